@@ -41,7 +41,7 @@ func TestFlagErrorsNameTheValidNames(t *testing.T) {
 		want []string
 	}{
 		{"-workloads noop-single,nope", []string{`unknown workload "nope"; known are noop-single, noop-batch, `, "refresh, refresh-batch, idle, slow-1ms, "}},
-		{"-contenders peer", []string{`unknown contender "peer"; known are statekeel, statekeel+inf, statekeel-2, `, "statekeel+observed, statekeel+bare, statedb/reconciler, "}},
+		{"-contenders peer", []string{`unknown contender "peer"; known are statekeel, statekeel+inf, statekeel-2, `, "statekeel+bare, statekeel+beside, statekeel+beside-8, statedb/reconciler, "}},
 		{"-runs -1", []string{"-runs -1: must not be negative"}},
 		{"-runs -1 -workloads x -contenders y", []string{"-runs -1", `"x"`, `"y"`}},
 		{"noop-single", []string{`unexpected argument "noop-single"`}},

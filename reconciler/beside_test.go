@@ -100,6 +100,27 @@ func TestFailureHasARowUntilItIsApplied(t *testing.T) {
 	}, beside)
 }
 
+func TestDoneObjectIsNotReportedAppliedBeforeItWas(t *testing.T) {
+	inBubble(t, func(e *env) {
+		var applied time.Time
+		began := time.Now()
+		e.target.deciding(func(call) error {
+			if time.Since(began) < 10*time.Second {
+				return errors.New("not yet")
+			}
+			applied = time.Now()
+			return nil
+		})
+		e.writeRows(1, 1)
+		time.Sleep(time.Minute)
+		s := e.told(1)
+		require.Equal(e, reconciler.StatusKindDone, s.Kind)
+		require.False(e, s.UpdatedAt.Before(applied), "applied at %s, reported at %s", applied, s.UpdatedAt)
+		require.Less(e, s.UpdatedAt.Sub(applied), time.Second)
+		require.NotContains(e, e.loop.Explain(t.Context(), "1").String(), "applied before")
+	}, beside)
+}
+
 func TestDeletionThatFailsHasARow(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.writeRows(1, 1)

@@ -189,7 +189,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	case is.Kind == status.KindDone:
 		x.State = inspect.StateDone
 		x.Why = "it is in the target"
-		if at := v.ledger.Attempted(s.revision); at != "" {
+		if at := v.ledger.Applied(s.revision); at != "" {
 			x.Why += ", " + at
 		}
 	default:

@@ -50,6 +50,7 @@ func TestReasonOfAWaitIsShownEverywhere(t *testing.T) {
 	assert.Contains(t, text, `link "hand0" (not asked for here) is missing`)
 	assert.Contains(t, p.command("reconciler"), "netagent/addresses")
 	assert.Contains(t, p.command("reconciler/objects", "addresses", "--status=Blocked"), key)
+	assert.Regexp(t, key+` +Blocked.*link "hand0"`, p.command("db/show", "addresses-outcomes"))
 	code, body := p.request("GET", "/metrics", "")
 	assert.Equal(t, http.StatusOK, code)
 	assert.Contains(t, body, `statekeel_blocked_objects{reconciler="netagent/addresses"} 1`)

@@ -51,13 +51,9 @@ func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
 			c.pushUntried(e, n.since)
 		}
 	}
-	switch {
-	case e.recorded != NotRecorded:
-		c.touch(e)
-	case c.round.maxFresh > 0 && !n.settled && !e.tried && e.since > 0:
-		// The change in flight holds the mark below itself; the later one is beyond.
-		e.overdue = true
-		c.touch(e)
+	c.touchRecorded(e)
+	if !n.settled && c.untriedSince(e) < n.item.Revision {
+		c.recordAtOnce(e)
 	}
 }
 

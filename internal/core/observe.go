@@ -9,9 +9,11 @@ package core
 // newer than the version in its entry only lowers the revision since which that is unreconciled. If
 // it is the deletion of an orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
+	late := revision < c.observed
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
-	switch e := c.find(obj); {
+	e := c.find(obj)
+	switch {
 	case e != nil && !c.observeKnown(e, &it):
 	case c.round.maxFresh > 0:
 		// Both cursors may read the key in one round.
@@ -22,6 +24,10 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	default:
 		c.round.lanes[it.lane]++
 		c.round.changes = append(c.round.changes, it)
+	}
+	if late && deleted && e != nil {
+		// The catch-up cursor reads deletions apart from objects, so it may have read later objects.
+		c.recordAtOnce(e)
 	}
 }
 

@@ -78,6 +78,17 @@ func (c *Core[Obj]) RecordUpTo(revision uint64) {
 	})
 }
 
+// recordAtOnce makes a change that has not been attempted have a record, if there is a catch-up cursor
+// and the change does not hold the mark at its own revision: it is unreconciled since a lower one, or
+// a cursor has read later changes before. Else an interval that has its revision would count it as
+// attempted, or lose revisions that it had.
+func (c *Core[Obj]) recordAtOnce(e *entry[Obj]) {
+	if c.round.maxFresh > 0 && e.recorded == NotRecorded {
+		e.overdue = true
+		c.touch(e)
+	}
+}
+
 // touch notes that the record of an entry may have changed.
 func (c *Core[Obj]) touch(e *entry[Obj]) {
 	if c.records && !e.touched {

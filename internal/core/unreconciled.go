@@ -94,6 +94,7 @@ func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
 		return
 	}
 	e.since = revision
+	c.recordAtOnce(e)
 	if e.unreconciledPos >= 0 {
 		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
 		c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(revision))

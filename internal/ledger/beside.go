@@ -194,6 +194,7 @@ func (l *Beside[Obj]) writeRecord(wtxn statedb.WriteTxn, r *core.Record[Obj], at
 	if r.Kind == core.NotRecorded {
 		if found {
 			_, _, _ = l.tables.Outcomes.Delete(wtxn, old)
+			l.times.NoteLate(l.now(), r.Revision)
 		}
 		return found
 	}
@@ -241,7 +242,7 @@ func (l *Beside[Obj]) status(o *inspect.Outcome, found bool, mark *Mark, revisio
 	switch {
 	case covered && !found:
 		s := status.Status{Kind: status.KindDone}
-		if _, upTo, ok := l.times.Attempted(revision); ok {
+		if _, upTo, ok := l.times.Applied(revision); ok {
 			s.UpdatedAt = l.timeOf(upTo)
 		}
 		return s
@@ -283,9 +284,9 @@ func (l *Beside[Obj]) Wanted(_ Obj, revision statedb.Revision) time.Time {
 	return l.timeOf(l.now())
 }
 
-// Attempted implements [Ledger].
-func (l *Beside[Obj]) Attempted(revision statedb.Revision) string {
-	after, upTo, ok := l.times.Attempted(revision)
+// Applied implements [Ledger].
+func (l *Beside[Obj]) Applied(revision statedb.Revision) string {
+	after, upTo, ok := l.times.Applied(revision)
 	switch {
 	case !ok:
 		// The catch-up cursor is ahead of the mark.

@@ -45,9 +45,9 @@ type Ledger[Obj comparable] interface {
 	Written(row Obj, revision statedb.Revision) time.Time
 	// Wanted is Written for the goroutine of the loop.
 	Wanted(row Obj, revision statedb.Revision) time.Time
-	// Attempted returns a text for the time when the mark passed a revision, such as "between ... and
-	// ..."; empty if the row has the time.
-	Attempted(revision statedb.Revision) string
+	// Applied returns a text for the time when the revision of a Done row was applied, such as "applied
+	// between ... and ..."; empty if the row has the time.
+	Applied(revision statedb.Revision) string
 	// Outcomes returns the table of outcomes; nil if they are in the rows.
 	Outcomes() statedb.Table[*inspect.Outcome]
 	// Close is called when the loop has ended.

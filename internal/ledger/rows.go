@@ -190,8 +190,8 @@ func (l *InRows[Obj]) Wanted(row Obj, _ statedb.Revision) time.Time {
 	return l.rows.Asked(row).UpdatedAt
 }
 
-// Attempted implements [Ledger].
-func (l *InRows[Obj]) Attempted(statedb.Revision) string { return "" }
+// Applied implements [Ledger].
+func (l *InRows[Obj]) Applied(statedb.Revision) string { return "" }
 
 // Outcomes implements [Ledger].
 func (l *InRows[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return nil }

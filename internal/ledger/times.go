@@ -11,18 +11,31 @@ import (
 	"github.com/cilium/statedb"
 )
 
-// maxSamples bounds the samples of a [Times].
-const maxSamples = 512
+// maxSamples bounds the samples of a [Times], and maxLate the revisions that were late.
+const (
+	maxSamples = 512
+	maxLate    = 512
+)
 
-// Times remembers when the revisions of a table were written, and when the mark passed them. It keeps
-// at most 512 samples: between recent ones is little time, between older ones more, up to a share of
-// their age. The zero value is empty. Its methods are safe for concurrent use.
+// Times remembers when the revisions of a table were written, and when they were applied: when the mark
+// passed them or, if they had a row of outcomes then, when that was deleted. It keeps at most 512
+// samples: between recent ones is little time, between older ones more, up to a share of their age. Of
+// the revisions that had a row it keeps the latest 512. The zero value is empty. Its methods are safe for concurrent use.
 //
 // Times are those of the loop's clock. They must not be negative.
 type Times struct {
 	mu sync.Mutex
 	// samples are in the order of their time. The first one is never dropped.
 	samples []sample
+	// late is when the row of a revision was deleted. lateOrder has the same revisions, the next one to
+	// be dropped at nextLate. dropped is the last of all that were dropped.
+	late      map[statedb.Revision]time.Duration
+	lateOrder []statedb.Revision
+	nextLate  int
+	dropped   struct {
+		high statedb.Revision
+		upTo time.Duration
+	}
 }
 
 // sample is what was seen in one or more rounds: from the time at until the time until, the table had
@@ -107,9 +120,39 @@ func (t *Times) Written(revision statedb.Revision) (after, upTo time.Duration, o
 	return p.after, p.upTo, p.ok
 }
 
-// Attempted returns bounds for the time when the mark passed a revision, as [Times.Written] does.
-func (t *Times) Attempted(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
+// NoteLate notes that the row of outcomes of a revision was deleted at the time now.
+func (t *Times) NoteLate(now time.Duration, revision statedb.Revision) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.late == nil {
+		t.late = make(map[statedb.Revision]time.Duration)
+	}
+	if _, again := t.late[revision]; !again {
+		if len(t.lateOrder) < maxLate {
+			t.lateOrder = append(t.lateOrder, revision)
+		} else {
+			oldest := t.lateOrder[t.nextLate]
+			t.dropped.high, t.dropped.upTo = max(t.dropped.high, oldest), max(t.dropped.upTo, t.late[oldest])
+			delete(t.late, oldest)
+			t.lateOrder[t.nextLate] = revision
+			t.nextLate = (t.nextLate + 1) % maxLate
+		}
+	}
+	t.late[revision] = now
+}
+
+// Applied returns bounds for the time when a revision was applied that has no row of outcomes, as
+// [Times.Written] does.
+func (t *Times) Applied(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
 	p := t.find(revision, func(s *sample) statedb.Revision { return s.mark })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if at, late := t.late[revision]; late {
+		return p.after, max(p.upTo, at), p.ok
+	}
+	if revision <= t.dropped.high {
+		p.upTo = max(p.upTo, t.dropped.upTo)
+	}
 	return p.after, p.upTo, p.ok
 }
 

@@ -44,7 +44,7 @@ func TestTimesAreThoseOfTheSamplesAround(t *testing.T) {
 		{10, bounds{}, bounds{}},
 	} {
 		require.Equal(t, test.written, boundsOf(times.Written(test.revision)), "revision %d", test.revision)
-		require.Equal(t, test.attempted, boundsOf(times.Attempted(test.revision)), "revision %d", test.revision)
+		require.Equal(t, test.attempted, boundsOf(times.Applied(test.revision)), "revision %d", test.revision)
 	}
 	require.Equal(t, 4, times.Len())
 }
@@ -162,7 +162,7 @@ func TestBoundsContainTheTrueTimes(t *testing.T) {
 			require.LessOrEqual(t, times.Len(), ledger.MaxSamples)
 			if step%2499 == 0 || step == 9999 {
 				h.check(t, times.Written, h.written, 0)
-				h.check(t, times.Attempted, h.attempted, 0)
+				h.check(t, times.Applied, h.attempted, 0)
 				h.check(t, cursor.Written, h.written, 0)
 			}
 		}
@@ -180,7 +180,7 @@ func TestBoundsAreCloseComparedWithTheAge(t *testing.T) {
 		}
 		if step%(steps/10) == 0 || step == steps-1 {
 			h.check(t, times.Written, h.written, 8)
-			h.check(t, times.Attempted, h.attempted, 8)
+			h.check(t, times.Applied, h.attempted, 8)
 		}
 	}
 	require.Greater(t, times.Len(), ledger.MaxSamples/2)
@@ -249,4 +249,25 @@ func BenchmarkWritten(b *testing.B) {
 	for i := range b.N {
 		times.Written(statedb.Revision(i % (511 * 500)))
 	}
+}
+
+func TestLateRevisionIsAppliedWhenItsRowIsDeleted(t *testing.T) {
+	var times ledger.Times
+	times.Note(10, 1000, 1000)
+	times.Note(20, 2000, 2000)
+	times.NoteLate(30, 1500)
+	require.Equal(t, bounds{10, 30, true}, boundsOf(times.Applied(1500)))
+	require.Equal(t, bounds{10, 20, true}, boundsOf(times.Applied(1501)), "it had no row")
+	times.NoteLate(40, 1500)
+	require.Equal(t, bounds{10, 40, true}, boundsOf(times.Applied(1500)), "a refresh failed, and then did not")
+
+	for late := range statedb.Revision(512) {
+		times.NoteLate(50, 1001+late%400+late/400)
+	}
+	for late := range statedb.Revision(600) {
+		times.NoteLate(time.Duration(60+late), 1+late)
+	}
+	require.Equal(t, bounds{-1, 60 + 599, true}, boundsOf(times.Applied(600)))
+	require.Equal(t, bounds{10, 60 + 87, true}, boundsOf(times.Applied(1500)), "it may have been any that was dropped")
+	require.Equal(t, bounds{10, 20, true}, boundsOf(times.Applied(1502)), "none so high was dropped")
 }

@@ -78,6 +78,16 @@ func (o *Observer[Obj]) Applied(obj Obj, revision statedb.Revision) bool {
 	return o.before != nil && o.seen(obj, revision)
 }
 
+// overtaken reports whether the table has a later version of an object, which was dealt with before.
+// Then the change asks for nothing.
+func (o *Observer[Obj]) overtaken(c change[Obj], txn statedb.ReadTxn) bool {
+	if o.before == nil || len(o.before.ranges)+len(o.before.applied) == 0 {
+		return false
+	}
+	row, revision, _, found := o.rows.Exact(txn, c.object)
+	return found && revision > c.revision && o.seen(row, revision)
+}
+
 // NoteApplied records that a version was applied. It is called for versions that may be later than
 // those that the cursors have read.
 func (o *Observer[Obj]) NoteApplied(obj Obj, revision statedb.Revision) {

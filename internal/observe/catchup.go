@@ -219,7 +219,7 @@ func (o *Observer[Obj]) readObjects(txn statedb.ReadTxn) bool {
 // readDeletions hands over the deletions that the main cursor has not reached.
 func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
 	c := o.catchUp
-	if c.holding && !o.handOverDeletion(c.held) {
+	if c.holding && !o.handOverDeletion(c.held, txn) {
 		return
 	}
 	c.held, c.holding = change[Obj]{}, false
@@ -232,7 +232,7 @@ func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
 	read := 0
 	for of, revision := range changes {
 		deletion := change[Obj]{object: of.Object, revision: revision, deleted: true, lane: core.Deletion}
-		if of.Deleted && !o.handOverDeletion(deletion) {
+		if of.Deleted && !o.handOverDeletion(deletion, txn) {
 			c.held, c.holding = deletion, true
 			return
 		}
@@ -244,11 +244,14 @@ func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) {
 
 // handOverDeletion hands over a deletion that the catch-up cursor has read. It returns false if
 // there was no room.
-func (o *Observer[Obj]) handOverDeletion(c change[Obj]) bool {
-	if c.revision > o.revision {
-		if o.core.Full(c.lane) {
-			return false
-		}
+func (o *Observer[Obj]) handOverDeletion(c change[Obj], txn statedb.ReadTxn) bool {
+	switch {
+	case c.revision <= o.revision:
+	case o.core.Full(c.lane):
+		return false
+	case o.overtaken(c, txn):
+		o.core.ObserveSeenDeletion(c.object, c.revision)
+	default:
 		o.core.Observe(c.object, c.revision, c.revision, true, c.lane)
 	}
 	o.catchUp.deletedUpTo = c.revision

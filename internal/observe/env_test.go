@@ -57,11 +57,24 @@ type env struct {
 }
 
 func newEnv(t *testing.T, size int) *env {
+	return newEnvOf(t, size, func(db *statedb.DB, table statedb.RWTable[*row]) *rows.Rows[*row] {
+		return rows.New(db, table, rows.Functions[*row]{GetStatus: func(r *row) status.Status { return r.status }})
+	})
+}
+
+// newEnvBeside is newEnv for rows without a status.
+func newEnvBeside(t *testing.T, size int) *env {
+	return newEnvOf(t, size, func(db *statedb.DB, table statedb.RWTable[*row]) *rows.Rows[*row] {
+		return rows.NewBeside(db, table)
+	})
+}
+
+func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*row]) *rows.Rows[*row]) *env {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", rowID)
 	require.NoError(t, err)
 	e := &env{T: t, db: db, table: table, size: size, target: observe.Target{Workers: 1}}
-	of := rows.New(db, table, rows.Functions[*row]{GetStatus: func(r *row) status.Status { return r.status }})
+	of := rowsOf(db, table)
 	e.core = core.New(core.Config[*row]{
 		KeyOf: func(r *row) []byte { return of.Key(r) }, SamePending: of.SamePending,
 		Limits: core.Limits{RoundSize: size, MinBackoff: time.Second, MaxBackoff: time.Minute},

@@ -215,7 +215,7 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 		if o.core.Full(o.laneOf(c)) {
 			return watch.Closed, false
 		}
-		o.handOver(*c)
+		o.handOver(*c, txn)
 		o.leftover.drop()
 	}
 	switch {
@@ -246,7 +246,7 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 			o.leftover.push(c)
 			return watch.Closed, false
 		} else {
-			o.handOver(c)
+			o.handOver(c, txn)
 		}
 		if read++; read == stride {
 			return watch.Closed, false
@@ -266,13 +266,15 @@ func (o *Observer[Obj]) laneOf(c *change[Obj]) core.Lane {
 }
 
 // handOver hands the core a change that the main cursor has read.
-func (o *Observer[Obj]) handOver(c change[Obj]) {
+func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) {
 	if c.deleted {
 		o.hooks.Deletion(c.object)
 	}
-	if c.deleted && o.catchUp != nil && o.catchUp.sawDeletion(c.revision) {
+	dealtWith := c.deleted && o.catchUp != nil && o.catchUp.sawDeletion(c.revision) || o.overtaken(c, txn)
+	switch {
+	case dealtWith && c.deleted:
 		o.core.ObserveSeenDeletion(c.object, c.revision)
-	} else {
+	case !dealtWith || o.core.TracksKeyOf(c.object):
 		o.core.Observe(c.object, c.revision, c.since, c.deleted, o.laneOf(&c))
 	}
 	o.revision, o.wanted = c.revision, max(o.wanted, c.revision)

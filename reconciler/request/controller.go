@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -26,9 +27,12 @@ import (
 // [reconciler.Config].ErrorClass and PanicPropagation: errors have the loop's default classes, and
 // a panic is always an error of the request.
 type Config[Req comparable] struct {
-	// Name is the name of the loop (see [reconciler.WithName]). The controller's table is
-	// "requests-" and the name, or "requests" if the name is empty. So it has at most 22 lower-case
-	// letters, digits, dashes and underscores. A DB can have one controller without a name.
+	// Name is the name of the loop (see [reconciler.WithName]). It has at most 22 lower-case letters,
+	// digits, dashes and underscores, and begins with a letter. The tables of controller "apps" are
+	// "requests-apps", "apps-outcomes" and "apps-mark", those of a controller without a name
+	// "requests", "requests-outcomes" and "requests-mark". So a DB can have one controller without a
+	// name, and a controller must not have the name of another loop that writes outcomes beside its
+	// table, also not that of a table with such a loop.
 	Name string
 	// Reconciler is called with the requests. Required.
 	Reconciler Reconciler[Req]
@@ -96,8 +100,10 @@ type sideJob struct {
 }
 
 // New returns a controller for programs and tests without a hive. It does nothing until
-// [Controller.Run] is called. New adds the table of requests to the DB, unless it returns an error.
-// The error names the mistakes that were found in the configuration.
+// [Controller.Run] is called. New adds the tables of the controller to the DB, unless it returns an
+// error. The error names the mistakes that were found in the configuration.
+//
+// The caller must not hold a write transaction of the DB.
 func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 	return build(cfg, reconciler.New[*Row[Req]])
 }
@@ -159,7 +165,6 @@ const (
 func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[Req]]) reconciler.Config[*Row[Req]] {
 	return reconciler.Config[*Row[Req]]{
 		DB: db, Table: table,
-		Clone: (*Row[Req]).clone, SetStatus: (*Row[Req]).setStatus, GetStatus: (*Row[Req]).getStatus,
 		Operations: operations[Req]{c},
 		ModuleID:   c.cfg.ModuleID, Log: c.cfg.Log, Health: c.cfg.Health,
 		Options: slices.Concat(
@@ -169,7 +174,7 @@ func (c *Controller[Req]) loopConfig(db *statedb.DB, table statedb.RWTable[*Row[
 			},
 			c.cfg.Options,
 		),
-		Merge: (*Row[Req]).merge, SerialBy: c.serialBy(),
+		SerialBy: c.serialBy(),
 	}
 }
 
@@ -181,9 +186,9 @@ func (c *Controller[Req]) serialBy() func(*Row[Req]) string {
 	return func(row *Row[Req]) string { return c.cfg.SerialBy(row.Request) }
 }
 
-// rehearse checks the name and the options by making a loop of a table in a private DB. A table
-// cannot be removed from a DB, so the real one is made only when nothing but a duplicate table name
-// can fail.
+// rehearse checks the names and the options by making a loop of a table in a private DB. A table
+// cannot be removed from a DB, so the real ones are made only when nothing but a table of the same
+// name, made meanwhile, can fail.
 func (c *Controller[Req]) rehearse() error {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, c.scoped("requests"), c.byKey)
@@ -193,9 +198,20 @@ func (c *Controller[Req]) rehearse() error {
 	cfg := c.loopConfig(db, table)
 	// Keep this loop out of the registry and the metrics.
 	cfg.Options = append(cfg.Options, reconciler.WithRegistry(nil), reconciler.WithMetrics(nil))
-	_, err = reconciler.New(cfg)
-	return err
+	if _, err = reconciler.New(cfg); err != nil {
+		return err
+	}
+	txn := c.cfg.DB.ReadTxn()
+	for _, table := range db.GetTables(db.ReadTxn()) {
+		if c.cfg.DB.GetTable(txn, table.Name()) != nil {
+			return fmt.Errorf("controller %q: table %q: %w", c.cfg.Name, table.Name(), statedb.ErrDuplicateTable)
+		}
+	}
+	return nil
 }
+
+// validName is the rule for names. The names of the tables follow statedb's rule then.
+var validName = regexp.MustCompile(`^[a-z][a-z0-9_\-]{0,21}$`)
 
 // prepare checks the configuration and sets the fields that are derived from it.
 func (c *Controller[Req]) prepare() error {
@@ -205,6 +221,9 @@ func (c *Controller[Req]) prepare() error {
 	}
 	if c.cfg.Reconciler == nil {
 		errs = append(errs, errors.New("Config.Reconciler is nil"))
+	}
+	if c.cfg.Name != "" && !validName.MatchString(c.cfg.Name) {
+		errs = append(errs, fmt.Errorf("Config.Name is %q, must match %s", c.cfg.Name, validName))
 	}
 	if c.keyOf == nil {
 		var err error

@@ -210,12 +210,14 @@ func (e *env) removePod(name string) { harness.Delete(e, e.db, e.pods, &pod{Name
 // rows returns the status texts of the requests that have a row, by key.
 func (e *env) rows() map[string]string {
 	synctest.Wait()
-	rows := map[string]string{}
-	for row := range e.controller.Table().All(e.db.ReadTxn()) {
-		cells := row.TableRow()
-		rows[cells[0]] = cells[1]
-		if cells[2] != "" {
-			rows[cells[0]] += ": " + cells[2]
+	rows, txn := map[string]string{}, e.db.ReadTxn()
+	for row := range e.controller.Table().All(txn) {
+		s, found := e.controller.Loop().Status(txn, row)
+		require.True(e, found)
+		name := row.TableRow()[0]
+		rows[name] = s.Kind.String()
+		if s.GetError() != "" {
+			rows[name] += ": " + s.GetError()
 		}
 	}
 	return rows

@@ -172,3 +172,64 @@ func TestGivenUpRequestsAreCleanedUpAfterRejectedDeletions(t *testing.T) {
 		cfg.Sources = []request.Source[request.Request]{request.For(e.apps, (*app).request, notDeleted[*app])}
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.Concurrency = 3, 8 }))
 }
+
+// A call that had begun before its object was removed may have read the object. If it fails, the
+// request is retried as a clean-up, although a predicate rejects the deletion.
+func TestObjectsRemovedDuringACallAreCleanedUp(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.doing(func(context.Context, request.Request) (request.Result, error) {
+			time.Sleep(time.Second)
+			return request.Result{}, errors.New("down")
+		})
+		e.put("web", 1)
+		time.Sleep(500 * time.Millisecond)
+		e.remove("web")
+		time.Sleep(time.Hour)
+		require.Equal(e, rows{"shop/web": "Error: down"}, e.rows(), "a clean-up is not given up")
+		e.doing(nil)
+		time.Sleep(2 * time.Minute)
+		require.Empty(e, e.rows())
+	}, ignoringDeletions, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.Concurrency = 1, 8 }))
+}
+
+// Rejected changes do not lead to a call, whether the object comes or goes.
+func TestPresenceAloneIsNoRequest(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.returning(request.Result{RequeueAfter: time.Hour}, nil)
+		e.controller.Add(named("shop", "web"))
+		require.Len(e, e.took(), 1)
+		for range 3 {
+			e.put("web", 1)
+			require.Empty(e, e.took())
+			e.remove("web")
+			require.Empty(e, e.took())
+		}
+		e.returning(request.Result{}, nil)
+		time.Sleep(time.Hour)
+		require.Len(e, e.took(), 1)
+		require.Empty(e, e.rows())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, (*app).request, func(request.Change[*app]) bool { return false })}
+	})
+}
+
+// The row of the first request is not deleted together with the second request.
+func TestRequestsDuringTheLastCallAreReconciled(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		t.Run(strconv.Itoa(workers), func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.doing(func(context.Context, request.Request) (request.Result, error) {
+					time.Sleep(time.Second)
+					return request.Result{}, nil
+				})
+				start := time.Now()
+				e.controller.Add(named("shop", "gone"))
+				time.Sleep(500 * time.Millisecond)
+				e.controller.Add(named("shop", "gone"))
+				time.Sleep(time.Hour)
+				require.Equal(e, seconds(0, 1), e.times(start))
+				require.Empty(e, e.rows())
+			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+		})
+	}
+}

@@ -40,5 +40,5 @@ func (c *callContext) Value(key any) any {
 }
 
 func (c *Controller[Req]) withLogger(ctx context.Context, row *Row[Req]) context.Context {
-	return &callContext{Context: ctx, log: c.log, keys: row.keys}
+	return &callContext{Context: ctx, log: c.log, keys: &row.life.keys}
 }

@@ -18,30 +18,25 @@ type operations[Req comparable] struct{ *Controller[Req] }
 
 // Update reconciles a request. If the object does not exist, the loop treats the call as a
 // deletion, unless it returned a terminal error, which ends the clean-up.
-func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *Row[Req]) error {
+func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[Req]) (err error) {
 	if err := o.held(txn); err != nil {
 		return err
 	}
-	terminal := false
-	if o.primary != "" && !row.present {
-		// Deferred, so that the loop is told after a panic too.
-		defer func() {
-			if !terminal {
-				running.Deletion(ctx)
-			}
-		}()
-	}
-	was := row.settled
-	row.settled = false
-	err := outcome(o.cfg.Reconciler.Reconcile(o.withLogger(ctx, row), row.Request))
-	terminal = reconciler.IsTerminal(err)
-	if row.settled = err == nil || terminal; row.settled != was {
-		running.Changed(ctx)
-	}
-	if row.gone() {
-		o.leaving.add(row.keys)
-	}
-	return err
+	row.life.begin()
+	succeeded, terminal := false, false
+	// Deferred, so that the loop is told after a panic too.
+	defer func() {
+		exists, gone := row.life.end(revision, succeeded || terminal, succeeded && err != nil)
+		if gone {
+			o.leaving.add(row.life)
+		}
+		if o.primary != "" && !exists && !terminal {
+			running.Deletion(ctx)
+		}
+	}()
+	res, failure := o.cfg.Reconciler.Reconcile(o.withLogger(ctx, row), row.Request)
+	succeeded, terminal = failure == nil, reconciler.IsTerminal(failure)
+	return outcome(res, failure)
 }
 
 // Delete does nothing: only rows of requests that were reconciled are deleted.

@@ -4,7 +4,12 @@
 package request_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -120,11 +125,56 @@ func TestAnInvalidConfigurationLeavesNoTable(t *testing.T) {
 
 	c, err := request.New(config{DB: db, Reconciler: e, Name: "apps", Options: options})
 	require.NoError(t, err)
-	require.Len(t, db.GetTables(db.ReadTxn()), 1)
+	require.Equal(t, []string{"apps-mark", "apps-outcomes", "requests-apps"}, tablesOf(db))
 	require.NotNil(t, c.Loop())
 	_, err = request.New(config{DB: db, Reconciler: e, Name: "apps", Options: options})
 	require.ErrorIs(t, err, statedb.ErrDuplicateTable)
 	require.Empty(t, registry.All())
+}
+
+// A table cannot be removed from a DB: the next try with another name would leave one more.
+func TestAControllerWithTheNameOfALoopLeavesNoTable(t *testing.T) {
+	db := statedb.New()
+	e := &env{}
+	apps := statedb.MustNewTable(db, "apps", appIndex)
+	_, err := reconciler.New(reconciler.Config[*app]{DB: db, Table: apps, Operations: nothing{}})
+	require.NoError(t, err)
+	before := tablesOf(db)
+	_, err = request.New(config{DB: db, Reconciler: e, Name: "apps", Sources: from{request.For(apps, (*app).request)}})
+	require.ErrorIs(t, err, statedb.ErrDuplicateTable)
+	require.ErrorContains(t, err, `controller "apps": table "apps-`)
+	require.Equal(t, before, tablesOf(db))
+	_, err = request.New(config{DB: db, Reconciler: e, Name: "shop", Sources: from{request.For(apps, (*app).request)}})
+	require.NoError(t, err)
+}
+
+// The names of the tables are the name and nine more characters.
+func TestNamesOfControllersHaveAtMostTwentyTwoCharacters(t *testing.T) {
+	e := &env{}
+	_, err := request.New(config{DB: statedb.New(), Reconciler: e, Name: strings.Repeat("a", 22)})
+	require.NoError(t, err)
+	for _, name := range []string{strings.Repeat("a", 23), "1st"} {
+		db := statedb.New()
+		_, err = request.New(config{DB: db, Reconciler: e, Name: name})
+		require.ErrorContains(t, err, fmt.Sprintf("controller %q: Config.Name is %q, must match ^[a-z]", name, name))
+		require.Empty(t, tablesOf(db))
+	}
+}
+
+type nothing struct{}
+
+func (nothing) Update(context.Context, statedb.ReadTxn, statedb.Revision, *app) error { return nil }
+func (nothing) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *app) error { return nil }
+func (nothing) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*app, statedb.Revision]) error {
+	return nil
+}
+
+func tablesOf(db *statedb.DB) (names []string) {
+	for _, table := range db.GetTables(db.ReadTxn()) {
+		names = append(names, table.Name())
+	}
+	slices.Sort(names)
+	return names
 }
 
 // Without a hive, health and metrics come from the configuration, with its ModuleID.

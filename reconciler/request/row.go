@@ -4,69 +4,139 @@
 package request
 
 import (
+	"sync"
+
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Row is a request in the table of a [Controller]: one that has work left, or whose object is in
-// the table of [For]. It is for reading, and for functions that take objects of the loop, such as
-// the predicate of [reconciler.Loop.PauseObjects].
+// the table of [For]. [reconciler.Loop.Status] returns its status. It is for reading, and for functions
+// that take objects of the loop, such as the predicate of [reconciler.Loop.PauseObjects].
 type Row[Req comparable] struct {
 	// Request is the argument of Reconcile.
 	Request Req
-	// Status is the outcome of the last reconciliation, or Pending or Refreshing until the next one.
-	Status reconciler.Status
 
-	// keys are the keys of the primary index, shared by all versions of the row.
-	keys *index.KeySet
-	// present reports whether the table of For had the object when it was last reported.
-	present bool
-	// settled reports whether the last reconciliation left no work.
-	settled bool
+	// life is shared by all versions of the row.
+	life *life
 }
 
+// life is the part of a row that changes without a request. It is not in the row, because the loop
+// reconciles the request of a row that is written. present only changes under the lock of the table.
+type life struct {
+	// keys are the keys of the primary index.
+	keys index.KeySet
+
+	mu sync.Mutex
+	// present reports whether the table of For had the object when it was last reported.
+	present bool
+	// succeeded is the revision of the row that the last call of Reconcile was for, if that has ended
+	// with a result or a terminal error; otherwise 0. again reports whether it asked for another run.
+	succeeded statedb.Revision
+	again     bool
+}
+
+// newRow returns a row with a life of its own, in one allocation.
+func newRow[Req comparable](req Req, key index.Key) *Row[Req] {
+	r := &struct {
+		row  Row[Req]
+		life life
+		keys [1]index.Key
+	}{row: Row[Req]{Request: req}, keys: [1]index.Key{key}}
+	r.life.keys = keys.Set(r.keys[:]...)
+	r.row.life = &r.life
+	return &r.row
+}
+
+// next returns the next version of a row.
+func (r *Row[Req]) next() *Row[Req] { return &Row[Req]{Request: r.Request, life: r.life} }
+
 // TableHeader implements statedb.TableWritable.
-func (*Row[Req]) TableHeader() []string { return []string{"Request", "Status", "Error"} }
+func (*Row[Req]) TableHeader() []string { return []string{"Request", "Object"} }
 
 // TableRow implements statedb.TableWritable. All texts are printable.
 func (r *Row[Req]) TableRow() []string {
-	return []string{text.Printable(string(r.keys.First())), r.Status.Kind.String(), text.Printable(r.Status.GetError())}
+	object := "-"
+	if r.life.exists() {
+		object = "exists"
+	}
+	return []string{text.Printable(string(r.life.keys.First())), object}
 }
 
-// gone reports whether the row can be deleted: the object does not exist, and no work is left.
-func (r *Row[Req]) gone() bool { return r.settled && !r.present }
+// exists reports whether the table of For had the object when it was last reported.
+func (l *life) exists() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.present
+}
 
-func (r *Row[Req]) clone() *Row[Req] { c := *r; return &c }
+func (l *life) setExists(exists bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.present = exists
+}
 
-// merge copies onto r, which was written while an older version was reconciled, what the
-// reconciliation set.
-func (r *Row[Req]) merge(reconciled *Row[Req]) *Row[Req] { r.settled = reconciled.settled; return r }
+// remove records that the object no longer exists. It reports what is left to do for the row, which
+// has the given revision.
+func (l *life) remove(revision statedb.Revision) left {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.present
+	l.present = false
+	switch {
+	case !was || l.succeeded == revision && l.again:
+		return leftAsItIs
+	case l.succeeded == revision:
+		return leftToForget
+	}
+	return leftToReconcile
+}
 
-func (r *Row[Req]) setStatus(s reconciler.Status) *Row[Req] { r.Status = s; return r }
+// left is what is left to do for a row whose object was removed.
+type left uint8
 
-func (r *Row[Req]) getStatus() reconciler.Status { return r.Status }
+const (
+	leftAsItIs left = iota
+	leftToForget
+	leftToReconcile
+)
+
+// begin records that a call of Reconcile begins.
+func (l *life) begin() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.succeeded = 0
+}
+
+// end records that a call of Reconcile for a revision of the row has ended, and reports whether the
+// object exists, and whether the row can be deleted.
+func (l *life) end(revision statedb.Revision, succeeded, again bool) (exists, gone bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if succeeded {
+		l.succeeded, l.again = revision, again
+	}
+	return l.present, succeeded && !again && !l.present
+}
+
+// gone reports whether the row can be deleted at a revision: the object does not exist, and no work
+// is left.
+func (l *life) gone(revision statedb.Revision) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.present && l.succeeded == revision && !l.again
+}
 
 // rowIndex returns the primary index of the table of requests.
 func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 	return statedb.Index[*Row[Req], index.Key]{
 		Name:       "request",
-		FromObject: func(r *Row[Req]) index.KeySet { return *r.keys },
+		FromObject: func(r *Row[Req]) index.KeySet { return r.life.keys },
 		FromKey:    func(key index.Key) index.Key { return key },
 		FromString: index.FromString,
 		Unique:     true,
 	}
-}
-
-// keySet returns a set of one key with one allocation; [keys.Set] needs two.
-func keySet(key index.Key) *index.KeySet {
-	s := &struct {
-		set  index.KeySet
-		keys [1]index.Key
-	}{keys: [1]index.Key{key}}
-	s.set = keys.Set(s.keys[:]...)
-	return &s.set
 }

@@ -259,13 +259,16 @@ func TestKeptChangesAreRetriedTogether(t *testing.T) {
 	})
 }
 
-// Requests of existing objects are reconciled periodically, even if nothing changes.
+// Requests of existing objects are reconciled periodically, even if nothing changes. A new one is in
+// the lap after the one that it was made in.
 func TestRequestsAreRefreshed(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put("web", 1)
 		e.controller.Add(named("shop", "gone"))
 		require.Len(e, e.took(), 2)
-		time.Sleep(150 * time.Minute)
+		time.Sleep(2*time.Hour + time.Minute)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		time.Sleep(2 * time.Hour)
 		require.Equal(e, []string{"shop/web", "shop/web"}, e.took())
 	}, nil, reconciler.WithRefreshing(time.Hour, nil))
 }
@@ -280,7 +283,8 @@ func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 		x := loop.Explain(e.Context(), "shop/web")
 		for row := range e.controller.Table().All(e.db.ReadTxn()) {
 			require.Equal(e, named("shop", "web"), row.Request)
-			require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
+			s, _ := loop.Status(e.db.ReadTxn(), row)
+			require.Equal(e, reconciler.StatusKindDone, s.Kind)
 		}
 		require.Equal(e, inspect.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)

@@ -6,9 +6,6 @@ package request
 import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
-
-	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/status"
 )
 
 // presence is what an enqueued request says about whether its object exists.
@@ -21,7 +18,8 @@ const (
 	present
 	absent
 	// removed and hidden: the object no longer exists, or exists for the first time, and predicates
-	// rejected the change. The request is not reconciled because of it.
+	// rejected the change. Only a request that was not Done when its object was removed is reconciled
+	// because of it.
 	removed
 	hidden
 )
@@ -30,7 +28,7 @@ const (
 // and few enough to keep the table locked for only a few milliseconds.
 const atOnce = 2048
 
-// writer collects requests and writes them into a controller's table as Pending. It is not safe for
+// writer collects requests and writes them into a controller's table. It is not safe for
 // concurrent use.
 type writer[Req comparable] struct {
 	c *Controller[Req]
@@ -38,8 +36,6 @@ type writer[Req comparable] struct {
 	asked []asked[Req]
 	// seen are the silent requests in asked, to add each once.
 	seen map[Req]struct{}
-	// left are the keys of rows whose object was removed; they are passed on after the commit.
-	left []*index.KeySet
 }
 
 type asked[Req comparable] struct {
@@ -66,56 +62,56 @@ func (w *writer[Req]) add(news presence, req Req) {
 	}
 }
 
-// flush writes the enqueued requests. It also replaces a status that is Pending: a reconciliation
-// that has begun with that status does not know of the change.
+// flush writes the enqueued requests. It also writes rows that wait to be reconciled: a
+// reconciliation that has begun does not know of the change.
 func (w *writer[Req]) flush() {
 	if len(w.asked) == 0 {
 		return
 	}
-	// One allocation for all rows: each is soon replaced by a row with an outcome.
-	rows := make([]Row[Req], len(w.asked))
-	for i := range w.asked {
-		a := &w.asked[i]
-		rows[i] = Row[Req]{Request: a.req, Status: reconciler.StatusPending(), keys: keySet(a.key), present: a.news == present}
-	}
 	wtxn := w.c.cfg.DB.WriteTxn(w.c.table)
-	for i := range rows {
-		w.write(wtxn, &rows[i], w.asked[i].news)
+	for i := range w.asked {
+		w.write(wtxn, &w.asked[i])
 	}
 	wtxn.Commit()
-	for _, keys := range w.left {
-		w.c.leaving.add(keys)
-	}
-	w.left = w.left[:0]
 	clear(w.asked)
 	w.asked = w.asked[:0]
 	clear(w.seen)
 }
 
-// write writes a row. Insert cannot fail: the table is locked.
-func (w *writer[Req]) write(wtxn statedb.WriteTxn, row *Row[Req], news presence) {
-	w.c.hide(row.Request, news)
-	if news != present && news != absent {
-		old, _, found := w.c.table.Get(wtxn, w.c.byKey.Query(row.keys.First()))
-		switch {
-		case news == silent && found:
-			row.present = old.present
-		case news == silent:
-			row.present = w.c.hides(row.Request)
-		case !found || old.present == (news == hidden):
-			return
-		default:
-			// The status stays as it is, unless it is a failure: the request is a clean-up from now
-			// on, and a clean-up must not stay given up.
-			if news == hidden || old.settled || old.Status.Kind != status.KindError {
-				row.Status = old.Status
-			}
-			row.settled, row.present = old.settled, news == hidden
-		}
+// write writes the row of a request, which makes the loop reconcile it. Insert and Modify cannot
+// fail: the table is locked.
+func (w *writer[Req]) write(wtxn statedb.WriteTxn, a *asked[Req]) {
+	w.c.hide(a.req, a.news)
+	if a.news == removed || a.news == hidden {
+		w.writeRejected(wtxn, a)
+		return
 	}
-	_, _, _ = w.c.table.Insert(wtxn, row)
-	if news == removed {
-		w.left = append(w.left, row.keys)
+	row := newRow(a.req, a.key)
+	row.life.present = a.news == present || a.news == silent && w.c.hides(a.req)
+	_, _, _ = w.c.table.Modify(wtxn, row, func(old, _ *Row[Req]) *Row[Req] {
+		if a.news != silent {
+			old.life.setExists(a.news == present)
+		}
+		return old.next()
+	})
+}
+
+// writeRejected records whether an object exists, after predicates rejected the change. The failure
+// of a request without an object must not stay given up, so it is reconciled. So is one that is being
+// reconciled: this may fail.
+func (w *writer[Req]) writeRejected(wtxn statedb.WriteTxn, a *asked[Req]) {
+	row, revision, found := w.c.table.Get(wtxn, w.c.byKey.Query(a.key))
+	switch {
+	case !found:
+	case a.news == hidden:
+		row.life.setExists(true)
+	default:
+		switch row.life.remove(revision) {
+		case leftToForget:
+			w.c.leaving.add(row.life)
+		case leftToReconcile:
+			_, _, _ = w.c.table.Insert(wtxn, row.next())
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 const (
 	chartWidth = 960
 	rowHeight  = 26
-	plotLeft   = 132
+	plotLeft   = 168
 	plotRight  = 640
 	plotTop    = 74
 )

@@ -18,6 +18,8 @@ type comparison struct {
 	goal   *answer // nil if there is no goal
 	// difference reports whether the goal is about the difference of the two figures.
 	difference bool
+	// ours is the variant of Statekeel.
+	ours string
 }
 
 // comparisons returns the rows of one workload: its headline beside the best peer, and its goals.
@@ -26,16 +28,16 @@ func comparisons(r *series.Result) []comparison {
 	peer := bestPeer(r)
 	var rows []comparison
 	shown := false
-	for _, g := range goals() {
+	add := func(g goal, ours string) {
 		if g.workload != r.Workload.Name {
-			continue
+			return
 		}
-		a, ok := g.answer(r)
+		a, ok := g.answerOf(r, ours)
 		if !ok {
-			continue
+			return
 		}
 		metric, _ := r.Metric(g.metric)
-		row := comparison{metric: metric, other: peer, goal: &a}
+		row := comparison{metric: metric, other: peer, goal: &a, ours: ours}
 		if g.against != itself {
 			row.other = g.other(r, metric)
 			row.difference = g.against.isDifference()
@@ -43,8 +45,15 @@ func comparisons(r *series.Result) []comparison {
 		shown = shown || row.metric == headline && row.other == peer
 		rows = append(rows, row)
 	}
+	ours := r.Workload.Ours()
+	for _, g := range goals() {
+		add(g, ours)
+	}
 	if !shown {
-		rows = append([]comparison{{metric: headline, other: peer}}, rows...)
+		rows = append([]comparison{{metric: headline, other: peer, ours: ours}}, rows...)
+	}
+	for _, g := range besideGoals() {
+		add(g, subject.StatekeelBeside)
 	}
 	return rows
 }
@@ -69,7 +78,7 @@ func bestPeer(r *series.Result) string {
 		{subject.Statekeel},
 		{subject.StatekeelBare},
 		{subject.StatekeelResources},
-		{subject.Floor},
+		{subject.Floor, subject.FloorBeside},
 	} {
 		if name := r.Best(m, candidates...); name != "" && name != r.Workload.Ours() {
 			return name
@@ -80,7 +89,7 @@ func bestPeer(r *series.Result) string {
 
 // row renders a row of the table. data is the folder that has the data file of the workload.
 func (c comparison) row(r *series.Result, data string) string {
-	ours := r.Workload.Ours()
+	ours := c.ours
 	own := figureText(r.Figure(ours, c.metric.Name))
 	if ours != subject.Statekeel {
 		own += " by " + ours

@@ -33,6 +33,7 @@ const (
 	beyondPeer                       // less the peer's
 	ratioToKube                      // divided by that of controller-runtime with as many workers
 	ratioToXP                        // divided by that of crossplane-runtime with as many workers
+	ratioToInRow                     // divided by that of Statekeel with the status in the rows
 	growthBeyondFloor                // less the floor's, as a multiple of the same with a tenth of the rows
 	beyondUpdate                     // less that of bare operations with the same loop and rows
 )
@@ -61,6 +62,17 @@ func goals() []goal {
 		{"load-15us", "insert_cpu", ratioToPeer, 1, workload.Less},
 		{"load-15us", "delete_wall", ratioToPeer, 1, workload.Less},
 		{"load-15us", "delete_cpu", ratioToPeer, 1, workload.Less},
+		{"noop-beside-single", "throughput", ratioToPeer, 2.5, workload.More},
+		{"noop-beside-single", "throughput", ratioToFloor, 0.85, workload.More},
+		// A round allocates, an object does not.
+		{"noop-beside-single", "allocs", beyondFloor, 0.05, workload.Less},
+		{"noop-beside-single", "heap_total", beyondFloor, 1, workload.Less},
+		{"noop-beside-batch", "throughput", ratioToPeer, 2.5, workload.More},
+		{"noop-beside-batch", "throughput", ratioToFloor, 0.85, workload.More},
+		{"noop-beside-batch", "allocs", beyondFloor, 0.05, workload.Less},
+		{"noop-beside-batch", "heap_total", beyondFloor, 1, workload.Less},
+		{"noop-beside-10m", "cpu_growth", itself, 1.1, workload.Less},
+		{"noop-beside-workers-8", "throughput", itself, 500_000, workload.More},
 		{"failing-10k", "cpu", itself, 2.5, workload.Less},
 		{"failing-30k", "cpu", itself, 2.5, workload.Less},
 		{"failing-100k", "cpu", itself, 2.5, workload.Less},
@@ -73,6 +85,8 @@ func goals() []goal {
 		{"latency-b2b", "burst_throughput", ratioToPeer, 1, workload.More},
 		{"latency-b2b", "burst_batch", ratioToPeer, 1, workload.More},
 		{"statusset-8", "throughput", ratioToPeer, 1.5, workload.More},
+		{"reconcilers-8-beside", "throughput", ratioToPeer, 12, workload.More},
+		{"reconcilers-8-beside", "cpu_each", itself, 0.5, workload.Less},
 		{"refresh", "cpu", itself, 4, workload.Less},
 		{"refresh", "fresh_p99", itself, 2000, workload.Less},
 		// For any cost of a call.
@@ -107,6 +121,20 @@ func goals() []goal {
 	}
 }
 
+// besideGoals are the goals for the ledger beside the table, in workloads that measure both ledgers.
+func besideGoals() []goal {
+	return []goal{
+		{"failing-100k", "cpu", itself, 3, workload.Less},
+		{"failing-1m", "cpu_failing", itself, 9, workload.Less},
+		{"failing-1m", "pass_failing", ratioToInRow, 1, workload.Less},
+		{"latency-b2b", "p50", itself, 15, workload.Less},
+		{"refresh", "cpu", itself, 1.5, workload.Less},
+		{"refresh", "fresh_p99", itself, 1000, workload.Less},
+		{"blocked-one", "release", itself, 1, workload.Less},
+		{"blocked-many", "release", itself, 1, workload.Less},
+	}
+}
+
 // answer is the result of a goal.
 type answer struct {
 	wanted, measured string
@@ -114,10 +142,13 @@ type answer struct {
 	shortfall        string // "" if met
 }
 
-// answer evaluates the goal; it returns false if the series did not measure it.
-func (g goal) answer(r *series.Result) (answer, bool) {
+// answer evaluates the goal for the workload's variant of Statekeel; it returns false if the series did not
+// measure it.
+func (g goal) answer(r *series.Result) (answer, bool) { return g.answerOf(r, r.Workload.Ours()) }
+
+// answerOf is answer for a variant of Statekeel.
+func (g goal) answerOf(r *series.Result, ours string) (answer, bool) {
 	metric, known := r.Metric(g.metric)
-	ours := r.Workload.Ours()
 	own := r.Figure(ours, g.metric)
 	if !known || own.Runs == 0 {
 		return answer{}, false
@@ -131,7 +162,7 @@ func (g goal) answer(r *series.Result) (answer, bool) {
 	switch g.against {
 	case itself:
 		value = own.Median
-	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToKube, ratioToXP:
+	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToInRow, ratioToKube, ratioToXP:
 		other := g.other(r, metric)
 		ratio := r.Ratio(ours, other, g.metric)
 		if ratio.Runs == 0 {
@@ -177,7 +208,7 @@ func (g goal) other(r *series.Result, metric series.Metric) string {
 	switch g.against {
 	case ratioToPeer, beyondPeer:
 		return r.Best(metric, r.Workload.AgainstPeers()...)
-	case ratioToOne:
+	case ratioToOne, ratioToInRow:
 		return r.Best(metric, subject.Statekeel)
 	case ratioToBare:
 		return r.Best(metric, subject.StatekeelBare)
@@ -188,7 +219,7 @@ func (g goal) other(r *series.Result, metric series.Metric) string {
 	case beyondUpdate:
 		return r.Best(metric, subject.Statekeel, subject.StatekeelResources)
 	default:
-		return r.Best(metric, subject.Floor)
+		return r.Best(metric, subject.Floor, subject.FloorBeside)
 	}
 }
 

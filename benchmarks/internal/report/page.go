@@ -108,8 +108,8 @@ const method = `## Method
 - Every run is a process of its own, one at a time. The contenders take turns (A B C, A B C).
 - Figures are medians of the runs. A ratio is taken between the runs of the same turn, then the median.
 - "≥" marks a lower bound: the run stopped waiting there.
-- A row is a 64-bit number and a status behind a pointer, with one unique index; adapters add what they need.
-  The operations do nothing but count, unless the workload says otherwise.
+- A row is a 64-bit number and a status behind a pointer, with one unique index; adapters add what they need,
+  and rows whose outcomes are beside the table have no status. The operations do nothing but count, unless the workload says otherwise.
 - All contenders run in a full hive with their default metrics, unless their description says otherwise.
   The controllers of Kubernetes run without a hive.
 - CPU is the time of the whole process (getrusage): it includes the writer and the garbage collector.

@@ -16,6 +16,8 @@ var remarks = []struct {
 }{
 	{[]string{"noop-single", "noop-batch"}, "statedb takes nearly all of the time: the floor pays for the same clones, compare-and-swaps and " +
 		"transactions. Statekeel adds the record of each operation and the plan."},
+	{[]string{"noop-beside-*", "reconcilers-8-beside"}, "Statekeel writes nothing for an object that is done, so most of the time is the insertion, which the floor has " +
+		"too. Each row has a counter of its calls."},
 	{[]string{"noop-10m"}, "Each row has a counter of its calls, about 10 ns an object for all contenders."},
 	{[]string{"load-15us"}, "The writer and the operation take 35 us a row; the rest is the loop. The writer holds the table " +
 		"for 100 ms at a time, so statuses are written only in between."},

@@ -5,8 +5,8 @@ package subject
 
 // The names of the contenders. "+inf" lifts the limit on rounds per second, a number is the number of
 // workers, "+breaker" has one breaker, "+classes" has a breaker for each class of errors, "+observed" has
-// all of its observers mounted, and "+bare" has neither metrics nor journal. The peer has none of these
-// except "+inf".
+// all of its observers mounted, and "+bare" has neither metrics nor journal. "+beside" has rows without a
+// status. The peer has none of these except "+inf".
 const (
 	Statekeel        = "statekeel"
 	StatekeelInf     = "statekeel+inf"
@@ -20,9 +20,14 @@ const (
 	StatekeelObserved = "statekeel+observed"
 	StatekeelBare     = "statekeel+bare"
 
+	StatekeelBeside  = "statekeel+beside"
+	StatekeelBeside8 = "statekeel+beside-8"
+
 	Peer    = "statedb/reconciler"
 	PeerInf = "statedb/reconciler+inf"
 	Floor   = "floor"
+
+	FloorBeside = "floor+beside"
 
 	StatekeelStepper   = "statekeel/stepper"
 	StatekeelStateful  = "statekeel/stateful"
@@ -111,6 +116,17 @@ func Contenders() []Contender {
 			Start: startStatekeel(bare()),
 		},
 		{
+			Name: StatekeelBeside,
+			About: "Statekeel on rows without a status: its outcomes are written beside the table; RegisterConfig with " +
+				"its default options, a row is done when Loop.Status says so",
+			Start: startBeside(statekeelVariant{}),
+		},
+		{
+			Name:  StatekeelBeside8,
+			About: "the same with eight workers",
+			Start: startBeside(withWorkers(8)),
+		},
+		{
 			Name:  Peer,
 			About: "github.com/cilium/statedb/reconciler v0.8.3 with its default options",
 			Start: startPeer(peerVariant{}),
@@ -124,6 +140,12 @@ func Contenders() []Contender {
 			Name:  Floor,
 			About: "a hand-written minimal loop on the same table: the practical limit of the store",
 			Start: startFloor,
+		},
+		{
+			Name: FloorBeside,
+			About: "a hand-written loop on rows without a status, which reads the changes and calls the operation: no " +
+				"reconciler can do less",
+			Start: startReader,
 		},
 		{
 			Name:  StatekeelStepper,

@@ -40,8 +40,11 @@ func TestContenderNamesAreUnique(t *testing.T) {
 		assert.NotEmpty(t, c.About)
 		assert.NotEqual(t, c.Start == nil, c.StartController == nil, "%s is started in one way", c.Name)
 	}
-	assert.Len(t, seen, 28)
+	assert.Len(t, seen, 31)
 }
+
+// withoutStatus are the contenders whose rows carry no status.
+var withoutStatus = map[string]bool{subject.StatekeelBeside: true, subject.StatekeelBeside8: true, subject.FloorBeside: true}
 
 func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 	for _, c := range subject.Contenders() {
@@ -78,7 +81,7 @@ func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 				assert.Zero(t, waited)
 				assert.Equal(t, map[subject.Kind]uint64{subject.Done: 5}, sys.Count())
 				assert.EqualValues(t, 5, target.Updates.Load())
-				assert.False(t, sys.Oldest().IsZero())
+				assert.Equal(t, withoutStatus[c.Name], sys.Oldest().IsZero())
 				if o.Batch {
 					assert.Positive(t, target.Batches.Load())
 				}
@@ -96,7 +99,7 @@ func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 }
 
 func TestRowIsDoneWhenAllReconcilersReported(t *testing.T) {
-	for _, name := range []string{subject.Statekeel, subject.Peer} {
+	for _, name := range []string{subject.Statekeel, subject.StatekeelBeside, subject.Peer} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := within(t)
@@ -134,6 +137,7 @@ func TestRowHasFailedWhenOneReconcilerFailed(t *testing.T) {
 func TestContendersRunAsManyWorkersAsTheyReport(t *testing.T) {
 	for name, workers := range map[string]int{
 		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelClasses: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
+		subject.StatekeelBeside: 1, subject.StatekeelBeside8: 8, subject.FloorBeside: 1,
 		subject.StatekeelStepper: 1, subject.StatekeelStateful: 1, subject.StatekeelResources: 1,
 		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64, subject.Statekeel128: 128,
 	} {
@@ -171,16 +175,18 @@ func TestContendersRunAsManyWorkersAsTheyReport(t *testing.T) {
 
 func TestRowIsBlockedUntilItsChannelCloses(t *testing.T) {
 	for name, c := range map[string]struct {
-		options subject.Options
-		kind    subject.Kind
+		contender string
+		options   subject.Options
+		kind      subject.Kind
 	}{
-		"plain":  {subject.Options{}, subject.Blocked},
-		"shared": {subject.Options{Reconcilers: 2}, subject.Waiting},
+		"plain":  {subject.Statekeel, subject.Options{}, subject.Blocked},
+		"shared": {subject.Statekeel, subject.Options{Reconcilers: 2}, subject.Waiting},
+		"beside": {subject.StatekeelBeside, subject.Options{}, subject.Blocked},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ctx := within(t)
-			sys := started(t, byName(t, subject.Statekeel), c.options)
+			sys := started(t, byName(t, c.contender), c.options)
 			device, missed := make(chan struct{}), make(chan struct{}, 1)
 			target := sys.Targets()[0]
 			target.SetRule(func(uint64) error {

@@ -113,12 +113,7 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 	kind := func(set Set) Kind {
 		result := Done
 		for _, name := range names {
-			switch d.kind(d.fromSet(set, name)) {
-			case Failed:
-				return Failed
-			case Waiting, Blocked:
-				result = Waiting
-			}
+			result = together(result, d.kind(d.fromSet(set, name)))
 		}
 		return result
 	}
@@ -151,6 +146,19 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 		}
 		return nil
 	})
+}
+
+// together returns the kind of a row that several reconcilers share, from that of some of them, Done at
+// first, and that of another one.
+func together(some, another Kind) Kind {
+	switch {
+	case some == Failed || another == Failed:
+		return Failed
+	case another == Done:
+		return some
+	default:
+		return Waiting
+	}
 }
 
 // roundSize is the default round size of every contender. A change of the limiter needs it too.

@@ -51,10 +51,10 @@ type Options struct {
 	// RefreshEvery is the refresh interval, with no limit on the rate; 0 means the default.
 	RefreshEvery time.Duration
 	// Prepare is called with the target before the contender starts, to set rules for the first call. nil
-	// sets none. It works only with a plain status.
+	// sets none. It works only with one reconciler that is not in a set.
 	Prepare func(*Target)
 	// DoneRows is the number of rows, 0 ... DoneRows-1, in the table before the contender starts, all done
-	// since DoneSince, without a call. 0 is an empty table. It works only with a plain status.
+	// since DoneSince, without a call. 0 is an empty table. It works only with a plain status in the row.
 	DoneRows  uint64
 	DoneSince time.Time
 	// Timeout is the deadline of each operation; 0 is none. MaxStuck is the number of operations that may
@@ -84,7 +84,8 @@ type System interface {
 	AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error)
 	// Count returns the number of rows of each kind.
 	Count() map[Kind]uint64
-	// Oldest returns the time of the oldest status; the zero time for an empty table.
+	// Oldest returns the time of the oldest status; the zero time for an empty table, and for rows that
+	// carry no status.
 	Oldest() time.Time
 	// Targets returns one target for each reconciler, in the order of their names.
 	Targets() []*Target

@@ -16,14 +16,16 @@ import (
 type statekeelVariant = variant[reconciler.Option]
 
 func startStatekeel(v statekeelVariant) func(Options) (System, error) {
-	return func(o Options) (System, error) {
-		v := v
-		if o.Timeout != 0 {
-			v.options = slices.Concat(v.options,
-				[]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = o.Timeout, o.MaxStuck })})
-		}
-		return statekeel.start(o, v)
+	return func(o Options) (System, error) { return statekeel.start(o, withDeadline(v, o)) }
+}
+
+// withDeadline adds the deadline of the operations to a variant.
+func withDeadline(v statekeelVariant, o Options) statekeelVariant {
+	if o.Timeout != 0 {
+		v.options = slices.Concat(v.options,
+			[]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = o.Timeout, o.MaxStuck })})
 	}
+	return v
 }
 
 func withWorkers(n int) statekeelVariant {

@@ -31,7 +31,7 @@ func blocked(name, what string, channels func(rows uint64) uint64) Workload {
 		About: "100,000 rows blocked on " + what + ", then released: from before the first channel is closed until all are " +
 			"done. In another process the same rows done at once: the memory (heap and stacks in use) that a blocked " +
 			"row holds beyond a row that is done. The channels themselves are not counted. The peer has no such feature.",
-		Contenders: []string{subject.Statekeel},
+		Contenders: []string{subject.Statekeel, subject.StatekeelBeside},
 		Runs:       fewRuns,
 		Headline:   "release",
 		Parts:      []string{partBlocked, partDone},

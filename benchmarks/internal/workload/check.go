@@ -47,6 +47,13 @@ func (c *checks) calls(sys subject.System, updates, deletes uint64) {
 	}
 }
 
+// add adds the error of another check; nil is none.
+func (c *checks) add(err error) {
+	if err != nil {
+		c.failed = append(c.failed, err)
+	}
+}
+
 func (c *checks) err() error { return errors.Join(c.failed...) }
 
 // checkDone is the final check of most runs: n rows, all done, each with one call.

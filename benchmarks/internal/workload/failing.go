@@ -16,7 +16,7 @@ func failing(name string, rows uint64) Workload {
 		Name: "failing-" + name,
 		About: strings.TrimSuffix(name, "k") + ",000 rows whose every operation fails, backoff 100 ms to 1 s, watched for 10 s " +
 			"after each was tried once. Then the target heals, and the time until all rows are done is taken.",
-		Contenders: both(),
+		Contenders: bothLedgers(),
 		Runs:       fewRuns,
 		Headline:   "cpu",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {

@@ -24,7 +24,7 @@ func failingPass() Workload {
 		About: "One pass over 1,000,000 rows that all fail, with the retry an hour away, and in another process the " +
 			"same pass over rows that succeed: how many times longer it takes, and the memory a failing row " +
 			"holds beyond a row that is done.",
-		Contenders: both(),
+		Contenders: bothLedgers(),
 		Runs:       fewRuns,
 		Headline:   "slowdown",
 		Parts:      []string{partFailing, partSucceeding},

@@ -21,7 +21,7 @@ func backToBack() Workload {
 		About: "One row inserted on an idle system, and the next as soon as a watch channel has shown it done, " +
 			"2000 times. In another process (burst_...): 100,000 rows inserted one by one as fast as it goes, " +
 			"with batch operations, for what is left of batching under load.",
-		Contenders: throughput(),
+		Contenders: append(bothLedgers(), subject.PeerInf, subject.Floor),
 		Runs:       manyRuns,
 		Headline:   "p50",
 		// Without its limiter the peer is fast but forms no batches, so only its default variant can be

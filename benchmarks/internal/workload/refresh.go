@@ -17,9 +17,9 @@ func refresh() Workload {
 	return Workload{
 		Name: "refresh",
 		About: "100,000 rows refreshed every second with no limit on the rate, watched for 10 s from the first " +
-			"refresh: the cost of a refresh, the age of the oldest status seen, and how long a fresh row, " +
+			"refresh: the cost of a refresh, the age of the oldest status seen in a row, and how long a fresh row, " +
 			"inserted every 10 ms meanwhile, takes until it is done.",
-		Contenders: both(),
+		Contenders: bothLedgers(),
 		Runs:       fewRuns,
 		Headline:   "cpu",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
@@ -42,6 +42,7 @@ func measureRefresh(ctx context.Context, env *Env, sys subject.System, n uint64)
 	var (
 		latencies []time.Duration
 		oldest    time.Duration
+		hasAge    bool // false if the rows carry no status
 		refreshes uint64
 	)
 	used, err := env.measure(func() error {
@@ -52,7 +53,9 @@ func measureRefresh(ctx context.Context, env *Env, sys subject.System, n uint64)
 				return err
 			}
 			latencies = append(latencies, latency...)
-			oldest = max(oldest, time.Since(sys.Oldest()))
+			if at := sys.Oldest(); !at.IsZero() {
+				hasAge, oldest = true, max(oldest, time.Since(at))
+			}
 		}
 		// A short window may fall between two refreshes.
 		fresh := uint64(len(latencies))
@@ -71,12 +74,16 @@ func measureRefresh(ctx context.Context, env *Env, sys subject.System, n uint64)
 	c.equal("rows", rows[subject.Done]+rows[subject.Waiting], n+uint64(len(latencies)))
 	c.equal("rows that are Error", rows[subject.Failed], 0)
 	c.equal("Delete calls", target.Deletes.Load(), 0)
-	return Figures{
+	figures := Figures{
 		cost("cpu", "us/refresh", micros(used.cpu), refreshes),
 		rate("rate", "refreshes/s", refreshes, used.wall),
-		less("oldest", "s", oldest.Seconds()),
+	}
+	if hasAge {
+		figures = append(figures, less("oldest", "s", oldest.Seconds()))
+	}
+	return append(figures,
 		less("fresh_p50", "us", micros(quantile(latencies, 0.50))),
 		less("fresh_p99", "us", micros(quantile(latencies, 0.99))),
 		less("fresh_max", "us", micros(quantile(latencies, 1))),
-	}, c.err()
+	), c.err()
 }

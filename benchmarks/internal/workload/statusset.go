@@ -32,6 +32,10 @@ func statusSet(reconcilers int) Workload {
 }
 
 func measureStatusSet(ctx context.Context, env *Env, sys subject.System, n uint64) (Figures, error) {
+	var rows []rowCalls
+	for _, target := range sys.Targets() {
+		rows = append(rows, counted(target, n))
+	}
 	used, held, err := loadUntil(ctx, env, sys, n, subject.Done)
 	if err != nil {
 		return nil, err
@@ -41,15 +45,18 @@ func measureStatusSet(ctx context.Context, env *Env, sys subject.System, n uint6
 	// wasteful, not wrong, so it is a figure and not a check.
 	var c checks
 	var excess uint64
+	operations := n * uint64(len(sys.Targets()))
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
 	for i, target := range sys.Targets() {
 		updates := target.Updates.Load()
 		c.atLeast(fmt.Sprintf("Update calls to target %d", i), updates, n)
 		c.equal(fmt.Sprintf("Delete calls to target %d", i), target.Deletes.Load(), 0)
 		excess += max(updates, n) - n
+		c.add(rows[i].check(i, atLeast))
 	}
 	return append(loadFigures(used, held, n),
 		less("wall", "s", used.wall.Seconds()),
+		cost("cpu_each", "us/object and reconciler", micros(used.cpu), operations),
 		less("excess_updates", "calls", float64(excess)),
 	), c.err()
 }

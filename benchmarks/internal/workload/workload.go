@@ -73,9 +73,10 @@ func (w Workload) Join(parts []Figures) Figures {
 }
 
 const (
-	// closeRuns is for differences of a few percent, less than the variation between runs; manyRuns is for
-	// runs of a few seconds, fewRuns for runs that observe a window.
+	// closeRuns is for differences of a few percent, less than the variation between runs, pairRuns for those
+	// of about as much; manyRuns is for runs of a few seconds, fewRuns for runs that observe a window.
 	closeRuns = 15
+	pairRuns  = 10
 	manyRuns  = 5
 	fewRuns   = 3
 )
@@ -84,10 +85,11 @@ const (
 func All() []Workload {
 	return slices.Concat(
 		[]Workload{noop("single", false), noop("batch", true), noop10m(), remove(), load15us()},
+		[]Workload{noopBeside("single", false), noopBeside("batch", true), noopBeside10m(), noopBesideWorkers()},
 		[]Workload{failing("10k", 10_000), failing("30k", 30_000), failing("100k", 100_000)},
 		[]Workload{failingPass(), parked(), starvation()},
 		[]Workload{backToBack(), spaced()},
-		[]Workload{statusSet(1), statusSet(2), statusSet(4), statusSet(8)},
+		[]Workload{statusSet(1), statusSet(2), statusSet(4), statusSet(8), reconcilersBeside()},
 		[]Workload{refresh(), refreshBatch(), idle()},
 		[]Workload{slowTarget(), stuck64(), headOfLine(), behindBacklog()},
 		[]Workload{breaker(), breakerClasses(), blockedOne(), blockedMany()},
@@ -106,6 +108,11 @@ func All() []Workload {
 // both are the contenders of workloads that the floor does not support, as it has no retries and no
 // refreshing, and in which a limit on rounds makes no difference.
 func both() []string { return []string{subject.Statekeel, subject.Peer} }
+
+// bothLedgers are those, and Statekeel with the ledger beside the table.
+func bothLedgers() []string {
+	return []string{subject.Statekeel, subject.StatekeelBeside, subject.Peer}
+}
 
 // throughput are the contenders of workloads where a limit on rounds could matter.
 func throughput() []string {

@@ -70,9 +70,10 @@ func TestCatalogueListsAllWorkloads(t *testing.T) {
 		}
 	}
 	assert.Equal(t, []string{
-		"noop-single", "noop-batch", "noop-10m", "delete", "load-15us", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
+		"noop-single", "noop-batch", "noop-10m", "delete", "load-15us",
+		"noop-beside-single", "noop-beside-batch", "noop-beside-10m", "noop-beside-workers-8", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
 		"parked", "starvation", "latency-b2b", "latency-spaced",
-		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "refresh", "refresh-batch", "idle",
+		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "reconcilers-8-beside", "refresh", "refresh-batch", "idle",
 		"slow-1ms", "stuck-64", "head-of-line", "behind-backlog", "breaker", "breaker-classes", "blocked-one", "blocked-many",
 		"workers-2", "workers-4", "observed-noop",
 		"request-1", "request-8", "stepper", "stateful", "managed-1", "managed-8",
@@ -123,6 +124,10 @@ func TestWrongCountOfCallsFailsTheRun(t *testing.T) {
 		{"noop-batch", "", "Update calls to target 0: got 1001, want 1000"},
 		{"noop-10m", "10m", "Update calls to target 0: got 10001, want 10000"},
 		{"noop-10m", "1m", "Update calls to target 0: got 1001, want 1000"},
+		{"noop-beside-single", "", "Update calls to target 0: got 1001, want 1000"},
+		{"noop-beside-batch", "", "Update calls to target 0: got 1001, want 1000"},
+		{"noop-beside-10m", "1m", "Update calls to target 0 for row 1: got 2, want 1"},
+		{"noop-beside-workers-8", "", "Update calls to target 0: got 1001, want 1000"},
 		{"delete", "", "Update calls to target 0: got 1001, want 1000"},
 		{"load-15us", "", "Update calls to target 0: got 51, want 50"},
 		{"failing-10k", "", "successful Update calls: got 21, want 20"},

@@ -38,9 +38,9 @@ type Options struct {
 	// Target returns the operations, and the job that observes the target's links.
 	Target func(desired.Surroundings) desired.Target
 
-	// Refresh is the interval after which a Done object is applied again, and Prune the interval between
-	// removals of objects that no row asks for. Zero means never, except for one Prune when the file has
-	// been read.
+	// Refresh is the interval in which all Done objects are applied again, one after the other, and Prune the
+	// interval between removals of objects that no row asks for. Zero means never, except for one Prune when
+	// the file has been read.
 	Refresh, Prune time.Duration
 
 	// Listener serves HTTP; nil means no HTTP. The agent closes it.

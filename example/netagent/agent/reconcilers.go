@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -43,29 +44,24 @@ func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
 }
 
 func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o Options, tables *desired.Tables, target desired.Target) error {
-	for _, err := range []error{
+	return errors.Join(
 		// One at a time: a change to one end of a veth changes the other end too.
-		register(params, registry, o, tables.Links, target.Links, false),
-		register(params, registry, o, tables.Addresses, target.Addresses, true),
-		register(params, registry, o, tables.Routes, target.Routes, true),
-		register(params, registry, o, tables.Sysctls, target.Sysctls, false),
-	} {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+		register(params, registry, o, tables.Links, &tables.Loops.Links, target.Links, false),
+		register(params, registry, o, tables.Addresses, &tables.Loops.Addresses, target.Addresses, true),
+		register(params, registry, o, tables.Routes, &tables.Loops.Routes, target.Routes, true),
+		register(params, registry, o, tables.Sysctls, &tables.Loops.Sysctls, target.Sysctls, false),
+	)
 }
 
-// register registers the reconciler of a table. byLink allows operations on different links at the same
+// register registers the reconciler of a table, and sets its loop. The configuration has no functions for a
+// status in the rows, so the outcomes are in a table beside: of links, in links-outcomes. byLink allows operations on different links at the same
 // time, and serialises those on one link: removing an address may remove other addresses of the link.
 func register[S desired.Spec](
-	params reconciler.Params, registry *inspect.Registry, o Options, table statedb.RWTable[*desired.Row[S]],
-	ops reconciler.Operations[*desired.Row[S]], byLink bool,
+	params reconciler.Params, registry *inspect.Registry, o Options, table statedb.Table[*desired.Row[S]],
+	loop *desired.Loop[S], ops reconciler.Operations[*desired.Row[S]], byLink bool,
 ) error {
 	cfg := reconciler.Config[*desired.Row[S]]{
-		Table: table,
-		Clone: (*desired.Row[S]).Clone, SetStatus: (*desired.Row[S]).SetStatus, GetStatus: (*desired.Row[S]).GetStatus,
+		Table:      table,
 		Operations: ops, // no batches: netlink makes one change at a time
 		Options: []reconciler.Option{
 			reconciler.WithName(table.Name()),
@@ -83,9 +79,10 @@ func register[S desired.Spec](
 	if byLink {
 		cfg.SerialBy = func(row *desired.Row[S]) string { return row.Spec.Needs() }
 	}
-	_, err := reconciler.RegisterConfig(params, cfg)
+	l, err := reconciler.RegisterConfig(params, cfg)
 	if err != nil {
 		return fmt.Errorf("reconciler of %s: %w", table.Name(), err)
 	}
+	*loop = l
 	return nil
 }

@@ -69,7 +69,7 @@ func (a *Again) Undid(link string, effect Effect) {
 	}
 }
 
-// Run marks the affected rows Pending, until the context ends. It is a job.
+// Run marks the affected rows, until the context ends. It is a job.
 func (a *Again) Run(ctx context.Context, _ cell.Health) error {
 	for {
 		select {
@@ -117,40 +117,45 @@ func (a *Again) mark(told map[string]Effect) {
 		if effect&UndidLink != 0 {
 			markRows(txn, a.tables.Links, a.tables.Links.List(txn, ByKey[config.Link](link)))
 		}
-		markNeeding(txn, a.tables.Links, link, effect, UndidPorts)
-		markNeeding(txn, a.tables.Addresses, link, effect, UndidAddresses)
-		markNeeding(txn, a.tables.Routes, link, effect, UndidRoutes)
-		markNeeding(txn, a.tables.Sysctls, link, effect, UndidSysctls)
+		loops := a.tables.Loops
+		markNeeding(txn, a.tables.Links, loops.Links, link, effect, UndidPorts)
+		markNeeding(txn, a.tables.Addresses, loops.Addresses, link, effect, UndidAddresses)
+		markNeeding(txn, a.tables.Routes, loops.Routes, link, effect, UndidRoutes)
+		markNeeding(txn, a.tables.Sysctls, loops.Sysctls, link, effect, UndidSysctls)
 	}
 }
 
 // markNeeding marks the rows of a table that need a link: all of them if the effect is the table's own, and
 // those in Error if the effect may have helped them.
-func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], link string, effect, about Effect) {
+func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], loop Loop[S], link string, effect, about Effect) {
 	if effect&(about|UndidRefusals) == 0 {
 		return
 	}
 	rows := table.List(txn, ByNeeds[S](link))
 	if effect&about == 0 {
-		rows = inError(rows)
+		rows = inError(txn, loop, rows)
 	}
 	markRows(txn, table, rows)
 }
 
-func inError[S Spec](rows iter.Seq2[*Row[S], statedb.Revision]) iter.Seq2[*Row[S], statedb.Revision] {
+func inError[S Spec](txn statedb.ReadTxn, loop Loop[S], rows iter.Seq2[*Row[S], statedb.Revision]) iter.Seq2[*Row[S], statedb.Revision] {
 	return func(yield func(*Row[S], statedb.Revision) bool) {
 		for row, revision := range rows {
-			if row.Status.Kind == reconciler.StatusKindError && !yield(row, revision) {
+			status, _ := StatusOf(loop, txn, row)
+			if status.Kind == reconciler.StatusKindError && !yield(row, revision) {
 				return
 			}
 		}
 	}
 }
 
-// markRows marks rows of any status: a Pending or Blocked row may be in an operation that has already read
-// the old state.
+// markRows writes rows as they are, so that they are Pending and applied again. It does so whatever their
+// status: a Pending or Blocked row may be in an operation that has already read the old state. Loop.Reapply
+// would have them applied again too, but they would stay Done until then, and [Again.Look] must not call that
+// settled.
 func markRows[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], rows iter.Seq2[*Row[S], statedb.Revision]) {
 	for row := range rows {
-		mustInsert(txn, table, row.Clone().SetStatus(reconciler.StatusPending()))
+		same := *row // statedb does not take the row itself
+		mustInsert(txn, table, &same)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 )
 
-// The columns of db/show for the rows, except source and status.
+// The columns of db/show for the rows, except the source.
 var (
 	linkHeader    = []string{"Name", "Kind", "Peer", "Master", "MTU", "MAC", "Up"}
 	addressHeader = []string{"Dev", "CIDR"}

@@ -36,7 +36,7 @@ func (c Changes) String() string {
 }
 
 // Apply makes the rows of the file equal to the state, in one transaction: it inserts new and changed
-// objects with a Pending status, deletes objects that are not in the state, and leaves equal rows alone. The
+// objects, deletes objects that are not in the state, and leaves equal rows alone. The
 // first call makes the tables initialised. The state must have been checked.
 func (s *Store) Apply(state config.State) Changes {
 	txn := s.db.WriteTxn(s.tables.metas()...)
@@ -88,15 +88,12 @@ func applyFile[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], spe
 		switch {
 		case !found:
 			c.Added++
-			mustInsert(txn, table, newRow(located.Spec, File))
 		case old.Spec != located.Spec:
 			c.Changed++
-			mustInsert(txn, table, newRow(located.Spec, File))
-		case old.Source != File:
-			row := old.Clone()
-			row.Source = File
-			mustInsert(txn, table, row)
+		case old.Source == File:
+			continue
 		}
+		mustInsert(txn, table, &Row[S]{located.Spec, File})
 	}
 	for row := range table.All(txn) {
 		if _, ok := wanted[row.Spec.Key()]; !ok && row.Source == File {

@@ -9,10 +9,6 @@
 //   - If the file comes to have an object of the API, the object belongs to the file from then on.
 package desired
 
-import (
-	"github.com/statekeel/statekeel/reconciler"
-)
-
 // Spec is the desired state in a [Row]: one of the types of package config.
 type Spec interface {
 	comparable
@@ -33,29 +29,10 @@ const (
 	API  Source = "api"
 )
 
-// Row is an object of one of the tables: the desired state, its source, and its status. Like every object of
-// a statedb table, it must not be changed after it was inserted.
+// Row is an object of one of the tables: the desired state and its source. Every row that is written is
+// applied, also if it equals the one before; its status is in the [Loops]. Like every object of a statedb
+// table, it must not be changed after it was inserted.
 type Row[S Spec] struct {
-	Spec   S                 `json:"spec" yaml:"spec"`
-	Source Source            `json:"source" yaml:"source"`
-	Status reconciler.Status `json:"status" yaml:"status"`
+	Spec   S      `json:"spec" yaml:"spec"`
+	Source Source `json:"source" yaml:"source"`
 }
-
-func newRow[S Spec](spec S, source Source) *Row[S] {
-	return &Row[S]{Spec: spec, Source: source, Status: reconciler.StatusPending()}
-}
-
-// Clone returns a copy.
-func (r *Row[S]) Clone() *Row[S] {
-	clone := *r
-	return &clone
-}
-
-// SetStatus sets the status of a row that is not in a table yet, and returns the row.
-func (r *Row[S]) SetStatus(status reconciler.Status) *Row[S] {
-	r.Status = status
-	return r
-}
-
-// GetStatus returns the status.
-func (r *Row[S]) GetStatus() reconciler.Status { return r.Status }

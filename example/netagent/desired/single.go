@@ -105,7 +105,7 @@ func put[S Spec](
 	for _, object := range (*list)[others:] {
 		key := object.Spec.Key()
 		if old := replaced[key]; old == nil || old.Spec != object.Spec {
-			mustInsert(txn, table, newRow(object.Spec, API))
+			mustInsert(txn, table, &Row[S]{object.Spec, API})
 		}
 		delete(replaced, key)
 	}

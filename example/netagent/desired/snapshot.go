@@ -20,11 +20,8 @@ type Item struct {
 	Status reconciler.Status
 }
 
-// Settled reports whether the kernel is known to have the object: whether it is Done, or was Done until a
-// refresh began.
-func (i Item) Settled() bool {
-	return i.Status.Kind == reconciler.StatusKindDone || i.Status.Kind == reconciler.StatusKindRefreshing
-}
+// Settled reports whether the kernel is known to have the object.
+func (i Item) Settled() bool { return i.Status.Kind == reconciler.StatusKindDone }
 
 // String returns "kind key: Status", followed by a colon and the error if there is one.
 func (i Item) String() string {
@@ -35,7 +32,7 @@ func (i Item) String() string {
 	return text
 }
 
-// Snapshot holds the contents of the tables at one moment.
+// Snapshot holds the contents of the tables and the statuses at one moment.
 type Snapshot struct {
 	// Items are sorted by kind, in the order of Item.Kind above, and by key.
 	Items []Item
@@ -61,22 +58,24 @@ func (s Snapshot) Settled() bool { return s.Initialized && len(s.Unsettled()) ==
 func (t *Tables) Snapshot(txn statedb.ReadTxn) (Snapshot, []<-chan struct{}) {
 	initialized, initWatch := t.Links.Initialized(txn)
 	s := Snapshot{Initialized: initialized}
-	watches := make([]<-chan struct{}, 0, 5)
+	var watches []<-chan struct{}
 	if !initialized {
 		watches = append(watches, initWatch)
 	}
-	watches = append(watches,
-		appendItems(&s, "link", txn, t.Links),
-		appendItems(&s, "address", txn, t.Addresses),
-		appendItems(&s, "route", txn, t.Routes),
-		appendItems(&s, "sysctl", txn, t.Sysctls))
+	watches = append(watches, appendItems(&s, "link", txn, t.Links, t.Loops.Links)...)
+	watches = append(watches, appendItems(&s, "address", txn, t.Addresses, t.Loops.Addresses)...)
+	watches = append(watches, appendItems(&s, "route", txn, t.Routes, t.Loops.Routes)...)
+	watches = append(watches, appendItems(&s, "sysctl", txn, t.Sysctls, t.Loops.Sysctls)...)
 	return s, watches
 }
 
-func appendItems[S Spec](s *Snapshot, kind string, txn statedb.ReadTxn, table statedb.Table[*Row[S]]) <-chan struct{} {
+func appendItems[S Spec](s *Snapshot, kind string, txn statedb.ReadTxn, table statedb.Table[*Row[S]], loop Loop[S]) []<-chan struct{} {
 	rows, watch := table.AllWatch(txn)
+	watches := []<-chan struct{}{watch}
 	for row := range rows {
-		s.Items = append(s.Items, Item{kind, row.Spec.Key(), row.Source, row.Status})
+		status, changed := StatusOf(loop, txn, row)
+		watches = append(watches, changed...)
+		s.Items = append(s.Items, Item{kind, row.Spec.Key(), row.Source, status})
 	}
-	return watch
+	return watches
 }

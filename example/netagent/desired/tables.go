@@ -38,6 +38,8 @@ type Tables struct {
 	Routes    statedb.RWTable[*Route]
 	Sysctls   statedb.RWTable[*Sysctl]
 
+	Loops Loops
+
 	initialized []func(statedb.WriteTxn)
 }
 
@@ -76,8 +78,8 @@ func (t *Tables) metas() []statedb.TableMeta {
 // newTable creates a table with the key as its primary index and the needed link as its secondary index.
 func newTable[S Spec](db *statedb.DB, name string, header []string, columns func(S) []string) (statedb.RWTable[*Row[S]], error) {
 	table, err := statedb.NewTableAny(db, name,
-		func() []string { return append(header, "Source", "Status") },
-		func(r *Row[S]) []string { return append(columns(r.Spec), string(r.Source), r.Status.String()) },
+		func() []string { return append(header, "Source") },
+		func(r *Row[S]) []string { return append(columns(r.Spec), string(r.Source)) },
 		keyIndex[S](), needsIndex[S]())
 	if err != nil {
 		return nil, fmt.Errorf("table %q: %w", name, err)

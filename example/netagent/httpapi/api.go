@@ -68,19 +68,19 @@ func (a API) Handler() http.Handler {
 	})
 	mux.Handle("GET /statedb/", http.StripPrefix("/statedb", a.onlyKnownTables(a.DB.HTTPHandler())))
 	serve(mux, a, resource[config.Link]{
-		table: a.Tables.Links,
+		table: a.Tables.Links, loop: a.Tables.Loops.Links,
 		parse: config.ParseLink, put: a.Store.PutLink, delete: a.Store.DeleteLink,
 	})
 	serve(mux, a, resource[config.Address]{
-		table: a.Tables.Addresses,
+		table: a.Tables.Addresses, loop: a.Tables.Loops.Addresses,
 		parse: single(config.ParseAddress), put: first(a.Store.PutAddress), delete: a.Store.DeleteAddress,
 	})
 	serve(mux, a, resource[config.Route]{
-		table: a.Tables.Routes,
+		table: a.Tables.Routes, loop: a.Tables.Loops.Routes,
 		parse: single(config.ParseRoute), put: first(a.Store.PutRoute), delete: a.Store.DeleteRoute,
 	})
 	serve(mux, a, resource[config.Sysctl]{
-		table: a.Tables.Sysctls,
+		table: a.Tables.Sysctls, loop: a.Tables.Loops.Sysctls,
 		parse: single(config.ParseSysctl), put: first(a.Store.PutSysctl), delete: a.Store.DeleteSysctl,
 	})
 	return guard(mux)

@@ -13,11 +13,19 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
 )
+
+// Object is a row as it is served: with its status.
+type Object[S desired.Spec] struct {
+	*desired.Row[S]
+	Status reconciler.Status `json:"status"`
+}
 
 // resource is the HTTP view of one of the four tables.
 type resource[S desired.Spec] struct {
 	table statedb.Table[*desired.Row[S]]
+	loop  desired.Loop[S]
 
 	// parse reads a body, and put stores the objects that parse returned; the first of them is the object in
 	// the path.
@@ -43,11 +51,11 @@ func first[S any](put func(config.Located[S]) (bool, error)) func([]config.Locat
 func serve[S desired.Spec](mux *http.ServeMux, a API, res resource[S]) {
 	path := "/v1/" + res.table.Name()
 	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, _ *http.Request) {
-		rows := []*desired.Row[S]{}
-		for row := range res.table.All(a.DB.ReadTxn()) {
-			rows = append(rows, row)
+		objects, txn := []Object[S]{}, a.DB.ReadTxn()
+		for row := range res.table.All(txn) {
+			objects = append(objects, res.object(txn, row))
 		}
-		answer(w, http.StatusOK, rows)
+		answer(w, http.StatusOK, objects)
 	})
 	mux.HandleFunc("GET "+path+"/{key...}", func(w http.ResponseWriter, r *http.Request) {
 		res.get(w, a.DB.ReadTxn(), r.PathValue("key"), http.StatusOK)
@@ -96,7 +104,12 @@ func (res resource[S]) get(w http.ResponseWriter, txn statedb.ReadTxn, key strin
 		fail(w, http.StatusNotFound, fmt.Errorf("%s %q %w", res.table.Name(), key, desired.ErrNotFound))
 		return
 	}
-	answer(w, code, row)
+	answer(w, code, res.object(txn, row))
+}
+
+func (res resource[S]) object(txn statedb.ReadTxn, row *desired.Row[S]) Object[S] {
+	status, _ := desired.StatusOf(res.loop, txn, row)
+	return Object[S]{row, status}
 }
 
 // codeOf returns the status code for an error.

@@ -40,7 +40,7 @@ func (a *addresses) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Rev
 		return a.failedOn(txn, link, err)
 	}
 	if changed {
-		a.repaired(row.Status, "address", want.Key())
+		repaired(a.surroundings, txn, a.Tables.Loops.Addresses, "address", row)
 	}
 	return nil
 }

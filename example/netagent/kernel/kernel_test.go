@@ -24,6 +24,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/desired/desiredtest"
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/reconciler"
@@ -72,6 +73,10 @@ func newFixture(t *testing.T) *fixture {
 	t.Cleanup(func() { require.NoError(t, db.Stop()) })
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
+	tables.Loops = desired.Loops{
+		Links: desiredtest.NewLoop(tables.Links), Addresses: desiredtest.NewLoop(tables.Addresses),
+		Routes: desiredtest.NewLoop(tables.Routes), Sysctls: desiredtest.NewLoop(tables.Sysctls),
+	}
 	seen, err := observed.NewLinks(db)
 	require.NoError(t, err)
 	f := &fixture{T: t, undone: make(map[string]desired.Effect)}
@@ -126,8 +131,8 @@ func (f *fixture) update(state config.State) {
 	}
 }
 
-// update calls Update as a reconciler with the kernel's current links would, and writes the row with its
-// outcome into its table.
+// update calls Update as a reconciler with the kernel's current links would, and writes the row into its
+// table, and its outcome.
 func update[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
 	f.Helper()
 	f.observe()
@@ -137,14 +142,16 @@ func update[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S
 // attempt is update with the links that were last observed.
 func attempt[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
 	f.Helper()
-	err := ops.Update(f.Context(), f.in.DB.ReadTxn(), 1, &desired.Row[S]{Spec: spec})
+	row := &desired.Row[S]{Spec: spec}
+	err := ops.Update(f.Context(), f.in.DB.ReadTxn(), 1, row)
 	status := reconciler.StatusDone()
 	if err != nil {
 		status = reconciler.StatusError(err)
 	}
 	f.write(func(txn statedb.WriteTxn) {
-		_, _, err := tableOf[S](f).Insert(txn, &desired.Row[S]{Spec: spec, Status: status})
+		_, _, err := tableOf[S](f).Insert(txn, row)
 		require.NoError(f, err)
+		loopOf[S](f).Set(txn, row, status)
 	})
 	return err
 }
@@ -167,9 +174,10 @@ func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]
 	f.write(func(txn statedb.WriteTxn) {
 		require.NoError(f, table.DeleteAll(txn))
 		for _, l := range located {
-			_, _, err := table.Insert(txn, &desired.Row[S]{Spec: l.Spec, Status: reconciler.StatusDone()})
+			_, _, err := table.Insert(txn, &desired.Row[S]{Spec: l.Spec})
 			require.NoError(f, err)
 		}
+		loopOf[S](f).SetAll(txn, reconciler.StatusDone())
 	})
 	txn := f.in.DB.ReadTxn()
 	require.NoError(f, ops.Prune(f.Context(), txn, table.All(txn)))
@@ -193,6 +201,17 @@ func tableOf[S desired.Spec](f *fixture) statedb.RWTable[*desired.Row[S]] {
 		}
 	}
 	panic("no such table")
+}
+
+// loopOf returns what stands for the reconciler of one kind.
+func loopOf[S desired.Spec](f *fixture) *desiredtest.Loop[*desired.Row[S]] {
+	l := f.in.Tables.Loops
+	for _, loop := range []any{l.Links, l.Addresses, l.Routes, l.Sysctls} {
+		if loop, ok := loop.(*desiredtest.Loop[*desired.Row[S]]); ok {
+			return loop
+		}
+	}
+	panic("no such loop")
 }
 
 func (f *fixture) link(name string) netlink.Link {

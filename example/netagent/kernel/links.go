@@ -39,7 +39,7 @@ func (l *links) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisio
 	}
 	changed, err := l.configure(txn, have, want)
 	if made || changed {
-		l.repaired(row.Status, "link", want.Name)
+		repaired(l.surroundings, txn, l.Tables.Loops.Links, "link", row)
 	}
 	return err
 }

@@ -56,34 +56,35 @@ func (s surroundings) needGateway(txn statedb.ReadTxn, want config.Route) error 
 	}
 	missing := ""
 	addresses, addressesChanged := s.Tables.Addresses.ListWatch(txn, desired.ByNeeds[config.Address](want.Dev))
+	watch := []<-chan struct{}{addressesChanged}
 	for row := range addresses {
 		if !row.Spec.Reaches(want.Via) {
 			continue
 		}
-		if settled(row) {
+		status, changed := desired.StatusOf(s.Tables.Loops.Addresses, txn, row)
+		if status.Kind == reconciler.StatusKindDone {
 			return nil
 		}
+		watch = append(watch, changed...)
 		missing = fmt.Sprintf("address %q", row.Spec.Key())
 	}
 	routes, routesChanged := s.Tables.Routes.ListWatch(txn, desired.ByNeeds[config.Route](want.Dev))
+	watch = append(watch, routesChanged)
 	for row := range routes {
 		if !row.Spec.Reaches(want.Via, want.Table) {
 			continue
 		}
-		if settled(row) {
+		status, changed := desired.StatusOf(s.Tables.Loops.Routes, txn, row)
+		if status.Kind == reconciler.StatusKindDone {
 			return nil
 		}
+		watch = append(watch, changed...)
 		missing = fmt.Sprintf("route %q", row.Spec.Key())
 	}
 	if missing == "" {
-		return reconciler.Blocked(fmt.Sprintf("no address of link %q has gateway %s in its network", want.Dev, want.Via),
-			addressesChanged, routesChanged)
+		return reconciler.Blocked(fmt.Sprintf("no address of link %q has gateway %s in its network", want.Dev, want.Via), watch...)
 	}
-	return reconciler.Blocked(fmt.Sprintf("%s is not there yet", missing), addressesChanged, routesChanged)
-}
-
-func settled[S desired.Spec](row *desired.Row[S]) bool {
-	return row.Status.Kind == reconciler.StatusKindDone || row.Status.Kind == reconciler.StatusKindRefreshing
+	return reconciler.Blocked(fmt.Sprintf("%s is not there yet", missing), watch...)
 }
 
 // failedOn returns the outcome of an operation that failed with err on a link that it needs. If the kernel's

@@ -42,10 +42,11 @@ type surroundings struct {
 	log *slog.Logger
 }
 
-// repaired logs a change that a refresh made: another program had changed a Done object.
-func (s surroundings) repaired(status reconciler.Status, kind, key string) {
-	if status.Kind == reconciler.StatusKindRefreshing {
-		s.log.Info("repaired a change from outside", "kind", kind, "name", key)
+// repaired logs a change that a refresh made: another program had changed an object that was Done when the
+// operation began.
+func repaired[S desired.Spec](s surroundings, txn statedb.ReadTxn, loop desired.Loop[S], kind string, row *desired.Row[S]) {
+	if status, _ := desired.StatusOf(loop, txn, row); status.Kind == reconciler.StatusKindDone {
+		s.log.Info("repaired a change from outside", "kind", kind, "name", row.Spec.Key())
 	}
 }
 

@@ -74,7 +74,7 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 		if have, err = routesOf(want); err != nil {
 			return err
 		}
-		defer r.repaired(row.Status, "route", want.Key())
+		defer repaired(r.surroundings, txn, r.Tables.Loops.Routes, "route", row)
 	}
 	var errs []error
 	for _, route := range have {

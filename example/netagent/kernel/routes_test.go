@@ -17,7 +17,6 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 const someRoutes = `
@@ -141,7 +140,7 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}, {dst: 10.2.0.0/24, dev: br0}, {dst: 
 	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
 	waits(0, `no address of link "br0" has gateway 10.0.0.2 in its network`)
 	f.write(func(txn statedb.WriteTxn) {
-		_, _, err := f.in.Tables.Addresses.Insert(txn, &desired.Address{Spec: state.Addresses[0].Spec, Status: reconciler.StatusPending()})
+		_, _, err := f.in.Tables.Addresses.Insert(txn, &desired.Address{Spec: state.Addresses[0].Spec})
 		require.NoError(t, err)
 	})
 	waits(0, `address "br0/10.0.0.1/24" is not there yet`)
@@ -149,7 +148,7 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}, {dst: 10.2.0.0/24, dev: br0}, {dst: 
 	require.NoError(t, update(f, f.Routes, state.Routes[0].Spec))
 
 	f.write(func(txn statedb.WriteTxn) {
-		_, _, err := f.in.Tables.Routes.Insert(txn, &desired.Route{Spec: state.Routes[1].Spec, Status: reconciler.StatusPending()})
+		_, _, err := f.in.Tables.Routes.Insert(txn, &desired.Route{Spec: state.Routes[1].Spec})
 		require.NoError(t, err)
 	})
 	waits(2, `route "main/10.2.0.0/24" is not there yet`)
@@ -252,8 +251,9 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 	refresh := func() {
 		t.Helper()
 		for _, r := range state.Routes {
-			row := &desired.Route{Spec: r.Spec, Status: reconciler.StatusRefreshing()}
-			require.NoError(t, f.Routes.Update(t.Context(), f.in.DB.ReadTxn(), 1, row))
+			txn := f.in.DB.ReadTxn()
+			row, revision, _ := f.in.Tables.Routes.Get(txn, desired.ByKey[config.Route](r.Spec.Key()))
+			require.NoError(t, f.Routes.Update(t.Context(), txn, revision, row))
 		}
 	}
 	refresh()

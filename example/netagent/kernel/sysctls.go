@@ -57,7 +57,7 @@ func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revis
 	if err := writeSysctl(want, want.Value); err != nil {
 		return refused(want, err)
 	}
-	s.repaired(row.Status, "sysctl", want.Name)
+	repaired(s.surroundings, txn, s.Tables.Loops.Sysctls, "sysctl", row)
 	if have, err = readSysctl(want); err != nil {
 		return refused(want, err)
 	}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Row is an object as it is shown.
@@ -30,8 +29,7 @@ type Change = Row
 
 const deleted = "Deleted"
 
-// Model follows the items of the tables and records when their status began. A refresh of a Done object is
-// no change.
+// Model follows the items of the tables and records when their status began.
 type Model struct {
 	rows  []Row // in the order of the items
 	byKey map[[2]string]Row
@@ -49,7 +47,7 @@ func (m *Model) Update(items []desired.Item, now time.Time) (changes []Change) {
 	for _, item := range items {
 		key := [2]string{item.Kind, item.Key}
 		row, known := before[key]
-		if next := rowOf(item); !known || next.Status != row.Status || next.Error != row.Error {
+		if next := rowOf(item, now); !known || next.Status != row.Status || next.Error != row.Error {
 			row = next
 			changes = append(changes, row)
 		}
@@ -65,21 +63,17 @@ func (m *Model) Update(items []desired.Item, now time.Time) (changes []Change) {
 	return changes
 }
 
-func rowOf(item desired.Item) Row {
-	status := item.Status
-	word := status.Kind.String()
-	switch status.Kind {
-	case reconciler.StatusKindRefreshing:
-		word = reconciler.StatusKindDone.String()
-	case reconciler.StatusKindUnset:
-		word = "Unset" // of a row that was inserted without a status
+func rowOf(item desired.Item, now time.Time) Row {
+	since := item.Status.UpdatedAt
+	if since.IsZero() { // the reconciler does not know it, or not yet
+		since = now
 	}
 	return Row{
 		Kind:   item.Kind,
 		Key:    oneLine(item.Key),
-		Status: word,
-		Since:  status.UpdatedAt,
-		Error:  oneLine(status.GetError()),
+		Status: item.Status.Kind.String(),
+		Since:  since,
+		Error:  oneLine(item.Status.GetError()),
 	}
 }
 
