@@ -130,8 +130,10 @@ type runner[Obj comparable] struct {
 	// rand spreads the rechecks of blocked objects.
 	rand *rand.Rand
 
-	// handed are the objects to apply again that the core has no room for yet.
-	handed []*handed[Obj]
+	// handed are the objects to apply again that the core has no room for yet. repeated counts those
+	// that it got since the table was last read.
+	handed   []*handed[Obj]
+	repeated int
 
 	// began is the start of this pass, budget what the pass may plan, batch what was run in it or
 	// finished by workers before it. sequence counts the rounds.
@@ -221,7 +223,8 @@ func (r *runner[Obj]) begin(b budget) {
 func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}) {
 	if r.budget.looks {
 		more = r.observer.Observe(txn, r.began)
-		round.Refreshes = r.observer.Refreshes()
+		round.Refreshes = r.observer.Refreshes() + r.repeated
+		r.repeated = 0
 	}
 	return more
 }

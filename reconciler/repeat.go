@@ -127,6 +127,9 @@ type handed[Obj any] struct {
 }
 
 func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err error) {
+	if err := k.loop.mayWait(ctx); err != nil {
+		return 0, err
+	}
 	r := k.loop.rows
 	txn := r.DB.ReadTxn()
 	var errs []error
@@ -223,5 +226,8 @@ func (r *runner[Obj]) again(txn statedb.ReadTxn, obj Obj, forced bool) (running 
 	if !found || revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
 		return false
 	}
-	return r.core.Again(r.now(), row, revision, forced)
+	before := r.core.Refreshing()
+	running = r.core.Again(r.now(), row, revision, forced)
+	r.repeated += r.core.Refreshing() - before
+	return running
 }

@@ -77,7 +77,8 @@ type Controller interface {
 	// object that is not Done is left as it is. Without keys all Done objects are refreshed, at the
 	// rate of the refresh limit, and the result is 0.
 	//
-	// The error is [ErrNotFound] for a key that is not in the table, [ErrStopped], or that of ctx.
+	// The error is [ErrNotFound] for a key that is not in the table, [ErrStopped], that of ctx, or
+	// reconciler.ErrInOperation in an operation of the same reconciler.
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	// Prune requests a prune. It runs as soon as the table is initialised and the reconciler is not
 	// paused. Prune does not wait for it.
