@@ -13,10 +13,14 @@
 // objects own ([Owns]), and other tables that affect them ([Watches]). Each source takes predicates
 // that drop changes which do not matter. [Controller.Add] is for events outside of any table.
 //
-// Each request is a row of the controller's own table, "requests" or "requests-NAME", with a status. A
+// Each request is a row of the controller's own table, "requests" or "requests-NAME". A
 // [reconciler.Loop] reconciles these rows. So retries, fairness, workers, breakers, pauses, Explain,
 // metrics and the journal are those of the loop, and its options apply. [New] makes a controller,
 // [Controller.Run] runs it. In a hive, call [Register] instead.
+//
+// The loop writes outcomes beside the table, in "NAME-outcomes" ("requests-outcomes" without a name): a
+// row, with the error or the reason, for each request that is not Done. A row of a request only shows
+// whether its object exists. [reconciler.Loop.Status] returns the status of a request.
 //
 // # Coming from controller-runtime
 //
@@ -58,7 +62,7 @@
 //   - [reconciler.Loop.Explain], Retry and PauseKeys of [Controller.Loop] take the text of a request as
 //     the key, such as "shop/web" for [Request].
 //   - Objects of [For] are refreshed every 30 minutes, at most 100 a second, against drift: see
-//     [reconciler.WithRefreshing].
+//     [reconciler.WithRefreshing]. The first refresh of an object comes within two intervals.
 //
 // # Deleted objects
 //
@@ -66,6 +70,8 @@
 //
 //   - It is never given up, whatever [reconciler.Settings].MaxRetries is.
 //   - While it is requeued its status is Blocked, "still deleting".
+//   - If a predicate rejects the deletion of its object, the request becomes a clean-up without being
+//     reconciled because of it, unless it has failed, is Blocked, or is not reconciled yet.
 //   - Its row is deleted when Reconcile succeeds without asking for another run, or when it returns a
 //     [reconciler.TerminalError]. The error is logged and counted.
 //

@@ -18,8 +18,8 @@ const (
 	present
 	absent
 	// removed and hidden: the object no longer exists, or exists for the first time, and predicates
-	// rejected the change. Only a request that was not Done when its object was removed is reconciled
-	// because of it.
+	// rejected the change. A request is reconciled because of it only if its object was removed when it
+	// was neither Done nor requeued.
 	removed
 	hidden
 )

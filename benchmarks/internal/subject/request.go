@@ -104,27 +104,40 @@ func (r *requests) Prepare(first, n uint64) (func() error, error) {
 // Await waits until every request has its outcome. A request without an object has no row then.
 func (r *requests) Await(ctx context.Context) error {
 	for {
-		// The channel is from before the query, so no change is missed.
-		_, changed := r.controller.Table().AllWatch(r.db.ReadTxn())
-		left := r.Left()
+		left, changed := r.left()
 		if left == 0 {
 			return nil
 		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
+		if _, err := changed.Wait(ctx, 0); err != nil {
 			return fmt.Errorf("%d requests are left: %w", left, context.Cause(ctx))
 		}
 	}
 }
 
-func (r *requests) Left() (left uint64) {
-	for row := range r.controller.Table().All(r.db.ReadTxn()) {
-		if r.objects == nil || row.Status.Kind != reconciler.StatusKindDone {
+func (r *requests) Left() uint64 {
+	left, _ := r.left()
+	return left
+}
+
+// left returns the number of requests that are left, and the channels of which one closes when it may be
+// lower.
+func (r *requests) left() (left uint64, changed *statedb.WatchSet) {
+	txn := r.db.ReadTxn()
+	all, rows := r.controller.Table().AllWatch(txn)
+	changed = statedb.NewWatchSet()
+	changed.Add(rows)
+	for row := range all {
+		if r.objects == nil {
 			left++
+			continue
+		}
+		s, _, watch := r.controller.Loop().StatusWatch(txn, row)
+		if s.Kind != reconciler.StatusKindDone {
+			left++
+			changed.Add(watch...)
 		}
 	}
-	return left
+	return left, changed
 }
 
 func (r *requests) Target() *Target { return r.target }

@@ -40,7 +40,7 @@ var requestSystem = system{
 		{"", "Change: Object, Old, Created, Deleted", added,
 			"stands for the create, update and delete events there. Changes that come faster than they are read become one, " +
 				"from the version that was read before to the latest"},
-		{"", "Row: Request, Status", added, "a request in the table of the controller"},
+		{"", "Row: Request", added, "a request in the table of the controller"},
 		{"", "Logger", added, "returns the logger in the context, with controller and request, as `log.FromContext` does"},
 	},
 }
