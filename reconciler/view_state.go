@@ -171,7 +171,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		x.Why = "its status was never set, so it is not reconciled: the program that writes the row must set it to Pending"
 	case is.IsPendingOrRefreshing() && s.seen:
 		x.State = inspect.StateDone
-		x.Why = "it is in the target; its status follows when the changes before it have been attempted, or after 10 ms"
+		x.Why = "it is in the target; its status follows when the changes before it have been attempted, or 20 ms later"
 	case is.IsPendingOrRefreshing():
 		x.State = inspect.StateUnseen
 		x.Wanted = is.UpdatedAt
