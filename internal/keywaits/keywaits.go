@@ -229,21 +229,33 @@ func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
 	k.lookCovered(seen)
 }
 
-// lookCovered checks the waits that the mark has passed. The caller holds mu.
+// lookCovered checks the waits for rows that the mark has passed. The caller holds mu.
 func (k *Waits[Obj]) lookCovered(seen statedb.Revision) {
-	var covered []*Wait[Obj]
+	for _, w := range k.covered(&k.uncovered) {
+		k.unpark(w)
+		k.look(w, seen)
+	}
+	if !k.mark.Scattered() {
+		return
+	}
+	for _, w := range k.covered(&k.unseen) {
+		if !w.Deleted && !k.look(w, seen) {
+			k.park(w, &k.unseen)
+		}
+	}
+}
+
+// covered returns the waits of a heap that the mark has passed.
+func (k *Waits[Obj]) covered(in *keyheap.Heap[*Wait[Obj]]) (covered []*Wait[Obj]) {
 	scattered := k.mark.Scattered()
-	k.uncovered.Ascend(func(w *Wait[Obj], _ int64) bool {
+	in.Ascend(func(w *Wait[Obj], _ int64) bool {
 		is := k.mark.Covers(w.Revision)
 		if is {
 			covered = append(covered, w)
 		}
 		return is || scattered
 	})
-	for _, w := range covered {
-		k.unpark(w)
-		k.look(w, seen)
-	}
+	return covered
 }
 
 // look ends a wait if it is over, and reports whether it is. The caller holds mu.
