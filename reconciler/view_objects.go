@@ -140,19 +140,27 @@ func lineText(line *inspect.ObjectLine) int {
 
 // addInfos adds what the loop knows about some rows, with the kinds of their statuses, to their lines.
 func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj, kinds []StatusKind) {
-	known, err := told(ctx, v, func() []*core.KeyInfo[Obj] {
-		all := make([]*core.KeyInfo[Obj], len(rows))
+	type knownOf struct {
+		info core.KeyInfo[Obj]
+		// has: info is set. seen is as for sight.
+		has, seen bool
+	}
+	known, err := told(ctx, v, func() []knownOf {
+		all := make([]knownOf, len(rows))
 		for i, row := range rows {
-			if s, ok := v.core.KeyInfo(string(v.rows.Key(row)), 0); ok {
-				all[i] = &s
-			}
+			k := &all[i]
+			k.info, k.has = v.core.KeyInfo(string(v.rows.Key(row)), 0)
+			k.seen = v.seen(row, lines[i].Revision)
 		}
 		return all
 	})
 	g := v.gates()
 	for i, row := range rows {
-		if err == nil && known[i] != nil {
-			v.addInfo(&lines[i], known[i], g)
+		if err == nil && known[i].has {
+			v.addInfo(&lines[i], &known[i].info, g)
+		} else if err == nil && known[i].seen && !v.rewritten(row, lines[i].Revision) {
+			// Its status follows if it does not say so.
+			lines[i].State = inspect.StateDone
 		} else {
 			lines[i].State = g.shown(v.rowState(v.rows.Key(row), kinds[i], err), v.rows.Key(row))
 			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
