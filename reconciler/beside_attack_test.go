@@ -43,36 +43,6 @@ func TestReapplyTakesMoreObjectsThanOneRound(t *testing.T) {
 	}
 }
 
-// refreshing refreshes an object in its update.
-type refreshing struct {
-	*target
-	loop func() *reconciler.Loop[*object]
-	err  error
-}
-
-func (r *refreshing) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *object) error {
-	if o.ID == 2 {
-		_, r.err = r.loop().Refresh(ctx, "1")
-	}
-	return r.target.Update(ctx, txn, rev, o)
-}
-
-func TestRefreshInAnOperationDoesNotBlock(t *testing.T) {
-	r := &refreshing{}
-	inBubble(t, func(e *env) {
-		e.writeRows(1, 1)
-		synctest.Wait()
-		e.writeRows(1, 2)
-		e.pass(time.Second)
-		require.ErrorIs(e, r.err, reconciler.ErrInOperation)
-		require.Len(e, e.target.holds(), 2)
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		beside(e, cfg)
-		r.target, r.loop = e.target, func() *reconciler.Loop[*object] { return e.loop }
-		cfg.Operations = r
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Minute }))
-}
-
 func TestRefreshIsCountedAndHasNoLatency(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.writeRows(1, 1)
