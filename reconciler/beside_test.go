@@ -190,3 +190,22 @@ type checkpointing struct{ *target }
 func (c checkpointing) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *object) error {
 	return reconciler.Checkpoint(ctx, o)
 }
+
+// More objects are handed over than the loop takes at a time, and nothing else wakes it.
+func TestReapplyAppliesMoreObjectsThanARound(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, ids(1, 25)...)
+		synctest.Wait()
+		e.target.take()
+		var objs []*object
+		for _, id := range ids(1, 25) {
+			objs = append(objs, &object{ID: id})
+		}
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		_, err := e.loop.Reapply(ctx, objs...)
+		require.NoError(e, err)
+		synctest.Wait()
+		require.Len(e, e.target.take(), 25)
+	}, beside, reconciler.WithRoundLimits(10, nil))
+}

@@ -225,12 +225,12 @@ func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <
 }
 
 // moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
-// round left work that was due.
+// round left work that was due. Objects that were handed over and not taken wait for a pass, too.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
 	switch next := r.budgetAt(r.now()); {
 	case !next.looks, next.size == 0 && r.observer.Leftover():
 		return nil
-	case more == nil, next.size > 0 && left:
+	case more == nil, next.size > 0 && (left || len(r.handed) > 0):
 		return watch.Closed
 	}
 	return more
