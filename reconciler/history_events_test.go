@@ -327,7 +327,8 @@ func (c *joinContext) at() statedb.Revision {
 // fast.
 func (h *history) flood() {
 	for _, s := range h.slots {
-		if s.groups || s.perSecond == 200 || s.config.Operations == nil && s.target.takes*time.Duration(s.size) > historyTimeout {
+		// Each status of another reconciler in the row makes one beside apply again.
+		if s.beside && len(h.slots) > 1 || s.groups || s.perSecond == 200 || s.config.Operations == nil && s.target.takes*time.Duration(s.size) > historyTimeout {
 			return
 		}
 	}

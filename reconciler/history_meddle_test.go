@@ -86,6 +86,10 @@ func (s *slot) setClockBack() {
 		s.back.Store(int64(back))
 		return
 	}
+	if s.beside {
+		h.write(h.rewriteAll)
+		return
+	}
 	h.rewrites.Store(true)
 	h.write(func(wtxn statedb.WriteTxn) {
 		for row := range h.table.All(wtxn) {
@@ -202,14 +206,19 @@ func (s *slot) refreshInterval(interval time.Duration) time.Duration {
 func (s *slot) call() {
 	h, by := s.h, s.running
 	what := h.rng.IntN(5)
+	if s.beside && h.one(2) {
+		what = 5
+	}
 	var some []string
+	var objs []*historyRow
 	for range 1 + h.rng.IntN(3) {
-		some = append(some, strconv.FormatUint(1+h.rng.Uint64N(keys), 10))
+		id := 1 + h.rng.Uint64N(keys)
+		some, objs = append(some, strconv.FormatUint(id, 10)), append(objs, &historyRow{ID: id})
 	}
 	if what%2 == 0 {
 		some = nil
 	}
-	h.record.event("reconciler %d gets a call to retry (0, 1), to refresh (2, 3) or to approve a sweep: %d, keys %v", s.index, what, some)
+	h.record.event("reconciler %d gets a call to retry (0, 1), to refresh (2, 3), to approve a sweep or to reapply (5): %d, keys %v", s.index, what, some)
 	by.waiting.Add(1)
 	go func() {
 		defer by.waiting.Add(-1)
@@ -219,6 +228,8 @@ func (s *slot) call() {
 			_, err = by.loop.Retry(h.Context(), some...)
 		case 2, 3:
 			_, err = by.loop.Refresh(h.Context(), some...)
+		case 5:
+			_, err = by.loop.Reapply(h.Context(), objs...)
 		default:
 			by.loop.ApproveSweep()
 		}
@@ -259,8 +270,9 @@ func (s *slot) checkRefreshOfAll() {
 	for range 40 {
 		time.Sleep(3 * time.Second)
 		after, done, missing := operations(), 0, 0
-		for row := range s.h.table.All(s.h.db.ReadTxn()) {
-			if s.get(row).Kind != reconciler.StatusKindDone {
+		txn := s.h.db.ReadTxn()
+		for row := range s.h.table.All(txn) {
+			if s.status(txn, row).Kind != reconciler.StatusKindDone {
 				continue
 			}
 			done++

@@ -22,8 +22,10 @@ import (
 
 // slot is one reconciler of a history; its loops follow one another.
 type slot struct {
-	h          *history
-	index      int
+	h     *history
+	index int
+	// beside: outcomes are written beside the table, so that every write of a row is a wish.
+	beside     bool
 	target     *historyTarget
 	text       string
 	config     reconciler.Config[*historyRow]
@@ -88,7 +90,7 @@ func (h *history) newSlot(i int) *slot {
 	rng := h.rng
 	s := &slot{h: h, index: i, minBackoff: 10 * time.Millisecond}
 	x := newHistoryTarget(s)
-	s.target = x
+	s.target, s.beside = x, h.one(3)
 	x.takes = pick(rng, 0, 40*time.Microsecond, 100*time.Microsecond, time.Millisecond, 5*time.Millisecond)
 	x.trouble = pick(rng, 0, 0, 2, 8)
 	x.observes = h.one(2)
@@ -97,7 +99,7 @@ func (h *history) newSlot(i int) *slot {
 	if h.one(25) {
 		s.size = 1000
 	}
-	name := strconv.Itoa(i)
+	name := "r" + strconv.Itoa(i)
 	options := []reconciler.Option{
 		reconciler.WithName(name),
 		reconciler.WithRoundLimits(s.size, nil),
@@ -154,9 +156,11 @@ func (h *history) newSlot(i int) *slot {
 		},
 	)())
 	s.passes = &passCounter{RWTable: h.table, s: s}
-	s.config = reconciler.Config[*historyRow]{
-		DB: h.db, Table: s.passes, Clone: (*historyRow).Clone, SetStatus: s.setStatus, GetStatus: s.get,
-		ErrorClass: class,
+	s.config = reconciler.Config[*historyRow]{DB: h.db, Table: s.passes, ErrorClass: class}
+	if s.beside {
+		words = append(words, "beside")
+	} else {
+		s.config.Clone, s.config.SetStatus, s.config.GetStatus = (*historyRow).Clone, s.setStatus, s.get
 	}
 	if s.groups {
 		s.config.SerialBy = func(r *historyRow) string { return s.groupOf(r.ID) }
@@ -198,6 +202,16 @@ func (s *slot) groupOf(key uint64) string {
 	return strconv.FormatUint(key%3, 10)
 }
 
+// status returns the status of a row that a transaction holds.
+func (s *slot) status(txn statedb.ReadTxn, r *historyRow) reconciler.Status {
+	if s.beside {
+		st, _ := s.running.loop.Status(txn, r)
+		return st
+	}
+	return s.get(r)
+}
+
+// get returns the status that a row carries.
 func (s *slot) get(r *historyRow) reconciler.Status {
 	if s.h.sets {
 		return r.Set.Get(strconv.Itoa(s.index))
@@ -314,7 +328,7 @@ func (s *slot) resumed(which func(p pausedSpan) bool) {
 // askAgain makes a new wish for each failed row of an earlier loop: a new loop does not retry them.
 func (s *slot) askAgain(wtxn statedb.WriteTxn) {
 	for row := range s.h.table.All(wtxn) {
-		if k := s.get(row).Kind; k == reconciler.StatusKindError || k == reconciler.StatusKindBlocked {
+		if k := s.status(wtxn, row).Kind; k == reconciler.StatusKindError || k == reconciler.StatusKindBlocked {
 			var kinds [2]wishKind
 			kinds[s.index] = wanted
 			s.h.put(wtxn, row.ID, kinds)

@@ -200,7 +200,7 @@ func (h *history) put(wtxn statedb.WriteTxn, key uint64, kinds [2]wishKind) {
 	number := 0
 	for _, s := range h.slots {
 		kind := kinds[s.index]
-		if kind == kept && !found {
+		if kind == kept && !found || s.beside {
 			kind = wanted
 		}
 		kinds[s.index] = kind
@@ -209,7 +209,9 @@ func (h *history) put(wtxn statedb.WriteTxn, key uint64, kinds [2]wishKind) {
 			h.rewrites.Store(true)
 			continue
 		case wanted:
-			s.set(row, reconciler.StatusPending())
+			if !s.beside {
+				s.set(row, reconciler.StatusPending())
+			}
 		case vouched:
 			s.set(row, reconciler.StatusDone())
 		case unset:
