@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,33 +14,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
-
-func TestReapplyTakesMoreObjectsThanOneRound(t *testing.T) {
-	for _, kind := range operationKinds[:2] {
-		t.Run(kind.name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.writeRows(1, ids(1, 25)...)
-				synctest.Wait()
-				e.target.take()
-				var objs []*object
-				for _, id := range ids(1, 25) {
-					objs = append(objs, &object{ID: id})
-				}
-				ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-				defer cancel()
-				_, err := e.loop.Reapply(ctx, objs...)
-				require.NoError(e, err)
-				e.pass(time.Second)
-				require.Len(e, e.target.take(), 25)
-			}, func(e *env, cfg *reconciler.Config[*object]) {
-				if kind.change != nil {
-					kind.change(e, cfg)
-				}
-				beside(e, cfg)
-			}, reconciler.WithRoundLimits(10, nil))
-		})
-	}
-}
 
 func TestRefreshIsCountedAndHasNoLatency(t *testing.T) {
 	inBubble(t, func(e *env) {

@@ -222,7 +222,7 @@ func TestReapplyAppliesMoreObjectsThanARound(t *testing.T) {
 		for _, id := range ids(1, 25) {
 			objs = append(objs, &object{ID: id})
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
 		defer cancel()
 		_, err := e.loop.Reapply(ctx, objs...)
 		require.NoError(e, err)

@@ -103,9 +103,10 @@ func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b
 	}
 }
 
-// ErrInOperation is returned, at once, by Retry, Wait, WaitAll, WaitFor, WaitKey and
+// ErrInOperation is returned, at once, by Retry, Reapply, Wait, WaitAll, WaitFor, WaitKey and
 // WaitUntilReconciled if they are called in an operation of the same reconciler, a prune included:
-// the call would wait for the end of the operation, and the operation for the call.
+// the call would wait for the end of the operation, and the operation for the call. Refresh with keys
+// returns it, too, if the rows carry no status.
 //
 // The operation is detected by ctx, which has to be the context of the operation or derived from it.
 // With any other context the call blocks until that context ends. Waiting for another reconciler is

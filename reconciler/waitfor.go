@@ -100,7 +100,13 @@ func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revisi
 	}
 	select {
 	case <-reached:
-		return true, nil
+		select {
+		case <-watch:
+			// The milestone may be that of the version before.
+			return false, nil
+		default:
+			return true, nil
+		}
 	case <-watch:
 		return false, nil
 	case <-l.ended:

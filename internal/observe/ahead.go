@@ -30,7 +30,12 @@ type ahead struct {
 	// of these revisions.
 	applied map[string]statedb.Revision
 	last    statedb.Revision
+	// most is the number of keys in applied above which those are looked for that main has passed.
+	most int
 }
+
+// leastForgotten is the number of keys up to which no key that main has passed is looked for.
+const leastForgotten = 1024
 
 // extend records that the catch-up cursor has handed over the objects of a range. A range with the
 // same lower end grows.
@@ -48,8 +53,17 @@ func (a *ahead) extend(r Range) {
 // passed forgets what the main cursor has passed.
 func (a *ahead) passed(revision statedb.Revision) {
 	a.ranges = slices.DeleteFunc(a.ranges, func(r Range) bool { return r.UpTo <= revision })
-	if a.last <= revision {
-		a.applied, a.last = nil, 0
+	switch {
+	case a.last <= revision:
+		a.applied, a.last, a.most = nil, 0, 0
+	case len(a.applied) > a.most:
+		// Under a lasting load main never passes all of them.
+		for key, at := range a.applied {
+			if at <= revision {
+				delete(a.applied, key)
+			}
+		}
+		a.most = max(leastForgotten, 2*len(a.applied))
 	}
 }
 
@@ -85,7 +99,7 @@ func (o *Observer[Obj]) overtaken(c change[Obj], txn statedb.ReadTxn) bool {
 		return false
 	}
 	row, revision, _, found := o.rows.Exact(txn, c.object)
-	return found && revision > c.revision && o.seen(row, revision)
+	return found && revision >= c.revision && o.seen(row, revision)
 }
 
 // NoteApplied records that a version was applied. It is called for versions that may be later than
