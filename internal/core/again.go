@@ -8,8 +8,9 @@ import "time"
 // Again asks for another run of an object whose row has not changed, where the rows carry no status
 // that could ask for it. A reconciled object stays reconciled, and is run in the lane Refresh; if it
 // waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
-// unless the run is forced: then one that waits for a time or for a channel is due as soon as its minimum backoff has passed, and the outcome of a running
-// operation does not count, because the operation may have begun before the reason for the call.
+// unless the run is forced: then one that waits for a time or for a channel is due as soon as its
+// minimum backoff has passed, and the outcome of a running operation does not count, because the
+// operation may have begun before the reason for the call.
 //
 // Again reports whether an operation on the object is running. The caller has found the row in the
 // table, in a transaction that it began after the last observed one.

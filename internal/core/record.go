@@ -49,9 +49,6 @@ func (c *Core[Obj]) TakeRecords(yield func(Record[Obj])) {
 	c.touched = c.touched[:0]
 }
 
-// HasRecords reports whether TakeRecords would yield anything.
-func (c *Core[Obj]) HasRecords() bool { return len(c.touched) > 0 }
-
 // HoldsSince returns the lowest revision of a change that has neither been attempted nor recorded;
 // false if there is none.
 func (c *Core[Obj]) HoldsSince() (revision uint64, ok bool) {

@@ -170,6 +170,7 @@ func (l *Beside[Obj]) write(mark statedb.Revision, intervals []Interval, moved b
 	wtxn := l.rows.DB.WriteTxn(tables...)
 	// A panic in a user's function must not leave the tables locked.
 	defer wtxn.Abort()
+	defer func() { clear(l.records); l.records = l.records[:0] }()
 	for i := range l.records {
 		if l.writeRecord(wtxn, &l.records[i], at) {
 			written++
@@ -183,8 +184,6 @@ func (l *Beside[Obj]) write(mark statedb.Revision, intervals []Interval, moved b
 		}
 	}
 	wtxn.Commit()
-	clear(l.records)
-	l.records = l.records[:0]
 	return written
 }
 

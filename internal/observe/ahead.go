@@ -79,11 +79,12 @@ func (a *ahead) handedOver(revision statedb.Revision) bool {
 
 // seen reports whether a version that the main cursor reads was dealt with before.
 func (o *Observer[Obj]) seen(obj Obj, revision statedb.Revision) bool {
-	a := o.before
-	if len(a.ranges) > 0 && a.handedOver(revision) {
-		return true
-	}
-	return len(a.applied) > 0 && revision <= a.applied[string(o.rows.Key(obj))]
+	return o.before.handedOver(revision) || o.appliedBefore(obj, revision)
+}
+
+// appliedBefore reports whether a version, or a later one, was applied before a cursor read it.
+func (o *Observer[Obj]) appliedBefore(obj Obj, revision statedb.Revision) bool {
+	return len(o.before.applied) > 0 && revision <= o.before.applied[string(o.rows.Key(obj))]
 }
 
 // Applied reports whether a version that was looked up in the table, and that the main cursor has not

@@ -47,3 +47,18 @@ func TestVersionThatWasOvertakenIsNotHandedOver(t *testing.T) {
 	}
 	require.Equal(t, 1, times)
 }
+
+// A retry has applied a version that neither cursor has read.
+func TestVersionThatWasAppliedIsHandedOverByNoCursor(t *testing.T) {
+	e := newEnvBeside(t, 4)
+	e.put(status.Pending, ids(1, 40)...)
+	for !e.CatchingUp() {
+		planned, _ := e.begin()
+		e.end(len(planned), slow)
+	}
+	e.put(status.Pending, 100)
+	e.NoteApplied(&row{id: 100}, e.table.Revision(e.db.ReadTxn()))
+	require.NotContains(t, e.rounds(slow), 100)
+	e.put(status.Pending, 100)
+	require.Contains(t, e.rounds(slow), 100, "a later version")
+}

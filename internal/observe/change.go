@@ -31,7 +31,7 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 		o.rowSeen = true
 		o.hooks.FirstRow(of.Object)
 	}
-	if o.before != nil && !ahead && o.seen(of.Object, of.Revision) {
+	if o.before != nil && (o.appliedBefore(of.Object, of.Revision) || !ahead && o.before.handedOver(of.Revision)) {
 		return c, false
 	}
 	switch s := o.rows.Asked(of.Object); s.Kind {
