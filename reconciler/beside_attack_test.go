@@ -4,6 +4,7 @@
 package reconciler_test
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,27 @@ func TestRefreshIsCountedAndHasNoLatency(t *testing.T) {
 		require.Equal(e, before.Updates.Done+1, e.loop.Figures().Updates.Done)
 		require.Equal(e, before.Latency.Sum, e.loop.Figures().Latency.Sum, "a refresh is no change that waited")
 		require.Equal(e, before.Refreshes+1, e.loop.Figures().Refreshes)
+	}, beside)
+}
+
+func TestWaitForAppliedLastsWhileARefreshFails(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, 1)
+		synctest.Wait()
+		e.target.deciding(failOne("no space"))
+		_, err := e.loop.Refresh(e.Context(), "1")
+		require.NoError(e, err)
+		synctest.Wait()
+		require.Equal(e, reconciler.StatusKindError, e.told(1).Kind)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		rest, err := e.loop.WaitAll(ctx, reconciler.Applied)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.Len(e, rest.Keys, 1)
+		e.target.deciding(nil)
+		_, err = e.loop.WaitAll(e.Context(), reconciler.Applied)
+		require.NoError(e, err)
+		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
 	}, beside)
 }
 

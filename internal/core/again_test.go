@@ -65,6 +65,7 @@ func TestFailedRefreshIsRecorded(t *testing.T) {
 	c.Again(0, row{key: "a"}, 7, false)
 	runRound(c, 0, func(it *Item[row]) Outcome[row] { return failed(it, "down") })
 	require.Equal(t, map[string]Recorded{"a": RecordedFailed}, take(c))
+	require.Equal(t, uint64(7), c.LowWatermark(), "a wait for the row does not end")
 	runRound(c, time.Second, func(it *Item[row]) Outcome[row] { return failed(it, "down") })
 	require.Empty(t, take(c), "the text is the same")
 	runRound(c, 10*time.Second, done)

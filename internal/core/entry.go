@@ -17,7 +17,7 @@ type entry[Obj any] struct {
 
 	// revision is the revision of obj. since is the revision since which the key is not reconciled;
 	// 0 if it is reconciled. That is the revision of the change to apply or, for a key that fails
-	// after it was reconciled, the first revision after all that were observed at the failure.
+	// after it was reconciled, as in markUnreconciled.
 	revision, since uint64
 	// prev and next are the neighbours in the entry's queue.
 	prev, next *entry[Obj]

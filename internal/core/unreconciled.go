@@ -50,12 +50,18 @@ func (c *Core[Obj]) untriedSince(e *entry[Obj]) uint64 {
 }
 
 // markUnreconciled counts an entry as unreconciled, unless it is only run again. If it was reconciled
-// until now, it is unreconciled since the revision after the last observed one.
+// until now, it is unreconciled since the revision after the last observed one, which its row will have
+// when the outcome is written. With records nothing is written into the row, so it is unreconciled
+// since the revision of the row; an orphan has none.
 func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
 	if e.unreconciledPos >= 0 || e.repeat {
 		return
 	}
-	if e.since == 0 {
+	switch {
+	case e.since > 0:
+	case c.records && e.cause != CauseSweep:
+		e.since = e.revision
+	default:
 		e.since = c.observed + 1
 	}
 	c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(e.since))
