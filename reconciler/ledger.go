@@ -67,7 +67,8 @@ var ErrNotWritable = execute.ErrNotWritable
 // Status returns the status of the row that txn holds under the key of obj; false if it holds none.
 // All that it says is true of that transaction: Done means that this version of the row was applied.
 // UpdatedAt of a Done row is the time by which it had been applied, as exactly as the reconciler
-// remembers; it is zero if that is too long ago.
+// remembers; it is zero if the row was applied ahead of older changes. That of a Pending row is the
+// time by which it had been written; it is zero if the reconciler has not read the table yet.
 //
 // If the rows carry the status, that is returned. Safe from any goroutine, also in an operation.
 func (l *Loop[Obj]) Status(txn statedb.ReadTxn, obj Obj) (Status, bool) {

@@ -19,8 +19,8 @@ import (
 // Ledger is where the outcomes of a loop are written, and from where the status of an object is read.
 // [InRows] writes them into the rows, [Beside] into tables of its own.
 //
-// Write, Begin, Publish, Next, Wanted, Covers and Scattered are called by the goroutine of the loop. The other methods are safe from any
-// goroutine.
+// Write, Begin, Publish, Next, Wanted, Covers and Scattered are called by the goroutine of the loop. The
+// other methods are safe from any goroutine.
 type Ledger[Obj comparable] interface {
 	// Write classifies the errors of tasks, and writes outcomes that belong into the rows. It sets the
 	// Object of each task to the version that is then in the table, except for deletions and for lost

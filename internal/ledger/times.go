@@ -20,7 +20,8 @@ const (
 // Times remembers when the revisions of a table were written, and when they were applied: when the mark
 // passed them or, if they had a row of outcomes then, when that was deleted. It keeps at most 512
 // samples: between recent ones is little time, between older ones more, up to a share of their age. Of
-// the revisions that had a row it keeps the latest 512. The zero value is empty. Its methods are safe for concurrent use.
+// the revisions that had a row it keeps the latest 512. The zero value is empty. Its methods are safe
+// for concurrent use.
 //
 // Times are those of the loop's clock. They must not be negative.
 type Times struct {

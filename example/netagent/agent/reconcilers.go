@@ -54,8 +54,9 @@ func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o
 }
 
 // register registers the reconciler of a table, and sets its loop. The configuration has no functions for a
-// status in the rows, so the outcomes are in a table beside: of links, in links-outcomes. byLink allows operations on different links at the same
-// time, and serialises those on one link: removing an address may remove other addresses of the link.
+// status in the rows, so the outcomes are in a table beside: of links, in links-outcomes. byLink allows operations
+// on different links at the same time, and serialises those on one link: removing an address may remove other
+// addresses of the link.
 func register[S desired.Spec](
 	params reconciler.Params, registry *inspect.Registry, o Options, table statedb.Table[*desired.Row[S]],
 	loop *desired.Loop[S], ops reconciler.Operations[*desired.Row[S]], byLink bool,
