@@ -71,7 +71,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	}
 	switch batched := r.execute.IsBatched(); {
 	case b.workers:
-		free := r.workers.Free()
+		free := r.workers.Room()
 		if free == 0 {
 			return b
 		}

@@ -128,13 +128,11 @@ func TestPauseOfOneKey(t *testing.T) {
 		n, err = e.loop.ResumeKeys("1", "2", "3")
 		require.EqualError(e, err, "object 1 is not paused by its key\nobject 3 is not paused by its key")
 		require.Equal(e, 1, n)
-		_, err = e.loop.PauseKeys("2")
-		require.NoError(e, err)
 		e.pass(time.Second)
-		require.Equal(e, []string{"update(1)"}, e.target.calls())
+		require.ElementsMatch(e, []string{"update(1)", "update(2)"}, e.target.calls())
 		e.loop.Resume()
 		e.pass(time.Second)
-		require.ElementsMatch(e, []string{"update(2)", "update(3)"}, e.target.calls())
+		require.Equal(e, []string{"update(3)"}, e.target.calls())
 	}, nil)
 }
 

@@ -63,7 +63,7 @@ func TestIdleLoopDoesNotWakeWithoutAPermit(t *testing.T) {
 				e.pass(time.Second)
 				require.Len(e, e.target.take(), 2)
 				e.eachDone()
-				require.Zero(e, p.during(func() { e.pass(30 * time.Minute) }))
+				require.Zero(e, p.during(func() { e.pass(10 * time.Minute) }))
 
 				e.remove(1)
 				e.put(2, 2)
@@ -78,7 +78,7 @@ func TestIdleLoopDoesNotWakeWithoutAPermit(t *testing.T) {
 				limiter.SetLimit(limit)
 				e.target.failing("no")
 				e.put(3, 2)
-				e.pass(2 * time.Hour)
+				e.pass(10 * time.Minute)
 				e.target.failing("")
 				limiter.SetLimit(100)
 				e.pass(time.Minute)

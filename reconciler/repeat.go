@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
@@ -116,7 +117,9 @@ type byKey[Obj comparable] struct{ loop *Loop[Obj] }
 
 // handed are objects that a caller hands to the loop, to be applied again.
 type handed[Obj any] struct {
-	objs []Obj
+	// If the table is still at the revision At, the rows are those in the table. Otherwise, and if At is
+	// 0, they are looked up by their keys.
+	refresh.Handed[Obj]
 	// forced is as for [core.Core.Again].
 	forced bool
 	// taken is closed when the loop has taken all of them. running is then how many are in flight.
@@ -133,18 +136,18 @@ func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err erro
 	r := k.loop.rows
 	txn := r.DB.ReadTxn()
 	var errs []error
-	var done []Obj
+	var done []refresh.Row[Obj]
 	for _, name := range keys {
 		row, revision, found := k.row(txn, name)
 		switch {
 		case !found:
 			errs = append(errs, notFound(name))
 		case k.loop.ledger.Status(txn, row, revision).Kind == status.KindDone:
-			done = append(done, row)
+			done = append(done, refresh.Row[Obj]{Object: row, Revision: revision})
 		}
 	}
 	if len(done) > 0 {
-		if _, err := k.hand(ctx, &handed[Obj]{objs: done}); err != nil {
+		if _, err := k.hand(ctx, &handed[Obj]{Handed: refresh.Handed[Obj]{Rows: done, At: r.Table.Revision(txn)}}); err != nil {
 			return 0, errors.Join(append(errs, err)...)
 		}
 	}
@@ -162,7 +165,11 @@ func (k byKey[Obj]) row(txn statedb.ReadTxn, name string) (row Obj, revision sta
 }
 
 func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err error) {
-	return k.hand(ctx, &handed[Obj]{objs: objs, forced: true})
+	h := handed[Obj]{forced: true}
+	for _, obj := range objs {
+		h.Rows = append(h.Rows, refresh.Row[Obj]{Object: obj})
+	}
+	return k.hand(ctx, &h)
 }
 
 // hand gives objects to the loop and blocks until it has taken them.
@@ -184,12 +191,12 @@ func (k byKey[Obj]) hand(ctx context.Context, h *handed[Obj]) (running int, err 
 
 // handForRefresh returns the function with which the refresher hands rows to the loop; nil if it
 // marks them.
-func (l *Loop[Obj]) handForRefresh() func(ctx context.Context, objs []Obj, taken func()) error {
+func (l *Loop[Obj]) handForRefresh() func(ctx context.Context, rows refresh.Handed[Obj], taken func()) error {
 	if !l.beside {
 		return nil
 	}
-	return func(ctx context.Context, objs []Obj, taken func()) error {
-		_, err := byKey[Obj]{l}.hand(ctx, &handed[Obj]{objs: objs, noteTaken: taken})
+	return func(ctx context.Context, rows refresh.Handed[Obj], taken func()) error {
+		_, err := byKey[Obj]{l}.hand(ctx, &handed[Obj]{Handed: rows, noteTaken: taken})
 		return err
 	}
 }
@@ -200,16 +207,20 @@ func (r *runner[Obj]) takeHanded(more []*handed[Obj]) {
 		return
 	}
 	txn := r.rows.DB.ReadTxn()
+	at := r.rows.Table.Revision(txn)
 	for len(r.handed) > 0 {
 		h := r.handed[0]
-		for len(h.objs) > 0 {
+		for rows := &h.Rows; len(*rows) > 0; *rows = (*rows)[1:] {
 			if r.core.LaneSize(core.Refresh) >= r.set.RoundSize {
 				return
 			}
-			if r.again(txn, h.objs[0], h.forced) {
+			row, found := (*rows)[0], true
+			if h.At == 0 || h.At != at {
+				row.Object, row.Revision, _, found = r.rows.Exact(txn, row.Object)
+			}
+			if found && r.again(row, h.forced) {
 				h.running++
 			}
-			h.objs = h.objs[1:]
 		}
 		if h.noteTaken != nil {
 			h.noteTaken()
@@ -219,15 +230,14 @@ func (r *runner[Obj]) takeHanded(more []*handed[Obj]) {
 	}
 }
 
-// again gives the core an object to apply again, and reports whether an operation on it is running. A
-// version that the cursors have not read is left to them.
-func (r *runner[Obj]) again(txn statedb.ReadTxn, obj Obj, forced bool) (running bool) {
-	row, revision, _, found := r.rows.Exact(txn, obj)
-	if !found || revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
+// again gives the core a row of the table to apply again, and reports whether an operation on its
+// object is running. A version that the cursors have not read is left to them.
+func (r *runner[Obj]) again(row refresh.Row[Obj], forced bool) (running bool) {
+	if row.Revision > r.observer.Revision() && !r.observer.Applied(row.Object, row.Revision) {
 		return false
 	}
 	before := r.core.Refreshing()
-	running = r.core.Again(r.now(), row, revision, forced)
+	running = r.core.Again(r.now(), row.Object, row.Revision, forced)
 	r.repeated += r.core.Refreshing() - before
 	return running
 }

@@ -100,7 +100,7 @@ func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
 		items := round.Changes + round.Waited
 		r.pace.Ran(pace.Round{
 			Began: r.began, Items: items, Refreshes: round.Refreshes, Waited: round.Waited,
-			More: items >= r.set.RoundSize || r.observer.Behind(), Moving: moving,
+			More: items >= r.set.RoundSize || moving == 0 && r.observer.Behind(), Moving: moving,
 		})
 	}
 	if round.Prune != nil {

@@ -100,12 +100,11 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 }
 
 // resolve makes a task of an item, and stores it in t and a, which have to be zero. If the row may
-// have changed since the item was observed, it is looked up in the transaction of the round: for an
-// item that waited, or that the main cursor read a while ago. If the item is not to be run, resolve
-// settles it and returns false.
+// have changed since the item was observed, it is looked up in the transaction of the round. If the
+// item is not to be run, resolve settles it and returns false.
 func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
-	if item.HasEntry() || r.observer.Stale(item) {
+	if r.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = r.current(txn, item); kind != core.Done {
 			r.core.Settle(r.now(), item, core.Outcome[Obj]{Kind: kind})

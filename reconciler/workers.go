@@ -77,7 +77,7 @@ func newWorkers[Obj comparable](now func() time.Duration, cfg *execute.Config[Ob
 // job of its own.
 func (w *workers[Obj]) add(txn statedb.ReadTxn, snapshot uint64, batched bool, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) {
 	if !batched || len(w.starting) == 0 {
-		j := execute.NewJob[Obj, load[Obj]](txn)
+		j := w.NewJob(txn)
 		j.Load.snapshot = snapshot
 		j.Load.items, j.Load.attempts = j.Load.one.item[:0], j.Load.one.attempt[:0]
 		w.starting = append(w.starting, j)
@@ -116,7 +116,7 @@ func (w *workers[Obj]) take(b *batch[Obj], snapshot uint64) (outrun bool) {
 
 // forget drops the finished jobs, so that they keep no object in memory.
 func (w *workers[Obj]) forget() {
-	clear(w.finished)
+	w.Recycle(w.finished)
 	clear(w.items)
 	w.finished, w.items = w.finished[:0], w.items[:0]
 }

@@ -32,6 +32,7 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 	checkDue(t, c)
 	checkLanes(t, c)
 	checkUnreconciled(t, c)
+	checkHolds(t, c)
 	checkGroups(t, c)
 	checkBreakers(t, c)
 	checkRoundIsEmpty(t, c)
@@ -191,6 +192,32 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 	}
 	require.Zero(t, unreconciled, "entries in the heap unreconciled that do not refer to it")
 	require.Zero(t, untried, "entries in the heap untried that do not refer to it")
+}
+
+// checkHolds compares HoldsSince and HoldsAbove with a walk over all entries.
+func checkHolds[Obj any](t testingT, c *Core[Obj]) {
+	holds := []uint64{0}
+	for _, e := range c.entries {
+		if e.untriedPos >= 0 && e.recorded == NotRecorded {
+			holds = append(holds, c.untriedSince(e))
+		}
+	}
+	for _, from := range holds {
+		next, has := uint64(0), false
+		for _, since := range holds {
+			if since > from && (!has || since < next) {
+				next, has = since, true
+			}
+		}
+		above, ok := c.HoldsAbove(from)
+		same(t, has, ok, "whether a change holds the mark above %d", from)
+		same(t, next, above, "the lowest change above %d that holds the mark", from)
+		if from == 0 {
+			since, ok := c.HoldsSince()
+			same(t, has, ok, "whether a change holds the mark")
+			same(t, next, since, "the lowest change that holds the mark")
+		}
+	}
 }
 
 // checkGroups requires that each group has a holder, and that other keys of it are queued.

@@ -96,6 +96,9 @@ type Core[Obj any] struct {
 	// the largest size since the map was made: Go maps do not shrink.
 	entries map[string]*entry[Obj]
 	peak    int
+	// gone are the entries that were removed since the last round began, free those whose memory may be
+	// used again.
+	gone, free []*entry[Obj]
 
 	// due orders the entries that wait for a time by that time.
 	due keyheap.Heap[*entry[Obj]]

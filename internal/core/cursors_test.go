@@ -43,6 +43,8 @@ type cursors struct {
 // and read the deletions above deletedAfter up to deletedUpTo.
 type catchUp struct {
 	upTo, deletedAfter, deletedUpTo uint64
+	// from: no object above it was left out.
+	from uint64
 }
 
 // asks reports whether a row asks for an operation.
@@ -70,7 +72,7 @@ func (w *world) sawAll() bool { return w.observed == w.revision && len(w.leftove
 // follow opens a catch-up cursor, if main is behind.
 func (w *world) follow() {
 	if w.catchUp == nil && !w.sawAll() {
-		w.catchUp = &catchUp{upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
+		w.catchUp = &catchUp{from: w.at, upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
 	}
 }
 
@@ -78,6 +80,7 @@ func (w *world) follow() {
 func (w *world) jump() {
 	if w.catchUp != nil {
 		w.catchUp.upTo = w.revision
+		w.catchUp.from = w.revision
 	}
 }
 
@@ -105,7 +108,7 @@ func inOrder(snapshot map[string]row) []row {
 func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func() bool) {
 	held := len(w.leftover) > 0
 	for len(w.leftover) > 0 {
-		if !w.handOver(w.leftover[0]) {
+		if !w.handOver(w.leftover[0], snapshot) {
 			return
 		}
 		w.leftover = w.leftover[1:]
@@ -122,14 +125,19 @@ func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func
 				w.rest = append(w.rest, r)
 			}
 		}
-		w.last, w.waits = w.at, waits()
+		// Without a status each version asks for itself.
+		w.last, w.waits = w.at, waits() && w.ledger == nil
 		w.snapshot, w.at, w.mixed = snapshot, revision, false
 		w.snapshots++
 	}
 	for len(w.rest) > 0 {
 		r := w.rest[0]
 		w.rest = w.rest[1:]
-		if !w.handOver(r) {
+		if !r.deleted && w.dealtWith(r, false) {
+			w.observed = r.revision
+			continue
+		}
+		if !w.handOver(r, snapshot) {
 			w.leftover = append(w.leftover, r)
 			return
 		}
@@ -138,18 +146,19 @@ func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func
 }
 
 // handOver hands the core a row that main has read, and reports whether there was room.
-func (w *world) handOver(r row) bool {
-	lane := r.cameBy(Backlog)
+func (w *world) handOver(r row, snapshot map[string]row) bool {
+	lane, overtaken := r.cameBy(Backlog), w.overtaken(r, snapshot)
 	switch {
 	case !r.asks():
 		w.settled(r)
 	case w.full(lane):
 		return false
-	case r.deleted && w.catchUp != nil && r.revision > w.catchUp.deletedAfter && r.revision <= w.catchUp.deletedUpTo:
+	case r.deleted && (overtaken || w.catchUp != nil && r.revision > w.catchUp.deletedAfter && r.revision <= w.catchUp.deletedUpTo):
 		w.core.ObserveSeenDeletion(r, r.revision)
 		if w.model.keys[r.key] != nil {
-			w.model.observe(r, r.revision, r.revision, true, lane)
+			w.model.observe(r, r.revision, r.revision, true, Deletion)
 		}
+	case overtaken && w.model.keys[r.key] == nil:
 	default:
 		w.tell(r, lane)
 	}
@@ -168,6 +177,7 @@ func (w *world) observeCatchUp(changes []row, revision uint64) {
 			w.observeCatchUpObjects(changes, revision)
 			return
 		default:
+			// The snapshot has at most one change of a key, so no later version has overtaken it.
 			w.tell(r, Deletion)
 			w.seen[r.revision] = true
 		}
@@ -178,11 +188,17 @@ func (w *world) observeCatchUp(changes []row, revision uint64) {
 }
 
 func (w *world) observeCatchUpObjects(changes []row, revision uint64) {
-	w.catchUp.upTo = max(w.catchUp.upTo, w.at)
+	if w.catchUp.upTo < w.at {
+		w.catchUp.from, w.catchUp.upTo = w.at, w.at
+	}
+	defer func() { w.ledger.extend(span{w.catchUp.from, w.catchUp.upTo}) }()
 	for _, r := range changes {
 		lane := r.cameBy(Fresh)
 		switch {
 		case r.deleted || r.revision <= w.catchUp.upTo:
+			continue
+		case w.dealtWith(r, true):
+			w.catchUp.upTo = r.revision
 			continue
 		case !r.asks():
 			w.settled(r)

@@ -90,11 +90,11 @@ func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
 
 // addEntryOf is addEntry for a key that is known.
 func (c *Core[Obj]) addEntryOf(it *Item[Obj], key string) *entry[Obj] {
-	e := &entry[Obj]{
-		key: key, obj: it.Obj,
-		revision: it.Revision, since: it.since, deleted: it.Deleted, lane: it.lane,
-		dueAt: c.round.now, pos: -1, unreconciledPos: -1, untriedPos: -1, seen: c.rounds, state: Planned,
-	}
+	e := c.newEntry()
+	e.key, e.obj = key, it.Obj
+	e.revision, e.since, e.deleted, e.lane = it.Revision, it.since, it.Deleted, it.lane
+	e.dueAt, e.seen, e.state = c.round.now, c.rounds, Planned
+	e.pos, e.unreconciledPos, e.untriedPos = -1, -1, -1
 	e.resetWanted(c.round.now)
 	if e.deleted {
 		c.deletions++
@@ -103,6 +103,32 @@ func (c *Core[Obj]) addEntryOf(it *Item[Obj], key string) *entry[Obj] {
 	c.peak = max(c.peak, len(c.entries))
 	c.counts[Planned]++
 	return e
+}
+
+// maxFree bounds the entries whose memory is kept for others.
+const maxFree = 1024
+
+// newEntry returns a zero entry.
+func (c *Core[Obj]) newEntry() *entry[Obj] {
+	last := len(c.free) - 1
+	if last < 0 {
+		return new(entry[Obj])
+	}
+	e := c.free[last]
+	c.free[last], c.free = nil, c.free[:last]
+	return e
+}
+
+// freeGone keeps the memory of removed entries for others, because a loop with workers needs an entry
+// for each object. It is called when nothing points to them any more: no item, and not touched.
+func (c *Core[Obj]) freeGone() {
+	for _, e := range c.gone {
+		if !e.touched && len(c.free) < maxFree {
+			*e = entry[Obj]{}
+			c.free = append(c.free, e)
+		}
+	}
+	c.gone = reuse(c.gone)
 }
 
 // setDeleted sets whether the object of an entry was deleted.
@@ -139,6 +165,9 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	e.gone = true
 	c.touchRecorded(e)
 	delete(c.entries, e.key)
+	if len(c.gone) < maxFree {
+		c.gone = append(c.gone, e)
+	}
 	if c.peak > minPeak && len(c.entries) < c.peak/4 {
 		entries := make(map[string]*entry[Obj], len(c.entries))
 		for k, e := range c.entries {

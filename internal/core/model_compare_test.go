@@ -108,9 +108,14 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 	}
 }
 
+// notesChange reports whether a change was observed that asks for an operation, while one runs.
+func (k *modelKey) notesChange() bool {
+	return k.note != nil && !k.note.settled && !k.note.again
+}
+
 // unreconciledSince returns the revision since which a key is unreconciled; 0 if it is reconciled.
 func (k *modelKey) unreconciledSince() uint64 {
-	if k.since == 0 && k.note != nil && !k.note.settled {
+	if k.since == 0 && k.notesChange() {
 		return k.note.since
 	}
 	return k.since
@@ -122,7 +127,7 @@ func (k *modelKey) untried() uint64 {
 	if k.unseen {
 		return k.since
 	}
-	if k.note != nil && !k.note.settled {
+	if k.notesChange() {
 		return k.note.since
 	}
 	return 0

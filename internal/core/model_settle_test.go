@@ -35,6 +35,9 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	}
 	var note *modelNote
 	k.unknown, k.stuck = false, false
+	if out.Kind == Superseded {
+		k.reason = nil
+	}
 	if k.state == InFlight {
 		note, k.note = k.note, nil
 	}
@@ -55,7 +58,10 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.forget(k)
 		return
 	}
-	k.swept = false
+	k.swept, k.repeat, k.reason = false, false, nil
+	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
+		k.reason = out.Reason
+	}
 	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.Mark
 	switch out.Kind {
 	case Failed, FailedForGood:
@@ -75,6 +81,8 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	switch {
 	case note != nil && note.settled && (note.unset || k.deleted):
 		m.forget(k)
+	case note != nil && note.again:
+		m.runAgain(k, now, out)
 	case note != nil && !note.settled && (out.Lost || note.revision > out.Revision):
 		m.follow(k, now, note)
 	case succeeded && out.Lost, out.Kind == Done:
@@ -91,9 +99,13 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 }
 
 // markUnreconciled makes a reconciled key unreconciled since the revision after the last observed
-// one.
+// one: that of its row when the outcome is written. With records the row is not written.
 func (m *model) markUnreconciled(k *modelKey) {
-	if k.since == 0 {
+	switch {
+	case k.since > 0:
+	case m.records:
+		k.since = k.version
+	default:
 		k.since = m.observed + 1
 	}
 }
@@ -167,7 +179,7 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 	m.probeEnds(k, it, now, probeNotRun)
 	note := k.note
 	k.note, k.stuck = nil, false
-	if note != nil && !note.settled {
+	if note != nil && !note.settled && !note.again {
 		if !m.asksTheSame(k, note) {
 			m.follow(k, now, note)
 			m.leaveGroup(k)

@@ -18,7 +18,8 @@ import (
 // jitter that the core draws.
 //
 // This file has the state of a key and the observations. model_settle_test.go has the outcomes,
-// model_plan_test.go the plan of a round, model_takeover_test.go the adoption of choices,
+// model_plan_test.go the plan of a round, model_again_test.go runs without a change, model_record_test.go
+// the records, model_takeover_test.go the adoption of choices,
 // model_breaker_test.go the breakers, and model_compare_test.go the comparison with a core between
 // two rounds.
 type model struct {
@@ -27,6 +28,8 @@ type model struct {
 	breaking *BreakerConfig
 	grouping bool
 	paused   func(row) bool
+	// records: rows carry no status, and a ledger takes records.
+	records bool
 
 	keys map[string]*modelKey
 	// holders has the holder of each group.
@@ -65,10 +68,15 @@ type modelKey struct {
 	// unknown: the core has no entry for the key yet: it was observed in this round.
 	unknown bool
 
+	// repeat: the key is reconciled, and is run again for no change.
+	repeat bool
+
 	failures, tries int
 	// requeues counts the outcomes in a row that asked for a backoff without a failure.
-	requeues  int
-	failure   string
+	requeues int
+	failure  string
+	// reason is the text of the last attempt if that was blocked; nil if it was not.
+	reason    *string
 	attempted time.Duration
 	// mark is the mark of the last outcome.
 	mark uint8
@@ -100,13 +108,14 @@ type modelNote struct {
 	revision, since uint64
 	deleted         bool
 	lane            Lane
-	// settled: the row asks for no operation. unset: the row has no status.
-	settled, unset bool
+	// settled: the row asks for no operation. unset: the row has no status. again: the row has not
+	// changed, and the outcome of the operation does not count.
+	settled, unset, again bool
 }
 
 func newModel(cfg Config[row]) *model {
 	return &model{
-		limits: cfg.Limits, same: cfg.SamePending, breaking: cfg.Breaker, keys: map[string]*modelKey{},
+		limits: cfg.Limits, same: cfg.SamePending, breaking: cfg.Breaker, records: cfg.Records, keys: map[string]*modelKey{},
 		holders: map[string]string{}, breakers: map[string]*modelBreaker{},
 	}
 }
@@ -200,7 +209,7 @@ func (m *model) ready(lane Lane) []*modelKey {
 func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
-	k.swept = false
+	k.swept, k.repeat, k.reason = false, false, nil
 	if n.deleted {
 		k.failures, k.requeues = 0, 0
 	}
@@ -322,6 +331,10 @@ func (m *model) take(k *modelKey) {
 // the first one that asked for the same.
 func (m *model) note(k *modelKey, n *modelNote) {
 	old := k.note
+	if old != nil && old.again {
+		// The change follows anyway.
+		old = nil
+	}
 	if !n.settled && (old == nil || !old.settled || n.revision > old.revision) {
 		// The earlier change is reconciled only together with this one.
 		k.since = min(k.since, n.since)

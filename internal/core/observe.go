@@ -9,7 +9,8 @@ package core
 // newer than the version in its entry only lowers the revision since which that is unreconciled. If
 // it is the deletion of an orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
-	late := revision < c.observed
+	// Renew may have brought a version that no cursor has read.
+	late := revision < max(c.observed, c.newestSince)
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	e := c.find(obj)
@@ -26,7 +27,8 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 		c.round.changes = append(c.round.changes, it)
 	}
 	if late && deleted && e != nil {
-		// The catch-up cursor reads deletions apart from objects, so it may have read later objects.
+		// The catch-up cursor reads deletions apart from objects, so later objects may have been read or
+		// applied.
 		c.recordAtOnce(e)
 	}
 }
@@ -52,6 +54,7 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 			c.clearUntried(e)
 			if e.state != Paused {
 				c.markUntried(e)
+				c.recordAtOnce(e)
 			}
 		}
 		return false

@@ -27,8 +27,10 @@ type round[Obj any] struct {
 
 // Begin begins a round of at most size items at the given time; a size above RoundSize counts as
 // RoundSize. maxFresh bounds the changes that the catch-up cursor may have waiting in the lane
-// Fresh; 0 means that there is no catch-up cursor.
+// Fresh; 0 means that there is no catch-up cursor. Items that were settled before must not be used any
+// more.
 func (c *Core[Obj]) Begin(now time.Duration, size, maxFresh int) {
+	c.freeGone()
 	c.rounds++
 	c.round.now, c.round.maxFresh = now, maxFresh
 	c.round.size = min(size, c.roundSize)

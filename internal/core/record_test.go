@@ -5,6 +5,7 @@ package core
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -61,11 +62,53 @@ func TestLaterChangeWithAnOlderVersionIsRecordedAtOnce(t *testing.T) {
 	requireRecordedPending(t, c, "a", 100)
 }
 
+// A change that is held counts as attempted, so it does not hold the mark.
+func TestHeldChangeIsRecordedAfterItsItemIsRecalled(t *testing.T) {
+	c := recording()
+	begin(c, 0, 1, "a")
+	it := c.Plan()[0]
+	c.Launch(&it)
+	c.End(1)
+	begin(c, time.Millisecond, 2, "a")
+	c.End(0)
+	c.Settle(time.Millisecond, &it, failed(&it, "no"))
+	c.Begin(time.Second, 4, 0)
+	it = c.Plan()[0]
+	c.Launch(&it)
+	c.End(1)
+	require.Empty(t, records(c), "it holds the mark while it is in flight")
+	c.Recall(time.Second, &it)
+	require.Equal(t, Held, c.find(row{key: "a"}).state)
+	requireRecordedPending(t, c, "a", 2)
+}
+
 // The catch-up cursor reads deletions apart from objects, so an interval may have them already.
 func TestDeletionReadLateIsRecordedAtOnce(t *testing.T) {
 	c := catchingUp()
 	c.see(row{key: "a"}, 100, false, Fresh)
 	items := c.Plan()
+	c.Settle(0, &items[0], done(&items[0]))
+	c.End(1)
+	c.Begin(0, 10, 5)
+	c.see(row{key: "b"}, 50, true, Deletion)
+	requireRecordedPending(t, c, "b", 50)
+}
+
+// An orphan is unreconciled since a revision that an interval may have.
+func TestDeletionOfAnOrphanIsRecordedAtOnce(t *testing.T) {
+	c := catchingUp()
+	require.True(t, c.AddOrphan(row{key: "b"}, 50))
+	require.Empty(t, records(c))
+	c.see(row{key: "b"}, 40, true, Deletion)
+	requireRecordedPending(t, c, "b", 50)
+}
+
+// A version that was looked up may be later than all that were observed, and an interval may show it.
+func TestDeletionReadAfterALaterVersionWasAppliedIsRecordedAtOnce(t *testing.T) {
+	c := catchingUp()
+	c.see(row{key: "a"}, 20, false, Backlog)
+	items := c.Plan()
+	require.True(t, c.Renew(&items[0], row{key: "a"}, 100, 100))
 	c.Settle(0, &items[0], done(&items[0]))
 	c.End(1)
 	c.Begin(0, 10, 5)

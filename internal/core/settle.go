@@ -247,6 +247,8 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 		c.leaveGroup(e)
 	case it.Again && e.from != Ready:
 		c.clearUntried(e)
+		// A held change does not hold the mark any more.
+		c.touch(e)
 		c.wait(e, e.from, e.dueAt)
 	default:
 		c.pushReadyFront(e)

@@ -23,10 +23,13 @@ import (
 //   - an open breaker admits no more operations than its probes, and always some in the end;
 //   - a paused object is not worked on;
 //   - a stuck operation is no probe, and no refresh that the next batch waits for;
-//   - the parts of the core agree with each other (see check).
+//   - the parts of the core agree with each other (see check);
+//   - in half of the walks, where a ledger takes records: each key that is not reconciled has the
+//     right record, or its change holds the mark; no other key has one; a reader is told that a row
+//     is done only if this version was applied, and nothing else until a later run fails (no. 5).
 //
 // When the writes stop and the target works, the target comes to equal the table (no. 1), and the
-// core becomes empty (no. 8).
+// core becomes empty (no. 8), and so does the ledger.
 func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	for name, breaker := range map[string]func(t *rapid.T) *BreakerConfig{
 		"without a breaker":      func(*rapid.T) *BreakerConfig { return nil },
@@ -35,7 +38,7 @@ func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				w := newWorld(t, Config[row]{Limits: drawLimits(t), Breaker: breaker(t)})
+				w := newWorld(t, Config[row]{Limits: drawLimits(t), Breaker: breaker(t), Records: rapid.Bool().Draw(t, "records")})
 				walk := walker{world: w, t: t, workers: rapid.Bool().Draw(t, "workers")}
 				w.group(rapid.Bool().Draw(t, "groups"))
 				for range rapid.IntRange(1, 60).Draw(t, "rounds") {
@@ -94,6 +97,10 @@ func (w *walker) step() {
 	w.intervene()
 	w.stickSome()
 	w.finishSome()
+	w.repeatSome()
+	if rarely.Draw(w.t, "a pass without a round") {
+		w.publish(w.recordUpTo())
+	}
 	size := 1 << 30
 	if rarely.Draw(w.t, "few free workers") {
 		size = rapid.IntRange(0, 3).Draw(w.t, "size")
@@ -119,6 +126,7 @@ func (w *walker) step() {
 			w.writes("writes meanwhile", 2)
 			w.now += passes.Draw(w.t, "took")
 		},
+		recordUpTo: w.recordUpTo(),
 	})
 }
 
@@ -130,6 +138,24 @@ func (w *walker) stickSome() {
 	for range few.Draw(w.t, "stuck") {
 		w.stick(rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "stuck job"))
 	}
+}
+
+// repeatSome has some objects run again whose rows have not changed.
+func (w *walker) repeatSome() {
+	if w.ledger == nil {
+		return
+	}
+	for range few.Draw(w.t, "again") {
+		w.again(keys.Draw(w.t, "key to run again"), rapid.Bool().Draw(w.t, "forced"))
+	}
+}
+
+// recordUpTo draws the revision up to which each change gets a record.
+func (w *walker) recordUpTo() uint64 {
+	if w.ledger == nil || !rarely.Draw(w.t, "record") {
+		return 0
+	}
+	return rapid.Uint64Range(0, w.revision).Draw(w.t, "record up to")
 }
 
 // finishSome ends some of the launched operations, in any order.
@@ -209,6 +235,10 @@ func (w *walker) outcome() Outcome[row] {
 	}
 	if out.Kind == FailedForGood {
 		out.GivenUp = rapid.Bool().Draw(w.t, "given up")
+	}
+	if out.Kind == BlockedOn || out.Kind == Deleting {
+		text := texts.Draw(w.t, "reason")
+		out.Reason = &text
 	}
 	if out.Kind == Failed || out.Kind == FailedForGood {
 		text := texts.Draw(w.t, "text")

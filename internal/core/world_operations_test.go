@@ -48,6 +48,9 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 	case gone:
 		w.settle(w.now, it, Outcome[row]{Kind: Superseded})
 		return run{}, false
+	case r.revision != it.Revision && w.dealtWith(r, false):
+		w.settle(w.now, it, Outcome[row]{Kind: Void})
+		return run{}, false
 	case r.asks():
 		return run{item: it, row: r}, r.revision == it.Revision || w.renew(it, r)
 	case it.Deleted, it.Untried(), r.status == statusUnset:
@@ -136,6 +139,10 @@ func (w *world) jobOf(key string) *job {
 // end ends an operation on the target.
 func (w *world) end(r *run, out Outcome[row]) {
 	key := r.row.key
+	if w.ledger != nil && r.row.deleted && out.Kind == DoneAgain {
+		// What asks for another run of a deletion has not finished it.
+		out.Kind, out.Reason = Deleting, new(string)
+	}
 	r.out = out
 	w.attempted[key] = max(w.attempted[key], r.row.pendingID)
 	if r.row.pendingID < w.reached[key] {
@@ -155,6 +162,9 @@ func (w *world) commit(r *run) {
 	r.out.Obj, r.out.Revision = r.row, r.row.revision
 	if r.row.deleted {
 		r.out.Obj, r.out.Revision = r.item.Obj, r.item.Revision
+		return
+	}
+	if w.ledger != nil {
 		return
 	}
 	status, text := statusDone, ""
@@ -182,6 +192,9 @@ func (w *world) commit(r *run) {
 
 func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 	waited := it.HasEntry()
+	if (out.Kind == Done || out.Kind == DoneAgain) && (waited || w.model.breaking != nil) && !out.Obj.deleted {
+		w.noteApplied(out.Obj)
+	}
 	if out.Kind == Done && !waited && it.Revision%2 == 0 && w.model.breaking == nil {
 		// Settle need not be called here, so this test skips every other call.
 		w.model.settle(now, it, waited, out)

@@ -44,18 +44,25 @@ type world struct {
 	// probing counts the running operations that began while the breaker for all errors was open,
 	// by its opening.
 	probing map[int]int
+	// ledger takes records; nil if the rows carry the status. If they do not, each write of a row asks
+	// for an operation, and an outcome changes no row.
+	ledger *besideLedger
 }
 
 func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.KeyOf = keyOfRow
 	cfg.GroupOf = func(r row) string { return r.group }
 	cfg.SamePending = samePending
-	return &world{
+	w := &world{
 		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, pendingSince: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
 		reached: map[string]uint64{}, started: map[string]uint64{}, probing: map[int]int{},
 	}
+	if cfg.Records {
+		w.ledger = &besideLedger{records: map[string]Record[row]{}, applied: map[string]uint64{}, done: map[string]uint64{}}
+	}
+	return w
 }
 
 // samePending reports whether two rows ask for the same: another reconciler may have written the
@@ -75,14 +82,14 @@ func (w *world) want(key, group string) { w.ask(key, group, statusPending) }
 
 // refresh marks an object for a refresh, if it is Done.
 func (w *world) refresh(key string) {
-	if r, ok := w.table[key]; ok && r.status == statusDone {
+	if r, ok := w.table[key]; ok && r.status == statusDone && w.ledger == nil {
 		w.ask(key, r.group, statusRefreshing)
 	}
 }
 
 // unset removes the status of an object, if it exists.
 func (w *world) unset(key string) {
-	if r, ok := w.table[key]; ok && !r.deleted {
+	if r, ok := w.table[key]; ok && !r.deleted && w.ledger == nil {
 		w.ask(key, r.group, statusUnset)
 	}
 }
@@ -103,7 +110,7 @@ func (w *world) drop(key string) {
 
 // writeDone makes the program itself write Done for an object, if it exists.
 func (w *world) writeDone(key string) {
-	if r, ok := w.table[key]; ok && !r.deleted {
+	if r, ok := w.table[key]; ok && !r.deleted && w.ledger == nil {
 		w.pendingIDs++
 		w.write(row{key: key, pendingID: w.pendingIDs, status: statusDone, group: r.group})
 		w.reached[key], w.target[key] = w.pendingIDs, w.pendingIDs
@@ -112,7 +119,11 @@ func (w *world) writeDone(key string) {
 
 // rewrite makes another reconciler write its status into an object, if it exists.
 func (w *world) rewrite(key string) {
-	if r, ok := w.table[key]; ok && !r.deleted {
+	switch r, ok := w.table[key]; {
+	case !ok || r.deleted:
+	case w.ledger != nil:
+		w.want(key, r.group)
+	default:
 		w.write(r)
 	}
 }
@@ -213,6 +224,8 @@ type script struct {
 	outcome func() Outcome[row]
 	// meanwhile is called after the operations and before their statuses are written.
 	meanwhile func()
+	// recordUpTo: after the round each change up to this revision gets a record, if there is a ledger.
+	recordUpTo uint64
 }
 
 // round runs one round as package reconciler does, and checks everything after it.
@@ -267,6 +280,7 @@ func (w *world) round(s script) {
 	w.core.End(ran)
 	w.model.ran += ran
 	w.requireSound()
+	w.publish(s.recordUpTo)
 }
 
 // calm runs rounds with a working target and without other writes, until nothing is left to do. It
@@ -329,4 +343,9 @@ func (w *world) requireConverged() {
 	require.Empty(w.t, w.core.groups)
 	require.Empty(w.t, w.core.later)
 	require.Empty(w.t, w.core.OpenBreakers(100))
+	if w.ledger != nil {
+		w.publish(0)
+		require.Empty(w.t, w.ledger.records)
+		require.Equal(w.t, w.revision, w.ledger.mark)
+	}
 }

@@ -48,11 +48,37 @@ type Job[Obj comparable, L Load[Obj]] struct {
 	one [1]Task[Obj]
 }
 
-// NewJob returns a job without tasks. Its operations get the transaction txn.
-func NewJob[Obj comparable, L Load[Obj]](txn statedb.ReadTxn) *Job[Obj, L] {
-	j := &Job[Obj, L]{txn: txn}
-	j.Tasks = j.one[:0]
+// maxFree bounds the jobs whose memory is kept for others.
+const maxFree = 2048
+
+// NewJob returns a job without tasks. Its operations get the transaction txn. Like [Pool.Start], it
+// belongs to the goroutine that starts jobs.
+func (p *Pool[Obj, L]) NewJob(txn statedb.ReadTxn) *Job[Obj, L] {
+	var j *Job[Obj, L]
+	if last := len(p.free) - 1; last >= 0 {
+		j = p.free[last]
+		p.free[last], p.free = nil, p.free[:last]
+	} else {
+		j = new(Job[Obj, L])
+	}
+	j.txn, j.Tasks = txn, j.one[:0]
 	return j
+}
+
+// Recycle keeps the memory of jobs that [Pool.Finished] has returned for others, and clears the slice. An
+// idle pool keeps none.
+func (p *Pool[Obj, L]) Recycle(jobs []*Job[Obj, L]) {
+	for _, j := range jobs {
+		if len(p.free) == maxFree {
+			break
+		}
+		*j = Job[Obj, L]{}
+		p.free = append(p.free, j)
+	}
+	if p.inFlight == 0 {
+		p.free = nil
+	}
+	clear(jobs)
 }
 
 // first returns the first object, and the number of other objects.
@@ -86,9 +112,10 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 	SomeFinished signal.Signal
 
 	// The fields up to mu belong to the goroutine that starts jobs. inFlight counts the jobs that
-	// were started and not returned by Finished or Recall. took and size are the moving averages of
-	// the duration of a job and of its number of objects.
+	// were started and not returned by Finished or Recall. free are the jobs whose memory may be used
+	// again. took and size are the moving averages of the duration of a job and of its number of objects.
 	inFlight int
+	free     []*Job[Obj, L]
 	took     time.Duration
 	size     float64
 	// young counts the jobs in flight that were started in the current epoch and in the one before.
@@ -150,9 +177,9 @@ const (
 	aheadMost = 256
 )
 
-// Free returns how many more jobs may be started. Like all methods that use inFlight, it belongs to
+// Room returns how many more jobs may be started. Like all methods that use inFlight, it belongs to
 // the goroutine that starts jobs.
-func (p *Pool[Obj, L]) Free() int {
+func (p *Pool[Obj, L]) Room() int {
 	p.mu.Lock()
 	workers, left := p.limit, p.left
 	p.mu.Unlock()

@@ -67,7 +67,7 @@ func (q *quiet) Delete(ctx context.Context, txn statedb.ReadTxn, revision uint64
 
 func start(ctx context.Context, p *pool, keys ...string) {
 	for _, task := range tasks(keys...) {
-		j := execute.NewJob[*row, objects](nil)
+		j := p.NewJob(nil)
 		j.Load = objects{task.Row}
 		j.Tasks = append(j.Tasks, task)
 		p.Start(ctx, j)
@@ -115,18 +115,41 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 	slow := sleep(time.Second)
 	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"a": slow, "b": slow, "c": slow},
 		func(t *testing.T, ctx context.Context, p *pool) {
-			require.Equal(t, 2, p.Free())
+			require.Equal(t, 2, p.Room())
 			start(ctx, p, "a", "b", "c")
 			synctest.Wait()
 			where, _ := p.Where(isKey("c"))
 			require.Equal(t, execute.Queued, where)
-			require.Zero(t, p.Free())
+			require.Zero(t, p.Room())
 			back := p.Recall()
 			require.Len(t, back, 1)
 			require.Equal(t, "c", back[0].Load[0].key)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Equal(t, []string{"a", "b"}, finished(p))
+		})
+}
+
+func TestMemoryOfAFinishedJobIsUsedAgainWhileBusy(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "slow", "a")
+			synctest.Wait()
+			jobs := p.Finished(nil)
+			require.Len(t, jobs, 1)
+			job := jobs[0]
+			p.Recycle(jobs)
+			require.Equal(t, []*execute.Job[*row, objects]{nil}, jobs)
+			require.Empty(t, job.Load, "it keeps no object alive")
+			require.Same(t, job, p.NewJob(nil))
+			require.NotSame(t, job, p.NewJob(nil))
+
+			time.Sleep(time.Second)
+			synctest.Wait()
+			jobs = p.Finished(nil)
+			job = jobs[0]
+			p.Recycle(jobs)
+			require.NotSame(t, job, p.NewJob(nil), "an idle pool keeps no memory")
 		})
 }
 

@@ -45,7 +45,7 @@ type Beside[Obj comparable] struct {
 	// the main cursor has passed.
 	mark      Mark
 	ahead     []observe.Range
-	intervals []Interval
+	intervals []observe.Range
 	records   []core.Record[Obj]
 	// holding: changes up to heldUpTo have held the mark since heldSince.
 	holding   bool
@@ -117,7 +117,7 @@ func (l *Beside[Obj]) age(p Pass) {
 }
 
 // reached returns how far the table was attempted or recorded.
-func (l *Beside[Obj]) reached(p Pass) (mark statedb.Revision, intervals []Interval) {
+func (l *Beside[Obj]) reached(p Pass) (mark statedb.Revision, intervals []observe.Range) {
 	mark = p.Observed
 	since, holds := l.core.HoldsSince()
 	if holds {
@@ -132,7 +132,7 @@ func (l *Beside[Obj]) reached(p Pass) (mark statedb.Revision, intervals []Interv
 	l.ahead = slices.DeleteFunc(l.ahead, func(r observe.Range) bool { return r.UpTo <= mark })
 	l.intervals = l.intervals[:0]
 	for _, r := range l.ahead {
-		i := Interval{After: max(r.After, mark), UpTo: r.UpTo}
+		i := observe.Range{After: max(r.After, mark), UpTo: r.UpTo}
 		if above, ok := l.core.HoldsAbove(i.After); ok {
 			i.UpTo = min(i.UpTo, above-1)
 		}
@@ -158,7 +158,7 @@ func (l *Beside[Obj]) extend(r observe.Range) {
 
 // write writes the records, and the mark if it has moved, in one transaction. It returns the number of
 // rows of outcomes that it wrote.
-func (l *Beside[Obj]) write(mark statedb.Revision, intervals []Interval, moved bool) (written int) {
+func (l *Beside[Obj]) write(mark statedb.Revision, intervals []observe.Range, moved bool) (written int) {
 	tables := []statedb.TableMeta{l.tables.Outcomes, l.tables.Mark}
 	switch {
 	case len(l.records) == 0:

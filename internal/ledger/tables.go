@@ -6,7 +6,6 @@ package ledger
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,8 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/internal/opentable"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -28,14 +29,11 @@ type Mark struct {
 	Revision statedb.Revision
 	// Intervals are further revisions, above Revision, for which the same is true. They are ascending
 	// and do not overlap.
-	Intervals []Interval
+	Intervals []observe.Range
 
 	// claim belongs to the [Tables] that wrote the mark.
 	claim *claim
 }
-
-// Interval is the revisions above After and up to UpTo.
-type Interval struct{ After, UpTo statedb.Revision }
 
 // claim tells whether the user of the tables has closed them. The row of the mark refers to it, so it is
 // found with the tables, without global state.
@@ -47,13 +45,13 @@ func (m *Mark) Covers(revision statedb.Revision) bool {
 	if revision <= m.Revision {
 		return true
 	}
-	at, _ := slices.BinarySearchFunc(m.Intervals, revision, func(i Interval, r statedb.Revision) int {
+	at, _ := slices.BinarySearchFunc(m.Intervals, revision, func(i observe.Range, r statedb.Revision) int {
 		if i.UpTo < r {
 			return -1
 		}
 		return 1
 	})
-	return at < len(m.Intervals) && m.Intervals[at].After < revision
+	return at < len(m.Intervals) && m.Intervals[at].Contains(revision)
 }
 
 // TableHeader implements statedb.TableWritable.
@@ -87,9 +85,6 @@ const (
 	markSuffix     = "-mark"
 )
 
-// tableName is the rule of statedb for the names of tables, which statedb does not export.
-var tableName = regexp.MustCompile(`^[a-z][a-z0-9_\-]{0,30}$`)
-
 // OpenTables returns the tables of the ledger with this name, <name>-outcomes and <name>-mark. The
 // outcomes are empty, and the mark is at 0. Tables that the database does not have are registered.
 // Tables that it has are taken over if their last user has called [Tables.Close].
@@ -106,9 +101,9 @@ var tableName = regexp.MustCompile(`^[a-z][a-z0-9_\-]{0,30}$`)
 // is safe for concurrent use.
 func OpenTables(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) (*Tables, error) {
 	// The name of the mark's table is shorter.
-	if longest := name + outcomesSuffix; !tableName.MatchString(longest) {
+	if longest := name + outcomesSuffix; !opentable.NameRule.MatchString(longest) {
 		return nil, fmt.Errorf("the name %q cannot be used: the name of its table of outcomes, %q, does not match statedb's rule %s",
-			name, longest, tableName)
+			name, longest, opentable.NameRule)
 	}
 	if keyOf == nil {
 		keyOf = index.FromString
@@ -125,105 +120,18 @@ func OpenTables(db *statedb.DB, name string, keyOf func(text string) (index.Key,
 
 // register returns the tables, and registers those that are missing.
 func register(db *statedb.DB, name string) (*Tables, error) {
-	o := opener{db: db, name: name}
-	for {
-		if t, err := o.open(); t != nil || err != nil {
-			return t, err
-		}
+	t := &Tables{}
+	const maker = "a reconciler"
+	err := opentable.Open(db,
+		opentable.Of(name+outcomesSuffix, maker, newOutcomeIndex, &t.Outcomes),
+		opentable.Of(name+markSuffix, maker, newMarkIndex, &t.Mark))
+	if errors.Is(err, opentable.ErrNoTables) {
+		return nil, fmt.Errorf("the database has no table that a reconciler named %q could reconcile", name)
 	}
-}
-
-// opener finds and registers tables of one name.
-type opener struct {
-	db   *statedb.DB
-	name string
-	// registered are the tables that this opener has registered.
-	registered []statedb.TableMeta
-}
-
-// open returns the tables if the database has both of them for good. Otherwise it may register what
-// is missing, and has to be called again.
-//
-// With statedb v0.8.3, a transaction that began before a table was registered removes the table when
-// it commits. So all other tables are locked here, which waits for their transactions. A table that was
-// registered since the list was read is not locked: then the call does nothing, and the next one locks
-// that table too. A table may still be registered between this check and our own registration. So what
-// was registered counts only if the next call finds it under the locks.
-//
-// The tables that this opener registered are not locked: they have no transactions yet, and WriteTxn
-// panics, and leaves tables locked, if one of its tables was removed.
-func (o *opener) open() (*Tables, error) {
-	others := o.others()
-	if len(others) == 0 {
-		// Openers exclude each other by the locks of the tables that both know.
-		return nil, fmt.Errorf("the database has no table that a reconciler named %q could reconcile", o.name)
-	}
-	wtxn := o.db.WriteTxn(others...)
-	defer wtxn.Abort()
-	if !slices.Equal(others, o.others()) {
-		return nil, nil
-	}
-
-	outcomes, err := find[*inspect.Outcome, outcomeIndex](o.db, o.name+outcomesSuffix)
 	if err != nil {
 		return nil, err
 	}
-	mark, err := find[*Mark, statedb.Index[*Mark, index.Key]](o.db, o.name+markSuffix)
-	if err != nil {
-		return nil, err
-	}
-	if outcomes != nil && mark != nil {
-		return &Tables{Outcomes: outcomes, Mark: mark}, nil
-	}
-	if outcomes == nil {
-		outcomes, err = statedb.NewTable(o.db, o.name+outcomesSuffix, newOutcomeIndex())
-		if err := o.note(outcomes, err); err != nil {
-			return nil, err
-		}
-	}
-	if mark == nil {
-		mark, err = statedb.NewTable(o.db, o.name+markSuffix, markIndex)
-		if err := o.note(mark, err); err != nil {
-			return nil, err
-		}
-	}
-	return nil, nil
-}
-
-// others returns the tables of the database without those that this opener has registered.
-func (o *opener) others() []statedb.TableMeta {
-	return slices.DeleteFunc(o.db.GetTables(o.db.ReadTxn()), func(t statedb.TableMeta) bool {
-		return slices.Contains(o.registered, t)
-	})
-}
-
-// note keeps a table that was registered. It is no error that another goroutine, which does not use
-// OpenTables, was quicker: the next call of open looks at what it registered.
-func (o *opener) note(table statedb.TableMeta, err error) error {
-	switch {
-	case err == nil:
-		o.registered = append(o.registered, table)
-	case errors.Is(err, statedb.ErrDuplicateTable):
-		return nil
-	}
-	return err
-}
-
-// find returns the table with this name, nil if there is none. It is an error if its rows or its
-// primary index have another type.
-func find[Obj, Index any](db *statedb.DB, name string) (statedb.RWTable[Obj], error) {
-	meta := db.GetTable(db.ReadTxn(), name)
-	if meta == nil {
-		return nil, nil
-	}
-	table, ok := meta.(statedb.RWTable[Obj])
-	if ok {
-		_, ok = any(table.PrimaryIndexer()).(Index)
-	}
-	if !ok {
-		return nil, fmt.Errorf("the database has a table %q that was not made by a reconciler: %T", name, meta)
-	}
-	return table, nil
+	return t, nil
 }
 
 // take claims the tables, and empties them.
@@ -260,14 +168,14 @@ var errTakenOver = errors.New("another reconciler has taken over the tables of o
 
 // SetMark writes the mark. It returns an error if the tables were closed and then taken over: a mark
 // of their former user would be wrong for the present one.
-func (t *Tables) SetMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []Interval) error {
+func (t *Tables) SetMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []observe.Range) error {
 	if t.Current(wtxn).claim != t.claim {
 		return errTakenOver
 	}
 	return t.insertMark(wtxn, revision, intervals)
 }
 
-func (t *Tables) insertMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []Interval) error {
+func (t *Tables) insertMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []observe.Range) error {
 	_, _, err := t.Mark.Insert(wtxn, &Mark{Revision: revision, Intervals: intervals, claim: t.claim})
 	return err
 }
@@ -310,3 +218,5 @@ var (
 	}
 	onlyMark = keys.QueryOfKey[*Mark](markIndex)(markKey)
 )
+
+func newMarkIndex() statedb.Index[*Mark, index.Key] { return markIndex }

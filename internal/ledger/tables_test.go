@@ -17,6 +17,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -52,9 +53,9 @@ func TestMarkCoversItsRevisionsAndItsIntervals(t *testing.T) {
 	}{
 		{ledger.Mark{}, []statedb.Revision{0}},
 		{ledger.Mark{Revision: 3}, []statedb.Revision{0, 1, 2, 3}},
-		{ledger.Mark{Intervals: []ledger.Interval{{After: 4, UpTo: 5}}}, []statedb.Revision{0, 5}},
-		{ledger.Mark{Revision: 1, Intervals: []ledger.Interval{{3, 4}, {4, 6}, {8, 9}}}, []statedb.Revision{0, 1, 4, 5, 6, 9}},
-		{ledger.Mark{Revision: 1, Intervals: []ledger.Interval{{3, 3}, {6, 8}}}, []statedb.Revision{0, 1, 7, 8}},
+		{ledger.Mark{Intervals: []observe.Range{{After: 4, UpTo: 5}}}, []statedb.Revision{0, 5}},
+		{ledger.Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 4}, {After: 4, UpTo: 6}, {After: 8, UpTo: 9}}}, []statedb.Revision{0, 1, 4, 5, 6, 9}},
+		{ledger.Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 3}, {After: 6, UpTo: 8}}}, []statedb.Revision{0, 1, 7, 8}},
 	} {
 		var covered []statedb.Revision
 		for revision := range statedb.Revision(12) {
@@ -67,10 +68,10 @@ func TestMarkCoversItsRevisionsAndItsIntervals(t *testing.T) {
 }
 
 func TestMarkIsShownWithTheRevisionsOfItsIntervals(t *testing.T) {
-	mark := ledger.Mark{Revision: 7, Intervals: []ledger.Interval{{9, 12}, {20, 21}}}
+	mark := ledger.Mark{Revision: 7, Intervals: []observe.Range{{After: 9, UpTo: 12}, {After: 20, UpTo: 21}}}
 	require.Len(t, mark.TableHeader(), 2)
 	require.Equal(t, []string{"7", "10-12, 21-21"}, mark.TableRow())
-	mark.Intervals = make([]ledger.Interval, 1000)
+	mark.Intervals = make([]observe.Range, 1000)
 	require.LessOrEqual(t, len(mark.TableRow()[1]), 300)
 }
 

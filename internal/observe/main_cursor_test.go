@@ -5,12 +5,15 @@ package observe_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -179,6 +182,34 @@ func TestVersionIsStaleOnlyAfterOtherOperations(t *testing.T) {
 	e.begin()
 	require.False(e, e.Stale(&e.items[0]))
 	e.end(2, 0)
+}
+
+// Beside the table each change is handed over, so the version of a key that has waited is the row once
+// all changes have been read. Where the rows carry a status, a write of another field is not handed over.
+func TestVersionThatWaitedIsStaleUntilAllIsRead(t *testing.T) {
+	for _, beside := range []bool{true, false} {
+		for _, written := range []int{0, 8} {
+			t.Run(fmt.Sprintf("beside %t, %d written", beside, written), func(t *testing.T) {
+				e := newEnv(t, 5)
+				if beside {
+					e = newEnvBeside(t, 5)
+				}
+				e.put(status.Pending, 1)
+				e.begin()
+				it, failure := &e.items[0], "no"
+				e.core.Settle(e.now, it, core.Outcome[*row]{
+					Kind: core.Failed, Failure: &failure, Obj: it.Obj, Revision: it.Revision, Delay: time.Second,
+				})
+				e.core.End(1)
+
+				e.now += time.Second
+				e.put(status.Pending, ids(2, 1+written)...)
+				e.begin()
+				waited := slices.IndexFunc(e.items, func(it core.Item[*row]) bool { return it.Again })
+				require.Equal(e, !beside || written > 0, e.Stale(&e.items[waited]))
+			})
+		}
+	}
 }
 
 // A deletion is not run with a lower revision than the operation before it.

@@ -93,8 +93,9 @@ type Observer[Obj comparable] struct {
 	revision, wanted statedb.Revision
 	// whole: the transaction of the last call of Observe is the main cursor's snapshot. others:
 	// since that snapshot was taken, an operation was run on a change that is not from it. slow:
-	// objects take long on average while the main cursor is behind.
-	whole, others, slow bool
+	// objects take long on average while the main cursor is behind. upToDate: that call handed over all
+	// changes up to its transaction.
+	whole, others, slow, upToDate bool
 	// ahead is the highest revision of an operation that ran before the main cursor reached it. before
 	// remembers which versions were dealt with by then; nil if the rows show it.
 	ahead  statedb.Revision
@@ -199,6 +200,7 @@ func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan s
 		o.before.passed(o.revision)
 	}
 	o.whole = o.snapshot == o.rows.Table.Revision(txn)
+	o.upToDate = done && o.whole && o.catchUp == nil
 	if done && o.whole && (o.catchUp == nil || o.core.LaneSize(core.Backlog) == 0) {
 		o.endCatchUp()
 	} else if !done {
@@ -293,11 +295,21 @@ func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
 	o.fallBehind(now)
 }
 
-// Stale reports whether the version of an item that the main cursor handed over may be outdated, so
-// that the caller must look the object up. That is so if the item's snapshot is older than the last
-// transaction and either another operation may have run since, or the target is slow, or the item
-// is a deletion. A slow target is spared outdated versions.
+// Stale reports whether the version of an item may not be the row in the transaction of the last call of
+// Observe, so that the caller must look the object up.
+//
+// The version of a key that has waited may be older than the row, unless all changes have been read and
+// each of them is handed over: where the rows carry a status, writes of other fields are not. Any other
+// version was read in this round. If its snapshot is older than the transaction, it is outdated if
+// another operation may have run since, if the target is slow, or if it is a deletion. A slow target is
+// spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
+	switch {
+	case item.Again:
+		return !o.upToDate || o.rows.Writable != nil
+	case item.HasEntry():
+		return !o.whole || o.catchUp != nil
+	}
 	return !o.whole && (o.others || o.slow || item.Deleted)
 }
 

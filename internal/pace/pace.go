@@ -61,7 +61,8 @@ type Round struct {
 	// Items is the number of objects of the round, Refreshes the number of those that were
 	// refreshed, Waited the number of those that had waited for a retry, a release or a requeue.
 	Items, Refreshes, Waited int
-	// More reports whether there is more to do at once.
+	// More reports whether the next pass may begin at once: the round was full, so waiting would gather
+	// nothing, or the cursors have more to read.
 	More bool
 	// Moving is the number of jobs that workers have in flight, except slow and stuck ones, plus
 	// the number of objects that workers finished for this round. It counts as load however few
@@ -126,7 +127,7 @@ func (p *Pace) Idle(from, to time.Duration) {
 func (p *Pace) Ran(r Round) {
 	p.token = false
 	p.roundAt = r.Began
-	p.more = r.More && r.Moving == 0
+	p.more = r.More
 	p.crowds++
 	if max(r.Items, r.Moving)-r.Refreshes < crowd {
 		// Refreshes come in batches that wait for each other: delaying them gathers nothing, and

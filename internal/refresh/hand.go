@@ -23,7 +23,7 @@ const (
 // hander refreshes rows by handing them to the loop. It only reads the table.
 type hander[Obj any] struct {
 	rows    *rows.Rows[Obj]
-	hand    func(ctx context.Context, rows []Obj, taken func()) error
+	hand    func(ctx context.Context, rows Handed[Obj], taken func()) error
 	batches bool
 	all     *walkCall[Obj]
 	gate    *gate
@@ -56,7 +56,7 @@ func (h *hander[Obj]) collect(size int) (b batch[Obj], next time.Duration) {
 }
 
 func (h *hander[Obj]) collectCalled(size int) batch[Obj] {
-	return h.all.collect(h.rows, size, func(w *walk[Obj], row versioned[Obj]) bool { return row.revision <= w.upTo })
+	return h.all.collect(h.rows, size, func(w *walk[Obj], row Row[Obj]) bool { return row.Revision <= w.upTo })
 }
 
 // collectLap returns the next rows of the lap that are due, at most size. If operations come in
@@ -81,11 +81,12 @@ func (h *hander[Obj]) collectLap(size int) (b batch[Obj], next time.Duration) {
 	}
 	// The lap is over if the iteration is not left because the batch is full.
 	seen, over := h.lap.seen, true
+	b.at = h.rows.Table.Revision(txn)
 	for object, revision := range h.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](seen+1)) {
 		if revision > h.lap.upTo {
 			break
 		}
-		b.rows, seen = append(b.rows, versioned[Obj]{object, revision}), revision
+		b.rows, seen = append(b.rows, Row[Obj]{object, revision}), revision
 		if len(b.rows) == size || h.lap.dueAt(len(b.rows)+1).After(until) {
 			over = false
 			break
@@ -102,12 +103,8 @@ func (h *hander[Obj]) collectLap(size int) (b batch[Obj], next time.Duration) {
 }
 
 func (h *hander[Obj]) give(ctx context.Context, b batch[Obj]) (<-chan struct{}, error) {
-	objects := make([]Obj, len(b.rows))
-	for i := range b.rows {
-		objects[i] = b.rows[i].object
-	}
 	taken, through := h.gate.hand()
-	if err := h.hand(ctx, objects, taken); err != nil {
+	if err := h.hand(ctx, Handed[Obj]{b.rows, b.at}, taken); err != nil {
 		return nil, err
 	}
 	return through, nil

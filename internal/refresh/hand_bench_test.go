@@ -41,7 +41,7 @@ func BenchmarkLap(b *testing.B) {
 			b.ReportAllocs()
 			h := &hander[*counter]{
 				rows: rows.NewBeside(db, table), batches: true, all: &walkCall[*counter]{}, gate: &gate{},
-				hand: func(_ context.Context, _ []*counter, taken func()) error { taken(); return nil },
+				hand: func(_ context.Context, _ Handed[*counter], taken func()) error { taken(); return nil },
 			}
 			// A lap of a nanosecond: all rows are due.
 			h.begin(Settings{Interval: 1})

@@ -90,7 +90,7 @@ func playBeside(t *testing.T, batches bool, set refresh.Settings, before, test f
 
 // hand takes a batch and ends its pass before it returns, as a loop does that is faster than the
 // caller.
-func (w *beside) hand(ctx context.Context, rows []row, taken func()) error {
+func (w *beside) hand(ctx context.Context, rows refresh.Handed[row], taken func()) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -99,14 +99,14 @@ func (w *beside) hand(ctx context.Context, rows []row, taken func()) error {
 	defer func() { w.free <- struct{}{} }()
 	taken()
 	h := handed{at: time.Since(w.began)}
-	for _, r := range rows {
-		h.ids = append(h.ids, r.id)
+	for _, r := range rows.Rows {
+		h.ids = append(h.ids, r.Object.id)
 		time.Sleep(w.cost)
 	}
 	w.mu.Lock()
 	w.handed = append(w.handed, h)
 	w.mu.Unlock()
-	took := time.Duration(len(rows)) * w.cost
+	took := time.Duration(len(rows.Rows)) * w.cost
 	w.refresher.NoteCalls(refresh.Calls{Longest: max(1, took), Took: took, Succeeded: true})
 	w.refresher.NotePass(refresh.Pass{})
 	return nil
@@ -401,7 +401,7 @@ func TestRefresherEndsWithItsLoop(t *testing.T) {
 		tries, stopped := 0, make(chan struct{})
 		r := refresh.New(refresh.Config[row]{
 			Rows: w.rows, Settings: func() refresh.Settings { return w.settings }, Stopped: stopped,
-			Hand: func(context.Context, []row, func()) error { tries++; return errors.New("stopped") },
+			Hand: func(context.Context, refresh.Handed[row], func()) error { tries++; return errors.New("stopped") },
 		})
 		ended := make(chan struct{})
 		go func() { r.Run(t.Context(), &w.health); close(ended) }()

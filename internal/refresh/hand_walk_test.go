@@ -68,7 +68,7 @@ type lapsWalk struct {
 // handCall is a call of Config.Hand.
 type handCall struct {
 	ctx   context.Context
-	rows  []row
+	rows  []refresh.Row[row]
 	taken func()
 	done  chan struct{}
 }
@@ -109,8 +109,8 @@ func (w *lapsWalk) note(id uint64) {
 	w.handed[id] = [2]time.Time{last[1], now}
 }
 
-func (w *lapsWalk) hand(ctx context.Context, rows []row, taken func()) error {
-	c := handCall{ctx, rows, taken, make(chan struct{})}
+func (w *lapsWalk) hand(ctx context.Context, rows refresh.Handed[row], taken func()) error {
+	c := handCall{ctx, rows.Rows, taken, make(chan struct{})}
 	select {
 	case w.calls <- c:
 	case <-ctx.Done():
@@ -158,9 +158,9 @@ func (w *lapsWalk) loop(dice *rand.Rand) {
 			}
 			time.Sleep(cost)
 			w.mu.Lock()
-			w.note(r.id)
-			if _, exists := w.applied[r.id]; exists {
-				w.touch(r.id)
+			w.note(r.Object.id)
+			if _, exists := w.applied[r.Object.id]; exists {
+				w.touch(r.Object.id)
 			}
 			w.mu.Unlock()
 			if !w.batches {

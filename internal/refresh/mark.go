@@ -28,8 +28,8 @@ func (m *marker[Obj]) begin(set Settings) { m.interval, m.seen = set.Interval, 0
 
 func (m *marker[Obj]) collect(size int) (b batch[Obj], next time.Duration) {
 	now := time.Now()
-	b = m.all.collect(m.rows, size, func(w *walk[Obj], row versioned[Obj]) bool {
-		s := m.rows.Asked(row.object)
+	b = m.all.collect(m.rows, size, func(w *walk[Obj], row Row[Obj]) bool {
+		s := m.rows.Asked(row.Object)
 		// A status written after the request is recent enough. A status with a time in the future
 		// is from a clock that was set back afterwards.
 		return s.Kind == status.KindDone && (!s.UpdatedAt.After(w.at) || s.UpdatedAt.After(now))
@@ -60,7 +60,7 @@ func (m *marker[Obj]) collectAged(size int) (b batch[Obj], next time.Duration) {
 		if s.Kind != status.KindDone {
 			continue
 		}
-		b.rows = append(b.rows, versioned[Obj]{object, revision})
+		b.rows = append(b.rows, Row[Obj]{object, revision})
 		if len(b.rows) == size {
 			break
 		}
@@ -74,28 +74,28 @@ func (m *marker[Obj]) give(_ context.Context, b batch[Obj]) (<-chan struct{}, er
 
 // write marks the rows of a batch in one transaction, except those whose status has changed. It
 // returns the revisions of the table before and after.
-func (m *marker[Obj]) write(batch []versioned[Obj]) (before, after statedb.Revision) {
+func (m *marker[Obj]) write(batch []Row[Obj]) (before, after statedb.Revision) {
 	at := time.Now()
 	marked := func(object Obj) Obj {
 		return m.rows.Writable.SetStatus(m.rows.Writable.Clone(object), status.RefreshingAt(at))
 	}
 	rows := make([]Obj, len(batch))
 	for i := range batch {
-		rows[i] = marked(batch[i].object)
+		rows[i] = marked(batch[i].Object)
 	}
 	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
 	defer wtxn.Abort()
 	before = m.rows.Table.Revision(wtxn)
 	for i := range batch {
-		if _, _, err := m.rows.Writable.Table.CompareAndSwap(wtxn, batch[i].revision, rows[i]); err == nil {
+		if _, _, err := m.rows.Writable.Table.CompareAndSwap(wtxn, batch[i].Revision, rows[i]); err == nil {
 			continue
 		}
 		// Another reconciler may have written the row.
-		row, _, found := m.rows.Get(wtxn, batch[i].object)
+		row, _, found := m.rows.Get(wtxn, batch[i].Object)
 		if !found {
 			continue
 		}
-		was, is := m.rows.Asked(batch[i].object), m.rows.Asked(row)
+		was, is := m.rows.Asked(batch[i].Object), m.rows.Asked(row)
 		if is.Kind == status.KindDone && is.UpdatedAt.Equal(was.UpdatedAt) {
 			_, _, _ = m.rows.Writable.Table.Insert(wtxn, marked(row))
 		}

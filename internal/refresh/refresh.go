@@ -39,10 +39,10 @@ type Config[Obj comparable] struct {
 	Rows *rows.Rows[Obj]
 	// Hand gives rows to the loop, which applies them again. It blocks until the loop has taken
 	// them. It returns an error if ctx ends first or the loop has stopped. The loop calls taken on
-	// its goroutine when it takes the rows, before the end of that pass. The slice belongs to Hand.
+	// its goroutine when it takes the rows, before the end of that pass. The rows belong to Hand.
 	//
 	// If Hand is nil, the rows are marked in the table.
-	Hand func(ctx context.Context, rows []Obj, taken func()) error
+	Hand func(ctx context.Context, rows Handed[Obj], taken func()) error
 	// Batches reports whether the loop's operations come in batches.
 	Batches bool
 	// Settings returns the current settings.
@@ -79,16 +79,24 @@ type mode[Obj any] interface {
 
 // batch is a batch of rows that are due.
 type batch[Obj any] struct {
-	rows []versioned[Obj]
+	rows []Row[Obj]
+	// at is the revision of the table when the rows were read; used by a hander only.
+	at statedb.Revision
 	// advance advances the position in the table beyond the batch. It is called when the batch has
 	// been given to the loop: a batch that is dropped when the settings change is collected again.
 	advance func()
 }
 
-// versioned is a row and its revision.
-type versioned[Obj any] struct {
-	object   Obj
-	revision statedb.Revision
+// Row is a row and its revision.
+type Row[Obj any] struct {
+	Object   Obj
+	Revision statedb.Revision
+}
+
+// Handed are rows for the loop, which were read in one transaction. At is the revision of the table in it.
+type Handed[Obj any] struct {
+	Rows []Row[Obj]
+	At   statedb.Revision
 }
 
 // New returns a Refresher. It does nothing until Run is called.

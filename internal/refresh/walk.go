@@ -59,12 +59,13 @@ func (c *walkCall[Obj]) advance(w walk[Obj], number int) {
 
 // collect returns the next rows of the walk that are wanted, at most size. There are none if there
 // is no request, or no row is left.
-func (c *walkCall[Obj]) collect(table *rows.Rows[Obj], size int, wanted func(w *walk[Obj], row versioned[Obj]) bool) (b batch[Obj]) {
+func (c *walkCall[Obj]) collect(table *rows.Rows[Obj], size int, wanted func(w *walk[Obj], row Row[Obj]) bool) (b batch[Obj]) {
 	w, number := c.state()
 	if w.at.IsZero() {
 		return b
 	}
 	txn := table.DB.ReadTxn()
+	b.at = table.Table.Revision(txn)
 	objects := table.Table.All(txn)
 	var from []byte
 	if w.begun {
@@ -79,7 +80,7 @@ func (c *walkCall[Obj]) collect(table *rows.Rows[Obj], size int, wanted func(w *
 			return b
 		}
 		w.last, w.begun, from = object, true, nil
-		if row := (versioned[Obj]{object, revision}); wanted(&w, row) {
+		if row := (Row[Obj]{object, revision}); wanted(&w, row) {
 			b.rows = append(b.rows, row)
 		}
 	}

@@ -23,7 +23,10 @@ func (w *world) leave(name string) {
 		w.wants[name] = want{size: was.size, deleted: true, orphan: true}
 		w.left[name] = anySize
 		for _, id := range w.outside.owned(name) {
-			w.left[name] = w.outside.is(id).size
+			// One whose deletion has begun goes anyway.
+			if !w.outside.going(id) {
+				w.left[name] = w.outside.is(id).size
+			}
 		}
 	})
 }

@@ -130,9 +130,12 @@ func (s *schedule) orphan(name string) {
 }
 
 // removeRow removes a row directly. If the process is killed then, only a sweep deletes the resource. Until
-// the sweep a new row must find it by its name.
+// the sweep a new row must find it by its name. It does nothing if the resource is still marked as left in
+// place, because sweeps keep that.
 func (s *schedule) removeRow(name string) {
-	if !s.sweeps || s.chosen {
+	marked := false
+	s.change(func() { marked = s.marked(name) })
+	if !s.sweeps || s.chosen || marked {
 		return
 	}
 	s.forgo(name)

@@ -128,7 +128,9 @@ func WithFinalizer[T any](f Finalizer[T]) Option {
 // management policies without [ManagementActionDelete]. A [reconciler.Sweeper] must not list marked
 // resources. The process remembers the names of resources that it left in place, until a row takes
 // them over. But without the hook the first sweep of the next process deletes them. Observe should
-// report a marked resource as not up to date, and Update remove the mark for a row again.
+// report a marked resource as not up to date, and Update remove the mark for a row again. Until it has,
+// remove that row with [Writer.Delete] only: if it is removed without and the process ends, no sweep
+// finds the resource.
 //
 // The context is that of the calls of the pass, and ends with [WithTimeout]. The hook may be called
 // several times for one row, and for a resource that does not exist; neither is an error. If the hook

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,12 +46,10 @@ func BuildFlags() []string {
 // tests import. The go command compiles what is not in its cache.
 func New(t *testing.T, packages ...string) *Loader {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go",
-		slices.Concat([]string{"list", "-export", "-deps", "-test", "-json=ImportPath,Export"}, BuildFlags(), packages)...)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	listed, err := cmd.Output()
-	require.NoError(t, err, "%s", &stderr)
+	// Not -export at once: it would compile the tests, too, which takes minutes and is of no use here.
+	imported := list(t, append([]string{"-deps", "-test", "-f", "{{if not .ForTest}}{{.ImportPath}}{{end}}"}, packages...)...)
+	paths := slices.DeleteFunc(strings.Fields(string(imported)), func(path string) bool { return strings.HasSuffix(path, ".test") })
+	listed := list(t, append([]string{"-export", "-json=ImportPath,Export"}, paths...)...)
 
 	exports := map[string]string{}
 	for decoder := json.NewDecoder(bytes.NewReader(listed)); ; {
@@ -66,6 +65,17 @@ func New(t *testing.T, packages ...string) *Loader {
 	return &Loader{fset, importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
 		return os.Open(exports[path])
 	})}
+}
+
+// list returns the output of go list.
+func list(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", slices.Concat([]string{"list"}, BuildFlags(), args)...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	listed, err := cmd.Output()
+	require.NoError(t, err, "%s", &stderr)
+	return listed
 }
 
 // Load returns the package with an import path. New must have been called with it, or with a package that

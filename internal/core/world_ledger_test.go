@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import (
+	"slices"
+
+	"github.com/stretchr/testify/require"
+)
+
+// besideLedger is what a ledger beside the table knows, and what it told the readers last. It does what
+// internal/ledger does, without tables.
+type besideLedger struct {
+	records map[string]Record[row]
+	// Every change up to mark, and in covered, was attempted or has a record. ahead are the ranges of
+	// the catch-up cursor that the mark has not passed.
+	mark           uint64
+	covered, ahead []span
+	// applied has the highest revision of a key that was applied before main had read it.
+	applied map[string]uint64
+	// done has the revision of each row that was told to be done.
+	done map[string]uint64
+}
+
+// span is a range of revisions: those above after and up to upTo.
+type span struct{ after, upTo uint64 }
+
+func (s span) has(revision uint64) bool { return revision > s.after && revision <= s.upTo }
+
+// extend records a range in which the catch-up cursor has handed over all objects.
+func (l *besideLedger) extend(s span) {
+	if l == nil || s.upTo <= s.after {
+		return
+	}
+	for i := range l.ahead {
+		if l.ahead[i].after == s.after {
+			l.ahead[i].upTo = max(l.ahead[i].upTo, s.upTo)
+			return
+		}
+	}
+	l.ahead = append(l.ahead, s)
+}
+
+// covers reports whether a change with the revision was attempted or has a record.
+func (l *besideLedger) covers(revision uint64) bool {
+	return revision <= l.mark || slices.ContainsFunc(l.covered, func(s span) bool { return s.has(revision) })
+}
+
+// publish takes the records and moves the mark, and checks what the readers see. Each change up to
+// recordUpTo gets a record first.
+func (w *world) publish(recordUpTo uint64) {
+	l := w.ledger
+	if l == nil {
+		return
+	}
+	w.core.RecordUpTo(recordUpTo)
+	check(w.t, w.core)
+	w.core.TakeRecords(func(r Record[row]) {
+		if r.Kind == NotRecorded {
+			require.Contains(w.t, l.records, r.Key, "a record that is not there was removed")
+			delete(l.records, r.Key)
+		} else {
+			l.records[r.Key] = r
+		}
+	})
+	check(w.t, w.core)
+	w.core.TakeRecords(func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
+	w.model.requireRecords(w.t, w.core, l.records, recordUpTo)
+
+	mark := w.observed
+	if since, holds := w.core.HoldsSince(); holds {
+		mark = min(mark, since-1)
+	}
+	l.mark = max(l.mark, mark)
+	l.ahead = slices.DeleteFunc(l.ahead, func(s span) bool { return s.upTo <= l.mark })
+	l.covered = nil
+	for _, s := range l.ahead {
+		s.after = max(s.after, l.mark)
+		if above, holds := w.core.HoldsAbove(s.after); holds {
+			s.upTo = min(s.upTo, above-1)
+		}
+		l.covered = append(l.covered, s)
+	}
+	w.requireTold()
+}
+
+// requireTold checks what readers are told of each row: it is done only if this version was applied, and
+// stays so until a later run fails.
+func (w *world) requireTold() {
+	l := w.ledger
+	for key, r := range w.table {
+		if r.deleted {
+			continue
+		}
+		record, has := l.records[key]
+		switch {
+		case l.covers(r.revision) && !has:
+			require.Equal(w.t, r.pendingID, w.reached[key], "%q of %d is told to be done, and was not applied", key, r.revision)
+			l.done[key] = r.revision
+		case l.done[key] == r.revision:
+			require.True(w.t, has && (record.Kind == RecordedFailed || record.Kind == RecordedBlocked),
+				"%q of %d was done before, and no run has failed since: %+v", key, r.revision, record)
+			delete(l.done, key)
+		}
+	}
+}
+
+// again has an object run again whose row has not changed, if it exists and a cursor has read the row.
+func (w *world) again(key string, forced bool) {
+	r, ok := w.table[key]
+	if w.ledger == nil || !ok || r.deleted || w.core.LaneSize(Refresh) >= w.model.limits.RoundSize {
+		return
+	}
+	if r.revision > w.observed && !w.dealtWith(r, false) {
+		return
+	}
+	running := w.model.again(w.now, r, r.revision, forced)
+	require.Equal(w.t, running, w.core.Again(w.now, r, r.revision, forced), "whether an operation on %q runs", key)
+	w.requireSound()
+}
+
+// dealtWith reports whether a version was handed over, or applied, before main reads it. The rows do not
+// show it. ahead: the catch-up cursor reads it now.
+func (w *world) dealtWith(r row, ahead bool) bool {
+	return w.ledger != nil && (r.revision <= w.ledger.applied[r.key] || !ahead && w.seen[r.revision])
+}
+
+// overtaken reports whether the table has a later version of an object, which was dealt with before.
+func (w *world) overtaken(r row, snapshot map[string]row) bool {
+	now := snapshot[r.key]
+	return w.ledger != nil && !now.deleted && now.revision >= r.revision && w.dealtWith(now, false)
+}
+
+// noteApplied records that a version was applied, perhaps before main has read it.
+func (w *world) noteApplied(r row) {
+	if l := w.ledger; l != nil && r.revision > w.observed && !w.seen[r.revision] {
+		l.applied[r.key] = r.revision
+	}
+}
