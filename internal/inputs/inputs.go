@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package inputs owns the tables <table>-inputs. Such a table has a row for each input of a table of
+// objects: which revision of the input the objects include, and from which revision of their table on.
+// An input writes its row in the transaction of its last objects, so both are seen together.
+package inputs
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/opentable"
+	"github.com/statekeel/statekeel/internal/text"
+)
+
+// Input is how far a table of objects has followed one of its inputs. Inputs are immutable.
+type Input struct {
+	// Name is the name of the input.
+	Name string
+	// Input is the revision of the input that the objects include; zero if there is none yet. The
+	// revisions of different inputs have nothing to do with each other.
+	Input uint64
+	// Output is the revision of the table of objects that includes Input; zero if there is none yet.
+	Output statedb.Revision
+	// Rejected is the number of objects of the input that are in error, and so not included.
+	Rejected int
+	// Connected reports whether the input is followed, and Since is the time since when it is, or is
+	// not.
+	Connected bool
+	Since     time.Time
+
+	// claim belongs to the user of the input; nil if none has claimed it.
+	claim *Claim
+}
+
+// TableHeader implements statedb.TableWritable.
+func (*Input) TableHeader() []string {
+	return []string{"Name", "Input", "Output", "Rejected", "Connected", "Since"}
+}
+
+// TableRow implements statedb.TableWritable.
+func (i *Input) TableRow() []string {
+	return []string{
+		text.Cell(text.Plain(i.Name)), strconv.FormatUint(i.Input, 10), strconv.FormatUint(i.Output, 10),
+		strconv.Itoa(i.Rejected), strconv.FormatBool(i.Connected), text.Stamp(i.Since),
+	}
+}
+
+// Table is the table of the inputs of a table of objects. It is safe for concurrent use.
+type Table struct{ rows statedb.RWTable[*Input] }
+
+const suffix = "-inputs"
+
+// Open returns the table <tableName>-inputs. It is registered if the database does not have it. All
+// users of a table of objects share its inputs; the rows stay when a user ends.
+//
+// It is an error if the name is longer than statedb allows, or has other characters; if the database has
+// a table of the name with other rows; and if it has no table at all.
+//
+// Open locks every table of the database, so the caller must not hold a write transaction. It is safe
+// for concurrent use.
+func Open(db *statedb.DB, tableName string) (*Table, error) {
+	name := tableName + suffix
+	if !opentable.NameRule.MatchString(name) {
+		return nil, fmt.Errorf("the name of the table %q cannot be used: the name of its table of inputs, %q, does not match statedb's rule %s",
+			tableName, name, opentable.NameRule)
+	}
+	t := &Table{}
+	if err := opentable.Open(db, opentable.Of(name, "this library", newNameIndex, &t.rows)); err != nil {
+		if errors.Is(err, opentable.ErrNoTables) {
+			return nil, fmt.Errorf("the database has no table %q", tableName)
+		}
+		return nil, err
+	}
+	return t, nil
+}
+
+// Meta returns the table itself: to lock it in a WriteTxn together with the table of objects, and to
+// watch it. Its rows are written with the methods of Table only.
+func (t *Table) Meta() statedb.RWTable[*Input] { return t.rows }
+
+// Get returns the input with this name. found is false if it has published nothing.
+func (t *Table) Get(txn statedb.ReadTxn, name string) (input *Input, found bool) {
+	input, _, found = t.rows.Get(txn, byName(name))
+	return input, found
+}
+
+// Watch is [Table.Get] with a channel that is closed when the input changes.
+func (t *Table) Watch(txn statedb.ReadTxn, name string) (input *Input, changed <-chan struct{}, found bool) {
+	input, _, changed, found = t.rows.GetWatch(txn, byName(name))
+	return input, changed, found
+}
+
+// Publish writes that the objects include the revision in of the input from the revision out of their
+// table on. A row that says so already is not written. A new row is connected, since now.
+//
+// wtxn has to lock the table of inputs; Publish panics if it does not.
+func (t *Table) Publish(wtxn statedb.WriteTxn, name string, in uint64, out statedb.Revision) {
+	t.Update(wtxn, name, func(row *Input) { row.Input, row.Output = in, out })
+}
+
+// Update calls change with a copy of the row of the input, and writes the copy if change has changed it.
+// change must not change the name. Otherwise it is as [Table.Publish].
+func (t *Table) Update(wtxn statedb.WriteTxn, name string, change func(row *Input)) {
+	old, found := t.Get(wtxn, name)
+	if !found {
+		old = &Input{Name: name, Connected: true, Since: time.Now()}
+	}
+	row := *old
+	change(&row)
+	if found && row == *old {
+		return
+	}
+	t.insert(wtxn, &row)
+}
+
+func (t *Table) insert(wtxn statedb.WriteTxn, row *Input) {
+	if _, _, err := t.rows.Insert(wtxn, row); err != nil {
+		panic(err)
+	}
+}
+
+// Objects is a table of objects, as far as a claim needs it.
+type Objects interface {
+	PendingInitializers(statedb.ReadTxn) []string
+	RegisterInitializer(statedb.WriteTxn, string) func(statedb.WriteTxn)
+}
+
+// Claim is the right to be the input of a name, and the initialiser of the table of objects for it.
+type Claim struct {
+	live atomic.Bool
+	// only reports whether there may be no other input with a claim.
+	only bool
+	// initialized ends the initialiser; nil if it has ended. It is read and written under the lock of
+	// the table of inputs.
+	initialized func(statedb.WriteTxn)
+}
+
+// Claim makes the caller the input of this name until [Claim.Release], and registers an initialiser with
+// the name in the table of objects. It takes over the row of a former user, which begins at revision
+// zero, not connected, and the initialiser, if that has not ended. If only is true, the table of objects
+// has no other input that is claimed as long as this one is.
+//
+// It is an error, and nothing is changed, if the name is claimed, if another claim excludes this one,
+// and if the table has an initialiser with the name that no input has registered.
+//
+// wtxn has to lock the table of inputs and that of objects, and has to be committed if there is no
+// error.
+func (t *Table) Claim(wtxn statedb.WriteTxn, objects Objects, name string, only bool) (*Claim, error) {
+	claim := &Claim{only: only}
+	for row := range t.rows.All(wtxn) {
+		switch {
+		case row.claim == nil:
+		case !row.claim.live.Load():
+			if row.Name == name {
+				claim.initialized = row.claim.initialized
+			}
+		case row.Name == name:
+			return nil, fmt.Errorf("another input with the name %q is open", name)
+		case only || row.claim.only:
+			return nil, fmt.Errorf("the input %q is open, and not both have rows with owners", row.Name)
+		}
+	}
+	if claim.initialized == nil {
+		for _, pending := range objects.PendingInitializers(wtxn) {
+			if pending == name {
+				return nil, fmt.Errorf("the table has another initialiser with the name %q", name)
+			}
+		}
+		claim.initialized = objects.RegisterInitializer(wtxn, name)
+	}
+	claim.live.Store(true)
+	t.insert(wtxn, &Input{Name: name, Since: time.Now(), claim: claim})
+	return claim, nil
+}
+
+// Initialized ends the initialiser. Further calls do nothing. wtxn has to lock both tables, and has to
+// be committed.
+func (c *Claim) Initialized(wtxn statedb.WriteTxn) {
+	if c.initialized != nil {
+		c.initialized(wtxn)
+		c.initialized = nil
+	}
+}
+
+// Release lets another user claim the name. An initialiser that has not ended stays, for the next one.
+// It is called after the last write, and is safe for concurrent use.
+func (c *Claim) Release() { c.live.Store(false) }
+
+// The index of the names. Names are any text: they are no part of a longer key.
+func newNameIndex() statedb.Index[*Input, string] { return nameIndex }
+
+var nameIndex = statedb.Index[*Input, string]{
+	Name:       "name",
+	FromObject: func(i *Input) index.KeySet { return keys.Set(index.String(i.Name)) },
+	FromKey:    index.String,
+	FromString: index.FromString,
+	Unique:     true,
+}
+
+func byName(name string) statedb.Query[*Input] { return nameIndex.Query(name) }

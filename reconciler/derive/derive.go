@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Config configures a derivation: see [Each] and [Best].
+type Config[Out any] struct {
+	// Name is the name of the derivation: of its job, in health and in the registry. It should be unique
+	// in the program. Empty means "derive-" and the name of the output table.
+	Name string
+	// DB holds both tables. Required.
+	DB *statedb.DB
+
+	// Same reports whether two output rows are equal, so that the derived one is not written. If the
+	// rows carry a status, it must not compare that. nil means reflect.DeepEqual.
+	Same func(current, derived Out) bool
+	// Merge returns the row to write when the output has a row that is not the same: the derived row with
+	// what has to be kept of the current one, such as the status of another reconciler. The result must
+	// be a new row, with the same key. nil means that the derived row is written as it is. Then a status
+	// that a reconciler writes at the same time may be lost with the row that it was written for.
+	//
+	// Same and Merge are called with the output locked if its row changes while they are called without,
+	// so they should be quick, and must not write tables.
+	Merge func(current, derived Out) Out
+
+	// Log receives the first of equal errors of a row. nil means no log.
+	Log *slog.Logger
+	// Health receives the health of the derivation in the scope of its name. nil means that health is
+	// not reported. It is not used by [Derived.AddTo].
+	Health cell.Health
+	// Registry has the derivation while it runs, so that commands and pages find it; nil for none.
+	Registry *inspect.Registry
+}
+
+// Derived is a derivation: the state that [Each] and [Best] make, and that [Derived.Run] keeps up to
+// date. It implements [inspect.Controller]; the objects are the rows of the input. Its methods are
+// safe from any goroutine, but not from the functions of the derivation.
+type Derived[In, Out any] struct {
+	cfg    Config[Out]
+	in     *rows.Rows[In]
+	out    *rows.Rows[Out]
+	output statedb.RWTable[Out]
+	f      func(In) ([]Out, error)
+	// maxRows bounds the rows of a transaction; tests change it.
+	maxRows int
+
+	// wake ends a wait of the run. running is held by a run, which owns the fields up to mu: they outlive
+	// a run, so that no change is lost when the derivation is run again.
+	wake    signal.Signal
+	running sync.Mutex
+	// changes is nil after Close.
+	changes statedb.ChangeIterator[In]
+	// read is the highest revision that was read. complete: a snapshot was read to its end, so that all
+	// revisions up to read were read, if no snapshot is partly read.
+	read     statedb.Revision
+	complete bool
+	// dirty are the places that may have to be written.
+	dirty []*place[In, Out]
+	// sweep: rows of the output that no input wants have to be found. strange are those that were found.
+	sweep   bool
+	strange []Out
+	// published is the table of the inputs of the output, and claim is the right to be the only one.
+	// initialized: the initialiser of the output has ended. wroteLast is the revision of the output after
+	// the last write, reached is what was published last.
+	published   *inputs.Table
+	claim       *inputs.Claim
+	initialized bool
+	wroteLast   statedb.Revision
+	reached     reached
+	reported    reported
+
+	mu     sync.Mutex
+	claims claims[In, Out]
+	// failed has the errors of input rows, by their keys, wrong those of places.
+	failed, wrong problems
+	calls         calls
+	progress      settled
+}
+
+// reached is what the table of inputs says, if told is true: the revision of the input that the output
+// includes, and the number of its rows and of places that are in error.
+type reached struct {
+	told   bool
+	input  statedb.Revision
+	failed int
+}
+
+// settled is what a derivation has reached.
+type settled struct {
+	// condition is one of NotStarted, Running, Paused and Stopped.
+	condition inspect.Condition
+	started   time.Time
+	// until: all changes of the input up to it are derived and written. errors is the version of the
+	// errors then. changed is closed when one of the two changes.
+	until   statedb.Revision
+	errors  uint64
+	changed chan struct{}
+	// derived and failed count the input rows that were derived, and those that failed; written and
+	// deleted count rows of the output.
+	derived, failed, written, deleted uint64
+}
+
+// Each returns a derivation whose output has the rows that f returns for each row of the input. Nothing
+// happens until it runs.
+//
+// f must depend on its argument alone, and must return new rows or rows that never change. It is
+// called by one goroutine at a time, for each change of a row; several changes may be one. No rows are
+// no error: the input row derives nothing.
+//
+// Two input rows should not derive the same output key. If they do, the row with the lower key (in the
+// order of bytes) is in the output, and health has an error; [Best] is for that. When the one in the
+// output goes, the other takes its place.
+//
+// in and out must be different tables of Config.DB. Nothing else may insert or delete rows of out, and a
+// second derivation or source of it is an error until [Derived.Close]. The name of out, with "-inputs",
+// must have at most 31 characters: that table has a row with the name of in, which says up to which
+// revision of in the rows of out are derived. Each locks all tables for a moment: the caller must not
+// hold a write transaction. The error names everything that is wrong with the arguments.
+//
+// The initialiser of out is registered at once: make the derivations of a chain before they run.
+func Each[In, Out any](
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error),
+) (*Derived[In, Out], error) {
+	return build(cfg, in, out, f, nil, nil)
+}
+
+// Best returns a derivation like [Each], with an order among the input rows that derive the same output
+// key, the place: the best row is in the output, and that others lose is no error. [Derived.Explain]
+// names the winner and ten losers.
+//
+// compare returns a negative number if a is better than b, a positive one if b is better, as functions
+// of package slices do. Among equal rows the lower key wins. It must be a strict weak order and depend
+// on its arguments alone. It may be called by several goroutines at once.
+func Best[In, Out any](
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error), compare func(a, b In) int,
+) (*Derived[In, Out], error) {
+	var errs []error
+	if compare == nil {
+		errs = append(errs, errors.New("the compare function is nil"))
+	}
+	return build(cfg, in, out, f, compare, errs)
+}
+
+func build[In, Out any](
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error), compare func(a, b In) int, errs []error,
+) (*Derived[In, Out], error) {
+	missing := func(isNil bool, argument string) {
+		if isNil {
+			errs = append(errs, fmt.Errorf("%s is nil", argument))
+		}
+	}
+	missing(cfg.DB == nil, "Config.DB")
+	missing(in == nil, "the input table")
+	missing(out == nil, "the output table")
+	missing(f == nil, "the function")
+	if in != nil && out != nil && in.Name() == out.Name() {
+		errs = append(errs, fmt.Errorf("the input and the output are the same table %q", in.Name()))
+	}
+	if cfg.Name == "" && out != nil {
+		cfg.Name = "derive-" + out.Name()
+	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("derive: Config.Name %q: %w", cfg.Name, errors.Join(errs...))
+	}
+	if cfg.Same == nil {
+		cfg.Same = func(current, derived Out) bool { return reflect.DeepEqual(current, derived) }
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	cfg.Log = cfg.Log.With("derivation", cfg.Name)
+	d := &Derived[In, Out]{
+		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f,
+		maxRows: maxRows, wake: signal.New(), claims: newClaims[In, Out](compare), failed: newProblems(), wrong: newProblems(),
+		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{})},
+	}
+	if err := d.open(in); err != nil {
+		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
+	}
+	return d, nil
+}
+
+// open claims the output, registers its initialiser, and begins to follow the input.
+func (d *Derived[In, Out]) open(in statedb.Table[In]) (err error) {
+	if d.published, err = inputs.Open(d.cfg.DB, d.output.Name()); err != nil {
+		return err
+	}
+	wtxn := d.cfg.DB.WriteTxn(in, d.output, d.published.Meta())
+	defer wtxn.Abort()
+	if d.claim, err = d.published.Claim(wtxn, d.output, in.Name(), true); err != nil {
+		return fmt.Errorf("table %q: %w", d.output.Name(), err)
+	}
+	// This cannot fail: the table is locked.
+	if d.changes, err = in.Changes(wtxn); err != nil {
+		d.claim.Release()
+		return fmt.Errorf("observing table %q: %w", in.Name(), err)
+	}
+	wtxn.Commit()
+	return nil
+}
+
+// Run derives until ctx ends, and returns nil then. It may be called again after that: it continues
+// with what changed meanwhile, and compares the whole output first. It returns an error if the
+// derivation is running already, or after [Derived.Close].
+func (d *Derived[In, Out]) Run(ctx context.Context) error {
+	health := d.cfg.Health
+	if health != nil {
+		health = health.NewScope(d.cfg.Name)
+	}
+	return d.run(ctx, health)
+}
+
+// AddTo adds a job to a hive that runs the derivation and closes it at the end. The job has the name of
+// the derivation, and reports its health. AddTo may be called before and after the hive has started.
+func (d *Derived[In, Out]) AddTo(group job.Group) {
+	group.Add(job.OneShot(d.cfg.Name, func(ctx context.Context, health cell.Health) error {
+		err := d.run(ctx, health)
+		if ctx.Err() != nil {
+			d.Close()
+		}
+		return err
+	}))
+}
+
+// Close releases the input. Until then the input keeps deleted rows in memory that were not read. The
+// derivation cannot be run again, and the output stays as it is. Close waits for a running Run, so end
+// its context first. It locks the input for a moment. It may be called more than once.
+func (d *Derived[In, Out]) Close() {
+	d.running.Lock()
+	defer d.running.Unlock()
+	if d.changes != nil {
+		d.changes.Close()
+		d.changes = nil
+		d.claim.Release()
+	}
+}

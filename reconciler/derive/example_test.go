@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
+)
+
+// Two owners want one route. That with the lowest metric is in the output.
+func ExampleBest() {
+	db := statedb.New()
+	wishes, _ := statedb.NewTable(db, "wishes", byName)
+	routes, _ := statedb.NewTable(db, "routes", byPlace)
+	best, err := derive.Best(derive.Config[*route]{DB: db}, wishes, routes,
+		func(w *wish) ([]*route, error) { return []*route{{Place: w.Places, From: w.Name}}, nil },
+		func(a, b *wish) int { return cmp.Compare(a.Metric, b.Metric) })
+	if err != nil {
+		panic(err)
+	}
+	defer best.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- best.Run(ctx) }()
+
+	wtxn := db.WriteTxn(wishes)
+	wishes.Insert(wtxn, &wish{Name: "bgp", Places: "10.0.0.0/8", Metric: 20})
+	wishes.Insert(wtxn, &wish{Name: "static", Places: "10.0.0.0/8", Metric: 1})
+	wtxn.Commit()
+	best.WaitAll(ctx, reconciler.Applied)
+	row, _, _ := routes.Get(db.ReadTxn(), byPlace.Query("10.0.0.0/8"))
+	fmt.Println(row.Place, "from", row.From)
+	for _, note := range best.Explain(ctx, "10.0.0.0/8").Notes {
+		fmt.Println(note)
+	}
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// 10.0.0.0/8 from static
+	// 10.0.0.0/8 of table "routes": the winner is static (static 10.0.0.0/8 1), 2 row(s) want it
+	// loser: bgp (bgp 10.0.0.0/8 20)
+	// <nil>
+}
+
+// Each service has a frontend for each of its ports.
+func ExampleEach() {
+	db := statedb.New()
+	services, _ := statedb.NewTable(db, "services", byName)
+	frontends, _ := statedb.NewTable(db, "frontends", byPlace)
+	each, err := derive.Each(derive.Config[*route]{DB: db}, services, frontends, routesOf)
+	if err != nil {
+		panic(err)
+	}
+	defer each.Close()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- each.Run(ctx) }()
+
+	wtxn := db.WriteTxn(services)
+	services.Insert(wtxn, &wish{Name: "web", Places: "80 443"})
+	wtxn.Commit()
+	each.WaitAll(ctx, reconciler.Applied)
+	for row := range frontends.All(db.ReadTxn()) {
+		fmt.Println(row.Place, "from", row.From)
+	}
+	cancel()
+	fmt.Println(<-ended)
+	// Output:
+	// 443 from web
+	// 80 from web
+	// <nil>
+}

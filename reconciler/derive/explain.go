@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// maxExplained bounds the output rows of one input row that an explanation names, maxScanned the rows
+// that a list of keys or objects reads, and maxPage those that it returns.
+const (
+	maxExplained = 10
+	maxScanned   = 20_000
+	maxPage      = 1000
+)
+
+// ID returns the name of the derivation. Its Table is the input: its rows are the objects.
+func (d *Derived[In, Out]) ID() inspect.ID {
+	return inspect.ID{Name: d.cfg.Name, Table: d.in.Table.Name()}
+}
+
+// Explain says what became of a row of the input, or where a row of the output comes from. key is the
+// text of the key of either; if both tables have it, it is explained as both. For each output row that
+// an input row wants, a note names the winner; for an output row, notes name the winner and the next
+// ten in their order.
+func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explanation {
+	e := inspect.Explanation{Reconciler: d.ID().String(), Key: key, At: time.Now()}
+	txn := d.cfg.DB.ReadTxn()
+	s := d.look(txn, key)
+	d.explainInput(&e, s)
+	for i := range s.contests {
+		e.Notes = append(e.Notes, d.contestNotes(&s.contests[i])...)
+	}
+	return e
+}
+
+// sight is what a derivation knows about a key.
+type sight[In any] struct {
+	// name is the key as the input writes it, found: the input has the row, at revision. known: the
+	// derivation has claims of it, wants in number, of which so many win. unseen: it has not read the row.
+	found, known, unseen bool
+	name                 string
+	revision             statedb.Revision
+	wants, wins          int
+	// problem is the error of the row; called: that of its function, not of an output row that it wants.
+	problem   *problem
+	called    bool
+	condition inspect.Condition
+	// contests are the places that the input wants, and that with the key.
+	contests []contest[In]
+}
+
+// contest is a place as an explanation shows it.
+type contest[In any] struct {
+	key string
+	// asked: the explanation is that of this place.
+	asked bool
+	of    int
+	top   []ranked[In]
+	wrong *problem
+	// input is the key of the explained input row; empty if there is none.
+	input string
+}
+
+// look copies what is known about a key, so that no function of the program is called with mu held.
+func (d *Derived[In, Out]) look(txn statedb.ReadTxn, key string) (s sight[In]) {
+	inKeys, outKeys := d.in.Keys(key), d.out.Keys(key)
+	revisions := make([]statedb.Revision, len(inKeys)) // zero if the input has no such row
+	for i, k := range inKeys {
+		if _, revision, found := d.in.ByKey(txn, k); found {
+			revisions[i] = revision
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.condition = d.progress.condition
+	for i, k := range inKeys {
+		revision, found := revisions[i], revisions[i] > 0
+		in, failed := d.claims.inputs[string(k)], d.errorOf(string(k))
+		if !found && in == nil && failed == nil {
+			continue
+		}
+		s.found, s.revision, s.known, s.name = found, revision, in != nil, string(k)
+		s.unseen = found && revision > d.progress.until
+		if failed != nil {
+			copied := *failed
+			s.problem, s.called = &copied, d.failed.of(string(k)) != nil
+		}
+		if in != nil {
+			s.wants = len(in.claims)
+			for _, x := range in.claims {
+				if x.at.winner() == x {
+					s.wins++
+				}
+			}
+			for _, x := range in.claims[:min(len(in.claims), maxExplained)] {
+				s.contests = append(s.contests, d.contest(x.at, s.name, false))
+			}
+		}
+		break
+	}
+	for _, k := range outKeys {
+		if at := d.claims.places[string(k)]; at != nil && len(at.heap) > 0 {
+			s.contests = append(s.contests, d.contest(at, s.name, true))
+			break
+		}
+	}
+	return s
+}
+
+func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In] {
+	c := contest[In]{key: at.key, asked: asked, of: len(at.heap), top: at.top(), input: input}
+	if p := d.wrong.of(at.key); p != nil {
+		copied := *p
+		c.wrong = &copied
+	}
+	return c
+}
+
+func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In]) {
+	e.Found, e.Revision = s.found, s.revision
+	input, output := d.in.Table.Name(), d.output.Name()
+	switch {
+	case s.problem != nil:
+		e.State, e.Why = inspect.StateTerminal, "its function failed; it is called again when the row changes"
+		e.Error, e.Since, e.Attempts = s.problem.err.Error(), s.problem.since, 1
+		if !s.called {
+			e.Why = "an output row that it wants is in error"
+		} else if s.wants > 0 {
+			e.Notes = append(e.Notes, fmt.Sprintf("what was derived before the failure is still in table %q", output))
+		}
+	case s.unseen && s.condition != inspect.ConditionRunning:
+		e.State, e.Why = inspect.StateUnseen, fmt.Sprintf("the derivation is %s, and has not read the row", s.condition)
+	case s.unseen:
+		e.State, e.Why = inspect.StateUnseen, "the derivation has not derived and written this version of the row yet"
+	case s.wins < s.wants:
+		e.State, e.Why = inspect.StateDone, fmt.Sprintf("it wants %d row(s) of table %q, and wins %d", s.wants, output, s.wins)
+	case s.found || s.known:
+		e.State, e.Why = inspect.StateDone, fmt.Sprintf("%d row(s) of table %q are derived from it", s.wants, output)
+	case len(s.contests) > 0:
+		e.State, e.Why = inspect.StateDone, fmt.Sprintf("it is a row of table %q, derived from table %q", output, input)
+	default:
+		e.State, e.Why = inspect.StateAbsent, fmt.Sprintf("table %q has no such row, and no row derives one", input)
+	}
+	switch {
+	case !s.found:
+	case s.problem != nil:
+		e.Status = "Error"
+	case s.unseen:
+		e.Status = "Pending"
+	default:
+		e.Status = "Done"
+	}
+	if more := s.wants - maxExplained; more > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("of %d rows of table %q that it derives, %d are named", s.wants, output, maxExplained))
+	}
+}
+
+// contestNotes returns the lines about a place.
+func (d *Derived[In, Out]) contestNotes(c *contest[In]) (notes []string) {
+	place := fmt.Sprintf("%s of table %q", d.out.KeyName([]byte(c.key)), d.output.Name())
+	best, err := d.ranking(c.top)
+	switch {
+	case err != nil:
+		notes = append(notes, fmt.Sprintf("%s: %d row(s) want it: %s", place, c.of, err))
+	case !c.asked && c.of == 1:
+		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
+	case !c.asked && best[0].key == c.input:
+		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(best[1])))
+	case !c.asked:
+		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
+	default:
+		notes = append(notes, fmt.Sprintf("%s: the winner is %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
+		for _, loser := range best[1:] {
+			notes = append(notes, "loser: "+d.nameOf(loser))
+		}
+		if more := c.of - len(best); more > 0 {
+			notes = append(notes, fmt.Sprintf("and %d further loser(s)", more))
+		}
+	}
+	if c.wrong != nil {
+		notes = append(notes, c.wrong.err.Error())
+	}
+	return notes
+}
+
+// nameOf returns the key of an input row, and its other columns.
+func (d *Derived[In, Out]) nameOf(r ranked[In]) (name string) {
+	name = d.in.KeyName([]byte(r.key))
+	defer func() {
+		// A panic in the row's method must not stop the caller.
+		_ = recover()
+	}()
+	if w, ok := any(r.row).(statedb.TableWritable); ok {
+		return name + " (" + strings.Join(w.TableRow(), " ") + ")"
+	}
+	return name
+}
+
+// ranking returns the best of the first levels of a heap in their order. The error is a panic of compare.
+func (d *Derived[In, Out]) ranking(top []ranked[In]) (best []ranked[In], err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("comparing rows: %w", panicked(r))
+		}
+	}()
+	frontier := []int{0}
+	for len(frontier) > 0 && len(best) < maxRanked {
+		least := 0
+		for i, pos := range frontier {
+			other := frontier[least]
+			if d.claims.less(top[pos].row, top[pos].key, top[other].row, top[other].key) {
+				least = i
+			}
+		}
+		pos := frontier[least]
+		frontier = append(frontier[:least], frontier[least+1:]...)
+		best = append(best, top[pos])
+		for child := 2*pos + 1; child <= 2*pos+2 && child < len(top); child++ {
+			frontier = append(frontier, child)
+		}
+	}
+	return best, nil
+}
+
+// Snapshot returns the state of the derivation. Its objects are the rows of the input; Failing counts the
+// rows of the input and of the output that are in error.
+func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
+	txn := d.cfg.DB.ReadTxn()
+	initialized, _ := d.in.Table.Initialized(txn)
+	s := inspect.Snapshot{
+		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: d.in.Table.NumObjects(txn),
+		Initialized: initialized, Waiting: d.in.Table.PendingInitializers(txn), Revision: d.in.Table.Revision(txn),
+		States: []metrics.StateCount{}, Lanes: []metrics.StateCount{}, Settings: []inspect.SettingText{},
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s.Condition, s.Started, s.Failing = d.progress.condition, d.progress.started, d.numErrors()
+	s.Observed, s.Attempted = d.progress.until, d.progress.until
+	s.States = append(s.States, metrics.StateCount{State: string(inspect.StateTerminal), Count: s.Failing})
+	s.Unseen = int(s.Revision - min(s.Revision, s.Observed))
+	classOf := func(class string, all *problems, name func(index.Key) string) {
+		for _, p := range all.first(1) {
+			s.Errors = append(s.Errors, inspect.ErrorClass{
+				Class: class, Count: uint64(all.len()), Last: p.since, Key: name([]byte(p.key)), Example: p.err.Error(),
+			})
+		}
+	}
+	classOf("failed", &d.failed, d.in.KeyName)
+	classOf("output", &d.wrong, d.out.KeyName)
+	return s
+}
+
+// Figures returns the figures of the derivation: Updates are the calls of the function, Objects the
+// rows of the input, and Failing counts the rows of the input and of the output that are in error.
+func (d *Derived[In, Out]) Figures() metrics.Figures {
+	txn := d.cfg.DB.ReadTxn()
+	f := metrics.Figures{Objects: d.in.Table.NumObjects(txn)}
+	revision := d.in.Table.Revision(txn)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	f.Unseen = int(revision - min(revision, d.progress.until))
+	f.Updates.Done, f.Updates.Terminal = d.progress.derived, d.progress.failed
+	f.Failing, f.Paused = d.numErrors(), d.calls.paused
+	f.States = []metrics.StateCount{{State: string(inspect.StateTerminal), Count: f.Failing}}
+	return f
+}
+
+// Objects lists rows of the input. Their status is Error if their function failed or an output row that
+// they want is in error, Pending if their version was not read yet, and else Done. It returns an error if
+// the query is not valid.
+func (d *Derived[In, Out]) Objects(_ context.Context, q inspect.ObjectQuery) (page inspect.ObjectPage, err error) {
+	var after uint64
+	if q.After != "" {
+		if after, err = strconv.ParseUint(q.After, 10, 64); err != nil {
+			return page, fmt.Errorf("after is %q, must be the next of the page before", q.After)
+		}
+	}
+	kinds := []string{"Pending", "Refreshing", "Done", "Error", "Blocked", "Unset", "Deleted"}
+	if q.Status != "" && !slices.ContainsFunc(kinds, func(kind string) bool { return strings.EqualFold(kind, q.Status) }) {
+		return page, fmt.Errorf("status is %q, must be one of %s, or empty", q.Status, strings.Join(kinds, ", "))
+	}
+	limit := q.Limit
+	if limit <= 0 {
+		limit = 50
+	}
+	limit, n := min(limit, maxPage), 0
+	for row, revision := range d.in.Table.LowerBound(d.cfg.DB.ReadTxn(), statedb.ByRevision[In](after+1)) {
+		if n == maxScanned || len(page.Objects) == limit {
+			page.Next = strconv.FormatUint(after, 10)
+			break
+		}
+		n, after = n+1, revision
+		if line := d.line(row, revision); q.Status == "" || strings.EqualFold(q.Status, line.Status) {
+			page.Objects = append(page.Objects, line)
+		}
+	}
+	return page, nil
+}
+
+func (d *Derived[In, Out]) line(row In, revision statedb.Revision) inspect.ObjectLine {
+	line := inspect.ObjectLine{Key: d.in.Name(row), State: inspect.StateDone, Status: "Done", Revision: revision}
+	key := string(d.in.Key(row))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if p := d.errorOf(key); p != nil {
+		line.State, line.Status = inspect.StateTerminal, "Error"
+		line.Since, line.Attempts, line.Error = p.since, 1, p.err.Error()
+	} else if revision > d.progress.until {
+		line.State, line.Status = inspect.StateUnseen, "Pending"
+	}
+	return line
+}
+
+// Keys returns the texts of up to limit keys of the input that begin with a prefix. It reads the first
+// 20,000 rows only.
+func (d *Derived[In, Out]) Keys(prefix string, limit int) (out []string) {
+	n := 0
+	for row := range d.in.Table.All(d.cfg.DB.ReadTxn()) {
+		if n++; n > maxScanned || len(out) >= limit {
+			break
+		}
+		if name := d.in.Name(row); strings.HasPrefix(name, prefix) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// Events returns nil: a derivation has no journal.
+func (d *Derived[In, Out]) Events(inspect.EventQuery) []inspect.Event { return nil }
+
+// Journal returns nil: a derivation has no journal.
+func (d *Derived[In, Out]) Journal() []inspect.Round { return nil }
+
+// Timeline returns nil: a derivation has no samples.
+func (d *Derived[In, Out]) Timeline() []inspect.Sample { return nil }

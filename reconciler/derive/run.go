@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"runtime/debug"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
+	if !d.running.TryLock() {
+		return fmt.Errorf("%s: is running already", d.cfg.Name)
+	}
+	defer d.running.Unlock()
+	if d.changes == nil {
+		return fmt.Errorf("%s: has been closed", d.cfg.Name)
+	}
+	d.begin()
+	defer d.end()
+	d.reported = reported{health: health}
+	for ctx.Err() == nil {
+		more, initialized := d.round(ctx)
+		d.report()
+		select {
+		case <-ctx.Done():
+		case <-more:
+		case <-initialized:
+		case <-d.wake:
+		}
+	}
+	return nil
+}
+
+func (d *Derived[In, Out]) begin() {
+	d.mu.Lock()
+	d.progress.condition = inspect.ConditionRunning
+	if d.calls.paused {
+		d.progress.condition = inspect.ConditionPaused
+	}
+	if d.progress.started.IsZero() {
+		d.progress.started = time.Now()
+	}
+	// Another writer may have changed the output since the last run.
+	d.calls.compareAll = true
+	d.mu.Unlock()
+	if d.cfg.Registry != nil {
+		d.cfg.Registry.Add(d)
+	}
+}
+
+func (d *Derived[In, Out]) end() {
+	if d.cfg.Registry != nil {
+		d.cfg.Registry.Remove(d)
+	}
+	d.disconnect()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.progress.condition = inspect.ConditionStopped
+	d.progress.tell()
+}
+
+// round derives one snapshot of the input and writes what follows from it. The channels are closed
+// when there is more to do: more changes, or the input is initialised.
+func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan struct{}) {
+	if d.isPaused() {
+		return nil, nil
+	}
+	txn := d.cfg.DB.ReadTxn()
+	changes, more := d.changes.Next(txn)
+	if !d.deriveAll(ctx, changes) {
+		return more, nil
+	}
+	revision := d.in.Table.Revision(txn)
+	if !d.complete {
+		// Rows that were deleted before the derivation was made are not read.
+		d.complete, d.read = true, max(d.read, revision)
+	}
+	// A commit is visible before the iterator knows of it. Then read is below the revision of the
+	// snapshot, and the next round reads the rest.
+	ready, initialized := d.in.Table.Initialized(txn)
+	if ready {
+		initialized = nil
+		ready = revision <= d.read
+	}
+	asked := d.takeCalls()
+	d.deriveAgain(ctx, txn, asked)
+	if asked.compareAll {
+		d.compareAll()
+	}
+	d.write(ctx, ready)
+	return more, initialized
+}
+
+// deriveAll derives changes. It returns false if ctx ended before it had read all.
+func (d *Derived[In, Out]) deriveAll(ctx context.Context, changes iter.Seq2[statedb.Change[In], statedb.Revision]) bool {
+	for change := range changes {
+		d.derive(change.Object, change.Deleted)
+		d.read = max(d.read, change.Revision)
+		if ctx.Err() != nil {
+			// The rest is part of the next snapshot.
+			return false
+		}
+	}
+	return true
+}
+
+// deriveAgain derives rows that did not change, as the calls asked. Rows that the iterator has not
+// returned yet, although the snapshot has them, come with the next round.
+func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
+	if asked.all {
+		for row, revision := range d.in.Table.All(txn) {
+			if ctx.Err() != nil {
+				d.ask(func(c *calls) { c.all = true }) // for the next run
+				return
+			}
+			if revision <= d.read {
+				d.derive(row, false)
+			}
+		}
+		return
+	}
+	for key := range asked.again {
+		if row, revision, found := d.in.ByKey(txn, []byte(key)); found && revision <= d.read {
+			d.derive(row, false)
+		}
+	}
+}
+
+// derive takes over the new version of an input row, or its deletion.
+func (d *Derived[In, Out]) derive(row In, deleted bool) {
+	key, err := d.keyOf(row)
+	if err != nil {
+		// The table has the row by a key, so its index is not a function of the row.
+		d.cfg.Log.Error("primary index of the input failed", "error", err)
+		return
+	}
+	if deleted {
+		if err := d.plan(key, row, nil); err != nil {
+			d.cfg.Log.Error("order of rows is lost", "key", key, "error", err)
+			d.claims.planWithout(key)
+		}
+		d.take(key, nil)
+		return
+	}
+	wants, err := d.call(key, row)
+	if err == nil {
+		err = d.plan(key, row, wants)
+	}
+	d.take(key, err)
+}
+
+func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(r)
+		}
+	}()
+	return string(d.in.Key(row)), nil
+}
+
+// call calls the function of the program.
+func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = panicked(r)
+			d.cfg.Log.Error("function of a derivation panicked", "key", text.Name(key), "error", err, "stack", string(debug.Stack()))
+		}
+	}()
+	outs, err := d.f(row)
+	if err != nil {
+		return nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
+	}
+	wants = make([]wanted[Out], len(outs))
+	for i, out := range outs {
+		wants[i] = wanted[Out]{string(d.out.Key(out)), out}
+	}
+	return wants, twice(wants)
+}
+
+// twice returns an error if two rows have one key.
+func twice[Out any](wants []wanted[Out]) error {
+	if len(wants) < 2 {
+		return nil
+	}
+	seen := make(map[string]bool, len(wants))
+	for _, w := range wants {
+		if seen[w.key] {
+			return fmt.Errorf("the function returned two rows with the key %s", text.Name(w.key))
+		}
+		seen[w.key] = true
+	}
+	return nil
+}
+
+// plan plans the change of an input. The error is a panic of compare.
+func (d *Derived[In, Out]) plan(key string, row In, wants []wanted[Out]) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("comparing rows: %w", panicked(r))
+		}
+	}()
+	d.claims.plan(key, row, wants)
+	return nil
+}
+
+func panicked(r any) error {
+	return fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
+}
+
+// take applies the planned change of an input, or keeps its error.
+func (d *Derived[In, Out]) take(key string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err == nil {
+		d.progress.derived++
+		d.failed.forget(key)
+		d.dirty = d.claims.apply(d.dirty)
+		return
+	}
+	d.progress.failed++
+	err = fmt.Errorf("row %s of table %q: %w", d.in.KeyName([]byte(key)), d.in.Table.Name(), err)
+	if d.failed.keep(key, err, time.Now()) {
+		d.cfg.Log.Warn("row is not derived", "key", text.Name(key), "error", err)
+	}
+}
+
+// reported is what health was told.
+type reported struct {
+	health        cell.Health
+	told, paused  bool
+	failed, wrong uint64
+}
+
+// report tells health about the errors if they have changed.
+func (d *Derived[In, Out]) report() {
+	was := d.reported
+	d.mu.Lock()
+	now := reported{was.health, true, d.calls.paused, d.failed.version, d.wrong.version}
+	news := now.told != was.told || now.paused != was.paused || now.failed != was.failed || now.wrong != was.wrong
+	n, errs := d.numErrors(), error(nil)
+	if n > 0 && news {
+		errs = joined(&d.failed, &d.wrong)
+	}
+	d.mu.Unlock()
+	if was.health == nil || !news {
+		return
+	}
+	d.reported = now
+	paused := ""
+	if now.paused {
+		paused = ", paused"
+	}
+	if n > 0 {
+		was.health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
+		return
+	}
+	was.health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
+}

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+)
+
+// What cannot be written is not included, so that no reader counts the input as applied.
+func TestRowThatCannotBeWrittenIsRejected(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.cfg.Merge = func(current, derived *route) *route {
+			if derived.Metric == 15 {
+				return &route{Place: "other"}
+			}
+			return derived
+		}
+		d := e.best()
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "1"})
+		e.put(&wish{Name: "a", Places: "1", Metric: 15})
+		e.healthy("Config.Merge returned a row with the key other")
+		in := e.published()
+		require.EqualValues(e, 2, in.Input)
+		require.Equal(e, 1, in.Rejected)
+	})
+}
+
+func TestRowThatLosesInEachIsRejected(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.run(e.each())
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1"})
+		e.healthy("use Best")
+		require.NotZero(e, e.published().Rejected)
+	})
+}
+
+// watchPlaces returns the states of the routes that are not wanted, at each commit from now on.
+func (e *env) watchPlaces(want func(has map[string]string) bool) *[]string {
+	var bad []string
+	check := func([]string) {
+		has := map[string]string{}
+		for r := range e.routes.All(e.db.ReadTxn()) {
+			has[r.Place] = r.From
+		}
+		if !want(has) {
+			bad = append(bad, fmt.Sprint(has))
+		}
+	}
+	e.commits.after.Store(&check)
+	return &bad
+}
+
+// What another writer was faster with is written again, and still before the deletions.
+func TestRowsComeBeforeDeletionsThoughAStatusIsFaster(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.cfg.Same = func(current, derived *route) bool {
+			return current.From == derived.From && current.Metric == derived.Metric
+		}
+		merges := 0
+		e.cfg.Merge = func(current, derived *route) *route {
+			if merges++; merges == 1 { // a reconciler writes its status at the same time
+				wtxn := e.db.WriteTxn(e.routes)
+				done := *current
+				done.Status = "done"
+				_, _, err := e.routes.Insert(wtxn, &done)
+				require.NoError(e, err)
+				wtxn.Commit()
+			}
+			merged := *derived
+			merged.Status = current.Status
+			return &merged
+		}
+		// What is derived from routes: the place "slot", wanted by the routes with metric 1.
+		slots := newTable(e, "slots", byPlace)
+		first := e.best()
+		second, err := derive.Best(derive.Config[*route]{DB: e.db}, e.routes, slots, func(r *route) ([]*route, error) {
+			if r.Metric != 1 {
+				return nil, nil
+			}
+			return []*route{{Place: "slot", From: r.Place}}, nil
+		}, func(a, b *route) int { return 0 })
+		require.NoError(e, err)
+		defer second.Close()
+		e.put(&wish{Name: "old", Places: "1", Metric: 1}, &wish{Name: "new", Places: "2", Metric: 0})
+		e.run(first)
+		defer reconcilertest.Go(e, second.Run)()
+		synctest.Wait()
+		bad := e.watchPlaces(func(map[string]string) bool {
+			n := 0
+			for r := range e.routes.All(e.db.ReadTxn()) {
+				if r.Metric == 1 {
+					n++
+				}
+			}
+			return n > 0
+		})
+		e.write(func(wtxn statedb.WriteTxn) { // the slot moves from 1 to 2, in one transaction
+			e.delete(wtxn, "old")
+			e.insert(wtxn, &wish{Name: "new", Places: "2", Metric: 1})
+		})
+		require.Empty(e, *bad, "no route with metric 1: the slot is missing in the table derived from routes")
+	})
+}
+
+// So is what comes after a row at which an index panics.
+func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
+	inBubble(t, func(e *env) {
+		table, err := statedb.NewTable(e.db, "picky", byPlace, statedb.Index[*route, string]{
+			Name: "metric", FromKey: index.String,
+			FromObject: func(r *route) index.KeySet {
+				if r.Metric == 13 {
+					panic("unlucky")
+				}
+				return keys.Set(index.String(fmt.Sprint(r.Metric)))
+			},
+		})
+		require.NoError(e, err)
+		d, err := derive.Best(derive.Config[*route]{DB: e.db}, e.wishes, table, routesOf, byMetric)
+		e.made(d, err)
+		d.SetMaxRows(2)
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "o1 o2 o3"})
+		bad := []string{}
+		check := func([]string) {
+			txn := e.db.ReadTxn()
+			_, _, old := table.Get(txn, byPlace.Query("o1"))
+			_, _, fresh := table.Get(txn, byPlace.Query("n1"))
+			if !old && !fresh {
+				bad = append(bad, fmt.Sprint(table.NumObjects(txn)))
+			}
+		}
+		e.commits.after.Store(&check)
+		e.write(func(wtxn statedb.WriteTxn) {
+			e.insert(wtxn, &wish{Name: "a", Places: "n1"}, &wish{Name: "b", Places: "n2", Metric: 13})
+		})
+		require.Empty(e, bad, "o1 is deleted before n1 is written")
+	})
+}
+
+func TestEmptyInputIsFollowedAgain(t *testing.T) {
+	inBubble(t, func(e *env) {
+		d := e.best()
+		stop := e.run(d)
+		require.True(e, e.published().Connected)
+		stop()
+		e.run(d)
+		require.True(e, e.published().Connected)
+	})
+}
+
+func TestInputThatIsNotInitialisedIsFollowed(t *testing.T) {
+	inBubble(t, func(e *env) {
+		wtxn := e.db.WriteTxn(e.wishes)
+		e.wishes.RegisterInitializer(wtxn, "first")
+		wtxn.Commit()
+		e.run(e.best())
+		require.True(e, e.published().Connected)
+	})
+}
+
+// valueHealth is a cell.Health that cannot be compared with ==.
+type valueHealth struct{ _ []func(string) }
+
+func (valueHealth) OK(string)                          {}
+func (valueHealth) Stopped(string)                     {}
+func (valueHealth) Degraded(string, error)             {}
+func (valueHealth) Close()                             {}
+func (h valueHealth) NewScope(name string) cell.Health { return h }
+
+func TestHealthNeedNotBeComparable(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.cfg.Health = valueHealth{}
+		e.run(e.best())
+		e.put(&wish{Name: "a", Places: "1"})
+		e.put(&wish{Name: "b", Places: "2"})
+		e.has("1<-a", "2<-b")
+	})
+}
+
+func TestPlaceInErrorIsNotApplied(t *testing.T) {
+	inBubble(t, func(e *env) {
+		d := e.each()
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1"}, &wish{Name: "c", Places: "2"})
+		wait := func(ask func(ctx context.Context) (inspect.Unapplied, error)) (inspect.Unapplied, error) {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			defer cancel()
+			return ask(ctx)
+		}
+		ofAll := func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitAll(ctx, reconciler.Applied) }
+		ofB := func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitKey(ctx, "b", reconciler.Applied) }
+		rest, err := wait(ofAll)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.Len(e, rest.Keys, 1)
+		require.Equal(e, "1", string(rest.Keys[0].Key))
+		require.ErrorContains(e, rest.Err(), "use Best")
+		_, err = wait(ofB)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		_, err = d.WaitKey(e.Context(), "c", reconciler.Applied)
+		require.NoError(e, err)
+
+		require.Equal(e, 1, d.Figures().Failing)
+		s := d.Snapshot(e.Context())
+		require.Equal(e, 1, s.Failing)
+		require.Equal(e, "output", s.Errors[0].Class)
+		page, err := d.Objects(e.Context(), inspect.ObjectQuery{Status: "Error"})
+		require.NoError(e, err)
+		require.Len(e, page.Objects, 2)
+		explained := d.Explain(e.Context(), "b")
+		require.Equal(e, inspect.StateTerminal, explained.State)
+		require.Equal(e, "an output row that it wants is in error", explained.Why)
+
+		e.remove("a")
+		_, err = wait(ofAll)
+		require.NoError(e, err)
+		_, err = wait(ofB)
+		require.NoError(e, err)
+		require.Zero(e, d.Figures().Failing)
+	})
+}
+
+func TestWaitEndsWhenAnotherRowBeginsToFail(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken := "a"
+		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+			if w.Name == broken {
+				return nil, errors.New("no route")
+			}
+			return routesOf(w)
+		})
+		e.run(e.made(d, err))
+		e.put(&wish{Name: "a"}, &wish{Name: "b", Places: "2"})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.WaitKey(e.Context(), "a", reconciler.Applied)
+			ended <- err
+		}()
+		synctest.Wait()
+		broken = "b"
+		_, err = d.Refresh(e.Context())
+		require.NoError(e, err)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			require.NoError(e, err)
+		default:
+			e.Error("the wait goes on although row a is derived")
+		}
+	})
+}
+
+func TestRefreshOfAllGoesOnInTheNextRun(t *testing.T) {
+	inBubble(t, func(e *env) {
+		var seen []string
+		stop := func() {}
+		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+			seen = append(seen, w.Name)
+			stop()
+			return routesOf(w)
+		})
+		e.made(d, err)
+		end := e.run(d)
+		e.put(&wish{Name: "a"}, &wish{Name: "b"}, &wish{Name: "c"})
+		end()
+		ctx, cancel := context.WithCancel(e.Context())
+		done := make(chan error)
+		go func() { done <- d.Run(ctx) }()
+		synctest.Wait()
+		seen, stop = nil, cancel
+		_, err = d.Refresh(e.Context())
+		require.NoError(e, err)
+		require.NoError(e, <-done)
+		require.Equal(e, []string{"a"}, seen, "the run was to end at the first row")
+		stop = func() {}
+		e.run(d)
+		require.Equal(e, []string{"a", "a", "b", "c"}, seen)
+	})
+}
+
+func TestRowsOfAFailingInputSurviveANewDerivation(t *testing.T) {
+	inBubble(t, func(e *env) {
+		d := e.best()
+		stop := e.run(d)
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2 3"})
+		e.put(&wish{Name: "a", Places: "1", Fail: "error"})
+		stop()
+		d.Close()
+		e.run(e.best())
+		e.has("1<-a", "2<-b", "3<-b")
+		e.put(&wish{Name: "b", Places: "2"})
+		require.True(e, e.initialized())
+		e.put(&wish{Name: "a", Places: "4"})
+		e.has("2<-b", "4<-a")
+	})
+}
+
+// Another writer that is faster each time must not hold up the derivation.
+func TestRowIsWrittenThoughAnotherWriterNeverRests(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.cfg.Same = func(current, derived *route) bool { return current.Metric == derived.Metric }
+		merges := 0
+		e.cfg.Merge = func(current, derived *route) *route {
+			merged := *derived
+			merged.Status = current.Status
+			if merges++; merges == 20 {
+				return &merged
+			}
+			var wrote atomic.Bool
+			go func() {
+				wtxn := e.db.WriteTxn(e.routes)
+				defer wtxn.Abort()
+				now, _, _ := e.routes.Get(wtxn, byPlace.Query("1"))
+				other := *now
+				other.Status += "x"
+				_, _, err := e.routes.Insert(wtxn, &other)
+				require.NoError(e, err)
+				wtxn.Commit()
+				wrote.Store(true)
+			}()
+			// If the table is locked, the writer comes later.
+			for tries := 0; tries < 10_000 && !wrote.Load(); tries++ {
+				runtime.Gosched()
+			}
+			return &merged
+		}
+		e.run(e.best())
+		e.put(&wish{Name: "a", Places: "1"})
+		e.put(&wish{Name: "a", Places: "1", Metric: 7})
+		require.Equal(e, 2, merges)
+		row, _, found := e.routes.Get(e.db.ReadTxn(), byPlace.Query("1"))
+		require.True(e, found)
+		require.Equal(e, "xx", row.Status)
+		require.Equal(e, 7, row.Metric)
+	})
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive_test
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+)
+
+var (
+	walkSeed  = flag.Uint64("walk.seed", 0, "the seed of the first walk; random if it is 0")
+	walkCount = flag.Int("walk.count", 40, "the number of walks")
+)
+
+// walk writes random transactions into the input of two derivations, the second of which works on the
+// output of the first, and compares the outputs with a full recomputation whenever both are idle.
+type walk struct {
+	*env
+	rand *rand.Rand
+	best bool
+	d    *derived
+	next *derive.Derived[*route, *route]
+	last statedb.RWTable[*route]
+	stop [2]func()
+
+	// now is the input, good the version of each row that was derived last. Of a row that was written
+	// since both were idle (touched), only a version that does not fail can have been derived.
+	now, good map[string]*wish
+	touched   map[string]bool
+	// old is the output of the derivation before. Its rows may stay while a row that the present one has
+	// never derived fails.
+	old map[string]route
+
+	// must are the places that must be in the output at each commit: they were there when the derivations
+	// were idle, and some row has wanted them all the time since. mustLast is the same for the last table.
+	mu             sync.Mutex
+	must, mustLast map[string]bool
+	missing        []string
+}
+
+func TestOutputEqualsARecomputation(t *testing.T) {
+	seed := *walkSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	for i := range *walkCount {
+		for _, best := range []bool{true, false} {
+			t.Run(fmt.Sprintf("best=%t/seed=%d", best, seed+uint64(i)), func(t *testing.T) {
+				inBubble(t, func(e *env) { newWalk(e, seed+uint64(i), best).run() })
+			})
+		}
+	}
+}
+
+func newWalk(e *env, seed uint64, best bool) *walk {
+	w := &walk{
+		env: e, rand: rand.New(rand.NewPCG(seed, 0)), best: best,
+		now: map[string]*wish{}, good: map[string]*wish{}, touched: map[string]bool{},
+		must: map[string]bool{}, mustLast: map[string]bool{},
+	}
+	w.last = newTable(e, "last", byPlace)
+	check := w.check
+	e.commits.after.Store(&check)
+	w.make()
+	return w
+}
+
+// make makes the derivations.
+func (w *walk) make() {
+	if w.best {
+		w.d = w.env.best()
+	} else {
+		w.d = w.env.each()
+	}
+	w.d.SetMaxRows(1 + w.rand.IntN(4))
+	next, err := derive.Best(derive.Config[*route]{DB: w.db}, w.routes, w.last, lastOf, byRoute)
+	require.NoError(w, err)
+	next.SetMaxRows(1 + w.rand.IntN(4))
+	w.next = next
+}
+
+// lastOf makes two places of the last table from each place.
+func lastOf(r *route) ([]*route, error) {
+	n := len(r.Place) + int(r.Place[0])
+	return []*route{
+		{Place: fmt.Sprint("x", n%3), From: r.Place, Metric: r.Metric}, {Place: fmt.Sprint("y", n%5), From: r.Place, Metric: r.Metric},
+	}, nil
+}
+
+func byRoute(a, b *route) int { return a.Metric - b.Metric }
+
+func (w *walk) run() {
+	defer func() {
+		w.halt(0)
+		w.halt(1)
+		w.next.Close()
+	}()
+	for range 60 {
+		w.startAndStop()
+		w.transaction()
+		if w.rand.IntN(3) > 0 {
+			w.settle()
+		}
+	}
+	w.start(0)
+	w.start(1)
+	w.settle()
+}
+
+func (w *walk) start(i int) {
+	if w.stop[i] == nil {
+		w.stop[i] = reconcilertest.Go(w, [2]func(ctx context.Context) error{w.d.Run, w.next.Run}[i])
+	}
+}
+
+func (w *walk) halt(i int) {
+	if w.stop[i] != nil {
+		w.stop[i]()
+		w.stop[i] = nil
+	}
+}
+
+func (w *walk) startAndStop() {
+	for i := range w.stop {
+		switch n := w.rand.IntN(12); {
+		case w.stop[i] == nil && n < 6:
+			w.start(i)
+		case w.stop[i] != nil && n == 0:
+			w.halt(i)
+		}
+	}
+	if w.stop[0] == nil && w.rand.IntN(8) == 0 {
+		// A new derivation: what the old one has derived of rows that fail is not known to it.
+		w.halt(1)
+		w.d.Close()
+		w.next.Close()
+		w.old = contents(w.db, w.routes)
+		w.make()
+		w.mu.Lock()
+		clear(w.must)
+		clear(w.mustLast)
+		w.mu.Unlock()
+		for name, wish := range w.now {
+			w.touched[name] = true
+			if wish.Fail != "" {
+				delete(w.good, name)
+			}
+		}
+	}
+}
+
+// transaction writes and deletes a few rows, some of them several times.
+func (w *walk) transaction() {
+	wtxn := w.db.WriteTxn(w.wishes)
+	for range 1 + w.rand.IntN(6) {
+		name := string(rune('a' + w.rand.IntN(8)))
+		if w.rand.IntN(4) == 0 {
+			w.delete(wtxn, name)
+			delete(w.now, name)
+			delete(w.good, name)
+			w.touched[name] = true
+			continue
+		}
+		row := &wish{Name: name, Metric: w.rand.IntN(4)}
+		for range w.rand.IntN(4) {
+			if place := fmt.Sprint(w.rand.IntN(7)); !strings.Contains(row.Places, place) {
+				row.Places += " " + place
+			}
+		}
+		if w.rand.IntN(5) == 0 && !w.touched[name] {
+			row.Fail = []string{"error", "panic"}[w.rand.IntN(2)]
+		} else {
+			w.good[name], w.touched[name] = row, true
+		}
+		w.insert(wtxn, row)
+		w.now[name] = row
+	}
+	// Before the commit: from now on the places that nothing wants may go.
+	w.mu.Lock()
+	routes := w.recompute()
+	last := w.recomputeLast(routes)
+	keep(w.must, routes)
+	keep(w.mustLast, last)
+	w.mu.Unlock()
+	wtxn.Commit()
+}
+
+func keep(must map[string]bool, rows map[string]route) {
+	maps.DeleteFunc(must, func(place string, _ bool) bool {
+		_, wanted := rows[place]
+		return !wanted
+	})
+}
+
+// recompute returns what the output has to be.
+func (w *walk) recompute() (routes map[string]route) {
+	routes = map[string]route{}
+	for _, name := range slices.Sorted(maps.Keys(w.good)) {
+		row := *w.good[name]
+		for place := range strings.FieldsSeq(row.Places) {
+			if had, taken := routes[place]; !taken || w.best && row.Metric < had.Metric {
+				routes[place] = route{Place: place, From: name, Metric: row.Metric}
+			}
+		}
+	}
+	return routes
+}
+
+// recomputeLast returns what the last table has to be.
+func (w *walk) recomputeLast(routes map[string]route) (last map[string]route) {
+	last = map[string]route{}
+	for _, place := range slices.Sorted(maps.Keys(routes)) {
+		from := routes[place]
+		made, _ := lastOf(&from)
+		for _, r := range made {
+			if had, taken := last[r.Place]; !taken || r.Metric < had.Metric {
+				last[r.Place] = *r
+			}
+		}
+	}
+	return last
+}
+
+// mayStay returns rows of the output that are from the derivation before, if they may be there.
+func (w *walk) mayStay(routes map[string]route) map[string]route {
+	stay := map[string]route{}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(w.now)), func(row *wish) bool {
+		return row.Fail != "" && (w.good[row.Name] == nil || w.good[row.Name].Places == "")
+	}) {
+		w.old = nil
+	}
+	for place, row := range contents(w.db, w.routes) {
+		if _, wanted := routes[place]; !wanted && w.old[place] == row {
+			stay[place] = row
+		}
+	}
+	return stay
+}
+
+// settle waits until the derivations that run are idle, and compares their outputs.
+func (w *walk) settle() {
+	synctest.Wait()
+	published := w.published() // it commits
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Empty(w, w.missing)
+	if w.stop[0] == nil {
+		return
+	}
+	clear(w.touched)
+	routes := w.recompute()
+	certain := w.recomputeLast(routes)
+	for place := range routes {
+		w.must[place] = true
+	}
+	maps.Copy(routes, w.mayStay(routes))
+	require.Equal(w, routes, contents(w.db, w.routes))
+	if w.stop[1] == nil {
+		return
+	}
+	require.Equal(w, w.recomputeLast(routes), contents(w.db, w.last))
+	for place := range certain {
+		w.mustLast[place] = true
+	}
+	for _, table := range []statedb.TableMeta{w.routes, w.last} {
+		ok, _ := table.Initialized(w.db.ReadTxn())
+		require.True(w, ok)
+	}
+	require.Equal(w, w.wishes.Revision(w.db.ReadTxn()), published.Input)
+}
+
+func contents(db *statedb.DB, table statedb.Table[*route]) map[string]route {
+	rows := map[string]route{}
+	for r := range table.All(db.ReadTxn()) {
+		rows[r.Place] = *r
+	}
+	return rows
+}
+
+// check is called after each commit.
+func (w *walk) check(tables []string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	txn := w.db.ReadTxn()
+	for place := range w.must {
+		if _, _, found := w.routes.Get(txn, byPlace.Query(place)); !found {
+			w.missing = append(w.missing, place+" of routes")
+		}
+	}
+	for place := range w.mustLast {
+		if _, _, found := w.last.Get(txn, byPlace.Query(place)); !found {
+			w.missing = append(w.missing, place+" of last")
+		}
+	}
+}

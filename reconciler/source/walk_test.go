@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package source_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/source"
+)
+
+// unlucky is the value of an object for which an index panics.
+const unlucky = 13
+
+// walk is a random walk of three sources in one table, beside a loop that writes the statuses of rows:
+// between the transactions of a call, and while a call compares rows. A model says what each call does.
+type walk struct {
+	*env
+	rng     *rand.Rand
+	sources map[string]*walkSource
+	// model has the rows as the model has them, without a status.
+	model map[string]row
+	at    uint64
+
+	// writing reports whether the loop writes statuses now, and statuses how often it wrote those of
+	// each row in the present call.
+	writing  bool
+	statuses map[string]int
+	// commits counts the transactions of the table in the present call, and revision is that of the
+	// table after the last one. cancel is called after the commit cancelAfter; zero is never. changed is
+	// what the call returned.
+	commits, cancelAfter int
+	changed              int
+	revision             uint64
+	cancel               func()
+}
+
+// walkSource is a source of a walk, and its model.
+type walkSource struct {
+	*source.Sink[*row]
+	name              string
+	rejected          map[string]bool
+	unnamed           int
+	input             uint64
+	full, listed      bool
+	connected, refuse bool
+}
+
+// expected is what the model says of a call.
+type expected struct {
+	table    map[string]row
+	rejected map[string]bool
+	// failed is the number of errors, unnamed that of objects without a key.
+	failed, unnamed int
+}
+
+func TestWalkEqualsTheModel(t *testing.T) {
+	walks := 300
+	if testing.Short() {
+		walks = 30
+	}
+	for range walks {
+		seed := rand.Uint64()
+		run(t, func(e *env) {
+			defer func() {
+				if e.Failed() {
+					e.Logf("seed %d", seed)
+				}
+			}()
+			newWalk(e, seed).walk(80)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func newWalk(e *env, seed uint64) *walk {
+	w := &walk{env: e, rng: rand.New(rand.NewPCG(seed, 0)), sources: map[string]*walkSource{}, model: map[string]row{}}
+	for _, name := range []string{"a", "b", "c"} {
+		w.sources[name] = &walkSource{name: name, refuse: name != "c"}
+		w.open(w.sources[name])
+	}
+	e.spy.committed = w.committed
+	e.spy.indexed = func(r *row) {
+		if r.Value == unlucky {
+			panic("unlucky")
+		}
+		if !w.writing {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
+	return w
+}
+
+func (w *walk) open(s *walkSource) {
+	committed := w.spy.committed
+	w.spy.committed = nil
+	defer func() { w.spy.committed = committed }()
+	same := func(r, obj *row) bool {
+		w.writeStatuses()
+		return sameWish(r, obj)
+	}
+	s.Sink = w.sink(s.name, func(c *source.Config[*row]) {
+		c.Same, c.Merge, c.AllowEmpty = same, mergeStatus, !s.refuse
+	})
+	s.rejected, s.unnamed, s.input = map[string]bool{}, 0, 0
+	s.full, s.listed, s.connected = false, false, false
+}
+
+// committed is called after each transaction of the table.
+func (w *walk) committed() {
+	if w.writing {
+		return
+	}
+	w.commits++
+	w.revision = w.env.revision()
+	if w.commits == w.cancelAfter {
+		w.cancel()
+	}
+	w.writeStatuses()
+}
+
+// writeStatuses writes the status of some rows, unless the table is locked.
+func (w *walk) writeStatuses() {
+	if w.writing || w.spy.locked > 0 || w.rng.IntN(4) > 0 {
+		return
+	}
+	w.writing = true
+	defer func() { w.writing = false }()
+	for _, r := range w.rows() {
+		if w.rng.IntN(3) == 0 {
+			r.Status++
+			w.write(&r)
+			w.statuses[r.Key]++
+		}
+	}
+}
+
+func (w *walk) walk(steps int) {
+	names := slices.Sorted(maps.Keys(w.sources))
+	for range steps {
+		s := w.sources[names[w.rng.IntN(3)]]
+		switch w.rng.IntN(12) {
+		case 0:
+			s.Connected()
+			s.connected = true
+		case 1, 2:
+			s.Disconnected(errors.New("no route"))
+			s.connected = false
+		case 3:
+			time.Sleep(time.Duration(w.rng.IntN(200)) * time.Second)
+		case 4:
+			if w.rng.IntN(4) == 0 {
+				s.Close()
+				w.open(s)
+			}
+		case 5:
+			w.takeOver(s, names[w.rng.IntN(3)])
+		case 6, 7, 8:
+			w.replace(s)
+		default:
+			w.apply(s)
+		}
+		w.check()
+	}
+}
+
+// object returns a random object that a source gives; nil with a small probability. Most are its own.
+func (w *walk) object(s *walkSource) *row {
+	if w.rng.IntN(150) == 0 {
+		return nil
+	}
+	r := &row{Key: fmt.Sprint(10 + w.rng.IntN(30)), Owner: s.name, Value: w.rng.IntN(3)}
+	if w.rng.IntN(20) == 0 {
+		r.Owner = "x"
+	}
+	if w.rng.IntN(20) == 0 {
+		r.Value = unlucky
+	}
+	return r
+}
+
+func (w *walk) replace(s *walkSource) {
+	var list []*row
+	if w.rng.IntN(3) > 0 {
+		// Most of the rows that there are.
+		for _, key := range slices.Sorted(maps.Keys(w.model)) {
+			if r := w.model[key]; r.Owner == s.name && w.rng.IntN(5) > 0 {
+				list = append(list, &r)
+			}
+		}
+	}
+	for range w.rng.IntN(8) {
+		list = append(list, w.object(s))
+	}
+	w.at++
+	if len(list) == 0 && s.refuse && slices.ContainsFunc(slices.Collect(maps.Values(w.model)), func(r row) bool { return r.Owner == s.name }) {
+		before := w.env.revision()
+		_, err := s.Replace(w.Context(), list, w.at)
+		require.ErrorIs(w, err, source.ErrEmpty)
+		require.Equal(w, before, w.env.revision())
+		s.full = false
+		return
+	}
+
+	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
+	listed := map[string]bool{}
+	for _, obj := range list {
+		switch {
+		case obj == nil:
+			want.unnamed++
+		case listed[obj.Key]:
+			want.reject(obj.Key)
+		default:
+			listed[obj.Key] = true
+			want.put(s.name, "", obj)
+		}
+	}
+	if want.unnamed == 0 {
+		maps.DeleteFunc(want.table, func(key string, r row) bool { return r.Owner == s.name && !listed[key] })
+	}
+	at := w.at
+	if !w.call(want, func(ctx context.Context) (int, error) { return s.Replace(ctx, list, at) }) {
+		s.full = false
+		return
+	}
+	s.listed, s.full = s.listed || want.unnamed == 0, want.unnamed == 0
+	s.rejected, s.unnamed = want.rejected, want.unnamed
+	if s.full {
+		w.moved(s)
+		s.connected = true
+	}
+}
+
+func (w *walk) apply(s *walkSource) {
+	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
+	var changes []source.Change[*row]
+	last := map[string]source.Change[*row]{}
+	for range w.rng.IntN(8) {
+		change := source.Change[*row]{Object: w.object(s), Deleted: w.rng.IntN(3) == 0}
+		changes = append(changes, change)
+		if change.Object == nil {
+			want.unnamed++
+		} else {
+			last[change.Object.Key] = change
+		}
+	}
+	w.at++
+	for key, change := range last {
+		if !change.Deleted {
+			want.put(s.name, "", change.Object)
+		} else if row, found := w.model[key]; found && row.Owner == s.name {
+			delete(want.table, key)
+		} else if found {
+			want.failed++
+		}
+	}
+	at := w.at
+	if !w.call(want, func(ctx context.Context) (int, error) { return s.Apply(ctx, changes, at) }) {
+		s.full = false
+		return
+	}
+	for key := range last {
+		delete(s.rejected, key)
+	}
+	maps.Copy(s.rejected, want.rejected)
+	s.unnamed += want.unnamed
+	if s.full = s.full && want.unnamed == 0; s.full {
+		w.moved(s)
+	}
+}
+
+func (w *walk) takeOver(s *walkSource, from string) {
+	if from == s.name {
+		return
+	}
+	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
+	var objects []*row
+	last := map[string]*row{}
+	for range w.rng.IntN(8) {
+		obj := w.object(s)
+		objects = append(objects, obj)
+		if obj == nil {
+			want.unnamed++
+		} else {
+			last[obj.Key] = obj
+		}
+	}
+	for key, obj := range last {
+		if row, found := w.model[key]; obj.Owner != s.name || found && row.Owner != s.name {
+			want.put(s.name, from, obj)
+		}
+	}
+	before := maps.Clone(w.model)
+	w.call(want, func(ctx context.Context) (int, error) { return s.TakeOver(ctx, from, objects) })
+	for key := range last {
+		if w.model[key].Owner == s.name && before[key].Owner == from {
+			delete(s.rejected, key)
+		}
+	}
+}
+
+// put puts an object into the expected table, in place of a row of the source or of from.
+func (x *expected) put(name, from string, obj *row) {
+	old, found := x.table[obj.Key]
+	switch {
+	case obj.Owner != name, found && old.Owner != name && (from == "" || old.Owner != from):
+		x.reject(obj.Key)
+	case found && sameWish(&old, obj):
+	case obj.Value == unlucky:
+		x.reject(obj.Key)
+	default:
+		x.table[obj.Key] = *obj
+	}
+}
+
+func (x *expected) reject(key string) {
+	x.rejected[key] = true
+	x.failed++
+}
+
+// call makes a call, some of them with a context that ends, and compares the table with the model. It
+// reports whether the call was complete.
+func (w *walk) call(want expected, call func(context.Context) (int, error)) (complete bool) {
+	ctx, cancel := context.WithCancel(w.Context())
+	defer cancel()
+	w.statuses, w.commits, w.cancel = map[string]int{}, 0, cancel
+	switch w.cancelAfter = w.rng.IntN(12); {
+	case w.cancelAfter > 3:
+		w.cancelAfter = 0
+	case w.cancelAfter == 0:
+		cancel()
+	}
+	before := map[string]row{}
+	for _, r := range w.rows() {
+		before[r.Key] = r
+	}
+	revision := w.env.revision()
+	changed, err := call(ctx)
+	complete = !errors.Is(err, context.Canceled)
+	if complete {
+		require.Equal(w, want.failed+want.unnamed > 0, err != nil, "%v", err)
+	}
+
+	after, differences := map[string]row{}, 0
+	for _, r := range w.rows() {
+		require.Equal(w, before[r.Key].Status+w.statuses[r.Key], r.Status, "the status of %s", r.Key)
+		r.Status = 0
+		after[r.Key] = r
+		if old, found := w.model[r.Key]; !found || old != r {
+			differences++
+		}
+	}
+	for key := range w.model {
+		if _, found := after[key]; !found {
+			differences++
+		}
+	}
+	require.Equal(w, differences, changed)
+	w.changed = changed
+	for _, n := range w.statuses {
+		differences += n
+	}
+	require.Equal(w, revision+uint64(differences), w.env.revision(), "nothing equal is written")
+	if complete {
+		require.Equal(w, want.table, after)
+	} else {
+		for key := range maps.Keys(union(w.model, after)) {
+			if after[key] != w.model[key] {
+				require.Equal(w, want.table[key], after[key])
+			}
+		}
+	}
+	w.model = after
+	return complete
+}
+
+func union(a, b map[string]row) map[string]row {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+// moved checks that the revision of the last call is published with its last row.
+func (w *walk) moved(s *walkSource) {
+	s.input = w.at
+	if w.changed > 0 {
+		require.Equal(w, w.revision, w.input(s.name).Output)
+	}
+}
+
+// check compares what the sources tell about themselves with the model.
+func (w *walk) check() {
+	pending := w.table.PendingInitializers(w.db.ReadTxn())
+	for name, s := range w.sources {
+		rows := 0
+		for _, r := range w.model {
+			if r.Owner == name {
+				rows++
+			}
+		}
+		state, in := s.State(), w.input(name)
+		require.Equal(w, []any{s.connected, rows, len(s.rejected) + s.unnamed, s.input},
+			[]any{state.Connected, state.Rows, state.Rejected, state.Input}, "source %s", name)
+		require.Equal(w, []any{s.connected, state.Since, state.Rejected, s.input, state.Output},
+			[]any{in.Connected, in.Since, in.Rejected, in.Input, in.Output}, "source %s", name)
+		require.LessOrEqual(w, state.Output, w.env.revision())
+		require.NotEqual(w, s.listed, slices.Contains(pending, name))
+	}
+}
