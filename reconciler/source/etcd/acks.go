@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Ack is what one agent says in the key acks/NAME: how far it is with what a store wants. The zero value
+// says that it has done nothing.
+type Ack struct {
+	// Store is the identity of the store, the value of Config.Identity, that Revision belongs to. If the
+	// store has another one, the ack is not about what it wants now.
+	Store string `json:"store"`
+	// Revision is the revision of the store up to which the reconciler has attempted every change of
+	// the prefix at least once; zero before the first list was attempted. A change that is followed by
+	// another one of the same object counts as the later one. It is written when the prefix changes, so
+	// compare it with the revision of a change of the prefix: the store may be at a later one.
+	Revision uint64 `json:"revision"`
+	// Failing, Blocked and Paused count the objects of the reconciler that are in this state. While the
+	// reconciler is paused as a whole, or a derivation is, Revision stays.
+	Failing int `json:"failing,omitempty"`
+	Blocked int `json:"blocked,omitempty"`
+	Paused  int `json:"paused,omitempty"`
+	// Bad counts the keys that [Source.Bad] counts, and the objects that a table of the path rejects: at
+	// Revision, or when the ack was written, whichever is more.
+	Bad int `json:"bad,omitempty"`
+	// Held counts the rows that the store, which was replaced by an empty one, does not have.
+	Held int `json:"held,omitempty"`
+	// Unpruned reports whether the target may have what it had before the program began: the first prune, or
+	// sweep, has not succeeded, or its deletions are not carried out. It is false if the loop did not prune
+	// by itself when Run began.
+	Unpruned bool `json:"unpruned,omitempty"`
+	// Problems describes at most ten of all these, one line each, and what else is wrong.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// Applied reports whether everything that the store wanted at a revision is in the target. It does not look
+// at Store: compare that with the identity of the store first. Anything that is counted makes it false, also
+// if it is about a key of another writer.
+func (a Ack) Applied(revision uint64) bool {
+	return a.Revision >= revision && a.Failing == 0 && a.Blocked == 0 && a.Paused == 0 && a.Bad == 0 && a.Held == 0 && !a.Unpruned
+}
+
+func (a Ack) equal(b Ack) bool {
+	problems := strings.Join(a.Problems, "\n") == strings.Join(b.Problems, "\n")
+	a.Problems, b.Problems = nil, nil
+	return problems && fmt.Sprint(a) == fmt.Sprint(b)
+}
+
+// Acks tells a store how far one reconciler of this program is. It writes an [Ack] as JSON into the key
+// acks/NAME when it changes, at most once a second; the key stays when the program ends, and is a zero Ack
+// from when the next one begins. It holds the empty key alive/NAME with a lease for as long as it runs. If
+// the lease ends, or the store is another one, it gets a new one and writes both keys again.
+//
+// Set the fields and call [Acks.Run]. NAME must be unique among the agents of a store.
+type Acks struct {
+	// Name is the name of this agent. It must not be empty or contain "/".
+	Name string
+	// Source is the [*Source] that reads the store. Its client is used. Required.
+	Source followed
+	// DB has the tables of the path. Required.
+	DB *statedb.DB
+	// Path names the tables from that of the source to that of the loop, each as "TABLE/INPUT". INPUT is
+	// the name of a row of the table TABLE-inputs: the name of the sink for the first table, that of the
+	// table before for a derived one. For example "routes/etcd", "best-routes/routes". Required.
+	Path []string
+	// Loop reconciles the last table of the path. It is a *reconciler.Loop, not a derivation. Required.
+	Loop inspect.Inspector
+
+	// Prefix comes before acks/NAME and alive/NAME. With it they must not begin with Config.Prefix
+	// of the source.
+	Prefix string
+	// TTL is for how long alive/NAME stays when the program is gone. It is rounded up to seconds. Zero
+	// means 15 s.
+	TTL time.Duration
+	// Health is told when the store does not take the ack or the lease. It must be of these Acks alone.
+	// Nil means none.
+	Health cell.Health
+	// Log gets failures. Nil means none.
+	Log *slog.Logger
+}
+
+// followed is what Acks asks of a Source.
+type followed interface {
+	badSince(revision uint64) ([]error, int)
+	Holding() int
+	isHolding() bool
+	lastEvent() uint64
+	current() (store string, changed <-chan struct{})
+	place() place
+}
+
+// place is where a source reads.
+type place struct {
+	client           *clientv3.Client
+	prefix, identity string
+	timeout          time.Duration
+}
+
+func (s *Source[Obj]) place() place {
+	return place{client: s.cfg.Client, prefix: s.cfg.Prefix, identity: s.cfg.Identity, timeout: s.cfg.Check}
+}
+
+// gap is the shortest time between two writes of an ack, and the time between two looks at the loop.
+const gap = time.Second
+
+// Run tells the store until ctx ends, then removes alive/NAME, and returns nil. An error means that a
+// field is wrong, and joins everything that is. The loop may be started later. Run locks all tables of
+// the database for a moment: call it without a write transaction.
+func (a Acks) Run(ctx context.Context) error {
+	r, err := a.complete()
+	if err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.followLoop(ctx) })
+	wg.Go(func() { r.keepAlive(ctx) })
+	r.tell(ctx)
+	wg.Wait()
+	return nil
+}
+
+// complete returns what runs, or everything that is wrong with the fields.
+func (a Acks) complete() (*reporter, error) {
+	var errs []error
+	wrong := func(field, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("Acks."+field+" "+format, args...))
+	}
+	if a.Name == "" || strings.Contains(a.Name, "/") {
+		wrong("Name", "is %q, must not be empty or contain a slash", a.Name)
+	}
+	if a.TTL < 0 {
+		wrong("TTL", "is %s, must not be negative", a.TTL)
+	}
+	if a.Loop == nil {
+		wrong("Loop", "is nil")
+	}
+	a.TTL = (cmp.Or(a.TTL, defaultTTL) + time.Second - 1).Truncate(time.Second)
+	a.Log = cmp.Or(a.Log, slog.New(slog.DiscardHandler))
+	if a.Health == nil {
+		a.Health = health.None{}
+	}
+	r := &reporter{
+		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,
+		look: make(chan struct{}, 1), rewrite: make(chan struct{}, 1),
+	}
+	if a.Source == nil {
+		wrong("Source", "is nil")
+	} else {
+		r.place = a.Source.place()
+		for _, key := range []string{r.ack, r.alive} {
+			if strings.HasPrefix(key, r.prefix) {
+				wrong("Prefix", "is %q, so %q begins with the prefix of the source, %q", a.Prefix, key, r.prefix)
+			}
+			if key == r.identity {
+				wrong("Prefix", "is %q, so %q is the key of the identity of the source", a.Prefix, key)
+			}
+		}
+	}
+	if a.DB == nil {
+		wrong("DB", "is nil")
+	}
+	if len(a.Path) == 0 {
+		wrong("Path", "is empty")
+	}
+	for i, one := range a.Path {
+		step, err := newStep(a.DB, one)
+		if err != nil {
+			wrong(fmt.Sprintf("Path[%d]", i), "is %q: %w", one, err)
+		} else if i > 0 && r.path[i-1].name != "" && step.writer != r.path[i-1].name {
+			wrong(fmt.Sprintf("Path[%d]", i), "is %q, must be of the input %q, the table before", one, r.path[i-1].name)
+		}
+		r.path = append(r.path, step)
+	}
+	// An ack of a shorter path would say applied before the rest has followed.
+	if a.Loop != nil && len(errs) == 0 && r.path[len(r.path)-1].name != a.Loop.ID().Table {
+		wrong("Path", "ends at the table %q, must end at that of Acks.Loop, %q", r.path[len(r.path)-1].name, a.Loop.ID().Table)
+	}
+	return r, errors.Join(errs...)
+}

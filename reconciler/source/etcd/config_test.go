@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcd
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/source"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type thing struct{ Name, Value string }
+
+func newThings(t *testing.T) (*statedb.DB, statedb.RWTable[*thing]) {
+	t.Helper()
+	db := statedb.New()
+	table, err := statedb.NewTableAny(db, "things", nil, nil, statedb.Index[*thing, string]{
+		Name: "name", Unique: true,
+		FromObject: func(r *thing) index.KeySet { return index.NewKeySet(index.String(r.Name)) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, table
+}
+
+// newThing returns a source that never connects.
+func newThing(t *testing.T) (*statedb.DB, *Source[*thing]) {
+	t.Helper()
+	db, table := newThings(t)
+	sink, err := source.New(source.Config[*thing]{Name: "etcd", DB: db, Table: table})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(sink.Close)
+	s, err := New(Config[*thing]{
+		Client: &clientv3.Client{}, Prefix: "things/", Sink: sink,
+		Decode: func(string, []byte) (*thing, error) { return nil, errors.New("no") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db, s
+}
+
+// names fails the test unless the error has a line for each text, and no other.
+func names(t *testing.T, err error, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	lines := strings.Split(err.Error(), "\n")
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("the error does not say %q:\n%s", text, err)
+		}
+	}
+	if len(lines) != len(texts) {
+		t.Errorf("%d errors, wanted %d:\n%s", len(lines), len(texts), err)
+	}
+}
+
+func TestBadConfigurationIsNamedWholly(t *testing.T) {
+	_, err := New(Config[*thing]{Check: -time.Second, Relist: -1, Backoff: -2, PageSize: -3})
+	names(t, err, "Config.Client is nil", "Config.Prefix is empty", "Config.Decode is nil", "Config.Sink is nil",
+		"Config.Check is -1s, must not be negative", "Config.Relist is -1ns", "Config.Backoff is -2ns", "Config.PageSize is -3")
+
+	_, err = New(Config[*thing]{Prefix: "statekeel/"})
+	names(t, err, "Config.Client", "Config.Decode", "Config.Sink",
+		`Config.Identity is "statekeel/identity", must not begin with Config.Prefix "statekeel/"`)
+}
+
+func TestBadAcksAreNamedWholly(t *testing.T) {
+	names(t, Acks{Name: "a/b", TTL: -time.Second}.Run(t.Context()), `Acks.Name is "a/b"`, "Acks.TTL is -1s",
+		"Acks.Loop is nil", "Acks.Source is nil", "Acks.DB is nil", "Acks.Path is empty")
+
+	db, s := newThing(t)
+	names(t, Acks{Source: s, DB: db, Path: []string{"things/etcd", "things", "nothing/etcd"}, Prefix: "things/"}.Run(t.Context()),
+		`Acks.Name is ""`, "Acks.Loop", `"things/acks/" begins with the prefix of the source, "things/"`,
+		`"things/alive/" begins with the prefix`, `Acks.Path[1] is "things": must be TABLE/INPUT`,
+		`Acks.Path[2] is "nothing/etcd": the database has no table "nothing"`)
+	names(t, Acks{Name: "a", Source: s, DB: db, Path: []string{"things/etcd", "things/elsewhere"}}.Run(t.Context()),
+		"Acks.Loop", `Acks.Path[1] is "things/elsewhere", must be of the input "things", the table before`)
+	names(t, Acks{Name: "a", Source: s, DB: db, Loop: loopOf("others"), Path: []string{"things/etcd"}}.Run(t.Context()),
+		`Acks.Path ends at the table "things", must end at that of Acks.Loop, "others"`)
+	s.cfg.Identity = "x/acks/a"
+	names(t, Acks{Name: "a", Source: s, DB: db, Path: []string{"things/etcd"}, Prefix: "x/"}.Run(t.Context()),
+		"Acks.Loop", `Acks.Prefix is "x/", so "x/acks/a" is the key of the identity`)
+}
+
+// loopOf is a loop that tells the name of its table, and no more.
+func loopOf(table string) inspect.Inspector { return &fakeLoop{id: inspect.ID{Table: table}} }
+
+type fakeLoop struct {
+	inspect.Inspector
+	id inspect.ID
+}
+
+func (l *fakeLoop) ID() inspect.ID { return l.id }
+
+func TestBadKeysAreListedInOrderUpToTheLimit(t *testing.T) {
+	_, s := newThing(t)
+	for i := range 30 {
+		s.bad[fmt.Sprint((i*7+10)%40)] = errors.New("no")
+	}
+	all, n := s.Bad(1000)
+	if n != 30 || len(all) != 30 {
+		t.Fatalf("%d of %d errors", len(all), n)
+	}
+	for limit := range 31 {
+		some, n := s.Bad(limit)
+		if n != 30 || fmt.Sprint(some) != fmt.Sprint(all[:limit]) {
+			t.Errorf("the first %d are %v", limit, some)
+		}
+	}
+	if got := all[0].Error(); got != `"things/0": no` {
+		t.Errorf("the first is %s", got)
+	}
+}
+
+func TestAckIsJSONThatReadsBack(t *testing.T) {
+	a := Ack{Store: "s", Revision: 7, Failing: 1, Blocked: 2, Paused: 3, Bad: 4, Held: 5, Unpruned: true, Problems: []string{"x: no"}}
+	text, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"store":"s","revision":7,"failing":1,"blocked":2,"paused":3,"bad":4,"held":5,"unpruned":true,"problems":["x: no"]}`
+	if string(text) != want {
+		t.Errorf("the JSON is %s", text)
+	}
+	var back Ack
+	if err := json.Unmarshal(text, &back); err != nil || !back.equal(a) {
+		t.Errorf("it reads back as %+v, %v", back, err)
+	}
+}
+
+func TestAppliedNeedsTheRevisionAndNothingWrong(t *testing.T) {
+	if ack := (Ack{Revision: 7}); !ack.Applied(7) || ack.Applied(8) {
+		t.Errorf("%+v", ack)
+	}
+	for _, ack := range []Ack{{Failing: 1}, {Blocked: 1}, {Paused: 1}, {Bad: 1}, {Held: 1}, {Unpruned: true}} {
+		ack.Revision = 7
+		if ack.Applied(7) || ack.equal(Ack{Revision: 7}) {
+			t.Errorf("%+v is applied", ack)
+		}
+	}
+}
+
+func TestIdentitiesAreDifferentUUIDs(t *testing.T) {
+	one, other := newUUID(), newUUID()
+	if one == other || len(one) != 36 || one[14] != '4' || !strings.ContainsRune("89ab", rune(one[19])) {
+		t.Errorf("%s and %s", one, other)
+	}
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package etcd fills a statedb table from a prefix of etcd, and tells etcd how far this program is.
+//
+// A [Source] lists the prefix, in pages at one revision, and watches it from there. What it reads goes
+// through a function that decodes it into a [source.Sink], so equal rows are not written. Run it for as
+// long as the program runs:
+//
+//   - A row is in the table when [source.State].Input has reached the revision of its key. Progress
+//     notifications of etcd move Input on while the prefix does not change.
+//   - The source reconnects by itself, after a random wait. A watch that broke is resumed only in
+//     the same store. The source knows a store by a UUID in the key Config.Identity, which the
+//     first source makes, and by its revision, which never goes back. Otherwise, and after a
+//     compaction, the source lists the prefix again. It compares every Config.Check, and lists
+//     every Config.Relist.
+//   - A store that was replaced by an empty one does not empty the table: the source holds the rows
+//     ([Source.Holding]) and says so in its health, unless the sink has AllowEmpty. Empty means
+//     that no key of the prefix decodes. Meanwhile each change is applied. The hold ends with a
+//     list of which a key decodes: when the prefix has changed, and then not between two
+//     comparisons, or at the next list by time. Rows whose keys it has not are removed then. In a
+//     store that is the same an empty prefix is believed, and so is the first list of a program,
+//     which has no rows to hold.
+//   - A value that does not decode is a bad key ([Source.Bad]), and the row before it stays, until the
+//     key has a value that decodes, or is deleted.
+//   - Of several keys that decode to one row, the one that was written last has it, and the others are
+//     bad keys. When it is deleted, or decodes to another row, the others have the row in this way.
+//
+// [Acks] writes an [Ack] into etcd: up to which revision a reconciler has attempted what the source
+// read, and what fails. It also holds a key with a lease for as long as the program lives.
+//
+// # What it needs
+//
+// The server is etcd 3.5.8 or newer; older ones may notify of progress before the events. The client
+// needs the permission to read the prefix and the key Config.Identity, and to write that key unless it
+// exists; for Acks also to write acks/NAME and alive/NAME. The source and Acks use the connection of
+// the client directly: namespaces of package clientv3/namespace do not apply.
+//
+// # What it does not do
+//
+// The source keeps the last object of each key: 120 to 180 bytes for a key of 25, and the object, which
+// the table has, too, unless the sink merges. A store that is restored from a backup has its
+// identity, too. If it has passed the revision that the source had seen before the source reads it
+// again, only the next list by time finds the differences: delete the key Config.Identity after a
+// restore.
+package etcd

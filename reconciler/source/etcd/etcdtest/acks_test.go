@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcdtest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/source"
+	"github.com/statekeel/statekeel/reconciler/source/etcd"
+)
+
+// acked waits for an ack.
+func (w *world) acked(what string, is func(etcd.Ack) bool) etcd.Ack {
+	w.t.Helper()
+	var ack etcd.Ack
+	await(w.t, what, func() error {
+		if ack, _ = w.ack(w.admin); !is(ack) {
+			return fmt.Errorf("the ack is %+v", ack)
+		}
+		return nil
+	})
+	return ack
+}
+
+func (w *world) alive() *clientv3.GetResponse {
+	got, err := w.admin.Get(w.t.Context(), "alive/a")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got
+}
+
+func TestAckSaysWhatWasAttemptedAndWhatFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a", "b")
+	at := uint64(w.put("b", "3"))
+	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
+	if ack.Store != w.source.Store() || ack.Applied(ack.Revision+1) {
+		t.Errorf("the ack is %+v", ack)
+	}
+	w.target.setFails("c", true)
+	at = uint64(w.put("c", "4", "a", "5"))
+	ack = w.acked("the failure", func(a etcd.Ack) bool { return a.Revision >= at })
+	if ack.Failing != 1 || ack.Applied(at) || !strings.Contains(fmt.Sprint(ack.Problems), "c: no such device") {
+		t.Errorf("the ack is %+v", ack)
+	}
+	w.target.setFails("c", false)
+	w.acked("the success", func(a etcd.Ack) bool { return a.Applied(at) && len(a.Problems) == 0 })
+}
+
+func TestAckIsWrittenOnceASecondAtMost(t *testing.T) {
+	t.Parallel()
+	start := time.Now()
+	w := newWorld(t, plan{}, "a")
+	var last int64
+	for n := 0; time.Since(start) < 2500*time.Millisecond; n++ {
+		last = w.put("a", fmt.Sprint(n))
+	}
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(uint64(last)) })
+	got, err := w.admin.Get(t.Context(), "acks/a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// One more for each new lease, and one at the beginning.
+	if most := 3 + int64(time.Since(start)/time.Second); got.Kvs[0].Version > most {
+		t.Errorf("the ack was written %d times in %s", got.Kvs[0].Version, time.Since(start))
+	}
+}
+
+func TestAckStaysAndLeaseGoesWithTheAgent(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a")
+	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 })
+	if kvs := w.alive().Kvs; len(kvs) != 1 || kvs[0].Lease == 0 {
+		t.Fatalf("alive: %v", kvs)
+	}
+	w.stop()
+	if kvs := w.alive().Kvs; len(kvs) != 0 {
+		t.Errorf("an agent that has ended is alive: %v", kvs)
+	}
+	if after, found := w.ack(w.admin); !found || after.Store != ack.Store || after.Revision < ack.Revision {
+		t.Errorf("the ack is %+v", after)
+	}
+}
+
+func TestAgentThatIsCutOffIsAliveUntilItsLeaseEnds(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 })
+	before := w.alive().Kvs[0].Lease
+	w.proxy.setRefuse(true)
+	await(t, "the lease to end", func() error {
+		if len(w.alive().Kvs) > 0 {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	if _, err := w.admin.Delete(t.Context(), "acks/a"); err != nil {
+		t.Fatal(err)
+	}
+	w.proxy.setRefuse(false)
+	w.acked("the ack again", func(a etcd.Ack) bool { return a.Revision > 0 })
+	await(t, "a new lease", func() error {
+		if kvs := w.alive().Kvs; len(kvs) == 0 || kvs[0].Lease == before {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+}
+
+func TestNewStoreGetsTheAckAndTheLeaseAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a")
+	before := w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 })
+	w.server.wipe()
+	at := uint64(w.put("a", "2"))
+	after := w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
+	if after.Store == before.Store {
+		t.Errorf("the ack is of the old store: %+v", after)
+	}
+	await(t, "a lease", func() error {
+		if len(w.alive().Kvs) == 0 {
+			return errors.New("there is none")
+		}
+		return nil
+	})
+}
+
+func TestAckOfAChainWaitsForEachTable(t *testing.T) {
+	t.Parallel()
+	var derived statedb.RWTable[*row]
+	var table *inputs.Table
+	// The loop of the derived table is that of the rows: what counts is the table before it.
+	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) { a.Loop = loopOf{a.Loop, "derived"} }}
+	p.setup = func(db *statedb.DB) error {
+		var err error
+		derived, err = statedb.NewTableAny(db, "derived", nil, nil, statedb.Index[*row, string]{
+			Name: "key", Unique: true, FromKey: index.String,
+			FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.Key)) },
+		})
+		if err != nil {
+			return err
+		}
+		table, err = inputs.Open(db, "derived")
+		return err
+	}
+	w := newWorld(t, p, "a", "b")
+	publish := func() {
+		wtxn := w.db.WriteTxn(derived, table.Meta())
+		in := w.table.Revision(w.db.ReadTxn())
+		if _, _, err := derived.Insert(wtxn, &row{Key: "x", Value: int(in)}); err != nil {
+			t.Fatal(err)
+		}
+		table.Publish(wtxn, "rows", in, derived.Revision(wtxn))
+		wtxn.Commit()
+	}
+	publish()
+	first := w.acked("the first ack", func(a etcd.Ack) bool { return a.Revision > 0 })
+	at := uint64(w.put("a", "7"))
+	w.equal()
+	// The ack is written for another reason meanwhile, and has not moved on.
+	w.target.setFails("c", true)
+	w.put("c", "1")
+	ack := w.acked("another ack", func(a etcd.Ack) bool { return a.Failing == 1 })
+	if ack.Revision >= at || ack.Revision < first.Revision {
+		t.Errorf("the ack is %+v, the derived table does not include revision %d", ack, at)
+	}
+	publish()
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision >= at })
+}
+
+// loopOf is a loop that says that it reconciles another table.
+type loopOf struct {
+	inspect.Inspector
+	table string
+}
+
+func (l loopOf) ID() inspect.ID { return inspect.ID{Name: "loop", Table: l.table} }
+
+// workers makes a loop with two workers, so that an operation that hangs holds up its own object only.
+func workers(c *reconciler.Config[*row]) {
+	c.Options = append(c.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+}
+
+func TestAckCountsWhatWasBadAtItsRevision(t *testing.T) {
+	t.Parallel()
+	p := plan{loop: workers, sink: func(c *source.Config[*row]) {
+		c.Owner = func(r *row) string {
+			if r.Value == 13 {
+				return "another"
+			}
+			return "etcd"
+		}
+	}}
+	w := newWorld(t, p, "a", "b", "c", "d")
+	at := uint64(w.put("a", "bad", "d", "13"))
+	w.acked("the bad keys", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 2 })
+
+	// The loop cannot attempt the change of b, nor what comes after it.
+	end := w.target.hang("b")
+	defer end()
+	w.put("b", "20")
+	last := uint64(w.put("a", "10", "d", "40"))
+	w.have(map[string]int{"a": 10, "b": 20, "c": 3, "d": 40})
+	w.target.setFails("c", true)
+	w.put("c", "30")
+	ack := w.acked("the failure", func(a etcd.Ack) bool { return a.Failing == 1 })
+	if ack.Revision >= last || ack.Bad != 2 {
+		t.Errorf("the revision was attempted with two bad keys: %+v", ack)
+	}
+	end()
+	w.target.setFails("c", false)
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(last) })
+}
+
+func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
+	t.Parallel()
+	p := plan{target: map[string]int{"a": 1, "old": 1, "older": 1}, loop: func(c *reconciler.Config[*row]) {
+		workers(c)
+		c.Options = append(c.Options, reconciler.WithSweepBudget(1, 0))
+	}}
+	w := newWorld(t, p, "a")
+	ack := w.acked("the budget", func(a etcd.Ack) bool {
+		return a.Revision > 0 && strings.Contains(fmt.Sprint(a.Problems), "more than the budget of 1 objects")
+	})
+	if !ack.Unpruned || ack.Applied(1) {
+		t.Errorf("the ack is %+v", ack)
+	}
+	w.target.setFails("old", true)
+	if !w.loop.ApproveSweep() {
+		t.Error("no sweep was refused")
+	}
+	ack = w.acked("the sweep", func(a etcd.Ack) bool { return a.Failing == 1 })
+	if !ack.Unpruned {
+		t.Errorf("the ack is %+v", ack)
+	}
+	w.target.setFails("old", false)
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(1) })
+	if has := w.target.has(); !maps.Equal(has, map[string]int{"a": 1}) {
+		t.Errorf("the target has %v", has)
+	}
+}
+
+func TestAckOfALoopThatNeverPrunesIsApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Options = append(c.Options, reconciler.WithoutPruning()) }}, "a")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+}

@@ -1,0 +1,373 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/statekeel/statekeel/reconciler/source/etcd"
+)
+
+// setting returns a number from the environment.
+func setting(t *testing.T, name string, otherwise uint64) uint64 {
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
+}
+
+// At the end of each history the table equals a fresh range read.
+func TestTableEqualsTheStoreAfterRandomHistories(t *testing.T) {
+	t.Parallel()
+	first := setting(t, "STATEKEEL_ETCD_SEED", rand.Uint64N(1e9))
+	n := setting(t, "STATEKEEL_ETCD_HISTORIES", 200)
+	s := newServers(t, 1)[0]
+	admin := connect(t, s.client)
+	happened := map[string]int{}
+	for seed := first; seed < first+n && !t.Failed(); seed++ {
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			newHistory(t, s, admin, seed, happened).run()
+		})
+	}
+	t.Logf("seeds from %d; the server was killed %d times, %d of them with its data; %v", first, s.killed, s.wiped, happened)
+}
+
+// history is one random history of a store and of an agent.
+type history struct {
+	*testing.T
+	rand     *rand.Rand
+	server   *server
+	proxy    *proxy
+	admin    *clientv3.Client
+	agent    *agent
+	happened map[string]int
+	log      []string
+
+	value int
+	// values has every value of a key that decodes.
+	values map[string]map[int]bool
+	// sure has what the table had for a key when the agent had settled last. A key is not in it if
+	// it has been deleted, or put with a value that decodes, since; nil means no row.
+	sure map[string]*int
+	// late: a write that took too long may be committed at any time, so nothing is sure any more.
+	late bool
+	// mustPut: the prefix may be empty in a store that was replaced.
+	mustPut bool
+	// revoked is a lease that was taken from the agent.
+	revoked int64
+}
+
+var keysOfHistories = []string{"a", "b", "c/1", "c/2", "d", "e", "f", "g"}
+
+func newHistory(t *testing.T, s *server, admin *clientv3.Client, seed uint64, happened map[string]int) *history {
+	h := &history{
+		T: t, rand: rand.New(rand.NewPCG(seed, 1)), server: s, admin: admin, happened: happened,
+		values: map[string]map[int]bool{}, sure: map[string]*int{}, proxy: newProxy(t, s.client),
+	}
+	s.t = t
+	for _, key := range keysOfHistories {
+		h.values[key], h.sure[key] = map[int]bool{}, nil
+	}
+	base := fmt.Sprintf("history/%d/", seed)
+	for range h.rand.IntN(4) {
+		h.putSomething(base + "desired/")
+	}
+	// Most histories have no list by time, which would hide what the watch has lost.
+	relist := time.Hour
+	if h.rand.IntN(5) == 0 {
+		relist = 200 * time.Millisecond
+	}
+	h.agent = newAgent(t, plan{
+		client: connect(t, h.proxy.address), base: base, allowEmpty: h.rand.IntN(3) == 0,
+		config: func(c *etcd.Config[*row]) {
+			c.Check, c.Relist, c.PageSize = 100*time.Millisecond, relist, 1+h.rand.IntN(4)
+			c.Backoff = 20 * time.Millisecond
+		},
+	})
+	return h
+}
+
+func (h *history) run() {
+	defer func() {
+		if h.Failed() {
+			for _, line := range h.log {
+				h.Log(line)
+			}
+		}
+	}()
+	for range 10 + h.rand.IntN(30) {
+		h.step()
+		if h.rand.IntN(4) == 0 {
+			time.Sleep(time.Duration(h.rand.IntN(30)) * time.Millisecond)
+		}
+	}
+	h.note("end")
+	h.proxy.thaw()
+	h.proxy.setRefuse(false)
+	h.settle()
+	if h.rand.IntN(6) == 0 || h.revoked != 0 {
+		h.told()
+	}
+}
+
+// note keeps what happens, for a history that fails.
+func (h *history) note(what string, args ...any) {
+	text := fmt.Sprintf(what, args...)
+	h.log = append(h.log, fmt.Sprintf("%s %s", time.Now().Format("05.000"), text))
+	name, _, _ := strings.Cut(text, " ")
+	h.happened[name]++
+}
+
+// do carries out an operation of the store, again if it is away.
+func (h *history) do(what string, call func(ctx context.Context) error) {
+	h.Helper()
+	await(h.T, what, func() error {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		err := call(ctx)
+		h.late = h.late || ctx.Err() != nil
+		return err
+	})
+}
+
+// put returns the operation that puts a random value, most of which decode.
+func (h *history) put(prefix, key string) clientv3.Op {
+	value := "bad"
+	switch h.rand.IntN(6) {
+	case 0:
+	case 1:
+		value = "panic"
+	default:
+		h.value++
+		h.values[key][h.value] = true
+		delete(h.sure, key)
+		value = strconv.Itoa(h.value)
+	}
+	h.note("put %s=%s", key, value)
+	return clientv3.OpPut(prefix+key, value)
+}
+
+func (h *history) delete(prefix, key string) clientv3.Op {
+	h.note("delete %s", key)
+	delete(h.sure, key)
+	return clientv3.OpDelete(prefix + key)
+}
+
+func (h *history) key() string { return keysOfHistories[h.rand.IntN(len(keysOfHistories))] }
+
+func (h *history) putSomething(prefix string) {
+	op := h.put(prefix, h.key())
+	h.do("a put", func(ctx context.Context) error {
+		_, err := h.admin.Do(ctx, op)
+		return err
+	})
+}
+
+// forget: the store may have lost everything, so a bad key has no row that the agent must have.
+func (h *history) forget() {
+	clear(h.sure)
+	h.mustPut = true
+}
+
+func (h *history) step() {
+	prefix := h.agent.prefix
+	switch n := h.rand.IntN(100); {
+	case n < 41:
+		h.putSomething(prefix)
+	case n < 55:
+		op := h.delete(prefix, h.key())
+		h.do("a deletion", func(ctx context.Context) error { _, err := h.admin.Do(ctx, op); return err })
+	case n < 63:
+		var ops []clientv3.Op
+		h.note("transaction")
+		for i, key := range h.rand.Perm(len(keysOfHistories))[:3] {
+			if i == 0 {
+				ops = append(ops, h.delete(prefix, keysOfHistories[key]))
+			} else {
+				ops = append(ops, h.put(prefix, keysOfHistories[key]))
+			}
+		}
+		h.do("a transaction", func(ctx context.Context) error { _, err := h.admin.Txn(ctx).Then(ops...).Commit(); return err })
+	case n < 64:
+		h.note("delete-all")
+		clear(h.sure)
+		h.do("a deletion", func(ctx context.Context) error {
+			_, err := h.admin.Delete(ctx, prefix, clientv3.WithPrefix())
+			return err
+		})
+	case n < 71:
+		h.note("compact")
+		now := h.agent.read(h.admin)
+		h.do("a compaction", func(ctx context.Context) error {
+			_, err := h.admin.Compact(ctx, int64(now.revision))
+			if err != nil && ctx.Err() == nil && err.Error() == "etcdserver: mvcc: required revision has been compacted" {
+				return nil
+			}
+			return err
+		})
+	case n < 77:
+		h.note("cut")
+		h.proxy.cut()
+	case n < 81:
+		h.note("refuse")
+		h.proxy.setRefuse(true)
+	case n < 86:
+		h.note("accept")
+		h.proxy.setRefuse(false)
+		h.proxy.thaw()
+	case n < 88:
+		h.note("freeze")
+		h.proxy.freeze()
+	case n < 89:
+		h.note("kill")
+		h.server.kill()
+		h.server.start()
+	case n < 90:
+		h.note("wipe")
+		h.forget()
+		h.server.wipe()
+	case n < 91:
+		h.note("identity-deleted")
+		h.forget()
+		h.do("deleting the identity", func(ctx context.Context) error { _, err := h.admin.Delete(ctx, h.agent.identity); return err })
+	case n < 92:
+		h.revoke()
+	default:
+		h.note("settle")
+		h.proxy.thaw()
+		h.proxy.setRefuse(false)
+		h.settle()
+	}
+}
+
+// revoke takes the lease from the agent.
+func (h *history) revoke() {
+	lease := h.lease()
+	if lease == 0 {
+		return
+	}
+	h.note("revoke")
+	h.revoked = lease
+	h.do("revoking the lease", func(ctx context.Context) error {
+		_, err := h.admin.Revoke(ctx, clientv3.LeaseID(lease))
+		if err != nil && err.Error() == "etcdserver: requested lease not found" {
+			return nil
+		}
+		return err
+	})
+}
+
+// lease returns that of alive/NAME; 0 if there is none.
+func (h *history) lease() (lease int64) {
+	h.do("reading the lease", func(ctx context.Context) error {
+		got, err := h.admin.Get(ctx, h.agent.acks+"alive/a")
+		if err == nil && len(got.Kvs) > 0 {
+			lease = got.Kvs[0].Lease
+		}
+		return err
+	})
+	return lease
+}
+
+// settle waits until the agent says that it has what the store has, and compares at once.
+func (h *history) settle() {
+	h.Helper()
+	if h.mustPut {
+		// A store without a key that decodes counts as empty.
+		h.putLast()
+	}
+	want := h.agent.compare(h.admin)
+	got := want.rows
+	if h.late {
+		clear(h.sure)
+	}
+	for _, key := range keysOfHistories {
+		have, found := got[key]
+		wanted, good := want.good[key]
+		bad := slices.Contains(want.bad, key)
+		before, known := h.sure[key]
+		switch {
+		case good && (!found || have != wanted):
+			h.Errorf("row %s is %d, %t; the store has %d", key, have, found, wanted)
+		case !good && !bad && found:
+			h.Errorf("row %s is %d; the store does not have it", key, have)
+		case bad && known && (found != (before != nil) || found && have != *before):
+			h.Errorf("the key %s is bad, its row is %d, %t; before it was %v", key, have, found, before)
+		case bad && found && !h.values[key][have]:
+			h.Errorf("the key %s is bad, its row is %d, which it never was", key, have)
+		}
+		h.sure[key] = nil
+		if found {
+			h.sure[key] = &have
+		}
+	}
+	if len(got) > len(keysOfHistories) {
+		h.Errorf("there are rows of other keys: %v", got)
+	}
+	if !slices.Equal(want.told, want.bad) {
+		h.Errorf("these keys do not decode: %q; the source says %q", want.bad, want.told)
+	}
+}
+
+// putLast puts a value that decodes, and returns the revision of that.
+func (h *history) putLast() (revision uint64) {
+	h.mustPut = false
+	key := h.key()
+	h.value++
+	h.values[key][h.value] = true
+	delete(h.sure, key)
+	h.note("put-last %s=%d", key, h.value)
+	h.do("a put", func(ctx context.Context) error {
+		put, err := h.admin.Put(ctx, h.agent.prefix+key, strconv.Itoa(h.value))
+		if err == nil {
+			revision = uint64(put.Header.Revision)
+		}
+		return err
+	})
+	return revision
+}
+
+// told waits until the agent has said that it has applied everything, and compares with the target. The
+// revision of the store may be that of an ack, which no ack has to reach: only a change of the prefix counts.
+func (h *history) told() {
+	revision := h.putLast()
+	await(h.T, "the ack", func() error {
+		want := h.agent.read(h.admin)
+		ack, _ := h.agent.ack(h.admin)
+		if ack.Store != want.identity || ack.Revision < revision || ack.Bad != len(want.bad) || len(want.bad) == 0 && !ack.Applied(revision) {
+			return fmt.Errorf("the ack is %+v; the store is at %d of %s with %d bad keys", ack, revision, want.identity, len(want.bad))
+		}
+		rows, has := h.agent.rows(), h.agent.target.has()
+		if again := h.agent.read(h.admin); !maps.Equal(again.written, want.written) {
+			return errors.New("a put was committed late")
+		}
+		if !maps.Equal(rows, has) {
+			h.Errorf("the ack says that all was attempted, but the target has %v, the table %v", has, rows)
+		}
+		return nil
+	})
+	await(h.T, "a lease", func() error {
+		if lease := h.lease(); lease == 0 || lease == h.revoked {
+			return errors.New("it has none, or the one that was revoked")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcdtest
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/goleak"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+)
+
+// serverPath is the program of the server. It is built without -race, which would make it slow.
+var serverPath string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "etcdtest")
+	if err != nil {
+		log.Fatal(err)
+	}
+	serverPath = filepath.Join(dir, "server")
+	if out, err := exec.Command("go", "build", "-o", serverPath, "./server").CombinedOutput(); err != nil {
+		log.Fatalf("building the server: %s\n%s", err, out)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
+
+// server is one member of an etcd. It keeps its address for as long as the test runs.
+type server struct {
+	t             *testing.T
+	name, dir     string
+	client, peer  string // addresses
+	cluster       string
+	process       *exec.Cmd
+	stdin         io.Closer
+	output        *bufio.Reader
+	killed, wiped int
+}
+
+// newServers starts an etcd with some members.
+func newServers(t *testing.T, members int) []*server {
+	all := make([]*server, members)
+	var cluster []string
+	for i := range all {
+		s := &server{t: t, name: fmt.Sprint("m", i), dir: filepath.Join(t.TempDir(), "data"), client: freeAddress(t), peer: freeAddress(t)}
+		cluster = append(cluster, s.name+"=http://"+s.peer)
+		all[i] = s
+	}
+	for _, s := range all {
+		s.cluster = strings.Join(cluster, ",")
+		s.begin()
+		t.Cleanup(s.kill)
+	}
+	for _, s := range all {
+		s.ready()
+	}
+	return all
+}
+
+// addressesOf returns where clients reach servers.
+func addressesOf(servers []*server) (addresses []string) {
+	for _, s := range servers {
+		addresses = append(addresses, s.client)
+	}
+	return addresses
+}
+
+func freeAddress(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// start starts the server, and returns when it serves.
+func (s *server) start() {
+	s.begin()
+	s.ready()
+}
+
+func (s *server) begin() {
+	s.t.Helper()
+	s.process = exec.Command(serverPath, "-name", s.name, "-dir", s.dir, "-client", "http://"+s.client, "-peer", "http://"+s.peer, "-cluster", s.cluster)
+	s.process.Stderr = os.Stderr
+	stdin, err := s.process.StdinPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.stdin = stdin
+	stdout, err := s.process.StdoutPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.output = bufio.NewReader(stdout)
+}
+
+func (s *server) ready() {
+	s.t.Helper()
+	if line, err := s.output.ReadString('\n'); err != nil || line != "ready\n" {
+		s.t.Fatalf("the server said %q, %v", line, err)
+	}
+}
+
+// kill ends the process at once.
+func (s *server) kill() {
+	if s.process == nil {
+		return
+	}
+	_ = s.process.Process.Kill()
+	_ = s.process.Wait()
+	s.stdin.Close()
+	s.process = nil
+	s.killed++
+}
+
+// wipe replaces the server by an empty one under the same address.
+func (s *server) wipe() {
+	s.kill()
+	if err := os.RemoveAll(s.dir); err != nil {
+		s.t.Fatal(err)
+	}
+	s.wiped++
+	s.start()
+}
+
+// connect returns a client of some addresses.
+func connect(t *testing.T, addresses ...string) *clientv3.Client {
+	t.Helper()
+	return connectAs(t, "", addresses...)
+}
+
+// connectAs returns the client of a user, whose password is the name.
+func connectAs(t *testing.T, user string, addresses ...string) *clientv3.Client {
+	t.Helper()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints: addresses, Logger: zap.NewNop(), DialTimeout: 10 * time.Second, Username: user, Password: user,
+		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
+			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
+		})},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return client
+}

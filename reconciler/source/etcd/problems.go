@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// lookForPrune returns why the target may have what it had before this program; empty if it may not, or if
+// the loop does not prune by itself. It remembers that.
+func (r *reporter) lookForPrune(ctx context.Context, figures *metrics.Figures) string {
+	switch {
+	case r.pruned:
+		return ""
+	case figures.Prunes.Count == figures.PruneErrors:
+		loop := r.Loop.Snapshot(ctx)
+		switch r.pruned = !prunes(loop.Settings); {
+		case r.pruned:
+			return ""
+		case !loop.Initialized:
+			return "the first prune waits until these have filled the table: " + strings.Join(loop.Waiting, ", ")
+		case loop.PruneFailure != "":
+			return "the first prune has failed: " + loop.PruneFailure
+		}
+		return "the first prune has not ended"
+	}
+	// What a sweep finds is deleted after it. Only the loop knows these deletions.
+	left, err := r.Loop.Objects(ctx, inspect.ObjectQuery{Status: "Deleted", Limit: 1})
+	if r.pruned = err == nil && len(left.Objects) == 0; r.pruned {
+		return ""
+	}
+	return "deletions after the first prune are not carried out"
+}
+
+// prunes reports whether a loop with these settings prunes by itself.
+func prunes(settings []inspect.SettingText) bool {
+	for _, s := range settings {
+		if interval, _ := time.ParseDuration(s.Value); s.Name == "PruneInterval" {
+			return interval > 0
+		}
+	}
+	return false
+}
+
+// maxProblem bounds the bytes of one line of Ack.Problems.
+const maxProblem = 300
+
+// problems are the lines of an ack.
+type problems struct{ lines []string }
+
+// add adds a line if there is a problem.
+func (p *problems) add(is bool, format string, args ...any) {
+	if is {
+		p.lines = append(p.lines, fmt.Sprintf(format, args...))
+	}
+}
+
+// first returns as many lines as an ack has, each a short line of text.
+func (p *problems) first() []string {
+	lines := p.lines[:min(len(p.lines), maxNamed)]
+	for i, line := range lines {
+		lines[i] = text.Cut(text.Printable(line), maxProblem)
+	}
+	return lines
+}
+
+// objects describes some objects that fail or are blocked.
+func (r *reporter) objects(ctx context.Context) (lines []string) {
+	for _, status := range []string{"Error", "Deleted", "Blocked"} {
+		page, err := r.Loop.Objects(ctx, inspect.ObjectQuery{Status: status, Limit: maxNamed})
+		if err != nil {
+			lines = append(lines, fmt.Sprintf("listing objects with status %s: %s", status, err))
+		}
+		if page.Next != "" && len(page.Objects) < maxNamed {
+			// A page reads a limited number of rows. It names keys better than the loop, which knows all.
+			return r.unapplied(ctx)
+		}
+		for _, o := range page.Objects {
+			if status != "Deleted" || o.Error != "" || o.State == inspect.StateBlocked {
+				lines = append(lines, fmt.Sprintf("%s: %s", o.Key, cmp.Or(o.Error, o.BlockedOn, "it is not deleted yet")))
+			}
+		}
+	}
+	return lines
+}
+
+// unapplied is objects, from what the loop knows: the objects that are not reconciled for the longest time.
+func (r *reporter) unapplied(ctx context.Context) (lines []string) {
+	ctx, cancel := context.WithTimeout(ctx, maxWait)
+	defer cancel()
+	rest, _ := r.Loop.WaitAll(ctx, reconciler.Attempted) // what it says without an answer is enough
+	for _, u := range rest.Keys {
+		if u.Err != nil || u.Deleted && u.State == inspect.StateBlocked {
+			// Without the number of attempts, which would make an ack of each.
+			u.State, u.Attempts = "not applied", 0
+			lines = append(lines, u.Error())
+		}
+	}
+	return lines
+}
+
+// maxWait bounds the time that the loop has to attempt what is new, before it is asked what is not applied.
+const maxWait = 100 * time.Millisecond
