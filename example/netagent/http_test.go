@@ -71,7 +71,7 @@ func TestSingleObjectsArePutAndDeleted(t *testing.T) {
 	}{
 		{"/v1/links/b0", `{"name": "b0", "kind": "veth", "peer": "b1"}`, 201},
 		{"/v1/addresses/b1/10.9.0.1/24", `{"dev": "b1", "cidr": "10.9.0.1\/24"}`, 201},
-		{"/v1/routes/main/10.8.0.0/16", "dst: 10.8.0.0/16\nvia: 10.9.0.2\n", 201},
+		{"/v1/routes-wanted/api/main/10.8.0.0/16", "dst: 10.8.0.0/16\nvia: 10.9.0.2\n", 201},
 		{"/v1/sysctls/net.ipv4.ip_default_ttl", `{"name": "net.ipv4.ip_default_ttl", "value": 77}`, 201},
 		{"/v1/sysctls/net.ipv4.ip_default_ttl", `{"name": "net.ipv4.ip_default_ttl", "value": 78}`, 200},
 	} {
@@ -93,7 +93,7 @@ func TestSingleObjectsArePutAndDeleted(t *testing.T) {
 		return slices.Equal(want, p.routes(unix.RT_TABLE_MAIN))
 	})
 
-	for _, path := range []string{"/v1/routes/main/10.8.0.0/16", "/v1/addresses/b1/10.9.0.1/24", "/v1/links/b1", "/v1/sysctls/net.ipv4.ip_default_ttl"} {
+	for _, path := range []string{"/v1/routes-wanted/api/main/10.8.0.0/16", "/v1/addresses/b1/10.9.0.1/24", "/v1/links/b1", "/v1/sysctls/net.ipv4.ip_default_ttl"} {
 		code, answer := p.request("DELETE", path, "")
 		assert.Equal(t, http.StatusNoContent, code, answer)
 	}

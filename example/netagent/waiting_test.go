@@ -77,7 +77,7 @@ func addStatuses[S desired.Spec](p *process, all map[string]reconciler.Status, k
 	var rows []httpapi.Object[S]
 	require.NoError(p, json.Unmarshal([]byte(body), &rows))
 	for _, row := range rows {
-		all[kind+" "+row.Spec.Key()] = row.Status
+		all[kind+" "+row.Spec.Key()] = *row.Status
 	}
 }
 

@@ -30,10 +30,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Options are the settings of a netagent. File, Target, Metrics, Log and View are required.
+// Options are the settings of a netagent. File or Fill, Target, Metrics, Log and View are required.
 type Options struct {
 	// File is the state file. Edits of it are followed.
 	File *statefile.File
+
+	// Fill is a cell that fills the tables instead of the file and the HTTP API: File and Listener must be nil
+	// then. It must register an initializer with each of the [desired.Tables] but Routes when it is invoked.
+	Fill cell.Cell
 
 	// Target returns the operations, and the job that observes the target's links.
 	Target func(desired.Surroundings) desired.Target
@@ -112,7 +116,6 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 			func() (*prometheus.Metrics, error) { return prometheus.New() },
 			func(m *reconciler.ExpVarMetrics, p *prometheus.Metrics) reconciler.Metrics { return metrics.Join(m, p) },
 			desired.NewTables,
-			desired.NewStore,
 			desired.NewAgain,
 			observed.NewLinks,
 			func(o Options, db *statedb.DB, tables *desired.Tables, links statedb.RWTable[*observed.Link], again *desired.Again) desired.Target {
@@ -122,9 +125,8 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 		inspect.Cell,
 		commands.Cell,
 		reconcilersCell,
-		stateFileCell,
+		fillCell(o),
 		viewCell,
-		httpCell,
 		onceCell,
 		shellCell(o),
 		cell.Invoke(func(lifecycle cell.Lifecycle, shutdowner hive.Shutdowner) {
@@ -146,6 +148,14 @@ func stopper(ctx context.Context, shutdowner hive.Shutdowner) cell.Hook {
 			return nil
 		},
 	}
+}
+
+// fillCell is what fills the tables.
+func fillCell(o Options) cell.Cell {
+	if o.Fill != nil {
+		return o.Fill
+	}
+	return cell.Group(cell.Provide(desired.NewStore), stateFileCell, httpCell)
 }
 
 // shellCell is hive's script shell, if the options ask for one.

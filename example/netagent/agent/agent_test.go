@@ -267,6 +267,40 @@ func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 	assert.Equal(t, links, w.count("link br0"))
 }
 
+func TestFillReplacesTheStateFile(t *testing.T) {
+	w := newWorld()
+	w.there["link stray"] = true
+	o := options(t, w, state)
+	var db *statedb.DB
+	var tables *desired.Tables
+	var done func(statedb.WriteTxn)
+	invoked := make(chan struct{})
+	o.File = nil
+	o.Fill = cell.Invoke(func(d *statedb.DB, ts *desired.Tables) {
+		db, tables = d, ts
+		txn := db.WriteTxn(tables.Links)
+		done = tables.Links.RegisterInitializer(txn, "test")
+		txn.Commit()
+		close(invoked)
+	})
+	running(t, o)
+	<-invoked
+	put := func(name string) {
+		txn := db.WriteTxn(tables.Links)
+		_, _, err := tables.Links.Insert(txn, &desired.Link{Spec: config.Link{Name: name, Kind: config.Bridge}, Source: "test"})
+		require.NoError(t, err)
+		if name == "last" {
+			done(txn)
+		}
+		txn.Commit()
+	}
+	put("first")
+	until(t, "the first is there", func() bool { return slices.Contains(w.keys(), "link first") })
+	assert.Contains(t, w.keys(), "link stray", "no prune before the tables are initialised")
+	put("last")
+	until(t, "the stray is gone", func() bool { return slices.Equal(w.keys(), []string{"link first", "link last"}) })
+}
+
 func TestLinksOfTheTargetAreObserved(t *testing.T) {
 	w := newWorld()
 	running(t, options(t, w, state))

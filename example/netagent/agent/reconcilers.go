@@ -14,6 +14,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -33,7 +34,7 @@ var reconcilersCell = cell.Module(
 	"Reconcilers of links and addresses and routes and sysctls",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(registerJobs, registerReconcilers),
+	cell.Invoke(registerJobs, registerReconcilers, registerBestRoutes),
 )
 
 func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
@@ -51,6 +52,16 @@ func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o
 		register(params, registry, o, tables.Routes, &tables.Loops.Routes, target.Routes, true),
 		register(params, registry, o, tables.Sysctls, &tables.Loops.Sysctls, target.Sysctls, false),
 	)
+}
+
+// registerBestRoutes adds the job that fills the table of routes.
+func registerBestRoutes(params reconciler.Params, registry *inspect.Registry, tables *desired.Tables) error {
+	best, err := desired.NewBestRoutes(derive.Config[*desired.Route]{Registry: registry, Log: params.Log}, params.DB, tables)
+	if err != nil {
+		return err
+	}
+	best.AddTo(params.JobGroup)
+	return nil
 }
 
 // register registers the reconciler of a table, and sets its loop. The configuration has no functions for a

@@ -88,7 +88,8 @@ func (c *checker) checkRoutes() {
 	seen := make(map[string]Pos)
 	for i := range c.state.Routes {
 		route := &c.state.Routes[i]
-		if twice(&c.problems, seen, "route", route.Spec.Key(), *route, route.At("dst")) {
+		// A route without a position is in a table already, and may be another owner's: the better one wins.
+		if route.Pos.Line > 0 && twice(&c.problems, seen, "route", route.Spec.KeyWithMetric(), *route, route.At("dst")) {
 			continue
 		}
 		if c.checkUp(*route) && route.Spec.Via.IsValid() {

@@ -67,7 +67,7 @@ func specs[Spec any](located []Located[Spec]) (all []Spec) {
 	return all
 }
 
-func TestKeysAreUniqueAndReadable(t *testing.T) {
+func TestKeysAreReadable(t *testing.T) {
 	state, err := Parse("f", []byte(`
 links: [{name: br0, kind: bridge}]
 addresses: [{dev: br0, cidr: 10.0.0.1/24}]
@@ -79,10 +79,11 @@ routes:
   - {dst: "fd00::/8", dev: br0, metric: 1}
 `))
 	require.NoError(t, err)
-	var keys []string
+	var places, keys []string
 	for _, r := range state.Routes {
-		keys = append(keys, r.Spec.Key())
+		places, keys = append(places, r.Spec.Key()), append(keys, r.Spec.KeyWithMetric())
 	}
+	assert.Equal(t, []string{"main/10.1.0.0/16", "main/10.1.0.0/16", "12/10.1.0.0/16", "main/fd00::/8", "main/fd00::/8"}, places)
 	assert.Equal(t, []string{"main/10.1.0.0/16", "main/10.1.0.0/16/5", "12/10.1.0.0/16", "main/fd00::/8", "main/fd00::/8/1"}, keys)
 	assert.Equal(t, "br0/10.0.0.1/24", state.Addresses[0].Spec.Key())
 }
@@ -192,6 +193,7 @@ func TestProblemsHaveLineAndColumn(t *testing.T) {
 		{"IPv6 route with scope", base + "routes: [{dst: 'fd05::/16', dev: v1, scope: link}]\n", []string{`:9:45: route "main/fd05::/16": routes of IPv6 have no scope`}},
 		{"route of unknown scope", base + "routes: [{dst: 10.5.0.0/16, dev: br0, scope: galaxy}]\n", []string{`:9:46: unknown scope "galaxy"; known are global, host, link`}},
 		{"route twice", base + "routes:\n  - {dst: 10.5.0.0/16, dev: br0}\n  - {dst: 10.5.0.0/16, via: 10.0.0.2}\n", []string{`:11:11: route "main/10.5.0.0/16" is given twice, first on line 10`}},
+		{"route twice with a metric", base + "routes:\n  - {dst: 10.5.0.0/16, dev: br0}\n  - {dst: 10.5.0.0/16, dev: br0, metric: 5}\n  - {dst: 10.5.0.0/16, dev: v0, metric: 5}\n", []string{`:12:11: route "main/10.5.0.0/16/5" is given twice, first on line 11`}},
 		{"gateway behind two links", base + "  - {dev: down, cidr: 10.0.7.1/24}\n  - {dev: v0, cidr: 10.7.0.1/24}\n  - {dev: br0, cidr: 10.7.0.2/24}\nroutes: [{dst: 10.5.0.0/16, via: 10.7.0.9}]\n", []string{`:12:34: route "main/10.5.0.0/16": its gateway 10.7.0.9 can be reached by "v0" and "br0", so dev is needed`}},
 
 		{"sysctl elsewhere", "sysctls:\n  kernel.panic: 1\n", []string{`:2:3: sysctl "kernel.panic" does not begin with "net.": only those belong to a network namespace`}},

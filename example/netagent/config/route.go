@@ -74,7 +74,7 @@ const defaultIPv6Metric = 1024
 
 // Route is a unicast route. Routes can be compared with ==.
 type Route struct {
-	// Table holds the route. Table, Dst and Metric together are unique.
+	// Table holds the route, and has one route to Dst.
 	Table Table        `json:"table" yaml:"table"`
 	Dst   netip.Prefix `json:"dst" yaml:"dst"`
 
@@ -84,19 +84,21 @@ type Route struct {
 	// Dev is the outgoing link, never empty after [State.Check].
 	Dev string `json:"dev" yaml:"dev"`
 
-	// Metric orders routes to the same destination: the lowest wins.
+	// Metric decides which of the routes that are wanted to Dst is in the table: that with the lowest.
 	Metric uint32 `json:"metric" yaml:"metric"`
 	Scope  Scope  `json:"scope" yaml:"scope"`
 }
 
-// Key returns "table/ip/length", with "/metric" added if the metric is not the default of the route's
-// family.
-func (r Route) Key() string {
-	key := r.Table.String() + "/" + r.Dst.String()
-	if r.Metric != defaultMetric(r.Dst) {
-		key += "/" + strconv.FormatUint(uint64(r.Metric), 10)
+// Key returns "table/ip/length". A table has one route of a key.
+func (r Route) Key() string { return r.Table.String() + "/" + r.Dst.String() }
+
+// KeyWithMetric returns the key, with "/metric" added if the metric is not the default of the route's
+// family. An owner wants one route of such a key.
+func (r Route) KeyWithMetric() string {
+	if r.Metric == defaultMetric(r.Dst) {
+		return r.Key()
 	}
-	return key
+	return r.Key() + "/" + strconv.FormatUint(uint64(r.Metric), 10)
 }
 
 // Needs returns the name of the link the route leaves by.

@@ -111,7 +111,7 @@ func (a *Again) Look() (s Snapshot, changed []<-chan struct{}, whole bool) {
 }
 
 func (a *Again) mark(told map[string]Effect) {
-	txn := a.db.WriteTxn(a.tables.metas()...)
+	txn := a.db.WriteTxn(a.tables.Links, a.tables.Addresses, a.tables.Routes, a.tables.Sysctls)
 	defer txn.Commit()
 	for link, effect := range told {
 		if effect&UndidLink != 0 {

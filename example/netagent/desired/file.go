@@ -16,10 +16,25 @@ import (
 type Store struct {
 	db     *statedb.DB
 	tables *Tables
+
+	initialized []func(statedb.WriteTxn)
 }
 
-// NewStore returns a Store on the tables of a database.
-func NewStore(db *statedb.DB, tables *Tables) *Store { return &Store{db: db, tables: tables} }
+// initializer is the name of the initializer that holds back prune: the first reading of the file.
+const initializer = "state-file"
+
+// NewStore returns a Store on the tables of a database. The tables are initialised by the first
+// [Store.Apply].
+func NewStore(db *statedb.DB, tables *Tables) *Store {
+	txn := db.WriteTxn(tables.filled()...)
+	defer txn.Commit()
+	return &Store{db: db, tables: tables, initialized: []func(statedb.WriteTxn){
+		tables.Links.RegisterInitializer(txn, initializer),
+		tables.Addresses.RegisterInitializer(txn, initializer),
+		tables.RoutesWanted.RegisterInitializer(txn, initializer),
+		tables.Sysctls.RegisterInitializer(txn, initializer),
+	}}
+}
 
 // Changes counts the changes that an [Store.Apply] made to the rows of the file.
 type Changes struct {
@@ -39,15 +54,15 @@ func (c Changes) String() string {
 // objects, deletes objects that are not in the state, and leaves equal rows alone. The
 // first call makes the tables initialised. The state must have been checked.
 func (s *Store) Apply(state config.State) Changes {
-	txn := s.db.WriteTxn(s.tables.metas()...)
+	txn := s.db.WriteTxn(s.tables.filled()...)
 	defer txn.Abort()
 	var c Changes
 	s.breakPairs(txn, state.Links, &c)
-	applyFile(txn, s.tables.Links, state.Links, &c)
-	applyFile(txn, s.tables.Addresses, state.Addresses, &c)
-	applyFile(txn, s.tables.Routes, state.Routes, &c)
-	applyFile(txn, s.tables.Sysctls, state.Sysctls, &c)
-	for _, done := range s.tables.initialized {
+	applyFile(txn, s.tables.Links, Key, state.Links, &c)
+	applyFile(txn, s.tables.Addresses, Key, state.Addresses, &c)
+	applyFile(txn, s.tables.RoutesWanted, WantedKey, state.Routes, &c)
+	applyFile(txn, s.tables.Sysctls, Key, state.Sysctls, &c)
+	for _, done := range s.initialized {
 		done(txn)
 	}
 	txn.Commit()
@@ -76,10 +91,12 @@ func (s *Store) breakPairs(txn statedb.WriteTxn, links []config.Located[config.L
 	}
 }
 
-func applyFile[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], specs []config.Located[S], c *Changes) {
+func applyFile[S Spec](
+	txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], keyOf func(Source, S) string, specs []config.Located[S], c *Changes,
+) {
 	wanted := make(map[string]struct{}, len(specs))
 	for _, located := range specs {
-		key := located.Spec.Key()
+		key := keyOf(File, located.Spec)
 		wanted[key] = struct{}{}
 		old, _, found := table.Get(txn, ByKey[S](key))
 		if found && old.Source != File {
@@ -96,7 +113,7 @@ func applyFile[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], spe
 		mustInsert(txn, table, &Row[S]{located.Spec, File})
 	}
 	for row := range table.All(txn) {
-		if _, ok := wanted[row.Spec.Key()]; !ok && row.Source == File {
+		if _, ok := wanted[keyOf(row.Source, row.Spec)]; !ok && row.Source == File {
 			c.Removed++
 			mustDelete(txn, table, row)
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Loops are the reconcilers of the four tables, which know the status of each row. They are set before the
-// hive starts; a table without one has only Pending rows.
+// Loops are the reconcilers of the tables, which know the status of each row. They are set before the hive
+// starts; a table without one has only Pending rows.
 type Loops struct {
 	Links     Loop[config.Link]
 	Addresses Loop[config.Address]

@@ -7,13 +7,16 @@
 //   - The objects in the file belong to the file: the API changes and deletes only objects that it created.
 //   - The objects of the API stay until the API deletes them, whatever else the file has.
 //   - If the file comes to have an object of the API, the object belongs to the file from then on.
+//
+// Routes are not shared: each source, the owner, writes what it wants into the table routes-wanted, and the
+// table routes has the best of it for each destination. See [NewBestRoutes].
 package desired
 
 // Spec is the desired state in a [Row]: one of the types of package config.
 type Spec interface {
 	comparable
 
-	// Key is unique in the table.
+	// Key is unique in the table that a reconciler works on.
 	Key() string
 
 	// Needs returns the name of a link that this object depends on; empty if there is none.
@@ -29,9 +32,9 @@ const (
 	API  Source = "api"
 )
 
-// Row is an object of one of the tables: the desired state and its source. Every row that is written is
-// applied, also if it equals the one before; its status is in the [Loops]. Like every object of a statedb
-// table, it must not be changed after it was inserted.
+// Row is an object of one of the tables: the desired state and its source. Every row that is written to a
+// table with a reconciler is applied, also if it equals the one before; its status is in the [Loops]. Like
+// every object of a statedb table, it must not be changed after it was inserted.
 type Row[S Spec] struct {
 	Spec   S      `json:"spec" yaml:"spec"`
 	Source Source `json:"source" yaml:"source"`

@@ -6,7 +6,6 @@ package desired
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/cilium/statedb"
 
@@ -23,24 +22,24 @@ var (
 // PutLink adds a link, or both ends of a veth, or replaces the API's link of the same name. It reports
 // whether the first link is new. If the same link is already desired, it writes nothing.
 func (s *Store) PutLink(links []config.Located[config.Link]) (created bool, err error) {
-	return put(s, s.tables.Links, func(state *config.State) *[]config.Located[config.Link] { return &state.Links }, links, s.otherEnd)
+	return put(s, s.tables.Links, Key, func(state *config.State) *[]config.Located[config.Link] { return &state.Links }, links, s.otherEnd)
 }
 
 // PutAddress does for an address what PutLink does for a link.
 func (s *Store) PutAddress(address config.Located[config.Address]) (created bool, err error) {
-	return put(s, s.tables.Addresses, func(state *config.State) *[]config.Located[config.Address] { return &state.Addresses },
+	return put(s, s.tables.Addresses, Key, func(state *config.State) *[]config.Located[config.Address] { return &state.Addresses },
 		[]config.Located[config.Address]{address}, nil)
 }
 
-// PutRoute does for a route what PutLink does for a link.
+// PutRoute does for a route that the API wants what PutLink does for a link. Other owners may want the same.
 func (s *Store) PutRoute(route config.Located[config.Route]) (created bool, err error) {
-	return put(s, s.tables.Routes, func(state *config.State) *[]config.Located[config.Route] { return &state.Routes },
+	return put(s, s.tables.RoutesWanted, WantedKey, func(state *config.State) *[]config.Located[config.Route] { return &state.Routes },
 		[]config.Located[config.Route]{route}, nil)
 }
 
 // PutSysctl does for a sysctl what PutLink does for a link.
 func (s *Store) PutSysctl(sysctl config.Located[config.Sysctl]) (created bool, err error) {
-	return put(s, s.tables.Sysctls, func(state *config.State) *[]config.Located[config.Sysctl] { return &state.Sysctls },
+	return put(s, s.tables.Sysctls, Key, func(state *config.State) *[]config.Located[config.Sysctl] { return &state.Sysctls },
 		[]config.Located[config.Sysctl]{sysctl}, nil)
 }
 
@@ -50,8 +49,8 @@ func (s *Store) DeleteLink(key string) error { return remove(s, s.tables.Links, 
 // DeleteAddress deletes the row of an address.
 func (s *Store) DeleteAddress(key string) error { return remove(s, s.tables.Addresses, key, nil) }
 
-// DeleteRoute deletes the row of a route.
-func (s *Store) DeleteRoute(key string) error { return remove(s, s.tables.Routes, key, nil) }
+// DeleteRoute deletes what the API wants of a route, by the key of [WantedKey].
+func (s *Store) DeleteRoute(key string) error { return remove(s, s.tables.RoutesWanted, key, nil) }
 
 // DeleteSysctl deletes the row of a sysctl: the kernel's setting returns to its earlier value.
 func (s *Store) DeleteSysctl(key string) error { return remove(s, s.tables.Sysctls, key, nil) }
@@ -65,16 +64,16 @@ func (s *Store) otherEnd(txn statedb.ReadTxn, link *Link) *Link {
 // put replaces the API's rows of the objects' keys, and the other ends of their veths, if the objects are
 // valid together with all other objects.
 func put[S Spec](
-	s *Store, table statedb.RWTable[*Row[S]],
+	s *Store, table statedb.RWTable[*Row[S]], keyOf func(Source, S) string,
 	section func(*config.State) *[]config.Located[S], objects []config.Located[S],
 	with func(statedb.ReadTxn, *Row[S]) *Row[S],
 ) (created bool, err error) {
-	txn := s.db.WriteTxn(s.tables.metas()...)
+	txn := s.db.WriteTxn(s.tables.filled()...)
 	defer txn.Abort()
 
 	replaced := make(map[string]*Row[S])
 	for i, object := range objects {
-		old, _, found := table.Get(txn, ByKey[S](object.Spec.Key()))
+		old, _, found := table.Get(txn, ByKey[S](keyOf(API, object.Spec)))
 		if i == 0 {
 			created = !found
 		}
@@ -84,18 +83,18 @@ func put[S Spec](
 		if old.Source == File {
 			return false, fmt.Errorf("%s %q %w", table.Name(), old.Spec.Key(), ErrFromFile)
 		}
-		replaced[old.Spec.Key()] = old
+		replaced[keyOf(old.Source, old.Spec)] = old
 		if with == nil {
 			continue
 		}
 		if other := with(txn, old); other != nil {
-			replaced[other.Spec.Key()] = other
+			replaced[keyOf(other.Source, other.Spec)] = other
 		}
 	}
 
 	state := s.tables.state(txn)
 	list := section(&state)
-	*list = slices.DeleteFunc(*list, func(l config.Located[S]) bool { return replaced[l.Spec.Key()] != nil })
+	*list = known(txn, table, func(row *Row[S]) bool { return replaced[keyOf(row.Source, row.Spec)] == nil })
 	others := len(*list)
 	*list = append(*list, objects...)
 	// What other objects have lost since they were added is no reason to refuse these.
@@ -103,7 +102,7 @@ func put[S Spec](
 		return false, err
 	}
 	for _, object := range (*list)[others:] {
-		key := object.Spec.Key()
+		key := keyOf(API, object.Spec)
 		if old := replaced[key]; old == nil || old.Spec != object.Spec {
 			mustInsert(txn, table, &Row[S]{object.Spec, API})
 		}
@@ -139,16 +138,19 @@ func remove[S Spec](s *Store, table statedb.RWTable[*Row[S]], key string, with f
 // state returns all desired objects.
 func (t *Tables) state(txn statedb.ReadTxn) config.State {
 	return config.State{
-		Links:     known(txn, t.Links),
-		Addresses: known(txn, t.Addresses),
-		Routes:    known(txn, t.Routes),
-		Sysctls:   known(txn, t.Sysctls),
+		Links:     known(txn, t.Links, nil),
+		Addresses: known(txn, t.Addresses, nil),
+		Routes:    known(txn, t.RoutesWanted, nil),
+		Sysctls:   known(txn, t.Sysctls, nil),
 	}
 }
 
-func known[S Spec](txn statedb.ReadTxn, table statedb.Table[*Row[S]]) (specs []config.Located[S]) {
+// known returns the specs of the rows for which is returns true; nil means all.
+func known[S Spec](txn statedb.ReadTxn, table statedb.Table[*Row[S]], is func(*Row[S]) bool) (specs []config.Located[S]) {
 	for row := range table.All(txn) {
-		specs = append(specs, config.Known(row.Spec))
+		if is == nil || is(row) {
+			specs = append(specs, config.Known(row.Spec))
+		}
 	}
 	return specs
 }

@@ -6,10 +6,11 @@ package desired
 import (
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Item is a row of any of the four tables, for display.
+// Item is an object that a reconciler works on, for display.
 type Item struct {
 	// Kind is "link", "address", "route" or "sysctl".
 	Kind string
@@ -64,7 +65,7 @@ func (t *Tables) Snapshot(txn statedb.ReadTxn) (Snapshot, []<-chan struct{}) {
 	}
 	watches = append(watches, appendItems(&s, "link", txn, t.Links, t.Loops.Links)...)
 	watches = append(watches, appendItems(&s, "address", txn, t.Addresses, t.Loops.Addresses)...)
-	watches = append(watches, appendItems(&s, "route", txn, t.Routes, t.Loops.Routes)...)
+	watches = append(watches, t.appendRoutes(&s, txn)...)
 	watches = append(watches, appendItems(&s, "sysctl", txn, t.Sysctls, t.Loops.Sysctls)...)
 	return s, watches
 }
@@ -76,6 +77,24 @@ func appendItems[S Spec](s *Snapshot, kind string, txn statedb.ReadTxn, table st
 		status, changed := StatusOf(loop, txn, row)
 		watches = append(watches, changed...)
 		s.Items = append(s.Items, Item{kind, row.Spec.Key(), row.Source, status})
+	}
+	return watches
+}
+
+// appendRoutes is appendItems for routes. What is wanted and not yet in the table of routes is Pending, so
+// that a snapshot is not settled before that.
+func (t *Tables) appendRoutes(s *Snapshot, txn statedb.ReadTxn) []<-chan struct{} {
+	_, wantedChanged := t.RoutesWanted.AllWatch(txn)
+	_, routesChanged := t.Routes.AllWatch(txn)
+	watches := []<-chan struct{}{wantedChanged, routesChanged}
+	for _, best := range t.bestRoutes(txn) {
+		item := Item{"route", best.Spec.Key(), best.Source, reconciler.StatusPending()}
+		if row, _, found := t.Routes.Get(txn, ByKey[config.Route](item.Key)); found && *row == *best {
+			var changed []<-chan struct{}
+			item.Status, changed = StatusOf(t.Loops.Routes, txn, row)
+			watches = append(watches, changed...)
+		}
+		s.Items = append(s.Items, item)
 	}
 	return watches
 }

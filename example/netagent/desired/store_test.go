@@ -6,6 +6,9 @@ package desired
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"testing"
 
@@ -17,6 +20,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired/desiredtest"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,6 +31,7 @@ type fixture struct {
 	db     *statedb.DB
 	tables *Tables
 	store  *Store
+	best   *derive.Derived[*Route, *Route]
 
 	links     *desiredtest.Loop[*Link]
 	addresses *desiredtest.Loop[*Address]
@@ -43,8 +48,23 @@ func newFixture(t *testing.T) *fixture {
 		links: desiredtest.NewLoop(tables.Links), addresses: desiredtest.NewLoop(tables.Addresses),
 		routes: desiredtest.NewLoop(tables.Routes), sysctls: desiredtest.NewLoop(tables.Sysctls),
 	}
-	tables.Loops = Loops{f.links, f.addresses, f.routes, f.sysctls}
+	tables.Loops = Loops{Links: f.links, Addresses: f.addresses, Routes: f.routes, Sysctls: f.sysctls}
+	f.best, err = NewBestRoutes(derive.Config[*Route]{}, db, tables)
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() { ended <- f.best.Run(t.Context()) }()
+	t.Cleanup(func() {
+		require.NoError(t, <-ended)
+		f.best.Close()
+	})
 	return f
+}
+
+// derive waits until the table of routes has what follows from the wanted routes.
+func (f *fixture) derive() {
+	f.Helper()
+	_, err := f.best.WaitAll(f.Context(), reconciler.Attempted)
+	require.NoError(f, err)
 }
 
 // apply applies a file.
@@ -52,7 +72,17 @@ func (f *fixture) apply(yaml string) Changes {
 	f.Helper()
 	state, err := config.Parse("f", []byte(yaml))
 	require.NoError(f, err)
+	defer f.derive()
 	return f.store.Apply(state)
+}
+
+// putRoute puts a route as the API would.
+func (f *fixture) putRoute(yaml string) (created bool, err error) {
+	f.Helper()
+	route, err := config.ParseRoute("body", []byte(yaml))
+	require.NoError(f, err)
+	defer f.derive()
+	return f.store.PutRoute(route)
 }
 
 // putLink puts a link as the API would.
@@ -93,7 +123,7 @@ func TestFileFillsAndInitialisesTheTables(t *testing.T) {
 	initialized := func() bool {
 		txn := f.db.ReadTxn()
 		all := true
-		for _, table := range f.tables.metas() {
+		for _, table := range append(f.tables.filled(), f.tables.Routes) {
 			done, _ := table.Initialized(txn)
 			all = all && done
 		}
@@ -157,7 +187,8 @@ func TestAPICannotChangeObjectsOfTheFile(t *testing.T) {
 	}
 	assert.EqualError(t, f.store.DeleteLink("a"), `links "a" comes from the state file: edit it there`)
 	assert.ErrorIs(t, f.store.DeleteAddress("br0/10.0.0.1/24"), ErrFromFile)
-	assert.ErrorIs(t, f.store.DeleteRoute("main/10.1.0.0/16"), ErrFromFile)
+	assert.ErrorIs(t, f.store.DeleteRoute("file/main/10.1.0.0/16"), ErrFromFile)
+	assert.ErrorIs(t, f.store.DeleteRoute("api/main/10.1.0.0/16"), ErrNotFound)
 	assert.ErrorIs(t, f.store.DeleteSysctl("net.ipv4.ip_forward"), ErrFromFile)
 	assert.Equal(t, before, f.rows())
 }
@@ -213,9 +244,7 @@ func TestAPIObjectsAreCheckedWithAllOthers(t *testing.T) {
 	f := newFixture(t)
 	f.apply(file)
 	route := func(yaml string) error {
-		r, err := config.ParseRoute("body", []byte(yaml))
-		require.NoError(t, err)
-		_, err = f.store.PutRoute(r)
+		_, err := f.putRoute(yaml)
 		return err
 	}
 	assert.EqualError(t, route("{dst: 10.9.0.0/16, via: 10.99.0.1}"),
@@ -236,6 +265,113 @@ func TestAPIObjectsAreCheckedWithAllOthers(t *testing.T) {
 	// An object that has lost its dependency does not keep others out.
 	f.apply("links: [{name: br1, kind: bridge}]")
 	require.NoError(t, address("{dev: br1, cidr: 10.3.0.1/24}"))
+}
+
+func TestBestWantedRouteIsTheRoute(t *testing.T) {
+	const links = "links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}]\n"
+	f := newFixture(t)
+	// by returns the owner and the metric of the route.
+	by := func() string {
+		row, _, found := f.tables.Routes.Get(f.db.ReadTxn(), ByKey[config.Route]("main/10.1.0.0/16"))
+		if !found {
+			return "none"
+		}
+		return fmt.Sprint(row.Source, " ", row.Spec.Metric)
+	}
+	put := func(yaml string) {
+		t.Helper()
+		created, err := f.putRoute(yaml)
+		require.NoError(t, err)
+		require.True(t, created)
+	}
+	remove := func(key string) {
+		t.Helper()
+		require.NoError(t, f.store.DeleteRoute(key))
+		f.derive()
+	}
+	f.apply(links + "routes: [{dst: 10.1.0.0/16, via: 10.0.0.2, metric: 9}, {dst: 10.1.0.0/16, via: 10.0.0.3, metric: 5}]")
+	require.Equal(t, "file 5", by(), "the lower metric, of one owner")
+	assert.Equal(t, 1, f.tables.Routes.NumObjects(f.db.ReadTxn()))
+	put("{dst: 10.1.0.0/16, via: 10.0.0.4, metric: 5}")
+	assert.Equal(t, "file 5", by(), "the file, of two with one metric")
+	put("{dst: 10.1.0.0/16, via: 10.0.0.4, metric: 4}")
+	assert.Equal(t, "api 4", by(), "the lower metric, of two owners")
+	created, err := f.putRoute("{dst: 10.1.0.0/16, via: 10.0.0.5, metric: 5}")
+	require.NoError(t, err)
+	assert.False(t, created, "it replaces the API's own of this metric")
+
+	x := f.best.Explain(t.Context(), "main/10.1.0.0/16")
+	assert.Equal(t, []string{
+		`main/10.1.0.0/16 of table "routes": the winner is api/main/10.1.0.0/16/4, 4 row(s) want it`,
+		"loser: file/main/10.1.0.0/16/5", "loser: api/main/10.1.0.0/16/5", "loser: file/main/10.1.0.0/16/9",
+	}, x.Notes)
+	x = f.best.Explain(t.Context(), "file/main/10.1.0.0/16/5")
+	assert.Equal(t, []string{`main/10.1.0.0/16 of table "routes": it loses to api/main/10.1.0.0/16/4, 4 row(s) want it`}, x.Notes)
+
+	remove("api/main/10.1.0.0/16/4")
+	assert.Equal(t, "file 5", by(), "it takes the place of the deleted one")
+	f.apply(links)
+	assert.Equal(t, "api 5", by(), "the API keeps what it wants")
+	remove("api/main/10.1.0.0/16/5")
+	assert.Equal(t, "none", by())
+
+	// Of two owners that are not the file, the lower name wins.
+	txn := f.db.WriteTxn(f.tables.RoutesWanted)
+	for _, owner := range []Source{"static", "bgp", "kernel"} {
+		mustInsert(txn, f.tables.RoutesWanted, &Route{config.Route{Table: config.TableMain, Dst: netip.MustParsePrefix("10.1.0.0/16")}, owner})
+	}
+	txn.Commit()
+	f.derive()
+	assert.Equal(t, "bgp 0", by())
+}
+
+func TestRouteIsPendingUntilItIsInItsTable(t *testing.T) {
+	f := newFixture(t)
+	f.apply("routes: [{dst: 10.1.0.0/16, dev: br0, metric: 5}]")
+	f.setAll(reconciler.StatusDone())
+	require.Equal(t, []string{"route main/10.1.0.0/16 file Done"}, f.rows())
+
+	f.best.Pause()
+	route, err := config.ParseRoute("body", []byte("{dst: 10.1.0.0/16, dev: br0}"))
+	require.NoError(t, err)
+	_, err = f.store.PutRoute(route)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"route main/10.1.0.0/16 api Pending"}, f.rows(), "the table has the former winner")
+	f.best.Resume()
+	f.derive()
+	f.setAll(reconciler.StatusDone())
+	assert.Equal(t, []string{"route main/10.1.0.0/16 api Done"}, f.rows())
+
+	before := f.tables.Routes.Revision(f.db.ReadTxn())
+	_, err = f.putRoute("{dst: 10.1.0.0/16, dev: br1, metric: 8}")
+	require.NoError(t, err)
+	assert.Equal(t, []string{"route main/10.1.0.0/16 api Done"}, f.rows(), "a loser changes nothing")
+	assert.Equal(t, before, f.tables.Routes.Revision(f.db.ReadTxn()))
+}
+
+func TestBestRoutesAgreeWithTheDerivation(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	f := newFixture(t)
+	for range 300 {
+		txn := f.db.WriteTxn(f.tables.RoutesWanted)
+		for range 1 + random.IntN(4) {
+			row := &Route{Source: []Source{File, API, "bgp", "zebra"}[random.IntN(4)], Spec: config.Route{
+				Table: config.TableMain, Dst: netip.PrefixFrom(netip.AddrFrom4([4]byte{10, byte(random.IntN(3))}), 16),
+				Metric: uint32(random.IntN(3)), Dev: "br" + string(rune('0'+random.IntN(2))),
+			}}
+			if random.IntN(2) == 0 {
+				mustInsert(txn, f.tables.RoutesWanted, row)
+			} else {
+				mustDelete(txn, f.tables.RoutesWanted, row)
+			}
+		}
+		txn.Commit()
+		f.derive()
+		read := f.db.ReadTxn()
+		require.Equal(t, f.tables.bestRoutes(read), statedb.Collect(f.tables.Routes.All(read)))
+	}
 }
 
 func TestUndoneRowsArePendingAgain(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 )
 
-// The rows of the four tables.
+// The rows of the tables.
 type (
 	Link    = Row[config.Link]
 	Address = Row[config.Address]
@@ -20,77 +20,78 @@ type (
 	Sysctl  = Row[config.Sysctl]
 )
 
-// The names of the four tables.
+// The names of the tables.
 const (
-	LinksTable     = "links"
-	AddressesTable = "addresses"
-	RoutesTable    = "routes"
-	SysctlsTable   = "sysctls"
+	LinksTable        = "links"
+	AddressesTable    = "addresses"
+	RoutesTable       = "routes"
+	RoutesWantedTable = "routes-wanted"
+	SysctlsTable      = "sysctls"
 )
 
-// initializer is the name of the initializer that holds back prune: the first reading of the file.
-const initializer = "state-file"
-
-// Tables are the four tables. They are initialised by the first [Store.Apply].
+// Tables are the tables of the desired objects. The part of the program that fills them must register an
+// initializer with each but Routes, as [NewStore] does: without one a table counts as initialised, and a
+// prune removes what it does not have.
 type Tables struct {
 	Links     statedb.RWTable[*Link]
 	Addresses statedb.RWTable[*Address]
-	Routes    statedb.RWTable[*Route]
 	Sysctls   statedb.RWTable[*Sysctl]
 
-	Loops Loops
+	// RoutesWanted has what each owner wants, by WantedKey. Routes belongs to the derivation that
+	// [NewBestRoutes] returns.
+	RoutesWanted, Routes statedb.RWTable[*Route]
 
-	initialized []func(statedb.WriteTxn)
+	Loops Loops
 }
 
-// NewTables creates the four tables and registers them with the database.
+// NewTables creates the tables and registers them with the database.
 func NewTables(db *statedb.DB) (*Tables, error) {
 	var t Tables
 	var err error
-	if t.Links, err = newTable(db, LinksTable, linkHeader, linkColumns); err != nil {
+	if t.Links, err = newTable(db, LinksTable, Key, linkHeader, linkColumns); err != nil {
 		return nil, err
 	}
-	if t.Addresses, err = newTable(db, AddressesTable, addressHeader, addressColumns); err != nil {
+	if t.Addresses, err = newTable(db, AddressesTable, Key, addressHeader, addressColumns); err != nil {
 		return nil, err
 	}
-	if t.Routes, err = newTable(db, RoutesTable, routeHeader, routeColumns); err != nil {
+	if t.RoutesWanted, err = newTable(db, RoutesWantedTable, WantedKey, routeHeader, routeColumns); err != nil {
 		return nil, err
 	}
-	if t.Sysctls, err = newTable(db, SysctlsTable, sysctlHeader, sysctlColumns); err != nil {
+	if t.Routes, err = newTable(db, RoutesTable, Key, routeHeader, routeColumns); err != nil {
 		return nil, err
 	}
-	txn := db.WriteTxn(t.metas()...)
-	t.initialized = []func(statedb.WriteTxn){
-		t.Links.RegisterInitializer(txn, initializer),
-		t.Addresses.RegisterInitializer(txn, initializer),
-		t.Routes.RegisterInitializer(txn, initializer),
-		t.Sysctls.RegisterInitializer(txn, initializer),
+	if t.Sysctls, err = newTable(db, SysctlsTable, Key, sysctlHeader, sysctlColumns); err != nil {
+		return nil, err
 	}
-	txn.Commit()
 	return &t, nil
 }
 
-// metas returns the tables for a transaction that writes to all four.
-func (t *Tables) metas() []statedb.TableMeta {
-	return []statedb.TableMeta{t.Links, t.Addresses, t.Routes, t.Sysctls}
+// filled returns the tables that sources write, for a transaction that writes to all of them.
+func (t *Tables) filled() []statedb.TableMeta {
+	return []statedb.TableMeta{t.Links, t.Addresses, t.RoutesWanted, t.Sysctls}
 }
 
+// Key returns the key of a row in each table but RoutesWanted.
+func Key[S Spec](_ Source, spec S) string { return spec.Key() }
+
 // newTable creates a table with the key as its primary index and the needed link as its secondary index.
-func newTable[S Spec](db *statedb.DB, name string, header []string, columns func(S) []string) (statedb.RWTable[*Row[S]], error) {
+func newTable[S Spec](
+	db *statedb.DB, name string, key func(Source, S) string, header []string, columns func(S) []string,
+) (statedb.RWTable[*Row[S]], error) {
 	table, err := statedb.NewTableAny(db, name,
 		func() []string { return append(header, "Source") },
 		func(r *Row[S]) []string { return append(columns(r.Spec), string(r.Source)) },
-		keyIndex[S](), needsIndex[S]())
+		keyIndex(key), needsIndex[S]())
 	if err != nil {
 		return nil, fmt.Errorf("table %q: %w", name, err)
 	}
 	return table, nil
 }
 
-func keyIndex[S Spec]() statedb.Index[*Row[S], string] {
+func keyIndex[S Spec](key func(Source, S) string) statedb.Index[*Row[S], string] {
 	return statedb.Index[*Row[S], string]{
 		Name:       "key",
-		FromObject: func(r *Row[S]) index.KeySet { return index.NewKeySet(index.String(r.Spec.Key())) },
+		FromObject: func(r *Row[S]) index.KeySet { return index.NewKeySet(index.String(key(r.Source, r.Spec))) },
 		FromKey:    index.String,
 		FromString: index.FromString,
 		Unique:     true,
@@ -112,15 +113,15 @@ func needsIndex[S Spec]() statedb.Index[*Row[S], string] {
 }
 
 // ByKey is the query for the row with a key.
-func ByKey[S Spec](key string) statedb.Query[*Row[S]] { return keyIndex[S]().Query(key) }
+func ByKey[S Spec](key string) statedb.Query[*Row[S]] { return keyIndex(Key[S]).Query(key) }
 
 // ByNeeds is the query for the rows that need a link.
 func ByNeeds[S Spec](link string) statedb.Query[*Row[S]] { return needsIndex[S]().Query(link) }
 
-// Needed reports whether any row of the four tables needs a link of this name.
+// Needed reports whether any row that a source wrote needs a link of this name.
 func (t *Tables) Needed(txn statedb.ReadTxn, link string) bool {
 	return needed(txn, t.Links, link) || needed(txn, t.Addresses, link) ||
-		needed(txn, t.Routes, link) || needed(txn, t.Sysctls, link)
+		needed(txn, t.RoutesWanted, link) || needed(txn, t.Sysctls, link)
 }
 
 func needed[S Spec](txn statedb.ReadTxn, table statedb.Table[*Row[S]], link string) bool {

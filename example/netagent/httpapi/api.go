@@ -10,14 +10,15 @@
 //	GET    /debug/vars           metrics, as package expvar has them
 //	GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
 //	GET    /statedb/dump         all tables; /statedb/dump/{table}, /statedb/changes/{table}
-//	GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
+//	GET    /v1/{table}           the objects of a table: links, addresses, routes, routes-wanted, sysctls
 //	GET    /v1/{table}/{key}     one of them
 //	PUT    /v1/{table}/{key}     add or replace it; the body is as in the state file, YAML or JSON
 //	DELETE /v1/{table}/{key}     delete it
 //
 // PUT and DELETE are for objects that are not in the state file: those of the file answer 409. A PUT answers
 // 201 or 200 as soon as the object is in its table, with the object, whose status reports how far the kernel
-// is.
+// is. Routes are put and deleted in routes-wanted, where the keys of the API begin with "api/". That table has
+// no statuses: it is routes that has the winner of each destination, and its status.
 package httpapi
 
 import (
@@ -68,19 +69,20 @@ func (a API) Handler() http.Handler {
 	})
 	mux.Handle("GET /statedb/", http.StripPrefix("/statedb", a.onlyKnownTables(a.DB.HTTPHandler())))
 	serve(mux, a, resource[config.Link]{
-		table: a.Tables.Links, loop: a.Tables.Loops.Links,
+		table: a.Tables.Links, loop: a.Tables.Loops.Links, key: desired.Key[config.Link],
 		parse: config.ParseLink, put: a.Store.PutLink, delete: a.Store.DeleteLink,
 	})
 	serve(mux, a, resource[config.Address]{
-		table: a.Tables.Addresses, loop: a.Tables.Loops.Addresses,
+		table: a.Tables.Addresses, loop: a.Tables.Loops.Addresses, key: desired.Key[config.Address],
 		parse: single(config.ParseAddress), put: first(a.Store.PutAddress), delete: a.Store.DeleteAddress,
 	})
 	serve(mux, a, resource[config.Route]{
-		table: a.Tables.Routes, loop: a.Tables.Loops.Routes,
+		table: a.Tables.RoutesWanted, key: desired.WantedKey,
 		parse: single(config.ParseRoute), put: first(a.Store.PutRoute), delete: a.Store.DeleteRoute,
 	})
+	serve(mux, a, resource[config.Route]{table: a.Tables.Routes, loop: a.Tables.Loops.Routes})
 	serve(mux, a, resource[config.Sysctl]{
-		table: a.Tables.Sysctls, loop: a.Tables.Loops.Sysctls,
+		table: a.Tables.Sysctls, loop: a.Tables.Loops.Sysctls, key: desired.Key[config.Sysctl],
 		parse: single(config.ParseSysctl), put: first(a.Store.PutSysctl), delete: a.Store.DeleteSysctl,
 	})
 	return guard(mux)
@@ -92,10 +94,11 @@ GET    /metrics              metrics for Prometheus
 GET    /debug/vars           metrics
 GET    /debug/reconciler/    a page that shows what the reconcilers do, and why
 GET    /statedb/dump         all tables; also /statedb/dump/{table}, /statedb/changes/{table}
-GET    /v1/{table}           the objects of a table: links, addresses, routes, sysctls
+GET    /v1/{table}           the objects of a table: links, addresses, routes, routes-wanted, sysctls
 GET    /v1/{table}/{key}     one of them
 PUT    /v1/{table}/{key}     ask for it; the body is as in the state file, YAML or JSON
 DELETE /v1/{table}/{key}     stop asking for it
+Routes are put and deleted in routes-wanted, by api/TABLE/DST or api/TABLE/DST/METRIC.
 `
 
 func usage(w http.ResponseWriter, _ *http.Request) {

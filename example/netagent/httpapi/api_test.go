@@ -23,6 +23,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -41,6 +42,7 @@ type fixture struct {
 	handler http.Handler
 	health  cell.Health
 	links   *desiredtest.Loop[*desired.Link]
+	best    *derive.Derived[*desired.Route, *desired.Route]
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -53,18 +55,37 @@ func newFixture(t *testing.T) *fixture {
 	figures, err := prometheus.New()
 	require.NoError(t, err)
 	links := desiredtest.NewLoop(tables.Links)
-	tables.Loops.Links = links
+	tables.Loops = desired.Loops{
+		Links: links, Addresses: desiredtest.NewLoop(tables.Addresses),
+		Routes: desiredtest.NewLoop(tables.Routes), Sysctls: desiredtest.NewLoop(tables.Sysctls),
+	}
+	best, err := desired.NewBestRoutes(derive.Config[*desired.Route]{}, db, tables)
+	require.NoError(t, err)
+	ended := make(chan error)
+	go func() { ended <- best.Run(t.Context()) }()
+	t.Cleanup(func() {
+		require.NoError(t, <-ended)
+		best.Close()
+	})
 	api := API{
 		DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables),
 		Health: registry, Reconcilers: &inspect.Registry{}, Figures: figures,
 	}
-	return &fixture{t, api, api.Handler(), root.NewScope("part"), links}
+	return &fixture{t, api, api.Handler(), root.NewScope("part"), links, best}
 }
 
 func (f *fixture) apply(yaml string) {
 	state, err := config.Parse("f", []byte(yaml))
 	require.NoError(f, err)
 	f.api.Store.Apply(state)
+	f.derive()
+}
+
+// derive waits until the table of routes has what follows from the wanted routes.
+func (f *fixture) derive() {
+	f.Helper()
+	_, err := f.best.WaitAll(f.Context(), reconciler.Attempted)
+	require.NoError(f, err)
 }
 
 func (f *fixture) do(method, path, body string, headers ...string) (code int, answer string) {
@@ -128,7 +149,13 @@ func TestPutAndDeleteReportErrors(t *testing.T) {
 		{"PUT", "/v1/links/v0", "name: v0\nkind: tun\n", 400, `body:2:7: unknown kind "tun" of link; known are bridge, loopback, veth`},
 		{"PUT", "/v1/links/v0", "", 400, "body:1: is empty; to ask for nothing at all, write {}"},
 		{"PUT", "/v1/links/br0", "{name: br0, kind: bridge}", 409, `links "br0" comes from the state file: edit it there`},
-		{"PUT", "/v1/routes/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.99.0.1"}`, 422,
+		{"PUT", "/v1/routes/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.0.0.3"}`, 405, ""},
+		{"PUT", "/v1/routes-wanted/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.0.0.3"}`, 400,
+			`the path is that of "main/10.9.0.0/16", the body describes "api/main/10.9.0.0/16"`},
+		{"PUT", "/v1/routes-wanted/file/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.0.0.3"}`, 400,
+			`the path is that of "file/main/10.9.0.0/16", the body describes "api/main/10.9.0.0/16"`},
+		{"DELETE", "/v1/routes-wanted/file/main/0.0.0.0/0", "", 409, `routes-wanted "file/main/0.0.0.0/0" comes from the state file: edit it there`},
+		{"PUT", "/v1/routes-wanted/api/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.99.0.1"}`, 422,
 			`body:1:31: route "main/10.9.0.0/16": its gateway 10.99.0.1 cannot be reached: no address of a link that is up has it in its network`},
 		{"PUT", "/v1/sysctls/kernel.panic", "{name: kernel.panic, value: 1}", 400,
 			`body:1:8: sysctl "kernel.panic" does not begin with "net.": only those belong to a network namespace`},
@@ -146,6 +173,40 @@ func TestPutAndDeleteReportErrors(t *testing.T) {
 			assert.Equal(t, test.want, answer.Error)
 		}
 	}
+}
+
+func TestWantedRoutesAndTheWinnerAreServed(t *testing.T) {
+	f := newFixture(t)
+	f.apply(strings.Replace(file, "via: 10.0.0.2", "via: 10.0.0.2, metric: 7", 1))
+	put := func(key, body string) {
+		t.Helper()
+		code, answer := f.do("PUT", "/v1/routes-wanted/"+key, body)
+		require.Equal(t, 201, code, answer)
+		assert.NotContains(t, answer, "status")
+		f.derive()
+	}
+	winner := func() (row Object[config.Route]) {
+		t.Helper()
+		code, answer := f.do("GET", "/v1/routes/main/0.0.0.0/0", "")
+		require.Equal(t, 200, code, answer)
+		require.NoError(t, json.Unmarshal([]byte(answer), &row))
+		require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
+		return row
+	}
+	put("api/main/0.0.0.0/0/9", "{dst: default, via: 10.0.0.3, metric: 9}")
+	assert.Equal(t, desired.File, winner().Source)
+	put("api/main/0.0.0.0/0", "{dst: default, via: 10.0.0.4}")
+	assert.Equal(t, desired.API, winner().Source)
+	assert.Zero(t, winner().Spec.Metric)
+
+	var wanted []Object[config.Route]
+	_, answer := f.do("GET", "/v1/routes-wanted", "")
+	require.NoError(t, json.Unmarshal([]byte(answer), &wanted))
+	assert.Len(t, wanted, 3)
+	code, _ := f.do("DELETE", "/v1/routes-wanted/api/main/0.0.0.0/0", "")
+	require.Equal(t, 204, code)
+	f.derive()
+	assert.Equal(t, desired.File, winner().Source)
 }
 
 func TestHealthIsOKOnlyWhenAllIsDoneAndHealthy(t *testing.T) {

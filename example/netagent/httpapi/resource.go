@@ -16,19 +16,20 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Object is a row as it is served: with its status.
+// Object is a row as it is served: with its status, if its table has a reconciler.
 type Object[S desired.Spec] struct {
 	*desired.Row[S]
-	Status reconciler.Status `json:"status"`
+	Status *reconciler.Status `json:"status,omitempty"`
 }
 
-// resource is the HTTP view of one of the four tables.
+// resource is the HTTP view of one of the tables.
 type resource[S desired.Spec] struct {
 	table statedb.Table[*desired.Row[S]]
-	loop  desired.Loop[S]
+	loop  desired.Loop[S] // nil for a table without a reconciler
 
-	// parse reads a body, and put stores the objects that parse returned; the first of them is the object in
-	// the path.
+	// The rest is nil if the API cannot change the table. key returns the key of a row. parse reads a body, and
+	// put stores the objects that parse returned; the first of them is the object in the path.
+	key    func(desired.Source, S) string
 	parse  func(file string, body []byte) ([]config.Located[S], error)
 	put    func([]config.Located[S]) (created bool, err error)
 	delete func(key string) error
@@ -60,6 +61,9 @@ func serve[S desired.Spec](mux *http.ServeMux, a API, res resource[S]) {
 	mux.HandleFunc("GET "+path+"/{key...}", func(w http.ResponseWriter, r *http.Request) {
 		res.get(w, a.DB.ReadTxn(), r.PathValue("key"), http.StatusOK)
 	})
+	if res.put == nil {
+		return
+	}
 	mux.HandleFunc("PUT "+path+"/{key...}", func(w http.ResponseWriter, r *http.Request) { res.servePut(w, r, a) })
 	mux.HandleFunc("DELETE "+path+"/{key...}", func(w http.ResponseWriter, r *http.Request) {
 		if err := res.delete(r.PathValue("key")); err != nil {
@@ -82,7 +86,7 @@ func (res resource[S]) servePut(w http.ResponseWriter, r *http.Request, a API) {
 		return
 	}
 	key := r.PathValue("key")
-	if described := objects[0].Spec.Key(); described != key {
+	if described := res.key(desired.API, objects[0].Spec); described != key {
 		fail(w, http.StatusBadRequest, fmt.Errorf("the path is that of %q, the body describes %q", key, described))
 		return
 	}
@@ -108,8 +112,11 @@ func (res resource[S]) get(w http.ResponseWriter, txn statedb.ReadTxn, key strin
 }
 
 func (res resource[S]) object(txn statedb.ReadTxn, row *desired.Row[S]) Object[S] {
+	if res.loop == nil {
+		return Object[S]{Row: row}
+	}
 	status, _ := desired.StatusOf(res.loop, txn, row)
-	return Object[S]{row, status}
+	return Object[S]{row, &status}
 }
 
 // codeOf returns the status code for an error.

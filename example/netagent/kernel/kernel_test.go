@@ -187,7 +187,7 @@ func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]
 func (f *fixture) write(change func(statedb.WriteTxn)) {
 	f.Helper()
 	t := f.in.Tables
-	txn := f.in.DB.WriteTxn(t.Links, t.Addresses, t.Routes, t.Sysctls)
+	txn := f.in.DB.WriteTxn(t.Links, t.Addresses, t.RoutesWanted, t.Routes, t.Sysctls)
 	defer txn.Commit()
 	change(txn)
 }

@@ -9,6 +9,7 @@ import (
 	"net"
 	"testing"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
@@ -190,6 +191,11 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "other"}, PeerName: "theirs2"}))
 	f.byHand(netlink.LinkSetUp(f.link("theirs1")))
 	f.update(state)
+	f.write(func(txn statedb.WriteTxn) { // also if another route wins
+		require.NoError(t, f.in.Tables.Routes.DeleteAll(txn))
+		_, _, err := f.in.Tables.RoutesWanted.Insert(txn, &desired.Route{Spec: state.Routes[0].Spec})
+		require.NoError(t, err)
+	})
 	prune(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "other", "theirs0", "theirs1", "theirs2", "theirs3"}, f.linkNames(),
 		"other is the other end of theirs2")

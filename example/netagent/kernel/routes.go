@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"iter"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/cilium/statedb"
@@ -52,7 +53,8 @@ func (r *routes) manages(table config.Table) bool {
 	return managed
 }
 
-// Update adds the route, and replaces those with the same table, destination and metric.
+// Update adds the route, and then removes the others with the same table and destination: those of another
+// metric too, since the kernel keeps them beside it. So a destination never lacks a route meanwhile.
 func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
 	want := row.Spec
 	r.manage(want.Table)
@@ -67,8 +69,9 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 	if err != nil {
 		return err
 	}
-	if !anyIs(have, want, link.Index) {
-		if err := install(want, link.Index, len(have) > 0); err != nil {
+	if !slices.ContainsFunc(have, func(route netlink.Route) bool { return is(route, want, link.Index) }) {
+		replace := slices.ContainsFunc(have, func(route netlink.Route) bool { return uint32(route.Priority) == want.Metric })
+		if err := install(want, link.Index, replace); err != nil {
 			return r.failedOn(txn, link, err)
 		}
 		if have, err = routesOf(want); err != nil {
@@ -78,7 +81,11 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 	}
 	var errs []error
 	for _, route := range have {
-		if !is(route, want, link.Index) {
+		switch {
+		case is(route, want, link.Index):
+		case route.Protocol == Protocol: // from an earlier version of the row
+			errs = append(errs, deleteRoute(route))
+		default:
 			errs = append(errs, r.stray("route", want.Key(), deleteRoute(route)))
 		}
 	}
@@ -108,7 +115,7 @@ func install(want config.Route, index int, replace bool) error {
 	return nil
 }
 
-// Delete removes the routes of this table, destination and metric.
+// Delete removes the routes of this table and destination.
 func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
 	have, err := routesOf(row.Spec)
 	if err != nil {
@@ -121,8 +128,8 @@ func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 	return errors.Join(errs...)
 }
 
-// Prune removes every route of the managed tables whose table, destination and metric no row has, except
-// those that the kernel itself made.
+// Prune removes every route of the managed tables that no row asks for, except those that the kernel itself
+// made, and those of this program that the Update of a row is about to replace.
 func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Route, statedb.Revision]) error {
 	want := wanted(rows)
 	for _, route := range want {
@@ -137,14 +144,15 @@ func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*des
 		if !r.manages(config.Table(route.Table)) || !ours(route) {
 			continue
 		}
-		if _, asked := want[keyOf(route)]; !asked {
+		row, asked := want[keyOf(route)]
+		if !asked || route.Protocol != Protocol && uint32(route.Priority) != row.Metric {
 			errs = append(errs, r.stray("route", keyOf(route), deleteRoute(route)))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// routesOf returns the routes with the table, destination and metric of the desired one, correct or not.
+// routesOf returns the routes with the table and destination of the desired one, correct or not.
 func routesOf(want config.Route) (have []netlink.Route, err error) {
 	family := netlink.FAMILY_V4
 	if want.Dst.Addr().Is6() {
@@ -175,7 +183,7 @@ func ours(route netlink.Route) bool {
 	return route.Table != int(config.TableLocal)
 }
 
-// keyOf returns the key of a desired route with this route's table, destination and metric.
+// keyOf returns the key of a desired route with this route's table and destination.
 func keyOf(route netlink.Route) string {
 	dst := prefixOf(route.Dst)
 	if !dst.IsValid() {
@@ -184,22 +192,14 @@ func keyOf(route netlink.Route) string {
 			dst = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 		}
 	}
-	return config.Route{Table: config.Table(route.Table), Dst: dst, Metric: uint32(route.Priority)}.Key()
+	return config.Route{Table: config.Table(route.Table), Dst: dst}.Key()
 }
 
-func anyIs(have []netlink.Route, want config.Route, index int) bool {
-	for _, route := range have {
-		if is(route, want, index) {
-			return true
-		}
-	}
-	return false
-}
-
-// is reports whether a route of the same table, destination and metric equals the desired one.
+// is reports whether a route of the same table and destination equals the desired one.
 func is(route netlink.Route, want config.Route, index int) bool {
 	via, _ := netip.AddrFromSlice(route.Gw)
 	return route.Protocol == Protocol &&
+		uint32(route.Priority) == want.Metric &&
 		route.Type == unix.RTN_UNICAST &&
 		route.Tos == 0 &&
 		len(route.MultiPath) == 0 &&

@@ -17,6 +17,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/example/netagent/kernel/kerneltest"
 )
 
 const someRoutes = `
@@ -111,6 +112,55 @@ func TestChangesOfARouteAreUndone(t *testing.T) {
 	}
 }
 
+func TestRouteOfAnotherMetricTakesItsPlace(t *testing.T) {
+	f := newFixture(t)
+	f.update(f.state("links: [{name: br0, kind: bridge}, {name: br1, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: br0, cidr: 'fd00::1/64'}]"))
+	for _, c := range []struct {
+		route, want string
+		counts      []int // of the routes to the destination, after each change by the one Update
+	}{
+		{"{dst: 10.1.0.0/16, via: 10.0.0.2}", "10.1.0.0/16 via 10.0.0.2 dev br0 metric 0 proto 83 scope universe", []int{1}},
+		{"{dst: 10.1.0.0/16, via: 10.0.0.2, metric: 5}", "10.1.0.0/16 via 10.0.0.2 dev br0 metric 5 proto 83 scope universe", []int{2, 1}},
+		{"{dst: 10.1.0.0/16, dev: br1, metric: 3}", "10.1.0.0/16 via <nil> dev br1 metric 3 proto 83 scope link", []int{2, 1}},
+		{"{dst: 10.1.0.0/16, via: 10.0.0.3, metric: 3}", "10.1.0.0/16 via 10.0.0.3 dev br0 metric 3 proto 83 scope universe", []int{1}},
+		{"{dst: 10.1.0.0/16, via: 10.0.0.3}", "10.1.0.0/16 via 10.0.0.3 dev br0 metric 0 proto 83 scope universe", []int{2, 1}},
+		{"{dst: 'fd01::/48', via: 'fd00::2'}", "fd01::/48 via fd00::2 dev br0 metric 1024 proto 83 scope universe", []int{1}},
+		{"{dst: 'fd01::/48', via: 'fd00::2', metric: 5}", "fd01::/48 via fd00::2 dev br0 metric 5 proto 83 scope universe", []int{2, 1}},
+		{"{dst: 'fd01::/48', dev: br1, metric: 6}", "fd01::/48 via <nil> dev br1 metric 6 proto 83 scope universe", []int{2, 1}},
+		{"{dst: 'fd01::/48', via: 'fd00::3', metric: 6}", "fd01::/48 via fd00::3 dev br0 metric 6 proto 83 scope universe", []int{1}},
+	} {
+		route, err := config.ParseRoute("test", []byte(c.route))
+		require.NoError(t, err)
+		if route.Spec.Dev == "" {
+			route.Spec.Dev = "br0"
+		}
+		seen, err := kerneltest.WatchRoutes(cidr(route.Spec.Dst.String()))
+		require.NoError(t, err)
+		require.NoError(t, update(f, f.Routes, route.Spec), c.route)
+		counts, err := seen.End()
+		require.NoError(t, err)
+		assert.Equal(t, c.counts, counts, c.route)
+		var have []string
+		for _, line := range f.routes(unix.RT_TABLE_MAIN) {
+			if strings.HasPrefix(line, route.Spec.Dst.String()) {
+				have = append(have, line)
+			}
+		}
+		assert.Equal(t, []string{c.want}, have)
+	}
+	assert.Empty(t, f.log.String(), "nothing is a stray or a repair")
+}
+
+func TestPruneLeavesTheFormerRouteToTheUpdate(t *testing.T) {
+	f := newFixture(t)
+	f.update(f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, metric: 5}]"))
+	better := f.state("routes: [{dst: 10.1.0.0/16, dev: missing}]")
+	prune(f, f.Routes, better.Routes)
+	assert.Len(t, f.routes(unix.RT_TABLE_MAIN), 1, "the better one waits for its link")
+	prune(f, f.Routes, nil)
+	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
+}
+
 func TestRouteReturnsAfterItsLinkWasDown(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
@@ -179,6 +229,7 @@ func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
 	for _, stray := range []netlink.Route{
 		{Dst: cidr("10.66.0.0/16"), LinkIndex: br},
 		{Dst: cidr("10.1.0.0/16"), LinkIndex: br, Priority: 9},
+		{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Priority: 9, Protocol: Protocol},
 		{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE},
 		{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 100},
 		{Dst: cidr("10.68.0.0/16"), Gw: cidr("10.0.0.3/24").IP, Table: 1000},
@@ -240,7 +291,7 @@ func TestKeysOfKernelAndConfigAgree(t *testing.T) {
 	}
 	assert.ElementsMatch(t, want, have)
 	assert.Equal(t, "main/0.0.0.0/0", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V4}))
-	assert.Equal(t, "main/::/0/3", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V6, Priority: 3}))
+	assert.Equal(t, "main/::/0", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V6, Priority: 3}))
 }
 
 func TestRepairsAndPrunesAreLogged(t *testing.T) {

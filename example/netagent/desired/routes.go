@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package desired
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/netagent/config"
+	"github.com/statekeel/statekeel/reconciler/derive"
+)
+
+// WantedKey returns the key of a row in [Tables].RoutesWanted: the owner, a slash and the key with the
+// metric.
+func WantedKey(owner Source, route config.Route) string {
+	return string(owner) + "/" + route.KeyWithMetric()
+}
+
+// NewBestRoutes returns the derivation of the table of routes from that of the wanted ones. The fields DB
+// and Same of cfg are set here.
+func NewBestRoutes(cfg derive.Config[*Route], db *statedb.DB, tables *Tables) (*derive.Derived[*Route, *Route], error) {
+	cfg.DB, cfg.Same = db, func(current, derived *Route) bool { return *current == *derived }
+	return derive.Best(cfg, tables.RoutesWanted, tables.Routes, func(wanted *Route) ([]*Route, error) { return []*Route{wanted}, nil }, better)
+}
+
+// better returns a negative number if a is better than b, a positive one if b is: the lower metric is
+// better, then the file, which holds the objects that it shares with the API. Of two other owners the one
+// with the lower name wins, by the keys of the rows.
+func better(a, b *Route) int {
+	return cmp.Or(cmp.Compare(a.Spec.Metric, b.Spec.Metric), cmp.Compare(rank(a), rank(b)))
+}
+
+func rank(r *Route) int {
+	if r.Source == File {
+		return 0
+	}
+	return 1
+}
+
+// bestRoutes returns the best wanted route of each key, in the order of the keys. The table of routes has
+// the same, a moment later.
+func (t *Tables) bestRoutes(txn statedb.ReadTxn) []*Route {
+	best := make(map[string]*Route)
+	for row := range t.RoutesWanted.All(txn) { // in the order of the keys
+		key := row.Spec.Key()
+		if other := best[key]; other == nil || better(row, other) < 0 {
+			best[key] = row
+		}
+	}
+	return slices.SortedFunc(maps.Values(best), func(a, b *Route) int { return cmp.Compare(a.Spec.Key(), b.Spec.Key()) })
+}
