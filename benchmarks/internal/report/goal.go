@@ -33,6 +33,7 @@ const (
 	beyondPeer                       // less the peer's
 	ratioToKube                      // divided by that of controller-runtime with as many workers
 	ratioToXP                        // divided by that of crossplane-runtime with as many workers
+	ratioToWatchers                  // divided by that of bare watchers of the store
 	ratioToInRow                     // divided by that of Statekeel with the status in the rows
 	growthBeyondFloor                // less the floor's, as a multiple of the same with a tenth of the rows
 	beyondUpdate                     // less that of bare operations with the same loop and rows
@@ -118,6 +119,9 @@ func goals() []goal {
 		{"stateful", "cpu", beyondUpdate, 3, workload.Less},
 		{"managed-1", "throughput", ratioToXP, 10, workload.More},
 		{"managed-8", "throughput", ratioToXP, 10, workload.More},
+		{"fleet-1000", "p99", ratioToWatchers, 1.5, workload.Less},
+		{"fleet-1000", "p99", itself, 250, workload.Less},
+		{"derive-best", "cpu", itself, 5, workload.Less},
 	}
 }
 
@@ -162,7 +166,7 @@ func (g goal) answerOf(r *series.Result, ours string) (answer, bool) {
 	switch g.against {
 	case itself:
 		value = own.Median
-	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToInRow, ratioToKube, ratioToXP:
+	case ratioToPeer, ratioToFloor, ratioToOne, ratioToBare, ratioToInRow, ratioToKube, ratioToXP, ratioToWatchers:
 		other := g.other(r, metric)
 		ratio := r.Ratio(ours, other, g.metric)
 		if ratio.Runs == 0 {
@@ -216,6 +220,8 @@ func (g goal) other(r *series.Result, metric series.Metric) string {
 		return r.Best(metric, subject.ControllerRuntime, subject.ControllerRuntime8)
 	case ratioToXP:
 		return r.Best(metric, subject.Crossplane, subject.Crossplane8)
+	case ratioToWatchers:
+		return r.Best(metric, subject.Watchers)
 	case beyondUpdate:
 		return r.Best(metric, subject.Statekeel, subject.StatekeelResources)
 	default:

@@ -200,7 +200,7 @@ func TestLowerBoundDoesNotMeetAGoal(t *testing.T) {
 func TestGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
 	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
 		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, beyondPeer, beyondFloor, growthBeyondFloor} {
+	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, ratioToWatchers, beyondPeer, beyondFloor, growthBeyondFloor} {
 		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
 		assert.False(t, ok)
 	}

@@ -99,6 +99,7 @@ func InProcess(ctx context.Context, run Run) (workload.Figures, error) {
 	env := workload.Env{
 		Sizes: run.Sizes, Part: run.Part,
 		Start: contenders[c].Start, StartController: contenders[c].StartController,
+		StartFleet: contenders[c].StartFleet,
 	}
 	if run.Profile != "" {
 		env.Profile = func() (func() error, error) { return profile(run.Profile) }

@@ -46,6 +46,9 @@ const (
 	Crossplane8       = "crossplane-runtime-8"
 	CrossplaneCopied  = "crossplane-runtime+copied"
 	CrossplaneCopied8 = "crossplane-runtime+copied-8"
+
+	StatekeelFleet = "statekeel/fleet"
+	Watchers       = "watchers"
 )
 
 // Contender is one reconciler that can be measured.
@@ -58,6 +61,8 @@ type Contender struct {
 	Start func(Options) (System, error)
 	// StartController starts it as a controller; nil if it reconciles a system.
 	StartController func() (Controller, error)
+	// StartFleet starts it as a fleet; nil if it is none.
+	StartFleet func(FleetOptions) (Fleet, error)
 }
 
 // Contenders returns all contenders, in the order in which they are shown and run.
@@ -228,6 +233,18 @@ func Contenders() []Contender {
 			Name:            CrossplaneCopied8,
 			About:           "the same with eight workers, MaxConcurrentReconciles 8",
 			StartController: startCrossplane(8, copiedKind()),
+		},
+		{
+			Name: StatekeelFleet,
+			About: "agents with Statekeel's reconciler/source/etcd, a table, and a reconciler with the ledger beside it, all with " +
+				"their default options",
+			StartFleet: startFleet(newFleetAgent),
+		},
+		{
+			Name: Watchers,
+			About: "go.etcd.io/etcd/client/v3 v3.6.8: a list, then a watch with RequireLeader, and a call of the operation at each " +
+				"event: no agent can do less",
+			StartFleet: startFleet(newWatcher),
 		},
 	}
 }

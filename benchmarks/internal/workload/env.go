@@ -86,6 +86,8 @@ type Env struct {
 	Start func(subject.Options) (subject.System, error)
 	// StartController starts a contender that is a controller; nil if it is not.
 	StartController func() (subject.Controller, error)
+	// StartFleet starts a contender that is a fleet; nil if it is not.
+	StartFleet func(subject.FleetOptions) (subject.Fleet, error)
 	// Profile, if not nil, starts a CPU profile of the first measured section of the run, and returns the
 	// function that ends it.
 	Profile func() (stop func() error, err error)

@@ -101,6 +101,7 @@ func All() []Workload {
 			overheadOfStepper(), overheadOfStateful(),
 			polls(1, subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied),
 			polls(8, subject.StatekeelManaged8, subject.Crossplane8, subject.CrossplaneCopied8),
+			deriveBest(), fleet1000(), relist(),
 		},
 	)
 }

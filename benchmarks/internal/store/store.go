@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package store runs a real etcd in a process of its own.
+package store
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clientModule is the module of the client, whose folder etcdtest is a module with a server. It is built when a
+// store is made: the programs and tests of the benchmarks need not contain it, and it is built without -race.
+const clientModule = "github.com/statekeel/statekeel/reconciler/source/etcd"
+
+// Store is an etcd of one member. Its methods must not be called at the same time.
+type Store struct {
+	dir          string
+	client, peer string
+
+	cmd   *exec.Cmd
+	stdin interface{ Close() error }
+}
+
+// New builds the server, and starts it with an empty store. Call [Store.Close] to end it. The current
+// folder must be in the module of the benchmarks.
+func New(ctx context.Context) (*Store, error) {
+	dir, err := os.MkdirTemp("", "statekeel-bench-etcd-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{dir: dir}
+	if err = s.build(ctx); err == nil {
+		err = s.Start()
+	}
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func (s *Store) build(ctx context.Context) error {
+	folder, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", clientModule).Output()
+	if err != nil {
+		return fmt.Errorf("find the module %s: %w", clientModule, err)
+	}
+	build := exec.CommandContext(ctx, "go", "build", "-o", s.binary(), "./server")
+	build.Dir = filepath.Join(strings.TrimSpace(string(folder)), "etcdtest")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build the etcd server: %w\n%s", err, out)
+	}
+	for _, to := range []*string{&s.client, &s.peer} {
+		if *to, err = freeAddress(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) binary() string { return filepath.Join(s.dir, "etcd") }
+
+// freeAddress returns an address of the loopback interface with a port that is free now.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// Endpoint returns the address for clients.
+func (s *Store) Endpoint() string { return s.client }
+
+// Start starts the server with the data that it had. It returns when the server is ready.
+func (s *Store) Start() error {
+	cmd := exec.Command(s.binary(), "-dir", filepath.Join(s.dir, "data"), "-no-fsync=false",
+		"-client", "http://"+s.client, "-peer", "http://"+s.peer, "-cluster", "one=http://"+s.peer)
+	var complaint strings.Builder
+	cmd.Stderr = &complaint
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	if _, err := bufio.NewReader(stdout).ReadString('\n'); err != nil {
+		_ = cmd.Process.Kill()
+		return fmt.Errorf("start etcd: %w\n%s", errors.Join(err, cmd.Wait()), complaint.String())
+	}
+	s.cmd, s.stdin = cmd, stdin
+	return nil
+}
+
+// Kill ends the server without a warning. Its data stays.
+func (s *Store) Kill() error {
+	if s.cmd == nil {
+		return nil
+	}
+	cmd := s.cmd
+	s.cmd = nil
+	if err := cmd.Process.Kill(); err != nil {
+		return err
+	}
+	_ = cmd.Wait() // the error is the kill
+	return nil
+}
+
+// Close ends the server, and removes its data.
+func (s *Store) Close() error { return errors.Join(s.Kill(), os.RemoveAll(s.dir)) }
+
+// clockTick is the unit of the times in /proc, which the kernel fixes at 100 a second.
+const clockTick = 10 * time.Millisecond
+
+// CPU returns the CPU time of the running server so far, to 10 ms.
+func (s *Store) CPU() (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	// The name of the program is in parentheses; user and system time are fields 14 and 15.
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("unexpected /proc stat %q", stat)
+	}
+	var ticks int64
+	for _, field := range fields[11:13] {
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * clockTick, nil
+}
