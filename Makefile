@@ -6,9 +6,11 @@ SHELL       := bash
 
 GO          ?= go
 # Every folder with a go.mod of its own that has code.
-MODULES     := . metrics/prometheus metrics/prometheus/rulestest example benchmarks reconciler/debug/browsertest
+MODULES     := . metrics/prometheus metrics/prometheus/rulestest reconciler/source/etcd reconciler/source/etcd/etcdtest \
+               example example/fleet benchmarks reconciler/debug/browsertest
 STATICCHECK := $(GO) tool -modfile=$(CURDIR)/tools/go.mod staticcheck
-TEST        := $(GO) test -race -count=1
+# A slow machine may need more than the ten minutes that go test allows a package.
+TEST        := $(GO) test -race -count=1 -timeout 20m
 # Every fuzz target, as folder:name, and for how long each one runs.
 FUZZ        := reconciler/debug:FuzzPageQueries \
                reconciler:FuzzKeyTextNamesOneObject \
@@ -31,8 +33,12 @@ run: ## run netagent: a network namespace that follows example/netagent/state.ya
 run-managed: ## run a tunnel broker that fails on purpose, and an agent that is killed now and then
 	@cd example && $(GO) build -o managed/managed ./managed && exec managed/managed demo
 
+.PHONY: run-fleet
+run-fleet: ## run an etcd, and five netagents that are fed from it
+	@cd example/fleet && $(GO) build -o fleet . && exec ./fleet
+
 .PHONY: test
-test: lint tidy test-root test-fuzz test-histories test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
+test: lint tidy test-root test-fuzz test-together test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
 
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck, in all modules
@@ -48,11 +54,12 @@ tidy: ## check that go.mod and go.sum have what is needed and no more
 		echo "tidy $$module"; (cd "$$module" && $(GO) mod tidy -diff && $(GO) mod verify >/dev/null); \
 	done
 
-# With the variable statedb checks its trees at every commit. That takes minutes where
-# tables are large; the index by status is where we hand it keys that are shared.
+# The package that takes longest begins first, beside all others. With the variable statedb checks its
+# trees at every commit. That takes minutes where tables are large; the index by status is where we hand
+# it keys that are shared.
 .PHONY: test-root
 test-root:
-	$(TEST) ./...
+	$(TEST) ./reconciler ./...
 	STATEDB_VALIDATE=1 $(TEST) ./status
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
@@ -80,17 +87,31 @@ test-prometheus:
 	cd metrics/prometheus && $(TEST) ./...
 	cd metrics/prometheus/rulestest && $(GO) test -count=1 ./...
 
+# Against real etcds, in processes that the tests build, kill, wipe and cut off. The tests mostly wait, so more
+# of them run at once than there are processors.
+.PHONY: test-etcd
+test-etcd:
+	cd reconciler/source/etcd && $(TEST) ./...
+	cd reconciler/source/etcd/etcdtest && $(TEST) -parallel 6 ./...
+
+# The tests with etcd and the fleet mostly wait, and the histories never do.
+.PHONY: test-together
+test-together:
+	@$(MAKE) --no-print-directory -j3 --output-sync=target test-histories test-etcd test-fleet
+
 .PHONY: test-benchmarks
 test-benchmarks:
 	cd benchmarks && $(TEST) ./...
 
 # The tests against the kernel are worth nothing where they are skipped: that is a
 # failure, and a reason to read what they say is missing.
-.PHONY: test-example
-test-example:
+.PHONY: test-example test-fleet
+test-example: folder := example
+test-fleet:   folder := example/fleet
+test-example test-fleet:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	echo "cd example && $(TEST) -v ./..."; \
-	if ! (cd example && $(TEST) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
+	echo "cd $(folder) && $(TEST) -v ./..."; \
+	if ! (cd $(folder) && $(TEST) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
 	if grep -B5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
 	grep -E '^(ok|\?) ' "$$log"
 
