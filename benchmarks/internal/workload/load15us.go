@@ -51,9 +51,9 @@ func measureBusyLoad(ctx context.Context, env *Env, sys subject.System, n, size 
 	var c checks
 	c.worked(sys, updates, n, 1)
 
-	deletes, over := tallyDeletes(target, n, spinning(steps))
+	deletes := tallyDeletes(target, n, spinning(steps))
 	deleted, err := env.measure(func() error {
-		last := over.Reached(n)
+		last := deletes.ended.Reached(n)
 		if err := inBatches(0, n, size, sys.Remove); err != nil {
 			return err
 		}
@@ -77,12 +77,9 @@ func measureBusyLoad(ctx context.Context, env *Env, sys subject.System, n, size 
 	}, c.err()
 }
 
-// tallyDeletes is tallied for deletions. It also returns the counter of the Delete calls that have ended.
-func tallyDeletes(target *subject.Target, n uint64, work func(id uint64) error) (*tally, *subject.Counter) {
-	t, over := newTally(n), &subject.Counter{}
-	target.SetDeleteRule(t.rule(func(id uint64) error {
-		defer over.Add()
-		return work(id)
-	}))
-	return t, over
+// tallyDeletes is tallied for deletions.
+func tallyDeletes(target *subject.Target, n uint64, work func(id uint64) error) *tally {
+	t := newTally(n)
+	target.SetDeleteRule(t.rule(work))
+	return t
 }

@@ -60,7 +60,7 @@ func measurePolls(ctx context.Context, env *Env, poller subject.Poller, n uint64
 	}
 	spread := tally.spread()
 	written := poller.Written()
-	last := target.Updates.Reached(n * allPolls)
+	last := tally.ended.Reached(n * allPolls)
 	used, err := env.measure(func() error {
 		target.SetRule(tally.rule(func(uint64) error { return nil }))
 		release()

@@ -99,10 +99,10 @@ func TestResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
 	for _, name := range pollers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := polledBy(t, name, 200*time.Millisecond, func(p subject.Poller) subject.Controller {
+			_, err := polledBy(t, name, 2*time.Second, func(p subject.Poller) subject.Controller {
 				return forgetful{p}
 			})
-			assert.ErrorContains(t, err, "waited for the last poll: the run is stuck: not over after 200ms")
+			assert.ErrorContains(t, err, "waited for the last poll: the run is stuck: not over after 2s")
 		})
 	}
 }

@@ -111,7 +111,7 @@ type storm struct {
 func measureStorm(ctx context.Context, env *Env, sys subject.System, s storm) (Figures, error) {
 	var (
 		target    = sys.Targets()[0]
-		refreshed = target.Updates.Reached(s.rows)
+		refreshed = s.updates.ended.Reached(s.rows)
 		limit     = 2 * env.Cap
 		took      time.Duration
 		finished  bool

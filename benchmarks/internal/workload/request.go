@@ -29,16 +29,12 @@ func request(n int, contenders ...string) Workload {
 
 // measureRequests measures the reconciliation of n requests that are made at once.
 func measureRequests(ctx context.Context, env *Env, controller subject.Controller, n uint64) (Figures, error) {
-	var passed subject.Counter
-	tally := tallied(controller.Target(), n, func(uint64) error {
-		passed.Add()
-		return nil
-	})
+	tally := tallied(controller.Target(), n, nothing)
 	ask, err := controller.Prepare(0, n)
 	if err != nil {
 		return nil, err
 	}
-	reached := passed.Reached(n)
+	reached := tally.ended.Reached(n)
 	used, err := env.measure(func() error {
 		if err := ask(); err != nil {
 			return err

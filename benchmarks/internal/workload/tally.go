@@ -15,6 +15,9 @@ type tally struct {
 	calls   []atomic.Uint32
 	running atomic.Int64
 	most    atomic.Int64
+	// ended counts the calls that have ended. The target counts a call before the tally does: a run that is over
+	// when the target has counted the last call checks a tally that may not have it yet.
+	ended subject.Counter
 }
 
 // tallied makes the target do work for each Update, and returns a tally of the calls for rows 0 ... n-1.
@@ -35,7 +38,7 @@ func nothing(uint64) error { return nil }
 func (t *tally) rule(work func(id uint64) error) func(id uint64) error {
 	return func(id uint64) error {
 		t.enter(id)
-		defer t.running.Add(-1)
+		defer t.leave()
 		return work(id)
 	}
 }
@@ -52,6 +55,11 @@ func (t *tally) enter(id uint64) {
 
 // inFlight returns the most operations that ran at a time.
 func (t *tally) inFlight() uint64 { return uint64(t.most.Load()) }
+
+func (t *tally) leave() {
+	t.running.Add(-1)
+	t.ended.Add()
+}
 
 // spread returns the difference between the most and the fewest calls of a row.
 func (t *tally) spread() uint32 {

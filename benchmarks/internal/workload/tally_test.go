@@ -72,19 +72,35 @@ func TestTallyCountsConcurrentOperations(t *testing.T) {
 	assert.EqualError(t, complaint(b, tally, 1), "check failed: operations at a time: got 2, want at most 1")
 }
 
-func TestDeletionEndsAfterItsWork(t *testing.T) {
+func TestCallEndsAfterItWasCountedAndItsWork(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		tally func(target *subject.Target, n uint64, work func(uint64) error) *tally
+		call  func(*subject.Target, uint64) error
+	}{
+		{"Update", tallied, (*subject.Target).Update},
+		{"Delete", tallyDeletes, (*subject.Target).Delete},
+	} {
+		target := &subject.Target{}
+		var tally *tally
+		tally = c.tally(target, 2, func(id uint64) error {
+			assert.EqualValues(t, 1, tally.calls[id].Load(), c.name)
+			assert.Zero(t, tally.ended.Load(), c.name)
+			return nil
+		})
+		require.NoError(t, c.call(target, 1))
+		assert.EqualValues(t, 1, tally.ended.Load(), c.name)
+		var failed checks
+		failed.each(c.name, tally, 2, 1)
+		assert.EqualError(t, failed.err(), "check failed: "+c.name+" calls for row 0: got 0, want 1")
+	}
+}
+
+func TestUpdateIsNoCallOfTheTallyOfDeletions(t *testing.T) {
 	target := &subject.Target{}
-	var over *subject.Counter
-	tally, over := tallyDeletes(target, 2, func(uint64) error {
-		assert.Zero(t, over.Load())
-		return nil
-	})
+	tally := tallyDeletes(target, 1, nothing)
 	require.NoError(t, target.Update(0))
-	require.NoError(t, target.Delete(1))
-	assert.EqualValues(t, 1, over.Load())
-	var c checks
-	c.each("Delete", tally, 2, 1)
-	assert.EqualError(t, c.err(), "check failed: Delete calls for row 0: got 0, want 1", "an update is no deletion")
+	assert.Zero(t, tally.ended.Load())
 }
 
 func TestTallySpreadIsMostMinusFewestCalls(t *testing.T) {
