@@ -56,12 +56,10 @@ func TestSecondFleetIsRefusedWhileTheFirstStarts(t *testing.T) {
 	out := output{}
 	second.Stdout, second.Stderr = &out, &out
 	require.NoError(t, second.Start())
-	<-time.After(3 * time.Second)
-	assert.FileExists(t, dir.Log(), "the log of the first")
-	_ = second.Process.Signal(syscall.SIGINT)
-	err := second.Wait()
-	assert.Error(t, err)
+	defer time.AfterFunc(patience, func() { _ = second.Process.Signal(syscall.SIGINT) }).Stop()
+	assert.Error(t, second.Wait())
 	assert.Contains(t, out.String(), "a fleet runs in")
+	assert.FileExists(t, dir.Log(), "the log of the first")
 }
 
 func TestOddRequestsAreNotTakenAsDone(t *testing.T) {

@@ -201,24 +201,26 @@ func TestOnceEndsWhenAllIsDone(t *testing.T) {
 }
 
 func TestOnceReportsWhatIsNotDoneAndWhy(t *testing.T) {
+	t.Parallel()
 	w := newWorld()
 	w.refuses["route main/10.1.0.0/16"] = errors.New("boom")
 	w.refuses["sysctl net.ipv4.ip_forward"] = reconciler.Blocked("waits for Godot")
 	o := options(t, w, state)
-	o.Once, o.Timeout = true, 2*time.Second
+	o.Once, o.Timeout = true, 5*time.Second
 	err := Run(t.Context(), o)
 	var notDone *NotDone
 	require.ErrorAs(t, err, &notDone)
-	assert.EqualError(t, err, `not all is Done after 2s:
+	assert.EqualError(t, err, `not all is Done after 5s:
   route main/10.1.0.0/16: Error: boom
   sysctl net.ipv4.ip_forward: Blocked: waits for Godot`)
 }
 
 func TestOnceDoesNotEndWhilePruningFails(t *testing.T) {
+	t.Parallel()
 	w := newWorld()
 	w.refuses["prune link "] = errors.New("boom")
 	o := options(t, w, state)
-	o.Once, o.Timeout = true, 2*time.Second
+	o.Once, o.Timeout = true, 5*time.Second
 	assert.ErrorContains(t, Run(t.Context(), o), "job-reconcile-links: 1 error(s): prune: boom")
 }
 

@@ -25,7 +25,7 @@ import (
 )
 
 // patience is how long a test waits for what takes milliseconds on an idle machine.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // followed is a namespace with a feed of its links.
 type followed struct {
