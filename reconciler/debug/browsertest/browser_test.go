@@ -131,13 +131,13 @@ func (b *tab) click(tag, text string) {
 	b.do(chromedp.Click(fmt.Sprintf("//%s[normalize-space(.)=%q]", tag, text), chromedp.BySearch, chromedp.NodeVisible))
 }
 
-// until waits until a JavaScript expression is true.
+// until waits until the page is loaded and a JavaScript expression is true.
 func (b *tab) until(expression string) {
 	b.Helper()
 	require.Eventually(b, func() bool {
 		var is bool
 		// The evaluation fails while the browser leaves a page.
-		return chromedp.Run(b.ctx, chromedp.Evaluate(expression, &is)) == nil && is
+		return chromedp.Run(b.ctx, chromedp.Evaluate("document.readyState === 'complete' && ("+expression+")", &is)) == nil && is
 	}, 20*time.Second, 50*time.Millisecond, "%s", expression)
 }
 

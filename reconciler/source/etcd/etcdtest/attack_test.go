@@ -181,13 +181,7 @@ func TestFailureInALargeTableHasItsReason(t *testing.T) {
 func TestShortLifeOfALeaseIsRoundedUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{tell: func(a *etcd.Acks) { a.TTL = time.Microsecond }}, "a")
-	deadline := time.Now().Add(5 * time.Second)
-	for len(w.alive().Kvs) == 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("there is no lease")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.awaitAlive()
 }
 
 func TestAgentIsAliveAfterAllKeysWereDeleted(t *testing.T) {
@@ -200,13 +194,7 @@ func TestAgentIsAliveAfterAllKeysWereDeleted(t *testing.T) {
 	}
 	w.put("a", "5")
 	w.acked("the ack of the new identity", func(a etcd.Ack) bool { return a.Store != "" && a.Store != before && a.Revision > 0 })
-	deadline := time.Now().Add(6 * time.Second)
-	for len(w.alive().Kvs) == 0 {
-		if time.Now().After(deadline) {
-			t.Fatal("an agent that runs and has told its ack is not alive")
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	w.awaitAlive()
 }
 
 // withAuth makes an agent's user, and returns a client of it that counts how often it authenticates.
@@ -358,12 +346,7 @@ func TestAckOfTheProcessBeforeDoesNotLiveOn(t *testing.T) {
 	}})
 	defer next.stop()
 	defer close(listed)
-	await(t, "it is alive", func() error {
-		if len(w.alive().Kvs) == 0 {
-			return errors.New("not")
-		}
-		return nil
-	})
+	w.awaitAlive()
 	time.Sleep(1500 * time.Millisecond)
 	if ack, _ := w.ack(w.admin); ack.Applied(at) {
 		t.Errorf("the agent is alive, has applied nothing, and its ack is %+v", ack)
