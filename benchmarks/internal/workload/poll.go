@@ -62,7 +62,7 @@ func measurePolls(ctx context.Context, env *Env, poller subject.Poller, n uint64
 	written := poller.Written()
 	last := tally.ended.Reached(n * allPolls)
 	used, err := env.measure(func() error {
-		target.SetRule(tally.rule(func(uint64) error { return nil }))
+		target.SetRule(tally.rule(nothing))
 		release()
 		if err := wait(ctx, last, "the last poll"); err != nil {
 			return err

@@ -15,8 +15,8 @@ type tally struct {
 	calls   []atomic.Uint32
 	running atomic.Int64
 	most    atomic.Int64
-	// ended counts the calls that have ended. The target counts a call before the tally does: a run that is over
-	// when the target has counted the last call checks a tally that may not have it yet.
+	// ended counts the calls that have ended. A run that checks the tally waits for ended: the target counts a
+	// call before the tally does.
 	ended subject.Counter
 }
 
@@ -53,13 +53,13 @@ func (t *tally) enter(id uint64) {
 	}
 }
 
-// inFlight returns the most operations that ran at a time.
-func (t *tally) inFlight() uint64 { return uint64(t.most.Load()) }
-
 func (t *tally) leave() {
 	t.running.Add(-1)
 	t.ended.Add()
 }
+
+// inFlight returns the most operations that ran at a time.
+func (t *tally) inFlight() uint64 { return uint64(t.most.Load()) }
 
 // spread returns the difference between the most and the fewest calls of a row.
 func (t *tally) spread() uint32 {
