@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/cilium/hive v1.0.4
-	github.com/cilium/statedb v0.8.3
+	github.com/cilium/statedb v0.9.4
 	github.com/crossplane/crossplane-runtime/v2 v2.2.0
 	github.com/go-logr/logr v1.4.3
 	github.com/prometheus/client_golang v1.24.1

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/cilium/statedb"
@@ -35,7 +36,8 @@ type repeat[Obj comparable] interface {
 // backoff has passed. If an operation on an object is running, its outcome does not count, and the
 // object is applied once more. Reapply returns how many are in that case. It blocks until the loop has
 // taken the objects, but not for their operations; before the loop runs, until it does. The error is
-// that of ctx, or [inspect.ErrStopped]. If the rows carry the status, it marks them: Done becomes
+// that of ctx, or [inspect.ErrStopped]; it joins one for each object of which the primary index makes no
+// key, which is left out. If the rows carry the status, it marks them: Done becomes
 // Refreshing, everything else that has a status Pending.
 //
 // Safe from any goroutine, but not in an operation of this reconciler: the error is
@@ -44,7 +46,17 @@ func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err 
 	if err := l.mayWait(ctx); err != nil {
 		return 0, err
 	}
-	return l.repeat.reapply(ctx, objs)
+	var errs []error
+	keyed := make([]Obj, 0, len(objs))
+	for i, obj := range objs {
+		if _, err := l.rows.KeyOf(obj); err != nil {
+			errs = append(errs, fmt.Errorf("reconciler %q: object %d of %d to apply again: %w", called(l.ID()), i, len(objs), err))
+		} else {
+			keyed = append(keyed, obj)
+		}
+	}
+	running, err = l.repeat.reapply(ctx, keyed)
+	return running, errors.Join(append(errs, err)...)
 }
 
 // byMark marks rows that carry the status.
@@ -92,7 +104,7 @@ func (m byMark[Obj]) reapply(_ context.Context, objs []Obj) (running int, err er
 	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
 	defer wtxn.Abort()
 	for _, obj := range objs {
-		row, _, _, found := m.rows.Exact(wtxn, obj)
+		row, _, found := m.rows.Get(wtxn, obj)
 		if !found {
 			continue
 		}
@@ -216,7 +228,7 @@ func (r *runner[Obj]) takeHanded(more []*handed[Obj]) {
 			}
 			row, found := (*rows)[0], true
 			if h.At == 0 || h.At != at {
-				row.Object, row.Revision, _, found = r.rows.Exact(txn, row.Object)
+				row.Object, row.Revision, found = r.rows.Get(txn, row.Object)
 			}
 			if found && r.again(row, h.forced) {
 				h.running++

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -37,7 +38,7 @@ func (e *env) requireState(state inspect.State, id uint64) {
 	require.Equal(e, state, rest.Keys[0].State, "WaitKey")
 	rest, _ = e.loop.WaitAll(ctx, reconciler.Applied)
 	for _, u := range rest.Keys {
-		if bytes.Equal(u.Key, e.table.PrimaryIndexer().ObjectToKey(&object{ID: id})) {
+		if bytes.Equal(u.Key, index.Uint64(id)) {
 			require.Equal(e, state, u.State, "WaitAll")
 		}
 	}

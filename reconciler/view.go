@@ -84,7 +84,7 @@ func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(
 
 // status returns the status of the row that txn has under the key of an object; false if it has none.
 func (v *view[Obj]) status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
-	row, revision, _, found := v.rows.Exact(txn, obj)
+	row, revision, found := v.rows.Get(txn, obj)
 	if !found {
 		return Status{}, false
 	}

@@ -173,7 +173,7 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 
 // rewritten reports whether a row was written or deleted after a revision.
 func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
-	_, revision, _, found := v.rows.Exact(v.rows.DB.ReadTxn(), row)
+	_, revision, found := v.rows.Get(v.rows.DB.ReadTxn(), row)
 	return !found || revision != since
 }
 

@@ -42,6 +42,11 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 		return inspect.Unapplied{}, err
 	}
 	for i, obj := range objs {
+		if _, err := l.rows.KeyOf(obj); err != nil {
+			return inspect.Unapplied{}, fmt.Errorf("reconciler %q: object %d of %d to wait for: %w", called(l.ID()), i, len(objs), err)
+		}
+	}
+	for i, obj := range objs {
 		if err := l.waitForOne(ctx, m, obj); err != nil {
 			rest, why := l.view.unappliedOf(ctx, objs[i:], false)
 			return rest, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are: %w",
@@ -62,7 +67,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 		// This comes first, so that what was written before the end is seen.
 		stopped := l.stopped()
 		txn := l.rows.DB.ReadTxn()
-		row, revision, watch, found := l.rows.Exact(txn, obj)
+		row, revision, watch, found := l.rows.GetWatch(txn, obj)
 		if found {
 			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, m); there {
 				return err

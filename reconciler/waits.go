@@ -211,7 +211,7 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 
 // unreconciled explains why a key is not reconciled.
 func (v *view[Obj]) unreconciled(g gates, d *core.Unreconciled[Obj], txn statedb.ReadTxn) inspect.Unreconciled {
-	row, revision, _, found := v.rows.Exact(txn, d.Obj)
+	row, revision, found := v.rows.Get(txn, d.Obj)
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,
 	}

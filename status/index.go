@@ -11,8 +11,6 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
-
-	"github.com/statekeel/statekeel/internal/keys"
 )
 
 // NewIndex returns a secondary index named "status" for a table of Obj. Its key is the kind of the
@@ -25,7 +23,7 @@ func NewIndex[Obj any](getStatus func(Obj) Status) statedb.Index[Obj, Kind] {
 	return statedb.Index[Obj, Kind]{
 		Name: "status",
 		FromObject: func(obj Obj) index.KeySet {
-			return keys.Set(getStatus(obj).Kind.Key())
+			return index.NewKeySet(getStatus(obj).Kind.Key())
 		},
 		FromKey: Kind.Key,
 		FromString: func(word string) (index.Key, error) {
@@ -73,7 +71,8 @@ func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table s
 func watchUnfinished[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], idx statedb.Index[Obj, Kind]) <-chan struct{} {
 	for _, kind := range unfinishedKinds {
 		for obj := range table.List(txn, idx.Query(kind)) {
-			_, _, changed, _ := table.GetWatch(txn, keys.Query(table.PrimaryIndexer(), obj))
+			query, _ := table.PrimaryIndexer().QueryFromObject(obj)
+			_, _, changed, _ := table.GetWatch(txn, query)
 			return changed
 		}
 	}

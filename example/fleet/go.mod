@@ -11,7 +11,7 @@ replace (
 
 require (
 	github.com/cilium/hive v1.0.4
-	github.com/cilium/statedb v0.8.3
+	github.com/cilium/statedb v0.9.4
 	github.com/statekeel/statekeel v0.0.0
 	github.com/statekeel/statekeel/example v0.0.0
 	github.com/statekeel/statekeel/reconciler/source/etcd v0.0.0

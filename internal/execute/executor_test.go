@@ -20,7 +20,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/status"
@@ -84,7 +83,7 @@ func (b batches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []exe
 
 func config(t *testing.T, g *target) *execute.Config[*row] {
 	table, err := statedb.NewTable(statedb.New(), "rows", statedb.Index[*row, string]{
-		Name: "key", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.key)) },
+		Name: "key", FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.key)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	})
 	require.NoError(t, err)

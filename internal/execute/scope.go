@@ -223,7 +223,10 @@ func (s *Scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
 
 // find returns the index of an object's task; -1 if there is none. The caller holds mu.
 func (s *Scope[Obj]) find(obj Obj) int {
-	key := s.rows.Key(obj)
+	key, err := s.rows.KeyOf(obj)
+	if err != nil {
+		return -1
+	}
 	if at := int(s.at.Load()); at != wholeBatch {
 		if s.matches(at, key) {
 			return at

@@ -11,8 +11,6 @@ import (
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
-
-	"github.com/statekeel/statekeel/internal/keys"
 )
 
 // Table reads the changes of a table, and keeps those that failed. It belongs to one goroutine at a
@@ -64,7 +62,10 @@ func (t *Table[Obj]) Closed() bool { return t.changes == nil }
 func (t *Table[Obj]) Now() time.Duration { return time.Since(t.started) }
 
 // Key returns the primary key of a row.
-func (t *Table[Obj]) Key(row Obj) string { return string(keys.Of(t.indexer, row)) }
+func (t *Table[Obj]) Key(row Obj) string {
+	key, _ := t.indexer.ObjectToKey(row)
+	return string(key)
+}
 
 // Next returns the changes since the last one that was read. Changes that the caller does not read
 // are returned by the next call, where several changes of a row may be one. The channel is closed

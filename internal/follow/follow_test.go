@@ -16,7 +16,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/follow"
-	"github.com/statekeel/statekeel/internal/keys"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -44,7 +43,7 @@ func inBubble(t *testing.T, test func(e *env)) {
 		defer func() { require.NoError(t, e.db.Stop()) }()
 		var err error
 		e.table, err = statedb.NewTable(e.db, "rows", statedb.Index[*row, string]{
-			Name: "name", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.name)) },
+			Name: "name", FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.name)) },
 			FromKey: index.String, Unique: true,
 		})
 		require.NoError(t, err)

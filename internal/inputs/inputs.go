@@ -16,7 +16,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/opentable"
 	"github.com/statekeel/statekeel/internal/text"
 )
@@ -200,7 +199,7 @@ func newNameIndex() statedb.Index[*Input, string] { return nameIndex }
 
 var nameIndex = statedb.Index[*Input, string]{
 	Name:       "name",
-	FromObject: func(i *Input) index.KeySet { return keys.Set(index.String(i.Name)) },
+	FromObject: func(i *Input) index.KeySet { return index.NewKeySet(index.String(i.Name)) },
 	FromKey:    index.String,
 	FromString: index.FromString,
 	Unique:     true,

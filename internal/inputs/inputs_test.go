@@ -15,7 +15,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/inputs"
-	"github.com/statekeel/statekeel/internal/keys"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -27,7 +26,7 @@ func (o *object) TableRow() []string  { return []string{o.key} }
 
 func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*object] {
 	table, err := statedb.NewTable(db, name, statedb.Index[*object, string]{
-		Name: "key", FromObject: func(o *object) index.KeySet { return keys.Set(index.String(o.key)) },
+		Name: "key", FromObject: func(o *object) index.KeySet { return index.NewKeySet(index.String(o.key)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	})
 	require.NoError(t, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 )
@@ -41,7 +40,7 @@ func newEnv(t *testing.T) *env {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", statedb.Index[row, string]{
 		Name:       "name",
-		FromObject: func(r row) index.KeySet { return keys.Set(index.String(string(r))) },
+		FromObject: func(r row) index.KeySet { return index.NewKeySet(index.String(string(r))) },
 		FromKey:    index.String,
 		Unique:     true,
 	})

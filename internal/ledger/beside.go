@@ -13,7 +13,6 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -55,7 +54,7 @@ type Beside[Obj comparable] struct {
 
 // NewBeside returns the ledger beside a table. now is the loop's clock, timeOf converts its times.
 func NewBeside[Obj comparable](r *rows.Rows[Obj], t *Tables, k Keys[Obj], log *slog.Logger, now func() time.Duration, timeOf func(time.Duration) time.Time) *Beside[Obj] {
-	l := &Beside[Obj]{rows: r, core: k, tables: t, query: keys.QueryOfKey(t.Outcomes.PrimaryIndexer()), log: log, now: now, timeOf: timeOf}
+	l := &Beside[Obj]{rows: r, core: k, tables: t, query: t.Outcomes.PrimaryIndexer().(outcomeIndex).QueryFromKey, log: log, now: now, timeOf: timeOf}
 	l.wanted = NewCursor(&l.times)
 	return l
 }

@@ -4,7 +4,6 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"log/slog"
 	"time"
@@ -116,7 +115,7 @@ func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, t *execute.Task
 		}
 	}
 	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, t.Revision, t.Object)
-	if err == nil {
+	if err == nil && found {
 		c.Written++
 		if a.Kind != core.Done || revisions {
 			a.Revision = l.rows.Table.Revision(wtxn)
@@ -130,8 +129,8 @@ func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, t *execute.Task
 // asks for the same operation, only another reconciler's status can have been written, and this
 // status is added. Otherwise the outcome is lost.
 func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, t *execute.Task[Obj], a *Attempt[Obj], current Obj, found bool) {
-	if key := l.rows.Key(t.Row); !bytes.Equal(l.rows.Key(t.Object), key) {
-		// The operation has changed the key of its clone: the clone belongs to no row.
+	if key := l.rows.Key(t.Row); !l.rows.HasKey(t.Object, key) {
+		// The operation has changed or removed the key of its clone: the clone belongs to no row.
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
 			"table", l.rows.Table.Name(), "key", key, "operation", t.Operation())
 		current, _, found = l.rows.Get(wtxn, t.Row)

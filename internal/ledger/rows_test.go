@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -38,7 +37,7 @@ type world struct {
 func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", statedb.Index[*row, string]{
-		Name: "key", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.key)) },
+		Name: "key", FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.key)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	})
 	require.NoError(t, err)

@@ -14,7 +14,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/opentable"
 	"github.com/statekeel/statekeel/internal/text"
@@ -197,7 +196,7 @@ func newOutcomeIndex() outcomeIndex {
 	i.keyOf.Store(&read)
 	i.Index = statedb.Index[*inspect.Outcome, index.Key]{
 		Name:       "id",
-		FromObject: func(o *inspect.Outcome) index.KeySet { return keys.Set(o.ID) },
+		FromObject: func(o *inspect.Outcome) index.KeySet { return index.NewKeySet(o.ID) },
 		FromKey:    func(key index.Key) index.Key { return key },
 		FromString: func(text string) (index.Key, error) { return (*i.keyOf.Load())(text) },
 		Unique:     true,
@@ -208,7 +207,7 @@ func newOutcomeIndex() outcomeIndex {
 // markIndex is the primary index of the table of the mark, with one key for all marks.
 var (
 	markKey   = index.String("mark")
-	markKeys  = keys.Set(markKey)
+	markKeys  = index.NewKeySet(markKey)
 	markIndex = statedb.Index[*Mark, index.Key]{
 		Name:       "id",
 		FromObject: func(*Mark) index.KeySet { return markKeys },
@@ -216,7 +215,7 @@ var (
 		FromString: index.FromString,
 		Unique:     true,
 	}
-	onlyMark = keys.QueryOfKey[*Mark](markIndex)(markKey)
+	onlyMark = markIndex.QueryFromKey(markKey)
 )
 
 func newMarkIndex() statedb.Index[*Mark, index.Key] { return markIndex }

@@ -15,7 +15,6 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -24,7 +23,7 @@ import (
 
 func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*row] {
 	table, err := statedb.NewTable(db, name, statedb.Index[*row, string]{
-		Name: "key", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.key)) },
+		Name: "key", FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.key)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	})
 	require.NoError(t, err)
@@ -91,7 +90,7 @@ func TestNewTablesAreEmptyAndTheMarkIsZero(t *testing.T) {
 	require.Zero(t, tables.Current(txn).Revision, "a snapshot does not change")
 	require.EqualValues(t, 5, tables.Current(db.ReadTxn()).Revision)
 	require.Equal(t, 1, tables.Mark.NumObjects(db.ReadTxn()))
-	outcome, _, found := tables.Outcomes.Get(db.ReadTxn(), keys.QueryOfKey(tables.Outcomes.PrimaryIndexer())(index.String("a")))
+	outcome, _, found := tables.Outcomes.Get(db.ReadTxn(), tables.ByID(index.String("a")))
 	require.True(t, found)
 	require.Equal(t, "a", outcome.Key)
 }
@@ -169,7 +168,7 @@ func TestTablesOfOthersAreNotTaken(t *testing.T) {
 
 	db := statedb.New()
 	_, err := statedb.NewTable(db, "objects-outcomes", statedb.Index[*inspect.Outcome, string]{
-		Name: "key", FromObject: func(o *inspect.Outcome) index.KeySet { return keys.Set(index.String(o.Key)) },
+		Name: "key", FromObject: func(o *inspect.Outcome) index.KeySet { return index.NewKeySet(index.String(o.Key)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	})
 	require.NoError(t, err)
@@ -191,7 +190,7 @@ func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 		newTable(t, db, "objects-of-a-user")
 		_, got := ledger.OpenTables(db, name, nil)
 		_, want := statedb.NewTable(statedb.New(), name+"-outcomes", statedb.Index[*row, string]{
-			Name: "key", FromObject: func(*row) index.KeySet { return keys.Set() }, FromKey: index.String, Unique: true,
+			Name: "key", FromObject: func(*row) index.KeySet { return index.EmptyKeySet }, FromKey: index.String, Unique: true,
 		})
 		if want == nil {
 			require.NoError(t, got, "%q", name)
@@ -207,7 +206,7 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
 	read := func(tables *ledger.Tables, text string) string {
-		key, err := keys.Reader(tables.Outcomes.PrimaryIndexer())(text)
+		key, err := tables.Read(text)
 		require.NoError(t, err)
 		return string(key)
 	}
@@ -292,7 +291,8 @@ func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
 		require.EqualValues(t, i, one.Current(db.ReadTxn()).Revision)
 	}
 	for _, table := range tables {
-		_, _, found := table.Get(db.ReadTxn(), keys.Query(table.PrimaryIndexer(), &row{key: "a"}))
+		query, _ := table.PrimaryIndexer().QueryFromObject(&row{key: "a"})
+		_, _, found := table.Get(db.ReadTxn(), query)
 		require.True(t, found)
 	}
 }
@@ -364,7 +364,7 @@ func TestOutcomesAreWatchedByKey(t *testing.T) {
 	newTable(t, db, "objects")
 	tables := open(t, db, "objects")
 	write(t, db, tables, "a", 1)
-	query := keys.QueryOfKey(tables.Outcomes.PrimaryIndexer())(index.String("a"))
+	query := tables.ByID(index.String("a"))
 	_, _, changed, found := tables.Outcomes.GetWatch(db.ReadTxn(), query)
 	require.True(t, found)
 	tables.Close()

@@ -99,7 +99,7 @@ func (o *Observer[Obj]) overtaken(c change[Obj], txn statedb.ReadTxn) bool {
 	if o.before == nil || len(o.before.ranges)+len(o.before.applied) == 0 {
 		return false
 	}
-	row, revision, _, found := o.rows.Exact(txn, c.object)
+	row, revision, found := o.rows.Get(txn, c.object)
 	return found && revision >= c.revision && o.seen(row, revision)
 }
 

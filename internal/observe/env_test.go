@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
@@ -31,7 +30,7 @@ func (r *row) TableRow() []string  { return []string{fmt.Sprint(r.id)} }
 
 var rowID = statedb.Index[*row, uint64]{
 	Name:       "id",
-	FromObject: func(r *row) index.KeySet { return keys.Set(index.Uint64(r.id)) },
+	FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.Uint64(r.id)) },
 	FromKey:    index.Uint64,
 	Unique:     true,
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/opentable"
 )
 
@@ -28,7 +27,7 @@ type other struct{ row }
 
 func newIndex() statedb.Index[*row, string] {
 	return statedb.Index[*row, string]{
-		Name: "key", FromObject: func(r *row) index.KeySet { return keys.Set(index.String(r.key)) },
+		Name: "key", FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.key)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	}
 }
@@ -71,7 +70,7 @@ func TestTablesOfOthersAreErrorsAndNothingIsRegistered(t *testing.T) {
 	var others statedb.RWTable[*other]
 	otherIndex := func() statedb.Index[*other, string] {
 		return statedb.Index[*other, string]{
-			Name: "key", FromObject: func(o *other) index.KeySet { return keys.Set(index.String(o.key)) },
+			Name: "key", FromObject: func(o *other) index.KeySet { return index.NewKeySet(index.String(o.key)) },
 			FromKey: index.String, Unique: true,
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/rows"
 )
 
 // Budget bounds what one sweep may delete. A zero field is no bound.
@@ -37,7 +39,9 @@ func (b Budget) check(orphans, listed int) error {
 // unless the main cursor had not yet read the object's deletion. That is decided when the main
 // cursor has passed the revision that the table had at the end of the listing.
 type sweep[Obj any] struct {
-	listed  int
+	listed int
+	// keyless is the number of listed objects without a key.
+	keyless int
 	took    time.Duration
 	unknown []Obj
 	// unknown has the listed objects that the table and the loop did not have. keys has their keys;
@@ -55,7 +59,8 @@ type Found[Obj any] struct {
 	// Orphans are the objects to delete, as of the table's revision Revision.
 	Orphans  []Obj
 	Revision statedb.Revision
-	// Err is set if the budget does not allow the orphans to be deleted; then Orphans is empty.
+	// Err is set if the budget does not allow the orphans to be deleted; then Orphans is empty. It is
+	// also set if objects without a key were listed, which are no orphans.
 	Err error
 }
 
@@ -64,13 +69,17 @@ type Found[Obj any] struct {
 // listing failed or ctx has ended; then there is no sweep to finish.
 func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error) error {
 	var unknown []Obj
-	over := false
+	keyless, over := 0, false
 	defer func() { over = true }()
 	err := list(ctx, txn, func(obj Obj) bool {
 		if over || ctx.Err() != nil {
 			return false
 		}
 		p.listed++
+		if _, err := p.Rows.KeyOf(obj); err != nil {
+			keyless++
+			return true
+		}
 		// An object of the snapshot is no orphan: it is in the table, or its deletion will be read.
 		if !p.has(txn, obj) {
 			unknown = append(unknown, obj)
@@ -86,7 +95,7 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 	}
 	// An object that was inserted while the target was listed is no orphan.
 	fresh := p.Rows.DB.ReadTxn()
-	s := &sweep[Obj]{listed: p.listed, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
+	s := &sweep[Obj]{listed: p.listed, keyless: keyless, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
 	for _, obj := range unknown {
 		key := string(p.Rows.Key(obj))
 		if _, again := s.keys[key]; !again && p.orphan(fresh, obj) {
@@ -99,7 +108,7 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 }
 
 func (p *Pruner[Obj]) has(txn statedb.ReadTxn, obj Obj) bool {
-	_, _, _, found := p.Rows.Exact(txn, obj)
+	_, _, found := p.Rows.Get(txn, obj)
 	return found
 }
 
@@ -154,5 +163,8 @@ func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool
 		}
 	}
 	p.approved = false
+	if s.keyless > 0 {
+		found.Err = fmt.Errorf("sweep: %d of %d listed objects are left alone: %w", s.keyless, s.listed, rows.ErrNoKey)
+	}
 	return found, true
 }

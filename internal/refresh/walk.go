@@ -69,7 +69,7 @@ func (c *walkCall[Obj]) collect(table *rows.Rows[Obj], size int, wanted func(w *
 	objects := table.Table.All(txn)
 	var from []byte
 	if w.begun {
-		objects, from = table.Table.LowerBound(txn, table.Query(w.last)), table.Key(w.last)
+		objects, from = table.From(txn, w.last), table.Key(w.last)
 	}
 	b.advance = func() { c.advance(w, number) }
 	for object, revision := range objects {

@@ -5,13 +5,19 @@ package rows
 
 import (
 	"bytes"
+	"errors"
+	"iter"
+	"reflect"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/status"
 )
+
+// ErrNoKey is returned for an object of which the primary index makes no key. statedb stores no such
+// object: an insert of it does nothing and returns no error.
+var ErrNoKey = errors.New("the primary index makes no key of the object")
 
 // Functions are the user's functions for the objects of a table. They are the fields of the same
 // names of reconciler.Config. Merge may be nil.
@@ -66,40 +72,83 @@ func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 
 func newRows[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 	indexer := table.PrimaryIndexer()
-	return &Rows[Obj]{
-		DB: db, Table: table,
-		indexer: indexer, fromString: keys.Reader(indexer), fromKey: keys.QueryOfKey(indexer),
-	}
+	return &Rows[Obj]{DB: db, Table: table, indexer: indexer, fromString: reader(indexer), fromKey: queryOf(indexer)}
 }
 
-// Key returns the primary key of an object.
-func (r *Rows[Obj]) Key(obj Obj) index.Key { return keys.Of(r.indexer, obj) }
+// queryOf returns the function of an index that makes a query of a key; nil if it has none. It is not in
+// the interface of statedb's indexes.
+func queryOf[Obj any](indexer statedb.Indexer[Obj]) func(index.Key) statedb.Query[Obj] {
+	if i, ok := indexer.(interface {
+		QueryFromKey(index.Key) statedb.Query[Obj]
+	}); ok {
+		return i.QueryFromKey
+	}
+	return nil
+}
 
-// Query returns the query for the row with an object's key.
-func (r *Rows[Obj]) Query(obj Obj) statedb.Query[Obj] { return keys.Query(r.indexer, obj) }
+// reader returns the function of an index that converts a text to a key, as statedb's commands do; nil if
+// it has none. It is a field of statedb's indexes, which is not in their interface.
+func reader(indexer any) func(text string) (index.Key, error) {
+	v := reflect.ValueOf(indexer)
+	if v.Kind() != reflect.Struct {
+		return nil
+	}
+	field := v.FieldByName("FromString")
+	if !field.IsValid() || !field.CanInterface() {
+		return nil
+	}
+	from, _ := field.Interface().(func(string) (index.Key, error))
+	return from
+}
+
+// Key returns the primary key of a row, or of another object that has one. It is empty for an object
+// without a key: call [Rows.KeyOf] for an object that comes from a program.
+func (r *Rows[Obj]) Key(obj Obj) index.Key {
+	key, _ := r.indexer.ObjectToKey(obj)
+	return key
+}
+
+// KeyOf returns the primary key of an object, or [ErrNoKey].
+func (r *Rows[Obj]) KeyOf(obj Obj) (index.Key, error) {
+	key, ok := r.indexer.ObjectToKey(obj)
+	if !ok {
+		return nil, ErrNoKey
+	}
+	return key, nil
+}
+
+// HasKey reports whether an object has a key, and it is this one.
+func (r *Rows[Obj]) HasKey(obj Obj, key index.Key) bool {
+	has, ok := r.indexer.ObjectToKey(obj)
+	return ok && bytes.Equal(has, key)
+}
 
 // Revision returns the current revision of the table.
 func (r *Rows[Obj]) Revision() statedb.Revision { return r.Table.Revision(r.DB.ReadTxn()) }
 
-// Get looks up an object by the table's primary index.
+// Get looks up the row with an object's key. It finds nothing for an object without a key.
 func (r *Rows[Obj]) Get(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, found bool) {
-	return r.Table.Get(txn, r.Query(obj))
+	query, ok := r.indexer.QueryFromObject(obj)
+	if !ok {
+		return row, 0, false
+	}
+	return r.Table.Get(txn, query)
 }
 
-// Exact looks up the row that has exactly an object's key: with an index for longest prefixes,
-// [Rows.Get] may find another row. The channel closes when the result changes.
-func (r *Rows[Obj]) Exact(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
-	// Making a key may cost more than the lookup: the key of obj is made once, if its index allows that.
-	key := r.Key(obj)
-	var query statedb.Query[Obj]
-	if r.fromKey != nil {
-		query = r.fromKey(key)
-	} else {
-		query = r.Query(obj)
+// GetWatch is [Rows.Get] with a channel that closes when the result changes. The channel is nil for an
+// object without a key, whose result never changes.
+func (r *Rows[Obj]) GetWatch(txn statedb.ReadTxn, obj Obj) (row Obj, revision statedb.Revision, watch <-chan struct{}, found bool) {
+	query, ok := r.indexer.QueryFromObject(obj)
+	if !ok {
+		return row, 0, nil, false
 	}
-	row, revision, watch, found = r.Table.GetWatch(txn, query)
-	found = found && bytes.Equal(r.Key(row), key)
-	return row, revision, watch, found
+	return r.Table.GetWatch(txn, query)
+}
+
+// From returns the rows in the order of their keys, from the key of a row on, which may be gone.
+func (r *Rows[Obj]) From(txn statedb.ReadTxn, row Obj) iter.Seq2[Obj, statedb.Revision] {
+	query, _ := r.indexer.QueryFromObject(row)
+	return r.Table.LowerBound(txn, query)
 }
 
 // ByKey looks up the row with a key. It finds nothing if the primary index cannot make a query of a
@@ -108,8 +157,7 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 	if r.fromKey == nil {
 		return row, 0, false
 	}
-	row, revision, found = r.Table.Get(txn, r.fromKey(key))
-	return row, revision, found && bytes.Equal(r.Key(row), key)
+	return r.Table.Get(txn, r.fromKey(key))
 }
 
 // SamePending reports whether current asks for the same operation as its older version: the status

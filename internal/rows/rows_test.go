@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
@@ -26,7 +25,7 @@ func (p *port) TableRow() []string    { return []string{p.name} }
 func portRows(t *testing.T) *rows.Rows[*port] {
 	db := statedb.New()
 	byName := statedb.Index[*port, string]{
-		Name: "name", FromObject: func(p *port) index.KeySet { return keys.Set(index.String(p.name)) },
+		Name: "name", FromObject: func(p *port) index.KeySet { return index.NewKeySet(index.String(p.name)) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	}
 	table, err := statedb.NewTable(db, "ports", byName)
@@ -53,8 +52,8 @@ func TestRowIsFoundByItsKey(t *testing.T) {
 	for _, find := range map[string]func() (*port, statedb.Revision, bool){
 		"Get":   func() (*port, statedb.Revision, bool) { return r.Get(txn, &port{name: "eth0"}) },
 		"ByKey": func() (*port, statedb.Revision, bool) { return r.ByKey(txn, index.String("eth0")) },
-		"Exact": func() (*port, statedb.Revision, bool) {
-			row, revision, _, found := r.Exact(txn, &port{name: "eth0"})
+		"GetWatch": func() (*port, statedb.Revision, bool) {
+			row, revision, _, found := r.GetWatch(txn, &port{name: "eth0"})
 			return row, revision, found
 		},
 	} {

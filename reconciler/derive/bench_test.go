@@ -13,7 +13,6 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 )
@@ -31,7 +30,7 @@ func (c *claim) TableRow() []string    { return []string{fmt.Sprint(c.ID)} }
 
 func numbered(of func(*claim) uint64) statedb.Index[*claim, uint64] {
 	return statedb.Index[*claim, uint64]{
-		Name: "id", FromObject: func(c *claim) index.KeySet { return keys.Set(index.Uint64(of(c))) },
+		Name: "id", FromObject: func(c *claim) index.KeySet { return index.NewKeySet(index.Uint64(of(c))) },
 		FromKey: index.Uint64, Unique: true,
 	}
 }

@@ -22,7 +22,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/inputs"
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -56,7 +55,7 @@ func (r *route) TableRow() []string    { return []string{r.Place, r.From, fmt.Sp
 
 func indexBy[Row any](name func(Row) string) statedb.Index[Row, string] {
 	return statedb.Index[Row, string]{
-		Name: "name", FromObject: func(row Row) index.KeySet { return keys.Set(index.String(name(row))) },
+		Name: "name", FromObject: func(row Row) index.KeySet { return index.NewKeySet(index.String(name(row))) },
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	}
 }

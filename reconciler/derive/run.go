@@ -155,11 +155,13 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 		d.take(key, nil)
 		return
 	}
-	wants, err := d.call(key, row)
+	wants, keyless, err := d.call(key, row)
 	if err == nil {
 		err = d.plan(key, row, wants)
 	}
-	d.take(key, err)
+	if d.take(key, err); err == nil && keyless != nil {
+		d.fail(key, keyless)
+	}
 }
 
 func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
@@ -171,8 +173,9 @@ func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
 	return string(d.in.Key(row)), nil
 }
 
-// call calls the function of the program.
-func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], err error) {
+// call calls the function of the program. keyless is an error if it returned rows without a key, which
+// are left out.
+func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], keyless, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = panicked(r)
@@ -181,13 +184,17 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], err er
 	}()
 	outs, err := d.f(row)
 	if err != nil {
-		return nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
+		return nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
 	}
-	wants = make([]wanted[Out], len(outs))
+	wants = make([]wanted[Out], 0, len(outs))
 	for i, out := range outs {
-		wants[i] = wanted[Out]{string(d.out.Key(out)), out}
+		if made, err := d.out.KeyOf(out); err == nil {
+			wants = append(wants, wanted[Out]{string(made), out})
+		} else if keyless == nil {
+			keyless = fmt.Errorf("row %d of %d that the function returned is left out: %w", i, len(outs), err)
+		}
 	}
-	return wants, twice(wants)
+	return wants, keyless, twice(wants)
 }
 
 // twice returns an error if two rows have one key.
@@ -230,6 +237,18 @@ func (d *Derived[In, Out]) take(key string, err error) {
 		d.dirty = d.claims.apply(d.dirty)
 		return
 	}
+	d.keep(key, err)
+}
+
+// fail keeps an error of an input whose change was applied.
+func (d *Derived[In, Out]) fail(key string, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.keep(key, err)
+}
+
+// keep keeps an error of an input. The caller holds mu.
+func (d *Derived[In, Out]) keep(key string, err error) {
 	d.progress.failed++
 	err = fmt.Errorf("row %s of table %q: %w", d.in.KeyName([]byte(key)), d.in.Table.Name(), err)
 	if d.failed.keep(key, err, time.Now()) {

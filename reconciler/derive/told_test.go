@@ -18,7 +18,6 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -131,7 +130,7 @@ func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 				if r.Metric == 13 {
 					panic("unlucky")
 				}
-				return keys.Set(index.String(fmt.Sprint(r.Metric)))
+				return index.NewKeySet(index.String(fmt.Sprint(r.Metric)))
 			},
 		})
 		require.NoError(e, err)

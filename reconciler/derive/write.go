@@ -151,7 +151,7 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 	w = write[In, Out]{at: at, row: at.last}
 	winner := at.winner()
 	if winner == nil {
-		_, _, _, found := d.out.Exact(txn, at.last)
+		_, _, found := d.out.Get(txn, at.last)
 		if w.deleted = true; !found {
 			d.mu.Lock()
 			d.claims.forget(at)
@@ -160,7 +160,7 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 		return w, found, nil
 	}
 	w.row = winner.row
-	current, revision, _, found := d.out.Exact(txn, winner.row)
+	current, revision, found := d.out.Get(txn, winner.row)
 	if !found {
 		return w, true, nil
 	}
@@ -169,8 +169,10 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 	}
 	if d.cfg.Merge != nil {
 		w.row, w.revision = d.cfg.Merge(current, winner.row), revision
-		if key := string(d.out.Key(w.row)); key != at.key {
-			return w, false, fmt.Errorf("Config.Merge returned a row with the key %s", text.Name(key))
+		if key, err := d.out.KeyOf(w.row); err != nil {
+			return w, false, fmt.Errorf("Config.Merge returned a row without a key: %w", err)
+		} else if string(key) != at.key {
+			return w, false, fmt.Errorf("Config.Merge returned a row with the key %s", text.Name(string(key)))
 		}
 	}
 	return w, true, nil

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -110,7 +109,7 @@ func (r *Row) described() string {
 var (
 	keyIndex = statedb.Index[*Row, RowKey]{
 		Name:       "key",
-		FromObject: func(r *Row) index.KeySet { return keys.Set(r.Key().bytes()) },
+		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(r.Key().bytes()) },
 		FromKey:    RowKey.bytes,
 		Unique:     true,
 	}
@@ -120,7 +119,7 @@ var (
 
 	objectIndex = statedb.Index[*Row, object.Key]{
 		Name:       "object",
-		FromObject: func(r *Row) index.KeySet { return keys.Set(objectKey(r.Key().Object)) },
+		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(objectKey(r.Key().Object)) },
 		FromKey:    objectKey,
 		FromString: index.FromString,
 	}

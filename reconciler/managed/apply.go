@@ -11,7 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/keys"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -132,11 +132,15 @@ func (w Writer[T]) Edit(wtxn statedb.WriteTxn, obj T, change func(next T)) (foun
 }
 
 func (w Writer[T]) get(txn statedb.ReadTxn, obj T) (T, statedb.Revision, bool) {
-	return w.Table.Get(txn, keys.Query(w.Table.PrimaryIndexer(), obj))
+	return rowOf(w.Table, txn, obj)
 }
 
 func (w Writer[T]) put(wtxn statedb.WriteTxn, next T) error {
-	if _, _, err := w.Table.Insert(wtxn, next); err != nil {
+	_, _, err := w.Table.Insert(wtxn, next)
+	if _, ok := w.Table.PrimaryIndexer().ObjectToKey(next); !ok {
+		err = rows.ErrNoKey
+	}
+	if err != nil {
 		return fmt.Errorf("write %q: %w", object.KeyOf(next).String(), err)
 	}
 	return nil

@@ -92,7 +92,14 @@ func (a *applied) write(f func(wtxn statedb.WriteTxn, w *wide)) *wide {
 	wtxn := a.db.WriteTxn(a.writer.Table)
 	f(wtxn, &wide{Meta: managed.Meta{Meta: object.Meta{Name: "a"}}})
 	defer wtxn.Commit()
-	row, _, _ := a.writer.Table.Get(wtxn, a.writer.Table.PrimaryIndexer().QueryFromObject(&wide{Meta: managed.Meta{Meta: object.Meta{Name: "a"}}}))
+	return a.row(wtxn)
+}
+
+// row returns the row of the table.
+func (a *applied) row(txn statedb.ReadTxn) *wide {
+	query, ok := a.writer.Table.PrimaryIndexer().QueryFromObject(&wide{Meta: managed.Meta{Meta: object.Meta{Name: "a"}}})
+	require.True(a, ok)
+	row, _, _ := a.writer.Table.Get(txn, query)
 	return row
 }
 
@@ -111,8 +118,7 @@ func (a *applied) apply(changes bool, set func(w *wide)) *wide {
 func (a *applied) edit(change func(w *wide)) *wide {
 	a.Helper()
 	return a.write(func(wtxn statedb.WriteTxn, w *wide) {
-		row, _, _ := a.writer.Table.Get(wtxn, a.writer.Table.PrimaryIndexer().QueryFromObject(w))
-		next := row.Clone()
+		next := a.row(wtxn).Clone()
 		change(next)
 		_, _, err := a.writer.Table.Insert(wtxn, next.SetStatus(reconciler.StatusDone()))
 		require.NoError(a, err)

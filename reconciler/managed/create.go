@@ -126,7 +126,7 @@ func (p *pass[T]) writeCritical() error {
 	ctx, cancel := p.atAllEvents()
 	defer cancel()
 	err := p.r.critical.UpdateCriticalAnnotations(ctx, p.obj)
-	current, _, found := p.r.table.Get(p.r.db.ReadTxn(), p.r.query(p.obj))
+	current, _, found := rowOf(p.r.table, p.r.db.ReadTxn(), p.obj)
 	if err != nil || !found || !sameNotes(current, p.obj) {
 		p.unwritten = true
 		p.r.memory.keep(p.obj, true)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -88,7 +87,7 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 func (u *RetryingCriticalAnnotationUpdater[T]) write(obj T) error {
 	wtxn := u.db.WriteTxn(u.table)
 	defer wtxn.Abort()
-	current, _, found := u.table.Get(wtxn, keys.Query(u.table.PrimaryIndexer(), obj))
+	current, _, found := rowOf(u.table, wtxn, obj)
 	if !found {
 		return ErrRowGone
 	}

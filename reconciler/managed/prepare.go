@@ -153,7 +153,7 @@ func (p *pass[T]) blockOnRow() error {
 		p.tell(ReasonWaitsForOtherCleanup, others.Error())
 	}
 	p.mark(Deleting(), ReconcileWaiting(others))
-	_, _, watch, _ := p.r.table.GetWatch(p.txn, p.r.query(p.obj))
+	_, watch, _ := rowWatch(p.r.table, p.txn, p.obj)
 	return reconciler.Blocked(others.Error(), watch)
 }
 

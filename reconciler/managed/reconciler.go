@@ -14,7 +14,6 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
@@ -28,7 +27,6 @@ type Reconciler[T Managed] struct {
 	clone     func(T) T
 	setStatus func(T, reconciler.Status) T
 	getStatus func(T) reconciler.Status
-	indexer   statedb.Indexer[T]
 
 	opts         options
 	connecter    ExternalConnecter[T]
@@ -86,7 +84,6 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
 		return nil, err
 	}
-	r.indexer = cfg.Table.PrimaryIndexer()
 	if r.critical == nil {
 		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, r.table, cfg.Clone)
 	}
@@ -196,15 +193,12 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	return err
 }
 
-// query returns the query for the row of an object.
-func (r *Reconciler[T]) query(obj T) statedb.Query[T] { return keys.Query(r.indexer, obj) }
-
 // rowOf returns the row in the table that an object is a clone of.
 func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) (row T, ok bool) {
 	if row, ok = running.Row[T](ctx); ok {
 		return row, true
 	}
-	row, at, found := r.table.Get(txn, r.query(obj))
+	row, at, found := rowOf(r.table, txn, obj)
 	return row, found && at == revision
 }
 

@@ -58,7 +58,7 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 func (r *Reconciler[T]) drop(obj T) error {
 	wtxn := r.db.WriteTxn(r.table)
 	defer wtxn.Abort()
-	current, _, found := r.table.Get(wtxn, r.query(obj))
+	current, _, found := rowOf(r.table, wtxn, obj)
 	if !found || r.getStatus(current).ID != r.getStatus(obj).ID || !WasDeleted(current) || r.hasOtherFinalizers(current) {
 		return reconciler.ErrConflict
 	}

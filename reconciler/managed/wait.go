@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
@@ -23,7 +22,7 @@ import (
 func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Table[T], obj T) (row T, err error) {
 	key := object.KeyOf(obj).String()
 	for {
-		row, _, watch, found := table.GetWatch(db.ReadTxn(), keys.Query(table.PrimaryIndexer(), obj))
+		row, watch, found := rowWatch(table, db.ReadTxn(), obj)
 		switch {
 		case !found:
 			return row, fmt.Errorf("wait for %q: %w", key, ErrRowGone)
@@ -38,6 +37,25 @@ func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Tab
 			return row, fmt.Errorf("%q is not ready: %s: %w", key, text.Printable(whyNotReady(row)), context.Cause(ctx))
 		}
 	}
+}
+
+// rowOf returns the row with the key of an object.
+func rowOf[T Managed](table statedb.Table[T], txn statedb.ReadTxn, obj T) (row T, revision statedb.Revision, found bool) {
+	query, ok := table.PrimaryIndexer().QueryFromObject(obj)
+	if !ok {
+		return row, 0, false
+	}
+	return table.Get(txn, query)
+}
+
+// rowWatch is rowOf with a channel that closes when the row changes; nil for an object without a key.
+func rowWatch[T Managed](table statedb.Table[T], txn statedb.ReadTxn, obj T) (row T, watch <-chan struct{}, found bool) {
+	query, ok := table.PrimaryIndexer().QueryFromObject(obj)
+	if !ok {
+		return row, nil, false
+	}
+	row, _, watch, found = table.GetWatch(txn, query)
+	return row, watch, found
 }
 
 // whyNotReady returns the text of the condition that explains why a row is not ready.

@@ -120,7 +120,11 @@ func (e *Env[Obj]) Insert(objs ...Obj) statedb.Revision {
 	e.Helper()
 	return e.Write(func(wtxn statedb.WriteTxn) {
 		for _, obj := range objs {
-			if _, _, err := e.Table.Insert(wtxn, obj); err != nil {
+			_, _, err := e.Table.Insert(wtxn, obj)
+			if _, ok := e.Table.PrimaryIndexer().ObjectToKey(obj); !ok {
+				err = rows.ErrNoKey
+			}
+			if err != nil {
 				e.Fatalf("inserting: %s", err)
 			}
 		}

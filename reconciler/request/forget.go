@@ -63,7 +63,7 @@ func (c *Controller[Req]) forgetSome(rows map[*life]struct{}) {
 	wtxn := c.cfg.DB.WriteTxn(c.table)
 	defer wtxn.Commit()
 	for life := range rows {
-		row, revision, found := c.table.Get(wtxn, c.byKey.Query(life.keys.First()))
+		row, revision, found := c.table.Get(wtxn, c.byKey.Query(life.key))
 		if found && row.life.gone(revision) {
 			// Delete cannot fail: the table is locked.
 			_, _, _ = c.table.Delete(wtxn, row)

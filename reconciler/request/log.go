@@ -16,7 +16,7 @@ import (
 // for concurrent use.
 func Logger(ctx context.Context) *slog.Logger {
 	if c, ok := ctx.Value(loggerKey{}).(*callContext); ok {
-		return c.log.With("request", string(c.keys.First()))
+		return c.log.With("request", string(c.key))
 	}
 	return slog.Default()
 }
@@ -28,8 +28,8 @@ type loggerKey struct{}
 // logger, since most calls do not log.
 type callContext struct {
 	context.Context
-	log  *slog.Logger
-	keys *index.KeySet
+	log *slog.Logger
+	key index.Key
 }
 
 func (c *callContext) Value(key any) any {
@@ -40,5 +40,5 @@ func (c *callContext) Value(key any) any {
 }
 
 func (c *Controller[Req]) withLogger(ctx context.Context, row *Row[Req]) context.Context {
-	return &callContext{Context: ctx, log: c.log, keys: &row.life.keys}
+	return &callContext{Context: ctx, log: c.log, key: row.life.key}
 }

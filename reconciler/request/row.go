@@ -9,7 +9,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -27,8 +26,8 @@ type Row[Req comparable] struct {
 // life is the part of a row that changes without a request. It is not in the row, because the loop
 // reconciles the request of a row that is written. present only changes under the lock of the table.
 type life struct {
-	// keys are the keys of the primary index.
-	keys index.KeySet
+	// key is the key of the primary index.
+	key index.Key
 
 	mu sync.Mutex
 	// present reports whether the table of For had the object when it was last reported.
@@ -44,9 +43,7 @@ func newRow[Req comparable](req Req, key index.Key) *Row[Req] {
 	r := &struct {
 		row  Row[Req]
 		life life
-		keys [1]index.Key
-	}{row: Row[Req]{Request: req}, keys: [1]index.Key{key}}
-	r.life.keys = keys.Set(r.keys[:]...)
+	}{row: Row[Req]{Request: req}, life: life{key: key}}
 	r.row.life = &r.life
 	return &r.row
 }
@@ -63,7 +60,7 @@ func (r *Row[Req]) TableRow() []string {
 	if r.life.exists() {
 		object = "exists"
 	}
-	return []string{text.Printable(string(r.life.keys.First())), object}
+	return []string{text.Printable(string(r.life.key)), object}
 }
 
 // exists reports whether the table of For had the object when it was last reported.
@@ -134,7 +131,7 @@ func (l *life) gone(revision statedb.Revision) bool {
 func rowIndex[Req comparable]() statedb.Index[*Row[Req], index.Key] {
 	return statedb.Index[*Row[Req], index.Key]{
 		Name:       "request",
-		FromObject: func(r *Row[Req]) index.KeySet { return r.life.keys },
+		FromObject: func(r *Row[Req]) index.KeySet { return index.NewKeySet(r.life.key) },
 		FromKey:    func(key index.Key) index.Key { return key },
 		FromString: index.FromString,
 		Unique:     true,

@@ -163,8 +163,9 @@ func (c *call[Obj]) pause(n int) error {
 // keyOf returns the key of the object with this index in the arguments; false if it has none.
 func (c *call[Obj]) keyOf(i int, obj Obj) (key string, ok bool) {
 	err := c.guard("the primary index", func() error {
-		key = string(c.rows.Key(obj))
-		return nil
+		made, err := c.rows.KeyOf(obj)
+		key = string(made)
+		return err
 	})
 	if err != nil {
 		c.unnamed++
@@ -198,7 +199,7 @@ func (c *call[Obj]) compare(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], n
 			return next, false, fmt.Errorf("%s: the object belongs to %s, not to this source", c.name(w.obj), quoted(owner))
 		}
 	}
-	row, revision, found := c.cfg.Table.Get(txn, c.rows.Query(w.obj))
+	row, revision, found := c.rows.Get(txn, w.obj)
 	next.revision = revision
 	if !found {
 		return next, !w.deleted && c.from == nil, nil
@@ -225,7 +226,9 @@ func (c *call[Obj]) check(row Obj, next *step[Obj]) error {
 	if identical(row, next.row) {
 		return fmt.Errorf("%s: Same reports a difference, but what is to be written is the row itself", c.name(row))
 	}
-	if key := c.rows.Key(next.row); string(key) != next.key {
+	if key, err := c.rows.KeyOf(next.row); err != nil {
+		return fmt.Errorf("%s: Merge returned a row without a key: %w", c.name(row), err)
+	} else if string(key) != next.key {
 		return fmt.Errorf("%s: Merge returned a row with another key, %s", c.name(row), c.name(next.row))
 	}
 	if owner := c.owner(next.row); owner != c.cfg.Name {
@@ -300,7 +303,7 @@ func (c *call[Obj]) piece(most int) (done int, err error) {
 	var rejections []rejection
 	for done < most && (done == 0 || time.Since(locked) < hold) {
 		next, needed := c.steps[done], true
-		if _, revision, _ := c.cfg.Table.Get(wtxn, c.rows.Query(next.obj)); revision != next.revision {
+		if _, revision, _ := c.rows.Get(wtxn, next.obj); revision != next.revision {
 			if next, needed, err = c.decide(wtxn, next.wish); err != nil {
 				rejections, needed = append(rejections, rejection{c.steps[done].wish, err}), false
 			}

@@ -52,14 +52,15 @@ func (s *Sink[Obj]) State() State {
 }
 
 // KeyOf returns the primary key of an object; objects with the same key are one row. It returns an error if
-// the function of the primary index panics.
+// the primary index makes no key of the object, or panics.
 func (s *Sink[Obj]) KeyOf(obj Obj) (key string, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("panic in the primary index: %s", text.Cut(outcome.TextOfAny(r), outcome.MaxText))
 		}
 	}()
-	return string(s.rows.Key(obj)), nil
+	made, err := s.rows.KeyOf(obj)
+	return string(made), err
 }
 
 // Connected tells that the source is followed: its changes arrive. A complete Replace tells the same.

@@ -10,7 +10,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/keys"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -52,7 +51,7 @@ func (o *Object) TableRow() []string {
 // ByID is the primary index of objects.
 var ByID = statedb.Index[*Object, uint64]{
 	Name:       "id",
-	FromObject: func(o *Object) index.KeySet { return keys.Set(index.Uint64(o.ID)) },
+	FromObject: func(o *Object) index.KeySet { return index.NewKeySet(index.Uint64(o.ID)) },
 	FromKey:    index.Uint64,
 	FromString: index.Uint64String,
 	Unique:     true,

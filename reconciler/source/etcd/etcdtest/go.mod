@@ -9,7 +9,7 @@ replace (
 
 require (
 	github.com/cilium/hive v1.0.4
-	github.com/cilium/statedb v0.8.3
+	github.com/cilium/statedb v0.9.4
 	github.com/statekeel/statekeel v0.0.0-00010101000000-000000000000
 	github.com/statekeel/statekeel/reconciler/source/etcd v0.0.0-00010101000000-000000000000
 	go.etcd.io/etcd/api/v3 v3.6.8
