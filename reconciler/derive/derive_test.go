@@ -147,6 +147,24 @@ func TestFailedRowKeepsWhatItDerivedBefore(t *testing.T) {
 	}
 }
 
+func TestOutputWithoutAKeyIsAnErrorOfItsInput(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.run(e.each())
+		e.put(&wish{Name: "a", Places: "1 keyless empty keyless"}, &wish{Name: "b", Places: "2"})
+		e.has("1<-a", "2<-b", "empty<-a")
+		e.healthy(`row a of table "wishes": row 1 of 4 that the function returned is left out: the primary index makes no key of the object`)
+		require.Equal(e, 1, e.published().Rejected)
+		e.put(&wish{Name: "a", Places: "empty 3"})
+		e.has("2<-b", "3<-a", "empty<-a")
+		e.healthy()
+		require.Zero(e, e.published().Rejected)
+		e.put(&wish{Name: "a", Places: "keyless"})
+		e.has("2<-b")
+		e.remove("a")
+		e.healthy()
+	})
+}
+
 // Deletions go on if the rows that remain cannot be compared, and the order is right again later.
 func TestRowIsDeletedAlthoughCompareFails(t *testing.T) {
 	inBubble(t, func(e *env) {

@@ -53,9 +53,20 @@ type route struct {
 func (r *route) TableHeader() []string { return []string{"Place", "From", "Metric"} }
 func (r *route) TableRow() []string    { return []string{r.Place, r.From, fmt.Sprint(r.Metric)} }
 
+// indexBy returns an index by name. The names "keyless" and "empty" have no key and the empty key.
 func indexBy[Row any](name func(Row) string) statedb.Index[Row, string] {
 	return statedb.Index[Row, string]{
-		Name: "name", FromObject: func(row Row) index.KeySet { return index.NewKeySet(index.String(name(row))) },
+		Name: "name",
+		FromObject: func(row Row) index.KeySet {
+			switch key := name(row); key {
+			case "keyless":
+				return index.EmptyKeySet
+			case "empty":
+				return index.NewKeySet(nil)
+			default:
+				return index.NewKeySet(index.String(key))
+			}
+		},
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	}
 }

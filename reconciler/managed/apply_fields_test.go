@@ -77,7 +77,12 @@ func newApplied(t *testing.T) *applied {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "wide", statedb.Index[*wide, string]{
 		Name: "name", Unique: true, FromKey: index.String, FromString: index.FromString,
-		FromObject: func(w *wide) index.KeySet { return index.NewKeySet(index.String(w.Name)) },
+		FromObject: func(w *wide) index.KeySet {
+			if w.Name == "keyless" {
+				return index.EmptyKeySet
+			}
+			return index.NewKeySet(index.String(w.Name))
+		},
 	})
 	require.NoError(t, err)
 	return &applied{t, db, managed.NewWriter(reconciler.Config[*wide]{
@@ -234,4 +239,19 @@ func TestApplyKeepsNotesThatTheProgramSetBefore(t *testing.T) {
 	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, named("wish"))))
 	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, nothingSet)), "leaving it out does not remove it")
 	require.Equal(t, "another", managed.GetExternalName(a.apply(true, named("another"))))
+}
+
+func TestApplyOfAnObjectWithoutAKeyIsAnError(t *testing.T) {
+	a := newApplied(t)
+	wtxn := a.db.WriteTxn(a.writer.Table)
+	defer wtxn.Abort()
+	keyless := &wide{Meta: managed.Meta{Meta: object.Meta{Name: "keyless"}}}
+	_, err := a.writer.Apply(wtxn, keyless)
+	require.ErrorContains(t, err, `write "keyless": the primary index makes no key of the object`)
+	found, err := a.writer.Delete(wtxn, keyless)
+	require.NoError(t, err)
+	require.False(t, found)
+	_, err = a.writer.Apply(wtxn, &wide{})
+	require.NoError(t, err, "an empty key is a key")
+	require.Equal(t, 1, a.writer.Table.NumObjects(wtxn))
 }

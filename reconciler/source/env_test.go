@@ -46,7 +46,12 @@ func mergeStatus(r, obj *row) *row {
 
 var byKey = statedb.Index[*row, string]{
 	Name:       "key",
-	FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.Key)) },
+	FromObject: func(r *row) index.KeySet {
+		if r.Key == "keyless" {
+			return index.EmptyKeySet
+		}
+		return index.NewKeySet(index.String(r.Key))
+	},
 	FromKey:    index.String,
 	FromString: index.FromString,
 	Unique:     true,

@@ -593,6 +593,25 @@ func TestObjectsWithoutAKeyKeepAllRows(t *testing.T) {
 	})
 }
 
+func TestObjectWithoutAKeyIsNeverCountedAsChanged(t *testing.T) {
+	run(t, func(e *env) {
+		s := e.sink("a", nil)
+		list := []*row{{Key: "", Owner: "a"}, {Key: "keyless", Owner: "a"}, {Key: "1", Owner: "a"}}
+		for i, changed := range []int{2, 0} {
+			n, err := s.Replace(e.Context(), list, uint64(i))
+			require.ErrorContains(e, err, "object 1 of the call has no key: the primary index makes no key of the object")
+			require.Equal(e, changed, n)
+			require.Equal(e, 1, s.State().Rejected)
+		}
+		_, err := s.Apply(e.Context(), []source.Change[*row]{{Object: &row{Key: "keyless"}, Deleted: true}}, 3)
+		require.ErrorContains(e, err, "object 0 of the call has no key")
+		e.replace(s, 1, 4, list[2])
+		require.Len(e, e.rows(), 1, "the row with the empty key is deleted")
+		_, err = s.KeyOf(list[1])
+		require.ErrorContains(e, err, "the primary index makes no key of the object")
+	})
+}
+
 func TestPanicIsAnErrorOfTheObjectOnly(t *testing.T) {
 	bad := func(r *row) {
 		if r.Value == 13 {
