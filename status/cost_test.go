@@ -28,7 +28,7 @@ func costs() []struct {
 	run    func()
 } {
 	eight := status.NewSet("a", "b", "c", "d", "e", "f", "g", "h")
-	seven := eight.Without("d")
+	seven := eight.Delete("d")
 	now, text := time.Now(), "no route"
 	done, failed := status.Done(), status.Error(errors.New(text))
 	return []struct {
@@ -44,9 +44,8 @@ func costs() []struct {
 		{"Set/Get/unknown", 0, func() { sinkStatus = eight.Get("x") }},
 		{"Set/IsDone", 0, func() { sinkBool = eight.IsDone() }},
 		{"Set/Pending", 1, func() { sinkSet = eight.Pending() }},
-		{"Set/Require", 1, func() { sinkSet = seven.Require("d", "a") }},
-		{"Set/Require/known", 0, func() { sinkSet = eight.Require("d", "a") }},
-		{"Set/Without/unknown", 0, func() { sinkSet = eight.Without("x") }},
+		{"Set/Pending/names", 1, func() { sinkSet = seven.Pending("d", "a") }},
+		{"Set/Delete/unknown", 0, func() { sinkSet = eight.Delete("x") }},
 		{"NewSet/8", 1, func() { sinkSet = status.NewSet("a", "b", "c", "d", "e", "f", "g", "h") }},
 		{"NewSet/0", 0, func() { sinkSet = status.NewSet() }},
 		{"Pending", 0, func() { sinkStatus = status.Pending() }},

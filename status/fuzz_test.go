@@ -4,6 +4,7 @@
 package status_test
 
 import (
+	"maps"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -40,12 +41,12 @@ func readsBack(t *testing.T, c codec, data []byte) {
 	}
 
 	set := status.NewSet("a")
-	was := set.All()
+	was := maps.Collect(set.All())
 	if c.unmarshal(data, &set) != nil {
-		require.Equal(t, was, set.All())
+		require.Equal(t, was, maps.Collect(set.All()))
 		return
 	}
-	all := set.All()
+	all := maps.Collect(set.All())
 	text, err := c.marshal(set)
 	require.NoError(t, err)
 	if !c.carries(all) {
@@ -53,7 +54,7 @@ func readsBack(t *testing.T, c codec, data []byte) {
 	}
 	var back status.Set
 	require.NoError(t, c.unmarshal(text, &back), "%s", text)
-	require.Len(t, back.All(), len(all))
+	require.Len(t, maps.Collect(back.All()), len(all))
 	for name, st := range all {
 		requireSame(t, st, back.Get(name))
 	}

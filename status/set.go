@@ -4,13 +4,14 @@
 package status
 
 import (
+	"iter"
 	"math"
 	"slices"
 	"time"
 )
 
 // Set holds one named [Status] for each reconciler of an object. The reconcilers need not know each
-// other. An entry is a required reconciler: the Set is done when all entries are.
+// other. An entry is a required reconciler: the Set is done when all entries are, and without any.
 //
 // A Set is an immutable value: methods that derive another Set do not change the original or its
 // copies. Any number of goroutines may read it and derive from it.
@@ -42,9 +43,7 @@ type entry struct {
 
 // NewSet returns a Set in which the required reconcilers have Pending entries, with one new ID and
 // the current time. Without names it has no entries; reconcilers that report later add theirs.
-func NewSet(required ...string) Set {
-	return Set{id: nextID(), at: toInstant(time.Now())}.Require(required...)
-}
+func NewSet(required ...string) Set { return Set{}.Pending(required...) }
 
 // Get returns the status of the named reconciler. Without an entry that is Pending, with the ID and
 // the time of the Set. Get does not allocate.
@@ -70,83 +69,65 @@ func (s Set) Set(name string, st Status) Set {
 	return s
 }
 
-// Pending returns a Set with the same entries, all Pending, with one new ID and the current time.
-// Call it at every change of an object.
-func (s Set) Pending() Set {
+// Pending returns a Set in which all entries are Pending, with one new ID and the current time. It adds
+// entries for names that have none. Call it at every change of an object.
+func (s Set) Pending(names ...string) Set {
 	s.id, s.at = nextID(), toInstant(time.Now())
-	entries := make([]entry, len(s.entries))
-	for i := range entries {
-		entries[i] = s.missing()
-	}
-	s.entries = entries
-	return s
-}
-
-// Require returns a Set with an entry for each of the named reconcilers. New entries are Pending,
-// with the ID and the time of the Set.
-func (s Set) Require(names ...string) Set {
-	old := s.names()
-	list := old
+	list := s.names()
 	for _, name := range names {
 		if list.index(name) < 0 {
 			list, _ = list.add(name)
 		}
 	}
-	if list == old {
-		return s
+	s.list, s.entries = list, make([]entry, len(list.names))
+	for i := range s.entries {
+		s.entries[i] = s.missing()
 	}
-	entries := make([]entry, len(list.names))
-	kept := 0
-	for i, name := range list.names {
-		if kept < len(old.names) && old.names[kept] == name {
-			entries[i] = s.entries[kept]
-			kept++
-		} else {
-			entries[i] = s.missing()
-		}
-	}
-	s.list, s.entries = list, entries
 	return s
 }
 
-// Without returns a Set without entries for the named reconcilers, so it is done without them. A
-// reconciler that still runs adds its entry again when it reports.
-func (s Set) Without(names ...string) Set {
-	drop := func(name string) bool { return slices.Contains(names, name) }
-	old := s.names().names
-	if !slices.ContainsFunc(old, drop) {
+// Delete returns a Set without an entry for the named reconciler, so it is done without it; the same
+// Set if there was none. A reconciler that still runs adds its entry again when it reports.
+func (s Set) Delete(name string) Set {
+	old := s.names()
+	i := old.index(name)
+	if i < 0 {
 		return s
 	}
-	var keep []string
-	var entries []entry
-	for i, name := range old {
-		if !drop(name) {
-			keep = append(keep, name)
-			entries = append(entries, s.entries[i])
-		}
-	}
-	s.list, s.entries = intern(keep), entries
+	s.list = intern(slices.Delete(slices.Clone(old.names), i, i+1))
+	s.entries = slices.Delete(slices.Clone(s.entries), i, i+1)
 	return s
 }
 
-// IsDone reports whether the Set has at least one entry and all entries are Done. It does not
-// allocate.
+// IsDone reports whether all entries are Done; so it is true without entries. It does not allocate.
 func (s Set) IsDone() bool {
 	for i := range s.entries {
 		if s.entries[i].kind != KindDone {
 			return false
 		}
 	}
-	return len(s.entries) > 0
+	return true
 }
 
-// All returns the entries by name, in a new map; empty, not nil, if there are none.
-func (s Set) All() map[string]Status {
-	all := make(map[string]Status, len(s.entries))
-	for i, name := range s.names().names {
-		all[name] = s.entries[i].status()
+// IsPendingOrRefreshing reports whether an entry is Pending or Refreshing. It does not allocate.
+func (s Set) IsPendingOrRefreshing() bool {
+	for i := range s.entries {
+		if kind := s.entries[i].kind; kind == KindPending || kind == KindRefreshing {
+			return true
+		}
 	}
-	return all
+	return false
+}
+
+// All returns the entries in the order of their names.
+func (s Set) All() iter.Seq2[string, Status] {
+	return func(yield func(name string, status Status) bool) {
+		for i, name := range s.names().names {
+			if !yield(name, s.entries[i].status()) {
+				return
+			}
+		}
+	}
 }
 
 // names returns the list of the entries' names.

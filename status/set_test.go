@@ -6,6 +6,7 @@ package status_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -31,23 +32,25 @@ func TestSetIsNotDoneBeforeEveryRequiredReconcilerHasReported(t *testing.T) {
 	set = set.Set("route", status.Done())
 	assert.True(t, set.IsDone())
 
-	set = set.Require("sysctl")
+	set = set.Set("sysctl", status.Pending())
 	assert.False(t, set.IsDone(), "sysctl was required later")
-	assert.True(t, set.Without("sysctl").IsDone(), "sysctl is not required any more")
+	assert.True(t, set.Delete("sysctl").IsDone(), "sysctl is not required any more")
 }
 
 func TestSetIsDoneOnlyIfAllItsEntriesAre(t *testing.T) {
-	assert.False(t, status.Set{}.IsDone(), "nothing was required, and nothing reported")
+	assert.True(t, status.Set{}.IsDone(), "nothing is required")
+	assert.False(t, status.Set{}.IsPendingOrRefreshing())
 	for _, kind := range allKinds {
 		set := status.NewSet().Set("a", status.Done()).Set("b", status.Status{Kind: kind})
 		assert.Equal(t, kind == status.KindDone, set.IsDone(), kind)
+		assert.Equal(t, kind == status.KindPending || kind == status.KindRefreshing, set.IsPendingOrRefreshing(), kind)
 	}
 }
 
 func TestNewSetHasPendingEntriesWithOneID(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := status.NewSet("b", "a", "b")
-		all := set.All()
+		all := maps.Collect(set.All())
 		assert.Len(t, all, 2)
 		for name, st := range all {
 			assert.Equal(t, status.KindPending, st.Kind, name)
@@ -63,7 +66,7 @@ func TestPendingSetHasFreshIDAndNoErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := status.NewSet("a").Set("b", status.Error(errors.New("full")))
 		time.Sleep(time.Minute)
-		set := old.Pending()
+		set := old.Pending("c", "a", "c")
 
 		want := set.Get("unknown")
 		assert.Equal(t, status.KindPending, want.Kind)
@@ -72,36 +75,38 @@ func TestPendingSetHasFreshIDAndNoErrors(t *testing.T) {
 		for _, id := range []uint64{0, old.Get("unknown").ID, old.Get("a").ID, old.Get("b").ID} {
 			assert.NotEqual(t, id, want.ID)
 		}
-		assert.Equal(t, map[string]status.Status{"a": want, "b": want}, set.All())
+		assert.Equal(t, map[string]status.Status{"a": want, "b": want, "c": want}, maps.Collect(set.All()))
 	})
 }
 
-func TestRequireChangesNoAnswerOfGet(t *testing.T) {
-	set := status.NewSet("b").Set("c", status.Done())
-	required := set.Require("d", "a", "c", "a")
-	for _, name := range []string{"a", "b", "c", "d", "unknown"} {
-		assert.Equal(t, set.Get(name), required.Get(name), name)
-	}
-	assert.Len(t, required.All(), 4)
-	assert.Len(t, set.All(), 2)
+func TestDeleteForgetsWhatWasReported(t *testing.T) {
+	set := status.NewSet("a", "b").Set("c", status.Error(errors.New("full")))
+	less := set.Delete("c").Delete("a").Delete("unknown")
+	assert.Equal(t, map[string]status.Status{"b": set.Get("b")}, maps.Collect(less.All()))
+	assert.Equal(t, set.Get("unknown"), less.Get("c"))
+	assert.Equal(t, set, set.Delete("unknown"))
+	assert.Equal(t, "Pending", less.Delete("b").String())
+	assert.Len(t, maps.Collect(less.Pending().All()), 1, "a deleted name is not required again")
 }
 
-func TestWithoutForgetsWhatWasReported(t *testing.T) {
-	set := status.NewSet("a", "b").Set("c", status.Error(errors.New("full")))
-	without := set.Without("c", "a", "unknown")
-	assert.Equal(t, map[string]status.Status{"b": set.Get("b")}, without.All())
-	assert.Equal(t, set.Get("unknown"), without.Get("c"))
-	assert.Equal(t, set, set.Without("unknown"))
-	assert.Equal(t, "Pending", set.Without("a", "b", "c").String())
+func TestAllYieldsInTheOrderOfNamesUntilTold(t *testing.T) {
+	set := status.NewSet("c", "a", "b")
+	var names []string
+	for name := range set.All() {
+		if names = append(names, name); len(names) == 2 {
+			break
+		}
+	}
+	assert.Equal(t, []string{"a", "b"}, names)
 }
 
 func TestZeroSetIsUsable(t *testing.T) {
 	var set status.Set
 	assert.Equal(t, status.Status{Kind: status.KindPending}, set.Get("a"))
 	assert.Equal(t, "Pending", set.String())
-	assert.Equal(t, map[string]status.Status{}, set.All())
-	assert.Equal(t, map[string]status.Status{"a": {Kind: status.KindPending}}, set.Require("a").All())
-	assert.Equal(t, set, set.Without("a"))
+	assert.Equal(t, map[string]status.Status{}, maps.Collect(set.All()))
+	assert.Equal(t, map[string]status.Status{"a": {Kind: status.KindPending}}, maps.Collect(set.Set("a", set.Get("a")).All()))
+	assert.Equal(t, set, set.Delete("a"))
 	assert.NotZero(t, set.Pending().Get("a").ID)
 	assert.Equal(t, status.KindDone, set.Set("a", status.Done()).Get("a").Kind)
 }
@@ -116,7 +121,7 @@ func TestSetsDerivedFromOneDoNotShareEntries(t *testing.T) {
 	three := base.Set("b", status.Done())
 	four := one.Set("c", status.Blocked("four"))
 
-	assert.Equal(t, map[string]status.Status{"b": before}, base.All())
+	assert.Equal(t, map[string]status.Status{"b": before}, maps.Collect(base.All()))
 	assert.Equal(t, status.KindDone, one.Get("c").Kind)
 	assert.Equal(t, "two", two.Get("c").GetError())
 	assert.Equal(t, status.KindDone, three.Get("b").Kind)
@@ -139,7 +144,7 @@ func TestSetStringPutsTheWorstFirst(t *testing.T) {
 			Set("b", at(time.Hour, status.KindError, "full")).
 			Set("a", at(time.Hour, status.KindError, "busy"))
 		assert.Equal(t, "Errored: a (busy) b (full), Blocked: c (eth0), Pending: d e h, Done: f g (1.0s ago)", set.String())
-		assert.Equal(t, "Blocked: c (eth0) (1.0h ago)", set.Without("a", "b", "d", "e", "f", "g", "h").String())
+		assert.Equal(t, "Blocked: c (eth0) (1.0h ago)", set.Delete("a").Delete("b").Delete("d").Delete("e").Delete("f").Delete("g").Delete("h").String())
 	})
 }
 
@@ -196,16 +201,16 @@ func TestSetThatWasReadHasAnIDOfItsOwn(t *testing.T) {
 
 func TestNullAndBrokenTextLeaveASetAsItWas(t *testing.T) {
 	set := status.NewSet("a").Set("b", status.Done())
-	was, copied := set.All(), set
+	was, copied := maps.Collect(set.All()), set
 
 	require.NoError(t, json.Unmarshal([]byte(`null`), &set))
-	assert.Equal(t, was, set.All())
+	assert.Equal(t, was, maps.Collect(set.All()))
 	assert.Error(t, json.Unmarshal([]byte(`{"a":{"kind":"Done"},"b":1}`), &set))
-	assert.Equal(t, was, set.All())
+	assert.Equal(t, was, maps.Collect(set.All()))
 	assert.Error(t, yaml.Unmarshal([]byte(`[a, b]`), &set))
-	assert.Equal(t, was, set.All())
+	assert.Equal(t, was, maps.Collect(set.All()))
 
 	require.NoError(t, json.Unmarshal([]byte(`{"c":{"kind":"Done"}}`), &set))
 	assert.True(t, set.IsDone())
-	assert.Equal(t, was, copied.All(), "reading changed a copy")
+	assert.Equal(t, was, maps.Collect(copied.All()), "reading changed a copy")
 }

@@ -50,7 +50,7 @@ func (s Set) String() string {
 // MarshalJSON returns the entries as an object, from name to [Status]. It does not include the ID
 // and the time for reconcilers without an entry.
 func (s Set) MarshalJSON() ([]byte, error) {
-	return json.Marshal(s.All())
+	return json.Marshal(maps.Collect(s.All()))
 }
 
 // UnmarshalJSON replaces s with a Set of the object's entries; reconcilers without one get a new ID
@@ -61,7 +61,7 @@ func (s *Set) UnmarshalJSON(data []byte) error {
 
 // MarshalYAML returns the entries as a mapping, from name to [Status]; see [Set.MarshalJSON].
 func (s Set) MarshalYAML() (any, error) {
-	return s.All(), nil
+	return maps.Collect(s.All()), nil
 }
 
 // UnmarshalYAML replaces s with a Set of the mapping's entries; see [Set.UnmarshalJSON].

@@ -206,7 +206,7 @@ func TestApplyLeavesUnexportedFieldsAndStatusesAlone(t *testing.T) {
 	a := newApplied(t)
 	a.apply(true, func(w *wide) {
 		w.secret, w.hidden, w.Text, w.Other = "new", 1, "x", reconciler.StatusPending()
-		w.All = reconciler.NewStatusSet().Require("one")
+		w.All = reconciler.NewStatusSet().Pending("one")
 	})
 	before := a.edit(func(w *wide) {
 		require.Equal(t, "new", w.secret, "a new row is inserted whole")
@@ -215,7 +215,7 @@ func TestApplyLeavesUnexportedFieldsAndStatusesAlone(t *testing.T) {
 	})
 	same := func(w *wide) {
 		w.secret, w.hidden, w.Text = "program's", 3, "x"
-		w.Status, w.Other, w.All = reconciler.StatusPending(), reconciler.StatusPending(), reconciler.NewStatusSet().Require("one")
+		w.Status, w.Other, w.All = reconciler.StatusPending(), reconciler.StatusPending(), reconciler.NewStatusSet().Pending("one")
 	}
 	require.Same(t, before, a.apply(false, same))
 	row := a.apply(true, func(w *wide) {
