@@ -60,7 +60,7 @@
 //   - [RegisterConfig] makes a reconciler in a hive, and returns its [Loop].
 //   - [New] makes one without a hive; the program calls [Loop.Run].
 //   - [Register] is for programs written against github.com/cilium/statedb/reconciler. This package
-//     exports everything that v0.8.3 of that package exports, under the same names.
+//     exports everything that v0.9.4 of that package exports, under the same names.
 //
 // [Config] holds what the reconciler needs. [Settings] can change at run time; an [Option] sets their
 // start values.

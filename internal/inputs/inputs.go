@@ -7,7 +7,6 @@
 package inputs
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -61,11 +60,8 @@ const suffix = "-inputs"
 // Open returns the table <tableName>-inputs. It is registered if the database does not have it. All
 // users of a table of objects share its inputs; the rows stay when a user ends.
 //
-// It is an error if the name is longer than statedb allows, or has other characters; if the database has
-// a table of the name with other rows; and if it has no table at all.
-//
-// Open locks every table of the database, so the caller must not hold a write transaction. It is safe
-// for concurrent use.
+// It is an error if the name is longer than statedb allows, or has other characters, and if the database
+// has a table of the name with other rows. It is safe for concurrent use.
 func Open(db *statedb.DB, tableName string) (*Table, error) {
 	name := tableName + suffix
 	if !opentable.NameRule.MatchString(name) {
@@ -74,9 +70,6 @@ func Open(db *statedb.DB, tableName string) (*Table, error) {
 	}
 	t := &Table{}
 	if err := opentable.Open(db, opentable.Of(name, "this library", newNameIndex, &t.rows)); err != nil {
-		if errors.Is(err, opentable.ErrNoTables) {
-			return nil, fmt.Errorf("the database has no table %q", tableName)
-		}
 		return nil, err
 	}
 	return t, nil

@@ -93,11 +93,8 @@ const (
 // Close.
 //
 // It is an error if a name does not follow statedb's rule, if another user of the tables has not
-// closed them, if the database has a table of the name with rows of another type, and if the database
-// has no table at all.
-//
-// OpenTables locks every table of the database, so the caller must not hold a write transaction. It
-// is safe for concurrent use.
+// closed them, and if the database has a table of the name with rows of another type. It is safe for
+// concurrent use.
 func OpenTables(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) (*Tables, error) {
 	// The name of the mark's table is shorter.
 	if longest := name + outcomesSuffix; !opentable.NameRule.MatchString(longest) {
@@ -124,13 +121,7 @@ func register(db *statedb.DB, name string) (*Tables, error) {
 	err := opentable.Open(db,
 		opentable.Of(name+outcomesSuffix, maker, newOutcomeIndex, &t.Outcomes),
 		opentable.Of(name+markSuffix, maker, newMarkIndex, &t.Mark))
-	if errors.Is(err, opentable.ErrNoTables) {
-		return nil, fmt.Errorf("the database has no table that a reconciler named %q could reconcile", name)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return t, nil
+	return t, err
 }
 
 // take claims the tables, and empties them.

@@ -176,11 +176,6 @@ func TestTablesOfOthersAreNotTaken(t *testing.T) {
 	require.ErrorContains(t, err, `"objects-outcomes" that was not made by a reconciler`)
 }
 
-func TestDatabaseWithoutTablesIsAnError(t *testing.T) {
-	_, err := ledger.OpenTables(statedb.New(), "objects", nil)
-	require.ErrorContains(t, err, "no table")
-}
-
 func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 	for _, name := range []string{
 		"a", "objects", "a-b_c9", strings.Repeat("x", 22),

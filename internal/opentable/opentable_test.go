@@ -85,11 +85,6 @@ func TestTablesOfOthersAreErrorsAndNothingIsRegistered(t *testing.T) {
 	require.Len(t, db.GetTables(db.ReadTxn()), 1)
 }
 
-func TestDatabaseWithoutTablesIsAnError(t *testing.T) {
-	var table statedb.RWTable[*row]
-	require.ErrorIs(t, opentable.Open(statedb.New(), opentable.Of("a", "a test", newIndex, &table)), opentable.ErrNoTables)
-}
-
 func TestNamesThatStatedbRefusesAreErrors(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
@@ -98,7 +93,17 @@ func TestNamesThatStatedbRefusesAreErrors(t *testing.T) {
 	require.False(t, opentable.NameRule.MatchString("A"))
 }
 
-// Transactions that began before a table was registered would remove it.
+func TestTablesAreRegisteredWhileAnotherIsLocked(t *testing.T) {
+	db := statedb.New()
+	objects := newTable(t, db, "objects")
+	wtxn := db.WriteTxn(objects)
+	var table statedb.RWTable[*row]
+	require.NoError(t, opentable.Open(db, opentable.Of("new", "a test", newIndex, &table)))
+	insert(t, db, table)
+	wtxn.Commit()
+	require.Equal(t, 1, table.NumObjects(db.ReadTxn()))
+}
+
 func TestNoTableIsLostWhileOthersCommitAndRegister(t *testing.T) {
 	const names, openers = 30, 3
 	db := statedb.New()

@@ -133,8 +133,8 @@ type settled struct {
 // in and out must be different tables of Config.DB. Nothing else may insert or delete rows of out, and a
 // second derivation or source of it is an error until [Derived.Close]. The name of out, with "-inputs",
 // must have at most 31 characters: that table has a row with the name of in, which says up to which
-// revision of in the rows of out are derived. Each locks all tables for a moment: the caller must not
-// hold a write transaction. The error names everything that is wrong with the arguments.
+// revision of in the rows of out are derived. Each locks in and out for a moment: the caller must not
+// hold a write transaction of them. The error names everything that is wrong with the arguments.
 //
 // The initialiser of out is registered at once: make the derivations of a chain before they run.
 func Each[In, Out any](

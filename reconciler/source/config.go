@@ -81,8 +81,8 @@ func (cfg *Config[Obj]) validate() error {
 // It is an error if a field of the configuration is missing or wrong, if the table has an open source
 // with this name, and if it has two open sources and not both have an Owner.
 //
-// New locks every table of the database for a moment, so the caller must not hold a write transaction.
-// It is safe for concurrent use.
+// New locks the table for a moment, so the caller must not hold a write transaction of it. It is safe for
+// concurrent use.
 func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 	if err := cfg.validate(); err != nil {
 		return nil, err

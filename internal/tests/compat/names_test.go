@@ -13,7 +13,7 @@ var documented = map[string][]string{
 	"managed":    managedNames,
 }
 
-// statedbNames are in the published documentation, but not in v0.8.3.
+// statedbNames are in the published documentation, but not in v0.9.4.
 var statedbNames = []string{
 	"NewStatusIndex", "WaitForReconciliation", "Params.Lifecycle", "Params.Jobs", "Params.Health",
 	// In the text of the documentation.

@@ -3,15 +3,15 @@
 
 package compat
 
-// statedbSystem maps github.com/cilium/statedb/reconciler v0.8.3 and its published documentation.
+// statedbSystem maps github.com/cilium/statedb/reconciler v0.9.4 and its published documentation.
 var statedbSystem = system{
 	title: "statedb/reconciler: package reconciler",
 	pkg:   "reconciler",
-	about: "`github.com/cilium/statedb/reconciler` v0.8.3. Package `reconciler` is a drop-in: change the import path, " +
+	about: "`github.com/cilium/statedb/reconciler` v0.9.4. Package `reconciler` is a drop-in: change the import path, " +
 		"and programs compile and do the same. [internal/tests/dropin](../internal/tests/dropin/doc.go) compares every " +
 		"exported name and type, and runs programs against both packages. Intended differences in behaviour are in the " +
 		"[README](../README.md#moving-over-from-statedbreconciler). `NewStatusIndex` and `WaitForReconciliation` are in its " +
-		"documentation, but not in v0.8.3; they are here.",
+		"documentation, but not in v0.9.4; they are here.",
 	same: []string{
 		"Register",
 		"Params: In, Log, DB, JobGroup, ModuleID, DefaultMetrics",
@@ -25,7 +25,7 @@ var statedbSystem = system{
 		"StatusPending, StatusRefreshing, StatusDone, StatusError",
 		"StatusKind: Key, String",
 		"StatusKindUnset, StatusKindPending, StatusKindRefreshing, StatusKindDone, StatusKindError",
-		"StatusSet: All, Get, Set, Pending, String, MarshalJSON, UnmarshalJSON",
+		"StatusSet: All, Get, Set, Pending, Delete, IsDone, IsPendingOrRefreshing, String, MarshalJSON, UnmarshalJSON, MarshalYAML",
 		"NewStatusSet, NewStatusIndex, WaitForReconciliation",
 		"Metrics: ReconciliationDuration, ReconciliationErrors, PruneError, PruneDuration",
 		"ExpVarMetrics: ReconciliationCountVar, ReconciliationDurationVar, ReconciliationTotalErrorsVar, " +
@@ -37,7 +37,7 @@ var statedbSystem = system{
 		{"Params.Lifecycle, Params.Health", "", leftOut,
 			"fields of older versions; the job group starts and stops the loop, and its jobs report health"},
 		{"Params.Jobs", "Params.JobGroup", adapted,
-			"as in v0.8.3: the job group of the module, not the registry that makes groups"},
+			"as in v0.9.4: the job group of the module, not the registry that makes groups"},
 		{"Config.CloneObject, GetObjectStatus, SetObjectStatus", "Config: Clone, GetStatus, SetStatus", adapted,
 			"names in its documentation for arguments of `Register`; here they are fields of `Config` as well"},
 		{"RefreshInterval, PruneInterval", "Settings: RefreshInterval, PruneInterval", adapted,

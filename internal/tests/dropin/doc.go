@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package dropin checks that a program written against github.com/cilium/statedb/reconciler v0.8.3 (the peer)
+// Package dropin checks that a program written against github.com/cilium/statedb/reconciler v0.9.4 (the peer)
 // behaves the same when only its import path changes to github.com/statekeel/statekeel/reconciler.
 //
 // The programs are in the folder programs. The tests run them twice: as written, and with the import path
@@ -13,14 +13,14 @@
 //
 // Where Statekeel differs on purpose, the programs assert only what holds on both sides:
 //
-//	what                        v0.8.3                              Statekeel
+//	what                        v0.9.4                              Statekeel
 //	first retry                 after 2 x the minimum backoff       after the minimum
 //	retries                     exact                               up to a tenth earlier (jitter)
 //	retries of batches          one by one, by single operations    in batches
 //	the same failure again      rewrites the row, wakes watchers    writes nothing
 //	change of a failing object  tried at once, backoff forgotten    waits for its minimum backoff
-//	status written by another   result of a retry is dropped, the   result is committed, failure
-//	  reconciler meanwhile        failure never retried               retried
+//	status written by another   outcome of a retry or a refresh     outcome is committed, failure
+//	  reconciler meanwhile        is dropped, failure not retried     retried
 //	failed prune                gone from health with the next      in health until a prune
 //	                              round, not retried                  succeeds; retried
 //	limiter of rounds is nil    panic                               no limit

@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/cilium/statedb/reconciler"
+	"go.yaml.in/yaml/v3"
 	"golang.org/x/time/rate"
 )
 
@@ -42,10 +44,13 @@ var (
 	_ func() reconciler.Status                                                   = reconciler.StatusDone
 	_ func(error) reconciler.Status                                              = reconciler.StatusError
 	_ func() reconciler.StatusSet                                                = reconciler.NewStatusSet
-	_ func(reconciler.StatusSet) reconciler.StatusSet                            = reconciler.StatusSet.Pending
+	_ func(reconciler.StatusSet, ...string) reconciler.StatusSet                 = reconciler.StatusSet.Pending
+	_ func(reconciler.StatusSet, string) reconciler.StatusSet                    = reconciler.StatusSet.Delete
 	_ func(reconciler.StatusSet, string, reconciler.Status) reconciler.StatusSet = reconciler.StatusSet.Set
 	_ func(reconciler.StatusSet, string) reconciler.Status                       = reconciler.StatusSet.Get
-	_ func(reconciler.StatusSet) map[string]reconciler.Status                    = reconciler.StatusSet.All
+	_ func(*reconciler.StatusSet) iter.Seq2[string, reconciler.Status]           = (*reconciler.StatusSet).All
+	_ func(*reconciler.StatusSet) bool                                           = (*reconciler.StatusSet).IsDone
+	_ func(*reconciler.StatusSet) bool                                           = (*reconciler.StatusSet).IsPendingOrRefreshing
 	_ func(reconciler.StatusKind) index.Key                                      = reconciler.StatusKind.Key
 
 	_ func() *reconciler.ExpVarMetrics = reconciler.NewExpVarMetrics
@@ -57,6 +62,7 @@ var (
 	_ fmt.Stringer                                   = reconciler.StatusKindDone
 	_ fmt.Stringer                                   = reconciler.StatusSet{}
 	_ json.Marshaler                                 = reconciler.StatusSet{}
+	_ yaml.Marshaler                                 = reconciler.StatusSet{}
 	_ json.Unmarshaler                               = (*reconciler.StatusSet)(nil)
 	_ statedb.Index[*service, reconciler.StatusKind] = serviceByKind
 )

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package programs contains programs written against github.com/cilium/statedb/reconciler v0.8.3, as its
+// Package programs contains programs written against github.com/cilium/statedb/reconciler v0.9.4, as its
 // users write them: a hive, a table, an implementation of its interfaces, and assertions on the result.
 //
 // They are test files. "go test" in this folder runs them as written, against that package. The driver in the

@@ -153,7 +153,7 @@ func TestExpVarKeysOfAReconciler(t *testing.T) {
 	})
 }
 
-// published is called once: in v0.8.3 a second call of NewExpVarMetrics panics, as with -count=2.
+// published is called once: in v0.9.4 a second call of NewExpVarMetrics panics, as with -count=2.
 var published = sync.OnceValue(reconciler.NewExpVarMetrics)
 
 func TestPublishedExpVarsAreFoundByName(t *testing.T) {

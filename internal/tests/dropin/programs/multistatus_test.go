@@ -148,8 +148,8 @@ func TestTwoStatusesOfOneObjectAreIndependent(t *testing.T) {
 	})
 }
 
-// The statuses become pending one after the other: v0.8.3 drops the retry of an object if another reconciler
-// writes its status to the object meanwhile.
+// The statuses become pending one after the other: v0.9.4 drops the outcome of a retry, and retries no more, if
+// another reconciler writes its status to the object meanwhile.
 func TestOneStatusFailsWhileTheOtherIsDone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newRouteApp(t)

@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/statedb/reconciler"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 )
 
 // policy is an object with a set of statuses, for any number of reconcilers.
@@ -145,7 +146,8 @@ func TestThreeReconcilersShareAStatusSet(t *testing.T) {
 func TestStatusSetIsAValue(t *testing.T) {
 	s := reconciler.NewStatusSet()
 	assert.Equal(t, "Pending", s.String())
-	assert.Empty(t, s.All())
+	assert.Empty(t, maps.Collect(s.All()))
+	assert.True(t, s.IsDone(), "nothing is required")
 	unknown := s.Get("a")
 	assert.Equal(t, reconciler.StatusKindPending, unknown.Kind)
 	assert.NotZero(t, unknown.ID)
@@ -154,8 +156,8 @@ func TestStatusSetIsAValue(t *testing.T) {
 	one := s.Set("a", reconciler.StatusDone())
 	two := one.Set("b", reconciler.StatusError(errors.New("no room")))
 	three := two.Set("a", reconciler.StatusPending())
-	assert.Empty(t, s.All(), "Set must not change its receiver")
-	assert.Equal(t, []string{"a"}, slices.Sorted(maps.Keys(one.All())))
+	assert.Empty(t, maps.Collect(s.All()), "Set must not change its receiver")
+	assert.Equal(t, []string{"a"}, slices.Sorted(maps.Keys(maps.Collect(one.All()))))
 	assert.Equal(t, reconciler.StatusKindDone, one.Get("a").Kind)
 	assert.Equal(t, reconciler.StatusKindDone, two.Get("a").Kind, "Set must not change its receiver")
 	assert.Equal(t, reconciler.StatusKindPending, three.Get("a").Kind)
@@ -174,6 +176,46 @@ func TestPendingStatusSetHasAFreshID(t *testing.T) {
 	assert.Equal(t, a.ID, c.ID)
 	assert.NotEqual(t, done.Get("c").ID, a.ID)
 	assert.NotEqual(t, a.ID, pending.Pending().Get("a").ID)
+	assert.True(t, pending.IsPendingOrRefreshing())
+	assert.False(t, pending.IsDone())
+}
+
+func TestPendingAddsNamesAndDeleteRemovesThem(t *testing.T) {
+	s := reconciler.NewStatusSet().Set("b", reconciler.StatusError(errors.New("no room"))).Pending("c", "a", "c")
+	var names []string
+	for name, status := range s.All() {
+		names = append(names, name)
+		assert.Equal(t, reconciler.StatusKindPending, status.Kind, name)
+		assert.Nil(t, status.Error, name)
+		assert.Equal(t, s.Get("other").ID, status.ID, name)
+		assert.Equal(t, s.Get("other").UpdatedAt, status.UpdatedAt, name)
+	}
+	assert.Equal(t, []string{"a", "b", "c"}, names)
+
+	less := s.Set("a", reconciler.StatusDone()).Delete("b").Delete("none").Delete("c")
+	assert.True(t, less.IsDone())
+	assert.False(t, less.IsPendingOrRefreshing())
+	assert.Len(t, maps.Collect(s.All()), 3, "Delete must not change its receiver")
+	pending := less.Pending()
+	assert.Len(t, maps.Collect(pending.All()), 1, "a deleted name is not pending again")
+}
+
+func TestStatusSetYAMLIsAMap(t *testing.T) {
+	at := time.Unix(1, 0).UTC()
+	set := reconciler.StatusSet{}.
+		Set("b", reconciler.Status{Kind: reconciler.StatusKindDone, UpdatedAt: at}).
+		Set("a", reconciler.Status{Kind: reconciler.StatusKindRefreshing, UpdatedAt: at})
+	value, err := set.MarshalYAML()
+	require.NoError(t, err)
+	assert.Len(t, value, 2)
+	text, err := yaml.Marshal(set)
+	require.NoError(t, err)
+	var back map[string]reconciler.Status
+	require.NoError(t, yaml.Unmarshal(text, &back), "%s", text)
+	assert.Len(t, back, 2)
+	assert.Equal(t, reconciler.StatusKindDone, back["b"].Kind)
+	assert.Equal(t, reconciler.StatusKindRefreshing, back["a"].Kind)
+	assert.True(t, at.Equal(back["a"].UpdatedAt))
 }
 
 func TestStatusSetString(t *testing.T) {
@@ -209,7 +251,7 @@ func TestStatusSetJSONReadsBack(t *testing.T) {
 
 	var back reconciler.StatusSet
 	require.NoError(t, json.Unmarshal(text, &back))
-	assert.Equal(t, []string{"a", "b"}, slices.Sorted(maps.Keys(back.All())))
+	assert.Equal(t, []string{"a", "b"}, slices.Sorted(maps.Keys(maps.Collect(back.All()))))
 	assert.Equal(t, reconciler.StatusKindDone, back.Get("b").Kind)
 	assert.Equal(t, uint64(7), back.Get("b").ID)
 	assert.True(t, at.Equal(back.Get("b").UpdatedAt))
@@ -223,7 +265,7 @@ func TestStatusSetJSONReadsBack(t *testing.T) {
 	assert.Equal(t, `{}`, string(empty))
 	assert.Error(t, back.UnmarshalJSON([]byte(`["a"]`)))
 	require.NoError(t, back.UnmarshalJSON([]byte(`{}`)))
-	assert.Empty(t, back.All())
+	assert.Empty(t, maps.Collect(back.All()))
 
 	// Inside an object, as in db/show --format=json.
 	text, err = json.Marshal(&policy{Name: "web", Statuses: s})
