@@ -186,7 +186,7 @@ func TestNewRowOvertakesALoadThatBecomesSlow(t *testing.T) {
 }
 
 // Main reads a snapshot in pieces: it ranges over the same sequence of changes again after a break.
-// The comment of statedb's Next calls the sequence single-use, but v0.8.3 continues where it was
+// The comment of statedb's Next calls the sequence single-use, but v0.9.4 continues where it was
 // left. This test fails if a later version does not.
 func TestSequenceOfChangesContinuesAfterABreak(t *testing.T) {
 	e := newEnv(t)

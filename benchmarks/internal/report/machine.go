@@ -7,7 +7,9 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"path"
 	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 )
@@ -22,6 +24,9 @@ type Machine struct {
 	MemoryGiB float64
 	// Go is the version of Go, the operating system and the architecture.
 	Go string
+	// Store is the module and version of statedb, on which all contenders run and whose reconciler is the
+	// peer; "" if the binary does not tell.
+	Store string
 }
 
 // ThisMachine describes the current machine.
@@ -30,6 +35,9 @@ func ThisMachine() Machine {
 		CPU:   fieldOf("/proc/cpuinfo", "model name"),
 		Cores: runtime.GOMAXPROCS(0),
 		Go:    fmt.Sprintf("%s %s/%s", runtime.Version(), runtime.GOOS, runtime.GOARCH),
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		m.Store = linked(info, "github.com/cilium/statedb")
 	}
 	kib := strings.TrimSuffix(fieldOf("/proc/meminfo", "MemTotal"), " kB")
 	if n, err := strconv.ParseFloat(kib, 64); err == nil {
@@ -48,7 +56,22 @@ func (m Machine) String() string {
 	if m.MemoryGiB > 0 {
 		s += fmt.Sprintf(", %.0f GiB", m.MemoryGiB)
 	}
-	return s + ", " + m.Go
+	s += ", " + m.Go
+	if m.Store != "" {
+		s += ", " + m.Store
+	}
+	return s
+}
+
+// linked returns the last element of a module's path and the version that a binary links; "" if it links
+// none.
+func linked(info *debug.BuildInfo, module string) string {
+	for _, dep := range info.Deps {
+		if dep.Path == module {
+			return path.Base(module) + " " + dep.Version
+		}
+	}
+	return ""
 }
 
 // fieldOf returns the value of the first "name: value" line of a file; "" if there is no such line or file,

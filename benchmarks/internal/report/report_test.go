@@ -13,6 +13,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -333,5 +334,9 @@ func TestThisMachineIsDescribed(t *testing.T) {
 	assert.Positive(t, m.Cores)
 	assert.Contains(t, m.Go, "go1.")
 	assert.Equal(t, "unknown CPU, 2 cores, go1", Machine{Cores: 2, Go: "go1"}.String())
+	assert.Equal(t, "unknown CPU, 2 cores, go1, statedb v1.2.3", Machine{Cores: 2, Go: "go1", Store: "statedb v1.2.3"}.String())
+	info := &debug.BuildInfo{Deps: []*debug.Module{{Path: "a/other", Version: "v2.0.0"}, {Path: "a/store", Version: "v1.2.3"}}}
+	assert.Equal(t, "store v1.2.3", linked(info, "a/store"))
+	assert.Empty(t, linked(info, "a/none"))
 	assert.Empty(t, fieldOf(filepath.Join(t.TempDir(), "none"), "x"))
 }

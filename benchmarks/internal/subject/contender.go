@@ -133,7 +133,7 @@ func Contenders() []Contender {
 		},
 		{
 			Name:  Peer,
-			About: "github.com/cilium/statedb/reconciler v0.8.3 with its default options",
+			About: "github.com/cilium/statedb/reconciler with its default options",
 			Start: startPeer(peerVariant{}),
 		},
 		{
