@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -33,6 +34,7 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 		r.observer.NoteOther()
 	}
 	if len(r.batch.tasks) > 0 {
+		forgetCancelled(ctx, r.batch.tasks)
 		r.complete(round, &r.batch)
 	}
 }
@@ -55,10 +57,24 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	}
 	if r.keyWaits.Waiting() > 0 {
 		for i := range b.tasks {
-			r.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted)
+			applied := b.attempts[i].Kind == core.Done || b.attempts[i].Kind == core.DoneAgain
+			r.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, applied)
 		}
 	}
 	r.tellRefresherOf(b)
+}
+
+// forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure
+// of their objects, and the next run begins with them.
+func forgetCancelled[Obj any](ctx context.Context, tasks []execute.Task[Obj]) {
+	if ctx.Err() == nil {
+		return
+	}
+	for i := range tasks {
+		if errors.Is(tasks[i].Err, context.Canceled) {
+			tasks[i].Err = execute.ErrNotRun
+		}
+	}
 }
 
 // giveBack removes from a batch the tasks that were not run, and returns their items to where they

@@ -179,7 +179,6 @@ func (s *slot) revive() {
 	if len(s.running.ended) > 0 {
 		s.stop()
 		s.start()
-		s.h.write(s.askAgain)
 	}
 }
 
@@ -212,7 +211,6 @@ func (s *slot) restart() {
 		h.write(s.askAgain)
 	}
 	s.start()
-	h.write(s.askAgain)
 }
 
 // wait starts a wait and checks its end.

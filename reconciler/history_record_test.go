@@ -50,6 +50,7 @@ type operation struct {
 	by             *instance
 	started, ended time.Time
 	over, applied  bool
+	cancelled      bool
 	result         string
 }
 
@@ -216,6 +217,7 @@ func (r *record) end(o *operation, err error) {
 	defer r.mu.Unlock()
 	o.over, o.ended = true, time.Now()
 	o.applied = err == nil || strings.HasPrefix(err.Error(), "requeued")
+	o.cancelled = errors.Is(err, context.Canceled)
 	if err != nil {
 		o.result = err.Error()
 	}
@@ -382,7 +384,8 @@ func (r *record) paused(slot int, key uint64, after time.Time) bool {
 	})
 }
 
-// checkStopped checks (d) after a stop: the outcome of each operation is written.
+// checkStopped checks (d) after a stop: the outcome of each operation is written, unless the stop has
+// cancelled it.
 func (s *slot) checkStopped(by *instance) {
 	r := s.h.record
 	txn := s.h.db.ReadTxn()
@@ -391,7 +394,7 @@ func (s *slot) checkStopped(by *instance) {
 	for row := range s.h.table.All(txn) {
 		l := r.ledger(s.index, row.ID)
 		for _, o := range l.operations {
-			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !s.beside && s.get(row).Kind == reconciler.StatusKindPending {
+			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !o.cancelled && !s.beside && s.get(row).Kind == reconciler.StatusKindPending {
 				r.violateLocked("(d) stopped at %s, but reconciler %d did not write the outcome of key %d\n%s", clock(time.Now()), s.index, row.ID, l)
 				return
 			}

@@ -325,7 +325,7 @@ func (s *slot) resumed(which func(p pausedSpan) bool) {
 	}
 }
 
-// askAgain makes a new wish for each failed row of an earlier loop: a new loop does not retry them.
+// askAgain makes a new wish for each failed row.
 func (s *slot) askAgain(wtxn statedb.WriteTxn) {
 	for row := range s.h.table.All(wtxn) {
 		if k := s.status(wtxn, row).Kind; k == reconciler.StatusKindError || k == reconciler.StatusKindBlocked {

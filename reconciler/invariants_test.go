@@ -624,7 +624,7 @@ func TestStopCommitsWhatWasFinished(t *testing.T) {
 		e.stop()
 		require.Equal(e, []string{"update(1)", "update(2)", "update(3) fail"}, e.target.calls())
 		for id, kind := range map[uint64]reconciler.StatusKind{
-			1: reconciler.StatusKindDone, 2: reconciler.StatusKindDone, 3: reconciler.StatusKindError,
+			1: reconciler.StatusKindDone, 2: reconciler.StatusKindDone, 3: reconciler.StatusKindPending,
 			4: reconciler.StatusKindPending, 5: reconciler.StatusKindPending,
 		} {
 			require.Equal(e, kind, e.kind(id), "object %d", id)

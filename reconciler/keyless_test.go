@@ -171,7 +171,9 @@ func TestObjectWithoutAKeyIsAnErrorOfItsOwn(t *testing.T) {
 }
 
 func TestListedObjectWithoutAKeyDoesNotStopASweep(t *testing.T) {
-	listing := func() *nameTarget { return &nameTarget{has: map[string]bool{"orphan": true}, found: []string{"keyless"}} }
+	listing := func() *nameTarget {
+		return &nameTarget{has: map[string]bool{"orphan": true}, found: []string{"keyless"}}
+	}
 	eachLedger(t, listing, func(e *reconcilertest.Env[*named], target *nameTarget) {
 		e.Insert(wantedName("a"))
 		time.Sleep(time.Second)

@@ -70,7 +70,8 @@ var ErrNotWritable = execute.ErrNotWritable
 // remembers; it is zero if the row was applied ahead of older changes. That of a Pending row is the
 // time by which it had been written; it is zero if the reconciler has not read the table yet.
 //
-// If the rows carry the status, that is returned. Safe from any goroutine, also in an operation.
+// If the rows carry the status, that is returned; but Pending, with the text, for a failure that an earlier
+// run of a reconciler left in the row. Safe from any goroutine, also in an operation.
 func (l *Loop[Obj]) Status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 	return l.view.status(txn, obj)
 }

@@ -29,7 +29,7 @@ func RetryAfter(err error, d time.Duration) error { return outcome.RetryAfter(er
 
 // TerminalError returns an error that makes the failure err final: the operation is not retried until
 // the object changes, the program or a trigger sets its status to Pending or Refreshing or hands it
-// to [Loop.Reapply], or [Loop.Retry] is called for it. A periodic refresh and [Loop.Refresh] skip the
+// to [Loop.Reapply], [Loop.Retry] is called for it, or a reconciler starts again. A periodic refresh and [Loop.Refresh] skip the
 // object, because it is not Done. It returns nil if err is nil.
 //
 // The failure of a deletion is never final: there is no row whose change could bring the deletion

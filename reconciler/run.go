@@ -44,6 +44,7 @@ func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn sta
 	r.health.End()
 	r.doing = doingNothing
 	took := r.now() - from
+	forgetCancelled(ctx, b.tasks)
 	r.complete(round, b)
 	if ran = len(b.tasks); !r.execute.IsBatched() {
 		r.pace.RanTurn(ran, planned-ran, took)

@@ -78,7 +78,7 @@ type Settings struct {
 	Jitter float64
 	// MaxRetries is the number of retries after which the failure of an update is final, as with
 	// [TerminalError]: the object is left alone until it changes, its status is set to Pending or
-	// Refreshing, or [Loop.Retry] or [Loop.Reapply] is called. The text of the status says so. Zero,
+	// Refreshing, [Loop.Retry] or [Loop.Reapply] is called, or a reconciler starts again. The text of the status says so. Zero,
 	// the default, means no limit. Deletions are always retried without limit, because no row would
 	// show that one was given up.
 	MaxRetries int

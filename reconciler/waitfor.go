@@ -19,7 +19,8 @@ import (
 
 // WaitFor blocks until some objects reach the milestone. An object is a row of the table, or the
 // deletion of a row that the table does not have any more. The wait is for the version at the time of
-// the call, or a later one. Only the primary key of objs matters. It returns the objects that are not
+// the call, or a later one: a row that is rewritten all the time is waited for until an operation on one of
+// these has ended. Only the primary key of objs matters. It returns the objects that are not
 // in the target, or if deleted, still are; the list is empty if the milestone is [Applied].
 //
 // When ctx ends first, the error wraps that of ctx, and the objects that are not applied are
@@ -60,10 +61,10 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 	return rest, nil
 }
 
-// waitForOne blocks until one object has reached a milestone.
+// waitForOne blocks until one object has reached a milestone, at its version of now or a later one.
 func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
-	gone := false
-	for {
+	var from statedb.Revision // of the version of now
+	for first, over := true, false; ; first = false {
 		// This comes first, so that what was written before the end is seen.
 		stopped := l.stopped()
 		txn := l.rows.DB.ReadTxn()
@@ -72,78 +73,58 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, m); there {
 				return err
 			}
-		} else if gone {
+		} else if over {
 			return nil
+		} else {
+			row, revision = obj, l.rows.Table.Revision(txn)
 		}
 		if stopped {
 			return inspect.ErrStopped
 		}
-		var err error
-		if found {
-			var met bool
-			if met, err = l.waitForRow(ctx, m, row, revision, watch); met {
-				return nil
-			}
-		} else {
-			gone, err = l.waitForDeletion(ctx, m, obj, l.rows.Table.Revision(txn))
+		if first {
+			from = revision
 		}
-		if err != nil {
-			return err
+		w := &keywaits.Wait[Obj]{Object: row, Milestone: m, Deleted: !found, Revision: revision, From: from}
+		var reached bool
+		if over, reached = l.waitForVersion(ctx, w, watch); reached || over && found {
+			return nil
+		}
+		if ctx.Err() != nil && !over {
+			return ctx.Err()
 		}
 	}
 }
 
-// waitForRow blocks until a row has reached a milestone, or until it has to be read again.
-func (l *Loop[Obj]) waitForRow(ctx context.Context, m Milestone, row Obj, revision statedb.Revision, watch <-chan struct{}) (met bool, err error) {
-	var reached <-chan struct{}
-	if m == Attempted || l.beside {
-		// The status of a paused row does not show that it will not be attempted, and a row without a
-		// status shows nothing.
-		w := l.beginWait(&keywaits.Wait[Obj]{Object: row, Milestone: m, Revision: revision})
-		defer l.keyWaits.Leave(w)
-		reached = w.Met()
+// waitForVersion blocks until a wait is over, or until the row has to be read again, or until ctx or the
+// loop ends. The wait is for what no row shows: that a paused change will not be attempted, that a deletion
+// is carried out, or that a version was applied that has been replaced since. reached: the milestone is
+// reached, whatever the row is now. over: it is reached for the key as it was read.
+func (l *Loop[Obj]) waitForVersion(ctx context.Context, w *keywaits.Wait[Obj], watch <-chan struct{}) (over, reached bool) {
+	l.beginWait(w)
+	changed := watch
+	if w.Deleted {
+		// The wait is over if the key is inserted again.
+		changed = nil
 	}
-	select {
-	case <-reached:
-		select {
-		case <-watch:
-			// The milestone may be that of the version before.
-			return false, nil
-		default:
-			return true, nil
-		}
-	case <-watch:
-		return false, nil
-	case <-l.ended:
-		return false, nil
-	case <-ctx.Done():
-		return false, ctx.Err()
-	}
-}
-
-// waitForDeletion blocks until the deletion of a key has reached a milestone, or until there may be a
-// row again. revision is one at which the table did not have the key.
-func (l *Loop[Obj]) waitForDeletion(ctx context.Context, m Milestone, obj Obj, revision statedb.Revision) (met bool, err error) {
-	w := l.beginWait(&keywaits.Wait[Obj]{Object: obj, Milestone: m, Deleted: true, Revision: revision})
-	defer l.keyWaits.Leave(w)
 	select {
 	case <-w.Met():
+	case <-changed:
 	case <-l.ended:
-		select {
-		case <-w.Met():
-		default:
-			return false, nil
-		}
 	case <-ctx.Done():
-		return false, ctx.Err()
 	}
-	return !w.Inserted(), nil
+	over, reached = l.keyWaits.Leave(w)
+	select {
+	case <-changed:
+		// A wait that is over may have been for the version before.
+		return false, reached
+	default:
+		return over, reached && over
+	}
 }
 
-func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) *keywaits.Wait[Obj] {
+func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) {
 	l.keyWaits.Join(w)
 	l.calls.made.Send()
-	return w
 }
 
 // unreconciledOf returns what waits for keys need to know about an object; false if it is reconciled.

@@ -6,6 +6,7 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -172,7 +173,7 @@ func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
 }
 
 // A wait for attempts lists the result for the row that was inserted meanwhile.
-func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
+func TestAttemptWaitEndsWithTheDeletionThoughTheRowIsBack(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 1)
 		synctest.Wait()
@@ -182,12 +183,13 @@ func TestAttemptWaitContinuesWithAnInsertedRow(t *testing.T) {
 		over := e.waitFor(reconciler.Attempted, 1)
 		e.goesOn(over)
 		e.put(failsForGood, 1)
-		e.pass(1999 * time.Millisecond)
+		e.pass(999 * time.Millisecond)
 		e.goesOn(over)
-		e.pass(2 * time.Millisecond)
-		w := e.isOver(over, 2*time.Second)
+		e.pass(200 * time.Millisecond)
+		w := <-over
 		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000001: terminal: no such name")
+		require.Less(e, w.took, 1200*time.Millisecond)
+		require.Len(e, w.unapplied.Keys, 1)
 	})
 }
 
@@ -273,9 +275,7 @@ func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
 	})
 }
 
-// A row that changes during the wait must be applied in its latest version, and the wait does not
-// return the result of an earlier version.
-func TestWaitForAChangingRowIsForItsLatestVersion(t *testing.T) {
+func TestWaitForAChangingRowIsForTheVersionOfTheCall(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(c call) time.Duration { return time.Second })
 		e.put(7, 1)
@@ -283,16 +283,17 @@ func TestWaitForAChangingRowIsForItsLatestVersion(t *testing.T) {
 		e.pass(500 * time.Millisecond)
 		e.put(8, 1)
 		e.pass(time.Second)
-		// The first attempt was for a version that is no longer desired.
-		for _, over := range both {
-			e.goesOn(over)
-		}
-		e.pass(2 * time.Second)
 		for _, over := range both {
 			w := <-over
-			e.nothingUnapplied(w)
-			require.Greater(e, w.took, 1900*time.Millisecond)
+			require.NoError(e, w.err)
+			require.Less(e, w.took, 1900*time.Millisecond)
 		}
+		require.Equal(e, 7, e.target.holds()[1])
+		later := e.waitFor(reconciler.Applied, 1)
+		e.pass(400 * time.Millisecond)
+		e.goesOn(later)
+		e.pass(2 * time.Second)
+		e.nothingUnapplied(<-later)
 		require.Equal(e, 8, e.target.holds()[1])
 	})
 }
@@ -526,4 +527,52 @@ func TestManyWaitsForObjectsEnd(t *testing.T) {
 			e.nothingUnapplied(w)
 		}
 	})
+}
+
+// Wait and WaitFor agree: what was written at the call, or something later, was applied.
+func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
+	for _, ledger := range []string{"rows", "beside"} {
+		for _, workers := range []int{1, 4} {
+			for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
+				t.Run(fmt.Sprintf("%s, %d workers, %s", ledger, workers, m), func(t *testing.T) {
+					inBubble(t, func(e *env) {
+						e.target.before = func(context.Context, call) { time.Sleep(50 * time.Millisecond) }
+						done := make(chan struct{})
+						writing := make(chan struct{})
+						go func() {
+							defer close(writing)
+							for i := 1; ; i++ {
+								select {
+								case <-done:
+									return
+								case <-time.After(7 * time.Millisecond):
+									if i%5 == 0 {
+										e.remove(1)
+									}
+									e.put(i, 1)
+								}
+							}
+						}()
+						e.put(0, 1)
+						for range 20 {
+							ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+							_, err := e.loop.WaitFor(ctx, m, &object{ID: 1})
+							cancel()
+							require.NoError(e, err)
+						}
+						close(done)
+						<-writing
+						_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
+						require.NoError(e, err)
+						require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
+					}, func(e *env, cfg *reconciler.Config[*object]) {
+						if ledger == "beside" {
+							beside(e, cfg)
+						}
+						cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+					})
+				})
+			}
+		}
+	}
 }

@@ -305,15 +305,13 @@ func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 				}
 				for id := uint64(1); id <= 20; id++ {
 					want := reconciler.StatusKindPending
-					if ran[id] && id%2 == 0 {
-						want = reconciler.StatusKindError
-					} else if ran[id] {
+					if ran[id] && id%2 != 0 {
 						want = reconciler.StatusKindDone
 					}
 					require.Equal(e, want, e.kind(id), "object %d", id)
 				}
 				journal := e.loop.Journal()
-				require.Equal(e, n, journal[len(journal)-1].Written, "in one transaction")
+				require.Equal(e, (n+1)/2, journal[len(journal)-1].Written, "in one transaction")
 				e.pass(time.Minute)
 				require.Empty(e, e.target.take(), "nothing starts after the stop")
 			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))

@@ -39,15 +39,19 @@ type Wait[Obj any] struct {
 	// the row.
 	Deleted  bool
 	Revision statedb.Revision
+	// From is the revision of the version that the caller waits for: an operation on that version or a
+	// later one ends the wait, whatever has become of the key since.
+	From statedb.Revision
 
 	met      chan struct{}
 	inserted bool
 	key      string
-	// ran: an operation on the deletion of the key or on a later change has ended. in is the heap that
-	// has the wait; nil if none. The lock of Waits guards ran, in and pos.
-	ran bool
-	in  *keyheap.Heap[*Wait[Obj]]
-	pos int
+	// ran: an operation on the deletion of the key or on a later change has ended. reached: an operation on
+	// the version From or a later one has reached the milestone. in is the heap that has the wait; nil if
+	// none. The lock of Waits guards them and pos.
+	ran, reached bool
+	in           *keyheap.Heap[*Wait[Obj]]
+	pos          int
 }
 
 // Met returns a channel that is closed when the wait is over: its milestone is reached, or a key
@@ -116,11 +120,14 @@ func (k *Waits[Obj]) Join(w *Wait[Obj]) {
 	k.some.Add(1)
 }
 
-// Leave ends a wait, if it is not over.
-func (k *Waits[Obj]) Leave(w *Wait[Obj]) {
+// Leave ends a wait. It reports whether the wait was over, and not because the key was inserted again; and
+// whether an operation on the version From or a later one has reached the milestone.
+func (k *Waits[Obj]) Leave(w *Wait[Obj]) (over, reached bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	_, joined := k.byKey[w.key][w]
 	k.drop(w)
+	return !joined && !w.inserted, w.reached
 }
 
 // Waiting returns how many waits have begun and are not over.
@@ -192,8 +199,8 @@ func (k *Waits[Obj]) NoteChange(object Obj) {
 }
 
 // NoteOperation records that an operation on an object, at the given revision, has ended and was
-// settled. [Waits.EndRound] checks its waits.
-func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted bool) {
+// settled. applied reports whether the target has the version now. [Waits.EndRound] checks its waits.
+func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted, applied bool) {
 	if k.some.Load() == 0 {
 		return
 	}
@@ -202,6 +209,7 @@ func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, delete
 	key := string(k.rows.Key(object))
 	for w := range k.byKey[key] {
 		w.ran = w.ran || deleted || revision > w.Revision
+		w.reached = w.reached || revision >= w.From && (applied || w.Milestone == progress.Attempted)
 	}
 	k.changed = append(k.changed, key)
 }
@@ -261,6 +269,11 @@ func (k *Waits[Obj]) covered(in *keyheap.Heap[*Wait[Obj]]) (covered []*Wait[Obj]
 // look ends a wait if it is over, and reports whether it is. The caller holds mu.
 func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 	u, found := k.unreconciledOf(w.Object)
+	// Beside the table, a key that is reconciled shows as Done when the mark has passed it.
+	if w.reached && (found || k.rows.Writable != nil) {
+		k.end(w)
+		return true
+	}
 	over, inserted := w.over(u, found, seen)
 	if !over && !found && !w.Deleted {
 		if over = k.mark.Covers(w.Revision); !over && (w.Revision <= seen || k.mark.Scattered()) {
@@ -271,9 +284,14 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 		return false
 	}
 	w.inserted = inserted
+	k.end(w)
+	return true
+}
+
+// end ends a wait. The caller holds mu.
+func (k *Waits[Obj]) end(w *Wait[Obj]) {
 	k.drop(w)
 	close(w.met)
-	return true
 }
 
 // over reports whether a wait is over, and whether that is because the key was inserted again. found

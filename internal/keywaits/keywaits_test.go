@@ -114,7 +114,7 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e := newEnv(t)
 	e.unreconciled["a"], e.unreconciled["b"] = Unreconciled{Revision: 3}, Unreconciled{Revision: 3, Deleted: true}
-	a, b := e.wait(Wait[row]{Object: "a", Revision: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, Deleted: true}, 3)
+	a, b := e.wait(Wait[row]{Object: "a", Revision: 3, From: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, From: 4, Deleted: true}, 3)
 
 	e.unreconciled["a"] = Unreconciled{Revision: 3, Attempted: true}
 	e.EndRound(3)
@@ -126,13 +126,31 @@ func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	require.Nil(e, e.NotePaused(nil))
 
 	delete(e.unreconciled, "b")
-	e.NoteOperation("b", 3, false)
+	e.NoteOperation("b", 3, false, true)
 	e.EndRound(3)
 	e.expect(false, b, "an update of an older row has ended")
-	e.NoteOperation("b", 3, true)
+	e.NoteOperation("b", 3, true, true)
 	e.EndRound(3)
 	e.expect(true, b, "its deletion has ended")
 	require.False(e, b.Inserted())
+}
+
+func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
+	for _, m := range []progress.Milestone{progress.Attempted, progress.Applied} {
+		e := newEnv(t)
+		// The key is written again during each operation.
+		e.unreconciled["a"] = Unreconciled{Revision: 9}
+		w := e.wait(Wait[row]{Object: "a", Revision: 3, From: 3, Milestone: m}, 9)
+		e.NoteOperation("a", 2, false, true)
+		e.EndRound(9)
+		e.expect(false, w, "an older version")
+		e.NoteOperation("a", 4, false, false)
+		e.EndRound(9)
+		e.expect(m == progress.Attempted, w, "a later version failed")
+		e.NoteOperation("a", 5, false, true)
+		e.EndRound(9)
+		e.expect(true, w, "a later version was applied")
+	}
 }
 
 func TestWaitForADeletionEndsAtItsRevision(t *testing.T) {
@@ -179,7 +197,7 @@ func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	require.Zero(e, testing.AllocsPerRun(100, func() {
 		e.BeginRound(1)
 		paused("a")
-		e.NoteOperation("a", 1, false)
+		e.NoteOperation("a", 1, false, true)
 		e.EndRound(1)
 	}))
 }
@@ -207,7 +225,7 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 			return
 		default:
 			e.BeginRound(n / 2)
-			e.NoteOperation("a", n, false)
+			e.NoteOperation("a", n, false, true)
 			e.EndRound(n)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"iter"
 	"reflect"
+	"sync/atomic"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -33,8 +34,9 @@ type Functions[Obj any] struct {
 type Rows[Obj any] struct {
 	DB    *statedb.DB
 	Table statedb.Table[Obj]
-	// Asked returns what a row asks for: the status in the row. If the rows carry no status, every
-	// version asks to be applied: Asked returns Pending with the ID 0.
+	// Asked returns what a row asks for: the status in the row, but Pending, with ID and text as they are,
+	// for a failure that was written before [Rows.Begin]. If the rows carry no status, every version asks
+	// to be applied: Asked returns Pending with the ID 0.
 	Asked func(Obj) status.Status
 	// Copy returns the copy of a row that an update gets; it is the row itself if the rows carry no
 	// status.
@@ -43,6 +45,8 @@ type Rows[Obj any] struct {
 	// this reconciler never writes the table.
 	Writable *Writable[Obj]
 
+	// begun is the status ID that Begin drew; 0 before it.
+	begun   atomic.Uint64
 	indexer statedb.Indexer[Obj]
 	// fromString converts a text to a key, fromKey a key to a query; each is nil if the index cannot.
 	fromString func(text string) (index.Key, error)
@@ -58,9 +62,20 @@ type Writable[Obj any] struct {
 // New returns the rows of a table that carry a status.
 func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
 	r := newRows(db, table)
-	r.Asked, r.Copy, r.Writable = f.GetStatus, f.Clone, &Writable[Obj]{f, table}
+	r.Copy, r.Writable = f.Clone, &Writable[Obj]{f, table}
+	r.Asked = func(row Obj) status.Status {
+		s := f.GetStatus(row)
+		if (s.Kind == status.KindError || s.Kind == status.KindBlocked) && s.ID > 0 && s.ID < r.begun.Load() {
+			s.Kind = status.KindPending
+		}
+		return s
+	}
 	return r
 }
+
+// Begin is called when the reconciler begins to run: failures in the rows are those of an earlier run,
+// whose retries ended with it, so they ask for an operation. A status with the ID 0 was made by hand.
+func (r *Rows[Obj]) Begin() { r.begun.Store(status.Pending().ID) }
 
 // NewBeside returns the rows of a table that carry no status.
 func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {

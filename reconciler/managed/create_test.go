@@ -112,7 +112,14 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 		e.called()
 		e.told()
 
-		// Neither a change nor a deletion resolves it.
+		// Neither another run, nor a change, nor a deletion resolves it.
+		e.Stop()
+		e.start()
+		pass(time.Hour)
+		e.called()
+		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.status(reconciler.StatusKindError)
+		e.forget()
 		e.want(2)
 		e.remove()
 		e.called()

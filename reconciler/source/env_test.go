@@ -45,7 +45,7 @@ func mergeStatus(r, obj *row) *row {
 }
 
 var byKey = statedb.Index[*row, string]{
-	Name:       "key",
+	Name: "key",
 	FromObject: func(r *row) index.KeySet {
 		if r.Key == "keyless" {
 			return index.EmptyKeySet

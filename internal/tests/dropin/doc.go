@@ -21,6 +21,8 @@
 //	change of a failing object  tried at once, backoff forgotten    waits for its minimum backoff
 //	status written by another   outcome of a retry or a refresh     outcome is committed, failure
 //	  reconciler meanwhile        is dropped, failure not retried     retried
+//	Error that an earlier run   stays                               is run again
+//	  left in a row
 //	failed prune                gone from health with the next      in health until a prune
 //	                              round, not retried                  succeeds; retried
 //	limiter of rounds is nil    panic                               no limit

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// again stops the loop, and starts another on the same table and target.
+func (e *env) again(change func(cfg *reconciler.Config[*object])) {
+	e.Helper()
+	e.stop()
+	e.stop = func() {}
+	e.target.mu.Lock()
+	e.target.late = false
+	e.target.mu.Unlock()
+	e.loop = nil
+	cfg := e.config()
+	if change != nil {
+		change(&cfg)
+	}
+	e.start(cfg)
+}
+
+func TestWhatAnEarlierRunLeftFailedIsRun(t *testing.T) {
+	for name, failure := range map[string]error{
+		"error": errors.New("no space"), "terminal": reconciler.TerminalError(errors.New("no space")),
+		"blocked": reconciler.Blocked("no device"),
+	} {
+		for _, ledger := range []string{"rows", "beside"} {
+			t.Run(name+" "+ledger, func(t *testing.T) {
+				change := func(cfg *reconciler.Config[*object]) {
+					if ledger == "beside" {
+						beside(nil, cfg)
+					}
+				}
+				inBubble(t, func(e *env) {
+					e.target.deciding(func(c call) error { return failure })
+					e.put(1, 1, 2)
+					e.remove(2)
+					synctest.Wait()
+					e.target.take()
+					written := e.table.Revision(e.db.ReadTxn())
+					e.target.before = func(_ context.Context, c call) {
+						if c.op == "update" && ledger == "rows" {
+							require.Equal(e, written, e.table.Revision(e.db.ReadTxn()), "a status was written before the operation")
+						}
+					}
+					e.again(change)
+					ctx, cancel := context.WithTimeout(e.Context(), time.Millisecond)
+					defer cancel()
+					_, err := e.loop.WaitAll(ctx, reconciler.Applied)
+					require.ErrorIs(e, err, context.DeadlineExceeded, "it fails again")
+					require.NotEqual(e, inspect.StateDone, e.loop.Explain(e.Context(), "1").State)
+					e.target.before = nil
+					e.target.deciding(nil)
+					e.again(change)
+					rest, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
+					require.NoError(e, err)
+					require.NoError(e, rest.Err())
+					require.Equal(e, map[uint64]int{1: 1}, e.target.holds())
+					x := e.loop.Explain(e.Context(), "1")
+					require.Equal(e, inspect.StateDone, x.State, "%s", x)
+				}, func(_ *env, cfg *reconciler.Config[*object]) { change(cfg) })
+			})
+		}
+	}
+}
+
+func TestUpdateOfALeftFailureSeesPending(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.failing("no space")
+		e.put(1, 1)
+		synctest.Wait()
+		e.target.deciding(nil)
+		seen := 0
+		e.target.mutate = func(o *object) {
+			seen++
+			require.Equal(e, reconciler.StatusKindPending, o.Status.Kind)
+			require.Empty(e, o.Status.GetError())
+		}
+		e.again(nil)
+		synctest.Wait()
+		require.Equal(e, 1, seen)
+	}, nil)
+}
+
+// Programs of statedb/reconciler set such statuses to have an object left alone.
+func TestFailureMadeByHandIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		byHand := reconciler.StatusError(errors.New("by hand"))
+		byHand.ID = 0
+		e.Insert(&object{ID: 1, Value: 1, Status: byHand})
+		e.start(e.config())
+		synctest.Wait()
+		e.Insert(&object{ID: 2, Value: 1, Status: reconciler.StatusError(errors.New("while it runs"))})
+		synctest.Wait()
+		time.Sleep(time.Hour)
+		require.Empty(t, e.target.holds())
+		require.Equal(t, "by hand", e.get(1).Status.GetError())
+		require.Equal(t, "while it runs", e.get(2).Status.GetError())
+		e.stop()
+	})
+}
+
+func TestEndOfTheLoopIsNoFailureOfAnObject(t *testing.T) {
+	for _, concurrency := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.target.before = func(ctx context.Context, c call) { <-ctx.Done() }
+			e.target.deciding(func(call) error { return context.Canceled })
+			e.write(func(wtxn statedb.WriteTxn) {
+				_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 1, Status: reconciler.StatusPending()})
+				require.NoError(e, err)
+			})
+			synctest.Wait()
+			e.target.before = nil
+			e.stop()
+			require.Equal(e, reconciler.StatusKindPending, e.kind(1))
+			e.target.deciding(nil)
+			e.again(nil)
+			synctest.Wait()
+			require.Equal(e, reconciler.StatusKindDone, e.kind(1))
+		}, func(_ *env, cfg *reconciler.Config[*object]) {
+			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = concurrency }))
+		})
+	}
+}
