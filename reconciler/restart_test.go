@@ -17,6 +17,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
+// hook sets what the target calls before each operation.
+func (e *env) hook(before func(ctx context.Context, c call)) {
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	e.target.before = before
+}
+
 // again stops the loop, and starts another on the same table and target.
 func (e *env) again(change func(cfg *reconciler.Config[*object])) {
 	e.Helper()
@@ -52,18 +59,18 @@ func TestWhatAnEarlierRunLeftFailedIsRun(t *testing.T) {
 					synctest.Wait()
 					e.target.take()
 					written := e.table.Revision(e.db.ReadTxn())
-					e.target.before = func(_ context.Context, c call) {
+					e.hook(func(_ context.Context, c call) {
 						if c.op == "update" && ledger == "rows" {
 							require.Equal(e, written, e.table.Revision(e.db.ReadTxn()), "a status was written before the operation")
 						}
-					}
+					})
 					e.again(change)
 					ctx, cancel := context.WithTimeout(e.Context(), time.Millisecond)
 					defer cancel()
 					_, err := e.loop.WaitAll(ctx, reconciler.Applied)
 					require.ErrorIs(e, err, context.DeadlineExceeded, "it fails again")
 					require.NotEqual(e, inspect.StateDone, e.loop.Explain(e.Context(), "1").State)
-					e.target.before = nil
+					e.hook(nil)
 					e.target.deciding(nil)
 					e.again(change)
 					rest, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
@@ -85,11 +92,13 @@ func TestUpdateOfALeftFailureSeesPending(t *testing.T) {
 		synctest.Wait()
 		e.target.deciding(nil)
 		seen := 0
+		e.target.mu.Lock()
 		e.target.mutate = func(o *object) {
 			seen++
 			require.Equal(e, reconciler.StatusKindPending, o.Status.Kind)
 			require.Empty(e, o.Status.GetError())
 		}
+		e.target.mu.Unlock()
 		e.again(nil)
 		synctest.Wait()
 		require.Equal(e, 1, seen)
@@ -118,14 +127,14 @@ func TestFailureMadeByHandIsLeftAlone(t *testing.T) {
 func TestEndOfTheLoopIsNoFailureOfAnObject(t *testing.T) {
 	for _, concurrency := range []int{1, 4} {
 		inBubble(t, func(e *env) {
-			e.target.before = func(ctx context.Context, c call) { <-ctx.Done() }
+			e.hook(func(ctx context.Context, c call) { <-ctx.Done() })
 			e.target.deciding(func(call) error { return context.Canceled })
 			e.write(func(wtxn statedb.WriteTxn) {
 				_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 1, Status: reconciler.StatusPending()})
 				require.NoError(e, err)
 			})
 			synctest.Wait()
-			e.target.before = nil
+			e.hook(nil)
 			e.stop()
 			require.Equal(e, reconciler.StatusKindPending, e.kind(1))
 			e.target.deciding(nil)

@@ -536,7 +536,7 @@ func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 			for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
 				t.Run(fmt.Sprintf("%s, %d workers, %s", ledger, workers, m), func(t *testing.T) {
 					inBubble(t, func(e *env) {
-						e.target.before = func(context.Context, call) { time.Sleep(50 * time.Millisecond) }
+						e.hook(func(context.Context, call) { time.Sleep(50 * time.Millisecond) })
 						done := make(chan struct{})
 						writing := make(chan struct{})
 						go func() {
