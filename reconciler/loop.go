@@ -57,8 +57,6 @@ type Loop[Obj comparable] struct {
 	pausing  pausing
 	keyWaits *keywaits.Waits[Obj]
 	progress progress.Progress[remainder[Obj]]
-	// sharing has the loops that share the status field.
-	sharing sharing[Obj]
 
 	// execute is the configuration of the executors, scope the scope of the operations that the loop
 	// runs itself.
@@ -268,7 +266,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	case <-r.pruner.Initialized():
 		return inspect.ReasonInitialized
 	case <-r.calls.made:
-		// Settings, pauses, questions, waits, and loops that share the status field.
+		// Settings, pauses, questions and waits.
 		if r.takeCalls() {
 			return inspect.ReasonPruneCall
 		}

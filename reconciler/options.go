@@ -202,10 +202,6 @@ func (o *options) validate() error {
 
 // WithRegistry adds the reconciler to a registry, where commands and pages find it, while it runs.
 // nil, the default, means none.
-//
-// If the rows carry the status, the reconcilers of one table in a registry detect whether they share
-// a status field: each sets a status on a clone of the first row that it reads, and calls the
-// GetStatus of the others with the clone. Those that share a field are Degraded while both run.
 func WithRegistry(r *inspect.Registry) Option {
 	return func(o *options) { o.registry = r }
 }

@@ -121,7 +121,6 @@ func (r *runner[Obj]) reportHealth(objects int) {
 		Failures:     r.core.FailureVersion(),
 		PausedWhole:  r.pause.whole,
 		PruneFailure: r.pruner.Failure(),
-		Shared:       r.sharing.text(),
 		Breakers:     r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
 	}
 	now.Stuck, now.StuckChanges = r.workers.NumNamed()

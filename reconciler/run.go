@@ -162,7 +162,6 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
 		Rows: r.rows, Core: r.core, Waits: r.marks,
 		Hooks: observe.Hooks[Obj]{
-			FirstRow: r.findSharers,
 			FirstUnset: func(row Obj, revision statedb.Revision) {
 				r.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
 					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)

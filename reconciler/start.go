@@ -120,7 +120,6 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 	defer l.ledger.Close()
 	l.started = time.Now()
 	l.rows.Begin()
-	defer l.endSharing()
 	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
 	if l.opts.registry != nil {
 		l.opts.registry.Add(l)

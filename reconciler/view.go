@@ -33,7 +33,6 @@ type view[Obj comparable] struct {
 	stats    *stats[Obj]
 	workers  *workers[Obj]
 	progress *progress.Progress[remainder[Obj]]
-	sharing  *sharing[Obj]
 	pausing  *pausing
 	tally    *execute.Tally
 	settings *atomic.Pointer[configuration]
@@ -58,7 +57,7 @@ type view[Obj comparable] struct {
 func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 	return &view[Obj]{
 		life: &l.life, identity: l.ID(), rows: l.rows, ledger: l.ledger, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
-		sharing: &l.sharing, pausing: &l.pausing, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
+		pausing: &l.pausing, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
 		ask: func(ctx context.Context, answer func()) error {
 			_, err := askBriefly(ctx, l, func(*answers[Obj]) struct{} { answer(); return struct{}{} })
 			return err

@@ -253,7 +253,6 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)
 	}
-	notes = append(notes, v.sharing.notes()...)
 	return append(notes, v.breakerLines(s.breakers)...)
 }
 

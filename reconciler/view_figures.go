@@ -64,7 +64,6 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	x.BreakersOmitted = s.breakers.omitted()
 	x.Paused, x.PausedOmitted, x.PausedByPredicate = v.pausedKeys(txn)
 	x.Stuck = v.stuckLines()
-	x.Sharers = v.sharing.names()
 	if running {
 		x.Started = v.started
 		if s.pruning {

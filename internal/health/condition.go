@@ -11,10 +11,6 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// SharedField is the problem of reconcilers that share a status field. Each reads the statuses of the
-// others as its own, so a row can be Done although only one of them has applied it.
-const SharedField = "two reconcilers share one status field"
-
 // MaxExamples bounds the errors and the open breakers that are named, so that the cost does not grow
 // with their number.
 const MaxExamples = 10
@@ -36,9 +32,6 @@ type Condition struct {
 	// changes.
 	Breakers       int
 	BreakerChanges uint64
-	// Shared names the reconcilers that share the status field, one on each line; empty if there are
-	// none.
-	Shared string
 }
 
 // Details are texts for the problems of a condition. Texts that the condition does not need are
@@ -53,7 +46,7 @@ type Details struct {
 
 // wrong reports whether there are problems.
 func (c *Condition) wrong() bool {
-	return c.Shared != "" || c.Breakers > 0 || c.numErrors() > 0 || c.Stuck > 0
+	return c.Breakers > 0 || c.numErrors() > 0 || c.Stuck > 0
 }
 
 // numErrors returns the number of errors: those of objects, and that of the prune.
@@ -77,9 +70,6 @@ func (c Condition) reported() Condition {
 // the loop itself is in a call that takes too long.
 func (c *Condition) problems(called bool) string {
 	var problems []string
-	if c.Shared != "" {
-		problems = append(problems, SharedField)
-	}
 	if c.Breakers > 0 {
 		problems = append(problems, "breaker open")
 	}
@@ -114,19 +104,16 @@ func (c *Condition) okMessage() string {
 	return message
 }
 
-// examples joins the texts about the problems: the shared status field, open breakers, stuck
-// operations, the error of a prune, and the errors of objects. It returns nil if there are none.
+// examples joins the texts about the problems: open breakers, stuck operations, the error of a prune,
+// and the errors of objects. It returns nil if there are none.
 func (c *Condition) examples(d Details) error {
 	var errs []error
 	add := func(line string) { errs = append(errs, errors.New(line)) }
-	if c.Shared != "" {
-		add(c.Shared)
-	}
 	if c.Breakers > 0 {
 		add(strings.Join(d.Breakers, "\n"))
 	}
 	if c.Stuck > 0 {
-		add(Few(d.Stuck, "operation"))
+		add(few(d.Stuck, "operation"))
 	}
 	if c.PruneFailure != "" {
 		add(text.Printable(c.PruneFailure))
@@ -148,9 +135,9 @@ func (c *Condition) examples(d Details) error {
 	return errors.Join(errs...)
 }
 
-// Few joins the first lines, at most [MaxExamples], and a line with the number of the others. thing
+// few joins the first lines, at most [MaxExamples], and a line with the number of the others. thing
 // is what a line stands for, in the singular.
-func Few(lines []string, thing string) string {
+func few(lines []string, thing string) string {
 	if n := len(lines); n > MaxExamples {
 		lines = append(lines[:MaxExamples:MaxExamples], fmt.Sprintf("%d further %ss omitted", n-MaxExamples, thing))
 	}

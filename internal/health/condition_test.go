@@ -70,12 +70,10 @@ func TestConditionIsReported(t *testing.T) {
 			"degraded: 2 error(s)\nprune: no\na"},
 		{health.Condition{Failing: 1}, health.Details{Failures: []string{"a\x00b"}}, "degraded: 1 error(s)\na\\x00b"},
 		{health.Condition{Stuck: 1}, health.Details{Stuck: []string{"update"}}, "degraded: 1 operation(s) stuck\nupdate"},
-		{health.Condition{Shared: "this one and \"b\""}, health.Details{},
-			"degraded: two reconcilers share one status field\nthis one and \"b\""},
-		{health.Condition{Shared: "s", Breakers: 1, Failing: 3, Stuck: 1, PruneFailure: "prune: no"},
+		{health.Condition{Breakers: 1, Failing: 3, Stuck: 1, PruneFailure: "prune: no"},
 			health.Details{Breakers: []string{"breaker open"}, Stuck: []string{"update"}, Failures: []string{"a"}},
-			"degraded: two reconcilers share one status field, breaker open, 4 error(s), 1 operation(s) stuck\n" +
-				"s\nbreaker open\nupdate\nprune: no"},
+			"degraded: breaker open, 4 error(s), 1 operation(s) stuck\n" +
+				"breaker open\nupdate\nprune: no"},
 	} {
 		r, h := newReporter(health.Calls{})
 		require.True(t, r.IsNews(c.now), "nothing was reported before")

@@ -27,10 +27,6 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 	if of.Deleted {
 		return c, true
 	}
-	if !o.rowSeen {
-		o.rowSeen = true
-		o.hooks.FirstRow(of.Object)
-	}
 	if o.before != nil && (o.appliedBefore(of.Object, of.Revision) || !ahead && o.before.handedOver(of.Revision)) {
 		return c, false
 	}

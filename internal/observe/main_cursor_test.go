@@ -31,7 +31,7 @@ func TestSnapshotIsReadToItsEndBeforeTheNext(t *testing.T) {
 	require.Equal(e, statedb.Revision(5), e.Revision())
 	require.Equal(e, []int{3, 6}, e.round())
 	require.Equal(e, uint64(2), e.Snapshots())
-	require.Equal(e, []string{"took 5 after 0", "first 1", "took 7 after 5"}, e.hooks())
+	require.Equal(e, []string{"took 5 after 0", "took 7 after 5"}, e.hooks())
 }
 
 func TestNoChangeIsHandedOverTwice(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRowsThatAskForNothingAreSkipped(t *testing.T) {
 	require.Equal(e, e.revision(), e.Revision())
 	require.Equal(e, uint64(2), e.Unset())
 	require.Equal(e, 1, e.Refreshes())
-	require.Equal(e, []string{"took 9 after 0", "first 1", "unset 7"}, e.hooks())
+	require.Equal(e, []string{"took 9 after 0", "unset 7"}, e.hooks())
 	require.Empty(e, e.round())
 	require.Zero(e, e.Refreshes())
 }

@@ -54,8 +54,6 @@ func (NoWaits) NoteSnapshot(statedb.Revision, statedb.Revision) {}
 
 // Hooks are functions that the Observer calls, on the goroutine of its caller.
 type Hooks[Obj any] struct {
-	// FirstRow is called once, with the first row that is read.
-	FirstRow func(Obj)
 	// FirstUnset is called once, with the first row that has no status.
 	FirstUnset func(row Obj, revision statedb.Revision)
 	// Deletion is called with each object whose deletion the main cursor hands over.
@@ -112,9 +110,8 @@ type Observer[Obj comparable] struct {
 	marked bool
 	// refreshes counts the objects read in this call of Observe that were marked for a refresh.
 	refreshes int
-	// rowSeen: a row has been read. unset counts the read changes of rows without a status.
-	rowSeen bool
-	unset   uint64
+	// unset counts the read changes of rows without a status.
+	unset uint64
 	// skippable counts changes after revision that need no look.
 	skippable skippable
 }

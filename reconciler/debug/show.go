@@ -136,9 +136,6 @@ func hindrances(s inspect.Snapshot) table {
 	add := func(what, which string, k kind) {
 		list.Rows = append(list.Rows, []cell{{Text: what, Kind: k}, {Text: visible(which), Kind: code}})
 	}
-	for _, other := range s.Sharers {
-		add("status field shared with", other, bad)
-	}
 	for _, b := range s.Breakers {
 		add("breaker open", b, bad)
 	}

@@ -64,10 +64,6 @@ type Snapshot struct {
 	BreakersOmitted int      `json:"breakers_omitted,omitempty"`
 	Stuck           []string `json:"stuck,omitempty"`
 	PruneFailure    string   `json:"prune_failure,omitempty"`
-	// Sharers lists, by [ID.String], the other running reconcilers of the registry that use the same
-	// status field of the table. That is an error of the program: each of them takes the statuses of
-	// the others for its own.
-	Sharers []string `json:"sharers,omitempty"`
 	// NextPrune is the time of the next prune; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 

@@ -21,9 +21,6 @@ func (s Snapshot) Summary() string {
 			parts = append(parts, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	if len(s.Sharers) > 0 {
-		parts = append(parts, "two reconcilers share one status field")
-	}
 	add(s.Failing, "failing")
 	add(s.Blocked, "blocked")
 	add(len(s.Breakers)+s.BreakersOmitted, "breaker(s) open")
@@ -109,9 +106,6 @@ func (s *Snapshot) addProgress(f *text.Fields) {
 }
 
 func (s *Snapshot) addTroubles(f *text.Fields) {
-	for _, other := range s.Sharers {
-		f.Add("status field", "shared with "+text.Plain(other))
-	}
 	for _, breaker := range s.Breakers {
 		f.Add("breaker", text.Printable(breaker))
 	}
