@@ -137,6 +137,11 @@ func (x *besideTarget) do(ctx context.Context, call *besideCall, id uint64, valu
 		r.err = ctx.Err()
 	}
 	k.running = false
+	if errors.Is(r.err, context.Canceled) {
+		// The end of the loop has cancelled it: that is no outcome of the object.
+		k.lastAt = 0
+		return r.err
+	}
 	if r.kind == reconciler.StatusKindDone {
 		if k.done = revision; deleted {
 			delete(x.state, id)

@@ -114,11 +114,13 @@ func (o *Observer[Obj]) NoteTook(took time.Duration) {
 }
 
 // UpdateCatchUp opens a catch-up cursor if the main cursor has been behind for behindTime and an
-// object takes longer than slowObject. It returns an error if the table's changes cannot be opened
+// object takes longer than slowObject. That needs the lock of the table; while another part of the program
+// has it, there is no catch-up cursor yet. It returns an error if the table's changes cannot be opened
 // a second time. Then it does not try again before behindTime has passed.
 func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) error {
 	if !o.lag.behind {
 		o.slow = false
+		o.forgetOpening()
 		return nil
 	}
 	mean, surely := o.lag.mean(target.Workers)
@@ -127,13 +129,60 @@ func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) error {
 	if o.catchUp != nil || max(surely, target.Least) <= slowObject || now-o.lag.since < behindTime {
 		return nil
 	}
-	deletions, at, err := o.open()
-	if err != nil {
-		o.lag = lag{behind: true, since: now}
-		return err
+	if o.opening == nil {
+		o.opening = make(chan opened[Obj], 1)
+		to := o.opening
+		briefly(func() { to <- o.open() })
 	}
-	o.catchUp = &catchUp[Obj]{from: o.snapshot, upTo: o.snapshot, deletions: deletions, deletedAfter: at, deletedUpTo: at}
+	select {
+	case is := <-o.opening:
+		o.opening = nil
+		switch {
+		case is.err != nil:
+			o.lag = lag{behind: true, since: now}
+			return is.err
+		case is.at < o.snapshot:
+			// The main cursor may have handed over deletions that this iterator has, too.
+			briefly(is.changes.Close)
+		default:
+			o.catchUp = &catchUp[Obj]{from: o.snapshot, upTo: o.snapshot, deletions: is.changes, deletedAfter: is.at, deletedUpTo: is.at}
+		}
+	default:
+		// Another part of the program has locked the table.
+	}
 	return nil
+}
+
+// lockTime is how long the caller of [briefly] waits.
+const lockTime = time.Millisecond
+
+// briefly calls f, which needs the lock of the table, on a goroutine of its own, and waits for its end, but
+// no longer than lockTime: another part of the program may keep the table locked for long.
+func briefly(f func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	late := time.NewTimer(lockTime)
+	defer late.Stop()
+	select {
+	case <-done:
+	case <-late.C:
+	}
+}
+
+// forgetOpening closes an iterator that was opened for a catch-up cursor which is not needed any more.
+func (o *Observer[Obj]) forgetOpening() {
+	select {
+	case is := <-o.opening:
+		o.opening = nil
+		if is.err == nil {
+			briefly(is.changes.Close)
+		}
+	default:
+		// It is not open yet, or there is none.
+	}
 }
 
 // MaxFresh returns how many changes of the catch-up cursor may wait for their turn; 0 if there is
@@ -161,7 +210,7 @@ func (o *Observer[Obj]) CaughtUp() (from, upTo statedb.Revision) {
 // read all changes.
 func (o *Observer[Obj]) endCatchUp() {
 	if o.catchUp != nil {
-		o.catchUp.deletions.Close()
+		briefly(o.catchUp.deletions.Close)
 	}
 	o.lag, o.catchUp = lag{}, nil
 }

@@ -104,6 +104,8 @@ type Observer[Obj comparable] struct {
 	lag     lag
 	each    time.Duration
 	catchUp *catchUp[Obj]
+	// opening gets the iterator of the next catch-up cursor when it is open; nil if none is being opened.
+	opening chan opened[Obj]
 
 	// marked: in this call of Observe the waits may lower the revision since which a row is not
 	// reconciled.
@@ -128,25 +130,14 @@ func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
 // Start begins to observe the table. It returns an error if the table's changes cannot be opened, or
 // if ctx ends before the table is unlocked. On success, the caller calls [Observer.Stop] at the end.
 func (o *Observer[Obj]) Start(ctx context.Context) (err error) {
-	type opened struct {
-		main statedb.ChangeIterator[Obj]
-		err  error
-	}
-	done := make(chan opened, 1)
-	go func() {
-		main, _, err := o.open()
-		done <- opened{main, err}
-	}()
+	done := make(chan opened[Obj], 1)
+	go func() { done <- o.open() }()
 	select {
 	case is := <-done:
-		o.main = is.main
+		o.main = is.changes
 		return is.err
 	case <-ctx.Done():
-		go func() {
-			if is := <-done; is.err == nil {
-				is.main.Close()
-			}
-		}()
+		go closeWhenOpen(done)
 		return ctx.Err()
 	}
 }
@@ -162,7 +153,12 @@ func (o *Observer[Obj]) Stop() {
 	go func() {
 		defer close(closed)
 		o.main.Close()
-		o.endCatchUp()
+		if o.catchUp != nil {
+			o.catchUp.deletions.Close()
+		}
+		if o.opening != nil {
+			closeWhenOpen(o.opening)
+		}
 	}()
 	if o.before == nil {
 		<-closed
@@ -176,13 +172,27 @@ func (o *Observer[Obj]) Stop() {
 	}
 }
 
-// open returns an iterator of the table's changes, which begins with all its rows, and the revision
-// of the table.
-func (o *Observer[Obj]) open() (changes statedb.ChangeIterator[Obj], at statedb.Revision, err error) {
+// opened is an iterator of a table's changes, which begins with all its rows, and the revision of the table.
+type opened[Obj any] struct {
+	changes statedb.ChangeIterator[Obj]
+	at      statedb.Revision
+	err     error
+}
+
+// open opens an iterator. It waits for the lock of the table.
+func (o *Observer[Obj]) open() (is opened[Obj]) {
 	wtxn := o.rows.DB.WriteTxn(o.rows.Table)
 	defer wtxn.Commit()
-	changes, err = o.rows.Table.Changes(wtxn)
-	return changes, o.rows.Table.Revision(wtxn), err
+	is.changes, is.err = o.rows.Table.Changes(wtxn)
+	is.at = o.rows.Table.Revision(wtxn)
+	return is
+}
+
+// closeWhenOpen closes an iterator as soon as it is open.
+func closeWhenOpen[Obj any](opening <-chan opened[Obj]) {
+	if is := <-opening; is.err == nil {
+		is.changes.Close()
+	}
 }
 
 // Observe hands the core the changes up to the transaction, as many as the core has room for. The
