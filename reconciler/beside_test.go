@@ -192,6 +192,19 @@ func TestNewLoopOnATableAppliesEverythingOnce(t *testing.T) {
 	})
 }
 
+// A program may make loops in a transaction that fills their tables.
+func TestLoopIsMadeWhileItsTableIsLocked(t *testing.T) {
+	e := newEnv(t)
+	for _, kind := range []func(*env, *reconciler.Config[*object]){func(*env, *reconciler.Config[*object]) {}, beside} {
+		e.write(func(statedb.WriteTxn) {
+			cfg := e.config()
+			kind(e, &cfg)
+			_, err := reconciler.New(cfg)
+			require.NoError(e, err)
+		})
+	}
+}
+
 func TestCheckpointBesideTheTableIsTerminal(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.writeRows(1, 1)

@@ -31,9 +31,9 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 // without a hive. The error names everything that is wrong with the configuration.
 //
 // If the rows carry no status, New makes the tables of the outcomes, and empties them if a reconciler
-// that has ended left them behind. For that it locks all tables of the DB, so the caller must not hold
-// a write transaction. It is an error if another reconciler has the tables: one that was made and has
-// not ended, also if it was never run.
+// that has ended left them behind. It locks no other table: the caller may hold a write transaction of
+// Config.Table. It is an error if another reconciler has the tables: one that was made and has not ended,
+// also if it was never run.
 func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	opts, err := cfg.resolve()
 	if err != nil {

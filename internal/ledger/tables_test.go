@@ -292,8 +292,7 @@ func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
 	}
 }
 
-// A table that is registered while [ledger.OpenTables] holds the locks of all tables is not locked, so
-// its transactions can remove what OpenTables registers.
+// Others register tables and write to them between the two tables that [ledger.OpenTables] registers.
 func TestNoTableIsLostWhileOthersRegisterTables(t *testing.T) {
 	for round := range 20 {
 		db := statedb.New()

@@ -103,7 +103,7 @@ type sideJob struct {
 // [Controller.Run] is called. New adds the tables of the controller to the DB, unless it returns an
 // error. The error names the mistakes that were found in the configuration.
 //
-// The caller must not hold a write transaction of the DB.
+// New locks no table that the DB had before.
 func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 	return build(cfg, reconciler.New[*Row[Req]])
 }

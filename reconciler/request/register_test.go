@@ -196,3 +196,16 @@ func TestAControllerReportsToTheConfiguredHealthAndMetrics(t *testing.T) {
 		cfg.ModuleID, cfg.Health = cell.FullModuleID{"test", "module"}, health
 	}, reconciler.WithMetrics(figures))
 }
+
+func TestAControllerIsMadeWhileItsSourceIsLocked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		wtxn := e.db.WriteTxn(e.apps)
+		e.start(e.config())
+		_, _, err := e.apps.Insert(wtxn, &app{Namespace: "shop", Name: "web", Replicas: 1})
+		require.NoError(t, err)
+		wtxn.Commit()
+		require.Equal(t, []string{"shop/web"}, e.took())
+		e.stop()
+	})
+}

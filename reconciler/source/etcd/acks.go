@@ -121,8 +121,7 @@ func (s *Source[Obj]) place() place {
 const gap = time.Second
 
 // Run tells the store until ctx ends, then removes alive/NAME, and returns nil. An error means that a
-// field is wrong, and joins everything that is. The loop may be started later. Run locks all tables of
-// the database for a moment: call it without a write transaction.
+// field is wrong, and joins everything that is. The loop may be started later.
 func (a Acks) Run(ctx context.Context) error {
 	r, err := a.complete()
 	if err != nil {
