@@ -325,7 +325,8 @@ func (w *besideWalk) step() {
 		l.loop.PauseObjects(func(o *object) bool { return o.ID%2 == odd })
 	case 15:
 		_, keys := w.someObjects()
-		_, _ = l.loop.PauseKeys(keys...)
+		// Another pause may be in force.
+		_ = l.loop.PauseOnly(keys...)
 	case 16, 17, 18:
 		l.loop.Resume()
 	case 19, 20:

@@ -55,7 +55,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	// The finished jobs are those of this pass.
 	busy := r.workers.IsBusy() || len(r.workers.finished) > 0
 	b := budget{again: never, workers: r.set.workers() || busy}
-	if r.pause.whole || r.pruner.Draining() {
+	if r.paused.whole || r.pruner.Draining() {
 		return b
 	}
 	size, probeAt := r.core.Allowance(now)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -106,68 +107,43 @@ func TestRefreshByHand(t *testing.T) {
 	}
 }
 
-// An object that is paused by its key waits until it is resumed by its key or until Resume ends all
-// pauses. PauseObjects works independently of that.
-func TestPauseOfOneKey(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.loop.PauseObjects(func(o *object) bool { return o.ID == 3 })
-		e.put(1, ids(1, 4)...)
+// PauseOnly replaces the set of the paused keys. What it does not name any more is due at once.
+func TestKeysArePausedAndResumedAsASet(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(1, ids(1, 3)...)
 		e.pass(time.Second)
 		e.target.take()
-		n, err := e.loop.PauseKeys("1", "2")
-		require.NoError(e, err)
-		require.Equal(e, 2, n)
+		// There is no object 4 yet.
+		require.NoError(e, e.loop.PauseOnly("1", "2", "4"))
 		e.put(2, ids(1, 4)...)
 		e.pass(time.Second)
-		require.Equal(e, []string{"update(4)"}, e.target.calls())
-		require.Equal(e, inspect.StatePaused, e.loop.Explain(e.Context(), "1").State)
-
-		n, err = e.loop.ResumeKeys("1")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		n, err = e.loop.ResumeKeys("1", "2", "3")
-		require.EqualError(e, err, "object 1 is not paused by its key\nobject 3 is not paused by its key")
-		require.Equal(e, 1, n)
-		e.pass(time.Second)
-		require.ElementsMatch(e, []string{"update(1)", "update(2)"}, e.target.calls())
-		e.loop.Resume()
-		e.pass(time.Second)
 		require.Equal(e, []string{"update(3)"}, e.target.calls())
-	}, nil)
+		require.Equal(e, inspect.StatePaused, e.loop.Explain(e.Context(), "1").State)
+		require.NoError(e, e.loop.PauseOnly("2"))
+		e.pass(time.Second)
+		require.ElementsMatch(e, []string{"update(1)", "update(4)"}, e.target.calls())
+		require.NoError(e, e.loop.PauseOnly())
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(2)"}, e.target.calls())
+	})
 }
 
-// If several pauses and resumes come before the next pass of the loop, the last call for each key
-// counts. Resume ends only the pauses before it.
-func TestPausesOfKeysCountInTheirOrder(t *testing.T) {
+// A call with keys does not end the pause of the whole reconciler, or one that the program made.
+func TestKeysReplaceNoOtherPause(t *testing.T) {
 	everyWay(t, func(e *env) {
-		e.put(0, ids(1, 5)...)
-		e.pass(time.Second)
-		e.target.take()
-		pause := func(key string) {
-			_, err := e.loop.PauseKeys(key)
-			require.NoError(e, err)
-		}
-		pause("1")
-		e.loop.Resume()
-		pause("2")
-		pause("3")
-		_, err := e.loop.ResumeKeys("3")
-		require.NoError(e, err)
-		e.loop.PauseObjects(only(4))
-		pause("5")
-		e.put(1, ids(1, 5)...)
-		e.pass(time.Second)
-		require.ElementsMatch(e, []string{"update(1)", "update(3)"}, e.target.calls())
 		e.loop.Pause()
+		require.ErrorContains(e, e.loop.PauseOnly("1"), "the whole reconciler is paused")
+		require.ErrorContains(e, e.loop.PauseOnly(), "the whole reconciler is paused")
+		e.put(1, 1, 2)
 		e.pass(time.Second)
 		require.Empty(e, e.target.calls())
-		e.loop.PauseObjects(only(5))
+		e.loop.PauseObjects(only(1))
+		require.ErrorContains(e, e.loop.PauseOnly("2"), "the program has paused objects with PauseObjects")
 		e.pass(time.Second)
-		require.Equal(e, []string{"update(4)"}, e.target.calls())
+		require.Equal(e, []string{"update(2)"}, e.target.calls())
 		e.loop.Resume()
 		e.pass(time.Second)
-		require.ElementsMatch(e, []string{"update(2)", "update(5)"}, e.target.calls())
-		e.eachDone()
+		require.Equal(e, []string{"update(1)"}, e.target.calls())
 	})
 }
 
@@ -237,7 +213,6 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 			keys = append(keys, fmt.Sprintf("no\n%d", i))
 		}
 		for name, call := range map[string]func(...string) (int, error){
-			"pause":   e.loop.PauseKeys,
 			"retry":   func(keys ...string) (int, error) { return e.loop.Retry(e.Context(), keys...) },
 			"refresh": func(keys ...string) (int, error) { return e.loop.Refresh(e.Context(), keys...) },
 		} {
@@ -252,25 +227,18 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 			require.Zero(e, n, name)
 			require.EqualError(e, err, "1001 keys are too many for one call: at most 1000", name)
 		}
-		// A key that did not exist at the time of the call is not paused when it is inserted.
-		e.put(1, 2)
-		_, err := e.loop.PauseKeys("3")
-		require.ErrorIs(e, err, inspect.ErrNotFound)
-		e.put(1, 3)
-		e.pass(time.Second)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
 
-		// A deletion that waits for its retry is found by its key, although its row is gone.
+		// A deletion that waits for its retry is paused by its key, although its row is gone.
+		e.put(1, 2)
+		e.pass(time.Second)
 		e.target.failing("no")
 		e.remove(2)
 		e.pass(10 * time.Millisecond)
-		n, err := e.loop.PauseKeys("2")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
+		require.NoError(e, pauses.Add(e.Context(), e.loop, "2"))
 		e.target.failing("")
 		e.pass(time.Hour)
 		require.Contains(e, e.target.holds(), uint64(2))
-		e.loop.Resume()
+		require.NoError(e, pauses.Remove(e.Context(), e.loop, "2"))
 		e.pass(time.Second)
 		require.NotContains(e, e.target.holds(), uint64(2))
 	}, nil, reconciler.WithoutPruning())

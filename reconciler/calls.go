@@ -30,10 +30,6 @@ type calls[Obj any] struct {
 // asked holds the requests to the loop.
 type asked[Obj any] struct {
 	prune, approve bool
-	// pause is set if a pause was changed; the last call counts. pauseKeys has the keys that were
-	// paused (true) or resumed (false) after it.
-	pause     *pauseCall[Obj]
-	pauseKeys map[string]bool
 	// handed are objects to apply again.
 	handed []*handed[Obj]
 	// questions are those of callers that wait for an answer.
@@ -172,9 +168,7 @@ func (r *runner[Obj]) takeCalls() (prune bool) {
 	if a.prune || a.approve {
 		r.pruner.Request(a.approve)
 	}
-	if a.pause != nil || len(a.pauseKeys) > 0 {
-		r.applyPause(a.pause, a.pauseKeys)
-	}
+	r.applyPause()
 	r.takeReleased()
 	r.takeHanded(a.handed)
 	if len(a.questions) > 0 {

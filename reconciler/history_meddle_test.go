@@ -109,25 +109,23 @@ func (s *slot) meddle() {
 	h.record.event("reconciler %d is paused (0), by half (1), by key %d (2, 3), or resumed: %d", s.index, key, what)
 	switch what {
 	case 0:
-		s.resumed(func(p pausedSpan) bool { return p.key == 0 })
+		s.resumed(anyPause)
 		l.Pause()
 	case 1:
 		odd := h.rng.Uint64N(2)
-		s.resumed(func(p pausedSpan) bool { return p.key == 0 })
+		s.resumed(anyPause)
 		s.pause(pausedSpan{odd: odd})
 		l.PauseObjects(func(r *historyRow) bool { return r.ID%2 == odd })
 	case 2, 3:
-		s.pause(pausedSpan{key: key})
-		if n, _ := l.PauseKeys(strconv.FormatUint(key, 10)); n == 0 {
-			// The object does not exist.
-			s.resumed(func(p pausedSpan) bool { return p.key == key })
+		// The error is that of another pause, which goes on.
+		if l.PauseOnly(strconv.FormatUint(key, 10)) == nil {
+			s.resumed(anyPause)
+			s.pause(pausedSpan{key: key})
 		}
 	case 4:
-		for key := range uint64(keys) {
-			// ResumeKeys returns an error for a key that is not paused.
-			_, _ = l.ResumeKeys(strconv.FormatUint(1+key, 10))
+		if l.PauseOnly() == nil {
+			s.resumed(anyPause)
 		}
-		s.resumed(func(p pausedSpan) bool { return p.key > 0 })
 	default:
 		s.resume()
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -102,8 +103,8 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				errs := map[string]error{}
 				_, errs["retry"] = loop.Retry(ctx, unknown)
 				_, errs["refresh"] = loop.Refresh(ctx, unknown)
-				_, errs["pause"] = loop.PauseKeys(unknown)
-				_, errs["resume"] = loop.ResumeKeys(unknown)
+				errs["pause"] = pauses.Add(ctx, loop, unknown)
+				errs["resume"] = pauses.Remove(ctx, loop, unknown)
 				_, errs["wait key"] = loop.WaitKey(ctx, unknown, reconciler.Applied)
 				_, errs["find"] = registry.Find(unknown)
 				unapplied, err := loop.WaitFor(short, reconciler.Applied, row)

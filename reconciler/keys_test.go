@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -27,12 +28,9 @@ func TestTextOfAKeyMeansOneObject(t *testing.T) {
 			require.Equal(e, text, event.Key)
 		}
 		require.NotEmpty(e, e.loop.Events(inspect.EventQuery{Key: strconv.Itoa(bytes)}))
-		_, err := e.loop.PauseKeys(strconv.Itoa(bytes))
-		require.NoError(e, err)
-		_, err = e.loop.ResumeKeys(text)
-		require.ErrorContains(e, err, "object 55555555 is not paused by its key")
-		_, err = e.loop.ResumeKeys(strconv.Itoa(bytes))
-		require.NoError(e, err)
+		require.NoError(e, pauses.Add(e.Context(), e.loop, strconv.Itoa(bytes)))
+		require.ErrorContains(e, pauses.Remove(e.Context(), e.loop, text), "object 55555555 is not paused by its key")
+		require.NoError(e, pauses.Remove(e.Context(), e.loop, strconv.Itoa(bytes)))
 	}, nil)
 }
 

@@ -51,10 +51,10 @@ type Loop[Obj comparable] struct {
 
 	life
 	settings settings
-	// calls are the requests of others to the loop, pausing has the keys that they paused, keyWaits
-	// the keys that they wait for.
+	// calls are the requests of others to the loop, pause is the pause that they want, keyWaits has the
+	// keys that they wait for.
 	calls    calls[Obj]
-	pausing  pausing
+	pause    atomic.Pointer[pause[Obj]]
 	keyWaits *keywaits.Waits[Obj]
 	progress progress.Progress[remainder[Obj]]
 
@@ -120,7 +120,8 @@ type runner[Obj comparable] struct {
 	marks   observe.Waits
 	classes *outcome.Classes[Obj]
 	blocked *blocked.Keys
-	pause   pause[Obj]
+	// paused is the pause that the loop has applied.
+	paused  *pause[Obj]
 	health  *health.Reporter
 	metrics metrics.Handle
 	pace    pace.Pace
@@ -302,7 +303,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	if stuckAt, has := r.workers.NextStuck(); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
-	if pruneAt, has := r.pruner.Next(); has && !r.pause.whole && (!ok || pruneAt < at) {
+	if pruneAt, has := r.pruner.Next(); has && !r.paused.whole && (!ok || pruneAt < at) {
 		at, reason, ok = pruneAt, inspect.ReasonPrune, true
 	}
 	return at, reason, ok

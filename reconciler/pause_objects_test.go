@@ -300,11 +300,10 @@ func TestManyPausesLoseNothing(t *testing.T) {
 					return nil
 				})
 			case 4, 5:
-				// The object may not exist.
-				_, _ = e.loop.PauseKeys(fmt.Sprint(id))
+				// Another pause may be in force.
+				_ = e.loop.PauseOnly(fmt.Sprint(id), fmt.Sprint(id+1))
 			case 6:
-				// The object may not be paused.
-				_, _ = e.loop.ResumeKeys(fmt.Sprint(id))
+				_ = e.loop.PauseOnly()
 			}
 			if i%11 == 0 {
 				e.remove(id)

@@ -19,8 +19,7 @@ func TestPauseOfADoneObjectIsShown(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(1, ids(1, 200)...)
 		e.pass(time.Second)
-		_, err := e.loop.PauseKeys("7", "3")
-		require.NoError(e, err)
+		require.NoError(e, e.loop.PauseOnly("7", "3", `"3"`))
 		x := e.loop.Snapshot(e.Context())
 		require.Equal(e, []string{"3", "7"}, x.Paused)
 		require.Contains(e, x.Summary(), "2 object(s) paused")
@@ -30,10 +29,12 @@ func TestPauseOfADoneObjectIsShown(t *testing.T) {
 		require.Equal(e, inspect.StateDone, e.loop.Explain(e.Context(), "3").State)
 		require.NotContains(e, e.loop.Explain(e.Context(), "4").Notes, note)
 
-		e.loop.PauseObjects(func(o *object) bool { return o.ID == 4 })
+		e.loop.PauseObjects(only(4))
+		require.NotContains(e, e.loop.Explain(e.Context(), "3").Notes, note, "the later pause replaces the earlier")
 		require.Contains(e, e.loop.Explain(e.Context(), "4").Notes, note)
 		x = e.loop.Snapshot(e.Context())
 		require.True(e, x.PausedByPredicate)
+		require.Empty(e, x.Paused)
 		require.Contains(e, x.Summary(), "objects paused by PauseObjects")
 
 		e.loop.Resume()
@@ -43,14 +44,12 @@ func TestPauseOfADoneObjectIsShown(t *testing.T) {
 		require.NotContains(e, x.Summary(), "paused")
 
 		var keys []string
-		for _, id := range ids(1, 150) {
+		for id := range uint64(inspect.MaxKeys) {
 			keys = append(keys, strconv.FormatUint(id, 10))
 		}
-		_, err = e.loop.PauseKeys(keys...)
-		require.NoError(e, err)
-		x = e.loop.Snapshot(e.Context())
-		require.Len(e, x.Paused, 100)
-		require.Equal(e, 50, x.PausedOmitted)
+		require.NoError(e, e.loop.PauseOnly(keys...))
+		require.Equal(e, keys, e.loop.Snapshot(e.Context()).Paused)
+		require.EqualError(e, e.loop.PauseOnly(append(keys, "a")...), "1001 keys are too many for one call: at most 1000")
 	})
 }
 

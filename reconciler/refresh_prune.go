@@ -32,10 +32,10 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	r.finishSweep(round)
 	p := r.pruner
 	p.Look(txn, r.set.pruning())
-	if p.Gated() && !r.pause.whole {
+	if p.Gated() && !r.paused.whole {
 		p.NoteAttempted(r.core.AttemptedExceptStuck(r.observer.Revision()))
 	}
-	if r.pause.whole || !p.Due(now) {
+	if r.paused.whole || !p.Due(now) {
 		p.StopDraining()
 		return
 	}

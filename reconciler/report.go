@@ -66,7 +66,7 @@ func (r *runner[Obj]) recordState(s *loopState) {
 	s.counts, s.lanes = r.core.Counts(), r.core.LaneSizes()
 	s.failing, s.blocked = r.core.NumFailing(), r.core.NumBlocked()
 	s.stuck = r.workers.NumLeft()
-	s.paused = r.pause.whole
+	s.paused = r.paused.whole
 	s.observed, s.passed = r.observer.Revision(), r.observer.Skippable()
 	s.unseen = r.view.unseen(r.rows.DB.ReadTxn(), s)
 	if low := r.core.LowWatermark(); low != s.low {
@@ -119,7 +119,7 @@ func (r *runner[Obj]) reportHealth(objects int) {
 		Blocked:      r.core.NumBlocked(),
 		Paused:       r.core.Count(core.Paused),
 		Failures:     r.core.FailureVersion(),
-		PausedWhole:  r.pause.whole,
+		PausedWhole:  r.paused.whole,
 		PruneFailure: r.pruner.Failure(),
 		Breakers:     r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
 	}

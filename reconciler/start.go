@@ -133,7 +133,8 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 		Loop: l, classes: classes, set: l.opts.Settings, blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
 	}
-	r.pause.keys = map[string]struct{}{}
+	r.paused = &pause[Obj]{}
+	l.pause.Store(r.paused)
 	r.health = r.newReporter()
 	r.core = core.New(r.coreConfig())
 	r.useLedger(tables)

@@ -33,7 +33,7 @@ type view[Obj comparable] struct {
 	stats    *stats[Obj]
 	workers  *workers[Obj]
 	progress *progress.Progress[remainder[Obj]]
-	pausing  *pausing
+	pause    *atomic.Pointer[pause[Obj]]
 	tally    *execute.Tally
 	settings *atomic.Pointer[configuration]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
@@ -42,11 +42,10 @@ type view[Obj comparable] struct {
 
 	// The fields below belong to the goroutine of the loop.
 
-	core  *core.Core[Obj]
-	pause *pause[Obj]
-	// paused returns the predicate for paused objects, nil if none are. recordState records the state
-	// of the loop, observed returns the revision up to which the loop has read.
-	paused      func() func(Obj) bool
+	core *core.Core[Obj]
+	// paused returns the pause that the loop has applied. recordState records the state of the loop,
+	// observed returns the revision up to which the loop has read.
+	paused      func() *pause[Obj]
 	recordState func(*loopState)
 	observed    func() statedb.Revision
 	// seen reports whether the rows carry no status, and the loop has read a version of a row.
@@ -57,12 +56,12 @@ type view[Obj comparable] struct {
 func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 	return &view[Obj]{
 		life: &l.life, identity: l.ID(), rows: l.rows, ledger: l.ledger, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
-		pausing: &l.pausing, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
+		pause: &l.pause, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
 		ask: func(ctx context.Context, answer func()) error {
 			_, err := askBriefly(ctx, l, func(*answers[Obj]) struct{} { answer(); return struct{}{} })
 			return err
 		},
-		core: l.runner.core, pause: &l.runner.pause, paused: l.runner.paused, recordState: l.runner.recordState,
+		core: l.runner.core, paused: func() *pause[Obj] { return l.runner.paused }, recordState: l.runner.recordState,
 		observed: func() statedb.Revision { return l.runner.observer.Revision() },
 		seen: func(row Obj, revision statedb.Revision) bool {
 			return l.beside && (revision <= l.runner.observer.Revision() || l.runner.observer.Applied(row, revision))

@@ -73,7 +73,7 @@ type sight[Obj any] struct {
 	// info is nil if the loop has no entry for the key.
 	info  *core.KeyInfo[Obj]
 	whole bool
-	// paused: the work of the object waits, because it is paused by its key or by PauseObjects.
+	// paused: the work of the object waits, because single objects are paused, and it is one of them.
 	paused   bool
 	breakers openBreakers
 	// seen: the rows carry no status, and the loop has read this version.
@@ -90,11 +90,10 @@ func (v *view[Obj]) look(text string) sight[Obj] {
 	if info, ok := v.core.KeyInfo(string(s.key), maxAhead); ok {
 		s.info = &info
 	}
-	s.whole, s.breakers = v.pause.whole, v.openBreakers()
+	p := v.paused()
+	s.whole, s.breakers = p.whole, v.openBreakers()
 	s.seen = s.found && v.seen(s.row, s.revision)
-	if paused := v.paused(); paused != nil && s.found {
-		s.paused = paused(s.row)
-	}
+	s.paused = p.objects != nil && s.found && p.objects(s.row)
 	return s
 }
 

@@ -7,13 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
@@ -62,7 +60,8 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		x.Breakers = append(x.Breakers, v.breakerText(&s.breakers.first[i]))
 	}
 	x.BreakersOmitted = s.breakers.omitted()
-	x.Paused, x.PausedOmitted, x.PausedByPredicate = v.pausedKeys(txn)
+	p := v.pause.Load()
+	x.Paused, x.PausedByPredicate = slices.Clone(p.keys), p.byPredicate()
 	x.Stuck = v.stuckLines()
 	if running {
 		x.Started = v.started
@@ -208,28 +207,6 @@ func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
 		}
 	}
 	return oldest
-}
-
-// maxPausedKeys is how many of the paused keys are listed.
-const maxPausedKeys = 100
-
-// pausedKeys returns the names of the objects that are paused by their keys, the first in the order
-// of keys, the number of the others, and whether objects are paused by PauseObjects.
-func (v *view[Obj]) pausedKeys(txn statedb.ReadTxn) (names []string, others int, some bool) {
-	p := v.pausing
-	p.mu.Lock()
-	keys := slices.Sorted(maps.Keys(p.keys))
-	some = p.some
-	p.mu.Unlock()
-	others = max(0, len(keys)-maxPausedKeys)
-	for _, key := range keys[:len(keys)-others] {
-		if row, _, found := v.rows.ByKey(txn, index.Key(key)); found {
-			names = append(names, v.rows.Name(row))
-		} else {
-			names = append(names, v.rows.KeyName(index.Key(key)))
-		}
-	}
-	return names, others, some
 }
 
 // timeline is [Loop.Timeline].

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -35,16 +36,16 @@ func (c *commands) pause() *spec {
 		summary: "Pause a reconciler or one object",
 		args:    []string{argName, argOptionalKey},
 		detail: []string{
-			"Running operations finish. No new ones start until reconciler/resume: changes and retries wait. With a key only that object is paused; several objects can be paused at a time.",
+			"Running operations finish. No new ones start until reconciler/resume: changes and retries wait. With a key only that object is paused; several objects can be paused at a time, but not while the whole reconciler is paused or the program pauses objects itself. Without a key the pause replaces those of objects.",
 			"",
 			"Examples:",
 			"> reconciler/pause routes",
 			"> reconciler/pause routes 10.0.0.0/24",
 		},
-		run: func(_ context.Context, in *input) (output, error) {
+		run: func(ctx context.Context, in *input) (output, error) {
 			if !in.hasKey {
 				in.reconciler.Pause()
-			} else if _, err := in.reconciler.PauseKeys(in.key); err != nil {
+			} else if err := pauses.Add(ctx, in.reconciler, in.key); err != nil {
 				return output{}, err
 			}
 			return in.did("pause", nil, "%s is paused, until reconciler/resume", in.named()), nil
@@ -58,16 +59,16 @@ func (c *commands) resume() *spec {
 		summary: "End a pause",
 		args:    []string{argName, argOptionalKey},
 		detail: []string{
-			"Work that has waited is due at once. With a key only the pause of that object ends. Without a key every pause ends, that of the reconciler and those of its objects.",
+			"Work that has waited is due at once. With a key only the pause of that object ends. Without a key every pause ends.",
 			"",
 			"Examples:",
 			"> reconciler/resume routes",
 			"> reconciler/resume routes 10.0.0.0/24",
 		},
-		run: func(_ context.Context, in *input) (output, error) {
+		run: func(ctx context.Context, in *input) (output, error) {
 			if !in.hasKey {
 				in.reconciler.Resume()
-			} else if _, err := in.reconciler.ResumeKeys(in.key); err != nil {
+			} else if err := pauses.Remove(ctx, in.reconciler, in.key); err != nil {
 				return output{}, err
 			}
 			return in.did("resume", nil, "%s is resumed", in.named()), nil

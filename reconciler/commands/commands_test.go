@@ -141,11 +141,11 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	r := routes()
 	r.snapshot.Condition = "run\u009bning"
 	r.page.Next = "\x7f"
-	r.sweeps = true
+	r.sweeps, r.explanation.Key = true, "7"
 	s := newShell(t, r)
 	for _, line := range []string{
 		"reconciler", "reconciler/show agent", "reconciler/explain agent 7", "reconciler/objects agent",
-		"reconciler/journal", "reconciler/journal agent --rounds", "reconciler/pause agent", "reconciler/resume agent 7",
+		"reconciler/journal", "reconciler/journal agent --rounds", "reconciler/pause agent", "reconciler/pause agent 7", "reconciler/resume agent",
 		"reconciler/prune agent", "reconciler/approve agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
 	} {
 		for _, flags := range []string{" --format=json", " -f json"} {

@@ -41,6 +41,12 @@ func (f *fake) take() []string {
 	return asked
 }
 
+// last returns the last call.
+func (f *fake) last() string {
+	asked := f.take()
+	return asked[len(asked)-1]
+}
+
 func (f *fake) ID() inspect.ID             { return f.id }
 func (f *fake) Journal() []inspect.Round   { return append([]inspect.Round(nil), f.rounds...) }
 func (f *fake) Timeline() []inspect.Sample { return nil }
@@ -120,16 +126,8 @@ func (f *fake) Prune()  { f.note("prune") }
 func (f *fake) Pause()  { f.note("pause") }
 func (f *fake) Resume() { f.note("resume") }
 
-func (f *fake) PauseKeys(keys ...string) (int, error) {
-	for _, key := range keys {
-		f.note("pause %q", key)
-	}
-	return len(keys), f.err
-}
-
-func (f *fake) ResumeKeys(keys ...string) (int, error) {
-	for _, key := range keys {
-		f.note("resume %q", key)
-	}
-	return len(keys), f.err
+func (f *fake) PauseOnly(keys ...string) error {
+	f.note("pause only %q", keys)
+	f.snapshot.Paused = keys
+	return f.err
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 
+	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -56,12 +57,16 @@ var actions = map[string]deed{
 	"pause": {
 		name: "pause", text: "Pause", done: "Paused",
 		whole: func(_ context.Context, t target) (int, error) { t.Pause(); return -1, nil },
-		keys:  func(_ context.Context, t target, keys []string) (int, error) { return t.PauseKeys(keys...) },
+		keys: func(ctx context.Context, t target, keys []string) (int, error) {
+			return len(keys), pauses.Add(ctx, t, keys...)
+		},
 	},
 	"resume": {
 		name: "resume", text: "Resume", done: "Resumed",
 		whole: func(_ context.Context, t target) (int, error) { t.Resume(); return -1, nil },
-		keys:  func(_ context.Context, t target, keys []string) (int, error) { return t.ResumeKeys(keys...) },
+		keys: func(ctx context.Context, t target, keys []string) (int, error) {
+			return len(keys), pauses.Remove(ctx, t, keys...)
+		},
 	},
 }
 

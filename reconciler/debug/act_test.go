@@ -27,9 +27,9 @@ var acts = []struct{ path, did, note, json string }{
 	{"prune?reconciler=agent/v4&all=true", "prune", "A prune was requested.", `{"done": "A prune was requested"}`},
 	{"approve?reconciler=agent/v4&all=true", "approve", "The next sweep may delete beyond its budget.", `{"done": "The next sweep may delete beyond its budget"}`},
 	{"pause?reconciler=agent/v4&all=true", "pause", "Paused.", `{"done": "Paused"}`},
-	{"pause?reconciler=agent/v4&key=%0A%FF", `pause "\n\xff"`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
+	{"pause?reconciler=agent/v4&key=%0A%FF", `pause only ["a" "\n\xff"]`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
 	{"resume?reconciler=agent/v4&all=true", "resume", "Resumed.", `{"done": "Resumed"}`},
-	{"resume?reconciler=agent/v4&key=a", `resume "a"`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
+	{"resume?reconciler=agent/v4&key=a", `pause only []`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
 }
 
 func TestActionsNeedWithWrites(t *testing.T) {
@@ -54,6 +54,7 @@ func TestActionsCallTheReconcilerAndReportTheResult(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, act := range acts {
+		f.snapshot.Paused = []string{"a"}
 		answer, _ := s.send("POST", act.path, with("Accept", "text/html"))
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode, act.path)
 		assert.Equal(t, []string{act.did}, f.take(), act.path)
@@ -61,6 +62,7 @@ func TestActionsCallTheReconcilerAndReportTheResult(t *testing.T) {
 		assert.Regexp(t, `^(show|explain)\?`, where)
 		assert.Contains(t, s.page(where), act.note, act.path)
 
+		f.snapshot.Paused = []string{"a"}
 		answer, body := s.send("POST", act.path, with("Accept", "application/json"))
 		assert.Equal(t, http.StatusOK, answer.StatusCode, act.path)
 		assert.JSONEq(t, act.json, body, act.path)
@@ -73,7 +75,7 @@ func TestPagesHaveTheButtons(t *testing.T) {
 	s := serve(t, writes, f)
 	for path, want := range map[string][]string{
 		"show?reconciler=agent/v4":              {"retry []", "refresh []", "prune", "approve", "pause", "resume"},
-		"explain?reconciler=agent/v4&key=a%0Ab": {`retry ["a\nb"]`, `refresh ["a\nb"]`, `pause "a\nb"`, `resume "a\nb"`},
+		"explain?reconciler=agent/v4&key=a%0Ab": {`retry ["a\nb"]`, `refresh ["a\nb"]`, `pause only ["a\nb"]`, `pause only []`},
 	} {
 		for _, ref := range addresses(t, s.page(path)) {
 			name, _, _ := strings.Cut(ref, "?")
@@ -142,6 +144,7 @@ func TestActionsFromAnotherSiteAreRefused(t *testing.T) {
 			{"Sec-Fetch-Site", "none", http.StatusSeeOther},
 			{"Origin", "http://here.test", http.StatusSeeOther},
 		} {
+			f.snapshot.Paused = []string{"a"}
 			answer, _ := s.send("POST", act.path, with(c.name, c.value))
 			assert.Equal(t, c.want, answer.StatusCode, "%s with %s: %s", act.path, c.name, c.value)
 			if did := f.take(); c.want == http.StatusForbidden {
@@ -168,6 +171,7 @@ func TestInvalidActionsAreRefused(t *testing.T) {
 	assert.Empty(t, f.take())
 
 	f.actError = errors.New("object is <gone>")
+	f.snapshot.Paused = []string{"a"}
 	for _, path := range []string{"retry?reconciler=agent/v4&all=true", "refresh?reconciler=agent/v4&all=true", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
 		answer, body := s.send("POST", path)
 		assert.Equal(t, http.StatusConflict, answer.StatusCode, path)

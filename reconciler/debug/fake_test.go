@@ -123,17 +123,10 @@ func (f *fake) Prune()                     { f.did("prune") }
 func (f *fake) ApproveSweep() bool         { f.did("approve"); return !f.nothingToApprove }
 func (f *fake) Pause()                     { f.did("pause") }
 func (f *fake) Resume()                    { f.did("resume") }
-func (f *fake) PauseKeys(keys ...string) (int, error) {
-	for _, key := range keys {
-		f.did("pause %q", key)
-	}
-	return len(keys), f.actError
-}
-func (f *fake) ResumeKeys(keys ...string) (int, error) {
-	for _, key := range keys {
-		f.did("resume %q", key)
-	}
-	return len(keys), f.actError
+func (f *fake) PauseOnly(keys ...string) error {
+	f.did("pause only %q", keys)
+	f.snapshot.Paused = keys
+	return f.actError
 }
 func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
 	f.did("retry %q", keys)

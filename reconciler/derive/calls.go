@@ -147,19 +147,16 @@ func (d *Derived[In, Out]) setPaused(paused bool) {
 	})
 }
 
-// errNoKeys is returned by PauseKeys and ResumeKeys.
+// errNoKeys is returned by PauseOnly.
 var errNoKeys = errors.New("single rows of a derivation cannot be paused")
 
-// PauseKeys returns an error if it is called with keys: a derivation has no pauses of single rows.
-func (d *Derived[In, Out]) PauseKeys(keys ...string) (int, error) {
+// PauseOnly returns an error if it is called with keys: a derivation has no pauses of single rows.
+func (d *Derived[In, Out]) PauseOnly(keys ...string) error {
 	if len(keys) == 0 {
-		return 0, nil
+		return nil
 	}
-	return 0, fmt.Errorf("%s: %w", d.cfg.Name, errNoKeys)
+	return fmt.Errorf("%s: %w", d.cfg.Name, errNoKeys)
 }
-
-// ResumeKeys is like [Derived.PauseKeys].
-func (d *Derived[In, Out]) ResumeKeys(keys ...string) (int, error) { return d.PauseKeys(keys...) }
 
 // WaitAll waits until everything that is in the input now is derived and written. With the milestone
 // applied it also waits until no row of the input and none of the output is in error. Those that are in

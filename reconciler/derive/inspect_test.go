@@ -137,8 +137,8 @@ func TestOperatorsCanRetryRefreshAndPause(t *testing.T) {
 		synctest.Wait()
 		e.has("b<-b", "c<-c")
 		require.Equal(e, inspect.ConditionRunning, d.Snapshot(e.Context()).Condition)
-		_, err = d.PauseKeys("b")
-		require.ErrorContains(e, err, "single rows of a derivation cannot be paused")
+		require.NoError(e, d.PauseOnly())
+		require.ErrorContains(e, d.PauseOnly("b"), "single rows of a derivation cannot be paused")
 		require.False(e, d.ApproveSweep())
 	})
 }

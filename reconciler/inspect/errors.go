@@ -17,8 +17,7 @@ var (
 	ErrStopped = errors.New("the reconciler has stopped")
 )
 
-// MaxKeys is the number of keys that one call of Retry, Refresh, PauseKeys or ResumeKeys of a
-// [Controller] accepts. A call with more keys does nothing and returns an error.
+// MaxKeys is the number of keys that one call of Retry, Refresh or PauseOnly of a [Controller] accepts. A call with more keys does nothing and returns an error.
 const MaxKeys = 1000
 
 // BusyError is returned, as a pointer, when the loop did not answer within 100 ms because it is in an

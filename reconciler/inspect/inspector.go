@@ -88,15 +88,12 @@ type Controller interface {
 	ApproveSweep() bool
 	// Pause stops the reconciler from starting operations and prunes, until Resume.
 	Pause()
-	// Resume ends the pause of the reconciler and all pauses of single objects.
+	// PauseOnly pauses exactly the objects with the given keys, whether or not they exist, in place of
+	// those that an earlier call of PauseOnly has paused. [Snapshot].Paused lists them. It returns an
+	// error, and changes nothing, if there is another pause: of the whole reconciler, or by a predicate.
+	PauseOnly(keys ...string) error
+	// Resume ends the pause, whether it is one of the reconciler or of objects.
 	Resume()
-	// PauseKeys pauses single objects, and returns their number. The error is [ErrNotFound] for a
-	// key that is neither in the table nor tracked, or a *[BusyError] for a key that is not in the
-	// table while the loop does not answer; such a key is not paused.
-	PauseKeys(keys ...string) (int, error)
-	// ResumeKeys ends the pauses that PauseKeys began, and returns their number. It returns an error
-	// for a key that PauseKeys has not paused.
-	ResumeKeys(keys ...string) (int, error)
 }
 
 // ID is the name of a reconciler.

@@ -67,11 +67,10 @@ type Snapshot struct {
 	// NextPrune is the time of the next prune; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 
-	// Paused lists the first hundred objects, by key, that reconciler.Loop.PauseKeys has paused;
-	// PausedOmitted is the number of the others. PausedByPredicate is true while
-	// reconciler.Loop.PauseObjects is in force; the objects that it pauses are not listed.
+	// Paused lists the keys of reconciler.Loop.PauseOnly, as it got them, in the order of the table.
+	// PausedByPredicate is true while reconciler.Loop.PauseObjects is in force; the objects that it
+	// pauses are not listed.
 	Paused            []string `json:"paused,omitempty"`
-	PausedOmitted     int      `json:"paused_omitted,omitempty"`
 	PausedByPredicate bool     `json:"paused_by_predicate,omitempty"`
 
 	// Settings are the settings in force.

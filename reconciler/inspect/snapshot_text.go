@@ -25,7 +25,7 @@ func (s Snapshot) Summary() string {
 	add(s.Blocked, "blocked")
 	add(len(s.Breakers)+s.BreakersOmitted, "breaker(s) open")
 	add(len(s.Stuck), "operation(s) stuck")
-	add(len(s.Paused)+s.PausedOmitted, "object(s) paused")
+	add(len(s.Paused), "object(s) paused")
 	if s.PausedByPredicate {
 		parts = append(parts, "objects paused by PauseObjects")
 	}
@@ -114,9 +114,6 @@ func (s *Snapshot) addTroubles(f *text.Fields) {
 	}
 	for _, key := range s.Paused {
 		f.Add("paused", text.Plain(key))
-	}
-	if s.PausedOmitted > 0 {
-		f.Add("paused", fmt.Sprintf("%d further objects", s.PausedOmitted))
 	}
 	if s.PausedByPredicate {
 		f.Add("paused", "the objects that PauseObjects was given")

@@ -59,7 +59,7 @@
 //     again at each start. [Config].BeforeInitialized turns the wait off.
 //   - A reconciler that writes into its own objects triggers itself. Use [ChangesOf] to ignore such
 //     writes.
-//   - [reconciler.Loop.Explain], Retry and PauseKeys of [Controller.Loop] take the text of a request as
+//   - [reconciler.Loop.Explain], Retry and PauseOnly of [Controller.Loop] take the text of a request as
 //     the key, such as "shop/web" for [Request].
 //   - Objects of [For] are refreshed every 30 minutes, at most 100 a second, against drift: see
 //     [reconciler.WithRefreshing]. The first refresh of an object comes within two intervals.

@@ -289,12 +289,10 @@ func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 		require.Equal(e, inspect.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)
 
-		_, err := loop.PauseKeys("shop/web")
-		require.NoError(e, err)
+		require.NoError(e, loop.PauseOnly("shop/web"))
 		e.put("web", 2)
 		require.Empty(e, e.took())
-		_, err = loop.ResumeKeys("shop/web")
-		require.NoError(e, err)
+		loop.Resume()
 		require.Equal(e, []string{"shop/web"}, e.took())
 
 		var registry inspect.Registry

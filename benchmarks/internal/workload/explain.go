@@ -69,13 +69,14 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 		}
 		return errDown
 	})
+	var paused []string
 	for id := range n {
-		if conditions[id%held].state != inspect.StatePaused {
-			continue
+		if conditions[id%held].state == inspect.StatePaused {
+			paused = append(paused, strconv.FormatUint(id, 10))
 		}
-		if _, err := view.Registry.All()[0].PauseKeys(strconv.FormatUint(id, 10)); err != nil {
-			return fmt.Errorf("pause row %d: %w", id, err)
-		}
+	}
+	if err := view.Registry.All()[0].PauseOnly(paused...); err != nil {
+		return fmt.Errorf("pause %d rows: %w", len(paused), err)
 	}
 	if err := load(sys, 0, n); err != nil {
 		return err

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package pauses pauses and resumes single objects for operators: it changes the set of the keys that
+// are paused.
+package pauses
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// maxKeyText is the number of bytes of a key that an error has.
+const maxKeyText = 256
+
+// Add pauses objects, in addition to those that are paused by their keys. If neither the table nor the
+// reconciler has one of the objects, the error is [inspect.ErrNotFound], and none is paused: the key is
+// probably mistyped. Of two calls at the same time one may be lost.
+func Add(ctx context.Context, c inspect.Controller, keys ...string) error {
+	paused := c.Snapshot(ctx).Paused
+	var errs []error
+	for _, key := range keys {
+		x := c.Explain(ctx, key)
+		switch {
+		case x.State == inspect.StateAbsent:
+			errs = append(errs, fmt.Errorf("%w: %s", inspect.ErrNotFound, shown(key)))
+		case !slices.Contains(paused, x.Key):
+			paused = append(paused, x.Key)
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return c.PauseOnly(paused...)
+}
+
+// Remove ends the pauses of objects that are paused by their keys. If one of the objects is not, that is
+// an error, and none is resumed.
+func Remove(ctx context.Context, c inspect.Controller, keys ...string) error {
+	paused := c.Snapshot(ctx).Paused
+	rest := slices.Clone(paused)
+	var errs []error
+	for _, key := range keys {
+		name := c.Explain(ctx, key).Key
+		names := func(text string) bool { return text == key || text == name }
+		if !slices.ContainsFunc(paused, names) {
+			errs = append(errs, fmt.Errorf("object %s is not paused by its key", shown(key)))
+		}
+		rest = slices.DeleteFunc(rest, names)
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	return c.PauseOnly(rest...)
+}
+
+func shown(key string) string { return text.Plain(text.Short(key, maxKeyText)) }
