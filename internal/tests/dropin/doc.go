@@ -19,8 +19,13 @@
 //	retries of batches          one by one, by single operations    in batches
 //	the same failure again      rewrites the row, wakes watchers    writes nothing
 //	change of a failing object  tried at once, backoff forgotten    waits for its minimum backoff
-//	status written by another   outcome of a retry or a refresh     outcome is committed, failure
-//	  reconciler meanwhile        is dropped, failure not retried     retried
+//	status written by another   during the attempt that failed:     outcome is written onto the
+//	  reconciler meanwhile        the retry puts the row of that      current row, failure retried
+//	                              time back; later: the outcome
+//	                              of the retry is dropped, with
+//	                              no other retry
+//	StatusSet.All               reads the set when ranged over;     reads the set when called; sets
+//	                              sets must be addressable            need not be addressable
 //	Error that an earlier run   stays                               is run again
 //	  left in a row
 //	failed prune                gone from health with the next      in health until a prune
