@@ -61,11 +61,12 @@ tidy: ## check that go.mod and go.sum have what is needed and no more
 
 # The package that takes longest begins first, beside all others. With the variable statedb checks its
 # trees at every commit. That takes minutes where tables are large; the index by status is where we hand
-# it keys that are shared.
+# it keys that are shared. Tests with a waiting goroutine are left out: if it makes a watch channel during
+# the check, statedb v0.9.4 may take that for a change of the tree, and panics.
 .PHONY: test-root
 test-root:
 	$(TEST) ./reconciler ./...
-	STATEDB_VALIDATE=1 $(TEST) ./status
+	STATEDB_VALIDATE=1 $(TEST) -skip Wait ./status
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
 # test-root runs. FUZZTIME=10m looks longer. By default most of ten seconds goes into making what was

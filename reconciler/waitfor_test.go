@@ -576,3 +576,24 @@ func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 		}
 	}
 }
+
+// Reapply declares the outcome of a running operation void.
+func TestWaitForAppliedOutlastsAnOutcomeThatDoesNotCount(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		e.writeRows(1, 1)
+		synctest.Wait()
+		running, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+		require.Equal(e, 1, running)
+		over := e.waitFor(reconciler.Applied, 1)
+		e.pass(1500 * time.Millisecond)
+		e.goesOn(over)
+		e.pass(time.Second)
+		e.nothingUnapplied(<-over)
+		require.Len(e, e.target.take(), 2)
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		beside(e, cfg)
+		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+	})
+}

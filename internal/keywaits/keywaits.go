@@ -269,8 +269,9 @@ func (k *Waits[Obj]) covered(in *keyheap.Heap[*Wait[Obj]]) (covered []*Wait[Obj]
 // look ends a wait if it is over, and reports whether it is. The caller holds mu.
 func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 	u, found := k.unreconciledOf(w.Object)
-	// Beside the table, a key that is reconciled shows as Done when the mark has passed it.
-	if w.reached && (found || k.rows.Writable != nil) {
+	// Beside the table, a version that is still the latest shows as Done when the mark has passed it; until
+	// then its operation may not count, see core.Again.
+	if w.reached && (found && u.Revision > w.Revision || k.rows.Writable != nil) {
 		k.end(w)
 		return true
 	}
