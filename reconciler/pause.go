@@ -39,9 +39,9 @@ func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
 // they get paused objects as wanted ones, but a prune may carry out a deletion that is paused.
 //
 // A later call replaces an earlier one, and an earlier [Loop.Pause] or [Loop.PauseOnly]. nil is the
-// same as [Loop.Resume]. The goroutine of the loop calls paused, when the pause begins for the objects
-// that wait and are waited for, and later when an object changes or its turn comes; it must return the
-// same for an object until the next call of PauseObjects. PauseObjects returns at once, before the
+// same as [Loop.Resume]. The goroutine of the loop calls paused, for the objects that were paused when the
+// pause begins, and later when the turn of an object comes; it must return the same for an object until the
+// next call of PauseObjects. PauseObjects returns at once, before the
 // loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 	l.setPause(&pause[Obj]{objects: paused})

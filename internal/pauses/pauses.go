@@ -20,7 +20,7 @@ const maxKeyText = 256
 
 // Add pauses objects, in addition to those that are paused by their keys. If neither the table nor the
 // reconciler has one of the objects, the error is [inspect.ErrNotFound], and none is paused: the key is
-// probably mistyped. Of two calls at the same time one may be lost.
+// probably mistyped. That is not noticed while the reconciler is busy. Of two calls at the same time one may be lost.
 func Add(ctx context.Context, c inspect.Controller, keys ...string) error {
 	paused := c.Snapshot(ctx).Paused
 	var errs []error

@@ -74,8 +74,9 @@ func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) 
 	return r
 }
 
-// Begin is called when the reconciler is made, and when it begins to run: failures in the rows are those of an earlier run,
-// whose retries ended with it, so they ask for an operation. A status with the ID 0 was made by hand.
+// Begin is called when the reconciler is made, and when it begins to run: failures in the rows are those
+// of an earlier run, whose retries ended with it, so they ask for an operation. A status with the ID 0 was
+// made by hand.
 func (r *Rows[Obj]) Begin() { r.begun.Store(status.Pending().ID) }
 
 // NewBeside returns the rows of a table that carry no status.
