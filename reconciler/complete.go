@@ -138,7 +138,7 @@ func (r *runner[Obj]) settle(b *batch[Obj]) {
 	for i := range b.attempts {
 		t, a := &b.tasks[i], &b.attempts[i]
 		item := &b.items[a.Item]
-		r.noteWanted(item, a, t, now)
+		r.noteWanted(a, t, now)
 		if a.Kind == core.Done && !item.HasEntry() && r.opts.breaker == nil {
 			continue
 		}
@@ -163,25 +163,17 @@ func (r *runner[Obj]) settle(b *batch[Obj]) {
 	}
 }
 
-// noteWanted sets whether an attempt was for a change, and when the change was written, by the loop's
-// clock; a change from before the start has a negative time. Other work, such as a refresh, counts as
-// wanted since now. So does a deletion that was read in this round, from the start of the pass.
-func (r *runner[Obj]) noteWanted(item *core.Item[Obj], a *ledger.Attempt[Obj], t *execute.Task[Obj], now time.Duration) {
+// noteWanted sets whether an attempt was for a change, and since when it was wanted. Work without a change,
+// such as a refresh, counts as wanted since now. So does a deletion that was read in this round, from the
+// start of the pass.
+func (r *runner[Obj]) noteWanted(a *ledger.Attempt[Obj], t *execute.Task[Obj], now time.Duration) {
 	a.Change = a.Wanted != 0 || t.Deleted
 	if a.Wanted != 0 {
 		return
 	}
-	a.Wanted = r.began
-	if !t.Deleted {
-		a.Wanted = now
-		if s := r.rows.Asked(t.Row); s.Kind == status.KindPending && item.Since() > 0 {
-			// A reconciled object that is run again has no change, also if its row has no status.
-			a.Change, a.Wanted = true, r.ledger.Wanted(t.Row, t.Revision).Sub(r.started)
-		}
-	}
-	if a.Wanted == 0 {
-		// 0 means that the time is unknown.
-		a.Wanted = 1
+	a.Wanted = now
+	if t.Deleted {
+		a.Wanted = r.began
 	}
 }
 

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -105,6 +106,7 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 // item is not to be run, resolve settles it and returns false.
 func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
+	s := r.rows.Asked(object)
 	if r.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = r.current(txn, item); kind != core.Done {
@@ -114,7 +116,7 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 			return false
 		}
 		if revision != item.Revision {
-			s := r.rows.Asked(object)
+			s = r.rows.Asked(object)
 			if s.IsPendingOrRefreshing() && !r.core.Renew(item, object, revision, r.marks.Since(s.ID, revision, true)) {
 				r.unblock(item.Obj)
 				return false
@@ -125,11 +127,20 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 	r.observer.NoteRevision(revision)
 	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
 	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
-	if a.Cause == core.CauseChange && r.observer.CatchingUp() && r.rows.Asked(object).Kind == status.KindRefreshing {
+	if t.Asked == status.KindUnset && s.Error != nil {
+		// The failure of an earlier run: the clone gets its text removed.
+		t.Asked = s.Kind
+	}
+	if a.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {
 		// The lane of the catch-up cursor does not distinguish refreshes.
 		a.Cause = core.CauseRefresh
 	}
 	t.Attempt, a.Tries, a.Wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
+	if a.Wanted == 0 && !t.Deleted && s.Kind == status.KindPending && item.Since() > 0 {
+		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
+		// time is unknown; a change from before the start has a negative time.
+		a.Wanted = cmp.Or(r.ledger.Wanted(s, revision).Sub(r.started), 1)
+	}
 	return true
 }
 

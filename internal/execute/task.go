@@ -68,20 +68,15 @@ func (t *Task[Obj]) Operation() string {
 // clone returns the copy of the task's object for the operation.
 func (t *Task[Obj]) clone(r *rows.Rows[Obj]) Obj {
 	object := r.Copy(t.Object)
-	if t.Deleted || r.Writable == nil {
+	if t.Deleted || t.Asked == status.KindUnset || r.Writable == nil {
 		return object
 	}
-	switch s := r.Asked(object); {
-	case s.Kind == status.KindPending && s.Error != nil:
-		// The failure of an earlier run.
-		s.Error = nil
-		return r.Writable.SetStatus(object, s)
-	case s.IsPendingOrRefreshing(), t.Asked == status.KindUnset:
+	s := r.Writable.GetStatus(object)
+	if s.IsPendingOrRefreshing() {
 		return object
-	default:
-		s.Kind, s.Error = t.Asked, nil
-		return r.Writable.SetStatus(object, s)
 	}
+	s.Kind, s.Error = t.Asked, nil
+	return r.Writable.SetStatus(object, s)
 }
 
 var (

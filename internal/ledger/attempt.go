@@ -12,6 +12,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -53,21 +54,20 @@ func (a *Attempt[Obj]) HasFailed() bool {
 	return a.Kind == core.Failed || a.Kind == core.FailedForGood
 }
 
-// classify sets the outcome of a task from its error, and whether that is news. was returns the
-// status of an object. last points to the last text that was news, which is shared: operations that
-// fail together mostly fail with the same text.
-func (a *Attempt[Obj]) classify(t *execute.Task[Obj], was func(Obj) status.Status, last **string, maxRetries int) {
+// classify sets the outcome of a task from its error, and whether that is news. last points to the last text
+// that was news, which is shared: operations that fail together mostly fail with the same text.
+func (a *Attempt[Obj]) classify(t *execute.Task[Obj], r *rows.Rows[Obj], last **string, maxRetries int) {
 	a.Result = outcome.Classify(t.Err, t.Deleted || t.Deletion, int(a.Tries), maxRetries)
 	kind := status.KindError
 	switch a.Kind {
 	case core.Done, core.DoneAgain:
-		a.news = t.Changed || !a.Again || was(t.Row).Kind != status.KindDone
+		a.news = t.Changed || !a.Again || r.Asked(t.Row).Kind != status.KindDone
 		return
 	case core.BlockedOn, core.Deleting:
 		kind = status.KindBlocked
 	}
 	text := a.Result.Text(t.Err, int(a.Tries))
-	if old := was(t.Row); old.Kind == kind && old.Error != nil && *old.Error == text {
+	if old := r.Asked(t.Row); old.Kind == kind && old.Error != nil && *old.Error == text {
 		a.Text, a.news = old.Error, t.Changed
 		return
 	}

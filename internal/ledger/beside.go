@@ -275,7 +275,7 @@ func (l *Beside[Obj]) Written(_ Obj, revision statedb.Revision) time.Time {
 }
 
 // Wanted implements [Ledger].
-func (l *Beside[Obj]) Wanted(_ Obj, revision statedb.Revision) time.Time {
+func (l *Beside[Obj]) Wanted(_ status.Status, revision statedb.Revision) time.Time {
 	if _, upTo, ok := l.wanted.Written(revision); ok {
 		return l.timeOf(upTo)
 	}

@@ -43,8 +43,8 @@ type Ledger[Obj comparable] interface {
 	// Written returns when the version of a row was written, as far as that is known; the zero time if
 	// not.
 	Written(row Obj, revision statedb.Revision) time.Time
-	// Wanted is Written for the goroutine of the loop.
-	Wanted(row Obj, revision statedb.Revision) time.Time
+	// Wanted is Written for the goroutine of the loop, of a row that asks for this.
+	Wanted(asked status.Status, revision statedb.Revision) time.Time
 	// Applied returns a text for the time when the revision of a Done row was applied, such as "applied
 	// between ... and ..."; empty if the row has the time.
 	Applied(revision statedb.Revision) string

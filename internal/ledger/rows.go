@@ -87,7 +87,7 @@ func (l *InRows[Obj]) prepare(tasks []execute.Task[Obj], attempts []Attempt[Obj]
 	for i := range tasks {
 		t, a := &tasks[i], &attempts[i]
 		a.Revision = t.Revision
-		a.classify(t, l.rows.Asked, &last, maxRetries)
+		a.classify(t, l.rows, &last, maxRetries)
 		switch {
 		case t.Deleted:
 			a.news = false
@@ -185,8 +185,8 @@ func (l *InRows[Obj]) Written(row Obj, _ statedb.Revision) time.Time {
 }
 
 // Wanted implements [Ledger].
-func (l *InRows[Obj]) Wanted(row Obj, _ statedb.Revision) time.Time {
-	return l.rows.Asked(row).UpdatedAt
+func (l *InRows[Obj]) Wanted(asked status.Status, _ statedb.Revision) time.Time {
+	return asked.UpdatedAt
 }
 
 // Applied implements [Ledger].

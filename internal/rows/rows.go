@@ -34,10 +34,6 @@ type Functions[Obj any] struct {
 type Rows[Obj any] struct {
 	DB    *statedb.DB
 	Table statedb.Table[Obj]
-	// Asked returns what a row asks for: the status in the row, but Pending, with ID and text as they are,
-	// for a failure that was written before [Rows.Begin]. If the rows carry no status, every version asks
-	// to be applied: Asked returns Pending with the ID 0.
-	Asked func(Obj) status.Status
 	// Copy returns the copy of a row that an update gets; it is the row itself if the rows carry no
 	// status.
 	Copy func(Obj) Obj
@@ -63,15 +59,22 @@ type Writable[Obj any] struct {
 func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
 	r := newRows(db, table)
 	r.Copy, r.Writable = f.Clone, &Writable[Obj]{f, table}
-	r.Asked = func(row Obj) status.Status {
-		s := f.GetStatus(row)
-		if (s.Kind == status.KindError || s.Kind == status.KindBlocked) && s.ID > 0 && s.ID < r.begun.Load() {
-			s.Kind = status.KindPending
-		}
-		return s
-	}
 	r.Begin()
 	return r
+}
+
+// Asked returns what a row asks for: the status in the row, but Pending, with ID and text as they are,
+// for a failure that was written before [Rows.Begin]. If the rows carry no status, every version asks
+// to be applied: Asked returns Pending with the ID 0.
+func (r *Rows[Obj]) Asked(row Obj) status.Status {
+	if r.Writable == nil {
+		return status.Status{Kind: status.KindPending}
+	}
+	s := r.Writable.GetStatus(row)
+	if (s.Kind == status.KindError || s.Kind == status.KindBlocked) && s.ID > 0 && s.ID < r.begun.Load() {
+		s.Kind = status.KindPending
+	}
+	return s
 }
 
 // Begin is called when the reconciler is made, and when it begins to run: failures in the rows are those
@@ -82,7 +85,6 @@ func (r *Rows[Obj]) Begin() { r.begun.Store(status.Pending().ID) }
 // NewBeside returns the rows of a table that carry no status.
 func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 	r := newRows(db, table)
-	r.Asked = func(Obj) status.Status { return status.Status{Kind: status.KindPending} }
 	r.Copy = func(row Obj) Obj { return row }
 	return r
 }
