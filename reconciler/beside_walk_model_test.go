@@ -44,8 +44,9 @@ type besideTarget struct {
 	calls    int
 	lastCall time.Time
 
-	// loop is the loop that runs; nil while it is replaced. mark is the last mark that was seen.
+	// loop is the loop that runs; nil while it is replaced. stops: it is being stopped. mark is the last mark that was seen.
 	loop      *reconciler.Loop[*object]
+	stops     bool
 	marks     statedb.Table[*ledgers.Mark]
 	mark      statedb.Revision
 	shownMark *ledgers.Mark
@@ -82,11 +83,19 @@ func (x *besideTarget) key(id uint64) *attempted {
 	return k
 }
 
+// stopping is called before a loop is stopped: it waits for the calls that run, and then writes what has
+// ended.
+func (x *besideTarget) stopping() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stops = true
+}
+
 // forget is called between two loops: the next one has to apply everything.
 func (x *besideTarget) forget() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.loop, x.mark = nil, 0
+	x.loop, x.stops, x.mark = nil, false, 0
 	x.keys = map[uint64]*attempted{}
 }
 
@@ -295,7 +304,7 @@ func (x *besideTarget) outcome(txn statedb.ReadTxn, id uint64) (row inspect.Outc
 func (x *besideTarget) published(k *attempted, now time.Time) bool {
 	ended := k.call.ended
 	switch {
-	case ended.IsZero(), now.Sub(ended) < 20*time.Millisecond:
+	case x.stops, ended.IsZero(), now.Sub(ended) < 20*time.Millisecond:
 		return false
 	case x.parallel, x.calls == 0:
 		return true

@@ -188,6 +188,7 @@ func (l *besideLoop) start() {
 
 // restart replaces the loop by a new one.
 func (l *besideLoop) restart() {
+	l.stopping()
 	l.stop()
 	l.forget()
 	l.start()
