@@ -122,10 +122,17 @@ func (e *env) delete(ids ...uint64) {
 	}
 }
 
+// followUp updates the catch-up cursor, however long the machine takes to open it.
+func (e *env) followUp() {
+	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
+	e.AwaitOpening()
+	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
+}
+
 // begin begins a round, and returns the IDs of the planned objects, negative for deletions. more
 // reports that the channel of Observe is closed.
 func (e *env) begin() (planned []int, more bool) {
-	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
+	e.followUp()
 	e.core.Begin(e.now, e.size, e.MaxFresh())
 	e.txn = e.db.ReadTxn()
 	watch := e.Observe(e.txn, e.now)
