@@ -20,8 +20,8 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 	switch {
 	case e == nil:
 		e = c.addEntryOf(&Item[Obj]{Obj: obj, Revision: revision, lane: Refresh}, string(key))
-		e.dueAt, e.tried, e.seen, e.cause, e.repeat = now, true, c.rounds-1, CauseRefresh, true
-		c.pushReady(e)
+		e.dueAt, e.tried, e.seen, e.cause = now, true, c.rounds-1, CauseRefresh
+		c.put(e, Ready)
 	case e.state == InFlight:
 		if _, noted := c.later[e]; forced && !noted {
 			c.later[e] = laterChange[Obj]{again: true}
@@ -54,11 +54,5 @@ func (c *Core[Obj]) runAgain(now time.Duration, e *entry[Obj], out Outcome[Obj])
 		return
 	}
 	e.lane, e.from, e.seen, e.cause, e.dueAt = Refresh, Ready, c.rounds-1, CauseRefresh, now
-	e.repeat = e.since == 0
-	if !e.repeat {
-		// It was attempted, and still is not reconciled.
-		c.markUnreconciled(e)
-		c.touch(e)
-	}
-	c.pushReady(e)
+	c.put(e, Ready)
 }

@@ -131,9 +131,7 @@ func (e *entry[Obj]) mustWaitForBreaker() bool {
 
 // waitForBreaker makes an entry that is in no queue wait for its breaker to close.
 func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
-	c.move(e, Tripped)
-	e.breaker.held.pushBack(e)
-	c.scheduleProbes(e.breaker)
+	c.put(e, Tripped)
 	c.leaveGroup(e)
 }
 
@@ -187,7 +185,7 @@ func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Ob
 		return
 	}
 	old := b.failure
-	b.failure = e.failure
+	b.failure = e.text
 	if b.open {
 		if *old != *b.failure {
 			c.openVersion++
@@ -243,7 +241,7 @@ func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
 			if e.state == Retry {
 				at = min(e.dueAt, now)
 			}
-			c.leaveQueue(e)
+			c.take(e)
 			// fixed: the next close of the breaker need not release the entry again.
 			e.fixed, e.cause = true, CauseBreaker
 			c.wait(e, Retry, at)

@@ -28,45 +28,75 @@ func same[T comparable](t testingT, want, got T, message ...any) {
 // check requires that the parts of a core agree with each other between two rounds. It checks
 // everything, so a test that calls it after every step finds the step that broke an invariant.
 func check[Obj any](t testingT, c *Core[Obj]) {
+	for key, e := range c.entries {
+		require.NotEqual(t, Planned, e.state, "%q is in a round that has ended", key)
+	}
+	checkInRound(t, c)
+	checkGroups(t, c)
+	checkRoundIsEmpty(t, c)
+}
+
+// checkInRound is the part of check that holds after every call, also during a round.
+func checkInRound[Obj any](t testingT, c *Core[Obj]) {
 	checkEntries(t, c)
 	checkDue(t, c)
 	checkLanes(t, c)
 	checkUnreconciled(t, c)
 	checkHolds(t, c)
-	checkGroups(t, c)
+	checkTouched(t, c)
 	checkBreakers(t, c)
-	checkRoundIsEmpty(t, c)
 }
 
-// checkEntries requires that each key is in exactly one state, and that the counts match.
+// checkEntries requires that the counts match the entries.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	var counts [NumStates]int
-	failing, blocked, deletions := 0, 0, 0
+	failing, blocked, deletions, refreshes := 0, 0, 0, 0
 	for key, e := range c.entries {
 		if e.deleted {
 			deletions++
 		}
+		if e.state == InFlight && e.lane == Refresh && !e.stuck {
+			refreshes++
+		}
 		same(t, key, e.key, "key of the entry")
 		same(t, key, string(c.keyOf(e.obj)), "key of the object")
-		require.NotEqual(t, Planned, e.state, "%q is in a round that has ended", key)
 		counts[e.state]++
-		if e.failure != nil {
+		switch e.result {
+		case hasFailed:
 			failing++
-		}
-		if e.blocked {
+		case wasBlocked:
 			blocked++
-			require.Contains(t, []State{Ready, InFlight, Queued, Paused, Blocked}, e.state, "%q is blocked", key)
+			require.Contains(t, []State{Ready, InFlight, Queued, Paused, Blocked, Planned}, e.state, "%q is blocked", key)
 		}
 	}
 	require.Equal(t, counts, c.counts, "counts by state")
-	same(t, failing, c.failing, "failing keys")
+	same(t, failing, c.NumFailing(), "failing keys")
 	same(t, blocked, c.NumBlocked(), "blocked keys")
 	same(t, deletions, c.deletions, "deleted objects with an entry")
+	same(t, refreshes, c.refreshesInFlight, "refreshes in flight")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
 	for e := range c.later {
 		same(t, InFlight, e.state, "%q has a later change and is not in flight", e.key)
 		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
+	}
+}
+
+// checkTouched requires that exactly those entries are listed that say so, and that each entry is whose
+// record differs from the one that was taken.
+func checkTouched[Obj any](t testingT, c *Core[Obj]) {
+	listed := map[*entry[Obj]]bool{}
+	for _, e := range c.touched {
+		require.False(t, listed[e], "%q is listed twice", e.key)
+		require.True(t, e.touched, "%q is listed", e.key)
+		listed[e] = true
+	}
+	for key, e := range c.entries {
+		require.True(t, listed[e] || !e.touched, "%q is not listed", key)
+		if c.records && !e.touched {
+			same(t, c.recordKind(e), e.recorded, "the record of %q", key)
+			require.False(t, e.overdue, "%q must have a record and is not listed", key)
+		}
 	}
 }
 
@@ -141,16 +171,14 @@ func checkQueue[Obj any](t testingT, c *Core[Obj], q *queue[Obj], s State, each 
 	return n
 }
 
-// checkUnreconciled requires that the heaps unreconciled and untried have exactly the entries that
-// refer to them, ordered by since, and that every key that is unreconciled or failed is among them.
+// checkUnreconciled requires that the heaps unreconciled and untried have exactly the entries that the
+// rules say, and that every key that failed is unreconciled.
 func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
-	unreconciled, untried := 0, 0
+	unreconciled, untried := 0, [untriedHeaps]int{}
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		if _, noted := c.later[o.entry]; !noted || o.since > 0 {
-			same(t, o.since, uint64(since), "%q is unreconciled", o.key)
-		}
-		unreconciled++
+		same(t, c.unreconciledSince(o.entry), uint64(since), "%q is unreconciled", o.key)
+		require.LessOrEqual(t, uint64(since), c.newestSince, "newest revision in the heap")
 		return true
 	})
 	for i := range c.untried {
@@ -158,47 +186,37 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 			require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
 			same(t, i == untriedRecorded, o.recorded != NotRecorded, "heap of untried %q", o.key)
 			same(t, c.untriedSince(o.entry), uint64(since), "since of untried %q", o.key)
-			if _, noted := c.later[o.entry]; !noted {
-				require.False(t, o.tried, "%q was tried", o.key)
-			}
-			untried++
 			return true
 		})
 	}
 	for key, e := range c.entries {
-		if e.unreconciledPos >= 0 {
-			unreconciled--
+		since := c.unreconciledSince(e)
+		if since > 0 {
+			unreconciled++
 		}
-		if e.untriedPos >= 0 {
-			untried--
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q is untried and not in the heap unreconciled", key)
+		if c.untriedSince(e) > 0 {
+			if e.recorded != NotRecorded {
+				untried[untriedRecorded]++
+			} else {
+				untried[untriedHeld]++
+			}
+			require.NotZero(t, since, "%q is untried and reconciled", key)
 		}
-		if e.since > 0 {
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q in state %s is not in the heap", key, e.state)
-		} else if _, noted := c.later[e]; !noted {
-			require.Negative(t, e.unreconciledPos, "%q in state %s is reconciled, and in the heap", key, e.state)
-		}
-		if e.failure != nil || e.failures > 0 {
-			require.GreaterOrEqual(t, e.unreconciledPos, int32(0), "%q fails and is not in the heap", key)
-		}
-		_, noted := c.later[e]
-		switch {
-		case noted:
-		case e.state == Ready, e.state == InFlight:
-			same(t, !e.tried, e.untriedPos >= 0, "%q in state %s, and tried is %t", key, e.state, e.tried)
-		case e.tried, e.state == Held, e.state == Paused, e.state == Requeue:
-			require.Negative(t, e.untriedPos, "%q in state %s counts as untried", key, e.state)
+		if e.state != Planned && (e.result == hasFailed || e.failures > 0) {
+			require.NotZero(t, since, "%q fails and is reconciled", key)
 		}
 	}
-	require.Zero(t, unreconciled, "entries in the heap unreconciled that do not refer to it")
-	require.Zero(t, untried, "entries in the heap untried that do not refer to it")
+	same(t, unreconciled, c.unreconciled.Len(), "entries in the heap unreconciled")
+	for i := range untried {
+		same(t, untried[i], c.untried[i].Len(), "entries in a heap untried")
+	}
 }
 
 // checkHolds compares HoldsSince and HoldsAbove with a walk over all entries.
 func checkHolds[Obj any](t testingT, c *Core[Obj]) {
 	holds := []uint64{0}
 	for _, e := range c.entries {
-		if e.untriedPos >= 0 && e.recorded == NotRecorded {
+		if c.untriedSince(e) > 0 && e.recorded == NotRecorded {
 			holds = append(holds, c.untriedSince(e))
 		}
 	}

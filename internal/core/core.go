@@ -33,6 +33,10 @@
 //   - Paused, InFlight, Unseen, Terminal and other Blocked entries are in no queue. A later call moves
 //     them on: Resume, Settle, Observe, RetryNow or Release.
 //
+// A call sets facts of an entry, such as its change, its state and whether it was tried. All else is
+// derived: put and take in entry.go move the entry between the queues and the heap of due keys, and
+// reindex.go has the rules for the other indexes, the counters and the records.
+//
 // So a round has six sources of work: the due keys and the five lanes. Each is bounded, and each
 // has a share of the round, so that none waits for all of another.
 //
@@ -144,17 +148,13 @@ type Core[Obj any] struct {
 	// places. Each place belongs to a lane.
 	turn int
 
-	counts [NumStates]int
-	// counts has the number of entries by state. deletions counts the entries whose object was
-	// deleted, failing those whose last attempt failed, blocked those whose last attempt was
-	// blocked.
-	deletions        int
-	failing, blocked int
-	// refreshesInFlight counts the entries of the lane Refresh that are in flight. stuck counts the
-	// entries with a stuck operation, and stuckRefreshes those among them in the lane Refresh.
-	// version is as for FailureVersion.
-	refreshesInFlight, stuck, stuckRefreshes int
-	version                                  uint64
+	// counts has the number of entries by state, results by the result of the last attempt, of which
+	// wentWell is not used. deletions counts the entries whose object was deleted, refreshesInFlight
+	// those of the lane Refresh that are in flight and not stuck. version is as for FailureVersion.
+	counts                       [NumStates]int
+	results                      [numResults]int
+	deletions, refreshesInFlight int
+	version                      uint64
 }
 
 // New returns a Core without entries.
@@ -194,11 +194,11 @@ func (c *Core[Obj]) NeedsSettled() bool {
 }
 
 // NumFailing returns the number of keys whose last attempt failed.
-func (c *Core[Obj]) NumFailing() int { return c.failing }
+func (c *Core[Obj]) NumFailing() int { return c.results[hasFailed] }
 
 // NumBlocked returns the number of keys whose last attempt was blocked, including those that are
 // being attempted again.
-func (c *Core[Obj]) NumBlocked() int { return c.blocked }
+func (c *Core[Obj]) NumBlocked() int { return c.results[wasBlocked] }
 
 // Count returns the number of keys in a state.
 func (c *Core[Obj]) Count(s State) int { return c.counts[s] }

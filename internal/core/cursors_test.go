@@ -155,6 +155,7 @@ func (w *world) handOver(r row, snapshot map[string]row) bool {
 		return false
 	case r.deleted && (overtaken || w.catchUp != nil && r.revision > w.catchUp.deletedAfter && r.revision <= w.catchUp.deletedUpTo):
 		w.core.ObserveSeenDeletion(r, r.revision)
+		checkInRound(w.t, w.core)
 		if w.model.keys[r.key] != nil {
 			w.model.observe(r, r.revision, r.revision, true, Deletion)
 		}
@@ -223,6 +224,7 @@ func (w *world) full(lane Lane) bool {
 
 func (w *world) tell(r row, lane Lane) {
 	w.core.Observe(r, r.revision, w.since(r), r.deleted, lane)
+	checkInRound(w.t, w.core)
 	w.model.observe(r, r.revision, w.since(r), r.deleted, lane)
 }
 
@@ -252,6 +254,7 @@ func (w *world) settled(r row) {
 	if says == RowUnset && w.core.Tracks() || says != RowUnset && w.core.NeedsSettled() {
 		forgotten := w.model.observeSettled(r, r.revision, says)
 		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "forgotten result for %q", r.key)
+		checkInRound(w.t, w.core)
 	}
 }
 
@@ -259,6 +262,7 @@ func (w *world) settled(r row) {
 func (w *world) takeBack(it *Item[row]) {
 	keeps := w.model.putBack(it)
 	require.Equal(w.t, keeps, w.core.PutBack(it), "whether the core keeps %q", it.Obj.key)
+	checkInRound(w.t, w.core)
 	if !keeps {
 		w.leftover = append([]row{it.Obj}, w.leftover...)
 		w.observed = min(w.observed, it.Revision-1)

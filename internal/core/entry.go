@@ -9,36 +9,38 @@ import (
 	"time"
 )
 
-// entry is the state of a key that waits or is worked on. The fields are ordered to save memory:
-// there may be millions of entries.
+// entry is the state of a key that waits or is worked on: its facts, and what the indexes of the core
+// have of it. The facts are set at will, and then [Core.put] or [Core.reindex] brings the indexes up to
+// date. But the facts that decide the queue of an entry change only while it is in none: [Core.take]
+// takes it out. The fields are ordered to save memory: there may be millions of entries.
 type entry[Obj any] struct {
 	key string
 	obj Obj
 
 	// revision is the revision of obj. since is the revision since which the key is not reconciled;
 	// 0 if it is reconciled. That is the revision of the change to apply or, for a key that fails
-	// after it was reconciled, as in markUnreconciled.
+	// after it was reconciled, as in unreconcile.
 	revision, since uint64
 	// prev and next are the neighbours in the entry's queue.
 	prev, next *entry[Obj]
 
 	// dueAt is when the entry is due, if it waits for a time; otherwise when its change was
-	// observed. lastAttempt is when the last operation on the key ended.
+	// observed, or noTime. lastAttempt is when the last operation on the key ended.
 	dueAt, lastAttempt time.Duration
 	// wanted is when the unreconciled change was written; 0 means that the time must be read from
 	// the object.
 	wanted time.Duration
-	// failure is the text of the last error, nil if the last attempt did not fail. reason is the text
-	// of the last attempt if that was blocked.
-	failure, reason *string
+	// text is the text of the last attempt, if that failed or was blocked.
+	text *string
 	// breaker is the breaker that the last error counted for; nil if none.
 	breaker *breaker[Obj]
 	// group is the group that the entry holds or waits for; nil if none.
 	group *group[Obj]
 
-	// pos, unreconciledPos and untriedPos are the positions in the heaps due, unreconciled and
-	// untried; -1 means not in the heap.
-	pos, unreconciledPos, untriedPos int32
+	// indexed is what the indexes have of the entry.
+	indexed indexed
+	// pos is the position in the heap due; -1 means not in the heap.
+	pos int32
 	// failures counts the failures in a row, tries those since the object changed.
 	failures, tries int32
 	// seen is the number of the round in which the change was observed.
@@ -55,24 +57,46 @@ type entry[Obj any] struct {
 	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
 	// 255: every backoff is at its maximum by then.
 	requeues uint8
-	// tried: an operation was attempted for the change. blocked: the last attempt was blocked.
-	tried, blocked bool
+	// tried: an operation was attempted for the change.
+	tried bool
+	// result is the result of the last attempt.
+	result result
 	// stuck: the operation in flight is stuck.
 	stuck bool
 	// fixed: the time of the retry is not a backoff. The outcome set it, or a breaker that closed.
 	fixed bool
 	// cause is the reason for the next run.
 	cause Cause
-	// recorded is the kind of the record that the key has. touched: the entry is in Core.touched. gone:
-	// the entry was removed. overdue: the change must have a record, although it holds the mark.
-	recorded               Recorded
-	touched, gone, overdue bool
-	// repeat: the key is reconciled, and is run again for no change.
-	repeat bool
+	// recorded is the kind of the record that the key has. touched: the entry is in Core.touched.
+	// overdue: the change must have a record, although it holds the mark.
+	recorded         Recorded
+	touched, overdue bool
 }
+
+// result is the result of an attempt, as far as it is counted.
+type result uint8
+
+const (
+	// wentWell: the attempt neither failed nor was blocked, or there was none.
+	wentWell result = iota
+	hasFailed
+	wasBlocked
+	numResults
+)
+
+// noTime is the dueAt of a blocked entry that has no recheck time.
+const noTime = -1
 
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
 func (e *entry[Obj]) SetHeapPos(pos int) { e.pos = int32(pos) }
+
+// failure returns the text of the last error; empty if the last attempt did not fail.
+func (e *entry[Obj]) failure() string {
+	if e.result != hasFailed || e.text == nil {
+		return ""
+	}
+	return *e.text
+}
 
 // find returns the entry of an object's key; nil if it has none.
 func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
@@ -82,8 +106,8 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	return c.entries[string(c.keyOf(obj))]
 }
 
-// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue
-// yet.
+// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue and
+// in no index yet.
 func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
 	return c.addEntryOf(it, string(c.keyOf(it.Obj)))
 }
@@ -93,12 +117,9 @@ func (c *Core[Obj]) addEntryOf(it *Item[Obj], key string) *entry[Obj] {
 	e := c.newEntry()
 	e.key, e.obj = key, it.Obj
 	e.revision, e.since, e.deleted, e.lane = it.Revision, it.since, it.Deleted, it.lane
-	e.dueAt, e.seen, e.state = c.round.now, c.rounds, Planned
-	e.pos, e.unreconciledPos, e.untriedPos = -1, -1, -1
+	e.dueAt, e.seen, e.state, e.from = c.round.now, c.rounds, Planned, Ready
+	e.pos, e.indexed.unreconciledPos, e.indexed.untriedPos = -1, -1, -1
 	e.resetWanted(c.round.now)
-	if e.deleted {
-		c.deletions++
-	}
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))
 	c.counts[Planned]++
@@ -131,17 +152,6 @@ func (c *Core[Obj]) freeGone() {
 	c.gone = reuse(c.gone)
 }
 
-// setDeleted sets whether the object of an entry was deleted.
-func (c *Core[Obj]) setDeleted(e *entry[Obj], deleted bool) {
-	if e.deleted {
-		c.deletions--
-	}
-	if deleted {
-		c.deletions++
-	}
-	e.deleted = deleted
-}
-
 // resetWanted sets wanted for a new change: to the given time for a deletion, otherwise to 0, so
 // that it is read from the object.
 func (e *entry[Obj]) resetWanted(now time.Duration) {
@@ -154,16 +164,13 @@ func (e *entry[Obj]) resetWanted(now time.Duration) {
 // minPeak is the peak up to which the map of entries is never replaced by a smaller one.
 const minPeak = 1024
 
-// forget removes an entry that is in no queue: its key is reconciled, or need not be tracked any
-// more.
+// forget removes an entry: its key is reconciled, or need not be tracked any more.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
-	c.markReconciled(e)
+	c.take(e)
 	c.setBreaker(e, nil)
-	c.setBlocked(e, false)
-	c.setDeleted(e, false)
-	c.counts[e.state]--
-	e.gone = true
-	c.touchRecorded(e)
+	e.since, e.deleted, e.result = 0, false, wentWell
+	c.reindex(e)
+	c.counts[Planned]--
 	delete(c.entries, e.key)
 	if len(c.gone) < maxFree {
 		c.gone = append(c.gone, e)
@@ -177,44 +184,89 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	}
 }
 
-// move sets the state of an entry that is in no queue.
-func (c *Core[Obj]) move(e *entry[Obj], s State) {
+// take takes an entry out of the queue and the heap of its state. It is in state Planned then, until it
+// is put into another.
+func (c *Core[Obj]) take(e *entry[Obj]) {
+	if q := c.queueOf(e); q != nil {
+		q.remove(e)
+	}
+	if e.pos >= 0 {
+		c.due.Remove(e)
+	}
+	if e.state == Tripped {
+		c.scheduleProbes(e.breaker)
+	}
+	c.setState(e, Planned)
+}
+
+// put puts an entry that is in no queue into a state, at the end of the queue of that state, and brings
+// the indexes up to date.
+func (c *Core[Obj]) put(e *entry[Obj], s State) {
+	c.setState(e, s)
+	if q := c.queueOf(e); q != nil {
+		q.pushBack(e)
+	}
+	if e.isTimed() {
+		c.due.Push(e, int64(e.dueAt))
+	}
+	if s == Tripped {
+		c.scheduleProbes(e.breaker)
+	}
+	c.reindex(e)
+}
+
+// putFirst puts an entry that is in no queue at the front of its lane.
+func (c *Core[Obj]) putFirst(e *entry[Obj]) {
+	c.put(e, Ready)
+	lane := &c.lanes[e.lane]
+	lane.remove(e)
+	lane.pushFront(e)
+}
+
+// wait puts an entry that is in no queue into a state that ends at a time.
+func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
+	e.dueAt = until
+	c.put(e, s)
+}
+
+func (c *Core[Obj]) setState(e *entry[Obj], s State) {
 	c.counts[e.state]--
 	c.counts[s]++
 	e.state = s
 }
 
-// wait puts an entry that is in no queue into a state that ends at a time.
-func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
-	c.move(e, s)
-	e.dueAt = until
-	c.due.Push(e, int64(until))
-	if e.backsOff() {
-		e.breaker.backingOff.pushBack(e)
+// isTimed reports whether an entry waits for a time: then it is in the heap due.
+func (e *entry[Obj]) isTimed() bool {
+	switch e.state {
+	case Held, Retry, Requeue:
+		return true
 	}
+	return e.state == Blocked && e.dueAt != noTime
+}
+
+// queueOf returns the queue that an entry is in; nil if none.
+func (c *Core[Obj]) queueOf(e *entry[Obj]) *queue[Obj] {
+	switch {
+	case e.state == Ready:
+		return &c.lanes[e.lane]
+	case e.state == Queued:
+		return &e.group.waiting
+	case e.state == Tripped:
+		return &e.breaker.held
+	case e.backsOff():
+		return &e.breaker.backingOff
+	}
+	return nil
 }
 
 // backsOff reports whether an entry waits for a backoff that ends early if its breaker closes.
 func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
-// leaveQueue removes an entry from the queue and the heap of its state.
-func (c *Core[Obj]) leaveQueue(e *entry[Obj]) {
-	switch e.state {
-	case Ready:
-		c.removeReady(e)
-	case Queued:
-		e.group.waiting.remove(e)
-	case Tripped:
-		e.breaker.held.remove(e)
-		c.scheduleProbes(e.breaker)
-	default:
-		if e.backsOff() {
-			e.breaker.backingOff.remove(e)
-		}
-		if e.pos >= 0 {
-			c.due.Remove(e)
-		}
-	}
+// heldUntil returns until when a changed entry must wait because it has just failed; false if it need
+// not wait.
+func (c *Core[Obj]) heldUntil(e *entry[Obj], now time.Duration) (earliest time.Duration, held bool) {
+	earliest = after(e.lastAttempt, c.backoff.Min)
+	return earliest, e.failures > 0 && earliest > now
 }
 
 // after returns t+d, or the largest time if the sum would overflow: users write "never" as the
@@ -229,33 +281,4 @@ func after(t, d time.Duration) time.Duration {
 // byRevision orders entries by revision, then by key: orphans may share a revision.
 func byRevision[Obj any](a, b *entry[Obj]) int {
 	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
-}
-
-// setBlocked sets whether the last attempt of an entry was blocked.
-func (c *Core[Obj]) setBlocked(e *entry[Obj], blocked bool) {
-	if e.blocked {
-		c.blocked--
-	}
-	if blocked {
-		c.blocked++
-	}
-	e.blocked = blocked
-}
-
-// setFailure sets the error text of the last attempt of an entry; nil if it did not fail.
-func (c *Core[Obj]) setFailure(e *entry[Obj], text *string) {
-	switch {
-	case e.failure == nil && text == nil:
-		return
-	case e.failure == nil:
-		c.failing++
-	case text == nil:
-		c.failing--
-	case *e.failure == *text:
-		e.failure = text
-		return
-	}
-	e.failure = text
-	c.touchRecorded(e)
-	c.version++
 }

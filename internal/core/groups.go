@@ -49,10 +49,9 @@ func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 		g.holder = e
 		return true
 	}
-	c.move(e, Queued)
+	c.put(e, Queued)
 	// The holder may be stuck: another key must probe instead.
 	c.endProbe(c.round.now, e, probeNotRun)
-	g.waiting.pushBack(e)
 	return false
 }
 
@@ -71,10 +70,10 @@ func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
 		delete(c.groups, g.name)
 		return
 	}
-	g.waiting.remove(next)
+	c.take(next)
 	if next.from == Ready {
-		c.pushReadyFront(next)
+		c.putFirst(next)
 	} else {
-		c.wait(next, next.from, next.dueAt)
+		c.put(next, next.from)
 	}
 }

@@ -52,10 +52,7 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, State: e.state, From: e.from, Lane: e.lane,
 		Failures: int(e.failures), Tries: int(e.tries), Tried: e.tried,
 		Attempted: e.tried || e.failures > 0 || e.lastAttempt > 0, LastAttempt: e.lastAttempt, Wanted: e.wanted,
-		Due: e.dueAt, Timed: e.pos >= 0, Observed: e.dueAt,
-	}
-	if e.failure != nil {
-		s.Failure = *e.failure
+		Failure: e.failure(), Due: e.dueAt, Timed: e.pos >= 0, Observed: e.dueAt,
 	}
 	switch e.state {
 	case Ready, Tripped:
@@ -131,21 +128,20 @@ func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
 
 // retryNow is RetryNow for an entry.
 func (c *Core[Obj]) retryNow(e *entry[Obj], now time.Duration) bool {
-	switch e.state {
+	s := e.state
+	switch s {
 	case Held, Retry, Requeue, Blocked:
 		if e.pos >= 0 {
 			now = min(now, e.dueAt)
 		}
-		s := e.state
-		c.leaveQueue(e)
-		c.wait(e, s, now)
 	case Terminal:
 		// It is retried like any other failure, and may fail as often before it is given up.
-		e.tries = 0
-		c.wait(e, Retry, now)
+		e.tries, s = 0, Retry
 	default:
 		return false
 	}
+	c.take(e)
 	e.cause = CauseCall
+	c.wait(e, s, now)
 	return true
 }

@@ -80,7 +80,7 @@ func (it *Item[Obj]) Cause() Cause {
 
 // from returns the state of the key before the round; Ready for a new change.
 func (it *Item[Obj]) from() State {
-	if it.entry == nil || it.entry.from == Planned {
+	if it.entry == nil {
 		return Ready
 	}
 	return it.entry.from

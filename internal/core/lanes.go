@@ -89,46 +89,18 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 // readyKeys returns how many keys are ready.
 func (c *Core[Obj]) readyKeys() int { return c.counts[Ready] }
 
-// pushReady makes an entry that is in no queue ready, at the end of its lane.
-func (c *Core[Obj]) pushReady(e *entry[Obj]) {
-	c.move(e, Ready)
-	c.markUnreconciled(e)
-	c.markUntried(e)
-	c.lanes[e.lane].pushBack(e)
-}
-
-// pushResumed makes an entry that is in no queue ready, at the end of the lane Resumption.
-func (c *Core[Obj]) pushResumed(e *entry[Obj]) {
-	e.lane = Resumption
-	c.pushReady(e)
-}
-
-// pushReadyFront makes an entry that is in no queue ready, at the front of its lane.
-func (c *Core[Obj]) pushReadyFront(e *entry[Obj]) {
-	c.move(e, Ready)
-	c.markUnreconciled(e)
-	c.markUntried(e)
-	c.lanes[e.lane].pushFront(e)
-}
-
-// nextReady takes the next entry for a place out of its lane; nil if no entry is ready.
+// nextReady returns the next entry for a place; nil if no entry is ready.
 func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	lane := places[place%len(places)]
 	for _, lane := range [...]Lane{lane, partners[lane]} {
 		if lane != dueLane && c.lanes[lane].size > 0 {
-			return c.removeReady(c.lanes[lane].head)
+			return c.lanes[lane].head
 		}
 	}
 	for _, lane := range fallbacks {
 		if c.lanes[lane].size > 0 {
-			return c.removeReady(c.lanes[lane].head)
+			return c.lanes[lane].head
 		}
 	}
 	return nil
-}
-
-// removeReady takes an entry out of its lane.
-func (c *Core[Obj]) removeReady(e *entry[Obj]) *entry[Obj] {
-	c.lanes[e.lane].remove(e)
-	return e
 }

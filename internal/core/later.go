@@ -34,27 +34,21 @@ func (c *Core[Obj]) keepLater(e *entry[Obj], n laterChange[Obj]) {
 	c.later[e] = n
 	if !n.settled {
 		c.lowerSince(e, n.since)
-	}
-	since := int64(n.since)
-	if e.since == 0 {
-		if e.unreconciledPos >= 0 {
-			c.unreconciled.Remove(unreconciledEntry[Obj]{e})
-		}
-		if !n.settled {
-			c.unreconciled.Push(unreconciledEntry[Obj]{e}, since)
-			c.newestSince = max(c.newestSince, n.since)
+		if c.untriedSince(e) < n.item.Revision {
+			c.recordAtOnce(e)
 		}
 	}
-	if e.since == 0 || e.tried {
-		c.clearUntried(e)
-		if !n.settled {
-			c.pushUntried(e, n.since)
-		}
+	c.reindex(e)
+}
+
+// laterOf returns the change that was observed while an operation on the key of an entry ran, if that
+// change asks for an operation.
+func (c *Core[Obj]) laterOf(e *entry[Obj]) (n laterChange[Obj], noted bool) {
+	if e.state != InFlight {
+		return n, false
 	}
-	c.touchRecorded(e)
-	if !n.settled && c.untriedSince(e) < n.item.Revision {
-		c.recordAtOnce(e)
-	}
+	n, noted = c.later[e]
+	return n, noted && !n.settled && !n.again
 }
 
 // same reports whether a change asks for the same as an older one.

@@ -41,6 +41,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, k.failures, int(e.failures), "failures of %q", key)
 		same(t, min(k.requeues, 255), int(e.requeues), "requeues of %q", key)
 		same(t, k.tries, int(e.tries), "tries of %q", key)
+		same(t, k.stuck, e.stuck, "whether %q is stuck", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
 		if k.state == Retry && k.behind {
 			same(t, k.fixed, e.fixed, "whether the wait of %q is fixed", key)
@@ -50,7 +51,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		}
 		if k.failure != "" {
 			failing++
-			same(t, k.failure, *e.failure, "failure of %q", key)
+			same(t, k.failure, e.failure(), "failure of %q", key)
 		}
 		counts[k.state]++
 	}
@@ -58,8 +59,6 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, counts[s], c.Count(s), "keys in state %s", s)
 	}
 	same(t, failing, c.NumFailing(), "failing")
-	stuck := m.inLine(func(k *modelKey) bool { return k.stuck })
-	same(t, len(stuck), c.stuck, "stuck")
 	refreshes := m.inLine(func(k *modelKey) bool {
 		return k.lane == Refresh && (k.state == Ready || k.state == InFlight && !k.stuck)
 	})

@@ -21,7 +21,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 		if e == nil {
 			e = c.addEntry(&it)
 		}
-		c.pushReady(e)
+		c.put(e, Ready)
 	default:
 		c.round.lanes[it.lane]++
 		c.round.changes = append(c.round.changes, it)
@@ -30,6 +30,7 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 		// The catch-up cursor reads deletions apart from objects, so later objects may have been read or
 		// applied.
 		c.recordAtOnce(e)
+		c.reindex(e)
 	}
 }
 
@@ -42,7 +43,7 @@ func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 }
 
 // observeKnown records a change of a key that has an entry. It reports whether the change may be
-// run in this round. Otherwise the change is old, or waits in the entry.
+// run in this round: then the entry is in no queue. Otherwise the change is old, or waits in the entry.
 func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	switch {
 	case it.Revision <= e.revision:
@@ -51,43 +52,35 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 			// A sweep added the object as an orphan before the cursor read its deletion, and the
 			// deletion has not been attempted.
 			e.tried = false
-			c.clearUntried(e)
-			if e.state != Paused {
-				c.markUntried(e)
-				c.recordAtOnce(e)
-			}
+			c.recordAtOnce(e)
 		}
+		c.reindex(e)
 		return false
 	case e.state == InFlight:
 		c.keepLater(e, laterChange[Obj]{item: *it})
 		return false
 	case c.keepsPlace(e, it):
 		c.changeGroup(e, it.Obj)
-		if !c.takeChange(e, it) {
-			return false
+		if c.takeChange(e, it) {
+			if e.state == Queued {
+				e.lane = it.lane
+			}
+			c.endProbe(c.round.now, e, probeNotRun)
 		}
-		if e.state == Queued {
-			e.lane = it.lane
-		}
-		c.endProbe(c.round.now, e, probeNotRun)
-		c.markUnreconciled(e)
-		c.markUntried(e)
+		c.reindex(e)
 		return false
 	}
-	c.leaveQueue(e)
+	c.take(e)
 	c.leaveGroup(e)
 	c.endProbe(c.round.now, e, probeNotRun)
 	if c.takeChange(e, it) {
 		e.lane = it.lane
 	}
-	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > c.round.now {
+	if earliest, held := c.heldUntil(e, c.round.now); held {
 		c.wait(e, Held, earliest)
-		c.clearUntried(e)
-		c.markUnreconciled(e)
-		c.touch(e)
 		return false
 	}
-	c.move(e, Planned)
+	c.reindex(e)
 	it.entry, it.Mark, it.lane = e, e.mark, e.lane
 	return true
 }
@@ -140,16 +133,20 @@ func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
 
 // replaceChange stores a change in an entry in place of the earlier one.
 func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
-	c.markReconciled(e)
-	c.setDeleted(e, it.Deleted)
-	e.obj, e.revision, e.since, e.from = it.Obj, it.Revision, it.since, Ready
+	e.obj, e.revision, e.since, e.deleted, e.from = it.Obj, it.Revision, it.since, it.Deleted, Ready
 	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, CauseChange
-	e.repeat = false
 	e.resetWanted(c.round.now)
-	c.setBlocked(e, false)
+	e.unblock()
 	if it.Deleted {
 		// A deletion does not inherit the backoff of its object.
 		e.failures, e.requeues = 0, 0
+	}
+}
+
+// unblock makes an entry no longer count as blocked: its last attempt says nothing about a new change.
+func (e *entry[Obj]) unblock() {
+	if e.result == wasBlocked {
+		e.result = wentWell
 	}
 }
 
@@ -174,8 +171,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 		it.cause = CauseChange
 	}
 	e.lane, e.from = it.lane, Ready
-	c.markUnreconciled(e)
-	c.markUntried(e)
+	c.reindex(e)
 	c.changeGroup(e, obj)
 	if c.admit(e) {
 		return true
@@ -209,10 +205,9 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	case e.state == InFlight:
 		c.keepLater(e, laterChange[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: s == RowUnset})
 	case s == RowUnset, e.deleted, s == RowDone && e.state == Terminal:
-		c.leaveQueue(e)
+		c.take(e)
 		c.leaveGroup(e)
 		c.endProbe(c.round.now, e, probeNotRun)
-		c.setFailure(e, nil)
 		c.forget(e)
 		return true
 	case e.state == Unseen:

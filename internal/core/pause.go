@@ -10,10 +10,8 @@ import (
 
 // pause makes an entry that is in no queue wait to be resumed.
 func (c *Core[Obj]) pause(e *entry[Obj]) {
-	c.move(e, Paused)
+	c.put(e, Paused)
 	c.endProbe(c.round.now, e, probeNotRun)
-	c.clearUntried(e)
-	c.touch(e)
 	c.leaveGroup(e)
 }
 
@@ -61,7 +59,8 @@ func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
 			e.cause = CauseResumed
 		}
 		if e.from == Ready {
-			c.pushResumed(e)
+			e.lane = Resumption
+			c.put(e, Ready)
 		} else {
 			c.wait(e, e.from, now)
 		}

@@ -115,7 +115,7 @@ func (c *Core[Obj]) planLanes() {
 		if it.entry == nil {
 			it.entry = c.addEntry(it)
 		}
-		c.pushReady(it.entry)
+		c.put(it.entry, Ready)
 	}
 	due := c.takeDue(max(c.guaranteed(), c.round.size-c.readyKeys()))
 	for place := c.turn; len(c.round.items) < c.round.size; {
@@ -133,7 +133,7 @@ func (c *Core[Obj]) planLanes() {
 			return
 		}
 		e.from = Ready
-		c.move(e, Planned)
+		c.take(e)
 		if c.admit(e) {
 			c.round.items = append(c.round.items, c.item(e))
 			place++
@@ -149,9 +149,8 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		if !ok || time.Duration(at) > c.round.now {
 			break
 		}
-		c.leaveQueue(e)
 		e.from = e.state
-		c.move(e, Planned)
+		c.take(e)
 		if c.admit(e) {
 			c.round.due = append(c.round.due, e)
 		}

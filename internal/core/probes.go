@@ -71,7 +71,7 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 	b.worstProbe = probeNotRun
 	for b.held.head != nil && b.probesRunning < c.breakerConfig.Probes {
 		e := b.held.head
-		b.held.remove(e)
+		c.take(e)
 		if c.paused != nil && c.paused(e.obj) {
 			e.from = Retry
 			c.pause(e)
@@ -81,6 +81,7 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 		b.probesRunning++
 		c.wait(e, Retry, now)
 	}
+	c.scheduleProbes(b)
 }
 
 // scheduleProbes puts a class breaker into the heap of probes, or takes it out. A breaker is in the
@@ -108,7 +109,7 @@ func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 	for e := b.backingOff.head; e != nil && missing > 0; {
 		next := e.next
 		if e.dueAt > now {
-			c.leaveQueue(e)
+			c.take(e)
 			if c.paused != nil && c.paused(e.obj) {
 				e.from = Retry
 				c.pause(e)

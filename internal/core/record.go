@@ -42,8 +42,8 @@ func (c *Core[Obj]) TakeRecords(yield func(Record[Obj])) {
 		if r.Kind != NotRecorded || e.recorded != NotRecorded {
 			yield(r)
 		}
-		e.touched, e.overdue = false, false
-		c.setRecorded(e, r.Kind)
+		e.touched, e.overdue, e.recorded = false, false, r.Kind
+		c.reindex(e)
 	}
 	clear(c.touched)
 	c.touched = c.touched[:0]
@@ -70,7 +70,7 @@ func (c *Core[Obj]) RecordUpTo(revision uint64) {
 			return false
 		}
 		t.overdue = true
-		c.touch(t.entry)
+		c.reindex(t.entry)
 		return true
 	})
 }
@@ -80,78 +80,39 @@ func (c *Core[Obj]) RecordUpTo(revision uint64) {
 // a cursor has read later changes before. Else an interval that has its revision would count it as
 // attempted, or lose revisions that it had.
 func (c *Core[Obj]) recordAtOnce(e *entry[Obj]) {
-	if c.round.maxFresh > 0 && e.recorded == NotRecorded {
+	if c.round.maxFresh > 0 && e.recorded == NotRecorded && c.untriedSince(e) > 0 {
 		e.overdue = true
-		c.touch(e)
-	}
-}
-
-// touch notes that the record of an entry may have changed.
-func (c *Core[Obj]) touch(e *entry[Obj]) {
-	if c.records && !e.touched {
-		e.touched = true
-		c.touched = append(c.touched, e)
-	}
-}
-
-// touchRecorded is touch for an entry that has a record.
-func (c *Core[Obj]) touchRecorded(e *entry[Obj]) {
-	if e.recorded != NotRecorded {
-		c.touch(e)
 	}
 }
 
 // record returns the record of an entry.
 func (c *Core[Obj]) record(e *entry[Obj]) Record[Obj] {
-	r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted}
-	if e.gone || e.unreconciledPos < 0 {
-		return r
+	r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Kind: c.recordKind(e)}
+	if n, noted := c.laterOf(e); noted {
+		r.Obj, r.Revision, r.Deleted = n.item.Obj, n.item.Revision, n.item.Deleted
 	}
-	later, noted := c.later[e]
-	switch {
-	case noted && !later.settled && !later.again:
-		r.Obj, r.Revision, r.Deleted = later.item.Obj, later.item.Revision, later.item.Deleted
-		r.Kind = RecordedPending
-	case !e.tried:
-		r.Kind = RecordedPending
-	case e.blocked:
-		r.Kind, r.Text = RecordedBlocked, e.reason
-	case e.failure != nil:
-		r.Kind, r.Text = RecordedFailed, e.failure
-	default:
-		r.Kind = RecordedPending
-	}
-	if r.Kind == RecordedPending && e.recorded == NotRecorded && e.untriedPos >= 0 && !e.overdue {
-		// It holds the mark.
-		r.Kind = NotRecorded
+	if r.Kind == RecordedFailed || r.Kind == RecordedBlocked {
+		r.Text = e.text
 	}
 	return r
 }
 
-// setRecorded sets the kind of the record that an entry has.
-func (c *Core[Obj]) setRecorded(e *entry[Obj], kind Recorded) {
-	if (kind == NotRecorded) == (e.recorded == NotRecorded) || e.untriedPos < 0 {
-		e.recorded = kind
-		return
+// recordKind returns the kind of the record that the key of an entry must have.
+func (c *Core[Obj]) recordKind(e *entry[Obj]) Recorded {
+	_, changed := c.laterOf(e)
+	switch {
+	case c.unreconciledSince(e) == 0:
+		return NotRecorded
+	case e.tried && !changed && e.cause == CauseSweep:
+		// No row shows an orphan as done.
+		return NotRecorded
+	case e.tried && !changed && e.result == wasBlocked:
+		return RecordedBlocked
+	case e.tried && !changed && e.result == hasFailed:
+		return RecordedFailed
+	case c.untriedSince(e) > 0 && e.recorded == NotRecorded && !e.overdue:
+		// The change holds the mark.
+		return NotRecorded
 	}
-	since := c.untriedSince(e)
-	c.clearUntried(e)
-	e.recorded = kind
-	c.pushUntried(e, since)
-}
-
-// touchUnlessFailed is touch after an attempt that left a key unreconciled. A key that keeps failing
-// keeps its record: setFailure touches it when the text changes.
-func (c *Core[Obj]) touchUnlessFailed(e *entry[Obj]) {
-	if e.recorded != RecordedFailed || e.failure == nil {
-		c.touch(e)
-	}
-}
-
-// setReason sets the text of a block.
-func (c *Core[Obj]) setReason(e *entry[Obj], reason *string) {
-	if e.reason != reason && (e.reason == nil || reason == nil || *e.reason != *reason) {
-		c.touchRecorded(e)
-	}
-	e.reason = reason
+	return RecordedPending
 }

@@ -16,14 +16,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 		e = c.addEntry(it)
 		it.entry = e
 	}
-	c.move(e, InFlight)
-	if e.lane == Refresh {
-		c.refreshesInFlight++
-	}
-	if e.since > 0 {
-		c.markUnreconciled(e)
-	}
-	c.markUntried(e)
+	c.put(e, InFlight)
 }
 
 // Settle records the outcome of an item. now is when its operation ended. Settle counts the
@@ -42,25 +35,17 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	n, noted := c.finish(e)
 	switch {
 	case out.Kind == Superseded:
-		c.setBlocked(e, false)
-		if e.since > 0 {
-			c.markUnreconciled(e)
-		}
-		// The deletion will replace the change: callers must not wait for the change any longer.
-		c.clearUntried(e)
-		c.touch(e)
-		c.move(e, Unseen)
+		e.unblock()
+		c.put(e, Unseen)
 	case out.Kind == Void:
-		c.setFailure(e, nil)
 		c.forget(e)
 	default:
 		c.countAttempt(now, e, out)
 		switch {
 		case noted && n.settled && (n.unset || e.deleted):
-			c.setFailure(e, nil)
 			c.forget(e)
 		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
-			c.markUnreconciled(e)
+			c.unreconcile(e)
 			c.returnToRetry(e, n.item.Obj, n.item.Revision, out.Jitter)
 		case noted && n.again:
 			c.runAgain(now, e, out)
@@ -101,30 +86,20 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
 	if e.state != InFlight {
 		return laterChange[Obj]{}, false
 	}
-	c.move(e, Planned)
-	c.setStuck(e, false)
-	if e.lane == Refresh {
-		c.refreshesInFlight--
-	}
 	n, noted := c.later[e]
-	if noted {
-		delete(c.later, e)
-		if e.since == 0 {
-			c.markReconciled(e)
-		}
-	}
+	delete(c.later, e)
+	c.take(e)
+	e.stuck = false
 	return n, noted
 }
 
 // countAttempt counts an attempt for the backoff and for the breakers.
 func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
-	e.lastAttempt, e.mark, e.tried, e.cause, e.repeat = now, out.Mark, true, CauseChange, false
+	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
-	c.clearUntried(e)
-	c.setBlocked(e, (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost)
-	c.setReason(e, out.Reason)
+	e.result, e.text = wentWell, out.Reason
 	if !out.backsOff() {
 		e.requeues = 0
 	} else if e.requeues < math.MaxUint8 {
@@ -134,12 +109,12 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	case Failed, FailedForGood:
 		e.failures++
 		e.tries++
-		c.setFailure(e, out.Failure)
-	case BlockedOn:
-		c.setFailure(e, nil)
-	default:
+		e.result, e.text = hasFailed, out.Failure
+	case Done, DoneAgain, Deleting:
 		e.failures, e.tries = 0, 0
-		c.setFailure(e, nil)
+	}
+	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
+		e.result = wasBlocked
 	}
 	c.updateBreakers(now, e, out)
 }
@@ -150,13 +125,11 @@ func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[O
 	e.since, e.lane = n.since, n.item.lane
 	// It was not observed in this round: the object is looked up again before it is run.
 	e.seen = c.rounds - 1
-	if earliest := after(e.lastAttempt, c.backoff.Min); e.failures > 0 && earliest > now {
+	if earliest, held := c.heldUntil(e, now); held {
 		c.wait(e, Held, earliest)
-		c.markUnreconciled(e)
-		c.touch(e)
 		return
 	}
-	c.pushReady(e)
+	c.put(e, Ready)
 }
 
 // enqueue puts an entry into the state that its outcome asks for.
@@ -167,13 +140,12 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 		return
 	}
 	if out.Kind == DoneAgain {
-		c.markReconciled(e)
+		e.since, e.wanted = 0, 0
 	} else {
-		c.markUnreconciled(e)
-		c.touchUnlessFailed(e)
+		c.unreconcile(e)
 	}
 	if out.Lost {
-		c.move(e, Unseen)
+		c.put(e, Unseen)
 		return
 	}
 	e.obj, e.revision = out.Obj, out.Revision
@@ -186,7 +158,7 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
-		c.move(e, Terminal)
+		c.put(e, Terminal)
 	case out.backsOff():
 		c.wait(e, out.waitState(), after(now, c.delay(int(e.requeues), out.Jitter)))
 	case out.Kind == DoneAgain, out.Kind == Deleting:
@@ -194,7 +166,7 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	case out.Delay > 0:
 		c.wait(e, Blocked, after(now, out.Delay))
 	default:
-		c.move(e, Blocked)
+		c.wait(e, Blocked, noTime)
 	}
 }
 
@@ -219,10 +191,10 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 	case e == nil:
 		return false
 	case it.Again && e.from != Ready:
-		c.wait(e, e.from, e.dueAt)
+		c.put(e, e.from)
 	default:
 		c.endProbe(c.round.now, e, probeNotRun)
-		c.pushReadyFront(e)
+		c.putFirst(e)
 	}
 	return true
 }
@@ -246,12 +218,9 @@ func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 		c.takeLater(now, e, &n)
 		c.leaveGroup(e)
 	case it.Again && e.from != Ready:
-		c.clearUntried(e)
-		// A held change does not hold the mark any more.
-		c.touch(e)
-		c.wait(e, e.from, e.dueAt)
+		c.put(e, e.from)
 	default:
-		c.pushReadyFront(e)
+		c.putFirst(e)
 	}
 }
 
@@ -265,9 +234,9 @@ func (c *Core[Obj]) Release(key string, now time.Duration) bool {
 	if e.pos >= 0 {
 		now = min(now, e.dueAt)
 	}
-	c.leaveQueue(e)
-	c.wait(e, Blocked, now)
+	c.take(e)
 	e.cause = CauseReleased
+	c.wait(e, Blocked, now)
 	return true
 }
 
@@ -278,7 +247,7 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 		return false
 	}
 	e := c.addEntry(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
-	e.since, e.tried, e.seen, e.cause = 0, true, c.rounds-1, CauseSweep
-	c.pushResumed(e)
+	e.since, e.tried, e.seen, e.cause = c.observed+1, true, c.rounds-1, CauseSweep
+	c.put(e, Ready)
 	return true
 }

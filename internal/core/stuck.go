@@ -10,23 +10,8 @@ import "time"
 // if the item was a probe, the probe has failed, and Refreshing no longer counts the item.
 func (c *Core[Obj]) MarkStuck(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeFailed)
-	c.setStuck(it.entry, true)
-}
-
-// setStuck sets whether the operation of an entry in flight is stuck.
-func (c *Core[Obj]) setStuck(e *entry[Obj], stuck bool) {
-	if e.stuck == stuck {
-		return
-	}
-	e.stuck = stuck
-	n := 1
-	if !stuck {
-		n = -1
-	}
-	c.stuck += n
-	if e.lane == Refresh {
-		c.stuckRefreshes += n
-	}
+	it.entry.stuck = true
+	c.reindex(it.entry)
 }
 
 // AttemptedExceptStuck is [Core.Attempted] with stuck operations counted as attempts. O(stuck).
@@ -44,5 +29,5 @@ func (c *Core[Obj]) AttemptedExceptStuck(observed uint64) uint64 {
 
 // Refreshing returns how many refreshes are ready or in flight, without stuck ones.
 func (c *Core[Obj]) Refreshing() int {
-	return c.lanes[Refresh].size + c.refreshesInFlight - c.stuckRefreshes
+	return c.lanes[Refresh].size + c.refreshesInFlight
 }

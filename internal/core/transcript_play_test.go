@@ -218,7 +218,7 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if u, ok := s.core.UnreconciledOf(e.obj); ok {
 		fmt.Fprintf(&s.answer, ", unreconciled since %d", u.Since)
 	}
-	if e.revision != e.since || e.unreconciledPos < 0 {
+	if e.revision != e.since || e.indexed.since == 0 {
 		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
 	}
 	if n, noted := s.core.later[e]; noted {
@@ -227,8 +227,8 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if e.failures > 0 {
 		fmt.Fprintf(&s.answer, ", failed %d in a row", e.failures)
 	}
-	if e.failure != nil {
-		fmt.Fprintf(&s.answer, ", %q", *e.failure)
+	if e.result == hasFailed {
+		fmt.Fprintf(&s.answer, ", %q", e.failure())
 	}
 	s.answer.WriteString("\n")
 }

@@ -12,14 +12,14 @@ import (
 // unreconciledEntry is an entry with its position in the heap [Core.unreconciled].
 type unreconciledEntry[Obj any] struct{ *entry[Obj] }
 
-func (o unreconciledEntry[Obj]) HeapPos() int       { return int(o.unreconciledPos) }
-func (o unreconciledEntry[Obj]) SetHeapPos(pos int) { o.unreconciledPos = int32(pos) }
+func (o unreconciledEntry[Obj]) HeapPos() int       { return int(o.indexed.unreconciledPos) }
+func (o unreconciledEntry[Obj]) SetHeapPos(pos int) { o.indexed.unreconciledPos = int32(pos) }
 
 // untriedEntry is an entry with its position in the heap [Core.untried].
 type untriedEntry[Obj any] struct{ *entry[Obj] }
 
-func (t untriedEntry[Obj]) HeapPos() int       { return int(t.untriedPos) }
-func (t untriedEntry[Obj]) SetHeapPos(pos int) { t.untriedPos = int32(pos) }
+func (t untriedEntry[Obj]) HeapPos() int       { return int(t.indexed.untriedPos) }
+func (t untriedEntry[Obj]) SetHeapPos(pos int) { t.indexed.untriedPos = int32(pos) }
 
 // untriedHeld and untriedRecorded are the indexes of Core.untried.
 const (
@@ -28,67 +28,24 @@ const (
 	untriedHeaps
 )
 
-// untriedHeap returns the heap of an untried entry.
-func (c *Core[Obj]) untriedHeap(e *entry[Obj]) *keyheap.Heap[untriedEntry[Obj]] {
-	if e.recorded != NotRecorded {
+// untriedHeap returns the heap of the untried entries with a record, or of those without one.
+func (c *Core[Obj]) untriedHeap(recorded bool) *keyheap.Heap[untriedEntry[Obj]] {
+	if recorded {
 		return &c.untried[untriedRecorded]
 	}
 	return &c.untried[untriedHeld]
 }
 
-// pushUntried counts a change of an entry, since a revision, as not attempted.
-func (c *Core[Obj]) pushUntried(e *entry[Obj], since uint64) {
-	c.untriedHeap(e).Push(untriedEntry[Obj]{e}, int64(since))
-}
-
-// untriedSince returns the revision since which the change of an untried entry is not attempted.
-func (c *Core[Obj]) untriedSince(e *entry[Obj]) uint64 {
-	if n, noted := c.later[e]; noted && !n.again && (e.since == 0 || e.tried) {
-		return n.since
-	}
-	return e.since
-}
-
-// markUnreconciled counts an entry as unreconciled, unless it is only run again. If it was reconciled
-// until now, it is unreconciled since the revision after the last observed one, which its row will have
-// when the outcome is written. With records nothing is written into the row, so it is unreconciled
-// since the revision of the row; an orphan has none.
-func (c *Core[Obj]) markUnreconciled(e *entry[Obj]) {
-	if e.unreconciledPos >= 0 || e.repeat {
-		return
-	}
+// unreconcile makes a key unreconciled that was reconciled until now: since the revision after the last
+// observed one, which its row will have when the outcome is written. With records nothing is written
+// into the row, so it is unreconciled since the revision of the row.
+func (c *Core[Obj]) unreconcile(e *entry[Obj]) {
 	switch {
 	case e.since > 0:
-	case c.records && e.cause != CauseSweep:
+	case c.records:
 		e.since = e.revision
 	default:
 		e.since = c.observed + 1
-	}
-	c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(e.since))
-	c.newestSince = max(c.newestSince, e.since)
-}
-
-// markUntried counts the change of an entry as not attempted, if it has not been.
-func (c *Core[Obj]) markUntried(e *entry[Obj]) {
-	if !e.tried && e.untriedPos < 0 {
-		c.pushUntried(e, e.since)
-	}
-}
-
-// markReconciled counts an entry as reconciled, and its change as attempted.
-func (c *Core[Obj]) markReconciled(e *entry[Obj]) {
-	if e.unreconciledPos >= 0 {
-		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
-	}
-	e.since, e.wanted = 0, 0
-	c.touchRecorded(e)
-	c.clearUntried(e)
-}
-
-// clearUntried stops counting the change of an entry as not attempted.
-func (c *Core[Obj]) clearUntried(e *entry[Obj]) {
-	if e.untriedPos >= 0 {
-		c.untriedHeap(e).Remove(untriedEntry[Obj]{e})
 	}
 }
 
@@ -96,18 +53,9 @@ func (c *Core[Obj]) clearUntried(e *entry[Obj]) {
 // change is reconciled only together with the later one. It does nothing if the entry is
 // reconciled, or unreconciled since a lower revision.
 func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
-	if e.since <= revision {
-		return
-	}
-	e.since = revision
-	c.recordAtOnce(e)
-	if e.unreconciledPos >= 0 {
-		c.unreconciled.Remove(unreconciledEntry[Obj]{e})
-		c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(revision))
-	}
-	if e.untriedPos >= 0 && !e.tried {
-		c.clearUntried(e)
-		c.pushUntried(e, revision)
+	if e.since > revision {
+		e.since = revision
+		c.recordAtOnce(e)
 	}
 }
 
@@ -165,7 +113,7 @@ func (c *Core[Obj]) CountUnreconciled(revision uint64, limit int) int {
 // observed.
 func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
 	e := c.find(obj)
-	if e == nil || e.unreconciledPos < 0 {
+	if e == nil || c.unreconciledSince(e) == 0 {
 		return Unreconciled[Obj]{}, false
 	}
 	return c.describeUnreconciled(e), true
@@ -177,10 +125,7 @@ func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
 	d := Unreconciled[Obj]{
 		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,
 		// An orphan counts as attempted for the watermark only.
-		Failures: int(e.failures), Tried: e.tried && e.cause != CauseSweep,
-	}
-	if e.failure != nil {
-		d.Failure = *e.failure
+		Failures: int(e.failures), Failure: e.failure(), Tried: e.tried && e.cause != CauseSweep,
 	}
 	if d.Since == 0 {
 		n := c.later[e]
@@ -199,6 +144,6 @@ func (c *Core[Obj]) Failures(yield func(text string) bool) {
 	seen := 0
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool {
 		seen++
-		return (o.failure == nil || yield(*o.failure)) && seen < failuresSeen
+		return (o.result != hasFailed || yield(o.failure())) && seen < failuresSeen
 	})
 }

@@ -64,6 +64,7 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 func (w *world) renew(it *Item[row], r row) bool {
 	runs := w.model.lookUp(it, r, r.revision, w.since(r))
 	require.Equal(w.t, runs, w.core.Renew(it, r, r.revision, w.since(r)), "whether %q is run", r.key)
+	checkInRound(w.t, w.core)
 	return runs
 }
 
@@ -85,6 +86,7 @@ func (w *world) begin(r *run) {
 func (w *world) launch(r *run) {
 	f := &job{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
 	w.core.Launch(r.item)
+	checkInRound(w.t, w.core)
 	w.model.launch(r.item.Obj.key)
 	item := *r.item
 	f.run = run{item: &item, row: r.row, opening: r.opening}
@@ -202,4 +204,5 @@ func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
 	}
 	w.model.settle(now, it, waited, out)
 	w.core.Settle(now, it, out)
+	checkInRound(w.t, w.core)
 }

@@ -238,12 +238,14 @@ func (w *world) round(s script) {
 		ahead = max(1, s.maxFresh)
 	}
 	w.core.Begin(w.now, size, ahead)
+	checkInRound(w.t, w.core)
 	w.model.begin(w.now, size, ahead)
 	if allowed > 0 {
 		// This includes rounds that have no permit for an operation.
 		w.observe(snapshot, revision, s.waits)
 	}
 	items := w.core.Plan()
+	checkInRound(w.t, w.core)
 	w.model.plan(w.t, w.core, items)
 	w.requireOneOfAGroup(items)
 
