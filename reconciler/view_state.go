@@ -123,7 +123,7 @@ func count(n int, thing string) string {
 func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	where, since := v.workers.Where(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), s.key) })
 	operation := OpUpdate
-	if s.info.Deleted {
+	if s.info.Deletes {
 		operation = OpDelete
 	}
 	x.State = inspect.StateInFlight

@@ -19,12 +19,14 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 	e := c.entries[string(key)]
 	switch {
 	case e == nil:
-		e = c.addEntryOf(&Item[Obj]{Obj: obj, Revision: revision, lane: Refresh}, string(key))
-		e.dueAt, e.tried, e.seen, e.cause = now, true, c.rounds-1, CauseRefresh
+		e = c.addEntryOf(string(key), rowVersion[Obj]{obj: obj, revision: revision, lane: Refresh, tried: true, seen: c.rounds - 1})
+		e.dueAt, e.cause = now, CauseRefresh
 		c.put(e, Ready)
 	case e.state == InFlight:
-		if _, noted := c.later[e]; forced && !noted {
-			c.later[e] = laterChange[Obj]{again: true}
+		if forced && e.runs == nil {
+			again := e.rowVersion
+			again.asks = asksAgain
+			c.overtake(e, again)
 		}
 		return true
 	case forced || e.state == Requeue:

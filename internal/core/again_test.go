@@ -151,3 +151,26 @@ func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
 	c.Settle(0, &items[0], done(&items[0]))
 	require.Equal(t, map[string]Recorded{"a": NotRecorded}, take(c))
 }
+
+// There is no version yet that the change could be compared with.
+func TestChangeAfterAForcedRunIsComparedWithNoEmptyObject(t *testing.T) {
+	c := recording()
+	c.samePending = func(older, newer row) bool {
+		require.Equal(t, "a", older.key)
+		return false
+	}
+	begin(c, 0, 5, "a")
+	it := c.Plan()[0]
+	c.Launch(&it)
+	c.End(1)
+	require.True(t, c.Again(0, row{key: "a"}, 5, true))
+	begin(c, 0, 6, "a")
+	c.End(0)
+	begin(c, 0, 7, "a")
+	c.End(0)
+	out := done(&it)
+	out.Lost = true
+	c.Settle(0, &it, out)
+	check(t, c)
+	require.Equal(t, uint64(7), c.LowWatermark())
+}

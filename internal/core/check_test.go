@@ -55,8 +55,14 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 		if e.deleted {
 			deletions++
 		}
-		if e.state == InFlight && e.lane == Refresh && !e.stuck {
+		if e.state == InFlight && e.running().lane == Refresh && !e.stuck {
 			refreshes++
+		}
+		if e.runs != nil {
+			same(t, InFlight, e.state, "%q was overtaken and is not in flight", key)
+			require.LessOrEqual(t, e.runs.revision, e.revision, "%q was overtaken by an older version", key)
+		} else {
+			same(t, asksChange, e.asks, "%q asks for no operation", key)
 		}
 		same(t, key, e.key, "key of the entry")
 		same(t, key, string(c.keyOf(e.obj)), "key of the object")
@@ -76,10 +82,6 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	same(t, refreshes, c.refreshesInFlight, "refreshes in flight")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.peak, len(c.entries), "peak")
-	for e := range c.later {
-		same(t, InFlight, e.state, "%q has a later change and is not in flight", e.key)
-		require.Same(t, c.entries[e.key], e, "entry of %q", e.key)
-	}
 }
 
 // checkTouched requires that exactly those entries are listed that say so, and that each entry is whose
@@ -88,14 +90,14 @@ func checkTouched[Obj any](t testingT, c *Core[Obj]) {
 	listed := map[*entry[Obj]]bool{}
 	for _, e := range c.touched {
 		require.False(t, listed[e], "%q is listed twice", e.key)
-		require.True(t, e.touched, "%q is listed", e.key)
+		require.True(t, e.indexed.touched, "%q is listed", e.key)
 		listed[e] = true
 	}
 	for key, e := range c.entries {
-		require.True(t, listed[e] || !e.touched, "%q is not listed", key)
-		if c.records && !e.touched {
-			same(t, c.recordKind(e), e.recorded, "the record of %q", key)
-			require.False(t, e.overdue, "%q must have a record and is not listed", key)
+		require.True(t, listed[e] || !e.indexed.touched, "%q is not listed", key)
+		if c.records && !e.indexed.touched {
+			same(t, e.recordKind(), e.indexed.recorded, "the record of %q", key)
+			require.False(t, e.indexed.overdue, "%q must have a record and is not listed", key)
 		}
 	}
 }
@@ -177,25 +179,25 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 	unreconciled, untried := 0, [untriedHeaps]int{}
 	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], since int64) bool {
 		require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-		same(t, c.unreconciledSince(o.entry), uint64(since), "%q is unreconciled", o.key)
+		same(t, o.entry.unreconciled().since, uint64(since), "%q is unreconciled", o.key)
 		require.LessOrEqual(t, uint64(since), c.newestSince, "newest revision in the heap")
 		return true
 	})
 	for i := range c.untried {
 		c.untried[i].Ascend(func(o untriedEntry[Obj], since int64) bool {
 			require.Same(t, c.entries[o.key], o.entry, "entry of %q", o.key)
-			same(t, i == untriedRecorded, o.recorded != NotRecorded, "heap of untried %q", o.key)
-			same(t, c.untriedSince(o.entry), uint64(since), "since of untried %q", o.key)
+			same(t, i == untriedRecorded, o.indexed.recorded != NotRecorded, "heap of untried %q", o.key)
+			same(t, o.untriedSince(), uint64(since), "since of untried %q", o.key)
 			return true
 		})
 	}
 	for key, e := range c.entries {
-		since := c.unreconciledSince(e)
+		since := e.unreconciled().since
 		if since > 0 {
 			unreconciled++
 		}
-		if c.untriedSince(e) > 0 {
-			if e.recorded != NotRecorded {
+		if e.untriedSince() > 0 {
+			if e.indexed.recorded != NotRecorded {
 				untried[untriedRecorded]++
 			} else {
 				untried[untriedHeld]++
@@ -216,8 +218,8 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 func checkHolds[Obj any](t testingT, c *Core[Obj]) {
 	holds := []uint64{0}
 	for _, e := range c.entries {
-		if c.untriedSince(e) > 0 && e.recorded == NotRecorded {
-			holds = append(holds, c.untriedSince(e))
+		if e.untriedSince() > 0 && e.indexed.recorded == NotRecorded {
+			holds = append(holds, e.untriedSince())
 		}
 	}
 	for _, from := range holds {

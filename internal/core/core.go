@@ -33,7 +33,10 @@
 //   - Paused, InFlight, Unseen, Terminal and other Blocked entries are in no queue. A later call moves
 //     them on: Resume, Settle, Observe, RetryNow or Release.
 //
-// A call sets facts of an entry, such as its change, its state and whether it was tried. All else is
+// An entry has the newest version of its key that was observed. If that is newer than the one that an
+// operation runs, the entry has both until the operation is settled: the outcome decides which counts.
+//
+// A call sets facts of an entry, such as its version, its state and whether it was tried. All else is
 // derived: put and take in entry.go move the entry between the queues and the heap of due keys, and
 // reindex.go has the rules for the other indexes, the counters and the records.
 //
@@ -118,8 +121,6 @@ type Core[Obj any] struct {
 	// records: a ledger takes records. touched are the entries whose record may have changed.
 	records bool
 	touched []*entry[Obj]
-	// later has the changes that were observed while an operation on their key ran.
-	later map[*entry[Obj]]laterChange[Obj]
 	// groups has the groups that an entry holds, by name. grouping reports whether groups are
 	// respected.
 	groups   map[string]*group[Obj]
@@ -165,7 +166,6 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 		samePending:   cfg.SamePending,
 		backoff:       backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
 		entries:       map[string]*entry[Obj]{},
-		later:         map[*entry[Obj]]laterChange[Obj]{},
 		groups:        map[string]*group[Obj]{},
 		breakerConfig: cfg.Breaker,
 		breakers:      map[string]*breaker[Obj]{},

@@ -185,7 +185,6 @@ func TestMemoryIsReleasedWhenManyWaitsEnd(t *testing.T) {
 			}
 			check(t, c.Core)
 			require.Empty(t, c.groups)
-			require.Empty(t, c.later)
 			require.Empty(t, c.breakers)
 			left := heapInUse() - before
 			require.Less(t, left, grown/10, "bytes left of %d", grown)

@@ -15,21 +15,16 @@ import (
 // takes it out. The fields are ordered to save memory: there may be millions of entries.
 type entry[Obj any] struct {
 	key string
-	obj Obj
-
-	// revision is the revision of obj. since is the revision since which the key is not reconciled;
-	// 0 if it is reconciled. That is the revision of the change to apply or, for a key that fails
-	// after it was reconciled, as in unreconcile.
-	revision, since uint64
+	// The newest version of the object that was observed. runs is the one that the operation of an entry
+	// in flight runs; nil if that is the newest.
+	rowVersion[Obj]
+	runs *rowVersion[Obj]
 	// prev and next are the neighbours in the entry's queue.
 	prev, next *entry[Obj]
 
 	// dueAt is when the entry is due, if it waits for a time; otherwise when its change was
 	// observed, or noTime. lastAttempt is when the last operation on the key ended.
 	dueAt, lastAttempt time.Duration
-	// wanted is when the unreconciled change was written; 0 means that the time must be read from
-	// the object.
-	wanted time.Duration
 	// text is the text of the last attempt, if that failed or was blocked.
 	text *string
 	// breaker is the breaker that the last error counted for; nil if none.
@@ -43,22 +38,16 @@ type entry[Obj any] struct {
 	pos int32
 	// failures counts the failures in a row, tries those since the object changed.
 	failures, tries int32
-	// seen is the number of the round in which the change was observed.
-	seen uint32
 	// probedOpening is the opening of its breaker that the entry probes for; 0 if it is no probe.
 	probedOpening uint32
 	state         State
 	// from is the state that the entry had when its turn came.
-	from    State
-	lane    Lane
-	deleted bool
+	from State
 	// mark is the mark of the last outcome, see [Outcome.Mark].
 	mark uint8
 	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
 	// 255: every backoff is at its maximum by then.
 	requeues uint8
-	// tried: an operation was attempted for the change.
-	tried bool
 	// result is the result of the last attempt.
 	result result
 	// stuck: the operation in flight is stuck.
@@ -67,10 +56,6 @@ type entry[Obj any] struct {
 	fixed bool
 	// cause is the reason for the next run.
 	cause Cause
-	// recorded is the kind of the record that the key has. touched: the entry is in Core.touched.
-	// overdue: the change must have a record, although it holds the mark.
-	recorded         Recorded
-	touched, overdue bool
 }
 
 // result is the result of an attempt, as far as it is counted.
@@ -109,17 +94,15 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 // addEntry adds an entry for the change of an item whose key has none. The entry is in no queue and
 // in no index yet.
 func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
-	return c.addEntryOf(it, string(c.keyOf(it.Obj)))
+	return c.addEntryOf(string(c.keyOf(it.Obj)), c.versionOf(it))
 }
 
-// addEntryOf is addEntry for a key that is known.
-func (c *Core[Obj]) addEntryOf(it *Item[Obj], key string) *entry[Obj] {
+// addEntryOf is addEntry for a key and a version that are known.
+func (c *Core[Obj]) addEntryOf(key string, v rowVersion[Obj]) *entry[Obj] {
 	e := c.newEntry()
-	e.key, e.obj = key, it.Obj
-	e.revision, e.since, e.deleted, e.lane = it.Revision, it.since, it.Deleted, it.lane
-	e.dueAt, e.seen, e.state, e.from = c.round.now, c.rounds, Planned, Ready
+	e.key, e.rowVersion = key, v
+	e.dueAt, e.state, e.from = c.round.now, Planned, Ready
 	e.pos, e.indexed.unreconciledPos, e.indexed.untriedPos = -1, -1, -1
-	e.resetWanted(c.round.now)
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))
 	c.counts[Planned]++
@@ -144,21 +127,12 @@ func (c *Core[Obj]) newEntry() *entry[Obj] {
 // for each object. It is called when nothing points to them any more: no item, and not touched.
 func (c *Core[Obj]) freeGone() {
 	for _, e := range c.gone {
-		if !e.touched && len(c.free) < maxFree {
+		if !e.indexed.touched && len(c.free) < maxFree {
 			*e = entry[Obj]{}
 			c.free = append(c.free, e)
 		}
 	}
 	c.gone = reuse(c.gone)
-}
-
-// resetWanted sets wanted for a new change: to the given time for a deletion, otherwise to 0, so
-// that it is read from the object.
-func (e *entry[Obj]) resetWanted(now time.Duration) {
-	e.wanted = 0
-	if e.deleted {
-		e.wanted = max(1, now)
-	}
 }
 
 // minPeak is the peak up to which the map of entries is never replaced by a smaller one.
@@ -215,12 +189,15 @@ func (c *Core[Obj]) put(e *entry[Obj], s State) {
 	c.reindex(e)
 }
 
-// putFirst puts an entry that is in no queue at the front of its lane.
-func (c *Core[Obj]) putFirst(e *entry[Obj]) {
-	c.put(e, Ready)
-	lane := &c.lanes[e.lane]
-	lane.remove(e)
-	lane.pushFront(e)
+// putBack puts an entry that is in no queue back to where it waited before its turn came: a change at the
+// front of its lane.
+func (c *Core[Obj]) putBack(e *entry[Obj]) {
+	c.put(e, e.from)
+	if e.state == Ready {
+		lane := &c.lanes[e.lane]
+		lane.remove(e)
+		lane.pushFront(e)
+	}
 }
 
 // wait puts an entry that is in no queue into a state that ends at a time.
@@ -262,11 +239,14 @@ func (c *Core[Obj]) queueOf(e *entry[Obj]) *queue[Obj] {
 // backsOff reports whether an entry waits for a backoff that ends early if its breaker closes.
 func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
 
-// heldUntil returns until when a changed entry must wait because it has just failed; false if it need
-// not wait.
-func (c *Core[Obj]) heldUntil(e *entry[Obj], now time.Duration) (earliest time.Duration, held bool) {
-	earliest = after(e.lastAttempt, c.backoff.Min)
-	return earliest, e.failures > 0 && earliest > now
+// hold makes a changed entry that is in no queue wait if it has just failed. It reports whether it does.
+func (c *Core[Obj]) hold(e *entry[Obj], now time.Duration) bool {
+	earliest := after(e.lastAttempt, c.backoff.Min)
+	if e.failures == 0 || earliest <= now {
+		return false
+	}
+	c.wait(e, Held, earliest)
+	return true
 }
 
 // after returns t+d, or the largest time if the sum would overflow: users write "never" as the

@@ -71,9 +71,5 @@ func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
 		return
 	}
 	c.take(next)
-	if next.from == Ready {
-		c.putFirst(next)
-	} else {
-		c.put(next, next.from)
-	}
+	c.putBack(next)
 }

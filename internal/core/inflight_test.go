@@ -180,3 +180,28 @@ func TestChangeReplacesARecalledItem(t *testing.T) {
 	n, _ := c.Allowance(time.Second)
 	require.Positive(t, n, "the breaker must not wait for the recalled probe")
 }
+
+// Callers that wait for a key and lists of deletions need what the row is now, Explain also what runs.
+func TestKeyInFlightIsDescribedByItsNewestVersion(t *testing.T) {
+	c := twoCursors(4)
+	it := handOver(c, 0, 1, version("a", 5, 1))[0]
+	c.Launch(&it)
+	c.End(1)
+	idle(t, c, time.Second, row{key: "a", revision: 8, deleted: true})
+	u, ok := c.UnreconciledOf(row{key: "a"})
+	require.True(t, ok)
+	require.True(t, u.Deleted)
+	require.Equal(t, uint64(8), u.Revision)
+	require.Equal(t, uint64(5), u.Since, "the version that runs is not applied")
+	info, _ := c.KeyInfo("a", 0)
+	require.True(t, info.Deleted)
+	require.False(t, info.Deletes, "an update runs")
+	require.Equal(t, time.Second, info.Wanted)
+
+	failedOnce := failed(&it, "no")
+	failedOnce.Lost = true
+	c.Settle(2*time.Second, &it, failedOnce)
+	check(t, c)
+	u, _ = c.UnreconciledOf(row{key: "a"})
+	require.Equal(t, uint64(8), u.Since)
+}

@@ -11,9 +11,12 @@ import (
 
 // KeyInfo describes a key that has an entry.
 type KeyInfo[Obj any] struct {
+	// Obj, Revision and Deleted are the version that was observed last. Deletes reports whether the
+	// operation of a key in flight is a deletion: it may run an older version.
 	Obj      Obj
 	Revision uint64
 	Deleted  bool
+	Deletes  bool
 	State    State
 	// From is the state that a paused or queued key returns to.
 	From State
@@ -50,7 +53,7 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	}
 	s := KeyInfo[Obj]{
 		Obj: e.obj, Revision: e.revision, Deleted: e.deleted, State: e.state, From: e.from, Lane: e.lane,
-		Failures: int(e.failures), Tries: int(e.tries), Tried: e.tried,
+		Failures: int(e.failures), Tries: int(e.tries), Tried: e.tried, Deletes: e.running().deleted,
 		Attempted: e.tried || e.failures > 0 || e.lastAttempt > 0, LastAttempt: e.lastAttempt, Wanted: e.wanted,
 		Failure: e.failure(), Due: e.dueAt, Timed: e.pos >= 0, Observed: e.dueAt,
 	}
@@ -100,7 +103,8 @@ func (c *Core[Obj]) Oldest() (obj Obj, wanted time.Duration, ok bool) {
 	if !ok {
 		return obj, 0, false
 	}
-	return o.obj, o.wanted, true
+	v := o.entry.unreconciled()
+	return v.obj, v.wanted, true
 }
 
 // RetryNow makes a key due at the given time if it waits for a time, waits to be released, or is

@@ -35,9 +35,10 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	for key, k := range m.keys {
 		e := c.entries[key]
 		same(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
-		same(t, k.obj, e.obj, "object of %q", key)
-		same(t, k.version, e.revision, "version of %q", key)
-		same(t, k.deleted, e.deleted, "deletion of %q", key)
+		v := e.running()
+		same(t, k.obj, v.obj, "object of %q", key)
+		same(t, k.version, v.revision, "version of %q", key)
+		same(t, k.deleted, v.deleted, "deletion of %q", key)
 		same(t, k.failures, int(e.failures), "failures of %q", key)
 		same(t, min(k.requeues, 255), int(e.requeues), "requeues of %q", key)
 		same(t, k.tries, int(e.tries), "tries of %q", key)
@@ -153,13 +154,13 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	last, told := uint64(0), map[string]uint64{}
 	c.AllUnreconciled(func(d Unreconciled[row]) bool {
 		k := m.keys[d.Obj.key]
-		version := k.version
-		if k.since == 0 {
-			version = k.note.revision
+		newest := modelNote{obj: k.obj, revision: k.version, deleted: k.deleted}
+		if k.note != nil && !k.note.again {
+			newest = *k.note
 		}
 		require.Equal(t, Unreconciled[row]{
-			Obj: k.obj, Since: k.unreconciledSince(), Revision: version, Deleted: k.deleted, State: k.state,
-			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !(k.since == 0 && k.note != nil),
+			Obj: newest.obj, Since: k.unreconciledSince(), Revision: newest.revision, Deleted: newest.deleted, State: k.state,
+			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !k.notesChange(),
 		}, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")
 		last, told[k.key] = d.Since, d.Since

@@ -45,26 +45,20 @@ func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
 // observeKnown records a change of a key that has an entry. It reports whether the change may be
 // run in this round: then the entry is in no queue. Otherwise the change is old, or waits in the entry.
 func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
+	v := c.versionOf(it)
 	switch {
 	case it.Revision <= e.revision:
-		c.lowerSince(e, it.since)
-		if it.Deleted && e.cause == CauseSweep {
-			// A sweep added the object as an orphan before the cursor read its deletion, and the
-			// deletion has not been attempted.
-			e.tried = false
-			c.recordAtOnce(e)
-		}
-		c.reindex(e)
+		c.observeOlder(e, it)
 		return false
 	case e.state == InFlight:
-		c.keepLater(e, laterChange[Obj]{item: *it})
+		c.overtake(e, v)
 		return false
-	case c.keepsPlace(e, it):
-		c.changeGroup(e, it.Obj)
-		if c.takeChange(e, it) {
-			if e.state == Queued {
-				e.lane = it.lane
-			}
+	case c.keepsPlace(e, &v):
+		c.changeGroup(e, v.obj)
+		if e.state == Ready {
+			v.lane = e.lane
+		}
+		if c.takeChange(e, v) {
 			c.endProbe(c.round.now, e, probeNotRun)
 		}
 		c.reindex(e)
@@ -73,38 +67,57 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	c.take(e)
 	c.leaveGroup(e)
 	c.endProbe(c.round.now, e, probeNotRun)
-	if c.takeChange(e, it) {
-		e.lane = it.lane
-	}
-	if earliest, held := c.heldUntil(e, c.round.now); held {
-		c.wait(e, Held, earliest)
+	c.takeChange(e, v)
+	if c.hold(e, c.round.now) {
 		return false
 	}
+	e.from = Ready
 	c.reindex(e)
 	it.entry, it.Mark, it.lane = e, e.mark, e.lane
 	return true
 }
 
+// observeOlder records a change that is not newer than the version of its entry: what is unreconciled
+// is so since the older change.
+func (c *Core[Obj]) observeOlder(e *entry[Obj], it *Item[Obj]) {
+	runs := e.running()
+	newer := it.Revision > runs.revision
+	if newer {
+		// It was observed while the operation runs, like the newest version.
+		c.lowerSince(e, &e.rowVersion, it.since)
+	}
+	if !newer || e.asks == asksChange {
+		c.lowerSince(e, runs, it.since)
+	}
+	if !newer && it.Deleted && e.cause == CauseSweep {
+		// A sweep added the object as an orphan before the cursor read its deletion, and the
+		// deletion has not been attempted.
+		runs.tried = false
+		c.recordAtOnce(e)
+	}
+	c.reindex(e)
+}
+
 // keepsPlace reports whether an entry keeps its place in its queue when it gets a change. Otherwise
 // a key that changes often would never be run.
-func (c *Core[Obj]) keepsPlace(e *entry[Obj], it *Item[Obj]) bool {
+func (c *Core[Obj]) keepsPlace(e *entry[Obj], v *rowVersion[Obj]) bool {
 	switch e.state {
 	case Ready:
-		return e.deleted == it.Deleted && e.lane == it.lane || c.sameAs(e, it)
+		return e.deleted == v.deleted && e.lane == v.lane || c.same(&e.rowVersion, v)
 	case Queued:
-		return c.groupOf(it.Obj) == e.group.name
+		return c.groupOf(v.obj) == e.group.name
 	case Held:
-		return c.waitsFor(e, it)
+		return c.waitsFor(e, v)
 	case Paused:
-		return c.waitsFor(e, it) && c.paused != nil && c.paused(it.Obj)
+		return c.waitsFor(e, v) && c.paused != nil && c.paused(v.obj)
 	}
 	return false
 }
 
-// waitsFor reports whether the change of an entry has not been attempted and the given change asks
+// waitsFor reports whether the change of an entry has not been attempted and the given version asks
 // for the same.
-func (c *Core[Obj]) waitsFor(e *entry[Obj], it *Item[Obj]) bool {
-	return !e.tried && e.since > 0 && c.sameAs(e, it)
+func (c *Core[Obj]) waitsFor(e *entry[Obj], v *rowVersion[Obj]) bool {
+	return !e.tried && e.since > 0 && c.same(&e.rowVersion, v)
 }
 
 // changeGroup makes an entry leave its group if the given version of its object belongs to another.
@@ -114,30 +127,24 @@ func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
 	}
 }
 
-// sameAs reports whether a change asks for the same as the change of an entry.
-func (c *Core[Obj]) sameAs(e *entry[Obj], it *Item[Obj]) bool {
-	return c.same(&Item[Obj]{Obj: e.obj, Deleted: e.deleted}, it)
-}
-
-// takeChange stores a later change in an entry, and reports whether it is a new one. A version that
+// takeChange stores a later version in an entry, and reports whether it is a new change. A version that
 // asks for the same as a change that has not been attempted is not new.
-func (c *Core[Obj]) takeChange(e *entry[Obj], it *Item[Obj]) bool {
-	if c.waitsFor(e, it) {
-		e.obj, e.revision, e.seen = it.Obj, it.Revision, c.rounds
-		c.lowerSince(e, it.since)
+func (c *Core[Obj]) takeChange(e *entry[Obj], v rowVersion[Obj]) bool {
+	if c.waitsFor(e, &v) {
+		e.obj, e.revision, e.seen = v.obj, v.revision, v.seen
+		c.lowerSince(e, &e.rowVersion, v.since)
 		return false
 	}
-	c.replaceChange(e, it)
+	c.replaceChange(e, v)
 	return true
 }
 
 // replaceChange stores a change in an entry in place of the earlier one.
-func (c *Core[Obj]) replaceChange(e *entry[Obj], it *Item[Obj]) {
-	e.obj, e.revision, e.since, e.deleted, e.from = it.Obj, it.Revision, it.since, it.Deleted, Ready
-	e.tries, e.tried, e.seen, e.dueAt, e.cause = 0, false, c.rounds, c.round.now, CauseChange
-	e.resetWanted(c.round.now)
+func (c *Core[Obj]) replaceChange(e *entry[Obj], v rowVersion[Obj]) {
+	e.rowVersion = v
+	e.from, e.tries, e.dueAt, e.cause = Ready, 0, c.round.now, CauseChange
 	e.unblock()
-	if it.Deleted {
+	if v.deleted {
 		// A deletion does not inherit the backoff of its object.
 		e.failures, e.requeues = 0, 0
 	}
@@ -167,7 +174,7 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 		it.lane = Backlog
 	}
 	it.since = since
-	if c.takeChange(e, it) {
+	if c.takeChange(e, c.versionOf(it)) {
 		it.cause = CauseChange
 	}
 	e.lane, e.from = it.lane, Ready
@@ -203,7 +210,11 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	switch {
 	case e == nil || revision <= e.revision:
 	case e.state == InFlight:
-		c.keepLater(e, laterChange[Obj]{item: Item[Obj]{Obj: obj, Revision: revision}, settled: true, unset: s == RowUnset})
+		v := rowVersion[Obj]{obj: obj, revision: revision, tried: e.running().tried, asks: asksNothing}
+		if s == RowUnset {
+			v.asks = asksNothingUnset
+		}
+		c.overtake(e, v)
 	case s == RowUnset, e.deleted, s == RowDone && e.state == Terminal:
 		c.take(e)
 		c.leaveGroup(e)

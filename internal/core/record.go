@@ -38,11 +38,11 @@ type Record[Obj any] struct {
 // two rounds.
 func (c *Core[Obj]) TakeRecords(yield func(Record[Obj])) {
 	for _, e := range c.touched {
-		r := c.record(e)
-		if r.Kind != NotRecorded || e.recorded != NotRecorded {
+		r := e.record()
+		if r.Kind != NotRecorded || e.indexed.recorded != NotRecorded {
 			yield(r)
 		}
-		e.touched, e.overdue, e.recorded = false, false, r.Kind
+		e.indexed.touched, e.indexed.overdue, e.indexed.recorded = false, false, r.Kind
 		c.reindex(e)
 	}
 	clear(c.touched)
@@ -69,7 +69,7 @@ func (c *Core[Obj]) RecordUpTo(revision uint64) {
 		if uint64(since) > revision {
 			return false
 		}
-		t.overdue = true
+		t.indexed.overdue = true
 		c.reindex(t.entry)
 		return true
 	})
@@ -80,17 +80,14 @@ func (c *Core[Obj]) RecordUpTo(revision uint64) {
 // a cursor has read later changes before. Else an interval that has its revision would count it as
 // attempted, or lose revisions that it had.
 func (c *Core[Obj]) recordAtOnce(e *entry[Obj]) {
-	if c.round.maxFresh > 0 && e.recorded == NotRecorded && c.untriedSince(e) > 0 {
-		e.overdue = true
+	if c.round.maxFresh > 0 && e.indexed.recorded == NotRecorded && e.untriedSince() > 0 {
+		e.indexed.overdue = true
 	}
 }
 
 // record returns the record of an entry.
-func (c *Core[Obj]) record(e *entry[Obj]) Record[Obj] {
-	r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Kind: c.recordKind(e)}
-	if n, noted := c.laterOf(e); noted {
-		r.Obj, r.Revision, r.Deleted = n.item.Obj, n.item.Revision, n.item.Deleted
-	}
+func (e *entry[Obj]) record() Record[Obj] {
+	r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Kind: e.recordKind()}
 	if r.Kind == RecordedFailed || r.Kind == RecordedBlocked {
 		r.Text = e.text
 	}
@@ -98,19 +95,18 @@ func (c *Core[Obj]) record(e *entry[Obj]) Record[Obj] {
 }
 
 // recordKind returns the kind of the record that the key of an entry must have.
-func (c *Core[Obj]) recordKind(e *entry[Obj]) Recorded {
-	_, changed := c.laterOf(e)
+func (e *entry[Obj]) recordKind() Recorded {
 	switch {
-	case c.unreconciledSince(e) == 0:
+	case e.unreconciled().since == 0:
 		return NotRecorded
-	case e.tried && !changed && e.cause == CauseSweep:
+	case e.tried && e.cause == CauseSweep:
 		// No row shows an orphan as done.
 		return NotRecorded
-	case e.tried && !changed && e.result == wasBlocked:
+	case e.tried && e.result == wasBlocked:
 		return RecordedBlocked
-	case e.tried && !changed && e.result == hasFailed:
+	case e.tried && e.result == hasFailed:
 		return RecordedFailed
-	case c.untriedSince(e) > 0 && e.recorded == NotRecorded && !e.overdue:
+	case e.untriedSince() > 0 && e.indexed.recorded == NotRecorded && !e.indexed.overdue:
 		// The change holds the mark.
 		return NotRecorded
 	}

@@ -7,36 +7,39 @@ package core
 // the counters, and the list of entries whose record may have changed. This file has the rules. The
 // queue of a state is in entry.go, because the order in a queue is that in which entries come.
 
-// indexed is what the indexes have of an entry.
+// indexed is what the indexes, and the ledger, have of an entry.
 type indexed struct {
-	// since and untried are the revisions under which the entry is in the heaps
-	// unreconciled and untried; 0 means not in the heap. unreconciledPos and untriedPos are its positions.
-	since, untried uint64
-	// revision and text are those that the record had when the entry was last indexed.
+	// since and untried are the revisions under which the entry is in the heaps unreconciled and untried;
+	// 0 means not in the heap. unreconciledPos and untriedPos are its positions, and untriedIn is the
+	// heap of Core.untried. The other fields are facts of the entry when it was last indexed.
+	since, untried              uint64
 	revision                    uint64
 	text                        *string
 	unreconciledPos, untriedPos int32
+	untriedIn                   uint8
 	result                      result
-	// The entry is counted in Core.deletions, and in Core.refreshesInFlight. recorded: it is in
-	// the second of the heaps untried.
-	deleted, refreshes, recorded bool
+	deleted, refreshes          bool
+	// recorded is the kind of the record that the ledger has. touched: the entry is in Core.touched.
+	// overdue: the change must have a record, although it holds the mark.
+	recorded         Recorded
+	touched, overdue bool
 }
 
-// unreconciledSince returns the revision since which a key is not reconciled; 0 if it is reconciled. If
-// only the later change of a key in flight is not, that counts.
-func (c *Core[Obj]) unreconciledSince(e *entry[Obj]) uint64 {
-	if n, noted := c.laterOf(e); noted && e.since == 0 {
-		return n.since
+// unreconciled returns the version that says since when a key is not reconciled: the one that runs, or the
+// newest if the key was reconciled when that began to run. Its since is 0 if the key is reconciled.
+func (e *entry[Obj]) unreconciled() *rowVersion[Obj] {
+	if e.runs != nil && e.runs.since > 0 {
+		return e.runs
 	}
-	return e.since
+	return &e.rowVersion
 }
 
 // untriedSince returns the revision since which the change of a key is not attempted; 0 if it counts as
 // attempted. A change that has not been attempted counts as such while it waits for its turn or is in
 // flight, but not while it is held or paused, or is about to be replaced by a deletion.
-func (c *Core[Obj]) untriedSince(e *entry[Obj]) uint64 {
-	if n, noted := c.laterOf(e); noted && (e.since == 0 || e.tried) {
-		return n.since
+func (e *entry[Obj]) untriedSince() uint64 {
+	if e.runs != nil && e.runs.since > 0 && !e.runs.tried {
+		return e.runs.since
 	}
 	turn := e.state
 	if turn == Planned || turn == Queued {
@@ -48,59 +51,52 @@ func (c *Core[Obj]) untriedSince(e *entry[Obj]) uint64 {
 	return 0
 }
 
-// latestRevision returns the revision of the latest change of a key that was observed.
-func (c *Core[Obj]) latestRevision(e *entry[Obj]) uint64 {
-	if n, noted := c.laterOf(e); noted {
-		return n.item.Revision
-	}
-	return e.revision
-}
-
 // refreshes reports whether a refresh of the key is in flight, and may end.
-func (e *entry[Obj]) refreshes() bool { return e.state == InFlight && e.lane == Refresh && !e.stuck }
+func (e *entry[Obj]) refreshes() bool {
+	return e.state == InFlight && e.running().lane == Refresh && !e.stuck
+}
 
 // reindex brings all indexes up to date with the facts of an entry. If these have not changed, it costs
 // some comparisons.
 func (c *Core[Obj]) reindex(e *entry[Obj]) {
-	if since := c.unreconciledSince(e); since != e.indexed.since {
-		if e.indexed.since > 0 {
+	has := &e.indexed
+	if since := e.unreconciled().since; since != has.since {
+		if has.since > 0 {
 			c.unreconciled.Remove(unreconciledEntry[Obj]{e})
 		}
 		if since > 0 {
 			c.unreconciled.Push(unreconciledEntry[Obj]{e}, int64(since))
 			c.newestSince = max(c.newestSince, since)
 		}
-		e.indexed.since = since
+		has.since = since
 	}
-	recorded := e.recorded != NotRecorded
-	if since := c.untriedSince(e); since != e.indexed.untried || recorded != e.indexed.recorded {
-		if e.indexed.untried > 0 {
-			c.untriedHeap(e.indexed.recorded).Remove(untriedEntry[Obj]{e})
+	if since, in := e.untriedSince(), e.untriedHeap(); since != has.untried || in != has.untriedIn {
+		if has.untried > 0 {
+			c.untried[has.untriedIn].Remove(untriedEntry[Obj]{e})
 		}
 		if since > 0 {
-			c.untriedHeap(recorded).Push(untriedEntry[Obj]{e}, int64(since))
+			c.untried[in].Push(untriedEntry[Obj]{e}, int64(since))
 		}
-		e.indexed.untried, e.indexed.recorded = since, recorded
+		has.untried, has.untriedIn = since, in
 	}
-	count(&c.deletions, &e.indexed.deleted, e.deleted)
-	count(&c.refreshesInFlight, &e.indexed.refreshes, e.refreshes())
-	news := !sameText(e.text, e.indexed.text)
-	if e.result != e.indexed.result || news {
-		if e.result == hasFailed || e.indexed.result == hasFailed {
+	count(&c.deletions, &has.deleted, e.deleted)
+	count(&c.refreshesInFlight, &has.refreshes, e.refreshes())
+	news := !sameText(e.text, has.text)
+	if e.result != has.result || news {
+		if e.result == hasFailed || has.result == hasFailed {
 			c.version++
 		}
-		c.results[e.indexed.result]--
+		c.results[has.result]--
 		c.results[e.result]++
 	}
-	revision := c.latestRevision(e)
-	if c.records && !e.touched {
-		kind := c.recordKind(e)
-		if kind != e.recorded || recorded && (news || revision != e.indexed.revision) {
-			e.touched = true
+	if c.records && !has.touched {
+		kind := e.recordKind()
+		if kind != has.recorded || kind != NotRecorded && (news || e.revision != has.revision) {
+			has.touched = true
 			c.touched = append(c.touched, e)
 		}
 	}
-	e.indexed.result, e.indexed.text, e.indexed.revision = e.result, e.text, revision
+	has.result, has.text, has.revision = e.result, e.text, e.revision
 }
 
 // count counts in n whether something is so; was is whether it was counted before.

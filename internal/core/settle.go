@@ -32,7 +32,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		}
 		e = c.addEntry(it)
 	}
-	n, noted := c.finish(e)
+	newer := c.finish(e)
 	switch {
 	case out.Kind == Superseded:
 		e.unblock()
@@ -42,15 +42,15 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 	default:
 		c.countAttempt(now, e, out)
 		switch {
-		case noted && n.settled && (n.unset || e.deleted):
+		case newer != nil && (newer.asks == asksNothingUnset || newer.asks == asksNothing && e.deleted):
 			c.forget(e)
-		case noted && n.settled && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
+		case newer != nil && newer.asks == asksNothing && out.Lost && out.Kind != Done && out.Kind != DoneAgain:
 			c.unreconcile(e)
-			c.returnToRetry(e, n.item.Obj, n.item.Revision, out.Jitter)
-		case noted && n.again:
+			c.returnToRetry(e, newer.obj, newer.revision, out.Jitter)
+		case newer != nil && newer.asks == asksAgain:
 			c.runAgain(now, e, out)
-		case noted && !n.settled && (out.Lost || n.item.Revision > out.Revision):
-			c.takeLater(now, e, &n)
+		case newer != nil && newer.asks == asksChange && (out.Lost || newer.revision > out.Revision):
+			c.follow(now, e, newer)
 		default:
 			c.enqueue(e, out)
 		}
@@ -80,17 +80,18 @@ func needsEntry[Obj any](out Outcome[Obj]) bool {
 	return !out.Lost
 }
 
-// finish moves a key out of state InFlight, and returns the change that was observed meanwhile;
-// false if there is none.
-func (c *Core[Obj]) finish(e *entry[Obj]) (laterChange[Obj], bool) {
+// finish takes an entry out of state InFlight, and returns the newer version that was read meanwhile; nil
+// if there is none. The entry has the version that ran then: the outcome decides which of them counts.
+func (c *Core[Obj]) finish(e *entry[Obj]) (newer *rowVersion[Obj]) {
 	if e.state != InFlight {
-		return laterChange[Obj]{}, false
+		return nil
 	}
-	n, noted := c.later[e]
-	delete(c.later, e)
 	c.take(e)
 	e.stuck = false
-	return n, noted
+	if newer = e.runs; newer != nil {
+		e.rowVersion, *newer, e.runs = *newer, e.rowVersion, nil
+	}
+	return newer
 }
 
 // countAttempt counts an attempt for the backoff and for the breakers.
@@ -119,17 +120,14 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	c.updateBreakers(now, e, out)
 }
 
-// takeLater stores in an entry the change that was observed while its operation ran.
-func (c *Core[Obj]) takeLater(now time.Duration, e *entry[Obj], n *laterChange[Obj]) {
-	c.replaceChange(e, &n.item)
-	e.since, e.lane = n.since, n.item.lane
+// follow makes a key go on with the change that was read while its operation ran.
+func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], newer *rowVersion[Obj]) {
+	c.replaceChange(e, *newer)
 	// It was not observed in this round: the object is looked up again before it is run.
 	e.seen = c.rounds - 1
-	if earliest, held := c.heldUntil(e, now); held {
-		c.wait(e, Held, earliest)
-		return
+	if !c.hold(e, now) {
+		c.put(e, Ready)
 	}
-	c.put(e, Ready)
 }
 
 // enqueue puts an entry into the state that its outcome asks for.
@@ -187,15 +185,13 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 		it.probe = 0
 	}
 	e := it.entry
-	switch {
-	case e == nil:
+	if e == nil {
 		return false
-	case it.Again && e.from != Ready:
-		c.put(e, e.from)
-	default:
-		c.endProbe(c.round.now, e, probeNotRun)
-		c.putFirst(e)
 	}
+	if e.from == Ready {
+		c.endProbe(c.round.now, e, probeNotRun)
+	}
+	c.putBack(e)
 	return true
 }
 
@@ -205,23 +201,18 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
 func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
 	c.endProbes(now, it, probeNotRun)
 	e := it.entry
-	n, noted := c.finish(e)
-	wanted := noted && !n.settled && !n.again
-	if wanted && c.waitsFor(e, &n.item) {
-		c.changeGroup(e, n.item.Obj)
-		n.item.since = n.since
-		c.takeChange(e, &n.item)
-		e.seen, wanted = c.rounds-1, false
+	newer := c.finish(e)
+	if newer != nil && newer.asks == asksChange {
+		if !c.waitsFor(e, newer) {
+			c.follow(now, e, newer)
+			c.leaveGroup(e)
+			return
+		}
+		c.changeGroup(e, newer.obj)
+		c.takeChange(e, *newer)
+		e.seen = c.rounds - 1
 	}
-	switch {
-	case wanted:
-		c.takeLater(now, e, &n)
-		c.leaveGroup(e)
-	case it.Again && e.from != Ready:
-		c.put(e, e.from)
-	default:
-		c.putFirst(e)
-	}
+	c.putBack(e)
 }
 
 // Release makes a blocked key due at the given time, unless it is due earlier. It reports whether

@@ -212,17 +212,18 @@ func (s *stage) describeEntry(e *entry[row]) {
 	if e.state == Queued {
 		fmt.Fprintf(&s.answer, " behind %s", e.group.holder.key)
 	}
-	if e.deleted {
+	v := e.running()
+	if v.deleted {
 		s.answer.WriteString(", to be deleted")
 	}
 	if u, ok := s.core.UnreconciledOf(e.obj); ok {
 		fmt.Fprintf(&s.answer, ", unreconciled since %d", u.Since)
 	}
-	if e.revision != e.since || e.indexed.since == 0 {
-		fmt.Fprintf(&s.answer, ", stands at %d", e.revision)
+	if v.revision != v.since || e.indexed.since == 0 {
+		fmt.Fprintf(&s.answer, ", stands at %d", v.revision)
 	}
-	if n, noted := s.core.later[e]; noted {
-		fmt.Fprintf(&s.answer, ", changed at %d meanwhile", n.item.Revision)
+	if e.runs != nil {
+		fmt.Fprintf(&s.answer, ", changed at %d meanwhile", e.revision)
 	}
 	if e.failures > 0 {
 		fmt.Fprintf(&s.answer, ", failed %d in a row", e.failures)

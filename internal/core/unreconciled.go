@@ -3,11 +3,7 @@
 
 package core
 
-import (
-	"math"
-
-	"github.com/statekeel/statekeel/internal/keyheap"
-)
+import "math"
 
 // unreconciledEntry is an entry with its position in the heap [Core.unreconciled].
 type unreconciledEntry[Obj any] struct{ *entry[Obj] }
@@ -28,12 +24,12 @@ const (
 	untriedHeaps
 )
 
-// untriedHeap returns the heap of the untried entries with a record, or of those without one.
-func (c *Core[Obj]) untriedHeap(recorded bool) *keyheap.Heap[untriedEntry[Obj]] {
-	if recorded {
-		return &c.untried[untriedRecorded]
+// untriedHeap returns the index of the heap of Core.untried that has an entry if it is untried.
+func (e *entry[Obj]) untriedHeap() uint8 {
+	if e.indexed.recorded != NotRecorded {
+		return untriedRecorded
 	}
-	return &c.untried[untriedHeld]
+	return untriedHeld
 }
 
 // unreconcile makes a key unreconciled that was reconciled until now: since the revision after the last
@@ -49,12 +45,12 @@ func (c *Core[Obj]) unreconcile(e *entry[Obj]) {
 	}
 }
 
-// lowerSince lowers the revision since which an entry is unreconciled to the given one: an earlier
-// change is reconciled only together with the later one. It does nothing if the entry is
+// lowerSince lowers the revision since which a version of an entry is unreconciled to the given one: an
+// earlier change is reconciled only together with the later one. It does nothing if the version is
 // reconciled, or unreconciled since a lower revision.
-func (c *Core[Obj]) lowerSince(e *entry[Obj], revision uint64) {
-	if e.since > revision {
-		e.since = revision
+func (c *Core[Obj]) lowerSince(e *entry[Obj], v *rowVersion[Obj], revision uint64) {
+	if v.since > revision {
+		v.since = revision
 		c.recordAtOnce(e)
 	}
 }
@@ -79,25 +75,24 @@ func (c *Core[Obj]) Attempted(observed uint64) uint64 {
 
 // Unreconciled describes a key that is not reconciled.
 type Unreconciled[Obj any] struct {
-	Obj Obj
-	// Since is the revision since which the key is not reconciled. Revision is that of the version
-	// that was observed last.
+	// Obj, Revision and Deleted are the version that was observed last. Since is the revision since
+	// which the key is not reconciled.
+	Obj             Obj
 	Since, Revision uint64
-
-	Deleted bool
-	State   State
+	Deleted         bool
+	State           State
 	// Failures counts the failures in a row. Failure is the error text of the last attempt; empty
 	// if it did not fail.
 	Failures int
 	Failure  string
-	// Tried reports whether the change has been attempted.
+	// Tried reports whether that version has been attempted.
 	Tried bool
 }
 
 // AllUnreconciled calls yield for the unreconciled keys, in the order of Since, until yield returns
 // false. The cost grows with the number of keys that it yields.
 func (c *Core[Obj]) AllUnreconciled(yield func(Unreconciled[Obj]) bool) {
-	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool { return yield(c.describeUnreconciled(o.entry)) })
+	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool { return yield(o.describeUnreconciled()) })
 }
 
 // CountUnreconciled returns how many keys are unreconciled since the given revision or an earlier
@@ -113,25 +108,19 @@ func (c *Core[Obj]) CountUnreconciled(revision uint64, limit int) int {
 // observed.
 func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
 	e := c.find(obj)
-	if e == nil || c.unreconciledSince(e) == 0 {
+	if e == nil || e.unreconciled().since == 0 {
 		return Unreconciled[Obj]{}, false
 	}
-	return c.describeUnreconciled(e), true
+	return e.describeUnreconciled(), true
 }
 
-// describeUnreconciled describes an unreconciled entry. If only the later change of a key in flight
-// is unreconciled, the revisions are those of that change.
-func (c *Core[Obj]) describeUnreconciled(e *entry[Obj]) Unreconciled[Obj] {
-	d := Unreconciled[Obj]{
-		Obj: e.obj, Since: e.since, Revision: e.revision, Deleted: e.deleted, State: e.state,
+// describeUnreconciled describes an unreconciled entry.
+func (e *entry[Obj]) describeUnreconciled() Unreconciled[Obj] {
+	return Unreconciled[Obj]{
+		Obj: e.obj, Since: e.unreconciled().since, Revision: e.revision, Deleted: e.deleted, State: e.state,
 		// An orphan counts as attempted for the watermark only.
 		Failures: int(e.failures), Failure: e.failure(), Tried: e.tried && e.cause != CauseSweep,
 	}
-	if d.Since == 0 {
-		n := c.later[e]
-		d.Since, d.Revision, d.Tried = n.since, n.item.Revision, false
-	}
-	return d
 }
 
 // failuresSeen bounds the keys that Failures visits.

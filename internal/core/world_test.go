@@ -343,7 +343,6 @@ func (w *world) requireConverged() {
 	}
 	require.Equal(w.t, want, w.target)
 	require.Empty(w.t, w.core.groups)
-	require.Empty(w.t, w.core.later)
 	require.Empty(w.t, w.core.OpenBreakers(100))
 	if w.ledger != nil {
 		w.publish(0)
