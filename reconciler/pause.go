@@ -36,7 +36,9 @@ func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
 // PauseObjects stops the reconciler from starting anything for the objects for which paused returns
 // true. Their status does not change, their deletions and retries wait, and health reports how many
 // are paused. Each of them uses memory while it waits. Other objects are not affected. Prunes go on:
-// they get paused objects as wanted ones, but a prune may carry out a deletion that is paused.
+// they get paused objects as wanted ones, but a prune may carry out a deletion that is paused. For waits
+// an object counts as [Attempted] from when its pause begins, whatever it waits for; but an operation
+// that runs has to end first.
 //
 // A later call replaces an earlier one, and an earlier [Loop.Pause] or [Loop.PauseOnly]. nil is the
 // same as [Loop.Resume]. The goroutine of the loop calls paused, for the objects that were paused when the
@@ -121,4 +123,8 @@ func (r *runner[Obj]) applyPause() {
 		r.takeBackQueued()
 	}
 	r.core.SetPaused(r.now(), r.keyWaits.NotePaused(p.objects))
+	r.keyWaits.CheckAll()
 }
+
+// isPaused reports whether an object is paused, but not whether the whole loop is.
+func (r *runner[Obj]) isPaused(obj Obj) bool { return r.paused.objects != nil && r.paused.objects(obj) }

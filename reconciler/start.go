@@ -142,7 +142,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
 	r.observer = r.newObserver()
-	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.ledger)
+	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.isPaused, r.ledger)
 	return r
 }
 

@@ -180,10 +180,14 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		v.stats.mu.Unlock()
 		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(state.observed)-state.passed-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
-		if s.whole {
+		switch {
+		case s.whole:
 			x.State = inspect.StatePaused
 			x.Why = "the reconciler is paused; without that: " + x.Why
-		} else {
+		case s.paused:
+			x.State = inspect.StatePaused
+			x.Why = "it is paused; without that: " + x.Why
+		default:
 			v.explainBreaker(x, "its change", s.breakers.everything())
 		}
 	case is.Kind == status.KindDone:

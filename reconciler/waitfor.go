@@ -130,7 +130,7 @@ func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) {
 // unreconciledOf returns what waits for keys need to know about an object; false if it is reconciled.
 func (r *runner[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
 	d, found := r.core.UnreconciledOf(obj)
-	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.State == core.Paused}, found
+	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.Paused}, found
 }
 
 // reachedBy reports whether a row with a kind of status has reached a milestone. The error means that
@@ -165,6 +165,8 @@ type looked[Obj any] struct {
 	txn statedb.ReadTxn
 	// unreconciled has nil for an object that is reconciled.
 	unreconciled []*core.Unreconciled[Obj]
+	// paused has whether the row of an object is paused.
+	paused []bool
 	// seen: the loop has read everything up to the snapshot.
 	seen bool
 }
@@ -179,7 +181,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 	}
 	known, err := told(ctx, v, func() looked[Obj] { return v.lookAt(rest) })
 	if err != nil {
-		known = looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(rest))}
+		known = looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(rest)), paused: make([]bool, len(rest))}
 	}
 	g := v.gates()
 	for i, obj := range rest {
@@ -194,6 +196,9 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 			u = v.unreconciled(g, d, known.txn)
 		case found:
 			u.State, u.Err = g.shown(v.rowState(u.Key, s.Kind, err), u.Key), reasonOf(s)
+			if u.State == inspect.StateUnseen && known.paused[i] {
+				u.State = inspect.StatePaused
+			}
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
@@ -211,12 +216,16 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 func (v *view[Obj]) lookAt(objs []Obj) looked[Obj] {
 	txn := v.rows.DB.ReadTxn()
 	known := looked[Obj]{
-		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)),
+		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)), paused: make([]bool, len(objs)),
 		seen: v.observed() >= v.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
 		if d, is := v.core.UnreconciledOf(obj); is {
 			known.unreconciled[i] = &d
+		}
+		if p := v.paused(); p.objects != nil {
+			row, _, found := v.rows.Get(txn, obj)
+			known.paused[i] = found && p.objects(row)
 		}
 	}
 	return known

@@ -19,7 +19,7 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 	e := c.entries[string(key)]
 	switch {
 	case e == nil:
-		e = c.addEntryOf(string(key), rowVersion[Obj]{obj: obj, revision: revision, lane: Refresh, tried: true, seen: c.rounds - 1})
+		e = c.addEntryOf(string(key), rowVersion[Obj]{obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.isPaused(obj), seen: c.rounds - 1})
 		e.dueAt, e.cause = now, CauseRefresh
 		c.put(e, Ready)
 	case e.state == InFlight:

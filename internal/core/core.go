@@ -31,7 +31,7 @@
 //   - Ready entries are in the queue of their [Lane], Queued entries in that of their group, and
 //     Tripped entries in that of their breaker.
 //   - Paused, InFlight, Unseen, Terminal and other Blocked entries are in no queue. A later call moves
-//     them on: Resume, Settle, Observe, RetryNow or Release.
+//     them on: SetPaused, Settle, Observe, RetryNow or Release.
 //
 // An entry has the newest version of its key that was observed. If that is newer than the one that an
 // operation runs, the entry has both until the operation is settled: the outcome decides which counts.

@@ -240,32 +240,3 @@ func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration 
 	require.Equal(t, n, p.Count(Retry)+p.Count(Tripped))
 	return fastest
 }
-
-// Pausing and resuming one key costs the same however many keys wait.
-func TestPausingOneKeyCostsTheSameBesideManyKeys(t *testing.T) {
-	fastest := func(n int) time.Duration {
-		c := newCrowd(n)
-		c.rounds(c.things, parks)
-		alone := &thing{key: []byte("alone")}
-		is := false
-		paused := func(o *thing) bool { return is && o == alone }
-		fastest := time.Hour
-		for range 20 {
-			c.now++
-			began := time.Now()
-			is = true
-			c.SetPaused(c.now, paused)
-			c.round([]*thing{alone}, succeeds)
-			require.Equal(t, 1, c.Count(Paused))
-			is = false
-			c.Resume(c.now, string(alone.key))
-			c.SetPaused(c.now, nil)
-			c.round(nil, succeeds)
-			fastest = min(fastest, time.Since(began))
-			require.Zero(t, c.Count(Paused))
-		}
-		return fastest
-	}
-	few, many := fastest(100), fastest(40_000)
-	require.Less(t, many, 8*few+200*time.Microsecond)
-}

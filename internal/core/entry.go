@@ -174,8 +174,12 @@ func (c *Core[Obj]) take(e *entry[Obj]) {
 }
 
 // put puts an entry that is in no queue into a state, at the end of the queue of that state, and brings
-// the indexes up to date.
+// the indexes up to date. A paused entry does not wait for its turn: it waits to be resumed.
 func (c *Core[Obj]) put(e *entry[Obj], s State) {
+	if e.paused && (s == Ready || s == Queued) {
+		c.pause(e)
+		return
+	}
 	c.setState(e, s)
 	if q := c.queueOf(e); q != nil {
 		q.pushBack(e)

@@ -16,12 +16,8 @@ type group[Obj any] struct {
 func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
 
 // admit reports whether an entry may be run whose turn has come, and that is in no queue. If not,
-// it puts the entry where it waits: to be resumed, for its breaker, or for its group.
+// it puts the entry where it waits: for its breaker, or for its group. The object is not paused.
 func (c *Core[Obj]) admit(e *entry[Obj]) bool {
-	if c.paused != nil && c.paused(e.obj) {
-		c.pause(e)
-		return false
-	}
 	if e.from == Retry && e.mustWaitForBreaker() {
 		c.waitForBreaker(e)
 		return false

@@ -190,3 +190,27 @@ func TestHeldChangeThatWaitsForItsGroupCountsAsAttempted(t *testing.T) {
 	require.Equal(t, 1, c.Count(Queued))
 	require.Equal(t, attempted, c.Attempted(4))
 }
+
+// A pause that begins makes a change count as attempted that is ready, queued, or waits for the operation
+// on its own key. Its end makes it count as not attempted.
+func TestChangeCountsAsAttemptedFromTheBeginOfItsPause(t *testing.T) {
+	c := grouped(8)
+	first := launchRound(t, c, 0, 8, member("a", 1))
+	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: member("a", 1), Revision: 1})
+	launchRound(t, c, time.Second, 8)
+	require.Empty(t, launchRound(t, c, time.Second, 8, member("b", 2), member("a", 3)))
+	require.Equal(t, 1, c.Count(Queued))
+	require.Equal(t, 1, c.Count(InFlight))
+	require.Equal(t, uint64(1), c.Attempted(3))
+	c.SetPaused(time.Second, func(r row) bool { return r.key == "b" })
+	check(t, c)
+	require.Equal(t, 1, c.Count(Paused))
+	require.Equal(t, uint64(2), c.Attempted(3))
+	c.SetPaused(time.Second, func(row) bool { return true })
+	check(t, c)
+	require.Equal(t, uint64(3), c.Attempted(3))
+	require.Equal(t, uint64(2), c.LowWatermark())
+	c.SetPaused(time.Second, nil)
+	check(t, c)
+	require.Equal(t, uint64(1), c.Attempted(3))
+}

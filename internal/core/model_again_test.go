@@ -13,7 +13,7 @@ func (m *model) again(now time.Duration, obj row, revision uint64, forced bool) 
 	case k == nil:
 		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true}
 		m.keys[obj.key] = k
-		k.ready()
+		m.readyOrPaused(k)
 		m.lineUp(k)
 	case k.state == InFlight:
 		if forced && k.note == nil {
@@ -58,6 +58,6 @@ func (m *model) runAgain(k *modelKey, now time.Duration, out Outcome[row]) {
 	k.lane, k.seen = Refresh, -1
 	// If it was reconciled, it still is.
 	k.repeat = k.since == 0
-	k.ready()
+	m.readyOrPaused(k)
 	m.lineUp(k)
 }

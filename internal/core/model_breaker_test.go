@@ -83,7 +83,7 @@ func (m *model) probeBackingOff(now time.Duration) {
 		case missing <= 0 || k.at <= now:
 		case m.isPaused(k):
 			k.from = Retry
-			k.park()
+			m.park(k)
 		default:
 			m.wake(k, Retry, now)
 			missing--
@@ -105,7 +105,7 @@ func (m *model) beginProbes(now time.Duration) {
 			}
 			k.from = Retry
 			if m.isPaused(k) {
-				k.park()
+				m.park(k)
 				continue
 			}
 			k.probe = true

@@ -123,11 +123,11 @@ func (k *modelKey) unreconciledSince() uint64 {
 
 // untried returns the revision of the key's change that counts as not attempted; 0 if there is
 // none.
-func (k *modelKey) untried() uint64 {
+func (m *model) untried(k *modelKey) uint64 {
 	if k.unseen {
 		return k.since
 	}
-	if k.notesChange() {
+	if k.notesChange() && (m.paused == nil || !m.paused(k.note.obj)) {
 		return k.note.since
 	}
 	return 0
@@ -141,7 +141,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 			low = min(low, since)
 			want[key] = since
 		}
-		if untried := k.untried(); untried > 0 {
+		if untried := m.untried(k); untried > 0 {
 			attempted = min(attempted, untried-1)
 		}
 	}
@@ -161,6 +161,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		require.Equal(t, Unreconciled[row]{
 			Obj: newest.obj, Since: k.unreconciledSince(), Revision: newest.revision, Deleted: newest.deleted, State: k.state,
 			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !k.notesChange(),
+			Paused: m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil && !k.note.again),
 		}, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")
 		last, told[k.key] = d.Since, d.Since

@@ -70,7 +70,7 @@ func (m *model) lookOut() *outlook {
 		len(m.round.changes)+m.round.reserved <= m.round.size
 	for _, k := range m.round.changes {
 		unseen, unknown := k.unseen, k.unknown && o.simple
-		k.ready()
+		m.readyOrPaused(k)
 		k.unknown = unknown
 		if o.simple {
 			k.unseen = unseen

@@ -12,7 +12,7 @@ import (
 // record returns the record that an unreconciled key has, if it has one. lacks reports whether it may
 // have none: because its change holds the mark, or because it is an orphan, which no row shows as done. A
 // reconciled key has the kind NotRecorded.
-func (k *modelKey) record() (r Record[row], lacks bool) {
+func (m *model) record(k *modelKey) (r Record[row], lacks bool) {
 	r = Record[row]{Key: k.key, Obj: k.obj, Revision: k.version, Deleted: k.deleted}
 	switch {
 	case k.unreconciledSince() == 0:
@@ -29,7 +29,7 @@ func (k *modelKey) record() (r Record[row], lacks bool) {
 		// It was applied, and has to be applied again.
 		r.Kind = RecordedPending
 	}
-	return r, r.Kind == RecordedPending && (k.untried() > 0 || k.swept && k.tried)
+	return r, r.Kind == RecordedPending && (m.untried(k) > 0 || k.swept && k.tried)
 }
 
 // requireRecords checks the records that a ledger has, right after it has taken those that changed.
@@ -40,7 +40,7 @@ func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Reco
 	}
 	var holds []uint64
 	for key, k := range m.keys {
-		want, lacks := k.record()
+		want, lacks := m.record(k)
 		got, has := records[key]
 		switch {
 		case has:
@@ -48,7 +48,7 @@ func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Reco
 		case want.Kind == NotRecorded:
 		default:
 			require.True(t, lacks, "%q in state %s has no record: %+v", key, k.state, want)
-			if since := k.untried(); since > 0 {
+			if since := m.untried(k); since > 0 {
 				require.Greater(t, since, upTo, "%q has no record", key)
 				holds = append(holds, since)
 			}

@@ -119,7 +119,7 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 		m.wake(k, Held, k.attempted+m.limits.MinBackoff)
 		return
 	}
-	k.ready()
+	m.readyOrPaused(k)
 	m.lineUp(k)
 }
 
@@ -168,7 +168,7 @@ func (m *model) putBack(it *Item[row]) bool {
 		return true
 	}
 	m.unprobe(k, m.round.now, probeNotRun)
-	k.ready()
+	m.readyOrPaused(k)
 	m.jumpIn(k)
 	return true
 }
@@ -193,7 +193,7 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 		m.wake(k, k.from, k.at)
 		return
 	}
-	k.ready()
+	m.readyOrPaused(k)
 	m.jumpIn(k)
 }
 
@@ -215,7 +215,7 @@ func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
 		m.leaveGroup(k)
 	}
 	if m.isPaused(k) {
-		k.park()
+		m.park(k)
 		m.probeEnds(k, it, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		return false

@@ -54,7 +54,9 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 	switch e.state {
 	case Paused:
 		require.True(t, m.isPaused(k), "%q must not be paused", k.key)
-		k.park()
+		// takeOverGroups makes it leave its group.
+		k.rest(Paused)
+		k.unseen = false
 		m.unprobe(k, m.round.now, probeNotRun)
 	case Tripped:
 		if k.probe && o.nudged[k] {
@@ -79,7 +81,7 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		}
 		same(t, k.from, e.state, "%q was not planned", k.key)
 		if k.state == Queued && e.state == Ready {
-			k.ready()
+			m.readyOrPaused(k)
 		} else if k.state == Queued {
 			m.wake(k, k.from, k.at)
 		}

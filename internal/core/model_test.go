@@ -165,22 +165,31 @@ func (m *model) wake(k *modelKey, s State, at time.Duration) {
 // rest puts a key into a state without a time.
 func (k *modelKey) rest(s State) { k.state, k.clock = s, false }
 
-// ready makes a key ready. Its change counts as not attempted, unless it has been.
-func (k *modelKey) ready() {
+// readyOrPaused makes a key ready. Its change counts as not attempted, unless it has been. A paused key waits to
+// be resumed instead.
+func (m *model) readyOrPaused(k *modelKey) {
+	k.unknown = false
+	if m.isPaused(k) {
+		k.from = Ready
+		m.park(k)
+		return
+	}
 	k.rest(Ready)
-	k.unseen, k.unknown = !k.tried, false
+	k.unseen = !k.tried
 }
 
 // park makes a key paused. Its change counts as attempted.
-func (k *modelKey) park() {
+func (m *model) park(k *modelKey) {
 	k.rest(Paused)
 	k.unseen = false
+	m.unprobe(k, m.round.now, probeNotRun)
+	m.leaveGroup(k)
 }
 
 // resume makes a key ready that was paused, or is an orphan.
 func (m *model) resume(k *modelKey) {
 	k.lane = Resumption
-	k.ready()
+	m.readyOrPaused(k)
 	m.lineUp(k)
 }
 
@@ -272,6 +281,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 		m.take(k)
 		return
 	}
+	paused := m.paused != nil && m.paused(obj)
 	switch same := m.asksTheSame(k, n); {
 	case revision <= k.version:
 		// The version is old, but the key is unreconciled since then.
@@ -284,20 +294,20 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 		}
 	case k.state == InFlight:
 		m.note(k, n)
-	case same && (k.state == Ready || k.state == Held || k.state == Queued && k.group == obj.group):
+	case same && !paused && (k.state == Ready || k.state == Queued && k.group == obj.group), same && k.state == Held:
 		m.renew(k, n)
-	case same && k.state == Paused && m.paused != nil && m.paused(obj):
+	case same && k.state == Paused && paused:
 		m.renew(k, n)
 	case same:
 		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.renew(k, n)
 		m.take(k)
-	case k.state == Queued && k.group == obj.group:
+	case k.state == Queued && k.group == obj.group && !paused:
 		m.unprobe(k, m.round.now, probeNotRun)
 		m.replaceChange(k, n)
 		k.from, k.unseen = Ready, true
-	case k.state == Ready && k.lane == lane && k.deleted == deleted:
+	case k.state == Ready && k.lane == lane && k.deleted == deleted && !paused:
 		m.unprobe(k, m.round.now, probeNotRun)
 		if k.group != obj.group {
 			m.leaveGroup(k)
@@ -319,7 +329,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 // take adds an observed key to the round, or makes it ready if there is a catch-up cursor.
 func (m *model) take(k *modelKey) {
 	if m.round.maxFresh > 0 {
-		k.ready()
+		m.readyOrPaused(k)
 		m.lineUp(k)
 		return
 	}
@@ -398,7 +408,7 @@ func (m *model) leaveGroup(k *modelKey) {
 	next := waiting[0]
 	m.holders[group] = next.key
 	if next.from == Ready {
-		next.ready()
+		m.readyOrPaused(next)
 		m.jumpIn(next)
 	} else {
 		m.wake(next, next.from, next.at)
@@ -434,10 +444,19 @@ func (m *model) addOrphan(obj row, revision uint64) bool {
 // setPaused sets which objects must not be worked on.
 func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 	m.paused = paused
-	resumed := m.inLine(func(k *modelKey) bool { return k.state == Paused && !m.isPaused(k) })
-	slices.SortFunc(resumed, func(a, b *modelKey) int {
+	byVersion := func(a, b *modelKey) int {
 		return cmp.Or(cmp.Compare(a.version, b.version), cmp.Compare(a.key, b.key))
-	})
+	}
+	resumed := m.inLine(func(k *modelKey) bool { return k.state == Paused && !m.isPaused(k) })
+	begun := m.inLine(func(k *modelKey) bool { return (k.state == Ready || k.state == Queued) && m.isPaused(k) })
+	slices.SortFunc(resumed, byVersion)
+	slices.SortFunc(begun, byVersion)
+	for _, k := range begun {
+		if k.state == Ready {
+			k.from = Ready
+		}
+		m.park(k)
+	}
 	for _, k := range resumed {
 		if k.from == Ready {
 			m.resume(k)

@@ -103,13 +103,13 @@ func (c *Core[Obj]) observeOlder(e *entry[Obj], it *Item[Obj]) {
 func (c *Core[Obj]) keepsPlace(e *entry[Obj], v *rowVersion[Obj]) bool {
 	switch e.state {
 	case Ready:
-		return e.deleted == v.deleted && e.lane == v.lane || c.same(&e.rowVersion, v)
+		return (e.deleted == v.deleted && e.lane == v.lane || c.same(&e.rowVersion, v)) && !v.paused
 	case Queued:
-		return c.groupOf(v.obj) == e.group.name
+		return c.groupOf(v.obj) == e.group.name && !v.paused
 	case Held:
 		return c.waitsFor(e, v)
 	case Paused:
-		return c.waitsFor(e, v) && c.paused != nil && c.paused(v.obj)
+		return c.waitsFor(e, v) && v.paused
 	}
 	return false
 }
@@ -131,7 +131,7 @@ func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
 // asks for the same as a change that has not been attempted is not new.
 func (c *Core[Obj]) takeChange(e *entry[Obj], v rowVersion[Obj]) bool {
 	if c.waitsFor(e, &v) {
-		e.obj, e.revision, e.seen = v.obj, v.revision, v.seen
+		e.obj, e.revision, e.seen, e.paused = v.obj, v.revision, v.seen, v.paused
 		c.lowerSince(e, &e.rowVersion, v.since)
 		return false
 	}
@@ -180,7 +180,9 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 	e.lane, e.from = it.lane, Ready
 	c.reindex(e)
 	c.changeGroup(e, obj)
-	if c.admit(e) {
+	if e.paused {
+		c.pause(e)
+	} else if c.admit(e) {
 		return true
 	}
 	c.endProbes(c.round.now, it, probeNotRun)
@@ -210,7 +212,7 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	switch {
 	case e == nil || revision <= e.revision:
 	case e.state == InFlight:
-		v := rowVersion[Obj]{obj: obj, revision: revision, tried: e.running().tried, asks: asksNothing}
+		v := rowVersion[Obj]{obj: obj, revision: revision, tried: e.running().tried, paused: c.isPaused(obj), asks: asksNothing}
 		if s == RowUnset {
 			v.asks = asksNothingUnset
 		}
@@ -230,6 +232,6 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 // returnToRetry makes an entry wait for its retry again, after the change that it waited for turned
 // out to ask for no operation. jitter is Outcome.Jitter.
 func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
-	e.obj, e.revision, e.fixed = obj, revision, false
+	e.obj, e.revision, e.paused, e.fixed = obj, revision, c.isPaused(obj), false
 	c.wait(e, Retry, after(e.lastAttempt, c.delay(int(e.failures), jitter)))
 }

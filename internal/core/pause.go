@@ -4,9 +4,13 @@
 package core
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
+
+// isPaused reports whether an object must not be worked on.
+func (c *Core[Obj]) isPaused(obj Obj) bool { return c.paused != nil && c.paused(obj) }
 
 // pause makes an entry that is in no queue wait to be resumed.
 func (c *Core[Obj]) pause(e *entry[Obj]) {
@@ -15,54 +19,51 @@ func (c *Core[Obj]) pause(e *entry[Obj]) {
 	c.leaveGroup(e)
 }
 
-// SetPaused sets which objects must not be worked on: those for which paused returns true; nil
-// means none. Keys that were paused and are not any more become ready, or due at the given time.
-// SetPaused walks over all entries if any is paused. Until the next call, paused may begin to
-// return true for more objects. When it begins to return false for one, call [Core.Resume].
+// SetPaused sets which objects must not be worked on: those for which paused returns true; nil means
+// none. Until the next call, paused must return the same for a version of an object. Keys that wait for
+// their turn or for their group and are paused now become Paused, so that their changes count as attempted.
+// Keys that were paused and are not any more become ready, or due at the given time. SetPaused walks over
+// all entries, in the order of their revisions.
 func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
-	c.paused = paused
-	if c.counts[Paused] == 0 {
+	if c.paused == nil && paused == nil {
 		return
 	}
-	var resumed []*entry[Obj]
-	for _, e := range c.entries {
-		if c.resumable(e) {
-			resumed = append(resumed, e)
+	c.paused = paused
+	entries := slices.SortedFunc(maps.Values(c.entries), byRevision)
+	for _, e := range entries {
+		e.paused = c.isPaused(e.obj)
+		if e.runs != nil {
+			e.runs.paused = c.isPaused(e.runs.obj)
 		}
 	}
-	c.resumeAll(now, resumed)
-}
-
-// Resume resumes those of the given keys that are in state Paused and for which the function of
-// [Core.SetPaused] returns false now. They become ready, or due at the given time. For any other
-// key Resume costs only a lookup.
-func (c *Core[Obj]) Resume(now time.Duration, keys ...string) {
-	var resumed []*entry[Obj]
-	for _, key := range keys {
-		if e := c.entries[key]; e != nil && c.resumable(e) {
-			resumed = append(resumed, e)
+	for _, e := range entries {
+		switch e.state {
+		case Ready, Queued:
+			if e.paused {
+				c.take(e)
+				c.pause(e)
+			}
+		case InFlight:
+			c.reindex(e)
 		}
 	}
-	c.resumeAll(now, resumed)
+	for _, e := range entries {
+		if e.state == Paused && !e.paused {
+			c.resume(now, e)
+		}
+	}
 }
 
-// resumable reports whether an entry is in state Paused and its object is not paused any more.
-func (c *Core[Obj]) resumable(e *entry[Obj]) bool {
-	return e.state == Paused && (c.paused == nil || !c.paused(e.obj))
-}
-
-// resumeAll resumes entries in the order of their revisions.
-func (c *Core[Obj]) resumeAll(now time.Duration, resumed []*entry[Obj]) {
-	slices.SortFunc(resumed, byRevision)
-	for _, e := range resumed {
-		if e.cause == CauseChange {
-			e.cause = CauseResumed
-		}
-		if e.from == Ready {
-			e.lane = Resumption
-			c.put(e, Ready)
-		} else {
-			c.wait(e, e.from, now)
-		}
+// resume makes an entry ready that was paused, or due at the given time.
+func (c *Core[Obj]) resume(now time.Duration, e *entry[Obj]) {
+	if e.cause == CauseChange {
+		e.cause = CauseResumed
+	}
+	c.take(e)
+	if e.from == Ready {
+		e.lane = Resumption
+		c.put(e, Ready)
+	} else {
+		c.wait(e, e.from, now)
 	}
 }

@@ -151,7 +151,9 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 		}
 		e.from = e.state
 		c.take(e)
-		if c.admit(e) {
+		if e.paused {
+			c.pause(e)
+		} else if c.admit(e) {
 			c.round.due = append(c.round.due, e)
 		}
 	}

@@ -72,7 +72,7 @@ func (c *Core[Obj]) probeHeld(now time.Duration, b *breaker[Obj]) {
 	for b.held.head != nil && b.probesRunning < c.breakerConfig.Probes {
 		e := b.held.head
 		c.take(e)
-		if c.paused != nil && c.paused(e.obj) {
+		if e.paused {
 			e.from = Retry
 			c.pause(e)
 			continue
@@ -110,7 +110,7 @@ func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
 		next := e.next
 		if e.dueAt > now {
 			c.take(e)
-			if c.paused != nil && c.paused(e.obj) {
+			if e.paused {
 				e.from = Retry
 				c.pause(e)
 			} else {

@@ -45,7 +45,7 @@ func (e *entry[Obj]) untriedSince() uint64 {
 	if turn == Planned || turn == Queued {
 		turn = e.from
 	}
-	if !e.tried && (turn == Ready || turn == InFlight) {
+	if !e.tried && (turn == Ready || turn == InFlight) && (!e.paused || e.runsNewest()) {
 		return e.since
 	}
 	return 0

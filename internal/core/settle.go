@@ -146,7 +146,7 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 		c.put(e, Unseen)
 		return
 	}
-	e.obj, e.revision = out.Obj, out.Revision
+	e.obj, e.revision, e.paused = out.Obj, out.Revision, c.isPaused(out.Obj)
 	e.fixed = out.Kind == Failed && out.Delay > 0
 	switch {
 	case e.fixed:

@@ -85,8 +85,9 @@ type Unreconciled[Obj any] struct {
 	// if it did not fail.
 	Failures int
 	Failure  string
-	// Tried reports whether that version has been attempted.
-	Tried bool
+	// Tried reports whether that version has been attempted. Paused reports whether its object is paused,
+	// unless its operation runs.
+	Tried, Paused bool
 }
 
 // AllUnreconciled calls yield for the unreconciled keys, in the order of Since, until yield returns
@@ -120,6 +121,7 @@ func (e *entry[Obj]) describeUnreconciled() Unreconciled[Obj] {
 		Obj: e.obj, Since: e.unreconciled().since, Revision: e.revision, Deleted: e.deleted, State: e.state,
 		// An orphan counts as attempted for the watermark only.
 		Failures: int(e.failures), Failure: e.failure(), Tried: e.tried && e.cause != CauseSweep,
+		Paused: e.paused && !e.runsNewest(),
 	}
 }
 

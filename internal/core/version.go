@@ -18,9 +18,9 @@ type rowVersion[Obj any] struct {
 	seen    uint32
 	lane    Lane
 	deleted bool
-	// tried: an operation was attempted for the change.
-	tried bool
-	asks  asks
+	// tried: an operation was attempted for the change. paused: the object must not be worked on.
+	tried, paused bool
+	asks          asks
 }
 
 // asks is what a row asks for that was read while an operation on its key ran.
@@ -41,6 +41,7 @@ const (
 func (c *Core[Obj]) versionOf(it *Item[Obj]) rowVersion[Obj] {
 	v := rowVersion[Obj]{
 		obj: it.Obj, revision: it.Revision, since: it.since, seen: c.rounds, lane: it.lane, deleted: it.Deleted,
+		paused: c.isPaused(it.Obj),
 	}
 	if v.deleted {
 		v.wanted = max(1, c.round.now)
@@ -55,6 +56,11 @@ func (e *entry[Obj]) running() *rowVersion[Obj] {
 		return e.runs
 	}
 	return &e.rowVersion
+}
+
+// runsNewest reports whether the operation of an entry in flight runs the newest version.
+func (e *entry[Obj]) runsNewest() bool {
+	return e.state == InFlight && (e.runs == nil || e.asks == asksAgain)
 }
 
 // overtake stores a version that was read while the operation of an entry runs an older one.

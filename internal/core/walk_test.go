@@ -180,12 +180,6 @@ func (w *walker) intervene() {
 	if rarely.Draw(w.t, "pause") {
 		w.pause(rapid.SliceOfN(keys, 0, 4).Draw(w.t, "paused")...)
 	}
-	if rarely.Draw(w.t, "pause of a key") {
-		w.pauseKey(keys.Draw(w.t, "paused key"))
-	}
-	if rarely.Draw(w.t, "resume of a key") {
-		w.resumeKey(keys.Draw(w.t, "resumed key"))
-	}
 	if rarely.Draw(w.t, "orphan") {
 		w.leaveOrphan(keys.Draw(w.t, "orphan key"))
 	}

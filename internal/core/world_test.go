@@ -167,25 +167,6 @@ func (w *world) pause(keys ...string) {
 	check(w.t, w.core)
 }
 
-// pauseKey pauses one more object, without a call to the core.
-func (w *world) pauseKey(key string) {
-	if len(w.paused) == 0 {
-		w.pause(key)
-	}
-	w.paused[key] = true
-}
-
-// resumeKey resumes one object with Core.Resume.
-func (w *world) resumeKey(key string) {
-	delete(w.paused, key)
-	w.core.Resume(w.now, key)
-	w.model.setPaused(w.now, w.model.paused)
-	check(w.t, w.core)
-	if len(w.paused) == 0 {
-		w.pause()
-	}
-}
-
 // group sets whether groups are respected, if no operation is launched.
 func (w *world) group(on bool) {
 	if len(w.jobs) == 0 {

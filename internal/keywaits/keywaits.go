@@ -77,7 +77,9 @@ type Waits[Obj comparable] struct {
 	// unreconciledOf returns the state of an object's key; false if it is reconciled as far as
 	// changes were observed.
 	unreconciledOf func(Obj) (Unreconciled, bool)
-	mark           Mark
+	// paused reports whether an object is paused.
+	paused func(Obj) bool
+	mark   Mark
 	// some is the number of waits.
 	some atomic.Int64
 
@@ -102,9 +104,10 @@ type Mark interface {
 	Scattered() bool
 }
 
-// New returns an empty set. unreconciledOf is called by the loop's goroutine.
-func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool), mark Mark) *Waits[Obj] {
-	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, mark: mark, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
+// New returns an empty set. unreconciledOf and paused are called by the loop's goroutine: paused for
+// rows, of which changes may be unread.
+func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
+	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
 }
 
 // Join begins a wait. The next [Waits.BeginRound] checks it.
@@ -171,6 +174,17 @@ func (k *Waits[Obj]) BeginRound(seen statedb.Revision) {
 		delete(k.fresh, w)
 		if !k.look(w, seen) && w.Revision > seen {
 			k.park(w, &k.unseen)
+		}
+	}
+}
+
+// CheckAll makes the next [Waits.BeginRound] check all waits, because other objects are paused now.
+func (k *Waits[Obj]) CheckAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, waits := range k.byKey {
+		for w := range waits {
+			k.fresh[w] = struct{}{}
 		}
 	}
 }
@@ -276,6 +290,10 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
 		return true
 	}
 	over, inserted := w.over(u, found, seen)
+	if !w.Deleted && w.Milestone == progress.Attempted && (!found || u.Revision < w.Revision) {
+		// The loop has not read the change, or has applied it.
+		over = k.paused(w.Object)
+	}
 	if !over && !found && !w.Deleted {
 		if over = k.mark.Covers(w.Revision); !over && (w.Revision <= seen || k.mark.Scattered()) {
 			k.park(w, &k.uncovered)

@@ -34,6 +34,8 @@ type env struct {
 	*testing.T
 	*Waits[row]
 	unreconciled map[row]Unreconciled
+	// paused is the row that is paused.
+	paused row
 }
 
 func newEnv(t *testing.T) *env {
@@ -49,7 +51,7 @@ func newEnv(t *testing.T) *env {
 	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Unreconciled, bool) {
 		d, found := e.unreconciled[r]
 		return d, found
-	}, unmarked{})
+	}, func(r row) bool { return e.paused == r }, unmarked{})
 	return e
 }
 
@@ -228,5 +230,35 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 			e.NoteOperation("a", n, false, true)
 			e.EndRound(n)
 		}
+	}
+}
+
+// A wait for an attempt is over when the pause of its row begins, whether or not its change is read.
+func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait Wait[row]
+		u    *Unreconciled
+		over bool
+	}{
+		"unread":                       {wait: Wait[row]{Revision: 5}, over: true},
+		"an older version runs":        {wait: Wait[row]{Revision: 5}, u: &Unreconciled{Revision: 4}, over: true},
+		"this version runs":            {wait: Wait[row]{Revision: 5}, u: &Unreconciled{Revision: 5}},
+		"unread, for applied":          {wait: Wait[row]{Revision: 5, Milestone: progress.Applied}},
+		"deleted, not read":            {wait: Wait[row]{Revision: 5, Deleted: true}},
+		"deleted, counts as attempted": {wait: Wait[row]{Revision: 5, Deleted: true}, u: &Unreconciled{4, true, true}, over: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			c.wait.Object = "a"
+			w := e.wait(c.wait, 3)
+			e.expect(false, w, "before the pause")
+			e.paused = "a"
+			if c.u != nil {
+				e.unreconciled["a"] = *c.u
+			}
+			e.CheckAll()
+			e.BeginRound(3)
+			e.expect(c.over, w, name)
+		})
 	}
 }
