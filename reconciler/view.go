@@ -127,8 +127,9 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) inspect.Explanation
 // answer within 100 ms. In a list of rows that is no error: State is then taken from the row, and
 // Attempts and Next are zero.
 //
-// The cost of a page is that of the rows or deletions that it reads, at most 20,000. A page ends
-// early when its keys and reasons have 768 KiB. Safe from any goroutine.
+// The cost of a page is that of the rows that it reads, at most 20,000; for deletions, that of the objects
+// that are not applied: about 20,000, and more only if they changed at the same revision. A page may be
+// empty and have a Next. It ends early when its keys and reasons have 768 KiB. Safe from any goroutine.
 func (l *Loop[Obj]) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
 	return l.view.objects(ctx, q)
 }

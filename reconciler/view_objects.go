@@ -21,7 +21,7 @@ import (
 
 const (
 	// defaultListed and maxObjects are the default and the maximum of the objects of a page,
-	// maxScanned is the maximum of the rows that are read for one.
+	// maxScanned is the maximum of the rows, or of the unreconciled keys, that are read for one.
 	defaultListed = 50
 	maxObjects    = 1000
 	maxScanned    = 20_000
@@ -244,34 +244,52 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 		since core.Unreconciled[Obj]
 		info  core.KeyInfo[Obj]
 	}
-	found, err := told(ctx, v, func() []deletion {
-		var list []deletion
-		seen := 0
-		v.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
-			// Deletions with the same revision come in no order: all of them are sorted.
-			if len(list) > limit && d.Since > list[len(list)-1].revision || seen == maxScanned {
+	type part struct {
+		// deletions are those of the page, sorted, and one more if there is one.
+		deletions []*deletion
+		// last is the highest place that was read. more: keys with higher places are unreconciled.
+		last place
+		more bool
+	}
+	found, err := told(ctx, v, func() part {
+		p, scanned := part{last: after}, 0
+		v.core.UnreconciledSince(after.revision, func(d core.Unreconciled[Obj]) bool {
+			// Keys with the same revision come in no order: all of them are read.
+			if d.Since > p.last.revision && (len(p.deletions) > limit || scanned >= maxScanned) {
+				p.more = true
 				return false
 			}
-			seen++
 			at := place{d.Since, string(v.rows.Key(d.Obj))}
-			if d.Deleted && at.compare(after) > 0 {
-				s, _ := v.core.KeyInfo(at.key, 0)
-				list = append(list, deletion{at, d, s})
+			if at.compare(after) <= 0 {
+				return true
+			}
+			scanned++
+			if at.compare(p.last) > 0 {
+				p.last = at
+			}
+			i, _ := slices.BinarySearchFunc(p.deletions, at, func(d *deletion, at place) int { return d.compare(at) })
+			if d.Deleted && i <= limit {
+				p.deletions = slices.Insert(p.deletions, i, &deletion{place: at, since: d})
+				p.deletions = p.deletions[:min(len(p.deletions), limit+1)]
 			}
 			return true
 		})
-		slices.SortFunc(list, func(a, b deletion) int { return a.compare(b.place) })
-		return list
+		for _, d := range p.deletions {
+			d.info, _ = v.core.KeyInfo(d.key, 0)
+		}
+		return p
 	})
 	if err != nil {
 		return inspect.ObjectPage{}, fmt.Errorf("only the reconciler knows the deletions: %w", err)
 	}
 	page, g := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}, v.gates()
+	if found.more {
+		page.Next = found.last.String()
+	}
 	size := 0
-	for i := range found {
-		d := &found[i]
+	for i, d := range found.deletions {
 		if i == limit || size >= maxPageText {
-			page.Next = found[i-1].String()
+			page.Next = found.deletions[i-1].String()
 			break
 		}
 		line := inspect.ObjectLine{

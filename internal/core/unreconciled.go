@@ -93,7 +93,16 @@ type Unreconciled[Obj any] struct {
 // AllUnreconciled calls yield for the unreconciled keys, in the order of Since, until yield returns
 // false. The cost grows with the number of keys that it yields.
 func (c *Core[Obj]) AllUnreconciled(yield func(Unreconciled[Obj]) bool) {
-	c.unreconciled.Ascend(func(o unreconciledEntry[Obj], _ int64) bool { return yield(o.describeUnreconciled()) })
+	c.UnreconciledSince(0, yield)
+}
+
+// UnreconciledSince is [Core.AllUnreconciled] without the keys that are unreconciled since an earlier
+// revision. It is cheap to pass those.
+func (c *Core[Obj]) UnreconciledSince(revision uint64, yield func(Unreconciled[Obj]) bool) {
+	from := int64(min(revision, math.MaxInt64))
+	c.unreconciled.AscendFrom(from, func(o unreconciledEntry[Obj], _ int64) bool {
+		return yield(o.describeUnreconciled())
+	})
 }
 
 // CountUnreconciled returns how many keys are unreconciled since the given revision or an earlier

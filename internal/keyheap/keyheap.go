@@ -5,6 +5,8 @@
 // removed, not only the first.
 package keyheap
 
+import "math"
+
 // Item is an element of a Heap. The heap sets its position; -1 means that the item is in no heap.
 type Item interface {
 	comparable
@@ -83,27 +85,46 @@ func (h *Heap[T]) minAbove(at int, priority int64) (above int64, ok bool) {
 // Ascend calls yield with the items and their priorities, the lowest first, until yield returns
 // false. The heap must not change meanwhile. It is O(k log k) for the first k items.
 func (h *Heap[T]) Ascend(yield func(item T, priority int64) bool) {
-	if len(h.slots) == 0 {
-		return
-	}
-	var next Heap[*cursor]
-	next.Push(&cursor{}, h.slots[0].priority)
+	h.AscendFrom(math.MinInt64, yield)
+}
+
+// AscendFrom is [Heap.Ascend] without the items below a priority. It compares the priority of each of
+// those, which takes some nanoseconds an item.
+func (h *Heap[T]) AscendFrom(priority int64, yield func(item T, priority int64) bool) {
+	var next Heap[cursor]
+	h.pushFrom(&next, 0, priority)
 	for next.Len() > 0 {
-		at := next.Pop().at
+		at := int(next.Pop())
 		if !yield(h.slots[at].item, h.slots[at].priority) {
 			return
 		}
 		for child := at*arity + 1; child <= at*arity+arity && child < len(h.slots); child++ {
-			next.Push(&cursor{at: child}, h.slots[child].priority)
+			next.Push(cursor(child), h.slots[child].priority)
 		}
 	}
 }
 
-// cursor is the position of a slot that Ascend has not visited yet.
-type cursor struct{ at, pos int }
+// pushFrom pushes the first slot at or below the one at a position, on each way down, that has at least the
+// given priority.
+func (h *Heap[T]) pushFrom(next *Heap[cursor], at int, priority int64) {
+	if at >= len(h.slots) {
+		return
+	}
+	if p := h.slots[at].priority; p >= priority {
+		next.Push(cursor(at), p)
+		return
+	}
+	for child := at*arity + 1; child <= at*arity+arity; child++ {
+		h.pushFrom(next, child, priority)
+	}
+}
 
-func (c *cursor) HeapPos() int       { return c.pos }
-func (c *cursor) SetHeapPos(pos int) { c.pos = pos }
+// cursor is the position of a slot that AscendFrom has not visited yet. Only the first of a heap of cursors
+// is removed, so they need not know their positions in it.
+type cursor int
+
+func (cursor) HeapPos() int   { return 0 }
+func (cursor) SetHeapPos(int) {}
 
 // Push adds an item that is in no heap.
 func (h *Heap[T]) Push(item T, priority int64) {

@@ -144,6 +144,19 @@ func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int
 		return n < first
 	})
 	require.Equal(t, min(first, len(model)), n, "yielded items")
+	if len(model) == 0 {
+		return
+	}
+	chosen := model[first%len(model)].priority
+	for _, from := range []int64{chosen, chosen + 1} {
+		var got []int64
+		h.AscendFrom(from, func(_ *item, priority int64) bool {
+			got = append(got, priority)
+			return true
+		})
+		below, _ := slices.BinarySearch(want, from)
+		require.Equal(t, append([]int64(nil), want[below:]...), got, "items from %d on", from)
+	}
 }
 
 // The heap is large enough for many levels, and to release memory.

@@ -33,7 +33,7 @@ func (c *commands) objects() *spec {
 		},
 		values: map[string][]string{"status": statuses},
 		detail: []string{
-			"Prints one page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. At most 20,000 rows are read for a page, and it has at most 1 MiB of JSON, so a page may be short and still have a next one. The table cuts long texts; reconciler/explain NAME KEY prints them in full.",
+			"Prints one page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. About 20,000 rows, or objects that are not applied, are read for a page, and it has at most 1 MiB of JSON, so a page may be short, or empty, and still have a next one. The table cuts long texts; reconciler/explain NAME KEY prints them in full.",
 			"",
 			"Example:",
 			"> reconciler/objects routes --status=Error --limit=10",

@@ -58,7 +58,7 @@ func (h *handler) objects(r *http.Request) (answer, error) {
 	v.Tables = []table{lines(t, now, list.Objects)}
 	if list.Next != "" {
 		v.Next = &link{Text: "Next page", Href: t.link("objects", "status", q.Status, "after", list.Next, "limit", strconv.Itoa(limit))}
-		v.Tables[0].Empty = "No such object on this page; there are more rows."
+		v.Tables[0].Empty = "No such object on this page; there are more pages."
 	}
 	return answer{data: list, view: v}, nil
 }

@@ -21,8 +21,9 @@ type ObjectQuery struct {
 // first.
 type ObjectPage struct {
 	Objects []ObjectLine `json:"objects"`
-	// Next is [ObjectQuery].After of the next page; empty if this page is the last. At most 20,000
-	// rows are read for a page, so a page may be short, or even empty, and still have a next one.
+	// Next is [ObjectQuery].After of the next page; empty if this page is the last. About 20,000 rows, or
+	// objects that are not applied, are read for a page, so a page may be short, or even empty, and still
+	// have a next one.
 	Next string `json:"next,omitempty"`
 }
 

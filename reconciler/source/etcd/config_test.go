@@ -4,6 +4,7 @@
 package etcd
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -106,10 +108,35 @@ func loopOf(table string) inspect.Inspector { return &fakeLoop{id: inspect.ID{Ta
 
 type fakeLoop struct {
 	inspect.Inspector
-	id inspect.ID
+	id   inspect.ID
+	page inspect.ObjectPage
+	err  error
 }
 
 func (l *fakeLoop) ID() inspect.ID { return l.id }
+
+func (l *fakeLoop) Objects(context.Context, inspect.ObjectQuery) (inspect.ObjectPage, error) {
+	return l.page, l.err
+}
+
+func TestPruneHasEndedOnlyIfNoDeletionCanBeLeft(t *testing.T) {
+	for _, c := range []struct {
+		loop fakeLoop
+		want string
+	}{
+		{fakeLoop{page: inspect.ObjectPage{Objects: make([]inspect.ObjectLine, 1)}}, "deletions after the first prune are not carried out"},
+		{fakeLoop{page: inspect.ObjectPage{Next: "7"}}, "deletions after the first prune may not be carried out"},
+		{fakeLoop{err: errors.New("busy")}, "deletions after the first prune may not be carried out"},
+		{fakeLoop{}, ""},
+	} {
+		var r reporter
+		r.Loop = &c.loop
+		got := r.lookForPrune(t.Context(), &metrics.Figures{Prunes: metrics.Histogram{Count: 1}})
+		if got != c.want || r.pruned != (c.want == "") {
+			t.Errorf("it is %q, pruned %t, must be %q", got, r.pruned, c.want)
+		}
+	}
+}
 
 func TestBadKeysAreListedInOrderUpToTheLimit(t *testing.T) {
 	_, s := newThing(t)

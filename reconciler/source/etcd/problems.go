@@ -36,10 +36,15 @@ func (r *reporter) lookForPrune(ctx context.Context, figures *metrics.Figures) s
 	}
 	// What a sweep finds is deleted after it. Only the loop knows these deletions.
 	left, err := r.Loop.Objects(ctx, inspect.ObjectQuery{Status: "Deleted", Limit: 1})
-	if r.pruned = err == nil && len(left.Objects) == 0; r.pruned {
-		return ""
+	switch {
+	case len(left.Objects) > 0:
+		return "deletions after the first prune are not carried out"
+	case err != nil, left.Next != "":
+		// The loop is busy, or too many older changes are not applied to look behind them each time.
+		return "deletions after the first prune may not be carried out"
 	}
-	return "deletions after the first prune are not carried out"
+	r.pruned = true
+	return ""
 }
 
 // prunes reports whether a loop with these settings prunes by itself.

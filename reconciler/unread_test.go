@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// deletions returns the keys of all pages of the list of deletions.
+func (e *env) deletions(limit, maxPages int) (keys []string) {
+	e.Helper()
+	query := inspect.ObjectQuery{Status: "Deleted", Limit: limit}
+	for pages := 0; pages == 0 || query.After != ""; pages++ {
+		require.Less(e, pages, maxPages, "pages")
+		page := e.objects(query)
+		require.LessOrEqual(e, len(page.Objects), limit)
+		for _, line := range page.Objects {
+			keys = append(keys, line.Key)
+		}
+		query.After = page.Next
+	}
+	return keys
+}
+
+func TestDeletionsAreListedBehindManyOlderUnappliedChanges(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2, 3)
+		e.pass(time.Second)
+		e.loop.PauseObjects(func(*object) bool { return true })
+		e.remove(2)
+		e.put(1, ids(1001, 1000+45_000)...)
+		e.pass(time.Minute)
+		e.remove(3)
+		e.remove(1)
+		e.pass(time.Second)
+		require.Equal(e, []string{"2", "3", "1"}, e.deletions(1000, 4))
+		require.Equal(e, []string{"2", "3", "1"}, e.deletions(1, 6))
+		e.loop.Resume()
+		e.pass(time.Minute)
+		require.Empty(e, e.deletions(1000, 1))
+	}, nil)
+}
+
+// All orphans of a sweep are unreconciled since the same revision.
+func TestManyOrphansOfASweepAreListedOnceEach(t *testing.T) {
+	const orphans = 20_500
+	var s *lister
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			if c.op == "delete" {
+				return errors.New("in use")
+			}
+			return nil
+		})
+		e.target.strays(ids(1, orphans)...)
+		require.Equal(e, orphans, e.sweep().Swept)
+		e.pass(time.Minute)
+		listed := map[string]bool{}
+		for _, key := range e.deletions(1000, orphans/1000+2) {
+			require.False(e, listed[key], key)
+			listed[key] = true
+		}
+		require.Len(e, listed, orphans)
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		s = &lister{target: e.target}
+		cfg.Sweeper = s
+	}, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithoutPruning())
+}
