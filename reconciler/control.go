@@ -64,7 +64,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 			case s.info != nil && l.runner.core.RetryNow(string(s.key), l.now()):
 				a.n++
 			case s.info == nil && !s.found:
-				a.errs = append(a.errs, notFound(key))
+				a.errs = append(a.errs, fmt.Errorf("%w: %s", notFound(key), s.absent))
 			}
 		}
 		return a

@@ -74,3 +74,43 @@ func TestManyOrphansOfASweepAreListedOnceEach(t *testing.T) {
 		cfg.Sweeper = s
 	}, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithoutPruning())
 }
+
+func TestExplainAndRetryNameDeletionsThatAreUnread(t *testing.T) {
+	const unread = "not in the table; deletions after revision 2 are unread: if it was deleted since, that is still to come"
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.loop.Pause()
+		e.pass(time.Second)
+		e.remove(1)
+		e.pass(time.Second)
+		x := e.loop.Explain(e.Context(), "1")
+		require.Equal(e, inspect.StateAbsent, x.State)
+		require.Equal(e, unread, x.Why)
+		_, err := e.loop.Retry(e.Context(), "1")
+		require.ErrorIs(e, err, inspect.ErrNotFound)
+		require.ErrorContains(e, err, unread)
+		e.resume()
+		e.pass(time.Second)
+		require.Equal(e, "not in the table, and nothing is left to be done for it", e.loop.Explain(e.Context(), "1").Why)
+	}, nil)
+}
+
+// The catch-up cursor reads some deletions before the main cursor does.
+func TestExplainDoesNotAnnounceADeletionThatMayBeDone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.target.takes(time.Millisecond)
+		e.put(1, ids(1001, 11_000)...)
+		e.pass(time.Second)
+		e.remove(1)
+		e.pass(time.Second)
+		require.Contains(e, e.target.calls(), "delete(1)")
+		why := e.loop.Explain(e.Context(), "1").Why
+		require.Contains(e, why, "some deletions after revision")
+		require.Contains(e, why, "may be still to come")
+		e.pass(time.Minute)
+		require.Contains(e, e.loop.Explain(e.Context(), "1").Why, "nothing is left to be done")
+	}, nil)
+}

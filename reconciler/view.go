@@ -44,10 +44,12 @@ type view[Obj comparable] struct {
 
 	core *core.Core[Obj]
 	// paused returns the pause that the loop has applied. recordState records the state of the loop,
-	// observed returns the revision up to which the loop has read.
+	// observed returns the revision up to which the loop has read, catchingUp whether it has also read some
+	// changes after that.
 	paused      func() *pause[Obj]
 	recordState func(*loopState)
 	observed    func() statedb.Revision
+	catchingUp  func() bool
 	// seen reports whether the rows carry no status, and the loop has read a version of a row.
 	seen func(row Obj, revision statedb.Revision) bool
 }
@@ -62,7 +64,8 @@ func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 			return err
 		},
 		core: l.runner.core, paused: func() *pause[Obj] { return l.runner.paused }, recordState: l.runner.recordState,
-		observed: func() statedb.Revision { return l.runner.observer.Revision() },
+		observed:   func() statedb.Revision { return l.runner.observer.Revision() },
+		catchingUp: func() bool { return l.runner.observer.CatchingUp() },
 		seen: func(row Obj, revision statedb.Revision) bool {
 			return l.beside && (revision <= l.runner.observer.Revision() || l.runner.observer.Applied(row, revision))
 		},

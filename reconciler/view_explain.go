@@ -78,6 +78,9 @@ type sight[Obj any] struct {
 	breakers openBreakers
 	// seen: the rows carry no status, and the loop has read this version.
 	seen bool
+	// absent says what is known about the deletion of an object that neither the table nor the loop has;
+	// empty for other objects, and if the loop did not answer.
+	absent string
 }
 
 // look returns what the table and the loop know about the object that a text names. It is called by
@@ -94,7 +97,23 @@ func (v *view[Obj]) look(text string) sight[Obj] {
 	s.whole, s.breakers = p.whole, v.openBreakers()
 	s.seen = s.found && v.seen(s.row, s.revision)
 	s.paused = p.objects != nil && s.found && p.objects(s.row)
+	if !s.found && s.info == nil {
+		s.absent = v.absent(s.txn)
+	}
 	return s
+}
+
+// absent describes an object that neither a snapshot nor the loop has. It is called by the goroutine of the
+// loop.
+func (v *view[Obj]) absent(txn statedb.ReadTxn) string {
+	at := v.observed()
+	switch {
+	case at >= v.rows.Table.Revision(txn):
+		return "not in the table, and nothing is left to be done for it"
+	case v.catchingUp():
+		return fmt.Sprintf("not in the table; some deletions after revision %d are unread: if it was deleted since, that may be still to come", at)
+	}
+	return fmt.Sprintf("not in the table; deletions after revision %d are unread: if it was deleted since, that is still to come", at)
 }
 
 // glance is look without the loop, for when it does not answer.

@@ -160,8 +160,7 @@ func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 // explainRow explains an object that the loop, which has answered, has no entry for.
 func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 	if !s.found {
-		x.State = inspect.StateAbsent
-		x.Why = "the table has no such object, and nothing is left to be done for one"
+		x.State, x.Why = inspect.StateAbsent, s.absent
 		return
 	}
 	is := s.status

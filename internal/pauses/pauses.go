@@ -20,7 +20,8 @@ const maxKeyText = 256
 
 // Add pauses objects, in addition to those that are paused by their keys. If neither the table nor the
 // reconciler has one of the objects, the error is [inspect.ErrNotFound], and none is paused: the key is
-// probably mistyped. That is not noticed while the reconciler is busy. Of two calls at the same time one may be lost.
+// probably mistyped, unless the error says that a deletion of it may be unread. That is not noticed while
+// the reconciler is busy. Of two calls at the same time one may be lost.
 func Add(ctx context.Context, c inspect.Controller, keys ...string) error {
 	paused := c.Snapshot(ctx).Paused
 	var errs []error
@@ -28,7 +29,7 @@ func Add(ctx context.Context, c inspect.Controller, keys ...string) error {
 		x := c.Explain(ctx, key)
 		switch {
 		case x.State == inspect.StateAbsent:
-			errs = append(errs, fmt.Errorf("%w: %s", inspect.ErrNotFound, shown(key)))
+			errs = append(errs, fmt.Errorf("%w: %s: %s", inspect.ErrNotFound, shown(key), x.Why))
 		case !slices.Contains(paused, x.Key):
 			paused = append(paused, x.Key)
 		}

@@ -6,6 +6,7 @@ package pauses_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -59,8 +60,21 @@ func TestMistypedKeyPausesNothing(t *testing.T) {
 	run(t, func(e *reconcilertest.Env[*row], loop *reconciler.Loop[*row]) {
 		err := pauses.Add(e.Context(), loop, "a", "no\n"+strings.Repeat("x", 1000))
 		require.ErrorIs(e, err, inspect.ErrNotFound)
+		require.ErrorContains(e, err, ": not in the table, and nothing is left to be done for it")
 		require.NotContains(e, err.Error(), "\n")
 		require.Less(e, len(err.Error()), 400)
 		require.Empty(e, loop.Snapshot(e.Context()).Paused)
+	})
+}
+
+func TestRefusedPauseSaysThatADeletionMayBeUnread(t *testing.T) {
+	run(t, func(e *reconcilertest.Env[*row], loop *reconciler.Loop[*row]) {
+		loop.Pause()
+		e.Pass(time.Second)
+		e.Delete(&row{"b"})
+		e.Pass(time.Second)
+		err := pauses.Add(e.Context(), loop, "b")
+		require.ErrorIs(e, err, inspect.ErrNotFound)
+		require.ErrorContains(e, err, "are unread: if it was deleted since, that is still to come")
 	})
 }

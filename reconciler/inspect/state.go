@@ -9,7 +9,8 @@ type State string
 
 // The states of an object. An object is in exactly one of them.
 const (
-	// StateAbsent: the table has no such row, and the loop tracks no such object.
+	// StateAbsent: the table has no such row, and the loop tracks no such object. The reason says if the loop
+	// may not have read its deletion yet.
 	StateAbsent State = "absent"
 	// StateNoStatus: the rows carry the status, and the program never set the status of the row to
 	// Pending, or set it to a status that asks for no work. The row is left alone.
