@@ -67,7 +67,6 @@ type shown struct {
 	Refreshes       uint64         `json:"refreshes"`
 	Panics          uint64         `json:"panics"`
 	Timeouts        uint64         `json:"timeouts"`
-	LeftBehind      uint64         `json:"left_behind"`
 	BreakerOpenings uint64         `json:"breaker_openings"`
 
 	RoundDuration   shownHistogram `json:"round_duration_seconds"`
@@ -123,7 +122,6 @@ func shownFigures(f *Figures, now time.Time) shown {
 		Refreshes:       f.Refreshes,
 		Panics:          f.Panics,
 		Timeouts:        f.Timeouts,
-		LeftBehind:      f.LeftBehind,
 		BreakerOpenings: f.BreakerOpenings,
 
 		RoundDuration:   shownValues(&f.Rounds),

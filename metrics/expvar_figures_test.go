@@ -36,7 +36,7 @@ func distinct() metrics.Figures {
 			Done: 111, Failed: 112, Terminal: 113, Blocked: 114, Requeued: 115, Durations: histogram(2),
 		},
 		Retries: 121, Released: 122, Refreshes: 123, Latency: histogram(4),
-		Panics: 131, Timeouts: 132, LeftBehind: 133, BreakerOpenings: 134,
+		Panics: 131, Timeouts: 132, BreakerOpenings: 134,
 		Rounds: histogram(8), CommitSizes: histogram(16), CommitDurations: histogram(32),
 		Lost: 141, Conflicts: 142,
 		Prunes: histogram(64, 128), PruneErrors: 151, Listed: 152, Swept: 153,
@@ -62,7 +62,7 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 			"deletes": {"done": 111, "failed": 112, "terminal": 113, "blocked": 114, "requeued": 115,
 				"duration_seconds": `+one("2")+`},
 			"retries": 121, "released": 122, "refreshes": 123,
-			"panics": 131, "timeouts": 132, "left_behind": 133, "breaker_openings": 134,
+			"panics": 131, "timeouts": 132, "breaker_openings": 134,
 			"round_duration_seconds": `+one("8")+`,
 			"commit_size": `+one("16")+`, "commit_duration_seconds": `+one("32")+`,
 			"commit_lost": 141, "commit_conflicts": 142,
@@ -79,7 +79,7 @@ func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	var of map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
 	shown := of["agent.routing"]
-	require.Len(t, shown, 29)
+	require.Len(t, shown, 28)
 	assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
 	assert.Equal(t, false, shown["paused"])
 	assert.Equal(t, map[string]any{}, shown["states"])

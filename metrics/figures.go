@@ -25,9 +25,8 @@ type Figures struct {
 	Latency Histogram
 
 	// Panics counts calls of operations that panicked, Timeouts objects whose operation returned an
-	// ordinary error after its deadline, LeftBehind calls that ignored their deadline and were left
-	// behind.
-	Panics, Timeouts, LeftBehind uint64
+	// ordinary error after its deadline.
+	Panics, Timeouts uint64
 	// BreakerOpenings counts how often a breaker opened.
 	BreakerOpenings uint64
 
@@ -61,7 +60,7 @@ type Figures struct {
 	// Failing and Blocked count objects whose last attempt failed or was blocked, also while they
 	// are attempted again.
 	Failing, Blocked int
-	// BreakersOpen counts open breakers, Stuck the operations that were left behind and still run.
+	// BreakersOpen counts open breakers, Stuck the calls of operations that are stuck on workers.
 	BreakersOpen, Stuck int
 	// Paused is true if the whole reconciler is paused.
 	Paused bool

@@ -214,7 +214,7 @@ func (x *besideTarget) decide(ctx context.Context) (wait func(), r result) {
 	case 5:
 		return func() { <-ctx.Done() }, result{kind: failed, deadline: true}
 	case 6:
-		// The operation ignores its deadline for so long that it is left behind.
+		// The operation ignores its deadline for so long that it is stuck.
 		takes = 5 * patience
 		return wait, result{kind: done}
 	case 7:

@@ -142,7 +142,6 @@ func (w *besideWalk) configure(x *besideTarget) reconciler.Config[*object] {
 	options := exact(reconciler.WithName(x.name), reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.Concurrency, s.RoundSize, s.Timeout = workers, size, patience
 		s.MinBackoff, s.MaxBackoff = pick(rng, time.Millisecond, 10*time.Millisecond, 40*time.Millisecond), time.Second
-		s.MaxStuck = rng.IntN(3)
 		s.BlockedRecheck = pick(rng, 0, 100*time.Millisecond, time.Minute)
 		s.RefreshInterval = pick(rng, 0, 0, 20*time.Millisecond, time.Second)
 		s.RefreshLimiter = nil

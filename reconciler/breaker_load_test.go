@@ -113,7 +113,7 @@ func TestBreakerOpensSoonWhenTheTargetHangs(t *testing.T) {
 		hangs.Store(false)
 		e.pass(5 * time.Second)
 		e.eachDone()
-	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 0 }))
+	}, withBreaker(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 }
 
 // A pause also stops the probes.

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"context"
 	"math"
 	"time"
 
@@ -25,12 +26,12 @@ func (s *Settings) limits() core.Limits {
 }
 
 // reconfigure applies the latest settings.
-func (r *runner[Obj]) reconfigure(now time.Duration) {
+func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 	was := r.set
 	r.setFrom = r.settings.Load()
 	r.set = r.setFrom.Settings
 	r.core.SetLimits(r.set.limits())
-	r.workers.Configure(execute.Limits{Workers: r.set.Concurrency, MaxStuck: r.set.maxStuck(), Timeout: r.set.Timeout})
+	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})
 	if was.PruneInterval != r.set.PruneInterval {
 		r.pruner.Reschedule(now, r.set.PruneInterval)
 	}
@@ -64,9 +65,8 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 		return b
 	}
 	size = min(size, r.set.RoundSize)
-	if busy && !r.set.workers() && !r.workers.OnlyLeft() {
-		// Workers are no longer wanted. Their operations have to end first, except those that were
-		// left behind; beside these, operations run on one worker.
+	if busy && !r.set.workers() {
+		// Workers are no longer wanted. Their operations have to end first.
 		return b
 	}
 	switch batched := r.execute.IsBatched(); {

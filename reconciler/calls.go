@@ -160,9 +160,9 @@ func unanswered(err, why error) error {
 
 // takeCalls takes what others have asked for, without waiting. It is called in every pass, because a
 // loop that is never idle does not reach wait. It reports whether a prune was requested.
-func (r *runner[Obj]) takeCalls() (prune bool) {
+func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	if r.settings.Load() != r.setFrom {
-		r.reconfigure(r.now())
+		r.reconfigure(ctx, r.now())
 	}
 	a := r.calls.take()
 	if a.prune || a.approve {

@@ -25,9 +25,9 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	if !r.workers.IsBusy() {
 		return
 	}
-	r.workers.Overdue(ctx, func(d *load[Obj]) {
+	r.workers.Overdue(func(d *load[Obj]) {
 		for i := range d.items {
-			r.core.MarkStuck(r.began, &d.items[i])
+			r.core.GiveUpProbe(r.began, &d.items[i])
 		}
 	})
 	if r.workers.take(&r.batch, r.observer.Snapshots()) {

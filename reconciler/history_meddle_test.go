@@ -134,7 +134,7 @@ func (s *slot) meddle() {
 // reconfigure changes settings.
 func (s *slot) reconfigure() {
 	h, rng := s.h, s.h.rng
-	what := rng.IntN(8)
+	what := rng.IntN(7)
 	h.record.event("settings of reconciler %d are changed: %d", s.index, what)
 	set := func(change func(set *reconciler.Settings)) { require.NoError(h, s.running.loop.Reconfigure(change)) }
 	limiter := func() *rate.Limiter {
@@ -151,28 +151,15 @@ func (s *slot) reconfigure() {
 		set(func(set *reconciler.Settings) { set.Concurrency = n })
 	case 3:
 		timeout := pick(rng, 0, historyTimeout, 5*historyTimeout)
-		s.running.pooled.Store(true)
 		if timeout > 0 {
 			s.timeout.Store(true)
 		}
-		set(func(set *reconciler.Settings) {
-			if set.Timeout = timeout; timeout == 0 {
-				set.MaxStuck = 0
-			}
-		})
+		set(func(set *reconciler.Settings) { set.Timeout = timeout })
 	case 4:
-		n := rng.IntN(4)
-		s.running.pooled.Store(true)
-		set(func(set *reconciler.Settings) {
-			if set.Timeout > 0 {
-				set.MaxStuck = n
-			}
-		})
-	case 5:
 		l := limiter()
 		s.roundsLimited.Store(true)
 		set(func(set *reconciler.Settings) { set.RoundLimiter = l })
-	case 6:
+	case 5:
 		l := limiter()
 		set(func(set *reconciler.Settings) { set.OperationLimiter = l })
 	default:

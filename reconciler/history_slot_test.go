@@ -36,7 +36,6 @@ type slot struct {
 	minBackoff time.Duration
 	perSecond  float64 // the operation limit, 0 for none
 	groups     bool
-	pool       bool
 	// timeout: operations have a deadline, or had one for a while.
 	timeout atomic.Bool
 	// roundsLimited: rounds have a limiter that may allow few, or had one.
@@ -132,10 +131,6 @@ func (h *history) newSlot(i int) *slot {
 	if h.one(4) {
 		s.timeout.Store(true)
 		add("timeout", reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = historyTimeout }))
-		if h.one(2) {
-			s.pool = true
-			add("stuck", reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxStuck = 2 }))
-		}
 	}
 	if h.one(8) {
 		s.perSecond = pick(rng, 500.0, 3000)
@@ -191,7 +186,7 @@ func (h *history) newSlot(i int) *slot {
 }
 
 // inLine reports whether the goroutine of the loop runs the operations.
-func (s *slot) inLine() bool { return s.workers == 1 && !s.pool && !s.running.pooled.Load() }
+func (s *slot) inLine() bool { return s.workers == 1 && !s.running.pooled.Load() }
 
 func (s *slot) current() *instance { return s.now.Load() }
 

@@ -98,7 +98,6 @@ func newWalk(t *testing.T, seed uint64) *walk {
 		w.rngs[x] = rand.New(rand.NewPCG(seed, uint64(1+i)))
 		w.applied[x] = map[uint64]statedb.Revision{}
 		w.busy[x] = map[uint64]int{}
-		x.stuckAfter = 2 * patience
 		x.before = func(ctx context.Context, c call) { w.started(ctx, x, c) }
 	}
 	options := []reconciler.Option{
@@ -218,7 +217,7 @@ func (w *walk) started(ctx context.Context, x *target, c call) {
 	case how == 4:
 		<-ctx.Done()
 	case how == 5:
-		// The operation ignores its deadline for so long that it is left behind.
+		// The operation ignores its deadline for so long that it is stuck.
 		time.Sleep(5 * patience)
 	}
 }
@@ -293,7 +292,7 @@ func (w *walk) open() {
 // meddle pauses, resumes or reconfigures one of the reconcilers.
 func (w *walk) meddle() {
 	l := w.loops[w.rng.IntN(len(w.loops))].loop
-	switch w.rng.IntN(6) {
+	switch w.rng.IntN(5) {
 	case 0:
 		l.Pause()
 	case 1:
@@ -302,9 +301,6 @@ func (w *walk) meddle() {
 	case 2:
 		workers := w.workers()
 		require.NoError(w, l.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = workers }))
-	case 3:
-		stuck := w.rng.IntN(3)
-		require.NoError(w, l.Reconfigure(func(s *reconciler.Settings) { s.MaxStuck = stuck }))
 	default:
 		l.Resume()
 	}

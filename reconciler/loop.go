@@ -149,7 +149,7 @@ type runner[Obj comparable] struct {
 // loop makes one pass after the other until ctx ends.
 func (r *runner[Obj]) loop(ctx context.Context) {
 	for reason := inspect.ReasonStart; ctx.Err() == nil; {
-		if !r.pace.Admit(ctx, r.roundLimiter, r.calls.made, r.takeCalls, r.now) {
+		if !r.pace.Admit(ctx, r.roundLimiter, r.calls.made, func() bool { return r.takeCalls(ctx) }, r.now) {
 			break
 		}
 		more := r.pass(ctx, reason)
@@ -172,7 +172,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 		defer trace.StartRegion(ctx, "reconcile round").End()
 	}
 	round := inspect.Round{Reason: reason, Started: time.Now()}
-	r.takeCalls()
+	r.takeCalls(ctx)
 	// Everything released or requested before this time is due in this round.
 	r.began = r.now()
 	r.completeFinished(ctx, &round)
@@ -268,7 +268,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 		return inspect.ReasonInitialized
 	case <-r.calls.made:
 		// Settings, pauses, questions and waits.
-		if r.takeCalls() {
+		if r.takeCalls(ctx) {
 			return inspect.ReasonPruneCall
 		}
 		return inspect.ReasonCall

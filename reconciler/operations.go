@@ -13,8 +13,8 @@ import (
 )
 
 // Operations change one object of the target at a time. They are called one at a time, unless
-// [Settings].Concurrency is above 1 or stuck operations are left behind ([Settings].MaxStuck): then
-// they are called from several goroutines at once, but never for one object at the same time.
+// [Settings].Concurrency is above 1: then they are called from several goroutines at once, but never
+// for one object at the same time.
 //
 // An operation gets the current desired state, never an event. Calls coalesce, and are repeated after
 // a failure, at a refresh and after a restart, so operations have to be idempotent.
@@ -52,8 +52,8 @@ type Pruner[Obj any] interface {
 	// Prune gets all objects of the table, and removes everything else that this reconciler manages
 	// from the target. With a [Settings].PruneInterval it is called when the table is initialised and
 	// then at that interval. It is also called after [Reconciler.Prune]. It never runs at the same
-	// time as another operation, except one that was left behind (see [Settings].MaxStuck). A failure
-	// is retried with backoff, and health reports it until a prune succeeds.
+	// time as another operation. A failure is retried with backoff, and health reports it until a
+	// prune succeeds.
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 

@@ -43,7 +43,6 @@ func defaultOptions() options {
 			RoundSize: 1000,
 
 			Concurrency: 1,
-			MaxStuck:    -1,
 
 			MinBackoff: 100 * time.Millisecond,
 			MaxBackoff: time.Minute,

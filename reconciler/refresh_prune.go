@@ -33,13 +33,14 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	p := r.pruner
 	p.Look(txn, r.set.pruning())
 	if p.Gated() && !r.paused.whole {
-		p.NoteAttempted(r.core.AttemptedExceptStuck(r.observer.Revision()))
+		p.NoteAttempted(r.core.Attempted(r.observer.Revision()))
 	}
 	if r.paused.whole || !p.Due(now) {
 		p.StopDraining()
 		return
 	}
-	if !p.Start(now, r.workers.OnlyLeft(), r.workers.Hangs()) || ctx.Err() != nil || r.cfg.Pruner == nil && r.cfg.Sweeper == nil {
+	stuck, _, _ := r.workers.NumStuck()
+	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || r.cfg.Pruner == nil && r.cfg.Sweeper == nil {
 		return
 	}
 	began := r.now()
@@ -131,7 +132,7 @@ func (r *runner[Obj]) tellRefresher() {
 	if !r.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing()}
+	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - r.workers.stuckRefreshes()}
 	p.CaughtUpFrom, p.CaughtUpTo = r.observer.CaughtUp()
 	r.refresher.NotePass(p)
 }

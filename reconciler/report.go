@@ -46,7 +46,7 @@ func (r *runner[Obj]) addToStats(round *inspect.Round) (failed int) {
 	defer s.mu.Unlock()
 	failed = s.addRound(round, &r.batch, r.began, at)
 	f := &s.figures
-	f.Unset, f.BreakerOpenings, f.LeftBehind = r.observer.Unset(), r.core.BreakerOpenings(), r.workers.EverLeft()
+	f.Unset, f.BreakerOpenings = r.observer.Unset(), r.core.BreakerOpenings()
 	r.recordState(&s.state)
 	s.timeline.Add(at, s.state.forTimeline(), len(r.batch.tasks), failed)
 	return failed
@@ -65,7 +65,6 @@ func (r *runner[Obj]) accountPrune(p *inspect.Prune) {
 func (r *runner[Obj]) recordState(s *loopState) {
 	s.counts, s.lanes = r.core.Counts(), r.core.LaneSizes()
 	s.failing, s.blocked = r.core.NumFailing(), r.core.NumBlocked()
-	s.stuck = r.workers.NumLeft()
 	s.paused = r.paused.whole
 	s.observed, s.passed = r.observer.Revision(), r.observer.Skippable()
 	s.unseen = r.view.unseen(r.rows.DB.ReadTxn(), s)
@@ -123,7 +122,7 @@ func (r *runner[Obj]) reportHealth(objects int) {
 		PruneFailure: r.pruner.Failure(),
 		Breakers:     r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
 	}
-	now.Stuck, now.StuckChanges = r.workers.NumNamed()
+	now.Stuck, now.StuckChanges, now.NoWorker = r.workers.NumStuck()
 	if !r.health.IsNews(now) {
 		return
 	}
@@ -151,23 +150,19 @@ func (l *Loop[Obj]) newReporter() *health.Reporter {
 	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: l.busy})
 }
 
-// stuckLines returns a line for each operation of a worker that takes long. Safe from any goroutine.
+// stuckLines returns a line for each stuck call of a worker. Safe from any goroutine.
 func (v *view[Obj]) stuckLines() (lines []string) {
-	for _, s := range v.workers.Named() {
+	for _, s := range v.workers.StuckCalls() {
 		operation := OpUpdate
 		if s.Deleted {
 			operation = OpDelete
-		}
-		what := "takes long"
-		if s.LeftBehind {
-			what = "ignores its deadline"
 		}
 		others := ""
 		if s.Others > 0 {
 			others = " and of " + count(s.Others, "other object")
 		}
-		lines = append(lines, fmt.Sprintf("%s of %s%s %s, running since %s",
-			operation, rows.KeyText(v.rows.Key(s.Object)), others, what, v.timeOf(s.Since).Format(time.RFC3339)))
+		lines = append(lines, fmt.Sprintf("%s of %s%s is stuck, running since %s",
+			operation, rows.KeyText(v.rows.Key(s.Object)), others, v.timeOf(s.Since).Format(time.RFC3339)))
 	}
 	return lines
 }

@@ -25,8 +25,7 @@ import (
 //   - [WithPruning] and [WithoutPruning]: PruneInterval
 //
 // The constructors and Reconfigure return an error for values that are out of range: negative numbers
-// and durations, except for MaxStuck; a limiter with a burst of 0, unless its limit is [rate.Inf];
-// and what the fields say.
+// and durations; a limiter with a burst of 0, unless its limit is [rate.Inf]; and what the fields say.
 type Settings struct {
 	// RoundSize is the largest number of objects in a round, at least 1; the default is 1000.
 	// RoundLimiter bounds the rounds per second; nil, the default, means no limit. See
@@ -52,20 +51,15 @@ type Settings struct {
 	// If an operation returns an error after its deadline, the reconciler adds the name of the
 	// operation and the timeout to it, and it matches [context.DeadlineExceeded]. If it returns nil
 	// or an outcome such as [RetryAfter], that counts. An operation that ignores its context is
-	// waited for, unless MaxStuck lets it be left behind.
+	// waited for.
 	//
-	// Health names a call that takes longer than a minute, or longer than the timeout and a grace
-	// period (see MaxStuck) if that is more. It does so without a timeout, too.
+	// A call on a worker is stuck if it still runs after its deadline and a grace period, which is as
+	// long as Timeout, but at most a second; without a timeout, after a minute. Health names it. It
+	// keeps its worker, and holds up its own objects, their groups, and prunes. Other objects go on
+	// while workers are free; [Loop.Reconfigure] can raise Concurrency at any time. Without workers
+	// the loop waits for the call, and health names it after a minute, or after its deadline and the
+	// grace period if that is later.
 	Timeout time.Duration
-	// MaxStuck is the number of stuck operations that may be left behind. An operation is stuck if it
-	// still runs after its deadline and a grace period, which is as long as Timeout, but at most a
-	// second. An operation that is left behind no longer counts for Concurrency, so that another can
-	// run in its place. Its object waits until it returns, and health names it.
-	//
-	// A positive value requires a Timeout; the maximum is 10,000. Zero means that every operation is
-	// waited for. A negative value, the default, means as many as Concurrency if that is above 1 and
-	// there is a Timeout, else none.
-	MaxStuck int
 
 	// MinBackoff is the delay of the retry after the first failure of an object. The delay doubles
 	// with every further failure, up to MaxBackoff. Both must be positive; the defaults are 100 ms
@@ -134,12 +128,6 @@ func (s *Settings) validate() error {
 	if s.Concurrency < 1 || s.Concurrency > maxConcurrency {
 		bad("Settings.Concurrency is %d, must be between 1 and %d", s.Concurrency, maxConcurrency)
 	}
-	if s.MaxStuck > maxConcurrency {
-		bad("Settings.MaxStuck is %d, must be at most %d", s.MaxStuck, maxConcurrency)
-	}
-	if s.MaxStuck > 0 && s.Timeout == 0 {
-		bad("Settings.MaxStuck is %d, but Timeout is 0, so that no operation is ever left behind", s.MaxStuck)
-	}
 	if s.BlockedRecheck < 0 {
 		bad("Settings.BlockedRecheck is %s, must not be negative", s.BlockedRecheck)
 	}
@@ -161,7 +149,7 @@ func (s *Settings) validate() error {
 }
 
 // workers reports whether operations run on goroutines of their own.
-func (s *Settings) workers() bool { return s.Concurrency > 1 || s.maxStuck() > 0 }
+func (s *Settings) workers() bool { return s.Concurrency > 1 }
 
 // configuration holds the settings from one call of Reconfigure to the next.
 type configuration struct {
@@ -217,15 +205,4 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	}
 	l.calls.made.Send()
 	return nil
-}
-
-// maxStuck returns how many operations may be left behind.
-func (s *Settings) maxStuck() int {
-	switch {
-	case s.MaxStuck >= 0:
-		return s.MaxStuck
-	case s.Concurrency > 1 && s.Timeout > 0:
-		return s.Concurrency
-	}
-	return 0
 }

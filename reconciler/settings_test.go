@@ -33,7 +33,7 @@ func TestOptionsSetTheSettings(t *testing.T) {
 	cfg := e.config()
 	cfg.Options = []reconciler.Option{
 		reconciler.WithRoundLimits(7, rounds), reconciler.WithSettings(func(s *reconciler.Settings) {
-			s.OperationLimiter, s.Concurrency, s.MaxStuck, s.Timeout, s.Jitter, s.MaxRetries, s.BlockedRecheck = operations, 3, 2, time.Second, 0.25, 9, time.Hour
+			s.OperationLimiter, s.Concurrency, s.Timeout, s.Jitter, s.MaxRetries, s.BlockedRecheck = operations, 3, time.Second, 0.25, 9, time.Hour
 		}),
 		reconciler.WithRetry(time.Minute, time.Hour), reconciler.WithRefreshing(2*time.Hour, refreshes),
 		reconciler.WithPruning(3 * time.Hour),
@@ -42,7 +42,7 @@ func TestOptionsSetTheSettings(t *testing.T) {
 	require.NoError(t, err)
 	want := reconciler.Settings{
 		RoundSize: 7, RoundLimiter: rounds, OperationLimiter: operations,
-		Concurrency: 3, MaxStuck: 2, Timeout: time.Second,
+		Concurrency: 3, Timeout: time.Second,
 		MinBackoff: time.Minute, MaxBackoff: time.Hour, Jitter: 0.25, MaxRetries: 9, BlockedRecheck: time.Hour,
 		RefreshInterval: 2 * time.Hour, RefreshLimiter: refreshes, PruneInterval: 3 * time.Hour,
 	}
@@ -96,7 +96,7 @@ func TestDefaultSettings(t *testing.T) {
 	require.Equal(t, rate.Limit(100), s.RefreshLimiter.Limit())
 	s.RefreshLimiter = nil
 	require.Equal(t, reconciler.Settings{
-		RoundSize: 1000, Concurrency: 1, MaxStuck: -1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
+		RoundSize: 1000, Concurrency: 1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
 		BlockedRecheck: time.Minute, PruneInterval: time.Hour,
 	}, s)
 }
@@ -106,24 +106,22 @@ func TestDefaultSettings(t *testing.T) {
 func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	closed := rate.NewLimiter(1, 0)
 	for want, change := range map[string]func(s *reconciler.Settings){
-		"Settings.RoundSize is 0, must be at least 1":                                        func(s *reconciler.Settings) { s.RoundSize = 0 },
-		"Settings.RoundLimiter has rate 1 and burst 0, which never allows":                   func(s *reconciler.Settings) { s.RoundLimiter = closed },
-		"Settings.OperationLimiter has rate 1 and burst 0, which never allows":               func(s *reconciler.Settings) { s.OperationLimiter = closed },
-		"Settings.RefreshLimiter has rate 1 and burst 0, which never allows":                 func(s *reconciler.Settings) { s.RefreshLimiter = closed },
-		"Settings.Concurrency is 0, must be between 1 and 10000":                             func(s *reconciler.Settings) { s.Concurrency = 0 },
-		"Settings.Concurrency is 10001, must be between 1 and 10000":                         func(s *reconciler.Settings) { s.Concurrency = 10_001 },
-		"Settings.MaxStuck is 10001, must be at most 10000":                                  func(s *reconciler.Settings) { s.MaxStuck = 10_001 },
-		"Settings.MaxStuck is 1, but Timeout is 0, so that no operation is ever left behind": func(s *reconciler.Settings) { s.MaxStuck = 1 },
-		"Settings.Timeout is -1s, must not be negative":                                      func(s *reconciler.Settings) { s.Timeout = -time.Second },
-		"Settings.MinBackoff is 0s, must be positive":                                        func(s *reconciler.Settings) { s.MinBackoff = 0 },
-		"Settings.MaxBackoff is 0s, must be positive":                                        func(s *reconciler.Settings) { s.MaxBackoff = 0 },
-		"Settings.MinBackoff is 1h0m0s, above MaxBackoff, which is 1m0s":                     func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
-		"Settings.Jitter is 1.5, must be between 0 and 1":                                    func(s *reconciler.Settings) { s.Jitter = 1.5 },
-		"Settings.Jitter is NaN, must be between 0 and 1":                                    func(s *reconciler.Settings) { s.Jitter = math.NaN() },
-		"Settings.MaxRetries is -1, must not be negative":                                    func(s *reconciler.Settings) { s.MaxRetries = -1 },
-		"Settings.BlockedRecheck is -1s, must not be negative":                               func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
-		"Settings.RefreshInterval is -1s, must not be negative":                              func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
-		"Settings.PruneInterval is -1s, must not be negative":                                func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
+		"Settings.RoundSize is 0, must be at least 1":                          func(s *reconciler.Settings) { s.RoundSize = 0 },
+		"Settings.RoundLimiter has rate 1 and burst 0, which never allows":     func(s *reconciler.Settings) { s.RoundLimiter = closed },
+		"Settings.OperationLimiter has rate 1 and burst 0, which never allows": func(s *reconciler.Settings) { s.OperationLimiter = closed },
+		"Settings.RefreshLimiter has rate 1 and burst 0, which never allows":   func(s *reconciler.Settings) { s.RefreshLimiter = closed },
+		"Settings.Concurrency is 0, must be between 1 and 10000":               func(s *reconciler.Settings) { s.Concurrency = 0 },
+		"Settings.Concurrency is 10001, must be between 1 and 10000":           func(s *reconciler.Settings) { s.Concurrency = 10_001 },
+		"Settings.Timeout is -1s, must not be negative":                        func(s *reconciler.Settings) { s.Timeout = -time.Second },
+		"Settings.MinBackoff is 0s, must be positive":                          func(s *reconciler.Settings) { s.MinBackoff = 0 },
+		"Settings.MaxBackoff is 0s, must be positive":                          func(s *reconciler.Settings) { s.MaxBackoff = 0 },
+		"Settings.MinBackoff is 1h0m0s, above MaxBackoff, which is 1m0s":       func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
+		"Settings.Jitter is 1.5, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = 1.5 },
+		"Settings.Jitter is NaN, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = math.NaN() },
+		"Settings.MaxRetries is -1, must not be negative":                      func(s *reconciler.Settings) { s.MaxRetries = -1 },
+		"Settings.BlockedRecheck is -1s, must not be negative":                 func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
+		"Settings.RefreshInterval is -1s, must not be negative":                func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
+		"Settings.PruneInterval is -1s, must not be negative":                  func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
 	} {
 		t.Run(want, func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -453,37 +451,6 @@ func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
 			require.Equal(e, "OK, 0 object(s)", message)
 		}, nil, reconciler.WithPruning(time.Minute))
 	}
-}
-
-// MaxStuck follows the number of workers unless it is set.
-func TestMaxStuckFollowsTheWorkersUnlessItIsSet(t *testing.T) {
-	shown := func(e *env, want string) {
-		e.Helper()
-		for _, setting := range e.loop.Snapshot(e.Context()).Settings {
-			if setting.Name == "MaxStuck" {
-				require.Equal(e, want, setting.Value)
-			}
-		}
-	}
-	inBubble(t, func(e *env) {
-		require.Equal(e, -1, e.loop.Settings().MaxStuck)
-		shown(e, "4")
-		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-		shown(e, "8")
-		e.set(func(s *reconciler.Settings) { s.Concurrency = 1 })
-		shown(e, "0")
-		e.set(func(s *reconciler.Settings) { s.Concurrency = 2 })
-		shown(e, "2")
-		e.set(func(s *reconciler.Settings) { s.Timeout = 0 })
-		shown(e, "0")
-		e.set(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = time.Second, 1 })
-		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-		shown(e, "1")
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }))
-	inBubble(t, func(e *env) {
-		e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-		shown(e, "3")
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout, s.MaxStuck = 4, time.Second, 3 }))
 }
 
 // Concurrent calls of Reconfigure run one after the other: each sees the result of the one before.

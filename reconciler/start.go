@@ -181,7 +181,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.scope.Store(x.Scope)
 	x.Admit = r.admitOne
 	r.executor = x
-	r.reconfigure(r.now())
+	r.reconfigure(ctx, r.now())
 	if r.refresherStarted != nil {
 		// A program that sees a row Done also finds the health of both jobs.
 		select {

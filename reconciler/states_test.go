@@ -69,7 +69,7 @@ func TestEveryViewShowsTheSameState(t *testing.T) {
 		synctest.Wait()
 		e.requireState(inspect.StatePaused, 1)
 	}, nil, reconciler.WithoutPruning())
-	// An operation that was left behind is stuck, alone and in a batch.
+	// An operation well past its deadline is stuck, alone and in a batch.
 	for _, batched := range []bool{false, true} {
 		inBubble(t, func(e *env) {
 			release := make(chan struct{})

@@ -39,7 +39,6 @@ type loopState struct {
 	lanes   [core.NumLanes]int
 	failing int
 	blocked int
-	stuck   int
 	paused  bool
 	// observed is the revision up to which the loop has read the table; passed is about how many
 	// later changes need no reading.

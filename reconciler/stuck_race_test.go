@@ -22,7 +22,7 @@ func TestExplainDoesNotRaceWithStuckOperations(t *testing.T) {
 		e.pass(stuckAfter - time.Millisecond)
 		for i := range n {
 			go func() {
-				// The next pass leaves the operations behind.
+				// The next pass marks the operations as stuck.
 				time.Sleep(time.Millisecond)
 				e.loop.Explain(context.Background(), fmt.Sprint(1+i%n))
 			}()
@@ -33,6 +33,6 @@ func TestExplainDoesNotRaceWithStuckOperations(t *testing.T) {
 		}
 		e.pass(time.Second)
 		e.eachDone()
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck, s.Timeout = n, n, time.Second }),
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, time.Second }),
 		reconciler.WithBreaker(reconciler.Breaker{Failures: 1000}), reconciler.WithoutPruning())
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// stuckAfter is the time after which an operation with a timeout of a second is left behind.
+// stuckAfter is the time after which an operation with a timeout of a second is stuck.
 const stuckAfter = 2 * time.Second
 
 // stuckable holds the operations of a target that ignore their context until they are freed. Other
@@ -37,7 +38,6 @@ func (x *target) stick(ids ...uint64) *stuckable {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.stuckAfter = stuckAfter
 	x.before = func(_ context.Context, c call) {
 		s.mu.Lock()
 		gate := s.gates[c.id]
@@ -57,8 +57,8 @@ func (s *stuckable) free(id uint64) {
 	delete(s.gates, id)
 }
 
-// withStuck runs a test with single operations and with batches of one, with n workers and MaxStuck
-// set to n. Options may change that.
+// withStuck runs a test with single operations and with batches of one, with n workers. Options
+// may change that.
 func withStuck(t *testing.T, workers []int, test func(e *env, n int), options ...reconciler.Option) {
 	withStuckAnd(t, workers, nil, test, options...)
 }
@@ -72,52 +72,108 @@ func withStuckAnd(t *testing.T, workers []int, change configure, test func(e *en
 		for _, n := range workers {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
 				inBubble(t, func(e *env) { test(e, n) }, both(kind.change, change),
-					append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck = n, n })}, options...)...)
+					append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n })}, options...)...)
 			})
 		}
 	}
 }
 
-// An operation that ignores its deadline is left behind. Only its own object waits, and health
-// names it until it returns.
-func TestStuckOperationIsLeftBehind(t *testing.T) {
-	withStuck(t, []int{1, 2}, func(e *env, n int) {
-		stuck := e.target.stick(ids(1, uint64(n))...)
-		e.put(1, ids(1, uint64(n)+3)...)
+// A stuck operation keeps its worker. Only its own object waits while another worker is free, and
+// health names it until it returns.
+func TestStuckOperationHoldsUpOnlyItsOwnObject(t *testing.T) {
+	withStuck(t, []int{2, 4}, func(e *env, n int) {
+		hung := uint64(n) - 1
+		stuck := e.target.stick(ids(1, hung)...)
+		e.put(1, ids(1, hung+3)...)
 		e.pass(stuckAfter - time.Millisecond)
-		require.Equal(e, reconciler.StatusKindPending, e.kind(uint64(n)+1))
 		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 
 		e.pass(2 * time.Millisecond)
-		for id := uint64(n) + 1; id <= uint64(n)+3; id++ {
-			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
-		}
 		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
-		require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n), message)
-		require.ErrorContains(e, err, "update of 0x0000000000000001 ignores its deadline, running since ")
+		require.Equal(e, fmt.Sprintf("%d operation(s) stuck", hung), message)
+		require.ErrorContains(e, err, "update of 0x0000000000000001 is stuck, running since ")
+		e.requireState(inspect.StateStuck, 1)
 
 		// The object does not run a second time, whatever changes.
-		e.put(2, ids(1, uint64(n)+3)...)
+		e.put(2, ids(1, hung+3)...)
 		e.pass(time.Hour)
 		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
-		require.Equal(e, reconciler.StatusKindDone, e.kind(uint64(n)+1))
+		for id := hung + 1; id <= hung+3; id++ {
+			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
+		}
 
-		for id := range uint64(n) {
-			stuck.free(id + 1)
+		for _, id := range ids(1, hung) {
+			stuck.free(id)
 		}
 		e.pass(time.Second)
 		e.eachDone()
+		require.LessOrEqual(e, e.target.most, n)
 		level, message, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level, message)
 	})
 }
 
+// With a stuck operation on every worker nothing else runs, and health says why.
+func TestHealthSaysThatNoWorkerIsFree(t *testing.T) {
+	withStuck(t, []int{2, 4}, func(e *env, n int) {
+		stuck := e.target.stick(ids(1, uint64(n))...)
+		e.put(1, ids(1, uint64(n)+1)...)
+		e.pass(time.Hour)
+		level, message, err := e.health.Now()
+		require.Equal(e, cell.StatusDegraded, level)
+		require.Equal(e, fmt.Sprintf("%d operation(s) stuck, no worker is free", n), message)
+		for _, id := range ids(1, uint64(n)) {
+			require.ErrorContains(e, err, fmt.Sprintf("update of 0x%016x is stuck", id))
+		}
+		require.Equal(e, reconciler.StatusKindPending, e.kind(uint64(n)+1))
+
+		stuck.free(1)
+		e.pass(time.Second)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(uint64(n)+1))
+		_, message, _ = e.health.Now()
+		require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n-1), message)
+		for _, id := range ids(2, uint64(n)) {
+			stuck.free(id)
+		}
+		e.pass(time.Second)
+		e.eachDone()
+	})
+}
+
+// It does so before and after the operations count as stuck, and for objects that were handed to the
+// workers before.
+func TestRaisedConcurrencyStartsWorkersWhileAllHang(t *testing.T) {
+	for _, after := range []time.Duration{time.Millisecond, time.Hour} {
+		withStuck(t, []int{2, 4}, func(e *env, n int) {
+			// After quick operations, several are queued for each worker.
+			e.put(1, ids(100, 150)...)
+			e.pass(time.Second)
+			stuck := e.target.stick(ids(1, uint64(n))...)
+			e.put(1, ids(1, uint64(n)+3)...)
+			e.pass(after)
+			require.Equal(e, reconciler.StatusKindPending, e.kind(uint64(n)+1))
+
+			e.set(func(s *reconciler.Settings) { s.Concurrency = n + 1 })
+			e.pass(time.Millisecond)
+			for id := uint64(n) + 1; id <= uint64(n)+3; id++ {
+				require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
+			}
+			for _, id := range ids(1, uint64(n)) {
+				require.Equal(e, reconciler.StatusKindPending, e.kind(id))
+				stuck.free(id)
+			}
+			e.pass(time.Second)
+			e.eachDone()
+		})
+	}
+}
+
 // The outcome of a stuck operation counts when it returns: it is written if the object has not
 // changed, and dropped otherwise.
 func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
-	withStuck(t, []int{1, 2}, func(e *env, _ int) {
+	withStuck(t, []int{2, 4}, func(e *env, _ int) {
 		stuck := e.target.stick(1)
 		e.put(1, 1)
 		e.pass(time.Hour)
@@ -160,77 +216,9 @@ func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
 	})
 }
 
-// At most MaxStuck operations are left behind. The loop waits for further stuck operations.
-func TestAtMostMaxStuckOperationsAreLeftBehind(t *testing.T) {
-	for _, n := range []int{1, 2} {
-		inBubble(t, func(e *env) {
-			stuck := e.target.stick(ids(1, 10)...)
-			for id := range uint64(10) {
-				e.put(1, id+1)
-				e.pass(time.Minute)
-			}
-			e.target.mu.Lock()
-			require.Len(e, e.target.running, n+1, "%d workers, and one left behind", n)
-			e.target.mu.Unlock()
-			_, message, _ := e.health.Now()
-			require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n+1), message, "includes those that are not left behind")
-			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
-
-			// An operation that returns makes room to leave another one behind.
-			for id := range uint64(10) {
-				stuck.free(id + 1)
-				e.pass(10 * time.Second)
-				require.Equal(e, reconciler.StatusKindDone, e.kind(id+1))
-			}
-			e.eachDone()
-			require.Equal(e, n+1, e.target.most)
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck, s.Timeout = n, 1, time.Second }), reconciler.WithoutPruning())
-	}
-}
-
-// When stuck operations return after their workers were replaced, no more than the configured
-// number of workers stay.
-func TestReturnedWorkersDoNotExceedTheConcurrency(t *testing.T) {
-	inBubble(t, func(e *env) {
-		stuck := e.target.stick(1, 2)
-		e.put(1, 1, 2)
-		e.pass(time.Minute)
-		stuck.free(1)
-		stuck.free(2)
-		synctest.Wait()
-		e.target.mu.Lock()
-		e.target.most = 0
-		e.target.mu.Unlock()
-		e.target.takes(10 * time.Millisecond)
-		e.put(1, ids(1, 100)...)
-		e.pass(time.Minute)
-		e.eachDone()
-		require.Equal(e, 2, e.target.most)
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }))
-}
-
-// By default a single worker is not replaced, and with several workers all may be.
-func TestDefaultOfMaxStuckDependsOnTheWorkers(t *testing.T) {
-	for n, want := range map[int]reconciler.StatusKind{
-		1: reconciler.StatusKindPending, 4: reconciler.StatusKindDone,
-	} {
-		inBubble(t, func(e *env) {
-			stuck := e.target.stick(ids(1, uint64(n))...)
-			e.put(1, ids(1, uint64(n)+1)...)
-			e.pass(time.Minute)
-			require.Equal(e, want, e.kind(uint64(n)+1))
-			for id := range uint64(n) {
-				stuck.free(id + 1)
-			}
-			e.pass(time.Minute)
-			e.eachDone()
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, time.Second }))
-	}
-}
-
 // An operation that observes its context is not stuck, even if it is a little late.
 func TestOperationsThatObserveTheirContextAreNotStuck(t *testing.T) {
-	withStuck(t, []int{1, 2}, func(e *env, _ int) {
+	withStuck(t, []int{2, 4}, func(e *env, _ int) {
 		e.target.mu.Lock()
 		e.target.before = func(ctx context.Context, c call) {
 			<-ctx.Done()
@@ -251,31 +239,28 @@ func TestOperationsThatObserveTheirContextAreNotStuck(t *testing.T) {
 	})
 }
 
-// A prune does not wait for operations that were left behind, which may never return. It waits for
-// all others.
-func TestPruneDoesNotWaitForStuckOperations(t *testing.T) {
-	withStuck(t, []int{1, 2}, func(e *env, _ int) {
+// 9: a prune waits for a stuck operation, and other objects do not wait for the prune.
+func TestPruneWaitsForAStuckOperation(t *testing.T) {
+	withStuck(t, []int{2, 4}, func(e *env, _ int) {
 		stuck := e.target.stick(1)
 		e.put(1, 1)
 		e.pass(time.Millisecond)
 		e.loop.Prune()
-		e.pass(time.Second)
-		require.Empty(e, e.target.take(), "the operation is not left behind yet")
-		e.pass(2 * time.Second)
-		require.Equal(e, []string{"prune(1)"}, e.target.calls())
+		e.pass(time.Hour)
+		require.Empty(e, e.target.take())
 		e.put(1, 2)
-		e.loop.Prune()
-		e.pass(time.Second)
-		require.ElementsMatch(e, []string{"update(2)", "prune(2)"}, e.target.calls())
+		synctest.Wait()
+		require.Equal(e, []string{"update(2)"}, e.target.calls())
 		stuck.free(1)
 		e.pass(time.Second)
+		require.Equal(e, []string{"update(1)", "prune(2)"}, e.target.calls())
 		e.eachDone()
 	})
 }
 
 // A stuck operation keeps its group in flight, since it may still change objects of the group.
 func TestStuckOperationKeepsItsGroup(t *testing.T) {
-	withStuckAnd(t, []int{1, 2}, serially(byNote), func(e *env, _ int) {
+	withStuckAnd(t, []int{2, 4}, serially(byNote), func(e *env, _ int) {
 		stuck := e.target.stick(1)
 		e.putIn("a", 1, 1)
 		e.pass(time.Millisecond)
@@ -293,7 +278,7 @@ func TestStuckOperationKeepsItsGroup(t *testing.T) {
 // 10: the stop waits for stuck operations, since no goroutine outlives it, and writes their
 // outcomes.
 func TestStopWaitsForStuckOperations(t *testing.T) {
-	withStuck(t, []int{1, 2}, func(e *env, _ int) {
+	withStuck(t, []int{2, 4}, func(e *env, _ int) {
 		stuck := e.target.stick(1)
 		e.put(1, 1)
 		e.pass(time.Minute)
@@ -311,34 +296,12 @@ func TestStopWaitsForStuckOperations(t *testing.T) {
 	})
 }
 
-// MaxStuck can be changed like other settings.
-func TestMaxStuckIsChanged(t *testing.T) {
-	inBubble(t, func(e *env) {
-		stuck := e.target.stick(1, 2)
-		e.put(1, 1)
-		e.pass(time.Minute)
-		e.put(1, 2)
-		e.pass(time.Minute)
-		e.put(1, 3)
-		e.pass(time.Minute)
-		require.Equal(e, reconciler.StatusKindPending, e.kind(3), "both workers wait")
-		e.set(func(s *reconciler.Settings) { s.MaxStuck = 1 })
-		e.pass(time.Second)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(3), "applies to running operations as well")
-		stuck.free(1)
-		stuck.free(2)
-		e.pass(time.Second)
-		e.eachDone()
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxStuck, s.Timeout = 2, 0, time.Second }), reconciler.WithoutPruning())
-}
-
 // A target whose operations often get stuck for some time is only a slow target.
 func TestTargetThatIsOftenStuckConverges(t *testing.T) {
-	withStuck(t, []int{1, 3}, func(e *env, n int) {
+	withStuck(t, []int{2, 4}, func(e *env, n int) {
 		var mu sync.Mutex
 		hit := map[uint64]int{}
 		e.target.mu.Lock()
-		e.target.stuckAfter = stuckAfter
 		e.target.before = func(_ context.Context, c call) {
 			if c.op != "prune" && c.id%3 == 0 {
 				time.Sleep(time.Duration(c.id%7) * time.Second)
@@ -361,6 +324,6 @@ func TestTargetThatIsOftenStuckConverges(t *testing.T) {
 		}
 		e.pass(10 * time.Minute)
 		e.eachDone()
-		require.LessOrEqual(e, e.target.most, 2*n)
+		require.LessOrEqual(e, e.target.most, n)
 	})
 }

@@ -28,8 +28,7 @@ type call struct {
 	refresh  bool
 	err      error
 	at       time.Time
-	batch    int       // number of the batch call, 0 for single operations
-	since    time.Time // start of the batch call
+	batch    int // number of the batch call, 0 for single operations
 }
 
 func (c call) String() string {
@@ -53,17 +52,15 @@ type target struct {
 	before  func(ctx context.Context, c call)
 	mutate  func(o *object)
 	batches int
-	running map[uint64]time.Time // start of the running operation, by ID
+	running map[uint64]bool
 	pruning bool
 	overlap bool // two operations on one object, or a prune and another
 	most    int  // most operations at one time
-	// stuckAfter is the time after which a running operation may overlap a prune; 0 means never.
-	stuckAfter time.Duration
-	late       bool // a call started after the stop
-	pruned     []uint64
+	late    bool // a call started after the stop
+	pruned  []uint64
 }
 
-func newTarget() *target { return &target{state: map[uint64]int{}, running: map[uint64]time.Time{}} }
+func newTarget() *target { return &target{state: map[uint64]int{}, running: map[uint64]bool{}} }
 
 // failing makes every call fail with the text; an empty text makes all calls succeed.
 func (x *target) failing(text string) {
@@ -123,21 +120,12 @@ func (x *target) do(ctx context.Context, c call) error {
 
 func (x *target) begin(c call) {
 	if c.op == "prune" {
-		for _, since := range x.running {
-			x.overlap = x.overlap || x.stuckAfter == 0 || time.Since(since) < x.stuckAfter
-		}
+		x.overlap = x.overlap || len(x.running) > 0
 		x.pruning = true
 		return
 	}
-	since := c.since
-	if since.IsZero() {
-		since = time.Now()
-	}
-	// The rest of a batch that was left behind may begin beside a prune.
-	left := x.stuckAfter > 0 && time.Since(since) >= x.stuckAfter
-	_, running := x.running[c.id]
-	x.overlap = x.overlap || x.pruning && !left || running
-	x.running[c.id] = since
+	x.overlap = x.overlap || x.pruning || x.running[c.id]
+	x.running[c.id] = true
 	x.most = max(x.most, len(x.running))
 }
 
@@ -233,19 +221,19 @@ func (b batchTarget) next(ctx context.Context) int {
 }
 
 func (b batchTarget) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	number, since := b.next(ctx), time.Now()
+	number := b.next(ctx)
 	for i, e := range batch {
 		batch[i].Result = b.do(ctx, call{
-			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number, since: since,
+			op: "update", id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number,
 			refresh: e.Object.Status.Kind == reconciler.StatusKindRefreshing,
 		})
 	}
 }
 
 func (b batchTarget) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	number, since := b.next(ctx), time.Now()
+	number := b.next(ctx)
 	for i, e := range batch {
-		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: number, since: since})
+		batch[i].Result = b.do(ctx, call{op: "delete", id: e.Object.ID, revision: e.Revision, batch: number})
 	}
 }
 
@@ -256,14 +244,14 @@ func (r roundTarget) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	r.starts(ctx)
 	r.mu.Lock()
 	r.batches++
-	number, since := r.batches, time.Now()
+	number := r.batches
 	r.mu.Unlock()
 	var todo []func()
 	revisions := map[int]statedb.Revision{}
 	add := func(op string, e *reconciler.BatchEntry[*object]) {
 		revisions[len(todo)] = e.Revision
 		todo = append(todo, func() {
-			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number, since: since})
+			e.Result = r.do(ctx, call{op: op, id: e.Object.ID, value: e.Object.Value, revision: e.Revision, batch: number})
 		})
 	}
 	for i := range deletes {

@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"fmt"
 	"iter"
 	"sync/atomic"
@@ -132,31 +131,6 @@ func TestMainAdvancesBesideTheCatchUpCursor(t *testing.T) {
 			})
 		}
 	}
-}
-
-// An operation that was left behind holds up only its own object, even when workers are turned off.
-func TestStuckOperationHoldsUpNothingWithoutWorkers(t *testing.T) {
-	inBubble(t, func(e *env) {
-		free := make(chan struct{})
-		e.target.stuckAfter = 200 * time.Millisecond
-		e.target.mu.Lock()
-		e.target.before = func(_ context.Context, c call) {
-			if c.id == 1 {
-				<-free
-			}
-		}
-		e.target.mu.Unlock()
-		e.put(1, 1)
-		e.pass(time.Minute)
-		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 1 }))
-		e.put(1, ids(2, 5)...)
-		e.pass(time.Hour)
-		n := e.notDone(ids(2, 5)...)
-		x := e.loop.Explain(e.Context(), "2")
-		close(free)
-		e.pass(time.Minute)
-		require.Zero(e, n, "rows that wait for a stuck operation on another row: %s: %s", x.State, x.Why)
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 8, 100*time.Millisecond }))
 }
 
 // The mean that starts the catch-up cursor is taken since main fell behind. So a target that

@@ -103,7 +103,6 @@ func (s *Settings) texts() []inspect.SettingText {
 		text("RoundLimiter", limiterText(s.RoundLimiter)),
 		text("OperationLimiter", limiterText(s.OperationLimiter)),
 		text("Concurrency", strconv.Itoa(s.Concurrency)),
-		text("MaxStuck", strconv.Itoa(s.maxStuck())),
 		text("Timeout", zeroText(s.Timeout, "none")),
 		text("MinBackoff", s.MinBackoff.String()),
 		text("MaxBackoff", s.MaxBackoff.String()),
@@ -156,7 +155,8 @@ func (v *view[Obj]) figures() metrics.Figures {
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
 	f.States = stateCounts(s.counts)
 	f.Failing, f.Blocked = s.failing, s.blocked
-	f.BreakersOpen, f.Stuck = s.breakers.n, s.stuck
+	f.BreakersOpen = s.breakers.n
+	f.Stuck, _, _ = v.workers.NumStuck()
 	f.Paused = s.paused
 	txn := v.rows.DB.ReadTxn()
 	f.Objects = v.rows.Table.NumObjects(txn)

@@ -185,33 +185,32 @@ func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g ga
 	}
 }
 
-// gates are the conditions that hold back all objects of a reconciler, and the keys whose operation was
-// left behind.
+// gates are the conditions that hold back all objects of a reconciler, and the keys whose operation is
+// stuck.
 type gates struct {
 	paused, breaker bool
-	leftBehind      map[string]struct{}
+	stuck           map[string]struct{}
 }
 
 func (v *view[Obj]) gates() gates {
-	var left map[string]struct{}
-	v.workers.LeftBehind(func(obj Obj) {
-		if left == nil {
-			left = map[string]struct{}{}
+	stuck := map[string]struct{}{}
+	v.workers.EachStuck(func(d *load[Obj]) {
+		for obj := range d.Objects {
+			stuck[string(v.rows.Key(obj))] = struct{}{}
 		}
-		left[string(v.rows.Key(obj))] = struct{}{}
 	})
 	v.stats.mu.Lock()
 	defer v.stats.mu.Unlock()
 	s := &v.stats.state
-	return gates{s.paused, s.breakers.everything() != nil, left}
+	return gates{s.paused, s.breakers.everything() != nil, stuck}
 }
 
 // shown returns the state that is reported for an object in a state: an object that waits for a time
-// or for its turn also waits for the gates, and one in flight may have been left behind.
+// or for its turn also waits for the gates, and one in flight may be stuck.
 func (g gates) shown(s inspect.State, key []byte) inspect.State {
 	switch s {
 	case inspect.StateInFlight:
-		if _, left := g.leftBehind[string(key)]; left {
+		if _, stuck := g.stuck[string(key)]; stuck {
 			return inspect.StateStuck
 		}
 		return s

@@ -127,13 +127,13 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 		operation = OpDelete
 	}
 	x.State = inspect.StateInFlight
-	if where == execute.Running || where == execute.LeftBehind {
+	if where == execute.Running || where == execute.Stuck {
 		x.Since = v.timeOf(since)
 	}
 	switch where {
-	case execute.LeftBehind:
+	case execute.Stuck:
 		x.State = inspect.StateStuck
-		x.Why = operation + " is running, ignores its deadline and was left behind: the object waits until it comes back"
+		x.Why = operation + " is running, well past its deadline or for a minute without one: the object waits until it returns"
 	case execute.Running:
 		x.Why = operation + " is running"
 	case execute.Queued:

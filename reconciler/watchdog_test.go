@@ -134,7 +134,6 @@ func TestStuckProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 					// The next two probes hang, and then the target is up again.
 					gate, hung := make(chan struct{}), 0
 					e.target.mu.Lock()
-					e.target.stuckAfter = stuckAfter
 					e.target.before = func(context.Context, call) {
 						e.target.mu.Lock()
 						hung++

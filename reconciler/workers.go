@@ -114,6 +114,18 @@ func (w *workers[Obj]) take(b *batch[Obj], snapshot uint64) (outrun bool) {
 	return outrun
 }
 
+// stuckRefreshes returns how many refreshes are stuck.
+func (w *workers[Obj]) stuckRefreshes() (n int) {
+	w.EachStuck(func(d *load[Obj]) {
+		for i := range d.items {
+			if d.items[i].Lane() == core.Refresh {
+				n++
+			}
+		}
+	})
+	return n
+}
+
 // forget drops the finished jobs, so that they keep no object in memory.
 func (w *workers[Obj]) forget() {
 	w.Recycle(w.finished)

@@ -55,7 +55,7 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 		if e.deleted {
 			deletions++
 		}
-		if e.state == InFlight && e.running().lane == Refresh && !e.stuck {
+		if e.state == InFlight && e.running().lane == Refresh {
 			refreshes++
 		}
 		if e.runs != nil {

@@ -151,7 +151,7 @@ type Core[Obj any] struct {
 
 	// counts has the number of entries by state, results by the result of the last attempt, of which
 	// wentWell is not used. deletions counts the entries whose object was deleted, refreshesInFlight
-	// those of the lane Refresh that are in flight and not stuck. version is as for FailureVersion.
+	// those of the lane Refresh that are in flight. version is as for FailureVersion.
 	counts                       [NumStates]int
 	results                      [numResults]int
 	deletions, refreshesInFlight int

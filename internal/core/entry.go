@@ -50,8 +50,6 @@ type entry[Obj any] struct {
 	requeues uint8
 	// result is the result of the last attempt.
 	result result
-	// stuck: the operation in flight is stuck.
-	stuck bool
 	// fixed: the time of the retry is not a backoff. The outcome set it, or a breaker that closed.
 	fixed bool
 	// cause is the reason for the next run.

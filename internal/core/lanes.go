@@ -104,3 +104,6 @@ func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
 	}
 	return nil
 }
+
+// Refreshing returns how many refreshes are ready or in flight.
+func (c *Core[Obj]) Refreshing() int { return c.lanes[Refresh].size + c.refreshesInFlight }

@@ -42,7 +42,6 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, k.failures, int(e.failures), "failures of %q", key)
 		same(t, min(k.requeues, 255), int(e.requeues), "requeues of %q", key)
 		same(t, k.tries, int(e.tries), "tries of %q", key)
-		same(t, k.stuck, e.stuck, "whether %q is stuck", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
 		if k.state == Retry && k.behind {
 			same(t, k.fixed, e.fixed, "whether the wait of %q is fixed", key)
@@ -61,7 +60,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	}
 	same(t, failing, c.NumFailing(), "failing")
 	refreshes := m.inLine(func(k *modelKey) bool {
-		return k.lane == Refresh && (k.state == Ready || k.state == InFlight && !k.stuck)
+		return k.lane == Refresh && (k.state == Ready || k.state == InFlight)
 	})
 	same(t, len(refreshes), c.Refreshing(), "refreshes ready or in flight")
 	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })

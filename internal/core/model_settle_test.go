@@ -16,9 +16,7 @@ func (m *model) launch(key string) {
 
 // stick records that the operation of an item is stuck.
 func (m *model) stick(now time.Duration, it *Item[row]) {
-	k := m.keys[it.Obj.key]
-	m.probeEnds(k, it, now, probeFailed)
-	k.stuck = true
+	m.probeEnds(m.keys[it.Obj.key], it, now, probeFailed)
 }
 
 // settle records the outcome of an item. waited reports whether the core had an entry for it.
@@ -34,7 +32,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.probeEnds(k, it, now, probeInconclusive)
 	}
 	var note *modelNote
-	k.unknown, k.stuck = false, false
+	k.unknown = false
 	if out.Kind == Superseded {
 		k.reason = nil
 	}
@@ -178,7 +176,7 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 	k := m.keys[it.Obj.key]
 	m.probeEnds(k, it, now, probeNotRun)
 	note := k.note
-	k.note, k.stuck = nil, false
+	k.note = nil
 	if note != nil && !note.settled && !note.again {
 		if !m.asksTheSame(k, note) {
 			m.follow(k, now, note)

@@ -96,8 +96,6 @@ type modelKey struct {
 	behind bool
 	// probe: the key is a probe for the current opening of that breaker.
 	probe bool
-	// stuck: the operation in flight is stuck.
-	stuck bool
 	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
 }

@@ -142,6 +142,10 @@ func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult
 	}
 }
 
+// GiveUpProbe records that the operation of a launched item takes far too long, and may never return:
+// if the item was a probe, the probe has failed.
+func (c *Core[Obj]) GiveUpProbe(now time.Duration, it *Item[Obj]) { c.endProbes(now, it, probeFailed) }
+
 // endProbe records the result of an entry, if it was a probe for its breaker.
 func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult) {
 	if e.probedOpening > 0 {

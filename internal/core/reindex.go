@@ -51,9 +51,9 @@ func (e *entry[Obj]) untriedSince() uint64 {
 	return 0
 }
 
-// refreshes reports whether a refresh of the key is in flight, and may end.
+// refreshes reports whether a refresh of the key is in flight.
 func (e *entry[Obj]) refreshes() bool {
-	return e.state == InFlight && e.running().lane == Refresh && !e.stuck
+	return e.state == InFlight && e.running().lane == Refresh
 }
 
 // reindex brings all indexes up to date with the facts of an entry. If these have not changed, it costs

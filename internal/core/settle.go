@@ -87,7 +87,6 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (newer *rowVersion[Obj]) {
 		return nil
 	}
 	c.take(e)
-	e.stuck = false
 	if newer = e.runs; newer != nil {
 		e.rowVersion, *newer, e.runs = *newer, e.rowVersion, nil
 	}

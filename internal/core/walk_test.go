@@ -22,7 +22,7 @@ import (
 //   - each change that counts as attempted has been, even if others write the same rows;
 //   - an open breaker admits no more operations than its probes, and always some in the end;
 //   - a paused object is not worked on;
-//   - a stuck operation is no probe, and no refresh that the next batch waits for;
+//   - a stuck operation is no probe;
 //   - the parts of the core agree with each other (see check);
 //   - in half of the walks, where a ledger takes records: each key that is not reconciled has the
 //     right record, or its change holds the mark; no other key has one; a reader is told that a row

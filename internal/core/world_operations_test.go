@@ -111,7 +111,7 @@ func (w *world) stick(i int) {
 	w.probing[f.opening]--
 	f.opening = 0
 	w.model.stick(w.now, f.item)
-	w.core.MarkStuck(w.now, f.item)
+	w.core.GiveUpProbe(w.now, f.item)
 	w.requireSound()
 }
 

@@ -10,7 +10,7 @@
 //     that of a worker.
 //   - A [Pool] runs jobs on workers, each with an Executor of its own. A job is one task or a batch
 //     of tasks. The loop's goroutine starts jobs and collects finished ones. The pool tracks which
-//     jobs are stuck and which of these were left behind.
+//     jobs are stuck.
 //   - A [Scope] is in the context of each call. It is what the operation can reach while it runs:
 //     [Checkpoint], [Note], and the functions of package running. Its methods are safe from any
 //     goroutine.

@@ -31,17 +31,13 @@ type Job[Obj comparable, L Load[Obj]] struct {
 	Tasks []Task[Obj]
 
 	txn statedb.ReadTxn
-	// epoch is the epoch in which the job was started, see [Pool.Moving]. ended is when its last call
-	// ended.
-	epoch time.Duration
+	// ended is when its last call ended.
 	ended time.Duration
 
-	// The pool's lock guards the rest. From stuckAt on, a running job is stuck: it ignores its
-	// deadline, or has none and runs long. left: it is left behind, and another job may run in its
-	// place. named: health names it. deadline: its current call has a deadline, even if the settings
-	// have changed since.
-	started, stuckAt             time.Duration
-	stuck, left, named, deadline bool
+	// The pool's lock guards the rest. started is when a worker began the job. From stuckAt on, its
+	// current call takes too long; stuck: [Pool.Overdue] has seen that.
+	started, stuckAt time.Duration
+	stuck            bool
 
 	// one is the array of Tasks in a job with one task. Without batches there is a job for each
 	// object, and this saves an allocation.
@@ -118,27 +114,19 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 	free     []*Job[Obj, L]
 	took     time.Duration
 	size     float64
-	// young counts the jobs in flight that were started in the current epoch and in the one before.
-	epoch time.Duration
-	young [2]int
-	// everLeft counts the jobs that were left behind since the start.
-	everLeft uint64
 
 	mu       sync.Mutex
 	work     sync.Cond
 	queue    []*Job[Obj, L]
 	running  []*Job[Obj, L]
 	finished []*Job[Obj, L]
-	// limit bounds the workers; those left behind do not count. left is the number of jobs that are
-	// left behind, maxLeft its bound. deadline: calls have a deadline. patience is how long a call
-	// may take before it is stuck.
-	limit, left, maxLeft int
-	deadline             bool
-	patience             time.Duration
-	workers, idle        int
-	stopped              bool
-	// named is the number of jobs that health names. changes counts the changes of that set.
-	named, changes int
+	// limit bounds the workers. patience is how long a call may take before it is stuck.
+	limit         int
+	patience      time.Duration
+	workers, idle int
+	stopped       bool
+	// stuck is the number of jobs that are stuck. changes counts the changes of that set.
+	stuck, changes int
 	wg             sync.WaitGroup
 }
 
@@ -152,20 +140,23 @@ func NewPool[Obj comparable, L Load[Obj]](now func() time.Duration, newExecutor 
 
 // Limits bound the workers of a pool.
 type Limits struct {
-	// Workers bounds the workers, not counting those that are left behind. MaxStuck bounds the
-	// workers that are left behind.
-	Workers, MaxStuck int
+	// Workers bounds the workers.
+	Workers int
 	// Timeout is the time limit of a call; 0 means none.
 	Timeout time.Duration
 }
 
-// Configure changes the limits. Surplus workers end when they have nothing to do. It is safe from any
+// Configure changes the limits. Surplus workers end when they have nothing to do. If the limits allow
+// more workers, it starts them for the jobs that are queued; ctx is their context. It is safe from any
 // goroutine.
-func (p *Pool[Obj, L]) Configure(l Limits) {
+func (p *Pool[Obj, L]) Configure(ctx context.Context, l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limit, p.maxLeft, p.deadline, p.patience = l.Workers, l.MaxStuck, l.Timeout > 0, Patience(l.Timeout)
+	p.limit, p.patience = l.Workers, Patience(l.Timeout)
 	p.work.Broadcast()
+	for range len(p.queue) - p.idle {
+		p.hire(ctx)
+	}
 }
 
 const (
@@ -177,27 +168,22 @@ const (
 	aheadMost = 256
 )
 
-// Room returns how many more jobs may be started. Like all methods that use inFlight, it belongs to
-// the goroutine that starts jobs.
+// Room returns how many more jobs may be started; 0 if all workers are stuck. Like all methods that
+// use inFlight, it belongs to the goroutine that starts jobs.
 func (p *Pool[Obj, L]) Room() int {
 	p.mu.Lock()
-	workers, left := p.limit, p.left
+	workers, stuck := p.limit-p.stuck, p.stuck
 	p.mu.Unlock()
 	ahead := 0
 	if p.took > 0 && p.took < aheadTime {
 		ahead = max(1, int(min(aheadMost/p.size, float64(aheadTime/p.took))))
 	}
-	return max(0, workers*(1+ahead)-(p.inFlight-left))
+	return max(0, workers*(1+ahead)-(p.inFlight-stuck))
 }
 
 // Start queues jobs, and starts workers if the limits allow. ctx is the context of the new workers.
 func (p *Pool[Obj, L]) Start(ctx context.Context, jobs ...*Job[Obj, L]) {
 	p.inFlight += len(jobs)
-	p.age()
-	p.young[0] += len(jobs)
-	for _, j := range jobs {
-		j.epoch = p.epoch
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, j := range jobs {
@@ -210,27 +196,8 @@ func (p *Pool[Obj, L]) Start(ctx context.Context, jobs ...*Job[Obj, L]) {
 	}
 }
 
-// epochTime is the length of an epoch. A job that is in flight for longer than two epochs is slow.
-const epochTime = 10 * time.Millisecond
-
-// age moves young on to the current epoch.
-func (p *Pool[Obj, L]) age() {
-	switch now := p.now() / epochTime; now - p.epoch {
-	case 0:
-	case 1:
-		p.epoch, p.young = now, [2]int{0, p.young[0]}
-	default:
-		p.epoch, p.young = now, [2]int{}
-	}
-}
-
-// back records that a job is no longer in flight.
-func (p *Pool[Obj, L]) back(j *Job[Obj, L]) {
-	p.inFlight--
-	if d := p.epoch - j.epoch; d < 2 {
-		p.young[d]--
-	}
-}
+// slow is how long a job may run before it is slow.
+const slow = 20 * time.Millisecond
 
 // Moving returns how many jobs in flight are not slow. A load of slow jobs alone is no reason for the
 // loop to gather work before its next pass.
@@ -238,13 +205,20 @@ func (p *Pool[Obj, L]) Moving() int {
 	if p.inFlight == 0 {
 		return 0
 	}
-	p.age()
-	return p.young[0] + p.young[1]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moving, now := p.inFlight, p.now()
+	for _, j := range p.running {
+		if now-j.started >= slow {
+			moving--
+		}
+	}
+	return moving
 }
 
 // hire starts a worker unless the limit is reached. The caller holds mu.
 func (p *Pool[Obj, L]) hire(ctx context.Context) {
-	if p.workers-p.left < p.limit {
+	if p.workers < p.limit {
 		p.workers++
 		p.wg.Go(func() { p.serve(ctx) })
 	}
@@ -263,12 +237,12 @@ func (p *Pool[Obj, L]) serve(ctx context.Context) {
 		}
 	}()
 	for {
-		for len(p.queue) == 0 && !p.stopped && p.workers-p.left <= p.limit {
+		for len(p.queue) == 0 && !p.stopped && p.workers <= p.limit {
 			p.idle++
 			p.work.Wait()
 			p.idle--
 		}
-		if len(p.queue) == 0 || p.workers-p.left > p.limit {
+		if len(p.queue) == 0 || p.workers > p.limit {
 			// The worker may have been woken for a job: wake another one for it.
 			p.work.Signal()
 			return
@@ -301,19 +275,19 @@ func (p *Pool[Obj, L]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj, L]
 
 func (p *Pool[Obj, L]) begin(j *Job[Obj, L]) {
 	j.started = p.now()
-	j.stuckAt, j.deadline = j.started+p.patience, p.deadline
+	j.stuckAt = j.started + p.patience
 	p.running = append(p.running, j)
 }
 
-// further prepares another call of a job, which has a deadline of its own. It returns false if the
-// job is stuck: then other jobs, or a prune, may already run in its place.
+// further prepares another call of a job, which has a deadline of its own. It returns false if the job
+// was stuck: then the job ends, so that its outcomes are written, and the rest of it is planned again.
 func (p *Pool[Obj, L]) further(j *Job[Obj, L]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if j.stuck {
 		return false
 	}
-	j.stuckAt, j.deadline = p.now()+p.patience, p.deadline
+	j.stuckAt = p.now() + p.patience
 	return true
 }
 
@@ -323,11 +297,8 @@ func (p *Pool[Obj, L]) finish(j *Job[Obj, L]) {
 	last := len(p.running) - 1
 	p.running[i], p.running[last] = p.running[last], nil
 	p.running = p.running[:last]
-	if j.left {
-		p.left--
-	}
-	if j.named {
-		p.named--
+	if j.stuck {
+		p.stuck--
 		p.changes++
 	}
 	p.finished = append(p.finished, j)
@@ -342,8 +313,8 @@ func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
 	clear(finished)
 	p.finished = finished[:0]
 	p.mu.Unlock()
+	p.inFlight -= len(jobs)
 	for _, j := range jobs {
-		p.back(j)
 		// The average forgets old jobs.
 		took := max(1, j.ended-j.started)
 		size := float64(len(j.Tasks))
@@ -366,8 +337,8 @@ func (p *Pool[Obj, L]) Where(is func(Obj) bool) (where Place, since time.Duratio
 	defer p.mu.Unlock()
 	for _, j := range p.running {
 		if j.has(is) {
-			if j.left {
-				return LeftBehind, j.started
+			if j.stuck {
+				return Stuck, j.started
 			}
 			return Running, j.started
 		}
@@ -383,16 +354,13 @@ func (p *Pool[Obj, L]) Where(is func(Obj) bool) (where Place, since time.Duratio
 // Place is where an operation is in a pool.
 type Place uint8
 
-// The places. A running operation that is left behind has the place LeftBehind, not Running.
+// The places. A running operation that is stuck has the place Stuck, not Running.
 const (
 	Nowhere Place = iota
 	Queued
 	Running
-	LeftBehind
+	Stuck
 )
-
-// EverLeft returns how many jobs were left behind since the start.
-func (p *Pool[Obj, L]) EverLeft() uint64 { return p.everLeft }
 
 // Wait blocks until all workers have ended. Call [Pool.Stop] first.
 func (p *Pool[Obj, L]) Wait() { p.wg.Wait() }
@@ -403,9 +371,7 @@ func (p *Pool[Obj, L]) Recall() []*Job[Obj, L] {
 	defer p.mu.Unlock()
 	queue := p.queue
 	p.queue = nil
-	for _, j := range queue {
-		p.back(j)
-	}
+	p.inFlight -= len(queue)
 	return queue
 }
 

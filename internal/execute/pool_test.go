@@ -40,8 +40,8 @@ func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Co
 		p := execute.NewPool[*row, objects](cfg.Now, func(ctx context.Context) (context.Context, *execute.Executor[*row]) {
 			return execute.New(ctx, cfg)
 		})
-		p.Configure(limits)
 		ctx, cancel := context.WithCancel(t.Context())
+		p.Configure(ctx, limits)
 		f(t, ctx, p)
 		cancel()
 		p.Stop()
@@ -75,8 +75,8 @@ func start(ctx context.Context, p *pool, keys ...string) {
 }
 
 // overdue returns the objects of the jobs that have become stuck since its last call.
-func overdue(ctx context.Context, p *pool) (stuck []*row) {
-	p.Overdue(ctx, func(load *objects) { stuck = append(stuck, *load...) })
+func overdue(p *pool) (stuck []*row) {
+	p.Overdue(func(load *objects) { stuck = append(stuck, *load...) })
 	return stuck
 }
 
@@ -153,33 +153,69 @@ func TestMemoryOfAFinishedJobIsUsedAgainWhileBusy(t *testing.T) {
 		})
 }
 
-func TestJobThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
-	hangs := sleep(time.Hour)
-	inPool(t, execute.Limits{Workers: 1, MaxStuck: 1, Timeout: time.Second}, map[string]func(context.Context) error{"a": hangs, "b": hangs},
+func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 2, Timeout: time.Second}, map[string]func(context.Context) error{"a": sleep(time.Hour), "c": sleep(time.Hour)},
 		func(t *testing.T, ctx context.Context, p *pool) {
-			start(ctx, p, "a", "b", "c")
+			start(ctx, p, "a", "b")
 			synctest.Wait()
 			at, ok := p.NextStuck()
 			require.True(t, ok)
 			require.Equal(t, 2*time.Second, at, "twice the timeout")
-			require.Empty(t, overdue(ctx, p))
+			require.Empty(t, overdue(p))
 			time.Sleep(2 * time.Second)
-			require.Len(t, overdue(ctx, p), 1)
-			require.Empty(t, overdue(ctx, p), "each is reported once")
-			require.Equal(t, "a", p.Named()[0].Object.key)
-			require.True(t, p.Named()[0].LeftBehind)
-			synctest.Wait()
-			where, _ := p.Where(isKey("b"))
-			require.Equal(t, execute.Running, where, "another runs in its place")
+			require.Len(t, overdue(p), 1)
+			require.Empty(t, overdue(p), "each is reported once")
+			_, ok = p.NextStuck()
+			require.False(t, ok)
+			where, since := p.Where(isKey("a"))
+			require.Equal(t, execute.Stuck, where)
+			require.Zero(t, since)
+			require.Equal(t, []string{"b"}, finished(p))
+			require.Positive(t, p.Room(), "one worker is free")
+			n, changes, all := p.NumStuck()
+			require.Equal(t, 1, n)
+			require.False(t, all)
+
+			start(ctx, p, "c")
 			time.Sleep(2 * time.Second)
-			require.Len(t, overdue(ctx, p), 1)
-			require.True(t, p.Hangs(), "MaxStuck is 1")
-			require.False(t, p.OnlyLeft())
-			time.Sleep(2 * time.Hour)
+			require.Len(t, overdue(p), 1)
+			n, changed, all := p.NumStuck()
+			require.Equal(t, 2, n)
+			require.NotEqual(t, changes, changed)
+			require.True(t, all)
+			require.Zero(t, p.Room())
+			require.Equal(t, "a", p.StuckCalls()[0].Object.key, "the longest first")
+
+			time.Sleep(time.Hour)
 			synctest.Wait()
-			require.Equal(t, []string{"a", "b", "c"}, finished(p))
-			require.Equal(t, uint64(1), p.EverLeft())
-			require.Zero(t, p.NumLeft())
+			require.Equal(t, []string{"a", "c"}, finished(p))
+			n, _, all = p.NumStuck()
+			require.Zero(t, n)
+			require.False(t, all)
+			require.Equal(t, 2, p.Room())
+		})
+}
+
+func TestCallWithoutADeadlineIsStuckAfterAMinute(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 1}, map[string]func(context.Context) error{"a": sleep(time.Hour)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a")
+			time.Sleep(time.Minute - 1)
+			require.Empty(t, overdue(p))
+			time.Sleep(1)
+			require.Len(t, overdue(p), 1)
+		})
+}
+
+func TestRaisedLimitStartsWorkersForQueuedJobs(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 1}, map[string]func(context.Context) error{"a": sleep(time.Hour)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a", "b")
+			synctest.Wait()
+			require.Empty(t, finished(p))
+			p.Configure(ctx, execute.Limits{Workers: 2})
+			synctest.Wait()
+			require.Equal(t, []string{"b"}, finished(p))
 		})
 }
 

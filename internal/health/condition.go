@@ -28,6 +28,8 @@ type Condition struct {
 	// Stuck is the number of operations on workers that take too long. StuckChanges changes when that
 	// set changes.
 	Stuck, StuckChanges int
+	// NoWorker reports whether all workers are stuck.
+	NoWorker bool
 	// Breakers is the number of open breakers. BreakerChanges changes when that set or an error in it
 	// changes.
 	Breakers       int
@@ -82,6 +84,9 @@ func (c *Condition) problems(called bool) string {
 	}
 	if stuck > 0 {
 		problems = append(problems, fmt.Sprintf("%d operation(s) stuck", stuck))
+	}
+	if c.NoWorker {
+		problems = append(problems, "no worker is free")
 	}
 	if len(problems) > 0 && c.PausedWhole {
 		problems = append(problems, "paused")

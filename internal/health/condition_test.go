@@ -70,6 +70,8 @@ func TestConditionIsReported(t *testing.T) {
 			"degraded: 2 error(s)\nprune: no\na"},
 		{health.Condition{Failing: 1}, health.Details{Failures: []string{"a\x00b"}}, "degraded: 1 error(s)\na\\x00b"},
 		{health.Condition{Stuck: 1}, health.Details{Stuck: []string{"update"}}, "degraded: 1 operation(s) stuck\nupdate"},
+		{health.Condition{Stuck: 2, NoWorker: true}, health.Details{Stuck: []string{"update", "delete"}},
+			"degraded: 2 operation(s) stuck, no worker is free\nupdate\ndelete"},
 		{health.Condition{Breakers: 1, Failing: 3, Stuck: 1, PruneFailure: "prune: no"},
 			health.Details{Breakers: []string{"breaker open"}, Stuck: []string{"update"}, Failures: []string{"a"}},
 			"degraded: breaker open, 4 error(s), 1 operation(s) stuck\n" +

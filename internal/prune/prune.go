@@ -46,8 +46,7 @@ type Pruner[Obj comparable] struct {
 	requested, approved bool
 	// refused: the last sweep whose listing succeeded stopped at its budget.
 	refused atomic.Bool
-	// gated: no sweep may begin before everything up to the revision gate has been attempted, or is
-	// stuck.
+	// gated: no sweep may begin before everything up to the revision gate has been attempted.
 	gated bool
 	gate  statedb.Revision
 	drain drain
@@ -99,11 +98,11 @@ func (p *Pruner[Obj]) Request(approve bool) {
 func (p *Pruner[Obj]) Refused() bool { return p.refused.Load() }
 
 // Gated reports whether sweeps wait until all objects that the table had when it was initialised
-// have been attempted, or are stuck.
+// have been attempted.
 func (p *Pruner[Obj]) Gated() bool { return p.gated }
 
-// NoteAttempted records the revision up to which everything has been attempted, or is stuck. Call
-// it at the end of a round while Gated returns true.
+// NoteAttempted records the revision up to which everything has been attempted. Call it at the end of
+// a round while Gated returns true.
 func (p *Pruner[Obj]) NoteAttempted(upTo statedb.Revision) {
 	if upTo >= p.gate {
 		p.gated = false
@@ -116,8 +115,8 @@ func (p *Pruner[Obj]) Due(now time.Duration) bool {
 }
 
 // Start begins the due prune and returns true, if no operation is running. Otherwise it returns
-// false, and may hold work back until none is running. idle reports that no operation is running,
-// except those that were left behind. hangs reports that a stuck operation was not left behind.
+// false, and may hold work back until none is running, unless one is stuck (hangs). idle reports that
+// no operation is running.
 func (p *Pruner[Obj]) Start(now time.Duration, idle, hangs bool) bool {
 	if !p.drain.wait(now, idle, hangs) {
 		return false

@@ -50,7 +50,7 @@ func distinct() metrics.Figures {
 			Done: 111, Failed: 112, Terminal: 113, Blocked: 114, Requeued: 115, Durations: histogram(2),
 		},
 		Retries: 121, Released: 122, Refreshes: 123, Latency: histogram(4),
-		Panics: 131, Timeouts: 132, LeftBehind: 133, BreakerOpenings: 134,
+		Panics: 131, Timeouts: 132, BreakerOpenings: 134,
 		Rounds: histogram(8), CommitSizes: histogram(16), CommitDurations: histogram(32),
 		Lost: 141, Conflicts: 142,
 		Prunes: histogram(64, 128), PruneErrors: 151, Listed: 152, Swept: 153,

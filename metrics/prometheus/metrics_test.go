@@ -52,7 +52,6 @@ func TestAScrapeShowsAllFigures(t *testing.T) {
 			`statekeel_write_to_applied_seconds_sum` + of + ` 4`,
 			`statekeel_panics_total` + of + ` 131`,
 			`statekeel_timeouts_total` + of + ` 132`,
-			`statekeel_left_behind_total` + of + ` 133`,
 			`statekeel_breaker_openings_total` + of + ` 134`,
 			`statekeel_round_duration_seconds_sum` + of + ` 8`,
 			`statekeel_commit_size_sum` + of + ` 16`,

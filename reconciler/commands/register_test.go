@@ -62,8 +62,6 @@ func optionOf(arg string) (reconciler.Option, error) {
 		return reconciler.WithName(value), nil
 	case "workers":
 		return reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }), nil
-	case "stuck":
-		return reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxStuck = n }), nil
 	case "timeout":
 		return reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = d }), nil
 	case "retry":

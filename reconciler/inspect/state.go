@@ -24,7 +24,8 @@ const (
 	StateReady State = "ready"
 	// StateInFlight: an operation on it is running, or has been handed to a worker.
 	StateInFlight State = "in flight"
-	// StateStuck: its operation ignores its deadline and was left behind; other objects go on.
+	// StateStuck: its operation is running on a worker, well past its deadline or for a minute without
+	// one.
 	StateStuck State = "stuck"
 	// StateQueued: an operation on another object of its group is running.
 	StateQueued State = "queued"

@@ -33,8 +33,7 @@ var remarks = []struct {
 	{[]string{"slow-1ms", "head-of-line", "workers-*"}, "The peer has no workers. Nor has Statekeel by default: one slow operation holds up all others. A " +
 		"sleep of 1 ms takes 1.06 ms: 64 workers do at most 60,000 a second."},
 	{[]string{"workers-*"}, "An operation is a number of steps, calibrated to take 20 us on a free core."},
-	{[]string{"stuck-64"}, "At the end the run checks that 128 other operations run beside 64 that are left behind, and that " +
-		"only 64 run beside 64 that are slow."},
+	{[]string{"stuck-64"}, "At the end the run checks that 64 other operations run beside 64 that are stuck or slow."},
 	{[]string{"behind-backlog"}, "The peer would finish a new row when the load is finished: after 21.6 s."},
 	{[]string{"breaker"}, "The target heals just after a probe, so Statekeel's figure includes the full wait for the next " +
 		"probe, a second by default. The peer's includes the rest of its backoffs."},

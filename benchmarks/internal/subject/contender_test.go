@@ -280,25 +280,6 @@ func TestBatchRuleRunsBeforeTheRowsRule(t *testing.T) {
 	assert.EqualValues(t, 2, target.Batches.Load())
 }
 
-func TestOperationThatIgnoresItsDeadlineIsLeftBehind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys, err := byName(t, subject.Statekeel).Start(subject.Options{Timeout: time.Second, MaxStuck: 1})
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, sys.Stop(context.Background())) }()
-		release := make(chan struct{})
-		sys.Targets()[0].SetRule(func(id uint64) error {
-			if id == 0 {
-				<-release
-			}
-			return nil
-		})
-		require.NoError(t, sys.Insert(0, 2))
-		require.NoError(t, sys.Await(within(t), 1, subject.Done), "one worker is held for ever")
-		close(release)
-		require.NoError(t, sys.Await(within(t), 0, subject.Done))
-	})
-}
-
 func TestBreakerHoldsBackOnlyItsClass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		sys, err := byName(t, subject.StatekeelClasses).Start(subject.Options{RetryMin: time.Millisecond, RetryMax: time.Millisecond})

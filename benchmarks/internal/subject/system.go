@@ -57,11 +57,8 @@ type Options struct {
 	// since DoneSince, without a call. 0 is an empty table. It works only with a plain status in the row.
 	DoneRows  uint64
 	DoneSince time.Time
-	// Timeout is the deadline of each operation; 0 is none. MaxStuck is the number of operations that may
-	// ignore it and be left behind; it needs a Timeout. Only Statekeel has both; the others wait for every
-	// operation.
-	Timeout  time.Duration
-	MaxStuck int
+	// Timeout is the deadline of each operation; 0 is none. Only Statekeel has it.
+	Timeout time.Duration
 	// WriteWork is called before each row is inserted or removed, while the writer holds the table: the work
 	// of the program that computes the row. Its error fails the write. nil is no work. Rows with
 	// annotations, those of [StatekeelStateful] and [StatekeelResources], ignore it.

@@ -23,7 +23,7 @@ func startStatekeel(v statekeelVariant) func(Options) (System, error) {
 func withDeadline(v statekeelVariant, o Options) statekeelVariant {
 	if o.Timeout != 0 {
 		v.options = slices.Concat(v.options,
-			[]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout, s.MaxStuck = o.Timeout, o.MaxStuck })})
+			[]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = o.Timeout })})
 	}
 	return v
 }

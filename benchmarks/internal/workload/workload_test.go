@@ -329,18 +329,6 @@ func TestRefreshWithFreeCallsFailsTheRun(t *testing.T) {
 	})
 }
 
-func TestOperationsNotLeftBehindFailTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		start := func(o subject.Options) (subject.System, error) {
-			o.MaxStuck = 0
-			return starter(t, subject.Statekeel128)(o)
-		}
-		_, err := named(t, "stuck-64").Measure(t.Context(),
-			workload.Env{Sizes: workload.Tiny(), Part: "stuck", Start: start})
-		assert.ErrorContains(t, err, "check failed: operations at a time: got 128, want 192")
-	})
-}
-
 func TestClosedBreakersFailTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, err := named(t, "breaker-classes").Measure(t.Context(),
