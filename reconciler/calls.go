@@ -177,6 +177,5 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 			q.answer(&b)
 		}
 	}
-	r.keyWaits.BeginRound(r.observer.Revision())
 	return a.prune || a.approve
 }

@@ -149,7 +149,7 @@ type runner[Obj comparable] struct {
 // loop makes one pass after the other until ctx ends.
 func (r *runner[Obj]) loop(ctx context.Context) {
 	for reason := inspect.ReasonStart; ctx.Err() == nil; {
-		if !r.pace.Admit(ctx, r.roundLimiter, r.calls.made, func() bool { return r.takeCalls(ctx) }, r.now) {
+		if !r.pace.Admit(ctx, r.roundLimiter, r.calls.made, func() bool { return r.poll(ctx) }, r.now) {
 			break
 		}
 		more := r.pass(ctx, reason)
@@ -162,6 +162,13 @@ func (r *runner[Obj]) loop(ctx context.Context) {
 			r.pace.Idle(from, r.now())
 		}
 	}
+}
+
+// poll answers calls between two passes: the limiter of rounds may allow no pass for long.
+func (r *runner[Obj]) poll(ctx context.Context) (prune bool) {
+	prune = r.takeCalls(ctx)
+	r.lookAtWaits()
+	return prune
 }
 
 // pass completes what workers have finished, reads changes of the table and what is due, and runs a
@@ -268,7 +275,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 		return inspect.ReasonInitialized
 	case <-r.calls.made:
 		// Settings, pauses, questions and waits.
-		if r.takeCalls(ctx) {
+		if r.poll(ctx) {
 			return inspect.ReasonPruneCall
 		}
 		return inspect.ReasonCall

@@ -122,8 +122,8 @@ func (r *runner[Obj]) applyPause() {
 	if p.whole || p.objects != nil {
 		r.takeBackQueued()
 	}
-	r.core.SetPaused(r.now(), r.keyWaits.NotePaused(p.objects))
-	r.keyWaits.CheckAll()
+	r.core.SetPaused(r.now(), p.objects)
+	r.keyWaits.NotePause()
 }
 
 // isPaused reports whether an object is paused, but not whether the whole loop is.

@@ -61,14 +61,17 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 	return rest, nil
 }
 
-// waitForOne blocks until one object has reached a milestone, at its version of now or a later one.
+// waitForOne blocks until one object has reached a milestone, at its version of now or a later one. The row
+// shows it, and keywaits what no row shows: that a paused change will not be attempted, that a deletion is
+// carried out, or that a version was applied that has been replaced since.
 func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
-	var from statedb.Revision // of the version of now
-	for first, over := true, false; ; first = false {
+	w := &keywaits.Wait[Obj]{Milestone: m}
+	defer l.keyWaits.Leave(w)
+	for over, reached := false, false; ; {
 		// This comes first, so that what was written before the end is seen.
 		stopped := l.stopped()
 		txn := l.rows.DB.ReadTxn()
-		row, revision, watch, found := l.rows.GetWatch(txn, obj)
+		row, revision, changed, found := l.rows.GetWatch(txn, obj)
 		if found {
 			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, m); there {
 				return err
@@ -76,55 +79,35 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 		} else if over {
 			return nil
 		} else {
-			row, revision = obj, l.rows.Table.Revision(txn)
+			// The wait is over if the key is inserted again.
+			row, revision, changed = obj, l.rows.Table.Revision(txn), nil
 		}
 		if stopped {
 			return inspect.ErrStopped
 		}
-		if first {
-			from = revision
+		met := l.keyWaits.Join(w, row, revision, !found)
+		l.calls.made.Send()
+		select {
+		case <-met:
+		case <-changed:
+		case <-l.ended:
+		case <-ctx.Done():
 		}
-		w := &keywaits.Wait[Obj]{Object: row, Milestone: m, Deleted: !found, Revision: revision, From: from}
-		var reached bool
-		if over, reached = l.waitForVersion(ctx, w, watch); reached || over && found {
+		over, reached = l.keyWaits.State(w)
+		select {
+		case <-changed:
+			// A wait that is over may have been for the version before.
+			over = false
+		default:
+			reached = reached && over
+		}
+		if reached || over && found {
 			return nil
 		}
 		if ctx.Err() != nil && !over {
 			return ctx.Err()
 		}
 	}
-}
-
-// waitForVersion blocks until a wait is over, or until the row has to be read again, or until ctx or the
-// loop ends. The wait is for what no row shows: that a paused change will not be attempted, that a deletion
-// is carried out, or that a version was applied that has been replaced since. reached: the milestone is
-// reached, whatever the row is now. over: it is reached for the key as it was read.
-func (l *Loop[Obj]) waitForVersion(ctx context.Context, w *keywaits.Wait[Obj], watch <-chan struct{}) (over, reached bool) {
-	l.beginWait(w)
-	changed := watch
-	if w.Deleted {
-		// The wait is over if the key is inserted again.
-		changed = nil
-	}
-	select {
-	case <-w.Met():
-	case <-changed:
-	case <-l.ended:
-	case <-ctx.Done():
-	}
-	over, reached = l.keyWaits.Leave(w)
-	select {
-	case <-changed:
-		// A wait that is over may have been for the version before.
-		return false, reached
-	default:
-		return over, reached && over
-	}
-}
-
-func (l *Loop[Obj]) beginWait(w *keywaits.Wait[Obj]) {
-	l.keyWaits.Join(w)
-	l.calls.made.Send()
 }
 
 // unreconciledOf returns what waits for keys need to know about an object; false if it is reconciled.

@@ -179,7 +179,7 @@ func (r *runner[Obj]) publish() {
 	if r.torn {
 		return
 	}
-	r.keyWaits.EndRound(r.observer.Revision())
+	r.lookAtWaits()
 	low := r.core.LowWatermark()
 	over := r.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
 	if len(over) == 0 {
@@ -192,6 +192,13 @@ func (r *runner[Obj]) publish() {
 			a = b.upTo(w.Until)
 		}
 		w.Reached <- a
+	}
+}
+
+// lookAtWaits ends waits for keys that are over. If there are more, another pass follows at once.
+func (r *runner[Obj]) lookAtWaits() {
+	if r.keyWaits.Look(r.observer.Revision()) {
+		r.calls.made.Send()
 	}
 }
 

@@ -16,10 +16,11 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// racingTable calls race once, after a caller has read the revision of the table.
+// racingTable calls race once, after a caller has read the revision of the table, and raceRow after it has
+// read a row with a watch channel.
 type racingTable struct {
 	statedb.RWTable[*object]
-	race atomic.Pointer[func()]
+	race, raceRow atomic.Pointer[func()]
 }
 
 func (x *racingTable) Revision(txn statedb.ReadTxn) statedb.Revision {
@@ -28,6 +29,14 @@ func (x *racingTable) Revision(txn statedb.ReadTxn) statedb.Revision {
 		(*race)()
 	}
 	return revision
+}
+
+func (x *racingTable) GetWatch(txn statedb.ReadTxn, q statedb.Query[*object]) (*object, statedb.Revision, <-chan struct{}, bool) {
+	row, revision, watch, found := x.RWTable.GetWatch(txn, q)
+	if race := x.raceRow.Swap(nil); race != nil {
+		(*race)()
+	}
+	return row, revision, watch, found
 }
 
 // A wait for a revision ends when the revision is reached. It does not wait for later writes, even
@@ -70,4 +79,26 @@ func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
 		table.RWTable = e.table
 		cfg.Table = table
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+}
+
+// The operation ends when the wait has read the next version, and does not wait for it yet.
+func TestOperationThatEndsBetweenTwoVersionsEndsWaitFor(t *testing.T) {
+	for _, change := range []configure{nil, beside} {
+		table := &racingTable{}
+		inBubble(t, func(e *env) {
+			e.target.lasting(func(call) time.Duration { return time.Second })
+			e.put(1, 1)
+			over := e.waitFor(reconciler.Applied, 1)
+			e.pass(500 * time.Millisecond)
+			race := func() { time.Sleep(600 * time.Millisecond) }
+			table.raceRow.Store(&race)
+			e.put(2, 1)
+			e.pass(600 * time.Millisecond)
+			e.nothingUnapplied(e.isOver(over, 1100*time.Millisecond))
+			e.pass(time.Minute)
+		}, both(change, func(e *env, cfg *reconciler.Config[*object]) {
+			table.RWTable = e.table
+			cfg.Table = table
+		}), reconciler.WithoutPruning())
+	}
 }

@@ -30,21 +30,24 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 	}
 	c.paused = paused
 	entries := slices.SortedFunc(maps.Values(c.entries), byRevision)
+	var begun []*entry[Obj]
 	for _, e := range entries {
 		e.paused = c.isPaused(e.obj)
 		if e.runs != nil {
 			e.runs.paused = c.isPaused(e.runs.obj)
 		}
-	}
-	for _, e := range entries {
-		switch e.state {
-		case Ready, Queued:
-			if e.paused {
-				c.take(e)
-				c.pause(e)
-			}
-		case InFlight:
+		switch {
+		case e.paused && (e.state == Ready || e.state == Queued):
+			begun = append(begun, e)
+		case e.state == InFlight:
 			c.reindex(e)
+		}
+	}
+	for _, e := range begun {
+		// One that got its group from the last one may be paused already.
+		if e.state != Paused {
+			c.take(e)
+			c.pause(e)
 		}
 	}
 	for _, e := range entries {

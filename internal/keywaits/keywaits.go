@@ -11,16 +11,21 @@
 package keywaits
 
 import (
-	"math"
+	"encoding/binary"
+	"iter"
 	"sync"
 	"sync/atomic"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/part"
 
 	"github.com/statekeel/statekeel/internal/keyheap"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 )
+
+// Limit bounds the keys and the waits that one [Waits.Look] visits.
+const Limit = 1024
 
 // Unreconciled is the state of a key that is not reconciled.
 type Unreconciled struct {
@@ -31,47 +36,57 @@ type Unreconciled struct {
 	Deleted, Attempted bool
 }
 
-// Wait is the wait of one goroutine for one key. Set the exported fields before [Waits.Join].
+// Wait is the wait of one goroutine for one key. Set the exported field before [Waits.Join].
 type Wait[Obj any] struct {
-	Object    Obj
 	Milestone progress.Milestone
-	// Deleted reports that the table did not have the key at Revision. Otherwise Revision is that of
-	// the row.
-	Deleted  bool
-	Revision statedb.Revision
-	// From is the revision of the version that the caller waits for: an operation on that version or a
-	// later one ends the wait, whatever has become of the key since.
-	From statedb.Revision
 
-	met      chan struct{}
-	inserted bool
-	key      string
-	// ran: an operation on the deletion of the key or on a later change has ended. reached: an operation on
-	// the version From or a later one has reached the milestone. in is the heap that has the wait; nil if
-	// none. The lock of Waits guards them and pos.
-	ran, reached bool
-	in           *keyheap.Heap[*Wait[Obj]]
-	pos          int
+	// The lock of Waits guards the fields below. object, revision and deleted are the version that the
+	// wait is for now, from is the revision of the first one.
+	object         Obj
+	revision, from statedb.Revision
+	deleted        bool
+
+	met            chan struct{}
+	over, inserted bool
+	// key has the wait, at an index; nil if the wait has not begun or has left. began is its number, place
+	// its key in unseen and in uncovered; empty if it is in neither.
+	key   *key[Obj]
+	at    int
+	began uint64
+	place string
 }
 
-// Met returns a channel that is closed when the wait is over: its milestone is reached, or a key
-// whose deletion was waited for was inserted again. Call it after [Waits.Join].
-func (w *Wait[Obj]) Met() <-chan struct{} { return w.met }
-
-// Inserted reports whether the key was inserted again. Call it after Met is closed.
-func (w *Wait[Obj]) Inserted() bool { return w.inserted }
+// key has the waits for one key, also those that are over and have not left.
+type key[Obj any] struct {
+	text string
+	// The first due of the waits are to be looked at.
+	waits []*Wait[Obj]
+	due   int
+	pos   int
+	// last is the last operation that has ended, applied the last one that was applied, since there are
+	// waits. Operations of a key never go back to an older revision.
+	last, applied operation
+}
 
 // HeapPos is for package keyheap.
-func (w *Wait[Obj]) HeapPos() int { return w.pos }
+func (k *key[Obj]) HeapPos() int { return k.pos }
 
 // SetHeapPos is for package keyheap.
-func (w *Wait[Obj]) SetHeapPos(pos int) { w.pos = pos }
+func (k *key[Obj]) SetHeapPos(pos int) { k.pos = pos }
 
-// Waits is the set of the waits for keys. A wait is checked when something happens to its key. While
-// there are no waits, this costs one atomic load.
+// operation is an operation that has ended. Operations and waits are numbered together.
+type operation struct {
+	number           uint64
+	revision         statedb.Revision
+	deleted, applied bool
+}
+
+// Waits is the set of the waits for keys. A wait is looked at when something happens to its key, and when
+// the loop has observed its revision or the mark has passed it, once each: a round in which nothing happens
+// costs no more with many waits. While there are none, this costs one atomic load.
 //
-// Join, Leave and Waiting are safe from any goroutine. The other methods belong to the loop's
-// goroutine. Their argument seen is the revision up to which the loop has observed all changes.
+// Join, State, Leave and Waiting are safe from any goroutine. The other methods belong to the loop's
+// goroutine.
 type Waits[Obj comparable] struct {
 	rows *rows.Rows[Obj]
 	// unreconciledOf returns the state of an object's key; false if it is reconciled as far as
@@ -83,16 +98,14 @@ type Waits[Obj comparable] struct {
 	// some is the number of waits.
 	some atomic.Int64
 
-	mu    sync.Mutex
-	byKey map[string]map[*Wait[Obj]]struct{}
-	// fresh are the waits that were not checked yet. unseen are those whose Revision was not observed
-	// when they were checked, in the order of these revisions. uncovered are those for rows that were
-	// reconciled when they were checked, and that the mark has to pass, in the same order.
-	fresh             map[*Wait[Obj]]struct{}
-	unseen, uncovered keyheap.Heap[*Wait[Obj]]
-
-	// changed has the keys that NoteChange recorded in this round.
-	changed []string
+	mu     sync.Mutex
+	byKey  map[string]*key[Obj]
+	number uint64
+	// due are the keys with waits that are due, in the order in which they became due. unseen are the waits
+	// whose revision was not observed when they were looked at, in the order of these revisions. uncovered
+	// are those for rows that were reconciled, and that the mark has to pass, in the same order.
+	due               keyheap.Heap[*key[Obj]]
+	unseen, uncovered part.Map[string, *Wait[Obj]]
 }
 
 // Mark is how far a table was attempted, where the rows do not show it. The loop's goroutine calls it.
@@ -100,231 +113,257 @@ type Mark interface {
 	// Covers reports whether a version that is reconciled shows as Done. It is always false if the
 	// rows show it: then their watch channels end the waits for them.
 	Covers(revision statedb.Revision) bool
-	// Scattered reports whether Covers may be true for a revision above one for which it is false.
-	Scattered() bool
+	// Covered returns the ranges for which Covers is true: the revisions above the first and up to the
+	// second.
+	Covered() iter.Seq2[statedb.Revision, statedb.Revision]
 }
 
 // New returns an empty set. unreconciledOf and paused are called by the loop's goroutine: paused for
 // rows, of which changes may be unread.
 func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
-	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]map[*Wait[Obj]]struct{}{}, fresh: map[*Wait[Obj]]struct{}{}}
+	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]*key[Obj]{}}
 }
 
-// Join begins a wait. The next [Waits.BeginRound] checks it.
-func (k *Waits[Obj]) Join(w *Wait[Obj]) {
-	w.key, w.pos, w.met = string(k.rows.Key(w.Object)), -1, make(chan struct{})
+// Join begins a wait for a version of an object, or goes on with a later version: what has happened to the
+// key since the wait began still counts. deleted: the table did not have the object at this revision;
+// otherwise the revision is that of the row. The channel is closed when the wait is over: the version has
+// reached the milestone; or it was deleted and the key was inserted again; or an operation on the first
+// version or a later one has reached the milestone, whatever has become of the key since.
+func (k *Waits[Obj]) Join(w *Wait[Obj], object Obj, revision statedb.Revision, deleted bool) (met <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.byKey[w.key] == nil {
-		k.byKey[w.key] = map[*Wait[Obj]]struct{}{}
+	if w.key == nil {
+		text := string(k.rows.Key(object))
+		if w.key = k.byKey[text]; w.key == nil {
+			w.key = &key[Obj]{text: text, pos: -1}
+			k.byKey[text] = w.key
+		}
+		w.at, w.from, w.began = len(w.key.waits), revision, k.next()
+		w.key.waits = append(w.key.waits, w)
+		k.some.Add(1)
 	}
-	k.byKey[w.key][w] = struct{}{}
-	k.fresh[w] = struct{}{}
-	k.some.Add(1)
+	k.unpark(w)
+	w.object, w.revision, w.deleted = object, revision, deleted
+	w.met, w.over, w.inserted = make(chan struct{}), k.replaced(w, revision), false
+	if w.over {
+		close(w.met)
+	} else {
+		k.request(w)
+	}
+	return w.met
 }
 
-// Leave ends a wait. It reports whether the wait was over, and not because the key was inserted again; and
-// whether an operation on the version From or a later one has reached the milestone.
-func (k *Waits[Obj]) Leave(w *Wait[Obj]) (over, reached bool) {
+func (k *Waits[Obj]) next() uint64 {
+	k.number++
+	return k.number
+}
+
+// request makes a wait due.
+func (k *Waits[Obj]) request(w *Wait[Obj]) {
+	k.unpark(w)
+	key := w.key
+	if w.at >= key.due {
+		other := key.waits[key.due]
+		key.waits[key.due], key.waits[w.at] = w, other
+		w.at, other.at = key.due, w.at
+		key.due++
+	}
+	k.queue(key)
+}
+
+// queue has a key looked at if it has waits that are due.
+func (k *Waits[Obj]) queue(key *key[Obj]) {
+	if key.pos < 0 && key.due > 0 {
+		k.due.Push(key, int64(k.next()))
+	}
+}
+
+// State reports whether a wait is over, and not because the key was inserted again; and whether an operation
+// on its first version or a later one has reached the milestone. Call it between Join and Leave.
+func (k *Waits[Obj]) State(w *Wait[Obj]) (over, reached bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, joined := k.byKey[w.key][w]
-	k.drop(w)
-	return !joined && !w.inserted, w.reached
+	_, reached = w.reached()
+	return w.over && !w.inserted, reached
 }
 
-// Waiting returns how many waits have begun and are not over.
-func (k *Waits[Obj]) Waiting() int { return int(k.some.Load()) }
-
-func (k *Waits[Obj]) drop(w *Wait[Obj]) {
-	waits := k.byKey[w.key]
-	if _, has := waits[w]; !has {
+// Leave ends a wait. It does nothing if the wait has not begun or has left.
+func (k *Waits[Obj]) Leave(w *Wait[Obj]) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	key := w.key
+	if key == nil {
 		return
 	}
-	if delete(waits, w); len(waits) == 0 {
-		delete(k.byKey, w.key)
-	}
-	delete(k.fresh, w)
 	k.unpark(w)
+	last := len(key.waits) - 1
+	key.waits[w.at] = key.waits[last]
+	key.waits[w.at].at = w.at
+	key.waits[last] = nil
+	key.waits, key.due, w.key = key.waits[:last], min(key.due, last), nil
+	if key.due == 0 && key.pos >= 0 {
+		k.due.Remove(key)
+	}
+	if last == 0 {
+		delete(k.byKey, key.text)
+	}
 	k.some.Add(-1)
 }
 
-// park puts a wait into a heap, and takes it out of the one that has it.
-func (k *Waits[Obj]) park(w *Wait[Obj], in *keyheap.Heap[*Wait[Obj]]) {
-	k.unpark(w)
-	w.in = in
-	in.Push(w, int64(min(w.Revision, math.MaxInt64)))
-}
+// Waiting returns how many waits have begun and not left.
+func (k *Waits[Obj]) Waiting() int { return int(k.some.Load()) }
 
 func (k *Waits[Obj]) unpark(w *Wait[Obj]) {
-	if w.in != nil {
-		w.in.Remove(w)
-		w.in = nil
+	if w.place != "" {
+		k.unseen, k.uncovered, w.place = k.unseen.Delete(w.place), k.uncovered.Delete(w.place), ""
 	}
 }
 
-// BeginRound checks the waits that have begun since its last call.
-func (k *Waits[Obj]) BeginRound(seen statedb.Revision) {
-	if k.some.Load() == 0 {
-		return
-	}
+// place returns a key that is in the order of revisions.
+func place(revision statedb.Revision, number uint64) string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], revision)
+	binary.BigEndian.PutUint64(b[8:], number)
+	return string(b[:])
+}
+
+// NotePause makes all waits due, because other objects are paused now.
+func (k *Waits[Obj]) NotePause() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for w := range k.fresh {
-		delete(k.fresh, w)
-		if !k.look(w, seen) && w.Revision > seen {
-			k.park(w, &k.unseen)
-		}
-	}
-}
-
-// CheckAll makes the next [Waits.BeginRound] check all waits, because other objects are paused now.
-func (k *Waits[Obj]) CheckAll() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, waits := range k.byKey {
-		for w := range waits {
-			k.fresh[w] = struct{}{}
-		}
-	}
-}
-
-// NotePaused returns a predicate that calls paused, and [Waits.NoteChange] if that returns true;
-// nil if paused is nil.
-func (k *Waits[Obj]) NotePaused(paused func(Obj) bool) func(Obj) bool {
-	if paused == nil {
-		return nil
-	}
-	return func(object Obj) bool {
-		is := paused(object)
-		if is {
-			k.NoteChange(object)
-		}
-		return is
+	for _, key := range k.byKey {
+		key.due = len(key.waits)
+		k.queue(key)
 	}
 }
 
 // NoteChange records that the state of an object's key may have changed without an operation.
-// [Waits.EndRound] checks its waits.
-func (k *Waits[Obj]) NoteChange(object Obj) {
-	if k.some.Load() > 0 {
-		k.changed = append(k.changed, string(k.rows.Key(object)))
-	}
-}
+func (k *Waits[Obj]) NoteChange(object Obj) { k.note(object, func(*key[Obj]) {}) }
 
 // NoteOperation records that an operation on an object, at the given revision, has ended and was
-// settled. applied reports whether the target has the version now. [Waits.EndRound] checks its waits.
+// settled. applied reports whether the target has the version now.
 func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted, applied bool) {
-	if k.some.Load() == 0 {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	key := string(k.rows.Key(object))
-	for w := range k.byKey[key] {
-		w.ran = w.ran || deleted || revision > w.Revision
-		w.reached = w.reached || revision >= w.From && (applied || w.Milestone == progress.Attempted)
-	}
-	k.changed = append(k.changed, key)
-}
-
-// EndRound checks, at the end of a round, the waits for the keys that NoteChange and NoteOperation
-// recorded, those whose Revision was observed since they were last checked, and those that the mark
-// has passed.
-func (k *Waits[Obj]) EndRound(seen statedb.Revision) {
-	if k.some.Load() == 0 {
-		k.changed = k.changed[:0]
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	for _, key := range k.changed {
-		for w := range k.byKey[key] {
-			k.look(w, seen)
+	k.note(object, func(key *key[Obj]) {
+		key.last = operation{k.next(), revision, deleted, applied}
+		if applied {
+			key.applied = key.last
 		}
-	}
-	k.changed = k.changed[:0]
-	for w, revision, ok := k.unseen.Min(); ok && statedb.Revision(revision) <= seen; w, revision, ok = k.unseen.Min() {
-		k.unpark(w)
-		k.look(w, seen)
-	}
-	k.lookCovered(seen)
-}
-
-// lookCovered checks the waits for rows that the mark has passed. The caller holds mu.
-func (k *Waits[Obj]) lookCovered(seen statedb.Revision) {
-	for _, w := range k.covered(&k.uncovered) {
-		k.unpark(w)
-		k.look(w, seen)
-	}
-	if !k.mark.Scattered() {
-		return
-	}
-	for _, w := range k.covered(&k.unseen) {
-		if !w.Deleted && !k.look(w, seen) {
-			k.park(w, &k.unseen)
-		}
-	}
-}
-
-// covered returns the waits of a heap that the mark has passed.
-func (k *Waits[Obj]) covered(in *keyheap.Heap[*Wait[Obj]]) (covered []*Wait[Obj]) {
-	scattered := k.mark.Scattered()
-	in.Ascend(func(w *Wait[Obj], _ int64) bool {
-		is := k.mark.Covers(w.Revision)
-		if is {
-			covered = append(covered, w)
-		}
-		return is || scattered
 	})
-	return covered
 }
 
-// look ends a wait if it is over, and reports whether it is. The caller holds mu.
-func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) bool {
-	u, found := k.unreconciledOf(w.Object)
-	// Beside the table, a version that is still the latest shows as Done when the mark has passed it; until
-	// then its operation may not count, see core.Again.
-	if w.reached && (found && u.Revision > w.Revision || k.rows.Writable != nil) {
-		k.end(w)
-		return true
+// note makes all waits for a key due. happened is called if there are any.
+func (k *Waits[Obj]) note(object Obj, happened func(*key[Obj])) {
+	if k.some.Load() == 0 {
+		return
 	}
-	over, inserted := w.over(u, found, seen)
-	if !w.Deleted && w.Milestone == progress.Attempted && (!found || u.Revision < w.Revision) {
-		// The loop has not read the change, or has applied it.
-		over = k.paused(w.Object)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if key := k.byKey[string(k.rows.Key(object))]; key != nil {
+		happened(key)
+		key.due = len(key.waits)
+		k.queue(key)
 	}
-	if !over && !found && !w.Deleted {
-		if over = k.mark.Covers(w.Revision); !over && (w.Revision <= seen || k.mark.Scattered()) {
-			k.park(w, &k.uncovered)
-		}
-	}
-	if !over {
+}
+
+// Look ends waits that are over. It looks at those that have begun, at those for the keys that NoteChange
+// and NoteOperation recorded, at those whose revision was observed, and at those that the mark has passed,
+// since they were last looked at. seen is the revision up to which the loop has observed all changes. more:
+// there are more than [Limit] of them, for the next call.
+func (k *Waits[Obj]) Look(seen statedb.Revision) (more bool) {
+	if k.some.Load() == 0 {
 		return false
 	}
-	w.inserted = inserted
-	k.end(w)
-	return true
-}
-
-// end ends a wait. The caller holds mu.
-func (k *Waits[Obj]) end(w *Wait[Obj]) {
-	k.drop(w)
-	close(w.met)
-}
-
-// over reports whether a wait is over, and whether that is because the key was inserted again. found
-// reports whether the key is not reconciled; then u is its state.
-func (w *Wait[Obj]) over(u Unreconciled, found bool, seen statedb.Revision) (over, inserted bool) {
-	if !w.Deleted {
-		return w.Milestone == progress.Attempted && found && u.Revision >= w.Revision && u.Attempted, false
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	passed := k.passed(seen)
+	for left := Limit; left > 0 && k.due.Len() > 0; {
+		key := k.due.Pop()
+		for ; key.due > 0 && left > 0; left-- {
+			key.due--
+			k.look(key.waits[key.due], seen)
+		}
+		k.queue(key)
 	}
+	return passed == Limit || k.due.Len() > 0
+}
+
+// passed makes the waits due whose revision was observed or that the mark has passed, and returns their
+// number, at most Limit.
+func (k *Waits[Obj]) passed(seen statedb.Revision) (n int) {
+	pass := func(waits part.Map[string, *Wait[Obj]], after, upTo statedb.Revision) {
+		for _, w := range waits.LowerBound(place(after+1, 0)) {
+			if n == Limit || w.revision > upTo {
+				return
+			}
+			n++
+			k.request(w)
+		}
+	}
+	pass(k.unseen, 0, seen)
+	for after, upTo := range k.mark.Covered() {
+		pass(k.uncovered, after, upTo)
+	}
+	return n
+}
+
+// look ends a wait if it is over. Otherwise the wait is looked at again when something happens to its key, when
+// the loop has observed its revision, and when the mark has passed it if that shows that it is Done. The
+// caller holds mu.
+func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) {
+	k.unpark(w)
+	if w.over {
+		return
+	}
+	u, found := k.unreconciledOf(w.object)
+	last := w.key.last
 	switch {
+	case k.replaced(w, max(w.revision, u.Revision)):
+		w.over = true
+	case !w.deleted && !found:
+		w.over = k.mark.Covers(w.revision) || k.counts(w)
 	case !found:
-		return w.ran || seen >= w.Revision, false
-	case u.Deleted:
-		return w.Milestone == progress.Attempted && u.Attempted, false
+		w.over = seen >= w.revision || last.number > w.began && (last.deleted && last.applied || last.revision > w.revision)
+	case w.deleted && !u.Deleted:
+		w.inserted = u.Revision > w.revision
+		w.over = w.inserted
+	case w.deleted || u.Revision >= w.revision:
+		w.over = w.Milestone == progress.Attempted && u.Attempted
+	default:
+		w.over = k.counts(w)
 	}
-	inserted = u.Revision > w.Revision
-	return inserted, inserted
+	if w.over {
+		close(w.met)
+		return
+	}
+	w.place = place(w.revision, w.began)
+	if w.revision > seen {
+		k.unseen = k.unseen.Set(w.place, w)
+	}
+	if !found && !w.deleted && k.rows.Writable == nil {
+		k.uncovered = k.uncovered.Set(w.place, w)
+	}
+}
+
+// counts reports whether a version that the loop has not read, or has applied, counts as attempted because it
+// is paused.
+func (k *Waits[Obj]) counts(w *Wait[Obj]) bool {
+	return w.Milestone == progress.Attempted && k.paused(w.object)
+}
+
+// replaced reports whether a version has reached the milestone that is not the latest one any more. Beside the
+// table, the latest one shows as Done when the mark has passed it; until then its operation may not count, see
+// core.Again.
+func (k *Waits[Obj]) replaced(w *Wait[Obj], latest statedb.Revision) bool {
+	o, reached := w.reached()
+	return reached && (k.rows.Writable != nil || o.revision < latest)
+}
+
+// reached returns the last operation that has reached the milestone, and whether it has since the wait began,
+// on the first version or a later one.
+func (w *Wait[Obj]) reached() (o operation, reached bool) {
+	o = w.key.last
+	if w.Milestone == progress.Applied {
+		o = w.key.applied
+	}
+	return o, o.number > w.began && o.revision >= w.from
 }

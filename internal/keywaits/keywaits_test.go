@@ -4,6 +4,9 @@
 package keywaits
 
 import (
+	"fmt"
+	"iter"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -23,19 +26,40 @@ type row string
 func (row) TableHeader() []string { return []string{"Name"} }
 func (r row) TableRow() []string  { return []string{string(r)} }
 
-// unmarked is the mark of a table whose rows show what is Done.
-type unmarked struct{}
+// ranges is a mark with ranges of revisions, of which each has the first and the last one.
+type ranges [][2]statedb.Revision
 
-func (unmarked) Covers(statedb.Revision) bool { return false }
-func (unmarked) Scattered() bool              { return false }
+func (r ranges) Covers(revision statedb.Revision) bool {
+	for _, one := range r {
+		if revision >= one[0] && revision <= one[1] {
+			return true
+		}
+	}
+	return false
+}
 
-// env has waits, and the states of the keys that are not reconciled.
+// env has waits, the states of the keys that are not reconciled, and the mark.
 type env struct {
 	*testing.T
 	*Waits[row]
 	unreconciled map[row]Unreconciled
+	covered      ranges
 	// paused is the row that is paused.
 	paused row
+	// states and marks count how often the state of a key, and the mark, was asked for a wait.
+	states, marks int
+}
+
+func (e *env) Covers(revision statedb.Revision) bool { e.marks++; return e.covered.Covers(revision) }
+
+func (e *env) Covered() iter.Seq2[statedb.Revision, statedb.Revision] {
+	return func(yield func(after, upTo statedb.Revision) bool) {
+		for _, one := range e.covered {
+			if !yield(one[0]-1, one[1]) {
+				return
+			}
+		}
+	}
 }
 
 func newEnv(t *testing.T) *env {
@@ -49,24 +73,47 @@ func newEnv(t *testing.T) *env {
 	require.NoError(t, err)
 	e := &env{T: t, unreconciled: map[row]Unreconciled{}}
 	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Unreconciled, bool) {
+		e.states++
 		d, found := e.unreconciled[r]
 		return d, found
-	}, func(r row) bool { return e.paused == r }, unmarked{})
+	}, func(r row) bool { return e.paused == r }, e)
 	return e
 }
 
-// wait begins a wait for a key, and checks it.
-func (e *env) wait(w Wait[row], seen statedb.Revision) *Wait[row] {
-	e.Join(&w)
-	e.BeginRound(seen)
-	return &w
+// newEnvBeside returns an env of a table whose rows carry no status.
+func newEnvBeside(t *testing.T) *env {
+	e := newEnv(t)
+	e.Waits.rows = rows.NewBeside(e.Waits.rows.DB, e.Waits.rows.Table)
+	return e
+}
+
+// version is what a wait is for.
+type version struct {
+	Object    row
+	Milestone progress.Milestone
+	Revision  statedb.Revision
+	Deleted   bool
+}
+
+// join begins a wait.
+func (e *env) join(v version) *Wait[row] {
+	w := &Wait[row]{Milestone: v.Milestone}
+	e.Join(w, v.Object, v.Revision, v.Deleted)
+	return w
+}
+
+// wait begins a wait, and looks at it.
+func (e *env) wait(v version, seen statedb.Revision) *Wait[row] {
+	w := e.join(v)
+	e.Look(seen)
+	return w
 }
 
 // expect requires a wait to be over, or not.
 func (e *env) expect(over bool, w *Wait[row], why string) {
 	e.Helper()
 	select {
-	case <-w.Met():
+	case <-w.met:
 		require.True(e, over, why)
 	default:
 		require.False(e, over, why)
@@ -78,24 +125,24 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 		return &Unreconciled{revision, deleted, attempted}
 	}
 	for name, c := range map[string]struct {
-		wait     Wait[row]
+		wait     version
 		u        *Unreconciled
 		seen     statedb.Revision
 		over     bool
 		inserted bool
 	}{
-		"row, reconciled":                       {wait: Wait[row]{Revision: 5}, seen: 5},
-		"row, not attempted":                    {wait: Wait[row]{Revision: 5}, u: open(5, false, false)},
-		"row, attempted":                        {wait: Wait[row]{Revision: 5}, u: open(5, false, true), over: true},
-		"row, an older version attempted":       {wait: Wait[row]{Revision: 5}, u: open(4, false, true)},
-		"row, a later version attempted":        {wait: Wait[row]{Revision: 5}, u: open(6, false, true), over: true},
-		"deleted, not seen":                     {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 4},
-		"deleted, seen":                         {wait: Wait[row]{Revision: 5, Deleted: true}, seen: 5, over: true},
-		"deleted, unreconciled":                 {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
-		"deleted, attempted":                    {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
-		"deleted, attempted, for applied":       {wait: Wait[row]{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
-		"deleted, an older row is unreconciled": {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
-		"deleted, inserted again":               {wait: Wait[row]{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
+		"row, reconciled":                       {wait: version{Revision: 5}, seen: 5},
+		"row, not attempted":                    {wait: version{Revision: 5}, u: open(5, false, false)},
+		"row, attempted":                        {wait: version{Revision: 5}, u: open(5, false, true), over: true},
+		"row, an older version attempted":       {wait: version{Revision: 5}, u: open(4, false, true)},
+		"row, a later version attempted":        {wait: version{Revision: 5}, u: open(6, false, true), over: true},
+		"deleted, not seen":                     {wait: version{Revision: 5, Deleted: true}, seen: 4},
+		"deleted, seen":                         {wait: version{Revision: 5, Deleted: true}, seen: 5, over: true},
+		"deleted, unreconciled":                 {wait: version{Revision: 5, Deleted: true}, u: open(5, true, false), seen: 5},
+		"deleted, attempted":                    {wait: version{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
+		"deleted, attempted, for applied":       {wait: version{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
+		"deleted, an older row is unreconciled": {wait: version{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
+		"deleted, inserted again":               {wait: version{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
@@ -106,8 +153,13 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 			w := e.wait(c.wait, c.seen)
 			e.expect(c.over, w, name)
 			if c.over {
-				require.Equal(e, c.inserted, w.Inserted())
-				require.Zero(e, e.Waiting())
+				over, _ := e.State(w)
+				require.Equal(e, c.inserted, !over)
+			}
+			e.Leave(w)
+			require.Zero(e, e.Waiting())
+			if !c.over {
+				e.expect(false, w, "the caller has left")
 			}
 		})
 	}
@@ -116,25 +168,25 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e := newEnv(t)
 	e.unreconciled["a"], e.unreconciled["b"] = Unreconciled{Revision: 3}, Unreconciled{Revision: 3, Deleted: true}
-	a, b := e.wait(Wait[row]{Object: "a", Revision: 3, From: 3}, 3), e.wait(Wait[row]{Object: "b", Revision: 4, From: 4, Deleted: true}, 3)
+	a, b := e.wait(version{Object: "a", Revision: 3}, 3), e.wait(version{Object: "b", Revision: 4, Deleted: true}, 3)
 
 	e.unreconciled["a"] = Unreconciled{Revision: 3, Attempted: true}
-	e.EndRound(3)
+	e.Look(3)
 	e.expect(false, a, "nothing happened to its key")
-	require.True(e, e.NotePaused(func(r row) bool { return r == "a" })("a"))
-	e.expect(false, a, "the round has not ended")
-	e.EndRound(3)
+	e.NoteChange("a")
+	e.expect(false, a, "the loop has not looked")
+	e.Look(3)
 	e.expect(true, a, "its state changed")
-	require.Nil(e, e.NotePaused(nil))
 
 	delete(e.unreconciled, "b")
 	e.NoteOperation("b", 3, false, true)
-	e.EndRound(3)
+	e.Look(3)
 	e.expect(false, b, "an update of an older row has ended")
 	e.NoteOperation("b", 3, true, true)
-	e.EndRound(3)
+	e.Look(3)
 	e.expect(true, b, "its deletion has ended")
-	require.False(e, b.Inserted())
+	over, _ := e.State(b)
+	require.True(e, over)
 }
 
 func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
@@ -142,15 +194,15 @@ func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
 		e := newEnv(t)
 		// The key is written again during each operation.
 		e.unreconciled["a"] = Unreconciled{Revision: 9}
-		w := e.wait(Wait[row]{Object: "a", Revision: 3, From: 3, Milestone: m}, 9)
+		w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 9)
 		e.NoteOperation("a", 2, false, true)
-		e.EndRound(9)
+		e.Look(9)
 		e.expect(false, w, "an older version")
 		e.NoteOperation("a", 4, false, false)
-		e.EndRound(9)
+		e.Look(9)
 		e.expect(m == progress.Attempted, w, "a later version failed")
 		e.NoteOperation("a", 5, false, true)
-		e.EndRound(9)
+		e.Look(9)
 		e.expect(true, w, "a later version was applied")
 	}
 }
@@ -159,48 +211,236 @@ func TestWaitForADeletionEndsAtItsRevision(t *testing.T) {
 	e := newEnv(t)
 	var waits []*Wait[row]
 	for revision := range statedb.Revision(10) {
-		waits = append(waits, e.wait(Wait[row]{Object: "a", Revision: 10 - revision, Deleted: true}, 0))
+		waits = append(waits, e.wait(version{Object: "a", Revision: 10 - revision, Deleted: true}, 0))
 	}
 	for seen := range statedb.Revision(11) {
-		e.EndRound(seen)
-		require.Equal(e, 10-int(seen), e.Waiting())
-	}
-	for _, w := range waits {
-		e.expect(true, w, "seen")
+		e.Look(seen)
+		for i, w := range waits {
+			e.expect(10-i <= int(seen), w, "seen")
+		}
 	}
 }
 
 func TestLeaveForgetsTheWait(t *testing.T) {
-	e := newEnv(t)
-	fresh := &Wait[row]{Object: "a", Revision: 1, Deleted: true}
-	e.Join(fresh)
-	e.Leave(fresh)
-	unseen := e.wait(Wait[row]{Object: "a", Revision: 1, Deleted: true}, 0)
+	e := newEnvBeside(t)
+	unseen := e.wait(version{Object: "a", Revision: 7, Deleted: true}, 5)
+	uncovered := e.wait(version{Object: "a", Revision: 1}, 5)
 	e.unreconciled["b"] = Unreconciled{}
-	waiting := e.wait(Wait[row]{Object: "b", Revision: 1}, 5)
+	waiting := e.wait(version{Object: "b", Revision: 1}, 5)
 	e.NoteChange("b")
+	all := []*Wait[row]{unseen, uncovered, waiting, e.join(version{Object: "a", Revision: 1, Deleted: true}), {}}
 	for range 2 {
-		e.Leave(unseen)
-		e.Leave(waiting)
+		for _, w := range all {
+			e.Leave(w)
+		}
 	}
-	e.EndRound(9)
+	e.Look(9)
 	require.Zero(e, e.Waiting())
 	require.Empty(e, e.byKey)
-	require.Empty(e, e.fresh)
-	require.Zero(e, e.unseen.Len())
-	require.Empty(e, e.changed)
+	require.Zero(e, e.due.Len()+e.unseen.Len()+e.uncovered.Len())
 	e.expect(false, unseen, "the caller has left")
 }
 
+// An operation between two versions of a wait counts, though the key is written faster than the loop looks.
+func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
+	for _, m := range []progress.Milestone{progress.Attempted, progress.Applied} {
+		for _, deleted := range []bool{false, true} {
+			for _, e := range []*env{newEnv(t), newEnvBeside(t)} {
+				e.unreconciled["a"] = Unreconciled{Revision: 4}
+				w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 3)
+				e.NoteOperation("a", 3, false, true)
+				e.Join(w, "a", 4, deleted)
+				e.Look(4)
+				e.expect(true, w, "its first version was applied, and replaced since")
+				over, reached := e.State(w)
+				require.True(e, over)
+				require.True(e, reached)
+			}
+		}
+	}
+}
+
+// Reapply declares the outcome of an operation void: then the version is applied again.
+func TestOperationBeforeAWaitDoesNotCount(t *testing.T) {
+	e := newEnvBeside(t)
+	e.unreconciled["a"] = Unreconciled{Revision: 3}
+	e.join(version{Object: "a", Revision: 3})
+	e.NoteOperation("a", 3, false, true)
+	w := e.join(version{Object: "a", Revision: 3})
+	e.unreconciled["a"] = Unreconciled{Revision: 4}
+	e.Look(4)
+	_, reached := e.State(w)
+	require.False(e, reached)
+	e.expect(false, w, "the operation ended before the wait began")
+	e.NoteOperation("a", 3, false, true)
+	e.Look(4)
+	e.expect(true, w, "the operation was run again")
+}
+
+func TestAttemptedDeletionThatFailedIsNotApplied(t *testing.T) {
+	e := newEnv(t)
+	w := e.wait(version{Object: "a", Revision: 9, Deleted: true, Milestone: progress.Applied}, 5)
+	e.NoteOperation("a", 5, true, false)
+	e.Look(5)
+	e.expect(false, w, "the deletion at 9 was not read")
+	e.Look(9)
+	e.expect(true, w, "the loop has read everything")
+}
+
+// many is more waits than several looks visit.
+const many = 5*Limit + 7
+
+func name(i int) row { return row(strconv.Itoa(i)) }
+
+func TestMarkEndsTheWaitsInItsRangesOnly(t *testing.T) {
+	e := newEnvBeside(t)
+	var waits []*Wait[row]
+	for i := range 40 {
+		waits = append(waits, e.join(version{Object: name(i), Revision: statedb.Revision(i + 1), Deleted: i%10 == 9}))
+	}
+	e.Look(0)
+	for _, e.covered = range []ranges{{}, {{1, 4}}, {{1, 4}, {12, 15}}, {{1, 4}, {12, 18}, {22, 22}}, {{1, 25}}, {{1, 25}, {31, 40}}} {
+		require.False(e, e.Look(0))
+		for i, w := range waits {
+			e.expect(i%10 != 9 && e.covered.Covers(statedb.Revision(i+1)), w, fmt.Sprint(i, e.covered))
+		}
+	}
+}
+
+// The caller of a wait costs a round nothing while nothing happens, also if the mark has intervals.
+func TestRoundWithoutNewsVisitsNoWait(t *testing.T) {
+	e := newEnvBeside(t)
+	for revision := statedb.Revision(10); revision < 500; revision += 10 {
+		e.covered = append(e.covered, [2]statedb.Revision{revision, revision + 4})
+	}
+	for i := range many {
+		e.join(version{Object: name(i), Revision: statedb.Revision(10*i + 5), Milestone: progress.Applied})
+		e.join(version{Object: name(i), Revision: statedb.Revision(10*i + 6), Deleted: true})
+	}
+	for e.Look(4) {
+	}
+	e.states, e.marks = 0, 0
+	for range 10 {
+		require.False(e, e.Look(4))
+	}
+	require.Zero(e, e.states+e.marks)
+}
+
+func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
+	for what, happens := range map[string]func(e *env, join func(v version)){
+		"they begin": func(e *env, join func(v version)) {
+			for i := range many {
+				join(version{Object: name(i), Revision: 1, Deleted: true})
+			}
+		},
+		"an operation on their key ends": func(e *env, join func(v version)) {
+			for range many {
+				join(version{Object: "a", Revision: 1})
+			}
+			for e.Look(5) {
+			}
+			e.NoteOperation("a", 2, false, true)
+			e.unreconciled["a"] = Unreconciled{Revision: 3}
+		},
+		"their keys are paused": func(e *env, join func(v version)) {
+			for i := range many {
+				join(version{Object: name(i), Revision: 1})
+			}
+			for e.Look(5) {
+			}
+			for i := range many {
+				e.unreconciled[name(i)] = Unreconciled{Revision: 1, Attempted: true}
+				e.NoteChange(name(i))
+			}
+		},
+		"the mark passes them": func(e *env, join func(v version)) {
+			for i := range many {
+				join(version{Object: name(i), Revision: statedb.Revision(i + 1)})
+			}
+			for e.Look(5) {
+			}
+			e.covered = ranges{{1, many}}
+		},
+		"they are observed": func(e *env, join func(v version)) {
+			for i := range many {
+				join(version{Object: name(i), Revision: 5, Deleted: true})
+			}
+			for e.Look(4) {
+			}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := newEnvBeside(t)
+			var waits []*Wait[row]
+			happens(e, func(v version) { waits = append(waits, e.join(v)) })
+			for looks, more := 0, true; more; looks++ {
+				e.states, e.marks = 0, 0
+				more = e.Look(5)
+				require.LessOrEqual(e, e.states, Limit)
+				require.LessOrEqual(e, e.marks, Limit)
+				require.Less(e, looks, 2*many/Limit)
+			}
+			for _, w := range waits {
+				e.expect(true, w, what)
+			}
+		})
+	}
+}
+
+func TestKeyWithManyWaitsHoldsUpNoOtherKey(t *testing.T) {
+	e := newEnv(t)
+	var hot []*Wait[row]
+	for range many {
+		hot = append(hot, e.join(version{Object: "hot", Revision: 1}))
+	}
+	e.Look(0)
+	w := e.join(version{Object: "a", Revision: 1, Deleted: true})
+	for range 2 {
+		require.True(e, e.Look(1))
+		for _, w := range hot {
+			e.Join(w, "hot", 1, false)
+		}
+	}
+	e.expect(true, w, "the loop took the keys in turn")
+}
+
 // Without waits, a round does not even compute keys.
+// A wait for an attempt is over when the pause of its row begins, whether or not its change is read.
+func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		wait version
+		u    *Unreconciled
+		over bool
+	}{
+		"unread":                       {wait: version{Revision: 5}, over: true},
+		"an older version runs":        {wait: version{Revision: 5}, u: &Unreconciled{Revision: 4}, over: true},
+		"this version runs":            {wait: version{Revision: 5}, u: &Unreconciled{Revision: 5}},
+		"unread, for applied":          {wait: version{Revision: 5, Milestone: progress.Applied}},
+		"deleted, not read":            {wait: version{Revision: 5, Deleted: true}},
+		"deleted, counts as attempted": {wait: version{Revision: 5, Deleted: true}, u: &Unreconciled{4, true, true}, over: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newEnv(t)
+			c.wait.Object = "a"
+			w := e.wait(c.wait, 3)
+			e.expect(false, w, "before the pause")
+			e.paused = "a"
+			if c.u != nil {
+				e.unreconciled["a"] = *c.u
+			}
+			e.NotePause()
+			e.Look(3)
+			e.expect(c.over, w, name)
+		})
+	}
+}
+
 func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	e := newEnv(t)
-	paused := e.NotePaused(func(row) bool { return true })
 	require.Zero(e, testing.AllocsPerRun(100, func() {
-		e.BeginRound(1)
-		paused("a")
+		e.NoteChange("a")
 		e.NoteOperation("a", 1, false, true)
-		e.EndRound(1)
+		e.Look(1)
 	}))
 }
 
@@ -210,11 +450,11 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			w := &Wait[row]{Object: row('a' + rune(i%3)), Revision: statedb.Revision(i), Deleted: true}
-			e.Join(w)
+			w := &Wait[row]{}
+			met := e.Join(w, row('a'+rune(i%3)), statedb.Revision(i), true)
 			defer e.Leave(w)
 			if i%2 == 0 {
-				<-w.Met()
+				<-met
 			}
 		})
 	}
@@ -226,39 +466,9 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 			require.Zero(e, e.Waiting())
 			return
 		default:
-			e.BeginRound(n / 2)
+			e.Look(n / 2)
 			e.NoteOperation("a", n, false, true)
-			e.EndRound(n)
+			e.Look(n)
 		}
-	}
-}
-
-// A wait for an attempt is over when the pause of its row begins, whether or not its change is read.
-func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
-	for name, c := range map[string]struct {
-		wait Wait[row]
-		u    *Unreconciled
-		over bool
-	}{
-		"unread":                       {wait: Wait[row]{Revision: 5}, over: true},
-		"an older version runs":        {wait: Wait[row]{Revision: 5}, u: &Unreconciled{Revision: 4}, over: true},
-		"this version runs":            {wait: Wait[row]{Revision: 5}, u: &Unreconciled{Revision: 5}},
-		"unread, for applied":          {wait: Wait[row]{Revision: 5, Milestone: progress.Applied}},
-		"deleted, not read":            {wait: Wait[row]{Revision: 5, Deleted: true}},
-		"deleted, counts as attempted": {wait: Wait[row]{Revision: 5, Deleted: true}, u: &Unreconciled{4, true, true}, over: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnv(t)
-			c.wait.Object = "a"
-			w := e.wait(c.wait, 3)
-			e.expect(false, w, "before the pause")
-			e.paused = "a"
-			if c.u != nil {
-				e.unreconciled["a"] = *c.u
-			}
-			e.CheckAll()
-			e.BeginRound(3)
-			e.expect(c.over, w, name)
-		})
 	}
 }

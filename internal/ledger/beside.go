@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"iter"
 	"log/slog"
 	"slices"
 	"time"
@@ -225,8 +226,8 @@ func (l *Beside[Obj]) Next() (time.Duration, bool) { return l.heldSince + Patien
 // Covers implements [Ledger].
 func (l *Beside[Obj]) Covers(revision statedb.Revision) bool { return l.mark.Covers(revision) }
 
-// Scattered implements [Ledger].
-func (l *Beside[Obj]) Scattered() bool { return len(l.mark.Intervals) > 0 }
+// Covered implements [Ledger].
+func (l *Beside[Obj]) Covered() iter.Seq2[statedb.Revision, statedb.Revision] { return l.mark.ranges }
 
 // Status implements [Ledger].
 func (l *Beside[Obj]) Status(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status {

@@ -19,7 +19,7 @@ import (
 // Ledger is where the outcomes of a loop are written, and from where the status of an object is read.
 // [InRows] writes them into the rows, [Beside] into tables of its own.
 //
-// Write, Begin, Publish, Next, Wanted, Covers and Scattered are called by the goroutine of the loop. The
+// Write, Begin, Publish, Next, Wanted, Covers and Covered are called by the goroutine of the loop. The
 // other methods are safe from any goroutine.
 type Ledger[Obj comparable] interface {
 	// Write classifies the errors of tasks, and writes outcomes that belong into the rows. It sets the
@@ -38,7 +38,7 @@ type Ledger[Obj comparable] interface {
 	// Watch returns the channels of which one closes when the status of a row may have changed,
 	// without that of the row itself.
 	Watch(txn statedb.ReadTxn, row Obj, revision statedb.Revision) []<-chan struct{}
-	// Covers and Scattered are for package keywaits.
+	// Covers and Covered are for package keywaits.
 	keywaits.Mark
 	// Written returns when the version of a row was written, as far as that is known; the zero time if
 	// not.

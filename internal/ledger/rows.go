@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"errors"
+	"iter"
 	"log/slog"
 	"time"
 
@@ -176,8 +177,10 @@ func (l *InRows[Obj]) Watch(statedb.ReadTxn, Obj, statedb.Revision) []<-chan str
 // Covers implements [Ledger]: the rows show what is Done.
 func (l *InRows[Obj]) Covers(statedb.Revision) bool { return false }
 
-// Scattered implements [Ledger].
-func (l *InRows[Obj]) Scattered() bool { return false }
+// Covered implements [Ledger].
+func (l *InRows[Obj]) Covered() iter.Seq2[statedb.Revision, statedb.Revision] {
+	return func(func(after, upTo statedb.Revision) bool) {}
+}
 
 // Written implements [Ledger]: a Pending row was written when its status was made.
 func (l *InRows[Obj]) Written(row Obj, _ statedb.Revision) time.Time {

@@ -41,16 +41,19 @@ type claim struct{ live atomic.Bool }
 // Covers reports whether a change with this revision was attempted, or its object has a row in the
 // table of outcomes.
 func (m *Mark) Covers(revision statedb.Revision) bool {
-	if revision <= m.Revision {
-		return true
+	return revision <= m.Revision || slices.ContainsFunc(m.Intervals, func(i observe.Range) bool { return i.Contains(revision) })
+}
+
+// ranges yields the ranges for which Covers is true: revisions above the first and up to the second.
+func (m *Mark) ranges(yield func(after, upTo statedb.Revision) bool) {
+	if !yield(0, m.Revision) {
+		return
 	}
-	at, _ := slices.BinarySearchFunc(m.Intervals, revision, func(i observe.Range, r statedb.Revision) int {
-		if i.UpTo < r {
-			return -1
+	for _, i := range m.Intervals {
+		if !yield(i.After, i.UpTo) {
+			return
 		}
-		return 1
-	})
-	return at < len(m.Intervals) && m.Intervals[at].Contains(revision)
+	}
 }
 
 // TableHeader implements statedb.TableWritable.
