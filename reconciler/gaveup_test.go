@@ -5,7 +5,9 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"iter"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +15,8 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/keywaits"
 )
 
 // waitRow is a row that a test waits for.
@@ -94,4 +98,68 @@ func TestAbandonedWaitsLeaveNothingBehind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// refusingTarget is a target whose operations fail.
+type refusingTarget struct{ stuckTarget }
+
+func (refusingTarget) Update(context.Context, statedb.ReadTxn, statedb.Revision, *waitRow) error {
+	return errors.New("refused")
+}
+
+// The loop looks at a few of the objects in each pass, so that other work goes on in between.
+func TestWaitForManyObjectsAsksTheLoopAboutFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const many = 3*keywaits.Limit + 1
+		var keys, questions atomic.Int64
+		counted := waitRowID
+		counted.FromObject = func(r *waitRow) index.KeySet {
+			keys.Add(1)
+			return waitRowID.FromObject(r)
+		}
+		db := statedb.New()
+		table, err := statedb.NewTable(db, "rows", counted)
+		require.NoError(t, err)
+		l, err := New(Config[*waitRow]{DB: db, Table: table, Operations: refusingTarget{}, Options: []Option{
+			WithoutPruning(), WithSettings(func(s *Settings) { s.MinBackoff, s.MaxBackoff = 1<<50, 1<<50 }),
+		}})
+		require.NoError(t, err)
+		ask := l.view.ask
+		l.view.ask = func(ctx context.Context, answer func()) error {
+			return ask(ctx, func() {
+				questions.Add(1)
+				before := keys.Load()
+				answer()
+				require.LessOrEqual(t, keys.Load()-before, int64(keywaits.Limit))
+			})
+		}
+		wtxn := db.WriteTxn(table)
+		var objs []*waitRow
+		for id := range uint64(many) {
+			objs = append(objs, &waitRow{id: id})
+			_, _, err = table.Insert(wtxn, objs[id])
+			require.NoError(t, err)
+		}
+		wtxn.Commit()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		over, cancel := context.WithTimeout(t.Context(), time.Minute)
+		for _, m := range []Milestone{Attempted, Applied} {
+			rest, err := l.WaitFor(over, m, objs...)
+			if m == Attempted {
+				require.NoError(t, err)
+			} else {
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+			}
+			require.Len(t, rest.Keys, many)
+			for _, u := range rest.Keys {
+				require.Equal(t, 1, u.Attempts)
+			}
+		}
+		cancel()
+		require.EqualValues(t, 2*4, questions.Load())
+		stop()
+		require.NoError(t, <-ended)
+	})
 }

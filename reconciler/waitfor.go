@@ -6,6 +6,8 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -155,19 +157,30 @@ type looked[Obj any] struct {
 }
 
 // unappliedOf returns which of the objects are not in the target. met means that each has reached its
-// milestone. The error is that of askBriefly; then the result is based on the rows alone.
+// milestone. The error is that of askBriefly; from then on the result is based on the rows alone. The loop
+// looks at a few of many objects at a time, and does other work in between.
 func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list inspect.Unapplied, err error) {
-	txn := v.rows.DB.ReadTxn()
-	rest := v.unfinished(txn, objs)
-	if len(rest) == 0 {
-		return inspect.Unapplied{}, nil
+	txn, began := v.rows.DB.ReadTxn(), time.Now()
+	for some := range slices.Chunk(v.unfinished(txn, objs), keywaits.Limit) {
+		if !met && err == nil && time.Since(began) > answerTimeout {
+			err = &inspect.BusyError{With: v.busy()}
+		}
+		known := looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(some)), paused: make([]bool, len(some))}
+		if err == nil {
+			var answer looked[Obj]
+			if answer, err = told(ctx, v, func() looked[Obj] { return v.lookAt(some) }); err == nil {
+				known = answer
+			}
+		}
+		list.Keys = append(list.Keys, v.unappliedAs(known, some, met, err)...)
 	}
-	known, err := told(ctx, v, func() looked[Obj] { return v.lookAt(rest) })
-	if err != nil {
-		known = looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(rest)), paused: make([]bool, len(rest))}
-	}
+	return list, err
+}
+
+// unappliedAs is unappliedOf for what is known about the objects. err is why the loop did not tell.
+func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err error) (keys []inspect.Unreconciled) {
 	g := v.gates()
-	for i, obj := range rest {
+	for i, obj := range objs {
 		s, found := v.status(known.txn, obj)
 		d := known.unreconciled[i]
 		u := inspect.Unreconciled{Key: v.rows.Key(obj), Deleted: !found}
@@ -190,9 +203,9 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 		default:
 			u.State = v.unaskedState(u.Key)
 		}
-		list.Keys = append(list.Keys, u)
+		keys = append(keys, u)
 	}
-	return list, err
+	return keys
 }
 
 // lookAt is called by the goroutine of the loop.
