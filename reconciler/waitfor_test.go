@@ -529,6 +529,22 @@ func TestManyWaitsForObjectsEnd(t *testing.T) {
 	})
 }
 
+// A pass looks at a part of them, and another pass follows at once.
+func TestManyWaitsForOneObjectEndTogether(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.lasting(func(call) time.Duration { return time.Second })
+		e.writeRows(1, 1)
+		var waits []<-chan waited
+		for range 5000 {
+			waits = append(waits, e.waitFor(reconciler.Applied, 1))
+		}
+		e.pass(time.Second)
+		for _, over := range waits {
+			e.nothingUnapplied(e.isOver(over, time.Second))
+		}
+	}, beside)
+}
+
 // Wait and WaitFor agree: what was written at the call, or something later, was applied.
 func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 	for _, ledger := range []string{"rows", "beside"} {
