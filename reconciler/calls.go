@@ -30,8 +30,8 @@ type calls[Obj any] struct {
 // asked holds the requests to the loop.
 type asked[Obj any] struct {
 	prune, approve bool
-	// handed are objects to apply again.
-	handed []*handed[Obj]
+	// reruns are the objects to apply again; nil if there are none.
+	reruns *reruns[Obj]
 	// questions are those of callers that wait for an answer.
 	questions map[*question[Obj]]struct{}
 }
@@ -170,7 +170,7 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	}
 	r.applyPause()
 	r.takeReleased()
-	r.takeHanded(a.handed)
+	r.takeReruns(a.reruns)
 	if len(a.questions) > 0 {
 		b := answers[Obj]{core: r.core}
 		for q := range a.questions {

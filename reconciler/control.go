@@ -90,8 +90,9 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // If the rows carry the status, Refresh sets it to Refreshing, and does not use ctx. A program may
 // write that status, too: it can wait for its revision with [Loop.Wait]. Otherwise Refresh with keys
 // blocks until the loop has taken the objects, before the loop runs until it does; the error is then
-// also that of ctx, [inspect.ErrStopped], or [ErrInOperation] in an operation of this reconciler. Safe
-// from any goroutine.
+// also that of ctx, [inspect.ErrStopped], or [ErrInOperation] in an operation of this reconciler. If ctx
+// ends first, the loop may still take some of the objects; each waits once, however many calls ask for it.
+// Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)

@@ -129,9 +129,7 @@ type runner[Obj comparable] struct {
 	// rand spreads the rechecks of blocked objects.
 	rand *rand.Rand
 
-	// handed are the objects to apply again that the core has no room for yet. repeated counts those
-	// that it got since the table was last read.
-	handed   []*handed[Obj]
+	// repeated counts the objects to apply again that the core got since the table was last read.
 	repeated int
 
 	// began is the start of this pass, budget what the pass may plan, batch what was run in it or
@@ -236,12 +234,12 @@ func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <
 }
 
 // moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
-// round left work that was due. Objects that were handed over and not taken wait for a pass, too.
+// round left work that was due.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
 	switch next := r.budgetAt(r.now()); {
 	case !next.looks, next.size == 0 && r.observer.Leftover():
 		return nil
-	case more == nil, next.size > 0 && (left || len(r.handed) > 0):
+	case more == nil, next.size > 0 && left:
 		return watch.Closed
 	}
 	return more

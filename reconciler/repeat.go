@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -35,10 +34,13 @@ type repeat[Obj comparable] interface {
 // Objects that are Done are refreshed. Failed and blocked ones are due, but not before their minimum
 // backoff has passed. If an operation on an object is running, its outcome does not count, and the
 // object is applied once more. Reapply returns how many are in that case. It blocks until the loop has
-// taken the objects, but not for their operations; before the loop runs, until it does. The error is
-// that of ctx, or [inspect.ErrStopped]; it joins one for each object of which the primary index makes no
-// key, which is left out. If the rows carry the status, it marks them: Done becomes
-// Refreshing, everything else that has a status Pending.
+// taken the objects, also during a pause, but not for their operations; before the loop runs, until it does.
+// The error is that of ctx, or [inspect.ErrStopped]; it joins one for each object of which the primary index
+// makes no key, which is left out.
+//
+// If ctx ends first, the loop may still take some of the objects. An object waits once to be applied again,
+// however many calls ask for it. If the rows carry the status, Reapply marks them: Done becomes Refreshing,
+// everything else that has a status Pending.
 //
 // Safe from any goroutine, but not in an operation of this reconciler: the error is
 // [ErrInOperation].
@@ -127,19 +129,26 @@ func (m byMark[Obj]) reapply(_ context.Context, objs []Obj) (running int, err er
 // byKey hands objects to the loop, where the rows carry no status.
 type byKey[Obj comparable] struct{ loop *Loop[Obj] }
 
-// handed are objects that a caller hands to the loop, to be applied again.
-type handed[Obj any] struct {
-	// If the table is still at the revision At, the rows are those in the table. Otherwise, and if At is
-	// 0, they are looked up by their keys.
-	refresh.Handed[Obj]
-	// forced is as for [core.Core.Again].
-	forced bool
-	// taken is closed when the loop has taken all of them. running is then how many are in flight.
-	taken   chan struct{}
-	running int
-	// noteTaken is called by the goroutine of the loop before taken is closed; nil if there is none.
-	noteTaken func()
+// reruns is the set of the objects that calls ask to have applied again: each key once, however many calls
+// ask for it, in the order of the first one.
+type reruns[Obj any] struct {
+	byKey map[string]*rerun[Obj]
+	order []*rerun[Obj]
+	// taken is closed when the loop has taken the set.
+	taken chan struct{}
 }
+
+// rerun is an object of the set. If the table is still at the revision at, the row is that in the table.
+// Otherwise, and if at is 0, it is looked up by its key.
+type rerun[Obj any] struct {
+	refresh.Row[Obj]
+	at statedb.Revision
+	// forced is as for [core.Core.Again]; running is its result, once the set is taken.
+	forced, running bool
+}
+
+// atOnce bounds the objects that a call adds to the set: the loop takes the whole set between two rounds.
+const atOnce = 1024
 
 func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err error) {
 	if err := k.loop.mayWait(ctx); err != nil {
@@ -159,7 +168,7 @@ func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err erro
 		}
 	}
 	if len(done) > 0 {
-		if _, err := k.hand(ctx, &handed[Obj]{Handed: refresh.Handed[Obj]{Rows: done, At: r.Table.Revision(txn)}}); err != nil {
+		if _, err := k.hand(ctx, done, r.Table.Revision(txn), false); err != nil {
 			return 0, errors.Join(append(errs, err)...)
 		}
 	}
@@ -177,69 +186,87 @@ func (k byKey[Obj]) row(txn statedb.ReadTxn, name string) (row Obj, revision sta
 }
 
 func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err error) {
-	h := handed[Obj]{forced: true}
-	for _, obj := range objs {
-		h.Rows = append(h.Rows, refresh.Row[Obj]{Object: obj})
+	rows := make([]refresh.Row[Obj], len(objs))
+	for i, obj := range objs {
+		rows[i].Object = obj
 	}
-	return k.hand(ctx, &h)
+	return k.hand(ctx, rows, 0, true)
 }
 
-// hand gives objects to the loop and blocks until it has taken them.
-func (k byKey[Obj]) hand(ctx context.Context, h *handed[Obj]) (running int, err error) {
-	h.taken = make(chan struct{})
+// hand has the loop take rows, and blocks until it has. It returns how many of the objects are in flight.
+func (k byKey[Obj]) hand(ctx context.Context, rows []refresh.Row[Obj], at statedb.Revision, forced bool) (running int, err error) {
 	if k.loop.stopped() {
 		return 0, inspect.ErrStopped
 	}
-	k.loop.calls.ask(func(a *asked[Obj]) { a.handed = append(a.handed, h) })
-	select {
-	case <-h.taken:
-		return h.running, nil
-	case <-ctx.Done():
-		return 0, ctx.Err()
-	case <-k.loop.ended:
-		return 0, inspect.ErrStopped
+	for some := range slices.Chunk(rows, atOnce) {
+		objs, taken := k.ask(some, at, forced)
+		select {
+		case <-taken:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-k.loop.ended:
+			return 0, inspect.ErrStopped
+		}
+		for _, o := range objs {
+			if o.running {
+				running++
+			}
+		}
 	}
+	return running, nil
+}
+
+// ask adds rows to the set. The channel is closed when the loop has taken them.
+func (k byKey[Obj]) ask(rows []refresh.Row[Obj], at statedb.Revision, forced bool) (objs []*rerun[Obj], taken <-chan struct{}) {
+	keys := make([]string, len(rows))
+	for i, row := range rows {
+		keys[i] = string(k.loop.rows.Key(row.Object))
+	}
+	k.loop.calls.ask(func(a *asked[Obj]) {
+		if a.reruns == nil {
+			a.reruns = &reruns[Obj]{byKey: map[string]*rerun[Obj]{}, taken: make(chan struct{})}
+		}
+		for i, row := range rows {
+			o := a.reruns.byKey[keys[i]]
+			if o == nil {
+				o = &rerun[Obj]{Row: row, at: at}
+				a.reruns.byKey[keys[i]], a.reruns.order = o, append(a.reruns.order, o)
+			}
+			o.forced = o.forced || forced
+			objs = append(objs, o)
+		}
+		taken = a.reruns.taken
+	})
+	return objs, taken
 }
 
 // handForRefresh returns the function with which the refresher hands rows to the loop; nil if it
 // marks them.
-func (l *Loop[Obj]) handForRefresh() func(ctx context.Context, rows refresh.Handed[Obj], taken func()) error {
+func (l *Loop[Obj]) handForRefresh() func(rows []refresh.Row[Obj], at statedb.Revision) <-chan struct{} {
 	if !l.beside {
 		return nil
 	}
-	return func(ctx context.Context, rows refresh.Handed[Obj], taken func()) error {
-		_, err := byKey[Obj]{l}.hand(ctx, &handed[Obj]{Handed: rows, noteTaken: taken})
-		return err
+	return func(rows []refresh.Row[Obj], at statedb.Revision) <-chan struct{} {
+		_, taken := byKey[Obj]{l}.ask(rows, at, false)
+		return taken
 	}
 }
 
-// takeHanded gives the core the objects to apply again, as many as it has room for.
-func (r *runner[Obj]) takeHanded(more []*handed[Obj]) {
-	if r.handed = append(r.handed, more...); len(r.handed) == 0 {
+// takeReruns gives the core the objects to apply again; nil if there are none.
+func (r *runner[Obj]) takeReruns(s *reruns[Obj]) {
+	if s == nil {
 		return
 	}
 	txn := r.rows.DB.ReadTxn()
 	at := r.rows.Table.Revision(txn)
-	for len(r.handed) > 0 {
-		h := r.handed[0]
-		for rows := &h.Rows; len(*rows) > 0; *rows = (*rows)[1:] {
-			if r.core.LaneSize(core.Refresh) >= r.set.RoundSize {
-				return
-			}
-			row, found := (*rows)[0], true
-			if h.At == 0 || h.At != at {
-				row.Object, row.Revision, found = r.rows.Get(txn, row.Object)
-			}
-			if found && r.again(row, h.forced) {
-				h.running++
-			}
+	for _, o := range s.order {
+		row, found := o.Row, true
+		if o.at == 0 || o.at != at {
+			row.Object, row.Revision, found = r.rows.Get(txn, row.Object)
 		}
-		if h.noteTaken != nil {
-			h.noteTaken()
-		}
-		close(h.taken)
-		r.handed = slices.Delete(r.handed, 0, 1)
+		o.running = found && r.again(row, o.forced)
 	}
+	close(s.taken)
 }
 
 // again gives the core a row of the table to apply again, and reports whether an operation on its

@@ -83,21 +83,22 @@ func (g *gate) wait(after, upTo statedb.Revision) <-chan struct{} {
 	return through
 }
 
-// hand returns a channel that is closed when the loop has dealt with the batch that is about to be
-// handed to it. The goroutine of the loop calls taken when it takes the batch. The wait ends with a
-// pass that is noted after that: no pass noted earlier knows of the batch.
-func (g *gate) hand() (taken func(), through <-chan struct{}) {
+// hand hands a batch to the loop, and returns a channel that is closed when the loop has dealt with it. The
+// wait ends with a pass that is noted after the batch was taken: no pass noted earlier knows of the batch.
+func (g *gate) hand(batch func() (taken <-chan struct{})) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// A batch that was abandoned, and is taken later, sets a variable that no wait reads.
-	isTaken, ended := false, make(chan struct{})
-	g.through = ended
-	g.seen = func(*Pass) bool { return isTaken }
-	return func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		isTaken = true
-	}, ended
+	taken, through := batch(), make(chan struct{})
+	g.through = through
+	g.seen = func(*Pass) bool {
+		select {
+		case <-taken:
+			return true
+		default:
+			return false
+		}
+	}
+	return through
 }
 
 // sum returns the calls since the gate was opened.

@@ -4,7 +4,6 @@
 package refresh
 
 import (
-	"context"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -23,7 +22,7 @@ const (
 // hander refreshes rows by handing them to the loop. It only reads the table.
 type hander[Obj any] struct {
 	rows    *rows.Rows[Obj]
-	hand    func(ctx context.Context, rows Handed[Obj], taken func()) error
+	hand    func(rows []Row[Obj], at statedb.Revision) (taken <-chan struct{})
 	batches bool
 	all     *walkCall[Obj]
 	gate    *gate
@@ -102,10 +101,6 @@ func (h *hander[Obj]) collectLap(size int) (b batch[Obj], next time.Duration) {
 	return b, 0
 }
 
-func (h *hander[Obj]) give(ctx context.Context, b batch[Obj]) (<-chan struct{}, error) {
-	taken, through := h.gate.hand()
-	if err := h.hand(ctx, Handed[Obj]{b.rows, b.at}, taken); err != nil {
-		return nil, err
-	}
-	return through, nil
+func (h *hander[Obj]) give(b batch[Obj]) <-chan struct{} {
+	return h.gate.hand(func() <-chan struct{} { return h.hand(b.rows, b.at) })
 }

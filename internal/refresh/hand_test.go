@@ -5,7 +5,6 @@ package refresh_test
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"sync"
 	"sync/atomic"
@@ -33,8 +32,11 @@ type beside struct {
 	world     world
 	began     time.Time
 	cost      time.Duration
-	// free has a token while the loop takes batches.
-	free chan struct{}
+	// free has a token while the loop takes batches. playing has the goroutines of the loop, which end with
+	// ctx.
+	free    chan struct{}
+	playing sync.WaitGroup
+	ctx     context.Context
 
 	mu sync.Mutex
 	// handed has the batches that were handed over, at their times.
@@ -80,36 +82,39 @@ func playBeside(t *testing.T, batches bool, set refresh.Settings, before, test f
 			before(w)
 		}
 		ctx, stop := context.WithCancel(t.Context())
+		w.ctx = ctx
 		ended := make(chan struct{})
 		go func() { w.refresher.Run(ctx, &w.health); close(ended) }()
-		defer func() { stop(); <-ended }()
+		defer func() { stop(); <-ended; w.playing.Wait() }()
 		synctest.Wait()
 		test(w)
 	})
 }
 
-// hand takes a batch and ends its pass before it returns, as a loop does that is faster than the
-// caller.
-func (w *beside) hand(ctx context.Context, rows refresh.Handed[row], taken func()) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.free:
-	}
-	defer func() { w.free <- struct{}{} }()
-	taken()
-	h := handed{at: time.Since(w.began)}
-	for _, r := range rows.Rows {
-		h.ids = append(h.ids, r.Object.id)
-		time.Sleep(w.cost)
-	}
-	w.mu.Lock()
-	w.handed = append(w.handed, h)
-	w.mu.Unlock()
-	took := time.Duration(len(rows.Rows)) * w.cost
-	w.refresher.NoteCalls(refresh.Calls{Longest: max(1, took), Took: took, Succeeded: true})
-	w.refresher.NotePass(refresh.Pass{})
-	return nil
+// hand takes a batch as soon as the loop is free, and ends its pass.
+func (w *beside) hand(rows []refresh.Row[row], _ statedb.Revision) <-chan struct{} {
+	taken := make(chan struct{})
+	w.playing.Go(func() {
+		select {
+		case <-w.ctx.Done():
+			return
+		case <-w.free:
+		}
+		defer func() { w.free <- struct{}{} }()
+		close(taken)
+		h := handed{at: time.Since(w.began)}
+		for _, r := range rows {
+			h.ids = append(h.ids, r.Object.id)
+			time.Sleep(w.cost)
+		}
+		w.mu.Lock()
+		w.handed = append(w.handed, h)
+		w.mu.Unlock()
+		took := time.Duration(len(rows)) * w.cost
+		w.refresher.NoteCalls(refresh.Calls{Longest: max(1, took), Took: took, Succeeded: true})
+		w.refresher.NotePass(refresh.Pass{})
+	})
+	return taken
 }
 
 func (w *beside) write(ids ...uint64) { w.world.write(status.Status{}, ids...) }
@@ -314,14 +319,18 @@ func TestLapContinuesWhenSettingsAreReplaced(t *testing.T) {
 	})
 }
 
-// A batch that the loop did not take before the settings were replaced stays in the lap.
-func TestBatchThatWasNotTakenIsHandedAgain(t *testing.T) {
-	playBeside(t, false, hourly(), func(w *beside) { w.write(1) }, func(w *beside) {
+// A batch that the loop has not taken when the settings are replaced is still the loop's to take.
+func TestBatchIsHandedOnceThoughSettingsChange(t *testing.T) {
+	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
 		<-w.free
-		w.pass(time.Hour)
-		w.world.set(hourly())
+		w.pass(30 * time.Minute)
+		for range 3 {
+			w.world.set(hourly())
+			w.pass(0)
+		}
 		w.free <- struct{}{}
 		require.Equal(w, []uint64{1}, ids(w.pass(time.Second)))
+		require.Equal(w, []uint64{2}, ids(w.pass(30*time.Minute)))
 	})
 }
 
@@ -401,7 +410,7 @@ func TestRefresherEndsWithItsLoop(t *testing.T) {
 		tries, stopped := 0, make(chan struct{})
 		r := refresh.New(refresh.Config[row]{
 			Rows: w.rows, Settings: func() refresh.Settings { return w.settings }, Stopped: stopped,
-			Hand: func(context.Context, refresh.Handed[row], func()) error { tries++; return errors.New("stopped") },
+			Hand: func([]refresh.Row[row], statedb.Revision) <-chan struct{} { tries++; return nil },
 		})
 		ended := make(chan struct{})
 		go func() { r.Run(t.Context(), &w.health); close(ended) }()

@@ -67,10 +67,8 @@ type lapsWalk struct {
 
 // handCall is a call of Config.Hand.
 type handCall struct {
-	ctx   context.Context
 	rows  []refresh.Row[row]
-	taken func()
-	done  chan struct{}
+	taken chan struct{}
 }
 
 func (w *lapsWalk) fail(format string, args ...any) {
@@ -109,19 +107,10 @@ func (w *lapsWalk) note(id uint64) {
 	w.handed[id] = [2]time.Time{last[1], now}
 }
 
-func (w *lapsWalk) hand(ctx context.Context, rows refresh.Handed[row], taken func()) error {
-	c := handCall{ctx, rows.Rows, taken, make(chan struct{})}
-	select {
-	case w.calls <- c:
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	select {
-	case <-c.done:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+func (w *lapsWalk) hand(rows []refresh.Row[row], _ statedb.Revision) <-chan struct{} {
+	c := handCall{rows, make(chan struct{})}
+	w.calls <- c
+	return c.taken
 }
 
 // loop plays the loop until calls is closed.
@@ -139,15 +128,7 @@ func (w *lapsWalk) loop(dice *rand.Rand) {
 			time.Sleep(short())
 			pass(0)
 		}
-		if dice.IntN(8) > 0 && c.ctx.Err() != nil {
-			// The call was withdrawn in time.
-			continue
-		}
-		c.taken()
-		if dice.IntN(2) == 0 {
-			close(c.done)
-			c.done = nil
-		}
+		close(c.taken)
 		var calls refresh.Calls
 		if w.batches {
 			time.Sleep(cost)
@@ -174,9 +155,6 @@ func (w *lapsWalk) loop(dice *rand.Rand) {
 			w.refresher.NoteCalls(calls)
 		}
 		pass(0)
-		if c.done != nil {
-			close(c.done)
-		}
 	}
 }
 
@@ -226,7 +204,7 @@ func walkLaps(t *testing.T, dice, loopDice *rand.Rand) {
 	w := &lapsWalk{
 		T: t, interval: pick(10*time.Second, time.Minute, 30*time.Minute, 24*time.Hour),
 		most: []uint64{0, 1, 10, 100, 2000}[dice.IntN(5)], batches: dice.IntN(2) == 0, quiet: dice.IntN(3) == 0,
-		steady: dice.IntN(2) == 0, calls: make(chan handCall),
+		steady: dice.IntN(2) == 0, calls: make(chan handCall, 1000),
 		applied: map[uint64]time.Time{}, handed: map[uint64][2]time.Time{}, gone: map[uint64]int{},
 	}
 	crowd := max(w.most, 16)

@@ -4,7 +4,6 @@
 package refresh
 
 import (
-	"context"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -68,9 +67,7 @@ func (m *marker[Obj]) collectAged(size int) (b batch[Obj], next time.Duration) {
 	return b, m.interval
 }
 
-func (m *marker[Obj]) give(_ context.Context, b batch[Obj]) (<-chan struct{}, error) {
-	return m.gate.wait(m.write(b.rows)), nil
-}
+func (m *marker[Obj]) give(b batch[Obj]) <-chan struct{} { return m.gate.wait(m.write(b.rows)) }
 
 // write marks the rows of a batch in one transaction, except those whose status has changed. It
 // returns the revisions of the table before and after.

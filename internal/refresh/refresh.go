@@ -37,12 +37,12 @@ type Settings struct {
 type Config[Obj comparable] struct {
 	// Rows are the rows to refresh. If Hand is set, their functions may be nil.
 	Rows *rows.Rows[Obj]
-	// Hand gives rows to the loop, which applies them again. It blocks until the loop has taken
-	// them. It returns an error if ctx ends first or the loop has stopped. The loop calls taken on
-	// its goroutine when it takes the rows, before the end of that pass. The rows belong to Hand.
+	// Hand gives rows to the loop, which applies them again. at is the revision of the table in the
+	// transaction in which they were read. Hand does not wait for the loop. The loop closes taken on its
+	// goroutine when it has taken the rows, before the end of that pass.
 	//
 	// If Hand is nil, the rows are marked in the table.
-	Hand func(ctx context.Context, rows Handed[Obj], taken func()) error
+	Hand func(rows []Row[Obj], at statedb.Revision) (taken <-chan struct{})
 	// Batches reports whether the loop's operations come in batches.
 	Batches bool
 	// Settings returns the current settings.
@@ -72,9 +72,8 @@ type mode[Obj any] interface {
 	// collect returns the next batch, of at most size rows. If the batch is empty, it also returns
 	// the time until the next row is due.
 	collect(size int) (b batch[Obj], next time.Duration)
-	// give gives a batch to the loop. The channel is closed when the loop has dealt with it. The
-	// error is that of [Config.Hand].
-	give(ctx context.Context, b batch[Obj]) (<-chan struct{}, error)
+	// give gives a batch to the loop. The channel is closed when the loop has dealt with it.
+	give(b batch[Obj]) <-chan struct{}
 }
 
 // batch is a batch of rows that are due.
@@ -82,8 +81,8 @@ type batch[Obj any] struct {
 	rows []Row[Obj]
 	// at is the revision of the table when the rows were read; used by a hander only.
 	at statedb.Revision
-	// advance advances the position in the table beyond the batch. It is called when the batch has
-	// been given to the loop: a batch that is dropped when the settings change is collected again.
+	// advance advances the position in the table beyond the batch. It is called when the batch is given
+	// to the loop: a batch that waits for its permits when the settings change is collected again.
 	advance func()
 }
 
@@ -91,12 +90,6 @@ type batch[Obj any] struct {
 type Row[Obj any] struct {
 	Object   Obj
 	Revision statedb.Revision
-}
-
-// Handed are rows for the loop, which were read in one transaction. At is the revision of the table in it.
-type Handed[Obj any] struct {
-	Rows []Row[Obj]
-	At   statedb.Revision
 }
 
 // New returns a Refresher. It does nothing until Run is called.
@@ -213,11 +206,8 @@ func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
 		}
 		r.gate.begin()
 		began := time.Now()
-		through, err := r.mode.give(ctx, b)
-		if err == nil {
-			b.advance()
-		}
-		// If the batch was not given, through is nil: ctx has ended, or the loop has stopped.
+		through := r.mode.give(b)
+		b.advance()
 		select {
 		case <-through:
 		case <-ctx.Done():

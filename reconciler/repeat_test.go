@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// asking asks for all objects to be applied again, with a context that ends after a second.
+var asking = map[string]func(e *env, n uint64){
+	"reapply": func(e *env, n uint64) {
+		var objs []*object
+		for _, id := range ids(1, n) {
+			objs = append(objs, &object{ID: id})
+		}
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		_, _ = e.loop.Reapply(ctx, objs...)
+	},
+	"refresh": func(e *env, n uint64) {
+		var keys []string
+		for _, id := range ids(1, n) {
+			keys = append(keys, strconv.FormatUint(id, 10))
+		}
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		_, _ = e.loop.Refresh(ctx, keys...)
+	},
+	"reconfigure": func(e *env, _ uint64) {
+		// A refresh of all objects is waiting for the loop when the settings of refreshes are replaced.
+		if e.loop.Settings().RefreshLimiter == nil {
+			_, err := e.loop.Refresh(e.Context())
+			require.NoError(e, err)
+		}
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(rate.Inf, 1) })
+	},
+}
+
+func TestObjectIsAppliedOnceForAllCallsDuringAPause(t *testing.T) {
+	const n = 500
+	for name, ask := range asking {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.writeRows(1, ids(1, n)...)
+				e.pass(0)
+				e.target.take()
+				e.loop.Pause()
+				for range 20 {
+					ask(e, n)
+				}
+				require.Empty(e, e.target.take())
+				e.loop.Resume()
+				e.pass(time.Minute)
+				seen := map[uint64]int{}
+				for _, c := range e.target.take() {
+					seen[c.id]++
+				}
+				for id, times := range seen {
+					require.Equal(e, 1, times, "object %d", id)
+				}
+				require.Len(e, seen, n)
+			}, beside, reconciler.WithRoundLimits(10, nil))
+		})
+	}
+}
+
+func TestObjectIsAppliedOnceForAllCallsDuringAnOperation(t *testing.T) {
+	const n = 500
+	for name, ask := range asking {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.writeRows(1, ids(1, n)...)
+				e.pass(0)
+				e.target.take()
+				hangs := make(chan struct{})
+				e.target.mu.Lock()
+				e.target.before = func(_ context.Context, c call) {
+					if c.id == n+1 {
+						<-hangs
+					}
+				}
+				e.target.mu.Unlock()
+				e.writeRows(1, n+1)
+				e.pass(0)
+				for range 20 {
+					ask(e, n)
+				}
+				close(hangs)
+				e.pass(time.Minute)
+				seen := map[uint64]int{}
+				for _, c := range e.target.take() {
+					seen[c.id]++
+				}
+				delete(seen, n+1)
+				for id, times := range seen {
+					require.Equal(e, 1, times, "object %d", id)
+				}
+				require.Len(e, seen, n)
+			}, beside, reconciler.WithRoundLimits(10, nil))
+		})
+	}
+}
+
+// The objects wait in the loop, so a call waits only for a loop that is in an operation.
+func TestReapplyReturnsDuringAPause(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, ids(1, 3000)...)
+		e.pass(0)
+		e.target.take()
+		e.loop.Pause()
+		var objs []*object
+		for _, id := range ids(1, 3000) {
+			objs = append(objs, &object{ID: id})
+		}
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		_, err := e.loop.Reapply(ctx, objs...)
+		require.NoError(e, err)
+		synctest.Wait()
+		e.loop.Resume()
+		e.pass(0)
+		require.Len(e, e.target.take(), 3000)
+	}, beside, reconciler.WithRoundLimits(10, nil))
+}
