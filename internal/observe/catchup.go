@@ -4,6 +4,7 @@
 package observe
 
 import (
+	"math"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -227,10 +228,25 @@ func (o *Observer[Obj]) readCatchUp(txn statedb.ReadTxn, now time.Duration) {
 		c.lagging = false
 	case !c.lagging:
 		c.lagging, c.laggingSince = true, now
-	case now-c.laggingSince >= behindTime:
+	case now-c.laggingSince >= o.beforeJump():
 		c.lagging, c.upTo = false, o.rows.Table.Revision(txn)
 		c.from = c.upTo
 	}
+}
+
+// beforeJump returns how long the catch-up cursor must be behind before it leaves out what it has not read.
+// Where the rows carry no status, each jump begins another range, of which only so many are remembered. So
+// the time grows with their number: they are enough for a burst that lasts half a minute. After the last one
+// the cursor leaves nothing out.
+func (o *Observer[Obj]) beforeJump() time.Duration {
+	if o.before == nil {
+		return behindTime
+	}
+	n := len(o.before.ranges)
+	if n >= MaxRanges {
+		return math.MaxInt64
+	}
+	return time.Duration(float64(behindTime) * math.Pow(1.1, float64(n)))
 }
 
 // readObjects hands over the objects that were written since the last call. It returns false if
