@@ -47,6 +47,8 @@ type nameTarget struct {
 	updated []string
 	// rename is the name that an update gives its clone; nil to leave it.
 	rename *string
+	// fails has the names whose updates fail.
+	fails map[string]error
 }
 
 // holds reports whether the target has a name.
@@ -74,8 +76,11 @@ func (n *nameTarget) list(found ...string) {
 func (n *nameTarget) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *named) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.has[row.Name] = true
 	n.updated = append(n.updated, row.Name)
+	if err := n.fails[row.Name]; err != nil {
+		return err
+	}
+	n.has[row.Name] = true
 	if n.rename != nil {
 		row.Name = *n.rename
 	}

@@ -36,7 +36,7 @@ type repeat[Obj comparable] interface {
 // object is applied once more. Reapply returns how many are in that case. It blocks until the loop has
 // taken the objects, also during a pause, but not for their operations; before the loop runs, until it does.
 // The error is that of ctx, or [inspect.ErrStopped]; it joins one for each object of which the primary index
-// makes no key, which is left out.
+// makes no key or one above 65,535 bytes, which is left out.
 //
 // If ctx ends first, the loop may still take some of the objects. An object waits once to be applied again,
 // however many calls ask for it. If the rows carry the status, Reapply marks them: Done becomes Refreshing,

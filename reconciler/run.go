@@ -107,12 +107,15 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
 	object, revision := item.Obj, item.Revision
 	s := r.rows.Asked(object)
+	if err := r.unwritable(item); err != nil {
+		failure := err.Error()
+		r.settleUnrun(item, core.Outcome[Obj]{Kind: core.FailedForGood, Failure: &failure, Obj: object, Revision: revision, Wanted: r.began})
+		return false
+	}
 	if r.observer.Stale(item) {
 		var kind core.Kind
 		if object, revision, kind = r.current(txn, item); kind != core.Done {
-			r.core.Settle(r.now(), item, core.Outcome[Obj]{Kind: kind})
-			r.unblock(item.Obj)
-			r.keyWaits.NoteChange(item.Obj)
+			r.settleUnrun(item, core.Outcome[Obj]{Kind: kind})
 			return false
 		}
 		if revision != item.Revision {
@@ -144,6 +147,23 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *exec
 	return true
 }
 
+// unwritable returns an error if no outcome of an item could be written, nor the row be replaced or deleted by
+// the program. In the rows, the write shows it, and a check before each operation would cost an allocation.
+func (r *runner[Obj]) unwritable(item *core.Item[Obj]) error {
+	if item.Deleted || !r.beside {
+		return nil
+	}
+	_, err := r.rows.KeyOf(item.Obj)
+	return err
+}
+
+// settleUnrun settles an item that is not run.
+func (r *runner[Obj]) settleUnrun(item *core.Item[Obj], out core.Outcome[Obj]) {
+	r.core.Settle(r.now(), item, out)
+	r.unblock(item.Obj)
+	r.keyWaits.NoteChange(item.Obj)
+}
+
 // current looks up the object of an item. If the kind is Done, the returned version is the one to
 // run; otherwise the item is not run, and the kind is the result to settle it with.
 func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
@@ -152,7 +172,8 @@ func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, s
 		return object, revision, core.Void
 	}
 	if !found {
-		if item.Deleted {
+		if item.Deleted || r.rows.Has(txn, item.Revision) {
+			// It is deleted, or this is the version of a row that no look-up finds.
 			return item.Obj, item.Revision, core.Done
 		}
 		// The observer has still to read the deletion.

@@ -22,8 +22,9 @@ import (
 // WaitFor blocks until some objects reach the milestone. An object is a row of the table, or the
 // deletion of a row that the table does not have any more. The wait is for the version at the time of
 // the call, or a later one: a row that is rewritten all the time is waited for until an operation on one of
-// these has ended. Only the primary key of objs matters. It returns the objects that are not
-// in the target, or if deleted, still are; the list is empty if the milestone is [Applied].
+// these has ended. Only the primary key of objs matters; if one has none, or one above 65,535 bytes, which
+// statedb does not find again, that is an error at once. It returns the objects that are not in the target,
+// or if deleted, still are; the list is empty if the milestone is [Applied].
 //
 // When ctx ends first, the error wraps that of ctx, and the objects that are not applied are
 // returned. The loop has 100 ms to give details. A row with a zero status counts as attempted, and
@@ -188,7 +189,7 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 		case found && s.Kind == status.KindDone,
 			!found && d == nil && (met || known.seen):
 			continue
-		case d != nil && d.Deleted == !found:
+		case d != nil && (d.Deleted == !found || v.rows.Has(known.txn, d.Revision)):
 			u = v.unreconciled(g, d, known.txn)
 		case found:
 			u.State, u.Err = g.shown(v.rowState(u.Key, s.Kind, err), u.Key), reasonOf(s)

@@ -189,6 +189,10 @@ func (l *Beside[Obj]) write(mark statedb.Revision, intervals []observe.Range, mo
 
 // writeRecord writes the row of a record, and reports whether it differed.
 func (l *Beside[Obj]) writeRecord(wtxn statedb.WriteTxn, r *core.Record[Obj], at time.Time) bool {
+	if len(r.Key) > rows.MaxKey {
+		// It would never be found again. Status does without it.
+		return false
+	}
 	old, _, found := l.tables.Outcomes.Get(wtxn, l.query(index.Key(r.Key)))
 	if r.Kind == core.NotRecorded {
 		if found {
@@ -231,7 +235,12 @@ func (l *Beside[Obj]) Covered() iter.Seq2[statedb.Revision, statedb.Revision] { 
 
 // Status implements [Ledger].
 func (l *Beside[Obj]) Status(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status {
-	o, _, found := l.tables.Outcomes.Get(txn, l.query(l.rows.Key(row)))
+	key, err := l.rows.KeyOf(row)
+	if err != nil {
+		text := err.Error()
+		return status.Status{Kind: status.KindError, UpdatedAt: l.Written(row, revision), Error: &text}
+	}
+	o, _, found := l.tables.Outcomes.Get(txn, l.query(key))
 	return l.status(o, found, l.tables.Current(txn), revision)
 }
 

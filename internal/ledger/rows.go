@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"iter"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
@@ -136,6 +138,14 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, t *execute.Tas
 			"table", l.rows.Table.Name(), "key", key, "operation", t.Operation())
 		current, _, found = l.rows.Get(wtxn, t.Row)
 		t.Object = l.rows.Writable.Clone(t.Row)
+	}
+	if !found && l.rows.Has(l.rows.DB.ReadTxn(), t.Revision) {
+		// The row is in the table as it was, and cannot be written.
+		_, err := l.rows.KeyOf(t.Row)
+		text := cmp.Or(err, rows.ErrUnfound).Error()
+		t.Object, t.Err = t.Row, outcome.TerminalError(errors.New(text))
+		a.Result, a.Text = outcome.Classify(t.Err, false, 0, 0), &text
+		return
 	}
 	if found = found && l.rows.SamePending(t.Row, current); found {
 		onto := l.rows.Writable.Clone(current)

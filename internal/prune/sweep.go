@@ -4,13 +4,12 @@
 package prune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
 
 	"github.com/cilium/statedb"
-
-	"github.com/statekeel/statekeel/internal/rows"
 )
 
 // Budget bounds what one sweep may delete. A zero field is no bound.
@@ -40,8 +39,9 @@ func (b Budget) check(orphans, listed int) error {
 // cursor has passed the revision that the table had at the end of the listing.
 type sweep[Obj any] struct {
 	listed int
-	// keyless is the number of listed objects without a key.
+	// keyless is the number of listed objects without a usable key, of which why is the first error.
 	keyless int
+	why     error
 	took    time.Duration
 	unknown []Obj
 	// unknown has the listed objects that the table and the loop did not have. keys has their keys;
@@ -60,7 +60,7 @@ type Found[Obj any] struct {
 	Orphans  []Obj
 	Revision statedb.Revision
 	// Err is set if the budget does not allow the orphans to be deleted; then Orphans is empty. It is
-	// also set if objects without a key were listed, which are no orphans.
+	// also set if objects without a usable key were listed, which are no orphans.
 	Err error
 }
 
@@ -70,6 +70,7 @@ type Found[Obj any] struct {
 func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error) error {
 	var unknown []Obj
 	keyless, over := 0, false
+	var why error
 	defer func() { over = true }()
 	err := list(ctx, txn, func(obj Obj) bool {
 		if over || ctx.Err() != nil {
@@ -78,6 +79,7 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 		p.listed++
 		if _, err := p.Rows.KeyOf(obj); err != nil {
 			keyless++
+			why = cmp.Or(why, err)
 			return true
 		}
 		// An object of the snapshot is no orphan: it is in the table, or its deletion will be read.
@@ -95,7 +97,7 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 	}
 	// An object that was inserted while the target was listed is no orphan.
 	fresh := p.Rows.DB.ReadTxn()
-	s := &sweep[Obj]{listed: p.listed, keyless: keyless, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
+	s := &sweep[Obj]{listed: p.listed, keyless: keyless, why: why, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
 	for _, obj := range unknown {
 		key := string(p.Rows.Key(obj))
 		if _, again := s.keys[key]; !again && p.orphan(fresh, obj) {
@@ -164,7 +166,7 @@ func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool
 	}
 	p.approved = false
 	if s.keyless > 0 {
-		found.Err = fmt.Errorf("sweep: %d of %d listed objects are left alone: %w", s.keyless, s.listed, rows.ErrNoKey)
+		found.Err = fmt.Errorf("sweep: %d of %d listed objects are left alone: %w", s.keyless, s.listed, s.why)
 	}
 	return found, true
 }

@@ -6,7 +6,9 @@ package rows
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"iter"
+	"math"
 	"reflect"
 	"sync/atomic"
 
@@ -19,6 +21,17 @@ import (
 // ErrNoKey is returned for an object of which the primary index makes no key. statedb stores no such
 // object: an insert of it does nothing and returns no error.
 var ErrNoKey = errors.New("the primary index makes no key of the object")
+
+// ErrKeyTooLong is returned for an object whose key is longer than [MaxKey]. statedb inserts such an object,
+// and then a look-up does not find it: it can be neither replaced nor deleted, and no status can be written.
+var ErrKeyTooLong = fmt.Errorf("the primary key is longer than the %d bytes that statedb can look up", MaxKey)
+
+// ErrUnfound says that the table has a row, and a look-up by its own key does not find it, as when the index
+// makes another key of the object than it made at the insert.
+var ErrUnfound = errors.New("the table has the row, but a look-up by its key does not find it")
+
+// MaxKey is the length of the longest key that statedb can look up.
+const MaxKey = math.MaxUint16
 
 // Functions are the user's functions for the objects of a table. They are the fields of the same
 // names of reconciler.Config. Merge may be nil.
@@ -127,13 +140,30 @@ func (r *Rows[Obj]) Key(obj Obj) index.Key {
 	return key
 }
 
-// KeyOf returns the primary key of an object, or [ErrNoKey].
-func (r *Rows[Obj]) KeyOf(obj Obj) (index.Key, error) {
-	key, ok := r.indexer.ObjectToKey(obj)
-	if !ok {
+// KeyOf returns the primary key of an object, or an error that wraps [ErrNoKey] or [ErrKeyTooLong].
+func (r *Rows[Obj]) KeyOf(obj Obj) (index.Key, error) { return KeyOf(r.indexer, obj) }
+
+// KeyOf is [Rows.KeyOf] for a primary index.
+func KeyOf[Obj any](indexer statedb.Indexer[Obj], obj Obj) (index.Key, error) {
+	key, ok := indexer.ObjectToKey(obj)
+	switch {
+	case !ok:
 		return nil, ErrNoKey
+	case len(key) > MaxKey:
+		return nil, fmt.Errorf("%w: it has %d bytes and begins with %s", ErrKeyTooLong, len(key), KeyText(key[:shownOfKey]))
 	}
 	return key, nil
+}
+
+// shownOfKey is how many bytes of a key that is too long an error shows.
+const shownOfKey = 32
+
+// Has reports whether a snapshot has a row at a revision, also if a look-up by the key does not find it.
+func (r *Rows[Obj]) Has(txn statedb.ReadTxn, at statedb.Revision) bool {
+	for _, revision := range r.Table.LowerBound(txn, statedb.ByRevision[Obj](at)) {
+		return revision == at
+	}
+	return false
 }
 
 // HasKey reports whether an object has a key, and it is this one.

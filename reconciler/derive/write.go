@@ -170,7 +170,7 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 	if d.cfg.Merge != nil {
 		w.row, w.revision = d.cfg.Merge(current, winner.row), revision
 		if key, err := d.out.KeyOf(w.row); err != nil {
-			return w, false, fmt.Errorf("Config.Merge returned a row without a key: %w", err)
+			return w, false, fmt.Errorf("Config.Merge returned a row without a usable key: %w", err)
 		} else if string(key) != at.key {
 			return w, false, fmt.Errorf("Config.Merge returned a row with the key %s", text.Name(string(key)))
 		}

@@ -136,9 +136,9 @@ func (w Writer[T]) get(txn statedb.ReadTxn, obj T) (T, statedb.Revision, bool) {
 }
 
 func (w Writer[T]) put(wtxn statedb.WriteTxn, next T) error {
-	_, _, err := w.Table.Insert(wtxn, next)
-	if _, ok := w.Table.PrimaryIndexer().ObjectToKey(next); !ok {
-		err = rows.ErrNoKey
+	_, err := rows.KeyOf(w.Table.PrimaryIndexer(), next)
+	if err == nil {
+		_, _, err = w.Table.Insert(wtxn, next)
 	}
 	if err != nil {
 		return fmt.Errorf("write %q: %w", object.KeyOf(next).String(), err)

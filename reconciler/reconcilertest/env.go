@@ -120,9 +120,9 @@ func (e *Env[Obj]) Insert(objs ...Obj) statedb.Revision {
 	e.Helper()
 	return e.Write(func(wtxn statedb.WriteTxn) {
 		for _, obj := range objs {
-			_, _, err := e.Table.Insert(wtxn, obj)
-			if _, ok := e.Table.PrimaryIndexer().ObjectToKey(obj); !ok {
-				err = rows.ErrNoKey
+			_, err := rows.KeyOf(e.Table.PrimaryIndexer(), obj)
+			if err == nil {
+				_, _, err = e.Table.Insert(wtxn, obj)
 			}
 			if err != nil {
 				e.Fatalf("inserting: %s", err)

@@ -44,7 +44,7 @@ type call[Obj any] struct {
 	publish func(wtxn statedb.WriteTxn, out statedb.Revision)
 
 	// keys are the keys that the call is about. rejected has the objects of them that are in error,
-	// unnamed is the number of objects without a key.
+	// unnamed is the number of objects without a usable key.
 	keys     map[string]struct{}
 	rejected map[string]error
 	unnamed  int
@@ -169,7 +169,7 @@ func (c *call[Obj]) keyOf(i int, obj Obj) (key string, ok bool) {
 	})
 	if err != nil {
 		c.unnamed++
-		c.fail(fmt.Errorf("object %d of the call has no key: %w", i, err))
+		c.fail(fmt.Errorf("object %d of the call has no usable key: %w", i, err))
 	}
 	return key, err == nil
 }
@@ -227,7 +227,7 @@ func (c *call[Obj]) check(row Obj, next *step[Obj]) error {
 		return fmt.Errorf("%s: Same reports a difference, but what is to be written is the row itself", c.name(row))
 	}
 	if key, err := c.rows.KeyOf(next.row); err != nil {
-		return fmt.Errorf("%s: Merge returned a row without a key: %w", c.name(row), err)
+		return fmt.Errorf("%s: Merge returned a row without a usable key: %w", c.name(row), err)
 	} else if string(key) != next.key {
 		return fmt.Errorf("%s: Merge returned a row with another key, %s", c.name(row), c.name(next.row))
 	}

@@ -56,7 +56,7 @@ type Sink[Obj any] struct {
 	// links counts what was told about the connection.
 	links int
 	// rejected has the objects in error by their key; only the call that has the turn changes it.
-	// unnamed is the number of those without a key. rejects changes when rejected does.
+	// unnamed is the number of those without a usable key. rejects changes when rejected does.
 	rejected map[string]error
 	unnamed  int
 	rejects  int

@@ -52,7 +52,7 @@ func (s *Sink[Obj]) State() State {
 }
 
 // KeyOf returns the primary key of an object; objects with the same key are one row. It returns an error if
-// the primary index makes no key of the object, or panics.
+// the primary index makes no key of the object or one above 65,535 bytes, or panics.
 func (s *Sink[Obj]) KeyOf(obj Obj) (key string, err error) {
 	defer func() {
 		if r := recover(); r != nil {

@@ -100,7 +100,7 @@ func (s *Sink[Obj]) rejectedLines() (lines []string) {
 		lines = append(lines, text.Printable(s.rejected[key].Error()))
 	}
 	if s.unnamed > 0 {
-		lines = append(lines, fmt.Sprintf("%d object(s) without a key", s.unnamed))
+		lines = append(lines, fmt.Sprintf("%d object(s) without a usable key", s.unnamed))
 	}
 	if more := len(s.rejected) - len(first); more > 0 {
 		lines = append(lines, fmt.Sprintf("%d further objects omitted", more))
