@@ -130,3 +130,28 @@ func TestPausedObjectCountsAsAttemptedInEveryQueue(t *testing.T) {
 		}
 	}
 }
+
+// The catch-up cursor reads the deletion, and main does so only at the end of the backlog.
+func TestPausedDeletionCountsAsAttemptedAheadOfABacklog(t *testing.T) {
+	for name, ledger := range map[string]configure{"in the rows": nil, "beside": beside} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.target.takes(10 * time.Millisecond)
+				e.put(1, ids(1001, 21_000)...)
+				e.pass(time.Second)
+				e.pause(1)
+				// All workers are busy, so that the loop looks at the wait before it reads the deletion.
+				e.pass(time.Millisecond)
+				e.remove(1)
+				over := e.waitFor(reconciler.Attempted, 1)
+				e.pass(100 * time.Millisecond)
+				w := <-over
+				require.NoError(e, w.err)
+				require.Less(e, w.took, 50*time.Millisecond)
+				require.Len(e, w.unapplied.Keys, 1)
+			}, ledger, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
+		})
+	}
+}

@@ -199,6 +199,8 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
 			},
 			Deletion: r.pruner.NoteDeletion,
+			// It may be paused: then it counts as attempted, and no operation ends the waits for it.
+			EarlyDeletion: func(obj Obj) { r.keyWaits.NoteChange(obj) },
 			Forgotten: func(obj Obj) {
 				r.unblock(obj)
 				r.keyWaits.NoteChange(obj)

@@ -317,6 +317,7 @@ func (o *Observer[Obj]) handOverDeletion(c change[Obj], txn statedb.ReadTxn) boo
 	case o.overtaken(c, txn):
 		o.core.ObserveSeenDeletion(c.object, c.revision)
 	default:
+		o.hooks.EarlyDeletion(c.object)
 		o.core.Observe(c.object, c.revision, c.revision, true, c.lane)
 	}
 	o.catchUp.deletedUpTo = c.revision

@@ -84,7 +84,7 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 	e.Observer = observe.New(observe.Config[*row]{
 		Rows: of, Core: e.core, Waits: e,
 		Hooks: observe.Hooks[*row]{
-			Deletion: note("deleted"), Forgotten: note("forgotten"),
+			Deletion: note("deleted"), EarlyDeletion: note("deleted early"), Forgotten: note("forgotten"),
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},
 	})

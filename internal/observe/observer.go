@@ -58,6 +58,8 @@ type Hooks[Obj any] struct {
 	FirstUnset func(row Obj, revision statedb.Revision)
 	// Deletion is called with each object whose deletion the main cursor hands over.
 	Deletion func(Obj)
+	// EarlyDeletion is called with each object whose deletion the catch-up cursor hands over.
+	EarlyDeletion func(Obj)
 	// Forgotten is called when the core removes the entry of an object because its row asks for no
 	// operation.
 	Forgotten func(Obj)
