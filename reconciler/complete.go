@@ -57,8 +57,9 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 	}
 	if r.keyWaits.Waiting() > 0 {
 		for i := range b.tasks {
-			applied := b.attempts[i].Kind == core.Done || b.attempts[i].Kind == core.DoneAgain
-			r.keyWaits.NoteOperation(b.tasks[i].Row, b.tasks[i].Revision, b.tasks[i].Deleted, applied)
+			t, a := &b.tasks[i], &b.attempts[i]
+			applied := (a.Kind == core.Done || a.Kind == core.DoneAgain) && !a.Void
+			r.keyWaits.NoteOperation(t.Row, t.Revision, t.Deleted, applied)
 		}
 	}
 	r.tellRefresherOf(b)
@@ -139,6 +140,7 @@ func (r *runner[Obj]) settle(b *batch[Obj]) {
 		t, a := &b.tasks[i], &b.attempts[i]
 		item := &b.items[a.Item]
 		r.noteWanted(a, t, now)
+		a.Void = item.Void()
 		if a.Kind == core.Done && !item.HasEntry() && r.opts.breaker == nil {
 			continue
 		}

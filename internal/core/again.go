@@ -27,6 +27,7 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 			again := e.rowVersion
 			again.asks = asksAgain
 			c.overtake(e, again)
+			e.runs.void = true
 		}
 		return true
 	case forced || e.state == Requeue:

@@ -86,6 +86,10 @@ func (it *Item[Obj]) from() State {
 	return it.entry.from
 }
 
+// Void reports whether the outcome of a launched item does not count, because [Core.Again] was forced while
+// its operation ran. Call it before [Core.Settle].
+func (it *Item[Obj]) Void() bool { return it.entry != nil && it.entry.running().void }
+
 // Wanted returns when the item's change was written; 0 means that the time must be read from the
 // object.
 func (it *Item[Obj]) Wanted() time.Duration {

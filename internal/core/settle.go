@@ -89,6 +89,7 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (newer *rowVersion[Obj]) {
 	c.take(e)
 	if newer = e.runs; newer != nil {
 		e.rowVersion, *newer, e.runs = *newer, e.rowVersion, nil
+		e.void = false
 	}
 	return newer
 }

@@ -18,9 +18,10 @@ type rowVersion[Obj any] struct {
 	seen    uint32
 	lane    Lane
 	deleted bool
-	// tried: an operation was attempted for the change. paused: the object must not be worked on.
-	tried, paused bool
-	asks          asks
+	// tried: an operation was attempted for the change. paused: the object must not be worked on. void: the
+	// outcome of the operation that runs the version does not count, see [Core.Again].
+	tried, paused, void bool
+	asks                asks
 }
 
 // asks is what a row asks for that was read while an operation on its key ran.

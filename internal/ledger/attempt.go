@@ -45,6 +45,8 @@ type Attempt[Obj any] struct {
 	Conflict bool
 	// Lost reports whether the outcome was not written because the object had changed or was deleted.
 	Lost bool
+	// Void reports whether the outcome does not count, because the object was asked to be applied again meanwhile.
+	Void bool
 	// news reports whether the outcome differs from the status in the row, and has to be written.
 	news bool
 }
