@@ -5,6 +5,7 @@ package core
 
 import (
 	"fmt"
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -213,4 +214,27 @@ func TestChangeCountsAsAttemptedFromTheBeginOfItsPause(t *testing.T) {
 	c.SetPaused(time.Second, nil)
 	check(t, c)
 	require.Equal(t, uint64(1), c.Attempted(3))
+}
+
+// A stack that is too deep ends the program.
+func TestPauseOfALongGroupNeedsNoDeepStack(t *testing.T) {
+	const keys = 100_000
+	defer debug.SetMaxStack(debug.SetMaxStack(8 << 20))
+	c := grouped(keys)
+	c.Begin(0, keys, 0)
+	for i := range keys {
+		r := member(fmt.Sprint(i), uint64(i+1))
+		c.see(r, r.revision, false, Backlog)
+	}
+	items := c.Plan()
+	require.Len(t, items, 1)
+	it := items[0]
+	c.Launch(&it)
+	c.End(1)
+	c.Recall(0, &it)
+	c.SetPaused(0, func(row) bool { return true })
+	require.Equal(t, keys, c.Count(Paused))
+	require.Empty(t, c.groups)
+	c.SetPaused(0, nil)
+	require.Equal(t, keys, c.Count(Ready))
 }

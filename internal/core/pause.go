@@ -38,17 +38,15 @@ func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
 		}
 		switch {
 		case e.paused && (e.state == Ready || e.state == Queued):
+			c.take(e)
 			begun = append(begun, e)
 		case e.state == InFlight:
 			c.reindex(e)
 		}
 	}
+	// None of them waits for its group any more, so a group goes to one that is not paused.
 	for _, e := range begun {
-		// One that got its group from the last one may be paused already.
-		if e.state != Paused {
-			c.take(e)
-			c.pause(e)
-		}
+		c.pause(e)
 	}
 	for _, e := range entries {
 		if e.state == Paused && !e.paused {
