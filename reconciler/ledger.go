@@ -92,7 +92,8 @@ func (l *Loop[Obj]) StatusWatch(txn statedb.ReadTxn, obj Obj) (s Status, found b
 }
 
 // Outcomes returns the table with a row for each object that is not Done, unless its key is longer than
-// 65,535 bytes; nil if the rows carry the status. Its name is that of the reconciler, or of the table if the reconciler has none, with
-// "-outcomes" appended. Only the reconciler writes it. An object that has just changed has no row for
-// the first 10 ms or more: [Loop.Status] tells a change that waits from one that was applied.
+// 65,535 bytes; nil if the rows carry the status. Its name is that of the reconciler, or of the table if the
+// reconciler has none, with "-outcomes" appended. Only the reconciler writes it. An object that has just
+// changed may have no row for the first 10 ms or more: [Loop.Status] tells a change that waits from one that
+// was applied.
 func (l *Loop[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return l.ledger.Outcomes() }

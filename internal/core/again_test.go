@@ -17,10 +17,13 @@ func recording() *Core[row] {
 	return New(cfg)
 }
 
-// take returns the records that have changed, by key.
-func take(c *Core[row]) map[string]Recorded {
+// take returns the records that have changed, by key. Every change may hold the mark.
+func take(c *Core[row]) map[string]Recorded { return takeUntil(c, -1) }
+
+// takeUntil is take; the changes that were observed by the given time do not hold the mark any more.
+func takeUntil(c *Core[row], until time.Duration) map[string]Recorded {
 	records := map[string]Recorded{}
-	c.TakeRecords(func(r Record[row]) { records[r.Key] = r.Kind })
+	c.TakeRecords(until, func(r Record[row]) { records[r.Key] = r.Kind })
 	return records
 }
 
@@ -43,7 +46,7 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	require.Equal(t, 1, c.Refreshing())
 	require.Zero(t, c.LowWatermark())
 	require.Equal(t, uint64(9), c.Attempted(9))
-	_, holds := c.HoldsSince()
+	_, _, holds := c.HoldsSince()
 	require.False(t, holds)
 
 	c.Begin(0, 4, 0)
@@ -128,22 +131,23 @@ func TestOutcomeOfARunningOperationDoesNotCountAfterAgain(t *testing.T) {
 
 func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
 	c := recording()
-	begin(c, 0, 5, "a", "b")
-	items := append([]Item[row](nil), c.Plan()...)
-	c.Launch(&items[0])
-	c.Launch(&items[1])
-	c.End(2)
-	since, holds := c.HoldsSince()
+	var items []Item[row]
+	for i, key := range []string{"a", "b"} {
+		begin(c, time.Duration(i)*time.Millisecond, uint64(5+i), key)
+		items = append(items, c.Plan()...)
+		c.Launch(&items[i])
+		c.End(1)
+	}
+	since, observed, holds := c.HoldsSince()
 	require.True(t, holds)
 	require.Equal(t, uint64(5), since)
-	above, _ := c.HoldsAbove(5)
-	require.Equal(t, uint64(6), above)
+	require.Zero(t, observed)
 	require.Empty(t, take(c))
 
-	c.RecordUpTo(5)
-	require.Equal(t, map[string]Recorded{"a": RecordedPending}, take(c))
-	since, _ = c.HoldsSince()
+	require.Equal(t, map[string]Recorded{"a": RecordedPending}, takeUntil(c, 0))
+	since, observed, _ = c.HoldsSince()
 	require.Equal(t, uint64(6), since)
+	require.Equal(t, time.Millisecond, observed)
 	require.Equal(t, uint64(4), c.Attempted(6), "a record is no attempt")
 
 	c.Settle(0, &items[1], done(&items[1]))

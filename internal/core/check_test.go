@@ -42,7 +42,6 @@ func checkInRound[Obj any](t testingT, c *Core[Obj]) {
 	checkDue(t, c)
 	checkLanes(t, c)
 	checkUnreconciled(t, c)
-	checkHolds(t, c)
 	checkTouched(t, c)
 	checkBreakers(t, c)
 }
@@ -97,7 +96,6 @@ func checkTouched[Obj any](t testingT, c *Core[Obj]) {
 		require.True(t, listed[e] || !e.indexed.touched, "%q is not listed", key)
 		if c.records && !e.indexed.touched {
 			same(t, e.recordKind(), e.indexed.recorded, "the record of %q", key)
-			require.False(t, e.indexed.overdue, "%q must have a record and is not listed", key)
 		}
 	}
 }
@@ -211,32 +209,6 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 	same(t, unreconciled, c.unreconciled.Len(), "entries in the heap unreconciled")
 	for i := range untried {
 		same(t, untried[i], c.untried[i].Len(), "entries in a heap untried")
-	}
-}
-
-// checkHolds compares HoldsSince and HoldsAbove with a walk over all entries.
-func checkHolds[Obj any](t testingT, c *Core[Obj]) {
-	holds := []uint64{0}
-	for _, e := range c.entries {
-		if e.untriedSince() > 0 && e.indexed.recorded == NotRecorded {
-			holds = append(holds, e.untriedSince())
-		}
-	}
-	for _, from := range holds {
-		next, has := uint64(0), false
-		for _, since := range holds {
-			if since > from && (!has || since < next) {
-				next, has = since, true
-			}
-		}
-		above, ok := c.HoldsAbove(from)
-		same(t, has, ok, "whether a change holds the mark above %d", from)
-		same(t, next, above, "the lowest change above %d that holds the mark", from)
-		if from == 0 {
-			since, ok := c.HoldsSince()
-			same(t, has, ok, "whether a change holds the mark")
-			same(t, next, since, "the lowest change that holds the mark")
-		}
 	}
 }
 

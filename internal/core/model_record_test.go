@@ -4,7 +4,9 @@
 package core
 
 import (
+	"cmp"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -32,13 +34,21 @@ func (m *model) record(k *modelKey) (r Record[row], lacks bool) {
 	return r, r.Kind == RecordedPending && (m.untried(k) > 0 || k.swept && k.tried)
 }
 
-// requireRecords checks the records that a ledger has, right after it has taken those that changed.
-// Until upTo every change has to have a record.
-func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Record[row], upTo uint64) {
+// requireRecordIsDue checks that a change which may hold the mark got no record too early. One that was read
+// while an operation ran on a key that was reconciled may get it earlier.
+func (m *model) requireRecordIsDue(t testingT, r Record[row], until time.Duration) {
+	if k := m.keys[r.Key]; r.Kind == RecordedPending && k.unseen {
+		require.LessOrEqual(t, k.seenAt, until, "%q has a record too early", r.Key)
+	}
+}
+
+// requireRecords checks the records that a ledger has, right after it has taken those that changed: the
+// lowest change that holds the mark was observed after until.
+func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Record[row], until time.Duration) {
 	for key := range records {
 		require.Contains(t, m.keys, key, "%q has a record and no entry", key)
 	}
-	var holds []uint64
+	var holds []*modelKey
 	for key, k := range m.keys {
 		want, lacks := m.record(k)
 		got, has := records[key]
@@ -48,24 +58,20 @@ func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Reco
 		case want.Kind == NotRecorded:
 		default:
 			require.True(t, lacks, "%q in state %s has no record: %+v", key, k.state, want)
-			if since := m.untried(k); since > 0 {
-				require.Greater(t, since, upTo, "%q has no record", key)
-				holds = append(holds, since)
+			if m.untried(k) > 0 {
+				holds = append(holds, k)
 			}
 		}
 	}
-	slices.Sort(holds)
-	lowest, ok := c.HoldsSince()
+	since, observed, ok := c.HoldsSince()
 	same(t, len(holds) > 0, ok, "whether a change holds the mark")
-	if ok {
-		same(t, holds[0], lowest, "the lowest change that holds the mark")
+	if !ok {
+		return
 	}
-	for _, from := range append(slices.Clone(holds), 0) {
-		i := slices.IndexFunc(holds, func(since uint64) bool { return since > from })
-		above, ok := c.HoldsAbove(from)
-		same(t, i >= 0, ok, "whether a change holds the mark above %d", from)
-		if ok {
-			same(t, holds[i], above, "the lowest change above %d that holds the mark", from)
-		}
-	}
+	lowest := slices.MinFunc(holds, func(a, b *modelKey) int { return cmp.Compare(m.untried(a), m.untried(b)) })
+	same(t, m.untried(lowest), since, "the lowest change that holds the mark")
+	require.Greater(t, observed, until, "%q holds the mark and must have a record", lowest.key)
+	require.True(t, slices.ContainsFunc(holds, func(k *modelKey) bool {
+		return m.untried(k) == since && (k.seenAt == observed || !k.unseen)
+	}), "the change at %d was not observed at %v", since, observed)
 }

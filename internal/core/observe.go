@@ -9,8 +9,6 @@ package core
 // newer than the version in its entry only lowers the revision since which that is unreconciled. If
 // it is the deletion of an orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
-	// Renew may have brought a version that no cursor has read.
-	late := revision < max(c.observed, c.newestSince)
 	c.observed = max(c.observed, revision)
 	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	e := c.find(obj)
@@ -25,12 +23,6 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	default:
 		c.round.lanes[it.lane]++
 		c.round.changes = append(c.round.changes, it)
-	}
-	if late && deleted && e != nil {
-		// The catch-up cursor reads deletions apart from objects, so later objects may have been read or
-		// applied.
-		c.recordAtOnce(e)
-		c.reindex(e)
 	}
 }
 
@@ -84,16 +76,15 @@ func (c *Core[Obj]) observeOlder(e *entry[Obj], it *Item[Obj]) {
 	newer := it.Revision > runs.revision
 	if newer {
 		// It was observed while the operation runs, like the newest version.
-		c.lowerSince(e, &e.rowVersion, it.since)
+		e.lowerSince(it.since)
 	}
 	if !newer || e.asks == asksChange {
-		c.lowerSince(e, runs, it.since)
+		runs.lowerSince(it.since)
 	}
 	if !newer && it.Deleted && e.cause == CauseSweep {
 		// A sweep added the object as an orphan before the cursor read its deletion, and the
 		// deletion has not been attempted.
 		runs.tried = false
-		c.recordAtOnce(e)
 	}
 	c.reindex(e)
 }
@@ -132,7 +123,7 @@ func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
 func (c *Core[Obj]) takeChange(e *entry[Obj], v rowVersion[Obj]) bool {
 	if c.waitsFor(e, &v) {
 		e.obj, e.revision, e.seen, e.paused = v.obj, v.revision, v.seen, v.paused
-		c.lowerSince(e, &e.rowVersion, v.since)
+		e.lowerSince(v.since)
 		return false
 	}
 	c.replaceChange(e, v)

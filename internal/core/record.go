@@ -3,6 +3,8 @@
 
 package core
 
+import "time"
+
 // A ledger beside the table has a record of each key that is not reconciled. The core tells it which
 // records have changed, and which changes have neither been attempted nor recorded: these hold the
 // ledger's mark.
@@ -33,81 +35,64 @@ type Record[Obj any] struct {
 	Text *string
 }
 
-// TakeRecords calls yield for each key whose record may have changed since the last call, in the
-// order of these changes. A key with the kind NotRecorded has no record any more. It is called between
-// two rounds.
-func (c *Core[Obj]) TakeRecords(yield func(Record[Obj])) {
+// TakeRecords calls yield for each key whose record may have changed since the last call. A key with the
+// kind NotRecorded has no record any more. If the lowest change that holds the mark was observed at the
+// given time or earlier, it gets a record, and then the next one. TakeRecords is called between two rounds.
+func (c *Core[Obj]) TakeRecords(until time.Duration, yield func(Record[Obj])) {
 	for _, e := range c.touched {
-		r := e.record()
-		if r.Kind != NotRecorded || e.indexed.recorded != NotRecorded {
-			yield(r)
-		}
-		e.indexed.touched, e.indexed.overdue, e.indexed.recorded = false, false, r.Kind
-		c.reindex(e)
+		e.indexed.touched = false
+		c.takeRecord(e, e.recordKind(), yield)
 	}
 	clear(c.touched)
 	c.touched = c.touched[:0]
-}
-
-// HoldsSince returns the lowest revision of a change that has neither been attempted nor recorded;
-// false if there is none.
-func (c *Core[Obj]) HoldsSince() (revision uint64, ok bool) {
-	_, since, ok := c.untried[untriedHeld].Min()
-	return uint64(since), ok
-}
-
-// HoldsAbove is HoldsSince for the changes above a revision. Its cost grows with the number of changes
-// up to that revision.
-func (c *Core[Obj]) HoldsAbove(revision uint64) (above uint64, ok bool) {
-	since, ok := c.untried[untriedHeld].MinAbove(int64(revision))
-	return uint64(since), ok
-}
-
-// RecordUpTo makes every change up to a revision that has not been attempted have a record.
-func (c *Core[Obj]) RecordUpTo(revision uint64) {
-	c.untried[untriedHeld].Ascend(func(t untriedEntry[Obj], since int64) bool {
-		if uint64(since) > revision {
-			return false
+	for {
+		t, _, ok := c.untried[untriedHeld].Min()
+		if !ok || t.dueAt > until {
+			return
 		}
-		t.indexed.overdue = true
-		c.reindex(t.entry)
-		return true
-	})
-}
-
-// recordAtOnce makes a change that has not been attempted have a record, if there is a catch-up cursor
-// and the change does not hold the mark at its own revision: it is unreconciled since a lower one, or
-// a cursor has read later changes before. Else an interval that has its revision would count it as
-// attempted, or lose revisions that it had.
-func (c *Core[Obj]) recordAtOnce(e *entry[Obj]) {
-	if c.round.maxFresh > 0 && e.indexed.recorded == NotRecorded && e.untriedSince() > 0 {
-		e.indexed.overdue = true
+		c.takeRecord(t.entry, RecordedPending, yield)
 	}
 }
 
-// record returns the record of an entry.
-func (e *entry[Obj]) record() Record[Obj] {
-	r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Kind: e.recordKind()}
-	if r.Kind == RecordedFailed || r.Kind == RecordedBlocked {
-		r.Text = e.text
+// takeRecord calls yield with the record of an entry, of the given kind, unless the key has none and had none.
+func (c *Core[Obj]) takeRecord(e *entry[Obj], kind Recorded, yield func(Record[Obj])) {
+	if kind != NotRecorded || e.indexed.recorded != NotRecorded {
+		r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Kind: kind}
+		if kind == RecordedFailed || kind == RecordedBlocked {
+			r.Text = e.text
+		}
+		yield(r)
 	}
-	return r
+	e.indexed.recorded = kind
+	c.reindex(e)
 }
 
-// recordKind returns the kind of the record that the key of an entry must have.
+// HoldsSince returns the lowest revision of a change that holds the mark, and when the change was observed;
+// false if there is none. The time is earlier for a change that was read while an operation ran on a key that
+// was reconciled: when that operation was due.
+func (c *Core[Obj]) HoldsSince() (revision uint64, observed time.Duration, ok bool) {
+	t, since, ok := c.untried[untriedHeld].Min()
+	if !ok {
+		return 0, 0, false
+	}
+	return uint64(since), t.dueAt, true
+}
+
+// recordKind returns the kind of the record that the key of an entry must have, as long as its change may
+// hold the mark.
 func (e *entry[Obj]) recordKind() Recorded {
+	untried := e.untriedSince() > 0
 	switch {
 	case e.unreconciled().since == 0:
 		return NotRecorded
-	case e.tried && e.cause == CauseSweep:
+	case e.tried && e.cause == CauseSweep && !untried:
 		// No row shows an orphan as done.
 		return NotRecorded
 	case e.tried && e.result == wasBlocked:
 		return RecordedBlocked
 	case e.tried && e.result == hasFailed:
 		return RecordedFailed
-	case e.untriedSince() > 0 && e.indexed.recorded == NotRecorded && !e.indexed.overdue:
-		// The change holds the mark.
+	case untried && e.indexed.recorded == NotRecorded:
 		return NotRecorded
 	}
 	return RecordedPending

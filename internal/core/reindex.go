@@ -20,9 +20,8 @@ type indexed struct {
 	result                      result
 	deleted, refreshes          bool
 	// recorded is the kind of the record that the ledger has. touched: the entry is in Core.touched.
-	// overdue: the change must have a record, although it holds the mark.
-	recorded         Recorded
-	touched, overdue bool
+	recorded Recorded
+	touched  bool
 }
 
 // unreconciled returns the version that says since when a key is not reconciled: the one that runs, or the

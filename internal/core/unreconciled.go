@@ -45,15 +45,10 @@ func (c *Core[Obj]) unreconcile(e *entry[Obj]) {
 	}
 }
 
-// lowerSince lowers the revision since which a version of an entry is unreconciled to the given one: an
-// earlier change is reconciled only together with the later one. It does nothing if the version is
-// reconciled, or unreconciled since a lower revision.
-func (c *Core[Obj]) lowerSince(e *entry[Obj], v *rowVersion[Obj], revision uint64) {
-	if v.since > revision {
-		v.since = revision
-		c.recordAtOnce(e)
-	}
-}
+// lowerSince lowers the revision since which a version is unreconciled to the given one: an earlier change
+// is reconciled only together with the later one. It does nothing if the version is reconciled, or
+// unreconciled since a lower revision.
+func (v *rowVersion[Obj]) lowerSince(revision uint64) { v.since = min(v.since, revision) }
 
 // LowWatermark returns the lowest observed revision that is not reconciled; 0 if all are.
 func (c *Core[Obj]) LowWatermark() uint64 {

@@ -74,10 +74,7 @@ func (c *Core[Obj]) overtake(e *entry[Obj], v rowVersion[Obj]) {
 	}
 	e.rowVersion = v
 	if v.asks == asksChange {
-		c.lowerSince(e, e.runs, v.since)
-		if e.untriedSince() < v.revision {
-			c.recordAtOnce(e)
-		}
+		e.runs.lowerSince(v.since)
 	}
 	c.reindex(e)
 }

@@ -99,7 +99,7 @@ func (w *walker) step() {
 	w.finishSome()
 	w.repeatSome()
 	if rarely.Draw(w.t, "a pass without a round") {
-		w.publish(w.recordUpTo())
+		w.publish(w.until())
 	}
 	size := 1 << 30
 	if rarely.Draw(w.t, "few free workers") {
@@ -126,7 +126,7 @@ func (w *walker) step() {
 			w.writes("writes meanwhile", 2)
 			w.now += passes.Draw(w.t, "took")
 		},
-		recordUpTo: w.recordUpTo(),
+		until: w.until(),
 	})
 }
 
@@ -150,12 +150,12 @@ func (w *walker) repeatSome() {
 	}
 }
 
-// recordUpTo draws the revision up to which each change gets a record.
-func (w *walker) recordUpTo() uint64 {
+// until draws the time by which a change was observed that ceases to hold the mark.
+func (w *walker) until() time.Duration {
 	if w.ledger == nil || !rarely.Draw(w.t, "record") {
-		return 0
+		return -1
 	}
-	return rapid.Uint64Range(0, w.revision).Draw(w.t, "record up to")
+	return w.now - passes.Draw(w.t, "patience")
 }
 
 // finishSome ends some of the launched operations, in any order.

@@ -4,7 +4,9 @@
 package core
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -13,10 +15,10 @@ import (
 // internal/ledger does, without tables.
 type besideLedger struct {
 	records map[string]Record[row]
-	// Every change up to mark, and in covered, was attempted or has a record. ahead are the ranges of
-	// the catch-up cursor that the mark has not passed.
-	mark           uint64
-	covered, ahead []span
+	// Every change up to mark, and in ahead, was attempted or has a record. ahead are the ranges of the
+	// catch-up cursor that the mark has not passed.
+	mark  uint64
+	ahead []span
 	// applied has the highest revision of a key that was applied before main had read it.
 	applied map[string]uint64
 	// done has the revision of each row that was told to be done.
@@ -44,19 +46,23 @@ func (l *besideLedger) extend(s span) {
 
 // covers reports whether a change with the revision was attempted or has a record.
 func (l *besideLedger) covers(revision uint64) bool {
-	return revision <= l.mark || slices.ContainsFunc(l.covered, func(s span) bool { return s.has(revision) })
+	return revision <= l.mark || slices.ContainsFunc(l.ahead, func(s span) bool { return s.has(revision) })
 }
 
-// publish takes the records and moves the mark, and checks what the readers see. Each change up to
-// recordUpTo gets a record first.
-func (w *world) publish(recordUpTo uint64) {
+// publish takes the records and moves the mark, and checks what the readers see. Changes that were observed
+// by the given time cease to hold the mark; all do if there are ranges of the catch-up cursor, or were.
+func (w *world) publish(until time.Duration) {
 	l := w.ledger
 	if l == nil {
 		return
 	}
-	w.core.RecordUpTo(recordUpTo)
-	check(w.t, w.core)
-	w.core.TakeRecords(func(r Record[row]) {
+	if len(l.ahead) > 0 {
+		until = math.MaxInt64
+	}
+	w.core.TakeRecords(until, func(r Record[row]) {
+		if _, had := l.records[r.Key]; !had {
+			w.model.requireRecordIsDue(w.t, r, until)
+		}
 		if r.Kind == NotRecorded {
 			require.Contains(w.t, l.records, r.Key, "a record that is not there was removed")
 			delete(l.records, r.Key)
@@ -65,23 +71,15 @@ func (w *world) publish(recordUpTo uint64) {
 		}
 	})
 	check(w.t, w.core)
-	w.core.TakeRecords(func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
-	w.model.requireRecords(w.t, w.core, l.records, recordUpTo)
+	w.core.TakeRecords(until, func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
+	w.model.requireRecords(w.t, w.core, l.records, until)
 
 	mark := w.observed
-	if since, holds := w.core.HoldsSince(); holds {
+	if since, _, holds := w.core.HoldsSince(); holds {
 		mark = min(mark, since-1)
 	}
 	l.mark = max(l.mark, mark)
 	l.ahead = slices.DeleteFunc(l.ahead, func(s span) bool { return s.upTo <= l.mark })
-	l.covered = nil
-	for _, s := range l.ahead {
-		s.after = max(s.after, l.mark)
-		if above, holds := w.core.HoldsAbove(s.after); holds {
-			s.upTo = min(s.upTo, above-1)
-		}
-		l.covered = append(l.covered, s)
-	}
 	w.requireTold()
 }
 

@@ -205,8 +205,8 @@ type script struct {
 	outcome func() Outcome[row]
 	// meanwhile is called after the operations and before their statuses are written.
 	meanwhile func()
-	// recordUpTo: after the round each change up to this revision gets a record, if there is a ledger.
-	recordUpTo uint64
+	// until: after the round a change that was observed by then ceases to hold the mark, if there is a ledger.
+	until time.Duration
 }
 
 // round runs one round as package reconciler does, and checks everything after it.
@@ -263,7 +263,7 @@ func (w *world) round(s script) {
 	w.core.End(ran)
 	w.model.ran += ran
 	w.requireSound()
-	w.publish(s.recordUpTo)
+	w.publish(s.until)
 }
 
 // calm runs rounds with a working target and without other writes, until nothing is left to do. It

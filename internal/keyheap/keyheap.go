@@ -61,27 +61,6 @@ func (h *Heap[T]) count(at int, priority int64, limit int) int {
 	return n
 }
 
-// MinAbove returns the lowest priority above the given one; false if there is none. It is O(k) for the
-// k items up to the given priority.
-func (h *Heap[T]) MinAbove(priority int64) (above int64, ok bool) {
-	return h.minAbove(0, priority)
-}
-
-func (h *Heap[T]) minAbove(at int, priority int64) (above int64, ok bool) {
-	if at >= len(h.slots) {
-		return 0, false
-	}
-	if p := h.slots[at].priority; p > priority {
-		return p, true
-	}
-	for child := at*arity + 1; child <= at*arity+arity; child++ {
-		if p, has := h.minAbove(child, priority); has && (!ok || p < above) {
-			above, ok = p, true
-		}
-	}
-	return above, ok
-}
-
 // Ascend calls yield with the items and their priorities, the lowest first, until yield returns
 // false. The heap must not change meanwhile. It is O(k log k) for the first k items.
 func (h *Heap[T]) Ascend(yield func(item T, priority int64) bool) {

@@ -6,6 +6,7 @@ package ledger
 import (
 	"iter"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -21,8 +22,9 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Patience is how long a change may hold the mark without having been attempted. Then it gets a row in
-// the table of outcomes, and the mark passes it. Most operations end sooner, and cost no row.
+// Patience is how long a change may hold the mark without having been attempted. The pass that begins then
+// writes a row for it into the table of outcomes, and the mark passes it. Most operations end sooner, and
+// cost no row. While there are intervals, no change holds the mark: each has a row at once.
 const Patience = 10 * time.Millisecond
 
 // Beside writes outcomes into tables beside the table of objects: a row for each object that is not
@@ -40,17 +42,11 @@ type Beside[Obj comparable] struct {
 	// wanted reads times for the goroutine of the loop.
 	wanted *Cursor
 
-	// The fields below belong to the goroutine of the loop. mark and intervals are what was written
-	// last. ahead are the ranges of the catch-up cursor that the mark has not passed, also those that
-	// the main cursor has passed.
-	mark      Mark
-	ahead     []observe.Range
-	intervals []observe.Range
-	records   []core.Record[Obj]
-	// holding: changes up to heldUpTo have held the mark since heldSince.
-	holding   bool
-	heldUpTo  statedb.Revision
-	heldSince time.Duration
+	// The fields below belong to the goroutine of the loop. mark is what was written last, began the start
+	// of the pass.
+	mark    Mark
+	began   time.Duration
+	records []core.Record[Obj]
 }
 
 // NewBeside returns the ledger beside a table. now is the loop's clock, timeOf converts its times.
@@ -61,7 +57,10 @@ func NewBeside[Obj comparable](r *rows.Rows[Obj], t *Tables, k Keys[Obj], log *s
 }
 
 // Begin implements [Ledger].
-func (l *Beside[Obj]) Begin(table statedb.Revision) { l.times.Note(l.now(), table, l.mark.Revision) }
+func (l *Beside[Obj]) Begin(table statedb.Revision) {
+	l.began = l.now()
+	l.times.Note(l.began, table, l.mark.Revision)
+}
 
 // Write implements [Ledger]: it writes nothing, since Publish does.
 func (l *Beside[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit {
@@ -79,8 +78,12 @@ func (l *Beside[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], 
 
 // Publish implements [Ledger].
 func (l *Beside[Obj]) Publish(p Pass) Commit {
-	l.age(p)
-	l.core.TakeRecords(func(r core.Record[Obj]) { l.records = append(l.records, r) })
+	until := l.began - Patience
+	if len(p.Ahead)+len(l.mark.Intervals) > 0 {
+		// The mark must pass all that an interval had, and an interval must not lose revisions.
+		until = math.MaxInt64
+	}
+	l.core.TakeRecords(until, func(r core.Record[Obj]) { l.records = append(l.records, r) })
 	mark, intervals := l.reached(p)
 	moved := mark != l.mark.Revision || !slices.Equal(intervals, l.mark.Intervals)
 	if len(l.records) == 0 && !moved {
@@ -94,66 +97,19 @@ func (l *Beside[Obj]) Publish(p Pass) Commit {
 	return c
 }
 
-// age makes the changes have a record that have held the mark for too long.
-func (l *Beside[Obj]) age(p Pass) {
-	since, holds := l.core.HoldsSince()
-	if !holds {
-		l.holding = false
-		return
-	}
-	now := l.now()
-	if l.holding && since <= l.heldUpTo {
-		if now-l.heldSince < Patience {
-			return
-		}
-		l.core.RecordUpTo(l.heldUpTo)
-	}
-	// From now on the changes are timed that were observed by now.
-	l.holding, l.heldSince, l.heldUpTo = true, now, p.Observed
-	if n := len(p.Ahead); n > 0 {
-		l.heldUpTo = max(l.heldUpTo, p.Ahead[n-1].UpTo)
-	}
-	l.holding = since <= l.heldUpTo
-}
-
-// reached returns how far the table was attempted or recorded.
+// reached returns how far the table was attempted or recorded. If there are intervals, no change holds the
+// mark.
 func (l *Beside[Obj]) reached(p Pass) (mark statedb.Revision, intervals []observe.Range) {
 	mark = p.Observed
-	since, holds := l.core.HoldsSince()
-	if holds {
+	if since, _, holds := l.core.HoldsSince(); holds {
 		mark = min(mark, since-1)
 	}
-	l.holding = l.holding && holds
 	// A change that was taken back after an earlier pass was never passed, so the mark cannot go back.
 	mark = max(mark, l.mark.Revision)
 	for _, r := range p.Ahead {
-		l.extend(r)
+		intervals = append(intervals, observe.Range{After: max(r.After, mark), UpTo: r.UpTo})
 	}
-	l.ahead = slices.DeleteFunc(l.ahead, func(r observe.Range) bool { return r.UpTo <= mark })
-	l.intervals = l.intervals[:0]
-	for _, r := range l.ahead {
-		i := observe.Range{After: max(r.After, mark), UpTo: r.UpTo}
-		if above, ok := l.core.HoldsAbove(i.After); ok {
-			i.UpTo = min(i.UpTo, above-1)
-		}
-		if i.UpTo > i.After {
-			l.intervals = append(l.intervals, i)
-		}
-	}
-	return mark, l.intervals
-}
-
-// extend records a range of the catch-up cursor. A range with the same lower end grows.
-func (l *Beside[Obj]) extend(r observe.Range) {
-	for i := range l.ahead {
-		if l.ahead[i].After == r.After {
-			l.ahead[i].UpTo = max(l.ahead[i].UpTo, r.UpTo)
-			return
-		}
-	}
-	if len(l.ahead) < observe.MaxRanges {
-		l.ahead = append(l.ahead, r)
-	}
+	return mark, intervals
 }
 
 // write writes the records, and the mark if it has moved, in one transaction. It returns the number of
@@ -177,7 +133,7 @@ func (l *Beside[Obj]) write(mark statedb.Revision, intervals []observe.Range, mo
 		}
 	}
 	if moved {
-		l.mark = Mark{Revision: mark, Intervals: slices.Clone(intervals)}
+		l.mark = Mark{Revision: mark, Intervals: intervals}
 		if err := l.tables.SetMark(wtxn, l.mark.Revision, l.mark.Intervals); err != nil {
 			l.log.Error("the outcomes cannot be written", "error", err)
 			return 0
@@ -225,7 +181,10 @@ var kinds = [...]status.Kind{
 }
 
 // Next implements [Ledger].
-func (l *Beside[Obj]) Next() (time.Duration, bool) { return l.heldSince + Patience, l.holding }
+func (l *Beside[Obj]) Next() (time.Duration, bool) {
+	_, observed, holds := l.core.HoldsSince()
+	return observed + Patience, holds
+}
 
 // Covers implements [Ledger].
 func (l *Beside[Obj]) Covers(revision statedb.Revision) bool { return l.mark.Covers(revision) }

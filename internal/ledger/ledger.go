@@ -64,8 +64,6 @@ type Pass struct {
 
 // Keys is the part of the core that a ledger beside the table asks: see package core.
 type Keys[Obj any] interface {
-	TakeRecords(yield func(core.Record[Obj]))
-	HoldsSince() (revision uint64, ok bool)
-	HoldsAbove(revision uint64) (above uint64, ok bool)
-	RecordUpTo(revision uint64)
+	TakeRecords(until time.Duration, yield func(core.Record[Obj]))
+	HoldsSince() (revision uint64, observed time.Duration, ok bool)
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // Outcome is a row of the table of outcomes, which a reconciler keeps beside a table that it does not
-// write. An object has a row while its latest change is not applied, except in the first 10 ms. A
-// change that is covered by the mark and has no row is Done.
+// write. An object has a row while its latest change is not applied; in the first 10 ms it may have none.
+// A change that is covered by the mark and has no row is Done.
 //
 // The reconciler writes a row when its Kind, Text, Revision or Deleted changes. The numbers of
 // attempts and the time of the next one are in the [Explanation] of Key.
