@@ -17,9 +17,9 @@ func (r Range) Contains(revision statedb.Revision) bool {
 	return revision > r.After && revision <= r.UpTo
 }
 
-// MaxRanges bounds the ranges that are remembered. What the catch-up cursor hands over beyond that is
+// maxRanges bounds the ranges that are remembered. What the catch-up cursor hands over beyond that is
 // handed over again by the main cursor.
-const MaxRanges = 64
+const maxRanges = 64
 
 // ahead remembers which versions were dealt with before the main cursor reaches them. It is needed if
 // the rows carry no status that shows it.
@@ -45,7 +45,7 @@ func (a *ahead) extend(r Range) {
 	}
 	if n := len(a.ranges); n > 0 && a.ranges[n-1].After == r.After {
 		a.ranges[n-1].UpTo = r.UpTo
-	} else if n < MaxRanges {
+	} else if n < maxRanges {
 		a.ranges = append(a.ranges, r)
 	}
 }

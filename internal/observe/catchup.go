@@ -243,7 +243,7 @@ func (o *Observer[Obj]) beforeJump() time.Duration {
 		return behindTime
 	}
 	n := len(o.before.ranges)
-	if n >= MaxRanges {
+	if n >= maxRanges {
 		return math.MaxInt64
 	}
 	return time.Duration(float64(behindTime) * math.Pow(1.1, float64(n)))
