@@ -34,16 +34,17 @@ func (p *pause[Obj]) byPredicate() bool { return p.objects != nil && p.keys == n
 func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
 
 // PauseObjects stops the reconciler from starting anything for the objects for which paused returns
-// true. Their status does not change, their deletions and retries wait, and health reports how many
-// are paused. Each of them uses memory while it waits. Other objects are not affected. Prunes go on:
-// they get paused objects as wanted ones, but a prune may carry out a deletion that is paused. For waits
-// an object counts as [Attempted] from when its pause begins, whatever it waits for; but an operation
-// that runs has to end first.
+// true. Their status does not change, except that where the rows carry it a refresh marks those that are Done
+// as Refreshing. Their deletions and retries wait, and health reports how many are paused. Each of them uses
+// memory while it waits. Other objects are not affected. Prunes go on: they get paused objects as wanted ones,
+// but a prune may carry out a deletion that is paused. For waits an object counts as [Attempted] from when its
+// pause begins, whatever it waits for; but an operation that runs has to end first, and [Loop.Wait] and
+// [Loop.WaitAll] wait for a change that is not read because no worker is free.
 //
 // A later call replaces an earlier one, and an earlier [Loop.Pause] or [Loop.PauseOnly]. nil is the
-// same as [Loop.Resume]. The goroutine of the loop calls paused, for the objects that were paused when the
-// pause begins, and later when the turn of an object comes; it must return the same for an object until the
-// next call of PauseObjects. PauseObjects returns at once, before the
+// same as [Loop.Resume]. The goroutine of the loop calls paused for each object that waits or is
+// worked on when the pause begins, and later for each change that it reads; it must return the same for an
+// object until the next call of PauseObjects. PauseObjects returns at once, before the
 // loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 	l.setPause(&pause[Obj]{objects: paused})
