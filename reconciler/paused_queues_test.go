@@ -43,7 +43,7 @@ var queues = []struct {
 		e.remove(1)
 	}},
 	{"behind its first operation, which is stuck", 1, false, func(e *env, done <-chan struct{}) {
-		e.target.before = func(context.Context, call) { <-done }
+		e.hook(func(context.Context, call) { <-done })
 		e.put(1, 1)
 		synctest.Wait()
 		e.put(2, 1)
@@ -63,7 +63,7 @@ var queues = []struct {
 		e.put(1, 3)
 	}},
 	{"unread, with no free worker", 4, false, func(e *env, done <-chan struct{}) {
-		e.target.before = func(context.Context, call) { <-done }
+		e.hook(func(context.Context, call) { <-done })
 		e.put(1, 1, 3)
 		synctest.Wait()
 		e.put(1, 4)
@@ -77,11 +77,11 @@ func (e *env) hanging(done <-chan struct{}, ids ...uint64) {
 	e.put(1, ids...)
 	synctest.Wait()
 	e.target.deciding(nil)
-	e.target.before = func(_ context.Context, c call) {
+	e.hook(func(_ context.Context, c call) {
 		if c.id == ids[0] {
 			<-done
 		}
-	}
+	})
 	e.pass(2 * time.Second)
 }
 
