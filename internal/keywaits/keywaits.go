@@ -320,7 +320,7 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) {
 	case k.replaced(w, max(w.revision, u.Revision)):
 		w.over = true
 	case !w.deleted && !found:
-		w.over = k.mark.Covers(w.revision) || k.counts(w)
+		w.over = k.mark.Covers(w.revision) || k.countsAsAttempted(w)
 	case !found:
 		w.over = seen >= w.revision || last.number > w.began && (last.deleted && last.applied || last.revision > w.revision)
 	case w.deleted && !u.Deleted:
@@ -329,7 +329,7 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) {
 	case w.deleted || u.Revision >= w.revision:
 		w.over = w.Milestone == progress.Attempted && u.Attempted
 	default:
-		w.over = k.counts(w)
+		w.over = k.countsAsAttempted(w)
 	}
 	if w.over {
 		close(w.met)
@@ -344,9 +344,9 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) {
 	}
 }
 
-// counts reports whether a version that the loop has not read, or has applied, counts as attempted because it
+// countsAsAttempted reports whether a version that the loop has not read, or has applied, counts as attempted because it
 // is paused.
-func (k *Waits[Obj]) counts(w *Wait[Obj]) bool {
+func (k *Waits[Obj]) countsAsAttempted(w *Wait[Obj]) bool {
 	return w.Milestone == progress.Attempted && k.paused(w.object)
 }
 
