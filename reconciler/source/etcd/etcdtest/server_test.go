@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -82,13 +83,18 @@ func addressesOf(servers []*server) (addresses []string) {
 	return addresses
 }
 
-// freeAddress returns an address with a port that is free now. The server uses it later, and again after it was
-// killed: meanwhile a client must not get the port as its own, which it gets from 32768 on.
+// port is the last port that a test got. No two tests of a run get the same one: a server uses its port later
+// than it got it, and again after it was killed.
+var port atomic.Uint32
+
+// freeAddress returns an address with a port that is free now. Until the server uses it, a client must not get
+// the port as its own, which it gets from 32768 on.
 func freeAddress(t *testing.T) string {
+	port.CompareAndSwap(0, 10_000+rand.N[uint32](20_000))
 	var err error
 	for range 100 {
 		var l net.Listener
-		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", 10_000+rand.N(20_000))); err == nil {
+		if l, err = net.Listen("tcp", fmt.Sprint("127.0.0.1:", port.Add(1))); err == nil {
 			defer l.Close()
 			return l.Addr().String()
 		}
