@@ -63,11 +63,15 @@ func (ps *Problems) addf(pos Pos, format string, args ...any) {
 	if pos.Line == 0 || ps.full() {
 		return
 	}
-	message := fmt.Sprintf(format, args...)
+	*ps = append(*ps, Problem{Pos: pos, Message: cut(fmt.Sprintf(format, args...))})
+}
+
+// cut returns a message of at most maxMessage bytes, and a sign that there is more.
+func cut(message string) string {
 	if len(message) > maxMessage {
-		message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+		return strings.ToValidUTF8(message[:maxMessage], "") + "..."
 	}
-	*ps = append(*ps, Problem{Pos: pos, Message: message})
+	return message
 }
 
 // full reports whether there are more problems than are listed.

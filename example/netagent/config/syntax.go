@@ -118,7 +118,7 @@ func syntaxProblem(file string, data []byte, read int, err error) Problems {
 	case !found && said > 0:
 		line = said
 	}
-	return Problems{{Pos: Pos{File: file, Line: line}, Message: message}}
+	return Problems{{Pos: Pos{File: file, Line: line}, Message: cut(message)}}
 }
 
 func isYAML(data []byte) bool {
