@@ -53,7 +53,12 @@ func (s *Source[Obj]) check(ctx context.Context, w *watch, last *progress) error
 // compare compares the store with what is known of it, and returns its revision. If it differs, relist
 // says why.
 func (s *Source[Obj]) compare(ctx context.Context) (revision int64, err error) {
-	got, err := s.call(ctx, clientv3.OpGet(s.cfg.Identity))
+	get := clientv3.OpGet(s.cfg.Identity)
+	got, err := s.call(ctx, get)
+	if err != nil && ctx.Err() == nil {
+		// A member that hangs says nothing of a watch on another one. The client asks the members in turn.
+		got, err = s.call(ctx, get)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("comparing the identity of the store: %w", err)
 	}

@@ -51,7 +51,8 @@ type Config[Obj any] struct {
 	Identity string
 	// Check is the time between comparisons of the store with what is known of it, and the longest
 	// time that an answer of etcd may take. Zero means 30 s. The first comparison is at a random
-	// time within it.
+	// time within it. A comparison without an answer is tried once more, which asks another member if
+	// the client has several.
 	Check time.Duration
 	// Relist is the time between full lists, a safety net. Zero means 10 min. It is shortened by up to
 	// a fifth at random.

@@ -225,10 +225,8 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 	}
 	defer w.close()
 	s.cfg.Sink.Connected()
-	check := time.NewTicker(s.cfg.Check)
+	check := time.NewTimer(1 + rand.N(s.cfg.Check))
 	defer check.Stop()
-	check.Reset(1 + rand.N(s.cfg.Check))
-	first := true
 	var last progress
 	for {
 		select {
@@ -245,13 +243,11 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 				return true, err
 			}
 		case <-check.C:
-			if first {
-				check.Reset(s.cfg.Check)
-				first = false
-			}
 			if err := s.check(ctx, w, &last); err != nil {
 				return true, err
 			}
+			// After it: the watch has this time to answer, however long the comparison took.
+			check.Reset(s.cfg.Check)
 		}
 	}
 }

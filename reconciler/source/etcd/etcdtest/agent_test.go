@@ -187,6 +187,7 @@ func newAgent(t *testing.T, p plan) *agent {
 	cfg := etcd.Config[*row]{
 		Client: p.client, Prefix: a.prefix, Identity: a.identity, Decode: decode, Sink: a.sink,
 		Check: 300 * time.Millisecond, Relist: time.Hour, Backoff: 50 * time.Millisecond, PageSize: 3,
+		Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}
 	if p.health != nil {
 		cfg.Health = p.health

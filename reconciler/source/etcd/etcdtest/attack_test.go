@@ -729,6 +729,36 @@ func TestConnectionThatIsLostIsReplaced(t *testing.T) {
 	t.Logf("%d dead connections were replaced after %s", dead, time.Since(began))
 }
 
+// The client asks the members in turn: a third of the comparisons go to the one that hangs.
+func TestMemberThatHangsEndsNoWatchOnAnother(t *testing.T) {
+	t.Parallel()
+	servers := newServers(t, 3)
+	addresses := addressesOf(servers)
+	w := &world{admin: connect(t, addresses[1:]...)}
+	w.agent = newAgent(t, plan{client: connect(t, addresses...), tell: forHours, config: func(c *etcd.Config[*row]) { c.Check = 500 * time.Millisecond }})
+	w.put("a", "1")
+	w.settle(w.admin)
+	if err := servers[0].process.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	w.put("a", "2")
+	w.settle(w.admin)
+	// The first of them may be on the member that hangs.
+	since, connections := w.source.State().Since, 0
+	for range 50 {
+		time.Sleep(100 * time.Millisecond)
+		if now := w.source.State().Since; !now.Equal(since) {
+			since, connections = now, connections+1
+		}
+	}
+	if connections > 2 {
+		t.Errorf("the source connected or lost its connection %d times in 10 checks", connections)
+	}
+	if err := servers[0].process.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestMemberThatHangsIsLeft(t *testing.T) {
 	t.Parallel()
 	servers := newServers(t, 3)
