@@ -111,7 +111,7 @@ func (r *runner[Obj]) putBack(item *core.Item[Obj]) {
 	if item.Launched() {
 		r.core.Recall(r.now(), item)
 	} else {
-		r.observer.TakeBack(item, r.began)
+		r.core.PutBack(item)
 	}
 }
 

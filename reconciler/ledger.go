@@ -53,9 +53,8 @@ func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
 	if r.torn {
 		return
 	}
-	c := r.ledger.Publish(ledger.Pass{
-		Observed: r.observer.Revision(), Ahead: r.observer.Ahead(),
-	})
+	upTo, ahead := r.observer.Read()
+	c := r.ledger.Publish(ledger.Pass{Observed: upTo, Ahead: ahead})
 	round.Written += c.Written
 	round.CommitTook += c.Took
 }

@@ -237,7 +237,7 @@ func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <
 // round left work that was due.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
 	switch next := r.budgetAt(r.now()); {
-	case !next.looks, next.size == 0 && r.observer.Leftover():
+	case !next.looks, next.size == 0 && r.observer.Full():
 		return nil
 	case more == nil, next.size > 0 && left:
 		return watch.Closed
@@ -291,7 +291,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	b := r.budgetAt(now)
 	due, has := r.core.NextDue()
 	switch {
-	case !b.looks, b.size == 0 && r.observer.Leftover():
+	case !b.looks, b.size == 0 && r.observer.Full():
 		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
 	case changed == nil:
 		// The budget did not allow reading the table at the end of the pass, and now it does.

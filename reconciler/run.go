@@ -94,7 +94,7 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 		started++
 	}
 	for i := len(plan) - 1; i >= permitted; i-- {
-		r.observer.TakeBack(&plan[i], r.began)
+		r.core.PutBack(&plan[i])
 		round.Returned++
 	}
 	r.workers.start(ctx)
@@ -198,9 +198,11 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 				r.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
 					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
 			},
-			Deletion: r.pruner.NoteDeletion,
-			// It may be paused: then it counts as attempted, and no operation ends the waits for it.
-			EarlyDeletion: func(obj Obj) { r.keyWaits.NoteChange(obj) },
+			Deletion: func(obj Obj) {
+				r.pruner.NoteDeletion(obj)
+				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
+				r.keyWaits.NoteChange(obj)
+			},
 			Forgotten: func(obj Obj) {
 				r.unblock(obj)
 				r.keyWaits.NoteChange(obj)
@@ -215,9 +217,7 @@ func (r *runner[Obj]) followUp(now time.Duration) {
 	if r.budget.workers {
 		target.Workers = r.set.Concurrency
 	}
-	if err := r.observer.UpdateCatchUp(now, target); err != nil {
-		r.log.Error("cannot observe the table a second time; fresh changes wait for the backlog", "error", err)
-	}
+	r.observer.UpdateCatchUp(now, target)
 }
 
 // leastTime returns the time for an object at the rate of the limiters; zero if there is no limit.

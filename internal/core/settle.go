@@ -176,23 +176,22 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 }
 
 // PutBack takes back an item that the round did not reach. A change goes to the front of its lane,
-// any other item back to where it waited. The key keeps its group. PutBack returns false if the key
-// has no entry: then the caller gives the change back to its cursor. Put several items back in
+// any other item back to where it waited. The key keeps its group. Put several items back in
 // reverse order.
-func (c *Core[Obj]) PutBack(it *Item[Obj]) bool {
+func (c *Core[Obj]) PutBack(it *Item[Obj]) {
 	if b := c.global(); b != nil {
 		c.countProbe(c.round.now, b, it.probe, probeNotRun)
 		it.probe = 0
 	}
 	e := it.entry
 	if e == nil {
-		return false
+		e = c.addEntry(it)
+		it.entry = e
 	}
 	if e.from == Ready {
 		c.endProbe(c.round.now, e, probeNotRun)
 	}
 	c.putBack(e)
-	return true
 }
 
 // Recall takes back a launched item whose operation has not begun. It goes where PutBack would put

@@ -56,8 +56,8 @@ type Ledger[Obj comparable] interface {
 
 // Pass is the state of a loop at the end of a pass.
 type Pass struct {
-	// Observed is the revision up to which the main cursor has handed over all changes. Ahead are the
-	// ranges above it in which the catch-up cursor has.
+	// Observed is the revision up to which all rows were read. Ahead are the ranges above it in which the
+	// catch-up cursor has read all rows.
 	Observed statedb.Revision
 	Ahead    []observe.Range
 }

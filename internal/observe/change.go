@@ -27,7 +27,7 @@ func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj],
 	if of.Deleted {
 		return c, true
 	}
-	if o.before != nil && (o.appliedBefore(of.Object, of.Revision) || !ahead && o.before.handedOver(of.Revision)) {
+	if o.appliedEarly(of.Object, of.Revision) {
 		return c, false
 	}
 	switch s := o.rows.Asked(of.Object); s.Kind {
@@ -71,43 +71,3 @@ func (o *Observer[Obj]) handSettled(of statedb.Change[Obj], s core.RowStatus) {
 		o.hooks.Forgotten(of.Object)
 	}
 }
-
-// queue is a queue of changes. The zero value is empty.
-type queue[Obj any] struct {
-	changes []change[Obj]
-	// from is the index of the first change.
-	from int
-}
-
-// first returns the first change; nil if there is none.
-func (q *queue[Obj]) first() *change[Obj] {
-	if q.from == len(q.changes) {
-		return nil
-	}
-	return &q.changes[q.from]
-}
-
-// drop removes the first change.
-func (q *queue[Obj]) drop() {
-	q.changes[q.from] = change[Obj]{}
-	q.from++
-}
-
-// push puts a change into an empty queue.
-func (q *queue[Obj]) push(c change[Obj]) { q.changes, q.from = append(q.changes[:0], c), 0 }
-
-// pushFront puts a change before the first. Changes that a round did not reach are put back
-// together, so the queue grows by as many places as it has changes.
-func (q *queue[Obj]) pushFront(c change[Obj]) {
-	if q.from == 0 {
-		room := len(q.changes) + minRoom
-		grown := make([]change[Obj], room+len(q.changes))
-		copy(grown[room:], q.changes)
-		q.changes, q.from = grown, room
-	}
-	q.from--
-	q.changes[q.from] = c
-}
-
-// minRoom is the smallest number of places that are added at the front of a queue.
-const minRoom = 64

@@ -56,10 +56,8 @@ func (NoWaits) NoteSnapshot(statedb.Revision, statedb.Revision) {}
 type Hooks[Obj any] struct {
 	// FirstUnset is called once, with the first row that has no status.
 	FirstUnset func(row Obj, revision statedb.Revision)
-	// Deletion is called with each object whose deletion the main cursor hands over.
+	// Deletion is called with each object whose deletion is handed over.
 	Deletion func(Obj)
-	// EarlyDeletion is called with each object whose deletion the catch-up cursor hands over.
-	EarlyDeletion func(Obj)
 	// Forgotten is called when the core removes the entry of an object because its row asks for no
 	// operation.
 	Forgotten func(Obj)
@@ -79,35 +77,35 @@ type Observer[Obj comparable] struct {
 	waits Waits
 	hooks Hooks[Obj]
 
-	main statedb.ChangeIterator[Obj]
-	// snapshot is the revision of the snapshot that the main cursor reads, or read last. rest is
-	// the unread part of it; nil at its end. snapshots counts the snapshots.
+	changes statedb.ChangeIterator[Obj]
+	// snapshot is the revision of the snapshot that the main cursor reads, or read last. from is its
+	// transaction, and rest the unread part of it; nil at its end, and while there is a catch-up cursor.
+	// snapshots counts the snapshots.
 	snapshot  statedb.Revision
+	from      statedb.ReadTxn
 	rest      iter.Seq2[statedb.Change[Obj], statedb.Revision]
 	snapshots uint64
-	// leftover has the changes that the main cursor has read and the core does not have: there was
-	// no room for them, or a round did not reach them.
-	leftover queue[Obj]
-	// revision is the one up to which the main cursor has handed over all changes. wanted is that
-	// of the last change among them that asked for an operation.
+	// held is a change that was read and for which there was no room; valid if holding.
+	held    change[Obj]
+	holding bool
+	// revision is the one up to which all changes were handed over. wanted is that of the last change
+	// among them that asked for an operation.
 	revision, wanted statedb.Revision
 	// whole: the transaction of the last call of Observe is the main cursor's snapshot. others:
 	// since that snapshot was taken, an operation was run on a change that is not from it. slow:
 	// objects take long on average while the main cursor is behind. upToDate: that call handed over all
-	// changes up to its transaction.
-	whole, others, slow, upToDate bool
-	// ahead is the highest revision of an operation that ran before the main cursor reached it. before
-	// remembers which versions were dealt with by then; nil if the rows show it.
-	ahead  statedb.Revision
-	before *ahead
+	// changes up to its transaction. full: it has left a change for which there was no room.
+	whole, others, slow, upToDate, full bool
+	// ahead is the highest revision of an operation that ran before the main cursor reached it. early
+	// remembers which versions were applied by then; nil if the rows show it.
+	ahead statedb.Revision
+	early *early
 
 	// lag describes how the main cursor is behind. each is how long an object takes. catchUp is the
 	// catch-up cursor; nil if there is none.
 	lag     lag
 	each    time.Duration
 	catchUp *catchUp[Obj]
-	// opening gets the iterator of the next catch-up cursor when it is open; nil if none is being opened.
-	opening chan opened[Obj]
 
 	// marked: in this call of Observe the waits may lower the revision since which a row is not
 	// reconciled.
@@ -124,22 +122,37 @@ type Observer[Obj comparable] struct {
 func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
 	o := &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
 	if cfg.Rows.Writable == nil {
-		o.before = &ahead{}
+		o.early = &early{}
 	}
 	return o
 }
 
+// opened is an iterator of a table's changes, or the error.
+type opened[Obj any] struct {
+	changes statedb.ChangeIterator[Obj]
+	err     error
+}
+
 // Start begins to observe the table. It returns an error if the table's changes cannot be opened, or
 // if ctx ends before the table is unlocked. On success, the caller calls [Observer.Stop] at the end.
-func (o *Observer[Obj]) Start(ctx context.Context) (err error) {
-	done := make(chan opened[Obj], 1)
-	go func() { done <- o.open() }()
+func (o *Observer[Obj]) Start(ctx context.Context) error {
+	opening := make(chan opened[Obj], 1)
+	go func() {
+		wtxn := o.rows.DB.WriteTxn(o.rows.Table)
+		defer wtxn.Commit()
+		changes, err := o.rows.Table.Changes(wtxn)
+		opening <- opened[Obj]{changes, err}
+	}()
 	select {
-	case is := <-done:
-		o.main = is.changes
+	case is := <-opening:
+		o.changes = is.changes
 		return is.err
 	case <-ctx.Done():
-		go closeWhenOpen(done)
+		go func() {
+			if is := <-opening; is.err == nil {
+				is.changes.Close()
+			}
+		}()
 		return ctx.Err()
 	}
 }
@@ -151,18 +164,15 @@ const stopTime = 100 * time.Millisecond
 // another part of the program keeps the table locked, that is done when the table is unlocked, but
 // Stop returns earlier: the owner of the table may be waiting for the end of the loop.
 func (o *Observer[Obj]) Stop() {
+	if o.catchUp != nil {
+		o.catchUp.endSnapshot()
+	}
 	closed := make(chan struct{})
 	go func() {
 		defer close(closed)
-		o.main.Close()
-		if o.catchUp != nil {
-			o.catchUp.deletions.Close()
-		}
-		if o.opening != nil {
-			closeWhenOpen(o.opening)
-		}
+		o.changes.Close()
 	}()
-	if o.before == nil {
+	if o.early == nil {
 		<-closed
 		return
 	}
@@ -174,69 +184,36 @@ func (o *Observer[Obj]) Stop() {
 	}
 }
 
-// opened is an iterator of a table's changes, which begins with all its rows, and the revision of the table.
-type opened[Obj any] struct {
-	changes statedb.ChangeIterator[Obj]
-	at      statedb.Revision
-	err     error
-}
-
-// open opens an iterator. It waits for the lock of the table.
-func (o *Observer[Obj]) open() (is opened[Obj]) {
-	wtxn := o.rows.DB.WriteTxn(o.rows.Table)
-	defer wtxn.Commit()
-	is.changes, is.err = o.rows.Table.Changes(wtxn)
-	is.at = o.rows.Table.Revision(wtxn)
-	return is
-}
-
-// closeWhenOpen closes an iterator as soon as it is open.
-func closeWhenOpen[Obj any](opening <-chan opened[Obj]) {
-	if is := <-opening; is.err == nil {
-		is.changes.Close()
-	}
-}
-
 // Observe hands the core the changes up to the transaction, as many as the core has room for. The
 // returned channel is closed when Observe should be called again.
 func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan struct{} {
-	o.refreshes, o.marked = 0, o.waits.Marked()
-	if o.catchUp != nil {
-		o.readCatchUp(txn, now)
+	o.refreshes, o.marked, o.full = 0, o.waits.Marked(), false
+	var more <-chan struct{}
+	var done bool
+	if o.catchUp == nil {
+		more, done = o.readMain(txn)
+		o.whole = o.snapshot == o.rows.Table.Revision(txn)
+	} else {
+		more, done = o.catchUpWith(txn, now)
 	}
-	more, done := o.readMain(txn)
-	if o.before != nil {
-		o.before.passed(o.revision)
+	if o.early != nil {
+		o.early.passed(o.revision)
 	}
-	o.whole = o.snapshot == o.rows.Table.Revision(txn)
-	o.upToDate = done && o.whole && o.catchUp == nil
-	if done && o.whole && (o.catchUp == nil || o.core.LaneSize(core.Backlog) == 0) {
-		o.endCatchUp()
-	} else if !done {
+	o.upToDate = done && o.whole
+	switch waiting := o.core.LaneSize(core.Backlog) > 0; {
+	case o.upToDate && !waiting:
+		o.lag = lag{}
+	case !done || waiting:
 		o.fallBehind(now)
 	}
 	return more
 }
 
-// readMain hands over the leftover changes of the main cursor, and then the rest of its snapshot or
-// the next snapshot. done reports that the cursor has reached the end of the snapshot.
+// readMain hands over the rest of the main cursor's snapshot, or the next snapshot. done reports that the
+// cursor has reached the end of the snapshot.
 func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, done bool) {
-	had := o.Leftover()
-	for c := o.leftover.first(); c != nil; c = o.leftover.first() {
-		if o.core.Full(o.laneOf(c)) {
-			return watch.Closed, false
-		}
-		o.handOver(*c, txn)
-		o.leftover.drop()
-	}
-	switch {
-	case o.rest != nil:
-	case had:
-		// A round never has changes of two snapshots: both may have a change of the same key.
-		o.revision = max(o.revision, o.snapshot)
-		return watch.Closed, true
-	default:
-		changes, more := o.main.Next(txn)
+	if o.rest == nil {
+		changes, more := o.changes.Next(txn)
 		select {
 		case <-more:
 		default:
@@ -244,64 +221,78 @@ func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, don
 			// the last call: a commit shows in it before it closes the channel.
 			return more, true
 		}
-		last := o.snapshot
-		o.rest, o.snapshot, o.others = changes, o.rows.Table.Revision(txn), false
-		o.waits.NoteSnapshot(last, o.snapshot)
-		o.snapshots++
+		o.rest, o.from = changes, txn
+		o.takeSnapshot(txn)
+	}
+	if !o.handOverHeld(txn) {
+		return watch.Closed, false
 	}
 	read := 0
 	for change, revision := range o.rest {
 		if c, wanted := o.read(change, false); !wanted {
 			o.revision = revision
-		} else if o.core.Full(o.laneOf(&c)) {
-			o.leftover.push(c)
+		} else if !o.handOver(c, txn) {
+			o.held, o.holding = c, true
 			return watch.Closed, false
-		} else {
-			o.handOver(c, txn)
 		}
 		if read++; read == stride {
 			return watch.Closed, false
 		}
 	}
-	o.rest, o.revision = nil, max(o.revision, o.snapshot)
+	o.rest, o.from, o.revision = nil, nil, max(o.revision, o.snapshot)
 	return watch.Closed, true
 }
 
-// laneOf returns the lane of a change that the main cursor has read. While there is a catch-up
-// cursor that is always Backlog, so that the lanes of the other cursor keep their room.
-func (o *Observer[Obj]) laneOf(c *change[Obj]) core.Lane {
-	if o.catchUp != nil {
-		return core.Backlog
-	}
-	return c.lane
+// takeSnapshot makes a transaction the snapshot of the main cursor.
+func (o *Observer[Obj]) takeSnapshot(txn statedb.ReadTxn) {
+	last := o.snapshot
+	o.snapshot, o.others = o.rows.Table.Revision(txn), false
+	o.snapshots++
+	o.waits.NoteSnapshot(last, o.snapshot)
 }
 
-// handOver hands the core a change that the main cursor has read.
-func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) {
+// handOverHeld hands over the change that is held. It returns false if there is still no room for it.
+func (o *Observer[Obj]) handOverHeld(txn statedb.ReadTxn) bool {
+	if o.holding && !o.handOver(o.held, txn) {
+		return false
+	}
+	o.held, o.holding = change[Obj]{}, false
+	return true
+}
+
+// handOver hands the core a change. It returns false if there is no room.
+func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) bool {
+	if !o.hasRoom(c.lane) {
+		return false
+	}
 	if c.deleted {
 		o.hooks.Deletion(c.object)
 	}
-	dealtWith := c.deleted && o.catchUp != nil && o.catchUp.sawDeletion(c.revision) || o.overtaken(c, txn)
-	switch {
-	case dealtWith && c.deleted:
-		o.core.ObserveSeenDeletion(c.object, c.revision)
-	case !dealtWith || o.core.TracksKeyOf(c.object):
-		o.core.Observe(c.object, c.revision, c.since, c.deleted, o.laneOf(&c))
+	if !c.deleted || !o.isBack(c.object, txn) {
+		o.core.Observe(c.object, c.revision, c.since, c.deleted, c.lane)
 	}
-	o.revision, o.wanted = c.revision, max(o.wanted, c.revision)
+	if o.catchUp == nil {
+		o.revision = c.revision
+	}
+	o.wanted = max(o.wanted, c.revision)
+	return true
 }
 
-// TakeBack takes back an item that a round did not reach: into the core or, if the core has no
-// entry for its key, before the leftover changes. Take several items back in reverse order.
-func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
-	if o.core.PutBack(item) {
-		return
+// hasRoom reports whether a lane of the core has room, and records in full if it has none.
+func (o *Observer[Obj]) hasRoom(lane core.Lane) bool {
+	full := o.core.Full(lane)
+	o.full = o.full || full
+	return !full
+}
+
+// isBack reports whether a deleted object is in the table again, if its deletion may not be from the given
+// transaction: then its row says what to do, and may have been read.
+func (o *Observer[Obj]) isBack(obj Obj, txn statedb.ReadTxn) bool {
+	if !o.holding && (o.catchUp != nil || o.snapshot == o.rows.Table.Revision(txn)) {
+		return false
 	}
-	o.leftover.pushFront(change[Obj]{
-		object: item.Obj, revision: item.Revision, since: item.Since(), deleted: item.Deleted, lane: item.Lane(),
-	})
-	o.revision = min(o.revision, item.Revision-1)
-	o.fallBehind(now)
+	_, _, found := o.rows.Get(txn, obj)
+	return found
 }
 
 // Stale reports whether the version of an item may not be the row in the transaction of the last call of
@@ -317,7 +308,7 @@ func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
 	case item.Again:
 		return !o.upToDate || o.rows.Writable != nil
 	case item.HasEntry():
-		return !o.whole || o.catchUp != nil
+		return !o.whole
 	}
 	return !o.whole && (o.others || o.slow || item.Deleted)
 }
@@ -350,10 +341,10 @@ func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
 	o.skippable.add(o.revision, upTo, n)
 }
 
-// Leftover reports whether the main cursor has read changes that the core does not have.
-func (o *Observer[Obj]) Leftover() bool { return o.leftover.first() != nil }
+// Full reports whether the last call of Observe has left a change for which the core had no room.
+func (o *Observer[Obj]) Full() bool { return o.full }
 
-// Revision returns the revision up to which the main cursor has handed over all changes.
+// Revision returns the revision up to which all changes were handed over.
 func (o *Observer[Obj]) Revision() statedb.Revision { return o.revision }
 
 // LastWanted returns the revision of the last change that asked for an operation, up to
