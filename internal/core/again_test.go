@@ -54,7 +54,7 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	require.Equal(t, []string{"a"}, planned(items))
 	require.True(t, items[0].Again, "the row may have changed")
 	require.Equal(t, CauseRefresh, items[0].Cause())
-	require.True(t, c.PutBack(&items[0]))
+	c.PutBack(&items[0])
 	c.End(0)
 	require.Zero(t, c.LowWatermark(), "it was only put back")
 

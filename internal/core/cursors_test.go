@@ -6,6 +6,7 @@ package core
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/stretchr/testify/require"
@@ -14,38 +15,48 @@ import (
 // cursors is the state of the two cursors of a world. The main cursor reads a snapshot to its end
 // before it takes the next. The catch-up cursor, while it exists, reads what is newer.
 type cursors struct {
-	// observed is the revision up to which main has handed over all changes.
+	// observed is the revision up to which all changes were handed over.
 	observed uint64
-	// snapshot is the table as main reads it, or read it last; at is its revision and last that of
-	// the snapshot before. rest is the unread part in the order of revisions, snapshots the number
+	// handed has the rows of main's snapshot that main has handed over. at is the revision of the snapshot
+	// and last that of the one before. rest is the unread part in the order of revisions, snapshots the number
 	// of snapshots. waits: a caller waits for the pending rows of the snapshot.
-	snapshot  map[string]row
+	handed    map[string]row
 	at, last  uint64
 	waits     bool
 	rest      []row
 	snapshots int
-	// leftover has the changes that main has read and not handed over: their lane was full, or a
-	// round did not reach them.
-	leftover []row
 	// mixed: an operation on a change that main did not hand over was run since the snapshot was
 	// taken.
-	mixed bool
-	// seen has the revisions that the catch-up cursor has handed over. mainFirst: main was first in
-	// the last round.
-	catchUp   *catchUp
-	seen      map[uint64]bool
-	mainFirst bool
+	mixed   bool
+	catchUp *catchUp
 	// pendingSince has the revision at which each pendingID was first written.
 	pendingSince map[uint64]uint64
 }
 
-// catchUp is the position of the catch-up cursor: it has read or left out the objects up to upTo,
-// and read the deletions above deletedAfter up to deletedUpTo.
+// catchUp has the ranges of revisions whose rows were not read, in rising order: the catch-up cursor reads
+// the last one, which has no end, and main the others. Deletions were read up to the revision deleted. reads:
+// main has not read its snapshot to its end, which is the revision end.
 type catchUp struct {
-	upTo, deletedAfter, deletedUpTo uint64
-	// from: no object above it was left out.
-	from uint64
+	unread  []span
+	deleted uint64
+	reads   bool
+	end     uint64
 }
+
+// isUnread reports whether rows of a revision were not read.
+func (c *catchUp) isUnread(revision uint64) bool {
+	return slices.ContainsFunc(c.unread, func(s span) bool { return s.has(revision) })
+}
+
+// passed records that main has read the rows up to a revision.
+func (c *catchUp) passed(revision uint64) {
+	for len(c.unread) > 1 && c.unread[0].upTo <= revision {
+		c.unread = c.unread[1:]
+	}
+	c.unread[0].after = max(c.unread[0].after, revision)
+}
+
+func (c *catchUp) newest() *span { return &c.unread[len(c.unread)-1] }
 
 // asks reports whether a row asks for an operation.
 func (r row) asks() bool {
@@ -63,41 +74,76 @@ func (r row) cameBy(cursor Lane) Lane {
 	return cursor
 }
 
-// saw reports whether the change with a revision has been observed.
-func (c *cursors) saw(revision uint64) bool { return revision <= c.observed || c.seen[revision] }
+// saw reports whether a row was observed.
+func (c *cursors) saw(r row) bool {
+	switch {
+	case r.revision <= c.observed:
+		return true
+	case c.catchUp == nil:
+		return false
+	case r.deleted:
+		return r.revision <= c.catchUp.deleted
+	}
+	return !c.catchUp.isUnread(r.revision)
+}
+
+// wasRead reports whether the catch-up cursor has read the rows of a revision that main has not reached.
+func (c *cursors) wasRead(revision uint64) bool {
+	return c.catchUp != nil && !c.catchUp.isUnread(revision)
+}
 
 // sawAll reports whether everything has been observed.
-func (w *world) sawAll() bool { return w.observed == w.revision && len(w.leftover) == 0 }
+func (w *world) sawAll() bool { return w.observed == w.revision && len(w.rest) == 0 }
 
-// follow opens a catch-up cursor, if main is behind.
+// follow begins a catch-up cursor, if main is behind.
 func (w *world) follow() {
-	if w.catchUp == nil && !w.sawAll() {
-		w.catchUp = &catchUp{from: w.at, upTo: w.at, deletedAfter: w.revision, deletedUpTo: w.revision}
+	if w.catchUp != nil || w.sawAll() {
+		return
+	}
+	w.catchUp = &catchUp{unread: []span{{w.at, math.MaxUint64}}, deleted: w.observed}
+	if len(w.rest) > 0 {
+		w.catchUp.unread = slices.Insert(w.catchUp.unread, 0, span{w.observed, w.at})
+		w.catchUp.reads, w.catchUp.end = true, w.at
 	}
 }
 
-// jump makes the catch-up cursor leave out the objects that it has not read.
+// jump makes the catch-up cursor leave the rows that it has not read to main.
 func (w *world) jump() {
-	if w.catchUp != nil {
-		w.catchUp.upTo = w.revision
-		w.catchUp.from = w.revision
+	if w.catchUp == nil {
+		return
+	}
+	newest := w.catchUp.newest()
+	left := span{newest.after, w.revision}
+	newest.after = w.revision
+	if last := len(w.catchUp.unread) - 2; w.ledger == nil && last >= 0 {
+		w.catchUp.unread[last].upTo = w.revision
+	} else if left.after < left.upTo {
+		w.catchUp.unread = slices.Insert(w.catchUp.unread, last+1, left)
 	}
 }
 
 // observe hands over the changes of a snapshot, as many as there is room for.
 func (w *world) observe(snapshot map[string]row, revision uint64, waits func() bool) {
-	w.mainFirst = !w.mainFirst && w.catchUp != nil && len(w.rest)+len(w.leftover) > 0
-	if w.mainFirst {
+	if w.catchUp == nil {
 		w.observeMain(snapshot, revision, waits)
+		return
 	}
-	if w.catchUp != nil {
-		w.observeCatchUp(inOrder(snapshot), revision)
+	c := w.catchUp
+	w.observeDeletions(inOrder(snapshot), revision)
+	w.observeNewest(inOrder(snapshot), revision)
+	w.observeSnapshot(snapshot)
+	if !c.reads && c.newest().after == revision && len(c.unread) > 1 {
+		w.takeSnapshot(revision, waits)
+		w.rest = inOrder(snapshot)
+		c.reads, c.end = true, c.unread[len(c.unread)-2].upTo
 	}
-	if !w.mainFirst {
-		w.observeMain(snapshot, revision, waits)
+	read := c.unread[0].after
+	if len(c.unread) == 1 && read < revision {
+		read = w.at
 	}
-	if w.catchUp != nil && w.at == revision && w.observed == revision && w.core.LaneSize(Backlog) == 0 {
-		w.catchUp = nil
+	w.observed = max(w.observed, min(read, c.deleted))
+	if w.observed == revision && w.core.LaneSize(Backlog) == 0 {
+		w.catchUp, w.at, w.rest = nil, revision, nil
 	}
 }
 
@@ -105,113 +151,104 @@ func inOrder(snapshot map[string]row) []row {
 	return slices.SortedFunc(maps.Values(snapshot), func(a, b row) int { return cmp.Compare(a.revision, b.revision) })
 }
 
+func (w *world) takeSnapshot(revision uint64, waits func() bool) {
+	// Without a status each version asks for itself.
+	w.last, w.waits = w.at, waits() && w.ledger == nil
+	w.handed, w.at, w.mixed = map[string]row{}, revision, false
+	w.snapshots++
+}
+
 func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func() bool) {
-	held := len(w.leftover) > 0
-	for len(w.leftover) > 0 {
-		if !w.handOver(w.leftover[0], snapshot) {
-			return
-		}
-		w.leftover = w.leftover[1:]
-	}
-	switch {
-	case len(w.rest) > 0:
-	case held:
-		// A round never has changes of two snapshots.
-		w.observed = max(w.observed, w.at)
-		return
-	default:
+	if len(w.rest) == 0 {
 		for _, r := range inOrder(snapshot) {
 			if r.revision > w.at {
 				w.rest = append(w.rest, r)
 			}
 		}
-		// Without a status each version asks for itself.
-		w.last, w.waits = w.at, waits() && w.ledger == nil
-		w.snapshot, w.at, w.mixed = snapshot, revision, false
-		w.snapshots++
+		w.takeSnapshot(revision, waits)
 	}
 	for len(w.rest) > 0 {
 		r := w.rest[0]
-		w.rest = w.rest[1:]
-		if !r.deleted && w.dealtWith(r, false) {
-			w.observed = r.revision
-			continue
-		}
-		if !w.handOver(r, snapshot) {
-			w.leftover = append(w.leftover, r)
+		if !w.handOver(r, r.cameBy(Backlog), snapshot) {
 			return
 		}
+		w.rest, w.observed, w.handed[r.key] = w.rest[1:], r.revision, r
 	}
 	w.observed = max(w.observed, w.at)
 }
 
-// handOver hands the core a row that main has read, and reports whether there was room.
-func (w *world) handOver(r row, snapshot map[string]row) bool {
-	lane, overtaken := r.cameBy(Backlog), w.overtaken(r, snapshot)
+// handOver hands the core a row, and reports whether there was room.
+func (w *world) handOver(r row, lane Lane, now map[string]row) bool {
 	switch {
+	case !r.deleted && w.appliedEarly(r):
 	case !r.asks():
 		w.settled(r)
 	case w.full(lane):
 		return false
-	case r.deleted && (overtaken || w.catchUp != nil && r.revision > w.catchUp.deletedAfter && r.revision <= w.catchUp.deletedUpTo):
-		w.core.ObserveSeenDeletion(r, r.revision)
-		checkInRound(w.t, w.core)
-		if w.model.keys[r.key] != nil {
-			w.model.observe(r, r.revision, r.revision, true, Deletion)
-		}
-	case overtaken && w.model.keys[r.key] == nil:
+	case r.deleted && !now[r.key].deleted:
+		// The object is back: its row says what to do.
 	default:
 		w.tell(r, lane)
 	}
-	w.observed = r.revision
 	return true
 }
 
-// observeCatchUp hands over what was written after main's snapshot: deletions, and objects.
-func (w *world) observeCatchUp(changes []row, revision uint64) {
+// observeDeletions hands over the deletions that were not read.
+func (w *world) observeDeletions(changes []row, revision uint64) {
 	for _, r := range changes {
-		switch {
-		case !r.deleted || r.revision <= w.catchUp.deletedUpTo:
-			continue
-		case r.revision <= w.observed:
-		case w.full(Deletion):
-			w.observeCatchUpObjects(changes, revision)
-			return
-		default:
-			// The snapshot has at most one change of a key, so no later version has overtaken it.
-			w.tell(r, Deletion)
-			w.seen[r.revision] = true
+		if r.deleted && r.revision > w.catchUp.deleted {
+			if !w.handOver(r, Deletion, map[string]row{r.key: r}) {
+				return
+			}
+			w.catchUp.deleted = r.revision
 		}
-		w.catchUp.deletedUpTo = r.revision
 	}
-	w.catchUp.deletedUpTo = max(w.catchUp.deletedUpTo, revision)
-	w.observeCatchUpObjects(changes, revision)
+	w.catchUp.deleted = max(w.catchUp.deleted, revision)
 }
 
-func (w *world) observeCatchUpObjects(changes []row, revision uint64) {
-	if w.catchUp.upTo < w.at {
-		w.catchUp.from, w.catchUp.upTo = w.at, w.at
-	}
-	defer func() { w.ledger.extend(span{w.catchUp.from, w.catchUp.upTo}) }()
+// observeNewest hands over the rows of the newest range.
+func (w *world) observeNewest(changes []row, revision uint64) {
+	newest := w.catchUp.newest()
 	for _, r := range changes {
-		lane := r.cameBy(Fresh)
-		switch {
-		case r.deleted || r.revision <= w.catchUp.upTo:
+		if r.deleted || r.revision <= newest.after {
 			continue
-		case w.dealtWith(r, true):
-			w.catchUp.upTo = r.revision
-			continue
-		case !r.asks():
-			w.settled(r)
-		case w.full(lane):
-			return
-		default:
-			w.tell(r, lane)
 		}
-		w.seen[r.revision] = true
-		w.catchUp.upTo = r.revision
+		if !w.handOver(r, r.cameBy(Fresh), nil) {
+			return
+		}
+		newest.after = r.revision
 	}
-	w.catchUp.upTo = max(w.catchUp.upTo, revision)
+	newest.after = max(newest.after, revision)
+}
+
+// observeSnapshot hands over the keys of main's snapshot, in the version that the table has.
+func (w *world) observeSnapshot(now map[string]row) {
+	c := w.catchUp
+	if !c.reads {
+		return
+	}
+	for ; len(w.rest) > 0 && w.rest[0].revision <= c.end; w.rest = w.rest[1:] {
+		r := w.rest[0]
+		if r.deleted || !c.isUnread(r.revision) {
+			continue
+		}
+		if r.asks() && !w.appliedEarly(r) {
+			current := now[r.key]
+			switch {
+			case current.deleted, current.revision != r.revision && (!current.asks() || w.dealtWith(current)):
+			case w.full(Backlog):
+				return
+			default:
+				w.tellSince(current, w.since(r), Backlog)
+				w.handed[r.key] = r
+			}
+		} else if !r.asks() {
+			w.settled(r)
+		}
+		c.passed(r.revision)
+	}
+	c.passed(c.end)
+	c.reads = false
 }
 
 // full reports whether the round has no room for another change of a lane.
@@ -222,10 +259,12 @@ func (w *world) full(lane Lane) bool {
 	return w.core.Full(lane)
 }
 
-func (w *world) tell(r row, lane Lane) {
-	w.core.Observe(r, r.revision, w.since(r), r.deleted, lane)
+func (w *world) tell(r row, lane Lane) { w.tellSince(r, w.since(r), lane) }
+
+func (w *world) tellSince(r row, since uint64, lane Lane) {
+	w.core.Observe(r, r.revision, since, r.deleted, lane)
 	checkInRound(w.t, w.core)
-	w.model.observe(r, r.revision, w.since(r), r.deleted, lane)
+	w.model.observe(r, r.revision, since, r.deleted, lane)
 }
 
 // since returns the revision since which a row is unreconciled: its own or, if a caller waits for
@@ -258,13 +297,9 @@ func (w *world) settled(r row) {
 	}
 }
 
-// takeBack puts an item back, into the core or among the leftover changes.
+// takeBack puts an item back.
 func (w *world) takeBack(it *Item[row]) {
-	keeps := w.model.putBack(it)
-	require.Equal(w.t, keeps, w.core.PutBack(it), "whether the core keeps %q", it.Obj.key)
+	w.model.putBack(it)
+	w.core.PutBack(it)
 	checkInRound(w.t, w.core)
-	if !keeps {
-		w.leftover = append([]row{it.Obj}, w.leftover...)
-		w.observed = min(w.observed, it.Revision-1)
-	}
 }

@@ -72,6 +72,7 @@ func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Reco
 	same(t, m.untried(lowest), since, "the lowest change that holds the mark")
 	require.Greater(t, observed, until, "%q holds the mark and must have a record", lowest.key)
 	require.True(t, slices.ContainsFunc(holds, func(k *modelKey) bool {
-		return m.untried(k) == since && (k.seenAt == observed || !k.unseen)
+		held := k.from == Held && observed < k.seenAt
+		return m.untried(k) == since && (k.seenAt == observed || held || !k.unseen)
 	}), "the change at %d was not observed at %v", since, observed)
 }

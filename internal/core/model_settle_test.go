@@ -153,22 +153,18 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	}
 }
 
-// putBack records that an item was put back, and reports whether the core keeps it.
-func (m *model) putBack(it *Item[row]) bool {
+// putBack records that an item was put back.
+func (m *model) putBack(it *Item[row]) {
 	k := m.keys[it.Obj.key]
 	m.probePutBack(it)
-	switch {
-	case k.unknown:
-		m.forget(k)
-		return false
-	case it.Again && k.from != Ready:
+	if it.Again && k.from != Ready {
 		m.wake(k, k.from, k.at)
-		return true
+		return
 	}
+	k.unknown = false
 	m.unprobe(k, m.round.now, probeNotRun)
 	m.readyOrPaused(k)
 	m.jumpIn(k)
-	return true
 }
 
 // recall records that a launched item was recalled.

@@ -26,14 +26,6 @@ func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane 
 	}
 }
 
-// ObserveSeenDeletion records that the main cursor read a deletion that the catch-up cursor has
-// handed over before. It does nothing if the key has no entry: then the deletion is reconciled.
-func (c *Core[Obj]) ObserveSeenDeletion(obj Obj, revision uint64) {
-	if c.TracksKeyOf(obj) {
-		c.Observe(obj, revision, revision, true, Deletion)
-	}
-}
-
 // observeKnown records a change of a key that has an entry. It reports whether the change may be
 // run in this round: then the entry is in no queue. Otherwise the change is old, or waits in the entry.
 func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {

@@ -45,16 +45,20 @@ func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	}
 }
 
-// A change whose key has no entry goes back to its cursor, and the core keeps nothing of it.
-func TestChangePutBackCostsNoEntry(t *testing.T) {
+// A change without an entry that was put back gets one, and comes before those that were read later.
+func TestChangeThatWasPutBackKeepsItsPlace(t *testing.T) {
 	c := small(4)
-	begin(c, 0, 1, "a", "b")
+	begin(c, 0, 1, "a", "b", "c")
 	items := c.Plan()
 	c.Settle(0, &items[0], done(&items[0]))
-	require.False(t, c.PutBack(&items[1]))
+	c.PutBack(&items[2])
+	c.PutBack(&items[1])
 	c.End(1)
 	check(t, c)
-	require.False(t, c.Tracks())
+	require.Equal(t, uint64(1), c.Attempted(3))
+	begin(c, 0, 4, "d")
+	items = c.Plan()
+	require.Equal(t, []string{"b", "c", "d"}, planned(items))
 }
 
 // A change replaces the key that was put back.
@@ -63,7 +67,7 @@ func TestChangeReplacesAKeyThatWasPutBack(t *testing.T) {
 	beside(c, 0, 1, "a", "b")
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
-	require.True(t, c.PutBack(&items[1]))
+	c.PutBack(&items[1])
 	c.End(1)
 
 	begin(c, time.Second, 3, "b")

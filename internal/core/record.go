@@ -68,8 +68,8 @@ func (c *Core[Obj]) takeRecord(e *entry[Obj], kind Recorded, yield func(Record[O
 }
 
 // HoldsSince returns the lowest revision of a change that holds the mark, and when the change was observed;
-// false if there is none. The time is earlier for a change that was read while an operation ran on a key that
-// was reconciled: when that operation was due.
+// false if there is none. The time may be earlier for a change that was read while an operation ran: when that
+// operation was due, or the end of the minimum backoff after it.
 func (c *Core[Obj]) HoldsSince() (revision uint64, observed time.Duration, ok bool) {
 	t, since, ok := c.untried[untriedHeld].Min()
 	if !ok {

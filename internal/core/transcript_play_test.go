@@ -66,7 +66,7 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 	for i := len(items) - 1; i >= 0; i-- {
 		if key := items[i].Obj.key; r.returned[key] {
 			delete(r.returned, key)
-			s.takeBack(&items[i])
+			s.core.PutBack(&items[i])
 		}
 	}
 	s.core.End(ran)
@@ -91,14 +91,6 @@ func (s *stage) settleItem(it *Item[row], o settlement) {
 		o.out.Revision = o.as
 	}
 	s.core.Settle(o.at, it, o.out)
-}
-
-// takeBack puts an item back, into the core or among the changes that main has not handed over.
-func (s *stage) takeBack(it *Item[row]) {
-	if !s.core.PutBack(it) {
-		s.unobserved = slices.Insert(s.unobserved, 0, change{row: it.Obj})
-		s.observed = min(s.observed, it.Revision-1)
-	}
 }
 
 // observeWhatFits hands over the changes of the catch-up cursor and then those of main, each in

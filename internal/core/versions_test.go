@@ -49,7 +49,7 @@ func TestRenewedItemIsNotPutBackToItsCursor(t *testing.T) {
 	c.see(version("a", 3, 1), 3, false, Backlog)
 	items := c.Plan()
 	require.True(t, c.Renew(&items[0], version("a", 20, 1), 20, 20))
-	require.True(t, c.PutBack(&items[0]))
+	c.PutBack(&items[0])
 	c.End(0)
 	check(t, c)
 	require.Equal(t, uint64(2), c.Attempted(9))
@@ -171,7 +171,7 @@ func TestReadyKeyWaitsForItsNewGroup(t *testing.T) {
 			items := handOver(c, 0, 4, of(version("busy", 1, 1), "h"), of(version("a", 2, 1), "g"))
 			require.Len(t, items, 2)
 			c.Launch(&items[0])
-			require.True(t, c.PutBack(&items[1]))
+			c.PutBack(&items[1])
 			c.End(1)
 			require.Empty(t, handOver(c, 0, 4, of(version("a", 3, pendingID), "h")))
 			c.End(0)
@@ -251,7 +251,7 @@ func TestChangedProbeThatIsPutBackIsNoProbe(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 1)
 	require.True(t, c.Renew(&items[0], row{key: items[0].Obj.key}, 9, 9))
-	require.True(t, c.PutBack(&items[0]))
+	c.PutBack(&items[0])
 	c.End(0)
 	check(t, c)
 	due, _ := c.probesDue()
@@ -312,21 +312,4 @@ func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 			require.False(t, c.Tracks())
 		}
 	}
-}
-
-// A deletion that the catch-up cursor has handed over, and main reads later, is ignored unless the
-// key has an entry.
-func TestMainCursorSkipsASeenDeletion(t *testing.T) {
-	c := twoCursors(4)
-	c.Begin(0, 4, 4)
-	c.ObserveSeenDeletion(row{key: "a"}, 7)
-	require.Empty(t, c.Plan())
-	c.End(0)
-	require.False(t, c.Tracks())
-	idle(t, c, 0, version("a", 5, 1))
-	c.Begin(0, 4, 4)
-	c.ObserveSeenDeletion(row{key: "a"}, 7)
-	items := c.Plan()
-	require.Len(t, items, 1)
-	require.True(t, items[0].Deleted)
 }

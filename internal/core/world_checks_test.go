@@ -66,7 +66,7 @@ func (w *world) requireProbesKnown() {
 // an entry.
 func (w *world) requireNothingLost() {
 	for key, r := range w.table {
-		if w.reached[key] >= r.pendingID || !w.saw(r.revision) || r.status == statusUnset && !r.deleted {
+		if w.reached[key] >= r.pendingID || !w.saw(r) || r.status == statusUnset && !r.deleted {
 			continue
 		}
 		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
@@ -84,8 +84,8 @@ func (w *world) requireAttempted() {
 			w.requireAttemptedOf(r)
 		}
 	}
-	for key, r := range w.snapshot {
-		if r.revision <= w.observed && w.since(r) <= upTo && samePending(r, w.table[key]) {
+	for key, r := range w.handed {
+		if w.since(r) <= upTo && samePending(r, w.table[key]) {
 			w.requireAttemptedOf(r)
 		}
 	}

@@ -30,20 +30,6 @@ type span struct{ after, upTo uint64 }
 
 func (s span) has(revision uint64) bool { return revision > s.after && revision <= s.upTo }
 
-// extend records a range in which the catch-up cursor has handed over all objects.
-func (l *besideLedger) extend(s span) {
-	if l == nil || s.upTo <= s.after {
-		return
-	}
-	for i := range l.ahead {
-		if l.ahead[i].after == s.after {
-			l.ahead[i].upTo = max(l.ahead[i].upTo, s.upTo)
-			return
-		}
-	}
-	l.ahead = append(l.ahead, s)
-}
-
 // covers reports whether a change with the revision was attempted or has a record.
 func (l *besideLedger) covers(revision uint64) bool {
 	return revision <= l.mark || slices.ContainsFunc(l.ahead, func(s span) bool { return s.has(revision) })
@@ -56,7 +42,8 @@ func (w *world) publish(until time.Duration) {
 	if l == nil {
 		return
 	}
-	if len(l.ahead) > 0 {
+	upTo, ahead := w.read()
+	if len(l.ahead)+len(ahead) > 0 {
 		until = math.MaxInt64
 	}
 	w.core.TakeRecords(until, func(r Record[row]) {
@@ -74,13 +61,26 @@ func (w *world) publish(until time.Duration) {
 	w.core.TakeRecords(until, func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
 	w.model.requireRecords(w.t, w.core, l.records, until)
 
-	mark := w.observed
+	mark := upTo
 	if since, _, holds := w.core.HoldsSince(); holds {
 		mark = min(mark, since-1)
 	}
-	l.mark = max(l.mark, mark)
-	l.ahead = slices.DeleteFunc(l.ahead, func(s span) bool { return s.upTo <= l.mark })
+	l.mark, l.ahead = max(l.mark, mark), ahead
 	w.requireTold()
+}
+
+// read returns the revision up to which all rows were read, and the ranges above it in which they were.
+func (w *world) read() (upTo uint64, ahead []span) {
+	if w.catchUp == nil {
+		return w.observed, nil
+	}
+	unread := w.catchUp.unread
+	for i := range len(unread) - 1 {
+		if unread[i].upTo < unread[i+1].after {
+			ahead = append(ahead, span{unread[i].upTo, unread[i+1].after})
+		}
+	}
+	return unread[0].after, ahead
 }
 
 // requireTold checks what readers are told of each row: it is done only if this version was applied, and
@@ -110,7 +110,7 @@ func (w *world) again(key string, forced bool) {
 	if w.ledger == nil || !ok || r.deleted || w.core.LaneSize(Refresh) >= w.model.limits.RoundSize {
 		return
 	}
-	if r.revision > w.observed && !w.dealtWith(r, false) {
+	if r.revision > w.observed && !w.dealtWith(r) {
 		return
 	}
 	running := w.model.again(w.now, r, r.revision, forced)
@@ -119,20 +119,19 @@ func (w *world) again(key string, forced bool) {
 }
 
 // dealtWith reports whether a version was handed over, or applied, before main reads it. The rows do not
-// show it. ahead: the catch-up cursor reads it now.
-func (w *world) dealtWith(r row, ahead bool) bool {
-	return w.ledger != nil && (r.revision <= w.ledger.applied[r.key] || !ahead && w.seen[r.revision])
+// show it.
+func (w *world) dealtWith(r row) bool {
+	return w.ledger != nil && (w.appliedEarly(r) || w.wasRead(r.revision))
 }
 
-// overtaken reports whether the table has a later version of an object, which was dealt with before.
-func (w *world) overtaken(r row, snapshot map[string]row) bool {
-	now := snapshot[r.key]
-	return w.ledger != nil && !now.deleted && now.revision >= r.revision && w.dealtWith(now, false)
+// appliedEarly reports whether a version, or a later one, was applied before a cursor read it.
+func (w *world) appliedEarly(r row) bool {
+	return w.ledger != nil && r.revision <= w.ledger.applied[r.key]
 }
 
 // noteApplied records that a version was applied, perhaps before main has read it.
 func (w *world) noteApplied(r row) {
-	if l := w.ledger; l != nil && r.revision > w.observed && !w.seen[r.revision] {
+	if l := w.ledger; l != nil && r.revision > w.observed && !w.wasRead(r.revision) {
 		l.applied[r.key] = r.revision
 	}
 }

@@ -48,7 +48,7 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 	case gone:
 		w.settle(w.now, it, Outcome[row]{Kind: Superseded})
 		return run{}, false
-	case r.revision != it.Revision && w.dealtWith(r, false):
+	case r.revision != it.Revision && w.dealtWith(r):
 		w.settle(w.now, it, Outcome[row]{Kind: Void})
 		return run{}, false
 	case r.asks():

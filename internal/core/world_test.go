@@ -54,7 +54,7 @@ func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.GroupOf = func(r row) string { return r.group }
 	cfg.SamePending = samePending
 	w := &world{
-		attempted: map[string]uint64{}, cursors: cursors{seen: map[uint64]bool{}, pendingSince: map[uint64]uint64{}},
+		attempted: map[string]uint64{}, cursors: cursors{pendingSince: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
 		reached: map[string]uint64{}, started: map[string]uint64{}, probing: map[int]int{},

@@ -66,7 +66,7 @@ func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
 				e.now += took
 			}
 			e.now += c.passes
-			e.followUp()
+			e.UpdateCatchUp(e.now, e.target)
 			require.Equal(e, c.begins, e.CatchingUp())
 			require.Equal(e, c.begins, e.MaxFresh() > 0)
 		})
@@ -144,7 +144,7 @@ func TestFreshChangesAreBoundedByTheTimeOfAnObject(t *testing.T) {
 		e.NoteTook(took)
 		e.NoteTook(took)
 		e.now += time.Minute
-		e.followUp()
+		e.UpdateCatchUp(e.now, e.target)
 		require.Equal(e, want, e.MaxFresh())
 	}
 }

@@ -84,7 +84,7 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 	e.Observer = observe.New(observe.Config[*row]{
 		Rows: of, Core: e.core, Waits: e,
 		Hooks: observe.Hooks[*row]{
-			Deletion: note("deleted"), EarlyDeletion: note("deleted early"), Forgotten: note("forgotten"),
+			Deletion: note("deleted"), Forgotten: note("forgotten"),
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},
 	})
@@ -122,17 +122,10 @@ func (e *env) delete(ids ...uint64) {
 	}
 }
 
-// followUp updates the catch-up cursor, however long the machine takes to open it.
-func (e *env) followUp() {
-	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
-	e.AwaitOpening()
-	require.NoError(e, e.UpdateCatchUp(e.now, e.target))
-}
-
 // begin begins a round, and returns the IDs of the planned objects, negative for deletions. more
 // reports that the channel of Observe is closed.
 func (e *env) begin() (planned []int, more bool) {
-	e.followUp()
+	e.UpdateCatchUp(e.now, e.target)
 	e.core.Begin(e.now, e.size, e.MaxFresh())
 	e.txn = e.db.ReadTxn()
 	watch := e.Observe(e.txn, e.now)
@@ -156,7 +149,7 @@ func (e *env) begin() (planned []int, more bool) {
 // back.
 func (e *env) end(ran int, took time.Duration) {
 	for i := len(e.items) - 1; i >= ran; i-- {
-		e.TakeBack(&e.items[i], e.now)
+		e.core.PutBack(&e.items[i])
 	}
 	for i := range e.items[:ran] {
 		it := &e.items[i]

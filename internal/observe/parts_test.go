@@ -24,20 +24,3 @@ func TestSkippableIsBoundedAndCountsAll(t *testing.T) {
 	s.add(1000, 1001, 3)
 	require.Equal(t, []run{{1001, 3}}, s.runs)
 }
-
-func TestQueueKeepsItsOrder(t *testing.T) {
-	var q queue[int]
-	require.Nil(t, q.first())
-	q.push(change[int]{object: 1000})
-	for i := 999; i >= 0; i-- {
-		q.pushFront(change[int]{object: i})
-	}
-	for i := range 1001 {
-		require.Equal(t, i, q.first().object)
-		q.drop()
-	}
-	require.Nil(t, q.first())
-	q.push(change[int]{object: 7})
-	require.Equal(t, 7, q.first().object)
-	require.Equal(t, change[int]{}, q.changes[:2][1], "a dropped change keeps nothing alive")
-}
