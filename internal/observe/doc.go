@@ -9,8 +9,8 @@
 // what is newer than the main cursor's snapshot, so that new changes need not wait for the whole
 // backlog.
 //
-// The state of an [Observer] is the position of both cursors, the leftover changes that the core
-// had no room for, and since when the main cursor is behind. The loop's goroutine owns it and calls
+// The state of an [Observer] is what was read: a revision or, while there is a catch-up cursor, all but some
+// ranges of revisions; and since when the main cursor is behind. The loop's goroutine owns it and calls
 // it in every pass. Package observe never writes rows and never runs an operation. Of a row it
 // reads only the status.
 package observe
