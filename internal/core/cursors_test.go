@@ -259,7 +259,7 @@ func (w *world) settled(r row) {
 }
 
 // takeBack puts an item back, into the core or among the leftover changes.
-func (w *world) takeBack(it *Item[row]) {
+func (w *world) takeBack(it *Operation[row]) {
 	keeps := w.model.putBack(it)
 	require.Equal(w.t, keeps, w.core.PutBack(it), "whether the core keeps %q", it.Obj.key)
 	checkInRound(w.t, w.core)

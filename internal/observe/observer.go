@@ -293,7 +293,7 @@ func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) {
 
 // TakeBack takes back an item that a round did not reach: into the core or, if the core has no
 // entry for its key, before the leftover changes. Take several items back in reverse order.
-func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
+func (o *Observer[Obj]) TakeBack(item *core.Operation[Obj], now time.Duration) {
 	if o.core.PutBack(item) {
 		return
 	}
@@ -312,7 +312,7 @@ func (o *Observer[Obj]) TakeBack(item *core.Item[Obj], now time.Duration) {
 // version was read in this round. If its snapshot is older than the transaction, it is outdated if
 // another operation may have run since, if the target is slow, or if it is a deletion. A slow target is
 // spared outdated versions.
-func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
+func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
 	case item.Again:
 		return !o.upToDate || o.rows.Writable != nil
