@@ -201,6 +201,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 
 	r.prune(ctx, &round, txn, r.began)
 	r.report(&round, txn)
+	// The operations of the pass are in the plan until here.
 	r.core.End(ran)
 	return r.moreToSee(more, round.Returned > 0 || len(plan) == r.budget.size && r.overdue(r.began))
 }

@@ -8,8 +8,10 @@ import "time"
 // Operation is an update or a deletion of one object: the version that it applies, why it is run, and its
 // result. There is one for each object of a round, so it is kept small.
 //
-// [Core.Plan] makes it, the runner sets the row, package execute runs it, package ledger adds the outcome, and
-// [Core.Settle] takes it. While a worker runs it, other goroutines may read Obj, Deleted and the lane.
+// [Core.Plan] makes it, the runner sets Row, package execute runs it, package ledger sets its outcome, and
+// [Core.Settle] counts it. Package execute reads Row, RowRevision, Object, Mark, Failures and Deleted; it sets
+// Row, RowRevision, Object, Err, Took, Share, Note, Jitter, Merged, Deletion, Changed and FirstOfCall. While a
+// worker runs the operation, other goroutines may read only Obj, Deleted and the lane.
 type Operation[Obj any] struct {
 	// Obj is the version of the object that was observed last, and Revision is its revision.
 	Obj      Obj

@@ -42,15 +42,7 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Outcome is the outcome of one item.
 type Outcome[Obj any] struct {
-	Kind  Kind
-	Delay time.Duration
-	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
-	// number of such outcomes in a row.
-	Backoff bool
-	// Text is the text of the error, or the reason of a block; nil for other kinds. Class is the class
-	// of the error; only breakers by class use it.
-	Text  *string
-	Class string
+	Kind Kind
 	// GivenUp, with FailedForGood, means that the key failed too often. Breakers count that as a
 	// failure; they do not count other FailedForGood outcomes.
 	GivenUp bool
@@ -60,12 +52,20 @@ type Outcome[Obj any] struct {
 	// Lost means that the object was changed or deleted while the operation ran. The change decides
 	// what comes next, not this outcome, but the attempt counts for the backoff.
 	Lost bool
+	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
+	// number of such outcomes in a row.
+	Backoff bool
+	// Mark is a value of the caller, returned in the Mark of the key's next item.
+	Mark  uint8
+	Delay time.Duration
+	// Text is the text of the error, or the reason of a block; nil for other kinds. Class is the class
+	// of the error; only breakers by class use it.
+	Text  *string
+	Class string
 	// Object is the object's version in the table now, and NewRevision its revision; for a deleted
 	// object, those of the item. They are not used if Lost is set.
 	Object      Obj
 	NewRevision uint64
-	// Mark is a value of the caller, returned in the Mark of the key's next item.
-	Mark uint8
 	// Jitter, from 0 to 1, is the part of [Limits.Jitter] by which the backoff is shortened: keys
 	// with the same value are due together. 0 means a random part for each key.
 	Jitter float64

@@ -183,8 +183,8 @@ func extend[T any](s []T) ([]T, *T) {
 // End ends the round. ran is the number of items whose operation was run or launched.
 func (c *Core[Obj]) End(ran int) {
 	c.turn = (c.turn + ran) % len(places)
-	c.round.changes = reuse(c.round.changes)
-	c.round.items = reuse(c.round.items)
+	// They are swapped back, if Plan has swapped them: so plans in order use the memory of one slice.
+	c.round.changes, c.round.items = reuse(c.round.items), reuse(c.round.changes)
 	c.round.due = reuse(c.round.due)
 	c.round.lanes = [NumLanes]int{}
 }
