@@ -13,10 +13,10 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/status"
 )
 
 // completeFinished completes all jobs that workers have finished, in one transaction, and marks those
@@ -25,99 +25,83 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	if !r.workers.IsBusy() {
 		return
 	}
-	r.workers.Overdue(func(d *load[Obj]) {
-		for i := range d.items {
-			r.core.GiveUpProbe(r.began, &d.items[i])
+	r.workers.Overdue(func(ops []core.Operation[Obj]) {
+		for i := range ops {
+			r.core.GiveUpProbe(r.began, &ops[i])
 		}
 	})
-	if r.workers.take(&r.batch, r.observer.Snapshots()) {
+	if r.ops = r.workers.take(); len(r.ops) > 0 {
 		r.observer.NoteOther()
-	}
-	if len(r.batch.tasks) > 0 {
-		forgetCancelled(ctx, r.batch.tasks)
-		r.complete(round, &r.batch)
+		forgetCancelled(ctx, r.ops)
+		r.complete(round)
 	}
 }
 
-// complete processes the results of a batch: it returns what was not run to its queue, writes the
-// outcomes, and reports to the core, the waits for keys and the refresher. Outcomes are written
+// complete processes the results of the pass's operations: it returns those that were not run to their queue,
+// writes the outcomes, and reports to the core, the waits for keys and the refresher. Outcomes are written
 // nowhere else, for work in line and on workers alike.
-func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
-	r.giveBack(round, b)
+func (r *runner[Obj]) complete(round *inspect.Round) {
+	r.giveBack(round)
 	if r.observer.Behind() {
-		for i := range b.tasks {
-			r.observer.NoteTook(b.tasks[i].Share)
+		for i := range r.ops {
+			r.observer.NoteTook(r.ops[i].Share)
 		}
 	}
-	r.commit(round, b)
+	r.commit(round)
 	open := r.core.BreakerOpen()
-	r.settle(b)
+	r.settle()
 	if !open && r.core.BreakerOpen() {
 		r.takeBackQueued()
 	}
 	if r.keyWaits.Waiting() > 0 {
-		for i := range b.tasks {
-			t, a := &b.tasks[i], &b.attempts[i]
-			applied := (a.Kind == core.Done || a.Kind == core.DoneAgain) && !a.Void
-			r.keyWaits.NoteOperation(t.Row, t.Revision, t.Deleted, applied)
+		for i := range r.ops {
+			op := &r.ops[i]
+			r.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Succeeded() && !op.Void)
 		}
 	}
-	r.tellRefresherOf(b)
+	r.tellRefresherOfCalls()
 }
 
 // forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure
 // of their objects, and the next run begins with them.
-func forgetCancelled[Obj any](ctx context.Context, tasks []execute.Task[Obj]) {
+func forgetCancelled[Obj any](ctx context.Context, ops []core.Operation[Obj]) {
 	if ctx.Err() == nil {
 		return
 	}
-	for i := range tasks {
-		if errors.Is(tasks[i].Err, context.Canceled) {
-			tasks[i].Err = execute.ErrNotRun
+	for i := range ops {
+		if errors.Is(ops[i].Err, context.Canceled) {
+			ops[i].Err = execute.ErrNotRun
 		}
 	}
 }
 
-// giveBack removes from a batch the tasks that were not run, and returns their items to where they
-// came from.
-func (r *runner[Obj]) giveBack(round *inspect.Round, b *batch[Obj]) {
-	n := len(b.tasks)
-	for i := len(b.tasks) - 1; i >= 0; i-- {
-		if b.tasks[i].Err != execute.ErrNotRun {
-			continue
-		}
-		r.putBack(&b.items[b.attempts[i].Item])
-		round.Returned++
-		n--
-	}
-	if n == len(b.tasks) {
-		return
-	}
-	at := 0
-	for i := range b.tasks {
-		if b.tasks[i].Err != execute.ErrNotRun {
-			b.tasks[at], b.attempts[at] = b.tasks[i], b.attempts[i]
-			at++
+// giveBack removes the operations that were not run, and returns them to where they came from.
+func (r *runner[Obj]) giveBack(round *inspect.Round) {
+	returned := round.Returned
+	for i := len(r.ops) - 1; i >= 0; i-- {
+		if op := &r.ops[i]; op.Err == execute.ErrNotRun {
+			r.putBack(op)
+			round.Returned++
 		}
 	}
-	clear(b.tasks[n:])
-	clear(b.attempts[n:])
-	b.tasks, b.attempts = b.tasks[:n], b.attempts[:n]
+	if round.Returned > returned {
+		r.ops = slices.DeleteFunc(r.ops, func(op core.Operation[Obj]) bool { return op.Err == execute.ErrNotRun })
+	}
 }
 
-// putBack returns an item that was not run to where it came from. Several items have to be put back
-// in reverse order.
-func (r *runner[Obj]) putBack(item *core.Item[Obj]) {
-	if item.Launched() {
-		r.core.Recall(r.now(), item)
+// putBack returns an operation that was not run to where it came from. Several have to be put back in
+// reverse order.
+func (r *runner[Obj]) putBack(op *core.Operation[Obj]) {
+	if op.Launched() {
+		r.core.Recall(r.now(), op)
 	} else {
-		r.core.PutBack(item)
+		r.core.PutBack(op)
 	}
 }
 
-// commit writes the outcomes of a batch that differ from what the rows have.
-func (r *runner[Obj]) commit(round *inspect.Round, b *batch[Obj]) {
-	c := r.ledger.Write(b.tasks, b.attempts, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.budget.workers})
+// commit writes the outcomes that differ from what the rows have.
+func (r *runner[Obj]) commit(round *inspect.Round) {
+	c := r.ledger.Write(r.ops, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.budget.workers})
 	round.Written += c.Written
 	round.Lost += c.Lost
 	round.Conflicts += c.Conflicts
@@ -125,71 +109,60 @@ func (r *runner[Obj]) commit(round *inspect.Round, b *batch[Obj]) {
 	r.observer.NoteWritten(c.Revision, c.Written)
 }
 
-// asked returns the kind of status that asked for an attempt. The next attempt gets it.
-func (r *runner[Obj]) asked(t *execute.Task[Obj]) status.Kind {
-	if s := r.rows.Asked(t.Row); s.IsPendingOrRefreshing() {
-		return s.Kind
-	}
-	return t.Asked
-}
-
-// settle reports the results of the tasks to the core.
-func (r *runner[Obj]) settle(b *batch[Obj]) {
+// settle reports the outcomes to the core.
+func (r *runner[Obj]) settle() {
 	now := r.now()
-	for i := range b.attempts {
-		t, a := &b.tasks[i], &b.attempts[i]
-		item := &b.items[a.Item]
-		r.noteWanted(a, t, now)
-		a.Void = item.Void()
-		if a.Kind == core.Done && !item.HasEntry() && r.opts.breaker == nil {
+	for i := range r.ops {
+		op := &r.ops[i]
+		r.noteWanted(op, now)
+		if op.Kind == core.Done && !op.HasEntry() && r.opts.breaker == nil {
 			continue
 		}
-		if !t.Deleted && (a.Kind == core.Done || a.Kind == core.DoneAgain) {
-			r.observer.NoteApplied(t.Row, t.Revision)
+		if !op.Deleted && op.Succeeded() {
+			r.observer.NoteApplied(op.Row, op.RowRevision)
 		}
-		out := a.Outcome(t.Object)
-		if a.Kind == core.BlockedOn && !a.Lost {
-			out.Delay = r.block(t, a)
+		if op.Kind == core.BlockedOn && !op.Lost {
+			op.Delay = r.block(op)
 		} else {
-			r.unblock(t.Row)
+			r.unblock(op.Row)
 		}
-		if a.HasFailed() && r.opts.breaker != nil && r.opts.breaker.ByClass {
-			a.Class, a.Classed = r.classes.Of(t.Err, *a.Text, t.Row), true
-			if a.Kind == core.Failed || a.GivenUp {
-				out.Class = a.Class
-			}
+		if op.HasFailed() && r.opts.breaker != nil && r.opts.breaker.ByClass {
+			op.Class, op.Classed = r.classes.Of(op.Err, *op.Text, op.Row), true
 		}
-		out.Wanted, out.Jitter = a.Wanted, t.Jitter
-		out.Mark = uint8(r.asked(t))
-		r.core.Settle(now, item, out)
+		if s := r.rows.Asked(op.Row); s.IsPendingOrRefreshing() {
+			// It asked for the work: the key's next operation gets its kind.
+			op.Mark = uint8(s.Kind)
+		}
+		r.core.Settle(now, op, op.Outcome)
 	}
 }
 
-// noteWanted sets whether an attempt was for a change, and since when it was wanted. Work without a change,
+// noteWanted sets whether an operation was for a change, and since when it was wanted. Work without a change,
 // such as a refresh, counts as wanted since now. So does a deletion that was read in this round, from the
 // start of the pass.
-func (r *runner[Obj]) noteWanted(a *ledger.Attempt[Obj], t *execute.Task[Obj], now time.Duration) {
-	a.Change = a.Wanted != 0 || t.Deleted
-	if a.Wanted != 0 {
+func (r *runner[Obj]) noteWanted(op *core.Operation[Obj], now time.Duration) {
+	op.Change = op.Wanted != 0 || op.Deleted
+	if op.Wanted != 0 {
 		return
 	}
-	a.Wanted = now
-	if t.Deleted {
-		a.Wanted = r.began
+	op.Wanted = now
+	if op.Deleted {
+		op.Wanted = r.began
 	}
 }
 
-// block makes a key wait for the channels of its attempt, and returns the delay of its recheck. A
+// block makes a key wait for the channels of its outcome, and returns the delay of its recheck. A
 // channel that is closed already releases it at once, because the event may have happened while the
 // operation ran. A key that had waited before then runs after a short delay, so that an operation
 // that always returns a closed channel does not spin.
-func (r *runner[Obj]) block(t *execute.Task[Obj], a *ledger.Attempt[Obj]) time.Duration {
-	if a.Again && watch.AnyClosed(a.Directive.Watch) {
-		r.unblock(t.Row)
+func (r *runner[Obj]) block(op *core.Operation[Obj]) time.Duration {
+	channels := outcome.Of(op.Err).Watch
+	if op.Again && watch.AnyClosed(channels) {
+		r.unblock(op.Row)
 		return pace.Gather
 	}
-	r.blocked.Set(string(r.rows.Key(t.Row)), a.Directive.Watch)
-	return backoff.Exponential{Jitter: r.set.Jitter, Fraction: t.Jitter, Rand: r.rand}.Spread(r.set.BlockedRecheck)
+	r.blocked.Set(string(r.rows.Key(op.Row)), channels)
+	return backoff.Exponential{Jitter: r.set.Jitter, Fraction: op.Jitter, Rand: r.rand}.Spread(r.set.BlockedRecheck)
 }
 
 // unblock makes the key of an object wait for no channel.
@@ -202,14 +175,14 @@ func (r *runner[Obj]) unblock(obj Obj) {
 // takeBackQueued takes back the jobs that workers have not begun.
 func (r *runner[Obj]) takeBackQueued() {
 	for _, j := range slices.Backward(r.workers.Recall()) {
-		for i := range slices.Backward(j.Load.items) {
-			r.putBack(&j.Load.items[i])
+		for i := range slices.Backward(j.Ops) {
+			r.putBack(&j.Ops[i])
 		}
 	}
 }
 
-// forgetBatch empties the batch of the round, so that it keeps no object in memory.
-func (r *runner[Obj]) forgetBatch() {
-	r.batch.empty()
+// forgetOperations drops the operations of the pass, so that they keep no object in memory.
+func (r *runner[Obj]) forgetOperations() {
+	r.ops = nil
 	r.workers.forget()
 }

@@ -132,12 +132,12 @@ type runner[Obj comparable] struct {
 	// repeated counts the objects to apply again that the core got since the table was last read.
 	repeated int
 
-	// began is the start of this pass, budget what the pass may plan, batch what was run in it or
+	// began is the start of this pass, budget what the pass may plan, ops what was run in it or
 	// finished by workers before it. sequence counts the rounds.
 	began    time.Duration
 	budget   budget
 	sequence uint64
-	batch    batch[Obj]
+	ops      []core.Operation[Obj]
 	// doing is the function of the program that is running. torn: the loop ended in the middle of a
 	// pass, so that it is unknown which keys of the pass are unreconciled.
 	doing doing
@@ -188,10 +188,11 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	more := r.observe(&round, txn)
 	plan := r.core.Plan()
 	countPlan(&round, plan)
+	var ran int
 	if r.budget.workers {
-		r.core.End(r.startPlan(ctx, &round, txn, plan))
+		ran = r.startPlan(ctx, &round, txn, plan)
 	} else {
-		r.core.End(r.runPlan(ctx, &round, txn, plan))
+		ran = r.runPlan(ctx, &round, txn, plan)
 	}
 	r.writeOutcomes(&round)
 	r.account(&round)
@@ -200,11 +201,13 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 
 	r.prune(ctx, &round, txn, r.began)
 	r.report(&round, txn)
+	// The operations of the pass are in the plan until here.
+	r.core.End(ran)
 	return r.moreToSee(more, round.Returned > 0 || len(plan) == r.budget.size && r.overdue(r.began))
 }
 
-// countPlan counts the planned items in the record of the round.
-func countPlan[Obj any](round *inspect.Round, plan []core.Item[Obj]) {
+// countPlan counts the planned operations in the record of the round.
+func countPlan[Obj any](round *inspect.Round, plan []core.Operation[Obj]) {
 	for i := range plan {
 		if plan[i].Again {
 			round.Waited++

@@ -137,15 +137,15 @@ func (r *runner[Obj]) tellRefresher() {
 	r.refresher.NotePass(p)
 }
 
-// tellRefresherOf reports the calls of a batch to the refresher.
-func (r *runner[Obj]) tellRefresherOf(b *batch[Obj]) {
+// tellRefresherOfCalls reports the calls of refreshes to the refresher.
+func (r *runner[Obj]) tellRefresherOfCalls() {
 	if !r.refresher.Waiting() {
 		return
 	}
 	var calls refresh.Calls
-	for i := range b.tasks {
-		if b.attempts[i].Cause == core.CauseRefresh {
-			calls.Add(b.tasks[i].Took, b.tasks[i].Err == nil)
+	for i := range r.ops {
+		if op := &r.ops[i]; op.Cause == core.CauseRefresh {
+			calls.Add(op.Took, op.Err == nil)
 		}
 	}
 	if r.execute.IsBatched() {

@@ -33,7 +33,7 @@ type noHealth = health.None
 func (r *runner[Obj]) account(round *inspect.Round) {
 	r.classifyErrors()
 	failed := r.addToStats(round)
-	if len(r.batch.tasks) > 0 || r.core.NumFailing() != r.health.Failing() {
+	if len(r.ops) > 0 || r.core.NumFailing() != r.health.Failing() {
 		r.metrics.ReconciliationErrors(failed, r.core.NumFailing())
 	}
 }
@@ -44,11 +44,11 @@ func (r *runner[Obj]) addToStats(round *inspect.Round) (failed int) {
 	s := &r.stats
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	failed = s.addRound(round, &r.batch, r.began, at)
+	failed = s.addRound(round, r.ops, r.began, at)
 	f := &s.figures
 	f.Unset, f.BreakerOpenings = r.observer.Unset(), r.core.BreakerOpenings()
 	r.recordState(&s.state)
-	s.timeline.Add(at, s.state.forTimeline(), len(r.batch.tasks), failed)
+	s.timeline.Add(at, s.state.forTimeline(), len(r.ops), failed)
 	return failed
 }
 
@@ -86,15 +86,14 @@ func (r *runner[Obj]) recordState(s *loopState) {
 // report writes a pass that did something to the journal and the log, and the state of the loop to
 // health if it changed.
 func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
-	tasks := r.batch.tasks
-	if launched := r.budget.workers && round.Changes+round.Waited > 0; launched || len(tasks) > 0 || round.Prune != nil {
+	if launched := r.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil {
 		r.sequence++
 		round.Sequence = r.sequence
 		round.Took = r.now() - r.began
 		r.record(round)
 		moving := r.workers.Moving()
 		if r.budget.workers {
-			moving += len(tasks)
+			moving += len(r.ops)
 		}
 		items := round.Changes + round.Waited
 		r.pace.Ran(pace.Round{
@@ -106,7 +105,7 @@ func (r *runner[Obj]) report(round *inspect.Round, txn statedb.ReadTxn) {
 		r.accountPrune(round.Prune)
 	}
 	r.logRound()
-	r.forgetBatch()
+	r.forgetOperations()
 	r.reportHealth(r.rows.Table.NumObjects(txn))
 }
 
@@ -153,16 +152,12 @@ func (l *Loop[Obj]) newReporter() *health.Reporter {
 // stuckLines returns a line for each stuck call of a worker. Safe from any goroutine.
 func (v *view[Obj]) stuckLines() (lines []string) {
 	for _, s := range v.workers.StuckCalls() {
-		operation := OpUpdate
-		if s.Deleted {
-			operation = OpDelete
-		}
 		others := ""
 		if s.Others > 0 {
 			others = " and of " + count(s.Others, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s is stuck, running since %s",
-			operation, rows.KeyText(v.rows.Key(s.Object)), others, v.timeOf(s.Since).Format(time.RFC3339)))
+			execute.NameOf(s.Deleted), rows.KeyText(v.rows.Key(s.Object)), others, v.timeOf(s.Since).Format(time.RFC3339)))
 	}
 	return lines
 }
@@ -232,12 +227,12 @@ func (r *runner[Obj]) logRound() {
 	if !r.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	for i := range r.batch.tasks {
-		t, a := &r.batch.tasks[i], &r.batch.attempts[i]
-		args := []any{"operation", t.Operation(), "key", r.rows.Name(t.Row), "revision", t.Revision,
-			"attempt", t.Attempt, "cause", a.Cause.String(), "result", a.Kind.String(), "took", t.Took}
-		if a.Text != nil {
-			args = append(args, "error", *a.Text)
+	for i := range r.ops {
+		op := &r.ops[i]
+		args := []any{"operation", execute.NameOf(op.Deleted), "key", r.rows.Name(op.Row), "revision", op.RowRevision,
+			"attempt", op.Failures + 1, "cause", op.Cause.String(), "result", op.Kind.String(), "took", op.Took}
+		if op.Text != nil {
+			args = append(args, "error", *op.Text)
 		}
 		r.log.Debug("operation", args...)
 	}
@@ -249,10 +244,9 @@ func (r *runner[Obj]) classifyErrors() {
 	if r.cfg.ErrorClass == nil {
 		return
 	}
-	for i := range r.batch.attempts {
-		t, a := &r.batch.tasks[i], &r.batch.attempts[i]
-		if !a.Classed && a.HasFailed() {
-			a.Class, a.Classed = r.classes.Of(t.Err, *a.Text, t.Row), true
+	for i := range r.ops {
+		if op := &r.ops[i]; !op.Classed && op.HasFailed() {
+			op.Class, op.Classed = r.classes.Of(op.Err, *op.Text, op.Row), true
 		}
 	}
 }
@@ -261,11 +255,11 @@ func (r *runner[Obj]) classifyErrors() {
 func (r *runner[Obj]) record(round *inspect.Round) {
 	w := r.journal.Begin(round)
 	defer w.End()
-	for i := range r.batch.tasks {
-		t, a := &r.batch.tasks[i], &r.batch.attempts[i]
+	for i := range r.ops {
+		op := &r.ops[i]
 		w.Add(journal.Entry[Obj]{
-			Object: t.Object, Revision: t.Revision, Took: t.Took, Text: a.Text, Note: t.Note, Attempt: t.Attempt,
-			Result: a.Kind, Cause: a.Cause, Deleted: t.Deleted, Lost: a.Lost, Conflict: a.Conflict,
+			Object: op.Object, Revision: op.RowRevision, Took: op.Took, Text: op.Text, Note: op.Note, Attempt: op.Failures + 1,
+			Result: op.Kind, Cause: op.Cause, Deleted: op.Deleted, Lost: op.Lost, Conflict: op.Conflict,
 		})
 	}
 }

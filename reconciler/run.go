@@ -12,42 +12,41 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
 // runPlan runs the operations of a plan in line, and completes them. It returns how many it ran.
-func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (ran int) {
-	b := &r.batch
-	b.items = plan
+func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Operation[Obj]) (ran int) {
+	planned := 0
 	for i := range plan {
-		var t execute.Task[Obj]
-		var a ledger.Attempt[Obj]
-		if !r.resolve(txn, &plan[i], &t, &a) {
+		if !r.resolve(txn, &plan[i]) {
 			continue
 		}
-		b.add(i, &t, &a)
-		if plan[i].HasEntry() {
+		if planned < i {
+			plan[planned] = plan[i]
+		}
+		if plan[planned].HasEntry() {
 			r.observer.NoteOther()
 		}
+		planned++
 	}
-	planned := len(b.tasks)
 	if planned == 0 {
 		return 0
 	}
+	r.ops = plan[:planned]
 	permitted, from := r.permitted(planned), r.now()
 	r.executor.Turn = r.pace.TurnLength()
 	r.doing = doingBatch
 	r.health.Begin(from)
-	r.executor.Run(ctx, txn, b.tasks[:permitted], r.beginCall)
+	r.executor.Run(ctx, txn, r.ops[:permitted], r.beginCall)
 	r.health.End()
 	r.doing = doingNothing
 	took := r.now() - from
-	forgetCancelled(ctx, b.tasks)
-	r.complete(round, b)
-	if ran = len(b.tasks); !r.execute.IsBatched() {
+	forgetCancelled(ctx, r.ops)
+	r.complete(round)
+	if ran = len(r.ops); !r.execute.IsBatched() {
 		r.pace.RanTurn(ran, planned-ran, took)
 	}
 	r.pace.Committed(round.CommitTook)
@@ -60,29 +59,27 @@ func (r *runner[Obj]) beginCall() bool {
 	return true
 }
 
-// permitted returns how many of a number of tasks OperationLimiter allows. For single operations that
+// permitted returns how many of a number of operations OperationLimiter allows. For single operations that
 // is all: the executor asks for each of them before its call.
-func (r *runner[Obj]) permitted(tasks int) int {
+func (r *runner[Obj]) permitted(planned int) int {
 	if r.set.OperationLimiter == nil || !r.execute.IsBatched() {
-		return tasks
+		return planned
 	}
-	for n := range tasks {
+	for n := range planned {
 		if !r.admitOne() {
 			return n
 		}
 	}
-	return tasks
+	return planned
 }
 
-// startPlan hands a plan to workers: each item as a job of its own, or all as one batch. It returns
+// startPlan hands a plan to workers: each operation as a job of its own, or all as one batch. It returns
 // how many operations it started.
-func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Item[Obj]) (started int) {
-	snapshot, batched := r.observer.Snapshots(), r.execute.IsBatched()
+func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Operation[Obj]) (started int) {
+	batched := r.execute.IsBatched()
 	permitted := len(plan)
 	for i := range plan {
-		var t execute.Task[Obj]
-		var a ledger.Attempt[Obj]
-		if !r.resolve(txn, &plan[i], &t, &a) {
+		if !r.resolve(txn, &plan[i]) {
 			continue
 		}
 		if !r.admitOne() {
@@ -90,7 +87,7 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 			break
 		}
 		r.core.Launch(&plan[i])
-		r.workers.add(txn, snapshot, batched, &plan[i], &t, &a)
+		r.workers.add(txn, batched, &plan[i])
 		started++
 	}
 	for i := len(plan) - 1; i >= permitted; i-- {
@@ -101,92 +98,91 @@ func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn s
 	return started
 }
 
-// resolve makes a task of an item, and stores it in t and a, which have to be zero. If the row may
-// have changed since the item was observed, it is looked up in the transaction of the round. If the
-// item is not to be run, resolve settles it and returns false.
-func (r *runner[Obj]) resolve(txn statedb.ReadTxn, item *core.Item[Obj], t *execute.Task[Obj], a *ledger.Attempt[Obj]) bool {
-	object, revision := item.Obj, item.Revision
-	s := r.rows.Asked(object)
-	if err := r.unwritable(item); err != nil {
+// resolve sets the row of an operation and when its change was wanted. If the row may have changed since it was
+// observed, it is looked up in the transaction of the round. If the operation is not to be run, resolve settles
+// it and returns false.
+func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool {
+	row, revision := op.Obj, op.Revision
+	s := r.rows.Asked(row)
+	if err := r.unwritable(op); err != nil {
 		failure := err.Error()
-		r.settleUnrun(item, core.Outcome[Obj]{Kind: core.FailedForGood, Failure: &failure, Obj: object, Revision: revision, Wanted: r.began})
+		r.settleUnrun(op, core.Outcome[Obj]{Kind: core.FailedForGood, Text: &failure, Object: row, NewRevision: revision, Wanted: r.began})
 		return false
 	}
-	if r.observer.Stale(item) {
+	if r.observer.Stale(op) {
 		var kind core.Kind
-		if object, revision, kind = r.current(txn, item); kind != core.Done {
-			r.settleUnrun(item, core.Outcome[Obj]{Kind: kind})
+		if row, revision, kind = r.current(txn, op); kind != core.Done {
+			r.settleUnrun(op, core.Outcome[Obj]{Kind: kind})
 			return false
 		}
-		if revision != item.Revision {
-			s = r.rows.Asked(object)
-			if s.IsPendingOrRefreshing() && !r.core.Renew(item, object, revision, r.marks.Since(s.ID, revision, true)) {
-				r.unblock(item.Obj)
+		if revision != op.Revision {
+			s = r.rows.Asked(row)
+			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.marks.Since(s.ID, revision, true)) {
+				r.unblock(op.Obj)
 				return false
 			}
 		}
 	}
-	revision = r.observer.RevisionFor(revision, item.Deleted, txn)
+	revision = r.observer.RevisionFor(revision, op.Deleted, txn)
 	r.observer.NoteRevision(revision)
-	t.Object, t.Revision, t.Deleted, t.Asked, t.Err = object, revision, item.Deleted, status.Kind(item.Mark), execute.ErrNotRun
-	t.Row, a.Again, a.Cause = object, item.Again, item.Cause()
-	if t.Asked == status.KindUnset && s.Error != nil {
+	op.Row, op.Object, op.RowRevision, op.Err = row, row, revision, execute.ErrNotRun
+	if status.Kind(op.Mark) == status.KindUnset && s.Error != nil {
 		// The failure of an earlier run: the clone gets its text removed.
-		t.Asked = s.Kind
+		op.Mark = uint8(s.Kind)
 	}
-	if a.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {
+	if op.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {
 		// The lane of the catch-up cursor does not distinguish refreshes.
-		a.Cause = core.CauseRefresh
+		op.Cause = core.CauseRefresh
 	}
-	t.Attempt, a.Tries, a.Wanted = int32(item.Attempt()+1), int32(item.Tries()), item.Wanted()
-	if a.Wanted == 0 && !t.Deleted && s.Kind == status.KindPending && item.Since() > 0 {
+	if op.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
 		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
 		// time is unknown; a change from before the start has a negative time.
-		a.Wanted = cmp.Or(r.ledger.Wanted(s, revision).Sub(r.started), 1)
+		op.Wanted = cmp.Or(r.ledger.Wanted(s, revision).Sub(r.started), 1)
 	}
 	return true
 }
 
-// unwritable returns an error if no outcome of an item could be written, nor the row be replaced or deleted by
-// the program. In the rows, the write shows it, and a check before each operation would cost an allocation.
-func (r *runner[Obj]) unwritable(item *core.Item[Obj]) error {
-	if item.Deleted || !r.beside {
+// unwritable returns an error if no outcome of an operation could be written, nor the row be replaced or
+// deleted by the program. In the rows, the write shows it, and a check before each operation would cost an
+// allocation.
+func (r *runner[Obj]) unwritable(op *core.Operation[Obj]) error {
+	if op.Deleted || !r.beside {
 		return nil
 	}
-	_, err := r.rows.KeyOf(item.Obj)
+	_, err := r.rows.KeyOf(op.Obj)
 	return err
 }
 
-// settleUnrun settles an item that is not run.
-func (r *runner[Obj]) settleUnrun(item *core.Item[Obj], out core.Outcome[Obj]) {
-	r.core.Settle(r.now(), item, out)
-	r.unblock(item.Obj)
-	r.keyWaits.NoteChange(item.Obj)
+// settleUnrun settles an operation that is not run.
+func (r *runner[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj]) {
+	r.core.Settle(r.now(), op, out)
+	r.unblock(op.Obj)
+	r.keyWaits.NoteChange(op.Obj)
 }
 
-// current looks up the object of an item. If the kind is Done, the returned version is the one to
-// run; otherwise the item is not run, and the kind is the result to settle it with.
-func (r *runner[Obj]) current(txn statedb.ReadTxn, item *core.Item[Obj]) (Obj, statedb.Revision, core.Kind) {
-	object, revision, found := r.rows.Get(txn, item.Obj)
-	if found && revision != item.Revision && r.observer.Applied(object, revision) {
-		return object, revision, core.Void
+// current looks up the object of an operation. If the kind is Done, the returned version is the one to
+// run; otherwise the operation is not run, and the kind is the result to settle it with.
+func (r *runner[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj, statedb.Revision, core.Kind) {
+	row, revision, found := r.rows.Get(txn, op.Obj)
+	if found && revision != op.Revision && r.observer.Applied(row, revision) {
+		return row, revision, core.Void
 	}
 	if !found {
-		if item.Deleted || r.rows.Has(txn, item.Revision) {
+		if op.Deleted || r.rows.Has(txn, op.Revision) {
 			// It is deleted, or this is the version of a row that no look-up finds.
-			return item.Obj, item.Revision, core.Done
+			return op.Obj, op.Revision, core.Done
 		}
 		// The observer has still to read the deletion.
-		return object, revision, core.Superseded
+		return row, revision, core.Superseded
 	}
-	switch s := r.rows.Asked(object); {
+	switch s := r.rows.Asked(row); {
 	case s.IsPendingOrRefreshing():
-		return object, revision, core.Done
-	case item.Deleted, item.Untried(), s.Kind == status.KindUnset:
+		return row, revision, core.Done
+	case op.Deleted, op.Untried(), s.Kind == status.KindUnset:
 		// The object is back, reconciled, or without a status.
-		return object, revision, core.Void
+		return row, revision, core.Void
 	}
-	return object, revision, core.Done
+	return row, revision, core.Done
 }
 
 // newObserver returns the observer of the loop's table. The core has to exist.

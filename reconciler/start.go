@@ -230,7 +230,7 @@ func (r *runner[Obj]) exited(ctx context.Context) error {
 		r.torn = !returned(r.completeLast)
 	}
 	// The rest of the round is completed by now, or cannot be completed.
-	r.forgetBatch()
+	r.forgetOperations()
 	returned(func() { r.finish(ctx) })
 	r.workers.Stop()
 	r.workers.Wait()
@@ -241,9 +241,9 @@ func (r *runner[Obj]) exited(ctx context.Context) error {
 func (r *runner[Obj]) exitedIn() string {
 	switch r.doing {
 	case doingBatch:
-		for i := range r.batch.tasks {
-			if t := &r.batch.tasks[i]; t.Err == execute.ErrGoexit {
-				return fmt.Sprintf("%s of %s", t.Operation(), r.rows.Name(t.Row))
+		for i := range r.ops {
+			if op := &r.ops[i]; op.Err == execute.ErrGoexit {
+				return fmt.Sprintf("%s of %s", execute.NameOf(op.Deleted), r.rows.Name(op.Row))
 			}
 		}
 	case doingPrune:
@@ -252,10 +252,10 @@ func (r *runner[Obj]) exitedIn() string {
 	return "a function of the program"
 }
 
-// completeLast completes the batch that was running when the loop ended.
+// completeLast completes the operations that were running when the loop ended.
 func (r *runner[Obj]) completeLast() {
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
-	r.complete(&round, &r.batch)
+	r.complete(&round)
 	r.account(&round)
 	r.report(&round, r.rows.DB.ReadTxn())
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/timeline"
@@ -60,17 +59,17 @@ type loopState struct {
 
 // addRound adds a round that began at a time, and its operations. It returns how many of these
 // failed. The caller holds the lock; this also applies to the methods below.
-func (s *stats[Obj]) addRound(round *inspect.Round, b *batch[Obj], began, at time.Duration) (failed int) {
-	for i := range b.tasks {
-		t, a := &b.tasks[i], &b.attempts[i]
-		s.addOperation(t, a, at)
-		if a.HasFailed() {
-			s.addFailure(t, a, at)
+func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration) (failed int) {
+	for i := range ops {
+		op := &ops[i]
+		s.addOperation(op, at)
+		if op.HasFailed() {
+			s.addFailure(op, at)
 			failed++
 		}
 	}
 	f := &s.figures
-	if len(b.tasks) > 0 {
+	if len(ops) > 0 {
 		f.Rounds.Observe((at - began).Seconds())
 	}
 	f.Refreshes += uint64(round.Refreshes)
@@ -84,22 +83,22 @@ func (s *stats[Obj]) addRound(round *inspect.Round, b *batch[Obj], began, at tim
 }
 
 // addOperation counts one operation.
-func (s *stats[Obj]) addOperation(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) {
+func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
 	f := &s.figures
 	of := &f.Updates
-	if t.Deleted {
+	if op.Deleted {
 		of = &f.Deletes
 	}
-	if t.FirstOfCall {
-		of.Durations.Observe(t.Share.Seconds())
+	if op.FirstOfCall {
+		of.Durations.Observe(op.Share.Seconds())
 	}
-	if t.Attempt > 1 {
+	if op.Failures > 0 {
 		f.Retries++
 	}
-	if a.Cause == core.CauseReleased {
+	if op.Cause == core.CauseReleased {
 		f.Released++
 	}
-	switch a.Kind {
+	switch op.Kind {
 	case core.Done:
 		of.Done++
 	case core.DoneAgain:
@@ -114,8 +113,8 @@ func (s *stats[Obj]) addOperation(t *execute.Task[Obj], a *ledger.Attempt[Obj], 
 		of.Terminal++
 		return
 	}
-	if a.Change && !a.Lost {
-		f.Latency.Observe(max(0, at-a.Wanted).Seconds())
+	if op.Change && !op.Lost {
+		f.Latency.Observe(max(0, at-op.Wanted).Seconds())
 	}
 }
 
@@ -124,17 +123,17 @@ const maxClass = 120
 
 // addFailure counts a failure in its class, and prepares a line of the log if the class is due for
 // one.
-func (s *stats[Obj]) addFailure(t *execute.Task[Obj], a *ledger.Attempt[Obj], at time.Duration) {
-	said := *a.Text
+func (s *stats[Obj]) addFailure(op *core.Operation[Obj], at time.Duration) {
+	said := *op.Text
 	class, same := s.classes.Last(said)
-	if a.Classed || !same {
-		if class = a.Class; class == "" {
-			class = s.errors.ByText(said, t.Row)
+	if op.Classed || !same {
+		if class = op.Class; class == "" {
+			class = s.errors.ByText(said, op.Row)
 		}
 		class = text.Short(class, maxClass)
 	}
 	s.classes.Add(class, at, errorclass.Failure[Obj]{
-		Operation: t.Operation(), Object: t.Row, Revision: t.Revision, Attempt: t.Attempt, Text: said,
+		Operation: execute.NameOf(op.Deleted), Object: op.Row, Revision: op.RowRevision, Attempt: op.Failures + 1, Text: said,
 	})
 }
 

@@ -194,9 +194,9 @@ type gates struct {
 
 func (v *view[Obj]) gates() gates {
 	stuck := map[string]struct{}{}
-	v.workers.EachStuck(func(d *load[Obj]) {
-		for obj := range d.Objects {
-			stuck[string(v.rows.Key(obj))] = struct{}{}
+	v.workers.EachStuck(func(ops []core.Operation[Obj]) {
+		for i := range ops {
+			stuck[string(v.rows.Key(ops[i].Obj))] = struct{}{}
 		}
 	})
 	v.stats.mu.Lock()

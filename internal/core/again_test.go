@@ -28,7 +28,7 @@ func takeUntil(c *Core[row], until time.Duration) map[string]Recorded {
 }
 
 // runRound runs a round of due keys, and settles each item.
-func runRound(c *Core[row], now time.Duration, settle func(*Item[row]) Outcome[row]) (keys []string) {
+func runRound(c *Core[row], now time.Duration, settle func(*Operation[row]) Outcome[row]) (keys []string) {
 	c.Begin(now, 4, 0)
 	items := c.Plan()
 	for i := range items {
@@ -53,7 +53,7 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	items := c.Plan()
 	require.Equal(t, []string{"a"}, planned(items))
 	require.True(t, items[0].Again, "the row may have changed")
-	require.Equal(t, CauseRefresh, items[0].Cause())
+	require.Equal(t, CauseRefresh, items[0].Cause)
 	c.PutBack(&items[0])
 	c.End(0)
 	require.Zero(t, c.LowWatermark(), "it was only put back")
@@ -66,32 +66,32 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 func TestFailedRefreshIsRecorded(t *testing.T) {
 	c := recording()
 	c.Again(0, row{key: "a"}, 7, false)
-	runRound(c, 0, func(it *Item[row]) Outcome[row] { return failed(it, "down") })
+	runRound(c, 0, func(it *Operation[row]) Outcome[row] { return failed(it, "down") })
 	require.Equal(t, map[string]Recorded{"a": RecordedFailed}, take(c))
 	require.Equal(t, uint64(7), c.LowWatermark(), "a wait for the row does not end")
-	runRound(c, time.Second, func(it *Item[row]) Outcome[row] { return failed(it, "down") })
+	runRound(c, time.Second, func(it *Operation[row]) Outcome[row] { return failed(it, "down") })
 	require.Empty(t, take(c), "the text is the same")
 	runRound(c, 10*time.Second, done)
 	require.Equal(t, map[string]Recorded{"a": NotRecorded}, take(c))
 }
 
 func TestAgainHurriesWhatIsReconciledOrForced(t *testing.T) {
-	requeued := func(it *Item[row]) Outcome[row] {
-		return Outcome[row]{Kind: DoneAgain, Delay: time.Hour, Obj: it.Obj, Revision: it.Revision}
+	requeued := func(it *Operation[row]) Outcome[row] {
+		return Outcome[row]{Kind: DoneAgain, Delay: time.Hour, Object: it.Obj, NewRevision: it.Revision}
 	}
-	terminal := func(it *Item[row]) Outcome[row] {
+	terminal := func(it *Operation[row]) Outcome[row] {
 		out := failed(it, "no")
 		out.Kind = FailedForGood
 		return out
 	}
 	for name, c := range map[string]struct {
-		first         func(*Item[row]) Outcome[row]
+		first         func(*Operation[row]) Outcome[row]
 		forced, wants bool
 	}{
 		"requeue":          {requeued, false, true},
 		"terminal":         {terminal, false, false},
 		"terminal, forced": {terminal, true, true},
-		"failed":           {func(it *Item[row]) Outcome[row] { return failed(it, "no") }, false, false},
+		"failed":           {func(it *Operation[row]) Outcome[row] { return failed(it, "no") }, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := recording()
@@ -131,7 +131,7 @@ func TestOutcomeOfARunningOperationDoesNotCountAfterAgain(t *testing.T) {
 
 func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
 	c := recording()
-	var items []Item[row]
+	var items []Operation[row]
 	for i, key := range []string{"a", "b"} {
 		begin(c, time.Duration(i)*time.Millisecond, uint64(5+i), key)
 		items = append(items, c.Plan()...)

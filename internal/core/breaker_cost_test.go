@@ -12,9 +12,9 @@ import (
 )
 
 // failsWithOwnClass makes an object fail with a class of its own.
-func failsWithOwnClass(it *Item[*thing]) Outcome[*thing] {
+func failsWithOwnClass(it *Operation[*thing]) Outcome[*thing] {
 	return Outcome[*thing]{
-		Kind: Failed, Failure: &parked, Class: string(it.Obj.key), Obj: it.Obj, Revision: it.Revision,
+		Kind: Failed, Text: &parked, Class: string(it.Obj.key), Object: it.Obj, NewRevision: it.Revision,
 	}
 }
 

@@ -24,7 +24,7 @@ func withBreaker(size int, b *BreakerConfig) *Core[row] {
 	return New(cfg)
 }
 
-func failedWith(it *Item[row], class string) Outcome[row] {
+func failedWith(it *Operation[row], class string) Outcome[row] {
 	out := failed(it, class+" is down")
 	out.Class = class
 	return out
@@ -45,7 +45,7 @@ func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class s
 }
 
 // settleAll runs a round in which all items have the same outcome, and returns the planned keys.
-func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Item[row]) Outcome[row]) []string {
+func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Operation[row]) Outcome[row]) []string {
 	t.Helper()
 	size, _ := c.Allowance(now)
 	c.Begin(now, min(size, c.roundSize), 0)
@@ -104,15 +104,15 @@ func TestProbesOfManyClassesHaveAFixedOrder(t *testing.T) {
 // A breaker whose class no key failed with last has no key to probe with or to hold. It does not
 // stay open for ever, and costs nothing.
 func TestClassWithoutFailingKeysIsForgotten(t *testing.T) {
-	for name, outcome := range map[string]func(it *Item[row]) Outcome[row]{
-		"other class": func(it *Item[row]) Outcome[row] { return failedWith(it, "y"+it.Obj.key) },
-		"no class":    func(it *Item[row]) Outcome[row] { return failedWith(it, "") },
-		"terminal": func(it *Item[row]) Outcome[row] {
+	for name, outcome := range map[string]func(it *Operation[row]) Outcome[row]{
+		"other class": func(it *Operation[row]) Outcome[row] { return failedWith(it, "y"+it.Obj.key) },
+		"no class":    func(it *Operation[row]) Outcome[row] { return failedWith(it, "") },
+		"terminal": func(it *Operation[row]) Outcome[row] {
 			out := failed(it, "no")
 			out.Kind = FailedForGood
 			return out
 		},
-		"void": func(it *Item[row]) Outcome[row] { return Outcome[row]{Kind: Void} },
+		"void": func(it *Operation[row]) Outcome[row] { return Outcome[row]{Kind: Void} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := withBreaker(8, breakerConfig(true))
@@ -152,7 +152,7 @@ func TestUnusedClassesAreForgotten(t *testing.T) {
 // removed and made again meanwhile.
 func TestSuccessCountsForTheClassOfAnOldFailure(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
-	out := func(it *Item[row]) Outcome[row] {
+	out := func(it *Operation[row]) Outcome[row] {
 		out := failedWith(it, "x")
 		if it.Obj.key == "early" {
 			out.Delay = 10 * time.Second
@@ -169,7 +169,7 @@ func TestSuccessCountsForTheClassOfAnOldFailure(t *testing.T) {
 	require.Empty(t, c.OpenBreakers(100))
 
 	failAll(t, c, 9*time.Second, 10, "x", "b")
-	require.Equal(t, []string{"b"}, settleAll(t, c, 9500*time.Millisecond, func(it *Item[row]) Outcome[row] {
+	require.Equal(t, []string{"b"}, settleAll(t, c, 9500*time.Millisecond, func(it *Operation[row]) Outcome[row] {
 		out := failedWith(it, "x")
 		out.Delay = time.Hour
 		return out
@@ -187,12 +187,12 @@ func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
 			b := breakerConfig(byClass)
 			b.Failures, b.Probes = 1, 2
 			c := withBreaker(8, b)
-			run := func(now time.Duration) map[string]*Item[row] {
+			run := func(now time.Duration) map[string]*Operation[row] {
 				t.Helper()
 				size, _ := c.Allowance(now)
 				return launchRound(t, c, now, min(size, 8))
 			}
-			fail := func(now time.Duration, it *Item[row]) {
+			fail := func(now time.Duration, it *Operation[row]) {
 				t.Helper()
 				c.Settle(now, it, failedWith(it, "x"))
 				check(t, c)

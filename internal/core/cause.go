@@ -8,7 +8,7 @@ type Cause uint8
 
 const (
 	// CauseChange: the object was inserted, changed or deleted. It is also the stored cause of
-	// entries whose real cause follows from their state or their lane; see Item.Cause.
+	// entries whose real cause follows from their state or their lane.
 	CauseChange Cause = iota
 	// CauseRefresh: the object was marked for a refresh.
 	CauseRefresh

@@ -304,7 +304,7 @@ func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
 	require.Empty(t, c.round.changes)
 	require.Empty(t, c.round.items)
 	require.Zero(t, c.round.lanes)
-	for _, items := range [][]Item[Obj]{c.round.changes, c.round.items} {
+	for _, items := range [][]Operation[Obj]{c.round.changes, c.round.items} {
 		for _, item := range items[:cap(items)] {
 			require.Zero(t, item.Revision, "an item is kept alive")
 		}

@@ -43,7 +43,7 @@ type plant struct {
 }
 
 // round observes changes of the given objects and settles everything planned.
-func (p *plant) round(changed []*thing, outcome func(it *Item[*thing]) Outcome[*thing]) {
+func (p *plant) round(changed []*thing, outcome func(it *Operation[*thing]) Outcome[*thing]) {
 	p.Begin(p.now, p.roundSize, 0)
 	for _, o := range changed {
 		p.revision++
@@ -57,7 +57,7 @@ func (p *plant) round(changed []*thing, outcome func(it *Item[*thing]) Outcome[*
 }
 
 // rounds runs changes of the objects in full rounds.
-func (p *plant) rounds(objects []*thing, outcome func(it *Item[*thing]) Outcome[*thing]) {
+func (p *plant) rounds(objects []*thing, outcome func(it *Operation[*thing]) Outcome[*thing]) {
 	for len(objects) > 0 {
 		n := min(p.roundSize, len(objects))
 		p.round(objects[:n], outcome)
@@ -65,13 +65,13 @@ func (p *plant) rounds(objects []*thing, outcome func(it *Item[*thing]) Outcome[
 	}
 }
 
-func succeeds(it *Item[*thing]) Outcome[*thing] {
-	return Outcome[*thing]{Obj: it.Obj, Revision: it.Revision}
+func succeeds(it *Operation[*thing]) Outcome[*thing] {
+	return Outcome[*thing]{Object: it.Obj, NewRevision: it.Revision}
 }
 
 // parks makes an object fail and wait for an hour.
-func parks(it *Item[*thing]) Outcome[*thing] {
-	return Outcome[*thing]{Kind: Failed, Failure: &parked, Delay: time.Hour, Obj: it.Obj, Revision: it.Revision}
+func parks(it *Operation[*thing]) Outcome[*thing] {
+	return Outcome[*thing]{Kind: Failed, Text: &parked, Delay: time.Hour, Object: it.Obj, NewRevision: it.Revision}
 }
 
 var parked = "no route"
@@ -96,7 +96,7 @@ func TestRoundOfRetriesAllocatesNothing(t *testing.T) {
 	for _, waiting := range []int{0, 10_000} {
 		p := plant{Core: newThingCore(100)}
 		p.rounds(newThings("parked", waiting), parks)
-		failing := func(it *Item[*thing]) Outcome[*thing] {
+		failing := func(it *Operation[*thing]) Outcome[*thing] {
 			out := parks(it)
 			out.Delay = time.Nanosecond
 			return out
@@ -104,7 +104,7 @@ func TestRoundOfRetriesAllocatesNothing(t *testing.T) {
 		p.rounds(newThings("failing", 100), failing)
 		p.now += time.Second
 		ran := 0
-		counted := func(it *Item[*thing]) Outcome[*thing] {
+		counted := func(it *Operation[*thing]) Outcome[*thing] {
 			ran++
 			return failing(it)
 		}
@@ -210,7 +210,7 @@ func BenchmarkRetries(b *testing.B) {
 	for _, crowd := range []int{1000, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("failing=%d", crowd), func(b *testing.B) {
 			p := plant{Core: newThingCore(1000)}
-			failing := func(it *Item[*thing]) Outcome[*thing] {
+			failing := func(it *Operation[*thing]) Outcome[*thing] {
 				out := parks(it)
 				out.Delay = time.Nanosecond
 				return out

@@ -20,7 +20,7 @@ type crowd struct {
 	member map[*thing]bool
 	// paused and grouped count the calls of the functions for pauses and groups.
 	paused, grouped int
-	launched        []Item[*thing]
+	launched        []Operation[*thing]
 }
 
 // crowds has a way to wait for each state: gather makes all keys of a crowd wait, scatter ends it.
@@ -37,8 +37,8 @@ var crowds = []struct {
 		}
 	}},
 	{Requeue, func(c *crowd) {
-		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
-			return Outcome[*thing]{Kind: DoneAgain, Delay: time.Hour, Obj: it.Obj, Revision: it.Revision}
+		c.rounds(c.things, func(it *Operation[*thing]) Outcome[*thing] {
+			return Outcome[*thing]{Kind: DoneAgain, Delay: time.Hour, Object: it.Obj, NewRevision: it.Revision}
 		})
 	}, later},
 	{Held, func(c *crowd) {
@@ -47,8 +47,8 @@ var crowds = []struct {
 	}, later},
 	{Tripped, func(c *crowd) {
 		// One key fails first, and opens the breaker.
-		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
-			return Outcome[*thing]{Kind: Failed, Failure: &parked, Class: "x", Obj: it.Obj, Revision: it.Revision}
+		c.rounds(c.things, func(it *Operation[*thing]) Outcome[*thing] {
+			return Outcome[*thing]{Kind: Failed, Text: &parked, Class: "x", Object: it.Obj, NewRevision: it.Revision}
 		})
 	}, later},
 	{Paused, func(c *crowd) {
@@ -66,8 +66,8 @@ var crowds = []struct {
 		}
 	}, func(c *crowd) { c.finish() }},
 	{Unseen, func(c *crowd) {
-		c.rounds(c.things, func(it *Item[*thing]) Outcome[*thing] {
-			return Outcome[*thing]{Kind: Failed, Failure: &parked, Lost: true}
+		c.rounds(c.things, func(it *Operation[*thing]) Outcome[*thing] {
+			return Outcome[*thing]{Kind: Failed, Text: &parked, Lost: true}
 		})
 	}, func(c *crowd) { c.now += time.Hour; touch(c) }},
 	{Ready, func(c *crowd) {
@@ -81,9 +81,9 @@ func later(c *crowd) { c.now += 2 * time.Hour }
 func touch(c *crowd) { c.rounds(c.things, succeeds) }
 
 // as returns an outcome of a kind, with an error text.
-func as(k Kind) func(it *Item[*thing]) Outcome[*thing] {
-	return func(it *Item[*thing]) Outcome[*thing] {
-		return Outcome[*thing]{Kind: k, Failure: &parked, Obj: it.Obj, Revision: it.Revision}
+func as(k Kind) func(it *Operation[*thing]) Outcome[*thing] {
+	return func(it *Operation[*thing]) Outcome[*thing] {
+		return Outcome[*thing]{Kind: k, Text: &parked, Object: it.Obj, NewRevision: it.Revision}
 	}
 }
 
@@ -213,12 +213,12 @@ func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration 
 	cfg.MinBackoff, cfg.MaxBackoff = time.Hour, time.Hour
 	cfg.Breaker = &BreakerConfig{Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: byClass}
 	p := &plant{Core: New(cfg)}
-	failing := func(it *Item[*thing]) Outcome[*thing] {
+	failing := func(it *Operation[*thing]) Outcome[*thing] {
 		return Outcome[*thing]{
-			Kind: Failed, Failure: &parked, Class: "x", Delay: time.Hour, Obj: it.Obj, Revision: it.Revision,
+			Kind: Failed, Text: &parked, Class: "x", Delay: time.Hour, Object: it.Obj, NewRevision: it.Revision,
 		}
 	}
-	p.rounds(newThings("parked", n), func(it *Item[*thing]) Outcome[*thing] {
+	p.rounds(newThings("parked", n), func(it *Operation[*thing]) Outcome[*thing] {
 		out := failing(it)
 		out.Delay = delay
 		return out
@@ -229,7 +229,7 @@ func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration 
 		p.now++
 		began := time.Now()
 		p.round(flapping, failing)
-		p.round(flapping, func(it *Item[*thing]) Outcome[*thing] {
+		p.round(flapping, func(it *Operation[*thing]) Outcome[*thing] {
 			if it.Obj == flapping[0] {
 				return succeeds(it)
 			}

@@ -298,7 +298,7 @@ func (w *world) settled(r row) {
 }
 
 // takeBack puts an item back.
-func (w *world) takeBack(it *Item[row]) {
+func (w *world) takeBack(it *Operation[row]) {
 	w.model.putBack(it)
 	w.core.PutBack(it)
 	checkInRound(w.t, w.core)

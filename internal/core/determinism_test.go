@@ -43,7 +43,7 @@ type historian struct {
 	log      strings.Builder
 	now      time.Duration
 	revision uint64
-	inFlight []*Item[row]
+	inFlight []*Operation[row]
 }
 
 // meddle makes calls that come between rounds, for many keys at once.
@@ -71,7 +71,7 @@ func (h *historian) finish() {
 	}
 }
 
-func (h *historian) outcome(it *Item[row]) Outcome[row] {
+func (h *historian) outcome(it *Operation[row]) Outcome[row] {
 	out := failed(it, strconv.Itoa(h.random.IntN(3)))
 	out.Kind = Kind(h.random.IntN(int(Deleting) + 1))
 	out.Delay = time.Duration(h.random.IntN(3)) * 50 * time.Millisecond
@@ -101,7 +101,7 @@ func (h *historian) round() {
 	for i := range items {
 		it := &items[i]
 		fmt.Fprintf(&h.log, "%s@%d again=%t deleted=%t attempt=%d\n",
-			it.Obj.key, it.Revision, it.Again, it.Deleted, it.Attempt())
+			it.Obj.key, it.Revision, it.Again, it.Deleted, int(it.Failures))
 		switch {
 		case i >= ran:
 		case h.random.IntN(8) == 0 && !c.Renew(it, row{key: it.Obj.key, pendingID: it.Obj.pendingID}, h.revision+1, h.revision+1):

@@ -91,7 +91,7 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 
 // addEntry adds an entry for the change of an item whose key has none. The entry is in no queue and
 // in no index yet.
-func (c *Core[Obj]) addEntry(it *Item[Obj]) *entry[Obj] {
+func (c *Core[Obj]) addEntry(it *Operation[Obj]) *entry[Obj] {
 	return c.addEntryOf(string(c.keyOf(it.Obj)), c.versionOf(it))
 }
 

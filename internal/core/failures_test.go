@@ -23,7 +23,7 @@ func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 		out := failed(&items[0], text)
 		out.Kind = kind
 		if kind != Failed && kind != FailedForGood {
-			out.Failure = nil
+			out.Text = nil
 		}
 		c.Settle(now, &items[0], out)
 		c.End(1)

@@ -62,7 +62,7 @@ func TestDueRetriesAreRunDuringAFlood(t *testing.T) {
 					continue
 				}
 				operations++
-				if items[i].Attempt() > 0 {
+				if items[i].Failures > 0 {
 					done++
 				}
 				c.Settle(time.Second, &items[i], Outcome[row]{Kind: Done})
@@ -90,7 +90,7 @@ func TestChangesAreRunBesideManyRetries(t *testing.T) {
 				items := c.Plan()
 				for i := range items {
 					operations++
-					if items[i].Attempt() > 0 {
+					if items[i].Failures > 0 {
 						c.Settle(now, &items[i], failed(&items[i], "no"))
 						continue
 					}

@@ -24,13 +24,13 @@ func groupedBy(cfg Config[row]) *Core[row] {
 
 // launchRound runs a round of the given size: it observes the given rows, launches everything that
 // is planned, and returns the items by key.
-func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows ...row) map[string]*Item[row] {
+func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows ...row) map[string]*Operation[row] {
 	t.Helper()
 	c.Begin(now, size, 0)
 	for _, r := range rows {
 		c.see(r, r.revision, r.deleted, r.byMain())
 	}
-	launched := map[string]*Item[row]{}
+	launched := map[string]*Operation[row]{}
 	items := c.Plan()
 	for i := range items {
 		it := items[i]
@@ -42,7 +42,7 @@ func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows .
 	return launched
 }
 
-func keysOf(launched map[string]*Item[row]) (keys []string) {
+func keysOf(launched map[string]*Operation[row]) (keys []string) {
 	for key := range launched {
 		keys = append(keys, key)
 	}
@@ -197,7 +197,7 @@ func TestHeldChangeThatWaitsForItsGroupCountsAsAttempted(t *testing.T) {
 func TestChangeCountsAsAttemptedFromTheBeginOfItsPause(t *testing.T) {
 	c := grouped(8)
 	first := launchRound(t, c, 0, 8, member("a", 1))
-	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: member("a", 1), Revision: 1})
+	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Object: member("a", 1), NewRevision: 1})
 	launchRound(t, c, time.Second, 8)
 	require.Empty(t, launchRound(t, c, time.Second, 8, member("b", 2), member("a", 3)))
 	require.Equal(t, 1, c.Count(Queued))

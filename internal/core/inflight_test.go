@@ -12,11 +12,11 @@ import (
 
 // requeued returns a core whose key "a", at revision 1, is reconciled, and whose next operation was
 // launched at 2s.
-func requeued(t *testing.T) (*Core[row], *Item[row]) {
+func requeued(t *testing.T) (*Core[row], *Operation[row]) {
 	t.Helper()
 	c := small(8)
 	first := launchRound(t, c, 0, 8, row{key: "a", revision: 1})
-	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: 2 * time.Second, Obj: row{key: "a"}, Revision: 1})
+	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: 2 * time.Second, Object: row{key: "a"}, NewRevision: 1})
 	return c, launchRound(t, c, 2*time.Second, 8)["a"]
 }
 
@@ -79,7 +79,7 @@ func TestChangeBeforeTheStatusWriteIsPartOfTheAttempt(t *testing.T) {
 	c, it := requeued(t)
 	observe(c, 2*time.Second, row{key: "a", revision: 3})
 	out := failed(it, "no")
-	out.Revision = 4
+	out.NewRevision = 4
 	c.Settle(3*time.Second, it, out)
 	check(t, c)
 	require.Equal(t, 1, c.Count(Retry))
@@ -148,7 +148,7 @@ func TestRecalledItemsGoBackToWhereTheyCameFrom(t *testing.T) {
 	for i := range items {
 		c.Launch(&items[i])
 	}
-	launched := append([]Item[row]{}, items...)
+	launched := append([]Operation[row]{}, items...)
 	c.End(3)
 	for i := len(launched) - 1; i >= 0; i-- {
 		c.Recall(100*time.Millisecond, &launched[i])

@@ -75,7 +75,7 @@ func TestEveryLaneIsServedDuringAFlood(t *testing.T) {
 			cut := rapid.IntRange(0, len(items)-1).Draw(t, "items put back")
 			for i := range items[:len(items)-cut] {
 				ran++
-				if items[i].Obj.key[0] == 'p' || items[i].Attempt() > 0 {
+				if items[i].Obj.key[0] == 'p' || items[i].Failures > 0 {
 					patient++
 				}
 				require.GreaterOrEqual(t, patient, min(few, ran/len(places)*sharesOf(lane)), "of the first %d operations", ran)

@@ -42,7 +42,7 @@ func TestRemovedEntryIsKeptForItsRecord(t *testing.T) {
 	begin(c, 0, 1, "a")
 	items := c.Plan()
 	out := done(&items[0])
-	out.Kind, out.Failure = FailedForGood, new(string)
+	out.Kind, out.Text = FailedForGood, new(string)
 	c.Settle(0, &items[0], out)
 	c.End(1)
 	require.Len(t, records(c), 1)

@@ -116,14 +116,14 @@ func (m *model) beginProbes(now time.Duration) {
 }
 
 // probeEnds records the result of an item for the breakers that it probed for.
-func (m *model) probeEnds(k *modelKey, it *Item[row], now time.Duration, came probeResult) {
+func (m *model) probeEnds(k *modelKey, it *Operation[row], now time.Duration, came probeResult) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
 		m.probesEnd(b, now, came)
 	}
 	m.unprobe(k, now, came)
 }
 
-func (m *model) probePutBack(it *Item[row]) {
+func (m *model) probePutBack(it *Operation[row]) {
 	if b := m.global(); b != nil && int(it.probe) == b.opening {
 		m.probesEnd(b, m.round.now, probeNotRun)
 	}

@@ -104,7 +104,7 @@ func (m *model) admissible(k *modelKey) bool {
 }
 
 // plan checks a plan, and adopts its choices.
-func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
+func (m *model) plan(t testingT, c *Core[row], items []Operation[row]) {
 	m.takeOverJitter(t, c)
 	o := m.lookOut()
 	planned := o.requireItems(t, items)
@@ -130,7 +130,7 @@ func (m *model) plan(t testingT, c *Core[row], items []Item[row]) {
 }
 
 // requireItems checks that the items are of keys that may be run, and describe them correctly.
-func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool {
+func (o *outlook) requireItems(t testingT, items []Operation[row]) map[*modelKey]bool {
 	m := o.m
 	require.LessOrEqual(t, len(items), m.round.size, "items")
 	planned := map[*modelKey]bool{}
@@ -146,8 +146,8 @@ func (o *outlook) requireItems(t testingT, items []Item[row]) map[*modelKey]bool
 		same(t, k.obj, it.Obj, "object of %q", key)
 		same(t, k.version, it.Revision, "revision of %q", key)
 		same(t, k.deleted, it.Deleted, "%q is deleted", key)
-		same(t, k.failures, it.Attempt(), "attempts of %q", key)
-		same(t, k.tries, it.Tries(), "tries of %q", key)
+		same(t, k.failures, int(it.Failures), "attempts of %q", key)
+		same(t, k.tries, int(it.Tries), "tries of %q", key)
 		same(t, k.lane, it.Lane(), "lane of %q", key)
 		same(t, k.mark, it.Mark, "mark of %q", key)
 		same(t, k.unknown, !it.HasEntry(), "whether %q has no entry", key)
@@ -171,7 +171,7 @@ func handled(c *Core[row], k *modelKey) bool {
 }
 
 // requireFull checks that candidates are left only if the plan is full.
-func (o *outlook) requireFull(t testingT, c *Core[row], items []Item[row]) {
+func (o *outlook) requireFull(t testingT, c *Core[row], items []Operation[row]) {
 	dueItems := 0
 	for i := range items {
 		if o.due[o.m.keys[items[i].Obj.key]] {
@@ -195,7 +195,7 @@ func (o *outlook) requireFull(t testingT, c *Core[row], items []Item[row]) {
 
 // requireLaneOrder checks that the keys of each lane, and the due keys, are in order, and that no
 // key is left that comes before a planned one.
-func (o *outlook) requireLaneOrder(t testingT, c *Core[row], items []Item[row]) {
+func (o *outlook) requireLaneOrder(t testingT, c *Core[row], items []Operation[row]) {
 	o.requireDueOrder(t, items)
 	inPlan := map[Lane][]*modelKey{}
 	for i := range items {
@@ -222,7 +222,7 @@ func (o *outlook) requireLaneOrder(t testingT, c *Core[row], items []Item[row]) 
 	}
 }
 
-func (o *outlook) requireDueOrder(t testingT, items []Item[row]) {
+func (o *outlook) requireDueOrder(t testingT, items []Operation[row]) {
 	var due []*modelKey
 	for i := range items {
 		if k := o.m.keys[items[i].Obj.key]; o.due[k] && !o.nudged[k] {
@@ -236,7 +236,7 @@ func (o *outlook) requireDueOrder(t testingT, items []Item[row]) {
 
 // requireObservedOrder checks that all observed keys are in the plan, in the order of their
 // observation, and that due keys have every fourth place.
-func (o *outlook) requireObservedOrder(t testingT, items []Item[row]) {
+func (o *outlook) requireObservedOrder(t testingT, items []Operation[row]) {
 	o.requireDueOrder(t, items)
 	var changes []*modelKey
 	left := len(items) - len(o.m.round.changes)
@@ -255,7 +255,7 @@ func (o *outlook) requireObservedOrder(t testingT, items []Item[row]) {
 
 // requirePlaces checks that each lane has its places, and that places that it does not need go to
 // its partner, and then to the other lanes in the order of fallbacks.
-func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Item[row]) {
+func (o *outlook) requirePlaces(t testingT, c *Core[row], items []Operation[row]) {
 	// wanting counts the keys of a lane that come after a place, or are left.
 	wanting := map[Lane]int{}
 	laneOf := func(k *modelKey) Lane {

@@ -15,12 +15,12 @@ func (m *model) launch(key string) {
 }
 
 // stick records that the operation of an item is stuck.
-func (m *model) stick(now time.Duration, it *Item[row]) {
+func (m *model) stick(now time.Duration, it *Operation[row]) {
 	m.probeEnds(m.keys[it.Obj.key], it, now, probeFailed)
 }
 
 // settle records the outcome of an item. waited reports whether the core had an entry for it.
-func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcome[row]) {
+func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood
 	switch {
@@ -58,14 +58,14 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 	}
 	k.swept, k.repeat, k.reason = false, false, nil
 	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
-		k.reason = out.Reason
+		k.reason = out.Text
 	}
 	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.Mark
 	switch out.Kind {
 	case Failed, FailedForGood:
 		k.failures++
 		k.tries++
-		k.failure = *out.Failure
+		k.failure = *out.Text
 	case Done, DoneAgain, Deleting:
 		k.failures, k.tries = 0, 0
 	}
@@ -81,7 +81,7 @@ func (m *model) settle(now time.Duration, it *Item[row], waited bool, out Outcom
 		m.forget(k)
 	case note != nil && note.again:
 		m.runAgain(k, now, out)
-	case note != nil && !note.settled && (out.Lost || note.revision > out.Revision):
+	case note != nil && !note.settled && (out.Lost || note.revision > out.NewRevision):
 		m.follow(k, now, note)
 	case succeeded && out.Lost, out.Kind == Done:
 		m.forget(k)
@@ -123,7 +123,7 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 
 // await puts a key into the state that its outcome asks for.
 func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
-	k.obj, k.version = out.Obj, out.Revision
+	k.obj, k.version = out.Object, out.NewRevision
 	k.fixed = out.Kind == Failed && out.Delay > 0
 	if out.Kind == DoneAgain {
 		k.since = 0
@@ -154,7 +154,7 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 }
 
 // putBack records that an item was put back.
-func (m *model) putBack(it *Item[row]) {
+func (m *model) putBack(it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	m.probePutBack(it)
 	if it.Again && k.from != Ready {
@@ -168,7 +168,7 @@ func (m *model) putBack(it *Item[row]) {
 }
 
 // recall records that a launched item was recalled.
-func (m *model) recall(now time.Duration, it *Item[row]) {
+func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	m.probeEnds(k, it, now, probeNotRun)
 	note := k.note
@@ -193,7 +193,7 @@ func (m *model) recall(now time.Duration, it *Item[row]) {
 
 // lookUp records that an item was renewed to a later version, and reports whether it may still be
 // run.
-func (m *model) lookUp(it *Item[row], obj row, revision, since uint64) bool {
+func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool {
 	k := m.keys[it.Obj.key]
 	n := &modelNote{obj: obj, revision: revision, since: since, lane: k.lane}
 	if n.lane == Deletion {

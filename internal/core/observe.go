@@ -10,25 +10,29 @@ package core
 // it is the deletion of an orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
 	c.observed = max(c.observed, revision)
-	it := Item[Obj]{Obj: obj, Revision: revision, since: since, Deleted: deleted, lane: lane}
 	e := c.find(obj)
+	changes, it := extend(c.round.changes)
+	it.Obj, it.Revision, it.since, it.Deleted, it.lane = obj, revision, since, deleted, lane
 	switch {
-	case e != nil && !c.observeKnown(e, &it):
+	case e != nil && !c.observeKnown(e, it):
 	case c.round.maxFresh > 0:
 		// Both cursors may read the key in one round.
 		if e == nil {
-			e = c.addEntry(&it)
+			e = c.addEntry(it)
 		}
 		c.put(e, Ready)
 	default:
+		it.Cause = it.lane.why()
 		c.round.lanes[it.lane]++
-		c.round.changes = append(c.round.changes, it)
+		c.round.changes = changes
+		return
 	}
+	*it = Operation[Obj]{}
 }
 
 // observeKnown records a change of a key that has an entry. It reports whether the change may be
 // run in this round: then the entry is in no queue. Otherwise the change is old, or waits in the entry.
-func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
+func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Operation[Obj]) bool {
 	v := c.versionOf(it)
 	switch {
 	case it.Revision <= e.revision:
@@ -57,13 +61,13 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Item[Obj]) bool {
 	}
 	e.from = Ready
 	c.reindex(e)
-	it.entry, it.Mark, it.lane = e, e.mark, e.lane
+	it.setEntry(e)
 	return true
 }
 
 // observeOlder records a change that is not newer than the version of its entry: what is unreconciled
 // is so since the older change.
-func (c *Core[Obj]) observeOlder(e *entry[Obj], it *Item[Obj]) {
+func (c *Core[Obj]) observeOlder(e *entry[Obj], it *Operation[Obj]) {
 	runs := e.running()
 	newer := it.Revision > runs.revision
 	if newer {
@@ -143,7 +147,7 @@ func (e *entry[Obj]) unblock() {
 // Renew updates an item to a later version of its object in the table, which the cursors may not
 // have read yet. since is as for [Core.Observe]. It reports whether the item may still be run. If
 // not, the key waits: its object is paused now, or belongs to another group, which is busy.
-func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
+func (c *Core[Obj]) Renew(it *Operation[Obj], obj Obj, revision, since uint64) bool {
 	if revision <= it.Revision {
 		return true
 	}
@@ -157,10 +161,11 @@ func (c *Core[Obj]) Renew(it *Item[Obj], obj Obj, revision, since uint64) bool {
 		it.lane = Backlog
 	}
 	it.since = since
-	if c.takeChange(e, c.versionOf(it)) {
-		it.cause = CauseChange
+	if c.takeChange(e, c.versionOf(it)) && it.probe == 0 {
+		it.Cause = it.lane.why()
 	}
 	e.lane, e.from = it.lane, Ready
+	it.setEntry(e)
 	c.reindex(e)
 	c.changeGroup(e, obj)
 	if e.paused {

@@ -42,17 +42,7 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Outcome is the outcome of one item.
 type Outcome[Obj any] struct {
-	Kind  Kind
-	Delay time.Duration
-	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
-	// number of such outcomes in a row.
-	Backoff bool
-	// Failure is the text of the error; nil for kinds that are no failure. Class is the class of
-	// the error; only breakers by class use it.
-	Failure *string
-	Class   string
-	// Reason is the text of a block; nil for other kinds.
-	Reason *string
+	Kind Kind
 	// GivenUp, with FailedForGood, means that the key failed too often. Breakers count that as a
 	// failure; they do not count other FailedForGood outcomes.
 	GivenUp bool
@@ -62,18 +52,32 @@ type Outcome[Obj any] struct {
 	// Lost means that the object was changed or deleted while the operation ran. The change decides
 	// what comes next, not this outcome, but the attempt counts for the backoff.
 	Lost bool
-	// Obj and Revision are the object's version in the table now; for a deleted object, those of
-	// the item. They are not used if Lost is set.
-	Obj      Obj
-	Revision uint64
-	// Mark is a value of the caller, returned in Item.Mark of the key's next item.
-	Mark uint8
+	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
+	// number of such outcomes in a row.
+	Backoff bool
+	// Mark is a value of the caller, returned in the Mark of the key's next item.
+	Mark  uint8
+	Delay time.Duration
+	// Text is the text of the error, or the reason of a block; nil for other kinds. Class is the class
+	// of the error; only breakers by class use it.
+	Text  *string
+	Class string
+	// Object is the object's version in the table now, and NewRevision its revision; for a deleted
+	// object, those of the item. They are not used if Lost is set.
+	Object      Obj
+	NewRevision uint64
 	// Jitter, from 0 to 1, is the part of [Limits.Jitter] by which the backoff is shortened: keys
 	// with the same value are due together. 0 means a random part for each key.
 	Jitter float64
 	// Wanted is when the attempted change was written; 0 if unknown.
 	Wanted time.Duration
 }
+
+// HasFailed reports whether the operation failed.
+func (out *Outcome[Obj]) HasFailed() bool { return out.Kind == Failed || out.Kind == FailedForGood }
+
+// Succeeded reports whether the operation succeeded.
+func (out *Outcome[Obj]) Succeeded() bool { return out.Kind == Done || out.Kind == DoneAgain }
 
 // backsOff reports whether the key waits for a backoff although it did not fail.
 func (out *Outcome[Obj]) backsOff() bool {

@@ -19,9 +19,9 @@ type round[Obj any] struct {
 	reserved int
 	// changes are the items for the changes observed in this round, in that order; lanes counts
 	// them by lane.
-	changes []Item[Obj]
+	changes []Operation[Obj]
 	lanes   [NumLanes]int
-	items   []Item[Obj]
+	items   []Operation[Obj]
 	due     []*entry[Obj]
 }
 
@@ -70,7 +70,7 @@ func (c *Core[Obj]) ahead(lane Lane) int { return c.lanes[lane].size + c.round.l
 // were observed; otherwise each lane has its places. Due keys come in the order of their times, so
 // that rounds that are cut short do not leave out the same keys each time. They have every fourth
 // place while there is other work. The slice is valid until End.
-func (c *Core[Obj]) Plan() []Item[Obj] {
+func (c *Core[Obj]) Plan() []Operation[Obj] {
 	if c.plansInOrder() {
 		c.planChanges()
 	} else {
@@ -98,7 +98,7 @@ func (c *Core[Obj]) planChanges() {
 	}
 	for place := c.turn; len(due)+len(changes) > 0; place++ {
 		if len(due) > 0 && (place%share == 0 || len(changes) == 0) {
-			c.round.items = append(c.round.items, c.item(due[0]))
+			c.addItem(due[0])
 			due = due[1:]
 		} else {
 			c.round.items = append(c.round.items, changes[0])
@@ -123,7 +123,7 @@ func (c *Core[Obj]) planLanes() {
 		// free.
 		full := len(c.round.items)+len(due) == c.round.size
 		if len(due) > 0 && (place%share == 0 || full || c.readyKeys() == 0) {
-			c.round.items = append(c.round.items, c.item(due[0]))
+			c.addItem(due[0])
 			due = due[1:]
 			place++
 			continue
@@ -135,7 +135,7 @@ func (c *Core[Obj]) planLanes() {
 		e.from = Ready
 		c.take(e)
 		if c.admit(e) {
-			c.round.items = append(c.round.items, c.item(e))
+			c.addItem(e)
 			place++
 		}
 	}
@@ -163,19 +163,28 @@ func (c *Core[Obj]) takeDue(n int) []*entry[Obj] {
 	return c.round.due
 }
 
-// item returns the item of an admitted entry.
-func (c *Core[Obj]) item(e *entry[Obj]) Item[Obj] {
-	return Item[Obj]{
-		Obj: e.obj, Revision: e.revision, since: e.since, Deleted: e.deleted, Again: e.from != Ready || e.seen != c.rounds,
-		Mark: e.mark, entry: e, lane: e.lane, cause: e.cause,
-	}
+// addItem adds the item of an admitted entry to the plan.
+func (c *Core[Obj]) addItem(e *entry[Obj]) {
+	var it *Operation[Obj]
+	c.round.items, it = extend(c.round.items)
+	it.Obj, it.Revision, it.since, it.Deleted = e.obj, e.revision, e.since, e.deleted
+	it.Again, it.Cause = e.from != Ready || e.seen != c.rounds, e.why()
+	it.setEntry(e)
+}
+
+// extend adds a zero element to a slice that was cleared by reuse. An operation is large: it is filled in
+// place.
+func extend[T any](s []T) ([]T, *T) {
+	n := len(s)
+	s = slices.Grow(s, 1)[:n+1]
+	return s, &s[n]
 }
 
 // End ends the round. ran is the number of items whose operation was run or launched.
 func (c *Core[Obj]) End(ran int) {
 	c.turn = (c.turn + ran) % len(places)
-	c.round.changes = reuse(c.round.changes)
-	c.round.items = reuse(c.round.items)
+	// They are swapped back, if Plan has swapped them: so plans in order use the memory of one slice.
+	c.round.changes, c.round.items = reuse(c.round.items), reuse(c.round.changes)
 	c.round.due = reuse(c.round.due)
 	c.round.lanes = [NumLanes]int{}
 }

@@ -25,7 +25,7 @@ const (
 )
 
 // markProbes marks the items of a plan as probes if the breaker for all errors is open.
-func (c *Core[Obj]) markProbes(items []Item[Obj]) {
+func (c *Core[Obj]) markProbes(items []Operation[Obj]) {
 	b := c.global()
 	if b == nil {
 		return
@@ -35,7 +35,7 @@ func (c *Core[Obj]) markProbes(items []Item[Obj]) {
 	}
 	b.probesRunning += len(items)
 	for i := range items {
-		items[i].probe = b.opening
+		items[i].probe, items[i].Cause = b.opening, CauseProbe
 	}
 }
 
@@ -132,7 +132,7 @@ func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 }
 
 // endProbes records the result of an item for each breaker that it probed for.
-func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult) {
+func (c *Core[Obj]) endProbes(now time.Duration, it *Operation[Obj], came probeResult) {
 	if b := c.global(); b != nil {
 		c.countProbe(now, b, it.probe, came)
 	}
@@ -144,7 +144,9 @@ func (c *Core[Obj]) endProbes(now time.Duration, it *Item[Obj], came probeResult
 
 // GiveUpProbe records that the operation of a launched item takes far too long, and may never return:
 // if the item was a probe, the probe has failed.
-func (c *Core[Obj]) GiveUpProbe(now time.Duration, it *Item[Obj]) { c.endProbes(now, it, probeFailed) }
+func (c *Core[Obj]) GiveUpProbe(now time.Duration, it *Operation[Obj]) {
+	c.endProbes(now, it, probeFailed)
+}
 
 // endProbe records the result of an entry, if it was a probe for its breaker.
 func (c *Core[Obj]) endProbe(now time.Duration, e *entry[Obj], came probeResult) {

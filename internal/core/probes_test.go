@@ -24,7 +24,7 @@ func patient(t *testing.T) *Core[row] {
 	return c
 }
 
-func failsAgain(it *Item[row]) Outcome[row] { return failedWith(it, "") }
+func failsAgain(it *Operation[row]) Outcome[row] { return failedWith(it, "") }
 
 // If all keys wait for longer than the next probes, some of them probe early, but no more than
 // needed.
@@ -80,7 +80,7 @@ func TestPausedKeysDoNotProbe(t *testing.T) {
 // A key that is given up because it failed too often counts as a failure, so that such keys open a
 // breaker too. With breakers by class it does not wait for one.
 func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
-	givenUp := func(it *Item[row]) Outcome[row] {
+	givenUp := func(it *Operation[row]) Outcome[row] {
 		out := failedWith(it, "x")
 		out.Kind, out.GivenUp = FailedForGood, true
 		return out
@@ -112,7 +112,7 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 
 // An item that is not run is no probe. Others probe in its place at once.
 func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
-	superseded := func(it *Item[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
+	superseded := func(it *Operation[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
 	c := patient(t)
 	c.Begin(500*time.Millisecond, 1, 0)
 	for i, key := range []string{"e", "f", "g"} {

@@ -91,7 +91,7 @@ func TestKeyThatIsPutBackWaitsAsBefore(t *testing.T) {
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
 	c.Settle(0, &items[1], failed(&items[1], "no"))
-	c.Settle(0, &items[2], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: items[2].Obj, Revision: 3})
+	c.Settle(0, &items[2], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Object: items[2].Obj, NewRevision: 3})
 	c.End(3)
 	begin(c, 50*time.Millisecond, 4, "held")
 	require.Empty(t, c.Plan())

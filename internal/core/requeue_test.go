@@ -19,7 +19,7 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 	c := small(8)
 	begin(c, 0, 1, "requeued", "broken", "x", "y")
 	items := c.Plan()
-	c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Obj: items[0].Obj, Revision: 1})
+	c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Object: items[0].Obj, NewRevision: 1})
 	c.Settle(0, &items[1], failed(&items[1], "broken"))
 	c.Settle(0, &items[2], done(&items[2]))
 	c.Settle(0, &items[3], done(&items[3]))
@@ -93,7 +93,7 @@ func TestReleaseDoesNotDelayADueKey(t *testing.T) {
 	begin(c, 0, 1, "a", "b")
 	items := c.Plan()
 	for i := range items {
-		c.Settle(0, &items[i], Outcome[row]{Kind: BlockedOn, Obj: items[i].Obj, Revision: items[i].Revision})
+		c.Settle(0, &items[i], Outcome[row]{Kind: BlockedOn, Object: items[i].Obj, NewRevision: items[i].Revision})
 	}
 	c.End(2)
 	require.True(t, c.Release("b", time.Second))

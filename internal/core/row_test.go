@@ -57,7 +57,7 @@ func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
 	}
 }
 
-func planned(items []Item[row]) (keys []string) {
+func planned(items []Operation[row]) (keys []string) {
 	for i := range items {
 		keys = append(keys, items[i].Obj.key)
 	}
@@ -65,12 +65,12 @@ func planned(items []Item[row]) (keys []string) {
 }
 
 // failed returns the outcome of an item that failed and whose status was not written.
-func failed(it *Item[row], text string) Outcome[row] {
-	return Outcome[row]{Kind: Failed, Failure: &text, Obj: it.Obj, Revision: it.Revision}
+func failed(it *Operation[row], text string) Outcome[row] {
+	return Outcome[row]{Kind: Failed, Text: &text, Object: it.Obj, NewRevision: it.Revision}
 }
 
-func done(it *Item[row]) Outcome[row] {
-	return Outcome[row]{Kind: Done, Obj: it.Obj, Revision: it.Revision}
+func done(it *Operation[row]) Outcome[row] {
+	return Outcome[row]{Kind: Done, Object: it.Obj, NewRevision: it.Revision}
 }
 
 // runFirst plans the round, runs its first item with success and puts the others back.

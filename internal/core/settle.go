@@ -10,7 +10,7 @@ import (
 
 // Launch records that the operation of a planned item runs on a worker, beside the rounds. The
 // caller keeps a copy of the item and later calls Settle or Recall with it.
-func (c *Core[Obj]) Launch(it *Item[Obj]) {
+func (c *Core[Obj]) Launch(it *Operation[Obj]) {
 	e := it.entry
 	if e == nil {
 		e = c.addEntry(it)
@@ -22,7 +22,7 @@ func (c *Core[Obj]) Launch(it *Item[Obj]) {
 // Settle records the outcome of an item. now is when its operation ended. Settle counts the
 // attempt, unless the operation was not run, and puts the key into the state that the outcome asks
 // for. If the key changed while its operation ran, that change decides what comes next.
-func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
+func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Obj]) {
 	e := it.entry
 	c.endProbes(now, it, probeResultOf(out))
 	if e == nil {
@@ -32,6 +32,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 		}
 		e = c.addEntry(it)
 	}
+	it.Void = e.running().void
 	newer := c.finish(e)
 	switch {
 	case out.Kind == Superseded:
@@ -49,7 +50,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Item[Obj], out Outcome[Obj]) {
 			c.returnToRetry(e, newer.obj, newer.revision, out.Jitter)
 		case newer != nil && newer.asks == asksAgain:
 			c.runAgain(now, e, out)
-		case newer != nil && newer.asks == asksChange && (out.Lost || newer.revision > out.Revision):
+		case newer != nil && newer.asks == asksChange && (out.Lost || newer.revision > out.NewRevision):
 			c.follow(now, e, newer)
 		default:
 			c.enqueue(e, out)
@@ -100,7 +101,7 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	if e.wanted == 0 {
 		e.wanted = out.Wanted
 	}
-	e.result, e.text = wentWell, out.Reason
+	e.result, e.text = wentWell, out.Text
 	if !out.backsOff() {
 		e.requeues = 0
 	} else if e.requeues < math.MaxUint8 {
@@ -110,7 +111,7 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	case Failed, FailedForGood:
 		e.failures++
 		e.tries++
-		e.result, e.text = hasFailed, out.Failure
+		e.result = hasFailed
 	case Done, DoneAgain, Deleting:
 		e.failures, e.tries = 0, 0
 	}
@@ -146,7 +147,7 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 		c.put(e, Unseen)
 		return
 	}
-	e.obj, e.revision, e.paused = out.Obj, out.Revision, c.isPaused(out.Obj)
+	e.obj, e.revision, e.paused = out.Object, out.NewRevision, c.isPaused(out.Object)
 	e.fixed = out.Kind == Failed && out.Delay > 0
 	switch {
 	case e.fixed:
@@ -178,7 +179,7 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 // PutBack takes back an item that the round did not reach. A change goes to the front of its lane,
 // any other item back to where it waited. The key keeps its group. Put several items back in
 // reverse order.
-func (c *Core[Obj]) PutBack(it *Item[Obj]) {
+func (c *Core[Obj]) PutBack(it *Operation[Obj]) {
 	if b := c.global(); b != nil {
 		c.countProbe(c.round.now, b, it.probe, probeNotRun)
 		it.probe = 0
@@ -197,7 +198,7 @@ func (c *Core[Obj]) PutBack(it *Item[Obj]) {
 // Recall takes back a launched item whose operation has not begun. It goes where PutBack would put
 // it, unless the object was changed meanwhile: then the change replaces it. Recall several items in
 // reverse order.
-func (c *Core[Obj]) Recall(now time.Duration, it *Item[Obj]) {
+func (c *Core[Obj]) Recall(now time.Duration, it *Operation[Obj]) {
 	c.endProbes(now, it, probeNotRun)
 	e := it.entry
 	newer := c.finish(e)
@@ -236,7 +237,7 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.addEntry(&Item[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
+	e := c.addEntry(&Operation[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
 	e.since, e.tried, e.seen, e.cause = c.observed+1, true, c.rounds-1, CauseSweep
 	c.put(e, Ready)
 	return true

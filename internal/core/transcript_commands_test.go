@@ -24,7 +24,7 @@ type stage struct {
 	// pendingIDs has the pending ID of each key's last change.
 	pendingIDs map[string]uint64
 	// inFlight has the launched items by key.
-	inFlight map[string]*Item[row]
+	inFlight map[string]*Operation[row]
 	// seen has the observed keys, in the order of their first observation.
 	seen []string
 
@@ -159,7 +159,7 @@ func (s *stage) makeCore(rest string) (err error) {
 			return err
 		}
 	}
-	*s = stage{t: s.t, core: New(cfg), inFlight: map[string]*Item[row]{}, pendingIDs: map[string]uint64{}}
+	*s = stage{t: s.t, core: New(cfg), inFlight: map[string]*Operation[row]{}, pendingIDs: map[string]uint64{}}
 	s.core.SetGrouping(grouping)
 	return nil
 }
@@ -323,7 +323,7 @@ func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, err
 		if !closed {
 			return o, fmt.Errorf("the text has no end")
 		}
-		o.out.Failure, rest = &text, before+after
+		o.out.Text, rest = &text, before+after
 	}
 	words := strings.Fields(rest)
 	if len(words) == 0 {

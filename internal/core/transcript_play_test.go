@@ -30,7 +30,7 @@ func (s *stage) playRound() error {
 
 // settleAll settles, launches or puts back each item, and requires that the block names only items
 // of the plan.
-func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
+func (s *stage) settleAll(r *scriptedRound, items []Operation[row]) error {
 	ran := 0
 	for i := range items {
 		it := &items[i]
@@ -85,10 +85,10 @@ func (s *stage) settleAll(r *scriptedRound, items []Item[row]) error {
 	return nil
 }
 
-func (s *stage) settleItem(it *Item[row], o settlement) {
-	o.out.Obj, o.out.Revision = it.Obj, it.Revision
+func (s *stage) settleItem(it *Operation[row], o settlement) {
+	o.out.Object, o.out.NewRevision = it.Obj, it.Revision
 	if o.as > 0 {
-		o.out.Revision = o.as
+		o.out.NewRevision = o.as
 	}
 	s.core.Settle(o.at, it, o.out)
 }
@@ -129,7 +129,7 @@ func (s *stage) see(key string) {
 // describePlan answers with the plan. An item is marked "again" if its key waited; "fresh",
 // "refresh" or "resumed" by its lane; "delete" if the object was deleted; and with its attempt if
 // others have failed.
-func (s *stage) describePlan(items []Item[row]) {
+func (s *stage) describePlan(items []Operation[row]) {
 	texts := make([]string, len(items))
 	for i := range items {
 		it := &items[i]
@@ -144,7 +144,7 @@ func (s *stage) describePlan(items []Item[row]) {
 			text.WriteString("delete ")
 		}
 		fmt.Fprintf(&text, "%s@%d", it.Obj.key, it.Revision)
-		if n := it.Attempt(); n > 0 {
+		if n := int(it.Failures); n > 0 {
 			fmt.Fprintf(&text, " (attempt %d)", n+1)
 		}
 		texts[i] = text.String()

@@ -39,7 +39,7 @@ const (
 )
 
 // versionOf returns the version of an item whose change is observed in this round.
-func (c *Core[Obj]) versionOf(it *Item[Obj]) rowVersion[Obj] {
+func (c *Core[Obj]) versionOf(it *Operation[Obj]) rowVersion[Obj] {
 	v := rowVersion[Obj]{
 		obj: it.Obj, revision: it.Revision, since: it.since, seen: c.rounds, lane: it.lane, deleted: it.Deleted,
 		paused: c.isPaused(it.Obj),

@@ -24,7 +24,7 @@ func twoCursors(size int) *Core[row] {
 
 // handOver begins a round of at most size items with a catch-up cursor, observes the given rows,
 // and returns the items.
-func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Item[row] {
+func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Operation[row] {
 	c.Begin(now, size, c.roundSize)
 	for _, r := range rows {
 		c.see(r, r.revision, r.deleted, r.byMain())
@@ -61,14 +61,14 @@ func TestRenewedItemIsNotPutBackToItsCursor(t *testing.T) {
 // If main reads an older version of a key in flight whose later version is stored already, the
 // later change is unreconciled since the older version.
 func TestLaterChangeIsUnreconciledSinceAnOlderVersion(t *testing.T) {
-	for name, launched := range map[string]func(c *Core[row]) *Item[row]{
-		"reconciled": func(c *Core[row]) *Item[row] {
+	for name, launched := range map[string]func(c *Core[row]) *Operation[row]{
+		"reconciled": func(c *Core[row]) *Operation[row] {
 			it := &handOver(c, 0, 1, version("a", 1, 1))[0]
-			c.Settle(0, it, Outcome[row]{Kind: DoneAgain, Delay: 1, Obj: it.Obj, Revision: 1})
+			c.Settle(0, it, Outcome[row]{Kind: DoneAgain, Delay: 1, Object: it.Obj, NewRevision: 1})
 			c.End(1)
 			return &handOver(c, time.Second, 1)[0]
 		},
-		"failing": func(c *Core[row]) *Item[row] {
+		"failing": func(c *Core[row]) *Operation[row] {
 			it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 			c.Settle(0, it, failed(it, "no"))
 			c.End(1)
@@ -202,7 +202,7 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		c.End(1)
 		idle(t, c, 0, of(version("a", 2, 2)))
 		items := handOver(c, 0, 4, of(version("b", 3, 1)))
-		c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Millisecond, Obj: items[0].Obj, Revision: 3})
+		c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Millisecond, Object: items[0].Obj, NewRevision: 3})
 		c.End(1)
 		items = handOver(c, 50*time.Millisecond, 4)
 		c.Launch(&items[0])
@@ -261,13 +261,13 @@ func TestChangedProbeThatIsPutBackIsNoProbe(t *testing.T) {
 // A key whose row asks for nothing is forgotten wherever it waits, and so is a deletion whose row
 // is back. Older rows change nothing.
 func TestRowThatAsksForNothingEndsAWait(t *testing.T) {
-	for name, outcome := range map[string]func(it *Item[row]) Outcome[row]{
-		"retry":    func(it *Item[row]) Outcome[row] { return failed(it, "no") },
-		"terminal": func(it *Item[row]) Outcome[row] { o := failed(it, "no"); o.Kind = FailedForGood; return o },
-		"blocked": func(it *Item[row]) Outcome[row] {
-			return Outcome[row]{Kind: BlockedOn, Obj: it.Obj, Revision: it.Revision}
+	for name, outcome := range map[string]func(it *Operation[row]) Outcome[row]{
+		"retry":    func(it *Operation[row]) Outcome[row] { return failed(it, "no") },
+		"terminal": func(it *Operation[row]) Outcome[row] { o := failed(it, "no"); o.Kind = FailedForGood; return o },
+		"blocked": func(it *Operation[row]) Outcome[row] {
+			return Outcome[row]{Kind: BlockedOn, Object: it.Obj, NewRevision: it.Revision}
 		},
-		"unseen": func(it *Item[row]) Outcome[row] { o := failed(it, "no"); o.Lost = true; return o },
+		"unseen": func(it *Operation[row]) Outcome[row] { o := failed(it, "no"); o.Lost = true; return o },
 	} {
 		for _, deleted := range []bool{false, true} {
 			c := twoCursors(4)

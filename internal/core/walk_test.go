@@ -232,11 +232,11 @@ func (w *walker) outcome() Outcome[row] {
 	}
 	if out.Kind == BlockedOn || out.Kind == Deleting {
 		text := texts.Draw(w.t, "reason")
-		out.Reason = &text
+		out.Text = &text
 	}
 	if out.Kind == Failed || out.Kind == FailedForGood {
 		text := texts.Draw(w.t, "text")
-		out.Failure, out.Class = &text, classes.Draw(w.t, "class")
+		out.Text, out.Class = &text, classes.Draw(w.t, "class")
 	}
 	return out
 }

@@ -17,7 +17,7 @@ func (w *world) requireSound() {
 }
 
 // requireOneOfAGroup checks that at most one object of each group is worked on.
-func (w *world) requireOneOfAGroup(items []Item[row]) {
+func (w *world) requireOneOfAGroup(items []Operation[row]) {
 	if !w.model.grouping {
 		return
 	}

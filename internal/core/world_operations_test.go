@@ -22,7 +22,7 @@ type job struct {
 
 // run is the operation of an item.
 type run struct {
-	item *Item[row]
+	item *Operation[row]
 	row  row
 	out  Outcome[row]
 	// opening is the opening of the breaker for all errors at the operation's beginning; 0 if it
@@ -32,7 +32,7 @@ type run struct {
 
 // resolve returns the operation for an item: for the item as it is, or for the row in the snapshot.
 // It returns false if there is nothing to run. A deletion is always looked up.
-func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run, bool) {
+func (w *world) resolve(snapshot map[string]row, it *Operation[row], looks bool) (run, bool) {
 	if !looks && !it.Deleted {
 		return run{item: it, row: it.Obj}, true
 	}
@@ -61,7 +61,7 @@ func (w *world) resolve(snapshot map[string]row, it *Item[row], looks bool) (run
 }
 
 // renew renews an item to a later version, and reports whether it may still be run.
-func (w *world) renew(it *Item[row], r row) bool {
+func (w *world) renew(it *Operation[row], r row) bool {
 	runs := w.model.lookUp(it, r, r.revision, w.since(r))
 	require.Equal(w.t, runs, w.core.Renew(it, r, r.revision, w.since(r)), "whether %q is run", r.key)
 	checkInRound(w.t, w.core)
@@ -143,7 +143,7 @@ func (w *world) end(r *run, out Outcome[row]) {
 	key := r.row.key
 	if w.ledger != nil && r.row.deleted && out.Kind == DoneAgain {
 		// What asks for another run of a deletion has not finished it.
-		out.Kind, out.Reason = Deleting, new(string)
+		out.Kind, out.Text = Deleting, new(string)
 	}
 	r.out = out
 	w.attempted[key] = max(w.attempted[key], r.row.pendingID)
@@ -161,9 +161,9 @@ func (w *world) end(r *run, out Outcome[row]) {
 
 // commit writes an outcome's status, if it has changed, into a row that still asks for the same.
 func (w *world) commit(r *run) {
-	r.out.Obj, r.out.Revision = r.row, r.row.revision
+	r.out.Object, r.out.NewRevision = r.row, r.row.revision
 	if r.row.deleted {
-		r.out.Obj, r.out.Revision = r.item.Obj, r.item.Revision
+		r.out.Object, r.out.NewRevision = r.item.Obj, r.item.Revision
 		return
 	}
 	if w.ledger != nil {
@@ -172,7 +172,7 @@ func (w *world) commit(r *run) {
 	status, text := statusDone, ""
 	switch r.out.Kind {
 	case Failed, FailedForGood:
-		status, text = statusError, *r.out.Failure
+		status, text = statusError, *r.out.Text
 	case BlockedOn:
 		status = statusBlocked
 	case Deleting:
@@ -188,14 +188,14 @@ func (w *world) commit(r *run) {
 	}
 	current.status, current.text = status, text
 	w.write(current)
-	r.out.Obj = w.table[r.row.key]
-	r.out.Revision = r.out.Obj.revision
+	r.out.Object = w.table[r.row.key]
+	r.out.NewRevision = r.out.Object.revision
 }
 
-func (w *world) settle(now time.Duration, it *Item[row], out Outcome[row]) {
+func (w *world) settle(now time.Duration, it *Operation[row], out Outcome[row]) {
 	waited := it.HasEntry()
-	if (out.Kind == Done || out.Kind == DoneAgain) && (waited || w.model.breaking != nil) && !out.Obj.deleted {
-		w.noteApplied(out.Obj)
+	if (out.Kind == Done || out.Kind == DoneAgain) && (waited || w.model.breaking != nil) && !out.Object.deleted {
+		w.noteApplied(out.Object)
 	}
 	if out.Kind == Done && !waited && it.Revision%2 == 0 && w.model.breaking == nil {
 		// Settle need not be called here, so this test skips every other call.

@@ -6,10 +6,10 @@
 // runs: it never retries an operation and never writes an outcome. The only rows that it writes are
 // those of [Checkpoint].
 //
-//   - An [Executor] runs tasks on the goroutine of its caller, which owns it: the loop's goroutine or
+//   - An [Executor] runs operations on the goroutine of its caller, which owns it: the loop's goroutine or
 //     that of a worker.
-//   - A [Pool] runs jobs on workers, each with an Executor of its own. A job is one task or a batch
-//     of tasks. The loop's goroutine starts jobs and collects finished ones. The pool tracks which
+//   - A [Pool] runs jobs on workers, each with an Executor of its own. A job is one operation or a
+//     batch. The loop's goroutine starts jobs and collects finished ones. The pool tracks which
 //     jobs are stuck.
 //   - A [Scope] is in the context of each call. It is what the operation can reach while it runs:
 //     [Checkpoint], [Note], and the functions of package running. Its methods are safe from any

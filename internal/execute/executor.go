@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
@@ -60,7 +61,7 @@ type Call struct {
 // IsBatched reports whether operations are called with batches.
 func (c *Config[Obj]) IsBatched() bool { return c.Batches != nil || c.Rounds != nil }
 
-// Executor runs tasks on the goroutine of its caller. It is not safe for concurrent use.
+// Executor runs operations on the goroutine of its caller. It is not safe for concurrent use.
 type Executor[Obj comparable] struct {
 	*Config[Obj]
 	// Scope is the scope of the calls.
@@ -88,14 +89,14 @@ func New[Obj comparable](ctx context.Context, cfg *Config[Obj]) (context.Context
 
 const forEver = time.Duration(1) << 61
 
-// Run runs tasks in order; the Err of each is [ErrNotRun] before. It starts no call after ctx has
+// Run runs operations in order; the Err of each is [ErrNotRun] before. It starts no call after ctx has
 // ended. With single operations it stops early when Turn has passed or Admit returns false. further
 // is called before the second call of a batch, and reports whether that call may begin; nil means
-// that it may. If an operation ends the goroutine, the errors of the tasks show which have run.
-func (x *Executor[Obj]) Run(ctx context.Context, txn statedb.ReadTxn, tasks []Task[Obj], further func() bool) {
+// that it may. If an operation ends the goroutine, their errors show which have run.
+func (x *Executor[Obj]) Run(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
 	if x.IsBatched() {
-		x.runBatch(ctx, txn, tasks, further)
+		x.runBatch(ctx, txn, ops, further)
 	} else {
-		x.runSingle(ctx, txn, tasks)
+		x.runSingle(ctx, txn, ops)
 	}
 }

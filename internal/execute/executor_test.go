@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
@@ -101,30 +102,31 @@ func config(t *testing.T, g *target) *execute.Config[*row] {
 	}
 }
 
-// tasks returns a task for each key. A key that begins with "-" is deleted.
-func tasks(keys ...string) []execute.Task[*row] {
-	var all []execute.Task[*row]
+// operations returns an operation for each key. A key that begins with "-" is deleted.
+func operations(keys ...string) []core.Operation[*row] {
+	var all []core.Operation[*row]
 	for i, key := range keys {
 		deleted := key[0] == '-'
 		if deleted {
 			key = key[1:]
 		}
 		r := &row{key: key, status: status.Pending()}
-		all = append(all, execute.Task[*row]{
-			Row: r, Object: r, Revision: statedb.Revision(i + 1), Deleted: deleted, Attempt: 1, Err: execute.ErrNotRun,
+		all = append(all, core.Operation[*row]{
+			Obj: r, Row: r, RowRevision: statedb.Revision(i + 1), Deleted: deleted, Err: execute.ErrNotRun,
+			Outcome: core.Outcome[*row]{Object: r},
 		})
 	}
 	return all
 }
 
-func errs(tasks []execute.Task[*row]) (texts []string) {
-	for i := range tasks {
-		texts = append(texts, fmt.Sprint(tasks[i].Err))
+func errs(ops []core.Operation[*row]) (texts []string) {
+	for i := range ops {
+		texts = append(texts, fmt.Sprint(ops[i].Err))
 	}
 	return texts
 }
 
-func TestTasksRunInOrderUntilTheTurnIsOver(t *testing.T) {
+func TestOperationsRunInOrderUntilTheTurnIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error {
 			time.Sleep(10 * time.Millisecond)
@@ -132,7 +134,7 @@ func TestTasksRunInOrderUntilTheTurnIsOver(t *testing.T) {
 		}}}
 		ctx, x := execute.New(t.Context(), config(t, g))
 		x.Turn = 5 * time.Millisecond
-		all := tasks("a", "b", "-c")
+		all := operations("a", "b", "-c")
 		x.Run(ctx, nil, all, nil)
 		require.Equal(t, []string{"update a", "update b"}, g.calls)
 		require.Equal(t, []string{"<nil>", "no", "not run"}, errs(all))
@@ -141,12 +143,12 @@ func TestTasksRunInOrderUntilTheTurnIsOver(t *testing.T) {
 	})
 }
 
-func TestTaskThatIsNotAdmittedDoesNotRun(t *testing.T) {
+func TestOperationThatIsNotAdmittedDoesNotRun(t *testing.T) {
 	g := &target{}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	left := 1
 	x.Admit = func() bool { left--; return left >= 0 }
-	all := tasks("a", "b")
+	all := operations("a", "b")
 	x.Run(ctx, nil, all, nil)
 	require.Equal(t, []string{"<nil>", "not run"}, errs(all))
 	ended, cancel := context.WithCancel(ctx)
@@ -156,16 +158,16 @@ func TestTaskThatIsNotAdmittedDoesNotRun(t *testing.T) {
 	require.Equal(t, []string{"update a"}, g.calls, "the context has ended")
 }
 
-func TestPanicIsAnErrorOfItsTask(t *testing.T) {
+func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { panic("oops") }}}
 	cfg := config(t, g)
 	ctx, x := execute.New(t.Context(), cfg)
-	all := tasks("a", "b")
+	all := operations("a", "b")
 	x.Run(ctx, nil, all, nil)
 	require.Equal(t, []string{"panic in update: oops", "<nil>"}, errs(all))
 	require.Equal(t, uint64(1), cfg.Tally.Panics.Load())
 	cfg.PanicPropagation = true
-	require.PanicsWithValue(t, "oops", func() { x.Run(ctx, nil, tasks("a"), nil) })
+	require.PanicsWithValue(t, "oops", func() { x.Run(ctx, nil, operations("a"), nil) })
 }
 
 func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
@@ -177,7 +179,7 @@ func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 		cfg := config(t, g)
 		cfg.Timeout = func() time.Duration { return time.Second }
 		ctx, x := execute.New(t.Context(), cfg)
-		all := tasks("a")
+		all := operations("a")
 		x.Run(ctx, nil, all, nil)
 		require.EqualError(t, all[0].Err, "update timed out after 1s: context deadline exceeded")
 		require.ErrorIs(t, all[0].Err, context.DeadlineExceeded)
@@ -190,13 +192,13 @@ func TestDeletionsOfABatchComeFirst(t *testing.T) {
 	cfg := config(t, g)
 	cfg.Batches = batches{target: g}
 	ctx, x := execute.New(t.Context(), cfg)
-	all := tasks("a", "-b", "c")
+	all := operations("a", "-b", "c")
 	x.Run(ctx, nil, all, nil)
 	require.Equal(t, []string{"delete b", "update a", "update c"}, g.calls)
 	require.Equal(t, []string{"<nil>", "no", "<nil>"}, errs(all))
 
 	g.calls = nil
-	all = tasks("a", "-b", "c")
+	all = operations("a", "-b", "c")
 	x.Run(ctx, nil, all, func() bool { return false })
 	require.Equal(t, []string{"delete b"}, g.calls)
 	require.Equal(t, []string{"not run", "no", "not run"}, errs(all), "the second call may not begin")
@@ -209,7 +211,7 @@ func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
 	b.change = func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row] { slices.Reverse(batch); return batch }
 	cfg.Batches = b
 	ctx, x := execute.New(t.Context(), cfg)
-	all := tasks("a", "b")
+	all := operations("a", "b")
 	x.Run(ctx, nil, all, nil)
 	require.Equal(t, []string{"no", "<nil>"}, errs(all))
 
@@ -218,7 +220,7 @@ func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
 		return batch
 	}
 	cfg.Batches = b
-	all = tasks("a", "b")
+	all = operations("a", "b")
 	x.Run(ctx, nil, all, nil)
 	require.Equal(t, []string{"the operation removed or replaced the object's batch entry", "<nil>"}, errs(all))
 }
@@ -226,7 +228,7 @@ func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
 func TestGoexitDiffersFromNotRun(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
-	all := tasks("a", "b", "c")
+	all := operations("a", "b", "c")
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -249,15 +251,15 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 	}
 	g.does = map[string]func(context.Context) error{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
 	ctx, x := execute.New(t.Context(), cfg)
-	x.Run(ctx, nil, tasks("a", "-b"), nil)
+	x.Run(ctx, nil, operations("a", "-b"), nil)
 	require.Equal(t, []string{"update a", "end a", "delete b", "end <nil>"}, g.calls)
 	require.Equal(t, execute.Call{Operation: "update", Objects: 1, Key: "a", Revision: 1, Attempt: 1}, calls[0])
 }
 
-func TestNoteBelongsToTheRunningTask(t *testing.T) {
+func TestNoteBelongsToTheRunningOperation(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
-	all := tasks("a", "b")
+	all := operations("a", "b")
 	x.Run(ctx, nil, all, nil)
 	require.Nil(t, all[0].Note)
 	require.Equal(t, "said", *all[1].Note)

@@ -10,6 +10,7 @@ import (
 	"runtime/trace"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 )
@@ -67,7 +68,7 @@ func (t *timeoutError) Unwrap() error { return t.err }
 func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
 
 // around calls an operation in a region of package runtime/trace, between the two calls of the hook.
-func (x *Executor[Obj]) around(ctx context.Context, operation string, t *Task[Obj], objects int, call func(context.Context) error) error {
+func (x *Executor[Obj]) around(ctx context.Context, operation string, op *core.Operation[Obj], objects int, call func(context.Context) error) error {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, operation).End()
 	}
@@ -75,7 +76,7 @@ func (x *Executor[Obj]) around(ctx context.Context, operation string, t *Task[Ob
 		return call(ctx)
 	}
 	hooked, end := x.Hook(ctx, Call{
-		Operation: operation, Objects: objects, Key: x.Rows.Name(t.Row), Revision: t.Revision, Attempt: int(t.Attempt),
+		Operation: operation, Objects: objects, Key: x.Rows.Name(op.Row), Revision: op.RowRevision, Attempt: int(op.Failures) + 1,
 	})
 	if hooked == nil {
 		hooked = ctx

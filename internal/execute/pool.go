@@ -11,24 +11,16 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/signal"
 )
 
-// Load is what the caller of a [Pool] stores with a job. The pool uses only its objects.
-type Load[Obj any] interface {
-	// Objects calls yield with the object of each task, and whether the object is deleted, until
-	// yield returns false. It is called at any time, from any goroutine, with the lock of the pool
-	// held.
-	Objects(yield func(obj Obj, deleted bool) bool)
-}
-
-// Job is the unit of work of a worker: the task of one operation, or the tasks of a batch. It is
-// queued, then running, then finished.
-type Job[Obj comparable, L Load[Obj]] struct {
-	// Load belongs to the caller. Tasks belong to the caller before [Pool.Start], and again once
-	// [Pool.Finished] has returned the job.
-	Load  L
-	Tasks []Task[Obj]
+// Job is the unit of work of a worker: one operation, or a batch of them. It is queued, then running, then
+// finished.
+type Job[Obj comparable] struct {
+	// Ops belong to the caller before [Pool.Start], and again once [Pool.Finished] has returned the job.
+	// In between, any goroutine may read Obj and Deleted of each with the lock of the pool held.
+	Ops []core.Operation[Obj]
 
 	txn statedb.ReadTxn
 	// ended is when its last call ended.
@@ -39,36 +31,36 @@ type Job[Obj comparable, L Load[Obj]] struct {
 	started, stuckAt time.Duration
 	stuck            bool
 
-	// one is the array of Tasks in a job with one task. Without batches there is a job for each
+	// one is the array of Ops in a job with one operation. Without batches there is a job for each
 	// object, and this saves an allocation.
-	one [1]Task[Obj]
+	one [1]core.Operation[Obj]
 }
 
 // maxFree bounds the jobs whose memory is kept for others.
 const maxFree = 2048
 
-// NewJob returns a job without tasks. Its operations get the transaction txn. Like [Pool.Start], it
+// NewJob returns a job without operations. They get the transaction txn. Like [Pool.Start], it
 // belongs to the goroutine that starts jobs.
-func (p *Pool[Obj, L]) NewJob(txn statedb.ReadTxn) *Job[Obj, L] {
-	var j *Job[Obj, L]
+func (p *Pool[Obj]) NewJob(txn statedb.ReadTxn) *Job[Obj] {
+	var j *Job[Obj]
 	if last := len(p.free) - 1; last >= 0 {
 		j = p.free[last]
 		p.free[last], p.free = nil, p.free[:last]
 	} else {
-		j = new(Job[Obj, L])
+		j = new(Job[Obj])
 	}
-	j.txn, j.Tasks = txn, j.one[:0]
+	j.txn, j.Ops = txn, j.one[:0]
 	return j
 }
 
 // Recycle keeps the memory of jobs that [Pool.Finished] has returned for others, and clears the slice. An
 // idle pool keeps none.
-func (p *Pool[Obj, L]) Recycle(jobs []*Job[Obj, L]) {
+func (p *Pool[Obj]) Recycle(jobs []*Job[Obj]) {
 	for _, j := range jobs {
 		if len(p.free) == maxFree {
 			break
 		}
-		*j = Job[Obj, L]{}
+		*j = Job[Obj]{}
 		p.free = append(p.free, j)
 	}
 	if p.inFlight == 0 {
@@ -77,21 +69,10 @@ func (p *Pool[Obj, L]) Recycle(jobs []*Job[Obj, L]) {
 	clear(jobs)
 }
 
-// first returns the first object, and the number of other objects.
-func (j *Job[Obj, L]) first() (obj Obj, deleted bool, others int) {
-	others = -1
-	for o, d := range j.Load.Objects {
-		if others++; others == 0 {
-			obj, deleted = o, d
-		}
-	}
-	return obj, deleted, others
-}
-
 // has reports whether is returns true for an object of the job.
-func (j *Job[Obj, L]) has(is func(Obj) bool) bool {
-	for obj := range j.Load.Objects {
-		if is(obj) {
+func (j *Job[Obj]) has(is func(Obj) bool) bool {
+	for i := range j.Ops {
+		if is(j.Ops[i].Obj) {
 			return true
 		}
 	}
@@ -100,7 +81,7 @@ func (j *Job[Obj, L]) has(is func(Obj) bool) bool {
 
 // Pool runs jobs on workers, which it starts when they are needed. All workers share one queue, so
 // that a slow operation delays only its own object.
-type Pool[Obj comparable, L Load[Obj]] struct {
+type Pool[Obj comparable] struct {
 	now         func() time.Duration
 	newExecutor func(ctx context.Context) (context.Context, *Executor[Obj])
 	// SomeFinished delivers when jobs have finished: once, however many they are, until it is
@@ -111,15 +92,15 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 	// were started and not returned by Finished or Recall. free are the jobs whose memory may be used
 	// again. took and size are the moving averages of the duration of a job and of its number of objects.
 	inFlight int
-	free     []*Job[Obj, L]
+	free     []*Job[Obj]
 	took     time.Duration
 	size     float64
 
 	mu       sync.Mutex
 	work     sync.Cond
-	queue    []*Job[Obj, L]
-	running  []*Job[Obj, L]
-	finished []*Job[Obj, L]
+	queue    []*Job[Obj]
+	running  []*Job[Obj]
+	finished []*Job[Obj]
 	// limit bounds the workers. patience is how long a call may take before it is stuck.
 	limit         int
 	patience      time.Duration
@@ -132,8 +113,8 @@ type Pool[Obj comparable, L Load[Obj]] struct {
 
 // NewPool returns a pool without limits: no worker starts before [Pool.Configure]. now is its clock.
 // newExecutor returns the executor of a worker, and the context for its calls.
-func NewPool[Obj comparable, L Load[Obj]](now func() time.Duration, newExecutor func(context.Context) (context.Context, *Executor[Obj])) *Pool[Obj, L] {
-	p := &Pool[Obj, L]{now: now, newExecutor: newExecutor, SomeFinished: signal.New()}
+func NewPool[Obj comparable](now func() time.Duration, newExecutor func(context.Context) (context.Context, *Executor[Obj])) *Pool[Obj] {
+	p := &Pool[Obj]{now: now, newExecutor: newExecutor, SomeFinished: signal.New()}
 	p.work.L = &p.mu
 	return p
 }
@@ -149,7 +130,7 @@ type Limits struct {
 // Configure changes the limits. Surplus workers end when they have nothing to do. If the limits allow
 // more workers, it starts them for the jobs that are queued; ctx is their context. It is safe from any
 // goroutine.
-func (p *Pool[Obj, L]) Configure(ctx context.Context, l Limits) {
+func (p *Pool[Obj]) Configure(ctx context.Context, l Limits) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.limit, p.patience = l.Workers, Patience(l.Timeout)
@@ -170,7 +151,7 @@ const (
 
 // Room returns how many more jobs may be started; 0 if all workers are stuck. Like all methods that
 // use inFlight, it belongs to the goroutine that starts jobs.
-func (p *Pool[Obj, L]) Room() int {
+func (p *Pool[Obj]) Room() int {
 	p.mu.Lock()
 	workers, stuck := p.limit-p.stuck, p.stuck
 	p.mu.Unlock()
@@ -182,7 +163,7 @@ func (p *Pool[Obj, L]) Room() int {
 }
 
 // Start queues jobs, and starts workers if the limits allow. ctx is the context of the new workers.
-func (p *Pool[Obj, L]) Start(ctx context.Context, jobs ...*Job[Obj, L]) {
+func (p *Pool[Obj]) Start(ctx context.Context, jobs ...*Job[Obj]) {
 	p.inFlight += len(jobs)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -201,7 +182,7 @@ const slow = 20 * time.Millisecond
 
 // Moving returns how many jobs in flight are not slow. A load of slow jobs alone is no reason for the
 // loop to gather work before its next pass.
-func (p *Pool[Obj, L]) Moving() int {
+func (p *Pool[Obj]) Moving() int {
 	if p.inFlight == 0 {
 		return 0
 	}
@@ -217,7 +198,7 @@ func (p *Pool[Obj, L]) Moving() int {
 }
 
 // hire starts a worker unless the limit is reached. The caller holds mu.
-func (p *Pool[Obj, L]) hire(ctx context.Context) {
+func (p *Pool[Obj]) hire(ctx context.Context) {
 	if p.workers < p.limit {
 		p.workers++
 		p.wg.Go(func() { p.serve(ctx) })
@@ -226,7 +207,7 @@ func (p *Pool[Obj, L]) hire(ctx context.Context) {
 
 // serve is the goroutine of a worker. If it ends while jobs are queued, because an operation called
 // runtime.Goexit, another worker replaces it.
-func (p *Pool[Obj, L]) serve(ctx context.Context) {
+func (p *Pool[Obj]) serve(ctx context.Context) {
 	operations, x := p.newExecutor(ctx)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -257,7 +238,7 @@ func (p *Pool[Obj, L]) serve(ctx context.Context) {
 
 // run runs a job. It is called with mu held, and releases it during the operations. The job finishes
 // even if an operation ends the goroutine.
-func (p *Pool[Obj, L]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj, L]) {
+func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
 	txn := j.txn
 	// A stuck job must not keep a snapshot of all tables in memory; its operation still may.
 	j.txn = nil
@@ -267,13 +248,13 @@ func (p *Pool[Obj, L]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj, L]
 		p.finish(j)
 	}()
 	var further func() bool
-	if len(j.Tasks) > 1 {
+	if len(j.Ops) > 1 {
 		further = func() bool { return p.further(j) }
 	}
-	x.Run(ctx, txn, j.Tasks, further)
+	x.Run(ctx, txn, j.Ops, further)
 }
 
-func (p *Pool[Obj, L]) begin(j *Job[Obj, L]) {
+func (p *Pool[Obj]) begin(j *Job[Obj]) {
 	j.started = p.now()
 	j.stuckAt = j.started + p.patience
 	p.running = append(p.running, j)
@@ -281,7 +262,7 @@ func (p *Pool[Obj, L]) begin(j *Job[Obj, L]) {
 
 // further prepares another call of a job, which has a deadline of its own. It returns false if the job
 // was stuck: then the job ends, so that its outcomes are written, and the rest of it is planned again.
-func (p *Pool[Obj, L]) further(j *Job[Obj, L]) bool {
+func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if j.stuck {
@@ -291,7 +272,7 @@ func (p *Pool[Obj, L]) further(j *Job[Obj, L]) bool {
 	return true
 }
 
-func (p *Pool[Obj, L]) finish(j *Job[Obj, L]) {
+func (p *Pool[Obj]) finish(j *Job[Obj]) {
 	j.ended = p.now()
 	i := slices.Index(p.running, j)
 	last := len(p.running) - 1
@@ -306,7 +287,7 @@ func (p *Pool[Obj, L]) finish(j *Job[Obj, L]) {
 }
 
 // Finished appends the jobs that have finished since its last call to jobs, which must be empty.
-func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
+func (p *Pool[Obj]) Finished(jobs []*Job[Obj]) []*Job[Obj] {
 	p.mu.Lock()
 	finished := p.finished
 	jobs = append(jobs, finished...)
@@ -317,7 +298,7 @@ func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
 	for _, j := range jobs {
 		// The average forgets old jobs.
 		took := max(1, j.ended-j.started)
-		size := float64(len(j.Tasks))
+		size := float64(len(j.Ops))
 		if p.took == 0 {
 			p.took, p.size = took, size
 		}
@@ -328,11 +309,11 @@ func (p *Pool[Obj, L]) Finished(jobs []*Job[Obj, L]) []*Job[Obj, L] {
 }
 
 // IsBusy reports whether any job is in flight.
-func (p *Pool[Obj, L]) IsBusy() bool { return p.inFlight > 0 }
+func (p *Pool[Obj]) IsBusy() bool { return p.inFlight > 0 }
 
 // Where returns the place of the operation on an object for which is returns true. since is when its
 // job began to run; 0 if it does not run. It is safe from any goroutine.
-func (p *Pool[Obj, L]) Where(is func(Obj) bool) (where Place, since time.Duration) {
+func (p *Pool[Obj]) Where(is func(Obj) bool) (where Place, since time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, j := range p.running {
@@ -363,10 +344,10 @@ const (
 )
 
 // Wait blocks until all workers have ended. Call [Pool.Stop] first.
-func (p *Pool[Obj, L]) Wait() { p.wg.Wait() }
+func (p *Pool[Obj]) Wait() { p.wg.Wait() }
 
 // Recall takes back and returns the jobs that no worker has begun.
-func (p *Pool[Obj, L]) Recall() []*Job[Obj, L] {
+func (p *Pool[Obj]) Recall() []*Job[Obj] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	queue := p.queue
@@ -376,7 +357,7 @@ func (p *Pool[Obj, L]) Recall() []*Job[Obj, L] {
 }
 
 // Stop drops the jobs that no worker has begun. Workers end when they have nothing to do.
-func (p *Pool[Obj, L]) Stop() {
+func (p *Pool[Obj]) Stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.stopped = true

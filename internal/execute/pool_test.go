@@ -15,21 +15,11 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 )
 
-// objects are the objects of a job.
-type objects []*row
-
-func (o objects) Objects(yield func(*row, bool) bool) {
-	for _, r := range o {
-		if !yield(r, false) {
-			return
-		}
-	}
-}
-
-type pool = execute.Pool[*row, objects]
+type pool = execute.Pool[*row]
 
 // inPool runs f with a pool in a synctest bubble. does has the behaviour of the operations, by key.
 func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Context) error, f func(t *testing.T, ctx context.Context, p *pool)) {
@@ -37,7 +27,7 @@ func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Co
 		cfg := config(t, nil)
 		cfg.Single = &quiet{does}
 		cfg.Timeout = func() time.Duration { return limits.Timeout }
-		p := execute.NewPool[*row, objects](cfg.Now, func(ctx context.Context) (context.Context, *execute.Executor[*row]) {
+		p := execute.NewPool[*row](cfg.Now, func(ctx context.Context) (context.Context, *execute.Executor[*row]) {
 			return execute.New(ctx, cfg)
 		})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -66,23 +56,22 @@ func (q *quiet) Delete(ctx context.Context, txn statedb.ReadTxn, revision uint64
 }
 
 func start(ctx context.Context, p *pool, keys ...string) {
-	for _, task := range tasks(keys...) {
+	for _, op := range operations(keys...) {
 		j := p.NewJob(nil)
-		j.Load = objects{task.Row}
-		j.Tasks = append(j.Tasks, task)
+		j.Ops = append(j.Ops, op)
 		p.Start(ctx, j)
 	}
 }
 
 // overdue returns the objects of the jobs that have become stuck since its last call.
 func overdue(p *pool) (stuck []*row) {
-	p.Overdue(func(load *objects) { stuck = append(stuck, *load...) })
+	p.Overdue(func(ops []core.Operation[*row]) { stuck = append(stuck, ops[0].Obj) })
 	return stuck
 }
 
 func finished(p *pool) (keys []string) {
 	for _, j := range p.Finished(nil) {
-		keys = append(keys, j.Load[0].key)
+		keys = append(keys, j.Ops[0].Obj.key)
 	}
 	slices.Sort(keys)
 	return keys
@@ -123,7 +112,7 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 			require.Zero(t, p.Room())
 			back := p.Recall()
 			require.Len(t, back, 1)
-			require.Equal(t, "c", back[0].Load[0].key)
+			require.Equal(t, "c", back[0].Ops[0].Obj.key)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Equal(t, []string{"a", "b"}, finished(p))
@@ -139,8 +128,8 @@ func TestMemoryOfAFinishedJobIsUsedAgainWhileBusy(t *testing.T) {
 			require.Len(t, jobs, 1)
 			job := jobs[0]
 			p.Recycle(jobs)
-			require.Equal(t, []*execute.Job[*row, objects]{nil}, jobs)
-			require.Empty(t, job.Load, "it keeps no object alive")
+			require.Equal(t, []*execute.Job[*row]{nil}, jobs)
+			require.Equal(t, &execute.Job[*row]{}, job, "it keeps no object alive")
 			require.Same(t, job, p.NewJob(nil))
 			require.NotSame(t, job, p.NewJob(nil))
 
@@ -228,8 +217,8 @@ func TestWorkerThatEndsIsReplaced(t *testing.T) {
 		synctest.Wait()
 		all := p.Finished(nil)
 		require.Len(t, all, 2)
-		require.Equal(t, execute.ErrGoexit, all[0].Tasks[0].Err)
-		require.NoError(t, all[1].Tasks[0].Err)
+		require.Equal(t, execute.ErrGoexit, all[0].Ops[0].Err)
+		require.NoError(t, all[1].Ops[0].Err)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
@@ -79,18 +80,18 @@ type Scope[Obj comparable] struct {
 	// mu guards the fields below, except for the atomic ones: operations may have goroutines of their
 	// own, and other goroutines ask what is running. It is not held while waiting for the table,
 	// which one of these goroutines may have locked.
-	mu    sync.Mutex
-	tasks []Task[Obj]
+	mu  sync.Mutex
+	ops []core.Operation[Obj]
 	// call counts the calls of set. A checkpoint that has waited for the table compares it, to detect
-	// that the executor has moved on to other tasks.
+	// that the executor has moved on to other operations.
 	call uint64
-	// at is the index of the running task, or wholeBatch.
+	// at is the index of the running operation, or wholeBatch.
 	at atomic.Int32
-	// next is the index of the task of a batch that was found last.
+	// next is the index of the operation of a batch that was found last.
 	next int
-	// kinds restricts the tasks of the current call to deletions or updates.
+	// kinds restricts the operations of the current call to deletions or updates.
 	kinds kinds
-	// since is when the tasks began, by the loop's clock. calling is the current call for a batch, or
+	// since is when the operations began, by the loop's clock. calling is the current call for a batch, or
 	// prune; nil if there is none.
 	since   time.Duration
 	calling atomic.Pointer[Calling]
@@ -126,41 +127,41 @@ const (
 	onlyDeletes
 )
 
-// set records the tasks of the calls that begin at since; of is the kinds of operations in them. With
-// no tasks it records that none is running.
-func (s *Scope[Obj]) set(since time.Duration, tasks []Task[Obj], of kinds) {
+// set records the operations of the calls that begin at since; of is their kinds. Without operations it
+// records that none is running.
+func (s *Scope[Obj]) set(since time.Duration, ops []core.Operation[Obj], of kinds) {
 	s.mu.Lock()
-	s.tasks, s.next, s.since, s.kinds = tasks, -1, since, of
+	s.ops, s.next, s.since, s.kinds = ops, -1, since, of
 	s.call++
 	s.at.Store(wholeBatch)
 	s.mu.Unlock()
 }
 
-// Running returns the object and the name of the running operation. since is when its tasks began, so
+// Running returns the object and the name of the running operation. since is when its round or job began, so
 // the operation began then or later. ok is false if no operation is running, or a batch.
 func (s *Scope[Obj]) Running() (obj Obj, operation string, since time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := int(s.at.Load())
-	if at < 0 || at >= len(s.tasks) {
+	if at < 0 || at >= len(s.ops) {
 		return obj, "", 0, false
 	}
-	return s.tasks[at].Row, s.tasks[at].Operation(), s.since, true
+	return s.ops[at].Row, NameOf(s.ops[at].Deleted), s.since, true
 }
 
 // IsBusy reports whether a call is in progress.
 func (s *Scope[Obj]) IsBusy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.tasks) > 0 || s.calling.Load() != nil
+	return len(s.ops) > 0 || s.calling.Load() != nil
 }
 
 // Row implements [running.Operation].
 func (s *Scope[Obj]) Row() (row Obj, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := int(s.at.Load()); at >= 0 && at < len(s.tasks) {
-		return s.tasks[at].Row, true
+	if at := int(s.at.Load()); at >= 0 && at < len(s.ops) {
+		return s.ops[at].Row, true
 	}
 	return row, false
 }
@@ -180,39 +181,39 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 	defer wtxn.Abort()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.call != call || !s.runs(place) || s.tasks[place].Deleted {
+	if s.call != call || !s.runs(place) || s.ops[place].Deleted {
 		return ErrNoOperation
 	}
-	t := &s.tasks[place]
-	row, ok := s.write(wtxn, t, obj)
+	op := &s.ops[place]
+	row, ok := s.write(wtxn, op, obj)
 	if !ok {
 		return ErrConflict
 	}
-	t.Revision = r.Table.Revision(wtxn)
-	t.Row = row
+	op.RowRevision = r.Table.Revision(wtxn)
+	op.Row = row
 	wtxn.Commit()
 	return nil
 }
 
 // write replaces the row that was passed to the update with obj, or merges obj with what another
 // reconciler has written. It returns the row that is then in the table; ok is false on a conflict.
-func (s *Scope[Obj]) write(wtxn statedb.WriteTxn, t *Task[Obj], obj Obj) (row Obj, ok bool) {
+func (s *Scope[Obj]) write(wtxn statedb.WriteTxn, op *core.Operation[Obj], obj Obj) (row Obj, ok bool) {
 	r, w := s.rows, s.rows.Writable
 	current, revision, found := r.Get(wtxn, obj)
-	t.Merged = t.Merged || found && revision != t.Revision && w.Merge != nil && r.SamePending(t.Row, current)
+	op.Merged = op.Merged || found && revision != op.RowRevision && w.Merge != nil && r.SamePending(op.Row, current)
 	switch {
 	case !found:
 		return obj, false
-	case t.Merged && r.SamePending(t.Row, current):
+	case op.Merged && r.SamePending(op.Row, current):
 		obj = w.SetStatus(w.Merge(w.Clone(current), obj), w.GetStatus(obj))
-	case revision != t.Revision:
+	case revision != op.RowRevision:
 		return obj, false
 	}
 	_, _, err := w.Table.Insert(wtxn, obj)
 	return obj, err == nil
 }
 
-// placeOf returns the number of the current call, and the index of an object's task in it; -1 if
+// placeOf returns the number of the current call, and the index of an object's operation in it; -1 if
 // there is none.
 func (s *Scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
 	s.mu.Lock()
@@ -221,7 +222,7 @@ func (s *Scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
 	return s.call, s.find(obj)
 }
 
-// find returns the index of an object's task; -1 if there is none. The caller holds mu.
+// find returns the index of an object's operation; -1 if there is none. The caller holds mu.
 func (s *Scope[Obj]) find(obj Obj) int {
 	key, err := s.rows.KeyOf(obj)
 	if err != nil {
@@ -234,8 +235,8 @@ func (s *Scope[Obj]) find(obj Obj) int {
 		return -1
 	}
 	// Operations mostly go through a batch in order.
-	for range s.tasks {
-		s.next = (s.next + 1) % len(s.tasks)
+	for range s.ops {
+		s.next = (s.next + 1) % len(s.ops)
 		if s.matches(s.next, key) {
 			return s.next
 		}
@@ -243,63 +244,64 @@ func (s *Scope[Obj]) find(obj Obj) int {
 	return -1
 }
 
-// runs reports whether the task at an index is running.
+// runs reports whether the operation at an index is running.
 func (s *Scope[Obj]) runs(place int) bool {
 	at := int(s.at.Load())
 	return at == place || at == wholeBatch
 }
 
-// matches reports whether the task at an index is in the current call and has the key.
+// matches reports whether the operation at an index is in the current call and has the key.
 func (s *Scope[Obj]) matches(place int, key []byte) bool {
-	if place >= len(s.tasks) {
+	if place >= len(s.ops) {
 		return false
 	}
-	deleted := s.tasks[place].Deleted
+	deleted := s.ops[place].Deleted
 	if s.kinds == onlyUpdates && deleted || s.kinds == onlyDeletes && !deleted {
 		return false
 	}
-	return bytes.Equal(s.rows.Key(s.tasks[place].Row), key)
+	return bytes.Equal(s.rows.Key(s.ops[place].Row), key)
 }
 
 // noter is a Scope of any type of object.
 type noter interface{ note(text string) }
 
 func (s *Scope[Obj]) note(text string) {
-	s.mark(func(t *Task[Obj]) { t.noted(text) })
+	s.mark(func(op *core.Operation[Obj]) { noted(op, text) })
 }
 
 func (s *Scope[Obj]) noteOn(obj Obj, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if place := s.find(obj); place >= 0 {
-		s.tasks[place].noted(text)
+		noted(&s.ops[place], text)
 	}
 }
 
 // Deletion implements [running.Operation]: see [running.Deletion].
 func (s *Scope[Obj]) Deletion() {
-	s.mark(func(t *Task[Obj]) { t.Deletion = true })
+	s.mark(func(op *core.Operation[Obj]) { op.Deletion = true })
 }
 
 // Changed implements [running.Operation]: see [running.Changed].
 func (s *Scope[Obj]) Changed() {
-	s.mark(func(t *Task[Obj]) { t.Changed = true })
+	s.mark(func(op *core.Operation[Obj]) { op.Changed = true })
 }
 
-// mark changes the task of the running operation on a single object. It does nothing in a batch.
-func (s *Scope[Obj]) mark(how func(*Task[Obj])) {
+// mark changes the running operation on a single object. It does nothing in a batch.
+func (s *Scope[Obj]) mark(how func(*core.Operation[Obj])) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if at := int(s.at.Load()); at >= 0 && at < len(s.tasks) {
-		how(&s.tasks[at])
+	if at := int(s.at.Load()); at >= 0 && at < len(s.ops) {
+		how(&s.ops[at])
 	}
 }
 
-func (t *Task[Obj]) noted(said string) {
-	t.Note = nil
+// noted sets the note of an operation.
+func noted[Obj any](op *core.Operation[Obj], said string) {
+	op.Note = nil
 	if said != "" {
 		// A clone: the text may be a piece of a long one.
 		said = strings.Clone(text.Short(said, MaxNote))
-		t.Note = &said
+		op.Note = &said
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/core"
 )
 
 // This file decides which jobs are stuck. Health names these.
@@ -29,7 +31,7 @@ func Patience(timeout time.Duration) time.Duration {
 
 // NextStuck returns when the next job will be stuck; false if there is none. It includes queued jobs,
 // which may begin at once: nothing else would wake the loop for them.
-func (p *Pool[Obj, L]) NextStuck() (at time.Duration, ok bool) {
+func (p *Pool[Obj]) NextStuck() (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
 		return 0, false
 	}
@@ -46,9 +48,9 @@ func (p *Pool[Obj, L]) NextStuck() (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Overdue marks the jobs that have become stuck, and calls became with the load of each. became is
-// called with the lock held, so that it may change what [Load.Objects] reads.
-func (p *Pool[Obj, L]) Overdue(became func(load *L)) {
+// Overdue marks the jobs that have become stuck, and calls became with the operations of each, with the
+// lock held.
+func (p *Pool[Obj]) Overdue(became func(ops []core.Operation[Obj])) {
 	if p.inFlight == 0 {
 		return
 	}
@@ -60,14 +62,14 @@ func (p *Pool[Obj, L]) Overdue(became func(load *L)) {
 			j.stuck = true
 			p.stuck++
 			p.changes++
-			became(&j.Load)
+			became(j.Ops)
 		}
 	}
 }
 
-// EachStuck calls yield with the load of each stuck job. It is safe from any goroutine; yield is
+// EachStuck calls yield with the operations of each stuck job. It is safe from any goroutine; yield is
 // called with the lock held.
-func (p *Pool[Obj, L]) EachStuck(yield func(load *L)) {
+func (p *Pool[Obj]) EachStuck(yield func(ops []core.Operation[Obj])) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stuck == 0 {
@@ -75,14 +77,14 @@ func (p *Pool[Obj, L]) EachStuck(yield func(load *L)) {
 	}
 	for _, j := range p.running {
 		if j.stuck {
-			yield(&j.Load)
+			yield(j.Ops)
 		}
 	}
 }
 
 // NumStuck returns how many jobs are stuck, and a number that changes whenever that set changes. all:
 // every worker that the limits allow is stuck. It is safe from any goroutine.
-func (p *Pool[Obj, L]) NumStuck() (n, changes int, all bool) {
+func (p *Pool[Obj]) NumStuck() (n, changes int, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.stuck, p.changes, p.stuck > 0 && p.stuck >= p.limit
@@ -99,14 +101,14 @@ type StuckCall[Obj any] struct {
 }
 
 // StuckCalls returns the calls that are stuck, the longest first. It is safe from any goroutine.
-func (p *Pool[Obj, L]) StuckCalls() []StuckCall[Obj] {
+func (p *Pool[Obj]) StuckCalls() []StuckCall[Obj] {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var stuck []StuckCall[Obj]
 	for _, j := range p.running {
 		if j.stuck {
-			obj, deleted, others := j.first()
-			stuck = append(stuck, StuckCall[Obj]{obj, deleted, others, j.started})
+			first := &j.Ops[0]
+			stuck = append(stuck, StuckCall[Obj]{first.Obj, first.Deleted, len(j.Ops) - 1, j.started})
 		}
 	}
 	slices.SortFunc(stuck, func(a, b StuckCall[Obj]) int { return cmp.Compare(a.Since, b.Since) })

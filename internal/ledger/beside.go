@@ -14,7 +14,6 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -63,14 +62,14 @@ func (l *Beside[Obj]) Begin(table statedb.Revision) {
 }
 
 // Write implements [Ledger]: it writes nothing, since Publish does.
-func (l *Beside[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit {
+func (l *Beside[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
 	var last *string
-	for i := range tasks {
-		t, a := &tasks[i], &attempts[i]
-		a.Revision, t.Object = t.Revision, t.Row
-		a.Result = outcome.Classify(t.Err, t.Deleted || t.Deletion, int(a.Tries), o.MaxRetries)
-		if a.Kind != core.Done && a.Kind != core.DoneAgain {
-			a.share(a.Result.Text(t.Err, int(a.Tries)), &last)
+	for i := range ops {
+		op := &ops[i]
+		op.Object = op.Row
+		classify(op, o.MaxRetries)
+		if !op.Succeeded() {
+			share(op, outcome.Text(&op.Outcome, op.Err, int(op.Tries)), &last)
 		}
 	}
 	return Commit{}

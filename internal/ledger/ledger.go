@@ -9,7 +9,6 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -22,10 +21,10 @@ import (
 // Write, Begin, Publish, Next, Wanted, Covers and Covered are called by the goroutine of the loop. The
 // other methods are safe from any goroutine.
 type Ledger[Obj comparable] interface {
-	// Write classifies the errors of tasks, and writes outcomes that belong into the rows. It sets the
-	// Object of each task to the version that is then in the table, except for deletions and for lost
+	// Write sets the outcomes of operations, and writes those that belong into the rows. It sets the
+	// Object of each to the version that is then in the table, except for deletions and for lost
 	// outcomes.
-	Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit
+	Write(ops []core.Operation[Obj], o Options) Commit
 	// Begin is called at the start of a pass, with the revision of the table that it reads.
 	Begin(table statedb.Revision)
 	// Publish is called at the end of a pass, when the core has all outcomes. It writes what belongs

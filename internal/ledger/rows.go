@@ -52,15 +52,13 @@ type Options struct {
 	// MaxRetries is the number of retries after which an update that fails is given up; 0 means
 	// never.
 	MaxRetries int
-	// Revisions requests [Attempt].Revision for all outcomes, not only for those other than Done.
+	// Revisions requests NewRevision for all outcomes, not only for those other than Done.
 	Revisions bool
 }
 
-// Write classifies the errors of tasks, and writes the outcomes that are news in one transaction. It
-// sets the Object of each task to the version that is then in the table, except for deletions and for
-// lost outcomes.
-func (l *InRows[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], o Options) Commit {
-	news := l.prepare(tasks, attempts, o.MaxRetries)
+// Write implements [Ledger]: it writes the outcomes that are news in one transaction.
+func (l *InRows[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
+	news := l.prepare(ops, o.MaxRetries)
 	if news == 0 {
 		return Commit{}
 	}
@@ -69,9 +67,9 @@ func (l *InRows[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], 
 	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
 	// A panic in a user's function must not leave the table locked.
 	defer wtxn.Abort()
-	for i := range tasks {
-		if attempts[i].news {
-			l.writeOne(wtxn, &c, &tasks[i], &attempts[i], o.Revisions)
+	for i := range ops {
+		if ops[i].News {
+			l.writeOne(wtxn, &c, &ops[i], o.Revisions)
 		}
 	}
 	c.Revision = l.rows.Table.Revision(wtxn)
@@ -82,89 +80,90 @@ func (l *InRows[Obj]) Write(tasks []execute.Task[Obj], attempts []Attempt[Obj], 
 	return c
 }
 
-// prepare classifies the errors and makes the new rows, before the table is locked. It returns the
+// prepare sets the outcomes and makes the new rows, before the table is locked. It returns the
 // number of statuses to write.
-func (l *InRows[Obj]) prepare(tasks []execute.Task[Obj], attempts []Attempt[Obj], maxRetries int) (news int) {
+func (l *InRows[Obj]) prepare(ops []core.Operation[Obj], maxRetries int) (news int) {
 	at := time.Now()
 	var last *string
-	for i := range tasks {
-		t, a := &tasks[i], &attempts[i]
-		a.Revision = t.Revision
-		a.classify(t, l.rows, &last, maxRetries)
+	for i := range ops {
+		op := &ops[i]
+		classify(op, maxRetries)
+		compare(op, l.rows, &last)
 		switch {
-		case t.Deleted:
-			a.news = false
-		case a.news:
+		case op.Deleted:
+			op.News = false
+		case op.News:
 			news++
-			if t.Err == execute.ErrGoexit {
+			if op.Err == execute.ErrGoexit {
 				// Object may be the row itself: the goroutine may have ended before the clone was
 				// made.
-				t.Object = l.rows.Writable.Clone(t.Row)
+				op.Object = l.rows.Writable.Clone(op.Row)
 			}
-			t.Object = l.rows.Writable.SetStatus(t.Object, a.status(at))
+			op.Object = l.rows.Writable.SetStatus(op.Object, statusOf(&op.Outcome, at))
 		default:
-			t.Object = t.Row
+			op.Object = op.Row
 		}
 	}
 	return news
 }
 
-func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, t *execute.Task[Obj], a *Attempt[Obj], revisions bool) {
-	if l.contended || t.Merged {
-		current, revision, found := l.rows.Get(wtxn, t.Row)
-		if !found || revision != t.Revision || t.Merged {
-			l.writeOnto(wtxn, c, t, a, current, found)
+func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, op *core.Operation[Obj], revisions bool) {
+	if l.contended || op.Merged {
+		current, revision, found := l.rows.Get(wtxn, op.Row)
+		if !found || revision != op.RowRevision || op.Merged {
+			l.writeOnto(wtxn, c, op, current, found)
 			return
 		}
 	}
-	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, t.Revision, t.Object)
+	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, op.RowRevision, op.Object)
 	if err == nil && found {
 		c.Written++
-		if a.Kind != core.Done || revisions {
-			a.Revision = l.rows.Table.Revision(wtxn)
+		if op.Kind != core.Done || revisions {
+			op.NewRevision = l.rows.Table.Revision(wtxn)
 		}
 	} else {
-		l.writeOnto(wtxn, c, t, a, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
+		l.writeOnto(wtxn, c, op, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
 	}
 }
 
 // writeOnto merges the outcome into current, the row that another writer has changed. If that still
 // asks for the same operation, only another reconciler's status can have been written, and this
 // status is added. Otherwise the outcome is lost.
-func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, t *execute.Task[Obj], a *Attempt[Obj], current Obj, found bool) {
-	if key := l.rows.Key(t.Row); !l.rows.HasKey(t.Object, key) {
+func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, op *core.Operation[Obj], current Obj, found bool) {
+	if key := l.rows.Key(op.Row); !l.rows.HasKey(op.Object, key) {
 		// The operation has changed or removed the key of its clone: the clone belongs to no row.
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
-			"table", l.rows.Table.Name(), "key", key, "operation", t.Operation())
-		current, _, found = l.rows.Get(wtxn, t.Row)
-		t.Object = l.rows.Writable.Clone(t.Row)
+			"table", l.rows.Table.Name(), "key", key, "operation", execute.NameOf(op.Deleted))
+		current, _, found = l.rows.Get(wtxn, op.Row)
+		op.Object = l.rows.Writable.Clone(op.Row)
 	}
-	if !found && l.rows.Has(l.rows.DB.ReadTxn(), t.Revision) {
+	if !found && l.rows.Has(l.rows.DB.ReadTxn(), op.RowRevision) {
 		// The row is in the table as it was, and cannot be written.
-		_, err := l.rows.KeyOf(t.Row)
+		_, err := l.rows.KeyOf(op.Row)
 		text := cmp.Or(err, rows.ErrUnfound).Error()
-		t.Object, t.Err = t.Row, outcome.TerminalError(errors.New(text))
-		a.Result, a.Text = outcome.Classify(t.Err, false, 0, 0), &text
+		op.Object, op.Err = op.Row, outcome.TerminalError(errors.New(text))
+		outcome.Classify(&op.Outcome, op.Err, false, 0, 0)
+		op.Text = &text
 		return
 	}
-	if found = found && l.rows.SamePending(t.Row, current); found {
+	if found = found && l.rows.SamePending(op.Row, current); found {
 		onto := l.rows.Writable.Clone(current)
 		if l.rows.Writable.Merge != nil {
-			onto = l.rows.Writable.Merge(onto, t.Object)
+			onto = l.rows.Writable.Merge(onto, op.Object)
 		}
-		t.Object = l.rows.Writable.SetStatus(onto, a.status(time.Now()))
-		_, _, err := l.rows.Writable.Table.Insert(wtxn, t.Object)
+		op.Object = l.rows.Writable.SetStatus(onto, statusOf(&op.Outcome, time.Now()))
+		_, _, err := l.rows.Writable.Table.Insert(wtxn, op.Object)
 		found = err == nil
 	}
 	if !found {
-		a.Lost = true
+		op.Lost = true
 		c.Lost++
 		return
 	}
 	c.Written++
 	c.Conflicts++
-	a.Conflict = true
-	a.Revision = l.rows.Table.Revision(wtxn)
+	op.Conflict = true
+	op.NewRevision = l.rows.Table.Revision(wtxn)
 }
 
 // Begin implements [Ledger].

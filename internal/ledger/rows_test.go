@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -51,14 +51,16 @@ func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
 	return w
 }
 
-// put inserts a row, and returns the task of an operation on it that returned err.
-func (w *world) put(r *row, err error) execute.Task[*row] {
+// put inserts a row, and returns an operation on it that returned err.
+func (w *world) put(r *row, err error) core.Operation[*row] {
 	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
 	_, _, insertErr := w.rows.Writable.Table.Insert(wtxn, r)
 	require.NoError(w.t, insertErr)
 	revision := w.rows.Table.Revision(wtxn)
 	wtxn.Commit()
-	return execute.Task[*row]{Row: r, Object: w.rows.Writable.Clone(r), Revision: revision, Attempt: 1, Err: err}
+	return core.Operation[*row]{
+		Row: r, RowRevision: revision, Err: err, Outcome: core.Outcome[*row]{Object: w.rows.Writable.Clone(r)},
+	}
 }
 
 // change changes a row as another writer does, even while an operation on it runs.
@@ -72,10 +74,9 @@ func (w *world) change(key string, change func(r *row)) {
 	require.NoError(w.t, err)
 }
 
-func (w *world) write(tasks ...execute.Task[*row]) ([]ledger.Attempt[*row], ledger.Commit) {
-	attempts := make([]ledger.Attempt[*row], len(tasks))
-	c := w.ledger.Write(tasks, attempts, ledger.Options{})
-	return attempts, c
+func (w *world) write(ops ...core.Operation[*row]) ([]core.Operation[*row], ledger.Commit) {
+	c := w.ledger.Write(ops, ledger.Options{})
+	return ops, c
 }
 
 func (w *world) get(key string) *row {
@@ -86,14 +87,14 @@ func (w *world) get(key string) *row {
 
 func TestOutcomesOfABatchAreWrittenInOneTransaction(t *testing.T) {
 	w := newWorld(t, nil)
-	tasks := []execute.Task[*row]{
+	ops := []core.Operation[*row]{
 		w.put(&row{key: "a", own: status.Pending()}, nil),
 		w.put(&row{key: "b", own: status.Pending()}, errors.New("no")),
 		w.put(&row{key: "c", own: status.Pending()}, outcome.Blocked("a device")),
 	}
-	tasks[0].Object.value = "set by the operation"
+	ops[0].Object.value = "set by the operation"
 	before := w.rows.DB.ReadTxn()
-	_, c := w.write(tasks...)
+	_, c := w.write(ops...)
 	require.Equal(t, 3, c.Written)
 	require.Equal(t, w.rows.Revision(), c.Revision)
 	require.Equal(t, status.KindDone, w.get("a").own.Kind)
@@ -107,8 +108,10 @@ func TestOutcomesOfABatchAreWrittenInOneTransaction(t *testing.T) {
 func TestUnchangedOutcomeIsNotWritten(t *testing.T) {
 	w := newWorld(t, nil)
 	again := func(s status.Status, err error) int {
-		attempts := []ledger.Attempt[*row]{{Again: true}}
-		return w.ledger.Write([]execute.Task[*row]{w.put(&row{key: "a", own: s}, err)}, attempts, ledger.Options{}).Written
+		op := w.put(&row{key: "a", own: s}, err)
+		op.Again = true
+		_, c := w.write(op)
+		return c.Written
 	}
 	no := "no"
 	require.Equal(t, 0, again(status.Done(), nil))
@@ -129,9 +132,9 @@ func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
 	_, _, err := w.rows.Writable.Table.Delete(wtxn, &row{key: "b"})
 	require.NoError(t, err)
 	wtxn.Commit()
-	attempts, c := w.write(changed, deleted)
+	ops, c := w.write(changed, deleted)
 	require.Equal(t, ledger.Commit{Lost: 2, Revision: c.Revision}, c)
-	require.True(t, attempts[0].Lost && attempts[1].Lost)
+	require.True(t, ops[0].Lost && ops[1].Lost)
 	require.Equal(t, status.KindPending, w.get("a").own.Kind)
 	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
 	require.False(t, found, "a status write must not bring a deleted object back")
@@ -142,12 +145,12 @@ func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
 		nil, func(current, reconciled *row) *row { current.value = reconciled.value; return current },
 	} {
 		w := newWorld(t, merge)
-		task := w.put(&row{key: "a", own: status.Pending()}, nil)
-		task.Object.value = "set by the operation"
+		op := w.put(&row{key: "a", own: status.Pending()}, nil)
+		op.Object.value = "set by the operation"
 		w.change("a", func(r *row) { r.other = status.Done() })
-		attempts, c := w.write(task)
+		ops, c := w.write(op)
 		require.Equal(t, 1, c.Conflicts)
-		require.True(t, attempts[0].Conflict)
+		require.True(t, ops[0].Conflict)
 		now := w.get("a")
 		require.Equal(t, status.KindDone, now.own.Kind)
 		require.Equal(t, status.KindDone, now.other.Kind)
@@ -157,9 +160,9 @@ func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
 
 func TestChangedKeyOfACloneIsDropped(t *testing.T) {
 	w := newWorld(t, nil)
-	task := w.put(&row{key: "a", own: status.Pending()}, nil)
-	task.Object.key = "b"
-	_, c := w.write(task)
+	op := w.put(&row{key: "a", own: status.Pending()}, nil)
+	op.Object.key = "b"
+	_, c := w.write(op)
 	require.Equal(t, 1, c.Written)
 	require.Equal(t, status.KindDone, w.get("a").own.Kind)
 	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})

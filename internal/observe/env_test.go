@@ -52,7 +52,7 @@ type env struct {
 	called []string
 	// txn is the transaction of the last round, items its plan.
 	txn   statedb.ReadTxn
-	items []core.Item[*row]
+	items []core.Operation[*row]
 }
 
 func newEnv(t *testing.T, size int) *env {
@@ -156,7 +156,7 @@ func (e *env) end(ran int, took time.Duration) {
 		e.NoteRevision(e.RevisionFor(it.Revision, it.Deleted, e.txn))
 		e.now += took
 		e.NoteTook(took)
-		e.core.Settle(e.now, it, core.Outcome[*row]{Kind: core.Done, Obj: it.Obj, Revision: it.Revision})
+		e.core.Settle(e.now, it, core.Outcome[*row]{Kind: core.Done, Object: it.Obj, NewRevision: it.Revision})
 	}
 	e.core.End(ran)
 }

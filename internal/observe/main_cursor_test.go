@@ -198,14 +198,14 @@ func TestVersionThatWaitedIsStaleUntilAllIsRead(t *testing.T) {
 				e.begin()
 				it, failure := &e.items[0], "no"
 				e.core.Settle(e.now, it, core.Outcome[*row]{
-					Kind: core.Failed, Failure: &failure, Obj: it.Obj, Revision: it.Revision, Delay: time.Second,
+					Kind: core.Failed, Text: &failure, Object: it.Obj, NewRevision: it.Revision, Delay: time.Second,
 				})
 				e.core.End(1)
 
 				e.now += time.Second
 				e.put(status.Pending, ids(2, 1+written)...)
 				e.begin()
-				waited := slices.IndexFunc(e.items, func(it core.Item[*row]) bool { return it.Again })
+				waited := slices.IndexFunc(e.items, func(it core.Operation[*row]) bool { return it.Again })
 				require.Equal(e, !beside || written > 0, e.Stale(&e.items[waited]))
 			})
 		}

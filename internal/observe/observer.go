@@ -303,7 +303,7 @@ func (o *Observer[Obj]) isBack(obj Obj, txn statedb.ReadTxn) bool {
 // version was read in this round. If its snapshot is older than the transaction, it is outdated if
 // another operation may have run since, if the target is slow, or if it is a deletion. A slow target is
 // spared outdated versions.
-func (o *Observer[Obj]) Stale(item *core.Item[Obj]) bool {
+func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
 	case item.Again:
 		return !o.upToDate || o.rows.Writable != nil

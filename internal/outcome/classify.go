@@ -13,46 +13,36 @@ import (
 // ErrDeleting has the text for the status of an object whose deletion is not finished.
 var ErrDeleting = errors.New("still deleting")
 
-// Result is the outcome of an operation.
-type Result struct {
-	// Kind is Done, Failed, FailedForGood, BlockedOn, DoneAgain or Deleting.
-	Kind core.Kind
-	// Directive is the directive in the error; nil if there is none.
-	Directive *Directive
-	// GivenUp reports whether Kind is FailedForGood because the operation has failed too often.
-	GivenUp bool
-}
-
-// Classify returns the outcome of an operation that returned err. deletion reports whether the
-// operation removes its object from the target. tries is the number of earlier attempts that failed
-// since the object changed. An update that fails is given up if tries is at least maxRetries; a
-// maxRetries of 0 means never. A deletion is never given up and never fails for good, whatever its
-// error: no change would ever run it again.
-func Classify(err error, deletion bool, tries, maxRetries int) Result {
+// Classify sets the kind of the outcome of an operation that returned err, what the error says about the next
+// run, and whether the operation is given up. deletion reports whether the operation removes its object from
+// the target. tries is the number of earlier attempts that failed since the object changed. An update that
+// fails is given up if tries is at least maxRetries; a maxRetries of 0 means never. A deletion is never given
+// up and never fails for good, whatever its error: no change would ever run it again.
+func Classify[Obj any](out *core.Outcome[Obj], err error, deletion bool, tries, maxRetries int) {
+	out.Kind, out.Delay, out.Backoff, out.GivenUp, out.Final = core.Done, 0, false, false, false
 	if err == nil {
-		return Result{Kind: core.Done}
+		return
 	}
-	r := Result{Kind: core.Failed, Directive: Of(err)}
-	if r.Directive != nil {
-		r.Kind = r.Directive.Kind
+	out.Kind = core.Failed
+	if d := Of(err); d != nil {
+		out.Kind, out.Delay, out.Backoff = d.Kind, d.Delay, d.Backoff
 	}
 	switch {
-	case r.Kind == core.DoneAgain && deletion:
-		r.Kind = core.Deleting
-	case r.Kind == core.FailedForGood && deletion:
-		r.Kind = core.Failed
-	case r.Kind == core.Failed && maxRetries > 0 && !deletion && tries >= maxRetries:
-		r.Kind, r.GivenUp = core.FailedForGood, true
+	case out.Kind == core.DoneAgain && deletion:
+		out.Kind = core.Deleting
+	case out.Kind == core.FailedForGood && deletion:
+		out.Kind, out.Final = core.Failed, true
+	case out.Kind == core.Failed && maxRetries > 0 && !deletion && tries >= maxRetries:
+		out.Kind, out.GivenUp = core.FailedForGood, true
 	}
-	return r
 }
 
 // Text returns the text for the status. Call it only for outcomes other than Done and DoneAgain.
-func (r Result) Text(err error, tries int) string {
+func Text[Obj any](out *core.Outcome[Obj], err error, tries int) string {
 	switch {
-	case r.Kind == core.Deleting:
+	case out.Kind == core.Deleting:
 		return ErrDeleting.Error()
-	case r.GivenUp:
+	case out.GivenUp:
 		return fmt.Sprintf("given up after %d retries: %s", tries, TextOf(err))
 	}
 	return TextOf(err)

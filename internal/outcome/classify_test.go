@@ -43,11 +43,12 @@ func TestClassifyReadsTheOutcomeOfAnError(t *testing.T) {
 		{err: outcome.Requeue(0), deletion: true, kind: core.Deleting, text: "still deleting"},
 		{err: outcome.Blocked("a lock"), deletion: true, kind: core.BlockedOn, text: "a lock"},
 	} {
-		r := outcome.Classify(c.err, c.deletion, c.tries, c.most)
+		var r core.Outcome[int]
+		outcome.Classify(&r, c.err, c.deletion, c.tries, c.most)
 		require.Equal(t, c.kind, r.Kind, "%v", c.err)
 		require.Equal(t, strings.HasPrefix(c.text, "given up"), r.GivenUp)
 		if c.text != "" {
-			require.Equal(t, c.text, r.Text(c.err, c.tries))
+			require.Equal(t, c.text, outcome.Text(&r, c.err, c.tries))
 		}
 	}
 }

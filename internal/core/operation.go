@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import "time"
+
+// Operation is an update or a deletion of one object: the version that it applies, why it is run, and its
+// result. There is one for each object of a round, so it is kept small.
+//
+// [Core.Plan] makes it, the runner sets Row, package execute runs it, package ledger sets its outcome, and
+// [Core.Settle] counts it. Package execute reads Row, RowRevision, Object, Mark, Failures and Deleted; it sets
+// Row, RowRevision, Object, Err, Took, Share, Note, Jitter, Merged, Deletion, Changed and FirstOfCall. While a
+// worker runs the operation, other goroutines may read only Obj, Deleted and the lane.
+type Operation[Obj any] struct {
+	// Obj is the version of the object that was observed last, and Revision is its revision.
+	Obj      Obj
+	Revision uint64
+	// since is the revision since which the change is not reconciled.
+	since uint64
+	entry *entry[Obj]
+
+	// Row is the row in the table: Obj, a version that was looked up, or what the last checkpoint wrote.
+	// RowRevision is its revision, or the one for the deletion.
+	Row         Obj
+	RowRevision uint64
+	// Err is what the operation returned, or an error of package execute if it did not return.
+	Err error
+	// Took is the duration of the call. Share is set if FirstOfCall: the part of Took that counts for
+	// the operations of this kind.
+	Took, Share time.Duration
+	// Note is the last note of the operation; nil if there is none.
+	Note *string
+	// Outcome has the outcome, once the operation is classified. Before, Object is the version to apply:
+	// the executor replaces it with a clone for an update. Mark is that of the key's last outcome, Wanted
+	// that of its change; both are 0 if unknown. Jitter is set for the objects of a batch.
+	Outcome[Obj]
+
+	// Failures is the key's number of failures in a row before this operation, Tries the number since its
+	// object changed.
+	Failures, Tries int32
+	// probe is the opening of the breaker for all errors that the operation probes for; 0 if it is no
+	// probe.
+	probe uint32
+	// Cause is why the operation is run.
+	Cause Cause
+	lane  Lane
+	// Deleted reports whether the object is gone from the table and must be removed from the
+	// target.
+	Deleted bool
+	// Again reports whether the key has waited: then Obj may be older than the row in the table, and
+	// its status may be other than Pending or Refreshing.
+	Again bool
+
+	// Merged reports whether a checkpoint was merged with what another reconciler had written: then
+	// the row in the table contains more than Object.
+	Merged bool
+	// Deletion reports whether the update removed the object from the target (Deletion of package
+	// running). Changed reports whether the adapter changed the object: then the object is written
+	// with the outcome.
+	Deletion, Changed bool
+	// FirstOfCall reports whether the operation is the first of its kind (update or delete) in its
+	// call.
+	FirstOfCall bool
+
+	// News reports whether the outcome differs from the status in the row, and has to be written.
+	// Conflict reports whether it was merged into a row that another reconciler had written.
+	News, Conflict bool
+	// Change reports whether the operation applied a change, rather than repeating what was applied
+	// before.
+	Change bool
+	// Classed reports whether Class is set.
+	Classed bool
+	// Void reports whether the outcome does not count, because [Core.Again] was forced while the
+	// operation ran.
+	Void bool
+}
+
+// HasEntry reports whether the key has an entry. An operation without one that is done need not be
+// settled, unless there are breakers.
+func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
+
+// Since returns the revision since which the change of the operation is not reconciled.
+func (op *Operation[Obj]) Since() uint64 { return op.since }
+
+// Launched reports whether the operation was launched and is not settled.
+func (op *Operation[Obj]) Launched() bool { return op.entry != nil && op.entry.state == InFlight }
+
+// Untried reports whether the change has not been attempted.
+func (op *Operation[Obj]) Untried() bool { return op.entry == nil || !op.entry.tried }
+
+// Lane returns the lane of the change.
+func (op *Operation[Obj]) Lane() Lane { return op.lane }
+
+// setEntry makes the key's entry known to an operation.
+func (op *Operation[Obj]) setEntry(e *entry[Obj]) {
+	op.entry, op.lane, op.Mark, op.Wanted = e, e.lane, e.mark, e.wanted
+	op.Failures, op.Tries = e.failures, e.tries
+}
+
+// why returns the cause of an operation that is no probe.
+func (e *entry[Obj]) why() Cause {
+	switch {
+	case e.cause != CauseChange:
+		return e.cause
+	case e.from == Retry:
+		return CauseRetry
+	case e.from == Requeue:
+		return CauseRequeue
+	case e.from == Blocked:
+		return CauseRecheck
+	}
+	return e.lane.why()
+}
+
+// why returns the cause of an operation on a change in a lane.
+func (l Lane) why() Cause {
+	if l == Refresh {
+		return CauseRefresh
+	}
+	return CauseChange
+}
