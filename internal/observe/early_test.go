@@ -48,6 +48,17 @@ func TestVersionThatWasOvertakenIsNotHandedOver(t *testing.T) {
 	require.Equal(t, 1, times)
 }
 
+// A version waits for room, and a later one of its object is applied meanwhile.
+func TestVersionThatWaitedIsNotHandedOverAfterALaterOne(t *testing.T) {
+	e := newEnvBeside(t, 2)
+	e.put(status.Pending, ids(1, 4)...)
+	e.begin()
+	e.put(status.Pending, 3)
+	e.NoteApplied(&row{id: 3}, e.revision())
+	e.end(2, 0)
+	require.NotContains(t, e.rounds(0), 3)
+}
+
 // A retry has applied a version that neither cursor has read.
 func TestVersionThatWasAppliedIsHandedOverByNoCursor(t *testing.T) {
 	e := newEnvBeside(t, 4)

@@ -268,7 +268,7 @@ func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) bool {
 	if c.deleted {
 		o.hooks.Deletion(c.object)
 	}
-	if !c.deleted || !o.isBack(c.object, txn) {
+	if !o.isOutdated(c, txn) {
 		o.core.Observe(c.object, c.revision, c.since, c.deleted, c.lane)
 	}
 	if o.catchUp == nil {
@@ -285,13 +285,17 @@ func (o *Observer[Obj]) hasRoom(lane core.Lane) bool {
 	return !full
 }
 
-// isBack reports whether a deleted object is in the table again, if its deletion may not be from the given
-// transaction: then its row says what to do, and may have been read.
-func (o *Observer[Obj]) isBack(obj Obj, txn statedb.ReadTxn) bool {
-	if !o.holding && (o.catchUp != nil || o.snapshot == o.rows.Table.Revision(txn)) {
+// isOutdated reports whether a change asks for nothing any more. While it was held, a later version may have been
+// applied. A deletion that may not be from the given transaction may be followed by a row, which says what to
+// do, and may have been read.
+func (o *Observer[Obj]) isOutdated(c change[Obj], txn statedb.ReadTxn) bool {
+	switch {
+	case !c.deleted:
+		return o.holding && o.appliedEarly(c.object, c.revision)
+	case !o.holding && (o.catchUp != nil || o.snapshot == o.rows.Table.Revision(txn)):
 		return false
 	}
-	_, _, found := o.rows.Get(txn, obj)
+	_, _, found := o.rows.Get(txn, c.object)
 	return found
 }
 
