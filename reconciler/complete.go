@@ -62,7 +62,7 @@ func (r *runner[Obj]) complete(round *inspect.Round, b *batch[Obj]) {
 			r.keyWaits.NoteOperation(t.Row, t.Revision, t.Deleted, applied)
 		}
 	}
-	r.tellRefresherOf(b)
+	r.noteRefreshCalls(b)
 }
 
 // forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure
