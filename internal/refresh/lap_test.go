@@ -194,6 +194,17 @@ func TestChangedRowMovesToTheNextLap(t *testing.T) {
 	})
 }
 
+// Rows that are inserted meanwhile do not make the lap longer.
+func TestLapEndsWithItsLastRow(t *testing.T) {
+	playBeside(t, false, hourly(), func(w *beside) { w.write(1) }, func(w *beside) {
+		w.pass(10 * time.Minute)
+		w.write(2)
+		require.Equal(w, []handed{
+			{60 * time.Minute, []uint64{1}}, {90 * time.Minute, []uint64{1}}, {120 * time.Minute, []uint64{2}},
+		}, w.pass(110*time.Minute))
+	})
+}
+
 func TestDeletedRowsAreNotHandedOver(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
 		w.delete(1, 2)

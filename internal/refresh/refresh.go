@@ -252,8 +252,8 @@ func (r *Refresher[Obj]) report(now time.Time, next time.Duration) {
 	}
 }
 
-// Waiting reports whether the loop has not dealt with the last batch. If it has, the loop need not
-// call [Refresher.NoteCall] and [Refresher.NotePass].
+// Waiting reports whether the loop has not dealt with the last batch. [Refresher.NoteCall] and
+// [Refresher.NotePass] are called only then.
 func (r *Refresher[Obj]) Waiting() bool { return r.batch.open }
 
 // NoteCall records that an object was refreshed. took is the time of the call, share the part of it
@@ -271,7 +271,7 @@ func (r *Refresher[Obj]) NoteCall(took, share time.Duration, succeeded bool) {
 func (r *Refresher[Obj]) NotePass(p Pass) {
 	b := &r.batch
 	read := p.Seen >= b.upTo || p.CaughtUpFrom <= b.after && p.CaughtUpTo >= b.upTo
-	if !b.open || !read || p.Refreshing > 0 {
+	if !read || p.Refreshing > 0 {
 		return
 	}
 	b.open = false
