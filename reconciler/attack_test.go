@@ -182,9 +182,9 @@ func TestHealthReportsTheEndBesideAStuckOperation(t *testing.T) {
 	})
 }
 
-// runtime.Goexit on the goroutine of the refresher ends refreshing and nothing else. The refresher's
-// health reports it at once, and Run returns an error when the loop is stopped.
-func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
+// A refresh is marked on the goroutine of the loop. So runtime.Goexit in a function of the program ends the
+// loop, as in an operation in line, and leaves the table unlocked.
+func TestGoexitInARefreshIsAnErrorOfRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
 		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
@@ -194,28 +194,17 @@ func TestGoexitInTheRefresherIsAnErrorOfRun(t *testing.T) {
 			}
 			return o.Clone()
 		}
-		loop, err := reconciler.New(cfg)
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- loop.Run(ctx) }()
-		e.put(1, ids(1, 5)...)
-		e.pass(2 * time.Hour)
-		level, message, told := e.Health.Scope("refresh").Now()
+		err := e.runEnds(cfg, func(*reconciler.Loop[*object]) {
+			e.put(1, ids(1, 5)...)
+			e.pass(2 * time.Hour)
+		})
+		require.ErrorContains(t, err, "has ended in a function of the program")
+		require.ErrorContains(t, err, goexitText)
+		level, _, told := e.health.Now()
 		require.Equal(t, cell.StatusDegraded, level)
-		require.Equal(t, "Refreshing has ended", message)
+		require.ErrorContains(t, err, told.Error())
 		e.put(2, 1)
-		e.pass(time.Second)
-		require.Equal(t, reconciler.StatusKindDone, e.kind(1))
-		cancel()
-		synctest.Wait()
-		select {
-		case err := <-ended:
-			require.ErrorContains(t, err, goexitText)
-			require.ErrorContains(t, err, told.Error())
-		default:
-			t.Fatal("Run does not return")
-		}
+		require.Equal(t, reconciler.StatusKindDone, e.kind(2), "no mark is committed")
 	})
 }
 

@@ -29,7 +29,7 @@ func (s *Settings) limits() core.Limits {
 func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 	was := r.set
 	r.setFrom = r.settings.Load()
-	r.set = r.setFrom.Settings
+	r.set = *r.setFrom
 	r.core.SetLimits(r.set.limits())
 	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})
 	if was.PruneInterval != r.set.PruneInterval {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -30,8 +31,9 @@ type calls[Obj any] struct {
 // asked holds the requests to the loop.
 type asked[Obj any] struct {
 	prune, approve bool
-	// reruns are the objects to apply again; nil if there are none.
-	reruns *reruns[Obj]
+	// reruns are the objects to apply again, refresh is a walk over rows to refresh; nil if there are none.
+	reruns  *reruns[Obj]
+	refresh *refresh.Walk[Obj]
 	// questions are those of callers that wait for an answer.
 	questions map[*question[Obj]]struct{}
 }
@@ -171,6 +173,9 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	r.applyPause()
 	r.takeReleased()
 	r.takeReruns(a.reruns)
+	if a.refresh != nil {
+		r.refresher.Walk(a.refresh)
+	}
 	if len(a.questions) > 0 {
 		b := answers[Obj]{core: r.core}
 		for q := range a.questions {

@@ -59,7 +59,7 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 			r.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Succeeded() && !op.Void)
 		}
 	}
-	r.tellRefresherOfCalls()
+	r.noteRefreshCalls()
 }
 
 // forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure

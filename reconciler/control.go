@@ -97,7 +97,8 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
 	} else if len(keys) == 0 {
-		l.refresher.RefreshAll()
+		walk := l.refresher.WalkAll()
+		l.calls.ask(func(a *asked[Obj]) { a.refresh = walk })
 		return 0, nil
 	}
 	if err := checkKeys(keys); err != nil {

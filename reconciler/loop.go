@@ -81,9 +81,8 @@ type life struct {
 	// started is the zero of the loop's clock; set before it runs.
 	started time.Time
 	running atomic.Bool
-	// ended is closed when the loop has stopped. refresherStarted is closed when the job of the
-	// refresher has begun; it is nil if there is no such job.
-	ended, refresherStarted chan struct{}
+	// ended is closed when the loop has stopped.
+	ended chan struct{}
 }
 
 // now returns the time of the loop's clock: the time since it was started, which changes of the wall
@@ -109,9 +108,9 @@ func (l *life) stopped() bool {
 type runner[Obj comparable] struct {
 	*Loop[Obj]
 
-	// set are the settings of this round, setFrom is the configuration from which they were copied.
+	// set are the settings of this round, setFrom is where they were copied from.
 	set     Settings
-	setFrom *configuration
+	setFrom *Settings
 
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
@@ -181,6 +180,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	// Everything released or requested before this time is due in this round.
 	r.began = r.now()
 	r.completeFinished(ctx, &round)
+	r.refresh()
 
 	txn := r.rows.DB.ReadTxn()
 	r.ledger.Begin(r.rows.Table.Revision(txn))
@@ -197,7 +197,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
-	r.tellRefresher()
+	r.noteRefreshed()
 
 	r.prune(ctx, &round, txn, r.began)
 	r.report(&round, txn)
@@ -313,6 +313,11 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	}
 	if pruneAt, has := r.pruner.Next(); has && !r.paused.whole && (!ok || pruneAt < at) {
 		at, reason, ok = pruneAt, inspect.ReasonPrune, true
+	}
+	if due, has := r.refresher.Next(); has && !r.paused.whole {
+		if refreshAt := due.Sub(r.started); !ok || refreshAt < at {
+			at, reason, ok = refreshAt, inspect.ReasonDue, true
+		}
 	}
 	return at, reason, ok
 }

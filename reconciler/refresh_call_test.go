@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,4 +65,27 @@ func TestRefreshIsCountedOnce(t *testing.T) {
 		e.pass(time.Minute)
 		require.Equal(e, 8, int(e.loop.Figures().Refreshes))
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithRefreshing(0, nil))
+}
+
+// An object that the program changes after a refresh has found it Done, and before the table is locked
+// for the mark, is not marked: it is updated.
+func TestRefreshLeavesAnObjectThatIsNotDoneAnyMore(t *testing.T) {
+	var changes atomic.Bool
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2)
+		e.pass(time.Minute - 1)
+		e.target.take()
+		changes.Store(true)
+		e.pass(time.Second)
+		require.False(e, changes.Load())
+		require.ElementsMatch(e, []string{"update(1)", "refresh(2)"}, e.target.calls())
+		e.eachDone()
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.GetStatus = func(o *object) reconciler.Status {
+			if o.ID == 1 && o.Status.Kind == reconciler.StatusKindDone && changes.Swap(false) {
+				e.put(2, 1)
+			}
+			return o.Status
+		}
+	}, reconciler.WithRefreshing(time.Minute, nil))
 }

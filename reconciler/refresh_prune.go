@@ -9,11 +9,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
@@ -102,33 +100,21 @@ func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err e
 	return r.cfg.Pruner.Prune(ctx, txn, r.rows.Table.All(txn))
 }
 
-// newRefresher returns the refresher of the loop.
-func (l *Loop[Obj]) newRefresher() *refresh.Refresher[Obj] {
-	return refresh.New(refresh.Config[Obj]{
-		Rows: l.rows, Batches: l.execute.IsBatched(), Stopped: l.ended, Hand: l.handForRefresh(),
-		Settings: func() refresh.Settings {
-			c := l.settings.Load()
-			return refresh.Settings{
-				Interval: c.RefreshInterval, Limiter: c.RefreshLimiter, RoundSize: c.RoundSize, Replaced: c.refreshing,
-			}
-		},
-	})
+// newRefresher returns the refresher of the loop. The ledger has to be chosen.
+func (r *runner[Obj]) newRefresher() *refresh.Refresher[Obj] {
+	return refresh.New(refresh.Config[Obj]{Rows: r.rows, Batches: r.execute.IsBatched(), Give: r.repeat.again})
 }
 
-// refresh is the job that refreshes. If a function of the program ends its goroutine, the job returns
-// an error, and the loop goes on without refreshing.
-func (l *Loop[Obj]) refresh(ctx context.Context, health cell.Health) error {
-	if returned(func() { l.refresher.Run(ctx, health) }) {
-		return nil
+// refresh has rows applied again that are due for it.
+func (r *runner[Obj]) refresh() {
+	if !r.paused.whole {
+		s := &r.set
+		r.refresher.Step(refresh.Settings{Interval: s.RefreshInterval, Limiter: s.RefreshLimiter, RoundSize: s.RoundSize})
 	}
-	err := fmt.Errorf("reconciler %q: refreshing has ended in a function of the program: %w", called(l.ID()), execute.ErrGoexit)
-	l.log.Error("refreshing has ended", "error", err)
-	health.Degraded("Refreshing has ended", err)
-	return err
 }
 
-// tellRefresher reports the state of the loop at the end of a pass to the refresher.
-func (r *runner[Obj]) tellRefresher() {
+// noteRefreshed reports the state of the loop at the end of a pass to the refresher.
+func (r *runner[Obj]) noteRefreshed() {
 	if !r.refresher.Waiting() {
 		return
 	}
@@ -137,20 +123,14 @@ func (r *runner[Obj]) tellRefresher() {
 	r.refresher.NotePass(p)
 }
 
-// tellRefresherOfCalls reports the calls of refreshes to the refresher.
-func (r *runner[Obj]) tellRefresherOfCalls() {
+// noteRefreshCalls reports the calls of refreshes to the refresher.
+func (r *runner[Obj]) noteRefreshCalls() {
 	if !r.refresher.Waiting() {
 		return
 	}
-	var calls refresh.Calls
 	for i := range r.ops {
 		if op := &r.ops[i]; op.Cause == core.CauseRefresh {
-			calls.Add(op.Took, op.Err == nil)
+			r.refresher.NoteCall(op.Took, op.Share, op.Err == nil)
 		}
 	}
-	if r.execute.IsBatched() {
-		// Each object of a call took as long as the call.
-		calls.Took = calls.Longest
-	}
-	r.refresher.NoteCalls(calls)
 }

@@ -87,9 +87,8 @@ func Register[Obj comparable](
 }
 
 // RegisterConfig makes a reconciler and adds its jobs to the hive: "reconcile", which runs the loop,
-// and "refresh" if refreshing is on, each with "-" and the reconciler's name appended if it has one.
-// If refreshing is off at first and turned on later, it runs within the job "reconcile" and reports
-// no health.
+// and "refresh", which has the health of refreshing, if that is on; each with "-" and the reconciler's
+// name appended if it has one. If refreshing is off at first and turned on later, it reports no health.
 //
 // params replaces what cfg has in DB, Log and ModuleID. Its DefaultMetrics are used unless
 // cfg.Options has [WithMetrics]. The reconciler reports to the health of the jobs; cfg.Health is only
@@ -104,19 +103,30 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	if err != nil {
 		return nil, err
 	}
-	if l.opts.RefreshInterval > 0 {
-		l.refresherStarted = make(chan struct{})
-		params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(l.reconcile)))
-		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), keepingHealth(func(ctx context.Context, health cell.Health) error {
-			close(l.refresherStarted)
-			return l.refresh(ctx, health)
-		})))
-		return l, nil
-	}
 	// There is no job for refreshing while it is off, but it may be turned on later.
+	refreshing := make(chan cell.Health, 1)
 	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(func(ctx context.Context, health cell.Health) error {
-		return l.reconcileAndRefresh(ctx, health, noHealth{})
+		var refreshHealth cell.Health = noHealth{}
+		if l.opts.RefreshInterval > 0 {
+			// A program that sees a row Done also finds the health of both jobs.
+			select {
+			case refreshHealth = <-refreshing:
+			case <-ctx.Done():
+			}
+		}
+		return l.reconcile(ctx, health, refreshHealth)
 	})))
+	if l.opts.RefreshInterval > 0 {
+		// The loop refreshes. The job only has its health.
+		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
+			refreshing <- health
+			select {
+			case <-l.ended:
+			case <-ctx.Done():
+			}
+			return nil
+		}))
+	}
 	return l, nil
 }
 

@@ -17,13 +17,14 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// repeat has objects applied again whose rows have not changed. Its methods are safe from any
-// goroutine.
+// repeat has objects applied again whose rows have not changed.
 type repeat[Obj comparable] interface {
-	// refresh is [Loop.Refresh] with keys.
+	// refresh is [Loop.Refresh] with keys. Safe from any goroutine.
 	refresh(ctx context.Context, keys []string) (int, error)
-	// reapply is [Loop.Reapply].
+	// reapply is [Loop.Reapply]. Safe from any goroutine.
 	reapply(ctx context.Context, objs []Obj) (running int, err error)
+	// again is the Give of [refresh.Config]. It is called on the goroutine of the loop.
+	again(batch []refresh.Row[Obj]) (after, upTo statedb.Revision)
 }
 
 // Reapply has objects applied again although their rows have not changed, for example because the
@@ -69,11 +70,12 @@ func (m byMark[Obj]) refresh(_ context.Context, keys []string) (n int, err error
 	defer wtxn.Abort()
 	var errs []error
 	for _, key := range keys {
-		marked, err := m.refreshOne(wtxn, key)
-		if err != nil {
+		row, _, found := m.rows.Named(wtxn, key)
+		if !found {
+			errs = append(errs, notFound(key))
+		} else if marked, err := m.mark(wtxn, row, false); err != nil {
 			errs = append(errs, err)
-		}
-		if marked {
+		} else if marked {
 			n++
 		}
 	}
@@ -81,49 +83,46 @@ func (m byMark[Obj]) refresh(_ context.Context, keys []string) (n int, err error
 	return n, errors.Join(errs...)
 }
 
-func (m byMark[Obj]) refreshOne(wtxn statedb.WriteTxn, name string) (marked bool, err error) {
-	for _, key := range m.rows.Keys(name) {
-		row, _, found := m.rows.ByKey(wtxn, key)
-		if !found {
-			continue
-		}
-		if m.rows.Asked(row).Kind != status.KindDone {
-			return false, nil
-		}
-		err := m.mark(wtxn, row, status.Refreshing())
-		return err == nil, err
-	}
-	return false, notFound(name)
-}
-
-func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj, s Status) error {
-	w := m.rows.Writable
-	_, _, err := w.Table.Insert(wtxn, w.SetStatus(w.Clone(row), s))
-	return err
-}
-
 func (m byMark[Obj]) reapply(_ context.Context, objs []Obj) (running int, err error) {
 	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
 	defer wtxn.Abort()
 	for _, obj := range objs {
-		row, _, found := m.rows.Get(wtxn, obj)
-		if !found {
-			continue
-		}
-		switch m.rows.Asked(row).Kind {
-		case status.KindUnset:
-			continue
-		case status.KindDone:
-			err = m.mark(wtxn, row, status.Refreshing())
-		default:
-			err = m.mark(wtxn, row, status.Pending())
-		}
-		if err != nil {
-			return 0, err
+		if row, _, found := m.rows.Get(wtxn, obj); found {
+			if _, err := m.mark(wtxn, row, true); err != nil {
+				return 0, err
+			}
 		}
 	}
 	wtxn.Commit()
 	return 0, nil
+}
+
+// again looks each row up, because the table may have changed before it was locked.
+func (m byMark[Obj]) again(batch []refresh.Row[Obj]) (after, upTo statedb.Revision) {
+	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
+	defer wtxn.Abort()
+	after = m.rows.Table.Revision(wtxn)
+	for i := range batch {
+		if row, _, found := m.rows.Get(wtxn, batch[i].Object); found {
+			_, _ = m.mark(wtxn, row, false)
+		}
+	}
+	return after, m.rows.Table.Revision(wtxn.Commit())
+}
+
+// mark marks a row: as Refreshing if it is Done. Any other row with a status is marked as Pending if the
+// mark is forced, else left alone.
+func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj, forced bool) (marked bool, err error) {
+	mark := status.Refreshing
+	if kind := m.rows.Asked(row).Kind; kind != status.KindDone {
+		if !forced || kind == status.KindUnset {
+			return false, nil
+		}
+		mark = status.Pending
+	}
+	w := m.rows.Writable
+	_, _, err = w.Table.Insert(wtxn, w.SetStatus(w.Clone(row), mark()))
+	return err == nil, err
 }
 
 // byKey hands objects to the loop, where the rows carry no status.
@@ -138,11 +137,9 @@ type reruns[Obj any] struct {
 	taken chan struct{}
 }
 
-// rerun is an object of the set. If the table is still at the revision at, the row is that in the table.
-// Otherwise, and if at is 0, it is looked up by its key.
+// rerun is an object of the set.
 type rerun[Obj any] struct {
-	refresh.Row[Obj]
-	at statedb.Revision
+	object Obj
 	// forced is as for [core.Core.Again]; running is its result, once the set is taken.
 	forced, running bool
 }
@@ -157,49 +154,43 @@ func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err erro
 	r := k.loop.rows
 	txn := r.DB.ReadTxn()
 	var errs []error
-	var done []refresh.Row[Obj]
+	var done []Obj
 	for _, name := range keys {
-		row, revision, found := k.row(txn, name)
+		row, revision, found := r.Named(txn, name)
 		switch {
 		case !found:
 			errs = append(errs, notFound(name))
 		case k.loop.ledger.Status(txn, row, revision).Kind == status.KindDone:
-			done = append(done, refresh.Row[Obj]{Object: row, Revision: revision})
+			done = append(done, row)
 		}
 	}
 	if len(done) > 0 {
-		if _, err := k.hand(ctx, done, r.Table.Revision(txn), false); err != nil {
+		if _, err := k.hand(ctx, done, false); err != nil {
 			return 0, errors.Join(append(errs, err)...)
 		}
 	}
 	return len(done), errors.Join(errs...)
 }
 
-// row returns the row that a text names.
-func (k byKey[Obj]) row(txn statedb.ReadTxn, name string) (row Obj, revision statedb.Revision, found bool) {
-	for _, key := range k.loop.rows.Keys(name) {
-		if row, revision, found = k.loop.rows.ByKey(txn, key); found {
-			break
-		}
-	}
-	return row, revision, found
-}
-
 func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err error) {
-	rows := make([]refresh.Row[Obj], len(objs))
-	for i, obj := range objs {
-		rows[i].Object = obj
-	}
-	return k.hand(ctx, rows, 0, true)
+	return k.hand(ctx, objs, true)
 }
 
-// hand has the loop take rows, and blocks until it has. It returns how many of the objects are in flight.
-func (k byKey[Obj]) hand(ctx context.Context, rows []refresh.Row[Obj], at statedb.Revision, forced bool) (running int, err error) {
+// again hands the rows to the core at once: the caller is the loop.
+func (k byKey[Obj]) again(batch []refresh.Row[Obj]) (after, upTo statedb.Revision) {
+	for i := range batch {
+		k.loop.runner.again(batch[i].Object, batch[i].Revision, false)
+	}
+	return 0, 0
+}
+
+// hand has the loop take objects, and blocks until it has. It returns how many of them are in flight.
+func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running int, err error) {
 	if k.loop.stopped() {
 		return 0, inspect.ErrStopped
 	}
-	for some := range slices.Chunk(rows, atOnce) {
-		objs, taken := k.ask(some, at, forced)
+	for some := range slices.Chunk(objs, atOnce) {
+		asked, taken := k.ask(some, forced)
 		select {
 		case <-taken:
 		case <-ctx.Done():
@@ -207,7 +198,7 @@ func (k byKey[Obj]) hand(ctx context.Context, rows []refresh.Row[Obj], at stated
 		case <-k.loop.ended:
 			return 0, inspect.ErrStopped
 		}
-		for _, o := range objs {
+		for _, o := range asked {
 			if o.running {
 				running++
 			}
@@ -216,40 +207,28 @@ func (k byKey[Obj]) hand(ctx context.Context, rows []refresh.Row[Obj], at stated
 	return running, nil
 }
 
-// ask adds rows to the set. The channel is closed when the loop has taken them.
-func (k byKey[Obj]) ask(rows []refresh.Row[Obj], at statedb.Revision, forced bool) (objs []*rerun[Obj], taken <-chan struct{}) {
-	keys := make([]string, len(rows))
-	for i, row := range rows {
-		keys[i] = string(k.loop.rows.Key(row.Object))
+// ask adds objects to the set. The channel is closed when the loop has taken them.
+func (k byKey[Obj]) ask(objs []Obj, forced bool) (added []*rerun[Obj], taken <-chan struct{}) {
+	keys := make([]string, len(objs))
+	for i, obj := range objs {
+		keys[i] = string(k.loop.rows.Key(obj))
 	}
 	k.loop.calls.ask(func(a *asked[Obj]) {
 		if a.reruns == nil {
 			a.reruns = &reruns[Obj]{byKey: map[string]*rerun[Obj]{}, taken: make(chan struct{})}
 		}
-		for i, row := range rows {
+		for i, obj := range objs {
 			o := a.reruns.byKey[keys[i]]
 			if o == nil {
-				o = &rerun[Obj]{Row: row, at: at}
+				o = &rerun[Obj]{object: obj}
 				a.reruns.byKey[keys[i]], a.reruns.order = o, append(a.reruns.order, o)
 			}
 			o.forced = o.forced || forced
-			objs = append(objs, o)
+			added = append(added, o)
 		}
 		taken = a.reruns.taken
 	})
-	return objs, taken
-}
-
-// handForRefresh returns the function with which the refresher hands rows to the loop; nil if it
-// marks them.
-func (l *Loop[Obj]) handForRefresh() func(rows []refresh.Row[Obj], at statedb.Revision) <-chan struct{} {
-	if !l.beside {
-		return nil
-	}
-	return func(rows []refresh.Row[Obj], at statedb.Revision) <-chan struct{} {
-		_, taken := byKey[Obj]{l}.ask(rows, at, false)
-		return taken
-	}
+	return added, taken
 }
 
 // takeReruns gives the core the objects to apply again; nil if there are none.
@@ -258,25 +237,22 @@ func (r *runner[Obj]) takeReruns(s *reruns[Obj]) {
 		return
 	}
 	txn := r.rows.DB.ReadTxn()
-	at := r.rows.Table.Revision(txn)
 	for _, o := range s.order {
-		row, found := o.Row, true
-		if o.at == 0 || o.at != at {
-			row.Object, row.Revision, found = r.rows.Get(txn, row.Object)
+		if row, revision, found := r.rows.Get(txn, o.object); found {
+			o.running = r.again(row, revision, o.forced)
 		}
-		o.running = found && r.again(row, o.forced)
 	}
 	close(s.taken)
 }
 
 // again gives the core a row of the table to apply again, and reports whether an operation on its
 // object is running. A version that the cursors have not read is left to them.
-func (r *runner[Obj]) again(row refresh.Row[Obj], forced bool) (running bool) {
-	if row.Revision > r.observer.Revision() && !r.observer.Applied(row.Object, row.Revision) {
+func (r *runner[Obj]) again(row Obj, revision statedb.Revision, forced bool) (running bool) {
+	if revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
 		return false
 	}
 	before := r.core.Refreshing()
-	running = r.core.Again(r.now(), row.Object, row.Revision, forced)
+	running = r.core.Again(r.now(), row, revision, forced)
 	r.repeated += r.core.Refreshing() - before
 	return running
 }

@@ -4,7 +4,6 @@
 package reconciler
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -151,29 +150,15 @@ func (s *Settings) validate() error {
 // workers reports whether operations run on goroutines of their own.
 func (s *Settings) workers() bool { return s.Concurrency > 1 }
 
-// configuration holds the settings from one call of Reconfigure to the next.
-type configuration struct {
-	Settings
-	// refreshing ends, by endRefreshing, when RefreshInterval or RefreshLimiter is replaced.
-	refreshing    context.Context
-	endRefreshing context.CancelFunc
-}
-
-// settings holds the current configuration of a loop.
+// settings holds the current settings of a loop.
 type settings struct {
-	atomic.Pointer[configuration]
+	atomic.Pointer[Settings]
 	// changing is held during a call of Reconfigure.
 	changing sync.Mutex
 }
 
-func newConfiguration(s Settings) *configuration {
-	c := &configuration{Settings: s}
-	c.refreshing, c.endRefreshing = context.WithCancel(context.Background())
-	return c
-}
-
 // Settings returns the current settings. Safe from any goroutine.
-func (l *Loop[Obj]) Settings() Settings { return l.settings.Load().Settings }
+func (l *Loop[Obj]) Settings() Settings { return *l.settings.Load() }
 
 func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
 
@@ -187,8 +172,7 @@ func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().Roun
 func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	l.settings.changing.Lock()
 	defer l.settings.changing.Unlock()
-	was := l.settings.Load()
-	s := was.Settings
+	s := l.Settings()
 	change(&s)
 	err := s.validate()
 	if s.PruneInterval > 0 && l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
@@ -197,12 +181,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	if err != nil {
 		return fmt.Errorf("reconciler %q: %w", called(l.ID()), err)
 	}
-	if s.RefreshInterval == was.RefreshInterval && s.RefreshLimiter == was.RefreshLimiter {
-		l.settings.Store(&configuration{s, was.refreshing, was.endRefreshing})
-	} else {
-		l.settings.Store(newConfiguration(s))
-		was.endRefreshing()
-	}
+	l.settings.Store(&s)
 	l.calls.made.Send()
 	return nil
 }

@@ -5,7 +5,6 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -48,14 +47,13 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	if err != nil {
 		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
 	}
-	l.settings.Store(newConfiguration(opts.Settings))
+	l.settings.Store(&opts.Settings)
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.stats.errors = classes
 	l.execute = l.executeConfig(classes)
 	l.workers = newWorkers(l.now, &l.execute)
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
-	l.refresher = l.newRefresher()
 	l.runner = newRunner(l, classes, tables)
 	l.view = newView(l)
 	return l, nil
@@ -83,9 +81,9 @@ func (l *Loop[Obj]) scoped(job string) string {
 // made by [RegisterConfig]. The DB has to be started, otherwise deleted objects are never freed.
 //
 // Run returns nil when ctx has ended. By then the outcomes of finished operations are committed, and
-// all its goroutines have ended. An error means that the loop could not start, or that an operation
-// which Run called on its own goroutine, in line or as a prune, called runtime.Goexit; then the error
-// names the operation.
+// all its goroutines have ended. An error means that the loop could not start, or that a function of the
+// program which Run called on its own goroutine called runtime.Goexit. If that was an operation, in line
+// or a prune, the error names it.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	if l.running.Load() {
 		return l.runAlready()
@@ -94,25 +92,15 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 	if health == nil {
 		health = noHealth{}
 	}
-	return l.reconcileAndRefresh(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
+	return l.reconcile(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
 }
 
 func (l *Loop[Obj]) runAlready() error {
 	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
 }
 
-// reconcileAndRefresh runs the loop and the refresher, each with its own health.
-func (l *Loop[Obj]) reconcileAndRefresh(ctx context.Context, health, refreshHealth cell.Health) error {
-	ctx, cancel := context.WithCancel(ctx)
-	refreshed := make(chan error, 1)
-	go func() { refreshed <- l.refresh(ctx, refreshHealth) }()
-	err := l.reconcile(ctx, health)
-	cancel()
-	return errors.Join(err, <-refreshed)
-}
-
-// reconcile is the job that runs the loop.
-func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
+// reconcile runs the loop. Refreshing has a health of its own.
+func (l *Loop[Obj]) reconcile(ctx context.Context, health, refreshHealth cell.Health) error {
 	if l.running.Swap(true) {
 		return l.runAlready()
 	}
@@ -125,6 +113,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health cell.Health) error {
 		l.opts.registry.Add(l)
 		defer l.opts.registry.Remove(l)
 	}
+	l.refresher.Health = refreshHealth
 	return l.runner.run(ctx, health)
 }
 
@@ -141,6 +130,7 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 	l.pruner = prune.New(prune.Config[Obj]{
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
+	l.refresher = r.newRefresher()
 	r.observer = r.newObserver()
 	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.isPaused, r.ledger)
 	return r
@@ -182,13 +172,6 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	x.Admit = r.admitOne
 	r.executor = x
 	r.reconfigure(ctx, r.now())
-	if r.refresherStarted != nil {
-		// A program that sees a row Done also finds the health of both jobs.
-		select {
-		case <-r.refresherStarted:
-		case <-ctx.Done():
-		}
-	}
 	// A program that sees the first row Done also finds metrics.
 	r.metrics.ReconciliationErrors(0, 0)
 	if returned(func() { r.loop(ctx); r.finish(ctx) }) {

@@ -35,7 +35,7 @@ type view[Obj comparable] struct {
 	progress *progress.Progress[remainder[Obj]]
 	pause    *atomic.Pointer[pause[Obj]]
 	tally    *execute.Tally
-	settings *atomic.Pointer[configuration]
+	settings *atomic.Pointer[Settings]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
 	// ask makes the goroutine of the loop call answer; the error is that of askBriefly.
 	ask func(ctx context.Context, answer func()) error

@@ -4,7 +4,6 @@
 package refresh
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -13,15 +12,19 @@ import (
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
 
-	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/status"
 )
 
-// shortestPause is the shortest pause between two batches: timers are no finer. A shorter pause is
-// added to the next one.
-const shortestPause = time.Millisecond
+const (
+	// shortestPause is the shortest pause between two batches: timers are no finer. A shorter pause is
+	// added to the next one.
+	shortestPause = time.Millisecond
+	// glance bounds the rows that a step reads, because it takes the loop's time.
+	glance = 1024
+)
 
-// Settings are the settings of a Refresher. They can change while it runs.
+// Settings are the settings of a Refresher.
 type Settings struct {
 	// Interval is the age of a status at which its row is refreshed; 0 for never.
 	Interval time.Duration
@@ -29,61 +32,16 @@ type Settings struct {
 	Limiter *rate.Limiter
 	// RoundSize bounds the rows of a batch if operations come in batches.
 	RoundSize int
-	// Replaced ends when other settings take effect.
-	Replaced context.Context
 }
 
-// Config is the configuration of a Refresher. All fields but Hand are required.
-type Config[Obj comparable] struct {
-	// Rows are the rows to refresh. If Hand is set, their functions may be nil.
+// Config is the configuration of a Refresher. All fields are required.
+type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
-	// Hand gives rows to the loop, which applies them again. at is the revision of the table in the
-	// transaction in which they were read. Hand does not wait for the loop. The loop closes taken on its
-	// goroutine when it has taken the rows, before the end of that pass.
-	//
-	// If Hand is nil, the rows are marked in the table.
-	Hand func(rows []Row[Obj], at statedb.Revision) (taken <-chan struct{})
 	// Batches reports whether the loop's operations come in batches.
 	Batches bool
-	// Settings returns the current settings.
-	Settings func() Settings
-	// Stopped is closed when the loop has stopped.
-	Stopped <-chan struct{}
-}
-
-// Refresher refreshes the rows of a table. [Refresher.Run] is its goroutine. The other methods are
-// safe for concurrent use.
-type Refresher[Obj comparable] struct {
-	Config[Obj]
-	// called wakes the goroutine for a walk over all rows.
-	called chan struct{}
-	all    walkCall[Obj]
-	gate   gate
-	mode   mode[Obj]
-	// reported is when the time of the next refresh was last reported as health.
-	reported time.Time
-}
-
-// mode is the way in which rows are refreshed: a [marker] marks them in the table, a [hander] hands
-// them to the loop.
-type mode[Obj any] interface {
-	// begin is called before the first batch with new settings.
-	begin(set Settings)
-	// collect returns the next batch, of at most size rows. If the batch is empty, it also returns
-	// the time until the next row is due.
-	collect(size int) (b batch[Obj], next time.Duration)
-	// give gives a batch to the loop. The channel is closed when the loop has dealt with it.
-	give(b batch[Obj]) <-chan struct{}
-}
-
-// batch is a batch of rows that are due.
-type batch[Obj any] struct {
-	rows []Row[Obj]
-	// at is the revision of the table when the rows were read; used by a hander only.
-	at statedb.Revision
-	// advance advances the position in the table beyond the batch. It is called when the batch is given
-	// to the loop: a batch that waits for its permits when the settings change is collected again.
-	advance func()
+	// Give has the loop apply rows again. If it marks them in the table, it returns the revisions of the
+	// table before and after that, otherwise zeros.
+	Give func(batch []Row[Obj]) (after, upTo statedb.Revision)
 }
 
 // Row is a row and its revision.
@@ -92,161 +50,237 @@ type Row[Obj any] struct {
 	Revision statedb.Revision
 }
 
-// New returns a Refresher. It does nothing until Run is called.
-func New[Obj comparable](cfg Config[Obj]) *Refresher[Obj] {
-	r := &Refresher[Obj]{Config: cfg, called: make(chan struct{}, 1)}
-	if cfg.Hand != nil {
-		r.mode = &hander[Obj]{rows: cfg.Rows, hand: cfg.Hand, batches: cfg.Batches, all: &r.all, gate: &r.gate}
-	} else {
-		r.mode = &marker[Obj]{rows: cfg.Rows, all: &r.all, gate: &r.gate}
-	}
-	return r
-}
-
-// RefreshAll requests a refresh of all rows that are not written after the call; if rows are marked
-// in the table, only of those that are Done. A second call starts over. It does not block.
-func (r *Refresher[Obj]) RefreshAll() {
-	r.all.call(r.Rows)
-	select {
-	case r.called <- struct{}{}:
-	default:
-	}
-}
-
-// Waiting reports whether the Refresher waits for the loop. If not, the loop need not compute the
-// arguments of [Refresher.NotePass] and [Refresher.NoteCalls], nor call them.
-func (r *Refresher[Obj]) Waiting() bool { return r.gate.open.Load() }
-
-// NotePass records the state of the loop at the end of a pass.
-func (r *Refresher[Obj]) NotePass(p Pass) { r.gate.notePass(p) }
-
-// NoteCalls records calls of operations that refreshed objects.
-func (r *Refresher[Obj]) NoteCalls(c Calls) { r.gate.noteCalls(c) }
-
-// Run refreshes until ctx ends or the loop has stopped.
-func (r *Refresher[Obj]) Run(ctx context.Context, health cell.Health) {
-	on := false
-	for ctx.Err() == nil && !r.stopped() {
-		set := r.Settings()
-		// A wait ends when the settings are replaced.
-		during, end := context.WithCancel(ctx)
-		ended := context.AfterFunc(set.Replaced, end)
-		if set.Interval > 0 {
-			on = true
-		} else if on {
-			on = false
-			health.OK("Refreshing is off")
-		}
-		r.mode.begin(set)
-		(&run[Obj]{Refresher: r, set: set, sizes: sizes{batches: r.Batches}}).every(during, health)
-		ended()
-		end()
-	}
-}
-
-func (r *Refresher[Obj]) stopped() bool {
-	select {
-	case <-r.Stopped:
-		return true
-	default:
-		return false
-	}
-}
-
-// run refreshes with one set of settings.
-type run[Obj comparable] struct {
-	*Refresher[Obj]
+// Refresher finds the rows of a table to refresh. It belongs to the goroutine of the loop, except for
+// [Refresher.WalkAll].
+type Refresher[Obj any] struct {
+	Config[Obj]
 	set   Settings
+	place place[Obj]
 	sizes sizes
-	// pause is the pause before the next batch.
-	pause time.Duration
+	batch given
+	// due is when rows may be due. free is the end of the pause after the last batch, owed a pause that
+	// was too short.
+	due, free time.Time
+	owed      time.Duration
+	// reserved are the permits of the limiter for the next rows.
+	reserved []*rate.Reservation
+
+	// Health is where the time of the next refresh is reported: set before the first step. reported is when
+	// that was done last.
+	Health   cell.Health
+	reported time.Time
 }
 
-// every refreshes until ctx ends or the loop has stopped: rows that are due, if there is an
-// interval, and all rows on request.
-func (r *run[Obj]) every(ctx context.Context, health cell.Health) {
-	for {
-		next, ok := r.refresh(ctx)
-		if !ok {
-			return
+// place is the place of a Refresher in the table.
+type place[Obj any] struct {
+	// called is the walk that was requested last, lap the lap if the rows carry no status. Otherwise aged is
+	// the revision up to which the age of rows has been checked.
+	called Walk[Obj]
+	lap    lap[Obj]
+	aged   statedb.Revision
+	// turn: the requested walk had the last turn.
+	turn bool
+}
+
+// given is a batch that was given to the loop.
+type given struct {
+	// open: the loop has not dealt with it.
+	open  bool
+	size  int
+	began time.Time
+	// The marks are at revisions above after and up to upTo.
+	after, upTo statedb.Revision
+	calls       calls
+}
+
+// Pass is the state of a loop at the end of a pass.
+type Pass struct {
+	// Seen is the revision up to which the main cursor has handed over all changes. The catch-up
+	// cursor has read those above CaughtUpFrom and up to CaughtUpTo; both are 0 if there is none.
+	Seen, CaughtUpFrom, CaughtUpTo statedb.Revision
+	// Refreshing is the number of refreshes that are ready or in flight, except stuck ones.
+	Refreshing int
+}
+
+// New returns a Refresher.
+func New[Obj any](cfg Config[Obj]) *Refresher[Obj] {
+	return &Refresher[Obj]{Config: cfg, sizes: newSizes(cfg.Batches)}
+}
+
+// WalkAll returns a walk over all rows that are not written after the call; if the rows carry the
+// status, only over those that are Done. It is safe from any goroutine.
+func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
+	if r.Rows.Writable == nil {
+		w := walkUpTo[Obj](r.Rows.Revision())
+		return &w
+	}
+	at := time.Now()
+	return &Walk[Obj]{wanted: func(row Row[Obj]) bool {
+		s := r.Rows.Asked(row.Object)
+		// A status written after the request is recent enough. A status with a time in the future is from
+		// a clock that was set back afterwards.
+		return s.Kind == status.KindDone && (!s.UpdatedAt.After(at) || s.UpdatedAt.After(time.Now()))
+	}}
+}
+
+// Walk refreshes the rows of a walk. It replaces an earlier walk.
+func (r *Refresher[Obj]) Walk(w *Walk[Obj]) { r.place.called, r.due = *w, time.Time{} }
+
+// Next returns the time of the next step; false if there is none before another call.
+func (r *Refresher[Obj]) Next() (at time.Time, ok bool) {
+	if at = r.due; r.free.After(at) {
+		at = r.free
+	}
+	return at, !r.batch.open && (r.set.Interval > 0 || r.place.called.on())
+}
+
+// Step gives the loop the rows that are due, if the loop has dealt with the last ones.
+func (r *Refresher[Obj]) Step(set Settings) {
+	if set != r.set {
+		r.configure(set)
+	}
+	at, ok := r.Next()
+	if !ok {
+		return
+	}
+	now := time.Now()
+	if now.Before(at) {
+		return
+	}
+	size := r.sizes.next(set)
+	if n := len(r.reserved); n > 0 {
+		size = min(size, n)
+	}
+	place := r.place
+	batch, next := r.collect(&place, now, size)
+	if len(batch) == 0 {
+		r.place, r.due = place, now.Add(next)
+		r.report(now, next)
+		return
+	}
+	if r.due = r.permitted(now, len(batch)); r.due.After(now) {
+		// The rows are collected again when they are permitted.
+		return
+	}
+	r.place = place
+	r.reserved = r.reserved[:max(0, len(r.reserved)-len(batch))]
+	r.batch = given{open: true, size: len(batch), began: now}
+	r.batch.after, r.batch.upTo = r.Give(batch)
+}
+
+func (r *Refresher[Obj]) configure(set Settings) {
+	if set.Limiter != r.set.Limiter {
+		for _, permit := range slices.Backward(r.reserved) {
+			permit.Cancel()
 		}
-		var due <-chan time.Time
-		if r.set.Interval > 0 {
-			r.report(health, next)
-			due = time.After(next)
+		r.reserved = nil
+	}
+	if r.set.Interval > 0 && set.Interval == 0 {
+		r.place.lap = lap[Obj]{}
+		r.Health.OK("Refreshing is off")
+	}
+	r.set, r.due = set, time.Time{}
+}
+
+// collect returns the next rows to refresh, at most size. If there are none, it also returns the time
+// until there may be some. A requested walk and the rows that are due take turns, so that neither has
+// to wait for the end of the other.
+func (r *Refresher[Obj]) collect(p *place[Obj], now time.Time, size int) (batch []Row[Obj], next time.Duration) {
+	for range 2 {
+		p.turn = !p.turn
+		switch {
+		case p.turn && p.called.on():
+			batch = p.called.next(r.Rows, size)
+		case p.turn, r.set.Interval == 0:
+		case r.Rows.Writable == nil:
+			batch, next = p.lap.next(r.Rows, now, r.set.Interval, size, r.Batches)
+		default:
+			batch, next = r.collectAged(p, now, size)
 		}
-		select {
-		case <-ctx.Done():
-		case <-r.Stopped:
-		case <-r.called:
-		case <-due:
+		if len(batch) > 0 {
+			return batch, 0
 		}
 	}
+	if p.called.on() {
+		next = 0
+	}
+	return nil, next
+}
+
+// collectAged returns up to size rows whose status is old enough. It stops at the first row that is too
+// young, and returns the time until that is old enough.
+func (r *Refresher[Obj]) collectAged(p *place[Obj], now time.Time, size int) (batch []Row[Obj], next time.Duration) {
+	read := 0
+	for object, revision := range r.Rows.Table.LowerBound(r.Rows.DB.ReadTxn(), statedb.ByRevision[Obj](p.aged+1)) {
+		s := r.Rows.Asked(object)
+		// A status with a time in the future is from a clock that was set back afterwards.
+		if age := now.Sub(s.UpdatedAt); age >= 0 && age < r.set.Interval {
+			return batch, r.set.Interval - age
+		}
+		if len(batch) == size || read == glance {
+			return batch, 0
+		}
+		read++
+		p.aged = revision
+		if s.Kind == status.KindDone {
+			batch = append(batch, Row[Obj]{object, revision})
+		}
+	}
+	return batch, r.set.Interval
+}
+
+// permitted returns when the limiter allows n rows, and reserves its permits. There may be more rows
+// than the limiter's burst.
+func (r *Refresher[Obj]) permitted(now time.Time, n int) time.Time {
+	if r.set.Limiter == nil {
+		return now
+	}
+	if len(r.reserved) == 0 {
+		for range n {
+			r.reserved = append(r.reserved, r.set.Limiter.ReserveN(now, 1))
+		}
+	}
+	return now.Add(r.reserved[len(r.reserved)-1].DelayFrom(now))
 }
 
 // report reports the time until the next refresh as health: at most once a second, if the next
 // refresh is sooner than that.
-func (r *run[Obj]) report(health cell.Health, next time.Duration) {
-	if now := time.Now(); next >= time.Second || now.Sub(r.reported) >= time.Second {
-		health.OK(fmt.Sprintf("Next refresh in %s", next))
+func (r *Refresher[Obj]) report(now time.Time, next time.Duration) {
+	if r.set.Interval > 0 && (next >= time.Second || now.Sub(r.reported) >= time.Second) {
+		r.Health.OK(fmt.Sprintf("Next refresh in %s", next))
 		r.reported = now
 	}
 }
 
-// refresh refreshes all rows that are due, batch by batch, and returns the time until the next row
-// is due. It returns false when ctx has ended or the loop has stopped.
-func (r *run[Obj]) refresh(ctx context.Context) (next time.Duration, ok bool) {
-	for {
-		b, next := r.mode.collect(r.sizes.next(r.set))
-		if len(b.rows) == 0 {
-			return next, ctx.Err() == nil && !r.stopped()
-		}
-		if !permit(ctx, r.set.Limiter, len(b.rows)) {
-			return 0, false
-		}
-		r.gate.begin()
-		began := time.Now()
-		through := r.mode.give(b)
-		b.advance()
-		select {
-		case <-through:
-		case <-ctx.Done():
-			return 0, false
-		case <-r.Stopped:
-			return 0, false
-		}
-		calls := r.gate.sum()
-		// Only calls take the loop's time: a wait for the end of a pause, for example, does not
-		// count. The time of commits is not known.
-		took := min(time.Since(began), calls.Took+gather)
-		r.sizes.noteBatch(len(b.rows), took, calls)
-		// The next batch waits until no refresh is ready or in flight, and then for as long again.
-		// So refreshes get the time that fresh changes leave, and never more than half of it.
-		if r.pause += took; r.pause >= shortestPause {
-			if !pace.Sleep(ctx, r.pause) {
-				return 0, false
-			}
-			r.pause = 0
-		}
-	}
+// Waiting reports whether the loop has not dealt with the last batch. [Refresher.NoteCall] and
+// [Refresher.NotePass] are called only then.
+func (r *Refresher[Obj]) Waiting() bool { return r.batch.open }
+
+// NoteCall records that an object was refreshed. took is the time of the call, share the part of it
+// that counts for the object.
+func (r *Refresher[Obj]) NoteCall(took, share time.Duration, succeeded bool) {
+	c := &r.batch.calls
+	c.longest = max(c.longest, took, 1)
+	c.took += share
+	c.succeeded = c.succeeded || succeeded
 }
 
-// permit blocks until the limiter allows n more refreshes, and returns false if ctx ends first. A
-// batch may be larger than the limiter's burst: permit waits until the last of its rows is allowed.
-func permit(ctx context.Context, limiter *rate.Limiter, n int) bool {
-	if limiter == nil {
-		return ctx.Err() == nil
+// NotePass records the state of the loop at the end of a pass. The loop has dealt with a batch when a
+// cursor has read its marks, and no refresh is ready or in flight. The next batch waits for as long
+// again. So refreshes get the time that fresh changes leave, and never more than half of it.
+func (r *Refresher[Obj]) NotePass(p Pass) {
+	b := &r.batch
+	read := p.Seen >= b.upTo || p.CaughtUpFrom <= b.after && p.CaughtUpTo >= b.upTo
+	if !read || p.Refreshing > 0 {
+		return
 	}
+	b.open = false
 	now := time.Now()
-	reserved := make([]*rate.Reservation, n)
-	for i := range reserved {
-		reserved[i] = limiter.ReserveN(now, 1)
+	// Only calls take the loop's time: a wait for the end of a pause, for example, does not count. The
+	// time of commits is not known.
+	took := min(now.Sub(b.began), b.calls.took+gather)
+	r.sizes.note(b.size, took, b.calls)
+	if r.owed += took; r.owed >= shortestPause {
+		r.free, r.owed = now.Add(r.owed), 0
 	}
-	if pace.Sleep(ctx, reserved[n-1].DelayFrom(now)) {
-		return true
-	}
-	for _, r := range slices.Backward(reserved) {
-		r.Cancel()
-	}
-	return false
 }

@@ -22,57 +22,69 @@ const (
 type sizes struct {
 	// batches: operations come in batches.
 	batches bool
-	// single is the size if operations are single, batch the size if they come in batches; both are
-	// 0 at first.
-	single, batch int
-	// calls has the times of the latest calls that succeeded, as a ring. count is the number of
+	size    int
+	// shortest has the times of the latest calls that succeeded, as a ring. count is the number of
 	// calls that succeeded. last is the time of the latest call, whatever its outcome.
-	calls [16]time.Duration
-	count int
-	last  time.Duration
+	shortest [16]time.Duration
+	count    int
+	last     time.Duration
+}
+
+// calls summarises calls of operations that refreshed at least one object: the time of the longest
+// call, 0 if nothing was refreshed; the time of all calls; whether some object was refreshed
+// successfully.
+type calls struct {
+	longest, took time.Duration
+	succeeded     bool
+}
+
+func newSizes(batches bool) sizes {
+	if batches {
+		// It is unknown what a call costs, and how much of that each object costs.
+		return sizes{batches: true, size: 1}
+	}
+	return sizes{size: largest}
 }
 
 // next returns the largest number of rows of the next batch.
 func (z *sizes) next(set Settings) int {
-	most, size, permits := largest, z.single, gather
+	most, permits := largest, gather
 	if z.batches {
-		// At first it is unknown what a call costs, and how much of that each object costs.
-		most, size, permits = set.RoundSize, max(1, z.batch), max(permits, 2*z.last)
+		most, permits = set.RoundSize, max(gather, 2*z.last)
 	}
 	if set.Limiter != nil {
 		most = int(max(1, min(float64(set.Limiter.Limit())*permits.Seconds(), float64(most))))
 	}
-	if size == 0 {
-		return most
-	}
-	return min(size, most)
+	return min(z.size, most)
 }
 
-// noteBatch records that a batch took some time, and the calls for it.
+// note records that a batch took some time, and the calls for it.
 //
 // Single operations get as many rows as fit into a turn, so that fresh changes wait no longer than
 // that. For batches it depends on how much of a call's time each object costs, which the caller
 // cannot know. So the size is doubled while a call takes no longer than a turn, or no longer than
 // twice the shortest recent call, and is quartered otherwise. If each object costs the same time,
 // quartering keeps showing how short a call can be; with halving, the size would grow slowly.
-func (z *sizes) noteBatch(size int, took time.Duration, calls Calls) {
-	z.single = int(max(1, min(largest, float64(size)*float64(pace.Turn)/float64(max(1, took)))))
-	longest := calls.Longest
-	if longest == 0 {
+func (z *sizes) note(size int, took time.Duration, c calls) {
+	if !z.batches {
+		z.size = int(max(1, min(largest, float64(size)*float64(pace.Turn)/float64(max(1, took)))))
 		return
 	}
-	z.last = longest
-	if calls.Succeeded {
-		z.calls[z.count%len(z.calls)] = longest
+	if c.longest == 0 {
+		return
+	}
+	z.last = c.longest
+	if c.succeeded {
+		z.shortest[z.count%len(z.shortest)] = c.longest
 		z.count++
 	}
 	limit := pace.Turn
-	if n := min(z.count, len(z.calls)); n > 0 {
-		limit = max(limit, 2*slices.Min(z.calls[:n]))
+	if n := min(z.count, len(z.shortest)); n > 0 {
+		limit = max(limit, 2*slices.Min(z.shortest[:n]))
 	}
-	if longest <= limit {
-		z.batch = max(z.batch, 2*size)
+	if c.longest <= limit {
+		z.size = max(z.size, 2*size)
 	} else {
-		z.batch = max(1, size/4)
+		z.size = max(1, size/4)
 	}
 }

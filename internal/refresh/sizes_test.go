@@ -12,14 +12,14 @@ import (
 )
 
 func TestBatchOfSingleOperationsFitsATurn(t *testing.T) {
-	var z sizes
+	z := newSizes(false)
 	set := Settings{RoundSize: 1000}
 	require.Equal(t, largest, z.next(set), "the time of an operation is unknown")
-	z.noteBatch(100, 50*time.Millisecond, Calls{})
+	z.note(100, 50*time.Millisecond, calls{})
 	require.Equal(t, 10, z.next(set))
-	z.noteBatch(10, time.Minute, Calls{})
+	z.note(10, time.Minute, calls{})
 	require.Equal(t, 1, z.next(set))
-	z.noteBatch(1, 0, Calls{})
+	z.note(1, 0, calls{})
 	require.Equal(t, largest, z.next(set))
 }
 
@@ -29,15 +29,15 @@ func TestBatchesAreAsLargeAsTheLimiterAllows(t *testing.T) {
 		z    sizes
 		want int
 	}{
-		"no limit":             {Settings{RoundSize: 1000}, sizes{}, largest},
-		"ten permits gathered": {Settings{Limiter: rate.NewLimiter(100, 1)}, sizes{}, 10},
-		"less than one permit": {Settings{Limiter: rate.NewLimiter(1, 1)}, sizes{}, 1},
-		"no permits":           {Settings{Limiter: rate.NewLimiter(0, 1)}, sizes{}, 1},
-		"infinite":             {Settings{Limiter: rate.NewLimiter(rate.Inf, 1)}, sizes{}, largest},
-		"batches, at first":    {Settings{RoundSize: 1000}, sizes{batches: true}, 1},
-		"batches":              {Settings{RoundSize: 1000}, sizes{batches: true, batch: 4000}, 1000},
-		"batches, limited":     {Settings{RoundSize: 1000, Limiter: rate.NewLimiter(100, 1)}, sizes{batches: true, batch: 4000}, 10},
-		"batches, long calls":  {Settings{RoundSize: 1000, Limiter: rate.NewLimiter(100, 1)}, sizes{batches: true, batch: 4000, last: time.Second}, 200},
+		"no limit":             {Settings{RoundSize: 1000}, newSizes(false), largest},
+		"ten permits gathered": {Settings{Limiter: rate.NewLimiter(100, 1)}, newSizes(false), 10},
+		"less than one permit": {Settings{Limiter: rate.NewLimiter(1, 1)}, newSizes(false), 1},
+		"no permits":           {Settings{Limiter: rate.NewLimiter(0, 1)}, newSizes(false), 1},
+		"infinite":             {Settings{Limiter: rate.NewLimiter(rate.Inf, 1)}, newSizes(false), largest},
+		"batches, at first":    {Settings{RoundSize: 1000}, newSizes(true), 1},
+		"batches":              {Settings{RoundSize: 1000}, sizes{batches: true, size: 4000}, 1000},
+		"batches, limited":     {Settings{RoundSize: 1000, Limiter: rate.NewLimiter(100, 1)}, sizes{batches: true, size: 4000}, 10},
+		"batches, long calls":  {Settings{RoundSize: 1000, Limiter: rate.NewLimiter(100, 1)}, sizes{batches: true, size: 4000, last: time.Second}, 200},
 	} {
 		require.Equal(t, c.want, c.z.next(c.set), name)
 	}
@@ -56,14 +56,13 @@ func TestBatchesGrowWhileCallsTakeNoLonger(t *testing.T) {
 		"each object costs time": {0, 10 * time.Millisecond, 4},
 		"both cost time":         {100 * time.Millisecond, 10 * time.Millisecond, 32},
 	} {
-		z := sizes{batches: true}
+		z := newSizes(true)
 		most := 0
 		for range 100 {
 			size := z.next(set)
 			most = max(most, size)
-			var calls Calls
-			calls.Add(c.call+time.Duration(size)*c.object, true)
-			z.noteBatch(size, calls.Took, calls)
+			took := max(1, c.call+time.Duration(size)*c.object)
+			z.note(size, took, calls{took, took, true})
 		}
 		require.Equal(t, c.most, most, name)
 	}
@@ -71,11 +70,11 @@ func TestBatchesGrowWhileCallsTakeNoLonger(t *testing.T) {
 
 // The time of a failed call does not show how short a call can be.
 func TestFailedCallsDoNotCountAsShortest(t *testing.T) {
-	z := sizes{batches: true, batch: 8}
-	z.noteBatch(8, time.Second, Calls{Longest: time.Second, Took: time.Second})
-	require.Equal(t, 2, z.batch)
-	z.noteBatch(8, time.Second, Calls{})
-	require.Equal(t, 2, z.batch, "there was no call")
-	z.noteBatch(8, time.Second, Calls{Longest: time.Second, Took: time.Second, Succeeded: true})
-	require.Equal(t, 16, z.batch)
+	z := sizes{batches: true, size: 8}
+	z.note(8, time.Second, calls{time.Second, time.Second, false})
+	require.Equal(t, 2, z.size)
+	z.note(8, time.Second, calls{})
+	require.Equal(t, 2, z.size, "there was no call")
+	z.note(8, time.Second, calls{time.Second, time.Second, true})
+	require.Equal(t, 16, z.size)
 }

@@ -105,6 +105,16 @@ func (r *Rows[Obj]) Keys(text string) (keys []index.Key) {
 	return append(keys, index.Key(text))
 }
 
+// Named looks up the row that a text names, see [Rows.Keys].
+func (r *Rows[Obj]) Named(txn statedb.ReadTxn, text string) (row Obj, revision statedb.Revision, found bool) {
+	for _, key := range r.Keys(text) {
+		if row, revision, found = r.ByKey(txn, key); found {
+			break
+		}
+	}
+	return row, revision, found
+}
+
 // KeyText returns a key for users to read: quoted if it is printable, else in hexadecimal.
 func KeyText(key []byte) string {
 	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {

@@ -4,10 +4,8 @@
 package refresh_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,26 +34,25 @@ func TestEachRowIsRefreshedWithinTwoIntervals(t *testing.T) {
 		runs = 10
 	}
 	for i := range runs {
-		synctest.Test(t, func(t *testing.T) { walkLaps(t, rand.New(rand.NewPCG(seed, 2*i)), rand.New(rand.NewPCG(seed, 2*i+1))) })
+		synctest.Test(t, func(t *testing.T) { walkLaps(t, rand.New(rand.NewPCG(seed, i))) })
 	}
 }
 
-// lapsWalk is one walk. The fields before mu do not change.
+// lapsWalk is one walk.
 type lapsWalk struct {
-	*testing.T
-	name      string
-	refresher *refresh.Refresher[row]
-	world     *world
-	interval  time.Duration
+	world
+	dice     *rand.Rand
+	name     string
+	interval time.Duration
 	// most bounds the number of rows, cost bounds the time of each step of the loop.
 	most uint64
 	cost time.Duration
 	// batches: operations come in batches. quiet: no row changes. steady: neither are there requests,
 	// nor do the settings change.
 	batches, quiet, steady bool
-	calls                  chan handCall
+	// batch is what the loop has to deal with.
+	batch []refresh.Row[row]
 
-	mu sync.Mutex
 	// applied is when the rows of the table were applied or written last. handed has the latest two
 	// times at which each row was handed over; gone counts how often that was after its deletion.
 	applied map[uint64]time.Time
@@ -65,17 +62,11 @@ type lapsWalk struct {
 	requested time.Time
 }
 
-// handCall is a call of Config.Hand.
-type handCall struct {
-	rows  []refresh.Row[row]
-	taken chan struct{}
-}
-
 func (w *lapsWalk) fail(format string, args ...any) {
 	w.T.Errorf("%s: %s", w.name, fmt.Sprintf(format, args...))
 }
 
-// touch records that a row was applied or written. The caller holds mu.
+// touch records that a row was applied or written.
 func (w *lapsWalk) touch(id uint64) {
 	w.checkAge(id)
 	w.applied[id] = time.Now()
@@ -88,7 +79,7 @@ func (w *lapsWalk) checkAge(id uint64) {
 	}
 }
 
-// note records that a row was handed over. The caller holds mu.
+// note records that a row was handed over.
 func (w *lapsWalk) note(id uint64) {
 	now := time.Now()
 	if _, exists := w.applied[id]; !exists {
@@ -107,77 +98,77 @@ func (w *lapsWalk) note(id uint64) {
 	w.handed[id] = [2]time.Time{last[1], now}
 }
 
-func (w *lapsWalk) hand(rows []refresh.Row[row], _ statedb.Revision) <-chan struct{} {
-	c := handCall{rows, make(chan struct{})}
-	w.calls <- c
-	return c.taken
+func (w *lapsWalk) short() time.Duration {
+	return time.Duration(w.dice.Int64N(int64(w.cost) + 1))
 }
 
-// loop plays the loop until calls is closed.
-func (w *lapsWalk) loop(dice *rand.Rand) {
-	short := func() time.Duration { return time.Duration(dice.Int64N(int64(w.cost) + 1)) }
-	pass := func(refreshing int) {
-		if w.refresher.Waiting() {
-			w.refresher.NotePass(refresh.Pass{Refreshing: refreshing})
-		}
+// deal plays the loop while it has a batch.
+func (w *lapsWalk) deal() {
+	if !w.refresher.Waiting() {
+		return
 	}
 	// Some operations take no time at all.
-	cost := short() * time.Duration(dice.IntN(2))
-	for c := range w.calls {
-		if dice.IntN(2) == 0 {
-			time.Sleep(short())
-			pass(0)
+	cost := w.short() * time.Duration(w.dice.IntN(2))
+	if w.dice.IntN(2) == 0 {
+		time.Sleep(w.short())
+		w.refresher.NotePass(refresh.Pass{Refreshing: len(w.batch)})
+		if !w.quiet && w.dice.IntN(10) == 0 {
+			w.change()
 		}
-		close(c.taken)
-		var calls refresh.Calls
-		if w.batches {
-			time.Sleep(cost)
+	}
+	call := cost
+	if w.batches {
+		call *= time.Duration(1 + len(w.batch))
+		time.Sleep(cost)
+	}
+	for i, r := range w.batch {
+		if w.dice.IntN(10) == 0 {
+			w.step()
+			w.refresher.NotePass(refresh.Pass{Refreshing: len(w.batch) - i})
 		}
-		for i, r := range c.rows {
-			if dice.IntN(10) == 0 {
-				pass(len(c.rows) - i)
-			}
-			time.Sleep(cost)
-			w.mu.Lock()
-			w.note(r.Object.id)
-			if _, exists := w.applied[r.Object.id]; exists {
-				w.touch(r.Object.id)
-			}
-			w.mu.Unlock()
-			if !w.batches {
-				calls.Add(cost, true)
-			}
+		time.Sleep(cost)
+		w.note(r.Object.id)
+		if _, exists := w.applied[r.Object.id]; exists {
+			w.touch(r.Object.id)
 		}
-		if w.batches {
-			calls.Add(cost*time.Duration(1+len(c.rows)), true)
+		w.refresher.NoteCall(call, cost, true)
+	}
+	w.batch = nil
+	w.refresher.NotePass(refresh.Pass{})
+}
+
+// pass lets time pass.
+func (w *lapsWalk) pass(d time.Duration) {
+	for end := time.Now().Add(d); ; w.step() {
+		w.deal()
+		at, ok := w.refresher.Next()
+		if !ok || at.After(end) {
+			time.Sleep(time.Until(end))
+			return
 		}
-		if w.refresher.Waiting() {
-			w.refresher.NoteCalls(calls)
-		}
-		pass(0)
+		time.Sleep(time.Until(at))
 	}
 }
 
 // change inserts, changes or deletes some rows in one transaction.
-func (w *lapsWalk) change(dice *rand.Rand) {
+func (w *lapsWalk) change() {
 	if w.most == 0 {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	wtxn := w.world.rows.DB.WriteTxn(w.world.rows.Table)
+	dice := w.dice
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
 	defer wtxn.Commit()
 	part := []uint64{1, w.most/10 + 1, w.most}[dice.IntN(3)]
 	first, deletes := dice.Uint64N(w.most), dice.IntN(3) == 0
 	for id := first; id < min(w.most, first+part); id++ {
 		if deletes {
-			_, _, _ = w.world.rows.Table.(statedb.RWTable[row]).Delete(wtxn, row{id: id})
+			_, _, _ = w.rows.Table.(statedb.RWTable[row]).Delete(wtxn, row{id: id})
 			w.checkAge(id)
 			delete(w.applied, id)
 			delete(w.handed, id)
 			continue
 		}
-		_, _, _ = w.world.rows.Table.(statedb.RWTable[row]).Insert(wtxn, row{id: id})
+		_, _, _ = w.rows.Table.(statedb.RWTable[row]).Insert(wtxn, row{id: id})
 		w.touch(id)
 		delete(w.gone, id)
 	}
@@ -185,8 +176,6 @@ func (w *lapsWalk) change(dice *rand.Rand) {
 
 // checkRequest checks that the rows that existed at the last request have been applied since.
 func (w *lapsWalk) checkRequest() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if w.requested.IsZero() || time.Since(w.requested) < w.interval/2 {
 		return
 	}
@@ -199,12 +188,12 @@ func (w *lapsWalk) checkRequest() {
 	w.requested = time.Time{}
 }
 
-func walkLaps(t *testing.T, dice, loopDice *rand.Rand) {
+func walkLaps(t *testing.T, dice *rand.Rand) {
 	pick := func(choices ...time.Duration) time.Duration { return choices[dice.IntN(len(choices))] }
 	w := &lapsWalk{
-		T: t, interval: pick(10*time.Second, time.Minute, 30*time.Minute, 24*time.Hour),
+		dice: dice, interval: pick(10*time.Second, time.Minute, 30*time.Minute, 24*time.Hour),
 		most: []uint64{0, 1, 10, 100, 2000}[dice.IntN(5)], batches: dice.IntN(2) == 0, quiet: dice.IntN(3) == 0,
-		steady: dice.IntN(2) == 0, calls: make(chan handCall, 1000),
+		steady:  dice.IntN(2) == 0,
 		applied: map[uint64]time.Time{}, handed: map[uint64][2]time.Time{}, gone: map[uint64]int{},
 	}
 	crowd := max(w.most, 16)
@@ -219,43 +208,37 @@ func walkLaps(t *testing.T, dice, loopDice *rand.Rand) {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", rowID)
 	require.NoError(t, err)
-	w.world = &world{T: t, rows: rows.NewBeside(db, table)}
-	w.world.set(set)
+	w.world = world{T: t, set: set, rows: rows.NewBeside(db, table)}
 	w.refresher = refresh.New(refresh.Config[row]{
-		Rows: w.world.rows, Batches: w.batches, Hand: w.hand,
-		Settings: func() refresh.Settings { return w.world.settings }, Stopped: make(chan struct{}),
+		Rows: w.rows, Batches: w.batches,
+		Give: func(batch []refresh.Row[row]) (after, upTo statedb.Revision) {
+			w.batch = batch
+			return 0, 0
+		},
 	})
+	w.refresher.Health = &w.health
 	first := upTo(w.most)
-	w.world.write(status.Status{}, first...)
+	w.write(status.Status{}, first...)
 	for _, id := range first {
 		w.applied[id] = time.Now()
 	}
-	ctx, stop := context.WithCancel(t.Context())
-	var loopEnded sync.WaitGroup
-	ended := make(chan struct{})
-	loopEnded.Go(func() { w.loop(loopDice) })
-	go func() { w.refresher.Run(ctx, &w.world.health); close(ended) }()
+	w.step()
 	for began := time.Now(); time.Since(began) < 8*w.interval; {
-		time.Sleep(time.Duration(dice.Int64N(int64(w.interval / 4))))
+		w.pass(time.Duration(dice.Int64N(int64(w.interval / 4))))
 		if !w.quiet {
-			w.change(dice)
+			w.change()
 		}
 		w.checkRequest()
 		switch {
 		case w.steady:
 		case dice.IntN(4) == 0:
-			set.Interval = w.interval / pick(1, 2, 4)
-			synctest.Wait()
-			w.world.set(set)
+			w.set.Interval = w.interval / pick(1, 2, 4)
+			w.step()
 		case w.requested.IsZero() && dice.IntN(4) == 0:
 			w.requested = time.Now()
-			w.refresher.RefreshAll()
+			w.refresher.Walk(w.refresher.WalkAll())
 		}
 	}
-	stop()
-	<-ended
-	close(w.calls)
-	loopEnded.Wait()
 	for _, id := range first {
 		w.checkAge(id)
 	}

@@ -4,10 +4,7 @@
 package refresh_test
 
 import (
-	"context"
 	"iter"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,25 +18,16 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// beside is a table without statuses, its Refresher, and a loop that the test plays: it takes
+// beside is a table without statuses, its Refresher, and a loop that the test plays: it deals with
 // batches at once, and each of its operations takes the time cost.
 type beside struct {
-	*testing.T
-	refresher *refresh.Refresher[row]
-	db        *statedb.DB
-	table     statedb.RWTable[row]
-	health    health
-	world     world
-	began     time.Time
-	cost      time.Duration
-	// free has a token while the loop takes batches. playing has the goroutines of the loop, which end with
-	// ctx.
-	free    chan struct{}
-	playing sync.WaitGroup
-	ctx     context.Context
-
-	mu sync.Mutex
-	// handed has the batches that were handed over, at their times.
+	world
+	table   *counted
+	batches bool
+	began   time.Time
+	cost    time.Duration
+	// batch is what Give was called with last, handed has the batches that the loop has dealt with.
+	batch  []refresh.Row[row]
 	handed []handed
 }
 
@@ -48,16 +36,24 @@ type handed struct {
 	ids []uint64
 }
 
-// counted is a table that counts the rows that are read in the order of revisions.
+// counted is a table that counts the rows that are read.
 type counted struct {
 	statedb.RWTable[row]
-	read atomic.Int64
+	read int
 }
 
 func (l *counted) LowerBound(txn statedb.ReadTxn, q statedb.Query[row]) iter.Seq2[row, statedb.Revision] {
+	return l.counting(l.RWTable.LowerBound(txn, q))
+}
+
+func (l *counted) All(txn statedb.ReadTxn) iter.Seq2[row, statedb.Revision] {
+	return l.counting(l.RWTable.All(txn))
+}
+
+func (l *counted) counting(rows iter.Seq2[row, statedb.Revision]) iter.Seq2[row, statedb.Revision] {
 	return func(yield func(row, statedb.Revision) bool) {
-		for r, revision := range l.RWTable.LowerBound(txn, q) {
-			l.read.Add(1)
+		for r, revision := range rows {
+			l.read++
 			if !yield(r, revision) {
 				return
 			}
@@ -70,57 +66,46 @@ func playBeside(t *testing.T, batches bool, set refresh.Settings, before, test f
 		db := statedb.New()
 		table, err := statedb.NewTable(db, "rows", rowID)
 		require.NoError(t, err)
-		w := &beside{T: t, db: db, table: &counted{RWTable: table}, began: time.Now(), free: make(chan struct{}, 1)}
-		w.free <- struct{}{}
-		w.world = world{T: t, rows: rows.NewBeside(db, w.table)}
-		w.world.set(set)
-		w.refresher = refresh.New(refresh.Config[row]{
-			Rows: w.world.rows, Batches: batches, Hand: w.hand,
-			Settings: func() refresh.Settings { return w.world.settings }, Stopped: make(chan struct{}),
-		})
-		if before != nil {
-			before(w)
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		w.ctx = ctx
-		ended := make(chan struct{})
-		go func() { w.refresher.Run(ctx, &w.health); close(ended) }()
-		defer func() { stop(); <-ended; w.playing.Wait() }()
-		synctest.Wait()
+		w := &beside{table: &counted{RWTable: table}, batches: batches, began: time.Now()}
+		w.world = world{T: t, set: set, rows: rows.NewBeside(db, w.table)}
+		w.refresher = refresh.New(refresh.Config[row]{Rows: w.rows, Batches: batches, Give: w.give})
+		w.refresher.Health = &w.health
+		before(w)
+		w.step()
 		test(w)
 	})
 }
 
-// hand takes a batch as soon as the loop is free, and ends its pass.
-func (w *beside) hand(rows []refresh.Row[row], _ statedb.Revision) <-chan struct{} {
-	taken := make(chan struct{})
-	w.playing.Go(func() {
-		select {
-		case <-w.ctx.Done():
-			return
-		case <-w.free:
-		}
-		defer func() { w.free <- struct{}{} }()
-		close(taken)
-		h := handed{at: time.Since(w.began)}
-		for _, r := range rows {
-			h.ids = append(h.ids, r.Object.id)
-			time.Sleep(w.cost)
-		}
-		w.mu.Lock()
-		w.handed = append(w.handed, h)
-		w.mu.Unlock()
-		took := time.Duration(len(rows)) * w.cost
-		w.refresher.NoteCalls(refresh.Calls{Longest: max(1, took), Took: took, Succeeded: true})
-		w.refresher.NotePass(refresh.Pass{})
-	})
-	return taken
+func (w *beside) give(batch []refresh.Row[row]) (after, upTo statedb.Revision) {
+	w.batch = batch
+	return 0, 0
 }
+
+// deal applies the rows of a batch, if the loop has one, and ends the pass.
+func (w *beside) deal() {
+	if !w.refresher.Waiting() {
+		return
+	}
+	h, call := handed{at: time.Since(w.began)}, w.cost
+	if w.batches {
+		call *= time.Duration(len(w.batch))
+	}
+	for _, r := range w.batch {
+		h.ids = append(h.ids, r.Object.id)
+		time.Sleep(w.cost)
+		w.refresher.NoteCall(call, w.cost, true)
+	}
+	w.handed = append(w.handed, h)
+	w.refresher.NotePass(refresh.Pass{})
+}
+
+// replace replaces the settings.
+func (w *beside) replace(set refresh.Settings) { w.set = set; w.step() }
 
 func (w *beside) write(ids ...uint64) { w.world.write(status.Status{}, ids...) }
 
 func (w *beside) delete(ids ...uint64) {
-	wtxn := w.db.WriteTxn(w.table)
+	wtxn := w.rows.DB.WriteTxn(w.table)
 	for _, id := range ids {
 		_, _, err := w.table.Delete(wtxn, row{id: id})
 		require.NoError(w, err)
@@ -128,12 +113,17 @@ func (w *beside) delete(ids ...uint64) {
 	wtxn.Commit()
 }
 
-// pass lets time pass, and returns the batches that were handed over.
+// pass lets time pass, and returns the batches that the loop has dealt with.
 func (w *beside) pass(d time.Duration) []handed {
-	time.Sleep(d)
-	synctest.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	for end := time.Now().Add(d); ; w.step() {
+		w.deal()
+		at, ok := w.refresher.Next()
+		if !ok || at.After(end) {
+			time.Sleep(time.Until(end))
+			break
+		}
+		time.Sleep(time.Until(at))
+	}
 	taken := w.handed
 	w.handed = nil
 	return taken
@@ -158,8 +148,8 @@ func hourly() refresh.Settings { return refresh.Settings{Interval: time.Hour, Ro
 
 func TestRowsAreSpreadOverTheInterval(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2, 3) }, func(w *beside) {
-		require.Equal(w, "Next refresh in 20m0s", w.health.said())
-		revision := w.world.rows.Revision()
+		require.Equal(w, "Next refresh in 20m0s", w.health.said)
+		revision := w.rows.Revision()
 		for lap := range time.Duration(3) {
 			require.Equal(w, []handed{
 				{lap*time.Hour + 20*time.Minute, []uint64{1}},
@@ -167,7 +157,7 @@ func TestRowsAreSpreadOverTheInterval(t *testing.T) {
 				{lap*time.Hour + 60*time.Minute, []uint64{3}},
 			}, w.pass(time.Hour))
 		}
-		require.Equal(w, revision, w.world.rows.Revision(), "nothing is written")
+		require.Equal(w, revision, w.rows.Revision(), "nothing is written")
 	})
 }
 
@@ -200,7 +190,18 @@ func TestChangedRowMovesToTheNextLap(t *testing.T) {
 		w.pass(10 * time.Minute)
 		w.write(1)
 		require.Equal(w, []handed{{30 * time.Minute, []uint64{2}}}, w.pass(50*time.Minute))
-		require.Equal(w, []uint64{2, 1}, ids(w.pass(time.Hour)))
+		require.Equal(w, []uint64{1, 2}, ids(w.pass(time.Hour)))
+	})
+}
+
+// Rows that are inserted meanwhile do not make the lap longer.
+func TestLapEndsWithItsLastRow(t *testing.T) {
+	playBeside(t, false, hourly(), func(w *beside) { w.write(1) }, func(w *beside) {
+		w.pass(10 * time.Minute)
+		w.write(2)
+		require.Equal(w, []handed{
+			{60 * time.Minute, []uint64{1}}, {90 * time.Minute, []uint64{1}}, {120 * time.Minute, []uint64{2}},
+		}, w.pass(110*time.Minute))
 	})
 }
 
@@ -208,7 +209,7 @@ func TestDeletedRowsAreNotHandedOver(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
 		w.delete(1, 2)
 		require.Empty(w, w.pass(3*time.Hour))
-		require.Equal(w, "Next refresh in 1h0m0s", w.health.said())
+		require.Equal(w, "Next refresh in 1h0m0s", w.health.said)
 		w.write(3)
 		require.Equal(w, []uint64{3}, ids(w.pass(2*time.Hour)))
 	})
@@ -242,42 +243,40 @@ func TestShortDelaysOfLapsDoNotAddUp(t *testing.T) {
 // lap are spread again.
 func TestLapAfterALongDelayIsSpreadAgain(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(upTo(8)...) }, func(w *beside) {
-		<-w.free
-		w.pass(10 * time.Hour)
-		w.free <- struct{}{}
+		time.Sleep(10 * time.Hour)
 		require.Equal(w, upTo(8), ids(w.pass(time.Second)))
 		require.Equal(w, upTo(4), ids(w.pass(30*time.Minute)))
 	})
 }
 
-func TestRefreshAllHandsEachRowNotWrittenSinceOnce(t *testing.T) {
+func TestWalkHandsEachRowNotWrittenSinceOnce(t *testing.T) {
 	playBeside(t, false, refresh.Settings{}, func(w *beside) { w.cost = time.Millisecond; w.write(upTo(300)...) }, func(w *beside) {
-		w.refresher.RefreshAll()
+		w.refresher.Walk(w.refresher.WalkAll())
 		w.write(299)
 		require.Equal(w, upTo(299), ids(w.pass(time.Minute)))
 		require.Empty(w, w.pass(time.Hour))
 	})
 }
 
-func TestSecondRefreshAllStartsOver(t *testing.T) {
+func TestSecondWalkStartsOver(t *testing.T) {
 	playBeside(t, false, refresh.Settings{}, func(w *beside) { w.cost = time.Second; w.write(upTo(300)...) }, func(w *beside) {
-		w.refresher.RefreshAll()
+		w.refresher.Walk(w.refresher.WalkAll())
 		first := ids(w.pass(5 * time.Minute))
 		require.NotEmpty(w, first)
 		require.Less(w, len(first), 300)
 		w.write(300)
-		w.refresher.RefreshAll()
+		w.refresher.Walk(w.refresher.WalkAll())
 		second := ids(w.pass(time.Hour))
 		require.Equal(w, upTo(301), second[len(second)-301:])
 	})
 }
 
 // Requests that come again and again do not keep the lap from its rows.
-func TestRefreshAllDoesNotStopTheLap(t *testing.T) {
+func TestWalkDoesNotStopTheLap(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.cost = 50 * time.Millisecond; w.write(upTo(200)...) }, func(w *beside) {
 		seen := map[uint64]bool{}
 		for range 720 {
-			w.refresher.RefreshAll()
+			w.refresher.Walk(w.refresher.WalkAll())
 			for _, id := range ids(w.pass(5 * time.Second)) {
 				seen[id] = true
 			}
@@ -290,19 +289,14 @@ func TestRefreshAllDoesNotStopTheLap(t *testing.T) {
 }
 
 // Laps that the loop cannot keep up with do not keep a request from its rows.
-func TestLapsDoNotStopRefreshAll(t *testing.T) {
-	playBeside(t, false, refresh.Settings{Interval: time.Minute}, func(w *beside) {
-		w.cost = time.Second
-		for id := uint64(100); id > 0; id-- {
-			w.write(id)
-		}
-	}, func(w *beside) {
-		first := ids(w.pass(200 * time.Second))
-		require.Equal(w, []uint64{100, 99, 98}, first[:3], "the lap is in the order of revisions")
-		w.refresher.RefreshAll()
+func TestLapsDoNotStopAWalk(t *testing.T) {
+	playBeside(t, false, refresh.Settings{Interval: time.Minute}, func(w *beside) { w.cost = time.Second; w.write(upTo(100)...) }, func(w *beside) {
+		first := ids(w.pass(100 * time.Second))
+		last := first[len(first)-1]
+		require.InDelta(w, 50, last, 2)
+		w.refresher.Walk(w.refresher.WalkAll())
 		handed := ids(w.pass(20 * time.Second))
-		require.Contains(w, handed, uint64(1))
-		require.Contains(w, handed, uint64(4))
+		require.Subset(w, handed, []uint64{0, 1, 2, 3, last + 1, last + 2, last + 3})
 	})
 }
 
@@ -314,21 +308,18 @@ func TestLapContinuesWhenSettingsAreReplaced(t *testing.T) {
 	set.Limiter.Allow()
 	playBeside(t, false, set, func(w *beside) { w.write(1, 2) }, func(w *beside) {
 		require.Empty(w, w.pass(45*time.Minute), "there is no permit yet")
-		w.world.set(hourly())
+		w.replace(hourly())
 		require.Equal(w, []handed{{45 * time.Minute, []uint64{1}}, {time.Hour, []uint64{2}}}, w.pass(15*time.Minute))
 	})
 }
 
-// A batch that the loop has not taken when the settings are replaced is still the loop's to take.
+// A batch that the loop has not dealt with when the settings are replaced is not given again.
 func TestBatchIsHandedOnceThoughSettingsChange(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
-		<-w.free
-		w.pass(30 * time.Minute)
-		for range 3 {
-			w.world.set(hourly())
-			w.pass(0)
+		time.Sleep(30 * time.Minute)
+		for i := range 3 {
+			w.replace(refresh.Settings{Interval: time.Hour, RoundSize: i + 1})
 		}
-		w.free <- struct{}{}
 		require.Equal(w, []uint64{1}, ids(w.pass(time.Second)))
 		require.Equal(w, []uint64{2}, ids(w.pass(30*time.Minute)))
 	})
@@ -337,7 +328,7 @@ func TestBatchIsHandedOnceThoughSettingsChange(t *testing.T) {
 func TestShorterIntervalSpreadsWhatIsLeft(t *testing.T) {
 	playBeside(t, false, refresh.Settings{Interval: 24 * time.Hour}, func(w *beside) { w.write(upTo(24)...) }, func(w *beside) {
 		require.Len(w, w.pass(12*time.Hour), 12)
-		w.world.set(hourly())
+		w.replace(hourly())
 		batches := w.pass(time.Hour)
 		require.Len(w, batches, 12)
 		for i, b := range batches {
@@ -352,9 +343,9 @@ func TestChangingTheIntervalDoesNotPostponeALap(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2, 3) }, func(w *beside) {
 		var batches []handed
 		for range 8 {
-			w.world.set(refresh.Settings{Interval: 2 * time.Hour})
+			w.replace(refresh.Settings{Interval: 2 * time.Hour})
 			batches = append(batches, w.pass(5*time.Minute)...)
-			w.world.set(hourly())
+			w.replace(hourly())
 			batches = append(batches, w.pass(5*time.Minute)...)
 		}
 		require.Equal(w, []uint64{1, 2, 3}, ids(batches)[:3])
@@ -365,10 +356,10 @@ func TestChangingTheIntervalDoesNotPostponeALap(t *testing.T) {
 func TestLapsEndWhenRefreshingIsOff(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
 		w.pass(10 * time.Minute)
-		w.world.set(refresh.Settings{})
+		w.replace(refresh.Settings{})
 		require.Empty(w, w.pass(5*time.Hour))
-		require.Equal(w, "Refreshing is off", w.health.said())
-		w.world.set(hourly())
+		require.Equal(w, "Refreshing is off", w.health.said)
+		w.replace(hourly())
 		require.Empty(w, w.pass(30*time.Minute-1))
 		require.Len(w, w.pass(30*time.Minute+1), 2)
 	})
@@ -378,56 +369,22 @@ func TestLapsEndWhenRefreshingIsOff(t *testing.T) {
 func TestHealthIsNotReportedForEachRow(t *testing.T) {
 	set := refresh.Settings{Interval: 6 * time.Minute}
 	playBeside(t, false, set, func(w *beside) { w.write(upTo(10_000)...) }, func(w *beside) {
-		before := w.health.reports()
+		before := w.health.reports
 		require.Greater(w, len(w.pass(time.Minute)), 1000)
-		require.InDelta(w, 60, w.health.reports()-before, 2)
+		require.InDelta(w, 60, w.health.reports-before, 2)
 	})
 }
 
-// A pass that ended before the loop took the batch does not end the wait for the batch.
-func TestPassBeforeTheBatchIsTakenDoesNotCount(t *testing.T) {
-	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
-		<-w.free
-		w.pass(30 * time.Minute)
-		require.True(w, w.refresher.Waiting())
-		w.refresher.NotePass(refresh.Pass{Seen: 1 << 40, CaughtUpTo: 1 << 40})
-		require.True(w, w.refresher.Waiting())
-		w.free <- struct{}{}
-		require.Equal(w, []uint64{1}, ids(w.pass(0)))
-		require.False(w, w.refresher.Waiting())
-	})
-}
-
-// A Refresher whose loop has stopped ends, and does not try again meanwhile.
-func TestRefresherEndsWithItsLoop(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := statedb.New()
-		table, err := statedb.NewTable(db, "rows", rowID)
-		require.NoError(t, err)
-		w := world{T: t, rows: rows.NewBeside(db, table)}
-		w.set(hourly())
-		w.write(status.Status{}, 1)
-		tries, stopped := 0, make(chan struct{})
-		r := refresh.New(refresh.Config[row]{
-			Rows: w.rows, Settings: func() refresh.Settings { return w.settings }, Stopped: stopped,
-			Hand: func([]refresh.Row[row], statedb.Revision) <-chan struct{} { tries++; return nil },
-		})
-		ended := make(chan struct{})
-		go func() { r.Run(t.Context(), &w.health); close(ended) }()
-		time.Sleep(2 * time.Hour)
-		close(stopped)
-		<-ended
-		require.Equal(t, 1, tries)
-	})
-}
-
+// A batch reads one row before it and one after it.
+// A batch reads one row before it and one after it.
 func TestLapReadsEachRowOnce(t *testing.T) {
 	for _, batches := range []bool{false, true} {
 		playBeside(t, batches, hourly(), func(w *beside) { w.write(upTo(10_000)...) }, func(w *beside) {
 			for range 2 {
-				w.table.(*counted).read.Store(0)
-				require.Len(w, ids(w.pass(time.Hour)), 10_000)
-				require.Equal(w, 10_000, int(w.table.(*counted).read.Load()))
+				w.table.read = 0
+				handed := w.pass(time.Hour)
+				require.Len(w, ids(handed), 10_000)
+				require.LessOrEqual(w, w.table.read, 10_000+2*len(handed))
 			}
 		})
 	}

@@ -5,13 +5,14 @@ package refresh
 
 import (
 	"testing"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/rows"
-	"github.com/statekeel/statekeel/internal/watch"
 )
 
 type counter struct{ id uint64 }
@@ -39,22 +40,22 @@ func BenchmarkLap(b *testing.B) {
 	for name, size := range map[string]int{"batches of 1000": 1000, "batches of 5": 5} {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
-			h := &hander[*counter]{
-				rows: rows.NewBeside(db, table), batches: true, all: &walkCall[*counter]{}, gate: &gate{},
-				hand: func([]Row[*counter], statedb.Revision) <-chan struct{} { return watch.Closed },
-			}
-			// A lap of a nanosecond: all rows are due.
-			h.begin(Settings{Interval: 1})
+			given := 0
+			r := New(Config[*counter]{
+				Rows: rows.NewBeside(db, table), Batches: true,
+				Give: func(batch []Row[*counter]) (after, upTo statedb.Revision) {
+					given += len(batch)
+					return 0, 0
+				},
+			})
+			r.Health = health.None{}
+			r.sizes.size = size
 			for b.Loop() {
-				for given := 0; given < n; {
-					h.gate.begin()
-					batch, _ := h.collect(size)
-					if len(batch.rows) == 0 {
-						continue
-					}
-					h.give(batch)
-					batch.advance()
-					given += len(batch.rows)
+				for given = 0; given < n; {
+					// A lap of a nanosecond: all rows are due, and there is no pause.
+					r.free = time.Time{}
+					r.Step(Settings{Interval: 1, RoundSize: size})
+					r.NotePass(Pass{})
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/n, "ns/row")
