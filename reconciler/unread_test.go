@@ -4,6 +4,7 @@
 package reconciler_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -113,4 +114,36 @@ func TestExplainDoesNotAnnounceADeletionThatMayBeDone(t *testing.T) {
 		e.pass(time.Minute)
 		require.Contains(e, e.loop.Explain(e.Context(), "1").Why, "nothing is left to be done")
 	}, nil)
+}
+
+// The loop has read everything up to a row, which is deleted before its operation begins, and not the deletion.
+func TestWaitForOfADeletedObjectEndsWithItsLastDeletion(t *testing.T) {
+	for _, ledger := range []struct {
+		name   string
+		change func(*env, *reconciler.Config[*object])
+	}{{"in the rows", nil}, {"beside", beside}} {
+		t.Run(ledger.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.hook(func(context.Context, call) { time.Sleep(10 * time.Millisecond) })
+				e.put(1, 1, 2, 3)
+				e.pass(time.Second)
+				e.loop.Pause()
+				e.put(2, 2, 3)
+				e.remove(1)
+				over := make(chan bool, 1)
+				go func() {
+					_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
+					over <- err == nil && len(e.target.holds()) == 2
+				}()
+				e.pass(time.Second)
+				e.put(2, 1)
+				e.loop.Resume()
+				e.pass(5 * time.Millisecond)
+				require.Len(e, e.target.holds(), 3)
+				e.remove(1)
+				e.pass(time.Second)
+				require.True(e, <-over, "the object is not in the target")
+			}, ledger.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.RoundSize = 2, 2 }))
+		})
+	}
 }

@@ -240,6 +240,18 @@ func (k *Waits[Obj]) NotePause() {
 // NoteChange records that the state of an object's key may have changed without an operation.
 func (k *Waits[Obj]) NoteChange(object Obj) { k.note(object, func(*key[Obj]) {}) }
 
+// NoteUnread records that an object has a change, up to the given revision, that the loop has not read and that is
+// later than those that it has read: a wait for a deletion of the object is not over before that is read.
+func (k *Waits[Obj]) NoteUnread(object Obj, revision statedb.Revision) {
+	k.note(object, func(key *key[Obj]) {
+		for _, w := range key.waits {
+			if w.deleted {
+				w.revision = max(w.revision, revision)
+			}
+		}
+	})
+}
+
 // NoteOperation records that an operation on an object, at the given revision, has ended and was
 // settled. applied reports whether the target has the version now.
 func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted, applied bool) {
@@ -324,7 +336,7 @@ func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) {
 	case !found:
 		w.over = seen >= w.revision || last.number > w.began && (last.deleted && last.applied || last.revision > w.revision)
 	case w.deleted && !u.Deleted:
-		w.inserted = u.Revision > w.revision
+		w.inserted = u.Revision >= w.revision
 		w.over = w.inserted
 	case w.deleted || u.Revision >= w.revision:
 		w.over = w.Milestone == progress.Attempted && u.Attempted

@@ -364,6 +364,7 @@ func (o *Observer[Obj]) handOverKey(txn statedb.ReadTxn, object Obj, revision st
 	if !wanted {
 		return true
 	}
+	c := o.catchUp
 	change.lane = core.Backlog
 	current, at, found := o.rows.Get(txn, object)
 	switch {
@@ -374,6 +375,9 @@ func (o *Observer[Obj]) handOverKey(txn statedb.ReadTxn, object Obj, revision st
 		}
 	case !found && !o.rows.Has(txn, revision):
 		// Its deletion is read from the iterator of the changes.
+		if at = o.rows.Table.Revision(txn); c.deleted < at {
+			o.hooks.Unread(object, at)
+		}
 		return true
 	}
 	return o.handOver(change, txn)

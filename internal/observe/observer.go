@@ -58,6 +58,10 @@ type Hooks[Obj any] struct {
 	FirstUnset func(row Obj, revision statedb.Revision)
 	// Deletion is called with each object whose deletion is handed over.
 	Deletion func(Obj)
+	// Unread is called with each object that a cursor does not hand over because there is a later change,
+	// which is unread: the object is in the table again after a deletion, or was deleted. The revision of the
+	// change is upTo, or lower.
+	Unread func(obj Obj, upTo statedb.Revision)
 	// Forgotten is called when the core removes the entry of an object because its row asks for no
 	// operation.
 	Forgotten func(Obj)
@@ -268,7 +272,7 @@ func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) bool {
 	if c.deleted {
 		o.hooks.Deletion(c.object)
 	}
-	if !o.isOutdated(c, txn) {
+	if !o.dropOutdated(c, txn) {
 		o.core.Observe(c.object, c.revision, c.since, c.deleted, c.lane)
 	}
 	if o.catchUp == nil {
@@ -285,17 +289,20 @@ func (o *Observer[Obj]) hasRoom(lane core.Lane) bool {
 	return !full
 }
 
-// isOutdated reports whether a change asks for nothing any more. While it was held, a later version may have been
-// applied. A deletion that may not be from the given transaction may be followed by a row, which says what to
-// do, and may have been read.
-func (o *Observer[Obj]) isOutdated(c change[Obj], txn statedb.ReadTxn) bool {
+// dropOutdated reports whether a change is dropped, because it asks for nothing any more, and tells of the later
+// one. While it was held, a later version may have been applied. A deletion that may not be from the given
+// transaction may be followed by a row, which says what to do, and may have been read.
+func (o *Observer[Obj]) dropOutdated(c change[Obj], txn statedb.ReadTxn) bool {
 	switch {
 	case !c.deleted:
 		return o.holding && o.appliedEarly(c.object, c.revision)
 	case !o.holding && (o.catchUp != nil || o.snapshot == o.rows.Table.Revision(txn)):
 		return false
 	}
-	_, _, found := o.rows.Get(txn, c.object)
+	_, revision, found := o.rows.Get(txn, c.object)
+	if found {
+		o.hooks.Unread(c.object, revision)
+	}
 	return found
 }
 
