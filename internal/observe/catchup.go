@@ -232,6 +232,8 @@ func (o *Observer[Obj]) catchUpWith(txn statedb.ReadTxn, now time.Duration) (mor
 	case o.revision < table:
 		return watch.Closed, false
 	case o.core.LaneSize(core.Backlog) == 0:
+		// The snapshot may have rows left, all of which were read.
+		c.endSnapshot()
 		o.catchUp, o.snapshot, o.whole = nil, table, true
 	}
 	return more, true

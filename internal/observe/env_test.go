@@ -85,7 +85,7 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 		Rows: of, Core: e.core, Waits: e,
 		Hooks: observe.Hooks[*row]{
 			Deletion: note("deleted"), Forgotten: note("forgotten"),
-			Unread: func(r *row, upTo statedb.Revision) { note("unread")(r) },
+			Unread:     func(r *row, upTo statedb.Revision) { note("unread")(r) },
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},
 	})
