@@ -39,7 +39,7 @@ func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 
 // budget is what a round may do.
 type budget struct {
-	// size is how many operations may be planned. If it is 0, again is the time at which some may be.
+	// size is how many operations may begin. If it is 0, again is the time at which some may be.
 	// It is never if not time but another event wakes the loop.
 	size  int
 	again time.Duration
@@ -69,17 +69,14 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 		// Workers are no longer wanted. Their operations have to end first.
 		return b
 	}
-	switch batched := r.execute.IsBatched(); {
-	case b.workers:
+	if b.workers {
 		free := r.workers.Room()
 		if free == 0 {
 			return b
 		}
-		if !batched {
+		if !r.execute.IsBatched() {
 			size = min(size, free)
 		}
-	case !batched:
-		size = min(size, r.pace.TurnSize(r.set.RoundSize))
 	}
 	permits, again := r.permits(now)
 	b.size, b.again, b.looks = min(size, permits), again, true

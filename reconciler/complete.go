@@ -42,10 +42,8 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 // nowhere else, for work in line and on workers alike.
 func (r *runner[Obj]) complete(round *inspect.Round) {
 	r.giveBack(round)
-	if r.observer.Behind() {
-		for i := range r.ops {
-			r.observer.NoteTook(r.ops[i].Share)
-		}
+	for i := range r.ops {
+		r.observer.NoteTook(r.ops[i].Share)
 	}
 	r.commit(round)
 	open := r.core.BreakerOpen()
@@ -80,22 +78,12 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	returned := round.Returned
 	for i := len(r.ops) - 1; i >= 0; i-- {
 		if op := &r.ops[i]; op.Err == execute.ErrNotRun {
-			r.putBack(op)
+			r.core.Recall(r.now(), op)
 			round.Returned++
 		}
 	}
 	if round.Returned > returned {
 		r.ops = slices.DeleteFunc(r.ops, func(op core.Operation[Obj]) bool { return op.Err == execute.ErrNotRun })
-	}
-}
-
-// putBack returns an operation that was not run to where it came from. Several have to be put back in
-// reverse order.
-func (r *runner[Obj]) putBack(op *core.Operation[Obj]) {
-	if op.Launched() {
-		r.core.Recall(r.now(), op)
-	} else {
-		r.core.PutBack(op)
 	}
 }
 
@@ -176,13 +164,14 @@ func (r *runner[Obj]) unblock(obj Obj) {
 func (r *runner[Obj]) takeBackQueued() {
 	for _, j := range slices.Backward(r.workers.Recall()) {
 		for i := range slices.Backward(j.Ops) {
-			r.putBack(&j.Ops[i])
+			r.core.Recall(r.now(), &j.Ops[i])
 		}
 	}
 }
 
 // forgetOperations drops the operations of the pass, so that they keep no object in memory.
 func (r *runner[Obj]) forgetOperations() {
-	r.ops = nil
+	clear(r.ops)
+	r.ops = r.ops[:0]
 	r.workers.forget()
 }

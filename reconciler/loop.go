@@ -137,6 +137,8 @@ type runner[Obj comparable] struct {
 	budget   budget
 	sequence uint64
 	ops      []core.Operation[Obj]
+	// left: the last pass that read the table could not begin everything.
+	left bool
 	// doing is the function of the program that is running. torn: the loop ended in the middle of a
 	// pass, so that it is unknown which keys of the pass are unreconciled.
 	doing doing
@@ -185,15 +187,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	txn := r.rows.DB.ReadTxn()
 	r.ledger.Begin(r.rows.Table.Revision(txn))
 	r.begin(r.budgetAt(r.began))
-	more := r.observe(&round, txn)
-	plan := r.core.Plan()
-	countPlan(&round, plan)
-	var ran int
-	if r.budget.workers {
-		ran = r.startPlan(ctx, &round, txn, plan)
-	} else {
-		ran = r.runPlan(ctx, &round, txn, plan)
-	}
+	more, left := r.work(ctx, &round, txn)
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
@@ -201,20 +195,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 
 	r.prune(ctx, &round, txn, r.began)
 	r.report(&round, txn)
-	// The operations of the pass are in the plan until here.
-	r.core.End(ran)
-	return r.moreToSee(more, round.Returned > 0 || len(plan) == r.budget.size && r.overdue(r.began))
-}
-
-// countPlan counts the planned operations in the record of the round.
-func countPlan[Obj any](round *inspect.Round, plan []core.Operation[Obj]) {
-	for i := range plan {
-		if plan[i].Again {
-			round.Waited++
-		} else {
-			round.Changes++
-		}
-	}
+	return r.moreToSee(more, left)
 }
 
 // begin begins a round with a budget.
@@ -222,36 +203,43 @@ func (r *runner[Obj]) begin(b budget) {
 	r.budget = b
 	r.core.SetGrouping(b.workers || r.execute.IsBatched())
 	r.followUp(r.began)
-	r.core.Begin(r.began, b.size, r.observer.MaxFresh())
+	r.core.Begin(r.began, b.size, b.workers || r.observer.CatchingUp())
 }
 
-// observe gives the core the changes of the table, if the budget allows it. The returned channel is
-// closed when there may be more; it is nil if the table was not read.
-func (r *runner[Obj]) observe(round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}) {
-	if r.budget.looks {
-		more = r.observer.Observe(txn, r.began)
-		round.Refreshes = r.observer.Refreshes() + r.repeated
-		r.repeated = 0
+// work runs or starts operations, as many as the budget allows. more is closed when there may be more changes; it is
+// nil if the table was not read. left: there is work that could not be begun.
+func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}, left bool) {
+	if !r.budget.looks {
+		return nil, false
 	}
-	return more
+	r.observer.Begin(txn)
+	switch {
+	case r.budget.workers:
+		r.startOperations(ctx, round, txn)
+	case r.execute.IsBatched():
+		r.runBatch(ctx, round, txn)
+		r.endRun(ctx, round)
+	default:
+		r.runTurn(ctx, round, txn)
+		r.endRun(ctx, round)
+	}
+	left = r.core.HasWork() || r.observer.HasWork()
+	more = r.observer.End(r.began)
+	round.Refreshes = r.observer.Refreshes() + r.repeated
+	r.repeated, r.left = 0, left
+	return more, left
 }
 
 // moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
 // round left work that was due.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
 	switch next := r.budgetAt(r.now()); {
-	case !next.looks, next.size == 0 && r.observer.Full():
+	case !next.looks, next.size == 0 && left:
 		return nil
 	case more == nil, next.size > 0 && left:
 		return watch.Closed
 	}
 	return more
-}
-
-// overdue reports whether something was due before a time.
-func (r *runner[Obj]) overdue(at time.Duration) bool {
-	due, ok := r.core.NextDue()
-	return ok && due < at
 }
 
 // wait blocks until there is a reason for another pass or ctx ends. changed is closed when the table
@@ -294,7 +282,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	b := r.budgetAt(now)
 	due, has := r.core.NextDue()
 	switch {
-	case !b.looks, b.size == 0 && r.observer.Full():
+	case !b.looks, b.size == 0 && r.left:
 		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
 	case changed == nil:
 		// The budget did not allow reading the table at the end of the pass, and now it does.

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -17,40 +18,80 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// runPlan runs the operations of a plan in line, and completes them. It returns how many it ran.
-func (r *runner[Obj]) runPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Operation[Obj]) (ran int) {
-	planned := 0
-	for i := range plan {
-		if !r.resolve(txn, &plan[i]) {
+// take makes the next operation in op, which is zero. It returns false if none may begin now.
+func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.Operation[Obj]) bool {
+	for r.core.Next(op, r.observer) {
+		if !r.resolve(txn, op) {
+			*op = core.Operation[Obj]{}
 			continue
 		}
-		if planned < i {
-			plan[planned] = plan[i]
+		if !r.admitOne() {
+			r.core.Recall(r.now(), op)
+			*op = core.Operation[Obj]{}
+			return false
 		}
-		if plan[planned].HasEntry() {
-			r.observer.NoteOther()
+		if op.Again {
+			round.Waited++
+		} else {
+			round.Changes++
 		}
-		planned++
+		return true
 	}
-	if planned == 0 {
-		return 0
+	return false
+}
+
+// takeNext is take for an operation that runs in line: it appends it to the operations of the pass.
+func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
+	n := len(r.ops)
+	r.ops = slices.Grow(r.ops, 1)
+	if !r.take(round, txn, &r.ops[:n+1][n]) {
+		return false
 	}
-	r.ops = plan[:planned]
-	permitted, from := r.permitted(planned), r.now()
-	r.executor.Turn = r.pace.TurnLength()
+	r.ops = r.ops[:n+1]
+	if r.ops[n].HasEntry() {
+		r.observer.NoteOther()
+	}
+	return true
+}
+
+// runTurn runs operations one at a time until the turn is over.
+func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) {
 	r.doing = doingBatch
-	r.health.Begin(from)
-	r.executor.Run(ctx, txn, r.ops[:permitted], r.beginCall)
+	x, reads := r.executor, r.observer.Reads()
+	x.BeginTurn()
+	defer x.EndTurn()
+	for ctx.Err() == nil && x.Took() < r.pace.TurnLength() && r.takeNext(round, txn) {
+		if now := r.observer.Reads(); now != reads {
+			x.Resume()
+			reads = now
+		}
+		if len(r.ops) == 1 {
+			r.health.Begin(r.now())
+		}
+		x.RunNext(ctx, txn, r.ops)
+	}
+}
+
+// runBatch runs operations in one batch.
+func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) {
+	for r.takeNext(round, txn) {
+	}
+	if len(r.ops) > 0 {
+		r.doing = doingBatch
+		r.health.Begin(r.now())
+		r.executor.Run(ctx, txn, r.ops, r.beginCall)
+	}
+}
+
+// endRun completes the operations that ran in line.
+func (r *runner[Obj]) endRun(ctx context.Context, round *inspect.Round) {
 	r.health.End()
 	r.doing = doingNothing
-	took := r.now() - from
-	forgetCancelled(ctx, r.ops)
-	r.complete(round)
-	if ran = len(r.ops); !r.execute.IsBatched() {
-		r.pace.RanTurn(ran, planned-ran, took)
+	if len(r.ops) > 0 {
+		forgetCancelled(ctx, r.ops)
+		r.complete(round)
+		r.pace.Committed(round.CommitTook)
 	}
-	r.pace.Committed(round.CommitTook)
-	return ran
 }
 
 // beginCall records that the loop begins another call of a batch. It always returns true.
@@ -59,43 +100,13 @@ func (r *runner[Obj]) beginCall() bool {
 	return true
 }
 
-// permitted returns how many of a number of operations OperationLimiter allows. For single operations that
-// is all: the executor asks for each of them before its call.
-func (r *runner[Obj]) permitted(planned int) int {
-	if r.set.OperationLimiter == nil || !r.execute.IsBatched() {
-		return planned
-	}
-	for n := range planned {
-		if !r.admitOne() {
-			return n
-		}
-	}
-	return planned
-}
-
-// startPlan hands a plan to workers: each operation as a job of its own, or all as one batch. It returns
-// how many operations it started.
-func (r *runner[Obj]) startPlan(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, plan []core.Operation[Obj]) (started int) {
+// startOperations hands operations to workers: each as a job of its own, or all as one batch.
+func (r *runner[Obj]) startOperations(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) {
 	batched := r.execute.IsBatched()
-	permitted := len(plan)
-	for i := range plan {
-		if !r.resolve(txn, &plan[i]) {
-			continue
-		}
-		if !r.admitOne() {
-			permitted = i
-			break
-		}
-		r.core.Launch(&plan[i])
-		r.workers.add(txn, batched, &plan[i])
-		started++
-	}
-	for i := len(plan) - 1; i >= permitted; i-- {
-		r.core.PutBack(&plan[i])
-		round.Returned++
+	for op := (core.Operation[Obj]{}); r.take(round, txn, &op); op = (core.Operation[Obj]{}) {
+		r.workers.add(txn, batched, &op)
 	}
 	r.workers.start(ctx)
-	return started
 }
 
 // resolve sets the row of an operation and when its change was wanted. If the row may have changed since it was

@@ -169,7 +169,6 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	defer cancel()
 	ctx, x := execute.New(ctx, &r.execute)
 	r.scope.Store(x.Scope)
-	x.Admit = r.admitOne
 	r.executor = x
 	r.reconfigure(ctx, r.now())
 	// A program that sees the first row Done also finds metrics.
@@ -204,13 +203,14 @@ func returned(f func()) bool {
 // of the operations of this round, and those of operations that workers are running, unless a
 // function that this calls ends its goroutine as well.
 func (r *runner[Obj]) exited(ctx context.Context) error {
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), r.exitedIn(), execute.ErrGoexit)
+	where, operation := r.exitedIn()
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), where, execute.ErrGoexit)
 	r.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may take long.
 	r.health.TellEnd(err)
 	r.torn = r.doing != doingPrune
 	if r.doing == doingBatch {
-		r.torn = !returned(r.completeLast)
+		r.torn = !returned(r.completeLast) || !operation
 	}
 	// The rest of the round is completed by now, or cannot be completed.
 	r.forgetOperations()
@@ -220,19 +220,19 @@ func (r *runner[Obj]) exited(ctx context.Context) error {
 	return err
 }
 
-// exitedIn names the call that ended the goroutine of the loop.
-func (r *runner[Obj]) exitedIn() string {
+// exitedIn names the call that ended the goroutine of the loop. operation: it was an operation.
+func (r *runner[Obj]) exitedIn() (where string, operation bool) {
 	switch r.doing {
 	case doingBatch:
 		for i := range r.ops {
 			if op := &r.ops[i]; op.Err == execute.ErrGoexit {
-				return fmt.Sprintf("%s of %s", execute.NameOf(op.Deleted), r.rows.Name(op.Row))
+				return fmt.Sprintf("%s of %s", execute.NameOf(op.Deleted), r.rows.Name(op.Row)), true
 			}
 		}
 	case doingPrune:
-		return "prune"
+		return "prune", false
 	}
-	return "a function of the program"
+	return "a function of the program", false
 }
 
 // completeLast completes the operations that were running when the loop ended.

@@ -230,7 +230,7 @@ func (g gates) shown(s inspect.State, key []byte) inspect.State {
 
 // states maps the states of the core to those that are reported.
 var states = [core.NumStates]inspect.State{
-	core.Planned: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
+	core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
 	core.Paused: inspect.StatePaused, core.Tripped: inspect.StateTripped, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
 	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
 }

@@ -51,7 +51,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
 	x.Ahead = st.Ahead
 	switch st.State {
-	case core.Ready, core.Planned:
+	case core.Ready, core.Taken:
 		x.State, x.Lane = inspect.StateReady, st.Lane.String()
 		x.Since = v.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",

@@ -29,7 +29,7 @@ func same[T comparable](t testingT, want, got T, message ...any) {
 // everything, so a test that calls it after every step finds the step that broke an invariant.
 func check[Obj any](t testingT, c *Core[Obj]) {
 	for key, e := range c.entries {
-		require.NotEqual(t, Planned, e.state, "%q is in a round that has ended", key)
+		require.NotEqual(t, Taken, e.state, "%q is in a round that has ended", key)
 	}
 	checkInRound(t, c)
 	checkGroups(t, c)
@@ -71,7 +71,7 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 			failing++
 		case wasBlocked:
 			blocked++
-			require.Contains(t, []State{Ready, InFlight, Queued, Paused, Blocked, Planned}, e.state, "%q is blocked", key)
+			require.Contains(t, []State{Ready, InFlight, Queued, Paused, Blocked, Taken}, e.state, "%q is blocked", key)
 		}
 	}
 	require.Equal(t, counts, c.counts, "counts by state")
@@ -202,7 +202,7 @@ func checkUnreconciled[Obj any](t testingT, c *Core[Obj]) {
 			}
 			require.NotZero(t, since, "%q is untried and reconciled", key)
 		}
-		if e.state != Planned && (e.result == hasFailed || e.failures > 0) {
+		if e.state != Taken && (e.result == hasFailed || e.failures > 0) {
 			require.NotZero(t, since, "%q fails and is reconciled", key)
 		}
 	}

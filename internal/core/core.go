@@ -14,15 +14,15 @@
 //
 // One round is this sequence of calls:
 //
-//	Begin(now, size, maxFresh)  due keys get their guaranteed share of the round
-//	Observe(obj, ...)           for each change, while its lane is not Full
-//	Plan()                      returns the items of the round, at most size
-//	Renew                       for an item whose row has a later version in the table
-//	Settle, PutBack or Launch   once for each item
-//	End(ran)
+//	Begin(now, size, entries)
+//	Next                 makes the next operation, as often as it returns true
+//	Renew                if the row of the operation has a later version in the table
+//	Settle               once for each operation, or Recall if it was not run
 //
-// A launched item runs on a worker, beside the rounds. It is settled or recalled in a later round,
-// or between two rounds.
+// So nothing is planned that does not run. Next takes changes from a [Source] one at a time, when one can run,
+// and gives due keys and each lane their share. An operation may run on a worker, beside the rounds: then it is
+// settled in a later round, or between two rounds. Until it is settled, Next makes no other operation of its
+// key: a change waits in the entry.
 //
 // An entry is in exactly one [State]:
 //
@@ -40,8 +40,8 @@
 // derived: put and take in entry.go move the entry between the queues and the heap of due keys, and
 // reindex.go has the rules for the other indexes, the counters and the records.
 //
-// So a round has six sources of work: the due keys and the five lanes. Each is bounded, and each
-// has a share of the round, so that none waits for all of another.
+// So a round has six kinds of work: the due keys and the five lanes. Each has a share of the operations, so that
+// none waits for all of another.
 //
 // The core tracks two revisions for callers that wait. A change is unreconciled until it has been
 // applied, see [Core.LowWatermark]. It is untried until an operation has been attempted for it, see
@@ -86,8 +86,7 @@ type Limits struct {
 	MinBackoff, MaxBackoff time.Duration
 	// Jitter is the fraction, from 0 to 1, by which a backoff may be shortened at random.
 	Jitter float64
-	// RoundSize bounds the items of a plan; at least 1. While there is a catch-up cursor, it also
-	// bounds the keys of a lane (see [Core.Full]).
+	// RoundSize bounds the operations of a round; at least 1.
 	RoundSize int
 }
 
@@ -142,12 +141,13 @@ type Core[Obj any] struct {
 
 	// observed is the highest observed revision.
 	observed uint64
-	round    round[Obj]
+	round    round
 	// rounds counts the rounds. An entry stores the number of the round that observed it.
 	rounds uint32
-	// turn is the place of the next item to run: the number of items that ran, modulo the number of
-	// places. Each place belongs to a lane.
+	// turn is the place of the next operation: the number of operations that ran, modulo the number of
+	// places. Each place belongs to a lane. read: the last place of a lane went to the source.
 	turn int
+	read [NumLanes]bool
 
 	// counts has the number of entries by state, results by the result of the last attempt, of which
 	// wentWell is not used. deletions counts the entries whose object was deleted, refreshesInFlight
@@ -210,7 +210,7 @@ func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 // NextDue returns when the next key is due or the next probes are due; 0 if a key is ready, false
 // if no key waits for a time.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
-	if c.readyKeys() > 0 {
+	if c.counts[Ready] > 0 {
 		return 0, true
 	}
 	_, at, ok := c.due.Min()

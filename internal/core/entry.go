@@ -89,21 +89,29 @@ func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
 	return c.entries[string(c.keyOf(obj))]
 }
 
-// addEntry adds an entry for the change of an item whose key has none. The entry is in no queue and
-// in no index yet.
-func (c *Core[Obj]) addEntry(it *Operation[Obj]) *entry[Obj] {
-	return c.addEntryOf(string(c.keyOf(it.Obj)), c.versionOf(it))
+// addEntry adds an entry for a version of an object whose key has none. The entry is in no queue and in no
+// index yet.
+func (c *Core[Obj]) addEntry(v rowVersion[Obj]) *entry[Obj] {
+	return c.addEntryOf(string(c.keyOf(v.obj)), v)
 }
 
-// addEntryOf is addEntry for a key and a version that are known.
+// entryOf returns the entry of the key of an operation, and adds it if there is none.
+func (c *Core[Obj]) entryOf(op *Operation[Obj]) *entry[Obj] {
+	if op.entry == nil {
+		op.entry = c.addEntry(c.versionOf(&Change[Obj]{Obj: op.Obj, Revision: op.Revision, Since: op.since, Deleted: op.Deleted, Lane: op.lane}))
+	}
+	return op.entry
+}
+
+// addEntryOf is addEntry for a key that is known.
 func (c *Core[Obj]) addEntryOf(key string, v rowVersion[Obj]) *entry[Obj] {
 	e := c.newEntry()
 	e.key, e.rowVersion = key, v
-	e.dueAt, e.state, e.from = c.round.now, Planned, Ready
+	e.dueAt, e.state, e.from = c.round.now, Taken, Ready
 	e.pos, e.indexed.unreconciledPos, e.indexed.untriedPos = -1, -1, -1
 	c.entries[e.key] = e
 	c.peak = max(c.peak, len(c.entries))
-	c.counts[Planned]++
+	c.counts[Taken]++
 	return e
 }
 
@@ -133,6 +141,12 @@ func (c *Core[Obj]) freeGone() {
 	c.gone = reuse(c.gone)
 }
 
+// reuse clears a slice, so that it keeps nothing alive, and returns it with length 0 and its memory.
+func reuse[T any](s []T) []T {
+	clear(s)
+	return s[:0]
+}
+
 // minPeak is the peak up to which the map of entries is never replaced by a smaller one.
 const minPeak = 1024
 
@@ -142,7 +156,7 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.setBreaker(e, nil)
 	e.since, e.deleted, e.result = 0, false, wentWell
 	c.reindex(e)
-	c.counts[Planned]--
+	c.counts[Taken]--
 	delete(c.entries, e.key)
 	if len(c.gone) < maxFree {
 		c.gone = append(c.gone, e)
@@ -156,7 +170,7 @@ func (c *Core[Obj]) forget(e *entry[Obj]) {
 	}
 }
 
-// take takes an entry out of the queue and the heap of its state. It is in state Planned then, until it
+// take takes an entry out of the queue and the heap of its state. It is in state Taken then, until it
 // is put into another.
 func (c *Core[Obj]) take(e *entry[Obj]) {
 	if q := c.queueOf(e); q != nil {
@@ -168,7 +182,7 @@ func (c *Core[Obj]) take(e *entry[Obj]) {
 	if e.state == Tripped {
 		c.scheduleProbes(e.breaker)
 	}
-	c.setState(e, Planned)
+	c.setState(e, Taken)
 }
 
 // put puts an entry that is in no queue into a state, at the end of the queue of that state, and brings

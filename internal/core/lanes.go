@@ -3,6 +3,8 @@
 
 package core
 
+import "slices"
+
 // Lane is a queue in which changes wait for their turn. When there is more work than fits into a
 // round, each lane has its share, so that none waits for all of another.
 type Lane uint8
@@ -40,8 +42,19 @@ var (
 	fallbacks = [...]Lane{Fresh, Deletion, Backlog, Resumption, Refresh}
 )
 
-// share is the number of places for each place of due keys.
-const share = 4
+// orders has, for the lane of a place, the lanes in the order in which they get the place.
+var orders = func() (orders [NumLanes + 1][]Lane) {
+	for lane := range NumLanes + 1 {
+		order := []Lane{lane, partners[lane]}
+		order = append(append(order, fallbacks[:]...), dueLane)
+		for _, l := range order {
+			if !slices.Contains(orders[lane], l) {
+				orders[lane] = append(orders[lane], l)
+			}
+		}
+	}
+	return orders
+}()
 
 // queue is a linked list of entries.
 type queue[Obj any] struct {
@@ -84,25 +97,6 @@ func (q *queue[Obj]) remove(e *entry[Obj]) {
 	}
 	e.prev, e.next = nil, nil
 	q.size--
-}
-
-// readyKeys returns how many keys are ready.
-func (c *Core[Obj]) readyKeys() int { return c.counts[Ready] }
-
-// nextReady returns the next entry for a place; nil if no entry is ready.
-func (c *Core[Obj]) nextReady(place int) *entry[Obj] {
-	lane := places[place%len(places)]
-	for _, lane := range [...]Lane{lane, partners[lane]} {
-		if lane != dueLane && c.lanes[lane].size > 0 {
-			return c.lanes[lane].head
-		}
-	}
-	for _, lane := range fallbacks {
-		if c.lanes[lane].size > 0 {
-			return c.lanes[lane].head
-		}
-	}
-	return nil
 }
 
 // Refreshing returns how many refreshes are ready or in flight.

@@ -45,7 +45,7 @@ func (o *outlook) takeOverKey(t testingT, c *Core[row], k *modelKey, planned boo
 		k.from = k.state
 	}
 	if planned {
-		k.rest(Planned)
+		k.rest(Taken)
 		return
 	}
 	e := c.entries[k.key]

@@ -331,7 +331,7 @@ func (m *model) take(k *modelKey) {
 		m.lineUp(k)
 		return
 	}
-	k.rest(Planned)
+	k.rest(Taken)
 	m.round.changes = append(m.round.changes, k)
 }
 

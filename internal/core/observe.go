@@ -3,40 +3,27 @@
 
 package core
 
-// Observe records a change: obj was written, or deleted. Each cursor hands over its changes in the
-// order of revisions. since is the revision since which the change is not reconciled: usually its
-// own, or a lower one if an earlier version of the row asked for the same. A change that is not
-// newer than the version in its entry only lowers the revision since which that is unreconciled. If
-// it is the deletion of an orphan, the entry also counts as not attempted from then on.
-func (c *Core[Obj]) Observe(obj Obj, revision, since uint64, deleted bool, lane Lane) {
-	c.observed = max(c.observed, revision)
-	e := c.find(obj)
-	changes, it := extend(c.round.changes)
-	it.Obj, it.Revision, it.since, it.Deleted, it.lane = obj, revision, since, deleted, lane
-	switch {
-	case e != nil && !c.observeKnown(e, it):
-	case c.round.maxFresh > 0:
-		// Both cursors may read the key in one round.
-		if e == nil {
-			e = c.addEntry(it)
-		}
-		c.put(e, Ready)
-	default:
-		it.Cause = it.lane.why()
-		c.round.lanes[it.lane]++
-		c.round.changes = changes
+// Observe records a change that is to wait for its turn in its lane. A change that is not newer than the
+// version in its entry only lowers the revision since which that is unreconciled. If it is the deletion of an
+// orphan, the entry also counts as not attempted from then on.
+func (c *Core[Obj]) Observe(change Change[Obj]) {
+	c.observed = max(c.observed, change.Revision)
+	e := c.find(change.Obj)
+	if e == nil {
+		e = c.addEntry(c.versionOf(&change))
+	} else if !c.observeKnown(e, &change) {
 		return
 	}
-	*it = Operation[Obj]{}
+	c.put(e, Ready)
 }
 
-// observeKnown records a change of a key that has an entry. It reports whether the change may be
-// run in this round: then the entry is in no queue. Otherwise the change is old, or waits in the entry.
-func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Operation[Obj]) bool {
-	v := c.versionOf(it)
+// observeKnown records a change of a key that has an entry. It reports whether the change may be run now: then
+// the entry is in no queue. Otherwise the change is old, or waits in the entry.
+func (c *Core[Obj]) observeKnown(e *entry[Obj], change *Change[Obj]) bool {
+	v := c.versionOf(change)
 	switch {
-	case it.Revision <= e.revision:
-		c.observeOlder(e, it)
+	case change.Revision <= e.revision:
+		c.observeOlder(e, change)
 		return false
 	case e.state == InFlight:
 		c.overtake(e, v)
@@ -61,23 +48,22 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], it *Operation[Obj]) bool {
 	}
 	e.from = Ready
 	c.reindex(e)
-	it.setEntry(e)
 	return true
 }
 
 // observeOlder records a change that is not newer than the version of its entry: what is unreconciled
 // is so since the older change.
-func (c *Core[Obj]) observeOlder(e *entry[Obj], it *Operation[Obj]) {
+func (c *Core[Obj]) observeOlder(e *entry[Obj], change *Change[Obj]) {
 	runs := e.running()
-	newer := it.Revision > runs.revision
+	newer := change.Revision > runs.revision
 	if newer {
 		// It was observed while the operation runs, like the newest version.
-		e.lowerSince(it.since)
+		e.lowerSince(change.Since)
 	}
 	if !newer || e.asks == asksChange {
-		runs.lowerSince(it.since)
+		runs.lowerSince(change.Since)
 	}
-	if !newer && it.Deleted && e.cause == CauseSweep {
+	if !newer && change.Deleted && e.cause == CauseSweep {
 		// A sweep added the object as an orphan before the cursor read its deletion, and the
 		// deletion has not been attempted.
 		runs.tried = false
@@ -144,36 +130,34 @@ func (e *entry[Obj]) unblock() {
 	}
 }
 
-// Renew updates an item to a later version of its object in the table, which the cursors may not
-// have read yet. since is as for [Core.Observe]. It reports whether the item may still be run. If
-// not, the key waits: its object is paused now, or belongs to another group, which is busy.
-func (c *Core[Obj]) Renew(it *Operation[Obj], obj Obj, revision, since uint64) bool {
-	if revision <= it.Revision {
+// Renew updates an operation that [Core.Next] has made to a later version of its object in the table, which
+// the source may not have handed over yet. since is as [Change.Since]. It reports whether the operation may still
+// be run. If not, the key waits: its object is paused now, or belongs to another group, which is busy.
+func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) bool {
+	if revision <= op.Revision {
 		return true
 	}
-	if it.entry == nil {
-		// The item must not go back to its cursor with this version: the cursor is at another.
-		it.entry = c.addEntry(it)
+	change := Change[Obj]{Obj: obj, Revision: revision, Since: since, Lane: op.lane}
+	if change.Lane == Deletion {
+		change.Lane = Backlog
 	}
-	e := it.entry
-	it.Obj, it.Revision, it.Deleted = obj, revision, false
-	if it.lane == Deletion {
-		it.lane = Backlog
+	e := c.entryOf(op)
+	if c.takeChange(e, c.versionOf(&change)) && op.probe == 0 {
+		op.Cause = change.Lane.why()
 	}
-	it.since = since
-	if c.takeChange(e, c.versionOf(it)) && it.probe == 0 {
-		it.Cause = it.lane.why()
-	}
-	e.lane, e.from = it.lane, Ready
-	it.setEntry(e)
-	c.reindex(e)
+	op.Obj, op.Revision, op.Deleted, op.since = obj, revision, false, since
+	e.lane, e.from = change.Lane, Ready
+	op.setEntry(e)
+	c.take(e)
 	c.changeGroup(e, obj)
 	if e.paused {
 		c.pause(e)
 	} else if c.admit(e) {
+		c.put(e, InFlight)
 		return true
 	}
-	c.endProbes(c.round.now, it, probeNotRun)
+	c.endProbes(c.round.now, op, probeNotRun)
+	c.giveBackTurn()
 	return false
 }
 

@@ -8,7 +8,7 @@ import "time"
 // Operation is an update or a deletion of one object: the version that it applies, why it is run, and its
 // result. There is one for each object of a round, so it is kept small.
 //
-// [Core.Plan] makes it, the runner sets Row, package execute runs it, package ledger sets its outcome, and
+// [Core.Next] makes it, the runner sets Row, package execute runs it, package ledger sets its outcome, and
 // [Core.Settle] counts it. Package execute reads Row, RowRevision, Object, Mark, Failures and Deleted; it sets
 // Row, RowRevision, Object, Err, Took, Share, Note, Jitter, Merged, Deletion, Changed and FirstOfCall. While a
 // worker runs the operation, other goroutines may read only Obj, Deleted and the lane.
@@ -82,9 +82,6 @@ func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 
 // Since returns the revision since which the change of the operation is not reconciled.
 func (op *Operation[Obj]) Since() uint64 { return op.since }
-
-// Launched reports whether the operation was launched and is not settled.
-func (op *Operation[Obj]) Launched() bool { return op.entry != nil && op.entry.state == InFlight }
 
 // Untried reports whether the change has not been attempted.
 func (op *Operation[Obj]) Untried() bool { return op.entry == nil || !op.entry.tried }

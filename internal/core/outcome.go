@@ -73,6 +73,9 @@ type Outcome[Obj any] struct {
 	Wanted time.Duration
 }
 
+// ran reports whether the operation was run.
+func (out *Outcome[Obj]) ran() bool { return out.Kind != Void && out.Kind != Superseded }
+
 // HasFailed reports whether the operation failed.
 func (out *Outcome[Obj]) HasFailed() bool { return out.Kind == Failed || out.Kind == FailedForGood }
 

@@ -24,8 +24,8 @@ const (
 	probeFailed
 )
 
-// markProbes marks the items of a plan as probes if the breaker for all errors is open.
-func (c *Core[Obj]) markProbes(items []Operation[Obj]) {
+// markProbe marks an operation as a probe if the breaker for all errors is open.
+func (c *Core[Obj]) markProbe(op *Operation[Obj]) {
 	b := c.global()
 	if b == nil {
 		return
@@ -33,10 +33,8 @@ func (c *Core[Obj]) markProbes(items []Operation[Obj]) {
 	if b.probesRunning == 0 {
 		b.worstProbe = probeNotRun
 	}
-	b.probesRunning += len(items)
-	for i := range items {
-		items[i].probe, items[i].Cause = b.opening, CauseProbe
-	}
+	b.probesRunning++
+	op.probe, op.Cause = b.opening, CauseProbe
 }
 
 // beginProbes makes keys due as probes for the open breakers whose next probes are due.
@@ -101,10 +99,10 @@ func (c *Core[Obj]) scheduleProbes(b *breaker[Obj]) {
 // the breaker for all errors. Otherwise a recovered target would not be noticed while all backoffs
 // are long.
 func (c *Core[Obj]) probeBackingOff(now time.Duration, b *breaker[Obj]) {
-	if c.round.size == 0 {
+	if c.round.left == 0 {
 		return
 	}
-	missing := c.breakerConfig.Probes - c.readyKeys()
+	missing := c.breakerConfig.Probes - c.counts[Ready]
 	missing -= c.due.CountUpTo(int64(now), missing)
 	for e := b.backingOff.head; e != nil && missing > 0; {
 		next := e.next

@@ -41,7 +41,7 @@ func (e *entry[Obj]) untriedSince() uint64 {
 		return e.runs.since
 	}
 	turn := e.state
-	if turn == Planned || turn == Queued {
+	if turn == Taken || turn == Queued {
 		turn = e.from
 	}
 	if !e.tried && (turn == Ready || turn == InFlight) && (!e.paused || e.runsNewest()) {

@@ -8,18 +8,7 @@ import (
 	"time"
 )
 
-// Launch records that the operation of a planned item runs on a worker, beside the rounds. The
-// caller keeps a copy of the item and later calls Settle or Recall with it.
-func (c *Core[Obj]) Launch(it *Operation[Obj]) {
-	e := it.entry
-	if e == nil {
-		e = c.addEntry(it)
-		it.entry = e
-	}
-	c.put(e, InFlight)
-}
-
-// Settle records the outcome of an item. now is when its operation ended. Settle counts the
+// Settle records the outcome of an operation, which ended at the time now. Settle counts the
 // attempt, unless the operation was not run, and puts the key into the state that the outcome asks
 // for. If the key changed while its operation ran, that change decides what comes next.
 func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Obj]) {
@@ -27,13 +16,19 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Ob
 	c.endProbes(now, it, probeResultOf(out))
 	if e == nil {
 		if !needsEntry(out) {
+			if !out.ran() {
+				c.giveBackTurn()
+			}
 			c.updateBreakers(now, nil, out)
 			return
 		}
-		e = c.addEntry(it)
+		e = c.entryOf(it)
 	}
 	it.Void = e.running().void
 	newer := c.finish(e)
+	if !out.ran() {
+		c.giveBackTurn()
+	}
 	switch {
 	case out.Kind == Superseded:
 		e.unblock()
@@ -62,7 +57,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Ob
 // probeResultOf returns the result of an outcome for the breaker that its item probed for.
 func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	switch {
-	case out.Kind == Superseded, out.Kind == Void:
+	case !out.ran():
 		return probeNotRun
 	case out.Kind == Failed || out.GivenUp:
 		return probeFailed
@@ -176,31 +171,13 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 	return b.Delay(failures)
 }
 
-// PutBack takes back an item that the round did not reach. A change goes to the front of its lane,
-// any other item back to where it waited. The key keeps its group. Put several items back in
-// reverse order.
-func (c *Core[Obj]) PutBack(it *Operation[Obj]) {
-	if b := c.global(); b != nil {
-		c.countProbe(c.round.now, b, it.probe, probeNotRun)
-		it.probe = 0
-	}
-	e := it.entry
-	if e == nil {
-		e = c.addEntry(it)
-		it.entry = e
-	}
-	if e.from == Ready {
-		c.endProbe(c.round.now, e, probeNotRun)
-	}
-	c.putBack(e)
-}
-
-// Recall takes back a launched item whose operation has not begun. It goes where PutBack would put
-// it, unless the object was changed meanwhile: then the change replaces it. Recall several items in
-// reverse order.
-func (c *Core[Obj]) Recall(now time.Duration, it *Operation[Obj]) {
-	c.endProbes(now, it, probeNotRun)
-	e := it.entry
+// Recall takes back an operation that was not run, of this round or of an earlier one. A change goes to the front
+// of its lane, any other key back to where it waited, and keeps its group. If the object was changed meanwhile,
+// the change counts. Recall several operations in reverse order.
+func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
+	c.endProbes(now, op, probeNotRun)
+	c.giveBackTurn()
+	e := c.entryOf(op)
 	newer := c.finish(e)
 	if newer != nil && newer.asks == asksChange {
 		if !c.waitsFor(e, newer) {
@@ -237,7 +214,7 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.find(obj) != nil {
 		return false
 	}
-	e := c.addEntry(&Operation[Obj]{Obj: obj, Revision: revision, since: revision, Deleted: true, lane: Resumption})
+	e := c.addEntry(c.versionOf(&Change[Obj]{Obj: obj, Revision: revision, Since: revision, Deleted: true, Lane: Resumption}))
 	e.since, e.tried, e.seen, e.cause = c.observed+1, true, c.rounds-1, CauseSweep
 	c.put(e, Ready)
 	return true

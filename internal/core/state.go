@@ -8,8 +8,8 @@ package core
 type State uint8
 
 const (
-	// Planned: the key is an item of this round. No key is Planned between two rounds.
-	Planned State = iota
+	// Taken: the key is in no queue, until the call that took it out has put it into another state.
+	Taken State = iota
 	// Ready: the key waits in its lane for room in a round.
 	Ready
 	// InFlight: an operation on the key was launched and is not settled.
@@ -39,7 +39,7 @@ const (
 )
 
 var stateNames = [NumStates]string{
-	"planned", "ready", "in flight", "queued", "paused", "tripped",
+	"taken", "ready", "in flight", "queued", "paused", "tripped",
 	"unseen", "held", "retry", "requeue", "blocked", "terminal",
 }
 

@@ -38,11 +38,11 @@ const (
 	asksAgain
 )
 
-// versionOf returns the version of an item whose change is observed in this round.
-func (c *Core[Obj]) versionOf(it *Operation[Obj]) rowVersion[Obj] {
+// versionOf returns the version of a change that is observed in this round.
+func (c *Core[Obj]) versionOf(change *Change[Obj]) rowVersion[Obj] {
 	v := rowVersion[Obj]{
-		obj: it.Obj, revision: it.Revision, since: it.since, seen: c.rounds, lane: it.lane, deleted: it.Deleted,
-		paused: c.isPaused(it.Obj),
+		obj: change.Obj, revision: change.Revision, since: change.Since, seen: c.rounds, lane: change.Lane,
+		deleted: change.Deleted, paused: c.isPaused(change.Obj),
 	}
 	if v.deleted {
 		v.wanted = max(1, c.round.now)

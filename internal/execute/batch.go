@@ -20,9 +20,6 @@ import (
 
 // runBatch runs operations in one call, or in one call for the deletions and one for the updates.
 func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
-	if ctx.Err() != nil || len(ops) == 0 {
-		return
-	}
 	defer x.Scope.set(0, nil, allKinds)
 	deletes, updates := x.split(ops)
 	if x.Rounds != nil {

@@ -68,35 +68,28 @@ type Executor[Obj comparable] struct {
 	Scope   *Scope[Obj]
 	metrics metrics.Handle
 
-	// Admit reports whether another single operation may begin; by default it always returns true.
-	// Turn bounds the time of one [Executor.Run]: once it has passed, no further single operation
-	// begins. By default there is no bound.
-	Admit func() bool
-	Turn  time.Duration
-	// started is the start of the current single operation, began that of the first of this Run.
-	started, began time.Duration
+	// turn is the turn of single operations that has begun, see [Executor.BeginTurn].
+	turn turn[Obj]
 }
 
 // New returns an executor, and the context for its calls.
 func New[Obj comparable](ctx context.Context, cfg *Config[Obj]) (context.Context, *Executor[Obj]) {
 	s := &Scope[Obj]{rows: cfg.Rows}
-	x := &Executor[Obj]{
-		Config: cfg, Scope: s, metrics: cfg.Metrics(),
-		Admit: func() bool { return true }, Turn: forEver,
-	}
+	x := &Executor[Obj]{Config: cfg, Scope: s, metrics: cfg.Metrics()}
 	return context.WithValue(ctx, running.Key{}, s), x
 }
 
-const forEver = time.Duration(1) << 61
-
-// Run runs operations in order; the Err of each is [ErrNotRun] before. It starts no call after ctx has
-// ended. With single operations it stops early when Turn has passed or Admit returns false. further
-// is called before the second call of a batch, and reports whether that call may begin; nil means
-// that it may. If an operation ends the goroutine, their errors show which have run.
+// Run runs a batch, or a turn of one single operation; the Err of each operation is [ErrNotRun] before. It starts
+// no call after ctx has ended. further is called before the second call of a batch, and reports whether that call
+// may begin; nil means that it may. If an operation ends the goroutine, their errors show which have run.
 func (x *Executor[Obj]) Run(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
-	if x.IsBatched() {
+	switch {
+	case ctx.Err() != nil:
+	case x.IsBatched():
 		x.runBatch(ctx, txn, ops, further)
-	} else {
-		x.runSingle(ctx, txn, ops)
+	default:
+		x.BeginTurn()
+		defer x.EndTurn()
+		x.RunNext(ctx, txn, ops)
 	}
 }

@@ -6,6 +6,7 @@ package execute
 import (
 	"context"
 	"runtime/trace"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -13,29 +14,43 @@ import (
 	"github.com/statekeel/statekeel/internal/outcome"
 )
 
-// runSingle runs operations one at a time.
-func (x *Executor[Obj]) runSingle(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj]) {
-	x.started = x.Now()
-	x.began = x.started
-	x.Scope.set(x.started, ops, allKinds)
-	defer x.Scope.set(0, nil, allKinds)
-	last := len(ops) - 1
-	for i := range last {
-		if !x.runOne(ctx, txn, ops, i) {
-			return
-		}
-	}
-	// The last one is outside the loop, so that the transaction is not kept in memory during its
-	// call.
-	x.runOne(ctx, txn, ops, last)
+// turn is a turn of single operations: they run one after the other on the goroutine of the caller.
+type turn[Obj any] struct {
+	// began is when the turn began. at is when the last operation ended, or the caller did something else.
+	began, at time.Duration
+	// first is where the operations of the scope begin.
+	first *core.Operation[Obj]
 }
 
-// runOne runs one operation, and reports whether it ran.
-func (x *Executor[Obj]) runOne(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], i int) bool {
-	if ctx.Err() != nil || x.started-x.began >= x.Turn || !x.Admit() {
-		return false
+// BeginTurn begins a turn. The caller ends it with [Executor.EndTurn].
+func (x *Executor[Obj]) BeginTurn() {
+	now := x.Now()
+	x.turn = turn[Obj]{began: now, at: now}
+}
+
+// EndTurn ends a turn.
+func (x *Executor[Obj]) EndTurn() {
+	if x.turn.first != nil {
+		x.Scope.set(0, nil, allKinds)
 	}
+	x.turn = turn[Obj]{}
+}
+
+// Took returns how long the turn has taken, up to the end of its last operation.
+func (x *Executor[Obj]) Took() time.Duration { return x.turn.at - x.turn.began }
+
+// Resume is called before the next operation of a turn if something else took time since the last one: otherwise
+// that counts as time of the operation.
+func (x *Executor[Obj]) Resume() { x.turn.at = x.Now() }
+
+// RunNext runs the last one of the operations of a turn; its Err is [ErrNotRun] before.
+func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj]) {
+	i := len(ops) - 1
 	op := &ops[i]
+	if x.turn.first != &ops[0] {
+		x.turn.first = &ops[0]
+		x.Scope.set(x.turn.began, ops[:cap(ops)], allKinds)
+	}
 	x.Scope.at.Store(int32(i))
 	op.Err = ErrGoexit
 	if !op.Deleted {
@@ -53,15 +68,14 @@ func (x *Executor[Obj]) runOne(ctx context.Context, txn statedb.ReadTxn, ops []c
 	}
 	// The clock is read once an operation: the end of one is the start of the next.
 	ended := x.Now()
-	op.Took = ended - x.started
+	op.Took = ended - x.turn.at
 	op.FirstOfCall, op.Share = true, op.Took
-	x.started = ended
+	x.turn.at = ended
 	if op.Deleted {
 		x.metrics.DeleteDuration(op.Took)
 	} else {
 		x.metrics.UpdateDuration(op.Took)
 	}
-	return true
 }
 
 // attemptWatched is attempt with the hook and a trace region.

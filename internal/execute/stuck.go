@@ -18,6 +18,8 @@ const (
 	maxGrace = time.Second
 	// Long is how long a call without a deadline may take before it is stuck.
 	Long = time.Minute
+	// forEver is a time that a timer never reaches.
+	forEver = time.Duration(1) << 61
 )
 
 // Patience returns how long a call with a timeout may take before it is stuck: twice the timeout, or

@@ -38,10 +38,14 @@ func (r Range) Contains(revision statedb.Revision) bool {
 // Deletions are in none of the ranges. The iterator of the changes has them, and goes past the rows: that takes
 // 0.1 microseconds a row, and is done in small steps.
 type catchUp[Obj comparable] struct {
-	// unread are the ranges whose rows were not read, in rising order. The last one has no end. deleted is
-	// the revision up to which deletions were handed over.
-	unread  []Range
-	deleted statedb.Revision
+	// unread are the ranges whose rows were not read, in rising order. The last one has no end. fresh has what
+	// was read of that in this pass, handed counts the rows of it that were handed over.
+	unread []Range
+	fresh  queue[Obj]
+	handed int
+	// freshLeft and keysLeft are how many rows of the newest range and of the snapshot may still be read in
+	// this pass.
+	freshLeft, keysLeft int
 	// next returns the rows of the main cursor's snapshot, and stop ends that; nil if the main cursor has
 	// read its snapshot. The snapshot is read up to the revision end. row is the one that next has
 	// returned last, which was not handed over; valid if its revision is not 0.
@@ -50,21 +54,23 @@ type catchUp[Obj comparable] struct {
 	end         statedb.Revision
 	row         Obj
 	rowRevision statedb.Revision
-	// lagging: the cursor has not been able to hand over all rows since laggingSince.
-	lagging      bool
-	laggingSince time.Duration
+	// goal is the revision that the table had at goalSince, and that the cursor is to reach next.
+	goal      statedb.Revision
+	goalSince time.Duration
 }
 
 const (
-	// behindTime is how long the main cursor must be behind before there is a catch-up cursor, and
-	// how long the catch-up cursor must be behind before it leaves out what it has not read.
+	// behindTime is how long the main cursor must be behind before there is a catch-up cursor, and how long
+	// main waits for the catch-up cursor before it takes its next snapshot.
 	behindTime = 10 * time.Millisecond
+	// maxLag is how far the catch-up cursor may be behind before it leaves out what it has not read.
+	maxLag = 20 * time.Millisecond
 	// slowObject is how long an object must take before there is a catch-up cursor. A faster
 	// target works off everything soon.
 	slowObject = 50 * time.Microsecond
-	// maxWait bounds how long a change that the catch-up cursor handed over waits for its turn. It
-	// bounds how many are handed over.
-	maxWait = 20 * time.Millisecond
+	// maxRefreshes bounds the rows marked for a refresh that wait for their places, so that those behind them
+	// are read.
+	maxRefreshes = 512
 	// maxRanges bounds the unread ranges where the rows carry no status. Where they do, two are enough:
 	// what is read twice shows what is done.
 	maxRanges = 64
@@ -119,45 +125,41 @@ func (o *Observer[Obj]) Behind() bool { return o.lag.behind }
 // fallBehind records that the main cursor has not read all changes.
 func (o *Observer[Obj]) fallBehind(now time.Duration) {
 	if !o.lag.behind {
-		o.lag = lag{behind: true, since: now}
+		o.lag.behind, o.lag.since = true, now
 	}
 }
 
-// NoteTook records how long the operation of an object took; for a batch, the object's share. It
-// counts only while the main cursor is behind.
-func (o *Observer[Obj]) NoteTook(took time.Duration) {
-	if o.lag.behind {
-		o.lag.add(took)
-	}
-}
+// NoteTook records how long the operation of an object took; for a batch, the object's share. It counts while the
+// main cursor is behind, and for the pass in which it falls behind.
+func (o *Observer[Obj]) NoteTook(took time.Duration) { o.lag.add(took) }
 
 // UpdateCatchUp begins a catch-up cursor if the main cursor has been behind for behindTime and an object takes
 // longer than slowObject.
 func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) {
 	if !o.lag.behind {
-		o.slow = false
+		o.lag, o.slow = lag{}, false
 		return
 	}
 	mean, surely := o.lag.mean(target.Workers)
 	o.each = max(mean, target.Least)
 	o.slow = o.each > slowObject
 	if o.catchUp == nil && max(surely, target.Least) > slowObject && now-o.lag.since >= behindTime {
-		o.beginCatchUp()
+		o.beginCatchUp(now)
 	}
 }
 
 // beginCatchUp begins a catch-up cursor at the end of the main cursor's snapshot. The main cursor goes on with
 // the rows of its snapshot.
-func (o *Observer[Obj]) beginCatchUp() {
-	c := &catchUp[Obj]{unread: []Range{{o.snapshot, math.MaxUint64}}, deleted: o.revision}
-	if o.rest != nil {
+func (o *Observer[Obj]) beginCatchUp(now time.Duration) {
+	c := &catchUp[Obj]{unread: []Range{{o.snapshot, math.MaxUint64}}, goal: o.rows.Revision(), goalSince: now}
+	if o.readsSnapshot() {
 		c.unread = slices.Insert(c.unread, 0, Range{o.revision, o.snapshot})
 		c.beginSnapshot(o.rows.Table, o.from)
 	}
-	if o.holding && !o.held.deleted {
-		// It is in an unread range.
-		o.held, o.holding = change[Obj]{}, false
-	}
+	// The rows are in an unread range.
+	deletions := slices.DeleteFunc(slices.Clone(o.read.changes[o.read.taken:]), func(c core.Change[Obj]) bool { return !c.Deleted })
+	o.read.empty()
+	o.read.changes = append(o.read.changes, deletions...)
 	o.catchUp, o.rest, o.from, o.whole = c, nil, nil, false
 }
 
@@ -207,19 +209,41 @@ func (c *catchUp[Obj]) passed(revision statedb.Revision) {
 // newest returns the range that the catch-up cursor reads.
 func (c *catchUp[Obj]) newest() *Range { return &c.unread[len(c.unread)-1] }
 
-// catchUpWith is [Observer.Observe] while there is a catch-up cursor. done reports that everything was read.
-func (o *Observer[Obj]) catchUpWith(txn statedb.ReadTxn, now time.Duration) (more <-chan struct{}, done bool) {
-	c, table := o.catchUp, o.rows.Table.Revision(txn)
-	more = o.readDeletions(txn)
-	lags := o.readNewest(txn)
-	if c.next != nil {
-		o.readSnapshot(txn)
+// begin begins a pass.
+func (c *catchUp[Obj]) begin() {
+	c.freshLeft, c.keysLeft, c.handed = stride, stride, 0
+	c.fresh.empty()
+	c.fresh.upTo = c.newest().After
+}
+
+// nextWhileCatchingUp is [Observer.Next] while there is a catch-up cursor.
+func (o *Observer[Obj]) nextWhileCatchingUp(lane core.Lane) (change core.Change[Obj], ok bool) {
+	switch lane {
+	case core.Fresh:
+		return o.nextOfNewest()
+	case core.Deletion:
+		for o.readDeletions() {
+			if change = o.read.take(); o.handsOver(&change) {
+				return change, true
+			}
+		}
+	case core.Backlog:
+		return o.nextOfSnapshot()
 	}
-	o.leaveOut(table, lags, now)
+	return core.Change[Obj]{}, false
+}
+
+// endWhileCatchingUp is [Observer.End] while there is a catch-up cursor. It reports whether everything was read.
+func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
+	c, table := o.catchUp, o.rows.Table.Revision(o.txn)
+	o.readDeletions()
+	c.newest().After = max(c.newest().After, c.fresh.handedOver())
+	o.skippable.add(o.revision, c.newest().After, c.handed)
+	o.leaveOut(table, now)
 	if c.next == nil && c.newest().After == table && len(c.unread) > 1 {
 		// All rows that this transaction has are read, or in the ranges.
-		o.takeSnapshot(txn)
-		c.beginSnapshot(o.rows.Table, txn)
+		o.takeSnapshot()
+		c.beginSnapshot(o.rows.Table, o.txn)
 	}
 	read := c.unread[0].After
 	if len(c.unread) == 1 && read < table {
@@ -227,39 +251,37 @@ func (o *Observer[Obj]) catchUpWith(txn statedb.ReadTxn, now time.Duration) (mor
 		// another reconciler wrote it.
 		read = o.snapshot
 	}
-	o.revision = max(o.revision, min(read, c.deleted))
+	o.revision = max(o.revision, min(read, o.read.handedOver()))
 	switch {
 	case o.revision < table:
-		return watch.Closed, false
+		o.more = watch.Closed
+		return false
 	case o.core.LaneSize(core.Backlog) == 0:
 		// The snapshot may have rows left, all of which were read.
 		c.endSnapshot()
 		o.catchUp, o.snapshot, o.whole = nil, table, true
 	}
-	return more, true
+	return true
 }
 
-// leaveOut leaves what the catch-up cursor has not read to the main cursor, if the catch-up cursor has lagged
-// for too long. The main cursor takes its next snapshot when the catch-up cursor has read everything, and waits
-// no longer for that than behindTime.
-func (o *Observer[Obj]) leaveOut(table statedb.Revision, lags bool, now time.Duration) {
+// leaveOut leaves what the catch-up cursor has not read to the main cursor, if the catch-up cursor is too far
+// behind. The main cursor takes its next snapshot when the catch-up cursor has read everything, and waits no
+// longer for that than behindTime.
+func (o *Observer[Obj]) leaveOut(table statedb.Revision, now time.Duration) {
 	c := o.catchUp
 	newest := c.newest()
-	if !lags && (c.next != nil || newest.After == table) {
-		c.lagging = false
-		return
-	}
-	if !c.lagging {
-		c.lagging, c.laggingSince = true, now
-	}
-	patience := behindTime
+	patience, reached := behindTime, newest.After == table
 	if c.next != nil {
-		patience = o.beforeJump()
+		patience, reached = o.patience(), newest.After >= c.goal || c.freshLeft == 0
 	}
-	if now-c.laggingSince < patience {
+	if reached {
+		c.goal, c.goalSince = table, now
 		return
 	}
-	c.lagging = false
+	if now-c.goalSince < patience {
+		return
+	}
+	c.goal, c.goalSince = table, now
 	left := Range{newest.After, table}
 	newest.After = table
 	if last := len(c.unread) - 2; o.early == nil && last >= 0 {
@@ -269,129 +291,139 @@ func (o *Observer[Obj]) leaveOut(table statedb.Revision, lags bool, now time.Dur
 	}
 }
 
-// beforeJump returns how long the catch-up cursor must be behind before it leaves out what it has not read,
-// while the main cursor reads a snapshot. Where the rows carry no status, each time it does begins another
-// range, of which there may be only so many. So the time grows with their number: they are enough for a burst
-// that lasts half a minute. After the last one the cursor leaves nothing out.
-func (o *Observer[Obj]) beforeJump() time.Duration {
-	if o.early == nil {
-		return behindTime
-	}
+// patience returns how far the catch-up cursor may be behind before it leaves out what it has not read, while the
+// main cursor reads a snapshot. Where the rows carry no status, each time it does begins another range, of which
+// there may be only so many. So the time grows with their number: they are enough for a burst that lasts half a
+// minute. After the last one the cursor leaves nothing out.
+func (o *Observer[Obj]) patience() time.Duration {
 	n := len(o.catchUp.unread) - 1
-	if n >= maxRanges {
+	switch {
+	case o.early == nil:
+		return maxLag
+	case n >= maxRanges:
 		return math.MaxInt64
 	}
-	return time.Duration(float64(behindTime) * math.Pow(1.1, float64(n)))
+	return max(maxLag, time.Duration(float64(behindTime)*math.Pow(1.1, float64(n))))
 }
 
-// readDeletions hands over deletions, also those that the main cursor's snapshot does not have.
-func (o *Observer[Obj]) readDeletions(txn statedb.ReadTxn) <-chan struct{} {
-	c := o.catchUp
-	if !o.handOverHeld(txn) {
-		return watch.Closed
+// readDeletions reads some deletions, and reports whether there are any.
+func (o *Observer[Obj]) readDeletions() bool {
+	if !o.read.isEmpty() {
+		return true
 	}
-	changes, more := o.changes.Next(txn)
+	if o.left == 0 {
+		return false
+	}
+	changes, more := o.changes.Next(o.txn)
 	select {
 	case <-more:
 	default:
-		return more
+		o.more = more
+		return false
 	}
-	read := 0
-	for of, revision := range changes {
-		if of.Deleted {
-			if d, _ := o.read(of, true); !o.handOver(d, txn) {
-				o.held, o.holding = d, true
-				return watch.Closed
-			}
+	o.read.empty()
+	o.reads++
+	for change, revision := range changes {
+		if change.Deleted {
+			o.readChange(&o.read, change, true)
 		}
-		c.deleted = revision
-		if read++; read == stride {
-			return watch.Closed
+		o.read.upTo = revision
+		if o.left--; o.left == 0 || len(o.read.changes) == chunk {
+			return !o.read.isEmpty()
 		}
 	}
-	c.deleted = o.rows.Table.Revision(txn)
-	return watch.Closed
+	o.read.upTo = o.rows.Table.Revision(o.txn)
+	return !o.read.isEmpty()
 }
 
-// readNewest hands over the rows of the newest range. lags reports that there was no room for all of them.
-func (o *Observer[Obj]) readNewest(txn statedb.ReadTxn) (lags bool) {
-	newest := o.catchUp.newest()
-	read, taken := 0, 0
-	defer func() { o.skippable.add(o.revision, newest.After, taken) }()
-	for object, revision := range o.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](newest.After+1)) {
-		change, wanted := o.read(statedb.Change[Obj]{Object: object, Revision: revision}, true)
-		if wanted {
-			if change.lane == core.Backlog {
-				change.lane = core.Fresh
-			}
-			if !o.handOver(change, txn) {
-				return true
-			}
-			taken++
-		}
-		newest.After = revision
-		if read++; read == stride {
-			return false
-		}
-	}
-	newest.After = max(newest.After, o.rows.Table.Revision(txn))
-	return false
-}
-
-// readSnapshot hands over the keys of the main cursor's snapshot, in the version that the table has.
-func (o *Observer[Obj]) readSnapshot(txn statedb.ReadTxn) {
+// nextOfNewest returns the next change of the newest range. Rows that are marked for a refresh go to their lane.
+func (o *Observer[Obj]) nextOfNewest() (change core.Change[Obj], ok bool) {
 	c := o.catchUp
-	if c.rowRevision > 0 && !o.hasRoom(core.Backlog) {
-		return
+	for !c.fresh.isEmpty() || o.readNewest() {
+		refreshes := c.fresh.first().Lane == core.Refresh
+		if refreshes && o.core.LaneSize(core.Refresh) >= maxRefreshes {
+			break
+		}
+		change = c.fresh.take()
+		c.newest().After = c.fresh.handedOver()
+		if !o.handsOver(&change) {
+			continue
+		}
+		c.handed++
+		if !refreshes {
+			change.Lane = core.Fresh
+			return change, true
+		}
+		o.core.Observe(change)
 	}
-	for range stride {
-		object, revision, ok := c.peek()
-		if !ok {
+	return core.Change[Obj]{}, false
+}
+
+// readNewest reads some rows of the newest range, and reports whether any asks for an operation.
+func (o *Observer[Obj]) readNewest() bool {
+	c := o.catchUp
+	c.fresh.empty()
+	o.reads++
+	for row, revision := range o.rows.Table.LowerBound(o.txn, statedb.ByRevision[Obj](c.fresh.upTo+1)) {
+		if c.freshLeft == 0 || len(c.fresh.changes) == chunk {
+			return !c.fresh.isEmpty()
+		}
+		c.freshLeft--
+		o.readChange(&c.fresh, statedb.Change[Obj]{Object: row, Revision: revision}, true)
+		c.fresh.upTo = revision
+	}
+	c.fresh.upTo = max(c.fresh.upTo, o.rows.Table.Revision(o.txn))
+	c.newest().After = c.fresh.handedOver()
+	return !c.fresh.isEmpty()
+}
+
+// nextOfSnapshot returns the change of the next key of the main cursor's snapshot, in the version that the table
+// has.
+func (o *Observer[Obj]) nextOfSnapshot() (change core.Change[Obj], ok bool) {
+	c := o.catchUp
+	for ; c.next != nil && c.keysLeft > 0; c.keysLeft-- {
+		o.reads++
+		row, revision, found := c.peek()
+		if !found {
 			c.endSnapshot()
 			c.passed(c.end)
-			return
+			break
 		}
-		if c.isUnread(revision) && !o.handOverKey(txn, object, revision) {
-			return
+		if c.isUnread(revision) {
+			change, ok = o.changeOfKey(row, revision)
 		}
 		c.drop()
 		c.passed(revision)
+		if ok {
+			return change, true
+		}
 	}
+	return core.Change[Obj]{}, false
 }
 
-// handOverKey hands over the key of a row of the main cursor's snapshot, in the version that the table has,
-// unless that asks for nothing. It returns false if there is no room.
-func (o *Observer[Obj]) handOverKey(txn statedb.ReadTxn, object Obj, revision statedb.Revision) bool {
-	change, wanted := o.read(statedb.Change[Obj]{Object: object, Revision: revision}, false)
+// changeOfKey returns the change of the key of a row of the main cursor's snapshot, in the version that the table
+// has, unless that asks for nothing.
+func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change core.Change[Obj], ok bool) {
+	change, wanted := o.rowChange(row, revision, false)
 	if !wanted {
-		return true
+		return change, false
 	}
-	c := o.catchUp
-	change.lane = core.Backlog
-	current, at, found := o.rows.Get(txn, object)
+	change.Lane = core.Backlog
+	current, at, found := o.rows.Get(o.txn, row)
 	switch {
 	case found && at != revision:
-		change.object, change.revision = current, at
+		change.Obj, change.Revision = current, at
 		if !o.rows.Asked(current).IsPendingOrRefreshing() || o.Applied(current, at) {
-			return true
+			return change, false
 		}
-	case !found && !o.rows.Has(txn, revision):
+	case !found && !o.rows.Has(o.txn, revision):
 		// Its deletion is read from the iterator of the changes.
-		if at = o.rows.Table.Revision(txn); c.deleted < at {
-			o.hooks.Unread(object, at)
+		if at = o.rows.Table.Revision(o.txn); o.read.handedOver() < at {
+			o.hooks.Unread(row, at)
 		}
-		return true
+		return change, false
 	}
-	return o.handOver(change, txn)
-}
-
-// MaxFresh returns how many changes of the catch-up cursor may wait for their turn; 0 if there is
-// no catch-up cursor.
-func (o *Observer[Obj]) MaxFresh() int {
-	if o.catchUp == nil {
-		return 0
-	}
-	return int(max(1, maxWait/max(1, o.each)))
+	return change, o.handsOver(&change)
 }
 
 // CatchingUp reports whether there is a catch-up cursor.

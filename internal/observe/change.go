@@ -10,48 +10,78 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// change is a change that a cursor has read and that asks for an operation.
-type change[Obj any] struct {
-	object Obj
-	// since is the revision since which the change is not reconciled.
-	revision, since statedb.Revision
-	deleted         bool
-	lane            core.Lane
+// queue has changes that a cursor has read, that ask for an operation, and that were not handed over yet, in the
+// order of their revisions.
+type queue[Obj any] struct {
+	changes []core.Change[Obj]
+	// upTo is the revision up to which the cursor has read.
+	upTo statedb.Revision
+	// taken counts the changes that were taken.
+	taken int
 }
 
-// read converts a change of the table, and reports whether it asks for an operation. Most changes
-// that do not are status writes of this and other reconcilers: the core gets those only if it needs
-// them. ahead reports that the main cursor has not reached the change.
-func (o *Observer[Obj]) read(of statedb.Change[Obj], ahead bool) (c change[Obj], wanted bool) {
-	c = change[Obj]{object: of.Object, revision: of.Revision, since: of.Revision, deleted: of.Deleted, lane: core.Deletion}
+func (q *queue[Obj]) isEmpty() bool { return q.taken == len(q.changes) }
+
+// first returns the next change. The queue is not empty.
+func (q *queue[Obj]) first() *core.Change[Obj] { return &q.changes[q.taken] }
+
+// take takes the next change. The queue is not empty.
+func (q *queue[Obj]) take() core.Change[Obj] {
+	q.taken++
+	return q.changes[q.taken-1]
+}
+
+// handedOver returns the revision up to which all changes were taken.
+func (q *queue[Obj]) handedOver() statedb.Revision {
+	if q.isEmpty() {
+		return q.upTo
+	}
+	return q.first().Revision - 1
+}
+
+// empty forgets the changes.
+func (q *queue[Obj]) empty() {
+	clear(q.changes)
+	q.changes, q.taken = q.changes[:0], 0
+}
+
+// readChange reads a change of the table, and adds it to a queue if it asks for an operation. Most changes that do
+// not are status writes of this and other reconcilers: the core gets those only if it needs them. ahead reports
+// that the main cursor has not reached the change.
+func (o *Observer[Obj]) readChange(to *queue[Obj], of statedb.Change[Obj], ahead bool) {
 	if of.Deleted {
-		return c, true
+		to.changes = append(to.changes, core.Change[Obj]{Obj: of.Object, Revision: of.Revision, Since: of.Revision, Deleted: true, Lane: core.Deletion})
+		return
 	}
-	if o.appliedEarly(of.Object, of.Revision) {
-		return c, false
+	if c, wanted := o.rowChange(of.Object, of.Revision, ahead); wanted {
+		to.changes = append(to.changes, c)
 	}
-	switch s := o.rows.Asked(of.Object); s.Kind {
-	case status.KindPending:
-		c.lane, c.since = core.Backlog, o.unreconciledSince(s, of.Revision, ahead)
-		return c, true
-	case status.KindRefreshing:
-		c.lane, c.since = core.Refresh, o.unreconciledSince(s, of.Revision, ahead)
-		o.refreshes++
+}
+
+// rowChange returns the change of a row, and reports whether it asks for an operation.
+func (o *Observer[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) (c core.Change[Obj], wanted bool) {
+	s := o.rows.Asked(row)
+	switch s.Kind {
+	case status.KindPending, status.KindRefreshing:
+		c = core.Change[Obj]{Obj: row, Revision: revision, Since: o.unreconciledSince(s, revision, ahead), Lane: core.Backlog}
+		if s.Kind == status.KindRefreshing {
+			c.Lane = core.Refresh
+		}
 		return c, true
 	case status.KindUnset:
 		if o.unset++; o.unset == 1 {
-			o.hooks.FirstUnset(of.Object, of.Revision)
+			o.hooks.FirstUnset(row, revision)
 		}
 		if o.core.Tracks() {
-			o.handSettled(of, core.RowUnset)
+			o.handSettled(row, revision, core.RowUnset)
 		}
 	case status.KindDone:
 		if o.core.NeedsSettled() {
-			o.handSettled(of, core.RowDone)
+			o.handSettled(row, revision, core.RowDone)
 		}
 	default:
 		if o.core.NeedsSettled() {
-			o.handSettled(of, core.RowFailed)
+			o.handSettled(row, revision, core.RowFailed)
 		}
 	}
 	return c, false
@@ -66,8 +96,8 @@ func (o *Observer[Obj]) unreconciledSince(s status.Status, revision statedb.Revi
 }
 
 // handSettled hands the core a row that asks for no operation.
-func (o *Observer[Obj]) handSettled(of statedb.Change[Obj], s core.RowStatus) {
-	if o.core.ObserveSettled(of.Object, of.Revision, s) {
-		o.hooks.Forgotten(of.Object)
+func (o *Observer[Obj]) handSettled(row Obj, revision statedb.Revision, s core.RowStatus) {
+	if o.core.ObserveSettled(row, revision, s) {
+		o.hooks.Forgotten(row)
 	}
 }

@@ -18,8 +18,7 @@ import (
 // Config is the configuration of an Observer. All fields are required.
 type Config[Obj comparable] struct {
 	Rows *rows.Rows[Obj]
-	// Core receives the changes. The caller begins a round of it before it calls
-	// [Observer.Observe].
+	// Core takes the changes. The caller begins a round of it before it calls [Observer.Begin].
 	Core  *core.Core[Obj]
 	Waits Waits
 	Hooks[Obj]
@@ -67,14 +66,20 @@ type Hooks[Obj any] struct {
 	Forgotten func(Obj)
 }
 
-// stride bounds the changes that a cursor reads in one call, so that a call delays neither due keys
-// nor the other cursor.
-const stride = 20_000
+const (
+	// stride bounds the changes that a cursor reads in one pass, so that it delays neither due keys nor the
+	// other cursor.
+	stride = 20_000
+	// chunk is how many changes that ask for an operation a cursor reads at a time.
+	chunk = 64
+)
 
-// Observer reads the changes of a table. The main cursor reads a snapshot of the table to its end
-// before it takes the next, so that everything that was pending in a snapshot is attempted before
-// [Observer.Revision] reaches the next. An Observer belongs to one goroutine. Times are those of
-// one clock, with any zero.
+// Observer reads the changes of a table, and hands them over one at a time: it is the [core.Source] of its core.
+// The main cursor reads a snapshot of the table to its end before it takes the next, so that everything that was
+// pending in a snapshot is attempted before [Observer.Revision] reaches the next. An Observer belongs to one
+// goroutine. Times are those of one clock, with any zero.
+//
+// One pass is this sequence of calls: Begin, Next as often as the core can run a change, End.
 type Observer[Obj comparable] struct {
 	rows  *rows.Rows[Obj]
 	core  *core.Core[Obj]
@@ -82,24 +87,27 @@ type Observer[Obj comparable] struct {
 	hooks Hooks[Obj]
 
 	changes statedb.ChangeIterator[Obj]
+	// txn is the transaction of this pass. more is closed if there is more to read than it has. left is how
+	// many changes the cursor of the changes may still read in this pass.
+	txn  statedb.ReadTxn
+	more <-chan struct{}
+	left int
+	// reads is how often a cursor has read.
+	reads int
 	// snapshot is the revision of the snapshot that the main cursor reads, or read last. from is its
 	// transaction, and rest the unread part of it; nil at its end, and while there is a catch-up cursor.
-	// snapshots counts the snapshots.
-	snapshot  statedb.Revision
-	from      statedb.ReadTxn
-	rest      iter.Seq2[statedb.Change[Obj], statedb.Revision]
-	snapshots uint64
-	// held is a change that was read and for which there was no room; valid if holding.
-	held    change[Obj]
-	holding bool
+	// read has what was read of it. While there is a catch-up cursor, read has deletions only.
+	snapshot statedb.Revision
+	from     statedb.ReadTxn
+	rest     iter.Seq2[statedb.Change[Obj], statedb.Revision]
+	read     queue[Obj]
 	// revision is the one up to which all changes were handed over. wanted is that of the last change
 	// among them that asked for an operation.
 	revision, wanted statedb.Revision
-	// whole: the transaction of the last call of Observe is the main cursor's snapshot. others:
-	// since that snapshot was taken, an operation was run on a change that is not from it. slow:
-	// objects take long on average while the main cursor is behind. upToDate: that call handed over all
-	// changes up to its transaction. full: it has left a change for which there was no room.
-	whole, others, slow, upToDate, full bool
+	// whole: the transaction of this pass is the main cursor's snapshot. others: since that snapshot was taken, an
+	// operation was run on a change that is not from it. slow: objects take long on average while the main
+	// cursor is behind.
+	whole, others, slow bool
 	// ahead is the highest revision of an operation that ran before the main cursor reached it. early
 	// remembers which versions were applied by then; nil if the rows show it.
 	ahead statedb.Revision
@@ -111,10 +119,9 @@ type Observer[Obj comparable] struct {
 	each    time.Duration
 	catchUp *catchUp[Obj]
 
-	// marked: in this call of Observe the waits may lower the revision since which a row is not
-	// reconciled.
+	// marked: in this pass the waits may lower the revision since which a row is not reconciled.
 	marked bool
-	// refreshes counts the objects read in this call of Observe that were marked for a refresh.
+	// refreshes counts the objects handed over in this pass that were marked for a refresh.
 	refreshes int
 	// unset counts the read changes of rows without a status.
 	unset uint64
@@ -188,136 +195,147 @@ func (o *Observer[Obj]) Stop() {
 	}
 }
 
-// Observe hands the core the changes up to the transaction, as many as the core has room for. The
-// returned channel is closed when Observe should be called again.
-func (o *Observer[Obj]) Observe(txn statedb.ReadTxn, now time.Duration) <-chan struct{} {
-	o.refreshes, o.marked, o.full = 0, o.waits.Marked(), false
-	var more <-chan struct{}
-	var done bool
+// Begin begins a pass, which reads the changes up to a transaction.
+func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
+	o.txn, o.refreshes, o.left, o.more = txn, 0, stride, watch.Closed
+	o.marked = o.waits.Marked()
+	switch {
+	case o.catchUp != nil:
+		o.catchUp.begin()
+		return
+	case !o.readsSnapshot():
+		changes, more := o.changes.Next(txn)
+		select {
+		case <-more:
+			o.rest, o.from = changes, txn
+			o.takeSnapshot()
+		default:
+			// Nothing changed since the last call. Still, the transaction may be newer than that of
+			// the last call: a commit shows in it before it closes the channel.
+			o.more = more
+		}
+	}
+	o.whole = o.snapshot == o.rows.Table.Revision(txn)
+}
+
+// readsSnapshot reports whether the main cursor is not at the end of its snapshot.
+func (o *Observer[Obj]) readsSnapshot() bool { return o.rest != nil || !o.read.isEmpty() }
+
+// Next implements [core.Source]. Without a catch-up cursor the changes come in the order of their revisions,
+// for the places of three lanes.
+func (o *Observer[Obj]) Next(lane core.Lane) (change core.Change[Obj], ok bool) {
+	switch {
+	case o.catchUp != nil:
+		return o.nextWhileCatchingUp(lane)
+	case lane > core.Backlog:
+		return change, false
+	}
+	for o.HasWork() {
+		change = o.read.take()
+		o.revision = max(o.revision, o.read.handedOver())
+		if o.handsOver(&change) {
+			return change, true
+		}
+	}
+	return core.Change[Obj]{}, false
+}
+
+// HasWork reports whether a change asks for an operation, and was not handed over. While there is a catch-up
+// cursor, it may report true because rows were not read.
+func (o *Observer[Obj]) HasWork() bool {
+	if o.catchUp != nil {
+		return o.catchUp.next != nil || o.catchUp.newest().After < o.rows.Table.Revision(o.txn) || o.readDeletions()
+	}
+	return !o.read.isEmpty() || o.readMain()
+}
+
+// readMain reads some of the main cursor's snapshot, and reports whether a change asks for an operation.
+func (o *Observer[Obj]) readMain() bool {
+	if o.rest == nil || o.left == 0 {
+		return false
+	}
+	o.read.empty()
+	o.reads++
+	ended := true
+	for change, revision := range o.rest {
+		o.readChange(&o.read, change, false)
+		o.read.upTo = revision
+		if o.left--; o.left == 0 || len(o.read.changes) == chunk {
+			ended = false
+			break
+		}
+	}
+	if ended {
+		o.rest, o.read.upTo = nil, max(o.read.upTo, o.snapshot)
+	}
+	o.revision = max(o.revision, o.read.handedOver())
+	return !o.read.isEmpty()
+}
+
+// handsOver reports whether a change that a cursor has read is handed over. It is not if it asks for nothing any
+// more: a later version was applied, or the object is back in the table after its deletion: then its row says
+// what to do, and may have been read.
+func (o *Observer[Obj]) handsOver(c *core.Change[Obj]) bool {
+	o.wanted = max(o.wanted, c.Revision)
+	if !c.Deleted {
+		if c.Lane == core.Refresh {
+			o.refreshes++
+		}
+		return !o.appliedEarly(c.Obj, c.Revision)
+	}
+	o.hooks.Deletion(c.Obj)
+	if o.whole {
+		return true
+	}
+	_, revision, found := o.rows.Get(o.txn, c.Obj)
+	if found {
+		o.hooks.Unread(c.Obj, revision)
+	}
+	return !found
+}
+
+// End ends a pass. The returned channel is closed when the next pass should begin.
+func (o *Observer[Obj]) End(now time.Duration) <-chan struct{} {
+	done := true
 	if o.catchUp == nil {
-		more, done = o.readMain(txn)
-		o.whole = o.snapshot == o.rows.Table.Revision(txn)
+		if done = !o.readsSnapshot(); done {
+			o.from, o.revision = nil, max(o.revision, o.snapshot)
+		}
 	} else {
-		more, done = o.catchUpWith(txn, now)
+		done = o.endWhileCatchingUp(now)
 	}
 	if o.early != nil {
 		o.early.passed(o.revision)
 	}
-	o.upToDate = done && o.whole
 	switch waiting := o.core.LaneSize(core.Backlog) > 0; {
-	case o.upToDate && !waiting:
+	case done && o.whole && !waiting:
 		o.lag = lag{}
 	case !done || waiting:
 		o.fallBehind(now)
 	}
-	return more
+	o.txn = nil
+	return o.more
 }
 
-// readMain hands over the rest of the main cursor's snapshot, or the next snapshot. done reports that the
-// cursor has reached the end of the snapshot.
-func (o *Observer[Obj]) readMain(txn statedb.ReadTxn) (more <-chan struct{}, done bool) {
-	if o.rest == nil {
-		changes, more := o.changes.Next(txn)
-		select {
-		case <-more:
-		default:
-			// Nothing changed since the last call. Still, the transaction may be newer than that of
-			// the last call: a commit shows in it before it closes the channel.
-			return more, true
-		}
-		o.rest, o.from = changes, txn
-		o.takeSnapshot(txn)
-	}
-	if !o.handOverHeld(txn) {
-		return watch.Closed, false
-	}
-	read := 0
-	for change, revision := range o.rest {
-		if c, wanted := o.read(change, false); !wanted {
-			o.revision = revision
-		} else if !o.handOver(c, txn) {
-			o.held, o.holding = c, true
-			return watch.Closed, false
-		}
-		if read++; read == stride {
-			return watch.Closed, false
-		}
-	}
-	o.rest, o.from, o.revision = nil, nil, max(o.revision, o.snapshot)
-	return watch.Closed, true
-}
-
-// takeSnapshot makes a transaction the snapshot of the main cursor.
-func (o *Observer[Obj]) takeSnapshot(txn statedb.ReadTxn) {
+// takeSnapshot makes the transaction of this pass the snapshot of the main cursor.
+func (o *Observer[Obj]) takeSnapshot() {
 	last := o.snapshot
-	o.snapshot, o.others = o.rows.Table.Revision(txn), false
-	o.snapshots++
+	o.snapshot, o.others = o.rows.Table.Revision(o.txn), false
 	o.waits.NoteSnapshot(last, o.snapshot)
 }
 
-// handOverHeld hands over the change that is held. It returns false if there is still no room for it.
-func (o *Observer[Obj]) handOverHeld(txn statedb.ReadTxn) bool {
-	if o.holding && !o.handOver(o.held, txn) {
-		return false
-	}
-	o.held, o.holding = change[Obj]{}, false
-	return true
-}
-
-// handOver hands the core a change. It returns false if there is no room.
-func (o *Observer[Obj]) handOver(c change[Obj], txn statedb.ReadTxn) bool {
-	if !o.hasRoom(c.lane) {
-		return false
-	}
-	if c.deleted {
-		o.hooks.Deletion(c.object)
-	}
-	if !o.dropOutdated(c, txn) {
-		o.core.Observe(c.object, c.revision, c.since, c.deleted, c.lane)
-	}
-	if o.catchUp == nil {
-		o.revision = c.revision
-	}
-	o.wanted = max(o.wanted, c.revision)
-	return true
-}
-
-// hasRoom reports whether a lane of the core has room, and records in full if it has none.
-func (o *Observer[Obj]) hasRoom(lane core.Lane) bool {
-	full := o.core.Full(lane)
-	o.full = o.full || full
-	return !full
-}
-
-// dropOutdated reports whether a change is dropped, because it asks for nothing any more, and tells of the later
-// one. While it was held, a later version may have been applied. A deletion that may not be from the given
-// transaction may be followed by a row, which says what to do, and may have been read.
-func (o *Observer[Obj]) dropOutdated(c change[Obj], txn statedb.ReadTxn) bool {
-	switch {
-	case !c.deleted:
-		return o.holding && o.appliedEarly(c.object, c.revision)
-	case !o.holding && (o.catchUp != nil || o.snapshot == o.rows.Table.Revision(txn)):
-		return false
-	}
-	_, revision, found := o.rows.Get(txn, c.object)
-	if found {
-		o.hooks.Unread(c.object, revision)
-	}
-	return found
-}
-
-// Stale reports whether the version of an item may not be the row in the transaction of the last call of
-// Observe, so that the caller must look the object up.
+// Stale reports whether the version of an operation may not be the row in the transaction of this pass, so that the
+// caller must look the object up.
 //
-// The version of a key that has waited may be older than the row, unless all changes have been read and
-// each of them is handed over: where the rows carry a status, writes of other fields are not. Any other
-// version was read in this round. If its snapshot is older than the transaction, it is outdated if
+// The version of a key that has waited may be older than the row, unless all changes are handed over, and each of
+// them is: where the rows carry a status, writes of other fields are not. Any other
+// version was handed over in this round. If its snapshot is older than the transaction, it is outdated if
 // another operation may have run since, if the target is slow, or if it is a deletion. A slow target is
 // spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
 	case item.Again:
-		return !o.upToDate || o.rows.Writable != nil
+		return o.readsSnapshot() || !o.whole || o.rows.Writable != nil
 	case item.HasEntry():
 		return !o.whole
 	}
@@ -352,8 +370,8 @@ func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
 	o.skippable.add(o.revision, upTo, n)
 }
 
-// Full reports whether the last call of Observe has left a change for which the core had no room.
-func (o *Observer[Obj]) Full() bool { return o.full }
+// Reads returns a number that changes when a cursor reads the table, which takes time.
+func (o *Observer[Obj]) Reads() int { return o.reads }
 
 // Revision returns the revision up to which all changes were handed over.
 func (o *Observer[Obj]) Revision() statedb.Revision { return o.revision }
@@ -362,15 +380,11 @@ func (o *Observer[Obj]) Revision() statedb.Revision { return o.revision }
 // [Observer.Revision].
 func (o *Observer[Obj]) LastWanted() statedb.Revision { return o.wanted }
 
-// Snapshots returns how many snapshots the main cursor has taken. That is the number of the
-// snapshot that it reads.
-func (o *Observer[Obj]) Snapshots() uint64 { return o.snapshots }
-
 // Skippable returns approximately how many changes after [Observer.Revision] need no look: those
 // that the caller wrote, and those that the catch-up cursor has handed over.
 func (o *Observer[Obj]) Skippable() int { return o.skippable.after(o.revision) }
 
-// Refreshes returns how many objects read in the last call of Observe were marked for a refresh.
+// Refreshes returns how many objects handed over in this pass were marked for a refresh.
 func (o *Observer[Obj]) Refreshes() int { return o.refreshes }
 
 // Unset returns how many changes of rows without a status have been read.

@@ -44,8 +44,6 @@ type Pace struct {
 	// more: the last round was full, or more changes are waiting to be read. The next pass starts
 	// at once.
 	more bool
-	// most bounds the single operations that are planned for one turn; 0 means no bound.
-	most int
 	// committed is how long the last commit of a turn took, including the wait for the table.
 	committed time.Duration
 	// roundAt is when the last round began. waitedAt is when the last round with items that had
@@ -139,32 +137,8 @@ func (p *Pace) Ran(r Round) {
 	}
 }
 
-// TurnSize returns how many single operations to plan for a turn, of at most size.
-func (p *Pace) TurnSize(size int) int {
-	if p.most == 0 {
-		return size
-	}
-	return min(p.most, size)
-}
-
 // TurnLength returns how long the next turn may take.
 func (p *Pace) TurnLength() time.Duration { return min(max(Turn, p.committed), maxTurn) }
-
-// RanTurn records how many single operations ran in a turn, how many were left, and how long the
-// turn took. What does not fit into a turn goes back to the cursor. So the next turn gets as many
-// operations as this one ran; if all were run it gets some more, or twice as many if the turn was
-// short.
-func (p *Pace) RanTurn(ran, left int, took time.Duration) {
-	switch {
-	case left > 0:
-		p.most = max(1, ran)
-	case p.most == 0 || ran < p.most:
-	case took < p.TurnLength()/2:
-		p.most *= 2
-	default:
-		p.most += 1 + p.most/8
-	}
-}
 
 // Committed records how long the commit of a turn took, including the wait for the table.
 func (p *Pace) Committed(took time.Duration) { p.committed = took }

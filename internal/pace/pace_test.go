@@ -120,22 +120,6 @@ func TestLimiterThatAllowsNothingIsAskedAgain(t *testing.T) {
 	})
 }
 
-func TestTurnSizeFollowsTheLastTurn(t *testing.T) {
-	var p pace.Pace
-	require.Equal(t, 1000, p.TurnSize(1000))
-	p.RanTurn(10, 990, pace.Turn)
-	require.Equal(t, 10, p.TurnSize(1000))
-	require.Equal(t, 5, p.TurnSize(5))
-	p.RanTurn(10, 0, time.Millisecond)
-	require.Equal(t, 20, p.TurnSize(1000), "the turn was short")
-	p.RanTurn(20, 0, pace.Turn)
-	require.Equal(t, 23, p.TurnSize(1000))
-	p.RanTurn(7, 0, time.Millisecond)
-	require.Equal(t, 23, p.TurnSize(1000), "there was no more to run")
-	p.RanTurn(0, 3, pace.Turn)
-	require.Equal(t, 1, p.TurnSize(1000))
-}
-
 func TestTurnLengthFollowsTheLastCommitWithinBounds(t *testing.T) {
 	var p pace.Pace
 	for committed, want := range map[time.Duration]time.Duration{
