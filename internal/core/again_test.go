@@ -29,13 +29,12 @@ func takeUntil(c *Core[row], until time.Duration) map[string]Recorded {
 
 // runRound runs a round of due keys, and settles each item.
 func runRound(c *Core[row], now time.Duration, settle func(*Operation[row]) Outcome[row]) (keys []string) {
-	c.Begin(now, 4, 0)
+	c.Begin(now, 4, false)
 	items := c.Plan()
 	for i := range items {
 		c.Settle(now, &items[i], settle(&items[i]))
 	}
 	keys = planned(items)
-	c.End(len(items))
 	return keys
 }
 
@@ -49,13 +48,12 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	_, _, holds := c.HoldsSince()
 	require.False(t, holds)
 
-	c.Begin(0, 4, 0)
+	c.Begin(0, 4, false)
 	items := c.Plan()
 	require.Equal(t, []string{"a"}, planned(items))
 	require.True(t, items[0].Again, "the row may have changed")
 	require.Equal(t, CauseRefresh, items[0].Cause)
-	c.PutBack(&items[0])
-	c.End(0)
+	c.Recall(c.round.now, &items[0])
 	require.Zero(t, c.LowWatermark(), "it was only put back")
 
 	require.Equal(t, []string{"a"}, runRound(c, 0, done))
@@ -98,7 +96,6 @@ func TestAgainHurriesWhatIsReconciledOrForced(t *testing.T) {
 			begin(k, 0, 1, "a")
 			items := k.Plan()
 			k.Settle(0, &items[0], c.first(&items[0]))
-			k.End(1)
 			before, _ := k.NextDue()
 			require.False(t, k.Again(time.Millisecond, row{key: "a"}, 1, c.forced))
 			due, has := k.NextDue()
@@ -118,8 +115,6 @@ func TestOutcomeOfARunningOperationDoesNotCountAfterAgain(t *testing.T) {
 	begin(c, 0, 5, "a")
 	items := c.Plan()
 	it := items[0]
-	c.Launch(&it)
-	c.End(1)
 	require.True(t, c.Again(0, row{key: "a"}, 5, true))
 	c.Settle(0, &it, done(&it))
 	require.Equal(t, uint64(5), c.LowWatermark())
@@ -135,8 +130,6 @@ func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
 	for i, key := range []string{"a", "b"} {
 		begin(c, time.Duration(i)*time.Millisecond, uint64(5+i), key)
 		items = append(items, c.Plan()...)
-		c.Launch(&items[i])
-		c.End(1)
 	}
 	since, observed, holds := c.HoldsSince()
 	require.True(t, holds)
@@ -165,13 +158,9 @@ func TestChangeAfterAForcedRunIsComparedWithNoEmptyObject(t *testing.T) {
 	}
 	begin(c, 0, 5, "a")
 	it := c.Plan()[0]
-	c.Launch(&it)
-	c.End(1)
 	require.True(t, c.Again(0, row{key: "a"}, 5, true))
 	begin(c, 0, 6, "a")
-	c.End(0)
 	begin(c, 0, 7, "a")
-	c.End(0)
 	out := done(&it)
 	out.Lost = true
 	c.Settle(0, &it, out)

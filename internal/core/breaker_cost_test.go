@@ -62,10 +62,9 @@ func TestProbesDueTogetherAreOrderedByClass(t *testing.T) {
 		for i := range items {
 			c.Settle(0, &items[i], failedWith(&items[i], items[i].Obj.key))
 		}
-		c.End(len(items))
 		check(t, c)
 		due, _ := c.NextDue()
-		c.Begin(due, 8, 0)
+		c.Begin(due, 8, false)
 		var begun []string
 		c.due.Ascend(func(e *entry[row], _ int64) bool { begun = append(begun, e.key); return true })
 		require.Len(t, begun, 3)

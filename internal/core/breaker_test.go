@@ -40,7 +40,6 @@ func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class s
 	for i := range items {
 		c.Settle(now, &items[i], failedWith(&items[i], class))
 	}
-	c.End(len(items))
 	check(t, c)
 }
 
@@ -48,13 +47,12 @@ func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, class s
 func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Operation[row]) Outcome[row]) []string {
 	t.Helper()
 	size, _ := c.Allowance(now)
-	c.Begin(now, min(size, c.roundSize), 0)
+	c.Begin(now, min(size, c.roundSize), false)
 	items := c.Plan()
 	keys := planned(items)
 	for i := range items {
 		c.Settle(now, &items[i], outcome(&items[i]))
 	}
-	c.End(len(items))
 	check(t, c)
 	return keys
 }
@@ -139,7 +137,6 @@ func TestUnusedClassesAreForgotten(t *testing.T) {
 		begin(c, now, uint64(i+1), "a")
 		items := c.Plan()
 		c.Settle(now, &items[0], failedWith(&items[0], fmt.Sprintf("class%d", i)))
-		c.End(1)
 		check(t, c)
 		require.Len(t, c.breakers, 1)
 		now += time.Minute
@@ -164,7 +161,6 @@ func TestSuccessCountsForTheClassOfAnOldFailure(t *testing.T) {
 	for i := range items {
 		c.Settle(0, &items[i], out(&items[i]))
 	}
-	c.End(2)
 	require.Equal(t, []string{"a"}, settleAll(t, c, time.Second, done))
 	require.Empty(t, c.OpenBreakers(100))
 
@@ -250,17 +246,14 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 		out.Delay = delay
 		c.Settle(0, &items[i], out)
 	}
-	c.End(3)
 	require.Len(t, c.OpenBreakers(100), 1)
 	// An unobserved change of "was asked" turns out to ask for nothing.
-	c.Begin(time.Millisecond, 8, 0)
+	c.Begin(time.Millisecond, 8, false)
 	items = c.Plan()
 	require.Equal(t, []string{"was asked"}, planned(items))
 	c.Settle(time.Millisecond, &items[0], Outcome[row]{Kind: Superseded})
-	c.End(0)
-	c.Begin(time.Millisecond, 0, 0)
+	c.Begin(time.Millisecond, 0, false)
 	c.ObserveSettled(row{key: "was asked"}, 4, RowDone)
-	c.End(0)
 	check(t, c)
 	due, _ := c.NextDue()
 	require.Equal(t, time.Millisecond, due, "nothing was run, so others may probe")
@@ -270,9 +263,8 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	require.Equal(t, "fresh", items[0].Obj.key)
 	c.Settle(time.Millisecond, &items[0], done(&items[0]))
 	for i := len(items) - 1; i > 0; i-- {
-		c.PutBack(&items[i])
+		c.Recall(c.round.now, &items[i])
 	}
-	c.End(1)
 	require.Empty(t, c.OpenBreakers(100))
 	require.ElementsMatch(t, []string{"was asked", "failed"}, settleAll(t, c, time.Millisecond, done))
 	due, _ = c.NextDue()
@@ -288,22 +280,21 @@ func TestProbeThatDidNotRunIsHeldAgain(t *testing.T) {
 	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
 	require.Equal(t, 3, c.Count(Tripped))
 	// There is room for only one of the two probes.
-	c.Begin(time.Second, 1, 0)
+	c.Begin(time.Second, 1, false)
 	items := c.Plan()
 	require.Len(t, items, 1)
 	c.Settle(time.Second, &items[0], done(&items[0]))
-	c.End(1)
 	require.Empty(t, c.OpenBreakers(100))
 
 	// The other two keys are still due when two new failures open the breaker again.
-	c.Begin(time.Second, 8, 0)
+	c.Begin(time.Second, 8, false)
 	c.see(row{key: "d"}, 4, false, Backlog)
 	c.see(row{key: "e"}, 5, false, Backlog)
 	items = c.Plan()
 	require.Len(t, items, 4)
 	for i := len(items) - 1; i >= 0; i-- {
 		if it := &items[i]; it.Again {
-			c.PutBack(it)
+			c.Recall(c.round.now, it)
 		}
 	}
 	for i := range items {
@@ -311,7 +302,6 @@ func TestProbeThatDidNotRunIsHeldAgain(t *testing.T) {
 			c.Settle(time.Second, it, failedWith(it, "x"))
 		}
 	}
-	c.End(2)
 	check(t, c)
 	require.Len(t, c.OpenBreakers(100), 1)
 	require.Empty(t, settleAll(t, c, time.Second, done))

@@ -33,7 +33,6 @@ func check[Obj any](t testingT, c *Core[Obj]) {
 	}
 	checkInRound(t, c)
 	checkGroups(t, c)
-	checkRoundIsEmpty(t, c)
 }
 
 // checkInRound is the part of check that holds after every call, also during a round.
@@ -297,20 +296,4 @@ func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
 		require.Nil(t, b, "a breaker is kept alive")
 	}
 	require.True(t, slices.IsSortedFunc(c.open, compareClass[Obj]), "open breakers are out of order")
-}
-
-// checkRoundIsEmpty requires that the memory of a round keeps no object alive after it.
-func checkRoundIsEmpty[Obj any](t testingT, c *Core[Obj]) {
-	require.Empty(t, c.round.changes)
-	require.Empty(t, c.round.items)
-	require.Zero(t, c.round.lanes)
-	for _, items := range [][]Operation[Obj]{c.round.changes, c.round.items} {
-		for _, item := range items[:cap(items)] {
-			require.Zero(t, item.Revision, "an item is kept alive")
-		}
-	}
-	require.Empty(t, c.round.due)
-	for _, e := range c.round.due[:cap(c.round.due)] {
-		require.Nil(t, e, "an entry is kept alive")
-	}
 }

@@ -40,20 +40,31 @@ type plant struct {
 	*Core[*thing]
 	revision uint64
 	now      time.Duration
+	// changes and items are memory for the rounds.
+	changes, from listed[*thing]
+	items         []Operation[*thing]
 }
 
 // round observes changes of the given objects and settles everything planned.
 func (p *plant) round(changed []*thing, outcome func(it *Operation[*thing]) Outcome[*thing]) {
-	p.Begin(p.now, p.roundSize, 0)
+	p.Begin(p.now, p.roundSize, false)
+	p.changes = p.changes[:0]
 	for _, o := range changed {
 		p.revision++
-		p.see(o, p.revision, false, Backlog)
+		p.changes = append(p.changes, Change[*thing]{o, p.revision, p.revision, false, Backlog})
 	}
-	items := p.Plan()
-	for i := range items {
-		p.Settle(p.now, &items[i], outcome(&items[i]))
+	p.from = p.changes
+	p.items = reuse(p.items)
+	for n := 0; ; n++ {
+		p.items = append(p.items, Operation[*thing]{})
+		if !p.Next(&p.items[n], &p.from) {
+			p.items = p.items[:n]
+			break
+		}
 	}
-	p.End(len(items))
+	for i := range p.items {
+		p.Settle(p.now, &p.items[i], outcome(&p.items[i]))
+	}
 }
 
 // rounds runs changes of the objects in full rounds.

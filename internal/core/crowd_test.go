@@ -109,13 +109,11 @@ func newCrowd(n int) *crowd {
 }
 
 func (c *crowd) launch(o *thing) {
-	c.Begin(c.now, 1, 0)
+	c.Begin(c.now, 1, false)
 	c.revision++
 	c.see(o, c.revision, false, Backlog)
 	items := c.Plan()
-	c.Launch(&items[0])
 	c.launched = append(c.launched, items[0])
-	c.End(1)
 }
 
 func (c *crowd) finish() {

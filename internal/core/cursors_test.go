@@ -122,31 +122,6 @@ func (w *world) jump() {
 	}
 }
 
-// observe hands over the changes of a snapshot, as many as there is room for.
-func (w *world) observe(snapshot map[string]row, revision uint64, waits func() bool) {
-	if w.catchUp == nil {
-		w.observeMain(snapshot, revision, waits)
-		return
-	}
-	c := w.catchUp
-	w.observeDeletions(inOrder(snapshot), revision)
-	w.observeNewest(inOrder(snapshot), revision)
-	w.observeSnapshot(snapshot)
-	if !c.reads && c.newest().after == revision && len(c.unread) > 1 {
-		w.takeSnapshot(revision, waits)
-		w.rest = inOrder(snapshot)
-		c.reads, c.end = true, c.unread[len(c.unread)-2].upTo
-	}
-	read := c.unread[0].after
-	if len(c.unread) == 1 && read < revision {
-		read = w.at
-	}
-	w.observed = max(w.observed, min(read, c.deleted))
-	if w.observed == revision && w.core.LaneSize(Backlog) == 0 {
-		w.catchUp, w.at, w.rest = nil, revision, nil
-	}
-}
-
 func inOrder(snapshot map[string]row) []row {
 	return slices.SortedFunc(maps.Values(snapshot), func(a, b row) int { return cmp.Compare(a.revision, b.revision) })
 }
@@ -158,113 +133,155 @@ func (w *world) takeSnapshot(revision uint64, waits func() bool) {
 	w.snapshots++
 }
 
-func (w *world) observeMain(snapshot map[string]row, revision uint64, waits func() bool) {
-	if len(w.rest) == 0 {
-		for _, r := range inOrder(snapshot) {
-			if r.revision > w.at {
-				w.rest = append(w.rest, r)
-			}
-		}
-		w.takeSnapshot(revision, waits)
-	}
-	for len(w.rest) > 0 {
-		r := w.rest[0]
-		if !w.handOver(r, r.cameBy(Backlog), snapshot) {
-			return
-		}
-		w.rest, w.observed, w.handed[r.key] = w.rest[1:], r.revision, r
-	}
-	w.observed = max(w.observed, w.at)
+// source is the source of the core of a world, in one round.
+type source struct {
+	*world
+	snapshot map[string]row
+	revision uint64
+	// calls are the calls of Next. told are what the core was told in the call that has begun.
+	calls []asked
+	told  []func()
 }
 
-// handOver hands the core a row, and reports whether there was room.
-func (w *world) handOver(r row, lane Lane, now map[string]row) bool {
+// begin begins a round.
+func (s *source) begin(waits func() bool) {
+	if s.catchUp != nil || len(s.rest) > 0 {
+		return
+	}
+	for _, r := range inOrder(s.snapshot) {
+		if r.revision > s.at {
+			s.rest = append(s.rest, r)
+		}
+	}
+	s.takeSnapshot(s.revision, waits)
+}
+
+// Next returns the next change for a place of a lane.
+func (s *source) Next(lane Lane) (change Change[row], ok bool) {
 	switch {
-	case !r.deleted && w.appliedEarly(r):
-	case !r.asks():
-		w.settled(r)
-	case w.full(lane):
-		return false
-	case r.deleted && !now[r.key].deleted:
-		// The object is back: its row says what to do.
-	default:
-		w.tell(r, lane)
+	case s.catchUp == nil && lane <= Backlog:
+		change, ok = s.nextOfMain()
+	case s.catchUp == nil:
+	case lane == Fresh:
+		change, ok = s.nextOfNewest()
+	case lane == Deletion:
+		change, ok = s.nextDeletion()
+	case lane == Backlog:
+		change, ok = s.nextOfSnapshot()
 	}
-	return true
+	s.calls = append(s.calls, asked{lane, s.told, change, ok})
+	s.told = nil
+	return change, ok
 }
 
-// observeDeletions hands over the deletions that were not read.
-func (w *world) observeDeletions(changes []row, revision uint64) {
-	for _, r := range changes {
-		if r.deleted && r.revision > w.catchUp.deleted {
-			if !w.handOver(r, Deletion, map[string]row{r.key: r}) {
-				return
-			}
-			w.catchUp.deleted = r.revision
+// changeOf returns the change of a row.
+func (s *source) changeOf(r row, lane Lane) Change[row] {
+	return Change[row]{Obj: r, Revision: r.revision, Since: s.since(r), Deleted: r.deleted, Lane: r.cameBy(lane)}
+}
+
+// wants reports whether a row that was read asks for an operation.
+func (s *source) wants(r row) bool {
+	switch {
+	case !r.deleted && s.appliedEarly(r):
+		return false
+	case !r.asks():
+		s.settled(r)
+		return false
+	}
+	// If the object is back, its row says what to do.
+	return !r.deleted || s.snapshot[r.key].deleted
+}
+
+func (s *source) nextOfMain() (change Change[row], ok bool) {
+	for len(s.rest) > 0 {
+		r := s.rest[0]
+		s.rest, s.observed, s.handed[r.key] = s.rest[1:], r.revision, r
+		if s.wants(r) {
+			return s.changeOf(r, Backlog), true
 		}
 	}
-	w.catchUp.deleted = max(w.catchUp.deleted, revision)
+	s.observed = max(s.observed, s.at)
+	return change, false
 }
 
-// observeNewest hands over the rows of the newest range.
-func (w *world) observeNewest(changes []row, revision uint64) {
-	newest := w.catchUp.newest()
-	for _, r := range changes {
+func (s *source) nextDeletion() (change Change[row], ok bool) {
+	for _, r := range inOrder(s.snapshot) {
+		if r.deleted && r.revision > s.catchUp.deleted {
+			s.catchUp.deleted = r.revision
+			return s.changeOf(r, Deletion), true
+		}
+	}
+	s.catchUp.deleted = max(s.catchUp.deleted, s.revision)
+	return change, false
+}
+
+// nextOfNewest returns the next row of the newest range. Those to refresh go to their lane.
+func (s *source) nextOfNewest() (change Change[row], ok bool) {
+	newest := s.catchUp.newest()
+	for _, r := range inOrder(s.snapshot) {
 		if r.deleted || r.revision <= newest.after {
 			continue
 		}
-		if !w.handOver(r, r.cameBy(Fresh), nil) {
-			return
-		}
 		newest.after = r.revision
+		if !s.wants(r) {
+			continue
+		}
+		read := s.changeOf(r, Fresh)
+		if read.Lane == Fresh {
+			return read, true
+		}
+		s.core.Observe(read)
+		checkInRound(s.t, s.core)
+		s.told = append(s.told, func() { s.model.observeReady(read) })
 	}
-	newest.after = max(newest.after, revision)
+	newest.after = max(newest.after, s.revision)
+	return Change[row]{}, false
 }
 
-// observeSnapshot hands over the keys of main's snapshot, in the version that the table has.
-func (w *world) observeSnapshot(now map[string]row) {
-	c := w.catchUp
-	if !c.reads {
-		return
-	}
-	for ; len(w.rest) > 0 && w.rest[0].revision <= c.end; w.rest = w.rest[1:] {
-		r := w.rest[0]
+// nextOfSnapshot returns the next key of main's snapshot, in the version that the table has.
+func (s *source) nextOfSnapshot() (change Change[row], ok bool) {
+	c := s.catchUp
+	for c.reads && len(s.rest) > 0 && s.rest[0].revision <= c.end {
+		r := s.rest[0]
+		s.rest = s.rest[1:]
 		if r.deleted || !c.isUnread(r.revision) {
 			continue
 		}
-		if r.asks() && !w.appliedEarly(r) {
-			current := now[r.key]
-			switch {
-			case current.deleted, current.revision != r.revision && (!current.asks() || w.dealtWith(current)):
-			case w.full(Backlog):
-				return
-			default:
-				w.tellSince(current, w.since(r), Backlog)
-				w.handed[r.key] = r
-			}
-		} else if !r.asks() {
-			w.settled(r)
-		}
 		c.passed(r.revision)
+		if !s.wants(r) {
+			continue
+		}
+		if now := s.snapshot[r.key]; !now.deleted && (now.revision == r.revision || now.asks() && !s.dealtWith(now)) {
+			s.handed[r.key] = r
+			return Change[row]{Obj: now, Revision: now.revision, Since: s.since(r), Lane: Backlog}, true
+		}
 	}
-	c.passed(c.end)
-	c.reads = false
+	if c.reads {
+		c.passed(c.end)
+		c.reads = false
+	}
+	return change, false
 }
 
-// full reports whether the round has no room for another change of a lane.
-func (w *world) full(lane Lane) bool {
-	for l := range NumLanes {
-		same(w.t, w.model.full(l), w.core.Full(l), "lane %s is full", l)
+// end ends a round.
+func (s *source) end(waits func() bool) {
+	c := s.catchUp
+	if c == nil {
+		return
 	}
-	return w.core.Full(lane)
-}
-
-func (w *world) tell(r row, lane Lane) { w.tellSince(r, w.since(r), lane) }
-
-func (w *world) tellSince(r row, since uint64, lane Lane) {
-	w.core.Observe(r, r.revision, since, r.deleted, lane)
-	checkInRound(w.t, w.core)
-	w.model.observe(r, r.revision, since, r.deleted, lane)
+	if !c.reads && c.newest().after == s.revision && len(c.unread) > 1 {
+		s.takeSnapshot(s.revision, waits)
+		s.rest = inOrder(s.snapshot)
+		c.reads, c.end = true, c.unread[len(c.unread)-2].upTo
+	}
+	read := c.unread[0].after
+	if len(c.unread) == 1 && read < s.revision {
+		read = s.at
+	}
+	s.observed = max(s.observed, min(read, c.deleted))
+	if s.observed == s.revision && s.core.LaneSize(Backlog) == 0 {
+		s.catchUp, s.at, s.rest = nil, s.revision, nil
+	}
 }
 
 // since returns the revision since which a row is unreconciled: its own or, if a caller waits for
@@ -287,19 +304,14 @@ func saidBy(status string) RowStatus {
 	return RowFailed
 }
 
-// settled hands over a row that asks for no operation, if the core needs it.
-func (w *world) settled(r row) {
+// settled tells the core of a row that asks for no operation, if it needs that.
+func (s *source) settled(r row) {
 	says := saidBy(r.status)
-	if says == RowUnset && w.core.Tracks() || says != RowUnset && w.core.NeedsSettled() {
-		forgotten := w.model.observeSettled(r, r.revision, says)
-		require.Equal(w.t, forgotten, w.core.ObserveSettled(r, r.revision, says), "forgotten result for %q", r.key)
-		checkInRound(w.t, w.core)
+	if says == RowUnset && s.core.Tracks() || says != RowUnset && s.core.NeedsSettled() {
+		forgotten := s.core.ObserveSettled(r, r.revision, says)
+		checkInRound(s.t, s.core)
+		s.told = append(s.told, func() {
+			require.Equal(s.t, s.model.observeSettled(r, r.revision, says), forgotten, "whether %q is forgotten", r.key)
+		})
 	}
-}
-
-// takeBack puts an item back.
-func (w *world) takeBack(it *Operation[row]) {
-	w.model.putBack(it)
-	w.core.PutBack(it)
-	checkInRound(w.t, w.core)
 }

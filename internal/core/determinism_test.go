@@ -84,19 +84,17 @@ func (h *historian) outcome(it *Operation[row]) Outcome[row] {
 
 func (h *historian) round() {
 	c := h.core
-	c.Begin(h.now, 1+h.random.IntN(16), max(0, h.random.IntN(12)-5))
-	// Never more than fit, whatever is due. A key is observed once in a round.
+	c.Begin(h.now, 1+h.random.IntN(16), h.random.IntN(2) == 0)
+	var changes listed[row]
+	// A key is observed once in a round.
 	for key := h.random.IntN(50); key < 100; key += 1 + h.random.IntN(30) {
 		lane := Lane(h.random.IntN(int(Resumption)))
-		if c.Full(lane) {
-			break
-		}
 		h.revision++
 		r := row{key: strconv.Itoa(key), pendingID: uint64(h.random.IntN(2))}
 		revision := h.revision - uint64(h.random.IntN(20)/19)
-		c.Observe(r, revision, revision-uint64(h.random.IntN(3)/2), lane == Deletion, lane)
+		changes = append(changes, Change[row]{r, revision, revision - uint64(h.random.IntN(3)/2), lane == Deletion, lane})
 	}
-	items := c.Plan()
+	items := c.planFrom(&changes)
 	ran := len(items) - h.random.IntN(len(items)/4+1)
 	for i := range items {
 		it := &items[i]
@@ -105,8 +103,7 @@ func (h *historian) round() {
 		switch {
 		case i >= ran:
 		case h.random.IntN(8) == 0 && !c.Renew(it, row{key: it.Obj.key, pendingID: it.Obj.pendingID}, h.revision+1, h.revision+1):
-		case h.random.IntN(4) == 0:
-			c.Launch(it)
+		case h.random.IntN(4) == 0 && it.HasEntry():
 			launched := *it
 			h.inFlight = append(h.inFlight, &launched)
 		default:
@@ -114,9 +111,8 @@ func (h *historian) round() {
 		}
 	}
 	for i := len(items) - 1; i >= ran; i-- {
-		c.PutBack(&items[i])
+		c.Recall(c.round.now, &items[i])
 	}
-	c.End(ran)
 }
 
 func (h *historian) say() {

@@ -26,7 +26,6 @@ func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 			out.Text = nil
 		}
 		c.Settle(now, &items[0], out)
-		c.End(1)
 		check(t, c)
 		require.Equal(t, news, c.FailureVersion() != version, why)
 		version = c.FailureVersion()
@@ -51,16 +50,14 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	for i := range items {
 		c.Settle(0, &items[i], failed(&items[i], "no route"))
 	}
-	c.End(2)
 	version := c.FailureVersion()
 
-	c.Begin(time.Millisecond, 4, 0)
+	c.Begin(time.Millisecond, 4, false)
 	c.see(row{key: "a"}, 3, false, Backlog)
 	c.see(row{key: "b"}, 4, true, Deletion)
 	items = c.Plan()
 	require.Equal(t, []string{"b"}, planned(items))
-	c.PutBack(&items[0])
-	c.End(0)
+	c.Recall(c.round.now, &items[0])
 	check(t, c)
 	require.Equal(t, 2, c.NumFailing())
 	require.Equal(t, version, c.FailureVersion())

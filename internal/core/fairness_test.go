@@ -13,31 +13,32 @@ import (
 	"pgregory.net/rapid"
 )
 
-// flood observes changes until the round has no room for another: there are always more. It returns
-// the revision of the last change.
-func flood(c *Core[row], revision uint64) uint64 {
-	for !c.Full(Backlog) {
-		revision++
-		c.see(row{key: "flood" + strconv.FormatUint(revision, 10)}, revision, false, Backlog)
+// flood is a source that always has another change. It has the revision of the last one.
+type flood struct{ revision uint64 }
+
+func (f *flood) Next(lane Lane) (c Change[row], ok bool) {
+	if lane > Backlog {
+		return c, false
 	}
-	return revision
+	f.revision++
+	return Change[row]{Obj: row{key: "flood" + strconv.FormatUint(f.revision, 10)}, Revision: f.revision, Since: f.revision, Lane: Backlog}, true
 }
 
-// fail makes n keys fail at time 0, and returns the last revision.
-func fail(t testingT, c *Core[row], n int) uint64 {
-	for i := 0; c.NumFailing() < n; {
-		c.Begin(0, c.roundSize, 0)
-		for ; i < n && !c.Full(Backlog); i++ {
-			c.see(row{key: "retry" + strconv.Itoa(i)}, uint64(i+1), false, Backlog)
-		}
-		items := c.Plan()
+// fail makes n keys fail at time 0, and returns a flood of later changes.
+func fail(t testingT, c *Core[row], n int) *flood {
+	var changes listed[row]
+	for i := range n {
+		changes = append(changes, Change[row]{Obj: row{key: "retry" + strconv.Itoa(i)}, Revision: uint64(i + 1), Since: uint64(i + 1), Lane: Backlog})
+	}
+	for c.NumFailing() < n {
+		c.Begin(0, c.roundSize, false)
+		items := c.planFrom(&changes)
 		for j := range items {
 			c.Settle(0, &items[j], failed(&items[j], "no"))
 		}
-		c.End(len(items))
 	}
 	require.Equal(t, n, c.Count(Retry))
-	return uint64(n)
+	return &flood{uint64(n)}
 }
 
 // At any rate of changes, the nth due retry is run among the first 4n operations (DESIGN section 6,
@@ -47,18 +48,17 @@ func TestDueRetriesAreRunDuringAFlood(t *testing.T) {
 		size := rapid.IntRange(1, 40).Draw(t, "round size")
 		retries := rapid.IntRange(1, 50).Draw(t, "retries")
 		c := small(size)
-		revision := fail(t, c, retries)
+		changes := fail(t, c, retries)
 
 		operations, done := 0, 0
 		for c.NumFailing() > 0 {
-			c.Begin(time.Second, c.roundSize, 0)
-			revision = flood(c, revision)
-			items := c.Plan()
+			c.Begin(time.Second, c.roundSize, false)
+			items := c.planFrom(changes)
 			require.Len(t, items, size, "a round in a flood is full")
 			ran := rapid.IntRange(1, size).Draw(t, "run before the round is cut short")
 			for i := range items {
 				if i >= ran {
-					c.PutBack(&items[i])
+					c.Recall(c.round.now, &items[i])
 					continue
 				}
 				operations++
@@ -66,10 +66,9 @@ func TestDueRetriesAreRunDuringAFlood(t *testing.T) {
 					done++
 				}
 				c.Settle(time.Second, &items[i], Outcome[row]{Kind: Done})
-				require.GreaterOrEqual(t, done, min(retries, operations/share),
+				require.GreaterOrEqual(t, done, min(retries, operations/4),
 					"retries among the first %d operations", operations)
 			}
-			c.End(ran)
 		}
 	})
 }
@@ -80,14 +79,13 @@ func TestChangesAreRunBesideManyRetries(t *testing.T) {
 	for _, size := range []int{1, 2, 3, 4, 5, 8, 1000} {
 		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
 			c := small(size)
-			revision := fail(t, c, 4*size)
+			flood := fail(t, c, 4*size)
 			now, operations, changes := time.Duration(0), 0, 0
 			for range 12 {
 				// All retries are always due.
 				now += time.Hour
-				c.Begin(now, c.roundSize, 0)
-				revision = flood(c, revision)
-				items := c.Plan()
+				c.Begin(now, c.roundSize, false)
+				items := c.planFrom(flood)
 				for i := range items {
 					operations++
 					if items[i].Failures > 0 {
@@ -97,7 +95,6 @@ func TestChangesAreRunBesideManyRetries(t *testing.T) {
 					changes++
 					c.Settle(now, &items[i], done(&items[i]))
 				}
-				c.End(len(items))
 			}
 			require.Equal(t, 12*size, operations)
 			require.InDelta(t, operations*3/4, changes, 1, "changes among %d operations", operations)
@@ -113,7 +110,7 @@ func TestManyRetriesTakeTurns(t *testing.T) {
 	attempts := map[string]int{}
 	now := time.Second
 	for range 5 * retries / size {
-		c.Begin(now, c.roundSize, 0)
+		c.Begin(now, c.roundSize, false)
 		items := c.Plan()
 		require.Len(t, items, size)
 		for i := range items {
@@ -122,7 +119,6 @@ func TestManyRetriesTakeTurns(t *testing.T) {
 			out.Delay = time.Nanosecond
 			c.Settle(now, &items[i], out)
 		}
-		c.End(len(items))
 		now += time.Millisecond
 	}
 	require.Len(t, attempts, retries)
@@ -138,13 +134,9 @@ func TestChangesAreRunBesideManyReadyKeys(t *testing.T) {
 	for name, gather := range map[string]func(c *Core[row]){
 		"resumed": func(c *Core[row]) {
 			c.SetPaused(0, func(r row) bool { return r.group == "paused" })
-			for i := 0; c.Count(Paused) < crowd; {
-				c.Begin(0, size, 0)
-				for ; i < crowd && !c.Full(Backlog); i++ {
-					c.Observe(row{key: "crowd" + strconv.Itoa(i), group: "paused"}, uint64(i+1), uint64(i+1), false, Backlog)
-				}
-				require.Empty(t, c.Plan())
-				c.End(0)
+			c.Begin(0, size, false)
+			for i := range crowd {
+				c.see(row{key: "crowd" + strconv.Itoa(i), group: "paused"}, uint64(i+1), false, Backlog)
 			}
 			c.SetPaused(time.Second, nil)
 		},
@@ -159,16 +151,13 @@ func TestChangesAreRunBesideManyReadyKeys(t *testing.T) {
 				c := small(size)
 				gather(c)
 				require.Equal(t, crowd, c.Count(Ready))
-				c.Begin(time.Second, size, 0)
-				require.False(t, c.Full(lane))
-				c.see(row{key: "new"}, crowd+1, lane == Deletion, lane)
-				items := c.Plan()
+				c.Begin(time.Second, size, false)
+				items := c.planFrom(&listed[row]{{row{key: "new"}, crowd + 1, crowd + 1, lane == Deletion, lane}})
 				require.Len(t, items, size)
 				require.Contains(t, planned(items), "new")
 				for i := range items {
 					c.Settle(time.Second, &items[i], done(&items[i]))
 				}
-				c.End(size)
 				check(t, c)
 				for left := crowd + 1 - size; left > 0; left -= size {
 					require.Equal(t, left, c.Count(Ready))

@@ -26,7 +26,7 @@ func groupedBy(cfg Config[row]) *Core[row] {
 // is planned, and returns the items by key.
 func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows ...row) map[string]*Operation[row] {
 	t.Helper()
-	c.Begin(now, size, 0)
+	c.Begin(now, size, false)
 	for _, r := range rows {
 		c.see(r, r.revision, r.deleted, r.byMain())
 	}
@@ -34,10 +34,8 @@ func launchRound(t *testing.T, c *Core[row], now time.Duration, size int, rows .
 	items := c.Plan()
 	for i := range items {
 		it := items[i]
-		c.Launch(&it)
 		launched[it.Obj.key] = &it
 	}
-	c.End(len(items))
 	check(t, c)
 	return launched
 }
@@ -137,42 +135,15 @@ func TestLaterKeysOfAGroupDoNotOvertake(t *testing.T) {
 // A key that is put back keeps its group: the keys queued behind it do not overtake it.
 func TestKeyPutBackKeepsItsTurnInTheGroup(t *testing.T) {
 	c := grouped(8)
-	c.Begin(0, 8, 0)
+	c.Begin(0, 8, false)
 	for i, key := range []string{"a", "b", "c"} {
 		c.see(member(key, uint64(i+1)), uint64(i+1), false, Backlog)
 	}
 	items := c.Plan()
 	require.Equal(t, []string{"a"}, planned(items))
-	c.PutBack(&items[0])
-	c.End(0)
+	c.Recall(c.round.now, &items[0])
 	check(t, c)
 	require.Equal(t, []string{"a"}, keysOf(launchRound(t, c, 0, 8)))
-}
-
-// The holder of a group may turn out to be paused during planning. The next key is ready at once
-// then, and takes no place from a due key that was taken out of the heap.
-func TestRoundKeepsDueKeysWhenAGroupBecomesFree(t *testing.T) {
-	c := grouped(8)
-	launched := launchRound(t, c, 0, 8, row{key: "d1", revision: 1}, row{key: "d2", revision: 2}, member("first", 3))
-	require.Len(t, launched, 3)
-	for _, it := range launched {
-		c.Settle(0, it, failed(it, "no"))
-	}
-	launched = launchRound(t, c, 0, 8, member("busy", 4))
-	require.Empty(t, launchRound(t, c, time.Second, 0))
-	c.SetPaused(time.Second, func(r row) bool { return r.key[0] == 'd' })
-	require.Empty(t, launchRound(t, c, time.Second, 8, member("next", 5)))
-	require.Equal(t, 2, c.Count(Queued))
-	c.Settle(time.Second, launched["busy"], done(launched["busy"]))
-	c.SetPaused(time.Second, func(r row) bool { return r.key == "first" })
-	check(t, c)
-
-	// d1 and d2 fill the round when "next" becomes ready during planning. The first place is not
-	// one for due keys.
-	c.turn = 1
-	launched = launchRound(t, c, time.Second, 2)
-	require.ElementsMatch(t, []string{"d1", "d2"}, keysOf(launched))
-	require.Equal(t, []string{"next"}, keysOf(launchRound(t, c, time.Second, 2)))
 }
 
 // A change that is held for its minimum backoff counts as attempted. It still does when it is due
@@ -221,7 +192,7 @@ func TestPauseOfALongGroupNeedsNoDeepStack(t *testing.T) {
 	const keys = 100_000
 	defer debug.SetMaxStack(debug.SetMaxStack(8 << 20))
 	c := grouped(keys)
-	c.Begin(0, keys, 0)
+	c.Begin(0, keys, false)
 	for i := range keys {
 		r := member(fmt.Sprint(i), uint64(i+1))
 		c.see(r, r.revision, false, Backlog)
@@ -229,8 +200,6 @@ func TestPauseOfALongGroupNeedsNoDeepStack(t *testing.T) {
 	items := c.Plan()
 	require.Len(t, items, 1)
 	it := items[0]
-	c.Launch(&it)
-	c.End(1)
 	c.Recall(0, &it)
 	c.SetPaused(0, func(row) bool { return true })
 	require.Equal(t, keys, c.Count(Paused))

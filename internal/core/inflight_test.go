@@ -22,21 +22,19 @@ func requeued(t *testing.T) (*Core[row], *Operation[row]) {
 
 // observe runs a round without room for operations.
 func observe(c *Core[row], now time.Duration, changes ...row) {
-	c.Begin(now, 0, 0)
+	c.Begin(now, 0, false)
 	for _, r := range changes {
 		c.see(r, r.revision, r.deleted, r.byMain())
 	}
 	c.Plan()
-	c.End(0)
 }
 
 // A key that was reconciled, and fails after another writer has set its row to Done, is
 // unreconciled.
 func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	c, it := requeued(t)
-	c.Begin(2*time.Second, 0, 0)
+	c.Begin(2*time.Second, 0, false)
 	c.ObserveSettled(row{key: "a"}, 7, RowDone)
-	c.End(0)
 	out := failed(it, "no")
 	out.Lost = true
 	c.Settle(3*time.Second, it, out)
@@ -64,9 +62,8 @@ func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 		require.Equal(t, revision, c.LowWatermark())
 		require.Equal(t, revision-1, c.Attempted(5))
 	}
-	c.Begin(2*time.Second, 0, 0)
+	c.Begin(2*time.Second, 0, false)
 	c.ObserveSettled(row{key: "a"}, 6, RowDone)
-	c.End(0)
 	check(t, c)
 	_, ok = c.UnreconciledOf(it.Obj)
 	require.False(t, ok)
@@ -97,11 +94,11 @@ func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 			out := done(it)
 			out.Lost = true
 			if inRound {
-				c.Begin(0, 8, 0)
+				c.Begin(0, 8, false)
 				c.Settle(0, it, out)
 			} else {
 				c.Settle(0, it, out)
-				c.Begin(0, 8, 0)
+				c.Begin(0, 8, false)
 			}
 			items := c.Plan()
 			require.Equal(t, []string{"a"}, planned(items))
@@ -122,8 +119,7 @@ func TestMarkIsReturnedWithTheNextItem(t *testing.T) {
 			out := failed(&items[0], "no")
 			out.Mark = 3
 			c.Settle(0, &items[0], out)
-			c.End(1)
-			c.Begin(time.Second, size, 0)
+			c.Begin(time.Second, size, false)
 			c.see(row{key: "a"}, 2, false, Backlog)
 			c.see(row{key: "b"}, 3, false, Backlog)
 			items = c.Plan()
@@ -139,19 +135,14 @@ func TestRecalledItemsGoBackToWhereTheyCameFrom(t *testing.T) {
 	c := grouped(8)
 	first := launchRound(t, c, 0, 8, row{key: "retry", revision: 1})
 	c.Settle(0, first["retry"], failed(first["retry"], "no"))
-	c.Begin(100*time.Millisecond, 8, 0)
+	c.Begin(100*time.Millisecond, 8, false)
 	for i, r := range []row{member("a", 2), member("b", 3), {key: "c", revision: 4}} {
 		c.see(r, uint64(i+2), false, Backlog)
 	}
 	items := c.Plan()
 	require.ElementsMatch(t, []string{"retry", "a", "c"}, planned(items))
-	for i := range items {
-		c.Launch(&items[i])
-	}
-	launched := append([]Operation[row]{}, items...)
-	c.End(3)
-	for i := len(launched) - 1; i >= 0; i-- {
-		c.Recall(100*time.Millisecond, &launched[i])
+	for i := len(items) - 1; i >= 0; i-- {
+		c.Recall(100*time.Millisecond, &items[i])
 	}
 	check(t, c)
 	require.Equal(t, 100*time.Millisecond, c.entries["retry"].dueAt)
@@ -185,8 +176,6 @@ func TestChangeReplacesARecalledItem(t *testing.T) {
 func TestKeyInFlightIsDescribedByItsNewestVersion(t *testing.T) {
 	c := twoCursors(4)
 	it := handOver(c, 0, 1, version("a", 5, 1))[0]
-	c.Launch(&it)
-	c.End(1)
 	idle(t, c, time.Second, row{key: "a", revision: 8, deleted: true})
 	u, ok := c.UnreconciledOf(row{key: "a"})
 	require.True(t, ok)

@@ -26,9 +26,9 @@ func sharesOf(lane Lane) int {
 // Every lane has a place, due keys have every fourth, and a place that its lane does not need goes
 // to another lane.
 func TestEveryLaneHasAPlace(t *testing.T) {
-	require.Equal(t, len(places)/share, sharesOf(dueLane))
+	require.Equal(t, len(places)/4, sharesOf(dueLane))
 	for i, lane := range places {
-		require.Equal(t, i%share == 0, lane == dueLane, "place %d", i)
+		require.Equal(t, i%4 == 0, lane == dueLane, "place %d", i)
 	}
 	for lane := range NumLanes {
 		require.Positive(t, sharesOf(lane), lane.String())
@@ -36,43 +36,33 @@ func TestEveryLaneHasAPlace(t *testing.T) {
 		require.NotEmpty(t, lane.String())
 	}
 	require.Len(t, fallbacks, int(NumLanes))
+	for lane, order := range orders {
+		require.Equal(t, []Lane{Lane(lane)}, order[:1])
+		require.ElementsMatch(t, []Lane{Fresh, Deletion, Backlog, Refresh, Resumption, dueLane}, order)
+	}
 }
 
 // Whatever the other lanes hold, the nth key of a lane is run before the lane has had more than n
 // places, however early rounds are cut short and however few operations a round has.
 func TestEveryLaneIsServedDuringAFlood(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const size, few = 64, 4
+		const few = 4
 		lane := rapid.SampledFrom(append(fallbacks[:], dueLane)).Draw(t, "lane")
-		c := small(size)
+		c := small(64)
 		c.turn = rapid.IntRange(0, len(places)-1).Draw(t, "turn")
-		revision := uint64(0)
 		if lane == dueLane {
-			revision = fail(t, c, few)
+			fail(t, c, few)
 		}
-		bring := func(lane Lane, key string) {
-			revision++
-			if lane == Resumption {
-				require.True(t, c.AddOrphan(row{key: key}, revision))
-				return
-			}
-			c.see(row{key: key}, revision, lane == Deletion, lane)
-		}
+		from := &besieged{t: t, core: c, patient: lane, revision: few}
 		ran, patient := 0, 0
-		for first := true; patient < few; first = false {
-			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"), size)
-			for i := range few {
-				if first && lane != dueLane {
-					bring(lane, fmt.Sprintf("patient%d", i))
-				}
-			}
-			for _, other := range fallbacks {
-				for other != lane && !c.Full(other) {
-					bring(other, fmt.Sprintf("flood%d", revision))
-				}
-			}
-			items := c.Plan()
-			cut := rapid.IntRange(0, len(items)-1).Draw(t, "items put back")
+		c.Begin(time.Second, 0, false)
+		for range few {
+			from.bring(lane, "patient")
+		}
+		for patient < few {
+			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"), false)
+			items := c.planFrom(from)
+			cut := rapid.IntRange(0, len(items)-1).Draw(t, "operations that are not run")
 			for i := range items[:len(items)-cut] {
 				ran++
 				if items[i].Obj.key[0] == 'p' || items[i].Failures > 0 {
@@ -82,12 +72,45 @@ func TestEveryLaneIsServedDuringAFlood(t *testing.T) {
 				c.Settle(time.Second, &items[i], done(&items[i]))
 			}
 			for i := len(items) - 1; i >= len(items)-cut; i-- {
-				c.PutBack(&items[i])
+				c.Recall(time.Second, &items[i])
 			}
-			c.End(len(items) - cut)
 		}
 		check(t, c)
 	})
+}
+
+// besieged is a source that always has changes for all lanes but one. The keys of the other lanes are ready.
+type besieged struct {
+	t        testingT
+	core     *Core[row]
+	patient  Lane
+	revision uint64
+}
+
+func (b *besieged) Next(lane Lane) (c Change[row], ok bool) {
+	if lane == b.patient {
+		return c, false
+	}
+	if lane > Backlog {
+		b.bring(lane, "flood")
+		return c, false
+	}
+	b.revision++
+	key := fmt.Sprintf("flood%d", b.revision)
+	return Change[row]{row{key: key}, b.revision, b.revision, lane == Deletion, lane}, true
+}
+
+// bring makes a key ready in a lane.
+func (b *besieged) bring(lane Lane, name string) {
+	b.revision++
+	key := row{key: fmt.Sprint(name, b.revision)}
+	switch lane {
+	case dueLane:
+	case Resumption:
+		require.True(b.t, b.core.AddOrphan(key, b.revision))
+	default:
+		b.core.see(key, b.revision, lane == Deletion, lane)
+	}
 }
 
 // A place that the backlog does not need goes to resumed keys first, and the other way round,
@@ -97,7 +120,7 @@ func TestBacklogAndResumptionShareTheirPlaces(t *testing.T) {
 	for _, lane := range []Lane{Backlog, Resumption} {
 		t.Run(lane.String(), func(t *testing.T) {
 			c := small(16)
-			c.Begin(0, 8, 16)
+			c.Begin(0, 8, false)
 			for i := range 8 {
 				c.see(row{key: fmt.Sprintf("fresh%d", i)}, uint64(1+i), false, Fresh)
 				key := row{key: fmt.Sprintf("patient%d", i)}
@@ -116,69 +139,44 @@ func TestBacklogAndResumptionShareTheirPlaces(t *testing.T) {
 	}
 }
 
-// With a catch-up cursor, each lane takes in at most half a round, so that no lane waits long for
-// another. The backlog also takes in what fresh changes leave of a round. Fresh changes are bounded
-// by maxFresh as well.
-func TestLanesAreBoundedWithACatchUpCursor(t *testing.T) {
-	for _, size := range []int{1, 2, 3, 8, 9} {
-		for _, maxFresh := range []int{1, 3, 100} {
-			t.Run(fmt.Sprintf("round size %d, at most %d fresh", size, maxFresh), func(t *testing.T) {
-				c := small(size)
-				c.Begin(0, size, maxFresh)
-				half := (size + 1) / 2
-				revision := uint64(0)
-				fill := func(lane Lane) (n int) {
-					for ; !c.Full(lane); n++ {
-						revision++
-						c.see(row{key: fmt.Sprint(revision)}, revision, lane == Deletion, lane)
-					}
-					return n
-				}
-				fresh := min(half, maxFresh)
-				require.Equal(t, fresh, fill(Fresh))
-				require.Equal(t, half, fill(Deletion))
-				require.Equal(t, half, fill(Refresh))
-				require.Equal(t, max(half, size-fresh), fill(Backlog))
-				require.Len(t, c.Plan(), size)
-			})
-		}
-	}
-}
-
-// Without a catch-up cursor only changes that this round runs are taken in, unless keys were ready
-// before. In that case each lane takes in at most a round.
-func TestOneCursorTakesInOnlyWhatTheRoundRuns(t *testing.T) {
+// A change in the source is run without an entry, and only when it has a place: what the round does not run stays
+// in the source.
+func TestChangesAreTakenOneByOne(t *testing.T) {
 	c := small(4)
-	fill := func(lane Lane, from uint64) (n int) {
-		for ; !c.Full(lane); n++ {
-			c.see(row{key: fmt.Sprint(from)}, from, lane == Deletion, lane)
-			from++
-		}
-		return n
+	var changes listed[row]
+	for i := range uint64(6) {
+		changes = append(changes, Change[row]{row{key: fmt.Sprint(i)}, i + 1, i + 1, i == 2, Backlog})
 	}
-	c.Begin(0, 3, 0)
-	require.Equal(t, 3, fill(Backlog, 1))
-	require.True(t, c.Full(Deletion), "the round is full")
-	items := c.Plan()
-	require.Len(t, items, 3)
+	c.Begin(0, 3, false)
+	items := c.planFrom(&changes)
+	require.Equal(t, []string{"0", "1", "2"}, planned(items))
+	require.Len(t, changes, 3)
+	require.False(t, c.Tracks())
 	for i := range items {
-		require.False(t, items[i].HasEntry(), "the item must not have an entry")
+		require.False(t, items[i].HasEntry())
 		c.Settle(0, &items[i], failed(&items[i], "no"))
 	}
-	c.End(3)
 
-	// One place is kept for a due key.
-	c.Begin(time.Second, 3, 0)
-	require.Equal(t, 2, fill(Backlog, 4))
-	require.Len(t, c.Plan(), 3)
-	for i := range c.round.items {
-		c.Settle(time.Second, &c.round.items[i], done(&c.round.items[i]))
+	c.Begin(time.Second, 3, false)
+	items = c.planFrom(&changes)
+	require.Equal(t, []string{"3", "0", "4"}, planned(items), "one place is for a due key")
+	require.Len(t, changes, 1)
+}
+
+// The keys of a lane and the changes in the source for it take turns, so that none waits for all of the others.
+func TestReadyKeysAndTheSourceTakeTurns(t *testing.T) {
+	c := small(100)
+	c.Begin(0, 8, false)
+	for i := range uint64(8) {
+		c.see(row{key: fmt.Sprint("ready", i)}, i+1, false, Fresh)
 	}
-	c.End(3)
-
-	require.True(t, c.AddOrphan(row{key: "stray"}, 10))
-	c.Begin(2*time.Second, 2, 0)
-	require.Equal(t, 2, fill(Backlog, 11))
-	require.Equal(t, 2, fill(Deletion, 21))
-	require.Len(t, c.Plan(), 2)
+	from := &besieged{t: t, core: c, revision: 8, patient: Backlog}
+	ran := map[byte]int{}
+	for _, op := range c.planFrom(from) {
+		if op.Lane() == Fresh {
+			ran[op.Obj.key[0]]++
+		}
+	}
+	require.InDelta(t, ran['r'], ran['f'], 1)
+	require.Positive(t, ran['r'])
 }

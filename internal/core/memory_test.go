@@ -16,9 +16,7 @@ func TestItemIsValidUntilTheNextRound(t *testing.T) {
 	c := New(smallConfig(10))
 	begin(c, 0, 1, "a")
 	items := c.Plan()
-	c.Launch(&items[0])
 	it := items[0]
-	c.End(1)
 	c.Settle(0, &it, done(&it))
 	require.False(t, c.TracksKeyOf(row{key: "a"}))
 	memory := it.entry
@@ -27,9 +25,8 @@ func TestItemIsValidUntilTheNextRound(t *testing.T) {
 	require.NotSame(t, memory, c.entries["b"])
 	require.Equal(t, "a", memory.key)
 
-	c.Begin(0, 10, 0)
+	c.Begin(0, 10, false)
 	require.Empty(t, *memory, "it keeps no object alive")
-	c.End(0)
 	require.True(t, c.AddOrphan(row{key: "c"}, 3))
 	require.Same(t, memory, c.entries["c"])
 }
@@ -44,15 +41,12 @@ func TestRemovedEntryIsKeptForItsRecord(t *testing.T) {
 	out := done(&items[0])
 	out.Kind, out.Text = FailedForGood, new(string)
 	c.Settle(0, &items[0], out)
-	c.End(1)
 	require.Len(t, records(c), 1)
 
 	begin(c, time.Second, 2, "a")
 	items = c.Plan()
 	c.Settle(0, &items[0], done(&items[0]))
-	c.End(1)
-	c.Begin(time.Second, 10, 0)
-	c.End(0)
+	c.Begin(time.Second, 10, false)
 	taken := records(c)
 	require.Len(t, taken, 1)
 	require.Equal(t, "a", taken[0].Key)

@@ -73,7 +73,7 @@ func (m *model) backingOff() []*modelKey {
 // probeBackingOff makes some keys due that wait for their backoff, if too few others can probe.
 func (m *model) probeBackingOff(now time.Duration) {
 	b := m.global()
-	if b == nil || b.probing > 0 || now < b.probeAt || m.round.size == 0 {
+	if b == nil || b.probing > 0 || now < b.probeAt || m.round.left == 0 {
 		return
 	}
 	ready := m.inLine(func(k *modelKey) bool { return k.state == Ready })
@@ -121,12 +121,6 @@ func (m *model) probeEnds(k *modelKey, it *Operation[row], now time.Duration, ca
 		m.probesEnd(b, now, came)
 	}
 	m.unprobe(k, now, came)
-}
-
-func (m *model) probePutBack(it *Operation[row]) {
-	if b := m.global(); b != nil && int(it.probe) == b.opening {
-		m.probesEnd(b, m.round.now, probeNotRun)
-	}
 }
 
 // unprobe records the result of a key, if it is a probe for its breaker.

@@ -7,13 +7,6 @@ import (
 	"time"
 )
 
-// launch records that the operation on a key was launched.
-func (m *model) launch(key string) {
-	k := m.keys[key]
-	k.rest(InFlight)
-	k.unseen, k.unknown = !k.tried, false
-}
-
 // stick records that the operation of an item is stuck.
 func (m *model) stick(now time.Duration, it *Operation[row]) {
 	m.probeEnds(m.keys[it.Obj.key], it, now, probeFailed)
@@ -26,6 +19,7 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	switch {
 	case out.Kind == Superseded || out.Kind == Void:
 		m.probeEnds(k, it, now, probeNotRun)
+		m.notRun()
 	case out.Kind == Failed || out.GivenUp:
 		m.probeEnds(k, it, now, probeFailed)
 	default:
@@ -153,24 +147,12 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	}
 }
 
-// putBack records that an item was put back.
-func (m *model) putBack(it *Operation[row]) {
-	k := m.keys[it.Obj.key]
-	m.probePutBack(it)
-	if it.Again && k.from != Ready {
-		m.wake(k, k.from, k.at)
-		return
-	}
-	k.unknown = false
-	m.unprobe(k, m.round.now, probeNotRun)
-	m.readyOrPaused(k)
-	m.jumpIn(k)
-}
-
-// recall records that a launched item was recalled.
+// recall records that an operation was recalled.
 func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	m.probeEnds(k, it, now, probeNotRun)
+	m.notRun()
+	k.unknown = false
 	note := k.note
 	k.note = nil
 	if note != nil && !note.settled && !note.again {
@@ -204,7 +186,7 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	} else {
 		m.replaceChange(k, n)
 	}
-	k.from, k.unseen, k.unknown = Ready, true, false
+	k.from, k.unseen, k.unknown = Ready, !k.tried, false
 	if k.group != obj.group {
 		m.leaveGroup(k)
 	}
@@ -212,6 +194,7 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 		m.park(k)
 		m.probeEnds(k, it, m.round.now, probeNotRun)
 		m.leaveGroup(k)
+		m.notRun()
 		return false
 	}
 	if !m.grouping || obj.group == "" || k.group != "" {
@@ -225,5 +208,6 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	k.rest(Queued)
 	m.lineUp(k)
 	m.probeEnds(k, it, m.round.now, probeNotRun)
+	m.notRun()
 	return false
 }

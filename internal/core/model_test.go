@@ -18,9 +18,8 @@ import (
 // jitter that the core draws.
 //
 // This file has the state of a key and the observations. model_settle_test.go has the outcomes,
-// model_plan_test.go the plan of a round, model_again_test.go runs without a change, model_record_test.go
-// the records, model_takeover_test.go the adoption of choices,
-// model_breaker_test.go the breakers, and model_compare_test.go the comparison with a core between
+// model_next_test.go what is run next, model_again_test.go runs without a change, model_record_test.go
+// the records, model_breaker_test.go the breakers, and model_compare_test.go the comparison with a core between
 // two rounds.
 type model struct {
 	limits   Limits
@@ -37,7 +36,9 @@ type model struct {
 	// breakers has the breakers by class; "" is the class of the breaker for all errors.
 	breakers map[string]*modelBreaker
 	// ran counts the operations that were run. Each has a place, which belongs to a lane.
+	// read: the last place of a lane went to the source.
 	ran      int
+	read     [NumLanes]bool
 	observed uint64
 	// first and last are the lowest and the highest place in line that were assigned.
 	first, last int
@@ -143,8 +144,8 @@ func (m *model) backOff(k *modelKey, s State, from time.Duration, n int, jitter 
 // takeOverJitter adopts the due times for which the core has drawn jitter, if they are allowed.
 func (m *model) takeOverJitter(t testingT, c *Core[row]) {
 	for key, k := range m.keys {
-		if k.clock && k.drawn > 0 {
-			at := c.entries[key].dueAt
+		if e := c.entries[key]; k.clock && k.drawn > 0 && e != nil {
+			at := e.dueAt
 			require.LessOrEqual(t, at, k.at, "%q is due", key)
 			require.GreaterOrEqual(t, at, k.at-k.drawn, "%q is due", key)
 			k.at, k.drawn = at, 0
@@ -237,47 +238,18 @@ func (m *model) asksTheSame(k *modelKey, n *modelNote) bool {
 	return !k.tried && k.since > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj)
 }
 
-// count returns how many changes of a lane are ready or were observed in this round.
-func (m *model) count(lane Lane) int {
-	n := len(m.ready(lane))
-	for _, k := range m.round.changes {
-		if k.lane == lane {
-			n++
-		}
-	}
-	return n
-}
-
-// full reports whether the round has no room for another change of a lane.
-func (m *model) full(lane Lane) bool {
-	half := (m.limits.RoundSize + 1) / 2
-	nothingReady := len(m.inLine(func(k *modelKey) bool { return k.state == Ready })) == 0
-	switch {
-	case m.round.maxFresh == 0 && nothingReady:
-		// Everything observed is run in this round.
-		return len(m.round.changes)+m.round.reserved >= m.round.size
-	case m.round.maxFresh == 0:
-		return m.count(lane) >= m.round.size
-	case lane == Fresh:
-		return m.count(lane) >= half || m.count(lane) >= m.round.maxFresh
-	case lane == Backlog:
-		// The backlog also gets what fresh changes leave of the round.
-		return m.count(lane) >= half && m.count(lane)+m.count(Fresh) >= m.round.size
-	}
-	return m.count(lane) >= half
-}
-
-// observe records a change.
-func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane) {
+// observe records a change, and returns its key if that may run now; otherwise nil.
+func (m *model) observe(c Change[row]) *modelKey {
+	obj, revision, since, deleted, lane := c.Obj, c.Revision, c.Since, c.Deleted, c.Lane
 	m.observed = max(m.observed, revision)
 	n := &modelNote{obj: obj, revision: revision, since: since, deleted: deleted, lane: lane}
 	k := m.keys[obj.key]
 	if k == nil {
-		k = &modelKey{key: obj.key, unknown: true}
+		k = &modelKey{key: obj.key}
 		m.keys[obj.key] = k
 		m.replaceChange(k, n)
-		m.take(k)
-		return
+		k.unknown = !m.round.entries && !m.isPaused(k) && (!m.grouping || obj.group == "")
+		return k.taken()
 	}
 	paused := m.paused != nil && m.paused(obj)
 	switch same := m.asksTheSame(k, n); {
@@ -300,7 +272,7 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.renew(k, n)
-		m.take(k)
+		return k.taken()
 	case k.state == Queued && k.group == obj.group && !paused:
 		m.unprobe(k, m.round.now, probeNotRun)
 		m.replaceChange(k, n)
@@ -318,21 +290,26 @@ func (m *model) observe(obj row, revision, since uint64, deleted bool, lane Lane
 		m.replaceChange(k, n)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
 			m.wake(k, Held, k.attempted+m.limits.MinBackoff)
-			return
+			return nil
 		}
-		m.take(k)
+		return k.taken()
 	}
+	return nil
 }
 
-// take adds an observed key to the round, or makes it ready if there is a catch-up cursor.
-func (m *model) take(k *modelKey) {
-	if m.round.maxFresh > 0 {
+// taken makes a key have its turn.
+func (k *modelKey) taken() *modelKey {
+	k.rest(Taken)
+	k.from, k.unseen = Ready, !k.tried
+	return k
+}
+
+// observeReady records a change that is to wait for its turn.
+func (m *model) observeReady(c Change[row]) {
+	if k := m.observe(c); k != nil {
 		m.readyOrPaused(k)
 		m.lineUp(k)
-		return
 	}
-	k.rest(Taken)
-	m.round.changes = append(m.round.changes, k)
 }
 
 // note stores a change of a key in flight. The latest change counts, but it is unreconciled since

@@ -55,23 +55,28 @@ func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
 // operation on it runs.
 func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
 	for c.round.left > 0 && c.round.passedOver < maxPassedOver {
-		runs, found := c.tryPlace(op, from)
-		if !found {
-			return false
+		if runs, found := c.step(op, from); runs || !found {
+			return runs
 		}
-		if runs {
-			c.round.left--
-			c.turn = (c.turn + 1) % len(places)
-			c.markProbe(op)
-			return true
-		}
-		c.round.passedOver++
 	}
 	return false
 }
 
-// tryPlace takes the key that comes next, and makes its operation. found is false if there is none.
-func (c *Core[Obj]) tryPlace(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
+// step takes the key that comes next, and makes its operation unless it does not run. found is false if there
+// is none.
+func (c *Core[Obj]) step(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
+	if runs, found = c.fillPlace(op, from); runs {
+		c.round.left--
+		c.turn = (c.turn + 1) % len(places)
+		c.markProbe(op)
+	} else if found {
+		c.round.passedOver++
+	}
+	return runs, found
+}
+
+// fillPlace takes the key for the next place.
+func (c *Core[Obj]) fillPlace(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
 	for _, lane := range orders[places[c.turn]] {
 		if lane == dueLane {
 			if e := c.dueNow(); e != nil {
@@ -81,13 +86,13 @@ func (c *Core[Obj]) tryPlace(op *Operation[Obj], from Source[Obj]) (runs, found 
 			}
 			continue
 		}
-		e := c.lanes[lane].head
-		if c.read[lane] = !c.read[lane]; e == nil || c.read[lane] {
+		ready := &c.lanes[lane]
+		if c.read[lane] = !c.read[lane]; ready.size == 0 || c.read[lane] {
 			if change, ok := from.Next(lane); ok {
 				return c.runChange(op, &change), true
 			}
 		}
-		if e != nil {
+		if e := ready.head; e != nil {
 			e.from = Ready
 			c.take(e)
 			return c.run(op, e), true

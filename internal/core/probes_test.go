@@ -43,13 +43,12 @@ func TestLongBackoffsProbeIfNothingElseCan(t *testing.T) {
 // Ready and due keys probe first, so that no backoff is cut short.
 func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	c := patient(t)
-	c.Begin(500*time.Millisecond, 1, 0)
+	c.Begin(500*time.Millisecond, 1, false)
 	c.see(row{key: "e"}, 5, false, Backlog)
 	c.see(row{key: "f"}, 6, false, Backlog)
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
-	c.PutBack(&items[0])
-	c.End(0)
+	c.Recall(c.round.now, &items[0])
 	require.Equal(t, 500*time.Millisecond, c.OpenBreakers(100)[0].ProbeAt, "nothing was run")
 	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, failsAgain))
 	for _, key := range []string{"a", "b", "c", "d"} {
@@ -61,9 +60,8 @@ func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 // to wait for others, out of its turn.
 func TestRoundWithoutRoomCutsNoBackoffShort(t *testing.T) {
 	c := patient(t)
-	c.Begin(time.Second, 0, 0)
+	c.Begin(time.Second, 0, false)
 	require.Empty(t, c.Plan())
-	c.End(0)
 	for key, e := range c.entries {
 		require.Equal(t, 10*time.Second, e.dueAt, key)
 	}
@@ -92,7 +90,6 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 		for i := range items {
 			c.Settle(0, &items[i], givenUp(&items[i]))
 		}
-		c.End(2)
 		check(t, c)
 		require.Len(t, c.OpenBreakers(100), 1)
 		require.Equal(t, 2, c.Count(Terminal))
@@ -103,7 +100,6 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 		begin(c, 0, 2, "b")
 		items := c.Plan()
 		c.Settle(0, &items[0], givenUp(&items[0]))
-		c.End(1)
 		check(t, c)
 		require.Len(t, c.OpenBreakers(100), 1)
 		require.Nil(t, c.entries["b"].breaker)
@@ -114,14 +110,13 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 	superseded := func(it *Operation[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
 	c := patient(t)
-	c.Begin(500*time.Millisecond, 1, 0)
+	c.Begin(500*time.Millisecond, 1, false)
 	for i, key := range []string{"e", "f", "g"} {
 		c.see(row{key: key}, uint64(5+i), false, Backlog)
 	}
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Settle(500*time.Millisecond, &items[0], superseded(&items[0]))
-	c.End(0)
 	n, _ := c.Allowance(500 * time.Millisecond)
 	require.Positive(t, n)
 	require.Equal(t, []string{"f", "g"}, settleAll(t, c, 500*time.Millisecond, failsAgain))
@@ -138,19 +133,16 @@ func TestPassDuringProbesKeepsTheirFailures(t *testing.T) {
 	c := withBreaker(8, b)
 	failAll(t, c, 0, 1, "x", "a", "b")
 
-	c.Begin(time.Second, 2, 0)
+	c.Begin(time.Second, 2, false)
 	items := c.Plan()
 	require.Len(t, items, 2)
 	slow := items[1]
-	c.Launch(&slow)
 	c.Settle(time.Second, &items[0], failedWith(&items[0], "x"))
-	c.End(1)
 
 	size, _ := c.Allowance(2 * time.Second)
 	require.Zero(t, size)
-	c.Begin(2*time.Second, size, 0)
+	c.Begin(2*time.Second, size, false)
 	require.Empty(t, c.Plan())
-	c.End(0)
 
 	c.Settle(3*time.Second, &slow, Outcome[row]{Kind: Superseded})
 	_, at := c.Allowance(3 * time.Second)

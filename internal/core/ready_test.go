@@ -18,28 +18,27 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	begin(c, 0, 1, "r1", "r2")
 	items := c.Plan()
 	for i := range items {
-		c.Settle(0, &items[i], failed(&items[i], "no"))
+		c.Settle(time.Duration(i), &items[i], failed(&items[i], "no"))
 	}
-	c.End(len(items))
 
 	// The target is slow: a round runs one item, and puts back the others.
 	beside(c, 0, 3, "a", "b", "c", "d", "e", "f", "g", "h")
 	runFirst(t, c, 0, "a", "b", "c", "d", "e", "f", "g", "h")
 	require.Equal(t, uint64(3), c.Attempted(10))
 
-	c.Begin(time.Second, 8, 8)
+	c.Begin(time.Second, 8, true)
 	runFirst(t, c, time.Second, "b", "r1", "c", "d", "e", "r2", "f", "g")
 	check(t, c)
 	require.Equal(t, uint64(4), c.Attempted(10), "c, at revision 5, has not been attempted")
 
-	c.Begin(time.Second, 8, 8)
+	c.Begin(time.Second, 8, true)
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
 }
 
 // beside begins a round with a catch-up cursor, and observes changes of the given keys in the lane
 // Backlog. Their revisions rise from the given one.
 func beside(c *Core[row], now time.Duration, from uint64, keys ...string) {
-	c.Begin(now, c.roundSize, c.roundSize)
+	c.Begin(now, c.roundSize, true)
 	for i, key := range keys {
 		c.see(row{key: key}, from+uint64(i), false, Backlog)
 	}
@@ -51,9 +50,8 @@ func TestChangeThatWasPutBackKeepsItsPlace(t *testing.T) {
 	begin(c, 0, 1, "a", "b", "c")
 	items := c.Plan()
 	c.Settle(0, &items[0], done(&items[0]))
-	c.PutBack(&items[2])
-	c.PutBack(&items[1])
-	c.End(1)
+	c.Recall(c.round.now, &items[2])
+	c.Recall(c.round.now, &items[1])
 	check(t, c)
 	require.Equal(t, uint64(1), c.Attempted(3))
 	begin(c, 0, 4, "d")
@@ -67,8 +65,7 @@ func TestChangeReplacesAKeyThatWasPutBack(t *testing.T) {
 	beside(c, 0, 1, "a", "b")
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
-	c.PutBack(&items[1])
-	c.End(1)
+	c.Recall(c.round.now, &items[1])
 
 	begin(c, time.Second, 3, "b")
 	items = c.Plan()
@@ -77,7 +74,6 @@ func TestChangeReplacesAKeyThatWasPutBack(t *testing.T) {
 	for i := range items {
 		c.Settle(time.Second, &items[i], done(&items[i]))
 	}
-	c.End(len(items))
 	check(t, c)
 	_, due := c.NextDue()
 	require.False(t, due, "nothing is left")
@@ -92,19 +88,16 @@ func TestKeyThatIsPutBackWaitsAsBefore(t *testing.T) {
 	c.Settle(0, &items[0], failed(&items[0], "no"))
 	c.Settle(0, &items[1], failed(&items[1], "no"))
 	c.Settle(0, &items[2], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Object: items[2].Obj, NewRevision: 3})
-	c.End(3)
 	begin(c, 50*time.Millisecond, 4, "held")
 	require.Empty(t, c.Plan())
-	c.End(0)
 	require.Equal(t, 1, c.Count(Held))
 
 	begin(c, time.Second, 0)
 	items = c.Plan()
 	require.Len(t, items, 3)
 	for i := range items {
-		c.PutBack(&items[i])
+		c.Recall(c.round.now, &items[i])
 	}
-	c.End(0)
 	check(t, c)
 	for _, s := range []State{Retry, Held, Requeue} {
 		require.Equal(t, 1, c.Count(s), "keys in state %s", s)

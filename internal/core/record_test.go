@@ -34,15 +34,10 @@ func TestHeldChangeIsRecordedAfterItsItemIsRecalled(t *testing.T) {
 	c := recording()
 	begin(c, 0, 1, "a")
 	it := c.Plan()[0]
-	c.Launch(&it)
-	c.End(1)
 	begin(c, time.Millisecond, 2, "a")
-	c.End(0)
 	c.Settle(time.Millisecond, &it, failed(&it, "no"))
-	c.Begin(time.Second, 4, 0)
+	c.Begin(time.Second, 4, false)
 	it = c.Plan()[0]
-	c.Launch(&it)
-	c.End(1)
 	require.Empty(t, records(c), "it holds the mark while it is in flight")
 	c.Recall(time.Second, &it)
 	require.Equal(t, Held, c.find(row{key: "a"}).state)
@@ -54,12 +49,10 @@ func TestDeletionOfAnOrphanThatRunsIsRecorded(t *testing.T) {
 	c := recording()
 	require.True(t, c.AddOrphan(row{key: "b"}, 50))
 	require.Empty(t, records(c))
-	c.Begin(0, 4, 0)
-	it := c.Plan()[0]
-	c.Launch(&it)
+	c.Begin(0, 4, false)
+	require.Len(t, c.Plan(), 1)
 	require.True(t, c.Again(0, row{key: "b"}, 60, true))
 	c.see(row{key: "b"}, 40, true, Deletion)
-	c.End(1)
 	requireRecordedPending(t, c, "b", 50)
 	require.Empty(t, records(c))
 }
@@ -68,7 +61,7 @@ func TestDeletionOfAnOrphanIsRecorded(t *testing.T) {
 	c := recording()
 	require.True(t, c.AddOrphan(row{key: "b"}, 50))
 	require.Empty(t, records(c))
-	c.Begin(0, 4, 0)
+	c.Begin(0, 4, false)
 	c.see(row{key: "b"}, 40, true, Deletion)
 	requireRecordedPending(t, c, "b", 50)
 }

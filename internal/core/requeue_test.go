@@ -23,7 +23,6 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 	c.Settle(0, &items[1], failed(&items[1], "broken"))
 	c.Settle(0, &items[2], done(&items[2]))
 	c.Settle(0, &items[3], done(&items[3]))
-	c.End(len(items))
 	check(t, c)
 	require.Equal(t, uint64(2), c.LowWatermark(), "the requeued object is reconciled")
 
@@ -33,7 +32,6 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 	for i := range items {
 		c.Settle(time.Second, &items[i], failed(&items[i], items[i].Obj.key))
 	}
-	c.End(len(items))
 	check(t, c)
 	require.Equal(t, []string{"broken", "fresh", "requeued"}, slices.Collect(c.Failures))
 	require.Equal(t, uint64(2), c.LowWatermark())
@@ -49,7 +47,6 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 			c.Settle(2*time.Second, &items[i], failed(&items[i], "requeued"))
 		}
 	}
-	c.End(len(items))
 	check(t, c)
 	require.Equal(t, uint64(6), c.LowWatermark())
 }
@@ -64,7 +61,6 @@ func TestLongestDelayDoesNotOverflow(t *testing.T) {
 		out := failed(&items[0], "no")
 		out.Kind, out.Delay = kind, never
 		c.Settle(now, &items[0], out)
-		c.End(1)
 		check(t, c)
 		require.Equal(t, 1, c.Count(state))
 		due, ok := c.NextDue()
@@ -77,12 +73,10 @@ func TestLongestDelayDoesNotOverflow(t *testing.T) {
 		begin(c, now, 1, "a")
 		items := c.Plan()
 		c.Settle(now, &items[0], failed(&items[0], "no"))
-		c.End(1)
 		due, _ := c.NextDue()
 		require.Equal(t, never, due)
 		begin(c, 2*now, 2, "a")
 		require.Empty(t, c.Plan(), "its minimum backoff has not passed")
-		c.End(0)
 		require.Equal(t, 1, c.Count(Held))
 	})
 }
@@ -95,13 +89,12 @@ func TestReleaseDoesNotDelayADueKey(t *testing.T) {
 	for i := range items {
 		c.Settle(0, &items[i], Outcome[row]{Kind: BlockedOn, Object: items[i].Obj, NewRevision: items[i].Revision})
 	}
-	c.End(2)
 	require.True(t, c.Release("b", time.Second))
 	require.True(t, c.Release("a", 2*time.Second))
 	require.True(t, c.Release("b", 3*time.Second))
 	due, ok := c.NextDue()
 	require.True(t, ok)
 	require.Equal(t, time.Second, due)
-	c.Begin(3*time.Second, 8, 0)
+	c.Begin(3*time.Second, 8, false)
 	require.Equal(t, []string{"b", "a"}, planned(c.Plan()))
 }

@@ -45,13 +45,40 @@ func smallConfig(size int) Config[row] {
 
 // see observes a change that is unreconciled since its own revision.
 func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
-	c.Observe(obj, revision, revision, deleted, lane)
+	c.Observe(Change[Obj]{Obj: obj, Revision: revision, Since: revision, Deleted: deleted, Lane: lane})
+}
+
+// none is a source without changes.
+type none[Obj any] struct{}
+
+func (none[Obj]) Next(Lane) (c Change[Obj], ok bool) { return c, false }
+
+// listed is a source of changes in a list: like a main cursor alone, it has them for the places of three lanes.
+type listed[Obj any] []Change[Obj]
+
+func (l *listed[Obj]) Next(lane Lane) (change Change[Obj], ok bool) {
+	if lane > Backlog || len(*l) == 0 {
+		return change, false
+	}
+	change, *l = (*l)[0], (*l)[1:]
+	return change, true
+}
+
+// Plan makes the operations of the round, of keys that are ready or due.
+func (c *Core[Obj]) Plan() []Operation[Obj] { return c.planFrom(none[Obj]{}) }
+
+// planFrom makes the operations of the round.
+func (c *Core[Obj]) planFrom(from Source[Obj]) (ops []Operation[Obj]) {
+	for op := (Operation[Obj]{}); c.Next(&op, from); op = (Operation[Obj]{}) {
+		ops = append(ops, op)
+	}
+	return ops
 }
 
 // begin begins a round and observes changes of the given keys. Their revisions rise from the given
 // one.
 func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
-	c.Begin(now, c.roundSize, 0)
+	c.Begin(now, c.roundSize, false)
 	for i, key := range keys {
 		c.see(row{key: key}, from+uint64(i), false, Backlog)
 	}
@@ -80,7 +107,6 @@ func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
 	require.Equal(t, want, planned(items))
 	c.Settle(now, &items[0], done(&items[0]))
 	for i := len(items) - 1; i > 0; i-- {
-		c.PutBack(&items[i])
+		c.Recall(c.round.now, &items[i])
 	}
-	c.End(1)
 }

@@ -40,8 +40,10 @@ type change struct {
 // scriptedRound is the round that a block describes. The statements are collected first, because
 // the core's calls have an order of their own.
 type scriptedRound struct {
-	now            time.Duration
-	size, maxFresh int
+	now  time.Duration
+	size int
+	// catchUp: there is a catch-up cursor.
+	catchUp bool
 	// renewed has the later versions in the table of planned items.
 	renewed  map[string]row
 	settle   map[string]settlement
@@ -174,11 +176,11 @@ func groupOfKey(r row) string {
 
 // beginRound runs the statement
 //
-//	round 100ms [size=2] [fresh=4]
+//	round 100ms [size=2] [catchup]
 //
-// It begins a round at a time; the round ends with the block. size bounds its items, by default to
-// the round size. fresh means that there is a catch-up cursor, and bounds the fresh changes that
-// wait.
+// It begins a round at a time; the round ends with the block. size bounds its operations, by default to
+// the round size. In a round of size 0, all changes are observed, and those that could run wait in their lanes.
+// catchup means that there is a catch-up cursor.
 func (s *stage) beginRound(rest string) (err error) {
 	at, settings, _ := strings.Cut(rest, " ")
 	s.round = &scriptedRound{
@@ -190,8 +192,8 @@ func (s *stage) beginRound(rest string) (err error) {
 		switch name {
 		case "size":
 			s.round.size, err = strconv.Atoi(value)
-		case "fresh":
-			s.round.maxFresh, err = strconv.Atoi(value)
+		case "catchup":
+			s.round.catchUp = true
 		default:
 			err = fmt.Errorf("no such setting: %q", name)
 		}

@@ -17,21 +17,26 @@ func (s *stage) playRound() error {
 	}
 	s.round = nil
 	allowed, _ := s.core.Allowance(r.now)
-	s.core.Begin(r.now, min(r.size, allowed), r.maxFresh)
-	if r.maxFresh == 0 {
+	if !r.catchUp {
 		// The rest of the catch-up cursor's changes is part of main's next snapshot.
 		s.fresh = nil
 	}
-	s.observeWhatFits()
-	items := s.core.Plan()
-	s.describePlan(items)
-	return s.settleAll(r, items)
+	s.core.Begin(r.now, min(r.size, allowed), r.catchUp || len(r.launched) > 0)
+	for r.size == 0 && len(s.fresh)+len(s.unobserved) > 0 {
+		for _, from := range []*[]change{&s.fresh, &s.unobserved} {
+			if ch, ok := s.nextOf(from); ok {
+				s.core.Observe(ch)
+			}
+		}
+	}
+	ops := s.core.planFrom(stagedSource{s, r.catchUp})
+	s.describeOps(ops)
+	return s.settleAll(r, ops)
 }
 
-// settleAll settles, launches or puts back each item, and requires that the block names only items
-// of the plan.
+// settleAll settles, launches or recalls each operation, and requires that the block names only operations of the
+// round.
 func (s *stage) settleAll(r *scriptedRound, items []Operation[row]) error {
-	ran := 0
 	for i := range items {
 		it := &items[i]
 		key := it.Obj.key
@@ -47,10 +52,8 @@ func (s *stage) settleAll(r *scriptedRound, items []Operation[row]) error {
 			continue
 		case r.launched[key]:
 			delete(r.launched, key)
-			s.core.Launch(it)
 			launched := *it
 			s.inFlight[key] = &launched
-			ran++
 			continue
 		case !ok && r.rest == nil:
 			return fmt.Errorf("%q has no outcome; %s", key, s.answer.String())
@@ -59,28 +62,24 @@ func (s *stage) settleAll(r *scriptedRound, items []Operation[row]) error {
 		}
 		delete(r.settle, key)
 		s.settleItem(it, o)
-		if o.out.Kind != Void && o.out.Kind != Superseded {
-			ran++
-		}
 	}
 	for i := len(items) - 1; i >= 0; i-- {
 		if key := items[i].Obj.key; r.returned[key] {
 			delete(r.returned, key)
-			s.core.PutBack(&items[i])
+			s.core.Recall(r.now, &items[i])
 		}
 	}
-	s.core.End(ran)
 	for key := range r.settle {
-		return fmt.Errorf("%q is settled and not in the plan; %s", key, s.answer.String())
+		return fmt.Errorf("%q is settled and not run; %s", key, s.answer.String())
 	}
 	for key := range r.renewed {
-		return fmt.Errorf("%q is renewed and not in the plan; %s", key, s.answer.String())
+		return fmt.Errorf("%q is renewed and not run; %s", key, s.answer.String())
 	}
 	for key := range r.launched {
-		return fmt.Errorf("%q is launched and not in the plan; %s", key, s.answer.String())
+		return fmt.Errorf("%q is launched and not run; %s", key, s.answer.String())
 	}
 	for key := range r.returned {
-		return fmt.Errorf("%q is returned and not in the plan; %s", key, s.answer.String())
+		return fmt.Errorf("%q is returned and not run; %s", key, s.answer.String())
 	}
 	return nil
 }
@@ -93,31 +92,55 @@ func (s *stage) settleItem(it *Operation[row], o settlement) {
 	s.core.Settle(o.at, it, o.out)
 }
 
-// observeWhatFits hands over the changes of the catch-up cursor and then those of main, each in
-// order and until there is no room for the next.
-func (s *stage) observeWhatFits() {
-	for len(s.fresh) > 0 && !s.core.Full(Fresh) {
-		s.observeOne(s.fresh[0])
-		s.fresh = s.fresh[1:]
-	}
-	for len(s.unobserved) > 0 && (s.unobserved[0].settled || !s.core.Full(s.unobserved[0].lane)) {
-		s.observed = s.unobserved[0].revision
-		s.observeOne(s.unobserved[0])
-		s.unobserved = s.unobserved[1:]
-	}
+// stagedSource is the source of the core of a stage.
+type stagedSource struct {
+	*stage
+	catchUp bool
 }
 
-func (s *stage) observeOne(ch change) {
-	s.see(ch.key)
-	if ch.settled {
-		says := RowDone
-		if ch.unset {
-			says = RowUnset
-		}
-		s.core.ObserveSettled(ch.row, ch.revision, says)
-	} else {
-		s.core.see(ch.row, ch.revision, ch.deleted, ch.lane)
+// Next returns the next change of the main cursor. If there is a catch-up cursor, each lane has its own changes.
+func (s stagedSource) Next(lane Lane) (c Change[row], ok bool) {
+	switch {
+	case lane > Refresh:
+		return c, false
+	case !s.catchUp && lane <= Backlog:
+		return s.nextOf(&s.unobserved)
+	case !s.catchUp:
+		return c, false
+	case lane == Fresh:
+		return s.nextOf(&s.fresh)
 	}
+	i := slices.IndexFunc(s.unobserved, func(ch change) bool { return ch.settled || ch.lane == lane })
+	if i < 0 {
+		return c, false
+	}
+	of := []change{s.unobserved[i]}
+	s.unobserved = slices.Delete(s.unobserved, i, i+1)
+	if c, ok = s.nextOf(&of); !ok {
+		return s.Next(lane)
+	}
+	return c, ok
+}
+
+// nextOf returns the next change of a list that asks for an operation. It tells the core of the others.
+func (s *stage) nextOf(from *[]change) (c Change[row], ok bool) {
+	for len(*from) > 0 {
+		ch := (*from)[0]
+		*from = (*from)[1:]
+		if from == &s.unobserved || ch.lane != Fresh {
+			s.observed = max(s.observed, ch.revision)
+		}
+		s.see(ch.key)
+		switch {
+		case ch.unset:
+			s.core.ObserveSettled(ch.row, ch.revision, RowUnset)
+		case ch.settled:
+			s.core.ObserveSettled(ch.row, ch.revision, RowDone)
+		default:
+			return Change[row]{ch.row, ch.revision, ch.revision, ch.deleted, ch.lane}, true
+		}
+	}
+	return c, false
 }
 
 func (s *stage) see(key string) {
@@ -126,10 +149,10 @@ func (s *stage) see(key string) {
 	}
 }
 
-// describePlan answers with the plan. An item is marked "again" if its key waited; "fresh",
+// describeOps answers with the operations of the round. One is marked "again" if its key waited; "fresh",
 // "refresh" or "resumed" by its lane; "delete" if the object was deleted; and with its attempt if
 // others have failed.
-func (s *stage) describePlan(items []Operation[row]) {
+func (s *stage) describeOps(items []Operation[row]) {
 	texts := make([]string, len(items))
 	for i := range items {
 		it := &items[i]
@@ -152,7 +175,7 @@ func (s *stage) describePlan(items []Operation[row]) {
 	if len(texts) == 0 {
 		texts = []string{"nothing"}
 	}
-	fmt.Fprintf(&s.answer, "plan: %s\n", strings.Join(texts, ", "))
+	fmt.Fprintf(&s.answer, "run: %s\n", strings.Join(texts, ", "))
 }
 
 // describe answers with the state of every key, and the core's due time, watermark and counts.
@@ -185,8 +208,12 @@ func (s *stage) describe() {
 	if at, ok := s.core.NextDue(); ok {
 		next = fmt.Sprintf("next due at %s", at)
 	}
+	observed := s.observed
+	for _, ch := range s.unobserved {
+		observed = min(observed, ch.revision-1)
+	}
 	fmt.Fprintf(&s.answer, "%s; low watermark %d, attempted up to %d, failing %d\n",
-		next, s.core.LowWatermark(), s.core.Attempted(s.observed), s.core.NumFailing())
+		next, s.core.LowWatermark(), s.core.Attempted(observed), s.core.NumFailing())
 }
 
 func (s *stage) describeEntry(e *entry[row]) {

@@ -25,7 +25,7 @@ func twoCursors(size int) *Core[row] {
 // handOver begins a round of at most size items with a catch-up cursor, observes the given rows,
 // and returns the items.
 func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Operation[row] {
-	c.Begin(now, size, c.roundSize)
+	c.Begin(now, size, true)
 	for _, r := range rows {
 		c.see(r, r.revision, r.deleted, r.byMain())
 	}
@@ -36,7 +36,6 @@ func handOver(c *Core[row], now time.Duration, size int, rows ...row) []Operatio
 func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 	t.Helper()
 	require.Empty(t, handOver(c, now, 0, rows...))
-	c.End(0)
 	check(t, c)
 }
 
@@ -45,12 +44,11 @@ func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 func TestRenewedItemIsNotPutBackToItsCursor(t *testing.T) {
 	c := small(4)
 	c.samePending = samePending
-	c.Begin(0, 4, 0)
+	c.Begin(0, 4, false)
 	c.see(version("a", 3, 1), 3, false, Backlog)
 	items := c.Plan()
 	require.True(t, c.Renew(&items[0], version("a", 20, 1), 20, 20))
-	c.PutBack(&items[0])
-	c.End(0)
+	c.Recall(c.round.now, &items[0])
 	check(t, c)
 	require.Equal(t, uint64(2), c.Attempted(9))
 	u, _ := c.UnreconciledOf(row{key: "a"})
@@ -65,21 +63,17 @@ func TestLaterChangeIsUnreconciledSinceAnOlderVersion(t *testing.T) {
 		"reconciled": func(c *Core[row]) *Operation[row] {
 			it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 			c.Settle(0, it, Outcome[row]{Kind: DoneAgain, Delay: 1, Object: it.Obj, NewRevision: 1})
-			c.End(1)
 			return &handOver(c, time.Second, 1)[0]
 		},
 		"failing": func(c *Core[row]) *Operation[row] {
 			it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 			c.Settle(0, it, failed(it, "no"))
-			c.End(1)
 			return &handOver(c, time.Second, 1)[0]
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := twoCursors(4)
 			it := *launched(c)
-			c.Launch(&it)
-			c.End(1)
 			idle(t, c, time.Second, version("a", 15, 3))
 			require.Equal(t, uint64(12), c.Attempted(12))
 			idle(t, c, time.Second, version("a", 12, 2))
@@ -100,12 +94,9 @@ func TestKeyInFlightIsUntriedSinceItsWait(t *testing.T) {
 	c := twoCursors(4)
 	it := handOver(c, 0, 1, version("a", 4, 1))[0]
 	require.True(t, c.Renew(&it, version("a", 7, 2), 7, 7))
-	c.Launch(&it)
-	c.End(1)
-	c.Begin(0, 1, 4)
-	c.Observe(version("a", 8, 2), 8, 6, false, Backlog)
+	c.Begin(0, 1, true)
+	c.Observe(Change[row]{version("a", 8, 2), 8, 6, false, Backlog})
 	c.Plan()
-	c.End(0)
 	check(t, c)
 	require.Equal(t, uint64(5), c.Attempted(8))
 	require.Equal(t, uint64(6), c.LowWatermark())
@@ -117,10 +108,7 @@ func TestOlderVersionDoesNotMoveALaterChange(t *testing.T) {
 	c := twoCursors(4)
 	it := &handOver(c, 0, 1, version("a", 10, 1))[0]
 	c.Settle(0, it, failed(it, "no"))
-	c.End(1)
 	it = &handOver(c, time.Second, 1)[0]
-	c.Launch(it)
-	c.End(1)
 	idle(t, c, time.Second, version("a", 15, 2))
 	idle(t, c, time.Second, version("a", 8, 0))
 	require.Equal(t, uint64(14), c.Attempted(20))
@@ -131,8 +119,6 @@ func TestOlderVersionDoesNotMoveALaterChange(t *testing.T) {
 func TestRecalledItemIsUnreconciledSinceItsFirstVersion(t *testing.T) {
 	c := twoCursors(4)
 	it := handOver(c, 0, 1, version("a", 3, 1))[0]
-	c.Launch(&it)
-	c.End(1)
 	idle(t, c, 0, version("b", 4, 2), version("a", 8, 1))
 	c.Recall(0, &it)
 	check(t, c)
@@ -148,11 +134,8 @@ func TestDeletionIsUntriedUntilTheSweepOfItsObjectEnds(t *testing.T) {
 	c := twoCursors(4)
 	first := &handOver(c, 0, 1, version("b", 11, 1))[0]
 	c.Settle(0, first, done(first))
-	c.End(1)
 	require.True(t, c.AddOrphan(row{key: "a", deleted: true}, 15))
 	it := handOver(c, 0, 1)[0]
-	c.Launch(&it)
-	c.End(1)
 	idle(t, c, 0, version("a", 20, 1))
 	idle(t, c, 0, row{key: "a", revision: 12, deleted: true})
 	require.Equal(t, uint64(11), c.Attempted(14))
@@ -170,11 +153,8 @@ func TestReadyKeyWaitsForItsNewGroup(t *testing.T) {
 			of := func(r row, group string) row { r.group = group; return r }
 			items := handOver(c, 0, 4, of(version("busy", 1, 1), "h"), of(version("a", 2, 1), "g"))
 			require.Len(t, items, 2)
-			c.Launch(&items[0])
-			c.PutBack(&items[1])
-			c.End(1)
+			c.Recall(c.round.now, &items[1])
 			require.Empty(t, handOver(c, 0, 4, of(version("a", 3, pendingID), "h")))
-			c.End(0)
 			check(t, c)
 			require.Equal(t, 1, c.Count(Queued))
 		})
@@ -188,7 +168,6 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		c := twoCursors(4)
 		it := &handOver(c, 0, 1, version("a", 1, 1))[0]
 		c.Settle(0, it, failed(it, "no"))
-		c.End(1)
 		idle(t, c, 0, version("a", 2, 2))
 		idle(t, c, time.Second, version("a", 3, 2))
 		require.Equal(t, 1, c.Count(Held))
@@ -199,16 +178,11 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		of := func(r row) row { r.group = "g"; return r }
 		it := &handOver(c, 0, 1, of(version("a", 1, 1)))[0]
 		c.Settle(0, it, failed(it, "no"))
-		c.End(1)
 		idle(t, c, 0, of(version("a", 2, 2)))
 		items := handOver(c, 0, 4, of(version("b", 3, 1)))
 		c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Millisecond, Object: items[0].Obj, NewRevision: 3})
-		c.End(1)
 		items = handOver(c, 50*time.Millisecond, 4)
-		c.Launch(&items[0])
-		c.End(1)
 		require.Empty(t, handOver(c, time.Second, 4))
-		c.End(0)
 		idle(t, c, time.Second, of(version("a", 4, 2)))
 		require.Equal(t, 1, c.Count(Queued))
 		require.Equal(t, uint64(4), c.Attempted(4))
@@ -217,7 +191,6 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		c := twoCursors(4)
 		c.SetPaused(0, func(r row) bool { return r.key == "a" })
 		require.Empty(t, handOver(c, 0, 4, version("a", 2, 1)))
-		c.End(0)
 		idle(t, c, 0, version("b", 3, 1), version("a", 4, 1))
 		require.Equal(t, 1, c.Count(Paused))
 		require.Equal(t, uint64(2), c.Attempted(4))
@@ -231,11 +204,9 @@ func TestSupersededKeyIsUnreconciled(t *testing.T) {
 	begin(c, 0, 1, "a")
 	items := c.Plan()
 	c.Settle(0, &items[0], failed(&items[0], "no"))
-	c.End(1)
 	begin(c, time.Second, 5, "a")
 	items = c.Plan()
 	c.Settle(time.Second, &items[0], Outcome[row]{Kind: Superseded})
-	c.End(0)
 	check(t, c)
 	require.Equal(t, 1, c.Count(Unseen))
 	require.Equal(t, uint64(5), c.LowWatermark())
@@ -247,12 +218,11 @@ func TestChangedProbeThatIsPutBackIsNoProbe(t *testing.T) {
 	c := withBreaker(8, breakerConfig(true))
 	failAll(t, c, 0, 1, "x", "a", "b")
 	require.Empty(t, settleAll(t, c, 500*time.Millisecond, nil))
-	c.Begin(time.Second, 8, 0)
+	c.Begin(time.Second, 8, false)
 	items := c.Plan()
 	require.Len(t, items, 1)
 	require.True(t, c.Renew(&items[0], row{key: items[0].Obj.key}, 9, 9))
-	c.PutBack(&items[0])
-	c.End(0)
+	c.Recall(c.round.now, &items[0])
 	check(t, c)
 	due, _ := c.probesDue()
 	require.Equal(t, time.Second, due)
@@ -273,7 +243,6 @@ func TestRowThatAsksForNothingEndsAWait(t *testing.T) {
 			c := twoCursors(4)
 			it := &handOver(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
 			c.Settle(0, it, outcome(it))
-			c.End(1)
 			says := RowFailed
 			switch {
 			case !deleted && name == "terminal":
@@ -298,8 +267,6 @@ func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			c := twoCursors(4)
 			it := handOver(c, 0, 1, row{key: "a", revision: 5, deleted: deleted})[0]
-			c.Launch(&it)
-			c.End(1)
 			says := RowUnset
 			if deleted {
 				says = RowDone

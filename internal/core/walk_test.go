@@ -14,8 +14,8 @@ import (
 // after every round that
 //
 //   - the core agrees with the model: states, watermarks, counts, due times;
-//   - the model allows the plan: no key twice, each lane in its places, every fourth place for the
-//     keys that have been due for longest, the keys of a lane in order;
+//   - the core runs what the model runs next: each lane in its places, every fourth place for the keys that
+//     have been due for longest, the keys of a lane in order, no key twice;
 //   - the operations of a key never overlap and never go back to an older version (DESIGN section 6,
 //     no. 2), and of each group at most one object is worked on at a time;
 //   - each object that the target lacks is in exactly one state (nos. 3 and 4);
@@ -106,8 +106,7 @@ func (w *walker) step() {
 		size = rapid.IntRange(0, 3).Draw(w.t, "size")
 	}
 	w.round(script{
-		size:     size,
-		maxFresh: rapid.IntRange(1, 8).Draw(w.t, "fresh changes ahead"),
+		size: size, workers: w.workers,
 		before: func() {
 			if rarely.Draw(w.t, "the target is slow") {
 				w.writes("writes before the catch-up cursor opens", 1)

@@ -17,7 +17,7 @@ func (w *world) requireSound() {
 }
 
 // requireOneOfAGroup checks that at most one object of each group is worked on.
-func (w *world) requireOneOfAGroup(items []Operation[row]) {
+func (w *world) requireOneOfAGroup(runs []run) {
 	if !w.model.grouping {
 		return
 	}
@@ -31,8 +31,8 @@ func (w *world) requireOneOfAGroup(items []Operation[row]) {
 	for _, f := range w.jobs {
 		occupy(f.item.Obj)
 	}
-	for i := range items {
-		occupy(items[i].Obj)
+	for i := range runs {
+		occupy(runs[i].item.Obj)
 	}
 }
 

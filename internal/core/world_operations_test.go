@@ -85,9 +85,6 @@ func (w *world) begin(r *run) {
 // launch launches an operation.
 func (w *world) launch(r *run) {
 	f := &job{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
-	w.core.Launch(r.item)
-	checkInRound(w.t, w.core)
-	w.model.launch(r.item.Obj.key)
 	item := *r.item
 	f.run = run{item: &item, row: r.row, opening: r.opening}
 	w.jobs = append(w.jobs, f)

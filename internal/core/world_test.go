@@ -188,15 +188,15 @@ func (w *world) release(key string) {
 
 // script is what the target and the program do in one round.
 type script struct {
-	// size bounds the operations of the round. maxFresh bounds the fresh changes that wait, if
-	// there is a catch-up cursor.
-	size, maxFresh int
+	// size bounds the operations of the round. workers: operations may be launched.
+	size    int
+	workers bool
 	// before is called when the snapshot of the round has been taken.
 	before func()
 	// looks reports whether an item is looked up although it need not be, waits whether a caller
 	// waits for the pending rows when main takes a snapshot.
 	looks, waits func() bool
-	// returned is the number of items at the end of the plan that are not run.
+	// returned is the number of operations at the end of the round that are not run.
 	returned int
 	// launches reports whether an operation is launched.
 	launches func() bool
@@ -214,35 +214,28 @@ func (w *world) round(s script) {
 	snapshot, revision := maps.Clone(w.table), w.revision
 	s.before()
 	allowed, _ := w.core.Allowance(w.now)
-	size, ahead := min(s.size, allowed), 0
-	if w.catchUp != nil {
-		ahead = max(1, s.maxFresh)
-	}
-	w.core.Begin(w.now, size, ahead)
+	size, entries := min(s.size, allowed), s.workers || w.catchUp != nil
+	w.core.Begin(w.now, size, entries)
 	checkInRound(w.t, w.core)
-	w.model.begin(w.now, size, ahead)
-	if allowed > 0 {
-		// This includes rounds that have no permit for an operation.
-		w.observe(snapshot, revision, s.waits)
-	}
-	items := w.core.Plan()
-	checkInRound(w.t, w.core)
-	w.model.plan(w.t, w.core, items)
-	w.requireOneOfAGroup(items)
-
+	w.model.begin(w.now, size, entries)
+	from := &source{world: w, snapshot: snapshot, revision: revision}
+	from.begin(s.waits)
 	var runs []run
-	for i := range items {
-		looks := items[i].HasEntry() || w.at != revision && (w.mixed || items[i].Deleted) || s.looks()
-		if r, ok := w.resolve(snapshot, &items[i], looks); ok {
+	for it := w.next(from); it != nil; it = w.next(from) {
+		looks := it.HasEntry() || w.at != revision && (w.mixed || it.Deleted) || s.looks()
+		if r, ok := w.resolve(snapshot, it, looks); ok {
 			runs = append(runs, r)
 		}
 	}
+	from.end(s.waits)
+	w.requireOneOfAGroup(runs)
+
 	ran := max(0, len(runs)-s.returned)
 	var inRound []*run
 	for i := range runs[:ran] {
 		w.begin(&runs[i])
 		w.mixed = w.mixed || runs[i].item.HasEntry()
-		if s.launches() {
+		if entries && s.launches() {
 			w.launch(&runs[i])
 			continue
 		}
@@ -258,12 +251,31 @@ func (w *world) round(s script) {
 		w.settle(w.now, r.item, r.out)
 	}
 	for i := len(runs) - 1; i >= ran; i-- {
-		w.takeBack(runs[i].item)
+		w.model.recall(w.now, runs[i].item)
+		w.core.Recall(w.now, runs[i].item)
+		checkInRound(w.t, w.core)
 	}
-	w.core.End(ran)
-	w.model.ran += ran
 	w.requireSound()
 	w.publish(s.until)
+}
+
+// next makes the next operation; nil if none can be run.
+func (w *world) next(from *source) *Operation[row] {
+	for w.core.round.left > 0 && w.core.round.passedOver < maxPassedOver {
+		w.model.takeOverJitter(w.t, w.core)
+		from.calls = nil
+		it := new(Operation[row])
+		runs, found := w.core.step(it, from)
+		checkInRound(w.t, w.core)
+		w.model.step(w.t, w.core, it, runs, found, from.calls)
+		if runs {
+			return it
+		}
+		if !found {
+			break
+		}
+	}
+	return nil
 }
 
 // calm runs rounds with a working target and without other writes, until nothing is left to do. It
