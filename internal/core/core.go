@@ -145,9 +145,9 @@ type Core[Obj any] struct {
 	// rounds counts the rounds. An entry stores the number of the round that observed it.
 	rounds uint32
 	// turn is the place of the next operation: the number of operations that ran, modulo the number of
-	// places. Each place belongs to a lane. read: the last place of a lane went to the source.
-	turn int
-	read [NumLanes]bool
+	// places. Each place belongs to a lane. sourcesTurn: the last key that was taken for a lane was ready.
+	turn        int
+	sourcesTurn [NumLanes]bool
 
 	// counts has the number of entries by state, results by the result of the last attempt, of which
 	// wentWell is not used. deletions counts the entries whose object was deleted, refreshesInFlight

@@ -159,9 +159,8 @@ func (s *source) begin(waits func() bool) {
 // Next returns the next change for a place of a lane.
 func (s *source) Next(lane Lane) (change Change[row], ok bool) {
 	switch {
-	case s.catchUp == nil && lane <= Backlog:
-		change, ok = s.nextOfMain()
 	case s.catchUp == nil:
+		change, ok = s.nextOfMain(lane)
 	case lane == Fresh:
 		change, ok = s.nextOfNewest()
 	case lane == Deletion:
@@ -192,9 +191,12 @@ func (s *source) wants(r row) bool {
 	return !r.deleted || s.snapshot[r.key].deleted
 }
 
-func (s *source) nextOfMain() (change Change[row], ok bool) {
+func (s *source) nextOfMain(lane Lane) (change Change[row], ok bool) {
 	for len(s.rest) > 0 {
 		r := s.rest[0]
+		if r.asks() && r.cameBy(Backlog) != lane {
+			return change, false
+		}
 		s.rest, s.observed, s.handed[r.key] = s.rest[1:], r.revision, r
 		if s.wants(r) {
 			return s.changeOf(r, Backlog), true

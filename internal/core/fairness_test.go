@@ -17,7 +17,7 @@ import (
 type flood struct{ revision uint64 }
 
 func (f *flood) Next(lane Lane) (c Change[row], ok bool) {
-	if lane > Backlog {
+	if lane != Backlog {
 		return c, false
 	}
 	f.revision++

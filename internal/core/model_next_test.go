@@ -49,7 +49,7 @@ func (m *model) step(t testingT, c *Core[row], op *Operation[row], runs, found b
 			}
 			continue
 		}
-		if m.read[lane] = !m.read[lane]; len(m.ready(lane)) == 0 || m.read[lane] {
+		if len(m.ready(lane)) == 0 || m.sourcesTurn[lane] {
 			require.NotEmpty(t, calls, "the source is not asked for lane %s", lane)
 			call := calls[0]
 			calls = calls[1:]
@@ -59,6 +59,7 @@ func (m *model) step(t testingT, c *Core[row], op *Operation[row], runs, found b
 			}
 			m.takeOverJitter(t, c)
 			if change := call.change; call.ok {
+				m.sourcesTurn[lane] = false
 				k := m.observe(change)
 				if k == nil {
 					require.False(t, runs, "%q is run", change.Obj.key)
@@ -71,6 +72,7 @@ func (m *model) step(t testingT, c *Core[row], op *Operation[row], runs, found b
 			}
 		}
 		if ready := m.ready(lane); len(ready) > 0 {
+			m.sourcesTurn[lane] = true
 			ready[0].from = Ready
 			m.requireTurn(t, c, ready[0], op, runs)
 			require.Empty(t, calls, "calls of the source")

@@ -36,10 +36,10 @@ type model struct {
 	// breakers has the breakers by class; "" is the class of the breaker for all errors.
 	breakers map[string]*modelBreaker
 	// ran counts the operations that were run. Each has a place, which belongs to a lane.
-	// read: the last place of a lane went to the source.
-	ran      int
-	read     [NumLanes]bool
-	observed uint64
+	// sourcesTurn: the last key that was taken for a lane was ready.
+	ran         int
+	sourcesTurn [NumLanes]bool
+	observed    uint64
 	// first and last are the lowest and the highest place in line that were assigned.
 	first, last int
 

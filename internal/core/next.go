@@ -18,8 +18,7 @@ type Change[Obj any] struct {
 
 // Source has the changes of the table that were not observed.
 type Source[Obj any] interface {
-	// Next returns the next change for a place of a lane, and counts it as observed; false if it has none
-	// now. The change may be for another lane.
+	// Next returns the next change in a lane, and counts it as observed; false if it has none now.
 	Next(Lane) (Change[Obj], bool)
 }
 
@@ -50,7 +49,7 @@ func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
 // Next makes the next operation of the round in op, which is zero. It returns false if none can be run now: the
 // round has run as many as it may, or nothing is due, ready or in the source, or too many keys were passed over.
 //
-// Each operation has a place, see places. Keys in a lane and changes in the source for it take turns. A key that
+// Each operation has a place, see places. The keys in a lane and the changes in the source for it take turns. A key that
 // does not run leaves its place to the next: it is paused, or waits for its group or for a breaker, or an
 // operation on it runs.
 func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
@@ -87,12 +86,14 @@ func (c *Core[Obj]) fillPlace(op *Operation[Obj], from Source[Obj]) (runs, found
 			continue
 		}
 		ready := &c.lanes[lane]
-		if c.read[lane] = !c.read[lane]; ready.size == 0 || c.read[lane] {
+		if ready.size == 0 || c.sourcesTurn[lane] {
 			if change, ok := from.Next(lane); ok {
+				c.sourcesTurn[lane] = false
 				return c.runChange(op, &change), true
 			}
 		}
 		if e := ready.head; e != nil {
+			c.sourcesTurn[lane] = true
 			e.from = Ready
 			c.take(e)
 			return c.run(op, e), true

@@ -53,11 +53,11 @@ type none[Obj any] struct{}
 
 func (none[Obj]) Next(Lane) (c Change[Obj], ok bool) { return c, false }
 
-// listed is a source of changes in a list: like a main cursor alone, it has them for the places of three lanes.
+// listed is a source of changes in a list, which come in this order.
 type listed[Obj any] []Change[Obj]
 
 func (l *listed[Obj]) Next(lane Lane) (change Change[Obj], ok bool) {
-	if lane > Backlog || len(*l) == 0 {
+	if len(*l) == 0 || (*l)[0].Lane != lane {
 		return change, false
 	}
 	change, *l = (*l)[0], (*l)[1:]

@@ -98,15 +98,21 @@ type stagedSource struct {
 	catchUp bool
 }
 
-// Next returns the next change of the main cursor. If there is a catch-up cursor, each lane has its own changes.
+// Next returns the next change of a lane. Without a catch-up cursor changes come in one order.
 func (s stagedSource) Next(lane Lane) (c Change[row], ok bool) {
 	switch {
 	case lane > Refresh:
 		return c, false
-	case !s.catchUp && lane <= Backlog:
-		return s.nextOf(&s.unobserved)
 	case !s.catchUp:
-		return c, false
+		for len(s.unobserved) > 0 && s.unobserved[0].settled {
+			one := s.unobserved[:1]
+			s.observed, s.unobserved = one[0].revision, s.unobserved[1:]
+			s.nextOf(&one)
+		}
+		if len(s.unobserved) == 0 || s.unobserved[0].lane != lane {
+			return c, false
+		}
+		return s.nextOf(&s.unobserved)
 	case lane == Fresh:
 		return s.nextOf(&s.fresh)
 	}

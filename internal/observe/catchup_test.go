@@ -26,13 +26,7 @@ const (
 func behind(t *testing.T, size, n int) (e *env, ran []int) {
 	e = newEnv(t, size)
 	e.put(status.Pending, ids(1, n)...)
-	for !e.CatchingUp() {
-		require.Zero(e, e.MaxFresh())
-		planned, _ := e.begin()
-		ran = append(ran, planned...)
-		e.end(len(planned), slow)
-	}
-	return e, ran
+	return e, e.roundsUntilCatchingUp()
 }
 
 func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
@@ -68,7 +62,6 @@ func TestCatchUpCursorBeginsOnlyForASlowTarget(t *testing.T) {
 			e.now += c.passes
 			e.UpdateCatchUp(e.now, e.target)
 			require.Equal(e, c.begins, e.CatchingUp())
-			require.Equal(e, c.begins, e.MaxFresh() > 0)
 		})
 	}
 }
@@ -138,10 +131,7 @@ func TestCatchUpCursorSkipsWhatDoesNotFit(t *testing.T) {
 func TestWhatWasLeftOutIsReadInTheVersionOfTheNextSnapshot(t *testing.T) {
 	e := newEnvBeside(t, 2)
 	e.put(status.Pending, ids(1, 20)...)
-	for !e.CatchingUp() {
-		planned, _ := e.begin()
-		e.end(len(planned), slow)
-	}
+	e.roundsUntilCatchingUp()
 	seen := map[int]int{}
 	for range 10 {
 		// Faster than the catch-up cursor reads.
@@ -170,10 +160,7 @@ func TestDeletionOfAnObjectThatIsBackIsNotHandedOver(t *testing.T) {
 	e.put(status.Pending, ids(101, 110)...)
 	e.rounds(0)
 	e.put(status.Pending, ids(1, 40)...)
-	for !e.CatchingUp() {
-		planned, _ := e.begin()
-		e.end(len(planned), slow)
-	}
+	e.roundsUntilCatchingUp()
 	e.delete(ids(101, 110)...)
 	e.begin()
 	e.end(0, 0)
@@ -182,19 +169,4 @@ func TestDeletionOfAnObjectThatIsBackIsNotHandedOver(t *testing.T) {
 	require.Contains(t, planned, 103)
 	require.NotContains(t, planned, -103)
 	require.Contains(t, planned, -104)
-}
-
-// Fresh changes that take 20 ms may wait for their turn, but at least one.
-func TestFreshChangesAreBoundedByTheTimeOfAnObject(t *testing.T) {
-	for took, want := range map[time.Duration]int{millisecond: 20, slow: 4, time.Minute: 1} {
-		e := newEnv(t, 1)
-		e.put(status.Pending, ids(1, 10)...)
-		e.begin()
-		e.end(0, 0)
-		e.NoteTook(took)
-		e.NoteTook(took)
-		e.now += time.Minute
-		e.UpdateCatchUp(e.now, e.target)
-		require.Equal(e, want, e.MaxFresh())
-	}
 }

