@@ -382,13 +382,10 @@ func TestGivenUpDeletionLeavesNoWatcher(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
-		e.put(1, 1)
-		synctest.Wait()
-		e.put(1, 9)
-		time.Sleep(10 * time.Millisecond)
-		e.put(1, 2, 3)
+		e.put(1, 1, 2, 3, 9)
+		e.pass(10 * time.Second)
 		e.remove(1)
-		time.Sleep(1500 * time.Millisecond) // 2 runs; 3 and the deletion go back into the queue
+		synctest.Wait() // the deletion is blocked as well
 		e.write(func(wtxn statedb.WriteTxn) {
 			e.table.Insert(wtxn, &object{ID: 1, Value: 7, Status: reconciler.StatusDone()})
 		})

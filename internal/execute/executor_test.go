@@ -126,36 +126,48 @@ func errs(ops []core.Operation[*row]) (texts []string) {
 	return texts
 }
 
-func TestOperationsRunInOrderUntilTheTurnIsOver(t *testing.T) {
+// runTurn runs single operations in one turn.
+func runTurn(ctx context.Context, x *execute.Executor[*row], all []core.Operation[*row]) {
+	x.BeginTurn()
+	defer x.EndTurn()
+	for i := range all {
+		x.RunNext(ctx, nil, all[:i+1])
+	}
+}
+
+func TestTurnTakesTheTimeOfItsOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error {
 			time.Sleep(10 * time.Millisecond)
 			return errors.New("no")
 		}}}
 		ctx, x := execute.New(t.Context(), config(t, g))
-		x.Turn = 5 * time.Millisecond
 		all := operations("a", "b", "-c")
-		x.Run(ctx, nil, all, nil)
+		x.BeginTurn()
+		x.RunNext(ctx, nil, all[:1])
+		require.Zero(t, x.Took())
+		time.Sleep(time.Millisecond)
+		x.Resume()
+		x.RunNext(ctx, nil, all[:2])
+		require.Equal(t, 11*time.Millisecond, x.Took())
+		require.Equal(t, 10*time.Millisecond, all[1].Took, "without what came before it")
+		x.EndTurn()
 		require.Equal(t, []string{"update a", "update b"}, g.calls)
 		require.Equal(t, []string{"<nil>", "no", "not run"}, errs(all))
-		require.Equal(t, 10*time.Millisecond, all[1].Took)
 		require.NotSame(t, all[0].Row, all[0].Object, "an update gets a clone")
+		require.False(t, x.Scope.IsBusy())
 	})
 }
 
-func TestOperationThatIsNotAdmittedDoesNotRun(t *testing.T) {
+func TestNothingRunsAfterTheEndOfTheContext(t *testing.T) {
 	g := &target{}
 	ctx, x := execute.New(t.Context(), config(t, g))
-	left := 1
-	x.Admit = func() bool { left--; return left >= 0 }
-	all := operations("a", "b")
-	x.Run(ctx, nil, all, nil)
-	require.Equal(t, []string{"<nil>", "not run"}, errs(all))
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
-	x.Admit = func() bool { return true }
-	x.Run(ended, nil, all[1:], nil)
-	require.Equal(t, []string{"update a"}, g.calls, "the context has ended")
+	all := operations("a")
+	x.Run(ended, nil, all, nil)
+	require.Equal(t, []string{"not run"}, errs(all))
+	require.Empty(t, g.calls)
 }
 
 func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
@@ -163,7 +175,7 @@ func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
 	cfg := config(t, g)
 	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
-	x.Run(ctx, nil, all, nil)
+	runTurn(ctx, x, all)
 	require.Equal(t, []string{"panic in update: oops", "<nil>"}, errs(all))
 	require.Equal(t, uint64(1), cfg.Tally.Panics.Load())
 	cfg.PanicPropagation = true
@@ -232,7 +244,7 @@ func TestGoexitDiffersFromNotRun(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		x.Run(ctx, nil, all, nil)
+		runTurn(ctx, x, all)
 	}()
 	<-ended
 	require.NoError(t, all[0].Err)
@@ -251,7 +263,7 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 	}
 	g.does = map[string]func(context.Context) error{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
 	ctx, x := execute.New(t.Context(), cfg)
-	x.Run(ctx, nil, operations("a", "-b"), nil)
+	runTurn(ctx, x, operations("a", "-b"))
 	require.Equal(t, []string{"update a", "end a", "delete b", "end <nil>"}, g.calls)
 	require.Equal(t, execute.Call{Operation: "update", Objects: 1, Key: "a", Revision: 1, Attempt: 1}, calls[0])
 }
@@ -260,7 +272,7 @@ func TestNoteBelongsToTheRunningOperation(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	all := operations("a", "b")
-	x.Run(ctx, nil, all, nil)
+	runTurn(ctx, x, all)
 	require.Nil(t, all[0].Note)
 	require.Equal(t, "said", *all[1].Note)
 	require.Same(t, x.Scope, execute.ScopeOf(ctx, x.Rows))
