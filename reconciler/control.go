@@ -7,10 +7,51 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
+
+// Config returns the configuration that the loop was made with, with defaults for the fields that
+// were not set. Options are returned as they were given; [Loop.Settings] returns the resulting
+// settings.
+func (l *Loop[Obj]) Config() Config[Obj] { return l.cfg }
+
+// settings holds the current settings of a loop.
+type settings struct {
+	atomic.Pointer[Settings]
+	// changing is held during a call of Reconfigure.
+	changing sync.Mutex
+}
+
+// Settings returns the current settings. Safe from any goroutine.
+func (l *Loop[Obj]) Settings() Settings { return *l.settings.Load() }
+
+func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
+
+// Reconfigure changes settings before the reconciler runs or while it does. It calls change with a
+// copy of the current settings; change modifies the copy, and must not call Reconfigure. Concurrent
+// calls happen one after the other.
+//
+// If the result is invalid, nothing changes; the error names each setting that is wrong and its
+// value. New settings apply from the next round on. Running operations are not interrupted. Safe from
+// any goroutine.
+func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
+	l.settings.changing.Lock()
+	defer l.settings.changing.Unlock()
+	s := l.Settings()
+	change(&s)
+	if err := s.check(l.cfg.prunes()); err != nil {
+		return fmt.Errorf("reconciler %q: %w", called(l.id), err)
+	}
+	l.settings.Store(&s)
+	l.calls.made.Send()
+	return nil
+}
 
 func checkKeys(keys []string) error {
 	if len(keys) > inspect.MaxKeys {

@@ -5,7 +5,6 @@ package reconciler
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"runtime/trace"
 	"sync/atomic"
@@ -38,9 +37,7 @@ import (
 type Loop[Obj comparable] struct {
 	// The fields that only the goroutine of the loop may use are in runner. The types of the others
 	// document which of their methods are for which goroutine.
-	cfg  Config[Obj]
-	opts options
-	log  *slog.Logger
+	setup[Obj]
 	rows *rows.Rows[Obj]
 	// ledger is where outcomes are written.
 	ledger ledger.Ledger[Obj]

@@ -86,20 +86,13 @@ type OperationInfo struct {
 // several at once. A panic of the hook counts as a panic of the operation.
 type OperationHook func(ctx context.Context, op OperationInfo) (context.Context, func(err error))
 
-// WithOperationHook makes the reconciler call hook around each update and deletion, for example to
-// start an OpenTelemetry span that the operation finds in its context. nil, the default, means no
-// hook and costs nothing.
-func WithOperationHook(hook OperationHook) Option {
-	return func(o *options) { o.hook = hook }
-}
-
 // hookCall adapts the hook of the program to the executor; nil if there is none.
-func (o *options) hookCall(id inspect.ID) func(context.Context, execute.Call) (context.Context, func(error)) {
-	if o.hook == nil {
+func hookCall(hook OperationHook, id inspect.ID) func(context.Context, execute.Call) (context.Context, func(error)) {
+	if hook == nil {
 		return nil
 	}
 	return func(ctx context.Context, c execute.Call) (context.Context, func(error)) {
-		return o.hook(ctx, OperationInfo{
+		return hook(ctx, OperationInfo{
 			Reconciler: id, Operation: c.Operation, Objects: c.Objects,
 			Key: c.Key, Revision: c.Revision, Attempt: c.Attempt,
 		})

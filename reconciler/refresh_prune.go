@@ -38,7 +38,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 		return
 	}
 	stuck, _, _ := r.workers.NumStuck()
-	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || r.cfg.Pruner == nil && r.cfg.Sweeper == nil {
+	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || !r.cfg.prunes() {
 		return
 	}
 	began := r.now()

@@ -98,28 +98,29 @@ func Register[Obj comparable](
 // the configuration.
 func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
-	cfg.defaultMetrics = params.DefaultMetrics
-	l, err := New(cfg)
+	l, err := newLoop(cfg, params.DefaultMetrics)
 	if err != nil {
 		return nil, err
 	}
-	// There is no job for refreshing while it is off, but it may be turned on later.
-	refreshing := make(chan cell.Health, 1)
+	refreshHealth := make(chan cell.Health, 1)
 	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(func(ctx context.Context, health cell.Health) error {
-		var refreshHealth cell.Health = noHealth{}
-		if l.opts.RefreshInterval > 0 {
+		return l.reconcile(ctx, func() (own, refreshing cell.Health) {
 			// A program that sees a row Done also finds the health of both jobs.
 			select {
-			case refreshHealth = <-refreshing:
+			case refreshing = <-refreshHealth:
+				return health, refreshing
 			case <-ctx.Done():
+				return health, noHealth{}
 			}
-		}
-		return l.reconcile(ctx, health, refreshHealth)
+		})
 	})))
-	if l.opts.RefreshInterval > 0 {
+	if l.opts.settings.RefreshInterval == 0 {
+		// There is no job for refreshing while it is off, but it may be turned on later.
+		refreshHealth <- noHealth{}
+	} else {
 		// The loop refreshes. The job only has its health.
 		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
-			refreshing <- health
+			refreshHealth <- health
 			select {
 			case <-l.ended:
 			case <-ctx.Done():

@@ -144,7 +144,7 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	}, nil)
 	inBubble(t, func(e *env) {
 		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
-		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but nothing prunes")
+		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.Operations, cfg.BatchOperations = nil, onlyBatches{batchTarget{e.target}}
 	}, reconciler.WithoutPruning())

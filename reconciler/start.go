@@ -33,27 +33,29 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 // that has ended left them behind. It locks no other table: the caller may hold a write transaction of
 // Config.Table. It is an error if another reconciler has the tables: one that was made and has not ended,
 // also if it was never run.
-func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
-	opts, err := cfg.resolve()
+func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) { return newLoop(cfg, nil) }
+
+// newLoop is New. fallback are the metrics without [WithMetrics]; nil means unpublished ones.
+func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
+	s, err := resolve(cfg, fallback)
 	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
+		return nil, err
 	}
 	l := &Loop[Obj]{
-		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
-		rows: cfg.newRows(), beside: !cfg.statusInRows(),
+		setup: s, rows: s.cfg.newRows(), beside: !s.cfg.statusInRows(),
 		life: life{ended: make(chan struct{})},
 	}
 	tables, err := l.openTables()
 	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
+		return nil, fmt.Errorf("reconciler %q: %w", called(l.id), err)
 	}
-	l.settings.Store(&opts.Settings)
+	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
-	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
+	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.stats.errors = classes
 	l.execute = l.executeConfig(classes)
 	l.workers = newWorkers(l.now, &l.execute)
-	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
+	l.journal = journal.New(l.opts.journalRounds, l.opts.journalOperations, l.rows.Name)
 	l.runner = newRunner(l, classes, tables)
 	l.view = newView(l)
 	return l, nil
@@ -65,7 +67,7 @@ func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[
 		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
 		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
 		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
-		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+		Log:     l.log, Hook: hookCall(l.opts.hook, l.id), Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
 	}
 }
 
@@ -85,24 +87,19 @@ func (l *Loop[Obj]) scoped(job string) string {
 // program which Run called on its own goroutine called runtime.Goexit. If that was an operation, in line
 // or a prune, the error names it.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
-	if l.running.Load() {
-		return l.runAlready()
-	}
-	health := l.cfg.Health
-	if health == nil {
-		health = noHealth{}
-	}
-	return l.reconcile(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
+	return l.reconcile(ctx, func() (own, refreshing cell.Health) {
+		var health cell.Health = noHealth{}
+		if l.cfg.Health != nil {
+			health = l.cfg.Health
+		}
+		return health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh"))
+	})
 }
 
-func (l *Loop[Obj]) runAlready() error {
-	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
-}
-
-// reconcile runs the loop. Refreshing has a health of its own.
-func (l *Loop[Obj]) reconcile(ctx context.Context, health, refreshHealth cell.Health) error {
+// reconcile runs the loop. health returns where it reports its own health and that of refreshing.
+func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshing cell.Health)) error {
 	if l.running.Swap(true) {
-		return l.runAlready()
+		return fmt.Errorf("reconciler %q has been run already", called(l.id))
 	}
 	defer close(l.ended)
 	defer l.ledger.Close()
@@ -113,13 +110,14 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health, refreshHealth cell.He
 		l.opts.registry.Add(l)
 		defer l.opts.registry.Remove(l)
 	}
-	l.refresher.Health = refreshHealth
-	return l.runner.run(ctx, health)
+	own, refreshing := health()
+	l.refresher.Health = refreshing
+	return l.runner.run(ctx, own)
 }
 
 func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tables *ledger.Tables) *runner[Obj] {
 	r := &runner[Obj]{
-		Loop: l, classes: classes, set: l.opts.Settings, blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
+		Loop: l, classes: classes, set: l.Settings(), blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
 	}
 	r.paused = &pause[Obj]{}
@@ -138,19 +136,10 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 
 // coreConfig returns the configuration of the core.
 func (r *runner[Obj]) coreConfig() core.Config[Obj] {
-	cfg := core.Config[Obj]{
-		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
-		Records: r.beside,
+	return core.Config[Obj]{
+		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending,
+		Limits: r.set.limits(), Breaker: (*core.BreakerConfig)(r.opts.breaker), Records: r.beside, Seed: rand.Uint64(),
 	}
-	if r.opts.breaker != nil {
-		b := r.opts.breaker.withDefaults()
-		r.opts.breaker = &b
-		cfg.Breaker = &core.BreakerConfig{
-			Failures: b.Failures, Probes: b.Probes,
-			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.ByClass,
-		}
-	}
-	return cfg
 }
 
 // run runs the loop until ctx ends, or until a function of the program ends its goroutine.

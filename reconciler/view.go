@@ -96,7 +96,7 @@ func (v *view[Obj]) status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 func (l *Loop[Obj]) busy() string { return l.view.busy() }
 
 // ID returns the module, the name and the table of the reconciler.
-func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
+func (l *Loop[Obj]) ID() inspect.ID { return l.id }
 
 // Explain returns why an object is, or is not, reconciled: its state and since when, its failures,
 // when it is tried again or what it waits for, what is ahead of it, and its last operations. It also
