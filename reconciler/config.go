@@ -171,14 +171,12 @@ func called(id inspect.ID) string {
 
 // pruner returns the operations that prune; nil if none do.
 func (cfg *Config[Obj]) pruner() Pruner[Obj] {
-	if cfg.Operations != nil {
-		return cfg.Operations
+	for _, operations := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations} {
+		if p, ok := operations.(Pruner[Obj]); ok {
+			return p
+		}
 	}
-	if p, ok := cfg.BatchOperations.(Pruner[Obj]); ok {
-		return p
-	}
-	p, _ := cfg.RoundOperations.(Pruner[Obj])
-	return p
+	return nil
 }
 
 // prunes reports whether something prunes.

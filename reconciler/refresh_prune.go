@@ -100,11 +100,6 @@ func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err e
 	return r.cfg.Pruner.Prune(ctx, txn, r.rows.Table.All(txn))
 }
 
-// newRefresher returns the refresher of the loop. The ledger has to be chosen.
-func (r *runner[Obj]) newRefresher() *refresh.Refresher[Obj] {
-	return refresh.New(refresh.Config[Obj]{Rows: r.rows, Batches: r.execute.IsBatched(), Give: r.repeat.again})
-}
-
 // refresh has rows applied again that are due for it.
 func (r *runner[Obj]) refresh() {
 	if !r.paused.whole {

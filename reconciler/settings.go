@@ -226,10 +226,9 @@ func WithBreaker(b Breaker) Option {
 // Breaker configures when a target counts as down, and what happens then: see [WithBreaker].
 //
 // The breaker opens when Failures different objects have failed one after another, with no success in
-// between. While it is open, everything is held back, except a few probes. So a target that is down
-// costs next to nothing, however many objects wait for it, and it does not get all of them at once
-// when it recovers. The first operation that succeeds closes the breaker. Then everything that it
-// held, and every retry that waits for its backoff, is due at once.
+// between. While it is open, everything is held back, except a few probes: a target that is down costs
+// next to nothing, however many objects wait for it. The first operation that succeeds closes the
+// breaker. Then everything that it held, and every retry that waits for its backoff, is due at once.
 //
 // A terminal failure and a blocked object do not count, because they are not caused by the target;
 // this includes a terminal failure of a deletion, which is retried. Failures are counted at the end

@@ -4,12 +4,15 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
@@ -17,8 +20,11 @@ import (
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -45,10 +51,6 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 		setup: s, rows: s.cfg.newRows(), beside: !s.cfg.statusInRows(),
 		life: life{ended: make(chan struct{})},
 	}
-	tables, err := l.openTables()
-	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(l.id), err)
-	}
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
@@ -56,9 +58,21 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 	l.execute = l.executeConfig(classes)
 	l.workers = newWorkers(l.now, &l.execute)
 	l.journal = journal.New(l.opts.journalRounds, l.opts.journalOperations, l.rows.Name)
-	l.runner = newRunner(l, classes, tables)
+	if l.runner, err = newRunner(l, classes); err != nil {
+		return nil, fmt.Errorf("reconciler %q: %w", called(l.id), err)
+	}
 	l.view = newView(l)
 	return l, nil
+}
+
+// newRows returns the rows of the table.
+func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
+	if !cfg.statusInRows() {
+		return rows.NewBeside(cfg.DB, cfg.Table)
+	}
+	return rows.New(cfg.DB, cfg.Table.(statedb.RWTable[Obj]), rows.Functions[Obj]{
+		Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge,
+	})
 }
 
 // executeConfig returns the configuration of the executors of the loop and of its workers.
@@ -67,7 +81,7 @@ func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[
 		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
 		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
 		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
-		Log:     l.log, Hook: hookCall(l.opts.hook, l.id), Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+		Log:     l.log, ID: l.id, Hook: l.opts.hook, Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
 	}
 }
 
@@ -115,7 +129,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshin
 	return l.runner.run(ctx, own)
 }
 
-func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tables *ledger.Tables) *runner[Obj] {
+func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) (*runner[Obj], error) {
 	r := &runner[Obj]{
 		Loop: l, classes: classes, set: l.Settings(), blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
 		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
@@ -124,14 +138,35 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tabl
 	l.pause.Store(r.paused)
 	r.health = r.newReporter()
 	r.core = core.New(r.coreConfig())
-	r.useLedger(tables)
+	if err := r.openLedger(); err != nil {
+		return nil, err
+	}
 	l.pruner = prune.New(prune.Config[Obj]{
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
-	l.refresher = r.newRefresher()
+	l.refresher = refresh.New(refresh.Config[Obj]{Rows: l.rows, Batches: l.execute.IsBatched(), Give: l.repeat.again})
 	r.observer = r.newObserver()
 	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.isPaused, r.ledger)
-	return r
+	return r, nil
+}
+
+// openLedger chooses the ledger, and opens its tables if it is beside the table. The core has to exist.
+func (r *runner[Obj]) openLedger() error {
+	if !r.beside {
+		r.ledger, r.marks, r.repeat = ledger.NewInRows(r.rows, r.log, r.now), &r.progress, byMark[Obj]{r.rows}
+		return nil
+	}
+	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
+	of := r.rows
+	tables, err := ledger.OpenTables(of.DB, cmp.Or(r.opts.name, of.Table.Name()), func(text string) (index.Key, error) {
+		return of.Keys(text)[0], nil
+	})
+	if err != nil {
+		return err
+	}
+	r.ledger, r.marks = ledger.NewBeside(of, tables, r.core, r.log, r.now, r.timeOf), observe.NoWaits{}
+	r.repeat = byKey[Obj]{r.Loop}
+	return nil
 }
 
 // coreConfig returns the configuration of the core.
