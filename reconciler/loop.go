@@ -75,9 +75,10 @@ type Loop[Obj comparable] struct {
 
 // life is the time from the start of a loop to its end.
 type life struct {
-	// started is the zero of the loop's clock; set before it runs.
-	started time.Time
-	running atomic.Bool
+	// started is the zero of the loop's clock; set before running, and claimed before both, by the one
+	// call that runs the loop.
+	started          time.Time
+	claimed, running atomic.Bool
 	// ended is closed when the loop has stopped.
 	ended chan struct{}
 }

@@ -112,12 +112,13 @@ func (l *Loop[Obj]) Run(ctx context.Context) error {
 
 // reconcile runs the loop. health returns where it reports its own health and that of refreshing.
 func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshing cell.Health)) error {
-	if l.running.Swap(true) {
+	if l.claimed.Swap(true) {
 		return fmt.Errorf("reconciler %q has been run already", called(l.id))
 	}
 	defer close(l.ended)
 	defer l.ledger.Close()
 	l.started = time.Now()
+	l.running.Store(true)
 	l.rows.Begin()
 	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
 	if l.opts.registry != nil {
