@@ -27,7 +27,14 @@ import (
 //
 // The returned error decides what happens next. nil means that the operation is done. An error is
 // retried with backoff. [RetryAfter], [TerminalError], [Blocked], [Requeue] and [RequeueBackoff]
-// request something else. A panic is an error, unless [Config].PanicPropagation is set.
+// request something else: these are outcomes. A panic is an error, unless [Config].PanicPropagation is
+// set.
+//
+// An outcome may be wrapped by [fmt.Errorf], or joined with other errors by [errors.Join]. Of several
+// that are joined one counts, the first of: RetryAfter with the longest time, because a retry may do a
+// part of the work; Blocked, with the channels of all; TerminalError; any other error; Requeue with the
+// shortest time; RequeueBackoff. So join RetryAfter(err, 0) with a TerminalError if a part of the work
+// should be retried.
 type Operations[Obj any] interface {
 	// Update creates or changes the object in the target. It is called when the row has changed, for
 	// refreshes and for retries; if the rows carry the status, when that is Pending or Refreshing.
@@ -88,7 +95,7 @@ type BatchEntry[Obj any] = execute.BatchEntry[Obj]
 // BatchOperations change many objects of the target in one call. What [Operations] documents applies
 // here too. First attempts, retries and refreshes all come in batches.
 //
-// A batch is no larger than a round (see [WithRoundLimits]), holds no key twice, and is in the order
+// A batch is no larger than a round (see [Settings].RoundSize), holds no key twice, and is in the order
 // of revisions. Batches that run at the same time have no key in common. Its Prune method, if any, is
 // used if Config has no other pruner.
 type BatchOperations[Obj any] interface {
@@ -143,22 +150,15 @@ const MaxErrorClass = outcome.MaxClass
 // RetryAfter returns an error that makes the reconciler retry the failure err after d, instead of
 // after the exponential backoff. Use it for the Retry-After header of a server, for example. A d of
 // zero or below means the backoff. It returns nil if err is nil.
-//
-// Like every outcome it may be wrapped by [fmt.Errorf] or joined with other errors by [errors.Join].
-// It takes precedence over all other outcomes joined with it, because a retry may do a part of the
-// work. If several are joined, the longest d counts.
 func RetryAfter(err error, d time.Duration) error { return outcome.RetryAfter(err, d) }
 
 // TerminalError returns an error that makes the failure err final: the operation is not retried until
 // the object changes, the program or a trigger sets its status to Pending or Refreshing or hands it
-// to [Loop.Reapply], [Loop.Retry] is called for it, or a reconciler starts again. A periodic refresh and [Loop.Refresh] skip the
-// object, because it is not Done. It returns nil if err is nil.
+// to [Loop.Reapply], [Loop.Retry] is called for it, or a reconciler starts again. A periodic refresh and
+// [Loop.Refresh] skip the object, because it is not Done. It returns nil if err is nil.
 //
 // The failure of a deletion is never final: there is no row whose change could bring the deletion
 // back. It is retried with backoff.
-//
-// Joined with an ordinary error, TerminalError takes precedence. [RetryAfter] and [Blocked] take
-// precedence over it: join [RetryAfter](err, 0) if a part of the work should be retried.
 func TerminalError(err error) error { return outcome.TerminalError(err) }
 
 // Requeue returns an error that means that the operation is done, and should run again after d. The
@@ -169,8 +169,6 @@ func TerminalError(err error) error { return outcome.TerminalError(err) }
 // until its operation returns nil, so waits for it go on; this is no failure. A deletion has no
 // status. A row that an adapter keeps until its deletion is done is Blocked, "still deleting",
 // meanwhile.
-//
-// Every other error joined with it takes precedence. If several are joined, the shortest d counts.
 func Requeue(d time.Duration) error { return outcome.Requeue(d) }
 
 // RequeueBackoff returns an error that means that the operation is done, and should run again with
@@ -179,9 +177,7 @@ func Requeue(d time.Duration) error { return outcome.Requeue(d) }
 // The delay is that of [WithRetry] and [Settings].Jitter. It doubles each time in a row that the
 // operation on the object returns RequeueBackoff, also if the object changed in between. Any other
 // outcome, or the deletion of the object, resets it. This is no failure: it does not count for
-// [Settings].MaxRetries or a breaker, and health stays OK.
-//
-// A [Requeue] joined with it takes precedence. Otherwise it is as Requeue.
+// [Settings].MaxRetries or a breaker, and health stays OK. Otherwise it is as Requeue.
 func RequeueBackoff() error { return outcome.RequeueBackoff() }
 
 // Blocked returns an error that means that the operation cannot be done before something else
@@ -192,17 +188,12 @@ func RequeueBackoff() error { return outcome.RequeueBackoff() }
 // Take the channels from look-ups in the transaction that the operation was given: then no wake-up is
 // lost. Without a channel the object waits for the recheck, or until it changes; nil channels do not
 // count.
-//
-// If several are joined, the object waits until any channel of any of them closes. Blocked takes
-// precedence over all other errors but [RetryAfter].
 func Blocked(reason string, watch ...<-chan struct{}) error { return outcome.Blocked(reason, watch...) }
 
-// IsBlocked reports whether the reconciler treats err as [Blocked]: err is such an outcome, or wraps
-// or joins one, and no other outcome in it takes precedence.
+// IsBlocked reports whether the reconciler treats err as [Blocked]: see [Operations].
 func IsBlocked(err error) bool { return outcome.IsBlocked(err) }
 
-// IsTerminal reports whether the reconciler treats err as [TerminalError]: err is such an outcome, or
-// wraps or joins one, and no other outcome in it takes precedence.
+// IsTerminal reports whether the reconciler treats err as [TerminalError]: see [Operations].
 func IsTerminal(err error) bool { return outcome.IsTerminal(err) }
 
 var (

@@ -96,8 +96,7 @@ func Register[Obj comparable](
 // cfg.Options has [WithMetrics]. The reconciler reports to the health of the jobs; cfg.Health is only
 // used by triggers that the program runs itself.
 //
-// It may be called before and after the hive has started. The error names everything that is wrong with
-// the configuration.
+// It may be called before and after the hive has started. The errors are those of [New].
 func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
 	l, err := newLoop(cfg, params.DefaultMetrics)

@@ -55,7 +55,13 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.stats.errors = classes
-	l.execute = l.executeConfig(classes)
+	// The configuration of the executors of the loop and of its workers.
+	l.execute = execute.Config[Obj]{
+		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
+		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
+		Metrics: l.bindMetrics, Log: l.log, ID: l.id, Hook: l.opts.hook,
+		Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+	}
 	l.workers = newWorkers(l.now, &l.execute)
 	l.journal = journal.New(l.opts.journalRounds, l.opts.journalOperations, l.rows.Name)
 	if l.runner, err = newRunner(l, classes); err != nil {
@@ -75,14 +81,9 @@ func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
 	})
 }
 
-// executeConfig returns the configuration of the executors of the loop and of its workers.
-func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[Obj] {
-	return execute.Config[Obj]{
-		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
-		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
-		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
-		Log:     l.log, ID: l.id, Hook: l.opts.hook, Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
-	}
+// bindMetrics returns a handle of the metrics for one goroutine.
+func (l *Loop[Obj]) bindMetrics() metrics.Handle {
+	return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name)
 }
 
 // scoped returns a job's name with the reconciler's name appended, if it has one.
@@ -133,12 +134,14 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshin
 func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) (*runner[Obj], error) {
 	r := &runner[Obj]{
 		Loop: l, classes: classes, set: l.Settings(), blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
-		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
+		metrics: l.bindMetrics(), paused: &pause[Obj]{},
 	}
-	r.paused = &pause[Obj]{}
 	l.pause.Store(r.paused)
 	r.health = r.newReporter()
-	r.core = core.New(r.coreConfig())
+	r.core = core.New(core.Config[Obj]{
+		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending,
+		Limits: r.set.limits(), Breaker: (*core.BreakerConfig)(r.opts.breaker), Records: r.beside, Seed: rand.Uint64(),
+	})
 	if err := r.openLedger(); err != nil {
 		return nil, err
 	}
@@ -168,14 +171,6 @@ func (r *runner[Obj]) openLedger() error {
 	r.ledger, r.marks = ledger.NewBeside(of, tables, r.core, r.log, r.now, r.timeOf), observe.NoWaits{}
 	r.repeat = byKey[Obj]{r.Loop}
 	return nil
-}
-
-// coreConfig returns the configuration of the core.
-func (r *runner[Obj]) coreConfig() core.Config[Obj] {
-	return core.Config[Obj]{
-		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending,
-		Limits: r.set.limits(), Breaker: (*core.BreakerConfig)(r.opts.breaker), Records: r.beside, Seed: rand.Uint64(),
-	}
 }
 
 // run runs the loop until ctx ends, or until a function of the program ends its goroutine.
