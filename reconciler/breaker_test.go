@@ -321,8 +321,8 @@ func TestBadBreakersAreNamedWithTheirValues(t *testing.T) {
 	for want, b := range map[string]reconciler.Breaker{
 		"WithBreaker: Failures is -1, must not be negative":                                                  {Failures: -1},
 		"WithBreaker: Probes is -2, must not be negative":                                                    {Probes: -2},
-		"WithBreaker: MinInterval is -1s and MaxInterval is 0s, neither may be negative":                     {MinInterval: -time.Second},
-		"WithBreaker: MinInterval is 0s and MaxInterval is -1s, neither may be negative":                     {MaxInterval: -time.Second},
+		"WithBreaker: MinInterval is -1s, must not be negative":                                              {MinInterval: -time.Second},
+		"WithBreaker: MaxInterval is -1s, must not be negative":                                              {MaxInterval: -time.Second},
 		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                                                {MinInterval: 2 * time.Second, MaxInterval: time.Second},
 		"WithBreaker: Failures is -1, must not be negative\nWithBreaker: Probes is -1, must not be negative": {Failures: -1, Probes: -1},
 	} {

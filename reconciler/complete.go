@@ -97,6 +97,17 @@ func (r *runner[Obj]) commit(round *inspect.Round) {
 	r.observer.NoteWritten(c.Revision, c.Written)
 }
 
+// writeOutcomes writes the outcomes that belong beside the table, at the end of a pass.
+func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
+	if r.torn {
+		return
+	}
+	upTo, ahead := r.observer.Read()
+	c := r.ledger.Publish(ledger.Pass{Observed: upTo, Ahead: ahead})
+	round.Written += c.Written
+	round.CommitTook += c.Took
+}
+
 // settle reports the outcomes to the core.
 func (r *runner[Obj]) settle() {
 	now := r.now()

@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/metrics"
@@ -100,123 +102,62 @@ type Config[Obj comparable] struct {
 
 	// Options change settings from their defaults. A later option overrides an earlier one.
 	Options []Option
-
-	// defaultMetrics are used if there is no WithMetrics; may be nil.
-	defaultMetrics Metrics
 }
 
-// Config returns the configuration that the loop was made with, with defaults for the fields that
-// were not set. Options are returned as they were given; [Loop.Settings] returns the resulting
-// settings.
-func (l *Loop[Obj]) Config() Config[Obj] { return l.cfg }
-
-// id returns the ID of the reconciler. It works for an invalid configuration, too.
-func (cfg *Config[Obj]) id(opts *options) inspect.ID {
-	id := inspect.ID{Module: cfg.ModuleID.String(), Name: opts.name}
-	if cfg.Table != nil {
-		id.Table = cfg.Table.Name()
-	}
-	return id
+// setup is a complete configuration: every field has its value or its default, and is checked. Nothing
+// changes it.
+type setup[Obj comparable] struct {
+	cfg  Config[Obj]
+	opts options
+	id   inspect.ID
+	log  *slog.Logger
 }
 
-// resolve applies the options and the defaults. The error joins everything that is wrong.
-func (cfg *Config[Obj]) resolve() (options, error) {
-	opts := defaultOptions()
-	for _, opt := range cfg.Options {
-		opt(&opts)
-	}
-	errs := []error{cfg.validate(), opts.validate()}
+// options are what the options of a Config set. They hold the start values of the settings.
+type options struct {
+	settings Settings
 
+	name     string
+	metrics  Metrics
+	breaker  *Breaker
+	hook     OperationHook
+	registry *inspect.Registry
+	budget   prune.Budget
+
+	journalRounds, journalOperations int
+}
+
+// resolve returns the setup that a configuration describes. fallback are the metrics if no option has
+// some; nil means unpublished ones. The error joins everything that is wrong.
+func resolve[Obj comparable](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		cfg.Pruner = cfg.pruner()
-	}
-	if cfg.Pruner == nil && cfg.Sweeper == nil {
-		if opts.pruneAsked {
-			errs = append(errs, fmt.Errorf("Settings.PruneInterval is %s, but Config.Pruner is nil and no operations have a Prune method", opts.PruneInterval))
-		}
-		opts.PruneInterval = 0
-	}
-	if opts.budget != (prune.Budget{}) && cfg.Sweeper == nil {
-		errs = append(errs, fmt.Errorf("WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", opts.budget.Objects, opts.budget.Fraction))
-	}
-	if opts.metrics == nil {
-		opts.metrics = cfg.defaultMetrics
-	}
-	if opts.metrics == nil {
-		opts.metrics = metrics.NewExpVar()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return opts, errors.Join(errs...)
-}
-
-func (cfg *Config[Obj]) pruner() Pruner[Obj] {
-	if cfg.Operations != nil {
-		return cfg.Operations
+	opts := options{
+		settings: defaultSettings(cfg.prunes()),
+		// About 100 KiB for each reconciler, without the objects themselves.
+		journalRounds: 128, journalOperations: 1024,
 	}
-	if p, ok := cfg.BatchOperations.(Pruner[Obj]); ok {
-		return p
+	for _, option := range cfg.Options {
+		option(&opts)
 	}
-	if p, ok := cfg.RoundOperations.(Pruner[Obj]); ok {
-		return p
+	if opts.metrics == nil {
+		opts.metrics = fallback
 	}
-	return nil
-}
-
-// validateStatusFunctions returns an error for each of the status functions that is missing while
-// another one is set.
-func (cfg *Config[Obj]) validateStatusFunctions() error {
-	var missing, set []string
-	for _, f := range []struct {
-		name  string
-		isNil bool
-	}{{"Clone", cfg.Clone == nil}, {"SetStatus", cfg.SetStatus == nil}, {"GetStatus", cfg.GetStatus == nil}} {
-		if f.isNil {
-			missing = append(missing, f.name)
-		} else {
-			set = append(set, f.name)
-		}
+	if opts.metrics == nil {
+		opts.metrics = metrics.NewExpVar()
 	}
-	var errs []error
-	for _, name := range missing {
-		errs = append(errs, fmt.Errorf("%s is nil, but Config.%s is set", "Config."+name, set[0]))
+	id := inspect.ID{Module: cfg.ModuleID.String(), Name: opts.name}
+	if cfg.Table != nil {
+		id.Table = cfg.Table.Name()
 	}
-	return errors.Join(errs...)
-}
-
-// statusInRows reports whether the rows carry the status.
-func (cfg *Config[Obj]) statusInRows() bool {
-	return cfg.Clone != nil || cfg.SetStatus != nil || cfg.GetStatus != nil
-}
-
-func (cfg *Config[Obj]) validate() error {
-	var errs []error
-	missing := func(isNil bool, field string) {
-		if isNil {
-			errs = append(errs, fmt.Errorf("%s is nil", "Config."+field))
-		}
+	if err := errors.Join(cfg.check(), opts.settings.check(cfg.prunes()), opts.check(cfg.Sweeper != nil)); err != nil {
+		return setup[Obj]{}, fmt.Errorf("reconciler %q: %w", called(id), err)
 	}
-	missing(cfg.DB == nil, "DB")
-	missing(cfg.Table == nil, "Table")
-	if cfg.statusInRows() {
-		errs = append(errs, cfg.validateStatusFunctions())
-		if _, writable := cfg.Table.(statedb.RWTable[Obj]); cfg.Table != nil && !writable {
-			errs = append(errs, fmt.Errorf("Config.Table is a %T, must be a statedb.RWTable because Config.SetStatus is set", cfg.Table))
-		}
-	} else if cfg.Merge != nil {
-		errs = append(errs, errors.New("Config.Merge is set, but Config.Clone, SetStatus and GetStatus are not: without a status in its rows the table is never written"))
-	}
-	if cfg.Operations == nil && cfg.BatchOperations == nil && cfg.RoundOperations == nil {
-		errs = append(errs, errors.New("Config.Operations, BatchOperations and RoundOperations are all nil"))
-	}
-	if cfg.BatchOperations != nil && cfg.RoundOperations != nil {
-		errs = append(errs, fmt.Errorf("Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations))
-	}
-	if cfg.Pruner != nil && cfg.Sweeper != nil {
-		errs = append(errs, fmt.Errorf("Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper))
-	}
-	return errors.Join(errs...)
+	return setup[Obj]{cfg: cfg, opts: opts, id: id, log: cfg.Log.With("reconciler", called(id))}, nil
 }
 
 // called returns the name that logs and errors use for a reconciler: its own name, or
@@ -226,4 +167,106 @@ func called(id inspect.ID) string {
 		return id.Name
 	}
 	return id.String()
+}
+
+// pruner returns the operations that prune; nil if none do.
+func (cfg *Config[Obj]) pruner() Pruner[Obj] {
+	for _, operations := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations} {
+		if p, ok := operations.(Pruner[Obj]); ok {
+			return p
+		}
+	}
+	return nil
+}
+
+// prunes reports whether something prunes.
+func (cfg *Config[Obj]) prunes() bool { return cfg.Pruner != nil || cfg.Sweeper != nil }
+
+// statusInRows reports whether the rows carry the status.
+func (cfg *Config[Obj]) statusInRows() bool {
+	return cfg.Clone != nil || cfg.SetStatus != nil || cfg.GetStatus != nil
+}
+
+// faults are the errors of a configuration. Each names a field or an option, and its value.
+type faults []error
+
+// add adds an error if something is wrong.
+func (f *faults) add(wrong bool, format string, args ...any) {
+	if wrong {
+		*f = append(*f, fmt.Errorf(format, args...))
+	}
+}
+
+// check returns everything that is wrong with the fields, or nil.
+func (cfg *Config[Obj]) check() error {
+	var f faults
+	f.add(cfg.DB == nil, "Config.DB is nil")
+	f.add(cfg.Table == nil, "Config.Table is nil")
+	_, writable := cfg.Table.(statedb.RWTable[Obj])
+	if cfg.statusInRows() {
+		f.add(cfg.Clone == nil, "Config.Clone is nil, but SetStatus or GetStatus is set")
+		f.add(cfg.SetStatus == nil, "Config.SetStatus is nil, but Clone or GetStatus is set")
+		f.add(cfg.GetStatus == nil, "Config.GetStatus is nil, but Clone or SetStatus is set")
+		f.add(cfg.Table != nil && !writable, "Config.Table is a %T, must be a statedb.RWTable because Config.SetStatus is set", cfg.Table)
+	} else {
+		f.add(cfg.Merge != nil, "Config.Merge is set, but Config.Clone, SetStatus and GetStatus are not: without a status in its rows the table is never written")
+	}
+	f.add(cfg.Operations == nil && cfg.BatchOperations == nil && cfg.RoundOperations == nil,
+		"Config.Operations, BatchOperations and RoundOperations are all nil")
+	f.add(cfg.BatchOperations != nil && cfg.RoundOperations != nil,
+		"Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations)
+	f.add(cfg.Pruner != nil && cfg.Sweeper != nil, "Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper)
+	return errors.Join(f...)
+}
+
+// maxConcurrency bounds the operations in flight, because each uses a goroutine.
+const maxConcurrency = 10_000
+
+// check returns everything that is wrong with the settings, or nil. prunes: something prunes.
+func (s *Settings) check(prunes bool) error {
+	var f faults
+	f.add(s.RoundSize < 1, "Settings.RoundSize is %d, must be at least 1", s.RoundSize)
+	f.add(s.MinBackoff <= 0, "Settings.MinBackoff is %s, must be positive", s.MinBackoff)
+	f.add(s.MaxBackoff <= 0, "Settings.MaxBackoff is %s, must be positive", s.MaxBackoff)
+	f.add(s.MinBackoff > s.MaxBackoff, "Settings.MinBackoff is %s, above MaxBackoff, which is %s", s.MinBackoff, s.MaxBackoff)
+	f.add(!(s.Jitter >= 0 && s.Jitter <= 1), "Settings.Jitter is %v, must be between 0 and 1", s.Jitter)
+	f.add(s.Concurrency < 1 || s.Concurrency > maxConcurrency, "Settings.Concurrency is %d, must be between 1 and %d", s.Concurrency, maxConcurrency)
+	f.add(s.MaxRetries < 0, "Settings.MaxRetries is %d, must not be negative", s.MaxRetries)
+	notNegative := func(d time.Duration, field string) {
+		f.add(d < 0, "Settings.%s is %s, must not be negative", field, d)
+	}
+	notNegative(s.Timeout, "Timeout")
+	notNegative(s.BlockedRecheck, "BlockedRecheck")
+	notNegative(s.RefreshInterval, "RefreshInterval")
+	notNegative(s.PruneInterval, "PruneInterval")
+	f.add(s.PruneInterval > 0 && !prunes, "Settings.PruneInterval is %s, but Config.Pruner is nil and no operations have a Prune method", s.PruneInterval)
+	allows := func(l *rate.Limiter, field, what string) {
+		if l != nil && l.Limit() != rate.Inf {
+			f.add(l.Burst() < 1, "Settings.%s has rate %v and burst %d, which never allows %s", field, l.Limit(), l.Burst(), what)
+		}
+	}
+	allows(s.RoundLimiter, "RoundLimiter", "a round")
+	allows(s.OperationLimiter, "OperationLimiter", "an operation")
+	allows(s.RefreshLimiter, "RefreshLimiter", "a refresh")
+	return errors.Join(f...)
+}
+
+// check returns everything that is wrong with the options besides the settings, or nil. sweeps: there
+// is a Sweeper.
+func (o *options) check(sweeps bool) error {
+	var f faults
+	f.add(o.journalRounds < 0 || o.journalOperations < 0,
+		"WithJournal: %d rounds and %d operations, neither may be negative", o.journalRounds, o.journalOperations)
+	b := o.budget
+	f.add(b.Objects < 0 || !(b.Fraction >= 0 && b.Fraction <= 1),
+		"WithSweepBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1", b.Objects, b.Fraction)
+	f.add(b != prune.Budget{} && !sweeps, "WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", b.Objects, b.Fraction)
+	if b := o.breaker; b != nil {
+		f.add(b.Failures < 0, "WithBreaker: Failures is %d, must not be negative", b.Failures)
+		f.add(b.Probes < 0, "WithBreaker: Probes is %d, must not be negative", b.Probes)
+		f.add(b.MinInterval < 0, "WithBreaker: MinInterval is %s, must not be negative", b.MinInterval)
+		f.add(b.MaxInterval < 0, "WithBreaker: MaxInterval is %s, must not be negative", b.MaxInterval)
+		f.add(b.MaxInterval >= 0 && b.MinInterval > b.MaxInterval, "WithBreaker: MinInterval %s is above MaxInterval %s", b.MinInterval, b.MaxInterval)
+	}
+	return errors.Join(f...)
 }

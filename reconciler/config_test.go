@@ -64,7 +64,7 @@ func TestSomeStatusFunctionsAreAnErrorThatNamesTheMissing(t *testing.T) {
 	cfg := e.config()
 	cfg.Clone, cfg.GetStatus = nil, nil
 	_, err := reconciler.New(cfg)
-	require.EqualError(e, err, "reconciler \"objects\": Config.Clone is nil, but Config.SetStatus is set\nConfig.GetStatus is nil, but Config.SetStatus is set")
+	require.EqualError(e, err, "reconciler \"objects\": Config.Clone is nil, but SetStatus or GetStatus is set\nConfig.GetStatus is nil, but Clone or SetStatus is set")
 
 	cfg = e.config()
 	cfg.Clone, cfg.SetStatus, cfg.GetStatus = nil, nil, nil

@@ -7,10 +7,166 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
+
+// Config returns the configuration that the loop was made with, with defaults for the fields that
+// were not set. Options are returned as they were given; [Loop.Settings] returns the resulting
+// settings.
+func (l *Loop[Obj]) Config() Config[Obj] { return l.cfg }
+
+// settings holds the current settings of a loop.
+type settings struct {
+	atomic.Pointer[Settings]
+	// changing is held during a call of Reconfigure.
+	changing sync.Mutex
+}
+
+// Settings returns the current settings. Safe from any goroutine.
+func (l *Loop[Obj]) Settings() Settings { return *l.settings.Load() }
+
+func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
+
+// Reconfigure changes settings before the reconciler runs or while it does. It calls change with a
+// copy of the current settings; change modifies the copy, and must not call Reconfigure. Concurrent
+// calls happen one after the other.
+//
+// If the result is invalid, nothing changes; the error names each setting that is wrong and its
+// value. New settings apply from the next round on. Running operations are not interrupted. Safe from
+// any goroutine.
+func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
+	l.settings.changing.Lock()
+	defer l.settings.changing.Unlock()
+	s := l.Settings()
+	change(&s)
+	if err := s.check(l.cfg.prunes()); err != nil {
+		return fmt.Errorf("reconciler %q: %w", called(l.id), err)
+	}
+	l.settings.Store(&s)
+	l.calls.made.Send()
+	return nil
+}
+
+// pause is what is paused: everything, some objects, or nothing. A pause never changes: the next one
+// replaces it as a whole.
+type pause[Obj any] struct {
+	// whole: nothing is started.
+	whole bool
+	// objects reports whether an object is paused; nil if no single objects are.
+	objects func(Obj) bool
+	// keys are the texts of PauseOnly, in the order of their keys; nil if objects is the predicate of
+	// PauseObjects.
+	keys []string
+}
+
+// byPredicate reports whether the objects of PauseObjects are paused.
+func (p *pause[Obj]) byPredicate() bool { return p.objects != nil && p.keys == nil }
+
+// Pause stops the reconciler from starting anything: updates, deletions, retries and prunes. Running
+// operations finish, and their outcomes are written. Changes made meanwhile wait in the table,
+// deletions in its graveyard, and are reconciled after [Loop.Resume]. Health reports the pause.
+//
+// Pause replaces an earlier pause of objects. It returns at once, before the loop has applied it. Safe
+// from any goroutine.
+func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
+
+// PauseObjects stops the reconciler from starting anything for the objects for which paused returns
+// true. Their status does not change, except that where the rows carry it a refresh marks those that are Done
+// as Refreshing. Their deletions and retries wait, and health reports how many are paused. Each of them uses
+// memory while it waits. Prunes go on: they get paused objects as wanted ones, but a prune may carry out a
+// deletion that is paused. For waits an object counts as [Attempted] from when its pause begins, whatever it
+// waits for; but an operation that runs has to end first, and [Loop.Wait] and [Loop.WaitAll] wait for a change
+// that is not read because no worker is free.
+//
+// The call replaces every earlier pause; nil is the same as [Loop.Resume]. The goroutine of the loop calls
+// paused for each object that waits or is worked on when the pause begins, and later for each change that it
+// reads; it must return the same for an object until the next call. PauseObjects returns at once, before the
+// loop has applied it. Safe from any goroutine.
+func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
+	l.setPause(&pause[Obj]{objects: paused})
+}
+
+// Resume ends the pause, whether it is one of everything or of objects. What had waited is due at once.
+// It returns before the loop has applied it. Safe from any goroutine.
+func (l *Loop[Obj]) Resume() { l.setPause(&pause[Obj]{}) }
+
+// PauseOnly is [Loop.PauseObjects] for callers that have no type of objects, such as the commands of an
+// operator: it pauses exactly the objects with the given keys, and ends the pause of others that an
+// earlier call of PauseOnly paused. The keys are as for [Loop.Explain]; an object need not exist yet.
+// Snapshot lists them.
+//
+// The error is that of more than [inspect.MaxKeys] keys, or that everything is paused, or that
+// [Loop.PauseObjects] is in force: a call with keys does not end such a pause, use [Loop.Resume]. Safe
+// from any goroutine.
+func (l *Loop[Obj]) PauseOnly(keys ...string) error {
+	if err := checkKeys(keys); err != nil {
+		return err
+	}
+	next := l.pauseOf(keys)
+	for {
+		now := l.pause.Load()
+		switch {
+		case now.whole:
+			return fmt.Errorf("reconciler %q: the whole reconciler is paused: resume it before you pause or resume objects by key", l.id)
+		case now.byPredicate():
+			return fmt.Errorf("reconciler %q: the program has paused objects with PauseObjects: resume the reconciler before you pause or resume objects by key", l.id)
+		case l.pause.CompareAndSwap(now, next):
+			l.calls.made.Send()
+			return nil
+		}
+	}
+}
+
+// pauseOf returns the pause of the objects that texts name.
+func (l *Loop[Obj]) pauseOf(texts []string) *pause[Obj] {
+	if len(texts) == 0 {
+		return &pause[Obj]{}
+	}
+	textOf := map[string]string{}
+	for _, text := range texts {
+		if key := string(l.view.glance(text).key); textOf[key] == "" {
+			textOf[key] = text
+		}
+	}
+	p := &pause[Obj]{objects: func(obj Obj) bool {
+		_, paused := textOf[string(l.rows.Key(obj))]
+		return paused
+	}}
+	for _, key := range slices.Sorted(maps.Keys(textOf)) {
+		p.keys = append(p.keys, textOf[key])
+	}
+	return p
+}
+
+func (l *Loop[Obj]) setPause(p *pause[Obj]) {
+	l.pause.Store(p)
+	l.calls.made.Send()
+}
+
+// applyPause applies the latest pause.
+func (r *runner[Obj]) applyPause() {
+	p := r.pause.Load()
+	if p == r.paused {
+		return
+	}
+	r.paused = p
+	if p.whole || p.objects != nil {
+		r.takeBackQueued()
+	}
+	r.core.SetPaused(r.now(), p.objects)
+	r.keyWaits.NotePause()
+}
+
+// isPaused reports whether an object is paused, but not whether the whole loop is.
+func (r *runner[Obj]) isPaused(obj Obj) bool { return r.paused.objects != nil && r.paused.objects(obj) }
 
 func checkKeys(keys []string) error {
 	if len(keys) > inspect.MaxKeys {
@@ -83,16 +239,13 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // key that is not in the table; more than [inspect.MaxKeys] keys are an error.
 //
 // Without keys it refreshes all rows that are Done and were not written after the call. It returns 0 at
-// once; the rows are taken in the background, in the order of their keys and within the limit of
-// [WithRefreshing], also if periodic refreshing is off. A second call starts again from the first key.
-// After the reconciler has stopped the error is [inspect.ErrStopped].
+// once; the rows are taken in the background, in the order of their keys and within
+// [Settings].RefreshLimiter, also if periodic refreshing is off. A second call starts again from the first
+// key. After the reconciler has stopped the error is [inspect.ErrStopped].
 //
-// If the rows carry the status, Refresh sets it to Refreshing, and does not use ctx. A program may
-// write that status, too: it can wait for its revision with [Loop.Wait]. Otherwise Refresh with keys
-// blocks until the loop has taken the objects, before the loop runs until it does; the error is then
-// also that of ctx, [inspect.ErrStopped], or [ErrInOperation] in an operation of this reconciler. If ctx
-// ends first, the loop may still take some of the objects; each waits once, however many calls ask for it.
-// Safe from any goroutine.
+// If the rows carry the status, Refresh sets it to Refreshing, and does not use ctx. A program may write that
+// status, too, and wait for its revision with [Loop.Wait]. Otherwise Refresh with keys blocks until the loop
+// has taken the objects, as [Loop.Reapply] does, with the same errors. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	if len(keys) == 0 && l.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)

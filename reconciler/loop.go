@@ -5,7 +5,6 @@ package reconciler
 
 import (
 	"context"
-	"log/slog"
 	"math/rand/v2"
 	"runtime/trace"
 	"sync/atomic"
@@ -38,9 +37,7 @@ import (
 type Loop[Obj comparable] struct {
 	// The fields that only the goroutine of the loop may use are in runner. The types of the others
 	// document which of their methods are for which goroutine.
-	cfg  Config[Obj]
-	opts options
-	log  *slog.Logger
+	setup[Obj]
 	rows *rows.Rows[Obj]
 	// ledger is where outcomes are written.
 	ledger ledger.Ledger[Obj]
@@ -78,9 +75,10 @@ type Loop[Obj comparable] struct {
 
 // life is the time from the start of a loop to its end.
 type life struct {
-	// started is the zero of the loop's clock; set before it runs.
-	started time.Time
-	running atomic.Bool
+	// started is the zero of the loop's clock; set before running, and claimed before both, by the one
+	// call that runs the loop.
+	started          time.Time
+	claimed, running atomic.Bool
 	// ended is closed when the loop has stopped.
 	ended chan struct{}
 }

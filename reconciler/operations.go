@@ -6,10 +6,12 @@ package reconciler
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/outcome"
 )
 
 // Operations change one object of the target at a time. They are called one at a time, unless
@@ -25,7 +27,14 @@ import (
 //
 // The returned error decides what happens next. nil means that the operation is done. An error is
 // retried with backoff. [RetryAfter], [TerminalError], [Blocked], [Requeue] and [RequeueBackoff]
-// request something else. A panic is an error, unless [Config].PanicPropagation is set.
+// request something else: these are outcomes. A panic is an error, unless [Config].PanicPropagation is
+// set.
+//
+// An outcome may be wrapped by [fmt.Errorf], or joined with other errors by [errors.Join]. Of several
+// that are joined one counts, the first of: RetryAfter with the longest time, because a retry may do a
+// part of the work; Blocked, with the channels of all; TerminalError; any other error; Requeue with the
+// shortest time; RequeueBackoff. So join RetryAfter(err, 0) with a TerminalError if a part of the work
+// should be retried.
 type Operations[Obj any] interface {
 	// Update creates or changes the object in the target. It is called when the row has changed, for
 	// refreshes and for retries; if the rows carry the status, when that is Pending or Refreshing.
@@ -86,7 +95,7 @@ type BatchEntry[Obj any] = execute.BatchEntry[Obj]
 // BatchOperations change many objects of the target in one call. What [Operations] documents applies
 // here too. First attempts, retries and refreshes all come in batches.
 //
-// A batch is no larger than a round (see [WithRoundLimits]), holds no key twice, and is in the order
+// A batch is no larger than a round (see [Settings].RoundSize), holds no key twice, and is in the order
 // of revisions. Batches that run at the same time have no key in common. Its Prune method, if any, is
 // used if Config has no other pruner.
 type BatchOperations[Obj any] interface {
@@ -127,4 +136,163 @@ type RoundOperations[Obj any] interface {
 // of them: if the timeout is too short for these calls, one bad entry delays the others.
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
 	execute.Bisect(ctx, batch, apply, alive)
+}
+
+// MaxErrorText is the number of bytes (16 KiB) that are kept of the text of an error or of the reason
+// of [Blocked]. A longer text is cut, and ends with the number of bytes left out. It is cut when the
+// operation returns, or for a batch when the call returns.
+const MaxErrorText = outcome.MaxText
+
+// MaxErrorClass is the number of bytes (1 KiB) that count of a class that [Config].ErrorClass
+// returns.
+const MaxErrorClass = outcome.MaxClass
+
+// RetryAfter returns an error that makes the reconciler retry the failure err after d, instead of
+// after the exponential backoff. Use it for the Retry-After header of a server, for example. A d of
+// zero or below means the backoff. It returns nil if err is nil.
+func RetryAfter(err error, d time.Duration) error { return outcome.RetryAfter(err, d) }
+
+// TerminalError returns an error that makes the failure err final: the operation is not retried until
+// the object changes, the program or a trigger sets its status to Pending or Refreshing or hands it
+// to [Loop.Reapply], [Loop.Retry] is called for it, or a reconciler starts again. A periodic refresh and
+// [Loop.Refresh] skip the object, because it is not Done. It returns nil if err is nil.
+//
+// The failure of a deletion is never final: there is no row whose change could bring the deletion
+// back. It is retried with backoff.
+func TerminalError(err error) error { return outcome.TerminalError(err) }
+
+// Requeue returns an error that means that the operation is done, and should run again after d. The
+// status is Done meanwhile, and is not written again while it stays Done. A d of zero or below means
+// at once, after the work that is already due. A refresh that is due meanwhile runs in between.
+//
+// For a deletion it means that the object is still being deleted. The deletion stays unreconciled
+// until its operation returns nil, so waits for it go on; this is no failure. A deletion has no
+// status. A row that an adapter keeps until its deletion is done is Blocked, "still deleting",
+// meanwhile.
+func Requeue(d time.Duration) error { return outcome.Requeue(d) }
+
+// RequeueBackoff returns an error that means that the operation is done, and should run again with
+// exponential backoff. It is [Requeue] for operations that do not know when there is work again.
+//
+// The delay is that of [WithRetry] and [Settings].Jitter. It doubles each time in a row that the
+// operation on the object returns RequeueBackoff, also if the object changed in between. Any other
+// outcome, or the deletion of the object, resets it. This is no failure: it does not count for
+// [Settings].MaxRetries or a breaker, and health stays OK. Otherwise it is as Requeue.
+func RequeueBackoff() error { return outcome.RequeueBackoff() }
+
+// Blocked returns an error that means that the operation cannot be done before something else
+// happens, which closes one of the watch channels. The status is Blocked, with the reason. This is no
+// failure. The operation runs again at once when a channel closes, and also after
+// [Settings].BlockedRecheck unless that is zero.
+//
+// Take the channels from look-ups in the transaction that the operation was given: then no wake-up is
+// lost. Without a channel the object waits for the recheck, or until it changes; nil channels do not
+// count.
+func Blocked(reason string, watch ...<-chan struct{}) error { return outcome.Blocked(reason, watch...) }
+
+// IsBlocked reports whether the reconciler treats err as [Blocked]: see [Operations].
+func IsBlocked(err error) bool { return outcome.IsBlocked(err) }
+
+// IsTerminal reports whether the reconciler treats err as [TerminalError]: see [Operations].
+func IsTerminal(err error) bool { return outcome.IsTerminal(err) }
+
+var (
+	// ErrConflict is returned by [Checkpoint] when the object was changed or deleted since the
+	// operation got it.
+	ErrConflict = execute.ErrConflict
+	// ErrNoOperation is returned by [Checkpoint] outside of an update of the object.
+	ErrNoOperation = execute.ErrNoOperation
+	// ErrNotWritable is returned by [Checkpoint] if the rows carry no status: then the reconciler never
+	// writes its table. It is a [TerminalError].
+	ErrNotWritable = execute.ErrNotWritable
+)
+
+// Checkpoint writes the object of a running update into the table, with the changes that the update
+// has made so far. It is for facts that must survive if the program ends now, such as that a resource
+// is about to be created.
+//
+// Call it within an update, single or of a batch, with the context of the call and the object or a
+// copy of it. It may be called any number of times and from any goroutine, but not after the update
+// has returned, and not while holding a write transaction of the table. The status of the object does
+// not change; the outcome is written later. A clone is written, so the update may go on changing its
+// object.
+//
+// The error is [ErrConflict] if the row is no longer the one that the update got. Nothing is written
+// then, and the update should return the error: it will be called with the new version. If only
+// another reconciler's status was written, the two are merged by [Config].Merge; without Merge this
+// is a conflict too. The error is [ErrNoOperation] if ctx is not that of an update, if obj is not an
+// object of it, or if the update returned while the checkpoint waited for the table. It is
+// [ErrNotWritable] if the rows carry no status.
+func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
+	return execute.Checkpoint(ctx, obj)
+}
+
+// MaxNote is the number of bytes (1 KiB) of a [Note] that are kept. A longer text is cut, and ends in
+// "…".
+const MaxNote = execute.MaxNote
+
+// Note attaches a short text to the running operation, for people to read: [inspect.Operation].Note
+// has it, and so do [Loop.Explain] and the journal. It tells what the operation did, such as the
+// steps that it took; the result belongs in the error. The last note of an operation counts; an empty
+// text removes it.
+//
+// Call it within an update or a deletion of [Operations], with the context of the call, from any
+// goroutine, but not after the call has returned: the note might be attached to another operation. It
+// does nothing outside of an operation, and in a call for several objects, where [NoteOn] is used.
+func Note(ctx context.Context, text string) { execute.Note(ctx, text) }
+
+// NoteOn attaches a note as [Note] does, to one object of a call of [BatchOperations] or
+// [RoundOperations]. obj is the object of the call, or a copy of it. It works for a single object,
+// too. It does nothing if obj is not an object of the call.
+func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
+	execute.NoteOn(ctx, obj, text)
+}
+
+// OperationInfo describes a call of an operation that is about to be made.
+//
+//   - Reconciler: the ID of the reconciler that makes the call.
+//   - Operation: "update", "delete", or "round" for a call of [RoundOperations] with both.
+//   - Objects: the number of objects of the call, 1 unless it is a batch.
+//   - Key, Revision and Attempt: the text of the key of the object, the version that is applied, and the
+//     number of the attempt, counted from 1. For a batch they are those of the first object.
+type OperationInfo = execute.Call
+
+// OperationHook is called before each call of an operation. The operation gets the context that it
+// returns. The function that it returns, which may be nil, is called after the operation, with its
+// error; for a batch that is nil unless it panics.
+//
+// The goroutine that runs the operation calls both; with workers ([Settings].Concurrency) these are
+// several at once. A panic of the hook counts as a panic of the operation.
+type OperationHook func(ctx context.Context, op OperationInfo) (context.Context, func(err error))
+
+// Need looks up an object that an operation depends on, in any table and by any index. It returns the
+// object if it exists and all ready functions, if any, return true for it. Otherwise it returns the
+// zero object and a [Blocked] error, which the operation returns as it is, wrapped or joined. The
+// text of the error is what, such as "device eth0", and "is missing" or "is not ready".
+//
+// The operation runs again when the result of the query changes, and sometimes when a row near it in
+// the index changes. So it runs once for every change of a row that is not ready. It does not run
+// again for changes of the row after the operation is done: that is what package trigger is for. If
+// an object uses both Need and a trigger on the same table, a change of the row may run the operation
+// twice, once for each.
+//
+// txn has to be the transaction that the operation was given; otherwise a wake-up may be lost. An
+// operation that is given none, such as a request, passes the transaction that it reads in. If
+// several rows match the query, the first one counts, and a change of any of them wakes the
+// operation.
+//
+// Need may be called from any goroutine. The ready functions get the row itself, and must not change
+// it.
+func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.Query[Obj], what string, ready ...func(obj Obj) bool) (Obj, error) {
+	obj, _, watch, found := table.GetWatch(txn, query)
+	var none Obj
+	if !found {
+		return none, Blocked(what+" is missing", watch)
+	}
+	for _, isReady := range ready {
+		if !isReady(obj) {
+			return none, Blocked(what+" is not ready", watch)
+		}
+	}
+	return obj, nil
 }

@@ -38,7 +38,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 		return
 	}
 	stuck, _, _ := r.workers.NumStuck()
-	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || r.cfg.Pruner == nil && r.cfg.Sweeper == nil {
+	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || !r.cfg.prunes() {
 		return
 	}
 	began := r.now()
@@ -98,11 +98,6 @@ func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err e
 		return r.pruner.List(ctx, txn, r.cfg.Sweeper.List)
 	}
 	return r.cfg.Pruner.Prune(ctx, txn, r.rows.Table.All(txn))
-}
-
-// newRefresher returns the refresher of the loop. The ledger has to be chosen.
-func (r *runner[Obj]) newRefresher() *refresh.Refresher[Obj] {
-	return refresh.New(refresh.Config[Obj]{Rows: r.rows, Batches: r.execute.IsBatched(), Give: r.repeat.again})
 }
 
 // refresh has rows applied again that are due for it.

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/status"
 )
 
 // Reconciler is the handle of a running reconciler. [Loop] implements it and has more methods. Its
@@ -94,32 +96,37 @@ func Register[Obj comparable](
 // cfg.Options has [WithMetrics]. The reconciler reports to the health of the jobs; cfg.Health is only
 // used by triggers that the program runs itself.
 //
-// It may be called before and after the hive has started. The error names everything that is wrong with
-// the configuration.
+// It may be called before and after the hive has started. The errors are those of [New].
 func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
-	cfg.defaultMetrics = params.DefaultMetrics
-	l, err := New(cfg)
+	l, err := newLoop(cfg, params.DefaultMetrics)
 	if err != nil {
 		return nil, err
 	}
-	// There is no job for refreshing while it is off, but it may be turned on later.
-	refreshing := make(chan cell.Health, 1)
-	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), keepingHealth(func(ctx context.Context, health cell.Health) error {
-		var refreshHealth cell.Health = noHealth{}
-		if l.opts.RefreshInterval > 0 {
+	refreshHealth := make(chan cell.Health, 1)
+	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), func(ctx context.Context, health cell.Health) error {
+		err := l.reconcile(ctx, func() (own, refreshing cell.Health) {
 			// A program that sees a row Done also finds the health of both jobs.
 			select {
-			case refreshHealth = <-refreshing:
+			case refreshing = <-refreshHealth:
+				return health, refreshing
 			case <-ctx.Done():
+				return health, noHealth{}
 			}
+		})
+		if errors.Is(err, execute.ErrGoexit) {
+			// A hive drops the health of a job that has ended, and this health has to stay visible.
+			<-ctx.Done()
 		}
-		return l.reconcile(ctx, health, refreshHealth)
-	})))
-	if l.opts.RefreshInterval > 0 {
+		return err
+	}))
+	if l.opts.settings.RefreshInterval == 0 {
+		// There is no job for refreshing while it is off, but it may be turned on later.
+		refreshHealth <- noHealth{}
+	} else {
 		// The loop refreshes. The job only has its health.
 		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
-			refreshing <- health
+			refreshHealth <- health
 			select {
 			case <-l.ended:
 			case <-ctx.Done():
@@ -130,15 +137,86 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	return l, nil
 }
 
-// keepingHealth wraps the function of a job. A job that ends early because a function of the program
-// called runtime.Goexit stays until it is stopped: a hive drops the health of a job that has ended,
-// and this health has to stay visible.
-func keepingHealth(run job.OneShotFunc) job.OneShotFunc {
-	return func(ctx context.Context, health cell.Health) error {
-		err := run(ctx, health)
-		if errors.Is(err, execute.ErrGoexit) {
-			<-ctx.Done()
-		}
-		return err
-	}
+// These are the names of package status, as programs know them from
+// github.com/cilium/statedb/reconciler.
+type (
+	// Status is the outcome of one reconciler for one object.
+	Status = status.Status
+	// StatusKind is the kind of a [Status].
+	StatusKind = status.Kind
+	// StatusSet holds one named [Status] per reconciler of an object.
+	StatusSet = status.Set
+)
+
+// The kinds of a [Status].
+const (
+	StatusKindUnset      = status.KindUnset
+	StatusKindPending    = status.KindPending
+	StatusKindRefreshing = status.KindRefreshing
+	StatusKindDone       = status.KindDone
+	StatusKindError      = status.KindError
+	StatusKindBlocked    = status.KindBlocked
+)
+
+// StatusPending returns the status that asks for an object to be reconciled. Every writer that
+// changes an object sets it. Each call returns a new ID.
+func StatusPending() Status { return status.Pending() }
+
+// StatusRefreshing returns the status that asks for an unchanged object to be applied again, for a
+// writer that detected drift. Update finds it on the object.
+func StatusRefreshing() Status { return status.Refreshing() }
+
+// StatusDone returns the status of an object that is in the target.
+func StatusDone() Status { return status.Done() }
+
+// StatusError returns the status of an object whose operation failed with err. The text of a nil err
+// is "<nil>".
+func StatusError(err error) Status { return status.Error(err) }
+
+// NewStatusSet returns a set without required reconcilers. [status.NewSet] returns one with a list of
+// them.
+func NewStatusSet() StatusSet { return status.NewSet() }
+
+// NewStatusIndex returns an index of a table's objects by the kind of their status. It makes queries
+// for unreconciled objects fast; in return, every write of a status updates the index.
+func NewStatusIndex[Obj any](getObjectStatus func(Obj) Status) statedb.Index[Obj, StatusKind] {
+	return status.NewIndex(getObjectStatus)
 }
+
+// WaitForReconciliation blocks until the index has no object that is Pending, Refreshing, Error or
+// Blocked. If ctx ends first, the error wraps that of ctx; a table without the index is an error at
+// once. Safe from any goroutine.
+func WaitForReconciliation[Obj any](ctx context.Context, db *statedb.DB, table statedb.Table[Obj], statusIndex statedb.Index[Obj, StatusKind]) error {
+	return status.WaitForReconciliation(ctx, db, table, statusIndex)
+}
+
+// These are the names of package metrics, as programs know them from
+// github.com/cilium/statedb/reconciler.
+type (
+	// Metrics receives the figures of reconcilers.
+	Metrics = metrics.Metrics
+	// ExpVarMetrics is the implementation of [Metrics] on package expvar.
+	ExpVarMetrics = metrics.ExpVar
+)
+
+// The names of operations that [Metrics] gets.
+const (
+	OpUpdate = metrics.OpUpdate
+	OpDelete = metrics.OpDelete
+)
+
+// NewExpVarMetrics returns metrics that are published with package expvar. A process has one set of
+// variables: a second call returns metrics on the same variables. If another variable is published
+// under one of their names, the metrics work but stay unpublished; [metrics.PublishExpVar] returns
+// that as an error.
+func NewExpVarMetrics() *ExpVarMetrics {
+	m, err := metrics.PublishExpVar()
+	if err != nil {
+		return metrics.NewExpVar()
+	}
+	return m
+}
+
+// NewUnpublishedExpVarMetrics returns metrics that are not published: only [ExpVarMetrics.Map] shows
+// them.
+func NewUnpublishedExpVarMetrics() *ExpVarMetrics { return metrics.NewExpVar() }

@@ -4,6 +4,8 @@
 package reconciler_test
 
 import (
+	"context"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,4 +80,23 @@ func TestExplainNamesALimitThatIsUsedUp(t *testing.T) {
 			synctest.Wait()
 		}, nil, option)
 	}
+}
+
+// Readers that find the loop running also find the zero of its clock.
+func TestStartIsSeenWhole(t *testing.T) {
+	inBubble(t, func(e *env) {
+		for range 20 {
+			loop, err := reconciler.New(e.config(reconciler.WithName("second")))
+			require.NoError(e, err)
+			ctx, cancel := context.WithCancel(e.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- loop.Run(ctx) }()
+			for loop.Timeline() == nil && len(ended) == 0 {
+				runtime.Gosched()
+			}
+			synctest.Wait()
+			cancel()
+			require.NoError(e, <-ended)
+		}
+	}, nil)
 }

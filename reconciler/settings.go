@@ -4,32 +4,30 @@
 package reconciler
 
 import (
-	"errors"
-	"fmt"
-	"sync"
-	"sync/atomic"
+	"cmp"
 	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Settings are the options that can change at run time: see [WithSettings], [Loop.Settings] and
 // [Loop.Reconfigure].
 //
-// These options of github.com/cilium/statedb/reconciler set the following fields:
-//
-//   - [WithRoundLimits]: RoundSize and RoundLimiter
-//   - [WithRetry]: MinBackoff and MaxBackoff
-//   - [WithRefreshing]: RefreshInterval and RefreshLimiter
-//   - [WithPruning] and [WithoutPruning]: PruneInterval
-//
 // The constructors and Reconfigure return an error for values that are out of range: negative numbers
 // and durations; a limiter with a burst of 0, unless its limit is [rate.Inf]; and what the fields say.
 type Settings struct {
-	// RoundSize is the largest number of objects in a round, at least 1; the default is 1000.
-	// RoundLimiter bounds the rounds per second; nil, the default, means no limit. See
-	// [WithRoundLimits].
-	RoundSize    int
+	// RoundSize is the largest number of objects in a round, at least 1; the default is 1000. Statuses
+	// are written at the end of a round, or with workers (see Concurrency) at the start of a later one.
+	// A batch is no larger than a round. So a large number allows large batches, and a small one gives
+	// early statuses. However many changes there are, one object in four, counted over several rounds,
+	// may be one that waited and is due, such as a retry.
+	RoundSize int
+	// RoundLimiter bounds the rounds per second, at the price of latency. nil, the default, means no
+	// limit: the loop starts a round at once. Under load it starts the next round a millisecond after a
+	// round that was not full began, so that bursts are gathered into batches.
 	RoundLimiter *rate.Limiter
 
 	// OperationLimiter bounds the updates and deletions per second. Each object of a batch counts;
@@ -62,7 +60,7 @@ type Settings struct {
 
 	// MinBackoff is the delay of the retry after the first failure of an object. The delay doubles
 	// with every further failure, up to MaxBackoff. Both must be positive; the defaults are 100 ms
-	// and a minute. See [WithRetry].
+	// and a minute.
 	MinBackoff, MaxBackoff time.Duration
 	// Jitter is the fraction, 0 to 1, by which a delay after a failure may be shortened at random, so
 	// that objects which failed together are not retried together. It never makes a delay longer. The
@@ -71,117 +69,201 @@ type Settings struct {
 	Jitter float64
 	// MaxRetries is the number of retries after which the failure of an update is final, as with
 	// [TerminalError]: the object is left alone until it changes, its status is set to Pending or
-	// Refreshing, [Loop.Retry] or [Loop.Reapply] is called, or a reconciler starts again. The text of the status says so. Zero,
-	// the default, means no limit. Deletions are always retried without limit, because no row would
-	// show that one was given up.
+	// Refreshing, [Loop.Retry] or [Loop.Reapply] is called, or a reconciler starts again. The text of
+	// the status says so. Zero, the default, means no limit. Deletions are always retried without
+	// limit, because no row would show that one was given up.
 	MaxRetries int
 	// BlockedRecheck is the time after which a [Blocked] object is tried again although none of its
 	// channels closed, for channels that do not report everything. It is shortened at random by
 	// Jitter. The default is a minute; zero means never.
 	BlockedRecheck time.Duration
 
-	// RefreshInterval is the age of a Done status at which the object is updated again. Zero, the
-	// default of [New] and [RegisterConfig], means never; the default of [Register] is 30 minutes.
-	// RefreshLimiter bounds the refreshes per second; the default is 100, and nil means no limit. See
-	// [WithRefreshing].
+	// RefreshInterval is the age of a Done status at which the object is updated again, to repair drift
+	// in the target. Zero, the default of [New] and [RegisterConfig], means never; the default of
+	// [Register] is 30 minutes. Objects that are not Done are not refreshed. Failed ones are retried
+	// instead, except after a [TerminalError] or MaxRetries.
+	//
+	// Rows are checked in the order in which they were written. A row that another writer, such as a
+	// second reconciler, writes more often than RefreshInterval may be refreshed late.
+	//
+	// If the rows carry no status, all rows are refreshed in turn, spread over RefreshInterval, so that
+	// each is applied at least once in two intervals, if RefreshLimiter allows it. Nothing is written
+	// for that, and the status stays Done.
+	//
+	// Objects are refreshed in batches. The next batch comes when the last has been worked on, so that a
+	// refresh takes at most half of the reconciler's time, and delays fresh changes by at most one
+	// batch. For single operations a batch takes about 5 ms. For batch operations it grows up to a
+	// round, as long as larger calls do not take much longer.
 	RefreshInterval time.Duration
-	RefreshLimiter  *rate.Limiter
+	// RefreshLimiter bounds the objects that are refreshed per second; the default is 100, and nil means
+	// no limit.
+	RefreshLimiter *rate.Limiter
 
-	// PruneInterval is the time between two prunes or sweeps; the default is an hour, and zero means
-	// only after calls of [Reconciler].Prune. A new value restarts that time, unless a failed prune
-	// waits for its retry. It is an error to set it if nothing prunes: see [Config].Pruner. See
-	// [WithPruning].
+	// PruneInterval is the time between two prunes or sweeps, of which the first runs as soon as the
+	// table is initialised; zero means only after calls of [Reconciler].Prune. The default is an hour,
+	// or zero if nothing prunes (see [Config].Pruner); then it is an error to set it. A new value
+	// restarts that time, unless a failed prune waits for its retry.
 	PruneInterval time.Duration
 }
 
-// maxConcurrency bounds the operations in flight, because each uses a goroutine.
-const maxConcurrency = 10_000
-
-// validate returns everything that is wrong with the settings, or nil. Each error names the field and
-// the value.
-func (s *Settings) validate() error {
-	var errs []error
-	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-
-	if s.RoundSize < 1 {
-		bad("Settings.RoundSize is %d, must be at least 1", s.RoundSize)
+// defaultSettings returns the settings before any option. prunes: something prunes.
+func defaultSettings(prunes bool) Settings {
+	s := Settings{
+		// A thousand objects a round: enough to spread the cost of a write transaction, few enough
+		// for statuses to appear soon. Rounds are not limited: the loop gathers changes by itself
+		// while it is busy.
+		RoundSize: 1000, Concurrency: 1,
+		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
+		BlockedRecheck: time.Minute,
+		// Refreshing is off; at most 100 objects a second when it is turned on.
+		RefreshLimiter: rate.NewLimiter(100, 1),
 	}
-	if s.MinBackoff <= 0 {
-		bad("Settings.MinBackoff is %s, must be positive", s.MinBackoff)
+	if prunes {
+		s.PruneInterval = time.Hour
 	}
-	if s.MaxBackoff <= 0 {
-		bad("Settings.MaxBackoff is %s, must be positive", s.MaxBackoff)
-	}
-	if s.MinBackoff > s.MaxBackoff {
-		bad("Settings.MinBackoff is %s, above MaxBackoff, which is %s", s.MinBackoff, s.MaxBackoff)
-	}
-	if !(s.Jitter >= 0 && s.Jitter <= 1) {
-		bad("Settings.Jitter is %v, must be between 0 and 1", s.Jitter)
-	}
-	if s.MaxRetries < 0 {
-		bad("Settings.MaxRetries is %d, must not be negative", s.MaxRetries)
-	}
-	if s.Timeout < 0 {
-		bad("Settings.Timeout is %s, must not be negative", s.Timeout)
-	}
-	if s.Concurrency < 1 || s.Concurrency > maxConcurrency {
-		bad("Settings.Concurrency is %d, must be between 1 and %d", s.Concurrency, maxConcurrency)
-	}
-	if s.BlockedRecheck < 0 {
-		bad("Settings.BlockedRecheck is %s, must not be negative", s.BlockedRecheck)
-	}
-	if s.RefreshInterval < 0 {
-		bad("Settings.RefreshInterval is %s, must not be negative", s.RefreshInterval)
-	}
-	if s.PruneInterval < 0 {
-		bad("Settings.PruneInterval is %s, must not be negative", s.PruneInterval)
-	}
-	limiter := func(l *rate.Limiter, field, what string) {
-		if l != nil && l.Limit() != rate.Inf && l.Burst() < 1 {
-			bad("Settings.%s has rate %v and burst %d, which never allows %s", field, l.Limit(), l.Burst(), what)
-		}
-	}
-	limiter(s.RoundLimiter, "RoundLimiter", "a round")
-	limiter(s.OperationLimiter, "OperationLimiter", "an operation")
-	limiter(s.RefreshLimiter, "RefreshLimiter", "a refresh")
-	return errors.Join(errs...)
+	return s
 }
 
 // workers reports whether operations run on goroutines of their own.
 func (s *Settings) workers() bool { return s.Concurrency > 1 }
 
-// settings holds the current settings of a loop.
-type settings struct {
-	atomic.Pointer[Settings]
-	// changing is held during a call of Reconfigure.
-	changing sync.Mutex
+// Option changes a setting of a reconciler from its default; see [Config].Options.
+type Option func(opts *options)
+
+// WithSettings makes change modify the settings when the reconciler is made. change gets the settings
+// as the defaults and the earlier options leave them. A nil change does nothing. One WithSettings
+// option may be used for several reconcilers, and with [Register] too: change is called for each.
+func WithSettings(change func(s *Settings)) Option {
+	return func(o *options) {
+		if change != nil {
+			change(&o.settings)
+		}
+	}
 }
 
-// Settings returns the current settings. Safe from any goroutine.
-func (l *Loop[Obj]) Settings() Settings { return *l.settings.Load() }
+// WithPruning sets [Settings].PruneInterval. Zero is the same as [WithoutPruning].
+func WithPruning(interval time.Duration) Option {
+	return WithSettings(func(s *Settings) { s.PruneInterval = interval })
+}
 
-func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
+// WithoutPruning turns periodic pruning off: prunes run only after calls of [Reconciler].Prune.
+func WithoutPruning() Option { return WithPruning(0) }
 
-// Reconfigure changes settings before the reconciler runs or while it does. It calls change with a
-// copy of the current settings; change modifies the copy, and must not call Reconfigure. Concurrent
-// calls happen one after the other.
+// WithRefreshing sets [Settings].RefreshInterval and RefreshLimiter.
+func WithRefreshing(interval time.Duration, limiter *rate.Limiter) Option {
+	return WithSettings(func(s *Settings) { s.RefreshInterval, s.RefreshLimiter = interval, limiter })
+}
+
+// WithRetry sets [Settings].MinBackoff and MaxBackoff.
+func WithRetry(minBackoff, maxBackoff time.Duration) Option {
+	return WithSettings(func(s *Settings) { s.MinBackoff, s.MaxBackoff = minBackoff, maxBackoff })
+}
+
+// WithRoundLimits sets [Settings].RoundSize and RoundLimiter: the largest number of objects in a
+// round, and the rate of rounds.
+func WithRoundLimits(numObjects int, limiter *rate.Limiter) Option {
+	return WithSettings(func(s *Settings) { s.RoundSize, s.RoundLimiter = numObjects, limiter })
+}
+
+// WithName sets the name of the reconciler within its module. It is used in metrics ("module/name"),
+// in the names of its jobs ("reconcile-name", "refresh-name") and in logs. The default is no name;
+// only one reconciler of a module can have none.
 //
-// If the result is invalid, nothing changes; the error names each setting that is wrong and its
-// value. New settings apply from the next round on. Running operations are not interrupted. Safe from
-// any goroutine.
-func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
-	l.settings.changing.Lock()
-	defer l.settings.changing.Unlock()
-	s := l.Settings()
-	change(&s)
-	err := s.validate()
-	if s.PruneInterval > 0 && l.cfg.Pruner == nil && l.cfg.Sweeper == nil {
-		err = errors.Join(err, fmt.Errorf("Settings.PruneInterval is %s, but nothing prunes", s.PruneInterval))
+// If the rows carry no status, the tables of outcomes have this name, or else that of the table. Then
+// it has to be unique in the database, and "name-outcomes" has to be a name that statedb allows: at
+// most 31 characters. Otherwise [New] returns an error.
+func WithName(name string) Option {
+	return func(o *options) { o.name = name }
+}
+
+// WithMetrics makes the reconciler report to m. nil, the default, means [Params].DefaultMetrics, or
+// if there are none, unpublished metrics of its own.
+func WithMetrics(m Metrics) Option {
+	return func(o *options) { o.metrics = m }
+}
+
+// WithRegistry adds the reconciler to a registry, where commands and pages find it, while it runs.
+// nil, the default, means none.
+func WithRegistry(r *inspect.Registry) Option {
+	return func(o *options) { o.registry = r }
+}
+
+// WithOperationHook makes the reconciler call hook around each update and deletion, for example to
+// start an OpenTelemetry span that the operation finds in its context. nil, the default, means no
+// hook and costs nothing.
+func WithOperationHook(hook OperationHook) Option {
+	return func(o *options) { o.hook = hook }
+}
+
+// WithJournal sets how many of the latest rounds and operations the journal keeps: see [Loop.Journal]
+// and [Loop.Events]. The defaults are 128 and 1024. An operation is kept no longer than its round,
+// except failures: zero rounds mean no journal, zero operations a journal of rounds only. Negative
+// numbers are an error.
+//
+// In addition to the latest operations the journal keeps the same number of the latest failures, with
+// at most 1 MiB of error texts, so that many successes do not push failures out. It keeps the objects
+// of all these operations in memory, in the versions that were applied.
+func WithJournal(rounds, operations int) Option {
+	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
+}
+
+// WithSweepBudget bounds how much one sweep (see [Sweeper]) may delete: at most objects, and at most
+// the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound;
+// the default is neither.
+//
+// A sweep that exceeds the budget deletes nothing, and health reports it. [Loop.ApproveSweep], the
+// command reconciler/approve or the button of the debug page allows it.
+func WithSweepBudget(objects int, fraction float64) Option {
+	return func(o *options) { o.budget = prune.Budget{Objects: objects, Fraction: fraction} }
+}
+
+// WithBreaker holds work back while the target is down: see [Breaker]. The default is no breaker.
+func WithBreaker(b Breaker) Option {
+	b = b.withDefaults()
+	return func(o *options) { o.breaker = &b }
+}
+
+// Breaker configures when a target counts as down, and what happens then: see [WithBreaker].
+//
+// The breaker opens when Failures different objects have failed one after another, with no success in
+// between. While it is open, everything is held back, except a few probes: a target that is down costs
+// next to nothing, however many objects wait for it. The first operation that succeeds closes the
+// breaker. Then everything that it held, and every retry that waits for its backoff, is due at once.
+//
+// A terminal failure and a blocked object do not count, because they are not caused by the target;
+// this includes a terminal failure of a deletion, which is retried. Failures are counted at the end
+// of a round, so one more round may fail before the breaker opens.
+//
+// Zero fields mean the defaults; negative ones are an error.
+type Breaker struct {
+	// Failures is the number of different objects that have to fail one after another. The default is
+	// 10.
+	Failures int
+	// Probes is the number of operations that are let through at a time. The default is 2.
+	Probes int
+	// MinInterval is the time from the opening of the breaker to the first probes. It doubles with
+	// every failed group of probes, up to MaxInterval. If too few objects are due for a probe, others
+	// are used before their backoff is over.
+	//
+	// The defaults are 100 ms and a second. If only one of the two is set, the default of the other
+	// is adapted so that MinInterval is not above MaxInterval.
+	MinInterval, MaxInterval time.Duration
+	// ByClass makes a breaker for each class of errors (see [Config].ErrorClass). An open breaker
+	// then holds the objects whose last failure was of its class, and probes with some of them; new
+	// and changed objects are tried. Errors of the empty class count for no breaker. False means one
+	// breaker, which counts all errors and holds all objects.
+	ByClass bool
+}
+
+// withDefaults returns the breaker with defaults for fields that are zero.
+func (b Breaker) withDefaults() Breaker {
+	b.Failures, b.Probes = cmp.Or(b.Failures, 10), cmp.Or(b.Probes, 2)
+	if b.MinInterval == 0 {
+		b.MinInterval = 100 * time.Millisecond
+		if b.MaxInterval > 0 {
+			b.MinInterval = min(b.MinInterval, b.MaxInterval)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("reconciler %q: %w", called(l.ID()), err)
-	}
-	l.settings.Store(&s)
-	l.calls.made.Send()
-	return nil
+	b.MaxInterval = cmp.Or(b.MaxInterval, max(time.Second, b.MinInterval))
+	return b
 }

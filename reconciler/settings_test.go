@@ -81,9 +81,13 @@ func TestPruneIntervalWithoutAPrunerIsAnError(t *testing.T) {
 	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
 	_, err := reconciler.New(cfg)
 	require.ErrorContains(t, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
-	cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 })}
+	cfg.Options = []reconciler.Option{reconciler.WithPruning(time.Hour)}
 	_, err = reconciler.New(cfg)
-	require.NoError(t, err, "the default interval needs no Pruner")
+	require.ErrorContains(t, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil", "also if it is the default otherwise")
+	cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 })}
+	loop, err := reconciler.New(cfg)
+	require.NoError(t, err)
+	require.Zero(t, loop.Settings().PruneInterval, "the default without a Pruner")
 }
 
 func TestDefaultSettings(t *testing.T) {
@@ -144,7 +148,7 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	}, nil)
 	inBubble(t, func(e *env) {
 		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
-		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but nothing prunes")
+		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		cfg.Operations, cfg.BatchOperations = nil, onlyBatches{batchTarget{e.target}}
 	}, reconciler.WithoutPruning())

@@ -4,12 +4,15 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
@@ -17,8 +20,11 @@ import (
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -33,40 +39,51 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 // that has ended left them behind. It locks no other table: the caller may hold a write transaction of
 // Config.Table. It is an error if another reconciler has the tables: one that was made and has not ended,
 // also if it was never run.
-func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
-	opts, err := cfg.resolve()
+func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) { return newLoop(cfg, nil) }
+
+// newLoop is New. fallback are the metrics without [WithMetrics]; nil means unpublished ones.
+func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
+	s, err := resolve(cfg, fallback)
 	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
+		return nil, err
 	}
 	l := &Loop[Obj]{
-		cfg: cfg, opts: opts, log: cfg.Log.With("reconciler", called(cfg.id(&opts))),
-		rows: cfg.newRows(), beside: !cfg.statusInRows(),
+		setup: s, rows: s.cfg.newRows(), beside: !s.cfg.statusInRows(),
 		life: life{ended: make(chan struct{})},
 	}
-	tables, err := l.openTables()
-	if err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(cfg.id(&opts)), err)
-	}
-	l.settings.Store(&opts.Settings)
+	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
-	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
+	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.stats.errors = classes
-	l.execute = l.executeConfig(classes)
+	// The configuration of the executors of the loop and of its workers.
+	l.execute = execute.Config[Obj]{
+		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
+		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
+		Metrics: l.bindMetrics, Log: l.log, ID: l.id, Hook: l.opts.hook,
+		Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+	}
 	l.workers = newWorkers(l.now, &l.execute)
-	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
-	l.runner = newRunner(l, classes, tables)
+	l.journal = journal.New(l.opts.journalRounds, l.opts.journalOperations, l.rows.Name)
+	if l.runner, err = newRunner(l, classes); err != nil {
+		return nil, fmt.Errorf("reconciler %q: %w", called(l.id), err)
+	}
 	l.view = newView(l)
 	return l, nil
 }
 
-// executeConfig returns the configuration of the executors of the loop and of its workers.
-func (l *Loop[Obj]) executeConfig(classes *outcome.Classes[Obj]) execute.Config[Obj] {
-	return execute.Config[Obj]{
-		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
-		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
-		Metrics: func() metrics.Handle { return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name) },
-		Log:     l.log, Hook: l.opts.hookCall(l.ID()), Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+// newRows returns the rows of the table.
+func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
+	if !cfg.statusInRows() {
+		return rows.NewBeside(cfg.DB, cfg.Table)
 	}
+	return rows.New(cfg.DB, cfg.Table.(statedb.RWTable[Obj]), rows.Functions[Obj]{
+		Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge,
+	})
+}
+
+// bindMetrics returns a handle of the metrics for one goroutine.
+func (l *Loop[Obj]) bindMetrics() metrics.Handle {
+	return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name)
 }
 
 // scoped returns a job's name with the reconciler's name appended, if it has one.
@@ -85,72 +102,75 @@ func (l *Loop[Obj]) scoped(job string) string {
 // program which Run called on its own goroutine called runtime.Goexit. If that was an operation, in line
 // or a prune, the error names it.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
-	if l.running.Load() {
-		return l.runAlready()
-	}
-	health := l.cfg.Health
-	if health == nil {
-		health = noHealth{}
-	}
-	return l.reconcile(ctx, health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh")))
+	return l.reconcile(ctx, func() (own, refreshing cell.Health) {
+		var health cell.Health = noHealth{}
+		if l.cfg.Health != nil {
+			health = l.cfg.Health
+		}
+		return health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh"))
+	})
 }
 
-func (l *Loop[Obj]) runAlready() error {
-	return fmt.Errorf("reconciler %q has been run already", called(l.ID()))
-}
-
-// reconcile runs the loop. Refreshing has a health of its own.
-func (l *Loop[Obj]) reconcile(ctx context.Context, health, refreshHealth cell.Health) error {
-	if l.running.Swap(true) {
-		return l.runAlready()
+// reconcile runs the loop. health returns where it reports its own health and that of refreshing.
+func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshing cell.Health)) error {
+	if l.claimed.Swap(true) {
+		return fmt.Errorf("reconciler %q has been run already", called(l.id))
 	}
 	defer close(l.ended)
 	defer l.ledger.Close()
 	l.started = time.Now()
+	l.running.Store(true)
 	l.rows.Begin()
 	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
 	if l.opts.registry != nil {
 		l.opts.registry.Add(l)
 		defer l.opts.registry.Remove(l)
 	}
-	l.refresher.Health = refreshHealth
-	return l.runner.run(ctx, health)
+	own, refreshing := health()
+	l.refresher.Health = refreshing
+	return l.runner.run(ctx, own)
 }
 
-func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj], tables *ledger.Tables) *runner[Obj] {
+func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) (*runner[Obj], error) {
 	r := &runner[Obj]{
-		Loop: l, classes: classes, set: l.opts.Settings, blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
-		metrics: metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name),
+		Loop: l, classes: classes, set: l.Settings(), blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
+		metrics: l.bindMetrics(), paused: &pause[Obj]{},
 	}
-	r.paused = &pause[Obj]{}
 	l.pause.Store(r.paused)
 	r.health = r.newReporter()
-	r.core = core.New(r.coreConfig())
-	r.useLedger(tables)
+	r.core = core.New(core.Config[Obj]{
+		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending,
+		Limits: r.set.limits(), Breaker: (*core.BreakerConfig)(r.opts.breaker), Records: r.beside, Seed: rand.Uint64(),
+	})
+	if err := r.openLedger(); err != nil {
+		return nil, err
+	}
 	l.pruner = prune.New(prune.Config[Obj]{
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
-	l.refresher = r.newRefresher()
+	l.refresher = refresh.New(refresh.Config[Obj]{Rows: l.rows, Batches: l.execute.IsBatched(), Give: l.repeat.again})
 	r.observer = r.newObserver()
 	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.isPaused, r.ledger)
-	return r
+	return r, nil
 }
 
-// coreConfig returns the configuration of the core.
-func (r *runner[Obj]) coreConfig() core.Config[Obj] {
-	cfg := core.Config[Obj]{
-		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending, Limits: r.set.limits(), Seed: rand.Uint64(),
-		Records: r.beside,
+// openLedger chooses the ledger, and opens its tables if it is beside the table. The core has to exist.
+func (r *runner[Obj]) openLedger() error {
+	if !r.beside {
+		r.ledger, r.marks, r.repeat = ledger.NewInRows(r.rows, r.log, r.now), &r.progress, byMark[Obj]{r.rows}
+		return nil
 	}
-	if r.opts.breaker != nil {
-		b := r.opts.breaker.withDefaults()
-		r.opts.breaker = &b
-		cfg.Breaker = &core.BreakerConfig{
-			Failures: b.Failures, Probes: b.Probes,
-			MinInterval: b.MinInterval, MaxInterval: b.MaxInterval, ByClass: b.ByClass,
-		}
+	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
+	of := r.rows
+	tables, err := ledger.OpenTables(of.DB, cmp.Or(r.opts.name, of.Table.Name()), func(text string) (index.Key, error) {
+		return of.Keys(text)[0], nil
+	})
+	if err != nil {
+		return err
 	}
-	return cfg
+	r.ledger, r.marks = ledger.NewBeside(of, tables, r.core, r.log, r.now, r.timeOf), observe.NoWaits{}
+	r.repeat = byKey[Obj]{r.Loop}
+	return nil
 }
 
 // run runs the loop until ctx ends, or until a function of the program ends its goroutine.

@@ -95,8 +95,42 @@ func (v *view[Obj]) status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 // busy names the call that the loop itself is in; empty if there is none.
 func (l *Loop[Obj]) busy() string { return l.view.busy() }
 
+// Status returns the status of the row that txn holds under the key of obj; false if it holds none.
+// All that it says is true of that transaction: Done means that this version of the row was applied.
+// UpdatedAt of a Done row is the time by which it had been applied, as exactly as the reconciler
+// remembers; it is zero if the row was applied ahead of older changes. That of a Pending row is the
+// time by which it had been written; it is zero if the reconciler has not read the table yet.
+//
+// If the rows carry the status, that is returned; but Pending, with the text, for a failure that an earlier
+// run of a reconciler left in the row. Safe from any goroutine, also in an operation.
+func (l *Loop[Obj]) Status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
+	return l.view.status(txn, obj)
+}
+
+// StatusWatch is [Loop.Status] with the channels of which at least one closes when the result has
+// changed. They may also close when it has not. Add them to a [statedb.WatchSet]. There are none for an
+// object of which the primary index makes no key.
+func (l *Loop[Obj]) StatusWatch(txn statedb.ReadTxn, obj Obj) (s Status, found bool, watch []<-chan struct{}) {
+	row, revision, changed, found := l.rows.GetWatch(txn, obj)
+	if changed == nil {
+		return Status{}, false, nil
+	}
+	watch = []<-chan struct{}{changed}
+	if !found {
+		return Status{}, false, watch
+	}
+	return l.ledger.Status(txn, row, revision), true, append(watch, l.ledger.Watch(txn, row, revision)...)
+}
+
+// Outcomes returns the table with a row for each object that is not Done, unless its key is longer than
+// 65,535 bytes; nil if the rows carry the status. Its name is that of the reconciler, or of the table if the
+// reconciler has none, with "-outcomes" appended. Only the reconciler writes it. An object that has just
+// changed may have no row for the first 10 ms or more: [Loop.Status] tells a change that waits from one that
+// was applied.
+func (l *Loop[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return l.ledger.Outcomes() }
+
 // ID returns the module, the name and the table of the reconciler.
-func (l *Loop[Obj]) ID() inspect.ID { return l.cfg.id(&l.opts) }
+func (l *Loop[Obj]) ID() inspect.ID { return l.id }
 
 // Explain returns why an object is, or is not, reconciled: its state and since when, its failures,
 // when it is tried again or what it waits for, what is ahead of it, and its last operations. It also

@@ -15,6 +15,7 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Config configures executors, and is shared by them. Exactly one of Single, Batches and Rounds is
@@ -32,7 +33,8 @@ type Config[Obj comparable] struct {
 	Metrics func() metrics.Handle
 	Log     *slog.Logger
 	// Hook is called before each call, and the function that it returns after the call; nil means no
-	// hook.
+	// hook. ID is what it is told of the reconciler.
+	ID   inspect.ID
 	Hook func(ctx context.Context, c Call) (context.Context, func(err error))
 	// Class returns the class of an error whose text is too long to keep.
 	Class func(error) string
@@ -47,6 +49,7 @@ type Tally struct{ Panics, Timeouts atomic.Uint64 }
 
 // Call describes a call that is about to be made.
 type Call struct {
+	Reconciler inspect.ID
 	// Operation is "update" or "delete", or "round" for a call with both.
 	Operation string
 	// Objects is the number of objects of the call: 1 except for a batch.

@@ -76,7 +76,7 @@ func (x *Executor[Obj]) around(ctx context.Context, operation string, op *core.O
 		return call(ctx)
 	}
 	hooked, end := x.Hook(ctx, Call{
-		Operation: operation, Objects: objects, Key: x.Rows.Name(op.Row), Revision: op.RowRevision, Attempt: int(op.Failures) + 1,
+		Reconciler: x.ID, Operation: operation, Objects: objects, Key: x.Rows.Name(op.Row), Revision: op.RowRevision, Attempt: int(op.Failures) + 1,
 	})
 	if hooked == nil {
 		hooked = ctx
