@@ -67,7 +67,7 @@ type Loop[Obj comparable] struct {
 	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
 
-	// stats has the counters and the last state; view reads them, and everything else that is
+	// stats has the counters and the latest state; view reads them, and everything else that is
 	// reported.
 	journal *journal.Journal[Obj]
 	stats   stats[Obj]
@@ -200,7 +200,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.noteRefreshed()
 
 	r.prune(ctx, &round, txn, r.began)
-	r.report(&round, txn)
+	r.report(&round)
 	// The operations of the pass are in the plan until here.
 	r.core.End(ran)
 	return r.moreToSee(more, round.Returned > 0 || len(plan) == r.budget.size && r.overdue(r.began))

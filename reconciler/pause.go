@@ -94,7 +94,7 @@ func (l *Loop[Obj]) pauseOf(texts []string) *pause[Obj] {
 	}
 	textOf := map[string]string{}
 	for _, text := range texts {
-		if key := string(l.view.glance(text).key); textOf[key] == "" {
+		if key := string(l.view.glance(text, nil).key); textOf[key] == "" {
 			textOf[key] = text
 		}
 	}

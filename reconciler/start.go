@@ -51,6 +51,7 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
 	l.stats.errors = classes
+	l.stats.state.Store(&state{breakers: &breakers{}})
 	l.execute = l.executeConfig(classes)
 	l.workers = newWorkers(l.now, &l.execute)
 	l.journal = journal.New(opts.journalRounds, opts.journalOperations, l.rows.Name)
@@ -240,7 +241,7 @@ func (r *runner[Obj]) completeLast() {
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.complete(&round)
 	r.account(&round)
-	r.report(&round, r.rows.DB.ReadTxn())
+	r.report(&round)
 }
 
 // doing is the kind of function of the program that the goroutine of the loop is calling.
@@ -263,5 +264,5 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
-	r.report(&round, r.rows.DB.ReadTxn())
+	r.report(&round)
 }

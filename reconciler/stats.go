@@ -5,9 +5,8 @@ package reconciler
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/errorclass"
@@ -22,6 +21,8 @@ import (
 // stats has the figures of a loop, which updates them once a round. Readers hold the lock only while
 // they copy; they do not wait for the loop, which may be stuck in an operation.
 type stats[Obj comparable] struct {
+	// state is the latest state that the loop has published.
+	state atomic.Pointer[state]
 	// errors classifies failures that have no class yet.
 	errors *outcome.Classes[Obj]
 
@@ -29,37 +30,13 @@ type stats[Obj comparable] struct {
 	figures  metrics.Figures
 	classes  errorclass.Classes[Obj]
 	timeline timeline.Timeline
-	state    loopState
 }
 
-// loopState is the state of the loop at the end of its last round.
-type loopState struct {
-	counts  [core.NumStates]int
-	lanes   [core.NumLanes]int
-	failing int
-	blocked int
-	paused  bool
-	// observed is the revision up to which the loop has read the table; passed is about how many
-	// later changes need no reading.
-	observed statedb.Revision
-	passed   int
-	// unseen is about how many changes the loop has not read.
-	unseen int
-	// low is the lowest revision that is not applied, oldest is when it was written; zero if there is
-	// none.
-	low     uint64
-	oldest  time.Time
-	prune   string
-	pruneAt time.Duration
-	pruning bool
-	// breakers are those of the core at breakersVersion.
-	breakers        openBreakers
-	breakersVersion uint64
-}
-
-// addRound adds a round that began at a time, and its operations. It returns how many of these
-// failed. The caller holds the lock; this also applies to the methods below.
-func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration) (failed int) {
+// addRound adds a round that began at a time, its operations, and the state after it. It returns how
+// many of the operations failed.
+func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration, now timeline.Standing) (failed int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range ops {
 		op := &ops[i]
 		s.addOperation(op, at)
@@ -79,10 +56,11 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 	}
 	f.Lost += uint64(round.Lost)
 	f.Conflicts += uint64(round.Conflicts)
+	s.timeline.Add(at, now, len(ops), failed)
 	return failed
 }
 
-// addOperation counts one operation.
+// addOperation counts one operation. The caller holds the lock, as for addFailure.
 func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
 	f := &s.figures
 	of := &f.Updates
@@ -139,21 +117,13 @@ func (s *stats[Obj]) addFailure(op *core.Operation[Obj], at time.Duration) {
 
 // addPrune counts a prune.
 func (s *stats[Obj]) addPrune(p *inspect.Prune) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f := &s.figures
 	f.Prunes.Observe(p.Took.Seconds())
 	f.Listed += uint64(p.Listed)
 	f.Swept += uint64(p.Swept)
 	if p.Error != "" {
 		f.PruneErrors++
-	}
-}
-
-// forTimeline returns the values that the timeline records.
-func (s *loopState) forTimeline() timeline.Standing {
-	pending := s.unseen + s.counts[core.Ready] + s.counts[core.Queued] +
-		s.counts[core.Unseen] + s.counts[core.Held] + s.counts[core.Paused]
-	return timeline.Standing{
-		Pending: int32(pending), InFlight: int32(s.counts[core.InFlight]),
-		Failing: int32(s.failing), Blocked: int32(s.blocked),
 	}
 }

@@ -22,53 +22,36 @@ import (
 
 // snapshot is [Loop.Snapshot].
 func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
-	_, err := told(ctx, v, func() struct{} {
-		v.stats.mu.Lock()
-		defer v.stats.mu.Unlock()
-		v.recordState(&v.stats.state)
-		return struct{}{}
-	})
-	x := inspect.Snapshot{Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts()}
+	// The loop publishes its state before it answers.
+	_, err := askBriefly(ctx, v, func(*answers[Obj]) struct{} { return struct{}{} })
+	s, txn := v.stats.state.Load(), v.rows.DB.ReadTxn()
+	p := v.pause.Load()
+	x := inspect.Snapshot{
+		Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts(),
+		Condition: v.condition(err, s.health.PausedWhole),
+		Objects:   v.rows.Table.NumObjects(txn), Revision: v.rows.Table.Revision(txn),
+		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
+		States: stateCounts(s.counts), Lanes: laneCounts(s.lanes), Failing: s.health.Failing, Blocked: s.health.Blocked,
+		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
+		Breakers: slices.Clone(s.breakers.lines), BreakersOmitted: s.breakersOmitted(), Stuck: v.stuckLines(),
+		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(),
+	}
 	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
 		x.Busy = busy.With
 	}
-	txn := v.rows.DB.ReadTxn()
-	x.Objects, x.Revision = v.rows.Table.NumObjects(txn), v.rows.Table.Revision(txn)
 	if x.Initialized, _ = v.rows.Table.Initialized(txn); !x.Initialized {
 		x.Waiting = v.rows.Table.PendingInitializers(txn)
 	}
-	x.Attempted, x.LowWatermark = v.progress.Now()
-
 	b := v.stats
 	b.mu.Lock()
-	s, classes := b.state, b.classes.List()
-	running := v.scope.Load() != nil
-	if running {
+	classes := b.classes.List()
+	if v.scope.Load() != nil {
+		x.Started, x.NextPrune = v.started, s.nextPrune
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.now())
 	}
 	// Unlocked first, because what follows calls functions of the program.
 	b.mu.Unlock()
-	x.Condition = v.condition(err, s.paused)
-	x.States, x.Lanes = stateCounts(s.counts), laneCounts(s.lanes)
-	x.Failing, x.Blocked = s.failing, s.blocked
-	x.Observed = s.observed
-	x.Unseen = v.unseen(txn, &s)
-	x.OldestUnapplied = v.oldest(txn, &s)
 	x.Errors = v.errorClasses(classes)
-	x.PruneFailure = s.prune
-	for i := range s.breakers.first {
-		x.Breakers = append(x.Breakers, v.breakerText(&s.breakers.first[i]))
-	}
-	x.BreakersOmitted = s.breakers.omitted()
-	p := v.pause.Load()
-	x.Paused, x.PausedByPredicate = slices.Clone(p.keys), p.byPredicate()
-	x.Stuck = v.stuckLines()
-	if running {
-		x.Started = v.started
-		if s.pruning {
-			x.NextPrune = v.timeOf(s.pruneAt)
-		}
-	}
 	return x
 }
 
@@ -149,19 +132,17 @@ func (v *view[Obj]) figures() metrics.Figures {
 	} {
 		*h = h.Clone()
 	}
-	s := b.state
 	b.mu.Unlock()
 
+	s, txn := b.state.Load(), v.rows.DB.ReadTxn()
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
+	f.Unset, f.BreakerOpenings = s.unset, s.openings
 	f.States = stateCounts(s.counts)
-	f.Failing, f.Blocked = s.failing, s.blocked
-	f.BreakersOpen = s.breakers.n
+	f.Failing, f.Blocked, f.BreakersOpen = s.health.Failing, s.health.Blocked, s.health.Breakers
 	f.Stuck, _, _ = v.workers.NumStuck()
-	f.Paused = s.paused
-	txn := v.rows.DB.ReadTxn()
-	f.Objects = v.rows.Table.NumObjects(txn)
-	f.Unseen = v.unseen(txn, &s)
-	f.OldestUnapplied = v.oldest(txn, &s)
+	f.Paused = s.health.PausedWhole
+	f.Objects, f.Unseen = v.rows.Table.NumObjects(txn), s.unseen(v.rows.Table.Revision(txn))
+	f.OldestUnapplied = v.oldest(txn, s)
 	return f
 }
 
@@ -180,17 +161,12 @@ func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
 	return states
 }
 
-// unseen returns about how many changes of a snapshot the loop has not read.
-func (v *view[Obj]) unseen(txn statedb.ReadTxn, s *loopState) int {
-	return max(0, int(v.rows.Table.Revision(txn))-int(s.observed)-s.passed)
-}
-
 // peeked bounds how many rows are read to find the oldest one that the loop has not read.
 const peeked = 64
 
 // oldest returns when the oldest change was written that is not applied. It includes changes that the
 // loop has not read.
-func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
+func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *state) time.Time {
 	oldest, looked := s.oldest, 0
 	if v.rows.Table.Revision(txn) <= s.observed {
 		return oldest

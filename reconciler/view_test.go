@@ -4,8 +4,11 @@
 package reconciler
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/core"
@@ -18,4 +21,46 @@ func TestStatesHaveOneName(t *testing.T) {
 		require.Equal(t, state.String(), string(states[state]))
 	}
 	require.Len(t, shownStates, int(core.NumStates)-1, "all states but planned")
+}
+
+// A pass without a change publishes no state, and so allocates none. A state is one allocation.
+func TestStateIsPublishedOnlyIfItHasChanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		db := statedb.New()
+		table, err := statedb.NewTable(db, "rows", waitRowID)
+		require.NoError(t, err)
+		l, err := New(Config[*waitRow]{DB: db, Table: table, Operations: refusingTarget{}, Options: []Option{WithoutPruning()}})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- l.Run(ctx) }()
+		synctest.Wait()
+
+		idle := l.stats.state.Load()
+		was := *idle
+		l.calls.made.Send()
+		l.Snapshot(ctx)
+		synctest.Wait()
+		require.Same(t, idle, l.stats.state.Load())
+
+		wtxn := db.WriteTxn(table)
+		_, _, err = table.Insert(wtxn, &waitRow{id: 1})
+		require.NoError(t, err)
+		wtxn.Commit()
+		synctest.Wait()
+		failing := l.stats.state.Load()
+		require.Equal(t, 1, failing.health.Failing)
+		require.Equal(t, was, *idle, "a state that was published never changes")
+
+		stop()
+		require.NoError(t, <-ended)
+		r := l.runner
+		last := r.publishState()
+		require.Zero(t, testing.AllocsPerRun(10, func() { r.publishState() }))
+		require.Equal(t, 1.0, testing.AllocsPerRun(10, func() {
+			l.stats.state.Store(idle)
+			r.publishState()
+		}))
+		require.Equal(t, last, r.publishState())
+	})
 }
