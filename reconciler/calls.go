@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/execute"
@@ -20,9 +19,8 @@ import (
 // calls holds what other goroutines have asked the loop for since it last took calls. The callers
 // never wait for the loop here, because it may be stuck in an operation.
 type calls[Obj comparable] struct {
-	// made wakes the loop; some reports whether there is something to take.
+	// made wakes the loop.
 	made signal.Signal
-	some atomic.Bool
 
 	mu    sync.Mutex
 	asked asked[Obj]
@@ -47,15 +45,11 @@ func (c *calls[Obj]) ask(add func(*asked[Obj])) {
 	c.mu.Lock()
 	add(&c.asked)
 	c.mu.Unlock()
-	c.some.Store(true)
 	c.made.Send()
 }
 
 // take returns the requests since the last call of take.
 func (c *calls[Obj]) take() asked[Obj] {
-	if !c.some.Swap(false) {
-		return asked[Obj]{}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken := c.asked

@@ -12,7 +12,6 @@ import (
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
-	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -39,7 +38,7 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 		r.sequence++
 		round.Sequence = r.sequence
 		round.Took = r.now() - r.began
-		r.record(round)
+		r.journal.Add(round, r.ops)
 		moving := r.workers.Moving()
 		if r.budget.workers {
 			moving += len(r.ops)
@@ -141,18 +140,5 @@ func (r *runner[Obj]) classifyErrors() {
 		if op := &r.ops[i]; !op.Classed && op.HasFailed() {
 			op.Class, op.Classed = r.classes.Of(op.Err, *op.Text, op.Row), true
 		}
-	}
-}
-
-// record adds a round and its operations to the journal.
-func (r *runner[Obj]) record(round *inspect.Round) {
-	w := r.journal.Begin(round)
-	defer w.End()
-	for i := range r.ops {
-		op := &r.ops[i]
-		w.Add(journal.Entry[Obj]{
-			Object: op.Object, Revision: op.RowRevision, Took: op.Took, Text: op.Text, Note: op.Note, Attempt: op.Failures + 1,
-			Result: op.Kind, Cause: op.Cause, Deleted: op.Deleted, Lost: op.Lost, Conflict: op.Conflict,
-		})
 	}
 }

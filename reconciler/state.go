@@ -60,12 +60,18 @@ func (r *runner[Obj]) publishState() *state {
 	}
 	observed := r.observer.Revision()
 	s := state{
-		health: r.condition(r.rows.Table.NumObjects(txn)), counts: r.core.Counts(), lanes: r.core.LaneSizes(),
+		health: health.Condition{
+			Objects: r.rows.Table.NumObjects(txn), Failing: r.core.NumFailing(), Blocked: r.core.NumBlocked(),
+			Paused: r.core.Count(core.Paused), PausedWhole: r.paused.whole, PruneFailure: r.pruner.Failure(),
+			Failures: r.core.FailureVersion(), Breakers: r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
+		},
+		counts: r.core.Counts(), lanes: r.core.LaneSizes(),
 		observed: observed, attempted: max(last.attempted, r.core.Attempted(observed)),
 		passed: r.observer.Skippable(), catchingUp: r.observer.CatchingUp(),
 		low: r.core.LowWatermark(), oldest: last.oldest,
 		unset: r.observer.Unset(), openings: r.core.BreakerOpenings(), breakers: last.breakers,
 	}
+	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}
 		if obj, wanted, ok := r.core.Oldest(); ok {
@@ -86,17 +92,6 @@ func (r *runner[Obj]) publishState() *state {
 	*next = s
 	r.stats.state.Store(next)
 	return next
-}
-
-// condition returns what health is told.
-func (r *runner[Obj]) condition(objects int) health.Condition {
-	c := health.Condition{
-		Objects: objects, Failing: r.core.NumFailing(), Blocked: r.core.NumBlocked(), Paused: r.core.Count(core.Paused),
-		Failures: r.core.FailureVersion(), PausedWhole: r.paused.whole, PruneFailure: r.pruner.Failure(),
-		Breakers: r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
-	}
-	c.Stuck, c.StuckChanges, c.NoWorker = r.workers.NumStuck()
-	return c
 }
 
 // openBreakers describes the open breakers of the core.

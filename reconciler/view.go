@@ -123,26 +123,21 @@ func (l *Loop[Obj]) Figures() metrics.Figures { return l.view.figures() }
 func (l *Loop[Obj]) Timeline() []inspect.Sample { return l.view.timeline() }
 
 // events is [Loop.Events].
-func (v *view[Obj]) events(q inspect.EventQuery) []inspect.Event {
+func (v *view[Obj]) events(q inspect.EventQuery) (events []inspect.Event) {
 	if q.Key == "" {
-		events, _ := v.eventsOf(nil, q)
+		events, _ = v.journal.Events(nil, q.Since, q.Limit)
 		return events
 	}
-	txn := v.rows.DB.ReadTxn()
-	for _, key := range v.rows.Keys(q.Key) {
-		events, _ := v.eventsOf(&key, q)
-		if _, _, found := v.rows.ByKey(txn, key); found || len(events) > 0 {
-			return events
-		}
-	}
-	return nil
+	s := v.glance(q.Key, func(key index.Key) bool {
+		events, _ := v.eventsOf(key, q)
+		return len(events) > 0
+	})
+	events, _ = v.eventsOf(s.key, q)
+	return events
 }
 
-// eventsOf returns the events that a query selects, of the object with a key, or of all objects if
-// key is nil. latest: the last of them is the latest operation on these objects.
-func (v *view[Obj]) eventsOf(key *index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
-	if key == nil {
-		return v.journal.Events(nil, q.Since, q.Limit)
-	}
-	return v.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), *key) }, q.Since, q.Limit)
+// eventsOf returns the events that a query selects, of the object with a key. latest: the last of them
+// is the latest operation on the object.
+func (v *view[Obj]) eventsOf(key index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
+	return v.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
 }

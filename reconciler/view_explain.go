@@ -44,7 +44,7 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 	}
 	x.Notes = v.notes(&s, err)
 	var latest bool
-	x.Events, latest = v.eventsOf(&s.key, inspect.EventQuery{Limit: explained})
+	x.Events, latest = v.eventsOf(s.key, inspect.EventQuery{Limit: explained})
 	if latest && x.LastAttempt.IsZero() {
 		x.LastAttempt = x.Events[len(x.Events)-1].Started
 	}

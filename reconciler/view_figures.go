@@ -146,17 +146,10 @@ func (v *view[Obj]) figures() metrics.Figures {
 	return f
 }
 
-// shownStates are the states that figures report, in their order: all in which a key can be between
-// two rounds.
-var shownStates = []core.State{
-	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Unseen,
-	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
-}
-
-func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
-	states := make([]metrics.StateCount, len(shownStates))
-	for i, s := range shownStates {
-		states[i] = metrics.StateCount{State: s.String(), Count: counts[s]}
+// stateCounts returns the number of keys in each state in which a key can be between two rounds.
+func stateCounts(counts [core.NumStates]int) (states []metrics.StateCount) {
+	for s := core.Planned + 1; s < core.NumStates; s++ {
+		states = append(states, metrics.StateCount{State: s.String(), Count: counts[s]})
 	}
 	return states
 }
@@ -187,23 +180,11 @@ func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *state) time.Time {
 
 // timeline is [Loop.Timeline].
 func (v *view[Obj]) timeline() []inspect.Sample {
-	if !v.running.Load() {
+	if v.scope.Load() == nil {
 		return nil
 	}
 	b := v.stats
 	b.mu.Lock()
-	seconds := b.timeline.Seconds(v.now())
-	b.mu.Unlock()
-	if seconds == nil {
-		return nil
-	}
-	samples := make([]inspect.Sample, len(seconds))
-	for i, s := range seconds {
-		samples[i] = inspect.Sample{
-			At:      v.timeOf(s.At),
-			Pending: int(s.Pending), InFlight: int(s.InFlight), Failing: int(s.Failing), Blocked: int(s.Blocked),
-			Operations: int(s.Operations), Failures: int(s.Failures),
-		}
-	}
-	return samples
+	defer b.mu.Unlock()
+	return b.timeline.Seconds(v.now(), v.timeOf)
 }

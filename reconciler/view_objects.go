@@ -6,7 +6,6 @@ package reconciler
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"strings"
@@ -39,14 +38,14 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 	}
 	limit = min(limit, maxObjects)
 	name := strings.ToLower(q.Status)
-	after, err := parsePlace(q.After)
-	if err != nil || after.key != "" && name != listDeleted {
+	after, ok := parsePlace(q.After)
+	if !ok || after.key != "" && name != listDeleted {
 		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be the next of the page before", q.After)
 	}
 	if name == listDeleted {
 		return v.listDeletions(ctx, after, limit)
 	}
-	kind, is := kinds[name]
+	kind, is := kindOf[name]
 	if name != "" && !is {
 		return inspect.ObjectPage{}, fmt.Errorf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)
 	}
@@ -67,25 +66,18 @@ func (p place) String() string {
 	return fmt.Sprintf("%d-%x", p.revision, p.key)
 }
 
-func parsePlace(text string) (p place, err error) {
-	if text == "" {
-		return p, nil
-	}
-	revision, key, _ := strings.Cut(text, "-")
-	if p.revision, err = strconv.ParseUint(revision, 10, 64); err != nil {
-		return p, err
-	}
-	raw, err := hex.DecodeString(key)
-	p.key = string(raw)
-	return p, err
+// parsePlace is the inverse of String. No text is the place before all others.
+func parsePlace(text string) (p place, ok bool) {
+	_, _ = fmt.Sscanf(text, "%d-%x", &p.revision, &p.key)
+	return p, text == "" || p.String() == text
 }
 
 func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.revision, q.revision), strings.Compare(p.key, q.key))
 }
 
-// kinds has the kinds of statuses by their names in lower case.
-var kinds = map[string]StatusKind{
+// kindOf has the kinds of statuses by their names in lower case.
+var kindOf = map[string]StatusKind{
 	"unset": status.KindUnset, "pending": status.KindPending, "refreshing": status.KindRefreshing,
 	"done": status.KindDone, "error": status.KindError, "blocked": status.KindBlocked,
 }
