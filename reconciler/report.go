@@ -9,11 +9,13 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -130,15 +132,29 @@ func (r *runner[Obj]) logRound() {
 	}
 }
 
-// classifyErrors calls Config.ErrorClass for the failures of a round that have no class yet. It is
-// called without a lock, because that function may end the goroutine.
+// maxClass bounds the length of a class's name, in bytes.
+const maxClass = 120
+
+// classifyErrors sets the classes of the failures of a round. It is called without a lock, because the
+// functions of the program that it calls may end the goroutine.
 func (r *runner[Obj]) classifyErrors() {
-	if r.cfg.ErrorClass == nil {
-		return
-	}
+	var last *core.Operation[Obj]
 	for i := range r.ops {
-		if op := &r.ops[i]; !op.Classed && op.HasFailed() {
-			op.Class, op.Classed = r.classes.Of(op.Err, *op.Text, op.Row), true
+		op := &r.ops[i]
+		if !op.HasFailed() {
+			continue
 		}
+		if !op.Classed && r.cfg.ErrorClass != nil {
+			op.Class = r.classes.Of(op.Err, *op.Text, op.Row)
+		}
+		switch {
+		case op.Class != "":
+		case last != nil && *last.Text == *op.Text:
+			// Most failures that follow each other have the same text.
+			op.Class = last.Class
+		default:
+			op.Class, last = r.classes.ByText(*op.Text, op.Row), op
+		}
+		op.Class = text.Short(op.Class, maxClass)
 	}
 }

@@ -50,7 +50,6 @@ func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) {
 	l.settings.Store(&opts.Settings)
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: cfg.ErrorClass, Panics: cfg.PanicPropagation, Rows: l.rows, Log: l.log}
-	l.stats.errors = classes
 	l.stats.state.Store(&state{breakers: &breakers{}})
 	l.execute = l.executeConfig(classes)
 	l.workers = newWorkers(l.now, &l.execute)

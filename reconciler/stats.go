@@ -11,8 +11,6 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -23,8 +21,6 @@ import (
 type stats[Obj comparable] struct {
 	// state is the latest state that the loop has published.
 	state atomic.Pointer[state]
-	// errors classifies failures that have no class yet.
-	errors *outcome.Classes[Obj]
 
 	mu       sync.Mutex
 	figures  metrics.Figures
@@ -32,8 +28,8 @@ type stats[Obj comparable] struct {
 	timeline timeline.Timeline
 }
 
-// addRound adds a round that began at a time, its operations, and the state after it. It returns how
-// many of the operations failed.
+// addRound adds a round that began at a time, its operations, and the state after it. The failures have
+// their classes. It returns how many of the operations failed.
 func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration, now timeline.Standing) (failed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -41,7 +37,9 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 		op := &ops[i]
 		s.addOperation(op, at)
 		if op.HasFailed() {
-			s.addFailure(op, at)
+			s.classes.Add(op.Class, at, errorclass.Failure[Obj]{
+				Operation: execute.NameOf(op.Deleted), Object: op.Row, Revision: op.RowRevision, Attempt: op.Failures + 1, Text: *op.Text,
+			})
 			failed++
 		}
 	}
@@ -60,7 +58,7 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 	return failed
 }
 
-// addOperation counts one operation. The caller holds the lock, as for addFailure.
+// addOperation counts one operation. The caller holds the lock.
 func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
 	f := &s.figures
 	of := &f.Updates
@@ -94,25 +92,6 @@ func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
 	if op.Change && !op.Lost {
 		f.Latency.Observe(max(0, at-op.Wanted).Seconds())
 	}
-}
-
-// maxClass bounds the length of a class's name, in bytes.
-const maxClass = 120
-
-// addFailure counts a failure in its class, and prepares a line of the log if the class is due for
-// one.
-func (s *stats[Obj]) addFailure(op *core.Operation[Obj], at time.Duration) {
-	said := *op.Text
-	class, same := s.classes.Last(said)
-	if op.Classed || !same {
-		if class = op.Class; class == "" {
-			class = s.errors.ByText(said, op.Row)
-		}
-		class = text.Short(class, maxClass)
-	}
-	s.classes.Add(class, at, errorclass.Failure[Obj]{
-		Operation: execute.NameOf(op.Deleted), Object: op.Row, Revision: op.RowRevision, Attempt: op.Failures + 1, Text: said,
-	})
 }
 
 // addPrune counts a prune.
