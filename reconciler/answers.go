@@ -20,30 +20,24 @@ type known[Obj any] struct {
 	seen bool
 }
 
-// known returns what the loop knows about a version of a row.
-func (b *answers[Obj]) known(row Obj, revision statedb.Revision) known[Obj] {
-	return known[Obj]{b.info(b.r.rows.Key(row), 0), b.seen(row, revision)}
-}
-
-// info returns what the core knows about a key; nil if it has no entry for it. It counts up to limit of
-// the keys ahead.
-func (b *answers[Obj]) info(key index.Key, limit int) *core.KeyInfo[Obj] {
+// known returns what the loop knows about a key, and about a version of its row; the revision is 0 if there
+// is none. It counts up to limit of the keys ahead.
+func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, limit int) (k known[Obj]) {
 	if info, has := b.r.core.KeyInfo(string(key), limit); has {
-		return &info
+		k.info = &info
 	}
-	return nil
-}
-
-// seen reports whether the rows carry no status, and the loop has read a version of a row.
-func (b *answers[Obj]) seen(row Obj, revision statedb.Revision) bool {
-	return b.r.beside && (revision <= b.r.observer.Revision() || b.r.observer.Applied(row, revision))
+	o := b.r.observer
+	k.seen = revision > 0 && b.r.beside && (revision <= o.Revision() || o.Applied(row, revision))
+	return k
 }
 
 // sight returns what the table and the loop know about the object that a text names.
 func (b *answers[Obj]) sight(text string) sight[Obj] {
-	s := b.r.view.glance(text, func(key index.Key) bool { return b.info(key, 0) != nil })
-	s.info = b.info(s.key, maxAhead)
-	s.seen = s.found && b.seen(s.row, s.revision)
+	s := b.r.view.glance(text, func(key index.Key) bool {
+		_, has := b.r.core.KeyInfo(string(key), 0)
+		return has
+	})
+	s.known = b.known(s.key, s.row, s.revision, maxAhead)
 	s.paused = s.found && b.r.isPaused(s.row)
 	return s
 }
@@ -60,7 +54,7 @@ type deletions[Obj any] struct {
 // deletion is a deletion that is not carried out, and what the core knows about its key.
 type deletion[Obj any] struct {
 	place
-	info *core.KeyInfo[Obj]
+	info core.KeyInfo[Obj]
 }
 
 // deletions returns the deletions after a place, and one more than limit at most.
@@ -88,7 +82,7 @@ func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 		return true
 	})
 	for _, d := range found.list {
-		d.info = b.info(index.Key(d.key), 0)
+		d.info, _ = b.r.core.KeyInfo(d.key, 0)
 	}
 	return found
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/pace"
@@ -99,16 +98,6 @@ func (v *view[Obj]) stuckLines() (lines []string) {
 			execute.NameOf(s.Deleted), rows.KeyText(v.rows.Key(s.Object)), others, v.timeOf(s.Since).Format(time.RFC3339)))
 	}
 	return lines
-}
-
-// errorClasses makes classes of failures readable for people.
-func (v *view[Obj]) errorClasses(classes []errorclass.Class[Obj]) []inspect.ErrorClass {
-	list := make([]inspect.ErrorClass, len(classes))
-	for i := range classes {
-		c := &classes[i]
-		list[i] = inspect.ErrorClass{Class: c.Name, Count: c.Count, Last: v.timeOf(c.At), Key: v.rows.Name(c.Object), Example: c.Text}
-	}
-	return list
 }
 
 // logRound logs the failures that errorclass has chosen for the log, and at level debug every

@@ -81,15 +81,12 @@ func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
 		of.Requeued++
 	case core.BlockedOn, core.Deleting:
 		of.Blocked++
-		return
 	case core.Failed:
 		of.Failed++
-		return
 	case core.FailedForGood:
 		of.Terminal++
-		return
 	}
-	if op.Change && !op.Lost {
+	if op.Succeeded() && op.Change && !op.Lost {
 		f.Latency.Observe(max(0, at-op.Wanted).Seconds())
 	}
 }

@@ -31,7 +31,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		Condition: v.condition(err, s.health.PausedWhole),
 		Objects:   v.rows.Table.NumObjects(txn), Revision: v.rows.Table.Revision(txn),
 		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
-		States: stateCounts(s.counts), Lanes: laneCounts(s.lanes), Failing: s.health.Failing, Blocked: s.health.Blocked,
+		States: counted(s.counts[:], firstShown), Lanes: counted(s.lanes[:], core.Lane(0)), Failing: s.health.Failing, Blocked: s.health.Blocked,
 		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
 		Breakers: slices.Clone(s.breakers.lines), BreakersOmitted: s.breakersOmitted(), Stuck: v.stuckLines(),
 		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(),
@@ -51,7 +51,11 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	}
 	// Unlocked first, because what follows calls functions of the program.
 	b.mu.Unlock()
-	x.Errors = v.errorClasses(classes)
+	for _, c := range classes {
+		x.Errors = append(x.Errors, inspect.ErrorClass{
+			Class: c.Name, Count: c.Count, Last: v.timeOf(c.At), Key: v.rows.Name(c.Object), Example: c.Text,
+		})
+	}
 	return x
 }
 
@@ -68,14 +72,6 @@ func (v *view[Obj]) condition(err error, paused bool) inspect.Condition {
 		return inspect.ConditionPaused
 	}
 	return inspect.ConditionRunning
-}
-
-func laneCounts(sizes [core.NumLanes]int) []metrics.StateCount {
-	lanes := make([]metrics.StateCount, len(sizes))
-	for i, n := range sizes {
-		lanes[i] = metrics.StateCount{State: core.Lane(i).String(), Count: n}
-	}
-	return lanes
 }
 
 // texts returns the settings for people to read.
@@ -137,7 +133,7 @@ func (v *view[Obj]) figures() metrics.Figures {
 	s, txn := b.state.Load(), v.rows.DB.ReadTxn()
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
 	f.Unset, f.BreakerOpenings = s.unset, s.openings
-	f.States = stateCounts(s.counts)
+	f.States = counted(s.counts[:], firstShown)
 	f.Failing, f.Blocked, f.BreakersOpen = s.health.Failing, s.health.Blocked, s.health.Breakers
 	f.Stuck, _, _ = v.workers.NumStuck()
 	f.Paused = s.health.PausedWhole
@@ -146,12 +142,16 @@ func (v *view[Obj]) figures() metrics.Figures {
 	return f
 }
 
-// stateCounts returns the number of keys in each state in which a key can be between two rounds.
-func stateCounts(counts [core.NumStates]int) (states []metrics.StateCount) {
-	for s := core.Planned + 1; s < core.NumStates; s++ {
-		states = append(states, metrics.StateCount{State: s.String(), Count: counts[s]})
+// firstShown is the first of the states that are reported: no key is Planned between two rounds.
+const firstShown = core.Ready
+
+// counted returns the counts of states or lanes with their names, beginning with from. counts has one for
+// each N.
+func counted[N core.State | core.Lane](counts []int, from N) (list []metrics.StateCount) {
+	for n := from; int(n) < len(counts); n++ {
+		list = append(list, metrics.StateCount{State: fmt.Sprint(n), Count: counts[n]})
 	}
-	return states
+	return list
 }
 
 // peeked bounds how many rows are read to find the oldest one that the loop has not read.

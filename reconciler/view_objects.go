@@ -123,7 +123,7 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 	all, err := askBriefly(ctx, v, func(b *answers[Obj]) []known[Obj] {
 		all := make([]known[Obj], len(rows))
 		for i, row := range rows {
-			all[i] = b.known(row, lines[i].Revision)
+			all[i] = b.known(v.rows.Key(row), row, lines[i].Revision, 0)
 		}
 		return all
 	})
@@ -188,13 +188,12 @@ func (g gates) shown(s inspect.State, key []byte) inspect.State {
 			return inspect.StateStuck
 		}
 		return s
+	case inspect.StateDone, inspect.StateNoStatus, inspect.StateUnknown:
+		return s
 	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
 		if g.state.breakers.all != nil && !g.state.health.PausedWhole {
 			return inspect.StateTripped
 		}
-	case inspect.StateHeld, inspect.StateRequeue, inspect.StateBlocked, inspect.StateTerminal, inspect.StateQueued, inspect.StateTripped:
-	default:
-		return s
 	}
 	if g.state.health.PausedWhole {
 		return inspect.StatePaused
@@ -223,7 +222,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure,
 			Since: v.timeOf(d.info.Wanted),
 		}
-		v.addInfo(&line, d.info, g)
+		v.addInfo(&line, &d.info, g)
 		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}

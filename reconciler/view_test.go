@@ -17,9 +17,10 @@ import (
 // A state has the same name in figures and metrics, which use the names of the core, and in
 // explanations, lists and waits.
 func TestStatesHaveOneName(t *testing.T) {
-	shown := stateCounts([core.NumStates]int{core.Ready: 1, core.Terminal: 2})
+	counts := [core.NumStates]int{core.Ready: 1, core.Terminal: 2}
+	shown := counted(counts[:], firstShown)
 	for i, state := range shown {
-		require.Equal(t, state.State, string(states[i+1]))
+		require.Equal(t, state.State, string(states[int(firstShown)+i]))
 	}
 	require.Len(t, shown, int(core.NumStates)-1, "all states but planned")
 	require.Equal(t, []int{1, 2}, []int{shown[0].Count, shown[len(shown)-1].Count})
