@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/execute"
@@ -19,17 +18,16 @@ import (
 
 // calls holds what other goroutines have asked the loop for since it last took calls. The callers
 // never wait for the loop here, because it may be stuck in an operation.
-type calls[Obj any] struct {
-	// made wakes the loop; some reports whether there is something to take.
+type calls[Obj comparable] struct {
+	// made wakes the loop.
 	made signal.Signal
-	some atomic.Bool
 
 	mu    sync.Mutex
 	asked asked[Obj]
 }
 
 // asked holds the requests to the loop.
-type asked[Obj any] struct {
+type asked[Obj comparable] struct {
 	prune, approve bool
 	// reruns are the objects to apply again, refresh is a walk over rows to refresh; nil if there are none.
 	reruns  *reruns[Obj]
@@ -38,38 +36,25 @@ type asked[Obj any] struct {
 	questions map[*question[Obj]]struct{}
 }
 
-// question is a question that only the goroutine of the loop can answer. That goroutine calls answer
-// between two rounds; answer must not block.
-type question[Obj any] struct{ answer func(b *answers[Obj]) }
+// question is a question of another goroutine. The goroutine of the loop calls it between two rounds,
+// after it has published its state; it must not block.
+type question[Obj comparable] func(*answers[Obj])
 
 // ask adds a request.
 func (c *calls[Obj]) ask(add func(*asked[Obj])) {
 	c.mu.Lock()
 	add(&c.asked)
 	c.mu.Unlock()
-	c.some.Store(true)
 	c.made.Send()
 }
 
 // take returns the requests since the last call of take.
 func (c *calls[Obj]) take() asked[Obj] {
-	if !c.some.Swap(false) {
-		return asked[Obj]{}
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	taken := c.asked
 	c.asked = asked[Obj]{}
 	return taken
-}
-
-func (c *calls[Obj]) question(q *question[Obj]) {
-	c.ask(func(a *asked[Obj]) {
-		if a.questions == nil {
-			a.questions = map[*question[Obj]]struct{}{}
-		}
-		a.questions[q] = struct{}{}
-	})
 }
 
 // withdraw removes a question whose caller has stopped waiting, so that the questions to a stuck loop
@@ -82,22 +67,26 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 
 // ask returns the answer of the goroutine of the loop. The error is that of ctx, if it ends first, or
 // [inspect.ErrStopped].
-func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *answers[Obj]) T) (T, error) {
-	answered := make(chan T, 1)
-	q := &question[Obj]{answer: func(b *answers[Obj]) { answered <- answer(b) }}
-	var none T
-	if l.stopped() {
-		return none, inspect.ErrStopped
+func ask[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
+	if v.stopped() {
+		return told, inspect.ErrStopped
 	}
-	l.calls.question(q)
-	defer l.calls.withdraw(q)
+	answered := make(chan T, 1)
+	q := question[Obj](func(b *answers[Obj]) { answered <- answer(b) })
+	v.calls.ask(func(a *asked[Obj]) {
+		if a.questions == nil {
+			a.questions = map[*question[Obj]]struct{}{}
+		}
+		a.questions[&q] = struct{}{}
+	})
+	defer v.calls.withdraw(&q)
 	select {
-	case told := <-answered:
+	case told = <-answered:
 		return told, nil
 	case <-ctx.Done():
-		return none, ctx.Err()
-	case <-l.ended:
-		return none, inspect.ErrStopped
+		return told, ctx.Err()
+	case <-v.ended:
+		return told, inspect.ErrStopped
 	}
 }
 
@@ -111,16 +100,10 @@ func ask[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b
 // allowed.
 var ErrInOperation = errors.New("waiting for the reconciler in one of its own operations")
 
-// ownOperation returns the scope of the operation of this loop to which a context belongs; nil if
-// there is none.
-func (l *Loop[Obj]) ownOperation(ctx context.Context) *execute.Scope[Obj] {
-	return execute.ScopeOf(ctx, l.rows)
-}
-
 // mayWait returns an error that wraps [ErrInOperation] if the context is that of an operation of this
 // loop, which would wait for itself.
 func (l *Loop[Obj]) mayWait(ctx context.Context) error {
-	if l.ownOperation(ctx) == nil {
+	if execute.ScopeOf(ctx, l.rows) == nil {
 		return nil
 	}
 	return fmt.Errorf("reconciler %q: %w", called(l.ID()), ErrInOperation)
@@ -131,24 +114,24 @@ const answerTimeout = 100 * time.Millisecond
 
 // askBriefly is ask with answerTimeout instead of the end of ctx. The error is
 // [inspect.ErrNotStarted], [inspect.ErrStopped] or an *[inspect.BusyError].
-func askBriefly[Obj comparable, T any](ctx context.Context, l *Loop[Obj], answer func(b *answers[Obj]) T) (told T, err error) {
-	if !l.running.Load() {
+func askBriefly[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
+	if !v.running.Load() {
 		return told, inspect.ErrNotStarted
 	}
-	if s := l.ownOperation(ctx); s != nil && s == l.scope.Load() && s.IsBusy() {
+	if s := execute.ScopeOf(ctx, v.rows); s != nil && s == v.scope.Load() && s.IsBusy() {
 		// The loop waits for the caller, which is one of its operations.
-		return told, &inspect.BusyError{With: l.view.busy()}
+		return told, &inspect.BusyError{With: v.busy()}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()
-	told, err = ask(ctx, l, answer)
+	told, err = ask(ctx, v, answer)
 	switch {
 	case err == nil:
 		return told, nil
-	case l.stopped():
+	case v.stopped():
 		return told, inspect.ErrStopped
 	}
-	return told, &inspect.BusyError{With: l.view.busy()}
+	return told, &inspect.BusyError{With: v.busy()}
 }
 
 // unanswered returns err, the error of a wait, and adds why, the reason for which the loop did not
@@ -177,9 +160,10 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 		r.refresher.Walk(a.refresh)
 	}
 	if len(a.questions) > 0 {
-		b := answers[Obj]{core: r.core}
+		r.publishState()
+		b := answers[Obj]{r: r}
 		for q := range a.questions {
-			q.answer(&b)
+			(*q)(&b)
 		}
 	}
 	return a.prune || a.approve

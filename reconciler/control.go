@@ -132,7 +132,7 @@ func (l *Loop[Obj]) pauseOf(texts []string) *pause[Obj] {
 	}
 	textOf := map[string]string{}
 	for _, text := range texts {
-		if key := string(l.view.glance(text).key); textOf[key] == "" {
+		if key := string(l.view.glance(text, nil).key); textOf[key] == "" {
 			textOf[key] = text
 		}
 	}
@@ -209,18 +209,18 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	if !l.running.Load() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrNotStarted)
 	}
-	told, err := ask(ctx, l, func(*answers[Obj]) (a answer) {
+	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a answer) {
 		if len(keys) == 0 {
-			a.n = l.runner.core.RetryAllNow(l.now())
+			a.n = b.r.core.RetryAllNow(l.now())
 			return a
 		}
 		for _, key := range keys {
-			s := l.view.look(key)
+			s := b.sight(key)
 			switch {
-			case s.info != nil && l.runner.core.RetryNow(string(s.key), l.now()):
+			case s.info != nil && b.r.core.RetryNow(string(s.key), l.now()):
 				a.n++
 			case s.info == nil && !s.found:
-				a.errs = append(a.errs, fmt.Errorf("%w: %s", notFound(key), s.absent))
+				a.errs = append(a.errs, fmt.Errorf("%w: %s", notFound(key), l.view.absent(&s)))
 			}
 		}
 		return a

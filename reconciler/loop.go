@@ -64,7 +64,7 @@ type Loop[Obj comparable] struct {
 	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
 
-	// stats has the counters and the last state; view reads them, and everything else that is
+	// stats has the counters and the latest state; view reads them, and everything else that is
 	// reported.
 	journal *journal.Journal[Obj]
 	stats   stats[Obj]
@@ -192,7 +192,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.noteRefreshed()
 
 	r.prune(ctx, &round, txn, r.began)
-	r.report(&round, txn)
+	r.report(&round)
 	return r.moreToSee(more, left)
 }
 

@@ -54,7 +54,7 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
-	l.stats.errors = classes
+	l.stats.state.Store(&state{breakers: &breakers{}})
 	// The configuration of the executors of the loop and of its workers.
 	l.execute = execute.Config[Obj]{
 		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
@@ -260,7 +260,7 @@ func (r *runner[Obj]) completeLast() {
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.complete(&round)
 	r.account(&round)
-	r.report(&round, r.rows.DB.ReadTxn())
+	r.report(&round)
 }
 
 // doing is the kind of function of the program that the goroutine of the loop is calling.
@@ -283,5 +283,5 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
-	r.report(&round, r.rows.DB.ReadTxn())
+	r.report(&round)
 }

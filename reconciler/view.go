@@ -11,19 +11,17 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/ledger"
-	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// view reads the state of a loop and of its objects; it changes nothing. Its methods are safe from
-// any goroutine, except those that are documented to belong to the goroutine of the loop. The others
-// ask that goroutine for what they need from it.
+// view reads what a loop has published, and the rows; it changes nothing. Its methods are safe from any
+// goroutine. It has no access to the goroutine of the loop: for what only that knows it asks a question,
+// see [ask].
 type view[Obj comparable] struct {
 	*life
 	identity inspect.ID
@@ -32,55 +30,19 @@ type view[Obj comparable] struct {
 	journal  *journal.Journal[Obj]
 	stats    *stats[Obj]
 	workers  *workers[Obj]
-	progress *progress.Progress[remainder[Obj]]
 	pause    *atomic.Pointer[pause[Obj]]
 	tally    *execute.Tally
 	settings *atomic.Pointer[Settings]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
-	// ask makes the goroutine of the loop call answer; the error is that of askBriefly.
-	ask func(ctx context.Context, answer func()) error
-
-	// The fields below belong to the goroutine of the loop.
-
-	core *core.Core[Obj]
-	// paused returns the pause that the loop has applied. recordState records the state of the loop,
-	// observed returns the revision up to which the loop has read, catchingUp whether it has also read some
-	// changes after that.
-	paused      func() *pause[Obj]
-	recordState func(*loopState)
-	observed    func() statedb.Revision
-	catchingUp  func() bool
-	// seen reports whether the rows carry no status, and the loop has read a version of a row.
-	seen func(row Obj, revision statedb.Revision) bool
+	calls    *calls[Obj]
 }
 
 // newView returns the view of a loop.
 func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
 	return &view[Obj]{
-		life: &l.life, identity: l.ID(), rows: l.rows, ledger: l.ledger, journal: l.journal, stats: &l.stats, workers: l.workers, progress: &l.progress,
-		pause: &l.pause, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope,
-		ask: func(ctx context.Context, answer func()) error {
-			_, err := askBriefly(ctx, l, func(*answers[Obj]) struct{} { answer(); return struct{}{} })
-			return err
-		},
-		core: l.runner.core, paused: func() *pause[Obj] { return l.runner.paused }, recordState: l.runner.recordState,
-		observed:   func() statedb.Revision { return l.runner.observer.Revision() },
-		catchingUp: func() bool { return l.runner.observer.CatchingUp() },
-		seen: func(row Obj, revision statedb.Revision) bool {
-			return l.beside && (revision <= l.runner.observer.Revision() || l.runner.observer.Applied(row, revision))
-		},
+		life: &l.life, identity: l.ID(), rows: l.rows, ledger: l.ledger, journal: l.journal, stats: &l.stats, workers: l.workers,
+		pause: &l.pause, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope, calls: &l.calls,
 	}
-}
-
-// told returns the answer of the goroutine of the loop; the error is that of askBriefly. An answer
-// that comes too late is dropped.
-func told[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func() T) (T, error) {
-	answers := make(chan T, 1)
-	if err := v.ask(ctx, func() { answers <- answer() }); err != nil {
-		var none T
-		return none, err
-	}
-	return <-answers, nil
 }
 
 // status returns the status of the row that txn has under the key of an object; false if it has none.
@@ -91,9 +53,6 @@ func (v *view[Obj]) status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 	}
 	return v.ledger.Status(txn, row, revision), true
 }
-
-// busy names the call that the loop itself is in; empty if there is none.
-func (l *Loop[Obj]) busy() string { return l.view.busy() }
 
 // Status returns the status of the row that txn holds under the key of obj; false if it holds none.
 // All that it says is true of that transaction: Done means that this version of the row was applied.
@@ -198,26 +157,21 @@ func (l *Loop[Obj]) Figures() metrics.Figures { return l.view.figures() }
 func (l *Loop[Obj]) Timeline() []inspect.Sample { return l.view.timeline() }
 
 // events is [Loop.Events].
-func (v *view[Obj]) events(q inspect.EventQuery) []inspect.Event {
+func (v *view[Obj]) events(q inspect.EventQuery) (events []inspect.Event) {
 	if q.Key == "" {
-		events, _ := v.eventsOf(nil, q)
+		events, _ = v.journal.Events(nil, q.Since, q.Limit)
 		return events
 	}
-	txn := v.rows.DB.ReadTxn()
-	for _, key := range v.rows.Keys(q.Key) {
-		events, _ := v.eventsOf(&key, q)
-		if _, _, found := v.rows.ByKey(txn, key); found || len(events) > 0 {
-			return events
-		}
-	}
-	return nil
+	s := v.glance(q.Key, func(key index.Key) bool {
+		events, _ := v.eventsOf(key, q)
+		return len(events) > 0
+	})
+	events, _ = v.eventsOf(s.key, q)
+	return events
 }
 
-// eventsOf returns the events that a query selects, of the object with a key, or of all objects if
-// key is nil. latest: the last of them is the latest operation on these objects.
-func (v *view[Obj]) eventsOf(key *index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
-	if key == nil {
-		return v.journal.Events(nil, q.Since, q.Limit)
-	}
-	return v.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), *key) }, q.Since, q.Limit)
+// eventsOf returns the events that a query selects, of the object with a key. latest: the last of them
+// is the latest operation on the object.
+func (v *view[Obj]) eventsOf(key index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
+	return v.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
 }

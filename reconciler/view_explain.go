@@ -29,33 +29,22 @@ const (
 
 // explain is [Loop.Explain].
 func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation {
-	seen, err := told(ctx, v, func() sight[Obj] { return v.look(key) })
-	if err != nil {
-		seen = v.glance(key)
-	}
+	s, err := v.see(ctx, key)
 	x := inspect.Explanation{
-		Reconciler: v.identity.String(), Key: v.nameOfKey(&seen), At: time.Now(),
-		Found: seen.found, Revision: seen.revision,
-	}
-	if seen.found {
-		s := seen.status
-		x.Status, x.Revision = s.Kind.String(), seen.revision
-		x.Since = s.UpdatedAt
-		if seen.info != nil {
-			x.Wanted = v.writtenAt(seen.row, seen.revision, seen.info.Wanted)
-		}
+		Reconciler: v.identity.String(), Key: v.nameOf(&s), At: time.Now(),
+		Found: s.found, Revision: s.revision, Status: s.status.Kind.String(), Since: s.status.UpdatedAt,
 	}
 	switch {
-	case seen.info != nil:
-		v.explainStanding(&x, &seen)
+	case s.info != nil:
+		v.explainEntry(&x, &s)
 	case err != nil:
-		v.explainUnasked(&x, &seen, err)
+		v.explainUnasked(&x, &s, err)
 	default:
-		v.explainRow(&x, &seen)
+		v.explainRow(&x, &s)
 	}
-	x.Notes = v.notes(&seen, err)
+	x.Notes = v.notes(&s, err)
 	var latest bool
-	x.Events, latest = v.eventsOf(&seen.key, inspect.EventQuery{Limit: explained})
+	x.Events, latest = v.eventsOf(s.key, inspect.EventQuery{Limit: explained})
 	if latest && x.LastAttempt.IsZero() {
 		x.LastAttempt = x.Events[len(x.Events)-1].Started
 	}
@@ -70,73 +59,34 @@ type sight[Obj any] struct {
 	revision statedb.Revision
 	status   Status
 	found    bool
-	// info is nil if the loop has no entry for the key.
-	info  *core.KeyInfo[Obj]
-	whole bool
-	// paused: the work of the object waits, because single objects are paused, and it is one of them.
-	paused   bool
-	breakers openBreakers
-	// seen: the rows carry no status, and the loop has read this version.
-	seen bool
-	// absent says what is known about the deletion of an object that neither the table nor the loop has;
-	// empty for other objects, and if the loop did not answer.
-	absent string
+	// state is that of the loop.
+	state *state
+	// known is zero if the loop did not answer. paused: single objects are paused, and it is one of
+	// them.
+	known[Obj]
+	paused bool
 }
 
-// look returns what the table and the loop know about the object that a text names. It is called by
-// the goroutine of the loop.
-func (v *view[Obj]) look(text string) sight[Obj] {
-	s := v.sight(text, func(key index.Key) bool {
-		_, ok := v.core.KeyInfo(string(key), 0)
-		return ok
-	})
-	if info, ok := v.core.KeyInfo(string(s.key), maxAhead); ok {
-		s.info = &info
+// see returns what is known about the object that a text names. If the loop does not answer, err is
+// that of askBriefly, and the rest is from the table.
+func (v *view[Obj]) see(ctx context.Context, text string) (s sight[Obj], err error) {
+	s, err = askBriefly(ctx, v, func(b *answers[Obj]) sight[Obj] { return b.sight(text) })
+	if err != nil {
+		s = v.glance(text, nil)
 	}
-	p := v.paused()
-	s.whole, s.breakers = p.whole, v.openBreakers()
-	s.seen = s.found && v.seen(s.row, s.revision)
-	s.paused = p.objects != nil && s.found && p.objects(s.row)
-	if !s.found && s.info == nil {
-		s.absent = v.absent(s.txn)
-	}
-	return s
+	return s, err
 }
 
-// absent describes an object that neither a snapshot nor the loop has. It is called by the goroutine of the
-// loop.
-func (v *view[Obj]) absent(txn statedb.ReadTxn) string {
-	at := v.observed()
-	switch {
-	case at >= v.rows.Table.Revision(txn):
-		return "not in the table, and nothing is left to be done for it"
-	case v.catchingUp():
-		return fmt.Sprintf("not in the table; some deletions after revision %d are unread: if it was deleted since, that may be still to come", at)
-	}
-	return fmt.Sprintf("not in the table; deletions after revision %d are unread: if it was deleted since, that is still to come", at)
-}
-
-// glance is look without the loop, for when it does not answer.
-func (v *view[Obj]) glance(text string) sight[Obj] {
-	s := v.sight(text, func(index.Key) bool { return false })
-	v.stats.mu.Lock()
-	defer v.stats.mu.Unlock()
-	s.whole, s.breakers = v.stats.state.paused, v.stats.state.breakers
-	return s
-}
-
-// sight finds the object that a text names: the first key of which the table or the loop has an
-// object, else the first key.
-func (v *view[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
-	txn := v.rows.DB.ReadTxn()
-	s := sight[Obj]{txn: txn}
+// glance finds the object that a text names: the first key of which the table has an object or which is
+// known, else the first key. No key is known if known is nil.
+func (v *view[Obj]) glance(text string, known func(index.Key) bool) sight[Obj] {
+	s := sight[Obj]{txn: v.rows.DB.ReadTxn(), state: v.stats.state.Load()}
 	keys := v.rows.Keys(text)
-	for _, key := range keys {
-		s.key = key
-		if s.row, s.revision, s.found = v.rows.ByKey(txn, key); s.found {
-			s.status = v.ledger.Status(txn, s.row, s.revision)
+	for _, s.key = range keys {
+		if s.row, s.revision, s.found = v.rows.ByKey(s.txn, s.key); s.found {
+			s.status = v.ledger.Status(s.txn, s.row, s.revision)
 			return s
-		} else if known(key) {
+		} else if known != nil && known(s.key) {
 			return s
 		}
 	}
@@ -144,7 +94,8 @@ func (v *view[Obj]) sight(text string, known func(index.Key) bool) sight[Obj] {
 	return s
 }
 
-func (v *view[Obj]) nameOfKey(s *sight[Obj]) string {
+// nameOf returns the text of the key.
+func (v *view[Obj]) nameOf(s *sight[Obj]) string {
 	switch {
 	case s.found:
 		return v.rows.Name(s.row)
@@ -156,7 +107,7 @@ func (v *view[Obj]) nameOfKey(s *sight[Obj]) string {
 
 // explainUnasked explains an object from its row alone, because the loop did not answer.
 func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err error) {
-	if obj, operation, since, ok := v.busyWith(); ok && bytes.Equal(v.rows.Key(obj), s.key) {
+	if operation, since := v.inLine(s.key); operation != "" {
 		x.State, x.Since, x.Deleted = inspect.StateInFlight, v.timeOf(since), operation == OpDelete
 		x.Why = operation + " is running, and the reconciler waits for it"
 		return
@@ -165,8 +116,7 @@ func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err er
 	if !s.found {
 		return
 	}
-	is := s.status
-	x.State, x.Error = stateOfRow(is.Kind, err), errorOf(is)
+	x.State, x.Error = stateOfRow(s.status.Kind, err), s.status.GetError()
 	switch x.State {
 	case inspect.StateDone, inspect.StateNoStatus:
 		v.explainRow(x, s)
@@ -174,7 +124,7 @@ func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err er
 		x.BlockedOn, x.Error = x.Error, ""
 		x.Why = "its operation waits for something: " + x.BlockedOn
 	case inspect.StateUnseen:
-		x.Wanted = is.UpdatedAt
+		x.Wanted = s.status.UpdatedAt
 		x.Why = "its change waits, since the reconciler is busy"
 	}
 }
@@ -191,43 +141,37 @@ func (v *view[Obj]) rowState(key index.Key, kind StatusKind, err error) inspect.
 // stateOfRow is rowState for a row on which the loop itself runs no operation.
 func stateOfRow(kind StatusKind, err error) inspect.State {
 	busy := (*inspect.BusyError)(nil)
-	switch kind {
-	case status.KindUnset:
-		return inspect.StateNoStatus
-	case status.KindDone:
+	switch {
+	case kind == status.KindDone:
 		return inspect.StateDone
-	case status.KindPending, status.KindRefreshing:
-		if err == nil || errors.As(err, &busy) {
-			return inspect.StateUnseen
-		}
-	case status.KindBlocked:
-		if err != nil {
-			return inspect.StateBlocked
-		}
-	}
-	if err != nil {
+	case (kind == status.KindPending || kind == status.KindRefreshing) && (err == nil || errors.As(err, &busy)):
+		return inspect.StateUnseen
+	case kind == status.KindBlocked && err != nil:
+		return inspect.StateBlocked
+	case kind != status.KindUnset && err != nil:
 		return inspect.StateUnknown
 	}
-	// Another writer has set a status that asks for no work.
+	// Its status was never set, or another writer has set one that asks for no work.
 	return inspect.StateNoStatus
 }
 
 // unaskedState returns the state of an object without a row, if the loop did not answer.
 func (v *view[Obj]) unaskedState(key index.Key) inspect.State {
-	if obj, _, _, ok := v.busyWith(); ok && bytes.Equal(v.rows.Key(obj), key) {
+	if operation, _ := v.inLine(key); operation != "" {
 		return inspect.StateInFlight
 	}
 	return inspect.StateUnknown
 }
 
-// busyWith returns the object of the single operation that the loop itself is running; false if there
-// is none.
-func (v *view[Obj]) busyWith() (obj Obj, operation string, since time.Duration, ok bool) {
-	s := v.scope.Load()
-	if s == nil {
-		return obj, "", 0, false
+// inLine returns the single operation that the loop itself runs on the object with a key, and when it
+// began; empty if it runs none.
+func (v *view[Obj]) inLine(key index.Key) (operation string, since time.Duration) {
+	if s := v.scope.Load(); s != nil {
+		if obj, operation, since, ok := s.Running(); ok && bytes.Equal(v.rows.Key(obj), key) {
+			return operation, since
+		}
 	}
-	return s.Running()
+	return "", 0
 }
 
 // busy names the call that the loop itself is in; empty if there is none.
@@ -236,18 +180,16 @@ func (v *view[Obj]) busy() string {
 	if s == nil {
 		return ""
 	}
-	if obj, operation, since, ok := s.Running(); ok {
-		return fmt.Sprintf("%s of %s, running since %s", operation, v.rows.Name(obj), v.timeOf(since).Format(time.RFC3339))
-	}
-	c := s.Calling()
-	if c == nil {
+	var since time.Duration
+	var call string
+	if obj, operation, began, ok := s.Running(); ok {
+		call, since = operation+" of "+v.rows.Name(obj), began
+	} else if c := s.Calling(); c == nil {
 		return ""
+	} else if call, since = c.Operation, c.Since; c.Objects > 0 {
+		call += " of " + count(c.Objects, "object") + " in one batch"
 	}
-	at := v.timeOf(c.Since).Format(time.RFC3339)
-	if c.Objects == 0 {
-		return fmt.Sprintf("%s, running since %s", c.Operation, at)
-	}
-	return fmt.Sprintf("%s of %s in one batch, running since %s", c.Operation, count(c.Objects, "object"), at)
+	return call + ", running since " + v.timeOf(since).Format(time.RFC3339)
 }
 
 // notes returns facts about the reconciler that matter to an object. err is why the loop did not
@@ -260,7 +202,7 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 		notes = append(notes, fmt.Sprintf("the table is not initialised, so that nothing is pruned: it waits for %s",
 			strings.Join(v.rows.Table.PendingInitializers(s.txn), ", ")))
 	}
-	if s.whole {
+	if s.state.health.PausedWhole {
 		notes = append(notes, "the reconciler is paused")
 	}
 	if s.paused && (s.info == nil || s.info.State != core.Paused) {
@@ -271,7 +213,7 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)
 	}
-	return append(notes, v.breakerLines(s.breakers)...)
+	return append(notes, s.state.breakerLines()...)
 }
 
 // limitNote adds a note if a limiter has no token.

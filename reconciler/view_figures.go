@@ -22,52 +22,39 @@ import (
 
 // snapshot is [Loop.Snapshot].
 func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
-	_, err := told(ctx, v, func() struct{} {
-		v.stats.mu.Lock()
-		defer v.stats.mu.Unlock()
-		v.recordState(&v.stats.state)
-		return struct{}{}
-	})
-	x := inspect.Snapshot{Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts()}
+	// The loop publishes its state before it answers.
+	_, err := askBriefly(ctx, v, func(*answers[Obj]) struct{} { return struct{}{} })
+	s, txn := v.stats.state.Load(), v.rows.DB.ReadTxn()
+	p := v.pause.Load()
+	x := inspect.Snapshot{
+		Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts(),
+		Condition: v.condition(err, s.health.PausedWhole),
+		Objects:   v.rows.Table.NumObjects(txn), Revision: v.rows.Table.Revision(txn),
+		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
+		States: counted(s.counts[:], firstShown), Lanes: counted(s.lanes[:], core.Lane(0)), Failing: s.health.Failing, Blocked: s.health.Blocked,
+		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
+		Breakers: slices.Clone(s.breakers.lines), BreakersOmitted: s.breakersOmitted(), Stuck: v.stuckLines(),
+		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(),
+	}
 	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
 		x.Busy = busy.With
 	}
-	txn := v.rows.DB.ReadTxn()
-	x.Objects, x.Revision = v.rows.Table.NumObjects(txn), v.rows.Table.Revision(txn)
 	if x.Initialized, _ = v.rows.Table.Initialized(txn); !x.Initialized {
 		x.Waiting = v.rows.Table.PendingInitializers(txn)
 	}
-	x.Attempted, x.LowWatermark = v.progress.Now()
-
 	b := v.stats
 	b.mu.Lock()
-	s, classes := b.state, b.classes.List()
-	running := v.scope.Load() != nil
-	if running {
+	classes := b.classes.List()
+	if v.scope.Load() != nil {
+		x.Started, x.NextPrune = v.started, s.nextPrune
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.now())
 	}
 	// Unlocked first, because what follows calls functions of the program.
 	b.mu.Unlock()
-	x.Condition = v.condition(err, s.paused)
-	x.States, x.Lanes = stateCounts(s.counts), laneCounts(s.lanes)
-	x.Failing, x.Blocked = s.failing, s.blocked
-	x.Observed = s.observed
-	x.Unseen = v.unseen(txn, &s)
-	x.OldestUnapplied = v.oldest(txn, &s)
-	x.Errors = v.errorClasses(classes)
-	x.PruneFailure = s.prune
-	for i := range s.breakers.first {
-		x.Breakers = append(x.Breakers, v.breakerText(&s.breakers.first[i]))
-	}
-	x.BreakersOmitted = s.breakers.omitted()
-	p := v.pause.Load()
-	x.Paused, x.PausedByPredicate = slices.Clone(p.keys), p.byPredicate()
-	x.Stuck = v.stuckLines()
-	if running {
-		x.Started = v.started
-		if s.pruning {
-			x.NextPrune = v.timeOf(s.pruneAt)
-		}
+	for _, c := range classes {
+		x.Errors = append(x.Errors, inspect.ErrorClass{
+			Class: c.Name, Count: c.Count, Last: v.timeOf(c.At), Key: v.rows.Name(c.Object), Example: c.Text,
+		})
 	}
 	return x
 }
@@ -85,14 +72,6 @@ func (v *view[Obj]) condition(err error, paused bool) inspect.Condition {
 		return inspect.ConditionPaused
 	}
 	return inspect.ConditionRunning
-}
-
-func laneCounts(sizes [core.NumLanes]int) []metrics.StateCount {
-	lanes := make([]metrics.StateCount, len(sizes))
-	for i, n := range sizes {
-		lanes[i] = metrics.StateCount{State: core.Lane(i).String(), Count: n}
-	}
-	return lanes
 }
 
 // texts returns the settings for people to read.
@@ -149,40 +128,30 @@ func (v *view[Obj]) figures() metrics.Figures {
 	} {
 		*h = h.Clone()
 	}
-	s := b.state
 	b.mu.Unlock()
 
+	s, txn := b.state.Load(), v.rows.DB.ReadTxn()
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
-	f.States = stateCounts(s.counts)
-	f.Failing, f.Blocked = s.failing, s.blocked
-	f.BreakersOpen = s.breakers.n
+	f.Unset, f.BreakerOpenings = s.unset, s.openings
+	f.States = counted(s.counts[:], firstShown)
+	f.Failing, f.Blocked, f.BreakersOpen = s.health.Failing, s.health.Blocked, s.health.Breakers
 	f.Stuck, _, _ = v.workers.NumStuck()
-	f.Paused = s.paused
-	txn := v.rows.DB.ReadTxn()
-	f.Objects = v.rows.Table.NumObjects(txn)
-	f.Unseen = v.unseen(txn, &s)
-	f.OldestUnapplied = v.oldest(txn, &s)
+	f.Paused = s.health.PausedWhole
+	f.Objects, f.Unseen = v.rows.Table.NumObjects(txn), s.unseen(v.rows.Table.Revision(txn))
+	f.OldestUnapplied = v.oldest(txn, s)
 	return f
 }
 
-// shownStates are the states that figures report, in their order: all in which a key can be between
-// two rounds.
-var shownStates = []core.State{
-	core.Ready, core.InFlight, core.Queued, core.Paused, core.Tripped, core.Unseen,
-	core.Held, core.Retry, core.Requeue, core.Blocked, core.Terminal,
-}
+// firstShown is the first of the states that are reported: no key is Taken between two rounds.
+const firstShown = core.Ready
 
-func stateCounts(counts [core.NumStates]int) []metrics.StateCount {
-	states := make([]metrics.StateCount, len(shownStates))
-	for i, s := range shownStates {
-		states[i] = metrics.StateCount{State: s.String(), Count: counts[s]}
+// counted returns the counts of states or lanes with their names, beginning with from. counts has one for
+// each N.
+func counted[N core.State | core.Lane](counts []int, from N) (list []metrics.StateCount) {
+	for n := from; int(n) < len(counts); n++ {
+		list = append(list, metrics.StateCount{State: fmt.Sprint(n), Count: counts[n]})
 	}
-	return states
-}
-
-// unseen returns about how many changes of a snapshot the loop has not read.
-func (v *view[Obj]) unseen(txn statedb.ReadTxn, s *loopState) int {
-	return max(0, int(v.rows.Table.Revision(txn))-int(s.observed)-s.passed)
+	return list
 }
 
 // peeked bounds how many rows are read to find the oldest one that the loop has not read.
@@ -190,7 +159,7 @@ const peeked = 64
 
 // oldest returns when the oldest change was written that is not applied. It includes changes that the
 // loop has not read.
-func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
+func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *state) time.Time {
 	oldest, looked := s.oldest, 0
 	if v.rows.Table.Revision(txn) <= s.observed {
 		return oldest
@@ -211,23 +180,11 @@ func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *loopState) time.Time {
 
 // timeline is [Loop.Timeline].
 func (v *view[Obj]) timeline() []inspect.Sample {
-	if !v.running.Load() {
+	if v.scope.Load() == nil {
 		return nil
 	}
 	b := v.stats
 	b.mu.Lock()
-	seconds := b.timeline.Seconds(v.now())
-	b.mu.Unlock()
-	if seconds == nil {
-		return nil
-	}
-	samples := make([]inspect.Sample, len(seconds))
-	for i, s := range seconds {
-		samples[i] = inspect.Sample{
-			At:      v.timeOf(s.At),
-			Pending: int(s.Pending), InFlight: int(s.InFlight), Failing: int(s.Failing), Blocked: int(s.Blocked),
-			Operations: int(s.Operations), Failures: int(s.Failures),
-		}
-	}
-	return samples
+	defer b.mu.Unlock()
+	return b.timeline.Seconds(v.now(), v.timeOf)
 }

@@ -6,9 +6,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -39,18 +37,19 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 		limit = defaultListed
 	}
 	limit = min(limit, maxObjects)
-	kind := strings.ToLower(q.Status)
-	after, err := parsePlace(q.After)
-	if err != nil || after.key != "" && kind != listDeleted {
+	name := strings.ToLower(q.Status)
+	after, ok := parsePlace(q.After)
+	if !ok || after.key != "" && name != listDeleted {
 		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be the next of the page before", q.After)
 	}
-	if kind == listDeleted {
+	if name == listDeleted {
 		return v.listDeletions(ctx, after, limit)
 	}
-	if kind != "" && !isKind(kind) {
+	kind, is := kindOf[name]
+	if name != "" && !is {
 		return inspect.ObjectPage{}, fmt.Errorf("status is %q, must be one of Pending, Refreshing, Done, Error, Blocked, Unset or Deleted, or empty", q.Status)
 	}
-	return v.listRows(ctx, kind, after.revision, limit), nil
+	return v.listRows(ctx, func(k StatusKind) bool { return name == "" || k == kind }, after.revision, limit), nil
 }
 
 // place is where a page ends: a revision, and for deletions, several of which may have the same
@@ -67,43 +66,24 @@ func (p place) String() string {
 	return fmt.Sprintf("%d-%x", p.revision, p.key)
 }
 
-func parsePlace(text string) (p place, err error) {
-	if text == "" {
-		return p, nil
-	}
-	revision, key, _ := strings.Cut(text, "-")
-	if p.revision, err = strconv.ParseUint(revision, 10, 64); err != nil {
-		return p, err
-	}
-	raw, err := hex.DecodeString(key)
-	p.key = string(raw)
-	return p, err
+// parsePlace is the inverse of String. No text is the place before all others.
+func parsePlace(text string) (p place, ok bool) {
+	_, _ = fmt.Sscanf(text, "%d-%x", &p.revision, &p.key)
+	return p, text == "" || p.String() == text
 }
 
 func (p place) compare(q place) int {
 	return cmp.Or(cmp.Compare(p.revision, q.revision), strings.Compare(p.key, q.key))
 }
 
-func isKind(text string) bool {
-	for _, k := range []StatusKind{
-		status.KindUnset, status.KindPending, status.KindRefreshing, status.KindDone, status.KindError, status.KindBlocked,
-	} {
-		if kindText(k) == text {
-			return true
-		}
-	}
-	return false
+// kindOf has the kinds of statuses by their names in lower case.
+var kindOf = map[string]StatusKind{
+	"unset": status.KindUnset, "pending": status.KindPending, "refreshing": status.KindRefreshing,
+	"done": status.KindDone, "error": status.KindError, "blocked": status.KindBlocked,
 }
 
-// kindText returns a kind in lower case; "unset" for Unset, which has no text.
-func kindText(k StatusKind) string {
-	if k == status.KindUnset {
-		return "unset"
-	}
-	return strings.ToLower(k.String())
-}
-
-func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, limit int) inspect.ObjectPage {
+// listRows lists rows whose kinds of statuses are wanted, after a revision.
+func (v *view[Obj]) listRows(ctx context.Context, wanted func(StatusKind) bool, after uint64, limit int) inspect.ObjectPage {
 	page := inspect.ObjectPage{Objects: []inspect.ObjectLine{}}
 	var rows []Obj
 	var kinds []StatusKind
@@ -117,14 +97,14 @@ func (v *view[Obj]) listRows(ctx context.Context, kind string, after uint64, lim
 		scanned++
 		after = revision
 		s := v.ledger.Status(txn, row, revision)
-		if kind != "" && kindText(s.Kind) != kind {
+		if !wanted(s.Kind) {
 			continue
 		}
 		line := inspect.ObjectLine{Key: v.rows.Name(row), Status: s.Kind.String(), Since: s.UpdatedAt, Revision: revision}
 		if s.Kind == status.KindBlocked {
-			line.BlockedOn = errorOf(s)
+			line.BlockedOn = s.GetError()
 		} else {
-			line.Error = errorOf(s)
+			line.Error = s.GetError()
 		}
 		size += lineText(&line)
 		page.Objects, rows, kinds = append(page.Objects, line), append(rows, row), append(kinds, s.Kind)
@@ -140,32 +120,29 @@ func lineText(line *inspect.ObjectLine) int {
 
 // addInfos adds what the loop knows about some rows, with the kinds of their statuses, to their lines.
 func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj, kinds []StatusKind) {
-	type knownOf struct {
-		info core.KeyInfo[Obj]
-		// has: info is set. seen is as for sight.
-		has, seen bool
-	}
-	known, err := told(ctx, v, func() []knownOf {
-		all := make([]knownOf, len(rows))
+	all, err := askBriefly(ctx, v, func(b *answers[Obj]) []known[Obj] {
+		all := make([]known[Obj], len(rows))
 		for i, row := range rows {
-			k := &all[i]
-			k.info, k.has = v.core.KeyInfo(string(v.rows.Key(row)), 0)
-			k.seen = v.seen(row, lines[i].Revision)
+			all[i] = b.known(v.rows.Key(row), row, lines[i].Revision, 0)
 		}
 		return all
 	})
+	if err != nil {
+		all = make([]known[Obj], len(rows))
+	}
 	g := v.gates()
 	for i, row := range rows {
-		if err == nil && known[i].has {
-			v.addInfo(&lines[i], &known[i].info, g)
-		} else if err == nil && known[i].seen && !v.rewritten(row, lines[i].Revision) {
+		line := &lines[i]
+		if all[i].info != nil {
+			v.addInfo(line, all[i].info, g)
+		} else if all[i].seen && !v.rewritten(row, line.Revision) {
 			// Its status follows if it does not say so.
-			lines[i].State = inspect.StateDone
+			line.State = inspect.StateDone
 		} else {
-			lines[i].State = g.shown(v.rowState(v.rows.Key(row), kinds[i], err), v.rows.Key(row))
-			if lines[i].State == inspect.StateNoStatus && v.rewritten(row, lines[i].Revision) {
+			line.State = g.shown(v.rowState(v.rows.Key(row), kinds[i], err), v.rows.Key(row))
+			if line.State == inspect.StateNoStatus && v.rewritten(row, line.Revision) {
 				// The loop may have had an entry for the version that is listed.
-				lines[i].State = inspect.StateUnknown
+				line.State = inspect.StateUnknown
 			}
 		}
 	}
@@ -185,24 +162,21 @@ func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g ga
 	}
 }
 
-// gates are the conditions that hold back all objects of a reconciler, and the keys whose operation is
-// stuck.
+// gates are the latest state of the loop, of which a pause and a breaker hold back all objects, and the
+// keys whose operation is stuck.
 type gates struct {
-	paused, breaker bool
-	stuck           map[string]struct{}
+	state *state
+	stuck map[string]struct{}
 }
 
 func (v *view[Obj]) gates() gates {
-	stuck := map[string]struct{}{}
+	g := gates{v.stats.state.Load(), map[string]struct{}{}}
 	v.workers.EachStuck(func(ops []core.Operation[Obj]) {
 		for i := range ops {
-			stuck[string(v.rows.Key(ops[i].Obj))] = struct{}{}
+			g.stuck[string(v.rows.Key(ops[i].Obj))] = struct{}{}
 		}
 	})
-	v.stats.mu.Lock()
-	defer v.stats.mu.Unlock()
-	s := &v.stats.state
-	return gates{s.paused, s.breakers.everything() != nil, stuck}
+	return g
 }
 
 // shown returns the state that is reported for an object in a state: an object that waits for a time
@@ -214,70 +188,23 @@ func (g gates) shown(s inspect.State, key []byte) inspect.State {
 			return inspect.StateStuck
 		}
 		return s
+	case inspect.StateDone, inspect.StateNoStatus, inspect.StateUnknown:
+		return s
 	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
-		if g.breaker && !g.paused {
+		if g.state.breakers.all != nil && !g.state.health.PausedWhole {
 			return inspect.StateTripped
 		}
-	case inspect.StateHeld, inspect.StateRequeue, inspect.StateBlocked, inspect.StateTerminal, inspect.StateQueued, inspect.StateTripped:
-	default:
-		return s
 	}
-	if g.paused {
+	if g.state.health.PausedWhole {
 		return inspect.StatePaused
 	}
 	return s
 }
 
-// states maps the states of the core to those that are reported.
-var states = [core.NumStates]inspect.State{
-	core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
-	core.Paused: inspect.StatePaused, core.Tripped: inspect.StateTripped, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
-	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
-}
-
 // listDeletions lists deletions that are not carried out, in the order of the revision since which
 // they are unreconciled, then of their keys.
 func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
-	type deletion struct {
-		place
-		since core.Unreconciled[Obj]
-		info  core.KeyInfo[Obj]
-	}
-	type part struct {
-		// deletions are those of the page, sorted, and one more if there is one.
-		deletions []*deletion
-		// last is the highest place that was read. more: keys with higher places are unreconciled.
-		last place
-		more bool
-	}
-	found, err := told(ctx, v, func() part {
-		p, scanned := part{last: after}, 0
-		v.core.UnreconciledSince(after.revision, func(d core.Unreconciled[Obj]) bool {
-			// Keys with the same revision come in no order: all of them are read.
-			if d.Since > p.last.revision && (len(p.deletions) > limit || scanned >= maxScanned) {
-				p.more = true
-				return false
-			}
-			at := place{d.Since, string(v.rows.Key(d.Obj))}
-			if at.compare(after) <= 0 {
-				return true
-			}
-			scanned++
-			if at.compare(p.last) > 0 {
-				p.last = at
-			}
-			i, _ := slices.BinarySearchFunc(p.deletions, at, func(d *deletion, at place) int { return d.compare(at) })
-			if d.Deleted && i <= limit {
-				p.deletions = slices.Insert(p.deletions, i, &deletion{place: at, since: d})
-				p.deletions = p.deletions[:min(len(p.deletions), limit+1)]
-			}
-			return true
-		})
-		for _, d := range p.deletions {
-			d.info, _ = v.core.KeyInfo(d.key, 0)
-		}
-		return p
-	})
+	found, err := askBriefly(ctx, v, func(b *answers[Obj]) deletions[Obj] { return b.deletions(after, limit) })
 	if err != nil {
 		return inspect.ObjectPage{}, fmt.Errorf("only the reconciler knows the deletions: %w", err)
 	}
@@ -286,13 +213,13 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 		page.Next = found.last.String()
 	}
 	size := 0
-	for i, d := range found.deletions {
+	for i, d := range found.list {
 		if i == limit || size >= maxPageText {
-			page.Next = found.deletions[i-1].String()
+			page.Next = found.list[i-1].String()
 			break
 		}
 		line := inspect.ObjectLine{
-			Key: v.rows.Name(d.since.Obj), Status: "Deleted", Revision: d.since.Since, Error: d.since.Failure,
+			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure,
 			Since: v.timeOf(d.info.Wanted),
 		}
 		v.addInfo(&line, &d.info, g)

@@ -15,28 +15,41 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// explainStanding explains an object that the loop has an entry for.
-func (v *view[Obj]) explainStanding(x *inspect.Explanation, s *sight[Obj]) {
+// states maps the states of the core to those that are reported.
+var states = [core.NumStates]inspect.State{
+	core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
+	core.Paused: inspect.StatePaused, core.Tripped: inspect.StateTripped, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
+	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
+}
+
+// explainEntry explains an object that the loop has an entry for.
+func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
-	x.Deleted = st.Deleted
+	x.State, x.Deleted, x.Ahead = states[st.State], st.Deleted, st.Ahead
 	x.Attempts, x.Error = st.Failures, st.Failure
-	if st.Attempted {
-		x.LastAttempt = v.timeOf(st.LastAttempt)
-	}
-	if st.Deleted {
+	switch {
+	case st.Deleted:
 		x.Wanted, x.Since, x.Revision = v.timeOf(st.Wanted), v.timeOf(st.Wanted), st.Revision
+	case s.found:
+		x.Wanted = v.writtenAt(s.row, s.revision, st.Wanted)
 	}
 	if st.Timed {
 		x.Next = v.timeOf(st.Due)
 	}
-	if st.Attempted && st.State != core.Ready {
+	if st.Attempted {
+		x.LastAttempt = v.timeOf(st.LastAttempt)
 		x.Since = x.LastAttempt
 	}
 	v.explainState(x, s)
-	if s.whole && x.State != inspect.StateInFlight && x.State != inspect.StateStuck {
-		x.Why = "the reconciler is paused; without that: " + x.Why
-		x.State, x.Next = inspect.StatePaused, time.Time{}
+	if s.state.health.PausedWhole && x.State != inspect.StateInFlight && x.State != inspect.StateStuck {
+		explainPause(x, "the reconciler")
 	}
+}
+
+// explainPause explains an object that waits because of a pause, and for something else.
+func explainPause(x *inspect.Explanation, paused string) {
+	x.State, x.Next = inspect.StatePaused, time.Time{}
+	x.Why = paused + " is paused; without that: " + x.Why
 }
 
 // what names the pending work of an object.
@@ -47,49 +60,41 @@ func what(deleted bool) string {
 	return "its change"
 }
 
+// explainState explains the state of the entry.
 func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
-	x.Ahead = st.Ahead
 	switch st.State {
 	case core.Ready, core.Taken:
-		x.State, x.Lane = inspect.StateReady, st.Lane.String()
-		x.Since = v.timeOf(st.Observed)
+		x.Lane, x.Since = st.Lane.String(), v.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
-		v.explainBreaker(x, what(st.Deleted), s.breakers.everything())
+		v.explainBreaker(x, what(st.Deleted), s.state.breakers.all)
 	case core.InFlight:
 		v.explainFlight(x, s)
 	case core.Queued:
-		x.State, x.Group, x.Holder = inspect.StateQueued, st.Group, v.rows.Name(st.Holder)
+		x.Group, x.Holder = st.Group, v.rows.Name(st.Holder)
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
-		x.State = inspect.StatePaused
 		x.Why = what(st.Deleted) + " is paused"
 	case core.Tripped:
 		v.explainBreaker(x, "it failed, and", st.Breaker)
 	case core.Unseen:
-		x.State = inspect.StateUnseen
 		x.Why = "it has changed again, and the change is about to be read"
-		v.explainBreaker(x, "its change", s.breakers.everything())
+		v.explainBreaker(x, "its change", s.state.breakers.all)
 	case core.Held:
-		x.State = inspect.StateHeld
 		x.Why = "it changed, but failed so recently that it waits until its minimum backoff has passed"
 	case core.Retry:
-		x.State = inspect.StateRetry
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
-		v.explainBreaker(x, "it failed, and", s.breakers.everything())
+		v.explainBreaker(x, "it failed, and", s.state.breakers.all)
 	case core.Requeue:
-		x.State = inspect.StateRequeue
 		x.Why = "it is in the target, and asked to be run again"
 	case core.Blocked:
-		x.State = inspect.StateBlocked
 		x.BlockedOn = v.reasonFor(s)
 		x.Why = "its operation waits for something: " + x.BlockedOn
 		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			x.Why = "its deletion was begun and goes on: its operation asked to be run again"
 		}
 	case core.Terminal:
-		x.State = inspect.StateTerminal
 		x.Why = "it failed for good: it is not tried again until it changes, a trigger marks it, or it is retried by hand"
 	}
 }
@@ -100,12 +105,8 @@ func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.O
 	if b == nil {
 		return
 	}
-	of := ""
-	if b.Class != "" {
-		of = fmt.Sprintf(" for %q", b.Class)
-	}
 	x.State, x.Next = inspect.StateTripped, v.timeOf(b.ProbeAt)
-	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, of, b.Failure)
+	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, ofClass(b), b.Failure)
 }
 
 // count returns a number of things as text.
@@ -126,7 +127,6 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	if s.info.Deletes {
 		operation = OpDelete
 	}
-	x.State = inspect.StateInFlight
 	if where == execute.Running || where == execute.Stuck {
 		x.Since = v.timeOf(since)
 	}
@@ -146,12 +146,10 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 // reasonFor returns what a blocked object waits for: from its status, or for a deletion from the
 // journal.
 func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
-	if s.found {
-		if is := s.status; is.Kind == status.KindBlocked && is.Error != nil {
-			return *is.Error
-		}
+	if s.status.Kind == status.KindBlocked && s.status.Error != nil {
+		return *s.status.Error
 	}
-	if events, latest := v.eventsOf(&s.key, inspect.EventQuery{Limit: 1}); latest {
+	if events, latest := v.eventsOf(s.key, inspect.EventQuery{Limit: 1}); latest {
 		return events[0].Error
 	}
 	return "something that is not known any more"
@@ -159,12 +157,10 @@ func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 
 // explainRow explains an object that the loop, which has answered, has no entry for.
 func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
-	if !s.found {
-		x.State, x.Why = inspect.StateAbsent, s.absent
-		return
-	}
 	is := s.status
 	switch {
+	case !s.found:
+		x.State, x.Why = inspect.StateAbsent, v.absent(s)
 	case is.Kind == status.KindUnset:
 		x.State = inspect.StateNoStatus
 		x.Why = "its status was never set, so it is not reconciled: the program that writes the row must set it to Pending"
@@ -172,22 +168,16 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		x.State = inspect.StateDone
 		x.Why = "it is in the target; its status follows when the changes before it have been attempted, or 20 ms later"
 	case is.IsPendingOrRefreshing():
-		x.State = inspect.StateUnseen
-		x.Wanted = is.UpdatedAt
-		v.stats.mu.Lock()
-		state := v.stats.state
-		v.stats.mu.Unlock()
-		x.Ahead = min(maxAhead, max(0, int(s.revision)-int(state.observed)-state.passed-1))
+		x.State, x.Wanted = inspect.StateUnseen, is.UpdatedAt
+		x.Ahead = min(maxAhead, max(0, s.state.unseen(s.revision)-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
 		switch {
-		case s.whole:
-			x.State = inspect.StatePaused
-			x.Why = "the reconciler is paused; without that: " + x.Why
+		case s.state.health.PausedWhole:
+			explainPause(x, "the reconciler")
 		case s.paused:
-			x.State = inspect.StatePaused
-			x.Why = "it is paused; without that: " + x.Why
+			explainPause(x, "it")
 		default:
-			v.explainBreaker(x, "its change", s.breakers.everything())
+			v.explainBreaker(x, "its change", s.state.breakers.all)
 		}
 	case is.Kind == status.KindDone:
 		x.State = inspect.StateDone
@@ -196,14 +186,19 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 			x.Why += ", " + at
 		}
 	default:
-		x.State, x.Error = inspect.StateNoStatus, errorOf(is)
+		x.State, x.Error = inspect.StateNoStatus, is.GetError()
 		x.Why = fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", is.Kind)
 	}
 }
 
-func errorOf(s Status) string {
-	if s.Error == nil {
-		return ""
+// absent describes an object that neither the table nor the loop, which has answered, has.
+func (v *view[Obj]) absent(s *sight[Obj]) string {
+	at := s.state.observed
+	switch {
+	case at >= v.rows.Table.Revision(s.txn):
+		return "not in the table, and nothing is left to be done for it"
+	case s.state.catchingUp:
+		return fmt.Sprintf("not in the table; some deletions after revision %d are unread: if it was deleted since, that may be still to come", at)
 	}
-	return *s.Error
+	return fmt.Sprintf("not in the table; deletions after revision %d are unread: if it was deleted since, that is still to come", at)
 }

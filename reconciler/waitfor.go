@@ -169,7 +169,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 		known := looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(some)), paused: make([]bool, len(some))}
 		if err == nil {
 			var answer looked[Obj]
-			if answer, err = told(ctx, v, func() looked[Obj] { return v.lookAt(some) }); err == nil {
+			if answer, err = askBriefly(ctx, v, func(b *answers[Obj]) looked[Obj] { return b.lookAt(some) }); err == nil {
 				known = answer
 			}
 		}
@@ -209,20 +209,21 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 	return keys
 }
 
-// lookAt is called by the goroutine of the loop.
-func (v *view[Obj]) lookAt(objs []Obj) looked[Obj] {
-	txn := v.rows.DB.ReadTxn()
+// lookAt returns what the loop knows about some objects.
+func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
+	r := b.r
+	txn := r.rows.DB.ReadTxn()
 	known := looked[Obj]{
 		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)), paused: make([]bool, len(objs)),
-		seen: v.observed() >= v.rows.Table.Revision(txn),
+		seen: r.observer.Revision() >= r.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
-		if d, is := v.core.UnreconciledOf(obj); is {
+		if d, is := r.core.UnreconciledOf(obj); is {
 			known.unreconciled[i] = &d
 		}
-		if p := v.paused(); p.objects != nil {
-			row, _, found := v.rows.Get(txn, obj)
-			known.paused[i] = found && p.objects(row)
+		if r.paused.objects != nil {
+			row, _, found := r.rows.Get(txn, obj)
+			known.paused[i] = found && r.isPaused(row)
 		}
 	}
 	return known
@@ -248,12 +249,12 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 		return inspect.Unapplied{}, err
 	}
 	revision := l.rows.Revision()
-	s := l.sightBriefly(ctx, key)
+	s, _ := l.view.see(ctx, key)
 	if !s.found && s.info == nil {
 		if rest, err := l.Wait(ctx, revision, Attempted); err != nil {
 			return rest, err
 		}
-		s = l.sightBriefly(ctx, key)
+		s, _ = l.view.see(ctx, key)
 	}
 	switch {
 	case s.found:
@@ -262,14 +263,4 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 		return l.WaitFor(ctx, m, s.info.Obj)
 	}
 	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
-}
-
-// sightBriefly returns what the loop and the table know about an object, or the table alone if the
-// loop does not answer soon.
-func (l *Loop[Obj]) sightBriefly(ctx context.Context, key string) sight[Obj] {
-	s, err := askBriefly(ctx, l, func(*answers[Obj]) sight[Obj] { return l.view.look(key) })
-	if err != nil {
-		return l.view.glance(key)
-	}
-	return s
 }

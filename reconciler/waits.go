@@ -82,7 +82,7 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[remainde
 		if low == 0 || low > w.Until {
 			return inspect.Unapplied{}, nil
 		}
-		a, err := ask(ctx, l, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
+		a, err := ask(ctx, l.view, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
 		if err == nil {
 			return l.view.unapplied(a), nil
 		}
@@ -108,7 +108,7 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]]
 	stopped := errors.Is(err, inspect.ErrStopped)
 	if !stopped && len(w.Reached) == 0 {
 		var a remainder[Obj]
-		a, why = askBriefly(ctx, l, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
+		a, why = askBriefly(ctx, l.view, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
 		rest = l.view.unapplied(a)
 	}
 	select {
@@ -143,8 +143,8 @@ type remainder[Obj any] struct {
 }
 
 // answers is what the loop gives to questions. The unreconciled keys are listed once for all of them.
-type answers[Obj any] struct {
-	core   *core.Core[Obj]
+type answers[Obj comparable] struct {
+	r      *runner[Obj]
 	keys   []core.Unreconciled[Obj]
 	listed bool
 	// until and last are those of the latest answer, for the next question with the same revision.
@@ -155,7 +155,7 @@ type answers[Obj any] struct {
 func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	if !b.listed {
 		b.listed = true
-		b.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
+		b.r.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
 			b.keys = append(b.keys, d)
 			return len(b.keys) < maxListed
 		})
@@ -168,7 +168,7 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	}
 	b.until, b.last = until, remainder[Obj]{keys: b.keys[:n:n]}
 	if n == maxListed {
-		b.last.more = b.core.CountUnreconciled(until, maxListed+maxCounted) - n
+		b.last.more = b.r.core.CountUnreconciled(until, maxListed+maxCounted) - n
 	}
 	return b.last
 }
@@ -185,7 +185,7 @@ func (r *runner[Obj]) publish() {
 	if len(over) == 0 {
 		return
 	}
-	b := answers[Obj]{core: r.core}
+	b := answers[Obj]{r: r}
 	for _, w := range over {
 		var a remainder[Obj]
 		if w.Detailed && low > 0 && low <= w.Until {

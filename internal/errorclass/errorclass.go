@@ -49,14 +49,11 @@ type Class[Obj any] struct {
 	Text   string
 }
 
-// Classes is a set of classes with the lines to log. The zero value is empty. [Classes.Add],
-// [Classes.Last] and [Classes.TakeLines] belong to one goroutine. Add and [Classes.List] must be
-// called with a lock of the caller held. Times are those of one clock, with any zero.
+// Classes is a set of classes with the lines to log. The zero value is empty. [Classes.Add]
+// and [Classes.TakeLines] belong to one goroutine. Add and [Classes.List] must be called with a lock of
+// the caller held. Times are those of one clock, with any zero.
 type Classes[Obj any] struct {
 	classes map[string]*entry[Obj]
-	// lastClass is the class of the last failure, lastText its text.
-	lastClass, lastText string
-	hasLast             bool
 	// lines are the lines that were not taken yet. mayLog bounds their rate.
 	lines  []Line[Obj]
 	mayLog *rate.Limiter
@@ -71,18 +68,10 @@ type entry[Obj any] struct {
 	unlogged int
 }
 
-// Last returns the class of the last failure, and whether that failure had the given text. Failures
-// that follow each other mostly have the same text, so the caller need not compute the class each
-// time.
-func (c *Classes[Obj]) Last(text string) (class string, same bool) {
-	return c.lastClass, c.hasLast && c.lastText == text
-}
-
 // Add counts a failure of a class. It adds a log line unless the class was logged within [LogEvery]
 // or too many lines were logged lately.
 func (c *Classes[Obj]) Add(class string, at time.Duration, failure Failure[Obj]) {
 	e := c.entry(class)
-	c.lastClass, c.lastText, c.hasLast = e.Name, failure.Text, true
 	e.Count++
 	e.At, e.Object, e.Text = at, failure.Object, failure.Text
 	e.unlogged++

@@ -87,18 +87,6 @@ func TestLinesOfManyClassesAreBounded(t *testing.T) {
 	require.Len(t, logged(&c), errorclass.LogBurst)
 }
 
-func TestLastReturnsTheClassOfTheSameText(t *testing.T) {
-	var c errorclass.Classes[int]
-	_, same := c.Last("")
-	require.False(t, same, "there was none")
-	c.Add("down", 0, failure(1, "down 7"))
-	class, same := c.Last("down 7")
-	require.True(t, same)
-	require.Equal(t, "down", class)
-	_, same = c.Last("down 8")
-	require.False(t, same)
-}
-
 func TestFailureThatIsNotLoggedAllocatesNothing(t *testing.T) {
 	var c errorclass.Classes[int]
 	c.Add("down", 0, failure(1, "down"))

@@ -11,8 +11,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Entry is one operation in the journal. Its fields are those of [inspect.Operation].
-type Entry[Obj any] struct {
+// entry is one operation in the journal. Its fields are those of [inspect.Operation].
+type entry[Obj any] struct {
 	Object   Obj
 	Revision uint64
 	Took     time.Duration
@@ -27,8 +27,16 @@ type Entry[Obj any] struct {
 	Conflict bool
 }
 
+// entryOf returns the entry for an operation that has ended.
+func entryOf[Obj any](op *core.Operation[Obj]) entry[Obj] {
+	return entry[Obj]{
+		Object: op.Object, Revision: op.RowRevision, Took: op.Took, Text: op.Text, Note: op.Note, Attempt: op.Failures + 1,
+		Result: op.Kind, Cause: op.Cause, Deleted: op.Deleted, Lost: op.Lost, Conflict: op.Conflict,
+	}
+}
+
 // operation returns the entry as an [inspect.Operation], without the key.
-func (e *Entry[Obj]) operation() inspect.Operation {
+func (e *entry[Obj]) operation() inspect.Operation {
 	o := inspect.Operation{
 		Op: metrics.OpUpdate, Cause: inspect.Cause(e.Cause.String()), Revision: e.Revision, Attempt: int(e.Attempt),
 		Result: inspect.Result(e.Result.String()), Lost: e.Lost, Conflict: e.Conflict, Took: e.Took,
@@ -46,7 +54,7 @@ func (e *Entry[Obj]) operation() inspect.Operation {
 }
 
 // textSize returns the bytes of the texts of an operation.
-func (e *Entry[Obj]) textSize() (bytes int) {
+func (e *entry[Obj]) textSize() (bytes int) {
 	if e.Text != nil {
 		bytes += len(*e.Text)
 	}

@@ -15,7 +15,7 @@ const maxFailureText = 1 << 20
 // placed is an operation with its number, and the number and the beginning of its round, which the
 // journal may no longer have.
 type placed[Obj any] struct {
-	Entry[Obj]
+	entry[Obj]
 	number, round uint64
 	started       time.Time
 }

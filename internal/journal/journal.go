@@ -22,7 +22,7 @@ type Journal[Obj any] struct {
 
 	mu         sync.Mutex
 	rounds     *ring.Ring[round]
-	operations *ring.Ring[Entry[Obj]]
+	operations *ring.Ring[entry[Obj]]
 	// failures has the latest failed operations, including those that the rings no longer have.
 	failures failures[Obj]
 }
@@ -39,50 +39,33 @@ func New[Obj any](rounds, operations int, name func(Obj) string) *Journal[Obj] {
 	return &Journal[Obj]{
 		name:       name,
 		rounds:     ring.New[round](rounds),
-		operations: ring.New[Entry[Obj]](operations),
+		operations: ring.New[entry[Obj]](operations),
 		failures:   failures[Obj]{most: operations},
 	}
 }
 
-// Writer adds the operations of a round to a journal, which is locked until [Writer.End].
-type Writer[Obj any] struct {
-	journal  *Journal[Obj]
-	sequence uint64
-	started  time.Time
-	// off: the journal has no room for rounds.
-	off bool
-}
-
-// Begin adds a round, and locks the journal. The operations in r are ignored: add them with the
-// Writer.
-func (j *Journal[Obj]) Begin(r *inspect.Round) Writer[Obj] {
+// Add adds a round and its operations. The operations in r are ignored. Operations that succeeded cost no
+// memory beyond that of the journal.
+func (j *Journal[Obj]) Add(r *inspect.Round, ops []core.Operation[Obj]) {
 	j.mu.Lock()
-	entry := j.rounds.Next()
-	if entry != nil {
-		*entry = round{Round: *r, first: j.operations.Added()}
-		entry.Operations = nil
-	}
-	return Writer[Obj]{journal: j, sequence: r.Sequence, started: r.Started, off: entry == nil}
-}
-
-// Add adds an operation.
-func (w *Writer[Obj]) Add(e Entry[Obj]) {
-	j := w.journal
-	if w.off {
-		return
-	}
-	slot := j.operations.Next()
+	defer j.mu.Unlock()
+	slot := j.rounds.Next()
 	if slot == nil {
 		return
 	}
-	*slot = e
-	if e.Result == core.Failed || e.Result == core.FailedForGood {
-		j.failures.add(placed[Obj]{e, j.operations.Added() - 1, w.sequence, w.started})
+	*slot = round{Round: *r, first: j.operations.Added()}
+	slot.Operations = nil
+	for i := range ops {
+		slot := j.operations.Next()
+		if slot == nil {
+			return
+		}
+		*slot = entryOf(&ops[i])
+		if ops[i].HasFailed() {
+			j.failures.add(placed[Obj]{*slot, j.operations.Added() - 1, r.Sequence, r.Started})
+		}
 	}
 }
-
-// End ends the round, and unlocks the journal.
-func (w *Writer[Obj]) End() { w.journal.mu.Unlock() }
 
 // Rounds returns the rounds in the journal, the oldest first.
 func (j *Journal[Obj]) Rounds() []inspect.Round {
@@ -118,10 +101,10 @@ func (j *Journal[Obj]) copyRounds() (rounds []inspect.Round, objects []Obj) {
 }
 
 // entries returns the operations with a number from first to below end that the journal still has.
-func (j *Journal[Obj]) entries(first, end uint64) (entries []Entry[Obj]) {
+func (j *Journal[Obj]) entries(first, end uint64) (entries []entry[Obj]) {
 	kept := j.failures.between(first, min(end, j.operations.First()))
 	for i := range kept {
-		entries = append(entries, kept[i].Entry)
+		entries = append(entries, kept[i].entry)
 	}
 	for n := max(first, j.operations.First()); n < end; n++ {
 		entries = append(entries, j.operations.At(n))

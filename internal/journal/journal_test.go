@@ -33,16 +33,17 @@ func startOf(sequence uint64) time.Time { return epoch.Add(time.Duration(sequenc
 // round adds a round of operations: negative numbers fail.
 func (w *written) round(objects ...int) {
 	w.sequence++
-	writer := w.Begin(&inspect.Round{Sequence: w.sequence, Started: startOf(w.sequence), Operations: []inspect.Operation{{}}})
+	var ops []core.Operation[int]
 	for _, object := range objects {
-		e := Entry[int]{Object: max(object, -object), Attempt: 1}
+		var op core.Operation[int]
+		op.Object = max(object, -object)
 		if object < 0 {
 			text := fmt.Sprint("no ", -object)
-			e.Text, e.Result = &text, core.Failed
+			op.Text, op.Kind = &text, core.Failed
 		}
-		writer.Add(e)
+		ops = append(ops, op)
 	}
-	writer.End()
+	w.Add(&inspect.Round{Sequence: w.sequence, Started: startOf(w.sequence), Operations: []inspect.Operation{{}}}, ops)
 }
 
 func keysOf(events []inspect.Event) string {
@@ -109,14 +110,8 @@ func TestJournalMayHaveNoRoundsOrNoOperations(t *testing.T) {
 // Keeping failures for longer costs nothing for operations that succeed.
 func TestJournalOfSuccessesAllocatesNothing(t *testing.T) {
 	j := New[int](128, 1024, strconv.Itoa)
-	r := inspect.Round{}
-	require.Zero(t, testing.AllocsPerRun(1000, func() {
-		w := j.Begin(&r)
-		for range 100 {
-			w.Add(Entry[int]{})
-		}
-		w.End()
-	}))
+	r, ops := inspect.Round{}, make([]core.Operation[int], 100)
+	require.Zero(t, testing.AllocsPerRun(1000, func() { j.Add(&r, ops) }))
 }
 
 // The journal keeps no memory of the failures that it has dropped, and does not grow with their
@@ -125,7 +120,7 @@ func TestKeptFailuresDoNotGrow(t *testing.T) {
 	f := failures[int]{most: 100}
 	text := "no"
 	for n := range uint64(10_000) {
-		f.add(placed[int]{Entry[int]{Text: &text}, n, 1, time.Time{}})
+		f.add(placed[int]{entry[int]{Text: &text}, n, 1, time.Time{}})
 		require.LessOrEqual(t, cap(f.latest), 1000)
 	}
 	require.Len(t, f.latest, 100)

@@ -6,7 +6,11 @@
 // their lock.
 package timeline
 
-import "time"
+import (
+	"time"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
 
 // length is the number of seconds that a timeline keeps.
 const length = 600
@@ -28,16 +32,6 @@ type second struct {
 // Standing has the numbers of objects or changes that wait for their first attempt, are in flight,
 // fail, and are blocked.
 type Standing struct{ Pending, InFlight, Failing, Blocked int32 }
-
-// Second is one second of a timeline.
-type Second struct {
-	// At is when the second begins.
-	At time.Duration
-	// Standing is the state at the end of the second.
-	Standing
-	// Operations, Failures and Rounds are counts for this second.
-	Operations, Failures, Rounds int32
-}
 
 // Add counts the operations and failures of a round, and records the state after it. A round without
 // operations is not counted as a round.
@@ -89,20 +83,20 @@ func (t *Timeline) Rates(at time.Duration) (operations, failures, rounds float64
 }
 
 // Seconds returns the last 600 seconds up to a time, the oldest first. There are fewer if the first
-// round was later, none if nothing was added yet.
-func (t *Timeline) Seconds(at time.Duration) []Second {
+// round was later, none if nothing was added yet. timeOf converts a time to wall-clock time.
+func (t *Timeline) Seconds(at time.Duration, timeOf func(time.Duration) time.Time) (list []inspect.Sample) {
 	if t.seconds == nil {
 		return nil
 	}
 	s := int(at / time.Second)
 	t.reach(s)
-	from := max(t.first, s-length+1)
-	list := make([]Second, 0, s-from+1)
-	for ; from <= s; from++ {
+	for from := max(t.first, s-length+1); from <= s; from++ {
 		one := t.at(from)
-		list = append(list, Second{
-			At: time.Duration(from) * time.Second, Standing: one.standing,
-			Operations: one.operations, Failures: one.failures, Rounds: one.rounds,
+		list = append(list, inspect.Sample{
+			At:      timeOf(time.Duration(from) * time.Second),
+			Pending: int(one.standing.Pending), InFlight: int(one.standing.InFlight),
+			Failing: int(one.standing.Failing), Blocked: int(one.standing.Blocked),
+			Operations: int(one.operations), Failures: int(one.failures),
 		})
 	}
 	return list

@@ -11,11 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/timeline"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
+
+// epoch is the zero of the clock.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func timeOf(at time.Duration) time.Time { return epoch.Add(at) }
 
 func TestTimelineIsEmptyBeforeTheFirstRound(t *testing.T) {
 	var line timeline.Timeline
-	require.Empty(t, line.Seconds(time.Hour))
+	require.Empty(t, line.Seconds(time.Hour, timeOf))
 	operations, failures, rounds := line.Rates(time.Hour)
 	require.Zero(t, operations+failures+rounds)
 }
@@ -25,11 +31,11 @@ func TestIdleSecondsHaveTheStateOfTheLastRound(t *testing.T) {
 	s := timeline.Standing{Pending: 1, InFlight: 2, Failing: 3, Blocked: 4}
 	line.Add(5*time.Second, timeline.Standing{Pending: 9}, 3, 1)
 	line.Add(5*time.Second+999*time.Millisecond, s, 0, 0)
-	require.Equal(t, []timeline.Second{
-		{At: 5 * time.Second, Standing: s, Operations: 3, Failures: 1, Rounds: 1},
-		{At: 6 * time.Second, Standing: s},
-		{At: 7 * time.Second, Standing: s},
-	}, line.Seconds(7*time.Second+1))
+	require.Equal(t, []inspect.Sample{
+		{At: timeOf(5 * time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 3, Failures: 1},
+		{At: timeOf(6 * time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4},
+		{At: timeOf(7 * time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4},
+	}, line.Seconds(7*time.Second+1, timeOf))
 }
 
 func TestRatesCoverTenSecondsOrLessAtTheStart(t *testing.T) {
@@ -51,7 +57,7 @@ func TestLastTenMinutesAreKept(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var line timeline.Timeline
 	at := time.Duration(rng.IntN(2000)) * time.Second
-	var model []timeline.Second
+	var model []inspect.Sample
 	for range 300 {
 		to := at
 		switch rng.IntN(20) {
@@ -61,10 +67,11 @@ func TestLastTenMinutesAreKept(t *testing.T) {
 			to += time.Duration(rng.IntN(2500)) * time.Millisecond
 		}
 		if len(model) == 0 {
-			model = append(model, timeline.Second{At: to.Truncate(time.Second)})
+			model = append(model, inspect.Sample{At: timeOf(to.Truncate(time.Second))})
 		}
-		for last := model[len(model)-1]; last.At < to.Truncate(time.Second); last = model[len(model)-1] {
-			model = append(model, timeline.Second{At: last.At + time.Second, Standing: last.Standing})
+		for last := model[len(model)-1]; last.At.Before(timeOf(to.Truncate(time.Second))); last = model[len(model)-1] {
+			last.At, last.Operations, last.Failures = last.At.Add(time.Second), 0, 0
+			model = append(model, last)
 		}
 		at = to
 		now := &model[len(model)-1]
@@ -72,11 +79,9 @@ func TestLastTenMinutesAreKept(t *testing.T) {
 			s := timeline.Standing{Pending: rng.Int32N(9), Failing: rng.Int32N(9)}
 			n := rng.IntN(3)
 			line.Add(at, s, n, n/2)
-			now.Standing, now.Operations, now.Failures = s, now.Operations+int32(n), now.Failures+int32(n/2)
-			if n > 0 {
-				now.Rounds++
-			}
+			now.Pending, now.Failing = int(s.Pending), int(s.Failing)
+			now.Operations, now.Failures = now.Operations+n, now.Failures+n/2
 		}
-		require.Equal(t, model[max(0, len(model)-600):], line.Seconds(at))
+		require.Equal(t, model[max(0, len(model)-600):], line.Seconds(at, timeOf))
 	}
 }
