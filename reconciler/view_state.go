@@ -169,7 +169,9 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		x.Why = "it is in the target; its status follows when the changes before it have been attempted, or 20 ms later"
 	case is.IsPendingOrRefreshing():
 		x.State, x.Wanted = inspect.StateUnseen, is.UpdatedAt
-		x.Ahead = min(maxAhead, max(0, s.state.unseen(s.revision)-1))
+		// What needs no reading is mostly newer: the loop's own writes.
+		upTo := min(int(s.revision), int(v.rows.Table.Revision(s.txn))-s.state.passed)
+		x.Ahead = min(maxAhead, max(0, upTo-int(s.state.observed)-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
 		switch {
 		case s.state.health.PausedWhole:
