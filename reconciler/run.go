@@ -27,6 +27,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 		}
 		if !r.admitOne() {
 			r.core.Recall(r.now(), op)
+			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
 		}

@@ -64,7 +64,7 @@ type Round struct {
 	Changes   int `json:"changes"`
 	Waited    int `json:"waited"`
 	Refreshes int `json:"refreshes"`
-	// Returned counts the planned objects that were left to the next round.
+	// Returned counts the objects whose operations were to run and did not, and are left to the next round.
 	Returned int `json:"returned"`
 
 	// Operations lists the operations in the order in which they ran. With workers these are the
