@@ -108,7 +108,7 @@ func TestOlderVersionDoesNotMoveALaterChange(t *testing.T) {
 	c := twoCursors(4)
 	it := &handOver(c, 0, 1, version("a", 10, 1))[0]
 	c.Settle(0, it, failed(it, "no"))
-	it = &handOver(c, time.Second, 1)[0]
+	require.Len(t, handOver(c, time.Second, 1), 1)
 	idle(t, c, time.Second, version("a", 15, 2))
 	idle(t, c, time.Second, version("a", 8, 0))
 	require.Equal(t, uint64(14), c.Attempted(20))
@@ -181,7 +181,7 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		idle(t, c, 0, of(version("a", 2, 2)))
 		items := handOver(c, 0, 4, of(version("b", 3, 1)))
 		c.Settle(0, &items[0], Outcome[row]{Kind: DoneAgain, Delay: time.Millisecond, Object: items[0].Obj, NewRevision: 3})
-		items = handOver(c, 50*time.Millisecond, 4)
+		require.Len(t, handOver(c, 50*time.Millisecond, 4), 1)
 		require.Empty(t, handOver(c, time.Second, 4))
 		idle(t, c, time.Second, of(version("a", 4, 2)))
 		require.Equal(t, 1, c.Count(Queued))
