@@ -277,8 +277,8 @@ func (s *source) end(waits func() bool) {
 		c.reads, c.end = true, c.unread[len(c.unread)-2].upTo
 	}
 	read := c.unread[0].after
-	if len(c.unread) == 1 && read < s.revision {
-		read = s.at
+	if read < s.revision {
+		read = min(read, s.at)
 	}
 	s.observed = max(s.observed, min(read, c.deleted))
 	if s.observed == s.revision && s.core.LaneSize(Backlog) == 0 {

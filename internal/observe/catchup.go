@@ -246,10 +246,10 @@ func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
 		c.beginSnapshot(o.rows.Table, o.txn)
 	}
 	read := c.unread[0].After
-	if len(c.unread) == 1 && read < table {
+	if read < table {
 		// A row that is in what is left of the newest range may have been in the part that was read, until
-		// another reconciler wrote it.
-		read = o.snapshot
+		// another reconciler wrote it. Waits for it go by main's snapshots.
+		read = min(read, o.snapshot)
 	}
 	o.revision = max(o.revision, min(read, o.read.handedOver()))
 	switch {

@@ -127,6 +127,20 @@ func TestCatchUpCursorSkipsWhatDoesNotFit(t *testing.T) {
 	require.Equal(e, append(append(list(1, 40), list(101, 400)...), 500), slices.Compact(ran))
 }
 
+// Another reconciler writes rows again before the catch-up cursor reads them. So a part of the newest range that
+// was read says nothing of the rows that were in it: waits go by the snapshots of the main cursor.
+func TestRevisionIsNotAboveTheSnapshotUntilAllIsRead(t *testing.T) {
+	for n := range 12 {
+		e, _ := behind(t, 1, 4+n)
+		e.put(status.Pending, ids(101, 300)...)
+		for range 40 {
+			planned, _ := e.begin()
+			e.end(len(planned), slow)
+			require.LessOrEqual(e, e.Revision(), e.snapshot, "%d rows", 4+n)
+		}
+	}
+}
+
 // What was left out is in no snapshot of its time. The next snapshot has it, in the version of then.
 func TestWhatWasLeftOutIsReadInTheVersionOfTheNextSnapshot(t *testing.T) {
 	e := newEnvBeside(t, 2)

@@ -48,6 +48,8 @@ type env struct {
 	target observe.Target
 	// since is the highest revision that Since returns; 0 if no rows are marked.
 	since statedb.Revision
+	// snapshot is the revision of the main cursor's snapshot.
+	snapshot statedb.Revision
 	// called has the hooks that were called, with their objects.
 	called []string
 	// txn is the transaction of the last round, items its operations.
@@ -102,6 +104,7 @@ func (e *env) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revisio
 
 func (e *env) NoteSnapshot(last, snapshot statedb.Revision) {
 	e.called = append(e.called, fmt.Sprintf("took %d after %d", snapshot, last))
+	e.snapshot = snapshot
 }
 
 // put writes rows with a status, in one transaction.
