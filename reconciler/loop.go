@@ -129,7 +129,7 @@ type runner[Obj comparable] struct {
 	// repeated counts the objects to apply again that the core got since the table was last read.
 	repeated int
 
-	// began is the start of this pass, budget what the pass may plan, ops what was run in it or
+	// began is the start of this pass, budget what the pass may run, ops what was run in it or
 	// finished by workers before it. sequence counts the rounds.
 	began    time.Duration
 	budget   budget

@@ -186,3 +186,23 @@ func TestNotesAreBounded(t *testing.T) {
 		}, reconciler.WithoutPruning())
 	}
 }
+
+// A goroutine that an operation has left behind may write its note at any time, also while the next operations of
+// the pass begin.
+func TestLateNoteDoesNotRaceWithTheNextOperations(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			if o.ID == 1 {
+				go func() {
+					for range 2000 {
+						reconciler.Note(ctx, "late")
+					}
+				}()
+			}
+			return nil
+		}
+		e.put(1, ids(1, 1000)...)
+		e.pass(time.Second)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(1000))
+	})
+}

@@ -22,7 +22,7 @@ import (
 // a failure, at a refresh and after a restart, so operations have to be idempotent.
 //
 // The context ends when the reconciler stops or, with [Settings].Timeout, at the deadline; a call
-// that takes long should observe it. The transaction is the snapshot that the round was planned on.
+// that takes long should observe it. The transaction is the snapshot that the round read.
 // It is for looking up other objects, and must not be kept after the call.
 //
 // The returned error decides what happens next. nil means that the operation is done. An error is

@@ -44,7 +44,10 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 // takeNext is take for an operation that runs in line: it appends it to the operations of the pass.
 func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 	n := len(r.ops)
-	r.ops = slices.Grow(r.ops, 1)
+	if n == cap(r.ops) {
+		r.executor.Leave()
+		r.ops = slices.Grow(r.ops, 1)
+	}
 	if !r.take(round, txn, &r.ops[:n+1][n]) {
 		return false
 	}

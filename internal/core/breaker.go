@@ -19,7 +19,7 @@ type BreakerConfig struct {
 	// MinInterval and MaxInterval bound the time between probes.
 	MinInterval, MaxInterval time.Duration
 	// ByClass: each class of errors has a breaker, which holds the keys that failed with an error
-	// of the class. Otherwise there is one breaker for all errors, which bounds the items of a
+	// of the class. Otherwise there is one breaker for all errors, which bounds the operations of a
 	// round.
 	ByClass bool
 }
@@ -108,7 +108,7 @@ func (c *Core[Obj]) global() *breaker[Obj] {
 // BreakerOpen reports whether the breaker for all errors is open.
 func (c *Core[Obj]) BreakerOpen() bool { return c.global() != nil }
 
-// Allowance returns how many items may be planned at a time; math.MaxInt if nothing bounds them. If
+// Allowance returns how many operations may begin at a time; math.MaxInt if nothing bounds them. If
 // it is 0, at is when that changes: the largest time there is while a running probe must end first.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	b := c.global()

@@ -3,7 +3,7 @@
 
 package core
 
-// Cause is the reason why an item is run.
+// Cause is the reason of an operation.
 type Cause uint8
 
 const (
@@ -20,7 +20,7 @@ const (
 	CauseReleased
 	// CauseRecheck: the key was blocked, and its recheck time has come.
 	CauseRecheck
-	// CauseProbe: the item probes for an open breaker whether the target works again.
+	// CauseProbe: the operation probes for an open breaker whether the target works again.
 	CauseProbe
 	// CauseBreaker: the breaker that the key waited for closed.
 	CauseBreaker

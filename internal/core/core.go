@@ -5,7 +5,7 @@
 // outcome of an operation means for its key.
 //
 // A Core is plain data. It has no goroutine, lock, logger or clock: time is an argument. The loop's
-// goroutine owns it and makes every call. The same calls with the same seed give the same plans.
+// goroutine owns it and makes every call. The same calls with the same seed give the same operations.
 //
 // The core never runs an operation and never reads the table. Of an object it uses the key, the
 // revision, and whether the object was deleted. It stores one value of type Obj for each waiting

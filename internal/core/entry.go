@@ -130,7 +130,7 @@ func (c *Core[Obj]) newEntry() *entry[Obj] {
 }
 
 // freeGone keeps the memory of removed entries for others, because a loop with workers needs an entry
-// for each object. It is called when nothing points to them any more: no item, and not touched.
+// for each object. It is called when nothing points to them any more: no operation, and not touched.
 func (c *Core[Obj]) freeGone() {
 	for _, e := range c.gone {
 		if !e.indexed.touched && len(c.free) < maxFree {

@@ -32,7 +32,7 @@ var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "res
 // String returns the lane's name in lower case.
 func (l Lane) String() string { return laneNames[l] }
 
-// places assigns the items that are run to lanes, in a cycle. It is counted over the rounds, so
+// places assigns the operations to lanes, in a cycle. It is counted over the rounds, so
 // that the shares hold for rounds of any size, even if rounds are cut short. A place that its lane
 // does not need goes to the lane's partner, if it has another one, and then to the other lanes in
 // the order of fallbacks.

@@ -40,7 +40,7 @@ var kindNames = [...]string{"done", "failed", "terminal", "blocked", "requeue", 
 // status.
 func (k Kind) String() string { return kindNames[k] }
 
-// Outcome is the outcome of one item.
+// Outcome is the outcome of one operation.
 type Outcome[Obj any] struct {
 	Kind Kind
 	// GivenUp, with FailedForGood, means that the key failed too often. Breakers count that as a
@@ -55,7 +55,7 @@ type Outcome[Obj any] struct {
 	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
 	// number of such outcomes in a row.
 	Backoff bool
-	// Mark is a value of the caller, returned in the Mark of the key's next item.
+	// Mark is a value of the caller, returned in the Mark of the key's next operation.
 	Mark  uint8
 	Delay time.Duration
 	// Text is the text of the error, or the reason of a block; nil for other kinds. Class is the class
@@ -63,7 +63,7 @@ type Outcome[Obj any] struct {
 	Text  *string
 	Class string
 	// Object is the object's version in the table now, and NewRevision its revision; for a deleted
-	// object, those of the item. They are not used if Lost is set.
+	// object, those of the operation. They are not used if Lost is set.
 	Object      Obj
 	NewRevision uint64
 	// Jitter, from 0 to 1, is the part of [Limits.Jitter] by which the backoff is shortened: keys

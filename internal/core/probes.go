@@ -129,7 +129,7 @@ func (c *Core[Obj]) probesDue() (at time.Duration, ok bool) {
 	return time.Duration(first), ok
 }
 
-// endProbes records the result of an item for each breaker that it probed for.
+// endProbes records the result of an operation for each breaker that it probed for.
 func (c *Core[Obj]) endProbes(now time.Duration, it *Operation[Obj], came probeResult) {
 	if b := c.global(); b != nil {
 		c.countProbe(now, b, it.probe, came)
@@ -140,8 +140,8 @@ func (c *Core[Obj]) endProbes(now time.Duration, it *Operation[Obj], came probeR
 	}
 }
 
-// GiveUpProbe records that the operation of a launched item takes far too long, and may never return:
-// if the item was a probe, the probe has failed.
+// GiveUpProbe records that an operation takes far too long, and may never return:
+// if it was a probe, the probe has failed.
 func (c *Core[Obj]) GiveUpProbe(now time.Duration, it *Operation[Obj]) {
 	c.endProbes(now, it, probeFailed)
 }

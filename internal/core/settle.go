@@ -54,7 +54,7 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Ob
 	c.leaveGroup(e)
 }
 
-// probeResultOf returns the result of an outcome for the breaker that its item probed for.
+// probeResultOf returns the result of an outcome for the breaker that its operation probed for.
 func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	switch {
 	case !out.ran():

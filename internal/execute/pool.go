@@ -261,7 +261,7 @@ func (p *Pool[Obj]) begin(j *Job[Obj]) {
 }
 
 // further prepares another call of a job, which has a deadline of its own. It returns false if the job
-// was stuck: then the job ends, so that its outcomes are written, and the rest of it is planned again.
+// was stuck: then the job ends, so that its outcomes are written, and the rest of it is run again.
 func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

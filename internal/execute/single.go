@@ -30,10 +30,17 @@ func (x *Executor[Obj]) BeginTurn() {
 
 // EndTurn ends a turn.
 func (x *Executor[Obj]) EndTurn() {
+	x.Leave()
+	x.turn = turn[Obj]{}
+}
+
+// Leave is called before the operations of a turn move to other memory: a goroutine that an operation has left
+// behind may still write its note.
+func (x *Executor[Obj]) Leave() {
 	if x.turn.first != nil {
 		x.Scope.set(0, nil, allKinds)
+		x.turn.first = nil
 	}
-	x.turn = turn[Obj]{}
 }
 
 // Took returns how long the turn has taken, up to the end of its last operation.

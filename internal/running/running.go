@@ -24,7 +24,7 @@ type Operation[Obj any] interface {
 	Changed()
 }
 
-// Row returns the row whose clone was passed to the operation: the version that was planned, or that
+// Row returns the row whose clone was passed to the operation: the version that the operation got, or that
 // the last checkpoint wrote. ok is false outside an operation on a single object of type Obj.
 func Row[Obj any](ctx context.Context) (row Obj, ok bool) {
 	if o, is := ctx.Value(Key{}).(Operation[Obj]); is {
