@@ -27,7 +27,7 @@ type Figures struct {
 	// Panics counts calls of operations that panicked, Timeouts objects whose operation returned an
 	// ordinary error after its deadline.
 	Panics, Timeouts uint64
-	// BreakerOpenings counts how often a breaker opened.
+	// BreakerOpenings counts how often the breaker opened.
 	BreakerOpenings uint64
 
 	// Rounds is the duration of rounds, in seconds, including the commit. CommitSizes is the number
@@ -60,7 +60,7 @@ type Figures struct {
 	// Failing and Blocked count objects whose last attempt failed or was blocked, also while they
 	// are attempted again.
 	Failing, Blocked int
-	// BreakersOpen counts open breakers, Stuck the calls of operations that are stuck on workers.
+	// BreakersOpen is 1 while the breaker is open, and 0 otherwise. Stuck counts the calls of operations that are stuck on workers.
 	BreakersOpen, Stuck int
 	// Paused is true if the whole reconciler is paused.
 	Paused bool

@@ -72,7 +72,6 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 			cfg.GetStatus = func(o *object) reconciler.Status { exit(o); return o.GetStatus() }
 		},
 		"Class": func(cfg *reconciler.Config[*object]) {
-			cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
 			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
 		},
 		"PauseObjects": nil,
@@ -108,7 +107,7 @@ func TestGoexitInOperationAndClassEndsRunWithAnError(t *testing.T) {
 		e.target.exiting(func(c call) bool { return c.id == 3 })
 		cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
 		e.hasEnded(e.runEnds(cfg, func(*reconciler.Loop[*object]) { e.put(1, ids(1, 9)...) }))
-	}, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
+	})
 }
 
 // The operation that ends the loop is counted as one failure.
@@ -292,7 +291,7 @@ func TestPruneHoldsNothingBackForAHungOperation(t *testing.T) {
 	}
 }
 
-// An object that should probe for the breaker of its class may have to wait for a stuck operation of
+// An object that should probe for the breaker may have to wait for a stuck operation of
 // its group. Then another object probes instead, and the breaker closes when the target is up.
 func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 	for _, kind := range operationKinds {
@@ -325,10 +324,10 @@ func TestProbeBehindAStuckOperationOfItsGroupIsReplaced(t *testing.T) {
 				stuck.free(1)
 				e.pass(time.Minute)
 				e.eachDone()
-			}, both(serially(byNote), classed(func(error) string { return "down" }, kind.change)),
+			}, both(serially(byNote), kind.change),
 				reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }),
 				reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning(),
-				reconciler.WithBreaker(reconciler.Breaker{Failures: 3, Probes: 1, MaxInterval: time.Second, ByClass: true}))
+				reconciler.WithBreaker(reconciler.Breaker{Failures: 3, Probes: 1, MaxInterval: time.Second}))
 		})
 	}
 }

@@ -153,7 +153,7 @@ func (w *besideWalk) configure(x *besideTarget) reconciler.Config[*object] {
 		}
 	}))
 	if rng.IntN(4) == 0 {
-		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Failures: 3, ByClass: rng.IntN(2) == 0}))
+		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
 	}
 	if rng.IntN(3) > 0 {
 		options = append(options, reconciler.WithoutPruning())

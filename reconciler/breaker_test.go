@@ -6,6 +6,7 @@ package reconciler_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -336,4 +337,21 @@ func TestBadBreakersAreNamedWithTheirValues(t *testing.T) {
 		require.NoError(t, err, fmt.Sprintf("%+v", b))
 	}
 	require.NoError(t, context.Cause(t.Context()))
+}
+
+// Health names the latest error of the open breaker, even if that error changed no status.
+func TestHealthHasTheLatestErrorOfTheOpenBreaker(t *testing.T) {
+	everyWay(t, func(e *env) {
+		// Two objects, each with its own text, probe in turn.
+		e.target.deciding(func(c call) error { return fmt.Errorf("error of %d", c.id) })
+		e.put(1, 1, 2)
+		e.pass(time.Second)
+		seen := map[string]bool{}
+		for range 4 {
+			_, _, err := e.health.Now()
+			seen[err.Error()[strings.LastIndex(err.Error(), " ")+1:]] = true
+			e.pass(time.Hour)
+		}
+		require.Equal(e, map[string]bool{"1": true, "2": true}, seen)
+	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour}))
 }

@@ -125,9 +125,6 @@ func (r *runner[Obj]) settle() {
 		} else {
 			r.unblock(op.Row)
 		}
-		if op.HasFailed() && r.opts.breaker != nil && r.opts.breaker.ByClass {
-			op.Class, op.Classed = r.classes.Of(op.Err, *op.Text, op.Row), true
-		}
 		if s := r.rows.Asked(op.Row); s.IsPendingOrRefreshing() {
 			// It asked for the work: the key's next operation gets its kind.
 			op.Mark = uint8(s.Kind)

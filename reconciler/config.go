@@ -76,10 +76,9 @@ type Config[Obj comparable] struct {
 	// object. nil means no groups.
 	SerialBy func(obj Obj) string
 
-	// ErrorClass returns the class of an error that an operation returned. The log, [Loop.Snapshot]
-	// and a breaker with [Breaker].ByClass treat errors of one class as one problem. The first
-	// [MaxErrorClass] bytes count, for the log and Snapshot the first 120. An error of the empty class
-	// counts for no breaker by class; the log treats it as if ErrorClass were nil.
+	// ErrorClass returns the class of an error that an operation returned. The log and [Loop.Snapshot]
+	// treat errors of one class as one problem. The first 120 bytes count. An error of the empty class is
+	// treated as if ErrorClass were nil.
 	//
 	// ErrorClass may be called from several goroutines at once, and should be quick. nil means that
 	// the class is the text of the error without the key of the object and without digits.

@@ -134,24 +134,18 @@ func textLoop(t *testing.T, do func(*textRow) error) (*reconciler.Loop[*textRow]
 // If ErrorClass calls runtime.Goexit on the goroutine of the loop, the loop ends: Run returns an error,
 // and no lock stays locked.
 func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
-	for _, byClass := range []bool{false, true} {
-		for _, text := range []string{"no", strings.Repeat("x", 1<<20)} {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEnv(t)
-				e.target.failing(text)
-				opts := []reconciler.Option{reconciler.WithoutPruning()}
-				if byClass {
-					opts = append(opts, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
-				}
-				cfg := e.config(opts...)
-				cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
-				var ended *reconciler.Loop[*object]
-				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) { ended = loop; e.put(1, 1, 2) })
-				require.ErrorContains(t, err, goexitText)
-				require.Contains(t, ended.Snapshot(t.Context()).Summary(), "stopped")
-				require.Equal(t, inspect.StateUnknown, ended.Explain(t.Context(), "1").State)
-			})
-		}
+	for _, text := range []string{"no", strings.Repeat("x", 1<<20)} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			e.target.failing(text)
+			cfg := e.config(reconciler.WithoutPruning())
+			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
+			var ended *reconciler.Loop[*object]
+			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) { ended = loop; e.put(1, 1, 2) })
+			require.ErrorContains(t, err, goexitText)
+			require.Contains(t, ended.Snapshot(t.Context()).Summary(), "stopped")
+			require.Equal(t, inspect.StateUnknown, ended.Explain(t.Context(), "1").State)
+		})
 	}
 }
 
@@ -178,4 +172,18 @@ func TestGoexitOfErrorClassOnAWorkerIsAFailure(t *testing.T) {
 			}, kind.change), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithoutPruning())
 		})
 	}
+}
+
+// If ErrorClass panics, the error has no class, and the loop and the program go on.
+func TestErrorClassThatPanicsYieldsNoClass(t *testing.T) {
+	everyWayWith(t, classed(func(error) string { panic(panicText) }, nil), func(e *env) {
+		e.target.failing("down")
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		require.Contains(e, e.Logged(), "Config.ErrorClass panicked")
+		e.status(1, reconciler.StatusKindError, "down")
+		e.target.failing("")
+		e.pass(time.Minute)
+		e.eachDone()
+	})
 }

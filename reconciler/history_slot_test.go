@@ -117,12 +117,7 @@ func (h *history) newSlot(i int) *slot {
 		words = append(words, "groups")
 	}
 	if h.one(4) {
-		b := reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}
-		if h.one(2) {
-			b.ByClass = true
-			words = append(words, "by class")
-		}
-		add("breaker", reconciler.WithBreaker(b))
+		add("breaker", reconciler.WithBreaker(reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}))
 	}
 	if h.one(4) {
 		s.refreshes = true
@@ -270,8 +265,8 @@ func (s *slot) checkEmpty() {
 			break
 		}
 	}
-	if len(x.Stuck) > 0 || len(x.Breakers) > 0 {
-		r.violate("(d) reconciler %d has stuck operations %v, breakers %v", s.index, x.Stuck, x.Breakers)
+	if len(x.Stuck) > 0 || x.Breaker != "" {
+		r.violate("(d) reconciler %d has stuck operations %v, breaker %q", s.index, x.Stuck, x.Breaker)
 	}
 	if n := s.running.waiting.Load(); n > 0 {
 		r.violate("(a) %d wait(s) of %d do not end", n, s.index)

@@ -143,10 +143,6 @@ func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(en
 // operation returns, or for a batch when the call returns.
 const MaxErrorText = outcome.MaxText
 
-// MaxErrorClass is the number of bytes (1 KiB) that count of a class that [Config].ErrorClass
-// returns.
-const MaxErrorClass = outcome.MaxClass
-
 // RetryAfter returns an error that makes the reconciler retry the failure err after d, instead of
 // after the exponential backoff. Use it for the Retry-After header of a server, for example. A d of
 // zero or below means the backoff. It returns nil if err is nil.

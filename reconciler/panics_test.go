@@ -89,9 +89,6 @@ func TestCrashingProgram(t *testing.T) {
 	options := []reconciler.Option{
 		reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithPruning(time.Hour),
 	}
-	if kind == "class" {
-		options = append(options, reconciler.WithBreaker(reconciler.Breaker{ByClass: true}))
-	}
 	cfg := e.config(options...)
 	cfg.PanicPropagation = true
 	if kind == "class" {

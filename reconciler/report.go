@@ -14,7 +14,6 @@ import (
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -65,11 +64,11 @@ func (r *runner[Obj]) reportHealth() {
 	if !r.health.IsNews(now.health) {
 		return
 	}
-	d := health.Details{Breakers: now.breakerLines()}
+	d := health.Details{}
 	if now.health.Stuck > 0 {
 		d.Stuck = r.view.stuckLines()
 	}
-	if now.health.Breakers == 0 && now.health.Failing > 0 {
+	if now.health.Breaker == "" && now.health.Failing > 0 {
 		for failure := range r.core.Failures {
 			if len(d.Failures) == health.MaxExamples {
 				break
@@ -121,9 +120,6 @@ func (r *runner[Obj]) logRound() {
 	}
 }
 
-// maxClass bounds the length of a class's name, in bytes.
-const maxClass = 120
-
 // classifyErrors sets the classes of the failures of a round. It is called without a lock, because the
 // functions of the program that it calls may end the goroutine.
 func (r *runner[Obj]) classifyErrors() {
@@ -133,7 +129,7 @@ func (r *runner[Obj]) classifyErrors() {
 		if !op.HasFailed() {
 			continue
 		}
-		if !op.Classed && r.cfg.ErrorClass != nil {
+		if r.cfg.ErrorClass != nil {
 			op.Class = r.classes.Of(op.Err, *op.Text, op.Row)
 		}
 		switch {
@@ -144,6 +140,5 @@ func (r *runner[Obj]) classifyErrors() {
 		default:
 			op.Class, last = r.classes.ByText(*op.Text, op.Row), op
 		}
-		op.Class = text.Short(op.Class, maxClass)
 	}
 }

@@ -248,11 +248,6 @@ type Breaker struct {
 	// The defaults are 100 ms and a second. If only one of the two is set, the default of the other
 	// is adapted so that MinInterval is not above MaxInterval.
 	MinInterval, MaxInterval time.Duration
-	// ByClass makes a breaker for each class of errors (see [Config].ErrorClass). An open breaker
-	// then holds the objects whose last failure was of its class, and probes with some of them; new
-	// and changed objects are tried. Errors of the empty class count for no breaker. False means one
-	// breaker, which counts all errors and holds all objects.
-	ByClass bool
 }
 
 // withDefaults returns the breaker with defaults for fields that are zero.

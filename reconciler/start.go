@@ -54,7 +54,7 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
 	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
-	l.stats.state.Store(&state{breakers: &breakers{}})
+	l.stats.state.Store(new(state))
 	// The configuration of the executors of the loop and of its workers.
 	l.execute = execute.Config[Obj]{
 		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,

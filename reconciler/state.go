@@ -18,8 +18,8 @@ import (
 // state is the state of a loop at one moment between two rounds. It never changes: the loop publishes
 // the next one, and readers of any goroutine neither lock nor copy it.
 type state struct {
-	// health is what health is told. It also has the counts of failing and blocked objects and of open
-	// breakers, the pause that the loop has applied, and the last failure of a prune.
+	// health is what health is told. It also has the counts of failing and blocked objects, the line about the
+	// open breaker, the pause that the loop has applied, and the last failure of a prune.
 	health health.Condition
 	// counts and lanes have the number of keys for each state, and of ready keys for each lane.
 	counts [core.NumStates]int
@@ -36,19 +36,9 @@ type state struct {
 	oldest time.Time
 	// nextPrune is zero if no prune is due.
 	nextPrune time.Time
-	// unset counts the changes of rows without a status, openings how often a breaker opened.
+	// unset counts the changes of rows without a status, openings how often the breaker opened.
 	unset, openings uint64
-	// breakers is never nil.
-	breakers *breakers
-}
-
-// breakers describes the open breakers.
-type breakers struct {
-	// lines has a line for each of the first few, in the order of their classes. So the cost does not
-	// depend on how many are open.
-	lines []string
-	// all is the breaker for all errors; nil unless it is open.
-	all *core.OpenBreaker
+	breaker         core.BreakerState
 }
 
 // publishState publishes the state of the loop, and returns it. If nothing has changed, that is the
@@ -63,13 +53,13 @@ func (r *runner[Obj]) publishState() *state {
 		health: health.Condition{
 			Objects: r.rows.Table.NumObjects(txn), Failing: r.core.NumFailing(), Blocked: r.core.NumBlocked(),
 			Paused: r.core.Count(core.Paused), PausedWhole: r.paused.whole, PruneFailure: r.pruner.Failure(),
-			Failures: r.core.FailureVersion(), Breakers: r.core.NumOpenBreakers(), BreakerChanges: r.core.OpenBreakersVersion(),
+			Failures: r.core.FailureVersion(),
 		},
 		counts: r.core.Counts(), lanes: r.core.LaneSizes(),
 		observed: observed, attempted: max(last.attempted, r.core.Attempted(observed)),
 		passed: r.observer.Skippable(), catchingUp: r.observer.CatchingUp(),
 		low: r.core.LowWatermark(), oldest: last.oldest,
-		unset: r.observer.Unset(), openings: r.core.BreakerOpenings(), breakers: last.breakers,
+		unset: r.observer.Unset(), openings: r.core.BreakerOpenings(), breaker: r.core.Breaker(),
 	}
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
@@ -81,9 +71,8 @@ func (r *runner[Obj]) publishState() *state {
 	if at, planned := r.pruner.Next(); planned {
 		s.nextPrune = r.timeOf(at)
 	}
-	// The breaker for all errors changes its next probe without a new version.
-	if s.health.BreakerChanges != last.health.BreakerChanges || r.core.BreakerOpen() {
-		s.breakers = r.openBreakers()
+	if b := s.breaker; b.Open {
+		s.health.Breaker = fmt.Sprintf("breaker open since %s: %s", r.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 	}
 	if s == *last {
 		return last
@@ -92,40 +81,6 @@ func (r *runner[Obj]) publishState() *state {
 	*next = s
 	r.stats.state.Store(next)
 	return next
-}
-
-// openBreakers describes the open breakers of the core.
-func (r *runner[Obj]) openBreakers() *breakers {
-	open := r.core.OpenBreakers(health.MaxExamples)
-	b := &breakers{lines: make([]string, len(open))}
-	for i := range open {
-		o := &open[i]
-		if o.Class == "" {
-			b.all = o
-		}
-		b.lines[i] = fmt.Sprintf("breaker%s open since %s: %s", ofClass(o), r.timeOf(o.Since).Format(time.RFC3339), text.Printable(o.Failure))
-	}
-	return b
-}
-
-// ofClass returns the text that names the class of a breaker; empty for the breaker for all errors.
-func ofClass(b *core.OpenBreaker) string {
-	if b.Class == "" {
-		return ""
-	}
-	return fmt.Sprintf(" for %q", b.Class)
-}
-
-// breakersOmitted returns how many breakers are open that have no line.
-func (s *state) breakersOmitted() int { return s.health.Breakers - len(s.breakers.lines) }
-
-// breakerLines returns the lines of the open breakers, and one that counts those without a line.
-func (s *state) breakerLines() []string {
-	lines := s.breakers.lines
-	if n := s.breakersOmitted(); n > 0 {
-		lines = append(lines[:len(lines):len(lines)], fmt.Sprintf("%d further breakers omitted", n))
-	}
-	return lines
 }
 
 // unseen returns about how many changes up to a revision of the table the loop has not read.

@@ -105,7 +105,7 @@ func TestTimeoutErrorIsDeadlineExceeded(t *testing.T) {
 					require.ErrorIs(e, err, errPlain)
 				}
 				e.target.prompt()
-			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithBreaker(reconciler.Breaker{Failures: 1000, ByClass: true}))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 		})
 	}
 }

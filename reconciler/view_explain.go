@@ -213,7 +213,10 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 		notes = limitNote(notes, "rounds", set.RoundLimiter)
 		notes = limitNote(notes, "operations", set.OperationLimiter)
 	}
-	return append(notes, s.state.breakerLines()...)
+	if line := s.state.health.Breaker; line != "" {
+		notes = append(notes, line)
+	}
+	return notes
 }
 
 // limitNote adds a note if a limiter has no token.

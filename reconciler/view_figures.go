@@ -33,7 +33,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
 		States: counted(s.counts[:], firstShown), Lanes: counted(s.lanes[:], core.Lane(0)), Failing: s.health.Failing, Blocked: s.health.Blocked,
 		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
-		Breakers: slices.Clone(s.breakers.lines), BreakersOmitted: s.breakersOmitted(), Stuck: v.stuckLines(),
+		Breaker: s.health.Breaker, Stuck: v.stuckLines(),
 		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(),
 	}
 	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
@@ -134,7 +134,10 @@ func (v *view[Obj]) figures() metrics.Figures {
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
 	f.Unset, f.BreakerOpenings = s.unset, s.openings
 	f.States = counted(s.counts[:], firstShown)
-	f.Failing, f.Blocked, f.BreakersOpen = s.health.Failing, s.health.Blocked, s.health.Breakers
+	f.Failing, f.Blocked = s.health.Failing, s.health.Blocked
+	if s.breaker.Open {
+		f.BreakersOpen = 1
+	}
 	f.Stuck, _, _ = v.workers.NumStuck()
 	f.Paused = s.health.PausedWhole
 	f.Objects, f.Unseen = v.rows.Table.NumObjects(txn), s.unseen(v.rows.Table.Revision(txn))

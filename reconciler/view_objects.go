@@ -191,7 +191,7 @@ func (g gates) shown(s inspect.State, key []byte) inspect.State {
 	case inspect.StateDone, inspect.StateNoStatus, inspect.StateUnknown:
 		return s
 	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
-		if g.state.breakers.all != nil && !g.state.health.PausedWhole {
+		if g.state.breaker.Open && !g.state.health.PausedWhole {
 			return inspect.StateTripped
 		}
 	}

@@ -18,7 +18,7 @@ import (
 // states maps the states of the core to those that are reported.
 var states = [core.NumStates]inspect.State{
 	core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
-	core.Paused: inspect.StatePaused, core.Tripped: inspect.StateTripped, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
+	core.Paused: inspect.StatePaused, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
 	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
 }
 
@@ -68,7 +68,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 		x.Lane, x.Since = st.Lane.String(), v.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
-		v.explainBreaker(x, what(st.Deleted), s.state.breakers.all)
+		v.explainBreaker(x, what(st.Deleted), s.state.breaker)
 	case core.InFlight:
 		v.explainFlight(x, s)
 	case core.Queued:
@@ -76,16 +76,14 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
 		x.Why = what(st.Deleted) + " is paused"
-	case core.Tripped:
-		v.explainBreaker(x, "it failed, and", st.Breaker)
 	case core.Unseen:
 		x.Why = "it has changed again, and the change is about to be read"
-		v.explainBreaker(x, "its change", s.state.breakers.all)
+		v.explainBreaker(x, "its change", s.state.breaker)
 	case core.Held:
 		x.Why = "it changed, but failed so recently that it waits until its minimum backoff has passed"
 	case core.Retry:
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
-		v.explainBreaker(x, "it failed, and", s.state.breakers.all)
+		v.explainBreaker(x, "it failed, and", s.state.breaker)
 	case core.Requeue:
 		x.Why = "it is in the target, and asked to be run again"
 	case core.Blocked:
@@ -99,14 +97,14 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	}
 }
 
-// explainBreaker explains an object that waits for a breaker to close; it does nothing if b is nil,
-// which means that no breaker is open. The next attempt at the object is a probe.
-func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b *core.OpenBreaker) {
-	if b == nil {
+// explainBreaker explains an object that waits for a breaker to close; it does nothing if
+// the breaker is not open. The next attempt at the object is a probe.
+func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b core.BreakerState) {
+	if !b.Open {
 		return
 	}
 	x.State, x.Next = inspect.StateTripped, v.timeOf(b.ProbeAt)
-	x.Why = fmt.Sprintf("%s waits for the breaker%s to close, which lets probes through until one succeeds: %s", who, ofClass(b), b.Failure)
+	x.Why = fmt.Sprintf("%s waits for the breaker to close, which lets probes through until one succeeds: %s", who, b.Failure)
 }
 
 // count returns a number of things as text.
@@ -179,7 +177,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
 		case s.paused:
 			explainPause(x, "it")
 		default:
-			v.explainBreaker(x, "its change", s.state.breakers.all)
+			v.explainBreaker(x, "its change", s.state.breaker)
 		}
 	case is.Kind == status.KindDone:
 		x.State = inspect.StateDone

@@ -60,7 +60,7 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // change up to the revision was applied before.
 //
 // A wait does not cover a trigger (see package trigger) that has not marked its rows yet. While a
-// breaker for all errors is open the table is read at probes only, so a wait for [Attempted] may last
+// breaker is open the table is read at probes only, so a wait for [Attempted] may last
 // until the next probe.
 //
 // Safe from any goroutine. Any number of calls may wait; they cost a round nothing until their

@@ -116,53 +116,46 @@ func TestQuickCallsAreNotNamed(t *testing.T) {
 // A stuck probe counts as failed. The breaker continues to probe with the remaining workers, and
 // closes when the target is up again.
 func TestStuckProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
-	for _, class := range []bool{false, true} {
-		for _, kind := range operationKinds {
-			name := kind.name
-			b := reconciler.Breaker{Failures: 3, MaxInterval: time.Second}
-			if class {
-				name += ", by class"
-				b.ByClass = true
-			}
-			t.Run(name, func(t *testing.T) {
-				inBubble(t, func(e *env) {
-					e.target.failing("down")
-					e.put(1, ids(1, 20)...)
-					e.pass(10 * time.Millisecond)
-					_, message, _ := e.health.Now()
-					require.Contains(e, message, "breaker open")
-					// The next two probes hang, and then the target is up again.
-					gate, hung := make(chan struct{}), 0
+	for _, kind := range operationKinds {
+		b := reconciler.Breaker{Failures: 3, MaxInterval: time.Second}
+		t.Run(kind.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.failing("down")
+				e.put(1, ids(1, 20)...)
+				e.pass(10 * time.Millisecond)
+				_, message, _ := e.health.Now()
+				require.Contains(e, message, "breaker open")
+				// The next two probes hang, and then the target is up again.
+				gate, hung := make(chan struct{}), 0
+				e.target.mu.Lock()
+				e.target.before = func(context.Context, call) {
 					e.target.mu.Lock()
-					e.target.before = func(context.Context, call) {
-						e.target.mu.Lock()
-						hung++
-						mine := hung <= 2
-						e.target.mu.Unlock()
-						if mine {
-							<-gate
-						}
-					}
+					hung++
+					mine := hung <= 2
 					e.target.mu.Unlock()
-					e.pass(time.Second)
-					e.target.failing("")
-					e.pass(2 * time.Minute)
-					done := 0
-					for o := range e.table.All(e.db.ReadTxn()) {
-						if o.Status.Kind == reconciler.StatusKindDone {
-							done++
-						}
+					if mine {
+						<-gate
 					}
-					require.Equal(e, 18, done)
-					_, message, _ = e.health.Now()
-					require.Contains(e, message, "2 operation(s) stuck")
-					close(gate)
-					e.pass(time.Minute)
-					e.eachDone()
-				}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }), reconciler.WithRoundLimits(1, nil),
-					reconciler.WithBreaker(b), reconciler.WithoutPruning())
-			})
-		}
+				}
+				e.target.mu.Unlock()
+				e.pass(time.Second)
+				e.target.failing("")
+				e.pass(2 * time.Minute)
+				done := 0
+				for o := range e.table.All(e.db.ReadTxn()) {
+					if o.Status.Kind == reconciler.StatusKindDone {
+						done++
+					}
+				}
+				require.Equal(e, 18, done)
+				_, message, _ = e.health.Now()
+				require.Contains(e, message, "2 operation(s) stuck")
+				close(gate)
+				e.pass(time.Minute)
+				e.eachDone()
+			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }), reconciler.WithRoundLimits(1, nil),
+				reconciler.WithBreaker(b), reconciler.WithoutPruning())
+		})
 	}
 }
 

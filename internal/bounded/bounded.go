@@ -101,10 +101,7 @@ func Rounds(rounds []inspect.Round, size int) (whole, answer []inspect.Round, om
 // reconcilers. It copies the lists that the snapshot shares with others before it changes them.
 func CutTexts(s *inspect.Snapshot) {
 	s.PruneFailure = text.Cell(s.PruneFailure)
-	s.Breakers, s.Errors = slices.Clone(s.Breakers), slices.Clone(s.Errors)
-	for i, line := range s.Breakers {
-		s.Breakers[i] = text.Cell(line)
-	}
+	s.Breaker, s.Errors = text.Cell(s.Breaker), slices.Clone(s.Errors)
 	for i := range s.Errors {
 		s.Errors[i].Example = text.Cell(s.Errors[i].Example)
 	}

@@ -4,39 +4,30 @@
 package core
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/backoff"
 )
 
-// BreakerConfig is the configuration of the breakers.
+// BreakerConfig is the configuration of the breaker.
 type BreakerConfig struct {
-	// Failures is how many different keys must fail, with no success in between, to open a breaker;
-	// at least 1. Probes bounds the operations that may run at a time while the breaker is open; at
-	// least 1.
+	// Failures is how many different keys must fail, with no success in between, to open the breaker;
+	// at least 1. Probes bounds the operations that may run at a time while it is open; at least 1.
 	Failures, Probes int
 	// MinInterval and MaxInterval bound the time between probes.
 	MinInterval, MaxInterval time.Duration
-	// ByClass: each class of errors has a breaker, which holds the keys that failed with an error
-	// of the class. Otherwise there is one breaker for all errors, which bounds the operations of a
-	// round.
-	ByClass bool
 }
 
-// breaker holds work back while the target is down. Either there is one for all errors, or there is
-// one for each class of errors.
+// breaker holds work back while the target is down: then only probes run. Its methods do nothing without a
+// configuration.
 type breaker[Obj any] struct {
-	class string
+	*BreakerConfig
 	// failed has the keys that failed since the last success; it is cleared when the breaker opens.
 	failed map[string]struct{}
-	// behind is the number of entries whose last error counted for this breaker. A breaker for a
-	// class is removed when it falls to 0.
-	behind int
-
-	open bool
-	// opening counts how often the breaker opened: a probe belongs to one opening.
-	opening uint32
+	open   bool
+	// openings counts how often the breaker opened: a probe belongs to one opening.
+	openings uint32
 	// opened is when the breaker opened, probeAt when the next probes are due. probesRunning is the
 	// number of running probes, failedProbes the number of groups of probes that failed since it
 	// opened.
@@ -46,242 +37,194 @@ type breaker[Obj any] struct {
 	worstProbe probeResult
 	// failure is the text of the last error.
 	failure *string
-	// held has the entries that wait for the breaker to close; only a breaker for a class has any.
-	// backingOff has the entries that wait for their backoff after an error of the class.
-	held, backingOff queue[Obj]
-	// pos is the position in Core.probes; -1 means not in the heap.
-	pos int
+	// backingOff has the entries that wait for their backoff after an error that counted.
+	backingOff queue[Obj]
 }
 
-func (b *breaker[Obj]) HeapPos() int       { return b.pos }
-func (b *breaker[Obj]) SetHeapPos(pos int) { b.pos = pos }
+// probeResult is the result of a probe: an operation that finds out whether the target works again.
+// Of several results the largest counts.
+type probeResult uint8
 
-// allErrors is the class of the breaker for all errors.
-const allErrors = ""
+const (
+	// probeNotRun: the operation was not run.
+	probeNotRun probeResult = iota
+	// probeInconclusive: the operation ran, but its outcome does not show whether the target works.
+	probeInconclusive
+	// probeFailed: the operation failed.
+	probeFailed
+)
 
-// breakerOf returns the breaker for a class, and creates it if there is none. It returns nil if no
-// breaker is configured for the class.
-func (c *Core[Obj]) breakerOf(class string) *breaker[Obj] {
-	if c.breakerConfig == nil || c.breakerConfig.ByClass == (class == allErrors) {
-		return nil
+// probeResultOf returns the result of an outcome for the breaker that its operation probed for.
+func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
+	switch {
+	case !out.ran():
+		return probeNotRun
+	case out.Kind == Failed || out.GivenUp:
+		return probeFailed
 	}
-	b := c.breakers[class]
-	if b == nil {
-		b = &breaker[Obj]{class: class, failed: map[string]struct{}{}, pos: -1}
-		c.breakers[class] = b
-	}
-	return b
+	return probeInconclusive
 }
 
-// setBreaker sets the breaker that the last error of an entry counts for; nil if none. It removes a
-// class breaker that no entry refers to any more.
-func (c *Core[Obj]) setBreaker(e *entry[Obj], b *breaker[Obj]) {
-	old := e.breaker
-	if old == b {
-		return
-	}
-	e.breaker = b
-	if b != nil {
-		b.behind++
-	}
-	if old == nil {
-		return
-	}
-	if old.behind--; old.behind > 0 || old.class == allErrors {
-		return
-	}
-	delete(c.breakers, old.class)
-	if old.open {
-		// No key is left that could probe, or that the breaker could hold.
-		c.close(old)
-	}
-}
-
-// global returns the breaker for all errors if it is open; otherwise nil.
-func (c *Core[Obj]) global() *breaker[Obj] {
-	if len(c.open) > 0 && c.open[0].class == allErrors {
-		return c.open[0]
-	}
-	return nil
-}
-
-// BreakerOpen reports whether the breaker for all errors is open.
-func (c *Core[Obj]) BreakerOpen() bool { return c.global() != nil }
+// BreakerOpen reports whether the breaker is open.
+func (c *Core[Obj]) BreakerOpen() bool { return c.breaker.open }
 
 // Allowance returns how many operations may begin at a time; math.MaxInt if nothing bounds them. If
 // it is 0, at is when that changes: the largest time there is while a running probe must end first.
 func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
-	b := c.global()
+	b := &c.breaker
 	switch {
-	case b == nil:
+	case !b.open:
 		return math.MaxInt, 0
 	case b.probesRunning > 0:
 		return 0, math.MaxInt64
 	case now < b.probeAt:
 		return 0, b.probeAt
 	}
-	return c.breakerConfig.Probes, 0
+	return b.Probes, 0
 }
 
-// mustWaitForBreaker reports whether an entry must not be retried, since the breaker of its class
-// is open and the entry is no probe.
-func (e *entry[Obj]) mustWaitForBreaker() bool {
-	return e.breaker != nil && e.breaker.open && e.breaker.class != allErrors && e.probedOpening != e.breaker.opening
-}
-
-// waitForBreaker makes an entry that is in no queue wait for its breaker to close.
-func (c *Core[Obj]) waitForBreaker(e *entry[Obj]) {
-	c.put(e, Tripped)
-	c.leaveGroup(e)
-}
-
-// updateBreakers counts an outcome for the breakers. e is nil if the key has no entry, for example
-// after a success.
-func (c *Core[Obj]) updateBreakers(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
-	if c.breakerConfig == nil {
+// updateBreaker counts an outcome for the breaker. e is nil if the key has no entry, for example after a
+// success.
+func (c *Core[Obj]) updateBreaker(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
+	b := &c.breaker
+	if b.BreakerConfig == nil {
 		return
 	}
-	switch out.Kind {
-	case Done, DoneAgain:
-		if !c.breakerConfig.ByClass {
-			c.countSuccess(now, c.breakers[allErrors])
-		} else if e != nil {
-			c.countSuccess(now, e.breaker)
-		}
-	case Failed:
-		if out.Final {
-			break
-		}
-		b := c.breakerOf(c.breakerClass(out))
-		c.setBreaker(e, b)
-		c.countFailure(now, e, b)
-		return
-	case FailedForGood:
-		if class := c.breakerClass(out); out.GivenUp {
-			// The key does not wait, so it does not keep a class breaker alive.
-			if class == allErrors {
-				c.breakerOf(allErrors)
-			}
-			c.countFailure(now, e, c.breakers[class])
-		}
-	}
+	failed := out.Kind == Failed && !out.Final
 	if e != nil {
-		c.setBreaker(e, nil)
+		e.counted = failed
+	}
+	switch {
+	case failed || out.Kind == FailedForGood && out.GivenUp:
+		c.countFailure(now, e)
+	case out.Succeeded():
+		clear(b.failed)
+		if b.open {
+			b.open, b.probesRunning = false, 0
+			c.version++
+			c.endBackoffs(now)
+		}
 	}
 }
 
-// breakerClass returns the class of the breaker that an error counts for.
-func (c *Core[Obj]) breakerClass(out Outcome[Obj]) string {
-	if c.breakerConfig.ByClass {
-		return out.Class
-	}
-	return allErrors
-}
-
-// countFailure counts the failure of a key for a breaker, and opens the breaker if enough keys
-// failed.
-func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj], b *breaker[Obj]) {
-	if b == nil {
-		return
-	}
-	old := b.failure
+// countFailure counts the failure of a key, and opens the breaker if enough keys failed.
+func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj]) {
+	b := &c.breaker
 	b.failure = e.text
 	if b.open {
-		if *old != *b.failure {
-			c.openVersion++
-		}
 		return
 	}
 	b.failed[e.key] = struct{}{}
-	if len(b.failed) < c.breakerConfig.Failures {
+	if len(b.failed) < b.Failures {
 		return
 	}
 	clear(b.failed)
-	c.openings++
 	b.open, b.opened, b.probesRunning, b.failedProbes = true, now, 0, 0
-	b.opening++
-	b.probeAt = after(now, c.probeInterval(b))
-	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
-	c.open = slices.Insert(c.open, at, b)
-	c.openVersion++
+	b.openings++
+	b.probeAt = after(now, b.interval())
 	c.version++
 }
 
-func compareClass[Obj any](a, b *breaker[Obj]) int { return cmp.Compare(a.class, b.class) }
+// endBackoffs makes the keys due that wait for their backoff after an error that counted.
+func (c *Core[Obj]) endBackoffs(now time.Duration) {
+	for e := c.breaker.backingOff.head; e != nil; e = c.breaker.backingOff.head {
+		c.take(e)
+		// fixed: the next close of the breaker need not release the entry again.
+		e.fixed, e.cause = true, CauseBreaker
+		c.wait(e, Retry, min(e.dueAt, now))
+	}
+}
 
-// countSuccess counts a success for a breaker, and closes the breaker if it is open. For a class
-// breaker only successes of keys that failed with its class count.
-func (c *Core[Obj]) countSuccess(now time.Duration, b *breaker[Obj]) {
-	if b == nil {
+// markProbe marks an operation as a probe if the breaker is open.
+func (c *Core[Obj]) markProbe(op *Operation[Obj]) {
+	b := &c.breaker
+	if !b.open {
 		return
 	}
-	clear(b.failed)
-	if b.open {
-		c.close(b)
-		c.releaseHeld(now, b)
+	if b.probesRunning == 0 {
+		b.worstProbe = probeNotRun
 	}
+	b.probesRunning++
+	op.probe, op.Cause = b.openings, CauseProbe
 }
 
-// close closes a breaker, without releasing the keys that wait for it.
-func (c *Core[Obj]) close(b *breaker[Obj]) {
-	b.open, b.probesRunning = false, 0
-	at, _ := slices.BinarySearchFunc(c.open, b, compareClass)
-	c.open = slices.Delete(c.open, at, at+1)
-	c.scheduleProbes(b)
-	c.openVersion++
-	c.version++
-}
-
-// releaseHeld makes the keys due that a breaker held, and those that wait for their backoff after
-// an error of its class.
-func (c *Core[Obj]) releaseHeld(now time.Duration, b *breaker[Obj]) {
-	for _, q := range []*queue[Obj]{&b.held, &b.backingOff} {
-		for e := q.head; e != nil; e = q.head {
-			at := now
-			if e.state == Retry {
-				at = min(e.dueAt, now)
-			}
+// beginProbes makes keys due that wait for their backoff, if the next probes are due and too few other keys can
+// probe. Otherwise a recovered target would not be noticed while all backoffs are long.
+func (c *Core[Obj]) beginProbes(now time.Duration) {
+	b := &c.breaker
+	if !b.open || b.probesRunning > 0 || now < b.probeAt || c.round.left == 0 {
+		return
+	}
+	missing := b.Probes - c.counts[Ready]
+	missing -= c.due.CountUpTo(int64(now), missing)
+	for e := b.backingOff.head; e != nil && missing > 0; {
+		next := e.next
+		if e.dueAt > now {
 			c.take(e)
-			// fixed: the next close of the breaker need not release the entry again.
-			e.fixed, e.cause = true, CauseBreaker
-			c.wait(e, Retry, at)
+			if e.paused {
+				e.from = Retry
+				c.pause(e)
+			} else {
+				c.wait(e, Retry, now)
+				missing--
+			}
 		}
+		e = next
 	}
 }
 
-// BreakerOpenings returns how often breakers have opened.
-func (c *Core[Obj]) BreakerOpenings() uint64 { return c.openings }
+// endProbe records the result of an operation if it was a probe. When the last of the probes that ran together
+// has ended, it sets the time of the next.
+func (c *Core[Obj]) endProbe(now time.Duration, op *Operation[Obj], came probeResult) {
+	b, opening := &c.breaker, op.probe
+	op.probe = 0
+	if !b.open || opening != b.openings {
+		return
+	}
+	b.probesRunning--
+	b.worstProbe = max(b.worstProbe, came)
+	switch {
+	case b.probesRunning > 0:
+	case b.worstProbe == probeNotRun:
+		// None of them ran, so others may probe at once.
+		b.probeAt = now
+	default:
+		if b.worstProbe == probeFailed {
+			b.failedProbes++
+		}
+		b.probeAt = after(now, b.interval())
+	}
+}
 
-// OpenBreaker describes an open breaker.
-type OpenBreaker struct {
-	// Class is the class of the errors; empty for the breaker for all errors.
-	Class string
+// GiveUpProbe records that an operation takes far too long, and may never return: if it was a probe, the probe has
+// failed.
+func (c *Core[Obj]) GiveUpProbe(now time.Duration, op *Operation[Obj]) {
+	c.endProbe(now, op, probeFailed)
+}
+
+// interval returns the time until the next probes. It grows with each failed group of probes.
+func (b *breaker[Obj]) interval() time.Duration {
+	return backoff.Exponential{Min: b.MinInterval, Max: b.MaxInterval}.Delay(b.failedProbes + 1)
+}
+
+// BreakerState describes the breaker.
+type BreakerState struct {
+	// Open reports whether the breaker is open. The other fields are zero while it is closed.
+	Open bool
 	// Since is when the breaker opened, ProbeAt when its next probes are due.
 	Since, ProbeAt time.Duration
 	// Failure is the text of the last error.
 	Failure string
-	// Held is the number of keys that wait for the breaker to close; 0 for the breaker for all
-	// errors.
-	Held int
 }
 
-// NumOpenBreakers returns how many breakers are open.
-func (c *Core[Obj]) NumOpenBreakers() int { return len(c.open) }
-
-// OpenBreakers describes up to limit of the open breakers, in the order of their classes. O(limit).
-func (c *Core[Obj]) OpenBreakers(limit int) []OpenBreaker {
-	var open []OpenBreaker
-	for _, b := range c.open[:min(limit, len(c.open))] {
-		open = append(open, b.describe())
+// Breaker describes the breaker.
+func (c *Core[Obj]) Breaker() BreakerState {
+	b := &c.breaker
+	if !b.open {
+		return BreakerState{}
 	}
-	return open
+	return BreakerState{Open: true, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure}
 }
 
-// OpenBreakersVersion returns a number that changes whenever a breaker opens or closes, or the last
-// error of an open one changes.
-func (c *Core[Obj]) OpenBreakersVersion() uint64 { return c.openVersion }
-
-// describe describes an open breaker.
-func (b *breaker[Obj]) describe() OpenBreaker {
-	return OpenBreaker{Class: b.class, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure, Held: b.held.size}
-}
+// BreakerOpenings returns how often the breaker has opened.
+func (c *Core[Obj]) BreakerOpenings() uint64 { return uint64(c.breaker.openings) }

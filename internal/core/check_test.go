@@ -4,7 +4,6 @@
 package core
 
 import (
-	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -42,7 +41,7 @@ func checkInRound[Obj any](t testingT, c *Core[Obj]) {
 	checkLanes(t, c)
 	checkUnreconciled(t, c)
 	checkTouched(t, c)
-	checkBreakers(t, c)
+	checkBreaker(t, c)
 }
 
 // checkEntries requires that the counts match the entries.
@@ -134,7 +133,7 @@ func checkDue[Obj any](t testingT, c *Core[Obj]) {
 }
 
 // checkLanes requires that the lanes have exactly the ready entries, and that no other entry is in
-// a queue, except those that wait for a group or a breaker.
+// a queue, except those that wait for a group or for the end of a backoff.
 func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	ready := 0
 	for lane := range c.lanes {
@@ -145,7 +144,7 @@ func checkLanes[Obj any](t testingT, c *Core[Obj]) {
 	same(t, c.counts[Ready], ready, "keys in the lanes")
 	for key, e := range c.entries {
 		switch {
-		case e.state == Ready, e.state == Queued, e.state == Tripped, e.backsOff():
+		case e.state == Ready, e.state == Queued, e.backsOff():
 		default:
 			require.Nil(t, e.prev, "%q in state %s is in a queue", key, e.state)
 			require.Nil(t, e.next, "%q in state %s is in a queue", key, e.state)
@@ -240,60 +239,25 @@ func checkGroups[Obj any](t testingT, c *Core[Obj]) {
 	}
 }
 
-// checkBreakers requires that the open breakers hold exactly the tripped keys, and count their
-// running probes correctly.
-func checkBreakers[Obj any](t testingT, c *Core[Obj]) {
-	tripped, backingOff, open, waiting := 0, 0, 0, 0
-	probing, behind := map[*breaker[Obj]]int{}, map[*breaker[Obj]]int{}
+// checkBreaker requires that the breaker has the keys that wait for their backoff after a failure that counted.
+func checkBreaker[Obj any](t testingT, c *Core[Obj]) {
+	b := &c.breaker
+	backingOff := 0
 	for _, e := range c.entries {
-		if e.probedOpening > 0 && e.probedOpening == e.breaker.opening {
-			probing[e.breaker]++
-		}
-		if e.breaker != nil {
-			require.Same(t, c.breakers[e.breaker.class], e.breaker, "breaker of %q", e.key)
-			behind[e.breaker]++
-		}
 		if e.backsOff() {
 			backingOff++
 		}
 	}
-	for class, b := range c.breakers {
-		same(t, class, b.class, "class of the breaker")
-		same(t, behind[b], b.behind, "keys behind the breaker of class %q", class)
-		require.True(t, class == allErrors || b.behind > 0, "no key waits for the breaker of class %q", class)
-		ofBreaker := func(e *entry[Obj]) { require.Same(t, b, e.breaker, "breaker of %q", e.key) }
-		tripped += checkQueue(t, c, &b.held, Tripped, ofBreaker)
-		backingOff -= checkQueue(t, c, &b.backingOff, Retry, ofBreaker)
-		waits := b.open && class != allErrors && b.probesRunning == 0 && b.held.size > 0
-		same(t, waits, b.pos >= 0, "probes of class %q are in the heap", class)
-		if waits {
-			waiting++
-		}
-		if !b.open {
-			require.Zero(t, b.held.size, "a closed breaker holds keys")
-			require.Zero(t, b.probesRunning, "a closed breaker has running probes")
-			require.Less(t, len(b.failed), c.breakerConfig.Failures, "keys that failed in a row")
-			continue
-		}
-		open++
-		require.Contains(t, c.open, b)
-		require.LessOrEqual(t, b.probesRunning, c.breakerConfig.Probes, "running probes")
-		if class != allErrors {
-			same(t, probing[b], b.probesRunning, "running probes of class %q", class)
-		}
+	same(t, backingOff, checkQueue(t, c, &b.backingOff, Retry, func(e *entry[Obj]) {
+		require.True(t, e.backsOff(), "%q is in the queue of the breaker", e.key)
+	}), "keys that wait for their backoff")
+	switch {
+	case b.BreakerConfig == nil:
+		require.False(t, b.open, "open without a configuration")
+	case b.open:
+		require.LessOrEqual(t, b.probesRunning, b.Probes, "running probes")
+	default:
+		require.Zero(t, b.probesRunning, "a closed breaker has running probes")
+		require.Less(t, len(b.failed), b.Failures, "keys that failed in a row")
 	}
-	same(t, c.counts[Tripped], tripped, "keys behind a breaker")
-	require.Zero(t, backingOff, "keys that wait for their backoff and are not in the queue of their breaker")
-	require.Len(t, c.open, open, "open breakers")
-	c.probes.Ascend(func(b *breaker[Obj], at int64) bool {
-		require.Same(t, c.breakers[b.class], b, "breaker of class %q whose probes wait", b.class)
-		same(t, b.probeAt, time.Duration(at), "time of the probes of class %q", b.class)
-		waiting--
-		return true
-	})
-	require.Zero(t, waiting, "breakers whose probes wait and are not in the heap")
-	for _, b := range c.probesBegun[:cap(c.probesBegun)] {
-		require.Nil(t, b, "a breaker is kept alive")
-	}
-	require.True(t, slices.IsSortedFunc(c.open, compareClass[Obj]), "open breakers are out of order")
 }

@@ -28,8 +28,7 @@
 //
 //   - Held, Retry and Requeue end at a time, and so does Blocked if the key has a recheck time. These
 //     entries are in a heap, and are due when their time has come.
-//   - Ready entries are in the queue of their [Lane], Queued entries in that of their group, and
-//     Tripped entries in that of their breaker.
+//   - Ready entries are in the queue of their [Lane], Queued entries in that of their group.
 //   - Paused, InFlight, Unseen, Terminal and other Blocked entries are in no queue. A later call moves
 //     them on: SetPaused, Settle, Observe, RetryNow or Release.
 //
@@ -74,7 +73,7 @@ type Config[Obj any] struct {
 	Limits
 	// Seed is the seed of the jitter.
 	Seed uint64
-	// Breaker configures the breakers; nil means none.
+	// Breaker configures the breaker; nil means none.
 	Breaker *BreakerConfig
 	// Records: a ledger takes records, see [Core.TakeRecords].
 	Records bool
@@ -124,18 +123,7 @@ type Core[Obj any] struct {
 	// respected.
 	groups   map[string]*group[Obj]
 	grouping bool
-	// breakers has the breakers by class; the empty class is that of the breaker for all errors.
-	// open has the open ones in the order of their classes. openings counts how often breakers
-	// opened. openVersion is as for OpenBreakersVersion.
-	breakerConfig *BreakerConfig
-	breakers      map[string]*breaker[Obj]
-	open          []*breaker[Obj]
-	openings      uint64
-	openVersion   uint64
-	// probes orders the class breakers that wait for the time of their next probes by that time.
-	// probesBegun is scratch memory for the breakers whose time has come.
-	probes      keyheap.Heap[*breaker[Obj]]
-	probesBegun []*breaker[Obj]
+	breaker  breaker[Obj]
 	// paused reports whether an object must not be worked on; nil if no object is paused.
 	paused func(Obj) bool
 
@@ -161,15 +149,14 @@ type Core[Obj any] struct {
 // New returns a Core without entries.
 func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 	c := &Core[Obj]{
-		keyOf:         cfg.KeyOf,
-		groupOf:       cfg.GroupOf,
-		samePending:   cfg.SamePending,
-		backoff:       backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
-		entries:       map[string]*entry[Obj]{},
-		groups:        map[string]*group[Obj]{},
-		breakerConfig: cfg.Breaker,
-		breakers:      map[string]*breaker[Obj]{},
-		records:       cfg.Records,
+		keyOf:       cfg.KeyOf,
+		groupOf:     cfg.GroupOf,
+		samePending: cfg.SamePending,
+		backoff:     backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
+		entries:     map[string]*entry[Obj]{},
+		groups:      map[string]*group[Obj]{},
+		breaker:     breaker[Obj]{BreakerConfig: cfg.Breaker, failed: map[string]struct{}{}},
+		records:     cfg.Records,
 	}
 	c.SetLimits(cfg.Limits)
 	return c
@@ -204,7 +191,7 @@ func (c *Core[Obj]) NumBlocked() int { return c.results[wasBlocked] }
 func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
 
 // FailureVersion returns a number that changes whenever a key begins or ceases to fail or fails
-// with another text, and whenever a breaker opens or closes.
+// with another text, and whenever the breaker opens or closes.
 func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
 
 // NextDue returns when the next key is due or the next probes are due; 0 if a key is ready, false
@@ -214,8 +201,9 @@ func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 		return 0, true
 	}
 	_, at, ok := c.due.Min()
-	if probes, has := c.probesDue(); has && (!ok || probes < time.Duration(at)) {
-		return probes, true
+	b := &c.breaker
+	if b.open && b.probesRunning == 0 && b.backingOff.size > 0 && (!ok || b.probeAt < time.Duration(at)) {
+		return b.probeAt, true
 	}
 	return time.Duration(at), ok
 }

@@ -4,7 +4,6 @@
 package core
 
 import (
-	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -44,12 +43,6 @@ var crowds = []struct {
 	{Held, func(c *crowd) {
 		c.rounds(c.things, parks)
 		c.rounds(c.things, nil)
-	}, later},
-	{Tripped, func(c *crowd) {
-		// One key fails first, and opens the breaker.
-		c.rounds(c.things, func(it *Operation[*thing]) Outcome[*thing] {
-			return Outcome[*thing]{Kind: Failed, Text: &parked, Class: "x", Object: it.Obj, NewRevision: it.Revision}
-		})
 	}, later},
 	{Paused, func(c *crowd) {
 		c.SetPaused(c.now, func(o *thing) bool { c.paused++; return c.member[o] })
@@ -102,7 +95,7 @@ func newCrowd(n int) *crowd {
 		return ""
 	}
 	cfg.Breaker = &BreakerConfig{
-		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: true,
+		Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour,
 	}
 	c.plant = &plant{Core: New(cfg)}
 	return c
@@ -137,7 +130,7 @@ func TestRoundCostDependsOnItsItemsOnly(t *testing.T) {
 					c.now++
 					c.round(fresh, succeeds)
 					c.NextDue()
-					c.OpenBreakers(100)
+					c.Breaker()
 					c.LowWatermark()
 					c.Attempted(c.revision)
 				}
@@ -183,7 +176,6 @@ func TestMemoryIsReleasedWhenManyWaitsEnd(t *testing.T) {
 			}
 			check(t, c.Core)
 			require.Empty(t, c.groups)
-			require.Empty(t, c.breakers)
 			left := heapInUse() - before
 			require.Less(t, left, grown/10, "bytes left of %d", grown)
 			runtime.KeepAlive(c)
@@ -194,26 +186,24 @@ func TestMemoryIsReleasedWhenManyWaitsEnd(t *testing.T) {
 // Closing a breaker costs as much as the keys that it releases, once: a target that goes up and
 // down all the time must not cost a walk over all waiting keys each time.
 func TestClosingABreakerCostsWhatItReleases(t *testing.T) {
-	for _, byClass := range []bool{false, true} {
-		for name, delay := range map[string]time.Duration{"delay": time.Hour, "backing off": 0} {
-			t.Run(fmt.Sprintf("by class %t/%s", byClass, name), func(t *testing.T) {
-				few, many := flap(t, 100, byClass, delay), flap(t, 40_000, byClass, delay)
-				require.Less(t, many, 8*few+200*time.Microsecond)
-			})
-		}
+	for name, delay := range map[string]time.Duration{"delay": time.Hour, "backing off": 0} {
+		t.Run(name, func(t *testing.T) {
+			few, many := flap(t, 100, delay), flap(t, 40_000, delay)
+			require.Less(t, many, 8*few+200*time.Microsecond)
+		})
 	}
 }
 
 // flap opens and closes a breaker while n keys that failed wait for a delay, or for their backoff.
 // It returns the shortest time.
-func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration {
+func flap(t *testing.T, n int, delay time.Duration) time.Duration {
 	cfg := thingConfig(100)
 	cfg.MinBackoff, cfg.MaxBackoff = time.Hour, time.Hour
-	cfg.Breaker = &BreakerConfig{Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour, ByClass: byClass}
+	cfg.Breaker = &BreakerConfig{Failures: 1, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour}
 	p := &plant{Core: New(cfg)}
 	failing := func(it *Operation[*thing]) Outcome[*thing] {
 		return Outcome[*thing]{
-			Kind: Failed, Text: &parked, Class: "x", Delay: time.Hour, Object: it.Obj, NewRevision: it.Revision,
+			Kind: Failed, Text: &parked, Delay: time.Hour, Object: it.Obj, NewRevision: it.Revision,
 		}
 	}
 	p.rounds(newThings("parked", n), func(it *Operation[*thing]) Outcome[*thing] {
@@ -235,6 +225,6 @@ func flap(t *testing.T, n int, byClass bool, delay time.Duration) time.Duration 
 		})
 		fastest = min(fastest, time.Since(began))
 	}
-	require.Equal(t, n, p.Count(Retry)+p.Count(Tripped))
+	require.Equal(t, n, p.Count(Retry))
 	return fastest
 }

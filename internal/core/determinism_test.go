@@ -23,7 +23,7 @@ func history(calls, seed uint64) string {
 		GroupOf: func(r row) string { return r.key[:1] },
 		Limits:  Limits{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.5, RoundSize: 16},
 		Breaker: &BreakerConfig{
-			Failures: 2, Probes: 2, MinInterval: 100 * time.Millisecond, MaxInterval: time.Second, ByClass: true,
+			Failures: 2, Probes: 2, MinInterval: 100 * time.Millisecond, MaxInterval: time.Second,
 		},
 	})}
 	for range 200 {
@@ -78,7 +78,6 @@ func (h *historian) outcome(it *Operation[row]) Outcome[row] {
 	out.Backoff = h.random.IntN(2) == 0
 	out.Lost = h.random.IntN(8) == 0
 	out.Jitter = float64(h.random.IntN(2)) * h.random.Float64()
-	out.Class = []string{"", "x", "y", "z"}[h.random.IntN(4)]
 	return out
 }
 
@@ -119,7 +118,7 @@ func (h *historian) say() {
 	due, ok := h.core.NextDue()
 	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
 		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.NumFailing(), h.core.FailureVersion(),
-		h.core.OpenBreakers(100))
+		h.core.Breaker())
 	h.core.AllUnreconciled(func(d Unreconciled[row]) bool {
 		fmt.Fprintf(&h.log, "%+v ", d)
 		return true

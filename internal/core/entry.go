@@ -27,8 +27,6 @@ type entry[Obj any] struct {
 	dueAt, lastAttempt time.Duration
 	// text is the text of the last attempt, if that failed or was blocked.
 	text *string
-	// breaker is the breaker that the last error counted for; nil if none.
-	breaker *breaker[Obj]
 	// group is the group that the entry holds or waits for; nil if none.
 	group *group[Obj]
 
@@ -38,9 +36,7 @@ type entry[Obj any] struct {
 	pos int32
 	// failures counts the failures in a row, tries those since the object changed.
 	failures, tries int32
-	// probedOpening is the opening of its breaker that the entry probes for; 0 if it is no probe.
-	probedOpening uint32
-	state         State
+	state           State
 	// from is the state that the entry had when its turn came.
 	from State
 	// mark is the mark of the last outcome, see [Outcome.Mark].
@@ -50,8 +46,9 @@ type entry[Obj any] struct {
 	requeues uint8
 	// result is the result of the last attempt.
 	result result
-	// fixed: the time of the retry is not a backoff. The outcome set it, or a breaker that closed.
-	fixed bool
+	// fixed: the time of the retry is not a backoff. The outcome set it, or the breaker that closed.
+	// counted: the last error counted for the breaker.
+	fixed, counted bool
 	// cause is the reason for the next run.
 	cause Cause
 }
@@ -153,7 +150,6 @@ const minPeak = 1024
 // forget removes an entry: its key is reconciled, or need not be tracked any more.
 func (c *Core[Obj]) forget(e *entry[Obj]) {
 	c.take(e)
-	c.setBreaker(e, nil)
 	e.since, e.deleted, e.result = 0, false, wentWell
 	c.reindex(e)
 	c.counts[Taken]--
@@ -179,9 +175,6 @@ func (c *Core[Obj]) take(e *entry[Obj]) {
 	if e.pos >= 0 {
 		c.due.Remove(e)
 	}
-	if e.state == Tripped {
-		c.scheduleProbes(e.breaker)
-	}
 	c.setState(e, Taken)
 }
 
@@ -198,9 +191,6 @@ func (c *Core[Obj]) put(e *entry[Obj], s State) {
 	}
 	if e.isTimed() {
 		c.due.Push(e, int64(e.dueAt))
-	}
-	if s == Tripped {
-		c.scheduleProbes(e.breaker)
 	}
 	c.reindex(e)
 }
@@ -244,16 +234,14 @@ func (c *Core[Obj]) queueOf(e *entry[Obj]) *queue[Obj] {
 		return &c.lanes[e.lane]
 	case e.state == Queued:
 		return &e.group.waiting
-	case e.state == Tripped:
-		return &e.breaker.held
 	case e.backsOff():
-		return &e.breaker.backingOff
+		return &c.breaker.backingOff
 	}
 	return nil
 }
 
-// backsOff reports whether an entry waits for a backoff that ends early if its breaker closes.
-func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.breaker != nil && !e.fixed }
+// backsOff reports whether an entry waits for a backoff that ends early if the breaker closes.
+func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.counted && !e.fixed }
 
 // hold makes a changed entry that is in no queue wait if it has just failed. It reports whether it does.
 func (c *Core[Obj]) hold(e *entry[Obj], now time.Duration) bool {

@@ -15,20 +15,10 @@ type group[Obj any] struct {
 // while operations run one at a time.
 func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
 
-// admit reports whether an entry may be run whose turn has come, and that is in no queue. If not,
-// it puts the entry where it waits: for its breaker, or for its group. The object is not paused.
-func (c *Core[Obj]) admit(e *entry[Obj]) bool {
-	if e.from == Retry && e.mustWaitForBreaker() {
-		c.waitForBreaker(e)
-		return false
-	}
-	return !c.grouping || c.takeGroup(e)
-}
-
-// takeGroup makes an entry the holder of its group, if it has one. If another entry holds the
+// takeGroup makes an entry, which is in no queue, the holder of its group, if it has one. If another entry holds the
 // group, the entry is queued and takeGroup returns false.
 func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
-	if e.group != nil {
+	if !c.grouping || e.group != nil {
 		return true
 	}
 	name := c.groupOf(e.obj)
@@ -46,8 +36,6 @@ func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
 		return true
 	}
 	c.put(e, Queued)
-	// The holder may be stuck: another key must probe instead.
-	c.endProbe(c.round.now, e, probeNotRun)
 	return false
 }
 

@@ -76,22 +76,6 @@ func TestAtMostOneKeyOfAGroupIsInFlight(t *testing.T) {
 	require.Equal(t, 1, inFlight)
 }
 
-// A key that has to wait for an open breaker frees its group.
-func TestGroupIsFreeAfterItsKeyTripped(t *testing.T) {
-	cfg := smallConfig(8)
-	cfg.Breaker = &BreakerConfig{
-		Failures: 1, Probes: 1, MinInterval: time.Second, MaxInterval: time.Second, ByClass: true,
-	}
-	c := groupedBy(cfg)
-	first := launchRound(t, c, 0, 8, member("a", 1), member("b", 2))
-	require.Equal(t, []string{"a"}, keysOf(first))
-	out := failed(first["a"], "down")
-	out.Class = "down"
-	c.Settle(0, first["a"], out)
-	require.Equal(t, 1, c.Count(Tripped))
-	require.Equal(t, []string{"b"}, keysOf(launchRound(t, c, 0, 8)))
-}
-
 // A key that waits for its group gets its turn, whatever its lane, however many keys of the group
 // come after it.
 func TestLaterKeysOfAGroupDoNotOvertake(t *testing.T) {

@@ -155,9 +155,9 @@ func TestRecalledItemsGoBackToWhereTheyCameFrom(t *testing.T) {
 // any more.
 func TestChangeReplacesARecalledItem(t *testing.T) {
 	cfg := smallConfig(8)
-	cfg.Breaker = breakerConfig(false)
+	cfg.Breaker = breakerConfig()
 	c := groupedBy(cfg)
-	failAll(t, c, 0, 1, "", "x", "y")
+	failAll(t, c, 0, 1, "x", "y")
 	launched := launchRound(t, c, time.Second, 1, member("a", 3))
 	require.Len(t, launched, 1)
 	for key, it := range launched {

@@ -38,10 +38,7 @@ type KeyInfo[Obj any] struct {
 	// Group is the group that a queued key waits for, and Holder the object that holds it.
 	Group  string
 	Holder Obj
-	// Breaker is the breaker that the key's last error counted for; nil if it is not open.
-	Breaker *OpenBreaker
-	// Ahead is the number of keys before the key in its lane, its group or its breaker, up to the
-	// limit of the call.
+	// Ahead is the number of keys before the key in its lane or its group, up to the limit of the call.
 	Ahead int
 }
 
@@ -58,17 +55,13 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 		Failure: e.failure(), Due: e.dueAt, Timed: e.pos >= 0, Observed: e.dueAt,
 	}
 	switch e.state {
-	case Ready, Tripped:
+	case Ready:
 		s.Ahead = ahead(e, limit)
 	case Queued:
 		s.Ahead = 1 + ahead(e, limit)
 	}
 	if e.state == Queued {
 		s.Group, s.Holder = e.group.name, e.group.holder.obj
-	}
-	if e.breaker != nil && e.breaker.open {
-		b := e.breaker.describe()
-		s.Breaker = &b
 	}
 	return s, true
 }

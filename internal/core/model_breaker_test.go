@@ -3,13 +3,9 @@
 
 package core
 
-import (
-	"maps"
-	"slices"
-	"time"
-)
+import "time"
 
-// modelBreaker is a breaker of a model.
+// modelBreaker is the breaker of a model.
 type modelBreaker struct {
 	open            bool
 	opened, probeAt time.Duration
@@ -24,22 +20,11 @@ type modelBreaker struct {
 	came probeResult
 }
 
-// everything is the class of the breaker for all errors.
-const everything = ""
-
-// global returns the breaker for all errors if it is open.
-func (m *model) global() *modelBreaker {
-	if b := m.breakers[everything]; b != nil && b.open {
-		return b
-	}
-	return nil
-}
-
-// allowance returns how many items may be planned at a time; if none, when that changes.
+// allowance returns how many operations may begin at a time; if none, when that changes.
 func (m *model) allowance(now time.Duration) (n int, at time.Duration) {
-	b := m.global()
+	b := &m.breaker
 	switch {
-	case b == nil:
+	case !b.open:
 		return never, 0
 	case b.probing > 0:
 		return 0, never
@@ -49,31 +34,18 @@ func (m *model) allowance(now time.Duration) (n int, at time.Duration) {
 	return m.breaking.Probes, 0
 }
 
-// never is the largest time, and the largest number of items.
+// never is the largest time, and the largest number of operations.
 const never = 1<<63 - 1
 
-// barred reports whether a key must wait for its breaker instead of being retried.
-func (m *model) barred(k *modelKey) bool {
-	return k.behind && k.class != everything && m.breakers[k.class].open && !k.probe
-}
-
-// held returns the keys that the breaker of a class holds, in order.
-func (m *model) held(class string) []*modelKey {
-	return m.inLine(func(k *modelKey) bool { return k.state == Tripped && k.class == class })
-}
-
-// backingOff returns the keys that wait for their backoff after a failure that counted for the
-// breaker for all errors, in order.
+// backingOff returns the keys that wait for their backoff after a failure that counted, in order.
 func (m *model) backingOff() []*modelKey {
-	return m.inLine(func(k *modelKey) bool {
-		return k.state == Retry && k.behind && k.class == everything && !k.fixed
-	})
+	return m.inLine(func(k *modelKey) bool { return k.state == Retry && k.counted && !k.fixed })
 }
 
-// probeBackingOff makes some keys due that wait for their backoff, if too few others can probe.
-func (m *model) probeBackingOff(now time.Duration) {
-	b := m.global()
-	if b == nil || b.probing > 0 || now < b.probeAt || m.round.left == 0 {
+// beginProbes makes some keys due that wait for their backoff, if too few others can probe.
+func (m *model) beginProbes(now time.Duration) {
+	b := &m.breaker
+	if !b.open || b.probing > 0 || now < b.probeAt || m.round.left == 0 {
 		return
 	}
 	ready := m.inLine(func(k *modelKey) bool { return k.state == Ready })
@@ -91,47 +63,12 @@ func (m *model) probeBackingOff(now time.Duration) {
 	}
 }
 
-// beginProbes makes some of the held keys due as probes.
-func (m *model) beginProbes(now time.Duration) {
-	m.probeBackingOff(now)
-	for class, b := range m.breakers {
-		if class == everything || !b.open || b.probing > 0 || now < b.probeAt {
-			continue
-		}
-		b.came = probeNotRun
-		for _, k := range m.held(class) {
-			if b.probing == m.breaking.Probes {
-				break
-			}
-			k.from = Retry
-			if m.isPaused(k) {
-				m.park(k)
-				continue
-			}
-			k.probe = true
-			b.probing++
-			m.wake(k, Retry, now)
-		}
+// probeEnds records the result of an operation, if it was a probe.
+func (m *model) probeEnds(it *Operation[row], now time.Duration, came probeResult) {
+	b := &m.breaker
+	if !b.open || int(it.probe) != b.opening {
+		return
 	}
-}
-
-// probeEnds records the result of an item for the breakers that it probed for.
-func (m *model) probeEnds(k *modelKey, it *Operation[row], now time.Duration, came probeResult) {
-	if b := m.global(); b != nil && int(it.probe) == b.opening {
-		m.probesEnd(b, now, came)
-	}
-	m.unprobe(k, now, came)
-}
-
-// unprobe records the result of a key, if it is a probe for its breaker.
-func (m *model) unprobe(k *modelKey, now time.Duration, came probeResult) {
-	if k.probe {
-		m.probesEnd(m.breakers[k.class], now, came)
-	}
-	k.probe = false
-}
-
-func (m *model) probesEnd(b *modelBreaker, now time.Duration, came probeResult) {
 	b.probing--
 	b.came = max(b.came, came)
 	if b.probing > 0 {
@@ -144,109 +81,59 @@ func (m *model) probesEnd(b *modelBreaker, now time.Duration, came probeResult) 
 	if b.came == probeFailed {
 		b.fruitless++
 	}
-	b.probeAt = now + m.interval(b)
+	b.probeAt = now + m.interval()
 }
 
-func (m *model) interval(b *modelBreaker) time.Duration {
+func (m *model) interval() time.Duration {
 	every := m.breaking.MinInterval
-	for range b.fruitless {
+	for range m.breaker.fruitless {
 		every = min(2*every, m.breaking.MaxInterval)
 	}
 	return every
 }
 
-// answered counts an outcome for the breakers.
+// answered counts an outcome for the breaker. k is nil if the core has no entry for the key.
 func (m *model) answered(k *modelKey, now time.Duration, out Outcome[row]) {
 	if m.breaking == nil {
 		return
 	}
-	was, wasBehind := "", false
 	if k != nil {
-		was, wasBehind = k.class, k.behind
-		k.class, k.behind = "", false
+		k.counted = out.Kind == Failed && !out.Final
 	}
 	switch {
-	case out.Kind == Failed && (!m.breaking.ByClass || out.Class != ""):
-		k.behind = true
-		if m.breaking.ByClass {
-			k.class = out.Class
-		}
-		m.fails(k.class, k, now)
-	case out.GivenUp && !m.breaking.ByClass:
-		m.fails(everything, k, now)
-	case out.GivenUp:
-		if m.breakers[out.Class] != nil {
-			m.fails(out.Class, k, now)
-		}
-	case out.Kind != Done && out.Kind != DoneAgain:
-	case !m.breaking.ByClass:
-		m.succeeds(everything, now)
-	case wasBehind:
-		m.succeeds(was, now)
+	case out.Kind == Failed && !out.Final, out.GivenUp:
+		m.fails(k, now)
+	case out.Kind == Done, out.Kind == DoneAgain:
+		m.succeeds(now)
 	}
-	m.forgetClasses()
 }
 
-func (m *model) fails(class string, k *modelKey, now time.Duration) {
-	b := m.breakers[class]
-	if b == nil {
-		b = &modelBreaker{failed: map[string]bool{}}
-		m.breakers[class] = b
-	}
+func (m *model) fails(k *modelKey, now time.Duration) {
+	b := &m.breaker
 	b.failure = k.failure
 	if b.open {
 		return
+	}
+	if b.failed == nil {
+		b.failed = map[string]bool{}
 	}
 	b.failed[k.key] = true
 	if len(b.failed) < m.breaking.Failures {
 		return
 	}
-	clear(b.failed)
-	b.open, b.opened, b.probing, b.fruitless = true, now, 0, 0
-	b.opening++
-	b.probeAt = now + m.interval(b)
+	opening := b.opening + 1
+	m.breaker = modelBreaker{open: true, opened: now, opening: opening, failure: k.failure}
+	b.probeAt = now + m.interval()
 }
 
-// succeeds closes the breaker of a class, and makes the keys due that wait for it.
-func (m *model) succeeds(class string, now time.Duration) {
-	b := m.breakers[class]
-	if b == nil {
-		return
-	}
-	clear(b.failed)
+func (m *model) succeeds(now time.Duration) {
+	b := &m.breaker
+	b.failed = nil
 	if !b.open {
 		return
 	}
-	m.close(class)
-	for _, k := range m.keys {
-		switch {
-		case !k.behind || k.class != class:
-		case k.state == Tripped:
-			m.wake(k, Retry, now)
-			k.fixed = true
-		case k.state == Retry && !k.fixed:
-			k.at, k.fixed, k.drawn = min(k.at, now), true, 0
-		}
-	}
-}
-
-// close closes a breaker. No key is a probe for it any more.
-func (m *model) close(class string) {
-	m.breakers[class].open = false
-	m.breakers[class].probing = 0
-	for _, k := range m.keys {
-		if k.behind && k.class == class {
-			k.probe = false
-		}
-	}
-}
-
-// forgetClasses removes the class breakers that no key's last error counted for.
-func (m *model) forgetClasses() {
-	for _, class := range slices.Collect(maps.Keys(m.breakers)) {
-		behind := m.inLine(func(k *modelKey) bool { return k.behind && k.class == class })
-		if class != everything && len(behind) == 0 {
-			delete(m.breakers, class)
-		}
+	b.open, b.probing = false, 0
+	for _, k := range m.backingOff() {
+		k.at, k.fixed, k.drawn = min(k.at, now), true, 0
 	}
 }

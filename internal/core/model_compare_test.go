@@ -8,7 +8,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -23,7 +22,7 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 	m.requireNextDue(t, c)
 	m.requireWatermarks(t, c, observed)
 	m.requireGroups(t, c)
-	m.requireBreakers(t, c)
+	m.requireBreaker(t, c)
 	m.requireFailures(t, c)
 	m.requireNews(t, c)
 }
@@ -43,7 +42,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, min(k.requeues, 255), int(e.requeues), "requeues of %q", key)
 		same(t, k.tries, int(e.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
-		if k.state == Retry && k.behind {
+		if k.state == Retry && k.counted {
 			same(t, k.fixed, e.fixed, "whether the wait of %q is fixed", key)
 		}
 		if k.clock {
@@ -91,14 +90,8 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 			times = append(times, 0)
 		}
 	}
-	for class, b := range m.breakers {
-		waiting := m.held(class)
-		if class == everything {
-			waiting = m.backingOff()
-		}
-		if b.open && b.probing == 0 && len(waiting) > 0 {
-			times = append(times, b.probeAt)
-		}
+	if b := m.breaker; b.open && b.probing == 0 && len(m.backingOff()) > 0 {
+		times = append(times, b.probeAt)
 	}
 	at, ok := c.NextDue()
 	same(t, len(times) > 0, ok, "whether something is due")
@@ -205,25 +198,16 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 	require.Equal(t, m.holders, holders, "holders of the groups")
 }
 
-// requireBreakers compares the breakers and the keys that they hold.
-func (m *model) requireBreakers(t testingT, c *Core[row]) {
-	var open []OpenBreaker
-	for class, b := range m.breakers {
-		require.Contains(t, c.breakers, class)
-		same(t, b.probing, c.breakers[class].probesRunning, "probes of class %q", class)
-		var keys []string
-		for _, k := range m.held(class) {
-			keys = append(keys, k.key)
-		}
-		require.Equal(t, keys, keysInLine(&c.breakers[class].held), "held by class %q", class)
-		if b.open {
-			open = append(open, OpenBreaker{
-				Class: class, Since: b.opened, ProbeAt: b.probeAt, Failure: b.failure, Held: len(keys),
-			})
-		}
+// requireBreaker compares the breaker.
+func (m *model) requireBreaker(t testingT, c *Core[row]) {
+	b := m.breaker
+	same(t, b.probing, c.breaker.probesRunning, "running probes")
+	same(t, b.opening, int(c.BreakerOpenings()), "openings")
+	want := BreakerState{}
+	if b.open {
+		want = BreakerState{Open: true, Since: b.opened, ProbeAt: b.probeAt, Failure: b.failure}
 	}
-	slices.SortFunc(open, func(a, b OpenBreaker) int { return strings.Compare(a.Class, b.Class) })
-	require.Equal(t, open, c.OpenBreakers(100))
+	same(t, want, c.Breaker(), "breaker")
 	for _, now := range []time.Duration{0, m.round.now, never} {
 		n, at := m.allowance(now)
 		gotN, gotAt := c.Allowance(now)
@@ -267,40 +251,25 @@ func (m *model) requireFailures(t testingT, c *Core[row]) {
 	})
 }
 
-// reported is what the core reported at the last comparison, and its versions then.
+// reported is what the core reported at the last comparison, and its version then.
 type reported struct {
 	failures map[string]string
-	open     []string
+	open     bool
 	version  uint64
-	// breakers has the opening time and the last error of each open breaker.
-	breakers        map[string]string
-	breakersVersion uint64
 }
 
-// requireNews checks that the versions change when the failures or the open breakers do.
+// requireNews checks that the version changes when the failures do, or the breaker opens or closes.
 func (m *model) requireNews(t testingT, c *Core[row]) {
 	now := reported{
-		failures: map[string]string{}, version: c.FailureVersion(),
-		breakers: map[string]string{}, breakersVersion: c.OpenBreakersVersion(),
+		failures: map[string]string{}, open: m.breaker.open, version: c.FailureVersion(),
 	}
 	for key, k := range m.keys {
 		if k.failure != "" {
 			now.failures[key] = k.failure
 		}
 	}
-	for class, b := range m.breakers {
-		if b.open {
-			now.open = append(now.open, class)
-			now.breakers[class] = b.opened.String() + " " + b.failure
-		}
-	}
-	slices.Sort(now.open)
-	if !maps.Equal(now.failures, m.told.failures) || !slices.Equal(now.open, m.told.open) {
+	if !maps.Equal(now.failures, m.told.failures) || now.open != m.told.open {
 		require.NotEqual(t, m.told.version, now.version, "FailureVersion must change")
 	}
-	if !maps.Equal(now.breakers, m.told.breakers) {
-		require.NotEqual(t, m.told.breakersVersion, now.breakersVersion, "OpenBreakersVersion must change")
-	}
-	same(t, len(now.open), c.NumOpenBreakers(), "open breakers")
 	m.told = now
 }

@@ -123,8 +123,8 @@ func (m *model) requireTurn(t testingT, c *Core[row], k *modelKey, op *Operation
 	same(t, k.mark, op.Mark, "mark of %q", k.key)
 	same(t, k.unknown, !op.HasEntry(), "whether %q has no entry", k.key)
 	same(t, timed || k.seen != m.round.number, op.Again, "%q is run again", k.key)
-	b := m.global()
-	if b == nil {
+	b := &m.breaker
+	if !b.open {
 		require.Zero(t, op.probe, "%q is no probe", k.key)
 		return
 	}
@@ -137,14 +137,8 @@ func (m *model) requireTurn(t testingT, c *Core[row], k *modelKey, op *Operation
 
 // run reports whether a key is run whose turn has come. If not, it waits.
 func (m *model) run(k *modelKey) bool {
-	switch {
-	case m.isPaused(k):
+	if m.isPaused(k) {
 		m.park(k)
-		return false
-	case k.from == Retry && m.barred(k):
-		k.rest(Tripped)
-		m.lineUp(k)
-		m.leaveGroup(k)
 		return false
 	}
 	if m.grouping && k.group == "" && k.obj.group != "" {
@@ -152,7 +146,6 @@ func (m *model) run(k *modelKey) bool {
 		if _, held := m.holders[k.group]; held {
 			k.rest(Queued)
 			m.lineUp(k)
-			m.unprobe(k, m.round.now, probeNotRun)
 			return false
 		}
 		m.holders[k.group] = k.key

@@ -9,7 +9,7 @@ import (
 
 // stick records that the operation of an item is stuck.
 func (m *model) stick(now time.Duration, it *Operation[row]) {
-	m.probeEnds(m.keys[it.Obj.key], it, now, probeFailed)
+	m.probeEnds(it, now, probeFailed)
 }
 
 // settle records the outcome of an item. waited reports whether the core had an entry for it.
@@ -18,12 +18,12 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	failed := out.Kind == Failed || out.Kind == FailedForGood
 	switch {
 	case out.Kind == Superseded || out.Kind == Void:
-		m.probeEnds(k, it, now, probeNotRun)
+		m.probeEnds(it, now, probeNotRun)
 		m.notRun()
 	case out.Kind == Failed || out.GivenUp:
-		m.probeEnds(k, it, now, probeFailed)
+		m.probeEnds(it, now, probeFailed)
 	default:
-		m.probeEnds(k, it, now, probeInconclusive)
+		m.probeEnds(it, now, probeInconclusive)
 	}
 	var note *modelNote
 	k.unknown = false
@@ -127,9 +127,6 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	switch {
 	case k.fixed:
 		m.wake(k, Retry, now+out.Delay)
-	case out.Kind == Failed && m.barred(k):
-		k.rest(Tripped)
-		m.lineUp(k)
 	case out.Kind == Failed:
 		m.backOff(k, Retry, now, k.failures, out.Jitter)
 	case out.Kind == FailedForGood:
@@ -150,7 +147,7 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 // recall records that an operation was recalled.
 func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
-	m.probeEnds(k, it, now, probeNotRun)
+	m.probeEnds(it, now, probeNotRun)
 	m.notRun()
 	k.unknown = false
 	note := k.note
@@ -192,7 +189,7 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	}
 	if m.isPaused(k) {
 		m.park(k)
-		m.probeEnds(k, it, m.round.now, probeNotRun)
+		m.probeEnds(it, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.notRun()
 		return false
@@ -207,7 +204,7 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	}
 	k.rest(Queued)
 	m.lineUp(k)
-	m.probeEnds(k, it, m.round.now, probeNotRun)
+	m.probeEnds(it, m.round.now, probeNotRun)
 	m.notRun()
 	return false
 }

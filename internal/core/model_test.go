@@ -19,7 +19,7 @@ import (
 //
 // This file has the state of a key and the observations. model_settle_test.go has the outcomes,
 // model_next_test.go what is run next, model_again_test.go runs without a change, model_record_test.go
-// the records, model_breaker_test.go the breakers, and model_compare_test.go the comparison with a core between
+// the records, model_breaker_test.go the breaker, and model_compare_test.go the comparison with a core between
 // two rounds.
 type model struct {
 	limits   Limits
@@ -33,8 +33,7 @@ type model struct {
 	keys map[string]*modelKey
 	// holders has the holder of each group.
 	holders map[string]string
-	// breakers has the breakers by class; "" is the class of the breaker for all errors.
-	breakers map[string]*modelBreaker
+	breaker modelBreaker
 	// ran counts the operations that were run. Each has a place, which belongs to a lane.
 	// sourcesTurn: the last key that was taken for a lane was ready.
 	ran         int
@@ -92,11 +91,8 @@ type modelKey struct {
 	place int
 	// group is the group that the key holds or waits for.
 	group string
-	// class is the class of the breaker that the key's last error counted for, if behind.
-	class  string
-	behind bool
-	// probe: the key is a probe for the current opening of that breaker.
-	probe bool
+	// counted: the key's last error counted for the breaker.
+	counted bool
 	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
 }
@@ -115,7 +111,7 @@ type modelNote struct {
 func newModel(cfg Config[row]) *model {
 	return &model{
 		limits: cfg.Limits, same: cfg.SamePending, breaking: cfg.Breaker, records: cfg.Records, keys: map[string]*modelKey{},
-		holders: map[string]string{}, breakers: map[string]*modelBreaker{},
+		holders: map[string]string{},
 	}
 }
 
@@ -181,7 +177,6 @@ func (m *model) readyOrPaused(k *modelKey) {
 func (m *model) park(k *modelKey) {
 	k.rest(Paused)
 	k.unseen = false
-	m.unprobe(k, m.round.now, probeNotRun)
 	m.leaveGroup(k)
 }
 
@@ -269,23 +264,19 @@ func (m *model) observe(c Change[row]) *modelKey {
 	case same && k.state == Paused && paused:
 		m.renew(k, n)
 	case same:
-		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.renew(k, n)
 		return k.taken()
 	case k.state == Queued && k.group == obj.group && !paused:
-		m.unprobe(k, m.round.now, probeNotRun)
 		m.replaceChange(k, n)
 		k.from, k.unseen = Ready, true
 	case k.state == Ready && k.lane == lane && k.deleted == deleted && !paused:
-		m.unprobe(k, m.round.now, probeNotRun)
 		if k.group != obj.group {
 			m.leaveGroup(k)
 		}
 		m.replaceChange(k, n)
 		k.unseen = true
 	default:
-		m.unprobe(k, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.replaceChange(k, n)
 		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
@@ -346,7 +337,6 @@ func (m *model) observeSettled(obj row, revision uint64, says RowStatus) bool {
 	case k.state == InFlight:
 		m.note(k, &modelNote{obj: obj, revision: revision, settled: true, unset: says == RowUnset})
 	case says == RowUnset, k.deleted, says == RowDone && k.state == Terminal:
-		m.unprobe(k, m.round.now, probeNotRun)
 		m.forget(k)
 		return true
 	case k.state == Unseen:
@@ -364,7 +354,6 @@ func (m *model) calm(k *modelKey, obj row, revision uint64, jitter float64) {
 func (m *model) forget(k *modelKey) {
 	m.leaveGroup(k)
 	delete(m.keys, k.key)
-	m.forgetClasses()
 }
 
 // leaveGroup is called when a key no longer needs its group. If the key held it, the first key that

@@ -50,7 +50,7 @@ func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
 // round has run as many as it may, or nothing is due, ready or in the source, or too many keys were passed over.
 //
 // Each operation has a place, see places. The keys in a lane and the changes in the source for it take turns. A key that
-// does not run leaves its place to the next: it is paused, or waits for its group or for a breaker, or an
+// does not run leaves its place to the next: it is paused, or waits for its group, or an
 // operation on it runs.
 func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
 	for c.round.left > 0 && c.round.passedOver < maxPassedOver {
@@ -123,7 +123,7 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 		c.pause(e)
 		return false
 	}
-	if !c.admit(e) {
+	if !c.takeGroup(e) {
 		return false
 	}
 	op.Obj, op.Revision, op.since, op.Deleted = e.obj, e.revision, e.since, e.deleted

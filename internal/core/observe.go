@@ -33,15 +33,12 @@ func (c *Core[Obj]) observeKnown(e *entry[Obj], change *Change[Obj]) bool {
 		if e.state == Ready {
 			v.lane = e.lane
 		}
-		if c.takeChange(e, v) {
-			c.endProbe(c.round.now, e, probeNotRun)
-		}
+		c.takeChange(e, v)
 		c.reindex(e)
 		return false
 	}
 	c.take(e)
 	c.leaveGroup(e)
-	c.endProbe(c.round.now, e, probeNotRun)
 	c.takeChange(e, v)
 	if c.hold(e, c.round.now) {
 		return false
@@ -152,11 +149,11 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 	c.changeGroup(e, obj)
 	if e.paused {
 		c.pause(e)
-	} else if c.admit(e) {
+	} else if c.takeGroup(e) {
 		c.put(e, InFlight)
 		return true
 	}
-	c.endProbes(c.round.now, op, probeNotRun)
+	c.endProbe(c.round.now, op, probeNotRun)
 	c.giveBackTurn()
 	return false
 }
@@ -192,7 +189,6 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	case s == RowUnset, e.deleted, s == RowDone && e.state == Terminal:
 		c.take(e)
 		c.leaveGroup(e)
-		c.endProbe(c.round.now, e, probeNotRun)
 		c.forget(e)
 		return true
 	case e.state == Unseen:

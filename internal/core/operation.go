@@ -39,8 +39,7 @@ type Operation[Obj any] struct {
 	// Failures is the key's number of failures in a row before this operation, Tries the number since its
 	// object changed.
 	Failures, Tries int32
-	// probe is the opening of the breaker for all errors that the operation probes for; 0 if it is no
-	// probe.
+	// probe is the opening of the breaker that the operation probes for; 0 if it is no probe.
 	probe uint32
 	// Cause is why the operation is run.
 	Cause Cause
@@ -69,15 +68,13 @@ type Operation[Obj any] struct {
 	// Change reports whether the operation applied a change, rather than repeating what was applied
 	// before.
 	Change bool
-	// Classed reports whether Class is set.
-	Classed bool
 	// Void reports whether the outcome does not count, because [Core.Again] was forced while the
 	// operation ran.
 	Void bool
 }
 
 // HasEntry reports whether the key has an entry. An operation without one that is done need not be
-// settled, unless there are breakers.
+// settled, unless there is a breaker.
 func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 
 // Since returns the revision since which the change of the operation is not reconciled.

@@ -24,7 +24,7 @@ const (
 	// of its change.
 	DoneAgain
 	// Deleting: a deletion has begun and is not finished. It is run again as with DoneAgain, and
-	// the key is unreconciled until it is done. It is no failure, and breakers ignore it.
+	// the key is unreconciled until it is done. It is no failure, and the breaker ignores it.
 	Deleting
 	// Void: the operation was not run, because there is nothing left to do: a deleted object is
 	// back in the table, or the row no longer asks for an operation.
@@ -43,11 +43,11 @@ func (k Kind) String() string { return kindNames[k] }
 // Outcome is the outcome of one operation.
 type Outcome[Obj any] struct {
 	Kind Kind
-	// GivenUp, with FailedForGood, means that the key failed too often. Breakers count that as a
-	// failure; they do not count other FailedForGood outcomes.
+	// GivenUp, with FailedForGood, means that the key failed too often. The breaker counts that as
+	// a failure; it does not count other FailedForGood outcomes.
 	GivenUp bool
 	// Final, with Failed, means that a deletion reported that retrying is useless. As with
-	// FailedForGood, breakers do not count it.
+	// FailedForGood, the breaker does not count it.
 	Final bool
 	// Lost means that the object was changed or deleted while the operation ran. The change decides
 	// what comes next, not this outcome, but the attempt counts for the backoff.
@@ -59,7 +59,7 @@ type Outcome[Obj any] struct {
 	Mark  uint8
 	Delay time.Duration
 	// Text is the text of the error, or the reason of a block; nil for other kinds. Class is the class
-	// of the error; only breakers by class use it.
+	// of the error, for the log and the figures.
 	Text  *string
 	Class string
 	// Object is the object's version in the table now, and NewRevision its revision; for a deleted

@@ -15,7 +15,6 @@ func (c *Core[Obj]) isPaused(obj Obj) bool { return c.paused != nil && c.paused(
 // pause makes an entry that is in no queue wait to be resumed.
 func (c *Core[Obj]) pause(e *entry[Obj]) {
 	c.put(e, Paused)
-	c.endProbe(c.round.now, e, probeNotRun)
 	c.leaveGroup(e)
 }
 

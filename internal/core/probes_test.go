@@ -10,21 +10,19 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// patient returns a core with an open breaker for all errors that admits two probes every second,
+// patient returns a core with an open breaker that admits two probes every second,
 // and the keys a to d, which have failed and wait for ten seconds.
 func patient(t *testing.T) *Core[row] {
 	t.Helper()
 	cfg := smallConfig(8)
 	cfg.MinBackoff, cfg.MaxBackoff = 10*time.Second, time.Minute
-	cfg.Breaker = breakerConfig(false)
+	cfg.Breaker = breakerConfig()
 	cfg.Breaker.Probes = 2
 	c := New(cfg)
-	failAll(t, c, 0, 1, "", "a", "b", "c", "d")
-	require.Len(t, c.OpenBreakers(100), 1)
+	failAll(t, c, 0, 1, "a", "b", "c", "d")
+	require.True(t, c.BreakerOpen())
 	return c
 }
-
-func failsAgain(it *Operation[row]) Outcome[row] { return failedWith(it, "") }
 
 // If all keys wait for longer than the next probes, some of them probe early, but no more than
 // needed.
@@ -33,10 +31,10 @@ func TestLongBackoffsProbeIfNothingElseCan(t *testing.T) {
 	due, ok := c.NextDue()
 	require.True(t, ok)
 	require.Equal(t, time.Second, due)
-	require.Equal(t, []string{"a", "b"}, settleAll(t, c, time.Second, failsAgain))
+	require.Equal(t, []string{"a", "b"}, settleAll(t, c, time.Second, isDown))
 	due, _ = c.NextDue()
 	require.Equal(t, 2*time.Second, due)
-	require.Equal(t, []string{"c", "d"}, settleAll(t, c, 2*time.Second, failsAgain))
+	require.Equal(t, []string{"c", "d"}, settleAll(t, c, 2*time.Second, isDown))
 	require.Equal(t, 4, c.Count(Retry))
 }
 
@@ -49,8 +47,8 @@ func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Recall(c.round.now, &items[0])
-	require.Equal(t, 500*time.Millisecond, c.OpenBreakers(100)[0].ProbeAt, "nothing was run")
-	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, failsAgain))
+	require.Equal(t, 500*time.Millisecond, c.Breaker().ProbeAt, "nothing was run")
+	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, isDown))
 	for _, key := range []string{"a", "b", "c", "d"} {
 		require.Equal(t, 10*time.Second, c.entries[key].dueAt, key)
 	}
@@ -71,42 +69,26 @@ func TestRoundWithoutRoomCutsNoBackoffShort(t *testing.T) {
 func TestPausedKeysDoNotProbe(t *testing.T) {
 	c := patient(t)
 	c.SetPaused(0, func(r row) bool { return r.key == "a" || r.key == "c" })
-	require.Equal(t, []string{"b", "d"}, settleAll(t, c, time.Second, failsAgain))
+	require.Equal(t, []string{"b", "d"}, settleAll(t, c, time.Second, isDown))
 	require.Equal(t, 2, c.Count(Paused))
 }
 
-// A key that is given up because it failed too often counts as a failure, so that such keys open a
-// breaker too. With breakers by class it does not wait for one.
+// A key that is given up because it failed too often counts as a failure, so that such keys open the breaker too.
 func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
-	givenUp := func(it *Operation[row]) Outcome[row] {
-		out := failedWith(it, "x")
+	c := withBreaker(8, breakerConfig())
+	begin(c, 0, 1, "a", "b")
+	items := c.Plan()
+	for i := range items {
+		out := isDown(&items[i])
 		out.Kind, out.GivenUp = FailedForGood, true
-		return out
+		c.Settle(0, &items[i], out)
 	}
-	t.Run("for all errors", func(t *testing.T) {
-		c := withBreaker(8, breakerConfig(false))
-		begin(c, 0, 1, "a", "b")
-		items := c.Plan()
-		for i := range items {
-			c.Settle(0, &items[i], givenUp(&items[i]))
-		}
-		check(t, c)
-		require.Len(t, c.OpenBreakers(100), 1)
-		require.Equal(t, 2, c.Count(Terminal))
-	})
-	t.Run("by class", func(t *testing.T) {
-		c := withBreaker(8, breakerConfig(true))
-		failAll(t, c, 0, 1, "x", "a")
-		begin(c, 0, 2, "b")
-		items := c.Plan()
-		c.Settle(0, &items[0], givenUp(&items[0]))
-		check(t, c)
-		require.Len(t, c.OpenBreakers(100), 1)
-		require.Nil(t, c.entries["b"].breaker)
-	})
+	check(t, c)
+	require.True(t, c.BreakerOpen())
+	require.Equal(t, 2, c.Count(Terminal))
 }
 
-// An item that is not run is no probe. Others probe in its place at once.
+// An operation that is not run is no probe. Others probe in its place at once.
 func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 	superseded := func(it *Operation[row]) Outcome[row] { return Outcome[row]{Kind: Superseded} }
 	c := patient(t)
@@ -119,7 +101,7 @@ func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 	c.Settle(500*time.Millisecond, &items[0], superseded(&items[0]))
 	n, _ := c.Allowance(500 * time.Millisecond)
 	require.Positive(t, n)
-	require.Equal(t, []string{"f", "g"}, settleAll(t, c, 500*time.Millisecond, failsAgain))
+	require.Equal(t, []string{"f", "g"}, settleAll(t, c, 500*time.Millisecond, isDown))
 	n, at := c.Allowance(500 * time.Millisecond)
 	require.Zero(t, n)
 	require.Greater(t, at, 500*time.Millisecond)
@@ -128,16 +110,16 @@ func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 // A pass begins and plans nothing while one of two probes is in flight. The failure of the other
 // still counts when the last one ends without a result.
 func TestPassDuringProbesKeepsTheirFailures(t *testing.T) {
-	b := breakerConfig(false)
+	b := breakerConfig()
 	b.Probes, b.MaxInterval = 2, 4*time.Second
 	c := withBreaker(8, b)
-	failAll(t, c, 0, 1, "x", "a", "b")
+	failAll(t, c, 0, 1, "a", "b")
 
 	c.Begin(time.Second, 2, false)
 	items := c.Plan()
 	require.Len(t, items, 2)
 	slow := items[1]
-	c.Settle(time.Second, &items[0], failedWith(&items[0], "x"))
+	c.Settle(time.Second, &items[0], isDown(&items[0]))
 
 	size, _ := c.Allowance(2 * time.Second)
 	require.Zero(t, size)

@@ -13,13 +13,13 @@ import (
 // for. If the key changed while its operation ran, that change decides what comes next.
 func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Obj]) {
 	e := it.entry
-	c.endProbes(now, it, probeResultOf(out))
+	c.endProbe(now, it, probeResultOf(out))
 	if e == nil {
 		if !needsEntry(out) {
 			if !out.ran() {
 				c.giveBackTurn()
 			}
-			c.updateBreakers(now, nil, out)
+			c.updateBreaker(now, nil, out)
 			return
 		}
 		e = c.entryOf(it)
@@ -54,17 +54,6 @@ func (c *Core[Obj]) Settle(now time.Duration, it *Operation[Obj], out Outcome[Ob
 	c.leaveGroup(e)
 }
 
-// probeResultOf returns the result of an outcome for the breaker that its operation probed for.
-func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
-	switch {
-	case !out.ran():
-		return probeNotRun
-	case out.Kind == Failed || out.GivenUp:
-		return probeFailed
-	}
-	return probeInconclusive
-}
-
 // needsEntry reports whether a key without an entry needs one after an outcome.
 func needsEntry[Obj any](out Outcome[Obj]) bool {
 	switch out.Kind {
@@ -90,7 +79,7 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (newer *rowVersion[Obj]) {
 	return newer
 }
 
-// countAttempt counts an attempt for the backoff and for the breakers.
+// countAttempt counts an attempt for the backoff and for the breaker.
 func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
 	e.lastAttempt, e.mark, e.tried, e.cause = now, out.Mark, true, CauseChange
 	if e.wanted == 0 {
@@ -113,7 +102,7 @@ func (c *Core[Obj]) countAttempt(now time.Duration, e *entry[Obj], out Outcome[O
 	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
 		e.result = wasBlocked
 	}
-	c.updateBreakers(now, e, out)
+	c.updateBreaker(now, e, out)
 }
 
 // follow makes a key go on with the change that was read while its operation ran.
@@ -147,8 +136,6 @@ func (c *Core[Obj]) enqueue(e *entry[Obj], out Outcome[Obj]) {
 	switch {
 	case e.fixed:
 		c.wait(e, Retry, after(now, out.Delay))
-	case out.Kind == Failed && e.mustWaitForBreaker():
-		c.waitForBreaker(e)
 	case out.Kind == Failed:
 		c.wait(e, Retry, after(now, c.delay(int(e.failures), out.Jitter)))
 	case out.Kind == FailedForGood:
@@ -175,7 +162,7 @@ func (c *Core[Obj]) delay(failures int, jitter float64) time.Duration {
 // of its lane, any other key back to where it waited, and keeps its group. If the object was changed meanwhile,
 // the change counts. Recall several operations in reverse order.
 func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
-	c.endProbes(now, op, probeNotRun)
+	c.endProbe(now, op, probeNotRun)
 	c.giveBackTurn()
 	e := c.entryOf(op)
 	newer := c.finish(e)

@@ -18,8 +18,6 @@ const (
 	Queued
 	// Paused: the object is not worked on until it is resumed.
 	Paused
-	// Tripped: the key waits for the breaker of its last error's class to close.
-	Tripped
 	// Unseen: the object was changed or deleted while its operation ran, or before its retry, and
 	// that change has not been observed.
 	Unseen
@@ -39,7 +37,7 @@ const (
 )
 
 var stateNames = [NumStates]string{
-	"taken", "ready", "in flight", "queued", "paused", "tripped",
+	"taken", "ready", "in flight", "queued", "paused",
 	"unseen", "held", "retry", "requeue", "blocked", "terminal",
 }
 

@@ -120,11 +120,10 @@ func name(list string, set map[string]bool) {
 // makeCore runs the statement
 //
 //	core min=100ms max=1s size=4 [jitter=0.1] [seed=1] [groups]
-//	    [breaker=everything|class failures=2 probes=1 every=1s upto=4s]
+//	    [breaker failures=2 probes=1 every=1s upto=4s]
 //
 // which begins a page. It sets the bounds of the backoff and the size of a round. With groups, the
-// part of a key before its slash is its group. With breaker=everything there is one breaker for all
-// errors, with breaker=class one for each class of errors.
+// part of a key before its slash is its group. With breaker there is a breaker.
 func (s *stage) makeCore(rest string) (err error) {
 	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: samePending}
 	var b BreakerConfig
@@ -145,7 +144,7 @@ func (s *stage) makeCore(rest string) (err error) {
 		case "groups":
 			grouping = true
 		case "breaker":
-			b.ByClass, cfg.Breaker = value == "class", &b
+			cfg.Breaker = &b
 		case "failures":
 			b.Failures, err = strconv.Atoi(value)
 		case "probes":
@@ -288,10 +287,10 @@ func parseVersion(text string) (key string, revision uint64, err error) {
 // settle runs the statement
 //
 //	settle a done | failed | terminal | blocked | requeue | deleting | void | superseded
-//	    ["text"] [class=x] [after=1s] [backoff] [lost] [as=@12] [at=120ms]
+//	    ["text"] [after=1s] [backoff] [lost] [as=@12] [at=120ms]
 //	    [jitter=0.5]
 //
-// It gives an item its outcome: the text of a failure and its class; the delay that the operation
+// It gives an item its outcome: the text of a failure; the delay that the operation
 // asks for, or that it asks for a backoff; lost if the object was changed meanwhile; as, the
 // revision of the written status; at, the end of the operation, by default the beginning of the
 // round; and the part of the jitter that the backoff gets.
@@ -346,8 +345,6 @@ func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, err
 			o.out.Lost = true
 		case "backoff":
 			o.out.Backoff = true
-		case "class":
-			o.out.Class = value
 		case "jitter":
 			o.out.Jitter, err = strconv.ParseFloat(value, 64)
 		case "as":

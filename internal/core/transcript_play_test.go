@@ -203,12 +203,8 @@ func (s *stage) describe() {
 	if len(left) > 0 {
 		fmt.Fprintf(&s.answer, "not observed yet: %s\n", strings.Join(left, ", "))
 	}
-	for _, b := range s.core.OpenBreakers(100) {
-		which := "breaker"
-		if b.Class != allErrors {
-			which += " of class " + b.Class
-		}
-		fmt.Fprintf(&s.answer, "%s: open since %s, next probes at %s, %q\n", which, b.Since, b.ProbeAt, b.Failure)
+	if b := s.core.Breaker(); b.Open {
+		fmt.Fprintf(&s.answer, "breaker: open since %s, next probes at %s, %q\n", b.Since, b.ProbeAt, b.Failure)
 	}
 	next := "nothing is due"
 	if at, ok := s.core.NextDue(); ok {

@@ -32,9 +32,8 @@ import (
 // core becomes empty (no. 8), and so does the ledger.
 func TestRandomWalkAgreesWithTheModel(t *testing.T) {
 	for name, breaker := range map[string]func(t *rapid.T) *BreakerConfig{
-		"without a breaker":      func(*rapid.T) *BreakerConfig { return nil },
-		"with a breaker":         func(t *rapid.T) *BreakerConfig { return drawBreaker(t, false) },
-		"with breakers by class": func(t *rapid.T) *BreakerConfig { return drawBreaker(t, true) },
+		"without a breaker": func(*rapid.T) *BreakerConfig { return nil },
+		"with a breaker":    drawBreaker,
 	} {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
@@ -59,10 +58,10 @@ func drawLimits(t *rapid.T) Limits {
 	}
 }
 
-func drawBreaker(t *rapid.T, byClass bool) *BreakerConfig {
+func drawBreaker(t *rapid.T) *BreakerConfig {
 	return &BreakerConfig{
 		Failures: rapid.IntRange(1, 4).Draw(t, "failures"), Probes: rapid.IntRange(1, 3).Draw(t, "probes"),
-		MinInterval: 50 * time.Millisecond, MaxInterval: 400 * time.Millisecond, ByClass: byClass,
+		MinInterval: 50 * time.Millisecond, MaxInterval: 400 * time.Millisecond,
 	}
 }
 
@@ -86,7 +85,6 @@ var (
 	kinds   = rapid.SampledFrom([]Kind{Done, Failed, Failed, FailedForGood, BlockedOn, DoneAgain, Deleting})
 	groups  = rapid.SampledFrom([]string{"", "g", "g", "h"})
 	jitters = rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.99})
-	classes = rapid.SampledFrom([]string{"", "x", "x", "y"})
 	few     = rapid.SampledFrom([]int{0, 0, 1, 3, 7})
 	rarely  = rapid.SampledFrom([]bool{true, false, false, false, false, false})
 )
@@ -235,7 +233,7 @@ func (w *walker) outcome() Outcome[row] {
 	}
 	if out.Kind == Failed || out.Kind == FailedForGood {
 		text := texts.Draw(w.t, "text")
-		out.Text, out.Class = &text, classes.Draw(w.t, "class")
+		out.Text = &text
 	}
 	return out
 }

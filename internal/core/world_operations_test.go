@@ -25,7 +25,7 @@ type run struct {
 	item *Operation[row]
 	row  row
 	out  Outcome[row]
-	// opening is the opening of the breaker for all errors at the operation's beginning; 0 if it
+	// opening is the opening of the breaker at the operation's beginning; 0 if it
 	// was not open.
 	opening int
 }
@@ -75,7 +75,7 @@ func (w *world) begin(r *run) {
 	require.GreaterOrEqual(w.t, r.row.pendingID, w.started[key], "%q went back to an older version", key)
 	require.False(w.t, w.paused[key], "%q is paused", key)
 	w.started[key] = r.row.pendingID
-	if b := w.model.global(); b != nil {
+	if b := w.model.breaker; b.open {
 		r.opening = b.opening
 		w.probing[b.opening]++
 		require.LessOrEqual(w.t, w.probing[b.opening], w.model.breaking.Probes, "operations admitted at a time")

@@ -11,8 +11,7 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// MaxExamples bounds the errors and the open breakers that are named, so that the cost does not grow
-// with their number.
+// MaxExamples bounds the errors that are named, so that the cost does not grow with their number.
 const MaxExamples = 10
 
 // Condition is all that health reports, except for the examples.
@@ -30,25 +29,23 @@ type Condition struct {
 	Stuck, StuckChanges int
 	// NoWorker reports whether all workers are stuck.
 	NoWorker bool
-	// Breakers is the number of open breakers. BreakerChanges changes when that set or an error in it
-	// changes.
-	Breakers       int
-	BreakerChanges uint64
+	// Breaker is a line about the breaker; empty if it is not open.
+	Breaker string
 }
 
 // Details are texts for the problems of a condition. Texts that the condition does not need are
 // ignored.
 type Details struct {
-	// Breakers has a line for each open breaker, Stuck one for each operation that takes too long.
-	Breakers, Stuck []string
-	// Failures are the errors of objects, up to [MaxExamples]. They are not reported while a breaker
+	// Stuck has a line for each operation that takes too long.
+	Stuck []string
+	// Failures are the errors of objects, up to [MaxExamples]. They are not reported while the breaker
 	// is open.
 	Failures []string
 }
 
 // wrong reports whether there are problems.
 func (c *Condition) wrong() bool {
-	return c.Breakers > 0 || c.numErrors() > 0 || c.Stuck > 0
+	return c.Breaker != "" || c.numErrors() > 0 || c.Stuck > 0
 }
 
 // numErrors returns the number of errors: those of objects, and that of the prune.
@@ -72,7 +69,7 @@ func (c Condition) reported() Condition {
 // the loop itself is in a call that takes too long.
 func (c *Condition) problems(called bool) string {
 	var problems []string
-	if c.Breakers > 0 {
+	if c.Breaker != "" {
 		problems = append(problems, "breaker open")
 	}
 	if n := c.numErrors(); n > 0 {
@@ -109,13 +106,13 @@ func (c *Condition) okMessage() string {
 	return message
 }
 
-// examples joins the texts about the problems: open breakers, stuck operations, the error of a prune,
+// examples joins the texts about the problems: the open breaker, stuck operations, the error of a prune,
 // and the errors of objects. It returns nil if there are none.
 func (c *Condition) examples(d Details) error {
 	var errs []error
 	add := func(line string) { errs = append(errs, errors.New(line)) }
-	if c.Breakers > 0 {
-		add(strings.Join(d.Breakers, "\n"))
+	if c.Breaker != "" {
+		add(c.Breaker)
 	}
 	if c.Stuck > 0 {
 		add(few(d.Stuck, "operation"))
@@ -123,7 +120,7 @@ func (c *Condition) examples(d Details) error {
 	if c.PruneFailure != "" {
 		add(text.Printable(c.PruneFailure))
 	}
-	if c.Breakers > 0 {
+	if c.Breaker != "" {
 		return errors.Join(errs...)
 	}
 	named := c.numErrors() - c.Failing

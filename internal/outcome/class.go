@@ -12,12 +12,10 @@ import (
 )
 
 const (
-	// MaxClass bounds the bytes of a class that the user's function returns.
-	MaxClass = 1024
-	// classText bounds the bytes of a text that its class is made from. maxPlainClass bounds the
-	// bytes of the class, without its "...".
-	classText     = 1024
-	maxPlainClass = 120
+	// MaxClass bounds the bytes of a class.
+	MaxClass = 120
+	// classText bounds the bytes of a text that its class is made from.
+	classText = 1024
 )
 
 // PlainClass returns the class of a text: the text with "#" in place of numbers and of the names of
@@ -40,11 +38,8 @@ func PlainClass(said string, names ...string) string {
 		case !was:
 			b.WriteByte('#')
 		}
-		if b.Len() >= maxPlainClass {
-			return b.String() + "..."
-		}
 	}
-	return b.String()
+	return text.Short(b.String(), MaxClass)
 }
 
 // withoutWord returns text with "#" in place of word where no letter or digit is beside it.

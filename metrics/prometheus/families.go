@@ -40,9 +40,9 @@ var numbers = []number{
 		func(f *metrics.Figures) float64 { return float64(f.Timeouts) }},
 	{"stuck_operations", "Calls of operations that are stuck on workers: well past their deadline, or running for a minute without one.", client.GaugeValue,
 		func(f *metrics.Figures) float64 { return float64(f.Stuck) }},
-	{"breaker_openings_total", "How often a breaker opened.", client.CounterValue,
+	{"breaker_openings_total", "How often the breaker opened.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.BreakerOpenings) }},
-	{"breakers_open", "Breakers that are open.", client.GaugeValue,
+	{"breakers_open", "1 while the breaker is open, else 0.", client.GaugeValue,
 		func(f *metrics.Figures) float64 { return float64(f.BreakersOpen) }},
 
 	{"objects", "Rows of the table.", client.GaugeValue,

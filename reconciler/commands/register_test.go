@@ -72,8 +72,6 @@ func optionOf(arg string) (reconciler.Option, error) {
 		return reconciler.WithSweepBudget(n, 0), nil
 	case "breaker":
 		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
-	case "classes":
-		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second, ByClass: true}), nil
 	case "rounds":
 		return reconciler.WithRoundLimits(n, nil), nil
 	case "limit":

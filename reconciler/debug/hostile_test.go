@@ -33,7 +33,7 @@ func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 		f.events = []inspect.Event{{Operation: inspect.Operation{Key: key, Error: key, Note: key, Result: inspect.ResultFailed}}}
 		f.explanation.Events = f.events
 		f.snapshot.Errors = []inspect.ErrorClass{{Class: key, Key: key, Example: key}}
-		f.snapshot.Breakers, f.snapshot.Stuck, f.snapshot.PruneFailure = []string{key}, []string{key}, key
+		f.snapshot.Breaker, f.snapshot.Stuck, f.snapshot.PruneFailure = key, []string{key}, key
 		f.snapshot.Busy, f.snapshot.Waiting = key, []string{key}
 		s := serve(t, writes, f)
 

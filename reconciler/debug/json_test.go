@@ -28,7 +28,7 @@ const snapshotJSON = `{
 	"revision": 90, "observed": 80, "attempted": 70, "low_watermark": 60, "oldest_unapplied": "2026-01-02T03:02:35Z",
 	"operations_per_second": 1234.5, "failures_per_second": 0.25, "rounds_per_second": 12,
 	"errors": [{"class": "no route to host #", "count": 77, "last": "2026-01-02T03:04:03Z", "key": "route-7", "example": "no route to host 7"}],
-	"breakers": ["class timeout since 5s"], "breakers_omitted": 12, "stuck": ["update of route-9"], "prune_failure": "list: permission denied",
+	"breaker": "breaker open since 5s", "stuck": ["update of route-9"], "prune_failure": "list: permission denied",
 	"next_prune": "2026-01-02T04:04:05Z", "settings": [{"name": "RoundSize", "value": "1000"}]
 }`
 

@@ -76,5 +76,5 @@ func verdict(snapshots []inspect.Snapshot) cell {
 
 // trouble reports whether the reconciler has a problem that a person should see.
 func trouble(s inspect.Snapshot) bool {
-	return s.Failing > 0 || len(s.Breakers) > 0 || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == inspect.ConditionStopped
+	return s.Failing > 0 || s.Breaker != "" || len(s.Stuck) > 0 || s.PruneFailure != "" || s.Condition == inspect.ConditionStopped
 }

@@ -18,7 +18,7 @@ func TestOverviewCutsLongTexts(t *testing.T) {
 	f.snapshot.PruneFailure = large
 	f.snapshot.Errors = nil
 	for i := range 32 {
-		f.snapshot.Breakers = append(f.snapshot.Breakers, large)
+		f.snapshot.Breaker = large
 		f.snapshot.Errors = append(f.snapshot.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
 	s := serve(t, nil, f)

@@ -29,8 +29,8 @@ func full() *fake {
 		Lanes:  []metrics.StateCount{{State: "fresh", Count: 1}}, Failing: 5, Blocked: 6,
 		Revision: 90, Observed: 80, Attempted: 70, LowWatermark: 60, OldestUnapplied: epoch.Add(-90 * time.Second),
 		OperationsPerSecond: 1234.5, FailuresPerSecond: 0.25, RoundsPerSecond: 12,
-		Errors:   []inspect.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
-		Breakers: []string{"class timeout since 5s"}, BreakersOmitted: 12, Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
+		Errors:  []inspect.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
+		Breaker: "breaker open since 5s", Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
 		NextPrune: epoch.Add(time.Hour), Settings: []inspect.SettingText{{Name: "RoundSize", Value: "1000"}},
 	}
 	f.explanation = inspect.Explanation{
@@ -71,7 +71,7 @@ func TestShowHasTheSnapshot(t *testing.T) {
 	page := serve(t, nil, full()).page("show?reconciler=agent/v4")
 	for _, text := range []string{
 		"busy: it is in update of route-7 for 3s; the figures are from its last round", "waits for k8s-sync",
-		"123,456", "class timeout since 5s", "12 further breakers omitted", "update of route-9", "list: permission denied", "in 1 h 0 m",
+		"123,456", "breaker open since 5s", "update of route-9", "list: permission denied", "in 1 h 0 m",
 		"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
 		">90<", ">70<", ">60<", "0.2/s",
 	} {

@@ -4,7 +4,6 @@
 package debug
 
 import (
-	"fmt"
 	"net/http"
 	"strings"
 
@@ -136,11 +135,8 @@ func hindrances(s inspect.Snapshot) table {
 	add := func(what, which string, k kind) {
 		list.Rows = append(list.Rows, []cell{{Text: what, Kind: k}, {Text: visible(which), Kind: code}})
 	}
-	for _, b := range s.Breakers {
-		add("breaker open", b, bad)
-	}
-	if s.BreakersOmitted > 0 {
-		add("breaker open", fmt.Sprintf("%d further breakers omitted", s.BreakersOmitted), bad)
+	if s.Breaker != "" {
+		add("breaker open", s.Breaker, bad)
 	}
 	for _, o := range s.Stuck {
 		add("stuck operation", o, bad)

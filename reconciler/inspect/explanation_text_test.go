@@ -73,8 +73,8 @@ func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
 		Unseen: 40, Failing: 3, Blocked: 1,
 		Revision: 200, Observed: 180, Attempted: 170, LowWatermark: 12,
 		OldestUnapplied: night.Add(-12 * time.Second), OperationsPerSecond: 10.25, NextPrune: night.Add(time.Hour),
-		Errors:   []inspect.ErrorClass{{Class: "refused #", Count: 9, Last: night, Key: "7", Example: "refused 12"}},
-		Breakers: []string{"the breaker is open"}, Stuck: []string{"update of 8"}, PruneFailure: "no memory",
+		Errors:  []inspect.ErrorClass{{Class: "refused #", Count: 9, Last: night, Key: "7", Example: "refused 12"}},
+		Breaker: "the breaker is open", Stuck: []string{"update of 8"}, PruneFailure: "no memory",
 		Settings: []inspect.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
 	}
 	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) unseen, oldest unapplied change 12 s ago, prune fails, table not initialised

@@ -56,14 +56,12 @@ type Snapshot struct {
 
 	// Errors are up to 32 classes of failures, that with the latest failure first.
 	Errors []ErrorClass `json:"errors,omitempty"`
-	// Breakers describes the first ten open breakers in the order of their classes, one line each.
-	// BreakersOmitted is the number of further open breakers. Stuck describes the stuck operations of
+	// Breaker is a line about the breaker; empty if it is not open. Stuck describes the stuck operations of
 	// the workers, the longest first, one line each. PruneFailure is the error of the last prune; empty
 	// if it succeeded.
-	Breakers        []string `json:"breakers,omitempty"`
-	BreakersOmitted int      `json:"breakers_omitted,omitempty"`
-	Stuck           []string `json:"stuck,omitempty"`
-	PruneFailure    string   `json:"prune_failure,omitempty"`
+	Breaker      string   `json:"breaker,omitempty"`
+	Stuck        []string `json:"stuck,omitempty"`
+	PruneFailure string   `json:"prune_failure,omitempty"`
 	// NextPrune is the time of the next prune; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 

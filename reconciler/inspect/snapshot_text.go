@@ -23,7 +23,9 @@ func (s Snapshot) Summary() string {
 	}
 	add(s.Failing, "failing")
 	add(s.Blocked, "blocked")
-	add(len(s.Breakers)+s.BreakersOmitted, "breaker(s) open")
+	if s.Breaker != "" {
+		parts = append(parts, "breaker open")
+	}
 	add(len(s.Stuck), "operation(s) stuck")
 	add(len(s.Paused), "object(s) paused")
 	if s.PausedByPredicate {
@@ -106,11 +108,8 @@ func (s *Snapshot) addProgress(f *text.Fields) {
 }
 
 func (s *Snapshot) addTroubles(f *text.Fields) {
-	for _, breaker := range s.Breakers {
-		f.Add("breaker", text.Printable(breaker))
-	}
-	if s.BreakersOmitted > 0 {
-		f.Add("breaker", fmt.Sprintf("%d further breakers omitted", s.BreakersOmitted))
+	if s.Breaker != "" {
+		f.Add("breaker", text.Printable(s.Breaker))
 	}
 	for _, key := range s.Paused {
 		f.Add("paused", text.Plain(key))

@@ -90,7 +90,7 @@ func dozenWithBreaker(e *env) []managed.Option {
 // createsMore requires that no breaker is open, and that a new object is created at once.
 func (e *env) createsMore() {
 	e.Helper()
-	require.Empty(e, e.Loop.Snapshot(e.Context()).Breakers)
+	require.Empty(e, e.Loop.Snapshot(e.Context()).Breaker)
 	wtxn := e.DB.WriteTxn(e.Table)
 	_, err := e.writer().Apply(wtxn, named("fresh"))
 	require.NoError(e, err)

@@ -104,8 +104,6 @@ func goals() []goal {
 		{"behind-backlog", "max", itself, 50, workload.Less},
 		{"breaker", "cpu", itself, 0.02, workload.Less},
 		{"breaker", "heal", itself, 1.5, workload.Less},
-		{"breaker-classes", "p50_more", itself, 20, workload.Less},
-		{"breaker-classes", "cpu_more", itself, 20, workload.Less},
 		// The maximum on two cores is 2.
 		{"workers-2", "throughput", ratioToOne, 1.5, workload.More},
 		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},

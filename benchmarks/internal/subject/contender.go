@@ -15,7 +15,6 @@ const (
 	Statekeel64      = "statekeel-64"
 	Statekeel128     = "statekeel-128"
 	StatekeelBreaker = "statekeel+breaker"
-	StatekeelClasses = "statekeel+classes"
 
 	StatekeelObserved = "statekeel+observed"
 	StatekeelBare     = "statekeel+bare"
@@ -102,12 +101,6 @@ func Contenders() []Contender {
 			Name:  StatekeelBreaker,
 			About: "Statekeel with a breaker that has its defaults, WithBreaker(Breaker{})",
 			Start: startStatekeel(withBreaker()),
-		},
-		{
-			Name: StatekeelClasses,
-			About: "Statekeel with a breaker for each class of errors, which opens at the first and is not probed for an " +
-				"hour, WithBreaker(Breaker{Class, Failures: 1, MinInterval: time.Hour})",
-			Start: startStatekeel(withClasses()),
 		},
 		{
 			Name: StatekeelObserved,

@@ -142,7 +142,7 @@ func TestRowHasFailedWhenOneReconcilerFailed(t *testing.T) {
 
 func TestContendersRunAsManyWorkersAsTheyReport(t *testing.T) {
 	for name, workers := range map[string]int{
-		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelClasses: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
+		subject.Statekeel: 1, subject.StatekeelBreaker: 1, subject.StatekeelObserved: 1, subject.StatekeelBare: 1, subject.Peer: 1, subject.Floor: 1,
 		subject.StatekeelBeside: 1, subject.StatekeelBeside8: 8, subject.FloorBeside: 1,
 		subject.StatekeelStepper: 1, subject.StatekeelStateful: 1, subject.StatekeelResources: 1,
 		subject.Statekeel2: 2, subject.Statekeel4: 4, subject.Statekeel64: 64, subject.Statekeel128: 128,
@@ -278,27 +278,6 @@ func TestBatchRuleRunsBeforeTheRowsRule(t *testing.T) {
 	target.SetBatchRule(nil)
 	target.UpdateBatch()
 	assert.EqualValues(t, 2, target.Batches.Load())
-}
-
-func TestBreakerHoldsBackOnlyItsClass(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		sys, err := byName(t, subject.StatekeelClasses).Start(subject.Options{RetryMin: time.Millisecond, RetryMax: time.Millisecond})
-		require.NoError(t, err)
-		defer func() { assert.NoError(t, sys.Stop(context.Background())) }()
-		target := sys.Targets()[0]
-		target.SetRule(func(id uint64) error {
-			if id < 2 {
-				return subject.FailedWith([]string{"a", "b"}[id])
-			}
-			return nil
-		})
-		require.NoError(t, sys.Insert(0, 3))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		assert.Equal(t, map[subject.Kind]uint64{subject.Failed: 2, subject.Done: 1}, sys.Count())
-		assert.EqualValues(t, 3, target.Updates.Load(), "no failure is retried")
-	})
-	assert.EqualError(t, subject.FailedWith("a"), `"a" does not answer`)
 }
 
 func TestDeletionHasItsOwnRule(t *testing.T) {

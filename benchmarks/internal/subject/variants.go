@@ -4,9 +4,7 @@
 package subject
 
 import (
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
@@ -36,26 +34,11 @@ func withBreaker() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{})}}
 }
 
-// withClasses holds back all failures of a class from its first error on, for the rest of the run. It never
-// probes, so probes are not part of the figures.
-func withClasses() statekeelVariant {
-	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{
-		Failures: 1, MinInterval: unprobed, MaxInterval: unprobed, ByClass: true,
-	})}}
-}
-
-// unprobed is a probe interval longer than any run.
-const unprobed = time.Hour
-
 func bare() statekeelVariant {
 	return statekeelVariant{options: []reconciler.Option{
 		reconciler.WithMetrics(metrics.Discard), reconciler.WithJournal(0, 0),
 	}}
 }
-
-// FailedWith returns the error of an operation that failed with a class of errors, named without digits.
-// Only [StatekeelClasses] uses the class; for the others it is a failure like any other.
-func FailedWith(class string) error { return fmt.Errorf("%q does not answer", class) }
 
 // BlockedOn returns the error of an operation that cannot succeed before one of the channels closes; reason
 // says what it waits for. Only Statekeel understands it; for the others it is a failure like any other.

@@ -92,7 +92,7 @@ func All() []Workload {
 		[]Workload{statusSet(1), statusSet(2), statusSet(4), statusSet(8), reconcilersBeside()},
 		[]Workload{refresh(), refreshBatch(), idle()},
 		[]Workload{slowTarget(), stuck64(), headOfLine(), behindBacklog()},
-		[]Workload{breaker(), breakerClasses(), blockedOne(), blockedMany()},
+		[]Workload{breaker(), blockedOne(), blockedMany()},
 		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
 		[]Workload{observedNoop()},
 		[]Workload{

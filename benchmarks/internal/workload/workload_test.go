@@ -46,7 +46,7 @@ func starter(t *testing.T, name string) func(subject.Options) (subject.System, e
 
 // withoutPeer are the workloads that the peer has no feature for.
 var withoutPeer = map[string]bool{
-	"blocked-one": true, "blocked-many": true, "observed-noop": true, "stuck-64": true, "breaker-classes": true,
+	"blocked-one": true, "blocked-many": true, "observed-noop": true, "stuck-64": true,
 	"request-1": true, "request-8": true, "stepper": true, "stateful": true,
 	"managed-1": true, "managed-8": true, "derive-best": true, "fleet-1000": true, "relist-100k": true,
 }
@@ -74,7 +74,7 @@ func TestCatalogueListsAllWorkloads(t *testing.T) {
 		"noop-beside-single", "noop-beside-batch", "noop-beside-10m", "noop-beside-workers-8", "failing-10k", "failing-30k", "failing-100k", "failing-1m",
 		"parked", "starvation", "latency-b2b", "latency-spaced",
 		"statusset-1", "statusset-2", "statusset-4", "statusset-8", "reconcilers-8-beside", "refresh", "refresh-batch", "idle",
-		"slow-1ms", "stuck-64", "head-of-line", "behind-backlog", "breaker", "breaker-classes", "blocked-one", "blocked-many",
+		"slow-1ms", "stuck-64", "head-of-line", "behind-backlog", "breaker", "blocked-one", "blocked-many",
 		"workers-2", "workers-4", "observed-noop",
 		"request-1", "request-8", "stepper", "stateful", "managed-1", "managed-8", "derive-best", "fleet-1000", "relist-100k",
 	}, names)
@@ -149,7 +149,6 @@ func TestWrongCountOfCallsFailsTheRun(t *testing.T) {
 		{"head-of-line", "same", "Update calls to target 0: got 22, want 21"},
 		{"behind-backlog", "", "Update calls to target 0"},
 		{"breaker", "", "successful Update calls: got 101, want 100"},
-		{"breaker-classes", "", "Update calls to target 0: got 81, want 80"},
 		{"blocked-one", "blocked", "Update calls for row 1: got 2, want 1"},
 		{"blocked-many", "blocked", "Update calls for row 1: got 2, want 1"},
 		{"blocked-one", "done", "Update calls for row 1: got 2, want 1"},
@@ -326,14 +325,6 @@ func TestRefreshWithFreeCallsFailsTheRun(t *testing.T) {
 		_, err := named(t, "refresh-batch").Measure(t.Context(),
 			workload.Env{Sizes: workload.Tiny(), Part: "1k_20ms", Start: start})
 		assert.ErrorContains(t, err, "check failed: us since the rows were due, for the calls that there were: got ")
-	})
-}
-
-func TestClosedBreakersFailTheRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		_, err := named(t, "breaker-classes").Measure(t.Context(),
-			workload.Env{Sizes: workload.Tiny(), Start: starter(t, subject.Statekeel)})
-		assert.ErrorContains(t, err, "check failed: Update calls to target 0")
 	})
 }
 
