@@ -110,23 +110,6 @@ func TestGoexitInOperationAndClassEndsRunWithAnError(t *testing.T) {
 	})
 }
 
-// The operation that ends the loop is counted as one failure.
-func TestGoexitInLineIsCountedOnce(t *testing.T) {
-	for _, kind := range operationKinds {
-		synctest.Test(t, func(t *testing.T) {
-			e := newEnv(t)
-			cfg := e.config(reconciler.WithoutPruning())
-			if kind.change != nil {
-				kind.change(e, &cfg)
-			}
-			e.target.exiting(func(c call) bool { return c.id == 1 })
-			var loop *reconciler.Loop[*object]
-			e.hasEnded(e.runEnds(cfg, func(l *reconciler.Loop[*object]) { loop = l; e.put(1, 1) }))
-			require.EqualValues(t, 1, loop.Figures().Updates.Failed)
-		})
-	}
-}
-
 // If the goroutine of a worker ends while it clones an object, the operation is not run, and fails like
 // any other. The row in the table does not change.
 func TestGoexitInCloneOnAWorkerIsAFailure(t *testing.T) {
@@ -177,7 +160,7 @@ func TestHealthReportsTheEndBesideAStuckOperation(t *testing.T) {
 			stuck.free(1)
 		})
 		e.hasEnded(err)
-		require.Equal(t, reconciler.StatusKindDone, e.kind(1))
+		require.Equal(t, reconciler.StatusKindPending, e.kind(1), "nothing is written after the end")
 	})
 }
 

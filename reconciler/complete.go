@@ -99,9 +99,6 @@ func (r *runner[Obj]) commit(round *inspect.Round) {
 
 // writeOutcomes writes the outcomes that belong beside the table, at the end of a pass.
 func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
-	if r.torn {
-		return
-	}
 	upTo, ahead := r.observer.Read()
 	c := r.ledger.Publish(ledger.Pass{Observed: upTo, Ahead: ahead})
 	round.Written += c.Written

@@ -83,8 +83,9 @@ func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
 // as Refreshing. Their deletions and retries wait, and health reports how many are paused. Each of them uses
 // memory while it waits. Prunes go on: they get paused objects as wanted ones, but a prune may carry out a
 // deletion that is paused. For waits an object counts as [Attempted] from when its pause begins, whatever it
-// waits for; but an operation that runs has to end first, and [Loop.Wait] and [Loop.WaitAll] wait for a change
-// that is not read because no worker is free.
+// waits for; but an operation that runs has to end first, and [Loop.Wait], [Loop.WaitAll] and waits for a deletion
+// wait for a change that is not read because no worker is free, or no operation is allowed by
+// [Settings].OperationLimiter. A change that has counted as attempted does so also after the pause.
 //
 // The call replaces every earlier pause; nil is the same as [Loop.Resume]. The goroutine of the loop calls
 // paused for each object that waits or is worked on when the pause begins, and later for each change that it

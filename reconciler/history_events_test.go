@@ -421,13 +421,13 @@ func (s *slot) unattempted(from, n uint64) (left int) {
 	return left
 }
 
-// checkMemory checks that the number of ready changes stays within six rounds. The lane of resumed
-// objects, with orphans of sweeps and objects that were paused, does not count.
+// checkMemory checks that the number of ready changes stays within six rounds. Refreshes, which come in batches of
+// their own size, and resumed objects, with orphans of sweeps, do not count.
 func (s *slot) checkMemory() {
 	x := s.running.loop.Snapshot(s.h.Context())
 	n := 0
 	for _, c := range x.Lanes {
-		if c.State != "resumed" {
+		if c.State != "resumed" && c.State != "refresh" {
 			n += c.Count
 		}
 	}

@@ -137,10 +137,6 @@ type runner[Obj comparable] struct {
 	ops      []core.Operation[Obj]
 	// left: the last pass that read the table could not begin everything.
 	left bool
-	// doing is the function of the program that is running. torn: the loop ended in the middle of a
-	// pass, so that it is unknown which keys of the pass are unreconciled.
-	doing doing
-	torn  bool
 }
 
 // loop makes one pass after the other until ctx ends.

@@ -42,11 +42,9 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 		return
 	}
 	began := r.now()
-	r.doing = doingPrune
 	r.health.Begin(began)
 	err := r.callPrune(ctx, txn)
 	r.health.End()
-	r.doing = doingNothing
 	took := r.now() - began
 	if listed, sweeping := p.NoteListed(took); sweeping {
 		r.finishSweep(round)

@@ -34,20 +34,25 @@ type repeat[Obj comparable] interface {
 //
 // Objects that are Done are refreshed. Failed and blocked ones are due, but not before their minimum
 // backoff has passed. If an operation on an object is running, its outcome does not count, and the
-// object is applied once more. Reapply returns how many are in that case. It blocks until the loop has
-// taken the objects, also during a pause, but not for their operations; before the loop runs, until it does.
-// The error is that of ctx, or [inspect.ErrStopped]; it joins one for each object of which the primary index
-// makes no key or one above 65,535 bytes, which is left out.
+// object is applied once more. The error joins one for each object of which the primary index makes no key or
+// one above 65,535 bytes, which is left out. After the reconciler has stopped it is [inspect.ErrStopped].
 //
-// If ctx ends first, the loop may still take some of the objects. An object waits once to be applied again,
-// however many calls ask for it. If the rows carry the status, Reapply marks them: Done becomes Refreshing,
-// everything else that has a status Pending.
+// If the rows carry no status, Reapply returns how many operations are running. It blocks until the loop has taken
+// the objects, also during a pause, but not for their operations; before the loop runs, until it does. If ctx
+// ends first, the error is that of ctx, and the loop may still take some of the objects. An object waits once to
+// be applied again, however many calls ask for it.
+//
+// If the rows carry the status, Reapply marks them in a write transaction: Done becomes Refreshing, everything
+// else that has a status Pending. It returns 0, waits for the lock of the table only, and does not use ctx.
 //
 // Safe from any goroutine, but not in an operation of this reconciler: the error is
 // [ErrInOperation].
 func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err error) {
 	if err := l.mayWait(ctx); err != nil {
 		return 0, err
+	}
+	if l.stopped() {
+		return 0, inspect.ErrStopped
 	}
 	var errs []error
 	keyed := make([]Obj, 0, len(objs))
@@ -186,9 +191,6 @@ func (k byKey[Obj]) again(batch []refresh.Row[Obj]) (after, upTo statedb.Revisio
 
 // hand has the loop take objects, and blocks until it has. It returns how many of them are in flight.
 func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running int, err error) {
-	if k.loop.stopped() {
-		return 0, inspect.ErrStopped
-	}
 	for some := range slices.Chunk(objs, atOnce) {
 		asked, taken := k.ask(some, forced)
 		select {

@@ -60,7 +60,6 @@ func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 
 // runTurn runs operations one at a time until the turn is over.
 func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) {
-	r.doing = doingBatch
 	x, reads := r.executor, r.observer.Reads()
 	x.BeginTurn()
 	defer x.EndTurn()
@@ -81,7 +80,6 @@ func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn st
 	for r.takeNext(round, txn) {
 	}
 	if len(r.ops) > 0 {
-		r.doing = doingBatch
 		r.health.Begin(r.now())
 		r.executor.Run(ctx, txn, r.ops, r.beginCall)
 	}
@@ -90,7 +88,6 @@ func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn st
 // endRun completes the operations that ran in line.
 func (r *runner[Obj]) endRun(ctx context.Context, round *inspect.Round) {
 	r.health.End()
-	r.doing = doingNothing
 	if len(r.ops) > 0 {
 		forgetCancelled(ctx, r.ops)
 		r.complete(round)

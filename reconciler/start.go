@@ -99,8 +99,8 @@ func (l *Loop[Obj]) scoped(job string) string {
 //
 // Run returns nil when ctx has ended. By then the outcomes of finished operations are committed, and
 // all its goroutines have ended. An error means that the loop could not start, or that a function of the
-// program which Run called on its own goroutine called runtime.Goexit. If that was an operation, in line
-// or a prune, the error names it.
+// program which Run called on its own goroutine called runtime.Goexit: then no outcome of that pass is written. If
+// it was an operation in line, the error names it.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	return l.reconcile(ctx, func() (own, refreshing cell.Health) {
 		var health cell.Health = noHealth{}
@@ -196,9 +196,8 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
 		return nil
 	}
-	// The loop cannot go on: the function that called runtime.Goexit may have left any state behind.
 	cancel()
-	return r.exited(ctx)
+	return r.exited()
 }
 
 // returned calls f on a new goroutine, and reports whether it returned. It does not return if it
@@ -219,58 +218,23 @@ func returned(f func()) bool {
 	return <-ended
 }
 
-// exited ends a loop whose goroutine was ended by a function of the program. It writes the outcomes
-// of the operations of this round, and those of operations that workers are running, unless a
-// function that this calls ends its goroutine as well.
-func (r *runner[Obj]) exited(ctx context.Context) error {
-	where, operation := r.exitedIn()
+// exited ends a loop whose goroutine was ended by a function of the program, which may have left any state behind.
+// So nothing more is written: the next run begins with the operations of this pass, and with those of the workers.
+func (r *runner[Obj]) exited() error {
+	where := "a function of the program"
+	for i := range r.ops {
+		if op := &r.ops[i]; op.Err == execute.ErrGoexit {
+			where = execute.NameOf(op.Deleted) + " of " + r.rows.Name(op.Row)
+		}
+	}
 	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), where, execute.ErrGoexit)
 	r.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may take long.
 	r.health.TellEnd(err)
-	r.torn = r.doing != doingPrune
-	if r.doing == doingBatch {
-		r.torn = !returned(r.completeLast) || !operation
-	}
-	// The rest of the round is completed by now, or cannot be completed.
-	r.forgetOperations()
-	returned(func() { r.finish(ctx) })
 	r.workers.Stop()
 	r.workers.Wait()
 	return err
 }
-
-// exitedIn names the call that ended the goroutine of the loop. operation: it was an operation.
-func (r *runner[Obj]) exitedIn() (where string, operation bool) {
-	switch r.doing {
-	case doingBatch:
-		for i := range r.ops {
-			if op := &r.ops[i]; op.Err == execute.ErrGoexit {
-				return fmt.Sprintf("%s of %s", execute.NameOf(op.Deleted), r.rows.Name(op.Row)), true
-			}
-		}
-	case doingPrune:
-		return "prune", false
-	}
-	return "a function of the program", false
-}
-
-// completeLast completes the operations that were running when the loop ended.
-func (r *runner[Obj]) completeLast() {
-	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
-	r.complete(&round)
-	r.account(&round)
-	r.report(&round)
-}
-
-// doing is the kind of function of the program that the goroutine of the loop is calling.
-type doing uint8
-
-const (
-	doingNothing doing = iota
-	doingBatch
-	doingPrune
-)
 
 // finish waits for the running operations, whose context has ended, and commits their outcomes.
 func (r *runner[Obj]) finish(ctx context.Context) {

@@ -45,9 +45,6 @@ type state struct {
 // last one, so that an idle pass allocates nothing.
 func (r *runner[Obj]) publishState() *state {
 	last, txn := r.stats.state.Load(), r.rows.DB.ReadTxn()
-	if r.torn {
-		return last
-	}
 	observed := r.observer.Revision()
 	s := state{
 		health: health.Condition{

@@ -176,9 +176,6 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 // publish reports to waits how far the loop has come. It is called at the end of a round, while the
 // batch of the round is still known.
 func (r *runner[Obj]) publish() {
-	if r.torn {
-		return
-	}
 	r.lookAtWaits()
 	low := r.core.LowWatermark()
 	over := r.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
