@@ -77,7 +77,7 @@ func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
 		Breaker: "the breaker is open", Stuck: []string{"update of 8"}, PruneFailure: "no memory",
 		Settings: []inspect.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
 	}
-	require.Equal(t, `agent: busy: 3 failing, 1 blocked, 1 breaker(s) open, 1 operation(s) stuck, 40 change(s) unseen, oldest unapplied change 12 s ago, prune fails, table not initialised
+	require.Equal(t, `agent: busy: 3 failing, 1 blocked, breaker open, 1 operation(s) stuck, 40 change(s) unseen, oldest unapplied change 12 s ago, prune fails, table not initialised
   busy              update of 7 for 3 s
   at                2026-11-21T03:00:00.000Z
   started           2026-11-21T01:00:00.000Z (2 h ago)
