@@ -4,8 +4,6 @@
 package execute
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
@@ -31,88 +29,57 @@ func Patience(timeout time.Duration) time.Duration {
 	return min(timeout, forEver) + min(timeout, maxGrace)
 }
 
-// NextStuck returns when the next job will be stuck; false if there is none. It includes queued jobs,
+// NextStuck returns when the next job may be stuck; false if there is none. It includes queued jobs,
 // which may begin at once: nothing else would wake the loop for them.
-func (p *Pool[Obj]) NextStuck() (at time.Duration, ok bool) {
+func (p *Pool[Obj]) NextStuck(now time.Duration) (at time.Duration, ok bool) {
 	if p.inFlight == 0 {
 		return 0, false
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.queue) > 0 {
-		at, ok = p.now()+p.patience, true
-	}
+	at = now + Patience(p.limits.Timeout)
 	for _, j := range p.running {
-		if !j.stuck && (!ok || j.stuckAt < at) {
-			at, ok = j.stuckAt, true
+		if j.Place == Running {
+			at = min(at, j.stuckAt)
 		}
 	}
-	return at, ok
+	return at, len(p.queue)+len(p.running) > p.stuck
 }
 
-// Overdue marks the jobs that have become stuck, and calls became with the operations of each, with the
+// Overdue marks the jobs that have become stuck, and calls became with each of their operations, with the
 // lock held.
-func (p *Pool[Obj]) Overdue(became func(ops []core.Operation[Obj])) {
+func (p *Pool[Obj]) Overdue(now time.Duration, became func(*core.Operation[Obj])) {
 	if p.inFlight == 0 {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.now()
 	for _, j := range p.running {
-		if !j.stuck && now >= j.stuckAt {
-			j.stuck = true
-			p.stuck++
-			p.changes++
-			became(j.Ops)
+		if j.Place == Stuck || now < j.stuckAt {
+			continue
+		}
+		j.Place = Stuck
+		p.stuck++
+		p.changes++
+		for i := range j.Ops {
+			became(&j.Ops[i])
 		}
 	}
 }
 
-// EachStuck calls yield with the operations of each stuck job. It is safe from any goroutine; yield is
-// called with the lock held.
-func (p *Pool[Obj]) EachStuck(yield func(ops []core.Operation[Obj])) {
+// further prepares another call of a job, which has a deadline of its own. It returns false if the job
+// was stuck: then the job ends, so that its outcomes are written, and the rest of it is run again.
+func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.stuck == 0 {
-		return
-	}
-	for _, j := range p.running {
-		if j.stuck {
-			yield(j.Ops)
-		}
-	}
+	j.stuckAt = p.cfg.Now() + Patience(p.limits.Timeout)
+	return j.Place != Stuck
 }
 
 // NumStuck returns how many jobs are stuck, and a number that changes whenever that set changes. all:
-// every worker that the limits allow is stuck. It is safe from any goroutine.
+// every worker that the limits allow is stuck.
 func (p *Pool[Obj]) NumStuck() (n, changes int, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stuck, p.changes, p.stuck > 0 && p.stuck >= p.limit
-}
-
-// StuckCall is a call that takes too long.
-type StuckCall[Obj any] struct {
-	// Object is the first object of the call, and Deleted whether it is deleted. Others is the number
-	// of the other objects. Since is when the job began, by the pool's clock.
-	Object  Obj
-	Deleted bool
-	Others  int
-	Since   time.Duration
-}
-
-// StuckCalls returns the calls that are stuck, the longest first. It is safe from any goroutine.
-func (p *Pool[Obj]) StuckCalls() []StuckCall[Obj] {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	var stuck []StuckCall[Obj]
-	for _, j := range p.running {
-		if j.stuck {
-			first := &j.Ops[0]
-			stuck = append(stuck, StuckCall[Obj]{first.Obj, first.Deleted, len(j.Ops) - 1, j.started})
-		}
-	}
-	slices.SortFunc(stuck, func(a, b StuckCall[Obj]) int { return cmp.Compare(a.Since, b.Since) })
-	return stuck
+	return p.stuck, p.changes, p.stuck > 0 && p.stuck >= p.limits.Workers
 }
