@@ -179,4 +179,5 @@ func (r *runner[Obj]) takeBackQueued() {
 func (r *runner[Obj]) forgetOperations() {
 	clear(r.ops)
 	r.ops = r.ops[:0]
+	r.workers.Forget()
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"runtime/debug"
 	"runtime/trace"
-	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -83,21 +82,13 @@ func (x *Executor[Obj]) withDeadline(label string, err error) error {
 		return err
 	}
 	x.cfg.Tally.Timeouts.Add(1)
-	return &timeoutError{label, x.late, err}
+	return timeoutError{fmt.Errorf("%s timed out after %s: %w", label, x.late, err)}
 }
 
 // timeoutError is the error of an operation that failed, with any error, after its deadline.
-type timeoutError struct {
-	label   string
-	timeout time.Duration
-	err     error
-}
+type timeoutError struct{ error }
 
-func (t *timeoutError) Error() string {
-	return fmt.Sprintf("%s timed out after %s: %v", t.label, t.timeout, t.err)
-}
-
-func (t *timeoutError) Unwrap() error { return t.err }
+func (t timeoutError) Unwrap() error { return t.error }
 
 // Is makes errors.Is true for [context.DeadlineExceeded].
-func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
+func (t timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

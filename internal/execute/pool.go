@@ -111,8 +111,7 @@ func (p *Pool[Obj]) Start(ctx context.Context, txn statedb.ReadTxn, ops []core.O
 	for len(p.free) < n {
 		p.free = append(p.free, new(Job[Obj]))
 	}
-	rest := len(p.free) - n
-	jobs := p.free[rest:]
+	jobs := p.free[len(p.free)-n:]
 	for i, j := range jobs {
 		j.txn, j.Ops = txn, append(j.one[:0], ops[i*size:(i+1)*size]...)
 	}
@@ -121,7 +120,7 @@ func (p *Pool[Obj]) Start(ctx context.Context, txn statedb.ReadTxn, ops []core.O
 	defer p.mu.Unlock()
 	p.queue = append(p.queue, jobs...)
 	clear(jobs)
-	p.free = p.free[:rest]
+	p.free = p.free[:len(p.free)-n]
 	p.hire(ctx)
 }
 
@@ -198,12 +197,11 @@ func (p *Pool[Obj]) Finished(ops []core.Operation[Obj]) []core.Operation[Obj] {
 // Recall takes back the jobs that no worker has begun, and returns their operations.
 func (p *Pool[Obj]) Recall() []core.Operation[Obj] { return p.take(&p.queue, nil) }
 
-// take empties a list of jobs, and appends their operations to ops. It keeps the memory of at most as many jobs as
-// are in flight: an idle pool keeps none.
+// maxFree bounds the jobs whose memory is kept for others.
+const maxFree = 2048
+
+// take empties a list of jobs, and appends their operations to ops.
 func (p *Pool[Obj]) take(list *[]*Job[Obj], ops []core.Operation[Obj]) []core.Operation[Obj] {
-	if p.inFlight == 0 {
-		return ops
-	}
 	rest := len(p.free)
 	p.mu.Lock()
 	p.free = append(p.free, *list...)
@@ -215,10 +213,15 @@ func (p *Pool[Obj]) take(list *[]*Job[Obj], ops []core.Operation[Obj]) []core.Op
 		*j = Job[Obj]{}
 		p.inFlight--
 	}
-	kept := min(len(p.free), p.inFlight)
-	clear(p.free[kept:])
-	p.free = p.free[:kept]
+	p.free = slices.Delete(p.free, min(len(p.free), maxFree), len(p.free))
 	return ops
+}
+
+// Forget drops the memory that is kept for other jobs if none is in flight.
+func (p *Pool[Obj]) Forget() {
+	if p.inFlight == 0 {
+		p.free = nil
+	}
 }
 
 // IsBusy reports whether any job is in flight.
@@ -254,9 +257,6 @@ const slow = 20 * time.Millisecond
 // Moving returns how many jobs in flight are not slow. A load of slow jobs alone is no reason for the
 // loop to gather work before its next pass.
 func (p *Pool[Obj]) Moving(now time.Duration) int {
-	if p.inFlight == 0 {
-		return 0
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	moving := p.inFlight
@@ -284,4 +284,70 @@ func (p *Pool[Obj]) Stop() {
 	p.Recall()
 	p.Configure(context.Background(), Limits{})
 	p.wg.Wait()
+}
+
+const (
+	// maxGrace bounds how long an operation may run beyond its deadline before it is stuck.
+	maxGrace = time.Second
+	// Long is how long a call without a deadline may take before it is stuck.
+	Long = time.Minute
+	// forEver is a time that a timer never reaches.
+	forEver = time.Duration(1) << 61
+)
+
+// Patience returns how long a call with a timeout may take before it is stuck: twice the timeout, or
+// a second more if that is less. Without a timeout (0), it returns [Long].
+func Patience(timeout time.Duration) time.Duration {
+	if timeout == 0 {
+		return Long
+	}
+	return min(timeout, forEver) + min(timeout, maxGrace)
+}
+
+// NextStuck returns when the next job may be stuck; false if there is none. It includes queued jobs,
+// which may begin at once: nothing else would wake the loop for them.
+func (p *Pool[Obj]) NextStuck(now time.Duration) (at time.Duration, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at = now + Patience(p.limits.Timeout)
+	for _, j := range p.running {
+		if j.Place == Running {
+			at = min(at, j.stuckAt)
+		}
+	}
+	return at, len(p.queue)+len(p.running) > p.stuck
+}
+
+// Overdue marks the jobs that have become stuck, and calls became with each of their operations, with the
+// lock held.
+func (p *Pool[Obj]) Overdue(now time.Duration, became func(*core.Operation[Obj])) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, j := range p.running {
+		if j.Place == Running && now >= j.stuckAt {
+			j.Place = Stuck
+			p.stuck++
+			p.changes++
+			for i := range j.Ops {
+				became(&j.Ops[i])
+			}
+		}
+	}
+}
+
+// further prepares another call of a job, which has a deadline of its own. It returns false if the job
+// was stuck: then the job ends, so that its outcomes are written, and the rest of it is run again.
+func (p *Pool[Obj]) further(j *Job[Obj]) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	j.stuckAt = p.cfg.Now() + Patience(p.limits.Timeout)
+	return j.Place != Stuck
+}
+
+// NumStuck returns how many jobs are stuck, and a number that changes whenever that set changes. all:
+// every worker that the limits allow is stuck.
+func (p *Pool[Obj]) NumStuck() (n, changes int, all bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.stuck, p.changes, p.stuck > 0 && p.stuck >= p.limits.Workers
 }

@@ -146,6 +146,7 @@ func TestMemoryOfAFinishedJobIsUsedAgainWhileBusy(t *testing.T) {
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.Len(t, finished(p), 3)
+		p.Forget()
 		start(ctx, p, "d")
 		require.NotSame(t, b, jobOf(p, "d"), "an idle pool keeps no memory")
 	})

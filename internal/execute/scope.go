@@ -48,7 +48,7 @@ func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 
 // Note attaches a text to the running operation on a single object. Elsewhere it does nothing.
 func Note(ctx context.Context, text string) {
-	if s, ok := ctx.Value(running.Key{}).(noter); ok {
+	if s, ok := ctx.Value(running.Key{}).(interface{ note(text string) }); ok {
 		s.note(text)
 	}
 }
@@ -212,9 +212,6 @@ func (s *Scope[Obj]) Deletion() { s.single(func(op *core.Operation[Obj]) { op.De
 
 // Changed implements [running.Operation]: see [running.Changed].
 func (s *Scope[Obj]) Changed() { s.single(func(op *core.Operation[Obj]) { op.Changed = true }) }
-
-// noter is a Scope of any type of object.
-type noter interface{ note(text string) }
 
 func (s *Scope[Obj]) note(text string) {
 	s.single(func(op *core.Operation[Obj]) { op.Note = noted(text) })
