@@ -53,8 +53,8 @@ type budget struct {
 
 // budgetAt returns the budget of a round that begins now.
 func (r *runner[Obj]) budgetAt(now time.Duration) budget {
-	// The finished jobs are those of this pass.
-	busy := r.workers.IsBusy() || len(r.workers.finished) > 0
+	// When a pass begins, its operations are those that workers have finished.
+	busy := r.workers.IsBusy() || len(r.ops) > 0
 	b := budget{again: never, workers: r.set.workers() || busy}
 	if r.paused.whole || r.pruner.Draining() {
 		return b

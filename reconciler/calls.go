@@ -118,9 +118,11 @@ func askBriefly[Obj comparable, T any](ctx context.Context, v *view[Obj], answer
 	if !v.running.Load() {
 		return told, inspect.ErrNotStarted
 	}
-	if s := execute.ScopeOf(ctx, v.rows); s != nil && s == v.scope.Load() && s.IsBusy() {
-		// The loop waits for the caller, which is one of its operations.
-		return told, &inspect.BusyError{With: v.busy()}
+	if s := execute.ScopeOf(ctx, v.rows); s != nil && s == v.scope.Load() {
+		// The loop waits for the caller, if that is one of its operations.
+		if busy := v.busy(); busy != "" {
+			return told, &inspect.BusyError{With: busy}
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), answerTimeout)
 	defer cancel()

@@ -25,12 +25,8 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	if !r.workers.IsBusy() {
 		return
 	}
-	r.workers.Overdue(func(ops []core.Operation[Obj]) {
-		for i := range ops {
-			r.core.GiveUpProbe(r.began, &ops[i])
-		}
-	})
-	if r.ops = r.workers.take(); len(r.ops) > 0 {
+	r.workers.Overdue(r.began, func(op *core.Operation[Obj]) { r.core.GiveUpProbe(r.began, op) })
+	if r.ops = r.workers.Finished(r.ops); len(r.ops) > 0 {
 		r.observer.NoteOther()
 		forgetCancelled(ctx, r.ops)
 		r.complete(round)
@@ -167,10 +163,9 @@ func (r *runner[Obj]) unblock(obj Obj) {
 
 // takeBackQueued takes back the jobs that workers have not begun.
 func (r *runner[Obj]) takeBackQueued() {
-	for _, j := range slices.Backward(r.workers.Recall()) {
-		for i := range slices.Backward(j.Ops) {
-			r.core.Recall(r.now(), &j.Ops[i])
-		}
+	queued := r.workers.Recall()
+	for i := range slices.Backward(queued) {
+		r.core.Recall(r.now(), &queued[i])
 	}
 }
 
@@ -178,5 +173,5 @@ func (r *runner[Obj]) takeBackQueued() {
 func (r *runner[Obj]) forgetOperations() {
 	clear(r.ops)
 	r.ops = r.ops[:0]
-	r.workers.forget()
+	r.workers.Forget()
 }

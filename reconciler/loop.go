@@ -60,7 +60,7 @@ type Loop[Obj comparable] struct {
 	execute execute.Config[Obj]
 	scope   atomic.Pointer[execute.Scope[Obj]]
 
-	workers   *workers[Obj]
+	workers   *execute.Pool[Obj]
 	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
 
@@ -290,7 +290,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	if recordAt, has := r.ledger.Next(); has && (!ok || recordAt < at) {
 		at, reason, ok = recordAt, inspect.ReasonDue, true
 	}
-	if stuckAt, has := r.workers.NextStuck(); has && (!ok || stuckAt < at) {
+	if stuckAt, has := r.workers.NextStuck(now); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
 	if pruneAt, has := r.pruner.Next(); has && !r.paused.whole && (!ok || pruneAt < at) {

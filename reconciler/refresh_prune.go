@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
@@ -89,8 +90,8 @@ func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err er
 
 func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
 	s := r.scope.Load()
-	s.Begin("prune", 0, r.now())
-	defer s.End()
+	s.Set(execute.Calling[Obj]{Operation: "prune", Since: r.now()})
+	defer s.Set(execute.Calling[Obj]{})
 	defer r.execute.Recover("prune", &err)
 	if r.cfg.Sweeper != nil {
 		return r.pruner.List(ctx, txn, r.cfg.Sweeper.List)
@@ -111,9 +112,21 @@ func (r *runner[Obj]) noteRefreshed() {
 	if !r.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - r.workers.stuckRefreshes()}
+	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - r.stuckRefreshes()}
 	p.CaughtUpFrom, p.CaughtUpTo = r.observer.CaughtUp()
 	r.refresher.NotePass(p)
+}
+
+// stuckRefreshes returns how many refreshes are stuck on workers.
+func (r *runner[Obj]) stuckRefreshes() (n int) {
+	for j := range r.workers.Jobs {
+		for i := range j.Ops {
+			if j.Place == execute.Stuck && j.Ops[i].Lane() == core.Refresh {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // noteRefreshCalls reports the calls of refreshes to the refresher.

@@ -39,7 +39,7 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 		round.Sequence = r.sequence
 		round.Took = r.now() - r.began
 		r.journal.Add(round, r.ops)
-		moving := r.workers.Moving()
+		moving := r.workers.Moving(r.now())
 		if r.budget.workers {
 			moving += len(r.ops)
 		}
@@ -86,15 +86,18 @@ func (l *Loop[Obj]) newReporter() *health.Reporter {
 	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: func() string { return l.view.busy() }})
 }
 
-// stuckLines returns a line for each stuck call of a worker. Safe from any goroutine.
+// stuckLines returns a line for each stuck call of a worker, the longest first. Safe from any goroutine.
 func (v *view[Obj]) stuckLines() (lines []string) {
-	for _, s := range v.workers.StuckCalls() {
-		others := ""
-		if s.Others > 0 {
-			others = " and of " + count(s.Others, "other object")
+	for j := range v.workers.Jobs {
+		if j.Place != execute.Stuck {
+			continue
+		}
+		first, others := &j.Ops[0], ""
+		if n := len(j.Ops) - 1; n > 0 {
+			others = " and of " + count(n, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s is stuck, running since %s",
-			execute.NameOf(s.Deleted), rows.KeyText(v.rows.Key(s.Object)), others, v.timeOf(s.Since).Format(time.RFC3339)))
+			execute.NameOf(first.Deleted), rows.KeyText(v.rows.Key(first.Obj)), others, v.timeOf(j.Began).Format(time.RFC3339)))
 	}
 	return lines
 }

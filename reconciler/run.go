@@ -41,7 +41,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 	return false
 }
 
-// takeNext is take for an operation that runs in line: it appends it to the operations of the pass.
+// takeNext appends the next operation to the operations of the pass. It returns false if none may begin now.
 func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 	n := len(r.ops)
 	if n == cap(r.ops) {
@@ -52,7 +52,7 @@ func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 		return false
 	}
 	r.ops = r.ops[:n+1]
-	if r.ops[n].HasEntry() {
+	if !r.budget.workers && r.ops[n].HasEntry() {
 		r.observer.NoteOther()
 	}
 	return true
@@ -71,7 +71,7 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 		if len(r.ops) == 1 {
 			r.health.Begin(r.now())
 		}
-		x.RunNext(ctx, txn, r.ops)
+		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1])
 	}
 }
 
@@ -101,13 +101,15 @@ func (r *runner[Obj]) beginCall() bool {
 	return true
 }
 
-// startOperations hands operations to workers: each as a job of its own, or all as one batch.
+// startOperations hands operations to workers. The operations of the pass are those that workers have finished.
 func (r *runner[Obj]) startOperations(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) {
-	batched := r.execute.IsBatched()
-	for op := (core.Operation[Obj]{}); r.take(round, txn, &op); op = (core.Operation[Obj]{}) {
-		r.workers.add(txn, batched, &op)
+	finished := len(r.ops)
+	for r.takeNext(round, txn) {
 	}
-	r.workers.start(ctx)
+	started := r.ops[finished:]
+	r.workers.Start(ctx, txn, started)
+	clear(started)
+	r.ops = r.ops[:finished]
 }
 
 // resolve sets the row of an operation and when its change was wanted. If the row may have changed since it was

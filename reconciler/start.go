@@ -62,7 +62,7 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 		Metrics: l.bindMetrics, Log: l.log, ID: l.id, Hook: l.opts.hook,
 		Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
 	}
-	l.workers = newWorkers(l.now, &l.execute)
+	l.workers = execute.NewPool(&l.execute)
 	l.journal = journal.New(l.opts.journalRounds, l.opts.journalOperations, l.rows.Name)
 	if l.runner, err = newRunner(l, classes); err != nil {
 		return nil, fmt.Errorf("reconciler %q: %w", called(l.id), err)
@@ -232,7 +232,6 @@ func (r *runner[Obj]) exited() error {
 	// Before the wait for workers, which may take long.
 	r.health.TellEnd(err)
 	r.workers.Stop()
-	r.workers.Wait()
 	return err
 }
 
@@ -240,7 +239,6 @@ func (r *runner[Obj]) exited() error {
 func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
 	r.workers.Stop()
-	r.workers.Wait()
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.began = r.now()
 	r.completeFinished(ctx, &round)

@@ -29,7 +29,7 @@ type view[Obj comparable] struct {
 	ledger   ledger.Ledger[Obj]
 	journal  *journal.Journal[Obj]
 	stats    *stats[Obj]
-	workers  *workers[Obj]
+	workers  *execute.Pool[Obj]
 	pause    *atomic.Pointer[pause[Obj]]
 	tally    *execute.Tally
 	settings *atomic.Pointer[Settings]

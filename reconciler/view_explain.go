@@ -4,7 +4,6 @@
 package reconciler
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -167,8 +166,8 @@ func (v *view[Obj]) unaskedState(key index.Key) inspect.State {
 // began; empty if it runs none.
 func (v *view[Obj]) inLine(key index.Key) (operation string, since time.Duration) {
 	if s := v.scope.Load(); s != nil {
-		if obj, operation, since, ok := s.Running(); ok && bytes.Equal(v.rows.Key(obj), key) {
-			return operation, since
+		if c := s.Calling(); c.Single && v.rows.HasKey(c.Object, key) {
+			return c.Operation, c.Since
 		}
 	}
 	return "", 0
@@ -180,16 +179,17 @@ func (v *view[Obj]) busy() string {
 	if s == nil {
 		return ""
 	}
-	var since time.Duration
-	var call string
-	if obj, operation, began, ok := s.Running(); ok {
-		call, since = operation+" of "+v.rows.Name(obj), began
-	} else if c := s.Calling(); c == nil {
+	c := s.Calling()
+	call := c.Operation
+	switch {
+	case call == "":
 		return ""
-	} else if call, since = c.Operation, c.Since; c.Objects > 0 {
+	case c.Single:
+		call += " of " + v.rows.Name(c.Object)
+	case c.Objects > 0:
 		call += " of " + count(c.Objects, "object") + " in one batch"
 	}
-	return call + ", running since " + v.timeOf(since).Format(time.RFC3339)
+	return call + ", running since " + v.timeOf(c.Since).Format(time.RFC3339)
 }
 
 // notes returns facts about the reconciler that matter to an object. err is why the loop did not

@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -171,11 +172,13 @@ type gates struct {
 
 func (v *view[Obj]) gates() gates {
 	g := gates{v.stats.state.Load(), map[string]struct{}{}}
-	v.workers.EachStuck(func(ops []core.Operation[Obj]) {
-		for i := range ops {
-			g.stuck[string(v.rows.Key(ops[i].Obj))] = struct{}{}
+	for j := range v.workers.Jobs {
+		for i := range j.Ops {
+			if j.Place == execute.Stuck {
+				g.stuck[string(v.rows.Key(j.Ops[i].Obj))] = struct{}{}
+			}
 		}
-	})
+	}
 	return g
 }
 

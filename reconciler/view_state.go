@@ -4,7 +4,6 @@
 package reconciler
 
 import (
-	"bytes"
 	"fmt"
 	"time"
 
@@ -120,24 +119,31 @@ func count(n int, thing string) string {
 
 // explainFlight explains an object that was handed to a worker.
 func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
-	where, since := v.workers.Where(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), s.key) })
 	operation := OpUpdate
 	if s.info.Deletes {
 		operation = OpDelete
 	}
-	if where == execute.Running || where == execute.Stuck {
-		x.Since = v.timeOf(since)
+	x.Why = operation + " has ended, and its outcome is about to be written"
+	for j := range v.workers.Jobs {
+		for i := range j.Ops {
+			if v.rows.HasKey(j.Ops[i].Obj, s.key) {
+				v.explainJob(x, operation, j)
+				return
+			}
+		}
 	}
-	switch where {
-	case execute.Stuck:
-		x.State = inspect.StateStuck
-		x.Why = operation + " is running, well past its deadline or for a minute without one: the object waits until it returns"
-	case execute.Running:
-		x.Why = operation + " is running"
-	case execute.Queued:
+}
+
+// explainJob explains an object whose operation is in a job.
+func (v *view[Obj]) explainJob(x *inspect.Explanation, operation string, j *execute.Job[Obj]) {
+	if j.Place == execute.Queued {
 		x.Why = operation + " has been handed to the workers, and waits for one to be free"
-	default:
-		x.Why = operation + " has ended, and its outcome is about to be written"
+		return
+	}
+	x.Since, x.Why = v.timeOf(j.Began), operation+" is running"
+	if j.Place == execute.Stuck {
+		x.State = inspect.StateStuck
+		x.Why += ", well past its deadline or for a minute without one: the object waits until it returns"
 	}
 }
 

@@ -4,6 +4,7 @@
 package execute
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -30,23 +31,18 @@ import (
 // again, so a timeout that is too short for the calls lets one bad entry hold up the others.
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
 	// Entries with a result are not applied: they go behind the others.
-	hasResult := func(e BatchEntry[Obj]) bool { return e.Result != nil }
-	todo := len(batch)
-	if slices.ContainsFunc(batch, hasResult) {
-		slices.SortStableFunc(batch, func(x, y BatchEntry[Obj]) int {
-			switch {
-			case hasResult(x) == hasResult(y):
-				return 0
-			case hasResult(y):
-				return -1
-			}
-			return 1
-		})
-		todo = slices.IndexFunc(batch, hasResult)
+	todo, rest := batch[:0], []BatchEntry[Obj](nil)
+	for _, e := range batch {
+		if e.Result == nil {
+			todo = append(todo, e)
+		} else {
+			rest = append(rest, e)
+		}
 	}
+	copy(batch[len(todo):], rest)
 	b := bisection[Obj]{ctx: ctx, apply: apply, alive: alive}
-	if todo > 0 {
-		b.do(batch[:todo], false)
+	if len(todo) > 0 {
+		b.do(todo, false)
 	}
 }
 
@@ -68,16 +64,11 @@ type bisection[Obj any] struct {
 func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bool) {
 	if len(entries) == 1 || !refuses {
 		err := b.try(entries)
-		switch {
-		case err == nil:
-			set(entries, nil)
-			return false
-		case b.over != nil:
-			set(entries, b.over)
-			return true
-		case len(entries) == 1:
-			entries[0].Result = err
-			return true
+		if err == nil || b.over != nil || len(entries) == 1 {
+			for i := range entries {
+				entries[i].Result = err
+			}
+			return err != nil
 		}
 	}
 	half := len(entries) / 2
@@ -86,7 +77,8 @@ func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bo
 	return firstRefused || secondRefused
 }
 
-// try applies entries once. If that fails, it asks alive whether the target is down.
+// try applies entries once. If that fails, it asks alive whether the target is down. The error is over, once the
+// bisection has ended.
 func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if b.over == nil {
 		b.over = context.Cause(b.ctx)
@@ -104,15 +96,9 @@ func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 	if err == nil {
 		return nil
 	}
+	b.refused, b.entries = err, len(entries)
 	if b.alive != nil {
 		b.over = b.alive()
 	}
-	b.refused, b.entries = err, len(entries)
-	return err
-}
-
-func set[Obj any](entries []BatchEntry[Obj], err error) {
-	for i := range entries {
-		entries[i].Result = err
-	}
+	return cmp.Or(b.over, err)
 }

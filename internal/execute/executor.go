@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/metrics"
@@ -66,20 +67,21 @@ func (c *Config[Obj]) IsBatched() bool { return c.Batches != nil || c.Rounds != 
 
 // Executor runs operations on the goroutine of its caller. It is not safe for concurrent use.
 type Executor[Obj comparable] struct {
-	*Config[Obj]
+	cfg *Config[Obj]
 	// Scope is the scope of the calls.
 	Scope   *Scope[Obj]
 	metrics metrics.Handle
 
-	// turn is the turn of single operations that has begun, see [Executor.BeginTurn].
-	turn turn[Obj]
+	// began is when the turn began. at is when its last operation ended, or the caller did something else.
+	began, at time.Duration
+	// late is the timeout of the last call if that ended after its deadline; else 0.
+	late time.Duration
 }
 
 // New returns an executor, and the context for its calls.
 func New[Obj comparable](ctx context.Context, cfg *Config[Obj]) (context.Context, *Executor[Obj]) {
 	s := &Scope[Obj]{rows: cfg.Rows}
-	x := &Executor[Obj]{Config: cfg, Scope: s, metrics: cfg.Metrics()}
-	return context.WithValue(ctx, running.Key{}, s), x
+	return context.WithValue(ctx, running.Key{}, s), &Executor[Obj]{cfg: cfg, Scope: s, metrics: cfg.Metrics()}
 }
 
 // Run runs a batch, or a turn of one single operation; the Err of each operation is [ErrNotRun] before. It starts
@@ -88,11 +90,71 @@ func New[Obj comparable](ctx context.Context, cfg *Config[Obj]) (context.Context
 func (x *Executor[Obj]) Run(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
 	switch {
 	case ctx.Err() != nil:
-	case x.IsBatched():
+	case x.cfg.IsBatched():
 		x.runBatch(ctx, txn, ops, further)
 	default:
 		x.BeginTurn()
 		defer x.EndTurn()
-		x.RunNext(ctx, txn, ops)
+		x.RunNext(ctx, txn, &ops[0])
+	}
+}
+
+// BeginTurn begins a turn: single operations run one after the other on the goroutine of the caller, which ends it
+// with [Executor.EndTurn].
+func (x *Executor[Obj]) BeginTurn() {
+	x.began = x.cfg.Now()
+	x.at = x.began
+	x.Leave()
+}
+
+// EndTurn ends a turn.
+func (x *Executor[Obj]) EndTurn() { x.Scope.Set(Calling[Obj]{}) }
+
+// Leave is called before the operations of a turn move to other memory: a goroutine that an operation has left
+// behind may still write its note.
+func (x *Executor[Obj]) Leave() { x.Scope.Set(Calling[Obj]{Since: x.began}) }
+
+// Took returns how long the turn has taken, up to the end of its last operation.
+func (x *Executor[Obj]) Took() time.Duration { return x.at - x.began }
+
+// Resume is called before the next operation of a turn if something else took time since the last one: otherwise
+// that counts as time of the operation.
+func (x *Executor[Obj]) Resume() { x.at = x.cfg.Now() }
+
+// RunNext runs the next operation of a turn; its Err is [ErrNotRun] before.
+func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) {
+	x.Scope.one.Store(op)
+	op.Err = ErrGoexit
+	if !op.Deleted {
+		op.Object = clone(x.cfg.Rows, op)
+	}
+	name := NameOf(op.Deleted)
+	x.keep(op, x.call(ctx, name, name, op, 1, func(ctx context.Context) error {
+		if op.Deleted {
+			return x.cfg.Single.Delete(ctx, txn, op.RowRevision, op.Object)
+		}
+		return x.cfg.Single.Update(ctx, txn, op.RowRevision, op.Object)
+	}))
+	// The clock is read once an operation: the end of one is the start of the next.
+	ended := x.cfg.Now()
+	op.Took = ended - x.at
+	x.at = ended
+	x.measure(op, op.Took)
+}
+
+// keep stores the error of an operation.
+func (x *Executor[Obj]) keep(op *core.Operation[Obj], err error) {
+	// The Class function is the user's, and may end the goroutine, too.
+	op.Err = ErrGoexit
+	op.Err = outcome.Keep(err, x.cfg.Class)
+}
+
+// measure counts a part of the time of a call for the operations of one kind, of which op is the first.
+func (x *Executor[Obj]) measure(op *core.Operation[Obj], share time.Duration) {
+	op.FirstOfCall, op.Share = true, share
+	if op.Deleted {
+		x.metrics.DeleteDuration(share)
+	} else {
+		x.metrics.UpdateDuration(share)
 	}
 }

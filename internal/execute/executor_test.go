@@ -131,7 +131,7 @@ func runTurn(ctx context.Context, x *execute.Executor[*row], all []core.Operatio
 	x.BeginTurn()
 	defer x.EndTurn()
 	for i := range all {
-		x.RunNext(ctx, nil, all[:i+1])
+		x.RunNext(ctx, nil, &all[i])
 	}
 }
 
@@ -144,18 +144,18 @@ func TestTurnTakesTheTimeOfItsOperations(t *testing.T) {
 		ctx, x := execute.New(t.Context(), config(t, g))
 		all := operations("a", "b", "-c")
 		x.BeginTurn()
-		x.RunNext(ctx, nil, all[:1])
+		x.RunNext(ctx, nil, &all[0])
 		require.Zero(t, x.Took())
 		time.Sleep(time.Millisecond)
 		x.Resume()
-		x.RunNext(ctx, nil, all[:2])
+		x.RunNext(ctx, nil, &all[1])
 		require.Equal(t, 11*time.Millisecond, x.Took())
 		require.Equal(t, 10*time.Millisecond, all[1].Took, "without what came before it")
 		x.EndTurn()
 		require.Equal(t, []string{"update a", "update b"}, g.calls)
 		require.Equal(t, []string{"<nil>", "no", "not run"}, errs(all))
 		require.NotSame(t, all[0].Row, all[0].Object, "an update gets a clone")
-		require.False(t, x.Scope.IsBusy())
+		require.Empty(t, x.Scope.Calling().Operation)
 	})
 }
 
@@ -270,12 +270,13 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 
 func TestNoteBelongsToTheRunningOperation(t *testing.T) {
 	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
-	ctx, x := execute.New(t.Context(), config(t, g))
+	cfg := config(t, g)
+	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
 	runTurn(ctx, x, all)
 	require.Nil(t, all[0].Note)
 	require.Equal(t, "said", *all[1].Note)
-	require.Same(t, x.Scope, execute.ScopeOf(ctx, x.Rows))
+	require.Same(t, x.Scope, execute.ScopeOf(ctx, cfg.Rows))
 	require.Nil(t, execute.ScopeOf(ctx, config(t, g).Rows), "the operation of another reconciler")
 	execute.Note(ctx, "after the call")
 	require.ErrorIs(t, execute.Checkpoint(ctx, all[0].Row), execute.ErrNoOperation)

@@ -8,82 +8,87 @@ import (
 	"fmt"
 	"runtime/debug"
 	"runtime/trace"
-	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// Recover is deferred around a call of a user's function, and stores a panic in err as an error. It
-// does nothing if PanicPropagation is set.
-func (c *Config[Obj]) Recover(operation string, err *error) {
-	if c.PanicPropagation {
-		return
+// call makes a call of an operation in a region of package runtime/trace, between the two calls of the hook. op is
+// the first operation of the call, label is the name of the call in errors.
+func (x *Executor[Obj]) call(ctx context.Context, name, label string, op *core.Operation[Obj], objects int,
+	f func(context.Context) error) (err error) {
+	if trace.IsEnabled() {
+		defer trace.StartRegion(ctx, name).End()
 	}
-	if r := recover(); r != nil {
-		c.Tally.Panics.Add(1)
-		c.Log.Error("operation panicked",
-			"operation", operation, "panic", text.Cut(outcome.TextOfAny(r), outcome.MaxText), "stack", string(debug.Stack()))
-		*err = fmt.Errorf("panic in %s: %v", operation, r)
+	if x.cfg.Hook == nil {
+		return x.bounded(ctx, label, f)
 	}
+	defer x.cfg.Recover(label, &err)
+	hooked, end := x.cfg.Hook(ctx, Call{
+		Reconciler: x.cfg.ID, Operation: name, Objects: objects,
+		Key: x.cfg.Rows.Name(op.Row), Revision: op.RowRevision, Attempt: int(op.Failures) + 1,
+	})
+	if hooked == nil {
+		hooked = ctx
+	}
+	err = x.bounded(hooked, label, f)
+	if end != nil {
+		end(err)
+	}
+	return err
 }
 
 // errDeadline is the cause of an operation's context that ended at the deadline of the operation. It
 // tells this deadline from one of the program's context.
 var errDeadline = fmt.Errorf("the timeout of the operation: %w", context.DeadlineExceeded)
 
-// bounded returns ctx with the deadline of an operation; ctx itself if timeout is 0.
-func bounded(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc) {
-	if timeout == 0 {
-		return ctx, func() {}
+// bounded calls f within the deadline of an operation, and returns a panic as an error.
+func (x *Executor[Obj]) bounded(ctx context.Context, label string, f func(context.Context) error) (err error) {
+	x.late = 0
+	if timeout := x.cfg.Timeout(); timeout > 0 {
+		within, cancel := context.WithTimeoutCause(ctx, timeout, errDeadline)
+		ctx = within
+		defer func() {
+			if context.Cause(within) == errDeadline {
+				x.late = timeout
+			}
+			cancel()
+			err = x.withDeadline(label, err)
+		}()
 	}
-	return context.WithTimeoutCause(ctx, timeout, errDeadline)
+	defer x.cfg.Recover(label, &err)
+	return f(ctx)
 }
 
-// withDeadline adds to an ordinary error that the deadline has passed, and counts it. It returns
-// other outcomes as they are.
-func (c *Config[Obj]) withDeadline(ctx context.Context, timeout time.Duration, operation string, err error) error {
-	if err == nil || timeout == 0 || context.Cause(ctx) != errDeadline || outcome.Of(err) != nil {
+// Recover is deferred around a call of a user's function, and stores a panic in err as an error. It
+// does nothing if PanicPropagation is set.
+func (c *Config[Obj]) Recover(label string, err *error) {
+	if c.PanicPropagation {
+		return
+	}
+	if r := recover(); r != nil {
+		c.Tally.Panics.Add(1)
+		c.Log.Error("operation panicked",
+			"operation", label, "panic", text.Cut(outcome.TextOfAny(r), outcome.MaxText), "stack", string(debug.Stack()))
+		*err = fmt.Errorf("panic in %s: %v", label, r)
+	}
+}
+
+// withDeadline adds to an ordinary error that the last call has ended after its deadline, and counts it. It
+// returns other outcomes as they are.
+func (x *Executor[Obj]) withDeadline(label string, err error) error {
+	if err == nil || x.late == 0 || outcome.Of(err) != nil {
 		return err
 	}
-	c.Tally.Timeouts.Add(1)
-	return &timeoutError{operation, timeout, err}
+	x.cfg.Tally.Timeouts.Add(1)
+	return timeoutError{fmt.Errorf("%s timed out after %s: %w", label, x.late, err)}
 }
 
 // timeoutError is the error of an operation that failed, with any error, after its deadline.
-type timeoutError struct {
-	operation string
-	timeout   time.Duration
-	err       error
-}
+type timeoutError struct{ error }
 
-func (t *timeoutError) Error() string {
-	return fmt.Sprintf("%s timed out after %s: %v", t.operation, t.timeout, t.err)
-}
-
-func (t *timeoutError) Unwrap() error { return t.err }
+func (t timeoutError) Unwrap() error { return t.error }
 
 // Is makes errors.Is true for [context.DeadlineExceeded].
-func (t *timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }
-
-// around calls an operation in a region of package runtime/trace, between the two calls of the hook.
-func (x *Executor[Obj]) around(ctx context.Context, operation string, op *core.Operation[Obj], objects int, call func(context.Context) error) error {
-	if trace.IsEnabled() {
-		defer trace.StartRegion(ctx, operation).End()
-	}
-	if x.Hook == nil {
-		return call(ctx)
-	}
-	hooked, end := x.Hook(ctx, Call{
-		Reconciler: x.ID, Operation: operation, Objects: objects, Key: x.Rows.Name(op.Row), Revision: op.RowRevision, Attempt: int(op.Failures) + 1,
-	})
-	if hooked == nil {
-		hooked = ctx
-	}
-	err := call(hooked)
-	if end != nil {
-		end(err)
-	}
-	return err
-}
+func (t timeoutError) Is(target error) bool { return target == context.DeadlineExceeded }

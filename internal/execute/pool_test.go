@@ -19,7 +19,10 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 )
 
-type pool = execute.Pool[*row]
+type pool struct {
+	*execute.Pool[*row]
+	now func() time.Duration
+}
 
 // inPool runs f with a pool in a synctest bubble. does has the behaviour of the operations, by key.
 func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Context) error, f func(t *testing.T, ctx context.Context, p *pool)) {
@@ -27,15 +30,12 @@ func inPool(t *testing.T, limits execute.Limits, does map[string]func(context.Co
 		cfg := config(t, nil)
 		cfg.Single = &quiet{does}
 		cfg.Timeout = func() time.Duration { return limits.Timeout }
-		p := execute.NewPool[*row](cfg.Now, func(ctx context.Context) (context.Context, *execute.Executor[*row]) {
-			return execute.New(ctx, cfg)
-		})
+		p := &pool{execute.NewPool(cfg), cfg.Now}
 		ctx, cancel := context.WithCancel(t.Context())
 		p.Configure(ctx, limits)
 		f(t, ctx, p)
 		cancel()
 		p.Stop()
-		p.Wait()
 	})
 }
 
@@ -57,27 +57,33 @@ func (q *quiet) Delete(ctx context.Context, txn statedb.ReadTxn, revision uint64
 
 func start(ctx context.Context, p *pool, keys ...string) {
 	for _, op := range operations(keys...) {
-		j := p.NewJob(nil)
-		j.Ops = append(j.Ops, op)
-		p.Start(ctx, j)
+		p.Start(ctx, nil, []core.Operation[*row]{op})
 	}
+}
+
+// jobOf returns the job for a key that is queued or runs; nil if there is none.
+func jobOf(p *pool, key string) *execute.Job[*row] {
+	for j := range p.Jobs {
+		if j.Ops[0].Obj.key == key {
+			return j
+		}
+	}
+	return nil
 }
 
 // overdue returns the objects of the jobs that have become stuck since its last call.
 func overdue(p *pool) (stuck []*row) {
-	p.Overdue(func(ops []core.Operation[*row]) { stuck = append(stuck, ops[0].Obj) })
+	p.Overdue(p.now(), func(op *core.Operation[*row]) { stuck = append(stuck, op.Obj) })
 	return stuck
 }
 
 func finished(p *pool) (keys []string) {
-	for _, j := range p.Finished(nil) {
-		keys = append(keys, j.Ops[0].Obj.key)
+	for _, op := range p.Finished(nil) {
+		keys = append(keys, op.Obj.key)
 	}
 	slices.Sort(keys)
 	return keys
 }
-
-func isKey(key string) func(*row) bool { return func(r *row) bool { return r.key == key } }
 
 func sleep(d time.Duration) func(context.Context) error {
 	return func(context.Context) error { time.Sleep(d); return nil }
@@ -90,8 +96,7 @@ func TestSlowJobDelaysNoOtherJob(t *testing.T) {
 			synctest.Wait()
 			<-p.SomeFinished
 			require.Equal(t, []string{"a", "b", "c"}, finished(p))
-			where, _ := p.Where(isKey("slow"))
-			require.Equal(t, execute.Running, where)
+			require.Equal(t, execute.Running, jobOf(p, "slow").Place)
 			require.True(t, p.IsBusy())
 			time.Sleep(time.Second)
 			synctest.Wait()
@@ -107,12 +112,11 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 			require.Equal(t, 2, p.Room())
 			start(ctx, p, "a", "b", "c")
 			synctest.Wait()
-			where, _ := p.Where(isKey("c"))
-			require.Equal(t, execute.Queued, where)
+			require.Equal(t, execute.Queued, jobOf(p, "c").Place)
 			require.Zero(t, p.Room())
 			back := p.Recall()
 			require.Len(t, back, 1)
-			require.Equal(t, "c", back[0].Ops[0].Obj.key)
+			require.Equal(t, "c", back[0].Obj.key)
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Equal(t, []string{"a", "b"}, finished(p))
@@ -120,26 +124,32 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 }
 
 func TestMemoryOfAFinishedJobIsUsedAgainWhileBusy(t *testing.T) {
-	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
-		func(t *testing.T, ctx context.Context, p *pool) {
-			start(ctx, p, "slow", "a")
-			synctest.Wait()
-			jobs := p.Finished(nil)
-			require.Len(t, jobs, 1)
-			job := jobs[0]
-			p.Recycle(jobs)
-			require.Equal(t, []*execute.Job[*row]{nil}, jobs)
-			require.Equal(t, &execute.Job[*row]{}, job, "it keeps no object alive")
-			require.Same(t, job, p.NewJob(nil))
-			require.NotSame(t, job, p.NewJob(nil))
-
+	does := map[string]func(context.Context) error{"slow": sleep(time.Hour)}
+	for _, key := range []string{"a", "b", "c", "d"} {
+		does[key] = sleep(time.Second)
+	}
+	inPool(t, execute.Limits{Workers: 3}, does, func(t *testing.T, ctx context.Context, p *pool) {
+		finish := func() {
 			time.Sleep(time.Second)
 			synctest.Wait()
-			jobs = p.Finished(nil)
-			job = jobs[0]
-			p.Recycle(jobs)
-			require.NotSame(t, job, p.NewJob(nil), "an idle pool keeps no memory")
-		})
+			finished(p)
+		}
+		start(ctx, p, "slow", "a")
+		a := jobOf(p, "a")
+		finish()
+		require.Equal(t, &execute.Job[*row]{}, a, "it keeps no object alive")
+		start(ctx, p, "b", "c")
+		require.Same(t, a, jobOf(p, "b"))
+		require.NotSame(t, a, jobOf(p, "c"))
+
+		b := jobOf(p, "b")
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		require.Len(t, finished(p), 3)
+		p.Forget()
+		start(ctx, p, "d")
+		require.NotSame(t, b, jobOf(p, "d"), "an idle pool keeps no memory")
+	})
 }
 
 func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
@@ -147,18 +157,17 @@ func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "a", "b")
 			synctest.Wait()
-			at, ok := p.NextStuck()
+			at, ok := p.NextStuck(p.now())
 			require.True(t, ok)
 			require.Equal(t, 2*time.Second, at, "twice the timeout")
 			require.Empty(t, overdue(p))
 			time.Sleep(2 * time.Second)
 			require.Len(t, overdue(p), 1)
 			require.Empty(t, overdue(p), "each is reported once")
-			_, ok = p.NextStuck()
+			_, ok = p.NextStuck(p.now())
 			require.False(t, ok)
-			where, since := p.Where(isKey("a"))
-			require.Equal(t, execute.Stuck, where)
-			require.Zero(t, since)
+			require.Equal(t, execute.Stuck, jobOf(p, "a").Place)
+			require.Zero(t, jobOf(p, "a").Began)
 			require.Equal(t, []string{"b"}, finished(p))
 			require.Positive(t, p.Room(), "one worker is free")
 			n, changes, all := p.NumStuck()
@@ -173,7 +182,11 @@ func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
 			require.NotEqual(t, changes, changed)
 			require.True(t, all)
 			require.Zero(t, p.Room())
-			require.Equal(t, "a", p.StuckCalls()[0].Object.key, "the longest first")
+			var stuck []string
+			for j := range p.Jobs {
+				stuck = append(stuck, j.Ops[0].Obj.key)
+			}
+			require.Equal(t, []string{"a", "c"}, stuck, "the longest first")
 
 			time.Sleep(time.Hour)
 			synctest.Wait()
@@ -217,8 +230,8 @@ func TestWorkerThatEndsIsReplaced(t *testing.T) {
 		synctest.Wait()
 		all := p.Finished(nil)
 		require.Len(t, all, 2)
-		require.Equal(t, execute.ErrGoexit, all[0].Ops[0].Err)
-		require.NoError(t, all[1].Ops[0].Err)
+		require.Equal(t, execute.ErrGoexit, all[0].Err)
+		require.NoError(t, all[1].Err)
 	})
 }
 
@@ -226,9 +239,9 @@ func TestSlowJobIsNotMoving(t *testing.T) {
 	inPool(t, execute.Limits{Workers: 2}, map[string]func(context.Context) error{"slow": sleep(time.Second)},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "slow")
-			require.Equal(t, 1, p.Moving())
+			require.Equal(t, 1, p.Moving(p.now()))
 			time.Sleep(50 * time.Millisecond)
-			require.Zero(t, p.Moving())
+			require.Zero(t, p.Moving(p.now()))
 			require.True(t, p.IsBusy())
 		})
 }

@@ -4,7 +4,6 @@
 package execute
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -39,11 +36,11 @@ const MaxNote = 1024
 // Checkpoint writes the object of a running update into the table, as the update has changed it so
 // far. It returns [ErrConflict], [ErrNoOperation], [ErrNotWritable] or nil.
 func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
-	s, ok := ctx.Value(running.Key{}).(*Scope[Obj])
-	if !ok {
-		return fmt.Errorf("checkpoint: %w", ErrNoOperation)
+	err := ErrNoOperation
+	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok {
+		err = s.checkpoint(obj)
 	}
-	if err := s.checkpoint(obj); err != nil {
+	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	return nil
@@ -51,7 +48,7 @@ func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
 
 // Note attaches a text to the running operation on a single object. Elsewhere it does nothing.
 func Note(ctx context.Context, text string) {
-	if s, ok := ctx.Value(running.Key{}).(noter); ok {
+	if s, ok := ctx.Value(running.Key{}).(interface{ note(text string) }); ok {
 		s.note(text)
 	}
 }
@@ -76,103 +73,65 @@ func ScopeOf[Obj comparable](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj
 // all its calls. Its methods are safe from any goroutine.
 type Scope[Obj comparable] struct {
 	rows *rows.Rows[Obj]
+	// one is the running operation on a single object; nil if there is none.
+	one atomic.Pointer[core.Operation[Obj]]
 
-	// mu guards the fields below, except for the atomic ones: operations may have goroutines of their
-	// own, and other goroutines ask what is running. It is not held while waiting for the table,
-	// which one of these goroutines may have locked.
-	mu  sync.Mutex
-	ops []core.Operation[Obj]
-	// call counts the calls of set. A checkpoint that has waited for the table compares it, to detect
-	// that the executor has moved on to other operations.
-	call uint64
-	// at is the index of the running operation, or wholeBatch.
-	at atomic.Int32
+	// mu guards the fields below: operations may have goroutines of their own, and other goroutines ask
+	// what is running. It is not held while waiting for the table, which one of these goroutines may have
+	// locked.
+	mu sync.Mutex
+	// calling is the turn or call in progress.
+	calling Calling[Obj]
 	// next is the index of the operation of a batch that was found last.
 	next int
-	// kinds restricts the operations of the current call to deletions or updates.
-	kinds kinds
-	// since is when the operations began, by the loop's clock. calling is the current call for a batch, or
-	// prune; nil if there is none.
-	since   time.Duration
-	calling atomic.Pointer[Calling]
+	// changes counts the calls of Set. A checkpoint that has waited for the table compares it, to detect
+	// that the executor has moved on to other operations.
+	changes uint64
 }
 
-// Calling is a call in progress, for a batch or for a prune. Objects is 0 for a prune. Since is when
-// it began, by the loop's clock.
-type Calling struct {
+// Calling is a call in progress.
+type Calling[Obj any] struct {
+	// Operation is the name of the call; empty if there is none.
 	Operation string
-	Objects   int
-	Since     time.Duration
+	// Objects is the number of objects of a batch; 0 for a prune and for a single object. Single: the call is
+	// for the single object Object.
+	Objects int
+	Object  Obj
+	Single  bool
+	// Since is when the call began, by the loop's clock. A call for a single object began then or later: it is
+	// when its turn began.
+	Since time.Duration
+	// ops has the operations of a batch, also those of other kinds.
+	ops []core.Operation[Obj]
 }
 
-// Begin records that a call for a batch, or a prune, has begun.
-func (s *Scope[Obj]) Begin(operation string, objects int, now time.Duration) {
-	s.calling.Store(&Calling{operation, objects, now})
-}
-
-// End records that the call has ended.
-func (s *Scope[Obj]) End() { s.calling.Store(nil) }
-
-// Calling returns the current call for a batch, or prune; nil if there is none.
-func (s *Scope[Obj]) Calling() *Calling { return s.calling.Load() }
-
-const wholeBatch = -1
-
-// kinds are the operations of a call.
-type kinds uint8
-
-const (
-	allKinds kinds = iota
-	onlyUpdates
-	onlyDeletes
-)
-
-// set records the operations of the calls that begin at since; of is their kinds. Without operations it
-// records that none is running.
-func (s *Scope[Obj]) set(since time.Duration, ops []core.Operation[Obj], of kinds) {
-	s.mu.Lock()
-	s.ops, s.next, s.since, s.kinds = ops, -1, since, of
-	s.call++
-	s.at.Store(wholeBatch)
-	s.mu.Unlock()
-}
-
-// Running returns the object and the name of the running operation. since is when its round or job began, so
-// the operation began then or later. ok is false if no operation is running, or a batch.
-func (s *Scope[Obj]) Running() (obj Obj, operation string, since time.Duration, ok bool) {
+// Set records the call in progress. It is for the goroutine that makes the call.
+func (s *Scope[Obj]) Set(c Calling[Obj]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := int(s.at.Load())
-	if at < 0 || at >= len(s.ops) {
-		return obj, "", 0, false
+	s.one.Store(nil)
+	s.calling, s.next = c, -1
+	s.changes++
+}
+
+// Calling returns the call in progress.
+func (s *Scope[Obj]) Calling() Calling[Obj] {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.calling
+	if op := s.one.Load(); op != nil {
+		c.Operation, c.Object, c.Single = NameOf(op.Deleted), op.Row, true
 	}
-	return s.ops[at].Row, NameOf(s.ops[at].Deleted), s.since, true
-}
-
-// IsBusy reports whether a call is in progress.
-func (s *Scope[Obj]) IsBusy() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.ops) > 0 || s.calling.Load() != nil
-}
-
-// Row implements [running.Operation].
-func (s *Scope[Obj]) Row() (row Obj, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := int(s.at.Load()); at >= 0 && at < len(s.ops) {
-		return s.ops[at].Row, true
-	}
-	return row, false
+	return c
 }
 
 func (s *Scope[Obj]) checkpoint(obj Obj) error {
-	call, place := s.placeOf(obj)
-	if place < 0 {
+	op, changes := s.operationOf(obj)
+	r, w := s.rows, s.rows.Writable
+	switch {
+	case op == nil:
 		return ErrNoOperation
-	}
-	r := s.rows
-	if r.Writable == nil {
+	case w == nil:
 		return ErrNotWritable
 	}
 	obj = r.Copy(obj)
@@ -181,127 +140,97 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 	defer wtxn.Abort()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.call != call || !s.runs(place) || s.ops[place].Deleted {
+	if one := s.one.Load(); s.changes != changes || one != nil && one != op || op.Deleted {
 		return ErrNoOperation
 	}
-	op := &s.ops[place]
-	row, ok := s.write(wtxn, op, obj)
-	if !ok {
+	// Another reconciler may have written the row since the operation got it.
+	current, revision, found := r.Get(wtxn, obj)
+	same := found && r.SamePending(op.Row, current)
+	op.Merged = op.Merged || same && revision != op.RowRevision && w.Merge != nil
+	if op.Merged && same {
+		obj = w.SetStatus(w.Merge(w.Clone(current), obj), w.GetStatus(obj))
+	} else if !found || revision != op.RowRevision {
 		return ErrConflict
 	}
-	op.RowRevision = r.Table.Revision(wtxn)
-	op.Row = row
+	if _, _, err := w.Table.Insert(wtxn, obj); err != nil {
+		return ErrConflict
+	}
+	op.Row, op.RowRevision = obj, r.Table.Revision(wtxn)
 	wtxn.Commit()
 	return nil
 }
 
-// write replaces the row that was passed to the update with obj, or merges obj with what another
-// reconciler has written. It returns the row that is then in the table; ok is false on a conflict.
-func (s *Scope[Obj]) write(wtxn statedb.WriteTxn, op *core.Operation[Obj], obj Obj) (row Obj, ok bool) {
-	r, w := s.rows, s.rows.Writable
-	current, revision, found := r.Get(wtxn, obj)
-	op.Merged = op.Merged || found && revision != op.RowRevision && w.Merge != nil && r.SamePending(op.Row, current)
-	switch {
-	case !found:
-		return obj, false
-	case op.Merged && r.SamePending(op.Row, current):
-		obj = w.SetStatus(w.Merge(w.Clone(current), obj), w.GetStatus(obj))
-	case revision != op.RowRevision:
-		return obj, false
-	}
-	_, _, err := w.Table.Insert(wtxn, obj)
-	return obj, err == nil
-}
-
-// placeOf returns the number of the current call, and the index of an object's operation in it; -1 if
-// there is none.
-func (s *Scope[Obj]) placeOf(obj Obj) (call uint64, place int) {
+// operationOf returns the operation of an object in the call in progress, nil if there is none, and the number
+// of changes.
+func (s *Scope[Obj]) operationOf(obj Obj) (*core.Operation[Obj], uint64) {
 	s.mu.Lock()
 	// Deferred: the user's key function may panic, for a nil object for example.
 	defer s.mu.Unlock()
-	return s.call, s.find(obj)
+	return s.find(obj), s.changes
 }
 
-// find returns the index of an object's operation; -1 if there is none. The caller holds mu.
-func (s *Scope[Obj]) find(obj Obj) int {
+// find returns the operation of an object in the call in progress; nil if there is none. The caller holds mu.
+func (s *Scope[Obj]) find(obj Obj) *core.Operation[Obj] {
 	key, err := s.rows.KeyOf(obj)
 	if err != nil {
-		return -1
+		return nil
 	}
-	if at := int(s.at.Load()); at != wholeBatch {
-		if s.matches(at, key) {
-			return at
-		}
-		return -1
+	if op := s.one.Load(); op != nil && s.rows.HasKey(op.Row, key) {
+		return op
 	}
 	// Operations mostly go through a batch in order.
-	for range s.ops {
-		s.next = (s.next + 1) % len(s.ops)
-		if s.matches(s.next, key) {
-			return s.next
+	c := &s.calling
+	for range c.ops {
+		s.next = (s.next + 1) % len(c.ops)
+		op := &c.ops[s.next]
+		if (c.Operation == opRound || c.Operation == NameOf(op.Deleted)) && s.rows.HasKey(op.Row, key) {
+			return op
 		}
 	}
-	return -1
+	return nil
 }
 
-// runs reports whether the operation at an index is running.
-func (s *Scope[Obj]) runs(place int) bool {
-	at := int(s.at.Load())
-	return at == place || at == wholeBatch
-}
-
-// matches reports whether the operation at an index is in the current call and has the key.
-func (s *Scope[Obj]) matches(place int, key []byte) bool {
-	if place >= len(s.ops) {
-		return false
+// single calls f with the running operation on a single object, and reports whether there is one.
+func (s *Scope[Obj]) single(f func(*core.Operation[Obj])) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	op := s.one.Load()
+	if op != nil {
+		f(op)
 	}
-	deleted := s.ops[place].Deleted
-	if s.kinds == onlyUpdates && deleted || s.kinds == onlyDeletes && !deleted {
-		return false
-	}
-	return bytes.Equal(s.rows.Key(s.ops[place].Row), key)
+	return op != nil
 }
 
-// noter is a Scope of any type of object.
-type noter interface{ note(text string) }
+// Row implements [running.Operation].
+func (s *Scope[Obj]) Row() (row Obj, ok bool) {
+	ok = s.single(func(op *core.Operation[Obj]) { row = op.Row })
+	return row, ok
+}
+
+// Deletion implements [running.Operation]: see [running.Deletion].
+func (s *Scope[Obj]) Deletion() { s.single(func(op *core.Operation[Obj]) { op.Deletion = true }) }
+
+// Changed implements [running.Operation]: see [running.Changed].
+func (s *Scope[Obj]) Changed() { s.single(func(op *core.Operation[Obj]) { op.Changed = true }) }
 
 func (s *Scope[Obj]) note(text string) {
-	s.mark(func(op *core.Operation[Obj]) { noted(op, text) })
+	s.single(func(op *core.Operation[Obj]) { op.Note = noted(text) })
 }
 
 func (s *Scope[Obj]) noteOn(obj Obj, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if place := s.find(obj); place >= 0 {
-		noted(&s.ops[place], text)
+	if op := s.find(obj); op != nil {
+		op.Note = noted(text)
 	}
 }
 
-// Deletion implements [running.Operation]: see [running.Deletion].
-func (s *Scope[Obj]) Deletion() {
-	s.mark(func(op *core.Operation[Obj]) { op.Deletion = true })
-}
-
-// Changed implements [running.Operation]: see [running.Changed].
-func (s *Scope[Obj]) Changed() {
-	s.mark(func(op *core.Operation[Obj]) { op.Changed = true })
-}
-
-// mark changes the running operation on a single object. It does nothing in a batch.
-func (s *Scope[Obj]) mark(how func(*core.Operation[Obj])) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if at := int(s.at.Load()); at >= 0 && at < len(s.ops) {
-		how(&s.ops[at])
+// noted returns a text as the note of an operation.
+func noted(said string) *string {
+	if said == "" {
+		return nil
 	}
-}
-
-// noted sets the note of an operation.
-func noted[Obj any](op *core.Operation[Obj], said string) {
-	op.Note = nil
-	if said != "" {
-		// A clone: the text may be a piece of a long one.
-		said = strings.Clone(text.Short(said, MaxNote))
-		op.Note = &said
-	}
+	// A clone: the text may be a piece of a long one.
+	said = strings.Clone(text.Short(said, MaxNote))
+	return &said
 }
