@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
@@ -197,7 +198,14 @@ func (r *runner[Obj]) publish() {
 
 // lookAtWaits ends waits for keys that are over. If there are more, another pass follows at once.
 func (r *runner[Obj]) lookAtWaits() {
-	if r.keyWaits.Look(r.observer.Revision()) {
+	var handedOver keywaits.State[Obj]
+	if txn := r.observer.HandedOver(); txn != nil {
+		handedOver = keywaits.State[Obj]{Revision: r.rows.Table.Revision(txn), Has: func(obj Obj) bool {
+			_, _, has := r.rows.Get(txn, obj)
+			return has
+		}}
+	}
+	if r.keyWaits.Look(handedOver) {
 		r.calls.made.Send()
 	}
 }
