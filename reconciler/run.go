@@ -129,7 +129,7 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool
 		if row, revision, kind = r.current(txn, op); kind != core.Done {
 			r.settleUnrun(op, core.Outcome[Obj]{Kind: kind})
 			if op.Deleted {
-				r.keyWaits.NoteRow(op.Obj, revision)
+				r.keyWaits.NoteChange(op.Obj, revision)
 			}
 			return false
 		}
@@ -175,7 +175,7 @@ func (r *runner[Obj]) unwritable(op *core.Operation[Obj]) error {
 func (r *runner[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj]) {
 	r.core.Settle(r.now(), op, out)
 	r.unblock(op.Obj)
-	r.keyWaits.NoteChange(op.Obj)
+	r.keyWaits.NoteChange(op.Obj, 0)
 }
 
 // current looks up the object of an operation. If the kind is Done, the returned version is the one to
@@ -216,12 +216,12 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 			Deletion: func(obj Obj) {
 				r.pruner.NoteDeletion(obj)
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
-				r.keyWaits.NoteChange(obj)
+				r.keyWaits.NoteChange(obj, 0)
 			},
-			Back: r.keyWaits.NoteRow,
+			Back: r.keyWaits.NoteChange,
 			Forgotten: func(obj Obj, revision statedb.Revision) {
 				r.unblock(obj)
-				r.keyWaits.NoteRow(obj, revision)
+				r.keyWaits.NoteChange(obj, revision)
 			},
 		},
 	})

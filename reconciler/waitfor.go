@@ -111,12 +111,6 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 	}
 }
 
-// unreconciledOf returns what waits for keys need to know about an object; false if it is reconciled.
-func (r *runner[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
-	d, found := r.core.UnreconciledOf(obj)
-	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.Paused}, found
-}
-
 // reachedBy reports whether a row with a kind of status has reached a milestone. The error means that
 // it never will.
 func reachedBy(kind StatusKind, m Milestone) (bool, error) {

@@ -7,7 +7,7 @@
 //
 // The state of a [Waits] is the waits that are not over. Callers join and leave on any goroutine. The
 // loop's goroutine ends a wait when its key has reached the milestone: it asks a function of the loop
-// about the key, and never reads the table or writes a row.
+// about the key, and for a deletion whether the table has the object. It never writes a row.
 package keywaits
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/part"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/keyheap"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -26,15 +27,6 @@ import (
 
 // Limit bounds the keys and the waits that one [Waits.Look] visits.
 const Limit = 1024
-
-// Unreconciled is the state of a key that is not reconciled.
-type Unreconciled struct {
-	// Revision is the revision of the latest change that was observed.
-	Revision statedb.Revision
-	// Deleted reports whether that change is a deletion. Attempted reports whether it counts as
-	// attempted, as the change of a paused key does.
-	Deleted, Attempted bool
-}
 
 // Wait is the wait of one goroutine for one key. Set the exported field before [Waits.Begin].
 type Wait[Obj any] struct {
@@ -67,7 +59,7 @@ type key[Obj any] struct {
 	// last is the last operation that has ended, applied the last one that was applied, since there are
 	// waits. Operations of a key never go back to an older revision.
 	last, applied operation
-	// latest is the highest revision of a row that the loop has seen in the table since there are waits.
+	// latest is the highest revision of a row that took the place of a deletion since there are waits.
 	latest statedb.Revision
 }
 
@@ -92,9 +84,8 @@ type operation struct {
 // goroutine.
 type Waits[Obj comparable] struct {
 	rows *rows.Rows[Obj]
-	// unreconciledOf returns the state of an object's key; false if it is reconciled as far as
-	// changes were observed.
-	unreconciledOf func(Obj) (Unreconciled, bool)
+	// unreconciledOf describes an object's key; false if it is reconciled, as far as changes were observed.
+	unreconciledOf func(Obj) (core.Unreconciled[Obj], bool)
 	// paused reports whether an object is paused.
 	paused func(Obj) bool
 	mark   Mark
@@ -123,7 +114,7 @@ type Mark interface {
 
 // New returns an empty set. unreconciledOf and paused are called by the loop's goroutine: paused for
 // rows, of which changes may be unread.
-func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
+func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (core.Unreconciled[Obj], bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
 	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]*key[Obj]{}}
 }
 
@@ -256,13 +247,11 @@ func (k *Waits[Obj]) NotePause() {
 	}
 }
 
-// NoteChange records that the state of an object's key may have changed without an operation.
-func (k *Waits[Obj]) NoteChange(object Obj) { k.note(object, func(*key[Obj]) {}) }
-
-// NoteRow records that the table has, or had, an object at a revision, and that the loop does for that reason not
-// carry out a deletion of it: a wait for one is not over before a later state of the table was handed over.
-func (k *Waits[Obj]) NoteRow(object Obj, revision statedb.Revision) {
-	k.note(object, func(key *key[Obj]) { key.latest = max(key.latest, revision) })
+// NoteChange records that the state of an object's key may have changed without an operation. row is the revision of
+// the row because of which a deletion is not carried out: a wait for one is not over before a later state of the table
+// was handed over. It is 0 if there is none.
+func (k *Waits[Obj]) NoteChange(object Obj, row statedb.Revision) {
+	k.note(object, func(key *key[Obj]) { key.latest = max(key.latest, row) })
 }
 
 // NoteOperation records that an operation on an object, at the given revision, has ended and was
@@ -290,29 +279,22 @@ func (k *Waits[Obj]) note(object Obj, happened func(*key[Obj])) {
 	}
 }
 
-// State is a state of the table of which every deletion was handed over to the core, or left out for a row that
-// [Waits.NoteRow] knows of.
-type State[Obj any] struct {
-	Revision statedb.Revision
-	// Has reports whether the table has an object; nil if no state is at hand.
-	Has func(Obj) bool
-}
-
 // Look ends waits that are over. It looks at those that have begun or to whose keys something has happened, and at
-// those that the given state or the mark have passed, since they were last looked at. more: there are more than
-// [Limit] of them, for the next call.
-func (k *Waits[Obj]) Look(handedOver State[Obj]) (more bool) {
+// those that the given state or the mark have passed, since they were last looked at. state is a state of the table
+// of which every deletion was handed over to the core, or left out for a row that NoteChange was told of; nil if
+// none is at hand. more: there are more than [Limit] of them, for the next call.
+func (k *Waits[Obj]) Look(state statedb.ReadTxn) (more bool) {
 	if k.some.Load() == 0 {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	passed := k.passed(handedOver)
+	passed := k.passed(state)
 	for left := Limit; left > 0 && k.due.Len() > 0; {
 		key := k.due.Pop()
 		for ; key.due > 0 && left > 0; left-- {
 			key.due--
-			k.look(key.waits[key.due], handedOver)
+			k.look(key.waits[key.due], state)
 		}
 		k.queue(key)
 	}
@@ -320,7 +302,7 @@ func (k *Waits[Obj]) Look(handedOver State[Obj]) (more bool) {
 }
 
 // passed makes the waits due that a state or the mark has passed, and returns their number, at most Limit.
-func (k *Waits[Obj]) passed(handedOver State[Obj]) (n int) {
+func (k *Waits[Obj]) passed(state statedb.ReadTxn) (n int) {
 	pass := func(rows bool, after, upTo statedb.Revision) {
 		for _, w := range k.parked.LowerBound(place(rows, after, 0)) {
 			if n == Limit || w.deleted == rows || w.revision > upTo {
@@ -330,8 +312,8 @@ func (k *Waits[Obj]) passed(handedOver State[Obj]) (n int) {
 			k.request(w)
 		}
 	}
-	if handedOver.Has != nil {
-		pass(false, 0, handedOver.Revision)
+	if state != nil {
+		pass(false, 0, k.rows.Table.Revision(state))
 	}
 	for after, upTo := range k.mark.Covered() {
 		pass(true, after+1, upTo)
@@ -341,7 +323,7 @@ func (k *Waits[Obj]) passed(handedOver State[Obj]) (n int) {
 
 // look ends a wait if it is over. Otherwise the wait is looked at again when something happens to its key or, if the
 // key is reconciled, when more was handed over or covered. The caller holds mu.
-func (k *Waits[Obj]) look(w *Wait[Obj], handedOver State[Obj]) {
+func (k *Waits[Obj]) look(w *Wait[Obj], state statedb.ReadTxn) {
 	k.unpark(w)
 	if w.over {
 		return
@@ -352,13 +334,14 @@ func (k *Waits[Obj]) look(w *Wait[Obj], handedOver State[Obj]) {
 		w.over = true
 	case w.deleted && !found:
 		w.revision = max(w.revision, w.key.latest)
-		w.over = handedOver.Has != nil && handedOver.Revision >= w.revision
-		w.inserted = w.over && handedOver.Has(w.object)
+		if w.over = state != nil && k.rows.Table.Revision(state) >= w.revision; w.over {
+			_, _, w.inserted = k.rows.Get(state, w.object)
+		}
 	case w.deleted && !u.Deleted:
 		w.inserted = u.Revision >= w.revision
 		w.over = w.inserted
 	case w.deleted || found && u.Revision >= w.revision:
-		w.over = w.Milestone == progress.Attempted && u.Attempted
+		w.over = w.Milestone == progress.Attempted && (u.Tried || u.Paused)
 	default:
 		// A version that the loop has not read, or has applied.
 		w.over = !found && k.mark.Covers(w.revision) || w.Milestone == progress.Attempted && k.paused(w.object)
