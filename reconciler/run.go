@@ -127,7 +127,9 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool
 		var kind core.Kind
 		if row, revision, kind = r.current(txn, op); kind != core.Done {
 			r.settleUnrun(op, core.Outcome[Obj]{Kind: kind})
-			r.keyWaits.NoteUnread(op.Obj, revision)
+			if op.Deleted {
+				r.keyWaits.NoteChange(op.Obj, revision)
+			}
 			return false
 		}
 		if revision != op.Revision {
@@ -172,12 +174,12 @@ func (r *runner[Obj]) unwritable(op *core.Operation[Obj]) error {
 func (r *runner[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj]) {
 	r.core.Settle(r.now(), op, out)
 	r.unblock(op.Obj)
-	r.keyWaits.NoteChange(op.Obj)
+	r.keyWaits.NoteChange(op.Obj, 0)
 }
 
 // current looks up the object of an operation. If the kind is Done, the returned version is the one to
-// run; otherwise the operation is not run, the kind is the result to settle it with, and the revision is one up to
-// which the key has a later change.
+// run; otherwise the operation is not run, and the kind is the result to settle it with. If it is a deletion, the
+// object is back.
 func (r *runner[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj, statedb.Revision, core.Kind) {
 	row, revision, found := r.rows.Get(txn, op.Obj)
 	if found && revision != op.Revision && r.observer.Applied(row, revision) {
@@ -189,7 +191,7 @@ func (r *runner[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj
 			return op.Obj, op.Revision, core.Done
 		}
 		// The observer has still to read the deletion.
-		return op.Obj, r.rows.Table.Revision(txn), core.Superseded
+		return op.Obj, op.Revision, core.Superseded
 	}
 	switch s := r.rows.Asked(row); {
 	case s.IsPendingOrRefreshing():
@@ -213,12 +215,12 @@ func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
 			Deletion: func(obj Obj) {
 				r.pruner.NoteDeletion(obj)
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
-				r.keyWaits.NoteChange(obj)
+				r.keyWaits.NoteChange(obj, 0)
 			},
-			Unread: func(obj Obj, upTo statedb.Revision) { r.keyWaits.NoteUnread(obj, upTo) },
-			Forgotten: func(obj Obj) {
+			Back: r.keyWaits.NoteChange,
+			Forgotten: func(obj Obj, revision statedb.Revision) {
 				r.unblock(obj)
-				r.keyWaits.NoteChange(obj)
+				r.keyWaits.NoteChange(obj, revision)
 			},
 		},
 	})

@@ -149,8 +149,8 @@ func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) (*ru
 		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
 	})
 	l.refresher = refresh.New(refresh.Config[Obj]{Rows: l.rows, Batches: l.execute.IsBatched(), Give: l.repeat.again})
+	l.keyWaits = keywaits.New(l.rows, r.core.UnreconciledOf, r.isPaused, r.ledger)
 	r.observer = r.newObserver()
-	l.keyWaits = keywaits.New(l.rows, r.unreconciledOf, r.isPaused, r.ledger)
 	return r, nil
 }
 

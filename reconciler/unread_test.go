@@ -147,3 +147,38 @@ func TestWaitForOfADeletedObjectEndsWithItsLastDeletion(t *testing.T) {
 		})
 	}
 }
+
+// The key is in the table when the main cursor takes its snapshot, so that its first deletion is gone from the
+// changes. It is deleted again before its row is read, and the main cursor has passed the revision of the wait.
+func TestWaitForOfADeletedObjectOutlastsAnUnreadDeletion(t *testing.T) {
+	for _, ledger := range []struct {
+		name   string
+		change func(*env, *reconciler.Config[*object])
+	}{{"in the rows", nil}, {"beside", beside}} {
+		t.Run(ledger.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put(1, ids(1, 20)...)
+				e.pass(time.Second)
+				e.target.take()
+				e.hook(func(context.Context, call) { time.Sleep(time.Millisecond) })
+				e.loop.Pause()
+				e.remove(1)
+				over := make(chan bool, 1)
+				go func() {
+					_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
+					_, there := e.target.holds()[1]
+					over <- err == nil && !there
+				}()
+				e.pass(time.Second)
+				e.put(2, ids(2, 20)...)
+				e.put(2, 1)
+				e.loop.Resume()
+				e.pass(2 * time.Millisecond)
+				e.remove(1)
+				e.pass(time.Second)
+				require.True(e, <-over, "the object is not in the target")
+				require.NotContains(e, e.target.calls(), "update(1)")
+			}, ledger.change)
+		})
+	}
+}

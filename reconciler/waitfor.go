@@ -69,8 +69,9 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 // carried out, or that a version was applied that has been replaced since.
 func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error {
 	w := &keywaits.Wait[Obj]{Milestone: m}
+	l.keyWaits.Begin(w, obj)
 	defer l.keyWaits.Leave(w)
-	for over, reached := false, false; ; {
+	for {
 		// This comes first, so that what was written before the end is seen.
 		stopped := l.stopped()
 		txn := l.rows.DB.ReadTxn()
@@ -79,8 +80,6 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 			if there, err := reachedBy(l.ledger.Status(txn, row, revision).Kind, m); there {
 				return err
 			}
-		} else if over {
-			return nil
 		} else {
 			// The wait is over if the key is inserted again.
 			row, revision, changed = obj, l.rows.Table.Revision(txn), nil
@@ -96,27 +95,20 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 		case <-l.ended:
 		case <-ctx.Done():
 		}
-		over, reached = l.keyWaits.State(w)
+		over := l.keyWaits.IsOver(w)
 		select {
 		case <-changed:
-			// A wait that is over may have been for the version before.
-			over = false
+			// A wait that is over may have been for the version before. If an operation on that or a later one has
+			// ended, the next wait is over, too.
 		default:
-			reached = reached && over
+			if over {
+				return nil
+			}
 		}
-		if reached || over && found {
-			return nil
-		}
-		if ctx.Err() != nil && !over {
+		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-}
-
-// unreconciledOf returns what waits for keys need to know about an object; false if it is reconciled.
-func (r *runner[Obj]) unreconciledOf(obj Obj) (keywaits.Unreconciled, bool) {
-	d, found := r.core.UnreconciledOf(obj)
-	return keywaits.Unreconciled{Revision: d.Revision, Deleted: d.Deleted, Attempted: d.Tried || d.Paused}, found
 }
 
 // reachedBy reports whether a row with a kind of status has reached a milestone. The error means that

@@ -101,8 +101,6 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[remainde
 // giveUp ends a wait that failed with err, and returns what is not applied, as far as the loop
 // answers.
 func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]], err error) (inspect.Unapplied, error) {
-	// Not before the loop has answered: the wait may be reached until then.
-	defer l.progress.Leave(w)
 	var rest inspect.Unapplied
 	var why error
 	stopped := errors.Is(err, inspect.ErrStopped)
@@ -111,13 +109,15 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]]
 		a, why = askBriefly(ctx, l.view, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
 		rest = l.view.unapplied(a)
 	}
+	// Not before the loop has answered: the wait may be reached until then.
+	reached := l.progress.Leave(w)
 	select {
 	case a := <-w.Reached:
 		// This is newer than an answer of the loop.
 		return l.view.unapplied(a), nil
 	default:
 	}
-	switch reached := l.progress.Reached(w); {
+	switch {
 	case reached && w.Milestone == Applied:
 		return inspect.Unapplied{}, nil
 	case reached && !stopped && why == nil:
@@ -194,7 +194,7 @@ func (r *runner[Obj]) publish() {
 
 // lookAtWaits ends waits for keys that are over. If there are more, another pass follows at once.
 func (r *runner[Obj]) lookAtWaits() {
-	if r.keyWaits.Look(r.observer.Revision()) {
+	if r.keyWaits.Look(r.observer.HandedOver()) {
 		r.calls.made.Send()
 	}
 }

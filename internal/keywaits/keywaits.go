@@ -7,7 +7,7 @@
 //
 // The state of a [Waits] is the waits that are not over. Callers join and leave on any goroutine. The
 // loop's goroutine ends a wait when its key has reached the milestone: it asks a function of the loop
-// about the key, and never reads the table or writes a row.
+// about the key, and for a deletion whether the table has the object. It never writes a row.
 package keywaits
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/part"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/keyheap"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -27,29 +28,21 @@ import (
 // Limit bounds the keys and the waits that one [Waits.Look] visits.
 const Limit = 1024
 
-// Unreconciled is the state of a key that is not reconciled.
-type Unreconciled struct {
-	// Revision is the revision of the latest change that was observed.
-	Revision statedb.Revision
-	// Deleted reports whether that change is a deletion. Attempted reports whether it counts as
-	// attempted, as the change of a paused key does.
-	Deleted, Attempted bool
-}
-
-// Wait is the wait of one goroutine for one key. Set the exported field before [Waits.Join].
+// Wait is the wait of one goroutine for one key. Set the exported field before [Waits.Begin].
 type Wait[Obj any] struct {
 	Milestone progress.Milestone
 
-	// The lock of Waits guards the fields below. object, revision and deleted are the version that the
-	// wait is for now, from is the revision of the first one.
+	// The lock of Waits guards the fields below. object, revision and deleted are the version that the wait is
+	// for now; a deletion gets a later revision when the loop sees a later row. from is the revision of the first
+	// version, and gone reports whether that was a deletion.
 	object         Obj
 	revision, from statedb.Revision
-	deleted        bool
+	deleted, gone  bool
 
 	met            chan struct{}
 	over, inserted bool
-	// key has the wait, at an index; nil if the wait has not begun or has left. began is its number, place
-	// its key in unseen and in uncovered; empty if it is in neither.
+	// key has the wait, at an index; nil if the wait has not begun or has left. began is its number; place is
+	// its key in parked, empty if it is not there.
 	key   *key[Obj]
 	at    int
 	began uint64
@@ -66,6 +59,8 @@ type key[Obj any] struct {
 	// last is the last operation that has ended, applied the last one that was applied, since there are
 	// waits. Operations of a key never go back to an older revision.
 	last, applied operation
+	// latest is the highest revision of a row that took the place of a deletion since there are waits.
+	latest statedb.Revision
 }
 
 // HeapPos is for package keyheap.
@@ -76,22 +71,21 @@ func (k *key[Obj]) SetHeapPos(pos int) { k.pos = pos }
 
 // operation is an operation that has ended. Operations and waits are numbered together.
 type operation struct {
-	number           uint64
-	revision         statedb.Revision
-	deleted, applied bool
+	number   uint64
+	revision statedb.Revision
+	deleted  bool
 }
 
 // Waits is the set of the waits for keys. A wait is looked at when something happens to its key, and when
-// the loop has observed its revision or the mark has passed it, once each: a round in which nothing happens
-// costs no more with many waits. While there are none, this costs one atomic load.
+// the deletions up to its revision were handed over or the mark has passed it: a round in which nothing
+// happens costs no more with many waits. While there are none, this costs one atomic load.
 //
-// Join, State, Leave and Waiting are safe from any goroutine. The other methods belong to the loop's
+// Begin, Join, IsOver, Leave and Waiting are safe from any goroutine. The other methods belong to the loop's
 // goroutine.
 type Waits[Obj comparable] struct {
 	rows *rows.Rows[Obj]
-	// unreconciledOf returns the state of an object's key; false if it is reconciled as far as
-	// changes were observed.
-	unreconciledOf func(Obj) (Unreconciled, bool)
+	// unreconciledOf describes an object's key; false if it is reconciled, as far as changes were observed.
+	unreconciledOf func(Obj) (core.Unreconciled[Obj], bool)
 	// paused reports whether an object is paused.
 	paused func(Obj) bool
 	mark   Mark
@@ -101,11 +95,11 @@ type Waits[Obj comparable] struct {
 	mu     sync.Mutex
 	byKey  map[string]*key[Obj]
 	number uint64
-	// due are the keys with waits that are due, in the order in which they became due. unseen are the waits
-	// whose revision was not observed when they were looked at, in the order of these revisions. uncovered
-	// are those for rows that were reconciled, and that the mark has to pass, in the same order.
-	due               keyheap.Heap[*key[Obj]]
-	unseen, uncovered part.Map[string, *Wait[Obj]]
+	// due are the keys with waits that are due, in the order in which they became due. parked are the waits for
+	// reconciled keys, in the order of their revisions: those for rows, which the mark has to pass, after those
+	// for deletions, up to which everything has to be handed over.
+	due    keyheap.Heap[*key[Obj]]
+	parked part.Map[string, *Wait[Obj]]
 }
 
 // Mark is how far a table was attempted, where the rows do not show it. The loop's goroutine calls it.
@@ -120,31 +114,38 @@ type Mark interface {
 
 // New returns an empty set. unreconciledOf and paused are called by the loop's goroutine: paused for
 // rows, of which changes may be unread.
-func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (Unreconciled, bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
+func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (core.Unreconciled[Obj], bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
 	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]*key[Obj]{}}
 }
 
-// Join begins a wait for a version of an object, or goes on with a later version: what has happened to the
-// key since the wait began still counts. deleted: the table did not have the object at this revision;
-// otherwise the revision is that of the row. The channel is closed when the wait is over: the version has
-// reached the milestone; or it was deleted and the key was inserted again; or an operation on the first
-// version or a later one has reached the milestone, whatever has become of the key since.
+// Begin begins a wait for an object. What happens to its key from now on counts, so call it before the object is
+// looked up for [Waits.Join].
+func (k *Waits[Obj]) Begin(w *Wait[Obj], object Obj) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	text := string(k.rows.Key(object))
+	if w.key = k.byKey[text]; w.key == nil {
+		w.key = &key[Obj]{text: text, pos: -1}
+		k.byKey[text] = w.key
+	}
+	w.at, w.began, w.over = len(w.key.waits), k.next(), true
+	w.key.waits = append(w.key.waits, w)
+	k.some.Add(1)
+}
+
+// Join makes a wait that has begun a wait for a version of its object, or for a later one than before. deleted: the
+// table did not have the object at this revision; otherwise the revision is that of the row. The channel is
+// closed when the wait is over: the version has reached the milestone; or it was deleted and the key was inserted
+// again; or an operation on the first version or a later one has reached the milestone, whatever has become of
+// the key since.
 func (k *Waits[Obj]) Join(w *Wait[Obj], object Obj, revision statedb.Revision, deleted bool) (met <-chan struct{}) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if w.key == nil {
-		text := string(k.rows.Key(object))
-		if w.key = k.byKey[text]; w.key == nil {
-			w.key = &key[Obj]{text: text, pos: -1}
-			k.byKey[text] = w.key
-		}
-		w.at, w.from, w.began = len(w.key.waits), revision, k.next()
-		w.key.waits = append(w.key.waits, w)
-		k.some.Add(1)
+	if w.met == nil {
+		w.from, w.gone = revision, deleted
 	}
-	k.unpark(w)
 	w.object, w.revision, w.deleted = object, revision, deleted
-	w.met, w.over, w.inserted = make(chan struct{}), k.replaced(w, revision), false
+	w.met, w.over, w.inserted = make(chan struct{}), k.reached(w, revision), false
 	if w.over {
 		close(w.met)
 	} else {
@@ -178,13 +179,12 @@ func (k *Waits[Obj]) queue(key *key[Obj]) {
 	}
 }
 
-// State reports whether a wait is over, and not because the key was inserted again; and whether an operation
-// on its first version or a later one has reached the milestone. Call it between Join and Leave.
-func (k *Waits[Obj]) State(w *Wait[Obj]) (over, reached bool) {
+// IsOver reports whether a wait is over, and not because the key was inserted again. Call it between Join and
+// Leave.
+func (k *Waits[Obj]) IsOver(w *Wait[Obj]) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	_, reached = w.reached()
-	return w.over && !w.inserted, reached
+	return w.over && !w.inserted
 }
 
 // Leave ends a wait. It does nothing if the wait has not begun or has left.
@@ -213,17 +213,27 @@ func (k *Waits[Obj]) Leave(w *Wait[Obj]) {
 // Waiting returns how many waits have begun and not left.
 func (k *Waits[Obj]) Waiting() int { return int(k.some.Load()) }
 
+// park has a wait looked at when everything up to its revision was handed over or, if it is for a row, when the
+// mark has passed that.
+func (k *Waits[Obj]) park(w *Wait[Obj]) {
+	w.place = place(!w.deleted, w.revision, w.began)
+	k.parked = k.parked.Set(w.place, w)
+}
+
 func (k *Waits[Obj]) unpark(w *Wait[Obj]) {
 	if w.place != "" {
-		k.unseen, k.uncovered, w.place = k.unseen.Delete(w.place), k.uncovered.Delete(w.place), ""
+		k.parked, w.place = k.parked.Delete(w.place), ""
 	}
 }
 
-// place returns a key that is in the order of revisions.
-func place(revision statedb.Revision, number uint64) string {
-	var b [16]byte
-	binary.BigEndian.PutUint64(b[:8], revision)
-	binary.BigEndian.PutUint64(b[8:], number)
+// place returns a key that is in the order of revisions, with those of rows after those of deletions.
+func place(row bool, revision statedb.Revision, number uint64) string {
+	var b [17]byte
+	if row {
+		b[0] = 1
+	}
+	binary.BigEndian.PutUint64(b[1:9], revision)
+	binary.BigEndian.PutUint64(b[9:], number)
 	return string(b[:])
 }
 
@@ -237,26 +247,18 @@ func (k *Waits[Obj]) NotePause() {
 	}
 }
 
-// NoteChange records that the state of an object's key may have changed without an operation.
-func (k *Waits[Obj]) NoteChange(object Obj) { k.note(object, func(*key[Obj]) {}) }
-
-// NoteUnread records that an object has a change, up to the given revision, that the loop has not read and that is
-// later than those that it has read: a wait for a deletion of the object is not over before that is read.
-func (k *Waits[Obj]) NoteUnread(object Obj, revision statedb.Revision) {
-	k.note(object, func(key *key[Obj]) {
-		for _, w := range key.waits {
-			if w.deleted {
-				w.revision = max(w.revision, revision)
-			}
-		}
-	})
+// NoteChange records that the state of an object's key may have changed without an operation. row is the revision of
+// the row because of which a deletion is not carried out: a wait for one is not over before a later state of the table
+// was handed over. It is 0 if there is none.
+func (k *Waits[Obj]) NoteChange(object Obj, row statedb.Revision) {
+	k.note(object, func(key *key[Obj]) { key.latest = max(key.latest, row) })
 }
 
 // NoteOperation records that an operation on an object, at the given revision, has ended and was
 // settled. applied reports whether the target has the version now.
 func (k *Waits[Obj]) NoteOperation(object Obj, revision statedb.Revision, deleted, applied bool) {
 	k.note(object, func(key *key[Obj]) {
-		key.last = operation{k.next(), revision, deleted, applied}
+		key.last = operation{k.next(), revision, deleted}
 		if applied {
 			key.applied = key.last
 		}
@@ -277,105 +279,89 @@ func (k *Waits[Obj]) note(object Obj, happened func(*key[Obj])) {
 	}
 }
 
-// Look ends waits that are over. It looks at those that have begun, at those for the keys that NoteChange
-// and NoteOperation recorded, at those whose revision was observed, and at those that the mark has passed,
-// since they were last looked at. seen is the revision up to which the loop has observed all changes. more:
-// there are more than [Limit] of them, for the next call.
-func (k *Waits[Obj]) Look(seen statedb.Revision) (more bool) {
+// Look ends waits that are over. It looks at those that have begun or to whose keys something has happened, and at
+// those that the given state or the mark have passed, since they were last looked at. state is a state of the table
+// of which every deletion was handed over to the core, or left out for a row that NoteChange was told of; nil if
+// none is at hand. more: there are more than [Limit] of them, for the next call.
+func (k *Waits[Obj]) Look(state statedb.ReadTxn) (more bool) {
 	if k.some.Load() == 0 {
 		return false
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	passed := k.passed(seen)
+	passed := k.passed(state)
 	for left := Limit; left > 0 && k.due.Len() > 0; {
 		key := k.due.Pop()
 		for ; key.due > 0 && left > 0; left-- {
 			key.due--
-			k.look(key.waits[key.due], seen)
+			k.look(key.waits[key.due], state)
 		}
 		k.queue(key)
 	}
 	return passed == Limit || k.due.Len() > 0
 }
 
-// passed makes the waits due whose revision was observed or that the mark has passed, and returns their
-// number, at most Limit.
-func (k *Waits[Obj]) passed(seen statedb.Revision) (n int) {
-	pass := func(waits part.Map[string, *Wait[Obj]], after, upTo statedb.Revision) {
-		for _, w := range waits.LowerBound(place(after+1, 0)) {
-			if n == Limit || w.revision > upTo {
+// passed makes the waits due that a state or the mark has passed, and returns their number, at most Limit.
+func (k *Waits[Obj]) passed(state statedb.ReadTxn) (n int) {
+	pass := func(rows bool, after, upTo statedb.Revision) {
+		for _, w := range k.parked.LowerBound(place(rows, after, 0)) {
+			if n == Limit || w.deleted == rows || w.revision > upTo {
 				return
 			}
 			n++
 			k.request(w)
 		}
 	}
-	pass(k.unseen, 0, seen)
+	if state != nil {
+		pass(false, 0, k.rows.Table.Revision(state))
+	}
 	for after, upTo := range k.mark.Covered() {
-		pass(k.uncovered, after, upTo)
+		pass(true, after+1, upTo)
 	}
 	return n
 }
 
-// look ends a wait if it is over. Otherwise the wait is looked at again when something happens to its key, when
-// the loop has observed its revision, and when the mark has passed it if that shows that it is Done. The
-// caller holds mu.
-func (k *Waits[Obj]) look(w *Wait[Obj], seen statedb.Revision) {
+// look ends a wait if it is over. Otherwise the wait is looked at again when something happens to its key or, if the
+// key is reconciled, when more was handed over or covered. The caller holds mu.
+func (k *Waits[Obj]) look(w *Wait[Obj], state statedb.ReadTxn) {
 	k.unpark(w)
 	if w.over {
 		return
 	}
 	u, found := k.unreconciledOf(w.object)
-	last := w.key.last
 	switch {
-	case k.replaced(w, max(w.revision, u.Revision)):
+	case k.reached(w, max(w.revision, u.Revision)):
 		w.over = true
-	case !w.deleted && !found:
-		w.over = k.mark.Covers(w.revision) || k.countsAsAttempted(w)
-	case !found:
-		w.over = seen >= w.revision || last.number > w.began && (last.deleted && last.applied || last.revision > w.revision)
+	case w.deleted && !found:
+		w.revision = max(w.revision, w.key.latest)
+		if w.over = state != nil && k.rows.Table.Revision(state) >= w.revision; w.over {
+			_, _, w.inserted = k.rows.Get(state, w.object)
+		}
 	case w.deleted && !u.Deleted:
 		w.inserted = u.Revision >= w.revision
 		w.over = w.inserted
-	case w.deleted || u.Revision >= w.revision:
-		w.over = w.Milestone == progress.Attempted && u.Attempted
+	case w.deleted || found && u.Revision >= w.revision:
+		w.over = w.Milestone == progress.Attempted && (u.Tried || u.Paused)
 	default:
-		w.over = k.countsAsAttempted(w)
+		// A version that the loop has not read, or has applied.
+		w.over = !found && k.mark.Covers(w.revision) || w.Milestone == progress.Attempted && k.paused(w.object)
 	}
-	if w.over {
+	switch {
+	case w.over:
 		close(w.met)
-		return
-	}
-	w.place = place(w.revision, w.began)
-	if w.revision > seen {
-		k.unseen = k.unseen.Set(w.place, w)
-	}
-	if !found && !w.deleted && k.rows.Writable == nil {
-		k.uncovered = k.uncovered.Set(w.place, w)
+	case !found && (w.deleted || k.rows.Writable == nil):
+		k.park(w)
 	}
 }
 
-// countsAsAttempted reports whether a version that the loop has not read, or has applied, counts as attempted because it
-// is paused.
-func (k *Waits[Obj]) countsAsAttempted(w *Wait[Obj]) bool {
-	return w.Milestone == progress.Attempted && k.paused(w.object)
-}
-
-// replaced reports whether a version has reached the milestone that is not the latest one any more. Beside the
-// table, the latest one shows as Done when the mark has passed it; until then its operation may not count, see
-// core.Again.
-func (k *Waits[Obj]) replaced(w *Wait[Obj], latest statedb.Revision) bool {
-	o, reached := w.reached()
-	return reached && (k.rows.Writable != nil || o.revision < latest)
-}
-
-// reached returns the last operation that has reached the milestone, and whether it has since the wait began,
-// on the first version or a later one.
-func (w *Wait[Obj]) reached() (o operation, reached bool) {
-	o = w.key.last
+// reached reports whether an operation on the first version of a wait or a later one has reached the milestone since
+// it began. For a deletion any deletion is enough: after it, the target has no older version. Beside the table, the
+// latest version shows as Done when the mark has passed it; until then its operation may not count, see core.Again.
+func (k *Waits[Obj]) reached(w *Wait[Obj], latest statedb.Revision) bool {
+	o := w.key.last
 	if w.Milestone == progress.Applied {
 		o = w.key.applied
 	}
-	return o, o.number > w.began && o.revision >= w.from
+	return o.number > w.began && (o.revision >= w.from || o.deleted && w.gone) &&
+		(k.rows.Writable != nil || w.deleted || o.revision < latest)
 }

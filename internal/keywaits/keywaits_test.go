@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
 )
@@ -42,10 +43,14 @@ func (r ranges) Covers(revision statedb.Revision) bool {
 type env struct {
 	*testing.T
 	*Waits[row]
-	unreconciled map[row]Unreconciled
+	unreconciled map[row]core.Unreconciled[row]
 	covered      ranges
 	// paused is the row that is paused.
 	paused row
+	// tables has the table at its revisions.
+	db     *statedb.DB
+	table  statedb.RWTable[row]
+	tables map[statedb.Revision]statedb.ReadTxn
 	// states and marks count how often the state of a key, and the mark, was asked for a wait.
 	states, marks int
 }
@@ -71,8 +76,11 @@ func newEnv(t *testing.T) *env {
 		Unique:     true,
 	})
 	require.NoError(t, err)
-	e := &env{T: t, unreconciled: map[row]Unreconciled{}}
-	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (Unreconciled, bool) {
+	e := &env{
+		T: t, unreconciled: map[row]core.Unreconciled[row]{},
+		db: db, table: table, tables: map[statedb.Revision]statedb.ReadTxn{},
+	}
+	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (core.Unreconciled[row], bool) {
 		e.states++
 		d, found := e.unreconciled[r]
 		return d, found
@@ -95,9 +103,26 @@ type version struct {
 	Deleted   bool
 }
 
+// Look looks at the waits; seen is the revision of the table's state that was handed over.
+func (e *env) Look(seen statedb.Revision) (more bool) {
+	for next := e.table.Revision(e.db.ReadTxn()); next <= seen; next++ {
+		e.tables[next] = e.db.ReadTxn()
+		e.insert("other")
+	}
+	return e.Waits.Look(e.tables[seen])
+}
+
+func (e *env) insert(r row) {
+	wtxn := e.db.WriteTxn(e.table)
+	defer wtxn.Commit()
+	_, _, err := e.table.Insert(wtxn, r)
+	require.NoError(e, err)
+}
+
 // join begins a wait.
 func (e *env) join(v version) *Wait[row] {
 	w := &Wait[row]{Milestone: v.Milestone}
+	e.Begin(w, v.Object)
 	e.Join(w, v.Object, v.Revision, v.Deleted)
 	return w
 }
@@ -121,13 +146,14 @@ func (e *env) expect(over bool, w *Wait[row], why string) {
 }
 
 func TestWaitIsOverAtItsMilestone(t *testing.T) {
-	open := func(revision statedb.Revision, deleted, attempted bool) *Unreconciled {
-		return &Unreconciled{revision, deleted, attempted}
+	open := func(revision statedb.Revision, deleted, attempted bool) *core.Unreconciled[row] {
+		return &core.Unreconciled[row]{Revision: revision, Deleted: deleted, Tried: attempted}
 	}
 	for name, c := range map[string]struct {
 		wait     version
-		u        *Unreconciled
+		u        *core.Unreconciled[row]
 		seen     statedb.Revision
+		has      bool
 		over     bool
 		inserted bool
 	}{
@@ -142,19 +168,22 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 		"deleted, attempted":                    {wait: version{Revision: 5, Deleted: true}, u: open(5, true, true), seen: 5, over: true},
 		"deleted, attempted, for applied":       {wait: version{Revision: 5, Deleted: true, Milestone: progress.Applied}, u: open(5, true, true), seen: 5},
 		"deleted, an older row is unreconciled": {wait: version{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
+		"deleted, back":                         {wait: version{Revision: 5, Deleted: true}, has: true, seen: 5, over: true, inserted: true},
 		"deleted, inserted again":               {wait: version{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
 			c.wait.Object = "a"
+			if c.has {
+				e.insert("a")
+			}
 			if c.u != nil {
 				e.unreconciled["a"] = *c.u
 			}
 			w := e.wait(c.wait, c.seen)
 			e.expect(c.over, w, name)
 			if c.over {
-				over, _ := e.State(w)
-				require.Equal(e, c.inserted, !over)
+				require.Equal(e, c.inserted, !e.IsOver(w))
 			}
 			e.Leave(w)
 			require.Zero(e, e.Waiting())
@@ -167,13 +196,13 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 
 func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e := newEnv(t)
-	e.unreconciled["a"], e.unreconciled["b"] = Unreconciled{Revision: 3}, Unreconciled{Revision: 3, Deleted: true}
+	e.unreconciled["a"], e.unreconciled["b"] = core.Unreconciled[row]{Revision: 3}, core.Unreconciled[row]{Revision: 3, Deleted: true}
 	a, b := e.wait(version{Object: "a", Revision: 3}, 3), e.wait(version{Object: "b", Revision: 4, Deleted: true}, 3)
 
-	e.unreconciled["a"] = Unreconciled{Revision: 3, Attempted: true}
+	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 3, Tried: true}
 	e.Look(3)
 	e.expect(false, a, "nothing happened to its key")
-	e.NoteChange("a")
+	e.NoteChange("a", 0)
 	e.expect(false, a, "the loop has not looked")
 	e.Look(3)
 	e.expect(true, a, "its state changed")
@@ -185,15 +214,14 @@ func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e.NoteOperation("b", 3, true, true)
 	e.Look(3)
 	e.expect(true, b, "its deletion has ended")
-	over, _ := e.State(b)
-	require.True(e, over)
+	require.True(e, e.IsOver(b))
 }
 
 func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
 	for _, m := range []progress.Milestone{progress.Attempted, progress.Applied} {
 		e := newEnv(t)
 		// The key is written again during each operation.
-		e.unreconciled["a"] = Unreconciled{Revision: 9}
+		e.unreconciled["a"] = core.Unreconciled[row]{Revision: 9}
 		w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 9)
 		e.NoteOperation("a", 2, false, true)
 		e.Look(9)
@@ -221,13 +249,30 @@ func TestWaitForADeletionEndsAtItsRevision(t *testing.T) {
 	}
 }
 
+// The deletion is not carried out, because the object is back. What comes next is in a later state of the table.
+func TestRowThatReplacesADeletionProlongsTheWait(t *testing.T) {
+	e := newEnv(t)
+	w := &Wait[row]{Milestone: progress.Applied}
+	e.Begin(w, "a")
+	e.NoteChange("a", 7)
+	e.Join(w, "a", 5, true)
+	e.Look(6)
+	e.expect(false, w, "a later row was seen")
+	e.NoteChange("a", 9)
+	e.Look(8)
+	e.expect(false, w, "an even later row was seen")
+	e.Look(9)
+	e.expect(true, w, "all later deletions were handed over")
+	require.True(e, e.IsOver(w))
+}
+
 func TestLeaveForgetsTheWait(t *testing.T) {
 	e := newEnvBeside(t)
 	unseen := e.wait(version{Object: "a", Revision: 7, Deleted: true}, 5)
 	uncovered := e.wait(version{Object: "a", Revision: 1}, 5)
-	e.unreconciled["b"] = Unreconciled{}
+	e.unreconciled["b"] = core.Unreconciled[row]{}
 	waiting := e.wait(version{Object: "b", Revision: 1}, 5)
-	e.NoteChange("b")
+	e.NoteChange("b", 0)
 	all := []*Wait[row]{unseen, uncovered, waiting, e.join(version{Object: "a", Revision: 1, Deleted: true}), {}}
 	for range 2 {
 		for _, w := range all {
@@ -237,7 +282,7 @@ func TestLeaveForgetsTheWait(t *testing.T) {
 	e.Look(9)
 	require.Zero(e, e.Waiting())
 	require.Empty(e, e.byKey)
-	require.Zero(e, e.due.Len()+e.unseen.Len()+e.uncovered.Len())
+	require.Zero(e, e.due.Len()+e.parked.Len())
 	e.expect(false, unseen, "the caller has left")
 }
 
@@ -246,15 +291,13 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 	for _, m := range []progress.Milestone{progress.Attempted, progress.Applied} {
 		for _, deleted := range []bool{false, true} {
 			for _, e := range []*env{newEnv(t), newEnvBeside(t)} {
-				e.unreconciled["a"] = Unreconciled{Revision: 4}
+				e.unreconciled["a"] = core.Unreconciled[row]{Revision: 4}
 				w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 3)
 				e.NoteOperation("a", 3, false, true)
 				e.Join(w, "a", 4, deleted)
 				e.Look(4)
 				e.expect(true, w, "its first version was applied, and replaced since")
-				over, reached := e.State(w)
-				require.True(e, over)
-				require.True(e, reached)
+				require.True(e, e.IsOver(w))
 			}
 		}
 	}
@@ -263,14 +306,12 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 // Reapply declares the outcome of an operation void: then the version is applied again.
 func TestOperationBeforeAWaitDoesNotCount(t *testing.T) {
 	e := newEnvBeside(t)
-	e.unreconciled["a"] = Unreconciled{Revision: 3}
+	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 3}
 	e.join(version{Object: "a", Revision: 3})
 	e.NoteOperation("a", 3, false, true)
 	w := e.join(version{Object: "a", Revision: 3})
-	e.unreconciled["a"] = Unreconciled{Revision: 4}
+	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 4}
 	e.Look(4)
-	_, reached := e.State(w)
-	require.False(e, reached)
 	e.expect(false, w, "the operation ended before the wait began")
 	e.NoteOperation("a", 3, false, true)
 	e.Look(4)
@@ -340,7 +381,7 @@ func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
 			for e.Look(5) {
 			}
 			e.NoteOperation("a", 2, false, true)
-			e.unreconciled["a"] = Unreconciled{Revision: 3}
+			e.unreconciled["a"] = core.Unreconciled[row]{Revision: 3}
 		},
 		"their keys are paused": func(e *env, join func(v version)) {
 			for i := range many {
@@ -349,8 +390,8 @@ func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
 			for e.Look(5) {
 			}
 			for i := range many {
-				e.unreconciled[name(i)] = Unreconciled{Revision: 1, Attempted: true}
-				e.NoteChange(name(i))
+				e.unreconciled[name(i)] = core.Unreconciled[row]{Revision: 1, Tried: true}
+				e.NoteChange(name(i), 0)
 			}
 		},
 		"the mark passes them": func(e *env, join func(v version)) {
@@ -409,15 +450,15 @@ func TestKeyWithManyWaitsHoldsUpNoOtherKey(t *testing.T) {
 func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait version
-		u    *Unreconciled
+		u    *core.Unreconciled[row]
 		over bool
 	}{
 		"unread":                       {wait: version{Revision: 5}, over: true},
-		"an older version runs":        {wait: version{Revision: 5}, u: &Unreconciled{Revision: 4}, over: true},
-		"this version runs":            {wait: version{Revision: 5}, u: &Unreconciled{Revision: 5}},
+		"an older version runs":        {wait: version{Revision: 5}, u: &core.Unreconciled[row]{Revision: 4}, over: true},
+		"this version runs":            {wait: version{Revision: 5}, u: &core.Unreconciled[row]{Revision: 5}},
 		"unread, for applied":          {wait: version{Revision: 5, Milestone: progress.Applied}},
 		"deleted, not read":            {wait: version{Revision: 5, Deleted: true}},
-		"deleted, counts as attempted": {wait: version{Revision: 5, Deleted: true}, u: &Unreconciled{4, true, true}, over: true},
+		"deleted, counts as attempted": {wait: version{Revision: 5, Deleted: true}, u: &core.Unreconciled[row]{Revision: 4, Deleted: true, Tried: true}, over: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
@@ -438,7 +479,7 @@ func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
 func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	e := newEnv(t)
 	require.Zero(e, testing.AllocsPerRun(100, func() {
-		e.NoteChange("a")
+		e.NoteChange("a", 0)
 		e.NoteOperation("a", 1, false, true)
 		e.Look(1)
 	}))
@@ -450,8 +491,9 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
-			w := &Wait[row]{}
-			met := e.Join(w, row('a'+rune(i%3)), statedb.Revision(i), true)
+			w, object := &Wait[row]{}, row('a'+rune(i%3))
+			e.Begin(w, object)
+			met := e.Join(w, object, statedb.Revision(i), true)
 			defer e.Leave(w)
 			if i%2 == 0 {
 				<-met

@@ -36,7 +36,9 @@ func (r Range) Contains(revision statedb.Revision) bool {
 // next, and looks each key up in the table. What was left out meanwhile is for the next snapshot.
 //
 // Deletions are in none of the ranges. The iterator of the changes has them, and goes past the rows: that takes
-// 0.1 microseconds a row, and is done in small steps.
+// 0.1 microseconds a row, and is done in small steps. It reads those of one state of the table to the end before
+// it takes the next state: a key that is inserted again loses its deletion in the next, also if it is deleted
+// again before its row is read.
 type catchUp[Obj comparable] struct {
 	// unread are the ranges whose rows were not read, in rising order. The last one has no end. fresh has what
 	// was read of that in this pass, handed counts the rows of it that were handed over.
@@ -160,7 +162,7 @@ func (o *Observer[Obj]) beginCatchUp(now time.Duration) {
 	deletions := slices.DeleteFunc(slices.Clone(o.read.changes[o.read.taken:]), func(c core.Change[Obj]) bool { return !c.Deleted })
 	o.read.empty()
 	o.read.changes = append(o.read.changes, deletions...)
-	o.catchUp, o.rest, o.from, o.whole = c, nil, nil, false
+	o.catchUp, o.rest, o.deletions, o.from, o.whole = c, nil, o.from, nil, false
 }
 
 // beginSnapshot begins to read the rows that a snapshot has in the ranges, without the last one.
@@ -259,7 +261,7 @@ func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
 	case o.core.LaneSize(core.Backlog) == 0:
 		// The snapshot may have rows left, all of which were read.
 		c.endSnapshot()
-		o.catchUp, o.snapshot, o.whole = nil, table, true
+		o.catchUp, o.deletions, o.snapshot, o.whole = nil, nil, table, true
 	}
 	return true
 }
@@ -308,19 +310,31 @@ func (o *Observer[Obj]) patience() time.Duration {
 
 // readDeletions reads some deletions, and reports whether there are any.
 func (o *Observer[Obj]) readDeletions() bool {
-	if !o.read.isEmpty() {
-		return true
+	for latest := false; o.read.isEmpty() && o.left > 0 && !latest; {
+		if o.deletions == nil {
+			o.deletions = o.txn
+		}
+		latest = o.deletions == o.txn
+		changes, more := o.changes.Next(o.deletions)
+		select {
+		case <-more:
+			if !o.readDeletionsOf(changes) {
+				return !o.read.isEmpty()
+			}
+			o.read.upTo = o.rows.Table.Revision(o.deletions)
+		default:
+			o.more = more
+		}
+		if o.read.isEmpty() {
+			o.noteHandedOver(o.deletions)
+			o.deletions = nil
+		}
 	}
-	if o.left == 0 {
-		return false
-	}
-	changes, more := o.changes.Next(o.txn)
-	select {
-	case <-more:
-	default:
-		o.more = more
-		return false
-	}
+	return !o.read.isEmpty()
+}
+
+// readDeletionsOf reads some of the changes of a state, and reports whether it has come to their end.
+func (o *Observer[Obj]) readDeletionsOf(changes iter.Seq2[statedb.Change[Obj], statedb.Revision]) (ended bool) {
 	o.read.empty()
 	o.reads++
 	for change, revision := range changes {
@@ -329,11 +343,10 @@ func (o *Observer[Obj]) readDeletions() bool {
 		}
 		o.read.upTo = revision
 		if o.left--; o.left == 0 || len(o.read.changes) == chunk {
-			return !o.read.isEmpty()
+			return false
 		}
 	}
-	o.read.upTo = o.rows.Table.Revision(o.txn)
-	return !o.read.isEmpty()
+	return true
 }
 
 // nextOfNewest returns the next change of the newest range. Rows that are marked for a refresh go to their lane.
@@ -418,9 +431,6 @@ func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change 
 		}
 	case !found && !o.rows.Has(o.txn, revision):
 		// Its deletion is read from the iterator of the changes.
-		if at = o.rows.Table.Revision(o.txn); o.read.handedOver() < at {
-			o.hooks.Unread(row, at)
-		}
 		return change, false
 	}
 	return change, o.handsOver(&change)

@@ -105,6 +105,35 @@ func TestDeletionIsHandedOverOnce(t *testing.T) {
 	}
 }
 
+// A key that is inserted and deleted again has its first deletion in one state only. The table may change faster than
+// deletions are handed over: those of the state are no more for that.
+func TestDeletionsOfOneStateAreHandedOverBeforeThoseOfTheNext(t *testing.T) {
+	e, _ := behind(t, 8, 200)
+	e.delete(ids(100, 130)...)
+	state, seen := e.revision(), map[int]int{}
+	for again := uint64(130); ; again-- {
+		require.Greater(e, again, uint64(100), "rounds")
+		planned, _ := e.begin()
+		for _, id := range planned {
+			seen[id]++
+		}
+		e.end(len(planned), slow)
+		if over := e.HandedOver(); over != nil {
+			require.Equal(e, state, e.table.Revision(over))
+			break
+		}
+		e.put(status.Pending, again)
+		e.delete(again, 2*again-60, 2*again-61, 400-again)
+	}
+	require.Nil(e, e.HandedOver(), "it is not kept")
+	for id := 100; id <= 130; id++ {
+		require.Positive(e, seen[-id], "deletion of %d", id)
+	}
+	require.True(e, e.CatchingUp())
+	e.rounds(slow)
+	require.Equal(e, e.revision(), e.table.Revision(e.HandedOver()))
+}
+
 // What the catch-up cursor has no room for is left to the main cursor.
 func TestCatchUpCursorSkipsWhatDoesNotFit(t *testing.T) {
 	e, ran := behind(t, 2, 40)

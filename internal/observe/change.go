@@ -98,6 +98,6 @@ func (o *Observer[Obj]) unreconciledSince(s status.Status, revision statedb.Revi
 // handSettled hands the core a row that asks for no operation.
 func (o *Observer[Obj]) handSettled(row Obj, revision statedb.Revision, s core.RowStatus) {
 	if o.core.ObserveSettled(row, revision, s) {
-		o.hooks.Forgotten(row)
+		o.hooks.Forgotten(row, revision)
 	}
 }

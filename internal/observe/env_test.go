@@ -86,8 +86,9 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 	e.Observer = observe.New(observe.Config[*row]{
 		Rows: of, Core: e.core, Waits: e,
 		Hooks: observe.Hooks[*row]{
-			Deletion: note("deleted"), Forgotten: note("forgotten"),
-			Unread:     func(r *row, upTo statedb.Revision) { note("unread")(r) },
+			Deletion:   note("deleted"),
+			Forgotten:  func(r *row, _ statedb.Revision) { note("forgotten")(r) },
+			Back:       func(r *row, _ statedb.Revision) { note("back")(r) },
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},
 	})

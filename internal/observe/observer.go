@@ -57,13 +57,12 @@ type Hooks[Obj any] struct {
 	FirstUnset func(row Obj, revision statedb.Revision)
 	// Deletion is called with each object whose deletion is handed over.
 	Deletion func(Obj)
-	// Unread is called with each object that a cursor does not hand over because there is a later change,
-	// which is unread: the object is in the table again after a deletion, or was deleted. The revision of the
-	// change is upTo, or lower.
-	Unread func(obj Obj, upTo statedb.Revision)
+	// Back is called with each object whose deletion is not handed over, because the table has the object
+	// again, at this revision.
+	Back func(obj Obj, revision statedb.Revision)
 	// Forgotten is called when the core removes the entry of an object because its row asks for no
-	// operation.
-	Forgotten func(Obj)
+	// operation. The revision is that of the row.
+	Forgotten func(obj Obj, revision statedb.Revision)
 }
 
 const (
@@ -101,6 +100,11 @@ type Observer[Obj comparable] struct {
 	from     statedb.ReadTxn
 	rest     iter.Seq2[statedb.Change[Obj], statedb.Revision]
 	read     queue[Obj]
+	// deletions is the state of the table whose deletions are read while there is a catch-up cursor; nil if all
+	// that the last such state had were handed over. state is the state that was last handed over in this
+	// pass, see HandedOver, and handed its revision.
+	deletions, state statedb.ReadTxn
+	handed           statedb.Revision
 	// revision is the one up to which all changes were handed over. wanted is that of the last change
 	// among them that asked for an operation.
 	revision, wanted statedb.Revision
@@ -197,7 +201,7 @@ func (o *Observer[Obj]) Stop() {
 
 // Begin begins a pass, which reads the changes up to a transaction.
 func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
-	o.txn, o.refreshes, o.left, o.more = txn, 0, stride, watch.Closed
+	o.txn, o.state, o.refreshes, o.left, o.more = txn, nil, 0, stride, watch.Closed
 	o.marked = o.waits.Marked()
 	switch {
 	case o.catchUp != nil:
@@ -285,7 +289,7 @@ func (o *Observer[Obj]) handsOver(c *core.Change[Obj]) bool {
 	}
 	_, revision, found := o.rows.Get(o.txn, c.Obj)
 	if found {
-		o.hooks.Unread(c.Obj, revision)
+		o.hooks.Back(c.Obj, revision)
 	}
 	return !found
 }
@@ -295,6 +299,7 @@ func (o *Observer[Obj]) End(now time.Duration) <-chan struct{} {
 	done := true
 	if o.catchUp == nil {
 		if done = !o.readsSnapshot(); done {
+			o.noteHandedOver(o.from)
 			o.from, o.revision = nil, max(o.revision, o.snapshot)
 		}
 	} else {
@@ -311,6 +316,24 @@ func (o *Observer[Obj]) End(now time.Duration) <-chan struct{} {
 	}
 	o.txn = nil
 	return o.more
+}
+
+// noteHandedOver records that all deletions of a state of the table were handed over; nil for none.
+func (o *Observer[Obj]) noteHandedOver(state statedb.ReadTxn) {
+	if state != nil {
+		o.state, o.handed = state, o.rows.Table.Revision(state)
+	}
+}
+
+// HandedOver returns the latest state of the table of which every deletion was handed over, or left out because
+// the object is back, if it is at hand: if it is the table's of now, or became known in this pass and was
+// not returned before. Otherwise it returns nil, so that an old state is not kept in memory.
+func (o *Observer[Obj]) HandedOver() (state statedb.ReadTxn) {
+	state, o.state = o.state, nil
+	if now := o.rows.DB.ReadTxn(); o.rows.Table.Revision(now) == o.handed {
+		return now
+	}
+	return state
 }
 
 // takeSnapshot makes the transaction of this pass the snapshot of the main cursor.

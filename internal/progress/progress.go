@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
+// Package progress publishes how far a loop has got with a table, and has the waits for revisions.
+//
+// The state of a [Progress] is the published revisions and the waits. The loop's goroutine publishes
+// at the end of a pass and sends to the waits that are over. Callers join, wait and leave on any
+// goroutine. The package never reads the table or the core.
 package progress
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 
@@ -13,6 +19,26 @@ import (
 	"github.com/statekeel/statekeel/internal/keyheap"
 	"github.com/statekeel/statekeel/status"
 )
+
+// Milestone is what the changes of a wait must have reached. See reconciler.Milestone.
+type Milestone uint8
+
+// The milestones, and their number.
+const (
+	Attempted Milestone = iota
+	Applied
+	NumMilestones
+)
+
+var milestoneNames = [NumMilestones]string{"attempted", "applied"}
+
+// String returns the milestone's name in lower case.
+func (m Milestone) String() string {
+	if m >= NumMilestones {
+		return fmt.Sprintf("milestone %d", uint8(m))
+	}
+	return milestoneNames[m]
+}
 
 // Progress is how far a loop has got with a table. A wait is for a revision, and costs the loop
 // nothing until that revision is reached. T is the type of the value that a wait delivers. The zero
@@ -32,15 +58,14 @@ type Progress[T any] struct {
 	// wanted is the revision of the last change up to revision that asked for an operation.
 	wanted statedb.Revision
 	// placed are the waits for a place of the main cursor, in the order of these places. applying are
-	// the waits that are past their place, and wait until nothing up to their bound is unreconciled.
+	// the waits that are past their place, and wait until nothing up to their revision is unreconciled.
 	placed, applying keyheap.Heap[*Wait[T]]
 	// joined are the waits in placed that began when the table's revision was later than the main
 	// cursor's snapshot.
 	joined map[*Wait[T]]struct{}
-	// pending are the marks of joined. reading are the marks for the rows of the current snapshot.
+	// pending are the marks of joined; nil if they were not listed since one began. reading are the marks for the
+	// rows of the current snapshot.
 	pending, reading marks
-	// listed: pending is up to date. marked: there may be marks.
-	listed, marked bool
 }
 
 // Wait is the wait of one goroutine for a revision. Set the exported fields before [Progress.Join].
@@ -59,18 +84,18 @@ type Wait[T any] struct {
 	// that was made before: IDs are given out in order.
 	from statedb.Revision
 	id   uint64
-	// place is the revision that the main cursor has to pass, and past reports whether it has. A wait
-	// for Applied then goes on until nothing is unreconciled since bound or before.
-	place, bound statedb.Revision
-	past         bool
-	pos          int
+	// place is the revision that the main cursor has to pass. A wait for Applied then goes on until nothing is
+	// unreconciled since Until or before. in is the heap that has the wait, at pos.
+	place statedb.Revision
+	in    *keyheap.Heap[*Wait[T]]
+	pos   int
 }
 
 // NewWait returns a wait that has not begun.
 func NewWait[T any](until statedb.Revision, m Milestone) *Wait[T] {
 	return &Wait[T]{
 		Until: until, Milestone: m, Reached: make(chan T, 1),
-		id: status.Pending().ID, place: until, bound: until, pos: -1,
+		id: status.Pending().ID, place: until, pos: -1,
 	}
 }
 
@@ -80,35 +105,27 @@ func (w *Wait[T]) HeapPos() int { return w.pos }
 // SetHeapPos is for package keyheap.
 func (w *Wait[T]) SetHeapPos(pos int) { w.pos = pos }
 
-// over reports whether a wait is over. The caller holds mu, as for settled, push and drop.
-func (p *Progress[T]) over(w *Wait[T]) bool {
-	return p.revision >= w.place && p.settled(w)
-}
-
-// settled reports whether a wait that is past its place has reached its milestone.
+// settled reports whether a wait that is past its place has reached its milestone. The caller holds mu, as for push
+// and drop.
 func (p *Progress[T]) settled(w *Wait[T]) bool {
-	return w.Milestone == Attempted || p.lowWatermark == 0 || p.lowWatermark > w.bound
+	return w.Milestone == Attempted || p.lowWatermark == 0 || p.lowWatermark > w.Until
 }
 
 // push adds a wait that is not over to its heap.
 func (p *Progress[T]) push(w *Wait[T]) {
-	if w.past = p.revision >= w.place; w.past {
-		p.applying.Push(w, priority(w.bound))
-	} else {
-		p.placed.Push(w, priority(w.place))
+	revision := w.place
+	if w.in = &p.placed; p.revision >= w.place {
+		w.in, revision = &p.applying, w.Until
 	}
+	w.in.Push(w, priority(revision))
 }
 
 func priority(revision statedb.Revision) int64 { return int64(min(revision, math.MaxInt64)) }
 
 // drop removes a wait from its heap.
 func (p *Progress[T]) drop(w *Wait[T]) {
-	switch {
-	case w.pos < 0:
-	case w.past:
-		p.applying.Remove(w)
-	default:
-		p.placed.Remove(w)
+	if w.pos >= 0 {
+		w.in.Remove(w)
 	}
 	delete(p.joined, w)
 }
@@ -146,17 +163,16 @@ func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached b
 	defer p.mu.Unlock()
 	w.from = table()
 	if w.All {
-		w.Until, w.place, w.bound = w.from, w.from, w.from
+		w.Until, w.place = w.from, w.from
 	}
-	if reached = p.over(w); !reached {
+	if reached = p.revision >= w.place && p.settled(w); !reached {
 		p.push(w)
-		if !w.past {
+		if w.in == &p.placed {
 			if p.joined == nil {
 				p.joined = map[*Wait[T]]struct{}{}
 			}
 			p.joined[w] = struct{}{}
-			p.listed = false
-			p.marked = true
+			p.pending = nil
 		}
 	}
 	return reached, p.lowWatermark
@@ -169,11 +185,10 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var m marks
-	p.pending, p.listed = nil, true
+	p.pending = nil
 	for w := range p.joined {
 		if w.from > snapshot {
 			// It began after the snapshot was taken, and belongs to the next.
-			p.listed = false
 			continue
 		}
 		delete(p.joined, w)
@@ -186,7 +201,6 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 		m = append(m, mark{w.id, w.from, w.Until})
 	}
 	p.reading = m.few()
-	p.marked = len(m)+len(p.joined) > 0
 }
 
 // Marked reports whether Since may return another revision than its argument, for rows of a
@@ -194,7 +208,7 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 func (p *Progress[T]) Marked() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.marked
+	return len(p.reading)+len(p.joined) > 0
 }
 
 // Since returns the revision since which a row of the main cursor's snapshot counts as not
@@ -207,8 +221,7 @@ func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) st
 	if !ahead {
 		return since
 	}
-	if !p.listed {
-		p.listed, p.pending = true, nil
+	if p.pending == nil {
 		for w := range p.joined {
 			p.pending = append(p.pending, mark{w.id, w.from, w.Until})
 		}
@@ -217,18 +230,13 @@ func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) st
 	return min(since, p.pending.since(id, revision))
 }
 
-// Reached reports whether a wait has reached its milestone.
-func (p *Progress[T]) Reached(w *Wait[T]) bool {
+// Leave ends a wait that has begun, and reports whether it had reached its milestone before.
+func (p *Progress[T]) Leave(w *Wait[T]) (reached bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.over(w)
-}
-
-// Leave ends a wait if it is not over.
-func (p *Progress[T]) Leave(w *Wait[T]) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+	reached = w.pos < 0
 	p.drop(w)
+	return reached
 }
 
 // Waiting returns how many waits have begun and are not over.
