@@ -6,7 +6,6 @@ package reconciler
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -46,12 +45,12 @@ func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 	n := len(r.ops)
 	if n == cap(r.ops) {
 		r.executor.Leave()
-		r.ops = slices.Grow(r.ops, 1)
 	}
-	if !r.take(round, txn, &r.ops[:n+1][n]) {
+	r.ops = append(r.ops, core.Operation[Obj]{})
+	if !r.take(round, txn, &r.ops[n]) {
+		r.ops = r.ops[:n]
 		return false
 	}
-	r.ops = r.ops[:n+1]
 	if !r.budget.workers && r.ops[n].HasEntry() {
 		r.observer.NoteOther()
 	}

@@ -491,3 +491,30 @@ func TestReconfigureIsAtomic(t *testing.T) {
 		e.eachDone()
 	})
 }
+
+// Operations in line and on workers take turns while the settings change. None is run or settled twice, and none
+// carries anything of an earlier one.
+func TestOperationsAreTheirOwnWhenConcurrencyChanges(t *testing.T) {
+	everyWay(t, func(e *env) {
+		concurrency := func(n int) {
+			e.set(func(s *reconciler.Settings) { s.Concurrency = n })
+			e.pass(time.Millisecond)
+		}
+		concurrency(4)
+		e.put(1, ids(1, 50)...)
+		e.pass(time.Second)
+		concurrency(1)
+		e.target.failing("no")
+		e.put(1, ids(51, 300)...)
+		e.pass(time.Millisecond)
+		e.target.failing("")
+		e.pass(time.Minute)
+		concurrency(4)
+		e.put(1, 301)
+		e.pass(time.Second)
+		concurrency(1)
+		e.put(1, ids(302, 400)...)
+		e.pass(time.Second)
+		e.eachDone()
+	}, reconciler.WithoutPruning())
+}

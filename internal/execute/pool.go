@@ -272,9 +272,11 @@ func (p *Pool[Obj]) Moving(now time.Duration) int {
 func (p *Pool[Obj]) Jobs(yield func(*Job[Obj]) bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, j := range slices.Concat(p.running, p.queue) {
-		if !yield(j) {
-			return
+	for _, jobs := range [...][]*Job[Obj]{p.running, p.queue} {
+		for _, j := range jobs {
+			if !yield(j) {
+				return
+			}
 		}
 	}
 }
