@@ -34,10 +34,11 @@ type Wait[Obj any] struct {
 
 	// The lock of Waits guards the fields below. object, revision and deleted are the version that the wait is
 	// for now; a deletion gets a later revision when the loop sees a later row. from is the revision of the first
-	// version, and gone reports whether that was a deletion.
+	// version. If that was a deletion, gone is the number of the wait when its caller had looked for the row.
 	object         Obj
 	revision, from statedb.Revision
-	deleted, gone  bool
+	deleted        bool
+	gone           uint64
 
 	met            chan struct{}
 	over, inserted bool
@@ -142,7 +143,10 @@ func (k *Waits[Obj]) Join(w *Wait[Obj], object Obj, revision statedb.Revision, d
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if w.met == nil {
-		w.from, w.gone = revision, deleted
+		w.from = revision
+		if deleted {
+			w.gone = k.next()
+		}
 	}
 	w.object, w.revision, w.deleted = object, revision, deleted
 	w.met, w.over, w.inserted = make(chan struct{}), k.reached(w, revision), false
@@ -355,13 +359,14 @@ func (k *Waits[Obj]) look(w *Wait[Obj], state statedb.ReadTxn) {
 }
 
 // reached reports whether an operation on the first version of a wait or a later one has reached the milestone since
-// it began. For a deletion any deletion is enough: after it, the target has no older version. Beside the table, the
-// latest version shows as Done when the mark has passed it; until then its operation may not count, see core.Again.
+// it began. For a deletion any deletion that ends after the table was looked at is enough: no older version is run
+// after it, because the table has none. Beside the table, the latest version shows as Done when the mark has passed
+// it; until then its operation may not count, see core.Again.
 func (k *Waits[Obj]) reached(w *Wait[Obj], latest statedb.Revision) bool {
 	o := w.key.last
 	if w.Milestone == progress.Applied {
 		o = w.key.applied
 	}
-	return o.number > w.began && (o.revision >= w.from || o.deleted && w.gone) &&
+	return o.number > w.began && (o.revision >= w.from || o.deleted && w.gone > 0 && o.number > w.gone) &&
 		(k.rows.Writable != nil || w.deleted || o.revision < latest)
 }

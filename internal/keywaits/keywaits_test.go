@@ -318,6 +318,21 @@ func TestOperationBeforeAWaitDoesNotCount(t *testing.T) {
 	e.expect(true, w, "the operation was run again")
 }
 
+// The object was inserted, its update began, and it was deleted again before the caller looked for it.
+func TestDeletionBeforeTheLookUpDoesNotEndAWait(t *testing.T) {
+	e := newEnv(t)
+	w := &Wait[row]{Milestone: progress.Applied}
+	e.Begin(w, "a")
+	e.NoteOperation("a", 3, true, true)
+	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 4}
+	e.Join(w, "a", 5, true)
+	e.Look(5)
+	e.expect(false, w, "the update runs")
+	e.NoteOperation("a", 5, true, true)
+	e.Look(5)
+	e.expect(true, w, "its deletion has ended")
+}
+
 func TestAttemptedDeletionThatFailedIsNotApplied(t *testing.T) {
 	e := newEnv(t)
 	w := e.wait(version{Object: "a", Revision: 9, Deleted: true, Milestone: progress.Applied}, 5)

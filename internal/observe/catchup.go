@@ -323,10 +323,14 @@ func (o *Observer[Obj]) readDeletions() bool {
 			}
 			o.read.upTo = o.rows.Table.Revision(o.deletions)
 		default:
+			// Nothing changed since the state that was read last. This one may be a newer state: a commit shows in
+			// it before it closes the channel.
 			o.more = more
 		}
 		if o.read.isEmpty() {
-			o.noteHandedOver(o.deletions)
+			if o.read.upTo >= o.rows.Table.Revision(o.deletions) {
+				o.noteHandedOver(o.deletions)
+			}
 			o.deletions = nil
 		}
 	}

@@ -4,6 +4,7 @@
 package observe_test
 
 import (
+	"iter"
 	"slices"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -132,6 +134,53 @@ func TestDeletionsOfOneStateAreHandedOverBeforeThoseOfTheNext(t *testing.T) {
 	require.True(e, e.CatchingUp())
 	e.rounds(slow)
 	require.Equal(e, e.revision(), e.table.Revision(e.HandedOver()))
+}
+
+// lateTable is a table whose changes may come late: a commit shows in a transaction before it closes the channel.
+type lateTable struct {
+	statedb.RWTable[*row]
+	late *bool
+}
+
+func (l lateTable) Changes(wtxn statedb.WriteTxn) (statedb.ChangeIterator[*row], error) {
+	changes, err := l.RWTable.Changes(wtxn)
+	return lateChanges{changes, l.late}, err
+}
+
+type lateChanges struct {
+	statedb.ChangeIterator[*row]
+	late *bool
+}
+
+func (l lateChanges) Next(txn statedb.ReadTxn) (iter.Seq2[statedb.Change[*row], statedb.Revision], <-chan struct{}) {
+	if *l.late {
+		return func(func(statedb.Change[*row], statedb.Revision) bool) {}, make(chan struct{})
+	}
+	return l.ChangeIterator.Next(txn)
+}
+
+func TestStateWhoseChangesComeLateIsNotHandedOver(t *testing.T) {
+	var late bool
+	e := newEnvOf(t, 4, func(db *statedb.DB, table statedb.RWTable[*row]) *rows.Rows[*row] {
+		return rows.NewBeside(db, lateTable{table, &late})
+	})
+	e.put(status.Pending, ids(1, 200)...)
+	e.roundsUntilCatchingUp()
+	for range 3 {
+		planned, _ := e.begin()
+		e.end(len(planned), slow)
+	}
+	require.NotNil(e, e.HandedOver(), "there is no deletion")
+	e.delete(200)
+	late = true
+	planned, _ := e.begin()
+	require.NotContains(e, planned, -200)
+	require.Nil(e, e.HandedOver(), "the deletion is not read")
+	e.end(len(planned), slow)
+	late = false
+	planned, _ = e.begin()
+	require.Contains(e, planned, -200)
+	require.NotNil(e, e.HandedOver())
 }
 
 // What the catch-up cursor has no room for is left to the main cursor.
