@@ -241,7 +241,8 @@ func (s *slot) stop() {
 	i := s.running
 	i.stop(false)
 	defer s.h.record.event("reconciler %d has stopped", s.index)
-	if err := <-i.ended; err != nil && !(i.exits.Load() && strings.Contains(err.Error(), goexitText)) {
+	err := <-i.ended
+	if err != nil && !(i.exits.Load() && strings.Contains(err.Error(), goexitText)) {
 		s.h.record.violate("Run: %v", err)
 	}
 	s.resumed(anyPause)
@@ -249,7 +250,9 @@ func (s *slot) stop() {
 	if n := i.waiting.Load(); n > 0 {
 		s.h.record.violate("(a) %d wait(s) of %d outlive their loop, which ended at %s", n, s.index, clock(time.Now()))
 	}
-	s.checkStopped(i)
+	if err == nil {
+		s.checkStopped(i)
+	}
 }
 
 // checkEmpty checks that the loop has no work and no waits.

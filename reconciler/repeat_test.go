@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // asking asks for all objects to be applied again, with a context that ends after a second.
@@ -131,4 +132,14 @@ func TestReapplyReturnsDuringAPause(t *testing.T) {
 		e.pass(0)
 		require.Len(e, e.target.take(), 3000)
 	}, beside, reconciler.WithRoundLimits(10, nil))
+}
+
+func TestReapplyAfterTheStopIsAnError(t *testing.T) {
+	bothLedgers(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.stop()
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.ErrorIs(e, err, inspect.ErrStopped)
+	}, reconciler.WithoutPruning())
 }

@@ -40,7 +40,8 @@ type Settings struct {
 	//
 	// The operations of one object never overlap. An object that changes while its operation runs is
 	// reconciled again, with its version at that time. Operations of different objects run in no
-	// particular order; [Config].SerialBy makes those of a group wait for each other.
+	// particular order; [Config].SerialBy makes those of a group wait for each other. If it is lowered to 1,
+	// the operations on workers end before others begin.
 	Concurrency int
 	// Timeout sets the deadline of the context of each update and deletion, for a single call or for
 	// a whole batch. Prunes have no deadline. Zero, the default, means none.

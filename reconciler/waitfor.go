@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -179,7 +180,7 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 		u := inspect.Unreconciled{Key: v.rows.Key(obj), Deleted: !found}
 		switch {
 		case found && s.Kind == status.KindDone,
-			!found && d == nil && (met || known.seen):
+			!found && d == nil && err == nil && (met || known.seen):
 			continue
 		case d != nil && (d.Deleted == !found || v.rows.Has(known.txn, d.Revision)):
 			u = v.unreconciled(g, d, known.txn)
@@ -241,12 +242,15 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 		return inspect.Unapplied{}, err
 	}
 	revision := l.rows.Revision()
-	s, _ := l.view.see(ctx, key)
-	if !s.found && s.info == nil {
+	s, err := ask(ctx, l.view, func(b *answers[Obj]) sight[Obj] { return b.sight(key) })
+	if err == nil && !s.found && s.info == nil {
 		if rest, err := l.Wait(ctx, revision, Attempted); err != nil {
 			return rest, err
 		}
-		s, _ = l.view.see(ctx, key)
+		s, err = ask(ctx, l.view, func(b *answers[Obj]) sight[Obj] { return b.sight(key) })
+	}
+	if err != nil {
+		s = l.view.glance(key, nil)
 	}
 	switch {
 	case s.found:
@@ -254,5 +258,5 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 	case s.info != nil:
 		return l.WaitFor(ctx, m, s.info.Obj)
 	}
-	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), notFound(key))
+	return inspect.Unapplied{}, fmt.Errorf("reconciler %q: %w", l.ID(), cmp.Or(err, notFound(key)))
 }
