@@ -135,6 +135,7 @@ func (w *world) takeSnapshot(revision uint64, waits func() bool) {
 
 // source is the source of the core of a world, in one round.
 type source struct {
+	anyLane
 	*world
 	snapshot map[string]row
 	revision uint64

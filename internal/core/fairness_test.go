@@ -14,7 +14,10 @@ import (
 )
 
 // flood is a source that always has another change. It has the revision of the last one.
-type flood struct{ revision uint64 }
+type flood struct {
+	anyLane
+	revision uint64
+}
 
 func (f *flood) Next(lane Lane) (c Change[row], ok bool) {
 	if lane != Backlog {
@@ -38,7 +41,7 @@ func fail(t testingT, c *Core[row], n int) *flood {
 		}
 	}
 	require.Equal(t, n, c.Count(Retry))
-	return &flood{uint64(n)}
+	return &flood{revision: uint64(n)}
 }
 
 // At any rate of changes, the nth due retry is run among the first 4n operations (DESIGN section 6,

@@ -27,6 +27,20 @@ const (
 	dueLane = NumLanes
 )
 
+// Lanes is a set of lanes.
+type Lanes uint8
+
+// LanesOf returns a set.
+func LanesOf(lanes ...Lane) (s Lanes) {
+	for _, l := range lanes {
+		s |= 1 << l
+	}
+	return s
+}
+
+// Has reports whether a lane is in the set.
+func (s Lanes) Has(l Lane) bool { return s&(1<<l) != 0 }
+
 var laneNames = [NumLanes]string{"fresh", "deletion", "backlog", "refresh", "resumed"}
 
 // String returns the lane's name in lower case.

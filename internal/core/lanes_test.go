@@ -81,6 +81,7 @@ func TestEveryLaneIsServedDuringAFlood(t *testing.T) {
 
 // besieged is a source that always has changes for all lanes but one. The keys of the other lanes are ready.
 type besieged struct {
+	anyLane
 	t        testingT
 	core     *Core[row]
 	patient  Lane

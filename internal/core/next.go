@@ -18,6 +18,8 @@ type Change[Obj any] struct {
 
 // Source has the changes of the table that were not observed.
 type Source[Obj any] interface {
+	// Lanes returns the lanes in which it may have a change now.
+	Lanes() Lanes
 	// Next returns the next change in a lane, and counts it as observed; false if it has none now.
 	Next(Lane) (Change[Obj], bool)
 }
@@ -76,6 +78,7 @@ func (c *Core[Obj]) step(op *Operation[Obj], from Source[Obj]) (runs, found bool
 
 // fillPlace takes the key for the next place.
 func (c *Core[Obj]) fillPlace(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
+	has := from.Lanes()
 	for _, lane := range orders[places[c.turn]] {
 		if lane == dueLane {
 			if e := c.dueNow(); e != nil {
@@ -86,11 +89,12 @@ func (c *Core[Obj]) fillPlace(op *Operation[Obj], from Source[Obj]) (runs, found
 			continue
 		}
 		ready := &c.lanes[lane]
-		if ready.size == 0 || c.sourcesTurn[lane] {
+		if has.Has(lane) && (ready.size == 0 || c.sourcesTurn[lane]) {
 			if change, ok := from.Next(lane); ok {
 				c.sourcesTurn[lane] = false
 				return c.runChange(op, &change), true
 			}
+			has = from.Lanes()
 		}
 		if e := ready.head; e != nil {
 			c.sourcesTurn[lane] = true

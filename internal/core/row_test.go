@@ -51,10 +51,19 @@ func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
 // none is a source without changes.
 type none[Obj any] struct{}
 
+// anyLane is what a source embeds that does not know in which lanes it has changes.
+type anyLane struct{}
+
+func (anyLane) Lanes() Lanes { return 1<<NumLanes - 1 }
+
+func (none[Obj]) Lanes() Lanes { return 0 }
+
 func (none[Obj]) Next(Lane) (c Change[Obj], ok bool) { return c, false }
 
 // listed is a source of changes in a list, which come in this order.
 type listed[Obj any] []Change[Obj]
+
+func (*listed[Obj]) Lanes() Lanes { return anyLane{}.Lanes() }
 
 func (l *listed[Obj]) Next(lane Lane) (change Change[Obj], ok bool) {
 	if len(*l) == 0 || (*l)[0].Lane != lane {

@@ -29,7 +29,7 @@ func (s *stage) playRound() error {
 			}
 		}
 	}
-	ops := s.core.planFrom(stagedSource{s, r.catchUp})
+	ops := s.core.planFrom(stagedSource{stage: s, catchUp: r.catchUp})
 	s.describeOps(ops)
 	return s.settleAll(r, ops)
 }
@@ -94,6 +94,7 @@ func (s *stage) settleItem(it *Operation[row], o settlement) {
 
 // stagedSource is the source of the core of a stage.
 type stagedSource struct {
+	anyLane
 	*stage
 	catchUp bool
 }

@@ -225,6 +225,20 @@ func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
 // readsSnapshot reports whether the main cursor is not at the end of its snapshot.
 func (o *Observer[Obj]) readsSnapshot() bool { return o.rest != nil || !o.read.isEmpty() }
 
+// whileCatchingUp are the lanes of changes while there is a catch-up cursor.
+var whileCatchingUp = core.LanesOf(core.Fresh, core.Deletion, core.Backlog)
+
+// Lanes implements [core.Source].
+func (o *Observer[Obj]) Lanes() core.Lanes {
+	switch {
+	case o.catchUp != nil:
+		return whileCatchingUp
+	case !o.HasWork():
+		return 0
+	}
+	return 1 << o.read.first().Lane
+}
+
 // Next implements [core.Source]. Without a catch-up cursor the changes come in the order of their revisions.
 func (o *Observer[Obj]) Next(lane core.Lane) (change core.Change[Obj], ok bool) {
 	if o.catchUp != nil {
