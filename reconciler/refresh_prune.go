@@ -119,9 +119,9 @@ func (r *runner[Obj]) noteRefreshed() {
 
 // stuckRefreshes returns how many refreshes are stuck on workers.
 func (r *runner[Obj]) stuckRefreshes() (n int) {
-	for j := range r.workers.Jobs {
+	for j := range r.workers.StuckJobs {
 		for i := range j.Ops {
-			if j.Place == execute.Stuck && j.Ops[i].Lane() == core.Refresh {
+			if j.Ops[i].Lane() == core.Refresh {
 				n++
 			}
 		}

@@ -88,10 +88,7 @@ func (l *Loop[Obj]) newReporter() *health.Reporter {
 
 // stuckLines returns a line for each stuck call of a worker, the longest first. Safe from any goroutine.
 func (v *view[Obj]) stuckLines() (lines []string) {
-	for j := range v.workers.Jobs {
-		if j.Place != execute.Stuck {
-			continue
-		}
+	for j := range v.workers.StuckJobs {
 		first, others := &j.Ops[0], ""
 		if n := len(j.Ops) - 1; n > 0 {
 			others = " and of " + count(n, "other object")

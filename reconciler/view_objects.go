@@ -13,7 +13,6 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -172,11 +171,9 @@ type gates struct {
 
 func (v *view[Obj]) gates() gates {
 	g := gates{v.stats.state.Load(), map[string]struct{}{}}
-	for j := range v.workers.Jobs {
+	for j := range v.workers.StuckJobs {
 		for i := range j.Ops {
-			if j.Place == execute.Stuck {
-				g.stuck[string(v.rows.Key(j.Ops[i].Obj))] = struct{}{}
-			}
+			g.stuck[string(v.rows.Key(j.Ops[i].Obj))] = struct{}{}
 		}
 	}
 	return g

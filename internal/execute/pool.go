@@ -46,7 +46,7 @@ const (
 // Pool runs jobs on workers, which it starts when they are needed. All workers share one queue, so
 // that a slow operation delays only its own object.
 //
-// Readers on any goroutine may call Jobs and NumStuck. The other methods are for the goroutine that starts jobs.
+// Readers on any goroutine may call Jobs, StuckJobs and NumStuck. The other methods are for the goroutine that starts jobs.
 type Pool[Obj comparable] struct {
 	cfg *Config[Obj]
 	// SomeFinished delivers when jobs have finished: once, however many they are, until it is
@@ -277,6 +277,20 @@ func (p *Pool[Obj]) Jobs(yield func(*Job[Obj]) bool) {
 			if !yield(j) {
 				return
 			}
+		}
+	}
+}
+
+// StuckJobs yields the stuck jobs, the longest first, with the lock of the pool held. It visits no queued job.
+func (p *Pool[Obj]) StuckJobs(yield func(*Job[Obj]) bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.stuck == 0 {
+		return
+	}
+	for _, j := range p.running {
+		if j.Place == Stuck && !yield(j) {
+			return
 		}
 	}
 }
