@@ -96,8 +96,8 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	}
 }
 
-// explainBreaker explains an object that waits for a breaker to close; it does nothing if
-// the breaker is not open. The next attempt at the object is a probe.
+// explainBreaker explains an object that waits for the breaker to close; it does nothing if that is not open. The
+// next attempt at the object is a probe.
 func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b core.BreakerState) {
 	if !b.Open {
 		return

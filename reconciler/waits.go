@@ -61,9 +61,8 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
 // change up to the revision was applied before.
 //
-// A wait does not cover a trigger (see package trigger) that has not marked its rows yet. While a
-// breaker is open the table is read at probes only, so a wait for [Attempted] may last
-// until the next probe.
+// A wait does not cover a trigger (see package trigger) that has not marked its rows yet. While the
+// breaker is open the table is read at probes only, so a wait for [Attempted] may last until the next probe.
 //
 // Safe from any goroutine. Any number of calls may wait; they cost a round nothing until their
 // milestone is reached. In an operation of this reconciler the error is [ErrInOperation], at once.
@@ -196,6 +195,11 @@ func (r *runner[Obj]) publish() {
 
 // lookAtWaits ends waits for keys that are over. If there are more, another pass follows at once.
 func (r *runner[Obj]) lookAtWaits() {
+	if r.keyWaits.Waiting() == 0 {
+		// A pass without waits begins no transaction for them.
+		r.observer.DropState()
+		return
+	}
 	if r.keyWaits.Look(r.observer.HandedOver()) {
 		r.calls.made.Send()
 	}

@@ -350,6 +350,9 @@ func (o *Observer[Obj]) HandedOver() (state statedb.ReadTxn) {
 	return state
 }
 
+// DropState drops the state that HandedOver would return, so that it is not kept in memory.
+func (o *Observer[Obj]) DropState() { o.state = nil }
+
 // takeSnapshot makes the transaction of this pass the snapshot of the main cursor.
 func (o *Observer[Obj]) takeSnapshot() {
 	last := o.snapshot

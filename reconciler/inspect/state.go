@@ -37,7 +37,7 @@ const (
 	StateRequeue State = "requeue"
 	// StateBlocked: it waits for a dependency that its operation named.
 	StateBlocked State = "blocked"
-	// StateTripped: it waits for a breaker to close.
+	// StateTripped: it waits for the breaker to close.
 	StateTripped State = "tripped"
 	// StatePaused: it has work to do, and it or the whole reconciler is paused.
 	StatePaused State = "paused"
@@ -68,7 +68,7 @@ const (
 	// CauseRecheck: the object was blocked, and was tried again after a while without a release: see
 	// reconciler.Settings.BlockedRecheck.
 	CauseRecheck Cause = "recheck"
-	// CauseProbe: a breaker was open, and the operation tested whether the target is up again.
+	// CauseProbe: the breaker was open, and the operation tested whether the target is up again.
 	CauseProbe Cause = "probe"
 	// CauseBreaker: the breaker that had held the object back was closed.
 	CauseBreaker Cause = "breaker closed"
