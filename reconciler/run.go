@@ -6,6 +6,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -45,8 +46,10 @@ func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 	n := len(r.ops)
 	if n == cap(r.ops) {
 		r.executor.Leave()
+		r.ops = slices.Grow(r.ops, 1)
 	}
-	r.ops = append(r.ops, core.Operation[Obj]{})
+	// The memory of the operations is cleared when they are forgotten.
+	r.ops = r.ops[:n+1]
 	if !r.take(round, txn, &r.ops[n]) {
 		r.ops = r.ops[:n]
 		return false

@@ -35,7 +35,7 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 	defer s.mu.Unlock()
 	for i := range ops {
 		op := &ops[i]
-		s.addOperation(op, at)
+		s.addOperation(op)
 		if op.HasFailed() {
 			s.classes.Add(op.Class, at, errorclass.Failure[Obj]{
 				Operation: execute.NameOf(op.Deleted), Object: op.Row, Revision: op.RowRevision, Attempt: op.Failures + 1, Text: *op.Text,
@@ -43,6 +43,7 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 			failed++
 		}
 	}
+	s.addLatencies(ops, at)
 	f := &s.figures
 	if len(ops) > 0 {
 		f.Rounds.Observe((at - began).Seconds())
@@ -59,7 +60,7 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 }
 
 // addOperation counts one operation. The caller holds the lock.
-func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
+func (s *stats[Obj]) addOperation(op *core.Operation[Obj]) {
 	f := &s.figures
 	of := &f.Updates
 	if op.Deleted {
@@ -86,9 +87,25 @@ func (s *stats[Obj]) addOperation(op *core.Operation[Obj], at time.Duration) {
 	case core.FailedForGood:
 		of.Terminal++
 	}
-	if op.Succeeded() && op.Change && !op.Lost {
-		f.Latency.Observe(max(0, at-op.Wanted).Seconds())
+}
+
+// addLatencies counts how long the changes that were applied had been wanted, at a time. The changes that were
+// written in one transaction mostly follow each other, and count together. The caller holds the lock.
+func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
+	var wanted time.Duration
+	n := uint64(0)
+	for i := range ops {
+		op := &ops[i]
+		if !op.Succeeded() || !op.Change || op.Lost {
+			continue
+		}
+		if op.Wanted != wanted {
+			s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
+			wanted, n = op.Wanted, 0
+		}
+		n++
 	}
+	s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
 }
 
 // addPrune counts a prune.
