@@ -28,12 +28,11 @@ func (s *Settings) limits() core.Limits {
 // reconfigure applies the latest settings.
 func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 	was := r.set
-	r.setFrom = r.settings.Load()
-	r.set = *r.setFrom
+	r.set = r.shared.settings.Load()
 	r.core.SetLimits(r.set.limits())
 	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})
 	if was.PruneInterval != r.set.PruneInterval {
-		r.pruner.Reschedule(now, r.set.PruneInterval)
+		r.shared.pruner.Reschedule(now, r.set.PruneInterval)
 	}
 }
 
@@ -56,7 +55,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	// When a pass begins, its operations are those that workers have finished.
 	busy := r.workers.IsBusy() || len(r.ops) > 0
 	b := budget{again: never, workers: r.set.workers() || busy}
-	if r.paused.whole || r.pruner.Draining() {
+	if r.paused.whole || r.shared.pruner.Draining() {
 		return b
 	}
 	size, probeAt := r.core.Allowance(now)
@@ -74,19 +73,19 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 		if free == 0 {
 			return b
 		}
-		if !r.execute.IsBatched() {
+		if !r.shared.execution.config.IsBatched() {
 			size = min(size, free)
 		}
 	}
-	permits, again := r.permits(now)
+	permits, again := r.set.permits(now)
 	b.size, b.again, b.looks = min(size, permits), again, true
 	return b
 }
 
 // permits returns how many operations OperationLimiter allows now, and if that is none, when it
 // allows the next.
-func (r *runner[Obj]) permits(now time.Duration) (n int, at time.Duration) {
-	limiter := r.set.OperationLimiter
+func (s *Settings) permits(now time.Duration) (n int, at time.Duration) {
+	limiter := s.OperationLimiter
 	if limiter == nil || limiter.Limit() == rate.Inf {
 		return math.MaxInt, 0
 	}
@@ -111,6 +110,6 @@ func inSeconds(s float64) time.Duration {
 }
 
 // admitOne reports whether OperationLimiter allows one more operation, and takes a token if so.
-func (r *runner[Obj]) admitOne() bool {
-	return r.set.OperationLimiter == nil || r.set.OperationLimiter.Allow()
+func (s *Settings) admitOne() bool {
+	return s.OperationLimiter == nil || s.OperationLimiter.Allow()
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -26,6 +27,8 @@ import (
 type calls[Obj comparable] struct {
 	// made wakes the loop.
 	made signal.Signal
+	// pause is the pause that they want.
+	pause atomic.Pointer[pause[Obj]]
 
 	mu    sync.Mutex
 	asked asked[Obj]
@@ -73,7 +76,7 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 // ask returns the answer of the goroutine of the loop. The error is that of ctx, if it ends first, or
 // [inspect.ErrStopped].
 func ask[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
-	if v.stopped() {
+	if v.life.stopped() {
 		return told, inspect.ErrStopped
 	}
 	answered := make(chan T, 1)
@@ -90,7 +93,7 @@ func ask[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*
 		return told, nil
 	case <-ctx.Done():
 		return told, ctx.Err()
-	case <-v.ended:
+	case <-v.life.ended:
 		return told, inspect.ErrStopped
 	}
 }
@@ -107,11 +110,11 @@ var ErrInOperation = errors.New("waiting for the reconciler in one of its own op
 
 // mayWait returns an error that wraps [ErrInOperation] if the context is that of an operation of this
 // loop, which would wait for itself.
-func (l *Loop[Obj]) mayWait(ctx context.Context) error {
-	if execute.ScopeOf(ctx, l.rows) == nil {
+func (s *shared[Obj]) mayWait(ctx context.Context) error {
+	if execute.ScopeOf(ctx, s.rows) == nil {
 		return nil
 	}
-	return fmt.Errorf("reconciler %q: %w", called(l.ID()), ErrInOperation)
+	return fmt.Errorf("reconciler %q: %w", called(s.setup.id), ErrInOperation)
 }
 
 // answerTimeout bounds the wait for an answer of the loop in calls that must not block for long.
@@ -120,7 +123,7 @@ const answerTimeout = 100 * time.Millisecond
 // askBriefly is ask with answerTimeout instead of the end of ctx. The error is
 // [inspect.ErrNotStarted], [inspect.ErrStopped] or an *[inspect.BusyError].
 func askBriefly[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
-	if !v.running.Load() {
+	if !v.life.running.Load() {
 		return told, inspect.ErrNotStarted
 	}
 	if s := execute.ScopeOf(ctx, v.rows); s != nil && s == v.scope.Load() {
@@ -135,7 +138,7 @@ func askBriefly[Obj comparable, T any](ctx context.Context, v *view[Obj], answer
 	switch {
 	case err == nil:
 		return told, nil
-	case v.stopped():
+	case v.life.stopped():
 		return told, inspect.ErrStopped
 	}
 	return told, &inspect.BusyError{With: v.busy()}
@@ -153,18 +156,18 @@ func unanswered(err, why error) error {
 // takeCalls takes what others have asked for, without waiting. It is called in every pass, because a
 // loop that is never idle does not reach wait. It reports whether a prune was requested.
 func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
-	if r.settings.Load() != r.setFrom {
-		r.reconfigure(ctx, r.now())
+	if r.shared.settings.Load() != r.set {
+		r.reconfigure(ctx, r.shared.life.now())
 	}
-	a := r.calls.take()
+	a := r.shared.calls.take()
 	if a.prune || a.approve {
-		r.pruner.Request(a.approve)
+		r.shared.pruner.Request(a.approve)
 	}
 	r.applyPause()
-	r.takeReleased()
+	r.blocking.take(r.shared.life.now())
 	r.takeReruns(a.reruns)
 	if a.refresh != nil {
-		r.refresher.Walk(a.refresh)
+		r.shared.refresher.Walk(a.refresh)
 	}
 	if len(a.questions) > 0 {
 		r.publishState()
@@ -191,7 +194,7 @@ func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, 
 		k.info = &info
 	}
 	o := b.r.observer
-	k.seen = revision > 0 && b.r.beside && (revision <= o.Revision() || o.Applied(row, revision))
+	k.seen = revision > 0 && b.r.shared.rows.Writable == nil && (revision <= o.Revision() || o.Applied(row, revision))
 	return k
 }
 
@@ -202,7 +205,7 @@ func (b *answers[Obj]) sight(text string) sight[Obj] {
 		return has
 	})
 	s.known = b.known(s.key, s.row, s.revision, maxAhead)
-	s.paused = s.found && b.r.isPaused(s.row)
+	s.paused = s.found && b.r.paused.pauses(s.row)
 	return s
 }
 
@@ -230,7 +233,7 @@ func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 			found.more = true
 			return false
 		}
-		at := place{d.Since, string(b.r.rows.Key(d.Obj))}
+		at := place{d.Since, string(b.r.shared.rows.Key(d.Obj))}
 		if at.compare(after) <= 0 {
 			return true
 		}

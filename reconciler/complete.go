@@ -6,15 +6,18 @@ package reconciler
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -25,7 +28,7 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	if !r.workers.IsBusy() {
 		return
 	}
-	r.workers.Overdue(r.began, func(op *core.Operation[Obj]) { r.core.GiveUpProbe(r.began, op) })
+	r.workers.Overdue(r.this.began, func(op *core.Operation[Obj]) { r.core.GiveUpProbe(r.this.began, op) })
 	if r.ops = r.workers.Finished(r.ops); len(r.ops) > 0 {
 		r.observer.NoteOther()
 		forgetCancelled(ctx, r.ops)
@@ -47,13 +50,13 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 	if !open && r.core.BreakerOpen() {
 		r.takeBackQueued()
 	}
-	if r.keyWaits.Waiting() > 0 {
+	if r.shared.keyWaits.Waiting() > 0 {
 		for i := range r.ops {
 			op := &r.ops[i]
-			r.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Succeeded() && !op.Void)
+			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Succeeded() && !op.Void)
 		}
 	}
-	r.noteRefreshCalls()
+	noteRefreshCalls(r.shared.refresher, r.ops)
 }
 
 // forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure
@@ -74,7 +77,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	returned := round.Returned
 	for i := len(r.ops) - 1; i >= 0; i-- {
 		if op := &r.ops[i]; op.Err == execute.ErrNotRun {
-			r.core.Recall(r.now(), op)
+			r.core.Recall(r.shared.life.now(), op)
 			round.Returned++
 		}
 	}
@@ -85,7 +88,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 
 // commit writes the outcomes that differ from what the rows have.
 func (r *runner[Obj]) commit(round *inspect.Round) {
-	c := r.ledger.Write(r.ops, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.budget.workers})
+	c := r.shared.ledger.Write(r.ops, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.this.budget.workers})
 	round.Written += c.Written
 	round.Lost += c.Lost
 	round.Conflicts += c.Conflicts
@@ -96,29 +99,29 @@ func (r *runner[Obj]) commit(round *inspect.Round) {
 // writeOutcomes writes the outcomes that belong beside the table, at the end of a pass.
 func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
 	upTo, ahead := r.observer.Read()
-	c := r.ledger.Publish(ledger.Pass{Observed: upTo, Ahead: ahead})
+	c := r.shared.ledger.Publish(ledger.Pass{Observed: upTo, Ahead: ahead})
 	round.Written += c.Written
 	round.CommitTook += c.Took
 }
 
 // settle reports the outcomes to the core.
 func (r *runner[Obj]) settle() {
-	now := r.now()
+	now := r.shared.life.now()
 	for i := range r.ops {
 		op := &r.ops[i]
-		r.noteWanted(op, now)
-		if op.Kind == core.Done && !op.HasEntry() && r.opts.breaker == nil {
+		noteWanted(op, now, r.this.began)
+		if op.Kind == core.Done && !op.HasEntry() && r.shared.setup.opts.breaker == nil {
 			continue
 		}
 		if !op.Deleted && op.Succeeded() {
 			r.observer.NoteApplied(op.Row, op.RowRevision)
 		}
 		if op.Kind == core.BlockedOn && !op.Lost {
-			op.Delay = r.block(op)
+			op.Delay = r.blocking.block(op, r.set)
 		} else {
-			r.unblock(op.Row)
+			r.blocking.unblock(op.Row)
 		}
-		if s := r.rows.Asked(op.Row); s.IsPendingOrRefreshing() {
+		if s := r.shared.rows.Asked(op.Row); s.IsPendingOrRefreshing() {
 			// It asked for the work: the key's next operation gets its kind.
 			op.Mark = uint8(s.Kind)
 		}
@@ -128,50 +131,69 @@ func (r *runner[Obj]) settle() {
 
 // noteWanted sets whether an operation was for a change, and since when it was wanted. Work without a change,
 // such as a refresh, counts as wanted since now. So does a deletion that was read in this round, from the
-// start of the pass.
-func (r *runner[Obj]) noteWanted(op *core.Operation[Obj], now time.Duration) {
+// start of the pass, began.
+func noteWanted[Obj comparable](op *core.Operation[Obj], now, began time.Duration) {
 	op.Change = op.Wanted != 0 || op.Deleted
 	if op.Wanted != 0 {
 		return
 	}
 	op.Wanted = now
 	if op.Deleted {
-		op.Wanted = r.began
+		op.Wanted = began
 	}
+}
+
+// blocking has the keys that wait for channels.
+type blocking[Obj comparable] struct {
+	keys *blocked.Keys
+	rows *rows.Rows[Obj]
+	core *core.Core[Obj]
+	// rand spreads the rechecks.
+	rand *rand.Rand
 }
 
 // block makes a key wait for the channels of its outcome, and returns the delay of its recheck. A
 // channel that is closed already releases it at once, because the event may have happened while the
 // operation ran. A key that had waited before then runs after a short delay, so that an operation
 // that always returns a closed channel does not spin.
-func (r *runner[Obj]) block(op *core.Operation[Obj]) time.Duration {
+func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
 	channels := outcome.Of(op.Err).Watch
 	if op.Again && watch.AnyClosed(channels) {
-		r.unblock(op.Row)
+		b.unblock(op.Row)
 		return pace.Gather
 	}
-	r.blocked.Set(string(r.rows.Key(op.Row)), channels)
-	return backoff.Exponential{Jitter: r.set.Jitter, Fraction: op.Jitter, Rand: r.rand}.Spread(r.set.BlockedRecheck)
+	b.keys.Set(string(b.rows.Key(op.Row)), channels)
+	return backoff.Exponential{Jitter: set.Jitter, Fraction: op.Jitter, Rand: b.rand}.Spread(set.BlockedRecheck)
 }
 
 // unblock makes the key of an object wait for no channel.
-func (r *runner[Obj]) unblock(obj Obj) {
-	if r.blocked.Any() {
-		r.blocked.Remove(string(r.rows.Key(obj)))
+func (b *blocking[Obj]) unblock(obj Obj) {
+	if b.keys.Any() {
+		b.keys.Remove(string(b.rows.Key(obj)))
 	}
+}
+
+// take releases the keys whose channels have closed, without waiting.
+func (b *blocking[Obj]) take(now time.Duration) {
+	if !b.keys.Any() {
+		return
+	}
+	select {
+	case <-b.keys.Released():
+		b.release(now)
+	default:
+	}
+}
+
+// release makes the keys due whose channels have closed.
+func (b *blocking[Obj]) release(now time.Duration) {
+	b.keys.Release(func(key string) { b.core.Release(key, now) })
 }
 
 // takeBackQueued takes back the jobs that workers have not begun.
 func (r *runner[Obj]) takeBackQueued() {
 	queued := r.workers.Recall()
 	for i := range slices.Backward(queued) {
-		r.core.Recall(r.now(), &queued[i])
+		r.core.Recall(r.shared.life.now(), &queued[i])
 	}
-}
-
-// forgetOperations drops the operations of the pass, so that they keep no object in memory.
-func (r *runner[Obj]) forgetOperations() {
-	clear(r.ops)
-	r.ops = r.ops[:0]
-	r.workers.Forget()
 }

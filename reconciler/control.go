@@ -21,7 +21,7 @@ import (
 // Config returns the configuration that the loop was made with, with defaults for the fields that
 // were not set. Options are returned as they were given; [Loop.Settings] returns the resulting
 // settings.
-func (l *Loop[Obj]) Config() Config[Obj] { return l.cfg }
+func (l *Loop[Obj]) Config() Config[Obj] { return l.setup.cfg }
 
 // settings holds the current settings of a loop.
 type settings struct {
@@ -33,7 +33,8 @@ type settings struct {
 // Settings returns the current settings. Safe from any goroutine.
 func (l *Loop[Obj]) Settings() Settings { return *l.settings.Load() }
 
-func (l *Loop[Obj]) roundLimiter() *rate.Limiter { return l.settings.Load().RoundLimiter }
+// roundLimiter returns the current limiter of rounds.
+func (s *settings) roundLimiter() *rate.Limiter { return s.Load().RoundLimiter }
 
 // Reconfigure changes settings before the reconciler runs or while it does. It calls change with a
 // copy of the current settings; change modifies the copy, and must not call Reconfigure. Concurrent
@@ -47,8 +48,8 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	defer l.settings.changing.Unlock()
 	s := l.Settings()
 	change(&s)
-	if err := s.check(l.cfg.prunes()); err != nil {
-		return fmt.Errorf("reconciler %q: %w", called(l.id), err)
+	if err := s.check(l.setup.cfg.prunes()); err != nil {
+		return fmt.Errorf("reconciler %q: %w", called(l.setup.id), err)
 	}
 	l.settings.Store(&s)
 	l.calls.made.Send()
@@ -76,7 +77,7 @@ func (p *pause[Obj]) byPredicate() bool { return p.objects != nil && p.keys == n
 //
 // Pause replaces an earlier pause of objects. It returns at once, before the loop has applied it. Safe
 // from any goroutine.
-func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
+func (l *Loop[Obj]) Pause() { l.calls.setPause(&pause[Obj]{whole: true}) }
 
 // PauseObjects stops the reconciler from starting anything for the objects for which paused returns
 // true. Their status does not change, except that where the rows carry it a refresh marks those that are Done
@@ -92,12 +93,12 @@ func (l *Loop[Obj]) Pause() { l.setPause(&pause[Obj]{whole: true}) }
 // reads; it must return the same for an object until the next call. PauseObjects returns at once, before the
 // loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
-	l.setPause(&pause[Obj]{objects: paused})
+	l.calls.setPause(&pause[Obj]{objects: paused})
 }
 
 // Resume ends the pause, whether it is one of everything or of objects. What had waited is due at once.
 // It returns before the loop has applied it. Safe from any goroutine.
-func (l *Loop[Obj]) Resume() { l.setPause(&pause[Obj]{}) }
+func (l *Loop[Obj]) Resume() { l.calls.setPause(&pause[Obj]{}) }
 
 // PauseOnly is [Loop.PauseObjects] for callers that have no type of objects, such as the commands of an
 // operator: it pauses exactly the objects with the given keys, and ends the pause of others that an
@@ -113,13 +114,13 @@ func (l *Loop[Obj]) PauseOnly(keys ...string) error {
 	}
 	next := l.pauseOf(keys)
 	for {
-		now := l.pause.Load()
+		now := l.calls.pause.Load()
 		switch {
 		case now.whole:
-			return fmt.Errorf("reconciler %q: the whole reconciler is paused: resume it before you pause or resume objects by key", l.id)
+			return fmt.Errorf("reconciler %q: the whole reconciler is paused: resume it before you pause or resume objects by key", l.setup.id)
 		case now.byPredicate():
-			return fmt.Errorf("reconciler %q: the program has paused objects with PauseObjects: resume the reconciler before you pause or resume objects by key", l.id)
-		case l.pause.CompareAndSwap(now, next):
+			return fmt.Errorf("reconciler %q: the program has paused objects with PauseObjects: resume the reconciler before you pause or resume objects by key", l.setup.id)
+		case l.calls.pause.CompareAndSwap(now, next):
 			l.calls.made.Send()
 			return nil
 		}
@@ -147,14 +148,15 @@ func (l *Loop[Obj]) pauseOf(texts []string) *pause[Obj] {
 	return p
 }
 
-func (l *Loop[Obj]) setPause(p *pause[Obj]) {
-	l.pause.Store(p)
-	l.calls.made.Send()
+// setPause replaces the pause.
+func (c *calls[Obj]) setPause(p *pause[Obj]) {
+	c.pause.Store(p)
+	c.made.Send()
 }
 
 // applyPause applies the latest pause.
 func (r *runner[Obj]) applyPause() {
-	p := r.pause.Load()
+	p := r.shared.calls.pause.Load()
 	if p == r.paused {
 		return
 	}
@@ -162,12 +164,12 @@ func (r *runner[Obj]) applyPause() {
 	if p.whole || p.objects != nil {
 		r.takeBackQueued()
 	}
-	r.core.SetPaused(r.now(), p.objects)
-	r.keyWaits.NotePause()
+	r.core.SetPaused(r.shared.life.now(), p.objects)
+	r.shared.keyWaits.NotePause()
 }
 
-// isPaused reports whether an object is paused, but not whether the whole loop is.
-func (r *runner[Obj]) isPaused(obj Obj) bool { return r.paused.objects != nil && r.paused.objects(obj) }
+// pauses reports whether a single object is paused, but not whether the whole loop is.
+func (p *pause[Obj]) pauses(obj Obj) bool { return p.objects != nil && p.objects(obj) }
 
 func checkKeys(keys []string) error {
 	if len(keys) > inspect.MaxKeys {
@@ -207,18 +209,18 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	if err := l.mayWait(ctx); err != nil {
 		return 0, err
 	}
-	if !l.running.Load() {
+	if !l.life.running.Load() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrNotStarted)
 	}
 	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a answer) {
 		if len(keys) == 0 {
-			a.n = b.r.core.RetryAllNow(l.now())
+			a.n = b.r.core.RetryAllNow(l.life.now())
 			return a
 		}
 		for _, key := range keys {
 			s := b.sight(key)
 			switch {
-			case s.info != nil && b.r.core.RetryNow(string(s.key), l.now()):
+			case s.info != nil && b.r.core.RetryNow(string(s.key), l.life.now()):
 				a.n++
 			case s.info == nil && !s.found:
 				a.errs = append(a.errs, fmt.Errorf("%w: %s", notFound(key), l.view.absent(&s)))
@@ -248,7 +250,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // status, too, and wait for its revision with [Loop.Wait]. Otherwise Refresh with keys blocks until the loop
 // has taken the objects, as [Loop.Reapply] does, with the same errors. Safe from any goroutine.
 func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
-	if len(keys) == 0 && l.stopped() {
+	if len(keys) == 0 && l.life.stopped() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
 	} else if len(keys) == 0 {
 		walk := l.refresher.WalkAll()

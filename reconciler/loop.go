@@ -5,29 +5,23 @@ package reconciler
 
 import (
 	"context"
-	"math/rand/v2"
 	"runtime/trace"
 	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/health"
-	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
-	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/watch"
-	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -35,42 +29,43 @@ import (
 // [RegisterConfig]. It implements [Reconciler] and [inspect.Controller]. Its exported methods are
 // safe from any goroutine.
 type Loop[Obj comparable] struct {
-	// The fields that only the goroutine of the loop may use are in runner. The types of the others
-	// document which of their methods are for which goroutine.
-	setup[Obj]
+	shared[Obj]
+	// repeat has objects applied again whose rows have not changed.
+	repeat repeat[Obj]
+	view   *view[Obj]
+	runner *runner[Obj]
+}
+
+// shared is what the goroutine of a loop and all others use. The types of the fields document which of their
+// methods are for which goroutine.
+type shared[Obj comparable] struct {
+	setup    setup[Obj]
+	life     life
+	settings settings
+
 	rows *rows.Rows[Obj]
 	// ledger is where outcomes are written.
 	ledger ledger.Ledger[Obj]
-	// beside: the rows carry no status, so that they do not show what is Done.
-	beside bool
-	// repeat has objects applied again whose rows have not changed.
-	repeat repeat[Obj]
-
-	life
-	settings settings
-	// calls are the requests of others to the loop, pause is the pause that they want, keyWaits has the
-	// keys that they wait for.
+	// calls are the requests of others to the loop. keyWaits has the keys that they wait for, progress the
+	// revisions.
 	calls    calls[Obj]
-	pause    atomic.Pointer[pause[Obj]]
 	keyWaits *keywaits.Waits[Obj]
 	progress progress.Progress[remainder[Obj]]
 
-	// execute is the configuration of the executors, scope the scope of the operations that the loop
-	// runs itself.
-	execute execute.Config[Obj]
-	scope   atomic.Pointer[execute.Scope[Obj]]
-
-	workers   *execute.Pool[Obj]
+	execution execution[Obj]
 	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
+	// stats has the history, the counters and the latest state.
+	stats stats[Obj]
+}
 
-	// stats has the counters and the latest state; view reads them, and everything else that is
-	// reported.
-	journal *journal.Journal[Obj]
-	stats   stats[Obj]
-	view    *view[Obj]
-
-	runner *runner[Obj]
+// execution is what runs operations.
+type execution[Obj comparable] struct {
+	// config is the configuration of all executors, scope the scope of the operations that the loop runs
+	// itself; nil before it runs.
+	config  execute.Config[Obj]
+	scope   atomic.Pointer[execute.Scope[Obj]]
+	workers *execute.Pool[Obj]
 }
 
 // life is the time from the start of a loop to its end.
@@ -100,49 +95,48 @@ func (l *life) stopped() bool {
 	}
 }
 
-// runner is the part of a loop that belongs to the goroutine of the loop. It makes one pass after the
+// runner is the part of a loop that belongs to the goroutine of the loop, which makes one pass after the
 // other through the stages: see [runner.pass]. A round is a pass that ran or started something. Only
 // that goroutine uses these fields, and before its start and after its end the caller of [Loop.Run].
 type runner[Obj comparable] struct {
-	*Loop[Obj]
+	shared  *shared[Obj]
+	workers *execute.Pool[Obj]
+	// view makes texts for health.
+	view *view[Obj]
 
-	// set are the settings of this round, setFrom is where they were copied from.
-	set     Settings
-	setFrom *Settings
+	// set are the settings of this round, paused is the pause that the loop has applied.
+	set    *Settings
+	paused *pause[Obj]
 
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
+	resolver resolver[Obj]
 	executor *execute.Executor[Obj]
-	// marks are the waits whose marks the rows of a snapshot are compared with.
-	marks   observe.Waits
-	classes *outcome.Classes[Obj]
-	blocked *blocked.Keys
-	// paused is the pause that the loop has applied.
-	paused  *pause[Obj]
-	health  *health.Reporter
-	metrics metrics.Handle
-	pace    pace.Pace
-	alarm   pace.Alarm
-	// rand spreads the rechecks of blocked objects.
-	rand *rand.Rand
+	blocking *blocking[Obj]
+	reports  reports[Obj]
+	pace     pace.Pace
+	alarm    pace.Alarm
 
-	// repeated counts the objects to apply again that the core got since the table was last read.
-	repeated int
+	this thisPass
+	// ops are the operations that were run in this pass, or finished by workers before it.
+	ops []core.Operation[Obj]
+}
 
-	// began is the start of this pass, budget what the pass may run, ops what was run in it or
-	// finished by workers before it. sequence counts the rounds.
-	began    time.Duration
-	budget   budget
-	sequence uint64
-	ops      []core.Operation[Obj]
+// thisPass is the state of a pass.
+type thisPass struct {
+	// began is the start of the pass, budget what it may run.
+	began  time.Duration
+	budget budget
 	// left: the last pass that read the table could not begin everything.
 	left bool
+	// repeated counts the objects to apply again that the core got since the table was last read.
+	repeated int
 }
 
 // loop makes one pass after the other until ctx ends.
 func (r *runner[Obj]) loop(ctx context.Context) {
 	for reason := inspect.ReasonStart; ctx.Err() == nil; {
-		if !r.pace.Admit(ctx, r.roundLimiter, r.calls.made, func() bool { return r.poll(ctx) }, r.now) {
+		if !r.pace.Admit(ctx, r.shared.settings.roundLimiter, r.shared.calls.made, func() bool { return r.poll(ctx) }, r.shared.life.now) {
 			break
 		}
 		more := r.pass(ctx, reason)
@@ -150,9 +144,9 @@ func (r *runner[Obj]) loop(ctx context.Context) {
 		case <-more:
 			reason = inspect.ReasonMore
 		default:
-			from := r.now()
+			from := r.shared.life.now()
 			reason = r.wait(ctx, more)
-			r.pace.Idle(from, r.now())
+			r.pace.Idle(from, r.shared.life.now())
 		}
 	}
 }
@@ -174,43 +168,43 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	round := inspect.Round{Reason: reason, Started: time.Now()}
 	r.takeCalls(ctx)
 	// Everything released or requested before this time is due in this round.
-	r.began = r.now()
+	r.this.began = r.shared.life.now()
 	r.completeFinished(ctx, &round)
 	r.refresh()
 
-	txn := r.rows.DB.ReadTxn()
-	r.ledger.Begin(r.rows.Table.Revision(txn))
-	r.begin(r.budgetAt(r.began))
+	txn := r.shared.rows.DB.ReadTxn()
+	r.shared.ledger.Begin(r.shared.rows.Table.Revision(txn))
+	r.begin(r.budgetAt(r.this.began))
 	more, left := r.work(ctx, &round, txn)
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
 	r.noteRefreshed()
 
-	r.prune(ctx, &round, txn, r.began)
+	r.prune(ctx, &round, txn, r.this.began)
 	r.report(&round)
 	return r.moreToSee(more, left)
 }
 
 // begin begins a round with a budget.
 func (r *runner[Obj]) begin(b budget) {
-	r.budget = b
-	r.core.SetGrouping(b.workers || r.execute.IsBatched())
-	r.followUp(r.began)
-	r.core.Begin(r.began, b.size, b.workers || r.observer.CatchingUp())
+	r.this.budget = b
+	r.core.SetGrouping(b.workers || r.shared.execution.config.IsBatched())
+	r.observer.UpdateCatchUp(r.this.began, r.set.target(b.workers))
+	r.core.Begin(r.this.began, b.size, b.workers || r.observer.CatchingUp())
 }
 
 // work runs or starts operations, as many as the budget allows. more is closed when there may be more changes; it is
 // nil if the table was not read. left: there is work that could not be begun.
 func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}, left bool) {
-	if !r.budget.looks {
+	if !r.this.budget.looks {
 		return nil, false
 	}
 	r.observer.Begin(txn)
 	switch {
-	case r.budget.workers:
+	case r.this.budget.workers:
 		r.startOperations(ctx, round, txn)
-	case r.execute.IsBatched():
+	case r.shared.execution.config.IsBatched():
 		r.runBatch(ctx, round, txn)
 		r.endRun(ctx, round)
 	default:
@@ -218,16 +212,16 @@ func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn stated
 		r.endRun(ctx, round)
 	}
 	left = r.core.HasWork() || r.observer.HasWork()
-	more = r.observer.End(r.began)
-	round.Refreshes = r.observer.Refreshes() + r.repeated
-	r.repeated, r.left = 0, left
+	more = r.observer.End(r.this.began)
+	round.Refreshes = r.observer.Refreshes() + r.this.repeated
+	r.this.repeated, r.this.left = 0, left
 	return more, left
 }
 
 // moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
 // round left work that was due.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
-	switch next := r.budgetAt(r.now()); {
+	switch next := r.budgetAt(r.shared.life.now()); {
 	case !next.looks, next.size == 0 && left:
 		return nil
 	case more == nil, next.size > 0 && left:
@@ -242,7 +236,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	at, reason, ok := r.next(changed)
 	var clock <-chan time.Time
 	if ok {
-		clock = r.alarm.Set(at, r.now())
+		clock = r.alarm.Set(at, r.shared.life.now())
 	} else {
 		r.alarm.Stop()
 	}
@@ -254,9 +248,9 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	case <-clock:
 		r.alarm.Rang()
 		return reason
-	case <-r.pruner.Initialized():
+	case <-r.shared.pruner.Initialized():
 		return inspect.ReasonInitialized
-	case <-r.calls.made:
+	case <-r.shared.calls.made:
 		// Settings, pauses, questions and waits.
 		if r.poll(ctx) {
 			return inspect.ReasonPruneCall
@@ -264,19 +258,19 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 		return inspect.ReasonCall
 	case <-r.workers.SomeFinished:
 		return inspect.ReasonFinished
-	case <-r.blocked.Released():
-		r.release()
+	case <-r.blocking.keys.Released():
+		r.blocking.release(r.shared.life.now())
 		return inspect.ReasonReleased
 	}
 }
 
 // next returns the next event of the clock: its time, and the reason that it gives for a pass.
 func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
-	now := r.now()
+	now := r.shared.life.now()
 	b := r.budgetAt(now)
 	due, has := r.core.NextDue()
 	switch {
-	case !b.looks, b.size == 0 && r.left:
+	case !b.looks, b.size == 0 && r.this.left:
 		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
 	case changed == nil:
 		// The budget did not allow reading the table at the end of the pass, and now it does.
@@ -287,37 +281,19 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	case has:
 		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true
 	}
-	if recordAt, has := r.ledger.Next(); has && (!ok || recordAt < at) {
+	if recordAt, has := r.shared.ledger.Next(); has && (!ok || recordAt < at) {
 		at, reason, ok = recordAt, inspect.ReasonDue, true
 	}
 	if stuckAt, has := r.workers.NextStuck(now); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
-	if pruneAt, has := r.pruner.Next(); has && !r.paused.whole && (!ok || pruneAt < at) {
+	if pruneAt, has := r.shared.pruner.Next(); has && !r.paused.whole && (!ok || pruneAt < at) {
 		at, reason, ok = pruneAt, inspect.ReasonPrune, true
 	}
-	if due, has := r.refresher.Next(); has && !r.paused.whole {
-		if refreshAt := due.Sub(r.started); !ok || refreshAt < at {
+	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {
+		if refreshAt := due.Sub(r.shared.life.started); !ok || refreshAt < at {
 			at, reason, ok = refreshAt, inspect.ReasonDue, true
 		}
 	}
 	return at, reason, ok
-}
-
-// takeReleased releases the keys whose channels have closed, without waiting.
-func (r *runner[Obj]) takeReleased() {
-	if !r.blocked.Any() {
-		return
-	}
-	select {
-	case <-r.blocked.Released():
-		r.release()
-	default:
-	}
-}
-
-// release makes the keys due whose channels have closed.
-func (r *runner[Obj]) release() {
-	now := r.now()
-	r.blocked.Release(func(key string) { r.core.Release(key, now) })
 }

@@ -29,7 +29,7 @@ func (s *Settings) pruning() prune.Settings {
 // started.
 func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
 	r.finishSweep(round)
-	p := r.pruner
+	p := r.shared.pruner
 	p.Look(txn, r.set.pruning())
 	if p.Gated() && !r.paused.whole {
 		p.NoteAttempted(r.core.Attempted(r.observer.Revision()))
@@ -39,14 +39,14 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 		return
 	}
 	stuck, _, _ := r.workers.NumStuck()
-	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || !r.cfg.prunes() {
+	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || !r.shared.setup.cfg.prunes() {
 		return
 	}
-	began := r.now()
-	r.health.Begin(began)
-	err := r.callPrune(ctx, txn)
-	r.health.End()
-	took := r.now() - began
+	began := r.shared.life.now()
+	r.reports.health.Begin(began)
+	err := callPrune(ctx, r.shared, txn)
+	r.reports.health.End()
+	took := r.shared.life.now() - began
 	if listed, sweeping := p.NoteListed(took); sweeping {
 		r.finishSweep(round)
 	} else {
@@ -57,7 +57,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 // finishSweep gives the core the orphans of a sweep to delete, when the main cursor has read far
 // enough.
 func (r *runner[Obj]) finishSweep(round *inspect.Round) {
-	found, ok := r.pruner.Finish(r.observer.Revision())
+	found, ok := r.shared.pruner.Finish(r.observer.Revision())
 	if !ok {
 		return
 	}
@@ -75,51 +75,52 @@ func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err er
 	round.Prune = record
 	failure := ""
 	if err != nil {
-		err = outcome.Keep(err, r.classes.ByFunction)
+		err = outcome.Keep(err, r.reports.classes.ByFunction)
 		record.Error = strings.Clone(outcome.TextOf(err))
 		err = fmt.Errorf("prune: %w", err)
 		failure = err.Error()
 	}
-	failures, after := r.pruner.NoteEnd(r.now(), failure, r.set.pruning())
+	failures, after := r.shared.pruner.NoteEnd(r.shared.life.now(), failure, r.set.pruning())
 	if err != nil {
-		r.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
+		r.shared.setup.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
 	}
-	r.metrics.PruneDuration(record.Took)
-	r.metrics.PruneError(err)
+	r.reports.metrics.PruneDuration(record.Took)
+	r.reports.metrics.PruneError(err)
 }
 
-func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
-	s := r.scope.Load()
-	s.Set(execute.Calling[Obj]{Operation: "prune", Since: r.now()})
-	defer s.Set(execute.Calling[Obj]{})
-	defer r.execute.Recover("prune", &err)
-	if r.cfg.Sweeper != nil {
-		return r.pruner.List(ctx, txn, r.cfg.Sweeper.List)
+// callPrune calls the prune or the list of a sweep.
+func callPrune[Obj comparable](ctx context.Context, s *shared[Obj], txn statedb.ReadTxn) (err error) {
+	scope, cfg := s.execution.scope.Load(), &s.setup.cfg
+	scope.Set(execute.Calling[Obj]{Operation: "prune", Since: s.life.now()})
+	defer scope.Set(execute.Calling[Obj]{})
+	defer s.execution.config.Recover("prune", &err)
+	if cfg.Sweeper != nil {
+		return s.pruner.List(ctx, txn, cfg.Sweeper.List)
 	}
-	return r.cfg.Pruner.Prune(ctx, txn, r.rows.Table.All(txn))
+	return cfg.Pruner.Prune(ctx, txn, s.rows.Table.All(txn))
 }
 
 // refresh has rows applied again that are due for it.
 func (r *runner[Obj]) refresh() {
 	if !r.paused.whole {
-		s := &r.set
-		r.refresher.Step(refresh.Settings{Interval: s.RefreshInterval, Limiter: s.RefreshLimiter, RoundSize: s.RoundSize})
+		s := r.set
+		r.shared.refresher.Step(refresh.Settings{Interval: s.RefreshInterval, Limiter: s.RefreshLimiter, RoundSize: s.RoundSize})
 	}
 }
 
 // noteRefreshed reports the state of the loop at the end of a pass to the refresher.
 func (r *runner[Obj]) noteRefreshed() {
-	if !r.refresher.Waiting() {
+	if !r.shared.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - r.stuckRefreshes()}
+	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - stuckRefreshes(r.workers)}
 	p.CaughtUpFrom, p.CaughtUpTo = r.observer.CaughtUp()
-	r.refresher.NotePass(p)
+	r.shared.refresher.NotePass(p)
 }
 
 // stuckRefreshes returns how many refreshes are stuck on workers.
-func (r *runner[Obj]) stuckRefreshes() (n int) {
-	for j := range r.workers.StuckJobs {
+func stuckRefreshes[Obj comparable](workers *execute.Pool[Obj]) (n int) {
+	for j := range workers.StuckJobs {
 		for i := range j.Ops {
 			if j.Ops[i].Lane() == core.Refresh {
 				n++
@@ -130,13 +131,13 @@ func (r *runner[Obj]) stuckRefreshes() (n int) {
 }
 
 // noteRefreshCalls reports the calls of refreshes to the refresher.
-func (r *runner[Obj]) noteRefreshCalls() {
-	if !r.refresher.Waiting() {
+func noteRefreshCalls[Obj comparable](r *refresh.Refresher[Obj], ops []core.Operation[Obj]) {
+	if !r.Waiting() {
 		return
 	}
-	for i := range r.ops {
-		if op := &r.ops[i]; op.Cause == core.CauseRefresh {
-			r.refresher.NoteCall(op.Took, op.Share, op.Err == nil)
+	for i := range ops {
+		if op := &ops[i]; op.Cause == core.CauseRefresh {
+			r.NoteCall(op.Took, op.Share, op.Err == nil)
 		}
 	}
 }

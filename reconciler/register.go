@@ -104,7 +104,7 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		return nil, err
 	}
 	refreshHealth := make(chan cell.Health, 1)
-	params.JobGroup.Add(job.OneShot(l.scoped("reconcile"), func(ctx context.Context, health cell.Health) error {
+	params.JobGroup.Add(job.OneShot(l.setup.scoped("reconcile"), func(ctx context.Context, health cell.Health) error {
 		err := l.reconcile(ctx, func() (own, refreshing cell.Health) {
 			// A program that sees a row Done also finds the health of both jobs.
 			select {
@@ -120,15 +120,15 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 		}
 		return err
 	}))
-	if l.opts.settings.RefreshInterval == 0 {
+	if l.setup.opts.settings.RefreshInterval == 0 {
 		// There is no job for refreshing while it is off, but it may be turned on later.
 		refreshHealth <- noHealth{}
 	} else {
 		// The loop refreshes. The job only has its health.
-		params.JobGroup.Add(job.OneShot(l.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
+		params.JobGroup.Add(job.OneShot(l.setup.scoped("refresh"), func(ctx context.Context, health cell.Health) error {
 			refreshHealth <- health
 			select {
-			case <-l.ended:
+			case <-l.life.ended:
 			case <-ctx.Done():
 			}
 			return nil

@@ -51,7 +51,7 @@ func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err 
 	if err := l.mayWait(ctx); err != nil {
 		return 0, err
 	}
-	if l.stopped() {
+	if l.life.stopped() {
 		return 0, inspect.ErrStopped
 	}
 	var errs []error
@@ -131,7 +131,10 @@ func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj, forced bool) (marked b
 }
 
 // byKey hands objects to the loop, where the rows carry no status.
-type byKey[Obj comparable] struct{ loop *Loop[Obj] }
+type byKey[Obj comparable] struct {
+	shared *shared[Obj]
+	runner *runner[Obj]
+}
 
 // reruns is the set of the objects that calls ask to have applied again: each key once, however many calls
 // ask for it, in the order of the first one.
@@ -153,10 +156,10 @@ type rerun[Obj any] struct {
 const atOnce = 1024
 
 func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err error) {
-	if err := k.loop.mayWait(ctx); err != nil {
+	if err := k.shared.mayWait(ctx); err != nil {
 		return 0, err
 	}
-	r := k.loop.rows
+	r := k.shared.rows
 	txn := r.DB.ReadTxn()
 	var errs []error
 	var done []Obj
@@ -165,7 +168,7 @@ func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err erro
 		switch {
 		case !found:
 			errs = append(errs, notFound(name))
-		case k.loop.ledger.Status(txn, row, revision).Kind == status.KindDone:
+		case k.shared.ledger.Status(txn, row, revision).Kind == status.KindDone:
 			done = append(done, row)
 		}
 	}
@@ -184,7 +187,7 @@ func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err e
 // again hands the rows to the core at once: the caller is the loop.
 func (k byKey[Obj]) again(batch []refresh.Row[Obj]) (after, upTo statedb.Revision) {
 	for i := range batch {
-		k.loop.runner.again(batch[i].Object, batch[i].Revision, false)
+		k.runner.again(batch[i].Object, batch[i].Revision, false)
 	}
 	return 0, 0
 }
@@ -197,7 +200,7 @@ func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running 
 		case <-taken:
 		case <-ctx.Done():
 			return 0, ctx.Err()
-		case <-k.loop.ended:
+		case <-k.shared.life.ended:
 			return 0, inspect.ErrStopped
 		}
 		for _, o := range asked {
@@ -213,9 +216,9 @@ func (k byKey[Obj]) hand(ctx context.Context, objs []Obj, forced bool) (running 
 func (k byKey[Obj]) ask(objs []Obj, forced bool) (added []*rerun[Obj], taken <-chan struct{}) {
 	keys := make([]string, len(objs))
 	for i, obj := range objs {
-		keys[i] = string(k.loop.rows.Key(obj))
+		keys[i] = string(k.shared.rows.Key(obj))
 	}
-	k.loop.calls.ask(func(a *asked[Obj]) {
+	k.shared.calls.ask(func(a *asked[Obj]) {
 		if a.reruns == nil {
 			a.reruns = &reruns[Obj]{byKey: map[string]*rerun[Obj]{}, taken: make(chan struct{})}
 		}
@@ -238,9 +241,9 @@ func (r *runner[Obj]) takeReruns(s *reruns[Obj]) {
 	if s == nil {
 		return
 	}
-	txn := r.rows.DB.ReadTxn()
+	txn := r.shared.rows.DB.ReadTxn()
 	for _, o := range s.order {
-		if row, revision, found := r.rows.Get(txn, o.object); found {
+		if row, revision, found := r.shared.rows.Get(txn, o.object); found {
 			o.running = r.again(row, revision, o.forced)
 		}
 	}
@@ -254,7 +257,7 @@ func (r *runner[Obj]) again(row Obj, revision statedb.Revision, forced bool) (ru
 		return false
 	}
 	before := r.core.Refreshing()
-	running = r.core.Again(r.now(), row, revision, forced)
-	r.repeated += r.core.Refreshing() - before
+	running = r.core.Again(r.shared.life.now(), row, revision, forced)
+	r.this.repeated += r.core.Refreshing() - before
 	return running
 }

@@ -6,14 +6,17 @@ package reconciler
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -23,67 +26,78 @@ type noHealth = health.None
 // account publishes the state after a round, and adds the round to the figures and to metrics. It is
 // called before waits are woken, so that they find the round counted.
 func (r *runner[Obj]) account(round *inspect.Round) {
-	r.classifyErrors()
+	r.reports.classify(r.ops)
 	now := r.publishState()
-	failed := r.stats.addRound(round, r.ops, r.began, r.now(), now.standing(r.rows.Revision()))
-	if len(r.ops) > 0 || now.health.Failing != r.health.Failing() {
-		r.metrics.ReconciliationErrors(failed, now.health.Failing)
+	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.shared.life.now(), now.standing(r.shared.rows.Revision()))
+	if len(r.ops) > 0 || now.health.Failing != r.reports.health.Failing() {
+		r.reports.metrics.ReconciliationErrors(failed, now.health.Failing)
 	}
 }
 
 // report writes a pass that did something to the journal and the log, and the state of the loop to
 // health if it changed.
 func (r *runner[Obj]) report(round *inspect.Round) {
-	if launched := r.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil {
-		r.sequence++
-		round.Sequence = r.sequence
-		round.Took = r.now() - r.began
-		r.journal.Add(round, r.ops)
-		moving := r.workers.Moving(r.now())
-		if r.budget.workers {
+	if launched := r.this.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil {
+		r.reports.sequence++
+		round.Sequence = r.reports.sequence
+		round.Took = r.shared.life.now() - r.this.began
+		r.shared.stats.journal.Add(round, r.ops)
+		moving := r.workers.Moving(r.shared.life.now())
+		if r.this.budget.workers {
 			moving += len(r.ops)
 		}
 		items := round.Changes + round.Waited
 		r.pace.Ran(pace.Round{
-			Began: r.began, Items: items, Refreshes: round.Refreshes, Waited: round.Waited,
+			Began: r.this.began, Items: items, Refreshes: round.Refreshes, Waited: round.Waited,
 			More: items >= r.set.RoundSize || moving == 0 && r.observer.Behind(), Moving: moving,
 		})
 	}
 	if round.Prune != nil {
-		r.stats.addPrune(round.Prune)
+		r.shared.stats.addPrune(round.Prune)
 		r.publishState()
 	}
-	r.logRound()
-	r.forgetOperations()
-	r.reportHealth()
+	logRound(r.shared, r.ops)
+	// The operations of the pass must keep no object in memory.
+	clear(r.ops)
+	r.ops = r.ops[:0]
+	r.workers.Forget()
+	r.reports.tellHealth(r.shared.stats.state.Load(), r.view, r.core.Failures)
 }
 
-// reportHealth reports the state of the loop to health, if it changed.
-func (r *runner[Obj]) reportHealth() {
-	now := r.stats.state.Load()
-	if !r.health.IsNews(now.health) {
+// reports tells others how a loop is: health, metrics, and the classes of errors.
+type reports[Obj comparable] struct {
+	health  *health.Reporter
+	metrics metrics.Handle
+	classes *outcome.Classes[Obj]
+	// sequence counts the rounds.
+	sequence uint64
+}
+
+// tellHealth reports a state to health, if it changed. failures yields failures of objects.
+func (p *reports[Obj]) tellHealth(now *state, v *view[Obj], failures iter.Seq[string]) {
+	if !p.health.IsNews(now.health) {
 		return
 	}
 	d := health.Details{}
 	if now.health.Stuck > 0 {
-		d.Stuck = r.view.stuckLines()
+		d.Stuck = v.stuckLines()
 	}
 	if now.health.Breaker == "" && now.health.Failing > 0 {
-		for failure := range r.core.Failures {
+		for failure := range failures {
 			if len(d.Failures) == health.MaxExamples {
 				break
 			}
 			d.Failures = append(d.Failures, failure)
 		}
 	}
-	r.health.Tell(now.health, d)
+	p.health.Tell(now.health, d)
 }
 
-// newReporter returns the reporter to health. It also reports a call on the goroutine of the loop
-// that takes long.
-func (l *Loop[Obj]) newReporter() *health.Reporter {
-	limit := func() time.Duration { return max(execute.Long, execute.Patience(l.settings.Load().Timeout)) }
-	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: func() string { return l.view.busy() }})
+// newReporter returns a reporter to health. It also reports a call on the goroutine of the loop that takes
+// long. busy returns the text of that.
+func newReporter(l *life, s *settings, busy func() string) *health.Reporter {
+	limit := func() time.Duration { return max(execute.Long, execute.Patience(s.Load().Timeout)) }
+	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: busy})
 }
 
 // stuckLines returns a line for each stuck call of a worker, the longest first. Safe from any goroutine.
@@ -94,43 +108,43 @@ func (v *view[Obj]) stuckLines() (lines []string) {
 			others = " and of " + count(n, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s is stuck, running since %s",
-			execute.NameOf(first.Deleted), rows.KeyText(v.rows.Key(first.Obj)), others, v.timeOf(j.Began).Format(time.RFC3339)))
+			execute.NameOf(first.Deleted), rows.KeyText(v.rows.Key(first.Obj)), others, v.life.timeOf(j.Began).Format(time.RFC3339)))
 	}
 	return lines
 }
 
 // logRound logs the failures that errorclass has chosen for the log, and at level debug every
 // operation.
-func (r *runner[Obj]) logRound() {
-	for _, f := range r.stats.classes.TakeLines() {
-		r.log.Warn("operation failed", "operation", f.Operation, "key", r.rows.Name(f.Object), "revision", f.Revision,
+func logRound[Obj comparable](s *shared[Obj], ops []core.Operation[Obj]) {
+	for _, f := range s.stats.classes.TakeLines() {
+		s.setup.log.Warn("operation failed", "operation", f.Operation, "key", s.rows.Name(f.Object), "revision", f.Revision,
 			"attempt", f.Attempt, "error", f.Text, "repeated", f.Repeated)
 	}
-	if !r.log.Enabled(context.Background(), slog.LevelDebug) {
+	if !s.setup.log.Enabled(context.Background(), slog.LevelDebug) {
 		return
 	}
-	for i := range r.ops {
-		op := &r.ops[i]
-		args := []any{"operation", execute.NameOf(op.Deleted), "key", r.rows.Name(op.Row), "revision", op.RowRevision,
+	for i := range ops {
+		op := &ops[i]
+		args := []any{"operation", execute.NameOf(op.Deleted), "key", s.rows.Name(op.Row), "revision", op.RowRevision,
 			"attempt", op.Failures + 1, "cause", op.Cause.String(), "result", op.Kind.String(), "took", op.Took}
 		if op.Text != nil {
 			args = append(args, "error", *op.Text)
 		}
-		r.log.Debug("operation", args...)
+		s.setup.log.Debug("operation", args...)
 	}
 }
 
-// classifyErrors sets the classes of the failures of a round. It is called without a lock, because the
+// classify sets the classes of the failures of a round. It is called without a lock, because the
 // functions of the program that it calls may end the goroutine.
-func (r *runner[Obj]) classifyErrors() {
+func (p *reports[Obj]) classify(ops []core.Operation[Obj]) {
 	var last *core.Operation[Obj]
-	for i := range r.ops {
-		op := &r.ops[i]
+	for i := range ops {
+		op := &ops[i]
 		if !op.HasFailed() {
 			continue
 		}
-		if r.cfg.ErrorClass != nil {
-			op.Class = r.classes.Of(op.Err, *op.Text, op.Row)
+		if p.classes.Function != nil {
+			op.Class = p.classes.Of(op.Err, *op.Text, op.Row)
 		}
 		switch {
 		case op.Class != "":
@@ -138,7 +152,7 @@ func (r *runner[Obj]) classifyErrors() {
 			// Most failures that follow each other have the same text.
 			op.Class = last.Class
 		default:
-			op.Class, last = r.classes.ByText(*op.Text, op.Row), op
+			op.Class, last = p.classes.ByText(*op.Text, op.Row), op
 		}
 	}
 }

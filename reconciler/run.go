@@ -13,7 +13,10 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/keywaits"
+	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -21,12 +24,12 @@ import (
 // take makes the next operation in op, which is zero. It returns false if none may begin now.
 func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.Operation[Obj]) bool {
 	for r.core.Next(op, r.observer) {
-		if !r.resolve(txn, op) {
+		if !r.resolver.resolve(txn, op, r.this.began) {
 			*op = core.Operation[Obj]{}
 			continue
 		}
-		if !r.admitOne() {
-			r.core.Recall(r.now(), op)
+		if !r.set.admitOne() {
+			r.core.Recall(r.shared.life.now(), op)
 			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
@@ -54,7 +57,7 @@ func (r *runner[Obj]) takeNext(round *inspect.Round, txn statedb.ReadTxn) bool {
 		r.ops = r.ops[:n]
 		return false
 	}
-	if !r.budget.workers && r.ops[n].HasEntry() {
+	if !r.this.budget.workers && r.ops[n].HasEntry() {
 		r.observer.NoteOther()
 	}
 	return true
@@ -71,7 +74,7 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 			reads = now
 		}
 		if len(r.ops) == 1 {
-			r.health.Begin(r.now())
+			r.reports.health.Begin(r.shared.life.now())
 		}
 		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1])
 	}
@@ -82,25 +85,23 @@ func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn st
 	for r.takeNext(round, txn) {
 	}
 	if len(r.ops) > 0 {
-		r.health.Begin(r.now())
-		r.executor.Run(ctx, txn, r.ops, r.beginCall)
+		r.reports.health.Begin(r.shared.life.now())
+		r.executor.Run(ctx, txn, r.ops, func() bool {
+			// The loop begins another call of the batch.
+			r.reports.health.Begin(r.shared.life.now())
+			return true
+		})
 	}
 }
 
 // endRun completes the operations that ran in line.
 func (r *runner[Obj]) endRun(ctx context.Context, round *inspect.Round) {
-	r.health.End()
+	r.reports.health.End()
 	if len(r.ops) > 0 {
 		forgetCancelled(ctx, r.ops)
 		r.complete(round)
 		r.pace.Committed(round.CommitTook)
 	}
-}
-
-// beginCall records that the loop begins another call of a batch. It always returns true.
-func (r *runner[Obj]) beginCall() bool {
-	r.health.Begin(r.now())
-	return true
 }
 
 // startOperations hands operations to workers. The operations of the pass are those that workers have finished.
@@ -114,15 +115,28 @@ func (r *runner[Obj]) startOperations(ctx context.Context, round *inspect.Round,
 	r.ops = r.ops[:finished]
 }
 
+// resolver finds the version that an operation runs.
+type resolver[Obj comparable] struct {
+	rows     *rows.Rows[Obj]
+	core     *core.Core[Obj]
+	observer *observe.Observer[Obj]
+	// marks are the waits whose marks the rows of a snapshot are compared with.
+	marks    observe.Waits
+	ledger   ledger.Ledger[Obj]
+	keyWaits *keywaits.Waits[Obj]
+	blocking *blocking[Obj]
+	life     *life
+}
+
 // resolve sets the row of an operation and when its change was wanted. If the row may have changed since it was
 // observed, it is looked up in the transaction of the round. If the operation is not to be run, resolve settles
-// it and returns false.
-func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool {
+// it and returns false. began is the start of the pass.
+func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], began time.Duration) bool {
 	row, revision := op.Obj, op.Revision
 	s := r.rows.Asked(row)
 	if err := r.unwritable(op); err != nil {
 		failure := err.Error()
-		r.settleUnrun(op, core.Outcome[Obj]{Kind: core.FailedForGood, Text: &failure, Object: row, NewRevision: revision, Wanted: r.began})
+		r.settleUnrun(op, core.Outcome[Obj]{Kind: core.FailedForGood, Text: &failure, Object: row, NewRevision: revision, Wanted: began})
 		return false
 	}
 	if r.observer.Stale(op) {
@@ -137,13 +151,12 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool
 		if revision != op.Revision {
 			s = r.rows.Asked(row)
 			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.marks.Since(s.ID, revision, true)) {
-				r.unblock(op.Obj)
+				r.blocking.unblock(op.Obj)
 				return false
 			}
 		}
 	}
-	revision = r.observer.RevisionFor(revision, op.Deleted, txn)
-	r.observer.NoteRevision(revision)
+	revision = r.observer.CallRevision(revision, op.Deleted, txn)
 	op.Row, op.Object, op.RowRevision, op.Err = row, row, revision, execute.ErrNotRun
 	if status.Kind(op.Mark) == status.KindUnset && s.Error != nil {
 		// The failure of an earlier run: the clone gets its text removed.
@@ -156,7 +169,7 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool
 	if op.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
 		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
 		// time is unknown; a change from before the start has a negative time.
-		op.Wanted = cmp.Or(r.ledger.Wanted(s, revision).Sub(r.started), 1)
+		op.Wanted = cmp.Or(r.ledger.Wanted(s, revision).Sub(r.life.started), 1)
 	}
 	return true
 }
@@ -164,8 +177,8 @@ func (r *runner[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj]) bool
 // unwritable returns an error if no outcome of an operation could be written, nor the row be replaced or
 // deleted by the program. In the rows, the write shows it, and a check before each operation would cost an
 // allocation.
-func (r *runner[Obj]) unwritable(op *core.Operation[Obj]) error {
-	if op.Deleted || !r.beside {
+func (r *resolver[Obj]) unwritable(op *core.Operation[Obj]) error {
+	if op.Deleted || r.rows.Writable != nil {
 		return nil
 	}
 	_, err := r.rows.KeyOf(op.Obj)
@@ -173,16 +186,16 @@ func (r *runner[Obj]) unwritable(op *core.Operation[Obj]) error {
 }
 
 // settleUnrun settles an operation that is not run.
-func (r *runner[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj]) {
-	r.core.Settle(r.now(), op, out)
-	r.unblock(op.Obj)
+func (r *resolver[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Obj]) {
+	r.core.Settle(r.life.now(), op, out)
+	r.blocking.unblock(op.Obj)
 	r.keyWaits.NoteChange(op.Obj, 0)
 }
 
 // current looks up the object of an operation. If the kind is Done, the returned version is the one to
 // run; otherwise the operation is not run, and the kind is the result to settle it with. If it is a deletion, the
 // object is back.
-func (r *runner[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj, statedb.Revision, core.Kind) {
+func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj, statedb.Revision, core.Kind) {
 	row, revision, found := r.rows.Get(txn, op.Obj)
 	if found && revision != op.Revision && r.observer.Applied(row, revision) {
 		return row, revision, core.Void
@@ -205,36 +218,36 @@ func (r *runner[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (Obj
 	return row, revision, core.Done
 }
 
-// newObserver returns the observer of the loop's table. The core has to exist.
-func (r *runner[Obj]) newObserver() *observe.Observer[Obj] {
+// newObserver returns the observer of the table of a loop, with what it reports.
+func newObserver[Obj comparable](s *shared[Obj], c *core.Core[Obj], marks observe.Waits, b *blocking[Obj]) *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
-		Rows: r.rows, Core: r.core, Waits: r.marks,
+		Rows: s.rows, Core: c, Waits: marks,
 		Hooks: observe.Hooks[Obj]{
 			FirstUnset: func(row Obj, revision statedb.Revision) {
-				r.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
-					"table", r.rows.Table.Name(), "key", r.rows.Key(row), "revision", revision)
+				s.setup.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
+					"table", s.rows.Table.Name(), "key", s.rows.Key(row), "revision", revision)
 			},
 			Deletion: func(obj Obj) {
-				r.pruner.NoteDeletion(obj)
+				s.pruner.NoteDeletion(obj)
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
-				r.keyWaits.NoteChange(obj, 0)
+				s.keyWaits.NoteChange(obj, 0)
 			},
-			Back: r.keyWaits.NoteChange,
+			Back: s.keyWaits.NoteChange,
 			Forgotten: func(obj Obj, revision statedb.Revision) {
-				r.unblock(obj)
-				r.keyWaits.NoteChange(obj, revision)
+				b.unblock(obj)
+				s.keyWaits.NoteChange(obj, revision)
 			},
 		},
 	})
 }
 
-// followUp updates the catch-up cursor, and begins one if it is needed.
-func (r *runner[Obj]) followUp(now time.Duration) {
-	target := observe.Target{Workers: 1, Least: r.set.leastTime()}
-	if r.budget.workers {
-		target.Workers = r.set.Concurrency
+// target returns what is known of the speed of the target.
+func (s *Settings) target(workers bool) observe.Target {
+	t := observe.Target{Workers: 1, Least: s.leastTime()}
+	if workers {
+		t.Workers = s.Concurrency
 	}
-	r.observer.UpdateCatchUp(now, target)
+	return t
 }
 
 // leastTime returns the time for an object at the rate of the limiters; zero if there is no limit.

@@ -47,28 +47,72 @@ func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], err
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop[Obj]{
-		setup: s, rows: s.cfg.newRows(), beside: !s.cfg.statusInRows(),
-		life: life{ended: make(chan struct{})},
-	}
+	l := &Loop[Obj]{shared: shared[Obj]{setup: s, rows: s.cfg.newRows(), life: life{ended: make(chan struct{})}}}
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
-	classes := &outcome.Classes[Obj]{Function: l.cfg.ErrorClass, Panics: l.cfg.PanicPropagation, Rows: l.rows, Log: l.log}
+	l.calls.pause.Store(&pause[Obj]{})
+	classes := &outcome.Classes[Obj]{Function: s.cfg.ErrorClass, Panics: s.cfg.PanicPropagation, Rows: l.rows, Log: s.log}
 	l.stats.state.Store(new(state))
-	// The configuration of the executors of the loop and of its workers.
-	l.execute = execute.Config[Obj]{
-		Rows: l.rows, Single: l.cfg.Operations, Batches: l.cfg.BatchOperations, Rounds: l.cfg.RoundOperations,
-		Now: l.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
-		Metrics: l.bindMetrics, Log: l.log, ID: l.id, Hook: l.opts.hook,
-		Class: classes.ByFunction, PanicPropagation: l.cfg.PanicPropagation,
+	l.stats.journal = journal.New(s.opts.journalRounds, s.opts.journalOperations, l.rows.Name)
+	l.execution.config = execute.Config[Obj]{
+		Rows: l.rows, Single: s.cfg.Operations, Batches: s.cfg.BatchOperations, Rounds: s.cfg.RoundOperations,
+		Now: l.life.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
+		Metrics: s.bindMetrics, Log: s.log, ID: s.id, Hook: s.opts.hook,
+		Class: classes.ByFunction, PanicPropagation: s.cfg.PanicPropagation,
 	}
-	l.workers = execute.NewPool(&l.execute)
-	l.journal = journal.New(l.opts.journalRounds, l.opts.journalOperations, l.rows.Name)
-	if l.runner, err = newRunner(l, classes); err != nil {
-		return nil, fmt.Errorf("reconciler %q: %w", called(l.id), err)
+	l.execution.workers = execute.NewPool(&l.execution.config)
+	if err := l.connect(classes); err != nil {
+		return nil, fmt.Errorf("reconciler %q: %w", called(s.id), err)
 	}
-	l.view = newView(l)
 	return l, nil
+}
+
+// connect makes the stages of a loop, and connects them.
+func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
+	s, cfg := &l.shared, &l.setup.cfg
+	beside := l.rows.Writable == nil
+	c := core.New(core.Config[Obj]{
+		KeyOf: func(obj Obj) []byte { return s.rows.Key(obj) }, GroupOf: cfg.SerialBy, SamePending: s.rows.SamePending,
+		Limits: s.settings.Load().limits(), Breaker: (*core.BreakerConfig)(s.setup.opts.breaker), Records: beside, Seed: rand.Uint64(),
+	})
+	r := &runner[Obj]{shared: s, workers: s.execution.workers, set: s.settings.Load(), paused: s.calls.pause.Load(), core: c}
+	l.runner = r
+	var marks observe.Waits
+	if beside {
+		b, err := openBeside(s, c)
+		if err != nil {
+			return err
+		}
+		s.ledger, marks, l.repeat = b, observe.NoWaits{}, byKey[Obj]{s, r}
+	} else {
+		s.ledger, marks, l.repeat = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress, byMark[Obj]{s.rows}
+	}
+	l.view = newView(s)
+	s.pruner = prune.New(prune.Config[Obj]{
+		Rows: s.rows, Sweeps: cfg.Sweeper != nil, Budget: s.setup.opts.budget, Tracks: c.TracksKeyOf,
+	})
+	s.refresher = refresh.New(refresh.Config[Obj]{Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again})
+	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
+	r.view, r.blocking = l.view, &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+	r.observer = newObserver(s, c, marks, r.blocking)
+	r.resolver = resolver[Obj]{
+		rows: s.rows, core: c, observer: r.observer, marks: marks, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
+	}
+	r.reports = reports[Obj]{health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics(), classes: classes}
+	return nil
+}
+
+// openBeside opens the ledger beside the table.
+func openBeside[Obj comparable](s *shared[Obj], c *core.Core[Obj]) (*ledger.Beside[Obj], error) {
+	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
+	of := s.rows
+	tables, err := ledger.OpenTables(of.DB, cmp.Or(s.setup.opts.name, of.Table.Name()), func(text string) (index.Key, error) {
+		return of.Keys(text)[0], nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return ledger.NewBeside(of, tables, c, s.setup.log, s.life.now, s.life.timeOf), nil
 }
 
 // newRows returns the rows of the table.
@@ -82,16 +126,16 @@ func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
 }
 
 // bindMetrics returns a handle of the metrics for one goroutine.
-func (l *Loop[Obj]) bindMetrics() metrics.Handle {
-	return metrics.Bind(l.opts.metrics, l.cfg.ModuleID, l.opts.name)
+func (s *setup[Obj]) bindMetrics() metrics.Handle {
+	return metrics.Bind(s.opts.metrics, s.cfg.ModuleID, s.opts.name)
 }
 
 // scoped returns a job's name with the reconciler's name appended, if it has one.
-func (l *Loop[Obj]) scoped(job string) string {
-	if l.opts.name == "" {
+func (s *setup[Obj]) scoped(job string) string {
+	if s.opts.name == "" {
 		return job
 	}
-	return job + "-" + l.opts.name
+	return job + "-" + s.opts.name
 }
 
 // Run reconciles until ctx ends, and refreshes if that is on. Call it once, and not if the loop was
@@ -104,73 +148,31 @@ func (l *Loop[Obj]) scoped(job string) string {
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	return l.reconcile(ctx, func() (own, refreshing cell.Health) {
 		var health cell.Health = noHealth{}
-		if l.cfg.Health != nil {
-			health = l.cfg.Health
+		if l.setup.cfg.Health != nil {
+			health = l.setup.cfg.Health
 		}
-		return health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh"))
+		return health.NewScope(l.setup.scoped("reconcile")), health.NewScope(l.setup.scoped("refresh"))
 	})
 }
 
 // reconcile runs the loop. health returns where it reports its own health and that of refreshing.
 func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshing cell.Health)) error {
-	if l.claimed.Swap(true) {
-		return fmt.Errorf("reconciler %q has been run already", called(l.id))
+	if l.life.claimed.Swap(true) {
+		return fmt.Errorf("reconciler %q has been run already", called(l.setup.id))
 	}
-	defer close(l.ended)
+	defer close(l.life.ended)
 	defer l.ledger.Close()
-	l.started = time.Now()
-	l.running.Store(true)
+	l.life.started = time.Now()
+	l.life.running.Store(true)
 	l.rows.Begin()
-	defer metrics.Attach(l.opts.metrics, l.cfg.ModuleID, l.opts.name, l)()
-	if l.opts.registry != nil {
-		l.opts.registry.Add(l)
-		defer l.opts.registry.Remove(l)
+	defer metrics.Attach(l.setup.opts.metrics, l.setup.cfg.ModuleID, l.setup.opts.name, l)()
+	if l.setup.opts.registry != nil {
+		l.setup.opts.registry.Add(l)
+		defer l.setup.opts.registry.Remove(l)
 	}
 	own, refreshing := health()
 	l.refresher.Health = refreshing
 	return l.runner.run(ctx, own)
-}
-
-func newRunner[Obj comparable](l *Loop[Obj], classes *outcome.Classes[Obj]) (*runner[Obj], error) {
-	r := &runner[Obj]{
-		Loop: l, classes: classes, set: l.Settings(), blocked: blocked.New(), rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
-		metrics: l.bindMetrics(), paused: &pause[Obj]{},
-	}
-	l.pause.Store(r.paused)
-	r.health = r.newReporter()
-	r.core = core.New(core.Config[Obj]{
-		KeyOf: func(obj Obj) []byte { return r.rows.Key(obj) }, GroupOf: r.cfg.SerialBy, SamePending: r.rows.SamePending,
-		Limits: r.set.limits(), Breaker: (*core.BreakerConfig)(r.opts.breaker), Records: r.beside, Seed: rand.Uint64(),
-	})
-	if err := r.openLedger(); err != nil {
-		return nil, err
-	}
-	l.pruner = prune.New(prune.Config[Obj]{
-		Rows: l.rows, Sweeps: l.cfg.Sweeper != nil, Budget: l.opts.budget, Tracks: r.core.TracksKeyOf,
-	})
-	l.refresher = refresh.New(refresh.Config[Obj]{Rows: l.rows, Batches: l.execute.IsBatched(), Give: l.repeat.again})
-	l.keyWaits = keywaits.New(l.rows, r.core.UnreconciledOf, r.isPaused, r.ledger)
-	r.observer = r.newObserver()
-	return r, nil
-}
-
-// openLedger chooses the ledger, and opens its tables if it is beside the table. The core has to exist.
-func (r *runner[Obj]) openLedger() error {
-	if !r.beside {
-		r.ledger, r.marks, r.repeat = ledger.NewInRows(r.rows, r.log, r.now), &r.progress, byMark[Obj]{r.rows}
-		return nil
-	}
-	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
-	of := r.rows
-	tables, err := ledger.OpenTables(of.DB, cmp.Or(r.opts.name, of.Table.Name()), func(text string) (index.Key, error) {
-		return of.Keys(text)[0], nil
-	})
-	if err != nil {
-		return err
-	}
-	r.ledger, r.marks = ledger.NewBeside(of, tables, r.core, r.log, r.now, r.timeOf), observe.NoWaits{}
-	r.repeat = byKey[Obj]{r.Loop}
-	return nil
 }
 
 // run runs the loop until ctx ends, or until a function of the program ends its goroutine.
@@ -178,21 +180,21 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	if err := r.observer.Start(ctx); err != nil && ctx.Err() != nil {
 		return nil
 	} else if err != nil {
-		return fmt.Errorf("reconciler %q: observing table %q: %w", called(r.ID()), r.rows.Table.Name(), err)
+		return fmt.Errorf("reconciler %q: observing table %q: %w", called(r.shared.setup.id), r.shared.rows.Table.Name(), err)
 	}
 	defer r.observer.Stop()
-	defer r.blocked.Stop()
+	defer r.blocking.keys.Stop()
 	defer r.alarm.Stop()
-	defer r.health.Stop()
-	r.health.Start(health)
+	defer r.reports.health.Stop()
+	r.reports.health.Start(health)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx, x := execute.New(ctx, &r.execute)
-	r.scope.Store(x.Scope)
+	ctx, x := execute.New(ctx, &r.shared.execution.config)
+	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
-	r.reconfigure(ctx, r.now())
+	r.reconfigure(ctx, r.shared.life.now())
 	// A program that sees the first row Done also finds metrics.
-	r.metrics.ReconciliationErrors(0, 0)
+	r.reports.metrics.ReconciliationErrors(0, 0)
 	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
 		return nil
 	}
@@ -224,13 +226,13 @@ func (r *runner[Obj]) exited() error {
 	where := "a function of the program"
 	for i := range r.ops {
 		if op := &r.ops[i]; op.Err == execute.ErrGoexit {
-			where = execute.NameOf(op.Deleted) + " of " + r.rows.Name(op.Row)
+			where = execute.NameOf(op.Deleted) + " of " + r.shared.rows.Name(op.Row)
 		}
 	}
-	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.ID()), where, execute.ErrGoexit)
-	r.log.Error("the reconciler has ended", "error", err)
+	err := fmt.Errorf("reconciler %q has ended in %s: %w", called(r.shared.setup.id), where, execute.ErrGoexit)
+	r.shared.setup.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may take long.
-	r.health.TellEnd(err)
+	r.reports.health.TellEnd(err)
 	r.workers.Stop()
 	return err
 }
@@ -240,7 +242,7 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
 	r.workers.Stop()
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
-	r.began = r.now()
+	r.this.began = r.shared.life.now()
 	r.completeFinished(ctx, &round)
 	r.writeOutcomes(&round)
 	r.account(&round)

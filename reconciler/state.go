@@ -44,12 +44,12 @@ type state struct {
 // publishState publishes the state of the loop, and returns it. If nothing has changed, that is the
 // last one, so that an idle pass allocates nothing.
 func (r *runner[Obj]) publishState() *state {
-	last, txn := r.stats.state.Load(), r.rows.DB.ReadTxn()
+	last, txn := r.shared.stats.state.Load(), r.shared.rows.DB.ReadTxn()
 	observed := r.observer.Revision()
 	s := state{
 		health: health.Condition{
-			Objects: r.rows.Table.NumObjects(txn), Failing: r.core.NumFailing(), Blocked: r.core.NumBlocked(),
-			Paused: r.core.Count(core.Paused), PausedWhole: r.paused.whole, PruneFailure: r.pruner.Failure(),
+			Objects: r.shared.rows.Table.NumObjects(txn), Failing: r.core.NumFailing(), Blocked: r.core.NumBlocked(),
+			Paused: r.core.Count(core.Paused), PausedWhole: r.paused.whole, PruneFailure: r.shared.pruner.Failure(),
 			Failures: r.core.FailureVersion(),
 		},
 		counts: r.core.Counts(), lanes: r.core.LaneSizes(),
@@ -65,18 +65,18 @@ func (r *runner[Obj]) publishState() *state {
 			s.oldest = r.view.writtenAt(obj, s.low, wanted)
 		}
 	}
-	if at, planned := r.pruner.Next(); planned {
-		s.nextPrune = r.timeOf(at)
+	if at, planned := r.shared.pruner.Next(); planned {
+		s.nextPrune = r.shared.life.timeOf(at)
 	}
 	if b := s.breaker; b.Open {
-		s.health.Breaker = fmt.Sprintf("breaker open since %s: %s", r.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
+		s.health.Breaker = fmt.Sprintf("breaker open since %s: %s", r.shared.life.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 	}
 	if s == *last {
 		return last
 	}
 	next := new(state)
 	*next = s
-	r.stats.state.Store(next)
+	r.shared.stats.state.Store(next)
 	return next
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -21,6 +22,8 @@ import (
 type stats[Obj comparable] struct {
 	// state is the latest state that the loop has published.
 	state atomic.Pointer[state]
+	// journal has the latest rounds and operations.
+	journal *journal.Journal[Obj]
 
 	mu       sync.Mutex
 	figures  metrics.Figures

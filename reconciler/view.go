@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
@@ -23,14 +22,12 @@ import (
 // goroutine. It has no access to the goroutine of the loop: for what only that knows it asks a question,
 // see [ask].
 type view[Obj comparable] struct {
-	*life
+	life     *life
 	identity inspect.ID
 	rows     *rows.Rows[Obj]
 	ledger   ledger.Ledger[Obj]
-	journal  *journal.Journal[Obj]
 	stats    *stats[Obj]
 	workers  *execute.Pool[Obj]
-	pause    *atomic.Pointer[pause[Obj]]
 	tally    *execute.Tally
 	settings *atomic.Pointer[Settings]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
@@ -38,10 +35,10 @@ type view[Obj comparable] struct {
 }
 
 // newView returns the view of a loop.
-func newView[Obj comparable](l *Loop[Obj]) *view[Obj] {
+func newView[Obj comparable](l *shared[Obj]) *view[Obj] {
 	return &view[Obj]{
-		life: &l.life, identity: l.ID(), rows: l.rows, ledger: l.ledger, journal: l.journal, stats: &l.stats, workers: l.workers,
-		pause: &l.pause, tally: &l.execute.Tally, settings: &l.settings.Pointer, scope: &l.scope, calls: &l.calls,
+		life: &l.life, identity: l.setup.id, rows: l.rows, ledger: l.ledger, stats: &l.stats, workers: l.execution.workers,
+		tally: &l.execution.config.Tally, settings: &l.settings.Pointer, scope: &l.execution.scope, calls: &l.calls,
 	}
 }
 
@@ -89,7 +86,7 @@ func (l *Loop[Obj]) StatusWatch(txn statedb.ReadTxn, obj Obj) (s Status, found b
 func (l *Loop[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return l.ledger.Outcomes() }
 
 // ID returns the module, the name and the table of the reconciler.
-func (l *Loop[Obj]) ID() inspect.ID { return l.id }
+func (l *Loop[Obj]) ID() inspect.ID { return l.setup.id }
 
 // Explain returns why an object is, or is not, reconciled: its state and since when, its failures,
 // when it is tried again or what it waits for, what is ahead of it, and its last operations. It also
@@ -141,7 +138,7 @@ func (l *Loop[Obj]) Events(q inspect.EventQuery) []inspect.Event { return l.view
 
 // Journal returns the latest rounds, the oldest first, as many as [WithJournal] sets. Safe from any
 // goroutine; it does not wait for a running operation. The cost is proportional to the result.
-func (l *Loop[Obj]) Journal() []inspect.Round { return l.journal.Rounds() }
+func (l *Loop[Obj]) Journal() []inspect.Round { return l.stats.journal.Rounds() }
 
 // Snapshot returns the state of the reconciler as a whole. The state of the loop is that of one
 // moment between two rounds. If the loop does not answer within 100 ms, because it is in an
@@ -159,7 +156,7 @@ func (l *Loop[Obj]) Timeline() []inspect.Sample { return l.view.timeline() }
 // events is [Loop.Events].
 func (v *view[Obj]) events(q inspect.EventQuery) (events []inspect.Event) {
 	if q.Key == "" {
-		events, _ = v.journal.Events(nil, q.Since, q.Limit)
+		events, _ = v.stats.journal.Events(nil, q.Since, q.Limit)
 		return events
 	}
 	s := v.glance(q.Key, func(key index.Key) bool {
@@ -173,5 +170,5 @@ func (v *view[Obj]) events(q inspect.EventQuery) (events []inspect.Event) {
 // eventsOf returns the events that a query selects, of the object with a key. latest: the last of them
 // is the latest operation on the object.
 func (v *view[Obj]) eventsOf(key index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
-	return v.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
+	return v.stats.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
 }

@@ -107,7 +107,7 @@ func (v *view[Obj]) nameOf(s *sight[Obj]) string {
 // explainUnasked explains an object from its row alone, because the loop did not answer.
 func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err error) {
 	if operation, since := v.inLine(s.key); operation != "" {
-		x.State, x.Since, x.Deleted = inspect.StateInFlight, v.timeOf(since), operation == OpDelete
+		x.State, x.Since, x.Deleted = inspect.StateInFlight, v.life.timeOf(since), operation == OpDelete
 		x.Why = operation + " is running, and the reconciler waits for it"
 		return
 	}
@@ -189,7 +189,7 @@ func (v *view[Obj]) busy() string {
 	case c.Objects > 0:
 		call += " of " + count(c.Objects, "object") + " in one batch"
 	}
-	return call + ", running since " + v.timeOf(c.Since).Format(time.RFC3339)
+	return call + ", running since " + v.life.timeOf(c.Since).Format(time.RFC3339)
 }
 
 // notes returns facts about the reconciler that matter to an object. err is why the loop did not

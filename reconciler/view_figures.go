@@ -25,7 +25,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	// The loop publishes its state before it answers.
 	_, err := askBriefly(ctx, v, func(*answers[Obj]) struct{} { return struct{}{} })
 	s, txn := v.stats.state.Load(), v.rows.DB.ReadTxn()
-	p := v.pause.Load()
+	p := v.calls.pause.Load()
 	x := inspect.Snapshot{
 		Reconciler: v.identity.String(), ID: v.identity, At: time.Now(), Settings: v.settings.Load().texts(),
 		Condition: v.condition(err, s.health.PausedWhole),
@@ -46,14 +46,14 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	b.mu.Lock()
 	classes := b.classes.List()
 	if v.scope.Load() != nil {
-		x.Started, x.NextPrune = v.started, s.nextPrune
-		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.now())
+		x.Started, x.NextPrune = v.life.started, s.nextPrune
+		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.life.now())
 	}
 	// Unlocked first, because what follows calls functions of the program.
 	b.mu.Unlock()
 	for _, c := range classes {
 		x.Errors = append(x.Errors, inspect.ErrorClass{
-			Class: c.Name, Count: c.Count, Last: v.timeOf(c.At), Key: v.rows.Name(c.Object), Example: c.Text,
+			Class: c.Name, Count: c.Count, Last: v.life.timeOf(c.At), Key: v.rows.Name(c.Object), Example: c.Text,
 		})
 	}
 	return x
@@ -62,9 +62,9 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 // condition returns the condition of the loop. err is why it did not answer.
 func (v *view[Obj]) condition(err error, paused bool) inspect.Condition {
 	switch {
-	case v.stopped():
+	case v.life.stopped():
 		return inspect.ConditionStopped
-	case !v.running.Load():
+	case !v.life.running.Load():
 		return inspect.ConditionNotStarted
 	case err != nil:
 		return inspect.ConditionBusy
@@ -113,7 +113,7 @@ func limiterText(l *rate.Limiter) string {
 // core has, zero if it has none.
 func (v *view[Obj]) writtenAt(obj Obj, revision statedb.Revision, wanted time.Duration) time.Time {
 	if wanted != 0 {
-		return v.timeOf(wanted)
+		return v.life.timeOf(wanted)
 	}
 	return v.ledger.Written(obj, revision)
 }
@@ -189,5 +189,5 @@ func (v *view[Obj]) timeline() []inspect.Sample {
 	b := v.stats
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.timeline.Seconds(v.now(), v.timeOf)
+	return b.timeline.Seconds(v.life.now(), v.life.timeOf)
 }

@@ -158,7 +158,7 @@ func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
 	line.Attempts, line.State = s.Failures, g.shown(states[s.State], v.rows.Key(s.Obj))
 	if s.Timed {
-		line.Next = v.timeOf(s.Due)
+		line.Next = v.life.timeOf(s.Due)
 	}
 }
 
@@ -220,7 +220,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 		}
 		line := inspect.ObjectLine{
 			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure,
-			Since: v.timeOf(d.info.Wanted),
+			Since: v.life.timeOf(d.info.Wanted),
 		}
 		v.addInfo(&line, &d.info, g)
 		size += lineText(&line)

@@ -28,15 +28,15 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	x.Attempts, x.Error = st.Failures, st.Failure
 	switch {
 	case st.Deleted:
-		x.Wanted, x.Since, x.Revision = v.timeOf(st.Wanted), v.timeOf(st.Wanted), st.Revision
+		x.Wanted, x.Since, x.Revision = v.life.timeOf(st.Wanted), v.life.timeOf(st.Wanted), st.Revision
 	case s.found:
 		x.Wanted = v.writtenAt(s.row, s.revision, st.Wanted)
 	}
 	if st.Timed {
-		x.Next = v.timeOf(st.Due)
+		x.Next = v.life.timeOf(st.Due)
 	}
 	if st.Attempted {
-		x.LastAttempt = v.timeOf(st.LastAttempt)
+		x.LastAttempt = v.life.timeOf(st.LastAttempt)
 		x.Since = x.LastAttempt
 	}
 	v.explainState(x, s)
@@ -64,7 +64,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
 	switch st.State {
 	case core.Ready, core.Taken:
-		x.Lane, x.Since = st.Lane.String(), v.timeOf(st.Observed)
+		x.Lane, x.Since = st.Lane.String(), v.life.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
 		v.explainBreaker(x, what(st.Deleted), s.state.breaker)
@@ -102,7 +102,7 @@ func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b core.Br
 	if !b.Open {
 		return
 	}
-	x.State, x.Next = inspect.StateTripped, v.timeOf(b.ProbeAt)
+	x.State, x.Next = inspect.StateTripped, v.life.timeOf(b.ProbeAt)
 	x.Why = fmt.Sprintf("%s waits for the breaker to close, which lets probes through until one succeeds: %s", who, b.Failure)
 }
 
@@ -127,21 +127,21 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	for j := range v.workers.Jobs {
 		for i := range j.Ops {
 			if v.rows.HasKey(j.Ops[i].Obj, s.key) {
-				v.explainJob(x, operation, j)
+				explainJob(x, operation, j.Place, v.life.timeOf(j.Began))
 				return
 			}
 		}
 	}
 }
 
-// explainJob explains an object whose operation is in a job.
-func (v *view[Obj]) explainJob(x *inspect.Explanation, operation string, j *execute.Job[Obj]) {
-	if j.Place == execute.Queued {
+// explainJob explains an object whose operation is in a job, from its place and its start.
+func explainJob(x *inspect.Explanation, operation string, at execute.Place, began time.Time) {
+	if at == execute.Queued {
 		x.Why = operation + " has been handed to the workers, and waits for one to be free"
 		return
 	}
-	x.Since, x.Why = v.timeOf(j.Began), operation+" is running"
-	if j.Place == execute.Stuck {
+	x.Since, x.Why = began, operation+" is running"
+	if at == execute.Stuck {
 		x.State = inspect.StateStuck
 		x.Why += ", well past its deadline or for a minute without one: the object waits until it returns"
 	}

@@ -74,7 +74,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 	defer l.keyWaits.Leave(w)
 	for {
 		// This comes first, so that what was written before the end is seen.
-		stopped := l.stopped()
+		stopped := l.life.stopped()
 		txn := l.rows.DB.ReadTxn()
 		row, revision, changed, found := l.rows.GetWatch(txn, obj)
 		if found {
@@ -93,7 +93,7 @@ func (l *Loop[Obj]) waitForOne(ctx context.Context, m Milestone, obj Obj) error 
 		select {
 		case <-met:
 		case <-changed:
-		case <-l.ended:
+		case <-l.life.ended:
 		case <-ctx.Done():
 		}
 		over := l.keyWaits.IsOver(w)
@@ -205,18 +205,18 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 // lookAt returns what the loop knows about some objects.
 func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
 	r := b.r
-	txn := r.rows.DB.ReadTxn()
+	txn := r.shared.rows.DB.ReadTxn()
 	known := looked[Obj]{
 		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)), paused: make([]bool, len(objs)),
-		seen: r.observer.Revision() >= r.rows.Table.Revision(txn),
+		seen: r.observer.Revision() >= r.shared.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
 		if d, is := r.core.UnreconciledOf(obj); is {
 			known.unreconciled[i] = &d
 		}
 		if r.paused.objects != nil {
-			row, _, found := r.rows.Get(txn, obj)
-			known.paused[i] = found && r.isPaused(row)
+			row, _, found := r.shared.rows.Get(txn, obj)
+			known.paused[i] = found && r.paused.pauses(row)
 		}
 	}
 	return known

@@ -94,7 +94,7 @@ func (l *Loop[Obj]) awaitRevision(ctx context.Context, w *progress.Wait[remainde
 		return l.view.unapplied(a), nil
 	case <-ctx.Done():
 		return l.giveUp(ctx, w, ctx.Err())
-	case <-l.ended:
+	case <-l.life.ended:
 		return l.giveUp(ctx, w, inspect.ErrStopped)
 	}
 }
@@ -179,7 +179,7 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 func (r *runner[Obj]) publish() {
 	r.lookAtWaits()
 	low := r.core.LowWatermark()
-	over := r.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
+	over := r.shared.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
 	if len(over) == 0 {
 		return
 	}
@@ -195,13 +195,11 @@ func (r *runner[Obj]) publish() {
 
 // lookAtWaits ends waits for keys that are over. If there are more, another pass follows at once.
 func (r *runner[Obj]) lookAtWaits() {
-	if r.keyWaits.Waiting() == 0 {
-		// A pass without waits begins no transaction for them.
-		r.observer.DropState()
-		return
-	}
-	if r.keyWaits.Look(r.observer.HandedOver()) {
-		r.calls.made.Send()
+	// A pass without waits begins no transaction for them.
+	waiting := r.shared.keyWaits.Waiting() > 0
+	state := r.observer.HandedOver(waiting)
+	if waiting && r.shared.keyWaits.Look(state) {
+		r.shared.calls.made.Send()
 	}
 }
 

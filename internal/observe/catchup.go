@@ -121,31 +121,40 @@ func (g *lag) mean(workers int) (mean, surely time.Duration) {
 	return g.took / n, (g.took - g.longest) / n
 }
 
-// Behind reports whether the main cursor has not read all changes.
-func (o *Observer[Obj]) Behind() bool { return o.lag.behind }
-
 // fallBehind records that the main cursor has not read all changes.
-func (o *Observer[Obj]) fallBehind(now time.Duration) {
-	if !o.lag.behind {
-		o.lag.behind, o.lag.since = true, now
+func (g *lag) fallBehind(now time.Duration) {
+	if !g.behind {
+		g.behind, g.since = true, now
 	}
 }
 
+// speed describes how fast the target is, while the main cursor is behind.
+type speed struct {
+	lag lag
+	// each is how long an object takes. slow: that is long.
+	each time.Duration
+	slow bool
+}
+
+// Behind reports whether the main cursor has not read all changes.
+func (o *Observer[Obj]) Behind() bool { return o.speed.lag.behind }
+
 // NoteTook records how long the operation of an object took; for a batch, the object's share. It counts while the
 // main cursor is behind, and for the pass in which it falls behind.
-func (o *Observer[Obj]) NoteTook(took time.Duration) { o.lag.add(took) }
+func (o *Observer[Obj]) NoteTook(took time.Duration) { o.speed.lag.add(took) }
 
 // UpdateCatchUp begins a catch-up cursor if the main cursor has been behind for behindTime and an object takes
 // longer than slowObject.
 func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) {
-	if !o.lag.behind {
-		o.lag, o.slow = lag{}, false
+	s := &o.speed
+	if !s.lag.behind {
+		*s = speed{}
 		return
 	}
-	mean, surely := o.lag.mean(target.Workers)
-	o.each = max(mean, target.Least)
-	o.slow = o.each > slowObject
-	if o.catchUp == nil && max(surely, target.Least) > slowObject && now-o.lag.since >= behindTime {
+	mean, surely := s.lag.mean(target.Workers)
+	s.each = max(mean, target.Least)
+	s.slow = s.each > slowObject
+	if o.catchUp == nil && max(surely, target.Least) > slowObject && now-s.lag.since >= behindTime {
 		o.beginCatchUp(now)
 	}
 }
@@ -153,16 +162,16 @@ func (o *Observer[Obj]) UpdateCatchUp(now time.Duration, target Target) {
 // beginCatchUp begins a catch-up cursor at the end of the main cursor's snapshot. The main cursor goes on with
 // the rows of its snapshot.
 func (o *Observer[Obj]) beginCatchUp(now time.Duration) {
-	c := &catchUp[Obj]{unread: []Range{{o.snapshot, math.MaxUint64}}, goal: o.rows.Revision(), goalSince: now}
-	if o.readsSnapshot() {
-		c.unread = slices.Insert(c.unread, 0, Range{o.revision, o.snapshot})
-		c.beginSnapshot(o.rows.Table, o.from)
+	c := &catchUp[Obj]{unread: []Range{{o.main.snapshot, math.MaxUint64}}, goal: o.rows.Revision(), goalSince: now}
+	if o.main.reads() {
+		c.unread = slices.Insert(c.unread, 0, Range{o.revision, o.main.snapshot})
+		c.beginSnapshot(o.rows.Table, o.main.from)
 	}
 	// The rows are in an unread range.
-	deletions := slices.DeleteFunc(slices.Clone(o.read.changes[o.read.taken:]), func(c core.Change[Obj]) bool { return !c.Deleted })
-	o.read.empty()
-	o.read.changes = append(o.read.changes, deletions...)
-	o.catchUp, o.rest, o.deletions, o.from, o.whole = c, nil, o.from, nil, false
+	deletions := slices.DeleteFunc(slices.Clone(o.main.read.changes[o.main.read.taken:]), func(c core.Change[Obj]) bool { return !c.Deleted })
+	o.main.read.empty()
+	o.main.read.changes = append(o.main.read.changes, deletions...)
+	o.catchUp, o.main.rest, o.deletions, o.main.from, o.main.whole = c, nil, o.main.from, nil, false
 }
 
 // beginSnapshot begins to read the rows that a snapshot has in the ranges, without the last one.
@@ -200,6 +209,12 @@ func (c *catchUp[Obj]) isUnread(revision statedb.Revision) bool {
 	return slices.ContainsFunc(c.unread, func(r Range) bool { return r.Contains(revision) })
 }
 
+// wasRead reports whether there is a catch-up cursor, and it has read the rows of a revision above
+// [Observer.Revision].
+func (c *catchUp[Obj]) wasRead(revision statedb.Revision) bool {
+	return c != nil && !c.isUnread(revision)
+}
+
 // passed records that the main cursor has read all rows up to a revision.
 func (c *catchUp[Obj]) passed(revision statedb.Revision) {
 	for len(c.unread) > 1 && c.unread[0].UpTo <= revision {
@@ -225,7 +240,7 @@ func (o *Observer[Obj]) nextWhileCatchingUp(lane core.Lane) (change core.Change[
 		return o.nextOfNewest()
 	case core.Deletion:
 		for o.readDeletions() {
-			if change = o.read.take(); o.handsOver(&change) {
+			if change = o.main.read.take(); o.handsOver(&change) {
 				return change, true
 			}
 		}
@@ -237,7 +252,7 @@ func (o *Observer[Obj]) nextWhileCatchingUp(lane core.Lane) (change core.Change[
 
 // endWhileCatchingUp is [Observer.End] while there is a catch-up cursor. It reports whether everything was read.
 func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
-	c, table := o.catchUp, o.rows.Table.Revision(o.txn)
+	c, table := o.catchUp, o.rows.Table.Revision(o.pass.txn)
 	o.readDeletions()
 	c.newest().After = max(c.newest().After, c.fresh.handedOver())
 	o.skippable.add(o.revision, c.newest().After, c.handed)
@@ -245,23 +260,23 @@ func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
 	if c.next == nil && c.newest().After == table && len(c.unread) > 1 {
 		// All rows that this transaction has are read, or in the ranges.
 		o.takeSnapshot()
-		c.beginSnapshot(o.rows.Table, o.txn)
+		c.beginSnapshot(o.rows.Table, o.pass.txn)
 	}
 	read := c.unread[0].After
 	if read < table {
 		// A row that is in what is left of the newest range may have been in the part that was read, until
 		// another reconciler wrote it. Waits for it go by main's snapshots.
-		read = min(read, o.snapshot)
+		read = min(read, o.main.snapshot)
 	}
-	o.revision = max(o.revision, min(read, o.read.handedOver()))
+	o.revision = max(o.revision, min(read, o.main.read.handedOver()))
 	switch {
 	case o.revision < table:
-		o.more = watch.Closed
+		o.pass.more = watch.Closed
 		return false
 	case o.core.LaneSize(core.Backlog) == 0:
 		// The snapshot may have rows left, all of which were read.
 		c.endSnapshot()
-		o.catchUp, o.deletions, o.snapshot, o.whole = nil, nil, table, true
+		o.catchUp, o.deletions, o.main.snapshot, o.main.whole = nil, nil, table, true
 	}
 	return true
 }
@@ -274,7 +289,7 @@ func (o *Observer[Obj]) leaveOut(table statedb.Revision, now time.Duration) {
 	newest := c.newest()
 	patience, reached := behindTime, newest.After == table
 	if c.next != nil {
-		patience, reached = o.patience(), newest.After >= c.goal || c.freshLeft == 0
+		patience, reached = c.patience(o.early.shown), newest.After >= c.goal || c.freshLeft == 0
 	}
 	if reached {
 		c.goal, c.goalSince = table, now
@@ -286,7 +301,7 @@ func (o *Observer[Obj]) leaveOut(table statedb.Revision, now time.Duration) {
 	c.goal, c.goalSince = table, now
 	left := Range{newest.After, table}
 	newest.After = table
-	if last := len(c.unread) - 2; o.early == nil && last >= 0 {
+	if last := len(c.unread) - 2; o.early.shown && last >= 0 {
 		c.unread[last].UpTo = table
 	} else {
 		c.unread = slices.Insert(c.unread, len(c.unread)-1, left)
@@ -296,11 +311,11 @@ func (o *Observer[Obj]) leaveOut(table statedb.Revision, now time.Duration) {
 // patience returns how far the catch-up cursor may be behind before it leaves out what it has not read, while the
 // main cursor reads a snapshot. Where the rows carry no status, each time it does begins another range, of which
 // there may be only so many. So the time grows with their number: they are enough for a burst that lasts half a
-// minute. After the last one the cursor leaves nothing out.
-func (o *Observer[Obj]) patience() time.Duration {
-	n := len(o.catchUp.unread) - 1
+// minute. After the last one the cursor leaves nothing out. shown: the rows carry a status.
+func (c *catchUp[Obj]) patience(shown bool) time.Duration {
+	n := len(c.unread) - 1
 	switch {
-	case o.early == nil:
+	case shown:
 		return maxLag
 	case n >= maxRanges:
 		return math.MaxInt64
@@ -310,43 +325,43 @@ func (o *Observer[Obj]) patience() time.Duration {
 
 // readDeletions reads some deletions, and reports whether there are any.
 func (o *Observer[Obj]) readDeletions() bool {
-	for latest := false; o.read.isEmpty() && o.left > 0 && !latest; {
+	for latest := false; o.main.read.isEmpty() && o.pass.left > 0 && !latest; {
 		if o.deletions == nil {
-			o.deletions = o.txn
+			o.deletions = o.pass.txn
 		}
-		latest = o.deletions == o.txn
+		latest = o.deletions == o.pass.txn
 		changes, more := o.changes.Next(o.deletions)
 		select {
 		case <-more:
 			if !o.readDeletionsOf(changes) {
-				return !o.read.isEmpty()
+				return !o.main.read.isEmpty()
 			}
-			o.read.upTo = o.rows.Table.Revision(o.deletions)
+			o.main.read.upTo = o.rows.Table.Revision(o.deletions)
 		default:
 			// Nothing changed since the state that was read last. This one may be a newer state: a commit shows in
 			// it before it closes the channel.
-			o.more = more
+			o.pass.more = more
 		}
-		if o.read.isEmpty() {
-			if o.read.upTo >= o.rows.Table.Revision(o.deletions) {
-				o.noteHandedOver(o.deletions)
+		if o.main.read.isEmpty() {
+			if o.main.read.upTo >= o.rows.Table.Revision(o.deletions) {
+				o.handed = handed{o.deletions, o.rows.Table.Revision(o.deletions)}
 			}
 			o.deletions = nil
 		}
 	}
-	return !o.read.isEmpty()
+	return !o.main.read.isEmpty()
 }
 
 // readDeletionsOf reads some of the changes of a state, and reports whether it has come to their end.
 func (o *Observer[Obj]) readDeletionsOf(changes iter.Seq2[statedb.Change[Obj], statedb.Revision]) (ended bool) {
-	o.read.empty()
-	o.reads++
+	o.main.read.empty()
+	o.pass.reads++
 	for change, revision := range changes {
 		if change.Deleted {
-			o.readChange(&o.read, change, true)
+			o.reader.readChange(&o.main.read, change, true)
 		}
-		o.read.upTo = revision
-		if o.left--; o.left == 0 || len(o.read.changes) == chunk {
+		o.main.read.upTo = revision
+		if o.pass.left--; o.pass.left == 0 || len(o.main.read.changes) == chunk {
 			return false
 		}
 	}
@@ -380,16 +395,16 @@ func (o *Observer[Obj]) nextOfNewest() (change core.Change[Obj], ok bool) {
 func (o *Observer[Obj]) readNewest() bool {
 	c := o.catchUp
 	c.fresh.empty()
-	o.reads++
-	for row, revision := range o.rows.Table.LowerBound(o.txn, statedb.ByRevision[Obj](c.fresh.upTo+1)) {
+	o.pass.reads++
+	for row, revision := range o.rows.Table.LowerBound(o.pass.txn, statedb.ByRevision[Obj](c.fresh.upTo+1)) {
 		if c.freshLeft == 0 || len(c.fresh.changes) == chunk {
 			return !c.fresh.isEmpty()
 		}
 		c.freshLeft--
-		o.readChange(&c.fresh, statedb.Change[Obj]{Object: row, Revision: revision}, true)
+		o.reader.readChange(&c.fresh, statedb.Change[Obj]{Object: row, Revision: revision}, true)
 		c.fresh.upTo = revision
 	}
-	c.fresh.upTo = max(c.fresh.upTo, o.rows.Table.Revision(o.txn))
+	c.fresh.upTo = max(c.fresh.upTo, o.rows.Table.Revision(o.pass.txn))
 	c.newest().After = c.fresh.handedOver()
 	return !c.fresh.isEmpty()
 }
@@ -399,7 +414,7 @@ func (o *Observer[Obj]) readNewest() bool {
 func (o *Observer[Obj]) nextOfSnapshot() (change core.Change[Obj], ok bool) {
 	c := o.catchUp
 	for ; c.next != nil && c.keysLeft > 0; c.keysLeft-- {
-		o.reads++
+		o.pass.reads++
 		row, revision, found := c.peek()
 		if !found {
 			c.endSnapshot()
@@ -421,19 +436,19 @@ func (o *Observer[Obj]) nextOfSnapshot() (change core.Change[Obj], ok bool) {
 // changeOfKey returns the change of the key of a row of the main cursor's snapshot, in the version that the table
 // has, unless that asks for nothing.
 func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change core.Change[Obj], ok bool) {
-	change, wanted := o.rowChange(row, revision, false)
+	change, wanted := o.reader.rowChange(row, revision, false)
 	if !wanted {
 		return change, false
 	}
 	change.Lane = core.Backlog
-	current, at, found := o.rows.Get(o.txn, row)
+	current, at, found := o.rows.Get(o.pass.txn, row)
 	switch {
 	case found && at != revision:
 		change.Obj, change.Revision = current, at
 		if !o.rows.Asked(current).IsPendingOrRefreshing() || o.Applied(current, at) {
 			return change, false
 		}
-	case !found && !o.rows.Has(o.txn, revision):
+	case !found && !o.rows.Has(o.pass.txn, revision):
 		// Its deletion is read from the iterator of the changes.
 		return change, false
 	}

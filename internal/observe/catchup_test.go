@@ -120,20 +120,20 @@ func TestDeletionsOfOneStateAreHandedOverBeforeThoseOfTheNext(t *testing.T) {
 			seen[id]++
 		}
 		e.end(len(planned), slow)
-		if over := e.HandedOver(); over != nil {
+		if over := e.HandedOver(true); over != nil {
 			require.Equal(e, state, e.table.Revision(over))
 			break
 		}
 		e.put(status.Pending, again)
 		e.delete(again, 2*again-60, 2*again-61, 400-again)
 	}
-	require.Nil(e, e.HandedOver(), "it is not kept")
+	require.Nil(e, e.HandedOver(true), "it is not kept")
 	for id := 100; id <= 130; id++ {
 		require.Positive(e, seen[-id], "deletion of %d", id)
 	}
 	require.True(e, e.CatchingUp())
 	e.rounds(slow)
-	require.Equal(e, e.revision(), e.table.Revision(e.HandedOver()))
+	require.Equal(e, e.revision(), e.table.Revision(e.HandedOver(true)))
 }
 
 // lateTable is a table whose changes may come late: a commit shows in a transaction before it closes the channel.
@@ -170,17 +170,17 @@ func TestStateWhoseChangesComeLateIsNotHandedOver(t *testing.T) {
 		planned, _ := e.begin()
 		e.end(len(planned), slow)
 	}
-	require.NotNil(e, e.HandedOver(), "there is no deletion")
+	require.NotNil(e, e.HandedOver(true), "there is no deletion")
 	e.delete(200)
 	late = true
 	planned, _ := e.begin()
 	require.NotContains(e, planned, -200)
-	require.Nil(e, e.HandedOver(), "the deletion is not read")
+	require.Nil(e, e.HandedOver(true), "the deletion is not read")
 	e.end(len(planned), slow)
 	late = false
 	planned, _ = e.begin()
 	require.Contains(e, planned, -200)
-	require.NotNil(e, e.HandedOver())
+	require.NotNil(e, e.HandedOver(true))
 }
 
 // What the catch-up cursor has no room for is left to the main cursor.

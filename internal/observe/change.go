@@ -7,6 +7,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -45,59 +46,71 @@ func (q *queue[Obj]) empty() {
 	q.changes, q.taken = q.changes[:0], 0
 }
 
+// reader knows what a row asks for.
+type reader[Obj comparable] struct {
+	rows  *rows.Rows[Obj]
+	core  *core.Core[Obj]
+	waits Waits
+	hooks Hooks[Obj]
+	// marked: in this pass the waits may lower the revision since which a row is not reconciled.
+	marked bool
+	// unset counts the read changes of rows without a status.
+	unset uint64
+}
+
 // readChange reads a change of the table, and adds it to a queue if it asks for an operation. Most changes that do
 // not are status writes of this and other reconcilers: the core gets those only if it needs them. ahead reports
 // that the main cursor has not reached the change.
-func (o *Observer[Obj]) readChange(to *queue[Obj], of statedb.Change[Obj], ahead bool) {
+func (r *reader[Obj]) readChange(to *queue[Obj], of statedb.Change[Obj], ahead bool) {
 	if of.Deleted {
 		to.changes = append(to.changes, core.Change[Obj]{Obj: of.Object, Revision: of.Revision, Since: of.Revision, Deleted: true, Lane: core.Deletion})
 		return
 	}
-	if c, wanted := o.rowChange(of.Object, of.Revision, ahead); wanted {
+	if c, wanted := r.rowChange(of.Object, of.Revision, ahead); wanted {
 		to.changes = append(to.changes, c)
 	}
 }
 
 // rowChange returns the change of a row, and reports whether it asks for an operation.
-func (o *Observer[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) (c core.Change[Obj], wanted bool) {
-	s := o.rows.Asked(row)
+func (r *reader[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) (c core.Change[Obj], wanted bool) {
+	s := r.rows.Asked(row)
 	switch s.Kind {
 	case status.KindPending, status.KindRefreshing:
-		c = core.Change[Obj]{Obj: row, Revision: revision, Since: o.unreconciledSince(s, revision, ahead), Lane: core.Backlog}
+		c = core.Change[Obj]{Obj: row, Revision: revision, Since: r.unreconciledSince(s, revision, ahead), Lane: core.Backlog}
 		if s.Kind == status.KindRefreshing {
 			c.Lane = core.Refresh
 		}
 		return c, true
 	case status.KindUnset:
-		if o.unset++; o.unset == 1 {
-			o.hooks.FirstUnset(row, revision)
+		if r.unset++; r.unset == 1 {
+			r.hooks.FirstUnset(row, revision)
 		}
-		if o.core.Tracks() {
-			o.handSettled(row, revision, core.RowUnset)
+		if r.core.Tracks() {
+			r.handSettled(row, revision, core.RowUnset)
 		}
 	case status.KindDone:
-		if o.core.NeedsSettled() {
-			o.handSettled(row, revision, core.RowDone)
+		if r.core.NeedsSettled() {
+			r.handSettled(row, revision, core.RowDone)
 		}
 	default:
-		if o.core.NeedsSettled() {
-			o.handSettled(row, revision, core.RowFailed)
+		if r.core.NeedsSettled() {
+			r.handSettled(row, revision, core.RowFailed)
 		}
 	}
 	return c, false
 }
 
 // unreconciledSince returns the revision since which a row with a status is not reconciled.
-func (o *Observer[Obj]) unreconciledSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
-	if !o.marked {
+func (r *reader[Obj]) unreconciledSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
+	if !r.marked {
 		return revision
 	}
-	return o.waits.Since(s.ID, revision, ahead)
+	return r.waits.Since(s.ID, revision, ahead)
 }
 
 // handSettled hands the core a row that asks for no operation.
-func (o *Observer[Obj]) handSettled(row Obj, revision statedb.Revision, s core.RowStatus) {
-	if o.core.ObserveSettled(row, revision, s) {
-		o.hooks.Forgotten(row, revision)
+func (r *reader[Obj]) handSettled(row Obj, revision statedb.Revision, s core.RowStatus) {
+	if r.core.ObserveSettled(row, revision, s) {
+		r.hooks.Forgotten(row, revision)
 	}
 }

@@ -8,6 +8,10 @@ import "github.com/cilium/statedb"
 // early remembers which versions were applied before the main cursor reaches them. It is needed if the rows
 // carry no status that shows it.
 type early struct {
+	// shown: the rows show it, so that applied has nothing.
+	shown bool
+	// called is the highest revision of an operation that ran before the main cursor reached it.
+	called statedb.Revision
 	// applied has the keys that were applied in a version that no cursor had read. last is the highest
 	// of these revisions.
 	applied map[string]statedb.Revision
@@ -35,29 +39,24 @@ func (e *early) passed(revision statedb.Revision) {
 	}
 }
 
-// wasRead reports whether the catch-up cursor has read the rows of a revision above [Observer.Revision].
-func (o *Observer[Obj]) wasRead(revision statedb.Revision) bool {
-	return o.catchUp != nil && !o.catchUp.isUnread(revision)
-}
-
 // appliedEarly reports whether a version, or a later one, was applied before a cursor read it.
 func (o *Observer[Obj]) appliedEarly(obj Obj, revision statedb.Revision) bool {
-	return o.early != nil && len(o.early.applied) > 0 && revision <= o.early.applied[string(o.rows.Key(obj))]
+	return len(o.early.applied) > 0 && revision <= o.early.applied[string(o.rows.Key(obj))]
 }
 
 // Applied reports whether a version that was looked up in the table, and that the main cursor has not
 // read, was dealt with before: the rows carry no status that would show it.
 func (o *Observer[Obj]) Applied(obj Obj, revision statedb.Revision) bool {
-	return o.early != nil && (o.wasRead(revision) || o.appliedEarly(obj, revision))
+	return !o.early.shown && (o.catchUp.wasRead(revision) || o.appliedEarly(obj, revision))
 }
 
 // NoteApplied records that a version was applied. It is called for versions that may be later than
 // those that the cursors have read.
 func (o *Observer[Obj]) NoteApplied(obj Obj, revision statedb.Revision) {
-	if revision <= o.revision || o.early == nil || o.wasRead(revision) {
+	if revision <= o.revision || o.early.shown || o.catchUp.wasRead(revision) {
 		return
 	}
-	e := o.early
+	e := &o.early
 	if e.applied == nil {
 		e.applied = map[string]statedb.Revision{}
 	}

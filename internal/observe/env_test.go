@@ -159,7 +159,7 @@ func (e *env) end(ran int, took time.Duration) {
 	}
 	for i := range e.items[:ran] {
 		it := &e.items[i]
-		e.NoteRevision(e.RevisionFor(it.Revision, it.Deleted, e.txn))
+		e.CallRevision(it.Revision, it.Deleted, e.txn)
 		e.now += took
 		e.NoteTook(took)
 		e.core.Settle(e.now, it, core.Outcome[*row]{Kind: core.Done, Object: it.Obj, NewRevision: it.Revision})

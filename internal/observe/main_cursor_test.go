@@ -214,11 +214,11 @@ func TestDeletionDoesNotGoBackInRevision(t *testing.T) {
 	e.delete(2)
 	e.begin()
 	txn := e.db.ReadTxn()
-	require.Equal(e, statedb.Revision(2), e.RevisionFor(2, true, txn))
-	e.NoteRevision(3)
-	require.Equal(e, statedb.Revision(3), e.RevisionFor(2, true, txn))
-	require.Equal(e, statedb.Revision(2), e.RevisionFor(2, false, txn))
-	require.Equal(e, statedb.Revision(4), e.RevisionFor(4, true, txn))
+	require.Equal(e, statedb.Revision(2), e.CallRevision(2, true, txn))
+	require.Equal(e, statedb.Revision(3), e.CallRevision(3, false, txn))
+	require.Equal(e, statedb.Revision(3), e.CallRevision(2, true, txn))
+	require.Equal(e, statedb.Revision(2), e.CallRevision(2, false, txn))
+	require.Equal(e, statedb.Revision(4), e.CallRevision(4, true, txn))
 	e.end(1, 0)
 }
 

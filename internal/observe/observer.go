@@ -80,66 +80,74 @@ const (
 //
 // One pass is this sequence of calls: Begin, Next as often as the core can run a change, End.
 type Observer[Obj comparable] struct {
-	rows  *rows.Rows[Obj]
-	core  *core.Core[Obj]
-	waits Waits
-	hooks Hooks[Obj]
+	rows   *rows.Rows[Obj]
+	core   *core.Core[Obj]
+	hooks  Hooks[Obj]
+	reader reader[Obj]
 
 	changes statedb.ChangeIterator[Obj]
-	// txn is the transaction of this pass. more is closed if there is more to read than it has. left is how
-	// many changes the cursor of the changes may still read in this pass.
-	txn  statedb.ReadTxn
-	more <-chan struct{}
-	left int
-	// reads is how often a cursor has read.
-	reads int
-	// snapshot is the revision of the snapshot that the main cursor reads, or read last. from is its
-	// transaction, and rest the unread part of it; nil at its end, and while there is a catch-up cursor.
-	// read has what was read of it. While there is a catch-up cursor, read has deletions only.
-	snapshot statedb.Revision
-	from     statedb.ReadTxn
-	rest     iter.Seq2[statedb.Change[Obj], statedb.Revision]
-	read     queue[Obj]
+	pass    pass
+	main    mainCursor[Obj]
 	// deletions is the state of the table whose deletions are read while there is a catch-up cursor; nil if all
-	// that the last such state had were handed over. state is the state that was last handed over in this
-	// pass, see HandedOver, and handed its revision.
-	deletions, state statedb.ReadTxn
-	handed           statedb.Revision
+	// that the last such state had were handed over.
+	deletions statedb.ReadTxn
+	handed    handed
 	// revision is the one up to which all changes were handed over. wanted is that of the last change
 	// among them that asked for an operation.
 	revision, wanted statedb.Revision
-	// whole: the transaction of this pass is the main cursor's snapshot. others: since that snapshot was taken, an
-	// operation was run on a change that is not from it. slow: objects take long on average while the main
-	// cursor is behind.
-	whole, others, slow bool
-	// ahead is the highest revision of an operation that ran before the main cursor reached it. early
-	// remembers which versions were applied by then; nil if the rows show it.
-	ahead statedb.Revision
-	early *early
-
-	// lag describes how the main cursor is behind. each is how long an object takes. catchUp is the
-	// catch-up cursor; nil if there is none.
-	lag     lag
-	each    time.Duration
+	// early remembers what was applied before the main cursor reached it; catchUp is the catch-up cursor;
+	// nil if there is none.
+	early   early
+	speed   speed
 	catchUp *catchUp[Obj]
-
-	// marked: in this pass the waits may lower the revision since which a row is not reconciled.
-	marked bool
-	// refreshes counts the objects handed over in this pass that were marked for a refresh.
-	refreshes int
-	// unset counts the read changes of rows without a status.
-	unset uint64
 	// skippable counts changes after revision that need no look.
 	skippable skippable
 }
 
+// pass is the state of a pass.
+type pass struct {
+	// txn is the transaction of the pass. more is closed if there is more to read than it has. left is how
+	// many changes the cursor of the changes may still read.
+	txn  statedb.ReadTxn
+	more <-chan struct{}
+	left int
+	// reads is how often a cursor has read, in all passes.
+	reads int
+	// refreshes counts the objects handed over that were marked for a refresh.
+	refreshes int
+}
+
+// mainCursor is the main cursor.
+type mainCursor[Obj any] struct {
+	// snapshot is the revision of the snapshot that it reads, or read last. from is its transaction, and rest
+	// the unread part of it; nil at its end, and while there is a catch-up cursor. read has what was read of
+	// it. While there is a catch-up cursor, read has deletions only.
+	snapshot statedb.Revision
+	from     statedb.ReadTxn
+	rest     iter.Seq2[statedb.Change[Obj], statedb.Revision]
+	read     queue[Obj]
+	// whole: the transaction of this pass is the snapshot. others: since that was taken, an operation was
+	// run on a change that is not from it.
+	whole, others bool
+}
+
+// reads reports whether the cursor is not at the end of its snapshot.
+func (m *mainCursor[Obj]) reads() bool { return m.rest != nil || !m.read.isEmpty() }
+
+// handed is the latest state of the table of which all deletions were handed over, and its revision. state is nil
+// if it became known in an earlier pass, or was asked for.
+type handed struct {
+	state    statedb.ReadTxn
+	revision statedb.Revision
+}
+
 // New returns an Observer that is not started.
 func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
-	o := &Observer[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks}
-	if cfg.Rows.Writable == nil {
-		o.early = &early{}
+	return &Observer[Obj]{
+		rows: cfg.Rows, core: cfg.Core, hooks: cfg.Hooks,
+		reader: reader[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks},
+		early:  early{shown: cfg.Rows.Writable != nil},
 	}
-	return o
 }
 
 // opened is an iterator of a table's changes, or the error.
@@ -187,7 +195,7 @@ func (o *Observer[Obj]) Stop() {
 		defer close(closed)
 		o.changes.Close()
 	}()
-	if o.early == nil {
+	if o.early.shown {
 		<-closed
 		return
 	}
@@ -201,29 +209,26 @@ func (o *Observer[Obj]) Stop() {
 
 // Begin begins a pass, which reads the changes up to a transaction.
 func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
-	o.txn, o.state, o.refreshes, o.left, o.more = txn, nil, 0, stride, watch.Closed
-	o.marked = o.waits.Marked()
+	o.pass.txn, o.handed.state, o.pass.refreshes, o.pass.left, o.pass.more = txn, nil, 0, stride, watch.Closed
+	o.reader.marked = o.reader.waits.Marked()
 	switch {
 	case o.catchUp != nil:
 		o.catchUp.begin()
 		return
-	case !o.readsSnapshot():
+	case !o.main.reads():
 		changes, more := o.changes.Next(txn)
 		select {
 		case <-more:
-			o.rest, o.from = changes, txn
+			o.main.rest, o.main.from = changes, txn
 			o.takeSnapshot()
 		default:
 			// Nothing changed since the last call. Still, the transaction may be newer than that of
 			// the last call: a commit shows in it before it closes the channel.
-			o.more = more
+			o.pass.more = more
 		}
 	}
-	o.whole = o.snapshot == o.rows.Table.Revision(txn)
+	o.main.whole = o.main.snapshot == o.rows.Table.Revision(txn)
 }
-
-// readsSnapshot reports whether the main cursor is not at the end of its snapshot.
-func (o *Observer[Obj]) readsSnapshot() bool { return o.rest != nil || !o.read.isEmpty() }
 
 // whileCatchingUp are the lanes of changes while there is a catch-up cursor.
 var whileCatchingUp = core.LanesOf(core.Fresh, core.Deletion, core.Backlog)
@@ -236,7 +241,7 @@ func (o *Observer[Obj]) Lanes() core.Lanes {
 	case !o.HasWork():
 		return 0
 	}
-	return 1 << o.read.first().Lane
+	return 1 << o.main.read.first().Lane
 }
 
 // Next implements [core.Source]. Without a catch-up cursor the changes come in the order of their revisions.
@@ -244,9 +249,9 @@ func (o *Observer[Obj]) Next(lane core.Lane) (change core.Change[Obj], ok bool) 
 	if o.catchUp != nil {
 		return o.nextWhileCatchingUp(lane)
 	}
-	for o.HasWork() && o.read.first().Lane == lane {
-		change = o.read.take()
-		o.revision = max(o.revision, o.read.handedOver())
+	for o.HasWork() && o.main.read.first().Lane == lane {
+		change = o.main.read.take()
+		o.revision = max(o.revision, o.main.read.handedOver())
 		if o.handsOver(&change) {
 			return change, true
 		}
@@ -258,32 +263,32 @@ func (o *Observer[Obj]) Next(lane core.Lane) (change core.Change[Obj], ok bool) 
 // cursor, it may report true because rows were not read.
 func (o *Observer[Obj]) HasWork() bool {
 	if o.catchUp != nil {
-		return o.catchUp.next != nil || o.catchUp.newest().After < o.rows.Table.Revision(o.txn) || o.readDeletions()
+		return o.catchUp.next != nil || o.catchUp.newest().After < o.rows.Table.Revision(o.pass.txn) || o.readDeletions()
 	}
-	return !o.read.isEmpty() || o.readMain()
+	return !o.main.read.isEmpty() || o.readMain()
 }
 
 // readMain reads some of the main cursor's snapshot, and reports whether a change asks for an operation.
 func (o *Observer[Obj]) readMain() bool {
-	if o.rest == nil || o.left == 0 {
+	if o.main.rest == nil || o.pass.left == 0 {
 		return false
 	}
-	o.read.empty()
-	o.reads++
+	o.main.read.empty()
+	o.pass.reads++
 	ended := true
-	for change, revision := range o.rest {
-		o.readChange(&o.read, change, false)
-		o.read.upTo = revision
-		if o.left--; o.left == 0 || len(o.read.changes) == chunk {
+	for change, revision := range o.main.rest {
+		o.reader.readChange(&o.main.read, change, false)
+		o.main.read.upTo = revision
+		if o.pass.left--; o.pass.left == 0 || len(o.main.read.changes) == chunk {
 			ended = false
 			break
 		}
 	}
 	if ended {
-		o.rest, o.read.upTo = nil, max(o.read.upTo, o.snapshot)
+		o.main.rest, o.main.read.upTo = nil, max(o.main.read.upTo, o.main.snapshot)
 	}
-	o.revision = max(o.revision, o.read.handedOver())
-	return !o.read.isEmpty()
+	o.revision = max(o.revision, o.main.read.handedOver())
+	return !o.main.read.isEmpty()
 }
 
 // handsOver reports whether a change that a cursor has read is handed over. It is not if it asks for nothing any
@@ -293,15 +298,15 @@ func (o *Observer[Obj]) handsOver(c *core.Change[Obj]) bool {
 	o.wanted = max(o.wanted, c.Revision)
 	if !c.Deleted {
 		if c.Lane == core.Refresh {
-			o.refreshes++
+			o.pass.refreshes++
 		}
 		return !o.appliedEarly(c.Obj, c.Revision)
 	}
 	o.hooks.Deletion(c.Obj)
-	if o.whole {
+	if o.main.whole {
 		return true
 	}
-	_, revision, found := o.rows.Get(o.txn, c.Obj)
+	_, revision, found := o.rows.Get(o.pass.txn, c.Obj)
 	if found {
 		o.hooks.Back(c.Obj, revision)
 	}
@@ -312,52 +317,45 @@ func (o *Observer[Obj]) handsOver(c *core.Change[Obj]) bool {
 func (o *Observer[Obj]) End(now time.Duration) <-chan struct{} {
 	done := true
 	if o.catchUp == nil {
-		if done = !o.readsSnapshot(); done {
-			o.noteHandedOver(o.from)
-			o.from, o.revision = nil, max(o.revision, o.snapshot)
+		if done = !o.main.reads(); done {
+			if o.main.from != nil {
+				o.handed = handed{o.main.from, o.rows.Table.Revision(o.main.from)}
+			}
+			o.main.from, o.revision = nil, max(o.revision, o.main.snapshot)
 		}
 	} else {
 		done = o.endWhileCatchingUp(now)
 	}
-	if o.early != nil {
-		o.early.passed(o.revision)
-	}
+	o.early.passed(o.revision)
 	switch waiting := o.core.LaneSize(core.Backlog) > 0; {
-	case done && o.whole && !waiting:
-		o.lag = lag{}
+	case done && o.main.whole && !waiting:
+		o.speed.lag = lag{}
 	case !done || waiting:
-		o.fallBehind(now)
+		o.speed.lag.fallBehind(now)
 	}
-	o.txn = nil
-	return o.more
-}
-
-// noteHandedOver records that all deletions of a state of the table were handed over; nil for none.
-func (o *Observer[Obj]) noteHandedOver(state statedb.ReadTxn) {
-	if state != nil {
-		o.state, o.handed = state, o.rows.Table.Revision(state)
-	}
+	o.pass.txn = nil
+	return o.pass.more
 }
 
 // HandedOver returns the latest state of the table of which every deletion was handed over, or left out because
 // the object is back, if it is at hand: if it is the table's of now, or became known in this pass and was
-// not returned before. Otherwise it returns nil, so that an old state is not kept in memory.
-func (o *Observer[Obj]) HandedOver() (state statedb.ReadTxn) {
-	state, o.state = o.state, nil
-	if now := o.rows.DB.ReadTxn(); o.rows.Table.Revision(now) == o.handed {
+// not returned before. Otherwise, and if it is not needed, it returns nil: an old state is not kept in memory.
+func (o *Observer[Obj]) HandedOver(needed bool) (state statedb.ReadTxn) {
+	state, o.handed.state = o.handed.state, nil
+	if !needed {
+		return nil
+	}
+	if now := o.rows.DB.ReadTxn(); o.rows.Table.Revision(now) == o.handed.revision {
 		return now
 	}
 	return state
 }
 
-// DropState drops the state that HandedOver would return, so that it is not kept in memory.
-func (o *Observer[Obj]) DropState() { o.state = nil }
-
 // takeSnapshot makes the transaction of this pass the snapshot of the main cursor.
 func (o *Observer[Obj]) takeSnapshot() {
-	last := o.snapshot
-	o.snapshot, o.others = o.rows.Table.Revision(o.txn), false
-	o.waits.NoteSnapshot(last, o.snapshot)
+	last := o.main.snapshot
+	o.main.snapshot, o.main.others = o.rows.Table.Revision(o.pass.txn), false
+	o.reader.waits.NoteSnapshot(last, o.main.snapshot)
 }
 
 // Stale reports whether the version of an operation may not be the row in the transaction of this pass, so that the
@@ -371,35 +369,31 @@ func (o *Observer[Obj]) takeSnapshot() {
 func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
 	case item.Again:
-		return o.readsSnapshot() || !o.whole || o.rows.Writable != nil
+		return o.main.reads() || !o.main.whole || o.rows.Writable != nil
 	case item.HasEntry():
-		return !o.whole
+		return !o.main.whole
 	}
-	return !o.whole && (o.others || o.slow || item.Deleted)
+	return !o.main.whole && (o.main.others || o.speed.slow || item.Deleted)
 }
 
-// RevisionFor returns the revision to call the operation for a change with. An operation may have
+// CallRevision returns the revision to call the operation for a change with, and records it. An operation may have
 // been run on a later revision than the main cursor has read. If the main cursor then reads an
 // older deletion of the key, and the key is gone again, the deletion is run as the latest. Its
 // revision must not be lower than that of the operation before, so it is the table's revision in
 // the transaction.
-func (o *Observer[Obj]) RevisionFor(revision statedb.Revision, deleted bool, txn statedb.ReadTxn) statedb.Revision {
-	if deleted && revision <= o.ahead {
-		return o.rows.Table.Revision(txn)
+func (o *Observer[Obj]) CallRevision(revision statedb.Revision, deleted bool, txn statedb.ReadTxn) statedb.Revision {
+	if deleted && revision <= o.early.called {
+		revision = o.rows.Table.Revision(txn)
+	}
+	if revision > o.revision {
+		o.early.called = max(o.early.called, revision)
 	}
 	return revision
 }
 
-// NoteRevision records the revision that an operation is called with.
-func (o *Observer[Obj]) NoteRevision(revision statedb.Revision) {
-	if revision > o.revision {
-		o.ahead = max(o.ahead, revision)
-	}
-}
-
 // NoteOther records that an operation was run on a change that is not from the main cursor's
 // snapshot.
-func (o *Observer[Obj]) NoteOther() { o.others = true }
+func (o *Observer[Obj]) NoteOther() { o.main.others = true }
 
 // NoteWritten records that the caller wrote n rows, up to the given revision, that need no look.
 func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
@@ -407,7 +401,7 @@ func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
 }
 
 // Reads returns a number that changes when a cursor reads the table, which takes time.
-func (o *Observer[Obj]) Reads() int { return o.reads }
+func (o *Observer[Obj]) Reads() int { return o.pass.reads }
 
 // Revision returns the revision up to which all changes were handed over.
 func (o *Observer[Obj]) Revision() statedb.Revision { return o.revision }
@@ -421,7 +415,7 @@ func (o *Observer[Obj]) LastWanted() statedb.Revision { return o.wanted }
 func (o *Observer[Obj]) Skippable() int { return o.skippable.after(o.revision) }
 
 // Refreshes returns how many objects handed over in this pass were marked for a refresh.
-func (o *Observer[Obj]) Refreshes() int { return o.refreshes }
+func (o *Observer[Obj]) Refreshes() int { return o.pass.refreshes }
 
 // Unset returns how many changes of rows without a status have been read.
-func (o *Observer[Obj]) Unset() uint64 { return o.unset }
+func (o *Observer[Obj]) Unset() uint64 { return o.reader.unset }
