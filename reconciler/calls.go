@@ -183,8 +183,9 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 type known[Obj any] struct {
 	// info is nil if the loop has no entry for the key.
 	info *core.KeyInfo[Obj]
-	// seen: the rows carry no status, and the loop has read this version of the row.
-	seen bool
+	// seen: the rows carry no status, and the loop has read this version of the row. paused: single objects are
+	// paused, and it is one of them.
+	seen, paused bool
 }
 
 // known returns what the loop knows about a key, and about a version of its row; the revision is 0 if there
@@ -194,6 +195,7 @@ func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, 
 		k.info = &info
 	}
 	o := b.r.observer
+	k.paused = revision > 0 && b.r.paused.pauses(row)
 	k.seen = revision > 0 && b.r.shared.rows.Writable == nil && (revision <= o.Revision() || o.Applied(row, revision))
 	return k
 }
@@ -205,7 +207,6 @@ func (b *answers[Obj]) sight(text string) sight[Obj] {
 		return has
 	})
 	s.known = b.known(s.key, s.row, s.revision, maxAhead)
-	s.paused = s.found && b.r.paused.pauses(s.row)
 	return s
 }
 

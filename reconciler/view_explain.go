@@ -5,7 +5,6 @@ package reconciler
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/status"
 )
 
 const (
@@ -33,14 +31,7 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 		Reconciler: v.identity.String(), Key: v.nameOf(&s), At: time.Now(),
 		Found: s.found, Revision: s.revision, Status: s.status.Kind.String(), Since: s.status.UpdatedAt,
 	}
-	switch {
-	case s.info != nil:
-		v.explainEntry(&x, &s)
-	case err != nil:
-		v.explainUnasked(&x, &s, err)
-	default:
-		v.explainRow(&x, &s)
-	}
+	v.explainState(&x, &s, err)
 	x.Notes = v.notes(&s, err)
 	var latest bool
 	x.Events, latest = v.eventsOf(s.key, inspect.EventQuery{Limit: explained})
@@ -60,10 +51,8 @@ type sight[Obj any] struct {
 	found    bool
 	// state is that of the loop.
 	state *state
-	// known is zero if the loop did not answer. paused: single objects are paused, and it is one of
-	// them.
+	// known is zero if the loop did not answer.
 	known[Obj]
-	paused bool
 }
 
 // see returns what is known about the object that a text names. If the loop does not answer, err is
@@ -102,64 +91,6 @@ func (v *view[Obj]) nameOf(s *sight[Obj]) string {
 		return v.rows.Name(s.info.Obj)
 	}
 	return v.rows.KeyName(s.key)
-}
-
-// explainUnasked explains an object from its row alone, because the loop did not answer.
-func (v *view[Obj]) explainUnasked(x *inspect.Explanation, s *sight[Obj], err error) {
-	if operation, since := v.inLine(s.key); operation != "" {
-		x.State, x.Since, x.Deleted = inspect.StateInFlight, v.life.timeOf(since), operation == OpDelete
-		x.Why = operation + " is running, and the reconciler waits for it"
-		return
-	}
-	x.State, x.Why = inspect.StateUnknown, "the reconciler could not be asked"
-	if !s.found {
-		return
-	}
-	x.State, x.Error = stateOfRow(s.status.Kind, err), s.status.GetError()
-	switch x.State {
-	case inspect.StateDone, inspect.StateNoStatus:
-		v.explainRow(x, s)
-	case inspect.StateBlocked:
-		x.BlockedOn, x.Error = x.Error, ""
-		x.Why = "its operation waits for something: " + x.BlockedOn
-	case inspect.StateUnseen:
-		x.Wanted = s.status.UpdatedAt
-		x.Why = "its change waits, since the reconciler is busy"
-	}
-}
-
-// rowState returns the state of a row for which the loop has no entry. err is why the loop did not
-// answer, nil if it did.
-func (v *view[Obj]) rowState(key index.Key, kind StatusKind, err error) inspect.State {
-	if err != nil && v.unaskedState(key) == inspect.StateInFlight {
-		return inspect.StateInFlight
-	}
-	return stateOfRow(kind, err)
-}
-
-// stateOfRow is rowState for a row on which the loop itself runs no operation.
-func stateOfRow(kind StatusKind, err error) inspect.State {
-	busy := (*inspect.BusyError)(nil)
-	switch {
-	case kind == status.KindDone:
-		return inspect.StateDone
-	case (kind == status.KindPending || kind == status.KindRefreshing) && (err == nil || errors.As(err, &busy)):
-		return inspect.StateUnseen
-	case kind == status.KindBlocked && err != nil:
-		return inspect.StateBlocked
-	case kind != status.KindUnset && err != nil:
-		return inspect.StateUnknown
-	}
-	// Its status was never set, or another writer has set one that asks for no work.
-	return inspect.StateNoStatus
-}
-
-// unaskedState returns the state of an object without a row, if the loop did not answer.
-func (v *view[Obj]) unaskedState(key index.Key) inspect.State {
-	if operation, _ := v.inLine(key); operation != "" {
-		return inspect.StateInFlight
-	}
-	return inspect.StateUnknown
 }
 
 // inLine returns the single operation that the loop itself runs on the object with a key, and when it

@@ -132,18 +132,14 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 	}
 	g := v.gates()
 	for i, row := range rows {
-		line := &lines[i]
-		if all[i].info != nil {
-			v.addInfo(line, all[i].info, g)
-		} else if all[i].seen && !v.rewritten(row, line.Revision) {
-			// Its status follows if it does not say so.
-			line.State = inspect.StateDone
-		} else {
-			line.State = g.shown(v.rowState(v.rows.Key(row), kinds[i], err), v.rows.Key(row))
-			if line.State == inspect.StateNoStatus && v.rewritten(row, line.Revision) {
-				// The loop may have had an entry for the version that is listed.
-				line.State = inspect.StateUnknown
-			}
+		line, key, k := &lines[i], v.rows.Key(row), &all[i]
+		k.seen = k.seen && !v.rewritten(row, line.Revision)
+		line.State = g.shown(v.stateOf(key, true, kinds[i], k, err), key)
+		if k.info != nil {
+			v.addInfo(line, k.info)
+		} else if line.State == inspect.StateNoStatus && v.rewritten(row, line.Revision) {
+			// The loop may have had an entry for the version that is listed.
+			line.State = inspect.StateUnknown
 		}
 	}
 }
@@ -155,50 +151,11 @@ func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 }
 
 // addInfo adds what the core knows to a line.
-func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
-	line.Attempts, line.State = s.Failures, g.shown(states[s.State], v.rows.Key(s.Obj))
+func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj]) {
+	line.Attempts = s.Failures
 	if s.Timed {
 		line.Next = v.life.timeOf(s.Due)
 	}
-}
-
-// gates are the latest state of the loop, of which a pause and a breaker hold back all objects, and the
-// keys whose operation is stuck.
-type gates struct {
-	state *state
-	stuck map[string]struct{}
-}
-
-func (v *view[Obj]) gates() gates {
-	g := gates{v.stats.state.Load(), map[string]struct{}{}}
-	for j := range v.workers.StuckJobs {
-		for i := range j.Ops {
-			g.stuck[string(v.rows.Key(j.Ops[i].Obj))] = struct{}{}
-		}
-	}
-	return g
-}
-
-// shown returns the state that is reported for an object in a state: an object that waits for a time
-// or for its turn also waits for the gates, and one in flight may be stuck.
-func (g gates) shown(s inspect.State, key []byte) inspect.State {
-	switch s {
-	case inspect.StateInFlight:
-		if _, stuck := g.stuck[string(key)]; stuck {
-			return inspect.StateStuck
-		}
-		return s
-	case inspect.StateDone, inspect.StateNoStatus, inspect.StateUnknown:
-		return s
-	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
-		if g.state.breaker.Open && !g.state.health.PausedWhole {
-			return inspect.StateTripped
-		}
-	}
-	if g.state.health.PausedWhole {
-		return inspect.StatePaused
-	}
-	return s
 }
 
 // listDeletions lists deletions that are not carried out, in the order of the revision since which
@@ -220,9 +177,9 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 		}
 		line := inspect.ObjectLine{
 			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure,
-			Since: v.life.timeOf(d.info.Wanted),
+			Since: v.life.timeOf(d.info.Wanted), State: g.shown(states[d.info.State], v.rows.Key(d.info.Obj)),
 		}
-		v.addInfo(&line, &d.info, g)
+		v.addInfo(&line, &d.info)
 		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}

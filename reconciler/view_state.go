@@ -4,8 +4,11 @@
 package reconciler
 
 import (
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
@@ -21,11 +24,114 @@ var states = [core.NumStates]inspect.State{
 	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
 }
 
+// stateOf returns the state of an object, without what holds back all objects. kind is the status of its row, if
+// found; err is why the loop did not tell what is known.
+func (v *view[Obj]) stateOf(key index.Key, found bool, kind StatusKind, k *known[Obj], err error) inspect.State {
+	if k.info != nil {
+		return states[k.info.State]
+	}
+	busy, running := (*inspect.BusyError)(nil), ""
+	if err != nil {
+		running, _ = v.inLine(key)
+	}
+	asks := kind == status.KindPending || kind == status.KindRefreshing
+	switch {
+	case running != "":
+		return inspect.StateInFlight
+	case !found && err == nil:
+		return inspect.StateAbsent
+	case !found:
+		return inspect.StateUnknown
+	case kind == status.KindDone, k.seen:
+		// The status follows if it does not say so.
+		return inspect.StateDone
+	case asks && k.paused:
+		return inspect.StatePaused
+	case asks && (err == nil || errors.As(err, &busy)):
+		return inspect.StateUnseen
+	case kind == status.KindBlocked && err != nil:
+		return inspect.StateBlocked
+	case kind != status.KindUnset && err != nil:
+		return inspect.StateUnknown
+	}
+	// Its status was never set, or another writer has set one that asks for no work.
+	return inspect.StateNoStatus
+}
+
+// gates are the latest state of the loop, of which a pause and a breaker hold back all objects, and the
+// keys whose operation is stuck.
+type gates struct {
+	state *state
+	stuck map[string]struct{}
+}
+
+func (v *view[Obj]) gates() gates {
+	g := gates{v.stats.state.Load(), map[string]struct{}{}}
+	for j := range v.workers.StuckJobs {
+		for i := range j.Ops {
+			g.stuck[string(v.rows.Key(j.Ops[i].Obj))] = struct{}{}
+		}
+	}
+	return g
+}
+
+// shown returns the state that is reported for an object in a state: an object that waits for a time
+// or for its turn also waits for the gates, and one in flight may be stuck.
+func (g gates) shown(s inspect.State, key []byte) inspect.State {
+	switch s {
+	case inspect.StateInFlight:
+		if _, stuck := g.stuck[string(key)]; stuck {
+			return inspect.StateStuck
+		}
+		return s
+	case inspect.StateDone, inspect.StateNoStatus, inspect.StateUnknown, inspect.StateAbsent:
+		return s
+	case inspect.StateReady, inspect.StateRetry, inspect.StateUnseen:
+		if g.state.breaker.Open && !g.state.health.PausedWhole {
+			return inspect.StateTripped
+		}
+	}
+	if g.state.health.PausedWhole {
+		return inspect.StatePaused
+	}
+	return s
+}
+
+// explainState explains the state of an object. err is why the loop did not tell what it knows.
+func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj], err error) {
+	is := v.stateOf(s.key, s.found, s.status.Kind, &s.known, err)
+	if s.info != nil {
+		v.explainEntry(x, s)
+	} else {
+		v.explainRow(x, s, is, err)
+	}
+	switch x.State = v.gates().shown(is, s.key); {
+	case x.State == inspect.StateTripped:
+		b := s.state.breaker
+		x.Next = v.life.timeOf(b.ProbeAt)
+		x.Why = fmt.Sprintf("%s waits for the breaker to close, which lets probes through until one succeeds: %s", what(x), b.Failure)
+	case x.State == inspect.StateStuck:
+		x.Why += ", well past its deadline or for a minute without one: the object waits until it returns"
+	case s.state.health.PausedWhole && x.State == inspect.StatePaused:
+		x.Next, x.Why = time.Time{}, "the reconciler is paused; without that: "+x.Why
+	}
+}
+
+// what names the pending work of an object.
+func what(x *inspect.Explanation) string {
+	switch {
+	case x.Deleted:
+		return "its deletion"
+	case x.Attempts > 0:
+		return "its retry"
+	}
+	return "its change"
+}
+
 // explainEntry explains an object that the loop has an entry for.
 func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
-	x.State, x.Deleted, x.Ahead = states[st.State], st.Deleted, st.Ahead
-	x.Attempts, x.Error = st.Failures, st.Failure
+	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted, st.Ahead, st.Failures, st.Failure
 	switch {
 	case st.Deleted:
 		x.Wanted, x.Since, x.Revision = v.life.timeOf(st.Wanted), v.life.timeOf(st.Wanted), st.Revision
@@ -39,71 +145,40 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 		x.LastAttempt = v.life.timeOf(st.LastAttempt)
 		x.Since = x.LastAttempt
 	}
-	v.explainState(x, s)
-	if s.state.health.PausedWhole && x.State != inspect.StateInFlight && x.State != inspect.StateStuck {
-		explainPause(x, "the reconciler")
-	}
-}
-
-// explainPause explains an object that waits because of a pause, and for something else.
-func explainPause(x *inspect.Explanation, paused string) {
-	x.State, x.Next = inspect.StatePaused, time.Time{}
-	x.Why = paused + " is paused; without that: " + x.Why
-}
-
-// what names the pending work of an object.
-func what(deleted bool) string {
-	if deleted {
-		return "its deletion"
-	}
-	return "its change"
-}
-
-// explainState explains the state of the entry.
-func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
-	st := s.info
 	switch st.State {
 	case core.Ready, core.Taken:
 		x.Lane, x.Since = st.Lane.String(), v.life.timeOf(st.Observed)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
-			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
-		v.explainBreaker(x, what(st.Deleted), s.state.breaker)
+			what(x), count(st.Ahead, "object"), x.Lane)
 	case core.InFlight:
 		v.explainFlight(x, s)
 	case core.Queued:
 		x.Group, x.Holder = st.Group, v.rows.Name(st.Holder)
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
-		x.Why = what(st.Deleted) + " is paused"
+		x.Why = what(x) + " is paused"
 	case core.Unseen:
 		x.Why = "it has changed again, and the change is about to be read"
-		v.explainBreaker(x, "its change", s.state.breaker)
 	case core.Held:
 		x.Why = "it changed, but failed so recently that it waits until its minimum backoff has passed"
 	case core.Retry:
 		x.Why = fmt.Sprintf("it has failed %s in a row and waits for its retry", count(st.Failures, "time"))
-		v.explainBreaker(x, "it failed, and", s.state.breaker)
 	case core.Requeue:
 		x.Why = "it is in the target, and asked to be run again"
 	case core.Blocked:
-		x.BlockedOn = v.reasonFor(s)
-		x.Why = "its operation waits for something: " + x.BlockedOn
-		if x.BlockedOn == outcome.ErrDeleting.Error() {
-			x.Why = "its deletion was begun and goes on: its operation asked to be run again"
-		}
+		v.explainBlocked(x, v.reasonFor(s))
 	case core.Terminal:
 		x.Why = "it failed for good: it is not tried again until it changes, a trigger marks it, or it is retried by hand"
 	}
 }
 
-// explainBreaker explains an object that waits for the breaker to close; it does nothing if that is not open. The
-// next attempt at the object is a probe.
-func (v *view[Obj]) explainBreaker(x *inspect.Explanation, who string, b core.BreakerState) {
-	if !b.Open {
-		return
+// explainBlocked explains an object that waits for something.
+func (v *view[Obj]) explainBlocked(x *inspect.Explanation, on string) {
+	x.BlockedOn, x.Error = on, ""
+	x.Why = "its operation waits for something: " + on
+	if on == outcome.ErrDeleting.Error() {
+		x.Why = "its deletion was begun and goes on: its operation asked to be run again"
 	}
-	x.State, x.Next = inspect.StateTripped, v.life.timeOf(b.ProbeAt)
-	x.Why = fmt.Sprintf("%s waits for the breaker to close, which lets probes through until one succeeds: %s", who, b.Failure)
 }
 
 // count returns a number of things as text.
@@ -126,24 +201,16 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	x.Why = operation + " has ended, and its outcome is about to be written"
 	for j := range v.workers.Jobs {
 		for i := range j.Ops {
-			if v.rows.HasKey(j.Ops[i].Obj, s.key) {
-				explainJob(x, operation, j.Place, v.life.timeOf(j.Began))
-				return
+			switch {
+			case !v.rows.HasKey(j.Ops[i].Obj, s.key):
+				continue
+			case j.Place == execute.Queued:
+				x.Why = operation + " has been handed to the workers, and waits for one to be free"
+			default:
+				x.Since, x.Why = v.life.timeOf(j.Began), operation+" is running"
 			}
+			return
 		}
-	}
-}
-
-// explainJob explains an object whose operation is in a job, from its place and its start.
-func explainJob(x *inspect.Explanation, operation string, at execute.Place, began time.Time) {
-	if at == execute.Queued {
-		x.Why = operation + " has been handed to the workers, and waits for one to be free"
-		return
-	}
-	x.Since, x.Why = began, operation+" is running"
-	if at == execute.Stuck {
-		x.State = inspect.StateStuck
-		x.Why += ", well past its deadline or for a minute without one: the object waits until it returns"
 	}
 }
 
@@ -159,41 +226,46 @@ func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	return "something that is not known any more"
 }
 
-// explainRow explains an object that the loop, which has answered, has no entry for.
-func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj]) {
-	is := s.status
-	switch {
-	case !s.found:
-		x.State, x.Why = inspect.StateAbsent, v.absent(s)
-	case is.Kind == status.KindUnset:
-		x.State = inspect.StateNoStatus
-		x.Why = "its status was never set, so it is not reconciled: the program that writes the row must set it to Pending"
-	case is.IsPendingOrRefreshing() && s.seen:
-		x.State = inspect.StateDone
-		x.Why = "it is in the target; its status follows when the changes before it have been attempted, or 20 ms later"
-	case is.IsPendingOrRefreshing():
-		x.State, x.Wanted = inspect.StateUnseen, is.UpdatedAt
+// explainRow explains an object that the loop has no entry for, or could not be asked about.
+func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj], is inspect.State, err error) {
+	kind := s.status.Kind
+	switch is {
+	case inspect.StateInFlight:
+		operation, since := v.inLine(s.key)
+		x.Since, x.Deleted = v.life.timeOf(since), operation == OpDelete
+		x.Why = operation + " is running, and the reconciler waits for it"
+	case inspect.StateUnknown:
+		x.Error, x.Why = s.status.GetError(), "the reconciler could not be asked"
+	case inspect.StateAbsent:
+		x.Why = v.absent(s)
+	case inspect.StateBlocked:
+		v.explainBlocked(x, s.status.GetError())
+	case inspect.StateUnseen, inspect.StatePaused:
+		x.Wanted = s.status.UpdatedAt
+		if err != nil {
+			x.Why = "its change waits, since the reconciler is busy"
+			break
+		}
 		// What needs no reading is mostly newer: the loop's own writes.
 		upTo := min(int(s.revision), int(v.rows.Table.Revision(s.txn))-s.state.passed)
 		x.Ahead = min(maxAhead, max(0, upTo-int(s.state.observed)-1))
 		x.Why = "its change has not been looked at yet, with about " + count(x.Ahead, "change") + " before it"
-		switch {
-		case s.state.health.PausedWhole:
-			explainPause(x, "the reconciler")
-		case s.paused:
-			explainPause(x, "it")
-		default:
-			v.explainBreaker(x, "its change", s.state.breaker)
+		if s.paused {
+			x.Why = "it is paused; without that: " + x.Why
 		}
-	case is.Kind == status.KindDone:
-		x.State = inspect.StateDone
+	case inspect.StateDone:
 		x.Why = "it is in the target"
-		if at := v.ledger.Applied(s.revision); at != "" {
+		if kind != status.KindDone {
+			x.Why += "; its status follows when the changes before it have been attempted, or 20 ms later"
+		} else if at := v.ledger.Applied(s.revision); at != "" {
 			x.Why += ", " + at
 		}
-	default:
-		x.State, x.Error = inspect.StateNoStatus, is.GetError()
-		x.Why = fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", is.Kind)
+	case inspect.StateNoStatus:
+		x.Why = "its status was never set, so it is not reconciled: the program that writes the row must set it to Pending"
+		if kind != status.KindUnset {
+			x.Error = s.status.GetError()
+			x.Why = fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", kind)
+		}
 	}
 }
 

@@ -144,8 +144,8 @@ type looked[Obj any] struct {
 	txn statedb.ReadTxn
 	// unreconciled has nil for an object that is reconciled.
 	unreconciled []*core.Unreconciled[Obj]
-	// paused has whether the row of an object is paused.
-	paused []bool
+	// known has the rest that is known about an object.
+	known []known[Obj]
 	// seen: the loop has read everything up to the snapshot.
 	seen bool
 }
@@ -159,7 +159,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 		if !met && err == nil && time.Since(began) > answerTimeout {
 			err = &inspect.BusyError{With: v.busy()}
 		}
-		known := looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(some)), paused: make([]bool, len(some))}
+		known := looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(some)), known: make([]known[Obj], len(some))}
 		if err == nil {
 			var answer looked[Obj]
 			if answer, err = askBriefly(ctx, v, func(b *answers[Obj]) looked[Obj] { return b.lookAt(some) }); err == nil {
@@ -185,17 +185,14 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 		case d != nil && (d.Deleted == !found || v.rows.Has(known.txn, d.Revision)):
 			u = v.unreconciled(g, d, known.txn)
 		case found:
-			u.State, u.Err = g.shown(v.rowState(u.Key, s.Kind, err), u.Key), reasonOf(s)
-			if u.State == inspect.StateUnseen && known.paused[i] {
-				u.State = inspect.StatePaused
-			}
+			u.State, u.Err = g.shown(v.stateOf(u.Key, true, s.Kind, &known.known[i], err), u.Key), reasonOf(s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
 		case err == nil:
 			u.State = g.shown(inspect.StateUnseen, u.Key)
 		default:
-			u.State = v.unaskedState(u.Key)
+			u.State = v.stateOf(u.Key, false, 0, &known.known[i], err)
 		}
 		keys = append(keys, u)
 	}
@@ -207,7 +204,7 @@ func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
 	r := b.r
 	txn := r.shared.rows.DB.ReadTxn()
 	known := looked[Obj]{
-		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)), paused: make([]bool, len(objs)),
+		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)), known: make([]known[Obj], len(objs)),
 		seen: r.observer.Revision() >= r.shared.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
@@ -216,7 +213,7 @@ func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
 		}
 		if r.paused.objects != nil {
 			row, _, found := r.shared.rows.Get(txn, obj)
-			known.paused[i] = found && r.paused.pauses(row)
+			known.known[i].paused = found && r.paused.pauses(row)
 		}
 	}
 	return known
