@@ -157,14 +157,14 @@ func unanswered(err, why error) error {
 // loop that is never idle does not reach wait. It reports whether a prune was requested.
 func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	if r.shared.settings.Load() != r.set {
-		r.reconfigure(ctx, r.shared.life.now())
+		r.reconfigure(ctx, r.life.now())
 	}
 	a := r.shared.calls.take()
 	if a.prune || a.approve {
 		r.shared.pruner.Request(a.approve)
 	}
 	r.applyPause()
-	r.blocking.take(r.shared.life.now())
+	r.blocking.take(r.life.now())
 	r.takeReruns(a.reruns)
 	if a.refresh != nil {
 		r.shared.refresher.Walk(a.refresh)
@@ -202,7 +202,7 @@ func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, 
 
 // sight returns what the table and the loop know about the object that a text names.
 func (b *answers[Obj]) sight(text string) sight[Obj] {
-	s := b.r.view.glance(text, func(key index.Key) bool {
+	s := b.r.reports.view.glance(text, func(key index.Key) bool {
 		_, has := b.r.core.KeyInfo(string(key), 0)
 		return has
 	})

@@ -77,7 +77,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	returned := round.Returned
 	for i := len(r.ops) - 1; i >= 0; i-- {
 		if op := &r.ops[i]; op.Err == execute.ErrNotRun {
-			r.core.Recall(r.shared.life.now(), op)
+			r.core.Recall(r.life.now(), op)
 			round.Returned++
 		}
 	}
@@ -106,7 +106,7 @@ func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
 
 // settle reports the outcomes to the core.
 func (r *runner[Obj]) settle() {
-	now := r.shared.life.now()
+	now := r.life.now()
 	for i := range r.ops {
 		op := &r.ops[i]
 		noteWanted(op, now, r.this.began)
@@ -194,6 +194,6 @@ func (b *blocking[Obj]) release(now time.Duration) {
 func (r *runner[Obj]) takeBackQueued() {
 	queued := r.workers.Recall()
 	for i := range slices.Backward(queued) {
-		r.core.Recall(r.shared.life.now(), &queued[i])
+		r.core.Recall(r.life.now(), &queued[i])
 	}
 }

@@ -164,7 +164,7 @@ func (r *runner[Obj]) applyPause() {
 	if p.whole || p.objects != nil {
 		r.takeBackQueued()
 	}
-	r.core.SetPaused(r.shared.life.now(), p.objects)
+	r.core.SetPaused(r.life.now(), p.objects)
 	r.shared.keyWaits.NotePause()
 }
 

@@ -100,9 +100,8 @@ func (l *life) stopped() bool {
 // that goroutine uses these fields, and before its start and after its end the caller of [Loop.Run].
 type runner[Obj comparable] struct {
 	shared  *shared[Obj]
+	life    *life
 	workers *execute.Pool[Obj]
-	// view makes texts for health.
-	view *view[Obj]
 
 	// set are the settings of this round, paused is the pause that the loop has applied.
 	set    *Settings
@@ -136,7 +135,7 @@ type thisPass struct {
 // loop makes one pass after the other until ctx ends.
 func (r *runner[Obj]) loop(ctx context.Context) {
 	for reason := inspect.ReasonStart; ctx.Err() == nil; {
-		if !r.pace.Admit(ctx, r.shared.settings.roundLimiter, r.shared.calls.made, func() bool { return r.poll(ctx) }, r.shared.life.now) {
+		if !r.pace.Admit(ctx, r.shared.settings.roundLimiter, r.shared.calls.made, func() bool { return r.poll(ctx) }, r.life.now) {
 			break
 		}
 		more := r.pass(ctx, reason)
@@ -144,9 +143,9 @@ func (r *runner[Obj]) loop(ctx context.Context) {
 		case <-more:
 			reason = inspect.ReasonMore
 		default:
-			from := r.shared.life.now()
+			from := r.life.now()
 			reason = r.wait(ctx, more)
-			r.pace.Idle(from, r.shared.life.now())
+			r.pace.Idle(from, r.life.now())
 		}
 	}
 }
@@ -168,7 +167,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	round := inspect.Round{Reason: reason, Started: time.Now()}
 	r.takeCalls(ctx)
 	// Everything released or requested before this time is due in this round.
-	r.this.began = r.shared.life.now()
+	r.this.began = r.life.now()
 	r.completeFinished(ctx, &round)
 	r.refresh()
 
@@ -221,7 +220,7 @@ func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn stated
 // moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
 // round left work that was due.
 func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
-	switch next := r.budgetAt(r.shared.life.now()); {
+	switch next := r.budgetAt(r.life.now()); {
 	case !next.looks, next.size == 0 && left:
 		return nil
 	case more == nil, next.size > 0 && left:
@@ -236,7 +235,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	at, reason, ok := r.next(changed)
 	var clock <-chan time.Time
 	if ok {
-		clock = r.alarm.Set(at, r.shared.life.now())
+		clock = r.alarm.Set(at, r.life.now())
 	} else {
 		r.alarm.Stop()
 	}
@@ -259,14 +258,14 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	case <-r.workers.SomeFinished:
 		return inspect.ReasonFinished
 	case <-r.blocking.keys.Released():
-		r.blocking.release(r.shared.life.now())
+		r.blocking.release(r.life.now())
 		return inspect.ReasonReleased
 	}
 }
 
 // next returns the next event of the clock: its time, and the reason that it gives for a pass.
 func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
-	now := r.shared.life.now()
+	now := r.life.now()
 	b := r.budgetAt(now)
 	due, has := r.core.NextDue()
 	switch {
@@ -291,7 +290,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 		at, reason, ok = pruneAt, inspect.ReasonPrune, true
 	}
 	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {
-		if refreshAt := due.Sub(r.shared.life.started); !ok || refreshAt < at {
+		if refreshAt := due.Sub(r.life.started); !ok || refreshAt < at {
 			at, reason, ok = refreshAt, inspect.ReasonDue, true
 		}
 	}

@@ -42,11 +42,11 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || !r.shared.setup.cfg.prunes() {
 		return
 	}
-	began := r.shared.life.now()
+	began := r.life.now()
 	r.reports.health.Begin(began)
 	err := callPrune(ctx, r.shared, txn)
 	r.reports.health.End()
-	took := r.shared.life.now() - began
+	took := r.life.now() - began
 	if listed, sweeping := p.NoteListed(took); sweeping {
 		r.finishSweep(round)
 	} else {
@@ -80,7 +80,7 @@ func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err er
 		err = fmt.Errorf("prune: %w", err)
 		failure = err.Error()
 	}
-	failures, after := r.shared.pruner.NoteEnd(r.shared.life.now(), failure, r.set.pruning())
+	failures, after := r.shared.pruner.NoteEnd(r.life.now(), failure, r.set.pruning())
 	if err != nil {
 		r.shared.setup.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
 	}

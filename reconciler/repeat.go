@@ -257,7 +257,7 @@ func (r *runner[Obj]) again(row Obj, revision statedb.Revision, forced bool) (ru
 		return false
 	}
 	before := r.core.Refreshing()
-	running = r.core.Again(r.shared.life.now(), row, revision, forced)
+	running = r.core.Again(r.life.now(), row, revision, forced)
 	r.this.repeated += r.core.Refreshing() - before
 	return running
 }

@@ -28,7 +28,7 @@ type noHealth = health.None
 func (r *runner[Obj]) account(round *inspect.Round) {
 	r.reports.classify(r.ops)
 	now := r.publishState()
-	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.shared.life.now(), now.standing(r.shared.rows.Revision()))
+	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now(), now.standing(r.shared.rows.Revision()))
 	if len(r.ops) > 0 || now.health.Failing != r.reports.health.Failing() {
 		r.reports.metrics.ReconciliationErrors(failed, now.health.Failing)
 	}
@@ -40,9 +40,9 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 	if launched := r.this.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil {
 		r.reports.sequence++
 		round.Sequence = r.reports.sequence
-		round.Took = r.shared.life.now() - r.this.began
+		round.Took = r.life.now() - r.this.began
 		r.shared.stats.journal.Add(round, r.ops)
-		moving := r.workers.Moving(r.shared.life.now())
+		moving := r.workers.Moving(r.life.now())
 		if r.this.budget.workers {
 			moving += len(r.ops)
 		}
@@ -61,11 +61,12 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 	clear(r.ops)
 	r.ops = r.ops[:0]
 	r.workers.Forget()
-	r.reports.tellHealth(r.shared.stats.state.Load(), r.view, r.core.Failures)
+	r.reports.tellHealth(r.shared.stats.state.Load(), r.core.Failures)
 }
 
 // reports tells others how a loop is: health, metrics, and the classes of errors.
 type reports[Obj comparable] struct {
+	view    *view[Obj]
 	health  *health.Reporter
 	metrics metrics.Handle
 	classes *outcome.Classes[Obj]
@@ -74,13 +75,13 @@ type reports[Obj comparable] struct {
 }
 
 // tellHealth reports a state to health, if it changed. failures yields failures of objects.
-func (p *reports[Obj]) tellHealth(now *state, v *view[Obj], failures iter.Seq[string]) {
+func (p *reports[Obj]) tellHealth(now *state, failures iter.Seq[string]) {
 	if !p.health.IsNews(now.health) {
 		return
 	}
 	d := health.Details{}
 	if now.health.Stuck > 0 {
-		d.Stuck = v.stuckLines()
+		d.Stuck = p.view.stuckLines()
 	}
 	if now.health.Breaker == "" && now.health.Failing > 0 {
 		for failure := range failures {

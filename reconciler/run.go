@@ -29,7 +29,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			continue
 		}
 		if !r.set.admitOne() {
-			r.core.Recall(r.shared.life.now(), op)
+			r.core.Recall(r.life.now(), op)
 			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
@@ -74,7 +74,7 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 			reads = now
 		}
 		if len(r.ops) == 1 {
-			r.reports.health.Begin(r.shared.life.now())
+			r.reports.health.Begin(r.life.now())
 		}
 		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1])
 	}
@@ -85,10 +85,10 @@ func (r *runner[Obj]) runBatch(ctx context.Context, round *inspect.Round, txn st
 	for r.takeNext(round, txn) {
 	}
 	if len(r.ops) > 0 {
-		r.reports.health.Begin(r.shared.life.now())
+		r.reports.health.Begin(r.life.now())
 		r.executor.Run(ctx, txn, r.ops, func() bool {
 			// The loop begins another call of the batch.
-			r.reports.health.Begin(r.shared.life.now())
+			r.reports.health.Begin(r.life.now())
 			return true
 		})
 	}

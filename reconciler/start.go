@@ -75,7 +75,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 		KeyOf: func(obj Obj) []byte { return s.rows.Key(obj) }, GroupOf: cfg.SerialBy, SamePending: s.rows.SamePending,
 		Limits: s.settings.Load().limits(), Breaker: (*core.BreakerConfig)(s.setup.opts.breaker), Records: beside, Seed: rand.Uint64(),
 	})
-	r := &runner[Obj]{shared: s, workers: s.execution.workers, set: s.settings.Load(), paused: s.calls.pause.Load(), core: c}
+	r := &runner[Obj]{shared: s, life: &s.life, workers: s.execution.workers, set: s.settings.Load(), paused: s.calls.pause.Load(), core: c}
 	l.runner = r
 	var marks observe.Waits
 	if beside {
@@ -93,12 +93,12 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	})
 	s.refresher = refresh.New(refresh.Config[Obj]{Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again})
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
-	r.view, r.blocking = l.view, &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	r.observer = newObserver(s, c, marks, r.blocking)
 	r.resolver = resolver[Obj]{
 		rows: s.rows, core: c, observer: r.observer, marks: marks, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
 	}
-	r.reports = reports[Obj]{health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics(), classes: classes}
+	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics(), classes: classes}
 	return nil
 }
 
@@ -192,7 +192,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	ctx, x := execute.New(ctx, &r.shared.execution.config)
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
-	r.reconfigure(ctx, r.shared.life.now())
+	r.reconfigure(ctx, r.life.now())
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
 	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
@@ -242,7 +242,7 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
 	r.workers.Stop()
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
-	r.this.began = r.shared.life.now()
+	r.this.began = r.life.now()
 	r.completeFinished(ctx, &round)
 	r.writeOutcomes(&round)
 	r.account(&round)

@@ -62,14 +62,14 @@ func (r *runner[Obj]) publishState() *state {
 	if s.low != last.low {
 		s.oldest = time.Time{}
 		if obj, wanted, ok := r.core.Oldest(); ok {
-			s.oldest = r.view.writtenAt(obj, s.low, wanted)
+			s.oldest = r.reports.view.writtenAt(obj, s.low, wanted)
 		}
 	}
 	if at, planned := r.shared.pruner.Next(); planned {
-		s.nextPrune = r.shared.life.timeOf(at)
+		s.nextPrune = r.life.timeOf(at)
 	}
 	if b := s.breaker; b.Open {
-		s.health.Breaker = fmt.Sprintf("breaker open since %s: %s", r.shared.life.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
+		s.health.Breaker = fmt.Sprintf("breaker open since %s: %s", r.life.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))
 	}
 	if s == *last {
 		return last
