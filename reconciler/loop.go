@@ -179,7 +179,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.refresh()
 
 	txn := r.rows.DB.ReadTxn()
-	r.ledger.Begin(r.rows.Table.Revision(txn))
+	r.ledger.Begin(r.began, r.rows.Table.Revision(txn))
 	r.begin(r.budgetAt(r.began))
 	more, left := r.work(ctx, &round, txn)
 	r.writeOutcomes(&round)
