@@ -129,9 +129,7 @@ func (r *runner[Obj]) classifyErrors() {
 		if !op.HasFailed() {
 			continue
 		}
-		if r.cfg.ErrorClass != nil {
-			op.Class = r.classes.Of(op.Err, *op.Text, op.Row)
-		}
+		op.Class = r.classes.ByFunction(op.Err)
 		switch {
 		case op.Class != "":
 		case last != nil && *last.Text == *op.Text:
