@@ -99,7 +99,7 @@ func (r *runner[Obj]) commit(round *inspect.Round) {
 // writeOutcomes writes the outcomes that belong beside the table, at the end of a pass.
 func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
 	upTo, ahead := r.observer.Read()
-	c := r.shared.ledger.Publish(ledger.Pass{Observed: upTo, Ahead: ahead})
+	c := r.shared.ledger.Publish(upTo, ahead)
 	round.Written += c.Written
 	round.CommitTook += c.Took
 }

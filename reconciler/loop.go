@@ -172,7 +172,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.refresh()
 
 	txn := r.shared.rows.DB.ReadTxn()
-	r.shared.ledger.Begin(r.shared.rows.Table.Revision(txn))
+	r.shared.ledger.Begin(r.this.began, r.shared.rows.Table.Revision(txn))
 	r.begin(r.budgetAt(r.this.began))
 	more, left := r.work(ctx, &round, txn)
 	r.writeOutcomes(&round)

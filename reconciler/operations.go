@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
 )
@@ -187,10 +188,10 @@ func RequeueBackoff() error { return outcome.RequeueBackoff() }
 func Blocked(reason string, watch ...<-chan struct{}) error { return outcome.Blocked(reason, watch...) }
 
 // IsBlocked reports whether the reconciler treats err as [Blocked]: see [Operations].
-func IsBlocked(err error) bool { return outcome.IsBlocked(err) }
+func IsBlocked(err error) bool { return outcome.Is(err, core.BlockedOn) }
 
 // IsTerminal reports whether the reconciler treats err as [TerminalError]: see [Operations].
-func IsTerminal(err error) bool { return outcome.IsTerminal(err) }
+func IsTerminal(err error) bool { return outcome.Is(err, core.FailedForGood) }
 
 var (
 	// ErrConflict is returned by [Checkpoint] when the object was changed or deleted since the

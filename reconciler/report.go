@@ -144,9 +144,7 @@ func (p *reports[Obj]) classify(ops []core.Operation[Obj]) {
 		if !op.HasFailed() {
 			continue
 		}
-		if p.classes.Function != nil {
-			op.Class = p.classes.Of(op.Err, *op.Text, op.Row)
-		}
+		op.Class = p.classes.ByFunction(op.Err)
 		switch {
 		case op.Class != "":
 		case last != nil && *last.Text == *op.Text:

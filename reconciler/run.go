@@ -134,7 +134,7 @@ type resolver[Obj comparable] struct {
 func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], began time.Duration) bool {
 	row, revision := op.Obj, op.Revision
 	s := r.rows.Asked(row)
-	if err := r.unwritable(op); err != nil {
+	if err := r.rows.Unwritable(row); err != nil && !op.Deleted {
 		failure := err.Error()
 		r.settleUnrun(op, core.Outcome[Obj]{Kind: core.FailedForGood, Text: &failure, Object: row, NewRevision: revision, Wanted: began})
 		return false
@@ -169,20 +169,13 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 	if op.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
 		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
 		// time is unknown; a change from before the start has a negative time.
-		op.Wanted = cmp.Or(r.ledger.Wanted(s, revision).Sub(r.life.started), 1)
+		at := s.UpdatedAt
+		if at.IsZero() {
+			at = r.ledger.Written(row, revision)
+		}
+		op.Wanted = cmp.Or(at.Sub(r.life.started), 1)
 	}
 	return true
-}
-
-// unwritable returns an error if no outcome of an operation could be written, nor the row be replaced or
-// deleted by the program. In the rows, the write shows it, and a check before each operation would cost an
-// allocation.
-func (r *resolver[Obj]) unwritable(op *core.Operation[Obj]) error {
-	if op.Deleted || r.rows.Writable != nil {
-		return nil
-	}
-	_, err := r.rows.KeyOf(op.Obj)
-	return err
 }
 
 // settleUnrun settles an operation that is not run.

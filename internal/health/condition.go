@@ -4,8 +4,8 @@
 package health
 
 import (
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/statekeel/statekeel/internal/text"
@@ -106,42 +106,31 @@ func (c *Condition) okMessage() string {
 	return message
 }
 
-// examples joins the texts about the problems: the open breaker, stuck operations, the error of a prune,
-// and the errors of objects. It returns nil if there are none.
-func (c *Condition) examples(d Details) error {
-	var errs []error
-	add := func(line string) { errs = append(errs, errors.New(line)) }
-	if c.Breaker != "" {
-		add(c.Breaker)
-	}
-	if c.Stuck > 0 {
-		add(few(d.Stuck, "operation"))
-	}
+// examples returns lines about the problems: the open breaker, stuck operations, the error of a prune,
+// and the errors of objects.
+func (c *Condition) examples(d Details) (lines []string) {
+	failures, errs := slices.Clone(d.Failures), c.numErrors()
 	if c.PruneFailure != "" {
-		add(text.Printable(c.PruneFailure))
+		failures = slices.Insert(failures, 0, c.PruneFailure)
 	}
 	if c.Breaker != "" {
-		return errors.Join(errs...)
+		lines = append(lines, c.Breaker)
+		errs -= c.Failing
+		failures = failures[:errs]
 	}
-	named := c.numErrors() - c.Failing
-	for _, failure := range d.Failures {
-		if named == MaxExamples {
-			break
-		}
-		named++
-		add(text.Printable(failure))
+	for i := range failures {
+		failures[i] = text.Printable(failures[i])
 	}
-	if omitted := c.numErrors() - named; omitted > 0 {
-		add(fmt.Sprintf("%d further errors omitted", omitted))
-	}
-	return errors.Join(errs...)
+	lines = append(lines, few(d.Stuck, len(d.Stuck), "operations")...)
+	return append(lines, few(failures, errs, "errors")...)
 }
 
-// few joins the first lines, at most [MaxExamples], and a line with the number of the others. thing
-// is what a line stands for, in the singular.
-func few(lines []string, thing string) string {
-	if n := len(lines); n > MaxExamples {
-		lines = append(lines[:MaxExamples:MaxExamples], fmt.Sprintf("%d further %ss omitted", n-MaxExamples, thing))
+// few returns the first lines, at most [MaxExamples], and a line with the number of the others of all things.
+func few(lines []string, all int, things string) []string {
+	named := min(len(lines), MaxExamples)
+	lines = slices.Clone(lines[:named])
+	if all > named {
+		lines = append(lines, fmt.Sprintf("%d further %s omitted", all-named, things))
 	}
-	return strings.Join(lines, "\n")
+	return lines
 }

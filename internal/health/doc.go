@@ -5,7 +5,7 @@
 // a bounded number of examples.
 //
 // The loop's goroutine makes a [Condition] at the end of a pass, and reports it with a [Reporter] if
-// it is news. A [Watchdog] has a timer: it reports a call that the loop itself has been in for too
+// it is news. The reporter has a timer: it reports a call that the loop itself has been in for too
 // long, which the loop cannot report during the call. The state is the last report. The package never
 // calls an operation and never changes what the loop does.
 package health

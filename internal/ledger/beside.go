@@ -38,27 +38,31 @@ type Beside[Obj comparable] struct {
 	now    func() time.Duration
 	timeOf func(time.Duration) time.Time
 	times  Times
-	// wanted reads times for the goroutine of the loop.
-	wanted *Cursor
 
-	// The fields below belong to the goroutine of the loop. mark is what was written last, began the start
-	// of the pass.
+	// The fields below belong to the goroutine of the loop. mark is what was written last. began is the start
+	// of the pass, table the revision that it reads. keep appends to records.
 	mark    Mark
 	began   time.Duration
+	table   statedb.Revision
 	records []core.Record[Obj]
+	keep    func(core.Record[Obj])
 }
 
 // NewBeside returns the ledger beside a table. now is the loop's clock, timeOf converts its times.
 func NewBeside[Obj comparable](r *rows.Rows[Obj], t *Tables, k Keys[Obj], log *slog.Logger, now func() time.Duration, timeOf func(time.Duration) time.Time) *Beside[Obj] {
 	l := &Beside[Obj]{rows: r, core: k, tables: t, query: t.Outcomes.PrimaryIndexer().(outcomeIndex).QueryFromKey, log: log, now: now, timeOf: timeOf}
-	l.wanted = NewCursor(&l.times)
+	l.keep = func(r core.Record[Obj]) { l.records = append(l.records, r) }
 	return l
 }
 
 // Begin implements [Ledger].
-func (l *Beside[Obj]) Begin(table statedb.Revision) {
-	l.began = l.now()
-	l.times.Note(l.began, table, l.mark.Revision)
+func (l *Beside[Obj]) Begin(began time.Duration, table statedb.Revision) {
+	l.began = began
+	if table != l.table {
+		// It may have been written since the pass began.
+		l.table, began = table, l.now()
+	}
+	l.times.Note(began, table, l.mark.Revision)
 }
 
 // Write implements [Ledger]: it writes nothing, since Publish does.
@@ -76,14 +80,14 @@ func (l *Beside[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
 }
 
 // Publish implements [Ledger].
-func (l *Beside[Obj]) Publish(p Pass) Commit {
+func (l *Beside[Obj]) Publish(observed statedb.Revision, ahead []observe.Range) Commit {
 	until := l.began - Patience
-	if len(p.Ahead)+len(l.mark.Intervals) > 0 {
+	if len(ahead)+len(l.mark.Intervals) > 0 {
 		// The mark must pass all that an interval had, and an interval must not lose revisions.
 		until = math.MaxInt64
 	}
-	l.core.TakeRecords(until, func(r core.Record[Obj]) { l.records = append(l.records, r) })
-	mark, intervals := l.reached(p)
+	l.core.TakeRecords(until, l.keep)
+	mark, intervals := l.reached(observed, ahead)
 	moved := mark != l.mark.Revision || !slices.Equal(intervals, l.mark.Intervals)
 	if len(l.records) == 0 && !moved {
 		return Commit{}
@@ -98,14 +102,14 @@ func (l *Beside[Obj]) Publish(p Pass) Commit {
 
 // reached returns how far the table was attempted or recorded. If there are intervals, no change holds the
 // mark.
-func (l *Beside[Obj]) reached(p Pass) (mark statedb.Revision, intervals []observe.Range) {
-	mark = p.Observed
+func (l *Beside[Obj]) reached(observed statedb.Revision, ahead []observe.Range) (mark statedb.Revision, intervals []observe.Range) {
+	mark = observed
 	if since, _, holds := l.core.HoldsSince(); holds {
 		mark = min(mark, since-1)
 	}
 	// A change that was taken back after an earlier pass was never passed, so the mark cannot go back.
 	mark = max(mark, l.mark.Revision)
-	for _, r := range p.Ahead {
+	for _, r := range ahead {
 		intervals = append(intervals, observe.Range{After: max(r.After, mark), UpTo: r.UpTo})
 	}
 	return mark, intervals
@@ -193,12 +197,15 @@ func (l *Beside[Obj]) Covered() iter.Seq2[statedb.Revision, statedb.Revision] { 
 
 // Status implements [Ledger].
 func (l *Beside[Obj]) Status(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status {
-	key, err := l.rows.KeyOf(row)
-	if err != nil {
+	if err := l.rows.Unwritable(row); err != nil {
 		text := err.Error()
 		return status.Status{Kind: status.KindError, UpdatedAt: l.Written(row, revision), Error: &text}
 	}
-	o, _, found := l.tables.Outcomes.Get(txn, l.query(key))
+	var o *inspect.Outcome
+	found := l.tables.Outcomes.NumObjects(txn) > 0
+	if found {
+		o, _, found = l.tables.Outcomes.Get(txn, l.query(l.rows.Key(row)))
+	}
 	return l.status(o, found, l.tables.Current(txn), revision)
 }
 
@@ -240,14 +247,6 @@ func (l *Beside[Obj]) Written(_ Obj, revision statedb.Revision) time.Time {
 		return l.timeOf(last)
 	}
 	return time.Time{}
-}
-
-// Wanted implements [Ledger].
-func (l *Beside[Obj]) Wanted(_ status.Status, revision statedb.Revision) time.Time {
-	if _, upTo, ok := l.wanted.Written(revision); ok {
-		return l.timeOf(upTo)
-	}
-	return l.timeOf(l.now())
 }
 
 // Applied implements [Ledger].

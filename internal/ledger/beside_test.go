@@ -41,8 +41,8 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 		func() time.Duration { return now }, func(time.Duration) time.Time { return time.Time{} })
 	pass := func(holds uint64, observed statedb.Revision, ahead ...observe.Range) *ledger.Mark {
 		*held = oneHold{holds, now}
-		l.Begin(observed)
-		l.Publish(ledger.Pass{Observed: observed, Ahead: ahead})
+		l.Begin(now, observed)
+		l.Publish(observed, ahead)
 		return tables.Current(db.ReadTxn())
 	}
 	for _, test := range []struct {
@@ -63,8 +63,8 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	require.True(t, ok)
 	require.Equal(t, now+ledger.Patience, at)
 	now = at
-	l.Begin(50)
-	l.Publish(ledger.Pass{Observed: 50})
+	l.Begin(now, 50)
+	l.Publish(50, nil)
 	require.Equal(t, statedb.Revision(50), tables.Current(db.ReadTxn()).Revision)
 	_, ok = l.Next()
 	require.False(t, ok)

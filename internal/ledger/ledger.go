@@ -18,18 +18,20 @@ import (
 // Ledger is where the outcomes of a loop are written, and from where the status of an object is read.
 // [InRows] writes them into the rows, [Beside] into tables of its own.
 //
-// Write, Begin, Publish, Next, Wanted, Covers and Covered are called by the goroutine of the loop. The
+// Write, Begin, Publish, Next, Covers and Covered are called by the goroutine of the loop. The
 // other methods are safe from any goroutine.
 type Ledger[Obj comparable] interface {
 	// Write sets the outcomes of operations, and writes those that belong into the rows. It sets the
 	// Object of each to the version that is then in the table, except for deletions and for lost
 	// outcomes.
 	Write(ops []core.Operation[Obj], o Options) Commit
-	// Begin is called at the start of a pass, with the revision of the table that it reads.
-	Begin(table statedb.Revision)
+	// Begin is called at the start of a pass, with the time when it began, and the revision of the table that
+	// it reads.
+	Begin(began time.Duration, table statedb.Revision)
 	// Publish is called at the end of a pass, when the core has all outcomes. It writes what belongs
-	// beside the table.
-	Publish(p Pass) Commit
+	// beside the table. observed is the revision up to which all rows were read, ahead are the ranges above it
+	// in which the catch-up cursor has read all rows.
+	Publish(observed statedb.Revision, ahead []observe.Range) Commit
 	// Next returns when Publish has to be called again; false if it need not be.
 	Next() (at time.Duration, ok bool)
 	// Status returns the status of the row that txn holds at a revision.
@@ -42,8 +44,6 @@ type Ledger[Obj comparable] interface {
 	// Written returns when the version of a row was written, as far as that is known; the zero time if
 	// not.
 	Written(row Obj, revision statedb.Revision) time.Time
-	// Wanted is Written for the goroutine of the loop, of a row that asks for this.
-	Wanted(asked status.Status, revision statedb.Revision) time.Time
 	// Applied returns a text for the time when the revision of a Done row was applied, such as "applied
 	// between ... and ..."; empty if the row has the time.
 	Applied(revision statedb.Revision) string
@@ -51,14 +51,6 @@ type Ledger[Obj comparable] interface {
 	Outcomes() statedb.Table[*inspect.Outcome]
 	// Close is called when the loop has ended.
 	Close()
-}
-
-// Pass is the state of a loop at the end of a pass.
-type Pass struct {
-	// Observed is the revision up to which all rows were read. Ahead are the ranges above it in which the
-	// catch-up cursor has read all rows.
-	Observed statedb.Revision
-	Ahead    []observe.Range
 }
 
 // Keys is the part of the core that a ledger beside the table asks: see package core.

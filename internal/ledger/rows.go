@@ -14,6 +14,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -167,10 +168,10 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, op *core.Opera
 }
 
 // Begin implements [Ledger].
-func (l *InRows[Obj]) Begin(statedb.Revision) {}
+func (l *InRows[Obj]) Begin(time.Duration, statedb.Revision) {}
 
 // Publish implements [Ledger]: everything was written by Write.
-func (l *InRows[Obj]) Publish(Pass) Commit { return Commit{} }
+func (l *InRows[Obj]) Publish(statedb.Revision, []observe.Range) Commit { return Commit{} }
 
 // Next implements [Ledger].
 func (l *InRows[Obj]) Next() (time.Duration, bool) { return 0, false }
@@ -194,11 +195,6 @@ func (l *InRows[Obj]) Covered() iter.Seq2[statedb.Revision, statedb.Revision] {
 // Written implements [Ledger]: a Pending row was written when its status was made.
 func (l *InRows[Obj]) Written(row Obj, _ statedb.Revision) time.Time {
 	return l.rows.Asked(row).UpdatedAt
-}
-
-// Wanted implements [Ledger].
-func (l *InRows[Obj]) Wanted(asked status.Status, _ statedb.Revision) time.Time {
-	return asked.UpdatedAt
 }
 
 // Applied implements [Ledger].

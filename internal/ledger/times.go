@@ -6,6 +6,7 @@ package ledger
 import (
 	"sort"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -20,7 +21,7 @@ const (
 // Times remembers when the revisions of a table were written, and when they were applied: when the mark
 // passed them or, if they had a row of outcomes then, when that was deleted. It keeps at most 512
 // samples: between recent ones is little time, between older ones more, up to a share of their age. Of
-// the revisions that had a row it keeps the latest 512. The zero value is empty. Its methods are safe
+// the revisions that had a row it keeps 512. The zero value is empty. Its methods are safe
 // for concurrent use.
 //
 // Times are those of the loop's clock. They must not be negative.
@@ -28,15 +29,20 @@ type Times struct {
 	mu sync.Mutex
 	// samples are in the order of their time. The first one is never dropped.
 	samples []sample
-	// late is when the row of a revision was deleted. lateOrder has the same revisions, the next one to
-	// be dropped at nextLate. dropped is the last of all that were dropped.
-	late      map[statedb.Revision]time.Duration
-	lateOrder []statedb.Revision
-	nextLate  int
-	dropped   struct {
-		high statedb.Revision
-		upTo time.Duration
-	}
+	// late has revisions whose rows of outcomes were deleted, each at its remainder: the latest is kept. dropped has
+	// the highest revision and the latest time of those that it had before.
+	late    [maxLate]deletion
+	dropped deletion
+
+	// written is the period that Written found last, for readers without the lock: rows that follow each other
+	// were mostly written in one.
+	written atomic.Pointer[period]
+}
+
+// deletion is the deletion of the row of outcomes of a revision, at a time.
+type deletion struct {
+	revision statedb.Revision
+	at       time.Duration
 }
 
 // sample is what was seen in one or more rounds: from the time at until the time until, the table had
@@ -117,7 +123,14 @@ func (t *Times) Last() (time.Duration, bool) {
 // not after upTo. after is -1 if the revision was written before the first sample. ok is false if the
 // last sample does not have the revision yet.
 func (t *Times) Written(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
-	p := t.find(revision, func(s *sample) statedb.Revision { return s.table })
+	p := t.written.Load()
+	if p == nil || revision <= p.low || revision > p.high {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		found := t.find(revision, func(s *sample) statedb.Revision { return s.table })
+		p = &found
+		t.written.Store(p)
+	}
 	return p.after, p.upTo, p.ok
 }
 
@@ -125,34 +138,23 @@ func (t *Times) Written(revision statedb.Revision) (after, upTo time.Duration, o
 func (t *Times) NoteLate(now time.Duration, revision statedb.Revision) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.late == nil {
-		t.late = make(map[statedb.Revision]time.Duration)
+	at := &t.late[revision%maxLate]
+	if at.revision != revision {
+		t.dropped.revision, t.dropped.at = max(t.dropped.revision, at.revision), max(t.dropped.at, at.at)
 	}
-	if _, again := t.late[revision]; !again {
-		if len(t.lateOrder) < maxLate {
-			t.lateOrder = append(t.lateOrder, revision)
-		} else {
-			oldest := t.lateOrder[t.nextLate]
-			t.dropped.high, t.dropped.upTo = max(t.dropped.high, oldest), max(t.dropped.upTo, t.late[oldest])
-			delete(t.late, oldest)
-			t.lateOrder[t.nextLate] = revision
-			t.nextLate = (t.nextLate + 1) % maxLate
-		}
-	}
-	t.late[revision] = now
+	*at = deletion{revision, now}
 }
 
 // Applied returns bounds for the time when a revision was applied that has no row of outcomes, as
 // [Times.Written] does.
 func (t *Times) Applied(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
-	p := t.find(revision, func(s *sample) statedb.Revision { return s.mark })
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if at, late := t.late[revision]; late {
-		return p.after, max(p.upTo, at), p.ok
-	}
-	if revision <= t.dropped.high {
-		p.upTo = max(p.upTo, t.dropped.upTo)
+	p := t.find(revision, func(s *sample) statedb.Revision { return s.mark })
+	if late := t.late[revision%maxLate]; late.revision == revision {
+		p.upTo = max(p.upTo, late.at)
+	} else if revision <= t.dropped.revision {
+		p.upTo = max(p.upTo, t.dropped.at)
 	}
 	return p.after, p.upTo, p.ok
 }
@@ -166,10 +168,8 @@ type period struct {
 }
 
 // find returns the period in which a revision came. of returns the revision that a sample has. The
-// first period begins at revision 0, and has it.
+// first period begins at revision 0, and has it. The caller holds mu.
 func (t *Times) find(revision statedb.Revision, of func(*sample) statedb.Revision) period {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	n := len(t.samples)
 	at := sort.Search(n, func(i int) bool { return of(&t.samples[i]) >= revision })
 	if at == n {
@@ -180,27 +180,4 @@ func (t *Times) find(revision statedb.Revision, of func(*sample) statedb.Revisio
 		p.low, p.after = of(&t.samples[at-1]), t.samples[at-1].until
 	}
 	return p
-}
-
-// Cursor answers [Times.Written] for one goroutine, without a lock for revisions that came in the same
-// period as the one before. It is not safe for concurrent use.
-type Cursor struct {
-	times *Times
-	last  period
-}
-
-// NewCursor returns a cursor.
-func NewCursor(t *Times) *Cursor { return &Cursor{times: t} }
-
-// Written returns what [Times.Written] returns, or closer bounds that it has returned before.
-func (c *Cursor) Written(revision statedb.Revision) (after, upTo time.Duration, ok bool) {
-	if revision <= c.last.low || revision > c.last.high {
-		c.move(revision)
-	}
-	return c.last.after, c.last.upTo, c.last.ok
-}
-
-// move is apart from Written, so that the compiler inlines Written.
-func (c *Cursor) move(revision statedb.Revision) {
-	c.last = c.times.find(revision, func(s *sample) statedb.Revision { return s.table })
 }

@@ -62,17 +62,17 @@ func TestUnchangedRevisionsAddNoSample(t *testing.T) {
 	require.Equal(t, bounds{2000, 2000, true}, boundsOf(times.Written(4)), "so does a time that decreases")
 }
 
-func TestCursorAnswersRevisionsInAnyOrder(t *testing.T) {
+func TestRevisionsAreAnsweredInAnyOrder(t *testing.T) {
 	var times ledger.Times
-	cursor := ledger.NewCursor(&times)
-	require.Equal(t, bounds{}, boundsOf(cursor.Written(1)))
+	require.Equal(t, bounds{}, boundsOf(times.Written(1)))
 	for i := range 10 {
 		times.Note(time.Duration(i), statedb.Revision(3*i+1), 0)
 	}
 	for from := range statedb.Revision(30) {
 		for to := range statedb.Revision(30) {
-			cursor.Written(from)
-			require.Equal(t, boundsOf(times.Written(to)), boundsOf(cursor.Written(to)), "%d after %d", to, from)
+			want := boundsOf(times.Written(to))
+			times.Written(from)
+			require.Equal(t, want, boundsOf(times.Written(to)), "%d after %d", to, from)
 		}
 	}
 }
@@ -147,7 +147,6 @@ func TestBoundsContainTheTrueTimes(t *testing.T) {
 	for seed := range uint64(20) {
 		h := &history{rng: rand.New(rand.NewPCG(seed, 0))}
 		var times ledger.Times
-		cursor := ledger.NewCursor(&times)
 		// Some histories have pauses, and a clock that stands still.
 		longest := []time.Duration{1, 2, time.Millisecond, time.Second}[seed%4]
 		for step := range 10_000 {
@@ -163,7 +162,6 @@ func TestBoundsContainTheTrueTimes(t *testing.T) {
 			if step%2499 == 0 || step == 9999 {
 				h.check(t, times.Written, h.written, 0)
 				h.check(t, times.Applied, h.attempted, 0)
-				h.check(t, cursor.Written, h.written, 0)
 			}
 		}
 	}
@@ -228,14 +226,13 @@ func BenchmarkNoteUnchanged(b *testing.B) {
 }
 
 // 500 objects were written between two samples.
-func BenchmarkCursorWritten(b *testing.B) {
+func BenchmarkWrittenInOrder(b *testing.B) {
 	var times ledger.Times
 	for i := range 512 {
 		times.Note(time.Duration(i)*time.Millisecond, statedb.Revision(i)*500, 0)
 	}
-	cursor := ledger.NewCursor(&times)
 	for i := range b.N {
-		if _, _, ok := cursor.Written(statedb.Revision(i % (511 * 500))); !ok {
+		if _, _, ok := times.Written(statedb.Revision(i % (511 * 500))); !ok {
 			b.Fatal("no bounds")
 		}
 	}

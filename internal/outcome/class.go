@@ -45,24 +45,22 @@ func PlainClass(said string, names ...string) string {
 // withoutWord returns text with "#" in place of word where no letter or digit is beside it.
 func withoutWord(text, word string) string {
 	var b strings.Builder
-	for from := 0; ; {
-		at := strings.Index(text[from:], word)
-		if at < 0 {
-			b.WriteString(text[from:])
+	for {
+		before, rest, found := strings.Cut(text, word)
+		b.WriteString(before)
+		if !found {
 			return b.String()
 		}
-		at += from
-		end := at + len(word)
-		before, _ := utf8.DecodeLastRuneInString(text[:at])
-		after, _ := utf8.DecodeRuneInString(text[end:])
-		b.WriteString(text[from:at])
-		if at > 0 && isWordRune(before) || end < len(text) && isWordRune(after) {
+		last, _ := utf8.DecodeLastRuneInString(b.String())
+		next, _ := utf8.DecodeRuneInString(rest)
+		if isWordRune(last) || isWordRune(next) {
 			b.WriteString(word)
 		} else {
 			b.WriteByte('#')
 		}
-		from = end
+		text = rest
 	}
 }
 
+// isWordRune is false for the rune that stands for none.
 func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -27,6 +27,9 @@ func (c *Classes[Obj]) ByFunction(err error) (class string) {
 	if c.Function == nil {
 		return ""
 	}
+	if cut, is := err.(*Cut); is {
+		return cut.Class
+	}
 	defer func() {
 		if r := recover(); r != nil && !c.Panics {
 			c.Log.Error("Config.ErrorClass panicked", "panic", text.Short(TextOfAny(r), MaxText), "error", text.Short(TextOf(err), MaxText))
@@ -36,17 +39,6 @@ func (c *Classes[Obj]) ByFunction(err error) (class string) {
 	}()
 	// A clone: the class may be a piece of a long text.
 	return strings.Clone(text.Short(c.Function(err), MaxClass))
-}
-
-// Of returns the class of the error of an operation on obj. said is the text in the status.
-func (c *Classes[Obj]) Of(err error, said string, obj Obj) string {
-	if c.Function == nil {
-		return c.ByText(said, obj)
-	}
-	if cut, is := err.(*Cut); is {
-		return cut.Class
-	}
-	return c.ByFunction(err)
 }
 
 // ByText returns the class of a text about obj. The text's parts that name the object are replaced:

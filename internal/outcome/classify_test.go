@@ -58,7 +58,7 @@ func TestLongTextIsCutAndKeepsItsOutcome(t *testing.T) {
 	class := func(error) string { return "disk" }
 	kept := outcome.Keep(outcome.TerminalError(long), class)
 	require.LessOrEqual(t, len(kept.Error()), outcome.MaxText)
-	require.True(t, outcome.IsTerminal(kept))
+	require.True(t, outcome.Is(kept, core.FailedForGood))
 	require.Equal(t, "disk", kept.(*outcome.Cut).Class)
 	require.Same(t, errNo, outcome.Keep(errNo, class))
 	require.NoError(t, outcome.Keep(nil, class))

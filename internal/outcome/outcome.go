@@ -75,98 +75,58 @@ func Blocked(reason string, watch ...<-chan struct{}) error {
 	return &Directive{Kind: core.BlockedOn, Watch: watch, Err: errors.New(reason)}
 }
 
-// IsBlocked reports whether err has the outcome of [Blocked].
-func IsBlocked(err error) bool {
+// Is reports whether err has the outcome of a directive of a kind.
+func Is(err error, kind core.Kind) bool {
 	d := Of(err)
-	return d != nil && d.Kind == core.BlockedOn
+	return d != nil && d.Kind == kind
 }
 
-// IsTerminal reports whether err has the outcome of [TerminalError].
-func IsTerminal(err error) bool {
-	d := Of(err)
-	return d != nil && d.Kind == core.FailedForGood
-}
-
-// The ranks of outcomes that may be joined, from the lowest. Any failure is above a requeue, since
-// what failed is not done. A directive is above an ordinary error. RetryAfter and Blocked are above
+// rank orders outcomes that may be joined: the highest counts. Any failure is above a requeue, since what failed
+// is not done. A directive is above an ordinary error, which is nil. RetryAfter and Blocked are above
 // TerminalError, since another run may do a part of the work.
-const (
-	rankRequeue = iota
-	rankOrdinary
-	rankTerminal
-	rankBlocked
-	rankRetryAfter
-)
-
-func (d *Directive) rank() int {
-	switch {
-	case d == ordinary:
-		return rankOrdinary
-	case d.Kind == core.DoneAgain:
-		return rankRequeue
-	case d.Kind == core.FailedForGood:
-		return rankTerminal
-	case d.Kind == core.BlockedOn:
-		return rankBlocked
+func rank(d *Directive) int {
+	if d == nil {
+		return 1
 	}
-	return rankRetryAfter
+	return [...]int{core.DoneAgain: 0, core.FailedForGood: 2, core.BlockedOn: 3, core.Failed: 4}[d.Kind]
 }
-
-// ordinary stands for an error without a directive.
-var ordinary = &Directive{Kind: core.Failed}
 
 // Of returns the directive that counts in an error; nil for an ordinary failure.
-func Of(err error) *Directive {
+func Of(err error) (counts *Directive) {
 	if c, is := err.(*Cut); is {
 		return c.next
 	}
-	// This saves the search for plain errors, which are most errors of a failing target.
-	if !wraps(err) {
-		return nil
-	}
 	nodes := maxNodes
-	if d := search(err, &nodes); d != ordinary {
-		return d
+	found := outermost(nil, err, &nodes)
+	counts = found[0]
+	for _, d := range found[1:] {
+		counts = joined(counts, d)
 	}
-	return nil
-}
-
-// wraps reports whether an error may contain a Directive. A Directive itself has an Unwrap method.
-func wraps(err error) bool {
-	switch err.(type) {
-	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
-		return true
-	}
-	return false
+	return counts
 }
 
 // maxNodes bounds the errors that one search visits. An error is visited once for each way to it: an
 // error may wrap itself, or several errors may share what they wrap.
 const maxNodes = 1000
 
-// search returns the outcome of an error and of what it wraps: a directive or ordinary. nodes is the
-// number of errors that it may still visit; the others count as ordinary.
-func search(err error, nodes *int) *Directive {
+// outermost appends the outcomes of an error and of what it wraps, at least one: directives, and nil for what is an
+// ordinary failure. nodes is the number of errors that it may still visit; the others count as ordinary.
+func outermost(found []*Directive, err error, nodes *int) []*Directive {
 	if *nodes == 0 {
-		return ordinary
+		return append(found, nil)
 	}
 	*nodes--
-	if d, ok := err.(*Directive); ok {
-		return d
+	if d, is := err.(*Directive); is {
+		return append(found, d)
 	}
-	var found *Directive
+	n := len(found)
 	for _, inner := range unwrapped(err) {
-		if inner == nil {
-			continue
-		}
-		if d := search(inner, nodes); found == nil {
-			found = d
-		} else {
-			found = joined(found, d)
+		if inner != nil {
+			found = outermost(found, inner, nodes)
 		}
 	}
-	if found == nil {
-		return ordinary
+	if len(found) == n {
+		found = append(found, nil)
 	}
 	return found
 }
@@ -190,25 +150,22 @@ func unwrapped(err error) (inner []error) {
 
 // joined returns the outcome of an error that joins a and b.
 func joined(a, b *Directive) *Directive {
-	if a.rank() != b.rank() {
-		if a.rank() > b.rank() {
-			return a
-		}
+	switch ra, rb := rank(a), rank(b); {
+	case ra > rb, a == nil && b == nil:
+		return a
+	case ra < rb, a.Backoff:
 		return b
+	case b.Backoff:
+		return a
 	}
-	switch a.rank() {
-	case rankRetryAfter:
-		return &Directive{Kind: a.Kind, Delay: max(a.Delay, b.Delay), Err: a.Err}
-	case rankBlocked:
-		return &Directive{Kind: a.Kind, Watch: slices.Concat(a.Watch, b.Watch), Err: a.Err}
-	case rankRequeue:
-		if a.Backoff {
-			return b
-		}
-		if b.Backoff {
-			return a
-		}
-		return &Directive{Kind: a.Kind, Delay: min(a.Delay, b.Delay)}
+	both := *a
+	switch a.Kind {
+	case core.Failed:
+		both.Delay = max(a.Delay, b.Delay)
+	case core.BlockedOn:
+		both.Watch = slices.Concat(a.Watch, b.Watch)
+	case core.DoneAgain:
+		both.Delay = min(a.Delay, b.Delay)
 	}
-	return a
+	return &both
 }

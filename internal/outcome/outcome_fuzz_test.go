@@ -23,8 +23,8 @@ func FuzzSearchOfAnErrorAgreesWithItsModel(f *testing.F) {
 		err := b.build()
 		got, looks := Of(err), b.looks
 		require.LessOrEqual(t, looks, 2*maxNodes, "calls of Unwrap")
-		require.Equal(t, IsBlocked(err), got != nil && got.Kind == core.BlockedOn)
-		require.Equal(t, IsTerminal(err), got != nil && got.Kind == core.FailedForGood)
+		require.Equal(t, Is(err, core.BlockedOn), got != nil && got.Kind == core.BlockedOn)
+		require.Equal(t, Is(err, core.FailedForGood), got != nil && got.Kind == core.FailedForGood)
 
 		left := maxNodes
 		var m outcomeModel

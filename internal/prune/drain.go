@@ -18,11 +18,11 @@ const (
 // drain waits for running operations to end, so that a prune can begin. The zero value does not
 // wait.
 type drain struct {
-	// holding: work is held back, since from, for the time hold.
-	holding    bool
-	from, hold time.Duration
-	// notBefore is when work may be held back again; 0 if it is held back, or may be at any time.
-	notBefore time.Duration
+	// holding: work is held back. hold is for how long it was the last time.
+	holding bool
+	hold    time.Duration
+	// until is when that changes; 0 for now.
+	until time.Duration
 }
 
 // wait returns true and ends the wait if no operation is running (idle). Otherwise it decides
@@ -33,21 +33,16 @@ func (d *drain) wait(now time.Duration, idle, hangs bool) bool {
 		*d = drain{}
 		return true
 	case hangs:
-		*d = drain{notBefore: now + hangPause}
-	case d.holding && now >= d.from+d.hold:
-		d.holding = false
-		d.notBefore = now + holdShare*d.hold
-	case !d.holding && now >= d.notBefore:
-		d.holding, d.from, d.notBefore = true, now, 0
+		*d = drain{until: now + hangPause}
+	case now < d.until:
+	case d.holding:
+		d.holding, d.until = false, now+holdShare*d.hold
+	default:
 		d.hold = max(minHold, 2*d.hold)
+		d.holding, d.until = true, now+d.hold
 	}
 	return false
 }
 
 // next returns when to call wait again; false if there is no wait.
-func (d *drain) next() (time.Duration, bool) {
-	if d.holding {
-		return d.from + d.hold, true
-	}
-	return d.notBefore, d.notBefore > 0
-}
+func (d *drain) next() (time.Duration, bool) { return d.until, d.until > 0 }

@@ -46,8 +46,7 @@ type Pruner[Obj comparable] struct {
 	requested, approved bool
 	// refused: the last sweep whose listing succeeded stopped at its budget.
 	refused atomic.Bool
-	// gated: no sweep may begin before everything up to the revision gate has been attempted.
-	gated bool
+	// gate is the revision up to which everything must have been attempted before a sweep; 0 if that is so.
 	gate  statedb.Revision
 	drain drain
 	// listed is the number of objects in the last listing. sweep is the sweep whose listing has
@@ -78,7 +77,9 @@ func (p *Pruner[Obj]) Look(txn statedb.ReadTxn, set Settings) {
 		return
 	}
 	p.ready, p.initialized = true, nil
-	p.gated, p.gate = p.Sweeps, p.Rows.Table.Revision(txn)
+	if p.Sweeps {
+		p.gate = p.Rows.Table.Revision(txn)
+	}
 	p.requested = p.requested || set.Interval > 0
 }
 
@@ -99,19 +100,19 @@ func (p *Pruner[Obj]) Refused() bool { return p.refused.Load() }
 
 // Gated reports whether sweeps wait until all objects that the table had when it was initialised
 // have been attempted.
-func (p *Pruner[Obj]) Gated() bool { return p.gated }
+func (p *Pruner[Obj]) Gated() bool { return p.gate > 0 }
 
 // NoteAttempted records the revision up to which everything has been attempted. Call it at the end of
 // a round while Gated returns true.
 func (p *Pruner[Obj]) NoteAttempted(upTo statedb.Revision) {
 	if upTo >= p.gate {
-		p.gated = false
+		p.gate = 0
 	}
 }
 
 // Due reports whether it is time to prune.
 func (p *Pruner[Obj]) Due(now time.Duration) bool {
-	return p.ready && !p.gated && p.sweep == nil && (p.requested || p.scheduled && p.at <= now)
+	return p.ready && !p.Gated() && p.sweep == nil && (p.requested || p.scheduled && p.at <= now)
 }
 
 // Start begins the due prune and returns true, if no operation is running. Otherwise it returns
@@ -137,7 +138,7 @@ func (p *Pruner[Obj]) Next() (time.Duration, bool) {
 	if at, ok := p.drain.next(); ok {
 		return at, true
 	}
-	return p.at, p.ready && p.scheduled && !p.gated && p.sweep == nil
+	return p.at, p.ready && p.scheduled && !p.Gated() && p.sweep == nil
 }
 
 // NoteEnd records the end of a prune or a sweep; failure is the text of its error, empty if it

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -38,15 +39,13 @@ func (b Budget) check(orphans, listed int) error {
 // unless the main cursor had not yet read the object's deletion. That is decided when the main
 // cursor has passed the revision that the table had at the end of the listing.
 type sweep[Obj any] struct {
-	listed int
-	// keyless is the number of listed objects without a usable key, of which why is the first error.
-	keyless int
-	why     error
-	took    time.Duration
+	took time.Duration
+	// unknown has the listed objects that the table and the loop did not have. open has the keys of those
+	// whose deletion the main cursor has not passed.
 	unknown []Obj
-	// unknown has the listed objects that the table and the loop did not have. keys has their keys;
-	// the value is true if the main cursor has passed the deletion of the key.
-	keys map[string]bool
+	open    map[string]bool
+	// keyless is an error about the listed objects without a usable key; nil if there are none.
+	keyless error
 	// upTo is the revision of the table at the end of the listing.
 	upTo statedb.Revision
 }
@@ -68,7 +67,7 @@ type Found[Obj any] struct {
 // loop has for [Pruner.Finish]. txn is the snapshot to list against. It returns an error if the
 // listing failed or ctx has ended; then there is no sweep to finish.
 func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error) error {
-	var unknown []Obj
+	s := &sweep[Obj]{open: map[string]bool{}}
 	keyless, over := 0, false
 	var why error
 	defer func() { over = true }()
@@ -80,31 +79,30 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 		if _, err := p.Rows.KeyOf(obj); err != nil {
 			keyless++
 			why = cmp.Or(why, err)
-			return true
-		}
-		// An object of the snapshot is no orphan: it is in the table, or its deletion will be read.
-		if !p.has(txn, obj) {
-			unknown = append(unknown, obj)
+		} else if !p.has(txn, obj) {
+			// An object of the snapshot is no orphan: it is in the table, or its deletion will be read.
+			s.unknown = append(s.unknown, obj)
 		}
 		return true
 	})
-	if err == nil {
-		// If ctx has ended the listing may be incomplete: the function may have stopped for it.
-		err = ctx.Err()
-	}
-	if err != nil {
+	// If ctx has ended the listing may be incomplete: the function may have stopped for it.
+	if err = cmp.Or(err, ctx.Err()); err != nil {
 		return fmt.Errorf("sweep: listing the target: %w", err)
+	}
+	if keyless > 0 {
+		s.keyless = fmt.Errorf("sweep: %d of %d listed objects are left alone: %w", keyless, p.listed, why)
 	}
 	// An object that was inserted while the target was listed is no orphan.
 	fresh := p.Rows.DB.ReadTxn()
-	s := &sweep[Obj]{listed: p.listed, keyless: keyless, why: why, keys: map[string]bool{}, upTo: p.Rows.Table.Revision(fresh)}
-	for _, obj := range unknown {
+	s.upTo = p.Rows.Table.Revision(fresh)
+	s.unknown = slices.DeleteFunc(s.unknown, func(obj Obj) bool {
 		key := string(p.Rows.Key(obj))
-		if _, again := s.keys[key]; !again && p.orphan(fresh, obj) {
-			s.keys[key] = false
-			s.unknown = append(s.unknown, obj)
+		known := s.open[key] || !p.orphan(fresh, obj)
+		if !known {
+			s.open[key] = true
 		}
-	}
+		return known
+	})
 	p.sweep = s
 	return nil
 }
@@ -132,12 +130,8 @@ func (p *Pruner[Obj]) NoteListed(took time.Duration) (n int, sweeping bool) {
 // NoteDeletion records that the main cursor has passed the deletion of an object: then a sweep need
 // not delete it.
 func (p *Pruner[Obj]) NoteDeletion(obj Obj) {
-	if p.sweep == nil {
-		return
-	}
-	key := string(p.Rows.Key(obj))
-	if _, unknown := p.sweep.keys[key]; unknown {
-		p.sweep.keys[key] = true
+	if p.sweep != nil {
+		delete(p.sweep.open, string(p.Rows.Key(obj)))
 	}
 }
 
@@ -151,22 +145,19 @@ func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool
 	}
 	p.sweep = nil
 	now := p.Rows.DB.ReadTxn()
-	found = Found[Obj]{Listed: s.listed, Took: s.took, Revision: p.Rows.Table.Revision(now)}
+	found = Found[Obj]{Listed: p.listed, Took: s.took, Revision: p.Rows.Table.Revision(now)}
 	for _, obj := range s.unknown {
-		if !s.keys[string(p.Rows.Key(obj))] && p.orphan(now, obj) {
+		if s.open[string(p.Rows.Key(obj))] && p.orphan(now, obj) {
 			found.Orphans = append(found.Orphans, obj)
 		}
 	}
 	if !p.approved {
-		if found.Err = p.Budget.check(len(found.Orphans), s.listed); found.Err != nil {
+		if found.Err = p.Budget.check(len(found.Orphans), p.listed); found.Err != nil {
 			found.Orphans = nil
 			p.refused.Store(true)
 			return found, true
 		}
 	}
-	p.approved = false
-	if s.keyless > 0 {
-		found.Err = fmt.Errorf("sweep: %d of %d listed objects are left alone: %w", s.keyless, s.listed, s.why)
-	}
+	p.approved, found.Err = false, s.keyless
 	return found, true
 }

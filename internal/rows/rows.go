@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"net/netip"
 	"reflect"
 	"sync/atomic"
 
@@ -57,6 +58,8 @@ type Rows[Obj any] struct {
 	// begun is the status ID that Begin drew; 0 before it.
 	begun   atomic.Uint64
 	indexer statedb.Indexer[Obj]
+	// short: no key is too long, whatever the object.
+	short bool
 	// fromString converts a text to a key, fromKey a key to a query; each is nil if the index cannot.
 	fromString func(text string) (index.Key, error)
 	fromKey    func(index.Key) statedb.Query[Obj]
@@ -104,7 +107,10 @@ func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 
 func newRows[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 	indexer := table.PrimaryIndexer()
-	return &Rows[Obj]{DB: db, Table: table, indexer: indexer, fromString: reader(indexer), fromKey: queryOf(indexer)}
+	read, _ := fieldOf(indexer, "FromString").(func(string) (index.Key, error))
+	return &Rows[Obj]{
+		DB: db, Table: table, indexer: indexer, short: hasShortKeys(indexer), fromString: read, fromKey: queryOf(indexer),
+	}
 }
 
 // queryOf returns the function of an index that makes a query of a key; nil if it has none. It is not in
@@ -118,19 +124,30 @@ func queryOf[Obj any](indexer statedb.Indexer[Obj]) func(index.Key) statedb.Quer
 	return nil
 }
 
-// reader returns the function of an index that converts a text to a key, as statedb's commands do; nil if
-// it has none. It is a field of statedb's indexes, which is not in their interface.
-func reader(indexer any) func(text string) (index.Key, error) {
+// hasShortKeys reports whether an index makes its keys of numbers, addresses or prefixes.
+func hasShortKeys(indexer any) bool {
+	from := reflect.TypeOf(fieldOf(indexer, "FromKey"))
+	if from == nil || from.Kind() != reflect.Func || from.NumIn() != 1 {
+		return false
+	}
+	switch of := from.In(0); of {
+	case reflect.TypeFor[netip.Addr](), reflect.TypeFor[netip.Prefix]():
+		return true
+	default:
+		return reflect.Bool <= of.Kind() && of.Kind() <= reflect.Complex128
+	}
+}
+
+// fieldOf returns a field of statedb's indexes, which is not in their interface; nil if an index has none.
+func fieldOf(indexer any, name string) any {
 	v := reflect.ValueOf(indexer)
 	if v.Kind() != reflect.Struct {
 		return nil
 	}
-	field := v.FieldByName("FromString")
-	if !field.IsValid() || !field.CanInterface() {
-		return nil
+	if field := v.FieldByName(name); field.IsValid() && field.CanInterface() {
+		return field.Interface()
 	}
-	from, _ := field.Interface().(func(string) (index.Key, error))
-	return from
+	return nil
 }
 
 // Key returns the primary key of a row, or of another object that has one. It is empty for an object
@@ -153,6 +170,18 @@ func KeyOf[Obj any](indexer statedb.Indexer[Obj], obj Obj) (index.Key, error) {
 		return nil, fmt.Errorf("%w: it has %d bytes and begins with %s", ErrKeyTooLong, len(key), KeyText(key[:shownOfKey]))
 	}
 	return key, nil
+}
+
+// Unwritable returns an error if no look-up would find a row, so that neither its outcome could be written, nor the
+// row be replaced or deleted. It is nil if the rows carry a status: the write of an outcome shows it then, and a
+// check before each operation would cost an allocation. It calls no function of the program if the index can make
+// no long keys.
+func (r *Rows[Obj]) Unwritable(row Obj) error {
+	if r.short || r.Writable != nil {
+		return nil
+	}
+	_, err := r.KeyOf(row)
+	return err
 }
 
 // shownOfKey is how many bytes of a key that is too long an error shows.

@@ -29,22 +29,12 @@ func Plain(s string) string {
 // Printable returns s with the unprintable characters escaped as in Go, without quotes around it. It
 // is for texts within sentences.
 func Printable(s string) string {
-	if utf8.ValidString(s) && !strings.ContainsFunc(s, unprintable) {
-		return s
-	}
-	var out strings.Builder
-	for len(s) > 0 {
-		r, size := utf8.DecodeRuneInString(s)
-		if (r == utf8.RuneError && size == 1) || unprintable(r) {
-			quoted := strconv.Quote(s[:size])
-			out.WriteString(quoted[1 : len(quoted)-1])
-		} else {
-			out.WriteString(s[:size])
-		}
-		s = s[size:]
-	}
-	return out.String()
+	quoted := strconv.Quote(s)
+	return unquoter.Replace(quoted[1 : len(quoted)-1])
 }
+
+// unquoter takes back what Go's quoting does to printable characters.
+var unquoter = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 
 // Name returns a key in the form that the reconciler shows it, which is printable and can be typed. A
 // key that is empty or not printable is quoted as in Go.
@@ -77,14 +67,8 @@ func JSON(v any) (string, error) {
 	if err := encoder.Encode(v); err != nil {
 		return "", err
 	}
-	s := encoded.String()
-	escapes := Escapes(s)
-	if escapes == 0 {
-		return s, nil
-	}
 	var out strings.Builder
-	out.Grow(len(s) + escapes)
-	for _, r := range s {
+	for _, r := range encoded.String() {
 		switch {
 		case r == '\n' || !unprintable(r):
 			out.WriteRune(r)

@@ -13,23 +13,29 @@ type chunk[T any] struct {
 
 	// The rest is guarded by the set's mu.
 
-	// members are the waits of the goroutine. The goroutine ends when there are none.
+	// members are the waits of the goroutine, which ends when there are none. Those that were removed since it
+	// last checked are still among them: live is the number of the others.
 	members []*Wait[T]
-	// stale is the number of members that were removed since the goroutine last checked. Until it
-	// checks again, it still waits for their channels, and keeps them in memory. It is woken when
-	// stale exceeds the number of members, which spreads the cost over the removals.
-	stale int
+	live    int
 }
 
-// add makes a wait a member. The goroutine sees it after a poke.
+// add makes a wait a member, and wakes the goroutine, which begins to wait for it.
 func (c *chunk[T]) add(w *Wait[T]) {
-	w.chunk, w.index = c, len(c.members)
+	w.chunk = c
 	c.members = append(c.members, w)
+	c.live++
+	c.poke()
 }
 
+// remove removes a member. The goroutine still waits for its channel, and keeps that in memory, until it checks
+// its members. It is woken when half of them are removed, which spreads the cost over the removals, and when so
+// few are left that they may belong into another chunk.
 func (c *chunk[T]) remove(w *Wait[T]) {
-	c.members = remove(c.members, w)
 	w.chunk = nil
+	c.live--
+	if 2*c.live <= len(c.members) || c.set.few(c.live) {
+		c.poke()
+	}
 }
 
 // poke makes the goroutine check its members, now or before it waits again. It never blocks.
@@ -40,97 +46,62 @@ func (c *chunk[T]) poke() {
 	}
 }
 
-// run waits for the channels of the members until there are none.
-//
-// A goroutine may wait for channels of former members. Two goroutines may wait for one channel while
-// its member moves between chunks. That is harmless: a goroutine that wakes only checks its members,
-// under the lock, and a closed channel stays closed. So no closing is missed, and the first goroutine
-// that sees it reports it.
+// run waits for the channels of the members until there are none. It may wait for channels of former
+// members. That is harmless: when it wakes, it only checks its members.
 func (c *chunk[T]) run() {
-	sel := selection[T]{cases: []reflect.SelectCase{receive(c.wake)}}
+	var waits []*Wait[T]
+	var cases []reflect.SelectCase
 	var woke *Wait[T]
-	for c.look(&sel, woke) {
-		woke = sel.wait()
+	for {
+		clear(waits)
+		clear(cases)
+		if waits = c.look(woke, waits[:0]); len(waits) == 0 {
+			return
+		}
+		cases = append(cases[:0], receive(c.wake))
+		for _, w := range waits {
+			cases = append(cases, receive(w.ch))
+		}
+		woke = nil
+		if chosen, _, _ := reflect.Select(cases); chosen > 0 {
+			woke = waits[chosen-1]
+		}
 	}
 }
 
-// look reports the members whose channels have closed, and updates the selection to the others. woke
-// is the wait whose channel woke the goroutine; nil for another reason. It returns false if the
-// goroutine should end.
-func (c *chunk[T]) look(sel *selection[T], woke *Wait[T]) bool {
+// look reports the members whose channels have closed, and woke, whose channel may have delivered a value
+// instead: it is the member whose channel woke the goroutine, or nil. It appends the others to waits. If there
+// are none, the goroutine must end.
+func (c *chunk[T]) look(woke *Wait[T], waits []*Wait[T]) []*Wait[T] {
 	s := c.set
 	s.mu.Lock()
-	reported := c.sweep(woke)
-	s.merge(c)
-	c.stale = 0
-	goOn := len(c.members) > 0 && !s.stopped
-	if goOn {
-		sel.follow(c.members)
-	} else {
-		s.forget(c)
+	before := c.live
+	for _, w := range c.members {
+		switch {
+		case w.chunk != c:
+			// It was removed.
+		case w == woke || isClosed(w.ch):
+			w.chunk, w.closed = nil, true
+			s.closed = append(s.closed, w)
+		default:
+			waits = append(waits, w)
+		}
+	}
+	clear(c.members)
+	c.members, c.live = append(c.members[:0], waits...), len(waits)
+	reported := c.live < before
+	if s.stopped || len(waits) == 0 || s.merge(c) {
+		delete(s.chunks, c)
+		if s.open == c {
+			s.open = nil
+		}
+		waits = nil
 	}
 	s.mu.Unlock()
 	if reported {
 		s.notify()
 	}
-	return goOn
-}
-
-// sweep reports the members whose channels have closed, and woke, whose channel may have delivered a
-// value instead. woke may have become a member of another chunk meanwhile.
-func (c *chunk[T]) sweep(woke *Wait[T]) (reported bool) {
-	if woke != nil && woke.chunk != nil {
-		c.set.detach(woke)
-		c.set.report(woke)
-		reported = true
-	}
-	for i := 0; i < len(c.members); {
-		w := c.members[i]
-		select {
-		case <-w.ch:
-			c.remove(w) // another member is now at i
-			c.set.report(w)
-			reported = true
-		default:
-			i++
-		}
-	}
-	return reported
-}
-
-// selection is the list of channels that a goroutine waits for: its wake channel, and those of the
-// members when it last checked. It belongs to that goroutine.
-type selection[T any] struct {
-	cases []reflect.SelectCase
-	// waits are the waits of the cases after the first.
-	waits []*Wait[T]
-}
-
-// follow updates the selection to the members.
-func (sel *selection[T]) follow(members []*Wait[T]) {
-	for i, w := range members {
-		switch {
-		case i == len(sel.waits):
-			sel.waits = append(sel.waits, w)
-			sel.cases = append(sel.cases, receive(w.ch))
-		case sel.waits[i] != w:
-			sel.waits[i] = w
-			sel.cases[i+1] = receive(w.ch)
-		}
-	}
-	n := len(members)
-	clear(sel.waits[n:])
-	clear(sel.cases[n+1:])
-	sel.waits, sel.cases = sel.waits[:n], sel.cases[:n+1]
-}
-
-// wait blocks until a channel is ready, and returns its wait; nil for the first channel.
-func (sel *selection[T]) wait() *Wait[T] {
-	chosen, _, _ := reflect.Select(sel.cases)
-	if chosen == 0 {
-		return nil
-	}
-	return sel.waits[chosen-1]
+	return waits
 }
 
 func receive(ch <-chan struct{}) reflect.SelectCase {

@@ -3,6 +3,8 @@
 
 package watch
 
+import "slices"
+
 // Closed is a closed channel. A function that returns a watch channel returns it when there is
 // something to read now.
 var Closed = func() <-chan struct{} {
@@ -14,12 +16,14 @@ var Closed = func() <-chan struct{} {
 // AnyClosed reports whether one of the channels is closed. A value in a channel is received and
 // counts as its closing. nil channels never close.
 func AnyClosed(channels []<-chan struct{}) bool {
-	for _, ch := range channels {
-		select {
-		case <-ch:
-			return true
-		default:
-		}
+	return slices.ContainsFunc(channels, isClosed)
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
-	return false
 }

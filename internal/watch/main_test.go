@@ -42,18 +42,22 @@ func requireSound(t require.TestingT, s *Set[int]) {
 	defer s.mu.Unlock()
 	n := 0
 	for c := range s.chunks {
-		n += len(c.members)
-		require.NotEmpty(t, c.members, "a goroutine that waits for nothing")
-		require.LessOrEqual(t, len(c.members), s.perChunk)
-		require.LessOrEqual(t, c.stale, len(c.members), "too many removed channels")
-		require.True(t, c == s.open || 4*len(c.members) > s.perChunk, "a thin chunk of %d", len(c.members))
-		for i, w := range c.members {
-			require.True(t, w.chunk == c && w.index == i, "a member with a wrong index")
+		live := 0
+		for _, w := range c.members {
+			if w.chunk == c {
+				live++
+			}
 		}
+		n += live
+		require.Equal(t, c.live, live)
+		require.Positive(t, live, "a goroutine that waits for nothing")
+		require.LessOrEqual(t, len(c.members), s.perChunk)
+		require.Less(t, len(c.members), 2*live, "too many removed channels")
+		require.True(t, c == s.open || !s.few(live), "a thin chunk of %d", live)
 	}
 	require.True(t, s.open == nil || len(s.open.members) > 0)
 	require.LessOrEqual(t, len(s.chunks), 1+4*n/s.perChunk)
-	for i, w := range s.closed {
-		require.True(t, w.chunk == nil && w.index == i, "a closed wait with a wrong index")
+	for _, w := range s.closed {
+		require.Nil(t, w.chunk, "a closed wait in a chunk")
 	}
 }

@@ -8,7 +8,10 @@
 // owner when channels have closed, and the owner takes the channels when it is ready.
 package watch
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // perChunk is the number of channels that one goroutine waits for. Twice as many would save an eighth
 // of the memory and double the time for one closing, which is about 2 us: the goroutine then starts
@@ -47,10 +50,9 @@ type Wait[T any] struct {
 	Value T
 
 	ch <-chan struct{}
-	// chunk is the chunk that has the wait as a member, at index. If it is nil, the wait is in
-	// Set.closed at index, or has ended if index is negative.
-	chunk *chunk[T]
-	index int
+	// chunk is the chunk that waits for the channel; nil if none does. closed: the wait is in Set.closed.
+	chunk  *chunk[T]
+	closed bool
 }
 
 // Channel returns the channel. It is safe from any goroutine.
@@ -67,37 +69,28 @@ func New[T any](notify func()) *Set[T] {
 // Add begins to wait for a channel, which may already be closed. After Stop, the wait is never
 // reported.
 func (s *Set[T]) Add(ch <-chan struct{}, value T) *Wait[T] {
-	w := &Wait[T]{Value: value, ch: ch, index: -1}
+	w := &Wait[T]{Value: value, ch: ch}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.stopped {
 		return w
 	}
 	if s.open == nil || len(s.open.members) == s.perChunk {
-		s.start()
+		s.open = &chunk[T]{set: s, wake: make(chan struct{}, 1)}
+		s.chunks[s.open] = struct{}{}
+		s.wg.Go(s.open.run)
 	}
 	s.open.add(w)
-	s.open.poke()
 	return w
-}
-
-// start creates a chunk for new channels.
-func (s *Set[T]) start() {
-	c := &chunk[T]{set: s, wake: make(chan struct{}, 1)}
-	s.open = c
-	s.chunks[c] = struct{}{}
-	s.wg.Go(c.run)
 }
 
 // Remove ends a wait. It does nothing if the wait was taken or removed before.
 func (s *Set[T]) Remove(w *Wait[T]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	switch {
-	case w.chunk != nil:
-		s.detach(w)
-	case w.index >= 0:
-		s.closed = remove(s.closed, w)
+	w.closed = false
+	if w.chunk != nil {
+		w.chunk.remove(w)
 	}
 }
 
@@ -106,14 +99,13 @@ func (s *Set[T]) Remove(w *Wait[T]) {
 func (s *Set[T]) Take() []*Wait[T] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	// Removals may have emptied the list and left it in place.
-	if len(s.closed) == 0 {
+	taken := slices.DeleteFunc(s.closed, func(w *Wait[T]) bool { return !w.closed })
+	s.closed = nil
+	if len(taken) == 0 {
 		return nil
 	}
-	taken := s.closed
-	s.closed = nil
 	for _, w := range taken {
-		w.index = -1
+		w.closed = false
 	}
 	return taken
 }
@@ -130,57 +122,22 @@ func (s *Set[T]) Stop() {
 	s.wg.Wait()
 }
 
-// detach removes a wait from its chunk, whose goroutine is waiting. The caller holds mu.
-func (s *Set[T]) detach(w *Wait[T]) {
-	c := w.chunk
-	c.remove(w)
-	c.stale++
-	s.merge(c)
-	if c.stale > len(c.members) {
-		c.poke()
-	}
-}
+// few reports whether so few channels of a chunk are left that it may have to give them to another.
+func (s *Set[T]) few(live int) bool { return 4*live <= s.perChunk }
 
-// report moves a wait that is no longer a member of a chunk to the list for Take. The caller holds
-// mu.
-func (s *Set[T]) report(w *Wait[T]) {
-	w.index = len(s.closed)
-	s.closed = append(s.closed, w)
-}
-
-// merge bounds the number of goroutines. A chunk that is at most a quarter full gives its channels to
-// the open chunk. If they do not fit, it becomes the open chunk. So n channels need at most 1 +
-// 4n/perChunk goroutines, whichever of them close. The caller holds mu, and makes the goroutine of c
-// check its members.
-func (s *Set[T]) merge(c *chunk[T]) {
+// merge bounds the number of goroutines. A chunk with few channels gives them to the open chunk, and merge
+// returns true. If they do not fit, it becomes the open chunk. So n channels need at most 1 + 4n/perChunk
+// goroutines, whichever of them close. The caller holds mu, and the chunk has no removed members.
+func (s *Set[T]) merge(c *chunk[T]) bool {
 	switch {
-	case c == s.open || len(c.members) == 0 || 4*len(c.members) > s.perChunk:
-	case s.open == nil || len(s.open.members)+len(c.members) > s.perChunk:
+	case c == s.open || !s.few(c.live):
+		return false
+	case s.open == nil || len(s.open.members)+c.live > s.perChunk:
 		s.open = c
-	default:
-		for _, w := range c.members {
-			s.open.add(w)
-		}
-		c.members = nil
-		s.open.poke()
+		return false
 	}
-}
-
-// forget removes a chunk from the set. The caller holds mu.
-func (s *Set[T]) forget(c *chunk[T]) {
-	delete(s.chunks, c)
-	if s.open == c {
-		s.open = nil
+	for _, w := range c.members {
+		s.open.add(w)
 	}
-}
-
-// remove removes a wait from the list that has it at its index. The last wait of the list takes its
-// place.
-func remove[T any](list []*Wait[T], w *Wait[T]) []*Wait[T] {
-	last := len(list) - 1
-	list[w.index] = list[last]
-	list[w.index].index = w.index
-	list[last] = nil
-	w.index = -1
-	return list[:last]
+	return true
 }

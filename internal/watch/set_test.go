@@ -4,7 +4,6 @@
 package watch
 
 import (
-	"reflect"
 	"runtime"
 	"slices"
 	"testing"
@@ -130,8 +129,8 @@ func TestValueCountsAsClosing(t *testing.T) {
 	})
 }
 
-// The goroutine that receives the value is no longer the one that has the wait.
-func TestValueIsNotLostWhenItsChannelMoves(t *testing.T) {
+// The goroutine that receives the value checks many members, some of which are removed.
+func TestValueIsNotLostWhileOthersAreRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, 8)
 		channels := make([]chan struct{}, 9)
@@ -140,21 +139,18 @@ func TestValueIsNotLostWhenItsChannelMoves(t *testing.T) {
 			channels[i] = make(chan struct{})
 			waits[i] = s.Add(channels[i], i)
 		}
-		for _, w := range waits[:5] {
-			s.Remove(w)
-		}
 		synctest.Wait()
 		require.Len(t, s.chunks, 2)
-
 		s.mu.Lock()
 		channels[7] <- struct{}{}
-		s.detach(waits[5]) // two waits are left, which move to the other chunk
-		moved := waits[7].chunk == waits[8].chunk
+		for _, w := range waits[:6] {
+			w.chunk.remove(w)
+		}
 		s.mu.Unlock()
-		require.True(t, moved)
 		<-ready
 		require.Equal(t, []int{7}, values(s))
 		synctest.Wait()
+		require.True(t, waits[6].chunk == waits[8].chunk, "the last one moves to the open chunk")
 		requireSound(t, s)
 	})
 }
@@ -201,18 +197,6 @@ func TestEndedWaitIsNotKeptInMemory(t *testing.T) {
 			require.Nil(t, p.Value(), "%d", i)
 		}
 	})
-}
-
-func TestSelectionKeepsNoRemovedChannel(t *testing.T) {
-	sel := selection[int]{cases: []reflect.SelectCase{receive(nil)}}
-	waits := []*Wait[int]{{ch: make(chan struct{})}, {ch: make(chan struct{})}, {ch: make(chan struct{})}}
-	sel.follow(waits)
-	sel.follow(waits[1:2])
-	require.Len(t, sel.cases, 2)
-	require.Equal(t, waits[1].ch, sel.cases[1].Chan.Interface())
-	for _, c := range sel.cases[2:4] {
-		require.Zero(t, c)
-	}
 }
 
 func TestStopEndsAllGoroutines(t *testing.T) {

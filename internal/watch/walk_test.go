@@ -90,7 +90,7 @@ func (w *walker) quiet() {
 	require.Empty(w.t, w.due, "closed and not reported")
 	n := 0
 	for c := range w.set.chunks {
-		n += len(c.members)
+		n += c.live
 	}
 	require.Equal(w.t, len(w.waiting), n)
 }

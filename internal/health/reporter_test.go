@@ -80,7 +80,7 @@ func TestQuickCallsAreNeverReported(t *testing.T) {
 	})
 }
 
-func TestStoppedWatchdogReportsNothing(t *testing.T) {
+func TestStoppedReporterReportsNothing(t *testing.T) {
 	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
 		r.Begin(now())
 		sleep(time.Second)
