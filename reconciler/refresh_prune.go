@@ -32,7 +32,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	p := r.pruner
 	p.Look(txn, r.set.pruning())
 	if p.Gated() && !r.paused.whole {
-		p.NoteAttempted(r.core.Attempted(r.observer.Revision()))
+		p.NoteAttempted(r.core.Index.Attempted(r.observer.Revision()))
 	}
 	if r.paused.whole || !p.Due(now) {
 		p.StopDraining()
@@ -112,7 +112,7 @@ func (r *runner[Obj]) noteRefreshed() {
 	if !r.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - r.stuckRefreshes()}
+	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Index.Figures().Refreshing - r.stuckRefreshes()}
 	p.CaughtUpFrom, p.CaughtUpTo = r.observer.CaughtUp()
 	r.refresher.NotePass(p)
 }

@@ -69,14 +69,25 @@ func (r *runner[Obj]) reportHealth() {
 		d.Stuck = r.view.stuckLines()
 	}
 	if now.health.Breaker == "" && now.health.Failing > 0 {
-		for failure := range r.core.Failures {
-			if len(d.Failures) == health.MaxExamples {
-				break
-			}
-			d.Failures = append(d.Failures, failure)
-		}
+		d.Failures = r.failures(health.MaxExamples)
 	}
 	r.health.Tell(now.health, d)
+}
+
+// maxSeen bounds the keys that failures visits.
+const maxSeen = 1000
+
+// failures returns the errors of keys that have failed for longest, up to a number. It may miss some behind many
+// keys that wait for something else.
+func (r *runner[Obj]) failures(limit int) (texts []string) {
+	seen := 0
+	r.core.Index.Unreconciled(0, func(d core.Unreconciled[Obj]) bool {
+		if seen++; d.Failure != "" {
+			texts = append(texts, d.Failure)
+		}
+		return len(texts) < limit && seen < maxSeen
+	})
+	return texts
 }
 
 // newReporter returns the reporter to health. It also reports a call on the goroutine of the loop

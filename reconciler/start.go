@@ -168,7 +168,7 @@ func (r *runner[Obj]) openLedger() error {
 	if err != nil {
 		return err
 	}
-	r.ledger, r.marks = ledger.NewBeside(of, tables, r.core, r.log, r.now, r.timeOf), observe.NoWaits{}
+	r.ledger, r.marks = ledger.NewBeside(of, tables, r.core.Index, r.log, r.now, r.timeOf), observe.NoWaits{}
 	r.repeat = byKey[Obj]{r.Loop}
 	return nil
 }

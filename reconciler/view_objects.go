@@ -158,7 +158,7 @@ func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj], g gates) {
 	line.Attempts, line.State = s.Failures, g.shown(states[s.State], v.rows.Key(s.Obj))
 	if s.Timed {
-		line.Next = v.timeOf(s.Due)
+		line.Next = v.timeOf(s.At)
 	}
 }
 

@@ -33,9 +33,9 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 		x.Wanted = v.writtenAt(s.row, s.revision, st.Wanted)
 	}
 	if st.Timed {
-		x.Next = v.timeOf(st.Due)
+		x.Next = v.timeOf(st.At)
 	}
-	if st.Attempted {
+	if st.LastAttempt >= 0 {
 		x.LastAttempt = v.timeOf(st.LastAttempt)
 		x.Since = x.LastAttempt
 	}
@@ -64,7 +64,7 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
 	switch st.State {
 	case core.Ready, core.Taken:
-		x.Lane, x.Since = st.Lane.String(), v.timeOf(st.Observed)
+		x.Lane, x.Since = st.Lane.String(), v.timeOf(st.At)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(st.Deleted), count(st.Ahead, "object"), x.Lane)
 		v.explainBreaker(x, what(st.Deleted), s.state.breaker)

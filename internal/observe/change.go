@@ -72,17 +72,11 @@ func (o *Observer[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool
 		if o.unset++; o.unset == 1 {
 			o.hooks.FirstUnset(row, revision)
 		}
-		if o.core.Tracks() {
-			o.handSettled(row, revision, core.RowUnset)
-		}
+		o.handSettled(row, revision, core.RowUnset)
 	case status.KindDone:
-		if o.core.NeedsSettled() {
-			o.handSettled(row, revision, core.RowDone)
-		}
+		o.handSettled(row, revision, core.RowDone)
 	default:
-		if o.core.NeedsSettled() {
-			o.handSettled(row, revision, core.RowFailed)
-		}
+		o.handSettled(row, revision, core.RowFailed)
 	}
 	return c, false
 }

@@ -322,7 +322,7 @@ func (o *Observer[Obj]) End(now time.Duration) <-chan struct{} {
 	if o.early != nil {
 		o.early.passed(o.revision)
 	}
-	switch waiting := o.core.LaneSize(core.Backlog) > 0; {
+	switch waiting := o.core.Index.LaneSize(core.Backlog) > 0; {
 	case done && o.whole && !waiting:
 		o.lag = lag{}
 	case !done || waiting:
