@@ -58,7 +58,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	if r.paused.whole || r.shared.pruner.Draining() {
 		return b
 	}
-	size, probeAt := r.core.Allowance(now)
+	size, probeAt := r.core.Breaker.Allowance(now)
 	if size == 0 {
 		b.again = probeAt
 		return b

@@ -228,7 +228,7 @@ type deletion[Obj any] struct {
 // deletions returns the deletions after a place, and one more than limit at most.
 func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 	found, read := deletions[Obj]{last: after}, 0
-	b.r.core.UnreconciledSince(after.revision, func(d core.Unreconciled[Obj]) bool {
+	b.r.core.Index.Unreconciled(after.revision, func(d core.Unreconciled[Obj]) bool {
 		// Keys with the same revision come in no order: all of them are read.
 		if d.Since > found.last.revision && (len(found.list) > limit || read >= maxScanned) {
 			found.more = true

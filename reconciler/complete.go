@@ -45,9 +45,9 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 		r.observer.NoteTook(r.ops[i].Share)
 	}
 	r.commit(round)
-	open := r.core.BreakerOpen()
+	open := r.core.Breaker.State().Open
 	r.settle()
-	if !open && r.core.BreakerOpen() {
+	if !open && r.core.Breaker.State().Open {
 		r.takeBackQueued()
 	}
 	if r.shared.keyWaits.Waiting() > 0 {

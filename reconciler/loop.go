@@ -274,7 +274,7 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	case changed == nil:
 		// The budget did not allow reading the table at the end of the pass, and now it does.
 		return now, inspect.ReasonMore, true
-	case r.core.Count(core.Ready) > 0:
+	case r.core.Index.Figures().States[core.Ready] > 0:
 		// Another object of its group has just been worked on: this one waits only for a permit.
 		at, reason, ok = max(b.again, now), inspect.ReasonMore, true
 	case has:

@@ -32,7 +32,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	p := r.shared.pruner
 	p.Look(txn, r.set.pruning())
 	if p.Gated() && !r.paused.whole {
-		p.NoteAttempted(r.core.Attempted(r.observer.Revision()))
+		p.NoteAttempted(r.core.Index.Attempted(r.observer.Revision()))
 	}
 	if r.paused.whole || !p.Due(now) {
 		p.StopDraining()
@@ -113,7 +113,7 @@ func (r *runner[Obj]) noteRefreshed() {
 	if !r.shared.refresher.Waiting() {
 		return
 	}
-	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Refreshing() - stuckRefreshes(r.workers)}
+	p := refresh.Pass{Seen: r.observer.Revision(), Refreshing: r.core.Index.Figures().Refreshing - stuckRefreshes(r.workers)}
 	p.CaughtUpFrom, p.CaughtUpTo = r.observer.CaughtUp()
 	r.shared.refresher.NotePass(p)
 }

@@ -256,8 +256,8 @@ func (r *runner[Obj]) again(row Obj, revision statedb.Revision, forced bool) (ru
 	if revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
 		return false
 	}
-	before := r.core.Refreshing()
+	before := r.core.Index.Figures().Refreshing
 	running = r.core.Again(r.life.now(), row, revision, forced)
-	r.this.repeated += r.core.Refreshing() - before
+	r.this.repeated += r.core.Index.Figures().Refreshing - before
 	return running
 }

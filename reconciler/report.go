@@ -6,7 +6,6 @@ package reconciler
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -61,7 +60,7 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 	clear(r.ops)
 	r.ops = r.ops[:0]
 	r.workers.Forget()
-	r.reports.tellHealth(r.shared.stats.state.Load(), r.core.Failures)
+	r.reports.tellHealth(r.shared.stats.state.Load(), r.core.Index)
 }
 
 // reports tells others how a loop is: health, metrics, and the classes of errors.
@@ -74,8 +73,8 @@ type reports[Obj comparable] struct {
 	sequence uint64
 }
 
-// tellHealth reports a state to health, if it changed. failures yields failures of objects.
-func (p *reports[Obj]) tellHealth(now *state, failures iter.Seq[string]) {
+// tellHealth reports a state to health, if it changed. keys has the failures of objects.
+func (p *reports[Obj]) tellHealth(now *state, keys *core.Index[Obj]) {
 	if !p.health.IsNews(now.health) {
 		return
 	}
@@ -84,14 +83,25 @@ func (p *reports[Obj]) tellHealth(now *state, failures iter.Seq[string]) {
 		d.Stuck = p.view.stuckLines()
 	}
 	if now.health.Breaker == "" && now.health.Failing > 0 {
-		for failure := range failures {
-			if len(d.Failures) == health.MaxExamples {
-				break
-			}
-			d.Failures = append(d.Failures, failure)
-		}
+		d.Failures = failures(keys, health.MaxExamples)
 	}
 	p.health.Tell(now.health, d)
+}
+
+// maxSeen bounds the keys that failures visits.
+const maxSeen = 1000
+
+// failures returns the errors of keys that have failed for longest, up to a number. It may miss some behind many
+// keys that wait for something else.
+func failures[Obj any](keys *core.Index[Obj], limit int) (texts []string) {
+	seen := 0
+	keys.Unreconciled(0, func(d core.Unreconciled[Obj]) bool {
+		if seen++; d.Failure != "" {
+			texts = append(texts, d.Failure)
+		}
+		return len(texts) < limit && seen < maxSeen
+	})
+	return texts
 }
 
 // newReporter returns a reporter to health. It also reports a call on the goroutine of the loop that takes

@@ -112,7 +112,7 @@ func openBeside[Obj comparable](s *shared[Obj], c *core.Core[Obj]) (*ledger.Besi
 	if err != nil {
 		return nil, err
 	}
-	return ledger.NewBeside(of, tables, c, s.setup.log, s.life.now, s.life.timeOf), nil
+	return ledger.NewBeside(of, tables, c.Index, s.setup.log, s.life.now, s.life.timeOf), nil
 }
 
 // newRows returns the rows of the table.

@@ -21,9 +21,8 @@ type state struct {
 	// health is what health is told. It also has the counts of failing and blocked objects, the line about the
 	// open breaker, the pause that the loop has applied, and the last failure of a prune.
 	health health.Condition
-	// counts and lanes have the number of keys for each state, and of ready keys for each lane.
-	counts [core.NumStates]int
-	lanes  [core.NumLanes]int
+	// keys counts the keys that the core knows.
+	keys core.Figures
 	// observed is the revision up to which the loop has read the table, attempted the one up to which
 	// every change was attempted. passed is about how many changes after observed need no reading.
 	// catchingUp: some of the changes after observed are read.
@@ -36,32 +35,33 @@ type state struct {
 	oldest time.Time
 	// nextPrune is zero if no prune is due.
 	nextPrune time.Time
-	// unset counts the changes of rows without a status, openings how often the breaker opened.
-	unset, openings uint64
-	breaker         core.BreakerState
+	// unset counts the changes of rows without a status.
+	unset   uint64
+	breaker core.BreakerState
 }
 
 // publishState publishes the state of the loop, and returns it. If nothing has changed, that is the
 // last one, so that an idle pass allocates nothing.
 func (r *runner[Obj]) publishState() *state {
 	last, txn := r.shared.stats.state.Load(), r.shared.rows.DB.ReadTxn()
-	observed := r.observer.Revision()
+	observed, index := r.observer.Revision(), r.core.Index
+	keys := index.Figures()
 	s := state{
 		health: health.Condition{
-			Objects: r.shared.rows.Table.NumObjects(txn), Failing: r.core.NumFailing(), Blocked: r.core.NumBlocked(),
-			Paused: r.core.Count(core.Paused), PausedWhole: r.paused.whole, PruneFailure: r.shared.pruner.Failure(),
-			Failures: r.core.FailureVersion(),
+			Objects: r.shared.rows.Table.NumObjects(txn), Failing: keys.Failing, Blocked: keys.Blocked,
+			Paused: keys.States[core.Paused], PausedWhole: r.paused.whole, PruneFailure: r.shared.pruner.Failure(),
+			Failures: keys.FailureVersion,
 		},
-		counts: r.core.Counts(), lanes: r.core.LaneSizes(),
-		observed: observed, attempted: max(last.attempted, r.core.Attempted(observed)),
+		keys:     keys,
+		observed: observed, attempted: max(last.attempted, index.Attempted(observed)),
 		passed: r.observer.Skippable(), catchingUp: r.observer.CatchingUp(),
-		low: r.core.LowWatermark(), oldest: last.oldest,
-		unset: r.observer.Unset(), openings: r.core.BreakerOpenings(), breaker: r.core.Breaker(),
+		low: index.LowWatermark(), oldest: last.oldest,
+		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}
-		if obj, wanted, ok := r.core.Oldest(); ok {
+		if obj, wanted, ok := index.Oldest(); ok {
 			s.oldest = r.reports.view.writtenAt(obj, s.low, wanted)
 		}
 	}
@@ -87,10 +87,10 @@ func (s *state) unseen(revision statedb.Revision) int {
 
 // standing returns the values that the timeline records, when the table is at a revision.
 func (s *state) standing(revision statedb.Revision) timeline.Standing {
-	pending := s.unseen(revision) + s.counts[core.Ready] + s.counts[core.Queued] +
-		s.counts[core.Unseen] + s.counts[core.Held] + s.counts[core.Paused]
+	pending := s.unseen(revision) + s.keys.States[core.Ready] + s.keys.States[core.Queued] +
+		s.keys.States[core.Unseen] + s.keys.States[core.Held] + s.keys.States[core.Paused]
 	return timeline.Standing{
-		Pending: int32(pending), InFlight: int32(s.counts[core.InFlight]),
+		Pending: int32(pending), InFlight: int32(s.keys.States[core.InFlight]),
 		Failing: int32(s.health.Failing), Blocked: int32(s.health.Blocked),
 	}
 }

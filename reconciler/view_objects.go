@@ -154,7 +154,7 @@ func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj]) {
 	line.Attempts = s.Failures
 	if s.Timed {
-		line.Next = v.life.timeOf(s.Due)
+		line.Next = v.life.timeOf(s.At)
 	}
 }
 

@@ -139,15 +139,15 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 		x.Wanted = v.writtenAt(s.row, s.revision, st.Wanted)
 	}
 	if st.Timed {
-		x.Next = v.life.timeOf(st.Due)
+		x.Next = v.life.timeOf(st.At)
 	}
-	if st.Attempted {
+	if st.LastAttempt >= 0 {
 		x.LastAttempt = v.life.timeOf(st.LastAttempt)
 		x.Since = x.LastAttempt
 	}
 	switch st.State {
 	case core.Ready, core.Taken:
-		x.Lane, x.Since = st.Lane.String(), v.life.timeOf(st.Observed)
+		x.Lane, x.Since = st.Lane.String(), v.life.timeOf(st.At)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
 			what(x), count(st.Ahead, "object"), x.Lane)
 	case core.InFlight:

@@ -156,7 +156,7 @@ type answers[Obj comparable] struct {
 func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	if !b.listed {
 		b.listed = true
-		b.r.core.AllUnreconciled(func(d core.Unreconciled[Obj]) bool {
+		b.r.core.Index.Unreconciled(0, func(d core.Unreconciled[Obj]) bool {
 			b.keys = append(b.keys, d)
 			return len(b.keys) < maxListed
 		})
@@ -169,7 +169,7 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	}
 	b.until, b.last = until, remainder[Obj]{keys: b.keys[:n:n]}
 	if n == maxListed {
-		b.last.more = b.r.core.CountUnreconciled(until, maxListed+maxCounted) - n
+		b.last.more = b.r.core.Index.CountUnreconciled(until, maxListed+maxCounted) - n
 	}
 	return b.last
 }
@@ -178,8 +178,8 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 // batch of the round is still known.
 func (r *runner[Obj]) publish() {
 	r.lookAtWaits()
-	low := r.core.LowWatermark()
-	over := r.shared.progress.Publish(r.core.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
+	low := r.core.Index.LowWatermark()
+	over := r.shared.progress.Publish(r.core.Index.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
 	if len(over) == 0 {
 		return
 	}

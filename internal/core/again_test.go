@@ -23,7 +23,7 @@ func take(c *Core[row]) map[string]Recorded { return takeUntil(c, -1) }
 // takeUntil is take; the changes that were observed by the given time do not hold the mark any more.
 func takeUntil(c *Core[row], until time.Duration) map[string]Recorded {
 	records := map[string]Recorded{}
-	c.TakeRecords(until, func(r Record[row]) { records[r.Key] = r.Kind })
+	c.Index.TakeRecords(until, func(r Record[row]) { records[r.Key] = r.Kind })
 	return records
 }
 
@@ -42,10 +42,10 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	c := recording()
 	require.False(t, c.Again(0, row{key: "a"}, 7, false))
 	require.False(t, c.Again(0, row{key: "a"}, 7, false), "it is ready already")
-	require.Equal(t, 1, c.Refreshing())
-	require.Zero(t, c.LowWatermark())
-	require.Equal(t, uint64(9), c.Attempted(9))
-	_, _, holds := c.HoldsSince()
+	require.Equal(t, 1, c.Index.figures.Refreshing)
+	require.Zero(t, c.Index.LowWatermark())
+	require.Equal(t, uint64(9), c.Index.Attempted(9))
+	_, _, holds := c.Index.HoldsSince()
 	require.False(t, holds)
 
 	c.Begin(0, 4, false)
@@ -54,10 +54,10 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	require.True(t, items[0].Again, "the row may have changed")
 	require.Equal(t, CauseRefresh, items[0].Cause)
 	c.Recall(c.round.now, &items[0])
-	require.Zero(t, c.LowWatermark(), "it was only put back")
+	require.Zero(t, c.Index.LowWatermark(), "it was only put back")
 
 	require.Equal(t, []string{"a"}, runRound(c, 0, done))
-	require.False(t, c.Tracks())
+	require.False(t, tracks(c))
 	require.Empty(t, take(c))
 }
 
@@ -66,7 +66,7 @@ func TestFailedRefreshIsRecorded(t *testing.T) {
 	c.Again(0, row{key: "a"}, 7, false)
 	runRound(c, 0, func(it *Operation[row]) Outcome[row] { return failed(it, "down") })
 	require.Equal(t, map[string]Recorded{"a": RecordedFailed}, take(c))
-	require.Equal(t, uint64(7), c.LowWatermark(), "a wait for the row does not end")
+	require.Equal(t, uint64(7), c.Index.LowWatermark(), "a wait for the row does not end")
 	runRound(c, time.Second, func(it *Operation[row]) Outcome[row] { return failed(it, "down") })
 	require.Empty(t, take(c), "the text is the same")
 	runRound(c, 10*time.Second, done)
@@ -117,11 +117,11 @@ func TestOutcomeOfARunningOperationDoesNotCountAfterAgain(t *testing.T) {
 	it := items[0]
 	require.True(t, c.Again(0, row{key: "a"}, 5, true))
 	c.Settle(0, &it, done(&it))
-	require.Equal(t, uint64(5), c.LowWatermark())
+	require.Equal(t, uint64(5), c.Index.LowWatermark())
 	require.Equal(t, map[string]Recorded{"a": RecordedPending}, take(c))
 	require.Equal(t, []string{"a"}, runRound(c, 0, done))
 	require.Equal(t, map[string]Recorded{"a": NotRecorded}, take(c))
-	require.Zero(t, c.LowWatermark())
+	require.Zero(t, c.Index.LowWatermark())
 }
 
 func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
@@ -131,17 +131,17 @@ func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
 		begin(c, time.Duration(i)*time.Millisecond, uint64(5+i), key)
 		items = append(items, c.Plan()...)
 	}
-	since, observed, holds := c.HoldsSince()
+	since, observed, holds := c.Index.HoldsSince()
 	require.True(t, holds)
 	require.Equal(t, uint64(5), since)
 	require.Zero(t, observed)
 	require.Empty(t, take(c))
 
 	require.Equal(t, map[string]Recorded{"a": RecordedPending}, takeUntil(c, 0))
-	since, observed, _ = c.HoldsSince()
+	since, observed, _ = c.Index.HoldsSince()
 	require.Equal(t, uint64(6), since)
 	require.Equal(t, time.Millisecond, observed)
-	require.Equal(t, uint64(4), c.Attempted(6), "a record is no attempt")
+	require.Equal(t, uint64(4), c.Index.Attempted(6), "a record is no attempt")
 
 	c.Settle(0, &items[1], done(&items[1]))
 	require.Empty(t, take(c), "it was never recorded")
@@ -152,7 +152,7 @@ func TestUnattemptedChangeHoldsTheMarkUntilItIsRecorded(t *testing.T) {
 // There is no version yet that the change could be compared with.
 func TestChangeAfterAForcedRunIsComparedWithNoEmptyObject(t *testing.T) {
 	c := recording()
-	c.samePending = func(older, newer row) bool {
+	c.same = func(older, newer row) bool {
 		require.Equal(t, "a", older.key)
 		return false
 	}
@@ -165,5 +165,5 @@ func TestChangeAfterAForcedRunIsComparedWithNoEmptyObject(t *testing.T) {
 	out.Lost = true
 	c.Settle(0, &it, out)
 	check(t, c)
-	require.Equal(t, uint64(7), c.LowWatermark())
+	require.Equal(t, uint64(7), c.Index.LowWatermark())
 }

@@ -19,9 +19,9 @@ type BreakerConfig struct {
 	MinInterval, MaxInterval time.Duration
 }
 
-// breaker holds work back while the target is down: then only probes run. Its methods do nothing without a
-// configuration.
-type breaker[Obj any] struct {
+// Breaker holds work back while the target is down: then only probes run.
+type Breaker struct {
+	// BreakerConfig is nil if there is no breaker.
 	*BreakerConfig
 	// failed has the keys that failed since the last success; it is cleared when the breaker opens.
 	failed map[string]struct{}
@@ -37,8 +37,6 @@ type breaker[Obj any] struct {
 	worstProbe probeResult
 	// failure is the text of the last error.
 	failure *string
-	// backingOff has the entries that wait for their backoff after an error that counted.
-	backingOff queue[Obj]
 }
 
 // probeResult is the result of a probe: an operation that finds out whether the target works again.
@@ -55,7 +53,7 @@ const (
 )
 
 // probeResultOf returns the result of an outcome for the breaker that its operation probed for.
-func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
+func probeResultOf[Obj any](out *Outcome[Obj]) probeResult {
 	switch {
 	case !out.ran():
 		return probeNotRun
@@ -65,13 +63,9 @@ func probeResultOf[Obj any](out Outcome[Obj]) probeResult {
 	return probeInconclusive
 }
 
-// BreakerOpen reports whether the breaker is open.
-func (c *Core[Obj]) BreakerOpen() bool { return c.breaker.open }
-
 // Allowance returns how many operations may begin at a time; math.MaxInt if nothing bounds them. If
 // it is 0, at is when that changes: the largest time there is while a running probe must end first.
-func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
-	b := &c.breaker
+func (b *Breaker) Allowance(now time.Duration) (n int, at time.Duration) {
 	switch {
 	case !b.open:
 		return math.MaxInt, 0
@@ -83,102 +77,75 @@ func (c *Core[Obj]) Allowance(now time.Duration) (n int, at time.Duration) {
 	return b.Probes, 0
 }
 
-// updateBreaker counts an outcome for the breaker. e is nil if the key has no entry, for example after a
-// success.
-func (c *Core[Obj]) updateBreaker(now time.Duration, e *entry[Obj], out Outcome[Obj]) {
-	b := &c.breaker
-	if b.BreakerConfig == nil {
-		return
-	}
-	failed := out.Kind == Failed && !out.Final
-	if e != nil {
-		e.counted = failed
-	}
-	switch {
-	case failed || out.Kind == FailedForGood && out.GivenUp:
-		c.countFailure(now, e)
-	case out.Succeeded():
-		clear(b.failed)
-		if b.open {
-			b.open, b.probesRunning = false, 0
-			c.version++
-			c.endBackoffs(now)
-		}
-	}
+// BreakerState describes the breaker.
+type BreakerState struct {
+	// Openings counts how often it opened.
+	Openings uint64
+	// Open reports whether the breaker is open. The fields below are zero while it is closed.
+	Open bool
+	// Since is when the breaker opened, ProbeAt when its next probes are due.
+	Since, ProbeAt time.Duration
+	// Failure is the text of the last error.
+	Failure string
 }
 
-// countFailure counts the failure of a key, and opens the breaker if enough keys failed.
-func (c *Core[Obj]) countFailure(now time.Duration, e *entry[Obj]) {
-	b := &c.breaker
-	b.failure = e.text
+// State describes the breaker.
+func (b *Breaker) State() BreakerState {
+	s := BreakerState{Openings: uint64(b.openings), Open: b.open}
+	if b.open {
+		s.Since, s.ProbeAt, s.Failure = b.opened, b.probeAt, *b.failure
+	}
+	return s
+}
+
+// succeed counts a success, and reports whether it closed the breaker.
+func (b *Breaker) succeed() (closed bool) {
+	clear(b.failed)
+	closed = b.open
+	b.open, b.probesRunning = false, 0
+	return closed
+}
+
+// fail counts the failure of a key, and opens the breaker if enough keys failed.
+func (b *Breaker) fail(now time.Duration, key string, text *string) {
+	b.failure = text
 	if b.open {
 		return
 	}
-	b.failed[e.key] = struct{}{}
+	b.failed[key] = struct{}{}
 	if len(b.failed) < b.Failures {
 		return
 	}
 	clear(b.failed)
-	b.open, b.opened, b.probesRunning, b.failedProbes = true, now, 0, 0
+	b.open, b.opened, b.failedProbes = true, now, 0
 	b.openings++
 	b.probeAt = after(now, b.interval())
-	c.version++
 }
 
-// endBackoffs makes the keys due that wait for their backoff after an error that counted.
-func (c *Core[Obj]) endBackoffs(now time.Duration) {
-	for e := c.breaker.backingOff.head; e != nil; e = c.breaker.backingOff.head {
-		c.take(e)
-		// fixed: the next close of the breaker need not release the entry again.
-		e.fixed, e.cause = true, CauseBreaker
-		c.wait(e, Retry, min(e.dueAt, now))
-	}
+// interval returns the time until the next probes. It grows with each failed group of probes.
+func (b *Breaker) interval() time.Duration {
+	return backoff.Exponential{Min: b.MinInterval, Max: b.MaxInterval}.Delay(b.failedProbes + 1)
 }
 
-// markProbe marks an operation as a probe if the breaker is open.
-func (c *Core[Obj]) markProbe(op *Operation[Obj]) {
-	b := &c.breaker
+// beginProbe counts an operation as a probe if the breaker is open. It returns the opening that the operation probes
+// for; 0 if it is no probe.
+func (b *Breaker) beginProbe() (opening uint32) {
 	if !b.open {
-		return
+		return 0
 	}
 	if b.probesRunning == 0 {
 		b.worstProbe = probeNotRun
 	}
 	b.probesRunning++
-	op.probe, op.Cause = b.openings, CauseProbe
+	return b.openings
 }
 
-// beginProbes makes keys due that wait for their backoff, if the next probes are due and too few other keys can
-// probe. Otherwise a recovered target would not be noticed while all backoffs are long.
-func (c *Core[Obj]) beginProbes(now time.Duration) {
-	b := &c.breaker
-	if !b.open || b.probesRunning > 0 || now < b.probeAt || c.round.left == 0 {
-		return
-	}
-	missing := b.Probes - c.counts[Ready]
-	missing -= c.due.CountUpTo(int64(now), missing)
-	for e := b.backingOff.head; e != nil && missing > 0; {
-		next := e.next
-		if e.dueAt > now {
-			c.take(e)
-			if e.paused {
-				e.from = Retry
-				c.pause(e)
-			} else {
-				c.wait(e, Retry, now)
-				missing--
-			}
-		}
-		e = next
-	}
-}
-
-// endProbe records the result of an operation if it was a probe. When the last of the probes that ran together
-// has ended, it sets the time of the next.
-func (c *Core[Obj]) endProbe(now time.Duration, op *Operation[Obj], came probeResult) {
-	b, opening := &c.breaker, op.probe
-	op.probe = 0
-	if !b.open || opening != b.openings {
+// endProbe records the result of an operation that probes for an opening, and sets that to 0. When the last of the
+// probes that ran together has ended, it sets the time of the next.
+func (b *Breaker) endProbe(now time.Duration, opening *uint32, came probeResult) {
+	is := b.open && *opening == b.openings
+	*opening = 0
+	if !is {
 		return
 	}
 	b.probesRunning--
@@ -199,32 +166,53 @@ func (c *Core[Obj]) endProbe(now time.Duration, op *Operation[Obj], came probeRe
 // GiveUpProbe records that an operation takes far too long, and may never return: if it was a probe, the probe has
 // failed.
 func (c *Core[Obj]) GiveUpProbe(now time.Duration, op *Operation[Obj]) {
-	c.endProbe(now, op, probeFailed)
+	c.Breaker.endProbe(now, &op.probe, probeFailed)
 }
 
-// interval returns the time until the next probes. It grows with each failed group of probes.
-func (b *breaker[Obj]) interval() time.Duration {
-	return backoff.Exponential{Min: b.MinInterval, Max: b.MaxInterval}.Delay(b.failedProbes + 1)
-}
-
-// BreakerState describes the breaker.
-type BreakerState struct {
-	// Open reports whether the breaker is open. The other fields are zero while it is closed.
-	Open bool
-	// Since is when the breaker opened, ProbeAt when its next probes are due.
-	Since, ProbeAt time.Duration
-	// Failure is the text of the last error.
-	Failure string
-}
-
-// Breaker describes the breaker.
-func (c *Core[Obj]) Breaker() BreakerState {
-	b := &c.breaker
-	if !b.open {
-		return BreakerState{}
+// countForBreaker counts an outcome for the breaker. If that closes, the keys are due that wait for their backoff
+// after an error that counted. e is nil if the key has no entry, for example after a success.
+func (c *Core[Obj]) countForBreaker(now time.Duration, e *entry[Obj], out *Outcome[Obj]) {
+	if c.Breaker.BreakerConfig == nil {
+		return
 	}
-	return BreakerState{Open: true, Since: b.opened, ProbeAt: b.probeAt, Failure: *b.failure}
+	failed := out.Kind == Failed && !out.Final
+	if e != nil {
+		e.past.counted = failed
+	}
+	switch {
+	case failed || out.Kind == FailedForGood && out.GivenUp:
+		c.Breaker.fail(now, e.key, e.past.text)
+	case out.Succeeded() && c.Breaker.succeed():
+		for e := c.queues.backingOff.head; e != nil; e = c.queues.backingOff.head {
+			c.queues.take(e)
+			// fixed: the next close of the breaker need not release the entry again.
+			e.past.fixed, e.cause = true, CauseBreaker
+			c.queues.wait(e, Retry, min(e.dueAt, now))
+		}
+	}
 }
 
-// BreakerOpenings returns how often the breaker has opened.
-func (c *Core[Obj]) BreakerOpenings() uint64 { return uint64(c.breaker.openings) }
+// beginProbes makes keys due that wait for their backoff, if the next probes are due and too few other keys can
+// probe. Otherwise a recovered target would not be noticed while all backoffs are long.
+func (c *Core[Obj]) beginProbes(now time.Duration) {
+	if !c.Breaker.open || c.round.left == 0 {
+		return
+	}
+	missing, _ := c.Breaker.Allowance(now)
+	missing -= c.Index.figures.States[Ready]
+	missing -= c.queues.due.CountUpTo(int64(now), missing)
+	for e := c.queues.backingOff.head; e != nil && missing > 0; {
+		next := e.next
+		if e.dueAt > now {
+			c.queues.take(e)
+			if e.version.paused {
+				e.from = Retry
+				c.queues.pause(e)
+			} else {
+				c.queues.wait(e, Retry, now)
+				missing--
+			}
+		}
+		e = next
+	}
+}

@@ -38,7 +38,7 @@ func failAll(t *testing.T, c *Core[row], now time.Duration, from uint64, keys ..
 // settleAll runs a round in which all items have the same outcome, and returns the planned keys.
 func settleAll(t *testing.T, c *Core[row], now time.Duration, outcome func(it *Operation[row]) Outcome[row]) []string {
 	t.Helper()
-	size, _ := c.Allowance(now)
+	size, _ := c.Breaker.Allowance(now)
 	c.Begin(now, min(size, c.roundSize), false)
 	items := c.Plan()
 	keys := planned(items)
@@ -57,7 +57,7 @@ func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
 	c := withBreaker(8, b)
 	run := func(now time.Duration) map[string]*Operation[row] {
 		t.Helper()
-		size, _ := c.Allowance(now)
+		size, _ := c.Breaker.Allowance(now)
 		return launchRound(t, c, now, min(size, 8))
 	}
 	fail := func(now time.Duration, it *Operation[row]) {
@@ -69,7 +69,7 @@ func TestProbeOfAnEarlierOpeningIsNotCounted(t *testing.T) {
 	first := run(time.Second)
 	require.ElementsMatch(t, []string{"a", "b"}, keysOf(first))
 	c.Settle(time.Second, first["a"], done(first["a"]))
-	require.False(t, c.BreakerOpen())
+	require.False(t, c.Breaker.State().Open)
 
 	failAll(t, c, 1100*time.Millisecond, 3, "c", "d")
 	second := run(2100 * time.Millisecond)
@@ -92,7 +92,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 		out.Delay = delay
 		c.Settle(0, &items[i], out)
 	}
-	require.True(t, c.BreakerOpen())
+	require.True(t, c.Breaker.State().Open)
 	// An unobserved change of "was asked" turns out to ask for nothing.
 	c.Begin(time.Millisecond, 8, false)
 	items = c.Plan()
@@ -111,7 +111,7 @@ func TestEveryBackoffEndsWhenTheBreakerCloses(t *testing.T) {
 	for i := len(items) - 1; i > 0; i-- {
 		c.Recall(c.round.now, &items[i])
 	}
-	require.False(t, c.BreakerOpen())
+	require.False(t, c.Breaker.State().Open)
 	require.ElementsMatch(t, []string{"was asked", "failed"}, settleAll(t, c, time.Millisecond, done))
 	due, _ = c.NextDue()
 	require.Equal(t, time.Hour, due)

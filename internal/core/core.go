@@ -55,7 +55,6 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/backoff"
-	"github.com/statekeel/statekeel/internal/keyheap"
 )
 
 // Config is the configuration of a Core. The caller has validated the values.
@@ -91,72 +90,32 @@ type Limits struct {
 
 // Core is the planning state of one reconciler. It is not safe for concurrent use.
 type Core[Obj any] struct {
-	keyOf       func(Obj) []byte
-	groupOf     func(Obj) string
-	samePending func(older, newer Obj) bool
-	backoff     backoff.Exponential
-	roundSize   int
+	// Index and Breaker may be read between two rounds.
+	Index   *Index[Obj]
+	Breaker Breaker
+	keys    keySet[Obj]
+	queues  queues[Obj]
+	round   round
 
-	// entries has every observed key that is not reconciled, or that asked for another run. peak is
-	// the largest size since the map was made: Go maps do not shrink.
-	entries map[string]*entry[Obj]
-	peak    int
-	// gone are the entries that were removed since the last round began, free those whose memory may be
-	// used again.
-	gone, free []*entry[Obj]
-
-	// due orders the entries that wait for a time by that time.
-	due keyheap.Heap[*entry[Obj]]
-	// lanes has the ready entries, by lane.
-	lanes [NumLanes]queue[Obj]
-	// unreconciled orders the entries that are not reconciled by the revision since which they are
-	// not. untried orders the entries whose change has not been attempted in the same way.
-	// newestSince is the highest revision that was ever in unreconciled.
-	unreconciled keyheap.Heap[unreconciledEntry[Obj]]
-	newestSince  uint64
-	// The untried entries without a record are in the first heap, those with one in the second.
-	untried [untriedHeaps]keyheap.Heap[untriedEntry[Obj]]
-	// records: a ledger takes records. touched are the entries whose record may have changed.
-	records bool
-	touched []*entry[Obj]
-	// groups has the groups that an entry holds, by name. grouping reports whether groups are
-	// respected.
-	groups   map[string]*group[Obj]
-	grouping bool
-	breaker  breaker[Obj]
-	// paused reports whether an object must not be worked on; nil if no object is paused.
-	paused func(Obj) bool
-
+	same sameFunc[Obj]
+	// paused is nil if no object is paused.
+	paused    pauses[Obj]
+	backoff   backoff.Exponential
+	roundSize int
 	// observed is the highest observed revision.
 	observed uint64
-	round    round
-	// rounds counts the rounds. An entry stores the number of the round that observed it.
-	rounds uint32
-	// turn is the place of the next operation: the number of operations that ran, modulo the number of
-	// places. Each place belongs to a lane. sourcesTurn: the last key that was taken for a lane was ready.
-	turn        int
-	sourcesTurn [NumLanes]bool
-
-	// counts has the number of entries by state, results by the result of the last attempt, of which
-	// wentWell is not used. deletions counts the entries whose object was deleted, refreshesInFlight
-	// those of the lane Refresh that are in flight. version is as for FailureVersion.
-	counts                       [NumStates]int
-	results                      [numResults]int
-	deletions, refreshesInFlight int
-	version                      uint64
 }
 
 // New returns a Core without entries.
 func New[Obj any](cfg Config[Obj]) *Core[Obj] {
+	x := &Index[Obj]{records: cfg.Records}
 	c := &Core[Obj]{
-		keyOf:       cfg.KeyOf,
-		groupOf:     cfg.GroupOf,
-		samePending: cfg.SamePending,
-		backoff:     backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
-		entries:     map[string]*entry[Obj]{},
-		groups:      map[string]*group[Obj]{},
-		breaker:     breaker[Obj]{BreakerConfig: cfg.Breaker, failed: map[string]struct{}{}},
-		records:     cfg.Records,
+		Index:   x,
+		Breaker: Breaker{BreakerConfig: cfg.Breaker, failed: map[string]struct{}{}},
+		keys:    keySet[Obj]{of: cfg.KeyOf, entries: map[string]*entry[Obj]{}},
+		queues:  queues[Obj]{index: x, groups: groupSet[Obj]{of: cfg.GroupOf, byName: map[string]*group[Obj]{}}},
+		same:    cfg.SamePending,
+		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(cfg.Seed, 0))},
 	}
 	c.SetLimits(cfg.Limits)
 	return c
@@ -168,42 +127,6 @@ func (c *Core[Obj]) SetLimits(l Limits) {
 	c.roundSize = l.RoundSize
 }
 
-// Tracks reports whether any key has an entry. While none has, the core needs no keys of objects.
-func (c *Core[Obj]) Tracks() bool { return len(c.entries) > 0 }
-
-// TracksKeyOf reports whether the key of obj has an entry.
-func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.find(obj) != nil }
-
-// NeedsSettled reports whether the caller has to call ObserveSettled for rows that have a status
-// other than Pending and Refreshing.
-func (c *Core[Obj]) NeedsSettled() bool {
-	return c.counts[Unseen]+c.counts[InFlight]+c.counts[Terminal]+c.deletions > 0
-}
-
-// NumFailing returns the number of keys whose last attempt failed.
-func (c *Core[Obj]) NumFailing() int { return c.results[hasFailed] }
-
-// NumBlocked returns the number of keys whose last attempt was blocked, including those that are
-// being attempted again.
-func (c *Core[Obj]) NumBlocked() int { return c.results[wasBlocked] }
-
-// Count returns the number of keys in a state.
-func (c *Core[Obj]) Count(s State) int { return c.counts[s] }
-
-// FailureVersion returns a number that changes whenever a key begins or ceases to fail or fails
-// with another text, and whenever the breaker opens or closes.
-func (c *Core[Obj]) FailureVersion() uint64 { return c.version }
-
-// NextDue returns when the next key is due or the next probes are due; 0 if a key is ready, false
-// if no key waits for a time.
-func (c *Core[Obj]) NextDue() (time.Duration, bool) {
-	if c.counts[Ready] > 0 {
-		return 0, true
-	}
-	_, at, ok := c.due.Min()
-	b := &c.breaker
-	if b.open && b.probesRunning == 0 && b.backingOff.size > 0 && (!ok || b.probeAt < time.Duration(at)) {
-		return b.probeAt, true
-	}
-	return time.Duration(at), ok
-}
+// SetGrouping sets whether groups are respected; they never are without a GroupOf. They need not be
+// while operations run one at a time.
+func (c *Core[Obj]) SetGrouping(on bool) { c.queues.groups.on = on && c.queues.groups.of != nil }

@@ -97,8 +97,8 @@ func TestRoundOfSuccessesAllocatesNothing(t *testing.T) {
 		p.round(fresh, succeeds)
 		require.Zero(t, testing.AllocsPerRun(100, func() { p.round(fresh, succeeds) }),
 			"with %d keys waiting", waiting)
-		require.Equal(t, waiting, p.NumFailing())
-		require.Equal(t, waiting > 0, p.Tracks())
+		require.Equal(t, waiting, p.Index.figures.Failing)
+		require.Equal(t, waiting > 0, tracks(p.Core))
 	}
 }
 
@@ -134,8 +134,8 @@ func TestKeyOfIsCalledOnlyForItemsOfTheRound(t *testing.T) {
 	for _, waiting := range []int{0, 1, 10_000} {
 		calls := 0
 		c := newThingCore(100)
-		keyOf := c.keyOf
-		c.keyOf = func(o *thing) []byte { calls++; return keyOf(o) }
+		keyOf := c.keys.of
+		c.keys.of = func(o *thing) []byte { calls++; return keyOf(o) }
 		p := plant{Core: c}
 		p.rounds(newThings("parked", waiting), parks)
 		calls = 0
@@ -155,17 +155,17 @@ func TestMemoryIsReleasedWhenManyFailuresEnd(t *testing.T) {
 	things := newThings("crowd", crowd)
 	before := heapInUse()
 	p.rounds(things, parks)
-	require.Equal(t, crowd, p.NumFailing())
+	require.Equal(t, crowd, p.Index.figures.Failing)
 	grown := heapInUse() - before
 
 	p.now = 2 * time.Hour
-	for p.Tracks() {
-		require.LessOrEqual(t, len(p.entries), p.peak)
-		require.Less(t, p.peak, max(minPeak, 4*len(p.entries))+4, "the map is too large for its entries")
+	for tracks(p.Core) {
+		require.LessOrEqual(t, len(p.keys.entries), p.keys.peak)
+		require.Less(t, p.keys.peak, max(minPeak, 4*len(p.keys.entries))+4, "the map is too large for its entries")
 		p.round(nil, succeeds)
 	}
 	check(t, p.Core)
-	require.Zero(t, p.NumFailing())
+	require.Zero(t, p.Index.figures.Failing)
 	left := heapInUse() - before
 	require.Less(t, left, grown/20, "bytes left of %d", grown)
 	runtime.KeepAlive(things)
@@ -182,7 +182,7 @@ func TestFailingKeyIsSmall(t *testing.T) {
 	p.rounds(things, parks)
 	each := float64(heapInUse()-before) / keys
 	t.Logf("%.0f bytes for each failing key", each)
-	require.Equal(t, keys, p.NumFailing())
+	require.Equal(t, keys, p.Index.figures.Failing)
 	require.Less(t, each, 300.0)
 	require.Greater(t, each, 64.0, "too little: the measurement is wrong")
 	runtime.KeepAlive(things)

@@ -124,15 +124,15 @@ func TestRoundCostDependsOnItsItemsOnly(t *testing.T) {
 			cost := func(n int) (fastest time.Duration, allocations float64) {
 				c := newCrowd(n)
 				way.gather(c)
-				require.Equal(t, n, c.Count(way.state))
+				require.Equal(t, n, c.Index.figures.States[way.state])
 				fresh := newThings("fresh", 50)
 				round := func() {
 					c.now++
 					c.round(fresh, succeeds)
 					c.NextDue()
-					c.Breaker()
-					c.LowWatermark()
-					c.Attempted(c.revision)
+					c.Breaker.State()
+					c.Index.LowWatermark()
+					c.Index.Attempted(c.revision)
 				}
 				round()
 				c.paused, c.grouped = 0, 0
@@ -165,17 +165,17 @@ func TestMemoryIsReleasedWhenManyWaitsEnd(t *testing.T) {
 			c := newCrowd(n)
 			before := heapInUse()
 			way.gather(c)
-			require.Equal(t, n, c.Count(way.state))
+			require.Equal(t, n, c.Index.figures.States[way.state])
 			grown := heapInUse() - before
 			way.scatter(c)
-			for c.Tracks() {
-				require.LessOrEqual(t, len(c.entries), c.peak)
-				require.Less(t, c.peak, max(minPeak, 4*len(c.entries))+4, "the map is too large for its entries")
+			for tracks(c.Core) {
+				require.LessOrEqual(t, len(c.keys.entries), c.keys.peak)
+				require.Less(t, c.keys.peak, max(minPeak, 4*len(c.keys.entries))+4, "the map is too large for its entries")
 				c.now += time.Hour
 				c.round(nil, succeeds)
 			}
 			check(t, c.Core)
-			require.Empty(t, c.groups)
+			require.Empty(t, c.queues.groups.byName)
 			left := heapInUse() - before
 			require.Less(t, left, grown/10, "bytes left of %d", grown)
 			runtime.KeepAlive(c)
@@ -225,6 +225,6 @@ func flap(t *testing.T, n int, delay time.Duration) time.Duration {
 		})
 		fastest = min(fastest, time.Since(began))
 	}
-	require.Equal(t, n, p.Count(Retry))
+	require.Equal(t, n, p.Index.figures.States[Retry])
 	return fastest
 }

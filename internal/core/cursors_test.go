@@ -282,7 +282,7 @@ func (s *source) end(waits func() bool) {
 		read = min(read, s.at)
 	}
 	s.observed = max(s.observed, min(read, c.deleted))
-	if s.observed == s.revision && s.core.LaneSize(Backlog) == 0 {
+	if s.observed == s.revision && s.core.Index.LaneSize(Backlog) == 0 {
 		s.catchUp, s.at, s.rest = nil, s.revision, nil
 	}
 }
@@ -307,14 +307,12 @@ func saidBy(status string) RowStatus {
 	return RowFailed
 }
 
-// settled tells the core of a row that asks for no operation, if it needs that.
+// settled tells the core of a row that asks for no operation.
 func (s *source) settled(r row) {
 	says := saidBy(r.status)
-	if says == RowUnset && s.core.Tracks() || says != RowUnset && s.core.NeedsSettled() {
-		forgotten := s.core.ObserveSettled(r, r.revision, says)
-		checkInRound(s.t, s.core)
-		s.told = append(s.told, func() {
-			require.Equal(s.t, s.model.observeSettled(r, r.revision, says), forgotten, "whether %q is forgotten", r.key)
-		})
-	}
+	forgotten := s.core.ObserveSettled(r, r.revision, says)
+	checkInRound(s.t, s.core)
+	s.told = append(s.told, func() {
+		require.Equal(s.t, s.model.observeSettled(r, r.revision, says), forgotten, "whether %q is forgotten", r.key)
+	})
 }

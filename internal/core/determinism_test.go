@@ -117,9 +117,9 @@ func (h *historian) round() {
 func (h *historian) say() {
 	due, ok := h.core.NextDue()
 	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
-		due, ok, h.core.LowWatermark(), h.core.Attempted(h.revision), h.core.NumFailing(), h.core.FailureVersion(),
-		h.core.Breaker())
-	h.core.AllUnreconciled(func(d Unreconciled[row]) bool {
+		due, ok, h.core.Index.LowWatermark(), h.core.Index.Attempted(h.revision), h.core.Index.figures.Failing, h.core.Index.figures.FailureVersion,
+		h.core.Breaker.State())
+	h.core.Index.Unreconciled(0, func(d Unreconciled[row]) bool {
 		fmt.Fprintf(&h.log, "%+v ", d)
 		return true
 	})

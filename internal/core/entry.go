@@ -9,48 +9,73 @@ import (
 	"time"
 )
 
-// entry is the state of a key that waits or is worked on: its facts, and what the indexes of the core
-// have of it. The facts are set at will, and then [Core.put] or [Core.reindex] brings the indexes up to
-// date. But the facts that decide the queue of an entry change only while it is in none: [Core.take]
-// takes it out. The fields are ordered to save memory: there may be millions of entries.
+// entry is the state of a key that waits or is worked on. A call sets its facts at will, and then [queues.put] or
+// [Index.reindex] brings what is derived from them up to date. But the facts that decide the queue of an entry
+// change only while it is in none: [queues.take] takes it out. The fields are ordered to save memory: there may be
+// millions of entries.
 type entry[Obj any] struct {
 	key string
-	// The newest version of the object that was observed. runs is the one that the operation of an entry
-	// in flight runs; nil if that is the newest.
-	rowVersion[Obj]
-	runs *rowVersion[Obj]
+	// version is the version of the object that runs next or, of a key in flight, that runs. later is the
+	// newest one that was read since that began to run; nil if there is none. The outcome decides which counts.
+	version rowVersion[Obj]
+	later   *rowVersion[Obj]
 	// prev and next are the neighbours in the entry's queue.
 	prev, next *entry[Obj]
-
 	// dueAt is when the entry is due, if it waits for a time; otherwise when its change was
-	// observed, or noTime. lastAttempt is when the last operation on the key ended.
-	dueAt, lastAttempt time.Duration
-	// text is the text of the last attempt, if that failed or was blocked.
-	text *string
+	// observed, or noTime.
+	dueAt time.Duration
 	// group is the group that the entry holds or waits for; nil if none.
 	group *group[Obj]
-
+	past  past
 	// indexed is what the indexes have of the entry.
 	indexed indexed
-	// pos is the position in the heap due; -1 means not in the heap.
-	pos int32
-	// failures counts the failures in a row, tries those since the object changed.
-	failures, tries int32
-	state           State
+	// pos is the position in the heap of due keys; -1 means not in the heap.
+	pos   int32
+	state State
 	// from is the state that the entry had when its turn came.
 	from State
-	// mark is the mark of the last outcome, see [Outcome.Mark].
-	mark uint8
+	// cause is the reason for the next run.
+	cause Cause
+	// again: the outcome of the operation that runs does not count, see [Core.Again].
+	again bool
+}
+
+// rowVersion is a version of an object, as it was observed, and how far it was dealt with.
+type rowVersion[Obj any] struct {
+	obj Obj
+	// revision is the revision of obj. since is the revision since which the key is not reconciled: that
+	// of the first version that asked for the same or, for a key that fails after it was reconciled, as
+	// in unreconcile. It is 0 if the key is reconciled, or the row asks for no operation.
+	revision, since uint64
+	// wanted is when the change was written; 0 means that the time must be read from the object.
+	wanted time.Duration
+	// seen is the number of the round in which the version was observed.
+	seen    uint32
+	lane    Lane
+	deleted bool
+	// tried: an operation was attempted for the change. paused: the object must not be worked on.
+	tried, paused bool
+	// asks is other than rowAsks only in the version entry.later.
+	asks RowStatus
+}
+
+// past is what the last operations on a key came to.
+type past struct {
+	// ended is when the last one ended, noTime if none has.
+	ended time.Duration
+	// text is the text of the last attempt, if that failed or was blocked.
+	text *string
+	// failures counts the failures in a row, tries those since the object changed.
+	failures, tries int32
 	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
 	// 255: every backoff is at its maximum by then.
 	requeues uint8
-	// result is the result of the last attempt.
+	// mark is the mark of the last outcome, see [Outcome.Mark].
+	mark   uint8
 	result result
 	// fixed: the time of the retry is not a backoff. The outcome set it, or the breaker that closed.
 	// counted: the last error counted for the breaker.
 	fixed, counted bool
-	// cause is the reason for the next run.
-	cause Cause
 }
 
 // result is the result of an attempt, as far as it is counted.
@@ -61,7 +86,6 @@ const (
 	wentWell result = iota
 	hasFailed
 	wasBlocked
-	numResults
 )
 
 // noTime is the dueAt of a blocked entry that has no recheck time.
@@ -70,188 +94,136 @@ const noTime = -1
 func (e *entry[Obj]) HeapPos() int       { return int(e.pos) }
 func (e *entry[Obj]) SetHeapPos(pos int) { e.pos = int32(pos) }
 
+// newest returns the newest version that was observed.
+func (e *entry[Obj]) newest() *rowVersion[Obj] {
+	if e.later != nil {
+		return e.later
+	}
+	return &e.version
+}
+
 // failure returns the text of the last error; empty if the last attempt did not fail.
-func (e *entry[Obj]) failure() string {
-	if e.result != hasFailed || e.text == nil {
+func (p *past) failure() string {
+	if p.result != hasFailed || p.text == nil {
 		return ""
 	}
-	return *e.text
+	return *p.text
 }
 
-// find returns the entry of an object's key; nil if it has none.
-func (c *Core[Obj]) find(obj Obj) *entry[Obj] {
-	if len(c.entries) == 0 {
-		return nil
-	}
-	return c.entries[string(c.keyOf(obj))]
-}
-
-// addEntry adds an entry for a version of an object whose key has none. The entry is in no queue and in no
-// index yet.
-func (c *Core[Obj]) addEntry(v rowVersion[Obj]) *entry[Obj] {
-	return c.addEntryOf(string(c.keyOf(v.obj)), v)
-}
-
-// entryOf returns the entry of the key of an operation, and adds it if there is none.
-func (c *Core[Obj]) entryOf(op *Operation[Obj]) *entry[Obj] {
-	if op.entry == nil {
-		op.entry = c.addEntry(c.versionOf(&Change[Obj]{Obj: op.Obj, Revision: op.Revision, Since: op.since, Deleted: op.Deleted, Lane: op.lane}))
-	}
-	return op.entry
-}
-
-// addEntryOf is addEntry for a key that is known.
-func (c *Core[Obj]) addEntryOf(key string, v rowVersion[Obj]) *entry[Obj] {
-	e := c.newEntry()
-	e.key, e.rowVersion = key, v
-	e.dueAt, e.state, e.from = c.round.now, Taken, Ready
-	e.pos, e.indexed.unreconciledPos, e.indexed.untriedPos = -1, -1, -1
-	c.entries[e.key] = e
-	c.peak = max(c.peak, len(c.entries))
-	c.counts[Taken]++
-	return e
-}
-
-// maxFree bounds the entries whose memory is kept for others.
-const maxFree = 1024
-
-// newEntry returns a zero entry.
-func (c *Core[Obj]) newEntry() *entry[Obj] {
-	last := len(c.free) - 1
-	if last < 0 {
-		return new(entry[Obj])
-	}
-	e := c.free[last]
-	c.free[last], c.free = nil, c.free[:last]
-	return e
-}
-
-// freeGone keeps the memory of removed entries for others, because a loop with workers needs an entry
-// for each object. It is called when nothing points to them any more: no operation, and not touched.
-func (c *Core[Obj]) freeGone() {
-	for _, e := range c.gone {
-		if !e.indexed.touched && len(c.free) < maxFree {
-			*e = entry[Obj]{}
-			c.free = append(c.free, e)
-		}
-	}
-	c.gone = reuse(c.gone)
-}
-
-// reuse clears a slice, so that it keeps nothing alive, and returns it with length 0 and its memory.
-func reuse[T any](s []T) []T {
-	clear(s)
-	return s[:0]
-}
-
-// minPeak is the peak up to which the map of entries is never replaced by a smaller one.
-const minPeak = 1024
-
-// forget removes an entry: its key is reconciled, or need not be tracked any more.
-func (c *Core[Obj]) forget(e *entry[Obj]) {
-	c.take(e)
-	e.since, e.deleted, e.result = 0, false, wentWell
-	c.reindex(e)
-	c.counts[Taken]--
-	delete(c.entries, e.key)
-	if len(c.gone) < maxFree {
-		c.gone = append(c.gone, e)
-	}
-	if c.peak > minPeak && len(c.entries) < c.peak/4 {
-		entries := make(map[string]*entry[Obj], len(c.entries))
-		for k, e := range c.entries {
-			entries[k] = e
-		}
-		c.entries, c.peak = entries, len(entries)
+// unblock makes a key no longer count as blocked: its last attempt says nothing about a new change.
+func (p *past) unblock() {
+	if p.result == wasBlocked {
+		p.result = wentWell
 	}
 }
 
-// take takes an entry out of the queue and the heap of its state. It is in state Taken then, until it
-// is put into another.
-func (c *Core[Obj]) take(e *entry[Obj]) {
-	if q := c.queueOf(e); q != nil {
-		q.remove(e)
+// count counts an attempt that ended at the time now.
+func (e *entry[Obj]) count(now time.Duration, out *Outcome[Obj]) {
+	e.version.tried, e.cause = true, CauseChange
+	if e.version.wanted == 0 {
+		e.version.wanted = out.Wanted
 	}
-	if e.pos >= 0 {
-		c.due.Remove(e)
+	p := &e.past
+	p.ended, p.mark, p.result, p.text = now, out.Mark, wentWell, out.Text
+	if !out.backsOff() {
+		p.requeues = 0
+	} else if p.requeues < math.MaxUint8 {
+		p.requeues++
 	}
-	c.setState(e, Taken)
+	switch out.Kind {
+	case Failed, FailedForGood:
+		p.failures++
+		p.tries++
+		p.result = hasFailed
+	case Done, DoneAgain, Deleting:
+		p.failures, p.tries = 0, 0
+	}
+	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
+		p.result = wasBlocked
+	}
 }
 
-// put puts an entry that is in no queue into a state, at the end of the queue of that state, and brings
-// the indexes up to date. A paused entry does not wait for its turn: it waits to be resumed.
-func (c *Core[Obj]) put(e *entry[Obj], s State) {
-	if e.paused && (s == Ready || s == Queued) {
-		c.pause(e)
+// sameFunc is [Config.SamePending].
+type sameFunc[Obj any] func(older, newer Obj) bool
+
+// of reports whether a version asks for the same as an older one.
+func (s sameFunc[Obj]) of(older, newer *rowVersion[Obj]) bool {
+	return s != nil && !older.deleted && !newer.deleted && s(older.obj, newer.obj)
+}
+
+// asAttemptOf reports whether the change of an entry has not been attempted and the given version asks for the same.
+func (s sameFunc[Obj]) asAttemptOf(e *entry[Obj], v *rowVersion[Obj]) bool {
+	return !e.version.tried && e.version.since > 0 && s.of(&e.version, v)
+}
+
+// take stores a later version in an entry. One that asks for the same as a change that has not been attempted is no
+// new change.
+func (e *entry[Obj]) take(v *rowVersion[Obj], same sameFunc[Obj], now time.Duration) {
+	if has := &e.version; same.asAttemptOf(e, v) {
+		has.obj, has.revision, has.seen, has.paused = v.obj, v.revision, v.seen, v.paused
+		has.lowerSince(v.since)
 		return
 	}
-	c.setState(e, s)
-	if q := c.queueOf(e); q != nil {
-		q.pushBack(e)
-	}
-	if e.isTimed() {
-		c.due.Push(e, int64(e.dueAt))
-	}
-	c.reindex(e)
-}
-
-// putBack puts an entry that is in no queue back to where it waited before its turn came: a change at the
-// front of its lane.
-func (c *Core[Obj]) putBack(e *entry[Obj]) {
-	c.put(e, e.from)
-	if e.state == Ready {
-		lane := &c.lanes[e.lane]
-		lane.remove(e)
-		lane.pushFront(e)
+	e.version = *v
+	e.from, e.past.tries, e.dueAt, e.cause = Ready, 0, now, CauseChange
+	e.past.unblock()
+	if v.deleted {
+		// A deletion does not inherit the backoff of its object.
+		e.past.failures, e.past.requeues = 0, 0
 	}
 }
 
-// wait puts an entry that is in no queue into a state that ends at a time.
-func (c *Core[Obj]) wait(e *entry[Obj], s State, until time.Duration) {
-	e.dueAt = until
-	c.put(e, s)
-}
-
-func (c *Core[Obj]) setState(e *entry[Obj], s State) {
-	c.counts[e.state]--
-	c.counts[s]++
-	e.state = s
-}
-
-// isTimed reports whether an entry waits for a time: then it is in the heap due.
-func (e *entry[Obj]) isTimed() bool {
-	switch e.state {
-	case Held, Retry, Requeue:
-		return true
+// overtake stores a version that was read while the operation of an entry runs an older one.
+func (e *entry[Obj]) overtake(v rowVersion[Obj], same sameFunc[Obj]) {
+	last := e.later
+	if last == nil {
+		e.later = new(rowVersion[Obj])
+	} else if v.asks == rowAsks && last.asks == rowAsks && same.of(last, &v) {
+		v.since = min(v.since, last.since)
 	}
-	return e.state == Blocked && e.dueAt != noTime
+	*e.later = v
+	if v.asks == rowAsks {
+		e.version.lowerSince(v.since)
+	}
 }
 
-// queueOf returns the queue that an entry is in; nil if none.
-func (c *Core[Obj]) queueOf(e *entry[Obj]) *queue[Obj] {
+// observeOlder records a change that is not newer than the newest version: what is unreconciled is so since the
+// older change.
+func (e *entry[Obj]) observeOlder(change *Change[Obj]) {
+	newest := e.newest()
+	between := change.Revision > e.version.revision
+	if between {
+		newest.lowerSince(change.Since)
+	}
+	if !between || newest.asks == rowAsks {
+		e.version.lowerSince(change.Since)
+	}
+	if !between && change.Deleted && e.cause == CauseSweep {
+		// A sweep added the object as an orphan before the cursor read its deletion, and the
+		// deletion has not been attempted.
+		e.version.tried = false
+	}
+}
+
+// why returns the cause of an operation that is no probe.
+func (e *entry[Obj]) why() Cause {
 	switch {
-	case e.state == Ready:
-		return &c.lanes[e.lane]
-	case e.state == Queued:
-		return &e.group.waiting
-	case e.backsOff():
-		return &c.breaker.backingOff
+	case e.cause != CauseChange:
+		return e.cause
+	case e.from == Retry:
+		return CauseRetry
+	case e.from == Requeue:
+		return CauseRequeue
+	case e.from == Blocked:
+		return CauseRecheck
 	}
-	return nil
+	return e.version.lane.why()
 }
 
-// backsOff reports whether an entry waits for a backoff that ends early if the breaker closes.
-func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.counted && !e.fixed }
-
-// hold makes a changed entry that is in no queue wait if it has just failed. It reports whether it does.
-func (c *Core[Obj]) hold(e *entry[Obj], now time.Duration) bool {
-	earliest := after(e.lastAttempt, c.backoff.Min)
-	if e.failures == 0 || earliest <= now {
-		return false
-	}
-	c.wait(e, Held, earliest)
-	return true
-}
+// lowerSince lowers the revision since which a version is unreconciled to the given one: an earlier change
+// is reconciled only together with the later one. It does nothing if the version is reconciled, or
+// unreconciled since a lower revision.
+func (v *rowVersion[Obj]) lowerSince(revision uint64) { v.since = min(v.since, revision) }
 
 // after returns t+d, or the largest time if the sum would overflow: users write "never" as the
 // longest delay.
@@ -262,7 +234,7 @@ func after(t, d time.Duration) time.Duration {
 	return t + d
 }
 
-// byRevision orders entries by revision, then by key: orphans may share a revision.
+// byRevision orders entries by the revision of their newest version, then by key: orphans may share a revision.
 func byRevision[Obj any](a, b *entry[Obj]) int {
-	return cmp.Or(cmp.Compare(a.revision, b.revision), cmp.Compare(a.key, b.key))
+	return cmp.Or(cmp.Compare(a.newest().revision, b.newest().revision), cmp.Compare(a.key, b.key))
 }

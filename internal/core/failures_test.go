@@ -10,6 +10,17 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+// failures returns the errors of the failing keys, in the order of Since.
+func failures(c *Core[row]) (texts []string) {
+	c.Index.Unreconciled(0, func(u Unreconciled[row]) bool {
+		if u.Failure != "" {
+			texts = append(texts, u.Failure)
+		}
+		return true
+	})
+	return texts
+}
+
 // FailureVersion changes exactly when the set of failing keys or one of their texts changes.
 func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 	c := small(4)
@@ -27,8 +38,8 @@ func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 		}
 		c.Settle(now, &items[0], out)
 		check(t, c)
-		require.Equal(t, news, c.FailureVersion() != version, why)
-		version = c.FailureVersion()
+		require.Equal(t, news, c.Index.figures.FailureVersion != version, why)
+		version = c.Index.figures.FailureVersion
 	}
 	step(false, "nothing failed", Done, "")
 	step(true, "a fails", Failed, "no route")
@@ -50,7 +61,7 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	for i := range items {
 		c.Settle(0, &items[i], failed(&items[i], "no route"))
 	}
-	version := c.FailureVersion()
+	version := c.Index.figures.FailureVersion
 
 	c.Begin(time.Millisecond, 4, false)
 	c.see(row{key: "a"}, 3, false, Backlog)
@@ -59,27 +70,21 @@ func TestChangeDoesNotHideAFailure(t *testing.T) {
 	require.Equal(t, []string{"b"}, planned(items))
 	c.Recall(c.round.now, &items[0])
 	check(t, c)
-	require.Equal(t, 2, c.NumFailing())
-	require.Equal(t, version, c.FailureVersion())
+	require.Equal(t, 2, c.Index.figures.Failing)
+	require.Equal(t, version, c.Index.figures.FailureVersion)
 }
 
-// Failures visits a bounded number of keys, so that it is cheap while many keys wait for something
-// else. It may miss failures behind those.
-func TestFailuresVisitsABoundedNumberOfKeys(t *testing.T) {
+// Keys that are not visited cost nothing.
+func TestListingTheFirstKeysIsCheap(t *testing.T) {
 	p := plant{Core: newThingCore(100)}
-	look := func() (told int) {
-		p.Failures(func(string) bool { told++; return true })
-		return told
+	p.rounds(newThings("blocked", 10_000), as(BlockedOn))
+	const visited = 1000
+	look := func() {
+		n := 0
+		p.Index.Unreconciled(0, func(Unreconciled[*thing]) bool { n++; return n < visited })
+		require.Equal(t, visited, n)
 	}
-	p.rounds(newThings("blocked", failuresSeen-1), as(BlockedOn))
-	p.rounds(newThings("failing", 1), parks)
-	require.Equal(t, 1, look())
-
-	p = plant{Core: newThingCore(100)}
-	p.rounds(newThings("blocked", 10*failuresSeen), as(BlockedOn))
-	p.rounds(newThings("failing", 1), parks)
-	require.Zero(t, look())
-	require.Less(t, testing.AllocsPerRun(1, func() { look() }), 5.0*failuresSeen)
+	require.Less(t, testing.AllocsPerRun(1, look), 5.0*visited)
 }
 
 func TestStatesHaveNames(t *testing.T) {

@@ -33,14 +33,14 @@ func fail(t testingT, c *Core[row], n int) *flood {
 	for i := range n {
 		changes = append(changes, Change[row]{Obj: row{key: "retry" + strconv.Itoa(i)}, Revision: uint64(i + 1), Since: uint64(i + 1), Lane: Backlog})
 	}
-	for c.NumFailing() < n {
+	for c.Index.figures.Failing < n {
 		c.Begin(0, c.roundSize, false)
 		items := c.planFrom(&changes)
 		for j := range items {
 			c.Settle(0, &items[j], failed(&items[j], "no"))
 		}
 	}
-	require.Equal(t, n, c.Count(Retry))
+	require.Equal(t, n, c.Index.figures.States[Retry])
 	return &flood{revision: uint64(n)}
 }
 
@@ -54,7 +54,7 @@ func TestDueRetriesAreRunDuringAFlood(t *testing.T) {
 		changes := fail(t, c, retries)
 
 		operations, done := 0, 0
-		for c.NumFailing() > 0 {
+		for c.Index.figures.Failing > 0 {
 			c.Begin(time.Second, c.roundSize, false)
 			items := c.planFrom(changes)
 			require.Len(t, items, size, "a round in a flood is full")
@@ -153,7 +153,7 @@ func TestChangesAreRunBesideManyReadyKeys(t *testing.T) {
 			t.Run(name+"/"+lane.String(), func(t *testing.T) {
 				c := small(size)
 				gather(c)
-				require.Equal(t, crowd, c.Count(Ready))
+				require.Equal(t, crowd, c.Index.figures.States[Ready])
 				c.Begin(time.Second, size, false)
 				items := c.planFrom(&listed[row]{{row{key: "new"}, crowd + 1, crowd + 1, lane == Deletion, lane}})
 				require.Len(t, items, size)
@@ -163,10 +163,10 @@ func TestChangesAreRunBesideManyReadyKeys(t *testing.T) {
 				}
 				check(t, c)
 				for left := crowd + 1 - size; left > 0; left -= size {
-					require.Equal(t, left, c.Count(Ready))
+					require.Equal(t, left, c.Index.figures.States[Ready])
 					require.Len(t, settleAll(t, c, time.Second, done), min(size, left))
 				}
-				require.False(t, c.Tracks())
+				require.False(t, tracks(c))
 			})
 		}
 	}

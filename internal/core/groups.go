@@ -3,6 +3,14 @@
 
 package core
 
+// groupSet has the groups that an entry holds.
+type groupSet[Obj any] struct {
+	// of is [Config.GroupOf]. on reports whether groups are respected.
+	of     func(Obj) string
+	on     bool
+	byName map[string]*group[Obj]
+}
+
 // group serialises its objects: at most one is worked on at a time. It exists while an entry holds
 // it.
 type group[Obj any] struct {
@@ -11,49 +19,44 @@ type group[Obj any] struct {
 	waiting queue[Obj]
 }
 
-// SetGrouping sets whether groups are respected; they never are without a GroupOf. They need not be
-// while operations run one at a time.
-func (c *Core[Obj]) SetGrouping(on bool) { c.grouping = on && c.groupOf != nil }
+// name returns the group of an object; empty if none.
+func (g *groupSet[Obj]) name(obj Obj) string {
+	if !g.on {
+		return ""
+	}
+	return g.of(obj)
+}
 
-// takeGroup makes an entry, which is in no queue, the holder of its group, if it has one. If another entry holds the
-// group, the entry is queued and takeGroup returns false.
-func (c *Core[Obj]) takeGroup(e *entry[Obj]) bool {
-	if !c.grouping || e.group != nil {
+// enter makes an entry the holder of its group. It returns false if the entry has to wait in the queue of the group.
+func (g *groupSet[Obj]) enter(e *entry[Obj]) bool {
+	if e.group != nil {
 		return true
 	}
-	name := c.groupOf(e.obj)
+	name := g.name(e.version.obj)
 	if name == "" {
 		return true
 	}
-	g := c.groups[name]
-	if g == nil {
-		g = &group[Obj]{name: name}
-		c.groups[name] = g
+	in := g.byName[name]
+	if in == nil {
+		in = &group[Obj]{name: name, holder: e}
+		g.byName[name] = in
 	}
-	e.group = g
-	if g.holder == nil {
-		g.holder = e
-		return true
-	}
-	c.put(e, Queued)
-	return false
+	e.group = in
+	return in.holder == e
 }
 
-// leaveGroup is called when an entry no longer needs its group. If it held the group, the first
-// waiting entry becomes the holder and goes back to where it came from. That entry keeps the group
-// until it has been worked on, so that no later entry overtakes it.
-func (c *Core[Obj]) leaveGroup(e *entry[Obj]) {
-	g := e.group
+// leave is called when an entry no longer needs its group. If it held the group, leave returns the next holder,
+// which is still in the queue of the group; nil if there is none.
+func (g *groupSet[Obj]) leave(e *entry[Obj]) (next *entry[Obj]) {
+	in := e.group
 	e.group = nil
-	if g == nil || g.holder != e {
-		return
+	if in == nil || in.holder != e {
+		return nil
 	}
-	next := g.waiting.head
-	g.holder = next
+	next = in.waiting.head
+	in.holder = next
 	if next == nil {
-		delete(c.groups, g.name)
-		return
+		delete(g.byName, in.name)
 	}
-	c.take(next)
-	c.putBack(next)
+	return next
 }

@@ -60,7 +60,7 @@ func TestAtMostOneKeyOfAGroupIsInFlight(t *testing.T) {
 	first = launchRound(t, c, 50*time.Millisecond, 8, member("a", 2))
 	require.Equal(t, []string{"a"}, keysOf(first))
 	require.Empty(t, launchRound(t, c, time.Second, 8, member("c", 3)))
-	require.Equal(t, 2, c.Count(Queued))
+	require.Equal(t, 2, c.Index.figures.States[Queued])
 	c.Settle(time.Second, first["a"], done(first["a"]))
 	check(t, c)
 
@@ -91,7 +91,7 @@ func TestLaterKeysOfAGroupDoNotOvertake(t *testing.T) {
 			patient := member("patient", 1000)
 			patient.lane = lane
 			require.Empty(t, launchRound(t, c, 0, 8, patient))
-			c.turn = 1
+			c.round.turn = 1
 			others := make([]row, len(places)-1)
 			for range 20 {
 				for key, it := range running {
@@ -138,13 +138,13 @@ func TestHeldChangeThatWaitsForItsGroupCountsAsAttempted(t *testing.T) {
 	c.Settle(0, first["a"], failed(first["a"], "no"))
 	first = launchRound(t, c, 0, 8, member("b", 2))
 	observe(c, 0, member("a", 3))
-	require.Equal(t, 1, c.Count(Held))
+	require.Equal(t, 1, c.Index.figures.States[Held])
 	c.Settle(0, first["b"], done(first["b"]))
 	launchRound(t, c, 0, 8, member("c", 4))
-	attempted := c.Attempted(4)
+	attempted := c.Index.Attempted(4)
 	launchRound(t, c, time.Second, 8)
-	require.Equal(t, 1, c.Count(Queued))
-	require.Equal(t, attempted, c.Attempted(4))
+	require.Equal(t, 1, c.Index.figures.States[Queued])
+	require.Equal(t, attempted, c.Index.Attempted(4))
 }
 
 // A pause that begins makes a change count as attempted that is ready, queued, or waits for the operation
@@ -155,20 +155,20 @@ func TestChangeCountsAsAttemptedFromTheBeginOfItsPause(t *testing.T) {
 	c.Settle(0, first["a"], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Object: member("a", 1), NewRevision: 1})
 	launchRound(t, c, time.Second, 8)
 	require.Empty(t, launchRound(t, c, time.Second, 8, member("b", 2), member("a", 3)))
-	require.Equal(t, 1, c.Count(Queued))
-	require.Equal(t, 1, c.Count(InFlight))
-	require.Equal(t, uint64(1), c.Attempted(3))
+	require.Equal(t, 1, c.Index.figures.States[Queued])
+	require.Equal(t, 1, c.Index.figures.States[InFlight])
+	require.Equal(t, uint64(1), c.Index.Attempted(3))
 	c.SetPaused(time.Second, func(r row) bool { return r.key == "b" })
 	check(t, c)
-	require.Equal(t, 1, c.Count(Paused))
-	require.Equal(t, uint64(2), c.Attempted(3))
+	require.Equal(t, 1, c.Index.figures.States[Paused])
+	require.Equal(t, uint64(2), c.Index.Attempted(3))
 	c.SetPaused(time.Second, func(row) bool { return true })
 	check(t, c)
-	require.Equal(t, uint64(3), c.Attempted(3))
-	require.Equal(t, uint64(2), c.LowWatermark())
+	require.Equal(t, uint64(3), c.Index.Attempted(3))
+	require.Equal(t, uint64(2), c.Index.LowWatermark())
 	c.SetPaused(time.Second, nil)
 	check(t, c)
-	require.Equal(t, uint64(1), c.Attempted(3))
+	require.Equal(t, uint64(1), c.Index.Attempted(3))
 }
 
 // A stack that is too deep ends the program.
@@ -186,8 +186,8 @@ func TestPauseOfALongGroupNeedsNoDeepStack(t *testing.T) {
 	it := items[0]
 	c.Recall(0, &it)
 	c.SetPaused(0, func(row) bool { return true })
-	require.Equal(t, keys, c.Count(Paused))
-	require.Empty(t, c.groups)
+	require.Equal(t, keys, c.Index.figures.States[Paused])
+	require.Empty(t, c.queues.groups.byName)
 	c.SetPaused(0, nil)
-	require.Equal(t, keys, c.Count(Ready))
+	require.Equal(t, keys, c.Index.figures.States[Ready])
 }

@@ -39,8 +39,8 @@ func TestFailureAfterADoneRowIsUnreconciled(t *testing.T) {
 	out.Lost = true
 	c.Settle(3*time.Second, it, out)
 	check(t, c)
-	require.Equal(t, 1, c.Count(Retry))
-	require.Equal(t, uint64(8), c.LowWatermark())
+	require.Equal(t, 1, c.Index.figures.States[Retry])
+	require.Equal(t, uint64(8), c.Index.LowWatermark())
 	u, ok := c.UnreconciledOf(row{key: "a"})
 	require.True(t, ok)
 	require.Equal(t, "no", u.Failure)
@@ -51,7 +51,7 @@ func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 	c, it := requeued(t)
 	_, ok := c.UnreconciledOf(it.Obj)
 	require.False(t, ok, "it is reconciled")
-	require.Equal(t, uint64(5), c.Attempted(5))
+	require.Equal(t, uint64(5), c.Index.Attempted(5))
 	for _, revision := range []uint64{3, 4} {
 		observe(c, 2*time.Second, row{key: "a", revision: revision})
 		check(t, c)
@@ -59,15 +59,15 @@ func TestKeyInFlightIsUnreconciledSinceItsLatestChange(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, revision, u.Since)
 		require.Equal(t, InFlight, u.State)
-		require.Equal(t, revision, c.LowWatermark())
-		require.Equal(t, revision-1, c.Attempted(5))
+		require.Equal(t, revision, c.Index.LowWatermark())
+		require.Equal(t, revision-1, c.Index.Attempted(5))
 	}
 	c.Begin(2*time.Second, 0, false)
 	c.ObserveSettled(row{key: "a"}, 6, RowDone)
 	check(t, c)
 	_, ok = c.UnreconciledOf(it.Obj)
 	require.False(t, ok)
-	require.Equal(t, uint64(6), c.Attempted(6))
+	require.Equal(t, uint64(6), c.Index.Attempted(6))
 }
 
 // A change before the write of the status is part of the attempt. A failed operation leaves the key
@@ -79,8 +79,8 @@ func TestChangeBeforeTheStatusWriteIsPartOfTheAttempt(t *testing.T) {
 	out.NewRevision = 4
 	c.Settle(3*time.Second, it, out)
 	check(t, c)
-	require.Equal(t, 1, c.Count(Retry))
-	require.Equal(t, uint64(4), c.LowWatermark(), "the revision after the last observed one")
+	require.Equal(t, 1, c.Index.figures.States[Retry])
+	require.Equal(t, uint64(4), c.Index.LowWatermark(), "the revision after the last observed one")
 }
 
 // A change that was observed while an operation ran may be outdated when the operation ends. So the
@@ -145,9 +145,9 @@ func TestRecalledItemsGoBackToWhereTheyCameFrom(t *testing.T) {
 		c.Recall(100*time.Millisecond, &items[i])
 	}
 	check(t, c)
-	require.Equal(t, 100*time.Millisecond, c.entries["retry"].dueAt)
-	require.Equal(t, []string{"a", "c"}, keysInLine(&c.lanes[Backlog]))
-	require.Equal(t, 1, c.Count(Queued), "a still holds its group")
+	require.Equal(t, 100*time.Millisecond, c.keys.entries["retry"].dueAt)
+	require.Equal(t, []string{"a", "c"}, keysInLine(&c.queues.lanes[Backlog]))
+	require.Equal(t, 1, c.Index.figures.States[Queued], "a still holds its group")
 	require.ElementsMatch(t, []string{"retry", "a", "c"}, keysOf(launchRound(t, c, 100*time.Millisecond, 8)))
 }
 
@@ -168,7 +168,7 @@ func TestChangeReplacesARecalledItem(t *testing.T) {
 		require.True(t, ok)
 		require.Equal(t, uint64(5), u.Since)
 	}
-	n, _ := c.Allowance(time.Second)
+	n, _ := c.Breaker.Allowance(time.Second)
 	require.Positive(t, n, "the breaker must not wait for the recalled probe")
 }
 

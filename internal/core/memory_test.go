@@ -22,13 +22,13 @@ func TestItemIsValidUntilTheNextRound(t *testing.T) {
 	memory := it.entry
 
 	require.True(t, c.AddOrphan(row{key: "b"}, 2))
-	require.NotSame(t, memory, c.entries["b"])
+	require.NotSame(t, memory, c.keys.entries["b"])
 	require.Equal(t, "a", memory.key)
 
 	c.Begin(0, 10, false)
 	require.Empty(t, *memory, "it keeps no object alive")
 	require.True(t, c.AddOrphan(row{key: "c"}, 3))
-	require.Same(t, memory, c.entries["c"])
+	require.Same(t, memory, c.keys.entries["c"])
 }
 
 // A ledger still has to be told of an entry that was removed.

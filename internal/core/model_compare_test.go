@@ -4,7 +4,6 @@
 package core
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -16,14 +15,13 @@ import (
 // requireSame compares everything that a core reports between two rounds with the model. observed
 // is the revision up to which changes were observed.
 func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
-	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.entries)), "keys")
-	same(t, len(m.keys) > 0, c.Tracks())
+	require.ElementsMatch(t, slices.Collect(maps.Keys(m.keys)), slices.Collect(maps.Keys(c.keys.entries)), "keys")
+	same(t, len(m.keys) > 0, tracks(c))
 	m.requireStates(t, c)
 	m.requireNextDue(t, c)
 	m.requireWatermarks(t, c, observed)
 	m.requireGroups(t, c)
 	m.requireBreaker(t, c)
-	m.requireFailures(t, c)
 	m.requireNews(t, c)
 }
 
@@ -32,44 +30,44 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 	m.takeOverJitter(t, c)
 	counts, failing := map[State]int{}, 0
 	for key, k := range m.keys {
-		e := c.entries[key]
+		e := c.keys.entries[key]
 		same(t, k.state, e.state, "state of %q: %s, %s in the core", key, k.state, e.state)
-		v := e.running()
+		v := &e.version
 		same(t, k.obj, v.obj, "object of %q", key)
 		same(t, k.version, v.revision, "version of %q", key)
 		same(t, k.deleted, v.deleted, "deletion of %q", key)
-		same(t, k.failures, int(e.failures), "failures of %q", key)
-		same(t, min(k.requeues, 255), int(e.requeues), "requeues of %q", key)
-		same(t, k.tries, int(e.tries), "tries of %q", key)
+		same(t, k.failures, int(e.past.failures), "failures of %q", key)
+		same(t, min(k.requeues, 255), int(e.past.requeues), "requeues of %q", key)
+		same(t, k.tries, int(e.past.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
 		if k.state == Retry && k.counted {
-			same(t, k.fixed, e.fixed, "whether the wait of %q is fixed", key)
+			same(t, k.fixed, e.past.fixed, "whether the wait of %q is fixed", key)
 		}
 		if k.clock {
 			same(t, k.at, e.dueAt, "%q is due", key)
 		}
 		if k.failure != "" {
 			failing++
-			same(t, k.failure, e.failure(), "failure of %q", key)
+			same(t, k.failure, e.past.failure(), "failure of %q", key)
 		}
 		counts[k.state]++
 	}
 	for s := range NumStates {
-		same(t, counts[s], c.Count(s), "keys in state %s", s)
+		same(t, counts[s], c.Index.figures.States[s], "keys in state %s", s)
 	}
-	same(t, failing, c.NumFailing(), "failing")
+	same(t, failing, c.Index.figures.Failing, "failing")
 	refreshes := m.inLine(func(k *modelKey) bool {
 		return k.lane == Refresh && (k.state == Ready || k.state == InFlight)
 	})
-	same(t, len(refreshes), c.Refreshing(), "refreshes ready or in flight")
+	same(t, len(refreshes), c.Index.figures.Refreshing, "refreshes ready or in flight")
 	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
-	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.NeedsSettled())
+	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Index.needsSettled())
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {
 			keys = append(keys, k.key)
 		}
-		require.Equal(t, keys, keysInLine(&c.lanes[lane]), "lane %s", lane)
+		require.Equal(t, keys, keysInLine(&c.queues.lanes[lane]), "lane %s", lane)
 	}
 }
 
@@ -140,11 +138,11 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	if low == never {
 		low = 0
 	}
-	same(t, low, c.LowWatermark(), "low watermark")
-	same(t, attempted, c.Attempted(observed), "attempted")
+	same(t, low, c.Index.LowWatermark(), "low watermark")
+	same(t, attempted, c.Index.Attempted(observed), "attempted")
 
 	last, told := uint64(0), map[string]uint64{}
-	c.AllUnreconciled(func(d Unreconciled[row]) bool {
+	c.Index.Unreconciled(0, func(d Unreconciled[row]) bool {
 		k := m.keys[d.Obj.key]
 		newest := modelNote{obj: k.obj, revision: k.version, deleted: k.deleted}
 		if k.note != nil && !k.note.again {
@@ -163,7 +161,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		return true
 	})
 	require.Equal(t, want, told, "unreconciled keys")
-	require.Equal(t, len(told), c.CountUnreconciled(math.MaxUint64, len(told)+1), "number of keys")
+	require.Equal(t, len(told), c.Index.CountUnreconciled(math.MaxUint64, len(told)+1), "number of keys")
 	older := 0
 	for _, since := range told {
 		if since < last {
@@ -171,7 +169,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		}
 	}
 	if last > 0 {
-		require.Equal(t, older, c.CountUnreconciled(last-1, len(told)+1), "number of keys older than the latest")
+		require.Equal(t, older, c.Index.CountUnreconciled(last-1, len(told)+1), "number of keys older than the latest")
 	}
 	for key := range m.keys {
 		_, ok := c.UnreconciledOf(row{key: key})
@@ -179,7 +177,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	}
 	if len(want) > 1 {
 		n := 0
-		c.AllUnreconciled(func(Unreconciled[row]) bool { n++; return n < 2 })
+		c.Index.Unreconciled(0, func(Unreconciled[row]) bool { n++; return n < 2 })
 		same(t, 2, n, "yield was called after it returned false")
 	}
 }
@@ -187,7 +185,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 // requireGroups compares the holders of the groups and the keys that wait for them.
 func (m *model) requireGroups(t testingT, c *Core[row]) {
 	holders := map[string]string{}
-	for name, g := range c.groups {
+	for name, g := range c.queues.groups.byName {
 		holders[name] = g.holder.key
 		var keys []string
 		for _, k := range m.inLine(func(k *modelKey) bool { return k.state == Queued && k.group == name }) {
@@ -201,74 +199,37 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 // requireBreaker compares the breaker.
 func (m *model) requireBreaker(t testingT, c *Core[row]) {
 	b := m.breaker
-	same(t, b.probing, c.breaker.probesRunning, "running probes")
-	same(t, b.opening, int(c.BreakerOpenings()), "openings")
-	want := BreakerState{}
+	same(t, b.probing, c.Breaker.probesRunning, "running probes")
+	want := BreakerState{Openings: uint64(b.opening)}
 	if b.open {
-		want = BreakerState{Open: true, Since: b.opened, ProbeAt: b.probeAt, Failure: b.failure}
+		want = BreakerState{Openings: uint64(b.opening), Open: true, Since: b.opened, ProbeAt: b.probeAt, Failure: b.failure}
 	}
-	same(t, want, c.Breaker(), "breaker")
+	same(t, want, c.Breaker.State(), "breaker")
 	for _, now := range []time.Duration{0, m.round.now, never} {
 		n, at := m.allowance(now)
-		gotN, gotAt := c.Allowance(now)
+		gotN, gotAt := c.Breaker.Allowance(now)
 		same(t, n, gotN, "items that may be planned")
 		same(t, at, gotAt, "when some may be planned")
 	}
 }
 
-// requireFailures checks that the core reports all failures, in the order of Since.
-func (m *model) requireFailures(t testingT, c *Core[row]) {
-	var failing []*modelKey
-	for _, k := range m.keys {
-		if k.failure != "" {
-			failing = append(failing, k)
-		}
-	}
-	var texts, told []string
-	for _, k := range failing {
-		texts = append(texts, k.failure)
-	}
-	c.Failures(func(text string) bool {
-		told = append(told, text)
-		return true
-	})
-	require.ElementsMatch(t, texts, told, "failures")
-	if len(failing) == 0 {
-		return
-	}
-	first := slices.MinFunc(failing, func(a, b *modelKey) int { return cmp.Compare(a.unreconciledSince(), b.unreconciledSince()) })
-	var longest []string
-	for _, k := range failing {
-		if k.unreconciledSince() == first.unreconciledSince() {
-			longest = append(longest, k.failure)
-		}
-	}
-	require.Contains(t, longest, told[0], "the longest unreconciled comes first")
-	c.Failures(func(string) bool {
-		require.NotNil(t, told, "yield was called after it returned false")
-		told = nil
-		return false
-	})
-}
-
 // reported is what the core reported at the last comparison, and its version then.
 type reported struct {
 	failures map[string]string
-	open     bool
 	version  uint64
 }
 
-// requireNews checks that the version changes when the failures do, or the breaker opens or closes.
+// requireNews checks that the version changes when the failures do.
 func (m *model) requireNews(t testingT, c *Core[row]) {
 	now := reported{
-		failures: map[string]string{}, open: m.breaker.open, version: c.FailureVersion(),
+		failures: map[string]string{}, version: c.Index.figures.FailureVersion,
 	}
 	for key, k := range m.keys {
 		if k.failure != "" {
 			now.failures[key] = k.failure
 		}
 	}
-	if !maps.Equal(now.failures, m.told.failures) || now.open != m.told.open {
+	if !maps.Equal(now.failures, m.told.failures) {
 		require.NotEqual(t, m.told.version, now.version, "FailureVersion must change")
 	}
 	m.told = now

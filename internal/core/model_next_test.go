@@ -39,7 +39,7 @@ func (m *model) due() []*modelKey {
 // step does for one key what [Core.Next] does, and checks that the core c has done the same: it has made op if
 // runs, found says whether it found a key, and calls are the calls of its source.
 func (m *model) step(t testingT, c *Core[row], op *Operation[row], runs, found bool, calls []asked) {
-	for _, lane := range orders[places[m.ran%len(places)]] {
+	for _, lane := range places[m.ran%len(places)] {
 		if lane == dueLane {
 			if k := m.taken(t, c, op, runs); k != nil {
 				k.from = k.state
@@ -95,7 +95,7 @@ func (m *model) taken(t testingT, c *Core[row], op *Operation[row], runs bool) (
 		}
 	}
 	for _, k := range first {
-		if runs && k.key == op.Obj.key || !runs && c.entries[k.key].state != k.state {
+		if runs && k.key == op.Obj.key || !runs && c.keys.entries[k.key].state != k.state {
 			require.Nil(t, taken, "two due keys were taken")
 			taken = k
 		}

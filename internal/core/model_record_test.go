@@ -63,7 +63,7 @@ func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Reco
 			}
 		}
 	}
-	since, observed, ok := c.HoldsSince()
+	since, observed, ok := c.Index.HoldsSince()
 	same(t, len(holds) > 0, ok, "whether a change holds the mark")
 	if !ok {
 		return

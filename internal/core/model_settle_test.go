@@ -107,12 +107,19 @@ func (m *model) follow(k *modelKey, now time.Duration, note *modelNote) {
 	m.replaceChange(k, note)
 	// The object must be looked up, whatever was observed since.
 	k.seen = -1
-	if k.failures > 0 && now < k.attempted+m.limits.MinBackoff {
-		m.wake(k, Held, k.attempted+m.limits.MinBackoff)
-		return
+	if !m.isHeld(k, now) {
+		m.readyOrPaused(k)
+		m.lineUp(k)
 	}
-	m.readyOrPaused(k)
-	m.lineUp(k)
+}
+
+// isHeld makes a changed key wait if it has just failed, and reports whether it does.
+func (m *model) isHeld(k *modelKey, now time.Duration) bool {
+	if k.failures == 0 || now >= k.attempted+m.limits.MinBackoff {
+		return false
+	}
+	m.wake(k, Held, k.attempted+m.limits.MinBackoff)
+	return true
 }
 
 // await puts a key into the state that its outcome asks for.
@@ -153,13 +160,23 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	note := k.note
 	k.note = nil
 	if note != nil && !note.settled && !note.again {
-		if !m.asksTheSame(k, note) {
-			m.follow(k, now, note)
+		if m.asksTheSame(k, note) {
+			m.renew(k, note)
+			if k.from == Held {
+				// The end of the minimum backoff counts as the time when it was observed.
+				k.seenAt = k.at
+			}
+		} else {
+			if k.group != note.obj.group {
+				m.leaveGroup(k)
+			}
+			m.replaceChange(k, note)
+		}
+		k.seen, k.from = -1, Ready
+		if m.isHeld(k, now) {
 			m.leaveGroup(k)
 			return
 		}
-		m.renew(k, note)
-		k.seen = -1
 	}
 	if it.Again && k.from != Ready {
 		k.unseen = false

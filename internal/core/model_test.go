@@ -140,7 +140,12 @@ func (m *model) backOff(k *modelKey, s State, from time.Duration, n int, jitter 
 // takeOverJitter adopts the due times for which the core has drawn jitter, if they are allowed.
 func (m *model) takeOverJitter(t testingT, c *Core[row]) {
 	for key, k := range m.keys {
-		if e := c.entries[key]; k.clock && k.drawn > 0 && e != nil {
+		e := c.keys.entries[key]
+		if e == nil || e.state != k.state && e.from != k.state {
+			// A change has ended the wait since.
+			continue
+		}
+		if k.clock && k.drawn > 0 {
 			at := e.dueAt
 			require.LessOrEqual(t, at, k.at, "%q is due", key)
 			require.GreaterOrEqual(t, at, k.at-k.drawn, "%q is due", key)
@@ -279,8 +284,7 @@ func (m *model) observe(c Change[row]) *modelKey {
 	default:
 		m.leaveGroup(k)
 		m.replaceChange(k, n)
-		if k.failures > 0 && m.round.now < k.attempted+m.limits.MinBackoff {
-			m.wake(k, Held, k.attempted+m.limits.MinBackoff)
+		if m.isHeld(k, m.round.now) {
 			return nil
 		}
 		return k.taken()

@@ -24,27 +24,12 @@ type Source[Obj any] interface {
 	Next(Lane) (Change[Obj], bool)
 }
 
-// round is the state of a round: see [Core.Begin].
-type round struct {
-	now time.Duration
-	// left is how many operations the round may still run. passedOver counts the keys whose turn came and
-	// that did not run.
-	left, passedOver int
-	// entries: each operation gets an entry.
-	entries bool
-}
-
-// maxPassedOver bounds the keys of a round whose turn comes and that do not run: of a table that is paused, the
-// core reads a part in each round.
-const maxPassedOver = 1024
-
 // Begin begins a round of at most size operations at the given time; a size above RoundSize counts as
 // RoundSize. entries: each operation gets an entry, because the source may have more than one change of a key
 // in a round. Operations that were settled before must not be used any more.
 func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
-	c.freeGone()
-	c.rounds++
-	c.round = round{now: now, left: min(size, c.roundSize), entries: entries}
+	c.keys.freeGone()
+	c.round.begin(now, min(size, c.roundSize), entries)
 	c.beginProbes(now)
 }
 
@@ -55,7 +40,7 @@ func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
 // does not run leaves its place to the next: it is paused, or waits for its group, or an
 // operation on it runs.
 func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
-	for c.round.left > 0 && c.round.passedOver < maxPassedOver {
+	for !c.round.ended() {
 		if runs, found := c.step(op, from); runs || !found {
 			return runs
 		}
@@ -67,9 +52,10 @@ func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
 // is none.
 func (c *Core[Obj]) step(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
 	if runs, found = c.fillPlace(op, from); runs {
-		c.round.left--
-		c.turn = (c.turn + 1) % len(places)
-		c.markProbe(op)
+		c.round.fill()
+		if op.probe = c.Breaker.beginProbe(); op.probe != 0 {
+			op.Cause = CauseProbe
+		}
 	} else if found {
 		c.round.passedOver++
 	}
@@ -79,89 +65,122 @@ func (c *Core[Obj]) step(op *Operation[Obj], from Source[Obj]) (runs, found bool
 // fillPlace takes the key for the next place.
 func (c *Core[Obj]) fillPlace(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
 	has := from.Lanes()
-	for _, lane := range orders[places[c.turn]] {
+	for _, lane := range c.round.place() {
 		if lane == dueLane {
-			if e := c.dueNow(); e != nil {
-				e.from = e.state
-				c.take(e)
-				return c.run(op, e), true
+			if e := c.queues.dueBy(c.round.now); e != nil {
+				return c.run(op, c.queues.takeTurn(e)), true
 			}
 			continue
 		}
-		ready := &c.lanes[lane]
-		if has.Has(lane) && (ready.size == 0 || c.sourcesTurn[lane]) {
+		ready := &c.queues.lanes[lane]
+		if has.Has(lane) && (ready.size == 0 || c.round.sourcesTurn[lane]) {
 			if change, ok := from.Next(lane); ok {
-				c.sourcesTurn[lane] = false
+				c.round.sourcesTurn[lane] = false
 				return c.runChange(op, &change), true
 			}
 			has = from.Lanes()
 		}
 		if e := ready.head; e != nil {
-			c.sourcesTurn[lane] = true
-			e.from = Ready
-			c.take(e)
-			return c.run(op, e), true
+			c.round.sourcesTurn[lane] = true
+			return c.run(op, c.queues.takeTurn(e)), true
 		}
 	}
 	return false, false
 }
 
-// dueNow returns the key that has been due for longest; nil if none is due.
-func (c *Core[Obj]) dueNow() *entry[Obj] {
-	if e, at, ok := c.due.Min(); ok && time.Duration(at) <= c.round.now {
-		return e
-	}
-	return nil
-}
-
 // HasWork reports whether a key is ready, or was due before the round began. The source may have more.
 func (c *Core[Obj]) HasWork() bool {
-	_, at, ok := c.due.Min()
-	return c.counts[Ready] > 0 || ok && time.Duration(at) < c.round.now
+	return c.Index.figures.States[Ready] > 0 || c.queues.dueBy(c.round.now-1) != nil
+}
+
+// NextDue returns when the next key is due or the next probes are due; 0 if a key is ready, false
+// if no key waits for a time.
+func (c *Core[Obj]) NextDue() (time.Duration, bool) {
+	if c.Index.figures.States[Ready] > 0 {
+		return 0, true
+	}
+	_, at, ok := c.queues.due.Min()
+	b := &c.Breaker
+	if b.open && b.probesRunning == 0 && c.queues.backingOff.size > 0 && (!ok || b.probeAt < time.Duration(at)) {
+		return b.probeAt, true
+	}
+	return time.Duration(at), ok
 }
 
 // run makes the operation of an entry whose turn has come, and that is in no queue. The entry is in flight until
 // the operation is settled or recalled. If it is not to be run, the entry is put where it waits.
 func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
-	if e.paused {
-		c.pause(e)
+	v := &e.version
+	if v.paused {
+		c.queues.pause(e)
 		return false
 	}
-	if !c.takeGroup(e) {
+	if !c.queues.enterGroup(e) {
 		return false
 	}
-	op.Obj, op.Revision, op.since, op.Deleted = e.obj, e.revision, e.since, e.deleted
-	op.Again, op.Cause = e.from != Ready || e.seen != c.rounds, e.why()
-	op.setEntry(e)
-	c.put(e, InFlight)
+	op.entry, op.Obj, op.Revision, op.since, op.Deleted, op.lane, op.Wanted = e, v.obj, v.revision, v.since, v.deleted, v.lane, v.wanted
+	op.Again, op.Cause = e.from != Ready || v.seen != c.round.number, e.why()
+	op.Mark, op.Failures, op.Tries = e.past.mark, e.past.failures, e.past.tries
+	c.queues.put(e, InFlight)
 	return true
 }
 
 // runChange makes the operation of a change. It needs no entry if nothing else is known of its key.
 func (c *Core[Obj]) runChange(op *Operation[Obj], change *Change[Obj]) bool {
-	c.observed = max(c.observed, change.Revision)
-	e := c.find(change.Obj)
-	switch {
-	case e == nil && c.runsWithoutEntry(change):
+	e := c.keys.find(change.Obj)
+	if e == nil && !c.round.entries && !c.paused.has(change.Obj) && c.queues.groups.name(change.Obj) == "" {
+		c.observed = max(c.observed, change.Revision)
 		op.Obj, op.Revision, op.since, op.Deleted, op.lane = change.Obj, change.Revision, change.Since, change.Deleted, change.Lane
 		op.Cause = change.Lane.why()
 		return true
-	case e == nil:
-		e = c.addEntry(c.versionOf(change))
-	case !c.observeKnown(e, change):
-		return false
 	}
-	return c.run(op, e)
+	e = c.observe(e, change)
+	return e != nil && c.run(op, e)
 }
 
-// runsWithoutEntry reports whether a change whose key has no entry can be run without one.
-func (c *Core[Obj]) runsWithoutEntry(change *Change[Obj]) bool {
-	return !c.round.entries && !c.isPaused(change.Obj) && (!c.grouping || c.groupOf(change.Obj) == "")
+// Renew updates an operation that [Core.Next] has made to a later version of its object in the table, which
+// the source may not have handed over yet. since is as [Change.Since]. It reports whether the operation may still
+// be run. If not, the key waits: its object is paused now, or belongs to another group, which is busy.
+func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) bool {
+	if revision <= op.Revision {
+		return true
+	}
+	change := Change[Obj]{Obj: obj, Revision: revision, Since: since, Lane: op.lane}
+	if change.Lane == Deletion {
+		change.Lane = Backlog
+	}
+	e, v := c.entryOf(op), c.versionOf(&change)
+	e.take(&v, c.same, c.round.now)
+	c.queues.take(e)
+	c.queues.changeGroup(e, obj)
+	e.version.lane, e.from = change.Lane, Ready
+	again := op.Again
+	runs := c.run(op, e)
+	op.Again = again
+	switch {
+	case !runs:
+		c.Breaker.endProbe(c.round.now, &op.probe, probeNotRun)
+		c.round.giveBack()
+	case op.probe != 0:
+		op.Cause = CauseProbe
+	}
+	return runs
 }
 
-// giveBackTurn is called for an operation that Next has made and that is not run.
-func (c *Core[Obj]) giveBackTurn() {
-	c.round.left++
-	c.round.passedOver++
-	c.turn = (c.turn + len(places) - 1) % len(places)
+// Recall takes back an operation that was not run, of this round or of an earlier one. A change goes to the front
+// of its lane, any other key back to where it waited, and keeps its group. If the object was changed meanwhile,
+// the change counts. Recall several operations in reverse order.
+func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
+	c.Breaker.endProbe(now, &op.probe, probeNotRun)
+	c.round.giveBack()
+	e := c.entryOf(op)
+	later, _ := c.finish(e)
+	if later != nil && later.asks == rowAsks {
+		c.queues.changeGroup(e, later.obj)
+		if !c.follow(now, e, later) {
+			c.queues.leaveGroup(e)
+			return
+		}
+	}
+	c.queues.putBack(e)
 }

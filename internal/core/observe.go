@@ -3,192 +3,111 @@
 
 package core
 
+import "time"
+
 // Observe records a change that is to wait for its turn in its lane. A change that is not newer than the
 // version in its entry only lowers the revision since which that is unreconciled. If it is the deletion of an
 // orphan, the entry also counts as not attempted from then on.
 func (c *Core[Obj]) Observe(change Change[Obj]) {
-	c.observed = max(c.observed, change.Revision)
-	e := c.find(change.Obj)
-	if e == nil {
-		e = c.addEntry(c.versionOf(&change))
-	} else if !c.observeKnown(e, &change) {
-		return
+	if e := c.observe(c.keys.find(change.Obj), &change); e != nil {
+		c.queues.put(e, Ready)
 	}
-	c.put(e, Ready)
 }
 
-// observeKnown records a change of a key that has an entry. It reports whether the change may be run now: then
-// the entry is in no queue. Otherwise the change is old, or waits in the entry.
-func (c *Core[Obj]) observeKnown(e *entry[Obj], change *Change[Obj]) bool {
+// observe records a change. e is the entry of its key; nil if there is none. It returns the entry if the change may
+// be run now: then the entry is in no queue. It returns nil if the change is old, or waits in the entry.
+func (c *Core[Obj]) observe(e *entry[Obj], change *Change[Obj]) *entry[Obj] {
+	c.observed = max(c.observed, change.Revision)
 	v := c.versionOf(change)
 	switch {
-	case change.Revision <= e.revision:
-		c.observeOlder(e, change)
-		return false
+	case e == nil:
+		return c.keys.add(string(c.keys.of(v.obj)), &v, c.round.now, CauseChange)
+	case change.Revision <= e.newest().revision:
+		e.observeOlder(change)
+		c.Index.reindex(e)
 	case e.state == InFlight:
-		c.overtake(e, v)
-		return false
-	case c.keepsPlace(e, &v):
-		c.changeGroup(e, v.obj)
+		e.overtake(v, c.same)
+		c.Index.reindex(e)
+	case c.queues.keepsPlace(e, &v, c.same.asAttemptOf(e, &v)):
+		c.queues.changeGroup(e, v.obj)
 		if e.state == Ready {
-			v.lane = e.lane
+			v.lane = e.version.lane
 		}
-		c.takeChange(e, v)
-		c.reindex(e)
-		return false
+		e.take(&v, c.same, c.round.now)
+		c.Index.reindex(e)
+	default:
+		c.queues.take(e)
+		c.queues.leaveGroup(e)
+		if c.accept(c.round.now, e, &v) {
+			return e
+		}
 	}
-	c.take(e)
-	c.leaveGroup(e)
-	c.takeChange(e, v)
-	if c.hold(e, c.round.now) {
+	return nil
+}
+
+// versionOf returns the version of a change that is observed in this round.
+func (c *Core[Obj]) versionOf(change *Change[Obj]) rowVersion[Obj] {
+	v := rowVersion[Obj]{
+		obj: change.Obj, revision: change.Revision, since: change.Since, seen: c.round.number, lane: change.Lane,
+		deleted: change.Deleted, paused: c.paused.has(change.Obj),
+	}
+	if v.deleted {
+		v.wanted = max(1, c.round.now)
+	}
+	return v
+}
+
+// accept stores a later version in an entry that is in no queue. If the key has just failed, it is held, and accept
+// returns false.
+func (c *Core[Obj]) accept(now time.Duration, e *entry[Obj], v *rowVersion[Obj]) bool {
+	e.take(v, c.same, c.round.now)
+	if earliest := after(e.past.ended, c.backoff.Min); e.past.failures > 0 && earliest > now {
+		c.queues.wait(e, Held, earliest)
 		return false
 	}
 	e.from = Ready
-	c.reindex(e)
 	return true
 }
 
-// observeOlder records a change that is not newer than the version of its entry: what is unreconciled
-// is so since the older change.
-func (c *Core[Obj]) observeOlder(e *entry[Obj], change *Change[Obj]) {
-	runs := e.running()
-	newer := change.Revision > runs.revision
-	if newer {
-		// It was observed while the operation runs, like the newest version.
-		e.lowerSince(change.Since)
-	}
-	if !newer || e.asks == asksChange {
-		runs.lowerSince(change.Since)
-	}
-	if !newer && change.Deleted && e.cause == CauseSweep {
-		// A sweep added the object as an orphan before the cursor read its deletion, and the
-		// deletion has not been attempted.
-		runs.tried = false
-	}
-	c.reindex(e)
-}
-
-// keepsPlace reports whether an entry keeps its place in its queue when it gets a change. Otherwise
-// a key that changes often would never be run.
-func (c *Core[Obj]) keepsPlace(e *entry[Obj], v *rowVersion[Obj]) bool {
-	switch e.state {
-	case Ready:
-		return (e.deleted == v.deleted && e.lane == v.lane || c.same(&e.rowVersion, v)) && !v.paused
-	case Queued:
-		return c.groupOf(v.obj) == e.group.name && !v.paused
-	case Held:
-		return c.waitsFor(e, v)
-	case Paused:
-		return c.waitsFor(e, v) && v.paused
-	}
-	return false
-}
-
-// waitsFor reports whether the change of an entry has not been attempted and the given version asks
-// for the same.
-func (c *Core[Obj]) waitsFor(e *entry[Obj], v *rowVersion[Obj]) bool {
-	return !e.tried && e.since > 0 && c.same(&e.rowVersion, v)
-}
-
-// changeGroup makes an entry leave its group if the given version of its object belongs to another.
-func (c *Core[Obj]) changeGroup(e *entry[Obj], obj Obj) {
-	if e.group != nil && c.groupOf(obj) != e.group.name {
-		c.leaveGroup(e)
-	}
-}
-
-// takeChange stores a later version in an entry, and reports whether it is a new change. A version that
-// asks for the same as a change that has not been attempted is not new.
-func (c *Core[Obj]) takeChange(e *entry[Obj], v rowVersion[Obj]) bool {
-	if c.waitsFor(e, &v) {
-		e.obj, e.revision, e.seen, e.paused = v.obj, v.revision, v.seen, v.paused
-		e.lowerSince(v.since)
-		return false
-	}
-	c.replaceChange(e, v)
-	return true
-}
-
-// replaceChange stores a change in an entry in place of the earlier one.
-func (c *Core[Obj]) replaceChange(e *entry[Obj], v rowVersion[Obj]) {
-	e.rowVersion = v
-	e.from, e.tries, e.dueAt, e.cause = Ready, 0, c.round.now, CauseChange
-	e.unblock()
-	if v.deleted {
-		// A deletion does not inherit the backoff of its object.
-		e.failures, e.requeues = 0, 0
-	}
-}
-
-// unblock makes an entry no longer count as blocked: its last attempt says nothing about a new change.
-func (e *entry[Obj]) unblock() {
-	if e.result == wasBlocked {
-		e.result = wentWell
-	}
-}
-
-// Renew updates an operation that [Core.Next] has made to a later version of its object in the table, which
-// the source may not have handed over yet. since is as [Change.Since]. It reports whether the operation may still
-// be run. If not, the key waits: its object is paused now, or belongs to another group, which is busy.
-func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) bool {
-	if revision <= op.Revision {
-		return true
-	}
-	change := Change[Obj]{Obj: obj, Revision: revision, Since: since, Lane: op.lane}
-	if change.Lane == Deletion {
-		change.Lane = Backlog
-	}
-	e := c.entryOf(op)
-	if c.takeChange(e, c.versionOf(&change)) && op.probe == 0 {
-		op.Cause = change.Lane.why()
-	}
-	op.Obj, op.Revision, op.Deleted, op.since = obj, revision, false, since
-	e.lane, e.from = change.Lane, Ready
-	op.setEntry(e)
-	c.take(e)
-	c.changeGroup(e, obj)
-	if e.paused {
-		c.pause(e)
-	} else if c.takeGroup(e) {
-		c.put(e, InFlight)
-		return true
-	}
-	c.endProbe(c.round.now, op, probeNotRun)
-	c.giveBackTurn()
-	return false
+// follow is accept for a version that was read while an operation on the key ran.
+func (c *Core[Obj]) follow(now time.Duration, e *entry[Obj], later *rowVersion[Obj]) bool {
+	// It was not observed in this round: the object is looked up again before it is run.
+	later.seen = c.round.number - 1
+	return c.accept(now, e, later)
 }
 
 // RowStatus is the status of a row that asks for no operation.
 type RowStatus uint8
 
 const (
+	// rowAsks: the row asks for an operation.
+	rowAsks RowStatus = iota
 	// RowFailed: the last attempt failed or was blocked.
-	RowFailed RowStatus = iota
+	RowFailed
 	// RowDone: the object is reconciled.
 	RowDone
 	// RowUnset: the row has no status, so its object is not reconciled by this reconciler.
 	RowUnset
 )
 
-// ObserveSettled records a row that asks for no operation. The caller need not call it unless
-// NeedsSettled returns true or, for a row without a status, Tracks does. A key in state Unseen goes
+// ObserveSettled records a row that asks for no operation. A key in state Unseen goes
 // back to its retry: this row is the change that it waited for. ObserveSettled returns true if it
 // removed the key's entry: because the row has no status, because the object is back while its
 // deletion waits, or because the key is Terminal and its row is Done.
 func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgotten bool) {
 	c.observed = max(c.observed, revision)
-	e := c.find(obj)
+	if s != RowUnset && !c.Index.needsSettled() {
+		return false
+	}
+	e := c.keys.find(obj)
 	switch {
-	case e == nil || revision <= e.revision:
+	case e == nil || revision <= e.newest().revision:
 	case e.state == InFlight:
-		v := rowVersion[Obj]{obj: obj, revision: revision, tried: e.running().tried, paused: c.isPaused(obj), asks: asksNothing}
-		if s == RowUnset {
-			v.asks = asksNothingUnset
-		}
-		c.overtake(e, v)
-	case s == RowUnset, e.deleted, s == RowDone && e.state == Terminal:
-		c.take(e)
-		c.leaveGroup(e)
+		e.overtake(rowVersion[Obj]{obj: obj, revision: revision, tried: e.version.tried, paused: c.paused.has(obj), asks: s}, c.same)
+		c.Index.reindex(e)
+	case s == RowUnset, e.version.deleted, s == RowDone && e.state == Terminal:
+		c.queues.take(e)
+		c.queues.leaveGroup(e)
 		c.forget(e)
 		return true
 	case e.state == Unseen:
@@ -197,9 +116,49 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	return false
 }
 
-// returnToRetry makes an entry wait for its retry again, after the change that it waited for turned
-// out to ask for no operation. jitter is Outcome.Jitter.
-func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
-	e.obj, e.revision, e.paused, e.fixed = obj, revision, c.isPaused(obj), false
-	c.wait(e, Retry, after(e.lastAttempt, c.delay(int(e.failures), jitter)))
+// AddOrphan adds the deletion of an orphan: an object that the target has and the table does not.
+// It does nothing and returns false if the key has an entry.
+func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
+	if c.keys.find(obj) != nil {
+		return false
+	}
+	v := c.versionOf(&Change[Obj]{Obj: obj, Revision: revision, Since: c.observed + 1, Deleted: true, Lane: Resumption})
+	v.tried, v.seen = true, c.round.number-1
+	c.queues.put(c.keys.add(string(c.keys.of(obj)), &v, c.round.now, CauseSweep), Ready)
+	return true
+}
+
+// Again asks for another run of an object whose row has not changed, where the rows carry no status
+// that could ask for it. A reconciled object stays reconciled, and is run in the lane Refresh; if it
+// waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
+// unless the run is forced: then one that waits for a time or for a channel is due as soon as its
+// minimum backoff has passed, and the outcome of a running operation does not count, because the
+// operation may have begun before the reason for the call.
+//
+// Again reports whether an operation on the object is running. The caller has found the row in the
+// table, in a transaction that it began after the last observed one.
+func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bool) (running bool) {
+	key := c.keys.of(obj)
+	e := c.keys.entries[string(key)]
+	switch {
+	case e == nil:
+		v := rowVersion[Obj]{obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1}
+		c.queues.put(c.keys.add(string(key), &v, now, CauseRefresh), Ready)
+	case e.state == InFlight:
+		e.again = e.again || forced && e.later == nil
+		return true
+	case forced || e.state == Requeue:
+		// A key in state Requeue is reconciled, and its next run may be far away.
+		c.runSoon(now, e)
+	}
+	return false
+}
+
+// runSoon makes an entry due that waits for a time or for a channel, but not before its minimum backoff
+// has passed.
+func (c *Core[Obj]) runSoon(now time.Duration, e *entry[Obj]) {
+	if e.past.failures > 0 {
+		now = max(now, after(e.past.ended, c.backoff.Min))
+	}
+	c.queues.hurry(e, now, CauseRefresh)
 }

@@ -81,36 +81,7 @@ func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 func (op *Operation[Obj]) Since() uint64 { return op.since }
 
 // Untried reports whether the change has not been attempted.
-func (op *Operation[Obj]) Untried() bool { return op.entry == nil || !op.entry.tried }
+func (op *Operation[Obj]) Untried() bool { return op.entry == nil || !op.entry.version.tried }
 
 // Lane returns the lane of the change.
 func (op *Operation[Obj]) Lane() Lane { return op.lane }
-
-// setEntry makes the key's entry known to an operation.
-func (op *Operation[Obj]) setEntry(e *entry[Obj]) {
-	op.entry, op.lane, op.Mark, op.Wanted = e, e.lane, e.mark, e.wanted
-	op.Failures, op.Tries = e.failures, e.tries
-}
-
-// why returns the cause of an operation that is no probe.
-func (e *entry[Obj]) why() Cause {
-	switch {
-	case e.cause != CauseChange:
-		return e.cause
-	case e.from == Retry:
-		return CauseRetry
-	case e.from == Requeue:
-		return CauseRequeue
-	case e.from == Blocked:
-		return CauseRecheck
-	}
-	return e.lane.why()
-}
-
-// why returns the cause of an operation on a change in a lane.
-func (l Lane) why() Cause {
-	if l == Refresh {
-		return CauseRefresh
-	}
-	return CauseChange
-}

@@ -20,7 +20,7 @@ func patient(t *testing.T) *Core[row] {
 	cfg.Breaker.Probes = 2
 	c := New(cfg)
 	failAll(t, c, 0, 1, "a", "b", "c", "d")
-	require.True(t, c.BreakerOpen())
+	require.True(t, c.Breaker.State().Open)
 	return c
 }
 
@@ -35,7 +35,7 @@ func TestLongBackoffsProbeIfNothingElseCan(t *testing.T) {
 	due, _ = c.NextDue()
 	require.Equal(t, 2*time.Second, due)
 	require.Equal(t, []string{"c", "d"}, settleAll(t, c, 2*time.Second, isDown))
-	require.Equal(t, 4, c.Count(Retry))
+	require.Equal(t, 4, c.Index.figures.States[Retry])
 }
 
 // Ready and due keys probe first, so that no backoff is cut short.
@@ -47,10 +47,10 @@ func TestNoBackoffIsCutShortWhileOthersProbe(t *testing.T) {
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Recall(c.round.now, &items[0])
-	require.Equal(t, 500*time.Millisecond, c.Breaker().ProbeAt, "nothing was run")
+	require.Equal(t, 500*time.Millisecond, c.Breaker.State().ProbeAt, "nothing was run")
 	require.Equal(t, []string{"e", "f"}, settleAll(t, c, 2*time.Second, isDown))
 	for _, key := range []string{"a", "b", "c", "d"} {
-		require.Equal(t, 10*time.Second, c.entries[key].dueAt, key)
+		require.Equal(t, 10*time.Second, c.keys.entries[key].dueAt, key)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestRoundWithoutRoomCutsNoBackoffShort(t *testing.T) {
 	c := patient(t)
 	c.Begin(time.Second, 0, false)
 	require.Empty(t, c.Plan())
-	for key, e := range c.entries {
+	for key, e := range c.keys.entries {
 		require.Equal(t, 10*time.Second, e.dueAt, key)
 	}
 }
@@ -70,7 +70,7 @@ func TestPausedKeysDoNotProbe(t *testing.T) {
 	c := patient(t)
 	c.SetPaused(0, func(r row) bool { return r.key == "a" || r.key == "c" })
 	require.Equal(t, []string{"b", "d"}, settleAll(t, c, time.Second, isDown))
-	require.Equal(t, 2, c.Count(Paused))
+	require.Equal(t, 2, c.Index.figures.States[Paused])
 }
 
 // A key that is given up because it failed too often counts as a failure, so that such keys open the breaker too.
@@ -84,8 +84,8 @@ func TestKeysThatAreGivenUpCountForTheBreaker(t *testing.T) {
 		c.Settle(0, &items[i], out)
 	}
 	check(t, c)
-	require.True(t, c.BreakerOpen())
-	require.Equal(t, 2, c.Count(Terminal))
+	require.True(t, c.Breaker.State().Open)
+	require.Equal(t, 2, c.Index.figures.States[Terminal])
 }
 
 // An operation that is not run is no probe. Others probe in its place at once.
@@ -99,10 +99,10 @@ func TestProbesThatAreNotRunAreReplacedAtOnce(t *testing.T) {
 	items := c.Plan()
 	require.Equal(t, []string{"e"}, planned(items))
 	c.Settle(500*time.Millisecond, &items[0], superseded(&items[0]))
-	n, _ := c.Allowance(500 * time.Millisecond)
+	n, _ := c.Breaker.Allowance(500 * time.Millisecond)
 	require.Positive(t, n)
 	require.Equal(t, []string{"f", "g"}, settleAll(t, c, 500*time.Millisecond, isDown))
-	n, at := c.Allowance(500 * time.Millisecond)
+	n, at := c.Breaker.Allowance(500 * time.Millisecond)
 	require.Zero(t, n)
 	require.Greater(t, at, 500*time.Millisecond)
 }
@@ -121,12 +121,12 @@ func TestPassDuringProbesKeepsTheirFailures(t *testing.T) {
 	slow := items[1]
 	c.Settle(time.Second, &items[0], isDown(&items[0]))
 
-	size, _ := c.Allowance(2 * time.Second)
+	size, _ := c.Breaker.Allowance(2 * time.Second)
 	require.Zero(t, size)
 	c.Begin(2*time.Second, size, false)
 	require.Empty(t, c.Plan())
 
 	c.Settle(3*time.Second, &slow, Outcome[row]{Kind: Superseded})
-	_, at := c.Allowance(3 * time.Second)
+	_, at := c.Breaker.Allowance(3 * time.Second)
 	require.Equal(t, 5*time.Second, at, "twice the interval after the last probe ended")
 }

@@ -24,12 +24,12 @@ func TestChangesPutBackTwiceKeepTheirPlace(t *testing.T) {
 	// The target is slow: a round runs one item, and puts back the others.
 	beside(c, 0, 3, "a", "b", "c", "d", "e", "f", "g", "h")
 	runFirst(t, c, 0, "a", "b", "c", "d", "e", "f", "g", "h")
-	require.Equal(t, uint64(3), c.Attempted(10))
+	require.Equal(t, uint64(3), c.Index.Attempted(10))
 
 	c.Begin(time.Second, 8, true)
 	runFirst(t, c, time.Second, "b", "r1", "c", "d", "e", "r2", "f", "g")
 	check(t, c)
-	require.Equal(t, uint64(4), c.Attempted(10), "c, at revision 5, has not been attempted")
+	require.Equal(t, uint64(4), c.Index.Attempted(10), "c, at revision 5, has not been attempted")
 
 	c.Begin(time.Second, 8, true)
 	require.Equal(t, []string{"r1", "c", "d", "e", "r2", "f", "g", "h"}, planned(c.Plan()))
@@ -53,7 +53,7 @@ func TestChangeThatWasPutBackKeepsItsPlace(t *testing.T) {
 	c.Recall(c.round.now, &items[2])
 	c.Recall(c.round.now, &items[1])
 	check(t, c)
-	require.Equal(t, uint64(1), c.Attempted(3))
+	require.Equal(t, uint64(1), c.Index.Attempted(3))
 	begin(c, 0, 4, "d")
 	items = c.Plan()
 	require.Equal(t, []string{"b", "c", "d"}, planned(items))
@@ -90,7 +90,7 @@ func TestKeyThatIsPutBackWaitsAsBefore(t *testing.T) {
 	c.Settle(0, &items[2], Outcome[row]{Kind: DoneAgain, Delay: time.Second, Object: items[2].Obj, NewRevision: 3})
 	begin(c, 50*time.Millisecond, 4, "held")
 	require.Empty(t, c.Plan())
-	require.Equal(t, 1, c.Count(Held))
+	require.Equal(t, 1, c.Index.figures.States[Held])
 
 	begin(c, time.Second, 0)
 	items = c.Plan()
@@ -100,7 +100,7 @@ func TestKeyThatIsPutBackWaitsAsBefore(t *testing.T) {
 	}
 	check(t, c)
 	for _, s := range []State{Retry, Held, Requeue} {
-		require.Equal(t, 1, c.Count(s), "keys in state %s", s)
+		require.Equal(t, 1, c.Index.figures.States[s], "keys in state %s", s)
 	}
 	due, _ := c.NextDue()
 	require.Equal(t, 100*time.Millisecond, due)

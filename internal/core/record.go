@@ -38,40 +38,40 @@ type Record[Obj any] struct {
 // TakeRecords calls yield for each key whose record may have changed since the last call. A key with the
 // kind NotRecorded has no record any more. If the lowest change that holds the mark was observed at the
 // given time or earlier, it gets a record, and then the next one. TakeRecords is called between two rounds.
-func (c *Core[Obj]) TakeRecords(until time.Duration, yield func(Record[Obj])) {
-	for _, e := range c.touched {
+func (x *Index[Obj]) TakeRecords(until time.Duration, yield func(Record[Obj])) {
+	for _, e := range x.touched {
 		e.indexed.touched = false
-		c.takeRecord(e, e.recordKind(), yield)
+		x.takeRecord(e, e.recordKind(), yield)
 	}
-	clear(c.touched)
-	c.touched = c.touched[:0]
+	x.touched = reuse(x.touched)
 	for {
-		t, _, ok := c.untried[untriedHeld].Min()
+		t, _, ok := x.untried[untriedHeld].Min()
 		if !ok || t.dueAt > until {
 			return
 		}
-		c.takeRecord(t.entry, RecordedPending, yield)
+		x.takeRecord(t.entry, RecordedPending, yield)
 	}
 }
 
 // takeRecord calls yield with the record of an entry, of the given kind, unless the key has none and had none.
-func (c *Core[Obj]) takeRecord(e *entry[Obj], kind Recorded, yield func(Record[Obj])) {
-	if kind != NotRecorded || e.indexed.recorded != NotRecorded {
-		r := Record[Obj]{Key: e.key, Obj: e.obj, Revision: e.revision, Deleted: e.deleted, Kind: kind}
+func (x *Index[Obj]) takeRecord(e *entry[Obj], kind Recorded, yield func(Record[Obj])) {
+	if v := e.newest(); kind != NotRecorded || e.indexed.recorded != NotRecorded {
+		r := Record[Obj]{Key: e.key, Obj: v.obj, Revision: v.revision, Deleted: v.deleted, Kind: kind}
 		if kind == RecordedFailed || kind == RecordedBlocked {
-			r.Text = e.text
+			r.Text = e.past.text
 		}
 		yield(r)
 	}
-	e.indexed.recorded = kind
-	c.reindex(e)
+	is := e.derive()
+	is.recorded = kind
+	x.replace(e, is)
 }
 
 // HoldsSince returns the lowest revision of a change that holds the mark, and when the change was observed;
 // false if there is none. The time may be earlier for a change that was read while an operation ran: when that
 // operation was due, or the end of the minimum backoff after it.
-func (c *Core[Obj]) HoldsSince() (revision uint64, observed time.Duration, ok bool) {
-	t, since, ok := c.untried[untriedHeld].Min()
+func (x *Index[Obj]) HoldsSince() (revision uint64, observed time.Duration, ok bool) {
+	t, since, ok := x.untried[untriedHeld].Min()
 	if !ok {
 		return 0, 0, false
 	}
@@ -81,16 +81,16 @@ func (c *Core[Obj]) HoldsSince() (revision uint64, observed time.Duration, ok bo
 // recordKind returns the kind of the record that the key of an entry must have, as long as its change may
 // hold the mark.
 func (e *entry[Obj]) recordKind() Recorded {
-	untried := e.untriedSince() > 0
+	untried, tried := e.untriedSince() > 0, e.newest().tried
 	switch {
 	case e.unreconciled().since == 0:
 		return NotRecorded
-	case e.tried && e.cause == CauseSweep && !untried:
+	case tried && e.cause == CauseSweep && !untried:
 		// No row shows an orphan as done.
 		return NotRecorded
-	case e.tried && e.result == wasBlocked:
+	case tried && e.past.result == wasBlocked:
 		return RecordedBlocked
-	case e.tried && e.result == hasFailed:
+	case tried && e.past.result == hasFailed:
 		return RecordedFailed
 	case untried && e.indexed.recorded == NotRecorded:
 		return NotRecorded

@@ -12,7 +12,7 @@ import (
 
 // records takes the records of a core. Changes that were observed at 0 do not hold the mark any more.
 func records(c *Core[row]) (taken []Record[row]) {
-	c.TakeRecords(0, func(r Record[row]) { taken = append(taken, r) })
+	c.Index.TakeRecords(0, func(r Record[row]) { taken = append(taken, r) })
 	return taken
 }
 
@@ -25,7 +25,7 @@ func requireRecordedPending(t *testing.T, c *Core[row], key string, revision uin
 	require.Equal(t, key, taken[0].Key)
 	require.Equal(t, revision, taken[0].Revision)
 	require.Equal(t, RecordedPending, taken[0].Kind)
-	_, _, holds := c.HoldsSince()
+	_, _, holds := c.Index.HoldsSince()
 	require.False(t, holds)
 }
 
@@ -40,7 +40,7 @@ func TestHeldChangeIsRecordedAfterItsItemIsRecalled(t *testing.T) {
 	it = c.Plan()[0]
 	require.Empty(t, records(c), "it holds the mark while it is in flight")
 	c.Recall(time.Second, &it)
-	require.Equal(t, Held, c.find(row{key: "a"}).state)
+	require.Equal(t, Held, c.keys.find(row{key: "a"}).state)
 	requireRecordedPending(t, c, "a", 2)
 }
 

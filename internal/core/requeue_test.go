@@ -5,7 +5,6 @@ package core
 
 import (
 	"math"
-	"slices"
 	"testing"
 	"time"
 
@@ -24,7 +23,7 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 	c.Settle(0, &items[2], done(&items[2]))
 	c.Settle(0, &items[3], done(&items[3]))
 	check(t, c)
-	require.Equal(t, uint64(2), c.LowWatermark(), "the requeued object is reconciled")
+	require.Equal(t, uint64(2), c.Index.LowWatermark(), "the requeued object is reconciled")
 
 	begin(c, time.Second, 5, "fresh")
 	items = c.Plan()
@@ -33,8 +32,8 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 		c.Settle(time.Second, &items[i], failed(&items[i], items[i].Obj.key))
 	}
 	check(t, c)
-	require.Equal(t, []string{"broken", "fresh", "requeued"}, slices.Collect(c.Failures))
-	require.Equal(t, uint64(2), c.LowWatermark())
+	require.Equal(t, []string{"broken", "fresh", "requeued"}, failures(c))
+	require.Equal(t, uint64(2), c.Index.LowWatermark())
 
 	// When only the requeued object fails, the watermark shows that everything that was observed
 	// before its failure is reconciled.
@@ -48,7 +47,7 @@ func TestRequeuedKeyIsUnreconciledSinceItsFailure(t *testing.T) {
 		}
 	}
 	check(t, c)
-	require.Equal(t, uint64(6), c.LowWatermark())
+	require.Equal(t, uint64(6), c.Index.LowWatermark())
 }
 
 // Users write "never" as the longest delay. Added to the time, it must not overflow.
@@ -62,7 +61,7 @@ func TestLongestDelayDoesNotOverflow(t *testing.T) {
 		out.Kind, out.Delay = kind, never
 		c.Settle(now, &items[0], out)
 		check(t, c)
-		require.Equal(t, 1, c.Count(state))
+		require.Equal(t, 1, c.Index.figures.States[state])
 		due, ok := c.NextDue()
 		require.True(t, ok)
 		require.Equal(t, never, due)
@@ -77,7 +76,7 @@ func TestLongestDelayDoesNotOverflow(t *testing.T) {
 		require.Equal(t, never, due)
 		begin(c, 2*now, 2, "a")
 		require.Empty(t, c.Plan(), "its minimum backoff has not passed")
-		require.Equal(t, 1, c.Count(Held))
+		require.Equal(t, 1, c.Index.figures.States[Held])
 	})
 }
 

@@ -16,7 +16,7 @@ func (s *stage) playRound() error {
 		return nil
 	}
 	s.round = nil
-	allowed, _ := s.core.Allowance(r.now)
+	allowed, _ := s.core.Breaker.Allowance(r.now)
 	if !r.catchUp {
 		// The rest of the catch-up cursor's changes is part of main's next snapshot.
 		s.fresh = nil
@@ -189,7 +189,7 @@ func (s *stage) describeOps(items []Operation[row]) {
 func (s *stage) describe() {
 	var reconciled, left []string
 	for _, key := range s.seen {
-		if e := s.core.entries[key]; e != nil {
+		if e := s.core.keys.entries[key]; e != nil {
 			s.describeEntry(e)
 		} else if !slices.ContainsFunc(s.unobserved, func(ch change) bool { return ch.key == key }) {
 			reconciled = append(reconciled, key)
@@ -204,7 +204,7 @@ func (s *stage) describe() {
 	if len(left) > 0 {
 		fmt.Fprintf(&s.answer, "not observed yet: %s\n", strings.Join(left, ", "))
 	}
-	if b := s.core.Breaker(); b.Open {
+	if b := s.core.Breaker.State(); b.Open {
 		fmt.Fprintf(&s.answer, "breaker: open since %s, next probes at %s, %q\n", b.Since, b.ProbeAt, b.Failure)
 	}
 	next := "nothing is due"
@@ -216,7 +216,7 @@ func (s *stage) describe() {
 		observed = min(observed, ch.revision-1)
 	}
 	fmt.Fprintf(&s.answer, "%s; low watermark %d, attempted up to %d, failing %d\n",
-		next, s.core.LowWatermark(), s.core.Attempted(observed), s.core.NumFailing())
+		next, s.core.Index.LowWatermark(), s.core.Index.Attempted(observed), s.core.Index.figures.Failing)
 }
 
 func (s *stage) describeEntry(e *entry[row]) {
@@ -228,30 +228,30 @@ func (s *stage) describeEntry(e *entry[row]) {
 		}
 		fmt.Fprintf(&s.answer, " %s %s", preposition, e.dueAt)
 	}
-	if e.state == Ready && e.lane != Backlog && e.lane != Deletion {
-		fmt.Fprintf(&s.answer, " in lane %s", e.lane)
+	if e.state == Ready && e.version.lane != Backlog && e.version.lane != Deletion {
+		fmt.Fprintf(&s.answer, " in lane %s", e.version.lane)
 	}
 	if e.state == Queued {
 		fmt.Fprintf(&s.answer, " behind %s", e.group.holder.key)
 	}
-	v := e.running()
+	v := &e.version
 	if v.deleted {
 		s.answer.WriteString(", to be deleted")
 	}
-	if u, ok := s.core.UnreconciledOf(e.obj); ok {
+	if u, ok := s.core.UnreconciledOf(e.version.obj); ok {
 		fmt.Fprintf(&s.answer, ", unreconciled since %d", u.Since)
 	}
 	if v.revision != v.since || e.indexed.since == 0 {
 		fmt.Fprintf(&s.answer, ", stands at %d", v.revision)
 	}
-	if e.runs != nil {
-		fmt.Fprintf(&s.answer, ", changed at %d meanwhile", e.revision)
+	if e.later != nil {
+		fmt.Fprintf(&s.answer, ", changed at %d meanwhile", e.later.revision)
 	}
-	if e.failures > 0 {
-		fmt.Fprintf(&s.answer, ", failed %d in a row", e.failures)
+	if e.past.failures > 0 {
+		fmt.Fprintf(&s.answer, ", failed %d in a row", e.past.failures)
 	}
-	if e.result == hasFailed {
-		fmt.Fprintf(&s.answer, ", %q", e.failure())
+	if e.past.result == hasFailed {
+		fmt.Fprintf(&s.answer, ", %q", e.past.failure())
 	}
 	s.answer.WriteString("\n")
 }

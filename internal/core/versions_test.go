@@ -43,14 +43,14 @@ func idle(t *testing.T, c *Core[row], now time.Duration, rows ...row) {
 // the cursor got it back, it would skip everything between.
 func TestRenewedItemIsNotPutBackToItsCursor(t *testing.T) {
 	c := small(4)
-	c.samePending = samePending
+	c.same = samePending
 	c.Begin(0, 4, false)
 	c.see(version("a", 3, 1), 3, false, Backlog)
 	items := c.Plan()
 	require.True(t, c.Renew(&items[0], version("a", 20, 1), 20, 20))
 	c.Recall(c.round.now, &items[0])
 	check(t, c)
-	require.Equal(t, uint64(2), c.Attempted(9))
+	require.Equal(t, uint64(2), c.Index.Attempted(9))
 	u, _ := c.UnreconciledOf(row{key: "a"})
 	require.Equal(t, uint64(3), u.Since)
 	require.Equal(t, uint64(20), u.Revision)
@@ -75,9 +75,9 @@ func TestLaterChangeIsUnreconciledSinceAnOlderVersion(t *testing.T) {
 			c := twoCursors(4)
 			it := *launched(c)
 			idle(t, c, time.Second, version("a", 15, 3))
-			require.Equal(t, uint64(12), c.Attempted(12))
+			require.Equal(t, uint64(12), c.Index.Attempted(12))
 			idle(t, c, time.Second, version("a", 12, 2))
-			require.Equal(t, uint64(11), c.Attempted(12))
+			require.Equal(t, uint64(11), c.Index.Attempted(12))
 			out := done(&it)
 			out.Lost = true
 			c.Settle(time.Second, &it, out)
@@ -98,8 +98,8 @@ func TestKeyInFlightIsUntriedSinceItsWait(t *testing.T) {
 	c.Observe(Change[row]{version("a", 8, 2), 8, 6, false, Backlog})
 	c.Plan()
 	check(t, c)
-	require.Equal(t, uint64(5), c.Attempted(8))
-	require.Equal(t, uint64(6), c.LowWatermark())
+	require.Equal(t, uint64(5), c.Index.Attempted(8))
+	require.Equal(t, uint64(6), c.Index.LowWatermark())
 }
 
 // A version older than the attempted one does not change since when the stored later change counts
@@ -111,8 +111,8 @@ func TestOlderVersionDoesNotMoveALaterChange(t *testing.T) {
 	require.Len(t, handOver(c, time.Second, 1), 1)
 	idle(t, c, time.Second, version("a", 15, 2))
 	idle(t, c, time.Second, version("a", 8, 0))
-	require.Equal(t, uint64(14), c.Attempted(20))
-	require.Equal(t, uint64(8), c.LowWatermark())
+	require.Equal(t, uint64(14), c.Index.Attempted(20))
+	require.Equal(t, uint64(8), c.Index.LowWatermark())
 }
 
 // A stored change that asks for the same as a recalled item is the same change.
@@ -122,7 +122,7 @@ func TestRecalledItemIsUnreconciledSinceItsFirstVersion(t *testing.T) {
 	idle(t, c, 0, version("b", 4, 2), version("a", 8, 1))
 	c.Recall(0, &it)
 	check(t, c)
-	require.Equal(t, uint64(2), c.Attempted(9))
+	require.Equal(t, uint64(2), c.Index.Attempted(9))
 	items := handOver(c, 0, 4)
 	require.Equal(t, []string{"a", "b"}, planned(items))
 	require.Equal(t, uint64(8), items[0].Revision)
@@ -138,10 +138,10 @@ func TestDeletionIsUntriedUntilTheSweepOfItsObjectEnds(t *testing.T) {
 	it := handOver(c, 0, 1)[0]
 	idle(t, c, 0, version("a", 20, 1))
 	idle(t, c, 0, row{key: "a", revision: 12, deleted: true})
-	require.Equal(t, uint64(11), c.Attempted(14))
+	require.Equal(t, uint64(11), c.Index.Attempted(14))
 	c.Settle(0, &it, done(&it))
 	check(t, c)
-	require.Equal(t, uint64(19), c.Attempted(30))
+	require.Equal(t, uint64(19), c.Index.Attempted(30))
 }
 
 // A ready key may hold its group. A change to another group keeps the key's place in its lane, but
@@ -156,7 +156,7 @@ func TestReadyKeyWaitsForItsNewGroup(t *testing.T) {
 			c.Recall(c.round.now, &items[1])
 			require.Empty(t, handOver(c, 0, 4, of(version("a", 3, pendingID), "h")))
 			check(t, c)
-			require.Equal(t, 1, c.Count(Queued))
+			require.Equal(t, 1, c.Index.figures.States[Queued])
 		})
 	}
 }
@@ -170,8 +170,8 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		c.Settle(0, it, failed(it, "no"))
 		idle(t, c, 0, version("a", 2, 2))
 		idle(t, c, time.Second, version("a", 3, 2))
-		require.Equal(t, 1, c.Count(Held))
-		require.Equal(t, uint64(3), c.Attempted(3))
+		require.Equal(t, 1, c.Index.figures.States[Held])
+		require.Equal(t, uint64(3), c.Index.Attempted(3))
 	})
 	t.Run("held, then queued", func(t *testing.T) {
 		c := twoCursors(4)
@@ -184,16 +184,16 @@ func TestHeldAndPausedKeysKeepCountingAsAttempted(t *testing.T) {
 		require.Len(t, handOver(c, 50*time.Millisecond, 4), 1)
 		require.Empty(t, handOver(c, time.Second, 4))
 		idle(t, c, time.Second, of(version("a", 4, 2)))
-		require.Equal(t, 1, c.Count(Queued))
-		require.Equal(t, uint64(4), c.Attempted(4))
+		require.Equal(t, 1, c.Index.figures.States[Queued])
+		require.Equal(t, uint64(4), c.Index.Attempted(4))
 	})
 	t.Run("paused", func(t *testing.T) {
 		c := twoCursors(4)
 		c.SetPaused(0, func(r row) bool { return r.key == "a" })
 		require.Empty(t, handOver(c, 0, 4, version("a", 2, 1)))
 		idle(t, c, 0, version("b", 3, 1), version("a", 4, 1))
-		require.Equal(t, 1, c.Count(Paused))
-		require.Equal(t, uint64(2), c.Attempted(4))
+		require.Equal(t, 1, c.Index.figures.States[Paused])
+		require.Equal(t, uint64(2), c.Index.Attempted(4))
 	})
 }
 
@@ -208,8 +208,8 @@ func TestSupersededKeyIsUnreconciled(t *testing.T) {
 	items = c.Plan()
 	c.Settle(time.Second, &items[0], Outcome[row]{Kind: Superseded})
 	check(t, c)
-	require.Equal(t, 1, c.Count(Unseen))
-	require.Equal(t, uint64(5), c.LowWatermark())
+	require.Equal(t, 1, c.Index.figures.States[Unseen])
+	require.Equal(t, uint64(5), c.Index.LowWatermark())
 }
 
 // A probe that is renewed to a later version and recalled is no probe any more: it waits in its lane, and other keys
@@ -223,7 +223,7 @@ func TestChangedProbeThatIsRecalledIsNoProbe(t *testing.T) {
 	require.True(t, c.Renew(&items[0], row{key: items[0].Obj.key}, 9, 9))
 	c.Recall(c.round.now, &items[0])
 	check(t, c)
-	n, _ := c.Allowance(time.Second)
+	n, _ := c.Breaker.Allowance(time.Second)
 	require.Positive(t, n)
 }
 
@@ -250,12 +250,11 @@ func TestRowThatAsksForNothingEndsAWait(t *testing.T) {
 			case !deleted:
 				says = RowUnset
 			}
-			require.True(t, c.NeedsSettled() || !deleted && name != "unseen" && name != "terminal")
 			require.False(t, c.ObserveSettled(row{key: "a"}, 5, says), "the row is not newer")
 			require.True(t, c.ObserveSettled(row{key: "a"}, 6, says), name)
 			check(t, c)
-			require.False(t, c.Tracks())
-			require.Zero(t, c.NumFailing())
+			require.False(t, tracks(c))
+			require.Zero(t, c.Index.figures.Failing)
 		}
 	}
 }
@@ -275,7 +274,7 @@ func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 			out.Lost = lost
 			c.Settle(0, &it, out)
 			check(t, c)
-			require.False(t, c.Tracks())
+			require.False(t, tracks(c))
 		}
 	}
 }

@@ -39,7 +39,7 @@ func (w *world) requireOneOfAGroup(runs []run) {
 // requireProbesKnown checks that the breaker has the probes that it counts: otherwise it would
 // stay open for ever.
 func (w *world) requireProbesKnown() {
-	if b := w.core.breaker; b.open {
+	if b := w.core.Breaker; b.open {
 		inFlight := 0
 		for _, f := range w.jobs {
 			if f.item.probe == b.openings {
@@ -57,7 +57,7 @@ func (w *world) requireNothingLost() {
 		if w.reached[key] >= r.pendingID || !w.saw(r) || r.status == statusUnset && !r.deleted {
 			continue
 		}
-		require.NotNil(w.t, w.core.entries[key], "%q is forgotten: %+v", key, r)
+		require.NotNil(w.t, w.core.keys.entries[key], "%q is forgotten: %+v", key, r)
 	}
 }
 
@@ -66,7 +66,7 @@ func (w *world) requireNothingLost() {
 // by the revision since which they are unreconciled. Paused keys, and keys that are held after a
 // failure, count as attempted anyway.
 func (w *world) requireAttempted() {
-	upTo := w.core.Attempted(w.observed)
+	upTo := w.core.Index.Attempted(w.observed)
 	for _, r := range w.table {
 		if r.revision <= upTo {
 			w.requireAttemptedOf(r)
@@ -83,7 +83,7 @@ func (w *world) requireAttemptedOf(r row) {
 	if !r.asks() || w.attempted[r.key] >= r.pendingID || w.paused[r.key] {
 		return
 	}
-	e := w.core.entries[r.key]
+	e := w.core.keys.entries[r.key]
 	require.NotNil(w.t, e, "%q of %d counts as attempted, and is forgotten", r.key, r.revision)
 	require.True(w.t, e.state == Held || e.state == Queued && e.from == Held,
 		"%q of %d counts as attempted, and is %s", r.key, r.revision, e.state)

@@ -46,7 +46,7 @@ func (w *world) publish(until time.Duration) {
 	if len(l.ahead)+len(ahead) > 0 {
 		until = math.MaxInt64
 	}
-	w.core.TakeRecords(until, func(r Record[row]) {
+	w.core.Index.TakeRecords(until, func(r Record[row]) {
 		if _, had := l.records[r.Key]; !had {
 			w.model.requireRecordIsDue(w.t, r, until)
 		}
@@ -58,11 +58,11 @@ func (w *world) publish(until time.Duration) {
 		}
 	})
 	check(w.t, w.core)
-	w.core.TakeRecords(until, func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
+	w.core.Index.TakeRecords(until, func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
 	w.model.requireRecords(w.t, w.core, l.records, until)
 
 	mark := upTo
-	if since, _, holds := w.core.HoldsSince(); holds {
+	if since, _, holds := w.core.Index.HoldsSince(); holds {
 		mark = min(mark, since-1)
 	}
 	l.mark, l.ahead = max(l.mark, mark), ahead
@@ -107,7 +107,7 @@ func (w *world) requireTold() {
 // again has an object run again whose row has not changed, if it exists and a cursor has read the row.
 func (w *world) again(key string, forced bool) {
 	r, ok := w.table[key]
-	if w.ledger == nil || !ok || r.deleted || w.core.LaneSize(Refresh) >= w.model.limits.RoundSize {
+	if w.ledger == nil || !ok || r.deleted || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {
 		return
 	}
 	if r.revision > w.observed && !w.dealtWith(r) {

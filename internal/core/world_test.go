@@ -213,7 +213,7 @@ type script struct {
 func (w *world) round(s script) {
 	snapshot, revision := maps.Clone(w.table), w.revision
 	s.before()
-	allowed, _ := w.core.Allowance(w.now)
+	allowed, _ := w.core.Breaker.Allowance(w.now)
 	size, entries := min(s.size, allowed), s.workers || w.catchUp != nil
 	w.core.Begin(w.now, size, entries)
 	checkInRound(w.t, w.core)
@@ -286,8 +286,8 @@ func (w *world) calm() {
 		for len(w.jobs) > 0 {
 			w.finish(0, w.now, succeed())
 		}
-		if !w.core.Tracks() && w.sawAll() {
-			if !w.core.BreakerOpen() {
+		if !tracks(w.core) && w.sawAll() {
+			if !w.core.Breaker.State().Open {
 				return
 			}
 			// Only a new change can probe.
@@ -335,8 +335,8 @@ func (w *world) requireConverged() {
 		}
 	}
 	require.Equal(w.t, want, w.target)
-	require.Empty(w.t, w.core.groups)
-	require.False(w.t, w.core.BreakerOpen())
+	require.Empty(w.t, w.core.queues.groups.byName)
+	require.False(w.t, w.core.Breaker.State().Open)
 	if w.ledger != nil {
 		w.publish(0)
 		require.Empty(w.t, w.ledger.records)

@@ -273,7 +273,7 @@ func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
 	case o.revision < table:
 		o.pass.more = watch.Closed
 		return false
-	case o.core.LaneSize(core.Backlog) == 0:
+	case o.core.Index.LaneSize(core.Backlog) == 0:
 		// The snapshot may have rows left, all of which were read.
 		c.endSnapshot()
 		o.catchUp, o.deletions, o.main.snapshot, o.main.whole = nil, nil, table, true
@@ -373,7 +373,7 @@ func (o *Observer[Obj]) nextOfNewest() (change core.Change[Obj], ok bool) {
 	c := o.catchUp
 	for !c.fresh.isEmpty() || o.readNewest() {
 		refreshes := c.fresh.first().Lane == core.Refresh
-		if refreshes && o.core.LaneSize(core.Refresh) >= maxRefreshes {
+		if refreshes && o.core.Index.LaneSize(core.Refresh) >= maxRefreshes {
 			break
 		}
 		change = c.fresh.take()

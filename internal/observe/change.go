@@ -85,17 +85,11 @@ func (r *reader[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) 
 		if r.unset++; r.unset == 1 {
 			r.hooks.FirstUnset(row, revision)
 		}
-		if r.core.Tracks() {
-			r.handSettled(row, revision, core.RowUnset)
-		}
+		r.handSettled(row, revision, core.RowUnset)
 	case status.KindDone:
-		if r.core.NeedsSettled() {
-			r.handSettled(row, revision, core.RowDone)
-		}
+		r.handSettled(row, revision, core.RowDone)
 	default:
-		if r.core.NeedsSettled() {
-			r.handSettled(row, revision, core.RowFailed)
-		}
+		r.handSettled(row, revision, core.RowFailed)
 	}
 	return c, false
 }

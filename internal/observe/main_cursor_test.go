@@ -87,7 +87,7 @@ func TestTakenBackItemsComeAgainInOrder(t *testing.T) {
 	e.begin()
 	e.end(3, 0)
 	require.Equal(e, statedb.Revision(10), e.Revision())
-	require.Equal(e, uint64(3), e.core.Attempted(e.Revision()))
+	require.Equal(e, uint64(3), e.core.Index.Attempted(e.Revision()))
 	e.put(status.Pending, 11)
 	require.False(e, e.Behind())
 	planned, _ := e.begin()

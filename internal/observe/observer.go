@@ -327,7 +327,7 @@ func (o *Observer[Obj]) End(now time.Duration) <-chan struct{} {
 		done = o.endWhileCatchingUp(now)
 	}
 	o.early.passed(o.revision)
-	switch waiting := o.core.LaneSize(core.Backlog) > 0; {
+	switch waiting := o.core.Index.LaneSize(core.Backlog) > 0; {
 	case done && o.main.whole && !waiting:
 		o.speed.lag = lag{}
 	case !done || waiting:

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package core
+
+import "time"
+
+// pauses is the function of [Core.SetPaused].
+type pauses[Obj any] func(Obj) bool
+
+// has reports whether an object must not be worked on.
+func (p pauses[Obj]) has(obj Obj) bool { return p != nil && p(obj) }
+
+// SetPaused sets which objects must not be worked on: those for which paused returns true; nil means
+// none. Until the next call, paused must return the same for a version of an object. Keys that wait for
+// their turn or for their group and are paused now become Paused, so that their changes count as attempted.
+// Keys that were paused and are not any more become ready, or due at the given time. SetPaused walks over
+// all entries, in the order of their revisions.
+func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
+	if c.paused == nil && paused == nil {
+		return
+	}
+	c.paused = paused
+	entries := c.keys.sorted()
+	var begun []*entry[Obj]
+	for _, e := range entries {
+		e.version.paused = c.paused.has(e.version.obj)
+		if e.later != nil {
+			e.later.paused = c.paused.has(e.later.obj)
+			c.Index.reindex(e)
+		}
+		if e.version.paused && (e.state == Ready || e.state == Queued) {
+			c.queues.take(e)
+			begun = append(begun, e)
+		}
+	}
+	// None of them waits for its group any more, so a group goes to one that is not paused.
+	for _, e := range begun {
+		c.queues.pause(e)
+	}
+	for _, e := range entries {
+		if e.state == Paused && !e.version.paused {
+			c.queues.resume(e, now)
+		}
+	}
+}
+
+// Release makes a blocked key due at the given time, unless it is due earlier. It reports whether
+// the key was blocked.
+func (c *Core[Obj]) Release(key string, now time.Duration) bool {
+	e := c.keys.entries[key]
+	return e != nil && e.state == Blocked && c.queues.hurry(e, now, CauseReleased)
+}
+
+// RetryNow makes a key due at the given time if it waits for a time, waits to be released, or is
+// Terminal. It reports whether it did. A key that is due earlier stays so.
+func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
+	e := c.keys.entries[key]
+	return e != nil && c.queues.hurry(e, now, CauseCall)
+}
+
+// RetryAllNow calls RetryNow for all keys, and returns the number of keys that it made due. O(n log
+// n) in the number of keys.
+func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
+	for _, e := range c.keys.sorted() {
+		if c.queues.hurry(e, now, CauseCall) {
+			n++
+		}
+	}
+	return n
+}
