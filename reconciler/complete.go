@@ -42,7 +42,7 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 func (r *runner[Obj]) complete(round *inspect.Round) {
 	r.giveBack(round)
 	for i := range r.ops {
-		r.observer.NoteTook(r.ops[i].Share)
+		r.observer.NoteTook(r.ops[i].Run.Share)
 	}
 	r.commit(round)
 	open := r.core.Breaker.State().Open
@@ -53,7 +53,7 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 	if r.shared.keyWaits.Waiting() > 0 {
 		for i := range r.ops {
 			op := &r.ops[i]
-			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Succeeded() && !op.Void)
+			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Outcome.Succeeded() && !op.Effect.Void)
 		}
 	}
 	noteRefreshCalls(r.shared.refresher, r.ops)
@@ -66,8 +66,8 @@ func forgetCancelled[Obj any](ctx context.Context, ops []core.Operation[Obj]) {
 		return
 	}
 	for i := range ops {
-		if errors.Is(ops[i].Err, context.Canceled) {
-			ops[i].Err = execute.ErrNotRun
+		if errors.Is(ops[i].Run.Err, context.Canceled) {
+			ops[i].Run.Err = execute.ErrNotRun
 		}
 	}
 }
@@ -76,13 +76,13 @@ func forgetCancelled[Obj any](ctx context.Context, ops []core.Operation[Obj]) {
 func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	returned := round.Returned
 	for i := len(r.ops) - 1; i >= 0; i-- {
-		if op := &r.ops[i]; op.Err == execute.ErrNotRun {
+		if op := &r.ops[i]; op.Run.Err == execute.ErrNotRun {
 			r.core.Recall(r.life.now(), op)
 			round.Returned++
 		}
 	}
 	if round.Returned > returned {
-		r.ops = slices.DeleteFunc(r.ops, func(op core.Operation[Obj]) bool { return op.Err == execute.ErrNotRun })
+		r.ops = slices.DeleteFunc(r.ops, func(op core.Operation[Obj]) bool { return op.Run.Err == execute.ErrNotRun })
 	}
 }
 
@@ -110,20 +110,20 @@ func (r *runner[Obj]) settle() {
 	for i := range r.ops {
 		op := &r.ops[i]
 		noteWanted(op, now, r.this.began)
-		if op.Kind == core.Done && !op.HasEntry() && r.shared.setup.opts.breaker == nil {
+		if op.Outcome.Kind == core.Done && !op.HasEntry() && r.shared.setup.opts.breaker == nil {
 			continue
 		}
-		if !op.Deleted && op.Succeeded() {
+		if !op.Deleted && op.Outcome.Succeeded() {
 			r.observer.NoteApplied(op.Row, op.RowRevision)
 		}
-		if op.Kind == core.BlockedOn && !op.Lost {
-			op.Delay = r.blocking.block(op, r.set)
+		if op.Outcome.Kind == core.BlockedOn && !op.Outcome.Lost {
+			op.Outcome.Delay = r.blocking.block(op, r.set)
 		} else {
 			r.blocking.unblock(op.Row)
 		}
 		if s := r.shared.rows.Asked(op.Row); s.IsPendingOrRefreshing() {
 			// It asked for the work: the key's next operation gets its kind.
-			op.Mark = uint8(s.Kind)
+			op.Outcome.RowKind = uint8(s.Kind)
 		}
 		r.core.Settle(now, op, op.Outcome)
 	}
@@ -133,13 +133,13 @@ func (r *runner[Obj]) settle() {
 // such as a refresh, counts as wanted since now. So does a deletion that was read in this round, from the
 // start of the pass, began.
 func noteWanted[Obj comparable](op *core.Operation[Obj], now, began time.Duration) {
-	op.Change = op.Wanted != 0 || op.Deleted
-	if op.Wanted != 0 {
+	op.Effect.Change = op.Outcome.Wanted != 0 || op.Deleted
+	if op.Outcome.Wanted != 0 {
 		return
 	}
-	op.Wanted = now
+	op.Outcome.Wanted = now
 	if op.Deleted {
-		op.Wanted = began
+		op.Outcome.Wanted = began
 	}
 }
 
@@ -157,13 +157,13 @@ type blocking[Obj comparable] struct {
 // operation ran. A key that had waited before then runs after a short delay, so that an operation
 // that always returns a closed channel does not spin.
 func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
-	channels := outcome.Of(op.Err).Watch
-	if op.Again && watch.AnyClosed(channels) {
+	channels := outcome.Of(op.Run.Err).Watch
+	if op.Turn.Again && watch.AnyClosed(channels) {
 		b.unblock(op.Row)
 		return pace.Gather
 	}
 	b.keys.Set(string(b.rows.Key(op.Row)), channels)
-	return backoff.Exponential{Jitter: set.Jitter, Fraction: op.Jitter, Rand: b.rand}.Spread(set.BlockedRecheck)
+	return backoff.Exponential{Jitter: set.Jitter, Fraction: op.Outcome.Jitter, Rand: b.rand}.Spread(set.BlockedRecheck)
 }
 
 // unblock makes the key of an object wait for no channel.

@@ -136,8 +136,8 @@ func noteRefreshCalls[Obj comparable](r *refresh.Refresher[Obj], ops []core.Oper
 		return
 	}
 	for i := range ops {
-		if op := &ops[i]; op.Cause == core.CauseRefresh {
-			r.NoteCall(op.Took, op.Share, op.Err == nil)
+		if op := &ops[i]; op.Turn.Cause == core.CauseRefresh {
+			r.NoteCall(op.Run.Took, op.Run.Share, op.Run.Err == nil)
 		}
 	}
 }

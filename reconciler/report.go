@@ -137,9 +137,9 @@ func logRound[Obj comparable](s *shared[Obj], ops []core.Operation[Obj]) {
 	for i := range ops {
 		op := &ops[i]
 		args := []any{"operation", execute.NameOf(op.Deleted), "key", s.rows.Name(op.Row), "revision", op.RowRevision,
-			"attempt", op.Failures + 1, "cause", op.Cause.String(), "result", op.Kind.String(), "took", op.Took}
-		if op.Text != nil {
-			args = append(args, "error", *op.Text)
+			"attempt", op.Failures + 1, "cause", op.Turn.Cause.String(), "result", op.Outcome.Kind.String(), "took", op.Run.Took}
+		if op.Outcome.Text != nil {
+			args = append(args, "error", *op.Outcome.Text)
 		}
 		s.setup.log.Debug("operation", args...)
 	}
@@ -151,17 +151,17 @@ func (p *reports[Obj]) classify(ops []core.Operation[Obj]) {
 	var last *core.Operation[Obj]
 	for i := range ops {
 		op := &ops[i]
-		if !op.HasFailed() {
+		if !op.Outcome.HasFailed() {
 			continue
 		}
-		op.Class = p.classes.ByFunction(op.Err)
+		op.Outcome.Class = p.classes.ByFunction(op.Run.Err)
 		switch {
-		case op.Class != "":
-		case last != nil && *last.Text == *op.Text:
+		case op.Outcome.Class != "":
+		case last != nil && *last.Outcome.Text == *op.Outcome.Text:
 			// Most failures that follow each other have the same text.
-			op.Class = last.Class
+			op.Outcome.Class = last.Outcome.Class
 		default:
-			op.Class, last = p.classes.ByText(*op.Text, op.Row), op
+			op.Outcome.Class, last = p.classes.ByText(*op.Outcome.Text, op.Row), op
 		}
 	}
 }

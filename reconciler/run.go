@@ -34,7 +34,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			*op = core.Operation[Obj]{}
 			return false
 		}
-		if op.Again {
+		if op.Turn.Again {
 			round.Waited++
 		} else {
 			round.Changes++
@@ -120,8 +120,8 @@ type resolver[Obj comparable] struct {
 	rows     *rows.Rows[Obj]
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
-	// marks are the waits whose marks the rows of a snapshot are compared with.
-	marks    observe.Waits
+	// waits are the waits for revisions, which the rows of a snapshot may be for.
+	waits    observe.Waits
 	ledger   ledger.Ledger[Obj]
 	keyWaits *keywaits.Waits[Obj]
 	blocking *blocking[Obj]
@@ -150,30 +150,30 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		}
 		if revision != op.Revision {
 			s = r.rows.Asked(row)
-			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.marks.Since(s.ID, revision, true)) {
+			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.waits.Since(s.ID, revision, true)) {
 				r.blocking.unblock(op.Obj)
 				return false
 			}
 		}
 	}
 	revision = r.observer.CallRevision(revision, op.Deleted, txn)
-	op.Row, op.Object, op.RowRevision, op.Err = row, row, revision, execute.ErrNotRun
-	if status.Kind(op.Mark) == status.KindUnset && s.Error != nil {
+	op.Row, op.Outcome.Object, op.RowRevision, op.Run.Err = row, row, revision, execute.ErrNotRun
+	if status.Kind(op.Outcome.RowKind) == status.KindUnset && s.Error != nil {
 		// The failure of an earlier run: the clone gets its text removed.
-		op.Mark = uint8(s.Kind)
+		op.Outcome.RowKind = uint8(s.Kind)
 	}
-	if op.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {
+	if op.Turn.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {
 		// The lane of the catch-up cursor does not distinguish refreshes.
-		op.Cause = core.CauseRefresh
+		op.Turn.Cause = core.CauseRefresh
 	}
-	if op.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
+	if op.Outcome.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
 		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
 		// time is unknown; a change from before the start has a negative time.
 		at := s.UpdatedAt
 		if at.IsZero() {
 			at = r.ledger.Written(row, revision)
 		}
-		op.Wanted = cmp.Or(at.Sub(r.life.started), 1)
+		op.Outcome.Wanted = cmp.Or(at.Sub(r.life.started), 1)
 	}
 	return true
 }
@@ -212,9 +212,9 @@ func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (O
 }
 
 // newObserver returns the observer of the table of a loop, with what it reports.
-func newObserver[Obj comparable](s *shared[Obj], c *core.Core[Obj], marks observe.Waits, b *blocking[Obj]) *observe.Observer[Obj] {
+func newObserver[Obj comparable](s *shared[Obj], c *core.Core[Obj], waits observe.Waits, b *blocking[Obj]) *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
-		Rows: s.rows, Core: c, Waits: marks,
+		Rows: s.rows, Core: c, Waits: waits,
 		Hooks: observe.Hooks[Obj]{
 			FirstUnset: func(row Obj, revision statedb.Revision) {
 				s.setup.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",

@@ -77,15 +77,15 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	})
 	r := &runner[Obj]{shared: s, life: &s.life, workers: s.execution.workers, set: s.settings.Load(), paused: s.calls.pause.Load(), core: c}
 	l.runner = r
-	var marks observe.Waits
+	var waits observe.Waits
 	if beside {
 		b, err := openBeside(s, c)
 		if err != nil {
 			return err
 		}
-		s.ledger, marks, l.repeat = b, observe.NoWaits{}, byKey[Obj]{s, r}
+		s.ledger, waits, l.repeat = b, observe.NoWaits{}, byKey[Obj]{s, r}
 	} else {
-		s.ledger, marks, l.repeat = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress, byMark[Obj]{s.rows}
+		s.ledger, waits, l.repeat = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress, byMark[Obj]{s.rows}
 	}
 	l.view = newView(s)
 	s.pruner = prune.New(prune.Config[Obj]{
@@ -94,9 +94,9 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	s.refresher = refresh.New(refresh.Config[Obj]{Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again})
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
 	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
-	r.observer = newObserver(s, c, marks, r.blocking)
+	r.observer = newObserver(s, c, waits, r.blocking)
 	r.resolver = resolver[Obj]{
-		rows: s.rows, core: c, observer: r.observer, marks: marks, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
+		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
 	}
 	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics(), classes: classes}
 	return nil
@@ -225,7 +225,7 @@ func returned(f func()) bool {
 func (r *runner[Obj]) exited() error {
 	where := "a function of the program"
 	for i := range r.ops {
-		if op := &r.ops[i]; op.Err == execute.ErrGoexit {
+		if op := &r.ops[i]; op.Run.Err == execute.ErrGoexit {
 			where = execute.NameOf(op.Deleted) + " of " + r.shared.rows.Name(op.Row)
 		}
 	}

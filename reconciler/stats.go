@@ -39,9 +39,9 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 	for i := range ops {
 		op := &ops[i]
 		s.addOperation(op)
-		if op.HasFailed() {
-			s.classes.Add(op.Class, at, errorclass.Failure[Obj]{
-				Operation: execute.NameOf(op.Deleted), Object: op.Row, Revision: op.RowRevision, Attempt: op.Failures + 1, Text: *op.Text,
+		if op.Outcome.HasFailed() {
+			s.classes.Add(op.Outcome.Class, at, errorclass.Failure[Obj]{
+				Operation: execute.NameOf(op.Deleted), Object: op.Row, Revision: op.RowRevision, Attempt: op.Failures + 1, Text: *op.Outcome.Text,
 			})
 			failed++
 		}
@@ -69,16 +69,16 @@ func (s *stats[Obj]) addOperation(op *core.Operation[Obj]) {
 	if op.Deleted {
 		of = &f.Deletes
 	}
-	if op.FirstOfCall {
-		of.Durations.Observe(op.Share.Seconds())
+	if op.Run.FirstOfCall {
+		of.Durations.Observe(op.Run.Share.Seconds())
 	}
 	if op.Failures > 0 {
 		f.Retries++
 	}
-	if op.Cause == core.CauseReleased {
+	if op.Turn.Cause == core.CauseReleased {
 		f.Released++
 	}
-	switch op.Kind {
+	switch op.Outcome.Kind {
 	case core.Done:
 		of.Done++
 	case core.DoneAgain:
@@ -99,12 +99,12 @@ func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
 	n := uint64(0)
 	for i := range ops {
 		op := &ops[i]
-		if !op.Succeeded() || !op.Change || op.Lost {
+		if !op.Outcome.Succeeded() || !op.Effect.Change || op.Outcome.Lost {
 			continue
 		}
-		if op.Wanted != wanted {
+		if op.Outcome.Wanted != wanted {
 			s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
-			wanted, n = op.Wanted, 0
+			wanted, n = op.Outcome.Wanted, 0
 		}
 		n++
 	}

@@ -51,8 +51,8 @@ func TestAgainLeavesAReconciledKeyReconciled(t *testing.T) {
 	c.Begin(0, 4, false)
 	items := c.Plan()
 	require.Equal(t, []string{"a"}, planned(items))
-	require.True(t, items[0].Again, "the row may have changed")
-	require.Equal(t, CauseRefresh, items[0].Cause)
+	require.True(t, items[0].Turn.Again, "the row may have changed")
+	require.Equal(t, CauseRefresh, items[0].Turn.Cause)
 	c.Recall(c.round.now, &items[0])
 	require.Zero(t, c.Index.LowWatermark(), "it was only put back")
 

@@ -166,7 +166,7 @@ func (b *Breaker) endProbe(now time.Duration, opening *uint32, came probeResult)
 // GiveUpProbe records that an operation takes far too long, and may never return: if it was a probe, the probe has
 // failed.
 func (c *Core[Obj]) GiveUpProbe(now time.Duration, op *Operation[Obj]) {
-	c.Breaker.endProbe(now, &op.probe, probeFailed)
+	c.Breaker.endProbe(now, &op.Turn.probe, probeFailed)
 }
 
 // countForBreaker counts an outcome for the breaker. If that closes, the keys are due that wait for their backoff

@@ -98,7 +98,7 @@ func (h *historian) round() {
 	for i := range items {
 		it := &items[i]
 		fmt.Fprintf(&h.log, "%s@%d again=%t deleted=%t attempt=%d\n",
-			it.Obj.key, it.Revision, it.Again, it.Deleted, int(it.Failures))
+			it.Obj.key, it.Revision, it.Turn.Again, it.Deleted, int(it.Failures))
 		switch {
 		case i >= ran:
 		case h.random.IntN(8) == 0 && !c.Renew(it, row{key: it.Obj.key, pendingID: it.Obj.pendingID}, h.revision+1, h.revision+1):

@@ -70,9 +70,9 @@ type past struct {
 	// requeues counts the outcomes in a row that asked for a backoff without a failure. It stops at
 	// 255: every backoff is at its maximum by then.
 	requeues uint8
-	// mark is the mark of the last outcome, see [Outcome.Mark].
-	mark   uint8
-	result result
+	// rowKind is that of the last outcome, see [Outcome.RowKind].
+	rowKind uint8
+	result  result
 	// fixed: the time of the retry is not a backoff. The outcome set it, or the breaker that closed.
 	// counted: the last error counted for the breaker.
 	fixed, counted bool
@@ -124,7 +124,7 @@ func (e *entry[Obj]) count(now time.Duration, out *Outcome[Obj]) {
 		e.version.wanted = out.Wanted
 	}
 	p := &e.past
-	p.ended, p.mark, p.result, p.text = now, out.Mark, wentWell, out.Text
+	p.ended, p.rowKind, p.result, p.text = now, out.RowKind, wentWell, out.Text
 	if !out.backsOff() {
 		p.requeues = 0
 	} else if p.requeues < math.MaxUint8 {

@@ -102,7 +102,7 @@ func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 			}
 			items := c.Plan()
 			require.Equal(t, []string{"a"}, planned(items))
-			require.True(t, items[0].Again)
+			require.True(t, items[0].Turn.Again)
 			require.Equal(t, uint64(2), items[0].Revision)
 		})
 	}
@@ -117,14 +117,14 @@ func TestMarkIsReturnedWithTheNextItem(t *testing.T) {
 			begin(c, 0, 1, "a")
 			items := c.Plan()
 			out := failed(&items[0], "no")
-			out.Mark = 3
+			out.RowKind = 3
 			c.Settle(0, &items[0], out)
 			c.Begin(time.Second, size, false)
 			c.see(row{key: "a"}, 2, false, Backlog)
 			c.see(row{key: "b"}, 3, false, Backlog)
 			items = c.Plan()
 			require.Equal(t, "a", items[0].Obj.key)
-			require.Equal(t, uint8(3), items[0].Mark)
+			require.Equal(t, uint8(3), items[0].Outcome.RowKind)
 		})
 	}
 }

@@ -66,7 +66,7 @@ func (m *model) beginProbes(now time.Duration) {
 // probeEnds records the result of an operation, if it was a probe.
 func (m *model) probeEnds(it *Operation[row], now time.Duration, came probeResult) {
 	b := &m.breaker
-	if !b.open || int(it.probe) != b.opening {
+	if !b.open || int(it.Turn.probe) != b.opening {
 		return
 	}
 	b.probing--

@@ -120,15 +120,15 @@ func (m *model) requireTurn(t testingT, c *Core[row], k *modelKey, op *Operation
 	same(t, k.failures, int(op.Failures), "attempts of %q", k.key)
 	same(t, k.tries, int(op.Tries), "tries of %q", k.key)
 	same(t, k.lane, op.Lane(), "lane of %q", k.key)
-	same(t, k.mark, op.Mark, "mark of %q", k.key)
+	same(t, k.mark, op.Outcome.RowKind, "mark of %q", k.key)
 	same(t, k.unknown, !op.HasEntry(), "whether %q has no entry", k.key)
-	same(t, timed || k.seen != m.round.number, op.Again, "%q is run again", k.key)
+	same(t, timed || k.seen != m.round.number, op.Turn.Again, "%q is run again", k.key)
 	b := &m.breaker
 	if !b.open {
-		require.Zero(t, op.probe, "%q is no probe", k.key)
+		require.Zero(t, op.Turn.probe, "%q is no probe", k.key)
 		return
 	}
-	same(t, b.opening, int(op.probe), "opening that %q probes for", k.key)
+	same(t, b.opening, int(op.Turn.probe), "opening that %q probes for", k.key)
 	if b.probing == 0 {
 		b.came = probeNotRun
 	}

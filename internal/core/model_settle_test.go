@@ -54,7 +54,7 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
 		k.reason = out.Text
 	}
-	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.Mark
+	k.attempted, k.tried, k.unseen, k.failure, k.mark = now, true, false, "", out.RowKind
 	switch out.Kind {
 	case Failed, FailedForGood:
 		k.failures++
@@ -178,7 +178,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 			return
 		}
 	}
-	if it.Again && k.from != Ready {
+	if it.Turn.Again && k.from != Ready {
 		k.unseen = false
 		m.wake(k, k.from, k.at)
 		return

@@ -53,8 +53,8 @@ func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
 func (c *Core[Obj]) step(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
 	if runs, found = c.fillPlace(op, from); runs {
 		c.round.fill()
-		if op.probe = c.Breaker.beginProbe(); op.probe != 0 {
-			op.Cause = CauseProbe
+		if op.Turn.probe = c.Breaker.beginProbe(); op.Turn.probe != 0 {
+			op.Turn.Cause = CauseProbe
 		}
 	} else if found {
 		c.round.passedOver++
@@ -118,9 +118,9 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	if !c.queues.enterGroup(e) {
 		return false
 	}
-	op.entry, op.Obj, op.Revision, op.since, op.Deleted, op.lane, op.Wanted = e, v.obj, v.revision, v.since, v.deleted, v.lane, v.wanted
-	op.Again, op.Cause = e.from != Ready || v.seen != c.round.number, e.why()
-	op.Mark, op.Failures, op.Tries = e.past.mark, e.past.failures, e.past.tries
+	op.entry, op.Obj, op.Revision, op.since, op.Deleted, op.lane, op.Outcome.Wanted = e, v.obj, v.revision, v.since, v.deleted, v.lane, v.wanted
+	op.Turn.Again, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, e.why()
+	op.Outcome.RowKind, op.Failures, op.Tries = e.past.rowKind, e.past.failures, e.past.tries
 	c.queues.put(e, InFlight)
 	return true
 }
@@ -131,7 +131,7 @@ func (c *Core[Obj]) runChange(op *Operation[Obj], change *Change[Obj]) bool {
 	if e == nil && !c.round.entries && !c.paused.has(change.Obj) && c.queues.groups.name(change.Obj) == "" {
 		c.observed = max(c.observed, change.Revision)
 		op.Obj, op.Revision, op.since, op.Deleted, op.lane = change.Obj, change.Revision, change.Since, change.Deleted, change.Lane
-		op.Cause = change.Lane.why()
+		op.Turn.Cause = change.Lane.why()
 		return true
 	}
 	e = c.observe(e, change)
@@ -154,15 +154,15 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 	c.queues.take(e)
 	c.queues.changeGroup(e, obj)
 	e.version.lane, e.from = change.Lane, Ready
-	again := op.Again
+	again := op.Turn.Again
 	runs := c.run(op, e)
-	op.Again = again
+	op.Turn.Again = again
 	switch {
 	case !runs:
-		c.Breaker.endProbe(c.round.now, &op.probe, probeNotRun)
+		c.Breaker.endProbe(c.round.now, &op.Turn.probe, probeNotRun)
 		c.round.giveBack()
-	case op.probe != 0:
-		op.Cause = CauseProbe
+	case op.Turn.probe != 0:
+		op.Turn.Cause = CauseProbe
 	}
 	return runs
 }
@@ -171,7 +171,7 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 // of its lane, any other key back to where it waited, and keeps its group. If the object was changed meanwhile,
 // the change counts. Recall several operations in reverse order.
 func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
-	c.Breaker.endProbe(now, &op.probe, probeNotRun)
+	c.Breaker.endProbe(now, &op.Turn.probe, probeNotRun)
 	c.round.giveBack()
 	e := c.entryOf(op)
 	later, _ := c.finish(e)

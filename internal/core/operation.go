@@ -9,9 +9,9 @@ import "time"
 // result. There is one for each object of a round, so it is kept small.
 //
 // [Core.Next] makes it, the runner sets Row, package execute runs it, package ledger sets its outcome, and
-// [Core.Settle] counts it. Package execute reads Row, RowRevision, Object, Mark, Failures and Deleted; it sets
-// Row, RowRevision, Object, Err, Took, Share, Note, Jitter, Merged, Deletion, Changed and FirstOfCall. While a
-// worker runs the operation, other goroutines may read only Obj, Deleted and the lane.
+// [Core.Settle] counts it. Package execute reads Row, RowRevision, Outcome.Object, Outcome.RowKind, Failures and Deleted;
+// it sets Run, Row, RowRevision, Outcome.Object and Outcome.Jitter. While a worker runs the operation, other
+// goroutines may read only Obj, Deleted and the lane.
 type Operation[Obj any] struct {
 	// Obj is the version of the object that was observed last, and Revision is its revision.
 	Obj      Obj
@@ -19,11 +19,39 @@ type Operation[Obj any] struct {
 	// since is the revision since which the change is not reconciled.
 	since uint64
 	entry *entry[Obj]
+	lane  Lane
+	// Deleted reports whether the object is gone from the table and must be removed from the
+	// target.
+	Deleted bool
+	// Failures is the key's number of failures in a row before this operation, Tries the number since its
+	// object changed.
+	Failures, Tries int32
+	Turn            Turn
 
 	// Row is the row in the table: Obj, a version that was looked up, or what the last checkpoint wrote.
 	// RowRevision is its revision, or the one for the deletion.
 	Row         Obj
 	RowRevision uint64
+	Run         Run
+	// Outcome has the outcome, once the operation is classified. Before, Object is the version to apply:
+	// the executor replaces it with a clone for an update. RowKind is that of the key's last outcome, Wanted
+	// that of its change; both are 0 if unknown. Jitter is set for the objects of a batch.
+	Outcome Outcome[Obj]
+	Effect  Effect
+}
+
+// Turn is why an operation is run.
+type Turn struct {
+	Cause Cause
+	// Again reports whether the key has waited: then Obj may be older than the row in the table, and
+	// its status may be other than Pending or Refreshing.
+	Again bool
+	// probe is the opening of the breaker that the operation probes for; 0 if it is no probe.
+	probe uint32
+}
+
+// Run is what package execute says of the run of an operation.
+type Run struct {
 	// Err is what the operation returned, or an error of package execute if it did not return.
 	Err error
 	// Took is the duration of the call. Share is set if FirstOfCall: the part of Took that counts for
@@ -31,28 +59,8 @@ type Operation[Obj any] struct {
 	Took, Share time.Duration
 	// Note is the last note of the operation; nil if there is none.
 	Note *string
-	// Outcome has the outcome, once the operation is classified. Before, Object is the version to apply:
-	// the executor replaces it with a clone for an update. Mark is that of the key's last outcome, Wanted
-	// that of its change; both are 0 if unknown. Jitter is set for the objects of a batch.
-	Outcome[Obj]
-
-	// Failures is the key's number of failures in a row before this operation, Tries the number since its
-	// object changed.
-	Failures, Tries int32
-	// probe is the opening of the breaker that the operation probes for; 0 if it is no probe.
-	probe uint32
-	// Cause is why the operation is run.
-	Cause Cause
-	lane  Lane
-	// Deleted reports whether the object is gone from the table and must be removed from the
-	// target.
-	Deleted bool
-	// Again reports whether the key has waited: then Obj may be older than the row in the table, and
-	// its status may be other than Pending or Refreshing.
-	Again bool
-
 	// Merged reports whether a checkpoint was merged with what another reconciler had written: then
-	// the row in the table contains more than Object.
+	// the row in the table contains more than the object.
 	Merged bool
 	// Deletion reports whether the update removed the object from the target (Deletion of package
 	// running). Changed reports whether the adapter changed the object: then the object is written
@@ -61,7 +69,10 @@ type Operation[Obj any] struct {
 	// FirstOfCall reports whether the operation is the first of its kind (update or delete) in its
 	// call.
 	FirstOfCall bool
+}
 
+// Effect is what has become of an outcome.
+type Effect struct {
 	// News reports whether the outcome differs from the status in the row, and has to be written.
 	// Conflict reports whether it was merged into a row that another reconciler had written.
 	News, Conflict bool

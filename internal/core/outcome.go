@@ -55,9 +55,10 @@ type Outcome[Obj any] struct {
 	// Backoff, with DoneAgain or Deleting, replaces Delay by the key's backoff. That grows with the
 	// number of such outcomes in a row.
 	Backoff bool
-	// Mark is a value of the caller, returned in the Mark of the key's next operation.
-	Mark  uint8
-	Delay time.Duration
+	// RowKind is the kind of status of the row that asked for the operation, or any other value of the caller. The
+	// next operation of the key gets it.
+	RowKind uint8
+	Delay   time.Duration
 	// Text is the text of the error, or the reason of a block; nil for other kinds. Class is the class
 	// of the error, for the log and the figures.
 	Text  *string

@@ -70,7 +70,7 @@ func TestChangeReplacesAKeyThatWasPutBack(t *testing.T) {
 	begin(c, time.Second, 3, "b")
 	items = c.Plan()
 	require.Equal(t, []string{"b", "a"}, planned(items))
-	require.False(t, items[0].Again, "the change is run")
+	require.False(t, items[0].Turn.Again, "the change is run")
 	for i := range items {
 		c.Settle(time.Second, &items[i], done(&items[i]))
 	}

@@ -10,7 +10,7 @@ import "time"
 // for. If the key changed while its operation ran, that change decides what comes next.
 func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcome[Obj]) {
 	out := &outcome
-	c.Breaker.endProbe(now, &op.probe, probeResultOf(out))
+	c.Breaker.endProbe(now, &op.Turn.probe, probeResultOf(out))
 	if !out.ran() {
 		c.round.giveBack()
 	}
@@ -20,7 +20,7 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 	}
 	e := c.entryOf(op)
 	later, again := c.finish(e)
-	op.Void = again
+	op.Effect.Void = again
 	switch out.Kind {
 	case Superseded:
 		e.past.unblock()

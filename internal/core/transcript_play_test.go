@@ -164,7 +164,7 @@ func (s *stage) describeOps(items []Operation[row]) {
 	for i := range items {
 		it := &items[i]
 		var text strings.Builder
-		if it.Again {
+		if it.Turn.Again {
 			text.WriteString("again ")
 		}
 		if it.Lane() != Backlog && it.Lane() != Deletion {

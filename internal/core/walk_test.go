@@ -215,7 +215,7 @@ func (w *walker) act() {
 }
 
 func (w *walker) outcome() Outcome[row] {
-	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind"), Mark: rapid.Uint8().Draw(w.t, "mark")}
+	out := Outcome[row]{Kind: kinds.Draw(w.t, "kind"), RowKind: rapid.Uint8().Draw(w.t, "mark")}
 	out.Jitter = jitters.Draw(w.t, "jitter")
 	switch out.Kind {
 	case Failed, BlockedOn, DoneAgain, Deleting:

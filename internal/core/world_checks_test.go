@@ -42,7 +42,7 @@ func (w *world) requireProbesKnown() {
 	if b := w.core.Breaker; b.open {
 		inFlight := 0
 		for _, f := range w.jobs {
-			if f.item.probe == b.openings {
+			if f.item.Turn.probe == b.openings {
 				inFlight++
 			}
 		}

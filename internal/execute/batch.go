@@ -43,9 +43,9 @@ func (x *Executor[Obj]) addEntries(entries []BatchEntry[Obj], ops []core.Operati
 	first := len(entries)
 	for i := range ops {
 		if op := &ops[i]; op.Deleted == deleted {
-			op.Err = ErrGoexit
+			op.Run.Err = ErrGoexit
 			entries = append(entries, BatchEntry[Obj]{Object: clone(x.cfg.Rows, op), Revision: op.RowRevision, place: i + 1})
-			op.Err = ErrNotRun
+			op.Run.Err = ErrNotRun
 		}
 	}
 	slices.SortFunc(entries[first:], func(a, b BatchEntry[Obj]) int { return cmp.Compare(a.Revision, b.Revision) })
@@ -66,7 +66,7 @@ func (x *Executor[Obj]) process(ctx context.Context, ops []core.Operation[Obj], 
 	jitter := rand.Float64()
 	for i := range entries {
 		op := &ops[entries[i].place-1]
-		op.Object, op.Err, op.Jitter = entries[i].Object, ErrGoexit, jitter
+		op.Outcome.Object, op.Run.Err, op.Outcome.Jitter = entries[i].Object, ErrGoexit, jitter
 	}
 	// This is before the call, since the operation may change its entries.
 	total, first := len(entries), &ops[entries[0].place-1]
@@ -90,16 +90,16 @@ func (x *Executor[Obj]) process(ctx context.Context, ops []core.Operation[Obj], 
 	}
 	for i := range entries {
 		place := entries[i].place
-		if place == 0 || ops[place-1].Err != ErrGoexit {
+		if place == 0 || ops[place-1].Run.Err != ErrGoexit {
 			continue
 		}
 		op := &ops[place-1]
-		op.Object, op.Took = entries[i].Object, took
+		op.Outcome.Object, op.Run.Took = entries[i].Object, took
 		x.keep(op, cmp.Or(x.withDeadline("batch", entries[i].Result), panicked))
 	}
 	for i := range ops {
-		if ops[i].Err == ErrGoexit {
-			ops[i].Err = errNoEntry
+		if ops[i].Run.Err == ErrGoexit {
+			ops[i].Run.Err = errNoEntry
 		}
 	}
 }

@@ -124,34 +124,34 @@ func (x *Executor[Obj]) Resume() { x.at = x.cfg.Now() }
 // RunNext runs the next operation of a turn; its Err is [ErrNotRun] before.
 func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) {
 	x.Scope.one.Store(op)
-	op.Err = ErrGoexit
+	op.Run.Err = ErrGoexit
 	if !op.Deleted {
-		op.Object = clone(x.cfg.Rows, op)
+		op.Outcome.Object = clone(x.cfg.Rows, op)
 	}
 	name := NameOf(op.Deleted)
 	x.keep(op, x.call(ctx, name, name, op, 1, func(ctx context.Context) error {
 		if op.Deleted {
-			return x.cfg.Single.Delete(ctx, txn, op.RowRevision, op.Object)
+			return x.cfg.Single.Delete(ctx, txn, op.RowRevision, op.Outcome.Object)
 		}
-		return x.cfg.Single.Update(ctx, txn, op.RowRevision, op.Object)
+		return x.cfg.Single.Update(ctx, txn, op.RowRevision, op.Outcome.Object)
 	}))
 	// The clock is read once an operation: the end of one is the start of the next.
 	ended := x.cfg.Now()
-	op.Took = ended - x.at
+	op.Run.Took = ended - x.at
 	x.at = ended
-	x.measure(op, op.Took)
+	x.measure(op, op.Run.Took)
 }
 
 // keep stores the error of an operation.
 func (x *Executor[Obj]) keep(op *core.Operation[Obj], err error) {
 	// The Class function is the user's, and may end the goroutine, too.
-	op.Err = ErrGoexit
-	op.Err = outcome.Keep(err, x.cfg.Class)
+	op.Run.Err = ErrGoexit
+	op.Run.Err = outcome.Keep(err, x.cfg.Class)
 }
 
 // measure counts a part of the time of a call for the operations of one kind, of which op is the first.
 func (x *Executor[Obj]) measure(op *core.Operation[Obj], share time.Duration) {
-	op.FirstOfCall, op.Share = true, share
+	op.Run.FirstOfCall, op.Run.Share = true, share
 	if op.Deleted {
 		x.metrics.DeleteDuration(share)
 	} else {

@@ -112,7 +112,7 @@ func operations(keys ...string) []core.Operation[*row] {
 		}
 		r := &row{key: key, status: status.Pending()}
 		all = append(all, core.Operation[*row]{
-			Obj: r, Row: r, RowRevision: statedb.Revision(i + 1), Deleted: deleted, Err: execute.ErrNotRun,
+			Obj: r, Row: r, RowRevision: statedb.Revision(i + 1), Deleted: deleted, Run: core.Run{Err: execute.ErrNotRun},
 			Outcome: core.Outcome[*row]{Object: r},
 		})
 	}
@@ -121,7 +121,7 @@ func operations(keys ...string) []core.Operation[*row] {
 
 func errs(ops []core.Operation[*row]) (texts []string) {
 	for i := range ops {
-		texts = append(texts, fmt.Sprint(ops[i].Err))
+		texts = append(texts, fmt.Sprint(ops[i].Run.Err))
 	}
 	return texts
 }
@@ -150,11 +150,11 @@ func TestTurnTakesTheTimeOfItsOperations(t *testing.T) {
 		x.Resume()
 		x.RunNext(ctx, nil, &all[1])
 		require.Equal(t, 11*time.Millisecond, x.Took())
-		require.Equal(t, 10*time.Millisecond, all[1].Took, "without what came before it")
+		require.Equal(t, 10*time.Millisecond, all[1].Run.Took, "without what came before it")
 		x.EndTurn()
 		require.Equal(t, []string{"update a", "update b"}, g.calls)
 		require.Equal(t, []string{"<nil>", "no", "not run"}, errs(all))
-		require.NotSame(t, all[0].Row, all[0].Object, "an update gets a clone")
+		require.NotSame(t, all[0].Row, all[0].Outcome.Object, "an update gets a clone")
 		require.Empty(t, x.Scope.Calling().Operation)
 	})
 }
@@ -193,8 +193,8 @@ func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 		ctx, x := execute.New(t.Context(), cfg)
 		all := operations("a")
 		x.Run(ctx, nil, all, nil)
-		require.EqualError(t, all[0].Err, "update timed out after 1s: context deadline exceeded")
-		require.ErrorIs(t, all[0].Err, context.DeadlineExceeded)
+		require.EqualError(t, all[0].Run.Err, "update timed out after 1s: context deadline exceeded")
+		require.ErrorIs(t, all[0].Run.Err, context.DeadlineExceeded)
 		require.Equal(t, uint64(1), cfg.Tally.Timeouts.Load())
 	})
 }
@@ -247,9 +247,9 @@ func TestGoexitDiffersFromNotRun(t *testing.T) {
 		runTurn(ctx, x, all)
 	}()
 	<-ended
-	require.NoError(t, all[0].Err)
-	require.Equal(t, execute.ErrGoexit, all[1].Err)
-	require.Equal(t, execute.ErrNotRun, all[2].Err)
+	require.NoError(t, all[0].Run.Err)
+	require.Equal(t, execute.ErrGoexit, all[1].Run.Err)
+	require.Equal(t, execute.ErrNotRun, all[2].Run.Err)
 }
 
 func TestHookIsCalledAroundEachCall(t *testing.T) {
@@ -274,8 +274,8 @@ func TestNoteBelongsToTheRunningOperation(t *testing.T) {
 	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
 	runTurn(ctx, x, all)
-	require.Nil(t, all[0].Note)
-	require.Equal(t, "said", *all[1].Note)
+	require.Nil(t, all[0].Run.Note)
+	require.Equal(t, "said", *all[1].Run.Note)
 	require.Same(t, x.Scope, execute.ScopeOf(ctx, cfg.Rows))
 	require.Nil(t, execute.ScopeOf(ctx, config(t, g).Rows), "the operation of another reconciler")
 	execute.Note(ctx, "after the call")

@@ -26,7 +26,7 @@ func NameOf(deleted bool) string {
 // clone returns the copy of an operation's object for the call. If the row is no longer Pending or Refreshing,
 // a copy for a retry gets the kind that asked for the work.
 func clone[Obj any](r *rows.Rows[Obj], op *core.Operation[Obj]) Obj {
-	object, asked := r.Copy(op.Object), status.Kind(op.Mark)
+	object, asked := r.Copy(op.Outcome.Object), status.Kind(op.Outcome.RowKind)
 	if op.Deleted || asked == status.KindUnset || r.Writable == nil {
 		return object
 	}

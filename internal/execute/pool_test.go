@@ -230,8 +230,8 @@ func TestWorkerThatEndsIsReplaced(t *testing.T) {
 		synctest.Wait()
 		all := p.Finished(nil)
 		require.Len(t, all, 2)
-		require.Equal(t, execute.ErrGoexit, all[0].Err)
-		require.NoError(t, all[1].Err)
+		require.Equal(t, execute.ErrGoexit, all[0].Run.Err)
+		require.NoError(t, all[1].Run.Err)
 	})
 }
 

@@ -146,8 +146,8 @@ func (s *Scope[Obj]) checkpoint(obj Obj) error {
 	// Another reconciler may have written the row since the operation got it.
 	current, revision, found := r.Get(wtxn, obj)
 	same := found && r.SamePending(op.Row, current)
-	op.Merged = op.Merged || same && revision != op.RowRevision && w.Merge != nil
-	if op.Merged && same {
+	op.Run.Merged = op.Run.Merged || same && revision != op.RowRevision && w.Merge != nil
+	if op.Run.Merged && same {
 		obj = w.SetStatus(w.Merge(w.Clone(current), obj), w.GetStatus(obj))
 	} else if !found || revision != op.RowRevision {
 		return ErrConflict
@@ -208,20 +208,20 @@ func (s *Scope[Obj]) Row() (row Obj, ok bool) {
 }
 
 // Deletion implements [running.Operation]: see [running.Deletion].
-func (s *Scope[Obj]) Deletion() { s.single(func(op *core.Operation[Obj]) { op.Deletion = true }) }
+func (s *Scope[Obj]) Deletion() { s.single(func(op *core.Operation[Obj]) { op.Run.Deletion = true }) }
 
 // Changed implements [running.Operation]: see [running.Changed].
-func (s *Scope[Obj]) Changed() { s.single(func(op *core.Operation[Obj]) { op.Changed = true }) }
+func (s *Scope[Obj]) Changed() { s.single(func(op *core.Operation[Obj]) { op.Run.Changed = true }) }
 
 func (s *Scope[Obj]) note(text string) {
-	s.single(func(op *core.Operation[Obj]) { op.Note = noted(text) })
+	s.single(func(op *core.Operation[Obj]) { op.Run.Note = noted(text) })
 }
 
 func (s *Scope[Obj]) noteOn(obj Obj, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if op := s.find(obj); op != nil {
-		op.Note = noted(text)
+		op.Run.Note = noted(text)
 	}
 }
 

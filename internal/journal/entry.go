@@ -30,8 +30,8 @@ type entry[Obj any] struct {
 // entryOf returns the entry for an operation that has ended.
 func entryOf[Obj any](op *core.Operation[Obj]) entry[Obj] {
 	return entry[Obj]{
-		Object: op.Object, Revision: op.RowRevision, Took: op.Took, Text: op.Text, Note: op.Note, Attempt: op.Failures + 1,
-		Result: op.Kind, Cause: op.Cause, Deleted: op.Deleted, Lost: op.Lost, Conflict: op.Conflict,
+		Object: op.Outcome.Object, Revision: op.RowRevision, Took: op.Run.Took, Text: op.Outcome.Text, Note: op.Run.Note, Attempt: op.Failures + 1,
+		Result: op.Outcome.Kind, Cause: op.Turn.Cause, Deleted: op.Deleted, Lost: op.Outcome.Lost, Conflict: op.Effect.Conflict,
 	}
 }
 

@@ -61,7 +61,7 @@ func (j *Journal[Obj]) Add(r *inspect.Round, ops []core.Operation[Obj]) {
 			return
 		}
 		*slot = entryOf(&ops[i])
-		if ops[i].HasFailed() {
+		if ops[i].Outcome.HasFailed() {
 			j.failures.add(placed[Obj]{*slot, j.operations.Added() - 1, r.Sequence, r.Started})
 		}
 	}

@@ -36,10 +36,10 @@ func (w *written) round(objects ...int) {
 	var ops []core.Operation[int]
 	for _, object := range objects {
 		var op core.Operation[int]
-		op.Object = max(object, -object)
+		op.Outcome.Object = max(object, -object)
 		if object < 0 {
 			text := fmt.Sprint("no ", -object)
-			op.Text, op.Kind = &text, core.Failed
+			op.Outcome.Text, op.Outcome.Kind = &text, core.Failed
 		}
 		ops = append(ops, op)
 	}

@@ -70,10 +70,10 @@ func (l *Beside[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
 	var last *string
 	for i := range ops {
 		op := &ops[i]
-		op.Object = op.Row
+		op.Outcome.Object = op.Row
 		classify(op, o.MaxRetries)
-		if !op.Succeeded() {
-			share(op, outcome.Text(&op.Outcome, op.Err, int(op.Tries)), &last)
+		if !op.Outcome.Succeeded() {
+			share(op, outcome.Text(&op.Outcome, op.Run.Err, int(op.Tries)), &last)
 		}
 	}
 	return Commit{}

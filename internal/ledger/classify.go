@@ -15,27 +15,27 @@ import (
 
 // classify sets the outcome of an operation that ran, without its text.
 func classify[Obj any](op *core.Operation[Obj], maxRetries int) {
-	op.NewRevision = op.RowRevision
-	outcome.Classify(&op.Outcome, op.Err, op.Deleted || op.Deletion, int(op.Tries), maxRetries)
+	op.Outcome.NewRevision = op.RowRevision
+	outcome.Classify(&op.Outcome, op.Run.Err, op.Deleted || op.Run.Deletion, int(op.Tries), maxRetries)
 }
 
 // compare sets the text of an outcome, and whether the outcome is news. last is as for share.
 func compare[Obj any](op *core.Operation[Obj], r *rows.Rows[Obj], last **string) {
 	kind := status.KindError
-	switch op.Kind {
+	switch op.Outcome.Kind {
 	case core.Done, core.DoneAgain:
-		op.News = op.Changed || !op.Again || r.Asked(op.Row).Kind != status.KindDone
+		op.Effect.News = op.Run.Changed || !op.Turn.Again || r.Asked(op.Row).Kind != status.KindDone
 		return
 	case core.BlockedOn, core.Deleting:
 		kind = status.KindBlocked
 	}
-	text := outcome.Text(&op.Outcome, op.Err, int(op.Tries))
+	text := outcome.Text(&op.Outcome, op.Run.Err, int(op.Tries))
 	if old := r.Asked(op.Row); old.Kind == kind && old.Error != nil && *old.Error == text {
-		op.Text, op.News = old.Error, op.Changed
+		op.Outcome.Text, op.Effect.News = old.Error, op.Run.Changed
 		return
 	}
 	share(op, text, last)
-	op.News = true
+	op.Effect.News = true
 }
 
 // share sets the text of an outcome. last points to the last text that was set, which is shared: operations
@@ -47,7 +47,7 @@ func share[Obj any](op *core.Operation[Obj], text string, last **string) {
 		fresh := strings.Clone(text)
 		*last = &fresh
 	}
-	op.Text = *last
+	op.Outcome.Text = *last
 }
 
 // statusOf returns the status for an outcome.

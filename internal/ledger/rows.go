@@ -69,7 +69,7 @@ func (l *InRows[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
 	// A panic in a user's function must not leave the table locked.
 	defer wtxn.Abort()
 	for i := range ops {
-		if ops[i].News {
+		if ops[i].Effect.News {
 			l.writeOne(wtxn, &c, &ops[i], o.Revisions)
 		}
 	}
@@ -92,35 +92,35 @@ func (l *InRows[Obj]) prepare(ops []core.Operation[Obj], maxRetries int) (news i
 		compare(op, l.rows, &last)
 		switch {
 		case op.Deleted:
-			op.News = false
-		case op.News:
+			op.Effect.News = false
+		case op.Effect.News:
 			news++
-			if op.Err == execute.ErrGoexit {
+			if op.Run.Err == execute.ErrGoexit {
 				// Object may be the row itself: the goroutine may have ended before the clone was
 				// made.
-				op.Object = l.rows.Writable.Clone(op.Row)
+				op.Outcome.Object = l.rows.Writable.Clone(op.Row)
 			}
-			op.Object = l.rows.Writable.SetStatus(op.Object, statusOf(&op.Outcome, at))
+			op.Outcome.Object = l.rows.Writable.SetStatus(op.Outcome.Object, statusOf(&op.Outcome, at))
 		default:
-			op.Object = op.Row
+			op.Outcome.Object = op.Row
 		}
 	}
 	return news
 }
 
 func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, op *core.Operation[Obj], revisions bool) {
-	if l.contended || op.Merged {
+	if l.contended || op.Run.Merged {
 		current, revision, found := l.rows.Get(wtxn, op.Row)
-		if !found || revision != op.RowRevision || op.Merged {
+		if !found || revision != op.RowRevision || op.Run.Merged {
 			l.writeOnto(wtxn, c, op, current, found)
 			return
 		}
 	}
-	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, op.RowRevision, op.Object)
+	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, op.RowRevision, op.Outcome.Object)
 	if err == nil && found {
 		c.Written++
-		if op.Kind != core.Done || revisions {
-			op.NewRevision = l.rows.Table.Revision(wtxn)
+		if op.Outcome.Kind != core.Done || revisions {
+			op.Outcome.NewRevision = l.rows.Table.Revision(wtxn)
 		}
 	} else {
 		l.writeOnto(wtxn, c, op, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
@@ -131,40 +131,40 @@ func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, op *core.Operat
 // asks for the same operation, only another reconciler's status can have been written, and this
 // status is added. Otherwise the outcome is lost.
 func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, op *core.Operation[Obj], current Obj, found bool) {
-	if key := l.rows.Key(op.Row); !l.rows.HasKey(op.Object, key) {
+	if key := l.rows.Key(op.Row); !l.rows.HasKey(op.Outcome.Object, key) {
 		// The operation has changed or removed the key of its clone: the clone belongs to no row.
 		l.log.Error("an operation changed the primary key of its object; what it set on the object is dropped",
 			"table", l.rows.Table.Name(), "key", key, "operation", execute.NameOf(op.Deleted))
 		current, _, found = l.rows.Get(wtxn, op.Row)
-		op.Object = l.rows.Writable.Clone(op.Row)
+		op.Outcome.Object = l.rows.Writable.Clone(op.Row)
 	}
 	if !found && l.rows.Has(l.rows.DB.ReadTxn(), op.RowRevision) {
 		// The row is in the table as it was, and cannot be written.
 		_, err := l.rows.KeyOf(op.Row)
 		text := cmp.Or(err, rows.ErrUnfound).Error()
-		op.Object, op.Err = op.Row, outcome.TerminalError(errors.New(text))
-		outcome.Classify(&op.Outcome, op.Err, false, 0, 0)
-		op.Text = &text
+		op.Outcome.Object, op.Run.Err = op.Row, outcome.TerminalError(errors.New(text))
+		outcome.Classify(&op.Outcome, op.Run.Err, false, 0, 0)
+		op.Outcome.Text = &text
 		return
 	}
 	if found = found && l.rows.SamePending(op.Row, current); found {
 		onto := l.rows.Writable.Clone(current)
 		if l.rows.Writable.Merge != nil {
-			onto = l.rows.Writable.Merge(onto, op.Object)
+			onto = l.rows.Writable.Merge(onto, op.Outcome.Object)
 		}
-		op.Object = l.rows.Writable.SetStatus(onto, statusOf(&op.Outcome, time.Now()))
-		_, _, err := l.rows.Writable.Table.Insert(wtxn, op.Object)
+		op.Outcome.Object = l.rows.Writable.SetStatus(onto, statusOf(&op.Outcome, time.Now()))
+		_, _, err := l.rows.Writable.Table.Insert(wtxn, op.Outcome.Object)
 		found = err == nil
 	}
 	if !found {
-		op.Lost = true
+		op.Outcome.Lost = true
 		c.Lost++
 		return
 	}
 	c.Written++
 	c.Conflicts++
-	op.Conflict = true
-	op.NewRevision = l.rows.Table.Revision(wtxn)
+	op.Effect.Conflict = true
+	op.Outcome.NewRevision = l.rows.Table.Revision(wtxn)
 }
 
 // Begin implements [Ledger].

@@ -59,7 +59,7 @@ func (w *world) put(r *row, err error) core.Operation[*row] {
 	revision := w.rows.Table.Revision(wtxn)
 	wtxn.Commit()
 	return core.Operation[*row]{
-		Row: r, RowRevision: revision, Err: err, Outcome: core.Outcome[*row]{Object: w.rows.Writable.Clone(r)},
+		Row: r, RowRevision: revision, Run: core.Run{Err: err}, Outcome: core.Outcome[*row]{Object: w.rows.Writable.Clone(r)},
 	}
 }
 
@@ -92,7 +92,7 @@ func TestOutcomesOfABatchAreWrittenInOneTransaction(t *testing.T) {
 		w.put(&row{key: "b", own: status.Pending()}, errors.New("no")),
 		w.put(&row{key: "c", own: status.Pending()}, outcome.Blocked("a device")),
 	}
-	ops[0].Object.value = "set by the operation"
+	ops[0].Outcome.Object.value = "set by the operation"
 	before := w.rows.DB.ReadTxn()
 	_, c := w.write(ops...)
 	require.Equal(t, 3, c.Written)
@@ -109,7 +109,7 @@ func TestUnchangedOutcomeIsNotWritten(t *testing.T) {
 	w := newWorld(t, nil)
 	again := func(s status.Status, err error) int {
 		op := w.put(&row{key: "a", own: s}, err)
-		op.Again = true
+		op.Turn.Again = true
 		_, c := w.write(op)
 		return c.Written
 	}
@@ -134,7 +134,7 @@ func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
 	wtxn.Commit()
 	ops, c := w.write(changed, deleted)
 	require.Equal(t, ledger.Commit{Lost: 2, Revision: c.Revision}, c)
-	require.True(t, ops[0].Lost && ops[1].Lost)
+	require.True(t, ops[0].Outcome.Lost && ops[1].Outcome.Lost)
 	require.Equal(t, status.KindPending, w.get("a").own.Kind)
 	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
 	require.False(t, found, "a status write must not bring a deleted object back")
@@ -146,11 +146,11 @@ func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
 	} {
 		w := newWorld(t, merge)
 		op := w.put(&row{key: "a", own: status.Pending()}, nil)
-		op.Object.value = "set by the operation"
+		op.Outcome.Object.value = "set by the operation"
 		w.change("a", func(r *row) { r.other = status.Done() })
 		ops, c := w.write(op)
 		require.Equal(t, 1, c.Conflicts)
-		require.True(t, ops[0].Conflict)
+		require.True(t, ops[0].Effect.Conflict)
 		now := w.get("a")
 		require.Equal(t, status.KindDone, now.own.Kind)
 		require.Equal(t, status.KindDone, now.other.Kind)
@@ -161,7 +161,7 @@ func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
 func TestChangedKeyOfACloneIsDropped(t *testing.T) {
 	w := newWorld(t, nil)
 	op := w.put(&row{key: "a", own: status.Pending()}, nil)
-	op.Object.key = "b"
+	op.Outcome.Object.key = "b"
 	_, c := w.write(op)
 	require.Equal(t, 1, c.Written)
 	require.Equal(t, status.KindDone, w.get("a").own.Kind)

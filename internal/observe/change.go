@@ -52,8 +52,8 @@ type reader[Obj comparable] struct {
 	core  *core.Core[Obj]
 	waits Waits
 	hooks Hooks[Obj]
-	// marked: in this pass the waits may lower the revision since which a row is not reconciled.
-	marked bool
+	// windows: in this pass the waits may lower the revision since which a row is not reconciled.
+	windows bool
 	// unset counts the read changes of rows without a status.
 	unset uint64
 }
@@ -96,7 +96,7 @@ func (r *reader[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) 
 
 // unreconciledSince returns the revision since which a row with a status is not reconciled.
 func (r *reader[Obj]) unreconciledSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
-	if !r.marked {
+	if !r.windows {
 		return revision
 	}
 	return r.waits.Since(s.ID, revision, ahead)

@@ -46,7 +46,7 @@ type env struct {
 	now   time.Duration
 	// target is the argument of UpdateCatchUp.
 	target observe.Target
-	// since is the highest revision that Since returns; 0 if no rows are marked.
+	// since is the highest revision that Since returns; 0 if there is no window.
 	since statedb.Revision
 	// snapshot is the revision of the main cursor's snapshot.
 	snapshot statedb.Revision
@@ -97,7 +97,7 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 	return e
 }
 
-func (e *env) Marked() bool { return e.since > 0 }
+func (e *env) HasWindows() bool { return e.since > 0 }
 
 func (e *env) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revision {
 	return min(e.since, revision)

@@ -129,7 +129,7 @@ func TestMainCursorReportsDeletions(t *testing.T) {
 	require.Equal(e, []string{"deleted 2"}, e.hooks())
 }
 
-func TestMarkedRowIsUnreconciledSinceItsWait(t *testing.T) {
+func TestRowInAWindowIsUnreconciledSinceItsWait(t *testing.T) {
 	e := newEnv(t, 10)
 	e.put(status.Pending, 1, 2, 3)
 	e.since = 2
@@ -200,7 +200,7 @@ func TestVersionThatWaitedIsStaleUntilAllIsRead(t *testing.T) {
 				e.now += time.Second
 				e.put(status.Pending, ids(2, 1+written)...)
 				e.begin()
-				waited := slices.IndexFunc(e.items, func(it core.Operation[*row]) bool { return it.Again })
+				waited := slices.IndexFunc(e.items, func(it core.Operation[*row]) bool { return it.Turn.Again })
 				require.Equal(e, !beside || written > 0, e.Stale(&e.items[waited]))
 			})
 		}

@@ -27,9 +27,9 @@ type Config[Obj comparable] struct {
 // Waits are the callers that wait for a revision, see package progress. They may lower the revision
 // since which a row counts as not reconciled.
 type Waits interface {
-	// Marked reports whether Since may return a revision below that of the row, for rows of a
+	// HasWindows reports whether Since may return a revision below that of the row, for rows of a
 	// transaction that began before the call.
-	Marked() bool
+	HasWindows() bool
 	// Since returns the revision since which a row counts as not reconciled. id is the ID of the
 	// row's status. ahead reports that the main cursor has not read the row yet.
 	Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision
@@ -42,8 +42,8 @@ type Waits interface {
 // not concern the versions that follow.
 type NoWaits struct{}
 
-// Marked implements [Waits].
-func (NoWaits) Marked() bool { return false }
+// HasWindows implements [Waits].
+func (NoWaits) HasWindows() bool { return false }
 
 // Since implements [Waits].
 func (NoWaits) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revision { return revision }
@@ -210,7 +210,7 @@ func (o *Observer[Obj]) Stop() {
 // Begin begins a pass, which reads the changes up to a transaction.
 func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
 	o.pass.txn, o.handed.state, o.pass.refreshes, o.pass.left, o.pass.more = txn, nil, 0, stride, watch.Closed
-	o.reader.marked = o.reader.waits.Marked()
+	o.reader.windows = o.reader.waits.HasWindows()
 	switch {
 	case o.catchUp != nil:
 		o.catchUp.begin()
@@ -368,7 +368,7 @@ func (o *Observer[Obj]) takeSnapshot() {
 // spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
-	case item.Again:
+	case item.Turn.Again:
 		return o.main.reads() || !o.main.whole || o.rows.Writable != nil
 	case item.HasEntry():
 		return !o.main.whole

@@ -50,7 +50,7 @@ func (m Milestone) String() string {
 // main cursor passes 10 without the row. So the wait goes on until the main cursor has passed 20, the
 // end of that snapshot, which contains all rows that were pending. Also, the row counts as
 // unreconciled since 10, so that Applied waits for it, but not for another row that was written at
-// 15: see [marks].
+// 15: see [windows].
 type Progress[T any] struct {
 	mu           sync.Mutex
 	revision     statedb.Revision
@@ -63,9 +63,9 @@ type Progress[T any] struct {
 	// joined are the waits in placed that began when the table's revision was later than the main
 	// cursor's snapshot.
 	joined map[*Wait[T]]struct{}
-	// pending are the marks of joined; nil if they were not listed since one began. reading are the marks for the
+	// pending are the windows of joined; nil if they were not listed since one began. reading are the windows for the
 	// rows of the current snapshot.
-	pending, reading marks
+	pending, reading windows
 }
 
 // Wait is the wait of one goroutine for a revision. Set the exported fields before [Progress.Join].
@@ -184,7 +184,7 @@ func (p *Progress[T]) Join(w *Wait[T], table func() statedb.Revision) (reached b
 func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var m marks
+	var m windows
 	p.pending = nil
 	for w := range p.joined {
 		if w.from > snapshot {
@@ -198,14 +198,14 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 		p.drop(w)
 		w.place = snapshot
 		p.push(w)
-		m = append(m, mark{w.id, w.from, w.Until})
+		m = append(m, window{w.id, w.from, w.Until})
 	}
 	p.reading = m.few()
 }
 
-// Marked reports whether Since may return another revision than its argument, for rows of a
+// HasWindows reports whether Since may return another revision than its argument, for rows of a
 // transaction that was begun before this call. Waits that begin later do not concern these rows.
-func (p *Progress[T]) Marked() bool {
+func (p *Progress[T]) HasWindows() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.reading)+len(p.joined) > 0
@@ -223,7 +223,7 @@ func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) st
 	}
 	if p.pending == nil {
 		for w := range p.joined {
-			p.pending = append(p.pending, mark{w.id, w.from, w.Until})
+			p.pending = append(p.pending, window{w.id, w.from, w.Until})
 		}
 		p.pending = p.pending.few()
 	}

@@ -110,7 +110,7 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 		}
 		ids = append(ids, status.Pending().ID)
 	}
-	require.True(t, p.Marked())
+	require.True(t, p.HasWindows())
 	require.Equal(t, statedb.Revision(12), p.Since(ids[0], 25, true), "found ahead of main")
 	p.NoteSnapshot(10, 30)
 	m := p.reading
@@ -121,8 +121,8 @@ func TestWaitCoversRowsRewrittenBeforeTheSnapshot(t *testing.T) {
 	require.Equal(t, statedb.Revision(25), m.since(ids[2], 25), "made after the waits for less than the snapshot")
 	require.Equal(t, statedb.Revision(12), m.since(0, 25), "without an ID, its age is unknown")
 	p.NoteSnapshot(30, 35)
-	require.Empty(t, p.reading, "marks are for one snapshot")
-	require.False(t, p.Marked())
+	require.Empty(t, p.reading, "windows are for one snapshot")
+	require.False(t, p.HasWindows())
 
 	later := NewWait[int](20, Attempted)
 	p.Join(later, at(35))
