@@ -12,7 +12,6 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/watch"
@@ -85,7 +84,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 
 // commit writes the outcomes that differ from what the rows have.
 func (r *runner[Obj]) commit(round *inspect.Round) {
-	c := r.ledger.Write(r.ops, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.budget.workers})
+	c := r.ledger.Write(r.ops, r.set.MaxRetries)
 	round.Written += c.Written
 	round.Lost += c.Lost
 	round.Conflicts += c.Conflicts

@@ -103,9 +103,9 @@ func (l *Loop[Obj]) scoped(job string) string {
 // it was an operation in line, the error names it.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	return l.reconcile(ctx, func() (own, refreshing cell.Health) {
-		var health cell.Health = noHealth{}
-		if l.cfg.Health != nil {
-			health = l.cfg.Health
+		health := l.cfg.Health
+		if health == nil {
+			health = noHealth()
 		}
 		return health.NewScope(l.scoped("reconcile")), health.NewScope(l.scoped("refresh"))
 	})
@@ -117,7 +117,6 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshin
 		return fmt.Errorf("reconciler %q has been run already", called(l.id))
 	}
 	defer close(l.ended)
-	defer l.ledger.Close()
 	l.started = time.Now()
 	l.running.Store(true)
 	l.rows.Begin()
@@ -162,7 +161,7 @@ func (r *runner[Obj]) openLedger() error {
 	}
 	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
 	of := r.rows
-	tables, err := ledger.OpenTables(of.DB, cmp.Or(r.opts.name, of.Table.Name()), func(text string) (index.Key, error) {
+	tables, err := ledger.OpenTables(of.DB, cmp.Or(r.opts.name, of.Table.Name()), r.ended, func(text string) (index.Key, error) {
 		return of.Keys(text)[0], nil
 	})
 	if err != nil {
