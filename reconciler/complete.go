@@ -14,7 +14,6 @@ import (
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -88,7 +87,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 
 // commit writes the outcomes that differ from what the rows have.
 func (r *runner[Obj]) commit(round *inspect.Round) {
-	c := r.shared.ledger.Write(r.ops, ledger.Options{MaxRetries: r.set.MaxRetries, Revisions: r.this.budget.workers})
+	c := r.shared.ledger.Write(r.ops, r.set.MaxRetries)
 	round.Written += c.Written
 	round.Lost += c.Lost
 	round.Conflicts += c.Conflicts

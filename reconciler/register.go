@@ -111,7 +111,7 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 			case refreshing = <-refreshHealth:
 				return health, refreshing
 			case <-ctx.Done():
-				return health, noHealth{}
+				return health, noHealth()
 			}
 		})
 		if errors.Is(err, execute.ErrGoexit) {
@@ -122,7 +122,7 @@ func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj],
 	}))
 	if l.setup.opts.settings.RefreshInterval == 0 {
 		// There is no job for refreshing while it is off, but it may be turned on later.
-		refreshHealth <- noHealth{}
+		refreshHealth <- noHealth()
 	} else {
 		// The loop refreshes. The job only has its health.
 		params.JobGroup.Add(job.OneShot(l.setup.scoped("refresh"), func(ctx context.Context, health cell.Health) error {

@@ -19,8 +19,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// noHealth is the health of a loop whose health is not reported.
-type noHealth = health.None
+// noHealth returns the health of a loop whose health is not reported.
+var noHealth = health.None
 
 // account publishes the state after a round, and adds the round to the figures and to metrics. It is
 // called before waits are woken, so that they find the round counted.

@@ -106,7 +106,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 func openBeside[Obj comparable](s *shared[Obj], c *core.Core[Obj]) (*ledger.Beside[Obj], error) {
 	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
 	of := s.rows
-	tables, err := ledger.OpenTables(of.DB, cmp.Or(s.setup.opts.name, of.Table.Name()), func(text string) (index.Key, error) {
+	tables, err := ledger.OpenTables(of.DB, cmp.Or(s.setup.opts.name, of.Table.Name()), s.life.ended, func(text string) (index.Key, error) {
 		return of.Keys(text)[0], nil
 	})
 	if err != nil {
@@ -147,9 +147,9 @@ func (s *setup[Obj]) scoped(job string) string {
 // it was an operation in line, the error names it.
 func (l *Loop[Obj]) Run(ctx context.Context) error {
 	return l.reconcile(ctx, func() (own, refreshing cell.Health) {
-		var health cell.Health = noHealth{}
-		if l.setup.cfg.Health != nil {
-			health = l.setup.cfg.Health
+		health := l.setup.cfg.Health
+		if health == nil {
+			health = noHealth()
 		}
 		return health.NewScope(l.setup.scoped("reconcile")), health.NewScope(l.setup.scoped("refresh"))
 	})
@@ -161,7 +161,6 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshin
 		return fmt.Errorf("reconciler %q has been run already", called(l.setup.id))
 	}
 	defer close(l.life.ended)
-	defer l.ledger.Close()
 	l.life.started = time.Now()
 	l.life.running.Store(true)
 	l.rows.Begin()

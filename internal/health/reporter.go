@@ -149,20 +149,8 @@ func (r *Reporter) Stop() {
 	}
 }
 
-// None is a health that ignores all reports.
-type None struct{}
-
-// OK implements [cell.Health].
-func (None) OK(string) {}
-
-// Stopped implements [cell.Health].
-func (None) Stopped(string) {}
-
-// Degraded implements [cell.Health].
-func (None) Degraded(string, error) {}
-
-// NewScope implements [cell.Health].
-func (None) NewScope(string) cell.Health { return None{} }
-
-// Close implements [cell.Health].
-func (None) Close() {}
+// None returns a health whose reports nobody reads.
+func None() cell.Health {
+	h, _ := cell.NewSimpleHealth()
+	return h
+}

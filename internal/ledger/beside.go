@@ -66,12 +66,12 @@ func (l *Beside[Obj]) Begin(began time.Duration, table statedb.Revision) {
 }
 
 // Write implements [Ledger]: it writes nothing, since Publish does.
-func (l *Beside[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
+func (l *Beside[Obj]) Write(ops []core.Operation[Obj], maxRetries int) Commit {
 	var last *string
 	for i := range ops {
 		op := &ops[i]
 		op.Outcome.Object = op.Row
-		classify(op, o.MaxRetries)
+		classify(op, maxRetries)
 		if !op.Outcome.Succeeded() {
 			share(op, outcome.Text(&op.Outcome, op.Run.Err, int(op.Tries)), &last)
 		}
@@ -206,12 +206,7 @@ func (l *Beside[Obj]) Status(txn statedb.ReadTxn, row Obj, revision statedb.Revi
 	if found {
 		o, _, found = l.tables.Outcomes.Get(txn, l.query(l.rows.Key(row)))
 	}
-	return l.status(o, found, l.tables.Current(txn), revision)
-}
-
-// status returns the status of a row from that of the table of outcomes, if found, and from the mark.
-func (l *Beside[Obj]) status(o *inspect.Outcome, found bool, mark *Mark, revision statedb.Revision) status.Status {
-	covered := mark.Covers(revision)
+	covered := l.tables.Current(txn).Covers(revision)
 	switch {
 	case covered && !found:
 		s := status.Status{Kind: status.KindDone}
@@ -224,7 +219,7 @@ func (l *Beside[Obj]) status(o *inspect.Outcome, found bool, mark *Mark, revisio
 		text := o.Text
 		return status.Status{Kind: o.Kind, UpdatedAt: o.Since, Error: &text}
 	}
-	return status.Status{Kind: status.KindPending, UpdatedAt: l.Written(*new(Obj), revision)}
+	return status.Status{Kind: status.KindPending, UpdatedAt: l.Written(row, revision)}
 }
 
 // Watch implements [Ledger]. The channel of the mark is among them only if the status depends on it.
@@ -266,6 +261,3 @@ func (l *Beside[Obj]) Applied(revision statedb.Revision) string {
 
 // Outcomes implements [Ledger].
 func (l *Beside[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return l.tables.Outcomes }
-
-// Close implements [Ledger].
-func (l *Beside[Obj]) Close() { l.tables.Close() }

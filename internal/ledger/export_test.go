@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cilium/statedb"
@@ -23,6 +24,26 @@ func RegisterOne(t *testing.T, db *statedb.DB, name string) {
 		_, err = statedb.NewTable(db, name, newOutcomeIndex())
 	}
 	require.NoError(t, err)
+}
+
+// users has, for each of the Tables of Open, the function that ends their user.
+var users sync.Map
+
+// Open is [OpenTables] for a user that [Tables.Close] ends. A nil keyOf stands for the bytes of the text.
+func Open(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) (*Tables, error) {
+	if keyOf == nil {
+		keyOf = index.FromString
+	}
+	ended := make(chan struct{})
+	t, err := OpenTables(db, name, ended, keyOf)
+	users.Store(t, sync.OnceFunc(func() { close(ended) }))
+	return t, err
+}
+
+// Close ends the user of the tables. It may be called again.
+func (t *Tables) Close() {
+	end, _ := users.Load(t)
+	end.(func())()
 }
 
 // Register registers the tables of a ledger beside the table, and does not write them.

@@ -23,8 +23,9 @@ import (
 type Ledger[Obj comparable] interface {
 	// Write sets the outcomes of operations, and writes those that belong into the rows. It sets the
 	// Object of each to the version that is then in the table, except for deletions and for lost
-	// outcomes.
-	Write(ops []core.Operation[Obj], o Options) Commit
+	// outcomes. maxRetries is the number of retries after which an update that fails is given up; 0 means
+	// never.
+	Write(ops []core.Operation[Obj], maxRetries int) Commit
 	// Begin is called at the start of a pass, with the time when it began, and the revision of the table that
 	// it reads.
 	Begin(began time.Duration, table statedb.Revision)
@@ -49,8 +50,6 @@ type Ledger[Obj comparable] interface {
 	Applied(revision statedb.Revision) string
 	// Outcomes returns the table of outcomes; nil if they are in the rows.
 	Outcomes() statedb.Table[*inspect.Outcome]
-	// Close is called when the loop has ended.
-	Close()
 }
 
 // Keys is the part of the core that a ledger beside the table asks: see package core.

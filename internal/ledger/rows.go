@@ -48,18 +48,9 @@ type Commit struct {
 	Took     time.Duration
 }
 
-// Options configure a write.
-type Options struct {
-	// MaxRetries is the number of retries after which an update that fails is given up; 0 means
-	// never.
-	MaxRetries int
-	// Revisions requests NewRevision for all outcomes, not only for those other than Done.
-	Revisions bool
-}
-
 // Write implements [Ledger]: it writes the outcomes that are news in one transaction.
-func (l *InRows[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
-	news := l.prepare(ops, o.MaxRetries)
+func (l *InRows[Obj]) Write(ops []core.Operation[Obj], maxRetries int) Commit {
+	news := l.prepare(ops, maxRetries)
 	if news == 0 {
 		return Commit{}
 	}
@@ -70,7 +61,7 @@ func (l *InRows[Obj]) Write(ops []core.Operation[Obj], o Options) Commit {
 	defer wtxn.Abort()
 	for i := range ops {
 		if ops[i].Effect.News {
-			l.writeOne(wtxn, &c, &ops[i], o.Revisions)
+			l.writeOne(wtxn, &c, &ops[i])
 		}
 	}
 	c.Revision = l.rows.Table.Revision(wtxn)
@@ -108,7 +99,7 @@ func (l *InRows[Obj]) prepare(ops []core.Operation[Obj], maxRetries int) (news i
 	return news
 }
 
-func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, op *core.Operation[Obj], revisions bool) {
+func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, op *core.Operation[Obj]) {
 	if l.contended || op.Run.Merged {
 		current, revision, found := l.rows.Get(wtxn, op.Row)
 		if !found || revision != op.RowRevision || op.Run.Merged {
@@ -119,9 +110,7 @@ func (l *InRows[Obj]) writeOne(wtxn statedb.WriteTxn, c *Commit, op *core.Operat
 	current, found, err := l.rows.Writable.Table.CompareAndSwap(wtxn, op.RowRevision, op.Outcome.Object)
 	if err == nil && found {
 		c.Written++
-		if op.Outcome.Kind != core.Done || revisions {
-			op.Outcome.NewRevision = l.rows.Table.Revision(wtxn)
-		}
+		op.Outcome.NewRevision = l.rows.Table.Revision(wtxn)
 	} else {
 		l.writeOnto(wtxn, c, op, current, found && errors.Is(err, statedb.ErrRevisionNotEqual))
 	}
@@ -202,6 +191,3 @@ func (l *InRows[Obj]) Applied(statedb.Revision) string { return "" }
 
 // Outcomes implements [Ledger].
 func (l *InRows[Obj]) Outcomes() statedb.Table[*inspect.Outcome] { return nil }
-
-// Close implements [Ledger].
-func (l *InRows[Obj]) Close() {}

@@ -75,7 +75,7 @@ func (w *world) change(key string, change func(r *row)) {
 }
 
 func (w *world) write(ops ...core.Operation[*row]) ([]core.Operation[*row], ledger.Commit) {
-	c := w.ledger.Write(ops, ledger.Options{})
+	c := w.ledger.Write(ops, 0)
 	return ops, c
 }
 

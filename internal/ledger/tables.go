@@ -17,6 +17,7 @@ import (
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/opentable"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -30,13 +31,10 @@ type Mark struct {
 	// and do not overlap.
 	Intervals []observe.Range
 
-	// claim belongs to the [Tables] that wrote the mark.
-	claim *claim
+	// ended is closed when the user of the tables that wrote the mark has ended. The row refers to it, so it is
+	// found with the tables, without global state. nil if nobody wrote the mark.
+	ended <-chan struct{}
 }
-
-// claim tells whether the user of the tables has closed them. The row of the mark refers to it, so it is
-// found with the tables, without global state.
-type claim struct{ live atomic.Bool }
 
 // Covers reports whether a change with this revision was attempted, or its object has a row in the
 // table of outcomes.
@@ -79,7 +77,7 @@ type Tables struct {
 	// Mark has one row. Write it with [Tables.SetMark].
 	Mark statedb.RWTable[*Mark]
 
-	claim *claim
+	ended <-chan struct{}
 }
 
 const (
@@ -89,32 +87,27 @@ const (
 
 // OpenTables returns the tables of the ledger with this name, <name>-outcomes and <name>-mark. The
 // outcomes are empty, and the mark is at 0. Tables that the database does not have are registered.
-// Tables that it has are taken over if their last user has called [Tables.Close].
+// Tables that it has are taken over if their last user has ended: the channel ended is closed when this one
+// does, after its last write.
 //
-// keyOf converts the text of a key to the primary key of an object, for the commands of statedb; nil
-// stands for the bytes of the text. The table refers to keyOf until the next OpenTables, also after
-// Close.
+// keyOf converts the text of a key to the primary key of an object, for the commands of statedb. The table
+// refers to keyOf until the next OpenTables, also after the end.
 //
 // It is an error if a name does not follow statedb's rule, if another user of the tables has not
-// closed them, and if the database has a table of the name with rows of another type. It is safe for
+// ended, and if the database has a table of the name with rows of another type. It is safe for
 // concurrent use.
-func OpenTables(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) (*Tables, error) {
+func OpenTables(db *statedb.DB, name string, ended <-chan struct{}, keyOf func(text string) (index.Key, error)) (*Tables, error) {
 	// The name of the mark's table is shorter.
 	if longest := name + outcomesSuffix; !opentable.NameRule.MatchString(longest) {
 		return nil, fmt.Errorf("the name %q cannot be used: the name of its table of outcomes, %q, does not match statedb's rule %s",
 			name, longest, opentable.NameRule)
 	}
-	if keyOf == nil {
-		keyOf = index.FromString
-	}
 	t, err := register(db, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := t.take(db, name, keyOf); err != nil {
-		return nil, err
-	}
-	return t, nil
+	t.ended = ended
+	return t, t.take(db, name, keyOf)
 }
 
 // register returns the tables, and registers those that are missing.
@@ -131,14 +124,12 @@ func register(db *statedb.DB, name string) (*Tables, error) {
 func (t *Tables) take(db *statedb.DB, name string, keyOf func(text string) (index.Key, error)) error {
 	wtxn := db.WriteTxn(t.Outcomes, t.Mark)
 	defer wtxn.Abort()
-	if c := t.Current(wtxn).claim; c != nil && c.live.Load() {
+	if ended := t.Current(wtxn).ended; ended != nil && !watch.AnyClosed([]<-chan struct{}{ended}) {
 		return fmt.Errorf("a reconciler named %q has the tables %q and %q", name, t.Outcomes.Name(), t.Mark.Name())
 	}
 	if err := t.Outcomes.DeleteAll(wtxn); err != nil {
 		return err
 	}
-	t.claim = &claim{}
-	t.claim.live.Store(true)
 	if err := t.insertMark(wtxn, 0, nil); err != nil {
 		return err
 	}
@@ -155,27 +146,19 @@ func (t *Tables) Current(txn statedb.ReadTxn) *Mark {
 	return &Mark{}
 }
 
-// errTakenOver is returned by [Tables.SetMark] after the tables were taken over. The caller must abort
-// its transaction.
-var errTakenOver = errors.New("another reconciler has taken over the tables of outcomes and of the mark")
-
-// SetMark writes the mark. It returns an error if the tables were closed and then taken over: a mark
-// of their former user would be wrong for the present one.
+// SetMark writes the mark. It returns an error if the tables were taken over: a mark of their former user
+// would be wrong for the present one. Then the caller must abort its transaction.
 func (t *Tables) SetMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []observe.Range) error {
-	if t.Current(wtxn).claim != t.claim {
-		return errTakenOver
+	if t.Current(wtxn).ended != t.ended {
+		return errors.New("another reconciler has taken over the tables of outcomes and of the mark")
 	}
 	return t.insertMark(wtxn, revision, intervals)
 }
 
 func (t *Tables) insertMark(wtxn statedb.WriteTxn, revision statedb.Revision, intervals []observe.Range) error {
-	_, _, err := t.Mark.Insert(wtxn, &Mark{Revision: revision, Intervals: intervals, claim: t.claim})
+	_, _, err := t.Mark.Insert(wtxn, &Mark{Revision: revision, Intervals: intervals, ended: t.ended})
 	return err
 }
-
-// Close lets another [OpenTables] take the tables over. Their rows stay until then. It is called after
-// the last write, and is safe for concurrent use.
-func (t *Tables) Close() { t.claim.live.Store(false) }
 
 // outcomeIndex is the primary index of a table of outcomes. A table keeps its index when it is taken
 // over, so the function that reads keys is behind a pointer.

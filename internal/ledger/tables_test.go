@@ -31,7 +31,7 @@ func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*row] {
 }
 
 func open(t *testing.T, db *statedb.DB, name string) *ledger.Tables {
-	tables, err := ledger.OpenTables(db, name, nil)
+	tables, err := ledger.Open(db, name, nil)
 	require.NoError(t, err)
 	return tables
 }
@@ -124,7 +124,7 @@ func TestClosedTablesAreTakenOverAndEmptied(t *testing.T) {
 
 	// The first user has no more say: neither by another Close, nor by a late write.
 	first.Close()
-	_, err := ledger.OpenTables(db, "objects", nil)
+	_, err := ledger.Open(db, "objects", nil)
 	require.ErrorContains(t, err, `a reconciler named "objects" has the tables`)
 	wtxn := db.WriteTxn(first.Outcomes, first.Mark)
 	require.ErrorContains(t, first.SetMark(wtxn, 1000, nil), "taken over")
@@ -139,7 +139,7 @@ func TestTablesOfALiveReconcilerAreNotTaken(t *testing.T) {
 	newTable(t, db, "objects")
 	first := open(t, db, "objects")
 	write(t, db, first, "a", 7)
-	_, err := ledger.OpenTables(db, "objects", nil)
+	_, err := ledger.Open(db, "objects", nil)
 	require.EqualError(t, err, `a reconciler named "objects" has the tables "objects-outcomes" and "objects-mark"`)
 	require.Equal(t, 1, first.Outcomes.NumObjects(db.ReadTxn()))
 	require.EqualValues(t, 7, first.Current(db.ReadTxn()).Revision)
@@ -161,7 +161,7 @@ func TestTablesOfOthersAreNotTaken(t *testing.T) {
 	for _, suffix := range []string{"-outcomes", "-mark"} {
 		db := statedb.New()
 		newTable(t, db, "objects"+suffix)
-		_, err := ledger.OpenTables(db, "objects", nil)
+		_, err := ledger.Open(db, "objects", nil)
 		require.ErrorContains(t, err, `"objects`+suffix+`" that was not made by a reconciler`)
 		require.Len(t, db.GetTables(db.ReadTxn()), 1, "nothing is registered")
 	}
@@ -172,7 +172,7 @@ func TestTablesOfOthersAreNotTaken(t *testing.T) {
 		FromKey: index.String, FromString: index.FromString, Unique: true,
 	})
 	require.NoError(t, err)
-	_, err = ledger.OpenTables(db, "objects", nil)
+	_, err = ledger.Open(db, "objects", nil)
 	require.ErrorContains(t, err, `"objects-outcomes" that was not made by a reconciler`)
 }
 
@@ -183,7 +183,7 @@ func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 	} {
 		db := statedb.New()
 		newTable(t, db, "objects-of-a-user")
-		_, got := ledger.OpenTables(db, name, nil)
+		_, got := ledger.Open(db, name, nil)
 		_, want := statedb.NewTable(statedb.New(), name+"-outcomes", statedb.Index[*row, string]{
 			Name: "key", FromObject: func(*row) index.KeySet { return index.EmptyKeySet }, FromKey: index.String, Unique: true,
 		})
@@ -210,7 +210,7 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 	for _, prefix := range []string{"x", "y"} {
 		tables.Close()
 		var err error
-		tables, err = ledger.OpenTables(db, "objects", func(text string) (index.Key, error) { return index.Key(prefix + text), nil })
+		tables, err = ledger.Open(db, "objects", func(text string) (index.Key, error) { return index.Key(prefix + text), nil })
 		require.NoError(t, err)
 		require.Equal(t, prefix+"a", read(tables, "a"))
 	}
@@ -225,7 +225,7 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 	require.Equal(t, 1, n, "the commands of statedb read keys in the same way")
 
 	tables.Close()
-	tables, err = ledger.OpenTables(db, "objects", func(string) (index.Key, error) { return nil, errors.New("no key") })
+	tables, err = ledger.Open(db, "objects", func(string) (index.Key, error) { return nil, errors.New("no key") })
 	require.NoError(t, err)
 	_, err = statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
 	require.ErrorContains(t, err, "no key")
@@ -268,7 +268,7 @@ func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
 		opening.Go(func() {
 			for i := first; i < names; i += openers {
 				var err error
-				if opened[i], err = ledger.OpenTables(db, fmt.Sprintf("name-%d", i), nil); err != nil {
+				if opened[i], err = ledger.Open(db, fmt.Sprintf("name-%d", i), nil); err != nil {
 					panic(err)
 				}
 			}
@@ -334,7 +334,7 @@ func TestOneOfManyOpensOfANameWins(t *testing.T) {
 		for range 4 {
 			all.Go(func() {
 				<-start
-				if tables, err := ledger.OpenTables(db, name, nil); err != nil {
+				if tables, err := ledger.Open(db, name, nil); err != nil {
 					failed <- err
 				} else {
 					opened <- tables

@@ -48,7 +48,7 @@ func BenchmarkLap(b *testing.B) {
 					return 0, 0
 				},
 			})
-			r.Health = health.None{}
+			r.Health = health.None()
 			r.sizes.size = size
 			for b.Loop() {
 				for given = 0; given < n; {

@@ -5,6 +5,7 @@ package refresh
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -54,8 +55,8 @@ type Row[Obj any] struct {
 // [Refresher.WalkAll].
 type Refresher[Obj any] struct {
 	Config[Obj]
+	place[Obj]
 	set   Settings
-	place place[Obj]
 	sizes sizes
 	batch given
 	// due is when rows may be due. free is the end of the pause after the last batch, owed a pause that
@@ -110,28 +111,26 @@ func New[Obj any](cfg Config[Obj]) *Refresher[Obj] {
 // WalkAll returns a walk over all rows that are not written after the call; if the rows carry the
 // status, only over those that are Done. It is safe from any goroutine.
 func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
+	at, upTo := time.Now(), r.Rows.Revision()
 	if r.Rows.Writable == nil {
-		w := walkUpTo[Obj](r.Rows.Revision())
-		return &w
+		return &Walk[Obj]{upTo: upTo}
 	}
-	at := time.Now()
-	return &Walk[Obj]{wanted: func(row Row[Obj]) bool {
+	return &Walk[Obj]{upTo: math.MaxUint64, wanted: func(row Row[Obj]) bool {
 		s := r.Rows.Asked(row.Object)
-		// A status written after the request is recent enough. A status with a time in the future is from
-		// a clock that was set back afterwards.
-		return s.Kind == status.KindDone && (!s.UpdatedAt.After(at) || s.UpdatedAt.After(time.Now()))
+		// Another reconciler may have written the row since.
+		return s.Kind == status.KindDone && (row.Revision <= upTo || s.UpdatedAt.Before(at))
 	}}
 }
 
 // Walk refreshes the rows of a walk. It replaces an earlier walk.
-func (r *Refresher[Obj]) Walk(w *Walk[Obj]) { r.place.called, r.due = *w, time.Time{} }
+func (r *Refresher[Obj]) Walk(w *Walk[Obj]) { r.called, r.due = *w, time.Time{} }
 
 // Next returns the time of the next step; false if there is none before another call.
 func (r *Refresher[Obj]) Next() (at time.Time, ok bool) {
 	if at = r.due; r.free.After(at) {
 		at = r.free
 	}
-	return at, !r.batch.open && (r.set.Interval > 0 || r.place.called.on())
+	return at, !r.batch.open && (r.set.Interval > 0 || r.called.on())
 }
 
 // Step gives the loop the rows that are due, if the loop has dealt with the last ones.
@@ -140,29 +139,26 @@ func (r *Refresher[Obj]) Step(set Settings) {
 		r.configure(set)
 	}
 	at, ok := r.Next()
-	if !ok {
-		return
-	}
 	now := time.Now()
-	if now.Before(at) {
+	if !ok || now.Before(at) {
 		return
 	}
 	size := r.sizes.next(set)
 	if n := len(r.reserved); n > 0 {
 		size = min(size, n)
 	}
-	place := r.place
-	batch, next := r.collect(&place, now, size)
+	before := r.place
+	batch, next := r.collect(now, size)
 	if len(batch) == 0 {
-		r.place, r.due = place, now.Add(next)
+		r.due = now.Add(next)
 		r.report(now, next)
 		return
 	}
 	if r.due = r.permitted(now, len(batch)); r.due.After(now) {
 		// The rows are collected again when they are permitted.
+		r.place = before
 		return
 	}
-	r.place = place
 	r.reserved = r.reserved[:max(0, len(r.reserved)-len(batch))]
 	r.batch = given{open: true, size: len(batch), began: now}
 	r.batch.after, r.batch.upTo = r.Give(batch)
@@ -176,7 +172,7 @@ func (r *Refresher[Obj]) configure(set Settings) {
 		r.reserved = nil
 	}
 	if r.set.Interval > 0 && set.Interval == 0 {
-		r.place.lap = lap[Obj]{}
+		r.lap = lap[Obj]{}
 		r.Health.OK("Refreshing is off")
 	}
 	r.set, r.due = set, time.Time{}
@@ -185,23 +181,23 @@ func (r *Refresher[Obj]) configure(set Settings) {
 // collect returns the next rows to refresh, at most size. If there are none, it also returns the time
 // until there may be some. A requested walk and the rows that are due take turns, so that neither has
 // to wait for the end of the other.
-func (r *Refresher[Obj]) collect(p *place[Obj], now time.Time, size int) (batch []Row[Obj], next time.Duration) {
+func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], next time.Duration) {
 	for range 2 {
-		p.turn = !p.turn
+		r.turn = !r.turn
 		switch {
-		case p.turn && p.called.on():
-			batch = p.called.next(r.Rows, size)
-		case p.turn, r.set.Interval == 0:
+		case r.turn && r.called.on():
+			batch = r.called.next(r.Rows, size)
+		case r.turn, r.set.Interval == 0:
 		case r.Rows.Writable == nil:
-			batch, next = p.lap.next(r.Rows, now, r.set.Interval, size, r.Batches)
+			batch, next = r.lap.next(r.Rows, now, r.set.Interval, size, r.Batches)
 		default:
-			batch, next = r.collectAged(p, now, size)
+			batch, next = r.collectAged(now, size)
 		}
 		if len(batch) > 0 {
 			return batch, 0
 		}
 	}
-	if p.called.on() {
+	if r.called.on() {
 		next = 0
 	}
 	return nil, next
@@ -209,9 +205,9 @@ func (r *Refresher[Obj]) collect(p *place[Obj], now time.Time, size int) (batch 
 
 // collectAged returns up to size rows whose status is old enough. It stops at the first row that is too
 // young, and returns the time until that is old enough.
-func (r *Refresher[Obj]) collectAged(p *place[Obj], now time.Time, size int) (batch []Row[Obj], next time.Duration) {
+func (r *Refresher[Obj]) collectAged(now time.Time, size int) (batch []Row[Obj], next time.Duration) {
 	read := 0
-	for object, revision := range r.Rows.Table.LowerBound(r.Rows.DB.ReadTxn(), statedb.ByRevision[Obj](p.aged+1)) {
+	for object, revision := range r.Rows.Table.LowerBound(r.Rows.DB.ReadTxn(), statedb.ByRevision[Obj](r.aged+1)) {
 		s := r.Rows.Asked(object)
 		// A status with a time in the future is from a clock that was set back afterwards.
 		if age := now.Sub(s.UpdatedAt); age >= 0 && age < r.set.Interval {
@@ -221,7 +217,7 @@ func (r *Refresher[Obj]) collectAged(p *place[Obj], now time.Time, size int) (ba
 			return batch, 0
 		}
 		read++
-		p.aged = revision
+		r.aged = revision
 		if s.Kind == status.KindDone {
 			batch = append(batch, Row[Obj]{object, revision})
 		}

@@ -30,21 +30,9 @@ func (r *Rows[Obj]) Name(obj Obj) string {
 
 // firstColumn returns the first column of obj as [statedb.TableWritable]; false if it has none.
 func firstColumn(obj any) (column string, ok bool) {
-	// A nil object, or a panic in the user's method, must not stop the caller.
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
-	w, ok := obj.(statedb.TableWritable)
-	if !ok {
-		return "", false
-	}
-	row := w.TableRow()
-	if len(row) == 0 {
-		return "", false
-	}
-	return row[0], true
+	// A nil object, no columns, or a panic in the user's method, must not stop the caller.
+	defer func() { _ = recover() }()
+	return obj.(statedb.TableWritable).TableRow()[0], true
 }
 
 // KeyName returns a key as a text for which [Rows.Keys] returns this key first. It is the key itself
@@ -73,11 +61,7 @@ func (r *Rows[Obj]) read(text string) (key index.Key, ok bool) {
 	if r.fromString == nil {
 		return nil, false
 	}
-	defer func() {
-		if recover() != nil {
-			ok = false
-		}
-	}()
+	defer func() { _ = recover() }()
 	key, err := r.fromString(text)
 	return key, err == nil
 }

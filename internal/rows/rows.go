@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"iter"
 	"math"
 	"net/netip"
 	"reflect"
@@ -60,9 +59,9 @@ type Rows[Obj any] struct {
 	indexer statedb.Indexer[Obj]
 	// short: no key is too long, whatever the object.
 	short bool
-	// fromString converts a text to a key, fromKey a key to a query; each is nil if the index cannot.
+	// fromString converts a text to a key, and fromKey a key to a query; each is nil if the index cannot.
 	fromString func(text string) (index.Key, error)
-	fromKey    func(index.Key) statedb.Query[Obj]
+	fromKey    queryFromKey[Obj]
 }
 
 // Writable is a table whose rows carry the status of a reconciler.
@@ -108,20 +107,13 @@ func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 func newRows[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 	indexer := table.PrimaryIndexer()
 	read, _ := fieldOf(indexer, "FromString").(func(string) (index.Key, error))
-	return &Rows[Obj]{
-		DB: db, Table: table, indexer: indexer, short: hasShortKeys(indexer), fromString: read, fromKey: queryOf(indexer),
-	}
+	query, _ := indexer.(queryFromKey[Obj])
+	return &Rows[Obj]{DB: db, Table: table, indexer: indexer, short: hasShortKeys(indexer), fromString: read, fromKey: query}
 }
 
-// queryOf returns the function of an index that makes a query of a key; nil if it has none. It is not in
-// the interface of statedb's indexes.
-func queryOf[Obj any](indexer statedb.Indexer[Obj]) func(index.Key) statedb.Query[Obj] {
-	if i, ok := indexer.(interface {
-		QueryFromKey(index.Key) statedb.Query[Obj]
-	}); ok {
-		return i.QueryFromKey
-	}
-	return nil
+// queryFromKey is a method of statedb's indexes, which is not in their interface.
+type queryFromKey[Obj any] interface {
+	QueryFromKey(index.Key) statedb.Query[Obj]
 }
 
 // hasShortKeys reports whether an index makes its keys of numbers, addresses or prefixes.
@@ -167,7 +159,7 @@ func KeyOf[Obj any](indexer statedb.Indexer[Obj], obj Obj) (index.Key, error) {
 	case !ok:
 		return nil, ErrNoKey
 	case len(key) > MaxKey:
-		return nil, fmt.Errorf("%w: it has %d bytes and begins with %s", ErrKeyTooLong, len(key), KeyText(key[:shownOfKey]))
+		return nil, fmt.Errorf("%w: it has %d bytes and begins with %s", ErrKeyTooLong, len(key), KeyText(key[:32]))
 	}
 	return key, nil
 }
@@ -183,9 +175,6 @@ func (r *Rows[Obj]) Unwritable(row Obj) error {
 	_, err := r.KeyOf(row)
 	return err
 }
-
-// shownOfKey is how many bytes of a key that is too long an error shows.
-const shownOfKey = 32
 
 // Has reports whether a snapshot has a row at a revision, also if a look-up by the key does not find it.
 func (r *Rows[Obj]) Has(txn statedb.ReadTxn, at statedb.Revision) bool {
@@ -223,19 +212,13 @@ func (r *Rows[Obj]) GetWatch(txn statedb.ReadTxn, obj Obj) (row Obj, revision st
 	return r.Table.GetWatch(txn, query)
 }
 
-// From returns the rows in the order of their keys, from the key of a row on, which may be gone.
-func (r *Rows[Obj]) From(txn statedb.ReadTxn, row Obj) iter.Seq2[Obj, statedb.Revision] {
-	query, _ := r.indexer.QueryFromObject(row)
-	return r.Table.LowerBound(txn, query)
-}
-
 // ByKey looks up the row with a key. It finds nothing if the primary index cannot make a query of a
 // key.
 func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision statedb.Revision, found bool) {
 	if r.fromKey == nil {
 		return row, 0, false
 	}
-	return r.Table.Get(txn, r.fromKey(key))
+	return r.Table.Get(txn, r.fromKey.QueryFromKey(key))
 }
 
 // SamePending reports whether current asks for the same operation as its older version: the status

@@ -17,14 +17,8 @@ func Cut(s string, most int) string {
 		return s
 	}
 	const room = 40
-	end := most - room
-	for range utf8.UTFMax - 1 {
-		if utf8.RuneStart(s[end]) {
-			break
-		}
-		end--
-	}
-	return fmt.Sprintf("%s... (%d bytes left out)", s[:end], len(s)-end)
+	begin := beginning(s, most-room)
+	return fmt.Sprintf("%s... (%d bytes left out)", begin, len(s)-len(begin))
 }
 
 // Short returns s if it is no longer than most bytes. Otherwise it returns the beginning of s, cut
@@ -35,9 +29,16 @@ func Short(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	end := most - len(more)
-	for end > 0 && !utf8.RuneStart(s[end]) {
-		end--
+	return strings.Clone(beginning(s, most-len(more))) + more
+}
+
+// beginning returns at most n bytes of s, cut between runes.
+func beginning(s string, n int) string {
+	for range utf8.UTFMax - 1 {
+		if n == 0 || utf8.RuneStart(s[n]) {
+			break
+		}
+		n--
 	}
-	return strings.Clone(s[:end]) + more
+	return s[:n]
 }

@@ -153,7 +153,7 @@ func (a Acks) complete() (*reporter, error) {
 	a.TTL = (cmp.Or(a.TTL, defaultTTL) + time.Second - 1).Truncate(time.Second)
 	a.Log = cmp.Or(a.Log, slog.New(slog.DiscardHandler))
 	if a.Health == nil {
-		a.Health = health.None{}
+		a.Health = health.None()
 	}
 	r := &reporter{
 		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,
