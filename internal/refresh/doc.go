@@ -12,7 +12,7 @@
 //   - If outcomes are in the rows, when its status is as old as the interval. Rows are checked in the
 //     order of revisions, which is about that of the ages.
 //   - If outcomes are beside the table, a row does not show when it was last applied. So the Refresher
-//     goes over all rows in laps, also in that order. A lap takes one interval, and its rows are
+//     goes over all rows in laps, in the order of keys. A lap takes one interval, and its rows are
 //     spread evenly over it. So each row is refreshed about one interval after it was applied, and at
 //     least once in two intervals. If the loop cannot keep up, a lap takes longer.
 package refresh

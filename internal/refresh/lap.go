@@ -42,7 +42,7 @@ func (l *lap[Obj]) next(table *rows.Rows[Obj], now time.Time, interval time.Dura
 			start = l.end
 		}
 		txn := table.DB.ReadTxn()
-		l.Walk = Walk[Obj]{upTo: table.Table.Revision(txn)}
+		l.Walk = walkUpTo[Obj](table.Table.Revision(txn))
 		l.spread(table.Table.NumObjects(txn), start, interval)
 	} else if now.Add(interval).Before(l.end) {
 		// The interval has become shorter. A longer one does not make the lap longer, else its last rows

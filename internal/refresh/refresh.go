@@ -5,7 +5,6 @@ package refresh
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"time"
 
@@ -111,14 +110,16 @@ func New[Obj any](cfg Config[Obj]) *Refresher[Obj] {
 // WalkAll returns a walk over all rows that are not written after the call; if the rows carry the
 // status, only over those that are Done. It is safe from any goroutine.
 func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
-	at, upTo := time.Now(), r.Rows.Revision()
 	if r.Rows.Writable == nil {
-		return &Walk[Obj]{upTo: upTo}
+		w := walkUpTo[Obj](r.Rows.Revision())
+		return &w
 	}
-	return &Walk[Obj]{upTo: math.MaxUint64, wanted: func(row Row[Obj]) bool {
+	at := time.Now()
+	return &Walk[Obj]{wanted: func(row Row[Obj]) bool {
 		s := r.Rows.Asked(row.Object)
-		// Another reconciler may have written the row since.
-		return s.Kind == status.KindDone && (row.Revision <= upTo || s.UpdatedAt.Before(at))
+		// A status written after the request is recent enough. A status with a time in the future is from
+		// a clock that was set back afterwards.
+		return s.Kind == status.KindDone && (!s.UpdatedAt.After(at) || s.UpdatedAt.After(time.Now()))
 	}}
 }
 

@@ -4,37 +4,51 @@
 package refresh
 
 import (
+	"bytes"
+
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// Walk is a way over all rows of a table in the order of their revisions. A row that is written meanwhile moves to
-// the end. The zero value is a walk that has ended.
+// Walk is a way over all rows of a table in the order of their keys. In that order no row changes its
+// place, however often it is written meanwhile. The zero value is a walk that has ended.
 type Walk[Obj any] struct {
-	// The walk has read the table up to the revision read, and ends at upTo.
-	read, upTo statedb.Revision
-	// wanted reports whether a row is part of the walk; nil if all are.
+	// wanted reports whether a row is part of the walk.
 	wanted func(Row[Obj]) bool
+	// last is the last row that the walk has reached; valid if begun.
+	last  Obj
+	begun bool
+}
+
+// walkUpTo returns a walk over the rows with revisions up to upTo.
+func walkUpTo[Obj any](upTo statedb.Revision) Walk[Obj] {
+	return Walk[Obj]{wanted: func(row Row[Obj]) bool { return row.Revision <= upTo }}
 }
 
 // on reports whether the walk has not ended.
-func (w *Walk[Obj]) on() bool { return w.upTo > 0 }
+func (w *Walk[Obj]) on() bool { return w.wanted != nil }
 
 // next returns the next rows that are wanted, at most size. There may be none although the walk has
 // not ended, if no row of the next few is wanted.
 func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
-	n := 0
-	for object, revision := range table.Table.LowerBound(table.DB.ReadTxn(), statedb.ByRevision[Obj](w.read+1)) {
-		if revision > w.upTo {
-			break
+	txn := table.DB.ReadTxn()
+	objects := table.Table.All(txn)
+	var from []byte
+	if w.begun {
+		objects, from = table.From(txn, w.last), table.Key(w.last)
+	}
+	read := 0
+	for object, revision := range objects {
+		if from != nil && bytes.Equal(table.Key(object), from) {
+			continue
 		}
-		if len(batch) == size || n == glance {
+		if len(batch) == size || read == glance {
 			return batch
 		}
-		n++
-		w.read = revision
-		if row := (Row[Obj]{object, revision}); w.wanted == nil || w.wanted(row) {
+		read++
+		w.last, w.begun, from = object, true, nil
+		if row := (Row[Obj]{object, revision}); w.wanted(row) {
 			batch = append(batch, row)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"iter"
 	"math"
 	"net/netip"
 	"reflect"
@@ -210,6 +211,12 @@ func (r *Rows[Obj]) GetWatch(txn statedb.ReadTxn, obj Obj) (row Obj, revision st
 		return row, 0, nil, false
 	}
 	return r.Table.GetWatch(txn, query)
+}
+
+// From returns the rows in the order of their keys, from the key of a row on, which may be gone.
+func (r *Rows[Obj]) From(txn statedb.ReadTxn, row Obj) iter.Seq2[Obj, statedb.Revision] {
+	query, _ := r.indexer.QueryFromObject(row)
+	return r.Table.LowerBound(txn, query)
 }
 
 // ByKey looks up the row with a key. It finds nothing if the primary index cannot make a query of a
