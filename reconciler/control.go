@@ -242,9 +242,9 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // key that is not in the table; more than [inspect.MaxKeys] keys are an error.
 //
 // Without keys it refreshes all rows that are Done and were not written after the call. It returns 0 at
-// once; the rows are taken in the background, in the order of their revisions and within
-// [Settings].RefreshLimiter, also if periodic refreshing is off. A second call starts again from the
-// first. After the reconciler has stopped the error is [inspect.ErrStopped].
+// once; the rows are taken in the background, in the order of their keys and within
+// [Settings].RefreshLimiter, also if periodic refreshing is off. A second call starts again from the first
+// key. After the reconciler has stopped the error is [inspect.ErrStopped].
 //
 // If the rows carry the status, Refresh sets it to Refreshing, and does not use ctx. A program may write that
 // status, too, and wait for its revision with [Loop.Wait]. Otherwise Refresh with keys blocks until the loop
