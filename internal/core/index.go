@@ -58,10 +58,10 @@ type indexed struct {
 	text                        *string
 	unreconciledPos, untriedPos int32
 	// An entry in state Taken is not counted.
-	state               State
-	lane                Lane
-	result              result
-	deleted, refreshing bool
+	state   State
+	lane    Lane
+	result  result
+	deleted bool
 	// recorded is the kind of the record that the ledger has. touched: the entry is in Index.touched.
 	recorded Recorded
 	touched  bool
@@ -105,72 +105,65 @@ func (e *entry[Obj]) untriedSince() uint64 {
 	return v.since
 }
 
-// derive returns what the index has to have of an entry.
-func (e *entry[Obj]) derive() indexed {
-	is, v := e.indexed, e.newest()
-	is.since, is.untried = e.unreconciled().since, e.untriedSince()
-	is.revision, is.text, is.result = v.revision, e.past.text, e.past.result
-	is.state, is.lane, is.deleted = e.state, e.version.lane, e.version.deleted
-	is.refreshing = e.version.lane == Refresh && (e.state == Ready || e.state == InFlight)
-	return is
-}
-
 // heap returns the index of the heap of Index.untried that the entry is in if it is untried.
-func (is *indexed) heap() int {
-	if is.recorded != NotRecorded {
+func (has *indexed) heap() int {
+	if has.recorded != NotRecorded {
 		return untriedRecorded
 	}
 	return untriedHeld
 }
 
-// reindex brings the index up to date with the facts of an entry. If these have not changed, it costs
-// some comparisons.
-func (x *Index[Obj]) reindex(e *entry[Obj]) { x.replace(e, e.derive()) }
+// reindex brings the index up to date with the facts of an entry, and notes whether its record may have changed. If
+// the facts have not changed, it costs some comparisons.
+func (x *Index[Obj]) reindex(e *entry[Obj]) { x.reindexAs(e, e.indexed.recorded) }
 
-// replace replaces what the index has of an entry, and notes whether its record may have changed.
-func (x *Index[Obj]) replace(e *entry[Obj], is indexed) {
-	was := e.indexed
-	news := !sameText(is.text, was.text)
-	if is != was {
-		e.indexed = is
-		move(&x.unreconciled, &x.unreconciled, unreconciledEntry[Obj]{e}, was.since, is.since)
-		move(&x.untried[was.heap()], &x.untried[is.heap()], untriedEntry[Obj]{e}, was.untried, is.untried)
-		x.newestSince = max(x.newestSince, is.since)
-		x.count(&was, -1)
-		x.count(&is, 1)
-		if (is.result == hasFailed || was.result == hasFailed) && (is.result != was.result || news) {
-			x.figures.FailureVersion++
-		}
+// reindexAs is reindex for an entry whose record has the given kind from now on.
+func (x *Index[Obj]) reindexAs(e *entry[Obj], recorded Recorded) {
+	has, past, revision := &e.indexed, &e.past, e.newest().revision
+	since, untried, heap := e.unreconciled().since, e.untriedSince(), has.heap()
+	move(&x.unreconciled, &x.unreconciled, unreconciledEntry[Obj]{e}, has.since, since)
+	x.newestSince = max(x.newestSince, since)
+	has.recorded = recorded
+	move(&x.untried[heap], &x.untried[has.heap()], untriedEntry[Obj]{e}, has.untried, untried)
+	has.since, has.untried = since, untried
+
+	news, revised := !sameText(past.text, has.text), revision != has.revision
+	if (past.result == hasFailed || has.result == hasFailed) && (past.result != has.result || news) {
+		x.figures.FailureVersion++
 	}
-	if x.records && !is.touched {
+	x.count(has, -1)
+	has.revision, has.text, has.result = revision, past.text, past.result
+	has.state, has.lane, has.deleted = e.state, e.version.lane, e.version.deleted
+	x.count(has, 1)
+	if x.records && !has.touched {
 		kind := e.recordKind()
-		if kind != is.recorded || kind != NotRecorded && (news || is.revision != was.revision) {
-			e.indexed.touched = true
+		if kind != recorded || kind != NotRecorded && (news || revised) {
+			has.touched = true
 			x.touched = append(x.touched, e)
 		}
 	}
 }
 
 // count adds n to the counters to which an entry belongs.
-func (x *Index[Obj]) count(is *indexed, n int) {
+func (x *Index[Obj]) count(has *indexed, n int) {
 	f := &x.figures
-	switch is.state {
+	switch has.state {
 	case Taken:
 		return
 	case Ready:
-		f.Lanes[is.lane] += n
+		f.Lanes[has.lane] += n
 	}
-	f.States[is.state] += n
-	switch is.result {
+	f.States[has.state] += n
+	switch has.result {
 	case hasFailed:
 		f.Failing += n
 	case wasBlocked:
 		f.Blocked += n
 	}
-	if is.refreshing {
+	if has.lane == Refresh && (has.state == Ready || has.state == InFlight) {
 		f.Refreshing += n
 	}
-	if is.deleted {
+	if has.deleted {
 		x.deletions += n
 	}
 }

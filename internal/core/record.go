@@ -62,9 +62,7 @@ func (x *Index[Obj]) takeRecord(e *entry[Obj], kind Recorded, yield func(Record[
 		}
 		yield(r)
 	}
-	is := e.derive()
-	is.recorded = kind
-	x.replace(e, is)
+	x.reindexAs(e, kind)
 }
 
 // HoldsSince returns the lowest revision of a change that holds the mark, and when the change was observed;
