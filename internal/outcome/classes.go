@@ -6,9 +6,18 @@ package outcome
 import (
 	"log/slog"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
+)
+
+const (
+	// MaxClass bounds the bytes of a class.
+	MaxClass = 120
+	// classText bounds the bytes of a text that its class is made from.
+	classText = 1024
 )
 
 // Classes is the classifier of a reconciler's failures. It uses the user's function if there is one,
@@ -50,3 +59,50 @@ func (c *Classes[Obj]) ByText(said string, obj Obj) string {
 	}
 	return PlainClass(said, name)
 }
+
+// PlainClass returns the class of a text: the text with "#" in place of numbers and of the names of
+// the object where these are separate words.
+func PlainClass(said string, names ...string) string {
+	said = text.Short(said, classText)
+	for _, name := range names {
+		if name != "" {
+			said = withoutWord(said, name)
+		}
+	}
+	var b strings.Builder
+	digits := false
+	for _, r := range said {
+		was := digits
+		digits = r >= '0' && r <= '9'
+		switch {
+		case !digits:
+			b.WriteRune(r)
+		case !was:
+			b.WriteByte('#')
+		}
+	}
+	return text.Short(b.String(), MaxClass)
+}
+
+// withoutWord returns text with "#" in place of word where no letter or digit is beside it.
+func withoutWord(text, word string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, word)
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		last, _ := utf8.DecodeLastRuneInString(b.String())
+		next, _ := utf8.DecodeRuneInString(rest)
+		if isWordRune(last) || isWordRune(next) {
+			b.WriteString(word)
+		} else {
+			b.WriteByte('#')
+		}
+		text = rest
+	}
+}
+
+// isWordRune is false for the rune that stands for none.
+func isWordRune(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

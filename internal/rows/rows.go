@@ -73,7 +73,7 @@ type Writable[Obj any] struct {
 
 // New returns the rows of a table that carry a status.
 func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
-	r := newRows(db, table)
+	r := NewBeside[Obj](db, table)
 	r.Copy, r.Writable = f.Clone, &Writable[Obj]{f, table}
 	r.Begin()
 	return r
@@ -100,16 +100,13 @@ func (r *Rows[Obj]) Begin() { r.begun.Store(status.Pending().ID) }
 
 // NewBeside returns the rows of a table that carry no status.
 func NewBeside[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
-	r := newRows(db, table)
-	r.Copy = func(row Obj) Obj { return row }
-	return r
-}
-
-func newRows[Obj any](db *statedb.DB, table statedb.Table[Obj]) *Rows[Obj] {
 	indexer := table.PrimaryIndexer()
 	read, _ := fieldOf(indexer, "FromString").(func(string) (index.Key, error))
 	query, _ := indexer.(queryFromKey[Obj])
-	return &Rows[Obj]{DB: db, Table: table, indexer: indexer, short: hasShortKeys(indexer), fromString: read, fromKey: query}
+	return &Rows[Obj]{
+		DB: db, Table: table, Copy: func(row Obj) Obj { return row },
+		indexer: indexer, short: hasShortKeys(indexer), fromString: read, fromKey: query,
+	}
 }
 
 // queryFromKey is a method of statedb's indexes, which is not in their interface.
