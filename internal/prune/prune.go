@@ -37,7 +37,7 @@ type Settings struct {
 // Pruner decides when to prune. It belongs to one goroutine, except [Pruner.Refused]. Times are
 // those of one clock, with any zero.
 type Pruner[Obj comparable] struct {
-	Config[Obj]
+	cfg Config[Obj]
 	// initialized is closed when the table is initialised. It is nil before the first Look, and
 	// once ready is set.
 	initialized <-chan struct{}
@@ -63,7 +63,7 @@ type Pruner[Obj comparable] struct {
 }
 
 // New returns a Pruner whose table is not known to be initialised.
-func New[Obj comparable](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{Config: cfg} }
+func New[Obj comparable](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{cfg: cfg} }
 
 // Look checks whether the table is initialised; nothing is pruned before it is. If there is an
 // interval, the first prune is due then.
@@ -71,14 +71,14 @@ func (p *Pruner[Obj]) Look(txn statedb.ReadTxn, set Settings) {
 	if p.ready {
 		return
 	}
-	ready, watch := p.Rows.Table.Initialized(txn)
+	ready, watch := p.cfg.Rows.Table.Initialized(txn)
 	if !ready {
 		p.initialized = watch
 		return
 	}
 	p.ready, p.initialized = true, nil
-	if p.Sweeps {
-		p.gate = p.Rows.Table.Revision(txn)
+	if p.cfg.Sweeps {
+		p.gate = p.cfg.Rows.Table.Revision(txn)
 	}
 	p.requested = p.requested || set.Interval > 0
 }

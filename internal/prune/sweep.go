@@ -76,7 +76,7 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 			return false
 		}
 		p.listed++
-		if _, err := p.Rows.KeyOf(obj); err != nil {
+		if _, err := p.cfg.Rows.KeyOf(obj); err != nil {
 			keyless++
 			why = cmp.Or(why, err)
 		} else if !p.has(txn, obj) {
@@ -93,10 +93,10 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 		s.keyless = fmt.Errorf("sweep: %d of %d listed objects are left alone: %w", keyless, p.listed, why)
 	}
 	// An object that was inserted while the target was listed is no orphan.
-	fresh := p.Rows.DB.ReadTxn()
-	s.upTo = p.Rows.Table.Revision(fresh)
+	fresh := p.cfg.Rows.DB.ReadTxn()
+	s.upTo = p.cfg.Rows.Table.Revision(fresh)
 	s.unknown = slices.DeleteFunc(s.unknown, func(obj Obj) bool {
-		key := string(p.Rows.Key(obj))
+		key := string(p.cfg.Rows.Key(obj))
 		known := s.open[key] || !p.orphan(fresh, obj)
 		if !known {
 			s.open[key] = true
@@ -108,13 +108,13 @@ func (p *Pruner[Obj]) List(ctx context.Context, txn statedb.ReadTxn, list func(c
 }
 
 func (p *Pruner[Obj]) has(txn statedb.ReadTxn, obj Obj) bool {
-	_, _, found := p.Rows.Get(txn, obj)
+	_, _, found := p.cfg.Rows.Get(txn, obj)
 	return found
 }
 
 // orphan reports whether neither the loop nor the snapshot has an object of the target.
 func (p *Pruner[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
-	return !p.Tracks(obj) && !p.has(txn, obj)
+	return !p.cfg.Tracks(obj) && !p.has(txn, obj)
 }
 
 // NoteListed records how long the prune or the listing took that Start began. It returns how many
@@ -131,7 +131,7 @@ func (p *Pruner[Obj]) NoteListed(took time.Duration) (n int, sweeping bool) {
 // not delete it.
 func (p *Pruner[Obj]) NoteDeletion(obj Obj) {
 	if p.sweep != nil {
-		delete(p.sweep.open, string(p.Rows.Key(obj)))
+		delete(p.sweep.open, string(p.cfg.Rows.Key(obj)))
 	}
 }
 
@@ -144,15 +144,15 @@ func (p *Pruner[Obj]) Finish(passed statedb.Revision) (found Found[Obj], ok bool
 		return found, false
 	}
 	p.sweep = nil
-	now := p.Rows.DB.ReadTxn()
-	found = Found[Obj]{Listed: p.listed, Took: s.took, Revision: p.Rows.Table.Revision(now)}
+	now := p.cfg.Rows.DB.ReadTxn()
+	found = Found[Obj]{Listed: p.listed, Took: s.took, Revision: p.cfg.Rows.Table.Revision(now)}
 	for _, obj := range s.unknown {
-		if s.open[string(p.Rows.Key(obj))] && p.orphan(now, obj) {
+		if s.open[string(p.cfg.Rows.Key(obj))] && p.orphan(now, obj) {
 			found.Orphans = append(found.Orphans, obj)
 		}
 	}
 	if !p.approved {
-		if found.Err = p.Budget.check(len(found.Orphans), p.listed); found.Err != nil {
+		if found.Err = p.cfg.Budget.check(len(found.Orphans), p.listed); found.Err != nil {
 			found.Orphans = nil
 			p.refused.Store(true)
 			return found, true

@@ -53,7 +53,7 @@ type Row[Obj any] struct {
 // Refresher finds the rows of a table to refresh. It belongs to the goroutine of the loop, except for
 // [Refresher.WalkAll].
 type Refresher[Obj any] struct {
-	Config[Obj]
+	cfg Config[Obj]
 	place[Obj]
 	set   Settings
 	sizes sizes
@@ -104,19 +104,19 @@ type Pass struct {
 
 // New returns a Refresher.
 func New[Obj any](cfg Config[Obj]) *Refresher[Obj] {
-	return &Refresher[Obj]{Config: cfg, sizes: newSizes(cfg.Batches)}
+	return &Refresher[Obj]{cfg: cfg, sizes: newSizes(cfg.Batches)}
 }
 
 // WalkAll returns a walk over all rows that are not written after the call; if the rows carry the
 // status, only over those that are Done. It is safe from any goroutine.
 func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
-	if r.Rows.Writable == nil {
-		w := walkUpTo[Obj](r.Rows.Revision())
+	if r.cfg.Rows.Writable == nil {
+		w := walkUpTo[Obj](r.cfg.Rows.Revision())
 		return &w
 	}
 	at := time.Now()
 	return &Walk[Obj]{wanted: func(row Row[Obj]) bool {
-		s := r.Rows.Asked(row.Object)
+		s := r.cfg.Rows.Asked(row.Object)
 		// A status written after the request is recent enough. A status with a time in the future is from
 		// a clock that was set back afterwards.
 		return s.Kind == status.KindDone && (!s.UpdatedAt.After(at) || s.UpdatedAt.After(time.Now()))
@@ -162,7 +162,7 @@ func (r *Refresher[Obj]) Step(set Settings) {
 	}
 	r.reserved = r.reserved[:max(0, len(r.reserved)-len(batch))]
 	r.batch = given{open: true, size: len(batch), began: now}
-	r.batch.after, r.batch.upTo = r.Give(batch)
+	r.batch.after, r.batch.upTo = r.cfg.Give(batch)
 }
 
 func (r *Refresher[Obj]) configure(set Settings) {
@@ -187,10 +187,10 @@ func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], nex
 		r.turn = !r.turn
 		switch {
 		case r.turn && r.called.on():
-			batch = r.called.next(r.Rows, size)
+			batch = r.called.next(r.cfg.Rows, size)
 		case r.turn, r.set.Interval == 0:
-		case r.Rows.Writable == nil:
-			batch, next = r.lap.next(r.Rows, now, r.set.Interval, size, r.Batches)
+		case r.cfg.Rows.Writable == nil:
+			batch, next = r.lap.next(r.cfg.Rows, now, r.set.Interval, size, r.cfg.Batches)
 		default:
 			batch, next = r.collectAged(now, size)
 		}
@@ -208,8 +208,8 @@ func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], nex
 // young, and returns the time until that is old enough.
 func (r *Refresher[Obj]) collectAged(now time.Time, size int) (batch []Row[Obj], next time.Duration) {
 	read := 0
-	for object, revision := range r.Rows.Table.LowerBound(r.Rows.DB.ReadTxn(), statedb.ByRevision[Obj](r.aged+1)) {
-		s := r.Rows.Asked(object)
+	for object, revision := range r.cfg.Rows.Table.LowerBound(r.cfg.Rows.DB.ReadTxn(), statedb.ByRevision[Obj](r.aged+1)) {
+		s := r.cfg.Rows.Asked(object)
 		// A status with a time in the future is from a clock that was set back afterwards.
 		if age := now.Sub(s.UpdatedAt); age >= 0 && age < r.set.Interval {
 			return batch, r.set.Interval - age
