@@ -36,8 +36,8 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 }
 
 // complete processes the results of the pass's operations: it returns those that were not run to their queue,
-// writes the outcomes, and reports to the core, the waits for keys and the refresher. Outcomes are written
-// nowhere else, for work in line and on workers alike.
+// writes the outcomes, and reports to the core, the waits for keys and the refresher. In the rows,
+// outcomes are written nowhere else; beside the table writeOutcomes writes them, at the end of the pass.
 func (r *runner[Obj]) complete(round *inspect.Round) {
 	r.giveBack(round)
 	for i := range r.ops {

@@ -19,7 +19,7 @@
 //	Renew                if the row of the operation has a later version in the table
 //	Settle               once for each operation, or Recall if it was not run
 //
-// So nothing is planned that does not run. Next takes changes from a [Source] one at a time, when one can run,
+// So nothing is planned: an operation is made when it may run. Next takes changes from a [Source] one at a time, when one can run,
 // and gives due keys and each lane their share. An operation may run on a worker, beside the rounds: then it is
 // settled in a later round, or between two rounds. Until it is settled, Next makes no other operation of its
 // key: a change waits in the entry.
@@ -36,8 +36,8 @@
 // operation runs, the entry has both until the operation is settled: the outcome decides which counts.
 //
 // A call sets facts of an entry, such as its version, its state and whether it was tried. All else is
-// derived: put and take in entry.go move the entry between the queues and the heap of due keys, and
-// reindex.go has the rules for the other indexes, the counters and the records.
+// derived: put and take in queues.go move the entry between the queues and the heap of due keys, and
+// index.go has the rules for the other indexes, the counters and the records.
 //
 // So a round has six kinds of work: the due keys and the five lanes. Each has a share of the operations, so that
 // none waits for all of another.

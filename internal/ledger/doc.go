@@ -10,6 +10,6 @@
 // still asks for the same operation: then the outcome is merged into the row, else it is lost.
 //
 // The loop's goroutine owns a ledger. That never runs an operation, and it does not decide what runs
-// next: that is for the core, which gets [Attempt.Outcome]. The only state of an [InRows] is whether
+// next: that is for the core, which gets Outcome of a [core.Operation]. The only state of an [InRows] is whether
 // other writers were seen in the last transaction.
 package ledger
