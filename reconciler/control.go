@@ -84,7 +84,7 @@ func (l *Loop[Obj]) Pause() { l.calls.setPause(&pause[Obj]{whole: true}) }
 // as Refreshing. Their deletions and retries wait, and health reports how many are paused. Each of them uses
 // memory while it waits. Prunes go on: they get paused objects as wanted ones, but a prune may carry out a
 // deletion that is paused. For waits an object counts as [Attempted] from when its pause begins, whatever it
-// waits for; but an operation that runs has to end first, and [Loop.Wait], [Loop.WaitAll] and waits for a deletion
+// waits for; but an operation that runs on that version has to end first, and [Loop.Wait], [Loop.WaitAll] and waits for a deletion
 // wait for a change that is not read because no worker is free, or no operation is allowed by
 // [Settings].OperationLimiter. A change that has counted as attempted does so also after the pause.
 //

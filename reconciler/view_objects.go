@@ -12,7 +12,6 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -136,11 +135,12 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 		k.seen = k.seen && !v.rewritten(row, line.Revision)
 		line.State = g.shown(v.stateOf(key, true, kinds[i], k, err), key)
 		if k.info != nil {
-			v.addInfo(line, k.info)
+			line.Attempts = k.info.Failures
 		} else if line.State == inspect.StateNoStatus && v.rewritten(row, line.Revision) {
 			// The loop may have had an entry for the version that is listed.
 			line.State = inspect.StateUnknown
 		}
+		line.Next = v.nextAttempt(g, line.State, k.info)
 	}
 }
 
@@ -148,14 +148,6 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
 	_, revision, found := v.rows.Get(v.rows.DB.ReadTxn(), row)
 	return !found || revision != since
-}
-
-// addInfo adds what the core knows to a line.
-func (v *view[Obj]) addInfo(line *inspect.ObjectLine, s *core.KeyInfo[Obj]) {
-	line.Attempts = s.Failures
-	if s.Timed {
-		line.Next = v.life.timeOf(s.At)
-	}
 }
 
 // listDeletions lists deletions that are not carried out, in the order of the revision since which
@@ -177,9 +169,9 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 		}
 		line := inspect.ObjectLine{
 			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure,
-			Since: v.life.timeOf(d.info.Wanted), State: g.shown(states[d.info.State], v.rows.Key(d.info.Obj)),
+			Since: v.life.timeOf(d.info.Wanted), State: g.shown(states[d.info.State], v.rows.Key(d.info.Obj)), Attempts: d.info.Failures,
 		}
-		v.addInfo(&line, &d.info)
+		line.Next = v.nextAttempt(g, line.State, &d.info)
 		size += lineText(&line)
 		page.Objects = append(page.Objects, line)
 	}

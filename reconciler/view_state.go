@@ -97,6 +97,17 @@ func (g gates) shown(s inspect.State, key []byte) inspect.State {
 	return s
 }
 
+// nextAttempt returns the time of the next attempt at an object in a state that is reported, zero if it is not known.
+func (v *view[Obj]) nextAttempt(g gates, shown inspect.State, info *core.KeyInfo[Obj]) time.Time {
+	switch {
+	case shown == inspect.StateTripped:
+		return v.life.timeOf(g.state.breaker.ProbeAt)
+	case shown != inspect.StatePaused && info != nil && info.Timed:
+		return v.life.timeOf(info.At)
+	}
+	return time.Time{}
+}
+
 // explainState explains the state of an object. err is why the loop did not tell what it knows.
 func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj], err error) {
 	is := v.stateOf(s.key, s.found, s.status.Kind, &s.known, err)
@@ -105,15 +116,17 @@ func (v *view[Obj]) explainState(x *inspect.Explanation, s *sight[Obj], err erro
 	} else {
 		v.explainRow(x, s, is, err)
 	}
-	switch x.State = v.gates().shown(is, s.key); {
+	g := v.gates()
+	x.State = g.shown(is, s.key)
+	x.Next = v.nextAttempt(g, x.State, s.info)
+	switch {
 	case x.State == inspect.StateTripped:
-		b := s.state.breaker
-		x.Next = v.life.timeOf(b.ProbeAt)
-		x.Why = fmt.Sprintf("%s waits for the breaker to close, which lets probes through until one succeeds: %s", what(x), b.Failure)
+		x.Why = fmt.Sprintf("%s waits for the breaker to close, which lets probes through until one succeeds: %s",
+			what(x), s.state.breaker.Failure)
 	case x.State == inspect.StateStuck:
 		x.Why += ", well past its deadline or for a minute without one: the object waits until it returns"
 	case s.state.health.PausedWhole && x.State == inspect.StatePaused:
-		x.Next, x.Why = time.Time{}, "the reconciler is paused; without that: "+x.Why
+		x.Why = "the reconciler is paused; without that: " + x.Why
 	}
 }
 
@@ -131,15 +144,13 @@ func what(x *inspect.Explanation) string {
 // explainEntry explains an object that the loop has an entry for.
 func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
-	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted, st.Ahead, st.Failures, st.Failure
+	// The row may be back, and unread.
+	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted && !s.found, st.Ahead, st.Failures, st.Failure
 	switch {
-	case st.Deleted:
+	case x.Deleted:
 		x.Wanted, x.Since, x.Revision = v.life.timeOf(st.Wanted), v.life.timeOf(st.Wanted), st.Revision
 	case s.found:
 		x.Wanted = v.writtenAt(s.row, s.revision, st.Wanted)
-	}
-	if st.Timed {
-		x.Next = v.life.timeOf(st.At)
 	}
 	if st.LastAttempt >= 0 {
 		x.LastAttempt = v.life.timeOf(st.LastAttempt)

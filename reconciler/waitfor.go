@@ -211,10 +211,8 @@ func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
 		if d, is := r.core.UnreconciledOf(obj); is {
 			known.unreconciled[i] = &d
 		}
-		if r.paused.objects != nil {
-			row, _, found := r.shared.rows.Get(txn, obj)
-			known.known[i].paused = found && r.paused.pauses(row)
-		}
+		row, revision, _ := r.shared.rows.Get(txn, obj)
+		known.known[i] = b.known(r.shared.rows.Key(obj), row, revision, 0)
 	}
 	return known
 }
