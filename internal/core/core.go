@@ -43,8 +43,8 @@
 // none waits for all of another.
 //
 // The core tracks two revisions for callers that wait. A change is unreconciled until it has been
-// applied, see [Core.LowWatermark]. It is untried until an operation has been attempted for it, see
-// [Core.Attempted].
+// applied, see [Index.LowWatermark]. It is untried until an operation has been attempted for it, see
+// [Index.Attempted].
 //
 // The files in testdata are transcripts: each shows one behaviour step by step. Begin with
 // 01_retry.txt.
@@ -74,7 +74,7 @@ type Config[Obj any] struct {
 	Seed uint64
 	// Breaker configures the breaker; nil means none.
 	Breaker *BreakerConfig
-	// Records: a ledger takes records, see [Core.TakeRecords].
+	// Records: a ledger takes records, see [Index.TakeRecords].
 	Records bool
 }
 
