@@ -43,7 +43,9 @@ func needsEntry[Obj any](out *Outcome[Obj]) bool {
 // entryOf returns the entry of the key of an operation, and adds it if there is none.
 func (c *Core[Obj]) entryOf(op *Operation[Obj]) *entry[Obj] {
 	if op.entry == nil {
-		v := c.versionOf(&Change[Obj]{Obj: op.Obj, Revision: op.Revision, Since: op.since, Deleted: op.Deleted, Lane: op.lane})
+		v := c.versionOf(&Change[Obj]{
+			Obj: op.Obj, Revision: op.Revision, Since: op.since, Deleted: op.Deleted, Lane: op.lane,
+		})
 		op.entry = c.keys.add(string(c.keys.of(op.Obj)), &v, c.round.now, CauseChange)
 	}
 	return op.entry
