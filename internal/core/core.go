@@ -19,7 +19,8 @@
 //	Renew                if the row of the operation has a later version in the table
 //	Settle               once for each operation, or Recall if it was not run
 //
-// So nothing is planned: an operation is made when it may run. Next takes changes from a [Source] one at a time, when one can run,
+// So nothing is planned: an operation is made when it may run. Next takes changes from a [Source] one at a time,
+// when one can run,
 // and gives due keys and each lane their share. An operation may run on a worker, beside the rounds: then it is
 // settled in a later round, or between two rounds. Until it is settled, Next makes no other operation of its
 // key: a change waits in the entry.
@@ -35,16 +36,23 @@
 // An entry has the newest version of its key that was observed. If that is newer than the one that an
 // operation runs, the entry has both until the operation is settled: the outcome decides which counts.
 //
-// A call sets facts of an entry, such as its version, its state and whether it was tried. All else is
-// derived: put and take in queues.go move the entry between the queues and the heap of due keys, and
-// index.go has the rules for the other indexes, the counters and the records.
+// A Core has parts, and each owns its state:
 //
-// So a round has six kinds of work: the due keys and the five lanes. Each has a share of the operations, so that
+//   - keySet has the entries by key, and their memory;
+//   - queues has the entries where they wait, with the groups: take and put move an entry;
+//   - [Index] has what follows from the facts of the entries: counts, progress, records;
+//   - [Breaker] counts failures and probes;
+//   - round has the time, the bounds of the round, and whose turn it is.
+//
+// A call sets facts of an entry (entry.go), such as its version and whether it was tried, and puts the entry into
+// a state. All else is derived from the facts.
+//
+// A round has six kinds of work: the due keys and the five lanes. Each has a share of the operations, so that
 // none waits for all of another.
 //
 // The core tracks two revisions for callers that wait. A change is unreconciled until it has been
-// applied, see [Core.LowWatermark]. It is untried until an operation has been attempted for it, see
-// [Core.Attempted].
+// applied, see [Index.LowWatermark]. It is untried until an operation has been attempted for it, see
+// [Index.Attempted].
 //
 // The files in testdata are transcripts: each shows one behaviour step by step. Begin with
 // 01_retry.txt.
@@ -74,7 +82,7 @@ type Config[Obj any] struct {
 	Seed uint64
 	// Breaker configures the breaker; nil means none.
 	Breaker *BreakerConfig
-	// Records: a ledger takes records, see [Core.TakeRecords].
+	// Records: a ledger takes records, see [Index.TakeRecords].
 	Records bool
 }
 

@@ -41,7 +41,8 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	}
 	v := e.newest()
 	s := KeyInfo[Obj]{
-		Obj: v.obj, Revision: v.revision, Deleted: v.deleted, Deletes: e.version.deleted, State: e.state, Lane: e.version.lane,
+		Obj: v.obj, Revision: v.revision, Deleted: v.deleted, Deletes: e.version.deleted,
+		State: e.state, Lane: e.version.lane,
 		Failures: int(e.past.failures), Failure: e.past.failure(), LastAttempt: e.past.ended, Wanted: v.wanted,
 		At: e.dueAt, Timed: e.pos >= 0,
 	}

@@ -36,9 +36,8 @@ func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
 // Next makes the next operation of the round in op, which is zero. It returns false if none can be run now: the
 // round has run as many as it may, or nothing is due, ready or in the source, or too many keys were passed over.
 //
-// Each operation has a place, see places. The keys in a lane and the changes in the source for it take turns. A key that
-// does not run leaves its place to the next: it is paused, or waits for its group, or an
-// operation on it runs.
+// Each operation has a place, see places. The keys in a lane and the changes in the source for it take turns. A key
+// that does not run leaves its place to the next: it is paused, or waits for its group, or an operation on it runs.
 func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
 	for !c.round.ended() {
 		if runs, found := c.step(op, from); runs || !found {
@@ -118,7 +117,8 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	if !c.queues.enterGroup(e) {
 		return false
 	}
-	op.entry, op.Obj, op.Revision, op.since, op.Deleted, op.lane, op.Outcome.Wanted = e, v.obj, v.revision, v.since, v.deleted, v.lane, v.wanted
+	op.entry, op.since, op.lane, op.Outcome.Wanted = e, v.since, v.lane, v.wanted
+	op.Obj, op.Revision, op.Deleted = v.obj, v.revision, v.deleted
 	op.Turn.Again, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, e.why()
 	op.Outcome.RowKind, op.Failures, op.Tries = e.past.rowKind, e.past.failures, e.past.tries
 	c.queues.put(e, InFlight)
@@ -130,7 +130,8 @@ func (c *Core[Obj]) runChange(op *Operation[Obj], change *Change[Obj]) bool {
 	e := c.keys.find(change.Obj)
 	if e == nil && !c.round.entries && !c.paused.has(change.Obj) && c.queues.groups.name(change.Obj) == "" {
 		c.observed = max(c.observed, change.Revision)
-		op.Obj, op.Revision, op.since, op.Deleted, op.lane = change.Obj, change.Revision, change.Since, change.Deleted, change.Lane
+		op.since, op.lane = change.Since, change.Lane
+		op.Obj, op.Revision, op.Deleted = change.Obj, change.Revision, change.Deleted
 		op.Turn.Cause = change.Lane.why()
 		return true
 	}

@@ -103,7 +103,9 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 	switch {
 	case e == nil || revision <= e.newest().revision:
 	case e.state == InFlight:
-		e.overtake(rowVersion[Obj]{obj: obj, revision: revision, tried: e.version.tried, paused: c.paused.has(obj), asks: s}, c.same)
+		e.overtake(rowVersion[Obj]{
+			obj: obj, revision: revision, tried: e.version.tried, paused: c.paused.has(obj), asks: s,
+		}, c.same)
 		c.Index.reindex(e)
 	case s == RowUnset, e.version.deleted, s == RowDone && e.state == Terminal:
 		c.queues.take(e)
@@ -142,7 +144,9 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 	e := c.keys.entries[string(key)]
 	switch {
 	case e == nil:
-		v := rowVersion[Obj]{obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1}
+		v := rowVersion[Obj]{
+			obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1,
+		}
 		c.queues.put(c.keys.add(string(key), &v, now, CauseRefresh), Ready)
 	case e.state == InFlight:
 		e.again = e.again || forced && e.later == nil

@@ -88,10 +88,15 @@ func (out *Outcome[Obj]) backsOff() bool {
 	return out.Backoff && (out.Kind == DoneAgain || out.Kind == Deleting)
 }
 
-// waitState returns the state in which a key that did not fail waits for its next run.
+// waitState returns the state in which a key waits for its next run.
 func (out *Outcome[Obj]) waitState() State {
-	if out.Kind == Deleting {
-		return Blocked
+	switch out.Kind {
+	case Failed:
+		return Retry
+	case FailedForGood:
+		return Terminal
+	case DoneAgain:
+		return Requeue
 	}
-	return Requeue
+	return Blocked
 }

@@ -37,19 +37,15 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 
 // needsEntry reports whether a key without an entry needs one after an outcome.
 func needsEntry[Obj any](out *Outcome[Obj]) bool {
-	switch out.Kind {
-	case Done, Void, Superseded:
-		return false
-	case Failed, FailedForGood:
-		return true
-	}
-	return !out.Lost
+	return out.HasFailed() || out.ran() && out.Kind != Done && !out.Lost
 }
 
 // entryOf returns the entry of the key of an operation, and adds it if there is none.
 func (c *Core[Obj]) entryOf(op *Operation[Obj]) *entry[Obj] {
 	if op.entry == nil {
-		v := c.versionOf(&Change[Obj]{Obj: op.Obj, Revision: op.Revision, Since: op.since, Deleted: op.Deleted, Lane: op.lane})
+		v := c.versionOf(&Change[Obj]{
+			Obj: op.Obj, Revision: op.Revision, Since: op.since, Deleted: op.Deleted, Lane: op.lane,
+		})
 		op.entry = c.keys.add(string(c.keys.of(op.Obj)), &v, c.round.now, CauseChange)
 	}
 	return op.entry
@@ -67,20 +63,18 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], again bool) {
 // goOn decides what comes after an operation that ran: the newer version that was read meanwhile, the call of Again
 // that was made meanwhile, or what the outcome asks for.
 func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj], again bool, out *Outcome[Obj]) {
-	switch {
-	case later == nil && again:
-		c.runAgain(now, e, out)
-	case later == nil:
-		c.enqueue(now, e, out)
-	case later.asks == RowUnset, later.asks != rowAsks && e.version.deleted:
+	switch settled := later != nil && later.asks != rowAsks; {
+	case settled && (later.asks == RowUnset || e.version.deleted):
 		c.forget(e)
-	case later.asks != rowAsks && out.Lost && !out.Succeeded():
+	case settled && out.Lost && !out.Succeeded():
 		c.Index.unreconcile(e, c.observed)
 		c.returnToRetry(e, later.obj, later.revision, out.Jitter)
-	case later.asks == rowAsks && (out.Lost || later.revision > out.NewRevision):
+	case later != nil && !settled && (out.Lost || later.revision > out.NewRevision):
 		if c.follow(now, e, later) {
 			c.queues.put(e, Ready)
 		}
+	case later == nil && again:
+		c.runAgain(now, e, out)
 	default:
 		c.enqueue(now, e, out)
 	}
@@ -116,20 +110,14 @@ func (c *Core[Obj]) enqueue(now time.Duration, e *entry[Obj], out *Outcome[Obj])
 	v.obj, v.revision, v.paused = out.Object, out.NewRevision, c.paused.has(out.Object)
 	e.past.fixed = out.Kind == Failed && out.Delay > 0
 	switch {
-	case e.past.fixed:
-		c.queues.wait(e, Retry, after(now, out.Delay))
-	case out.Kind == Failed:
+	case out.Kind == Failed && !e.past.fixed:
 		c.backOff(e, Retry, int(e.past.failures), out.Jitter)
-	case out.Kind == FailedForGood:
-		c.queues.put(e, Terminal)
 	case out.backsOff():
 		c.backOff(e, out.waitState(), int(e.past.requeues), out.Jitter)
-	case out.Kind == DoneAgain, out.Kind == Deleting:
-		c.queues.wait(e, out.waitState(), after(now, out.Delay))
-	case out.Delay > 0:
-		c.queues.wait(e, Blocked, after(now, out.Delay))
-	default:
+	case out.Kind == BlockedOn && out.Delay <= 0:
 		c.queues.wait(e, Blocked, noTime)
+	default:
+		c.queues.wait(e, out.waitState(), after(now, out.Delay))
 	}
 }
 
