@@ -159,6 +159,11 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k.unknown = false
 	note := k.note
 	k.note = nil
+	if note != nil && note.settled && (note.unset || k.deleted) {
+		m.leaveGroup(k)
+		m.forget(k)
+		return
+	}
 	if note != nil && !note.settled && !note.again {
 		if m.asksTheSame(k, note) {
 			m.renew(k, note)

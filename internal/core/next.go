@@ -176,6 +176,11 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
 	c.round.giveBack()
 	e := c.entryOf(op)
 	later, _ := c.finish(e)
+	if e.endsWith(later) {
+		c.queues.leaveGroup(e)
+		c.forget(e)
+		return
+	}
 	if later != nil && later.asks == rowAsks {
 		c.queues.changeGroup(e, later.obj)
 		if !c.follow(now, e, later) {

@@ -64,7 +64,7 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], again bool) {
 // that was made meanwhile, or what the outcome asks for.
 func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj], again bool, out *Outcome[Obj]) {
 	switch settled := later != nil && later.asks != rowAsks; {
-	case settled && (later.asks == RowUnset || e.version.deleted):
+	case e.endsWith(later):
 		c.forget(e)
 	case settled && out.Lost && !out.Succeeded():
 		c.Index.unreconcile(e, c.observed)
@@ -134,6 +134,12 @@ func (c *Core[Obj]) backOff(e *entry[Obj], s State, failures int, jitter float64
 func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	e.version.obj, e.version.revision, e.version.paused, e.past.fixed = obj, revision, c.paused.has(obj), false
 	c.backOff(e, Retry, int(e.past.failures), jitter)
+}
+
+// endsWith reports whether a version that was read while an operation ran is the end of the entry: the row has lost
+// its status, or the object of a deletion is back and asks for nothing.
+func (e *entry[Obj]) endsWith(later *rowVersion[Obj]) bool {
+	return later != nil && later.asks != rowAsks && (later.asks == RowUnset || e.version.deleted)
 }
 
 // forget removes an entry: its key is reconciled, or need not be tracked any more.
