@@ -92,34 +92,35 @@ func TestSamePendingComparesTheStatusID(t *testing.T) {
 	require.False(t, r.SamePending(old, done), "the reconciler's own outcome")
 }
 
-// unwritable returns the error for a row with a key of a length, in a table whose key has the type Key, and how often
-// the index made a key for it.
-func unwritable[Key any](t *testing.T, length int) (err error, made int) {
+// unwritable returns how often the index made a key for a row with a key of a length, in a table whose key has the
+// type Key, and the error for that row.
+func unwritable[Key any](t *testing.T, length int) (made int, err error) {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "ports", statedb.Index[*port, Key]{
 		Name: "name", FromKey: func(Key) index.Key { return nil }, Unique: true,
 		FromObject: func(p *port) index.KeySet { made++; return index.NewKeySet(index.String(p.name)) },
 	})
 	require.NoError(t, err)
-	return rows.NewBeside(db, table).Unwritable(&port{name: strings.Repeat("x", length)}), made
+	err = rows.NewBeside(db, table).Unwritable(&port{name: strings.Repeat("x", length)})
+	return made, err
 }
 
 func TestKeysAreMadeOnlyIfTheyCanBeTooLong(t *testing.T) {
-	for _, of := range []func(*testing.T, int) (error, int){
+	for _, of := range []func(*testing.T, int) (int, error){
 		unwritable[uint64], unwritable[uint8], unwritable[bool], unwritable[netip.Addr], unwritable[netip.Prefix],
 	} {
-		err, made := of(t, 8)
+		made, err := of(t, 8)
 		require.NoError(t, err)
 		require.Zero(t, made)
 	}
-	for _, of := range []func(*testing.T, int) (error, int){
+	for _, of := range []func(*testing.T, int) (int, error){
 		unwritable[string], unwritable[[]byte], unwritable[any], unwritable[struct{ name string }], unwritable[index.Key],
 		unwritable[*uint64], unwritable[[1]string], unwritable[binary.ByteOrder],
 	} {
-		err, made := of(t, rows.MaxKey)
+		made, err := of(t, rows.MaxKey)
 		require.NoError(t, err)
 		require.Equal(t, 1, made)
-		err, _ = of(t, rows.MaxKey+1)
+		_, err = of(t, rows.MaxKey+1)
 		require.ErrorIs(t, err, rows.ErrKeyTooLong)
 	}
 }
