@@ -209,7 +209,9 @@ func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
 	}
 	for i, obj := range objs {
 		if d, is := r.core.UnreconciledOf(obj); is {
-			known.unreconciled[i] = &d
+			// Of the rest, stateOf needs only the state.
+			known.unreconciled[i], known.known[i].info = &d, &core.KeyInfo[Obj]{State: d.State}
+			continue
 		}
 		row, revision, _ := r.shared.rows.Get(txn, obj)
 		known.known[i] = b.known(r.shared.rows.Key(obj), row, revision, 0)
