@@ -149,7 +149,7 @@ func (r *Reporter) Stop() {
 	}
 }
 
-// None returns a health whose reports nobody reads.
+// None returns a health that drops its reports.
 func None() cell.Health {
 	h, _ := cell.NewSimpleHealth()
 	return h

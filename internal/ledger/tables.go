@@ -32,7 +32,7 @@ type Mark struct {
 	Intervals []observe.Range
 
 	// ended is closed when the user of the tables that wrote the mark has ended. The row refers to it, so it is
-	// found with the tables, without global state. nil if nobody wrote the mark.
+	// found with the tables, without global state. It is nil before the mark was written.
 	ended <-chan struct{}
 }
 
