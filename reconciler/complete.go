@@ -76,7 +76,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	returned := round.Returned
 	for i := len(r.ops) - 1; i >= 0; i-- {
 		if op := &r.ops[i]; op.Run.Err == execute.ErrNotRun {
-			r.core.Recall(r.life.now(), op)
+			r.resolver.recall(op)
 			round.Returned++
 		}
 	}
@@ -193,6 +193,6 @@ func (b *blocking[Obj]) release(now time.Duration) {
 func (r *runner[Obj]) takeBackQueued() {
 	queued := r.workers.Recall()
 	for i := range slices.Backward(queued) {
-		r.core.Recall(r.life.now(), &queued[i])
+		r.resolver.recall(&queued[i])
 	}
 }

@@ -29,7 +29,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			continue
 		}
 		if !r.set.admitOne() {
-			r.core.Recall(r.life.now(), op)
+			r.resolver.recall(op)
 			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
@@ -176,6 +176,14 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		op.Outcome.Wanted = cmp.Or(at.Sub(r.life.started), 1)
 	}
 	return true
+}
+
+// recall takes back an operation that was not run.
+func (r *resolver[Obj]) recall(op *core.Operation[Obj]) {
+	if r.core.Recall(r.life.now(), op) {
+		r.blocking.unblock(op.Obj)
+		r.keyWaits.NoteChange(op.Obj, 0)
+	}
 }
 
 // settleUnrun settles an operation that is not run.

@@ -108,9 +108,22 @@ func TestChangeNotedInFlightIsLookedUp(t *testing.T) {
 	}
 }
 
-// The mark of the last outcome is in the next item of the key, whether that is a retry or a change,
+// The caller unblocks a key that is forgotten, and looks at the waits for it.
+func TestRecallSaysThatARowWithoutAStatusIsForgotten(t *testing.T) {
+	for status, forgotten := range map[RowStatus]bool{RowUnset: true, RowDone: false} {
+		c := small(8)
+		c.Begin(0, 8, true)
+		c.see(row{key: "a"}, 1, false, Backlog)
+		items := c.Plan()
+		c.ObserveSettled(row{key: "a"}, 2, status)
+		require.Equal(t, forgotten, c.Recall(0, &items[0]))
+		require.Equal(t, !forgotten, c.TracksKeyOf(row{key: "a"}))
+	}
+}
+
+// The row kind of the last outcome is in the next item of the key, whether that is a retry or a change,
 // and whether or not everything observed fits into the round.
-func TestMarkIsReturnedWithTheNextItem(t *testing.T) {
+func TestRowKindIsReturnedWithTheNextItem(t *testing.T) {
 	for name, size := range map[string]int{"fits": 8, "does not fit": 1} {
 		t.Run(name, func(t *testing.T) {
 			c := small(8)

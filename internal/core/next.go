@@ -170,8 +170,8 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 
 // Recall takes back an operation that was not run, of this round or of an earlier one. A change goes to the front
 // of its lane, any other key back to where it waited, and keeps its group. If the object was changed meanwhile,
-// the change counts. Recall several operations in reverse order.
-func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
+// the change counts. Recall several operations in reverse order. forgotten is as for [Core.ObserveSettled].
+func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten bool) {
 	c.Breaker.endProbe(now, &op.Turn.probe, probeNotRun)
 	c.round.giveBack()
 	e := c.entryOf(op)
@@ -179,14 +179,15 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) {
 	if e.endsWith(later) {
 		c.queues.leaveGroup(e)
 		c.forget(e)
-		return
+		return true
 	}
 	if later != nil && later.asks == rowAsks {
 		c.queues.changeGroup(e, later.obj)
 		if !c.follow(now, e, later) {
 			c.queues.leaveGroup(e)
-			return
+			return false
 		}
 	}
 	c.queues.putBack(e)
+	return false
 }
