@@ -169,8 +169,9 @@ func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
 	j.txn = nil
 	p.mu.Unlock()
 	defer func() {
-		p.mu.Lock()
+		// The wait for the lock is no part of the job: the loop holds it just before it asks for room.
 		took := max(1, p.cfg.Now()-j.Began)
+		p.mu.Lock()
 		p.took = cmp.Or(p.took, took)
 		p.took += (took - p.took) / 8
 		i := slices.Index(p.running, j)
