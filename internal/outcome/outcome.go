@@ -97,7 +97,9 @@ func Of(err error) (counts *Directive) {
 		return c.next
 	}
 	nodes := maxNodes
-	found := outermost(nil, err, &nodes)
+	// Most errors have one outcome, which needs no memory on the heap.
+	var few [4]*Directive
+	found := outermost(few[:0], err, &nodes)
 	counts = found[0]
 	for _, d := range found[1:] {
 		counts = joined(counts, d)
