@@ -47,11 +47,8 @@ func checkInRound[Obj any](t testingT, c *Core[Obj]) {
 // checkEntries requires that the counts match the entries.
 func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	var counts [NumStates]int
-	failing, blocked, deletions, refreshes := 0, 0, 0, 0
+	failing, blocked, refreshes := 0, 0, 0
 	for key, e := range c.keys.entries {
-		if e.version.deleted {
-			deletions++
-		}
 		if (e.state == InFlight || e.state == Ready) && e.version.lane == Refresh {
 			refreshes++
 		}
@@ -74,7 +71,6 @@ func checkEntries[Obj any](t testingT, c *Core[Obj]) {
 	require.Equal(t, counts, c.Index.figures.States, "counts by state")
 	same(t, failing, c.Index.figures.Failing, "failing keys")
 	same(t, blocked, c.Index.figures.Blocked, "blocked keys")
-	same(t, deletions, c.Index.deletions, "deleted objects with an entry")
 	same(t, refreshes, c.Index.figures.Refreshing, "refreshes ready or in flight")
 	require.GreaterOrEqual(t, blocked, counts[Blocked], "blocked keys")
 	require.GreaterOrEqual(t, c.keys.peak, len(c.keys.entries), "peak")

@@ -51,7 +51,7 @@ func (p *plant) round(changed []*thing, outcome func(it *Operation[*thing]) Outc
 	p.changes = p.changes[:0]
 	for _, o := range changed {
 		p.revision++
-		p.changes = append(p.changes, Change[*thing]{o, p.revision, p.revision, false, Backlog})
+		p.changes = append(p.changes, Change[*thing]{o, p.revision, p.revision, false, Backlog, false})
 	}
 	p.from = p.changes
 	p.items = reuse(p.items)

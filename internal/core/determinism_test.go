@@ -91,7 +91,7 @@ func (h *historian) round() {
 		h.revision++
 		r := row{key: strconv.Itoa(key), pendingID: uint64(h.random.IntN(2))}
 		revision := h.revision - uint64(h.random.IntN(20)/19)
-		changes = append(changes, Change[row]{r, revision, revision - uint64(h.random.IntN(3)/2), lane == Deletion, lane})
+		changes = append(changes, Change[row]{r, revision, revision - uint64(h.random.IntN(3)/2), lane == Deletion, lane, false})
 	}
 	items := c.planFrom(&changes)
 	ran := len(items) - h.random.IntN(len(items)/4+1)

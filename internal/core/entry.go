@@ -55,6 +55,9 @@ type rowVersion[Obj any] struct {
 	deleted bool
 	// tried: an operation was attempted for the change. paused: the object must not be worked on.
 	tried, paused bool
+	// outdated: a later version of the row may have been read, which the entry does not have: one that asks for no
+	// operation, or one that was run before.
+	outdated bool
 	// asks is other than rowAsks only in the version entry.later.
 	asks RowStatus
 }
@@ -160,7 +163,7 @@ func (s sameFunc[Obj]) asAttemptOf(e *entry[Obj], v *rowVersion[Obj]) bool {
 // new change.
 func (e *entry[Obj]) take(v *rowVersion[Obj], same sameFunc[Obj], now time.Duration) {
 	if has := &e.version; same.asAttemptOf(e, v) {
-		has.obj, has.revision, has.seen, has.paused = v.obj, v.revision, v.seen, v.paused
+		has.obj, has.revision, has.seen, has.paused, has.outdated = v.obj, v.revision, v.seen, v.paused, v.outdated
 		has.lowerSince(v.since)
 		return
 	}

@@ -155,7 +155,7 @@ func TestChangesAreRunBesideManyReadyKeys(t *testing.T) {
 				gather(c)
 				require.Equal(t, crowd, c.Index.figures.States[Ready])
 				c.Begin(time.Second, size, false)
-				items := c.planFrom(&listed[row]{{row{key: "new"}, crowd + 1, crowd + 1, lane == Deletion, lane}})
+				items := c.planFrom(&listed[row]{{row{key: "new"}, crowd + 1, crowd + 1, lane == Deletion, lane, false}})
 				require.Len(t, items, size)
 				require.Contains(t, planned(items), "new")
 				for i := range items {

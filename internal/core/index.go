@@ -14,8 +14,6 @@ import (
 // that were not attempted, and the records for a ledger. Its exported methods may be called between two rounds.
 type Index[Obj any] struct {
 	figures Figures
-	// deletions counts the entries whose object was deleted.
-	deletions int
 	// unreconciled orders the entries that are not reconciled by the revision since which they are
 	// not. newestSince is the highest revision that was ever in it.
 	unreconciled keyheap.Heap[unreconciledEntry[Obj]]
@@ -58,10 +56,9 @@ type indexed struct {
 	text                        *string
 	unreconciledPos, untriedPos int32
 	// An entry in state Taken is not counted.
-	state   State
-	lane    Lane
-	result  result
-	deleted bool
+	state  State
+	lane   Lane
+	result result
 	// recorded is the kind of the record that the ledger has. touched: the entry is in Index.touched.
 	recorded Recorded
 	touched  bool
@@ -133,7 +130,7 @@ func (x *Index[Obj]) reindexAs(e *entry[Obj], recorded Recorded) {
 	}
 	x.count(has, -1)
 	has.revision, has.text, has.result = revision, past.text, past.result
-	has.state, has.lane, has.deleted = e.state, e.version.lane, e.version.deleted
+	has.state, has.lane = e.state, e.version.lane
 	x.count(has, 1)
 	if x.records && !has.touched {
 		kind := e.recordKind()
@@ -162,9 +159,6 @@ func (x *Index[Obj]) count(has *indexed, n int) {
 	}
 	if has.lane == Refresh && (has.state == Ready || has.state == InFlight) {
 		f.Refreshing += n
-	}
-	if has.deleted {
-		x.deletions += n
 	}
 }
 
@@ -198,13 +192,6 @@ func (x *Index[Obj]) unreconcile(e *entry[Obj], observed uint64) {
 	default:
 		e.version.since = observed + 1
 	}
-}
-
-// needsSettled reports whether a row with a status that asks for no operation may change the state of a key.
-// Otherwise our own status writes cost no look-up.
-func (x *Index[Obj]) needsSettled() bool {
-	s := &x.figures.States
-	return s[Unseen]+s[InFlight]+s[Terminal]+x.deletions > 0
 }
 
 // LaneSize returns how many keys are ready in a lane.

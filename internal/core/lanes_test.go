@@ -93,7 +93,7 @@ func (b *besieged) Next(lane Lane) (c Change[row], ok bool) {
 	}
 	b.revision++
 	key := fmt.Sprintf("flood%d", b.revision)
-	return Change[row]{row{key: key}, b.revision, b.revision, lane == Deletion, lane}, true
+	return Change[row]{row{key: key}, b.revision, b.revision, lane == Deletion, lane, false}, true
 }
 
 // bring makes a key ready in a lane.
@@ -141,7 +141,7 @@ func TestChangesAreTakenOneByOne(t *testing.T) {
 	c := small(4)
 	var changes listed[row]
 	for i := range uint64(6) {
-		changes = append(changes, Change[row]{row{key: fmt.Sprint(i)}, i + 1, i + 1, i == 2, Backlog})
+		changes = append(changes, Change[row]{row{key: fmt.Sprint(i)}, i + 1, i + 1, i == 2, Backlog, false})
 	}
 	c.Begin(0, 3, false)
 	items := c.planFrom(&changes)

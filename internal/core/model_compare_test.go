@@ -60,8 +60,6 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		return k.lane == Refresh && (k.state == Ready || k.state == InFlight)
 	})
 	same(t, len(refreshes), c.Index.figures.Refreshing, "refreshes ready or in flight")
-	deletions := m.inLine(func(k *modelKey) bool { return k.deleted })
-	same(t, counts[Unseen]+counts[InFlight]+len(deletions)+counts[Terminal] > 0, c.Index.needsSettled())
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {

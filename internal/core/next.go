@@ -14,6 +14,8 @@ type Change[Obj any] struct {
 	Since   uint64
 	Deleted bool
 	Lane    Lane
+	// Outdated reports whether a later version of the row may have been read before.
+	Outdated bool
 }
 
 // Source has the changes of the table that were not observed.
@@ -119,7 +121,7 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	}
 	op.entry, op.since, op.lane, op.Outcome.Wanted = e, v.since, v.lane, v.wanted
 	op.Obj, op.Revision, op.Deleted = v.obj, v.revision, v.deleted
-	op.Turn.Again, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, e.why()
+	op.Turn.Again, op.Turn.Outdated, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, v.outdated, e.why()
 	op.Outcome.RowKind, op.Failures, op.Tries = e.past.rowKind, e.past.failures, e.past.tries
 	c.queues.put(e, InFlight)
 	return true
@@ -181,7 +183,11 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten boo
 		c.forget(e)
 		return true
 	}
-	if later != nil && later.asks == rowAsks {
+	switch {
+	case later == nil:
+	case later.asks != rowAsks:
+		e.version.outdated = true
+	default:
 		c.queues.changeGroup(e, later.obj)
 		if !c.follow(now, e, later) {
 			c.queues.leaveGroup(e)

@@ -49,7 +49,7 @@ func (c *Core[Obj]) observe(e *entry[Obj], change *Change[Obj]) *entry[Obj] {
 func (c *Core[Obj]) versionOf(change *Change[Obj]) rowVersion[Obj] {
 	v := rowVersion[Obj]{
 		obj: change.Obj, revision: change.Revision, since: change.Since, seen: c.round.number, lane: change.Lane,
-		deleted: change.Deleted, paused: c.paused.has(change.Obj),
+		deleted: change.Deleted, outdated: change.Outdated, paused: c.paused.has(change.Obj),
 	}
 	if v.deleted {
 		v.wanted = max(1, c.round.now)
@@ -96,9 +96,6 @@ const (
 // deletion waits, or because the key is Terminal and its row is Done.
 func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgotten bool) {
 	c.observed = max(c.observed, revision)
-	if s != RowUnset && !c.Index.needsSettled() {
-		return false
-	}
 	e := c.keys.find(obj)
 	switch {
 	case e == nil || revision <= e.newest().revision:
@@ -114,6 +111,8 @@ func (c *Core[Obj]) ObserveSettled(obj Obj, revision uint64, s RowStatus) (forgo
 		return true
 	case e.state == Unseen:
 		c.returnToRetry(e, obj, revision, 0)
+	default:
+		e.version.outdated = true
 	}
 	return false
 }
@@ -124,7 +123,7 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	if c.keys.find(obj) != nil {
 		return false
 	}
-	v := c.versionOf(&Change[Obj]{Obj: obj, Revision: revision, Since: c.observed + 1, Deleted: true, Lane: Resumption})
+	v := c.versionOf(&Change[Obj]{Obj: obj, Revision: revision, Since: c.observed + 1, Deleted: true, Outdated: true, Lane: Resumption})
 	v.tried, v.seen = true, c.round.number-1
 	c.queues.put(c.keys.add(string(c.keys.of(obj)), &v, c.round.now, CauseSweep), Ready)
 	return true

@@ -43,9 +43,9 @@ type Operation[Obj any] struct {
 // Turn is why an operation is run.
 type Turn struct {
 	Cause Cause
-	// Again reports whether the key has waited: then Obj may be older than the row in the table, and
-	// its status may be other than Pending or Refreshing.
-	Again bool
+	// Again reports whether the key has waited: then its status may be other than Pending or Refreshing.
+	// Outdated reports whether the row may have been read in a later version than Obj.
+	Again, Outdated bool
 	// probe is the opening of the breaker that the operation probes for; 0 if it is no probe.
 	probe uint32
 }

@@ -63,6 +63,7 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], again bool) {
 // goOn decides what comes after an operation that ran: the newer version that was read meanwhile, the call of Again
 // that was made meanwhile, or what the outcome asks for.
 func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj], again bool, out *Outcome[Obj]) {
+	e.version.outdated = later != nil && later.revision > out.NewRevision
 	switch settled := later != nil && later.asks != rowAsks; {
 	case e.endsWith(later):
 		c.forget(e)
@@ -87,7 +88,8 @@ func (c *Core[Obj]) runAgain(now time.Duration, e *entry[Obj], out *Outcome[Obj]
 		c.runSoon(now, e)
 		return
 	}
-	e.version.lane, e.version.seen, e.from, e.cause, e.dueAt = Refresh, c.round.number-1, Ready, CauseRefresh, now
+	v := &e.version
+	v.lane, v.seen, v.outdated, e.from, e.cause, e.dueAt = Refresh, c.round.number-1, true, Ready, CauseRefresh, now
 	c.queues.put(e, Ready)
 }
 
@@ -132,7 +134,9 @@ func (c *Core[Obj]) backOff(e *entry[Obj], s State, failures int, jitter float64
 // returnToRetry makes an entry that is in no queue or heap wait for its retry again, after the change that it waited
 // for turned out to ask for no operation. jitter is Outcome.Jitter.
 func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
-	e.version.obj, e.version.revision, e.version.paused, e.past.fixed = obj, revision, c.paused.has(obj), false
+	v := &e.version
+	v.obj, v.revision, v.paused, v.outdated = obj, revision, c.paused.has(obj), false
+	e.past.fixed = false
 	c.backOff(e, Retry, int(e.past.failures), jitter)
 }
 

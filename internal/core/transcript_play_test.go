@@ -144,7 +144,7 @@ func (s *stage) nextOf(from *[]change) (c Change[row], ok bool) {
 		case ch.settled:
 			s.core.ObserveSettled(ch.row, ch.revision, RowDone)
 		default:
-			return Change[row]{ch.row, ch.revision, ch.revision, ch.deleted, ch.lane}, true
+			return Change[row]{ch.row, ch.revision, ch.revision, ch.deleted, ch.lane, false}, true
 		}
 	}
 	return c, false

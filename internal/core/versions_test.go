@@ -95,7 +95,7 @@ func TestKeyInFlightIsUntriedSinceItsWait(t *testing.T) {
 	it := handOver(c, 0, 1, version("a", 4, 1))[0]
 	require.True(t, c.Renew(&it, version("a", 7, 2), 7, 7))
 	c.Begin(0, 1, true)
-	c.Observe(Change[row]{version("a", 8, 2), 8, 6, false, Backlog})
+	c.Observe(Change[row]{version("a", 8, 2), 8, 6, false, Backlog, false})
 	c.Plan()
 	check(t, c)
 	require.Equal(t, uint64(5), c.Index.Attempted(8))
@@ -277,4 +277,44 @@ func TestKeyWithAnUnsetRowIsForgottenWhenItFinishes(t *testing.T) {
 			require.False(t, tracks(c))
 		}
 	}
+}
+
+// A key that waits, and whose row is written without asking for an operation, does not have that version: its
+// operation says so, until an outcome brings the version up to date.
+func TestOperationSaysThatItsVersionIsOutdated(t *testing.T) {
+	failed := func(op *Operation[row], at uint64) Outcome[row] {
+		text := "no"
+		return Outcome[row]{Kind: Failed, Text: &text, Object: op.Obj, NewRevision: at}
+	}
+	turn := func(c *Core[row], now time.Duration) *Operation[row] {
+		c.Begin(now, 1, false)
+		items := c.planFrom(&listed[row]{})
+		require.Len(t, items, 1)
+		return &items[0]
+	}
+	c := small(1)
+	c.Begin(0, 1, false)
+	c.Observe(Change[row]{row{key: "a"}, 1, 1, false, Backlog, false})
+	op := turn(c, 0)
+	require.False(t, op.Turn.Outdated)
+	c.Settle(0, op, failed(op, 2))
+
+	c.ObserveSettled(row{key: "a"}, 2, RowFailed)
+	op = turn(c, time.Hour)
+	require.False(t, op.Turn.Outdated, "the row is what the outcome has written")
+	c.Settle(time.Hour, op, failed(op, 2))
+
+	c.ObserveSettled(row{key: "a"}, 3, RowFailed)
+	op = turn(c, 2*time.Hour)
+	require.True(t, op.Turn.Outdated, "the row was written since")
+	c.Recall(2*time.Hour, op)
+	op = turn(c, 2*time.Hour)
+	require.True(t, op.Turn.Outdated, "the operation was not run")
+	c.Settle(2*time.Hour, op, failed(op, 3))
+
+	op = turn(c, 3*time.Hour)
+	require.False(t, op.Turn.Outdated, "the operation ran the latest version")
+	c.ObserveSettled(row{key: "a"}, 4, RowFailed)
+	c.Settle(3*time.Hour, op, failed(op, 3))
+	require.True(t, turn(c, 4*time.Hour).Turn.Outdated, "the row was written while the operation ran")
 }

@@ -126,6 +126,8 @@ type mainCursor[Obj any] struct {
 	from     statedb.ReadTxn
 	rest     iter.Seq2[statedb.Change[Obj], statedb.Revision]
 	read     queue[Obj]
+	// written are revisions that the caller wrote and that were not read, in rising order: not all of them.
+	written []Range
 	// whole: the transaction of this pass is the snapshot. others: since that was taken, an operation was
 	// run on a change that is not from it.
 	whole, others bool
@@ -133,6 +135,14 @@ type mainCursor[Obj any] struct {
 
 // reads reports whether the cursor is not at the end of its snapshot.
 func (m *mainCursor[Obj]) reads() bool { return m.rest != nil || !m.read.isEmpty() }
+
+// skips reports whether the caller wrote the row with a revision, and forgets lower revisions.
+func (m *mainCursor[Obj]) skips(revision statedb.Revision) bool {
+	for len(m.written) > 0 && m.written[0].UpTo < revision {
+		m.written = m.written[1:]
+	}
+	return len(m.written) > 0 && m.written[0].Contains(revision)
+}
 
 // handed is the latest state of the table of which all deletions were handed over, and its revision. state is nil
 // if it became known in an earlier pass, or was asked for.
@@ -277,7 +287,9 @@ func (o *Observer[Obj]) readMain() bool {
 	o.pass.reads++
 	ended := true
 	for change, revision := range o.main.rest {
-		o.reader.readChange(&o.main.read, change, false)
+		if !o.main.skips(revision) {
+			o.reader.readChange(&o.main.read, change, false)
+		}
 		o.main.read.upTo = revision
 		if o.pass.left--; o.pass.left == 0 || len(o.main.read.changes) == chunk {
 			ended = false
@@ -296,6 +308,7 @@ func (o *Observer[Obj]) readMain() bool {
 // what to do, and may have been read.
 func (o *Observer[Obj]) handsOver(c *core.Change[Obj]) bool {
 	o.wanted = max(o.wanted, c.Revision)
+	c.Outdated = !o.main.whole
 	if !c.Deleted {
 		if c.Lane == core.Refresh {
 			o.pass.refreshes++
@@ -361,15 +374,15 @@ func (o *Observer[Obj]) takeSnapshot() {
 // Stale reports whether the version of an operation may not be the row in the transaction of this pass, so that the
 // caller must look the object up.
 //
-// The version of a key that has waited may be older than the row, unless all changes are handed over, and each of
-// them is: where the rows carry a status, writes of other fields are not. Any other
+// The version of a key that has waited may be older than the row, unless all changes were read. Of a later version
+// that asks for no operation, the core has noted only that there is one. Any other
 // version was handed over in this round. If its snapshot is older than the transaction, it is outdated if
 // another operation may have run since, if the target is slow, or if it is a deletion. A slow target is
 // spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
 	case item.Turn.Again:
-		return o.main.reads() || !o.main.whole || o.rows.Writable != nil
+		return o.main.reads() || !o.main.whole || item.Turn.Outdated
 	case item.HasEntry():
 		return !o.main.whole
 	}
@@ -395,9 +408,16 @@ func (o *Observer[Obj]) CallRevision(revision statedb.Revision, deleted bool, tx
 // snapshot.
 func (o *Observer[Obj]) NoteOther() { o.main.others = true }
 
-// NoteWritten records that the caller wrote n rows, up to the given revision, that need no look.
+// NoteWritten records that the caller wrote n rows in one transaction, up to the given revision, that need no look:
+// the core has their outcomes.
 func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
 	o.skippable.add(o.revision, upTo, n)
+	if n > 0 {
+		if len(o.main.written) == maxRanges {
+			o.main.written = o.main.written[1:]
+		}
+		o.main.written = append(o.main.written, Range{upTo - statedb.Revision(n), upTo})
+	}
 }
 
 // Reads returns a number that changes when a cursor reads the table, which takes time.
