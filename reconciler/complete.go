@@ -108,7 +108,6 @@ func (r *runner[Obj]) settle() {
 	now := r.life.now()
 	for i := range r.ops {
 		op := &r.ops[i]
-		noteWanted(op, now, r.this.began)
 		if op.Outcome.Kind == core.Done && !op.HasEntry() && r.shared.setup.opts.breaker == nil {
 			continue
 		}
@@ -125,20 +124,6 @@ func (r *runner[Obj]) settle() {
 			op.Outcome.RowKind = uint8(s.Kind)
 		}
 		r.core.Settle(now, op, op.Outcome)
-	}
-}
-
-// noteWanted sets whether an operation was for a change, and since when it was wanted. Work without a change,
-// such as a refresh, counts as wanted since now. So does a deletion that was read in this round, from the
-// start of the pass, began.
-func noteWanted[Obj comparable](op *core.Operation[Obj], now, began time.Duration) {
-	op.Effect.Change = op.Outcome.Wanted != 0 || op.Deleted
-	if op.Outcome.Wanted != 0 {
-		return
-	}
-	op.Outcome.Wanted = now
-	if op.Deleted {
-		op.Outcome.Wanted = began
 	}
 }
 

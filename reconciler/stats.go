@@ -99,7 +99,7 @@ func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
 	n := uint64(0)
 	for i := range ops {
 		op := &ops[i]
-		if !op.Outcome.Succeeded() || !op.Effect.Change || op.Outcome.Lost {
+		if !op.Outcome.Succeeded() || op.Outcome.Wanted == 0 || op.Outcome.Lost {
 			continue
 		}
 		if op.Outcome.Wanted != wanted {

@@ -123,9 +123,8 @@ func (p *past) unblock() {
 // count counts an attempt that ended at the time now.
 func (e *entry[Obj]) count(now time.Duration, out *Outcome[Obj]) {
 	e.version.tried, e.cause = true, CauseChange
-	if e.version.wanted == 0 {
-		e.version.wanted = out.Wanted
-	}
+	// What fails without a change, such as a refresh, is wanted since now.
+	e.version.wanted = cmp.Or(e.version.wanted, out.Wanted, now)
 	p := &e.past
 	p.ended, p.rowKind, p.result, p.text = now, out.RowKind, wentWell, out.Text
 	if !out.backsOff() {

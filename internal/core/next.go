@@ -135,6 +135,9 @@ func (c *Core[Obj]) runChange(op *Operation[Obj], change *Change[Obj]) bool {
 		op.since, op.lane = change.Since, change.Lane
 		op.Obj, op.Revision, op.Deleted = change.Obj, change.Revision, change.Deleted
 		op.Turn.Cause = change.Lane.why()
+		if change.Deleted {
+			op.Outcome.Wanted = max(1, c.round.now)
+		}
 		return true
 	}
 	e = c.observe(e, change)

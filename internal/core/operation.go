@@ -76,9 +76,6 @@ type Effect struct {
 	// News reports whether the outcome differs from the status in the row, and has to be written.
 	// Conflict reports whether it was merged into a row that another reconciler had written.
 	News, Conflict bool
-	// Change reports whether the operation applied a change, rather than repeating what was applied
-	// before.
-	Change bool
 	// Void reports whether the outcome does not count, because [Core.Again] was forced while the
 	// operation ran.
 	Void bool

@@ -70,7 +70,8 @@ type Outcome[Obj any] struct {
 	// Jitter, from 0 to 1, is the part of [Limits.Jitter] by which the backoff is shortened: keys
 	// with the same value are due together. 0 means a random part for each key.
 	Jitter float64
-	// Wanted is when the attempted change was written; 0 if unknown.
+	// Wanted is when the attempted change was written, or its deletion read; 0 if unknown, or if the operation
+	// repeated what was applied before.
 	Wanted time.Duration
 }
 
