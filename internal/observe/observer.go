@@ -126,8 +126,6 @@ type mainCursor[Obj any] struct {
 	from     statedb.ReadTxn
 	rest     iter.Seq2[statedb.Change[Obj], statedb.Revision]
 	read     queue[Obj]
-	// written are revisions that the caller wrote and that were not read, in rising order: not all of them.
-	written []Range
 	// whole: the transaction of this pass is the snapshot. others: since that was taken, an operation was
 	// run on a change that is not from it.
 	whole, others bool
@@ -135,14 +133,6 @@ type mainCursor[Obj any] struct {
 
 // reads reports whether the cursor is not at the end of its snapshot.
 func (m *mainCursor[Obj]) reads() bool { return m.rest != nil || !m.read.isEmpty() }
-
-// skips reports whether the caller wrote the row with a revision, and forgets lower revisions.
-func (m *mainCursor[Obj]) skips(revision statedb.Revision) bool {
-	for len(m.written) > 0 && m.written[0].UpTo < revision {
-		m.written = m.written[1:]
-	}
-	return len(m.written) > 0 && m.written[0].Contains(revision)
-}
 
 // handed is the latest state of the table of which all deletions were handed over, and its revision. state is nil
 // if it became known in an earlier pass, or was asked for.
@@ -287,7 +277,7 @@ func (o *Observer[Obj]) readMain() bool {
 	o.pass.reads++
 	ended := true
 	for change, revision := range o.main.rest {
-		if !o.main.skips(revision) {
+		if !o.skippable.wrote(revision) {
 			o.reader.readChange(&o.main.read, change, false)
 		}
 		o.main.read.upTo = revision
@@ -411,13 +401,7 @@ func (o *Observer[Obj]) NoteOther() { o.main.others = true }
 // NoteWritten records that the caller wrote n rows in one transaction, up to the given revision, that need no look:
 // the core has their outcomes.
 func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
-	o.skippable.add(o.revision, upTo, n)
-	if n > 0 {
-		if len(o.main.written) == maxRanges {
-			o.main.written = o.main.written[1:]
-		}
-		o.main.written = append(o.main.written, Range{upTo - statedb.Revision(n), upTo})
-	}
+	o.skippable.add(o.revision, run{Range{upTo - statedb.Revision(n), upTo}, n, true})
 }
 
 // Reads returns a number that changes when a cursor reads the table, which takes time.

@@ -5,30 +5,31 @@ package observe
 
 import "github.com/cilium/statedb"
 
-// skippable counts changes after the main cursor's revision that need no look. The count is
-// approximate, and its memory is bounded.
+// skippable has changes after the main cursor's revision that need no look. It is approximate, and its memory is
+// bounded.
 type skippable struct {
-	// runs are in rising order of their revisions.
+	// runs are in rising order of their last revisions.
 	runs []run
 }
 
-// run is a run of n changes; the last has the revision upTo.
+// run is n changes in a range. own: the caller wrote all rows of the range.
 type run struct {
-	upTo statedb.Revision
-	n    int
+	Range
+	n   int
+	own bool
 }
 
 // maxRuns bounds the runs. When there are so many, neighbours are joined.
 const maxRuns = 64
 
-// add adds n changes up to the revision upTo, and drops those up to the main cursor's revision.
-func (s *skippable) add(revision, upTo statedb.Revision, n int) {
-	if n == 0 {
+// add adds a run, and drops those up to the main cursor's revision.
+func (s *skippable) add(revision statedb.Revision, of run) {
+	if of.n == 0 {
 		return
 	}
 	kept := s.runs[:0]
 	for _, r := range s.runs {
-		if r.upTo > revision {
+		if r.UpTo > revision {
 			kept = append(kept, r)
 		}
 	}
@@ -36,17 +37,27 @@ func (s *skippable) add(revision, upTo statedb.Revision, n int) {
 	if len(s.runs) == maxRuns {
 		for i := range maxRuns / 2 {
 			a, b := s.runs[2*i], s.runs[2*i+1]
-			s.runs[i] = run{max(a.upTo, b.upTo), a.n + b.n}
+			s.runs[i] = run{Range{a.After, max(a.UpTo, b.UpTo)}, a.n + b.n, a.own && b.own && a.UpTo == b.After}
 		}
 		s.runs = s.runs[:maxRuns/2]
 	}
-	s.runs = append(s.runs, run{upTo, n})
+	s.runs = append(s.runs, of)
+}
+
+// wrote reports whether the caller wrote the row with a revision. It may be false for one that it wrote.
+func (s *skippable) wrote(revision statedb.Revision) bool {
+	for _, r := range s.runs {
+		if r.own && r.Contains(revision) {
+			return true
+		}
+	}
+	return false
 }
 
 // after returns the number of changes after a revision.
 func (s *skippable) after(revision statedb.Revision) (n int) {
 	for _, r := range s.runs {
-		if r.upTo > revision {
+		if r.UpTo > revision {
 			n += r.n
 		}
 	}
