@@ -228,7 +228,7 @@ type deletion[Obj any] struct {
 // deletions returns the deletions after a place, and one more than limit at most.
 func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 	found, read := deletions[Obj]{last: after}, 0
-	b.r.core.Index.Unreconciled(after.revision, func(d core.Unreconciled[Obj]) bool {
+	b.r.core.Index.Unreconciled(after.revision, func(d core.KeyInfo[Obj]) bool {
 		// Keys with the same revision come in no order: all of them are read.
 		if d.Since > found.last.revision && (len(found.list) > limit || read >= maxScanned) {
 			found.more = true
@@ -244,13 +244,10 @@ func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 		}
 		i, _ := slices.BinarySearchFunc(found.list, at, func(d *deletion[Obj], at place) int { return d.compare(at) })
 		if d.Deleted && i <= limit {
-			found.list = slices.Insert(found.list, i, &deletion[Obj]{place: at})
+			found.list = slices.Insert(found.list, i, &deletion[Obj]{at, d})
 			found.list = found.list[:min(len(found.list), limit+1)]
 		}
 		return true
 	})
-	for _, d := range found.list {
-		d.info, _ = b.r.core.KeyInfo(d.key, 0)
-	}
 	return found
 }

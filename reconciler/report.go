@@ -95,7 +95,7 @@ const maxSeen = 1000
 // keys that wait for something else.
 func failures[Obj any](keys *core.Index[Obj], limit int) (texts []string) {
 	seen := 0
-	keys.Unreconciled(0, func(d core.Unreconciled[Obj]) bool {
+	keys.Unreconciled(0, func(d core.KeyInfo[Obj]) bool {
 		if seen++; d.Failure != "" {
 			texts = append(texts, d.Failure)
 		}

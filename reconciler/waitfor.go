@@ -12,7 +12,6 @@ import (
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -141,10 +140,7 @@ func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 
 // looked is what the loop knows about some objects at one moment.
 type looked[Obj any] struct {
-	txn statedb.ReadTxn
-	// unreconciled has nil for an object that is reconciled.
-	unreconciled []*core.Unreconciled[Obj]
-	// known has the rest that is known about an object.
+	txn   statedb.ReadTxn
 	known []known[Obj]
 	// seen: the loop has read everything up to the snapshot.
 	seen bool
@@ -159,7 +155,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 		if !met && err == nil && time.Since(began) > answerTimeout {
 			err = &inspect.BusyError{With: v.busy()}
 		}
-		known := looked[Obj]{txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(some)), known: make([]known[Obj], len(some))}
+		known := looked[Obj]{txn: txn, known: make([]known[Obj], len(some))}
 		if err == nil {
 			var answer looked[Obj]
 			if answer, err = askBriefly(ctx, v, func(b *answers[Obj]) looked[Obj] { return b.lookAt(some) }); err == nil {
@@ -176,7 +172,10 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 	g := v.gates()
 	for i, obj := range objs {
 		s, found := v.status(known.txn, obj)
-		d := known.unreconciled[i]
+		d := known.known[i].info
+		if d != nil && d.Since == 0 {
+			d = nil
+		}
 		u := inspect.Unreconciled{Key: v.rows.Key(obj), Deleted: !found}
 		switch {
 		case found && s.Kind == status.KindDone,
@@ -204,17 +203,18 @@ func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
 	r := b.r
 	txn := r.shared.rows.DB.ReadTxn()
 	known := looked[Obj]{
-		txn: txn, unreconciled: make([]*core.Unreconciled[Obj], len(objs)), known: make([]known[Obj], len(objs)),
+		txn: txn, known: make([]known[Obj], len(objs)),
 		seen: r.observer.Revision() >= r.shared.rows.Table.Revision(txn),
 	}
 	for i, obj := range objs {
-		if d, is := r.core.UnreconciledOf(obj); is {
-			// Of the rest, stateOf needs only the state.
-			known.unreconciled[i], known.known[i].info = &d, &core.KeyInfo[Obj]{State: d.State}
+		key := r.shared.rows.Key(obj)
+		if info, has := r.core.KeyInfo(string(key), 0); has {
+			// The row adds nothing to it.
+			known.known[i].info = &info
 			continue
 		}
 		row, revision, _ := r.shared.rows.Get(txn, obj)
-		known.known[i] = b.known(r.shared.rows.Key(obj), row, revision, 0)
+		known.known[i] = b.known(key, row, revision, 0)
 	}
 	return known
 }

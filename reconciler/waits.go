@@ -139,14 +139,14 @@ const (
 // remainder is what is unreconciled up to a revision: the keys that are unreconciled for longest, and
 // the number of the others.
 type remainder[Obj any] struct {
-	keys []core.Unreconciled[Obj]
+	keys []core.KeyInfo[Obj]
 	more int
 }
 
 // answers is what the loop gives to questions. The unreconciled keys are listed once for all of them.
 type answers[Obj comparable] struct {
 	r      *runner[Obj]
-	keys   []core.Unreconciled[Obj]
+	keys   []core.KeyInfo[Obj]
 	listed bool
 	// until and last are those of the latest answer, for the next question with the same revision.
 	until statedb.Revision
@@ -156,7 +156,7 @@ type answers[Obj comparable] struct {
 func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	if !b.listed {
 		b.listed = true
-		b.r.core.Index.Unreconciled(0, func(d core.Unreconciled[Obj]) bool {
+		b.r.core.Index.Unreconciled(0, func(d core.KeyInfo[Obj]) bool {
 			b.keys = append(b.keys, d)
 			return len(b.keys) < maxListed
 		})
@@ -218,7 +218,7 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 }
 
 // unreconciled explains why a key is not reconciled.
-func (v *view[Obj]) unreconciled(g gates, d *core.Unreconciled[Obj], txn statedb.ReadTxn) inspect.Unreconciled {
+func (v *view[Obj]) unreconciled(g gates, d *core.KeyInfo[Obj], txn statedb.ReadTxn) inspect.Unreconciled {
 	row, revision, found := v.rows.Get(txn, d.Obj)
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,

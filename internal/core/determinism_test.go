@@ -119,7 +119,7 @@ func (h *historian) say() {
 	fmt.Fprintf(&h.log, "due=%s %t low=%d attempted=%d failing=%d version=%d %v\n",
 		due, ok, h.core.Index.LowWatermark(), h.core.Index.Attempted(h.revision), h.core.Index.figures.Failing, h.core.Index.figures.FailureVersion,
 		h.core.Breaker.State())
-	h.core.Index.Unreconciled(0, func(d Unreconciled[row]) bool {
+	h.core.Index.Unreconciled(0, func(d KeyInfo[row]) bool {
 		fmt.Fprintf(&h.log, "%+v ", d)
 		return true
 	})

@@ -12,7 +12,7 @@ import (
 
 // failures returns the errors of the failing keys, in the order of Since.
 func failures(c *Core[row]) (texts []string) {
-	c.Index.Unreconciled(0, func(u Unreconciled[row]) bool {
+	c.Index.Unreconciled(0, func(u KeyInfo[row]) bool {
 		if u.Failure != "" {
 			texts = append(texts, u.Failure)
 		}
@@ -81,7 +81,7 @@ func TestListingTheFirstKeysIsCheap(t *testing.T) {
 	const visited = 1000
 	look := func() {
 		n := 0
-		p.Index.Unreconciled(0, func(Unreconciled[*thing]) bool { n++; return n < visited })
+		p.Index.Unreconciled(0, func(KeyInfo[*thing]) bool { n++; return n < visited })
 		require.Equal(t, visited, n)
 	}
 	require.Less(t, testing.AllocsPerRun(1, look), 5.0*visited)

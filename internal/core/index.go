@@ -218,9 +218,9 @@ func (x *Index[Obj]) Attempted(observed uint64) uint64 {
 // Unreconciled calls yield for the keys that are unreconciled since the given revision or a later one, in the order
 // of Since, until yield returns false. It is cheap to pass the others; the cost grows with the number of keys that
 // it yields.
-func (x *Index[Obj]) Unreconciled(since uint64, yield func(Unreconciled[Obj]) bool) {
+func (x *Index[Obj]) Unreconciled(since uint64, yield func(KeyInfo[Obj]) bool) {
 	x.unreconciled.AscendFrom(int64(min(since, math.MaxInt64)), func(o unreconciledEntry[Obj], _ int64) bool {
-		return yield(o.describeUnreconciled())
+		return yield(o.describe())
 	})
 }
 

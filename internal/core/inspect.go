@@ -8,15 +8,19 @@ import "time"
 // KeyInfo describes a key that has an entry.
 type KeyInfo[Obj any] struct {
 	// Obj, Revision and Deleted are the version that was observed last. Deletes reports whether the
-	// operation of a key in flight is a deletion: it may run an older version.
-	Obj      Obj
-	Revision uint64
-	Deleted  bool
-	Deletes  bool
-	State    State
-	Lane     Lane
-	// Failures and Failure are as in [Unreconciled]. LastAttempt is when the last attempt ended; negative if there
-	// was none.
+	// operation of a key in flight is a deletion: it may run an older version. Since is the revision since
+	// which the key is not reconciled; 0 if it is.
+	Obj             Obj
+	Since, Revision uint64
+	Deleted         bool
+	Deletes         bool
+	State           State
+	Lane            Lane
+	// Tried reports whether that version has been attempted. Paused reports whether its object is paused,
+	// unless its operation runs.
+	Tried, Paused bool
+	// Failures counts the failures in a row. Failure is the error text of the last attempt; empty
+	// if it did not fail. LastAttempt is when that ended; negative if there was none.
 	Failures    int
 	Failure     string
 	LastAttempt time.Duration
@@ -29,7 +33,7 @@ type KeyInfo[Obj any] struct {
 	// Group is the group that a queued key waits for, and Holder the object that holds it.
 	Group  string
 	Holder Obj
-	// Ahead is the number of keys before the key in its lane or its group, up to the limit of the call.
+	// Ahead is the number of keys before the key in its lane or its group, if the call counts them.
 	Ahead int
 }
 
@@ -39,61 +43,43 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	if e == nil {
 		return KeyInfo[Obj]{}, false
 	}
-	v := e.newest()
-	s := KeyInfo[Obj]{
-		Obj: v.obj, Revision: v.revision, Deleted: v.deleted, Deletes: e.version.deleted,
-		State: e.state, Lane: e.version.lane,
-		Failures: int(e.past.failures), Failure: e.past.failure(), LastAttempt: e.past.ended, Wanted: v.wanted,
-		At: e.dueAt, Timed: e.pos >= 0,
-	}
+	s := e.describe()
 	if e.state == Ready || e.state == Queued {
 		for p := e.prev; p != nil && s.Ahead < limit; p = p.prev {
 			s.Ahead++
 		}
 	}
 	if e.state == Queued {
-		s.Group, s.Holder = e.group.name, e.group.holder.version.obj
 		s.Ahead++
 	}
 	return s, true
 }
 
-// Unreconciled describes a key that is not reconciled.
-type Unreconciled[Obj any] struct {
-	// Obj, Revision and Deleted are the version that was observed last. Since is the revision since
-	// which the key is not reconciled.
-	Obj             Obj
-	Since, Revision uint64
-	Deleted         bool
-	State           State
-	// Failures counts the failures in a row. Failure is the error text of the last attempt; empty
-	// if it did not fail.
-	Failures int
-	Failure  string
-	// Tried reports whether that version has been attempted. Paused reports whether its object is paused,
-	// unless its operation runs.
-	Tried, Paused bool
-}
-
 // UnreconciledOf describes the key of an object; false if it is reconciled, as far as changes were
 // observed.
-func (c *Core[Obj]) UnreconciledOf(obj Obj) (Unreconciled[Obj], bool) {
+func (c *Core[Obj]) UnreconciledOf(obj Obj) (KeyInfo[Obj], bool) {
 	e := c.keys.find(obj)
 	if e == nil || e.unreconciled().since == 0 {
-		return Unreconciled[Obj]{}, false
+		return KeyInfo[Obj]{}, false
 	}
-	return e.describeUnreconciled(), true
+	return e.describe(), true
 }
 
-// describeUnreconciled describes an unreconciled entry.
-func (e *entry[Obj]) describeUnreconciled() Unreconciled[Obj] {
+// describe describes an entry. It counts no keys ahead.
+func (e *entry[Obj]) describe() KeyInfo[Obj] {
 	v := e.newest()
-	return Unreconciled[Obj]{
-		Obj: v.obj, Since: e.unreconciled().since, Revision: v.revision, Deleted: v.deleted, State: e.state,
+	s := KeyInfo[Obj]{
+		Obj: v.obj, Since: e.unreconciled().since, Revision: v.revision, Deleted: v.deleted, Deletes: e.version.deleted,
+		State: e.state, Lane: e.version.lane,
 		// An orphan counts as attempted for the watermark only.
-		Failures: int(e.past.failures), Failure: e.past.failure(), Tried: v.tried && e.cause != CauseSweep,
-		Paused: v.paused && (e.state != InFlight || e.later != nil),
+		Tried: v.tried && e.cause != CauseSweep, Paused: v.paused && (e.state != InFlight || e.later != nil),
+		Failures: int(e.past.failures), Failure: e.past.failure(), LastAttempt: e.past.ended, Wanted: v.wanted,
+		At: e.dueAt, Timed: e.pos >= 0,
 	}
+	if e.state == Queued {
+		s.Group, s.Holder = e.group.name, e.group.holder.version.obj
+	}
+	return s
 }
 
 // TracksKeyOf reports whether the key of obj has an entry.

@@ -140,17 +140,18 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	same(t, attempted, c.Index.Attempted(observed), "attempted")
 
 	last, told := uint64(0), map[string]uint64{}
-	c.Index.Unreconciled(0, func(d Unreconciled[row]) bool {
+	c.Index.Unreconciled(0, func(d KeyInfo[row]) bool {
 		k := m.keys[d.Obj.key]
 		newest := modelNote{obj: k.obj, revision: k.version, deleted: k.deleted}
 		if k.note != nil && !k.note.again {
 			newest = *k.note
 		}
-		require.Equal(t, Unreconciled[row]{
-			Obj: newest.obj, Since: k.unreconciledSince(), Revision: newest.revision, Deleted: newest.deleted, State: k.state,
-			Failures: k.failures, Failure: k.failure, Tried: k.tried && !k.swept && !k.notesChange(),
-			Paused: m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil && !k.note.again),
-		}, d, "state of %q", k.key)
+		expected := d
+		expected.Obj, expected.Since, expected.Revision = newest.obj, k.unreconciledSince(), newest.revision
+		expected.Deleted, expected.State, expected.Failures, expected.Failure = newest.deleted, k.state, k.failures, k.failure
+		expected.Tried = k.tried && !k.swept && !k.notesChange()
+		expected.Paused = m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil && !k.note.again)
+		require.Equal(t, expected, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")
 		last, told[k.key] = d.Since, d.Since
 		one, ok := c.UnreconciledOf(row{key: k.key})
@@ -175,7 +176,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 	}
 	if len(want) > 1 {
 		n := 0
-		c.Index.Unreconciled(0, func(Unreconciled[row]) bool { n++; return n < 2 })
+		c.Index.Unreconciled(0, func(KeyInfo[row]) bool { n++; return n < 2 })
 		same(t, 2, n, "yield was called after it returned false")
 	}
 }

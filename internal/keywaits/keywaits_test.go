@@ -43,7 +43,7 @@ func (r ranges) Covers(revision statedb.Revision) bool {
 type env struct {
 	*testing.T
 	*Waits[row]
-	unreconciled map[row]core.Unreconciled[row]
+	unreconciled map[row]core.KeyInfo[row]
 	covered      ranges
 	// paused is the row that is paused.
 	paused row
@@ -77,10 +77,10 @@ func newEnv(t *testing.T) *env {
 	})
 	require.NoError(t, err)
 	e := &env{
-		T: t, unreconciled: map[row]core.Unreconciled[row]{},
+		T: t, unreconciled: map[row]core.KeyInfo[row]{},
 		db: db, table: table, tables: map[statedb.Revision]statedb.ReadTxn{},
 	}
-	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (core.Unreconciled[row], bool) {
+	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (core.KeyInfo[row], bool) {
 		e.states++
 		d, found := e.unreconciled[r]
 		return d, found
@@ -146,12 +146,12 @@ func (e *env) expect(over bool, w *Wait[row], why string) {
 }
 
 func TestWaitIsOverAtItsMilestone(t *testing.T) {
-	open := func(revision statedb.Revision, deleted, attempted bool) *core.Unreconciled[row] {
-		return &core.Unreconciled[row]{Revision: revision, Deleted: deleted, Tried: attempted}
+	open := func(revision statedb.Revision, deleted, attempted bool) *core.KeyInfo[row] {
+		return &core.KeyInfo[row]{Revision: revision, Deleted: deleted, Tried: attempted}
 	}
 	for name, c := range map[string]struct {
 		wait     version
-		u        *core.Unreconciled[row]
+		u        *core.KeyInfo[row]
 		seen     statedb.Revision
 		has      bool
 		over     bool
@@ -196,10 +196,10 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 
 func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	e := newEnv(t)
-	e.unreconciled["a"], e.unreconciled["b"] = core.Unreconciled[row]{Revision: 3}, core.Unreconciled[row]{Revision: 3, Deleted: true}
+	e.unreconciled["a"], e.unreconciled["b"] = core.KeyInfo[row]{Revision: 3}, core.KeyInfo[row]{Revision: 3, Deleted: true}
 	a, b := e.wait(version{Object: "a", Revision: 3}, 3), e.wait(version{Object: "b", Revision: 4, Deleted: true}, 3)
 
-	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 3, Tried: true}
+	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 3, Tried: true}
 	e.Look(3)
 	e.expect(false, a, "nothing happened to its key")
 	e.NoteChange("a", 0)
@@ -221,7 +221,7 @@ func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
 	for _, m := range []progress.Milestone{progress.Attempted, progress.Applied} {
 		e := newEnv(t)
 		// The key is written again during each operation.
-		e.unreconciled["a"] = core.Unreconciled[row]{Revision: 9}
+		e.unreconciled["a"] = core.KeyInfo[row]{Revision: 9}
 		w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 9)
 		e.NoteOperation("a", 2, false, true)
 		e.Look(9)
@@ -270,7 +270,7 @@ func TestLeaveForgetsTheWait(t *testing.T) {
 	e := newEnvBeside(t)
 	unseen := e.wait(version{Object: "a", Revision: 7, Deleted: true}, 5)
 	uncovered := e.wait(version{Object: "a", Revision: 1}, 5)
-	e.unreconciled["b"] = core.Unreconciled[row]{}
+	e.unreconciled["b"] = core.KeyInfo[row]{}
 	waiting := e.wait(version{Object: "b", Revision: 1}, 5)
 	e.NoteChange("b", 0)
 	all := []*Wait[row]{unseen, uncovered, waiting, e.join(version{Object: "a", Revision: 1, Deleted: true}), {}}
@@ -291,7 +291,7 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 	for _, m := range []progress.Milestone{progress.Attempted, progress.Applied} {
 		for _, deleted := range []bool{false, true} {
 			for _, e := range []*env{newEnv(t), newEnvBeside(t)} {
-				e.unreconciled["a"] = core.Unreconciled[row]{Revision: 4}
+				e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
 				w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 3)
 				e.NoteOperation("a", 3, false, true)
 				e.Join(w, "a", 4, deleted)
@@ -306,11 +306,11 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 // Reapply declares the outcome of an operation void: then the version is applied again.
 func TestOperationBeforeAWaitDoesNotCount(t *testing.T) {
 	e := newEnvBeside(t)
-	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 3}
+	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 3}
 	e.join(version{Object: "a", Revision: 3})
 	e.NoteOperation("a", 3, false, true)
 	w := e.join(version{Object: "a", Revision: 3})
-	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 4}
+	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
 	e.Look(4)
 	e.expect(false, w, "the operation ended before the wait began")
 	e.NoteOperation("a", 3, false, true)
@@ -324,7 +324,7 @@ func TestDeletionBeforeTheLookUpDoesNotEndAWait(t *testing.T) {
 	w := &Wait[row]{Milestone: progress.Applied}
 	e.Begin(w, "a")
 	e.NoteOperation("a", 3, true, true)
-	e.unreconciled["a"] = core.Unreconciled[row]{Revision: 4}
+	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
 	e.Join(w, "a", 5, true)
 	e.Look(5)
 	e.expect(false, w, "the update runs")
@@ -396,7 +396,7 @@ func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
 			for e.Look(5) {
 			}
 			e.NoteOperation("a", 2, false, true)
-			e.unreconciled["a"] = core.Unreconciled[row]{Revision: 3}
+			e.unreconciled["a"] = core.KeyInfo[row]{Revision: 3}
 		},
 		"their keys are paused": func(e *env, join func(v version)) {
 			for i := range many {
@@ -405,7 +405,7 @@ func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
 			for e.Look(5) {
 			}
 			for i := range many {
-				e.unreconciled[name(i)] = core.Unreconciled[row]{Revision: 1, Tried: true}
+				e.unreconciled[name(i)] = core.KeyInfo[row]{Revision: 1, Tried: true}
 				e.NoteChange(name(i), 0)
 			}
 		},
@@ -465,15 +465,15 @@ func TestKeyWithManyWaitsHoldsUpNoOtherKey(t *testing.T) {
 func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait version
-		u    *core.Unreconciled[row]
+		u    *core.KeyInfo[row]
 		over bool
 	}{
 		"unread":                       {wait: version{Revision: 5}, over: true},
-		"an older version runs":        {wait: version{Revision: 5}, u: &core.Unreconciled[row]{Revision: 4}, over: true},
-		"this version runs":            {wait: version{Revision: 5}, u: &core.Unreconciled[row]{Revision: 5}},
+		"an older version runs":        {wait: version{Revision: 5}, u: &core.KeyInfo[row]{Revision: 4}, over: true},
+		"this version runs":            {wait: version{Revision: 5}, u: &core.KeyInfo[row]{Revision: 5}},
 		"unread, for applied":          {wait: version{Revision: 5, Milestone: progress.Applied}},
 		"deleted, not read":            {wait: version{Revision: 5, Deleted: true}},
-		"deleted, counts as attempted": {wait: version{Revision: 5, Deleted: true}, u: &core.Unreconciled[row]{Revision: 4, Deleted: true, Tried: true}, over: true},
+		"deleted, counts as attempted": {wait: version{Revision: 5, Deleted: true}, u: &core.KeyInfo[row]{Revision: 4, Deleted: true, Tried: true}, over: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
