@@ -145,7 +145,7 @@ func what(x *inspect.Explanation) string {
 func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	st := s.info
 	// The row may be back, and unread.
-	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted && !s.found, st.Ahead, st.Failures, st.Failure
+	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted && !s.found, st.Queue.Ahead, st.Failures, st.Failure
 	switch {
 	case x.Deleted:
 		x.Wanted, x.Since, x.Revision = v.life.timeOf(st.Wanted), v.life.timeOf(st.Wanted), st.Revision
@@ -158,13 +158,13 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	}
 	switch st.State {
 	case core.Ready, core.Taken:
-		x.Lane, x.Since = st.Lane.String(), v.life.timeOf(st.At)
+		x.Lane, x.Since = st.Queue.Lane.String(), v.life.timeOf(st.At)
 		x.Why = fmt.Sprintf("%s has been seen and waits for its turn, with %s before it in its lane (%s)",
-			what(x), count(st.Ahead, "object"), x.Lane)
+			what(x), count(st.Queue.Ahead, "object"), x.Lane)
 	case core.InFlight:
 		v.explainFlight(x, s)
 	case core.Queued:
-		x.Group, x.Holder = st.Group, v.rows.Name(st.Holder)
+		x.Group, x.Holder = st.Queue.Group, v.rows.Name(st.Queue.Holder)
 		x.Why = fmt.Sprintf("another object of its group %q is being worked on: %s", x.Group, x.Holder)
 	case core.Paused:
 		x.Why = what(x) + " is paused"

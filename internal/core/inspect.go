@@ -15,7 +15,7 @@ type KeyInfo[Obj any] struct {
 	Deleted         bool
 	Deletes         bool
 	State           State
-	Lane            Lane
+	Queue           QueueInfo[Obj]
 	// Tried reports whether that version has been attempted. Paused reports whether its object is paused,
 	// unless its operation runs.
 	Tried, Paused bool
@@ -30,10 +30,15 @@ type KeyInfo[Obj any] struct {
 	// change was observed.
 	At    time.Duration
 	Timed bool
+}
+
+// QueueInfo describes the queue that a key waits in.
+type QueueInfo[Obj any] struct {
+	Lane Lane
 	// Group is the group that a queued key waits for, and Holder the object that holds it.
 	Group  string
 	Holder Obj
-	// Ahead is the number of keys before the key in its lane or its group, if the call counts them.
+	// Ahead is the number of keys before the key, if the call counts them.
 	Ahead int
 }
 
@@ -45,12 +50,12 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	}
 	s := e.describe()
 	if e.state == Ready || e.state == Queued {
-		for p := e.prev; p != nil && s.Ahead < limit; p = p.prev {
-			s.Ahead++
+		for p := e.prev; p != nil && s.Queue.Ahead < limit; p = p.prev {
+			s.Queue.Ahead++
 		}
 	}
 	if e.state == Queued {
-		s.Ahead++
+		s.Queue.Ahead++
 	}
 	return s, true
 }
@@ -70,14 +75,14 @@ func (e *entry[Obj]) describe() KeyInfo[Obj] {
 	v := e.newest()
 	s := KeyInfo[Obj]{
 		Obj: v.obj, Since: e.unreconciled().since, Revision: v.revision, Deleted: v.deleted, Deletes: e.version.deleted,
-		State: e.state, Lane: e.version.lane,
+		State: e.state, Queue: QueueInfo[Obj]{Lane: e.version.lane},
 		// An orphan counts as attempted for the watermark only.
 		Tried: v.tried && e.cause != CauseSweep, Paused: v.paused && (e.state != InFlight || e.later != nil),
 		Failures: int(e.past.failures), Failure: e.past.failure(), LastAttempt: e.past.ended, Wanted: v.wanted,
 		At: e.dueAt, Timed: e.pos >= 0,
 	}
 	if e.state == Queued {
-		s.Group, s.Holder = e.group.name, e.group.holder.version.obj
+		s.Queue.Group, s.Queue.Holder = e.group.name, e.group.holder.version.obj
 	}
 	return s
 }
