@@ -398,10 +398,10 @@ func (o *Observer[Obj]) CallRevision(revision statedb.Revision, deleted bool, tx
 // snapshot.
 func (o *Observer[Obj]) NoteOther() { o.main.others = true }
 
-// NoteWritten records that the caller wrote n rows in one transaction, up to the given revision, that need no look:
-// the core has their outcomes.
-func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
-	o.skippable.add(o.revision, run{Range{upTo - statedb.Revision(n), upTo}, n, true})
+// NoteWritten records the revisions of one transaction of the caller, whose rows need no look: the core has
+// their outcomes.
+func (o *Observer[Obj]) NoteWritten(rows Range) {
+	o.skippable.add(o.revision, run{rows, int(rows.UpTo - rows.After), true})
 }
 
 // Reads returns a number that changes when a cursor reads the table, which takes time.
