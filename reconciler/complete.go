@@ -92,7 +92,7 @@ func (r *runner[Obj]) commit(round *inspect.Round) {
 	round.Lost += c.Lost
 	round.Conflicts += c.Conflicts
 	round.CommitTook += c.Took
-	r.observer.NoteWritten(c.Revisions)
+	r.observer.NoteWritten(c.Revision, c.Written)
 }
 
 // writeOutcomes writes the outcomes that belong beside the table, at the end of a pass.

@@ -5,6 +5,9 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
+	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,4 +84,134 @@ func TestMergeThatLosesTheKeyHidesNoOtherRow(t *testing.T) {
 			require.NoError(e, err)
 		})
 	})
+}
+
+// derived returns the status of a row whose Note says which value was applied: a row with another value asks for
+// an update, also if the program did not set the status.
+func derived(o *object) reconciler.Status {
+	s := o.Status
+	if s.Kind == reconciler.StatusKindDone && o.Note != strconv.Itoa(o.Value) {
+		s.Kind = reconciler.StatusKindPending
+	}
+	return s
+}
+
+// The value is changed while the operation runs, and the status is put onto the changed row. GetStatus says that this
+// row asks for an operation, so it is run.
+func TestRowThatStillAsksWithItsOutcomeIsRun(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+			e.put(1, 1)
+			e.pass(500 * time.Millisecond)
+			e.write(func(wtxn statedb.WriteTxn) {
+				o := e.get(1).Clone()
+				o.Value = 2
+				_, _, err := e.table.Insert(wtxn, o)
+				require.NoError(e, err)
+			})
+			e.pass(time.Minute)
+			require.Equal(e, map[uint64]int{1: 2}, e.target.holds(), "%d workers, row %+v", workers, e.get(1))
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			cfg.GetStatus = derived
+			e.target.mutate = func(o *object) { o.Note = strconv.Itoa(o.Value) }
+		}, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+	}
+}
+
+// While an operation runs, the row loses its status, and then the program inserts the first version again. The
+// operation fails, and its status is put onto the row: it is retried.
+func TestFailureOfARowThatGotItsStatusBackIsRetried(t *testing.T) {
+	for range 200 {
+		inBubble(t, func(e *env) {
+			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+			e.target.failing("no")
+			e.put(1, 1)
+			e.pass(100 * time.Millisecond)
+			first := e.get(1)
+			insert := func(s reconciler.Status) {
+				e.write(func(wtxn statedb.WriteTxn) {
+					o := first.Clone()
+					o.Status = s
+					_, _, err := e.table.Insert(wtxn, o)
+					require.NoError(e, err)
+				})
+			}
+			insert(reconciler.Status{})
+			time.Sleep(900 * time.Millisecond)
+			insert(first.Status)
+			e.pass(10 * time.Second)
+			e.target.failing("")
+			e.pass(time.Hour)
+			e.eachDone()
+		}, nil, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// failingDeletes is a nameTarget whose deletions fail. It counts them.
+type failingDeletes struct {
+	*nameTarget
+	deleted *atomic.Int64
+}
+
+func (f failingDeletes) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *named) error {
+	f.deleted.Add(1)
+	return errors.New("no")
+}
+
+// SetStatus gives the row "bad" the key of another object, whose deletion fails. So the loop itself brings that object
+// back, with the status Done, and its deletion ends.
+func TestDeletionEndsWhenTheLoopBringsTheObjectBack(t *testing.T) {
+	target := failingDeletes{noNames(), new(atomic.Int64)}
+	reconcilertest.Run(t, func(db *statedb.DB) (statedb.RWTable[*named], error) {
+		return statedb.NewTable(db, "names", byName)
+	}, func(e *reconcilertest.Env[*named]) {
+		e.Start(reconciler.Config[*named]{
+			DB: e.DB, Table: e.Table, Operations: target, Health: e.Health, Options: exact(reconciler.WithoutPruning()),
+			Clone:     func(n *named) *named { c := *n; return &c },
+			GetStatus: func(n *named) reconciler.Status { return n.Status },
+			SetStatus: func(n *named, s reconciler.Status) *named {
+				n.Status = s
+				if n.Name == "bad" {
+					n.Name = "other"
+				}
+				return n
+			},
+		})
+		e.Insert(wantedName("other"))
+		synctest.Wait()
+		e.Delete(&named{Name: "other"})
+		synctest.Wait()
+		require.EqualValues(e, 1, target.deleted.Load())
+		e.Insert(wantedName("bad"))
+		synctest.Wait()
+		row, _, found := e.Table.Get(e.DB.ReadTxn(), byName.Query("other"))
+		require.True(e, found)
+		require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
+		time.Sleep(time.Minute)
+		require.EqualValues(e, 1, target.deleted.Load(), "deletions of an object that the table has")
+	})
+}
+
+// echoTable is a table that inserts one more row, which is Pending, with each status that is written.
+type echoTable struct{ statedb.RWTable[*object] }
+
+func (t echoTable) CompareAndSwap(wtxn statedb.WriteTxn, revision statedb.Revision, o *object) (*object, bool, error) {
+	old, found, err := t.RWTable.CompareAndSwap(wtxn, revision, o)
+	if err == nil && found && o.ID < 100 {
+		_, _, err = t.RWTable.Insert(wtxn, &object{ID: 100 + o.ID, Value: o.Value, Status: reconciler.StatusPending()})
+	}
+	return old, found, err
+}
+
+// What the table of the program writes in the transaction of the loop is not written by the loop.
+func TestRowThatTheTableAddsIsRead(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Minute)
+		require.Equal(e, map[uint64]int{1: 1, 101: 1}, e.target.holds())
+	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Table = echoTable{e.table} }, reconciler.WithoutPruning())
 }

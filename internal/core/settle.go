@@ -63,14 +63,18 @@ func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], again bool) {
 // goOn decides what comes after an operation that ran: the newer version that was read meanwhile, the call of Again
 // that was made meanwhile, or what the outcome asks for.
 func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj], again bool, out *Outcome[Obj]) {
-	e.version.outdated = later != nil && later.revision > out.NewRevision
+	if later != nil && !out.Lost && later.revision <= out.NewRevision {
+		// The outcome was written onto this version, or onto one that is later still.
+		later = nil
+	}
+	e.version.outdated = later != nil
 	switch settled := later != nil && later.asks != rowAsks; {
 	case e.endsWith(later):
 		c.forget(e)
 	case settled && out.Lost && !out.Succeeded():
 		c.Index.unreconcile(e, c.observed)
 		c.returnToRetry(e, later.obj, later.revision, out.Jitter)
-	case later != nil && !settled && (out.Lost || later.revision > out.NewRevision):
+	case later != nil && !settled:
 		if c.follow(now, e, later) {
 			c.queues.put(e, Ready)
 		}

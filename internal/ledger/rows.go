@@ -42,10 +42,10 @@ type Commit struct {
 	// into what another reconciler had written. Lost is the number of outcomes that were not written
 	// because the object had changed or was deleted.
 	Written, Conflicts, Lost int
-	// Revisions are those of the rows that were written. Took is the time for the transaction,
+	// Revision is the revision of the table after the commit. Took is the time for the transaction,
 	// including the wait for the lock of the table. Both are zero if there was nothing to write.
-	Revisions observe.Range
-	Took      time.Duration
+	Revision statedb.Revision
+	Took     time.Duration
 }
 
 // Write implements [Ledger]: it writes the outcomes that are news in one transaction.
@@ -59,13 +59,12 @@ func (l *InRows[Obj]) Write(ops []core.Operation[Obj], maxRetries int) Commit {
 	wtxn := l.rows.DB.WriteTxn(l.rows.Table)
 	// A panic in a user's function must not leave the table locked.
 	defer wtxn.Abort()
-	c.Revisions.After = l.rows.Table.Revision(wtxn)
 	for i := range ops {
 		if ops[i].Effect.News {
 			l.writeOne(wtxn, &c, &ops[i])
 		}
 	}
-	c.Revisions.UpTo = l.rows.Table.Revision(wtxn)
+	c.Revision = l.rows.Table.Revision(wtxn)
 	wtxn.Commit()
 	c.Took = l.now() - began
 	// Reading first is cheaper than a failed swap, but only while there are other writers.

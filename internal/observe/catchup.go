@@ -255,7 +255,7 @@ func (o *Observer[Obj]) endWhileCatchingUp(now time.Duration) (done bool) {
 	c, table := o.catchUp, o.rows.Table.Revision(o.pass.txn)
 	o.readDeletions()
 	c.newest().After = max(c.newest().After, c.fresh.handedOver())
-	o.skippable.add(o.revision, run{Range{o.revision, c.newest().After}, c.handed, false})
+	o.skippable.add(o.revision, c.newest().After, c.handed)
 	o.leaveOut(table, now)
 	if c.next == nil && c.newest().After == table && len(c.unread) > 1 {
 		// All rows that this transaction has are read, or in the ranges.

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -231,7 +230,7 @@ func TestOwnWritesNeedNoLook(t *testing.T) {
 	e.put(status.Pending, 1, 2)
 	e.round()
 	e.put(status.Done, 1)
-	e.NoteWritten(observe.Range{After: e.revision() - 1, UpTo: e.revision()})
+	e.NoteWritten(e.revision(), 1)
 	require.Equal(e, 1, e.Skippable())
 	require.Equal(e, 1, e.Skippable(), "a query changes nothing")
 	e.rounds(0)

@@ -277,9 +277,7 @@ func (o *Observer[Obj]) readMain() bool {
 	o.pass.reads++
 	ended := true
 	for change, revision := range o.main.rest {
-		if !o.skippable.wrote(revision) {
-			o.reader.readChange(&o.main.read, change, false)
-		}
+		o.reader.readChange(&o.main.read, change, false)
 		o.main.read.upTo = revision
 		if o.pass.left--; o.pass.left == 0 || len(o.main.read.changes) == chunk {
 			ended = false
@@ -398,10 +396,9 @@ func (o *Observer[Obj]) CallRevision(revision statedb.Revision, deleted bool, tx
 // snapshot.
 func (o *Observer[Obj]) NoteOther() { o.main.others = true }
 
-// NoteWritten records the revisions of one transaction of the caller, whose rows need no look: the core has
-// their outcomes.
-func (o *Observer[Obj]) NoteWritten(rows Range) {
-	o.skippable.add(o.revision, run{rows, int(rows.UpTo - rows.After), true})
+// NoteWritten records that the caller wrote n rows, up to the given revision, that need no look.
+func (o *Observer[Obj]) NoteWritten(upTo statedb.Revision, n int) {
+	o.skippable.add(o.revision, upTo, n)
 }
 
 // Reads returns a number that changes when a cursor reads the table, which takes time.

@@ -5,31 +5,30 @@ package observe
 
 import "github.com/cilium/statedb"
 
-// skippable has changes after the main cursor's revision that need no look. It is approximate, and its memory is
-// bounded.
+// skippable counts changes after the main cursor's revision that need no look. The count is
+// approximate, and its memory is bounded.
 type skippable struct {
-	// runs are in rising order of their last revisions.
+	// runs are in rising order of their revisions.
 	runs []run
 }
 
-// run is n changes in a range. own: the caller wrote all rows of the range.
+// run is a run of n changes; the last has the revision upTo.
 type run struct {
-	Range
-	n   int
-	own bool
+	upTo statedb.Revision
+	n    int
 }
 
 // maxRuns bounds the runs. When there are so many, neighbours are joined.
 const maxRuns = 64
 
-// add adds a run, and drops those up to the main cursor's revision.
-func (s *skippable) add(revision statedb.Revision, of run) {
-	if of.n == 0 {
+// add adds n changes up to the revision upTo, and drops those up to the main cursor's revision.
+func (s *skippable) add(revision, upTo statedb.Revision, n int) {
+	if n == 0 {
 		return
 	}
 	kept := s.runs[:0]
 	for _, r := range s.runs {
-		if r.UpTo > revision {
+		if r.upTo > revision {
 			kept = append(kept, r)
 		}
 	}
@@ -37,27 +36,17 @@ func (s *skippable) add(revision statedb.Revision, of run) {
 	if len(s.runs) == maxRuns {
 		for i := range maxRuns / 2 {
 			a, b := s.runs[2*i], s.runs[2*i+1]
-			s.runs[i] = run{Range{a.After, max(a.UpTo, b.UpTo)}, a.n + b.n, a.own && b.own && a.UpTo == b.After}
+			s.runs[i] = run{max(a.upTo, b.upTo), a.n + b.n}
 		}
 		s.runs = s.runs[:maxRuns/2]
 	}
-	s.runs = append(s.runs, of)
-}
-
-// wrote reports whether the caller wrote the row with a revision. It may be false for one that it wrote.
-func (s *skippable) wrote(revision statedb.Revision) bool {
-	for _, r := range s.runs {
-		if r.own && r.Contains(revision) {
-			return true
-		}
-	}
-	return false
+	s.runs = append(s.runs, run{upTo, n})
 }
 
 // after returns the number of changes after a revision.
 func (s *skippable) after(revision statedb.Revision) (n int) {
 	for _, r := range s.runs {
-		if r.UpTo > revision {
+		if r.upTo > revision {
 			n += r.n
 		}
 	}
