@@ -139,7 +139,8 @@ func (c *Core[Obj]) backOff(e *entry[Obj], s State, failures int, jitter float64
 // for turned out to ask for no operation. jitter is Outcome.Jitter.
 func (c *Core[Obj]) returnToRetry(e *entry[Obj], obj Obj, revision uint64, jitter float64) {
 	v := &e.version
-	v.obj, v.revision, v.paused, v.outdated = obj, revision, c.paused.has(obj), false
+	// Whether a change that was not attempted is still asked for, the row says.
+	v.obj, v.revision, v.paused, v.outdated = obj, revision, c.paused.has(obj), !v.tried
 	e.past.fixed = false
 	c.backOff(e, Retry, int(e.past.failures), jitter)
 }

@@ -318,3 +318,17 @@ func TestOperationSaysThatItsVersionIsOutdated(t *testing.T) {
 	c.Settle(3*time.Hour, op, failed(op, 3))
 	require.True(t, turn(c, 4*time.Hour).Turn.Outdated, "the row was written while the operation ran")
 }
+
+// A change that was not attempted, because its row was gone, is looked up when its row is back and asks for nothing.
+func TestChangeThatWasNotAttemptedIsOutdatedWhenItsRowIsBack(t *testing.T) {
+	c := small(1)
+	c.Begin(0, 1, true)
+	c.Observe(Change[row]{row{key: "a"}, 1, 1, false, Backlog, false})
+	items := c.planFrom(&listed[row]{})
+	c.Settle(0, &items[0], Outcome[row]{Kind: Superseded})
+	c.ObserveSettled(row{key: "a"}, 3, RowDone)
+	c.Begin(time.Hour, 1, true)
+	items = c.planFrom(&listed[row]{})
+	require.Len(t, items, 1)
+	require.True(t, items[0].Turn.Outdated)
+}
