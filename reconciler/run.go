@@ -150,7 +150,7 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		}
 		if revision != op.Revision {
 			s = r.rows.Asked(row)
-			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.waits.Since(s.ID, revision, true)) {
+			if s.IsPendingOrRefreshing() && !r.core.Renew(op, row, revision, r.waits.Since(s.ID, revision)) {
 				r.blocking.unblock(op.Obj)
 				return false
 			}

@@ -90,7 +90,7 @@ const (
 	RowUnset
 )
 
-// ObserveSettled records a row that asks for no operation. A key in state Unseen goes
+// ObserveSettled records a row that asks for no operation: an entry of its key is outdated. A key in state Unseen goes
 // back to its retry: this row is the change that it waited for. ObserveSettled returns true if it
 // removed the key's entry: because the row has no status, because the object is back while its
 // deletion waits, or because the key is Terminal and its row is Done.

@@ -240,7 +240,7 @@ func (o *Observer[Obj]) nextWhileCatchingUp(lane core.Lane) (change core.Change[
 		return o.nextOfNewest()
 	case core.Deletion:
 		for o.readDeletions() {
-			if change = o.main.read.take(); o.handsOver(&change) {
+			if change = o.main.read.take(); o.handOver(&change) {
 				return change, true
 			}
 		}
@@ -358,7 +358,7 @@ func (o *Observer[Obj]) readDeletionsOf(changes iter.Seq2[statedb.Change[Obj], s
 	o.pass.reads++
 	for change, revision := range changes {
 		if change.Deleted {
-			o.reader.readChange(&o.main.read, change, true)
+			o.reader.readChange(&o.main.read, change)
 		}
 		o.main.read.upTo = revision
 		if o.pass.left--; o.pass.left == 0 || len(o.main.read.changes) == chunk {
@@ -378,7 +378,7 @@ func (o *Observer[Obj]) nextOfNewest() (change core.Change[Obj], ok bool) {
 		}
 		change = c.fresh.take()
 		c.newest().After = c.fresh.handedOver()
-		if !o.handsOver(&change) {
+		if !o.handOver(&change) {
 			continue
 		}
 		c.handed++
@@ -401,7 +401,7 @@ func (o *Observer[Obj]) readNewest() bool {
 			return !c.fresh.isEmpty()
 		}
 		c.freshLeft--
-		o.reader.readChange(&c.fresh, statedb.Change[Obj]{Object: row, Revision: revision}, true)
+		o.reader.readChange(&c.fresh, statedb.Change[Obj]{Object: row, Revision: revision})
 		c.fresh.upTo = revision
 	}
 	c.fresh.upTo = max(c.fresh.upTo, o.rows.Table.Revision(o.pass.txn))
@@ -436,7 +436,7 @@ func (o *Observer[Obj]) nextOfSnapshot() (change core.Change[Obj], ok bool) {
 // changeOfKey returns the change of the key of a row of the main cursor's snapshot, in the version that the table
 // has, unless that asks for nothing.
 func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change core.Change[Obj], ok bool) {
-	change, wanted := o.reader.rowChange(row, revision, false)
+	change, wanted := o.reader.rowChange(row, revision)
 	if !wanted {
 		return change, false
 	}
@@ -452,7 +452,7 @@ func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change 
 		// Its deletion is read from the iterator of the changes.
 		return change, false
 	}
-	return change, o.handsOver(&change)
+	return change, o.handOver(&change)
 }
 
 // CatchingUp reports whether there is a catch-up cursor.

@@ -59,24 +59,24 @@ type reader[Obj comparable] struct {
 }
 
 // readChange reads a change of the table, and adds it to a queue if it asks for an operation. Most changes that do
-// not are status writes of this and other reconcilers: the core gets those only if it needs them. ahead reports
-// that the main cursor has not reached the change.
-func (r *reader[Obj]) readChange(to *queue[Obj], of statedb.Change[Obj], ahead bool) {
+// not are status writes of this and other reconcilers: the core needs those only for keys that have an
+// entry.
+func (r *reader[Obj]) readChange(to *queue[Obj], of statedb.Change[Obj]) {
 	if of.Deleted {
 		to.changes = append(to.changes, core.Change[Obj]{Obj: of.Object, Revision: of.Revision, Since: of.Revision, Deleted: true, Lane: core.Deletion})
 		return
 	}
-	if c, wanted := r.rowChange(of.Object, of.Revision, ahead); wanted {
+	if c, wanted := r.rowChange(of.Object, of.Revision); wanted {
 		to.changes = append(to.changes, c)
 	}
 }
 
 // rowChange returns the change of a row, and reports whether it asks for an operation.
-func (r *reader[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) (c core.Change[Obj], wanted bool) {
+func (r *reader[Obj]) rowChange(row Obj, revision statedb.Revision) (c core.Change[Obj], wanted bool) {
 	s := r.rows.Asked(row)
 	switch s.Kind {
 	case status.KindPending, status.KindRefreshing:
-		c = core.Change[Obj]{Obj: row, Revision: revision, Since: r.unreconciledSince(s, revision, ahead), Lane: core.Backlog}
+		c = core.Change[Obj]{Obj: row, Revision: revision, Since: r.unreconciledSince(s, revision), Lane: core.Backlog}
 		if s.Kind == status.KindRefreshing {
 			c.Lane = core.Refresh
 		}
@@ -95,11 +95,11 @@ func (r *reader[Obj]) rowChange(row Obj, revision statedb.Revision, ahead bool) 
 }
 
 // unreconciledSince returns the revision since which a row with a status is not reconciled.
-func (r *reader[Obj]) unreconciledSince(s status.Status, revision statedb.Revision, ahead bool) statedb.Revision {
+func (r *reader[Obj]) unreconciledSince(s status.Status, revision statedb.Revision) statedb.Revision {
 	if !r.windows {
 		return revision
 	}
-	return r.waits.Since(s.ID, revision, ahead)
+	return r.waits.Since(s.ID, revision)
 }
 
 // handSettled hands the core a row that asks for no operation.

@@ -99,7 +99,7 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 
 func (e *env) HasWindows() bool { return e.since > 0 }
 
-func (e *env) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revision {
+func (e *env) Since(_ uint64, revision statedb.Revision) statedb.Revision {
 	return min(e.since, revision)
 }
 

@@ -31,8 +31,8 @@ type Waits interface {
 	// transaction that began before the call.
 	HasWindows() bool
 	// Since returns the revision since which a row counts as not reconciled. id is the ID of the
-	// row's status. ahead reports that the main cursor has not read the row yet.
-	Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision
+	// row's status.
+	Since(id uint64, revision statedb.Revision) statedb.Revision
 	// NoteSnapshot is called when the main cursor has reached the end of the snapshot last and
 	// takes the next one.
 	NoteSnapshot(last, snapshot statedb.Revision)
@@ -46,7 +46,7 @@ type NoWaits struct{}
 func (NoWaits) HasWindows() bool { return false }
 
 // Since implements [Waits].
-func (NoWaits) Since(_ uint64, revision statedb.Revision, _ bool) statedb.Revision { return revision }
+func (NoWaits) Since(_ uint64, revision statedb.Revision) statedb.Revision { return revision }
 
 // NoteSnapshot implements [Waits].
 func (NoWaits) NoteSnapshot(statedb.Revision, statedb.Revision) {}
@@ -252,7 +252,7 @@ func (o *Observer[Obj]) Next(lane core.Lane) (change core.Change[Obj], ok bool) 
 	for o.HasWork() && o.main.read.first().Lane == lane {
 		change = o.main.read.take()
 		o.revision = max(o.revision, o.main.read.handedOver())
-		if o.handsOver(&change) {
+		if o.handOver(&change) {
 			return change, true
 		}
 	}
@@ -277,7 +277,7 @@ func (o *Observer[Obj]) readMain() bool {
 	o.pass.reads++
 	ended := true
 	for change, revision := range o.main.rest {
-		o.reader.readChange(&o.main.read, change, false)
+		o.reader.readChange(&o.main.read, change)
 		o.main.read.upTo = revision
 		if o.pass.left--; o.pass.left == 0 || len(o.main.read.changes) == chunk {
 			ended = false
@@ -291,10 +291,10 @@ func (o *Observer[Obj]) readMain() bool {
 	return !o.main.read.isEmpty()
 }
 
-// handsOver reports whether a change that a cursor has read is handed over. It is not if it asks for nothing any
-// more: a later version was applied, or the object is back in the table after its deletion: then its row says
+// handOver notes a change that a cursor has read, and reports whether the core gets it. It does not if the change
+// asks for nothing any more: a later version was applied, or the object is back in the table after its deletion: then its row says
 // what to do, and may have been read.
-func (o *Observer[Obj]) handsOver(c *core.Change[Obj]) bool {
+func (o *Observer[Obj]) handOver(c *core.Change[Obj]) bool {
 	o.wanted = max(o.wanted, c.Revision)
 	c.Outdated = !o.main.whole
 	if !c.Deleted {

@@ -192,12 +192,15 @@ func (p *Progress[T]) NoteSnapshot(last, snapshot statedb.Revision) {
 			continue
 		}
 		delete(p.joined, w)
-		if w.Until <= last || w.Until >= snapshot || w.from == snapshot {
+		if w.Until <= last || w.Until > snapshot {
 			continue
 		}
-		p.drop(w)
-		w.place = snapshot
-		p.push(w)
+		if w.Until < snapshot && w.from < snapshot {
+			p.drop(w)
+			w.place = snapshot
+			p.push(w)
+		}
+		// A key of the snapshot may be read in a later version of its row, from the table.
 		m = append(m, window{w.id, w.from, w.Until})
 	}
 	p.reading = m.few()
@@ -211,23 +214,18 @@ func (p *Progress[T]) HasWindows() bool {
 	return len(p.reading)+len(p.joined) > 0
 }
 
-// Since returns the revision since which a row of the main cursor's snapshot counts as not
-// reconciled. id is the ID of its status. ahead reports whether the row was read from the table,
-// ahead of the main cursor.
-func (p *Progress[T]) Since(id uint64, revision statedb.Revision, ahead bool) statedb.Revision {
+// Since returns the revision since which a row counts as not reconciled, whose change was read in the main
+// cursor's snapshot or in the table, ahead of the main cursor. id is the ID of its status.
+func (p *Progress[T]) Since(id uint64, revision statedb.Revision) statedb.Revision {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	since := p.reading.since(id, revision)
-	if !ahead {
-		return since
-	}
 	if p.pending == nil {
 		for w := range p.joined {
 			p.pending = append(p.pending, window{w.id, w.from, w.Until})
 		}
 		p.pending = p.pending.few()
 	}
-	return min(since, p.pending.since(id, revision))
+	return min(p.reading.since(id, revision), p.pending.since(id, revision))
 }
 
 // Leave ends a wait that has begun, and reports whether it had reached its milestone before.
