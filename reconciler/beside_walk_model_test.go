@@ -40,9 +40,9 @@ type besideTarget struct {
 	gate  chan struct{}
 	state map[uint64]int
 	keys  map[uint64]*attempted
-	// calls counts the running calls, and lastCall is when the last call began.
-	calls    int
-	lastCall time.Time
+	// calls counts the running calls. lastCall is when the last call began, lastEnd when one ended last.
+	calls             int
+	lastCall, lastEnd time.Time
 
 	// loop is the loop that runs; nil while it is replaced. stops: it is being stopped. mark is the last mark that was seen.
 	loop      *reconciler.Loop[*object]
@@ -121,6 +121,7 @@ func (x *besideTarget) call() (c *besideCall, end func()) {
 		defer x.mu.Unlock()
 		x.calls--
 		c.ended = time.Now()
+		x.lastEnd = c.ended
 	}
 }
 
@@ -306,8 +307,11 @@ func (x *besideTarget) published(k *attempted, now time.Time) bool {
 	switch {
 	case x.stops, ended.IsZero(), now.Sub(ended) < 20*time.Millisecond:
 		return false
-	case x.parallel, x.calls == 0:
+	case x.parallel:
 		return true
+	case x.calls == 0:
+		// At the moment at which the last call of a turn ends, the loop has not written its results yet.
+		return now.After(x.lastEnd)
 	case x.batched:
 		return x.lastCall.After(ended)
 	}
