@@ -182,3 +182,66 @@ func TestBisectKeepsResultsThatAreSet(t *testing.T) {
 	all[0].Result = missing
 	reconciler.Bisect(t.Context(), all, func([]reconciler.BatchEntry[*object]) error { panic("called") }, nil)
 }
+
+// A target that names one bad entry a call, as nginx -t names a file, costs a call for each bad entry, and one.
+func TestBisectTakesTheWordOfATargetThatBlames(t *testing.T) {
+	const n, bad = 5000, 50
+	x := &atomicTarget{bad: map[uint64]bool{}, holds: map[uint64]bool{}}
+	for i := range uint64(bad) {
+		x.bad[1+i*97] = true
+	}
+	batch := entriesOf(n)
+	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
+		err := x.apply(entries)
+		for i, e := range entries {
+			if x.bad[e.Object.ID] {
+				return fmt.Errorf("nginx -t: %w", reconciler.Blame(reconciler.TerminalError(err), i))
+			}
+		}
+		return err
+	}, x.alive)
+	require.Equal(t, bad+1, x.calls)
+	require.Len(t, x.holds, n-bad)
+	for _, e := range batch {
+		require.Equal(t, x.bad[e.Object.ID], reconciler.IsTerminal(e.Result), "%d: %v", e.Object.ID, e.Result)
+		if e.Result != nil {
+			require.ErrorContains(t, e.Result, fmt.Sprintf("entry %d of ", e.Object.ID))
+		}
+	}
+}
+
+// On random batches, with a target that blames all, some or none of the bad entries, or places that do not
+// exist, every good entry is applied, and every bad one has an error about itself.
+func TestBisectWithBlameAppliesAllButTheBad(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 0))
+	for range 1000 {
+		n := 1 + rng.IntN(100)
+		x := &atomicTarget{bad: map[uint64]bool{}, holds: map[uint64]bool{}}
+		for range rng.IntN(10) {
+			x.bad[1+rng.Uint64N(uint64(n))] = true
+		}
+		batch := entriesOf(n)
+		reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
+			err := x.apply(entries)
+			if err == nil {
+				return nil
+			}
+			errs := []error{err, reconciler.Blame(errors.New("elsewhere"), -1, len(entries))}
+			for i, e := range entries {
+				if x.bad[e.Object.ID] && rng.IntN(3) == 0 {
+					errs = append(errs, reconciler.Blame(fmt.Errorf("%d is bad", e.Object.ID), i, i))
+				}
+			}
+			return errors.Join(errs...)
+		}, x.alive)
+		for _, e := range batch {
+			require.Equal(t, x.bad[e.Object.ID], e.Result != nil, "%d: %v", e.Object.ID, e.Result)
+			require.Equal(t, e.Result == nil, x.holds[e.Object.ID])
+			if e.Result != nil && e.Result.Error() != fmt.Sprintf("%d is bad", e.Object.ID) {
+				require.ErrorContains(t, e.Result, fmt.Sprintf("entry %d of 1 is refused", e.Object.ID))
+			}
+		}
+	}
+}

@@ -36,6 +36,26 @@ func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
 }
 
+// A prune that fails is retried after the backoff of objects, and logged as rarely as they are. A sweep above its
+// budget is no failure.
+func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(1, 2)
+		s.failing("no route")
+		e.sweep()
+		e.pass(29 * time.Second)
+		require.Equal(e, 1, strings.Count(e.Logged(), "prune failed"), e.Logged())
+		s.failing("")
+		e.pass(time.Minute + time.Second)
+		awaits := strings.Count(e.Logged(), "sweep awaits approval")
+		require.NotZero(e, awaits, e.Logged())
+		require.LessOrEqual(e, awaits, 3)
+		require.Equal(e, 1, strings.Count(e.Logged(), "prune failed"), e.Logged())
+		_, message, _ := e.health.Now()
+		require.Equal(e, "a sweep awaits approval", message)
+	}, reconciler.WithSweepBudget(1, 0))
+}
+
 // However many classes of failures there are, the log gets ten lines at once and then at most one a
 // second, and the memory for classes is bounded.
 func TestManyKindsOfFailuresAreBounded(t *testing.T) {

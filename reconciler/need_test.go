@@ -139,6 +139,22 @@ func (e *env) requireBlocked(id uint64, reason string) {
 	require.Equal(e, reason, e.get(id).Status.GetError())
 }
 
+// A query by an index without FromKey fails before Need is called, with a nil pointer: the status says why and where.
+func TestIndexWithoutFromKeyIsNamedInTheStatus(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		keyless := deviceIndex
+		keyless.FromKey = nil
+		n.after = func(error) error {
+			_, err := reconciler.Need(e.db.ReadTxn(), n.devices, keyless.Query(1), "device 1")
+			return err
+		}
+		e.put(7, 1)
+		synctest.Wait()
+		require.Equal(e, reconciler.StatusKindError, e.kind(1))
+		require.Contains(e, e.get(1).Status.GetError(), "nil pointer dereference (the index of a query has no FromKey, at need_test.go:")
+	})
+}
+
 func TestNeedReturnsTheObjectOrTheReason(t *testing.T) {
 	e := newEnv(t)
 	n := newNeeding(e)
@@ -217,6 +233,50 @@ func TestNeedFollowsTheRowUntilItIsReady(t *testing.T) {
 		n.set(e, 7, true)
 		e.eachDone()
 		require.Equal(e, tries, n.tries.Load(), "an object that is done does not run again")
+	})
+}
+
+// After the start of a program, a dependency that is not in its table may still come: an operation that undoes
+// what it did when a dependency goes must not do so.
+func TestNeedSaysNotKnownWhileTheTableIsFilling(t *testing.T) {
+	inNeed(t, func(e *env, n *needing) {
+		var undone, unknown atomic.Int32
+		n.after = func(err error) error {
+			switch {
+			case errors.Is(err, reconciler.ErrNotKnown):
+				require.True(e, reconciler.IsBlocked(err), "%v", err)
+				unknown.Add(1)
+			case err != nil:
+				undone.Add(1)
+			}
+			return err
+		}
+		wtxn := e.db.WriteTxn(n.devices)
+		filled := n.devices.RegisterInitializer(wtxn, "kernel")
+		wtxn.Commit()
+		e.put(7, 1)
+		e.put(8, 2)
+		e.put(9, 3)
+		n.set(e, 8, false)
+		notKnown := ` is not known yet: table "devices" is not initialised`
+		e.requireBlocked(1, "device 7"+notKnown)
+		e.requireBlocked(2, "device 8"+notKnown)
+		n.set(e, 9, true)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(3), "a row that is ready is known")
+		require.Zero(e, undone.Load())
+		require.NotZero(e, unknown.Load())
+
+		wtxn = e.db.WriteTxn(n.devices)
+		_, _, err := n.devices.Insert(wtxn, &device{ID: 8, Up: true})
+		require.NoError(e, err)
+		filled(wtxn)
+		wtxn.Commit()
+		synctest.Wait()
+		e.requireBlocked(1, "device 7 is missing")
+		require.EqualValues(e, 1, undone.Load())
+		require.Equal(e, reconciler.StatusKindDone, e.kind(2))
+		n.set(e, 7, true)
+		e.eachDone()
 	})
 }
 

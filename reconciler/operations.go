@@ -5,7 +5,10 @@ package reconciler
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -123,14 +126,17 @@ type RoundOperations[Obj any] interface {
 // already has a Result, such as the error of [Need], keeps it and is not applied; Bisect moves these
 // entries behind the others.
 //
-// apply applies all of its entries, or none and returns the reason. If apply refuses several entries,
-// Bisect calls it with each half, in their order, until every bad entry is found alone. For n
-// entries, b of them bad, this takes at most about 2·b·log2(n) + 1 calls. Outcomes that apply
-// returns, such as [TerminalError], count for an entry that is refused alone.
+// apply applies all of its entries, or none and returns the reason. If the target says which entries
+// are bad, apply returns [Blame]: these fail, and Bisect calls apply with the others. That takes a call
+// more than there are errors with blame. Otherwise Bisect calls apply with each half, in their order,
+// until every bad entry is found alone. For n entries, b of them bad, this takes at most about
+// 2·b·log2(n) + 1 calls. Outcomes that apply returns, such as [TerminalError], count for an entry that
+// is refused alone or blamed.
 //
-// alive returns an error if the target itself is down. Bisect calls it after a call of apply that
-// failed. If it returns an error, Bisect stops, and all entries that are not applied yet fail with
-// that error. A nil alive means that the target is never down.
+// alive returns an error if the target itself is down. Bisect calls it once after each call of apply
+// that failed, which is nearly as often as apply if there are many bad entries: it should cost less. If
+// it returns an error, Bisect stops, and all entries that are not applied yet fail with that error. A
+// nil alive means that the target is never down.
 //
 // When ctx ends, such as at the timeout of the batch, Bisect stops as well. The remaining entries
 // fail with the cause of ctx and the text of the last refusal. The next attempt starts again with all
@@ -138,6 +144,14 @@ type RoundOperations[Obj any] interface {
 func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(entries []BatchEntry[Obj]) error, alive func() error) {
 	execute.Bisect(ctx, batch, apply, alive)
 }
+
+// Blame returns err with the entries that are the reason for it, for the function apply of [Bisect]. places
+// are their places in the entries that apply was called with; the first is 0. These entries fail with err.
+// If they fail for different reasons, join several with [errors.Join]. Places that apply has no entry for
+// do not count. It returns nil if err is nil. Outside Bisect it is err.
+//
+// Do not blame an entry that may be good: it fails without being tried alone.
+func Blame(err error, places ...int) error { return execute.Blame(err, places...) }
 
 // MaxErrorText is the number of bytes (16 KiB) that are kept of the text of an error or of the reason
 // of [Blocked]. A longer text is cut, and ends with the number of bytes left out. It is cut when the
@@ -262,10 +276,16 @@ type OperationInfo = execute.Call
 // several at once. A panic of the hook counts as a panic of the operation.
 type OperationHook func(ctx context.Context, op OperationInfo) (context.Context, func(err error))
 
+// ErrNotKnown is in the error of [Need] if the table that it looks in is not initialised yet: whether the
+// object exists is not known. It is never a reason to undo anything. Test for it with [errors.Is].
+var ErrNotKnown = errors.New("not known yet")
+
 // Need looks up an object that an operation depends on, in any table and by any index. It returns the
 // object if it exists and all ready functions, if any, return true for it. Otherwise it returns the
 // zero object and a [Blocked] error, which the operation returns as it is, wrapped or joined. The
-// text of the error is what, such as "device eth0", and "is missing" or "is not ready".
+// text of the error is what, such as "device eth0", and "is missing" or "is not ready". While the table
+// has initialisers that have not ended, the error is [ErrNotKnown] instead, as after the start of the
+// program: an operation that undoes what it did when a dependency goes must not do so then.
 //
 // The operation runs again when the result of the query changes, and sometimes when a row near it in
 // the index changes. So it runs once for every change of a row that is not ready. It does not run
@@ -282,14 +302,15 @@ type OperationHook func(ctx context.Context, op OperationInfo) (context.Context,
 // it.
 func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.Query[Obj], what string, ready ...func(obj Obj) bool) (Obj, error) {
 	obj, _, watch, found := table.GetWatch(txn, query)
+	if found && !slices.ContainsFunc(ready, func(isReady func(Obj) bool) bool { return !isReady(obj) }) {
+		return obj, nil
+	}
 	var none Obj
+	if initialized, filled := table.Initialized(txn); !initialized {
+		return none, outcome.BlockedBy(fmt.Errorf("%s is %w: table %q is not initialised", what, ErrNotKnown, table.Name()), watch, filled)
+	}
 	if !found {
 		return none, Blocked(what+" is missing", watch)
 	}
-	for _, isReady := range ready {
-		if !isReady(obj) {
-			return none, Blocked(what+" is not ready", watch)
-		}
-	}
-	return obj, nil
+	return none, Blocked(what+" is not ready", watch)
 }

@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -73,16 +74,19 @@ func (r *runner[Obj]) finishSweep(round *inspect.Round) {
 // pruned records the end of a prune or a sweep.
 func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err error) {
 	round.Prune = record
-	failure := ""
 	if err != nil {
 		err = outcome.Keep(err, r.reports.classes.ByFunction)
 		record.Error = strings.Clone(outcome.TextOf(err))
 		err = fmt.Errorf("prune: %w", err)
-		failure = err.Error()
 	}
-	failures, after := r.shared.pruner.NoteEnd(r.life.now(), failure, r.set.pruning())
-	if err != nil {
-		r.shared.setup.log.Warn("prune failed", "error", err, "failures", failures, "retryAfter", after)
+	now := r.life.now()
+	failures, after := r.shared.pruner.NoteEnd(now, err, r.set.pruning())
+	if err != nil && r.reports.mayLogPrune(now) {
+		what := "prune failed"
+		if errors.Is(err, prune.ErrAwaits) {
+			what = "sweep awaits approval"
+		}
+		r.shared.setup.log.Warn(what, "error", err, "failures", failures, "retryAfter", after)
 	}
 	r.reports.metrics.PruneDuration(record.Took)
 	r.reports.metrics.PruneError(err)

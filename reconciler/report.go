@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -71,6 +72,18 @@ type reports[Obj comparable] struct {
 	classes *outcome.Classes[Obj]
 	// sequence counts the rounds.
 	sequence uint64
+	// pruneLogged is when the failure of a prune was last logged; 0 if none was.
+	pruneLogged time.Duration
+}
+
+// mayLogPrune reports whether the failure of a prune may be logged now, as often as those of a class of objects,
+// and notes that it is.
+func (p *reports[Obj]) mayLogPrune(now time.Duration) bool {
+	may := p.pruneLogged == 0 || now-p.pruneLogged >= errorclass.LogEvery
+	if may {
+		p.pruneLogged = max(1, now)
+	}
+	return may
 }
 
 // tellHealth reports a state to health, if it changed. keys has the failures of objects.

@@ -49,7 +49,7 @@ func (r *runner[Obj]) publishState() *state {
 	s := state{
 		health: health.Condition{
 			Objects: r.shared.rows.Table.NumObjects(txn), Failing: keys.Failing, Blocked: keys.Blocked,
-			Paused: keys.States[core.Paused], PausedWhole: r.paused.whole, PruneFailure: r.shared.pruner.Failure(),
+			Paused: keys.States[core.Paused], PausedWhole: r.paused.whole,
 			Failures: keys.FailureVersion,
 		},
 		keys:     keys,
@@ -58,6 +58,7 @@ func (r *runner[Obj]) publishState() *state {
 		low: index.LowWatermark(), oldest: last.oldest,
 		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
+	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}

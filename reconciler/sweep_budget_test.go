@@ -53,7 +53,7 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 				require.Zero(e, record.Swept)
 				require.Empty(e, e.target.ops())
 				require.Equal(e, cell.StatusDegraded, level)
-				require.Equal(e, "1 error(s)", message)
+				require.Equal(e, "a sweep awaits approval", message)
 				require.EqualError(e, err, "prune: "+record.Error)
 				require.ErrorContains(e, err, "nothing is deleted until a person approves it: "+
 					"with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")

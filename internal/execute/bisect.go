@@ -16,13 +16,13 @@ import (
 // entry. An entry that already has a Result, such as that of a missing dependency, keeps it and is not applied;
 // Bisect moves these entries behind the others.
 //
-// apply applies all of the given entries or none, and returns why it refused them. If it refuses more
-// than one entry, Bisect applies each half, in the order of the entries, until every bad entry is
-// alone. For n entries of which b are bad, this takes at most about 2*b*log2(n) + 1 calls. A bad
-// entry fails with the error that apply returned for it alone, which may be a terminal error or any
-// other outcome.
+// apply applies all of the given entries or none, and returns why it refused them. Entries that its error
+// blames fail, and apply is called with the others. If it blames none of several entries, Bisect applies
+// each half, in the order of the entries, until every bad entry is alone. For n entries of which b are bad,
+// this takes at most about 2*b*log2(n) + 1 calls. A bad entry fails with the error that apply returned for
+// it alone, or that blamed it, which may be a terminal error or any other outcome.
 //
-// alive is called after a failed call, and returns an error if the target itself is down. Then Bisect
+// alive is called after each failed call, and returns an error if the target itself is down. Then Bisect
 // stops, and all entries that were not applied fail with that error. If alive is nil, Bisect assumes
 // that the target is up.
 //
@@ -70,6 +70,12 @@ func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bo
 			}
 			return err != nil
 		}
+		if good := blamed(entries, err); len(good) < len(entries) {
+			if len(good) > 0 {
+				b.do(good, false)
+			}
+			return true
+		}
 	}
 	half := len(entries) / 2
 	firstRefused := b.do(entries[:half], false)
@@ -101,4 +107,56 @@ func (b *bisection[Obj]) try(entries []BatchEntry[Obj]) error {
 		b.over = b.alive()
 	}
 	return cmp.Or(b.over, err)
+}
+
+// blame is an error that names the entries of a call of Bisect that it is about.
+type blame struct {
+	error
+	places []int
+}
+
+func (b *blame) Unwrap() error { return b.error }
+
+// Blame returns an error about the entries at some places of a call; nil if err is nil.
+func Blame(err error, places ...int) error {
+	if err == nil {
+		return nil
+	}
+	return &blame{error: err, places: places}
+}
+
+// blamed sets the results of the entries that an error blames, moves them behind the others, and returns the
+// others, in their order.
+func blamed[Obj any](entries []BatchEntry[Obj], err error) (good []BatchEntry[Obj]) {
+	culprits := map[int]error{}
+	note(culprits, err)
+	var bad []BatchEntry[Obj]
+	good = entries[:0]
+	for i, e := range entries {
+		if e.Result = culprits[i]; e.Result != nil {
+			bad = append(bad, e)
+		} else {
+			good = append(good, e)
+		}
+	}
+	copy(entries[len(good):], bad)
+	return good
+}
+
+// note adds the errors in err that blame entries, by their places. The outermost counts, and of joined ones the first.
+func note(culprits map[int]error, err error) {
+	switch err := err.(type) {
+	case *blame:
+		for _, place := range err.places {
+			if culprits[place] == nil {
+				culprits[place] = err.error
+			}
+		}
+	case interface{ Unwrap() error }:
+		note(culprits, err.Unwrap())
+	case interface{ Unwrap() []error }:
+		for _, inner := range err.Unwrap() {
+			note(culprits, inner)
+		}
+	}
 }

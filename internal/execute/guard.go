@@ -6,8 +6,11 @@ package execute
 import (
 	"context"
 	"fmt"
+	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"runtime/trace"
+	"strings"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -71,8 +74,28 @@ func (c *Config[Obj]) Recover(label string, err *error) {
 		c.Tally.Panics.Add(1)
 		c.Log.Error("operation panicked",
 			"operation", label, "panic", text.Cut(outcome.TextOfAny(r), outcome.MaxText), "stack", string(debug.Stack()))
-		*err = fmt.Errorf("panic in %s: %v", label, r)
+		*err = fmt.Errorf("panic in %s: %v%s", label, r, placeOf(r))
 	}
+}
+
+// placeOf returns where the user's code caused a panic of the runtime, whose text does not say it. Recover calls it.
+func placeOf(panicked any) string {
+	if _, is := panicked.(runtime.Error); !is {
+		return ""
+	}
+	var pcs [32]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
+	why := ""
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		switch {
+		case strings.HasPrefix(f.Function, "runtime."):
+		case strings.HasPrefix(f.Function, "github.com/cilium/statedb.Index[") && strings.HasSuffix(f.Function, ".Query"):
+			why = "the index of a query has no FromKey, "
+		default:
+			return fmt.Sprintf(" (%sat %s:%d)", why, filepath.Base(f.File), f.Line)
+		}
+	}
+	return ""
 }
 
 // withDeadline adds to an ordinary error that the last call has ended after its deadline, and counts it. It

@@ -22,8 +22,10 @@ type Condition struct {
 	Failures uint64
 	// PausedWhole reports whether the whole reconciler is paused.
 	PausedWhole bool
-	// PruneFailure is the text of the last prune's error; empty if it succeeded.
+	// PruneFailure is the text of the last prune's error; empty if it succeeded. SweepAwaits reports whether
+	// it was a sweep that awaits approval, which is no error.
 	PruneFailure string
+	SweepAwaits  bool
 	// Stuck is the number of operations on workers that take too long. StuckChanges changes when that
 	// set changes.
 	Stuck, StuckChanges int
@@ -45,12 +47,12 @@ type Details struct {
 
 // wrong reports whether there are problems.
 func (c *Condition) wrong() bool {
-	return c.Breaker != "" || c.numErrors() > 0 || c.Stuck > 0
+	return c.Breaker != "" || c.numErrors() > 0 || c.SweepAwaits || c.Stuck > 0
 }
 
 // numErrors returns the number of errors: those of objects, and that of the prune.
 func (c *Condition) numErrors() int {
-	if c.PruneFailure != "" {
+	if c.PruneFailure != "" && !c.SweepAwaits {
 		return c.Failing + 1
 	}
 	return c.Failing
@@ -74,6 +76,9 @@ func (c *Condition) problems(called bool) string {
 	}
 	if n := c.numErrors(); n > 0 {
 		problems = append(problems, fmt.Sprintf("%d error(s)", n))
+	}
+	if c.SweepAwaits {
+		problems = append(problems, "a sweep awaits approval")
 	}
 	stuck := c.Stuck
 	if called {
@@ -109,20 +114,19 @@ func (c *Condition) okMessage() string {
 // examples returns lines about the problems: the open breaker, stuck operations, the error of a prune,
 // and the errors of objects.
 func (c *Condition) examples(d Details) (lines []string) {
-	failures, errs := slices.Clone(d.Failures), c.numErrors()
-	if c.PruneFailure != "" {
-		failures = slices.Insert(failures, 0, c.PruneFailure)
-	}
+	failures, all := slices.Clone(d.Failures), c.Failing
 	if c.Breaker != "" {
 		lines = append(lines, c.Breaker)
-		errs -= c.Failing
-		failures = failures[:errs]
+		failures, all = nil, 0
+	}
+	if c.PruneFailure != "" {
+		failures, all = slices.Insert(failures, 0, c.PruneFailure), all+1
 	}
 	for i := range failures {
 		failures[i] = text.Printable(failures[i])
 	}
 	lines = append(lines, few(d.Stuck, len(d.Stuck), "operations")...)
-	return append(lines, few(failures, errs, "errors")...)
+	return append(lines, few(failures, all, "errors")...)
 }
 
 // few returns the first lines, at most [MaxExamples], and a line with the number of the others of all things.

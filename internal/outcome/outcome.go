@@ -72,7 +72,12 @@ var requeueBackoff error = &Directive{
 
 // Blocked returns the outcome of an operation that waits until one of the channels closes.
 func Blocked(reason string, watch ...<-chan struct{}) error {
-	return &Directive{Kind: core.BlockedOn, Watch: watch, Err: errors.New(reason)}
+	return BlockedBy(errors.New(reason), watch...)
+}
+
+// BlockedBy returns the same with an error as the reason.
+func BlockedBy(reason error, watch ...<-chan struct{}) error {
+	return &Directive{Kind: core.BlockedOn, Watch: watch, Err: reason}
 }
 
 // Is reports whether err has the outcome of a directive of a kind.

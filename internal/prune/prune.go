@@ -4,6 +4,7 @@
 package prune
 
 import (
+	"errors"
 	"math"
 	"sync/atomic"
 	"time"
@@ -57,9 +58,10 @@ type Pruner[Obj comparable] struct {
 	at        time.Duration
 	scheduled bool
 	// failures counts the failures in a row. failure is the text of the last one; empty if the last
-	// prune succeeded.
+	// prune succeeded. awaits: it was a sweep that awaits approval.
 	failures int
 	failure  string
+	awaits   bool
 }
 
 // New returns a Pruner whose table is not known to be initialised.
@@ -141,17 +143,17 @@ func (p *Pruner[Obj]) Next() (time.Duration, bool) {
 	return p.at, p.ready && p.scheduled && !p.Gated() && p.sweep == nil
 }
 
-// NoteEnd records the end of a prune or a sweep; failure is the text of its error, empty if it
-// succeeded. It returns the number of failures in a row, and the time until the next prune; 0 if
+// NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row, and the time until the next prune; 0 if
 // none is planned. After a failure that time is the backoff of objects, or the interval if that is
 // shorter.
-func (p *Pruner[Obj]) NoteEnd(now time.Duration, failure string, set Settings) (failures int, after time.Duration) {
-	p.failure, after = failure, set.Interval
-	if failure == "" {
+func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failures int, after time.Duration) {
+	p.failure, p.awaits, after = "", errors.Is(err, ErrAwaits), set.Interval
+	if err == nil {
 		p.failures = 0
 		p.refused.Store(false)
 	} else {
 		p.failures++
+		p.failure = err.Error()
 		wait := backoff.Exponential{Min: set.MinBackoff, Max: set.MaxBackoff}.Delay(p.failures)
 		if after == 0 || wait < after {
 			after = wait
@@ -161,8 +163,9 @@ func (p *Pruner[Obj]) NoteEnd(now time.Duration, failure string, set Settings) (
 	return p.failures, after
 }
 
-// Failure returns the text of the last failure; empty if the last prune succeeded.
-func (p *Pruner[Obj]) Failure() string { return p.failure }
+// Failure returns the text of the last failure; empty if the last prune succeeded. awaits reports whether it
+// was a sweep that awaits approval.
+func (p *Pruner[Obj]) Failure() (text string, awaits bool) { return p.failure, p.awaits }
 
 // Reschedule sets the time of the next prune after a change of the interval, unless the last prune
 // failed and waits for its retry.

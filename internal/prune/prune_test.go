@@ -165,18 +165,21 @@ func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 	require.True(t, w.Start(0, true, false))
 	require.False(t, w.Due(math.MaxInt64), "the prune is running")
 	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
-		failures, after := w.NoteEnd(0, "prune: down", hourly)
+		failures, after := w.NoteEnd(0, errors.New("prune: down"), hourly)
 		require.Equal(t, i+1, failures)
 		require.Equal(t, wait*time.Second, after)
 	}
-	require.Equal(t, "prune: down", w.Failure())
+	text, awaits := w.Failure()
+	require.Equal(t, "prune: down", text)
+	require.False(t, awaits)
 	w.Reschedule(0, time.Second)
 	require.False(t, w.Due(time.Minute-1), "the retry keeps its time when the interval changes")
 	require.True(t, w.Due(time.Minute))
-	failures, after := w.NoteEnd(time.Minute, "", hourly)
+	failures, after := w.NoteEnd(time.Minute, nil, hourly)
 	require.Zero(t, failures)
 	require.Equal(t, time.Hour, after)
-	require.Empty(t, w.Failure())
+	text, _ = w.Failure()
+	require.Empty(t, text)
 	at, ok := w.Next()
 	require.True(t, ok)
 	require.Equal(t, time.Minute+time.Hour, at)
@@ -277,11 +280,7 @@ func TestApprovalIsForOneRefusedSweep(t *testing.T) {
 		require.NoError(t, w.list(1, 2))
 		found, ok := w.Finish(w.rows.Revision())
 		require.True(t, ok)
-		failure := ""
-		if found.Err != nil {
-			failure = found.Err.Error()
-		}
-		w.NoteEnd(0, failure, hourly)
+		w.NoteEnd(0, found.Err, hourly)
 		return found
 	}
 	found := sweep()

@@ -6,6 +6,7 @@ package prune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -20,6 +21,9 @@ type Budget struct {
 	Fraction float64
 }
 
+// ErrAwaits is in the error of a sweep that is above its budget: it awaits the approval of a person.
+var ErrAwaits = errors.New("nothing is deleted until a person approves it: with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")
+
 // check returns an error if the budget does not allow a sweep to delete a number of orphans.
 func (b Budget) check(orphans, listed int) error {
 	var bound string
@@ -31,8 +35,8 @@ func (b Budget) check(orphans, listed int) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("sweep: the table has no row for %[2]d of the %[1]d objects in the target, more than the budget of %[3]s: nothing is deleted until a person approves it: with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep",
-		listed, orphans, bound)
+	return fmt.Errorf("sweep: the table has no row for %[2]d of the %[1]d objects in the target, more than the budget of %[3]s: %[4]w",
+		listed, orphans, bound, ErrAwaits)
 }
 
 // sweep is a sweep whose listing has ended. A listed object that is not in the table is an orphan,

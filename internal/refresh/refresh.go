@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -240,11 +241,11 @@ func (r *Refresher[Obj]) permitted(now time.Time, n int) time.Time {
 	return now.Add(r.reserved[len(r.reserved)-1].DelayFrom(now))
 }
 
-// report reports the time until the next refresh as health: at most once a second, if the next
-// refresh is sooner than that.
+// report reports as health when the next refresh is: at most once a second, if it is sooner than that. The report
+// stays until the next one, so it has the time of day.
 func (r *Refresher[Obj]) report(now time.Time, next time.Duration) {
 	if r.set.Interval > 0 && (next >= time.Second || now.Sub(r.reported) >= time.Second) {
-		r.Health.OK(fmt.Sprintf("Next refresh in %s", next))
+		r.Health.OK(fmt.Sprintf("Next refresh in %s, at %s", next.Round(time.Millisecond), text.Stamp(now.Add(next))))
 		r.reported = now
 	}
 }

@@ -68,7 +68,7 @@ var numbers = []number{
 	{"commit_conflicts_total", "Outcomes that were written onto an object that another reconciler had written meanwhile.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Conflicts) }},
 
-	{"prune_errors_total", "Prunes and sweeps that failed.", client.CounterValue,
+	{"prune_errors_total", "Prunes and sweeps that failed, or await approval.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.PruneErrors) }},
 	{"sweep_listed_total", "Objects of the target that sweeps were told of.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Listed) }},

@@ -142,7 +142,7 @@ func hindrances(s inspect.Snapshot) table {
 		add("stuck operation", o, bad)
 	}
 	if s.PruneFailure != "" {
-		add("prune failed", s.PruneFailure, bad)
+		add("prune", s.PruneFailure, bad)
 	}
 	for _, w := range s.Waiting {
 		add("initialiser", w, wait)

@@ -168,6 +168,13 @@ func (a *app) awaitHealth(scope, want string) {
 		"health of %s to be %q, it is %q", scope, want, func() any { return a.healthOf(scope) })
 }
 
+// awaitHealthPrefix waits until the health of a scope begins with a text.
+func (a *app) awaitHealthPrefix(scope, want string) {
+	a.t.Helper()
+	eventually(a.t, func() bool { return strings.HasPrefix(a.healthOf(scope), want) },
+		"health of %s to begin with %q, it is %q", scope, want, func() any { return a.healthOf(scope) })
+}
+
 // eventually advances virtual time until the condition holds. Arguments of the message of type func() any are
 // called when it fails, for the value at that time.
 func eventually(t testing.TB, condition func() bool, msg string, args ...any) {
