@@ -39,9 +39,9 @@ type Figures struct {
 	// written meanwhile.
 	Lost, Conflicts uint64
 
-	// Prunes is the duration of prunes and sweeps in seconds, including failed ones; PruneErrors
-	// counts these. Listed counts the objects that sweeps were given, Swept the orphans among them
-	// whose deletion began.
+	// Prunes is the duration of prunes and sweeps in seconds, including failed ones and sweeps that await
+	// approval; PruneErrors counts these two. Listed counts the objects that sweeps were given, Swept the
+	// orphans among them whose deletion began.
 	Prunes        Histogram
 	PruneErrors   uint64
 	Listed, Swept uint64
