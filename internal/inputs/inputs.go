@@ -8,7 +8,9 @@ package inputs
 
 import (
 	"fmt"
+	"iter"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -73,6 +75,24 @@ func Open(db *statedb.DB, tableName string) (*Table, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// All yields the inputs of all tables of a database, with the name of the table that each fills, as of now.
+func All(db *statedb.DB) iter.Seq2[string, *Input] {
+	return func(yield func(string, *Input) bool) {
+		txn := db.ReadTxn()
+		for _, meta := range db.GetTables(txn) {
+			table, is := meta.(statedb.Table[*Input])
+			if !is {
+				continue
+			}
+			for input := range table.All(txn) {
+				if !yield(strings.TrimSuffix(meta.Name(), suffix), input) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Meta returns the table itself: to lock it in a WriteTxn together with the table of objects, and to

@@ -50,6 +50,11 @@
 // [NewManaged] exports the figures of managed reconcilers in the same way, with the label "kind"
 // instead of "reconciler": see [Managed].
 //
+// # Sources and derivations
+//
+// [NewInputs] exports how far the tables of a database have followed what fills them, with the labels
+// "table" and "input": whether a source such as etcd is away, and what is rejected: see [Inputs].
+//
 // # Dashboard and alerts
 //
 // The folder of this package contains dashboard.json for Grafana and alerts.yaml, rules for

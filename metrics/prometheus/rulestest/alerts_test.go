@@ -52,6 +52,9 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		"StatekeelPruningFails":    "pruning-fails",
 		"StatekeelOperationsPanic": "operations-panic",
 
+		"StatekeelInputAway":     "a-table-is-behind-its-input",
+		"StatekeelInputRejected": "a-table-is-behind-its-input",
+
 		"StatekeelManagedResourcesNotSynced": "what-is-wrong-with-a-managed-resource",
 	}
 	rules := readRules(t)
@@ -61,8 +64,11 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		assert.Equal(t, page+anchor, rule.Annotations["runbook_url"], name)
 		assert.Contains(t, []string{"warning", "critical"}, rule.Labels["severity"], name)
 		whose := "reconciler"
-		if strings.Contains(name, "Managed") {
+		switch {
+		case strings.Contains(name, "Managed"):
 			whose = "kind"
+		case strings.Contains(name, "Input"):
+			whose = "table"
 		}
 		assert.Contains(t, rule.Annotations["summary"], "{{ $labels."+whose+" }}", name)
 		assert.Contains(t, rule.Annotations["description"], "{{ $labels.instance }}", name)
@@ -119,6 +125,18 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			"statekeel_panics_total{} 7x60", 0},
 		{"StatekeelOperationsPanic", "a new process in which nothing has panicked",
 			"statekeel_panics_total{} 7x9 0x60", 0},
+
+		{"StatekeelInputAway", "a store that is away",
+			"statekeel_input_connected{} 1x9 0x60", 15 * time.Minute},
+		{"StatekeelInputAway", "a program that has not reached its store yet",
+			"statekeel_input_connected{} 0x3 1x60", 0},
+		{"StatekeelInputAway", "a connection that breaks now and then",
+			"statekeel_input_connected{} 1 0 0 0 1 0 0 0 1x60", 0},
+
+		{"StatekeelInputRejected", "a row of another owner",
+			"statekeel_input_rejected_objects{} 0x9 2x60", 25 * time.Minute},
+		{"StatekeelInputRejected", "one that is mended soon",
+			"statekeel_input_rejected_objects{} 0x9 2x9 0x60", 0},
 
 		{"StatekeelManagedResourcesNotSynced", "one that waits for a person",
 			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 9x9 8x60", 40 * time.Minute},

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	client "github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/prometheus/promql"
@@ -24,6 +26,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/source"
 )
 
 func TestMain(m *testing.M) {
@@ -53,10 +56,28 @@ func scraped(t *testing.T) []*dto.MetricFamily {
 	require.NoError(t, err)
 	resources.Observed("Bucket", managed.State{}, managed.State{Known: true})
 	require.NoError(t, registry.Register(resources))
+	require.NoError(t, registry.Register(newInputs(t)))
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	require.NotEmpty(t, families)
 	return families
+}
+
+// newInputs returns an Inputs of a database with one source.
+func newInputs(t *testing.T) *prometheus.Inputs {
+	t.Helper()
+	db := statedb.New()
+	byName := statedb.Index[string, string]{
+		Name: "name", Unique: true, FromObject: func(name string) index.KeySet { return index.NewKeySet(index.String(name)) },
+	}
+	routes, err := statedb.NewTableAny(db, "routes", func() []string { return nil }, func(string) []string { return nil }, byName)
+	require.NoError(t, err)
+	sink, err := source.New(source.Config[string]{Name: "etcd", DB: db, Table: routes})
+	require.NoError(t, err)
+	t.Cleanup(sink.Close)
+	shown, err := prometheus.NewInputs(db)
+	require.NoError(t, err)
+	return shown
 }
 
 // known returns the names of the series that there can be, each with its labels: for a
