@@ -143,9 +143,9 @@ func (p *Pruner[Obj]) Next() (time.Duration, bool) {
 	return p.at, p.ready && p.scheduled && !p.Gated() && p.sweep == nil
 }
 
-// NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row, and the time until the next prune; 0 if
-// none is planned. After a failure that time is the backoff of objects, or the interval if that is
-// shorter.
+// NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row,
+// and the time until the next prune; 0 if none is planned. After a failure that time is the backoff of
+// objects, or the interval if that is shorter.
 func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failures int, after time.Duration) {
 	p.failure, p.awaits, after = "", errors.Is(err, ErrAwaits), set.Interval
 	if err == nil {
