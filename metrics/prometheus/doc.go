@@ -53,7 +53,8 @@
 // # Sources and derivations
 //
 // [NewInputs] exports how far the tables of a database have followed what fills them, with the labels
-// "table" and "input": whether a source such as etcd is away, and what is rejected: see [Inputs].
+// "table" and "input": whether a source such as etcd is away, and what is rejected: see [Inputs]. [NewAcks]
+// exports what the program tells etcd of how far it is: see [Acks].
 //
 // # Dashboard and alerts
 //

@@ -108,8 +108,7 @@ type families struct {
 
 func newFamilies(s *settings) *families {
 	desc := func(name, help string, labels ...string) *client.Desc {
-		labels = append([]string{labelReconciler}, labels...)
-		return client.NewDesc(client.BuildFQName(s.namespace, "", name), help, labels, s.constLabels)
+		return s.desc(name, help, append([]string{labelReconciler}, labels...)...)
 	}
 	fs := &families{
 		classic: !s.noClassic,

@@ -5,7 +5,6 @@ package prometheus
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/cilium/statedb"
 	client "github.com/prometheus/client_golang/prometheus"
@@ -55,26 +54,16 @@ var inputValues = []inputValue{
 // be nil. It takes the options of [New], and can be registered beside a [Metrics] with the same namespace;
 // "table" and "input" must not be constant labels. The error joins everything that is wrong.
 func NewInputs(db *statedb.DB, options ...Option) (*Inputs, error) {
-	s := settings{namespace: DefaultNamespace}
-	for _, option := range options {
-		option(&s)
-	}
-	err := s.validate()
+	s, err := settingsOf(options, labelTable, labelInput)
 	if db == nil {
 		err = errors.Join(err, errors.New("db is nil"))
-	}
-	for _, label := range []string{labelTable, labelInput} {
-		if _, taken := s.constLabels[label]; taken {
-			err = errors.Join(err, fmt.Errorf("constant label %q: the metrics have a label of that name", label))
-		}
 	}
 	if err != nil {
 		return nil, err
 	}
 	i := &Inputs{db: db}
 	for _, v := range inputValues {
-		name := client.BuildFQName(s.namespace, "", v.name)
-		i.values = append(i.values, client.NewDesc(name, v.help, []string{labelTable, labelInput}, s.constLabels))
+		i.values = append(i.values, s.desc(v.name, v.help, labelTable, labelInput))
 	}
 	return i, nil
 }

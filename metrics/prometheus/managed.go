@@ -4,9 +4,6 @@
 package prometheus
 
 import (
-	"errors"
-	"fmt"
-
 	client "github.com/prometheus/client_golang/prometheus"
 
 	"github.com/statekeel/statekeel/metrics"
@@ -79,26 +76,16 @@ var managedTimes = []managedTime{
 // registered beside a [Metrics] with the same namespace; "kind" must not be a constant label. The
 // error joins everything that is wrong with the options.
 func NewManaged(options ...Option) (*Managed, error) {
-	s := settings{namespace: DefaultNamespace}
-	for _, option := range options {
-		option(&s)
-	}
-	err := s.validate()
-	if _, taken := s.constLabels[labelKind]; taken {
-		err = errors.Join(err, fmt.Errorf("constant label %q: the metrics have a label of that name", labelKind))
-	}
+	s, err := settingsOf(options, labelKind)
 	if err != nil {
 		return nil, err
 	}
-	desc := func(name, help string) *client.Desc {
-		return client.NewDesc(client.BuildFQName(s.namespace, "", name), help, []string{labelKind}, s.constLabels)
-	}
 	m := &Managed{values: families{classic: !s.noClassic}}
 	for _, c := range managedCounts {
-		m.counts = append(m.counts, desc(c.name, c.help))
+		m.counts = append(m.counts, s.desc(c.name, c.help, labelKind))
 	}
 	for _, t := range managedTimes {
-		m.times = append(m.times, desc(t.name, t.help))
+		m.times = append(m.times, s.desc(t.name, t.help, labelKind))
 	}
 	return m, nil
 }

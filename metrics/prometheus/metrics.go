@@ -45,17 +45,13 @@ var (
 // can be registered together if they differ in their namespace or in the values of their constant
 // labels. The error joins everything that is wrong with the options.
 func New(options ...Option) (*Metrics, error) {
-	var s settings
-	s.namespace = DefaultNamespace
-	for _, option := range options {
-		option(&s)
-	}
-	if err := s.validate(); err != nil {
+	s, err := settingsOf(options)
+	if err != nil {
 		return nil, err
 	}
 	return &Metrics{
 		Metrics:  metrics.Discard,
-		families: newFamilies(&s),
+		families: newFamilies(s),
 		attached: map[string]*attached{},
 	}, nil
 }

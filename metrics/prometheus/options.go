@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	client "github.com/prometheus/client_golang/prometheus"
 )
 
 // DefaultNamespace is the prefix of the names of the metrics, unless [WithNamespace] sets another.
@@ -55,6 +57,27 @@ var (
 	identifier = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
 	ownLabels  = []string{labelReconciler, labelOperation, labelResult, labelState, "le", "quantile"}
 )
+
+// settingsOf returns the settings of a collector whose metrics have labels of these names. The error joins
+// everything that is wrong.
+func settingsOf(options []Option, labels ...string) (*settings, error) {
+	s := &settings{namespace: DefaultNamespace}
+	for _, option := range options {
+		option(s)
+	}
+	err := s.validate()
+	for _, label := range labels {
+		if _, taken := s.constLabels[label]; taken {
+			err = errors.Join(err, fmt.Errorf("constant label %q: the metrics have a label of that name", label))
+		}
+	}
+	return s, err
+}
+
+// desc returns the description of a metric.
+func (s *settings) desc(name, help string, labels ...string) *client.Desc {
+	return client.NewDesc(client.BuildFQName(s.namespace, "", name), help, labels, s.constLabels)
+}
 
 // validate returns an error that joins everything that is wrong.
 func (s *settings) validate() error {
