@@ -29,18 +29,15 @@ const (
 	maxErrors = 100
 )
 
-// call is one Replace, Apply or TakeOver: it plans the steps on a snapshot, without a lock, and then
+// call is one Replace or Apply: it plans the steps on a snapshot, without a lock, and then
 // writes them in pieces.
 type call[Obj any] struct {
 	*Sink[Obj]
 	ctx      context.Context
 	snapshot statedb.ReadTxn
-	// from is the owner whose rows are taken over; nil if none are.
-	from *string
 
 	steps []step[Obj]
-	// publish is called in the transaction of the last step, with the revision of the table; it may be
-	// nil.
+	// publish is called in the transaction of the last step, with the revision of the table.
 	publish func(wtxn statedb.WriteTxn, out statedb.Revision)
 
 	// keys are the keys that the call is about. rejected has the objects of them that are in error,
@@ -55,8 +52,6 @@ type call[Obj any] struct {
 	changed int
 	// panicked reports whether a panic was logged: one is enough for a call.
 	panicked bool
-	// taken are the keys of the rows that were taken over.
-	taken []string
 }
 
 // wish is what a call wants for one key.
@@ -202,19 +197,17 @@ func (c *call[Obj]) compare(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], n
 	row, revision, found := c.rows.Get(txn, w.obj)
 	next.revision = revision
 	if !found {
-		return next, !w.deleted && c.from == nil, nil
+		return next, !w.deleted, nil
 	}
 	owner := c.owner(row)
 	switch {
-	case c.from != nil && owner == c.cfg.Name:
-		return next, false, nil
 	case owner != c.cfg.Name && w.unlisted:
 		return next, false, nil
-	case owner != c.cfg.Name && (c.from == nil || owner != *c.from):
+	case owner != c.cfg.Name:
 		return next, false, fmt.Errorf("%s: the row belongs to %s", c.name(row), quoted(owner))
 	case w.deleted:
 		return next, true, nil
-	case c.from == nil && c.cfg.Same(row, w.obj):
+	case c.cfg.Same(row, w.obj):
 		return next, false, nil
 	}
 	next.row = c.cfg.Merge(row, w.obj)
@@ -295,7 +288,7 @@ func (c *call[Obj]) piece(most int) (done int, err error) {
 	wtxn := c.cfg.DB.WriteTxn(c.cfg.Table, c.inputs.Meta())
 	defer wtxn.Abort()
 	locked := time.Now()
-	var written []string
+	written := 0
 	type rejection struct {
 		wish[Obj]
 		err error
@@ -312,21 +305,18 @@ func (c *call[Obj]) piece(most int) (done int, err error) {
 			if err := c.put(wtxn, &next); err != nil {
 				return done, err
 			}
-			written = append(written, next.key)
+			written++
 		}
 		done++
 	}
 	for _, r := range rejections {
 		c.rejectWish(r.wish, r.err)
 	}
-	if done == len(c.steps) && c.publish != nil {
+	if done == len(c.steps) {
 		c.publish(wtxn, c.cfg.Table.Revision(wtxn))
 	}
 	wtxn.Commit()
-	c.changed += len(written)
-	if c.from != nil {
-		c.taken = append(c.taken, written...)
-	}
+	c.changed += written
 	return done, nil
 }
 

@@ -19,8 +19,8 @@ import (
 )
 
 // Sink puts the desired state of one source into a table. [New] makes one. Its methods are safe for
-// concurrent use: Replace, Apply and TakeOver run one after the other. Their caller must not hold a
-// write transaction of the table.
+// concurrent use: Replace and Apply run one after the other. Their caller must not hold a write
+// transaction of the table.
 //
 // Objects that are given to a Sink become rows. They must not be changed afterwards.
 type Sink[Obj any] struct {
@@ -178,47 +178,6 @@ func (s *Sink[Obj]) Apply(ctx context.Context, changes []Change[Obj], at uint64)
 	s.settle(c, at, moves, false)
 	s.tell()
 	return c.changed, c.errors(nil)
-}
-
-// TakeOver makes rows of another owner this source's: it replaces each row that has the key of one of
-// the objects, and belongs to from, by that object, merged with the row by Config.Merge. The objects
-// belong to this source. An object whose row is this source's already, or that has no row, is ignored;
-// it is an error for the object if its row has a third owner. Other rows of from stay with it. changed
-// is the number of rows that were taken over.
-//
-// A source that hands over should stop first: its next Replace has an error for each object that was
-// taken. To take everything over, call TakeOver with the first full list, then Replace with it.
-//
-// It is an error if Config.Owner is nil, and if from is this source. Objects in error, the end of ctx
-// and Close are as with [Sink.Replace].
-func (s *Sink[Obj]) TakeOver(ctx context.Context, from string, objects []Obj) (changed int, err error) {
-	if s.cfg.Owner == nil {
-		return 0, s.named(errors.New("TakeOver needs Config.Owner, which is nil"))
-	}
-	if from == s.cfg.Name {
-		return 0, s.named(fmt.Errorf("TakeOver from %q, which is this source itself", from))
-	}
-	if err := s.begin(ctx); err != nil {
-		return 0, err
-	}
-	defer s.end()
-	c := s.newCall(ctx)
-	c.from = &from
-	err = c.planChanges(changesOf(objects))
-	if err == nil {
-		err = c.write(false)
-	}
-	s.settleTaken(c)
-	s.tell()
-	return c.changed, c.errors(err)
-}
-
-func changesOf[Obj any](objects []Obj) []Change[Obj] {
-	changes := make([]Change[Obj], len(objects))
-	for i, obj := range objects {
-		changes[i].Object = obj
-	}
-	return changes
 }
 
 // Close ends the source: it ends running calls after their present piece, and waits for them. Its rows

@@ -139,45 +139,6 @@ func TestListedObjectOfAnotherOwnerKeepsItsRow(t *testing.T) {
 	})
 }
 
-func TestTakeOverIsExplicit(t *testing.T) {
-	run(t, func(e *env) {
-		a := e.sink("a", nil)
-		b := e.sink("b", func(c *source.Config[*row]) { c.Same, c.Merge = sameWish, mergeStatus })
-		e.replace(a, 3, 1, &row{Key: "1", Owner: "a", Status: 9}, &row{Key: "2", Owner: "a"}, &row{Key: "3", Owner: "a"})
-		e.write(&row{Key: "4", Owner: "c"})
-		_, err := b.Replace(e.Context(), []*row{{Key: "1", Owner: "b", Value: 5}, {Key: "6", Owner: "b"}}, 1)
-		require.Error(e, err)
-		require.Equal(e, 1, b.State().Rejected)
-
-		n, err := b.TakeOver(e.Context(), "a", []*row{
-			{Key: "1", Owner: "b", Value: 5}, {Key: "2", Owner: "b"}, {Key: "4", Owner: "b"}, {Key: "5", Owner: "b"},
-			{Key: "6", Owner: "b", Value: 7}, {Key: "3", Owner: "a"},
-		})
-		require.ErrorContains(e, err, `4: the row belongs to "c"`)
-		require.ErrorContains(e, err, `3: the object belongs to "a", not to this source`)
-		require.Equal(e, 2, n)
-		require.Equal(e, []row{{"1", "b", 5, 9}, {"2", "b", 0, 0}, {"3", "a", 0, 0}, {"4", "c", 0, 0}, {"6", "b", 0, 0}}, e.rows())
-		require.Zero(e, b.State().Rejected, "1 was taken over")
-		require.Zero(e, e.input("b").Rejected)
-		require.EqualValues(e, 1, e.input("b").Input)
-
-		_, err = a.Replace(e.Context(), []*row{{Key: "1", Owner: "a"}, {Key: "3", Owner: "a"}}, 2)
-		require.ErrorContains(e, err, `1: the row belongs to "b"`)
-		require.Equal(e, 5, e.get("1").Value)
-
-		_, err = b.TakeOver(e.Context(), "b", nil)
-		require.EqualError(e, err, `source "b" of table "rows": TakeOver from "b", which is this source itself`)
-	})
-}
-
-func TestTakeOverWithoutOwnersIsAnError(t *testing.T) {
-	run(t, func(e *env) {
-		s := e.sink("a", func(c *source.Config[*row]) { c.Owner = nil })
-		_, err := s.TakeOver(e.Context(), "b", nil)
-		require.EqualError(e, err, `source "a" of table "rows": TakeOver needs Config.Owner, which is nil`)
-	})
-}
-
 func TestWithoutOwnersAllRowsAreTheSources(t *testing.T) {
 	run(t, func(e *env) {
 		e.write(&row{Key: "0"}, &row{Key: "1", Owner: "x"})
@@ -439,14 +400,12 @@ func TestWritesBetweenPiecesAreMerged(t *testing.T) {
 
 func TestRowThatIsTakenBetweenPiecesIsLeftAlone(t *testing.T) {
 	run(t, func(e *env) {
-		a, b := e.sink("a", nil), e.sink("b", nil)
+		a := e.sink("a", nil)
 		e.replace(a, 20, 1, many(20, "a")...)
 		e.spy.indexed = func(*row) { time.Sleep(time.Millisecond) }
 		e.spy.committed = func() {
 			e.spy.committed = nil
-			n, err := b.TakeOver(e.Context(), "a", []*row{{Key: "k1000010", Owner: "b"}, {Key: "k1000019", Owner: "b"}})
-			require.NoError(e, err)
-			require.Equal(e, 2, n)
+			e.write(&row{Key: "k1000010", Owner: "b"}, &row{Key: "k1000019", Owner: "b"})
 		}
 		list := many(15, "a")
 		for _, r := range list {
@@ -514,8 +473,6 @@ func TestClosedSourceReturnsErrors(t *testing.T) {
 		_, err := s.Replace(e.Context(), nil, 2)
 		require.EqualError(e, err, `source "a" of table "rows": the source is closed`)
 		_, err = s.Apply(e.Context(), nil, 2)
-		require.ErrorContains(e, err, "the source is closed")
-		_, err = s.TakeOver(e.Context(), "b", nil)
 		require.ErrorContains(e, err, "the source is closed")
 		before := *e.input("a")
 		require.False(e, before.Connected)
@@ -798,24 +755,6 @@ func TestListWithoutAKeyKeepsTheInitialiser(t *testing.T) {
 }
 
 // What is no longer rejected has to be attempted, too, before the input counts as applied.
-func TestTakenOverRowIsPartOfOutput(t *testing.T) {
-	run(t, func(e *env) {
-		e.write(&row{Key: "k", Owner: "b", Value: 1})
-		s := e.sink("a", nil)
-		want := &row{Key: "k", Owner: "a", Value: 2}
-		_, err := s.Replace(e.Context(), []*row{want}, 7)
-		require.Error(e, err)
-		require.Equal(e, 1, e.input("a").Rejected)
-		_, err = s.TakeOver(e.Context(), "b", []*row{want})
-		require.NoError(e, err)
-		in := e.input("a")
-		require.EqualValues(e, 7, in.Input)
-		require.Zero(e, in.Rejected)
-		require.Equal(e, e.revision(), in.Output)
-		require.Equal(e, in.Output, s.State().Output)
-	})
-}
-
 func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
 	run(t, func(e *env) {
 		e.write(&row{Key: "k", Owner: "b", Value: 1})

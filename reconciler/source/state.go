@@ -158,34 +158,6 @@ func (s *Sink[Obj]) settle(c *call[Obj], at uint64, moved, list bool) {
 	s.rearm()
 }
 
-// settleTaken forgets the errors of the objects that were taken over, and publishes how many are left. The
-// table includes them from its present revision on.
-func (s *Sink[Obj]) settleTaken(c *call[Obj]) {
-	s.mu.Lock()
-	before := s.rejects
-	for _, key := range c.taken {
-		s.forget(key)
-	}
-	changed, left := s.rejects != before, len(s.rejected)+s.unnamed
-	s.mu.Unlock()
-	if !changed {
-		return
-	}
-	wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
-	defer wtxn.Abort()
-	s.inputs.Update(wtxn, s.cfg.Name, func(row *inputs.Input) {
-		row.Rejected = left
-		if row.Input > 0 {
-			row.Output = s.cfg.Table.Revision(wtxn)
-		}
-	})
-	wtxn.Commit()
-	row, _ := s.inputs.Get(s.cfg.DB.ReadTxn(), s.cfg.Name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Output = row.Output
-}
-
 // forget removes a key from those in error. The caller holds mu.
 func (s *Sink[Obj]) forget(key string) {
 	if _, was := s.rejected[key]; was {

@@ -164,9 +164,7 @@ func (w *walk) walk(steps int) {
 				s.Close()
 				w.open(s)
 			}
-		case 5:
-			w.takeOver(s, names[w.rng.IntN(3)])
-		case 6, 7, 8:
+		case 5, 6, 7:
 			w.replace(s)
 		default:
 			w.apply(s)
@@ -223,7 +221,7 @@ func (w *walk) replace(s *walkSource) {
 			want.reject(obj.Key)
 		default:
 			listed[obj.Key] = true
-			want.put(s.name, "", obj)
+			want.put(s.name, obj)
 		}
 	}
 	if want.unnamed == 0 {
@@ -258,7 +256,7 @@ func (w *walk) apply(s *walkSource) {
 	w.at++
 	for key, change := range last {
 		if !change.Deleted {
-			want.put(s.name, "", change.Object)
+			want.put(s.name, change.Object)
 		} else if row, found := w.model[key]; found && row.Owner == s.name {
 			delete(want.table, key)
 		} else if found {
@@ -280,41 +278,11 @@ func (w *walk) apply(s *walkSource) {
 	}
 }
 
-func (w *walk) takeOver(s *walkSource, from string) {
-	if from == s.name {
-		return
-	}
-	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
-	var objects []*row
-	last := map[string]*row{}
-	for range w.rng.IntN(8) {
-		obj := w.object(s)
-		objects = append(objects, obj)
-		if obj == nil {
-			want.unnamed++
-		} else {
-			last[obj.Key] = obj
-		}
-	}
-	for key, obj := range last {
-		if row, found := w.model[key]; obj.Owner != s.name || found && row.Owner != s.name {
-			want.put(s.name, from, obj)
-		}
-	}
-	before := maps.Clone(w.model)
-	w.call(want, func(ctx context.Context) (int, error) { return s.TakeOver(ctx, from, objects) })
-	for key := range last {
-		if w.model[key].Owner == s.name && before[key].Owner == from {
-			delete(s.rejected, key)
-		}
-	}
-}
-
-// put puts an object into the expected table, in place of a row of the source or of from.
-func (x *expected) put(name, from string, obj *row) {
+// put puts an object into the expected table, in place of a row of the source.
+func (x *expected) put(name string, obj *row) {
 	old, found := x.table[obj.Key]
 	switch {
-	case obj.Owner != name, found && old.Owner != name && (from == "" || old.Owner != from):
+	case obj.Owner != name, found && old.Owner != name:
 		x.reject(obj.Key)
 	case found && sameWish(&old, obj):
 	case obj.Value == unlucky:
