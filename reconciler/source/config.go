@@ -88,7 +88,9 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 		return nil, err
 	}
 	var err error
-	s := &Sink[Obj]{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{}), rejected: map[string]error{}}
+	s := &Sink[Obj]{
+		cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{}), rejected: map[string]error{}, perRow: firstPerRow,
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

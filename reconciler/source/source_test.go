@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -133,9 +135,9 @@ func TestListedObjectOfAnotherOwnerKeepsItsRow(t *testing.T) {
 	run(t, func(e *env) {
 		s := e.sink("a", nil)
 		e.replace(s, 2, 1, &row{Key: "1", Owner: "a"}, &row{Key: "2", Owner: "a"})
-		_, err := s.Replace(e.Context(), []*row{{Key: "1", Owner: "b"}}, 2)
+		_, err := s.Replace(e.Context(), []*row{{Key: "1", Owner: "b"}, {Key: "3", Owner: "a"}}, 2)
 		require.ErrorContains(e, err, `1: the object belongs to "b"`)
-		require.Equal(e, []row{{Key: "1", Owner: "a"}}, e.rows())
+		require.Equal(e, []row{{Key: "1", Owner: "a"}, {Key: "3", Owner: "a"}}, e.rows())
 	})
 }
 
@@ -219,6 +221,113 @@ func TestEmptyListIsRefused(t *testing.T) {
 		require.Equal(e, []row{{Key: "1", Owner: "a"}}, e.rows())
 		e.apply(a, 1, 3, put(&row{Key: "3", Owner: "a"}))
 		require.EqualValues(e, 1, a.State().Input, "the table does not include what the list said")
+	})
+}
+
+func TestListOfRejectedObjectsIsRefusedAsAnEmptyOne(t *testing.T) {
+	run(t, func(e *env) {
+		s := e.sink("a", nil)
+		e.replace(s, 3, 1, many(3, "a")...)
+		e.spy.indexed = func(r *row) {
+			if r.Value == unlucky {
+				panic("unlucky")
+			}
+		}
+		for _, rejected := range []*row{{Key: "x", Owner: "b"}, {Key: "y", Owner: "a", Value: unlucky}} {
+			n, err := s.Replace(e.Context(), []*row{rejected}, 2)
+			require.ErrorIs(e, err, source.ErrEmpty)
+			require.ErrorContains(e, err, rejected.Key)
+			require.Zero(e, n)
+			require.Len(e, e.rows(), 3)
+			require.EqualValues(e, 1, s.State().Input)
+			require.Contains(e, e.told(), "an empty list was refused")
+		}
+		// What is in error has a row of the source, and nothing is removed: the list is taken.
+		_, err := s.Replace(e.Context(), []*row{{Key: "k1000000", Owner: "b"}, {Key: "k1000001", Owner: "b"}, {Key: "k1000002", Owner: "b"}}, 3)
+		require.NotErrorIs(e, err, source.ErrEmpty)
+		require.EqualValues(e, 3, s.State().Input)
+
+		n, err := s.Clear(e.Context(), 4)
+		require.NoError(e, err)
+		require.Equal(e, 3, n)
+		require.EqualValues(e, 4, s.State().Input)
+	})
+}
+
+func TestDeletionThatPanicsIsCounted(t *testing.T) {
+	run(t, func(e *env) {
+		cursed := false
+		s := e.sink("a", func(c *source.Config[*row]) {
+			c.Owner = func(r *row) string {
+				if cursed && r.Value == unlucky {
+					panic("unlucky")
+				}
+				return r.Owner
+			}
+		})
+		e.replace(s, 1, 1, &row{Key: "1", Owner: "a", Value: unlucky})
+		cursed = true
+		_, err := s.Apply(e.Context(), []source.Change[*row]{remove("1")}, 2)
+		require.ErrorContains(e, err, "unlucky")
+		require.Equal(e, []int{1, 1}, []int{s.State().Rejected, e.input("a").Rejected})
+		cursed = false
+		e.apply(s, 1, 3, remove("1"))
+		require.Zero(e, s.State().Rejected)
+	})
+}
+
+func TestHangingFunctionIsNamed(t *testing.T) {
+	run(t, func(e *env) {
+		for _, what := range []string{"Same", "Merge"} {
+			hang := make(chan struct{})
+			release := sync.OnceFunc(func() { close(hang) })
+			defer release()
+			wait := func(now string) {
+				if now == what {
+					<-hang
+				}
+			}
+			s := e.sink("a", func(c *source.Config[*row]) {
+				c.Same = func(r, obj *row) bool { wait("Same"); return sameWish(r, obj) }
+				c.Merge = func(r, obj *row) *row { wait("Merge"); return mergeStatus(r, obj) }
+			})
+			e.write(&row{Key: "1", Owner: "a"})
+			_, err := s.Clear(e.Context(), 1)
+			require.NoError(e, err)
+			e.replace(s, 1, 1, &row{Key: "1", Owner: "a", Value: 1})
+			began := time.Now()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = s.Apply(e.Context(), []source.Change[*row]{put(&row{Key: "1", Owner: "a", Value: 2})}, 2)
+			}()
+			time.Sleep(usercall.LongAfter - 1)
+			require.Empty(e, s.State().Running)
+			time.Sleep(2)
+			said := what + " of 1 runs since " + text.Stamp(began)
+			require.Equal(e, said, s.State().Running)
+			require.Equal(e, "Degraded: "+said, e.told())
+			release()
+			<-ended
+			require.Empty(e, s.State().Running)
+			require.Equal(e, "OK: OK", e.told())
+			s.Close()
+		}
+	})
+}
+
+// The commit of a row takes a tenth of a millisecond here, as in a large table.
+func TestCommitIsPartOfTheFewMilliseconds(t *testing.T) {
+	run(t, func(e *env) {
+		s := e.sink("a", nil)
+		written := 0
+		e.spy.indexed = func(*row) { written++ }
+		e.spy.committing = func() { time.Sleep(time.Duration(written) * 100 * time.Microsecond); written = 0 }
+		e.replace(s, 2000, 1, many(2000, "a")...)
+		for _, hold := range e.spy.holds {
+			require.LessOrEqual(e, hold, 4*time.Millisecond)
+		}
+		require.Less(e, len(e.spy.holds), 100)
 	})
 }
 

@@ -21,7 +21,7 @@ type condition struct {
 // maxNamed bounds the bad keys that health and acks name.
 const maxNamed = 10
 
-// report tells health of the bad keys and of the rows that are held, if that is news. The goroutine of
+// report tells health of the bad keys, of the rows that are held, and of a list that failed, if that is news. The goroutine of
 // Run calls it.
 func (s *Source[Obj]) report() {
 	if s.health.health == nil {
@@ -39,6 +39,9 @@ func (s *Source[Obj]) report() {
 	}
 	if more := bad - len(errs); more > 0 {
 		errs = append(errs, fmt.Errorf("%d further bad keys omitted", more))
+	}
+	if s.listErr != nil {
+		parts, errs = append(parts, "the last list failed"), append(errs, s.listErr)
 	}
 	said, err := strings.Join(parts, "; "), errors.Join(errs...)
 	text := fmt.Sprint(said, err)
