@@ -889,3 +889,19 @@ func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
 		require.Equal(e, in.Output, s.State().Output)
 	})
 }
+
+func TestDisconnectedIsNeverLost(t *testing.T) {
+	e := newEnv(t)
+	s := e.sink("a", nil)
+	for i := range 3000 {
+		s.Disconnected(nil)
+		told := make(chan struct{})
+		e.spy.committed = func() {
+			e.spy.committed = nil
+			go func() { defer close(told); s.Disconnected(nil) }()
+		}
+		e.replace(s, 1, uint64(i), &row{Key: "1", Owner: "a", Value: i + 1})
+		<-told
+		require.False(t, s.State().Connected, "after %d calls", i)
+	}
+}

@@ -6,6 +6,7 @@ package etcd
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -128,7 +129,9 @@ func (s *Source[Obj]) applied(ctx context.Context, err error, included uint64) e
 // decode decodes a value, and returns the object and its primary key. A panic of the function of the user is
 // an error.
 func (s *Source[Obj]) decode(key string, value []byte) (obj Obj, row string, err error) {
+	s.running.Begin("Decode", s.cfg.Prefix+key, time.Now())
 	defer func() {
+		s.running.End()
 		if p := recover(); p != nil {
 			err = fmt.Errorf("decoding panicked: %v", p)
 		}

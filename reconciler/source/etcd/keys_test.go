@@ -11,10 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/cilium/hive/cell"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -287,4 +292,55 @@ func TestObjectWithoutAKeyIsABadKey(t *testing.T) {
 	if got := h.rows(); len(got) != 1 || h.source.State().Input != 1 {
 		t.Errorf("the rows are %v: %+v", got, h.source.State())
 	}
+}
+
+// healthText is a health that keeps the last report.
+type healthText struct {
+	cell.Health
+	last string
+}
+
+func (h *healthText) OK(status string)                  { h.last = "OK: " + status }
+func (h *healthText) Degraded(reason string, err error) { h.last = fmt.Sprintf("%s: %v", reason, err) }
+
+func TestListThatFailsEndsNoWatch(t *testing.T) {
+	h, health := newSharing(t), &healthText{}
+	h.source.cfg.Health = health
+	h.write(map[string]string{"a": "x/1"})
+	h.list()
+	h.source.relist = ""
+	h.begin().err = errors.New("too slow")
+	if err := h.source.endList(t.Context()); err != nil || health.last != "the last list failed: too slow" {
+		t.Fatal(err, health.last)
+	}
+	h.receive(h.write(map[string]string{"b": "y/2"})...)
+	h.check()
+	h.list()
+	if h.check(); health.last != "OK: no bad keys" {
+		t.Error(health.last)
+	}
+}
+
+func TestDecodeThatHangsIsNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, health, hang := newSharing(t), &healthText{}, make(chan struct{})
+		h.source.cfg.Health = health
+		h.source.cfg.Decode = func(key string, value []byte) (*thing, error) { <-hang; return &thing{Name: key}, nil }
+		events := h.write(map[string]string{"a": "x/1"})
+		began, ctx := time.Now(), t.Context()
+		go h.source.keepReporting(ctx)
+		go func() { _ = h.source.apply(ctx, news{events: events, at: h.revision}) }()
+		time.Sleep(usercall.LongAfter + 1)
+		synctest.Wait()
+		said := "Decode of p/a runs since " + text.Stamp(began)
+		if got := h.source.State().Running; got != said || health.last != said+": <nil>" {
+			t.Errorf("State says %q, health %q, wanted %q", got, health.last, said)
+		}
+		close(hang)
+		time.Sleep(usercall.LongAfter)
+		synctest.Wait()
+		if got := h.source.State().Running; got != "" || health.last != "OK: no bad keys" {
+			t.Errorf("State says %q, health %q", got, health.last)
+		}
+	})
 }

@@ -148,7 +148,10 @@ func (s *Source[Obj]) endList(ctx context.Context) error {
 		err = s.replace(ctx, s.list)
 	}
 	s.list = nil
-	switch s.listErr = err; {
+	s.mu.Lock()
+	s.listErr = err
+	s.mu.Unlock()
+	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err == nil:
@@ -270,10 +273,10 @@ func (s *Source[Obj]) anyDecodes() bool {
 	return false
 }
 
-// numHeld returns the number of rows whose keys the store that is followed does not have.
+// numHeld returns the number of rows whose keys the store that is followed does not have, or with a bad value.
 func (s *Source[Obj]) numHeld() (n int) {
 	for key, x := range s.keys.all {
-		if x.written == 0 && s.keys.has(key) {
+		if (x.written == 0 || !x.decodes) && s.keys.has(key) {
 			n++
 		}
 	}

@@ -17,14 +17,17 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
 // Source fills a table from a prefix of etcd. Make one with [New]. Its methods are safe for concurrent
 // use.
 type Source[Obj any] struct {
-	cfg     Config[Obj]
-	running atomic.Bool
+	cfg  Config[Obj]
+	runs atomic.Bool // Run does
+	// running is the function of the program that Run calls.
+	running usercall.Running
 
 	// The following belong to the goroutine of Run.
 
@@ -39,9 +42,8 @@ type Source[Obj any] struct {
 	// due, or rows are held, and the sink stays at the revision included.
 	complete bool
 	included uint64
-	// list is the list that is being read; nil if there is none. listErr is why the last one failed.
-	list    *list
-	listErr error
+	// list is the list that is being read; nil if there is none.
+	list *list
 	// page is the size of the first page of the next list; zero before the first. While there is a list, it
 	// belongs to that.
 	page int
@@ -73,7 +75,9 @@ type Source[Obj any] struct {
 	// that of the former store.
 	holding int
 	holds   bool
-	health  condition
+	// listErr is why the last list failed; nil if it did not.
+	listErr error
+	told    condition
 }
 
 // New makes a source. The error joins everything that is wrong with the configuration.
@@ -84,13 +88,19 @@ func New[Obj any](cfg Config[Obj]) (*Source[Obj], error) {
 	}
 	return &Source[Obj]{
 		cfg: cfg, keys: newKeys[Obj](cfg.Prefix), bad: map[string]error{}, relist: "nothing was listed yet",
-		included: cfg.Sink.State().Input, changed: make(chan struct{}), health: condition{health: cfg.Health},
+		included: cfg.Sink.State().Input, changed: make(chan struct{}),
 	}, nil
 }
 
 // State returns how far the table has followed the store: source.State.Input is the revision of the
 // store that the table includes.
-func (s *Source[Obj]) State() source.State { return s.cfg.Sink.State() }
+func (s *Source[Obj]) State() source.State {
+	state := s.cfg.Sink.State()
+	if long := s.running.Long(); long != "" {
+		state.Running = long
+	}
+	return state
+}
 
 // Store returns the identity of the store that the revision in State belongs to. It is empty before the
 // first list, while the rows of a former store are replaced, and from when they are held until the next
@@ -179,10 +189,10 @@ func (s *Source[Obj]) lastEvent() uint64 {
 // as long as it takes: what is wrong is in State and in the health of the sink. Run may be called
 // again after it has returned. It returns an error, at once, if it runs already.
 func (s *Source[Obj]) Run(ctx context.Context) error {
-	if !s.running.CompareAndSwap(false, true) {
+	if !s.runs.CompareAndSwap(false, true) {
 		return errors.New("the source runs already")
 	}
-	defer s.running.Store(false)
+	defer s.runs.Store(false)
 	waits := backoff.Exponential{
 		Min: s.cfg.Backoff, Max: 10 * s.cfg.Backoff,
 		Jitter: 1, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
@@ -230,6 +240,9 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 		return false, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	var reports sync.WaitGroup
+	reports.Go(func() { s.keepReporting(ctx) })
+	defer reports.Wait()
 	w, err := s.connect(ctx)
 	if err == nil {
 		err = s.receive(ctx, w)
