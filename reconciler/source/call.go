@@ -38,7 +38,6 @@ type call[Obj any] struct {
 	*Sink[Obj]
 	ctx      context.Context
 	snapshot statedb.ReadTxn
-	running  *usercall.Running
 
 	steps []step[Obj]
 	// publish is called in the transaction of the last step, with the revision of the table.
@@ -58,8 +57,6 @@ type call[Obj any] struct {
 	failed int
 	// changed is the number of rows that were changed in committed transactions.
 	changed int
-	// since is when the present call of a function of the user began.
-	since time.Time
 	// panicked reports whether a panic was logged: one is enough for a call.
 	panicked bool
 }
@@ -84,7 +81,7 @@ type step[Obj any] struct {
 }
 
 func (s *Sink[Obj]) newCall(ctx context.Context) *call[Obj] {
-	return &call[Obj]{Sink: s, ctx: ctx, snapshot: s.cfg.DB.ReadTxn(), running: &s.running, rejected: map[string]error{}}
+	return &call[Obj]{Sink: s, ctx: ctx, snapshot: s.cfg.DB.ReadTxn(), rejected: map[string]error{}}
 }
 
 // planList plans what makes the rows those of a full list.
@@ -167,7 +164,7 @@ func (c *call[Obj]) pause(n int) error {
 
 // keyOf returns the key of the object with this index in the arguments; false if it has none.
 func (c *call[Obj]) keyOf(i int, obj Obj) (key string, ok bool) {
-	err := c.guard("the primary index", "", func() error {
+	err := c.guard("the primary index", func() error {
 		made, err := c.rows.KeyOf(obj)
 		key = string(made)
 		return err
@@ -193,7 +190,9 @@ func (c *call[Obj]) plan(w wish[Obj]) {
 
 // decide compares a wish with the row of its key. It reports whether a step is needed, and which.
 func (c *call[Obj]) decide(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], needed bool, err error) {
-	err = c.guard("a function of the source", w.key, func() error {
+	c.running.Begin(usercall.Owner, w.key)
+	defer c.running.End()
+	err = c.guard("a function of the source", func() error {
 		next, needed, err = c.compare(txn, w)
 		return err
 	})
@@ -221,11 +220,11 @@ func (c *call[Obj]) compare(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], n
 	case w.deleted:
 		return next, true, nil
 	}
-	c.running.Begin("Same", w.key, c.since)
+	c.running.Next(usercall.Same)
 	if c.cfg.Same(row, w.obj) {
 		return next, false, nil
 	}
-	c.running.Begin("Merge", w.key, c.since)
+	c.running.Next(usercall.Merge)
 	next.row = c.cfg.Merge(row, w.obj)
 	return next, true, c.check(row, &next)
 }
@@ -350,7 +349,9 @@ func (c *call[Obj]) piece(most int) (done int, err error) {
 
 // put writes a step. After an error the transaction has to be aborted.
 func (c *call[Obj]) put(wtxn statedb.WriteTxn, next *step[Obj]) error {
-	return c.guard("an index", next.key, func() (err error) {
+	c.running.Begin(usercall.Index, next.key)
+	defer c.running.End()
+	return c.guard("an index", func() (err error) {
 		if next.deleted {
 			_, _, err = c.cfg.Table.Delete(wtxn, next.obj)
 		} else {
@@ -360,12 +361,9 @@ func (c *call[Obj]) put(wtxn statedb.WriteTxn, next *step[Obj]) error {
 	})
 }
 
-// guard calls a function that calls functions of the user about a key, and returns a panic as an error.
-func (c *call[Obj]) guard(what, key string, call func() error) (err error) {
-	c.since = time.Now()
-	c.running.Begin(what, key, c.since)
+// guard calls a function that calls functions of the user, and returns a panic as an error.
+func (c *call[Obj]) guard(what string, call func() error) (err error) {
 	defer func() {
-		c.running.End()
 		if r := recover(); r != nil {
 			said := text.Cut(outcome.TextOfAny(r), outcome.MaxText)
 			if !c.panicked {
@@ -387,7 +385,7 @@ func (s *Sink[Obj]) owner(obj Obj) string {
 }
 
 func (c *call[Obj]) ownerOf(row Obj) (owner string, err error) {
-	err = c.guard("Owner", "a row", func() error {
+	err = c.guard("Owner", func() error {
 		owner = c.owner(row)
 		return nil
 	})
@@ -402,7 +400,7 @@ func (s *Sink[Obj]) count(txn statedb.ReadTxn) (n int) {
 	if s.cfg.Owner == nil {
 		return s.cfg.Table.NumObjects(txn)
 	}
-	c := &call[Obj]{Sink: s, running: &usercall.Running{}}
+	c := &call[Obj]{Sink: s}
 	for row := range s.cfg.Table.All(txn) {
 		if owner, err := c.ownerOf(row); err == nil && owner == s.cfg.Name {
 			n++

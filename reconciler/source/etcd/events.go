@@ -6,10 +6,10 @@ package etcd
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -129,7 +129,7 @@ func (s *Source[Obj]) applied(ctx context.Context, err error, included uint64) e
 // decode decodes a value, and returns the object and its primary key. A panic of the function of the user is
 // an error.
 func (s *Source[Obj]) decode(key string, value []byte) (obj Obj, row string, err error) {
-	s.running.Begin("Decode", s.cfg.Prefix+key, time.Now())
+	s.running.Begin(usercall.Decode, s.cfg.Prefix+key)
 	defer func() {
 		s.running.End()
 		if p := recover(); p != nil {
