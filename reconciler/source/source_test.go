@@ -891,17 +891,27 @@ func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
 }
 
 func TestDisconnectedIsNeverLost(t *testing.T) {
-	e := newEnv(t)
-	s := e.sink("a", nil)
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", byKey)
+	require.NoError(t, err)
+	during := func() {}
+	s, err := source.New(source.Config[*row]{Name: "a", DB: db, Table: table, Merge: func(_, obj *row) *row {
+		during()
+		return obj
+	}})
+	require.NoError(t, err)
+	defer s.Close()
 	for i := range 3000 {
 		s.Disconnected(nil)
 		told := make(chan struct{})
-		e.spy.committed = func() {
-			e.spy.committed = nil
+		during = sync.OnceFunc(func() {
 			go func() { defer close(told); s.Disconnected(nil) }()
+		})
+		_, err := s.Replace(t.Context(), []*row{{Key: "1", Owner: "a", Value: i}}, uint64(i))
+		require.NoError(t, err)
+		if i > 0 {
+			<-told
+			require.False(t, s.State().Connected, "after %d calls", i)
 		}
-		e.replace(s, 1, uint64(i), &row{Key: "1", Owner: "a", Value: i + 1})
-		<-told
-		require.False(t, s.State().Connected, "after %d calls", i)
 	}
 }
