@@ -13,19 +13,17 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// progress is what the last comparison found: the revision of the store, and that of the watch.
-type progress struct{ store, watch int64 }
-
 // check finds out whether the store is still the same and the watch still works, and begins a list when that
-// is due. An error ends the watch.
-func (s *Source[Obj]) check(ctx context.Context, w *watch, last *progress) error {
-	if s.revision < last.store && s.revision == last.watch {
-		return fmt.Errorf("the watch is silent: it is at revision %d, the store was at revision %d", s.revision, last.store)
+// is due. An error ends the watch. last is the revision of the watch at the last call, which it sets; -1 before the
+// first.
+func (s *Source[Obj]) check(ctx context.Context, w *watch, last *int64) error {
+	if seen := s.seen.Revision; s.revision < seen && s.revision == *last {
+		return fmt.Errorf("the watch is silent: it is at revision %d, the store was at revision %d", s.revision, seen)
 	}
 	if err := s.compare(ctx); err != nil {
 		return err
 	}
-	*last = progress{store: s.seen.Revision, watch: s.revision}
+	*last = s.revision
 	quiet := s.moved == s.quiet
 	s.quiet = s.moved
 	switch {

@@ -13,12 +13,6 @@ import (
 	"github.com/statekeel/statekeel/internal/usercall"
 )
 
-// condition is what health was told last; told is false if it was told nothing.
-type condition struct {
-	told bool
-	last string
-}
-
 // maxNamed bounds the bad keys that health and acks name.
 const maxNamed = 10
 
@@ -62,8 +56,8 @@ func (s *Source[Obj]) report() {
 		parts = append(parts, long)
 	}
 	said, err := strings.Join(parts, "; "), errors.Join(errs...)
-	if text := fmt.Sprint(said, err); !s.told.told || s.told.last != text {
-		s.told = condition{told: true, last: text}
+	if text := fmt.Sprint(said, err); s.told != text {
+		s.told = text
 		if len(parts) == 0 {
 			s.cfg.Health.OK("no bad keys")
 		} else {

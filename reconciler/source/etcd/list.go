@@ -9,6 +9,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
 	"slices"
 	"time"
@@ -212,7 +213,11 @@ func (s *Source[Obj]) replace(ctx context.Context, l *list) error {
 	}
 	s.complete = true
 	if empty {
-		s.forgetRows()
+		// The bad keys of the store want no rows of the former one.
+		for key, x := range maps.Clone(s.keys.all) {
+			s.keys.remove(key, c)
+			s.keys.spoil(key, nil, x.written, c)
+		}
 	}
 	s.release()
 	return nil
@@ -250,17 +255,6 @@ func (s *Source[Obj]) keep(l *list, c *changes[Obj]) []Obj {
 		add(key)
 	}
 	return objs
-}
-
-// forgetRows leaves only the bad keys of the store that is followed, which want no rows of the former one.
-func (s *Source[Obj]) forgetRows() {
-	left := newKeys[Obj](s.cfg.Prefix)
-	for key, x := range s.keys.all {
-		if x.written > 0 {
-			left.all[key] = wish[Obj]{written: x.written}
-		}
-	}
-	s.keys = left
 }
 
 // anyDecodes reports whether a key of the store that is followed has a value that decodes.

@@ -77,7 +77,8 @@ type Source[Obj any] struct {
 	holds   bool
 	// listErr is why the last list failed; nil if it did not.
 	listErr error
-	told    condition
+	// told is what health was told last; empty if it was told nothing.
+	told string
 }
 
 // New makes a source. The error joins everything that is wrong with the configuration.
@@ -260,7 +261,7 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 func (s *Source[Obj]) receive(ctx context.Context, w *watch) error {
 	check := time.NewTimer(1 + rand.N(s.cfg.Check))
 	defer check.Stop()
-	var last progress
+	last := int64(-1)
 	for {
 		select {
 		case <-ctx.Done():
