@@ -63,5 +63,6 @@ func (r *Running) Long() string {
 	if c == nil || time.Since(c.since) < LongAfter {
 		return ""
 	}
-	return fmt.Sprintf("%s of %s runs since %s", names[c.what.Load()], text.Printable(text.Cut(c.key, maxKey)), text.Stamp(c.since))
+	key := text.Printable(text.Cut(c.key, maxKey))
+	return fmt.Sprintf("%s of %s runs since %s", names[c.what.Load()], key, text.Stamp(c.since))
 }

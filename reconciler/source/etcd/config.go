@@ -66,8 +66,9 @@ type Config[Obj any] struct {
 	// after a page that took longer than Check.
 	PageSize int
 
-	// Health is told of bad keys, of rows that are held, of a list that failed, and of a Decode that hangs. It must not be that of the sink, which is
-	// told of the connection. Nil means none.
+	// Health is told of bad keys, of rows that are held, of a list that failed, and of a Decode that hangs. It must
+	// not call the Source, which waits for it, and must not be that of the sink, which is told of the connection.
+	// Nil means none.
 	Health cell.Health
 	// Log gets what the source does besides its work. Nil means none.
 	Log *slog.Logger

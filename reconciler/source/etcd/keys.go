@@ -32,7 +32,9 @@ type wish[Obj any] struct {
 }
 
 func newKeys[Obj any](prefix string) *keys[Obj] {
-	return &keys[Obj]{prefix: prefix, all: map[string]wish[Obj]{}, rows: map[string]string{}, waiting: map[string][]string{}}
+	return &keys[Obj]{
+		prefix: prefix, all: map[string]wish[Obj]{}, rows: map[string]string{}, waiting: map[string][]string{},
+	}
 }
 
 // changes are what changes of keys have changed: rows, in the order of the events, each with an object that

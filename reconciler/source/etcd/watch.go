@@ -43,8 +43,8 @@ type watch struct {
 const maxAhead = 64
 
 // openWatch begins a watch of the prefix with the events of a revision, or with those after the watch if it is
-// zero, and returns when etcd has confirmed it. That may take as long as timeout. Call close to free it. The confirmation does not say
-// whether the revision is compacted: that may come as the end of the watch.
+// zero, and returns when etcd has confirmed it. That may take as long as timeout. Call close to free it. The
+// confirmation does not say whether the revision is compacted: that may come as the end of the watch.
 func openWatch(ctx context.Context, client *clientv3.Client, prefix string, from int64, timeout time.Duration) (*watch, error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	late := time.AfterFunc(timeout, cancel)
