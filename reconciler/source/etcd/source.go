@@ -254,7 +254,8 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 		<-s.list.read
 		s.list = nil
 	}
-	return w != nil && s.relist == "", err
+	// Run has told that it was not before, and the table has followed since if it is.
+	return s.cfg.Sink.State().Connected, err
 }
 
 // receive applies what a watch receives, until something ends that.
