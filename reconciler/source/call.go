@@ -17,32 +17,36 @@ import (
 
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 const (
-	// hold is for how long a piece writes before it commits. The commit comes on top, and the object
-	// that is being written.
+	// hold is for how long a piece holds the lock, with the commit as it is expected. The object that is
+	// being written comes on top.
 	hold = 3 * time.Millisecond
+	// firstPerRow is what the commit of a row is expected to cost before one was measured.
+	firstPerRow = 100 * time.Microsecond
 	// between is how many objects are compared between two looks at the context.
 	between = 256
 	// maxErrors bounds the errors that a call returns.
 	maxErrors = 100
 )
 
-// call is one Replace, Apply or TakeOver: it plans the steps on a snapshot, without a lock, and then
+// call is one Replace or Apply: it plans the steps on a snapshot, without a lock, and then
 // writes them in pieces.
 type call[Obj any] struct {
 	*Sink[Obj]
 	ctx      context.Context
 	snapshot statedb.ReadTxn
-	// from is the owner whose rows are taken over; nil if none are.
-	from *string
 
 	steps []step[Obj]
-	// publish is called in the transaction of the last step, with the revision of the table; it may be
-	// nil.
+	// publish is called in the transaction of the last step, with the revision of the table.
 	publish func(wtxn statedb.WriteTxn, out statedb.Revision)
 
+	// allowEmpty reports whether rows are removed although no object of the list was accepted, and accepted
+	// is the number of those.
+	allowEmpty bool
+	accepted   int
 	// keys are the keys that the call is about. rejected has the objects of them that are in error,
 	// unnamed is the number of objects without a usable key.
 	keys     map[string]struct{}
@@ -55,8 +59,6 @@ type call[Obj any] struct {
 	changed int
 	// panicked reports whether a panic was logged: one is enough for a call.
 	panicked bool
-	// taken are the keys of the rows that were taken over.
-	taken []string
 }
 
 // wish is what a call wants for one key.
@@ -181,10 +183,15 @@ func (c *call[Obj]) plan(w wish[Obj]) {
 	} else if needed {
 		c.steps = append(c.steps, next)
 	}
+	if err == nil {
+		c.accepted++
+	}
 }
 
 // decide compares a wish with the row of its key. It reports whether a step is needed, and which.
 func (c *call[Obj]) decide(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], needed bool, err error) {
+	c.running.Begin(usercall.Owner, w.key)
+	defer c.running.End()
 	err = c.guard("a function of the source", func() error {
 		next, needed, err = c.compare(txn, w)
 		return err
@@ -202,21 +209,22 @@ func (c *call[Obj]) compare(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], n
 	row, revision, found := c.rows.Get(txn, w.obj)
 	next.revision = revision
 	if !found {
-		return next, !w.deleted && c.from == nil, nil
+		return next, !w.deleted, nil
 	}
 	owner := c.owner(row)
 	switch {
-	case c.from != nil && owner == c.cfg.Name:
-		return next, false, nil
 	case owner != c.cfg.Name && w.unlisted:
 		return next, false, nil
-	case owner != c.cfg.Name && (c.from == nil || owner != *c.from):
-		return next, false, fmt.Errorf("%s: the row belongs to %s", c.name(row), quoted(owner))
+	case owner != c.cfg.Name:
+		return next, false, foreignRow(fmt.Sprintf("%s: the row belongs to %s", c.name(row), quoted(owner)))
 	case w.deleted:
 		return next, true, nil
-	case c.from == nil && c.cfg.Same(row, w.obj):
+	}
+	c.running.Next(usercall.Same)
+	if c.cfg.Same(row, w.obj) {
 		return next, false, nil
 	}
+	c.running.Next(usercall.Merge)
 	next.row = c.cfg.Merge(row, w.obj)
 	return next, true, c.check(row, &next)
 }
@@ -256,6 +264,9 @@ func (c *call[Obj]) write(always bool) error {
 		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
+		if c.refused() {
+			return fmt.Errorf("%w, and every object is rejected: no row is removed", ErrEmpty)
+		}
 		n, err := c.piece(len(c.steps))
 		if err == nil {
 			c.steps = c.steps[n:]
@@ -263,7 +274,7 @@ func (c *call[Obj]) write(always bool) error {
 		}
 		// The index functions of step n panicked. Its transaction is lost, so the steps before it are
 		// written once more.
-		c.rejectWish(c.steps[n].wish, fmt.Errorf("%s: %w", c.name(c.steps[n].obj), err))
+		c.drop(c.steps[n].wish, fmt.Errorf("%s: %w", c.name(c.steps[n].obj), err))
 		c.steps = slices.Delete(c.steps, n, n+1)
 		if n == 0 && len(c.steps) > 0 {
 			continue
@@ -288,6 +299,9 @@ func (c *call[Obj]) publishOnly() {
 	wtxn.Commit()
 }
 
+// refused reports whether the next step removes a row that is not in a list of which no object is accepted.
+func (c *call[Obj]) refused() bool { return c.steps[0].unlisted && c.accepted == 0 && !c.allowEmpty }
+
 // piece writes steps in one transaction, at most most, until the table was locked for long enough. It
 // publishes if no further step is left. It returns the number of steps that are done. If there is an
 // error, nothing is written, and done is the number of the step that caused it.
@@ -295,14 +309,18 @@ func (c *call[Obj]) piece(most int) (done int, err error) {
 	wtxn := c.cfg.DB.WriteTxn(c.cfg.Table, c.inputs.Meta())
 	defer wtxn.Abort()
 	locked := time.Now()
-	var written []string
 	type rejection struct {
 		wish[Obj]
 		err error
 	}
 	var rejections []rejection
-	for done < most && (done == 0 || time.Since(locked) < hold) {
+	written := 0
+	for done < most && (done == 0 || time.Since(locked)+time.Duration(written)*c.perRow < hold) {
 		next, needed := c.steps[done], true
+		if len(rejections) > 0 && next.unlisted && !c.steps[done-1].unlisted {
+			// Whether rows are removed depends on how many objects were accepted.
+			break
+		}
 		if _, revision, _ := c.rows.Get(wtxn, next.obj); revision != next.revision {
 			if next, needed, err = c.decide(wtxn, next.wish); err != nil {
 				rejections, needed = append(rejections, rejection{c.steps[done].wish, err}), false
@@ -312,26 +330,27 @@ func (c *call[Obj]) piece(most int) (done int, err error) {
 			if err := c.put(wtxn, &next); err != nil {
 				return done, err
 			}
-			written = append(written, next.key)
+			written++
 		}
 		done++
 	}
 	for _, r := range rejections {
-		c.rejectWish(r.wish, r.err)
+		c.drop(r.wish, r.err)
 	}
-	if done == len(c.steps) && c.publish != nil {
+	if done == len(c.steps) {
 		c.publish(wtxn, c.cfg.Table.Revision(wtxn))
 	}
+	began := time.Now()
 	wtxn.Commit()
-	c.changed += len(written)
-	if c.from != nil {
-		c.taken = append(c.taken, written...)
-	}
+	c.perRow = time.Since(began) / time.Duration(max(1, written))
+	c.changed += written
 	return done, nil
 }
 
 // put writes a step. After an error the transaction has to be aborted.
 func (c *call[Obj]) put(wtxn statedb.WriteTxn, next *step[Obj]) error {
+	c.running.Begin(usercall.Index, next.key)
+	defer c.running.End()
 	return c.guard("an index", func() (err error) {
 		if next.deleted {
 			_, _, err = c.cfg.Table.Delete(wtxn, next.obj)
@@ -399,13 +418,27 @@ func quoted(owner string) string { return strconv.Quote(text.Cut(owner, maxName)
 // maxName bounds the bytes of a key or of an owner in an error.
 const maxName = 200
 
-// rejectWish rejects a wish. A deletion is an error, but not rejected: nothing is wanted.
+// foreignRow is the error of a wish for a row that belongs to another owner.
+type foreignRow string
+
+func (e foreignRow) Error() string { return string(e) }
+
+// rejectWish rejects a wish. The deletion of a row of another owner is an error, but not rejected: the source
+// wants nothing, and has nothing.
 func (c *call[Obj]) rejectWish(w wish[Obj], err error) {
-	if w.deleted {
+	if _, foreign := err.(foreignRow); w.deleted && foreign {
 		c.fail(err)
-	} else {
-		c.reject(w.key, err)
+		return
 	}
+	c.reject(w.key, err)
+}
+
+// drop rejects a wish that was planned.
+func (c *call[Obj]) drop(w wish[Obj], err error) {
+	if !w.deleted {
+		c.accepted--
+	}
+	c.rejectWish(w, err)
 }
 
 func (c *call[Obj]) reject(key string, err error) {

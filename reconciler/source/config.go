@@ -45,13 +45,15 @@ type Config[Obj any] struct {
 	Merge func(row, obj Obj) Obj
 
 	// AllowEmpty lets an empty list remove all rows of this source. If it is false, the default, such a
-	// list is an error.
+	// list is an error, and one that removes rows although every object of it is rejected. [Sink.Clear] is for
+	// one list.
 	AllowEmpty bool
 
 	// Health is told when the source is disconnected or without its first list for a minute, and each
-	// minute from then on, when objects are rejected, when an empty list is refused, and when that is
-	// over. It is called without a lock of the table, by one goroutine at a time, and must not call the
-	// Sink. It must be of this Sink alone: the Sink makes no scope. nil means that health is not reported.
+	// minute from then on, when objects are rejected, when an empty list is refused, when a function of
+	// this configuration hangs, and when that is over. It is called without a lock of the table, by one goroutine
+	// at a time, and must not call the Sink, which waits for it. It must be of this Sink alone: the Sink makes no
+	// scope. nil means that health is not reported.
 	Health cell.Health
 	// Log receives connects, disconnects, and the stack of the first panic of a call. nil means no log.
 	Log *slog.Logger
@@ -88,7 +90,9 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 		return nil, err
 	}
 	var err error
-	s := &Sink[Obj]{cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{}), rejected: map[string]error{}}
+	s := &Sink[Obj]{
+		cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{}), rejected: map[string]error{}, perRow: firstPerRow,
+	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}

@@ -8,7 +8,7 @@
 //   - A row that is as the source wants it is not written. A list of 100,000 unchanged objects makes no
 //     operation of a reconciler, and does not lock the table.
 //   - Several sources can have rows in one table ([Config].Owner). None removes or overwrites a row of
-//     another; [Sink.TakeOver] is the explicit way.
+//     another.
 //   - The table is locked for a few milliseconds at a time.
 //   - An object in error is rejected, and nothing else is.
 //   - The table is initialised when the first full list is in, so a reconciler does not prune before.

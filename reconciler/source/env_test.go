@@ -63,6 +63,8 @@ type spy struct {
 	statedb.Metrics
 	// committed is called after each transaction of the table, without a lock; may be nil.
 	committed func()
+	// committing is called in each commit that locks the table; may be nil.
+	committing func()
 	// indexed is called with the rows that are written, with the lock; may be nil.
 	indexed func(*row)
 
@@ -74,6 +76,11 @@ type spy struct {
 }
 
 func (s *spy) WriteTxnTotalAcquisition(string, []string, time.Duration) { s.locked++ }
+func (s *spy) ObjectCount(table string, _ int) {
+	if table == "rows" && s.committing != nil {
+		s.committing()
+	}
+}
 func (s *spy) WriteTxnDuration(_ string, tables []string, hold time.Duration) {
 	s.locked--
 	if slices.Contains(tables, "rows-inputs") {

@@ -16,11 +16,12 @@ import (
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 // Sink puts the desired state of one source into a table. [New] makes one. Its methods are safe for
-// concurrent use: Replace, Apply and TakeOver run one after the other. Their caller must not hold a
-// write transaction of the table.
+// concurrent use: Replace and Apply run one after the other. Their caller must not hold a write
+// transaction of the table.
 //
 // Objects that are given to a Sink become rows. They must not be changed afterwards.
 type Sink[Obj any] struct {
@@ -30,8 +31,12 @@ type Sink[Obj any] struct {
 	inputs *inputs.Table
 	claim  *inputs.Claim
 
-	// turn has an element while a call runs. closed ends calls, and is closed once.
+	// turn has an element while a call runs. running is the function of the program that the call has
+	// called, and perRow what a row of the last piece cost its commit; it belongs to the call that has the
+	// turn. closed ends calls, and is closed once.
 	turn      chan struct{}
+	running   usercall.Running
+	perRow    time.Duration
 	closed    chan struct{}
 	closeOnce sync.Once
 
@@ -43,11 +48,8 @@ type Sink[Obj any] struct {
 	fullGaps          uint64
 	full, initialized bool
 
-	// link is held while the connection changes, in memory and in the table of inputs. It is locked
-	// before mu and before that table.
-	link sync.Mutex
-
-	// mu is held for short accesses to what follows.
+	// mu is held for short accesses to what follows, and while health is told. It is locked after the
+	// table of inputs, and never while a function of the program runs.
 	mu sync.Mutex
 	// state has all but Rows and Rejected.
 	state State
@@ -66,12 +68,9 @@ type Sink[Obj any] struct {
 	// ended reports whether Close has run, and rowsAtEnd is the number of rows then.
 	ended     bool
 	rowsAtEnd int
-	// timer runs while the source is stale; it may be nil.
-	timer *time.Timer
-
-	// telling is held while health is told. It is locked before mu.
-	telling sync.Mutex
-	told    report
+	// timer runs while the source is stale, and watchdog while a call runs; each may be nil.
+	timer, watchdog *time.Timer
+	told            report
 }
 
 // Change is a change of one object of a source.
@@ -82,8 +81,8 @@ type Change[Obj any] struct {
 	Deleted bool
 }
 
-// ErrEmpty is returned by [Sink.Replace], wrapped, for an empty list that would remove all rows of the
-// source.
+// ErrEmpty is returned by [Sink.Replace], wrapped, for an empty list, or one of which no object is accepted, that
+// would remove rows of the source.
 var ErrEmpty = errors.New("the list is empty, and the source has rows")
 
 // errClosed is returned after [Sink.Close].
@@ -102,20 +101,32 @@ var errClosed = errors.New("the source is closed")
 // any row: nothing is removed, and the call is not complete.
 //
 // An empty list is an error that wraps [ErrEmpty], and changes nothing, if the source has rows and
-// Config.AllowEmpty is false. Such a call is not complete.
+// Config.AllowEmpty is false. So is a list of which every object is rejected, if it would remove a row. Such a
+// call is not complete.
 //
 // When ctx ends, Replace returns its error after the present piece. What is in the table stays, and the
 // next Replace completes it. A call that is not complete moves neither the input's revision nor the
 // initialiser. After [Sink.Close] it returns an error.
 func (s *Sink[Obj]) Replace(ctx context.Context, list []Obj, at uint64) (changed int, err error) {
+	return s.replace(ctx, list, at, s.cfg.AllowEmpty)
+}
+
+// Clear is [Sink.Replace] with an empty list that removes all rows of this source, whatever Config.AllowEmpty
+// is: for a program that knows that the source is empty, and has not lost what it had.
+func (s *Sink[Obj]) Clear(ctx context.Context, at uint64) (changed int, err error) {
+	return s.replace(ctx, nil, at, true)
+}
+
+func (s *Sink[Obj]) replace(ctx context.Context, list []Obj, at uint64, allowEmpty bool) (changed int, err error) {
 	if err := s.begin(ctx); err != nil {
 		s.gaps.Add(1)
 		return 0, err
 	}
 	defer s.end()
 	c := s.newCall(ctx)
+	c.allowEmpty = allowEmpty
 	gaps := s.gaps.Load()
-	if len(list) == 0 && !s.cfg.AllowEmpty {
+	if len(list) == 0 && !allowEmpty {
 		if n := s.count(c.snapshot); n > 0 {
 			s.gaps.Add(1)
 			s.refuse()
@@ -138,14 +149,16 @@ func (s *Sink[Obj]) Replace(ctx context.Context, list []Obj, at uint64) (changed
 	}
 	if err != nil {
 		s.gaps.Add(1)
+		if errors.Is(err, ErrEmpty) {
+			s.refuse()
+		}
 		return c.changed, c.errors(err)
 	}
 	s.full, s.fullGaps, s.initialized = c.unnamed == 0, gaps, s.initialized || c.unnamed == 0
 	s.settle(c, at, s.full, true)
 	if s.full {
-		s.connectedUnlessTold(links)
+		s.connect(true, nil, &links)
 	}
-	s.tell()
 	return c.changed, c.errors(nil)
 }
 
@@ -176,49 +189,7 @@ func (s *Sink[Obj]) Apply(ctx context.Context, changes []Change[Obj], at uint64)
 	}
 	s.full = s.full && c.unnamed == 0
 	s.settle(c, at, moves, false)
-	s.tell()
 	return c.changed, c.errors(nil)
-}
-
-// TakeOver makes rows of another owner this source's: it replaces each row that has the key of one of
-// the objects, and belongs to from, by that object, merged with the row by Config.Merge. The objects
-// belong to this source. An object whose row is this source's already, or that has no row, is ignored;
-// it is an error for the object if its row has a third owner. Other rows of from stay with it. changed
-// is the number of rows that were taken over.
-//
-// A source that hands over should stop first: its next Replace has an error for each object that was
-// taken. To take everything over, call TakeOver with the first full list, then Replace with it.
-//
-// It is an error if Config.Owner is nil, and if from is this source. Objects in error, the end of ctx
-// and Close are as with [Sink.Replace].
-func (s *Sink[Obj]) TakeOver(ctx context.Context, from string, objects []Obj) (changed int, err error) {
-	if s.cfg.Owner == nil {
-		return 0, s.named(errors.New("TakeOver needs Config.Owner, which is nil"))
-	}
-	if from == s.cfg.Name {
-		return 0, s.named(fmt.Errorf("TakeOver from %q, which is this source itself", from))
-	}
-	if err := s.begin(ctx); err != nil {
-		return 0, err
-	}
-	defer s.end()
-	c := s.newCall(ctx)
-	c.from = &from
-	err = c.planChanges(changesOf(objects))
-	if err == nil {
-		err = c.write(false)
-	}
-	s.settleTaken(c)
-	s.tell()
-	return c.changed, c.errors(err)
-}
-
-func changesOf[Obj any](objects []Obj) []Change[Obj] {
-	changes := make([]Change[Obj], len(objects))
-	for i, obj := range objects {
-		changes[i].Object = obj
-	}
-	return changes
 }
 
 // Close ends the source: it ends running calls after their present piece, and waits for them. Its rows
@@ -227,25 +198,20 @@ func changesOf[Obj any](objects []Obj) []Change[Obj] {
 func (s *Sink[Obj]) Close() {
 	s.closeOnce.Do(func() { close(s.closed) })
 	s.turn <- struct{}{}
-	defer s.end()
+	defer func() { <-s.turn }()
 	rows := s.count(s.cfg.DB.ReadTxn())
-	s.link.Lock()
-	defer s.link.Unlock()
+	wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
+	defer wtxn.Abort()
 	s.mu.Lock()
-	before := s.ended
-	if !before {
-		s.ended, s.rowsAtEnd = true, rows
-		s.setConnected(false, errClosed)
-	}
-	s.rearm()
-	s.mu.Unlock()
-	if before {
+	defer s.mu.Unlock()
+	if s.ended {
 		return
 	}
-	s.publishConnection()
+	s.setConnected(wtxn, false, errClosed)
+	s.ended, s.rowsAtEnd = true, rows
+	s.rearm()
+	wtxn.Commit()
 	s.claim.Release()
-	s.telling.Lock()
-	defer s.telling.Unlock()
 	if s.cfg.Health != nil {
 		s.cfg.Health.Stopped("closed")
 	}
@@ -261,13 +227,40 @@ func (s *Sink[Obj]) begin(ctx context.Context) error {
 		return s.named(errClosed)
 	}
 	if err := s.stopped(ctx); err != nil {
-		s.end()
+		<-s.turn
 		return s.named(err)
+	}
+	if s.cfg.Health != nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.watch()
 	}
 	return nil
 }
 
-func (s *Sink[Obj]) end() { <-s.turn }
+// watch looks for a function of the program that hangs, for as long as the call runs. The caller holds mu.
+func (s *Sink[Obj]) watch() {
+	s.watchdog = time.AfterFunc(usercall.LongAfter, func() {
+		s.mu.Lock()
+		if s.watchdog != nil {
+			s.watch()
+		}
+		s.mu.Unlock()
+		s.tell()
+	})
+}
+
+// end ends the turn of a call, and tells health what has come of it.
+func (s *Sink[Obj]) end() {
+	if s.cfg.Health != nil {
+		s.mu.Lock()
+		s.watchdog.Stop()
+		s.watchdog = nil
+		s.mu.Unlock()
+		s.tell()
+	}
+	<-s.turn
+}
 
 // stopped returns why a call must not go on; nil if it may.
 func (s *Sink[Obj]) stopped(ctx context.Context) error {

@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -133,48 +135,9 @@ func TestListedObjectOfAnotherOwnerKeepsItsRow(t *testing.T) {
 	run(t, func(e *env) {
 		s := e.sink("a", nil)
 		e.replace(s, 2, 1, &row{Key: "1", Owner: "a"}, &row{Key: "2", Owner: "a"})
-		_, err := s.Replace(e.Context(), []*row{{Key: "1", Owner: "b"}}, 2)
+		_, err := s.Replace(e.Context(), []*row{{Key: "1", Owner: "b"}, {Key: "3", Owner: "a"}}, 2)
 		require.ErrorContains(e, err, `1: the object belongs to "b"`)
-		require.Equal(e, []row{{Key: "1", Owner: "a"}}, e.rows())
-	})
-}
-
-func TestTakeOverIsExplicit(t *testing.T) {
-	run(t, func(e *env) {
-		a := e.sink("a", nil)
-		b := e.sink("b", func(c *source.Config[*row]) { c.Same, c.Merge = sameWish, mergeStatus })
-		e.replace(a, 3, 1, &row{Key: "1", Owner: "a", Status: 9}, &row{Key: "2", Owner: "a"}, &row{Key: "3", Owner: "a"})
-		e.write(&row{Key: "4", Owner: "c"})
-		_, err := b.Replace(e.Context(), []*row{{Key: "1", Owner: "b", Value: 5}, {Key: "6", Owner: "b"}}, 1)
-		require.Error(e, err)
-		require.Equal(e, 1, b.State().Rejected)
-
-		n, err := b.TakeOver(e.Context(), "a", []*row{
-			{Key: "1", Owner: "b", Value: 5}, {Key: "2", Owner: "b"}, {Key: "4", Owner: "b"}, {Key: "5", Owner: "b"},
-			{Key: "6", Owner: "b", Value: 7}, {Key: "3", Owner: "a"},
-		})
-		require.ErrorContains(e, err, `4: the row belongs to "c"`)
-		require.ErrorContains(e, err, `3: the object belongs to "a", not to this source`)
-		require.Equal(e, 2, n)
-		require.Equal(e, []row{{"1", "b", 5, 9}, {"2", "b", 0, 0}, {"3", "a", 0, 0}, {"4", "c", 0, 0}, {"6", "b", 0, 0}}, e.rows())
-		require.Zero(e, b.State().Rejected, "1 was taken over")
-		require.Zero(e, e.input("b").Rejected)
-		require.EqualValues(e, 1, e.input("b").Input)
-
-		_, err = a.Replace(e.Context(), []*row{{Key: "1", Owner: "a"}, {Key: "3", Owner: "a"}}, 2)
-		require.ErrorContains(e, err, `1: the row belongs to "b"`)
-		require.Equal(e, 5, e.get("1").Value)
-
-		_, err = b.TakeOver(e.Context(), "b", nil)
-		require.EqualError(e, err, `source "b" of table "rows": TakeOver from "b", which is this source itself`)
-	})
-}
-
-func TestTakeOverWithoutOwnersIsAnError(t *testing.T) {
-	run(t, func(e *env) {
-		s := e.sink("a", func(c *source.Config[*row]) { c.Owner = nil })
-		_, err := s.TakeOver(e.Context(), "b", nil)
-		require.EqualError(e, err, `source "a" of table "rows": TakeOver needs Config.Owner, which is nil`)
+		require.Equal(e, []row{{Key: "1", Owner: "a"}, {Key: "3", Owner: "a"}}, e.rows())
 	})
 }
 
@@ -258,6 +221,113 @@ func TestEmptyListIsRefused(t *testing.T) {
 		require.Equal(e, []row{{Key: "1", Owner: "a"}}, e.rows())
 		e.apply(a, 1, 3, put(&row{Key: "3", Owner: "a"}))
 		require.EqualValues(e, 1, a.State().Input, "the table does not include what the list said")
+	})
+}
+
+func TestListOfRejectedObjectsIsRefusedAsAnEmptyOne(t *testing.T) {
+	run(t, func(e *env) {
+		s := e.sink("a", nil)
+		e.replace(s, 3, 1, many(3, "a")...)
+		e.spy.indexed = func(r *row) {
+			if r.Value == unlucky {
+				panic("unlucky")
+			}
+		}
+		for _, rejected := range []*row{{Key: "x", Owner: "b"}, {Key: "y", Owner: "a", Value: unlucky}} {
+			n, err := s.Replace(e.Context(), []*row{rejected}, 2)
+			require.ErrorIs(e, err, source.ErrEmpty)
+			require.ErrorContains(e, err, rejected.Key)
+			require.Zero(e, n)
+			require.Len(e, e.rows(), 3)
+			require.EqualValues(e, 1, s.State().Input)
+			require.Contains(e, e.told(), "an empty list was refused")
+		}
+		// What is in error has a row of the source, and nothing is removed: the list is taken.
+		_, err := s.Replace(e.Context(), []*row{{Key: "k1000000", Owner: "b"}, {Key: "k1000001", Owner: "b"}, {Key: "k1000002", Owner: "b"}}, 3)
+		require.NotErrorIs(e, err, source.ErrEmpty)
+		require.EqualValues(e, 3, s.State().Input)
+
+		n, err := s.Clear(e.Context(), 4)
+		require.NoError(e, err)
+		require.Equal(e, 3, n)
+		require.EqualValues(e, 4, s.State().Input)
+	})
+}
+
+func TestDeletionThatPanicsIsCounted(t *testing.T) {
+	run(t, func(e *env) {
+		cursed := false
+		s := e.sink("a", func(c *source.Config[*row]) {
+			c.Owner = func(r *row) string {
+				if cursed && r.Value == unlucky {
+					panic("unlucky")
+				}
+				return r.Owner
+			}
+		})
+		e.replace(s, 1, 1, &row{Key: "1", Owner: "a", Value: unlucky})
+		cursed = true
+		_, err := s.Apply(e.Context(), []source.Change[*row]{remove("1")}, 2)
+		require.ErrorContains(e, err, "unlucky")
+		require.Equal(e, []int{1, 1}, []int{s.State().Rejected, e.input("a").Rejected})
+		cursed = false
+		e.apply(s, 1, 3, remove("1"))
+		require.Zero(e, s.State().Rejected)
+	})
+}
+
+func TestHangingFunctionIsNamed(t *testing.T) {
+	run(t, func(e *env) {
+		for _, what := range []string{"Same", "Merge"} {
+			hang := make(chan struct{})
+			release := sync.OnceFunc(func() { close(hang) })
+			defer release()
+			wait := func(now string) {
+				if now == what {
+					<-hang
+				}
+			}
+			s := e.sink("a", func(c *source.Config[*row]) {
+				c.Same = func(r, obj *row) bool { wait("Same"); return sameWish(r, obj) }
+				c.Merge = func(r, obj *row) *row { wait("Merge"); return mergeStatus(r, obj) }
+			})
+			e.write(&row{Key: "1", Owner: "a"})
+			_, err := s.Clear(e.Context(), 1)
+			require.NoError(e, err)
+			e.replace(s, 1, 1, &row{Key: "1", Owner: "a", Value: 1})
+			began := time.Now()
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				_, _ = s.Apply(e.Context(), []source.Change[*row]{put(&row{Key: "1", Owner: "a", Value: 2})}, 2)
+			}()
+			time.Sleep(usercall.LongAfter - 1)
+			require.Empty(e, s.State().Running)
+			time.Sleep(2)
+			said := what + " of 1 runs since " + text.Stamp(began)
+			require.Equal(e, said, s.State().Running)
+			require.Equal(e, "Degraded: "+said, e.told())
+			release()
+			<-ended
+			require.Empty(e, s.State().Running)
+			require.Equal(e, "OK: OK", e.told())
+			s.Close()
+		}
+	})
+}
+
+// The commit of a row takes a tenth of a millisecond here, as in a large table.
+func TestCommitIsPartOfTheFewMilliseconds(t *testing.T) {
+	run(t, func(e *env) {
+		s := e.sink("a", nil)
+		written := 0
+		e.spy.indexed = func(*row) { written++ }
+		e.spy.committing = func() { time.Sleep(time.Duration(written) * 100 * time.Microsecond); written = 0 }
+		e.replace(s, 2000, 1, many(2000, "a")...)
+		for _, hold := range e.spy.holds {
+			require.LessOrEqual(e, hold, 4*time.Millisecond)
+		}
+		require.Less(e, len(e.spy.holds), 100)
 	})
 }
 
@@ -439,14 +509,12 @@ func TestWritesBetweenPiecesAreMerged(t *testing.T) {
 
 func TestRowThatIsTakenBetweenPiecesIsLeftAlone(t *testing.T) {
 	run(t, func(e *env) {
-		a, b := e.sink("a", nil), e.sink("b", nil)
+		a := e.sink("a", nil)
 		e.replace(a, 20, 1, many(20, "a")...)
 		e.spy.indexed = func(*row) { time.Sleep(time.Millisecond) }
 		e.spy.committed = func() {
 			e.spy.committed = nil
-			n, err := b.TakeOver(e.Context(), "a", []*row{{Key: "k1000010", Owner: "b"}, {Key: "k1000019", Owner: "b"}})
-			require.NoError(e, err)
-			require.Equal(e, 2, n)
+			e.write(&row{Key: "k1000010", Owner: "b"}, &row{Key: "k1000019", Owner: "b"})
 		}
 		list := many(15, "a")
 		for _, r := range list {
@@ -514,8 +582,6 @@ func TestClosedSourceReturnsErrors(t *testing.T) {
 		_, err := s.Replace(e.Context(), nil, 2)
 		require.EqualError(e, err, `source "a" of table "rows": the source is closed`)
 		_, err = s.Apply(e.Context(), nil, 2)
-		require.ErrorContains(e, err, "the source is closed")
-		_, err = s.TakeOver(e.Context(), "b", nil)
 		require.ErrorContains(e, err, "the source is closed")
 		before := *e.input("a")
 		require.False(e, before.Connected)
@@ -798,24 +864,6 @@ func TestListWithoutAKeyKeepsTheInitialiser(t *testing.T) {
 }
 
 // What is no longer rejected has to be attempted, too, before the input counts as applied.
-func TestTakenOverRowIsPartOfOutput(t *testing.T) {
-	run(t, func(e *env) {
-		e.write(&row{Key: "k", Owner: "b", Value: 1})
-		s := e.sink("a", nil)
-		want := &row{Key: "k", Owner: "a", Value: 2}
-		_, err := s.Replace(e.Context(), []*row{want}, 7)
-		require.Error(e, err)
-		require.Equal(e, 1, e.input("a").Rejected)
-		_, err = s.TakeOver(e.Context(), "b", []*row{want})
-		require.NoError(e, err)
-		in := e.input("a")
-		require.EqualValues(e, 7, in.Input)
-		require.Zero(e, in.Rejected)
-		require.Equal(e, e.revision(), in.Output)
-		require.Equal(e, in.Output, s.State().Output)
-	})
-}
-
 func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
 	run(t, func(e *env) {
 		e.write(&row{Key: "k", Owner: "b", Value: 1})
@@ -840,4 +888,30 @@ func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
 		require.Equal(e, e.revision(), in.Output)
 		require.Equal(e, in.Output, s.State().Output)
 	})
+}
+
+func TestDisconnectedIsNeverLost(t *testing.T) {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "rows", byKey)
+	require.NoError(t, err)
+	during := func() {}
+	s, err := source.New(source.Config[*row]{Name: "a", DB: db, Table: table, Merge: func(_, obj *row) *row {
+		during()
+		return obj
+	}})
+	require.NoError(t, err)
+	defer s.Close()
+	for i := range 3000 {
+		s.Disconnected(nil)
+		told := make(chan struct{})
+		during = sync.OnceFunc(func() {
+			go func() { defer close(told); s.Disconnected(nil) }()
+		})
+		_, err := s.Replace(t.Context(), []*row{{Key: "1", Owner: "a", Value: i}}, uint64(i))
+		require.NoError(t, err)
+		if i > 0 {
+			<-told
+			require.False(t, s.State().Connected, "after %d calls", i)
+		}
+	}
 }

@@ -31,9 +31,13 @@ type State struct {
 	// Rows is the number of rows of the source in the table.
 	Rows int
 	// Rejected is the number of objects that are in error, and so not in the table as the source
-	// wants them. Each is tried again by the next Replace, and by an Apply with its key. A deletion that
-	// is refused, because the row has another owner, is an error of its call and not counted.
+	// wants them: also a row that could not be removed. Each is tried again by the next Replace, and by an
+	// Apply with its key. A deletion that is refused, because the row has another owner, is an error of its
+	// call and not counted.
 	Rejected int
+	// Running describes the function of the program that runs for over ten seconds, such as Same or Merge:
+	// which one, of which key, and since when; empty if there is none. It is found without a lock.
+	Running string
 }
 
 // State returns the state of the source. If Config.Owner is set, it reads all rows of the table to count
@@ -47,7 +51,7 @@ func (s *Sink[Obj]) State() State {
 		n = s.rowsAtEnd
 	}
 	state := s.state
-	state.Rows, state.Rejected = n, len(s.rejected)+s.unnamed
+	state.Rows, state.Rejected, state.Running = n, len(s.rejected)+s.unnamed, s.running.Long()
 	return state
 }
 
@@ -64,69 +68,59 @@ func (s *Sink[Obj]) KeyOf(obj Obj) (key string, err error) {
 }
 
 // Connected tells that the source is followed: its changes arrive. A complete Replace tells the same.
-func (s *Sink[Obj]) Connected() { s.connect(true, nil) }
+func (s *Sink[Obj]) Connected() { s.connect(true, nil, nil) }
 
 // Disconnected tells that the source is not followed any more, and why; err may be nil. Nothing is
 // removed. If it lasts, health is degraded. Further calls only change the error.
-func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err) }
+func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err, nil) }
 
-func (s *Sink[Obj]) connect(connected bool, err error) {
-	var cause string
-	if err != nil {
-		cause = text.Cut(outcome.TextOf(err), outcome.MaxText)
-	}
-	s.link.Lock()
+// connect sets the connection; if links is not nil, only if nothing was told about it since.
+func (s *Sink[Obj]) connect(connected bool, err error, links *int) {
 	s.mu.Lock()
-	if !s.ended {
-		s.cause = cause
+	news := s.state.Connected != connected && !s.ended
+	if !news {
+		s.setConnected(nil, connected, err)
 	}
-	changed := !s.ended && s.setConnected(connected, err)
 	s.mu.Unlock()
-	if changed {
-		s.publishConnection()
+	if news {
+		// In one step with its row, so the connection that is told last is the one that stays.
+		wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
+		defer wtxn.Abort()
+		s.mu.Lock()
+		news = (links == nil || *links == s.links) && s.setConnected(wtxn, connected, err)
+		s.mu.Unlock()
+		wtxn.Commit()
 	}
-	s.link.Unlock()
-	if changed && connected {
+	if news && connected {
 		s.log.Info("source connected")
-	} else if changed {
-		s.log.Warn("source disconnected", "error", cause)
+	} else if news {
+		s.log.Warn("source disconnected", "error", causeOf(err))
 	}
 	s.tell()
 }
 
-// connectedUnlessTold sets the source connected, unless something was told about the connection
-// since links was read.
-func (s *Sink[Obj]) connectedUnlessTold(links int) {
-	s.mu.Lock()
-	told := s.links != links
-	s.mu.Unlock()
-	if !told {
-		s.connect(true, nil)
+func causeOf(err error) string {
+	if err == nil {
+		return ""
 	}
+	return text.Cut(outcome.TextOf(err), outcome.MaxText)
 }
 
-// setConnected changes the connection in memory, and reports whether it was another. The caller holds
-// link and mu.
-func (s *Sink[Obj]) setConnected(connected bool, err error) (changed bool) {
+// setConnected changes the connection in memory and in the table of inputs, and reports whether it was another.
+// The caller holds mu. If the connection is another one, the transaction has to lock the table of inputs.
+func (s *Sink[Obj]) setConnected(wtxn statedb.WriteTxn, connected bool, err error) (changed bool) {
+	if s.ended {
+		return false
+	}
 	s.links++
-	s.state.Err = err
+	s.state.Err, s.cause = err, causeOf(err)
 	if s.state.Connected == connected {
 		return false
 	}
 	s.state.Connected, s.state.Since = connected, time.Now()
+	s.inputs.Update(wtxn, s.cfg.Name, func(row *inputs.Input) { row.Connected, row.Since = connected, s.state.Since })
 	s.rearm()
 	return true
-}
-
-// publishConnection writes the connection into the table of inputs. The caller holds link.
-func (s *Sink[Obj]) publishConnection() {
-	s.mu.Lock()
-	connected, since := s.state.Connected, s.state.Since
-	s.mu.Unlock()
-	wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
-	defer wtxn.Abort()
-	s.inputs.Update(wtxn, s.cfg.Name, func(row *inputs.Input) { row.Connected, row.Since = connected, since })
-	wtxn.Commit()
 }
 
 // settle keeps in memory what a complete Replace or Apply has published. moved reports whether the
@@ -158,34 +152,6 @@ func (s *Sink[Obj]) settle(c *call[Obj], at uint64, moved, list bool) {
 	s.rearm()
 }
 
-// settleTaken forgets the errors of the objects that were taken over, and publishes how many are left. The
-// table includes them from its present revision on.
-func (s *Sink[Obj]) settleTaken(c *call[Obj]) {
-	s.mu.Lock()
-	before := s.rejects
-	for _, key := range c.taken {
-		s.forget(key)
-	}
-	changed, left := s.rejects != before, len(s.rejected)+s.unnamed
-	s.mu.Unlock()
-	if !changed {
-		return
-	}
-	wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
-	defer wtxn.Abort()
-	s.inputs.Update(wtxn, s.cfg.Name, func(row *inputs.Input) {
-		row.Rejected = left
-		if row.Input > 0 {
-			row.Output = s.cfg.Table.Revision(wtxn)
-		}
-	})
-	wtxn.Commit()
-	row, _ := s.inputs.Get(s.cfg.DB.ReadTxn(), s.cfg.Name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.state.Output = row.Output
-}
-
 // forget removes a key from those in error. The caller holds mu.
 func (s *Sink[Obj]) forget(key string) {
 	if _, was := s.rejected[key]; was {
@@ -199,5 +165,4 @@ func (s *Sink[Obj]) refuse() {
 	s.mu.Lock()
 	s.refused = true
 	s.mu.Unlock()
-	s.tell()
 }

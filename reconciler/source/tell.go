@@ -32,8 +32,8 @@ func (s *Sink[Obj]) tell() {
 	if s.cfg.Health == nil {
 		return
 	}
-	s.telling.Lock()
-	defer s.telling.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	next, err, news := s.next(time.Now())
 	if !news {
 		return
@@ -47,14 +47,15 @@ func (s *Sink[Obj]) tell() {
 }
 
 // next returns the present report, the error that goes with it, and whether it is another than the last
-// one. The caller holds telling.
+// one. The caller holds mu.
 func (s *Sink[Obj]) next(now time.Time) (next report, err error, news bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	stale := s.staleText(now)
 	var problems []string
 	if stale != "" {
 		problems = append(problems, stale)
+	}
+	if long := s.running.Long(); long != "" {
+		problems = append(problems, long)
 	}
 	if s.refused {
 		problems = append(problems, "an empty list was refused")

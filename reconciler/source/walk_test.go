@@ -164,9 +164,7 @@ func (w *walk) walk(steps int) {
 				s.Close()
 				w.open(s)
 			}
-		case 5:
-			w.takeOver(s, names[w.rng.IntN(3)])
-		case 6, 7, 8:
+		case 5, 6, 7:
 			w.replace(s)
 		default:
 			w.apply(s)
@@ -204,7 +202,14 @@ func (w *walk) replace(s *walkSource) {
 		list = append(list, w.object(s))
 	}
 	w.at++
-	if len(list) == 0 && s.refuse && slices.ContainsFunc(slices.Collect(maps.Values(w.model)), func(r row) bool { return r.Owner == s.name }) {
+	if w.rng.IntN(20) == 0 {
+		list = nil
+	}
+	empty := s.refuse // An empty list is refused.
+	if len(list) == 0 && w.rng.IntN(2) == 0 {
+		empty = false // The source is known to be empty.
+	}
+	if len(list) == 0 && empty && slices.ContainsFunc(slices.Collect(maps.Values(w.model)), func(r row) bool { return r.Owner == s.name }) {
 		before := w.env.revision()
 		_, err := s.Replace(w.Context(), list, w.at)
 		require.ErrorIs(w, err, source.ErrEmpty)
@@ -214,7 +219,7 @@ func (w *walk) replace(s *walkSource) {
 	}
 
 	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
-	listed := map[string]bool{}
+	listed, accepted := map[string]bool{}, 0
 	for _, obj := range list {
 		switch {
 		case obj == nil:
@@ -223,14 +228,33 @@ func (w *walk) replace(s *walkSource) {
 			want.reject(obj.Key)
 		default:
 			listed[obj.Key] = true
-			want.put(s.name, "", obj)
+			if want.put(s.name, obj) {
+				accepted++
+			}
 		}
 	}
+	refused := false
 	if want.unnamed == 0 {
-		maps.DeleteFunc(want.table, func(key string, r row) bool { return r.Owner == s.name && !listed[key] })
+		removed := func(key string, r row) bool { return r.Owner == s.name && !listed[key] }
+		before := len(want.table)
+		maps.DeleteFunc(want.table, removed)
+		if refused = empty && accepted == 0 && len(want.table) < before; refused {
+			want.table = w.model
+		}
 	}
 	at := w.at
-	if !w.call(want, func(ctx context.Context) (int, error) { return s.Replace(ctx, list, at) }) {
+	complete := w.call(want, func(ctx context.Context) (n int, err error) {
+		if len(list) == 0 && s.refuse && !empty {
+			n, err = s.Clear(ctx, at)
+		} else {
+			n, err = s.Replace(ctx, list, at)
+		}
+		if ctx.Err() == nil {
+			require.Equal(w, refused, errors.Is(err, source.ErrEmpty), "%v", err)
+		}
+		return n, err
+	})
+	if !complete || refused {
 		s.full = false
 		return
 	}
@@ -258,7 +282,7 @@ func (w *walk) apply(s *walkSource) {
 	w.at++
 	for key, change := range last {
 		if !change.Deleted {
-			want.put(s.name, "", change.Object)
+			want.put(s.name, change.Object)
 		} else if row, found := w.model[key]; found && row.Owner == s.name {
 			delete(want.table, key)
 		} else if found {
@@ -280,48 +304,21 @@ func (w *walk) apply(s *walkSource) {
 	}
 }
 
-func (w *walk) takeOver(s *walkSource, from string) {
-	if from == s.name {
-		return
-	}
-	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
-	var objects []*row
-	last := map[string]*row{}
-	for range w.rng.IntN(8) {
-		obj := w.object(s)
-		objects = append(objects, obj)
-		if obj == nil {
-			want.unnamed++
-		} else {
-			last[obj.Key] = obj
-		}
-	}
-	for key, obj := range last {
-		if row, found := w.model[key]; obj.Owner != s.name || found && row.Owner != s.name {
-			want.put(s.name, from, obj)
-		}
-	}
-	before := maps.Clone(w.model)
-	w.call(want, func(ctx context.Context) (int, error) { return s.TakeOver(ctx, from, objects) })
-	for key := range last {
-		if w.model[key].Owner == s.name && before[key].Owner == from {
-			delete(s.rejected, key)
-		}
-	}
-}
-
-// put puts an object into the expected table, in place of a row of the source or of from.
-func (x *expected) put(name, from string, obj *row) {
+// put puts an object into the expected table, in place of a row of the source, and reports whether it is accepted.
+func (x *expected) put(name string, obj *row) bool {
 	old, found := x.table[obj.Key]
 	switch {
-	case obj.Owner != name, found && old.Owner != name && (from == "" || old.Owner != from):
+	case obj.Owner != name, found && old.Owner != name:
 		x.reject(obj.Key)
+		return false
 	case found && sameWish(&old, obj):
 	case obj.Value == unlucky:
 		x.reject(obj.Key)
+		return false
 	default:
 		x.table[obj.Key] = *obj
 	}
+	return true
 }
 
 func (x *expected) reject(key string) {

@@ -9,50 +9,37 @@ import (
 	"fmt"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 )
 
-// progress is what the last comparison found: the revision of the store, and that of the watch.
-type progress struct{ store, watch int64 }
-
-// check finds out whether the store is still the same and the watch still works, and lists the
-// prefix when that is due. An error ends the watch.
-func (s *Source[Obj]) check(ctx context.Context, w *watch, last *progress) error {
-	if s.revision < last.store && s.revision == last.watch {
-		return fmt.Errorf("the watch is silent: it is at revision %d, the store was at revision %d", s.revision, last.store)
+// check finds out whether the store is still the same and the watch still works, and begins a list when that
+// is due. An error ends the watch. last is the revision of the watch at the last call, which it sets; -1 before the
+// first.
+func (s *Source[Obj]) check(ctx context.Context, w *watch, last *int64) error {
+	if seen := s.seen.Revision; s.revision < seen && s.revision == *last {
+		return fmt.Errorf("the watch is silent: it is at revision %d, the store was at revision %d", s.revision, seen)
 	}
-	revision, err := s.compare(ctx)
-	if err != nil {
+	if err := s.compare(ctx); err != nil {
 		return err
 	}
-	if s.relist != "" {
-		return errors.New(s.relist)
-	}
-	*last = progress{store: revision, watch: s.revision}
+	*last = s.revision
 	quiet := s.moved == s.quiet
 	s.quiet = s.moved
 	switch {
+	case s.list != nil:
 	case !time.Now().Before(s.nextList):
-		s.relist = "it is time"
+		s.startList(ctx, "it is time", !s.isHolding())
 	case s.isHolding() && s.moved > s.heldAt && quiet:
-		s.relist = "the store that was empty has been filled"
-	default:
-		w.requestProgress()
-		return nil
+		s.startList(ctx, "the store that was empty has been filled", false)
 	}
-	store, _ := s.current()
-	if err := s.list(ctx); err != nil {
-		return err
-	}
-	if now, _ := s.current(); now != store {
-		return errors.New("the store was replaced")
-	}
+	w.requestProgress()
 	return nil
 }
 
-// compare compares the store with what is known of it, and returns its revision. If it differs, relist
-// says why.
-func (s *Source[Obj]) compare(ctx context.Context) (revision int64, err error) {
+// compare compares the store with what is known of it. If it is another one, the error says why, and so does
+// relist.
+func (s *Source[Obj]) compare(ctx context.Context) error {
 	get := clientv3.OpGet(s.cfg.Identity)
 	got, err := s.call(ctx, get)
 	if err != nil && ctx.Err() == nil {
@@ -60,17 +47,37 @@ func (s *Source[Obj]) compare(ctx context.Context) (revision int64, err error) {
 		got, err = s.call(ctx, get)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("comparing the identity of the store: %w", err)
+		return fmt.Errorf("comparing the identity of the store: %w", err)
 	}
-	revision = got.Get().Header.Revision
-	known, _ := s.current()
-	switch kvs := got.Get().Kvs; {
-	case revision < s.revision:
-		s.relist = fmt.Sprintf("the revision of the store went back from %d to %d", s.revision, revision)
-	case len(kvs) == 0:
-		s.relist = "the store has no identity"
-	case string(kvs[0].Value) != known:
-		s.relist = "the store has another identity"
+	var store string
+	for _, kv := range got.Get().Kvs {
+		store = string(kv.Value)
 	}
-	return revision, nil
+	header := got.Get().Header
+	if why := s.differs(store, header); why != "" {
+		s.relist = why
+		return errors.New(why)
+	}
+	s.seen = *header
+	return nil
+}
+
+// differs returns why a store with an identity, and with a header of its answers, is not the one that is
+// followed, or one that a backup has brought back; empty if it is. In one store neither the revision nor the
+// raft term of a linearizable read goes back. A member that has lost an election may show a higher term for a
+// moment: then a list is read in vain.
+func (s *Source[Obj]) differs(store string, now *etcdserverpb.ResponseHeader) string {
+	switch seen := max(s.seen.Revision, s.revision); {
+	case now.Revision < seen:
+		return fmt.Sprintf("the revision of the store went back from %d to %d", seen, now.Revision)
+	case store == "":
+		return "the store has no identity"
+	case store != s.following:
+		return "the store has another identity"
+	case now.ClusterId != s.seen.ClusterId:
+		return fmt.Sprintf("the store has another cluster ID, %x, before %x", now.ClusterId, s.seen.ClusterId)
+	case now.RaftTerm < s.seen.RaftTerm:
+		return fmt.Sprintf("the raft term of the store went back from %d to %d", s.seen.RaftTerm, now.RaftTerm)
+	}
+	return ""
 }

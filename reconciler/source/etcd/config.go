@@ -39,8 +39,9 @@ type Config[Obj any] struct {
 	Prefix string
 	// Decode makes an object of a value. key is the key of etcd without the prefix; value must not be
 	// changed. An error, a panic, or an object without a primary key makes the key a bad key. Decode is
-	// called by the goroutine of Run, without a lock, at every change of a key and for every key at each
-	// list.
+	// called by the goroutine of Run, without a lock, at every change of a key, and at a list for the keys
+	// that have changed or are bad. While it runs nothing else is applied: State and health name a call that
+	// hangs.
 	Decode func(key string, value []byte) (Obj, error)
 	// Sink writes the objects into the table. It belongs to this source alone, and is not closed by it. If it
 	// is closed before Run has ended, Run tries to list again and again.
@@ -65,8 +66,9 @@ type Config[Obj any] struct {
 	// after a page that took longer than Check.
 	PageSize int
 
-	// Health is told of bad keys, and of rows that are held. It must not be that of the sink, which is
-	// told of the connection. Nil means none.
+	// Health is told of bad keys, of rows that are held, of a list that failed, and of a Decode that hangs. It must
+	// not call the Source, which waits for it, and must not be that of the sink, which is told of the connection.
+	// Nil means none.
 	Health cell.Health
 	// Log gets what the source does besides its work. Nil means none.
 	Log *slog.Logger

@@ -4,51 +4,64 @@
 package etcd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
-	"github.com/cilium/hive/cell"
+	"github.com/statekeel/statekeel/internal/usercall"
 )
-
-// condition is what was reported last.
-type condition struct {
-	health cell.Health
-	told   bool
-	last   string
-}
 
 // maxNamed bounds the bad keys that health and acks name.
 const maxNamed = 10
 
-// report tells health of the bad keys and of the rows that are held, if that is news. The goroutine of
-// Run calls it.
+// keepReporting tells health of a function of the program that hangs, while Run waits for it.
+func (s *Source[Obj]) keepReporting(ctx context.Context) {
+	again := time.NewTicker(usercall.LongAfter)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			s.report()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// report tells health of the bad keys, of the rows that are held, of a list that failed, and of a function that
+// hangs, if that is news.
 func (s *Source[Obj]) report() {
-	if s.health.health == nil {
+	if s.cfg.Health == nil {
 		return
 	}
 	s.mu.Lock()
-	errs, bad, holding := s.someBad(maxNamed), len(s.bad), s.holding
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	errs, bad := s.someBad(maxNamed), len(s.bad)
 	var parts []string
 	if bad > 0 {
 		parts = append(parts, fmt.Sprintf("%d bad key(s)", bad))
 	}
-	if holding > 0 {
-		parts = append(parts, fmt.Sprintf("the store was replaced by an empty one, %d row(s) are held", holding))
+	if s.holding > 0 {
+		parts = append(parts, fmt.Sprintf("the store was replaced by an empty one, %d row(s) are held", s.holding))
 	}
 	if more := bad - len(errs); more > 0 {
 		errs = append(errs, fmt.Errorf("%d further bad keys omitted", more))
 	}
+	if s.listErr != nil {
+		parts, errs = append(parts, "the last list failed"), append(errs, s.listErr)
+	}
+	if long := s.running.Long(); long != "" {
+		parts = append(parts, long)
+	}
 	said, err := strings.Join(parts, "; "), errors.Join(errs...)
-	text := fmt.Sprint(said, err)
-	if s.health.told && s.health.last == text {
-		return
+	if text := fmt.Sprint(said, err); s.told != text {
+		s.told = text
+		if len(parts) == 0 {
+			s.cfg.Health.OK("no bad keys")
+		} else {
+			s.cfg.Health.Degraded(said, err)
+		}
 	}
-	s.health.told, s.health.last = true, text
-	if len(parts) == 0 {
-		s.health.health.OK("no bad keys")
-		return
-	}
-	s.health.health.Degraded(said, err)
 }

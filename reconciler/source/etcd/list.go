@@ -9,78 +9,92 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
-	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
-// listing is the prefix at one revision of one store.
-type listing struct {
-	store    string
-	revision int64
-	kvs      []*mvccpb.KeyValue
+// list is a list of the prefix that is read while a watch goes on. Each page is read at a revision of its
+// own, so no compaction makes it unreadable: what changes between two pages comes from the watch, which began
+// before the first one.
+type list struct {
+	// from is the revision at which the watch was when the list began.
+	from int64
+	// same reports whether the store is the one that the table is from, so that the watch has told of every
+	// change since.
+	same bool
+	// gone has the revisions at which keys were deleted since the list began: a page may still have them.
+	gone map[string]int64
+	// read is closed when kvs, by key, has the whole prefix, or err is why it has not.
+	read chan struct{}
+	kvs  []*mvccpb.KeyValue
+	err  error
 }
 
-// list reads the whole prefix, and makes the table match.
-func (s *Source[Obj]) list(ctx context.Context) error {
-	s.cfg.Log.Info("Listing", "prefix", s.cfg.Prefix, "why", s.relist)
-	l, err := s.read(ctx)
-	// A compaction while it is read makes the revision unreadable.
-	for again := 0; again < 2 && errors.Is(err, rpctypes.ErrCompacted); again++ {
-		l, err = s.read(ctx)
+func (l *list) deleted(key string) int64 {
+	if l == nil {
+		return 0
 	}
-	if err != nil {
-		return fmt.Errorf("listing: %w", err)
-	}
-	if err := s.replace(ctx, l); err != nil {
-		return fmt.Errorf("applying the list of revision %d: %w", l.revision, err)
-	}
-	s.relist = ""
-	s.nextList = time.Now().Add(s.cfg.Relist - mathrand.N(s.cfg.Relist/5+1))
-	return nil
+	return l.gone[key]
 }
 
-// read reads the prefix in pages. Each page is read together with the identity: another store may have
-// the revision, too.
-func (s *Source[Obj]) read(ctx context.Context) (listing, error) {
-	store, err := s.identify(ctx)
-	if err != nil {
-		return listing{}, err
+// done returns a channel that is closed when the list is read; nil if there is no list.
+func (l *list) done() <-chan struct{} {
+	if l == nil {
+		return nil
 	}
-	l := listing{store: store}
+	return l.read
+}
+
+// startList begins to list the prefix of the store with an identity.
+func (s *Source[Obj]) startList(ctx context.Context, why string, same bool) {
+	s.cfg.Log.Info("Listing", "prefix", s.cfg.Prefix, "why", why)
+	l := &list{from: s.revision, same: same, gone: map[string]int64{}, read: make(chan struct{})}
+	s.list = l
+	store := s.following
+	go func() {
+		defer close(l.read)
+		l.kvs, l.err = s.readAll(ctx, store)
+	}()
+}
+
+// readAll reads the prefix in pages. Each page is read together with the identity: another store may have taken
+// the place of the first one.
+func (s *Source[Obj]) readAll(ctx context.Context, store string) (kvs []*mvccpb.KeyValue, err error) {
 	size := cmp.Or(s.page, s.cfg.PageSize)
+	defer func() { s.page = size }()
 	end := clientv3.GetPrefixRangeEnd(s.cfg.Prefix)
 	for from := s.cfg.Prefix; ; {
 		began := time.Now()
 		page, err := s.call(ctx, clientv3.OpTxn(nil, []clientv3.Op{
 			clientv3.OpGet(s.cfg.Identity),
-			clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(int64(size)), clientv3.WithRev(l.revision)),
+			clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(int64(size))),
 		}, nil))
-		// A page that does not come in time may be too large for the connection.
-		if s.page = size; errors.Is(err, context.DeadlineExceeded) {
-			s.page = max(1, size/4)
-		} else if time.Since(began) < s.cfg.Check/4 {
+		switch {
+		case errors.Is(err, context.DeadlineExceeded) && size > 1:
+			// The page may be too large for the connection.
+			size = max(1, size/4)
+			continue
+		case err != nil:
+			return nil, err
+		case time.Since(began) < s.cfg.Check/4:
 			size = min(2*size, s.cfg.PageSize)
-		}
-		if err != nil {
-			return listing{}, err
 		}
 		responses := page.Txn().Responses
 		if identity := responses[0].GetResponseRange().Kvs; len(identity) == 0 || string(identity[0].Value) != store {
-			return listing{}, errors.New("the store was replaced while it was read")
-		}
-		if l.revision == 0 {
-			l.revision = page.Txn().Header.Revision
+			return nil, errors.New("the store was replaced while it was read")
 		}
 		keys := responses[1].GetResponseRange()
-		l.kvs = append(l.kvs, keys.Kvs...)
+		kvs = append(kvs, keys.Kvs...)
 		if !keys.More || len(keys.Kvs) == 0 {
-			return l, nil
+			return kvs, nil
 		}
 		from = string(keys.Kvs[len(keys.Kvs)-1].Key) + "\x00"
 	}
@@ -94,18 +108,18 @@ func (s *Source[Obj]) call(ctx context.Context, op clientv3.Op) (clientv3.OpResp
 	return clientv3.NewKV(s.cfg.Client).Do(ctx, op)
 }
 
-// identify returns the identity of the store, and makes it if it is missing.
-func (s *Source[Obj]) identify(ctx context.Context) (string, error) {
+// identify returns the identity of the store, which it makes if it is missing, and the header of an answer.
+func (s *Source[Obj]) identify(ctx context.Context) (string, *etcdserverpb.ResponseHeader, error) {
 	got, err := s.call(ctx, clientv3.OpGet(s.cfg.Identity))
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	switch kvs := got.Get().Kvs; {
 	case len(kvs) == 0:
 	case len(kvs[0].Value) == 0:
-		return "", fmt.Errorf("the identity %q of the store is empty: delete the key", s.cfg.Identity)
+		return "", nil, fmt.Errorf("the identity %q of the store is empty: delete the key", s.cfg.Identity)
 	default:
-		return string(kvs[0].Value), nil
+		return string(kvs[0].Value), got.Get().Header, nil
 	}
 	made := newUUID()
 	txn, err := s.call(ctx, clientv3.OpTxn(
@@ -114,11 +128,11 @@ func (s *Source[Obj]) identify(ctx context.Context) (string, error) {
 		[]clientv3.Op{clientv3.OpGet(s.cfg.Identity)}))
 	switch {
 	case err != nil:
-		return "", fmt.Errorf("making the identity %q of the store: %w", s.cfg.Identity, err)
+		return "", nil, fmt.Errorf("making the identity %q of the store: %w", s.cfg.Identity, err)
 	case txn.Txn().Succeeded:
-		return made, nil
+		return made, txn.Txn().Header, nil
 	}
-	return string(txn.Txn().Responses[0].GetResponseRange().Kvs[0].Value), nil
+	return string(txn.Txn().Responses[0].GetResponseRange().Kvs[0].Value), txn.Txn().Header, nil
 }
 
 func newUUID() string {
@@ -128,164 +142,161 @@ func newUUID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
-// replace makes the table match a list.
-func (s *Source[Obj]) replace(ctx context.Context, l listing) error {
-	known, _ := s.current()
-	same := l.store == known && l.revision >= s.revision && !s.isHolding()
-	wanted, list, bad := s.decodeAll(l, same)
-	if !same {
-		// Revisions that the sink publishes from now on are of the other store.
-		s.setStore("")
+// endList makes the table match a list that was read, together with what the watch has told meanwhile.
+func (s *Source[Obj]) endList(ctx context.Context) error {
+	err := s.list.err
+	if err == nil {
+		err = s.replace(ctx, s.list)
 	}
-	// Before the revision is published: what is attempted up to it is judged together with these.
-	s.setBad(bad, l.revision, same)
-	hold, err := s.write(ctx, list, l.revision, same)
-	if err != nil {
-		return err
-	}
-	if hold {
-		s.hold(l.revision)
-	} else {
-		s.wanted = wanted
-		clear(s.stray)
-		s.release()
-	}
-	s.revision, s.moved = l.revision, l.revision
+	s.list = nil
 	s.mu.Lock()
-	s.newest = uint64(s.moved)
+	s.listErr = err
 	s.mu.Unlock()
-	s.setStore(l.store)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err == nil:
+		s.relist = ""
+		s.nextList = time.Now().Add(s.cfg.Relist - mathrand.N(s.cfg.Relist/5+1))
+		s.cfg.Sink.Connected()
+	case s.relist != "":
+		return fmt.Errorf("listing: %w", err)
+	default:
+		// The watch goes on without it.
+		s.cfg.Log.Warn("Listing failed", "prefix", s.cfg.Prefix, "error", err)
+		s.nextList = time.Now().Add(s.cfg.Check)
+	}
 	s.report()
 	return nil
 }
 
-// decodeAll returns what the keys of a list want, an object for each row, and the bad keys. A key whose value
-// does not decode wants what it wanted before. same reports whether the list is of the same store as what
-// was read before.
-func (s *Source[Obj]) decodeAll(l listing, same bool) (wanted *wanted[Obj], list []Obj, bad map[string]error) {
-	wanted, bad = newWanted(s.cfg.Sink.KeyOf, len(l.kvs)), map[string]error{}
-	type listed struct {
-		key, row string
-		hash     uint64
-		obj      Obj
+// replace makes the table match a list that was read.
+func (s *Source[Obj]) replace(ctx context.Context, l *list) error {
+	c := newChanges[Obj]()
+	// Of several keys that decode to one row, and do not have it yet, that which was written first gets it.
+	byAge := slices.SortedFunc(slices.Values(l.kvs), func(a, b *mvccpb.KeyValue) int {
+		return cmp.Compare(a.ModRevision, b.ModRevision)
+	})
+	for _, kv := range byAge {
+		s.take(kv, false, c)
 	}
-	all, decoded := make([]listed, 0, len(l.kvs)), 0
-	for _, kv := range l.kvs {
-		key, written := string(kv.Key[len(s.cfg.Prefix):]), kv.ModRevision
-		obj, row, err := s.decode(key, kv.Value)
-		if err == nil {
-			decoded++
-		} else {
-			bad[key] = err
-			old, ok := s.wanted.keys[key]
-			if !ok {
-				continue
-			}
-			obj, written = old.obj, old.written
-			row, _ = wanted.rowOf(obj)
-			if !same {
-				written = 0
-			}
-		}
-		all = append(all, listed{key, row, wanted.put(key, obj, row, written), obj})
+	// Another store in which no key decodes counts as empty: what its keys want is from the former store.
+	empty := !l.same && !s.anyDecodes()
+	var objs []Obj
+	if !empty {
+		objs = s.keep(l, c)
 	}
-	if !same && decoded == 0 {
-		// Such a list counts as empty: the rows of the bad keys are of the former store.
-		return newWanted(s.cfg.Sink.KeyOf, 0), nil, bad
-	}
-	list = make([]Obj, 0, len(all))
-	rivals := map[string][]string{}
-	for _, one := range all {
-		if wanted.rows[one.hash] == 1 {
-			list = append(list, one.obj)
-		} else {
-			rivals[one.row] = append(rivals[one.row], one.key)
+	for key, x := range s.keys.all {
+		if empty && x.written == 0 {
+			c.bad[key] = nil
 		}
 	}
-	for _, keys := range rivals {
-		winner := wanted.winner(keys)
-		list = append(list, wanted.keys[winner].obj)
-		for _, key := range keys {
-			if key != winner && bad[key] == nil {
-				bad[key] = rivalError{winner: s.cfg.Prefix + winner}
-			}
-		}
-	}
-	return wanted, list, bad
-}
-
-// write has the sink make the table match a list. hold reports whether the sink has refused it, because it
-// is empty and the store another one.
-func (s *Source[Obj]) write(ctx context.Context, list []Obj, at int64, same bool) (hold bool, err error) {
-	if same && len(list) == 0 && len(s.wanted.keys)+len(s.stray) > 0 {
+	s.moved = s.revision
+	// Before the revision is published: what is attempted up to it is judged together with these.
+	s.publish(c.bad)
+	replace := s.cfg.Sink.Replace
+	if !l.same {
+		// Revisions that the sink publishes from now on are of the other store.
+		s.setStore("")
+	} else if len(objs) == 0 {
 		// The sink refuses an empty list, because a store may lose what it had. This one has not.
-		if err := s.remove(ctx, at); err != nil {
-			return false, err
-		}
-		if s.cfg.Sink.State().Rows > 0 {
-			return false, nil
-		}
-		// The empty list completes what was removed: after a call that was not complete no change does.
+		replace = func(ctx context.Context, _ []Obj, at uint64) (int, error) { return s.cfg.Sink.Clear(ctx, at) }
 	}
-	_, err = s.cfg.Sink.Replace(ctx, list, uint64(at))
-	if errors.Is(err, source.ErrEmpty) {
-		return true, nil
+	_, err := replace(ctx, objs, uint64(s.revision))
+	if errors.Is(err, source.ErrEmpty) && !l.same {
+		s.hold()
+		return nil
 	}
-	if err = s.applied(ctx, err, at, true); err != nil {
-		for _, obj := range list {
-			s.noteStray(obj)
+	if err = s.applied(ctx, err, uint64(s.revision)); err != nil {
+		s.complete = false
+		return fmt.Errorf("applying the list of revision %d: %w", s.revision, err)
+	}
+	s.complete = true
+	if empty {
+		// The bad keys of the store want no rows of the former one.
+		for key, x := range maps.Clone(s.keys.all) {
+			s.keys.remove(key, c)
+			s.keys.spoil(key, nil, x.written, c)
 		}
 	}
-	return false, err
+	s.release()
+	return nil
 }
 
-// hold keeps all rows, although the store has none at a revision.
-func (s *Source[Obj]) hold(at int64) {
-	s.held, s.heldAt = nil, at
-	// Without objects the rows are from before this source.
-	holding := s.cfg.Sink.State().Rows
-	s.wanted.resetWritten()
-	if len(s.wanted.keys) > 0 {
-		s.held = make(map[string]struct{}, len(s.wanted.keys))
-		for key := range s.wanted.keys {
-			s.held[key] = struct{}{}
+// keep removes the keys that a list does not have, and returns the objects of the others, first those of the
+// list in its order.
+func (s *Source[Obj]) keep(l *list, c *changes[Obj]) []Obj {
+	listed := make(map[string]struct{}, len(l.kvs))
+	for _, kv := range l.kvs {
+		listed[string(kv.Key[len(s.cfg.Prefix):])] = struct{}{}
+	}
+	var others []string
+	for key, x := range s.keys.all {
+		if _, found := listed[key]; found {
+			continue
 		}
-		holding = len(s.held)
+		if x.written > l.from {
+			// The watch tells what becomes of it.
+			others = append(others, key)
+		} else {
+			s.keys.remove(key, c)
+		}
+	}
+	objs := make([]Obj, 0, len(s.keys.rows))
+	add := func(key string) {
+		if s.keys.has(key) {
+			objs = append(objs, s.keys.all[key].obj)
+		}
+	}
+	for _, kv := range l.kvs {
+		add(string(kv.Key[len(s.cfg.Prefix):]))
+	}
+	for _, key := range others {
+		add(key)
+	}
+	return objs
+}
+
+// anyDecodes reports whether a key of the store that is followed has a value that decodes.
+func (s *Source[Obj]) anyDecodes() bool {
+	for _, x := range s.keys.all {
+		if x.written > 0 && x.decodes {
+			return true
+		}
+	}
+	return false
+}
+
+// numHeld returns the number of rows whose keys the store that is followed does not have, or with a bad value.
+func (s *Source[Obj]) numHeld() (n int) {
+	for key, x := range s.keys.all {
+		if (x.written == 0 || !x.decodes) && s.keys.has(key) {
+			n++
+		}
+	}
+	return n
+}
+
+// hold keeps all rows, although the store has no key that decodes.
+func (s *Source[Obj]) hold() {
+	s.complete, s.heldAt = false, s.moved
+	holding := s.numHeld()
+	if s.named = holding > 0; !s.named {
+		holding = s.cfg.Sink.State().Rows
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.holding, s.holds = holding, true
+	s.holding, s.holds, s.former = holding, true, former{}
+	s.mu.Unlock()
+	s.setStore(s.following)
 }
 
-// release ends a hold.
+// release ends a hold, if there is one: the table is that of the store that is followed.
 func (s *Source[Obj]) release() {
-	s.held = nil
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.holding, s.holds = 0, false
-}
-
-// setBad keeps what is bad in a list of a revision. same reports whether the list is of the same store as
-// what was read before.
-func (s *Source[Obj]) setBad(bad map[string]error, at int64, same bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !same {
+	if s.store != s.following {
 		s.former = former{}
-	} else if len(s.bad) > 0 {
-		s.noteFormer(at)
 	}
-	s.bad = bad
-}
-
-// remove removes all rows.
-func (s *Source[Obj]) remove(ctx context.Context, at int64) error {
-	changes := make([]source.Change[Obj], 0, len(s.wanted.keys))
-	for _, old := range s.wanted.keys {
-		changes = append(changes, source.Change[Obj]{Object: old.obj, Deleted: true})
-	}
-	for _, obj := range s.stray {
-		changes = append(changes, source.Change[Obj]{Object: obj, Deleted: true})
-	}
-	return s.applyChanges(ctx, changes, at)
+	s.mu.Unlock()
+	s.setStore(s.following)
 }

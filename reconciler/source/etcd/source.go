@@ -13,37 +13,49 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
 // Source fills a table from a prefix of etcd. Make one with [New]. Its methods are safe for concurrent
 // use.
 type Source[Obj any] struct {
-	cfg     Config[Obj]
-	running atomic.Bool
+	cfg  Config[Obj]
+	runs atomic.Bool // Run does
+	// running is the function of the program that Run calls.
+	running usercall.Running
 
 	// The following belong to the goroutine of Run.
 
-	// wanted has the last object of each key that the table should have a row for.
-	wanted *wanted[Obj]
-	// stray has objects, by their primary keys, whose rows the table may have although no key wants them:
-	// those of calls of the sink that were not complete.
-	stray map[string]Obj
-	// held has the keys of rows that the table keeps and the store has not.
-	held map[string]struct{}
-	// revision is that of the store up to which everything was applied; zero before the first list.
-	revision int64
-	// page is the size of the next page of a list; zero before the first.
+	// keys has what each key wants.
+	keys *keys[Obj]
+	// following is the identity of the store that is read, and revision that up to which its watch was applied:
+	// zero before the first list. seen is the header of an answer of it.
+	following string
+	revision  int64
+	seen      etcdserverpb.ResponseHeader
+	// complete reports whether the table includes everything up to revision. If not, a list is going on, or
+	// due, or rows are held, and the sink stays at the revision included.
+	complete bool
+	included uint64
+	// list is the list that is being read; nil if there is none.
+	list *list
+	// page is the size of the first page of the next list; zero before the first. While there is a list, it
+	// belongs to that.
 	page int
-	// relist is why the next thing to do is a list; empty if it is not. nextList is when one is due.
+	// relist is why the watch cannot go on where it was, and a list is needed; empty if it can. nextList is
+	// when one is due.
 	relist   string
 	nextList time.Time
 	// moved is the revision of the last event or list, quiet what it was at the last comparison, and
-	// heldAt what it was when the hold began.
+	// heldAt what it was when the hold began. named reports whether the source has the keys of the rows that
+	// are held: without them they are from before this source.
 	moved, quiet, heldAt int64
+	named                bool
 
 	mu sync.Mutex
 	// newest is the revision of the last event or list, as moved.
@@ -53,17 +65,20 @@ type Source[Obj any] struct {
 	// is closed when it changes.
 	store   string
 	changed chan struct{}
-	// bad has the keys, without the prefix, with values that do not decode, and those whose row is that of
-	// another key. Only the goroutine of Run changes it. former is what was bad before a key was last
+	// bad has the keys, without the prefix, with values that do not decode, and those whose row another key
+	// has. Only the goroutine of Run changes it. former is what was bad before a key was last
 	// mended.
 	bad    map[string]error
 	former former
-	// holding is the number of rows in held, or of all rows if they are from before this source. holds
+	// holding is the number of rows that the table keeps and the store has not. holds
 	// reports whether the table has not been made that of a list since the rows were held: its revision is
 	// that of the former store.
 	holding int
 	holds   bool
-	health  condition
+	// listErr is why the last list failed; nil if it did not.
+	listErr error
+	// told is what health was told last; empty if it was told nothing.
+	told string
 }
 
 // New makes a source. The error joins everything that is wrong with the configuration.
@@ -73,14 +88,20 @@ func New[Obj any](cfg Config[Obj]) (*Source[Obj], error) {
 		return nil, err
 	}
 	return &Source[Obj]{
-		cfg: cfg, wanted: newWanted(cfg.Sink.KeyOf, 0), bad: map[string]error{}, stray: map[string]Obj{}, relist: "nothing was listed yet",
-		changed: make(chan struct{}), health: condition{health: cfg.Health},
+		cfg: cfg, keys: newKeys[Obj](cfg.Prefix), bad: map[string]error{}, relist: "nothing was listed yet",
+		included: cfg.Sink.State().Input, changed: make(chan struct{}),
 	}, nil
 }
 
 // State returns how far the table has followed the store: source.State.Input is the revision of the
 // store that the table includes.
-func (s *Source[Obj]) State() source.State { return s.cfg.Sink.State() }
+func (s *Source[Obj]) State() source.State {
+	state := s.cfg.Sink.State()
+	if long := s.running.Long(); long != "" {
+		state.Running = long
+	}
+	return state
+}
 
 // Store returns the identity of the store that the revision in State belongs to. It is empty before the
 // first list, while the rows of a former store are replaced, and from when they are held until the next
@@ -95,7 +116,7 @@ func (s *Source[Obj]) Store() string {
 }
 
 // Bad returns the errors of up to limit bad keys, by key, and the number of all bad keys: those whose value
-// does not decode, and those that decode to the row of a key that was written later. An error begins with
+// does not decode, and those that decode to a row that another key has. An error begins with
 // the whole key. The cost is proportional to the number.
 func (s *Source[Obj]) Bad(limit int) ([]error, int) {
 	s.mu.Lock()
@@ -169,10 +190,10 @@ func (s *Source[Obj]) lastEvent() uint64 {
 // as long as it takes: what is wrong is in State and in the health of the sink. Run may be called
 // again after it has returned. It returns an error, at once, if it runs already.
 func (s *Source[Obj]) Run(ctx context.Context) error {
-	if !s.running.CompareAndSwap(false, true) {
+	if !s.runs.CompareAndSwap(false, true) {
 		return errors.New("the source runs already")
 	}
-	defer s.running.Store(false)
+	defer s.runs.Store(false)
 	waits := backoff.Exponential{
 		Min: s.cfg.Backoff, Max: 10 * s.cfg.Backoff,
 		Jitter: 1, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
@@ -219,32 +240,50 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 	if err := s.ready(ctx); err != nil {
 		return false, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var reports sync.WaitGroup
+	reports.Go(func() { s.keepReporting(ctx) })
+	defer reports.Wait()
 	w, err := s.connect(ctx)
-	if err != nil {
-		return false, err
+	if err == nil {
+		err = s.receive(ctx, w)
+		w.close()
 	}
-	defer w.close()
-	s.cfg.Sink.Connected()
+	cancel()
+	if s.list != nil {
+		<-s.list.read
+		s.list = nil
+	}
+	// Run has told that it was not before, and the table has followed since if it is.
+	return s.cfg.Sink.State().Connected, err
+}
+
+// receive applies what a watch receives, until something ends that.
+func (s *Source[Obj]) receive(ctx context.Context, w *watch) error {
 	check := time.NewTimer(1 + rand.N(s.cfg.Check))
 	defer check.Stop()
-	var last progress
+	last := int64(-1)
 	for {
 		select {
 		case <-ctx.Done():
-			return true, ctx.Err()
+			return ctx.Err()
 		case n, ok := <-w.news:
 			if !ok {
 				if errors.Is(w.err, errCompacted) {
 					s.relist = w.err.Error()
 				}
-				return true, fmt.Errorf("the watch has ended: %w", w.err)
+				return fmt.Errorf("the watch has ended: %w", w.err)
 			}
 			if err := s.apply(ctx, w.take(n, maxEvents)); err != nil {
-				return true, err
+				return err
+			}
+		case <-s.list.done():
+			if err := s.endList(ctx); err != nil {
+				return err
 			}
 		case <-check.C:
 			if err := s.check(ctx, w, &last); err != nil {
-				return true, err
+				return err
 			}
 			// After it: the watch has this time to answer, however long the comparison took.
 			check.Reset(s.cfg.Check)
@@ -252,33 +291,51 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 	}
 }
 
-// connect lists the prefix, if that is needed, and opens a watch in the store that the rows are from.
+// connect opens a watch that goes on where the last one has ended. If that cannot be, the watch begins now, and
+// a list of the prefix with it.
 func (s *Source[Obj]) connect(ctx context.Context) (*watch, error) {
-	for range 3 {
-		if s.relist != "" {
-			if err := s.list(ctx); err != nil {
-				return nil, err
+	if s.relist == "" {
+		w, err := s.watch(ctx, s.revision+1)
+		if err == nil {
+			// The comparison comes after the watch: a store that is replaced later ends the connection.
+			if err = s.compare(ctx); err == nil {
+				s.cfg.Sink.Connected()
+				return w, nil
 			}
-		}
-		w, err := openWatch(ctx, s.cfg.Client, s.cfg.Prefix, s.revision+1, s.cfg.Check)
-		switch {
-		case errors.Is(err, errCompacted):
-			s.relist = err.Error()
-			continue
-		case err != nil:
-			return nil, err
-		}
-		// The comparison comes after the watch: a store that is replaced later ends the connection.
-		if _, err := s.compare(ctx); err != nil {
 			w.close()
-			return nil, err
+		} else if errors.Is(err, errCompacted) {
+			s.relist = err.Error()
 		}
 		if s.relist == "" {
-			return w, nil
+			return nil, err
 		}
-		w.close()
 	}
-	return nil, fmt.Errorf("the store changes all the time: %s", s.relist)
+	store, header, err := s.identify(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing: %w", err)
+	}
+	w, err := s.watch(ctx, 0)
+	if err == nil && w.at < header.Revision {
+		// The member is behind.
+		w.close()
+		w, err = s.watch(ctx, header.Revision+1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	known, _ := s.current()
+	same := known == store && s.differs(store, header) == "" && !s.isHolding()
+	if !same {
+		s.setStore("")
+		s.keys.forgetRevisions()
+	}
+	s.following, s.seen, s.revision, s.complete = store, *header, w.at, false
+	s.startList(ctx, s.relist, same)
+	return w, nil
+}
+
+func (s *Source[Obj]) watch(ctx context.Context, from int64) (*watch, error) {
+	return openWatch(ctx, s.cfg.Client, s.cfg.Prefix, from, s.cfg.Check)
 }
 
 // setStore publishes the identity of the store that the rows are from.

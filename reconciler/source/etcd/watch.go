@@ -32,6 +32,8 @@ type news struct {
 type watch struct {
 	stream etcdserverpb.Watch_WatchClient
 	cancel context.CancelFunc
+	// at is the revision of the store after which the watch began.
+	at int64
 	// news is closed when the watch has ended. err is the reason; it is read after that.
 	news chan news
 	err  error
@@ -40,9 +42,9 @@ type watch struct {
 // maxAhead bounds the responses that are read and not taken yet. What comes after them waits in etcd.
 const maxAhead = 64
 
-// openWatch begins a watch of the prefix with the events of a revision, and returns when etcd has
-// confirmed it. That may take as long as timeout. Call close to free it. The confirmation does not say
-// whether the revision is compacted: that may come as the end of the watch.
+// openWatch begins a watch of the prefix with the events of a revision, or with those after the watch if it is
+// zero, and returns when etcd has confirmed it. That may take as long as timeout. Call close to free it. The
+// confirmation does not say whether the revision is compacted: that may come as the end of the watch.
 func openWatch(ctx context.Context, client *clientv3.Client, prefix string, from int64, timeout time.Duration) (*watch, error) {
 	ctx, cancel := context.WithCancel(clientv3.WithRequireLeader(ctx))
 	late := time.AfterFunc(timeout, cancel)
@@ -77,6 +79,10 @@ func (w *watch) begin(ctx context.Context, client *clientv3.Client, prefix strin
 	}
 	if !created.Created {
 		return errors.New("etcd has not confirmed the watch")
+	}
+	w.at = from - 1
+	if from == 0 {
+		w.at = created.Header.GetRevision()
 	}
 	return canceled(created)
 }

@@ -95,6 +95,10 @@ func newHistory(t *testing.T, s *server, admin *clientv3.Client, seed uint64, ha
 	if h.rand.IntN(5) == 0 {
 		relist = 200 * time.Millisecond
 	}
+	// In some a compaction is inside each list.
+	if h.rand.IntN(3) == 0 {
+		h.compactAlways()
+	}
 	h.agent = newAgent(t, plan{
 		client: connect(t, h.proxy.address), base: base, allowEmpty: h.rand.IntN(3) == 0,
 		config: func(c *etcd.Config[*row]) {
@@ -122,6 +126,7 @@ func (h *history) run() {
 	h.note("end")
 	h.proxy.thaw()
 	h.proxy.setRefuse(false)
+	h.proxy.setSlow(0)
 	h.settle()
 	if h.rand.IntN(6) == 0 || h.revoked != 0 {
 		h.told()
@@ -181,6 +186,26 @@ func (h *history) putSomething(prefix string) {
 	})
 }
 
+// compactAlways compacts the store all the time, until the history ends.
+func (h *history) compactAlways() {
+	h.note("compact-always")
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	h.Cleanup(func() { cancel(); <-ended })
+	go func() {
+		defer close(ended)
+		for ctx.Err() == nil {
+			// It fails while the server is away.
+			within, end := context.WithTimeout(ctx, time.Second)
+			if got, err := h.admin.Get(within, "x"); err == nil {
+				_, _ = h.admin.Compact(within, got.Header.Revision)
+			}
+			end()
+			time.Sleep(2 * time.Millisecond)
+		}
+	}()
+}
+
 // forget: the store may have lost everything, so a bad key has no row that the agent must have.
 func (h *history) forget() {
 	clear(h.sure)
@@ -233,9 +258,13 @@ func (h *history) step() {
 		h.note("accept")
 		h.proxy.setRefuse(false)
 		h.proxy.thaw()
-	case n < 88:
+	case n < 87:
 		h.note("freeze")
 		h.proxy.freeze()
+	case n < 88:
+		// A page takes longer than some of the changes beside it.
+		h.note("slow")
+		h.proxy.setSlow(time.Duration(1+h.rand.IntN(20)) * time.Millisecond)
 	case n < 89:
 		h.note("kill")
 		h.server.kill()
@@ -254,6 +283,7 @@ func (h *history) step() {
 		h.note("settle")
 		h.proxy.thaw()
 		h.proxy.setRefuse(false)
+		h.proxy.setSlow(0)
 		h.settle()
 	}
 }

@@ -116,6 +116,13 @@ func (p *proxy) setRefuse(refuse bool) {
 	}
 }
 
+// setSlow begins to delay what is passed on, or ends that.
+func (p *proxy) setSlow(slow time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = slow
+}
+
 func (p *proxy) isLost(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
