@@ -33,7 +33,7 @@
 //
 // The server is etcd 3.5.8 or newer; older ones may notify of progress before the events. The client
 // needs the permission to read the prefix and the key Config.Identity, and to write that key unless it
-// exists; for Acks also to write acks/NAME and alive/NAME. The source and Acks use the connection of
+// exists; for Acks also to read and write acks/NAME and alive/NAME. The source and Acks use the connection of
 // the client directly: namespaces of package clientv3/namespace do not apply.
 //
 // # What it does not do

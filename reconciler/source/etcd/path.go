@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // step is a table on the way from a source to a loop, and the input that writes it.
@@ -60,6 +61,19 @@ func (r *rejected) add(s step, row *inputs.Input) {
 	}
 }
 
+// addUnset adds rows that the loop leaves alone because their status is zero: no wait waits for them.
+func (r *rejected) addUnset(ctx context.Context, loop inspect.Inspector) {
+	page := inspect.ObjectPage{Next: "0"}
+	// The figure counts such changes since the start. A page reads a limited number of rows.
+	for loop.Figures().Unset > 0 && len(page.Objects) == 0 && page.Next != "" && ctx.Err() == nil {
+		page, _ = loop.Objects(ctx, inspect.ObjectQuery{Status: "Unset", After: page.Next, Limit: 1000})
+		r.n += len(page.Objects)
+		for _, o := range page.Objects[:min(len(page.Objects), maxNamed)] {
+			r.lines = append(r.lines, o.Key+": the row has no status, and is never reconciled")
+		}
+	}
+}
+
 // next waits until the last table includes what the first one includes of the store. If ctx ends first,
 // changed is nil.
 func (p path) next(ctx context.Context, db *statedb.DB) included {
@@ -97,15 +111,15 @@ func (s step) await(ctx context.Context, db *statedb.DB, least uint64) (*inputs.
 	}
 }
 
-// missing returns a line for each table that does not have its input. A derivation may be made later.
-func (p path) missing(db *statedb.DB) (lines []string) {
+// missing returns an error if a table does not have its input. A derivation may be made later.
+func (p path) missing(db *statedb.DB) error {
 	txn := db.ReadTxn()
 	for _, step := range p {
 		if _, found := step.table.Get(txn, step.writer); !found {
-			lines = append(lines, fmt.Sprintf("the table %s has no input %q", step.name, step.writer))
+			return fmt.Errorf("the table %s has no input %q", step.name, step.writer)
 		}
 	}
-	return lines
+	return nil
 }
 
 // rejected returns what the tables of the path reject now.

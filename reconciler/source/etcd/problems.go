@@ -4,12 +4,13 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
@@ -79,37 +80,26 @@ func (p *problems) first() []string {
 	return lines
 }
 
-// objects describes some objects that fail or are blocked.
-func (r *reporter) objects(ctx context.Context) (lines []string) {
-	for _, status := range []string{"Error", "Deleted", "Blocked"} {
-		page, err := r.Loop.Objects(ctx, inspect.ObjectQuery{Status: status, Limit: maxNamed})
-		if err != nil {
-			lines = append(lines, fmt.Sprintf("listing objects with status %s: %s", status, err))
-		}
-		if page.Next != "" && len(page.Objects) < maxNamed {
-			// A page reads a limited number of rows. It names keys better than the loop, which knows all.
-			return r.unapplied(ctx)
-		}
-		for _, o := range page.Objects {
-			if status != "Deleted" || o.Error != "" || o.State == inspect.StateBlocked {
-				lines = append(lines, fmt.Sprintf("%s: %s", o.Key, cmp.Or(o.Error, o.BlockedOn, "it is not deleted yet")))
-			}
-		}
-	}
-	return lines
-}
-
-// unapplied is objects, from what the loop knows: the objects that are not reconciled for the longest time.
+// unapplied describes the objects that are not applied for the longest time.
 func (r *reporter) unapplied(ctx context.Context) (lines []string) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	rest, _ := r.Loop.WaitAll(ctx, reconciler.Attempted) // what it says without an answer is enough
-	for _, u := range rest.Keys {
-		if u.Err != nil || u.Deleted && u.State == inspect.StateBlocked {
-			// Without the number of attempts, which would make an ack of each.
-			u.State, u.Attempts = "not applied", 0
-			lines = append(lines, u.Error())
+	rest, err := r.Loop.WaitAll(ctx, reconciler.Attempted)
+	for _, u := range rest.Keys[:min(len(rest.Keys), maxNamed)] {
+		// Not the state or the number of attempts: an ack of each would be too many.
+		why := "it is not applied"
+		switch {
+		case u.Err != nil:
+			why = u.Err.Error()
+		case u.State == inspect.StatePaused:
+			why = "it is paused"
+		case u.Deleted:
+			why = "it is not deleted yet"
 		}
+		lines = append(lines, r.Loop.Explain(ctx, rows.KeyText(u.Key)).Key+": "+why)
+	}
+	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
+		lines = append(lines, busy.Error())
 	}
 	return lines
 }

@@ -8,7 +8,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -27,26 +30,35 @@ type reporter struct {
 	// will be none. It belongs to tell.
 	pruned bool
 
-	// renewals and begun belong to keepAlive. begun reports whether the first lease was told.
+	// renewals belongs to keepAlive.
 	renewals
-	begun bool
+	// claimed is the lease with which keepAlive has written the keys last; zero before the first time.
+	claimed atomic.Int64
 
 	// look wakes tell, and rewrite makes it write the ack although it has not changed.
 	look, rewrite chan struct{}
 
 	mu sync.Mutex
-	// revision is up to where the loop has attempted, of the store that is replaced when the channel is
-	// closed, and rejected what the tables rejected of it. stopped is why the loop does no more.
+	// reached is how far the loop is, by milestone. stopped is why it does no more.
+	reached [2]reached
+	stopped error
+	// problems are why the store does not take something, by what it is; nil if it does. told is what health
+	// was told of them.
+	problems map[string]error
+	told     string
+}
+
+// reached is the revision up to which the loop has reached a milestone, of the store that is replaced when the
+// channel is closed, and what the tables rejected of it.
+type reached struct {
 	revision uint64
 	rejected rejected
 	of       <-chan struct{}
-	stopped  error
-	// problems are why the store does not take something, by what it is.
-	problems map[string]error
 }
 
-// followLoop finds out up to which revision of the store the loop has attempted.
-func (r *reporter) followLoop(ctx context.Context) {
+// follow finds out up to which revision of the store the loop has reached a milestone. Each milestone has a
+// goroutine of its own: what fails keeps the wait for Applied from its end.
+func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 	for ctx.Err() == nil {
 		store, replaced := r.Source.current()
 		if store == "" {
@@ -73,7 +85,7 @@ func (r *reporter) followLoop(ctx context.Context) {
 		}
 		// Not only up to the revision of its table that includes the store's: a row that another writer
 		// has written meanwhile has a later one.
-		_, err := r.Loop.WaitAll(ctx, reconciler.Attempted)
+		_, err := r.Loop.WaitAll(ctx, m)
 		switch {
 		case ctx.Err() != nil:
 			return
@@ -84,10 +96,17 @@ func (r *reporter) followLoop(ctx context.Context) {
 			notify(r.look)
 			return
 		}
-		r.mu.Lock()
-		r.of, r.revision, r.rejected = replaced, now.revision, now.rejected
-		r.mu.Unlock()
-		notify(r.look)
+		now.rejected.addUnset(ctx, r.Loop)
+		// The waits know nothing of what is not in the table, or has no status.
+		if _, bad := r.Source.badSince(now.revision); m == reconciler.Attempted || bad+now.rejected.n == 0 {
+			r.mu.Lock()
+			r.reached[m] = reached{now.revision, now.rejected, replaced}
+			r.mu.Unlock()
+		}
+		// Most changes reach both milestones at once. That is one ack.
+		if m == reconciler.Applied {
+			notify(r.look)
+		}
 		_, _ = now.changed.Wait(ctx, 0)
 	}
 }
@@ -103,13 +122,16 @@ func (r *reporter) tell(ctx context.Context) {
 		}
 		now := r.now(ctx)
 		var pause <-chan struct{} = r.look
-		if now.Store != "" && r.isNews(now, written) {
-			err := r.put(ctx, now)
-			if err == nil {
-				written = now
+		if now.Store != "" && r.claimed.Load() != 0 {
+			r.problem(ctx, "Acks.Path", r.path.missing(r.DB))
+			if r.isNews(now, written) {
+				err := r.put(ctx, now)
+				if err == nil {
+					written = now
+				}
+				r.problem(ctx, r.ack, err)
+				pause = nil
 			}
-			r.problem(ctx, r.ack, err)
-			pause = nil
 		}
 		select {
 		case <-pause:
@@ -122,10 +144,12 @@ func (r *reporter) tell(ctx context.Context) {
 // isNews reports whether an ack differs from the one that was written last. A revision that only progress has moved
 // on is not news: the acks of other agents are what moves it, and each would lead to acks of all.
 func (r *reporter) isNews(now, written Ack) bool {
+	moved := func(now, written uint64) bool {
+		return now < written || now > written && r.Source.lastEvent() > written
+	}
 	revised := written
-	revised.Revision = now.Revision
-	return !now.equal(revised) || now.Revision < written.Revision ||
-		now.Revision > written.Revision && r.Source.lastEvent() > written.Revision
+	revised.Revision, revised.AppliedRevision = now.Revision, now.AppliedRevision
+	return !now.equal(revised) || moved(now.Revision, written.Revision) || moved(now.AppliedRevision, written.AppliedRevision)
 }
 
 // now returns what there is to say. Of bad keys and rejected objects it counts those at the revision, or
@@ -135,8 +159,12 @@ func (r *reporter) now(ctx context.Context) Ack {
 	r.mu.Lock()
 	a := Ack{Store: store}
 	var attempted rejected
-	if r.of == replaced {
-		a.Revision, attempted = r.revision, r.rejected
+	if at := r.reached[reconciler.Attempted]; at.of == replaced {
+		a.Revision, attempted = at.revision, at.rejected
+	}
+	if at := r.reached[reconciler.Applied]; at.of == replaced {
+		// The goroutine of the other milestone may be later.
+		a.AppliedRevision, a.Revision = at.revision, max(at.revision, a.Revision)
 	}
 	stopped := r.stopped
 	r.mu.Unlock()
@@ -148,7 +176,7 @@ func (r *reporter) now(ctx context.Context) Ack {
 	a.Bad, a.Held = n+rejected.n, r.Source.Holding()
 	if _, since := r.Source.current(); since != replaced {
 		// What is wrong may be what is wrong with another store.
-		a.Revision = 0
+		a.Revision, a.AppliedRevision = 0, 0
 	}
 	figures := r.Loop.Figures()
 	a.Failing, a.Blocked = figures.Failing, figures.Blocked
@@ -162,7 +190,8 @@ func (r *reporter) now(ctx context.Context) Ack {
 
 	var p problems
 	p.add(stopped != nil, "the reconciler does not run: %s", stopped)
-	p.lines = append(p.lines, r.path.missing(r.DB)...)
+	missing := r.path.missing(r.DB)
+	p.add(missing != nil, "%s", missing)
 	p.add(a.Held > 0, "the store was replaced by an empty one: %d row(s) are held", a.Held)
 	for _, err := range bad {
 		p.add(true, "%s", err)
@@ -170,15 +199,14 @@ func (r *reporter) now(ctx context.Context) Ack {
 	p.lines = append(p.lines, rejected.lines...)
 	p.add(a.Unpruned, "%s", why)
 	p.add(figures.Paused, "the reconciler is paused")
-	if a.Failing > 0 || a.Blocked > 0 {
-		p.lines = append(p.lines, r.objects(ctx)...)
+	if a.Failing+a.Blocked+a.Paused > 0 || a.AppliedRevision < a.Revision {
+		p.lines = append(p.lines, r.unapplied(ctx)...)
 	}
-	p.add(a.Paused > 0, "%d object(s) are paused", a.Paused)
 	a.Problems = p.first()
 	return a
 }
 
-// put writes an ack, unless the store is another one.
+// put writes an ack, unless the store is another one, or another program has the keys.
 func (r *reporter) put(ctx context.Context, a Ack) error {
 	value, err := json.Marshal(a)
 	if err != nil {
@@ -187,13 +215,13 @@ func (r *reporter) put(ctx context.Context, a Ack) error {
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	done, err := clientv3.NewKV(r.client).Txn(ctx).
-		If(clientv3.Compare(clientv3.Value(r.identity), "=", a.Store)).
+		If(clientv3.Compare(clientv3.Value(r.identity), "=", a.Store), r.heldWith(r.claimed.Load())).
 		Then(clientv3.OpPut(r.ack, string(value))).Commit()
 	switch {
 	case err != nil:
 		return err
 	case !done.Succeeded:
-		return errors.New("the store is not the one that the rows are from")
+		return fmt.Errorf("the store is not the one that the rows are from, or %s is not that of this program", r.alive)
 	}
 	return nil
 }
@@ -201,34 +229,32 @@ func (r *reporter) put(ctx context.Context, a Ack) error {
 // problem keeps that something works or not, and tells health and the log if that is news. err is
 // ignored when ctx has ended.
 func (r *reporter) problem(ctx context.Context, what string, err error) {
+	err = withCause(ctx, r.client, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, was := r.problems[what]
-	if ctx.Err() != nil || err == nil && !was && r.problems != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	if r.problems == nil {
-		r.problems = map[string]error{}
+	if err != nil && r.problems[what] == nil {
+		r.Log.Warn(untold, "key", what, "error", err)
 	}
-	if err == nil {
-		delete(r.problems, what)
-	} else {
-		if r.problems[what] = err; !was {
-			r.Log.Warn("The store is not told how far this agent is", "key", what, "error", err)
-		}
-	}
-	if len(r.problems) == 0 {
-		r.Health.OK("the store is told")
-		return
-	}
+	r.problems[what] = err
 	var errs []error
-	for _, key := range []string{r.ack, r.alive} {
-		if err := r.problems[key]; err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+	for _, what := range slices.Sorted(maps.Keys(r.problems)) {
+		if err := r.problems[what]; err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	r.Health.Degraded("The store is not told how far this agent is", errors.Join(errs...))
+	if now := fmt.Sprint(errs); now == r.told {
+		return
+	} else if r.told = now; len(errs) > 0 {
+		r.Health.Degraded(untold, errors.Join(errs...))
+	} else {
+		r.Health.OK("the store is told")
+	}
 }
+
+const untold = "The store is not told how far this agent is"
 
 // notify wakes who waits for c.
 func notify(c chan struct{}) {
