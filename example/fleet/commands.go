@@ -126,22 +126,30 @@ func ask(ctx context.Context, dir string, f func(context.Context, *clientv3.Clie
 }
 
 // change carries out puts and deletions of keys below [feed.Desired] in one transaction, and returns its
-// revision. An error for a key that no table has.
+// revision. An error for a key that no table has, and for the deletion of one that is not there: that changes
+// nothing, so no agent would acknowledge its revision.
 func change(ctx context.Context, dir string, ops []clientv3.Op) (revision int64, err error) {
 	changed := make(map[string]clientv3.Op)
+	var there []clientv3.Cmp
 	for _, op := range ops {
 		table, _, err := split(strings.TrimPrefix(string(op.KeyBytes()), feed.Desired))
 		if err != nil {
 			return 0, err
 		}
 		changed[table] = clientv3.OpPut(feed.Changed+table, "")
+		if op.IsDelete() {
+			there = append(there, clientv3.Compare(clientv3.CreateRevision(string(op.KeyBytes())), ">", 0))
+		}
 	}
 	err = ask(ctx, dir, func(ctx context.Context, client *clientv3.Client) error {
-		done, err := client.Txn(ctx).Then(slices.AppendSeq(ops, maps.Values(changed))...).Commit()
-		if err == nil {
-			revision = done.Header.Revision
+		done, err := client.Txn(ctx).If(there...).Then(slices.AppendSeq(ops, maps.Values(changed))...).Commit()
+		if err != nil {
+			return err
+		} else if !done.Succeeded {
+			return errors.New("the store has not all of these keys: nothing was deleted")
 		}
-		return err
+		revision = done.Header.Revision
+		return nil
 	})
 	return revision, err
 }
