@@ -18,6 +18,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -64,12 +65,6 @@ func (a Ack) Applied(revision uint64) bool {
 	return a.AppliedRevision >= revision && a.Bad == 0 && a.Held == 0 && !a.Unpruned
 }
 
-func (a Ack) equal(b Ack) bool {
-	problems := strings.Join(a.Problems, "\n") == strings.Join(b.Problems, "\n")
-	a.Problems, b.Problems = nil, nil
-	return problems && fmt.Sprint(a) == fmt.Sprint(b)
-}
-
 // Acks tells a store how far one reconciler of this program is. It writes an [Ack] as JSON into the key
 // acks/NAME when it changes, at most once a second; the key stays when the program ends, and is a zero Ack
 // from when the next one begins. It holds the empty key alive/NAME with a lease for as long as it runs. If
@@ -99,8 +94,8 @@ type Acks struct {
 	// TTL is for how long alive/NAME stays when the program is gone. It is rounded up to seconds. Zero
 	// means 15 s.
 	TTL time.Duration
-	// Health is told when the store does not take the ack or the lease. It must be of these Acks alone.
-	// Nil means none.
+	// Health is told when the store does not take the ack or the lease, a table of the path has no input, or the
+	// loop does not run any more. It must be of these Acks alone. Nil means none.
 	Health cell.Health
 	// Log gets failures. Nil means none.
 	Log *slog.Logger
@@ -170,7 +165,7 @@ func (a Acks) complete() (*reporter, error) {
 	}
 	r := &reporter{
 		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,
-		look: make(chan struct{}, 1), rewrite: make(chan struct{}, 1), problems: map[string]error{},
+		look: signal.New(), rewrite: signal.New(), problems: map[string]error{},
 	}
 	if a.Source == nil {
 		wrong("Source", "is nil")

@@ -5,8 +5,6 @@ package etcd
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -19,24 +17,23 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// errNoLease is returned if the store does not have the lease.
-var errNoLease = errors.New("the store does not have the lease")
-
 // keepAlive holds the keys of this agent, one of them with a lease, until ctx ends. It uses the service of
 // leases itself: the client retries without a wait while there is no connection.
 func (r *reporter) keepAlive(ctx context.Context) {
-	var lease int64
 	for ctx.Err() == nil {
 		_, replaced := r.Source.current()
-		err := errNoLease
-		if lease != 0 {
-			err = r.renew(ctx, lease)
+		var err error
+		if used := r.stream != nil; r.lease != 0 {
+			// The connection of a stream that was used before may have ended since.
+			if err = r.renew(ctx); used && r.stream == nil {
+				err = r.renew(ctx)
+			}
 		}
-		if errors.Is(err, errNoLease) {
-			lease, err = r.grant(ctx)
+		if r.lease == 0 {
+			err = r.grant(ctx)
 		}
 		if err == nil {
-			err = r.claim(ctx, lease)
+			err = r.claim(ctx)
 		}
 		r.problem(ctx, r.alive, err)
 		// Three times within the life of the lease, not all agents at the same time.
@@ -47,10 +44,10 @@ func (r *reporter) keepAlive(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	if lease != 0 {
+	if r.lease != 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_, _ = r.leases().LeaseRevoke(ctx, &etcdserverpb.LeaseRevokeRequest{ID: lease})
+		_, _ = r.leases().LeaseRevoke(ctx, &etcdserverpb.LeaseRevokeRequest{ID: r.lease})
 	}
 }
 
@@ -58,62 +55,53 @@ func (r *reporter) leases() etcdserverpb.LeaseClient {
 	return etcdserverpb.NewLeaseClient(r.client.ActiveConnection())
 }
 
-// renewals is the stream on which a lease is renewed. It is kept: with a password, the client logs in for
-// each new stream, and a log-in costs etcd tens of milliseconds of CPU. stream is nil if there is none.
+// renewals is a lease, zero if there is none, and the stream on which it is renewed, nil if there is none. It is
+// kept: with a password, the client logs in for each new stream, and a log-in costs etcd tens of milliseconds of
+// CPU.
 type renewals struct {
+	lease  int64
 	stream etcdserverpb.Lease_LeaseKeepAliveClient
 	end    context.CancelFunc
 }
 
-// renew has the lease live for longer.
-func (r *reporter) renew(ctx context.Context, lease int64) error {
-	within, cancel := context.WithTimeout(ctx, r.patience())
-	defer cancel()
-	for {
-		used := r.stream != nil
-		err := r.renewOnce(ctx, within, lease)
-		if err == nil || errors.Is(err, errNoLease) {
-			return err
-		}
-		r.end()
-		r.stream = nil
-		// The connection of a stream that was used before may have ended since.
-		if !used || within.Err() != nil {
-			return fmt.Errorf("renewing the lease: %w", err)
-		}
-	}
-}
-
-// renewOnce renews the lease on the stream that there is, or on a new one, which lives as long as ctx.
-func (r *reporter) renewOnce(ctx, within context.Context, lease int64) (err error) {
+// renew has the lease live for longer, on the stream that there is, or on a new one, which lives as long as ctx.
+// There is no lease any more if the store does not have it.
+func (r *reporter) renew(ctx context.Context) (err error) {
 	if r.stream == nil {
 		ctx, r.end = context.WithCancel(ctx)
 	}
-	stop := context.AfterFunc(within, r.end)
-	defer stop()
+	late := time.AfterFunc(r.patience(), r.end)
+	defer late.Stop()
 	if r.stream == nil {
-		if r.stream, err = r.leases().LeaseKeepAlive(ctx, grpc.WaitForReady(true)); err != nil {
-			return err
-		}
+		r.stream, err = r.leases().LeaseKeepAlive(ctx, grpc.WaitForReady(true))
 	}
-	// If the stream has ended, Recv returns the reason.
-	_ = r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: lease})
-	renewed, err := r.stream.Recv()
-	if err == nil && renewed.TTL <= 0 {
-		err = errNoLease
+	var renewed *etcdserverpb.LeaseKeepAliveResponse
+	if err == nil {
+		// If the stream has ended, Recv returns the reason.
+		_ = r.stream.Send(&etcdserverpb.LeaseKeepAliveRequest{ID: r.lease})
+		renewed, err = r.stream.Recv()
 	}
-	return err
+	if err != nil {
+		r.end()
+		r.stream = nil
+		return fmt.Errorf("renewing the lease: %w", err)
+	}
+	if renewed.TTL <= 0 {
+		r.lease = 0
+	}
+	return nil
 }
 
 // grant gets a lease.
-func (r *reporter) grant(ctx context.Context) (lease int64, err error) {
+func (r *reporter) grant(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
 	granted, err := r.leases().LeaseGrant(ctx, &etcdserverpb.LeaseGrantRequest{TTL: int64(r.TTL / time.Second)}, grpc.WaitForReady(true))
 	if err != nil {
-		return 0, fmt.Errorf("getting a lease: %w", err)
+		return fmt.Errorf("getting a lease: %w", err)
 	}
-	return granted.ID, nil
+	r.lease = granted.ID
+	return nil
 }
 
 // heldWith compares the lease of the key. That of a key that is not there is zero.
@@ -123,44 +111,33 @@ func (r *reporter) heldWith(lease int64) clientv3.Cmp {
 
 // claim writes the keys if one of them is missing. At the start it takes them over from the process before.
 // Later they are another program's if they have another lease: the last word is then that of the other.
-func (r *reporter) claim(ctx context.Context, lease int64) error {
+func (r *reporter) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
-	var guard []clientv3.Cmp
-	if r.claimed.Load() != 0 {
-		there := clientv3.Compare(clientv3.CreateRevision(r.ack), ">", 0)
-		got, err := clientv3.NewKV(r.client).Txn(ctx).If(r.heldWith(lease), there).Else(clientv3.OpGet(r.alive)).Commit()
-		if err != nil {
-			return fmt.Errorf("looking for the keys: %w", err)
-		} else if got.Succeeded {
-			return nil
-		}
-		var holder int64
-		for _, kv := range got.Responses[0].GetResponseRange().Kvs {
-			holder = kv.Lease
-		}
-		if holder != 0 && holder != lease {
-			return fmt.Errorf("another program has the name, its lease is %x", holder)
-		}
-		guard = append(guard, r.heldWith(holder))
-	}
-	// The ack of the process before says what was in a target that this one has not looked at.
-	nothing, err := json.Marshal(Ack{})
+	kv := clientv3.NewKV(r.client)
+	got, err := kv.Txn(ctx).Then(clientv3.OpGet(r.alive), clientv3.OpGet(r.ack, clientv3.WithCountOnly())).Commit()
 	if err != nil {
 		return err
 	}
-	done, err := clientv3.NewKV(r.client).Txn(ctx).If(guard...).
-		Then(clientv3.OpPut(r.alive, "", clientv3.WithLease(clientv3.LeaseID(lease))), clientv3.OpPut(r.ack, string(nothing))).Commit()
-	switch {
-	case err != nil:
-		return fmt.Errorf("writing the keys: %w", err)
-	case !done.Succeeded:
-		return errors.New("the keys were written by another program at the same time")
+	var holder int64
+	for _, kv := range got.Responses[0].GetResponseRange().Kvs {
+		holder = kv.Lease
 	}
-	r.claimed.Store(lease)
-	notify(r.rewrite)
-	notify(r.look)
-	return nil
+	switch there := got.Responses[1].GetResponseRange().Count > 0; {
+	case r.claimed.Load() == 0:
+	case holder == r.lease && there:
+		return nil
+	case holder != r.lease && holder != 0:
+		return fmt.Errorf("another program has the name, its lease is %x", holder)
+	}
+	// The ack of the process before says what was in a target that this one has not looked at.
+	done, err := kv.Txn(ctx).If(r.heldWith(holder)).
+		Then(clientv3.OpPut(r.alive, "", clientv3.WithLease(clientv3.LeaseID(r.lease))), r.say(Ack{})).Commit()
+	if err == nil && done.Succeeded {
+		r.claimed.Store(r.lease)
+		r.rewrite.Send()
+	}
+	return err
 }
 
 // patience is how long an answer of the store may take.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -205,7 +206,7 @@ func TestRowsWithoutAStatusAreCountedAsRejected(t *testing.T) {
 		}
 		var got rejected
 		got.addUnset(ctx, loop)
-		if got.n != c.want || len(got.lines) != c.want || c.want > 0 && !strings.HasPrefix(got.lines[0], "a: ") {
+		if got.n != c.want || len(got.errs) != c.want || c.want > 0 && !strings.HasPrefix(got.errs[0].Error(), "a: ") {
 			t.Errorf("%v: %+v", c.status, got)
 		}
 	}
@@ -246,7 +247,7 @@ func TestAckIsJSONThatReadsBack(t *testing.T) {
 		t.Errorf("the JSON is %s", text)
 	}
 	var back Ack
-	if err := json.Unmarshal(text, &back); err != nil || !back.equal(a) {
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, a) {
 		t.Errorf("it reads back as %+v, %v", back, err)
 	}
 }
@@ -257,12 +258,12 @@ func TestAppliedNeedsTheRevisionAndNothingWrong(t *testing.T) {
 	}
 	for _, ack := range []Ack{{Bad: 1}, {Held: 1}, {Unpruned: true}} {
 		ack.AppliedRevision = 7
-		if ack.Applied(7) || ack.equal(Ack{AppliedRevision: 7}) {
+		if ack.Applied(7) || reflect.DeepEqual(ack, Ack{AppliedRevision: 7}) {
 			t.Errorf("%+v is applied", ack)
 		}
 	}
 	for _, ack := range []Ack{{Failing: 1}, {Blocked: 1}, {Paused: 1}} {
-		if ack.AppliedRevision = 7; !ack.Applied(7) || ack.equal(Ack{AppliedRevision: 7}) {
+		if ack.AppliedRevision = 7; !ack.Applied(7) || reflect.DeepEqual(ack, Ack{AppliedRevision: 7}) {
 			t.Errorf("%+v: what fails or waits is not in AppliedRevision", ack)
 		}
 	}

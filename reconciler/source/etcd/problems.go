@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -50,42 +51,31 @@ func (r *reporter) lookForPrune(ctx context.Context, figures *metrics.Figures) s
 
 // prunes reports whether a loop with these settings prunes by itself.
 func prunes(settings []inspect.SettingText) bool {
-	for _, s := range settings {
-		if interval, _ := time.ParseDuration(s.Value); s.Name == "PruneInterval" {
-			return interval > 0
-		}
-	}
-	return false
+	return slices.ContainsFunc(settings, func(s inspect.SettingText) bool {
+		interval, _ := time.ParseDuration(s.Value)
+		return s.Name == "PruneInterval" && interval > 0
+	})
 }
 
 // maxProblem bounds the bytes of one line of Ack.Problems.
 const maxProblem = 300
 
 // problems are the lines of an ack.
-type problems struct{ lines []string }
+type problems []string
 
-// add adds a line if there is a problem.
+// add adds a short line of text if there is a problem and the ack has room.
 func (p *problems) add(is bool, format string, args ...any) {
-	if is {
-		p.lines = append(p.lines, fmt.Sprintf(format, args...))
+	if is && len(*p) < maxNamed {
+		*p = append(*p, text.Cut(text.Printable(fmt.Sprintf(format, args...)), maxProblem))
 	}
 }
 
-// first returns as many lines as an ack has, each a short line of text.
-func (p *problems) first() []string {
-	lines := p.lines[:min(len(p.lines), maxNamed)]
-	for i, line := range lines {
-		lines[i] = text.Cut(text.Printable(line), maxProblem)
-	}
-	return lines
-}
-
-// unapplied describes the objects that are not applied for the longest time.
-func (r *reporter) unapplied(ctx context.Context) (lines []string) {
+// addUnapplied adds the objects that are not applied for the longest time.
+func (p *problems) addUnapplied(ctx context.Context, loop inspect.Inspector) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	rest, err := r.Loop.WaitAll(ctx, reconciler.Attempted)
-	for _, u := range rest.Keys[:min(len(rest.Keys), maxNamed)] {
+	rest, err := loop.WaitAll(ctx, reconciler.Attempted)
+	for _, u := range rest.Keys[:min(len(rest.Keys), maxNamed-len(*p))] {
 		// Not the state or the number of attempts: an ack of each would be too many.
 		why := "it is not applied"
 		switch {
@@ -96,12 +86,10 @@ func (r *reporter) unapplied(ctx context.Context) (lines []string) {
 		case u.Deleted:
 			why = "it is not deleted yet"
 		}
-		lines = append(lines, r.Loop.Explain(ctx, rows.KeyText(u.Key)).Key+": "+why)
+		p.add(true, "%s: %s", loop.Explain(ctx, rows.KeyText(u.Key)).Key, why)
 	}
-	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
-		lines = append(lines, busy.Error())
-	}
-	return lines
+	busy := (*inspect.BusyError)(nil)
+	p.add(errors.As(err, &busy), "%s", busy)
 }
 
 // maxWait bounds the time that the loop has to attempt what is new, before it is asked what is not applied.

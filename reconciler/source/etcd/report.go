@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -36,24 +38,15 @@ type reporter struct {
 	claimed atomic.Int64
 
 	// look wakes tell, and rewrite makes it write the ack although it has not changed.
-	look, rewrite chan struct{}
+	look, rewrite signal.Signal
 
 	mu sync.Mutex
-	// reached is how far the loop is, by milestone. stopped is why it does no more.
-	reached [2]reached
-	stopped error
-	// problems are why the store does not take something, by what it is; nil if it does. told is what health
-	// was told of them.
+	// reached is how far the loop is, by milestone.
+	reached [2]included
+	// problems are why the store does not take something, or is not told more, by what it is; nil if all is
+	// well. told is what health was told of them.
 	problems map[string]error
 	told     string
-}
-
-// reached is the revision up to which the loop has reached a milestone, of the store that is replaced when the
-// channel is closed, and what the tables rejected of it.
-type reached struct {
-	revision uint64
-	rejected rejected
-	of       <-chan struct{}
 }
 
 // follow finds out up to which revision of the store the loop has reached a milestone. Each milestone has a
@@ -61,51 +54,35 @@ type reached struct {
 func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 	for ctx.Err() == nil {
 		store, replaced := r.Source.current()
-		if store == "" {
-			select {
-			case <-replaced:
-			case <-ctx.Done():
-			}
-			continue
-		}
 		holding := r.Source.isHolding()
 		now := r.path.next(ctx, r.DB)
 		if now.changed == nil {
 			return
 		}
+		now.of = replaced
 		now.changed.Add(replaced)
-		// The revision is still that of the former store.
-		if holding {
+		// Then the revision is, or may be, still that of the former store.
+		if _, since := r.Source.current(); store == "" || holding || since != replaced {
 			_, _ = now.changed.Wait(ctx, 0)
-			continue
-		}
-		// If the store was replaced meanwhile, the revision may be of either.
-		if _, since := r.Source.current(); since != replaced {
 			continue
 		}
 		// Not only up to the revision of its table that includes the store's: a row that another writer
 		// has written meanwhile has a later one.
-		_, err := r.Loop.WaitAll(ctx, m)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			r.mu.Lock()
-			r.stopped = err
-			r.mu.Unlock()
-			notify(r.look)
+		if _, err := r.Loop.WaitAll(ctx, m); err != nil {
+			r.problem(ctx, aboutLoop, fmt.Errorf("the reconciler does not run: %w", err))
+			r.look.Send()
 			return
 		}
 		now.rejected.addUnset(ctx, r.Loop)
 		// The waits know nothing of what is not in the table, or has no status.
 		if _, bad := r.Source.badSince(now.revision); m == reconciler.Attempted || bad+now.rejected.n == 0 {
 			r.mu.Lock()
-			r.reached[m] = reached{now.revision, now.rejected, replaced}
+			r.reached[m] = now
 			r.mu.Unlock()
 		}
 		// Most changes reach both milestones at once. That is one ack.
 		if m == reconciler.Applied {
-			notify(r.look)
+			r.look.Send()
 		}
 		_, _ = now.changed.Wait(ctx, 0)
 	}
@@ -115,25 +92,19 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 func (r *reporter) tell(ctx context.Context) {
 	var written Ack
 	for ctx.Err() == nil {
+		now := r.now(ctx)
+		pause := r.look
+		if now.Store != "" && r.claimed.Load() != 0 && r.isNews(now, written) {
+			err := r.put(ctx, now)
+			if err == nil {
+				written = now
+			}
+			r.problem(ctx, r.ack, err)
+			pause = nil
+		}
 		select {
 		case <-r.rewrite:
 			written = Ack{}
-		default:
-		}
-		now := r.now(ctx)
-		var pause <-chan struct{} = r.look
-		if now.Store != "" && r.claimed.Load() != 0 {
-			r.problem(ctx, "Acks.Path", r.path.missing(r.DB))
-			if r.isNews(now, written) {
-				err := r.put(ctx, now)
-				if err == nil {
-					written = now
-				}
-				r.problem(ctx, r.ack, err)
-				pause = nil
-			}
-		}
-		select {
 		case <-pause:
 		case <-time.After(gap):
 		case <-ctx.Done():
@@ -149,7 +120,7 @@ func (r *reporter) isNews(now, written Ack) bool {
 	}
 	revised := written
 	revised.Revision, revised.AppliedRevision = now.Revision, now.AppliedRevision
-	return !now.equal(revised) || moved(now.Revision, written.Revision) || moved(now.AppliedRevision, written.AppliedRevision)
+	return !reflect.DeepEqual(now, revised) || moved(now.Revision, written.Revision) || moved(now.AppliedRevision, written.AppliedRevision)
 }
 
 // now returns what there is to say. Of bad keys and rejected objects it counts those at the revision, or
@@ -166,10 +137,13 @@ func (r *reporter) now(ctx context.Context) Ack {
 		// The goroutine of the other milestone may be later.
 		a.AppliedRevision, a.Revision = at.revision, max(at.revision, a.Revision)
 	}
-	stopped := r.stopped
+	stopped := r.problems[aboutLoop]
 	r.mu.Unlock()
 	bad, n := r.Source.badSince(a.Revision)
-	rejected := r.path.rejected(r.DB)
+	rejected, missing := r.path.look(r.DB)
+	if store != "" && r.claimed.Load() != 0 {
+		r.problem(ctx, "Acks.Path", missing)
+	}
 	if rejected.n < attempted.n {
 		rejected = attempted
 	}
@@ -189,41 +163,38 @@ func (r *reporter) now(ctx context.Context) Ack {
 	a.Unpruned = why != ""
 
 	var p problems
-	p.add(stopped != nil, "the reconciler does not run: %s", stopped)
-	missing := r.path.missing(r.DB)
+	p.add(stopped != nil, "%s", stopped)
 	p.add(missing != nil, "%s", missing)
 	p.add(a.Held > 0, "the store was replaced by an empty one: %d row(s) are held", a.Held)
-	for _, err := range bad {
+	for _, err := range slices.Concat(bad, rejected.errs) {
 		p.add(true, "%s", err)
 	}
-	p.lines = append(p.lines, rejected.lines...)
 	p.add(a.Unpruned, "%s", why)
 	p.add(figures.Paused, "the reconciler is paused")
 	if a.Failing+a.Blocked+a.Paused > 0 || a.AppliedRevision < a.Revision {
-		p.lines = append(p.lines, r.unapplied(ctx)...)
+		p.addUnapplied(ctx, r.Loop)
 	}
-	a.Problems = p.first()
+	a.Problems = p
 	return a
 }
 
 // put writes an ack, unless the store is another one, or another program has the keys.
 func (r *reporter) put(ctx context.Context, a Ack) error {
-	value, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	done, err := clientv3.NewKV(r.client).Txn(ctx).
 		If(clientv3.Compare(clientv3.Value(r.identity), "=", a.Store), r.heldWith(r.claimed.Load())).
-		Then(clientv3.OpPut(r.ack, string(value))).Commit()
-	switch {
-	case err != nil:
-		return err
-	case !done.Succeeded:
-		return fmt.Errorf("the store is not the one that the rows are from, or %s is not that of this program", r.alive)
+		Then(r.say(a)).Commit()
+	if err == nil && !done.Succeeded {
+		err = fmt.Errorf("the store is not the one that the rows are from, or %s is not that of this program", r.alive)
 	}
-	return nil
+	return err
+}
+
+// say returns the write of an ack.
+func (r *reporter) say(a Ack) clientv3.Op {
+	value, _ := json.Marshal(a) // it has only numbers and texts
+	return clientv3.OpPut(r.ack, string(value))
 }
 
 // problem keeps that something works or not, and tells health and the log if that is news. err is
@@ -254,12 +225,4 @@ func (r *reporter) problem(ctx context.Context, what string, err error) {
 	}
 }
 
-const untold = "The store is not told how far this agent is"
-
-// notify wakes who waits for c.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+const untold, aboutLoop = "The store is not told how far this agent is", "Acks.Loop"
