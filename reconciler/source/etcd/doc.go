@@ -26,8 +26,8 @@
 //   - Of several keys that decode to one row, the one that was written last has it, and the others are
 //     bad keys. When it is deleted, or decodes to another row, the others have the row in this way.
 //
-// [Acks] writes an [Ack] into etcd: up to which revision a reconciler has attempted what the source
-// read, and what fails. It also holds a key with a lease for as long as the program lives.
+// [Acks] writes an [Ack] into etcd: up to which revisions a reconciler has attempted, and has applied, what
+// the source read, and what fails. It also holds a key with a lease for as long as the program lives.
 //
 // # What it needs
 //

@@ -120,7 +120,8 @@ func (r *reporter) isNews(now, written Ack) bool {
 	}
 	revised := written
 	revised.Revision, revised.AppliedRevision = now.Revision, now.AppliedRevision
-	return !reflect.DeepEqual(now, revised) || moved(now.Revision, written.Revision) || moved(now.AppliedRevision, written.AppliedRevision)
+	return !reflect.DeepEqual(now, revised) || moved(now.Revision, written.Revision) ||
+		moved(now.AppliedRevision, written.AppliedRevision)
 }
 
 // now returns what there is to say. Of bad keys and rejected objects it counts those at the revision, or
