@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -115,23 +116,26 @@ func (r *reporter) claim(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
 	kv := clientv3.NewKV(r.client)
-	got, err := kv.Txn(ctx).Then(clientv3.OpGet(r.alive), clientv3.OpGet(r.ack, clientv3.WithCountOnly())).Commit()
+	got, err := kv.Txn(ctx).Then(clientv3.OpGet(r.alive), clientv3.OpGet(r.ack, clientv3.WithKeysOnly())).Commit()
 	if err != nil {
 		return err
 	}
-	var holder int64
-	for _, kv := range got.Responses[0].GetResponseRange().Kvs {
-		holder = kv.Lease
+	found := func(i int) *mvccpb.KeyValue {
+		return append(got.Responses[i].GetResponseRange().Kvs, &mvccpb.KeyValue{})[0]
 	}
-	switch there := got.Responses[1].GetResponseRange().Count > 0; {
-	case r.claimed.Load() == 0:
-	case holder == r.lease && there:
+	holder, written := found(0).Lease, found(1).ModRevision // zero without the key
+	switch claimed := r.claimed.Load(); {
+	case claimed == 0:
+	case holder == r.lease && claimed == r.lease && written > 0:
 		return nil
 	case holder != r.lease && holder != 0:
 		return fmt.Errorf("another program has the name, its lease is %x", holder)
+	default:
+		// Without an answer they are written again.
+		r.claimed.Store(-1)
 	}
 	// The ack of the process before says what was in a target that this one has not looked at.
-	done, err := kv.Txn(ctx).If(r.heldWith(holder)).
+	done, err := kv.Txn(ctx).If(r.heldWith(holder), clientv3.Compare(clientv3.ModRevision(r.ack), "=", written)).
 		Then(clientv3.OpPut(r.alive, "", clientv3.WithLease(clientv3.LeaseID(r.lease))), r.say(Ack{})).Commit()
 	if err == nil && done.Succeeded {
 		r.claimed.Store(r.lease)

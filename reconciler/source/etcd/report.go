@@ -34,7 +34,8 @@ type reporter struct {
 
 	// renewals belongs to keepAlive.
 	renewals
-	// claimed is the lease with which keepAlive has written the keys last; zero before the first time.
+	// claimed is the lease with which keepAlive has written the keys last; zero before the first time, and -1 if
+	// it does not know.
 	claimed atomic.Int64
 
 	// look wakes tell, and rewrite makes it write the ack although it has not changed.
@@ -94,7 +95,7 @@ func (r *reporter) tell(ctx context.Context) {
 	for ctx.Err() == nil {
 		now := r.now(ctx)
 		pause := r.look
-		if now.Store != "" && r.claimed.Load() != 0 && r.isNews(now, written) {
+		if now.Store != "" && r.claimed.Load() > 0 && r.isNews(now, written) {
 			err := r.put(ctx, now)
 			if err == nil {
 				written = now
