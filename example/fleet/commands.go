@@ -58,7 +58,7 @@ func runDemo(ctx context.Context, args []string) (err error) {
 	}
 	defer func() { err = errors.Join(err, d.Stop()) }()
 	fmt.Println("fleet: five agents and a store; its directory, with the log, is", *dir)
-	if _, err := put(ctx, *dir, seed); err != nil && ctx.Err() == nil {
+	if err := put(ctx, *dir, seed); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return show(ctx, *dir)
@@ -125,33 +125,40 @@ func ask(ctx context.Context, dir string, f func(context.Context, *clientv3.Clie
 	return err
 }
 
-// change carries out puts and deletions of keys below [feed.Desired] in one transaction, and returns its
-// revision. An error for a key that no table has.
-func change(ctx context.Context, dir string, ops []clientv3.Op) (revision int64, err error) {
+// change carries out puts and deletions of keys below [feed.Desired] in one transaction, and prints its
+// revision. An error for a key that no table has, and for the deletion of one that is not there: that changes
+// nothing, so no agent would acknowledge its revision.
+func change(ctx context.Context, dir string, ops []clientv3.Op) error {
 	changed := make(map[string]clientv3.Op)
+	var there []clientv3.Cmp
 	for _, op := range ops {
 		table, _, err := split(strings.TrimPrefix(string(op.KeyBytes()), feed.Desired))
 		if err != nil {
-			return 0, err
+			return err
 		}
 		changed[table] = clientv3.OpPut(feed.Changed+table, "")
-	}
-	err = ask(ctx, dir, func(ctx context.Context, client *clientv3.Client) error {
-		done, err := client.Txn(ctx).Then(slices.AppendSeq(ops, maps.Values(changed))...).Commit()
-		if err == nil {
-			revision = done.Header.Revision
+		if op.IsDelete() {
+			there = append(there, clientv3.Compare(clientv3.CreateRevision(string(op.KeyBytes())), ">", 0))
 		}
-		return err
+	}
+	return ask(ctx, dir, func(ctx context.Context, client *clientv3.Client) error {
+		done, err := client.Txn(ctx).If(there...).Then(slices.AppendSeq(ops, maps.Values(changed))...).Commit()
+		if err != nil {
+			return err
+		} else if !done.Succeeded {
+			return errors.New("the store has not all of these keys: nothing was deleted")
+		}
+		fmt.Println("revision", done.Header.Revision)
+		return nil
 	})
-	return revision, err
 }
 
 // put writes keys and values, which take turns in the list.
-func put(ctx context.Context, dir string, pairs []string) (revision int64, err error) {
+func put(ctx context.Context, dir string, pairs []string) error {
 	var ops []clientv3.Op
 	for pair := range slices.Chunk(pairs, 2) {
 		if len(pair) != 2 {
-			return 0, fmt.Errorf("the key %q has no value", pair[0])
+			return fmt.Errorf("the key %q has no value", pair[0])
 		}
 		ops = append(ops, clientv3.OpPut(feed.Desired+pair[0], pair[1]))
 	}
@@ -163,11 +170,7 @@ func runPut(ctx context.Context, args []string) error {
 	if err := parse(flags, args, 2, math.MaxInt); err != nil {
 		return err
 	}
-	revision, err := put(ctx, *dir, flags.Args())
-	if err == nil {
-		fmt.Println("revision", revision)
-	}
-	return err
+	return put(ctx, *dir, flags.Args())
 }
 
 func runDelete(ctx context.Context, args []string) error {
@@ -179,11 +182,7 @@ func runDelete(ctx context.Context, args []string) error {
 	for _, key := range flags.Args() {
 		ops = append(ops, clientv3.OpDelete(feed.Desired+key))
 	}
-	revision, err := change(ctx, *dir, ops)
-	if err == nil {
-		fmt.Println("revision", revision)
-	}
-	return err
+	return change(ctx, *dir, ops)
 }
 
 // split returns the table and the name of the row of a key.
@@ -295,8 +294,7 @@ func runStore(ctx context.Context, args []string) error {
 			return err
 		})
 	case "seed":
-		_, err := put(ctx, *dir, seed)
-		return err
+		return put(ctx, *dir, seed)
 	default:
 		return demo.Ask(demo.Dir(*dir), "store "+action)
 	}

@@ -190,7 +190,9 @@ func TestAckOfAFormerProcessDoesNotCount(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}
-	acks := func() { put(feed.Acks, `{"store": "`+string(identity.Kvs[0].Value)+`", "revision": 1000}`) }
+	acks := func() {
+		put(feed.Acks, `{"store": "`+string(identity.Kvs[0].Value)+`", "revision": 1000, "applied": 1000}`)
+	}
 	put(feed.Alive, "")
 	assert.False(t, f.agent("x").Applied, "no ack yet")
 	acks()
@@ -200,7 +202,7 @@ func TestAckOfAFormerProcessDoesNotCount(t *testing.T) {
 	assert.Zero(t, f.agent("x").Revision)
 	acks()
 	assert.True(t, f.agent("x").Applied)
-	put(feed.Acks, `{"store": "another", "revision": 1000}`)
+	put(feed.Acks, `{"store": "another", "revision": 1000, "applied": 1000}`)
 	assert.False(t, f.agent("x").Applied, "another store")
 }
 
@@ -245,6 +247,18 @@ func TestWrongArgumentsAreReported(t *testing.T) {
 	require.NoError(t, os.Chmod(string(open), 0o755))
 	_, err = demo.Start(t.Context(), open, self)
 	assert.ErrorContains(t, err, "closed to others")
+}
+
+// No agent acknowledges a revision at which nothing has changed.
+func TestDeletionOfAMissingKeyLeavesNoAgentBehind(t *testing.T) {
+	f := start(t)
+	revision := f.put("links/br1", "{name: br1, kind: bridge}")
+	f.applied(revision, "a", "b")
+	_, err := f.run("del", "links/br1", "links/none")
+	assert.ErrorContains(t, err, `the store has not all of these keys`)
+	f.applied(revision, "a", "b")
+	assert.True(t, f.hasLink("a", "br1"), "nothing was deleted")
+	f.applied(f.del("links/br1"), "a", "b")
 }
 
 func TestIdleFleetWritesNothing(t *testing.T) {

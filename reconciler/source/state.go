@@ -55,6 +55,9 @@ func (s *Sink[Obj]) State() State {
 	return state
 }
 
+// Input returns the name of the table, a slash and Config.Name: the first of etcd.Acks.Path.
+func (s *Sink[Obj]) Input() string { return s.cfg.Table.Name() + "/" + s.cfg.Name }
+
 // KeyOf returns the primary key of an object; objects with the same key are one row. It returns an error if
 // the primary index makes no key of the object or one above 65,535 bytes, or panics.
 func (s *Sink[Obj]) KeyOf(obj Obj) (key string, err error) {

@@ -18,6 +18,8 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -30,15 +32,20 @@ type Ack struct {
 	// Revision is the revision of the store up to which the reconciler has attempted every change of
 	// the prefix at least once; zero before the first list was attempted. A change that is followed by
 	// another one of the same object counts as the later one. It is written when the prefix changes, so
-	// compare it with the revision of a change of the prefix: the store may be at a later one.
+	// compare it with the revision of a change of the prefix: the store may be at a later one. While the
+	// reconciler is paused as a whole, or a derivation is, it stays.
 	Revision uint64 `json:"revision"`
-	// Failing, Blocked and Paused count the objects of the reconciler that are in this state. While the
-	// reconciler is paused as a whole, or a derivation is, Revision stays.
+	// AppliedRevision is the revision up to which everything was in the target at least once, and nothing
+	// was bad: at most Revision. It stays while an object fails, is blocked or paused, or its operation hangs.
+	AppliedRevision uint64 `json:"applied"`
+	// Failing, Blocked and Paused count the objects of the reconciler that are in this state now. They are for
+	// people: an object that waits for its turn, or whose operation hangs, is in none.
 	Failing int `json:"failing,omitempty"`
 	Blocked int `json:"blocked,omitempty"`
 	Paused  int `json:"paused,omitempty"`
-	// Bad counts the keys that [Source.Bad] counts, and the objects that a table of the path rejects: at
-	// Revision, or when the ack was written, whichever is more.
+	// Bad counts the keys that [Source.Bad] counts, the objects that a table of the path rejects, and rows with
+	// a zero status, which the reconciler leaves alone: at Revision, or when the ack was written, whichever is
+	// more. Of rows with a zero status it counts at most a thousand.
 	Bad int `json:"bad,omitempty"`
 	// Held counts the rows that the store, which was replaced by an empty one, does not have.
 	Held int `json:"held,omitempty"`
@@ -50,25 +57,22 @@ type Ack struct {
 	Problems []string `json:"problems,omitempty"`
 }
 
-// Applied reports whether everything that the store wanted at a revision is in the target. It does not look
-// at Store: compare that with the identity of the store first. Anything that is counted makes it false, also
-// if it is about a key of another writer.
+// Applied reports whether everything that the store wanted at a revision has been applied, of an object that
+// changed again this or a later version, and nothing is bad, held or unpruned now, also if that is about a key
+// of another writer. It does not look at Store: compare that with the identity of the store first. An object
+// that was applied and fails at a refresh since is in Failing.
 func (a Ack) Applied(revision uint64) bool {
-	return a.Revision >= revision && a.Failing == 0 && a.Blocked == 0 && a.Paused == 0 && a.Bad == 0 && a.Held == 0 && !a.Unpruned
-}
-
-func (a Ack) equal(b Ack) bool {
-	problems := strings.Join(a.Problems, "\n") == strings.Join(b.Problems, "\n")
-	a.Problems, b.Problems = nil, nil
-	return problems && fmt.Sprint(a) == fmt.Sprint(b)
+	return a.AppliedRevision >= revision && a.Bad == 0 && a.Held == 0 && !a.Unpruned
 }
 
 // Acks tells a store how far one reconciler of this program is. It writes an [Ack] as JSON into the key
 // acks/NAME when it changes, at most once a second; the key stays when the program ends, and is a zero Ack
 // from when the next one begins. It holds the empty key alive/NAME with a lease for as long as it runs. If
-// the lease ends, or the store is another one, it gets a new one and writes both keys again.
+// the lease ends, the store is another one, or one of the keys is deleted, it writes both again: within a
+// third of TTL, first a zero Ack.
 //
-// Set the fields and call [Acks.Run]. NAME must be unique among the agents of a store.
+// Set the fields and call [Acks.Run]. NAME must be unique among the agents of a store: the program that began
+// last has the keys, and the others report that and write neither until it has ended.
 type Acks struct {
 	// Name is the name of this agent. It must not be empty or contain "/".
 	Name string
@@ -78,7 +82,8 @@ type Acks struct {
 	DB *statedb.DB
 	// Path names the tables from that of the source to that of the loop, each as "TABLE/INPUT". INPUT is
 	// the name of a row of the table TABLE-inputs: the name of the sink for the first table, that of the
-	// table before for a derived one. For example "routes/etcd", "best-routes/routes". Required.
+	// table before for a derived one. For example "routes/etcd", "best-routes/routes". An input that is not
+	// there yet, because its derivation is made later, is reported to Health and in the ack. Required.
 	Path []string
 	// Loop reconciles the last table of the path. It is a *reconciler.Loop, not a derivation. Required.
 	Loop inspect.Inspector
@@ -89,8 +94,8 @@ type Acks struct {
 	// TTL is for how long alive/NAME stays when the program is gone. It is rounded up to seconds. Zero
 	// means 15 s.
 	TTL time.Duration
-	// Health is told when the store does not take the ack or the lease. It must be of these Acks alone.
-	// Nil means none.
+	// Health is told when the store does not take the ack or the lease, a table of the path has no input, or the
+	// loop does not run any more. It must be of these Acks alone. Nil means none.
 	Health cell.Health
 	// Log gets failures. Nil means none.
 	Log *slog.Logger
@@ -110,11 +115,12 @@ type followed interface {
 type place struct {
 	client           *clientv3.Client
 	prefix, identity string
+	input            string // of the first table
 	timeout          time.Duration
 }
 
 func (s *Source[Obj]) place() place {
-	return place{client: s.cfg.Client, prefix: s.cfg.Prefix, identity: s.cfg.Identity, timeout: s.cfg.Check}
+	return place{client: s.cfg.Client, prefix: s.cfg.Prefix, identity: s.cfg.Identity, input: s.cfg.Sink.Input(), timeout: s.cfg.Check}
 }
 
 // gap is the shortest time between two writes of an ack, and the time between two looks at the loop.
@@ -128,7 +134,9 @@ func (a Acks) Run(ctx context.Context) error {
 		return err
 	}
 	var wg sync.WaitGroup
-	wg.Go(func() { r.followLoop(ctx) })
+	for m := range reconciler.Milestone(len(r.reached)) {
+		wg.Go(func() { r.follow(ctx, m) })
+	}
 	wg.Go(func() { r.keepAlive(ctx) })
 	r.tell(ctx)
 	wg.Wait()
@@ -157,7 +165,7 @@ func (a Acks) complete() (*reporter, error) {
 	}
 	r := &reporter{
 		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,
-		look: make(chan struct{}, 1), rewrite: make(chan struct{}, 1),
+		look: signal.New(), rewrite: signal.New(), problems: map[string]error{},
 	}
 	if a.Source == nil {
 		wrong("Source", "is nil")
@@ -182,6 +190,8 @@ func (a Acks) complete() (*reporter, error) {
 		step, err := newStep(a.DB, one)
 		if err != nil {
 			wrong(fmt.Sprintf("Path[%d]", i), "is %q: %w", one, err)
+		} else if i == 0 && a.Source != nil && one != r.input {
+			wrong("Path[0]", "is %q, must be %q, which Acks.Source fills", one, r.input)
 		} else if i > 0 && r.path[i-1].name != "" && step.writer != r.path[i-1].name {
 			wrong(fmt.Sprintf("Path[%d]", i), "is %q, must be of the input %q, the table before", one, r.path[i-1].name)
 		}

@@ -8,6 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -25,6 +28,24 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type thing struct{ Name, Value string }
+
+// other is a row that carries its status.
+type other struct {
+	Name   string
+	Status reconciler.Status
+}
+
+func newOthers(t *testing.T, db *statedb.DB) statedb.RWTable[*other] {
+	t.Helper()
+	table, err := statedb.NewTableAny(db, "others", nil, nil, statedb.Index[*other, string]{
+		Name: "name", Unique: true, FromKey: index.String,
+		FromObject: func(r *other) index.KeySet { return index.NewKeySet(index.String(r.Name)) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
 
 func newThings(t *testing.T) (*statedb.DB, statedb.RWTable[*thing]) {
 	t.Helper()
@@ -90,6 +111,7 @@ func TestBadAcksAreNamedWholly(t *testing.T) {
 		"Acks.Loop is nil", "Acks.Source is nil", "Acks.DB is nil", "Acks.Path is empty")
 
 	db, s := newThing(t)
+	newOthers(t, db)
 	names(t, Acks{Source: s, DB: db, Path: []string{"things/etcd", "things", "nothing/etcd"}, Prefix: "things/"}.Run(t.Context()),
 		`Acks.Name is ""`, "Acks.Loop", `"things/acks/" begins with the prefix of the source, "things/"`,
 		`"things/alive/" begins with the prefix`, `Acks.Path[1] is "things": must be TABLE/INPUT`,
@@ -98,6 +120,10 @@ func TestBadAcksAreNamedWholly(t *testing.T) {
 		"Acks.Loop", `Acks.Path[1] is "things/elsewhere", must be of the input "things", the table before`)
 	names(t, Acks{Name: "a", Source: s, DB: db, Loop: loopOf("others"), Path: []string{"things/etcd"}}.Run(t.Context()),
 		`Acks.Path ends at the table "things", must end at that of Acks.Loop, "others"`)
+	for _, wrong := range []string{"things/etdc", "others/etcd"} {
+		names(t, Acks{Name: "a", Source: s, DB: db, Loop: loopOf("things"), Path: []string{wrong}}.Run(t.Context()),
+			fmt.Sprintf(`Acks.Path[0] is %q, must be "things/etcd", which Acks.Source fills`, wrong))
+	}
 	s.cfg.Identity = "x/acks/a"
 	names(t, Acks{Name: "a", Source: s, DB: db, Path: []string{"things/etcd"}, Prefix: "x/"}.Run(t.Context()),
 		"Acks.Loop", `Acks.Prefix is "x/", so "x/acks/a" is the key of the identity`)
@@ -138,6 +164,58 @@ func TestPruneHasEndedOnlyIfNoDeletionCanBeLeft(t *testing.T) {
 	}
 }
 
+type applies struct{}
+
+func (applies) Update(context.Context, statedb.ReadTxn, statedb.Revision, *other) error { return nil }
+func (applies) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *other) error { return nil }
+func (applies) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*other, statedb.Revision]) error {
+	return nil
+}
+
+// Waits ignore such rows, so an ack would say that they are applied.
+func TestRowsWithoutAStatusAreCountedAsRejected(t *testing.T) {
+	db := statedb.New()
+	table := newOthers(t, db)
+	loop, err := reconciler.New(reconciler.Config[*other]{
+		DB: db, Table: table, Operations: applies{},
+		Clone:     func(o *other) *other { c := *o; return &c },
+		GetStatus: func(o *other) reconciler.Status { return o.Status },
+		SetStatus: func(o *other, s reconciler.Status) *other { o.Status = s; return o },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer db.Stop()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- loop.Run(ctx) }()
+	for _, c := range []struct {
+		status reconciler.Status
+		want   int
+	}{{reconciler.StatusPending(), 0}, {reconciler.Status{}, 1}, {reconciler.StatusPending(), 0}} {
+		wtxn := db.WriteTxn(table)
+		if _, _, err := table.Insert(wtxn, &other{"a", c.status}); err != nil {
+			t.Fatal(err)
+		}
+		wtxn.Commit()
+		if _, err := loop.WaitAll(ctx, reconciler.Applied); err != nil {
+			t.Fatal(err)
+		}
+		var got rejected
+		got.addUnset(ctx, loop)
+		if got.n != c.want || len(got.errs) != c.want || c.want > 0 && !strings.HasPrefix(got.errs[0].Error(), "a: ") {
+			t.Errorf("%v: %+v", c.status, got)
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
 func TestBadKeysAreListedInOrderUpToTheLimit(t *testing.T) {
 	_, s := newThing(t)
 	for i := range 30 {
@@ -159,29 +237,34 @@ func TestBadKeysAreListedInOrderUpToTheLimit(t *testing.T) {
 }
 
 func TestAckIsJSONThatReadsBack(t *testing.T) {
-	a := Ack{Store: "s", Revision: 7, Failing: 1, Blocked: 2, Paused: 3, Bad: 4, Held: 5, Unpruned: true, Problems: []string{"x: no"}}
+	a := Ack{Store: "s", Revision: 7, AppliedRevision: 6, Failing: 1, Blocked: 2, Paused: 3, Bad: 4, Held: 5, Unpruned: true, Problems: []string{"x: no"}}
 	text, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"store":"s","revision":7,"failing":1,"blocked":2,"paused":3,"bad":4,"held":5,"unpruned":true,"problems":["x: no"]}`
+	want := `{"store":"s","revision":7,"applied":6,"failing":1,"blocked":2,"paused":3,"bad":4,"held":5,"unpruned":true,"problems":["x: no"]}`
 	if string(text) != want {
 		t.Errorf("the JSON is %s", text)
 	}
 	var back Ack
-	if err := json.Unmarshal(text, &back); err != nil || !back.equal(a) {
+	if err := json.Unmarshal(text, &back); err != nil || !reflect.DeepEqual(back, a) {
 		t.Errorf("it reads back as %+v, %v", back, err)
 	}
 }
 
 func TestAppliedNeedsTheRevisionAndNothingWrong(t *testing.T) {
-	if ack := (Ack{Revision: 7}); !ack.Applied(7) || ack.Applied(8) {
+	if ack := (Ack{Revision: 9, AppliedRevision: 7}); !ack.Applied(7) || ack.Applied(8) {
 		t.Errorf("%+v", ack)
 	}
-	for _, ack := range []Ack{{Failing: 1}, {Blocked: 1}, {Paused: 1}, {Bad: 1}, {Held: 1}, {Unpruned: true}} {
-		ack.Revision = 7
-		if ack.Applied(7) || ack.equal(Ack{Revision: 7}) {
+	for _, ack := range []Ack{{Bad: 1}, {Held: 1}, {Unpruned: true}} {
+		ack.AppliedRevision = 7
+		if ack.Applied(7) || reflect.DeepEqual(ack, Ack{AppliedRevision: 7}) {
 			t.Errorf("%+v is applied", ack)
+		}
+	}
+	for _, ack := range []Ack{{Failing: 1}, {Blocked: 1}, {Paused: 1}} {
+		if ack.AppliedRevision = 7; !ack.Applied(7) || reflect.DeepEqual(ack, Ack{AppliedRevision: 7}) {
+			t.Errorf("%+v: what fails or waits is not in AppliedRevision", ack)
 		}
 	}
 }

@@ -29,14 +29,14 @@
 //     When it is deleted, or decodes to another row, the row goes to the one that has waited longest. If a list
 //     finds several new ones, that which was written first has it.
 //
-// [Acks] writes an [Ack] into etcd: up to which revision a reconciler has attempted what the source
-// read, and what fails. It also holds a key with a lease for as long as the program lives.
+// [Acks] writes an [Ack] into etcd: up to which revisions a reconciler has attempted, and has applied, what
+// the source read, and what fails. It also holds a key with a lease for as long as the program lives.
 //
 // # What it needs
 //
 // The server is etcd 3.5.8 or newer; older ones may notify of progress before the events. The client
 // needs the permission to read the prefix and the key Config.Identity, and to write that key unless it
-// exists; for Acks also to write acks/NAME and alive/NAME. The source and Acks use the connection of
+// exists; for Acks also to read and write acks/NAME and alive/NAME. The source and Acks use the connection of
 // the client directly: namespaces of package clientv3/namespace do not apply.
 //
 // # What it does not do

@@ -12,6 +12,8 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // step is a table on the way from a source to a loop, and the input that writes it.
@@ -39,24 +41,39 @@ type path []step
 
 // included is what the tables of a path include of a store.
 type included struct {
-	// revision is that of the store, rejected what the tables reject of it.
+	// revision is that of the store, which is replaced when the channel of is closed, and rejected what the
+	// tables reject of it.
 	revision uint64
+	of       <-chan struct{}
 	rejected rejected
 	// changed has a channel for each table, which is closed when the table includes more, or rejects
 	// something else.
 	changed *statedb.WatchSet
 }
 
-// rejected is the number of objects that the tables of a path reject, and a line for each such table.
+// rejected is the number of objects that the tables of a path reject, and an error for each such table, or row.
 type rejected struct {
-	n     int
-	lines []string
+	n    int
+	errs []error
 }
 
 func (r *rejected) add(s step, row *inputs.Input) {
 	if row.Rejected > 0 {
 		r.n += row.Rejected
-		r.lines = append(r.lines, fmt.Sprintf("%d object(s) of %s are rejected by the table %s", row.Rejected, s.writer, s.name))
+		r.errs = append(r.errs, fmt.Errorf("%d object(s) of %s are rejected by the table %s", row.Rejected, s.writer, s.name))
+	}
+}
+
+// addUnset adds rows that the loop leaves alone because their status is zero: no wait waits for them.
+func (r *rejected) addUnset(ctx context.Context, loop inspect.Inspector) {
+	page := inspect.ObjectPage{Next: "0"}
+	// The figure counts such changes since the start. A page reads a limited number of rows.
+	for loop.Figures().Unset > 0 && len(page.Objects) == 0 && page.Next != "" && ctx.Err() == nil {
+		page, _ = loop.Objects(ctx, inspect.ObjectQuery{Status: "Unset", After: page.Next, Limit: 1000})
+		r.n += len(page.Objects)
+		for _, o := range page.Objects[:min(len(page.Objects), maxNamed)] {
+			r.errs = append(r.errs, fmt.Errorf("%s: %w", o.Key, reconciler.ErrNoStatus))
+		}
 	}
 }
 
@@ -66,9 +83,13 @@ func (p path) next(ctx context.Context, db *statedb.DB) included {
 	found := included{changed: statedb.NewWatchSet()}
 	var least uint64 = 1
 	for i, step := range p {
-		row, changed := step.await(ctx, db, least)
-		if row == nil {
-			return included{}
+		row, changed, has := step.table.Watch(db.ReadTxn(), step.writer)
+		for ; !has || row.Input < least; row, changed, has = step.table.Watch(db.ReadTxn(), step.writer) {
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return included{}
+			}
 		}
 		if i == 0 {
 			found.revision = row.Input
@@ -81,40 +102,16 @@ func (p path) next(ctx context.Context, db *statedb.DB) included {
 	return found
 }
 
-// await waits until the table includes the revision least of its input. The result is nil if ctx ends
-// first.
-func (s step) await(ctx context.Context, db *statedb.DB, least uint64) (*inputs.Input, <-chan struct{}) {
-	for {
-		row, changed, found := s.table.Watch(db.ReadTxn(), s.writer)
-		if found && row.Input >= least {
-			return row, changed
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return nil, nil
-		}
-	}
-}
-
-// missing returns a line for each table that does not have its input. A derivation may be made later.
-func (p path) missing(db *statedb.DB) (lines []string) {
-	txn := db.ReadTxn()
-	for _, step := range p {
-		if _, found := step.table.Get(txn, step.writer); !found {
-			lines = append(lines, fmt.Sprintf("the table %s has no input %q", step.name, step.writer))
-		}
-	}
-	return lines
-}
-
-// rejected returns what the tables of the path reject now.
-func (p path) rejected(db *statedb.DB) (now rejected) {
+// look returns what the tables of the path reject now. The error is that a table does not have its input: a
+// derivation may be made later.
+func (p path) look(db *statedb.DB) (now rejected, err error) {
 	txn := db.ReadTxn()
 	for _, step := range p {
 		if row, found := step.table.Get(txn, step.writer); found {
 			now.add(step, row)
+		} else {
+			err = fmt.Errorf("the table %s has no input %q", step.name, step.writer)
 		}
 	}
-	return now
+	return now, err
 }

@@ -4,12 +4,14 @@
 package etcd
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
@@ -49,69 +51,45 @@ func (r *reporter) lookForPrune(ctx context.Context, figures *metrics.Figures) s
 
 // prunes reports whether a loop with these settings prunes by itself.
 func prunes(settings []inspect.SettingText) bool {
-	for _, s := range settings {
-		if interval, _ := time.ParseDuration(s.Value); s.Name == "PruneInterval" {
-			return interval > 0
-		}
-	}
-	return false
+	return slices.ContainsFunc(settings, func(s inspect.SettingText) bool {
+		interval, _ := time.ParseDuration(s.Value)
+		return s.Name == "PruneInterval" && interval > 0
+	})
 }
 
 // maxProblem bounds the bytes of one line of Ack.Problems.
 const maxProblem = 300
 
 // problems are the lines of an ack.
-type problems struct{ lines []string }
+type problems []string
 
-// add adds a line if there is a problem.
+// add adds a short line of text if there is a problem and the ack has room.
 func (p *problems) add(is bool, format string, args ...any) {
-	if is {
-		p.lines = append(p.lines, fmt.Sprintf(format, args...))
+	if is && len(*p) < maxNamed {
+		*p = append(*p, text.Cut(text.Printable(fmt.Sprintf(format, args...)), maxProblem))
 	}
 }
 
-// first returns as many lines as an ack has, each a short line of text.
-func (p *problems) first() []string {
-	lines := p.lines[:min(len(p.lines), maxNamed)]
-	for i, line := range lines {
-		lines[i] = text.Cut(text.Printable(line), maxProblem)
-	}
-	return lines
-}
-
-// objects describes some objects that fail or are blocked.
-func (r *reporter) objects(ctx context.Context) (lines []string) {
-	for _, status := range []string{"Error", "Deleted", "Blocked"} {
-		page, err := r.Loop.Objects(ctx, inspect.ObjectQuery{Status: status, Limit: maxNamed})
-		if err != nil {
-			lines = append(lines, fmt.Sprintf("listing objects with status %s: %s", status, err))
-		}
-		if page.Next != "" && len(page.Objects) < maxNamed {
-			// A page reads a limited number of rows. It names keys better than the loop, which knows all.
-			return r.unapplied(ctx)
-		}
-		for _, o := range page.Objects {
-			if status != "Deleted" || o.Error != "" || o.State == inspect.StateBlocked {
-				lines = append(lines, fmt.Sprintf("%s: %s", o.Key, cmp.Or(o.Error, o.BlockedOn, "it is not deleted yet")))
-			}
-		}
-	}
-	return lines
-}
-
-// unapplied is objects, from what the loop knows: the objects that are not reconciled for the longest time.
-func (r *reporter) unapplied(ctx context.Context) (lines []string) {
+// addUnapplied adds the objects that are not applied for the longest time.
+func (p *problems) addUnapplied(ctx context.Context, loop inspect.Inspector) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	rest, _ := r.Loop.WaitAll(ctx, reconciler.Attempted) // what it says without an answer is enough
-	for _, u := range rest.Keys {
-		if u.Err != nil || u.Deleted && u.State == inspect.StateBlocked {
-			// Without the number of attempts, which would make an ack of each.
-			u.State, u.Attempts = "not applied", 0
-			lines = append(lines, u.Error())
+	rest, err := loop.WaitAll(ctx, reconciler.Attempted)
+	for _, u := range rest.Keys[:min(len(rest.Keys), maxNamed-len(*p))] {
+		// Not the state or the number of attempts: an ack of each would be too many.
+		why := "it is not applied"
+		switch {
+		case u.Err != nil:
+			why = u.Err.Error()
+		case u.State == inspect.StatePaused:
+			why = "it is paused"
+		case u.Deleted:
+			why = "it is not deleted yet"
 		}
+		p.add(true, "%s: %s", loop.Explain(ctx, rows.KeyText(u.Key)).Key, why)
 	}
-	return lines
+	busy := (*inspect.BusyError)(nil)
+	p.add(errors.As(err, &busy), "%s", busy)
 }
 
 // maxWait bounds the time that the loop has to attempt what is new, before it is asked what is not applied.

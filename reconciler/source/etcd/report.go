@@ -8,11 +8,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -27,67 +32,59 @@ type reporter struct {
 	// will be none. It belongs to tell.
 	pruned bool
 
-	// renewals and begun belong to keepAlive. begun reports whether the first lease was told.
+	// renewals belongs to keepAlive.
 	renewals
-	begun bool
+	// claimed is the lease with which keepAlive has written the keys last; zero before the first time, and -1 if
+	// it does not know.
+	claimed atomic.Int64
 
 	// look wakes tell, and rewrite makes it write the ack although it has not changed.
-	look, rewrite chan struct{}
+	look, rewrite signal.Signal
 
 	mu sync.Mutex
-	// revision is up to where the loop has attempted, of the store that is replaced when the channel is
-	// closed, and rejected what the tables rejected of it. stopped is why the loop does no more.
-	revision uint64
-	rejected rejected
-	of       <-chan struct{}
-	stopped  error
-	// problems are why the store does not take something, by what it is.
+	// reached is how far the loop is, by milestone.
+	reached [2]included
+	// problems are why the store does not take something, or is not told more, by what it is; nil if all is
+	// well. told is what health was told of them.
 	problems map[string]error
+	told     string
 }
 
-// followLoop finds out up to which revision of the store the loop has attempted.
-func (r *reporter) followLoop(ctx context.Context) {
+// follow finds out up to which revision of the store the loop has reached a milestone. Each milestone has a
+// goroutine of its own: what fails keeps the wait for Applied from its end.
+func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 	for ctx.Err() == nil {
 		store, replaced := r.Source.current()
-		if store == "" {
-			select {
-			case <-replaced:
-			case <-ctx.Done():
-			}
-			continue
-		}
 		holding := r.Source.isHolding()
 		now := r.path.next(ctx, r.DB)
 		if now.changed == nil {
 			return
 		}
+		now.of = replaced
 		now.changed.Add(replaced)
-		// The revision is still that of the former store.
-		if holding {
+		// Then the revision is, or may be, still that of the former store.
+		if _, since := r.Source.current(); store == "" || holding || since != replaced {
 			_, _ = now.changed.Wait(ctx, 0)
-			continue
-		}
-		// If the store was replaced meanwhile, the revision may be of either.
-		if _, since := r.Source.current(); since != replaced {
 			continue
 		}
 		// Not only up to the revision of its table that includes the store's: a row that another writer
 		// has written meanwhile has a later one.
-		_, err := r.Loop.WaitAll(ctx, reconciler.Attempted)
-		switch {
-		case ctx.Err() != nil:
-			return
-		case err != nil:
-			r.mu.Lock()
-			r.stopped = err
-			r.mu.Unlock()
-			notify(r.look)
+		if _, err := r.Loop.WaitAll(ctx, m); err != nil {
+			r.problem(ctx, aboutLoop, fmt.Errorf("the reconciler does not run: %w", err))
+			r.look.Send()
 			return
 		}
-		r.mu.Lock()
-		r.of, r.revision, r.rejected = replaced, now.revision, now.rejected
-		r.mu.Unlock()
-		notify(r.look)
+		now.rejected.addUnset(ctx, r.Loop)
+		// The waits know nothing of what is not in the table, or has no status.
+		if _, bad := r.Source.badSince(now.revision); m == reconciler.Attempted || bad+now.rejected.n == 0 {
+			r.mu.Lock()
+			r.reached[m] = now
+			r.mu.Unlock()
+		}
+		// Most changes reach both milestones at once. That is one ack.
+		if m == reconciler.Applied {
+			r.look.Send()
+		}
 		_, _ = now.changed.Wait(ctx, 0)
 	}
 }
@@ -96,14 +93,9 @@ func (r *reporter) followLoop(ctx context.Context) {
 func (r *reporter) tell(ctx context.Context) {
 	var written Ack
 	for ctx.Err() == nil {
-		select {
-		case <-r.rewrite:
-			written = Ack{}
-		default:
-		}
 		now := r.now(ctx)
-		var pause <-chan struct{} = r.look
-		if now.Store != "" && r.isNews(now, written) {
+		pause := r.look
+		if now.Store != "" && r.claimed.Load() > 0 && r.isNews(now, written) {
 			err := r.put(ctx, now)
 			if err == nil {
 				written = now
@@ -112,6 +104,8 @@ func (r *reporter) tell(ctx context.Context) {
 			pause = nil
 		}
 		select {
+		case <-r.rewrite:
+			written = Ack{}
 		case <-pause:
 		case <-time.After(gap):
 		case <-ctx.Done():
@@ -122,10 +116,13 @@ func (r *reporter) tell(ctx context.Context) {
 // isNews reports whether an ack differs from the one that was written last. A revision that only progress has moved
 // on is not news: the acks of other agents are what moves it, and each would lead to acks of all.
 func (r *reporter) isNews(now, written Ack) bool {
+	moved := func(now, written uint64) bool {
+		return now < written || now > written && r.Source.lastEvent() > written
+	}
 	revised := written
-	revised.Revision = now.Revision
-	return !now.equal(revised) || now.Revision < written.Revision ||
-		now.Revision > written.Revision && r.Source.lastEvent() > written.Revision
+	revised.Revision, revised.AppliedRevision = now.Revision, now.AppliedRevision
+	return !reflect.DeepEqual(now, revised) || moved(now.Revision, written.Revision) ||
+		moved(now.AppliedRevision, written.AppliedRevision)
 }
 
 // now returns what there is to say. Of bad keys and rejected objects it counts those at the revision, or
@@ -135,20 +132,27 @@ func (r *reporter) now(ctx context.Context) Ack {
 	r.mu.Lock()
 	a := Ack{Store: store}
 	var attempted rejected
-	if r.of == replaced {
-		a.Revision, attempted = r.revision, r.rejected
+	if at := r.reached[reconciler.Attempted]; at.of == replaced {
+		a.Revision, attempted = at.revision, at.rejected
 	}
-	stopped := r.stopped
+	if at := r.reached[reconciler.Applied]; at.of == replaced {
+		// The goroutine of the other milestone may be later.
+		a.AppliedRevision, a.Revision = at.revision, max(at.revision, a.Revision)
+	}
+	stopped := r.problems[aboutLoop]
 	r.mu.Unlock()
 	bad, n := r.Source.badSince(a.Revision)
-	rejected := r.path.rejected(r.DB)
+	rejected, missing := r.path.look(r.DB)
+	if store != "" && r.claimed.Load() != 0 {
+		r.problem(ctx, "Acks.Path", missing)
+	}
 	if rejected.n < attempted.n {
 		rejected = attempted
 	}
 	a.Bad, a.Held = n+rejected.n, r.Source.Holding()
 	if _, since := r.Source.current(); since != replaced {
 		// What is wrong may be what is wrong with another store.
-		a.Revision = 0
+		a.Revision, a.AppliedRevision = 0, 0
 	}
 	figures := r.Loop.Figures()
 	a.Failing, a.Blocked = figures.Failing, figures.Blocked
@@ -161,79 +165,66 @@ func (r *reporter) now(ctx context.Context) Ack {
 	a.Unpruned = why != ""
 
 	var p problems
-	p.add(stopped != nil, "the reconciler does not run: %s", stopped)
-	p.lines = append(p.lines, r.path.missing(r.DB)...)
+	p.add(stopped != nil, "%s", stopped)
+	p.add(missing != nil, "%s", missing)
 	p.add(a.Held > 0, "the store was replaced by an empty one: %d row(s) are held", a.Held)
-	for _, err := range bad {
+	for _, err := range slices.Concat(bad, rejected.errs) {
 		p.add(true, "%s", err)
 	}
-	p.lines = append(p.lines, rejected.lines...)
 	p.add(a.Unpruned, "%s", why)
 	p.add(figures.Paused, "the reconciler is paused")
-	if a.Failing > 0 || a.Blocked > 0 {
-		p.lines = append(p.lines, r.objects(ctx)...)
+	if a.Failing+a.Blocked+a.Paused > 0 || a.AppliedRevision < a.Revision {
+		p.addUnapplied(ctx, r.Loop)
 	}
-	p.add(a.Paused > 0, "%d object(s) are paused", a.Paused)
-	a.Problems = p.first()
+	a.Problems = p
 	return a
 }
 
-// put writes an ack, unless the store is another one.
+// put writes an ack, unless the store is another one, or another program has the keys.
 func (r *reporter) put(ctx context.Context, a Ack) error {
-	value, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
 	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	done, err := clientv3.NewKV(r.client).Txn(ctx).
-		If(clientv3.Compare(clientv3.Value(r.identity), "=", a.Store)).
-		Then(clientv3.OpPut(r.ack, string(value))).Commit()
-	switch {
-	case err != nil:
-		return err
-	case !done.Succeeded:
-		return errors.New("the store is not the one that the rows are from")
+		If(clientv3.Compare(clientv3.Value(r.identity), "=", a.Store), r.heldWith(r.claimed.Load())).
+		Then(r.say(a)).Commit()
+	if err == nil && !done.Succeeded {
+		err = fmt.Errorf("the store is not the one that the rows are from, or %s is not that of this program", r.alive)
 	}
-	return nil
+	return err
+}
+
+// say returns the write of an ack.
+func (r *reporter) say(a Ack) clientv3.Op {
+	value, _ := json.Marshal(a) // it has only numbers and texts
+	return clientv3.OpPut(r.ack, string(value))
 }
 
 // problem keeps that something works or not, and tells health and the log if that is news. err is
 // ignored when ctx has ended.
 func (r *reporter) problem(ctx context.Context, what string, err error) {
+	err = withCause(ctx, r.client, err)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	_, was := r.problems[what]
-	if ctx.Err() != nil || err == nil && !was && r.problems != nil {
+	if ctx.Err() != nil {
 		return
 	}
-	if r.problems == nil {
-		r.problems = map[string]error{}
+	if err != nil && r.problems[what] == nil {
+		r.Log.Warn(untold, "key", what, "error", err)
 	}
-	if err == nil {
-		delete(r.problems, what)
-	} else {
-		if r.problems[what] = err; !was {
-			r.Log.Warn("The store is not told how far this agent is", "key", what, "error", err)
-		}
-	}
-	if len(r.problems) == 0 {
-		r.Health.OK("the store is told")
-		return
-	}
+	r.problems[what] = err
 	var errs []error
-	for _, key := range []string{r.ack, r.alive} {
-		if err := r.problems[key]; err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", key, err))
+	for _, what := range slices.Sorted(maps.Keys(r.problems)) {
+		if err := r.problems[what]; err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", what, err))
 		}
 	}
-	r.Health.Degraded("The store is not told how far this agent is", errors.Join(errs...))
+	if now := fmt.Sprint(errs); now == r.told {
+		return
+	} else if r.told = now; len(errs) > 0 {
+		r.Health.Degraded(untold, errors.Join(errs...))
+	} else {
+		r.Health.OK("the store is told")
+	}
 }
 
-// notify wakes who waits for c.
-func notify(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
+const untold, aboutLoop = "The store is not told how far this agent is", "Acks.Loop"

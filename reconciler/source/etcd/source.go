@@ -207,6 +207,7 @@ func (s *Source[Obj]) Run(ctx context.Context) error {
 		if connected {
 			failures = 1
 		}
+		err = withCause(ctx, s.cfg.Client, err)
 		s.cfg.Sink.Disconnected(err)
 		wait := waits.Delay(failures)
 		s.cfg.Log.Warn("The store is not followed", "prefix", s.cfg.Prefix, "error", err, "wait", wait)

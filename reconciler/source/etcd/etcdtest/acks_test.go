@@ -264,6 +264,113 @@ func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
 	}
 }
 
+// A change that is paused counts as attempted. When the pause ends it is neither failing nor blocked.
+func TestAckAfterAPauseIsAppliedOnlyWhenTheTargetHasIt(t *testing.T) {
+	t.Parallel()
+	var keys []string
+	for i := range 50 {
+		keys = append(keys, fmt.Sprintf("k%02d", i))
+	}
+	w := newWorld(t, plan{loop: workers}, keys...)
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.loop.PauseObjects(func(*row) bool { return true })
+	var ops []clientv3.Op
+	want := map[string]int{}
+	for _, key := range keys {
+		ops, want[key] = append(ops, clientv3.OpPut("desired/"+key, "1000")), 1000
+	}
+	put, err := w.admin.Txn(t.Context()).Then(ops...).Commit()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := uint64(put.Header.Revision)
+	w.acked("the pause", func(a etcd.Ack) bool { return a.Revision >= at && a.Paused == 50 })
+	end := w.target.hang("k25")
+	defer end()
+	w.loop.Resume()
+	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
+		if ack, _ := w.ack(w.admin); ack.Applied(at) {
+			t.Fatalf("the operation of k25 has not ended, and the ack is %+v", ack)
+		}
+	}
+	end()
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	if has := w.target.has(); !maps.Equal(has, want) {
+		t.Errorf("the target has %v", has)
+	}
+}
+
+// The revision that was attempted does not wait for what fails.
+func TestRevisionMovesOnWhileAnObjectFails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a")
+	w.target.setFails("b", true)
+	w.put("b", "1")
+	first := w.acked("the failure", func(a etcd.Ack) bool { return a.Failing == 1 })
+	at := uint64(w.put("a", "2"))
+	ack := w.acked("another change", func(a etcd.Ack) bool { return a.Revision >= at })
+	if ack.Applied(at) || ack.Applied(first.Revision) {
+		t.Errorf("the ack is %+v", ack)
+	}
+	w.target.setFails("b", false)
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+}
+
+func TestKeysOfAnAgentThatAreDeletedComeBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a")
+	at := uint64(w.put("a", "2"))
+	for _, keys := range [][]string{{"alive/a"}, {"acks/a"}, {"acks/a", "alive/a"}} {
+		w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
+		w.awaitAlive()
+		for _, key := range keys {
+			if _, err := w.admin.Delete(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
+	w.awaitAlive()
+}
+
+// The second agent of a name has the keys, and the first says so, until the second has ended.
+func TestSecondAgentOfANameIsReportedAndNotOverwritten(t *testing.T) {
+	t.Parallel()
+	var told healthReports
+	w := newWorld(t, plan{tell: func(a *etcd.Acks) { a.Health = &told }}, "a")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	first := w.awaitAlive()
+	second := newAgent(t, plan{client: connect(t, w.server.client), loop: workers})
+	await(t, "the report", func() error { return told.says("another program") })
+	lease := w.awaitAlive()
+	if lease == first {
+		t.Fatal("the second agent has not the key")
+	}
+	// What only the first has applied is not in the ack.
+	end := second.target.hang("a")
+	defer end()
+	at := uint64(w.put("a", "5"))
+	await(t, "the first agent", func() error {
+		if has := w.target.has(); has["a"] != 5 {
+			return fmt.Errorf("its target has %v", has)
+		}
+		return nil
+	})
+	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(5 * time.Millisecond) {
+		if ack, _ := w.ack(w.admin); ack.Applied(at) {
+			t.Fatalf("the second agent has not applied it, and the ack is %+v", ack)
+		}
+		if now := w.awaitAlive(); now != lease {
+			t.Fatalf("the lease %x was overwritten with %x", lease, now)
+		}
+	}
+	end()
+	w.acked("the second agent", func(a etcd.Ack) bool { return a.Applied(at) })
+	second.stop()
+	w.acked("the first agent", func(a etcd.Ack) bool { return a.Applied(at) })
+	await(t, "the end of the report", func() error { return told.says("OK") })
+}
+
 func TestAckOfALoopThatNeverPrunesIsApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Options = append(c.Options, reconciler.WithoutPruning()) }}, "a")

@@ -322,15 +322,36 @@ func TestProblemsAreOneLineEach(t *testing.T) {
 	}
 }
 
-func TestPathWithAnUnknownInputIsReported(t *testing.T) {
+// The derivation of a table may be made later, so it is no error at the start.
+func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
 	t.Parallel()
 	var told healthReports
-	w := newWorld(t, plan{tell: func(a *etcd.Acks) { a.Path = []string{"rows/etdc"}; a.Health = &told }}, "a")
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Store != "" })
-	time.Sleep(2500 * time.Millisecond)
-	if ack, _ := w.ack(w.admin); len(ack.Problems) == 0 && told.says("etdc") != nil {
-		t.Errorf("the ack is %+v, health %v", ack, told.last)
+	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) { a.Loop, a.Health = loopOf{a.Loop, "derived"}, &told }}
+	p.setup = func(db *statedb.DB) error {
+		_, err := statedb.NewTableAny(db, "derived", nil, nil, statedb.Index[*row, string]{
+			Name: "key", Unique: true, FromKey: index.String,
+			FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.Key)) },
+		})
+		return err
 	}
+	w := newWorld(t, p, "a")
+	const missing = `the table derived has no input "rows"`
+	await(t, "health", func() error { return told.says(missing) })
+	w.acked("the ack", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), missing) })
+}
+
+func TestHealthNamesWhyEtcdIsAway(t *testing.T) {
+	t.Parallel()
+	var told healthReports
+	a := newAgent(t, plan{client: connect(t, "127.0.0.1:1"), tell: func(a *etcd.Acks) { a.Health = &told }})
+	const cause = "connect: connection refused"
+	await(t, "the health of the acks", func() error { return told.says(cause) })
+	await(t, "the state of the source", func() error {
+		if state := a.source.State(); state.Err == nil || !strings.Contains(state.Err.Error(), cause) {
+			return fmt.Errorf("it is %+v", state)
+		}
+		return nil
+	})
 }
 
 func TestAckOfTheProcessBeforeDoesNotLiveOn(t *testing.T) {

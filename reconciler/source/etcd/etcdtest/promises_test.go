@@ -582,8 +582,8 @@ func TestAgentNeedsNoMorePermissionsThanDocumented(t *testing.T) {
 	}
 	grant("desired/", clientv3.PermissionType(authpb.READ))
 	grant("identity", clientv3.PermissionType(authpb.READ))
-	grant("acks/a", clientv3.PermissionType(authpb.WRITE))
-	grant("alive/a", clientv3.PermissionType(authpb.WRITE))
+	grant("acks/a", clientv3.PermissionType(authpb.READWRITE))
+	grant("alive/a", clientv3.PermissionType(authpb.READWRITE))
 	for _, user := range []string{"agent", "root"} {
 		do(root.UserAdd(t.Context(), user, user))
 		do(root.UserGrantRole(t.Context(), user, user))
