@@ -256,10 +256,12 @@ func TestOutcomeAroundBlameCountsForTheBlamed(t *testing.T) {
 		text    string
 		check   func(error) bool
 	}{
-		"terminal":      {reconciler.TerminalError(blame(0)), "syntax", reconciler.IsTerminal},
-		"terminal text": {reconciler.TerminalError(fmt.Errorf("nginx -t: %w", blame(0))), "nginx -t: syntax", reconciler.IsTerminal},
+		"terminal": {reconciler.TerminalError(blame(0)), "syntax", reconciler.IsTerminal},
+		"terminal text": {reconciler.TerminalError(fmt.Errorf("nginx -t: %w", blame(0))),
+			"nginx -t: syntax", reconciler.IsTerminal},
 		"terminal join": {reconciler.TerminalError(errors.Join(blame(0), blame(1))), "syntax", reconciler.IsTerminal},
-		"text":          {fmt.Errorf("nginx -t: %w", blame(0)), "nginx -t: syntax", func(err error) bool { return !reconciler.IsTerminal(err) }},
+		"text": {fmt.Errorf("nginx -t: %w", blame(0)), "nginx -t: syntax",
+			func(err error) bool { return !reconciler.IsTerminal(err) }},
 		"blocked beside": {errors.Join(reconciler.Blocked("elsewhere"), blame(0)), "syntax",
 			func(err error) bool { return !reconciler.IsBlocked(err) }},
 	} {
@@ -306,7 +308,8 @@ func (*nilUnwrapper) Error() string   { return "nil" }
 func (n *nilUnwrapper) Unwrap() error { return n.inner }
 
 func TestBisectSurvivesAnyError(t *testing.T) {
-	for _, err := range []error{&loopError{1}, &loopError{2}, (*nilUnwrapper)(nil), errors.Join(&loopError{3}, (*nilUnwrapper)(nil))} {
+	var none *nilUnwrapper
+	for _, err := range []error{&loopError{1}, &loopError{2}, none, errors.Join(&loopError{3}, none)} {
 		batch := entriesOf(2)
 		reconciler.Bisect(t.Context(), batch, func([]reconciler.BatchEntry[*object]) error { return err }, nil)
 		require.Equal(t, err, batch[0].Result)
