@@ -245,3 +245,93 @@ func TestBisectWithBlameAppliesAllButTheBad(t *testing.T) {
 		}
 	}
 }
+
+// What an operation returns around Blame, such as TerminalError or more text, counts for the entries that it
+// blames, in a call of many entries as in a call of one: the status of a bad entry does not change at its retry.
+func TestOutcomeAroundBlameCountsForTheBlamed(t *testing.T) {
+	syntax := errors.New("syntax")
+	blame := func(places ...int) error { return reconciler.Blame(syntax, places...) }
+	for name, test := range map[string]struct {
+		refusal error
+		text    string
+		check   func(error) bool
+	}{
+		"terminal": {reconciler.TerminalError(blame(0)), "syntax", reconciler.IsTerminal},
+		"terminal text": {reconciler.TerminalError(fmt.Errorf("nginx -t: %w", blame(0))),
+			"nginx -t: syntax", reconciler.IsTerminal},
+		"terminal join": {reconciler.TerminalError(errors.Join(blame(0), blame(1))), "syntax", reconciler.IsTerminal},
+		"text": {fmt.Errorf("nginx -t: %w", blame(0)), "nginx -t: syntax",
+			func(err error) bool { return !reconciler.IsTerminal(err) }},
+		"blocked beside": {errors.Join(reconciler.Blocked("elsewhere"), blame(0)), "syntax",
+			func(err error) bool { return !reconciler.IsBlocked(err) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for n := 1; n < 4; n++ {
+				batch := entriesOf(n)
+				calls := 0
+				reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
+					if calls++; calls == 1 {
+						return test.refusal
+					}
+					return nil
+				}, nil)
+				bad := 0
+				for _, e := range batch {
+					if e.Result != nil {
+						bad++
+						require.EqualError(t, e.Result, test.text, "%d entries", n)
+						require.ErrorIs(t, e.Result, syntax)
+						require.True(t, test.check(e.Result), "%d entries: %v", n, e.Result)
+					}
+				}
+				require.NotZero(t, bad)
+			}
+		})
+	}
+}
+
+// loopError is an error that wraps itself.
+type loopError struct{ ways int }
+
+func (*loopError) Error() string { return "loop" }
+func (l *loopError) Unwrap() (errs []error) {
+	for range l.ways {
+		errs = append(errs, l)
+	}
+	return errs
+}
+
+// nilUnwrapper is an error whose Unwrap panics if it is a nil pointer.
+type nilUnwrapper struct{ inner error }
+
+func (*nilUnwrapper) Error() string   { return "nil" }
+func (n *nilUnwrapper) Unwrap() error { return n.inner }
+
+func TestBisectSurvivesAnyError(t *testing.T) {
+	var none *nilUnwrapper
+	for _, err := range []error{&loopError{1}, &loopError{2}, none, errors.Join(&loopError{3}, none)} {
+		batch := entriesOf(2)
+		reconciler.Bisect(t.Context(), batch, func([]reconciler.BatchEntry[*object]) error { return err }, nil)
+		require.Equal(t, err, batch[0].Result)
+		require.Equal(t, err, batch[1].Result)
+	}
+}
+
+// A target may name every bad entry of a large call at once, each with text of its own.
+func TestManyBlamesInOneErrorAllCount(t *testing.T) {
+	const n = 5000
+	batch := entriesOf(n)
+	calls := 0
+	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
+		calls++
+		var errs []error
+		for i := range entries {
+			errs = append(errs, fmt.Errorf("file %d: %w", i, reconciler.Blame(errors.New("bad"), i)))
+		}
+		return errors.Join(errs...)
+	}, nil)
+	require.Equal(t, 1, calls)
+	for i, e := range batch {
+		require.EqualError(t, e.Result, fmt.Sprintf("file %d: bad", i))
+	}
+}

@@ -56,6 +56,30 @@ func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
 	}, reconciler.WithSweepBudget(1, 0))
 }
 
+// A listing that fails and a sweep that awaits approval do not hide each other in the log or in health, however
+// they take turns.
+func TestPruneFailureOfEachKindIsLogged(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(1, 2)
+		for range 20 {
+			s.failing("")
+			e.sweep()
+			_, message, _ := e.health.Now()
+			require.Equal(e, "a sweep awaits approval", message)
+			e.pass(25 * time.Second)
+			s.failing("no route")
+			e.sweep()
+			_, message, _ = e.health.Now()
+			require.Equal(e, "1 error(s)", message)
+			e.pass(5 * time.Second)
+		}
+		for _, message := range []string{"prune failed", "sweep awaits approval"} {
+			n := strings.Count(e.Logged(), message)
+			require.True(e, n >= 10 && n <= 21, "%s: %d", message, n)
+		}
+	}, reconciler.WithSweepBudget(1, 0))
+}
+
 // However many classes of failures there are, the log gets ten lines at once and then at most one a
 // second, and the memory for classes is bounded.
 func TestManyKindsOfFailuresAreBounded(t *testing.T) {

@@ -146,9 +146,10 @@ func Bisect[Obj any](ctx context.Context, batch []BatchEntry[Obj], apply func(en
 }
 
 // Blame returns err with the entries that are the reason for it, for the function apply of [Bisect]. places
-// are their places in the entries that apply was called with; the first is 0. These entries fail with err.
-// If they fail for different reasons, join several with [errors.Join]. Places that apply has no entry for
-// do not count. It returns nil if err is nil. Outside Bisect it is err.
+// are their places in the entries that apply was called with, as these are sorted when apply returns; the
+// first is 0. These entries fail with err, or with what apply wraps it in, such as [TerminalError] or more
+// text. If they fail for different reasons, join several with [errors.Join]: then each fails with its own.
+// Places that apply has no entry for do not count. It returns nil if err is nil. Outside Bisect it is err.
 //
 // Do not blame an entry that may be good: it fails without being tried alone.
 func Blame(err error, places ...int) error { return execute.Blame(err, places...) }

@@ -81,12 +81,12 @@ func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err er
 	}
 	now := r.life.now()
 	failures, after := r.shared.pruner.NoteEnd(now, err, r.set.pruning())
-	if err != nil && r.reports.mayLogPrune(now) {
-		what := "prune failed"
-		if errors.Is(err, prune.ErrAwaits) {
-			what = "sweep awaits approval"
-		}
-		r.shared.setup.log.Warn(what, "error", err, "failures", failures, "retryAfter", after)
+	message := "prune failed"
+	if errors.Is(err, prune.ErrAwaits) {
+		message = "sweep awaits approval"
+	}
+	if err != nil && r.reports.mayLogPrune(message, now) {
+		r.shared.setup.log.Warn(message, "error", err, "failures", failures, "retryAfter", after)
 	}
 	r.reports.metrics.PruneDuration(record.Took)
 	r.reports.metrics.PruneError(err)

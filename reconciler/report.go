@@ -72,18 +72,21 @@ type reports[Obj comparable] struct {
 	classes *outcome.Classes[Obj]
 	// sequence counts the rounds.
 	sequence uint64
-	// pruneLogged is when the failure of a prune was last logged; 0 if none was.
-	pruneLogged time.Duration
+	// pruneLogged is when each message about prunes that fail was last logged.
+	pruneLogged map[string]time.Duration
 }
 
-// mayLogPrune reports whether the failure of a prune may be logged now, as often as those of a class of objects,
-// and notes that it is.
-func (p *reports[Obj]) mayLogPrune(now time.Duration) bool {
-	may := p.pruneLogged == 0 || now-p.pruneLogged >= errorclass.LogEvery
-	if may {
-		p.pruneLogged = max(1, now)
+// mayLogPrune reports whether a message about a prune that failed may be logged now, as often as those of a class
+// of objects, and notes that it is. Each message has a time of its own: one that is frequent does not hide another.
+func (p *reports[Obj]) mayLogPrune(message string, now time.Duration) bool {
+	if at, logged := p.pruneLogged[message]; logged && now-at < errorclass.LogEvery {
+		return false
 	}
-	return may
+	if p.pruneLogged == nil {
+		p.pruneLogged = map[string]time.Duration{}
+	}
+	p.pruneLogged[message] = now
+	return true
 }
 
 // tellHealth reports a state to health, if it changed. keys has the failures of objects.

@@ -8,6 +8,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/statekeel/statekeel/internal/outcome"
 )
 
 // Bisect carries out a batch on a target that applies a batch entirely or not at all, such as an nft
@@ -64,16 +66,20 @@ type bisection[Obj any] struct {
 func (b *bisection[Obj]) do(entries []BatchEntry[Obj], refuses bool) (refused bool) {
 	if len(entries) == 1 || !refuses {
 		err := b.try(entries)
-		if err == nil || b.over != nil || len(entries) == 1 {
+		if err == nil || b.over != nil {
 			for i := range entries {
 				entries[i].Result = err
 			}
 			return err != nil
 		}
-		if good := blamed(entries, err); len(good) < len(entries) {
-			if len(good) > 0 {
-				b.do(good, false)
-			}
+		switch good := blamed(entries, err); {
+		case len(good) == 0:
+			return true
+		case len(good) < len(entries):
+			b.do(good, false)
+			return true
+		case len(entries) == 1:
+			entries[0].Result = err
 			return true
 		}
 	}
@@ -128,12 +134,12 @@ func Blame(err error, places ...int) error {
 // blamed sets the results of the entries that an error blames, moves them behind the others, and returns the
 // others, in their order.
 func blamed[Obj any](entries []BatchEntry[Obj], err error) (good []BatchEntry[Obj]) {
-	culprits := map[int]error{}
-	note(culprits, err)
+	c := culprits{errs: map[int]error{}, nodes: 1000 + 10*len(entries)}
+	c.note(err, err, nil)
 	var bad []BatchEntry[Obj]
 	good = entries[:0]
 	for i, e := range entries {
-		if e.Result = culprits[i]; e.Result != nil {
+		if e.Result = c.errs[i]; e.Result != nil {
 			bad = append(bad, e)
 		} else {
 			good = append(good, e)
@@ -143,20 +149,38 @@ func blamed[Obj any](entries []BatchEntry[Obj], err error) (good []BatchEntry[Ob
 	return good
 }
 
-// note adds the errors in err that blame entries, by their places. The outermost counts, and of joined ones the first.
-func note(culprits map[int]error, err error) {
+// culprits are the errors of the entries that an error blames, by their places. nodes is the number of errors
+// that may still be visited: an error may wrap itself.
+type culprits struct {
+	errs  map[int]error
+	nodes int
+}
+
+// note adds what err blames. The outermost blame counts, and of joined ones the first. An entry fails with whole:
+// with what wraps its blame, up to where that is joined with others. outer is the outcome that wraps err; nil if
+// there is none.
+func (c *culprits) note(err, whole error, outer *outcome.Directive) {
+	c.nodes--
+	if err == nil || c.nodes < 0 {
+		return
+	}
 	switch err := err.(type) {
 	case *blame:
 		for _, place := range err.places {
-			if culprits[place] == nil {
-				culprits[place] = err.error
+			if c.errs[place] == nil {
+				c.errs[place] = whole
 			}
 		}
-	case interface{ Unwrap() error }:
-		note(culprits, err.Unwrap())
-	case interface{ Unwrap() []error }:
-		for _, inner := range err.Unwrap() {
-			note(culprits, inner)
+		return
+	case *outcome.Directive:
+		outer = cmp.Or(outer, err)
+	}
+	parts := outcome.Unwrapped(err)
+	for _, part := range parts {
+		if len(parts) == 1 {
+			c.note(part, whole, outer)
+		} else {
+			c.note(part, outer.With(part), outer)
 		}
 	}
 }

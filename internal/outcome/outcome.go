@@ -39,6 +39,16 @@ func (d *Directive) Error() string {
 
 func (d *Directive) Unwrap() error { return d.Err }
 
+// With returns the same outcome with another error as its text; err itself if d is nil.
+func (d *Directive) With(err error) error {
+	if d == nil {
+		return err
+	}
+	other := *d
+	other.Err = err
+	return &other
+}
+
 // RetryAfter returns a failure that is retried after d; with a d of zero or below, after the backoff.
 // It returns nil if err is nil.
 func RetryAfter(err error, d time.Duration) error {
@@ -127,7 +137,7 @@ func outermost(found []*Directive, err error, nodes *int) []*Directive {
 		return append(found, d)
 	}
 	n := len(found)
-	for _, inner := range unwrapped(err) {
+	for _, inner := range Unwrapped(err) {
 		if inner != nil {
 			found = outermost(found, inner, nodes)
 		}
@@ -138,9 +148,9 @@ func outermost(found []*Directive, err error, nodes *int) []*Directive {
 	return found
 }
 
-// unwrapped returns what an error wraps. It returns nothing if the Unwrap method panics, as that of a
+// Unwrapped returns what an error wraps. It returns nothing if the Unwrap method panics, as that of a
 // nil pointer in an error does.
-func unwrapped(err error) (inner []error) {
+func Unwrapped(err error) (inner []error) {
 	defer func() {
 		if recover() != nil {
 			inner = nil

@@ -52,7 +52,8 @@ var inputValues = []inputValue{
 
 // NewInputs returns an Inputs for all tables of a database, also those that are registered later. db must not
 // be nil. It takes the options of [New], and can be registered beside a [Metrics] with the same namespace;
-// "table" and "input" must not be constant labels. The error joins everything that is wrong.
+// "table" and "input" must not be constant labels. For several databases in one registry, give each a constant
+// label with another value, the same label for all. The error joins everything that is wrong.
 func NewInputs(db *statedb.DB, options ...Option) (*Inputs, error) {
 	s, err := settingsOf(options, labelTable, labelInput)
 	if db == nil {
