@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/cilium/statedb"
 
@@ -21,9 +22,14 @@ const maxListed = 100
 // calls is what callers have asked a run to do, under Derived.mu.
 type calls struct {
 	paused bool
-	// all: derive all rows again; again has the keys of single ones. compareAll: compare the whole output.
+	// all: derive all input rows again; rows has the keys of single ones. compareAll: compare the whole
+	// output; places has the keys of single rows.
 	all, compareAll bool
-	again           map[string]struct{}
+	rows, places    map[string]struct{}
+}
+
+func newCalls(paused bool) calls {
+	return calls{paused: paused, rows: map[string]struct{}{}, places: map[string]struct{}{}}
 }
 
 func (d *Derived[In, Out]) isPaused() bool {
@@ -37,7 +43,7 @@ func (d *Derived[In, Out]) takeCalls() calls {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	asked := d.calls
-	d.calls = calls{paused: asked.paused}
+	d.calls = newCalls(asked.paused)
 	return asked
 }
 
@@ -49,63 +55,90 @@ func (d *Derived[In, Out]) ask(change func(*calls)) {
 	d.wake.Send()
 }
 
-// Retry derives input rows again whose function failed: those with the given keys, or all if there are
-// none. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that
-// is not in the input.
-func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (int, error) {
-	found, err := d.keysOf(keys)
-	n := 0
+// Retry derives input rows again whose function failed, and compares output rows again that are in error:
+// those with the given keys, and those that an input row with one of the keys wants; all if there are no
+// keys. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that is
+// in neither table.
+func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err error) {
+	rows, places, _, err := d.keysOf(keys)
 	d.ask(func(c *calls) {
 		if len(keys) == 0 {
-			for key := range d.failed.byKey {
-				found = append(found, key)
-			}
+			rows, places = d.failed.keys(), d.wrong.keys()
 		}
-		for _, key := range found {
+		again := newCalls(false)
+		for _, key := range rows {
 			if d.failed.of(key) != nil {
-				c.add(key)
-				n++
+				again.rows[key] = struct{}{}
+			}
+			if in := d.claims.inputs[key]; in != nil && len(keys) > 0 {
+				for _, x := range in.claims {
+					places = append(places, x.at.key)
+				}
 			}
 		}
+		for _, key := range places {
+			if d.wrong.of(key) != nil {
+				again.places[key] = struct{}{}
+			}
+		}
+		n = len(again.rows) + len(again.places)
+		maps.Copy(c.rows, again.rows)
+		maps.Copy(c.places, again.places)
 	})
 	return n, err
 }
 
-// Refresh derives the input rows with the given keys again, and returns their number; without keys it
-// derives all rows again, and returns 0. It does not wait. The error is that of [Derived.Retry].
-func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (int, error) {
-	found, err := d.keysOf(keys)
+// Refresh derives the input rows with the given keys again, and compares the output rows with them; it
+// returns the number of keys that it found. Without keys it derives all rows again, and returns 0. It does
+// not wait. The error is that of [Derived.Retry].
+func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (found int, err error) {
+	rows, places, found, err := d.keysOf(keys)
 	d.ask(func(c *calls) {
 		c.all = c.all || len(keys) == 0
-		for _, key := range found {
-			c.add(key)
+		for _, key := range rows {
+			c.rows[key] = struct{}{}
+		}
+		for _, key := range places {
+			c.places[key] = struct{}{}
 		}
 	})
-	return len(found), err
+	return found, err
 }
 
-func (c *calls) add(key string) {
-	if c.again == nil {
-		c.again = map[string]struct{}{}
-	}
-	c.again[key] = struct{}{}
-}
-
-// keysOf returns the keys of the input rows with these texts.
-func (d *Derived[In, Out]) keysOf(texts []string) (found []string, err error) {
+// keysOf returns the keys of the rows of the input and of the output that have one of these texts, and the
+// number of texts that have a row.
+func (d *Derived[In, Out]) keysOf(texts []string) (rows, places []string, found int, err error) {
 	if len(texts) > inspect.MaxKeys {
-		return nil, fmt.Errorf("%s: %d keys, at most %d are allowed", d.cfg.Name, len(texts), inspect.MaxKeys)
+		return nil, nil, 0, fmt.Errorf("%s: %d keys, at most %d are allowed", d.cfg.Name, len(texts), inspect.MaxKeys)
 	}
 	txn := d.cfg.DB.ReadTxn()
 	var errs []error
 	for _, one := range texts {
-		if key, ok := d.inputKey(txn, one); ok {
-			found = append(found, key)
-		} else {
+		row, isInput := d.inputKey(txn, one)
+		if isInput {
+			rows = append(rows, row)
+		}
+		place, isOutput := d.outputKey(one)
+		if isOutput {
+			places = append(places, place)
+		}
+		if !isInput && !isOutput {
 			errs = append(errs, d.notFound(one))
 		}
 	}
-	return found, errors.Join(errs...)
+	return rows, places, len(texts) - len(errs), errors.Join(errs...)
+}
+
+// outputKey returns the key of an output row with a text.
+func (d *Derived[In, Out]) outputKey(named string) (key string, found bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range d.out.Keys(named) {
+		if d.claims.places[string(key)] != nil {
+			return string(key), true
+		}
+	}
+	return "", false
 }
 
 func (d *Derived[In, Out]) notFound(key string) error {
@@ -126,9 +159,6 @@ func (d *Derived[In, Out]) inputKey(txn statedb.ReadTxn, named string) (key stri
 // does not follow from it. It does not wait.
 func (d *Derived[In, Out]) Prune() { d.ask(func(c *calls) { c.compareAll = true }) }
 
-// ApproveSweep returns false: there is no budget for deletions in the output.
-func (d *Derived[In, Out]) ApproveSweep() bool { return false }
-
 // Pause stops the derivation until [Derived.Resume]: the output stays as it is.
 func (d *Derived[In, Out]) Pause() { d.setPaused(true) }
 
@@ -145,17 +175,6 @@ func (d *Derived[In, Out]) setPaused(paused bool) {
 			d.progress.condition = inspect.ConditionRunning
 		}
 	})
-}
-
-// errNoKeys is returned by PauseOnly.
-var errNoKeys = errors.New("single rows of a derivation cannot be paused")
-
-// PauseOnly returns an error if it is called with keys: a derivation has no pauses of single rows.
-func (d *Derived[In, Out]) PauseOnly(keys ...string) error {
-	if len(keys) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s: %w", d.cfg.Name, errNoKeys)
 }
 
 // WaitAll waits until everything that is in the input now is derived and written. With the milestone

@@ -18,10 +18,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// maxExplained bounds the output rows of one input row that an explanation names, maxScanned the rows
-// that a list of keys or objects reads, and maxPage those that it returns.
+// maxExplained bounds the output rows of one input row that an explanation names, maxRanked the input rows
+// of one output row: the winner and ten others. maxScanned bounds the rows that a list of keys or objects
+// reads, and maxPage those that it returns.
 const (
 	maxExplained = 10
+	maxRanked    = 11
 	maxScanned   = 20_000
 	maxPage      = 1000
 )
@@ -67,11 +69,18 @@ type contest[In any] struct {
 	key string
 	// asked: the explanation is that of this place.
 	asked bool
+	// of is the number of rows that want it, best the first of them in their order.
 	of    int
-	top   []ranked[In]
+	best  []ranked[In]
 	wrong *problem
 	// input is the key of the explained input row; empty if there is none.
 	input string
+}
+
+// ranked is an input row that wants a place.
+type ranked[In any] struct {
+	key string
+	row In
 }
 
 // look copies what is known about a key, so that no function of the program is called with mu held.
@@ -121,7 +130,14 @@ func (d *Derived[In, Out]) look(txn statedb.ReadTxn, key string) (s sight[In]) {
 }
 
 func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In] {
-	c := contest[In]{key: at.key, asked: asked, of: len(at.heap), top: at.top(), input: input}
+	c := contest[In]{key: at.key, asked: asked, of: len(at.heap), input: input}
+	named := 2 // the winner, and the next if the winner is the explained row
+	if asked {
+		named = maxRanked
+	}
+	for _, x := range at.first(named) {
+		c.best = append(c.best, ranked[In]{x.of.key, x.of.row})
+	}
 	if p := d.wrong.of(at.key); p != nil {
 		copied := *p
 		c.wrong = &copied
@@ -171,10 +187,8 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In]) {
 // contestNotes returns the lines about a place.
 func (d *Derived[In, Out]) contestNotes(c *contest[In]) (notes []string) {
 	place := fmt.Sprintf("%s of table %q", d.out.KeyName([]byte(c.key)), d.output.Name())
-	best, err := d.ranking(c.top)
+	best := c.best
 	switch {
-	case err != nil:
-		notes = append(notes, fmt.Sprintf("%s: %d row(s) want it: %s", place, c.of, err))
 	case !c.asked && c.of == 1:
 		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
 	case !c.asked && best[0].key == c.input:
@@ -207,32 +221,6 @@ func (d *Derived[In, Out]) nameOf(r ranked[In]) (name string) {
 		return name + " (" + strings.Join(w.TableRow(), " ") + ")"
 	}
 	return name
-}
-
-// ranking returns the best of the first levels of a heap in their order. The error is a panic of compare.
-func (d *Derived[In, Out]) ranking(top []ranked[In]) (best []ranked[In], err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("comparing rows: %w", panicked(r))
-		}
-	}()
-	frontier := []int{0}
-	for len(frontier) > 0 && len(best) < maxRanked {
-		least := 0
-		for i, pos := range frontier {
-			other := frontier[least]
-			if d.claims.less(top[pos].row, top[pos].key, top[other].row, top[other].key) {
-				least = i
-			}
-		}
-		pos := frontier[least]
-		frontier = append(frontier[:least], frontier[least+1:]...)
-		best = append(best, top[pos])
-		for child := 2*pos + 1; child <= 2*pos+2 && child < len(top); child++ {
-			frontier = append(frontier, child)
-		}
-	}
-	return best, nil
 }
 
 // Snapshot returns the state of the derivation. Its objects are the rows of the input; Failing counts the
@@ -338,12 +326,3 @@ func (d *Derived[In, Out]) Keys(prefix string, limit int) (out []string) {
 	}
 	return out
 }
-
-// Events returns nil: a derivation has no journal.
-func (d *Derived[In, Out]) Events(inspect.EventQuery) []inspect.Event { return nil }
-
-// Journal returns nil: a derivation has no journal.
-func (d *Derived[In, Out]) Journal() []inspect.Round { return nil }
-
-// Timeline returns nil: a derivation has no samples.
-func (d *Derived[In, Out]) Timeline() []inspect.Sample { return nil }

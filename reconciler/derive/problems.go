@@ -72,6 +72,14 @@ func (p *problems) first(n int) (out []*problem) {
 	return out
 }
 
+// keys returns the keys of all problems, the oldest first.
+func (p *problems) keys() (out []string) {
+	for _, one := range p.first(p.len()) {
+		out = append(out, one.key)
+	}
+	return out
+}
+
 // numErrors returns the number of rows of the input and of the output that are in error. It is called with
 // mu held, as errorOf is.
 func (d *Derived[In, Out]) numErrors() int { return d.failed.len() + d.wrong.len() }

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -19,6 +21,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
+
+// recheckAfter is the time after which outputs in error are compared again: what was wrong with the row of
+// another writer, or with what a function of the program reads, may be gone.
+const recheckAfter = 10 * time.Second
 
 func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	if !d.running.TryLock() {
@@ -34,11 +40,17 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	for ctx.Err() == nil {
 		more, initialized := d.round(ctx)
 		d.report()
+		if d.recheck == nil && d.wrong.len() > 0 {
+			d.recheck = time.After(recheckAfter)
+		}
 		select {
 		case <-ctx.Done():
 		case <-more:
 		case <-initialized:
 		case <-d.wake:
+		case <-d.recheck:
+			d.recheck = nil
+			d.compare(d.wrong.keys())
 		}
 	}
 	return nil
@@ -120,6 +132,7 @@ func (d *Derived[In, Out]) deriveAll(ctx context.Context, changes iter.Seq2[stat
 // deriveAgain derives rows that did not change, as the calls asked. Rows that the iterator has not
 // returned yet, although the snapshot has them, come with the next round.
 func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
+	d.compare(slices.Sorted(maps.Keys(asked.places)))
 	if asked.all {
 		for row, revision := range d.in.Table.All(txn) {
 			if ctx.Err() != nil {
@@ -132,7 +145,7 @@ func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn,
 		}
 		return
 	}
-	for key := range asked.again {
+	for key := range asked.rows {
 		if row, revision, found := d.in.ByKey(txn, []byte(key)); found && revision <= d.read {
 			d.derive(row, false)
 		}
@@ -147,44 +160,52 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 		d.cfg.Log.Error("primary index of the input failed", "error", err)
 		return
 	}
-	if deleted {
-		if err := d.plan(key, row, nil); err != nil {
-			d.cfg.Log.Error("order of rows is lost", "key", key, "error", err)
-			d.claims.planWithout(key)
-		}
-		d.take(key, nil)
+	var (
+		wants         []wanted[Out]
+		rank          rank
+		keyless, fail error
+	)
+	if !deleted {
+		wants, rank, keyless, fail = d.call(key, row)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fail != nil {
+		d.keep(key, fail) // what was derived before stays
 		return
 	}
-	wants, keyless, err := d.call(key, row)
-	if err == nil {
-		err = d.plan(key, row, wants)
-	}
-	if d.take(key, err); err == nil && keyless != nil {
-		d.fail(key, keyless)
+	d.progress.derived++
+	d.claims.set(key, row, rank, wants)
+	if keyless != nil {
+		d.keep(key, keyless)
+	} else if d.failed.of(key) != nil {
+		d.healed[key] = struct{}{}
 	}
 }
 
 func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-		}
-	}()
+	defer d.catch(&err, "", true)
 	return string(d.in.Key(row)), nil
 }
 
-// call calls the function of the program. keyless is an error if it returned rows without a key, which
-// are left out.
-func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], keyless, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-			d.cfg.Log.Error("function of a derivation panicked", "key", text.Name(key), "error", err, "stack", string(debug.Stack()))
+// catch is deferred around the functions of the program: it sets err if one has panicked, and logs the stack
+// if that is news of the row with this key.
+func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
+		if !known {
+			d.cfg.Log.Error("function of a derivation panicked", "key", text.Name(key), "error", *err, "stack", string(debug.Stack()))
 		}
-	}()
+	}
+}
+
+// call calls the functions of the program. keyless is an error if rows without a key were returned, which
+// are left out.
+func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
+	defer d.catch(&err, key, d.failed.of(key) != nil)
 	outs, err := d.f(row)
 	if err != nil {
-		return nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
+		return nil, nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
 	}
 	wants = make([]wanted[Out], 0, len(outs))
 	for i, out := range outs {
@@ -194,7 +215,11 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], keyles
 			keyless = fmt.Errorf("row %d of %d that the function returned is left out: %w", i, len(outs), err)
 		}
 	}
-	return wants, keyless, twice(wants)
+	if err := twice(wants); err != nil || d.rank == nil || len(wants) == 0 {
+		return wants, nil, keyless, err
+	}
+	rank, err = d.rank(row)
+	return wants, rank, keyless, err
 }
 
 // twice returns an error if two rows have one key.
@@ -212,44 +237,10 @@ func twice[Out any](wants []wanted[Out]) error {
 	return nil
 }
 
-// plan plans the change of an input. The error is a panic of compare.
-func (d *Derived[In, Out]) plan(key string, row In, wants []wanted[Out]) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("comparing rows: %w", panicked(r))
-		}
-	}()
-	d.claims.plan(key, row, wants)
-	return nil
-}
-
-func panicked(r any) error {
-	return fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
-}
-
-// take applies the planned change of an input, or keeps its error.
-func (d *Derived[In, Out]) take(key string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err == nil {
-		d.progress.derived++
-		d.failed.forget(key)
-		d.dirty = d.claims.apply(d.dirty)
-		return
-	}
-	d.keep(key, err)
-}
-
-// fail keeps an error of an input whose change was applied.
-func (d *Derived[In, Out]) fail(key string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.keep(key, err)
-}
-
 // keep keeps an error of an input. The caller holds mu.
 func (d *Derived[In, Out]) keep(key string, err error) {
 	d.progress.failed++
+	delete(d.healed, key)
 	err = fmt.Errorf("row %s of table %q: %w", d.in.KeyName([]byte(key)), d.in.Table.Name(), err)
 	if d.failed.keep(key, err, time.Now()) {
 		d.cfg.Log.Warn("row is not derived", "key", text.Name(key), "error", err)

@@ -88,7 +88,7 @@ func (w *walk) make() {
 		w.d = w.env.each()
 	}
 	w.d.SetMaxRows(1 + w.rand.IntN(4))
-	next, err := derive.Best(derive.Config[*route]{DB: w.db}, w.routes, w.last, lastOf, byRoute)
+	next, err := derive.Best(derive.Config[*route]{DB: w.db}, w.routes, w.last, lastOf, metricOfRoute)
 	require.NoError(w, err)
 	next.SetMaxRows(1 + w.rand.IntN(4))
 	w.next = next
@@ -102,7 +102,7 @@ func lastOf(r *route) ([]*route, error) {
 	}, nil
 }
 
-func byRoute(a, b *route) int { return a.Metric - b.Metric }
+func metricOfRoute(r *route) int { return r.Metric }
 
 func (w *walk) run() {
 	defer func() {

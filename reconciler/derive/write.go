@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -28,7 +26,6 @@ const (
 
 // write is the write of one output row.
 type write[In, Out any] struct {
-	// at is nil for a row that no input wants.
 	at      *place[In, Out]
 	row     Out
 	deleted bool
@@ -42,22 +39,24 @@ type write[In, Out any] struct {
 // initialised in the snapshot that was derived. It stops when ctx ends; the next call does the rest.
 func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 	if d.sweep && ready && !d.hasUnknown() {
-		d.sweep, d.strange = false, d.unwanted()
+		d.sweep = false
+		d.touchUnwanted()
 	}
 	var writes []write[In, Out]
-	for complete := false; ctx.Err() == nil; {
+	for complete := false; len(d.claims.dirty) > 0; {
+		if ctx.Err() != nil {
+			return
+		}
 		// Rows that are written come before rows that are deleted, for those who derive from the output.
 		// What an error put back is behind deletions.
 		if !complete {
-			slices.SortStableFunc(d.dirty, func(a, b *place[In, Out]) int { return order(a) - order(b) })
+			d.claims.sort()
 		}
-		writes = d.sweeps(d.differences(writes[:0]))
-		last := len(d.dirty) == 0 && len(d.strange) == 0
-		if complete = d.commit(writes, last, ready); complete && last {
-			d.settle()
-			return
-		}
+		writes = d.differences(writes[:0])
+		complete = d.commit(writes)
 	}
+	d.publish(ready)
+	d.settle()
 }
 
 // hasUnknown reports whether a row of the input has failed since its first version was read. Rows of the
@@ -66,7 +65,7 @@ func (d *Derived[In, Out]) hasUnknown() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for key := range d.failed.byKey {
-		if d.claims.inputs[key] == nil {
+		if _, healed := d.healed[key]; !healed && d.claims.inputs[key] == nil {
 			return true
 		}
 	}
@@ -78,89 +77,65 @@ func (d *Derived[In, Out]) hasUnknown() bool {
 func (d *Derived[In, Out]) compareAll() {
 	d.sweep = true
 	for _, at := range d.claims.places {
-		d.touch(at)
+		d.claims.touch(at)
 	}
 }
 
-func (d *Derived[In, Out]) touch(at *place[In, Out]) {
-	if !at.dirty {
-		at.dirty = true
-		d.dirty = append(d.dirty, at)
+// compare has places compared with the output.
+func (d *Derived[In, Out]) compare(keys []string) {
+	for _, key := range keys {
+		if at := d.claims.places[key]; at != nil {
+			d.claims.touch(at)
+		}
 	}
 }
 
-// order is 0 for places whose row is written, 1 for those whose row is deleted.
-func order[In, Out any](at *place[In, Out]) int {
-	if len(at.heap) == 0 {
-		return 1
-	}
-	return 0
-}
-
-// unwanted returns the rows of the output that no input wants.
-func (d *Derived[In, Out]) unwanted() (out []Out) {
+// touchUnwanted has the rows of the output deleted that no input wants: each gets a place without claims.
+func (d *Derived[In, Out]) touchUnwanted() {
+	var unwanted []string
 	for row := range d.output.All(d.cfg.DB.ReadTxn()) {
-		if d.claims.places[string(d.out.Key(row))] == nil {
-			out = append(out, row)
+		if key := string(d.out.Key(row)); d.claims.places[key] == nil {
+			unwanted = append(unwanted, key)
 		}
 	}
-	return out
-}
-
-// sweeps adds deletions of rows that no input wants to writes, if all places have been compared.
-func (d *Derived[In, Out]) sweeps(writes []write[In, Out]) []write[In, Out] {
-	for len(d.dirty) == 0 && len(d.strange) > 0 && len(writes) < d.maxRows {
-		row := d.strange[0]
-		d.strange = d.strange[1:]
-		// An input may want it since it was found.
-		if d.claims.places[string(d.out.Key(row))] == nil {
-			writes = append(writes, write[In, Out]{row: row, deleted: true})
-		}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, key := range unwanted {
+		d.claims.touch(d.claims.place(key))
 	}
-	return writes
 }
 
 // differences takes dirty places from the list, until there are enough whose row has to be written.
 func (d *Derived[In, Out]) differences(writes []write[In, Out]) []write[In, Out] {
 	txn := d.cfg.DB.ReadTxn()
-	n := 0
-	for n < len(d.dirty) && len(writes) < d.maxRows {
-		at := d.dirty[n]
-		n++
-		at.dirty = false
-		w, differs, err := d.difference(txn, at)
-		d.judge(at, err)
-		if differs && err == nil {
+	for len(d.claims.dirty) > 0 && len(writes) < d.maxRows {
+		if w, differs := d.difference(txn, d.claims.next()); differs {
 			writes = append(writes, w)
 		}
-	}
-	if d.dirty = d.dirty[n:]; len(d.dirty) == 0 {
-		d.dirty = nil
 	}
 	return writes
 }
 
-// difference compares a place with the output. The error is a panic of a function of the program.
-func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-			d.cfg.Log.Error("comparing output rows panicked", "key", text.Name(at.key), "error", err, "stack", string(debug.Stack()))
-		}
-	}()
-	w = write[In, Out]{at: at, row: at.last}
+// difference compares a place with the output. If nothing has to be written, it judges the place.
+func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool) {
+	w, differs, err := d.compared(txn, at)
+	if err != nil || !differs {
+		d.judge(at, err)
+		return w, false
+	}
+	return w, true
+}
+
+// compared returns the write that makes a place of the output equal to its claims. The error is a panic of
+// a function of the program, or says that its row cannot be used.
+func (d *Derived[In, Out]) compared(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
+	defer d.catch(&err, at.key, d.wrong.of(at.key) != nil)
+	current, revision, found := d.out.ByKey(txn, []byte(at.key))
 	winner := at.winner()
 	if winner == nil {
-		_, _, found := d.out.Get(txn, at.last)
-		if w.deleted = true; !found {
-			d.mu.Lock()
-			d.claims.forget(at)
-			d.mu.Unlock()
-		}
-		return w, found, nil
+		return write[In, Out]{at: at, row: current, deleted: true}, found, nil
 	}
-	w.row = winner.row
-	current, revision, found := d.out.Get(txn, winner.row)
+	w = write[In, Out]{at: at, row: winner.row}
 	if !found {
 		return w, true, nil
 	}
@@ -178,20 +153,19 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 	return w, true, nil
 }
 
-// judge sets or ends the error of a place.
+// judge sets or ends the error of a place: err, or that several rows want it and none is better. Without
+// an error the output has what its claims say.
 func (d *Derived[In, Out]) judge(at *place[In, Out], err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case err != nil:
-	case at.unordered:
-		err = errors.New("comparing rows panicked when one of them was deleted, so the best may be another")
-	case d.claims.compare == nil && len(at.heap) > 1:
-		loser := at.heap[1].of.key
+	if err == nil && d.rank == nil && len(at.heap) > 1 {
+		best := at.first(2)
 		err = fmt.Errorf("it is derived from %d rows of table %q, %s wins over %s: use Best", len(at.heap),
-			d.in.Table.Name(), d.in.KeyName([]byte(at.heap[0].of.key)), d.in.KeyName([]byte(loser)))
-	default:
+			d.in.Table.Name(), d.in.KeyName([]byte(best[0].of.key)), d.in.KeyName([]byte(best[1].of.key)))
+	}
+	if err == nil {
 		d.wrong.forget(at.key)
+		d.claims.forget(at)
 		return
 	}
 	err = fmt.Errorf("row %s of table %q: %w", d.out.KeyName([]byte(at.key)), d.output.Name(), err)
@@ -200,50 +174,27 @@ func (d *Derived[In, Out]) judge(at *place[In, Out], err error) {
 	}
 }
 
-// commit writes rows in one transaction. last: nothing else has to be written, and the transaction
-// publishes what was reached. It returns false if rows are left; they are dirty again.
-func (d *Derived[In, Out]) commit(writes []write[In, Out], last, ready bool) (complete bool) {
-	marks := last && ready && !d.initialized
-	d.mu.Lock()
-	reached := reached{true, d.read, d.numErrors()}
-	d.mu.Unlock()
-	var wtxn statedb.WriteTxn
-	switch {
-	case len(writes) > 0 || marks:
-		wtxn = d.cfg.DB.WriteTxn(d.output, d.published.Meta())
-	case last && reached != d.reached:
-		wtxn = d.cfg.DB.WriteTxn(d.published.Meta())
-	default:
+// commit writes rows in one transaction. It returns false if rows are left; they are dirty again.
+func (d *Derived[In, Out]) commit(writes []write[In, Out]) (complete bool) {
+	if len(writes) == 0 {
 		return true
 	}
+	wtxn := d.cfg.DB.WriteTxn(d.output)
 	// A panic in an index of the program must not leave the table locked.
 	defer wtxn.Abort()
 	n, bad := d.put(wtxn, writes)
 	if bad != nil {
 		wtxn.Abort()
-		d.leave(writes[n], bad)
+		d.judge(writes[n].at, fmt.Errorf("it cannot be written: %w", bad))
 		d.redo(writes[:n])
 		d.redo(writes[n+1:])
 		return false
 	}
-	complete = n == len(writes)
-	if n > 0 || d.wroteLast == 0 {
-		d.wroteLast = d.output.Revision(wtxn)
-	}
-	if complete && last {
-		d.publish(wtxn, reached)
-	}
-	if complete && marks {
-		d.claim.Initialized(wtxn)
-		d.initialized = true
-	}
+	d.wroteLast = d.output.Revision(wtxn)
 	wtxn.Commit()
 	d.written(writes[:n])
 	d.redo(writes[n:])
-	if complete && last {
-		d.reached = reached
-	}
-	return complete
+	return n == len(writes)
 }
 
 // put writes as many rows as there is time for, n of them. bad is the error of writes[n], after which the
@@ -272,18 +223,13 @@ func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, writes []write[In, Out]) (
 
 // again compares and merges a row once more, in a transaction.
 func (d *Derived[In, Out]) again(wtxn statedb.WriteTxn, w *write[In, Out]) {
-	next, differs, err := d.difference(wtxn, w.at)
-	d.judge(next.at, err)
-	next.dropped = !differs || err != nil
+	next, differs := d.difference(wtxn, w.at)
+	next.at, next.dropped = w.at, !differs
 	*w = next
 }
 
 func (d *Derived[In, Out]) putOne(wtxn statedb.WriteTxn, w *write[In, Out]) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-		}
-	}()
+	defer d.catch(&err, w.at.key, d.wrong.of(w.at.key) != nil)
 	switch {
 	case w.deleted:
 		_, _, err = d.output.Delete(wtxn, w.row)
@@ -295,49 +241,60 @@ func (d *Derived[In, Out]) putOne(wtxn statedb.WriteTxn, w *write[In, Out]) (err
 	return err
 }
 
-// leave gives up a row that cannot be written, until its place changes.
-func (d *Derived[In, Out]) leave(w write[In, Out], err error) {
-	d.cfg.Log.Error("output row cannot be written", "error", err)
-	if w.at != nil {
-		d.judge(w.at, fmt.Errorf("it cannot be written: %w", err))
-	}
-}
-
 // redo has rows compared again.
 func (d *Derived[In, Out]) redo(writes []write[In, Out]) {
 	for _, w := range writes {
-		if w.at != nil {
-			d.touch(w.at)
-		} else {
-			d.strange = append(d.strange, w.row)
-		}
+		d.claims.touch(w.at)
 	}
 }
 
-// written counts what was committed, and forgets places whose row is gone.
+// written counts what was committed, and judges its places.
 func (d *Derived[In, Out]) written(writes []write[In, Out]) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for _, w := range writes {
-		switch {
-		case w.dropped:
-		case !w.deleted:
-			d.progress.written++
-		default:
-			d.progress.deleted++
-			if w.at != nil {
-				d.claims.forget(w.at)
-			}
+		if w.dropped {
+			continue
 		}
+		d.judge(w.at, nil)
+		d.mu.Lock()
+		if w.deleted {
+			d.progress.deleted++
+		} else {
+			d.progress.written++
+		}
+		d.mu.Unlock()
 	}
 }
 
-// publish writes into the table of inputs which revision of the input the output includes.
-func (d *Derived[In, Out]) publish(wtxn statedb.WriteTxn, now reached) {
+// publish writes into the table of inputs which revision of the input the output includes, and ends the
+// initialiser of the output if ready is true. All of that has been written.
+func (d *Derived[In, Out]) publish(ready bool) {
+	d.mu.Lock()
+	for key := range d.healed {
+		d.failed.forget(key)
+	}
+	clear(d.healed)
+	now := reached{true, d.read, d.numErrors()}
+	d.mu.Unlock()
+	var wtxn statedb.WriteTxn
+	switch {
+	case ready && !d.initialized:
+		wtxn = d.cfg.DB.WriteTxn(d.output, d.published.Meta())
+		d.claim.Initialized(wtxn)
+		d.initialized = true
+	case now != d.reached:
+		wtxn = d.cfg.DB.WriteTxn(d.published.Meta())
+	default:
+		return
+	}
+	defer wtxn.Commit()
+	if d.wroteLast == 0 {
+		d.wroteLast = d.output.Revision(wtxn)
+	}
 	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) {
 		row.Input, row.Output, row.Rejected = now.input, d.wroteLast, now.failed
 		connect(row, true)
 	})
+	d.reached = now
 }
 
 // disconnect publishes that the input is not followed.
