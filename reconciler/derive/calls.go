@@ -22,14 +22,19 @@ const maxListed = 100
 // calls is what callers have asked a run to do, under Derived.mu.
 type calls struct {
 	paused bool
-	// all: derive all input rows again; rows has the keys of single ones. compareAll: compare the whole
-	// output; places has the keys of single rows.
+	// all: derive all input rows again. compareAll: compare the whole output. again are single rows.
 	all, compareAll bool
-	rows, places    map[string]struct{}
+	again           again
 }
 
-func newCalls(paused bool) calls {
-	return calls{paused: paused, rows: map[string]struct{}{}, places: map[string]struct{}{}}
+// again has the keys of input rows that are derived again, and of output rows that are compared again.
+type again struct{ rows, places map[string]bool }
+
+func newAgain() again { return again{rows: map[string]bool{}, places: map[string]bool{}} }
+
+func (a again) add(b again) {
+	maps.Copy(a.rows, b.rows)
+	maps.Copy(a.places, b.places)
 }
 
 func (d *Derived[In, Out]) isPaused() bool {
@@ -43,7 +48,7 @@ func (d *Derived[In, Out]) takeCalls() calls {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	asked := d.calls
-	d.calls = newCalls(asked.paused)
+	d.calls = calls{paused: asked.paused, again: newAgain()}
 	return asked
 }
 
@@ -60,30 +65,15 @@ func (d *Derived[In, Out]) ask(change func(*calls)) {
 // keys. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that is
 // in neither table.
 func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err error) {
-	rows, places, _, err := d.keysOf(keys)
+	found, _, err := d.find(keys)
 	d.ask(func(c *calls) {
 		if len(keys) == 0 {
-			rows, places = d.failed.keys(), d.wrong.keys()
+			found = again{rows: d.failed.keys(), places: d.wrong.keys()}
 		}
-		again := newCalls(false)
-		for _, key := range rows {
-			if d.failed.of(key) != nil {
-				again.rows[key] = struct{}{}
-			}
-			if in := d.claims.inputs[key]; in != nil && len(keys) > 0 {
-				for _, x := range in.claims {
-					places = append(places, x.at.key)
-				}
-			}
-		}
-		for _, key := range places {
-			if d.wrong.of(key) != nil {
-				again.places[key] = struct{}{}
-			}
-		}
-		n = len(again.rows) + len(again.places)
-		maps.Copy(c.rows, again.rows)
-		maps.Copy(c.places, again.places)
+		maps.DeleteFunc(found.rows, func(key string, _ bool) bool { return d.failed.of(key) == nil })
+		maps.DeleteFunc(found.places, func(key string, _ bool) bool { return d.wrong.of(key) == nil })
+		n = len(found.rows) + len(found.places)
+		c.again.add(found)
 	})
 	return n, err
 }
@@ -91,54 +81,44 @@ func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err 
 // Refresh derives the input rows with the given keys again, and compares the output rows with them; it
 // returns the number of keys that it found. Without keys it derives all rows again, and returns 0. It does
 // not wait. The error is that of [Derived.Retry].
-func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (found int, err error) {
-	rows, places, found, err := d.keysOf(keys)
+func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (n int, err error) {
+	found, n, err := d.find(keys)
 	d.ask(func(c *calls) {
 		c.all = c.all || len(keys) == 0
-		for _, key := range rows {
-			c.rows[key] = struct{}{}
-		}
-		for _, key := range places {
-			c.places[key] = struct{}{}
-		}
+		c.again.add(found)
 	})
-	return found, err
+	return n, err
 }
 
-// keysOf returns the keys of the rows of the input and of the output that have one of these texts, and the
-// number of texts that have a row.
-func (d *Derived[In, Out]) keysOf(texts []string) (rows, places []string, found int, err error) {
+// find returns the rows of both tables that have one of these texts as their key, with the output rows that
+// the input rows want, and the number of texts that have a row.
+func (d *Derived[In, Out]) find(texts []string) (found again, n int, err error) {
+	found = newAgain()
 	if len(texts) > inspect.MaxKeys {
-		return nil, nil, 0, fmt.Errorf("%s: %d keys, at most %d are allowed", d.cfg.Name, len(texts), inspect.MaxKeys)
+		return found, 0, fmt.Errorf("%s: %d keys, at most %d are allowed", d.cfg.Name, len(texts), inspect.MaxKeys)
 	}
 	txn := d.cfg.DB.ReadTxn()
 	var errs []error
 	for _, one := range texts {
 		row, isInput := d.inputKey(txn, one)
+		outKeys := d.out.Keys(one)
+		d.mu.Lock()
 		if isInput {
-			rows = append(rows, row)
+			found.rows[row] = true
+			for _, x := range d.claims.of(row) {
+				found.places[x.at.key] = true
+			}
 		}
-		place, isOutput := d.outputKey(one)
-		if isOutput {
-			places = append(places, place)
+		place := d.claims.named(outKeys)
+		if place != nil {
+			found.places[place.key] = true
 		}
-		if !isInput && !isOutput {
+		d.mu.Unlock()
+		if !isInput && place == nil {
 			errs = append(errs, d.notFound(one))
 		}
 	}
-	return rows, places, len(texts) - len(errs), errors.Join(errs...)
-}
-
-// outputKey returns the key of an output row with a text.
-func (d *Derived[In, Out]) outputKey(named string) (key string, found bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, key := range d.out.Keys(named) {
-		if d.claims.places[string(key)] != nil {
-			return string(key), true
-		}
-	}
-	return "", false
+	return found, len(texts) - len(errs), errors.Join(errs...)
 }
 
 func (d *Derived[In, Out]) notFound(key string) error {
@@ -165,16 +145,14 @@ func (d *Derived[In, Out]) Pause() { d.setPaused(true) }
 // Resume ends a pause.
 func (d *Derived[In, Out]) Resume() { d.setPaused(false) }
 
-func (d *Derived[In, Out]) setPaused(paused bool) {
-	d.ask(func(c *calls) {
-		c.paused = paused
-		switch {
-		case paused && d.progress.condition == inspect.ConditionRunning:
-			d.progress.condition = inspect.ConditionPaused
-		case !paused && d.progress.condition == inspect.ConditionPaused:
-			d.progress.condition = inspect.ConditionRunning
-		}
-	})
+func (d *Derived[In, Out]) setPaused(paused bool) { d.ask(func(c *calls) { c.paused = paused }) }
+
+// condition returns the condition to show. It is called with mu held.
+func (d *Derived[In, Out]) condition() inspect.Condition {
+	if d.calls.paused && d.progress.condition == inspect.ConditionRunning {
+		return inspect.ConditionPaused
+	}
+	return d.progress.condition
 }
 
 // WaitAll waits until everything that is in the input now is derived and written. With the milestone

@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+
+	"github.com/cilium/statedb/index"
 )
 
 // claims has which input row wants which places of the output, and which of them wins. It is plain
@@ -143,6 +145,24 @@ func (c *claims[In, Out]) set(key string, row In, rank rank, wants []wanted[Out]
 	}
 }
 
+// of returns the claims of the input with a key; none if there is no such input.
+func (c *claims[In, Out]) of(key string) []*claim[In, Out] {
+	if in := c.inputs[key]; in != nil {
+		return in.claims
+	}
+	return nil
+}
+
+// named returns the first place that has one of these keys; nil if there is none.
+func (c *claims[In, Out]) named(keys []index.Key) *place[In, Out] {
+	for _, key := range keys {
+		if at := c.places[string(key)]; at != nil {
+			return at
+		}
+	}
+	return nil
+}
+
 // place returns the place with a key, which it adds if there is none.
 func (c *claims[In, Out]) place(key string) *place[In, Out] {
 	at := c.places[key]
@@ -175,21 +195,6 @@ func (c *claims[In, Out]) next() *place[In, Out] {
 func (c *claims[In, Out]) sort() {
 	order := func(at *place[In, Out]) int { return min(len(at.heap), 1) }
 	slices.SortStableFunc(c.dirty, func(a, b *place[In, Out]) int { return order(b) - order(a) })
-}
-
-// forget removes a place that has no claims.
-func (c *claims[In, Out]) forget(at *place[In, Out]) {
-	if len(at.heap) == 0 {
-		delete(c.places, at.key)
-	}
-}
-
-// winner returns the first claim; nil if there is none.
-func (p *place[In, Out]) winner() *claim[In, Out] {
-	if len(p.heap) == 0 {
-		return nil
-	}
-	return p.heap[0]
 }
 
 // first returns the n best claims in their order: they are in the first n levels of the heap. n must be

@@ -110,7 +110,7 @@ type reached struct {
 
 // settled is what a derivation has reached.
 type settled struct {
-	// condition is one of NotStarted, Running, Paused and Stopped.
+	// condition is one of NotStarted, Running and Stopped.
 	condition inspect.Condition
 	started   time.Time
 	// until: all changes of the input up to it are derived and written. errors is the version of the
@@ -118,9 +118,8 @@ type settled struct {
 	until   statedb.Revision
 	errors  uint64
 	changed chan struct{}
-	// derived and failed count the input rows that were derived, and those that failed; written and
-	// deleted count rows of the output.
-	derived, failed, written, deleted uint64
+	// derived and failed count the input rows that were derived, and those that failed.
+	derived, failed uint64
 }
 
 // Each returns a derivation whose output has the rows that f returns for each row of the input. Nothing
@@ -204,7 +203,7 @@ func build[In, Out any](
 	d := &Derived[In, Out]{
 		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f, rank: rank,
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{},
-		claims: newClaims[In, Out](), failed: newProblems(), wrong: newProblems(), calls: newCalls(false),
+		claims: newClaims[In, Out](), failed: newProblems(), wrong: newProblems(), calls: calls{again: newAgain()},
 		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{})},
 	}
 	if err := d.open(in); err != nil {

@@ -138,6 +138,7 @@ func TestRowThatCannotBeDeletedIsAnErrorUntilItCan(t *testing.T) {
 		require.Equal(e, 2, d.Snapshot(e.Context()).Failing)
 		require.ErrorIs(e, e.waits(d, reconciler.Applied), context.DeadlineExceeded)
 		require.Equal(e, 2, table.NumObjects(e.db.ReadTxn()), "the old one and 2")
+		synctest.Wait()
 		broken = false
 		require.NoError(e, e.waits(d, reconciler.Applied))
 		_, _, found := table.Get(e.db.ReadTxn(), byPlace.Query("old"))

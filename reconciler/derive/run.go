@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"runtime/debug"
 	"slices"
@@ -36,10 +35,10 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	}
 	d.begin()
 	defer d.end()
-	d.reported = reported{health: health}
+	d.reported = reported{}
 	for ctx.Err() == nil {
 		more, initialized := d.round(ctx)
-		d.report()
+		d.report(health)
 		if d.recheck == nil && d.wrong.len() > 0 {
 			d.recheck = time.After(recheckAfter)
 		}
@@ -50,7 +49,7 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 		case <-d.wake:
 		case <-d.recheck:
 			d.recheck = nil
-			d.compare(d.wrong.keys())
+			d.ask(func(c *calls) { c.again.add(again{places: d.wrong.keys()}) })
 		}
 	}
 	return nil
@@ -59,9 +58,6 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 func (d *Derived[In, Out]) begin() {
 	d.mu.Lock()
 	d.progress.condition = inspect.ConditionRunning
-	if d.calls.paused {
-		d.progress.condition = inspect.ConditionPaused
-	}
 	if d.progress.started.IsZero() {
 		d.progress.started = time.Now()
 	}
@@ -92,8 +88,12 @@ func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan 
 	}
 	txn := d.cfg.DB.ReadTxn()
 	changes, more := d.changes.Next(txn)
-	if !d.deriveAll(ctx, changes) {
-		return more, nil
+	for change := range changes {
+		d.derive(change.Object, change.Deleted)
+		d.read = max(d.read, change.Revision)
+		if ctx.Err() != nil {
+			return more, nil // the rest is part of the next snapshot
+		}
 	}
 	revision := d.in.Table.Revision(txn)
 	if !d.complete {
@@ -116,23 +116,14 @@ func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan 
 	return more, initialized
 }
 
-// deriveAll derives changes. It returns false if ctx ended before it had read all.
-func (d *Derived[In, Out]) deriveAll(ctx context.Context, changes iter.Seq2[statedb.Change[In], statedb.Revision]) bool {
-	for change := range changes {
-		d.derive(change.Object, change.Deleted)
-		d.read = max(d.read, change.Revision)
-		if ctx.Err() != nil {
-			// The rest is part of the next snapshot.
-			return false
+// deriveAgain derives rows that did not change, and has output rows compared, as the calls asked. Rows that the
+// iterator has not returned yet, although the snapshot has them, come with the next round.
+func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
+	for _, key := range slices.Sorted(maps.Keys(asked.again.places)) {
+		if at := d.claims.places[key]; at != nil {
+			d.claims.touch(at)
 		}
 	}
-	return true
-}
-
-// deriveAgain derives rows that did not change, as the calls asked. Rows that the iterator has not
-// returned yet, although the snapshot has them, come with the next round.
-func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
-	d.compare(slices.Sorted(maps.Keys(asked.places)))
 	if asked.all {
 		for row, revision := range d.in.Table.All(txn) {
 			if ctx.Err() != nil {
@@ -145,7 +136,7 @@ func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn,
 		}
 		return
 	}
-	for key := range asked.rows {
+	for key := range asked.again.rows {
 		if row, revision, found := d.in.ByKey(txn, []byte(key)); found && revision <= d.read {
 			d.derive(row, false)
 		}
@@ -194,7 +185,8 @@ func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
 		if !known {
-			d.cfg.Log.Error("function of a derivation panicked", "key", text.Name(key), "error", *err, "stack", string(debug.Stack()))
+			log := d.cfg.Log.With("key", text.Name(key), "error", *err)
+			log.Error("function of a derivation panicked", "stack", string(debug.Stack()))
 		}
 	}
 }
@@ -247,25 +239,22 @@ func (d *Derived[In, Out]) keep(key string, err error) {
 	}
 }
 
-// reported is what health was told.
+// reported is what health was told, if told is true.
 type reported struct {
-	health        cell.Health
-	told, paused  bool
-	failed, wrong uint64
+	told, paused bool
+	errors       uint64
 }
 
 // report tells health about the errors if they have changed.
-func (d *Derived[In, Out]) report() {
-	was := d.reported
+func (d *Derived[In, Out]) report(health cell.Health) {
 	d.mu.Lock()
-	now := reported{was.health, true, d.calls.paused, d.failed.version, d.wrong.version}
-	news := now.told != was.told || now.paused != was.paused || now.failed != was.failed || now.wrong != was.wrong
-	n, errs := d.numErrors(), error(nil)
+	now, n, errs := reported{true, d.calls.paused, d.errorVersion()}, d.numErrors(), error(nil)
+	news := now != d.reported
 	if n > 0 && news {
 		errs = joined(&d.failed, &d.wrong)
 	}
 	d.mu.Unlock()
-	if was.health == nil || !news {
+	if health == nil || !news {
 		return
 	}
 	d.reported = now
@@ -274,8 +263,8 @@ func (d *Derived[In, Out]) report() {
 		paused = ", paused"
 	}
 	if n > 0 {
-		was.health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
+		health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
 		return
 	}
-	was.health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
+	health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
 }

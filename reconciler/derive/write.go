@@ -5,8 +5,8 @@ package derive
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -62,10 +62,8 @@ func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 // hasUnknown reports whether a row of the input has failed since its first version was read. Rows of the
 // output may be its own, from a derivation before this one.
 func (d *Derived[In, Out]) hasUnknown() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for key := range d.failed.byKey {
-		if _, healed := d.healed[key]; !healed && d.claims.inputs[key] == nil {
+		if _, healed := d.healed[key]; !healed && d.claims.of(key) == nil {
 			return true
 		}
 	}
@@ -78,15 +76,6 @@ func (d *Derived[In, Out]) compareAll() {
 	d.sweep = true
 	for _, at := range d.claims.places {
 		d.claims.touch(at)
-	}
-}
-
-// compare has places compared with the output.
-func (d *Derived[In, Out]) compare(keys []string) {
-	for _, key := range keys {
-		if at := d.claims.places[key]; at != nil {
-			d.claims.touch(at)
-		}
 	}
 }
 
@@ -126,24 +115,23 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 	return w, true
 }
 
-// compared returns the write that makes a place of the output equal to its claims. The error is a panic of
+// compared returns the write that makes a place of the output equal to its claims, and whether there is one. The error is a panic of
 // a function of the program, or says that its row cannot be used.
-func (d *Derived[In, Out]) compared(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
+func (d *Derived[In, Out]) compared(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], is bool, err error) {
 	defer d.catch(&err, at.key, d.wrong.of(at.key) != nil)
 	current, revision, found := d.out.ByKey(txn, []byte(at.key))
-	winner := at.winner()
-	if winner == nil {
+	if len(at.heap) == 0 {
 		return write[In, Out]{at: at, row: current, deleted: true}, found, nil
 	}
-	w = write[In, Out]{at: at, row: winner.row}
+	w = write[In, Out]{at: at, row: at.heap[0].row}
 	if !found {
 		return w, true, nil
 	}
-	if d.cfg.Same(current, winner.row) {
+	if d.cfg.Same(current, w.row) {
 		return w, false, nil
 	}
 	if d.cfg.Merge != nil {
-		w.row, w.revision = d.cfg.Merge(current, winner.row), revision
+		w.row, w.revision = d.cfg.Merge(current, w.row), revision
 		if key, err := d.out.KeyOf(w.row); err != nil {
 			return w, false, fmt.Errorf("Config.Merge returned a row without a usable key: %w", err)
 		} else if string(key) != at.key {
@@ -164,8 +152,9 @@ func (d *Derived[In, Out]) judge(at *place[In, Out], err error) {
 			d.in.Table.Name(), d.in.KeyName([]byte(best[0].of.key)), d.in.KeyName([]byte(best[1].of.key)))
 	}
 	if err == nil {
-		d.wrong.forget(at.key)
-		d.claims.forget(at)
+		if d.wrong.forget(at.key); len(at.heap) == 0 {
+			delete(d.claims.places, at.key)
+		}
 		return
 	}
 	err = fmt.Errorf("row %s of table %q: %w", d.out.KeyName([]byte(at.key)), d.output.Name(), err)
@@ -182,60 +171,46 @@ func (d *Derived[In, Out]) commit(writes []write[In, Out]) (complete bool) {
 	wtxn := d.cfg.DB.WriteTxn(d.output)
 	// A panic in an index of the program must not leave the table locked.
 	defer wtxn.Abort()
-	n, bad := d.put(wtxn, writes)
-	if bad != nil {
-		wtxn.Abort()
-		d.judge(writes[n].at, fmt.Errorf("it cannot be written: %w", bad))
-		d.redo(writes[:n])
-		d.redo(writes[n+1:])
-		return false
+	n := 0
+	for began := time.Now(); n < len(writes); n++ {
+		if n > 0 && n%rowsBetween == 0 && time.Since(began) > maxLocked {
+			break
+		}
+		if bad := d.put(wtxn, &writes[n]); bad != nil {
+			// The transaction may have a part of the row.
+			wtxn.Abort()
+			d.judge(writes[n].at, fmt.Errorf("it cannot be written: %w", bad))
+			d.redo(slices.Delete(writes, n, n+1))
+			return false
+		}
 	}
 	d.wroteLast = d.output.Revision(wtxn)
 	wtxn.Commit()
-	d.written(writes[:n])
+	for _, w := range writes[:n] {
+		if !w.dropped {
+			d.judge(w.at, nil)
+		}
+	}
 	d.redo(writes[n:])
 	return n == len(writes)
 }
 
-// put writes as many rows as there is time for, n of them. bad is the error of writes[n], after which the
-// transaction must be aborted.
-func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, writes []write[In, Out]) (n int, bad error) {
-	began := time.Now()
-	for ; n < len(writes); n++ {
-		if n > 0 && n%rowsBetween == 0 && time.Since(began) > maxLocked {
-			break
-		}
-		w := &writes[n]
-		err := d.putOne(wtxn, w)
-		if errors.Is(err, statedb.ErrRevisionNotEqual) || errors.Is(err, statedb.ErrObjectNotFound) {
+// put writes one row. After an error the transaction must be aborted.
+func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err error) {
+	defer d.catch(&err, w.at.key, d.wrong.of(w.at.key) != nil)
+	if w.revision > 0 {
+		if _, now, _ := d.out.ByKey(wtxn, []byte(w.at.key)); now != w.revision {
 			// Another writer has changed the row since. It cannot do so again before the commit.
-			err = nil
-			if d.again(wtxn, w); !w.dropped {
-				err = d.putOne(wtxn, w)
+			next, differs := d.difference(wtxn, w.at)
+			if w.dropped = !differs; w.dropped {
+				return nil
 			}
-		}
-		if err != nil {
-			return n, err
+			*w = next
 		}
 	}
-	return n, nil
-}
-
-// again compares and merges a row once more, in a transaction.
-func (d *Derived[In, Out]) again(wtxn statedb.WriteTxn, w *write[In, Out]) {
-	next, differs := d.difference(wtxn, w.at)
-	next.at, next.dropped = w.at, !differs
-	*w = next
-}
-
-func (d *Derived[In, Out]) putOne(wtxn statedb.WriteTxn, w *write[In, Out]) (err error) {
-	defer d.catch(&err, w.at.key, d.wrong.of(w.at.key) != nil)
-	switch {
-	case w.deleted:
+	if w.deleted {
 		_, _, err = d.output.Delete(wtxn, w.row)
-	case w.revision > 0:
-		_, _, err = d.output.CompareAndSwap(wtxn, w.revision, w.row)
-	default:
+	} else {
 		_, _, err = d.output.Insert(wtxn, w.row)
 	}
 	return err
@@ -245,23 +220,6 @@ func (d *Derived[In, Out]) putOne(wtxn statedb.WriteTxn, w *write[In, Out]) (err
 func (d *Derived[In, Out]) redo(writes []write[In, Out]) {
 	for _, w := range writes {
 		d.claims.touch(w.at)
-	}
-}
-
-// written counts what was committed, and judges its places.
-func (d *Derived[In, Out]) written(writes []write[In, Out]) {
-	for _, w := range writes {
-		if w.dropped {
-			continue
-		}
-		d.judge(w.at, nil)
-		d.mu.Lock()
-		if w.deleted {
-			d.progress.deleted++
-		} else {
-			d.progress.written++
-		}
-		d.mu.Unlock()
 	}
 }
 
@@ -315,8 +273,7 @@ func connect(row *inputs.Input, connected bool) {
 func (d *Derived[In, Out]) settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	errors := d.failed.version + d.wrong.version
-	if d.progress.until != d.read || d.progress.errors != errors {
+	if errors := d.errorVersion(); d.progress.until != d.read || d.progress.errors != errors {
 		d.progress.until, d.progress.errors = d.read, errors
 		d.progress.tell()
 	}
