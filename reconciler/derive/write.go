@@ -107,7 +107,7 @@ func (d *Derived[In, Out]) differences(writes []write[In, Out]) []write[In, Out]
 
 // difference compares a place with the output. If nothing has to be written, it judges the place.
 func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool) {
-	w, differs, err := d.compared(txn, at)
+	w, differs, err := d.compare(txn, at)
 	if err != nil || !differs {
 		d.judge(at, err)
 		return w, false
@@ -115,9 +115,9 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 	return w, true
 }
 
-// compared returns the write that makes a place of the output equal to its claims, and whether there is one. The error is a panic of
+// compare returns the write that makes a place of the output equal to its claims, if it differs. The error is a panic of
 // a function of the program, or says that its row cannot be used.
-func (d *Derived[In, Out]) compared(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], is bool, err error) {
+func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
 	defer d.catch(&err, at.key, d.wrong.of(at.key) != nil)
 	current, revision, found := d.out.ByKey(txn, []byte(at.key))
 	if len(at.heap) == 0 {
