@@ -215,3 +215,25 @@ func TestRowThatFailsInTheTransactionIsRejected(t *testing.T) {
 		require.Zero(e, lies)
 	})
 }
+
+// Rows of an earlier derivation stay while a row was never derived. That row may derive nothing in the end.
+func TestRetryOfTheLastUnknownRowEndsWhatIsNotWanted(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken := true
+		e.other(&route{Place: "1", From: "x"})
+		d := e.made(derive.Each(e.cfg, e.wishes, e.routes, func(*wish) ([]*route, error) {
+			if broken {
+				return nil, errors.New("no route")
+			}
+			return nil, nil
+		}))
+		e.put(&wish{Name: "a"})
+		e.run(d)
+		e.has("1<-x")
+		broken = false
+		_, err := d.Retry(e.Context())
+		require.NoError(e, err)
+		synctest.Wait()
+		e.has()
+	})
+}
