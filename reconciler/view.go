@@ -129,7 +129,9 @@ func (l *Loop[Obj]) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 
 // Keys returns the texts of up to limit keys that begin with a prefix, in the order of the table. It
 // reads the first 20,000 rows only. Safe from any goroutine.
-func (l *Loop[Obj]) Keys(prefix string, limit int) []string { return l.view.keys(prefix, limit) }
+func (l *Loop[Obj]) Keys(prefix string, limit int) []string {
+	return l.view.rows.Names(prefix, limit, maxScanned)
+}
 
 // Events returns the operations in the journal, the oldest first; see [WithJournal] for how many it
 // keeps. Failures are kept for longer, so operations after an old failure may be missing. The key is

@@ -177,18 +177,3 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 	}
 	return page, nil
 }
-
-// keys is [Loop.Keys].
-func (v *view[Obj]) keys(prefix string, limit int) (keys []string) {
-	scanned := 0
-	for row := range v.rows.Table.All(v.rows.DB.ReadTxn()) {
-		if scanned == maxScanned || len(keys) == limit {
-			break
-		}
-		scanned++
-		if name := v.rows.Name(row); strings.HasPrefix(name, prefix) {
-			keys = append(keys, name)
-		}
-	}
-	return keys
-}

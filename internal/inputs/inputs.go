@@ -3,7 +3,7 @@
 
 // Package inputs owns the tables <table>-inputs. Such a table has a row for each input of a table of
 // objects: which revision of the input the objects include, and from which revision of their table on.
-// An input writes its row in the transaction of its last objects, so both are seen together.
+// An input writes its row in the transaction of its last objects, or later: a reader of the row sees the objects.
 package inputs
 
 import (

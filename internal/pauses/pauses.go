@@ -22,7 +22,11 @@ const maxKeyText = 256
 // reconciler has one of the objects, the error is [inspect.ErrNotFound], and none is paused: the key is
 // probably mistyped, unless the error says that a deletion of it may be unread. That is not noticed while
 // the reconciler is busy. Of two calls at the same time one may be lost.
-func Add(ctx context.Context, c inspect.Controller, keys ...string) error {
+func Add(ctx context.Context, in inspect.Controller, keys ...string) error {
+	c, err := loopOf(in)
+	if err != nil {
+		return err
+	}
 	paused := c.Snapshot(ctx).Paused
 	var errs []error
 	for _, key := range keys {
@@ -42,7 +46,11 @@ func Add(ctx context.Context, c inspect.Controller, keys ...string) error {
 
 // Remove ends the pauses of objects that are paused by their keys. If one of the objects is not, that is
 // an error, and none is resumed.
-func Remove(ctx context.Context, c inspect.Controller, keys ...string) error {
+func Remove(ctx context.Context, in inspect.Controller, keys ...string) error {
+	c, err := loopOf(in)
+	if err != nil {
+		return err
+	}
 	paused := c.Snapshot(ctx).Paused
 	rest := slices.Clone(paused)
 	var errs []error
@@ -58,6 +66,15 @@ func Remove(ctx context.Context, c inspect.Controller, keys ...string) error {
 		return errors.Join(errs...)
 	}
 	return c.PauseOnly(rest...)
+}
+
+// loopOf returns the loop of a reconciler, or an error if its objects cannot be paused.
+func loopOf(in inspect.Controller) (inspect.Loop, error) {
+	loop, ok := in.(inspect.Loop)
+	if !ok {
+		return nil, fmt.Errorf("%s: single rows of a derivation cannot be paused", text.Plain(in.ID().String()))
+	}
+	return loop, nil
 }
 
 func shown(key string) string { return text.Plain(text.Short(key, maxKeyText)) }

@@ -99,6 +99,21 @@ func (r *Rows[Obj]) Named(txn statedb.ReadTxn, text string) (row Obj, revision s
 	return row, revision, found
 }
 
+// Names returns the names of up to limit rows that begin with a prefix, of the first rows of the table, at
+// most scan.
+func (r *Rows[Obj]) Names(prefix string, limit, scan int) (names []string) {
+	for row := range r.Table.All(r.DB.ReadTxn()) {
+		if scan == 0 || len(names) >= limit {
+			break
+		}
+		scan--
+		if name := r.Name(row); strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // KeyText returns a key for users to read: quoted if it is printable, else in hexadecimal.
 func KeyText(key []byte) string {
 	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {

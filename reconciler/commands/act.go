@@ -124,7 +124,11 @@ func (c *commands) approve() *spec {
 			"> reconciler/approve routes",
 		},
 		run: func(_ context.Context, in *input) (output, error) {
-			if !in.reconciler.ApproveSweep() {
+			loop, ok := in.reconciler.(inspect.Loop)
+			if !ok {
+				return output{}, fmt.Errorf("%s is a derivation: it has no sweeps, there is nothing to approve", in.named())
+			}
+			if !loop.ApproveSweep() {
 				return output{}, fmt.Errorf("%s: no sweep has stopped at its budget, there is nothing to approve", in.named())
 			}
 			return in.did("approve", nil, "%s: the next sweep may delete beyond its budget", in.named()), nil

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestActionsReachTheReconciler(t *testing.T) {
@@ -53,4 +55,15 @@ func TestPruneNamesTheInitialisersItWaitsFor(t *testing.T) {
 	s.prints("{\n  \"reconciler\": \"agent\",\n  \"action\": \"prune\",\n  \"waiting_for_initializers\": [\n    \"kubernetes\",\n    \"the\\nfile\"\n  ]\n}\n",
 		"reconciler/prune agent --format=json")
 	require.Equal(t, []string{"prune", "prune", "prune"}, r.take())
+}
+
+func TestCommandsOfALoopNameWhatADerivationHasNot(t *testing.T) {
+	// Only the methods of the interface are there.
+	s := newShell(t, struct{ inspect.Controller }{routes()})
+	s.fails("agent is a derivation: it has no sweeps, there is nothing to approve", "reconciler/approve agent")
+	s.fails("agent is a derivation: it has no journal", "reconciler/journal agent")
+	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/pause agent 7")
+	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/resume agent 7")
+	s.prints("no reconcilers\n", "reconciler/journal")
+	s.prints("agent is paused, until reconciler/resume\n", "reconciler/pause agent")
 }

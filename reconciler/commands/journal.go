@@ -82,9 +82,11 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	if err := errors.Join(errSince, errLimit, errBoth); err != nil {
 		return output{}, err
 	}
-	of := c.registry.All()
+	of := loops(c.registry.All())
 	if in.reconciler != nil {
-		of = []inspect.Controller{in.reconciler}
+		if of = loops([]inspect.Controller{in.reconciler}); len(of) == 0 {
+			return output{}, fmt.Errorf("%s is a derivation: it has no journal", in.named())
+		}
 	}
 	journals := make([]journalOf, len(of))
 	for i, r := range of {
@@ -110,6 +112,16 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	return output{journals, func() string { return journalText(journals, what, now) }}, nil
 }
 
+// loops returns the reconcilers that have a journal.
+func loops(all []inspect.Controller) (out []inspect.Loop) {
+	for _, one := range all {
+		if loop, ok := one.(inspect.Loop); ok {
+			out = append(out, loop)
+		}
+	}
+	return out
+}
+
 // narrowing returns the flag that makes a journal smaller.
 func narrowing(rounds bool) string {
 	if rounds {
@@ -119,7 +131,7 @@ func narrowing(rounds bool) string {
 }
 
 // firstFailures returns the first failure of each object, the oldest first.
-func firstFailures(r inspect.Inspector, q inspect.EventQuery) []inspect.Event {
+func firstFailures(r inspect.Loop, q inspect.EventQuery) []inspect.Event {
 	limit := q.Limit
 	// The query's limit would count the latest operations of any result.
 	q.Limit = 0

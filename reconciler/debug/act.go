@@ -48,7 +48,11 @@ var actions = map[string]deed{
 	"approve": {
 		name: "approve", text: "Approve sweep", done: "The next sweep may delete beyond its budget",
 		whole: func(_ context.Context, t target) (int, error) {
-			if !t.ApproveSweep() {
+			loop, ok := t.loop()
+			if !ok {
+				return -1, errors.New("a derivation has no sweeps, there is nothing to approve")
+			}
+			if !loop.ApproveSweep() {
 				return -1, errors.New("no sweep has stopped at its budget, there is nothing to approve")
 			}
 			return -1, nil
@@ -58,14 +62,14 @@ var actions = map[string]deed{
 		name: "pause", text: "Pause", done: "Paused",
 		whole: func(_ context.Context, t target) (int, error) { t.Pause(); return -1, nil },
 		keys: func(ctx context.Context, t target, keys []string) (int, error) {
-			return len(keys), pauses.Add(ctx, t, keys...)
+			return len(keys), pauses.Add(ctx, t.Controller, keys...)
 		},
 	},
 	"resume": {
 		name: "resume", text: "Resume", done: "Resumed",
 		whole: func(_ context.Context, t target) (int, error) { t.Resume(); return -1, nil },
 		keys: func(ctx context.Context, t target, keys []string) (int, error) {
-			return len(keys), pauses.Remove(ctx, t, keys...)
+			return len(keys), pauses.Remove(ctx, t.Controller, keys...)
 		},
 	},
 }
@@ -168,8 +172,12 @@ func (h *handler) objectButtons(t target, key string) []action {
 	if !h.writes {
 		return nil
 	}
+	names := []string{"retry", "refresh"}
+	if _, ok := t.loop(); ok {
+		names = append(names, "pause", "resume")
+	}
 	var out []action
-	for _, name := range []string{"retry", "refresh", "pause", "resume"} {
+	for _, name := range names {
 		out = append(out, action{Text: actions[name].text, Href: t.link(name, "key", key)})
 	}
 	return out

@@ -199,3 +199,28 @@ func TestReconcilersCanBeAddedLater(t *testing.T) {
 	assert.Contains(t, s.page(""), "agent/v4")
 	assert.Contains(t, (&server{t, debug.New(nil)}).page(""), "There are no reconcilers.")
 }
+
+func TestPageOfADerivationHasNoJournal(t *testing.T) {
+	// Only the methods of the interface are there.
+	s := serve(t, writes, struct{ inspect.Controller }{full()})
+	for _, path := range []string{"show?reconciler=agent/v4", "explain?reconciler=agent/v4&key=a", "objects?reconciler=agent/v4"} {
+		page := s.page(path)
+		for _, ref := range addresses(t, page) {
+			assert.NotContains(t, ref, "journal", path)
+		}
+	}
+	assert.NotContains(t, s.page("explain?reconciler=agent/v4&key=a"), "<button>Pause")
+	for path, text := range map[string]string{
+		"journal?reconciler=agent/v4":          `"agent/v4" is a derivation: it has no journal`,
+		"approve?reconciler=agent/v4&all=true": "a derivation has no sweeps, there is nothing to approve",
+		"pause?reconciler=agent/v4&key=a":      "single rows of a derivation cannot be paused",
+	} {
+		method := "POST"
+		if strings.HasPrefix(path, "journal") {
+			method = "GET"
+		}
+		answer, body := s.send(method, path, with("Accept", "application/json"))
+		assert.GreaterOrEqual(t, answer.StatusCode, 400, path)
+		assert.Contains(t, strings.ReplaceAll(body, `\"`, `"`), text, path)
+	}
+}

@@ -34,7 +34,9 @@ func (h *handler) explain(r *http.Request) (answer, error) {
 	v.Actions = h.objectButtons(t, key)
 	v.Figures = objectFigures(t, e)
 	v.Tables = []table{notes(e), events(t, e.Events, "Its latest operations, the latest first")}
-	v.Next = &link{Text: "All its operations in the journal", Href: t.link("journal", "key", key)}
+	if _, ok := t.loop(); ok {
+		v.Next = &link{Text: "All its operations in the journal", Href: t.link("journal", "key", key)}
+	}
 	return answer{data: e, view: v}, nil
 }
 

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // fake is a reconciler with fixed answers, which records the calls. The embedded interface is nil, so a
 // method that the page must not call panics.
 type fake struct {
-	inspect.Controller
+	inspect.Loop
 	id               inspect.ID
 	snapshot         inspect.Snapshot
 	explanation      inspect.Explanation

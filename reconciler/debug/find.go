@@ -20,6 +20,12 @@ type target struct {
 	query []field
 }
 
+// loop returns the loop of the reconciler; false if it is a derivation, which has none.
+func (t target) loop() (loop inspect.Loop, ok bool) {
+	loop, ok = t.Controller.(inspect.Loop)
+	return loop, ok
+}
+
 // targets returns all reconcilers of the registry.
 func (h *handler) targets() []target {
 	all := h.registry.All()
@@ -105,7 +111,11 @@ var home = link{Text: "Reconcilers", Href: "./"}
 // page returns the common part of the pages about the reconciler.
 func (t target) page(title, current string) view {
 	v := view{Title: title, Trail: []link{home, {Text: visible(t.ID().String()), Href: t.link("show")}}}
-	for _, tab := range []struct{ text, page string }{{"Summary", "show"}, {"Objects", "objects"}, {"Journal", "journal"}} {
+	tabs := []struct{ text, page string }{{"Summary", "show"}, {"Objects", "objects"}, {"Journal", "journal"}}
+	if _, ok := t.loop(); !ok {
+		tabs = tabs[:2] // no journal
+	}
+	for _, tab := range tabs {
 		v.Tabs = append(v.Tabs, link{Text: tab.text, Href: t.link(tab.page), Current: tab.page == current})
 	}
 	return v

@@ -22,6 +22,10 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	loop, ok := t.loop()
+	if !ok {
+		return answer{}, failf(http.StatusNotFound, "%q is a derivation: it has no journal", t.ID().String())
+	}
 	limit, err := limitOf(form, 100)
 	if err != nil {
 		return answer{}, err
@@ -33,11 +37,11 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	}
 	q := inspect.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
 	var data journalData
-	data.Events, data.EventsOmitted = bounded.Latest(listed(t.Events(q)), bounded.MaxList)
+	data.Events, data.EventsOmitted = bounded.Latest(listed(loop.Events(q)), bounded.MaxList)
 	data.Rounds = []inspect.Round{}
 	var whole []inspect.Round
 	if q.Key == "" {
-		whole, data.Rounds, data.RoundsOmitted = bounded.Rounds(rounds(t.Journal(), from, limit), bounded.MaxList)
+		whole, data.Rounds, data.RoundsOmitted = bounded.Rounds(rounds(loop.Journal(), from, limit), bounded.MaxList)
 		data.Rounds = listed(data.Rounds)
 	}
 

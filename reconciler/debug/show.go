@@ -17,7 +17,11 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	s, samples := t.Snapshot(r.Context()), t.Timeline()
+	s := t.Snapshot(r.Context())
+	var samples []inspect.Sample
+	if loop, ok := t.loop(); ok {
+		samples = loop.Timeline()
+	}
 	v := t.page(visible(s.ID.String()), "show")
 	v.Live = t.link("show", "format", "live")
 	v.AsOf = asOf(s.At)

@@ -56,7 +56,7 @@ func filled(b *testing.B, n int) (db *statedb.DB, in statedb.RWTable[*claim], se
 	wtxn.Commit()
 	before = heap()
 	d, err := derive.Best(derive.Config[*claim]{DB: db}, in, out,
-		func(c *claim) ([]*claim, error) { return []*claim{c}, nil }, func(a, b *claim) int { return a.Metric - b.Metric })
+		func(c *claim) ([]*claim, error) { return []*claim{c}, nil }, func(c *claim) int { return c.Metric })
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)

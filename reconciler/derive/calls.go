@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	"github.com/cilium/statedb"
 
@@ -21,9 +22,19 @@ const maxListed = 100
 // calls is what callers have asked a run to do, under Derived.mu.
 type calls struct {
 	paused bool
-	// all: derive all rows again; again has the keys of single ones. compareAll: compare the whole output.
+	// all: derive all input rows again. compareAll: compare the whole output. again are single rows.
 	all, compareAll bool
-	again           map[string]struct{}
+	again           again
+}
+
+// again has the keys of input rows that are derived again, and of output rows that are compared again.
+type again struct{ rows, places map[string]bool }
+
+func newAgain() again { return again{rows: map[string]bool{}, places: map[string]bool{}} }
+
+func (a again) add(b again) {
+	maps.Copy(a.rows, b.rows)
+	maps.Copy(a.places, b.places)
 }
 
 func (d *Derived[In, Out]) isPaused() bool {
@@ -37,7 +48,7 @@ func (d *Derived[In, Out]) takeCalls() calls {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	asked := d.calls
-	d.calls = calls{paused: asked.paused}
+	d.calls = calls{paused: asked.paused, again: newAgain()}
 	return asked
 }
 
@@ -49,63 +60,65 @@ func (d *Derived[In, Out]) ask(change func(*calls)) {
 	d.wake.Send()
 }
 
-// Retry derives input rows again whose function failed: those with the given keys, or all if there are
-// none. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that
-// is not in the input.
-func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (int, error) {
-	found, err := d.keysOf(keys)
-	n := 0
+// Retry derives input rows again whose function failed, and compares output rows again that are in error:
+// those with the given keys, and those that an input row with one of the keys wants; all if there are no
+// keys. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that is
+// in neither table.
+func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err error) {
+	found, _, err := d.find(keys)
 	d.ask(func(c *calls) {
 		if len(keys) == 0 {
-			for key := range d.failed.byKey {
-				found = append(found, key)
-			}
+			found = again{rows: d.failed.keys(), places: d.wrong.keys()}
 		}
-		for _, key := range found {
-			if d.failed.of(key) != nil {
-				c.add(key)
-				n++
-			}
-		}
+		maps.DeleteFunc(found.rows, func(key string, _ bool) bool { return d.failed.of(key) == nil })
+		maps.DeleteFunc(found.places, func(key string, _ bool) bool { return d.wrong.of(key) == nil })
+		n = len(found.rows) + len(found.places)
+		c.again.add(found)
 	})
 	return n, err
 }
 
-// Refresh derives the input rows with the given keys again, and returns their number; without keys it
-// derives all rows again, and returns 0. It does not wait. The error is that of [Derived.Retry].
-func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (int, error) {
-	found, err := d.keysOf(keys)
+// Refresh derives the input rows with the given keys again, and compares the output rows with them; it
+// returns the number of keys that it found. Without keys it derives all rows again, and returns 0. It does
+// not wait. The error is that of [Derived.Retry].
+func (d *Derived[In, Out]) Refresh(_ context.Context, keys ...string) (n int, err error) {
+	found, n, err := d.find(keys)
 	d.ask(func(c *calls) {
 		c.all = c.all || len(keys) == 0
-		for _, key := range found {
-			c.add(key)
-		}
+		c.again.add(found)
 	})
-	return len(found), err
+	return n, err
 }
 
-func (c *calls) add(key string) {
-	if c.again == nil {
-		c.again = map[string]struct{}{}
-	}
-	c.again[key] = struct{}{}
-}
-
-// keysOf returns the keys of the input rows with these texts.
-func (d *Derived[In, Out]) keysOf(texts []string) (found []string, err error) {
+// find returns the rows of both tables that have one of these texts as their key, with the output rows that
+// the input rows want, and the number of texts that have a row.
+func (d *Derived[In, Out]) find(texts []string) (found again, n int, err error) {
+	found = newAgain()
 	if len(texts) > inspect.MaxKeys {
-		return nil, fmt.Errorf("%s: %d keys, at most %d are allowed", d.cfg.Name, len(texts), inspect.MaxKeys)
+		return found, 0, fmt.Errorf("%s: %d keys, at most %d are allowed", d.cfg.Name, len(texts), inspect.MaxKeys)
 	}
 	txn := d.cfg.DB.ReadTxn()
 	var errs []error
 	for _, one := range texts {
-		if key, ok := d.inputKey(txn, one); ok {
-			found = append(found, key)
-		} else {
+		row, isInput := d.inputKey(txn, one)
+		outKeys := d.out.Keys(one)
+		d.mu.Lock()
+		if isInput {
+			found.rows[row] = true
+			for _, x := range d.claims.of(row) {
+				found.places[x.at.key] = true
+			}
+		}
+		place := d.claims.named(outKeys)
+		if place != nil {
+			found.places[place.key] = true
+		}
+		d.mu.Unlock()
+		if !isInput && place == nil {
 			errs = append(errs, d.notFound(one))
 		}
 	}
-	return found, errors.Join(errs...)
+	return found, len(texts) - len(errs), errors.Join(errs...)
 }
 
 func (d *Derived[In, Out]) notFound(key string) error {
@@ -126,36 +139,20 @@ func (d *Derived[In, Out]) inputKey(txn statedb.ReadTxn, named string) (key stri
 // does not follow from it. It does not wait.
 func (d *Derived[In, Out]) Prune() { d.ask(func(c *calls) { c.compareAll = true }) }
 
-// ApproveSweep returns false: there is no budget for deletions in the output.
-func (d *Derived[In, Out]) ApproveSweep() bool { return false }
-
 // Pause stops the derivation until [Derived.Resume]: the output stays as it is.
 func (d *Derived[In, Out]) Pause() { d.setPaused(true) }
 
 // Resume ends a pause.
 func (d *Derived[In, Out]) Resume() { d.setPaused(false) }
 
-func (d *Derived[In, Out]) setPaused(paused bool) {
-	d.ask(func(c *calls) {
-		c.paused = paused
-		switch {
-		case paused && d.progress.condition == inspect.ConditionRunning:
-			d.progress.condition = inspect.ConditionPaused
-		case !paused && d.progress.condition == inspect.ConditionPaused:
-			d.progress.condition = inspect.ConditionRunning
-		}
-	})
-}
+func (d *Derived[In, Out]) setPaused(paused bool) { d.ask(func(c *calls) { c.paused = paused }) }
 
-// errNoKeys is returned by PauseOnly.
-var errNoKeys = errors.New("single rows of a derivation cannot be paused")
-
-// PauseOnly returns an error if it is called with keys: a derivation has no pauses of single rows.
-func (d *Derived[In, Out]) PauseOnly(keys ...string) error {
-	if len(keys) == 0 {
-		return nil
+// condition returns the condition to show. It is called with mu held.
+func (d *Derived[In, Out]) condition() inspect.Condition {
+	if d.calls.paused && d.progress.condition == inspect.ConditionRunning {
+		return inspect.ConditionPaused
 	}
-	return fmt.Errorf("%s: %w", d.cfg.Name, errNoKeys)
+	return d.progress.condition
 }
 
 // WaitAll waits until everything that is in the input now is derived and written. With the milestone

@@ -4,6 +4,7 @@
 package derive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,8 @@ type Derived[In, Out any] struct {
 	out    *rows.Rows[Out]
 	output statedb.RWTable[Out]
 	f      func(In) ([]Out, error)
+	// rank returns the rank of a row; nil if no row is better than another.
+	rank func(In) (rank, error)
 	// maxRows bounds the rows of a transaction; tests change it.
 	maxRows int
 
@@ -73,11 +76,12 @@ type Derived[In, Out any] struct {
 	// revisions up to read were read, if no snapshot is partly read.
 	read     statedb.Revision
 	complete bool
-	// dirty are the places that may have to be written.
-	dirty []*place[In, Out]
-	// sweep: rows of the output that no input wants have to be found. strange are those that were found.
-	sweep   bool
-	strange []Out
+	// sweep: rows of the output that no input wants have to be found.
+	sweep bool
+	// healed are the keys of rows whose error ends when what is derived from them has been written.
+	healed map[string]struct{}
+	// recheck fires when outputs in error are compared again; nil if none was in error.
+	recheck <-chan time.Time
 	// published is the table of the inputs of the output, and claim is the right to be the only one.
 	// initialized: the initialiser of the output has ended. wroteLast is the revision of the output after
 	// the last write, reached is what was published last.
@@ -106,7 +110,7 @@ type reached struct {
 
 // settled is what a derivation has reached.
 type settled struct {
-	// condition is one of NotStarted, Running, Paused and Stopped.
+	// condition is one of NotStarted, Running and Stopped.
 	condition inspect.Condition
 	started   time.Time
 	// until: all changes of the input up to it are derived and written. errors is the version of the
@@ -114,9 +118,8 @@ type settled struct {
 	until   statedb.Revision
 	errors  uint64
 	changed chan struct{}
-	// derived and failed count the input rows that were derived, and those that failed; written and
-	// deleted count rows of the output.
-	derived, failed, written, deleted uint64
+	// derived and failed count the input rows that were derived, and those that failed.
+	derived, failed uint64
 }
 
 // Each returns a derivation whose output has the rows that f returns for each row of the input. Nothing
@@ -140,28 +143,37 @@ type settled struct {
 func Each[In, Out any](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error),
 ) (*Derived[In, Out], error) {
-	return build(cfg, in, out, f, nil, nil)
+	return build(cfg, in, out, f, nil)
 }
 
-// Best returns a derivation like [Each], with an order among the input rows that derive the same output
-// key, the place: the best row is in the output, and that others lose is no error. [Derived.Explain]
-// names the winner and ten losers.
+// Best returns a derivation like [Each], with a rank for each input row: of the rows that derive the same
+// output key, the place, the one with the lowest rank is in the output, and that others lose is no error.
+// Among equal ranks the lower key wins. [Derived.Explain] names the winner and ten losers.
 //
-// compare returns a negative number if a is better than b, a positive one if b is better, as functions
-// of package slices do. Among equal rows the lower key wins. It must be a strict weak order and depend
-// on its arguments alone. It may be called by several goroutines at once.
-func Best[In, Out any](
-	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error), compare func(a, b In) int,
+// rank must depend on its argument alone. It is called after f, once, if that returned a row. If it panics,
+// or returns NaN, that is an error of the input row, as if f had failed. A row whose highest value is to win
+// has the negative value as its rank; for an order by two values make one of them: distance<<32 + metric.
+func Best[In, Out any, Rank cmp.Ordered](
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error), rank func(row In) Rank,
 ) (*Derived[In, Out], error) {
-	var errs []error
-	if compare == nil {
-		errs = append(errs, errors.New("the compare function is nil"))
+	if rank == nil {
+		return build(cfg, in, out, f, nil, errors.New("the rank function is nil"))
 	}
-	return build(cfg, in, out, f, compare, errs)
+	return build(cfg, in, out, f, rankBy(rank))
+}
+
+func rankBy[In any, Rank cmp.Ordered](of func(In) Rank) func(In) (rank, error) {
+	return func(row In) (rank, error) {
+		value := of(row)
+		if value != value {
+			return nil, errors.New("its rank is NaN")
+		}
+		return ordered[Rank]{value}, nil
+	}
 }
 
 func build[In, Out any](
-	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error), compare func(a, b In) int, errs []error,
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(In) ([]Out, error), rank func(In) (rank, error), errs ...error,
 ) (*Derived[In, Out], error) {
 	missing := func(isNil bool, argument string) {
 		if isNil {
@@ -189,8 +201,9 @@ func build[In, Out any](
 	}
 	cfg.Log = cfg.Log.With("derivation", cfg.Name)
 	d := &Derived[In, Out]{
-		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f,
-		maxRows: maxRows, wake: signal.New(), claims: newClaims[In, Out](compare), failed: newProblems(), wrong: newProblems(),
+		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f, rank: rank,
+		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{},
+		claims: newClaims[In, Out](), failed: newProblems(), wrong: newProblems(), calls: calls{again: newAgain()},
 		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{})},
 	}
 	if err := d.open(in); err != nil {

@@ -6,6 +6,7 @@ package derive_test
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -117,13 +118,13 @@ func TestReinsertedRowOfOneTransactionStays(t *testing.T) {
 }
 
 func TestFailedRowKeepsWhatItDerivedBefore(t *testing.T) {
-	for _, fail := range []string{"error", "panic", "compare", "twice"} {
+	for _, fail := range []string{"error", "panic", "rank", "twice"} {
 		t.Run(fail, func(t *testing.T) {
 			inBubble(t, func(e *env) {
 				e.run(e.best())
 				e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1", Metric: 7})
 				bad, text := &wish{Name: "a", Places: "2 1", Fail: fail}, map[string]string{
-					"error": "no route", "panic": "panic: oh no", "compare": "comparing rows: panic: cannot compare",
+					"error": "no route", "panic": "panic: oh no", "rank": "panic: no rank",
 					"twice": "the function returned two rows with the key 2",
 				}[fail]
 				if fail == "twice" {
@@ -165,34 +166,23 @@ func TestOutputWithoutAKeyIsAnErrorOfItsInput(t *testing.T) {
 	})
 }
 
-// Deletions go on if the rows that remain cannot be compared, and the order is right again later.
-func TestRowIsDeletedAlthoughCompareFails(t *testing.T) {
+func TestRankThatIsNotANumberIsAnErrorOfTheRow(t *testing.T) {
 	inBubble(t, func(e *env) {
-		broken := false
-		d, err := derive.Best(e.cfg, e.wishes, e.routes, routesOf, func(a, b *wish) int {
-			if broken {
-				panic("cannot compare")
+		d := e.made(derive.Best(e.cfg, e.wishes, e.routes, routesOf, func(w *wish) float64 {
+			if w.Metric == 13 {
+				return math.NaN()
 			}
-			return byMetric(a, b)
-		})
-		e.run(e.made(d, err))
-		for i := range 6 {
-			e.put(&wish{Name: fmt.Sprint("w", i), Places: "1", Metric: i})
-		}
-		e.has("1<-w0")
-		broken = true
-		e.remove("w0")
-		e.healthy("the best may be another")
-		require.Len(e, e.published().Name, 6)
-		require.NotContains(e, fmt.Sprint(d.Explain(e.Context(), "1").Notes), "w0")
-		e.put(&wish{Name: "w4", Places: "1", Metric: -1})
-		e.healthy("comparing rows")
-		broken = false
-		e.put(&wish{Name: "w4", Places: "1", Metric: -1})
-		e.has("1<-w4")
+			return -float64(w.Metric)
+		}))
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "1", Metric: 5}, &wish{Name: "b", Places: "1 2", Metric: 13}, &wish{Name: "c", Places: "1", Metric: 7})
+		e.has("1<-c")
+		e.healthy(`row b of table "wishes": its rank is NaN`)
+		e.put(&wish{Name: "b", Places: "1 2", Metric: 9})
+		e.has("1<-b", "2<-b")
+		e.put(&wish{Name: "b", Metric: 13}) // what wants nothing needs no rank
+		e.has("1<-c")
 		e.healthy()
-		e.remove("w4")
-		e.has("1<-w1")
 	})
 }
 
@@ -353,7 +343,7 @@ func TestChainPassesRowsAndInitialisationOn(t *testing.T) {
 		first := e.each() // before the second runs: a table without initialisers is initialised
 		second, err := derive.Best(derive.Config[*route]{DB: e.db}, e.routes, lengths, func(r *route) ([]*route, error) {
 			return []*route{{Place: fmt.Sprint(len(r.Place)), From: r.Place, Metric: r.Metric}}, nil
-		}, func(a, b *route) int { return a.Metric - b.Metric })
+		}, metricOfRoute)
 		require.NoError(e, err)
 		defer second.Close()
 		defer reconcilertest.Go(e, second.Run)()
@@ -408,8 +398,8 @@ func TestStoppedDerivationContinuesWithTheChangesMeanwhile(t *testing.T) {
 
 func TestBadArgumentsAreNamed(t *testing.T) {
 	inBubble(t, func(e *env) {
-		_, err := derive.Best[*wish, *route](derive.Config[*route]{}, nil, nil, nil, nil)
-		for _, text := range []string{"Config.DB is nil", "the input table is nil", "the output table is nil", "the function is nil", "the compare function is nil"} {
+		_, err := derive.Best[*wish, *route, int](derive.Config[*route]{}, nil, nil, nil, nil)
+		for _, text := range []string{"Config.DB is nil", "the input table is nil", "the output table is nil", "the function is nil", "the rank function is nil"} {
 			require.ErrorContains(e, err, text)
 		}
 		_, err = derive.Each(e.cfg, e.routes, e.routes, func(r *route) ([]*route, error) { return nil, nil })

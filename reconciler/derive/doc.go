@@ -5,8 +5,8 @@
 // on the output, which is an ordinary table.
 //
 //   - [Each] derives any number of output rows from each input row.
-//   - [Best] does so, too, and for each output key the best of the input rows that want it wins: many
-//     rows want one route, and the one with the lowest metric is in the output.
+//   - [Best] does so, too, and for each output key the input row with the lowest rank wins of those that
+//     want it: many rows want one route, and the one with the lowest metric is in the output.
 //
 // Both return a [Derived], which runs until it is stopped, as a job of a hive ([Derived.AddTo]) or
 // without one ([Derived.Run]). What it promises:
@@ -19,16 +19,18 @@
 //   - The output table belongs to the derivation: as soon as the input is initialised, rows that do not
 //     follow from it are deleted, also those of an earlier derivation or of another writer. Statuses
 //     that reconcilers write into the rows are kept: see [Config].Merge.
-//   - If the function fails or panics, the error is in health and Explain under the key of the input
-//     row, what was derived from the row before stays in the output, and all other rows go on. The
-//     function is called again when the row changes, or by [Derived.Retry].
+//   - If the function fails or panics, or the rank does, the error is in health and Explain under the key
+//     of the input row, what was derived from the row before stays in the output, and all other rows go
+//     on. The function is called again when the row changes, or by [Derived.Retry].
+//   - An output row that cannot be compared, merged, written or deleted is in error, and all others go on.
+//     It is compared again when a row that wants it changes, every 10 s, and by [Derived.Retry].
 //   - The output has an initialiser that is done when the input is initialised and all of it is
 //     derived. The output of one derivation can be the input of another.
 //   - No function of the program is called with a table locked, except those of the indexes. A write
 //     transaction of the output has at most 256 rows, and ends after 5 ms.
 //
 // The iterator of a table does not give the old version of a row, so a derivation remembers which input
-// row wants which output row. Beside the tables that is about 240 bytes for each input row, if each
+// row wants which output row. Beside the tables that is about 245 bytes for each input row, if each
 // wants one output row, two want the same, and keys have 8 bytes; plus the output rows that lose, and
 // old versions of input rows that fail.
 package derive

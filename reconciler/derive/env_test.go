@@ -4,7 +4,6 @@
 package derive_test
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -34,7 +33,7 @@ type wish struct {
 	Name   string
 	Places string // separated by spaces
 	Metric int
-	// Fail has the function return an error ("error"), panic ("panic"), or compare panic ("compare").
+	// Fail has the function return an error ("error"), panic ("panic"), or the rank panic ("rank").
 	Fail string
 }
 
@@ -90,11 +89,11 @@ func routesOf(w *wish) (out []*route, err error) {
 	return out, nil
 }
 
-func byMetric(a, b *wish) int {
-	if a.Fail == "compare" || b.Fail == "compare" {
-		panic("cannot compare")
+func metricOf(w *wish) int {
+	if w.Fail == "rank" {
+		panic("no rank")
 	}
-	return cmp.Compare(a.Metric, b.Metric)
+	return w.Metric
 }
 
 // commits calls a function after each commit, one call at a time.
@@ -150,7 +149,7 @@ func newTable[Row statedb.TableWritable](e *env, name string, primary statedb.In
 
 func (e *env) each() *derived { return e.made(derive.Each(e.cfg, e.wishes, e.routes, routesOf)) }
 func (e *env) best() *derived {
-	return e.made(derive.Best(e.cfg, e.wishes, e.routes, routesOf, byMetric))
+	return e.made(derive.Best(e.cfg, e.wishes, e.routes, routesOf, metricOf))
 }
 
 func (e *env) made(d *derived, err error) *derived {

@@ -4,7 +4,6 @@
 package derive_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -21,7 +20,7 @@ func ExampleBest() {
 	routes, _ := statedb.NewTable(db, "routes", byPlace)
 	best, err := derive.Best(derive.Config[*route]{DB: db}, wishes, routes,
 		func(w *wish) ([]*route, error) { return []*route{{Place: w.Places, From: w.Name}}, nil },
-		func(a, b *wish) int { return cmp.Compare(a.Metric, b.Metric) })
+		func(w *wish) int { return w.Metric })
 	if err != nil {
 		panic(err)
 	}

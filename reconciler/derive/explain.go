@@ -18,13 +18,20 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// maxExplained bounds the output rows of one input row that an explanation names, maxScanned the rows
-// that a list of keys or objects reads, and maxPage those that it returns.
+// maxExplained bounds the output rows of one input row that an explanation names, maxRanked the input rows
+// of one output row: the winner and ten others. maxScanned bounds the rows that a list of keys or objects
+// reads, and maxPage those that it returns.
 const (
 	maxExplained = 10
+	maxRanked    = 11
 	maxScanned   = 20_000
 	maxPage      = 1000
 )
+
+// statusOf has the kinds of statuses that loops would show.
+var statusOf = map[inspect.State]string{
+	inspect.StateTerminal: "Error", inspect.StateUnseen: "Pending", inspect.StateDone: "Done",
+}
 
 // ID returns the name of the derivation. Its Table is the input: its rows are the objects.
 func (d *Derived[In, Out]) ID() inspect.ID {
@@ -47,96 +54,90 @@ func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explan
 }
 
 // sight is what a derivation knows about a key.
-type sight[In any] struct {
-	// name is the key as the input writes it, found: the input has the row, at revision. known: the
-	// derivation has claims of it, wants in number, of which so many win. unseen: it has not read the row.
-	found, known, unseen bool
-	name                 string
-	revision             statedb.Revision
-	wants, wins          int
-	// problem is the error of the row; called: that of its function, not of an output row that it wants.
+type sight[In, Out any] struct {
+	// name is the key as the input writes it, found: the input has the row, at revision. It wants output
+	// rows, and wins so many of them. unseen: the derivation has not read this version of the row.
+	found, unseen bool
+	name          string
+	revision      statedb.Revision
+	wants, wins   int
+	// problem is the error of the row; called: that of its function, not of an output row.
 	problem   *problem
 	called    bool
 	condition inspect.Condition
 	// contests are the places that the input wants, and that with the key.
-	contests []contest[In]
+	contests []contest[In, Out]
 }
 
 // contest is a place as an explanation shows it.
-type contest[In any] struct {
+type contest[In, Out any] struct {
 	key string
 	// asked: the explanation is that of this place.
 	asked bool
+	// of is the number of rows that want it, best the first of them in their order.
 	of    int
-	top   []ranked[In]
+	best  []input[In, Out]
 	wrong *problem
 	// input is the key of the explained input row; empty if there is none.
 	input string
 }
 
 // look copies what is known about a key, so that no function of the program is called with mu held.
-func (d *Derived[In, Out]) look(txn statedb.ReadTxn, key string) (s sight[In]) {
+func (d *Derived[In, Out]) look(txn statedb.ReadTxn, key string) (s sight[In, Out]) {
 	inKeys, outKeys := d.in.Keys(key), d.out.Keys(key)
-	revisions := make([]statedb.Revision, len(inKeys)) // zero if the input has no such row
-	for i, k := range inKeys {
-		if _, revision, found := d.in.ByKey(txn, k); found {
-			revisions[i] = revision
-		}
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.condition = d.progress.condition
-	for i, k := range inKeys {
-		revision, found := revisions[i], revisions[i] > 0
-		in, failed := d.claims.inputs[string(k)], d.errorOf(string(k))
-		if !found && in == nil && failed == nil {
+	s.condition = d.condition()
+	for _, k := range inKeys {
+		_, revision, found := d.in.ByKey(txn, k)
+		mine, failed := d.claims.of(string(k)), d.errorOf(string(k))
+		if !found && mine == nil && failed == nil {
 			continue
 		}
-		s.found, s.revision, s.known, s.name = found, revision, in != nil, string(k)
+		s.found, s.revision, s.wants, s.name = found, revision, len(mine), string(k)
 		s.unseen = found && revision > d.progress.until
-		if failed != nil {
-			copied := *failed
-			s.problem, s.called = &copied, d.failed.of(string(k)) != nil
-		}
-		if in != nil {
-			s.wants = len(in.claims)
-			for _, x := range in.claims {
-				if x.at.winner() == x {
-					s.wins++
-				}
+		s.problem, s.called = failed, d.failed.of(string(k)) != nil
+		for i, x := range mine {
+			if x.pos == 0 {
+				s.wins++
 			}
-			for _, x := range in.claims[:min(len(in.claims), maxExplained)] {
+			if i < maxExplained {
 				s.contests = append(s.contests, d.contest(x.at, s.name, false))
 			}
 		}
 		break
 	}
-	for _, k := range outKeys {
-		if at := d.claims.places[string(k)]; at != nil && len(at.heap) > 0 {
-			s.contests = append(s.contests, d.contest(at, s.name, true))
-			break
+	if at := d.claims.named(outKeys); at != nil {
+		s.contests = append(s.contests, d.contest(at, s.name, true))
+		if !s.found && s.problem == nil {
+			s.problem = d.wrong.of(at.key)
 		}
 	}
 	return s
 }
 
-func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In] {
-	c := contest[In]{key: at.key, asked: asked, of: len(at.heap), top: at.top(), input: input}
-	if p := d.wrong.of(at.key); p != nil {
-		copied := *p
-		c.wrong = &copied
+func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In, Out] {
+	c := contest[In, Out]{key: at.key, asked: asked, of: len(at.heap), wrong: d.wrong.of(at.key), input: input}
+	named := 2 // the winner, and the next if the winner is the explained row
+	if asked {
+		named = maxRanked
+	}
+	for _, x := range at.first(named) {
+		c.best = append(c.best, *x.of)
 	}
 	return c
 }
 
-func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In]) {
+func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In, Out]) {
 	e.Found, e.Revision = s.found, s.revision
 	input, output := d.in.Table.Name(), d.output.Name()
 	switch {
 	case s.problem != nil:
 		e.State, e.Why = inspect.StateTerminal, "its function failed; it is called again when the row changes"
 		e.Error, e.Since, e.Attempts = s.problem.err.Error(), s.problem.since, 1
-		if !s.called {
+		if !s.found && !s.called {
+			e.Why = "this output row is in error"
+		} else if !s.called {
 			e.Why = "an output row that it wants is in error"
 		} else if s.wants > 0 {
 			e.Notes = append(e.Notes, fmt.Sprintf("what was derived before the failure is still in table %q", output))
@@ -147,21 +148,15 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In]) {
 		e.State, e.Why = inspect.StateUnseen, "the derivation has not derived and written this version of the row yet"
 	case s.wins < s.wants:
 		e.State, e.Why = inspect.StateDone, fmt.Sprintf("it wants %d row(s) of table %q, and wins %d", s.wants, output, s.wins)
-	case s.found || s.known:
+	case s.found || s.wants > 0:
 		e.State, e.Why = inspect.StateDone, fmt.Sprintf("%d row(s) of table %q are derived from it", s.wants, output)
 	case len(s.contests) > 0:
 		e.State, e.Why = inspect.StateDone, fmt.Sprintf("it is a row of table %q, derived from table %q", output, input)
 	default:
 		e.State, e.Why = inspect.StateAbsent, fmt.Sprintf("table %q has no such row, and no row derives one", input)
 	}
-	switch {
-	case !s.found:
-	case s.problem != nil:
-		e.Status = "Error"
-	case s.unseen:
-		e.Status = "Pending"
-	default:
-		e.Status = "Done"
+	if s.found {
+		e.Status = statusOf[e.State]
 	}
 	if more := s.wants - maxExplained; more > 0 {
 		e.Notes = append(e.Notes, fmt.Sprintf("of %d rows of table %q that it derives, %d are named", s.wants, output, maxExplained))
@@ -169,12 +164,12 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In]) {
 }
 
 // contestNotes returns the lines about a place.
-func (d *Derived[In, Out]) contestNotes(c *contest[In]) (notes []string) {
+func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 	place := fmt.Sprintf("%s of table %q", d.out.KeyName([]byte(c.key)), d.output.Name())
-	best, err := d.ranking(c.top)
+	best := c.best
 	switch {
-	case err != nil:
-		notes = append(notes, fmt.Sprintf("%s: %d row(s) want it: %s", place, c.of, err))
+	case c.of == 0:
+		notes = append(notes, place+": no row wants it")
 	case !c.asked && c.of == 1:
 		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
 	case !c.asked && best[0].key == c.input:
@@ -197,7 +192,7 @@ func (d *Derived[In, Out]) contestNotes(c *contest[In]) (notes []string) {
 }
 
 // nameOf returns the key of an input row, and its other columns.
-func (d *Derived[In, Out]) nameOf(r ranked[In]) (name string) {
+func (d *Derived[In, Out]) nameOf(r input[In, Out]) (name string) {
 	name = d.in.KeyName([]byte(r.key))
 	defer func() {
 		// A panic in the row's method must not stop the caller.
@@ -207,32 +202,6 @@ func (d *Derived[In, Out]) nameOf(r ranked[In]) (name string) {
 		return name + " (" + strings.Join(w.TableRow(), " ") + ")"
 	}
 	return name
-}
-
-// ranking returns the best of the first levels of a heap in their order. The error is a panic of compare.
-func (d *Derived[In, Out]) ranking(top []ranked[In]) (best []ranked[In], err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("comparing rows: %w", panicked(r))
-		}
-	}()
-	frontier := []int{0}
-	for len(frontier) > 0 && len(best) < maxRanked {
-		least := 0
-		for i, pos := range frontier {
-			other := frontier[least]
-			if d.claims.less(top[pos].row, top[pos].key, top[other].row, top[other].key) {
-				least = i
-			}
-		}
-		pos := frontier[least]
-		frontier = append(frontier[:least], frontier[least+1:]...)
-		best = append(best, top[pos])
-		for child := 2*pos + 1; child <= 2*pos+2 && child < len(top); child++ {
-			frontier = append(frontier, child)
-		}
-	}
-	return best, nil
 }
 
 // Snapshot returns the state of the derivation. Its objects are the rows of the input; Failing counts the
@@ -247,7 +216,7 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.Condition, s.Started, s.Failing = d.progress.condition, d.progress.started, d.numErrors()
+	s.Condition, s.Started, s.Failing = d.condition(), d.progress.started, d.numErrors()
 	s.Observed, s.Attempted = d.progress.until, d.progress.until
 	s.States = append(s.States, metrics.StateCount{State: string(inspect.StateTerminal), Count: s.Failing})
 	s.Unseen = int(s.Revision - min(s.Revision, s.Observed))
@@ -311,39 +280,21 @@ func (d *Derived[In, Out]) Objects(_ context.Context, q inspect.ObjectQuery) (pa
 }
 
 func (d *Derived[In, Out]) line(row In, revision statedb.Revision) inspect.ObjectLine {
-	line := inspect.ObjectLine{Key: d.in.Name(row), State: inspect.StateDone, Status: "Done", Revision: revision}
+	line := inspect.ObjectLine{Key: d.in.Name(row), State: inspect.StateDone, Revision: revision}
 	key := string(d.in.Key(row))
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p := d.errorOf(key); p != nil {
-		line.State, line.Status = inspect.StateTerminal, "Error"
-		line.Since, line.Attempts, line.Error = p.since, 1, p.err.Error()
+		line.State, line.Since, line.Attempts, line.Error = inspect.StateTerminal, p.since, 1, p.err.Error()
 	} else if revision > d.progress.until {
-		line.State, line.Status = inspect.StateUnseen, "Pending"
+		line.State = inspect.StateUnseen
 	}
+	line.Status = statusOf[line.State]
 	return line
 }
 
 // Keys returns the texts of up to limit keys of the input that begin with a prefix. It reads the first
 // 20,000 rows only.
-func (d *Derived[In, Out]) Keys(prefix string, limit int) (out []string) {
-	n := 0
-	for row := range d.in.Table.All(d.cfg.DB.ReadTxn()) {
-		if n++; n > maxScanned || len(out) >= limit {
-			break
-		}
-		if name := d.in.Name(row); strings.HasPrefix(name, prefix) {
-			out = append(out, name)
-		}
-	}
-	return out
+func (d *Derived[In, Out]) Keys(prefix string, limit int) []string {
+	return d.in.Names(prefix, limit, maxScanned)
 }
-
-// Events returns nil: a derivation has no journal.
-func (d *Derived[In, Out]) Events(inspect.EventQuery) []inspect.Event { return nil }
-
-// Journal returns nil: a derivation has no journal.
-func (d *Derived[In, Out]) Journal() []inspect.Round { return nil }
-
-// Timeline returns nil: a derivation has no samples.
-func (d *Derived[In, Out]) Timeline() []inspect.Sample { return nil }

@@ -21,7 +21,7 @@ type problems struct {
 	version uint64
 }
 
-// problem is the error of a key.
+// problem is the error of a key. It never changes.
 type problem struct {
 	key   string
 	err   error
@@ -37,11 +37,10 @@ func (p *problems) keep(key string, err error, now time.Time) (news bool) {
 		if old.err.Error() == err.Error() {
 			return false
 		}
-		old.err = err
-		p.version++
-		return true
+		place.Value = &problem{key, err, old.since}
+	} else {
+		p.byKey[key] = p.order.PushBack(&problem{key, err, now})
 	}
-	p.byKey[key] = p.order.PushBack(&problem{key, err, now})
 	p.version++
 	return true
 }
@@ -72,17 +71,29 @@ func (p *problems) first(n int) (out []*problem) {
 	return out
 }
 
+// keys returns the keys of all problems.
+func (p *problems) keys() map[string]bool {
+	out := make(map[string]bool, p.len())
+	for key := range p.byKey {
+		out[key] = true
+	}
+	return out
+}
+
 // numErrors returns the number of rows of the input and of the output that are in error. It is called with
 // mu held, as errorOf is.
 func (d *Derived[In, Out]) numErrors() int { return d.failed.len() + d.wrong.len() }
 
+// errorVersion changes whenever an error does. It is called with mu held.
+func (d *Derived[In, Out]) errorVersion() uint64 { return d.failed.version + d.wrong.version }
+
 // errorOf returns the error of an input row, or of the first output row that it wants and that has one;
 // nil if there is none.
 func (d *Derived[In, Out]) errorOf(key string) *problem {
-	if p := d.failed.of(key); p != nil || d.wrong.len() == 0 || d.claims.inputs[key] == nil {
+	if p := d.failed.of(key); p != nil || d.wrong.len() == 0 {
 		return p
 	}
-	for _, x := range d.claims.inputs[key].claims {
+	for _, x := range d.claims.of(key) {
 		if p := d.wrong.of(x.at.key); p != nil {
 			return p
 		}

@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"maps"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -20,6 +21,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
+// recheckAfter is the time after which outputs in error are compared again: what was wrong with the row of
+// another writer, or with what a function of the program reads, may be gone.
+const recheckAfter = 10 * time.Second
+
 func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	if !d.running.TryLock() {
 		return fmt.Errorf("%s: is running already", d.cfg.Name)
@@ -30,15 +35,21 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	}
 	d.begin()
 	defer d.end()
-	d.reported = reported{health: health}
+	d.reported = reported{}
 	for ctx.Err() == nil {
 		more, initialized := d.round(ctx)
-		d.report()
+		d.report(health)
+		if d.recheck == nil && d.wrong.len() > 0 {
+			d.recheck = time.After(recheckAfter)
+		}
 		select {
 		case <-ctx.Done():
 		case <-more:
 		case <-initialized:
 		case <-d.wake:
+		case <-d.recheck:
+			d.recheck = nil
+			d.ask(func(c *calls) { c.again.add(again{places: d.wrong.keys()}) })
 		}
 	}
 	return nil
@@ -47,9 +58,6 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 func (d *Derived[In, Out]) begin() {
 	d.mu.Lock()
 	d.progress.condition = inspect.ConditionRunning
-	if d.calls.paused {
-		d.progress.condition = inspect.ConditionPaused
-	}
 	if d.progress.started.IsZero() {
 		d.progress.started = time.Now()
 	}
@@ -80,8 +88,12 @@ func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan 
 	}
 	txn := d.cfg.DB.ReadTxn()
 	changes, more := d.changes.Next(txn)
-	if !d.deriveAll(ctx, changes) {
-		return more, nil
+	for change := range changes {
+		d.derive(change.Object, change.Deleted)
+		d.read = max(d.read, change.Revision)
+		if ctx.Err() != nil {
+			return more, nil // the rest is part of the next snapshot
+		}
 	}
 	revision := d.in.Table.Revision(txn)
 	if !d.complete {
@@ -104,22 +116,14 @@ func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan 
 	return more, initialized
 }
 
-// deriveAll derives changes. It returns false if ctx ended before it had read all.
-func (d *Derived[In, Out]) deriveAll(ctx context.Context, changes iter.Seq2[statedb.Change[In], statedb.Revision]) bool {
-	for change := range changes {
-		d.derive(change.Object, change.Deleted)
-		d.read = max(d.read, change.Revision)
-		if ctx.Err() != nil {
-			// The rest is part of the next snapshot.
-			return false
+// deriveAgain derives rows that did not change, and has output rows compared, as the calls asked. Rows that the
+// iterator has not returned yet, although the snapshot has them, come with the next round.
+func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
+	for _, key := range slices.Sorted(maps.Keys(asked.again.places)) {
+		if at := d.claims.places[key]; at != nil {
+			d.claims.touch(at)
 		}
 	}
-	return true
-}
-
-// deriveAgain derives rows that did not change, as the calls asked. Rows that the iterator has not
-// returned yet, although the snapshot has them, come with the next round.
-func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
 	if asked.all {
 		for row, revision := range d.in.Table.All(txn) {
 			if ctx.Err() != nil {
@@ -132,7 +136,7 @@ func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn,
 		}
 		return
 	}
-	for key := range asked.again {
+	for key := range asked.again.rows {
 		if row, revision, found := d.in.ByKey(txn, []byte(key)); found && revision <= d.read {
 			d.derive(row, false)
 		}
@@ -147,44 +151,53 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 		d.cfg.Log.Error("primary index of the input failed", "error", err)
 		return
 	}
-	if deleted {
-		if err := d.plan(key, row, nil); err != nil {
-			d.cfg.Log.Error("order of rows is lost", "key", key, "error", err)
-			d.claims.planWithout(key)
-		}
-		d.take(key, nil)
+	var (
+		wants         []wanted[Out]
+		rank          rank
+		keyless, fail error
+	)
+	if !deleted {
+		wants, rank, keyless, fail = d.call(key, row)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if fail != nil {
+		d.keep(key, fail) // what was derived before stays
 		return
 	}
-	wants, keyless, err := d.call(key, row)
-	if err == nil {
-		err = d.plan(key, row, wants)
-	}
-	if d.take(key, err); err == nil && keyless != nil {
-		d.fail(key, keyless)
+	d.progress.derived++
+	d.claims.set(key, row, rank, wants)
+	if keyless != nil {
+		d.keep(key, keyless)
+	} else if d.failed.of(key) != nil {
+		d.healed[key] = struct{}{}
 	}
 }
 
 func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-		}
-	}()
+	defer d.catch(&err, "", true)
 	return string(d.in.Key(row)), nil
 }
 
-// call calls the function of the program. keyless is an error if it returned rows without a key, which
-// are left out.
-func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], keyless, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = panicked(r)
-			d.cfg.Log.Error("function of a derivation panicked", "key", text.Name(key), "error", err, "stack", string(debug.Stack()))
+// catch is deferred around the functions of the program: it sets err if one has panicked, and logs the stack
+// if that is news of the row with this key.
+func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
+		if !known {
+			log := d.cfg.Log.With("key", text.Name(key), "error", *err)
+			log.Error("function of a derivation panicked", "stack", string(debug.Stack()))
 		}
-	}()
+	}
+}
+
+// call calls the functions of the program. keyless is an error if rows without a key were returned, which
+// are left out.
+func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
+	defer d.catch(&err, key, d.failed.of(key) != nil)
 	outs, err := d.f(row)
 	if err != nil {
-		return nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
+		return nil, nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
 	}
 	wants = make([]wanted[Out], 0, len(outs))
 	for i, out := range outs {
@@ -194,7 +207,11 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], keyles
 			keyless = fmt.Errorf("row %d of %d that the function returned is left out: %w", i, len(outs), err)
 		}
 	}
-	return wants, keyless, twice(wants)
+	if err := twice(wants); err != nil || d.rank == nil || len(wants) == 0 {
+		return wants, nil, keyless, err
+	}
+	rank, err = d.rank(row)
+	return wants, rank, keyless, err
 }
 
 // twice returns an error if two rows have one key.
@@ -212,69 +229,32 @@ func twice[Out any](wants []wanted[Out]) error {
 	return nil
 }
 
-// plan plans the change of an input. The error is a panic of compare.
-func (d *Derived[In, Out]) plan(key string, row In, wants []wanted[Out]) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("comparing rows: %w", panicked(r))
-		}
-	}()
-	d.claims.plan(key, row, wants)
-	return nil
-}
-
-func panicked(r any) error {
-	return fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
-}
-
-// take applies the planned change of an input, or keeps its error.
-func (d *Derived[In, Out]) take(key string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err == nil {
-		d.progress.derived++
-		d.failed.forget(key)
-		d.dirty = d.claims.apply(d.dirty)
-		return
-	}
-	d.keep(key, err)
-}
-
-// fail keeps an error of an input whose change was applied.
-func (d *Derived[In, Out]) fail(key string, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.keep(key, err)
-}
-
 // keep keeps an error of an input. The caller holds mu.
 func (d *Derived[In, Out]) keep(key string, err error) {
 	d.progress.failed++
+	delete(d.healed, key)
 	err = fmt.Errorf("row %s of table %q: %w", d.in.KeyName([]byte(key)), d.in.Table.Name(), err)
 	if d.failed.keep(key, err, time.Now()) {
 		d.cfg.Log.Warn("row is not derived", "key", text.Name(key), "error", err)
 	}
 }
 
-// reported is what health was told.
+// reported is what health was told, if told is true.
 type reported struct {
-	health        cell.Health
-	told, paused  bool
-	failed, wrong uint64
+	told, paused bool
+	errors       uint64
 }
 
 // report tells health about the errors if they have changed.
-func (d *Derived[In, Out]) report() {
-	was := d.reported
+func (d *Derived[In, Out]) report(health cell.Health) {
 	d.mu.Lock()
-	now := reported{was.health, true, d.calls.paused, d.failed.version, d.wrong.version}
-	news := now.told != was.told || now.paused != was.paused || now.failed != was.failed || now.wrong != was.wrong
-	n, errs := d.numErrors(), error(nil)
+	now, n, errs := reported{true, d.calls.paused, d.errorVersion()}, d.numErrors(), error(nil)
+	news := now != d.reported
 	if n > 0 && news {
 		errs = joined(&d.failed, &d.wrong)
 	}
 	d.mu.Unlock()
-	if was.health == nil || !news {
+	if health == nil || !news {
 		return
 	}
 	d.reported = now
@@ -283,8 +263,8 @@ func (d *Derived[In, Out]) report() {
 		paused = ", paused"
 	}
 	if n > 0 {
-		was.health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
+		health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
 		return
 	}
-	was.health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
+	health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
 }

@@ -97,7 +97,7 @@ func TestRowsComeBeforeDeletionsThoughAStatusIsFaster(t *testing.T) {
 				return nil, nil
 			}
 			return []*route{{Place: "slot", From: r.Place}}, nil
-		}, func(a, b *route) int { return 0 })
+		}, func(*route) int { return 0 })
 		require.NoError(e, err)
 		defer second.Close()
 		e.put(&wish{Name: "old", Places: "1", Metric: 1}, &wish{Name: "new", Places: "2", Metric: 0})
@@ -134,7 +134,7 @@ func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 			},
 		})
 		require.NoError(e, err)
-		d, err := derive.Best(derive.Config[*route]{DB: e.db}, e.wishes, table, routesOf, byMetric)
+		d, err := derive.Best(derive.Config[*route]{DB: e.db}, e.wishes, table, routesOf, metricOf)
 		e.made(d, err)
 		d.SetMaxRows(2)
 		e.run(d)

@@ -5,6 +5,7 @@ package derive_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"maps"
@@ -12,13 +13,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
@@ -28,7 +34,8 @@ var (
 )
 
 // walk writes random transactions into the input of two derivations, the second of which works on the
-// output of the first, and compares the outputs with a full recomputation whenever both are idle.
+// output of the first, and compares the outputs with a full recomputation whenever both are idle. Meanwhile
+// they stop and start, are paused and resumed, and are replaced; functions fail, hang and work again.
 type walk struct {
 	*env
 	rand *rand.Rand
@@ -37,6 +44,14 @@ type walk struct {
 	next *derive.Derived[*route, *route]
 	last statedb.RWTable[*route]
 	stop [2]func()
+	// paused are the derivations that are paused.
+	paused [2]bool
+
+	// broken: rows whose Fail begins with "broken" fail, and the others of them do not. gate is the row at
+	// which the function hangs, nil for none. odd are the places of the output at which Same panics.
+	broken atomic.Bool
+	gate   atomic.Pointer[gate]
+	odd    sync.Map
 
 	// now is the input, good the version of each row that was derived last. Of a row that was written
 	// since both were idle (touched), only a version that does not fail can have been derived.
@@ -51,6 +66,11 @@ type walk struct {
 	mu             sync.Mutex
 	must, mustLast map[string]bool
 	missing        []string
+}
+
+type gate struct {
+	name   string
+	opened chan struct{}
 }
 
 func TestOutputEqualsARecomputation(t *testing.T) {
@@ -82,16 +102,58 @@ func newWalk(e *env, seed uint64, best bool) *walk {
 
 // make makes the derivations.
 func (w *walk) make() {
-	if w.best {
-		w.d = w.env.best()
-	} else {
-		w.d = w.env.each()
+	w.cfg.Same = func(current, derived *route) bool {
+		if w.isOdd(current.Place) {
+			panic("odd place")
+		}
+		return *current == *derived
 	}
+	if w.best {
+		w.d = w.made(derive.Best(w.cfg, w.wishes, w.routes, w.routesOf, w.rankOf))
+	} else {
+		w.d = w.made(derive.Each(w.cfg, w.wishes, w.routes, w.routesOf))
+	}
+	w.paused = [2]bool{}
 	w.d.SetMaxRows(1 + w.rand.IntN(4))
-	next, err := derive.Best(derive.Config[*route]{DB: w.db}, w.routes, w.last, lastOf, byRoute)
+	next, err := derive.Best(derive.Config[*route]{DB: w.db}, w.routes, w.last, lastOf, metricOfRoute)
 	require.NoError(w, err)
 	next.SetMaxRows(1 + w.rand.IntN(4))
 	w.next = next
+}
+
+func (w *walk) isOdd(place string) bool {
+	_, odd := w.odd.Load(place)
+	return odd
+}
+
+// fails reports whether the functions fail for a row now.
+func (w *walk) fails(row *wish) bool {
+	switch row.Fail {
+	case "rank":
+		return w.best && strings.TrimSpace(row.Places) != ""
+	case "broken":
+		return w.broken.Load()
+	case "broken rank":
+		return w.broken.Load() && w.best && strings.TrimSpace(row.Places) != ""
+	}
+	return row.Fail != ""
+}
+
+func (w *walk) routesOf(row *wish) ([]*route, error) {
+	if g := w.gate.Load(); g != nil && g.name == row.Name {
+		<-g.opened
+	}
+	if row.Fail == "broken" && w.broken.Load() {
+		return nil, errors.New("broken")
+	}
+	return routesOf(row)
+}
+
+func (w *walk) rankOf(row *wish) int {
+	if row.Fail == "broken rank" && w.broken.Load() {
+		panic("broken")
+	}
+	return metricOf(row)
 }
 
 // lastOf makes two places of the last table from each place.
@@ -102,7 +164,7 @@ func lastOf(r *route) ([]*route, error) {
 	}, nil
 }
 
-func byRoute(a, b *route) int { return a.Metric - b.Metric }
+func metricOfRoute(r *route) int { return r.Metric }
 
 func (w *walk) run() {
 	defer func() {
@@ -112,14 +174,97 @@ func (w *walk) run() {
 	}()
 	for range 60 {
 		w.startAndStop()
-		w.transaction()
+		w.pauseAndResume()
+		w.breakAndHeal()
+		if w.rand.IntN(5) == 0 {
+			w.hang()
+		} else {
+			w.transaction()
+		}
 		if w.rand.IntN(3) > 0 {
 			w.settle()
 		}
 	}
-	w.start(0)
-	w.start(1)
+	for i := range w.stop {
+		w.start(i)
+		w.resume(i)
+	}
+	w.heal()
 	w.settle()
+}
+
+func (w *walk) pauseAndResume() {
+	for i, d := range []interface{ Pause() }{w.d, w.next} {
+		switch n := w.rand.IntN(12); {
+		case w.paused[i] && n < 6:
+			w.resume(i)
+		case !w.paused[i] && n == 0:
+			d.Pause()
+			w.paused[i] = true
+		}
+	}
+}
+
+func (w *walk) resume(i int) {
+	[]interface{ Resume() }{w.d, w.next}[i].Resume()
+	w.paused[i] = false
+}
+
+// follows reports whether a derivation runs and is not paused.
+func (w *walk) follows(i int) bool { return w.stop[i] != nil && !w.paused[i] }
+
+// breakAndHeal has functions of the program fail, or work again.
+func (w *walk) breakAndHeal() {
+	switch w.rand.IntN(8) {
+	case 0:
+		if w.follows(0) { // else rows that were not read would fail
+			w.settle()
+			w.broken.Store(true)
+		}
+	case 1:
+		w.odd.Store(fmt.Sprint(w.rand.IntN(7)), true)
+	case 2, 3:
+		w.heal()
+	}
+}
+
+// heal has all functions work, and has what failed tried again: by Retry, or for outputs, by time.
+func (w *walk) heal() {
+	synctest.Wait() // no error comes after Retry
+	for name, row := range w.now {
+		if strings.HasPrefix(row.Fail, "broken") {
+			w.good[name], w.touched[name] = row, true
+		}
+	}
+	w.release()
+	had := w.broken.Swap(false)
+	w.odd.Clear()
+	if had || w.rand.IntN(2) == 0 {
+		_, err := w.d.Retry(w.Context())
+		require.NoError(w, err)
+	} else {
+		time.Sleep(11 * time.Second)
+	}
+}
+
+// hang runs a transaction while the function hangs at a row, and looks at the derivation.
+func (w *walk) hang() {
+	g := &gate{string(rune('a' + w.rand.IntN(8))), make(chan struct{})}
+	w.gate.Store(g)
+	w.transaction()
+	synctest.Wait()
+	w.d.Snapshot(w.Context())
+	w.d.Figures()
+	w.d.Explain(w.Context(), g.name)
+	_, err := w.d.Objects(w.Context(), inspect.ObjectQuery{})
+	require.NoError(w, err)
+	if w.rand.IntN(2) == 0 {
+		_, err = w.d.Refresh(w.Context())
+		require.NoError(w, err)
+	}
+	w.pauseAndResume()
+	w.gate.Store(nil)
+	close(g.opened)
 }
 
 func (w *walk) start(i int) {
@@ -157,7 +302,7 @@ func (w *walk) startAndStop() {
 		w.mu.Unlock()
 		for name, wish := range w.now {
 			w.touched[name] = true
-			if wish.Fail != "" {
+			if w.fails(wish) {
 				delete(w.good, name)
 			}
 		}
@@ -182,22 +327,27 @@ func (w *walk) transaction() {
 				row.Places += " " + place
 			}
 		}
-		if w.rand.IntN(5) == 0 && !w.touched[name] {
-			row.Fail = []string{"error", "panic"}[w.rand.IntN(2)]
-		} else {
+		if w.rand.IntN(4) == 0 && !w.touched[name] {
+			row.Fail = []string{"error", "panic", "rank", "broken", "broken rank"}[w.rand.IntN(5)]
+		}
+		if !w.fails(row) {
 			w.good[name], w.touched[name] = row, true
 		}
 		w.insert(wtxn, row)
 		w.now[name] = row
 	}
 	// Before the commit: from now on the places that nothing wants may go.
-	w.mu.Lock()
-	routes := w.recompute()
-	last := w.recomputeLast(routes)
-	keep(w.must, routes)
-	keep(w.mustLast, last)
-	w.mu.Unlock()
+	w.release()
 	wtxn.Commit()
+}
+
+// release has the places that no row wants from now on be missing at a commit.
+func (w *walk) release() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	routes := w.recompute()
+	keep(w.must, routes)
+	keep(w.mustLast, w.recomputeLast(routes))
 }
 
 func keep(must map[string]bool, rows map[string]route) {
@@ -240,7 +390,7 @@ func (w *walk) recomputeLast(routes map[string]route) (last map[string]route) {
 func (w *walk) mayStay(routes map[string]route) map[string]route {
 	stay := map[string]route{}
 	if !slices.ContainsFunc(slices.Collect(maps.Values(w.now)), func(row *wish) bool {
-		return row.Fail != "" && (w.good[row.Name] == nil || w.good[row.Name].Places == "")
+		return w.fails(row) && (w.good[row.Name] == nil || w.good[row.Name].Places == "")
 	}) {
 		w.old = nil
 	}
@@ -259,7 +409,7 @@ func (w *walk) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.Empty(w, w.missing)
-	if w.stop[0] == nil {
+	if !w.follows(0) {
 		return
 	}
 	clear(w.touched)
@@ -269,8 +419,15 @@ func (w *walk) settle() {
 		w.must[place] = true
 	}
 	maps.Copy(routes, w.mayStay(routes))
+	for place, row := range contents(w.db, w.routes) {
+		// If Same panics the row stays, whatever derived it.
+		if _, wanted := routes[place]; wanted && w.isOdd(place) {
+			routes[place] = row
+		}
+	}
 	require.Equal(w, routes, contents(w.db, w.routes))
-	if w.stop[1] == nil {
+	w.healed(published)
+	if !w.follows(1) {
 		return
 	}
 	require.Equal(w, w.recomputeLast(routes), contents(w.db, w.last))
@@ -282,6 +439,22 @@ func (w *walk) settle() {
 		require.True(w, ok)
 	}
 	require.Equal(w, w.wishes.Revision(w.db.ReadTxn()), published.Input)
+}
+
+// healed requires that there is no error if nothing fails.
+func (w *walk) healed(published inputs.Input) {
+	some := false
+	w.odd.Range(func(any, any) bool { some = true; return false })
+	for _, row := range w.now {
+		some = some || w.fails(row)
+	}
+	if some || !w.best { // Each has errors of places, too
+		return
+	}
+	require.Zero(w, w.d.Snapshot(w.Context()).Failing)
+	require.Zero(w, published.Rejected)
+	w.healthy()
+	require.NoError(w, w.waits(w.d, reconciler.Applied))
 }
 
 func contents(db *statedb.DB, table statedb.Table[*route]) map[string]route {

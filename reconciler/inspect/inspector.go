@@ -11,11 +11,11 @@ import (
 )
 
 // Inspector is a reconciler that can be read without the type of its objects. Commands, pages and
-// collectors use it. Every reconciler.Loop is one.
+// collectors use it. Every reconciler.Loop is one, and so is every derivation of package derive.
 //
 // An object is named by the text of its key, as in [Explanation].Key. All methods are safe from any
 // goroutine. Apart from WaitAll and WaitKey they wait at most 100 ms for a loop that is in an
-// operation; Keys, Events, Journal, Timeline and Figures do not wait for it at all.
+// operation; Keys and Figures do not wait for it at all.
 type Inspector interface {
 	// ID returns the name of the reconciler.
 	ID() ID
@@ -37,12 +37,6 @@ type Inspector interface {
 	// Keys returns the texts of up to limit keys with the prefix, to complete what a user types. It
 	// reads the first 20,000 rows of the table only.
 	Keys(prefix string, limit int) []string
-	// Events returns operations from the journal, the oldest first.
-	Events(q EventQuery) []Event
-	// Journal returns the latest rounds, the oldest first.
-	Journal() []Round
-	// Timeline returns up to one sample for each second of the last ten minutes, the oldest first.
-	Timeline() []Sample
 
 	metrics.Source
 
@@ -83,17 +77,33 @@ type Controller interface {
 	// Prune requests a prune. It runs as soon as the table is initialised and the reconciler is not
 	// paused. Prune does not wait for it.
 	Prune()
+	// Pause stops the reconciler from starting operations and prunes, until Resume.
+	Pause()
+	// Resume ends the pause, whether it is one of the reconciler or of objects.
+	Resume()
+}
+
+// Loop is a [Controller] with what only the loop of a reconciler has: a journal, sweeps, and pauses of
+// single objects. Every reconciler.Loop is one, and a derivation is not: use a type assertion to find out.
+type Loop interface {
+	Controller
+
+	// Events, Journal and Timeline do not wait for a loop that is in an operation.
+	//
+	// Events returns operations from the journal, the oldest first.
+	Events(q EventQuery) []Event
+	// Journal returns the latest rounds, the oldest first.
+	Journal() []Round
+	// Timeline returns up to one sample for each second of the last ten minutes, the oldest first.
+	Timeline() []Sample
+
 	// ApproveSweep requests a sweep that may exceed its budget. It returns false, and does nothing, if
 	// the last sweep did not stop at its budget. It does not wait for the sweep.
 	ApproveSweep() bool
-	// Pause stops the reconciler from starting operations and prunes, until Resume.
-	Pause()
 	// PauseOnly pauses exactly the objects with the given keys, whether or not they exist, in place of
 	// those that an earlier call of PauseOnly has paused. [Snapshot].Paused lists them. It returns an
 	// error, and changes nothing, if there is another pause: of the whole reconciler, or by a predicate.
 	PauseOnly(keys ...string) error
-	// Resume ends the pause, whether it is one of the reconciler or of objects.
-	Resume()
 }
 
 // ID is the name of a reconciler.

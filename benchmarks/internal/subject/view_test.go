@@ -39,7 +39,7 @@ func TestViewShowsItsOwnSystem(t *testing.T) {
 	_, err := inspector.WaitAll(ctx, reconciler.Applied)
 	require.NoError(t, err)
 	inspector.Snapshot(ctx) // answered between two rounds: the last one is counted
-	assert.NotEmpty(t, inspector.Events(inspect.EventQuery{}), "the journal is on")
+	assert.NotEmpty(t, inspector.(inspect.Loop).Events(inspect.EventQuery{}), "the journal is on")
 
 	assert.Contains(t, get(ctx, t, view.MetricsURL),
 		`statekeel_operations_total{operation="update",reconciler="bench",result="done"} 7`)

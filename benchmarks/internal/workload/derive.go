@@ -4,7 +4,6 @@
 package workload
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func measureDerive(ctx context.Context, env *Env, n uint64) (_ Figures, err erro
 	}
 	d, err := derive.Best(derive.Config[*winner]{DB: db}, claims, winners,
 		func(c *claim) ([]*winner, error) { return []*winner{{c.place(), c.rank}}, nil },
-		func(a, b *claim) int { return cmp.Compare(b.rank, a.rank) })
+		func(c *claim) int64 { return -int64(c.rank) })
 	if err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func spoil(ctx context.Context, sys subject.System, view *subject.View, n uint64
 			paused = append(paused, strconv.FormatUint(id, 10))
 		}
 	}
-	if err := view.Registry.All()[0].PauseOnly(paused...); err != nil {
+	if err := view.Registry.All()[0].(inspect.Loop).PauseOnly(paused...); err != nil {
 		return fmt.Errorf("pause %d rows: %w", len(paused), err)
 	}
 	if err := load(sys, 0, n); err != nil {

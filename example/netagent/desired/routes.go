@@ -24,21 +24,18 @@ func WantedKey(owner Source, route config.Route) string {
 // and Same of cfg are set here.
 func NewBestRoutes(cfg derive.Config[*Route], db *statedb.DB, tables *Tables) (*derive.Derived[*Route, *Route], error) {
 	cfg.DB, cfg.Same = db, func(current, derived *Route) bool { return *current == *derived }
-	return derive.Best(cfg, tables.RoutesWanted, tables.Routes, func(wanted *Route) ([]*Route, error) { return []*Route{wanted}, nil }, better)
+	return derive.Best(cfg, tables.RoutesWanted, tables.Routes, func(wanted *Route) ([]*Route, error) { return []*Route{wanted}, nil }, rank)
 }
 
-// better returns a negative number if a is better than b, a positive one if b is: the lower metric is
-// better, then the file, which holds the objects that it shares with the API. Of two other owners the one
-// with the lower name wins, by the keys of the rows.
-func better(a, b *Route) int {
-	return cmp.Or(cmp.Compare(a.Spec.Metric, b.Spec.Metric), cmp.Compare(rank(a), rank(b)))
-}
-
-func rank(r *Route) int {
-	if r.Source == File {
-		return 0
+// rank orders the wanted routes of a key, the lowest is the best: the lower metric, then the file, which holds
+// the objects that it shares with the API. Of two other owners the one with the lower name wins, by the keys
+// of the rows.
+func rank(r *Route) uint64 {
+	rank := 2 * uint64(r.Spec.Metric)
+	if r.Source != File {
+		rank++
 	}
-	return 1
+	return rank
 }
 
 // bestRoutes returns the best wanted route of each key, in the order of the keys. The table of routes has
@@ -47,7 +44,7 @@ func (t *Tables) bestRoutes(txn statedb.ReadTxn) []*Route {
 	best := make(map[string]*Route)
 	for row := range t.RoutesWanted.All(txn) { // in the order of the keys
 		key := row.Spec.Key()
-		if other := best[key]; other == nil || better(row, other) < 0 {
+		if other := best[key]; other == nil || rank(row) < rank(other) {
 			best[key] = row
 		}
 	}

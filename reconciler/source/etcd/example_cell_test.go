@@ -68,7 +68,7 @@ func agent(name string, client *clientv3.Client) cell.Cell {
 			}
 			best, err := derive.Best(derive.Config[*Tunnel]{DB: db}, peers, wanted,
 				func(p *Peer) ([]*Tunnel, error) { return []*Tunnel{{Name: p.Name, Remote: p.Remote}}, nil },
-				func(a, b *Peer) int { return b.Weight - a.Weight })
+				func(p *Peer) int { return -p.Weight })
 			if err != nil {
 				return err
 			}
