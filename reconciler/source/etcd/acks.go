@@ -113,10 +113,9 @@ type followed interface {
 
 // place is where a source reads.
 type place struct {
-	client           *clientv3.Client
-	prefix, identity string
-	input            string // of the first table
-	timeout          time.Duration
+	client                  *clientv3.Client
+	prefix, identity, input string // input is that of the first table
+	timeout                 time.Duration
 }
 
 func (s *Source[Obj]) place() place {
