@@ -99,6 +99,10 @@ type Acks struct {
 	Health cell.Health
 	// Log gets failures. Nil means none.
 	Log *slog.Logger
+	// Told is called with each ack that was to be written, and the error of that; nil if the store has taken it.
+	// It is for metrics, such as those of package metrics/prometheus. One goroutine calls it, and the next ack
+	// waits for it. Nil means none.
+	Told func(ack Ack, err error)
 }
 
 // followed is what Acks asks of a Source.
@@ -161,6 +165,9 @@ func (a Acks) complete() (*reporter, error) {
 	a.Log = cmp.Or(a.Log, slog.New(slog.DiscardHandler))
 	if a.Health == nil {
 		a.Health = health.None()
+	}
+	if a.Told == nil {
+		a.Told = func(Ack, error) {}
 	}
 	r := &reporter{
 		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,

@@ -101,6 +101,7 @@ func (r *reporter) tell(ctx context.Context) {
 				written = now
 			}
 			r.problem(ctx, r.ack, err)
+			r.Told(now, err)
 			pause = nil
 		}
 		select {

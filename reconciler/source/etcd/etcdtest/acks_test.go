@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,7 +63,14 @@ func forHours(a *etcd.Acks) { a.TTL = 2 * time.Hour }
 
 func TestAckSaysWhatWasAttemptedAndWhatFails(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b")
+	var told atomic.Pointer[etcd.Ack]
+	w := newWorld(t, plan{tell: func(a *etcd.Acks) {
+		a.Told = func(ack etcd.Ack, err error) {
+			if err == nil {
+				told.Store(&ack)
+			}
+		}
+	}}, "a", "b")
 	at := uint64(w.put("b", "3"))
 	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
 	if ack.Store != w.source.Store() || ack.Applied(ack.Revision+1) {
@@ -76,6 +84,12 @@ func TestAckSaysWhatWasAttemptedAndWhatFails(t *testing.T) {
 	}
 	w.target.setFails("c", false)
 	w.acked("the success", func(a etcd.Ack) bool { return a.Applied(at) && len(a.Problems) == 0 })
+	await(t, "the program to be told of the ack", func() error {
+		if last := told.Load(); last == nil || !last.Applied(at) || len(last.Problems) > 0 {
+			return fmt.Errorf("it was told %+v", last)
+		}
+		return nil
+	})
 }
 
 func TestAckIsWrittenOnceASecondAtMost(t *testing.T) {
