@@ -91,7 +91,7 @@ func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	list := regexp.MustCompile(`(?m)^\d+\. \[(.*?)\]\(#(.*?)\): .+$`).FindAllStringSubmatch(sections[0], -1)
 	require.Len(t, list, 14)
 	require.Len(t, sections[1:], len(list))
-	for i, anchor := range headings(string(page)) {
+	for i, anchor := range headings(string(page), "##") {
 		require.Equal(t, list[i][2], anchor)
 		question, _, _ := strings.Cut(sections[1+i], "\n")
 		require.Equal(t, list[i][1], question)
@@ -130,13 +130,13 @@ func TestAlertsLinkToHeadingsOfTheOperationsPage(t *testing.T) {
 	anchors := regexp.MustCompile(`docs/OPERATIONS\.md#(\S+)`).FindAllStringSubmatch(string(rules), -1)
 	require.GreaterOrEqual(t, len(anchors), 6)
 	for _, anchor := range anchors {
-		require.Contains(t, headings(string(page)), anchor[1])
+		require.Contains(t, headings(string(page), "##+"), anchor[1])
 	}
 }
 
-// headings returns the anchors that GitHub makes for the "##" headings of a page.
-func headings(page string) (anchors []string) {
-	for _, h := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(page, -1) {
+// headings returns the anchors that GitHub makes for the headings of a page whose marks match a pattern.
+func headings(page, marks string) (anchors []string) {
+	for _, h := range regexp.MustCompile(`(?m)^`+marks+` (.*)$`).FindAllStringSubmatch(page, -1) {
 		text := regexp.MustCompile(`[^\w\- ]`).ReplaceAllString(strings.ToLower(h[1]), "")
 		anchors = append(anchors, strings.ReplaceAll(text, " ", "-"))
 	}
