@@ -153,6 +153,15 @@ func TestIndexWithoutFromKeyIsNamedInTheStatus(t *testing.T) {
 		require.Equal(e, reconciler.StatusKindError, e.kind(1))
 		require.Contains(e, e.get(1).Status.GetError(), "nil pointer dereference (the index of a query has no FromKey, at need_test.go:")
 	})
+	inNeed(t, func(e *env, n *needing) {
+		n.after = func(error) error {
+			_, err := reconciler.Need(nil, n.devices, deviceIndex.Query(1), "device 1", nil)
+			return err
+		}
+		e.put(7, 1)
+		synctest.Wait()
+		require.Contains(e, e.get(1).Status.GetError(), "nil pointer dereference (at need_test.go:", "Need itself is not the place")
+	})
 }
 
 func TestNeedReturnsTheObjectOrTheReason(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/trace"
+	"slices"
 	"strings"
 
 	"github.com/statekeel/statekeel/internal/core"
@@ -78,6 +79,9 @@ func (c *Config[Obj]) Recover(label string, err *error) {
 	}
 }
 
+// libraries are the beginnings of the names of functions that are not those of the user.
+var libraries = []string{"runtime.", "slices.", "github.com/cilium/statedb.", "github.com/statekeel/statekeel/reconciler.Need["}
+
 // placeOf returns where the user's code caused a panic of the runtime, whose text does not say it. Recover calls it.
 func placeOf(panicked any) string {
 	if _, is := panicked.(runtime.Error); !is {
@@ -87,11 +91,10 @@ func placeOf(panicked any) string {
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(3, pcs[:])])
 	why := ""
 	for f, more := frames.Next(); more; f, more = frames.Next() {
-		switch {
-		case strings.HasPrefix(f.Function, "runtime."):
-		case strings.HasPrefix(f.Function, "github.com/cilium/statedb.Index[") && strings.HasSuffix(f.Function, ".Query"):
+		if strings.HasPrefix(f.Function, "github.com/cilium/statedb.Index[") && strings.HasSuffix(f.Function, ".Query") {
 			why = "the index of a query has no FromKey, "
-		default:
+		}
+		if !slices.ContainsFunc(libraries, func(name string) bool { return strings.HasPrefix(f.Function, name) }) {
 			return fmt.Sprintf(" (%sat %s:%d)", why, filepath.Base(f.File), f.Line)
 		}
 	}

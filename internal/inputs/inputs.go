@@ -77,7 +77,8 @@ func Open(db *statedb.DB, tableName string) (*Table, error) {
 	return t, nil
 }
 
-// All yields the inputs of all tables of a database, with the name of the table that each fills, as of now.
+// All yields the inputs of all tables of a database that were not released, with the name of the table that each
+// fills, as of now.
 func All(db *statedb.DB) iter.Seq2[string, *Input] {
 	return func(yield func(string, *Input) bool) {
 		txn := db.ReadTxn()
@@ -87,6 +88,9 @@ func All(db *statedb.DB) iter.Seq2[string, *Input] {
 				continue
 			}
 			for input := range table.All(txn) {
+				if input.claim != nil && !input.claim.live.Load() {
+					continue
+				}
 				if !yield(strings.TrimSuffix(meta.Name(), suffix), input) {
 					return
 				}

@@ -20,7 +20,7 @@ import (
 //   - input_revision: the revision of the source, or of the input table, that the table includes; 0 before the first full list;
 //   - input_rejected_objects: objects of the input that are in error, and so not in the table as it wants them.
 //
-// An input stays when it ends, not connected. Inputs is safe for concurrent use. See [NewInputs].
+// A source or a derivation that was closed is not shown. Inputs is safe for concurrent use. See [NewInputs].
 type Inputs struct {
 	db     *statedb.DB
 	values []*client.Desc

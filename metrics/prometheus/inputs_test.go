@@ -86,6 +86,8 @@ func TestAScrapeShowsWhatFillsTheTables(t *testing.T) {
 			`connected{input="wishes",table="routes"} 1`, `rejected_objects{input="wishes",table="routes"} 1`)
 		etcd.Disconnected(errors.New("no route to host"))
 		shows(`connected{input="etcd",table="wishes"} 0`, `revision{input="etcd",table="wishes"} 7`)
+		etcd.Close()
+		assert.NotContains(t, text(t, registry), `input="etcd"`, "a source that was closed on purpose is not away")
 		problems, err := testutil.GatherAndLint(registry)
 		require.NoError(t, err)
 		assert.Empty(t, problems)

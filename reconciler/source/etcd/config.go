@@ -47,7 +47,7 @@ type Config[Obj any] struct {
 	// is closed before Run has ended, Run tries to list again and again.
 	Sink *source.Sink[Obj]
 
-	// Identity is the key of the UUID by which the store is known; empty means "statekeel/identity".
+	// Identity is the key of the random text by which the store is known; empty means "statekeel/identity".
 	// All sources of a store may share it. It must not begin with Prefix.
 	Identity string
 	// Check is the time between comparisons of the store with what is known of it, and the longest

@@ -268,10 +268,3 @@ func TestAppliedNeedsTheRevisionAndNothingWrong(t *testing.T) {
 		}
 	}
 }
-
-func TestIdentitiesAreDifferentUUIDs(t *testing.T) {
-	one, other := newUUID(), newUUID()
-	if one == other || len(one) != 36 || one[14] != '4' || !strings.ContainsRune("89ab", rune(one[19])) {
-		t.Errorf("%s and %s", one, other)
-	}
-}

@@ -11,7 +11,7 @@
 //   - A row is in the table when [source.State].Input has reached the revision of its key. Progress
 //     notifications of etcd move Input on while the prefix does not change.
 //   - The source reconnects by itself, after a random wait. A watch that broke is resumed only in
-//     the same store. The source knows a store by a UUID in the key Config.Identity, which the
+//     the same store. The source knows a store by a random text in the key Config.Identity, which the
 //     first source makes, by its cluster ID, and by its revision and raft term, which never go back.
 //     Otherwise, and after a compaction, the source lists the prefix again. It compares every
 //     Config.Check, and lists every Config.Relist. Meanwhile events are applied. A list by time that fails

@@ -121,7 +121,7 @@ func (s *Source[Obj]) identify(ctx context.Context) (string, *etcdserverpb.Respo
 	default:
 		return string(kvs[0].Value), got.Get().Header, nil
 	}
-	made := newUUID()
+	made := rand.Text()
 	txn, err := s.call(ctx, clientv3.OpTxn(
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.cfg.Identity), "=", 0)},
 		[]clientv3.Op{clientv3.OpPut(s.cfg.Identity, made)},
@@ -133,13 +133,6 @@ func (s *Source[Obj]) identify(ctx context.Context) (string, *etcdserverpb.Respo
 		return made, txn.Txn().Header, nil
 	}
 	return string(txn.Txn().Responses[0].GetResponseRange().Kvs[0].Value), txn.Txn().Header, nil
-}
-
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // endList makes the table match a list that was read, together with what the watch has told meanwhile.
