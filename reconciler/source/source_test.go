@@ -303,7 +303,7 @@ func TestHangingFunctionIsNamed(t *testing.T) {
 			}()
 			time.Sleep(usercall.LongAfter - 1)
 			require.Empty(e, s.State().Running)
-			time.Sleep(2)
+			time.Sleep(2 * time.Nanosecond)
 			said := what + " of 1 runs since " + text.Stamp(began)
 			require.Equal(e, said, s.State().Running)
 			require.Equal(e, "Degraded: "+said, e.told())
