@@ -88,15 +88,25 @@ func All(db *statedb.DB) iter.Seq2[string, *Input] {
 				continue
 			}
 			for input := range table.All(txn) {
-				if input.claim != nil && !input.claim.live.Load() {
-					continue
-				}
-				if !yield(strings.TrimSuffix(meta.Name(), suffix), input) {
+				if !input.isReleased() && !yield(strings.TrimSuffix(meta.Name(), suffix), input) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// isReleased reports whether the user of the input has ended.
+func (i *Input) isReleased() bool { return i.claim != nil && !i.claim.live.Load() }
+
+// Names returns the names of the inputs that were not released, in their order.
+func (t *Table) Names(txn statedb.ReadTxn) (names []string) {
+	for input := range t.rows.All(txn) {
+		if !input.isReleased() {
+			names = append(names, input.Name)
+		}
+	}
+	return names
 }
 
 // Meta returns the table itself: to lock it in a WriteTxn together with the table of objects, and to

@@ -55,7 +55,7 @@ func (s *Sink[Obj]) State() State {
 	return state
 }
 
-// Input returns the name of the table, a slash and Config.Name: the first of etcd.Acks.Path.
+// Input returns the name of the table, a slash and Config.Name, as in "routes/etcd": what etcd.Acks follows.
 func (s *Sink[Obj]) Input() string { return s.cfg.Table.Name() + "/" + s.cfg.Name }
 
 // KeyOf returns the primary key of an object; objects with the same key are one row. It returns an error if

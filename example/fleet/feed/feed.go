@@ -120,12 +120,8 @@ func add[S desired.Spec](
 	if err != nil {
 		return err
 	}
-	path := []string{filled.Name() + "/" + string(Source)}
-	if filled != table {
-		path = append(path, table.Name()+"/"+filled.Name())
-	}
 	acks := etcd.Acks{
-		Name: Part(f.Agent, table.Name()), Source: reads, DB: f.db, Path: path,
+		Name: Part(f.Agent, table.Name()), Source: reads, DB: f.db,
 		Loop: loop, Prefix: Prefix, TTL: f.TTL, Health: health.NewScope("acks"), Log: f.Log,
 	}
 	f.jobs.Add(

@@ -78,14 +78,11 @@ type Acks struct {
 	Name string
 	// Source is the [*Source] that reads the store. Its client is used. Required.
 	Source followed
-	// DB has the tables of the path. Required.
+	// DB has the tables. Required.
 	DB *statedb.DB
-	// Path names the tables from that of the source to that of the loop, each as "TABLE/INPUT". INPUT is
-	// the name of a row of the table TABLE-inputs: the name of the sink for the first table, that of the
-	// table before for a derived one. For example "routes/etcd", "best-routes/routes". An input that is not
-	// there yet, because its derivation is made later, is reported to Health and in the ack. Required.
-	Path []string
-	// Loop reconciles the last table of the path. It is a *reconciler.Loop, not a derivation. Required.
+	// Loop reconciles the table of the source, or one that is derived from it: the tables on the way are found in
+	// the tables <table>-inputs. While a derivation on the way is missing, Health and the ack say so. It is a
+	// *reconciler.Loop, not a derivation. Required.
 	Loop inspect.Inspector
 
 	// Prefix comes before acks/NAME and alive/NAME. With it they must not begin with Config.Prefix
@@ -188,24 +185,11 @@ func (a Acks) complete() (*reporter, error) {
 	}
 	if a.DB == nil {
 		wrong("DB", "is nil")
-	}
-	if len(a.Path) == 0 {
-		wrong("Path", "is empty")
-	}
-	for i, one := range a.Path {
-		step, err := newStep(a.DB, one)
-		if err != nil {
-			wrong(fmt.Sprintf("Path[%d]", i), "is %q: %w", one, err)
-		} else if i == 0 && a.Source != nil && one != r.input {
-			wrong("Path[0]", "is %q, must be %q, which Acks.Source fills", one, r.input)
-		} else if i > 0 && r.path[i-1].name != "" && step.writer != r.path[i-1].name {
-			wrong(fmt.Sprintf("Path[%d]", i), "is %q, must be of the input %q, the table before", one, r.path[i-1].name)
+	} else if a.Loop != nil {
+		r.path = path{db: a.DB, first: r.input, last: a.Loop.ID().Table}
+		if a.DB.GetTable(a.DB.ReadTxn(), r.path.last) == nil {
+			wrong("Loop", "is of the table %q, which Acks.DB does not have", r.path.last)
 		}
-		r.path = append(r.path, step)
-	}
-	// An ack of a shorter path would say applied before the rest has followed.
-	if a.Loop != nil && len(errs) == 0 && r.path[len(r.path)-1].name != a.Loop.ID().Table {
-		wrong("Path", "ends at the table %q, must end at that of Acks.Loop, %q", r.path[len(r.path)-1].name, a.Loop.ID().Table)
 	}
 	return r, errors.Join(errs...)
 }

@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -108,25 +109,45 @@ func TestBadConfigurationIsNamedWholly(t *testing.T) {
 
 func TestBadAcksAreNamedWholly(t *testing.T) {
 	names(t, Acks{Name: "a/b", TTL: -time.Second}.Run(t.Context()), `Acks.Name is "a/b"`, "Acks.TTL is -1s",
-		"Acks.Loop is nil", "Acks.Source is nil", "Acks.DB is nil", "Acks.Path is empty")
+		"Acks.Loop is nil", "Acks.Source is nil", "Acks.DB is nil")
 
 	db, s := newThing(t)
 	newOthers(t, db)
-	names(t, Acks{Source: s, DB: db, Path: []string{"things/etcd", "things", "nothing/etcd"}, Prefix: "things/"}.Run(t.Context()),
-		`Acks.Name is ""`, "Acks.Loop", `"things/acks/" begins with the prefix of the source, "things/"`,
-		`"things/alive/" begins with the prefix`, `Acks.Path[1] is "things": must be TABLE/INPUT`,
-		`Acks.Path[2] is "nothing/etcd": the database has no table "nothing"`)
-	names(t, Acks{Name: "a", Source: s, DB: db, Path: []string{"things/etcd", "things/elsewhere"}}.Run(t.Context()),
-		"Acks.Loop", `Acks.Path[1] is "things/elsewhere", must be of the input "things", the table before`)
-	names(t, Acks{Name: "a", Source: s, DB: db, Loop: loopOf("others"), Path: []string{"things/etcd"}}.Run(t.Context()),
-		`Acks.Path ends at the table "things", must end at that of Acks.Loop, "others"`)
-	for _, wrong := range []string{"things/etdc", "others/etcd"} {
-		names(t, Acks{Name: "a", Source: s, DB: db, Loop: loopOf("things"), Path: []string{wrong}}.Run(t.Context()),
-			fmt.Sprintf(`Acks.Path[0] is %q, must be "things/etcd", which Acks.Source fills`, wrong))
-	}
+	names(t, Acks{Source: s, DB: db, Loop: loopOf("nothing"), Prefix: "things/"}.Run(t.Context()),
+		`Acks.Name is ""`, `Acks.Loop is of the table "nothing", which Acks.DB does not have`,
+		`"things/acks/" begins with the prefix of the source, "things/"`, `"things/alive/" begins with the prefix`)
 	s.cfg.Identity = "x/acks/a"
-	names(t, Acks{Name: "a", Source: s, DB: db, Path: []string{"things/etcd"}, Prefix: "x/"}.Run(t.Context()),
+	names(t, Acks{Name: "a", Source: s, DB: db, Prefix: "x/"}.Run(t.Context()),
 		"Acks.Loop", `Acks.Prefix is "x/", so "x/acks/a" is the key of the identity`)
+}
+
+// An ack of another way would say applied before the rest has followed.
+func TestWayFromTheSourceIsFoundOrSaidToBeMissing(t *testing.T) {
+	db, _ := newThing(t)
+	newOthers(t, db)
+	others, err := inputs.Open(db, "others")
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := path{db: db, first: "things/etcd", last: "others"}
+	for _, c := range []struct{ input, want string }{
+		{"", "the table others has no input yet"},
+		{"file", `the table others is filled by "file", and not from things/etcd`},
+		{"things", `the table others has several inputs, ["file" "things"]: it is not derived from things/etcd`},
+	} {
+		wtxn := db.WriteTxn(others.Meta())
+		if c.input != "" {
+			others.Publish(wtxn, c.input, 1, 1)
+		}
+		wtxn.Commit()
+		if _, err := way.look(); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	way.last = "things"
+	if steps, err := way.steps(); err != nil || len(steps) != 1 || steps[0].name != "things" || steps[0].writer != "etcd" {
+		t.Errorf("the way is %+v, %v", steps, err)
+	}
 }
 
 // loopOf is a loop that tells the name of its table, and no more.

@@ -79,8 +79,7 @@ func agent(name string, client *clientv3.Client) cell.Cell {
 				return err
 			}
 			acks := etcd.Acks{
-				Name: name, Source: from, DB: db, Loop: loop, Path: []string{"peers/etcd", "tunnels/peers"},
-				Health: health.NewScope("acks"),
+				Name: name, Source: from, DB: db, Loop: loop, Health: health.NewScope("acks"),
 			}
 			jobs.Add(job.OneShot("follow", func(ctx context.Context, _ cell.Health) error {
 				defer sink.Close()

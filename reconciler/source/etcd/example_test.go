@@ -92,7 +92,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	acks := etcd.Acks{Name: "agent-7", Source: from, DB: db, Path: []string{"tunnels/etcd"}, Loop: loop}
+	acks := etcd.Acks{Name: "agent-7", Source: from, DB: db, Loop: loop}
 
 	if err := db.Start(); err != nil {
 		log.Fatal(err)

@@ -5,9 +5,10 @@ package etcd
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/statedb"
 
@@ -23,21 +24,44 @@ type step struct {
 	writer string
 }
 
-func newStep(db *statedb.DB, text string) (step, error) {
-	table, writer, ok := strings.Cut(text, "/")
-	switch {
-	case !ok || table == "" || writer == "":
-		return step{}, errors.New("must be TABLE/INPUT")
-	case db == nil:
-		return step{}, nil
-	case db.GetTable(db.ReadTxn(), table) == nil:
-		return step{}, fmt.Errorf("the database has no table %q", table)
-	}
-	in, err := inputs.Open(db, table)
-	return step{table: in, name: table, writer: writer}, err
+// path is the way from the input first, as of source.Sink.Input, to the table last, through derived tables.
+type path struct {
+	db          *statedb.DB
+	first, last string
 }
 
-type path []step
+// steps returns the tables of the path, that of the source first. It finds them from the last to the first: a
+// derived table has one input, whose name is that of its table. The error says what is missing, or wrong: a
+// derivation may be made later.
+func (p path) steps() (steps []step, err error) {
+	first, writer, _ := strings.Cut(p.first, "/")
+	for at := p.last; at != first; at = steps[len(steps)-1].writer {
+		s := step{name: at}
+		if s.table, err = inputs.Open(p.db, at); err != nil {
+			return nil, err
+		}
+		// It may be a table that Open has made.
+		txn := p.db.ReadTxn()
+		switch writers := s.table.Names(txn); {
+		case len(writers) == 0:
+			return nil, fmt.Errorf("the table %s has no input yet", at)
+		case len(writers) > 1:
+			return nil, fmt.Errorf("the table %s has several inputs, %q: it is not derived from %s", at, writers, p.first)
+		case p.db.GetTable(txn, writers[0]) == nil || len(steps) == maxSteps:
+			return nil, fmt.Errorf("the table %s is filled by %q, and not from %s", at, writers[0], p.first)
+		default:
+			s.writer = writers[0]
+		}
+		steps = append(steps, s)
+	}
+	table, err := inputs.Open(p.db, first)
+	steps = append(steps, step{table: table, name: first, writer: writer})
+	slices.Reverse(steps)
+	return steps, err
+}
+
+// maxSteps bounds the tables of a path: derivations may go round in a circle.
+const maxSteps = 100
 
 // included is what the tables of a path include of a store.
 type included struct {
@@ -79,12 +103,20 @@ func (r *rejected) addUnset(ctx context.Context, loop inspect.Inspector) {
 
 // next waits until the last table includes what the first one includes of the store. If ctx ends first,
 // changed is nil.
-func (p path) next(ctx context.Context, db *statedb.DB) included {
+func (p path) next(ctx context.Context) included {
+	steps, err := p.steps()
+	for ; err != nil; steps, err = p.steps() {
+		select {
+		case <-time.After(gap):
+		case <-ctx.Done():
+			return included{}
+		}
+	}
 	found := included{changed: statedb.NewWatchSet()}
 	var least uint64 = 1
-	for i, step := range p {
-		row, changed, has := step.table.Watch(db.ReadTxn(), step.writer)
-		for ; !has || row.Input < least; row, changed, has = step.table.Watch(db.ReadTxn(), step.writer) {
+	for i, step := range steps {
+		row, changed, has := step.table.Watch(p.db.ReadTxn(), step.writer)
+		for ; !has || row.Input < least; row, changed, has = step.table.Watch(p.db.ReadTxn(), step.writer) {
 			select {
 			case <-changed:
 			case <-ctx.Done():
@@ -102,15 +134,13 @@ func (p path) next(ctx context.Context, db *statedb.DB) included {
 	return found
 }
 
-// look returns what the tables of the path reject now. The error is that a table does not have its input: a
-// derivation may be made later.
-func (p path) look(db *statedb.DB) (now rejected, err error) {
-	txn := db.ReadTxn()
-	for _, step := range p {
+// look returns what the tables of the path reject now, or why there is no path.
+func (p path) look() (now rejected, err error) {
+	steps, err := p.steps()
+	txn := p.db.ReadTxn()
+	for _, step := range steps {
 		if row, found := step.table.Get(txn, step.writer); found {
 			now.add(step, row)
-		} else {
-			err = fmt.Errorf("the table %s has no input %q", step.name, step.writer)
 		}
 	}
 	return now, err

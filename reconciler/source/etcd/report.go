@@ -56,7 +56,7 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 	for ctx.Err() == nil {
 		store, replaced := r.Source.current()
 		holding := r.Source.isHolding()
-		now := r.path.next(ctx, r.DB)
+		now := r.path.next(ctx)
 		if now.changed == nil {
 			return
 		}
@@ -143,9 +143,9 @@ func (r *reporter) now(ctx context.Context) Ack {
 	stopped := r.problems[aboutLoop]
 	r.mu.Unlock()
 	bad, n := r.Source.badSince(a.Revision)
-	rejected, missing := r.path.look(r.DB)
+	rejected, missing := r.path.look()
 	if store != "" && r.claimed.Load() != 0 {
-		r.problem(ctx, "Acks.Path", missing)
+		r.problem(ctx, "the way to Acks.Loop", missing)
 	}
 	if rejected.n < attempted.n {
 		rejected = attempted

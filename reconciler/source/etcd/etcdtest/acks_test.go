@@ -168,7 +168,7 @@ func TestAckOfAChainWaitsForEachTable(t *testing.T) {
 	var derived statedb.RWTable[*row]
 	var table *inputs.Table
 	// The loop of the derived table is that of the rows: what counts is the table before it.
-	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) { a.Loop = loopOf{a.Loop, "derived"} }}
+	p := plan{tell: func(a *etcd.Acks) { a.Loop = loopOf{a.Loop, "derived"} }}
 	p.setup = func(db *statedb.DB) error {
 		var err error
 		derived, err = statedb.NewTableAny(db, "derived", nil, nil, statedb.Index[*row, string]{

@@ -148,7 +148,6 @@ type plan struct {
 	allowEmpty bool
 	health     *healthReports
 	lists      *listLog
-	path       []string
 	setup      func(*statedb.DB) error
 	config     func(*etcd.Config[*row])
 	sink       func(*source.Config[*row])
@@ -212,8 +211,7 @@ func newAgent(t *testing.T, p plan) *agent {
 	}
 	a.loop, err = reconciler.New(loop)
 	check()
-	path := append([]string{"rows/etcd"}, p.path...)
-	acks := etcd.Acks{Name: "a", Source: a.source, DB: a.db, Path: path, Loop: a.loop, Prefix: a.acks, TTL: 2 * time.Second}
+	acks := etcd.Acks{Name: "a", Source: a.source, DB: a.db, Loop: a.loop, Prefix: a.acks, TTL: 2 * time.Second}
 	if p.tell != nil {
 		p.tell(&acks)
 	}

@@ -326,7 +326,7 @@ func TestProblemsAreOneLineEach(t *testing.T) {
 func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
 	t.Parallel()
 	var told healthReports
-	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) { a.Loop, a.Health = loopOf{a.Loop, "derived"}, &told }}
+	p := plan{tell: func(a *etcd.Acks) { a.Loop, a.Health = loopOf{a.Loop, "derived"}, &told }}
 	p.setup = func(db *statedb.DB) error {
 		_, err := statedb.NewTableAny(db, "derived", nil, nil, statedb.Index[*row, string]{
 			Name: "key", Unique: true, FromKey: index.String,
@@ -335,7 +335,7 @@ func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
 		return err
 	}
 	w := newWorld(t, p, "a")
-	const missing = `the table derived has no input "rows"`
+	const missing = "the table derived has no input yet"
 	await(t, "health", func() error { return told.says(missing) })
 	w.acked("the ack", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), missing) })
 }
@@ -532,7 +532,7 @@ func TestChainWithAnErrorIsNotApplied(t *testing.T) {
 	var derived statedb.RWTable[*row]
 	var d *derive.Derived[*row, *row]
 	broken := make(chan struct{})
-	p := plan{path: []string{"derived/rows"}}
+	var p plan
 	p.setup = func(db *statedb.DB) (err error) {
 		derived, err = statedb.NewTableAny(db, "derived", nil, nil, statedb.Index[*row, string]{
 			Name: "key", Unique: true, FromKey: index.String,
