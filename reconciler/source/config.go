@@ -4,6 +4,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -91,8 +92,10 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 	}
 	var err error
 	s := &Sink[Obj]{
-		cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{}), rejected: map[string]error{}, perRow: firstPerRow,
+		cfg: cfg, turn: make(chan struct{}, 1), perRow: firstPerRow, rejected: rejections{byKey: map[string]error{}},
 	}
+	s.closed, s.close = context.WithCancel(context.Background())
+	s.gaps.Store(1)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -113,7 +116,9 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Since = time.Now()
-	s.rearm()
+	if cfg.Health != nil {
+		s.timer = time.AfterFunc(staleAfter, s.tick)
+	}
 	return s, nil
 }
 
