@@ -26,8 +26,6 @@ const (
 	hold = 3 * time.Millisecond
 	// firstPerRow is what the commit of a row is expected to cost before one was measured.
 	firstPerRow = 100 * time.Microsecond
-	// between is how many objects are compared between two looks at the context.
-	between = 256
 	// maxErrors bounds the errors that a call returns.
 	maxErrors = 100
 )
@@ -90,29 +88,27 @@ func (c *call[Obj]) planList(list []Obj, allowEmpty bool) error {
 	c.list, c.allowEmpty = true, allowEmpty
 	listed := make(map[string]struct{}, len(list))
 	for i, obj := range list {
-		if err := c.pause(i); err != nil {
+		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
 		key, ok := c.keyAt(i, obj)
-		if !ok {
-			continue
-		}
-		if _, twice := listed[key]; twice {
+		_, twice := listed[key]
+		switch {
+		case !ok:
+		case twice:
 			c.reject(key, fmt.Errorf("%s is in the list twice, the first one counts", c.name(obj)))
-			continue
+		default:
+			listed[key] = struct{}{}
+			c.plan(step[Obj]{obj: obj, key: key})
 		}
-		listed[key] = struct{}{}
-		c.plan(step[Obj]{obj: obj, key: key})
 	}
 	if !c.complete {
 		return nil
 	}
-	i := 0
 	for row, revision := range c.cfg.Table.All(c.snapshot) {
-		if err := c.pause(i); err != nil {
+		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
-		i++
 		key := c.rows.Key(row)
 		if _, is := listed[string(key)]; is {
 			continue
@@ -149,22 +145,14 @@ func (c *call[Obj]) planChanges(changes []Change[Obj]) error {
 		}
 		steps[at] = step[Obj]{obj: change.Object, key: key, deleted: change.Deleted}
 	}
-	for i, s := range steps {
-		if err := c.pause(i); err != nil {
+	for _, s := range steps {
+		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
 		delete(c.rejected.byKey, s.key)
 		c.plan(s)
 	}
 	return nil
-}
-
-// pause returns an error when a call that has compared n objects must end.
-func (c *call[Obj]) pause(n int) error {
-	if n%between != 0 {
-		return nil
-	}
-	return c.stopped(c.ctx)
 }
 
 // keyAt returns the key of the object with this index in the arguments; false if it has none.
@@ -240,7 +228,8 @@ func (c *call[Obj]) compare(txn statedb.ReadTxn, s *step[Obj]) (err error) {
 
 // check returns an error if a step must not be written in place of a row.
 func (c *call[Obj]) check(row Obj, s *step[Obj]) error {
-	if identical(row, s.row) {
+	// statedb panics if a row is replaced by itself.
+	if reflect.ValueOf(row).Kind() == reflect.Pointer && any(row) == any(s.row) {
 		return fmt.Errorf("%s: Same reports a difference, but what is to be written is the row itself", c.name(row))
 	}
 	if key, err := c.rows.KeyOf(s.row); err != nil {
@@ -252,13 +241,6 @@ func (c *call[Obj]) check(row Obj, s *step[Obj]) error {
 		return fmt.Errorf("%s: Merge returned a row that belongs to %s", c.name(row), quoted(owner))
 	}
 	return nil
-}
-
-// identical reports whether two objects are the same pointer. statedb panics if a row is replaced by
-// itself.
-func identical(a, b any) bool {
-	one, two := reflect.ValueOf(a), reflect.ValueOf(b)
-	return one.Kind() == reflect.Pointer && two.Kind() == reflect.Pointer && one.Pointer() == two.Pointer()
 }
 
 // write writes the steps in pieces, and publishes.
@@ -294,10 +276,8 @@ func (c *call[Obj]) piece() {
 	done, written := 0, 0
 	for done < c.most && !c.refuses(done) && (done == 0 || time.Since(locked)+time.Duration(written)*c.perRow < hold) {
 		s := &c.steps[done]
-		if s.needed {
-			if _, revision, _ := c.rows.Get(wtxn, s.obj); revision != s.revision {
-				c.decide(wtxn, s)
-			}
+		if _, revision, _ := c.rows.Get(wtxn, s.obj); s.needed && revision != s.revision {
+			c.decide(wtxn, s)
 		}
 		if s.needed {
 			if err := c.put(wtxn, s); err != nil {
@@ -405,11 +385,9 @@ func (c *call[Obj]) errors(end error) error {
 	if more := len(errs) - maxErrors; more > 0 {
 		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("%d further errors omitted", more))
 	}
-	if end != nil {
-		errs = append([]error{end}, errs...)
-	}
-	if len(errs) == 0 {
+	all := errors.Join(append([]error{end}, errs...)...)
+	if all == nil {
 		return nil
 	}
-	return c.named(errors.Join(errs...))
+	return c.named(all)
 }

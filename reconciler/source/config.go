@@ -110,24 +110,17 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 	if s.inputs, err = inputs.Open(cfg.DB, cfg.Table.Name()); err != nil {
 		return nil, fmt.Errorf("Config.Table: %w", err)
 	}
-	if err := s.claimName(); err != nil {
+	wtxn := cfg.DB.WriteTxn(cfg.Table, s.inputs.Meta())
+	defer wtxn.Abort()
+	if s.claim, err = s.inputs.Claim(wtxn, cfg.Table, cfg.Name, cfg.Owner == nil); err != nil {
 		return nil, fmt.Errorf("Config.Name is %q: %w", cfg.Name, err)
 	}
+	wtxn.Commit()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Since = time.Now()
 	if cfg.Health != nil {
-		s.timer = time.AfterFunc(staleAfter, s.tick)
+		s.timer = time.AfterFunc(staleAfter, s.tell)
 	}
 	return s, nil
-}
-
-func (s *Sink[Obj]) claimName() (err error) {
-	wtxn := s.cfg.DB.WriteTxn(s.cfg.Table, s.inputs.Meta())
-	defer wtxn.Abort()
-	if s.claim, err = s.inputs.Claim(wtxn, s.cfg.Table, s.cfg.Name, s.cfg.Owner == nil); err != nil {
-		return err
-	}
-	wtxn.Commit()
-	return nil
 }

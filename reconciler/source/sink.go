@@ -139,11 +139,12 @@ func (s *Sink[Obj]) call(ctx context.Context, at uint64, plan func(*call[Obj]) e
 	case <-ctx.Done():
 	case <-s.closed.Done():
 	}
+	// Also in its turn: if the turn comes when the context has ended, either may be seen.
 	if err := s.stopped(ctx); err != nil {
 		s.gaps.Add(1)
 		return 0, s.named(err)
 	}
-	s.begin()
+	s.setBegan(time.Now())
 	c := &call[Obj]{
 		Sink: s, ctx: ctx, snapshot: s.cfg.DB.ReadTxn(), at: at, gapsBefore: s.gaps.Load(),
 		complete: true, rejected: rejections{byKey: map[string]error{}},
@@ -183,20 +184,17 @@ func (s *Sink[Obj]) Close() {
 	}
 }
 
-// begin notes that a call has the turn.
-func (s *Sink[Obj]) begin() {
+// setBegan notes that a call begins, or with the zero time that none runs.
+func (s *Sink[Obj]) setBegan(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.away, s.began = false, time.Now()
+	s.away, s.began = false, at
 	s.rearm()
 }
 
 // end ends the turn of a call, and tells health what has come of it.
 func (s *Sink[Obj]) end() {
-	s.mu.Lock()
-	s.began = time.Time{}
-	s.rearm()
-	s.mu.Unlock()
+	s.setBegan(time.Time{})
 	s.tell()
 	<-s.turn
 }
@@ -256,22 +254,18 @@ func (c *call[Obj]) settle(end error) {
 		c.gaps.Add(1)
 	}
 	row, _ := c.inputs.Get(c.cfg.DB.ReadTxn(), c.cfg.Name)
-	s := c.Sink
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if end != nil {
-		s.refused = s.refused || errors.Is(end, ErrEmpty)
+		c.refused = c.refused || errors.Is(end, ErrEmpty)
 		return
 	}
-	s.rejected = c.rejected
-	s.state.Input, s.state.Output = row.Input, row.Output
+	c.Sink.rejected, c.refused = c.rejected, c.refused && !c.list
+	c.state.Input, c.state.Output = row.Input, row.Output
 	if c.complete {
-		s.state.LastEvent = time.Now()
-	}
-	if c.list {
-		s.refused = false
+		c.state.LastEvent = time.Now()
 	}
 	if c.list && c.moves {
-		s.listed, s.fullGaps = true, c.gapsBefore
+		c.listed, c.fullGaps = true, c.gapsBefore
 	}
 }

@@ -71,6 +71,7 @@ func (s *Sink[Obj]) Connected() { s.connect(true, nil) }
 // removed. If it lasts, health is degraded. Further calls only change the error.
 func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err) }
 
+// connect sets the connection, and then the row of the source.
 func (s *Sink[Obj]) connect(connected bool, err error) {
 	s.mu.Lock()
 	news := s.setConnected(connected, err)
@@ -84,11 +85,11 @@ func (s *Sink[Obj]) connect(connected bool, err error) {
 		}
 		s.mu.Unlock()
 		wtxn.Commit()
-	}
-	if news && connected {
-		s.log.Info("source connected")
-	} else if news {
-		s.log.Warn("source disconnected", "error", causeOf(err))
+		if connected {
+			s.log.Info("source connected")
+		} else {
+			s.log.Warn("source disconnected", "error", causeOf(err))
+		}
 	}
 	s.tell()
 }
@@ -112,12 +113,11 @@ func (s *Sink[Obj]) setConnected(connected bool, err error) (changed bool) {
 		return false
 	}
 	s.state.Connected, s.state.Since = connected, time.Now()
-	s.rearm()
 	return true
 }
 
-// writeConnection sets the connection in the row of the source. It is always the present one, so the one that is told
-// last is the one that stays, whichever transaction comes last. The caller holds mu.
+// writeConnection sets the connection in the row of the source. It is always the present one, so the connection that
+// is told last stays, whichever transaction comes last. The caller holds mu.
 func (s *Sink[Obj]) writeConnection(row *inputs.Input) {
 	row.Connected, row.Since = s.state.Connected, s.state.Since
 }

@@ -18,17 +18,17 @@ import (
 // staleAfter is for how long a source may be away before health says so, and how often it says so again.
 const staleAfter = time.Minute
 
-// tell reports the health of the source if that is news.
+// tell reports the health of the source if that is news. The timer calls it, too.
 func (s *Sink[Obj]) tell() {
 	if s.cfg.Health == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.rearm()
 	problems, err := s.problems()
 	report := fmt.Sprintf("%s\n%v", problems, err)
-	early := problems == "" && s.told == "" && !s.listed
-	if s.ended || report == s.told || early {
+	if s.ended || report == s.told || problems == "" && s.told == "" && !s.listed {
 		return
 	}
 	s.told = report
@@ -58,25 +58,24 @@ func (s *Sink[Obj]) problems() (problems string, err error) {
 	}
 	if n := s.rejected.num(); n > 0 {
 		all = append(all, fmt.Sprintf("%d object(s) rejected", n))
-		errs = append(errs, s.rejected.err())
 	}
+	errs = append(errs, s.rejected.some()...)
 	return strings.Join(all, ", "), errors.Join(errs...)
 }
 
-// err has a line for each of the first objects in error, by key, and one with the number of the others.
-func (r rejections) err() error {
-	var lines []string
+// some returns the first objects in error, by key, and the number of the others.
+func (r rejections) some() (errs []error) {
 	first := text.FirstKeys(r.byKey, health.MaxExamples)
 	for _, key := range first {
-		lines = append(lines, text.Printable(r.byKey[key].Error()))
+		errs = append(errs, errors.New(text.Printable(r.byKey[key].Error())))
 	}
 	if r.unnamed > 0 {
-		lines = append(lines, fmt.Sprintf("%d object(s) without a usable key", r.unnamed))
+		errs = append(errs, fmt.Errorf("%d object(s) without a usable key", r.unnamed))
 	}
 	if more := len(r.byKey) - len(first); more > 0 {
-		lines = append(lines, fmt.Sprintf("%d further objects omitted", more))
+		errs = append(errs, fmt.Errorf("%d further objects omitted", more))
 	}
-	return errors.New(strings.Join(lines, "\n"))
+	return errs
 }
 
 // staleText returns since when the source is away, or its first list missing; empty if neither is, or
@@ -113,12 +112,4 @@ func (s *Sink[Obj]) rearm() {
 	if len(due) > 0 {
 		s.timer.Reset(slices.Min(due))
 	}
-}
-
-// tick is called by the timer.
-func (s *Sink[Obj]) tick() {
-	s.mu.Lock()
-	s.rearm()
-	s.mu.Unlock()
-	s.tell()
 }
