@@ -4,12 +4,14 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,7 +51,7 @@ type call[Obj any] struct {
 	gapsBefore uint64
 	moves      bool
 
-	// steps are what is left to write. most bounds those of the next piece.
+	// steps are what is left to write. most bounds those of the next piece; zero is no bound.
 	steps []step[Obj]
 	most  int
 	// published reports whether the row of the source in the table of inputs is that after the call, and
@@ -245,7 +247,6 @@ func (c *call[Obj]) check(row Obj, s *step[Obj]) error {
 
 // write writes the steps in pieces, and publishes.
 func (c *call[Obj]) write() error {
-	c.most = len(c.steps)
 	for !c.published {
 		if err := c.stopped(c.ctx); err != nil {
 			return err
@@ -273,8 +274,8 @@ func (c *call[Obj]) piece() {
 	wtxn := c.cfg.DB.WriteTxn(tables...)
 	defer wtxn.Abort()
 	locked := time.Now()
-	done, written := 0, 0
-	for done < c.most && !c.refuses(done) && (done == 0 || time.Since(locked)+time.Duration(written)*c.perRow < hold) {
+	done, written, most := 0, 0, cmp.Or(c.most, len(c.steps))
+	for done < most && !c.refuses(done) && (done == 0 || time.Since(locked)+time.Duration(written)*c.perRow < hold) {
 		s := &c.steps[done]
 		if _, revision, _ := c.rows.Get(wtxn, s.obj); s.needed && revision != s.revision {
 			c.decide(wtxn, s)
@@ -283,16 +284,15 @@ func (c *call[Obj]) piece() {
 			if err := c.put(wtxn, s); err != nil {
 				c.drop(s, fmt.Errorf("%s: %w", c.name(s.obj), err))
 				// The steps before it come first, so that the next panic does not undo them once more.
-				c.most = done + 1
+				c.steps, c.most = slices.Delete(c.steps, done, done+1), done
 				return
 			}
 			written++
 		}
 		done++
 	}
-	c.steps = c.steps[done:]
-	c.most = len(c.steps)
-	if c.most == 0 {
+	c.steps, c.most = c.steps[done:], 0
+	if len(c.steps) == 0 {
 		c.publish(wtxn)
 	}
 	began := time.Now()
