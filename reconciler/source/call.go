@@ -268,7 +268,7 @@ func (c *call[Obj]) refuses(i int) bool {
 // step is left. If the index functions of a step panic, that step is dropped, and nothing is written.
 func (c *call[Obj]) piece() {
 	tables := []statedb.TableMeta{c.inputs.Meta()}
-	if len(c.steps) > 0 || !c.listed {
+	if len(c.steps) > 0 || c.changed > 0 || !c.listed {
 		tables = append(tables, c.cfg.Table)
 	}
 	wtxn := c.cfg.DB.WriteTxn(tables...)
