@@ -5,6 +5,7 @@ package text
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -41,4 +42,15 @@ func beginning(s string, n int) string {
 		n--
 	}
 	return s[:n]
+}
+
+// FirstKeys returns the first keys of a map, in order, at most most of them.
+func FirstKeys[V any](of map[string]V, most int) (first []string) {
+	for key := range of {
+		if at, _ := slices.BinarySearch(first, key); at < most {
+			first = slices.Insert(first, at, key)
+			first = first[:min(len(first), most)]
+		}
+	}
+	return first
 }

@@ -31,3 +31,10 @@ func TestCutTextShowsHowMuchWasLeftOut(t *testing.T) {
 		}
 	}
 }
+
+func TestFirstKeysAreInOrder(t *testing.T) {
+	of := map[string]int{"c": 1, "a": 2, "d": 3, "b": 4}
+	require.Equal(t, []string{"a", "b", "c"}, text.FirstKeys(of, 3))
+	require.Equal(t, []string{"a", "b", "c", "d"}, text.FirstKeys(of, 5))
+	require.Empty(t, text.FirstKeys(of, 0))
+}

@@ -4,9 +4,11 @@
 package source
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"runtime/debug"
 	"slices"
@@ -26,8 +28,6 @@ const (
 	hold = 3 * time.Millisecond
 	// firstPerRow is what the commit of a row is expected to cost before one was measured.
 	firstPerRow = 100 * time.Microsecond
-	// between is how many objects are compared between two looks at the context.
-	between = 256
 	// maxErrors bounds the errors that a call returns.
 	maxErrors = 100
 )
@@ -38,342 +38,294 @@ type call[Obj any] struct {
 	*Sink[Obj]
 	ctx      context.Context
 	snapshot statedb.ReadTxn
-
-	steps []step[Obj]
-	// publish is called in the transaction of the last step, with the revision of the table.
-	publish func(wtxn statedb.WriteTxn, out statedb.Revision)
-
+	// at is the revision of the source after the call. list reports whether the call is a Replace.
+	at   uint64
+	list bool
 	// allowEmpty reports whether rows are removed although no object of the list was accepted, and accepted
 	// is the number of those.
 	allowEmpty bool
 	accepted   int
-	// keys are the keys that the call is about. rejected has the objects of them that are in error,
-	// unnamed is the number of objects without a usable key.
-	keys     map[string]struct{}
-	rejected map[string]error
-	unnamed  int
-	// errs are the first errors of objects, failed is the number of all.
-	errs   []error
-	failed int
+	// complete reports whether every object of the call has a usable key.
+	complete bool
+	// gapsBefore is Sink.gaps at the beginning. moves reports whether the revision of the input moves to at.
+	gapsBefore uint64
+	moves      bool
+
+	// steps are what is left to write. most bounds those of the next piece; zero is no bound.
+	steps []step[Obj]
+	most  int
+	// published reports whether the row of the source in the table of inputs is that after the call, and
+	// connected whether the call has made the source connected.
+	published, connected bool
+
+	// rejected are the objects in error after the call.
+	rejected rejections
+	// errs are the errors of objects of the call.
+	errs []error
 	// changed is the number of rows that were changed in committed transactions.
 	changed int
 	// panicked reports whether a panic was logged: one is enough for a call.
 	panicked bool
 }
 
-// wish is what a call wants for one key.
-type wish[Obj any] struct {
+// step is what a call wants for one key.
+type step[Obj any] struct {
 	obj     Obj
 	key     string
 	deleted bool
 	// unlisted reports whether the deletion is of a row that the list does not have. It is no error if
 	// another source has taken the row.
 	unlisted bool
-}
 
-// step is a wish that a row does not meet.
-type step[Obj any] struct {
-	wish[Obj]
-	// revision is that of the row that the wish was compared with; 0 if there was none.
+	// needed reports whether the row has to be written, or deleted.
+	needed bool
+	// revision is that of the row that the step was compared with; 0 if there was none.
 	revision statedb.Revision
-	// row is what to write, if the wish is no deletion.
+	// row is what to write, if the step is no deletion.
 	row Obj
 }
 
-func (s *Sink[Obj]) newCall(ctx context.Context) *call[Obj] {
-	return &call[Obj]{Sink: s, ctx: ctx, snapshot: s.cfg.DB.ReadTxn(), rejected: map[string]error{}}
-}
-
 // planList plans what makes the rows those of a full list.
-func (c *call[Obj]) planList(list []Obj) error {
-	c.keys = make(map[string]struct{}, len(list))
+func (c *call[Obj]) planList(list []Obj, allowEmpty bool) error {
+	c.list, c.allowEmpty = true, allowEmpty
+	listed := make(map[string]struct{}, len(list))
 	for i, obj := range list {
-		if err := c.pause(i); err != nil {
+		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
-		key, ok := c.keyOf(i, obj)
-		if !ok {
-			continue
-		}
-		if _, twice := c.keys[key]; twice {
+		key, ok := c.keyAt(i, obj)
+		_, twice := listed[key]
+		switch {
+		case !ok:
+		case twice:
 			c.reject(key, fmt.Errorf("%s is in the list twice, the first one counts", c.name(obj)))
-			continue
+		default:
+			listed[key] = struct{}{}
+			c.plan(step[Obj]{obj: obj, key: key})
 		}
-		c.keys[key] = struct{}{}
-		c.plan(wish[Obj]{obj: obj, key: key})
 	}
-	if c.unnamed > 0 {
+	if !c.complete {
 		return nil
 	}
-	i := 0
 	for row, revision := range c.cfg.Table.All(c.snapshot) {
-		if err := c.pause(i); err != nil {
+		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
-		i++
 		key := c.rows.Key(row)
-		if _, listed := c.keys[string(key)]; listed {
+		if _, is := listed[string(key)]; is {
 			continue
 		}
-		owner, err := c.ownerOf(row)
-		if err != nil {
-			c.reject(string(key), err)
-		} else if owner == c.cfg.Name {
-			w := wish[Obj]{obj: row, key: string(key), deleted: true, unlisted: true}
-			c.steps = append(c.steps, step[Obj]{wish: w, revision: revision})
+		if owned, err := c.owns(row); err != nil {
+			c.reject(string(key), fmt.Errorf("%s: %w", c.name(row), err))
+		} else if owned {
+			c.steps = append(c.steps, step[Obj]{
+				obj: row, key: string(key), deleted: true, unlisted: true, needed: true, revision: revision,
+			})
 		}
+	}
+	if n := len(c.steps); len(list) == 0 && n > 0 && !c.allowEmpty {
+		return fmt.Errorf("%w: Config.AllowEmpty is false, %d row(s) stay", ErrEmpty, n)
 	}
 	return nil
 }
 
 // planChanges plans the last change of each key.
 func (c *call[Obj]) planChanges(changes []Change[Obj]) error {
+	// Other keys stay in error.
+	c.rejected = rejections{byKey: maps.Clone(c.Sink.rejected.byKey), unnamed: c.Sink.rejected.unnamed}
 	last := make(map[string]int, len(changes))
-	wishes := make([]wish[Obj], 0, len(changes))
-	c.keys = make(map[string]struct{}, len(changes))
+	steps := make([]step[Obj], 0, len(changes))
 	for i, change := range changes {
-		key, ok := c.keyOf(i, change.Object)
+		key, ok := c.keyAt(i, change.Object)
 		if !ok {
 			continue
 		}
-		w := wish[Obj]{obj: change.Object, key: key, deleted: change.Deleted}
-		if at, again := last[key]; again {
-			wishes[at] = w
-			continue
+		at, again := last[key]
+		if !again {
+			at, steps = len(steps), append(steps, step[Obj]{})
+			last[key] = at
 		}
-		last[key] = len(wishes)
-		wishes = append(wishes, w)
-		c.keys[key] = struct{}{}
+		steps[at] = step[Obj]{obj: change.Object, key: key, deleted: change.Deleted}
 	}
-	for i, w := range wishes {
-		if err := c.pause(i); err != nil {
+	for _, s := range steps {
+		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
-		c.plan(w)
+		delete(c.rejected.byKey, s.key)
+		c.plan(s)
 	}
 	return nil
 }
 
-// pause returns an error when a call that has compared n objects must end.
-func (c *call[Obj]) pause(n int) error {
-	if n%between != 0 {
-		return nil
-	}
-	return c.stopped(c.ctx)
-}
-
-// keyOf returns the key of the object with this index in the arguments; false if it has none.
-func (c *call[Obj]) keyOf(i int, obj Obj) (key string, ok bool) {
-	err := c.guard("the primary index", func() error {
-		made, err := c.rows.KeyOf(obj)
-		key = string(made)
-		return err
-	})
+// keyAt returns the key of the object with this index in the arguments; false if it has none.
+func (c *call[Obj]) keyAt(i int, obj Obj) (key string, ok bool) {
+	key, err := c.keyOf(obj)
 	if err != nil {
-		c.unnamed++
-		c.fail(fmt.Errorf("object %d of the call has no usable key: %w", i, err))
+		c.complete = false
+		c.rejected.unnamed++
+		c.errs = append(c.errs, fmt.Errorf("object %d of the call has no usable key: %w", i, err))
 	}
 	return key, err == nil
 }
 
-func (c *call[Obj]) plan(w wish[Obj]) {
-	next, needed, err := c.decide(c.snapshot, w)
-	if err != nil {
-		c.rejectWish(w, err)
-	} else if needed {
-		c.steps = append(c.steps, next)
-	}
-	if err == nil {
-		c.accepted++
+func (c *call[Obj]) keyOf(obj Obj) (key string, err error) {
+	defer c.recovered("the primary index", &err)
+	made, err := c.rows.KeyOf(obj)
+	return string(made), err
+}
+
+func (c *call[Obj]) plan(s step[Obj]) {
+	c.accepted++
+	c.decide(c.snapshot, &s)
+	if s.needed {
+		c.steps = append(c.steps, s)
 	}
 }
 
-// decide compares a wish with the row of its key. It reports whether a step is needed, and which.
-func (c *call[Obj]) decide(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], needed bool, err error) {
-	c.running.Begin(usercall.Owner, w.key)
+// decide compares a step with the row of its key, and rejects what is in error.
+func (c *call[Obj]) decide(txn statedb.ReadTxn, s *step[Obj]) {
+	if err := c.compare(txn, s); err != nil {
+		c.drop(s, err)
+	}
+}
+
+// compare sets whether a step is needed, and what it writes in place of which row.
+func (c *call[Obj]) compare(txn statedb.ReadTxn, s *step[Obj]) (err error) {
+	c.running.Begin(usercall.Owner, s.key)
 	defer c.running.End()
-	err = c.guard("a function of the source", func() error {
-		next, needed, err = c.compare(txn, w)
-		return err
-	})
-	return next, needed, err
-}
-
-func (c *call[Obj]) compare(txn statedb.ReadTxn, w wish[Obj]) (next step[Obj], needed bool, err error) {
-	next = step[Obj]{wish: w, row: w.obj}
-	if !w.deleted {
-		if owner := c.owner(w.obj); owner != c.cfg.Name {
-			return next, false, fmt.Errorf("%s: the object belongs to %s, not to this source", c.name(w.obj), quoted(owner))
+	defer c.recovered("a function of the source", &err)
+	if !s.deleted {
+		if owner := c.owner(s.obj); owner != c.cfg.Name {
+			return fmt.Errorf("%s: the object belongs to %s, not to this source", c.name(s.obj), quoted(owner))
 		}
 	}
-	row, revision, found := c.rows.Get(txn, w.obj)
-	next.revision = revision
+	row, revision, found := c.rows.Get(txn, s.obj)
+	s.row, s.revision, s.needed = s.obj, revision, found == s.deleted
 	if !found {
-		return next, !w.deleted, nil
+		return nil
 	}
-	owner := c.owner(row)
-	switch {
-	case owner != c.cfg.Name && w.unlisted:
-		return next, false, nil
-	case owner != c.cfg.Name:
-		return next, false, foreignRow(fmt.Sprintf("%s: the row belongs to %s", c.name(row), quoted(owner)))
-	case w.deleted:
-		return next, true, nil
+	if owner := c.owner(row); owner != c.cfg.Name {
+		s.needed = false
+		err := fmt.Errorf("%s: the row belongs to %s", c.name(row), quoted(owner))
+		if !s.deleted {
+			return err
+		}
+		if !s.unlisted {
+			// An error, but nothing is rejected: the source wants nothing, and has nothing.
+			c.errs = append(c.errs, err)
+		}
+		return nil
+	}
+	if s.deleted {
+		return nil
 	}
 	c.running.Next(usercall.Same)
-	if c.cfg.Same(row, w.obj) {
-		return next, false, nil
+	if c.cfg.Same(row, s.obj) {
+		return nil
 	}
 	c.running.Next(usercall.Merge)
-	next.row = c.cfg.Merge(row, w.obj)
-	return next, true, c.check(row, &next)
+	s.needed, s.row = true, c.cfg.Merge(row, s.obj)
+	return c.check(row, s)
 }
 
 // check returns an error if a step must not be written in place of a row.
-func (c *call[Obj]) check(row Obj, next *step[Obj]) error {
-	if identical(row, next.row) {
+func (c *call[Obj]) check(row Obj, s *step[Obj]) error {
+	// statedb panics if a row is replaced by itself.
+	if reflect.ValueOf(row).Kind() == reflect.Pointer && any(row) == any(s.row) {
 		return fmt.Errorf("%s: Same reports a difference, but what is to be written is the row itself", c.name(row))
 	}
-	if key, err := c.rows.KeyOf(next.row); err != nil {
+	if key, err := c.rows.KeyOf(s.row); err != nil {
 		return fmt.Errorf("%s: Merge returned a row without a usable key: %w", c.name(row), err)
-	} else if string(key) != next.key {
-		return fmt.Errorf("%s: Merge returned a row with another key, %s", c.name(row), c.name(next.row))
+	} else if string(key) != s.key {
+		return fmt.Errorf("%s: Merge returned a row with another key, %s", c.name(row), c.name(s.row))
 	}
-	if owner := c.owner(next.row); owner != c.cfg.Name {
+	if owner := c.owner(s.row); owner != c.cfg.Name {
 		return fmt.Errorf("%s: Merge returned a row that belongs to %s", c.name(row), quoted(owner))
 	}
 	return nil
 }
 
-// identical reports whether two objects are the same pointer. statedb panics if a row is replaced by
-// itself.
-func identical(a, b any) bool {
-	one, two := reflect.ValueOf(a), reflect.ValueOf(b)
-	return one.Kind() == reflect.Pointer && two.Kind() == reflect.Pointer && one.Pointer() == two.Pointer()
-}
-
-// write writes the steps in pieces. If there are none, it publishes only if always is true.
-func (c *call[Obj]) write(always bool) error {
-	if len(c.steps) == 0 {
-		if always {
-			c.publishOnly()
-		}
-		return nil
-	}
-	for len(c.steps) > 0 {
+// write writes the steps in pieces, and publishes.
+func (c *call[Obj]) write() error {
+	for !c.published {
 		if err := c.stopped(c.ctx); err != nil {
 			return err
 		}
-		if c.refused() {
+		if c.refuses(0) {
 			return fmt.Errorf("%w, and every object is rejected: no row is removed", ErrEmpty)
 		}
-		n, err := c.piece(len(c.steps))
-		if err == nil {
-			c.steps = c.steps[n:]
-			continue
-		}
-		// The index functions of step n panicked. Its transaction is lost, so the steps before it are
-		// written once more.
-		c.drop(c.steps[n].wish, fmt.Errorf("%s: %w", c.name(c.steps[n].obj), err))
-		c.steps = slices.Delete(c.steps, n, n+1)
-		if n == 0 && len(c.steps) > 0 {
-			continue
-		}
-		if n, err = c.piece(n); err != nil {
-			return err
-		}
-		c.steps = c.steps[n:]
+		c.piece()
 	}
 	return nil
 }
 
-// publishOnly publishes that the snapshot includes the input.
-func (c *call[Obj]) publishOnly() {
+// refuses reports whether step i removes a row that is not in a list of which no object is accepted.
+func (c *call[Obj]) refuses(i int) bool {
+	return i < len(c.steps) && c.steps[i].unlisted && c.accepted == 0 && !c.allowEmpty
+}
+
+// piece writes steps in one transaction, until the table was locked for long enough, and publishes if no further
+// step is left. If the index functions of a step panic, that step is dropped, and nothing is written.
+func (c *call[Obj]) piece() {
 	tables := []statedb.TableMeta{c.inputs.Meta()}
-	if !c.initialized {
+	if len(c.steps) > 0 || c.changed > 0 || !c.listed {
 		tables = append(tables, c.cfg.Table)
 	}
 	wtxn := c.cfg.DB.WriteTxn(tables...)
 	defer wtxn.Abort()
-	c.publish(wtxn, c.cfg.Table.Revision(c.snapshot))
-	wtxn.Commit()
-}
-
-// refused reports whether the next step removes a row that is not in a list of which no object is accepted.
-func (c *call[Obj]) refused() bool { return c.steps[0].unlisted && c.accepted == 0 && !c.allowEmpty }
-
-// piece writes steps in one transaction, at most most, until the table was locked for long enough. It
-// publishes if no further step is left. It returns the number of steps that are done. If there is an
-// error, nothing is written, and done is the number of the step that caused it.
-func (c *call[Obj]) piece(most int) (done int, err error) {
-	wtxn := c.cfg.DB.WriteTxn(c.cfg.Table, c.inputs.Meta())
-	defer wtxn.Abort()
 	locked := time.Now()
-	type rejection struct {
-		wish[Obj]
-		err error
-	}
-	var rejections []rejection
-	written := 0
-	for done < most && (done == 0 || time.Since(locked)+time.Duration(written)*c.perRow < hold) {
-		next, needed := c.steps[done], true
-		if len(rejections) > 0 && next.unlisted && !c.steps[done-1].unlisted {
-			// Whether rows are removed depends on how many objects were accepted.
-			break
+	done, written, most := 0, 0, cmp.Or(c.most, len(c.steps))
+	for done < most && !c.refuses(done) && (done == 0 || time.Since(locked)+time.Duration(written)*c.perRow < hold) {
+		s := &c.steps[done]
+		if _, revision, _ := c.rows.Get(wtxn, s.obj); s.needed && revision != s.revision {
+			c.decide(wtxn, s)
 		}
-		if _, revision, _ := c.rows.Get(wtxn, next.obj); revision != next.revision {
-			if next, needed, err = c.decide(wtxn, next.wish); err != nil {
-				rejections, needed = append(rejections, rejection{c.steps[done].wish, err}), false
-			}
-		}
-		if needed {
-			if err := c.put(wtxn, &next); err != nil {
-				return done, err
+		if s.needed {
+			if err := c.put(wtxn, s); err != nil {
+				c.drop(s, fmt.Errorf("%s: %w", c.name(s.obj), err))
+				// The steps before it come first, so that the next panic does not undo them once more.
+				c.steps, c.most = slices.Delete(c.steps, done, done+1), done
+				return
 			}
 			written++
 		}
 		done++
 	}
-	for _, r := range rejections {
-		c.drop(r.wish, r.err)
-	}
-	if done == len(c.steps) {
-		c.publish(wtxn, c.cfg.Table.Revision(wtxn))
+	c.steps, c.most = c.steps[done:], 0
+	if len(c.steps) == 0 {
+		c.publish(wtxn)
 	}
 	began := time.Now()
 	wtxn.Commit()
-	c.perRow = time.Since(began) / time.Duration(max(1, written))
-	c.changed += written
-	return done, nil
+	if written > 0 {
+		c.perRow = time.Since(began) / time.Duration(written)
+		c.changed += written
+	}
 }
 
 // put writes a step. After an error the transaction has to be aborted.
-func (c *call[Obj]) put(wtxn statedb.WriteTxn, next *step[Obj]) error {
-	c.running.Begin(usercall.Index, next.key)
+func (c *call[Obj]) put(wtxn statedb.WriteTxn, s *step[Obj]) (err error) {
+	c.running.Begin(usercall.Index, s.key)
 	defer c.running.End()
-	return c.guard("an index", func() (err error) {
-		if next.deleted {
-			_, _, err = c.cfg.Table.Delete(wtxn, next.obj)
-		} else {
-			_, _, err = c.cfg.Table.Insert(wtxn, next.row)
-		}
-		return err
-	})
+	defer c.recovered("an index", &err)
+	if s.deleted {
+		_, _, err = c.cfg.Table.Delete(wtxn, s.obj)
+	} else {
+		_, _, err = c.cfg.Table.Insert(wtxn, s.row)
+	}
+	return err
 }
 
-// guard calls a function that calls functions of the user, and returns a panic as an error.
-func (c *call[Obj]) guard(what string, call func() error) (err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			said := text.Cut(outcome.TextOfAny(r), outcome.MaxText)
-			if !c.panicked {
-				c.panicked = true
-				c.log.Error("a function of a source panicked", "function", what, "panic", said, "stack", string(debug.Stack()))
-			}
-			err = fmt.Errorf("panic in %s: %s", what, said)
+// recovered is deferred around calls of functions of the user, and returns a panic as an error.
+func (c *call[Obj]) recovered(what string, err *error) {
+	if r := recover(); r != nil {
+		said := text.Cut(outcome.TextOfAny(r), outcome.MaxText)
+		if !c.panicked {
+			c.panicked = true
+			c.log.Error("a function of a source panicked", "function", what, "panic", said, "stack", string(debug.Stack()))
 		}
-	}()
-	return call()
+		*err = fmt.Errorf("panic in %s: %s", what, said)
+	}
 }
 
 // owner returns the owner of a row or of an object.
@@ -384,15 +336,10 @@ func (s *Sink[Obj]) owner(obj Obj) string {
 	return s.cfg.Owner(obj)
 }
 
-func (c *call[Obj]) ownerOf(row Obj) (owner string, err error) {
-	err = c.guard("Owner", func() error {
-		owner = c.owner(row)
-		return nil
-	})
-	if err != nil {
-		err = fmt.Errorf("%s: %w", c.name(row), err)
-	}
-	return owner, err
+// owns reports whether a row is one of this source.
+func (c *call[Obj]) owns(row Obj) (is bool, err error) {
+	defer c.recovered("Owner", &err)
+	return c.owner(row) == c.cfg.Name, nil
 }
 
 // count returns the number of rows of this source.
@@ -402,7 +349,7 @@ func (s *Sink[Obj]) count(txn statedb.ReadTxn) (n int) {
 	}
 	c := &call[Obj]{Sink: s}
 	for row := range s.cfg.Table.All(txn) {
-		if owner, err := c.ownerOf(row); err == nil && owner == s.cfg.Name {
+		if owned, _ := c.owns(row); owned {
 			n++
 		}
 	}
@@ -418,66 +365,29 @@ func quoted(owner string) string { return strconv.Quote(text.Cut(owner, maxName)
 // maxName bounds the bytes of a key or of an owner in an error.
 const maxName = 200
 
-// foreignRow is the error of a wish for a row that belongs to another owner.
-type foreignRow string
-
-func (e foreignRow) Error() string { return string(e) }
-
-// rejectWish rejects a wish. The deletion of a row of another owner is an error, but not rejected: the source
-// wants nothing, and has nothing.
-func (c *call[Obj]) rejectWish(w wish[Obj], err error) {
-	if _, foreign := err.(foreignRow); w.deleted && foreign {
-		c.fail(err)
-		return
-	}
-	c.reject(w.key, err)
-}
-
-// drop rejects a wish that was planned.
-func (c *call[Obj]) drop(w wish[Obj], err error) {
-	if !w.deleted {
+// drop rejects the object of a step, which is then not needed.
+func (c *call[Obj]) drop(s *step[Obj], err error) {
+	s.needed = false
+	if !s.unlisted {
 		c.accepted--
 	}
-	c.rejectWish(w, err)
+	c.reject(s.key, err)
 }
 
 func (c *call[Obj]) reject(key string, err error) {
-	c.rejected[key] = err
-	c.fail(err)
-}
-
-func (c *call[Obj]) fail(err error) {
-	c.failed++
-	if len(c.errs) < maxErrors {
-		c.errs = append(c.errs, err)
-	}
-}
-
-// numRejected returns how many objects are rejected after the call, if these were before it.
-func (c *call[Obj]) numRejected(before map[string]error) int {
-	n := len(before) + c.unnamed + len(c.rejected)
-	if len(before) == 0 {
-		return n
-	}
-	for key := range c.keys {
-		if _, was := before[key]; was {
-			n--
-		}
-	}
-	return n
+	c.rejected.byKey[key] = err
+	c.errs = append(c.errs, err)
 }
 
 // errors returns the error of the call: why it ended, and those of its objects.
 func (c *call[Obj]) errors(end error) error {
 	errs := c.errs
-	if end != nil {
-		errs = append([]error{end}, errs...)
+	if more := len(errs) - maxErrors; more > 0 {
+		errs = append(errs[:maxErrors:maxErrors], fmt.Errorf("%d further errors omitted", more))
 	}
-	if more := c.failed - len(c.errs); more > 0 {
-		errs = append(errs, fmt.Errorf("%d further errors omitted", more))
-	}
-	if len(errs) == 0 {
+	all := errors.Join(append([]error{end}, errs...)...)
+	if all == nil {
 		return nil
 	}
-	return c.named(errors.Join(errs...))
+	return c.named(all)
 }

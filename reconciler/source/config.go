@@ -4,6 +4,7 @@
 package source
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -91,8 +92,10 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 	}
 	var err error
 	s := &Sink[Obj]{
-		cfg: cfg, turn: make(chan struct{}, 1), closed: make(chan struct{}), rejected: map[string]error{}, perRow: firstPerRow,
+		cfg: cfg, turn: make(chan struct{}, 1), perRow: firstPerRow, rejected: rejections{byKey: map[string]error{}},
 	}
+	s.closed, s.close = context.WithCancel(context.Background())
+	s.gaps.Store(1)
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -107,22 +110,17 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 	if s.inputs, err = inputs.Open(cfg.DB, cfg.Table.Name()); err != nil {
 		return nil, fmt.Errorf("Config.Table: %w", err)
 	}
-	if err := s.claimName(); err != nil {
+	wtxn := cfg.DB.WriteTxn(cfg.Table, s.inputs.Meta())
+	defer wtxn.Abort()
+	if s.claim, err = s.inputs.Claim(wtxn, cfg.Table, cfg.Name, cfg.Owner == nil); err != nil {
 		return nil, fmt.Errorf("Config.Name is %q: %w", cfg.Name, err)
 	}
+	wtxn.Commit()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Since = time.Now()
-	s.rearm()
-	return s, nil
-}
-
-func (s *Sink[Obj]) claimName() (err error) {
-	wtxn := s.cfg.DB.WriteTxn(s.cfg.Table, s.inputs.Meta())
-	defer wtxn.Abort()
-	if s.claim, err = s.inputs.Claim(wtxn, s.cfg.Table, s.cfg.Name, s.cfg.Owner == nil); err != nil {
-		return err
+	if cfg.Health != nil {
+		s.timer = time.AfterFunc(staleAfter, s.tell)
 	}
-	wtxn.Commit()
-	return nil
+	return s, nil
 }

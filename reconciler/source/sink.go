@@ -33,45 +33,49 @@ type Sink[Obj any] struct {
 
 	// turn has an element while a call runs. running is the function of the program that the call has
 	// called, and perRow what a row of the last piece cost its commit; it belongs to the call that has the
-	// turn. closed ends calls, and is closed once.
-	turn      chan struct{}
-	running   usercall.Running
-	perRow    time.Duration
-	closed    chan struct{}
-	closeOnce sync.Once
+	// turn. closed has ended when Close was called, which calls close.
+	turn    chan struct{}
+	running usercall.Running
+	perRow  time.Duration
+	closed  context.Context
+	close   context.CancelFunc
 
-	// gaps is the number of calls that were not complete. The table includes the source up to
-	// state.Input and all changes that were given later if full is true and gaps is fullGaps. full,
-	// fullGaps, and initialized, which reports whether the initialiser has ended, belong to the call
-	// that has the turn.
-	gaps              atomic.Uint64
-	fullGaps          uint64
-	full, initialized bool
+	// gaps is the number of calls that were not complete; the beginning counts as one. The table includes the
+	// source up to state.Input and all changes that were given later if gaps is fullGaps, which belongs to the
+	// call that has the turn.
+	gaps     atomic.Uint64
+	fullGaps uint64
 
 	// mu is held for short accesses to what follows, and while health is told. It is locked after the
-	// table of inputs, and never while a function of the program runs.
+	// table of inputs, and never while a function of the program runs. Only the call that has the turn changes
+	// rejected and listed.
 	mu sync.Mutex
-	// state has all but Rows and Rejected.
+	// state has all but Running, Rejected and, until Close, Rows.
 	state State
-	// cause is the text of state.Err.
-	cause string
-	// links counts what was told about the connection.
-	links int
-	// rejected has the objects in error by their key; only the call that has the turn changes it.
-	// unnamed is the number of those without a usable key. rejects changes when rejected does.
-	rejected map[string]error
-	unnamed  int
-	rejects  int
-	// listed reports whether a Replace was complete, refused whether the last list was refused because
-	// it was empty.
+	// away reports whether Disconnected was called since the last call has begun.
+	away     bool
+	rejected rejections
+	// listed reports whether a Replace was complete, so that the initialiser has ended. refused reports whether
+	// the last list was refused because it was empty.
 	listed, refused bool
-	// ended reports whether Close has run, and rowsAtEnd is the number of rows then.
-	ended     bool
-	rowsAtEnd int
-	// timer runs while the source is stale, and watchdog while a call runs; each may be nil.
-	timer, watchdog *time.Timer
-	told            report
+	// ended reports whether Close has run.
+	ended bool
+	// began is when the call that runs has begun; zero if none runs.
+	began time.Time
+	// timer runs while a call runs or the source is stale; nil if there is no health to tell. told is the last
+	// report, with its error; empty if there was none.
+	timer *time.Timer
+	told  string
 }
+
+// rejections are objects in error. They do not change after the call that has found them.
+type rejections struct {
+	byKey map[string]error
+	// unnamed is the number of objects without a usable key.
+	unnamed int
+}
+
+func (r rejections) num() int { return len(r.byKey) + r.unnamed }
 
 // Change is a change of one object of a source.
 type Change[Obj any] struct {
@@ -108,58 +112,13 @@ var errClosed = errors.New("the source is closed")
 // next Replace completes it. A call that is not complete moves neither the input's revision nor the
 // initialiser. After [Sink.Close] it returns an error.
 func (s *Sink[Obj]) Replace(ctx context.Context, list []Obj, at uint64) (changed int, err error) {
-	return s.replace(ctx, list, at, s.cfg.AllowEmpty)
+	return s.call(ctx, at, func(c *call[Obj]) error { return c.planList(list, s.cfg.AllowEmpty) })
 }
 
 // Clear is [Sink.Replace] with an empty list that removes all rows of this source, whatever Config.AllowEmpty
 // is: for a program that knows that the source is empty, and has not lost what it had.
 func (s *Sink[Obj]) Clear(ctx context.Context, at uint64) (changed int, err error) {
-	return s.replace(ctx, nil, at, true)
-}
-
-func (s *Sink[Obj]) replace(ctx context.Context, list []Obj, at uint64, allowEmpty bool) (changed int, err error) {
-	if err := s.begin(ctx); err != nil {
-		s.gaps.Add(1)
-		return 0, err
-	}
-	defer s.end()
-	c := s.newCall(ctx)
-	c.allowEmpty = allowEmpty
-	gaps := s.gaps.Load()
-	if len(list) == 0 && !allowEmpty {
-		if n := s.count(c.snapshot); n > 0 {
-			s.gaps.Add(1)
-			s.refuse()
-			return 0, s.named(fmt.Errorf("%w: Config.AllowEmpty is false, %d row(s) stay", ErrEmpty, n))
-		}
-	}
-	s.mu.Lock()
-	links := s.links
-	s.mu.Unlock()
-
-	err = c.planList(list)
-	if err == nil {
-		c.publish = func(wtxn statedb.WriteTxn, out statedb.Revision) {
-			s.publish(wtxn, c.unnamed == 0, at, out, c.numRejected(nil))
-			if c.unnamed == 0 {
-				s.claim.Initialized(wtxn)
-			}
-		}
-		err = c.write(!s.initialized || !s.isPublished(c, at))
-	}
-	if err != nil {
-		s.gaps.Add(1)
-		if errors.Is(err, ErrEmpty) {
-			s.refuse()
-		}
-		return c.changed, c.errors(err)
-	}
-	s.full, s.fullGaps, s.initialized = c.unnamed == 0, gaps, s.initialized || c.unnamed == 0
-	s.settle(c, at, s.full, true)
-	if s.full {
-		s.connect(true, nil, &links)
-	}
-	return c.changed, c.errors(nil)
+	return s.call(ctx, at, func(c *call[Obj]) error { return c.planList(nil, true) })
 }
 
 // Apply applies single changes of the source. at is the revision of the source with these changes. Of
@@ -169,37 +128,44 @@ func (s *Sink[Obj]) replace(ctx context.Context, list []Obj, at uint64, allowEmp
 // Apply does not end the initialiser. It moves the input's revision only if the table includes all that
 // came before: after a Replace that was complete, and no call since that was not.
 func (s *Sink[Obj]) Apply(ctx context.Context, changes []Change[Obj], at uint64) (changed int, err error) {
-	if err := s.begin(ctx); err != nil {
+	return s.call(ctx, at, func(c *call[Obj]) error { return c.planChanges(changes) })
+}
+
+// call makes a call in its turn, after which the source is at the revision at.
+func (s *Sink[Obj]) call(ctx context.Context, at uint64, plan func(*call[Obj]) error) (changed int, err error) {
+	select {
+	case s.turn <- struct{}{}:
+		defer s.end()
+	case <-ctx.Done():
+	case <-s.closed.Done():
+	}
+	// Also in its turn: if the turn comes when the context has ended, either may be seen.
+	if err := s.stopped(ctx); err != nil {
 		s.gaps.Add(1)
-		return 0, err
+		return 0, s.named(err)
 	}
-	defer s.end()
-	c := s.newCall(ctx)
-	err = c.planChanges(changes)
-	moves := s.isFull() && c.unnamed == 0
-	if err == nil {
-		c.publish = func(wtxn statedb.WriteTxn, out statedb.Revision) {
-			s.publish(wtxn, moves, at, out, c.numRejected(s.rejected)+s.unnamed)
-		}
-		err = c.write(!s.isPublished(c, at))
+	s.setBegan(time.Now())
+	c := &call[Obj]{
+		Sink: s, ctx: ctx, snapshot: s.cfg.DB.ReadTxn(), at: at, gapsBefore: s.gaps.Load(),
+		complete: true, rejected: rejections{byKey: map[string]error{}},
 	}
-	if err != nil {
-		s.gaps.Add(1)
-		return c.changed, c.errors(err)
+	if err = plan(c); err == nil {
+		c.moves = c.complete && (c.list || s.isFull())
+		c.published = len(c.steps) == 0 && c.isPublished()
+		err = c.write()
 	}
-	s.full = s.full && c.unnamed == 0
-	s.settle(c, at, moves, false)
-	return c.changed, c.errors(nil)
+	c.settle(err)
+	return c.changed, c.errors(err)
 }
 
 // Close ends the source: it ends running calls after their present piece, and waits for them. Its rows
 // stay, and an initialiser that has not ended stays as well: both belong to the next Sink with this
 // name. All calls that come later return an error or do nothing. Further calls of Close do nothing.
 func (s *Sink[Obj]) Close() {
-	s.closeOnce.Do(func() { close(s.closed) })
+	s.close()
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
-	rows := s.count(s.cfg.DB.ReadTxn())
+	n := s.count(s.cfg.DB.ReadTxn())
 	wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
 	defer wtxn.Abort()
 	s.mu.Lock()
@@ -207,8 +173,9 @@ func (s *Sink[Obj]) Close() {
 	if s.ended {
 		return
 	}
-	s.setConnected(wtxn, false, errClosed)
-	s.ended, s.rowsAtEnd = true, rows
+	s.setConnected(false, errClosed)
+	s.inputs.Update(wtxn, s.cfg.Name, s.writeConnection)
+	s.ended, s.state.Rows = true, n
 	s.rearm()
 	wtxn.Commit()
 	s.claim.Release()
@@ -217,59 +184,27 @@ func (s *Sink[Obj]) Close() {
 	}
 }
 
-// begin waits for the turn of a call.
-func (s *Sink[Obj]) begin(ctx context.Context) error {
-	select {
-	case s.turn <- struct{}{}:
-	case <-ctx.Done():
-		return s.named(ctx.Err())
-	case <-s.closed:
-		return s.named(errClosed)
-	}
-	if err := s.stopped(ctx); err != nil {
-		<-s.turn
-		return s.named(err)
-	}
-	if s.cfg.Health != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.watch()
-	}
-	return nil
-}
-
-// watch looks for a function of the program that hangs, for as long as the call runs. The caller holds mu.
-func (s *Sink[Obj]) watch() {
-	s.watchdog = time.AfterFunc(usercall.LongAfter, func() {
-		s.mu.Lock()
-		if s.watchdog != nil {
-			s.watch()
-		}
-		s.mu.Unlock()
-		s.tell()
-	})
+// setBegan notes that a call begins, or with the zero time that none runs.
+func (s *Sink[Obj]) setBegan(at time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.away, s.began = false, at
+	s.rearm()
 }
 
 // end ends the turn of a call, and tells health what has come of it.
 func (s *Sink[Obj]) end() {
-	if s.cfg.Health != nil {
-		s.mu.Lock()
-		s.watchdog.Stop()
-		s.watchdog = nil
-		s.mu.Unlock()
-		s.tell()
-	}
+	s.setBegan(time.Time{})
+	s.tell()
 	<-s.turn
 }
 
 // stopped returns why a call must not go on; nil if it may.
 func (s *Sink[Obj]) stopped(ctx context.Context) error {
-	select {
-	case <-s.closed:
+	if s.closed.Err() != nil {
 		return errClosed
-	default:
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // named adds the names of the source and of its table to an error.
@@ -277,25 +212,60 @@ func (s *Sink[Obj]) named(err error) error {
 	return fmt.Errorf("source %q of table %q: %w", s.cfg.Name, s.cfg.Table.Name(), err)
 }
 
-// publish writes the row of the source in the table of inputs. moves reports whether the revision of the
-// input moves to at. If not, an object that is no longer rejected is included from the revision out on.
-func (s *Sink[Obj]) publish(wtxn statedb.WriteTxn, moves bool, at uint64, out statedb.Revision, rejected int) {
-	s.inputs.Update(wtxn, s.cfg.Name, func(row *inputs.Input) {
-		if moves {
-			row.Input, row.Output = at, out
-		} else if row.Input > 0 && rejected < row.Rejected {
-			row.Output = out
+// publish writes the row of the source in the table of inputs. If the revision of the input does not move, an
+// object that is no longer rejected is included from the present revision of the table on.
+func (c *call[Obj]) publish(wtxn statedb.WriteTxn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.list && c.moves {
+		c.claim.Initialized(wtxn)
+		c.connected = !c.away && c.setConnected(true, nil)
+	}
+	c.inputs.Update(wtxn, c.cfg.Name, func(row *inputs.Input) {
+		n := c.rejected.num()
+		if c.moves {
+			row.Input = c.at
 		}
-		row.Rejected = rejected
+		if c.moves || row.Input > 0 && n < row.Rejected {
+			row.Output = c.cfg.Table.Revision(wtxn)
+		}
+		row.Rejected = n
+		c.writeConnection(row)
 	})
+	c.published = true
+}
+
+// isPublished reports whether a call that changes no row has nothing to publish: its revision, its errors and its
+// connection are known.
+func (c *call[Obj]) isPublished() bool {
+	row, _ := c.inputs.Get(c.snapshot, c.cfg.Name)
+	return row.Input == c.at && c.isFull() && row.Rejected == 0 && c.rejected.num() == 0 && (row.Connected || !c.list)
 }
 
 // isFull reports whether the table includes the source as it is after all calls before.
-func (s *Sink[Obj]) isFull() bool { return s.full && s.gaps.Load() == s.fullGaps }
+func (s *Sink[Obj]) isFull() bool { return s.gaps.Load() == s.fullGaps }
 
-// isPublished reports whether a call that changes no row has nothing to publish: its revision and its
-// errors are known.
-func (s *Sink[Obj]) isPublished(c *call[Obj], at uint64) bool {
-	row, found := s.inputs.Get(c.snapshot, s.cfg.Name)
-	return found && row.Input == at && s.isFull() && row.Rejected == 0 && len(c.rejected) == 0 && c.unnamed == 0
+// settle keeps in memory what a call has come to. end is why it has ended early; nil if it has not.
+func (c *call[Obj]) settle(end error) {
+	if c.connected {
+		c.log.Info("source connected")
+	}
+	if end != nil || !c.complete {
+		c.gaps.Add(1)
+	}
+	row, _ := c.inputs.Get(c.cfg.DB.ReadTxn(), c.cfg.Name)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if end != nil {
+		c.refused = c.refused || errors.Is(end, ErrEmpty)
+		return
+	}
+	c.Sink.rejected, c.refused = c.rejected, c.refused && !c.list
+	c.state.Input, c.state.Output = row.Input, row.Output
+	if c.complete {
+		c.state.LastEvent = time.Now()
+	}
+	if c.list && c.moves {
+		c.listed, c.fullGaps = true, c.gapsBefore
+	}
 }

@@ -4,7 +4,6 @@
 package source
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -46,12 +45,12 @@ func (s *Sink[Obj]) State() State {
 	n := s.count(s.cfg.DB.ReadTxn())
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
-		// The rows belong to the next Sink with this name.
-		n = s.rowsAtEnd
-	}
 	state := s.state
-	state.Rows, state.Rejected, state.Running = n, len(s.rejected)+s.unnamed, s.running.Long()
+	if !s.ended {
+		// Later the rows belong to the next Sink with this name.
+		state.Rows = n
+	}
+	state.Rejected, state.Running = s.rejected.num(), s.running.Long()
 	return state
 }
 
@@ -61,43 +60,36 @@ func (s *Sink[Obj]) Input() string { return s.cfg.Table.Name() + "/" + s.cfg.Nam
 // KeyOf returns the primary key of an object; objects with the same key are one row. It returns an error if
 // the primary index makes no key of the object or one above 65,535 bytes, or panics.
 func (s *Sink[Obj]) KeyOf(obj Obj) (key string, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			err = fmt.Errorf("panic in the primary index: %s", text.Cut(outcome.TextOfAny(r), outcome.MaxText))
-		}
-	}()
-	made, err := s.rows.KeyOf(obj)
-	return string(made), err
+	// The panic is for the caller, who has asked, and is not logged.
+	return (&call[Obj]{Sink: s, panicked: true}).keyOf(obj)
 }
 
 // Connected tells that the source is followed: its changes arrive. A complete Replace tells the same.
-func (s *Sink[Obj]) Connected() { s.connect(true, nil, nil) }
+func (s *Sink[Obj]) Connected() { s.connect(true, nil) }
 
 // Disconnected tells that the source is not followed any more, and why; err may be nil. Nothing is
 // removed. If it lasts, health is degraded. Further calls only change the error.
-func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err, nil) }
+func (s *Sink[Obj]) Disconnected(err error) { s.connect(false, err) }
 
-// connect sets the connection; if links is not nil, only if nothing was told about it since.
-func (s *Sink[Obj]) connect(connected bool, err error, links *int) {
+// connect sets the connection, and then the row of the source.
+func (s *Sink[Obj]) connect(connected bool, err error) {
 	s.mu.Lock()
-	news := s.state.Connected != connected && !s.ended
-	if !news {
-		s.setConnected(nil, connected, err)
-	}
+	news := s.setConnected(connected, err)
 	s.mu.Unlock()
 	if news {
-		// In one step with its row, so the connection that is told last is the one that stays.
 		wtxn := s.cfg.DB.WriteTxn(s.inputs.Meta())
 		defer wtxn.Abort()
 		s.mu.Lock()
-		news = (links == nil || *links == s.links) && s.setConnected(wtxn, connected, err)
+		if !s.ended {
+			s.inputs.Update(wtxn, s.cfg.Name, s.writeConnection)
+		}
 		s.mu.Unlock()
 		wtxn.Commit()
-	}
-	if news && connected {
-		s.log.Info("source connected")
-	} else if news {
-		s.log.Warn("source disconnected", "error", causeOf(err))
+		if connected {
+			s.log.Info("source connected")
+		} else {
+			s.log.Warn("source disconnected", "error", causeOf(err))
+		}
 	}
 	s.tell()
 }
@@ -109,63 +101,23 @@ func causeOf(err error) string {
 	return text.Cut(outcome.TextOf(err), outcome.MaxText)
 }
 
-// setConnected changes the connection in memory and in the table of inputs, and reports whether it was another.
-// The caller holds mu. If the connection is another one, the transaction has to lock the table of inputs.
-func (s *Sink[Obj]) setConnected(wtxn statedb.WriteTxn, connected bool, err error) (changed bool) {
+// setConnected changes the connection in memory, and reports whether it was another. Then the caller has to write
+// the row. The caller holds mu.
+func (s *Sink[Obj]) setConnected(connected bool, err error) (changed bool) {
 	if s.ended {
 		return false
 	}
-	s.links++
-	s.state.Err, s.cause = err, causeOf(err)
+	s.state.Err = err
+	s.away = s.away || !connected
 	if s.state.Connected == connected {
 		return false
 	}
 	s.state.Connected, s.state.Since = connected, time.Now()
-	s.inputs.Update(wtxn, s.cfg.Name, func(row *inputs.Input) { row.Connected, row.Since = connected, s.state.Since })
-	s.rearm()
 	return true
 }
 
-// settle keeps in memory what a complete Replace or Apply has published. moved reports whether the
-// revision of the input was moved to at, and list whether the call was a Replace.
-func (s *Sink[Obj]) settle(c *call[Obj], at uint64, moved, list bool) {
-	row, _ := s.inputs.Get(s.cfg.DB.ReadTxn(), s.cfg.Name)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if c.unnamed == 0 {
-		s.state.LastEvent = time.Now()
-	}
-	if moved {
-		s.state.Input = at
-	}
-	s.state.Output = row.Output
-	if list {
-		s.rejected, s.unnamed, s.refused, s.listed = c.rejected, c.unnamed, false, s.listed || c.unnamed == 0
-		s.rejects++
-	} else {
-		for key := range c.keys {
-			s.forget(key)
-		}
-		for key, err := range c.rejected {
-			s.rejected[key] = err
-			s.rejects++
-		}
-		s.unnamed += c.unnamed
-	}
-	s.rearm()
-}
-
-// forget removes a key from those in error. The caller holds mu.
-func (s *Sink[Obj]) forget(key string) {
-	if _, was := s.rejected[key]; was {
-		delete(s.rejected, key)
-		s.rejects++
-	}
-}
-
-// refuse keeps that an empty list was refused.
-func (s *Sink[Obj]) refuse() {
-	s.mu.Lock()
-	s.refused = true
-	s.mu.Unlock()
+// writeConnection sets the connection in the row of the source. It is always the present one, so the connection that
+// is told last stays, whichever transaction comes last. The caller holds mu.
+func (s *Sink[Obj]) writeConnection(row *inputs.Input) {
+	row.Connected, row.Since = s.state.Connected, s.state.Since
 }

@@ -12,101 +12,70 @@ import (
 
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 // staleAfter is for how long a source may be away before health says so, and how often it says so again.
 const staleAfter = time.Minute
 
-// report is what health was told.
-type report struct {
-	// problems is empty if there are none, and told reports whether there was a report at all.
-	problems string
-	told     bool
-	// rejects changes when the objects in error do. cause is the text of the error of the connection.
-	rejects int
-	cause   string
-}
-
-// tell reports the health of the source if that is news.
+// tell reports the health of the source if that is news. The timer calls it, too.
 func (s *Sink[Obj]) tell() {
 	if s.cfg.Health == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next, err, news := s.next(time.Now())
-	if !news {
+	s.rearm()
+	problems, err := s.problems()
+	report := fmt.Sprintf("%s\n%v", problems, err)
+	if s.ended || report == s.told || problems == "" && s.told == "" && !s.listed {
 		return
 	}
-	s.told = next
-	if next.problems == "" {
+	s.told = report
+	if problems == "" {
 		s.cfg.Health.OK("OK")
 	} else {
-		s.cfg.Health.Degraded(next.problems, err)
+		s.cfg.Health.Degraded(problems, err)
 	}
 }
 
-// next returns the present report, the error that goes with it, and whether it is another than the last
-// one. The caller holds mu.
-func (s *Sink[Obj]) next(now time.Time) (next report, err error, news bool) {
-	stale := s.staleText(now)
-	var problems []string
-	if stale != "" {
-		problems = append(problems, stale)
-	}
-	if long := s.running.Long(); long != "" {
-		problems = append(problems, long)
-	}
-	if s.refused {
-		problems = append(problems, "an empty list was refused")
-	}
-	if n := len(s.rejected) + s.unnamed; n > 0 {
-		problems = append(problems, fmt.Sprintf("%d object(s) rejected", n))
-	}
-	next = report{problems: strings.Join(problems, ", "), told: true, rejects: s.rejects}
-	if stale != "" {
-		next.cause = s.cause
-	}
-	last := s.told
-	if s.ended || next == last || next.problems == "" && !last.told && !s.listed {
-		return next, nil, false
-	}
-	if next.problems == "" {
-		return next, nil, last.problems != "" || !last.told
-	}
+// problems returns what is wrong now, and the error that goes with it; empty if nothing is. The caller holds mu.
+func (s *Sink[Obj]) problems() (problems string, err error) {
+	var all []string
 	var errs []error
-	if next.cause != "" {
-		errs = append(errs, errors.New(text.Printable(next.cause)))
-	}
-	if s.refused {
-		errs = append(errs, fmt.Errorf("%w: Config.AllowEmpty is false", ErrEmpty))
-	}
-	if lines := s.rejectedLines(); len(lines) > 0 {
-		errs = append(errs, errors.New(strings.Join(lines, "\n")))
-	}
-	return next, errors.Join(errs...), true
-}
-
-// rejectedLines returns a line for each of the first objects in error, by key, and one with the number
-// of the others. The caller holds mu.
-func (s *Sink[Obj]) rejectedLines() (lines []string) {
-	var first []string
-	for key := range s.rejected {
-		if at, _ := slices.BinarySearch(first, key); at < health.MaxExamples {
-			first = slices.Insert(first, at, key)
-			first = first[:min(len(first), health.MaxExamples)]
+	if stale := s.staleText(time.Now()); stale != "" {
+		all = append(all, stale)
+		if s.state.Err != nil {
+			errs = append(errs, errors.New(text.Printable(causeOf(s.state.Err))))
 		}
 	}
+	if long := s.running.Long(); long != "" {
+		all = append(all, long)
+	}
+	if s.refused {
+		all = append(all, "an empty list was refused")
+		errs = append(errs, fmt.Errorf("%w: Config.AllowEmpty is false", ErrEmpty))
+	}
+	if n := s.rejected.num(); n > 0 {
+		all = append(all, fmt.Sprintf("%d object(s) rejected", n))
+	}
+	errs = append(errs, s.rejected.some()...)
+	return strings.Join(all, ", "), errors.Join(errs...)
+}
+
+// some returns the first objects in error, by key, and the number of the others.
+func (r rejections) some() (errs []error) {
+	first := text.FirstKeys(r.byKey, health.MaxExamples)
 	for _, key := range first {
-		lines = append(lines, text.Printable(s.rejected[key].Error()))
+		errs = append(errs, errors.New(text.Printable(r.byKey[key].Error())))
 	}
-	if s.unnamed > 0 {
-		lines = append(lines, fmt.Sprintf("%d object(s) without a usable key", s.unnamed))
+	if r.unnamed > 0 {
+		errs = append(errs, fmt.Errorf("%d object(s) without a usable key", r.unnamed))
 	}
-	if more := len(s.rejected) - len(first); more > 0 {
-		lines = append(lines, fmt.Sprintf("%d further objects omitted", more))
+	if more := len(r.byKey) - len(first); more > 0 {
+		errs = append(errs, fmt.Errorf("%d further objects omitted", more))
 	}
-	return lines
+	return errs
 }
 
 // staleText returns since when the source is away, or its first list missing; empty if neither is, or
@@ -126,22 +95,21 @@ func (s *Sink[Obj]) staleText(now time.Time) string {
 // stale reports whether the source is away, or its first list missing. The caller holds mu.
 func (s *Sink[Obj]) stale() bool { return !s.ended && (!s.state.Connected || !s.listed) }
 
-// rearm starts the timer for the next report about a stale source, and stops it if the source is not
-// stale. The caller holds mu.
+// rearm sets the timer to when the next report may be due: about a stale source, or about a function that hangs.
+// The caller holds mu.
 func (s *Sink[Obj]) rearm() {
-	if s.timer != nil {
-		s.timer.Stop()
-		s.timer = nil
+	if s.timer == nil {
+		return
 	}
-	if s.cfg.Health != nil && s.stale() {
-		s.timer = time.AfterFunc(staleAfter-time.Since(s.state.Since)%staleAfter, s.tick)
+	s.timer.Stop()
+	var due []time.Duration
+	if s.stale() {
+		due = append(due, staleAfter-time.Since(s.state.Since)%staleAfter)
 	}
-}
-
-// tick is called by the timer.
-func (s *Sink[Obj]) tick() {
-	s.mu.Lock()
-	s.rearm()
-	s.mu.Unlock()
-	s.tell()
+	if !s.began.IsZero() {
+		due = append(due, usercall.LongAfter-time.Since(s.began)%usercall.LongAfter)
+	}
+	if len(due) > 0 {
+		s.timer.Reset(slices.Min(due))
+	}
 }

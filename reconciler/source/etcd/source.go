@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"google.golang.org/grpc/connectivity"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -149,14 +149,7 @@ func (s *Source[Obj]) noteFormer(until int64) {
 
 // someBad returns up to limit errors of bad keys. The caller holds mu.
 func (s *Source[Obj]) someBad(limit int) []error {
-	var first []string
-	for key := range s.bad {
-		at, _ := slices.BinarySearch(first, key)
-		if at < limit {
-			first = slices.Insert(first, at, key)
-			first = first[:min(len(first), limit)]
-		}
-	}
+	first := text.FirstKeys(s.bad, limit)
 	errs := make([]error, len(first))
 	for i, key := range first {
 		errs[i] = fmt.Errorf("%q: %w", s.cfg.Prefix+key, s.bad[key])
