@@ -97,8 +97,9 @@ func (r *reporter) tell(ctx context.Context) {
 		pause := r.look
 		if now.Store != "" && r.claimed.Load() > 0 && r.isNews(now, written) {
 			err := r.put(ctx, now)
-			if err == nil {
-				written = now
+			if written = now; err != nil {
+				// Without an answer it may be there, or not.
+				written = Ack{}
 			}
 			r.problem(ctx, r.ack, err)
 			r.Told(now, err)

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcdtest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/reconciler/source/etcd"
+)
+
+// What the source has noticed of a store counts, also if the store looks as before when it is listed.
+func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a", "b", "c")
+	w.server.kill()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
+		t.Fatal(err)
+	}
+	w.server.start()
+	at := w.put("a", "10", "d", "11")
+	w.delete("desired/b")
+	w.equal()
+
+	// The source compares the store, and gets no answer when it asks again before the list.
+	var failed atomic.Bool
+	compared := false
+	f := func(req any, call func() error, answer any) error {
+		get, is := req.(*etcdserverpb.RangeRequest)
+		if !is || string(get.Key) != "identity" || failed.Load() {
+			return call()
+		}
+		if compared {
+			for w.put("c", "20") < at+10 {
+			}
+			failed.Store(true)
+			return errors.New("no answer")
+		}
+		err := call()
+		compared = err == nil && answer.(*etcdserverpb.RangeResponse).Header.Revision < at
+		return err
+	}
+	w.server.kill()
+	if err := os.RemoveAll(w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(backup, w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.calls.Store(&f)
+	w.server.start()
+	await(t, "the call that fails", func() error {
+		if !failed.Load() {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	w.equal()
+	w.have(map[string]int{"a": 1, "b": 2, "c": 20})
+}
+
+// A write without an answer may have been carried out. What was true before it is written again.
+func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	var table *inputs.Table
+	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) {
+		forHours(a)
+		a.Loop = loopOf{a.Loop, "derived"}
+	}}
+	p.setup = func(db *statedb.DB) (err error) {
+		if _, err = newRowsNamed(db, "derived"); err == nil {
+			table, err = inputs.Open(db, "derived")
+		}
+		return err
+	}
+	w := newWorld(t, p, "a")
+	reject := func(n int) {
+		wtxn := w.db.WriteTxn(table.Meta())
+		table.Update(wtxn, "rows", func(row *inputs.Input) { row.Input, row.Rejected = w.table.Revision(w.db.ReadTxn()), n })
+		wtxn.Commit()
+	}
+	reject(0)
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	reject(1)
+	w.acked("the rejected object", func(a etcd.Ack) bool { return a.AppliedRevision > 0 && a.Bad == 1 })
+
+	var lost atomic.Bool
+	f := func(req any, call func() error, _ any) error {
+		txn, is := req.(*etcdserverpb.TxnRequest)
+		if !is || lost.Load() || len(txn.Success) != 1 || string(txn.Success[0].GetRequestPut().GetKey()) != "acks/a" {
+			return call()
+		}
+		if err := call(); err != nil {
+			t.Error(err)
+		}
+		reject(1)
+		lost.Store(true)
+		return errors.New("no answer")
+	}
+	w.calls.Store(&f)
+	reject(0)
+	await(t, "the write", func() error {
+		if !lost.Load() {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	w.acked("the rejected object again", func(a etcd.Ack) bool { return a.Bad == 1 })
+}
