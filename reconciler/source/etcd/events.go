@@ -26,7 +26,7 @@ func (s *Source[Obj]) apply(ctx context.Context, n news) error {
 		s.moved = ev.Kv.ModRevision
 		s.take(ev.Kv, ev.Type == mvccpb.DELETE, c)
 	}
-	s.publish(c.bad)
+	s.publish(c.bad, s.moved)
 	s.report()
 	return s.applyChanges(ctx, c, n.at)
 }
@@ -63,14 +63,14 @@ func (s *Source[Obj]) take(kv *mvccpb.KeyValue, deleted bool, c *changes[Obj]) {
 }
 
 // publish makes what has changed visible to other goroutines: the bad keys, of which those with a nil error
-// are not bad any more, the rows that are held, and the revision.
-func (s *Source[Obj]) publish(bad map[string]error) {
+// are bad only before the revision until, the rows that are held, and the revision.
+func (s *Source[Obj]) publish(bad map[string]error, until int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newest = uint64(s.moved)
 	for key, err := range bad {
 		if _, was := s.bad[key]; was && err == nil {
-			s.noteFormer(s.moved)
+			s.noteFormer(until)
 			break
 		}
 	}

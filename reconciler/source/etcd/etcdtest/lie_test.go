@@ -19,6 +19,7 @@ import (
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
@@ -158,4 +159,49 @@ func TestAckIsAppliedWhenTheRowOfAnotherWriterGetsAStatus(t *testing.T) {
 	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
 	unset.Store(1)
 	w.acked("the row", func(a etcd.Ack) bool { return a.Bad == 1 })
+}
+
+// A list by time decodes a value at last. What is bad at the revision of the list is that until the row is written.
+func TestAckIsNotAppliedBeforeTheRowOfAKeyThatDecodesAtLastIsWritten(t *testing.T) {
+	t.Parallel()
+	var fails, waits atomic.Bool
+	entered, written := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, plan{
+		tell: forHours,
+		config: func(c *etcd.Config[*row]) {
+			c.Relist = 2 * time.Second
+			c.Decode = func(key string, value []byte) (*row, error) {
+				if key == "b" && fails.Load() {
+					return nil, errors.New("not yet")
+				}
+				return decode(key, value)
+			}
+		},
+		sink: func(c *source.Config[*row]) {
+			c.Same = func(old, now *row) bool {
+				if now.Key == "b" && waits.Swap(false) {
+					close(entered)
+					<-written
+				}
+				return *old == *now
+			}
+		},
+	}, "a", "b")
+	fails.Store(true)
+	at := uint64(w.put("b", "20"))
+	w.acked("the bad key", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 1 })
+	waits.Store(true)
+	fails.Store(false)
+	<-entered
+	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
+		if ack, _ := w.ack(w.admin); ack.Applied(at) {
+			t.Errorf("the row of b is not written, and the ack is %+v", ack)
+			break
+		}
+	}
+	close(written)
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	if has := w.target.has(); has["b"] != 20 {
+		t.Errorf("the target has %v", has)
+	}
 }
