@@ -205,3 +205,41 @@ func TestAckIsNotAppliedBeforeTheRowOfAKeyThatDecodesAtLastIsWritten(t *testing.
 		t.Errorf("the target has %v", has)
 	}
 }
+
+// A store from a backup has an older ack and the lease of the agent. The ack is written again, also if it says what
+// was written last into the store that is gone.
+func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{tell: forHours}, "a", "b")
+	w.acked("the first ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.awaitAlive()
+	w.server.kill()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
+		t.Fatal(err)
+	}
+	// Each election is a new term.
+	for range 3 {
+		w.server.start()
+		w.server.kill()
+	}
+	w.server.start()
+	w.put("a", "10")
+	at := w.put("a", "11")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(uint64(at)) && a.Revision == uint64(at) })
+	w.equal()
+	w.proxy.setRefuse(true)
+	w.server.kill()
+	if err := os.RemoveAll(w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(backup, w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.server.start()
+	for w.put("b", "20") < at {
+	}
+	w.proxy.setRefuse(false)
+	w.acked("the ack again", func(a etcd.Ack) bool { return a.Applied(uint64(at)) })
+	w.have(map[string]int{"a": 1, "b": 20})
+}
