@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -117,7 +118,7 @@ func (s *Source[Obj]) applied(ctx context.Context, err error, included uint64) e
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && s.cfg.Sink.State().Input != included:
+	case errors.Is(err, source.ErrEmpty), err != nil && s.cfg.Sink.State().Input != included:
 		return err
 	case err != nil:
 		s.cfg.Log.Warn("Not all objects of the store were applied", "prefix", s.cfg.Prefix, "revision", included, "error", err)

@@ -243,3 +243,38 @@ func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
 	w.acked("the ack again", func(a etcd.Ack) bool { return a.Applied(uint64(at)) })
 	w.have(map[string]int{"a": 1, "b": 20})
 }
+
+// A list by time that the sink refuses, at the revision that it has, is not complete: another one comes soon.
+func TestAckIsAppliedSoonAfterAListThatWasRefused(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	const relist = 10 * time.Second
+	w := newWorld(t, plan{
+		tell:   forHours,
+		config: func(c *etcd.Config[*row]) { c.Relist = relist },
+		sink: func(c *source.Config[*row]) {
+			c.Same = func(old, now *row) bool {
+				if fails.Load() {
+					panic("cannot say")
+				}
+				return *old == *now
+			}
+		},
+	}, "a")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	wtxn := w.db.WriteTxn(w.table)
+	if _, _, err := w.table.Insert(wtxn, &row{Key: "stray", Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	wtxn.Commit()
+	fails.Store(true)
+	await(t, "a list", func() error { return w.listed("it is time") })
+	time.Sleep(time.Second)
+	fails.Store(false)
+	began := time.Now()
+	at := uint64(w.put("a", "7"))
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	if took := time.Since(began); took > relist/2 {
+		t.Errorf("it took %s", took)
+	}
+}
