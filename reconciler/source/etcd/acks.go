@@ -33,7 +33,8 @@ type Ack struct {
 	// the prefix at least once; zero before the first list was attempted. A change that is followed by
 	// another one of the same object counts as the later one. It is written when the prefix changes, so
 	// compare it with the revision of a change of the prefix: the store may be at a later one. While the
-	// reconciler is paused as a whole, or a derivation is, it stays.
+	// reconciler is paused as a whole, or a derivation is, it stays. A change of an object that is paused, or
+	// waits for its minimum backoff after a failure, counts as attempted.
 	Revision uint64 `json:"revision"`
 	// AppliedRevision is the revision up to which everything was in the target at least once, and nothing
 	// was bad: at most Revision. It stays while an object fails, is blocked or paused, or its operation hangs.

@@ -42,6 +42,8 @@ func (r *reporter) keepAlive(ctx context.Context) {
 		select {
 		case <-time.After(wait - rand.N(wait/2+1)):
 		case <-replaced:
+			// A store from a backup has the lease, and an older ack.
+			r.rewrite.Send()
 		case <-ctx.Done():
 		}
 	}

@@ -55,6 +55,8 @@ func (s *Source[Obj]) compare(ctx context.Context) error {
 	}
 	header := got.Get().Header
 	if why := s.differs(store, header); why != "" {
+		// The store may look as before when it is listed.
+		s.setStore("")
 		s.relist = why
 		return errors.New(why)
 	}

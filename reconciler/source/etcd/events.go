@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -26,7 +27,7 @@ func (s *Source[Obj]) apply(ctx context.Context, n news) error {
 		s.moved = ev.Kv.ModRevision
 		s.take(ev.Kv, ev.Type == mvccpb.DELETE, c)
 	}
-	s.publish(c.bad)
+	s.publish(c.bad, s.moved)
 	s.report()
 	return s.applyChanges(ctx, c, n.at)
 }
@@ -63,14 +64,14 @@ func (s *Source[Obj]) take(kv *mvccpb.KeyValue, deleted bool, c *changes[Obj]) {
 }
 
 // publish makes what has changed visible to other goroutines: the bad keys, of which those with a nil error
-// are not bad any more, the rows that are held, and the revision.
-func (s *Source[Obj]) publish(bad map[string]error) {
+// are bad only before the revision until, the rows that are held, and the revision.
+func (s *Source[Obj]) publish(bad map[string]error, until int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.newest = uint64(s.moved)
 	for key, err := range bad {
 		if _, was := s.bad[key]; was && err == nil {
-			s.noteFormer(s.moved)
+			s.noteFormer(until)
 			break
 		}
 	}
@@ -117,7 +118,7 @@ func (s *Source[Obj]) applied(ctx context.Context, err error, included uint64) e
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case err != nil && s.cfg.Sink.State().Input != included:
+	case errors.Is(err, source.ErrEmpty), err != nil && s.cfg.Sink.State().Input != included:
 		return err
 	case err != nil:
 		s.cfg.Log.Warn("Not all objects of the store were applied", "prefix", s.cfg.Prefix, "revision", included, "error", err)

@@ -185,8 +185,9 @@ func (s *Source[Obj]) replace(ctx context.Context, l *list) error {
 		}
 	}
 	s.moved = s.revision
-	// Before the revision is published: what is attempted up to it is judged together with these.
-	s.publish(c.bad)
+	// Before the revision is published: what is attempted up to it is judged together with these. If the
+	// revision has not moved, a value that did not decode is tried again, and bad until its row is written.
+	s.publish(c.bad, max(s.revision, int64(s.included)+1))
 	replace := s.cfg.Sink.Replace
 	if !l.same {
 		// Revisions that the sink publishes from now on are of the other store.
@@ -290,6 +291,7 @@ func (s *Source[Obj]) release() {
 	if s.store != s.following {
 		s.former = former{}
 	}
+	s.former.until = min(s.former.until, uint64(s.revision))
 	s.mu.Unlock()
 	s.setStore(s.following)
 }

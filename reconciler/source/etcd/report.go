@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/statedb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/signal"
@@ -64,7 +65,7 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 		now.changed.Add(replaced)
 		// Then the revision is, or may be, still that of the former store.
 		if _, since := r.Source.current(); store == "" || holding || since != replaced {
-			_, _ = now.changed.Wait(ctx, 0)
+			r.wait(ctx, now.changed)
 			continue
 		}
 		// Not only up to the revision of its table that includes the store's: a row that another writer
@@ -85,8 +86,16 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 		if m == reconciler.Applied {
 			r.look.Send()
 		}
-		_, _ = now.changed.Wait(ctx, 0)
+		r.wait(ctx, now.changed)
 	}
+}
+
+// wait waits until a channel is closed, but looks again after a while: a row that gets its status from another
+// writer, or a key that is decoded at last to the row that there is, changes no input.
+func (r *reporter) wait(ctx context.Context, changed *statedb.WatchSet) {
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	_, _ = changed.Wait(ctx, 0)
 }
 
 // tell writes the ack when it changes.
@@ -97,8 +106,9 @@ func (r *reporter) tell(ctx context.Context) {
 		pause := r.look
 		if now.Store != "" && r.claimed.Load() > 0 && r.isNews(now, written) {
 			err := r.put(ctx, now)
-			if err == nil {
-				written = now
+			if written = now; err != nil {
+				// Without an answer it may be there, or not.
+				written = Ack{}
 			}
 			r.problem(ctx, r.ack, err)
 			r.Told(now, err)

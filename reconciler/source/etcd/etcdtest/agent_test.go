@@ -32,8 +32,10 @@ type row struct {
 	Value int
 }
 
-func newRows(db *statedb.DB) (statedb.RWTable[*row], error) {
-	return statedb.NewTableAny(db, "rows", nil, nil, statedb.Index[*row, string]{
+func newRows(db *statedb.DB) (statedb.RWTable[*row], error) { return newRowsNamed(db, "rows") }
+
+func newRowsNamed(db *statedb.DB, name string) (statedb.RWTable[*row], error) {
+	return statedb.NewTableAny(db, name, nil, nil, statedb.Index[*row, string]{
 		Name: "key", Unique: true, FromKey: index.String,
 		FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.Key)) },
 	})

@@ -26,6 +26,7 @@ type world struct {
 	*agent
 	server *server
 	proxy  *proxy
+	calls  *between // of the agent
 	admin  *clientv3.Client
 	lists  *listLog
 	health *healthReports
@@ -33,9 +34,9 @@ type world struct {
 
 // newWorld starts one with some keys; their values are numbers from 1.
 func newWorld(t *testing.T, p plan, keys ...string) *world {
-	w := &world{server: newServers(t, 1)[0], lists: &listLog{}, health: &healthReports{}}
+	w := &world{server: newServers(t, 1)[0], lists: &listLog{}, health: &healthReports{}, calls: &between{}}
 	w.proxy, w.admin = newProxy(t, w.server.client), connect(t, w.server.client)
-	p.client, p.lists, p.health = connect(t, w.proxy.address), w.lists, w.health
+	p.client, p.lists, p.health = connectThrough(t, w.calls, "", w.proxy.address), w.lists, w.health
 	for i, key := range keys {
 		if _, err := w.admin.Put(t.Context(), "desired/"+key, fmt.Sprint(i+1)); err != nil {
 			t.Fatal(err)

@@ -5,6 +5,7 @@ package etcdtest
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -163,14 +164,33 @@ func connect(t *testing.T, addresses ...string) *clientv3.Client {
 	return connectAs(t, "", addresses...)
 }
 
+// between calls a function, if it has one, in place of each call of a client. The function may make the call.
+type between struct {
+	atomic.Pointer[func(req any, call func() error, answer any) error]
+}
+
+func (b *between) call(ctx context.Context, method string, req, answer any, conn *grpc.ClientConn, call grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	do := func() error { return call(ctx, method, req, answer, conn, opts...) }
+	if f := b.Load(); f != nil {
+		return (*f)(req, do, answer)
+	}
+	return do()
+}
+
 // connectAs returns the client of a user, whose password is the name.
 func connectAs(t *testing.T, user string, addresses ...string) *clientv3.Client {
+	t.Helper()
+	return connectThrough(t, &between{}, user, addresses...)
+}
+
+// connectThrough is connectAs for a client whose calls go through b.
+func connectThrough(t *testing.T, b *between, user string, addresses ...string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{
 		Endpoints: addresses, Logger: zap.NewNop(), DialTimeout: 10 * time.Second, Username: user, Password: user,
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
-		})},
+		}), grpc.WithChainUnaryInterceptor(b.call)},
 	})
 	if err != nil {
 		t.Fatal(err)

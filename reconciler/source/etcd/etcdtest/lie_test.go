@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package etcdtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+
+	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/source"
+	"github.com/statekeel/statekeel/reconciler/source/etcd"
+)
+
+// What the source has noticed of a store counts, also if the store looks as before when it is listed.
+func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a", "b", "c")
+	w.server.kill()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
+		t.Fatal(err)
+	}
+	w.server.start()
+	at := w.put("a", "10", "d", "11")
+	w.delete("desired/b")
+	w.equal()
+
+	// The source compares the store, and gets no answer when it asks again before the list.
+	var failed atomic.Bool
+	compared := false
+	f := func(req any, call func() error, answer any) error {
+		get, is := req.(*etcdserverpb.RangeRequest)
+		if !is || string(get.Key) != "identity" || failed.Load() {
+			return call()
+		}
+		if compared {
+			for w.put("c", "20") < at+10 {
+			}
+			failed.Store(true)
+			return errors.New("no answer")
+		}
+		err := call()
+		compared = err == nil && answer.(*etcdserverpb.RangeResponse).Header.Revision < at
+		return err
+	}
+	w.server.kill()
+	if err := os.RemoveAll(w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(backup, w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.calls.Store(&f)
+	w.server.start()
+	await(t, "the call that fails", func() error {
+		if !failed.Load() {
+			return errors.New("it has not")
+		}
+		return nil
+	})
+	w.equal()
+	w.have(map[string]int{"a": 1, "b": 2, "c": 20})
+}
+
+// A write without an answer may have been carried out. What was true before it is written again.
+func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
+	t.Parallel()
+	var table *inputs.Table
+	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) {
+		forHours(a)
+		a.Loop = loopOf{a.Loop, "derived"}
+	}}
+	p.setup = func(db *statedb.DB) (err error) {
+		if _, err = newRowsNamed(db, "derived"); err == nil {
+			table, err = inputs.Open(db, "derived")
+		}
+		return err
+	}
+	w := newWorld(t, p, "a")
+	reject := func(n int) {
+		wtxn := w.db.WriteTxn(table.Meta())
+		table.Update(wtxn, "rows", func(row *inputs.Input) { row.Input, row.Rejected = w.table.Revision(w.db.ReadTxn()), n })
+		wtxn.Commit()
+	}
+	reject(0)
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	reject(1)
+	w.acked("the rejected object", func(a etcd.Ack) bool { return a.AppliedRevision > 0 && a.Bad == 1 })
+
+	var lost atomic.Bool
+	f := func(req any, call func() error, _ any) error {
+		txn, is := req.(*etcdserverpb.TxnRequest)
+		if !is || lost.Load() || len(txn.Success) != 1 || string(txn.Success[0].GetRequestPut().GetKey()) != "acks/a" {
+			return call()
+		}
+		if err := call(); err != nil {
+			t.Error(err)
+		}
+		reject(1)
+		lost.Store(true)
+		return errors.New("no answer")
+	}
+	w.calls.Store(&f)
+	reject(0)
+	await(t, "the write", func() error {
+		if !lost.Load() {
+			return fmt.Errorf("there is none")
+		}
+		return nil
+	})
+	w.acked("the rejected object again", func(a etcd.Ack) bool { return a.Bad == 1 })
+}
+
+// unsetLoop is a loop of a table in which another writer has a number of rows without a status.
+type unsetLoop struct {
+	inspect.Inspector
+	unset *atomic.Int64
+}
+
+func (l unsetLoop) Figures() metrics.Figures {
+	f := l.Inspector.Figures()
+	f.Unset = 1
+	return f
+}
+
+func (l unsetLoop) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
+	if q.Status != "Unset" {
+		return l.Inspector.Objects(ctx, q)
+	}
+	return inspect.ObjectPage{Objects: make([]inspect.ObjectLine, l.unset.Load())}, nil
+}
+
+// The other writer mends its row, and the store, in which nothing changes, knows nothing of it.
+func TestAckIsAppliedWhenTheRowOfAnotherWriterGetsAStatus(t *testing.T) {
+	t.Parallel()
+	var unset atomic.Int64
+	unset.Store(1)
+	w := newWorld(t, plan{tell: func(a *etcd.Acks) {
+		forHours(a)
+		a.Loop = unsetLoop{a.Loop, &unset}
+	}}, "a")
+	at := uint64(w.put("a", "2"))
+	w.acked("the row", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 1 })
+	time.Sleep(2 * time.Second)
+	w.equal()
+	unset.Store(0)
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	unset.Store(1)
+	w.acked("the row", func(a etcd.Ack) bool { return a.Bad == 1 })
+}
+
+// A list by time decodes a value at last. What is bad at the revision of the list is that until the row is written.
+func TestAckIsNotAppliedBeforeTheRowOfAKeyThatDecodesAtLastIsWritten(t *testing.T) {
+	t.Parallel()
+	var fails, waits atomic.Bool
+	entered, written := make(chan struct{}), make(chan struct{})
+	w := newWorld(t, plan{
+		tell: forHours,
+		config: func(c *etcd.Config[*row]) {
+			c.Relist = 2 * time.Second
+			c.Decode = func(key string, value []byte) (*row, error) {
+				if key == "b" && fails.Load() {
+					return nil, errors.New("not yet")
+				}
+				return decode(key, value)
+			}
+		},
+		sink: func(c *source.Config[*row]) {
+			c.Same = func(old, now *row) bool {
+				if now.Key == "b" && waits.Swap(false) {
+					close(entered)
+					<-written
+				}
+				return *old == *now
+			}
+		},
+	}, "a", "b")
+	fails.Store(true)
+	at := uint64(w.put("b", "20"))
+	w.acked("the bad key", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 1 })
+	waits.Store(true)
+	fails.Store(false)
+	<-entered
+	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
+		if ack, _ := w.ack(w.admin); ack.Applied(at) {
+			t.Errorf("the row of b is not written, and the ack is %+v", ack)
+			break
+		}
+	}
+	close(written)
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	if has := w.target.has(); has["b"] != 20 {
+		t.Errorf("the target has %v", has)
+	}
+}
+
+// A store from a backup has an older ack and the lease of the agent. The ack is written again, also if it says what
+// was written last into the store that is gone.
+func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{tell: forHours}, "a", "b")
+	w.acked("the first ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.awaitAlive()
+	w.server.kill()
+	backup := filepath.Join(t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
+		t.Fatal(err)
+	}
+	// Each election is a new term.
+	for range 3 {
+		w.server.start()
+		w.server.kill()
+	}
+	w.server.start()
+	w.put("a", "10")
+	at := w.put("a", "11")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(uint64(at)) && a.Revision == uint64(at) })
+	w.equal()
+	w.proxy.setRefuse(true)
+	w.server.kill()
+	if err := os.RemoveAll(w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(backup, w.server.dir); err != nil {
+		t.Fatal(err)
+	}
+	w.server.start()
+	for w.put("b", "20") < at {
+	}
+	w.proxy.setRefuse(false)
+	w.acked("the ack again", func(a etcd.Ack) bool { return a.Applied(uint64(at)) })
+	w.have(map[string]int{"a": 1, "b": 20})
+}
+
+// A list by time that the sink refuses, at the revision that it has, is not complete: another one comes soon.
+func TestAckIsAppliedSoonAfterAListThatWasRefused(t *testing.T) {
+	t.Parallel()
+	var fails atomic.Bool
+	const relist = 10 * time.Second
+	w := newWorld(t, plan{
+		tell:   forHours,
+		config: func(c *etcd.Config[*row]) { c.Relist = relist },
+		sink: func(c *source.Config[*row]) {
+			c.Same = func(old, now *row) bool {
+				if fails.Load() {
+					panic("cannot say")
+				}
+				return *old == *now
+			}
+		},
+	}, "a")
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	wtxn := w.db.WriteTxn(w.table)
+	if _, _, err := w.table.Insert(wtxn, &row{Key: "stray", Value: 1}); err != nil {
+		t.Fatal(err)
+	}
+	wtxn.Commit()
+	fails.Store(true)
+	await(t, "a list", func() error { return w.listed("it is time") })
+	time.Sleep(time.Second)
+	fails.Store(false)
+	began := time.Now()
+	at := uint64(w.put("a", "7"))
+	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	if took := time.Since(began); took > relist/2 {
+		t.Errorf("it took %s", took)
+	}
+}
