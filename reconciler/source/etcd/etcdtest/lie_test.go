@@ -78,7 +78,7 @@ func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *test
 func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 	t.Parallel()
 	var table *inputs.Table
-	p := plan{path: []string{"derived/rows"}, tell: func(a *etcd.Acks) {
+	p := plan{tell: func(a *etcd.Acks) {
 		forHours(a)
 		a.Loop = loopOf{a.Loop, "derived"}
 	}}
