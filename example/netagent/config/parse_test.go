@@ -120,6 +120,7 @@ func TestProblemsHaveLineAndColumn(t *testing.T) {
 	}{
 		{"empty file", "", []string{":1: is empty; to ask for nothing at all, write {}"}},
 		{"only comments", "# links\n\n---\n", []string{":1: is empty; to ask for nothing at all, write {}"}},
+		{"a comment behind a marker", "--- # links", []string{":1: is empty; to ask for nothing at all, write {}"}},
 		{"not a mapping", "- a\n", []string{":1:1: state: a mapping is needed, not a list"}},
 		{"scalar", "links", []string{`:1:1: state: a mapping is needed, not "links"`}},
 		{"two documents", "{}\n---\nlinks: []\n", []string{":2:1: a second document; only one is read"}},

@@ -53,7 +53,14 @@ func parseDocument(file string, data []byte) (*yaml.Node, error) {
 func isEmpty(data []byte) bool {
 	for line := range bytes.Lines(data) {
 		line = bytes.TrimSpace(line)
-		if len(line) > 0 && line[0] != '#' && string(line) != "---" && string(line) != "..." {
+		for _, marker := range []string{"---", "..."} {
+			// A comment after a marker has a space before it.
+			if rest, is := bytes.CutPrefix(line, []byte(marker)); is && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t') {
+				line = bytes.TrimSpace(rest)
+				break
+			}
+		}
+		if len(line) > 0 && line[0] != '#' {
 			return false
 		}
 	}
