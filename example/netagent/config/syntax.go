@@ -31,13 +31,15 @@ func parseDocument(file string, data []byte) (*yaml.Node, error) {
 	if pos, what := badByte(file, data); what != "" {
 		return nil, Problems{{Pos: pos, Message: what}}
 	}
-	if isEmpty(data) {
-		return nil, Problems{{Pos: Pos{File: file, Line: 1}, Message: "is empty; to ask for nothing at all, write {}"}}
-	}
 	lines := &lineReader{data: data}
 	dec := yaml.NewDecoder(lines)
 	var doc, second yaml.Node
-	if err := dec.Decode(&doc); err != nil {
+	err := dec.Decode(&doc)
+	switch {
+	case err == io.EOF, err == nil && doc.Content[0].Tag == "!!null" && doc.Content[0].Value == "":
+		// The position of a root that is not there may be behind the file.
+		return nil, Problems{{Pos: Pos{File: file, Line: 1}, Message: "is empty; to ask for nothing at all, write {}"}}
+	case err != nil:
 		return nil, syntaxProblem(file, data, lines.read, err)
 	}
 	if err := dec.Decode(&second); second.Kind != 0 {
@@ -47,24 +49,6 @@ func parseDocument(file string, data []byte) (*yaml.Node, error) {
 		return nil, syntaxProblem(file, data, lines.read, err)
 	}
 	return doc.Content[0], nil
-}
-
-// isEmpty reports whether data has only comments, blank lines and document markers.
-func isEmpty(data []byte) bool {
-	for line := range bytes.Lines(data) {
-		line = bytes.TrimSpace(line)
-		for _, marker := range []string{"---", "..."} {
-			// A comment after a marker has a space before it.
-			if rest, is := bytes.CutPrefix(line, []byte(marker)); is && (len(rest) == 0 || rest[0] == ' ' || rest[0] == '\t') {
-				line = bytes.TrimSpace(rest)
-				break
-			}
-		}
-		if len(line) > 0 && line[0] != '#' {
-			return false
-		}
-	}
-	return true
 }
 
 // badByte finds the first byte that YAML does not allow. The YAML package rejects it too, but does not
