@@ -43,7 +43,7 @@ func (s misled) View() *subject.View {
 }
 
 // liar reports every object as done.
-type liar struct{ inspect.Controller }
+type liar struct{ inspect.Loop }
 
 func (l liar) Explain(context.Context, string) inspect.Explanation {
 	return inspect.Explanation{State: inspect.StateDone, Why: "it is said to be"}
@@ -70,7 +70,7 @@ func TestWrongViewFailsTheRun(t *testing.T) {
 			func(v *subject.View) {
 				controller := v.Registry.All()[0]
 				v.Registry = &inspect.Registry{}
-				v.Registry.Add(liar{controller})
+				v.Registry.Add(liar{controller.(inspect.Loop)})
 			},
 			`is explained to be "done" (it is said to be), want "`,
 		},
