@@ -292,8 +292,8 @@ func (o *Observer[Obj]) readMain() bool {
 }
 
 // handOver notes a change that a cursor has read, and reports whether the core gets it. It does not if the change
-// asks for nothing any more: a later version was applied, or the object is back in the table after its deletion: then its row says
-// what to do, and may have been read.
+// asks for nothing any more: a later version was applied, or the object is back in the table after its
+// deletion. Then its row says what to do, and may have been read.
 func (o *Observer[Obj]) handOver(c *core.Change[Obj]) bool {
 	o.wanted = max(o.wanted, c.Revision)
 	c.Outdated = !o.main.whole

@@ -94,8 +94,8 @@ func TestCanceledWaitIsForgotten(t *testing.T) {
 	})
 }
 
-// The wait is for a revision of the snapshot, so it waits for no later one. But a key of the snapshot whose row is written
-// again, for the same change, may be read in that version: it is unreconciled since the wait's revision.
+// The wait is for a revision of the snapshot, so it waits for no later one. But a key of the snapshot whose row is
+// written again, for the same change, may be read in that version: it is unreconciled since the wait's revision.
 func TestWaitForASnapshotCoversItsRowsInLaterVersions(t *testing.T) {
 	for _, when := range []string{"before the snapshot", "while it is read"} {
 		t.Run(when, func(t *testing.T) {

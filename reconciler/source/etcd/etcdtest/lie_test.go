@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -27,11 +25,7 @@ import (
 func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a", "b", "c")
-	w.server.kill()
-	backup := filepath.Join(t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
-		t.Fatal(err)
-	}
+	backup := w.server.backUp()
 	w.server.start()
 	at := w.put("a", "10", "d", "11")
 	w.delete("desired/b")
@@ -55,13 +49,7 @@ func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *test
 		compared = err == nil && answer.(*etcdserverpb.RangeResponse).Header.Revision < at
 		return err
 	}
-	w.server.kill()
-	if err := os.RemoveAll(w.server.dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(backup, w.server.dir); err != nil {
-		t.Fatal(err)
-	}
+	w.server.restore(backup)
 	w.calls.Store(&f)
 	w.server.start()
 	await(t, "the call that fails", func() error {
@@ -213,29 +201,14 @@ func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
 	w := newWorld(t, plan{tell: forHours}, "a", "b")
 	w.acked("the first ack", func(a etcd.Ack) bool { return a.Applied(1) })
 	w.awaitAlive()
-	w.server.kill()
-	backup := filepath.Join(t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
-		t.Fatal(err)
-	}
-	// Each election is a new term.
-	for range 3 {
-		w.server.start()
-		w.server.kill()
-	}
-	w.server.start()
+	backup := w.server.backUp()
+	w.server.startAfterElections()
 	w.put("a", "10")
 	at := w.put("a", "11")
 	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(uint64(at)) && a.Revision == uint64(at) })
 	w.equal()
 	w.proxy.setRefuse(true)
-	w.server.kill()
-	if err := os.RemoveAll(w.server.dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(backup, w.server.dir); err != nil {
-		t.Fatal(err)
-	}
+	w.server.restore(backup)
 	w.server.start()
 	for w.put("b", "20") < at {
 	}

@@ -6,8 +6,6 @@ package etcdtest
 import (
 	"context"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -79,11 +77,10 @@ func TestStoreFromABackupThatHasGoneOnIsNoticed(t *testing.T) {
 	t.Parallel()
 	for why, restore := range map[string]func(w *world, backup string){
 		"raft term of the store went back": func(w *world, backup string) {
-			if err := os.Rename(backup, w.server.dir); err != nil {
-				t.Fatal(err)
-			}
+			w.server.restore(backup)
 		},
 		"another cluster ID": func(w *world, backup string) {
+			w.server.erase()
 			peer := freeAddress(t)
 			w.server.cluster = strings.ReplaceAll(w.server.cluster, w.server.peer, peer)
 			w.server.peer = peer
@@ -93,24 +90,11 @@ func TestStoreFromABackupThatHasGoneOnIsNoticed(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, plan{}, "a", "b")
 			identity := w.read(w.admin).identity
-			w.server.kill()
-			backup := filepath.Join(t.TempDir(), "backup")
-			if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
-				t.Fatal(err)
-			}
-			// Each election is a new term.
-			for range 3 {
-				w.server.start()
-				w.server.kill()
-			}
-			w.server.start()
+			backup := w.server.backUp()
+			w.server.startAfterElections()
 			at := w.put("a", "10", "c", "11")
 			w.equal()
 			w.proxy.setRefuse(true)
-			w.server.kill()
-			if err := os.RemoveAll(w.server.dir); err != nil {
-				t.Fatal(err)
-			}
 			restore(w, backup)
 			w.server.start()
 			if _, err := w.admin.Put(t.Context(), "identity", identity); err != nil {

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -444,23 +442,13 @@ func TestRowsNeverGoBackWhileThePrefixIsListed(t *testing.T) {
 func TestStoreFromABackupIsListedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a", "b")
-	w.server.kill()
-	backup := filepath.Join(t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(w.server.dir)); err != nil {
-		t.Fatal(err)
-	}
+	backup := w.server.backUp()
 	w.server.start()
 	at := uint64(w.put("a", "10", "c", "11", "d", "12"))
 	w.equal()
 	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
 
-	w.server.kill()
-	if err := os.RemoveAll(w.server.dir); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(backup, w.server.dir); err != nil {
-		t.Fatal(err)
-	}
+	w.server.restore(backup)
 	w.server.start()
 	// What the table had is gone before the ack says anything.
 	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 && a.Revision < at })

@@ -150,12 +150,44 @@ func (s *server) kill() {
 
 // wipe replaces the server by an empty one under the same address.
 func (s *server) wipe() {
+	s.erase()
+	s.wiped++
+	s.start()
+}
+
+// erase stops the server, and removes its data.
+func (s *server) erase() {
 	s.kill()
 	if err := os.RemoveAll(s.dir); err != nil {
 		s.t.Fatal(err)
 	}
-	s.wiped++
+}
+
+// backUp stops the server, and returns a copy of its data.
+func (s *server) backUp() (backup string) {
+	s.kill()
+	backup = filepath.Join(s.t.TempDir(), "backup")
+	if err := os.CopyFS(backup, os.DirFS(s.dir)); err != nil {
+		s.t.Fatal(err)
+	}
+	return backup
+}
+
+// startAfterElections starts a server that is stopped, some raft terms later: each election is a new one.
+func (s *server) startAfterElections() {
+	for range 3 {
+		s.start()
+		s.kill()
+	}
 	s.start()
+}
+
+// restore stops the server, and gives it the data of a backup.
+func (s *server) restore(backup string) {
+	s.erase()
+	if err := os.Rename(backup, s.dir); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // connect returns a client of some addresses.
