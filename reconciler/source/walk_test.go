@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -42,6 +43,12 @@ type walk struct {
 	changed              int
 	revision             uint64
 	cancel               func()
+
+	// cursed is the key for which Owner panics; empty if there is none. calling is the source of the present
+	// call, hung reports whether Same has hung in it, and left whether it was told to be disconnected meanwhile.
+	cursed     string
+	calling    *walkSource
+	hung, left bool
 }
 
 // walkSource is a source of a walk, and its model.
@@ -107,14 +114,43 @@ func (w *walk) open(s *walkSource) {
 	w.spy.committed = nil
 	defer func() { w.spy.committed = committed }()
 	same := func(r, obj *row) bool {
+		w.hang(r.Key)
 		w.writeStatuses()
 		return sameWish(r, obj)
 	}
+	owner := func(r *row) string {
+		if r.Key == w.cursed {
+			panic("cursed")
+		}
+		return r.Owner
+	}
 	s.Sink = w.sink(s.name, func(c *source.Config[*row]) {
-		c.Same, c.Merge, c.AllowEmpty = same, mergeStatus, !s.refuse
+		c.Owner, c.Same, c.Merge, c.AllowEmpty = owner, same, mergeStatus, !s.refuse
 	})
 	s.rejected, s.unnamed, s.input = map[string]bool{}, 0, 0
 	s.full, s.listed, s.connected = false, false, false
+}
+
+// hang lets Same hang for a while, once in some calls: the state names it, and the source may be told to be
+// disconnected, or the context of the call may end, meanwhile.
+func (w *walk) hang(key string) {
+	if w.hung || w.rng.IntN(40) > 0 {
+		return
+	}
+	w.hung = true
+	began := time.Now()
+	time.Sleep(time.Duration(10+w.rng.IntN(80)) * time.Second)
+	require.Equal(w, fmt.Sprintf("Same of %s runs since %s", key, text.Stamp(began)), w.calling.State().Running)
+	switch w.rng.IntN(3) {
+	case 0:
+		w.cancel()
+	case 1:
+		// Disconnected writes into the table of inputs, which a piece has locked.
+		if w.spy.locked == 0 {
+			w.calling.Disconnected(errors.New("gone while Same hung"))
+			w.left = true
+		}
+	}
 }
 
 // committed is called after each transaction of the table.
@@ -150,7 +186,11 @@ func (w *walk) walk(steps int) {
 	names := slices.Sorted(maps.Keys(w.sources))
 	for range steps {
 		s := w.sources[names[w.rng.IntN(3)]]
-		switch w.rng.IntN(12) {
+		switch w.rng.IntN(13) {
+		case 12:
+			if w.cursed = ""; w.rng.IntN(2) == 0 {
+				w.cursed = fmt.Sprint(10 + w.rng.IntN(30))
+			}
 		case 0:
 			s.Connected()
 			s.connected = true
@@ -188,6 +228,9 @@ func (w *walk) object(s *walkSource) *row {
 	return r
 }
 
+// owns reports whether a source can know that a row is its own.
+func (w *walk) owns(s *walkSource, r row) bool { return r.Owner == s.name && r.Key != w.cursed }
+
 func (w *walk) replace(s *walkSource) {
 	var list []*row
 	if w.rng.IntN(3) > 0 {
@@ -209,7 +252,7 @@ func (w *walk) replace(s *walkSource) {
 	if len(list) == 0 && w.rng.IntN(2) == 0 {
 		empty = false // The source is known to be empty.
 	}
-	if len(list) == 0 && empty && slices.ContainsFunc(slices.Collect(maps.Values(w.model)), func(r row) bool { return r.Owner == s.name }) {
+	if len(list) == 0 && empty && slices.ContainsFunc(slices.Collect(maps.Values(w.model)), func(r row) bool { return w.owns(s, r) }) {
 		before := w.env.revision()
 		_, err := s.Replace(w.Context(), list, w.at)
 		require.ErrorIs(w, err, source.ErrEmpty)
@@ -228,14 +271,17 @@ func (w *walk) replace(s *walkSource) {
 			want.reject(obj.Key)
 		default:
 			listed[obj.Key] = true
-			if want.put(s.name, obj) {
+			if w.put(&want, s, obj) {
 				accepted++
 			}
 		}
 	}
 	refused := false
 	if want.unnamed == 0 {
-		removed := func(key string, r row) bool { return r.Owner == s.name && !listed[key] }
+		if _, found := w.model[w.cursed]; found && !listed[w.cursed] {
+			want.reject(w.cursed)
+		}
+		removed := func(key string, r row) bool { return w.owns(s, r) && !listed[key] }
 		before := len(want.table)
 		maps.DeleteFunc(want.table, removed)
 		if refused = empty && accepted == 0 && len(want.table) < before; refused {
@@ -243,7 +289,7 @@ func (w *walk) replace(s *walkSource) {
 		}
 	}
 	at := w.at
-	complete := w.call(want, func(ctx context.Context) (n int, err error) {
+	complete := w.call(s, want, func(ctx context.Context) (n int, err error) {
 		if len(list) == 0 && s.refuse && !empty {
 			n, err = s.Clear(ctx, at)
 		} else {
@@ -262,7 +308,7 @@ func (w *walk) replace(s *walkSource) {
 	s.rejected, s.unnamed = want.rejected, want.unnamed
 	if s.full {
 		w.moved(s)
-		s.connected = true
+		s.connected = !w.left
 	}
 }
 
@@ -282,15 +328,17 @@ func (w *walk) apply(s *walkSource) {
 	w.at++
 	for key, change := range last {
 		if !change.Deleted {
-			want.put(s.name, change.Object)
-		} else if row, found := w.model[key]; found && row.Owner == s.name {
+			w.put(&want, s, change.Object)
+		} else if row, found := w.model[key]; found && key == w.cursed {
+			want.reject(key)
+		} else if found && row.Owner == s.name {
 			delete(want.table, key)
 		} else if found {
 			want.failed++
 		}
 	}
 	at := w.at
-	if !w.call(want, func(ctx context.Context) (int, error) { return s.Apply(ctx, changes, at) }) {
+	if !w.call(s, want, func(ctx context.Context) (int, error) { return s.Apply(ctx, changes, at) }) {
 		s.full = false
 		return
 	}
@@ -305,10 +353,11 @@ func (w *walk) apply(s *walkSource) {
 }
 
 // put puts an object into the expected table, in place of a row of the source, and reports whether it is accepted.
-func (x *expected) put(name string, obj *row) bool {
+func (w *walk) put(x *expected, s *walkSource, obj *row) bool {
+	name := s.name
 	old, found := x.table[obj.Key]
 	switch {
-	case obj.Owner != name, found && old.Owner != name:
+	case obj.Key == w.cursed, obj.Owner != name, found && old.Owner != name:
 		x.reject(obj.Key)
 		return false
 	case found && sameWish(&old, obj):
@@ -328,10 +377,11 @@ func (x *expected) reject(key string) {
 
 // call makes a call, some of them with a context that ends, and compares the table with the model. It
 // reports whether the call was complete.
-func (w *walk) call(want expected, call func(context.Context) (int, error)) (complete bool) {
+func (w *walk) call(s *walkSource, want expected, call func(context.Context) (int, error)) (complete bool) {
 	ctx, cancel := context.WithCancel(w.Context())
 	defer cancel()
 	w.statuses, w.commits, w.cancel = map[string]int{}, 0, cancel
+	w.calling, w.hung, w.left = s, false, false
 	switch w.cancelAfter = w.rng.IntN(12); {
 	case w.cancelAfter > 3:
 		w.cancelAfter = 0
@@ -344,6 +394,7 @@ func (w *walk) call(want expected, call func(context.Context) (int, error)) (com
 	}
 	revision := w.env.revision()
 	changed, err := call(ctx)
+	s.connected = s.connected && !w.left
 	complete = !errors.Is(err, context.Canceled)
 	if complete {
 		require.Equal(w, want.failed+want.unnamed > 0, err != nil, "%v", err)
@@ -402,7 +453,7 @@ func (w *walk) check() {
 	for name, s := range w.sources {
 		rows := 0
 		for _, r := range w.model {
-			if r.Owner == name {
+			if w.owns(s, r) {
 				rows++
 			}
 		}
