@@ -102,10 +102,10 @@ Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
 	require.ErrorContains(t, err, `controller "No Such Name": `)
 	_, err = request.New(config{DB: db, Reconciler: e, Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = -1 })}})
 	require.ErrorContains(t, err, "Settings.Concurrency is -1, must be between 1 and 10000")
-	_, err = request.New(request.Config[any]{DB: db})
-	require.ErrorContains(t, err, "Config.KeyOf is nil, and no key can be made of interface {}: it has a part of type interface {}")
-	_, err = request.New(request.Config[struct{ F float64 }]{DB: db})
-	require.ErrorContains(t, err, "it has a part of type float64")
+	_, err = request.New(request.Config[float64]{DB: db})
+	require.ErrorContains(t, err, "Config.KeyOf is nil, and no key can be made of float64: it has a part of type float64")
+	require.ErrorContains(t, request.DefaultKeyError[any](), "no key can be made of interface {}")
+	require.ErrorContains(t, request.DefaultKeyError[struct{ F float64 }](), "it has a part of type float64")
 }
 
 // After an error the corrected configuration can be used. Only running controllers are in the
