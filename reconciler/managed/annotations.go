@@ -19,18 +19,18 @@ const (
 	// system chooses the name, the client sets it in Create. Set it on a new row to take over a
 	// resource that exists already.
 	AnnotationExternalName = AnnotationPrefix + "external-name"
-	// AnnotationCreatePending holds when the last create of the external resource was about to start.
-	AnnotationCreatePending = AnnotationPrefix + "external-create-pending"
-	// AnnotationCreateSucceeded holds when the last successful create ended.
-	AnnotationCreateSucceeded = AnnotationPrefix + "external-create-succeeded"
-	// AnnotationCreateFailed holds when the last failed create ended.
-	AnnotationCreateFailed = AnnotationPrefix + "external-create-failed"
-	// AnnotationCreateChanges lists the other annotations that creates have set or removed, so that the
+	// annotationCreatePending holds when the last create of the external resource was about to start.
+	annotationCreatePending = AnnotationPrefix + "external-create-pending"
+	// annotationCreateSucceeded holds when the last successful create ended.
+	annotationCreateSucceeded = AnnotationPrefix + "external-create-succeeded"
+	// annotationCreateFailed holds when the last failed create ended.
+	annotationCreateFailed = AnnotationPrefix + "external-create-failed"
+	// annotationCreateChanges lists the other annotations that creates have set or removed, so that the
 	// next version of the row keeps these changes.
-	AnnotationCreateChanges = AnnotationPrefix + "external-create-changes"
-	// AnnotationReconcileHandled holds the value that [AnnotationReconcileRequested] had in the last
+	annotationCreateChanges = AnnotationPrefix + "external-create-changes"
+	// annotationReconcileHandled holds the value that [annotationReconcileRequested] had in the last
 	// pass that observed the resource.
-	AnnotationReconcileHandled = AnnotationPrefix + "reconcile-handled-at"
+	annotationReconcileHandled = AnnotationPrefix + "reconcile-handled-at"
 )
 
 // A program or a person writes these annotations on a row, for the reconciler. Set the status to
@@ -38,16 +38,16 @@ const (
 const (
 	// AnnotationPaused, if "true", pauses the object: see [SetPaused].
 	AnnotationPaused = AnnotationPrefix + "paused"
-	// AnnotationPollInterval holds the poll interval of this object: see [SetPollInterval].
-	AnnotationPollInterval = AnnotationPrefix + "poll-interval"
-	// AnnotationReconcileRequested asks for a pass now: see [RequestReconcile].
-	AnnotationReconcileRequested = AnnotationPrefix + "reconcile-requested-at"
-	// AnnotationManagementPolicies holds the management policies of this object: see
+	// annotationPollInterval holds the poll interval of this object: see [SetPollInterval].
+	annotationPollInterval = AnnotationPrefix + "poll-interval"
+	// annotationReconcileRequested asks for a pass now: see [RequestReconcile].
+	annotationReconcileRequested = AnnotationPrefix + "reconcile-requested-at"
+	// annotationManagementPolicies holds the management policies of this object: see
 	// [SetManagementPolicies].
-	AnnotationManagementPolicies = AnnotationPrefix + "management-policies"
-	// AnnotationDeletionPolicy, if "Orphan", keeps the external resource when the object is deleted:
+	annotationManagementPolicies = AnnotationPrefix + "management-policies"
+	// annotationDeletionPolicy, if "Orphan", keeps the external resource when the object is deleted:
 	// see [SetDeletionPolicy].
-	AnnotationDeletionPolicy = AnnotationPrefix + "deletion-policy"
+	annotationDeletionPolicy = AnnotationPrefix + "deletion-policy"
 )
 
 // GetExternalName returns the name of the resource in the outside system, empty if it is not known.
@@ -58,32 +58,32 @@ func SetExternalName(obj object.Object, name string) {
 	obj.SetAnnotation(AnnotationExternalName, name)
 }
 
-// GetCreatePending returns when the last create was about to start, zero if there was none.
-func GetCreatePending(obj object.Object) time.Time { return timeOf(obj, AnnotationCreatePending) }
+// getCreatePending returns when the last create was about to start, zero if there was none.
+func getCreatePending(obj object.Object) time.Time { return timeOf(obj, annotationCreatePending) }
 
-// SetCreatePending records on a clone that the resource is about to be created. The results of earlier
+// setCreatePending records on a clone that the resource is about to be created. The results of earlier
 // creates are kept.
-func SetCreatePending(obj object.Object, at time.Time) { setTime(obj, AnnotationCreatePending, at) }
+func setCreatePending(obj object.Object, at time.Time) { setTime(obj, annotationCreatePending, at) }
 
-// GetCreateSucceeded returns when the last successful create ended, zero if there was none.
-func GetCreateSucceeded(obj object.Object) time.Time { return timeOf(obj, AnnotationCreateSucceeded) }
+// getCreateSucceeded returns when the last successful create ended, zero if there was none.
+func getCreateSucceeded(obj object.Object) time.Time { return timeOf(obj, annotationCreateSucceeded) }
 
-// SetCreateSucceeded records on a clone that the resource was created.
-func SetCreateSucceeded(obj object.Object, at time.Time) {
-	setTime(obj, AnnotationCreateSucceeded, at)
+// setCreateSucceeded records on a clone that the resource was created.
+func setCreateSucceeded(obj object.Object, at time.Time) {
+	setTime(obj, annotationCreateSucceeded, at)
 }
 
-// GetCreateFailed returns when the last failed create ended, zero if there was none.
-func GetCreateFailed(obj object.Object) time.Time { return timeOf(obj, AnnotationCreateFailed) }
+// getCreateFailed returns when the last failed create ended, zero if there was none.
+func getCreateFailed(obj object.Object) time.Time { return timeOf(obj, annotationCreateFailed) }
 
-// SetCreateFailed records on a clone that the create failed.
-func SetCreateFailed(obj object.Object, at time.Time) { setTime(obj, AnnotationCreateFailed, at) }
+// setCreateFailed records on a clone that the create failed.
+func setCreateFailed(obj object.Object, at time.Time) { setTime(obj, annotationCreateFailed, at) }
 
 // IsCreateIncomplete reports whether a create was started and its result was not recorded: the resource
 // may or may not have been created.
 func IsCreateIncomplete(obj object.Object) bool {
-	pending := GetCreatePending(obj)
-	return !pending.IsZero() && GetCreateSucceeded(obj).Before(pending) && GetCreateFailed(obj).Before(pending)
+	pending := getCreatePending(obj)
+	return !pending.IsZero() && getCreateSucceeded(obj).Before(pending) && getCreateFailed(obj).Before(pending)
 }
 
 // DecideCreate records on a clone what a person found out about an object for which
@@ -92,15 +92,15 @@ func IsCreateIncomplete(obj object.Object) bool {
 // created: the next pass creates it, unless Observe finds it.
 func DecideCreate(obj object.Object, externalName string) {
 	at := time.Now()
-	if pending := GetCreatePending(obj); pending.After(at) {
+	if pending := getCreatePending(obj); pending.After(at) {
 		at = pending
 	}
 	if externalName == "" {
-		SetCreateFailed(obj, at)
+		setCreateFailed(obj, at)
 		return
 	}
 	SetExternalName(obj, externalName)
-	SetCreateSucceeded(obj, at)
+	setCreateSucceeded(obj, at)
 }
 
 // IsPaused reports whether the annotation of an object pauses it.
@@ -116,16 +116,16 @@ func SetPaused(obj object.Object, paused bool) {
 	}
 }
 
-// GetPollInterval returns the poll interval of this object, and false if it has none of its own. It
+// getPollInterval returns the poll interval of this object, and false if it has none of its own. It
 // returns an error if the annotation is not a duration above zero.
-func GetPollInterval(obj object.Object) (interval time.Duration, ok bool, err error) {
-	text, ok := obj.GetAnnotations()[AnnotationPollInterval]
+func getPollInterval(obj object.Object) (interval time.Duration, ok bool, err error) {
+	text, ok := obj.GetAnnotations()[annotationPollInterval]
 	if !ok {
 		return 0, false, nil
 	}
 	interval, err = time.ParseDuration(text)
 	if err != nil || interval <= 0 {
-		return 0, false, fmt.Errorf("annotation %q is %q, must be a duration above zero such as \"30s\"", AnnotationPollInterval, text)
+		return 0, false, fmt.Errorf("annotation %q is %q, must be a duration above zero such as \"30s\"", annotationPollInterval, text)
 	}
 	return interval, true, nil
 }
@@ -134,30 +134,30 @@ func GetPollInterval(obj object.Object) (interval time.Duration, ok bool, err er
 // interval of all objects applies.
 func SetPollInterval(obj object.Object, interval time.Duration) {
 	if interval <= 0 {
-		obj.RemoveAnnotation(AnnotationPollInterval)
+		obj.RemoveAnnotation(annotationPollInterval)
 		return
 	}
-	obj.SetAnnotation(AnnotationPollInterval, interval.String())
+	obj.SetAnnotation(annotationPollInterval, interval.String())
 }
 
 // RequestReconcile asks for a pass now, on a clone. Write the clone with status Pending, as
 // [Writer.Edit] does. The token is any text that was not used before, such as the time.
 // [ReconcileHandled] reports when the resource has been observed for it.
 func RequestReconcile(obj object.Object, token string) {
-	obj.SetAnnotation(AnnotationReconcileRequested, token)
+	obj.SetAnnotation(annotationReconcileRequested, token)
 }
 
 // ReconcileHandled reports whether the resource was observed since [RequestReconcile] was called with
 // the token, and no later token was handled.
 func ReconcileHandled(obj object.Object, token string) bool {
-	handled, ok := obj.GetAnnotations()[AnnotationReconcileHandled]
+	handled, ok := obj.GetAnnotations()[annotationReconcileHandled]
 	return ok && handled == token
 }
 
 // noted lists the annotations that only the reconciler writes.
 var noted = [...]string{
-	AnnotationExternalName, AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed,
-	AnnotationCreateChanges, AnnotationReconcileHandled,
+	AnnotationExternalName, annotationCreatePending, annotationCreateSucceeded, annotationCreateFailed,
+	annotationCreateChanges, annotationReconcileHandled,
 }
 
 // copyNotes copies the annotations in noted, and the changes that creates made to other annotations. It

@@ -83,7 +83,7 @@ func benchmarkPoll(b *testing.B, workers int) {
 			Finalizers: []string{managed.FinalizerName}, Meta: object.Meta{Name: strconv.Itoa(i)},
 		}}
 		managed.SetExternalName(row, row.Name)
-		row.SetConditions(managed.Available(), managed.ReconcileSuccess())
+		row.SetConditions(managed.Available(), synced)
 		_, _, _ = table.Insert(wtxn, row)
 	}
 	wtxn.Commit()

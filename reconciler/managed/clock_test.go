@@ -23,8 +23,8 @@ func ahead(e *env, notes func(b *bucket, at time.Time)) {
 }
 
 func created(b *bucket, at time.Time) {
-	managed.SetCreatePending(b, at)
-	managed.SetCreateSucceeded(b, at.Add(time.Second))
+	setCreate(b, "pending", at)
+	setCreate(b, "succeeded", at.Add(time.Second))
 }
 
 // After the clock was set back, a note from the future is believed for one grace period.
@@ -37,7 +37,7 @@ func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 			e.hide(false)
 			pass(time.Minute)
 			e.holds(1)
-			e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+			e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 			e.rows(func(b *bucket) { require.False(e, managed.IsCreateIncomplete(b)) })
 		}, nil)
 	})
@@ -53,7 +53,7 @@ func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 	})
 	t.Run("pending", func(t *testing.T) {
 		each(t, func(e *env) {
-			ahead(e, func(b *bucket, at time.Time) { managed.SetCreatePending(b, at) })
+			ahead(e, func(b *bucket, at time.Time) { setCreate(b, "pending", at) })
 			e.remove()
 			pass(20 * time.Second)
 			e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
@@ -66,17 +66,17 @@ func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 // The result of an earlier create does not count for a later one, even if both are in the future.
 func TestCreatePendingInTheFutureStaysUnsure(t *testing.T) {
 	for name, earlier := range map[string]func(b *bucket, at time.Time){
-		"after a failure": func(b *bucket, at time.Time) { managed.SetCreateFailed(b, at) },
-		"after a success": func(b *bucket, at time.Time) { managed.SetCreateSucceeded(b, at) },
+		"after a failure": func(b *bucket, at time.Time) { setCreate(b, "failed", at) },
+		"after a success": func(b *bucket, at time.Time) { setCreate(b, "succeeded", at) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			each(t, func(e *env) {
 				ahead(e, func(b *bucket, at time.Time) {
 					earlier(b, at)
-					managed.SetCreatePending(b, at.Add(time.Second))
+					setCreate(b, "pending", at.Add(time.Second))
 				})
 				pass(5 * time.Minute)
-				e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+				e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 				e.holds(-1)
 			}, nil)
 		})

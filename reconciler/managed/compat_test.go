@@ -154,21 +154,21 @@ func TestReconcilerImplementsOperations(t *testing.T) {
 func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
-		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationReconcileRequested, "now") })
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPrefix+"reconcile-requested-at", "now") })
 		e.called("connect", "observe")
 		e.rows(func(b *bucket) {
-			require.Equal(e, "now", b.Annotations[managed.AnnotationReconcileHandled])
+			require.Equal(e, "now", b.Annotations[managed.AnnotationPrefix+"reconcile-handled-at"])
 			require.True(e, managed.ReconcileHandled(b, "now"))
-			for _, key := range []string{managed.AnnotationCreatePending, managed.AnnotationCreateSucceeded} {
+			for _, key := range []string{managed.AnnotationPrefix + "external-create-pending", managed.AnnotationPrefix + "external-create-succeeded"} {
 				_, err := time.Parse(time.RFC3339Nano, b.Annotations[key])
 				require.NoError(e, err, key)
 			}
 		})
 		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPaused, "true") })
-		e.is(managed.ReasonReconcilePaused, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
 		e.edit(func(b *bucket) {
 			b.RemoveAnnotation(managed.AnnotationPaused)
-			b.SetAnnotation(managed.AnnotationDeletionPolicy, "Orphan")
+			b.SetAnnotation(managed.AnnotationPrefix+"deletion-policy", "Orphan")
 		})
 		e.remove()
 		e.gone()
@@ -236,29 +236,29 @@ func TestHiveRegistersAConnectDisconnector(t *testing.T) {
 // Programs match these reasons by their text; the last five are ours.
 func TestEventReasonsHaveTheirUsualTexts(t *testing.T) {
 	for want, reason := range map[string]event.Reason{
-		"CreatedExternalResource":          managed.ReasonCreated,
-		"UpdatedExternalResource":          managed.ReasonUpdated,
-		"DeletedExternalResource":          managed.ReasonDeletionRequested,
-		"PendingExternalResource":          managed.ReasonPendingConfirmation,
-		"ReconciliationPaused":             managed.ReasonEventPaused,
-		"CannotUseInvalidManagementPolicy": managed.ReasonPolicyInvalid,
-		"CannotInitializeManagedResource":  managed.ReasonCannotInitialize,
-		"CannotResolveResourceReferences":  managed.ReasonCannotResolve,
-		"CannotConnectToProvider":          managed.ReasonCannotConnect,
-		"CannotDisconnectFromProvider":     managed.ReasonCannotDisconnect,
-		"CannotObserveExternalResource":    managed.ReasonCannotObserve,
-		"CannotCreateExternalResource":     managed.ReasonCannotCreate,
-		"CannotUpdateExternalResource":     managed.ReasonCannotUpdate,
-		"CannotDeleteExternalResource":     managed.ReasonCannotDelete,
-		"CannotPublishConnectionDetails":   managed.ReasonCannotPublish,
-		"CannotUnpublishConnectionDetails": managed.ReasonCannotUnpublish,
-		"CannotUpdateManagedResource":      managed.ReasonCannotWriteManaged,
+		"CreatedExternalResource":          event.Reason("CreatedExternalResource"),
+		"UpdatedExternalResource":          event.Reason("UpdatedExternalResource"),
+		"DeletedExternalResource":          event.Reason("DeletedExternalResource"),
+		"PendingExternalResource":          event.Reason("PendingExternalResource"),
+		"ReconciliationPaused":             event.Reason("ReconciliationPaused"),
+		"CannotUseInvalidManagementPolicy": event.Reason("CannotUseInvalidManagementPolicy"),
+		"CannotInitializeManagedResource":  event.Reason("CannotInitializeManagedResource"),
+		"CannotResolveResourceReferences":  event.Reason("CannotResolveResourceReferences"),
+		"CannotConnectToProvider":          event.Reason("CannotConnectToProvider"),
+		"CannotDisconnectFromProvider":     event.Reason("CannotDisconnectFromProvider"),
+		"CannotObserveExternalResource":    event.Reason("CannotObserveExternalResource"),
+		"CannotCreateExternalResource":     event.Reason("CannotCreateExternalResource"),
+		"CannotUpdateExternalResource":     event.Reason("CannotUpdateExternalResource"),
+		"CannotDeleteExternalResource":     event.Reason("CannotDeleteExternalResource"),
+		"CannotPublishConnectionDetails":   event.Reason("CannotPublishConnectionDetails"),
+		"CannotUnpublishConnectionDetails": event.Reason("CannotUnpublishConnectionDetails"),
+		"CannotUpdateManagedResource":      event.Reason("CannotUpdateManagedResource"),
 
-		"CannotTellIfCreated":       managed.ReasonCannotTellIfCreated,
-		"DeletionRefused":           managed.ReasonDeletionRefused,
-		"WaitingForOtherFinalizers": managed.ReasonWaitsForOtherCleanup,
-		"InvalidPollInterval":       managed.ReasonPollIntervalInvalid,
-		"CannotChangeFinalizer":     managed.ReasonCannotFinalize,
+		"CannotTellIfCreated":       event.Reason("CannotTellIfCreated"),
+		"DeletionRefused":           event.Reason("DeletionRefused"),
+		"WaitingForOtherFinalizers": event.Reason("WaitingForOtherFinalizers"),
+		"InvalidPollInterval":       event.Reason("InvalidPollInterval"),
+		"CannotChangeFinalizer":     event.Reason("CannotChangeFinalizer"),
 	} {
 		require.EqualValues(t, want, reason)
 	}

@@ -38,20 +38,20 @@ type ConditionReason string
 
 // The reasons of [TypeReady].
 const (
-	ReasonAvailable   ConditionReason = "Available"
-	ReasonUnavailable ConditionReason = "Unavailable"
-	ReasonCreating    ConditionReason = "Creating"
-	ReasonDeleting    ConditionReason = "Deleting"
+	reasonAvailable   ConditionReason = "Available"
+	reasonUnavailable ConditionReason = "Unavailable"
+	reasonCreating    ConditionReason = "Creating"
+	reasonDeleting    ConditionReason = "Deleting"
 )
 
 // The reasons of [TypeSynced].
 const (
-	ReasonReconcileSuccess ConditionReason = "ReconcileSuccess"
-	ReasonReconcileError   ConditionReason = "ReconcileError"
-	ReasonReconcilePaused  ConditionReason = "ReconcilePaused"
-	// ReasonReconcileWaiting: the object waits for another row or, while it is being deleted, for the
+	reasonReconcileSuccess ConditionReason = "ReconcileSuccess"
+	reasonReconcileError   ConditionReason = "ReconcileError"
+	reasonReconcilePaused  ConditionReason = "ReconcilePaused"
+	// reasonReconcileWaiting: the object waits for another row or, while it is being deleted, for the
 	// owners of other finalizers.
-	ReasonReconcileWaiting ConditionReason = "ReconcileWaiting"
+	reasonReconcileWaiting ConditionReason = "ReconcileWaiting"
 	// ReasonCreateUnsure: the external resource may or may not have been created. See [DecideCreate].
 	ReasonCreateUnsure ConditionReason = "CreateUnsure"
 )
@@ -83,61 +83,61 @@ func (c Condition) WithMessage(message string) Condition {
 	return c
 }
 
-// ConditionOf returns the condition of type t. If the object has none, it returns one that has only the
+// conditionOf returns the condition of type t. If the object has none, it returns one that has only the
 // type and status [ConditionUnknown].
-func ConditionOf(obj Resource, t ConditionType) Condition {
+func conditionOf(obj Resource, t ConditionType) Condition {
 	return conditionIn(obj.GetConditions(), t)
 }
 
 // IsReady reports whether the external resource of an object can be used.
-func IsReady(obj Resource) bool { return ConditionOf(obj, TypeReady).Status == ConditionTrue }
+func IsReady(obj Resource) bool { return conditionOf(obj, TypeReady).Status == ConditionTrue }
 
 // IsSynced reports whether the last pass of an object succeeded.
-func IsSynced(obj Resource) bool { return ConditionOf(obj, TypeSynced).Status == ConditionTrue }
+func IsSynced(obj Resource) bool { return conditionOf(obj, TypeSynced).Status == ConditionTrue }
 
 // Available returns the condition of an external resource that can be used.
-func Available() Condition { return condition(TypeReady, ConditionTrue, ReasonAvailable, "") }
+func Available() Condition { return condition(TypeReady, ConditionTrue, reasonAvailable, "") }
 
 // Unavailable returns the condition of an external resource that cannot be used, or that is missing
 // and may not be created. Add the cause with [Condition.WithMessage].
-func Unavailable() Condition { return condition(TypeReady, ConditionFalse, ReasonUnavailable, "") }
+func Unavailable() Condition { return condition(TypeReady, ConditionFalse, reasonUnavailable, "") }
 
 // Creating returns the condition of an external resource that is being created.
-func Creating() Condition { return condition(TypeReady, ConditionFalse, ReasonCreating, "") }
+func Creating() Condition { return condition(TypeReady, ConditionFalse, reasonCreating, "") }
 
 // Deleting returns the condition of an external resource that is being deleted.
-func Deleting() Condition { return condition(TypeReady, ConditionFalse, ReasonDeleting, "") }
+func Deleting() Condition { return condition(TypeReady, ConditionFalse, reasonDeleting, "") }
 
-// ReconcileSuccess returns the condition of an object whose last pass succeeded.
-func ReconcileSuccess() Condition {
-	return condition(TypeSynced, ConditionTrue, ReasonReconcileSuccess, "")
+// reconcileSuccess returns the condition of an object whose last pass succeeded.
+func reconcileSuccess() Condition {
+	return condition(TypeSynced, ConditionTrue, reasonReconcileSuccess, "")
 }
 
-// ReconcileError returns the condition of an object whose last pass failed. The message is the text of
+// reconcileError returns the condition of an object whose last pass failed. The message is the text of
 // the error, cut to [reconciler.MaxErrorText], and empty if err is nil.
-func ReconcileError(err error) Condition {
-	return condition(TypeSynced, ConditionFalse, ReasonReconcileError, textOf(err))
+func reconcileError(err error) Condition {
+	return condition(TypeSynced, ConditionFalse, reasonReconcileError, textOf(err))
 }
 
-// ReconcilePaused returns the condition of a paused object.
-func ReconcilePaused() Condition {
-	return condition(TypeSynced, ConditionFalse, ReasonReconcilePaused, "")
+// reconcilePaused returns the condition of a paused object.
+func reconcilePaused() Condition {
+	return condition(TypeSynced, ConditionFalse, reasonReconcilePaused, "")
 }
 
-// ReconcileWaiting returns the condition of an object that waits for another row, or for other
+// reconcileWaiting returns the condition of an object that waits for another row, or for other
 // finalizers. The message is the text of the error, which names what it waits for.
-func ReconcileWaiting(err error) Condition {
-	return condition(TypeSynced, ConditionFalse, ReasonReconcileWaiting, textOf(err))
+func reconcileWaiting(err error) Condition {
+	return condition(TypeSynced, ConditionFalse, reasonReconcileWaiting, textOf(err))
 }
 
-// CreateUnsure returns the condition of an object whose resource may or may not have been created.
-func CreateUnsure() Condition {
+// createUnsure returns the condition of an object whose resource may or may not have been created.
+func createUnsure() Condition {
 	return condition(TypeSynced, ConditionFalse, ReasonCreateUnsure, textOf(errCreateUnsure))
 }
 
 // The conditions of a resource that exists and is up to date. They are made once because polls compare
 // with them.
-var available, success = Available(), ReconcileSuccess()
+var available, success = Available(), reconcileSuccess()
 
 func condition(t ConditionType, status ConditionStatus, reason ConditionReason, message string) Condition {
 	return Condition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: time.Now()}

@@ -33,7 +33,7 @@ func TestDefaultOutsideSystemDoesNothing(t *testing.T) {
 			managed.WithPollIntervalHook[*bucket](nil), managed.WithMetrics(nil), managed.WithLogger(nil),
 		)
 		e.want(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.remove()
 		e.gone()
 	})

@@ -13,14 +13,14 @@ import (
 func (p *pass[T]) addFinalizer() (over bool, err error) {
 	before := p.obj.GetFinalizers()
 	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
-		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
+		return true, p.fail(reasonCannotFinalize, "add the finalizer", err)
 	}
 	// If the resource is missing, create writes the row before it calls the client.
 	if slices.Equal(before, p.obj.GetFinalizers()) || !p.observation.ResourceExists {
 		return false, nil
 	}
 	if err := p.checkpoint(); err != nil {
-		return true, p.fail(ReasonCannotFinalize, "write the finalizer", err)
+		return true, p.fail(reasonCannotFinalize, "write the finalizer", err)
 	}
 	return false, nil
 }
@@ -34,14 +34,14 @@ func (p *pass[T]) create() (over bool, err error) {
 	p.trail.add("observe: missing")
 	// After a note "create pending" without a result the object would wait for a person.
 	if err := p.calls.Err(); err != nil {
-		return true, p.fail(ReasonCannotCreate, "create", err, Creating())
+		return true, p.fail(reasonCannotCreate, "create", err, Creating())
 	}
 	before, open := p.r.clone(p.obj), p.mayExist()
-	SetCreatePending(p.obj, p.createTime())
+	setCreatePending(p.obj, p.createTime())
 	if err := p.checkpoint(); err != nil {
 		// Nothing was created: remove the note, so that the create does not count as unsure.
 		replaceAnnotations(p.obj, before)
-		return true, p.fail(ReasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
+		return true, p.fail(reasonCannotWriteManaged, "note that a resource is about to be created", err, Creating())
 	}
 	if err := p.calls.Err(); err != nil {
 		return true, p.notCreated(err, false, open)
@@ -52,23 +52,23 @@ func (p *pass[T]) create() (over bool, err error) {
 	if err != nil {
 		return true, p.notCreated(err, wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
 	}
-	SetCreateSucceeded(p.obj, p.createTime())
+	setCreateSucceeded(p.obj, p.createTime())
 	if err := p.writeCritical(); err != nil {
-		return true, p.fail(ReasonCannotWriteManaged, "write the annotations after the create", err, Creating())
+		return true, p.fail(reasonCannotWriteManaged, "write the annotations after the create", err, Creating())
 	}
 	p.trail.add("created")
 	if err := p.publish(p.takeDetails(), Creating()); err != nil {
 		return true, err
 	}
-	p.tell(ReasonCreated, "requested the creation of the external resource")
-	p.mark(Creating(), ReconcileSuccess())
+	p.tell(reasonCreated, "requested the creation of the external resource")
+	p.mark(Creating(), reconcileSuccess())
 	return true, p.again()
 }
 
 // createTime returns a time that is after every recorded create, even if the clock was set back.
 func (p *pass[T]) createTime() time.Time {
 	at := p.now()
-	for _, noted := range []time.Time{GetCreateFailed(p.obj), GetCreateSucceeded(p.obj), GetCreatePending(p.obj)} {
+	for _, noted := range []time.Time{getCreateFailed(p.obj), getCreateSucceeded(p.obj), getCreatePending(p.obj)} {
 		if !at.After(noted) {
 			at = noted.Add(time.Nanosecond)
 		}
@@ -82,12 +82,12 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 	switch {
 	case unsure && p.r.opts.timeout == 0:
 		// It may have happened at any time until now, so the grace period starts now.
-		SetCreatePending(p.obj, p.createTime())
+		setCreatePending(p.obj, p.createTime())
 	case !unsure && !(open && p.r.opts.deterministic):
-		SetCreateFailed(p.obj, p.createTime())
+		setCreateFailed(p.obj, p.createTime())
 	}
 	if critical := p.writeCritical(); critical != nil {
-		p.warn(ReasonCannotWriteManaged, critical)
+		p.warn(reasonCannotWriteManaged, critical)
 	}
 	if unsure && !p.r.opts.deterministic {
 		if !wraps(err, ErrCreateUnsure) {
@@ -95,7 +95,7 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 		}
 		return p.stopUnsure(fmt.Errorf("create: %w: %s", err, decideCreate))
 	}
-	return p.fail(ReasonCannotCreate, "create", err, Creating())
+	return p.fail(reasonCannotCreate, "create", err, Creating())
 }
 
 // mayExist reports whether a resource may exist that is not visible yet and whose creation was not
@@ -104,7 +104,7 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 // nothing to wait for.
 func (p *pass[T]) mayExist() bool {
 	if IsCreateIncomplete(p.obj) {
-		over := GetCreatePending(p.obj).Add(p.r.opts.timeout)
+		over := getCreatePending(p.obj).Add(p.r.opts.timeout)
 		if p.r.opts.timeout == 0 && over.Before(p.r.began) {
 			// A create of an earlier process ended with that process.
 			over = p.r.began

@@ -47,12 +47,12 @@ func TestNothingIsCreatedTwiceWithinTheGrace(t *testing.T) {
 		pass(time.Second)
 		e.called("connect", "observe")
 		e.told("Normal PendingExternalResource")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
 		pass(20 * time.Second)
 		e.holds(1)
 		e.cloud.set(func(c *cloud) { c.blind = false })
 		pass(20 * time.Second)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.holds(1)
 	}, nil)
 }
@@ -65,7 +65,7 @@ func TestMissingResourceIsCreatedAgainAfterTheGrace(t *testing.T) {
 		e.called("connect", "observe", "create")
 		pass(time.Second)
 		e.holds(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 
@@ -75,13 +75,13 @@ func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 		e.want(1)
 		e.called("connect", "observe", "create")
 		e.told("Warning CannotCreateExternalResource")
-		e.is(managed.ReasonReconcileError, managed.ReasonCreating)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
 		e.status(reconciler.StatusKindError)
 		e.rows(func(b *bucket) {
 			require.Equal(e, "create: quota", b.Status.GetError())
 			require.Equal(e, "create: quota", b.GetCondition(managed.TypeSynced).Message)
 			require.False(e, managed.IsCreateIncomplete(b))
-			require.False(e, managed.GetCreateFailed(b).IsZero())
+			require.False(e, createdAt(b, "failed").IsZero())
 		})
 		pass(time.Second)
 		e.called("connect", "observe", "create")
@@ -96,7 +96,7 @@ func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 // crash inserts rows as a process leaves them that ended during a create.
 func crash(e *env) {
 	e.want(1, func(b *bucket) {
-		managed.SetCreatePending(b, time.Now())
+		setCreate(b, "pending", time.Now())
 		b.SetFinalizers([]string{managed.FinalizerName})
 	})
 }
@@ -106,7 +106,7 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 		crash(e)
 		e.called()
 		e.told("Warning CannotTellIfCreated")
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 		e.status(reconciler.StatusKindError)
 		pass(time.Hour)
 		e.called()
@@ -117,13 +117,13 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 		e.start()
 		pass(time.Hour)
 		e.called()
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 		e.status(reconciler.StatusKindError)
 		e.forget()
 		e.want(2)
 		e.remove()
 		e.called()
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 	}, nil)
 }
 
@@ -134,7 +134,7 @@ func TestPersonDecidesThatNothingWasCreated(t *testing.T) {
 		e.edit(func(b *bucket) { managed.DecideCreate(b, "") })
 		pass(time.Second)
 		e.holds(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 
@@ -147,7 +147,7 @@ func TestPersonDecidesWhatWasCreated(t *testing.T) {
 		pass(time.Minute)
 		e.edit(func(b *bucket) { managed.DecideCreate(b, "found-"+b.Name) })
 		e.holds(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.called("connect", "observe")
 	}, nil)
 }
@@ -159,7 +159,7 @@ func TestDeterministicNamesMakeNoCreateUnsure(t *testing.T) {
 		}
 		crash(e)
 		e.holds(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.called("connect", "observe")
 		e.rows(func(b *bucket) { require.Equal(e, b.Name, managed.GetExternalName(b)) })
 	}, deterministic)
@@ -177,7 +177,7 @@ func TestCreateWithoutAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 		each(t, func(e *env) {
 			reset(e)
 			e.told("Warning CannotTellIfCreated")
-			e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+			e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 			e.rows(func(b *bucket) {
 				require.Equal(e, "create: connection reset: the external resource may or may not have been created: "+
 					"find out, and note what you find on the row (by the program's command that calls managed.DecideCreate)", b.Status.GetError())
@@ -194,7 +194,7 @@ func TestCreateWithoutAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 			pass(time.Second)
 			e.holds(1)
 			e.called("connect", "observe", "create", "connect", "observe")
-			e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+			e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		}, deterministic)
 	})
 }
@@ -207,7 +207,7 @@ func TestCreateThatTimesOutIsUnsure(t *testing.T) {
 		})
 		e.want(1)
 		pass(2 * time.Minute)
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 		e.holds(1)
 		pass(time.Hour)
 		e.holds(1)
@@ -220,7 +220,7 @@ func TestCreateThatPanicsIsUnsure(t *testing.T) {
 		e.cloud.then("create", func(context.Context, *bucket) error { panic("nil map") })
 		e.want(1)
 		pass(time.Hour)
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 		e.holds(1)
 	}, nil)
 }
@@ -230,10 +230,10 @@ func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
 		e.want(1)
 		e.called("connect", "observe", "create")
 		e.told("Warning CannotUpdateManagedResource")
-		e.is(managed.ReasonReconcileError, managed.ReasonCreating)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
 		pass(time.Second)
 		e.called("connect", "observe")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.holds(1)
 	}, func(*env) []managed.Option {
 		return []managed.Option{managed.WithCriticalAnnotationUpdater(
@@ -252,7 +252,7 @@ func TestCreateDuringAChangeOfTheRowIsRecorded(t *testing.T) {
 		e.want(1)
 		pass(time.Minute)
 		e.holds(5)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 
@@ -289,7 +289,7 @@ func TestCreateSkippedForAChangedRowIsNotUnsure(t *testing.T) {
 		e.want(1)
 		pass(2 * time.Second)
 		e.holds(5)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 

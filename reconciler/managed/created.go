@@ -12,7 +12,7 @@ import (
 )
 
 // created lists the annotations that the creates of an object have set or removed, except those in
-// [noted]. It is the value of [AnnotationCreateChanges]. The values themselves are in the annotations
+// [noted]. It is the value of [annotationCreateChanges]. The values themselves are in the annotations
 // of the object.
 type created struct {
 	// At is the time of the last create that changed an annotation.
@@ -21,10 +21,10 @@ type created struct {
 	Keys []string `json:"keys"`
 }
 
-// createdIn returns the value of [AnnotationCreateChanges], the zero value if there is none or it
+// createdIn returns the value of [annotationCreateChanges], the zero value if there is none or it
 // cannot be parsed.
 func createdIn(annotations map[string]string) (c created) {
-	if text := annotations[AnnotationCreateChanges]; text == "" || json.Unmarshal([]byte(text), &c) != nil {
+	if text := annotations[annotationCreateChanges]; text == "" || json.Unmarshal([]byte(text), &c) != nil {
 		return created{}
 	}
 	return c
@@ -65,14 +65,14 @@ func noteCreated(obj, clone object.Object, at time.Time) {
 	c.At = at.UTC()
 	// Times and texts can always be marshalled.
 	text, _ := json.Marshal(c)
-	obj.SetAnnotation(AnnotationCreateChanges, string(text))
+	obj.SetAnnotation(annotationCreateChanges, string(text))
 }
 
 // copyCreated repeats on a clone the annotation changes that creates made on another version of the
 // row. It does nothing if the clone has them already, so that later changes stay. It leaves alone the
 // annotations for which keep returns true. It reports whether there was something to copy.
 func copyCreated(to object.Object, from map[string]string, keep func(key string) bool) (copied bool) {
-	if from[AnnotationCreateChanges] == to.GetAnnotations()[AnnotationCreateChanges] {
+	if from[annotationCreateChanges] == to.GetAnnotations()[annotationCreateChanges] {
 		return false
 	}
 	c := createdIn(from)
@@ -89,7 +89,7 @@ func copyCreated(to object.Object, from map[string]string, keep func(key string)
 			to.RemoveAnnotation(key)
 		}
 	}
-	to.SetAnnotation(AnnotationCreateChanges, from[AnnotationCreateChanges])
+	to.SetAnnotation(annotationCreateChanges, from[annotationCreateChanges])
 	return true
 }
 

@@ -50,7 +50,7 @@ func (e *env) hasZone(when string) {
 	e.rows(func(b *bucket) {
 		require.Equal(e, "north-1", b.Annotations[zone], "%s: %v", when, b.Annotations)
 		require.NotEmpty(e, managed.GetExternalName(b), when)
-		require.Contains(e, b.Annotations[managed.AnnotationCreateChanges], zone, when)
+		require.Contains(e, b.Annotations[managed.AnnotationPrefix+"external-create-changes"], zone, when)
 	})
 }
 

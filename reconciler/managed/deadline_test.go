@@ -56,7 +56,7 @@ func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
 		})
 		e.want(1)
 		pass(waves * time.Second)
-		e.is(managed.ReasonReconcileError, "")
+		e.is(managed.ConditionReason("ReconcileError"), "")
 	}, func(e *env) []managed.Option {
 		e.onceOnly()
 		e.options = append(e.options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
@@ -102,7 +102,7 @@ func TestCallContextEndsAtItsDeadline(t *testing.T) {
 				})
 				e.want(1)
 				pass(waves * 3 * time.Second)
-				e.is(managed.ReasonReconcileError, "")
+				e.is(managed.ConditionReason("ReconcileError"), "")
 			}, timeout(3*time.Second))
 		})
 	}

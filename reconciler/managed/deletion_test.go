@@ -165,7 +165,7 @@ func TestUnsureCreateOfARemovedRowIsDecidedLater(t *testing.T) {
 		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
 		e.want(1)
 		e.cloud.then("create", nil)
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 		e.removeDirectly()
 		pass(time.Hour)
 		e.holds(1)
@@ -173,7 +173,7 @@ func TestUnsureCreateOfARemovedRowIsDecidedLater(t *testing.T) {
 
 		e.replace(1)
 		e.called()
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 		e.edit(func(b *bucket) {
 			e.cloud.set(func(c *cloud) {
 				for id, s := range c.buckets {

@@ -62,7 +62,7 @@
 //  7. If the object is being deleted: Delete is called while the resource exists. When it is gone, the
 //     finalizer is removed, and the row if it has no other finalizer. Otherwise the next pass comes
 //     soon, with backoff.
-//  8. If the resource is missing: the finalizer and [AnnotationCreatePending] are written into the
+//  8. If the resource is missing: the finalizer and [annotationCreatePending] are written into the
 //     table, Create is called, and its result is written before anything else is done. The next pass
 //     comes soon, with backoff.
 //  9. What Observe has filled in is written. If the resource is not up to date, Update is called. The
@@ -80,7 +80,7 @@
 // # Create unsure
 //
 // A program can crash between a create and its answer, and a connection can break. Then
-// AnnotationCreatePending is newer than [AnnotationCreateSucceeded] and [AnnotationCreateFailed], and
+// annotationCreatePending is newer than [annotationCreateSucceeded] and [annotationCreateFailed], and
 // a resource may exist whose name is not known. The object stops with the reason [ReasonCreateUnsure]
 // and an event, until a person has looked in the outside system and noted with [Writer.Edit] what was
 // found:
@@ -96,11 +96,11 @@
 // # Conditions
 //
 //	type    reason              meaning
-//	Synced  ReconcileSuccess    the last pass succeeded
-//	        ReconcileError      the last pass failed; the message is the error
-//	        ReconcilePaused     the object is paused; the message reports a refused deletion
-//	        ReconcileWaiting    it waits for another row, or for finalizers of others
-//	        CreateUnsure        a person must decide
+//	Synced  reconcileSuccess    the last pass succeeded
+//	        reconcileError      the last pass failed; the message is the error
+//	        reconcilePaused     the object is paused; the message reports a refused deletion
+//	        reconcileWaiting    it waits for another row, or for finalizers of others
+//	        createUnsure        a person must decide
 //	Ready   Available           the resource can be used
 //	        Unavailable         the resource cannot be used, or is missing and may not be created
 //	        Creating, Deleting  it is being created or deleted
@@ -225,7 +225,7 @@
 // the row is there. A connecter can look up credentials in the transaction of [Txn].
 //
 // The reasons of the events are those of runtimes for custom resources, such as
-// CreatedExternalResource. The constants from [ReasonCreated] on define them.
+// CreatedExternalResource. The constants from [reasonCreated] on define them.
 //
 // # Figures
 //

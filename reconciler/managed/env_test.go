@@ -233,7 +233,7 @@ func (e *env) settle(size int, also ...func(b *bucket)) {
 	e.want(size, also...)
 	pass(time.Second)
 	e.holds(size)
-	e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	e.forget()
 }
 
@@ -257,3 +257,17 @@ func pass(d time.Duration) {
 }
 
 func named(name string) *bucket { return &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}} }
+
+// synced is the condition of a row whose last pass succeeded.
+var synced = managed.Condition{Type: managed.TypeSynced, Status: managed.ConditionTrue, Reason: "ReconcileSuccess"}
+
+// setCreate notes on a row the time of a create: "pending", "succeeded" or "failed".
+func setCreate(b *bucket, result string, at time.Time) {
+	b.SetAnnotation(managed.AnnotationPrefix+"external-create-"+result, at.UTC().Format(time.RFC3339Nano))
+}
+
+// createdAt returns what setCreate notes; zero if there is nothing.
+func createdAt(b *bucket, result string) time.Time {
+	at, _ := time.Parse(time.RFC3339Nano, b.GetAnnotations()[managed.AnnotationPrefix+"external-create-"+result])
+	return at
+}

@@ -55,6 +55,6 @@ func TestErrCreateUnsureIsFoundInADeepError(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("create", fmt.Errorf("%w: %w", &shared{fmt.Errorf("reset")}, managed.ErrCreateUnsure))
 		e.want(1)
-		e.is(managed.ReasonCreateUnsure, managed.ReasonCreating)
+		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
 	}, nil)
 }

@@ -200,7 +200,7 @@ func Example_byHand() {
 	compute.resize("i-1", 7)
 	run("machines/reconcile db")
 	until(func(m *Machine) bool {
-		return managed.ReconcileHandled(m, m.Annotations[managed.AnnotationReconcileRequested])
+		return managed.ReconcileHandled(m, m.Annotations[managed.AnnotationPrefix+"reconcile-requested-at"])
 	})
 	f := figures.Figures()["machines"]
 	fmt.Println(" ", f.Objects, "object,", f.Existing, "exists,", f.Ready, "ready,", f.Synced, "synced")

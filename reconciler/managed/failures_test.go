@@ -30,7 +30,7 @@ func TestFailingStepSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 				e.want(2)
 				e.forgetCalls()
 				e.told(event)
-				e.is(managed.ReasonReconcileError, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
 				e.rows(func(b *bucket) {
 					require.Equal(e, op+": refused", b.GetCondition(managed.TypeSynced).Message)
 					require.Equal(e, op+": refused", b.Status.GetError())
@@ -43,7 +43,7 @@ func TestFailingStepSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 				require.Equal(e, at, e.revision(), "the same failure is not written again")
 				e.cloud.before(op, nil)
 				pass(4 * time.Second)
-				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 				e.holds(2)
 			}, nil)
 		})
@@ -61,7 +61,7 @@ func TestFailureAtAPollIsWritten(t *testing.T) {
 		e.settle(1)
 		e.cloud.fail("observe", errors.New("down"))
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileError, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
 		e.status(reconciler.StatusKindError)
 	}, nil)
 }
@@ -89,7 +89,7 @@ func TestTerminalErrorIsNotRetried(t *testing.T) {
 		e.called("connect", "observe", "create")
 		pass(time.Hour)
 		e.called()
-		e.is(managed.ReasonReconcileError, managed.ReasonCreating)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
 	}, nil)
 }
 
@@ -102,10 +102,10 @@ func TestTimeoutBoundsAPassButTheStatusIsWritten(t *testing.T) {
 		e.want(1)
 		pass(7 * time.Second)
 		if e.workers == 1 {
-			e.is(managed.ReasonReconcileError, "")
+			e.is(managed.ConditionReason("ReconcileError"), "")
 		}
 		pass(7 * time.Second)
-		e.is(managed.ReasonReconcileError, "")
+		e.is(managed.ConditionReason("ReconcileError"), "")
 		e.rows(func(b *bucket) { require.Equal(e, "observe: context deadline exceeded", b.Status.GetError()) })
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithTimeout(7 * time.Second)} })
 }
@@ -117,7 +117,7 @@ func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
 		e.told("Normal CreatedExternalResource", "Warning CannotDisconnectFromProvider")
 		pass(time.Second)
 		e.told("Warning CannotDisconnectFromProvider")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.status(reconciler.StatusKindDone)
 		e.forgetCalls()
 		pass(50 * time.Second)
@@ -192,7 +192,7 @@ func TestPanicInObserveKeepsTheConditions(t *testing.T) {
 		e.rows(func(b *bucket) { require.True(e, managed.IsReady(b)) })
 		e.cloud.before("observe", nil)
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 

@@ -29,19 +29,19 @@ func (f namedFinalizer[T]) RemoveFinalizer(_ context.Context, obj T) error {
 	return nil
 }
 
-// HasFinalizer reports whether an object has a finalizer of this name.
-func HasFinalizer(obj Resource, name string) bool {
+// hasFinalizer reports whether an object has a finalizer of this name.
+func hasFinalizer(obj Resource, name string) bool {
 	return slices.Contains(obj.GetFinalizers(), name)
 }
 
 func addFinalizer(obj Resource, name string) {
-	if !HasFinalizer(obj, name) {
+	if !hasFinalizer(obj, name) {
 		obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), name))
 	}
 }
 
 func removeFinalizer(obj Resource, name string) {
-	if HasFinalizer(obj, name) {
+	if hasFinalizer(obj, name) {
 		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == name }))
 	}
 }

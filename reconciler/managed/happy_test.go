@@ -18,7 +18,7 @@ func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
 		e.want(1)
 		e.called("connect", "observe", "create")
 		e.told("Normal CreatedExternalResource")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
 		e.status(reconciler.StatusKindDone)
 		e.rows(func(b *bucket) {
 			require.Equal(e, []string{managed.FinalizerName}, b.Finalizers)
@@ -31,7 +31,7 @@ func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
 		pass(time.Second)
 		e.called("connect", "observe")
 		e.told()
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.rows(func(b *bucket) { require.Equal(e, 1, b.Seen, "what Observe sets is kept") })
 		e.holds(1)
 	}, nil)
@@ -58,7 +58,7 @@ func TestResourceThatDiffersIsUpdated(t *testing.T) {
 		e.want(2)
 		e.called("connect", "observe", "update")
 		e.told("Normal UpdatedExternalResource")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.rows(func(b *bucket) {
 			require.EqualValues(e, 2, b.Generation)
 			require.EqualValues(e, 2, b.GetCondition(managed.TypeSynced).ObservedGeneration)
@@ -111,7 +111,7 @@ func TestExistingResourceIsTakenOver(t *testing.T) {
 		e.want(1, func(b *bucket) { managed.SetExternalName(b, "old-"+b.Name) })
 		e.called("connect", "observe")
 		e.rows(func(b *bucket) { require.Equal(e, []string{managed.FinalizerName}, b.Finalizers) })
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.holds(1)
 	}, nil)
 }

@@ -62,7 +62,7 @@ func hasNotes(obj object.Object) bool { return notesIn(obj.GetAnnotations()) }
 
 func notesIn(annotations map[string]string) bool {
 	_, named := annotations[AnnotationExternalName]
-	_, begun := annotations[AnnotationCreatePending]
+	_, begun := annotations[annotationCreatePending]
 	return named || begun
 }
 
@@ -78,7 +78,7 @@ func createNoted(obj object.Object) bool {
 }
 
 // createNotes are the annotations with the times and results of creates.
-var createNotes = [...]string{AnnotationCreatePending, AnnotationCreateSucceeded, AnnotationCreateFailed}
+var createNotes = [...]string{annotationCreatePending, annotationCreateSucceeded, annotationCreateFailed}
 
 // hasPolicies reports whether an object has policies of its own, or is paused.
 func hasPolicies(obj Resource) bool {
@@ -91,7 +91,7 @@ func hasPolicies(obj Resource) bool {
 }
 
 // policyKeys are the annotations with policies and the pause.
-var policyKeys = [...]string{AnnotationPaused, AnnotationManagementPolicies, AnnotationDeletionPolicy}
+var policyKeys = [...]string{AnnotationPaused, annotationManagementPolicies, annotationDeletionPolicy}
 
 // is reports whether the object still has the maps that are remembered. This is the common case:
 // nothing was noted since.

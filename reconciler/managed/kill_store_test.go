@@ -109,11 +109,11 @@ func difference(old, b *bucket) string {
 	}
 	noted := func(key string) bool { return b.Annotations[key] != old.Annotations[key] }
 	switch {
-	case noted(managed.AnnotationCreatePending):
+	case noted(managed.AnnotationPrefix + "external-create-pending"):
 		return "create-pending"
-	case noted(managed.AnnotationCreateSucceeded):
+	case noted(managed.AnnotationPrefix + "external-create-succeeded"):
 		return "create-succeeded"
-	case noted(managed.AnnotationCreateFailed):
+	case noted(managed.AnnotationPrefix + "external-create-failed"):
 		return "create-failed"
 	case len(b.Finalizers) > len(old.Finalizers):
 		return "finalizer"

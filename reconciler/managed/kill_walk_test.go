@@ -106,7 +106,7 @@ func (s *schedule) replace(name string) {
 	if row == nil || managed.WasDeleted(row) || s.chosen && (!s.filed() || len(row.Conditions) == 0) {
 		return
 	}
-	if row.Annotations[zone] != "" && row.Annotations[managed.AnnotationCreateChanges] == "" {
+	if row.Annotations[zone] != "" && row.Annotations[managed.AnnotationPrefix+"external-create-changes"] == "" {
 		return
 	}
 	fresh := named(name).SetStatus(reconciler.StatusPending())

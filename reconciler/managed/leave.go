@@ -21,7 +21,7 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 	p.trail.add("the external resource stays")
 	if p.r.leaveHook != nil {
 		if err := p.r.leaveHook(&p.calls, p.obj); err != nil {
-			return true, p.fail(ReasonCannotLeave, "leave", err, Deleting())
+			return true, p.fail(reasonCannotLeave, "leave", err, Deleting())
 		}
 	}
 	// Record it before the row is gone, since a sweep may follow at once.
@@ -75,7 +75,7 @@ func (p *pass[T]) finishBefore(before removed[T]) error {
 	err := old.run(p.r.remove)
 	p.trail.add("the row before: " + old.trail.String())
 	if err != nil {
-		p.mark(ReconcileWaiting(errRowBefore))
+		p.mark(reconcileWaiting(errRowBefore))
 		return err
 	}
 	_ = p.r.finish(p.key())

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -160,9 +161,9 @@ func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 				away(e)
 				pass(10 * time.Second)
 				if how == "deleted" {
-					e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
+					e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Deleting"))
 				}
-				require.Contains(e, e.events.take(e.names[0]), "Warning "+string(managed.ReasonCannotLeave))
+				require.Contains(e, e.events.take(e.names[0]), "Warning "+string(event.Reason("CannotLeaveExternalResource")))
 				down.Clear()
 				pass(time.Minute)
 				e.gone()

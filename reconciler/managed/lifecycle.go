@@ -189,10 +189,10 @@ func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ..
 	}
 	err = fmt.Errorf("%s: %w", what, err)
 	p.trail.add(err.Error())
-	synced := ReconcileError(err)
+	synced := reconcileError(err)
 	waits := reconciler.IsBlocked(err)
 	if waits {
-		synced = ReconcileWaiting(err)
+		synced = reconcileWaiting(err)
 	}
 	if !waits || p.news(synced) {
 		p.warn(reason, err)
@@ -215,16 +215,16 @@ func (p *pass[T]) mark(conditions ...Condition) {
 	p.obj.SetConditions(conditions...)
 }
 
-// succeeded sets the condition [ReconcileSuccess]. It is mostly set already.
+// succeeded sets the condition [reconcileSuccess]. It is mostly set already.
 func (p *pass[T]) succeeded() {
-	was := ConditionOf(p.obj, TypeSynced)
+	was := conditionOf(p.obj, TypeSynced)
 	if !was.Same(success) || was.ObservedGeneration != p.obj.GetGeneration() {
-		p.mark(ReconcileSuccess())
+		p.mark(reconcileSuccess())
 	}
 }
 
 // news reports whether a condition differs from the one that the object has.
-func (p *pass[T]) news(c Condition) bool { return !ConditionOf(p.obj, c.Type).Same(c) }
+func (p *pass[T]) news(c Condition) bool { return !conditionOf(p.obj, c.Type).Same(c) }
 
 // state returns the state of the object for the figures.
 func (p *pass[T]) state() State {

@@ -56,7 +56,7 @@ func copyMeta(to, from Resource) {
 	to.SetFinalizers(from.GetFinalizers())
 	replaceAnnotations(to, from)
 	for _, c := range to.GetConditions() {
-		if ConditionOf(from, c.Type).Status == ConditionUnknown {
+		if conditionOf(from, c.Type).Status == ConditionUnknown {
 			to.RemoveCondition(c.Type)
 		}
 	}

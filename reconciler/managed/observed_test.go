@@ -68,7 +68,7 @@ func TestRowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
 			managed.SetManagementPolicies(b, managed.ManagementActionObserve)
 			managed.SetExternalName(b, "there-"+b.Name)
 		})
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.rows(func(b *bucket) {
 			require.Equal(e, 7, b.Seen)
 			require.Equal(e, "seen", b.Region)

@@ -24,7 +24,7 @@ func (p *pass[T]) connect() (over bool, err error) {
 		err = errNoClient
 	}
 	if err != nil {
-		return true, p.fail(ReasonCannotConnect, "connect", err)
+		return true, p.fail(reasonCannotConnect, "connect", err)
 	}
 	p.client = client
 	return false, nil
@@ -50,7 +50,7 @@ func (p *pass[T]) disconnect() {
 	}
 	if err := errors.Join(errs...); err != nil {
 		p.trail.add("disconnect: " + err.Error())
-		p.warn(ReasonCannotDisconnect, err)
+		p.warn(reasonCannotDisconnect, err)
 	}
 }
 
@@ -63,18 +63,18 @@ func (p *pass[T]) atAllEvents() (context.Context, context.CancelFunc) {
 func (p *pass[T]) observe() (over bool, err error) {
 	p.observation, err = p.look()
 	if err != nil {
-		return true, p.fail(ReasonCannotObserve, "observe", err)
+		return true, p.fail(reasonCannotObserve, "observe", err)
 	}
 	p.observed = true
-	if token, ok := p.obj.GetAnnotations()[AnnotationReconcileRequested]; ok {
-		p.obj.SetAnnotation(AnnotationReconcileHandled, token)
+	if token, ok := p.obj.GetAnnotations()[annotationReconcileRequested]; ok {
+		p.obj.SetAnnotation(annotationReconcileHandled, token)
 	}
 	return false, nil
 }
 
 // look calls Observe and settles the condition [TypeReady].
 func (p *pass[T]) look() (seen ExternalObservation, err error) {
-	was := ConditionOf(p.obj, TypeReady)
+	was := conditionOf(p.obj, TypeReady)
 	// If the condition is Available already, it stays in place during the call: a client that sets
 	// nothing leaves the same value.
 	usual := was.Same(available) && was.ObservedGeneration == p.obj.GetGeneration()
@@ -101,7 +101,7 @@ func (p *pass[T]) look() (seen ExternalObservation, err error) {
 // if the resource exists, else to its old value. usual: it was Available, and was left in place during
 // the call.
 func (p *pass[T]) settleReady(was Condition, usual, exists bool) {
-	is := ConditionOf(p.obj, TypeReady)
+	is := conditionOf(p.obj, TypeReady)
 	switch {
 	case usual && is == was:
 		return
@@ -130,10 +130,10 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	}
 	p.clampTimes()
 	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
-		return true, p.fail(ReasonCannotObserve, "observe", errMissing, Unavailable())
+		return true, p.fail(reasonCannotObserve, "observe", errMissing, Unavailable())
 	}
 	var unseen error
-	switch created := GetCreateSucceeded(p.obj); {
+	switch created := getCreateSucceeded(p.obj); {
 	case !created.IsZero() && p.lately(created):
 		unseen = errNotSeenYet
 	case p.mayAppear():
@@ -142,7 +142,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: not seen yet")
-	p.tell(ReasonPendingConfirmation, unseen.Error())
+	p.tell(reasonPendingConfirmation, unseen.Error())
 	return true, p.again()
 }
 
@@ -168,7 +168,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 	}
 	for _, publisher := range p.r.publishers {
 		if err := publisher.PublishConnection(&p.calls, p.view(), details); err != nil {
-			return p.fail(ReasonCannotPublish, "publish connection details", err, conditions...)
+			return p.fail(reasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}
 	return nil
@@ -181,7 +181,7 @@ func (p *pass[T]) lateInitialize() (over bool, err error) {
 	}
 	p.trail.add("late initialised")
 	if err := p.checkpoint(); err != nil {
-		return true, p.fail(ReasonCannotWriteManaged, "write what was filled in", err)
+		return true, p.fail(reasonCannotWriteManaged, "write what was filled in", err)
 	}
 	return false, nil
 }
@@ -205,7 +205,7 @@ func (p *pass[T]) update() (over bool, err error) {
 		return true, p.poll()
 	}
 	if err := p.ask(func(obj T) error { return p.client.Update(&p.calls, obj) }); err != nil {
-		return true, p.fail(ReasonCannotUpdate, "update", err)
+		return true, p.fail(reasonCannotUpdate, "update", err)
 	}
 	if p.drifted() {
 		p.r.figures.repaired(p.key(), p.now())
@@ -214,7 +214,7 @@ func (p *pass[T]) update() (over bool, err error) {
 		return true, err
 	}
 	p.trail.add("updated")
-	p.tell(ReasonUpdated, "requested the update of the external resource")
+	p.tell(reasonUpdated, "requested the update of the external resource")
 	p.succeeded()
 	return true, p.poll()
 }
@@ -230,10 +230,10 @@ func (p *pass[T]) drifted() bool {
 
 // poll ends a pass until the object must be observed again.
 func (p *pass[T]) poll() error {
-	interval, ok, err := GetPollInterval(p.obj)
+	interval, ok, err := getPollInterval(p.obj)
 	if err != nil {
 		p.trail.add(err.Error())
-		p.warn(ReasonPollIntervalInvalid, err)
+		p.warn(reasonPollIntervalInvalid, err)
 	}
 	if !ok {
 		interval = p.r.opts.pollInterval

@@ -23,7 +23,7 @@ func TestFailingInitializerSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 		e.want(1)
 		e.called()
 		e.told("Warning CannotInitializeManagedResource")
-		e.is(managed.ReasonReconcileError, "")
+		e.is(managed.ConditionReason("ReconcileError"), "")
 		pass(time.Second)
 		e.told("Warning CannotInitializeManagedResource")
 	}, func(*env) []managed.Option {
@@ -43,7 +43,7 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		e.called()
 		e.told("Warning CannotResolveResourceReferences")
 		e.status(reconciler.StatusKindBlocked)
-		e.is(managed.ReasonReconcileWaiting, "")
+		e.is(managed.ConditionReason("ReconcileWaiting"), "")
 
 		wtxn := e.DB.WriteTxn(e.Table)
 		_, _, err := e.Table.Insert(wtxn, named("network"))
@@ -51,7 +51,7 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		wtxn.Commit()
 		pass(0)
 		e.called("connect", "observe", "create")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonCreating)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
 
 		// An object that is being deleted needs no references.
 		wtxn = e.DB.WriteTxn(e.Table)
@@ -78,7 +78,7 @@ func TestFailingReferenceIsAnErrorAndBacksOff(t *testing.T) {
 		e.called()
 		e.told("Warning CannotResolveResourceReferences")
 		e.status(reconciler.StatusKindError)
-		e.is(managed.ReasonReconcileError, "")
+		e.is(managed.ConditionReason("ReconcileError"), "")
 		pass(time.Second)
 		e.told("Warning CannotResolveResourceReferences")
 	}, func(*env) []managed.Option {
@@ -91,7 +91,7 @@ func TestConnecterCanLookUpOtherRows(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.status(reconciler.StatusKindBlocked)
-		e.is(managed.ReasonReconcileWaiting, "")
+		e.is(managed.ConditionReason("ReconcileWaiting"), "")
 		e.told("Warning CannotConnectToProvider")
 		// The slow re-check finds the same state.
 		pass(2 * time.Minute)
@@ -166,15 +166,15 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		e.forget()
 		pass(time.Minute)
 		e.told("Warning CannotPublishConnectionDetails")
-		e.is(managed.ReasonReconcileError, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
 		p.set(nil)
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 
 		e.remove()
 		p.set(errors.New("no vault"))
 		pass(5 * time.Second)
-		e.is(managed.ReasonReconcileError, managed.ReasonDeleting)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Deleting"))
 		e.holds(-1)
 		p.set(nil)
 		pass(time.Minute)
@@ -235,13 +235,13 @@ func TestClientMaySetUnavailable(t *testing.T) {
 			return nil
 		})
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonUnavailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Unavailable"))
 		at := e.revision()
 		pass(time.Hour)
 		require.Equal(e, at, e.revision(), "the same condition is not written again")
 		e.cloud.then("observe", nil)
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 
@@ -262,7 +262,7 @@ func TestTwoReconcilersKeepEachOthersStatus(t *testing.T) {
 		e.want(1)
 		pass(time.Second)
 		e.holds(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.rows(func(b *bucket) {
 			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
 			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)

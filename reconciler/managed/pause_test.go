@@ -20,7 +20,7 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
 		e.called()
 		e.told("Normal ReconciliationPaused")
-		e.is(managed.ReasonReconcilePaused, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
 		at := e.revision()
 		pass(time.Hour)
 		e.called()
@@ -34,7 +34,7 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
 		e.called("connect", "observe", "update")
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.holds(2)
 	}, nil)
 }
@@ -49,7 +49,7 @@ func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 		e.told("Warning DeletionRefused")
 		e.rows(func(b *bucket) {
 			synced := b.GetCondition(managed.TypeSynced)
-			require.Equal(e, managed.ReasonReconcilePaused, synced.Reason)
+			require.Equal(e, managed.ConditionReason("ReconcilePaused"), synced.Reason)
 			require.Contains(e, synced.Message, "deletion is refused")
 		})
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
@@ -63,10 +63,10 @@ func TestEmptyPoliciesPauseTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b) })
 		e.called()
-		e.is(managed.ReasonReconcilePaused, "")
-		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationManagementPolicies) })
+		e.is(managed.ConditionReason("ReconcilePaused"), "")
+		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationPrefix + "management-policies") })
 		pass(time.Second)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }
 
@@ -74,7 +74,7 @@ func TestOptionWithoutPoliciesPausesEveryObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
-		e.is(managed.ReasonReconcilePaused, "")
+		e.is(managed.ConditionReason("ReconcilePaused"), "")
 	}, func(*env) []managed.Option { return []managed.Option{managed.WithManagementPolicies()} })
 }
 
@@ -94,7 +94,7 @@ func TestPauseThatCannotBeWrittenIsWrittenNextTime(t *testing.T) {
 		e.rows(func(b *bucket) {
 			if managed.IsPaused(b) {
 				paused++
-				require.Equal(e, managed.ReasonReconcilePaused, b.GetCondition(managed.TypeSynced).Reason)
+				require.Equal(e, managed.ConditionReason("ReconcilePaused"), b.GetCondition(managed.TypeSynced).Reason)
 				require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
 			}
 		})

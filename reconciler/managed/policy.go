@@ -101,10 +101,10 @@ func (p ManagementPolicies) allows(action ManagementAction) bool {
 	return false
 }
 
-// GetManagementPolicies returns the management policies of this object: those of the annotation, else
+// getManagementPolicies returns the management policies of this object: those of the annotation, else
 // those of [Meta]. It returns false if the object has none of its own. The policies are not validated.
-func GetManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) {
-	text, ok := obj.GetAnnotations()[AnnotationManagementPolicies]
+func getManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) {
+	text, ok := obj.GetAnnotations()[annotationManagementPolicies]
 	if !ok {
 		own := obj.meta().ManagementPolicies
 		return own, len(own) > 0
@@ -119,11 +119,11 @@ func GetManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) 
 }
 
 // SetManagementPolicies sets the management policies of this object on a clone, as an annotation. With
-// no action the object is paused. Remove [AnnotationManagementPolicies] to apply the policies of
+// no action the object is paused. Remove [annotationManagementPolicies] to apply the policies of
 // [Meta], or of all objects, again. A program that knows the policies when it writes the row should set
 // the field of [Meta] instead.
 func SetManagementPolicies(obj object.Object, actions ...ManagementAction) {
-	obj.SetAnnotation(AnnotationManagementPolicies, ManagementPolicies(actions).String())
+	obj.SetAnnotation(annotationManagementPolicies, ManagementPolicies(actions).String())
 }
 
 // DeletionPolicy controls what happens to the external resource when the object is deleted.
@@ -136,12 +136,12 @@ const (
 	DeletionOrphan DeletionPolicy = "Orphan"
 )
 
-// GetDeletionPolicy returns the deletion policy of an object: that of the annotation, else that of
+// getDeletionPolicy returns the deletion policy of an object: that of the annotation, else that of
 // [Meta]. It returns an error if the value is not a deletion policy.
-func GetDeletionPolicy(obj Resource) (DeletionPolicy, error) {
+func getDeletionPolicy(obj Resource) (DeletionPolicy, error) {
 	where, p := "field DeletionPolicy", obj.meta().DeletionPolicy
-	if text, ok := obj.GetAnnotations()[AnnotationDeletionPolicy]; ok {
-		where, p = fmt.Sprintf("annotation %q", AnnotationDeletionPolicy), DeletionPolicy(text)
+	if text, ok := obj.GetAnnotations()[annotationDeletionPolicy]; ok {
+		where, p = fmt.Sprintf("annotation %q", annotationDeletionPolicy), DeletionPolicy(text)
 	}
 	switch p {
 	case "", DeletionDelete:
@@ -155,7 +155,7 @@ func GetDeletionPolicy(obj Resource) (DeletionPolicy, error) {
 
 // SetDeletionPolicy sets the deletion policy of an object on a clone, as an annotation.
 func SetDeletionPolicy(obj object.Object, p DeletionPolicy) {
-	obj.SetAnnotation(AnnotationDeletionPolicy, string(p))
+	obj.SetAnnotation(annotationDeletionPolicy, string(p))
 }
 
 // policy is what one pass is allowed to do.
@@ -169,11 +169,11 @@ type policy struct {
 func policyOf(obj Resource, common ManagementPolicies) (policy, error) {
 	p := policy{ManagementPolicies: common}
 	var err error
-	if own, ok := GetManagementPolicies(obj); ok {
+	if own, ok := getManagementPolicies(obj); ok {
 		p.ManagementPolicies = own
 		err = own.Validate()
 	}
-	deletion, deletionErr := GetDeletionPolicy(obj)
+	deletion, deletionErr := getDeletionPolicy(obj)
 	p.deletes = deletion == DeletionDelete && p.ShouldDelete()
 	return p, errors.Join(err, deletionErr)
 }

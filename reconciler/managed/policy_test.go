@@ -18,7 +18,7 @@ func TestOnlyObservedMissingResourceIsAnError(t *testing.T) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
 		e.called("connect", "observe")
 		e.told("Warning CannotObserveExternalResource")
-		e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
 		e.holds(-1)
 		pass(time.Second)
 		e.called("connect", "observe")
@@ -36,7 +36,7 @@ func TestOnlyObservedResourceThatDisappearsIsNotReady(t *testing.T) {
 		})
 		e.cloud.set(func(c *cloud) { clear(c.buckets) })
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
 		e.rows(func(b *bucket) { require.False(e, managed.IsReady(b)) })
 	}, nil)
 }
@@ -76,7 +76,7 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 				e.want(1, with)
 				pass(time.Minute)
 				if !test.creates {
-					e.is(managed.ReasonReconcileError, managed.ReasonUnavailable)
+					e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
 					e.holds(-1)
 					e.cloud.set(func(c *cloud) {
 						for _, name := range e.names {
@@ -86,13 +86,13 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 					e.edit(func(b *bucket) { managed.SetExternalName(b, "there-"+b.Name) })
 					pass(2 * time.Minute)
 				}
-				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 				e.holds(1)
 
 				e.cloud.set(func(c *cloud) { c.lateRegion = true })
 				e.want(2, with)
 				pass(time.Minute)
-				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 				size, region := 1, ""
 				if test.updates {
 					size = 2
@@ -121,7 +121,7 @@ func TestInvalidPolicyAnnotationStopsTheObject(t *testing.T) {
 		"Create":      `policies: management policies "Create" lack "Observe"`,
 	} {
 		each(t, func(e *env) {
-			e.want(1, func(b *bucket) { b.SetAnnotation(managed.AnnotationManagementPolicies, text) })
+			e.want(1, func(b *bucket) { b.SetAnnotation(managed.AnnotationPrefix+"management-policies", text) })
 			e.called()
 			e.told("Warning CannotUseInvalidManagementPolicy")
 			e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), want) })

@@ -49,13 +49,13 @@ func TestObjectMayHaveItsOwnPollInterval(t *testing.T) {
 		for _, name := range e.names {
 			require.InDelta(e, 20, e.polls(name), 1)
 		}
-		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPollInterval, "soon") })
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPrefix+"poll-interval", "soon") })
 		e.told("Warning InvalidPollInterval")
 		e.forget()
 		pass(50 * time.Second)
 		e.called()
 		e.edit(func(b *bucket) { managed.SetPollInterval(b, 0) })
-		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, managed.AnnotationPollInterval) })
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, managed.AnnotationPrefix+"poll-interval") })
 		e.told()
 	}, nil)
 }

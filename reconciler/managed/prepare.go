@@ -23,19 +23,19 @@ func (p *pass[T]) checkPause() (over bool, err error) {
 	p.paused = true
 	p.trail.add("paused")
 	if p.forced {
-		p.warn(ReasonDeletionRefused, errPausedRemoved)
+		p.warn(reasonDeletionRefused, errPausedRemoved)
 		return true, p.awaitPerson(errPausedRemoved)
 	}
-	paused := ReconcilePaused()
+	paused := reconcilePaused()
 	if WasDeleted(p.obj) {
 		paused = paused.WithMessage(errPausedDelete.Error())
 	}
 	switch {
 	case !p.news(paused):
 	case WasDeleted(p.obj):
-		p.warn(ReasonDeletionRefused, errPausedDelete)
+		p.warn(reasonDeletionRefused, errPausedDelete)
 	default:
-		p.tell(ReasonEventPaused, "nothing is done for the object while it is paused")
+		p.tell(reasonEventPaused, "nothing is done for the object while it is paused")
 	}
 	p.mark(paused)
 	return true, nil
@@ -46,7 +46,7 @@ func (p *pass[T]) readPolicy() (over bool, err error) {
 	if p.invalid == nil {
 		return false, nil
 	}
-	err = p.fail(ReasonPolicyInvalid, "policies", p.invalid)
+	err = p.fail(reasonPolicyInvalid, "policies", p.invalid)
 	if p.forced {
 		return true, err
 	}
@@ -66,7 +66,7 @@ func (p *pass[T]) recall() (over bool, err error) {
 	}
 	is, was := GetExternalName(p.obj), p.kept.annotations[AnnotationExternalName]
 	if is != "" && was != "" && is != was {
-		p.warn(ReasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
+		p.warn(reasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
 	}
 	if !p.kept.addTo(p.obj) {
 		return false, nil
@@ -76,10 +76,10 @@ func (p *pass[T]) recall() (over bool, err error) {
 		return false, nil
 	}
 	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
-		return true, p.fail(ReasonCannotFinalize, "add the finalizer", err)
+		return true, p.fail(reasonCannotFinalize, "add the finalizer", err)
 	}
 	if err := p.checkpoint(); err != nil {
-		return true, p.fail(ReasonCannotWriteManaged, "write what was created", err)
+		return true, p.fail(reasonCannotWriteManaged, "write what was created", err)
 	}
 	return false, nil
 }
@@ -97,14 +97,14 @@ func (p *pass[T]) clampTimes() {
 	}
 	if incomplete && !IsCreateIncomplete(p.obj) {
 		// The result of an earlier create, also from the future, is not the result of this one.
-		SetCreatePending(p.obj, now.Add(time.Nanosecond))
+		setCreatePending(p.obj, now.Add(time.Nanosecond))
 	}
 }
 
 func (p *pass[T]) initialize() (over bool, err error) {
 	for _, i := range p.r.initializers {
 		if err := i.Initialize(&p.calls, p.obj); err != nil {
-			return true, p.fail(ReasonCannotInitialize, "initialize", err)
+			return true, p.fail(reasonCannotInitialize, "initialize", err)
 		}
 	}
 	return false, nil
@@ -122,9 +122,9 @@ func (p *pass[T]) refuseUnsure() (over bool, err error) {
 // stopUnsure ends the pass; the object waits for a person.
 func (p *pass[T]) stopUnsure(err error) error {
 	p.trail.add("create: unknown whether it happened")
-	unsure := CreateUnsure()
+	unsure := createUnsure()
 	if p.forced || p.news(unsure) {
-		p.warn(ReasonCannotTellIfCreated, err)
+		p.warn(reasonCannotTellIfCreated, err)
 	}
 	if p.forced {
 		return p.awaitPerson(err)
@@ -149,10 +149,10 @@ func (p *pass[T]) waitForOthers() (over bool, err error) {
 func (p *pass[T]) blockOnRow() error {
 	others := errors.New("waits for the other finalizers of the object to be removed")
 	p.trail.add(others.Error())
-	if p.news(ReconcileWaiting(others)) {
-		p.tell(ReasonWaitsForOtherCleanup, others.Error())
+	if p.news(reconcileWaiting(others)) {
+		p.tell(reasonWaitsForOtherCleanup, others.Error())
 	}
-	p.mark(Deleting(), ReconcileWaiting(others))
+	p.mark(Deleting(), reconcileWaiting(others))
 	_, watch, _ := rowWatch(p.r.table, p.txn, p.obj)
 	return reconciler.Blocked(others.Error(), watch)
 }
@@ -163,7 +163,7 @@ func (p *pass[T]) resolve() (over bool, err error) {
 		return false, nil
 	}
 	if err := p.r.resolver.ResolveReferences(&p.calls, p.txn, p.obj); err != nil {
-		return true, p.fail(ReasonCannotResolve, "references", err)
+		return true, p.fail(reasonCannotResolve, "references", err)
 	}
 	return false, nil
 }

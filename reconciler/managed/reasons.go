@@ -12,71 +12,71 @@ import (
 
 // The reasons of events of [event.TypeNormal]: something was done or has started.
 const (
-	// ReasonCreated: the outside system was asked to create the resource, and confirmed it.
-	ReasonCreated event.Reason = "CreatedExternalResource"
-	// ReasonUpdated: the outside system was asked to update the resource.
-	ReasonUpdated event.Reason = "UpdatedExternalResource"
-	// ReasonDeletionRequested: the outside system was asked to delete the resource. There is no event
+	// reasonCreated: the outside system was asked to create the resource, and confirmed it.
+	reasonCreated event.Reason = "CreatedExternalResource"
+	// reasonUpdated: the outside system was asked to update the resource.
+	reasonUpdated event.Reason = "UpdatedExternalResource"
+	// reasonDeletionRequested: the outside system was asked to delete the resource. There is no event
 	// when the resource is gone, because the object goes with it.
-	ReasonDeletionRequested event.Reason = "DeletedExternalResource"
-	// ReasonPendingConfirmation: a resource that was created lately is not visible yet (see
+	reasonDeletionRequested event.Reason = "DeletedExternalResource"
+	// reasonPendingConfirmation: a resource that was created lately is not visible yet (see
 	// [WithCreationGracePeriod]).
-	ReasonPendingConfirmation event.Reason = "PendingExternalResource"
-	// ReasonEventPaused: the object is paused (see [SetPaused]).
-	ReasonEventPaused event.Reason = "ReconciliationPaused"
-	// ReasonWaitsForOtherCleanup: the object is being deleted, and has finalizers of others, who must
+	reasonPendingConfirmation event.Reason = "PendingExternalResource"
+	// reasonEventPaused: the object is paused (see [SetPaused]).
+	reasonEventPaused event.Reason = "ReconciliationPaused"
+	// reasonWaitsForOtherCleanup: the object is being deleted, and has finalizers of others, who must
 	// clean up first.
-	ReasonWaitsForOtherCleanup event.Reason = "WaitingForOtherFinalizers"
+	reasonWaitsForOtherCleanup event.Reason = "WaitingForOtherFinalizers"
 )
 
 // The reasons of events of [event.TypeWarning]: something failed, or a person has to act. The message
 // is the error. If a step waits by [reconciler.Blocked], one event with the reason of the step is
 // recorded.
 const (
-	// ReasonCannotTellIfCreated: a person has to decide (see [DecideCreate]).
-	ReasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
-	// ReasonDeletionRefused: the object is being deleted and is paused (see [SetPaused]).
-	ReasonDeletionRefused event.Reason = "DeletionRefused"
-	// ReasonPolicyInvalid: the policies of the object are invalid, and nothing is done until they are
+	// reasonCannotTellIfCreated: a person has to decide (see [DecideCreate]).
+	reasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
+	// reasonDeletionRefused: the object is being deleted and is paused (see [SetPaused]).
+	reasonDeletionRefused event.Reason = "DeletionRefused"
+	// reasonPolicyInvalid: the policies of the object are invalid, and nothing is done until they are
 	// valid (see [SetManagementPolicies], [SetDeletionPolicy]).
-	ReasonPolicyInvalid event.Reason = "CannotUseInvalidManagementPolicy"
-	// ReasonPollIntervalInvalid: the poll interval of the object is invalid, and that of all objects
+	reasonPolicyInvalid event.Reason = "CannotUseInvalidManagementPolicy"
+	// reasonPollIntervalInvalid: the poll interval of the object is invalid, and that of all objects
 	// applies (see [SetPollInterval]).
-	ReasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
-	// ReasonCannotInitialize: an [Initializer] failed.
-	ReasonCannotInitialize event.Reason = "CannotInitializeManagedResource"
-	// ReasonCannotResolve: a [ReferenceResolver] failed.
-	ReasonCannotResolve event.Reason = "CannotResolveResourceReferences"
-	// ReasonCannotConnect: [ExternalConnecter].Connect failed.
-	ReasonCannotConnect event.Reason = "CannotConnectToProvider"
-	// ReasonCannotDisconnect: [ExternalDisconnecter].Disconnect failed. The outcome of the pass stays
+	reasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
+	// reasonCannotInitialize: an [Initializer] failed.
+	reasonCannotInitialize event.Reason = "CannotInitializeManagedResource"
+	// reasonCannotResolve: a [ReferenceResolver] failed.
+	reasonCannotResolve event.Reason = "CannotResolveResourceReferences"
+	// reasonCannotConnect: [ExternalConnecter].Connect failed.
+	reasonCannotConnect event.Reason = "CannotConnectToProvider"
+	// reasonCannotDisconnect: [ExternalDisconnecter].Disconnect failed. The outcome of the pass stays
 	// the same.
-	ReasonCannotDisconnect event.Reason = "CannotDisconnectFromProvider"
-	// ReasonCannotObserve: [ExternalClient].Observe failed, or the resource does not exist and
+	reasonCannotDisconnect event.Reason = "CannotDisconnectFromProvider"
+	// reasonCannotObserve: [ExternalClient].Observe failed, or the resource does not exist and
 	// may not be created.
-	ReasonCannotObserve event.Reason = "CannotObserveExternalResource"
-	// ReasonCannotCreate: [ExternalClient].Create failed.
-	ReasonCannotCreate event.Reason = "CannotCreateExternalResource"
-	// ReasonCannotUpdate: [ExternalClient].Update failed.
-	ReasonCannotUpdate event.Reason = "CannotUpdateExternalResource"
-	// ReasonCannotDelete: [ExternalClient].Delete failed.
-	ReasonCannotDelete event.Reason = "CannotDeleteExternalResource"
-	// ReasonCannotLeave: the hook of [WithLeaveHook] failed.
-	ReasonCannotLeave event.Reason = "CannotLeaveExternalResource"
-	// ReasonExternalNameChanged: the row names another resource than before, and the earlier one is
+	reasonCannotObserve event.Reason = "CannotObserveExternalResource"
+	// reasonCannotCreate: [ExternalClient].Create failed.
+	reasonCannotCreate event.Reason = "CannotCreateExternalResource"
+	// reasonCannotUpdate: [ExternalClient].Update failed.
+	reasonCannotUpdate event.Reason = "CannotUpdateExternalResource"
+	// reasonCannotDelete: [ExternalClient].Delete failed.
+	reasonCannotDelete event.Reason = "CannotDeleteExternalResource"
+	// reasonCannotLeave: the hook of [WithLeaveHook] failed.
+	reasonCannotLeave event.Reason = "CannotLeaveExternalResource"
+	// reasonExternalNameChanged: the row names another resource than before, and the earlier one is
 	// left in place: delete it, or name it again. The reconciler cannot tell whether a program changed
 	// the row or put another one in its place.
-	ReasonExternalNameChanged event.Reason = "ExternalNameChanged"
-	// ReasonCannotTellIfManaged: a row that names a resource was removed before a pass saw it. The
+	reasonExternalNameChanged event.Reason = "ExternalNameChanged"
+	// reasonCannotTellIfManaged: a row that names a resource was removed before a pass saw it. The
 	// reconciler cannot tell whether the resource is its own, and leaves it in place.
-	ReasonCannotTellIfManaged event.Reason = "CannotTellIfManaged"
-	// ReasonCannotPublish and ReasonCannotUnpublish: a [ConnectionPublisher] failed.
-	ReasonCannotPublish   event.Reason = "CannotPublishConnectionDetails"
-	ReasonCannotUnpublish event.Reason = "CannotUnpublishConnectionDetails"
-	// ReasonCannotFinalize: a [Finalizer] failed, or its change could not be written.
-	ReasonCannotFinalize event.Reason = "CannotChangeFinalizer"
-	// ReasonCannotWriteManaged: a note of the reconciler could not be written onto the row.
-	ReasonCannotWriteManaged event.Reason = "CannotUpdateManagedResource"
+	reasonCannotTellIfManaged event.Reason = "CannotTellIfManaged"
+	// reasonCannotPublish and reasonCannotUnpublish: a [ConnectionPublisher] failed.
+	reasonCannotPublish   event.Reason = "CannotPublishConnectionDetails"
+	reasonCannotUnpublish event.Reason = "CannotUnpublishConnectionDetails"
+	// reasonCannotFinalize: a [Finalizer] failed, or its change could not be written.
+	reasonCannotFinalize event.Reason = "CannotChangeFinalizer"
+	// reasonCannotWriteManaged: a note of the reconciler could not be written onto the row.
+	reasonCannotWriteManaged event.Reason = "CannotUpdateManagedResource"
 )
 
 // decideCreate tells a person what to do about a create whose result is not known.

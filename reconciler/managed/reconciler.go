@@ -225,10 +225,10 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		}
 	}
 	is, was := GetExternalName(obj), kept[AnnotationExternalName]
-	ours := HasFinalizer(obj, r.finalizerName) || createNoted(obj) || kept != nil && (is == "" || is == was)
+	ours := hasFinalizer(obj, r.finalizerName) || createNoted(obj) || kept != nil && (is == "" || is == was)
 	if !ours && !p.leavesNamed() {
 		if is != "" {
-			p.warn(ReasonCannotTellIfManaged, errNeverSeen)
+			p.warn(reasonCannotTellIfManaged, errNeverSeen)
 		}
 		if kept == nil {
 			return r.finish(key)
@@ -270,7 +270,7 @@ func (r *Reconciler[T]) Merge(current, reconciled T) T {
 			current.SetConditions(c)
 		}
 	}
-	if HasFinalizer(reconciled, r.finalizerName) {
+	if hasFinalizer(reconciled, r.finalizerName) {
 		addFinalizer(current, r.finalizerName)
 	} else {
 		removeFinalizer(current, r.finalizerName)

@@ -16,13 +16,13 @@ func (p *pass[T]) remove() (over bool, err error) {
 		return true, p.letGo(p.observation.ConnectionDetails)
 	}
 	if err := p.ask(func(obj T) error { return p.client.Delete(&p.calls, obj) }); err != nil {
-		return true, p.fail(ReasonCannotDelete, "delete", err, Deleting())
+		return true, p.fail(reasonCannotDelete, "delete", err, Deleting())
 	}
 	p.trail.add("observe: still there; asked for its deletion")
-	if p.news(Deleting()) || p.news(ReconcileSuccess()) {
-		p.tell(ReasonDeletionRequested, "requested the deletion of the external resource")
+	if p.news(Deleting()) || p.news(reconcileSuccess()) {
+		p.tell(reasonDeletionRequested, "requested the deletion of the external resource")
 	}
-	p.mark(Deleting(), ReconcileSuccess())
+	p.mark(Deleting(), reconcileSuccess())
 	return true, p.again()
 }
 
@@ -31,18 +31,18 @@ func (p *pass[T]) remove() (over bool, err error) {
 func (p *pass[T]) letGo(details ConnectionDetails) error {
 	for _, publisher := range p.r.publishers {
 		if err := publisher.UnpublishConnection(&p.calls, p.view(), details); err != nil {
-			return p.fail(ReasonCannotUnpublish, "unpublish connection details", err, Deleting())
+			return p.fail(reasonCannotUnpublish, "unpublish connection details", err, Deleting())
 		}
 	}
 	if err := p.r.finalizer.RemoveFinalizer(&p.calls, p.obj); err != nil {
-		return p.fail(ReasonCannotFinalize, "remove the finalizer", err, Deleting())
+		return p.fail(reasonCannotFinalize, "remove the finalizer", err, Deleting())
 	}
 	if !p.forced && len(p.obj.GetFinalizers()) > 0 {
 		return p.blockOnRow()
 	}
 	if !p.forced {
 		if err := p.r.drop(p.obj); err != nil {
-			return p.fail(ReasonCannotFinalize, "remove the row", err, Deleting())
+			return p.fail(reasonCannotFinalize, "remove the row", err, Deleting())
 		}
 	}
 	p.gone = true

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -67,7 +68,7 @@ func TestRowNamingAnotherResourceInAPlainInsertLeaksNothing(t *testing.T) {
 		e.holds(-1)
 		for _, name := range e.names {
 			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it never belonged to the row")
-			require.Contains(e, e.events.take(name), "Warning "+string(managed.ReasonCannotTellIfManaged))
+			require.Contains(e, e.events.take(name), "Warning "+string(event.Reason("CannotTellIfManaged")))
 		}
 	}, noGrace)
 }
@@ -97,7 +98,7 @@ func (e *env) insertOther() {
 func (e *env) manages() {
 	e.Helper()
 	e.holds(-1)
-	e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+	e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	for _, name := range e.names {
 		require.Equal(e, []int{1}, e.cloud.holds("other-"+name))
 	}
@@ -153,7 +154,7 @@ func TestRemovedRowThatReturnsAfterARestartKeepsItsResource(t *testing.T) {
 		e.cloud.fail("delete", nil)
 		e.forget()
 		pass(5 * time.Minute)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.rows(func(b *bucket) {
 			require.Equal(e, ids[b.Name], managed.GetExternalName(b))
 			requireZone(e, b)
@@ -181,7 +182,7 @@ func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
 			require.NoError(e, err)
 		})
 		pass(2 * time.Minute)
-		e.told("Warning " + string(managed.ReasonExternalNameChanged))
+		e.told("Warning " + string(event.Reason("ExternalNameChanged")))
 		e.holds(1)
 	}, nil)
 }
@@ -194,7 +195,7 @@ func TestUnseenRemovedRowThatNamesAResourceIsReported(t *testing.T) {
 		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, b.Name) })
 		pass(time.Minute)
 		e.called()
-		e.told("Warning " + string(managed.ReasonCannotTellIfManaged))
+		e.told("Warning " + string(event.Reason("CannotTellIfManaged")))
 		e.holds(1)
 	}, nil)
 }

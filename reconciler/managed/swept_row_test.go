@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -72,11 +73,11 @@ func TestRowTakesNoNameFromASweep(t *testing.T) {
 				e.rows(func(b *bucket) {
 					require.Empty(e, managed.GetExternalName(b))
 					require.False(e, managed.IsReady(b))
-					require.Equal(e, managed.ReasonReconcileWaiting, b.GetCondition(managed.TypeSynced).Reason)
+					require.Equal(e, managed.ConditionReason("ReconcileWaiting"), b.GetCondition(managed.TypeSynced).Reason)
 				})
 				e.endOrphans()
 				pass(time.Minute)
-				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 				e.rows(func(b *bucket) { requireZone(e, b) })
 				e.holds(1)
 			}, swept)
@@ -111,7 +112,7 @@ func TestRowThatReturnsDuringASweepLeaksNothing(t *testing.T) {
 					e.holds(-1)
 					return
 				}
-				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 				e.holds(2)
 				e.rows(func(b *bucket) { requireZone(e, b) })
 			}, swept)
@@ -137,7 +138,7 @@ func TestRowThatNamesASweptResourceKeepsIt(t *testing.T) {
 				e.want(2, names)
 				e.cloud.fail("delete", nil)
 				pass(time.Minute)
-				e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 				e.rows(func(b *bucket) { require.Equal(e, "orphan-"+b.Name, managed.GetExternalName(b)) })
 				e.holds(2)
 				for _, name := range e.names {
@@ -165,7 +166,7 @@ func (e *env) namesOther() {
 	e.insertOther()
 	pass(time.Minute)
 	for _, name := range e.names {
-		require.Contains(e, e.events.take(name), "Warning "+string(managed.ReasonExternalNameChanged))
+		require.Contains(e, e.events.take(name), "Warning "+string(event.Reason("ExternalNameChanged")))
 	}
 	e.holds(2)
 }
@@ -190,9 +191,9 @@ func TestPoliciesAreRememberedWhenASweptResourceIsGone(t *testing.T) {
 			return err
 		})
 		pass(time.Minute)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.rows(func(b *bucket) {
-			require.Equal(e, string(managed.DeletionOrphan), b.Annotations[managed.AnnotationDeletionPolicy])
+			require.Equal(e, string(managed.DeletionOrphan), b.Annotations[managed.AnnotationPrefix+"deletion-policy"])
 		})
 		e.holds(1)
 	}, swept)

@@ -190,6 +190,6 @@ func TestDeletionWithdrawnInTheLastMomentKeepsTheRow(t *testing.T) {
 		e.remove()
 		pass(time.Minute)
 		e.holds(1)
-		e.is(managed.ReasonReconcileSuccess, managed.ReasonAvailable)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, noGrace)
 }

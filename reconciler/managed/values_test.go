@@ -17,13 +17,13 @@ import (
 
 func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	row := named("a")
-	row.SetConditions(managed.ReconcileSuccess(), managed.Creating())
+	row.SetConditions(synced, managed.Creating())
 	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "sorted by type")
 	clone := row.Clone()
 	clone.SetConditions(managed.Available())
 	clone.RemoveCondition(managed.TypeSynced)
 	clone.RemoveCondition("Other")
-	require.Equal(t, managed.ReasonCreating, row.GetCondition(managed.TypeReady).Reason)
+	require.Equal(t, managed.ConditionReason("Creating"), row.GetCondition(managed.TypeReady).Reason)
 	require.Len(t, row.Conditions, 2)
 	require.Len(t, clone.Conditions, 1)
 	clone.RemoveCondition(managed.TypeReady)
@@ -48,7 +48,7 @@ func TestTransitionTimeChangesWithStatusReasonOrMessage(t *testing.T) {
 			row.SetConditions(old)
 			test.next.ObservedGeneration = 7
 			row.SetConditions(test.next)
-			is := managed.ConditionOf(row, managed.TypeReady)
+			is := row.GetCondition(managed.TypeReady)
 			require.Equal(t, test.moves, !is.LastTransitionTime.Equal(old.LastTransitionTime))
 			require.EqualValues(t, 7, is.ObservedGeneration)
 		})
@@ -63,15 +63,10 @@ func TestConditionConstructorsSetTypeStatusAndReason(t *testing.T) {
 		reason managed.ConditionReason
 		text   string
 	}{
-		{managed.Available(), managed.TypeReady, managed.ConditionTrue, managed.ReasonAvailable, ""},
-		{managed.Unavailable(), managed.TypeReady, managed.ConditionFalse, managed.ReasonUnavailable, ""},
-		{managed.Creating(), managed.TypeReady, managed.ConditionFalse, managed.ReasonCreating, ""},
-		{managed.Deleting(), managed.TypeReady, managed.ConditionFalse, managed.ReasonDeleting, ""},
-		{managed.ReconcileSuccess(), managed.TypeSynced, managed.ConditionTrue, managed.ReasonReconcileSuccess, ""},
-		{managed.ReconcileError(errors.New("x")), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcileError, "x"},
-		{managed.ReconcileError(nil), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcileError, ""},
-		{managed.ReconcilePaused(), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcilePaused, ""},
-		{managed.ReconcileWaiting(errors.New("y")), managed.TypeSynced, managed.ConditionFalse, managed.ReasonReconcileWaiting, "y"},
+		{managed.Available(), managed.TypeReady, managed.ConditionTrue, managed.ConditionReason("Available"), ""},
+		{managed.Unavailable(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Unavailable"), ""},
+		{managed.Creating(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Creating"), ""},
+		{managed.Deleting(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Deleting"), ""},
 	} {
 		require.WithinDuration(t, time.Now(), test.is.LastTransitionTime, time.Minute)
 		test.is.LastTransitionTime = time.Time{}
@@ -101,21 +96,21 @@ func TestCreateIsIncompleteUntilItsResultIsRecorded(t *testing.T) {
 	at := time.Unix(100, 0)
 	row := named("a")
 	require.False(t, managed.IsCreateIncomplete(row))
-	managed.SetCreatePending(row, at)
+	setCreate(row, "pending", at)
 	require.True(t, managed.IsCreateIncomplete(row))
-	managed.SetCreateFailed(row, at.Add(-time.Second))
-	managed.SetCreateSucceeded(row, at.Add(-time.Second))
+	setCreate(row, "failed", at.Add(-time.Second))
+	setCreate(row, "succeeded", at.Add(-time.Second))
 	require.True(t, managed.IsCreateIncomplete(row), "the results are of an earlier create")
-	managed.SetCreateFailed(row, at)
+	setCreate(row, "failed", at)
 	require.False(t, managed.IsCreateIncomplete(row))
-	require.True(t, managed.GetCreateFailed(row).Equal(at))
-	row.SetAnnotation(managed.AnnotationCreateFailed, "once upon a time")
+	require.True(t, createdAt(row, "failed").Equal(at))
+	row.SetAnnotation(managed.AnnotationPrefix+"external-create-failed", "once upon a time")
 	require.True(t, managed.IsCreateIncomplete(row), "an invalid time is ignored")
-	managed.SetCreateSucceeded(row, at.Add(time.Second))
+	setCreate(row, "succeeded", at.Add(time.Second))
 	require.False(t, managed.IsCreateIncomplete(row))
-	require.True(t, managed.GetCreateSucceeded(row).After(managed.GetCreatePending(row)))
+	require.True(t, createdAt(row, "succeeded").After(createdAt(row, "pending")))
 	// A clock that was set back does not undo a decision.
-	managed.SetCreatePending(row, time.Now().Add(time.Hour))
+	setCreate(row, "pending", time.Now().Add(time.Hour))
 	managed.DecideCreate(row, "")
 	require.False(t, managed.IsCreateIncomplete(row))
 }

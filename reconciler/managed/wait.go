@@ -28,7 +28,7 @@ func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Tab
 			return row, fmt.Errorf("wait for %q: %w", key, ErrRowGone)
 		case WasDeleted(row):
 			return row, fmt.Errorf("wait for %q: %w", key, ErrTerminating)
-		case IsReady(row) && ConditionOf(row, TypeReady).ObservedGeneration == row.GetGeneration():
+		case IsReady(row) && conditionOf(row, TypeReady).ObservedGeneration == row.GetGeneration():
 			return row, nil
 		}
 		select {
@@ -60,7 +60,7 @@ func rowWatch[T Managed](table statedb.Table[T], txn statedb.ReadTxn, obj T) (ro
 
 // whyNotReady returns the text of the condition that explains why a row is not ready.
 func whyNotReady(row Resource) string {
-	synced, ready := ConditionOf(row, TypeSynced), ConditionOf(row, TypeReady)
+	synced, ready := conditionOf(row, TypeSynced), conditionOf(row, TypeReady)
 	switch {
 	case synced.Status == ConditionFalse:
 		return textOfCondition(synced)

@@ -65,7 +65,7 @@ func (w *walk) faults() {
 
 // apart reports whether observed values are not written into the row.
 func apart(b *bucket) bool {
-	_, own := managed.GetManagementPolicies(b)
+	_, own := b.GetAnnotations()[managed.AnnotationPrefix+"management-policies"]
 	return own
 }
 

@@ -111,7 +111,7 @@ func (m *managedRows) Prepare(first, n uint64) (func() error, error) {
 			},
 			status: reconciler.StatusPending(),
 		}
-		row.SetConditions(managed.Available(), managed.ReconcileSuccess())
+		row.SetConditions(managed.Available(), managed.Condition{Type: managed.TypeSynced, Status: managed.ConditionTrue, Reason: "ReconcileSuccess"})
 		if _, _, err := m.table.Insert(wtxn, row); err != nil {
 			wtxn.Abort()
 			return nil, fmt.Errorf("insert resource %d: %w", id, err)
