@@ -104,8 +104,6 @@ Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
 	require.ErrorContains(t, err, "Settings.Concurrency is -1, must be between 1 and 10000")
 	_, err = request.New(request.Config[float64]{DB: db})
 	require.ErrorContains(t, err, "Config.KeyOf is nil, and no key can be made of float64: it has a part of type float64")
-	require.ErrorContains(t, request.DefaultKeyError[any](), "no key can be made of interface {}")
-	require.ErrorContains(t, request.DefaultKeyError[struct{ F float64 }](), "it has a part of type float64")
 }
 
 // After an error the corrected configuration can be used. Only running controllers are in the
