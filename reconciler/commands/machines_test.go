@@ -150,9 +150,7 @@ func (s *machines) want(args []string) (string, error) {
 			if err != nil {
 				return false, err
 			}
-			m := machineNamed(name)
-			m.Size = size
-			if _, err := s.writer.Apply(wtxn, m); err != nil {
+			if _, err := s.writer.Apply(wtxn, machineNamed(name), func(m *machine) { m.Size = size }); err != nil {
 				return false, err
 			}
 		}

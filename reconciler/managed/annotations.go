@@ -160,28 +160,6 @@ var noted = [...]string{
 	annotationCreateChanges, annotationReconcileHandled,
 }
 
-// copyNotes copies the annotations in noted, and the changes that creates made to other annotations. It
-// leaves alone what from does not have.
-func copyNotes(to, from object.Object) {
-	annotations := from.GetAnnotations()
-	copyCreated(to, annotations, nothingKept)
-	for _, key := range noted {
-		if value, ok := annotations[key]; ok {
-			to.SetAnnotation(key, value)
-		}
-	}
-}
-
-// sameNotes reports whether two objects have the same values of the annotations in noted.
-func sameNotes(a, b object.Object) bool {
-	for _, key := range noted {
-		if a.GetAnnotations()[key] != b.GetAnnotations()[key] {
-			return false
-		}
-	}
-	return true
-}
-
 func setTime(obj object.Object, key string, at time.Time) {
 	obj.SetAnnotation(key, at.UTC().Format(time.RFC3339Nano))
 }

@@ -22,10 +22,10 @@ func TestApplyOfAnUnchangedRowCausesNoOutsideCall(t *testing.T) {
 		calls := 0
 		for range 600 {
 			e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-				b := named(name)
-				b.Size = 1
-				b.SetAnnotation("team", "net")
-				_, err := managed.NewWriter(e.config()).Apply(wtxn, b)
+				_, err := managed.NewWriter(e.config()).Apply(wtxn, named(name), func(b *bucket) {
+					b.Size = 1
+					b.SetAnnotation("team", "net")
+				})
 				require.NoError(e, err)
 			})
 			pass(90 * time.Millisecond)
@@ -36,29 +36,13 @@ func TestApplyOfAnUnchangedRowCausesNoOutsideCall(t *testing.T) {
 	}, nil)
 }
 
-// inner is an embedded struct: its fields are fields of the row.
-type inner struct {
-	Deep   int
-	hidden int
-}
-
-// wide is a row with fields of all kinds.
+// wide is a row with the statuses of several reconcilers.
 type wide struct {
 	managed.Meta
-	inner
-	Text     string
-	Flag     bool
-	Pointer  *int
-	List     []string
-	Labels   map[string]string
-	ByNumber map[int][]string
-	Pair     struct{ A, B int }
-	At       time.Time
-	Any      any
-	secret   string
-	Status   reconciler.Status
-	Other    reconciler.Status
-	All      reconciler.StatusSet
+	Text   string
+	Labels map[string]string
+	Status reconciler.Status
+	All    reconciler.StatusSet
 }
 
 func (w *wide) Clone() *wide                        { c := *w; return &c }
@@ -87,158 +71,64 @@ func newApplied(t *testing.T) *applied {
 	require.NoError(t, err)
 	return &applied{t, db, managed.NewWriter(reconciler.Config[*wide]{
 		Table: table, Clone: (*wide).Clone, SetStatus: (*wide).SetStatus,
-		GetStatus: func(w *wide) reconciler.Status { return w.Status },
 	})}
-}
-
-// write calls f with a row that has only a name, in a transaction, and returns the row of the table.
-func (a *applied) write(f func(wtxn statedb.WriteTxn, w *wide)) *wide {
-	a.Helper()
-	wtxn := a.db.WriteTxn(a.writer.Table)
-	f(wtxn, &wide{Meta: managed.Meta{Meta: object.Meta{Name: "a"}}})
-	defer wtxn.Commit()
-	return a.row(wtxn)
-}
-
-// row returns the row of the table.
-func (a *applied) row(txn statedb.ReadTxn) *wide {
-	query, ok := a.writer.Table.PrimaryIndexer().QueryFromObject(&wide{Meta: managed.Meta{Meta: object.Meta{Name: "a"}}})
-	require.True(a, ok)
-	row, _, _ := a.writer.Table.Get(txn, query)
-	return row
 }
 
 // apply applies a row, requires whether a pass is requested, and returns the row of the table.
 func (a *applied) apply(changes bool, set func(w *wide)) *wide {
 	a.Helper()
-	return a.write(func(wtxn statedb.WriteTxn, w *wide) {
-		set(w)
-		changed, err := a.writer.Apply(wtxn, w)
-		require.NoError(a, err)
-		require.Equal(a, changes, changed)
-	})
+	wtxn := a.db.WriteTxn(a.writer.Table)
+	defer wtxn.Commit()
+	obj := &wide{Meta: managed.Meta{Meta: object.Meta{Name: "a"}}}
+	changed, err := a.writer.Apply(wtxn, obj, set)
+	require.NoError(a, err)
+	require.Equal(a, changes, changed)
+	query, ok := a.writer.Table.PrimaryIndexer().QueryFromObject(obj)
+	require.True(a, ok)
+	row, _, _ := a.writer.Table.Get(wtxn, query)
+	return row
 }
 
-// edit changes the row as another writer does, and makes it Done.
-func (a *applied) edit(change func(w *wide)) *wide {
-	a.Helper()
-	return a.write(func(wtxn statedb.WriteTxn, w *wide) {
-		next := a.row(wtxn).Clone()
-		change(next)
-		_, _, err := a.writer.Table.Insert(wtxn, next.SetStatus(reconciler.StatusDone()))
-		require.NoError(a, err)
-	})
-}
-
-func nothingSet(*wide) {}
-
-func TestApplyTakesBackOnlyWhatItSet(t *testing.T) {
-	n, zero := 7, 0
-	for name, field := range map[string]struct {
-		set, other func(w *wide)
-		get        func(w *wide) any
-	}{
-		"text":     {func(w *wide) { w.Text = "x" }, func(w *wide) { w.Text = "y" }, func(w *wide) any { return w.Text }},
-		"flag":     {func(w *wide) { w.Flag = true }, nil, func(w *wide) any { return w.Flag }},
-		"pointer":  {func(w *wide) { w.Pointer = &n }, func(w *wide) { w.Pointer = &zero }, func(w *wide) any { return w.Pointer }},
-		"list":     {func(w *wide) { w.List = []string{"x"} }, func(w *wide) { w.List = []string{} }, func(w *wide) any { return w.List }},
-		"struct":   {func(w *wide) { w.Pair.A = 1 }, func(w *wide) { w.Pair.B = 1 }, func(w *wide) any { return w.Pair }},
-		"time":     {func(w *wide) { w.At = time.Unix(1, 0) }, func(w *wide) { w.At = time.Unix(2, 0) }, func(w *wide) any { return w.At }},
-		"any":      {func(w *wide) { w.Any = 0 }, func(w *wide) { w.Any = "" }, func(w *wide) any { return w.Any }},
-		"embedded": {func(w *wide) { w.Deep = 1 }, func(w *wide) { w.Deep = 2 }, func(w *wide) any { return w.Deep }},
-		"labels":   {func(w *wide) { w.Labels = map[string]string{"x": "1"} }, func(w *wide) { w.Labels = map[string]string{"x": "2"} }, func(w *wide) any { return w.Labels }},
-		"by number": {func(w *wide) { w.ByNumber = map[int][]string{1: {"x"}} },
-			func(w *wide) { w.ByNumber = map[int][]string{1: nil} }, func(w *wide) any { return w.ByNumber }},
-		"annotations": {func(w *wide) { w.SetAnnotation("x", "1") }, func(w *wide) { w.SetAnnotation("x", "2") }, func(w *wide) any { return w.Annotations }},
-		"policies":    {func(w *wide) { w.DeletionPolicy = managed.DeletionOrphan }, nil, func(w *wide) any { return w.DeletionPolicy }},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := newApplied(t)
-			unset, wanted := &wide{}, &wide{}
-			field.set(wanted)
-			a.apply(true, nothingSet)
-			require.Equal(t, field.get(unset), field.get(a.apply(false, nothingSet)))
-			a.edit(field.set)
-			require.Equal(t, field.get(wanted), field.get(a.apply(false, nothingSet)), "set by another writer")
-			a.apply(false, field.set)
-			row := a.apply(true, nothingSet)
-			require.Equal(t, field.get(unset), field.get(row), "applied before, so taken back")
-			require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
-			if field.other == nil {
-				return
-			}
-			a.apply(true, field.set)
-			a.edit(field.other)
-			row = a.apply(true, field.set)
-			require.Equal(t, field.get(wanted), field.get(row), "Apply overrides another writer")
-			a.apply(true, field.other)
-			a.apply(false, field.other)
-		})
-	}
-}
-
-func TestApplyComparesMapsByKey(t *testing.T) {
+func TestApplyWritesWhatTheFunctionChanges(t *testing.T) {
 	a := newApplied(t)
-	a.apply(true, func(w *wide) { w.Labels = map[string]string{"x": "1", "y": "1"} })
-	old := a.edit(func(w *wide) { w.Labels = map[string]string{"x": "1", "y": "1", "z": "others"} })
-	row := a.apply(true, func(w *wide) { w.Labels = map[string]string{"y": "2"} })
-	require.Equal(t, map[string]string{"y": "2", "z": "others"}, row.Labels)
-	require.Equal(t, map[string]string{"x": "1", "y": "1", "z": "others"}, old.Labels, "rows are immutable")
+	text := func(text string) func(w *wide) { return func(w *wide) { w.Text = text } }
+	row := a.apply(true, text("x"))
+	require.EqualValues(t, 1, row.Generation)
+	require.Same(t, row, a.apply(false, text("x")))
+	row = a.apply(true, func(w *wide) { w.Labels = map[string]string{"a": "1"} })
+	require.Equal(t, "x", row.Text, "what the function does not set stays")
 	require.EqualValues(t, 2, row.Generation)
-	row = a.apply(true, nothingSet)
-	require.Equal(t, map[string]string{"z": "others"}, row.Labels)
+	row = a.apply(true, text(""))
+	require.Empty(t, row.Text, "a field can be set to zero")
+	require.EqualValues(t, 3, row.Generation)
+	row = a.apply(true, func(w *wide) { w.SetAnnotation("team", "net") })
+	require.EqualValues(t, 3, row.Generation, "annotations are not the desired state of the resource")
+	row = a.apply(true, func(w *wide) { w.DeletionPolicy = managed.DeletionOrphan })
+	require.EqualValues(t, 4, row.Generation)
+	require.Equal(t, "net", row.Annotations["team"])
 }
 
-func TestApplyDetectsAMapChangedInPlace(t *testing.T) {
+func TestApplyOfANewRowSharesNoMapWithTheProgram(t *testing.T) {
 	a := newApplied(t)
-	labels := map[string]string{"x": "1", "y": "1"}
-	set := func(w *wide) { w.Labels, w.Annotations = labels, labels }
-	row := a.apply(true, set)
-	delete(labels, "y")
-	require.Len(t, row.Labels, 2, "the row does not share the map")
-	require.Len(t, row.Annotations, 2)
-	row = a.apply(true, set)
-	require.Equal(t, map[string]string{"x": "1"}, row.Labels)
-	require.Equal(t, map[string]string{"x": "1"}, row.Annotations)
+	obj := &wide{Meta: managed.Meta{Meta: object.Meta{Name: "a", Annotations: map[string]string{"team": "net"}}}}
+	wtxn := a.db.WriteTxn(a.writer.Table)
+	_, err := a.writer.Apply(wtxn, obj, func(*wide) {})
+	require.NoError(t, err)
+	wtxn.Commit()
+	obj.Annotations["team"] = "ops"
+	require.Equal(t, "net", a.apply(false, func(*wide) {}).Annotations["team"])
 }
 
-func TestApplyLeavesUnexportedFieldsAndStatusesAlone(t *testing.T) {
+func TestWritesAskAllReconcilersOfTheRow(t *testing.T) {
 	a := newApplied(t)
-	a.apply(true, func(w *wide) {
-		w.secret, w.hidden, w.Text, w.Other = "new", 1, "x", reconciler.StatusPending()
-		w.All = reconciler.NewStatusSet().Pending("one")
-	})
-	before := a.edit(func(w *wide) {
-		require.Equal(t, "new", w.secret, "a new row is inserted whole")
-		w.secret, w.hidden, w.Other = "row's", 2, reconciler.StatusDone()
-		w.All = w.All.Set("one", reconciler.StatusDone())
-	})
-	same := func(w *wide) {
-		w.secret, w.hidden, w.Text = "program's", 3, "x"
-		w.Status, w.Other, w.All = reconciler.StatusPending(), reconciler.StatusPending(), reconciler.NewStatusSet().Pending("one")
+	a.writer.Pending = func(w *wide) *wide {
+		w.All = w.All.Pending()
+		return w
 	}
-	require.Same(t, before, a.apply(false, same))
-	row := a.apply(true, func(w *wide) {
-		same(w)
-		w.Text = "y"
-	})
-	require.Equal(t, "row's", row.secret)
-	require.Equal(t, 2, row.hidden)
-	require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
-	require.Equal(t, reconciler.StatusKindPending, row.Other.Kind, "other reconcilers must process the change")
+	a.apply(true, func(w *wide) { w.All = reconciler.NewStatusSet().Pending("one") })
+	row := a.apply(true, func(w *wide) { w.All = w.All.Set("one", reconciler.StatusDone()) })
 	require.Equal(t, reconciler.StatusKindPending, row.All.Get("one").Kind)
-}
-
-func TestApplyKeepsNotesThatTheProgramSetBefore(t *testing.T) {
-	a := newApplied(t)
-	named := func(name string) func(w *wide) {
-		return func(w *wide) { managed.SetExternalName(w, name) }
-	}
-	a.apply(true, named("wish"))
-	a.edit(named("chosen"))
-	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, named("wish"))))
-	require.Equal(t, "chosen", managed.GetExternalName(a.apply(false, nothingSet)), "leaving it out does not remove it")
-	require.Equal(t, "another", managed.GetExternalName(a.apply(true, named("another"))))
+	require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
 }
 
 func TestApplyOfAnObjectWithoutAKeyIsAnError(t *testing.T) {
@@ -246,12 +136,12 @@ func TestApplyOfAnObjectWithoutAKeyIsAnError(t *testing.T) {
 	wtxn := a.db.WriteTxn(a.writer.Table)
 	defer wtxn.Abort()
 	keyless := &wide{Meta: managed.Meta{Meta: object.Meta{Name: "keyless"}}}
-	_, err := a.writer.Apply(wtxn, keyless)
+	_, err := a.writer.Apply(wtxn, keyless, func(*wide) {})
 	require.ErrorContains(t, err, `write "keyless": the primary index makes no key of the object`)
 	found, err := a.writer.Delete(wtxn, keyless)
 	require.NoError(t, err)
 	require.False(t, found)
-	_, err = a.writer.Apply(wtxn, &wide{})
+	_, err = a.writer.Apply(wtxn, &wide{}, func(*wide) {})
 	require.NoError(t, err, "an empty key is a key")
 	require.Equal(t, 1, a.writer.Table.NumObjects(wtxn))
 }

@@ -35,7 +35,7 @@ func TestApplyKeepsTheNotesOfTheReconciler(t *testing.T) {
 		require.Equal(e, before.Finalizers, after.Finalizers)
 		require.Equal(e, before.Conditions, after.Conditions)
 		require.Equal(e, managed.GetExternalName(before), managed.GetExternalName(after))
-		require.NotContains(e, after.Annotations, "team", "the annotation is the program's own")
+		require.Equal(e, before.Annotations, after.Annotations)
 		require.EqualValues(e, 2, after.Generation)
 		require.Equal(e, reconciler.StatusKindPending, after.Status.Kind)
 		require.Equal(e, 1, before.Size)
@@ -64,7 +64,7 @@ func TestApplyOfADeletedRowReturnsErrTerminating(t *testing.T) {
 		e.remove()
 		require.Equal(e, at, e.revision(), "a second request writes nothing")
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-			changed, err := w.Apply(wtxn, named(name))
+			changed, err := w.Apply(wtxn, named(name), asItIs)
 			require.ErrorIs(e, err, managed.ErrTerminating)
 			require.ErrorContains(e, err, name)
 			require.False(e, changed)
@@ -98,7 +98,7 @@ func TestRowThatCannotBeWrittenIsNamedInTheError(t *testing.T) {
 		w.Table = &failing{RWTable: e.Table, left: 1}
 		wtxn := e.DB.WriteTxn(e.Table)
 		defer wtxn.Abort()
-		_, err := w.Apply(wtxn, named("x"))
+		_, err := w.Apply(wtxn, named("x"), asItIs)
 		require.EqualError(e, err, `write "x": no insert`)
 	}, nil)
 }

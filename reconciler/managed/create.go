@@ -48,7 +48,7 @@ func (p *pass[T]) create() (over bool, err error) {
 	}
 	asked := p.r.clone(p.view())
 	err = p.client.Create(&p.calls, asked)
-	noteCreated(p.obj, asked, p.createTime())
+	noteCreated(p.obj, asked)
 	if err != nil {
 		return true, p.notCreated(err, wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
 	}
@@ -120,16 +120,11 @@ func (p *pass[T]) lately(created time.Time) bool {
 	return p.now().Sub(created) < p.r.opts.creationGrace
 }
 
-// writeCritical writes the annotations. If that fails, or the row in the table has other notes, the
-// process remembers them.
+// writeCritical writes the annotations. The process remembers them first, in case that fails or another
+// writer replaces the row.
 func (p *pass[T]) writeCritical() error {
+	p.remember()
 	ctx, cancel := p.atAllEvents()
 	defer cancel()
-	err := p.r.critical.UpdateCriticalAnnotations(ctx, p.obj)
-	current, _, found := rowOf(p.r.table, p.r.db.ReadTxn(), p.obj)
-	if err != nil || !found || !sameNotes(current, p.obj) {
-		p.unwritten = true
-		p.r.memory.keep(p.obj, true)
-	}
-	return err
+	return p.r.critical.UpdateCriticalAnnotations(ctx, p.obj)
 }

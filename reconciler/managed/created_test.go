@@ -98,7 +98,6 @@ func TestAnnotationsSetInCreateSurviveApply(t *testing.T) {
 		e.settle(1, hinted)
 		e.want(1, hinted)
 		e.hasZone("applied again")
-		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, hint) })
 		e.want(2)
 		pass(time.Second)
 		e.hasZone("applied without the hint")

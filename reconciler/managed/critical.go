@@ -85,15 +85,27 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 }
 
 func (u *RetryingCriticalAnnotationUpdater[T]) write(obj T) error {
-	wtxn := u.db.WriteTxn(u.table)
+	return rewrite(u.db, u.table, obj, func(current T) (T, error) {
+		next := u.clone(current)
+		mergeAnnotations(next, obj)
+		return next, nil
+	})
+}
+
+// rewrite replaces the present version of the row of an object by the one that change returns. The error
+// is [ErrRowGone], or that of change or of the table.
+func rewrite[T Managed](db *statedb.DB, table statedb.RWTable[T], obj T, change func(current T) (T, error)) error {
+	wtxn := db.WriteTxn(table)
 	defer wtxn.Abort()
-	current, _, found := rowOf(u.table, wtxn, obj)
+	current, _, found := rowOf(table, wtxn, obj)
 	if !found {
 		return ErrRowGone
 	}
-	next := u.clone(current)
-	copyNotes(next, obj)
-	if _, _, err := u.table.Insert(wtxn, next); err != nil {
+	next, err := change(current)
+	if err == nil {
+		_, _, err = table.Insert(wtxn, next)
+	}
+	if err != nil {
 		return err
 	}
 	wtxn.Commit()

@@ -92,7 +92,7 @@ func (e *env) createsMore() {
 	e.Helper()
 	require.Empty(e, e.Loop.Snapshot(e.Context()).Breaker)
 	wtxn := e.DB.WriteTxn(e.Table)
-	_, err := e.writer().Apply(wtxn, named("fresh"))
+	_, err := e.writer().Apply(wtxn, named("fresh"), asItIs)
 	require.NoError(e, err)
 	wtxn.Commit()
 	pass(0)

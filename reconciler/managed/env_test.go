@@ -122,12 +122,12 @@ func (e *env) write(f func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, nam
 func (e *env) want(size int, also ...func(b *bucket)) {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-		b := named(name)
-		b.Size = size
-		for _, f := range also {
-			f(b)
-		}
-		_, err := w.Apply(wtxn, b)
+		_, err := w.Apply(wtxn, named(name), func(b *bucket) {
+			b.Size = size
+			for _, f := range also {
+				f(b)
+			}
+		})
 		require.NoError(e, err)
 	})
 }
@@ -271,3 +271,6 @@ func createdAt(b *bucket, result string) time.Time {
 	at, _ := time.Parse(time.RFC3339Nano, b.GetAnnotations()[managed.AnnotationPrefix+"external-create-"+result])
 	return at
 }
+
+// asItIs sets nothing on an applied row.
+func asItIs(*bucket) {}

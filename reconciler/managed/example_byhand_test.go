@@ -185,10 +185,8 @@ func Example_byHand() {
 	}
 
 	fmt.Println("want db")
-	m := newMachine("db")
-	m.Size = 2
 	wtxn := db.WriteTxn(machines)
-	if _, err := writer.Apply(wtxn, m); err != nil {
+	if _, err := writer.Apply(wtxn, newMachine("db"), func(m *Machine) { m.Size = 2 }); err != nil {
 		log.Fatal(err)
 	}
 	wtxn.Commit()

@@ -107,7 +107,8 @@ func Example() {
 	want := func(to string) {
 		fmt.Println("want", to)
 		wtxn := db.WriteTxn(tunnels)
-		if _, err := writer.Apply(wtxn, &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: "lab"}}, To: to}); err != nil {
+		lab := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: "lab"}}}
+		if _, err := writer.Apply(wtxn, lab, func(t *Tunnel) { t.To = to }); err != nil {
 			log.Fatal(err)
 		}
 		wtxn.Commit()

@@ -4,6 +4,8 @@
 package managed
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -11,45 +13,49 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// memory holds the latest notes and policies of each object for as long as the program runs: a program
-// may replace a row by one without the notes, and a row may be gone when there is something to note.
-// The maps are shared with the rows. The zero value is empty.
+// memory holds the latest notes of each object for as long as the program runs: a program may replace a
+// row by one without the notes, and a row may be gone when there is something to note. The zero value is
+// empty.
 type memory struct {
 	mu    sync.Mutex
-	byKey map[object.Key]*remembered
+	byKey map[object.Key]*record
 }
 
-// remembered is what memory holds of one object.
-type remembered struct {
-	annotations map[string]string
-	policies    policies
-	past        past
-	// unwritten reports that the table could not be written.
-	unwritten bool
+// record holds the annotations that an object had at the end of a pass. The map is shared with the row.
+type record struct{ annotations map[string]string }
+
+// lineage tells from which version of the row another version was made.
+type lineage struct {
+	// record is what the process remembered when it wrote the version, nil if it did not write it.
+	record *record
+	// before and from are the annotations and the record of the version with which the last pass began, or
+	// that it wrote: so it is known what the pass has changed since.
+	before map[string]string
+	from   *record
 }
 
-// keep remembers the notes and policies of an object.
-func (m *memory) keep(obj Resource, unwritten bool) {
+// begin notes on the object of a pass which version is in the table.
+func (l *lineage) begin(annotations map[string]string) { l.before, l.from = annotations, l.record }
+
+// keep remembers the notes of an object. It does nothing if the object has none, and never had any.
+func (m *memory) keep(obj Resource) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.byKey == nil {
-		m.byKey = map[object.Key]*remembered{}
+	kept, is := m.byKey[object.KeyOf(obj)], obj.GetAnnotations()
+	if kept == nil && !notesIn(is) || kept != nil && obj.meta().lineage.record == kept && maps.Equal(kept.annotations, is) {
+		return
 	}
-	m.byKey[object.KeyOf(obj)] = &remembered{obj.GetAnnotations(), policiesOf(obj), obj.meta().past, unwritten}
+	kept = &record{is}
+	obj.meta().lineage.record = kept
+	put(&m.byKey, object.KeyOf(obj), kept)
 }
 
-// recall returns what is remembered of an object, and an empty record if nothing is. The result must
-// not be changed.
-func (m *memory) recall(key object.Key) *remembered {
+// recall returns what is remembered of an object, nil if nothing is. The result must not be changed.
+func (m *memory) recall(key object.Key) *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if kept := m.byKey[key]; kept != nil {
-		return kept
-	}
-	return &nothing
+	return m.byKey[key]
 }
-
-var nothing remembered
 
 func (m *memory) forget(key object.Key) {
 	m.mu.Lock()
@@ -57,9 +63,27 @@ func (m *memory) forget(key object.Key) {
 	delete(m.byKey, key)
 }
 
-// hasNotes reports whether an object has an external name or a pending create.
-func hasNotes(obj object.Object) bool { return notesIn(obj.GetAnnotations()) }
+// addTo adds to an object the remembered notes that it lacks, or has in an older state. It adds nothing
+// if the object names another resource. It reports whether something was added.
+func (k *record) addTo(obj Resource) (added bool) {
+	was, before := k.annotations, obj.GetAnnotations()
+	if !notesIn(was) || before[AnnotationExternalName] != "" && before[AnnotationExternalName] != was[AnnotationExternalName] {
+		return false
+	}
+	for _, key := range createNotes {
+		if parsed(was[key]).After(parsed(before[key])) {
+			obj.SetAnnotation(key, was[key])
+		}
+	}
+	for _, key := range append(createdIn(was), AnnotationExternalName, annotationCreateChanges) {
+		if value, had := was[key]; had && before[key] == "" {
+			obj.SetAnnotation(key, value)
+		}
+	}
+	return !maps.Equal(before, obj.GetAnnotations())
+}
 
+// notesIn reports whether annotations have an external name or a pending create.
 func notesIn(annotations map[string]string) bool {
 	_, named := annotations[AnnotationExternalName]
 	_, begun := annotations[annotationCreatePending]
@@ -68,112 +92,71 @@ func notesIn(annotations map[string]string) bool {
 
 // createNoted reports whether an object has a note about a create.
 func createNoted(obj object.Object) bool {
-	annotations := obj.GetAnnotations()
-	for _, key := range createNotes {
-		if _, ok := annotations[key]; ok {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(createNotes[:], func(key string) bool { return obj.GetAnnotations()[key] != "" })
 }
 
 // createNotes are the annotations with the times and results of creates.
 var createNotes = [...]string{annotationCreatePending, annotationCreateSucceeded, annotationCreateFailed}
 
-// hasPolicies reports whether an object has policies of its own, or is paused.
-func hasPolicies(obj Resource) bool {
-	for _, key := range policyKeys {
-		if _, ok := obj.GetAnnotations()[key]; ok {
-			return true
+// createdIn returns the annotations that creates have set: the value of [annotationCreateChanges], which
+// is a list in JSON. It returns nil if the value cannot be parsed.
+func createdIn(annotations map[string]string) (keys []string) {
+	_ = json.Unmarshal([]byte(annotations[annotationCreateChanges]), &keys)
+	return keys
+}
+
+// noteCreated copies the annotations of the clone that Create received onto the object, and records
+// which ones Create has set.
+func noteCreated(obj, clone object.Object) {
+	keys, before := createdIn(obj.GetAnnotations()), obj.GetAnnotations()
+	for key, value := range clone.GetAnnotations() {
+		if was, had := before[key]; (!had || was != value) && !slices.Contains(keys, key) && !slices.Contains(noted[:], key) {
+			keys = append(keys, key)
 		}
 	}
-	return !policiesOf(obj).same(policies{})
+	replaceAnnotations(obj, clone)
+	if len(keys) > 0 {
+		slices.Sort(keys)
+		// Texts can always be marshalled.
+		text, _ := json.Marshal(keys)
+		obj.SetAnnotation(annotationCreateChanges, string(text))
+	}
 }
 
-// policyKeys are the annotations with policies and the pause.
-var policyKeys = [...]string{AnnotationPaused, annotationManagementPolicies, annotationDeletionPolicy}
-
-// is reports whether the object still has the maps that are remembered. This is the common case:
-// nothing was noted since.
-func (m *remembered) is(obj Resource) bool {
-	return !m.unwritten && m.annotations != nil && sameMap(m.annotations, obj.GetAnnotations()) &&
-		m.past == obj.meta().past && m.policies.same(policiesOf(obj))
+// replaceAnnotations gives a clone the annotations of another object.
+func replaceAnnotations(to, from object.Object) {
+	repeatChanges(to, to.GetAnnotations(), from.GetAnnotations())
 }
 
-// addTo adds to an object what is remembered and what it lacks. It reports whether something about its
-// resource was added. From then on the object's own insert is the one that later inserts are compared
-// with.
-func (m *remembered) addTo(obj Resource) (added bool) {
-	past := &obj.meta().past
-	if past.inserted != nil {
-		return m.addNotesTo(obj, false)
-	}
-	past.note(obj)
-	m.addPoliciesTo(obj)
-	added = m.addNotesTo(obj, past.applied == nil)
-	past.inserted, past.unseen = past.unseen, nil
-	return added
-}
-
-// addNotesTo adds to an object the remembered notes that it lacks, or has in an older state. It adds
-// nothing if the object names another resource. inserted: the row is a plain insert. Then an annotation
-// that the program has changed since its last insert stays, even if a create had changed it.
-func (m *remembered) addNotesTo(obj Resource, inserted bool) (added bool) {
-	is, was := obj.GetAnnotations(), m.annotations
-	if !notesIn(was) {
-		return false
-	}
-	name := was[AnnotationExternalName]
-	if is[AnnotationExternalName] != "" && name != "" && is[AnnotationExternalName] != name {
-		return false
-	}
-	if is[AnnotationExternalName] == "" && name != "" {
-		SetExternalName(obj, name)
-		added = true
-	}
-	for _, key := range createNotes {
-		if was[key] != is[key] && parsed(was[key]).After(parsed(is[key])) {
-			obj.SetAnnotation(key, was[key])
-			added = true
+// repeatChanges makes the changes between two states of annotations on a clone.
+func repeatChanges(to object.Object, before, after map[string]string) {
+	for key := range before {
+		if _, has := after[key]; !has {
+			to.RemoveAnnotation(key)
 		}
 	}
-	return copyCreated(obj, was, func(key string) bool {
-		value, has := is[key]
-		return inserted && has && !m.past.inserted.has(key, value)
-	}) || added
-}
-
-// addPoliciesTo adds to an inserted row the policies that other writers have set on the row that it
-// replaces, unless it has policies of its own.
-func (m *remembered) addPoliciesTo(obj Resource) {
-	to, before := obj.meta(), m.past.inserted.typed()
-	// Policies that the program applied to the old row and not to this one are taken back.
-	applied := m.past.applied
-	if to.past.applied == nil {
-		applied = nil
-	}
-	for _, key := range policyKeys {
-		value, was := m.annotations[key]
-		if _, own := obj.GetAnnotations()[key]; was && !own && !m.past.inserted.has(key, value) && !applied.said(key, value) {
-			obj.SetAnnotation(key, value)
+	for key, value := range after {
+		if was, had := before[key]; !had || was != value {
+			to.SetAnnotation(key, value)
 		}
 	}
-	if len(to.ManagementPolicies) == 0 && !slices.Equal(m.policies.management, before.management) && !applied.has(claim{field: "ManagementPolicies"}) {
-		to.ManagementPolicies = m.policies.management
-	}
-	if to.DeletionPolicy == "" && m.policies.deletion != before.deletion && !applied.has(claim{field: "DeletionPolicy"}) {
-		to.DeletionPolicy = m.policies.deletion
+}
+
+// mergeAnnotations makes on another version of a row the changes that a pass has made to annotations. An
+// external name that was given to that version meanwhile stays: the next pass reports the other one, which
+// the process remembers.
+func mergeAnnotations(version, obj Resource) {
+	passed, given := obj.meta().lineage, GetExternalName(version)
+	repeatChanges(version, passed.before, obj.GetAnnotations())
+	if given != passed.before[AnnotationExternalName] && given != GetExternalName(obj) && given != "" {
+		SetExternalName(version, given)
+	} else if passed.from != nil && version.meta().lineage.record == passed.from {
+		version.meta().lineage.record = passed.record
 	}
 }
 
 // parsed returns the time in a text, zero if it cannot be parsed.
 func parsed(text string) time.Time {
-	if text == "" {
-		return time.Time{}
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return time.Time{}
-	}
+	at, _ := time.Parse(time.RFC3339Nano, text)
 	return at
 }

@@ -204,10 +204,6 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 	is, wanted := w.wants[name]
 	row, _, found := p.store.RWTable.Get(wtxn, byName.Query(name))
 	desired := named(name)
-	desired.Size = is.size
-	if is.orphan {
-		managed.SetDeletionPolicy(desired, managed.DeletionOrphan)
-	}
 	if !found && w.filed() {
 		desired.Annotations = maps.Clone(w.notes[name])
 	}
@@ -219,7 +215,13 @@ func (p *process) syncOne(wtxn statedb.WriteTxn, name string, starting bool) err
 	case !found && !wanted, found && managed.WasDeleted(row):
 		return nil
 	case wanted && (!found || !is.deleted):
-		if _, err := p.writer().Apply(wtxn, desired); err != nil {
+		if _, err := p.writer().Apply(wtxn, desired, func(b *bucket) {
+			b.Size = is.size
+			b.RemoveAnnotation(managed.AnnotationPrefix + "deletion-policy")
+			if is.orphan {
+				managed.SetDeletionPolicy(b, managed.DeletionOrphan)
+			}
+		}); err != nil {
 			return err
 		}
 		is.again = false

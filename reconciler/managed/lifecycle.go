@@ -6,6 +6,7 @@ package managed
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -77,8 +78,6 @@ type pass[T Managed] struct {
 	known bool
 	// written reports whether this pass has written the row. The loop writes its outcome there.
 	written bool
-	// unwritten reports whether the notes of a create are missing in the table.
-	unwritten bool
 	// forced reports whether the row is gone from the table: the program removed it without
 	// Writer.Delete.
 	forced bool
@@ -90,10 +89,8 @@ type pass[T Managed] struct {
 	policy      policy
 	client      ExternalClient[T]
 	observation ExternalObservation
-	// recalled reports whether recall has added the remembered notes; kept is what was remembered
-	// before. It is false if listed is true.
+	// recalled reports whether recall has added the remembered notes. It is false if listed is true.
 	recalled bool
-	kept     *remembered
 	// observed reports whether Observe has succeeded.
 	observed bool
 	// invalid is the error of the policies.
@@ -105,6 +102,7 @@ type pass[T Managed] struct {
 
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
 	p := &pass[T]{r: r, ctx: ctx, obj: obj}
+	obj.meta().lineage.begin(obj.GetAnnotations())
 	p.txn = txn
 	p.calls.begin(ctx, &p.scope, r.opts.timeout)
 	return p
@@ -136,21 +134,57 @@ func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
 	reconciler.Note(p.ctx, p.trail.String())
-	if p.recalled && !p.gone && !p.unwritten && !p.kept.is(p.obj) && (hasNotes(p.obj) || hasPolicies(p.obj)) {
-		p.r.memory.keep(p.obj, false)
+	if !p.gone {
+		p.remember()
 	}
 	if p.r.figures != nil && !p.forced && !p.gone {
 		p.r.figures.ended(p.key(), p.state(), !p.paused, p.now())
 	}
 }
 
-// close tells the loop to write an object that the pass has changed. By itself the loop writes only
-// pending objects, and outcomes that changed.
+// close has the object written that the pass has changed. By itself the loop writes only pending objects
+// and outcomes that changed, and it drops the outcome if a writer has asked for another pass meanwhile.
+// Then the notes and conditions are written here: a row that changes faster than a pass runs has no other
+// sign of its passes.
 func (p *pass[T]) close() {
-	if p.gone || p.written || p.known && p.r.getStatus(p.row).IsPendingOrRefreshing() || !p.changed() {
+	asked := p.written || p.known && p.r.getStatus(p.row).IsPendingOrRefreshing()
+	if p.gone || !asked && !p.changed() {
 		return
 	}
-	running.Changed(p.ctx)
+	began := p.obj
+	if p.known {
+		began = p.row
+	}
+	current, _, found := rowOf(p.r.table, p.r.db.ReadTxn(), p.obj)
+	switch {
+	case found && p.r.getStatus(current).ID != p.r.getStatus(began).ID:
+		if err := p.merge(func(T) bool { return true }); err != nil {
+			p.debug("the object has changed, and what the pass set is not written", "error", err)
+		}
+	case !asked:
+		running.Changed(p.ctx)
+	}
+}
+
+// merge writes what the pass has changed onto the present version of the row, which keeps its status. The
+// error is [reconciler.ErrConflict] if that version is not one that may be written.
+func (p *pass[T]) merge(may func(current T) bool) error {
+	return rewrite(p.r.db, p.r.table, p.obj, func(current T) (T, error) {
+		if !may(current) {
+			return current, reconciler.ErrConflict
+		}
+		return p.r.Merge(p.r.clone(current), p.obj), nil
+	})
+}
+
+// agrees reports whether a later version of the row still wants what this pass does. It may have other
+// fields: the next pass updates the resource.
+func (p *pass[T]) agrees(current T) bool {
+	policy, err := policyOf(current, p.r.opts.policies)
+	name := GetExternalName(current)
+	return err == nil && WasDeleted(current) == WasDeleted(p.obj) && !IsPaused(current) &&
+		policy.deletes == p.policy.deletes && slices.Equal(policy.ManagementPolicies, p.policy.ManagementPolicies) &&
+		(name == "" || name == GetExternalName(p.obj) || name == p.obj.meta().lineage.before[AnnotationExternalName])
 }
 
 // changed reports whether the pass has set something on the object.
@@ -160,23 +194,41 @@ func (p *pass[T]) changed() bool {
 	}
 	// The loop passes a clone with the status that asked for the pass, and expects it back. Another
 	// clone would cost more than the comparison.
-	as := p.obj
+	as, lineage := p.obj, p.obj.meta().lineage
 	said, asked := p.r.getStatus(p.row), p.r.getStatus(as)
 	if said != asked {
 		as = p.r.setStatus(as, said)
 		defer p.r.setStatus(p.obj, asked)
 	}
-	return !p.r.untouched(as, p.row) && (!sameMeta(as, p.row) || !p.r.equal(as, p.row))
+	if !sameMeta(as, p.row) {
+		return true
+	}
+	as.meta().lineage = p.row.meta().lineage
+	defer func() { p.obj.meta().lineage = lineage }()
+	return !p.r.untouched(as, p.row) && !p.r.equal(as, p.row)
 }
 
-// checkpoint writes the object into the table. The error is [reconciler.ErrConflict] if the row was
-// changed meanwhile.
-func (p *pass[T]) checkpoint() error {
-	if err := reconciler.Checkpoint(p.ctx, p.obj); err != nil {
-		return err
+// remember keeps the notes of the object, unless the pass has not yet added those of earlier passes.
+func (p *pass[T]) remember() {
+	if p.recalled {
+		p.r.memory.keep(p.obj)
 	}
-	p.written = true
-	return nil
+}
+
+// checkpoint writes the object into the table. If a writer has changed the row meanwhile, it writes what
+// this pass has changed, so that writers who are faster than a pass do not stop it. The error is
+// [reconciler.ErrConflict] if the row does not want any more what the pass does.
+func (p *pass[T]) checkpoint() error {
+	p.remember()
+	err := reconciler.Checkpoint(p.ctx, p.obj)
+	if wraps(err, reconciler.ErrConflict) {
+		err = p.merge(p.agrees)
+	}
+	if err == nil {
+		p.written = true
+		p.obj.meta().lineage.begin(p.obj.GetAnnotations())
+	}
+	return err
 }
 
 // fail ends a pass with an error, as a condition, an event and the outcome. Waiting for something else
@@ -220,6 +272,9 @@ func (p *pass[T]) succeeded() {
 	was := conditionOf(p.obj, TypeSynced)
 	if !was.Same(success) || was.ObservedGeneration != p.obj.GetGeneration() {
 		p.mark(reconcileSuccess())
+	}
+	if ready := conditionOf(p.obj, TypeReady); ready.Status != ConditionUnknown && ready.ObservedGeneration != p.obj.GetGeneration() {
+		p.mark(ready)
 	}
 }
 

@@ -78,7 +78,7 @@ type Meta struct {
 	// means [DeletionDelete]. An annotation overrides the field: see [SetDeletionPolicy].
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty" yaml:"deletionPolicy,omitempty"`
 
-	past past
+	lineage lineage
 }
 
 var _ Resource = (*Meta)(nil)

@@ -107,15 +107,15 @@ func (p *pass[T]) settleReady(was Condition, usual, exists bool) {
 		return
 	case is != (Condition{Type: TypeReady, Status: ConditionUnknown}):
 		p.obj.RemoveCondition(TypeReady)
-		is.ObservedGeneration = p.obj.GetGeneration()
 	case exists && !WasDeleted(p.obj):
 		is = Available()
-		is.ObservedGeneration = p.obj.GetGeneration()
 	case was == is:
 		return
 	default:
 		is = was
 	}
+	// The resource is as the present generation wants it only when the pass has succeeded.
+	is.ObservedGeneration = was.ObservedGeneration
 	if is.Same(was) {
 		is.LastTransitionTime = was.LastTransitionTime
 	}

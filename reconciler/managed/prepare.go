@@ -59,16 +59,17 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if p.listed {
 		return false, nil
 	}
-	p.kept = p.r.memory.recall(p.key())
+	kept := p.r.memory.recall(p.key())
 	p.recalled = true
-	if p.kept.is(p.obj) {
+	if kept == nil {
 		return false, nil
 	}
-	is, was := GetExternalName(p.obj), p.kept.annotations[AnnotationExternalName]
+	is, was := GetExternalName(p.obj), kept.annotations[AnnotationExternalName]
 	if is != "" && was != "" && is != was {
 		p.warn(reasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
 	}
-	if !p.kept.addTo(p.obj) {
+	// A row that was made from the one that is remembered lacks only what its writer has removed.
+	if kept == p.obj.meta().lineage.record || !kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")

@@ -210,15 +210,15 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
 	remembered := r.memory.recall(key)
-	kept := remembered.annotations
-	if !notesIn(kept) {
-		kept = nil // there are policies, but no notes about a resource
+	var kept map[string]string
+	if remembered != nil && notesIn(remembered.annotations) {
+		kept = remembered.annotations
 	}
 	if r.departed.wasDropped(obj) || kept == nil && r.departed.wasLeft(obj) {
 		return r.finish(key)
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
-	p.forced, p.listed = true, remembered == &nothing && !createNoted(obj)
+	p.forced, p.listed = true, remembered == nil && !createNoted(obj)
 	for _, step := range []step[T]{(*pass[T]).finishRemoved, (*pass[T]).finishListed} {
 		if over, err := step(p); over {
 			return err
@@ -264,7 +264,7 @@ func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, sta
 // conditions [TypeSynced] and [TypeReady]. Use it as [reconciler.Config].Merge, or call it in a
 // function that copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
-	copyNotes(current, reconciled)
+	mergeAnnotations(current, reconciled)
 	for _, c := range reconciled.GetConditions() {
 		if c.Type == TypeSynced || c.Type == TypeReady {
 			current.SetConditions(c)

@@ -41,7 +41,7 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 		return p.blockOnRow()
 	}
 	if !p.forced {
-		if err := p.r.drop(p.obj); err != nil {
+		if err := p.drop(); err != nil {
 			return p.fail(reasonCannotFinalize, "remove the row", err, Deleting())
 		}
 	}
@@ -53,19 +53,19 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 }
 
 // drop removes the row of an object that has no finalizers of others. The error is
-// [reconciler.ErrConflict] if the row was changed meanwhile, or was removed: then the loop calls Delete
-// for it.
-func (r *Reconciler[T]) drop(obj T) error {
-	wtxn := r.db.WriteTxn(r.table)
+// [reconciler.ErrConflict] if the row does not want that any more, or was removed: then the loop calls
+// Delete for it.
+func (p *pass[T]) drop() error {
+	wtxn := p.r.db.WriteTxn(p.r.table)
 	defer wtxn.Abort()
-	current, _, found := rowOf(r.table, wtxn, obj)
-	if !found || r.getStatus(current).ID != r.getStatus(obj).ID || !WasDeleted(current) || r.hasOtherFinalizers(current) {
+	current, _, found := rowOf(p.r.table, wtxn, p.obj)
+	if !found || !p.agrees(current) || p.r.hasOtherFinalizers(current) {
 		return reconciler.ErrConflict
 	}
-	if _, _, err := r.table.Delete(wtxn, current); err != nil {
+	if _, _, err := p.r.table.Delete(wtxn, current); err != nil {
 		return err
 	}
-	r.departed.drop(current)
+	p.r.departed.drop(current)
 	wtxn.Commit()
 	return nil
 }

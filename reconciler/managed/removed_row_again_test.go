@@ -24,11 +24,11 @@ func (e *env) removedForAnother(prepare func(b *bucket)) {
 	e.removeDirectly()
 	pass(3 * time.Second)
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-		b := named(name)
-		b.Size = 1
-		managed.SetExternalName(b, "other-"+name)
-		prepare(b)
-		_, err := w.Apply(wtxn, b)
+		_, err := w.Apply(wtxn, named(name), func(b *bucket) {
+			b.Size = 1
+			managed.SetExternalName(b, "other-"+name)
+			prepare(b)
+		})
 		require.NoError(e, err)
 	})
 	pass(5 * time.Second)

@@ -86,10 +86,10 @@ func (e *env) others() {
 func (e *env) insertOther() {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-		b := named(name)
-		b.Size = 1
-		managed.SetExternalName(b, "other-"+name)
-		_, err := w.Apply(wtxn, b)
+		_, err := w.Apply(wtxn, named(name), func(b *bucket) {
+			b.Size = 1
+			managed.SetExternalName(b, "other-"+name)
+		})
 		require.NoError(e, err)
 	})
 }

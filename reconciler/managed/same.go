@@ -12,9 +12,11 @@ import (
 )
 
 // sameMeta reports whether two versions of a row have the same finalizers, conditions, annotations,
-// policies and past.
+// policies, and the record.
 func sameMeta(a, b Resource) bool {
-	return a.meta().past == b.meta().past && policiesOf(a).same(policiesOf(b)) &&
+	ma, mb := a.meta(), b.meta()
+	return ma.lineage.record == mb.lineage.record && ma.DeletionPolicy == mb.DeletionPolicy &&
+		slices.Equal(ma.ManagementPolicies, mb.ManagementPolicies) &&
 		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
 		slices.Equal(a.GetConditions(), b.GetConditions()) &&
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
@@ -77,9 +79,4 @@ func bytesOf[T any](pointer T, size uintptr) []byte {
 		return nil
 	}
 	return unsafe.Slice((*byte)(at), size)
-}
-
-// sameMap reports whether a and b are the same map.
-func sameMap(a, b map[string]string) bool {
-	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
@@ -169,32 +168,4 @@ func (e *env) namesOther() {
 		require.Contains(e, e.events.take(name), "Warning "+string(event.Reason("ExternalNameChanged")))
 	}
 	e.holds(2)
-}
-
-func TestPoliciesAreRememberedWhenASweptResourceIsGone(t *testing.T) {
-	each(t, func(e *env) {
-		e.orphans()
-		e.want(1)
-		e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
-		pass(5 * time.Second)
-		e.endOrphans()
-		// The program replaces the rows while the pass runs that finds the old resource gone.
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if managed.GetExternalName(b) != "orphan-"+b.Name {
-				return nil
-			}
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			next := named(b.Name).SetStatus(reconciler.StatusPending())
-			next.Size = 1
-			_, _, err := e.Table.Insert(wtxn, next)
-			return err
-		})
-		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.rows(func(b *bucket) {
-			require.Equal(e, string(managed.DeletionOrphan), b.Annotations[managed.AnnotationPrefix+"deletion-policy"])
-		})
-		e.holds(1)
-	}, swept)
 }

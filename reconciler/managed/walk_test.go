@@ -99,15 +99,21 @@ func (w *walk) one() {
 	name := w.names[w.rnd.IntN(len(w.names))]
 	b := named(name)
 	b.Size = 1 + w.rnd.IntN(3)
-	if w.rnd.IntN(2) == 0 {
-		withoutLate(b)
+	late := w.rnd.IntN(2) == 0
+	set := func(row *bucket) {
+		row.Size = b.Size
+		row.RemoveAnnotation(managed.AnnotationPrefix + "management-policies")
+		if !late {
+			withoutLate(row)
+		}
 	}
+	set(b)
 	wtxn := w.DB.WriteTxn(w.Table)
 	defer wtxn.Abort()
 	var err error
 	switch action := w.rnd.IntN(23); {
 	case action < 10:
-		_, err = w.writer().Apply(wtxn, b)
+		_, err = w.writer().Apply(wtxn, b, set)
 	case action < 14:
 		_, err = w.writer().Delete(wtxn, b)
 	case action < 15:
@@ -217,7 +223,7 @@ func (w *walk) settled() {
 			found, err := w.writer().Edit(wtxn, named(name), func(b *bucket) { managed.SetPaused(b, false) })
 			require.NoError(w, err)
 			if !found {
-				_, err := w.writer().Apply(wtxn, named(name))
+				_, err := w.writer().Apply(wtxn, named(name), asItIs)
 				require.NoError(w, err)
 			}
 		}
@@ -244,10 +250,9 @@ func (w *walk) restart() {
 	w.faults()
 	for range 3 {
 		name := w.names[w.rnd.IntN(len(w.names))]
-		b := named(name)
-		b.Size = 1 + w.rnd.IntN(3)
+		size := 1 + w.rnd.IntN(3)
 		wtxn := w.DB.WriteTxn(w.Table)
-		_, err := w.writer().Apply(wtxn, b)
+		_, err := w.writer().Apply(wtxn, named(name), func(b *bucket) { b.Size = size })
 		requireApplied(w, err)
 		wtxn.Commit()
 		time.Sleep(time.Duration(w.rnd.IntN(1000)) * time.Millisecond)

@@ -131,12 +131,15 @@ func (f *follower) apply(wtxn statedb.WriteTxn, desired Desired) error {
 	wanted := map[string]bool{}
 	for _, t := range desired.Tunnels {
 		wanted[t.Name] = true
-		row := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: t.Name}}, Settings: t.Settings}
-		if t.Orphan {
-			managed.SetDeletionPolicy(row, managed.DeletionOrphan)
-		}
+		row := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: t.Name}}}
+		_, err := f.writer.Apply(wtxn, row, func(row *Tunnel) {
+			row.Settings, row.DeletionPolicy = t.Settings, managed.DeletionDelete
+			if t.Orphan {
+				row.DeletionPolicy = managed.DeletionOrphan
+			}
+		})
 		// A row that is being deleted is applied by a later read, when it is gone.
-		if _, err := f.writer.Apply(wtxn, row); err != nil && !errors.Is(err, managed.ErrTerminating) {
+		if err != nil && !errors.Is(err, managed.ErrTerminating) {
 			return err
 		}
 	}
