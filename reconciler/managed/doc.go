@@ -106,9 +106,9 @@
 //	        Creating, Deleting  it is being created or deleted
 //
 // The reconciler sets [TypeSynced]. The client sets [TypeReady] in Observe; if it does not, a resource
-// that exists is Available. Each condition holds the generation that it is about. Its transition time
-// changes only with the status, the reason or the message. Conditions of other types belong to those
-// who set them.
+// that exists is Available. Each condition holds the generation that it is about: for Ready, that of the
+// last pass that succeeded. Its transition time changes only with the status, the reason or the message.
+// Conditions of other types belong to those who set them.
 //
 // # Management policies
 //
@@ -176,12 +176,17 @@
 //
 // # Writing rows
 //
-// [Writer.Apply] is for a program that reads its desired state again and again. As kubectl apply does,
-// it sets what the program sets, takes back what the program set before and does not set now, and
-// leaves the rest alone. It asks for no pass if nothing changed.
+// [Writer.Apply] is for a program that reads its desired state again and again. It calls a function that
+// sets what the program decides, on the row if there is one, and leaves the rest alone: notes, values that
+// Observe has filled in, and the policies and the pause of a person. It asks for no pass if nothing changed.
 //
-// A plain Insert replaces the whole row. The next pass puts back the notes, and the policies and the
-// pause that others have set. What the program's own last Insert set is taken back by leaving it out.
+// A plain Insert replaces the whole row, with its policies and its pause. Of what the new row lacks, the
+// next pass puts back the notes and the annotations that Create has set.
+//
+// A row may be written while a pass for it runs, also in every pass. The pass goes on unless the object
+// is being deleted now, is paused, has other policies or names another resource; the next pass follows
+// at once. If a person names a resource while Create runs, the row keeps that name, and the event
+// ExternalNameChanged reports the resource that was created.
 //
 // # Annotations
 //

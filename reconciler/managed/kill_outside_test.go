@@ -188,7 +188,7 @@ func (c *connection) call(ctx context.Context, op string, do func(o *outside) er
 	if err := c.p.reach("before "+op, c.key); err != nil {
 		return err
 	}
-	c.p.share(c.key, false)
+	c.p.meanwhile(c.key)
 	var before, after error
 	var slow bool
 	if err := c.p.alive(func(w *world) error {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"strconv"
 	"sync"
 	"testing/synctest"
 	"time"
@@ -165,6 +166,23 @@ func (p *process) edit(b *bucket, change func(*bucket)) {
 	defer wtxn.Commit()
 	_, err := p.writer().Edit(wtxn, b, change)
 	require.NoError(p.w, err)
+}
+
+// meanwhile writes a row during a call, as the writers of the world do.
+func (p *process) meanwhile(name string) {
+	var edits int
+	p.w.change(func() {
+		if p.w.edited {
+			p.w.edits++
+			edits = p.w.edits
+		}
+	})
+	if edits > 0 {
+		p.edit(named(name), func(b *bucket) { b.SetAnnotation("example.com/edit", strconv.Itoa(edits)) })
+		// Without it the passes would follow one another without end, at one moment of the fake time.
+		time.Sleep(50 * time.Millisecond)
+	}
+	p.share(name, false)
 }
 
 // share writes a row as another reconciler does that does not know this one, if wanted is true or the

@@ -88,6 +88,9 @@ type world struct {
 	left map[string]int
 	// shared: another reconciler writes the row during each call.
 	shared bool
+	// edited: a person edits the row during each call. edits counts these edits.
+	edited bool
+	edits  int
 	// kept holds the rows that a killed process leaves.
 	kept []*bucket
 	// kill reports whether the process is killed at a point; nil means never.
@@ -248,7 +251,8 @@ func (w *world) settle() {
 		}
 	}
 	require.Empty(w, w.pending(), "killed at %q", w.deaths())
-	// By then everything was polled and swept.
+	// By then everything was polled and swept, without the edits.
+	w.change(func() { w.edited = false })
 	pass(6 * time.Second)
 	w.p.sync(false)
 	require.Empty(w, w.pending(), "a while later, killed at %q", w.deaths())

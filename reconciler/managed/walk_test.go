@@ -40,9 +40,11 @@ func (w *walk) faults() {
 			if (op == "update" || op == "delete") && apart(b) && b.Region != "seen" {
 				w.Errorf("%s of %q did not receive the observed object: %+v", op, b.Name, b)
 			}
-			switch w.roll(before, 12) {
+			switch w.roll(before, 14) {
 			case 0:
 				return errors.New("503")
+			case 12, 13:
+				w.edited(b)
 			case 1:
 				return reconciler.RetryAfter(errors.New("429"), 3*time.Second)
 			case 2:
@@ -61,6 +63,14 @@ func (w *walk) faults() {
 			return nil
 		})
 	}
+}
+
+// edited lets a person edit a row while a call for it is made.
+func (w *walk) edited(b *bucket) {
+	wtxn := w.DB.WriteTxn(w.Table)
+	defer wtxn.Commit()
+	_, err := w.writer().Edit(wtxn, b, func(b *bucket) { b.SetAnnotation("example.com/edit", time.Now().String()) })
+	require.NoError(w, err)
 }
 
 // apart reports whether observed values are not written into the row.

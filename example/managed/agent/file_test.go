@@ -38,7 +38,7 @@ func newEnv(t *testing.T) *env {
 	e.follower = &follower{
 		path: filepath.Join(t.TempDir(), "tunnels.yaml"), db: db, log: slog.New(slog.NewTextHandler(&e.said, nil)),
 		writer: managed.Writer[*Tunnel]{
-			Table: table, Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
+			Table: table, Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus,
 		},
 	}
 	return e

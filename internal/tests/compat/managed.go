@@ -69,8 +69,8 @@ var managedSystem = system{
 		{"logging.Logger", "", leftOut, "loggers are `*slog.Logger`, as in the loop"},
 		{"", "Configure, Reconciler.Merge", added, "the configuration of a loop, and its `Config.Merge`"},
 		{"", "Writer: Apply, Delete, Edit; NewWriter, ErrTerminating", added,
-			"does what an API server does at a write: the generation, the deletion time, and a three-way apply by fields and by " +
-				"keys of maps. An object that is being deleted cannot be applied"},
+			"does what an API server does at a write: the generation and the deletion time. `Apply` calls a function on the row, as `CreateOrUpdate` of " +
+				"controller-runtime does. An object that is being deleted cannot be applied"},
 		{"", "ExternalConnector, ExternalDisconnector, ExternalConnectDisconnector, ExternalConnecterFn, " +
 			"ExternalDisconnecterFn, ExternalConnectDisconnectorFns, NopConnector, NopDisconnector, NewNopDisconnector, " +
 			"WithExternalConnector, WithExternalConnectDisconnector", added, "second spellings; both work"},
