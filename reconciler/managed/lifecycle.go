@@ -167,14 +167,18 @@ func (p *pass[T]) close() {
 }
 
 // merge writes what the pass has changed onto the present version of the row, which keeps its status. The
-// error is [reconciler.ErrConflict] if that version is not one that may be written.
+// error is [reconciler.ErrConflict] if there is no row, or not one that may be written.
 func (p *pass[T]) merge(may func(current T) bool) error {
-	return rewrite(p.r.db, p.r.table, p.obj, func(current T) (T, error) {
+	err := rewrite(p.r.db, p.r.table, p.obj, func(current T) (T, error) {
 		if !may(current) {
 			return current, reconciler.ErrConflict
 		}
 		return p.r.Merge(p.r.clone(current), p.obj), nil
 	})
+	if err == ErrRowGone {
+		return reconciler.ErrConflict
+	}
+	return err
 }
 
 // agrees reports whether a later version of the row still wants what this pass does. It may have other

@@ -67,6 +67,22 @@ func TestARowThatIsWrittenFasterThanAPassIsCreated(t *testing.T) {
 	}
 }
 
+func TestARowThatIsRemovedDuringObserveIsNotCreated(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			wtxn := e.DB.WriteTxn(e.Table)
+			defer wtxn.Commit()
+			_, _, err := e.Table.Delete(wtxn, b)
+			return err
+		})
+		e.want(1)
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+		e.told()
+	}, nil)
+}
+
 func TestARowThatIsWrittenFasterThanAPassShowsItsConditions(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
