@@ -45,11 +45,6 @@
 // the classic buckets; otherwise it stores the classic ones. [WithoutClassicBuckets] avoids sending
 // them.
 //
-// # Managed resources
-//
-// [NewManaged] exports the figures of managed reconcilers in the same way, with the label "kind"
-// instead of "reconciler": see [Managed].
-//
 // # Sources and derivations
 //
 // [NewInputs] exports how far the tables of a database have followed what fills them, with the labels

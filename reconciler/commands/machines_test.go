@@ -98,7 +98,7 @@ func (s *machines) register(p reconciler.Params, r *inspect.Registry, recorder e
 	}
 	s.db, s.writer = p.DB, managed.NewWriter(cfg)
 	cfg, err = managed.Configure(cfg,
-		managed.WithExternalConnecter(managed.ExternalConnecterFn[*machine](
+		managed.WithExternalConnecter(managed.ExternalConnectorFn[*machine](
 			func(context.Context, *machine) (managed.ExternalClient[*machine], error) { return s.cloud, nil })),
 		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "machines")))
 	if err != nil {

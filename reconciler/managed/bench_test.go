@@ -70,7 +70,7 @@ func benchmarkPoll(b *testing.B, workers int) {
 			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
 		},
 	},
-		managed.WithExternalConnecter(managed.ExternalConnecterFn[*polled](func(context.Context, *polled) (managed.ExternalClient[*polled], error) {
+		managed.WithExternalConnecter(managed.ExternalConnectorFn[*polled](func(context.Context, *polled) (managed.ExternalClient[*polled], error) {
 			return client, nil
 		})),
 		managed.WithPollInterval(time.Microsecond))

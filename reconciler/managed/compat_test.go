@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -51,13 +50,8 @@ func TestFunctionsAreConnecters(t *testing.T) {
 	require.NoError(t, same.Disconnect(t.Context()))
 	require.Equal(t, 3, asked)
 
-	var other managed.ExternalConnectDisconnecter[*bucket] = managed.NewNopDisconnector(connecter)
-	require.IsType(t, (*managed.NopDisconnector[*bucket])(nil), other)
-
 	var disconnecter managed.ExternalDisconnecter = managed.ExternalDisconnectorFn(func(context.Context) error { return errNo })
 	require.ErrorIs(t, disconnecter.Disconnect(t.Context()), errNo)
-	var second managed.ExternalDisconnector = managed.ExternalDisconnecterFn(func(context.Context) error { return errNo })
-	require.ErrorIs(t, second.Disconnect(t.Context()), errNo)
 }
 
 func TestNopClientReportsUpToDateResources(t *testing.T) {
@@ -97,8 +91,8 @@ func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
 		require.NoError(e, managed.CriticalAnnotationUpdateFn[*bucket](retrying.UpdateCriticalAnnotations).UpdateCriticalAnnotations(e.Context(), b))
 		require.Equal(e, "other", managed.GetExternalName(e.get(e.names[0])))
 		require.ErrorIs(e, retrying.UpdateCriticalAnnotations(e.Context(), named("none")), managed.ErrRowGone)
-	}, func(e *env) []managed.Option {
-		return []managed.Option{managed.WithCriticalAnnotationUpdater(
+	}, func(e *env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(
 			updater(managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)))}
 	})
 }
@@ -120,7 +114,7 @@ func TestOptionsAreValuesThatCanBeStored(t *testing.T) {
 		e.called()
 		pass(2 * time.Minute)
 		e.called("connect", "observe")
-	}, func(*env) []managed.Option { return options })
+	}, func(*env) []managed.ReconcilerOption { return options })
 }
 
 // The reconciler is the operations in the configuration of a loop.
@@ -181,14 +175,9 @@ func kindOf[T managed.Managed](obj T) string {
 	return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*managed_test.")
 }
 
-func TestHiveRegistersAConnectDisconnector(t *testing.T) {
+func TestHiveRegistersAConnectDisconnecter(t *testing.T) {
 	e := newEnv(t, 1)
 	disconnected := make(chan string, 10)
-	var resolver managed.ReferenceResolver[*bucket] = managed.ReferenceResolverFn[*bucket](
-		func(_ context.Context, _ statedb.ReadTxn, b *bucket) error {
-			b.Region = "south"
-			return nil
-		})
 	var (
 		loop  *reconciler.Loop[*bucket]
 		db    *statedb.DB
@@ -204,9 +193,11 @@ func TestHiveRegistersAConnectDisconnector(t *testing.T) {
 				cfg := e.config()
 				db, table, cfg.DB, cfg.Table = d, tbl, d, tbl
 				cfg, err = managed.Configure(cfg,
-					managed.WithReferenceResolver(resolver),
-					managed.WithExternalConnectDisconnector[*bucket](managed.ExternalConnectDisconnectorFns[*bucket]{
-						ConnectFn: e.cloud.Connect,
+					managed.WithExternalConnectDisconnecter[*bucket](managed.ExternalConnectDisconnecterFns[*bucket]{
+						ConnectFn: func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
+							b.Region = "south"
+							return e.cloud.Connect(ctx, b)
+						},
 						DisconnectFn: func(context.Context) error {
 							disconnected <- kindOf(named("a"))
 							return nil
@@ -231,35 +222,4 @@ func TestHiveRegistersAConnectDisconnector(t *testing.T) {
 	require.Equal(t, "south", b.Region)
 	require.NoError(t, h.Stop(log, context.Background()))
 	require.NotEmpty(t, e.cloud.holds("a"))
-}
-
-// Programs match these reasons by their text; the last five are ours.
-func TestEventReasonsHaveTheirUsualTexts(t *testing.T) {
-	for want, reason := range map[string]event.Reason{
-		"CreatedExternalResource":          event.Reason("CreatedExternalResource"),
-		"UpdatedExternalResource":          event.Reason("UpdatedExternalResource"),
-		"DeletedExternalResource":          event.Reason("DeletedExternalResource"),
-		"PendingExternalResource":          event.Reason("PendingExternalResource"),
-		"ReconciliationPaused":             event.Reason("ReconciliationPaused"),
-		"CannotUseInvalidManagementPolicy": event.Reason("CannotUseInvalidManagementPolicy"),
-		"CannotInitializeManagedResource":  event.Reason("CannotInitializeManagedResource"),
-		"CannotResolveResourceReferences":  event.Reason("CannotResolveResourceReferences"),
-		"CannotConnectToProvider":          event.Reason("CannotConnectToProvider"),
-		"CannotDisconnectFromProvider":     event.Reason("CannotDisconnectFromProvider"),
-		"CannotObserveExternalResource":    event.Reason("CannotObserveExternalResource"),
-		"CannotCreateExternalResource":     event.Reason("CannotCreateExternalResource"),
-		"CannotUpdateExternalResource":     event.Reason("CannotUpdateExternalResource"),
-		"CannotDeleteExternalResource":     event.Reason("CannotDeleteExternalResource"),
-		"CannotPublishConnectionDetails":   event.Reason("CannotPublishConnectionDetails"),
-		"CannotUnpublishConnectionDetails": event.Reason("CannotUnpublishConnectionDetails"),
-		"CannotUpdateManagedResource":      event.Reason("CannotUpdateManagedResource"),
-
-		"CannotTellIfCreated":       event.Reason("CannotTellIfCreated"),
-		"DeletionRefused":           event.Reason("DeletionRefused"),
-		"WaitingForOtherFinalizers": event.Reason("WaitingForOtherFinalizers"),
-		"InvalidPollInterval":       event.Reason("InvalidPollInterval"),
-		"CannotChangeFinalizer":     event.Reason("CannotChangeFinalizer"),
-	} {
-		require.EqualValues(t, want, reason)
-	}
 }

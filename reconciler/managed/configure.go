@@ -25,7 +25,7 @@ import (
 // A Sweeper lists objects with [FinalizerName], the external name, and what the client needs to delete
 // them. It must not list resources that were left in place; [WithLeaveHook] can mark those. Configure
 // wraps the Sweeper so that it leaves out what this process has left in place, and nothing else.
-func Configure[T Managed](cfg reconciler.Config[T], opts ...Option) (reconciler.Config[T], error) {
+func Configure[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (reconciler.Config[T], error) {
 	var errs []error
 	foreign := func(field string, is any) {
 		errs = append(errs, fmt.Errorf("%s is %T, must be nil: the operations are those of the managed reconciler", "Config."+field, is))

@@ -29,8 +29,8 @@ func TestDefaultOutsideSystemDoesNothing(t *testing.T) {
 		e := newEnv(t, 1)
 		e.start(
 			managed.WithExternalConnecter[*bucket](nil), managed.WithFinalizer[*bucket](nil),
-			managed.WithCriticalAnnotationUpdater[*bucket](nil), managed.WithReferenceResolver[*bucket](nil),
-			managed.WithPollIntervalHook[*bucket](nil), managed.WithMetrics(nil), managed.WithLogger(nil),
+			managed.WithCriticalAnnotationUpdater[*bucket](nil),
+			managed.WithPollIntervalHook[*bucket](nil), managed.WithLogger(nil),
 		)
 		e.want(1)
 		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
@@ -50,13 +50,12 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 		managed.WithManagementPolicies("Fly"),
 		managed.WithExternalConnecter(&managed.NopConnecter[int]{}),
 		managed.WithExternalConnectDisconnecter(managed.NewNopDisconnecter(&managed.NopConnecter[int]{})),
-		managed.WithFinalizer(managed.FinalizerFns[int]{}),
+		managed.WithFinalizer(finalizerFns[int]{}),
 		managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdateFn[int](nil)),
 		managed.WithPollIntervalHook(func(int, time.Duration) time.Duration { return 0 }),
-		managed.WithReferenceResolver(managed.ReferenceResolverFn[int](nil)),
 		managed.WithEqual(func(a, b int) bool { return a == b }),
 		managed.WithInitializers(managed.Initializer[*bucket](nil)),
-		managed.WithConnectionPublishers(managed.ConnectionPublisher[int](managed.ConnectionPublisherFns[int]{})),
+		managed.WithConnectionPublishers(managed.ConnectionPublisher[int](publisherFns[int]{})),
 	)
 	for _, text := range []string{
 		"Config.Operations is *managed.Reconciler[",
@@ -65,13 +64,12 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 		"WithPollInterval: -3ns must not be negative",
 		`WithManagementPolicies: management action "Fly"`,
 		"WithExternalConnecter: a *managed.NopDisconnecter[int] is not a managed.ExternalConnecter[",
-		"WithFinalizer: a managed.FinalizerFns[int] is not a",
+		"WithFinalizer: a managed_test.finalizerFns[int] is not a",
 		"WithCriticalAnnotationUpdater: a managed.CriticalAnnotationUpdateFn[int] is not a",
 		"WithPollIntervalHook: a managed.PollIntervalHook[int] is not a",
-		"WithReferenceResolver: a managed.ReferenceResolverFn[int] is not a",
 		"WithEqual: a func(int, int) bool is not a",
 		"WithInitializers: initializer 0 is nil",
-		"WithConnectionPublishers: a managed.ConnectionPublisherFns[int] is not a",
+		"WithConnectionPublishers: a managed_test.publisherFns[int] is not a",
 	} {
 		require.ErrorContains(t, err, text)
 	}
@@ -98,8 +96,8 @@ func TestRowsAreComparedByTheFunctionOfWithEqual(t *testing.T) {
 		})
 		pass(time.Hour)
 		require.Equal(e, at, e.revision())
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithEqual(func(a, b *bucket) bool { return a.Size == b.Size })}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithEqual(func(a, b *bucket) bool { return a.Size == b.Size })}
 	})
 }
 
@@ -114,7 +112,9 @@ func TestRowsAreComparedDeeplyByDefault(t *testing.T) {
 		e.called("connect", "observe")
 		e.status(reconciler.StatusKindDone)
 		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen) })
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithEqual[*bucket](nil)} })
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithEqual[*bucket](nil)}
+	})
 }
 
 // buffer is a log in memory.
@@ -140,10 +140,10 @@ func TestStepsAreLoggedAtLevelDebug(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)
-		require.Contains(e, log.String(), `msg="the external resource differs" kind=buckets object=b00 diff="size 1, want 2"`)
+		require.Contains(e, log.String(), `msg="the external resource differs" table=buckets object=b00 diff="size 1, want 2"`)
 		require.Contains(e, log.String(), "reason=CreatedExternalResource")
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})))}
 	})
 }
 

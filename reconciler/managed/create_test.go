@@ -18,8 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func deterministic(*env) []managed.Option {
-	return []managed.Option{
+func deterministic(*env) []managed.ReconcilerOption {
+	return []managed.ReconcilerOption{
 		managed.WithDeterministicExternalName(),
 		managed.WithInitializers(managed.NewNameAsExternalName[*bucket]()),
 	}
@@ -235,8 +235,8 @@ func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
 		e.called("connect", "observe")
 		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 		e.holds(1)
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithCriticalAnnotationUpdater(
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(
 			managed.CriticalAnnotationUpdateFn[*bucket](func(context.Context, *bucket) error { return errors.New("disk full") }))}
 	})
 }
@@ -316,8 +316,8 @@ func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 			}
 		})
 		require.Equal(e, e.workers, found)
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdater[*bucket](
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdater[*bucket](
 			managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
 				select {
 				case <-ctx.Done():

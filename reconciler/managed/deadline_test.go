@@ -21,10 +21,10 @@ import (
 // waves is how many rounds the workers need until each object had its turn.
 const waves = 2
 
-func timeout(d time.Duration) func(*env) []managed.Option {
-	return func(e *env) []managed.Option {
+func timeout(d time.Duration) func(*env) []managed.ReconcilerOption {
+	return func(e *env) []managed.ReconcilerOption {
 		e.onceOnly()
-		return []managed.Option{managed.WithTimeout(d)}
+		return []managed.ReconcilerOption{managed.WithTimeout(d)}
 	}
 }
 
@@ -57,10 +57,10 @@ func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
 		e.want(1)
 		pass(waves * time.Second)
 		e.is(managed.ConditionReason("ReconcileError"), "")
-	}, func(e *env) []managed.Option {
+	}, func(e *env) []managed.ReconcilerOption {
 		e.onceOnly()
 		e.options = append(e.options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
-		return []managed.Option{managed.WithTimeout(3 * time.Second)}
+		return []managed.ReconcilerOption{managed.WithTimeout(3 * time.Second)}
 	})
 }
 

@@ -32,7 +32,7 @@ func TestDeletionIsNeverGivenUp(t *testing.T) {
 				pass(2 * time.Minute)
 				e.gone()
 				e.holds(-1)
-			}, func(e *env) []managed.Option {
+			}, func(e *env) []managed.ReconcilerOption {
 				e.options = append(e.options, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 				return noGrace(e)
 			})
@@ -78,7 +78,7 @@ func TestDeletionIsUnreconciledUntilItsResourceIsGone(t *testing.T) {
 }
 
 // dozenWithBreaker sets up a dozen objects. Five failing ones open the breaker.
-func dozenWithBreaker(e *env) []managed.Option {
+func dozenWithBreaker(e *env) []managed.ReconcilerOption {
 	e.names = nil
 	for _, letter := range "abcdefghijkl" {
 		e.names = append(e.names, string(letter))

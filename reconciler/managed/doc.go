@@ -34,11 +34,11 @@
 //	cr.SetConditions(xpv1.Available())         row.SetConditions(managed.Available()); it is the default
 //	spec.managementPolicies, deletionPolicy    fields of Meta; for people also annotations
 //	WithInitializers, NewNameAsExternalName    the same; also WithDeterministicExternalName
-//	references with selectors, polled          WithReferenceResolver with reconciler.Need; wakes at once
+//	references with selectors, polled          Connect with reconciler.Need; wakes at once
 //	a secret with connection details           WithConnectionPublishers; the publisher chooses the place
 //	WithRecorder, kubectl describe             WithRecorder of reconciler/event; db/show events
 //	rate limiters, MaxConcurrentReconciles     WithRetry and Settings.Concurrency in Config.Options
-//	crossplane_managed_resource_ready          WithMetrics; see Figures below
+//	crossplane_managed_resource_*              the figures of the loop; see Figures below
 //	leader election, webhooks, CRDs            none
 //
 // docs/COMPATIBILITY.md compares each name.
@@ -213,11 +213,11 @@
 //	WithPollIntervalHook, WithPollJitterHook                 none
 //	WithManagementPolicies                                   all actions
 //	WithDeterministicExternalName                            names are not known before the create
-//	WithInitializers, WithReferenceResolver                  none
+//	WithInitializers                                         none
 //	WithConnectionPublishers, WithLeaveHook, WithObserved    none
 //	WithFinalizer, WithCriticalAnnotationUpdater             write the row in the table
-//	WithRecorder, WithMetrics                                none
-//	WithLogger, WithKind                                     the loop's log, the name of the table
+//	WithRecorder                                             none
+//	WithLogger                                               the loop's log
 //	WithEqual                                                reflect.DeepEqual
 //
 // # Polls, references and events
@@ -226,29 +226,23 @@
 // option, as changed by the hook. Jitter spreads the polls of resources that were created together.
 // [RequestReconcile] asks for a pass now.
 //
-// A reference resolver returns the error of [reconciler.Need]: the object is Blocked, and wakes when
-// the row is there. A connecter can look up credentials in the transaction of [Txn].
+// A connecter looks up other rows, such as credentials or what the object refers to, in the transaction of
+// [Txn]. It sets on the object what it takes from them. If it returns the error of [reconciler.Need], the
+// object is Blocked, and wakes when the row is there. It is called for deletions, too: see [WasDeleted].
 //
 // The reasons of the events are those of runtimes for custom resources, such as
-// CreatedExternalResource. The constants from [reasonCreated] on define them.
+// CreatedExternalResource and CannotObserveExternalResource.
 //
 // # Figures
 //
-// [WithMetrics] takes a [Book], an [ExpVarMetrics], prometheus.NewManaged of metrics/prometheus, or
-// several by [JoinMetrics]. The figures of each kind (see [WithKind]) have these names in expvar:
+// The figures are those of the loop, by reconciler: see packages metrics and metrics/prometheus.
 //
-//	objects                          objects that have had a pass and are not gone
-//	existing                         those whose resource existed when it was last observed
-//	ready, synced                    those whose condition is True
-//	first_time_to_reconcile_seconds  from being desired to the end of the first pass
-//	first_time_to_readiness_seconds  from being desired to being ready
-//	deletion_seconds                 from the request of the deletion to being gone
-//	drift_seconds                    for each repaired drift, the upper bound of its age
+//	crossplane_managed_resource_exists                      statekeel_objects
+//	crossplane_managed_resource_synced                      the rest of statekeel_failing_objects, _blocked_objects
+//	crossplane_managed_resource_first_time_to_reconcile_*   statekeel_write_to_applied_seconds, for each change
+//	crossplane_managed_resource_drift_seconds               events UpdatedExternalResource; no figure
 //
-// In Prometheus the names begin with statekeel_managed_resource_, have the label kind, and objects and
-// existing are called known and exists. With prometheus.WithNamespace("crossplane") all names but
-// known are those of crossplane-runtime; the label stays kind. No figure contains the name of an
-// object. Reading the figures does not read a table.
+// The condition Ready has no figure: count the rows with [IsReady].
 //
 // # By hand
 //

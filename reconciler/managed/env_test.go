@@ -4,6 +4,7 @@
 package managed_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"testing"
@@ -33,20 +34,20 @@ type env struct {
 	// sweeper lists the resources; nil means no sweeps. again are the options of a test that starts
 	// another loop.
 	sweeper *lister
-	again   []managed.Option
+	again   []managed.ReconcilerOption
 	// options are the options of the loop, besides those of config.
 	options []reconciler.Option
 }
 
 // each runs a test with one worker and one object, and with 8 workers and a dozen objects. opts is
 // called for each run; nil means no options.
-func each(t *testing.T, test func(e *env), opts func(e *env) []managed.Option) {
+func each(t *testing.T, test func(e *env), opts func(e *env) []managed.ReconcilerOption) {
 	t.Helper()
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEnv(t, workers)
-				var with []managed.Option
+				var with []managed.ReconcilerOption
 				if opts != nil {
 					with = opts(e)
 				}
@@ -85,7 +86,7 @@ func (e *env) config() reconciler.Config[*bucket] {
 	return e.Config(cfg)
 }
 
-func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.Option) (*reconciler.Loop[T], error) {
+func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.ReconcilerOption) (*reconciler.Loop[T], error) {
 	cfg, err := managed.Configure(cfg, opts...)
 	if err != nil {
 		return nil, err
@@ -94,9 +95,9 @@ func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.Option
 }
 
 // start starts a loop. It runs until the test ends or calls Stop.
-func (e *env) start(opts ...managed.Option) {
+func (e *env) start(opts ...managed.ReconcilerOption) {
 	e.Helper()
-	cfg, err := managed.Configure(e.config(), append([]managed.Option{
+	cfg, err := managed.Configure(e.config(), append([]managed.ReconcilerOption{
 		managed.WithExternalConnecter(e.cloud), managed.WithRecorder(e.events),
 	}, opts...)...)
 	require.NoError(e, err)
@@ -274,3 +275,41 @@ func createdAt(b *bucket, result string) time.Time {
 
 // asItIs sets nothing on an applied row.
 func asItIs(*bucket) {}
+
+// publisherFns is a publisher made of functions. A nil function does nothing.
+type publisherFns[T any] struct {
+	publish, unpublish func(ctx context.Context, obj T, details managed.ConnectionDetails) error
+}
+
+func (fns publisherFns[T]) PublishConnection(ctx context.Context, obj T, details managed.ConnectionDetails) error {
+	if fns.publish == nil {
+		return nil
+	}
+	return fns.publish(ctx, obj, details)
+}
+
+func (fns publisherFns[T]) UnpublishConnection(ctx context.Context, obj T, details managed.ConnectionDetails) error {
+	if fns.unpublish == nil {
+		return nil
+	}
+	return fns.unpublish(ctx, obj, details)
+}
+
+// finalizerFns is a finalizer made of functions. A nil function does nothing.
+type finalizerFns[T any] struct {
+	add, remove func(ctx context.Context, obj T) error
+}
+
+func (fns finalizerFns[T]) AddFinalizer(ctx context.Context, obj T) error {
+	if fns.add == nil {
+		return nil
+	}
+	return fns.add(ctx, obj)
+}
+
+func (fns finalizerFns[T]) RemoveFinalizer(ctx context.Context, obj T) error {
+	if fns.remove == nil {
+		return nil
+	}
+	return fns.remove(ctx, obj)
+}

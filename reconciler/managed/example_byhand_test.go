@@ -132,7 +132,6 @@ func Example_byHand() {
 	db := statedb.New()
 	machines := statedb.MustNewTableAny(db, "machines", nil, nil, machineName)
 	compute := &Compute{machines: map[string]int{}}
-	var figures managed.Book
 	cfg := reconciler.Config[*Machine]{
 		DB: db, Table: machines,
 		Clone:     func(m *Machine) *Machine { c := *m; return &c },
@@ -141,10 +140,9 @@ func Example_byHand() {
 		Options:   []reconciler.Option{reconciler.WithRetry(time.Millisecond, time.Second)},
 	}
 	configured, err := managed.Configure(cfg,
-		managed.WithExternalConnecter(managed.ExternalConnecterFn[*Machine](
+		managed.WithExternalConnecter(managed.ExternalConnectorFn[*Machine](
 			func(context.Context, *Machine) (managed.ExternalClient[*Machine], error) { return compute, nil })),
-		managed.WithCreationGracePeriod(0), // this cloud shows at once what it has
-		managed.WithMetrics(&figures))
+		managed.WithCreationGracePeriod(0)) // this cloud shows at once what it has
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -200,8 +198,6 @@ func Example_byHand() {
 	until(func(m *Machine) bool {
 		return managed.ReconcileHandled(m, m.Annotations[managed.AnnotationPrefix+"reconcile-requested-at"])
 	})
-	f := figures.Figures()["machines"]
-	fmt.Println(" ", f.Objects, "object,", f.Existing, "exists,", f.Ready, "ready,", f.Synced, "synced")
 
 	run("machines/delete db")
 	until(func(m *Machine) bool { return m == nil })
@@ -221,7 +217,6 @@ func Example_byHand() {
 	// > machines/reconcile db
 	//   update i-1 to size 2
 	//   ReconcileSuccess Available
-	//   1 object, 1 exists, 1 ready, 1 synced
 	// > machines/delete db
 	//   delete i-1
 	//   the row is gone

@@ -80,7 +80,7 @@ func Example() {
 		Options: []reconciler.Option{reconciler.WithRetry(time.Millisecond, time.Second)},
 	}
 	configured, err := managed.Configure(cfg,
-		managed.WithExternalConnecter(managed.ExternalConnecterFn[*Tunnel](
+		managed.WithExternalConnecter(managed.ExternalConnectorFn[*Tunnel](
 			func(context.Context, *Tunnel) (managed.ExternalClient[*Tunnel], error) { return broker, nil })),
 		managed.WithCreationGracePeriod(0))
 	if err != nil {

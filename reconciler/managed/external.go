@@ -135,19 +135,19 @@ type ExternalConnectDisconnecter[T any] interface {
 	ExternalDisconnecter
 }
 
-// ExternalConnecterFn is a function that implements [ExternalConnecter].
-type ExternalConnecterFn[T any] func(ctx context.Context, obj T) (ExternalClient[T], error)
+// ExternalConnectorFn is a function that implements [ExternalConnecter].
+type ExternalConnectorFn[T any] func(ctx context.Context, obj T) (ExternalClient[T], error)
 
 // Connect calls the function.
-func (fn ExternalConnecterFn[T]) Connect(ctx context.Context, obj T) (ExternalClient[T], error) {
+func (fn ExternalConnectorFn[T]) Connect(ctx context.Context, obj T) (ExternalClient[T], error) {
 	return fn(ctx, obj)
 }
 
-// ExternalDisconnecterFn is a function that implements [ExternalDisconnecter].
-type ExternalDisconnecterFn func(ctx context.Context) error
+// ExternalDisconnectorFn is a function that implements [ExternalDisconnecter].
+type ExternalDisconnectorFn func(ctx context.Context) error
 
 // Disconnect calls the function.
-func (fn ExternalDisconnecterFn) Disconnect(ctx context.Context) error { return fn(ctx) }
+func (fn ExternalDisconnectorFn) Disconnect(ctx context.Context) error { return fn(ctx) }
 
 // ExternalConnectDisconnecterFns is an [ExternalConnectDisconnecter] made of functions. If ConnectFn is
 // nil, Connect returns a [NopClient]. If DisconnectFn is nil, Disconnect does nothing.

@@ -107,7 +107,9 @@ func TestTimeoutBoundsAPassButTheStatusIsWritten(t *testing.T) {
 		pass(7 * time.Second)
 		e.is(managed.ConditionReason("ReconcileError"), "")
 		e.rows(func(b *bucket) { require.Equal(e, "observe: context deadline exceeded", b.Status.GetError()) })
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithTimeout(7 * time.Second)} })
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithTimeout(7 * time.Second)}
+	})
 }
 
 func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
@@ -123,8 +125,8 @@ func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
 		pass(50 * time.Second)
 		e.called()
 		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once per pass")
-	}, func(e *env) []managed.Option {
-		return []managed.Option{managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
+	}, func(e *env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
 			ConnectFn: e.cloud.Connect,
 			DisconnectFn: func(context.Context) error {
 				n.Add(1)
@@ -164,8 +166,8 @@ func TestClientIsDisconnectedHoweverThePassEnds(t *testing.T) {
 		e.Stop()
 		require.Zero(e, open.Load())
 		e.told()
-	}, func(e *env) []managed.Option {
-		return []managed.Option{managed.WithExternalConnecter(managed.ExternalConnecterFn[*bucket](
+	}, func(e *env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
 			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
 				open.Add(1)
 				return session{e.cloud, &open}, nil
@@ -177,8 +179,8 @@ func TestConnecterThatReturnsNilIsAnError(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.rows(func(b *bucket) { require.Equal(e, "connect: the connecter returned no client", b.Status.GetError()) })
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithExternalConnector(managed.ExternalConnectorFn[*bucket](
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
 			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return nil, nil }))}
 	})
 }

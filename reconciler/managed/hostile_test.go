@@ -51,7 +51,7 @@ func TestHostileTextsAreEscapedInErrorsAndLogs(t *testing.T) {
 		for _, message := range said {
 			require.False(e, strings.ContainsFunc(message, unprintable), "%q", message)
 		}
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithLogger(slog.New(messages{said: &said}))}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithLogger(slog.New(messages{said: &said}))}
 	})
 }

@@ -82,8 +82,8 @@ func (p *process) config() reconciler.Config[*bucket] {
 	return cfg
 }
 
-func (p *process) options() []managed.Option {
-	opts := []managed.Option{
+func (p *process) options() []managed.ReconcilerOption {
+	opts := []managed.ReconcilerOption{
 		managed.WithExternalConnecter(p),
 		managed.WithTimeout(killTimeout), managed.WithCreationGracePeriod(killGrace),
 		managed.WithPollInterval(5 * time.Second), managed.WithLeaveHook(p.leave),

@@ -79,10 +79,6 @@ func (p *pass[T]) finishBefore(before removed[T]) error {
 		return err
 	}
 	_ = p.r.finish(p.key())
-	if !p.forced {
-		// The figures of the old row were dropped with it, after this pass had begun.
-		p.r.figures.begun(p.key(), p.r.wantedAt(p.obj))
-	}
 	return reconciler.Requeue(0)
 }
 

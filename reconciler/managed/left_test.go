@@ -47,7 +47,7 @@ func (l *lister) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) 
 }
 
 // swept makes the loop of a test sweep every ten seconds.
-func swept(e *env) []managed.Option {
+func swept(e *env) []managed.ReconcilerOption {
 	e.sweeper = &lister{cloud: e.cloud}
 	e.options = append(e.options, reconciler.WithPruning(10*time.Second))
 	return noGrace(e)
@@ -112,7 +112,7 @@ func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
 		pass(time.Minute)
 		require.Empty(e, e.cloud.holds("lost"), "the budget is only for resources without a row")
 		e.holds(1)
-	}, func(e *env) []managed.Option {
+	}, func(e *env) []managed.ReconcilerOption {
 		e.options = append(e.options, reconciler.WithSweepBudget(1, 0))
 		return swept(e)
 	})
@@ -174,7 +174,7 @@ func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 				e.start(e.again...)
 				pass(time.Minute)
 				e.holds(1)
-			}, func(e *env) []managed.Option {
+			}, func(e *env) []managed.ReconcilerOption {
 				down.Clear()
 				e.again = append(swept(e), managed.WithLeaveHook(func(_ context.Context, b *bucket) error {
 					if _, is := down.Load("down"); is {

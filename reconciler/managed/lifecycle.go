@@ -32,7 +32,6 @@ func updateSteps[T Managed]() []step[T] {
 		(*pass[T]).leaveOrphan,
 		(*pass[T]).refuseUnsure,
 		(*pass[T]).waitForOthers,
-		(*pass[T]).resolve,
 		(*pass[T]).connect,
 		(*pass[T]).observe,
 		(*pass[T]).awaitCreated,
@@ -91,13 +90,11 @@ type pass[T Managed] struct {
 	observation ExternalObservation
 	// recalled reports whether recall has added the remembered notes. It is false if listed is true.
 	recalled bool
-	// observed reports whether Observe has succeeded.
-	observed bool
 	// invalid is the error of the policies.
 	invalid error
-	// paused: nothing was observed. gone: the object is gone, and so is its row.
-	paused, gone bool
-	trail        trail
+	// gone: the object is gone, and so is its row.
+	gone  bool
+	trail trail
 }
 
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
@@ -106,14 +103,6 @@ func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *
 	p.txn = txn
 	p.calls.begin(ctx, &p.scope, r.opts.timeout)
 	return p
-}
-
-// wantedAt returns when the status of an object was set.
-func (r *Reconciler[T]) wantedAt(obj T) time.Time {
-	if at := r.getStatus(obj).UpdatedAt; !at.IsZero() {
-		return at
-	}
-	return time.Now()
 }
 
 // run runs the steps until one ends the pass, and then disconnects.
@@ -129,16 +118,13 @@ func (p *pass[T]) run(steps []step[T]) (err error) {
 	return nil
 }
 
-// end disconnects, ends the context of the calls, and records the steps, the notes and the figures.
+// end disconnects, ends the context of the calls, and records the steps and the notes.
 func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
 	reconciler.Note(p.ctx, p.trail.String())
 	if !p.gone {
 		p.remember()
-	}
-	if p.r.figures != nil && !p.forced && !p.gone {
-		p.r.figures.ended(p.key(), p.state(), !p.paused, p.now())
 	}
 }
 
@@ -209,7 +195,7 @@ func (p *pass[T]) changed() bool {
 	}
 	as.meta().lineage = p.row.meta().lineage
 	defer func() { p.obj.meta().lineage = lineage }()
-	return !p.r.untouched(as, p.row) && !p.r.equal(as, p.row)
+	return !p.r.equal(as, p.row)
 }
 
 // remember keeps the notes of the object, unless the pass has not yet added those of earlier passes.
@@ -284,15 +270,6 @@ func (p *pass[T]) succeeded() {
 
 // news reports whether a condition differs from the one that the object has.
 func (p *pass[T]) news(c Condition) bool { return !conditionOf(p.obj, c.Type).Same(c) }
-
-// state returns the state of the object for the figures.
-func (p *pass[T]) state() State {
-	exists := p.observation.ResourceExists
-	if !p.observed {
-		exists = p.r.figures.exists(p.key())
-	}
-	return State{Known: true, Exists: exists, Ready: IsReady(p.obj), Synced: IsSynced(p.obj)}
-}
 
 func (p *pass[T]) key() object.Key { return object.KeyOf(p.obj) }
 

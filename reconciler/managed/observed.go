@@ -12,7 +12,7 @@ import "errors"
 // return it. The function is called once per pass, with [reconciler.Settings].Concurrency by several
 // goroutines, and must not keep or change observed. It is not called for objects with that policy, or
 // with only [ManagementActionObserve]: those are written whole. The default, and nil, is no function.
-func WithObserved[T any](write func(row, observed T) T) Option {
+func WithObserved[T any](write func(row, observed T) T) ReconcilerOption {
 	return func(o *options) {
 		o.observed = nil
 		if write != nil {

@@ -99,8 +99,8 @@ func TestWithObservedDecidesWhatIsWritten(t *testing.T) {
 			managed.SetManagementPolicies(b, managed.ManagementActionObserve, managed.ManagementActionCreate)
 		})
 		e.rows(func(b *bucket) { require.Equal(e, 5, b.Seen) })
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithObserved(func(row, observed *bucket) *bucket {
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithObserved(func(row, observed *bucket) *bucket {
 			row.Seen = observed.Seen
 			return row
 		})}
@@ -112,8 +112,8 @@ func TestWithObservedMustReturnItsRow(t *testing.T) {
 		e.want(1, withoutLate)
 		e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), "WithObserved has to return the row") })
 		e.holds(-1)
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithObserved(func(_, observed *bucket) *bucket { return observed })}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithObserved(func(_, observed *bucket) *bucket { return observed })}
 	})
 }
 
@@ -124,13 +124,13 @@ func TestPublishersAndHooksReceiveTheObservedObject(t *testing.T) {
 		e.remove()
 		pass(time.Minute)
 		e.gone()
-	}, func(e *env) []managed.Option {
+	}, func(e *env) []managed.ReconcilerOption {
 		check := func(who string, b *bucket) {
 			if b.Region != "seen" || managed.GetExternalName(b) == "" {
 				e.Errorf("%s received %+v", who, b)
 			}
 		}
-		return []managed.Option{
+		return []managed.ReconcilerOption{
 			managed.WithConnectionPublishers[*bucket](checking{check}),
 			managed.WithPollIntervalHook(func(b *bucket, d time.Duration) time.Duration {
 				check("hook", b)

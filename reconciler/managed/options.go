@@ -29,8 +29,8 @@ func ControllerName(kind string) string { return "managed/" + strings.ToLower(ki
 // [reconciler.Settings].Concurrency by several goroutines. It must not change the object.
 type PollIntervalHook[T any] func(obj T, pollInterval time.Duration) time.Duration
 
-// Option changes a setting of a managed reconciler.
-type Option func(*options)
+// ReconcilerOption changes a setting of a managed reconciler.
+type ReconcilerOption func(*options)
 
 // options are the settings. Those whose type depends on the type of the objects are stored as given;
 // resolve checks their type.
@@ -41,12 +41,10 @@ type options struct {
 	pollJitter    time.Duration
 	deterministic bool
 	policies      ManagementPolicies
-	kind          string
 	log           *slog.Logger
 	recorder      event.Recorder
-	metrics       Metrics
 
-	connecter, critical, finalizer, leaveHook, hook, resolver, equal, observed any
+	connecter, critical, finalizer, leaveHook, hook, equal, observed any
 
 	initializers, publishers []any
 }
@@ -65,14 +63,14 @@ func defaultOptions() options {
 
 // WithExternalConnecter sets the connecter to the outside system. The default, and nil, is
 // [NopConnecter], which connects to nothing.
-func WithExternalConnecter[T any](c ExternalConnecter[T]) Option {
+func WithExternalConnecter[T any](c ExternalConnecter[T]) ReconcilerOption {
 	return func(o *options) { o.connecter = c }
 }
 
 // WithExternalConnectDisconnecter sets the connecter to the outside system, with a Disconnect that is
 // called at the end of each pass. If it is combined with [WithExternalConnecter], the last of the two
 // applies.
-func WithExternalConnectDisconnecter[T any](c ExternalConnectDisconnecter[T]) Option {
+func WithExternalConnectDisconnecter[T any](c ExternalConnectDisconnecter[T]) ReconcilerOption {
 	return func(o *options) { o.connecter = ExternalConnecter[T](c) }
 }
 
@@ -80,7 +78,7 @@ func WithExternalConnectDisconnecter[T any](c ExternalConnectDisconnecter[T]) Op
 // to the last publisher: their context ends then, or when the pass ends. The results of the pass are
 // written anyway; [ExternalDisconnecter] and [CriticalAnnotationUpdater] have ten seconds of their own.
 // The default is a minute. Zero means no bound; a negative value is an error.
-func WithTimeout(timeout time.Duration) Option {
+func WithTimeout(timeout time.Duration) ReconcilerOption {
 	return func(o *options) { o.timeout = timeout }
 }
 
@@ -90,20 +88,20 @@ func WithTimeout(timeout time.Duration) Option {
 // creation was not recorded. Such a resource may come from an earlier process, or from a create without
 // an answer, which can take effect until its [WithTimeout] has expired. The default is 30 seconds. Zero
 // means no wait; a negative value is an error.
-func WithCreationGracePeriod(grace time.Duration) Option {
+func WithCreationGracePeriod(grace time.Duration) ReconcilerOption {
 	return func(o *options) { o.creationGrace = grace }
 }
 
 // WithPollInterval sets the time until an object that is up to date is observed again, unless the
 // object has its own interval (see [SetPollInterval]). The default is a minute. Zero means never; a
 // negative value is an error.
-func WithPollInterval(interval time.Duration) Option {
+func WithPollInterval(interval time.Duration) ReconcilerOption {
 	return func(o *options) { o.pollInterval = interval }
 }
 
 // WithPollIntervalHook sets a hook that computes when an object is observed again. If it is combined
 // with [WithPollJitterHook], the last of the two applies. The default, and nil, is no hook.
-func WithPollIntervalHook[T any](hook PollIntervalHook[T]) Option {
+func WithPollIntervalHook[T any](hook PollIntervalHook[T]) ReconcilerOption {
 	return func(o *options) { o.hook, o.pollJitter = hook, 0 }
 }
 
@@ -112,14 +110,14 @@ func WithPollIntervalHook[T any](hook PollIntervalHook[T]) Option {
 // the last of the two applies. jitter must be less than the poll interval. If the interval of an object
 // is shorter than jitter, its next poll comes after at least a second, or after its interval if that is
 // less. The default is zero, which means none. A negative value is an error.
-func WithPollJitterHook(jitter time.Duration) Option {
+func WithPollJitterHook(jitter time.Duration) ReconcilerOption {
 	return func(o *options) { o.hook, o.pollJitter = nil, jitter }
 }
 
 // WithFinalizer sets the [Finalizer] of the objects. The default, and nil, keeps [FinalizerName] among
 // the finalizers of the object. If a row is removed without [Writer.Delete], the resource is deleted if
 // the row has the finalizer (see [Reconciler.Delete]).
-func WithFinalizer[T any](f Finalizer[T]) Option {
+func WithFinalizer[T any](f Finalizer[T]) ReconcilerOption {
 	return func(o *options) { o.finalizer = f }
 }
 
@@ -135,7 +133,7 @@ func WithFinalizer[T any](f Finalizer[T]) Option {
 // The context is that of the calls of the pass, and ends with [WithTimeout]. The hook may be called
 // several times for one row, and for a resource that does not exist; neither is an error. If the hook
 // fails, the row stays, and its error is the outcome of the pass. The default, and nil, is no hook.
-func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) Option {
+func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) ReconcilerOption {
 	return func(o *options) {
 		o.leaveHook = nil
 		if hook != nil {
@@ -146,26 +144,26 @@ func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) Option {
 
 // WithCriticalAnnotationUpdater sets the updater of the annotations that must not be lost after a
 // create. The default, and nil, is a [RetryingCriticalAnnotationUpdater] for the table.
-func WithCriticalAnnotationUpdater[T any](u CriticalAnnotationUpdater[T]) Option {
+func WithCriticalAnnotationUpdater[T any](u CriticalAnnotationUpdater[T]) ReconcilerOption {
 	return func(o *options) { o.critical = u }
 }
 
 // WithDeterministicExternalName states that the name of an external resource is known before it is
 // created. Observe can then tell whether a create happened, and no object ever stops to wait for a
 // person.
-func WithDeterministicExternalName() Option {
+func WithDeterministicExternalName() ReconcilerOption {
 	return func(o *options) { o.deterministic = true }
 }
 
 // WithManagementPolicies sets the management policies of objects that have none of their own (see
 // [SetManagementPolicies]). The default is [ManagementActionAll]. With no action every object is
 // paused. Policies that [ManagementPolicies.Validate] rejects are an error.
-func WithManagementPolicies(actions ...ManagementAction) Option {
+func WithManagementPolicies(actions ...ManagementAction) ReconcilerOption {
 	return func(o *options) { o.policies = actions }
 }
 
 // WithInitializers adds initializers. They are called in the order given. None may be nil.
-func WithInitializers[T any](initializers ...Initializer[T]) Option {
+func WithInitializers[T any](initializers ...Initializer[T]) ReconcilerOption {
 	return func(o *options) {
 		for _, i := range initializers {
 			o.initializers = append(o.initializers, i)
@@ -173,15 +171,9 @@ func WithInitializers[T any](initializers ...Initializer[T]) Option {
 	}
 }
 
-// WithReferenceResolver sets the resolver that fills in what objects take from other rows. The default,
-// and nil, is none.
-func WithReferenceResolver[T any](r ReferenceResolver[T]) Option {
-	return func(o *options) { o.resolver = r }
-}
-
 // WithConnectionPublishers adds publishers of connection details. They are called in the order given,
 // until one fails. None may be nil.
-func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Option {
+func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) ReconcilerOption {
 	return func(o *options) {
 		for _, p := range publishers {
 			o.publishers = append(o.publishers, p)
@@ -193,7 +185,7 @@ func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Optio
 // changed something that must be written. When it is called, their finalizers, conditions, annotations
 // and statuses are equal. It must not change or keep the rows. The default, and nil, is
 // [reflect.DeepEqual].
-func WithEqual[T any](equal func(a, b T) bool) Option {
+func WithEqual[T any](equal func(a, b T) bool) ReconcilerOption {
 	return func(o *options) {
 		o.equal = nil
 		if equal != nil {
@@ -203,25 +195,13 @@ func WithEqual[T any](equal func(a, b T) bool) Option {
 }
 
 // WithRecorder sets the recorder of the events of the objects. The default, and nil, records nothing.
-func WithRecorder(recorder event.Recorder) Option {
+func WithRecorder(recorder event.Recorder) ReconcilerOption {
 	return func(o *options) { o.recorder = recorder }
-}
-
-// WithMetrics sets where the figures of all objects go. The default, and nil, is nowhere. With metrics
-// the reconciler keeps a small record of each object in memory.
-func WithMetrics(m Metrics) Option {
-	return func(o *options) { o.metrics = m }
-}
-
-// WithKind sets the kind of the resources, for [Metrics] and the log. The default, and "", is the name
-// of the table.
-func WithKind(kind string) Option {
-	return func(o *options) { o.kind = kind }
 }
 
 // WithLogger sets where the steps of the passes are logged, at level Debug. The default, and nil, is
 // Log of the configuration given to [Configure]; without that nothing is logged.
-func WithLogger(log *slog.Logger) Option {
+func WithLogger(log *slog.Logger) ReconcilerOption {
 	return func(o *options) { o.log = log }
 }
 

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/status"
 )
 
 // lastTime bounds calls that must be made even if the program stops.
@@ -65,7 +64,6 @@ func (p *pass[T]) observe() (over bool, err error) {
 	if err != nil {
 		return true, p.fail(reasonCannotObserve, "observe", err)
 	}
-	p.observed = true
 	if token, ok := p.obj.GetAnnotations()[annotationReconcileRequested]; ok {
 		p.obj.SetAnnotation(annotationReconcileHandled, token)
 	}
@@ -191,7 +189,6 @@ func (p *pass[T]) update() (over bool, err error) {
 	if p.observation.ResourceUpToDate {
 		p.trail.add("observe: as wanted")
 		p.succeeded()
-		p.r.figures.asWanted(p.key(), p.now())
 		return true, p.poll()
 	}
 	p.trail.add("observe: differs")
@@ -207,9 +204,6 @@ func (p *pass[T]) update() (over bool, err error) {
 	if err := p.ask(func(obj T) error { return p.client.Update(&p.calls, obj) }); err != nil {
 		return true, p.fail(reasonCannotUpdate, "update", err)
 	}
-	if p.drifted() {
-		p.r.figures.repaired(p.key(), p.now())
-	}
 	if err := p.publish(p.takeDetails()); err != nil {
 		return true, err
 	}
@@ -217,15 +211,6 @@ func (p *pass[T]) update() (over bool, err error) {
 	p.tell(reasonUpdated, "requested the update of the external resource")
 	p.succeeded()
 	return true, p.poll()
-}
-
-// drifted reports whether the resource has changed by itself: no change of the row asked for this pass.
-func (p *pass[T]) drifted() bool {
-	if !p.known {
-		return false
-	}
-	kind := p.r.getStatus(p.row).Kind
-	return kind == status.KindDone || kind == status.KindRefreshing
 }
 
 // poll ends a pass until the object must be observed again.

@@ -5,49 +5,22 @@ package managed
 
 import (
 	"context"
-
-	"github.com/cilium/statedb"
 )
 
 // Initializer prepares an object before the other steps of a pass, for example by setting its external
-// name. What it sets on the object, which is a clone, is written with the rest.
-type Initializer[T any] interface {
-	// Initialize is called at the start of each pass. An error is the outcome of the pass.
-	Initialize(ctx context.Context, obj T) error
-}
-
-// InitializerFn is a function that implements [Initializer].
-type InitializerFn[T any] func(ctx context.Context, obj T) error
-
-// Initialize calls the function.
-func (fn InitializerFn[T]) Initialize(ctx context.Context, obj T) error { return fn(ctx, obj) }
+// name. It is called at the start of each pass, with a clone: what it sets is written with the rest. An
+// error is the outcome of the pass.
+type Initializer[T any] func(ctx context.Context, obj T) error
 
 // NewNameAsExternalName returns an initializer that sets the external name of an object to its name,
 // unless it has one. External names are then deterministic: see [WithDeterministicExternalName].
 func NewNameAsExternalName[T Resource]() Initializer[T] {
-	return InitializerFn[T](func(_ context.Context, obj T) error {
+	return func(_ context.Context, obj T) error {
 		if GetExternalName(obj) == "" {
 			SetExternalName(obj, obj.GetName())
 		}
 		return nil
-	})
-}
-
-// ReferenceResolver fills in on an object what it takes from other rows. It is called in each pass
-// before connecting, except for objects that are being deleted.
-type ReferenceResolver[T any] interface {
-	// ResolveReferences sets on the object, which is a clone, what it takes from rows of txn. An error
-	// is the outcome of the pass. With the error of [reconciler.Need] the object waits for the row, and
-	// wakes as soon as the row is there.
-	ResolveReferences(ctx context.Context, txn statedb.ReadTxn, obj T) error
-}
-
-// ReferenceResolverFn is a function that implements [ReferenceResolver].
-type ReferenceResolverFn[T any] func(ctx context.Context, txn statedb.ReadTxn, obj T) error
-
-// ResolveReferences calls the function.
-func (fn ReferenceResolverFn[T]) ResolveReferences(ctx context.Context, txn statedb.ReadTxn, obj T) error {
-	return fn(ctx, txn, obj)
+	}
 }
 
 // ConnectionDetails hold by name what is needed to use a resource, such as an address or a password.
@@ -65,28 +38,6 @@ type ConnectionPublisher[T any] interface {
 	UnpublishConnection(ctx context.Context, obj T, details ConnectionDetails) error
 }
 
-// ConnectionPublisherFns is a [ConnectionPublisher] made of functions. A nil function does nothing.
-type ConnectionPublisherFns[T any] struct {
-	PublishConnectionFn   func(ctx context.Context, obj T, details ConnectionDetails) error
-	UnpublishConnectionFn func(ctx context.Context, obj T, details ConnectionDetails) error
-}
-
-// PublishConnection calls PublishConnectionFn.
-func (fns ConnectionPublisherFns[T]) PublishConnection(ctx context.Context, obj T, details ConnectionDetails) error {
-	if fns.PublishConnectionFn == nil {
-		return nil
-	}
-	return fns.PublishConnectionFn(ctx, obj, details)
-}
-
-// UnpublishConnection calls UnpublishConnectionFn.
-func (fns ConnectionPublisherFns[T]) UnpublishConnection(ctx context.Context, obj T, details ConnectionDetails) error {
-	if fns.UnpublishConnectionFn == nil {
-		return nil
-	}
-	return fns.UnpublishConnectionFn(ctx, obj, details)
-}
-
 // Finalizer records on an object that its external resource must be deleted before the row may be
 // removed. The reconciler writes what it changes on the object, which is a clone, into the table: after
 // AddFinalizer before anything is created or updated; after RemoveFinalizer the row is removed if it
@@ -100,20 +51,4 @@ type Finalizer[T any] interface {
 	// RemoveFinalizer is called when the external resource is gone or is left in place. If it fails,
 	// the object stays, and its error is the outcome of the pass.
 	RemoveFinalizer(ctx context.Context, obj T) error
-}
-
-// FinalizerFns is a [Finalizer] made of functions. A nil function does nothing.
-type FinalizerFns[T any] struct {
-	AddFinalizerFn    func(ctx context.Context, obj T) error
-	RemoveFinalizerFn func(ctx context.Context, obj T) error
-}
-
-// AddFinalizer calls AddFinalizerFn.
-func (fns FinalizerFns[T]) AddFinalizer(ctx context.Context, obj T) error {
-	return call(ctx, obj, fns.AddFinalizerFn)
-}
-
-// RemoveFinalizer calls RemoveFinalizerFn.
-func (fns FinalizerFns[T]) RemoveFinalizer(ctx context.Context, obj T) error {
-	return call(ctx, obj, fns.RemoveFinalizerFn)
 }

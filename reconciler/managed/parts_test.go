@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -26,9 +25,9 @@ func TestFailingInitializerSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 		e.is(managed.ConditionReason("ReconcileError"), "")
 		pass(time.Second)
 		e.told("Warning CannotInitializeManagedResource")
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithInitializers(managed.NewNameAsExternalName[*bucket](),
-			managed.Initializer[*bucket](managed.InitializerFn[*bucket](func(_ context.Context, b *bucket) error {
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithInitializers(managed.NewNameAsExternalName[*bucket](),
+			managed.Initializer[*bucket]((func(_ context.Context, b *bucket) error {
 				if managed.GetExternalName(b) != b.Name {
 					return errors.New("out of order")
 				}
@@ -41,7 +40,7 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called()
-		e.told("Warning CannotResolveResourceReferences")
+		e.told("Warning CannotConnectToProvider")
 		e.status(reconciler.StatusKindBlocked)
 		e.is(managed.ConditionReason("ReconcileWaiting"), "")
 
@@ -50,8 +49,9 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		require.NoError(e, err)
 		wtxn.Commit()
 		pass(0)
-		e.called("connect", "observe", "create")
+		e.called("observe", "create")
 		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
+		e.rows(func(b *bucket) { require.Equal(e, "that of network", b.Region) })
 
 		// An object that is being deleted needs no references.
 		wtxn = e.DB.WriteTxn(e.Table)
@@ -63,27 +63,18 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		pass(time.Minute)
 		e.gone()
 		e.holds(-1)
-	}, func(e *env) []managed.Option {
-		return append(noGrace(e), managed.WithReferenceResolver(managed.ReferenceResolverFn[*bucket](
-			func(_ context.Context, txn statedb.ReadTxn, b *bucket) error {
-				_, err := reconciler.Need(txn, e.Table, byName.Query("network"), "the network")
-				return err
+	}, func(e *env) []managed.ReconcilerOption {
+		return append(noGrace(e), managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
+			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
+				if managed.WasDeleted(b) {
+					return e.cloud, nil
+				}
+				network, err := reconciler.Need(managed.Txn(ctx), e.Table, byName.Query("network"), "the network")
+				if err == nil {
+					b.Region = "that of " + network.Name
+				}
+				return e.cloud, err
 			})))
-	})
-}
-
-func TestFailingReferenceIsAnErrorAndBacksOff(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1)
-		e.called()
-		e.told("Warning CannotResolveResourceReferences")
-		e.status(reconciler.StatusKindError)
-		e.is(managed.ConditionReason("ReconcileError"), "")
-		pass(time.Second)
-		e.told("Warning CannotResolveResourceReferences")
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithReferenceResolver(managed.ReferenceResolverFn[*bucket](
-			func(context.Context, statedb.ReadTxn, *bucket) error { return errors.New("no such thing as a network") }))}
 	})
 }
 
@@ -103,8 +94,8 @@ func TestConnecterCanLookUpOtherRows(t *testing.T) {
 		pass(0)
 		e.holds(1)
 		require.Nil(e, managed.Txn(e.Context()))
-	}, func(e *env) []managed.Option {
-		return []managed.Option{managed.WithExternalConnecter(managed.ExternalConnecterFn[*bucket](
+	}, func(e *env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
 			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
 				_, err := reconciler.Need(managed.Txn(ctx), e.Table, byName.Query("credentials"), "the credentials")
 				return e.cloud, err
@@ -180,9 +171,9 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		pass(time.Minute)
 		e.gone()
 		require.Empty(e, p.has)
-	}, func(e *env) []managed.Option {
+	}, func(e *env) []managed.ReconcilerOption {
 		p = &published{has: map[string]managed.ConnectionDetails{}}
-		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, managed.ConnectionPublisherFns[*bucket]{}))
+		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, publisherFns[*bucket]{}))
 	})
 	// Outside of a pass NoteConnection does nothing.
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})

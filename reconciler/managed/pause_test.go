@@ -75,7 +75,9 @@ func TestOptionWithoutPoliciesPausesEveryObject(t *testing.T) {
 		e.want(1)
 		e.called()
 		e.is(managed.ConditionReason("ReconcilePaused"), "")
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithManagementPolicies()} })
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithManagementPolicies()}
+	})
 }
 
 // If a pause cannot be written because the row changes at the same moment, the next pass writes it.

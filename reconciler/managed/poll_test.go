@@ -31,7 +31,9 @@ func TestPollIntervalIsThatOfTheOption(t *testing.T) {
 		for _, name := range e.names {
 			require.InDelta(e, 10, e.polls(name), 1)
 		}
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollInterval(10 * time.Second)} })
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithPollInterval(10 * time.Second)}
+	})
 }
 
 func TestPollIntervalOfZeroNeverPolls(t *testing.T) {
@@ -39,7 +41,7 @@ func TestPollIntervalOfZeroNeverPolls(t *testing.T) {
 		e.settle(1)
 		pass(24 * time.Hour)
 		e.called()
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollInterval(0)} })
+	}, func(*env) []managed.ReconcilerOption { return []managed.ReconcilerOption{managed.WithPollInterval(0)} })
 }
 
 func TestObjectMayHaveItsOwnPollInterval(t *testing.T) {
@@ -78,15 +80,15 @@ func TestLastPollHookApplies(t *testing.T) {
 		e.forget()
 		pass(24 * time.Hour)
 		e.called()
-	}, func(*env) []managed.Option {
-		return []managed.Option{hour, managed.WithPollJitterHook(time.Second), double}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{hour, managed.WithPollJitterHook(time.Second), double}
 	})
 	each(t, func(e *env) {
 		e.settle(1)
 		pass(61 * time.Second)
 		e.called("connect", "observe")
-	}, func(*env) []managed.Option {
-		return []managed.Option{hour, managed.WithPollJitterHook(time.Millisecond)}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{hour, managed.WithPollJitterHook(time.Millisecond)}
 	})
 }
 
@@ -113,7 +115,9 @@ func TestJitterSpreadsPollsWithinItsBounds(t *testing.T) {
 		}
 		require.Greater(e, early, 20)
 		require.Greater(e, late, 20)
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollJitterHook(20 * time.Second)} })
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithPollJitterHook(20 * time.Second)}
+	})
 }
 
 func TestJitterKeepsAPauseForShortPollIntervals(t *testing.T) {
@@ -125,7 +129,9 @@ func TestJitterKeepsAPauseForShortPollIntervals(t *testing.T) {
 			require.LessOrEqual(e, n, 100)
 			require.GreaterOrEqual(e, n, 4)
 		}
-	}, func(*env) []managed.Option { return []managed.Option{managed.WithPollJitterHook(20 * time.Second)} })
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithPollJitterHook(20 * time.Second)}
+	})
 }
 
 func TestRequestedReconcileIsEchoed(t *testing.T) {

@@ -20,7 +20,6 @@ func (p *pass[T]) checkPause() (over bool, err error) {
 		p.invalid = invalid
 		return false, nil
 	}
-	p.paused = true
 	p.trail.add("paused")
 	if p.forced {
 		p.warn(reasonDeletionRefused, errPausedRemoved)
@@ -104,7 +103,7 @@ func (p *pass[T]) clampTimes() {
 
 func (p *pass[T]) initialize() (over bool, err error) {
 	for _, i := range p.r.initializers {
-		if err := i.Initialize(&p.calls, p.obj); err != nil {
+		if err := i(&p.calls, p.obj); err != nil {
 			return true, p.fail(reasonCannotInitialize, "initialize", err)
 		}
 	}
@@ -156,17 +155,6 @@ func (p *pass[T]) blockOnRow() error {
 	p.mark(Deleting(), reconcileWaiting(others))
 	_, watch, _ := rowWatch(p.r.table, p.txn, p.obj)
 	return reconciler.Blocked(others.Error(), watch)
-}
-
-// resolve calls the resolver to fill in what the object takes from other rows.
-func (p *pass[T]) resolve() (over bool, err error) {
-	if p.r.resolver == nil || WasDeleted(p.obj) {
-		return false, nil
-	}
-	if err := p.r.resolver.ResolveReferences(&p.calls, p.txn, p.obj); err != nil {
-		return true, p.fail(reasonCannotResolve, "references", err)
-	}
-	return false, nil
 }
 
 // hasOtherFinalizers reports whether an object has finalizers other than ours.

@@ -10,73 +10,43 @@ import (
 	"github.com/statekeel/statekeel/reconciler/event"
 )
 
-// The reasons of events of [event.TypeNormal]: something was done or has started.
+// The reasons of events of [event.TypeNormal]: something was done or has started. There is no event when a
+// deleted resource is gone, because the object goes with it.
 const (
-	// reasonCreated: the outside system was asked to create the resource, and confirmed it.
-	reasonCreated event.Reason = "CreatedExternalResource"
-	// reasonUpdated: the outside system was asked to update the resource.
-	reasonUpdated event.Reason = "UpdatedExternalResource"
-	// reasonDeletionRequested: the outside system was asked to delete the resource. There is no event
-	// when the resource is gone, because the object goes with it.
-	reasonDeletionRequested event.Reason = "DeletedExternalResource"
-	// reasonPendingConfirmation: a resource that was created lately is not visible yet (see
-	// [WithCreationGracePeriod]).
-	reasonPendingConfirmation event.Reason = "PendingExternalResource"
-	// reasonEventPaused: the object is paused (see [SetPaused]).
-	reasonEventPaused event.Reason = "ReconciliationPaused"
-	// reasonWaitsForOtherCleanup: the object is being deleted, and has finalizers of others, who must
-	// clean up first.
+	reasonCreated              event.Reason = "CreatedExternalResource"
+	reasonUpdated              event.Reason = "UpdatedExternalResource"
+	reasonDeletionRequested    event.Reason = "DeletedExternalResource"
+	reasonPendingConfirmation  event.Reason = "PendingExternalResource"
+	reasonEventPaused          event.Reason = "ReconciliationPaused"
 	reasonWaitsForOtherCleanup event.Reason = "WaitingForOtherFinalizers"
 )
 
-// The reasons of events of [event.TypeWarning]: something failed, or a person has to act. The message
-// is the error. If a step waits by [reconciler.Blocked], one event with the reason of the step is
-// recorded.
+// The reasons of events of [event.TypeWarning]: a step failed, or a person has to act. The message is the
+// error. If a step waits by [reconciler.Blocked], one event with the reason of the step is recorded.
 const (
-	// reasonCannotTellIfCreated: a person has to decide (see [DecideCreate]).
-	reasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
-	// reasonDeletionRefused: the object is being deleted and is paused (see [SetPaused]).
-	reasonDeletionRefused event.Reason = "DeletionRefused"
-	// reasonPolicyInvalid: the policies of the object are invalid, and nothing is done until they are
-	// valid (see [SetManagementPolicies], [SetDeletionPolicy]).
-	reasonPolicyInvalid event.Reason = "CannotUseInvalidManagementPolicy"
-	// reasonPollIntervalInvalid: the poll interval of the object is invalid, and that of all objects
-	// applies (see [SetPollInterval]).
-	reasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
-	// reasonCannotInitialize: an [Initializer] failed.
-	reasonCannotInitialize event.Reason = "CannotInitializeManagedResource"
-	// reasonCannotResolve: a [ReferenceResolver] failed.
-	reasonCannotResolve event.Reason = "CannotResolveResourceReferences"
-	// reasonCannotConnect: [ExternalConnecter].Connect failed.
-	reasonCannotConnect event.Reason = "CannotConnectToProvider"
-	// reasonCannotDisconnect: [ExternalDisconnecter].Disconnect failed. The outcome of the pass stays
-	// the same.
-	reasonCannotDisconnect event.Reason = "CannotDisconnectFromProvider"
-	// reasonCannotObserve: [ExternalClient].Observe failed, or the resource does not exist and
-	// may not be created.
-	reasonCannotObserve event.Reason = "CannotObserveExternalResource"
-	// reasonCannotCreate: [ExternalClient].Create failed.
-	reasonCannotCreate event.Reason = "CannotCreateExternalResource"
-	// reasonCannotUpdate: [ExternalClient].Update failed.
-	reasonCannotUpdate event.Reason = "CannotUpdateExternalResource"
-	// reasonCannotDelete: [ExternalClient].Delete failed.
-	reasonCannotDelete event.Reason = "CannotDeleteExternalResource"
-	// reasonCannotLeave: the hook of [WithLeaveHook] failed.
-	reasonCannotLeave event.Reason = "CannotLeaveExternalResource"
-	// reasonExternalNameChanged: the row names another resource than before, and the earlier one is
-	// left in place: delete it, or name it again. The reconciler cannot tell whether a program changed
-	// the row or put another one in its place.
-	reasonExternalNameChanged event.Reason = "ExternalNameChanged"
-	// reasonCannotTellIfManaged: a row that names a resource was removed before a pass saw it. The
-	// reconciler cannot tell whether the resource is its own, and leaves it in place.
-	reasonCannotTellIfManaged event.Reason = "CannotTellIfManaged"
-	// reasonCannotPublish and reasonCannotUnpublish: a [ConnectionPublisher] failed.
-	reasonCannotPublish   event.Reason = "CannotPublishConnectionDetails"
-	reasonCannotUnpublish event.Reason = "CannotUnpublishConnectionDetails"
-	// reasonCannotFinalize: a [Finalizer] failed, or its change could not be written.
-	reasonCannotFinalize event.Reason = "CannotChangeFinalizer"
-	// reasonCannotWriteManaged: a note of the reconciler could not be written onto the row.
+	reasonCannotInitialize   event.Reason = "CannotInitializeManagedResource"
+	reasonCannotConnect      event.Reason = "CannotConnectToProvider"
+	reasonCannotDisconnect   event.Reason = "CannotDisconnectFromProvider"
+	reasonCannotObserve      event.Reason = "CannotObserveExternalResource"
+	reasonCannotCreate       event.Reason = "CannotCreateExternalResource"
+	reasonCannotUpdate       event.Reason = "CannotUpdateExternalResource"
+	reasonCannotDelete       event.Reason = "CannotDeleteExternalResource"
+	reasonCannotLeave        event.Reason = "CannotLeaveExternalResource"
+	reasonCannotPublish      event.Reason = "CannotPublishConnectionDetails"
+	reasonCannotUnpublish    event.Reason = "CannotUnpublishConnectionDetails"
+	reasonCannotFinalize     event.Reason = "CannotChangeFinalizer"
 	reasonCannotWriteManaged event.Reason = "CannotUpdateManagedResource"
+
+	reasonPolicyInvalid       event.Reason = "CannotUseInvalidManagementPolicy"
+	reasonPollIntervalInvalid event.Reason = "InvalidPollInterval"
+	reasonDeletionRefused     event.Reason = "DeletionRefused"
+	reasonCannotTellIfCreated event.Reason = "CannotTellIfCreated"
+	// The row names another resource than before, which is left in place. Whether a program changed the row
+	// or put another one in its place cannot be told.
+	reasonExternalNameChanged event.Reason = "ExternalNameChanged"
+	// A row that names a resource was removed before a pass saw it. Whether the resource belongs to it cannot
+	// be told, so it is left in place.
+	reasonCannotTellIfManaged event.Reason = "CannotTellIfManaged"
 )
 
 // decideCreate tells a person what to do about a create whose result is not known.

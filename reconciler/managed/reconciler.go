@@ -35,7 +35,6 @@ type Reconciler[T Managed] struct {
 	finalizer    Finalizer[T]
 	leaveHook    func(ctx context.Context, obj T) error
 	hook         PollIntervalHook[T]
-	resolver     ReferenceResolver[T]
 	equal        func(a, b T) bool
 	observed     func(row, observed T) T
 	initializers []Initializer[T]
@@ -45,11 +44,8 @@ type Reconciler[T Managed] struct {
 	finalizerName string
 	// update and remove are the steps of Update and of Delete.
 	update, remove []step[T]
-	// untouched reports whether a clone of a row has no field set.
-	untouched func(clone, row T) bool
-	memory    memory
-	departed  departed[T]
-	figures   *figures
+	memory         memory
+	departed       departed[T]
 	// began is when the reconciler was made: the creates of earlier processes were before that.
 	began time.Time
 }
@@ -63,7 +59,7 @@ type noRow struct{ Meta }
 // [reconciler.WithoutPruning]. DB, Table, Clone, SetStatus and GetStatus of the configuration are
 // required, and Log is used. Without options the outside system does nothing. The error names
 // everything that is wrong.
-func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...Option) (*Reconciler[T], error) {
+func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (*Reconciler[T], error) {
 	r, err := newReconciler(cfg, opts)
 	if err != nil {
 		return nil, fmt.Errorf("managed: %w", err)
@@ -71,14 +67,14 @@ func NewReconciler[T Managed](cfg reconciler.Config[T], opts ...Option) (*Reconc
 	return r, nil
 }
 
-func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconciler[T], error) {
+func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption) (*Reconciler[T], error) {
 	o := defaultOptions()
 	for _, opt := range opts {
 		opt(&o)
 	}
 	r := &Reconciler[T]{
 		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
-		opts: o, update: updateSteps[T](), remove: removeSteps[T](), untouched: untouched[T](),
+		opts: o, update: updateSteps[T](), remove: removeSteps[T](),
 		began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
@@ -91,9 +87,6 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	if named, ok := r.finalizer.(interface{ Name() string }); ok {
 		r.finalizerName = named.Name()
 	}
-	if r.opts.kind == "" {
-		r.opts.kind = cfg.Table.Name()
-	}
 	if r.opts.recorder == nil {
 		r.opts.recorder = event.NewNopRecorder()
 	}
@@ -103,10 +96,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []Option) (*Reconci
 	if r.opts.log == nil {
 		r.opts.log = slog.New(slog.DiscardHandler)
 	}
-	r.opts.log = r.opts.log.With("kind", r.opts.kind)
-	if o.metrics != nil {
-		r.figures = newFigures(o.metrics, r.opts.kind)
-	}
+	r.opts.log = r.opts.log.With("table", cfg.Table.Name())
 	return r, nil
 }
 
@@ -152,17 +142,15 @@ func (r *Reconciler[T]) resolve() error {
 	note(err)
 	r.hook, err = typed[PollIntervalHook[T]]("WithPollIntervalHook", o.hook, nil)
 	note(err)
-	r.resolver, err = typed[ReferenceResolver[T]]("WithReferenceResolver", o.resolver, nil)
-	note(err)
 	r.equal, err = typed("WithEqual", o.equal, func(a, b T) bool { return reflect.DeepEqual(a, b) })
 	note(err)
 	r.observed, err = typed[func(row, observed T) T]("WithObserved", o.observed, nil)
 	note(err)
 	for n, i := range o.initializers {
-		if i == nil {
-			note(fmt.Errorf("WithInitializers: initializer %d is nil", n))
-		}
 		initializer, err := typed[Initializer[T]]("WithInitializers", i, nil)
+		if err == nil && initializer == nil {
+			err = fmt.Errorf("WithInitializers: initializer %d is nil", n)
+		}
 		note(err)
 		r.initializers = append(r.initializers, initializer)
 	}
@@ -181,9 +169,6 @@ func (r *Reconciler[T]) resolve() error {
 // again.
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
-	if r.figures != nil {
-		r.figures.begun(p.key(), r.wantedAt(obj))
-	}
 	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
@@ -237,7 +222,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		p.obj.RemoveAnnotation(AnnotationExternalName)
 	}
 	if !WasDeleted(p.obj) {
-		p.obj.SetDeletionTime(r.figures.deletion(key, p.now()))
+		p.obj.SetDeletionTime(p.now())
 	}
 	if err := p.run(r.remove); err != nil {
 		r.departed.addRemoved(p.obj, p.listed)
@@ -250,7 +235,6 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 func (r *Reconciler[T]) finish(key object.Key) error {
 	r.departed.forget(key)
 	r.memory.forget(key)
-	r.figures.forget(key)
 	return nil
 }
 

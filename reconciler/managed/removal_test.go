@@ -16,8 +16,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func noGrace(*env) []managed.Option {
-	return []managed.Option{managed.WithCreationGracePeriod(0)}
+func noGrace(*env) []managed.ReconcilerOption {
+	return []managed.ReconcilerOption{managed.WithCreationGracePeriod(0)}
 }
 
 func TestDeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
@@ -225,9 +225,9 @@ func TestFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
 		pass(time.Second)
 		e.called("connect", "observe")
 		e.holds(-1)
-	}, func(*env) []managed.Option {
-		return []managed.Option{managed.WithFinalizer(managed.FinalizerFns[*bucket]{
-			AddFinalizerFn: func(context.Context, *bucket) error { return errors.New("no space") },
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithFinalizer(finalizerFns[*bucket]{
+			add: func(context.Context, *bucket) error { return errors.New("no space") },
 		})}
 	})
 }
@@ -241,11 +241,11 @@ func TestFinalizerThatCannotBeRemovedKeepsTheObject(t *testing.T) {
 		e.told("Normal DeletedExternalResource", "Warning CannotChangeFinalizer")
 		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Deleting"))
 		e.rows(func(b *bucket) { require.NotEmpty(e, b.Finalizers) })
-	}, func(*env) []managed.Option {
+	}, func(*env) []managed.ReconcilerOption {
 		ready := managed.NewFinalizer[*bucket](managed.FinalizerName)
-		return append(noGrace(nil), managed.WithFinalizer(managed.FinalizerFns[*bucket]{
-			AddFinalizerFn:    ready.AddFinalizer,
-			RemoveFinalizerFn: func(context.Context, *bucket) error { return errors.New("no") },
+		return append(noGrace(nil), managed.WithFinalizer(finalizerFns[*bucket]{
+			add:    ready.AddFinalizer,
+			remove: func(context.Context, *bucket) error { return errors.New("no") },
 		}))
 	})
 }
@@ -262,7 +262,7 @@ func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 		e.removeDirectly()
 		pass(time.Minute)
 		e.holds(-1)
-	}, func(*env) []managed.Option {
+	}, func(*env) []managed.ReconcilerOption {
 		return append(noGrace(nil), managed.WithFinalizer(managed.NewFinalizer[*bucket]("example.org/mine")))
 	})
 }

@@ -48,7 +48,6 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 	p.gone = true
 	p.trail.add("the object is gone")
 	p.r.memory.forget(p.key())
-	p.r.figures.deleted(p.key(), p.now().Sub(p.obj.GetDeletionTime()))
 	return nil
 }
 

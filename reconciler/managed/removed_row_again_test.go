@@ -58,39 +58,3 @@ func TestRowsRemovedOneAfterAnotherLeakNothing(t *testing.T) {
 		})
 	}
 }
-
-func TestRowAfterARemovedOneHasItsOwnTimes(t *testing.T) {
-	book := &managed.Book{}
-	each(t, func(e *env) {
-		e.removedForAnother(func(*bucket) {})
-		e.cloud.before("delete", nil)
-		pass(5 * time.Minute)
-		e.manages()
-		f := book.Figures()["buckets"]
-		require.Less(e, f.FirstReconcile.Sum, 3600.0)
-		require.Less(e, f.FirstReady.Sum, 3600.0)
-		require.Zero(e, f.Objects)
-		book.Forget("buckets")
-	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
-}
-
-func TestDeletionTimesOfRemovedRowsAreSeparate(t *testing.T) {
-	book := &managed.Book{}
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.fail("delete", errors.New("busy"))
-		e.removeDirectly()
-		pass(3 * time.Second)
-		e.cloud.before("delete", nil)
-		e.want(1)
-		pass(10 * time.Hour)
-		e.holds(1)
-		e.removeDirectly()
-		pass(5 * time.Minute)
-		e.holds(-1)
-		f := book.Figures()["buckets"]
-		require.EqualValues(e, len(e.names), f.Deletion.Count)
-		require.Less(e, f.Deletion.Sum, 3600.0)
-		book.Forget("buckets")
-	}, func(e *env) []managed.Option { return append(noGrace(e), managed.WithMetrics(book)) })
-}

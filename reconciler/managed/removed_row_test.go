@@ -4,7 +4,6 @@
 package managed_test
 
 import (
-	"context"
 	"errors"
 	"testing"
 	"time"
@@ -198,29 +197,4 @@ func TestUnseenRemovedRowThatNamesAResourceIsReported(t *testing.T) {
 		e.told("Warning " + string(event.Reason("CannotTellIfManaged")))
 		e.holds(1)
 	}, nil)
-}
-
-func TestRowRemovedInItsLastPassIsCountedOnce(t *testing.T) {
-	var c *counts
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if row := e.get(b.Name); row != nil && managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
-				wtxn := e.DB.WriteTxn(e.Table)
-				defer wtxn.Commit()
-				_, _, err := e.Table.Delete(wtxn, row)
-				return err
-			}
-			return nil
-		})
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-		require.Len(e, c.soFar().deleted, len(e.names))
-		require.Zero(e, c.soFar().known)
-	}, func(e *env) []managed.Option {
-		c = &counts{}
-		return append(noGrace(e), managed.WithMetrics(c))
-	})
 }

@@ -120,7 +120,7 @@ func TestRowThatReturnsDuringASweepLeaksNothing(t *testing.T) {
 }
 
 // derivedName derives the external name from the name of the row.
-var derivedName = managed.InitializerFn[*bucket](func(_ context.Context, b *bucket) error {
+var derivedName = managed.Initializer[*bucket](func(_ context.Context, b *bucket) error {
 	managed.SetExternalName(b, "orphan-"+b.Name)
 	return nil
 })
@@ -148,7 +148,7 @@ func TestRowThatNamesASweptResourceKeepsIt(t *testing.T) {
 				if name == "applied" {
 					e.namesOther()
 				}
-			}, func(e *env) []managed.Option {
+			}, func(e *env) []managed.ReconcilerOption {
 				if name == "applied" {
 					return swept(e)
 				}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -25,23 +24,21 @@ func hangs(ctx context.Context) error {
 
 func TestEveryCallOfAPassEndsAtTheTimeout(t *testing.T) {
 	named := managed.NewFinalizer[*bucket](managed.FinalizerName)
-	for call, option := range map[string]managed.Option{
-		"initializer": managed.WithInitializers(managed.InitializerFn[*bucket](
+	for call, option := range map[string]managed.ReconcilerOption{
+		"initializer": managed.WithInitializers(managed.Initializer[*bucket](
 			func(ctx context.Context, _ *bucket) error { return hangs(ctx) })),
-		"resolver": managed.WithReferenceResolver(managed.ReferenceResolver[*bucket](managed.ReferenceResolverFn[*bucket](
-			func(ctx context.Context, _ statedb.ReadTxn, _ *bucket) error { return hangs(ctx) }))),
-		"publisher": managed.WithConnectionPublishers(managed.ConnectionPublisher[*bucket](managed.ConnectionPublisherFns[*bucket]{
-			PublishConnectionFn: func(ctx context.Context, _ *bucket, _ managed.ConnectionDetails) error { return hangs(ctx) },
+		"publisher": managed.WithConnectionPublishers(managed.ConnectionPublisher[*bucket](publisherFns[*bucket]{
+			publish: func(ctx context.Context, _ *bucket, _ managed.ConnectionDetails) error { return hangs(ctx) },
 		})),
-		"finalizer": managed.WithFinalizer(managed.FinalizerFns[*bucket]{
-			AddFinalizerFn: func(ctx context.Context, _ *bucket) error { return hangs(ctx) },
+		"finalizer": managed.WithFinalizer(finalizerFns[*bucket]{
+			add: func(ctx context.Context, _ *bucket) error { return hangs(ctx) },
 		}),
-		"unpublisher": managed.WithConnectionPublishers(managed.ConnectionPublisher[*bucket](managed.ConnectionPublisherFns[*bucket]{
-			UnpublishConnectionFn: func(ctx context.Context, _ *bucket, _ managed.ConnectionDetails) error { return hangs(ctx) },
+		"unpublisher": managed.WithConnectionPublishers(managed.ConnectionPublisher[*bucket](publisherFns[*bucket]{
+			unpublish: func(ctx context.Context, _ *bucket, _ managed.ConnectionDetails) error { return hangs(ctx) },
 		})),
-		"finalizer removed": managed.WithFinalizer(managed.FinalizerFns[*bucket]{
-			AddFinalizerFn:    named.AddFinalizer,
-			RemoveFinalizerFn: func(ctx context.Context, _ *bucket) error { return hangs(ctx) },
+		"finalizer removed": managed.WithFinalizer(finalizerFns[*bucket]{
+			add:    named.AddFinalizer,
+			remove: func(ctx context.Context, _ *bucket) error { return hangs(ctx) },
 		}),
 	} {
 		t.Run(call, func(t *testing.T) {
@@ -55,7 +52,7 @@ func TestEveryCallOfAPassEndsAtTheTimeout(t *testing.T) {
 				e.rows(func(b *bucket) {
 					require.Contains(e, b.GetCondition(managed.TypeSynced).Message, context.DeadlineExceeded.Error(), "%q", b.Name)
 				})
-			}, func(*env) []managed.Option {
+			}, func(*env) []managed.ReconcilerOption {
 				return append(noGrace(nil), managed.WithTimeout(3*time.Second), option)
 			})
 		})
@@ -73,11 +70,11 @@ func TestCallsOfAPassShareOneTimeout(t *testing.T) {
 		e.want(1)
 		pass(waves * 3 * time.Second)
 		e.called("connect", "observe", "create")
-	}, func(e *env) []managed.Option {
+	}, func(e *env) []managed.ReconcilerOption {
 		e.onceOnly()
-		return []managed.Option{
+		return []managed.ReconcilerOption{
 			managed.WithTimeout(3 * time.Second),
-			managed.WithInitializers(managed.InitializerFn[*bucket](func(context.Context, *bucket) error {
+			managed.WithInitializers(managed.Initializer[*bucket](func(context.Context, *bucket) error {
 				time.Sleep(2 * time.Second)
 				return nil
 			})),
@@ -123,5 +120,5 @@ func TestGraceBeginsAtTheEndOfACreateWithoutTimeout(t *testing.T) {
 		e.remove()
 		pass(10 * time.Minute)
 		e.goesOnlyWhenSeen()
-	}, func(*env) []managed.Option { return append(deterministic(nil), managed.WithTimeout(0)) })
+	}, func(*env) []managed.ReconcilerOption { return append(deterministic(nil), managed.WithTimeout(0)) })
 }

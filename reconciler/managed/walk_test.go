@@ -24,7 +24,7 @@ import (
 type walk struct {
 	*env
 	rnd  *rand.Rand
-	opts []managed.Option
+	opts []managed.ReconcilerOption
 	// known: external names are known before the create.
 	known bool
 	// backups holds the latest message that another program has set in a condition of its own, for each
@@ -290,7 +290,7 @@ func TestRandomFailuresLeakAndDuplicateNothing(t *testing.T) {
 				t.Run(fmt.Sprintf("known=%t/workers=%d/seed=%d", known, workers, seed), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7)), known: known, backups: map[string]string{}}
-						w.opts = []managed.Option{managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second)}
+						w.opts = []managed.ReconcilerOption{managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second)}
 						if known {
 							w.opts = append(w.opts, deterministic(w.env)...)
 						}

@@ -77,7 +77,7 @@ func (m *managedRows) register(rt runtime) (err error) {
 		Clone: (*managedRow).clone, SetStatus: (*managedRow).setStatus, GetStatus: (*managedRow).getStatus,
 		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = m.workers })},
 	},
-		managed.WithExternalConnecter(managed.ExternalConnecterFn[*managedRow](m.connect)),
+		managed.WithExternalConnecter(managed.ExternalConnectorFn[*managedRow](m.connect)),
 		managed.WithPollIntervalHook(func(r *managedRow, _ time.Duration) time.Duration { return m.after.named(r.Name) }))
 	if err != nil {
 		return err

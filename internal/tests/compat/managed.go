@@ -51,11 +51,11 @@ var managedSystem = system{
 			"a pass is an Update. Delete is for rows that were taken out of the table by force"},
 		{"NewReconciler", "NewReconciler", adapted,
 			"takes a `reconciler.Config` in place of a manager and a kind, and returns an error where the other panics"},
-		{"ReconcilerOption", "ReconcilerOption", adapted, "an alias of `Option`, which has no type parameter"},
+		{"ReconcilerOption", "ReconcilerOption", adapted, "has no type parameter; the options that need one take it"},
 		{"WithFinalizer", "WithFinalizer", adapted,
 			"finalizers of others are waited for before the resource is deleted, not only before the row goes"},
 		{"WithTimeout", "WithTimeout", adapted,
-			"bounds all calls of a pass together, including initializers, resolvers, publishers and finalizers; one minute by " +
+			"bounds all calls of a pass together, including initializers, publishers and finalizers; one minute by " +
 				"default. The status is written after it"},
 		{"resource.Finalizer", "Finalizer: AddFinalizer, RemoveFinalizer", adapted,
 			"our own interface; `NewFinalizer` makes one from a name"},
@@ -63,7 +63,7 @@ var managedSystem = system{
 			"in [reconciler/event](../reconciler/event): to the log, to a table, or to both"},
 		{"resource.Managed, client.Object", "Managed, Resource, Meta, object.Object", adapted,
 			"no types of Kubernetes: a row has all of it by embedding `Meta`"},
-		{"resource.ManagedKind", "WithKind", adapted, "a name for figures and the log; the table has the type of its rows"},
+		{"resource.ManagedKind", "", leftOut, "the table has the type of its rows"},
 		{"client.Client, manager.Manager", "reconciler.Config: DB, Table, Clone", adapted,
 			"the database is the client and the cache"},
 		{"logging.Logger", "", leftOut, "loggers are `*slog.Logger`, as in the loop"},
@@ -71,33 +71,17 @@ var managedSystem = system{
 		{"", "Writer: Apply, Delete, Edit; NewWriter, ErrTerminating", added,
 			"does what an API server does at a write: the generation and the deletion time. `Apply` calls a function on the row, as `CreateOrUpdate` of " +
 				"controller-runtime does. An object that is being deleted cannot be applied"},
-		{"", "ExternalConnector, ExternalDisconnector, ExternalConnectDisconnector, ExternalConnecterFn, " +
-			"ExternalDisconnecterFn, ExternalConnectDisconnectorFns, NopConnector, NopDisconnector, NewNopDisconnector, " +
-			"WithExternalConnector, WithExternalConnectDisconnector", added, "second spellings; both work"},
-		{"", "AnnotationPaused, AnnotationPollInterval, AnnotationReconcileRequested, AnnotationReconcileHandled, " +
-			"AnnotationManagementPolicies, AnnotationDeletionPolicy, AnnotationExternalName, AnnotationCreatePending, " +
-			"AnnotationCreateSucceeded, AnnotationCreateFailed, AnnotationCreateChanges, GetExternalName, SetExternalName, " +
+		{"", "AnnotationPaused, AnnotationExternalName, AnnotationPrefix, GetExternalName, SetExternalName, " +
 			"IsPaused, SetPaused, RequestReconcile, ReconcileHandled, IsCreateIncomplete, DecideCreate", added,
 			"in package `meta` there, or annotations that people write by hand"},
 		{"", "ManagementPolicies, WithManagementPolicies, SetManagementPolicies, SetDeletionPolicy", added,
 			"fields of the spec there. Here they are fields of `Meta` and annotations; annotations win"},
 		{"", "Condition, TypeSynced, TypeReady, IsReady, IsSynced, WaitReady", added,
 			"in the API types there. The reasons have the same words, plus `CreateUnsure` and `ReconcileWaiting`. `WaitReady` waits for the condition"},
-		{"", "ReasonCreated, ReasonUpdated, ReasonDeletionRequested, ReasonPendingConfirmation, ReasonEventPaused, " +
-			"ReasonPolicyInvalid, ReasonCannotInitialize, ReasonCannotResolve, ReasonCannotConnect, ReasonCannotDisconnect, " +
-			"ReasonCannotObserve, ReasonCannotCreate, ReasonCannotUpdate, ReasonCannotDelete, ReasonCannotPublish, " +
-			"ReasonCannotUnpublish, ReasonCannotWriteManaged", added,
-			"reasons of events, not exported there; the texts are the same, such as `CannotObserveExternalResource`"},
-		{"", "ReasonCannotTellIfCreated, ReasonDeletionRefused, ReasonWaitsForOtherCleanup, ReasonPollIntervalInvalid, " +
-			"ReasonCannotFinalize, ReasonCannotLeave, ReasonExternalNameChanged, ReasonCannotTellIfManaged", added,
-			"our own reasons: what waits for a person, what was refused, what cannot be read"},
 		{"", "WithDeterministicExternalName, NewNameAsExternalName, WithInitializers", added, "as in crossplane-runtime"},
 		{"", "WithLeaveHook", added, "marks the resources of orphaned rows, so that a sweep leaves them; there are no sweeps there"},
-		{"", "WithReferenceResolver, ReferenceResolver", added,
-			"waits with `reconciler.Need`, and is woken at once"},
 		{"", "WithConnectionPublishers, NoteConnection, ExternalObservation.ConnectionDetails", added,
 			"a secret of Kubernetes there"},
-		{"", "WithMetrics, Book, ExpVarMetrics, JoinMetrics", added, "figures, also for Prometheus"},
 		{"", "ErrCreateUnsure, Txn, WithEqual, WithObserved", added,
 			"an error and a transaction for clients; when a pass has changed a row; what is written of an observation"},
 	},

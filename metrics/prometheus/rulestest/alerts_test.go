@@ -54,8 +54,6 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 
 		"StatekeelInputAway":     "a-table-is-behind-its-input",
 		"StatekeelInputRejected": "a-table-is-behind-its-input",
-
-		"StatekeelManagedResourcesNotSynced": "what-is-wrong-with-a-managed-resource",
 	}
 	rules := readRules(t)
 	assert.Len(t, rules, len(anchors))
@@ -137,15 +135,6 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			"statekeel_input_rejected_objects{} 0x9 2x60", 25 * time.Minute},
 		{"StatekeelInputRejected", "one that is mended soon",
 			"statekeel_input_rejected_objects{} 0x9 2x9 0x60", 0},
-
-		{"StatekeelManagedResourcesNotSynced", "one that waits for a person",
-			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 9x9 8x60", 40 * time.Minute},
-		{"StatekeelManagedResourcesNotSynced", "different ones, never none",
-			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 9 8x9 2x9 7x60", 31 * time.Minute},
-		{"StatekeelManagedResourcesNotSynced", "all are synced now and then",
-			"statekeel_managed_resource_known{} 9x60\nstatekeel_managed_resource_synced{} 8x28 9 8x28 9x10", 0},
-		{"StatekeelManagedResourcesNotSynced", "none are left",
-			"statekeel_managed_resource_known{} 9x9 0x60\nstatekeel_managed_resource_synced{} 8x9 0x60", 0},
 	}
 	rules := readRules(t)
 	fired := map[string]int{}

@@ -25,7 +25,6 @@ import (
 
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/metrics/prometheus"
-	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -52,10 +51,6 @@ func scraped(t *testing.T) []*dto.MetricFamily {
 	metrics.Attach(m, cell.FullModuleID{"agent"}, "routes", noFigures{})
 	registry := client.NewPedanticRegistry()
 	require.NoError(t, registry.Register(m))
-	resources, err := prometheus.NewManaged()
-	require.NoError(t, err)
-	resources.Observed("Bucket", managed.State{}, managed.State{Known: true})
-	require.NoError(t, registry.Register(resources))
 	require.NoError(t, registry.Register(newInputs(t)))
 	acks, err := prometheus.NewAcks()
 	require.NoError(t, err)
