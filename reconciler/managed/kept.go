@@ -156,7 +156,10 @@ func mergeAnnotations(version, obj Resource) {
 }
 
 // parsed returns the time in a text, zero if it cannot be parsed.
-func parsed(text string) time.Time {
-	at, _ := time.Parse(time.RFC3339Nano, text)
+func parsed(text string) (at time.Time) {
+	// In most objects most of them are missing, and the error of an empty text takes time.
+	if text != "" {
+		at, _ = time.Parse(time.RFC3339Nano, text)
+	}
 	return at
 }

@@ -42,6 +42,7 @@ type Reconciler[T Managed] struct {
 
 	// finalizerName is the name of the finalizer that finalizer sets on a row.
 	finalizerName string
+	rowSize       uintptr
 	// update and remove are the steps of Update and of Delete.
 	update, remove []step[T]
 	memory         memory
@@ -74,7 +75,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 	}
 	r := &Reconciler[T]{
 		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
-		opts: o, update: updateSteps[T](), remove: removeSteps[T](),
+		opts: o, update: updateSteps[T](), remove: removeSteps[T](), rowSize: sizeOfRow[T](),
 		began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
