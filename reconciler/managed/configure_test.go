@@ -48,14 +48,13 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	_, err = newLoop(cfg,
 		managed.WithTimeout(-1), managed.WithCreationGracePeriod(-2), managed.WithPollInterval(-3),
 		managed.WithManagementPolicies("Fly"),
-		managed.WithExternalConnecter(&managed.NopConnecter[int]{}),
-		managed.WithExternalConnectDisconnecter(managed.NewNopDisconnecter(&managed.NopConnecter[int]{})),
-		managed.WithFinalizer(finalizerFns[int]{}),
-		managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdateFn[int](nil)),
-		managed.WithPollIntervalHook(func(int, time.Duration) time.Duration { return 0 }),
-		managed.WithEqual(func(a, b int) bool { return a == b }),
+		managed.WithExternalConnecter(&managed.NopConnecter[*wide]{}),
+		managed.WithExternalConnectDisconnecter(managed.NewNopDisconnecter(&managed.NopConnecter[*wide]{})),
+		managed.WithFinalizer(finalizerFns[*wide]{}),
+		managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdateFn[*wide](nil)),
+		managed.WithPollIntervalHook(func(*wide, time.Duration) time.Duration { return 0 }),
 		managed.WithInitializers(managed.Initializer[*bucket](nil)),
-		managed.WithConnectionPublishers(managed.ConnectionPublisher[int](publisherFns[int]{})),
+		managed.WithConnectionPublishers(managed.ConnectionPublisher[*wide](publisherFns[*wide]{})),
 	)
 	for _, text := range []string{
 		"Config.Operations is *managed.Reconciler[",
@@ -63,13 +62,13 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 		"WithCreationGracePeriod: -2ns must not be negative",
 		"WithPollInterval: -3ns must not be negative",
 		`WithManagementPolicies: management action "Fly"`,
-		"WithExternalConnecter: a *managed.NopDisconnecter[int] is not a managed.ExternalConnecter[",
-		"WithFinalizer: a managed_test.finalizerFns[int] is not a",
-		"WithCriticalAnnotationUpdater: a managed.CriticalAnnotationUpdateFn[int] is not a",
-		"WithPollIntervalHook: a managed.PollIntervalHook[int] is not a",
-		"WithEqual: a func(int, int) bool is not a",
+		"WithExternalConnecter: it is for rows of type *managed_test.wide",
+		"WithExternalConnectDisconnecter: it is for rows of type *managed_test.wide",
+		"WithFinalizer: it is for rows of type *managed_test.wide",
+		"WithCriticalAnnotationUpdater: it is for rows of type *managed_test.wide",
+		"WithPollIntervalHook: it is for rows of type *managed_test.wide",
 		"WithInitializers: initializer 0 is nil",
-		"WithConnectionPublishers: a managed_test.publisherFns[int] is not a",
+		"WithConnectionPublishers: it is for rows of type *managed_test.wide",
 	} {
 		require.ErrorContains(t, err, text)
 	}
@@ -86,22 +85,7 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
 }
 
-func TestRowsAreComparedByTheFunctionOfWithEqual(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		at := e.revision()
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			b.Seen++
-			return nil
-		})
-		pass(time.Hour)
-		require.Equal(e, at, e.revision())
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithEqual(func(a, b *bucket) bool { return a.Size == b.Size })}
-	})
-}
-
-func TestRowsAreComparedDeeplyByDefault(t *testing.T) {
+func TestRowsAreComparedDeeply(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {

@@ -218,7 +218,6 @@
 //	WithFinalizer, WithCriticalAnnotationUpdater             write the row in the table
 //	WithRecorder                                             none
 //	WithLogger                                               the loop's log
-//	WithEqual                                                reflect.DeepEqual
 //
 // # Polls, references and events
 //

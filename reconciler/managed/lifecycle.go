@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -204,7 +205,7 @@ func (p *pass[T]) changed() bool {
 	}
 	as.meta().lineage = p.row.meta().lineage
 	defer func() { p.obj.meta().lineage = lineage }()
-	return !sameMeta(as, p.row) || !p.r.equal(as, p.row)
+	return !sameMeta(as, p.row) || !reflect.DeepEqual(as, p.row)
 }
 
 // remember keeps the notes of the object, unless the pass has not yet added those of earlier passes.

@@ -12,13 +12,8 @@ import "errors"
 // return it. The function is called once per pass, with [reconciler.Settings].Concurrency by several
 // goroutines, and must not keep or change observed. It is not called for objects with that policy, or
 // with only [ManagementActionObserve]: those are written whole. The default, and nil, is no function.
-func WithObserved[T any](write func(row, observed T) T) ReconcilerOption {
-	return func(o *options) {
-		o.observed = nil
-		if write != nil {
-			o.observed = write
-		}
-	}
+func WithObserved[T Managed](write func(row, observed T) T) ReconcilerOption {
+	return set("WithObserved", func(r *Reconciler[T]) { r.observed = write })
 }
 
 var errOtherRow = errors.New("the function of WithObserved has to return the row that it was handed")

@@ -32,21 +32,33 @@ type PollIntervalHook[T any] func(obj T, pollInterval time.Duration) time.Durati
 // ReconcilerOption changes a setting of a managed reconciler.
 type ReconcilerOption func(*options)
 
-// options are the settings. Those whose type depends on the type of the objects are stored as given;
-// resolve checks their type.
+// options are the settings whose type does not depend on the type of the objects.
 type options struct {
 	timeout       time.Duration
 	creationGrace time.Duration
 	pollInterval  time.Duration
 	pollJitter    time.Duration
+	jittered      bool // the last of the two hooks was that of the jitter
 	deterministic bool
 	policies      ManagementPolicies
 	log           *slog.Logger
 	recorder      event.Recorder
+	// typed set the others on the Reconciler of the rows' type.
+	typed []func(reconciler any) error
+}
 
-	connecter, critical, finalizer, leaveHook, hook, equal, observed any
-
-	initializers, publishers []any
+// set returns an option that changes the Reconciler of rows of type T. For one of other rows it is an error.
+func set[T Managed](option string, change func(r *Reconciler[T])) ReconcilerOption {
+	return func(o *options) {
+		o.typed = append(o.typed, func(reconciler any) error {
+			r, ok := reconciler.(*Reconciler[T])
+			if !ok {
+				return fmt.Errorf("%s: it is for rows of type %s", option, reflect.TypeFor[T]())
+			}
+			change(r)
+			return nil
+		})
+	}
 }
 
 func defaultOptions() options {
@@ -63,15 +75,15 @@ func defaultOptions() options {
 
 // WithExternalConnecter sets the connecter to the outside system. The default, and nil, is
 // [NopConnecter], which connects to nothing.
-func WithExternalConnecter[T any](c ExternalConnecter[T]) ReconcilerOption {
-	return func(o *options) { o.connecter = c }
+func WithExternalConnecter[T Managed](c ExternalConnecter[T]) ReconcilerOption {
+	return set("WithExternalConnecter", func(r *Reconciler[T]) { r.connecter = c })
 }
 
 // WithExternalConnectDisconnecter sets the connecter to the outside system, with a Disconnect that is
 // called at the end of each pass. If it is combined with [WithExternalConnecter], the last of the two
 // applies.
-func WithExternalConnectDisconnecter[T any](c ExternalConnectDisconnecter[T]) ReconcilerOption {
-	return func(o *options) { o.connecter = ExternalConnecter[T](c) }
+func WithExternalConnectDisconnecter[T Managed](c ExternalConnectDisconnecter[T]) ReconcilerOption {
+	return set("WithExternalConnectDisconnecter", func(r *Reconciler[T]) { r.connecter = c })
 }
 
 // WithTimeout bounds all calls of the program's code in one pass together, from the first initializer
@@ -101,8 +113,12 @@ func WithPollInterval(interval time.Duration) ReconcilerOption {
 
 // WithPollIntervalHook sets a hook that computes when an object is observed again. If it is combined
 // with [WithPollJitterHook], the last of the two applies. The default, and nil, is no hook.
-func WithPollIntervalHook[T any](hook PollIntervalHook[T]) ReconcilerOption {
-	return func(o *options) { o.hook, o.pollJitter = hook, 0 }
+func WithPollIntervalHook[T Managed](hook PollIntervalHook[T]) ReconcilerOption {
+	typed := set("WithPollIntervalHook", func(r *Reconciler[T]) { r.hook = hook })
+	return func(o *options) {
+		o.pollJitter, o.jittered = 0, false
+		typed(o)
+	}
 }
 
 // WithPollJitterHook varies the poll interval at random by plus or minus jitter, so that resources that
@@ -111,14 +127,14 @@ func WithPollIntervalHook[T any](hook PollIntervalHook[T]) ReconcilerOption {
 // is shorter than jitter, its next poll comes after at least a second, or after its interval if that is
 // less. The default is zero, which means none. A negative value is an error.
 func WithPollJitterHook(jitter time.Duration) ReconcilerOption {
-	return func(o *options) { o.hook, o.pollJitter = nil, jitter }
+	return func(o *options) { o.pollJitter, o.jittered = jitter, true }
 }
 
 // WithFinalizer sets the [Finalizer] of the objects. The default, and nil, keeps [FinalizerName] among
 // the finalizers of the object. If a row is removed without [Writer.Delete], the resource is deleted if
 // the row has the finalizer (see [Reconciler.Delete]).
-func WithFinalizer[T any](f Finalizer[T]) ReconcilerOption {
-	return func(o *options) { o.finalizer = f }
+func WithFinalizer[T Managed](f Finalizer[T]) ReconcilerOption {
+	return set("WithFinalizer", func(r *Reconciler[T]) { r.finalizer = f })
 }
 
 // WithLeaveHook sets a hook that marks a resource in the outside system as left in place. It is called
@@ -133,19 +149,14 @@ func WithFinalizer[T any](f Finalizer[T]) ReconcilerOption {
 // The context is that of the calls of the pass, and ends with [WithTimeout]. The hook may be called
 // several times for one row, and for a resource that does not exist; neither is an error. If the hook
 // fails, the row stays, and its error is the outcome of the pass. The default, and nil, is no hook.
-func WithLeaveHook[T any](hook func(ctx context.Context, obj T) error) ReconcilerOption {
-	return func(o *options) {
-		o.leaveHook = nil
-		if hook != nil {
-			o.leaveHook = hook
-		}
-	}
+func WithLeaveHook[T Managed](hook func(ctx context.Context, obj T) error) ReconcilerOption {
+	return set("WithLeaveHook", func(r *Reconciler[T]) { r.leaveHook = hook })
 }
 
 // WithCriticalAnnotationUpdater sets the updater of the annotations that must not be lost after a
 // create. The default, and nil, is a [RetryingCriticalAnnotationUpdater] for the table.
-func WithCriticalAnnotationUpdater[T any](u CriticalAnnotationUpdater[T]) ReconcilerOption {
-	return func(o *options) { o.critical = u }
+func WithCriticalAnnotationUpdater[T Managed](u CriticalAnnotationUpdater[T]) ReconcilerOption {
+	return set("WithCriticalAnnotationUpdater", func(r *Reconciler[T]) { r.critical = u })
 }
 
 // WithDeterministicExternalName states that the name of an external resource is known before it is
@@ -163,35 +174,14 @@ func WithManagementPolicies(actions ...ManagementAction) ReconcilerOption {
 }
 
 // WithInitializers adds initializers. They are called in the order given. None may be nil.
-func WithInitializers[T any](initializers ...Initializer[T]) ReconcilerOption {
-	return func(o *options) {
-		for _, i := range initializers {
-			o.initializers = append(o.initializers, i)
-		}
-	}
+func WithInitializers[T Managed](initializers ...Initializer[T]) ReconcilerOption {
+	return set("WithInitializers", func(r *Reconciler[T]) { r.initializers = append(r.initializers, initializers...) })
 }
 
 // WithConnectionPublishers adds publishers of connection details. They are called in the order given,
 // until one fails. None may be nil.
-func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) ReconcilerOption {
-	return func(o *options) {
-		for _, p := range publishers {
-			o.publishers = append(o.publishers, p)
-		}
-	}
-}
-
-// WithEqual sets the function that compares two versions of a row, to find out whether a pass has
-// changed something that must be written. When it is called, their finalizers, conditions, annotations
-// and statuses are equal. It must not change or keep the rows. The default, and nil, is
-// [reflect.DeepEqual].
-func WithEqual[T any](equal func(a, b T) bool) ReconcilerOption {
-	return func(o *options) {
-		o.equal = nil
-		if equal != nil {
-			o.equal = equal
-		}
-	}
+func WithConnectionPublishers[T Managed](publishers ...ConnectionPublisher[T]) ReconcilerOption {
+	return set("WithConnectionPublishers", func(r *Reconciler[T]) { r.publishers = append(r.publishers, publishers...) })
 }
 
 // WithRecorder sets the recorder of the events of the objects. The default, and nil, records nothing.
@@ -224,19 +214,6 @@ func (o *options) validate() error {
 		errs = append(errs, fmt.Errorf("WithManagementPolicies: %w", err))
 	}
 	return errors.Join(errs...)
-}
-
-// typed returns a setting with the type that the objects require, or none if it was not set. The error
-// names the type that the setting has instead.
-func typed[Want any](option string, setting any, none Want) (Want, error) {
-	if setting == nil {
-		return none, nil
-	}
-	want, ok := setting.(Want)
-	if !ok {
-		return none, fmt.Errorf("%s: a %T is not a %s", option, setting, reflect.TypeFor[Want]())
-	}
-	return want, nil
 }
 
 // shortestPoll is the shortest interval that jitter may produce.

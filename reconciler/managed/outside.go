@@ -223,7 +223,7 @@ func (p *pass[T]) poll() error {
 	if !ok {
 		interval = p.r.opts.pollInterval
 	}
-	if p.r.hook != nil {
+	if p.r.hook != nil && !p.r.opts.jittered {
 		interval = p.r.hook(p.view(), interval)
 	} else {
 		interval = jittered(interval, p.r.opts.pollJitter)

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"reflect"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -35,7 +34,6 @@ type Reconciler[T Managed] struct {
 	finalizer    Finalizer[T]
 	leaveHook    func(ctx context.Context, obj T) error
 	hook         PollIntervalHook[T]
-	equal        func(a, b T) bool
 	observed     func(row, observed T) T
 	initializers []Initializer[T]
 	publishers   []ConnectionPublisher[T]
@@ -78,15 +76,8 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 		opts: o, update: updateSteps[T](), remove: removeSteps[T](), rowSize: sizeOfRow[T](),
 		began: time.Now(),
 	}
-	if err := errors.Join(complete(cfg), o.validate(), r.resolve()); err != nil {
+	if err := errors.Join(complete(cfg), o.validate(), r.set()); err != nil {
 		return nil, err
-	}
-	if r.critical == nil {
-		r.critical = NewRetryingCriticalAnnotationUpdater(cfg.DB, r.table, cfg.Clone)
-	}
-	r.finalizerName = FinalizerName
-	if named, ok := r.finalizer.(interface{ Name() string }); ok {
-		r.finalizerName = named.Name()
 	}
 	if r.opts.recorder == nil {
 		r.opts.recorder = event.NewNopRecorder()
@@ -126,42 +117,35 @@ func complete[T Managed](cfg reconciler.Config[T]) error {
 	return errors.Join(errs...)
 }
 
-// resolve sets the options whose type depends on the type of the objects.
-func (r *Reconciler[T]) resolve() error {
-	o := &r.opts
+// set applies the options whose type depends on the type of the objects, and their defaults.
+func (r *Reconciler[T]) set() error {
 	var errs []error
-	note := func(err error) { errs = append(errs, err) }
-	var err error
-	r.connecter, err = typed[ExternalConnecter[T]]("WithExternalConnecter", o.connecter, &NopConnecter[T]{})
-	note(err)
-	r.disconnecter, _ = o.connecter.(ExternalDisconnecter)
-	r.critical, err = typed[CriticalAnnotationUpdater[T]]("WithCriticalAnnotationUpdater", o.critical, nil)
-	note(err)
-	r.finalizer, err = typed("WithFinalizer", o.finalizer, NewFinalizer[T](FinalizerName))
-	note(err)
-	r.leaveHook, err = typed[func(context.Context, T) error]("WithLeaveHook", o.leaveHook, nil)
-	note(err)
-	r.hook, err = typed[PollIntervalHook[T]]("WithPollIntervalHook", o.hook, nil)
-	note(err)
-	r.equal, err = typed("WithEqual", o.equal, func(a, b T) bool { return reflect.DeepEqual(a, b) })
-	note(err)
-	r.observed, err = typed[func(row, observed T) T]("WithObserved", o.observed, nil)
-	note(err)
-	for n, i := range o.initializers {
-		initializer, err := typed[Initializer[T]]("WithInitializers", i, nil)
-		if err == nil && initializer == nil {
-			err = fmt.Errorf("WithInitializers: initializer %d is nil", n)
-		}
-		note(err)
-		r.initializers = append(r.initializers, initializer)
+	for _, set := range r.opts.typed {
+		errs = append(errs, set(r))
 	}
-	for n, p := range o.publishers {
-		if p == nil {
-			note(fmt.Errorf("WithConnectionPublishers: publisher %d is nil", n))
+	for n, i := range r.initializers {
+		if i == nil {
+			errs = append(errs, fmt.Errorf("WithInitializers: initializer %d is nil", n))
 		}
-		publisher, err := typed[ConnectionPublisher[T]]("WithConnectionPublishers", p, nil)
-		note(err)
-		r.publishers = append(r.publishers, publisher)
+	}
+	for n, p := range r.publishers {
+		if p == nil {
+			errs = append(errs, fmt.Errorf("WithConnectionPublishers: publisher %d is nil", n))
+		}
+	}
+	if r.connecter == nil {
+		r.connecter = &NopConnecter[T]{}
+	}
+	r.disconnecter, _ = r.connecter.(ExternalDisconnecter)
+	if r.critical == nil {
+		r.critical = NewRetryingCriticalAnnotationUpdater(r.db, r.table, r.clone)
+	}
+	if r.finalizer == nil {
+		r.finalizer = NewFinalizer[T](FinalizerName)
+	}
+	r.finalizerName = FinalizerName
+	if named, ok := r.finalizer.(interface{ Name() string }); ok {
+		r.finalizerName = named.Name()
 	}
 	return errors.Join(errs...)
 }

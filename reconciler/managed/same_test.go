@@ -27,7 +27,6 @@ func TestStatusThatAsksForAPassIsNoChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			r := &Reconciler[*statusRow]{
 				getStatus: func(r *statusRow) reconciler.Status { return r.Status }, setStatus: set,
-				equal: func(a, b *statusRow) bool { return a.Size == b.Size },
 			}
 			row := &statusRow{Size: 1, Status: reconciler.StatusDone()}
 			clone := *row

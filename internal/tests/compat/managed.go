@@ -82,7 +82,7 @@ var managedSystem = system{
 		{"", "WithLeaveHook", added, "marks the resources of orphaned rows, so that a sweep leaves them; there are no sweeps there"},
 		{"", "WithConnectionPublishers, NoteConnection, ExternalObservation.ConnectionDetails", added,
 			"a secret of Kubernetes there"},
-		{"", "ErrCreateUnsure, Txn, WithEqual, WithObserved", added,
-			"an error and a transaction for clients; when a pass has changed a row; what is written of an observation"},
+		{"", "ErrCreateUnsure, Txn, WithObserved", added,
+			"an error and a transaction for clients; what is written of an observation"},
 	},
 }
