@@ -96,9 +96,7 @@ func TestRowsAreComparedDeeply(t *testing.T) {
 		e.called("connect", "observe")
 		e.status(reconciler.StatusKindDone)
 		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen) })
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithEqual[*bucket](nil)}
-	})
+	}, nil)
 }
 
 // buffer is a log in memory.
