@@ -219,6 +219,10 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced, p.listed = true, remembered == nil && !createNoted(obj)
+	if before, again := r.departed.removedBefore(key); again {
+		// The row is gone, so that its conditions are kept here. They tell what is not news.
+		p.obj.SetConditions(before.row.GetConditions()...)
+	}
 	for _, step := range []step[T]{(*pass[T]).finishRemoved, (*pass[T]).finishListed} {
 		if over, err := step(p); over {
 			return err
