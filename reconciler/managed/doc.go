@@ -187,7 +187,9 @@
 // A row may be written while a pass for it runs, also in every pass. The pass goes on unless the object
 // is being deleted now, is paused, has other policies or names another resource; the next pass follows
 // at once. If a person names a resource while Create runs, the row keeps that name, and the event
-// ExternalNameChanged reports the resource that was created.
+// ExternalNameChanged reports the resource that was created. If another reconciler writes its own status on
+// the row during a pass, both its status and what the pass has set are in the row afterwards (see
+// [Reconciler.Merge]).
 //
 // # Annotations
 //

@@ -48,6 +48,7 @@ type Reconciler[T Managed] struct {
 	// untouched reports whether a clone of a row has no field set.
 	untouched func(clone, row T) bool
 	memory    memory
+	bases     bases[T]
 	departed  departed[T]
 	figures   *figures
 	// began is when the reconciler was made: the creates of earlier processes were before that.
@@ -184,7 +185,9 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	if r.figures != nil {
 		r.figures.begun(p.key(), r.wantedAt(obj))
 	}
-	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
+	if p.row, p.known = r.rowOf(ctx, txn, revision, obj); p.known {
+		r.bases.begin(p.row)
+	}
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
 	}
@@ -254,6 +257,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 func (r *Reconciler[T]) finish(key object.Key) error {
 	r.departed.forget(key)
 	r.memory.forget(key)
+	r.bases.forget(key)
 	r.figures.forget(key)
 	return nil
 }
@@ -261,23 +265,4 @@ func (r *Reconciler[T]) finish(key object.Key) error {
 // Prune does nothing: use a [reconciler.Sweeper] to delete resources without a row.
 func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
 	return nil
-}
-
-// Merge copies what a pass has set for the reconciler onto current, a clone of the row in the table,
-// and returns current: its notes, the annotations that Create changed, its finalizer, and the
-// conditions [TypeSynced] and [TypeReady]. Use it as [reconciler.Config].Merge, or call it in a
-// function that copies more.
-func (r *Reconciler[T]) Merge(current, reconciled T) T {
-	mergeAnnotations(current, reconciled)
-	for _, c := range reconciled.GetConditions() {
-		if c.Type == TypeSynced || c.Type == TypeReady {
-			current.SetConditions(c)
-		}
-	}
-	if hasFinalizer(reconciled, r.finalizerName) {
-		addFinalizer(current, r.finalizerName)
-	} else {
-		removeFinalizer(current, r.finalizerName)
-	}
-	return current
 }
