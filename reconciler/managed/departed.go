@@ -19,7 +19,7 @@ type departed[T Managed] struct {
 	// Delete for them.
 	dropped map[object.Key]T
 	// removed holds rows that were removed without Writer.Delete, and those that sweeps have listed,
-	// until their resources are gone.
+	// with the conditions of their last passes, until their resources are gone.
 	removed map[object.Key]removed[T]
 	// left holds the external names of resources that were left in place, until a row takes them over.
 	// An empty name stands for every name.

@@ -146,7 +146,7 @@
 //	CannotTellIfManaged   the resource named by a row that was removed before a pass saw it
 //
 // If a row is removed while it is paused, or while its create is unsure, its deletion waits until a
-// person puts the row back. Explain and an event report it.
+// person puts the row back. Explain reports it, and an event, once.
 //
 // # Resources left in place
 //
@@ -155,7 +155,8 @@
 // a row names it again. The next process does not know it. So with a Sweeper use [WithLeaveHook] to
 // mark the resource in the outside system before the row goes, do not list marked resources, and have
 // Observe report a marked one as not up to date, so that Update removes the mark. Without the hook the
-// first sweep after a restart deletes the resource. A sweep also deletes the resource of an object
+// first sweep after a restart deletes the resource. The hook is not called for an object that may only
+// be observed: do not list resources that other programs own. A sweep also deletes the resource of an object
 // that was taken out of the desired state while no process ran, whatever its policy was: no row is
 // left that holds the policy.
 //
@@ -186,7 +187,9 @@
 // A row may be written while a pass for it runs, also in every pass. The pass goes on unless the object
 // is being deleted now, is paused, has other policies or names another resource; the next pass follows
 // at once. If a person names a resource while Create runs, the row keeps that name, and the event
-// ExternalNameChanged reports the resource that was created.
+// ExternalNameChanged reports the resource that was created. If another reconciler writes its own status on
+// the row during a pass, both its status and what the pass has set are in the row afterwards (see
+// [Reconciler.Merge]).
 //
 // # Annotations
 //

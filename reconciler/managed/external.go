@@ -123,7 +123,7 @@ type ExternalConnecter[T any] interface {
 type ExternalDisconnecter interface {
 	// Disconnect is called at the end of each pass that has connected, successful or not. Its context
 	// ends ten seconds after the pass begins to disconnect, even if that of the pass has ended before.
-	// An error is recorded as an event, and does not change the outcome of the pass. With
+	// An error or a panic is recorded as an event, and does not change the outcome of the pass. With
 	// [reconciler.Settings].Concurrency the Disconnect of a connecter is called while other passes
 	// run: let the client release what belongs to one pass.
 	Disconnect(ctx context.Context) error

@@ -175,6 +175,42 @@ func TestClientIsDisconnectedHoweverThePassEnds(t *testing.T) {
 	})
 }
 
+// breaking is a client whose Disconnect panics.
+type breaking struct{ *cloud }
+
+func (breaking) Disconnect(context.Context) error { panic("double close") }
+
+func TestPanickingDisconnectIsOnlyAnEvent(t *testing.T) {
+	panics := func(context.Context) error { panic("double close") }
+	for whose, connecter := range map[string]func(e *env) managed.ReconcilerOption{
+		"client": func(e *env) managed.ReconcilerOption {
+			return managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
+				func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return breaking{e.cloud}, nil }))
+		},
+		"connecter": func(e *env) managed.ReconcilerOption {
+			return managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
+				ConnectFn: e.cloud.Connect, DisconnectFn: panics,
+			})
+		},
+	} {
+		t.Run(whose, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.want(1)
+				pass(time.Second)
+				e.told("Normal CreatedExternalResource", "Warning CannotDisconnectFromProvider", "Warning CannotDisconnectFromProvider")
+				e.is("ReconcileSuccess", "Available")
+				e.status(reconciler.StatusKindDone)
+				e.cloud.before("observe", func(context.Context, *bucket) error { panic("nil map") })
+				pass(time.Minute)
+				e.rows(func(b *bucket) {
+					require.Contains(e, b.Status.GetError(), "nil map")
+					require.Contains(e, e.events.take(b.Name), "Warning CannotDisconnectFromProvider")
+				})
+			}, func(e *env) []managed.ReconcilerOption { return []managed.ReconcilerOption{connecter(e)} })
+		})
+	}
+}
+
 func TestConnecterThatReturnsNilIsAnError(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)

@@ -67,8 +67,7 @@ var stories = []story{
 	},
 	{
 		name: "create-shared", before: nothing, tell: wants(1), turn: forgoes, shared: true, removable: true,
-		// Merge does not copy what Observe has filled in.
-		steps: []string{"write create-pending", "create", "write create-succeeded"},
+		steps: []string{"write create-pending", "create", "write create-succeeded", "write late"},
 		filed: []string{"file-pending", "file"},
 	},
 	{

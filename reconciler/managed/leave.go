@@ -19,7 +19,7 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("the external resource stays")
-	if p.r.leaveHook != nil {
+	if p.r.leaveHook != nil && p.policy.changes() {
 		if err := p.r.leaveHook(&p.calls, p.obj); err != nil {
 			return true, p.fail(reasonCannotLeave, "leave", err, Deleting())
 		}

@@ -188,3 +188,35 @@ func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 		})
 	}
 }
+
+func TestLeaveHookChangesNothingForARowThatMayOnlyBeObserved(t *testing.T) {
+	for way, leave := range map[string]func(b *bucket){
+		"observe": ways["observe"],
+		"observe and late initialize": func(b *bucket) {
+			managed.SetManagementPolicies(b, managed.ManagementActionObserve, managed.ManagementActionLateInitialize)
+		},
+	} {
+		for how, away := range map[string]func(e *env){"deleted": (*env).remove, "removed directly": (*env).removeDirectly} {
+			t.Run(way+"/"+how, func(t *testing.T) {
+				var hooked sync.Map
+				each(t, func(e *env) {
+					e.settle(1)
+					e.edit(leave)
+					away(e)
+					pass(time.Minute)
+					e.gone()
+					e.holds(1)
+					for _, name := range e.names {
+						_, is := hooked.Load(name)
+						require.False(e, is, "the hook ran for %q", name)
+					}
+				}, func(*env) []managed.ReconcilerOption {
+					return []managed.ReconcilerOption{managed.WithLeaveHook(func(_ context.Context, b *bucket) error {
+						hooked.Store(b.Name, true)
+						return nil
+					})}
+				})
+			})
+		}
+	}
+}

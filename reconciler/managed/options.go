@@ -123,9 +123,9 @@ func WithPollIntervalHook[T Managed](hook PollIntervalHook[T]) ReconcilerOption 
 
 // WithPollJitterHook varies the poll interval at random by plus or minus jitter, so that resources that
 // were created together are not polled together forever. If it is combined with [WithPollIntervalHook],
-// the last of the two applies. jitter must be less than the poll interval. If the interval of an object
-// is shorter than jitter, its next poll comes after at least a second, or after its interval if that is
-// less. The default is zero, which means none. A negative value is an error.
+// the last of the two applies. jitter may be longer than the interval: the next poll comes after at least
+// a second, or after the interval if that is less. The default is zero, which means none. A negative
+// value is an error.
 func WithPollJitterHook(jitter time.Duration) ReconcilerOption {
 	return func(o *options) { o.pollJitter, o.jittered = jitter, true }
 }
@@ -139,8 +139,10 @@ func WithFinalizer[T Managed](f Finalizer[T]) ReconcilerOption {
 
 // WithLeaveHook sets a hook that marks a resource in the outside system as left in place. It is called
 // before the reconciler removes a row whose resource must stay because of [DeletionOrphan] or of
-// management policies without [ManagementActionDelete]. A [reconciler.Sweeper] must not list marked
-// resources. The process remembers the names of resources that it left in place, until a row takes
+// management policies without [ManagementActionDelete]. It is not called if the policies allow none of
+// [ManagementActionCreate], [ManagementActionUpdate] and ManagementActionDelete: then nothing may be
+// changed in the outside system. A [reconciler.Sweeper] must list neither marked resources nor those that
+// are only observed. The process remembers the names of resources that it left in place, until a row takes
 // them over. But without the hook the first sweep of the next process deletes them. Observe should
 // report a marked resource as not up to date, and Update remove the mark for a row again. Until it has,
 // remove that row with [Writer.Delete] only: if it is removed without and the process ends, no sweep
@@ -207,23 +209,25 @@ func (o *options) validate() error {
 	notNegative("WithCreationGracePeriod", o.creationGrace)
 	notNegative("WithPollInterval", o.pollInterval)
 	notNegative("WithPollJitterHook", o.pollJitter)
-	if o.pollJitter > 0 && o.pollJitter >= o.pollInterval {
-		errs = append(errs, fmt.Errorf("WithPollJitterHook: jitter %s must be less than the poll interval %s", o.pollJitter, o.pollInterval))
-	}
 	if err := o.policies.Validate(); err != nil {
 		errs = append(errs, fmt.Errorf("WithManagementPolicies: %w", err))
 	}
 	return errors.Join(errs...)
 }
 
-// shortestPoll is the shortest interval that jitter may produce.
-const shortestPoll = time.Second
+// shortestPoll is the shortest interval that jitter may produce. longestPoll, half a century, bounds what
+// is added, so that the sum does not overflow.
+const (
+	shortestPoll = time.Second
+	longestPoll  = 50 * 365 * 24 * time.Hour
+)
 
 // jittered returns an interval plus or minus jitter.
 func jittered(interval, jitter time.Duration) time.Duration {
 	if interval <= 0 || jitter <= 0 {
 		return interval
 	}
+	interval, jitter = min(interval, longestPoll), min(jitter, longestPoll)
 	spread := interval - jitter + rand.N(2*jitter+1)
 	return max(spread, min(interval, shortestPoll))
 }

@@ -6,6 +6,7 @@ package managed
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -42,15 +43,26 @@ func (p *pass[T]) disconnect() {
 	defer cancel()
 	var errs []error
 	if ok {
-		errs = append(errs, own.Disconnect(ctx))
+		errs = append(errs, disconnect(ctx, own))
 	}
 	if p.r.disconnecter != nil {
-		errs = append(errs, p.r.disconnecter.Disconnect(ctx))
+		errs = append(errs, disconnect(ctx, p.r.disconnecter))
 	}
 	if err := errors.Join(errs...); err != nil {
 		p.trail.add("disconnect: " + err.Error())
 		p.warn(reasonCannotDisconnect, err)
 	}
+}
+
+// disconnect calls Disconnect, and returns a panic as an error: the pass has its outcome already, which may
+// be a panic of its own.
+func disconnect(ctx context.Context, d ExternalDisconnecter) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("panic in Disconnect: %v", r)
+		}
+	}()
+	return d.Disconnect(ctx)
 }
 
 // atAllEvents returns a context for calls that must be made even if the program stops.

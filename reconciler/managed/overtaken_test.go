@@ -162,3 +162,85 @@ func TestACreatePendingThatAPersonRemovesStaysRemoved(t *testing.T) {
 		e.holds(1)
 	}, nil)
 }
+
+// sharedDuring lets another reconciler write its own status on the row during each call of op.
+func (e *env) sharedDuring(op string) {
+	e.cloud.before(op, func(_ context.Context, b *bucket) error {
+		e.share(b.Name)
+		return nil
+	})
+}
+
+// share writes a row as another reconciler does, if there is one.
+func (e *env) share(name string) {
+	wtxn := e.DB.WriteTxn(e.Table)
+	defer wtxn.Commit()
+	if row, _, found := e.Table.Get(wtxn, byName.Query(name)); found {
+		next := row.Clone()
+		next.Other = reconciler.StatusDone()
+		_, _, err := e.Table.Insert(wtxn, next)
+		require.NoError(e, err)
+	}
+}
+
+func TestObservedValuesAreWrittenBesideTheStatusOfAnotherReconciler(t *testing.T) {
+	for _, op := range []string{"observe", "update"} {
+		t.Run(op, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.settle(1)
+				e.sharedDuring(op)
+				e.cloud.set(func(c *cloud) {
+					c.lateRegion = true
+					for _, s := range c.buckets {
+						s.size = 7
+					}
+				})
+				pass(70 * time.Second)
+				e.rows(func(b *bucket) {
+					require.Equal(e, 7, b.Seen)
+					require.Equal(e, "north", b.Region)
+					require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
+					require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
+				})
+				e.is("ReconcileSuccess", "Available")
+			}, nil)
+		})
+	}
+}
+
+func TestTheStatusOfAnotherReconcilerStaysAfterACheckpoint(t *testing.T) {
+	each(t, func(e *env) {
+		e.sharedDuring("create")
+		e.cloud.set(func(c *cloud) { c.lateRegion = true })
+		e.want(1)
+		pass(0)
+		e.rows(func(b *bucket) { require.Equal(e, reconciler.StatusKindDone, b.Other.Kind) })
+		pass(time.Minute)
+		e.rows(func(b *bucket) {
+			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
+			require.Equal(e, "north", b.Region)
+		})
+	}, nil)
+}
+
+func TestAnEditDuringObserveDropsWhatWasFilledIn(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		seen := map[string]bool{}
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			var again bool
+			e.cloud.set(func(*cloud) { again, seen[b.Name] = seen[b.Name], true })
+			if again {
+				require.Equal(e, 1, e.get(b.Name).Seen, "what the overtaken pass has observed is not written")
+				return nil
+			}
+			b.Seen = 99
+			wtxn := e.DB.WriteTxn(e.Table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 1 })
+			return err
+		})
+		pass(70 * time.Second)
+		e.rows(func(b *bucket) { require.Equal(e, 1, b.Seen) })
+	}, nil)
+}

@@ -164,6 +164,9 @@ type policy struct {
 	deletes bool
 }
 
+// changes reports whether anything may be changed in the outside system.
+func (p policy) changes() bool { return p.ShouldCreate() || p.ShouldUpdate() || p.ShouldDelete() }
+
 // policyOf returns the policy of an object. common applies if the object has no management policies of
 // its own. The error describes what is wrong with the policies of the object.
 func policyOf(obj Resource, common ManagementPolicies) (policy, error) {

@@ -134,6 +134,32 @@ func TestJitterKeepsAPauseForShortPollIntervals(t *testing.T) {
 	})
 }
 
+func TestJitterMayBeLongerThanThePollInterval(t *testing.T) {
+	each(t, func(e *env) {
+		var at []time.Time
+		e.settle(1)
+		e.cloud.before("observe", func(_ context.Context, b *bucket) error {
+			if b.Name == e.names[0] {
+				at = append(at, time.Now())
+			}
+			return nil
+		})
+		pass(3 * time.Hour)
+		longer := 0
+		for i := 1; i < len(at); i++ {
+			between := at[i].Sub(at[i-1])
+			require.GreaterOrEqual(e, between, time.Second)
+			require.LessOrEqual(e, between, 4*time.Minute+time.Second)
+			if between > 2*time.Minute {
+				longer++
+			}
+		}
+		require.Greater(e, longer, 20)
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithPollJitterHook(3 * time.Minute)}
+	})
+}
+
 func TestRequestedReconcileIsEchoed(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)

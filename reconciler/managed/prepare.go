@@ -22,8 +22,7 @@ func (p *pass[T]) checkPause() (over bool, err error) {
 	}
 	p.trail.add("paused")
 	if p.forced {
-		p.warn(reasonDeletionRefused, errPausedRemoved)
-		return true, p.awaitPerson(errPausedRemoved)
+		return true, p.awaitPerson(reasonDeletionRefused, errPausedRemoved)
 	}
 	paused := reconcilePaused()
 	if WasDeleted(p.obj) {
@@ -122,20 +121,26 @@ func (p *pass[T]) refuseUnsure() (over bool, err error) {
 // stopUnsure ends the pass; the object waits for a person.
 func (p *pass[T]) stopUnsure(err error) error {
 	p.trail.add("create: unknown whether it happened")
-	unsure := createUnsure()
-	if p.forced || p.news(unsure) {
-		p.warn(reasonCannotTellIfCreated, err)
-	}
 	if p.forced {
-		return p.awaitPerson(err)
+		return p.awaitPerson(reasonCannotTellIfCreated, err)
+	}
+	unsure := createUnsure()
+	if p.news(unsure) {
+		p.warn(reasonCannotTellIfCreated, err)
 	}
 	p.mark(Creating(), unsure)
 	return reconciler.TerminalError(err)
 }
 
 // awaitPerson ends the deletion of a removed row: it waits until a person puts the row back. This is
-// not a failure, since it says nothing about the health of the outside system.
-func (p *pass[T]) awaitPerson(err error) error { return reconciler.Blocked(err.Error()) }
+// not a failure, since it says nothing about the health of the outside system. It is recorded once.
+func (p *pass[T]) awaitPerson(reason eventReason, err error) error {
+	if waiting := reconcileWaiting(err); p.news(waiting) {
+		p.warn(reason, err)
+		p.mark(waiting)
+	}
+	return reconciler.Blocked(err.Error())
+}
 
 // waitForOthers waits until the owners of other finalizers, who may need the resource, have cleaned up.
 func (p *pass[T]) waitForOthers() (over bool, err error) {

@@ -44,6 +44,7 @@ type Reconciler[T Managed] struct {
 	// update and remove are the steps of Update and of Delete.
 	update, remove []step[T]
 	memory         memory
+	bases          bases[T]
 	departed       departed[T]
 	// began is when the reconciler was made: the creates of earlier processes were before that.
 	began time.Time
@@ -154,7 +155,9 @@ func (r *Reconciler[T]) set() error {
 // again.
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
-	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
+	if p.row, p.known = r.rowOf(ctx, txn, revision, obj); p.known {
+		r.bases.begin(p.row)
+	}
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
 	}
@@ -189,6 +192,10 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced, p.listed = true, remembered == nil && !createNoted(obj)
+	if before, again := r.departed.removedBefore(key); again {
+		// The row is gone, so that its conditions are kept here. They tell what is not news.
+		p.obj.SetConditions(before.row.GetConditions()...)
+	}
 	for _, step := range []step[T]{(*pass[T]).finishRemoved, (*pass[T]).finishListed} {
 		if over, err := step(p); over {
 			return err
@@ -220,29 +227,11 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 func (r *Reconciler[T]) finish(key object.Key) error {
 	r.departed.forget(key)
 	r.memory.forget(key)
+	r.bases.forget(key)
 	return nil
 }
 
 // Prune does nothing: use a [reconciler.Sweeper] to delete resources without a row.
 func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
 	return nil
-}
-
-// Merge copies what a pass has set for the reconciler onto current, a clone of the row in the table,
-// and returns current: its notes, the annotations that Create changed, its finalizer, and the
-// conditions [TypeSynced] and [TypeReady]. Use it as [reconciler.Config].Merge, or call it in a
-// function that copies more.
-func (r *Reconciler[T]) Merge(current, reconciled T) T {
-	mergeAnnotations(current, reconciled)
-	for _, c := range reconciled.GetConditions() {
-		if c.Type == TypeSynced || c.Type == TypeReady {
-			current.SetConditions(c)
-		}
-	}
-	if hasFinalizer(reconciled, r.finalizerName) {
-		addFinalizer(current, r.finalizerName)
-	} else {
-		removeFinalizer(current, r.finalizerName)
-	}
-	return current
 }

@@ -215,6 +215,44 @@ func TestRowRemovedWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
 	}, noGrace)
 }
 
+func TestRemovedRowThatWaitsForAPersonWarnsOnce(t *testing.T) {
+	for why, tt := range map[string]struct {
+		before func(e *env)
+		warns  string
+	}{
+		"paused": {func(e *env) {
+			e.settle(1)
+			e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		}, "Warning DeletionRefused"},
+		"create unsure": {func(e *env) {
+			e.cloud.before("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
+			e.want(1)
+			pass(time.Minute)
+			e.is(managed.ReasonCreateUnsure, "Creating")
+		}, "Warning CannotTellIfCreated"},
+	} {
+		t.Run(why, func(t *testing.T) {
+			each(t, func(e *env) {
+				tt.before(e)
+				for range 2 {
+					e.forget()
+					rows := map[string]*bucket{}
+					e.rows(func(b *bucket) { rows[b.Name] = b })
+					e.removeDirectly()
+					pass(time.Hour)
+					e.told(tt.warns)
+					// The row comes back as it was, and is removed once more.
+					e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
+						_, _, err := e.Table.Insert(wtxn, rows[name].Clone().SetStatus(reconciler.StatusPending()))
+						require.NoError(e, err)
+					})
+					pass(time.Minute)
+				}
+			}, nil)
+		})
+	}
+}
+
 func TestFinalizerThatCannotBeAddedStopsTheCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)

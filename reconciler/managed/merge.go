@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package managed
+
+import (
+	"reflect"
+	"sync"
+
+	"github.com/statekeel/statekeel/reconciler/object"
+)
+
+// bases holds for each object the version of the row with which its last pass began, so that Merge can
+// tell what the pass has set. The zero value is empty.
+type bases[T Managed] struct {
+	mu    sync.Mutex
+	byKey map[object.Key]T
+}
+
+// begin records with which version a pass begins.
+func (b *bases[T]) begin(row T) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	put(&b.byKey, object.KeyOf(row), row)
+}
+
+func (b *bases[T]) of(key object.Key) (row T, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	row, ok = b.byKey[key]
+	return row, ok
+}
+
+func (b *bases[T]) forget(key object.Key) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.byKey, key)
+}
+
+// Merge copies what a pass has set for the reconciler onto current, a clone of the row in the table,
+// and returns current: its notes, the annotations that Create changed, its finalizer, and the
+// conditions [TypeSynced] and [TypeReady]. If current has the status ID with which the pass began, so
+// that the desired state is the same, it also copies the fields that the pass has changed, such as
+// those that Observe has filled in. Use it as [reconciler.Config].Merge, or call it in a function that
+// copies more.
+func (r *Reconciler[T]) Merge(current, reconciled T) T {
+	if before, ok := r.bases.of(object.KeyOf(reconciled)); ok && r.getStatus(current).ID == r.getStatus(before).ID {
+		// Other reconcilers may have statuses in the field of this one's.
+		after := r.setStatus(r.clone(reconciled), r.getStatus(before))
+		if to := reflect.ValueOf(current); to.Kind() == reflect.Pointer {
+			repeatFields(to.Elem(), reflect.ValueOf(before).Elem(), reflect.ValueOf(after).Elem())
+		}
+	}
+	mergeAnnotations(current, reconciled)
+	for _, c := range reconciled.GetConditions() {
+		if c.Type == TypeSynced || c.Type == TypeReady {
+			current.SetConditions(c)
+		}
+	}
+	if hasFinalizer(reconciled, r.finalizerName) {
+		addFinalizer(current, r.finalizerName)
+	} else {
+		removeFinalizer(current, r.finalizerName)
+	}
+	return current
+}
+
+var metaType = reflect.TypeFor[Meta]()
+
+// repeatFields makes the changes between two versions of a row on a third one, field by field, except for
+// those in [Meta]. The values are structs that may be set. The fields of embedded structs are fields of the row.
+func repeatFields(to, before, after reflect.Value) {
+	for i := range to.NumField() {
+		of := to.Type().Field(i)
+		field := func(row reflect.Value) reflect.Value {
+			// Fields that are not exported are read and set, too.
+			return reflect.NewAt(of.Type, row.Field(i).Addr().UnsafePointer()).Elem()
+		}
+		switch {
+		case of.Type == metaType || of.Type == reflect.PointerTo(metaType):
+		case of.Anonymous && of.Type.Kind() == reflect.Struct:
+			repeatFields(field(to), field(before), field(after))
+		case !reflect.DeepEqual(field(before).Interface(), field(after).Interface()):
+			field(to).Set(field(after))
+		}
+	}
+}
