@@ -57,7 +57,7 @@ func (w Writer[T]) Apply(wtxn statedb.WriteTxn, obj T, set func(row T)) (changed
 		// The program may change its own map afterwards.
 		next.meta().Annotations, next.meta().lineage = maps.Clone(obj.GetAnnotations()), lineage{}
 		set(next)
-		next.SetGeneration(max(next.GetGeneration(), 1))
+		next.meta().Generation = max(next.meta().Generation, 1)
 		return true, w.put(wtxn, next)
 	}
 	if WasDeleted(stored) {
@@ -82,8 +82,8 @@ func (w Writer[T]) Delete(wtxn statedb.WriteTxn, obj T) (found bool, err error) 
 		return found, nil
 	}
 	next := w.Clone(stored)
-	next.SetDeletionTime(time.Now())
-	next.SetGeneration(next.GetGeneration() + 1)
+	next.meta().DeletionTime = time.Now()
+	next.meta().Generation = next.meta().Generation + 1
 	return true, w.put(wtxn, next)
 }
 
@@ -107,7 +107,7 @@ func (w Writer[T]) replace(wtxn statedb.WriteTxn, stored, next T) error {
 	policies := is.DeletionPolicy == was.meta().DeletionPolicy &&
 		slices.Equal(is.ManagementPolicies, was.meta().ManagementPolicies)
 	if *was.meta() = *is; !policies || !reflect.DeepEqual(next, was) {
-		next.SetGeneration(max(is.Generation, stored.GetGeneration()+1))
+		next.meta().Generation = max(is.Generation, stored.meta().Generation+1)
 	}
 	return w.put(wtxn, next)
 }

@@ -17,7 +17,7 @@ func ahead(e *env, notes func(b *bucket, at time.Time)) {
 	e.hide(true)
 	e.want(1, func(b *bucket) {
 		managed.SetExternalName(b, b.Name)
-		b.SetFinalizers([]string{managed.FinalizerName})
+		b.Finalizers = []string{managed.FinalizerName}
 		notes(b, time.Now().Add(time.Hour))
 	})
 }

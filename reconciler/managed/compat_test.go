@@ -65,7 +65,7 @@ func TestNopClientReportsUpToDateResources(t *testing.T) {
 	require.NoError(t, errors.Join(c.Create(t.Context(), named("a")), c.Update(t.Context(), named("a")), c.Delete(t.Context(), named("a"))))
 
 	deleted := named("a")
-	deleted.SetDeletionTime(time.Now())
+	deleted.DeletionTime = time.Now()
 	seen, err = c.Observe(t.Context(), deleted)
 	require.NoError(t, err)
 	require.False(t, seen.ResourceExists)

@@ -86,7 +86,7 @@ func (c Condition) WithMessage(message string) Condition {
 // conditionOf returns the condition of type t. If the object has none, it returns one that has only the
 // type and status [ConditionUnknown].
 func conditionOf(obj Resource, t ConditionType) Condition {
-	return conditionIn(obj.GetConditions(), t)
+	return conditionIn(obj.meta().Conditions, t)
 }
 
 // IsReady reports whether the external resource of an object can be used.

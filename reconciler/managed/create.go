@@ -7,16 +7,18 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/outcome"
 )
 
 // addFinalizer records on the object that it has an external resource.
 func (p *pass[T]) addFinalizer() (over bool, err error) {
-	before := p.obj.GetFinalizers()
+	before := p.obj.meta().Finalizers
 	if err := p.r.finalizer.AddFinalizer(&p.calls, p.obj); err != nil {
 		return true, p.fail(reasonCannotFinalize, "add the finalizer", err)
 	}
 	// If the resource is missing, create writes the row before it calls the client.
-	if slices.Equal(before, p.obj.GetFinalizers()) || !p.observation.ResourceExists {
+	if slices.Equal(before, p.obj.meta().Finalizers) || !p.observation.ResourceExists {
 		return false, nil
 	}
 	if err := p.checkpoint(); err != nil {
@@ -50,7 +52,7 @@ func (p *pass[T]) create() (over bool, err error) {
 	err = p.client.Create(&p.calls, asked)
 	noteCreated(p.obj, asked)
 	if err != nil {
-		return true, p.notCreated(err, wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
+		return true, p.notCreated(err, outcome.Wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
 	}
 	setCreateSucceeded(p.obj, p.createTime())
 	if err := p.writeCritical(); err != nil {
@@ -90,7 +92,7 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 		p.warn(reasonCannotWriteManaged, critical)
 	}
 	if unsure && !p.r.opts.deterministic {
-		if !wraps(err, ErrCreateUnsure) {
+		if !outcome.Wraps(err, ErrCreateUnsure) {
 			err = fmt.Errorf("%w: %w", ErrCreateUnsure, err)
 		}
 		return p.stopUnsure(fmt.Errorf("create: %w: %s", err, decideCreate))

@@ -97,7 +97,7 @@ func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 func crash(e *env) {
 	e.want(1, func(b *bucket) {
 		setCreate(b, "pending", time.Now())
-		b.SetFinalizers([]string{managed.FinalizerName})
+		b.Finalizers = []string{managed.FinalizerName}
 	})
 }
 

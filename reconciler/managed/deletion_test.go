@@ -46,7 +46,7 @@ func TestDeletionContinuesWhenItsPoliciesBecomeValid(t *testing.T) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
 			managed.SetDeletionPolicy(b, "Maybe")
-			b.SetDeletionTime(time.Now())
+			b.DeletionTime = time.Now()
 		})
 		pass(time.Minute)
 		e.status(reconciler.StatusKindError)
@@ -182,7 +182,7 @@ func TestUnsureCreateOfARemovedRowIsDecidedLater(t *testing.T) {
 					}
 				}
 			})
-			b.SetDeletionTime(time.Now())
+			b.DeletionTime = time.Now()
 		})
 		pass(time.Minute)
 		e.gone()

@@ -31,17 +31,17 @@ func (f namedFinalizer[T]) RemoveFinalizer(_ context.Context, obj T) error {
 
 // hasFinalizer reports whether an object has a finalizer of this name.
 func hasFinalizer(obj Resource, name string) bool {
-	return slices.Contains(obj.GetFinalizers(), name)
+	return slices.Contains(obj.meta().Finalizers, name)
 }
 
 func addFinalizer(obj Resource, name string) {
 	if !hasFinalizer(obj, name) {
-		obj.SetFinalizers(append(slices.Clone(obj.GetFinalizers()), name))
+		obj.meta().Finalizers = append(slices.Clone(obj.meta().Finalizers), name)
 	}
 }
 
 func removeFinalizer(obj Resource, name string) {
 	if hasFinalizer(obj, name) {
-		obj.SetFinalizers(slices.DeleteFunc(slices.Clone(obj.GetFinalizers()), func(f string) bool { return f == name }))
+		obj.meta().Finalizers = slices.DeleteFunc(slices.Clone(obj.meta().Finalizers), func(f string) bool { return f == name })
 	}
 }

@@ -124,7 +124,7 @@ func (p *process) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket)
 			if v := w.outside.was(id); v.exists && !w.outside.marked[id] {
 				b := named(v.owner)
 				managed.SetExternalName(b, id)
-				b.SetFinalizers([]string{managed.FinalizerName})
+				b.Finalizers = []string{managed.FinalizerName}
 				listed = append(listed, b)
 			}
 		}

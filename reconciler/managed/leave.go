@@ -73,7 +73,7 @@ func (p *pass[T]) finishBefore(before removed[T]) error {
 	old := p.r.begin(p.ctx, p.txn, p.r.clone(before.row))
 	old.forced, old.listed = true, before.listed
 	err := old.run(p.r.remove)
-	p.trail.add("the row before: " + old.trail.String())
+	p.trail.add("the row before: " + string(old.trail))
 	if err != nil {
 		p.mark(reconcileWaiting(errRowBefore))
 		return err

@@ -33,7 +33,7 @@ func (l *lister) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) 
 			if _, marked := l.marked.Load(id); !marked {
 				b := named(s.owner)
 				managed.SetExternalName(b, id)
-				b.SetFinalizers([]string{managed.FinalizerName})
+				b.Finalizers = []string{managed.FinalizerName}
 				rows = append(rows, b)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
@@ -128,7 +129,7 @@ func (p *pass[T]) run(steps []step[T]) (err error) {
 func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
-	reconciler.Note(p.ctx, p.trail.String())
+	reconciler.Note(p.ctx, string(p.trail))
 	if !p.gone {
 		p.remember()
 	}
@@ -221,7 +222,7 @@ func (p *pass[T]) remember() {
 func (p *pass[T]) checkpoint() error {
 	p.remember()
 	err := reconciler.Checkpoint(p.ctx, p.obj)
-	if wraps(err, reconciler.ErrConflict) {
+	if outcome.Wraps(err, reconciler.ErrConflict) {
 		err = p.merge(p.agrees)
 	}
 	if err == nil {
@@ -234,7 +235,7 @@ func (p *pass[T]) checkpoint() error {
 // fail ends a pass with an error, as a condition, an event and the outcome. Waiting for something else
 // is not a failure, and is recorded once.
 func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ...Condition) error {
-	if wraps(err, reconciler.ErrConflict) {
+	if outcome.Wraps(err, reconciler.ErrConflict) {
 		// The new version has a pass of its own.
 		p.trail.add(what + ": the object has changed")
 		return err
@@ -262,7 +263,7 @@ func (p *pass[T]) again() error {
 // mark sets conditions with the generation of this pass.
 func (p *pass[T]) mark(conditions ...Condition) {
 	for i := range conditions {
-		conditions[i].ObservedGeneration = p.obj.GetGeneration()
+		conditions[i].ObservedGeneration = p.obj.meta().Generation
 	}
 	p.obj.SetConditions(conditions...)
 }
@@ -270,10 +271,10 @@ func (p *pass[T]) mark(conditions ...Condition) {
 // succeeded sets the condition [reconcileSuccess]. It is mostly set already.
 func (p *pass[T]) succeeded() {
 	was := conditionOf(p.obj, TypeSynced)
-	if !was.Same(success) || was.ObservedGeneration != p.obj.GetGeneration() {
+	if !was.Same(success) || was.ObservedGeneration != p.obj.meta().Generation {
 		p.mark(reconcileSuccess())
 	}
-	if ready := conditionOf(p.obj, TypeReady); ready.Status != ConditionUnknown && ready.ObservedGeneration != p.obj.GetGeneration() {
+	if ready := conditionOf(p.obj, TypeReady); ready.Status != ConditionUnknown && ready.ObservedGeneration != p.obj.meta().Generation {
 		p.mark(ready)
 	}
 }

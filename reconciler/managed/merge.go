@@ -52,7 +52,7 @@ func (r *Reconciler[T]) Merge(current, reconciled T) T {
 		}
 	}
 	mergeAnnotations(current, reconciled)
-	for _, c := range reconciled.GetConditions() {
+	for _, c := range reconciled.meta().Conditions {
 		if c.Type == TypeSynced || c.Type == TypeReady {
 			current.SetConditions(c)
 		}

@@ -12,38 +12,11 @@ import (
 
 // Resource is a row that stands for a resource of an outside system. Pointers to rows that embed [Meta]
 // implement it.
-//
-// As with every [object.Object], methods that set something may be called on clones only. They copy
-// what the clone shares with the row before they change it.
 type Resource interface {
 	object.Object
-
-	// GetFinalizers returns the finalizers: the names of those who must clean up before the row may be
-	// removed. The slice must not be changed.
-	GetFinalizers() []string
-	// SetFinalizers replaces the finalizers of a clone. The slice is kept.
-	SetFinalizers(finalizers []string)
-
-	// GetDeletionTime returns when the deletion was requested, zero if it was not.
-	GetDeletionTime() time.Time
-	// SetDeletionTime requests the deletion, on a clone. Zero withdraws the request.
-	SetDeletionTime(at time.Time)
-
-	// GetGeneration returns the generation: a number that grows when the desired state changes.
-	GetGeneration() int64
-	// SetGeneration sets the generation on a clone.
-	SetGeneration(generation int64)
-
-	// GetConditions returns the conditions, at most one of each type, sorted by type. The slice must
-	// not be changed.
-	GetConditions() []Condition
-	// SetConditions sets conditions on a clone. Each one replaces the condition of its type. It keeps
-	// the transition time of that one unless its status, reason or message differs. Conditions of other
-	// types stay.
+	// GetCondition and SetConditions are those of [Meta].
+	GetCondition(t ConditionType) Condition
 	SetConditions(conditions ...Condition)
-	// RemoveCondition removes the condition of a type from a clone, if there is one.
-	RemoveCondition(t ConditionType)
-
 	// meta returns the Meta that the row embeds.
 	meta() *Meta
 }
@@ -59,8 +32,8 @@ type Managed interface {
 type Meta struct {
 	object.Meta `yaml:",inline"`
 
-	// Finalizers are the names of those who must clean up before the row may be removed. The versions
-	// of a row share the slice: use [Meta.SetFinalizers].
+	// Finalizers are the names of those who must clean up before the row may be removed. The versions of a
+	// row share the slice: replace it on a clone, and change nothing in it.
 	Finalizers []string `json:"finalizers,omitempty" yaml:"finalizers,omitempty"`
 	// DeletionTime is when the deletion was requested, zero if it was not. Use [Writer.Delete].
 	DeletionTime time.Time `json:"deletionTime,omitzero" yaml:"deletionTime,omitempty"`
@@ -85,35 +58,13 @@ var _ Resource = (*Meta)(nil)
 
 func (m *Meta) meta() *Meta { return m }
 
-// GetFinalizers returns the finalizers, nil if there are none. The slice must not be changed.
-// Safe from any goroutine.
-func (m *Meta) GetFinalizers() []string { return m.Finalizers }
-
-// SetFinalizers replaces the finalizers of a clone. The slice is kept.
-func (m *Meta) SetFinalizers(finalizers []string) { m.Finalizers = finalizers }
-
-// GetDeletionTime returns when the deletion was requested, zero if it was not. Safe from any goroutine.
-func (m *Meta) GetDeletionTime() time.Time { return m.DeletionTime }
-
-// SetDeletionTime requests the deletion, on a clone. Zero withdraws the request.
-func (m *Meta) SetDeletionTime(at time.Time) { m.DeletionTime = at }
-
-// GetGeneration returns the generation, zero if it was never set. Safe from any goroutine.
-func (m *Meta) GetGeneration() int64 { return m.Generation }
-
-// SetGeneration sets the generation on a clone.
-func (m *Meta) SetGeneration(generation int64) { m.Generation = generation }
-
-// GetConditions returns the conditions, nil if there are none. The slice must not be changed.
-// Safe from any goroutine.
-func (m *Meta) GetConditions() []Condition { return m.Conditions }
-
 // GetCondition returns the condition of type t. If there is none, it returns one that has only the type
 // and status [ConditionUnknown]. Safe from any goroutine.
 func (m *Meta) GetCondition(t ConditionType) Condition { return conditionIn(m.Conditions, t) }
 
-// SetConditions sets conditions on a clone, on a copy of the slice: see [Resource]. If that changes
-// nothing, the slice stays the same.
+// SetConditions sets conditions on a clone, on a copy of the slice. Each one replaces the condition of its
+// type. It keeps the transition time of that one unless its status, reason or message differs. Conditions of
+// other types stay. If that changes nothing, the slice stays the same.
 func (m *Meta) SetConditions(conditions ...Condition) {
 	m.Conditions = merged(m.Conditions, conditions)
 }
@@ -132,4 +83,4 @@ func (m *Meta) RemoveCondition(t ConditionType) {
 }
 
 // WasDeleted reports whether the deletion of an object was requested.
-func WasDeleted(obj Resource) bool { return !obj.GetDeletionTime().IsZero() }
+func WasDeleted(obj Resource) bool { return !obj.meta().DeletionTime.IsZero() }

@@ -48,12 +48,12 @@ func (p *pass[T]) ask(call func(obj T) error) error {
 
 // copyMeta gives a clone the finalizers, annotations and conditions of another object.
 func copyMeta(to, from Resource) {
-	to.SetFinalizers(from.GetFinalizers())
+	to.meta().Finalizers = from.meta().Finalizers
 	replaceAnnotations(to, from)
-	for _, c := range to.GetConditions() {
+	for _, c := range to.meta().Conditions {
 		if conditionOf(from, c.Type).Status == ConditionUnknown {
-			to.RemoveCondition(c.Type)
+			to.meta().RemoveCondition(c.Type)
 		}
 	}
-	to.SetConditions(from.GetConditions()...)
+	to.SetConditions(from.meta().Conditions...)
 }

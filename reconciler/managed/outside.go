@@ -87,13 +87,13 @@ func (p *pass[T]) look() (seen ExternalObservation, err error) {
 	was := conditionOf(p.obj, TypeReady)
 	// If the condition is Available already, it stays in place during the call: a client that sets
 	// nothing leaves the same value.
-	usual := was.Same(available) && was.ObservedGeneration == p.obj.GetGeneration()
+	usual := was.Same(available) && was.ObservedGeneration == p.obj.meta().Generation
 	if !usual {
-		p.obj.RemoveCondition(TypeReady)
+		p.obj.meta().RemoveCondition(TypeReady)
 	}
 	// Deferred, since the client may panic: the object is written even then.
 	defer func() { p.settleReady(was, usual, seen.ResourceExists && err == nil) }()
-	if p.policy.ShouldLateInitialize() || p.policy.ShouldOnlyObserve() {
+	if p.policy.allows(ManagementActionLateInitialize) || p.policy.onlyObserve() {
 		return p.client.Observe(&p.calls, p.obj)
 	}
 	p.seen, p.apart = p.r.clone(p.obj), true
@@ -116,7 +116,7 @@ func (p *pass[T]) settleReady(was Condition, usual, exists bool) {
 	case usual && is == was:
 		return
 	case is != (Condition{Type: TypeReady, Status: ConditionUnknown}):
-		p.obj.RemoveCondition(TypeReady)
+		p.obj.meta().RemoveCondition(TypeReady)
 	case exists && !WasDeleted(p.obj):
 		is = Available()
 	case was == is:
@@ -139,7 +139,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 		return false, nil
 	}
 	p.clampTimes()
-	if !WasDeleted(p.obj) && !p.policy.ShouldCreate() {
+	if !WasDeleted(p.obj) && !p.policy.allows(ManagementActionCreate) {
 		return true, p.fail(reasonCannotObserve, "observe", errMissing, Unavailable())
 	}
 	var unseen error
@@ -186,7 +186,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 
 // lateInitialize writes what the client has filled in, before the update.
 func (p *pass[T]) lateInitialize() (over bool, err error) {
-	if !p.observation.ResourceLateInitialized || !p.policy.ShouldLateInitialize() || !p.changed() {
+	if !p.observation.ResourceLateInitialized || !p.policy.allows(ManagementActionLateInitialize) || !p.changed() {
 		return false, nil
 	}
 	p.trail.add("late initialised")
@@ -208,7 +208,7 @@ func (p *pass[T]) update() (over bool, err error) {
 		p.trail.add(diff)
 		p.debug("the external resource differs", "diff", diff)
 	}
-	if !p.policy.ShouldUpdate() {
+	if !p.policy.allows(ManagementActionUpdate) {
 		p.trail.add("may not be updated")
 		p.succeeded()
 		return true, p.poll()

@@ -38,28 +38,6 @@ const (
 // pauses the object.
 type ManagementPolicies []ManagementAction
 
-// ShouldCreate reports whether a missing resource may be created.
-func (p ManagementPolicies) ShouldCreate() bool { return p.allows(ManagementActionCreate) }
-
-// ShouldUpdate reports whether a resource that differs may be updated.
-func (p ManagementPolicies) ShouldUpdate() bool { return p.allows(ManagementActionUpdate) }
-
-// ShouldDelete reports whether the external resource is deleted with the object.
-func (p ManagementPolicies) ShouldDelete() bool { return p.allows(ManagementActionDelete) }
-
-// ShouldLateInitialize reports whether what Observe sets is written into the row.
-func (p ManagementPolicies) ShouldLateInitialize() bool {
-	return p.allows(ManagementActionLateInitialize)
-}
-
-// ShouldOnlyObserve reports whether observing is the only allowed action.
-func (p ManagementPolicies) ShouldOnlyObserve() bool {
-	return len(p) > 0 && !slices.ContainsFunc(p, func(a ManagementAction) bool { return a != ManagementActionObserve })
-}
-
-// IsPaused reports whether no action is allowed.
-func (p ManagementPolicies) IsPaused() bool { return len(p) == 0 }
-
 // Validate returns an error that lists unknown actions, and reports a set without
 // [ManagementActionObserve], which all other actions need.
 func (p ManagementPolicies) Validate() error {
@@ -77,14 +55,11 @@ func (p ManagementPolicies) Validate() error {
 
 // String returns the actions separated by commas, as in the annotation.
 func (p ManagementPolicies) String() string {
-	var text strings.Builder
-	for i, action := range p {
-		if i > 0 {
-			text.WriteByte(',')
-		}
-		text.WriteString(string(action))
+	texts := make([]string, 0, len(p))
+	for _, action := range p {
+		texts = append(texts, string(action))
 	}
-	return text.String()
+	return strings.Join(texts, ",")
 }
 
 var knownActions = []ManagementAction{
@@ -92,13 +67,13 @@ var knownActions = []ManagementAction{
 	ManagementActionLateInitialize, ManagementActionAll,
 }
 
+// onlyObserve reports whether observing is the only allowed action.
+func (p ManagementPolicies) onlyObserve() bool {
+	return len(p) > 0 && !slices.ContainsFunc(p, func(a ManagementAction) bool { return a != ManagementActionObserve })
+}
+
 func (p ManagementPolicies) allows(action ManagementAction) bool {
-	for _, a := range p {
-		if a == action || a == ManagementActionAll {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(p, action) || slices.Contains(p, ManagementActionAll)
 }
 
 // getManagementPolicies returns the management policies of this object: those of the annotation, else
@@ -165,7 +140,9 @@ type policy struct {
 }
 
 // changes reports whether anything may be changed in the outside system.
-func (p policy) changes() bool { return p.ShouldCreate() || p.ShouldUpdate() || p.ShouldDelete() }
+func (p policy) changes() bool {
+	return p.allows(ManagementActionCreate) || p.allows(ManagementActionUpdate) || p.allows(ManagementActionDelete)
+}
 
 // policyOf returns the policy of an object. common applies if the object has no management policies of
 // its own. The error describes what is wrong with the policies of the object.
@@ -177,6 +154,6 @@ func policyOf(obj Resource, common ManagementPolicies) (policy, error) {
 		err = own.Validate()
 	}
 	deletion, deletionErr := getDeletionPolicy(obj)
-	p.deletes = deletion == DeletionDelete && p.ShouldDelete()
+	p.deletes = deletion == DeletionDelete && p.allows(ManagementActionDelete)
 	return p, errors.Join(err, deletionErr)
 }

@@ -16,7 +16,7 @@ import (
 func (p *pass[T]) checkPause() (over bool, err error) {
 	var invalid error
 	p.policy, invalid = policyOf(p.obj, p.r.opts.policies)
-	if !IsPaused(p.obj) && (invalid != nil || !p.policy.IsPaused()) {
+	if !IsPaused(p.obj) && (invalid != nil || len(p.policy.ManagementPolicies) > 0) {
 		p.invalid = invalid
 		return false, nil
 	}
@@ -164,5 +164,5 @@ func (p *pass[T]) blockOnRow() error {
 
 // hasOtherFinalizers reports whether an object has finalizers other than ours.
 func (r *Reconciler[T]) hasOtherFinalizers(obj T) bool {
-	return slices.ContainsFunc(obj.GetFinalizers(), func(name string) bool { return name != r.finalizerName })
+	return slices.ContainsFunc(obj.meta().Finalizers, func(name string) bool { return name != r.finalizerName })
 }

@@ -161,9 +161,9 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
 	}
-	err := p.run(r.update)
-	p.close()
-	return err
+	// Deferred, since a client may panic: what was set before is written, also if the panic repeats.
+	defer p.close()
+	return p.run(r.update)
 }
 
 // rowOf returns the row in the table that an object is a clone of.
@@ -194,7 +194,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	p.forced, p.listed = true, remembered == nil && !createNoted(obj)
 	if before, again := r.departed.removedBefore(key); again {
 		// The row is gone, so that its conditions are kept here. They tell what is not news.
-		p.obj.SetConditions(before.row.GetConditions()...)
+		p.obj.SetConditions(before.row.meta().Conditions...)
 	}
 	for _, step := range []step[T]{(*pass[T]).finishRemoved, (*pass[T]).finishListed} {
 		if over, err := step(p); over {
@@ -214,7 +214,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		p.obj.RemoveAnnotation(AnnotationExternalName)
 	}
 	if !WasDeleted(p.obj) {
-		p.obj.SetDeletionTime(p.now())
+		p.obj.meta().DeletionTime = p.now()
 	}
 	if err := p.run(r.remove); err != nil {
 		r.departed.addRemoved(p.obj, p.listed)

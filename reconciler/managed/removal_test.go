@@ -98,7 +98,7 @@ func TestNewResourceIsNotTakenForDeleted(t *testing.T) {
 func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
-		e.edit(func(b *bucket) { b.SetFinalizers(append(b.Finalizers, "example.org/backup")) })
+		e.edit(func(b *bucket) { b.Finalizers = append(b.Finalizers, "example.org/backup") })
 		e.forget()
 		e.remove()
 		pass(10 * time.Second)
@@ -113,7 +113,7 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 		// The owner of the other finalizer does not change the status of this reconciler.
 		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 			b := e.get(name).Clone()
-			b.SetFinalizers([]string{managed.FinalizerName})
+			b.Finalizers = []string{managed.FinalizerName}
 			_, _, err := e.Table.Insert(wtxn, b)
 			require.NoError(e, err)
 		})
@@ -157,7 +157,7 @@ func TestRowRemovedWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
 			managed.SetPaused(b, true)
-			b.SetFinalizers(nil)
+			b.Finalizers = nil
 		})
 		e.forget()
 		e.removeDirectly()
@@ -377,7 +377,7 @@ func TestUnseenRowMakesNoOutsideCall(t *testing.T) {
 		for _, name := range e.names {
 			require.Empty(e, e.cloud.calls[name])
 		}
-		e.comeAndGo(func(b *bucket) { b.SetFinalizers([]string{managed.FinalizerName}) })
+		e.comeAndGo(func(b *bucket) { b.Finalizers = []string{managed.FinalizerName} })
 		pass(time.Minute)
 		for _, name := range e.names {
 			require.Contains(e, e.cloud.calls[name], "observe", "it may have a resource")

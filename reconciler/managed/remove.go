@@ -37,7 +37,7 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 	if err := p.r.finalizer.RemoveFinalizer(&p.calls, p.obj); err != nil {
 		return p.fail(reasonCannotFinalize, "remove the finalizer", err, Deleting())
 	}
-	if !p.forced && len(p.obj.GetFinalizers()) > 0 {
+	if !p.forced && len(p.obj.meta().Finalizers) > 0 {
 		return p.blockOnRow()
 	}
 	if !p.forced {

@@ -40,7 +40,7 @@ func TestRowsRemovedOneAfterAnotherLeakNothing(t *testing.T) {
 		stays   []int
 	}{
 		"never seen": {func(*bucket) {}, []int{1}},
-		"ours":       {func(b *bucket) { b.SetFinalizers([]string{managed.FinalizerName}) }, nil},
+		"ours":       {func(b *bucket) { b.Finalizers = []string{managed.FinalizerName} }, nil},
 		"orphan":     {func(b *bucket) { b.DeletionPolicy = managed.DeletionOrphan }, []int{1}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -47,7 +47,7 @@ func TestRowRemovedWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-			_, err := w.Edit(wtxn, named(name), func(b *bucket) { b.SetFinalizers(nil) })
+			_, err := w.Edit(wtxn, named(name), func(b *bucket) { b.Finalizers = nil })
 			require.NoError(e, err)
 			_, _, err = e.Table.Delete(wtxn, named(name))
 			require.NoError(e, err)

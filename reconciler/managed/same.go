@@ -15,8 +15,8 @@ import (
 func sameMeta(a, b Resource) bool {
 	return a.meta().DeletionPolicy == b.meta().DeletionPolicy &&
 		slices.Equal(a.meta().ManagementPolicies, b.meta().ManagementPolicies) &&
-		slices.Equal(a.GetFinalizers(), b.GetFinalizers()) &&
-		slices.Equal(a.GetConditions(), b.GetConditions()) &&
+		slices.Equal(a.meta().Finalizers, b.meta().Finalizers) &&
+		slices.Equal(a.meta().Conditions, b.meta().Conditions) &&
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 

@@ -5,7 +5,6 @@ package managed
 
 import (
 	"log/slog"
-	"strings"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/event"
@@ -14,26 +13,14 @@ import (
 
 type eventReason = event.Reason
 
-// trail is the list of the steps that a pass took, for people to read.
-type trail struct {
-	first string
-	rest  []string
-}
+// trail is the text of the steps that a pass took, for people to read.
+type trail string
 
 func (t *trail) add(step string) {
-	if t.first == "" {
-		t.first = step
-		return
+	if *t != "" {
+		step = string(*t) + "; " + step
 	}
-	t.rest = append(t.rest, step)
-}
-
-// String returns the steps separated by semicolons.
-func (t *trail) String() string {
-	if len(t.rest) == 0 {
-		return t.first
-	}
-	return t.first + "; " + strings.Join(t.rest, "; ")
+	*t = trail(step)
 }
 
 // tell records an event of type Normal.

@@ -182,7 +182,7 @@ func TestDeletionWithdrawnInTheLastMomentKeepsTheRow(t *testing.T) {
 			if row := e.get(b.Name); managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
 				wtxn := e.DB.WriteTxn(e.Table)
 				defer wtxn.Commit()
-				_, err := e.writer().Edit(wtxn, row, func(b *bucket) { b.SetDeletionTime(time.Time{}) })
+				_, err := e.writer().Edit(wtxn, row, func(b *bucket) { b.DeletionTime = time.Time{} })
 				return err
 			}
 			return nil

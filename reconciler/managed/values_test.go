@@ -77,9 +77,9 @@ func TestConditionConstructorsSetTypeStatusAndReason(t *testing.T) {
 func TestRowReadsBackFromJSON(t *testing.T) {
 	row := named("a")
 	row.SetConditions(managed.Available())
-	row.SetFinalizers([]string{managed.FinalizerName})
-	row.SetDeletionTime(time.Unix(5, 0).UTC())
-	row.SetGeneration(3)
+	row.Finalizers = []string{managed.FinalizerName}
+	row.DeletionTime = time.Unix(5, 0).UTC()
+	row.Generation = 3
 	managed.SetExternalName(row, "id")
 	text, err := json.Marshal(&row.Meta)
 	require.NoError(t, err)
@@ -123,7 +123,7 @@ func TestControllerAndFinalizerNames(t *testing.T) {
 func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	f := managed.NewFinalizer[*bucket]("x")
 	row := named("a")
-	row.SetFinalizers(append(make([]string, 0, 8), "other"))
+	row.Finalizers = append(make([]string, 0, 8), "other")
 	one, two := row.Clone(), row.Clone()
 	require.NoError(t, f.AddFinalizer(t.Context(), one))
 	require.NoError(t, f.AddFinalizer(t.Context(), one))

@@ -28,7 +28,7 @@ func WaitReady[T Managed](ctx context.Context, db *statedb.DB, table statedb.Tab
 			return row, fmt.Errorf("wait for %q: %w", key, ErrRowGone)
 		case WasDeleted(row):
 			return row, fmt.Errorf("wait for %q: %w", key, ErrTerminating)
-		case IsReady(row) && conditionOf(row, TypeReady).ObservedGeneration == row.GetGeneration():
+		case IsReady(row) && conditionOf(row, TypeReady).ObservedGeneration == row.meta().Generation:
 			return row, nil
 		}
 		select {
@@ -65,7 +65,7 @@ func whyNotReady(row Resource) string {
 	case synced.Status == ConditionFalse:
 		return textOfCondition(synced)
 	case ready.Status == ConditionTrue:
-		return fmt.Sprintf("%s of generation %d, the object has generation %d", textOfCondition(ready), ready.ObservedGeneration, row.GetGeneration())
+		return fmt.Sprintf("%s of generation %d, the object has generation %d", textOfCondition(ready), ready.ObservedGeneration, row.meta().Generation)
 	default:
 		return textOfCondition(ready)
 	}

@@ -101,7 +101,7 @@ func (e *external) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Tunn
 			continue
 		}
 		t := &Tunnel{Meta: managed.Meta{Meta: object.Meta{Name: there.Name}}, Settings: there.Settings, ID: there.ID, Address: there.Address}
-		t.SetFinalizers([]string{managed.FinalizerName})
+		t.Finalizers = []string{managed.FinalizerName}
 		if !yield(t) {
 			break
 		}
