@@ -69,7 +69,8 @@
 // # Rows and engines
 //
 //   - Changes that the hook makes to engine.Object() are written with the outcome. This includes an
-//     outcome that does not change the status, such as a repeated requeue or failure.
+//     outcome that does not change the status, such as a repeated requeue, failure or panic. Of a hook that
+//     panics, the changes before the panic are written.
 //   - Each worker has its own engine. With several workers the hook is called from several goroutines.
 //   - [Call.SetResults] empties the results that it is given. The engines of several workers cannot share
 //     one Results.
