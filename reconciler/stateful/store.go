@@ -25,8 +25,8 @@ type StateStore[T StatefulResource] interface {
 	LoadState(ctx context.Context, resource T) (text string, err error)
 	// StoreState keeps the state that was applied to the resource: the text of the state
 	// annotation, or the empty text if the resource was deleted and the target has nothing of it.
-	// It is called after a success if the text differs from the stored one. The resource must not
-	// be changed. An error fails the attempt, which is repeated.
+	// It is called after a success if the text differs from the stored one, and before the annotation
+	// is set. The resource must not be changed. An error fails the attempt, which is repeated.
 	StoreState(ctx context.Context, resource T, text string) error
 }
 

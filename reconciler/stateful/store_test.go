@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +157,102 @@ func TestAStoreErrorFailsTheAttempt(t *testing.T) {
 		pass(time.Minute)
 		require.Empty(e, s.states)
 		require.Empty(e, s.has("web"))
+	})
+}
+
+// spaced writes its annotation itself, with spaces.
+type spaced struct {
+	*storing
+	// breaks, if set, is called when the annotation is written.
+	breaks func() error
+}
+
+func (s *spaced) UpdateStateAnnotation(z *zone, current []string) error {
+	z.Domain = "updated"
+	z.SetAnnotation(annotation, `[ "`+strings.Join(current, `", "`)+`" ]`)
+	if s.breaks != nil {
+		return s.breaks()
+	}
+	return nil
+}
+
+func TestStoreStateGetsTheTextOfTheAnnotation(t *testing.T) {
+	s := &spaced{storing: newStoring()}
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		e.expect("web", "Done")
+		e.annotated("web", `[ "a", "b" ]`)
+		require.Equal(e, map[string]string{"web": `[ "a", "b" ]`}, s.states)
+		require.Equal(e, "updated", e.get("web").Domain, "what else the updater sets is kept")
+		e.change("web", "a", "b")
+		e.refresh("web")
+		require.Equal(e, 1, s.stores, "unchanged")
+
+		s.failWith(errors.New("disk full"))
+		e.change("web", "c")
+		e.expect("web", "Error: store the state: disk full")
+		e.annotated("web", `[ "a", "b" ]`)
+		s.failWith(nil)
+		pass(2 * time.Second)
+		e.expect("web", "Done")
+		e.annotated("web", `[ "c" ]`)
+		require.Equal(e, map[string]string{"web": `[ "c" ]`}, s.states)
+	})
+}
+
+// A table that was lost is filled again. Its annotations are those of the store.
+func TestAStoredTextBecomesTheAnnotation(t *testing.T) {
+	s := &spaced{storing: newStoring()}
+	s.states["web"] = `["a"]` // stored before the program wrote its own annotation
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		e.expect("web", "Done")
+		require.Empty(e, s.take(), "the target has it")
+		e.annotated("web", `[ "a" ]`)
+		require.Equal(e, map[string]string{"web": `[ "a" ]`}, s.states)
+	})
+}
+
+func TestAFailedUpdaterLeavesTheAnnotation(t *testing.T) {
+	for name, broken := range map[string]func() error{
+		"error": func() error { return errors.New("too long") },
+		"panic": func() error { panic("too long") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &spaced{storing: newStoring()}
+			inBubble(t, s, func(e *env) {
+				s.breaks = broken
+				e.change("web", "a")
+				require.Contains(e, e.get("web").Status.GetError(), "too long")
+				require.NotContains(e, e.get("web").GetAnnotations(), annotation)
+				s.breaks = nil
+				pass(2 * time.Second)
+				e.annotated("web", `[ "a" ]`)
+
+				s.breaks = broken
+				e.change("web", "b")
+				pass(10 * time.Second)
+				e.annotated("web", `[ "a" ]`)
+				require.Equal(e, map[string]string{"web": `[ "a" ]`}, s.states)
+				require.Equal(e, []string{"b"}, s.has("web"))
+			})
+		})
+	}
+}
+
+// silent is an updater that sets nothing.
+type silent struct{ *storing }
+
+func (silent) UpdateStateAnnotation(*zone, []string) error { return nil }
+
+// The empty text would tell the store that the resource was deleted.
+func TestAnUpdaterThatSetsNothingFailsTheAttempt(t *testing.T) {
+	s := silent{newStoring()}
+	s.states["web"] = `["a"]`
+	inBubble(t, s, func(e *env) {
+		e.change("web", "b")
+		e.expect("web", `Error: update the state annotation: stateful_test.silent.UpdateStateAnnotation has not set "example.org/records"`)
+		require.Equal(e, map[string]string{"web": `["a"]`}, s.states)
 	})
 }
 
