@@ -5,6 +5,7 @@ package stateful_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -168,12 +169,25 @@ type spaced struct {
 }
 
 func (s *spaced) UpdateStateAnnotation(z *zone, current []string) error {
+	text, err := json.Marshal(current)
+	if err != nil {
+		return err
+	}
 	z.Domain = "updated"
-	z.SetAnnotation(annotation, `[ "`+strings.Join(current, `", "`)+`" ]`)
-	if s.breaks != nil {
-		return s.breaks()
+	z.SetAnnotation(annotation, strings.NewReplacer("[", "[ ", ",", ", ", "]", " ]").Replace(string(text)))
+	s.mu.Lock()
+	breaks := s.breaks
+	s.mu.Unlock()
+	if breaks != nil {
+		return breaks()
 	}
 	return nil
+}
+
+func (s *spaced) breakWith(f func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaks = f
 }
 
 func TestStoreStateGetsTheTextOfTheAnnotation(t *testing.T) {
@@ -221,15 +235,15 @@ func TestAFailedUpdaterLeavesTheAnnotation(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &spaced{storing: newStoring()}
 			inBubble(t, s, func(e *env) {
-				s.breaks = broken
+				s.breakWith(broken)
 				e.change("web", "a")
 				require.Contains(e, e.get("web").Status.GetError(), "too long")
 				require.NotContains(e, e.get("web").GetAnnotations(), annotation)
-				s.breaks = nil
+				s.breakWith(nil)
 				pass(2 * time.Second)
 				e.annotated("web", `[ "a" ]`)
 
-				s.breaks = broken
+				s.breakWith(broken)
 				e.change("web", "b")
 				pass(10 * time.Second)
 				e.annotated("web", `[ "a" ]`)
