@@ -77,6 +77,8 @@ type Controller[Req comparable] struct {
 	byKey statedb.Index[*Row[Req], index.Key]
 	loop  *reconciler.Loop[*Row[Req]]
 	log   *slog.Logger
+	// made is when the controller was made.
+	made time.Time
 	// primary is the name of the table of For, empty without one. tables are the tables of all
 	// sources.
 	primary string
@@ -133,7 +135,7 @@ func build[Req comparable](
 	newLoop func(reconciler.Config[*Row[Req]]) (*reconciler.Loop[*Row[Req]], error),
 ) (*Controller[Req], error) {
 	c := &Controller[Req]{
-		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log,
+		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log, made: time.Now(),
 		byKey: rowIndex[Req](), leaving: newLeaving(), hidden: map[Req]struct{}{},
 	}
 	c.released.Store(cfg.BeforeInitialized)
@@ -154,6 +156,9 @@ func build[Req comparable](
 	}
 	return c, nil
 }
+
+// now is the clock for the times of requests.
+func (c *Controller[Req]) now() time.Duration { return time.Since(c.made) }
 
 // The defaults of the refresh of requests that are Done.
 const (
