@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -177,4 +178,63 @@ func TestARequeueAfterHoldsWithoutFor(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(e, seconds(0, 5, 10), e.times(start))
 	}, func(_ *env, cfg *config) { cfg.Sources = nil })
+}
+
+// Events, refreshes, failures and results come at random. A call begins at the time of each RequeueAfter, unless the
+// request is being reconciled or waits for a retry.
+func TestEachRequeueAfterIsKeptAmongRandomEvents(t *testing.T) {
+	const gather = 5 * time.Millisecond // The loop wakes for times that are as close together at once.
+	kept := 0
+	for range 50 {
+		seed := rand.Uint64()
+		withWorkers(t, func(e *env) {
+			var (
+				results, events = rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
+				due, ended      time.Time
+				failed          bool
+			)
+			e.doing(func(context.Context, request.Request) (res request.Result, err error) {
+				if now := time.Now(); !due.IsZero() && !now.Before(due) {
+					if !failed && now.Sub(due) > gather && now.Sub(ended) > gather {
+						t.Errorf("seed %d: %s late", seed, now.Sub(due))
+					}
+					due, kept = time.Time{}, kept+1
+				}
+				if results.IntN(4) == 0 {
+					time.Sleep(time.Duration(results.IntN(3000)) * time.Millisecond)
+				}
+				ended = time.Now()
+				if failed = results.IntN(8) == 0; failed {
+					return res, errors.New("busy")
+				}
+				if results.IntN(2) == 0 {
+					res.RequeueAfter = time.Duration(1+results.IntN(50)) * 100 * time.Millisecond
+					if at := ended.Add(res.RequeueAfter); due.IsZero() || at.Before(due) {
+						due = at
+					}
+				}
+				return res, nil
+			})
+			for i := range 60 {
+				switch events.IntN(4) {
+				case 0:
+					e.put("web", i)
+				case 1:
+					e.controller.Add(named("shop", "web"))
+				case 2:
+					_, err := e.controller.Loop().Refresh(e.Context(), "shop/web")
+					require.NoError(e, err)
+				}
+				time.Sleep(time.Duration(events.IntN(2000)) * time.Millisecond)
+			}
+			e.returning(request.Result{}, nil)
+			time.Sleep(time.Hour)
+			e.remove("web")
+			require.Empty(e, e.rows())
+		}, func(e *env, cfg *config) {
+			e.put("web", -1)
+			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 1 }))
+		})
+	}
+	require.Greater(t, kept, 100)
 }
