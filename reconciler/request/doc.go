@@ -81,5 +81,6 @@
 //     [reconciler.TerminalError]. The error is logged and counted.
 //
 // Without [For] the controller does not know which objects exist. Rows are then deleted in the same way
-// for all requests. But requests are not clean-ups: they can be given up, and then their rows stay.
+// for all requests. But requests are not clean-ups: they can be given up, and then their rows stay. The
+// time of a RequeueAfter keeps a row until then.
 package request

@@ -57,6 +57,7 @@
 //   - A give-up without any error is no failure. Its status is Blocked, with the operations that gave up
 //     as the reason. The row runs again when it changes, or after [reconciler.Settings].BlockedRecheck.
 //   - The error of a result may be an outcome of the loop, such as [reconciler.Blocked].
+//   - A panic of the hook is an error. It ends the walk at once: ErrorManager is not entered.
 //
 // # Deleted rows
 //
