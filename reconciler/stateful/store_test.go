@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -267,6 +268,39 @@ func TestAnUpdaterThatSetsNothingFailsTheAttempt(t *testing.T) {
 		e.change("web", "b")
 		e.expect("web", `Error: update the state annotation: stateful_test.silent.UpdateStateAnnotation has not set "example.org/records"`)
 		require.Equal(e, map[string]string{"web": `["a"]`}, s.states)
+	})
+}
+
+// unclear stores a state, and may then not know whether it did.
+type unclear struct {
+	*storing
+	lost atomic.Bool
+}
+
+func (u *unclear) StoreState(ctx context.Context, z *zone, text string) error {
+	if err := u.storing.StoreState(ctx, z, text); err != nil || !u.lost.Load() {
+		return err
+	}
+	return errors.New("no answer")
+}
+
+// The state that was wanted before is wanted again. If the store kept the other one, items would be left behind
+// after a restart.
+func TestAStateIsStoredAgainAfterAnUnclearError(t *testing.T) {
+	u := &unclear{storing: newStoring()}
+	inBubble(t, u, func(e *env) {
+		e.change("web", "a", "b")
+		u.lost.Store(true)
+		e.change("web", "a")
+		e.expect("web", "Error: store the state: no answer")
+		u.lost.Store(false)
+		e.change("web", "a", "b")
+		pass(2 * time.Second)
+		e.expect("web", "Done")
+		require.Equal(e, []string{"a", "b"}, u.has("web"))
+		require.Equal(e, map[string]string{"web": `["a","b"]`}, u.states)
+		e.change("web", "a", "b")
+		require.Equal(e, 3, u.stores, "unchanged")
 	})
 }
 
