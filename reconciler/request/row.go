@@ -110,7 +110,7 @@ func (l *life) begin(now func() time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.succeeded = 0
-	if l.due > 0 && l.due <= now() {
+	if l.due != 0 && l.due <= now() {
 		l.due = 0
 	}
 }
