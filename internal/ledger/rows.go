@@ -86,9 +86,8 @@ func (l *InRows[Obj]) prepare(ops []core.Operation[Obj], maxRetries int) (news i
 			op.Effect.News = false
 		case op.Effect.News:
 			news++
-			if op.Run.Err == execute.ErrGoexit {
-				// Object may be the row itself: the goroutine may have ended before the clone was
-				// made.
+			if op.Run.Err == execute.ErrGoexit && op.Outcome.Object == op.Row {
+				// The goroutine has ended before the clone was made.
 				op.Outcome.Object = l.rows.Writable.Clone(op.Row)
 			}
 			op.Outcome.Object = l.rows.Writable.SetStatus(op.Outcome.Object, statusOf(&op.Outcome, at))

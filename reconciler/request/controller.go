@@ -77,6 +77,8 @@ type Controller[Req comparable] struct {
 	byKey statedb.Index[*Row[Req], index.Key]
 	loop  *reconciler.Loop[*Row[Req]]
 	log   *slog.Logger
+	// made is when the controller was made.
+	made time.Time
 	// primary is the name of the table of For, empty without one. tables are the tables of all
 	// sources.
 	primary string
@@ -85,6 +87,8 @@ type Controller[Req comparable] struct {
 	leaving *leaving
 	// released reports that requests need not wait for the tables any more.
 	released atomic.Bool
+	// claimed reports that Run was called, or that a hive runs the controller.
+	claimed atomic.Bool
 	// hidden has the requests of existing objects that have no row because predicates rejected
 	// them. It is guarded by the lock of the table of requests.
 	hidden map[Req]struct{}
@@ -121,6 +125,7 @@ func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Contr
 	if err != nil {
 		return nil, err
 	}
+	c.claimed.Store(true)
 	for _, f := range c.jobs {
 		params.JobGroup.Add(job.OneShot(f.name, job.OneShotFunc(f.run)))
 	}
@@ -133,7 +138,7 @@ func build[Req comparable](
 	newLoop func(reconciler.Config[*Row[Req]]) (*reconciler.Loop[*Row[Req]], error),
 ) (*Controller[Req], error) {
 	c := &Controller[Req]{
-		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log,
+		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log, made: time.Now(),
 		byKey: rowIndex[Req](), leaving: newLeaving(), hidden: map[Req]struct{}{},
 	}
 	c.released.Store(cfg.BeforeInitialized)
@@ -154,6 +159,9 @@ func build[Req comparable](
 	}
 	return c, nil
 }
+
+// now is the clock for the times of requests.
+func (c *Controller[Req]) now() time.Duration { return time.Since(c.made) }
 
 // The defaults of the refresh of requests that are Done.
 const (
@@ -266,6 +274,9 @@ func (c *Controller[Req]) scoped(name string) string {
 // reconciliations have been written and all its goroutines have ended. A non-nil error means that
 // it could not start. Call it once, with a started DB, and not for a controller made by [Register].
 func (c *Controller[Req]) Run(ctx context.Context) error {
+	if c.claimed.Swap(true) {
+		return fmt.Errorf("controller %q has been run already, or is run by a hive", c.cfg.Name)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (

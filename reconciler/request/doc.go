@@ -40,7 +40,8 @@
 //	waiting for the caches                       requests wait until the tables of all sources
 //	                                             are initialised; Config.BeforeInitialized
 //	mgr.GetClient().Get, the cache               table.Get(db.ReadTxn(), ...)
-//	Result{Requeue: true}, {RequeueAfter: d}     the same
+//	Result{Requeue: true}, {RequeueAfter: d}     the same; an event does not use up a RequeueAfter, as there
+//	                                             without the priority queue
 //	reconcile.TerminalError(err)                 reconciler.TerminalError(err)
 //	MaxConcurrentReconciles                      Settings.Concurrency, in Config.Options
 //	the rate limiter of the queue                reconciler.WithRetry, Settings.Jitter,
@@ -57,6 +58,10 @@
 //   - Until the tables of all sources are initialised, requests are Blocked, and Explain names the table
 //     and its initializers. A reconciler that creates what is missing would otherwise create everything
 //     again at each start. [Config].BeforeInitialized turns the wait off.
+//   - A RequeueAfter holds until a call begins at its time or later. A call in between, because of an event or
+//     a refresh, does not cancel it. Of several such times the earliest counts. After a failure, Blocked or
+//     Requeue the request runs at its retry, release or backoff, even if that is later; after a terminal error
+//     at the next change. A clean-up that asks for nothing ends the request, and its time with it.
 //   - A reconciler that writes into its own objects triggers itself. Use [ChangesOf] to ignore such
 //     writes.
 //   - [reconciler.Loop.Explain], Retry and PauseOnly of [Controller.Loop] take the text of a request as
@@ -76,5 +81,6 @@
 //     [reconciler.TerminalError]. The error is logged and counted.
 //
 // Without [For] the controller does not know which objects exist. Rows are then deleted in the same way
-// for all requests. But requests are not clean-ups: they can be given up, and then their rows stay.
+// for all requests. But requests are not clean-ups: they can be given up, and then their rows stay. The
+// time of a RequeueAfter keeps a row until then.
 package request

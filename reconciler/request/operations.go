@@ -22,7 +22,7 @@ func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, revisi
 	if err := o.held(txn); err != nil {
 		return err
 	}
-	row.life.begin()
+	row.life.begin(o.now)
 	succeeded, terminal := false, false
 	// Deferred, so that the loop is told after a panic too.
 	defer func() {
@@ -36,6 +36,9 @@ func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, revisi
 	}()
 	res, failure := o.cfg.Reconciler.Reconcile(o.withLogger(ctx, row), row.Request)
 	succeeded, terminal = failure == nil, reconciler.IsTerminal(failure)
+	if succeeded {
+		res = row.life.remind(res, o.now, o.primary != "")
+	}
 	return outcome(res, failure)
 }
 

@@ -72,8 +72,20 @@ func TestARegisteredControllerRunsAsJobsOfTheHive(t *testing.T) {
 		found, err := registry.Find("test/apps")
 		require.NoError(t, err)
 		require.Equal(t, "requests-apps", found.ID().Table)
+		require.EqualError(t, e.controller.Run(t.Context()), `controller "apps" has been run already, or is run by a hive`)
 		require.NoError(t, h.Stop(hivetest.Logger(t), t.Context()))
 	})
+}
+
+// A second Run returns an error and leaves the first one alone.
+func TestASecondRunIsAnError(t *testing.T) {
+	inBubble(t, func(e *env) {
+		for replicas := range 3 {
+			require.EqualError(e, e.controller.Run(e.Context()), `controller "" has been run already, or is run by a hive`)
+			e.put("web", replicas)
+			require.Equal(e, []string{"shop/web"}, e.took())
+		}
+	}, nil)
 }
 
 func TestTheErrorNamesEveryMistake(t *testing.T) {

@@ -56,13 +56,14 @@ type Func[Req comparable] func(ctx context.Context, req Req) (Result, error)
 func (f Func[Req]) Reconcile(ctx context.Context, req Req) (Result, error) { return f(ctx, req) }
 
 // Result says whether a request that did not fail runs again. The zero Result means: not until
-// something changes. It has no priority: the loop decides the order.
+// something changes, or until the RequeueAfter of an earlier call. It has no priority: the loop
+// decides the order.
 type Result struct {
 	// Requeue runs the request again, as [reconciler.RequeueBackoff] does: the delay grows
 	// exponentially while calls keep asking for it. It is not counted as a failure.
 	Requeue bool
 	// RequeueAfter, if positive, runs the request again after this time, and Requeue is ignored.
-	// Zero and negative values have no effect.
+	// Zero and negative values have no effect. Later calls do not cancel it: see the package.
 	RequeueAfter time.Duration
 }
 

@@ -5,10 +5,12 @@ package request
 
 import (
 	"sync"
+	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -33,9 +35,11 @@ type life struct {
 	// present reports whether the table of For had the object when it was last reported.
 	present bool
 	// succeeded is the revision of the row that the last call of Reconcile was for, if that has ended
-	// with a result or a terminal error; otherwise 0. again reports whether it asked for another run.
-	succeeded statedb.Revision
+	// with a result or a terminal error; otherwise 0. again reports whether another run follows.
 	again     bool
+	succeeded statedb.Revision
+	// due is the time of the earliest RequeueAfter at or after which no call has begun; 0 if there is none.
+	due time.Duration
 }
 
 // newRow returns a row with a life of its own, in one allocation.
@@ -101,11 +105,36 @@ const (
 	leftToReconcile
 )
 
-// begin records that a call of Reconcile begins.
-func (l *life) begin() {
+// begin records that a call of Reconcile begins. now is the controller's clock.
+func (l *life) begin(now func() time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.succeeded = 0
+	if l.due != 0 && l.due <= now() {
+		l.due = 0
+	}
+}
+
+// remind returns the result of a call of Reconcile, with the RequeueAfter of an earlier call if that is sooner. A
+// clean-up that asks for nothing has come to its end. cleansUp reports whether the request is a clean-up while the
+// object does not exist.
+func (l *life) remind(res Result, now func() time.Duration, cleansUp bool) Result {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case res.RequeueAfter > 0:
+		if at := follow.After(now(), res.RequeueAfter); l.due == 0 || at <= l.due {
+			l.due = at
+			return res
+		}
+	case l.due == 0 || res.Requeue:
+		return res
+	case cleansUp && !l.present:
+		l.due = 0
+		return res
+	}
+	res.RequeueAfter = max(l.due-now(), 1)
+	return res
 }
 
 // end records that a call of Reconcile for a revision of the row has ended, and reports whether the

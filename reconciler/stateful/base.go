@@ -66,7 +66,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) UpdateAnnotation(resource T, an
 //  2. retrieve the previous state from the annotation
 //  3. compare the states to determine the required operations
 //  4. apply the operations to the target
-//  5. update the state annotation on success
+//  5. update the state annotation on success, once the [StateStore] has the same text
 //
 // The operations of [Configure] call it for an update. It also sets the second annotation, whose
 // key ends in ".epoch": see the package. An annotation that cannot be read counts as missing. It is
@@ -95,13 +95,16 @@ func (r *BaseStatefulReconciler[T, State, Item]) Reconcile(ctx context.Context, 
 	if err := r.moveTo(ctx, resource, impl, &p, changed); err != nil {
 		return p.explain(err)
 	}
+	if changed {
+		if text, err = update(resource, impl, current, text); err != nil {
+			return p.explain(err)
+		}
+	}
 	if err := r.store(ctx, resource, impl, p.trace, text); err != nil {
 		return p.explain(err)
 	}
 	if changed {
-		if text, err = r.update(resource, impl, current, text); err != nil {
-			return p.explain(err)
-		}
+		r.traces.annotate(resource, impl.GetStateAnnotationKey(), text)
 	}
 	if stamped := r.traces.stamp(resource); changed || stamped {
 		running.Changed(ctx)
@@ -134,16 +137,29 @@ func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, res
 	return nil
 }
 
-// update sets the annotation to the state that was applied, and returns its text.
-func (r *BaseStatefulReconciler[T, State, Item]) update(resource T, impl StatefulReconciler[T, State, Item], current State, text string) (string, error) {
-	key := impl.GetStateAnnotationKey()
+// update returns the annotation for the state that was applied: what an [AnnotationUpdater] makes of it, or else
+// text. It leaves the annotation of the resource as it is, since the state may not be stored.
+func update[T StatefulResource, State, Item any](resource T, impl StatefulReconciler[T, State, Item], current State, text string) (string, error) {
 	updater, ok := impl.(AnnotationUpdater[T, State])
 	if !ok {
-		r.traces.annotate(resource, key, text)
 		return text, nil
 	}
+	key := impl.GetStateAnnotationKey()
+	old, had := resource.GetAnnotations()[key]
+	// Deferred, so that it holds after a panic too.
+	defer func() {
+		if had {
+			resource.SetAnnotation(key, old)
+		} else {
+			resource.RemoveAnnotation(key)
+		}
+	}()
 	if err := updater.UpdateStateAnnotation(resource, current); err != nil {
 		return "", fmt.Errorf("update the state annotation: %w", err)
 	}
-	return resource.GetAnnotations()[key], nil
+	text, ok = resource.GetAnnotations()[key]
+	if !ok {
+		return "", fmt.Errorf("update the state annotation: %T.UpdateStateAnnotation has not set %q", impl, key)
+	}
+	return text, nil
 }

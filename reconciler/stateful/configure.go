@@ -31,8 +31,9 @@ const (
 // Log reports annotations that cannot be read; in a hive set it to params.Log. nil turns this off.
 //
 // Clone, GetStatus and SetStatus are used to detect whether ApplyOperations changed the resource.
-// Such a change is written with the outcome, whatever that is. A shallow Clone is enough for the
-// annotations. It must copy every other map, slice or pointer that ApplyOperations changes.
+// Such a change is written with the outcome, whatever that is, a panic included. A shallow Clone is
+// enough for the annotations. It must copy every other map, slice or pointer that ApplyOperations
+// changes.
 //
 // If Merge is nil, the result has a Merge that copies the annotations of this reconciler and
 // nothing else. To copy more, replace it in the result by a function that calls it. If Merge is set

@@ -68,9 +68,9 @@ func checkOptional[Want any](impl any, method string) error {
 
 // Update calls [BaseStatefulReconciler.Reconcile].
 func (o *operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
-	err := o.base.Reconcile(ctx, resource, o.impl)
-	o.compare(ctx, resource)
-	return err
+	// Deferred, so that changes from before a panic are written, also if the panic is no news.
+	defer o.compare(ctx, resource)
+	return o.base.Reconcile(ctx, resource, o.impl)
 }
 
 // Delete calls [BaseStatefulReconciler.Remove].

@@ -86,6 +86,10 @@ func TestChangesOfTheRowAreWrittenWithAnyOutcome(t *testing.T) {
 		pass(90 * time.Second) // three failures with the same text
 		require.Equal(e, "Error: busy", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
 		require.Equal(e, "++++++", e.get("web").Domain, "at failures")
+		c.before(func(string, string) error { panic("oops") })
+		pass(100 * time.Second) // retries after 10 s, and then after the backoff: 16, 32 and 60 s
+		require.Equal(e, "Error: panic in update: oops", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
+		require.Equal(e, "+++++++++", e.get("web").Domain, "at panics")
 	})
 }
 

@@ -68,8 +68,9 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 type AnnotationUpdater[T StatefulResource, State any] interface {
 	// UpdateStateAnnotation sets the state annotation of the resource, which is a clone, after a
 	// successful reconciliation whose state differs from the annotation. The annotation is
-	// committed with the status. It must be JSON that decodes to the same State. An error fails the
-	// attempt. Without this method the reconciler uses [BaseStatefulReconciler.UpdateAnnotation].
+	// committed with the status. A [StateStore] gets its text before. It must be JSON that decodes to the
+	// same State. An error or a missing annotation fails the attempt, and the annotation stays as it was.
+	// Without this method the annotation is that of [BaseStatefulReconciler.UpdateAnnotation].
 	UpdateStateAnnotation(resource T, currentState State) error
 }
 

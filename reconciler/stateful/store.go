@@ -25,8 +25,9 @@ type StateStore[T StatefulResource] interface {
 	LoadState(ctx context.Context, resource T) (text string, err error)
 	// StoreState keeps the state that was applied to the resource: the text of the state
 	// annotation, or the empty text if the resource was deleted and the target has nothing of it.
-	// It is called after a success if the text differs from the stored one. The resource must not
-	// be changed. An error fails the attempt, which is repeated.
+	// It is called after a success if the text differs from the stored one, and before the annotation
+	// is set. The resource must not be changed. An error fails the attempt, which is repeated. The text
+	// may have been stored nevertheless: the next success stores its text, whatever that is.
 	StoreState(ctx context.Context, resource T, text string) error
 }
 
@@ -45,15 +46,17 @@ func (t *trace[State]) load(key, stored string) error {
 	return nil
 }
 
-// store passes the applied text to the StateStore of impl, if there is one and the text differs
-// from the known one.
+// store passes the applied text to the StateStore of impl, if there is one and it may have another text.
 func (r *BaseStatefulReconciler[T, State, Item]) store(ctx context.Context, resource T, impl StatefulReconciler[T, State, Item], t *trace[State], text string) error {
 	store, ok := impl.(StateStore[T])
-	if !ok || t.text == text {
+	if !ok || t.text == text && !t.unclear {
 		return nil
 	}
+	// Set before the call, so that it holds after a panic too.
+	t.unclear = true
 	if err := store.StoreState(ctx, resource, text); err != nil {
 		return fmt.Errorf("store the state: %w", err)
 	}
+	t.unclear = false
 	return nil
 }

@@ -5,8 +5,11 @@ package stateful_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -156,6 +159,148 @@ func TestAStoreErrorFailsTheAttempt(t *testing.T) {
 		pass(time.Minute)
 		require.Empty(e, s.states)
 		require.Empty(e, s.has("web"))
+	})
+}
+
+// spaced writes its annotation itself, with spaces.
+type spaced struct {
+	*storing
+	// breaks, if set, is called when the annotation is written.
+	breaks func() error
+}
+
+func (s *spaced) UpdateStateAnnotation(z *zone, current []string) error {
+	text, err := json.Marshal(current)
+	if err != nil {
+		return err
+	}
+	z.Domain = "updated"
+	z.SetAnnotation(annotation, strings.NewReplacer("[", "[ ", ",", ", ", "]", " ]").Replace(string(text)))
+	s.mu.Lock()
+	breaks := s.breaks
+	s.mu.Unlock()
+	if breaks != nil {
+		return breaks()
+	}
+	return nil
+}
+
+func (s *spaced) breakWith(f func() error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.breaks = f
+}
+
+func TestStoreStateGetsTheTextOfTheAnnotation(t *testing.T) {
+	s := &spaced{storing: newStoring()}
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		e.expect("web", "Done")
+		e.annotated("web", `[ "a", "b" ]`)
+		require.Equal(e, map[string]string{"web": `[ "a", "b" ]`}, s.states)
+		require.Equal(e, "updated", e.get("web").Domain, "what else the updater sets is kept")
+		e.change("web", "a", "b")
+		e.refresh("web")
+		require.Equal(e, 1, s.stores, "unchanged")
+
+		s.failWith(errors.New("disk full"))
+		e.change("web", "c")
+		e.expect("web", "Error: store the state: disk full")
+		e.annotated("web", `[ "a", "b" ]`)
+		s.failWith(nil)
+		pass(2 * time.Second)
+		e.expect("web", "Done")
+		e.annotated("web", `[ "c" ]`)
+		require.Equal(e, map[string]string{"web": `[ "c" ]`}, s.states)
+	})
+}
+
+// A table that was lost is filled again. Its annotations are those of the store.
+func TestAStoredTextBecomesTheAnnotation(t *testing.T) {
+	s := &spaced{storing: newStoring()}
+	s.states["web"] = `["a"]` // stored before the program wrote its own annotation
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a")
+		e.expect("web", "Done")
+		require.Empty(e, s.take(), "the target has it")
+		e.annotated("web", `[ "a" ]`)
+		require.Equal(e, map[string]string{"web": `[ "a" ]`}, s.states)
+	})
+}
+
+func TestAFailedUpdaterLeavesTheAnnotation(t *testing.T) {
+	for name, broken := range map[string]func() error{
+		"error": func() error { return errors.New("too long") },
+		"panic": func() error { panic("too long") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := &spaced{storing: newStoring()}
+			inBubble(t, s, func(e *env) {
+				s.breakWith(broken)
+				e.change("web", "a")
+				require.Contains(e, e.get("web").Status.GetError(), "too long")
+				require.NotContains(e, e.get("web").GetAnnotations(), annotation)
+				s.breakWith(nil)
+				pass(2 * time.Second)
+				e.annotated("web", `[ "a" ]`)
+
+				s.breakWith(broken)
+				e.change("web", "b")
+				pass(10 * time.Second)
+				e.annotated("web", `[ "a" ]`)
+				require.Equal(e, map[string]string{"web": `[ "a" ]`}, s.states)
+				require.Equal(e, []string{"b"}, s.has("web"))
+			})
+		})
+	}
+}
+
+// silent is an updater that sets nothing.
+type silent struct{ *storing }
+
+func (silent) UpdateStateAnnotation(*zone, []string) error { return nil }
+
+// The empty text would tell the store that the resource was deleted.
+func TestAnUpdaterThatSetsNothingFailsTheAttempt(t *testing.T) {
+	s := silent{newStoring()}
+	s.states["web"] = `["a"]`
+	inBubble(t, s, func(e *env) {
+		e.change("web", "b")
+		e.expect("web", `Error: update the state annotation: stateful_test.silent.UpdateStateAnnotation has not set "example.org/records"`)
+		require.Equal(e, map[string]string{"web": `["a"]`}, s.states)
+	})
+}
+
+// unclear stores a state, and may then not know whether it did.
+type unclear struct {
+	*storing
+	lost atomic.Bool
+}
+
+func (u *unclear) StoreState(ctx context.Context, z *zone, text string) error {
+	if err := u.storing.StoreState(ctx, z, text); err != nil || !u.lost.Load() {
+		return err
+	}
+	return errors.New("no answer")
+}
+
+// The state that was wanted before is wanted again. If the store kept the other one, items would be left behind
+// after a restart.
+func TestAStateIsStoredAgainAfterAnUnclearError(t *testing.T) {
+	u := &unclear{storing: newStoring()}
+	inBubble(t, u, func(e *env) {
+		e.change("web", "a", "b")
+		u.lost.Store(true)
+		e.change("web", "a")
+		e.expect("web", "Error: store the state: no answer")
+		u.lost.Store(false)
+		e.change("web", "a", "b")
+		pass(2 * time.Second)
+		e.expect("web", "Done")
+		require.Equal(e, []string{"a", "b"}, u.has("web"))
+		require.Equal(e, map[string]string{"web": `["a","b"]`}, u.states)
+		e.change("web", "a", "b")
+		require.Equal(e, 3, u.stores, "unchanged")
 	})
 }
 

@@ -20,8 +20,9 @@ type trace[State any] struct {
 	// changed the target.
 	trying       State
 	known, begun bool
-	// foreign: the row has had an annotation without this process's epoch.
-	foreign bool
+	// foreign: the row has had an annotation without this process's epoch. unclear: the last call of
+	// StoreState has failed, so the store may have either text.
+	foreign, unclear bool
 	// troubles is nil for an object without failures.
 	troubles *troubles[State]
 }

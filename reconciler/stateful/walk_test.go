@@ -42,7 +42,7 @@ func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
 			walkThrough(t, s, s, workers, false)
 		})
 		t.Run(fmt.Sprintf("%d worker(s), and a store", workers), func(t *testing.T) {
-			o := newStoring()
+			o := &spaced{storing: newStoring()}
 			o.flaky = true
 			walkThrough(t, o, o.server, workers, false)
 			require.Positive(t, o.stores)
@@ -51,6 +51,7 @@ func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
 			for name, text := range o.states {
 				var records []string
 				require.NoError(t, json.Unmarshal([]byte(text), &records))
+				require.NotContains(t, text, `["`, "the text of the annotation has spaces")
 				require.Len(t, o.records[name], len(records), "the store and the target have the same records")
 			}
 		})
@@ -222,7 +223,7 @@ func (w *walk) check() {
 		}
 		text, err := json.Marshal(z.Records)
 		require.NoError(w, err)
-		w.annotated(z.Name, string(text))
+		require.JSONEq(w, string(text), z.GetAnnotations()[annotation])
 	}
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()

@@ -5,6 +5,7 @@ package stepper_test
 
 import (
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -29,7 +30,11 @@ var ways = map[string]func(c *stepper.Call[*row]){
 	"requeue": func(c *stepper.Call[*row]) { c.AddOp("disk", "looked up", nil, time.Minute) },
 	"failure": func(c *stepper.Call[*row]) { c.AddOp("disk", "looked up", errors.New("busy"), time.Minute) },
 	"give-up": func(c *stepper.Call[*row]) { c.AddGiveupError("disk", "looked up", nil) },
+	"panic":   func(*stepper.Call[*row]) { panic("oops") },
 }
+
+// everyMinute is the backoff of the way "panic"; the others have delays.
+var everyMinute = reconciler.WithRetry(time.Minute, time.Minute)
 
 // engines returns a stepper and a free style that call do once for each reconciliation.
 func engines(do func(c *stepper.Call[*row])) map[string]func() stepper.Engine[*row] {
@@ -52,7 +57,7 @@ func TestChangesOfAHookAreWrittenWithAnyOutcome(t *testing.T) {
 					e.Pass(9*time.Minute + time.Second)
 					r, _ := e.stored(1)
 					require.Equal(e, 10, r.Value, "one for each minute")
-				})
+				}, everyMinute)
 			})
 		}
 	}
@@ -71,10 +76,31 @@ func TestUnchangedRowsAreNotWrittenAgain(t *testing.T) {
 					require.EqualValues(e, 10, calls.Load())
 					_, last := e.stored(1)
 					require.Equal(e, first, last)
-				})
+				}, everyMinute)
 			})
 		}
 	}
+}
+
+// On a worker, a hook that ends its goroutine fails its row.
+func TestChangesBeforeGoexitAreWrittenOnce(t *testing.T) {
+	var calls int
+	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
+		if calls++; calls <= 3 {
+			e.Object().Value = calls
+		}
+		runtime.Goexit()
+	})
+	inBubble(t, stepper.NewStepper(hook), func(e *env) {
+		e.Insert(pending(1, 0))
+		e.Pass(2*time.Minute + time.Second)
+		r, written := e.stored(1)
+		require.Equal(e, 3, r.Value)
+		e.Pass(5 * time.Minute)
+		_, last := e.stored(1)
+		require.Equal(e, 8, calls)
+		require.Equal(e, written, last)
+	}, everyMinute, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
 // Changes of a hook are merged by Config.Merge if another writer changed the row meanwhile.

@@ -57,6 +57,7 @@
 //   - A give-up without any error is no failure. Its status is Blocked, with the operations that gave up
 //     as the reason. The row runs again when it changes, or after [reconciler.Settings].BlockedRecheck.
 //   - The error of a result may be an outcome of the loop, such as [reconciler.Blocked].
+//   - A panic of the hook is an error. It ends the walk at once: ErrorManager is not entered.
 //
 // # Deleted rows
 //
@@ -69,7 +70,8 @@
 // # Rows and engines
 //
 //   - Changes that the hook makes to engine.Object() are written with the outcome. This includes an
-//     outcome that does not change the status, such as a repeated requeue or failure.
+//     outcome that does not change the status, such as a repeated requeue, failure or panic. Of a hook that
+//     panics, the changes before the panic are written.
 //   - Each worker has its own engine. With several workers the hook is called from several goroutines.
 //   - [Call.SetResults] empties the results that it is given. The engines of several workers cannot share
 //     one Results.

@@ -50,9 +50,9 @@ func newOperations[Obj any, E engine[Obj]](hook any, make func() E) *operations[
 
 // Update implements [reconciler.Operations]. An engine reconciles the row.
 func (o *operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
-	err := o.reconcile(ctx, txn, revision, obj, false)
-	o.compare(ctx, obj)
-	return err
+	// Deferred, so that changes from before a panic are written, also if the panic is no news.
+	defer o.compare(ctx, obj)
+	return o.reconcile(ctx, txn, revision, obj, false)
 }
 
 // Delete implements [reconciler.Operations]. An engine reconciles the deleted row; a [Stepper] goes

@@ -10,7 +10,9 @@ var requestSystem = system{
 	about: "A reconciler of requests, as controllers for Kubernetes have it: see the " +
 		"[package](../reconciler/request/doc.go). `Reconciler` has a type parameter, as any comparable type can be a request; " +
 		"`Request` is ready-made. `Result.Requeue` means `reconciler.RequeueBackoff`; `Result.RequeueAfter` means " +
-		"`reconciler.Requeue`, and wins if it is above zero. An error wins over both.",
+		"`reconciler.Requeue`, and wins if it is above zero. An error wins over both. The time of a `RequeueAfter` holds until a " +
+		"call begins at it or later, whatever a call in between returns: there an event uses it up with the priority queue, " +
+		"the default since v0.23, and does not with the queue of client-go. Here a clean-up that asks for nothing ends it.",
 	same: []string{
 		"Reconciler",
 		"Request: NamespacedName",

@@ -34,7 +34,8 @@ var statefulSystem = system{
 				"applied last"},
 		{"", "Bound", added, "operations of a table whose rows have an `Interface` each"},
 		{"", "StateStore: LoadState, StoreState", added,
-			"keeps the states outside of the table, which a restart empties"},
+			"keeps the states outside of the table, which a restart empties. `StoreState` gets the text of the annotation, " +
+				"before that is set"},
 		{"", "StateObserver", added, "adds the observed state to the comparison, against drift"},
 		{"", "Requeuer", added,
 			"asks for another run after a success. An error of `ApplyOperations` leaves the state as it was, " +
