@@ -21,27 +21,10 @@
 // The example of the package is a whole program. The folder example/managed has a larger one: an
 // agent, and an outside system that fails on purpose; "make run-managed" runs both.
 //
-// # Coming from a runtime for custom resources
-//
-//	there                                      here
-//	a custom resource with spec and status     a row that embeds Meta
-//	kubectl apply, edit, delete                Writer.Apply, Edit, Delete; they also set the status to Pending
-//	kubectl wait --for=condition=Ready         WaitReady, for the present generation of the row
-//	managed.NewReconciler(mgr, kind, opts...)  Configure, and reconciler.New with its result
-//	ExternalClient, ExternalConnecter          the same, with the row type as type parameter
-//	ResourceExists, ResourceUpToDate, Diff     the same
-//	meta.SetExternalName                       SetExternalName
-//	cr.SetConditions(xpv1.Available())         row.SetConditions(managed.Available()); it is the default
-//	spec.managementPolicies, deletionPolicy    fields of Meta; for people also annotations
-//	WithInitializers, NewNameAsExternalName    the same; also WithDeterministicExternalName
-//	references with selectors, polled          Connect with reconciler.Need; wakes at once
-//	a secret with connection details           WithConnectionPublishers; the publisher chooses the place
-//	WithRecorder, kubectl describe             WithRecorder of reconciler/event; db/show events
-//	rate limiters, MaxConcurrentReconciles     WithRetry and Settings.Concurrency in Config.Options
-//	crossplane_managed_resource_*              the figures of the loop; see Figures below
-//	leader election, webhooks, CRDs            none
-//
-// docs/COMPATIBILITY.md compares each name.
+// docs/COMPATIBILITY.md compares each name with those of runtimes for custom resources. kubectl apply, edit
+// and delete are [Writer.Apply], Edit and Delete; kubectl wait is [WaitReady]; references with selectors are
+// Connect with [reconciler.Need]; the secret with connection details is what a [ConnectionPublisher] makes of
+// them; kubectl describe is db/show events, with a recorder of reconciler/event.
 //
 // # A pass
 //
@@ -55,15 +38,15 @@
 //     resource, the row is removed and the resource is left in place.
 //  3. If an earlier create may or may not have happened, the pass ends and the object waits for a
 //     person.
-//  4. A deletion waits for the finalizers of others. For other objects the references are resolved.
+//  4. A deletion waits for the finalizers of others.
 //  5. The connecter is called, and then Observe.
 //  6. A resource that was created within [WithCreationGracePeriod] and is not visible yet is waited
 //     for. A deletion also waits that long for a resource whose creation was not recorded.
 //  7. If the object is being deleted: Delete is called while the resource exists. When it is gone, the
 //     finalizer is removed, and the row if it has no other finalizer. Otherwise the next pass comes
 //     soon, with backoff.
-//  8. If the resource is missing: the finalizer and [annotationCreatePending] are written into the
-//     table, Create is called, and its result is written before anything else is done. The next pass
+//  8. If the resource is missing: the finalizer and the note external-create-pending are written into
+//     the table, Create is called, and its result is written before anything else is done. The next pass
 //     comes soon, with backoff.
 //  9. What Observe has filled in is written. If the resource is not up to date, Update is called. The
 //     next pass comes after the poll interval.
@@ -80,7 +63,7 @@
 // # Create unsure
 //
 // A program can crash between a create and its answer, and a connection can break. Then
-// annotationCreatePending is newer than [annotationCreateSucceeded] and [annotationCreateFailed], and
+// the note external-create-pending is newer than external-create-succeeded and external-create-failed, and
 // a resource may exist whose name is not known. The object stops with the reason [ReasonCreateUnsure]
 // and an event, until a person has looked in the outside system and noted with [Writer.Edit] what was
 // found:
@@ -96,11 +79,11 @@
 // # Conditions
 //
 //	type    reason              meaning
-//	Synced  reconcileSuccess    the last pass succeeded
-//	        reconcileError      the last pass failed; the message is the error
-//	        reconcilePaused     the object is paused; the message reports a refused deletion
-//	        reconcileWaiting    it waits for another row, or for finalizers of others
-//	        createUnsure        a person must decide
+//	Synced  ReconcileSuccess    the last pass succeeded
+//	        ReconcileError      the last pass failed; the message is the error
+//	        ReconcilePaused     the object is paused; the message reports a refused deletion
+//	        ReconcileWaiting    it waits for another row, or for finalizers of others
+//	        CreateUnsure        a person must decide
 //	Ready   Available           the resource can be used
 //	        Unavailable         the resource cannot be used, or is missing and may not be created
 //	        Creating, Deleting  it is being created or deleted
@@ -206,21 +189,6 @@
 // reconcile-handled-at, which repeats the request that it has observed the resource for. external-name
 // is set by the client in Create, by an initializer, or by a person who takes over an existing
 // resource. Leaving notes out of an Apply does not remove them.
-//
-// # Options and defaults
-//
-//	WithExternalConnecter, WithExternalConnectDisconnecter   connects to nothing
-//	WithTimeout                                              1 min
-//	WithCreationGracePeriod                                  30 s
-//	WithPollInterval                                         1 min
-//	WithPollIntervalHook, WithPollJitterHook                 none
-//	WithManagementPolicies                                   all actions
-//	WithDeterministicExternalName                            names are not known before the create
-//	WithInitializers                                         none
-//	WithConnectionPublishers, WithLeaveHook, WithObserved    none
-//	WithFinalizer, WithCriticalAnnotationUpdater             write the row in the table
-//	WithRecorder                                             none
-//	WithLogger                                               the loop's log
 //
 // # Polls, references and events
 //
