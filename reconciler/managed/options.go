@@ -182,7 +182,7 @@ func WithReferenceResolver[T any](r ReferenceResolver[T]) Option {
 }
 
 // WithConnectionPublishers adds publishers of connection details. They are called in the order given,
-// until one fails. None may be nil.
+// until one fails; a later pass then calls all of them again. None may be nil.
 func WithConnectionPublishers[T any](publishers ...ConnectionPublisher[T]) Option {
 	return func(o *options) {
 		for _, p := range publishers {
