@@ -6,6 +6,7 @@ package managed_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -21,10 +22,56 @@ type vault struct {
 	mu    sync.Mutex
 	has   map[string]managed.ConnectionDetails
 	fails map[string]int
+	// broken reports whether the next call fails, too.
+	broken func() bool
+	// wants holds the passwords that it must have in the end, each with a number of its own.
+	wants   map[string]string
+	created int
 }
 
 func newVault() *vault {
-	return &vault{has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}}
+	return &vault{
+		has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}, wants: map[string]string{},
+		broken: func() bool { return false },
+	}
+}
+
+// fault sets when calls fail.
+func (v *vault) fault(broken func() bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.broken = broken
+}
+
+// isBroken reports whether the next call fails.
+func (v *vault) isBroken() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.broken()
+}
+
+// expect returns a new password of an object, which it must have in the end.
+func (v *vault) expect(name string) (password string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.created++
+	v.wants[name] = fmt.Sprintf("secret %d", v.created)
+	return v.wants[name]
+}
+
+// expected returns the password that it must have of an object; false if it need not have one.
+func (v *vault) expected(name string) (password string, ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	password, ok = v.wants[name]
+	return password, ok
+}
+
+// restart forgets what the process has learned and not published.
+func (v *vault) restart() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	maps.DeleteFunc(v.wants, func(name, password string) bool { return string(v.has[name]["password"]) != password })
 }
 
 func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
@@ -32,6 +79,9 @@ func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.
 	defer v.mu.Unlock()
 	if v.fails[b.Name] > 0 {
 		v.fails[b.Name]--
+		return errDown
+	}
+	if v.broken() {
 		return errDown
 	}
 	if v.has[b.Name] == nil {
@@ -44,7 +94,11 @@ func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.
 func (v *vault) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.broken() {
+		return errDown
+	}
 	delete(v.has, b.Name)
+	delete(v.wants, b.Name)
 	return nil
 }
 
