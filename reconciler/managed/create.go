@@ -54,12 +54,13 @@ func (p *pass[T]) create() (over bool, err error) {
 	if err != nil {
 		return true, p.notCreated(err, outcome.Wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
 	}
+	p.learn()
 	setCreateSucceeded(p.obj, p.createTime())
 	if err := p.writeCritical(); err != nil {
 		return true, p.fail(reasonCannotWriteManaged, "write the annotations after the create", err, Creating())
 	}
 	p.trail.add("created")
-	if err := p.publish(p.takeDetails(), Creating()); err != nil {
+	if err := p.publish(nil, Creating()); err != nil {
 		return true, err
 	}
 	p.tell(reasonCreated, "requested the creation of the external resource")

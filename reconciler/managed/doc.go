@@ -51,6 +51,9 @@
 //  9. What Observe has filled in is written. If the resource is not up to date, Update is called. The
 //     next pass comes after the poll interval.
 //
+// Connection details are published after they were observed, and after a create or an update that notes
+// some ([NoteConnection]). What could not be published is published by a later pass.
+//
 // [WithTimeout] bounds all calls of a pass together, from the first initializer to the last publisher.
 // The results of the pass are written even if the time has expired.
 //

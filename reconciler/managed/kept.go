@@ -19,6 +19,9 @@ import (
 type memory struct {
 	mu    sync.Mutex
 	byKey map[object.Key]*record
+	// learned holds the connection details that calls have noted, until they are published. They may be
+	// secrets, so the table does not have them.
+	learned map[object.Key]ConnectionDetails
 }
 
 // record holds the annotations that an object had at the end of a pass. The map is shared with the row.
@@ -61,6 +64,41 @@ func (m *memory) forget(key object.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byKey, key)
+	delete(m.learned, key)
+}
+
+// learn keeps connection details until they are published. Each replaces an earlier one of its name.
+func (m *memory) learn(key object.Key, details ConnectionDetails) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if all := joined(m.learned[key], details); len(all) > 0 {
+		put(&m.learned, key, all)
+	}
+}
+
+// unpublished returns details together with those that are kept, of which they replace those of the same
+// name.
+func (m *memory) unpublished(key object.Key, details ConnectionDetails) ConnectionDetails {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return joined(m.learned[key], details)
+}
+
+// unlearn drops the connection details that are kept.
+func (m *memory) unlearn(key object.Key) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.learned, key)
+}
+
+// joined returns the later details, and the earlier ones of other names.
+func joined(earlier, later ConnectionDetails) ConnectionDetails {
+	if earlier == nil {
+		return later
+	}
+	all := maps.Clone(earlier)
+	maps.Copy(all, later)
+	return all
 }
 
 // addTo adds to an object the remembered notes that it lacks, or has in an older state. It adds nothing

@@ -181,7 +181,7 @@ func WithInitializers[T Managed](initializers ...Initializer[T]) ReconcilerOptio
 }
 
 // WithConnectionPublishers adds publishers of connection details. They are called in the order given,
-// until one fails. None may be nil.
+// until one fails; a later pass then calls all of them again. None may be nil.
 func WithConnectionPublishers[T Managed](publishers ...ConnectionPublisher[T]) ReconcilerOption {
 	return set("WithConnectionPublishers", func(r *Reconciler[T]) { r.publishers = append(r.publishers, publishers...) })
 }

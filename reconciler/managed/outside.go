@@ -152,6 +152,11 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 		return false, nil
 	}
 	p.trail.add("observe: not seen yet")
+	if !WasDeleted(p.obj) {
+		if err := p.publish(nil); err != nil {
+			return true, err
+		}
+	}
 	p.tell(reasonPendingConfirmation, unseen.Error())
 	return true, p.again()
 }
@@ -163,7 +168,8 @@ func (p *pass[T]) mayAppear() bool {
 	return WasDeleted(p.obj) && p.mayExist()
 }
 
-// publishObserved publishes the connection details that were observed.
+// publishObserved publishes the connection details that were observed, and what earlier passes could not
+// publish.
 func (p *pass[T]) publishObserved() (over bool, err error) {
 	if err := p.publish(p.observation.ConnectionDetails); err != nil {
 		return true, err
@@ -171,8 +177,19 @@ func (p *pass[T]) publishObserved() (over bool, err error) {
 	return false, nil
 }
 
-// publish publishes connection details, if there are any.
+// learn keeps the connection details that a call has noted, until they are published.
+func (p *pass[T]) learn() {
+	if details := p.takeDetails(); len(p.r.publishers) > 0 {
+		p.r.memory.learn(p.key(), details)
+	}
+}
+
+// publish publishes connection details together with those that are kept, if there are any.
 func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) error {
+	if len(p.r.publishers) == 0 {
+		return nil
+	}
+	details = p.r.memory.unpublished(p.key(), details)
 	if details == nil {
 		return nil
 	}
@@ -181,6 +198,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 			return p.fail(reasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}
+	p.r.memory.unlearn(p.key())
 	return nil
 }
 
@@ -216,7 +234,8 @@ func (p *pass[T]) update() (over bool, err error) {
 	if err := p.ask(func(obj T) error { return p.client.Update(&p.calls, obj) }); err != nil {
 		return true, p.fail(reasonCannotUpdate, "update", err)
 	}
-	if err := p.publish(p.takeDetails()); err != nil {
+	p.learn()
+	if err := p.publish(nil); err != nil {
 		return true, err
 	}
 	p.trail.add("updated")

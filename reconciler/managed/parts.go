@@ -27,8 +27,8 @@ func NewNameAsExternalName[T Resource]() Initializer[T] {
 type ConnectionDetails map[string][]byte
 
 // ConnectionPublisher passes connection details on to those who need them. It is called in each pass
-// with what the client observes, and with what it stores by [NoteConnection]. It should do nothing if
-// nothing is new. It must not write to the table of the objects.
+// with what the client observes, and with what it stores by [NoteConnection]; a later call may have other
+// names. It should do nothing if nothing is new. It must not write to the table of the objects.
 type ConnectionPublisher[T any] interface {
 	// PublishConnection publishes details, which are not nil. An error is the outcome of the pass.
 	PublishConnection(ctx context.Context, obj T, details ConnectionDetails) error

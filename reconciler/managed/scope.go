@@ -33,9 +33,12 @@ func Txn(ctx context.Context) statedb.ReadTxn {
 }
 
 // NoteConnection stores connection details that a create or an update has learned, for
-// [WithConnectionPublishers]. They are published when the call has returned without an error. If a name
-// is stored several times, the last value counts. ctx is the context of the call; with any other
-// context it does nothing.
+// [WithConnectionPublishers]. They are published when the call has returned without an error; if that
+// fails, each later pass tries again, until it succeeds, the object is gone or the row names another
+// resource. If a name is stored several times, the last value counts, and what Observe returns later counts
+// more. The details are kept in the memory of the process and not in the table, since they may be secrets:
+// a program that ends before they are published loses them. So Observe should return them too, where the
+// outside system can tell them. ctx is the context of the call; with any other context it does nothing.
 func NoteConnection(ctx context.Context, details ConnectionDetails) {
 	s, ok := ctx.Value(scopeKey{}).(*scope)
 	if !ok {

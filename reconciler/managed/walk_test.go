@@ -30,6 +30,44 @@ type walk struct {
 	// backups holds the latest message that another program has set in a condition of its own, for each
 	// row.
 	backups map[string]string
+	// vault is the publisher. shared: another reconciler writes its own status during each call. breaks:
+	// each Disconnect panics.
+	vault          *vault
+	shared, breaks bool
+}
+
+// others is the annotation with the ID of the status that another reconciler has written.
+const others = "example.com/other"
+
+// share writes a row as another reconciler does, if there is one.
+func (w *walk) share(name string) {
+	wtxn := w.DB.WriteTxn(w.Table)
+	defer wtxn.Commit()
+	if row, _, found := w.Table.Get(wtxn, byName.Query(name)); found {
+		next := row.Clone()
+		next.Other = reconciler.StatusDone()
+		next.SetAnnotation(others, fmt.Sprint(next.Other.ID))
+		_, _, err := w.Table.Insert(wtxn, next)
+		require.NoError(w, err)
+	}
+}
+
+// learn notes a new password of a bucket.
+func (w *walk) learn(ctx context.Context, b *bucket) {
+	managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte(w.vault.expect(b.Name))})
+}
+
+// Connect is that of the cloud.
+func (w *walk) Connect(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
+	return w.cloud.Connect(ctx, b)
+}
+
+// Disconnect panics in some walks.
+func (w *walk) Disconnect(context.Context) error {
+	if w.breaks {
+		panic("double close")
+	}
+	return nil
 }
 
 // faults makes calls fail at random, before or after they take effect.
@@ -37,6 +75,7 @@ func (w *walk) faults() {
 	for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
 		before := rand.New(rand.NewPCG(w.rnd.Uint64(), 0))
 		w.cloud.before(op, func(ctx context.Context, b *bucket) error {
+			w.during(b)
 			if (op == "update" || op == "delete") && apart(b) && b.Region != "seen" {
 				w.Errorf("%s of %q did not receive the observed object: %+v", op, b.Name, b)
 			}
@@ -53,15 +92,35 @@ func (w *walk) faults() {
 			return nil
 		})
 		after := rand.New(rand.NewPCG(w.rnd.Uint64(), 1))
-		w.cloud.then(op, func(_ context.Context, b *bucket) error {
+		w.cloud.then(op, func(ctx context.Context, b *bucket) error {
 			if op == "observe" && apart(b) {
 				b.Region = "seen"
 			}
 			if w.roll(after, 8) == 0 {
 				return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
 			}
+			if op == "create" || op == "update" {
+				w.learn(ctx, b)
+			}
 			return nil
 		})
+	}
+	publish := rand.New(rand.NewPCG(w.rnd.Uint64(), 2))
+	w.vault.fault(func() bool { return w.roll(publish, 6) == 0 })
+}
+
+// UpdateCriticalAnnotations fails when the publisher does.
+func (w *walk) UpdateCriticalAnnotations(ctx context.Context, b *bucket) error {
+	if w.vault.isBroken() {
+		return errDown
+	}
+	return managed.NewRetryingCriticalAnnotationUpdater(w.DB, w.Table, (*bucket).Clone).UpdateCriticalAnnotations(ctx, b)
+}
+
+// during does what other writers do during each call, also when there are no faults.
+func (w *walk) during(b *bucket) {
+	if w.shared {
+		w.share(b.Name)
 	}
 }
 
@@ -102,6 +161,17 @@ func (w *walk) calm() {
 		clear(c.faults)
 		clear(c.effects)
 	})
+	w.cloud.before("observe", func(_ context.Context, b *bucket) error {
+		w.during(b)
+		return nil
+	})
+	for _, op := range []string{"create", "update"} {
+		w.cloud.then(op, func(ctx context.Context, b *bucket) error {
+			w.learn(ctx, b)
+			return nil
+		})
+	}
+	w.vault.fault(func() bool { return false })
 }
 
 // one makes one random change.
@@ -121,7 +191,7 @@ func (w *walk) one() {
 	wtxn := w.DB.WriteTxn(w.Table)
 	defer wtxn.Abort()
 	var err error
-	switch action := w.rnd.IntN(23); {
+	switch action := w.rnd.IntN(25); {
 	case action < 10:
 		_, err = w.writer().Apply(wtxn, b, set)
 	case action < 14:
@@ -148,6 +218,13 @@ func (w *walk) one() {
 		}
 	case action < 22:
 		err = w.backUp(wtxn, name)
+	case action < 24:
+		// Another resource would be created beside this one if its name were not known.
+		if w.known {
+			_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
+			require.NoError(w, err)
+			_, err = w.writer().Delete(wtxn, b)
+		}
 	default:
 		wtxn.Abort()
 		w.drift()
@@ -217,6 +294,9 @@ func (w *walk) decide() {
 func (w *walk) never() {
 	for _, name := range w.names {
 		require.LessOrEqual(w, len(w.cloud.holds(name)), 1, "resources of %q", name)
+		if b := w.get(name); b != nil && b.Annotations[others] != "" {
+			require.Equal(w, b.Annotations[others], fmt.Sprint(b.Other.ID), "%q: the status of another reconciler is stale", name)
+		}
 		if b := w.get(name); b != nil && b.GetCondition("Backup").Message != "" {
 			require.Equal(w, w.backups[name], b.GetCondition("Backup").Message, "%q: the condition of another program is stale", name)
 		}
@@ -247,6 +327,14 @@ func (w *walk) settled() {
 		require.Equal(w, []int{b.Size}, w.cloud.holds(name), "of %q: %s %+v", name, b.Status, b.Meta)
 		require.True(w, managed.IsReady(b), "%q: %+v", name, b.Conditions)
 		require.True(w, managed.IsSynced(b), "%q: %+v", name, b.Conditions)
+		require.Equal(w, reconciler.StatusKindDone, b.Status.Kind, "%q: %s", name, b.Status)
+		if !apart(b) {
+			require.Equal(w, b.Size, b.Seen, "%q: what Observe has filled in is not written", name)
+		}
+		require.Equal(w, managed.GetExternalName(b), w.vault.of(name, "address"), "published of %q", name)
+		if want, learned := w.vault.expected(name); learned {
+			require.Equal(w, want, w.vault.of(name, "password"), "published of %q", name)
+		}
 		if !w.known {
 			requireZone(w, b)
 		}
@@ -268,6 +356,7 @@ func (w *walk) restart() {
 		time.Sleep(time.Duration(w.rnd.IntN(1000)) * time.Millisecond)
 	}
 	w.Stop()
+	w.vault.restart()
 	w.start(w.opts...)
 	// The next loop knows about the rows only what they contain.
 	w.settled()
@@ -289,8 +378,19 @@ func TestRandomFailuresLeakAndDuplicateNothing(t *testing.T) {
 			for seed := range uint64(20) {
 				t.Run(fmt.Sprintf("known=%t/workers=%d/seed=%d", known, workers, seed), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
-						w := &walk{env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7)), known: known, backups: map[string]string{}}
-						w.opts = []managed.ReconcilerOption{managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second)}
+						w := &walk{
+							env: newEnv(t, workers), rnd: rand.New(rand.NewPCG(seed, 7)), known: known, backups: map[string]string{},
+							vault: newVault(), shared: seed%4 == 1, breaks: seed%3 == 0,
+						}
+						w.opts = []managed.ReconcilerOption{
+							managed.WithTimeout(time.Second), managed.WithCreationGracePeriod(2 * time.Second),
+							managed.WithExternalConnectDisconnecter[*bucket](w), managed.WithConnectionPublishers[*bucket](w.vault),
+							managed.WithCriticalAnnotationUpdater[*bucket](w),
+							managed.WithLeaveHook(func(_ context.Context, b *bucket) error {
+								w.Errorf("%q may only be observed", b.Name)
+								return nil
+							}),
+						}
 						if known {
 							w.opts = append(w.opts, deterministic(w.env)...)
 						}
