@@ -13,41 +13,28 @@ import (
 // AnnotationPrefix is the prefix of the keys of all annotations of this package.
 const AnnotationPrefix = "statekeel.io/"
 
-// These annotations are notes: the reconciler writes them on a row for its next pass.
-const (
-	// AnnotationExternalName holds the name of the resource in the outside system. If the outside
-	// system chooses the name, the client sets it in Create. Set it on a new row to take over a
-	// resource that exists already.
-	AnnotationExternalName = AnnotationPrefix + "external-name"
-	// annotationCreatePending holds when the last create of the external resource was about to start.
-	annotationCreatePending = AnnotationPrefix + "external-create-pending"
-	// annotationCreateSucceeded holds when the last successful create ended.
-	annotationCreateSucceeded = AnnotationPrefix + "external-create-succeeded"
-	// annotationCreateFailed holds when the last failed create ended.
-	annotationCreateFailed = AnnotationPrefix + "external-create-failed"
-	// annotationCreateChanges lists the other annotations that creates have set or removed, so that the
-	// next version of the row keeps these changes.
-	annotationCreateChanges = AnnotationPrefix + "external-create-changes"
-	// annotationReconcileHandled holds the value that [annotationReconcileRequested] had in the last
-	// pass that observed the resource.
-	annotationReconcileHandled = AnnotationPrefix + "reconcile-handled-at"
-)
+// AnnotationExternalName holds the name of the resource in the outside system. If the outside system chooses
+// the name, the client sets it in Create. Set it on a new row to take over a resource that exists already.
+const AnnotationExternalName = AnnotationPrefix + "external-name"
 
-// A program or a person writes these annotations on a row, for the reconciler. Set the status to
-// Pending with them, as [Writer.Edit] does: otherwise the loop does not notice the change.
+// AnnotationPaused, if "true", pauses the object: see [SetPaused].
+const AnnotationPaused = AnnotationPrefix + "paused"
+
+// The other annotations are set by functions of this package.
 const (
-	// AnnotationPaused, if "true", pauses the object: see [SetPaused].
-	AnnotationPaused = AnnotationPrefix + "paused"
-	// annotationPollInterval holds the poll interval of this object: see [SetPollInterval].
-	annotationPollInterval = AnnotationPrefix + "poll-interval"
-	// annotationReconcileRequested asks for a pass now: see [RequestReconcile].
+	// When the last create was about to start, when the last successful one ended, and the last failed one.
+	annotationCreatePending   = AnnotationPrefix + "external-create-pending"
+	annotationCreateSucceeded = AnnotationPrefix + "external-create-succeeded"
+	annotationCreateFailed    = AnnotationPrefix + "external-create-failed"
+	// The other annotations that creates have set, so that the next version of the row keeps them.
+	annotationCreateChanges = AnnotationPrefix + "external-create-changes"
+
 	annotationReconcileRequested = AnnotationPrefix + "reconcile-requested-at"
-	// annotationManagementPolicies holds the management policies of this object: see
-	// [SetManagementPolicies].
+	annotationReconcileHandled   = AnnotationPrefix + "reconcile-handled-at"
+
+	annotationPollInterval       = AnnotationPrefix + "poll-interval"
 	annotationManagementPolicies = AnnotationPrefix + "management-policies"
-	// annotationDeletionPolicy, if "Orphan", keeps the external resource when the object is deleted:
-	// see [SetDeletionPolicy].
-	annotationDeletionPolicy = AnnotationPrefix + "deletion-policy"
+	annotationDeletionPolicy     = AnnotationPrefix + "deletion-policy"
 )
 
 // GetExternalName returns the name of the resource in the outside system, empty if it is not known.
@@ -58,32 +45,11 @@ func SetExternalName(obj object.Object, name string) {
 	obj.SetAnnotation(AnnotationExternalName, name)
 }
 
-// getCreatePending returns when the last create was about to start, zero if there was none.
-func getCreatePending(obj object.Object) time.Time { return timeOf(obj, annotationCreatePending) }
-
-// setCreatePending records on a clone that the resource is about to be created. The results of earlier
-// creates are kept.
-func setCreatePending(obj object.Object, at time.Time) { setTime(obj, annotationCreatePending, at) }
-
-// getCreateSucceeded returns when the last successful create ended, zero if there was none.
-func getCreateSucceeded(obj object.Object) time.Time { return timeOf(obj, annotationCreateSucceeded) }
-
-// setCreateSucceeded records on a clone that the resource was created.
-func setCreateSucceeded(obj object.Object, at time.Time) {
-	setTime(obj, annotationCreateSucceeded, at)
-}
-
-// getCreateFailed returns when the last failed create ended, zero if there was none.
-func getCreateFailed(obj object.Object) time.Time { return timeOf(obj, annotationCreateFailed) }
-
-// setCreateFailed records on a clone that the create failed.
-func setCreateFailed(obj object.Object, at time.Time) { setTime(obj, annotationCreateFailed, at) }
-
 // IsCreateIncomplete reports whether a create was started and its result was not recorded: the resource
 // may or may not have been created.
 func IsCreateIncomplete(obj object.Object) bool {
-	pending := getCreatePending(obj)
-	return !pending.IsZero() && getCreateSucceeded(obj).Before(pending) && getCreateFailed(obj).Before(pending)
+	pending := timeOf(obj, annotationCreatePending)
+	return !pending.IsZero() && timeOf(obj, annotationCreateSucceeded).Before(pending) && timeOf(obj, annotationCreateFailed).Before(pending)
 }
 
 // DecideCreate records on a clone what a person found out about an object for which
@@ -92,15 +58,15 @@ func IsCreateIncomplete(obj object.Object) bool {
 // created: the next pass creates it, unless Observe finds it.
 func DecideCreate(obj object.Object, externalName string) {
 	at := time.Now()
-	if pending := getCreatePending(obj); pending.After(at) {
+	if pending := timeOf(obj, annotationCreatePending); pending.After(at) {
 		at = pending
 	}
 	if externalName == "" {
-		setCreateFailed(obj, at)
+		setTime(obj, annotationCreateFailed, at)
 		return
 	}
 	SetExternalName(obj, externalName)
-	setCreateSucceeded(obj, at)
+	setTime(obj, annotationCreateSucceeded, at)
 }
 
 // IsPaused reports whether the annotation of an object pauses it.

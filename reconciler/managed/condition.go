@@ -108,47 +108,21 @@ func Creating() Condition { return condition(TypeReady, ConditionFalse, reasonCr
 // Deleting returns the condition of an external resource that is being deleted.
 func Deleting() Condition { return condition(TypeReady, ConditionFalse, reasonDeleting, "") }
 
-// reconcileSuccess returns the condition of an object whose last pass succeeded.
-func reconcileSuccess() Condition {
-	return condition(TypeSynced, ConditionTrue, reasonReconcileSuccess, "")
-}
+// synced returns the condition [TypeSynced] of an object whose last pass succeeded.
+func synced() Condition { return condition(TypeSynced, ConditionTrue, reasonReconcileSuccess, "") }
 
-// reconcileError returns the condition of an object whose last pass failed. The message is the text of
-// the error, cut to [reconciler.MaxErrorText], and empty if err is nil.
-func reconcileError(err error) Condition {
-	return condition(TypeSynced, ConditionFalse, reasonReconcileError, textOf(err))
-}
-
-// reconcilePaused returns the condition of a paused object.
-func reconcilePaused() Condition {
-	return condition(TypeSynced, ConditionFalse, reasonReconcilePaused, "")
-}
-
-// reconcileWaiting returns the condition of an object that waits for another row, or for other
-// finalizers. The message is the text of the error, which names what it waits for.
-func reconcileWaiting(err error) Condition {
-	return condition(TypeSynced, ConditionFalse, reasonReconcileWaiting, textOf(err))
-}
-
-// createUnsure returns the condition of an object whose resource may or may not have been created.
-func createUnsure() Condition {
-	return condition(TypeSynced, ConditionFalse, ReasonCreateUnsure, textOf(errCreateUnsure))
+// unsynced returns the condition [TypeSynced] of an object whose last pass did not succeed. The message is the
+// text of the error, cut as SetConditions does, so that comparing with the stored condition finds no difference.
+func unsynced(reason ConditionReason, err error) Condition {
+	return condition(TypeSynced, ConditionFalse, reason, text.Cut(err.Error(), reconciler.MaxErrorText))
 }
 
 // The conditions of a resource that exists and is up to date. They are made once because polls compare
 // with them.
-var available, success = Available(), reconcileSuccess()
+var available, success = Available(), synced()
 
 func condition(t ConditionType, status ConditionStatus, reason ConditionReason, message string) Condition {
 	return Condition{Type: t, Status: status, Reason: reason, Message: message, LastTransitionTime: time.Now()}
-}
-
-func textOf(err error) string {
-	if err == nil {
-		return ""
-	}
-	// Cut it as SetConditions does, so that comparing with the stored condition finds no difference.
-	return text.Cut(err.Error(), reconciler.MaxErrorText)
 }
 
 func conditionIn(conditions []Condition, t ConditionType) Condition {

@@ -39,7 +39,7 @@ func (p *pass[T]) create() (over bool, err error) {
 		return true, p.fail(reasonCannotCreate, "create", err, Creating())
 	}
 	before, open := p.r.clone(p.obj), p.mayExist()
-	setCreatePending(p.obj, p.createTime())
+	setTime(p.obj, annotationCreatePending, p.createTime())
 	if err := p.checkpoint(); err != nil {
 		// Nothing was created: remove the note, so that the create does not count as unsure.
 		replaceAnnotations(p.obj, before)
@@ -55,7 +55,7 @@ func (p *pass[T]) create() (over bool, err error) {
 		return true, p.notCreated(err, outcome.Wraps(err, ErrCreateUnsure) || p.calls.Err() != nil, open)
 	}
 	p.learn()
-	setCreateSucceeded(p.obj, p.createTime())
+	setTime(p.obj, annotationCreateSucceeded, p.createTime())
 	if err := p.writeCritical(); err != nil {
 		return true, p.fail(reasonCannotWriteManaged, "write the annotations after the create", err, Creating())
 	}
@@ -64,14 +64,14 @@ func (p *pass[T]) create() (over bool, err error) {
 		return true, err
 	}
 	p.tell(reasonCreated, "requested the creation of the external resource")
-	p.mark(Creating(), reconcileSuccess())
+	p.mark(Creating(), synced())
 	return true, p.again()
 }
 
 // createTime returns a time that is after every recorded create, even if the clock was set back.
 func (p *pass[T]) createTime() time.Time {
 	at := p.now()
-	for _, noted := range []time.Time{getCreateFailed(p.obj), getCreateSucceeded(p.obj), getCreatePending(p.obj)} {
+	for _, noted := range []time.Time{timeOf(p.obj, annotationCreateFailed), timeOf(p.obj, annotationCreateSucceeded), timeOf(p.obj, annotationCreatePending)} {
 		if !at.After(noted) {
 			at = noted.Add(time.Nanosecond)
 		}
@@ -85,9 +85,9 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 	switch {
 	case unsure && p.r.opts.timeout == 0:
 		// It may have happened at any time until now, so the grace period starts now.
-		setCreatePending(p.obj, p.createTime())
+		setTime(p.obj, annotationCreatePending, p.createTime())
 	case !unsure && !(open && p.r.opts.deterministic):
-		setCreateFailed(p.obj, p.createTime())
+		setTime(p.obj, annotationCreateFailed, p.createTime())
 	}
 	if critical := p.writeCritical(); critical != nil {
 		p.warn(reasonCannotWriteManaged, critical)
@@ -107,7 +107,7 @@ func (p *pass[T]) notCreated(err error, unsure, open bool) error {
 // nothing to wait for.
 func (p *pass[T]) mayExist() bool {
 	if IsCreateIncomplete(p.obj) {
-		over := getCreatePending(p.obj).Add(p.r.opts.timeout)
+		over := timeOf(p.obj, annotationCreatePending).Add(p.r.opts.timeout)
 		if p.r.opts.timeout == 0 && over.Before(p.r.began) {
 			// A create of an earlier process ended with that process.
 			over = p.r.began

@@ -72,7 +72,10 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 	var err error
 	for try := range criticalTries {
 		if try > 0 {
-			pause(ctx, criticalWait<<(try-1))
+			select {
+			case <-time.After(criticalWait << (try - 1)):
+			case <-ctx.Done():
+			}
 		}
 		if err = u.write(obj); err == nil || errors.Is(err, ErrRowGone) {
 			break
@@ -110,14 +113,4 @@ func rewrite[T Managed](db *statedb.DB, table statedb.RWTable[T], obj T, change 
 	}
 	wtxn.Commit()
 	return nil
-}
-
-// pause waits for d, or until ctx ends.
-func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -72,10 +72,10 @@ func (p *pass[T]) finishBefore(before removed[T]) error {
 	running.Deletion(p.ctx)
 	old := p.r.begin(p.ctx, p.txn, p.r.clone(before.row))
 	old.forced, old.listed = true, before.listed
-	err := old.run(p.r.remove)
+	err := old.run()
 	p.trail.add("the row before: " + string(old.trail))
 	if err != nil {
-		p.mark(reconcileWaiting(errRowBefore))
+		p.mark(unsynced(reasonReconcileWaiting, errRowBefore))
 		return err
 	}
 	_ = p.r.finish(p.key())

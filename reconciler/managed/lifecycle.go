@@ -22,8 +22,9 @@ import (
 // step is one step of a pass. If over is true, or err is not nil, the pass ends with the outcome err.
 type step[T Managed] func(p *pass[T]) (over bool, err error)
 
-// updateSteps returns the steps of a pass, in order.
-func updateSteps[T Managed]() []step[T] {
+// stepsOf returns the steps of a pass, in order. A pass for a row that is gone from the table ends with remove
+// at the latest, since its object is being deleted.
+func stepsOf[T Managed]() []step[T] {
 	return []step[T]{
 		(*pass[T]).finishRemoved,
 		(*pass[T]).recall,
@@ -44,22 +45,6 @@ func updateSteps[T Managed]() []step[T] {
 		(*pass[T]).create,
 		(*pass[T]).lateInitialize,
 		(*pass[T]).update,
-	}
-}
-
-// removeSteps returns the steps for a row that is gone from the table.
-func removeSteps[T Managed]() []step[T] {
-	return []step[T]{
-		(*pass[T]).recall,
-		(*pass[T]).checkPause,
-		(*pass[T]).readPolicy,
-		(*pass[T]).initialize,
-		(*pass[T]).leaveOrphan,
-		(*pass[T]).refuseUnsure,
-		(*pass[T]).connect,
-		(*pass[T]).observe,
-		(*pass[T]).awaitCreated,
-		(*pass[T]).remove,
 	}
 }
 
@@ -113,10 +98,10 @@ func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *
 }
 
 // run runs the steps until one ends the pass, and then disconnects.
-func (p *pass[T]) run(steps []step[T]) (err error) {
+func (p *pass[T]) run() (err error) {
 	// Deferred, since a client may panic; the loop turns that into an error.
 	defer p.end()
-	for _, step := range steps {
+	for _, step := range p.r.steps {
 		over, err := step(p)
 		if over || err != nil {
 			return err
@@ -242,15 +227,15 @@ func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ..
 	}
 	err = fmt.Errorf("%s: %w", what, err)
 	p.trail.add(err.Error())
-	synced := reconcileError(err)
+	failed := unsynced(reasonReconcileError, err)
 	waits := reconciler.IsBlocked(err)
 	if waits {
-		synced = reconcileWaiting(err)
+		failed = unsynced(reasonReconcileWaiting, err)
 	}
-	if !waits || p.news(synced) {
+	if !waits || p.news(failed) {
 		p.warn(reason, err)
 	}
-	p.mark(append(conditions, synced)...)
+	p.mark(append(conditions, failed)...)
 	return err
 }
 
@@ -272,7 +257,7 @@ func (p *pass[T]) mark(conditions ...Condition) {
 func (p *pass[T]) succeeded() {
 	was := conditionOf(p.obj, TypeSynced)
 	if !was.Same(success) || was.ObservedGeneration != p.obj.meta().Generation {
-		p.mark(reconcileSuccess())
+		p.mark(synced())
 	}
 	if ready := conditionOf(p.obj, TypeReady); ready.Status != ConditionUnknown && ready.ObservedGeneration != p.obj.meta().Generation {
 		p.mark(ready)

@@ -143,7 +143,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 		return true, p.fail(reasonCannotObserve, "observe", errMissing, Unavailable())
 	}
 	var unseen error
-	switch created := getCreateSucceeded(p.obj); {
+	switch created := timeOf(p.obj, annotationCreateSucceeded); {
 	case !created.IsZero() && p.lately(created):
 		unseen = errNotSeenYet
 	case p.mayAppear():

@@ -24,7 +24,7 @@ func (p *pass[T]) checkPause() (over bool, err error) {
 	if p.forced {
 		return true, p.awaitPerson(reasonDeletionRefused, errPausedRemoved)
 	}
-	paused := reconcilePaused()
+	paused := condition(TypeSynced, ConditionFalse, reasonReconcilePaused, "")
 	if WasDeleted(p.obj) {
 		paused = paused.WithMessage(errPausedDelete.Error())
 	}
@@ -97,7 +97,7 @@ func (p *pass[T]) clampTimes() {
 	}
 	if incomplete && !IsCreateIncomplete(p.obj) {
 		// The result of an earlier create, also from the future, is not the result of this one.
-		setCreatePending(p.obj, now.Add(time.Nanosecond))
+		setTime(p.obj, annotationCreatePending, now.Add(time.Nanosecond))
 	}
 }
 
@@ -125,7 +125,7 @@ func (p *pass[T]) stopUnsure(err error) error {
 	if p.forced {
 		return p.awaitPerson(reasonCannotTellIfCreated, err)
 	}
-	unsure := createUnsure()
+	unsure := unsynced(ReasonCreateUnsure, errCreateUnsure)
 	if p.news(unsure) {
 		p.warn(reasonCannotTellIfCreated, err)
 	}
@@ -136,7 +136,7 @@ func (p *pass[T]) stopUnsure(err error) error {
 // awaitPerson ends the deletion of a removed row: it waits until a person puts the row back. This is
 // not a failure, since it says nothing about the health of the outside system. It is recorded once.
 func (p *pass[T]) awaitPerson(reason eventReason, err error) error {
-	if waiting := reconcileWaiting(err); p.news(waiting) {
+	if waiting := unsynced(reasonReconcileWaiting, err); p.news(waiting) {
 		p.warn(reason, err)
 		p.mark(waiting)
 	}
@@ -145,7 +145,7 @@ func (p *pass[T]) awaitPerson(reason eventReason, err error) error {
 
 // waitForOthers waits until the owners of other finalizers, who may need the resource, have cleaned up.
 func (p *pass[T]) waitForOthers() (over bool, err error) {
-	if !WasDeleted(p.obj) || !p.r.hasOtherFinalizers(p.obj) {
+	if p.forced || !WasDeleted(p.obj) || !p.r.hasOtherFinalizers(p.obj) {
 		return false, nil
 	}
 	return true, p.blockOnRow()
@@ -155,10 +155,10 @@ func (p *pass[T]) waitForOthers() (over bool, err error) {
 func (p *pass[T]) blockOnRow() error {
 	others := errors.New("waits for the other finalizers of the object to be removed")
 	p.trail.add(others.Error())
-	if p.news(reconcileWaiting(others)) {
+	if p.news(unsynced(reasonReconcileWaiting, others)) {
 		p.tell(reasonWaitsForOtherCleanup, others.Error())
 	}
-	p.mark(Deleting(), reconcileWaiting(others))
+	p.mark(Deleting(), unsynced(reasonReconcileWaiting, others))
 	_, watch, _ := rowWatch(p.r.table, p.txn, p.obj)
 	return reconciler.Blocked(others.Error(), watch)
 }

@@ -41,11 +41,10 @@ type Reconciler[T Managed] struct {
 	// finalizerName is the name of the finalizer that finalizer sets on a row.
 	finalizerName string
 	rowSize       uintptr
-	// update and remove are the steps of Update and of Delete.
-	update, remove []step[T]
-	memory         memory
-	bases          bases[T]
-	departed       departed[T]
+	steps         []step[T]
+	memory        memory
+	bases         bases[T]
+	departed      departed[T]
 	// began is when the reconciler was made: the creates of earlier processes were before that.
 	began time.Time
 }
@@ -74,7 +73,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 	}
 	r := &Reconciler[T]{
 		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
-		opts: o, update: updateSteps[T](), remove: removeSteps[T](), rowSize: sizeOfRow[T](),
+		opts: o, steps: stepsOf[T](), rowSize: sizeOfRow[T](),
 		began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.set()); err != nil {
@@ -163,7 +162,7 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	}
 	// Deferred, since a client may panic: what was set before is written, also if the panic repeats.
 	defer p.close()
-	return p.run(r.update)
+	return p.run()
 }
 
 // rowOf returns the row in the table that an object is a clone of.
@@ -216,7 +215,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	if !WasDeleted(p.obj) {
 		p.obj.meta().DeletionTime = p.now()
 	}
-	if err := p.run(r.remove); err != nil {
+	if err := p.run(); err != nil {
 		r.departed.addRemoved(p.obj, p.listed)
 		return err
 	}

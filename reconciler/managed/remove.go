@@ -19,10 +19,10 @@ func (p *pass[T]) remove() (over bool, err error) {
 		return true, p.fail(reasonCannotDelete, "delete", err, Deleting())
 	}
 	p.trail.add("observe: still there; asked for its deletion")
-	if p.news(Deleting()) || p.news(reconcileSuccess()) {
+	if p.news(Deleting()) || p.news(synced()) {
 		p.tell(reasonDeletionRequested, "requested the deletion of the external resource")
 	}
-	p.mark(Deleting(), reconcileSuccess())
+	p.mark(Deleting(), synced())
 	return true, p.again()
 }
 
