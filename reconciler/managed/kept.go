@@ -16,16 +16,22 @@ import (
 // memory holds the latest notes of each object for as long as the program runs: a program may replace a
 // row by one without the notes, and a row may be gone when there is something to note. The zero value is
 // empty.
-type memory struct {
+type memory[T Managed] struct {
 	mu    sync.Mutex
 	byKey map[object.Key]*record
-	// learned holds the connection details that calls have noted, until they are published. They may be
-	// secrets, so the table does not have them.
-	learned map[object.Key]ConnectionDetails
+	// bases holds the version of each row with which its last pass began, so that Merge can tell what the pass
+	// has set.
+	bases map[object.Key]T
 }
 
-// record holds the annotations that an object had at the end of a pass. The map is shared with the row.
-type record struct{ annotations map[string]string }
+// record is what is remembered of an object at the end of a pass.
+type record struct {
+	// annotations is shared with the row.
+	annotations map[string]string
+	// details are the connection details that calls have noted, until they are published. They may be
+	// secrets, so the table does not have them.
+	details ConnectionDetails
+}
 
 // lineage tells from which version of the row another version was made.
 type lineage struct {
@@ -40,55 +46,50 @@ type lineage struct {
 // begin notes on the object of a pass which version is in the table.
 func (l *lineage) begin(annotations map[string]string) { l.before, l.from = annotations, l.record }
 
-// keep remembers the notes of an object. It does nothing if the object has none, and never had any.
-func (m *memory) keep(obj Resource) {
+// keep remembers the notes of an object, and connection details. It does nothing if there are none, and never
+// were any.
+func (m *memory[T]) keep(obj Resource, details ConnectionDetails) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	kept, is := m.byKey[object.KeyOf(obj)], obj.GetAnnotations()
-	if kept == nil && !notesIn(is) || kept != nil && obj.meta().lineage.record == kept && maps.Equal(kept.annotations, is) {
+	switch {
+	case kept == nil && details == nil && !notesIn(is):
+		return
+	case kept != nil && kept == obj.meta().lineage.record && kept.details == nil && details == nil && maps.Equal(kept.annotations, is):
 		return
 	}
-	kept = &record{is}
+	kept = &record{is, details}
 	obj.meta().lineage.record = kept
 	put(&m.byKey, object.KeyOf(obj), kept)
 }
 
 // recall returns what is remembered of an object, nil if nothing is. The result must not be changed.
-func (m *memory) recall(key object.Key) *record {
+func (m *memory[T]) recall(key object.Key) *record {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.byKey[key]
 }
 
-func (m *memory) forget(key object.Key) {
+// begin records with which version of a row a pass begins.
+func (m *memory[T]) begin(row T) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	put(&m.bases, object.KeyOf(row), row)
+}
+
+// base returns the version with which the last pass began.
+func (m *memory[T]) base(key object.Key) (row T, ok bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	row, ok = m.bases[key]
+	return row, ok
+}
+
+func (m *memory[T]) forget(key object.Key) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byKey, key)
-	delete(m.learned, key)
-}
-
-// learn keeps connection details until they are published. Each replaces an earlier one of its name.
-func (m *memory) learn(key object.Key, details ConnectionDetails) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if all := joined(m.learned[key], details); len(all) > 0 {
-		put(&m.learned, key, all)
-	}
-}
-
-// unpublished returns details together with those that are kept, of which they replace those of the same
-// name.
-func (m *memory) unpublished(key object.Key, details ConnectionDetails) ConnectionDetails {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return joined(m.learned[key], details)
-}
-
-// unlearn drops the connection details that are kept.
-func (m *memory) unlearn(key object.Key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.learned, key)
+	delete(m.bases, key)
 }
 
 // joined returns the later details, and the earlier ones of other names.

@@ -79,6 +79,8 @@ type pass[T Managed] struct {
 	policy      policy
 	client      ExternalClient[T]
 	observation ExternalObservation
+	// unpublished are the connection details that are not published yet.
+	unpublished ConnectionDetails
 	// recalled reports whether recall has added the remembered notes. It is false if listed is true.
 	recalled bool
 	// invalid is the error of the policies.
@@ -194,10 +196,10 @@ func (p *pass[T]) changed() bool {
 	return !sameMeta(as, p.row) || !reflect.DeepEqual(as, p.row)
 }
 
-// remember keeps the notes of the object, unless the pass has not yet added those of earlier passes.
+// remember keeps the notes and details of the object, unless the pass has not yet added those of earlier passes.
 func (p *pass[T]) remember() {
 	if p.recalled {
-		p.r.memory.keep(p.obj)
+		p.r.memory.keep(p.obj, p.unpublished)
 	}
 }
 

@@ -5,37 +5,9 @@ package managed
 
 import (
 	"reflect"
-	"sync"
 
 	"github.com/statekeel/statekeel/reconciler/object"
 )
-
-// bases holds for each object the version of the row with which its last pass began, so that Merge can
-// tell what the pass has set. The zero value is empty.
-type bases[T Managed] struct {
-	mu    sync.Mutex
-	byKey map[object.Key]T
-}
-
-// begin records with which version a pass begins.
-func (b *bases[T]) begin(row T) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	put(&b.byKey, object.KeyOf(row), row)
-}
-
-func (b *bases[T]) of(key object.Key) (row T, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	row, ok = b.byKey[key]
-	return row, ok
-}
-
-func (b *bases[T]) forget(key object.Key) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.byKey, key)
-}
 
 // Merge copies what a pass has set for the reconciler onto current, a clone of the row in the table,
 // and returns current: its notes, the annotations that Create changed, its finalizer, and the
@@ -44,7 +16,7 @@ func (b *bases[T]) forget(key object.Key) {
 // those that Observe has filled in. Use it as [reconciler.Config].Merge, or call it in a function that
 // copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
-	if before, ok := r.bases.of(object.KeyOf(reconciled)); ok && r.getStatus(current).ID == r.getStatus(before).ID {
+	if before, ok := r.memory.base(object.KeyOf(reconciled)); ok && r.getStatus(current).ID == r.getStatus(before).ID {
 		// Other reconcilers may have statuses in the field of this one's.
 		after := r.setStatus(r.clone(reconciled), r.getStatus(before))
 		if to := reflect.ValueOf(current); to.Kind() == reflect.Pointer {

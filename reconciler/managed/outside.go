@@ -180,17 +180,13 @@ func (p *pass[T]) publishObserved() (over bool, err error) {
 // learn keeps the connection details that a call has noted, until they are published.
 func (p *pass[T]) learn() {
 	if details := p.takeDetails(); len(p.r.publishers) > 0 {
-		p.r.memory.learn(p.key(), details)
+		p.unpublished = joined(p.unpublished, details)
 	}
 }
 
 // publish publishes connection details together with those that are kept, if there are any.
 func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) error {
-	if len(p.r.publishers) == 0 {
-		return nil
-	}
-	details = p.r.memory.unpublished(p.key(), details)
-	if details == nil {
+	if details = joined(p.unpublished, details); details == nil {
 		return nil
 	}
 	for _, publisher := range p.r.publishers {
@@ -198,7 +194,7 @@ func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) er
 			return p.fail(reasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}
-	p.r.memory.unlearn(p.key())
+	p.unpublished = nil
 	return nil
 }
 

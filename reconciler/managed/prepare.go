@@ -62,9 +62,10 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if kept == nil {
 		return false, nil
 	}
+	p.unpublished = kept.details
 	is, was := GetExternalName(p.obj), kept.annotations[AnnotationExternalName]
 	if is != "" && was != "" && is != was {
-		p.r.memory.unlearn(p.key()) // the other resource is not managed any more
+		p.unpublished = nil // the other resource is not managed any more
 		p.warn(reasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
 	}
 	// A row that was made from the one that is remembered lacks only what its writer has removed.

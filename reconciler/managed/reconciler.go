@@ -42,8 +42,7 @@ type Reconciler[T Managed] struct {
 	finalizerName string
 	rowSize       uintptr
 	steps         []step[T]
-	memory        memory
-	bases         bases[T]
+	memory        memory[T]
 	departed      departed[T]
 	// began is when the reconciler was made: the creates of earlier processes were before that.
 	began time.Time
@@ -155,7 +154,7 @@ func (r *Reconciler[T]) set() error {
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
 	if p.row, p.known = r.rowOf(ctx, txn, revision, obj); p.known {
-		r.bases.begin(p.row)
+		r.memory.begin(p.row)
 	}
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
@@ -226,7 +225,6 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 func (r *Reconciler[T]) finish(key object.Key) error {
 	r.departed.forget(key)
 	r.memory.forget(key)
-	r.bases.forget(key)
 	return nil
 }
 
