@@ -45,7 +45,7 @@ func Configure[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (r
 	}
 	cfg.Operations = r
 	if cfg.Sweeper != nil {
-		cfg.Sweeper = &sweeper[T]{cfg.Sweeper, &r.departed}
+		cfg.Sweeper = &sweeper[T]{cfg.Sweeper, &r.memory}
 	}
 	if cfg.Merge == nil {
 		cfg.Merge = r.Merge

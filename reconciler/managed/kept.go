@@ -13,15 +13,29 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// memory holds the latest notes of each object for as long as the program runs: a program may replace a
-// row by one without the notes, and a row may be gone when there is something to note. The zero value is
-// empty.
+// memory is what the process knows of objects that their rows may not tell: a program may replace a row by one
+// without the notes, and a row may be gone when there is something to note. The zero value is empty.
 type memory[T Managed] struct {
 	mu    sync.Mutex
-	byKey map[object.Key]*record
-	// bases holds the version of each row with which its last pass began, so that Merge can tell what the pass
-	// has set.
-	bases map[object.Key]T
+	byKey map[object.Key]*known[T]
+}
+
+// known is what is known of one object. A T that is zero is not known.
+type known[T Managed] struct {
+	// record is that of the last pass that noted something, nil if there is none. It must not be changed.
+	record *record
+	// base is the version of the row with which the last pass began, so that Merge can tell what the pass has set.
+	base T
+	// dropped is the last version of a row that the reconciler removed itself, until the loop calls Delete for it.
+	dropped T
+	// removed is a row that was removed without Writer.Delete, or that a sweep has listed, with the conditions of
+	// its last pass, until its resource is gone. The row before does not tell whose resource it is: the program may
+	// have replaced it just before. listed is that of its pass.
+	removed T
+	listed  bool
+	// left holds the external names of resources that were left in place, until a row takes them over. An empty
+	// name stands for every name.
+	left []string
 }
 
 // record is what is remembered of an object at the end of a pass.
@@ -31,6 +45,60 @@ type record struct {
 	// details are the connection details that calls have noted, until they are published. They may be
 	// secrets, so the table does not have them.
 	details ConnectionDetails
+}
+
+// get returns a copy of what is known of an object.
+func (m *memory[T]) get(key object.Key) known[T] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.byKey[key]; k != nil {
+		return *k
+	}
+	return known[T]{}
+}
+
+// set changes what is known of an object. change must not call the memory.
+func (m *memory[T]) set(key object.Key, change func(k *known[T])) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	k := m.byKey[key]
+	if k == nil {
+		k = &known[T]{}
+	}
+	change(k)
+	var none T
+	switch {
+	case k.record == nil && k.base == none && k.dropped == none && k.removed == none && len(k.left) == 0:
+		delete(m.byKey, key)
+	case m.byKey == nil:
+		m.byKey = map[object.Key]*known[T]{key: k}
+	default:
+		m.byKey[key] = k
+	}
+}
+
+// forget drops what is known of an object whose row is gone, but the names of resources left in place.
+func (m *memory[T]) forget(key object.Key) {
+	m.set(key, func(k *known[T]) { *k = known[T]{left: k.left} })
+}
+
+// hasLeft reports whether the resource of an object was left in place.
+func (k *known[T]) hasLeft(obj T) bool {
+	name := GetExternalName(obj)
+	return len(k.left) > 0 && (name == "" || slices.Contains(k.left, name) || slices.Contains(k.left, ""))
+}
+
+// keep remembers the notes of an object, and connection details. It does nothing if there are none, and never
+// were any.
+func (k *known[T]) keep(obj T, details ConnectionDetails) {
+	kept, is := k.record, obj.GetAnnotations()
+	switch {
+	case kept == nil && details == nil && !notesIn(is):
+	case kept != nil && kept == obj.meta().lineage.record && kept.details == nil && details == nil && maps.Equal(kept.annotations, is):
+	default:
+		k.record = &record{is, details}
+		obj.meta().lineage.record = k.record
+	}
 }
 
 // lineage tells from which version of the row another version was made.
@@ -45,52 +113,6 @@ type lineage struct {
 
 // begin notes on the object of a pass which version is in the table.
 func (l *lineage) begin(annotations map[string]string) { l.before, l.from = annotations, l.record }
-
-// keep remembers the notes of an object, and connection details. It does nothing if there are none, and never
-// were any.
-func (m *memory[T]) keep(obj Resource, details ConnectionDetails) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	kept, is := m.byKey[object.KeyOf(obj)], obj.GetAnnotations()
-	switch {
-	case kept == nil && details == nil && !notesIn(is):
-		return
-	case kept != nil && kept == obj.meta().lineage.record && kept.details == nil && details == nil && maps.Equal(kept.annotations, is):
-		return
-	}
-	kept = &record{is, details}
-	obj.meta().lineage.record = kept
-	put(&m.byKey, object.KeyOf(obj), kept)
-}
-
-// recall returns what is remembered of an object, nil if nothing is. The result must not be changed.
-func (m *memory[T]) recall(key object.Key) *record {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.byKey[key]
-}
-
-// begin records with which version of a row a pass begins.
-func (m *memory[T]) begin(row T) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	put(&m.bases, object.KeyOf(row), row)
-}
-
-// base returns the version with which the last pass began.
-func (m *memory[T]) base(key object.Key) (row T, ok bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	row, ok = m.bases[key]
-	return row, ok
-}
-
-func (m *memory[T]) forget(key object.Key) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	delete(m.byKey, key)
-	delete(m.bases, key)
-}
 
 // joined returns the later details, and the earlier ones of other names.
 func joined(earlier, later ConnectionDetails) ConnectionDetails {

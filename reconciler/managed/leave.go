@@ -5,6 +5,7 @@ package managed
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cilium/statedb"
 
@@ -25,7 +26,11 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 		}
 	}
 	// Record it before the row is gone, since a sweep may follow at once.
-	p.r.departed.leave(p.obj)
+	p.r.memory.set(p.key(), func(k *known[T]) {
+		if name := GetExternalName(p.obj); !slices.Contains(k.left, name) {
+			k.left = append(slices.Clone(k.left), name)
+		}
+	})
 	return true, p.letGo(nil)
 }
 
@@ -37,21 +42,26 @@ func (p *pass[T]) leavesNamed() bool {
 
 // takeOver makes an object responsible for a resource that an earlier row left in place.
 func (p *pass[T]) takeOver() (over bool, err error) {
-	if !WasDeleted(p.obj) {
-		p.r.departed.takeOver(p.obj)
+	if WasDeleted(p.obj) || len(p.r.memory.get(p.key()).left) == 0 {
+		return false, nil
 	}
+	is := func(name string) bool { return name == GetExternalName(p.obj) }
+	p.r.memory.set(p.key(), func(k *known[T]) { k.left = slices.DeleteFunc(slices.Clone(k.left), is) })
 	return false, nil
 }
 
 // finishRemoved continues the deletion of the resource of a removed row. It runs before the pass of a new
 // row with the same key that names another resource, and before that row's own deletion.
 func (p *pass[T]) finishRemoved() (over bool, err error) {
-	before, ok := p.r.departed.removedBefore(p.key())
-	if ok && namesAnother(p.obj, before.row) {
-		return true, p.finishBefore(before)
-	}
-	if !p.forced && (!before.listed || GetExternalName(p.obj) != "") {
-		p.r.departed.forget(p.key()) // the removed row was put back
+	var none T
+	before := p.r.memory.get(p.key())
+	switch {
+	case before.removed == none && before.dropped == none:
+	case before.removed != none && namesAnother(p.obj, before.removed):
+		return true, p.finishBefore(before.removed, before.listed)
+	case !p.forced && (!before.listed || GetExternalName(p.obj) != ""):
+		// The removed row was put back.
+		p.r.memory.set(p.key(), func(k *known[T]) { k.dropped, k.removed, k.listed = none, none, false })
 	}
 	return false, nil
 }
@@ -60,25 +70,25 @@ func (p *pass[T]) finishRemoved() (over bool, err error) {
 // listed the resource. The row does not take its name from the listing: that may be late, and lacks what
 // the create noted.
 func (p *pass[T]) finishListed() (over bool, err error) {
-	before, _ := p.r.departed.removedBefore(p.key())
-	if !before.listed || GetExternalName(before.row) == "" || GetExternalName(p.obj) == GetExternalName(before.row) {
+	before := p.r.memory.get(p.key())
+	if !before.listed || GetExternalName(before.removed) == "" || GetExternalName(p.obj) == GetExternalName(before.removed) {
 		return false, nil
 	}
-	return true, p.finishBefore(before)
+	return true, p.finishBefore(before.removed, true)
 }
 
 // finishBefore continues the deletion of the resource of a removed row. The pass ends with its outcome.
-func (p *pass[T]) finishBefore(before removed[T]) error {
+func (p *pass[T]) finishBefore(row T, listed bool) error {
 	running.Deletion(p.ctx)
-	old := p.r.begin(p.ctx, p.txn, p.r.clone(before.row))
-	old.forced, old.listed = true, before.listed
+	old := p.r.begin(p.ctx, p.txn, p.r.clone(row))
+	old.forced, old.listed = true, listed
 	err := old.run()
 	p.trail.add("the row before: " + string(old.trail))
 	if err != nil {
 		p.mark(unsynced(reasonReconcileWaiting, errRowBefore))
 		return err
 	}
-	_ = p.r.finish(p.key())
+	p.r.memory.forget(p.key())
 	return reconciler.Requeue(0)
 }
 
@@ -91,10 +101,13 @@ func namesAnother(a, b object.Object) bool {
 // sweeper wraps a Sweeper so that it leaves out resources that were left in place.
 type sweeper[T Managed] struct {
 	reconciler.Sweeper[T]
-	departed *departed[T]
+	memory *memory[T]
 }
 
 // List implements [reconciler.Sweeper].
 func (s *sweeper[T]) List(ctx context.Context, txn statedb.ReadTxn, yield func(T) bool) error {
-	return s.Sweeper.List(ctx, txn, func(obj T) bool { return s.departed.wasLeft(obj) || yield(obj) })
+	return s.Sweeper.List(ctx, txn, func(obj T) bool {
+		k := s.memory.get(object.KeyOf(obj))
+		return k.hasLeft(obj) || yield(obj)
+	})
 }

@@ -199,7 +199,7 @@ func (p *pass[T]) changed() bool {
 // remember keeps the notes and details of the object, unless the pass has not yet added those of earlier passes.
 func (p *pass[T]) remember() {
 	if p.recalled {
-		p.r.memory.keep(p.obj, p.unpublished)
+		p.r.memory.set(p.key(), func(k *known[T]) { k.keep(p.obj, p.unpublished) })
 	}
 }
 

@@ -16,7 +16,9 @@ import (
 // those that Observe has filled in. Use it as [reconciler.Config].Merge, or call it in a function that
 // copies more.
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
-	if before, ok := r.memory.base(object.KeyOf(reconciled)); ok && r.getStatus(current).ID == r.getStatus(before).ID {
+	var none T
+	before := r.memory.get(object.KeyOf(reconciled)).base
+	if before != none && r.getStatus(current).ID == r.getStatus(before).ID {
 		// Other reconcilers may have statuses in the field of this one's.
 		after := r.setStatus(r.clone(reconciled), r.getStatus(before))
 		if to := reflect.ValueOf(current); to.Kind() == reflect.Pointer {

@@ -57,7 +57,7 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if p.listed {
 		return false, nil
 	}
-	kept := p.r.memory.recall(p.key())
+	kept := p.r.memory.get(p.key()).record
 	p.recalled = true
 	if kept == nil {
 		return false, nil

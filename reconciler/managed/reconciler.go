@@ -43,7 +43,6 @@ type Reconciler[T Managed] struct {
 	rowSize       uintptr
 	steps         []step[T]
 	memory        memory[T]
-	departed      departed[T]
 	// began is when the reconciler was made: the creates of earlier processes were before that.
 	began time.Time
 }
@@ -154,7 +153,7 @@ func (r *Reconciler[T]) set() error {
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
 	if p.row, p.known = r.rowOf(ctx, txn, revision, obj); p.known {
-		r.memory.begin(p.row)
+		r.memory.set(p.key(), func(k *known[T]) { k.base = p.row })
 	}
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
@@ -180,19 +179,20 @@ func (r *Reconciler[T]) rowOf(ctx context.Context, txn statedb.ReadTxn, revision
 // asks for another call.
 func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, obj T) error {
 	key := object.KeyOf(obj)
-	remembered := r.memory.recall(key)
+	before := r.memory.get(key)
 	var kept map[string]string
-	if remembered != nil && notesIn(remembered.annotations) {
-		kept = remembered.annotations
+	if before.record != nil && notesIn(before.record.annotations) {
+		kept = before.record.annotations
 	}
-	if r.departed.wasDropped(obj) || kept == nil && r.departed.wasLeft(obj) {
+	if before.dropped == obj || kept == nil && before.hasLeft(obj) {
 		return r.finish(key)
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
-	p.forced, p.listed = true, remembered == nil && !createNoted(obj)
-	if before, again := r.departed.removedBefore(key); again {
-		// The row is gone, so that its conditions are kept here. They tell what is not news.
-		p.obj.SetConditions(before.row.meta().Conditions...)
+	p.forced, p.listed = true, before.record == nil && !createNoted(obj)
+	var none T
+	if before.removed != none {
+		// The row is gone, so that its conditions are remembered. They tell what is not news.
+		p.obj.SetConditions(before.removed.meta().Conditions...)
 	}
 	for _, step := range []step[T]{(*pass[T]).finishRemoved, (*pass[T]).finishListed} {
 		if over, err := step(p); over {
@@ -215,7 +215,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		p.obj.meta().DeletionTime = p.now()
 	}
 	if err := p.run(); err != nil {
-		r.departed.addRemoved(p.obj, p.listed)
+		r.memory.set(key, func(k *known[T]) { k.removed, k.listed = p.obj, p.listed })
 		return err
 	}
 	return r.finish(key)
@@ -223,7 +223,6 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 
 // finish drops everything that is kept about a row that is gone.
 func (r *Reconciler[T]) finish(key object.Key) error {
-	r.departed.forget(key)
 	r.memory.forget(key)
 	return nil
 }

@@ -47,7 +47,7 @@ func (p *pass[T]) letGo(details ConnectionDetails) error {
 	}
 	p.gone = true
 	p.trail.add("the object is gone")
-	p.r.memory.forget(p.key())
+	p.r.memory.set(p.key(), func(k *known[T]) { k.record = nil })
 	return nil
 }
 
@@ -64,7 +64,7 @@ func (p *pass[T]) drop() error {
 	if _, _, err := p.r.table.Delete(wtxn, current); err != nil {
 		return err
 	}
-	p.r.departed.drop(current)
+	p.r.memory.set(p.key(), func(k *known[T]) { k.dropped = current })
 	wtxn.Commit()
 	return nil
 }
