@@ -27,17 +27,11 @@ import (
 // wraps the Sweeper so that it leaves out what this process has left in place, and nothing else.
 func Configure[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (reconciler.Config[T], error) {
 	var errs []error
-	foreign := func(field string, is any) {
-		errs = append(errs, fmt.Errorf("%s is %T, must be nil: the operations are those of the managed reconciler", "Config."+field, is))
-	}
-	if cfg.Operations != nil {
-		foreign("Operations", cfg.Operations)
-	}
-	if cfg.BatchOperations != nil {
-		foreign("BatchOperations", cfg.BatchOperations)
-	}
-	if cfg.RoundOperations != nil {
-		foreign("RoundOperations", cfg.RoundOperations)
+	for i, is := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations} {
+		if is != nil {
+			field := [...]string{"Operations", "BatchOperations", "RoundOperations"}[i]
+			errs = append(errs, fmt.Errorf("Config.%s is %T, must be nil: the operations are those of the managed reconciler", field, is))
+		}
 	}
 	r, err := newReconciler(cfg, opts)
 	if err = errors.Join(append(errs, err)...); err != nil {

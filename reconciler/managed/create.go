@@ -70,7 +70,7 @@ func (p *pass[T]) create() (over bool, err error) {
 
 // createTime returns a time that is after every recorded create, even if the clock was set back.
 func (p *pass[T]) createTime() time.Time {
-	at := p.now()
+	at := time.Now()
 	for _, noted := range []time.Time{timeOf(p.obj, annotationCreateFailed), timeOf(p.obj, annotationCreateSucceeded), timeOf(p.obj, annotationCreatePending)} {
 		if !at.After(noted) {
 			at = noted.Add(time.Nanosecond)
@@ -120,7 +120,7 @@ func (p *pass[T]) mayExist() bool {
 
 // lately reports whether a resource created at that time may still be invisible.
 func (p *pass[T]) lately(created time.Time) bool {
-	return p.now().Sub(created) < p.r.opts.creationGrace
+	return time.Now().Sub(created) < p.r.opts.creationGrace
 }
 
 // writeCritical writes the annotations. The process remembers them first, in case that fails or another

@@ -209,13 +209,9 @@
 // # Figures
 //
 // The figures are those of the loop, by reconciler: see packages metrics and metrics/prometheus.
-//
-//	crossplane_managed_resource_exists                      statekeel_objects
-//	crossplane_managed_resource_synced                      the rest of statekeel_failing_objects, _blocked_objects
-//	crossplane_managed_resource_first_time_to_reconcile_*   statekeel_write_to_applied_seconds, for each change
-//	crossplane_managed_resource_drift_seconds               events UpdatedExternalResource; no figure
-//
-// The condition Ready has no figure: count the rows with [IsReady].
+// statekeel_objects counts the objects, statekeel_failing_objects and _blocked_objects those that are not
+// Synced, and statekeel_write_to_applied_seconds is the time from a change to its pass. The condition Ready has
+// no figure: count the rows with [IsReady]. Repaired drift is an event UpdatedExternalResource.
 //
 // # By hand
 //

@@ -35,13 +35,14 @@ func hasFinalizer(obj Resource, name string) bool {
 }
 
 func addFinalizer(obj Resource, name string) {
-	if !hasFinalizer(obj, name) {
-		obj.meta().Finalizers = append(slices.Clone(obj.meta().Finalizers), name)
+	if m := obj.meta(); !hasFinalizer(obj, name) {
+		m.Finalizers = append(slices.Clip(m.Finalizers), name)
 	}
 }
 
 func removeFinalizer(obj Resource, name string) {
-	if hasFinalizer(obj, name) {
-		obj.meta().Finalizers = slices.DeleteFunc(slices.Clone(obj.meta().Finalizers), func(f string) bool { return f == name })
+	is := func(finalizer string) bool { return finalizer == name }
+	if m := obj.meta(); hasFinalizer(obj, name) {
+		m.Finalizers = slices.DeleteFunc(slices.Clone(m.Finalizers), is)
 	}
 }

@@ -9,13 +9,13 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
@@ -221,7 +221,7 @@ func (p *pass[T]) checkpoint() error {
 
 // fail ends a pass with an error, as a condition, an event and the outcome. Waiting for something else
 // is not a failure, and is recorded once.
-func (p *pass[T]) fail(reason eventReason, what string, err error, conditions ...Condition) error {
+func (p *pass[T]) fail(reason event.Reason, what string, err error, conditions ...Condition) error {
 	if outcome.Wraps(err, reconciler.ErrConflict) {
 		// The new version has a pass of its own.
 		p.trail.add(what + ": the object has changed")
@@ -255,7 +255,7 @@ func (p *pass[T]) mark(conditions ...Condition) {
 	p.obj.SetConditions(conditions...)
 }
 
-// succeeded sets the condition [reconcileSuccess]. It is mostly set already.
+// succeeded sets the condition of a pass that succeeded, and the generation of Ready. They are mostly set already.
 func (p *pass[T]) succeeded() {
 	was := conditionOf(p.obj, TypeSynced)
 	if !was.Same(success) || was.ObservedGeneration != p.obj.meta().Generation {
@@ -270,5 +270,3 @@ func (p *pass[T]) succeeded() {
 func (p *pass[T]) news(c Condition) bool { return !conditionOf(p.obj, c.Type).Same(c) }
 
 func (p *pass[T]) key() object.Key { return object.KeyOf(p.obj) }
-
-func (p *pass[T]) now() time.Time { return time.Now() }

@@ -54,8 +54,6 @@ type Meta struct {
 	lineage lineage
 }
 
-var _ Resource = (*Meta)(nil)
-
 func (m *Meta) meta() *Meta { return m }
 
 // GetCondition returns the condition of type t. If there is none, it returns one that has only the type

@@ -18,14 +18,6 @@ func WithObserved[T Managed](write func(row, observed T) T) ReconcilerOption {
 
 var errOtherRow = errors.New("the function of WithObserved has to return the row that it was handed")
 
-// keepObserved calls the function of WithObserved.
-func (p *pass[T]) keepObserved() error {
-	if p.r.observed != nil && p.r.observed(p.obj, p.seen) != p.obj {
-		return errOtherRow
-	}
-	return nil
-}
-
 // view returns the object for the remaining calls of the pass: as it was observed, with the notes made
 // since.
 func (p *pass[T]) view() T {

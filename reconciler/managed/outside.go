@@ -101,8 +101,8 @@ func (p *pass[T]) look() (seen ExternalObservation, err error) {
 		seen, err = p.client.Observe(&p.calls, obj)
 		return err
 	})
-	if err == nil {
-		err = p.keepObserved()
+	if err == nil && p.r.observed != nil && p.r.observed(p.obj, p.seen) != p.obj {
+		err = errOtherRow
 	}
 	return seen, err
 }
@@ -146,7 +146,8 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	switch created := timeOf(p.obj, annotationCreateSucceeded); {
 	case !created.IsZero() && p.lately(created):
 		unseen = errNotSeenYet
-	case p.mayAppear():
+	case WasDeleted(p.obj) && p.mayExist():
+		// Other objects need not wait: creating a resource that exists under the same name does no harm.
 		unseen = errMayAppear
 	default:
 		return false, nil
@@ -161,20 +162,11 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 	return true, p.again()
 }
 
-// mayAppear reports whether an object that is being deleted must wait for a resource whose creation was
-// not recorded. Other objects need not wait: creating a resource that exists under the same name does
-// no harm.
-func (p *pass[T]) mayAppear() bool {
-	return WasDeleted(p.obj) && p.mayExist()
-}
-
 // publishObserved publishes the connection details that were observed, and what earlier passes could not
 // publish.
 func (p *pass[T]) publishObserved() (over bool, err error) {
-	if err := p.publish(p.observation.ConnectionDetails); err != nil {
-		return true, err
-	}
-	return false, nil
+	err = p.publish(p.observation.ConnectionDetails)
+	return err != nil, err
 }
 
 // learn keeps the connection details that a call has noted, until they are published.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/event"
 )
 
 // checkPause ends the pass of a paused object, and of its deletion, without observing the resource.
@@ -90,7 +91,7 @@ func (p *pass[T]) recall() (over bool, err error) {
 // believed to be missing. It is called only if the resource was not found; for one that exists the
 // times do not matter.
 func (p *pass[T]) clampTimes() {
-	now, incomplete := p.now(), IsCreateIncomplete(p.obj)
+	now, incomplete := time.Now(), IsCreateIncomplete(p.obj)
 	for _, key := range createNotes {
 		if timeOf(p.obj, key).After(now) {
 			setTime(p.obj, key, now)
@@ -136,7 +137,7 @@ func (p *pass[T]) stopUnsure(err error) error {
 
 // awaitPerson ends the deletion of a removed row: it waits until a person puts the row back. This is
 // not a failure, since it says nothing about the health of the outside system. It is recorded once.
-func (p *pass[T]) awaitPerson(reason eventReason, err error) error {
+func (p *pass[T]) awaitPerson(reason event.Reason, err error) error {
 	if waiting := unsynced(reasonReconcileWaiting, err); p.news(waiting) {
 		p.warn(reason, err)
 		p.mark(waiting)

@@ -47,10 +47,6 @@ type Reconciler[T Managed] struct {
 	began time.Time
 }
 
-var _ reconciler.Operations[*noRow] = (*Reconciler[*noRow])(nil)
-
-type noRow struct{ Meta }
-
 // NewReconciler returns operations for the rows of a table, for programs that call or wrap them. Other
 // programs use [Configure]. A loop with these operations needs [Reconciler.Merge] as Config.Merge, and
 // [reconciler.WithoutPruning]. DB, Table, Clone, SetStatus and GetStatus of the configuration are
@@ -212,7 +208,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		p.obj.RemoveAnnotation(AnnotationExternalName)
 	}
 	if !WasDeleted(p.obj) {
-		p.obj.meta().DeletionTime = p.now()
+		p.obj.meta().DeletionTime = time.Now()
 	}
 	if err := p.run(); err != nil {
 		r.memory.set(key, func(k *known[T]) { k.removed, k.listed = p.obj, p.listed })

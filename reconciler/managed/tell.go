@@ -11,8 +11,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-type eventReason = event.Reason
-
 // trail is the text of the steps that a pass took, for people to read.
 type trail string
 
