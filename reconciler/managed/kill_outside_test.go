@@ -293,5 +293,9 @@ func (p *process) leave(ctx context.Context, b *bucket) error {
 }
 
 func (c *connection) Disconnect(ctx context.Context) error {
-	return c.call(ctx, "disconnect", func(*outside) error { return nil })
+	err := c.call(ctx, "disconnect", func(*outside) error { return nil })
+	if c.p.w.breaks {
+		panic("double close")
+	}
+	return err
 }

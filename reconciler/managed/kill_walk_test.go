@@ -28,7 +28,7 @@ func newSchedule(t *testing.T, seed uint64) *schedule {
 	lag := rand.New(rand.NewPCG(seed, 1))
 	s.outside.lag = func() time.Duration { return time.Duration(lag.Int64N(int64(longestLag))) }
 	s.outside.stays = func(string) bool { return lag.IntN(3) == 0 }
-	s.edited = seed%4 == 1
+	s.edited, s.breaks = seed%4 == 1, seed%3 == 0
 	if seed%5 == 0 {
 		s.outside.takes = time.Minute
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -91,6 +92,8 @@ type world struct {
 	// edited: a person edits the row during each call. edits counts these edits.
 	edited bool
 	edits  int
+	// breaks: each Disconnect panics.
+	breaks bool
 	// kept holds the rows that a killed process leaves.
 	kept []*bucket
 	// kill reports whether the process is killed at a point; nil means never.
@@ -228,6 +231,8 @@ func (w *world) pending() (problems []any) {
 		case is.size == 0:
 		case row == nil:
 			note(name, "has no row", holds)
+		case row.Status.Kind == reconciler.StatusKindError:
+			note(name, "has failed", row)
 		case !managed.IsReady(row) || !managed.IsSynced(row) || !slices.Equal(holds, []int{is.size}):
 			note(name, "is not up to date", is.size, row, holds)
 		}

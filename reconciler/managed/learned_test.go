@@ -163,7 +163,8 @@ func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
 					if _, is := critical.LoadAndDelete(b.Name); is {
 						return errDown
 					}
-					return managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone).UpdateCriticalAnnotations(ctx, b)
+					usual := managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
+					return usual.UpdateCriticalAnnotations(ctx, b)
 				}
 				return []managed.ReconcilerOption{
 					managed.WithConnectionPublishers[*bucket](v),

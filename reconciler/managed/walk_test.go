@@ -221,7 +221,7 @@ func (w *walk) one() {
 	case action < 24:
 		// Another resource would be created beside this one if its name were not known.
 		if w.known {
-			_, err = w.writer().Edit(wtxn, b, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
+			_, err = w.writer().Edit(wtxn, b, ways["observe"])
 			require.NoError(w, err)
 			_, err = w.writer().Delete(wtxn, b)
 		}
@@ -295,7 +295,8 @@ func (w *walk) never() {
 	for _, name := range w.names {
 		require.LessOrEqual(w, len(w.cloud.holds(name)), 1, "resources of %q", name)
 		if b := w.get(name); b != nil && b.Annotations[others] != "" {
-			require.Equal(w, b.Annotations[others], fmt.Sprint(b.Other.ID), "%q: the status of another reconciler is stale", name)
+			is := fmt.Sprint(b.Other.ID)
+			require.Equal(w, b.Annotations[others], is, "%q: the status of another reconciler is stale", name)
 		}
 		if b := w.get(name); b != nil && b.GetCondition("Backup").Message != "" {
 			require.Equal(w, w.backups[name], b.GetCondition("Backup").Message, "%q: the condition of another program is stale", name)
