@@ -41,8 +41,8 @@ func (r *Reconciler[T]) Merge(current, reconciled T) T {
 
 var metaType = reflect.TypeFor[Meta]()
 
-// repeatFields makes the changes between two versions of a row on a third one, field by field, except for
-// those in [Meta]. The values are structs that may be set. The fields of embedded structs are fields of the row.
+// repeatFields makes the changes between two versions of a struct on a third one, except for those in [Meta].
+// Writers may set different fields of a struct in them, but not of a value such as a time, which exports none.
 func repeatFields(to, before, after reflect.Value) {
 	for i := range to.NumField() {
 		of := to.Type().Field(i)
@@ -52,7 +52,7 @@ func repeatFields(to, before, after reflect.Value) {
 		}
 		switch {
 		case of.Type == metaType || of.Type == reflect.PointerTo(metaType):
-		case of.Anonymous && of.Type.Kind() == reflect.Struct:
+		case of.Type.Kind() == reflect.Struct && of.Type.NumField() > 0 && of.Type.Field(0).IsExported():
 			repeatFields(field(to), field(before), field(after))
 		case !reflect.DeepEqual(field(before).Interface(), field(after).Interface()):
 			field(to).Set(field(after))

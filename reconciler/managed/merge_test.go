@@ -86,7 +86,7 @@ func TestFieldsThatTwoReconcilersSetDuringAPassAreAllWritten(t *testing.T) {
 		loop, err := newLoop(reconciler.Config[*machine]{
 			DB: db, Table: table, Clone: (*machine).Clone, Log: slog.New(slog.DiscardHandler),
 			SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
-		}, managed.WithExternalConnecter(managed.ExternalConnecterFn[*machine](
+		}, managed.WithExternalConnecter(managed.ExternalConnectorFn[*machine](
 			func(context.Context, *machine) (managed.ExternalClient[*machine], error) { return client, nil })))
 		require.NoError(t, err)
 		write(func(m *machine) { m.SetStatus(reconciler.StatusPending()) })
