@@ -30,7 +30,7 @@ func Configure[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (r
 	for i, is := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations} {
 		if is != nil {
 			field := [...]string{"Operations", "BatchOperations", "RoundOperations"}[i]
-			errs = append(errs, fmt.Errorf("Config.%s is %T, must be nil: the operations are those of the managed reconciler", field, is))
+			errs = append(errs, fmt.Errorf("%s is %T, must be nil: the operations are those of the managed reconciler", "Config."+field, is))
 		}
 	}
 	r, err := newReconciler(cfg, opts)

@@ -120,7 +120,7 @@ func (p *pass[T]) mayExist() bool {
 
 // lately reports whether a resource created at that time may still be invisible.
 func (p *pass[T]) lately(created time.Time) bool {
-	return time.Now().Sub(created) < p.r.opts.creationGrace
+	return time.Since(created) < p.r.opts.creationGrace
 }
 
 // writeCritical writes the annotations. The process remembers them first, in case that fails or another
