@@ -14,7 +14,7 @@ import (
 )
 
 // memory is what the process knows of objects that their rows may not tell: a program may replace a row by one
-// without the notes, and a row may be gone when there is something to note. The zero value is empty.
+// without the notes, and a row may be gone when there is something to note.
 type memory[T Managed] struct {
 	mu    sync.Mutex
 	byKey map[object.Key]*known[T]
@@ -61,25 +61,21 @@ func (m *memory[T]) get(key object.Key) known[T] {
 func (m *memory[T]) set(key object.Key, change func(k *known[T])) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k := m.byKey[key]
-	if k == nil {
-		k = &known[T]{}
+	if m.byKey[key] == nil {
+		m.byKey[key] = &known[T]{}
 	}
-	change(k)
-	var none T
-	switch {
-	case k.record == nil && k.base == none && k.dropped == none && k.removed == none && len(k.left) == 0:
-		delete(m.byKey, key)
-	case m.byKey == nil:
-		m.byKey = map[object.Key]*known[T]{key: k}
-	default:
-		m.byKey[key] = k
-	}
+	change(m.byKey[key])
 }
 
 // forget drops what is known of an object whose row is gone, but the names of resources left in place.
 func (m *memory[T]) forget(key object.Key) {
-	m.set(key, func(k *known[T]) { *k = known[T]{left: k.left} })
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if k := m.byKey[key]; k != nil && len(k.left) > 0 {
+		*k = known[T]{left: k.left}
+	} else {
+		delete(m.byKey, key)
+	}
 }
 
 // hasLeft reports whether the resource of an object was left in place.
@@ -91,14 +87,16 @@ func (k *known[T]) hasLeft(obj T) bool {
 // keep remembers the notes of an object, and connection details. It does nothing if there are none, and never
 // were any.
 func (k *known[T]) keep(obj T, details ConnectionDetails) {
-	kept, is := k.record, obj.GetAnnotations()
-	switch {
-	case kept == nil && details == nil && !notesIn(is):
-	case kept != nil && kept == obj.meta().lineage.record && kept.details == nil && details == nil && maps.Equal(kept.annotations, is):
-	default:
-		k.record = &record{is, details}
+	if k.record != nil || details != nil || notesIn(obj.GetAnnotations()) {
+		k.record = &record{obj.GetAnnotations(), details}
 		obj.meta().lineage.record = k.record
 	}
+}
+
+// is reports whether an object was made from the record, and nothing was noted since.
+func (k *record) is(obj Resource, details ConnectionDetails) bool {
+	return k != nil && k == obj.meta().lineage.record && k.details == nil && details == nil &&
+		maps.Equal(k.annotations, obj.GetAnnotations())
 }
 
 // lineage tells from which version of the row another version was made.
@@ -218,8 +216,7 @@ func mergeAnnotations(version, obj Resource) {
 
 // parsed returns the time in a text, zero if it cannot be parsed.
 func parsed(text string) (at time.Time) {
-	// In most objects most of them are missing, and the error of an empty text takes time.
-	if text != "" {
+	if text != "" { // the error of an empty text takes time
 		at, _ = time.Parse(time.RFC3339Nano, text)
 	}
 	return at

@@ -42,7 +42,7 @@ func (p *pass[T]) leavesNamed() bool {
 
 // takeOver makes an object responsible for a resource that an earlier row left in place.
 func (p *pass[T]) takeOver() (over bool, err error) {
-	if WasDeleted(p.obj) || len(p.r.memory.get(p.key()).left) == 0 {
+	if WasDeleted(p.obj) || len(p.was.left) == 0 {
 		return false, nil
 	}
 	is := func(name string) bool { return name == GetExternalName(p.obj) }
@@ -54,7 +54,7 @@ func (p *pass[T]) takeOver() (over bool, err error) {
 // row with the same key that names another resource, and before that row's own deletion.
 func (p *pass[T]) finishRemoved() (over bool, err error) {
 	var none T
-	before := p.r.memory.get(p.key())
+	before := &p.was
 	switch {
 	case before.removed == none && before.dropped == none:
 	case before.removed != none && namesAnother(p.obj, before.removed):
@@ -70,7 +70,7 @@ func (p *pass[T]) finishRemoved() (over bool, err error) {
 // listed the resource. The row does not take its name from the listing: that may be late, and lacks what
 // the create noted.
 func (p *pass[T]) finishListed() (over bool, err error) {
-	before := p.r.memory.get(p.key())
+	before := &p.was
 	if !before.listed || GetExternalName(before.removed) == "" || GetExternalName(p.obj) == GetExternalName(before.removed) {
 		return false, nil
 	}
@@ -89,6 +89,8 @@ func (p *pass[T]) finishBefore(row T, listed bool) error {
 		return err
 	}
 	p.r.memory.forget(p.key())
+	// What was remembered of the new row was forgotten with the old one: end remembers it again.
+	p.was = known[T]{}
 	return reconciler.Requeue(0)
 }
 

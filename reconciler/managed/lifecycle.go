@@ -59,6 +59,8 @@ type pass[T Managed] struct {
 	// began is the memory of the object at the beginning, nil if rows are no pointers. The row in the table
 	// keeps alive what the memory points to.
 	began []byte
+	// was is what the process knew of the object then.
+	was known[T]
 	// seen is the object as it was observed. It differs from obj if apart is true: then only parts of
 	// it are written.
 	seen  T
@@ -91,7 +93,7 @@ type pass[T Managed] struct {
 }
 
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
-	p := &pass[T]{r: r, ctx: ctx, obj: obj}
+	p := &pass[T]{r: r, ctx: ctx, obj: obj, was: r.memory.get(object.KeyOf(obj))}
 	obj.meta().lineage.begin(obj.GetAnnotations())
 	p.began = bytes.Clone(memoryOf(obj, r.rowSize))
 	p.txn = txn
@@ -198,7 +200,7 @@ func (p *pass[T]) changed() bool {
 
 // remember keeps the notes and details of the object, unless the pass has not yet added those of earlier passes.
 func (p *pass[T]) remember() {
-	if p.recalled {
+	if p.recalled && !p.was.record.is(p.obj, p.unpublished) {
 		p.r.memory.set(p.key(), func(k *known[T]) { k.keep(p.obj, p.unpublished) })
 	}
 }

@@ -58,7 +58,7 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if p.listed {
 		return false, nil
 	}
-	kept := p.r.memory.get(p.key()).record
+	kept := p.was.record
 	p.recalled = true
 	if kept == nil {
 		return false, nil

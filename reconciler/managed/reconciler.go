@@ -4,6 +4,7 @@
 package managed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +69,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 	r := &Reconciler[T]{
 		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
 		opts: o, steps: stepsOf[T](), rowSize: sizeOfRow[T](),
-		began: time.Now(),
+		memory: memory[T]{byKey: map[object.Key]*known[T]{}}, began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.set()); err != nil {
 		return nil, err
@@ -76,13 +77,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 	if r.opts.recorder == nil {
 		r.opts.recorder = event.NewNopRecorder()
 	}
-	if r.opts.log == nil {
-		r.opts.log = cfg.Log
-	}
-	if r.opts.log == nil {
-		r.opts.log = slog.New(slog.DiscardHandler)
-	}
-	r.opts.log = r.opts.log.With("table", cfg.Table.Name())
+	r.opts.log = cmp.Or(r.opts.log, cfg.Log, slog.New(slog.DiscardHandler)).With("table", cfg.Table.Name())
 	return r, nil
 }
 
