@@ -29,7 +29,6 @@ func stepsOf[T Managed]() []step[T] {
 		(*pass[T]).finishRemoved,
 		(*pass[T]).recall,
 		(*pass[T]).checkPause,
-		(*pass[T]).readPolicy,
 		(*pass[T]).initialize,
 		(*pass[T]).finishListed,
 		(*pass[T]).takeOver,
@@ -83,8 +82,6 @@ type pass[T Managed] struct {
 	unpublished ConnectionDetails
 	// recalled reports whether recall has added the remembered notes. It is false if listed is true.
 	recalled bool
-	// invalid is the error of the policies.
-	invalid error
 	// gone: the object is gone, and so is its row.
 	gone  bool
 	trail trail
@@ -117,9 +114,7 @@ func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
 	reconciler.Note(p.ctx, string(p.trail))
-	if !p.gone {
-		p.remember()
-	}
+	p.remember()
 }
 
 // close has the object written that the pass has changed. By itself the loop writes only pending objects
@@ -196,9 +191,9 @@ func (p *pass[T]) changed() bool {
 	return !sameMeta(as, p.row) || !reflect.DeepEqual(as, p.row)
 }
 
-// remember keeps the notes and details of the object, unless the pass has not yet added those of earlier passes.
+// remember keeps the notes and details of an object that is not gone, unless those of earlier passes are not added yet.
 func (p *pass[T]) remember() {
-	if p.recalled {
+	if p.recalled && !p.gone {
 		p.r.memory.set(p.key(), func(k *known[T]) { k.keep(p.obj, p.unpublished) })
 	}
 }

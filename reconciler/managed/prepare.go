@@ -13,12 +13,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/event"
 )
 
-// checkPause ends the pass of a paused object, and of its deletion, without observing the resource.
+// checkPause reads the policies. It ends the pass of a paused object, also of its deletion, without any call.
 func (p *pass[T]) checkPause() (over bool, err error) {
-	var invalid error
-	p.policy, invalid = policyOf(p.obj, p.r.opts.policies)
-	if !IsPaused(p.obj) && (invalid != nil || len(p.policy.ManagementPolicies) > 0) {
-		p.invalid = invalid
+	p.policy, err = policyOf(p.obj, p.r.opts.policies)
+	switch {
+	case IsPaused(p.obj):
+	case err != nil:
+		return true, p.refusePolicy(err)
+	case len(p.policy.ManagementPolicies) > 0:
 		return false, nil
 	}
 	p.trail.add("paused")
@@ -40,16 +42,13 @@ func (p *pass[T]) checkPause() (over bool, err error) {
 	return true, nil
 }
 
-// readPolicy ends the pass if the policies cannot be read: nothing is allowed until they can.
-func (p *pass[T]) readPolicy() (over bool, err error) {
-	if p.invalid == nil {
-		return false, nil
-	}
-	err = p.fail(reasonPolicyInvalid, "policies", p.invalid)
+// refusePolicy ends the pass if the policies cannot be read: nothing is allowed until they can.
+func (p *pass[T]) refusePolicy(invalid error) error {
+	err := p.fail(reasonPolicyInvalid, "policies", invalid)
 	if p.forced {
-		return true, err
+		return err
 	}
-	return true, reconciler.TerminalError(err)
+	return reconciler.TerminalError(err)
 }
 
 // recall adds to the object the notes of earlier passes that its row lacks, because they could not be
