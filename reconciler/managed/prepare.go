@@ -68,8 +68,8 @@ func (p *pass[T]) recall() (over bool, err error) {
 		p.unpublished = nil // the other resource is not managed any more
 		p.warn(reasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
 	}
-	// A row that was made from the one that is remembered lacks only what its writer has removed.
-	if kept == p.obj.meta().lineage.record || !kept.addTo(p.obj) {
+	// A row that was made from the one that is remembered lacks only what its writer has removed, but never its name.
+	if kept == p.obj.meta().lineage.record && is == was || !kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")
