@@ -48,6 +48,28 @@ func (e *env) insert(b *bucket) {
 	require.NoError(e, err)
 }
 
+func TestWaitReadyWaitsForTheFirstSuccessOfAGeneration(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.then("create", func(_ context.Context, b *bucket) error { return managed.ErrCreateUnsure })
+		e.want(1)
+		pass(time.Minute)
+		e.is("CreateUnsure", "Creating")
+		e.want(2)
+		pass(time.Minute)
+		e.is("CreateUnsure", "Creating")
+		e.cloud.fail("update", errRefused)
+		e.edit(func(b *bucket) { managed.DecideCreate(b, e.exists(b.Name)) })
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		e.cloud.fail("update", nil)
+		_, err = managed.WaitReady(e.Context(), e.DB, e.Table, named(e.names[0]))
+		require.NoError(e, err)
+		require.Equal(e, []int{2}, e.cloud.holds(e.names[0]))
+	}, nil)
+}
+
 // exists returns the name of a resource of an object, empty if there is none.
 func (e *env) exists(owner string) (found string) {
 	e.cloud.set(func(c *cloud) {

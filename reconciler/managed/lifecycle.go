@@ -242,10 +242,13 @@ func (p *pass[T]) again() error {
 	return reconciler.RequeueBackoff()
 }
 
-// mark sets conditions with the generation of this pass.
+// mark sets conditions with the generation of this pass; Ready with that of the last pass that succeeded.
 func (p *pass[T]) mark(conditions ...Condition) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration = p.obj.meta().Generation
+		if conditions[i].Type == TypeReady {
+			conditions[i].ObservedGeneration = conditionOf(p.obj, TypeReady).ObservedGeneration
+		}
 	}
 	p.obj.SetConditions(conditions...)
 }
@@ -257,7 +260,8 @@ func (p *pass[T]) succeeded() {
 		p.mark(synced())
 	}
 	if ready := conditionOf(p.obj, TypeReady); ready.Status != ConditionUnknown && ready.ObservedGeneration != p.obj.meta().Generation {
-		p.mark(ready)
+		ready.ObservedGeneration = p.obj.meta().Generation
+		p.obj.SetConditions(ready)
 	}
 }
 
