@@ -82,6 +82,31 @@ func (e *env) exists(owner string) (found string) {
 	return found
 }
 
+func TestWaitReadyOfARowThatReturnsWaitsForItsOwnPass(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.before("observe", func(_ context.Context, b *bucket) error {
+			e.cloud.fail("observe", nil)
+			wtxn := e.DB.WriteTxn(e.Table)
+			defer wtxn.Commit()
+			_, _, err := e.Table.Delete(wtxn, named(b.Name))
+			require.NoError(e, err)
+			_, err = e.writer().Apply(wtxn, named(b.Name), func(b *bucket) { b.Size = 2 })
+			e.cloud.fail("update", errRefused)
+			return err
+		})
+		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now") })
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		for _, name := range e.names {
+			if e.get(name).Size == 2 {
+				_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
+				require.ErrorIs(e, err, context.DeadlineExceeded)
+			}
+		}
+	}, nil)
+}
+
 // meddle are the things that others do during a call.
 var meddle = map[string]func(e *env, name string, first *bucket){
 	"nothing": func(*env, string, *bucket) {},
