@@ -107,6 +107,22 @@ func TestWaitReadyOfARowThatReturnsWaitsForItsOwnPass(t *testing.T) {
 	}, nil)
 }
 
+func TestUnsureCreateOfARowThatNamesAnotherResourceIsReported(t *testing.T) {
+	each(t, func(e *env) {
+		e.others()
+		e.cloud.then("create", func(_ context.Context, b *bucket) error {
+			other := named(b.Name)
+			managed.SetExternalName(other, "other-"+b.Name)
+			e.insert(other)
+			panic("broken")
+		})
+		e.want(1)
+		pass(time.Minute)
+		e.is("ReconcileSuccess", "Available")
+		e.told("Warning CannotTellIfCreated", "Normal UpdatedExternalResource")
+	}, nil)
+}
+
 // meddle are the things that others do during a call.
 var meddle = map[string]func(e *env, name string, first *bucket){
 	"nothing": func(*env, string, *bucket) {},
@@ -125,6 +141,11 @@ var meddle = map[string]func(e *env, name string, first *bucket){
 	},
 	"fresh remove": func(e *env, name string, _ *bucket) { e.insert(named(name)); e.drop(name) },
 	"first remove": func(e *env, name string, first *bucket) { e.insert(first.Clone()); e.drop(name) },
+	"fresh other": func(e *env, name string, _ *bucket) {
+		b := named(name)
+		managed.SetExternalName(b, "other-"+name)
+		e.insert(b)
+	},
 	"later fresh": func(e *env, name string, _ *bucket) {
 		e.drop(name)
 		go func() { time.Sleep(1500 * time.Millisecond); e.insert(named(name)) }()
