@@ -68,7 +68,8 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if is != "" && was != "" && is != was {
 		p.unpublished = nil // the other resource is not managed any more
 		p.warn(reasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
-	} else if is != "" && is != was && !createNoted(p.obj) && IsCreateIncomplete(&object.Meta{Annotations: kept.annotations}) {
+	} else if is != "" && is != was && !createNoted(p.obj) &&
+		IsCreateIncomplete(&object.Meta{Annotations: kept.annotations}) {
 		p.warn(reasonCannotTellIfCreated, errCreateUnsure) // its name is not known
 	}
 	// A row that was made from the one that is remembered lacks only what its writer has removed, but never its name.
