@@ -43,7 +43,7 @@ var ErrTerminating = errors.New("the object is being deleted")
 // Apply writes the desired state of the object with the key of obj, again and again if the program
 // likes. It calls set with a clone of the row in the table, or with a clone of obj if there is no row.
 // set sets the fields, policies and annotations that the program decides, also those that must be
-// empty, and leaves the rest alone: what the reconciler, Observe and other writers have set.
+// empty, and leaves the rest alone: what the reconciler, Observe and other writers have set. Notes on creates stay.
 //
 // If set changes nothing, nothing is written. Otherwise the status becomes Pending, and the generation
 // grows by one unless only annotations, finalizers or conditions changed. A new row has generation 1
@@ -65,6 +65,7 @@ func (w Writer[T]) Apply(wtxn statedb.WriteTxn, obj T, set func(row T)) (changed
 	}
 	next := w.Clone(stored)
 	set(next)
+	(&record{annotations: stored.GetAnnotations()}).addTo(next)
 	if reflect.DeepEqual(next, stored) {
 		return false, nil
 	}

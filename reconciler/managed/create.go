@@ -64,7 +64,8 @@ func (p *pass[T]) create() (over bool, err error) {
 		return true, err
 	}
 	p.tell(reasonCreated, "requested the creation of the external resource")
-	p.mark(Creating(), synced())
+	p.mark(Creating())
+	p.succeeded()
 	return true, p.again()
 }
 

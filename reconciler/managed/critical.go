@@ -77,7 +77,12 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 			case <-ctx.Done():
 			}
 		}
-		if err = u.write(obj); err == nil || errors.Is(err, ErrRowGone) {
+		err = rewrite(u.db, u.table, obj, func(current T) (T, error) {
+			next := u.clone(current)
+			mergeAnnotations(next, obj)
+			return next, nil
+		})
+		if err == nil || errors.Is(err, ErrRowGone) {
 			break
 		}
 	}
@@ -85,14 +90,6 @@ func (u *RetryingCriticalAnnotationUpdater[T]) UpdateCriticalAnnotations(ctx con
 		return fmt.Errorf("annotations of %q: %w", object.KeyOf(obj).String(), err)
 	}
 	return nil
-}
-
-func (u *RetryingCriticalAnnotationUpdater[T]) write(obj T) error {
-	return rewrite(u.db, u.table, obj, func(current T) (T, error) {
-		next := u.clone(current)
-		mergeAnnotations(next, obj)
-		return next, nil
-	})
 }
 
 // rewrite replaces the present version of the row of an object by the one that change returns. The error

@@ -42,11 +42,10 @@ func (p *pass[T]) leavesNamed() bool {
 
 // takeOver makes an object responsible for a resource that an earlier row left in place.
 func (p *pass[T]) takeOver() (over bool, err error) {
-	if WasDeleted(p.obj) || len(p.was.left) == 0 {
-		return false, nil
+	if !WasDeleted(p.obj) && len(p.was.left) > 0 {
+		is := func(name string) bool { return name == GetExternalName(p.obj) }
+		p.r.memory.set(p.key(), func(k *known[T]) { k.left = slices.DeleteFunc(slices.Clone(k.left), is) })
 	}
-	is := func(name string) bool { return name == GetExternalName(p.obj) }
-	p.r.memory.set(p.key(), func(k *known[T]) { k.left = slices.DeleteFunc(slices.Clone(k.left), is) })
 	return false, nil
 }
 

@@ -29,7 +29,6 @@ func stepsOf[T Managed]() []step[T] {
 		(*pass[T]).finishRemoved,
 		(*pass[T]).recall,
 		(*pass[T]).checkPause,
-		(*pass[T]).readPolicy,
 		(*pass[T]).initialize,
 		(*pass[T]).finishListed,
 		(*pass[T]).takeOver,
@@ -85,8 +84,6 @@ type pass[T Managed] struct {
 	unpublished ConnectionDetails
 	// recalled reports whether recall has added the remembered notes. It is false if listed is true.
 	recalled bool
-	// invalid is the error of the policies.
-	invalid error
 	// gone: the object is gone, and so is its row.
 	gone  bool
 	trail trail
@@ -119,9 +116,7 @@ func (p *pass[T]) end() {
 	p.disconnect()
 	p.calls.end()
 	reconciler.Note(p.ctx, string(p.trail))
-	if !p.gone {
-		p.remember()
-	}
+	p.remember()
 }
 
 // close has the object written that the pass has changed. By itself the loop writes only pending objects
@@ -198,9 +193,9 @@ func (p *pass[T]) changed() bool {
 	return !sameMeta(as, p.row) || !reflect.DeepEqual(as, p.row)
 }
 
-// remember keeps the notes and details of the object, unless the pass has not yet added those of earlier passes.
+// remember keeps the notes and details of an object that is not gone, unless those of earlier passes are not added yet.
 func (p *pass[T]) remember() {
-	if p.recalled && !p.was.record.is(p.obj, p.unpublished) {
+	if p.recalled && !p.gone && !p.was.record.is(p.obj, p.unpublished) {
 		p.r.memory.set(p.key(), func(k *known[T]) { k.keep(p.obj, p.unpublished) })
 	}
 }
@@ -249,10 +244,13 @@ func (p *pass[T]) again() error {
 	return reconciler.RequeueBackoff()
 }
 
-// mark sets conditions with the generation of this pass.
+// mark sets conditions with the generation of this pass; Ready with that of the last pass that succeeded.
 func (p *pass[T]) mark(conditions ...Condition) {
 	for i := range conditions {
 		conditions[i].ObservedGeneration = p.obj.meta().Generation
+		if conditions[i].Type == TypeReady {
+			conditions[i].ObservedGeneration = conditionOf(p.obj, TypeReady).ObservedGeneration
+		}
 	}
 	p.obj.SetConditions(conditions...)
 }
@@ -264,7 +262,8 @@ func (p *pass[T]) succeeded() {
 		p.mark(synced())
 	}
 	if ready := conditionOf(p.obj, TypeReady); ready.Status != ConditionUnknown && ready.ObservedGeneration != p.obj.meta().Generation {
-		p.mark(ready)
+		ready.ObservedGeneration = p.obj.meta().Generation
+		p.obj.SetConditions(ready)
 	}
 }
 

@@ -18,7 +18,8 @@ import (
 func (r *Reconciler[T]) Merge(current, reconciled T) T {
 	var none T
 	before := r.memory.get(object.KeyOf(reconciled)).base
-	if before != none && r.getStatus(current).ID == r.getStatus(before).ID {
+	same := before != none && r.getStatus(current).ID == r.getStatus(before).ID
+	if same {
 		// Other reconcilers may have statuses in the field of this one's.
 		after := r.setStatus(r.clone(reconciled), r.getStatus(before))
 		if to := reflect.ValueOf(current); to.Kind() == reflect.Pointer {
@@ -27,6 +28,9 @@ func (r *Reconciler[T]) Merge(current, reconciled T) T {
 	}
 	mergeAnnotations(current, reconciled)
 	for _, c := range reconciled.meta().Conditions {
+		if !same && c.Type == TypeReady && conditionOf(current, TypeReady).ObservedGeneration == 0 {
+			c.ObservedGeneration = 0 // current may be another row with the same key, and with generations of its own
+		}
 		if c.Type == TypeSynced || c.Type == TypeReady {
 			current.SetConditions(c)
 		}

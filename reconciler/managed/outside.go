@@ -165,8 +165,7 @@ func (p *pass[T]) awaitCreated() (over bool, err error) {
 // publishObserved publishes the connection details that were observed, and what earlier passes could not
 // publish.
 func (p *pass[T]) publishObserved() (over bool, err error) {
-	err = p.publish(p.observation.ConnectionDetails)
-	return err != nil, err
+	return false, p.publish(p.observation.ConnectionDetails)
 }
 
 // learn keeps the connection details that a call has noted, until they are published.

@@ -11,14 +11,17 @@ import (
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/event"
+	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// checkPause ends the pass of a paused object, and of its deletion, without observing the resource.
+// checkPause reads the policies. It ends the pass of a paused object, also of its deletion, without any call.
 func (p *pass[T]) checkPause() (over bool, err error) {
-	var invalid error
-	p.policy, invalid = policyOf(p.obj, p.r.opts.policies)
-	if !IsPaused(p.obj) && (invalid != nil || len(p.policy.ManagementPolicies) > 0) {
-		p.invalid = invalid
+	p.policy, err = policyOf(p.obj, p.r.opts.policies)
+	switch {
+	case IsPaused(p.obj):
+	case err != nil:
+		return true, p.refusePolicy(err)
+	case len(p.policy.ManagementPolicies) > 0:
 		return false, nil
 	}
 	p.trail.add("paused")
@@ -40,16 +43,13 @@ func (p *pass[T]) checkPause() (over bool, err error) {
 	return true, nil
 }
 
-// readPolicy ends the pass if the policies cannot be read: nothing is allowed until they can.
-func (p *pass[T]) readPolicy() (over bool, err error) {
-	if p.invalid == nil {
-		return false, nil
-	}
-	err = p.fail(reasonPolicyInvalid, "policies", p.invalid)
+// refusePolicy ends the pass if the policies cannot be read: nothing is allowed until they can.
+func (p *pass[T]) refusePolicy(invalid error) error {
+	err := p.fail(reasonPolicyInvalid, "policies", invalid)
 	if p.forced {
-		return true, err
+		return err
 	}
-	return true, reconciler.TerminalError(err)
+	return reconciler.TerminalError(err)
 }
 
 // recall adds to the object the notes of earlier passes that its row lacks, because they could not be
@@ -68,9 +68,12 @@ func (p *pass[T]) recall() (over bool, err error) {
 	if is != "" && was != "" && is != was {
 		p.unpublished = nil // the other resource is not managed any more
 		p.warn(reasonExternalNameChanged, fmt.Errorf("the row names %q now: %q, which it named before, is left as it is", is, was))
+	} else if is != "" && is != was && !createNoted(p.obj) &&
+		IsCreateIncomplete(&object.Meta{Annotations: kept.annotations}) {
+		p.warn(reasonCannotTellIfCreated, errCreateUnsure) // its name is not known
 	}
-	// A row that was made from the one that is remembered lacks only what its writer has removed.
-	if kept == p.obj.meta().lineage.record || !kept.addTo(p.obj) {
+	// A row that was made from the one that is remembered lacks only what its writer has removed, but never its name.
+	if kept == p.obj.meta().lineage.record && is == was || !kept.addTo(p.obj) {
 		return false, nil
 	}
 	p.trail.add("recalled what was created")

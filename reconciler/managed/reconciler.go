@@ -176,7 +176,8 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		kept = before.record.annotations
 	}
 	if before.dropped == obj || kept == nil && before.hasLeft(obj) {
-		return r.finish(key)
+		r.memory.forget(key)
+		return nil
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
 	p.forced, p.listed = true, before.record == nil && !createNoted(obj)
@@ -197,7 +198,8 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 			p.warn(reasonCannotTellIfManaged, errNeverSeen)
 		}
 		if kept == nil {
-			return r.finish(key)
+			r.memory.forget(key)
+			return nil
 		}
 		// The process remembers another resource, that of the row before.
 		p.obj.RemoveAnnotation(AnnotationExternalName)
@@ -209,11 +211,6 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		r.memory.set(key, func(k *known[T]) { k.removed, k.listed = p.obj, p.listed })
 		return err
 	}
-	return r.finish(key)
-}
-
-// finish drops everything that is kept about a row that is gone.
-func (r *Reconciler[T]) finish(key object.Key) error {
 	r.memory.forget(key)
 	return nil
 }
