@@ -40,8 +40,8 @@
 //     person.
 //  4. A deletion waits for the finalizers of others.
 //  5. The connecter is called, and then Observe.
-//  6. A resource that was created within [WithCreationGracePeriod] and is not visible yet is waited
-//     for. A deletion also waits that long for a resource whose creation was not recorded.
+//  6. A resource that was created within [WithCreationGracePeriod] and is not found is waited for, even
+//     if it was found or deleted before. A deletion also waits that long if no creation was recorded.
 //  7. If the object is being deleted: Delete is called while the resource exists. When it is gone, the
 //     finalizer is removed, and the row if it has no other finalizer. Otherwise the next pass comes
 //     soon, with backoff.

@@ -55,7 +55,7 @@ var ErrCreateUnsure = errors.New("the external resource may or may not have been
 
 // ExternalObservation is the observed state of an external resource.
 type ExternalObservation struct {
-	// ResourceExists reports whether the resource exists. If not, the other fields mean nothing.
+	// ResourceExists reports whether the resource exists. If not, only ConnectionDetails count.
 	ResourceExists bool
 	// ResourceUpToDate reports whether the resource matches the object, so that no update is needed.
 	ResourceUpToDate bool

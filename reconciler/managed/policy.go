@@ -94,9 +94,9 @@ func getManagementPolicies(obj Resource) (policies ManagementPolicies, ok bool) 
 }
 
 // SetManagementPolicies sets the management policies of this object on a clone, as an annotation. With
-// no action the object is paused. Remove [annotationManagementPolicies] to apply the policies of
-// [Meta], or of all objects, again. A program that knows the policies when it writes the row should set
-// the field of [Meta] instead.
+// no action the object is paused. Remove the annotation, "statekeel.io/management-policies", to apply the
+// policies of [Meta], or of all objects, again. A program that knows the policies when it writes the row
+// should set the field of [Meta] instead.
 func SetManagementPolicies(obj object.Object, actions ...ManagementAction) {
 	obj.SetAnnotation(annotationManagementPolicies, ManagementPolicies(actions).String())
 }

@@ -55,7 +55,7 @@ const decideCreate = "find out, and note what you find on the row (by the progra
 var (
 	errCreateUnsure  = fmt.Errorf("%w: %s", ErrCreateUnsure, decideCreate)
 	errMissing       = errors.New("the external resource does not exist, and may not be created")
-	errNotSeenYet    = errors.New("the external resource was created lately and is not seen yet")
+	errNotSeenYet    = errors.New("the external resource was created lately and is not found")
 	errMayAppear     = errors.New("the external resource may have been created lately, and would not be seen yet")
 	errNeverSeen     = errors.New("the row was taken out before a pass saw it: the resource that it names is left as it is")
 	errRowBefore     = errors.New("waits for the external resource of the row before, which was taken out, to be deleted")

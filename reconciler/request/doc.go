@@ -59,9 +59,9 @@
 //     and its initializers. A reconciler that creates what is missing would otherwise create everything
 //     again at each start. [Config].BeforeInitialized turns the wait off.
 //   - A RequeueAfter holds until a call begins at its time or later. A call in between, because of an event or
-//     a refresh, does not cancel it. Of several such times the earliest counts. After a failure, Blocked or
-//     Requeue the request runs at its retry, release or backoff, even if that is later; after a terminal error
-//     at the next change. A clean-up that asks for nothing ends the request, and its time with it.
+//     a refresh, does not cancel it. Of several such times only the earliest is kept. After a failure, Blocked
+//     or Requeue the request runs at its retry, release or backoff, even if that is later; after a terminal
+//     error at the next change. A clean-up that asks for nothing ends the request, and its time with it.
 //   - A reconciler that writes into its own objects triggers itself. Use [ChangesOf] to ignore such
 //     writes.
 //   - [reconciler.Loop.Explain], Retry and PauseOnly of [Controller.Loop] take the text of a request as
