@@ -215,8 +215,7 @@
 //
 // # By hand
 //
-// People need commands for what kubectl annotate and kubectl delete do elsewhere, above all to decide
-// an unsure create. Only the program knows its tables, so the commands are its own: each is one call
-// of a Writer. The example ByHand has them for the hive shell. docs/OPERATIONS.md describes when to
-// use which.
+// People need commands for what kubectl annotate and kubectl delete do elsewhere, above all to decide an unsure
+// create. Only the program knows its tables, so the commands are its own: each is one call of a Writer. The
+// example ByHand has them for the hive shell. docs/OPERATIONS.md describes when to use which.
 package managed

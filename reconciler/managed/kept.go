@@ -61,10 +61,12 @@ func (m *memory[T]) get(key object.Key) known[T] {
 func (m *memory[T]) set(key object.Key, change func(k *known[T])) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.byKey[key] == nil {
-		m.byKey[key] = &known[T]{}
+	k := m.byKey[key]
+	if k == nil {
+		k = &known[T]{}
+		m.byKey[key] = k
 	}
-	change(m.byKey[key])
+	change(k)
 }
 
 // forget drops what is known of an object whose row is gone, but the names of resources left in place.
@@ -96,7 +98,7 @@ func (k *known[T]) keep(obj T, details ConnectionDetails) {
 // is reports whether an object was made from the record, and nothing was noted since.
 func (k *record) is(obj Resource, details ConnectionDetails) bool {
 	return k != nil && k == obj.meta().lineage.record && k.details == nil && details == nil &&
-		maps.Equal(k.annotations, obj.GetAnnotations())
+		sameMap(k.annotations, obj.GetAnnotations())
 }
 
 // lineage tells from which version of the row another version was made.

@@ -80,7 +80,7 @@ func (p *pass[T]) finishListed() (over bool, err error) {
 func (p *pass[T]) finishBefore(row T, listed bool) error {
 	running.Deletion(p.ctx)
 	old := p.r.begin(p.ctx, p.txn, p.r.clone(row))
-	old.forced, old.listed = true, listed
+	old.was, old.forced, old.listed = p.r.memory.get(p.key()), true, listed
 	err := old.run()
 	p.trail.add("the row before: " + string(old.trail))
 	if err != nil {

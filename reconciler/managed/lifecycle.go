@@ -4,7 +4,6 @@
 package managed
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"reflect"
@@ -55,9 +54,8 @@ type pass[T Managed] struct {
 	ctx   context.Context
 	calls callContext
 	obj   T
-	// began is the memory of the object at the beginning, nil if rows are no pointers. The row in the table
-	// keeps alive what the memory points to.
-	began []byte
+	// began is the hash of the memory of the object at the beginning.
+	began uint64
 	// was is what the process knew of the object then.
 	was known[T]
 	// seen is the object as it was observed. It differs from obj if apart is true: then only parts of
@@ -90,9 +88,9 @@ type pass[T Managed] struct {
 }
 
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
-	p := &pass[T]{r: r, ctx: ctx, obj: obj, was: r.memory.get(object.KeyOf(obj))}
+	p := &pass[T]{r: r, ctx: ctx, obj: obj}
 	obj.meta().lineage.begin(obj.GetAnnotations())
-	p.began = bytes.Clone(memoryOf(obj, r.rowSize))
+	p.began = hashOf(obj)
 	p.txn = txn
 	p.calls.begin(ctx, &p.scope, r.opts.timeout)
 	return p
@@ -173,7 +171,7 @@ func (p *pass[T]) changed() bool {
 	switch {
 	case !p.known:
 		return true
-	case p.began != nil && bytes.Equal(p.began, memoryOf(p.obj, p.r.rowSize)):
+	case p.began != 0 && p.began == hashOf(p.obj):
 		// Most polls end here. Every other comparison takes several times as long.
 		return false
 	}

@@ -41,7 +41,6 @@ type Reconciler[T Managed] struct {
 
 	// finalizerName is the name of the finalizer that finalizer sets on a row.
 	finalizerName string
-	rowSize       uintptr
 	steps         []step[T]
 	memory        memory[T]
 	// began is when the reconciler was made: the creates of earlier processes were before that.
@@ -68,7 +67,7 @@ func newReconciler[T Managed](cfg reconciler.Config[T], opts []ReconcilerOption)
 	}
 	r := &Reconciler[T]{
 		db: cfg.DB, table: writable(cfg), clone: cfg.Clone, setStatus: cfg.SetStatus, getStatus: cfg.GetStatus,
-		opts: o, steps: stepsOf[T](), rowSize: sizeOfRow[T](),
+		opts: o, steps: stepsOf[T](),
 		memory: memory[T]{byKey: map[object.Key]*known[T]{}}, began: time.Now(),
 	}
 	if err := errors.Join(complete(cfg), o.validate(), r.set()); err != nil {
@@ -143,9 +142,13 @@ func (r *Reconciler[T]) set() error {
 // again.
 func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj T) error {
 	p := r.begin(ctx, txn, obj)
-	if p.row, p.known = r.rowOf(ctx, txn, revision, obj); p.known {
-		r.memory.set(p.key(), func(k *known[T]) { k.base = p.row })
-	}
+	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
+	r.memory.set(p.key(), func(k *known[T]) {
+		if p.known {
+			k.base = p.row
+		}
+		p.was = *k
+	})
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
 	}
@@ -180,7 +183,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		return nil
 	}
 	p := r.begin(ctx, txn, r.clone(obj))
-	p.forced, p.listed = true, before.record == nil && !createNoted(obj)
+	p.was, p.forced, p.listed = before, true, before.record == nil && !createNoted(obj)
 	var none T
 	if before.removed != none {
 		// The row is gone, so that its conditions are remembered. They tell what is not news.

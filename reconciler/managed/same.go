@@ -4,6 +4,7 @@
 package managed
 
 import (
+	"hash/maphash"
 	"maps"
 	"reflect"
 	"slices"
@@ -20,18 +21,19 @@ func sameMeta(a, b Resource) bool {
 		maps.Equal(a.GetAnnotations(), b.GetAnnotations())
 }
 
-// sizeOfRow returns the size of the structs to which rows point, zero if rows are no pointers.
-func sizeOfRow[T any]() uintptr {
-	if t := reflect.TypeFor[T](); t.Kind() == reflect.Pointer {
-		return t.Elem().Size()
+// hashOf returns the hash of the memory of a row, zero if rows are no pointers. If it is what it was, no field
+// was set: the row in the table keeps alive what its clone points to.
+func hashOf[T any](row T) uint64 {
+	t := reflect.TypeFor[T]()
+	if t.Kind() != reflect.Pointer {
+		return 0
 	}
-	return 0
+	return maphash.Bytes(memorySeed, unsafe.Slice(*(**byte)(unsafe.Pointer(&row)), t.Elem().Size()))
 }
 
-// memoryOf returns the memory of a row, nil if its size is zero.
-func memoryOf[T any](row T, size uintptr) []byte {
-	if size == 0 {
-		return nil
-	}
-	return unsafe.Slice(*(**byte)(unsafe.Pointer(&row)), size)
+var memorySeed = maphash.MakeSeed()
+
+// sameMap reports whether a and b are the same map.
+func sameMap(a, b map[string]string) bool {
+	return reflect.ValueOf(a).Pointer() == reflect.ValueOf(b).Pointer()
 }
