@@ -144,7 +144,7 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	p := r.begin(ctx, txn, obj)
 	p.row, p.known = r.rowOf(ctx, txn, revision, obj)
 	r.memory.set(p.key(), func(k *known[T]) {
-		if p.known {
+		if p.known && k.base != p.row {
 			k.base = p.row
 		}
 		p.was = *k
