@@ -41,7 +41,7 @@ func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
 var ErrTerminating = errors.New("the object is being deleted")
 
 // Apply writes the desired state of the object with the key of obj, again and again if the program
-// likes. It calls set with a clone of the row in the table, or with a clone of obj if there is no row.
+// likes. It calls set, never nil, with a clone of the row in the table, or of obj if there is no row.
 // set sets the fields, policies and annotations that the program decides, also those that must be
 // empty, and leaves the rest alone: what the reconciler, Observe and other writers have set. Notes on creates stay.
 //
