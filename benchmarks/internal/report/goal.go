@@ -72,10 +72,7 @@ func goals() []goal {
 		{"noop-beside-batch", "throughput", ratioToFloor, 0.85, workload.More},
 		{"noop-beside-batch", "allocs", beyondFloor, 0.05, workload.Less},
 		{"noop-beside-batch", "heap_total", beyondFloor, 1, workload.Less},
-		{"noop-beside-10m", "cpu_growth", itself, 1.1, workload.Less},
 		{"noop-beside-workers-8", "throughput", itself, 500_000, workload.More},
-		{"failing-10k", "cpu", itself, 2.5, workload.Less},
-		{"failing-30k", "cpu", itself, 2.5, workload.Less},
 		{"failing-100k", "cpu", itself, 2.5, workload.Less},
 		{"failing-100k", "heal", itself, 1.2, workload.Less},
 		{"failing-1m", "slowdown", itself, 2, workload.Less},
@@ -91,9 +88,7 @@ func goals() []goal {
 		{"refresh", "cpu", itself, 4, workload.Less},
 		{"refresh", "fresh_p99", itself, 2000, workload.Less},
 		// For any cost of a call.
-		{"refresh-batch", "calls_1k_0ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_5ms", itself, 20, workload.Less},
-		{"refresh-batch", "calls_1k_20ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_100ms", itself, 20, workload.Less},
 		// At most the peer's, with an allowance for the measurement: see the workload.
 		{"idle", "cpu", beyondPeer, 1, workload.Less},
@@ -105,7 +100,6 @@ func goals() []goal {
 		{"breaker", "cpu", itself, 0.02, workload.Less},
 		{"breaker", "heal", itself, 1.5, workload.Less},
 		// The maximum on two cores is 2.
-		{"workers-2", "throughput", ratioToOne, 1.5, workload.More},
 		{"workers-4", "throughput", ratioToOne, 1.5, workload.More},
 		{"observed-noop", "throughput", ratioToBare, 0.95, workload.More},
 		{"observed-noop", "explain_p99", itself, 1000, workload.Less},
@@ -126,13 +120,13 @@ func goals() []goal {
 // besideGoals are the goals for the ledger beside the table, in workloads that measure both ledgers.
 func besideGoals() []goal {
 	return []goal{
+		{"noop-10m", "cpu_growth", itself, 1.1, workload.Less},
 		{"failing-100k", "cpu", itself, 3, workload.Less},
 		{"failing-1m", "cpu_failing", itself, 9, workload.Less},
 		{"failing-1m", "pass_failing", ratioToInRow, 1, workload.Less},
 		{"latency-b2b", "p50", itself, 15, workload.Less},
 		{"refresh", "cpu", itself, 1.5, workload.Less},
 		{"refresh", "fresh_p99", itself, 1000, workload.Less},
-		{"blocked-one", "release", itself, 1, workload.Less},
 		{"blocked-many", "release", itself, 1, workload.Less},
 	}
 }

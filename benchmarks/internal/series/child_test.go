@@ -46,7 +46,7 @@ func TestChildReturnsItsFigures(t *testing.T) {
 
 func TestFailingChildReportsItsError(t *testing.T) {
 	// The floor has no retries: it gives up at the first failure.
-	run := tinyRun("failing-10k")
+	run := tinyRun("failing-100k")
 	run.Sizes.Limit = 200 * time.Millisecond
 	_, err := InChild(thisProgram(t))(t.Context(), run)
 	assert.ErrorContains(t, err, "waited for a first attempt at every row: the run is stuck")

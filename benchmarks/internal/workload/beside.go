@@ -23,33 +23,11 @@ func noopBeside(kind string, batch bool) Workload {
 		Name:       "noop-beside-" + kind,
 		About:      "As noop-" + kind + ", with the ledger beside the table." + aboutBeside,
 		Contenders: besideThroughput(subject.StatekeelBeside),
-		Runs:       pairRuns,
+		Runs:       closeRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.with(ctx, subject.Options{Batch: batch}, func(sys subject.System) (Figures, error) {
 				return measureNoopBeside(ctx, env, sys, env.Rows(1_000_000))
-			})
-		},
-	}
-}
-
-func noopBeside10m() Workload {
-	return Workload{
-		Name: "noop-beside-10m",
-		About: "As noop-beside-single, with 10,000,000 rows, and in another process (..._1m) with 1,000,000: how much more " +
-			"an object costs among ten times as many.",
-		Contenders: []string{subject.StatekeelBeside, subject.Peer, subject.FloorBeside},
-		Runs:       fewRuns,
-		Headline:   "throughput",
-		Parts:      []string{part10m, part1m},
-		Combine:    combineNumbers,
-		measure: func(ctx context.Context, env *Env) (Figures, error) {
-			n := env.Rows(10_000_000)
-			if env.Part == part1m {
-				n = env.Rows(1_000_000)
-			}
-			return env.with(ctx, subject.Options{}, func(sys subject.System) (Figures, error) {
-				return measureNoopBeside(ctx, env, sys, n)
 			})
 		},
 	}
@@ -60,7 +38,7 @@ func noopBesideWorkers() Workload {
 		Name:       "noop-beside-workers-8",
 		About:      "As noop-beside-single, with eight workers, and one beside them." + aboutBeside,
 		Contenders: besideThroughput(subject.StatekeelBeside8, subject.StatekeelBeside),
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.with(ctx, subject.Options{}, func(sys subject.System) (Figures, error) {

@@ -16,19 +16,11 @@ const (
 	partDone    = "done"
 )
 
-func blockedOne() Workload {
-	return blocked("blocked-one", "one channel", func(uint64) uint64 { return 1 })
-}
-
-func blockedMany() Workload {
-	return blocked("blocked-many", "a channel each", func(rows uint64) uint64 { return rows })
-}
-
-// blocked measures rows that wait for channels; channels returns how many, for a number of rows.
-func blocked(name, what string, channels func(rows uint64) uint64) Workload {
+// blocked measures rows that wait for a channel each.
+func blocked() Workload {
 	return Workload{
-		Name: name,
-		About: "100,000 rows blocked on " + what + ", then released: from before the first channel is closed until all are " +
+		Name: "blocked-many",
+		About: "100,000 rows blocked on a channel each, then released: from before the first channel is closed until all are " +
 			"done. In another process the same rows done at once: the memory (heap and stacks in use) that a blocked " +
 			"row holds beyond a row that is done. The channels themselves are not counted. The peer has no such feature.",
 		Contenders: []string{subject.Statekeel, subject.StatekeelBeside},
@@ -39,7 +31,7 @@ func blocked(name, what string, channels func(rows uint64) uint64) Workload {
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.with(ctx, subject.Options{}, func(sys subject.System) (Figures, error) {
 				n := env.Rows(100_000)
-				return measureBlocked(ctx, env, sys, n, newGate(channels(n)))
+				return measureBlocked(ctx, env, sys, n, newGate(n))
 			})
 		},
 	}

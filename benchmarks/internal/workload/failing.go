@@ -5,16 +5,15 @@ package workload
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-func failing(name string, rows uint64) Workload {
+func failing100k() Workload {
 	return Workload{
-		Name: "failing-" + name,
-		About: strings.TrimSuffix(name, "k") + ",000 rows whose every operation fails, backoff 100 ms to 1 s, watched for 10 s " +
+		Name: "failing-100k",
+		About: "100,000 rows whose every operation fails, backoff 100 ms to 1 s, watched for 10 s " +
 			"after each was tried once. Then the target heals, and the time until all rows are done is taken.",
 		Contenders: bothLedgers(),
 		Runs:       fewRuns,
@@ -22,7 +21,7 @@ func failing(name string, rows uint64) Workload {
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			o := subject.Options{RetryMin: 100 * time.Millisecond, RetryMax: time.Second}
 			return env.with(ctx, o, func(sys subject.System) (Figures, error) {
-				return measureFailing(ctx, env, sys, env.Rows(rows))
+				return measureFailing(ctx, env, sys, env.Rows(100_000))
 			})
 		},
 	}

@@ -83,13 +83,6 @@ func TestHeldOperationsAreComparedWithNone(t *testing.T) {
 	}))
 }
 
-func TestRefreshBatchPartsAreRowsTimesCost(t *testing.T) {
-	assert.Equal(t, []string{
-		"1k_0ms", "1k_5ms", "1k_20ms", "1k_100ms", "100k_0ms", "100k_5ms", "100k_20ms", "100k_100ms",
-	}, refreshBatch().Parts)
-	assert.Equal(t, refreshCase{"100k_20ms", 100_000, 20 * time.Millisecond}, refreshCases()[6])
-}
-
 func TestBlockedRowIsComparedWithDoneRow(t *testing.T) {
 	figures := combineBlocked([]Figures{
 		{less("memory_blocked", "B/object", 900)},

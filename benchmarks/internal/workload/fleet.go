@@ -29,7 +29,7 @@ func fleet1000() Workload {
 			"the time from when it is ready until all agents have applied a key that is put at once, and the CPU time " +
 			"of the etcd meanwhile.",
 		Contenders: []string{subject.StatekeelFleet, subject.Watchers},
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "p99",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.withFleet(ctx, int(env.Rows(1_000)), func(f *fleetRun) (Figures, error) { return f.measure(ctx, env) })
@@ -44,7 +44,7 @@ func relist() Workload {
 		About: "One agent whose table has 100,000 rows of an etcd in another process, and a list of them by a source that knows " +
 			"nothing of the table: nothing has changed, so nothing may be written. Beside it a read of the same pages.",
 		Contenders: []string{subject.StatekeelFleet, subject.Watchers},
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "list",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return measureRelist(ctx, env, int(env.Rows(100_000)))

@@ -22,7 +22,7 @@ func backToBack() Workload {
 			"2000 times. In another process (burst_...): 100,000 rows inserted one by one as fast as it goes, " +
 			"with batch operations, for what is left of batching under load.",
 		Contenders: append(bothLedgers(), subject.PeerInf, subject.Floor),
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "p50",
 		// Without its limiter the peer is fast but forms no batches, so only its default variant can be
 		// compared in both parts.

@@ -15,7 +15,7 @@ func noop(kind string, batch bool) Workload {
 		About: "1,000,000 rows inserted in transactions of 1000, reconciled meanwhile with " + kind +
 			" operations that do nothing; from the first insert until all are done.",
 		Contenders: throughput(),
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			n := env.Rows(1_000_000)

@@ -22,8 +22,8 @@ func noop10m() Workload {
 	return Workload{
 		Name: "noop-10m",
 		About: "As noop-single, with 10,000,000 rows, and in another process (..._1m) with 1,000,000: how much more an " +
-			"object costs among ten times as many.",
-		Contenders: throughput(),
+			"object costs among ten times as many. Statekeel with the ledger beside the table takes part, too.",
+		Contenders: append(bothLedgers(), subject.Floor),
 		Runs:       fewRuns,
 		Headline:   "throughput",
 		Parts:      []string{part10m, part1m},

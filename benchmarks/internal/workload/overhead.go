@@ -28,7 +28,7 @@ func overhead(name, what, adapter, bare string) Workload {
 		About: "300,000 new rows inserted in one transaction, reconciled with single operations that do nothing but what " +
 			"the adapter does, and beside it by a bare Update; from before the insert until all are done. " + what,
 		Contenders: []string{adapter, bare},
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			n := env.Rows(300_000)
 			return env.with(ctx, subject.Options{}, func(sys subject.System) (Figures, error) {

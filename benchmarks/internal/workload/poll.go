@@ -34,7 +34,7 @@ func polls(n int, contenders ...string) Workload {
 			"after all others. %d polls of each, after %d that are not measured; each poll counts as one object. "+
 			"Neither side has an API server or an external system to wait for.", n, measuredPolls, firstPolls),
 		Contenders: contenders,
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.withController(ctx, func(controller subject.Controller) (Figures, error) {

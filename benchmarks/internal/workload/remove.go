@@ -15,7 +15,7 @@ func remove() Workload {
 		About: "1,000,000 rows that are done, deleted in transactions of 1000; from the first deletion " +
 			"to the last Delete call. The heap is read 2 s later: what is still held of the deleted rows.",
 		Contenders: throughput(),
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.with(ctx, subject.Options{}, func(sys subject.System) (Figures, error) {

@@ -17,7 +17,7 @@ func request(n int, contenders ...string) Workload {
 		About: fmt.Sprintf("200,000 distinct requests, prepared and then made all at once, by a commit or by a call, and "+
 			"a reconciler that does nothing, with %d at a time; from making them to the end of the last reconciliation.", n),
 		Contenders: contenders,
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			return env.withController(ctx, func(controller subject.Controller) (Figures, error) {

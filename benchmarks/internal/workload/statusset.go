@@ -16,7 +16,7 @@ func statusSet(reconcilers int) Workload {
 		About: fmt.Sprintf("100,000 rows inserted in transactions of 1000, each with a status set shared by %d "+
 			"reconciler(s); from the first insert until each has reported all rows done.", reconcilers),
 		Contenders: both(),
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "throughput",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
 			o := subject.Options{Reconcilers: reconcilers}

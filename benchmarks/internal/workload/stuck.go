@@ -37,7 +37,7 @@ func stuck64() Workload {
 			"(..._stuck), and while 64 take long and have an hour (..._slow), each in a process of its own. The peer has " +
 			"no workers.",
 		Contenders: []string{subject.Statekeel128},
-		Runs:       manyRuns,
+		Runs:       fewRuns,
 		Headline:   "p50_growth_stuck",
 		Parts:      []string{partNone, partStuck, partSlow},
 		Combine:    combineHeld,

@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
@@ -19,14 +18,14 @@ const (
 // spinTime is the CPU time of an operation.
 const spinTime = 20 * time.Microsecond
 
-// workers compares n workers, those of a variant of Statekeel, with one worker.
-func workers(n int, variant string) Workload {
+// workers compares four workers with one.
+func workers() Workload {
 	return Workload{
-		Name: fmt.Sprintf("workers-%d", n),
-		About: fmt.Sprintf("100,000 rows inserted in transactions of 1000, and operations that take 20 us of CPU "+
-			"time each; from the first insert until all are done. Statekeel has %d workers, and 1 beside it. In "+
-			"another process (noop_...): 300,000 rows, and operations that do nothing, for what workers cost.", n),
-		Contenders: []string{variant, subject.Statekeel, subject.Peer, subject.Floor},
+		Name: "workers-4",
+		About: "100,000 rows inserted in transactions of 1000, and operations that take 20 us of CPU " +
+			"time each; from the first insert until all are done. Statekeel has 4 workers, and 1 beside it. In " +
+			"another process (noop_...): 300,000 rows, and operations that do nothing, for what workers cost.",
+		Contenders: []string{subject.Statekeel4, subject.Statekeel, subject.Peer, subject.Floor},
 		Runs:       fewRuns,
 		Headline:   "throughput",
 		Parts:      []string{partSpin, partNoop},

@@ -73,27 +73,24 @@ func (w Workload) Join(parts []Figures) Figures {
 }
 
 const (
-	// closeRuns is for differences of a few percent, less than the variation between runs, pairRuns for those
-	// of about as much; manyRuns is for runs of a few seconds, fewRuns for runs that observe a window.
-	closeRuns = 15
-	pairRuns  = 10
-	manyRuns  = 5
+	// fewRuns show the spread of a ratio; closeRuns are for differences of a few percent, less than the
+	// variation between runs.
 	fewRuns   = 3
+	closeRuns = 7
 )
 
 // All returns all workloads, in the order in which they are run and shown.
 func All() []Workload {
 	return slices.Concat(
 		[]Workload{noop("single", false), noop("batch", true), noop10m(), remove(), load15us()},
-		[]Workload{noopBeside("single", false), noopBeside("batch", true), noopBeside10m(), noopBesideWorkers()},
-		[]Workload{failing("10k", 10_000), failing("30k", 30_000), failing("100k", 100_000)},
-		[]Workload{failingPass(), parked(), starvation()},
+		[]Workload{noopBeside("single", false), noopBeside("batch", true), noopBesideWorkers()},
+		[]Workload{failing100k(), failingPass(), parked(), starvation()},
 		[]Workload{backToBack(), spaced()},
-		[]Workload{statusSet(1), statusSet(2), statusSet(4), statusSet(8), reconcilersBeside()},
+		[]Workload{statusSet(1), statusSet(8), reconcilersBeside()},
 		[]Workload{refresh(), refreshBatch(), idle()},
 		[]Workload{slowTarget(), stuck64(), headOfLine(), behindBacklog()},
-		[]Workload{breaker(), blockedOne(), blockedMany()},
-		[]Workload{workers(2, subject.Statekeel2), workers(4, subject.Statekeel4)},
+		[]Workload{breaker(), blocked()},
+		[]Workload{workers()},
 		[]Workload{observedNoop()},
 		[]Workload{
 			request(1, subject.StatekeelRequest, subject.StatekeelRequestAdded, subject.ControllerRuntime),
