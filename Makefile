@@ -6,12 +6,13 @@ SHELL       := bash
 
 GO          ?= go
 # Every folder with a go.mod of its own that has code.
-MODULES     := . metrics/prometheus metrics/prometheus/rulestest reconciler/source/etcd reconciler/source/etcd/etcdtest \
-               example example/fleet benchmarks reconciler/debug/browsertest
-# Those whose tests run without -race, see test-prometheus and test-browser.
-WITHOUTRACE := metrics/prometheus/rulestest reconciler/debug/browsertest
-# A slow machine may need more than the ten minutes that go test allows a package. lint has vetted the tests.
-TEST        := $(GO) test -race -vet=off -count=1 -timeout 20m
+MODULES     := . metrics/prometheus reconciler/source/etcd example example/fleet internal/tests/real benchmarks
+# Those that are checked, and mostly tested, without -race: Prometheus, etcd's server and Kubernetes' libraries take
+# minutes to compile with it, and are not ours.
+WITHOUTRACE := example/fleet internal/tests/real benchmarks
+# A slow machine may need more than the ten minutes that go test allows a package.
+TEST        := $(GO) test -vet=off -count=1 -timeout 20m
+RACE        := $(TEST) -race
 # Every fuzz target, as folder:name, and for how long each one runs.
 FUZZ        := reconciler/debug:FuzzPageQueries \
                reconciler:FuzzKeyTextNamesOneObject \
@@ -20,7 +21,9 @@ FUZZ        := reconciler/debug:FuzzPageQueries \
                status:FuzzJSONIsAnErrorOrReadsBack \
                status:FuzzYAMLIsAnErrorOrReadsBack \
                example/netagent/config:FuzzParseSaysWhereEachProblemIs
-FUZZTIME    ?= 10s
+FUZZTIME    ?= 5s
+# How many times longer random tests are in test-long than in test.
+LONG        ?= 20
 
 .PHONY: help
 help: ## say what there is to make
@@ -39,10 +42,12 @@ run-fleet: ## run an etcd, and five netagents that are fed from it
 	@cd example/fleet && $(GO) build -o fleet . && exec ./fleet
 
 .PHONY: test
-test: lint tidy test-root test-fuzz test-together test-prometheus test-benchmarks test-example test-browser ## lint, and run all tests with -race
+test: test-root test-modules ## all tests, most with -race, the random ones briefly
 
-# With -race, where the tests have it: then what the checks compile serves the tests, too. staticcheck itself is
-# built before, without.
+.PHONY: test-long
+test-long: lint tidy test-fuzz test-walks ## what CI runs after test: linters, fuzzing, and long random tests
+
+# With -race, where the tests have it: then what was compiled for the checks and for the tests is the same.
 .PHONY: lint
 lint: ## gofmt, go vet and staticcheck, in all modules
 	@unformatted=$$(gofmt -l .); test -z "$$unformatted" || { echo "gofmt would change:"; echo "$$unformatted"; exit 1; }
@@ -59,14 +64,21 @@ tidy: ## check that go.mod and go.sum have what is needed and no more
 		echo "tidy $$module"; (cd "$$module" && $(GO) mod tidy -diff && $(GO) mod verify >/dev/null); \
 	done
 
-# The package that takes longest begins first, beside all others. With the variable statedb checks its
-# trees at every commit. That takes minutes where tables are large; the index by status is where we hand
-# it keys that are shared. Tests with a waiting goroutine are left out: if it makes a watch channel during
-# the check, statedb v0.9.4 may take that for a change of the tree, and panics.
+# The package that takes longest begins first, beside all others.
 .PHONY: test-root
 test-root:
-	$(TEST) ./reconciler ./...
-	STATEDB_VALIDATE=1 $(TEST) -skip Wait ./status
+	$(RACE) ./reconciler ./...
+
+# Two at once: one compiles with -race, and the other without. Where one waits, the other works.
+.PHONY: test-modules
+test-modules:
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-with-race test-without-race
+
+.PHONY: test-with-race
+test-with-race: test-prometheus test-example test-etcd
+
+.PHONY: test-without-race
+test-without-race: test-real test-fleet test-benchmarks
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
 # test-root runs. FUZZTIME=10m looks longer. By default most of ten seconds goes into making what was
@@ -80,30 +92,31 @@ test-fuzz:
 			grep -qx ' *context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log" && echo "the time was up: no input failed"; }; \
 	done
 
-# Ten thousand random histories, without -race, which a few hundred of them run with in
-# test-root. One that fails says how to run it alone.
-.PHONY: test-histories
-test-histories:
-	STATEKEEL_HISTORIES=10000 $(GO) test -count=1 -run '^TestPromisesHoldInRandomHistories$$' ./reconciler
+# Random tests, $(LONG) times as long as in test. One that fails says how to run it alone. With STATEDB_VALIDATE statedb
+# checks its trees at every commit: the index by status is where we hand it keys that are shared. Tests with a waiting
+# goroutine are left out: if it makes a watch channel during the check, statedb v0.9.4 may take that for a change of the
+# tree, and panics.
+.PHONY: test-walks
+test-walks:
+	STATEKEEL_LONG=$(LONG) $(TEST) $$(git grep -l 'tests/long"' -- '*_test.go' ':!example' ':!internal/tests/real' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+	STATEDB_VALIDATE=1 $(TEST) -skip Wait ./status
 
-# Without -race, the rules: what runs there is Prometheus, which takes minutes to build
-# with it, and nothing is concurrent.
 .PHONY: test-prometheus
 test-prometheus:
-	cd metrics/prometheus && $(TEST) ./...
-	cd metrics/prometheus/rulestest && $(GO) test -count=1 ./...
+	cd metrics/prometheus && $(RACE) ./...
 
 # Against real etcds, in processes that the tests build, kill, wipe and cut off. The tests mostly wait, so more
 # of them run at once than there are processors.
 .PHONY: test-etcd
 test-etcd:
-	cd reconciler/source/etcd && $(TEST) ./...
-	cd reconciler/source/etcd/etcdtest && $(TEST) -parallel 6 ./...
+	cd reconciler/source/etcd && $(RACE) ./...
+	cd internal/tests/real && $(RACE) -parallel 6 ./etcdtest
 
-# The tests with etcd and the fleet mostly wait, and the histories never do.
-.PHONY: test-together
-test-together:
-	@$(MAKE) --no-print-directory -j3 --output-sync=target test-histories test-etcd test-fleet
+# Prometheus, and Debian's chromium, which .ci/run installs. Those of the page are without -race, as one of them says
+# how long an answer may take.
+.PHONY: test-real
+test-real:
+	cd internal/tests/real && $(TEST) ./rulestest ./browsertest
 
 .PHONY: test-benchmarks
 test-benchmarks:
@@ -113,23 +126,23 @@ test-benchmarks:
 # failure, and a reason to read what they say is missing.
 .PHONY: test-example test-fleet
 test-example: folder := example
+test-example: command = $(RACE)
 test-fleet:   folder := example/fleet
+test-fleet:   command = $(TEST)
 test-example test-fleet:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
-	echo "cd $(folder) && $(TEST) -v ./..."; \
-	if ! (cd $(folder) && $(TEST) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
+	echo "cd $(folder) && $(command) -v ./..."; \
+	if ! (cd $(folder) && $(command) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \
 	if grep -B5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
 	grep -E '^(ok|\?) ' "$$log"
 
-# The tests of the page, in Debian's chromium; .ci/run installs it. They are without -race,
-# as one of them says how long an answer may take; those in reconciler/debug are with it.
-.PHONY: test-browser
-test-browser:
-	cd reconciler/debug/browsertest && $(GO) test -count=1 -timeout 5m ./...
+.PHONY: mutants
+mutants: ## break one promise at a time and say which test notices: two hours
+	$(GO) run ./internal/tests/mutants
 
 .PHONY: screenshot
 screenshot: ## take the picture of the page again, docs/debug-page.png
-	cd reconciler/debug/browsertest && UPDATE_SCREENSHOT=1 $(GO) test -count=1 -run TestScreenshot .
+	cd internal/tests/real/browsertest && UPDATE_SCREENSHOT=1 $(GO) test -count=1 -run TestScreenshot .
 
 .PHONY: bench
 bench: ## compare with the peers and write docs/PERFORMANCE.md

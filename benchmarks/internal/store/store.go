@@ -18,9 +18,12 @@ import (
 	"time"
 )
 
-// clientModule is the module of the client, whose folder etcdtest is a module with a server. It is built when a
-// store is made: the programs and tests of the benchmarks need not contain it, and it is built without -race.
-const clientModule = "github.com/statekeel/statekeel/reconciler/source/etcd"
+// The server is that of the tests of package etcd, in a module in this module's tree. It is built when a store is made:
+// the programs and tests of the benchmarks need not contain it.
+const (
+	rootModule = "github.com/statekeel/statekeel"
+	tests      = "internal/tests/real/etcdtest"
+)
 
 // Store is an etcd of one member. Its methods must not be called at the same time.
 type Store struct {
@@ -49,12 +52,12 @@ func New(ctx context.Context) (*Store, error) {
 }
 
 func (s *Store) build(ctx context.Context) error {
-	folder, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", clientModule).Output()
+	folder, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", rootModule).Output()
 	if err != nil {
-		return fmt.Errorf("find the module %s: %w", clientModule, err)
+		return fmt.Errorf("find the module %s: %w", rootModule, err)
 	}
 	build := exec.CommandContext(ctx, "go", "build", "-o", s.binary(), "./server")
-	build.Dir = filepath.Join(strings.TrimSpace(string(folder)), "etcdtest")
+	build.Dir = filepath.Join(strings.TrimSpace(string(folder)), tests)
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build the etcd server: %w\n%s", err, out)
 	}

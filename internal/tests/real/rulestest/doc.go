@@ -2,6 +2,6 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package rulestest tests the dashboard and the alert rules of package prometheus with the parser
-// and the engine of Prometheus. It is a module of its own so that programs which use package
-// prometheus need not link these.
+// and the engine of Prometheus. It is not in the module of package prometheus, so that programs which
+// use that need not link these.
 package rulestest

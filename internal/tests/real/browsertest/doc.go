@@ -2,6 +2,6 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package browsertest tests package debug in a real browser: Debian's chromium, without a window. The tests
-// fail if chromium is not installed. They are a module of their own, so that the library does not depend
+// fail if chromium is not installed. They are not in the module of the library, so that it does not depend
 // on a browser driver.
 package browsertest

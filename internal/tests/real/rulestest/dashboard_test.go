@@ -50,7 +50,7 @@ func (q *target) query() string {
 
 func readDashboard(t *testing.T) dashboard {
 	t.Helper()
-	text, err := os.ReadFile("../dashboard.json")
+	text, err := os.ReadFile("../../../../metrics/prometheus/dashboard.json")
 	require.NoError(t, err)
 	var d dashboard
 	require.NoError(t, json.NewDecoder(bytes.NewReader(text)).Decode(&d))

@@ -45,7 +45,7 @@ func TestScreenshot(t *testing.T) {
 	b.do(chromedp.FullScreenshot(&picture, 100))
 	require.Equal(t, "\x89PNG", string(picture[:4]))
 	if update {
-		require.NoError(t, os.WriteFile("../../../docs/debug-page.png", picture, 0o644))
+		require.NoError(t, os.WriteFile("../../../../docs/debug-page.png", picture, 0o644))
 	}
 	assert.Empty(t, b.complaints())
 }

@@ -20,7 +20,7 @@ import (
 // readRules returns the alert rules by name. It checks what promtool checks, including templates.
 func readRules(t *testing.T) map[string]rulefmt.Rule {
 	t.Helper()
-	text, err := os.ReadFile("../alerts.yaml")
+	text, err := os.ReadFile("../../../../metrics/prometheus/alerts.yaml")
 	require.NoError(t, err)
 	groups, errs := rulefmt.Parse(text, false, model.UTF8Validation, promQL)
 	require.Empty(t, errs)
