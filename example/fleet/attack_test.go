@@ -19,6 +19,7 @@ import (
 )
 
 func TestFleetInterruptedAtItsStartLeavesNothing(t *testing.T) {
+	t.Parallel()
 	for _, after := range []time.Duration{50 * time.Millisecond, 400 * time.Millisecond, 1200 * time.Millisecond} {
 		dir := newDir(t)
 		cmd := self("-dir", string(dir))
@@ -39,6 +40,7 @@ func TestFleetInterruptedAtItsStartLeavesNothing(t *testing.T) {
 }
 
 func TestSecondFleetIsRefusedWhileTheFirstStarts(t *testing.T) {
+	t.Parallel()
 	dir := newDir(t)
 	first := self("-dir", string(dir))
 	require.NoError(t, first.Start())

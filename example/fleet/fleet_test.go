@@ -26,6 +26,7 @@ const (
 )
 
 func TestFiveAgentsConvergeAndLeaveNothing(t *testing.T) {
+	t.Parallel()
 	dir := newDir(t)
 	cmd := self("-dir", string(dir))
 	var out output
@@ -63,6 +64,7 @@ func TestFiveAgentsConvergeAndLeaveNothing(t *testing.T) {
 }
 
 func TestKilledFleetTakesItsProcessesAlong(t *testing.T) {
+	t.Parallel()
 	dir := newDir(t)
 	cmd := self("-dir", string(dir))
 	require.NoError(t, cmd.Start())

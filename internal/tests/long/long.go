@@ -7,6 +7,7 @@ package long
 import (
 	"os"
 	"strconv"
+	"testing"
 )
 
 // Variable names the environment variable that makes random tests longer, see [Times]. make test-long sets it.
@@ -25,4 +26,12 @@ func Times(n int) int {
 		panic(Variable + " must be a whole number of 1 or more, not " + strconv.Quote(text))
 	}
 	return n * factor
+}
+
+// Only skips a test that says little in a short run: it waits for long, or repeats what a shorter test checks.
+func Only(t testing.TB) {
+	t.Helper()
+	if _, set := os.LookupEnv(Variable); !set {
+		t.Skip("runs in make test-long")
+	}
 }
