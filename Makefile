@@ -128,7 +128,7 @@ test-benchmarks:
 test-example: folder := example
 test-example: command = $(RACE)
 test-fleet:   folder := example/fleet
-test-fleet:   command = $(TEST)
+test-fleet:   command = $(TEST) -parallel 6
 test-example test-fleet:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	echo "cd $(folder) && $(command) -v ./..."; \
