@@ -23,6 +23,7 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/source"
@@ -102,43 +103,6 @@ func (b *bare) reaches(at int64, rows string) {
 	}
 }
 
-// A value that stops Run while its change is applied.
-func stopAt(stop *atomic.Pointer[context.CancelFunc]) func(string, []byte) (*row, error) {
-	return func(key string, value []byte) (*row, error) {
-		if string(value) == "stop" {
-			(*stop.Load())()
-			return nil, errors.New("stopped")
-		}
-		return decode(key, value)
-	}
-}
-
-func testStoppedApply(t *testing.T, keeps bool) {
-	t.Parallel()
-	var stop atomic.Pointer[context.CancelFunc]
-	b := newBare(t, func(c *etcd.Config[*row]) { c.Decode = stopAt(&stop) })
-	rows := "a=1 b=2"
-	b.do(clientv3.OpPut("desired/a", "1"), clientv3.OpPut("desired/b", "2"))
-	ctx, cancel := context.WithCancel(t.Context())
-	stop.Store(&cancel)
-	ended := make(chan error)
-	go func() { ended <- b.source.Run(ctx) }()
-	b.reaches(1, rows)
-	ops := []clientv3.Op{clientv3.OpPut("desired/z", "stop"), clientv3.OpDelete("desired/a")}
-	if !keeps {
-		ops = append(ops, clientv3.OpDelete("desired/b"))
-	}
-	b.do(ops...)
-	<-ended
-	at := b.do(clientv3.OpDelete("desired/", clientv3.WithPrefix()))
-	end := b.run()
-	defer end()
-	b.reaches(at, "")
-}
-
-func TestRunAgainAfterAStopBelievesAnEmptyPrefix(t *testing.T) { testStoppedApply(t, false) }
-func TestRunAgainAfterAStopRemovesEveryRow(t *testing.T)       { testStoppedApply(t, true) }
-
 // slowDeletion is a target that takes long to delete.
 type slowDeletion struct{ *target }
 
@@ -159,6 +123,7 @@ func TestAckOfADeletionThatGoesOnIsNotApplied(t *testing.T) {
 }
 
 func TestFailureInALargeTableHasItsReason(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.PageSize = 1000 }}, "a")
 	for i := 0; i < 20_100; i += 100 {
@@ -176,12 +141,6 @@ func TestFailureInALargeTableHasItsReason(t *testing.T) {
 	if !strings.Contains(fmt.Sprint(ack.Problems), "no such device") {
 		t.Errorf("the ack is %+v", ack)
 	}
-}
-
-func TestShortLifeOfALeaseIsRoundedUp(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{tell: func(a *etcd.Acks) { a.TTL = time.Microsecond }}, "a")
-	w.awaitAlive()
 }
 
 func TestAgentIsAliveAfterAllKeysWereDeleted(t *testing.T) {
@@ -237,6 +196,7 @@ func withAuth(t *testing.T, s *server, address string) (root, client *clientv3.C
 
 // A log-in costs etcd tens of milliseconds of CPU.
 func TestAgentWithAPasswordLogsInOnce(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	s := newServers(t, 1)[0]
 	root, client, logins := withAuth(t, s, s.client)
@@ -258,6 +218,7 @@ func TestAgentWithAPasswordLogsInOnce(t *testing.T) {
 }
 
 func TestAgentSurvivesTheLossOfItsToken(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	s := newServers(t, 1)[0]
 	root, client, _ := withAuth(t, s, s.client)
@@ -289,20 +250,6 @@ func TestAgentSurvivesTheLossOfItsToken(t *testing.T) {
 	at := uint64(w.put("d", "9"))
 	w.equal()
 	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
-}
-
-func TestEmptyIdentityIsAnErrorOrReplaced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	if _, err := w.admin.Put(t.Context(), "identity", ""); err != nil {
-		t.Fatal(err)
-	}
-	at := uint64(w.put("b", "2"))
-	time.Sleep(4 * time.Second)
-	ack, _ := w.ack(w.admin)
-	if state := w.source.State(); !ack.Applied(at) && state.Connected {
-		t.Errorf("the ack is %+v, the source %+v", ack, state)
-	}
 }
 
 func TestProblemsAreOneLineEach(t *testing.T) {
@@ -375,6 +322,7 @@ func TestAckOfTheProcessBeforeDoesNotLiveOn(t *testing.T) {
 }
 
 func TestCompactionWhileThePrefixIsPaged(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	b := newBare(t, func(c *etcd.Config[*row]) { c.PageSize, c.Check, c.Relist = 1, 30*time.Millisecond, time.Millisecond })
 	for i := range 100 {
@@ -502,31 +450,6 @@ func TestTakenRowsAreNamedUntilTheirKeysGo(t *testing.T) {
 	w.have(map[string]int{"a": 1000, "b": 1001, "d": 9})
 }
 
-func TestMemberThatStandsStillIsSurvived(t *testing.T) {
-	t.Parallel()
-	servers := newServers(t, 3)
-	addresses := addressesOf(servers)
-	w := &world{admin: connect(t, addresses[1:]...)}
-	w.agent = newAgent(t, plan{client: connect(t, addresses[0])})
-	for i := range 3 {
-		w.put("a", fmt.Sprint(i))
-		w.settle(w.admin)
-		if err := servers[0].process.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
-		for j := range 50 {
-			w.put(fmt.Sprint("k", j), fmt.Sprint(i*100+j))
-		}
-		time.Sleep(2 * time.Second)
-		if err := servers[0].process.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
-		at := uint64(w.put("b", fmt.Sprint(i)))
-		w.equal()
-		w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
-	}
-}
-
 func TestChainWithAnErrorIsNotApplied(t *testing.T) {
 	t.Parallel()
 	var derived statedb.RWTable[*row]
@@ -619,28 +542,6 @@ func TestPrefixesOfAllKinds(t *testing.T) {
 	}
 }
 
-func TestSecondSourceInTheSameProgramGoesOn(t *testing.T) {
-	t.Parallel()
-	b := newBare(t, func(*etcd.Config[*row]) {})
-	b.do(clientv3.OpPut("desired/a", "1"), clientv3.OpPut("desired/b", "2"))
-	end := b.run()
-	b.reaches(2, "a=1 b=2")
-	end()
-	b.sink.Close()
-	var err error
-	if b.sink, err = source.New(source.Config[*row]{Name: "etcd", DB: b.db, Table: b.table}); err != nil {
-		t.Fatal(err)
-	}
-	if b.source, err = etcd.New(etcd.Config[*row]{Client: b.admin, Prefix: "desired/", Decode: decode, Sink: b.sink, Identity: "identity", Check: 300 * time.Millisecond, Backoff: 50 * time.Millisecond}); err != nil {
-		t.Fatal(err)
-	}
-	b.do(clientv3.OpPut("desired/a", "bad"), clientv3.OpPut("desired/b", "3"))
-	at := b.do(clientv3.OpPut("desired/c", "4"))
-	end = b.run()
-	defer end()
-	b.reaches(at, "b=3 c=4") // The object of a bad key is not known.
-}
-
 func TestPausesOfTheLoopShowInTheAck(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
@@ -668,6 +569,7 @@ func TestPausesOfTheLoopShowInTheAck(t *testing.T) {
 }
 
 func TestSlowConnectionListsLargeValues(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	s := newServers(t, 1)[0]
 	admin, p := connect(t, s.client), newProxy(t, s.client)
@@ -727,6 +629,7 @@ func TestObjectWithoutAKeyHoldsUpNoOther(t *testing.T) {
 // A load balancer or a firewall may forget a connection, and pass on new ones. Only the keep-alive of the
 // client, which Config.Client asks for, finds out.
 func TestConnectionThatIsLostIsReplaced(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	s := newServers(t, 1)[0]
 	p := newProxy(t, s.client)
@@ -751,6 +654,7 @@ func TestConnectionThatIsLostIsReplaced(t *testing.T) {
 
 // The client asks the members in turn: a third of the comparisons go to the one that hangs.
 func TestMemberThatHangsEndsNoWatchOnAnother(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	servers := newServers(t, 3)
 	addresses := addressesOf(servers)

@@ -6,6 +6,5 @@
 // needs sixty modules that a program with the client does not, and go.mod of a module that tests with it would
 // raise their versions for all who use that module.
 //
-// STATEKEEL_ETCD_HISTORIES sets the number of random histories, and STATEKEEL_ETCD_SEED the seed of the
-// first one: each history has a seed of its own, which a failure names.
+// Each random history has a seed, which a failure names: STATEKEEL_ETCD_SEED runs the one with that seed.
 package etcdtest

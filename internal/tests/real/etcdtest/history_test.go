@@ -18,28 +18,29 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
-// setting returns a number from the environment.
-func setting(t *testing.T, name string, otherwise uint64) uint64 {
-	text := os.Getenv(name)
-	if text == "" {
-		return otherwise
+// seeds returns the first seed of random histories, and how many there are: one with the seed in STATEKEEL_ETCD_SEED, if
+// that is set.
+func seeds(t *testing.T, n int) (first, number uint64) {
+	text, set := os.LookupEnv("STATEKEEL_ETCD_SEED")
+	if !set {
+		return rand.Uint64N(1e9), uint64(long.Times(n))
 	}
-	n, err := strconv.ParseUint(text, 10, 64)
+	first, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		t.Fatalf("%s: %v", name, err)
+		t.Fatal(err)
 	}
-	return n
+	return first, 1
 }
 
 // At the end of each history the table equals a fresh range read.
 func TestTableEqualsTheStoreAfterRandomHistories(t *testing.T) {
 	t.Parallel()
-	first := setting(t, "STATEKEEL_ETCD_SEED", rand.Uint64N(1e9))
-	n := setting(t, "STATEKEEL_ETCD_HISTORIES", 200)
+	first, n := seeds(t, 15)
 	s := newServers(t, 1)[0]
 	admin := connect(t, s.client)
 	happened := map[string]int{}
@@ -55,8 +56,7 @@ func TestTableEqualsTheStoreAfterRandomHistories(t *testing.T) {
 // histories take longer, and run side by side.
 func TestAcksAreTrueInRandomHistories(t *testing.T) {
 	t.Parallel()
-	first := setting(t, "STATEKEEL_ETCD_SEED", rand.Uint64N(1e9))
-	n := setting(t, "STATEKEEL_ETCD_WALKS", 8)
+	first, n := seeds(t, 2)
 	s := newServers(t, 1)[0]
 	admin := connect(t, s.client)
 	all := make([]map[string]int, n)

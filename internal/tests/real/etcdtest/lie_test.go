@@ -15,6 +15,7 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/source"
@@ -219,6 +220,7 @@ func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
 
 // A list by time that the sink refuses, at the revision that it has, is not complete: another one comes soon.
 func TestAckIsAppliedSoonAfterAListThatWasRefused(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	var fails atomic.Bool
 	const relist = 10 * time.Second

@@ -12,11 +12,13 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
 // A list takes longer than the store keeps history.
 func TestListByTimeEndsNoWatchThatWorks(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	s := newServers(t, 1)[0]
 	admin, p, lists := connect(t, s.client), newProxy(t, s.client), &listLog{}

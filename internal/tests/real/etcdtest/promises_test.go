@@ -5,7 +5,6 @@ package etcdtest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
@@ -137,66 +137,6 @@ func TestBrokenWatchGoesOnWhereItWas(t *testing.T) {
 	}
 }
 
-func TestCutInTheMiddleOfACatchUpLosesNothing(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	for round := range 3 {
-		w.proxy.setRefuse(true)
-		// etcd hands over a thousand revisions at once.
-		for i := range 2500 {
-			if _, err := w.admin.Put(t.Context(), fmt.Sprint("desired/", i), fmt.Sprint(round)); err != nil {
-				t.Fatal(err)
-			}
-		}
-		before := w.source.State().Input
-		w.proxy.setRefuse(false)
-		await(t, "the first of them", func() error {
-			if w.source.State().Input == before {
-				return errors.New("nothing has come")
-			}
-			return nil
-		})
-		w.proxy.cut()
-		w.equal()
-	}
-	if why := w.lists.reasons(); len(why) > 0 {
-		t.Errorf("the prefix was listed: %q", why)
-	}
-}
-
-func TestServerThatIsKilledAndComesBackIsFollowed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b")
-	w.server.kill()
-	await(t, "the source to notice", func() error {
-		if w.source.State().Connected {
-			return errors.New("it is connected")
-		}
-		return nil
-	})
-	w.server.start()
-	w.put("c", "3")
-	w.equal()
-	if why := w.lists.reasons(); len(why) > 0 {
-		t.Errorf("the prefix was listed: %q", why)
-	}
-}
-
-func TestSilentConnectionIsNotTrusted(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	w.proxy.freeze()
-	w.put("b", "2")
-	await(t, "the source to notice", func() error {
-		if w.source.State().Connected {
-			return errors.New("it is connected")
-		}
-		return nil
-	})
-	w.proxy.thaw()
-	w.equal()
-}
-
 func TestCompactionInsideTheWatchLeadsToAList(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a", "b", "c")
@@ -304,27 +244,8 @@ func TestHeldRowsAreOfNoRevisionOfTheNewStore(t *testing.T) {
 	})
 }
 
-// Keys that the agent knows, with values that do not decode, make no list of the rows of another store.
-func TestAnotherStoreWithBadKeysOnlyLeavesRowsAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c")
-	w.proxy.setRefuse(true)
-	w.server.wipe()
-	w.put("b", "bad")
-	w.proxy.setRefuse(false)
-	await(t, "the source to hold", func() error {
-		if h := w.source.Holding(); h != 3 {
-			return fmt.Errorf("it holds %d rows: %v", h, w.rows())
-		}
-		return nil
-	})
-	w.have(map[string]int{"a": 1, "b": 2, "c": 3})
-	w.put("c", "30")
-	w.settle(w.admin)
-	w.have(map[string]int{"b": 2, "c": 30})
-}
-
 func TestListsByTimeHoldRowsOfAnEmptyStore(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Relist = 400 * time.Millisecond }}, "a", "b")
 	w.server.wipe()
@@ -501,6 +422,7 @@ func TestBadValueIsNamedAndItsRowStays(t *testing.T) {
 }
 
 func TestLargeResponsesAreTakenWhole(t *testing.T) {
+	long.Only(t)
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
 	w.proxy.setRefuse(true)
@@ -594,16 +516,4 @@ func TestChangeThatTheSinkDidNotTakeIsNotSkipped(t *testing.T) {
 	w.sink.Close()
 	w.put("a", "2")
 	await(t, "a list", func() error { return w.listed("the source is closed") })
-}
-
-func TestRunIsRefusedWhileItRuns(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	if err := w.source.Run(t.Context()); err == nil {
-		t.Error("a second Run is accepted")
-	}
-	w.stop()
-	if w.source.State().Connected {
-		t.Error("a source that has stopped is connected")
-	}
 }
