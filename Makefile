@@ -126,7 +126,7 @@ test-benchmarks:
 # failure, and a reason to read what they say is missing.
 .PHONY: test-example test-fleet
 test-example: folder := example
-test-example: command = $(RACE)
+test-example: command = $(RACE) -parallel 4
 test-fleet:   folder := example/fleet
 test-fleet:   command = $(TEST) -parallel 6
 test-example test-fleet:

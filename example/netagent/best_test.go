@@ -29,6 +29,7 @@ func (p *process) explain(name, key string) (x inspect.Explanation) {
 }
 
 func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
+	t.Parallel()
 	const key = "main/10.1.0.0/16"
 	p := start(t, write(t, strings.Replace(small, "via: 10.0.0.2}", "via: 10.0.0.2, metric: 50}", 1)), "-refresh", "0")
 	p.untilHealthy()

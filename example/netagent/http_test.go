@@ -36,6 +36,7 @@ func (p *process) vars() (v vars) {
 }
 
 func TestMetricsAndTablesAreServedToTheHost(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
 
@@ -61,6 +62,7 @@ func TestMetricsAndTablesAreServedToTheHost(t *testing.T) {
 }
 
 func TestSingleObjectsArePutAndDeleted(t *testing.T) {
+	t.Parallel()
 	path := write(t, small)
 	p := start(t, path)
 	p.untilHealthy()
@@ -104,6 +106,7 @@ func TestSingleObjectsArePutAndDeleted(t *testing.T) {
 }
 
 func TestRequestsFromWebPagesAreRejected(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	for name, header := range map[string][2]string{

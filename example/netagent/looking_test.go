@@ -32,6 +32,7 @@ func (p *process) command(args ...string) string {
 
 // A command, the page and Prometheus all report why an address is missing, and later that it is there.
 func TestReasonOfAWaitIsShownEverywhere(t *testing.T) {
+	t.Parallel()
 	const key = "hand0/10.0.0.1/24"
 	p := start(t, write(t, "addresses: [{dev: hand0, cidr: 10.0.0.1/24}]\n"))
 	var x inspect.Explanation

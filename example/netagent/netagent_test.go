@@ -37,6 +37,7 @@ sysctls:
 `
 
 func TestShippedStateConverges(t *testing.T) {
+	t.Parallel()
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	p := start(t, write(t, string(shipped)))
@@ -54,6 +55,7 @@ func TestShippedStateConverges(t *testing.T) {
 }
 
 func TestIPRouteShowsTheRoutes(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	const want = "10.1.0.0/16 via 10.0.0.2 dev br0 proto 83"
@@ -75,6 +77,7 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 }
 
 func TestDeletedRouteReturnsWithinTwoRefreshIntervals(t *testing.T) {
+	t.Parallel()
 	const refresh = time.Second
 	p := start(t, write(t, small), "-refresh", refresh.String())
 	p.untilHealthy()
@@ -92,6 +95,7 @@ func TestDeletedRouteReturnsWithinTwoRefreshIntervals(t *testing.T) {
 }
 
 func TestObjectsOfARemovedLinkReturn(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small), "-refresh", "500ms")
 	p.untilHealthy()
 	p.inside(func() error {
@@ -115,6 +119,7 @@ func TestObjectsOfARemovedLinkReturn(t *testing.T) {
 }
 
 func TestStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small), "-prune", "500ms")
 	p.untilHealthy()
 	p.inside(func() error {
@@ -141,6 +146,7 @@ func TestStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
 }
 
 func TestEditsOfTheFileAreApplied(t *testing.T) {
+	t.Parallel()
 	path := write(t, small)
 	p := start(t, path)
 	p.untilHealthy()
@@ -167,6 +173,7 @@ func TestEditsOfTheFileAreApplied(t *testing.T) {
 }
 
 func TestInvalidEditChangesNothingAndIsLocated(t *testing.T) {
+	t.Parallel()
 	path := write(t, small)
 	p := start(t, path, "-prune", "200ms", "-refresh", "200ms")
 	p.untilHealthy()
@@ -212,6 +219,7 @@ func (p *process) refreshes() (rounds int) {
 }
 
 func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
 		"not YAML":         {"links: [\nroutes: []\n", ":2: did not find expected ',' or ']'"},
 		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:3:11: unknown kind "vxlan" of link; known are bridge, loopback, veth`},
@@ -232,6 +240,7 @@ func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 }
 
 func TestOnceExitsZeroWhenAllIsDone(t *testing.T) {
+	t.Parallel()
 	code, stdout, stderr := finish(t, netagent(t, "-state", write(t, small), "-once", "-listen", "", "-shell", ""))
 	assert.Equal(t, 0, code, stderr)
 	last := make(map[string]string)
@@ -249,6 +258,7 @@ func TestOnceExitsZeroWhenAllIsDone(t *testing.T) {
 }
 
 func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
+	t.Parallel()
 	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
 	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "2s", "-listen", "", "-shell", ""))
 	assert.Equal(t, 1, code)
@@ -260,6 +270,7 @@ func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
 }
 
 func TestShellShowsTablesAndRunsCommandsInside(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	p.until("the shell listens", func() bool {

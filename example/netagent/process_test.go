@@ -21,6 +21,7 @@ import (
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
 
 func TestHostIsNotChanged(t *testing.T) {
+	t.Parallel()
 	before := describeHost(t)
 	p := start(t, write(t, small+"  net.ipv4.ip_default_ttl: 99\n"))
 	p.untilHealthy()
@@ -57,6 +58,7 @@ func describeHost(t *testing.T) (all []string) {
 }
 
 func TestNoRootIsNeeded(t *testing.T) {
+	t.Parallel()
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
 	cmd.Path = executableForAnybody(t)
@@ -88,6 +90,7 @@ func executableForAnybody(t *testing.T) string {
 }
 
 func TestForbiddenNamespacesAreExplained(t *testing.T) {
+	t.Parallel()
 	cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
 	cmd.Env = append(cmd.Env, asVariable+"="+asForbidden)
 	// In a user namespace of its own, in which it then forbids more of them.
@@ -106,6 +109,7 @@ user.max_user_namespaces is 0: enable them by
 }
 
 func TestInnerProcessNeedsItsOwnNamespaces(t *testing.T) {
+	t.Parallel()
 	here := func(ns string) string {
 		link, err := os.Readlink("/proc/self/ns/" + ns)
 		require.NoError(t, err)
@@ -126,6 +130,7 @@ func TestInnerProcessNeedsItsOwnNamespaces(t *testing.T) {
 }
 
 func TestSignalsStopTheAgent(t *testing.T) {
+	t.Parallel()
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		p := start(t, write(t, small))
 		p.untilHealthy()
@@ -135,6 +140,7 @@ func TestSignalsStopTheAgent(t *testing.T) {
 }
 
 func TestSignalToBothProcessesStopsTheAgent(t *testing.T) {
+	t.Parallel()
 	path := write(t, small)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -146,6 +152,7 @@ func TestSignalToBothProcessesStopsTheAgent(t *testing.T) {
 }
 
 func TestInnerProcessEndsWithTheOuterOne(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	assert.Equal(t, -1, p.stop(syscall.SIGKILL))
@@ -156,6 +163,7 @@ func TestInnerProcessEndsWithTheOuterOne(t *testing.T) {
 }
 
 func TestStoppedOnceIsNoSuccess(t *testing.T) {
+	t.Parallel()
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	p := start(t, path, "-once", "-timeout", "1m")
 	assert.Equal(t, 1, p.stop(syscall.SIGINT))
@@ -163,6 +171,7 @@ func TestStoppedOnceIsNoSuccess(t *testing.T) {
 }
 
 func TestPortInUseIsAnError(t *testing.T) {
+	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
@@ -172,6 +181,7 @@ func TestPortInUseIsAnError(t *testing.T) {
 }
 
 func TestSecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
 	p.until("the shell listens", func() bool {

@@ -16,6 +16,7 @@ import (
 )
 
 func TestShellRejectsDirectoriesOfOthers(t *testing.T) {
+	t.Parallel()
 	dir := shortDir(t)
 	private, link := filepath.Join(dir, "private"), filepath.Join(dir, "link")
 	require.NoError(t, os.Mkdir(private, 0o700))

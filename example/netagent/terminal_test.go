@@ -145,6 +145,7 @@ func (s *terminal) written() string {
 }
 
 func TestTerminalShowsALiveTable(t *testing.T) {
+	t.Parallel()
 	path := write(t, small+"  net.ipv4.nonsense: 1\n")
 	program, person := openTerminal(t, 100, 24)
 	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))

@@ -191,6 +191,7 @@ func reversed(t *testing.T, state []byte) string {
 }
 
 func TestAnyOrderInTheFileIsNoFailure(t *testing.T) {
+	t.Parallel()
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	state := reversed(t, shipped)
@@ -204,6 +205,7 @@ func TestAnyOrderInTheFileIsNoFailure(t *testing.T) {
 }
 
 func TestObjectsWaitForLinksAndConvergeWithinASecond(t *testing.T) {
+	t.Parallel()
 	p := start(t, write(t, backwards), "-prune", "200ms")
 	best := time.Hour
 	// A machine that is busy with something else may be late once.
@@ -241,6 +243,7 @@ func lastDone(p *process, began time.Time) (took time.Duration) {
 }
 
 func TestStateConvergesWithChaos(t *testing.T) {
+	t.Parallel()
 	for _, seed := range []int{1, 2, 3} {
 		t.Run("seed "+strconv.Itoa(seed), func(t *testing.T) {
 			p := start(t, write(t, backwards), "-chaos", "30", "-chaos-seed", strconv.Itoa(seed), "-prune", "500ms")
@@ -265,6 +268,7 @@ func TestStateConvergesWithChaos(t *testing.T) {
 }
 
 func TestFinalErrorsAreNotRetriedUntilAChange(t *testing.T) {
+	t.Parallel()
 	before := strings.Replace(small, "routes:\n", "  - {dev: br0, cidr: 10.8.0.1/24}\nroutes:\n", 1)
 	path := write(t, before)
 	p := start(t, path, "-refresh", "0", "-prune", "100ms")
