@@ -18,16 +18,17 @@ import (
 	"time"
 )
 
-// The server is that of the tests of package etcd, in a module in this module's tree. It is built when a store is made:
-// the programs and tests of the benchmarks need not contain it.
+// The server is a tool of the module with the tests of package etcd. It is built when the first store is made, and
+// kept in the build cache: the programs and tests of the benchmarks need not contain it.
 const (
 	rootModule = "github.com/statekeel/statekeel"
-	tests      = "internal/tests/real/etcdtest"
+	tests      = "internal/tests/real"
+	tool       = "server"
 )
 
 // Store is an etcd of one member. Its methods must not be called at the same time.
 type Store struct {
-	dir          string
+	dir, program string
 	client, peer string
 
 	cmd   *exec.Cmd
@@ -56,11 +57,15 @@ func (s *Store) build(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("find the module %s: %w", rootModule, err)
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-o", s.binary(), "./server")
+	build := exec.CommandContext(ctx, "go", "tool", "-n", tool)
 	build.Dir = filepath.Join(strings.TrimSpace(string(folder)), tests)
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build the etcd server: %w\n%s", err, out)
+	var complaint strings.Builder
+	build.Stderr = &complaint
+	path, err := build.Output()
+	if err != nil {
+		return fmt.Errorf("build the etcd server: %w\n%s", err, complaint.String())
 	}
+	s.program = strings.TrimSpace(string(path))
 	for _, to := range []*string{&s.client, &s.peer} {
 		if *to, err = freeAddress(); err != nil {
 			return err
@@ -68,8 +73,6 @@ func (s *Store) build(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (s *Store) binary() string { return filepath.Join(s.dir, "etcd") }
 
 // freeAddress returns an address of the loopback interface with a port that is free now.
 func freeAddress() (string, error) {
@@ -85,7 +88,7 @@ func (s *Store) Endpoint() string { return s.client }
 
 // Start starts the server with the data that it had. It returns when the server is ready.
 func (s *Store) Start() error {
-	cmd := exec.Command(s.binary(), "-dir", filepath.Join(s.dir, "data"), "-no-fsync=false",
+	cmd := exec.Command(s.program, "-dir", filepath.Join(s.dir, "data"), "-no-fsync=false",
 		"-client", "http://"+s.client, "-peer", "http://"+s.peer, "-cluster", "one=http://"+s.peer)
 	var complaint strings.Builder
 	cmd.Stderr = &complaint

@@ -172,3 +172,5 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.3.2 // indirect
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
+
+tool github.com/statekeel/statekeel/internal/tests/real/etcdtest/server

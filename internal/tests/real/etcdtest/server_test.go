@@ -26,22 +26,16 @@ import (
 	"google.golang.org/grpc/backoff"
 )
 
-// serverPath is the program of the server. It is built without -race, which would make it slow.
+// serverPath is the program of the server, a tool of this module. It is built without -race, which would make it slow.
 var serverPath string
 
 func TestMain(m *testing.M) {
-	dir, err := os.MkdirTemp("", "etcdtest")
+	path, err := exec.Command("go", "tool", "-n", "server").Output()
 	if err != nil {
-		log.Fatal(err)
+		log.Fatalf("building the server: %s", err)
 	}
-	serverPath = filepath.Join(dir, "server")
-	if out, err := exec.Command("go", "build", "-o", serverPath, "./server").CombinedOutput(); err != nil {
-		log.Fatalf("building the server: %s\n%s", err, out)
-	}
-	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
-		os.RemoveAll(dir)
-		os.Exit(code)
-	}))
+	serverPath = strings.TrimSpace(string(path))
+	goleak.VerifyTestMain(m)
 }
 
 // server is one member of an etcd. It keeps its address for as long as the test runs.
