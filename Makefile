@@ -92,14 +92,24 @@ test-fuzz:
 			grep -qx ' *context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log" && echo "the time was up: no input failed"; }; \
 	done
 
-# Random tests, $(LONG) times as long as in test. One that fails says how to run it alone. With STATEDB_VALIDATE statedb
-# checks its trees at every commit: the index by status is where we hand it keys that are shared. Tests with a waiting
-# goroutine are left out: if it makes a watch channel during the check, statedb v0.9.4 may take that for a change of the
-# tree, and panics.
+# Random tests, $(LONG) times as long as in test. One that fails says how to run it alone. Those against etcd mostly
+# wait, and the others never do.
 .PHONY: test-walks
 test-walks:
-	STATEKEEL_LONG=$(LONG) $(TEST) $$(git grep -l 'tests/long"' -- '*_test.go' ':!example' ':!internal/tests/real' | xargs -n1 dirname | sort -u | sed 's,^,./,')
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-walks-root test-walks-etcd
+
+# With STATEDB_VALIDATE statedb checks its trees at every commit: the index by status is where we hand it keys that are
+# shared. Tests with a waiting goroutine are left out: if it makes a watch channel during the check, statedb v0.9.4 may
+# take that for a change of the tree, and panics.
+.PHONY: test-walks-root
+test-walks-root:
+	STATEKEEL_LONG=$(LONG) $(TEST) \
+		$$($(GO) list -f '{{.TestImports}} {{.XTestImports}} {{.ImportPath}}' ./... | awk '/internal\/tests\/long[] ]/ { print $$NF }')
 	STATEDB_VALIDATE=1 $(TEST) -skip Wait ./status
+
+.PHONY: test-walks-etcd
+test-walks-etcd:
+	cd internal/tests/real && STATEKEEL_LONG=$(LONG) $(TEST) -parallel 6 ./etcdtest
 
 .PHONY: test-prometheus
 test-prometheus:

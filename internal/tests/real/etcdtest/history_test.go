@@ -40,7 +40,7 @@ func seeds(t *testing.T, n int) (first, number uint64) {
 // At the end of each history the table equals a fresh range read.
 func TestTableEqualsTheStoreAfterRandomHistories(t *testing.T) {
 	t.Parallel()
-	first, n := seeds(t, 15)
+	first, n := seeds(t, 8)
 	s := newServers(t, 1)[0]
 	admin := connect(t, s.client)
 	happened := map[string]int{}
@@ -56,7 +56,7 @@ func TestTableEqualsTheStoreAfterRandomHistories(t *testing.T) {
 // histories take longer, and run side by side.
 func TestAcksAreTrueInRandomHistories(t *testing.T) {
 	t.Parallel()
-	first, n := seeds(t, 2)
+	first, n := seeds(t, 1)
 	s := newServers(t, 1)[0]
 	admin := connect(t, s.client)
 	all := make([]map[string]int, n)
