@@ -30,23 +30,6 @@ func (e *env) waits(d *derived, m progress.Milestone) error {
 	return err
 }
 
-// A row whose rank panics is in no place, and takes no place from others.
-func TestPanicOfRankConcernsOneRow(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.best()
-		e.run(d)
-		e.put(&wish{Name: "bad", Places: "1 2 3", Fail: "rank"})
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
-		e.has("1<-a", "2<-b", "3<-c")
-		require.Equal(e, 1, d.Snapshot(e.Context()).Failing)
-		e.healthy(`row bad of table "wishes": panic: no rank`)
-		e.remove("bad")
-		e.has("1<-a", "2<-b", "3<-c")
-		e.healthy()
-		require.NoError(e, e.waits(d, reconciler.Applied))
-	})
-}
-
 // withSame has Same panic for rows of the output that another writer marked as odd, and while broken is set.
 func (e *env) withSame(broken *bool) {
 	e.cfg.Same = func(current, derived *route) bool {

@@ -24,35 +24,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// What cannot be written is not included, so that no reader counts the input as applied.
-func TestRowThatCannotBeWrittenIsRejected(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.cfg.Merge = func(current, derived *route) *route {
-			if derived.Metric == 15 {
-				return &route{Place: "other"}
-			}
-			return derived
-		}
-		d := e.best()
-		e.run(d)
-		e.put(&wish{Name: "a", Places: "1"})
-		e.put(&wish{Name: "a", Places: "1", Metric: 15})
-		e.healthy("Config.Merge returned a row with the key other")
-		in := e.published()
-		require.EqualValues(e, 2, in.Input)
-		require.Equal(e, 1, in.Rejected)
-	})
-}
-
-func TestRowThatLosesInEachIsRejected(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.run(e.each())
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1"})
-		e.healthy("use Best")
-		require.NotZero(e, e.published().Rejected)
-	})
-}
-
 // watchPlaces returns the states of the routes that are not wanted, at each commit from now on.
 func (e *env) watchPlaces(want func(has map[string]string) bool) *[]string {
 	var bad []string
@@ -293,23 +264,6 @@ func TestRefreshOfAllGoesOnInTheNextRun(t *testing.T) {
 		stop = func() {}
 		e.run(d)
 		require.Equal(e, []string{"a", "a", "b", "c"}, seen)
-	})
-}
-
-func TestRowsOfAFailingInputSurviveANewDerivation(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.best()
-		stop := e.run(d)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2 3"})
-		e.put(&wish{Name: "a", Places: "1", Fail: "error"})
-		stop()
-		d.Close()
-		e.run(e.best())
-		e.has("1<-a", "2<-b", "3<-b")
-		e.put(&wish{Name: "b", Places: "2"})
-		require.True(e, e.initialized())
-		e.put(&wish{Name: "a", Places: "4"})
-		e.has("2<-b", "4<-a")
 	})
 }
 

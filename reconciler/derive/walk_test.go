@@ -22,16 +22,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-var (
-	walkSeed  = flag.Uint64("walk.seed", 0, "the seed of the first walk; random if it is 0")
-	walkCount = flag.Int("walk.count", 40, "the number of walks")
-)
+var walkSeed = flag.Uint64("walk.seed", 0, "the seed of the first walk; random if it is 0")
 
 // walk writes random transactions into the input of two derivations, the second of which works on the
 // output of the first, and compares the outputs with a full recomputation whenever both are idle. Meanwhile
@@ -78,7 +76,7 @@ func TestOutputEqualsARecomputation(t *testing.T) {
 	if seed == 0 {
 		seed = rand.Uint64()
 	}
-	for i := range *walkCount {
+	for i := range long.Times(20) {
 		for _, best := range []bool{true, false} {
 			t.Run(fmt.Sprintf("best=%t/seed=%d", best, seed+uint64(i)), func(t *testing.T) {
 				inBubble(t, func(e *env) { newWalk(e, seed+uint64(i), best).run() })
