@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +27,7 @@ const patience = 5 * time.Minute
 // Each program compiles the generic code of the reconciler again. Without optimisations (in the programs
 // only) and without debug information that takes two thirds of the time.
 const (
-	quickCompile = "-gcflags=-N -l"
+	quickCompile = "-gcflags=pages/...=-N -l"
 	quickLink    = "-ldflags=-w"
 )
 
@@ -90,6 +91,9 @@ func parsePage(t *testing.T, root, page string) []*Program {
 type workspace struct {
 	dir      string
 	programs []placed
+	// imports and calls are the text of one test that runs those of all packages that can be imported, so that the
+	// reconciler is linked once for all of them.
+	imports, calls strings.Builder
 }
 
 // placed is a program in a workspace.
@@ -124,6 +128,24 @@ func (w *workspace) add(t *testing.T, page string, programs ...*Program) {
 		folder := fmt.Sprintf("./program%02d", len(w.programs))
 		require.NoError(t, p.Write(filepath.Join(w.dir, folder), page))
 		w.programs = append(w.programs, placed{p, page, folder})
+		if p.HasTests() && !p.IsCommand() {
+			w.share(t, p, folder)
+		}
+	}
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func (Test\w+)\(`)
+
+// share makes the tests of a program part of the one test of the workspace.
+func (w *workspace) share(t *testing.T, p *Program, folder string) {
+	name := filepath.Base(folder)
+	fmt.Fprintf(&w.imports, "import %s \"pages/%s\"\n", name, name)
+	for _, f := range p.Files {
+		path := filepath.Join(w.dir, folder, f.Name)
+		require.NoError(t, os.Rename(path, strings.ReplaceAll(path, "_test.go", "_tests.go")))
+		for _, match := range testFunction.FindAllStringSubmatch(f.text(), -1) {
+			fmt.Fprintf(&w.calls, "func %s(t *testing.T) { %s.%s(t) }\n", match[1], name, match[1])
+		}
 	}
 }
 
@@ -133,9 +155,14 @@ func (w *workspace) run(t *testing.T) error {
 		return err
 	}
 	tests := []string{"test", quickCompile, quickLink, "-vet=off", "-count=1"}
+	if w.calls.Len() > 0 {
+		text := "package pages\n\nimport \"testing\"\n" + w.imports.String() + w.calls.String()
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, "pages_test.go"), []byte(text), 0o644))
+		tests = append(tests, "./.")
+	}
 	mains := []string{"build", quickCompile, quickLink, "-o", "bin/"}
 	for _, p := range w.programs {
-		if p.HasTests() {
+		if p.HasTests() && p.IsCommand() {
 			tests = append(tests, p.folder)
 		}
 		if p.HasMain() {
