@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	if !set {
-		if err := flag.Set("rapid.checks", strconv.Itoa(long.Times(30))); err != nil {
+		if err := flag.Set("rapid.checks", strconv.Itoa(long.Times(50))); err != nil {
 			panic(err)
 		}
 	}
@@ -123,6 +123,22 @@ func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 		c.Settle(now, op, outcomeOf(op, step.kind, step.text))
 		require.Equal(t, step.news, c.Index.figures.FailureVersion != version, step.why)
 	}
+}
+
+// No row shows an orphan as done, so one that waits needs no record.
+func TestOrphanHasNoRecordUntilItFails(t *testing.T) {
+	cfg := smallConfig(1)
+	cfg.Records = true
+	c := New(cfg)
+	take := func() (kinds []Recorded) {
+		c.Index.TakeRecords(math.MaxInt64, func(r Record[row]) { kinds = append(kinds, r.Kind) })
+		return kinds
+	}
+	require.True(t, c.AddOrphan(row{key: "a"}, 5))
+	require.Empty(t, take())
+	op := one(t, c, 0)
+	c.Settle(0, op, outcomeOf(op, Failed, "in use"))
+	require.Equal(t, []Recorded{RecordedFailed}, take())
 }
 
 // Users write "never" as the longest delay. Added to the time, it must not overflow.

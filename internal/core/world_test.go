@@ -107,9 +107,9 @@ func (w *world) drop(key string) {
 	}
 }
 
-// writeDone makes the program itself write Done for an object, if it exists.
+// writeDone makes the program itself write Done for an object, if it exists or is being deleted.
 func (w *world) writeDone(key string) {
-	if r, ok := w.table[key]; ok && !r.deleted && w.ledger == nil {
+	if r, ok := w.table[key]; ok && w.ledger == nil {
 		w.pendingIDs++
 		w.write(row{key: key, pendingID: w.pendingIDs, status: statusDone, group: r.group})
 		w.reached[key], w.target[key] = w.pendingIDs, w.pendingIDs
