@@ -119,19 +119,6 @@ func TestJitterSpreadsWaitsEvenly(t *testing.T) {
 	}
 }
 
-// The jitter of the longest waits starts from Max, which bounds all waits.
-func TestJitterAppliesAtTheMaximum(t *testing.T) {
-	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Rand: rand.New(rand.NewPCG(1, 2))}
-	shortened := false
-	for range 1000 {
-		d := e.Delay(math.MaxInt)
-		require.LessOrEqual(t, d, time.Minute)
-		require.GreaterOrEqual(t, d, 30*time.Second)
-		shortened = shortened || d < 50*time.Second
-	}
-	require.True(t, shortened)
-}
-
 // Waits with the same fraction are shortened in the same proportion, and no random number is drawn.
 func TestFractionReplacesTheRandomNumber(t *testing.T) {
 	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Fraction: 0.5}

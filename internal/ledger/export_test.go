@@ -46,9 +46,6 @@ func (t *Tables) Close() {
 	end.(func())()
 }
 
-// Register registers the tables of a ledger beside the table, and does not write them.
-var Register = register
-
 // ByID returns the query for the outcome of a key.
 func (t *Tables) ByID(key index.Key) statedb.Query[*inspect.Outcome] {
 	return t.Outcomes.PrimaryIndexer().(outcomeIndex).QueryFromKey(key)
