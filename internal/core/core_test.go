@@ -141,6 +141,19 @@ func TestOrphanHasNoRecordUntilItFails(t *testing.T) {
 	require.Equal(t, []Recorded{RecordedFailed}, take())
 }
 
+// Of keys that do not run when their turn comes a round takes few: the table may be large.
+func TestRoundReadsAPartOfAPausedTable(t *testing.T) {
+	c := small(8)
+	c.SetPaused(0, func(row) bool { return true })
+	var changes listed[row]
+	for i := range uint64(maxPassedOver + 10) {
+		changes = append(changes, changed(strconv.FormatUint(i, 10), i+1))
+	}
+	c.Begin(0, 8, false)
+	require.Empty(t, c.planFrom(&changes))
+	require.Len(t, changes, 10)
+}
+
 // Users write "never" as the longest delay. Added to the time, it must not overflow.
 func TestLongestDelayDoesNotOverflow(t *testing.T) {
 	const now, never = time.Hour, time.Duration(math.MaxInt64)

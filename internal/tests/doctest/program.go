@@ -20,9 +20,6 @@ func (p *Program) HasTests() bool {
 	return false
 }
 
-// IsCommand reports whether the program is a package main, which cannot be imported.
-func (p *Program) IsCommand() bool { return strings.Contains(p.Files[0].text(), "\npackage main\n") }
-
 // HasMain reports whether the program has a main function.
 func (p *Program) HasMain() bool {
 	for _, f := range p.Files {
