@@ -146,36 +146,6 @@ func TestTablesOfALiveReconcilerAreNotTaken(t *testing.T) {
 	write(t, db, first, "b", 8)
 }
 
-func TestMissingTableOfTheTwoIsRegistered(t *testing.T) {
-	for _, suffix := range []string{"outcomes", "mark"} {
-		db := statedb.New()
-		newTable(t, db, "objects")
-		ledger.RegisterOne(t, db, "objects-"+suffix)
-		tables := open(t, db, "objects")
-		write(t, db, tables, "a", 7)
-		require.EqualValues(t, 7, tables.Current(db.ReadTxn()).Revision)
-	}
-}
-
-func TestTablesOfOthersAreNotTaken(t *testing.T) {
-	for _, suffix := range []string{"-outcomes", "-mark"} {
-		db := statedb.New()
-		newTable(t, db, "objects"+suffix)
-		_, err := ledger.Open(db, "objects", nil)
-		require.ErrorContains(t, err, `"objects`+suffix+`" that was not made by a reconciler`)
-		require.Len(t, db.GetTables(db.ReadTxn()), 1, "nothing is registered")
-	}
-
-	db := statedb.New()
-	_, err := statedb.NewTable(db, "objects-outcomes", statedb.Index[*inspect.Outcome, string]{
-		Name: "key", FromObject: func(o *inspect.Outcome) index.KeySet { return index.NewKeySet(index.String(o.Key)) },
-		FromKey: index.String, FromString: index.FromString, Unique: true,
-	})
-	require.NoError(t, err)
-	_, err = ledger.Open(db, "objects", nil)
-	require.ErrorContains(t, err, `"objects-outcomes" that was not made by a reconciler`)
-}
-
 func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 	for _, name := range []string{
 		"a", "objects", "a-b_c9", strings.Repeat("x", 22),
