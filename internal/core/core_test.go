@@ -125,6 +125,19 @@ func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 	}
 }
 
+// The operation may have read what the caller of a forced run saw changing. Another call does not make it count again.
+func TestOutcomeOfARunningOperationDoesNotCountAfterAForcedRun(t *testing.T) {
+	c := small(1)
+	op := one(t, c, 0, changed("a", 5))
+	require.True(t, c.Again(0, row{key: "a"}, 5, true))
+	require.True(t, c.Again(0, row{key: "a"}, 5, false))
+	c.Settle(0, op, outcomeOf(op, Done, ""))
+	require.Equal(t, uint64(5), c.Index.LowWatermark())
+	op = one(t, c, 0)
+	c.Settle(0, op, outcomeOf(op, Done, ""))
+	require.Zero(t, c.Index.LowWatermark())
+}
+
 // No row shows an orphan as done, so one that waits needs no record.
 func TestOrphanHasNoRecordUntilItFails(t *testing.T) {
 	cfg := smallConfig(1)
@@ -154,21 +167,22 @@ func TestRoundReadsAPartOfAPausedTable(t *testing.T) {
 	require.Len(t, changes, 10)
 }
 
-// Users write "never" as the longest delay. Added to the time, it must not overflow.
-func TestLongestDelayDoesNotOverflow(t *testing.T) {
+// Users write "never" as a very long delay. Added to the time, it must not overflow.
+func TestLongDelayDoesNotOverflow(t *testing.T) {
 	const now, never = time.Hour, time.Duration(math.MaxInt64)
+	const long = never - time.Minute
 	for kind, state := range map[Kind]State{Failed: Retry, DoneAgain: Requeue, BlockedOn: Blocked} {
 		c := small(1)
 		op := one(t, c, now, changed("a", 1))
 		out := outcomeOf(op, kind, "no")
-		out.Delay = never
+		out.Delay = long
 		c.Settle(now, op, out)
 		require.Equal(t, 1, c.Index.figures.States[state])
 		due, ok := c.NextDue()
 		require.True(t, ok)
 		require.Equal(t, never, due)
 	}
-	c := New(Config[row]{KeyOf: keyOfRow, Limits: Limits{MinBackoff: never, MaxBackoff: never, RoundSize: 1}})
+	c := New(Config[row]{KeyOf: keyOfRow, Limits: Limits{MinBackoff: long, MaxBackoff: never, RoundSize: 1}})
 	op := one(t, c, now, changed("a", 1))
 	c.Settle(now, op, outcomeOf(op, Failed, "no"))
 	c.Begin(2*now, 1, true)
