@@ -118,7 +118,10 @@ type placed struct {
 func newWorkspace(t *testing.T, root string) *workspace {
 	w := &workspace{dir: filepath.Join(os.TempDir(), "statekeel-doctest")}
 	// In the same folder the go command finds what it compiled in the last run. A temporary folder is for runs
-	// at the same time, and after a run that was killed.
+	// at the same time. A folder that is older than any run was left by one that was killed.
+	if info, err := os.Stat(w.dir); err == nil && time.Since(info.ModTime()) > 4*patience {
+		assert.NoError(t, os.RemoveAll(w.dir))
+	}
 	if os.Mkdir(w.dir, 0o755) == nil {
 		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(w.dir)) })
 	} else {
