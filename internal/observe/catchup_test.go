@@ -241,9 +241,9 @@ func TestDeletionOfAnObjectThatIsBackIsNotHandedOver(t *testing.T) {
 	e.delete(ids(101, 110)...)
 	e.begin()
 	e.end(0, 0)
-	e.put(status.Pending, 103)
+	e.put(status.Pending, 110)
 	planned := e.rounds(slow)
-	require.Contains(t, planned, 103)
-	require.NotContains(t, planned, -103)
+	require.Contains(t, planned, 110)
+	require.NotContains(t, planned, -110)
 	require.Contains(t, planned, -104)
 }
