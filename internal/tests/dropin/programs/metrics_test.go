@@ -106,28 +106,6 @@ func TestCustomMetricsReceiveEveryCall(t *testing.T) {
 	})
 }
 
-// A program that sees an object Done finds its operation in the metrics.
-func TestAnOperationIsInMetricsBeforeItsStatusIsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a := newApp(t)
-		told := 0
-		_, err := reconciler.Register(a.params, a.services, (*service).Clone,
-			func(s *service, status reconciler.Status) *service {
-				if status.Kind == reconciler.StatusKindDone {
-					told = look(m, func() int { return len(m.ops) })
-				}
-				return s.SetStatus(status)
-			},
-			(*service).GetStatus, newTarget(), nil, reconciler.WithMetrics(m))
-		require.NoError(t, err)
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Equal(t, 1, told)
-	})
-}
-
 func TestMetricsAreThoseOfTheOptionOrOfTheHive(t *testing.T) {
 	for name, own := range map[string]*recorder{"of the option": {}, "of the hive": nil} {
 		t.Run(name, func(t *testing.T) {

@@ -199,21 +199,3 @@ func TestStatusIsWrittenWhenWaitReturns(t *testing.T) {
 		}
 	})
 }
-
-func TestManyCallersWaitAtOnce(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		results := make(chan waitResult, 20)
-		for until := range statedb.Revision(20) {
-			go func() { results <- wait(t.Context(), a.reconciler, until+1) }()
-		}
-		for id := range uint64(20) {
-			a.put(wanted(id, "a"))
-			pass(10 * time.Millisecond)
-		}
-		for range 20 {
-			res := <-results
-			assert.NoError(t, res.err)
-			assert.Zero(t, res.retryLowWatermark)
-		}
-	})
-}
