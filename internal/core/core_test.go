@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 	set := false
 	flag.Visit(func(f *flag.Flag) { set = set || f.Name == "rapid.checks" })
 	if !set {
-		if err := flag.Set("rapid.checks", strconv.Itoa(long.Times(50))); err != nil {
+		if err := flag.Set("rapid.checks", strconv.Itoa(long.Times(80))); err != nil {
 			panic(err)
 		}
 	}

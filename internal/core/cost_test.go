@@ -128,26 +128,6 @@ func TestRoundOfRetriesAllocatesNothing(t *testing.T) {
 	}
 }
 
-// KeyOf is not called while no key waits. While keys wait, it is called only for the items of the
-// round.
-func TestKeyOfIsCalledOnlyForItemsOfTheRound(t *testing.T) {
-	for _, waiting := range []int{0, 1, 1000} {
-		calls := 0
-		c := newThingCore(100)
-		keyOf := c.keys.of
-		c.keys.of = func(o *thing) []byte { calls++; return keyOf(o) }
-		p := plant{Core: c}
-		p.rounds(newThings("parked", waiting), parks)
-		calls = 0
-		p.round(newThings("fresh", 100), succeeds)
-		if waiting == 0 {
-			require.Zero(t, calls)
-		} else {
-			require.Equal(t, 100, calls, "with %d keys waiting", waiting)
-		}
-	}
-}
-
 // Keys that are not visited by a list cost nothing.
 func TestListingTheFirstKeysIsCheap(t *testing.T) {
 	p := plant{Core: newThingCore(100)}
@@ -202,42 +182,6 @@ func BenchmarkRound(b *testing.B) {
 				p.round(fresh, succeeds)
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/item")
-		})
-	}
-}
-
-// BenchmarkRetries measures a round of 1000 retries that fail again, while many keys are due.
-func BenchmarkRetries(b *testing.B) {
-	for _, crowd := range []int{1000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprintf("failing=%d", crowd), func(b *testing.B) {
-			p := plant{Core: newThingCore(1000)}
-			failing := func(it *Operation[*thing]) Outcome[*thing] {
-				out := parks(it)
-				out.Delay = time.Nanosecond
-				return out
-			}
-			p.rounds(newThings("failing", crowd), failing)
-			b.ReportAllocs()
-			for b.Loop() {
-				p.now += time.Second
-				p.round(nil, failing)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/1000, "ns/item")
-		})
-	}
-}
-
-// BenchmarkFirstFailures measures the first failures of many objects.
-func BenchmarkFirstFailures(b *testing.B) {
-	for _, crowd := range []int{10_000, 100_000, 1_000_000} {
-		b.Run(fmt.Sprintf("objects=%d", crowd), func(b *testing.B) {
-			things := newThings("failing", crowd)
-			b.ReportAllocs()
-			for b.Loop() {
-				p := plant{Core: newThingCore(1000)}
-				p.rounds(things, parks)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(crowd), "ns/item")
 		})
 	}
 }
