@@ -102,36 +102,6 @@ func TestJitterShortensByAtMostItsFraction(t *testing.T) {
 	})
 }
 
-// Operations that failed together must not all be retried together: the waits fill their whole range
-// evenly.
-func TestJitterSpreadsWaitsEvenly(t *testing.T) {
-	const crowd, tenths = 5000, 10
-	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.1, Rand: rand.New(rand.NewPCG(1, 2))}
-	var within [tenths]int
-	for range crowd {
-		d := e.Delay(1)
-		require.Greater(t, d, 900*ms)
-		require.LessOrEqual(t, d, time.Second)
-		within[(d-900*ms-1)/(10*ms)]++
-	}
-	for i, n := range within {
-		require.InDelta(t, crowd/tenths, n, crowd/tenths/5, "waits in tenth %d of the range", i)
-	}
-}
-
-// The jitter of the longest waits starts from Max, which bounds all waits.
-func TestJitterAppliesAtTheMaximum(t *testing.T) {
-	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Rand: rand.New(rand.NewPCG(1, 2))}
-	shortened := false
-	for range 1000 {
-		d := e.Delay(math.MaxInt)
-		require.LessOrEqual(t, d, time.Minute)
-		require.GreaterOrEqual(t, d, 30*time.Second)
-		shortened = shortened || d < 50*time.Second
-	}
-	require.True(t, shortened)
-}
-
 // Waits with the same fraction are shortened in the same proportion, and no random number is drawn.
 func TestFractionReplacesTheRandomNumber(t *testing.T) {
 	e := Exponential{Min: time.Second, Max: time.Minute, Jitter: 0.5, Fraction: 0.5}
@@ -151,10 +121,4 @@ func TestZeroJitterIsExactAndNeedsNoSource(t *testing.T) {
 		require.Equal(t, d, e.Spread(d))
 	}
 	require.Equal(t, 2*time.Second, e.Delay(2))
-}
-
-func TestZeroWaitIsNotShortened(t *testing.T) {
-	e := Exponential{Jitter: 1, Rand: rand.New(rand.NewPCG(1, 2))}
-	require.Zero(t, e.Spread(0))
-	require.Equal(t, -time.Second, e.Spread(-time.Second))
 }

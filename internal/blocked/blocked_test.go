@@ -96,46 +96,6 @@ func TestChannelsThatCloseTogetherAreReleasedTogether(t *testing.T) {
 	})
 }
 
-// A released key no longer waits for its other channels.
-func TestFirstClosedChannelReleases(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New()
-		defer b.Stop()
-		one, two := make(chan struct{}), make(chan struct{})
-		b.Set("a", list(one, two, nil, one))
-		b.Set("b", list(two))
-		close(one)
-		<-b.Released()
-		require.Equal(t, []string{"a"}, releases(b))
-		require.True(t, b.Any())
-		close(two)
-		<-b.Released()
-		require.Equal(t, []string{"b"}, releases(b))
-		require.False(t, b.Any())
-
-		b.Set("c", list(nil))
-		require.False(t, b.Any())
-	})
-}
-
-// A key that blocks again on the same channel, as at a recheck, keeps the channel's wait.
-func TestBlockingAgainKeepsTheWaitOfTheChannel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := New()
-		defer b.Stop()
-		one, two := make(chan struct{}), make(chan struct{})
-		b.Set("a", list(one))
-		on := b.byChannel.entries[one]
-		b.Set("a", list(two, one))
-		require.Same(t, on, b.byChannel.entries[one])
-		b.Set("a", list(two))
-		require.NotContains(t, b.byChannel.entries, (<-chan struct{})(one))
-		close(one)
-		synctest.Wait()
-		require.Empty(t, releases(b))
-	})
-}
-
 // A release may block keys again, even on the channel that is being released.
 func TestKeysMayBlockAgainDuringARelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -234,7 +234,6 @@ func (s *source) nextOfNewest() (change Change[row], ok bool) {
 			return read, true
 		}
 		s.core.Observe(read)
-		checkInRound(s.t, s.core)
 		s.told = append(s.told, func() { s.model.observeReady(read) })
 	}
 	newest.after = max(newest.after, s.revision)
@@ -311,7 +310,6 @@ func saidBy(status string) RowStatus {
 func (s *source) settled(r row) {
 	says := saidBy(r.status)
 	forgotten := s.core.ObserveSettled(r, r.revision, says)
-	checkInRound(s.t, s.core)
 	s.told = append(s.told, func() {
 		require.Equal(s.t, s.model.observeSettled(r, r.revision, says), forgotten, "whether %q is forgotten", r.key)
 	})

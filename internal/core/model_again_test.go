@@ -21,18 +21,21 @@ func (m *model) again(now time.Duration, obj row, revision uint64, forced bool) 
 		}
 		return true
 	case forced || k.state == Requeue:
-		m.hurry(k, now)
+		m.runSoon(k, now)
 	}
 	return false
 }
 
-// hurry makes a key due that waits for a time or for a channel, or was given up. A key that fails is not
-// due before its minimum backoff has passed.
-func (m *model) hurry(k *modelKey, now time.Duration) {
-	at := now
+// runSoon makes a key due, but not before its minimum backoff has passed if it fails.
+func (m *model) runSoon(k *modelKey, now time.Duration) {
 	if k.failures > 0 {
-		at = max(now, k.attempted+m.limits.MinBackoff)
+		now = max(now, k.attempted+m.limits.MinBackoff)
 	}
+	m.hurry(k, now)
+}
+
+// hurry makes a key due that waits for a time or for a channel, or was given up, and reports whether it did.
+func (m *model) hurry(k *modelKey, at time.Duration) bool {
 	switch k.state {
 	case Held, Retry, Requeue, Blocked:
 		earliest := at
@@ -45,14 +48,17 @@ func (m *model) hurry(k *modelKey, now time.Duration) {
 	case Terminal:
 		k.tries = 0
 		m.wake(k, Retry, at)
+	default:
+		return false
 	}
+	return true
 }
 
 // runAgain makes a key go on whose operation has ended, and whose outcome does not count.
 func (m *model) runAgain(k *modelKey, now time.Duration, out Outcome[row]) {
 	if out.Kind != Done && out.Kind != DoneAgain {
 		m.await(k, now, out)
-		m.hurry(k, now)
+		m.runSoon(k, now)
 		return
 	}
 	k.lane, k.seen = Refresh, -1

@@ -43,7 +43,6 @@ type model struct {
 	first, last int
 
 	round modelRound
-	told  reported
 }
 
 // modelKey is a key that has an entry in the core.

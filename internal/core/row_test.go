@@ -4,11 +4,25 @@
 package core
 
 import (
-	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
+
+// testingT is the part of a test that the checks use. *testing.T and *rapid.T implement it.
+type testingT interface {
+	require.TestingT
+	Helper()
+}
+
+// same requires two values to be equal, like require.Equal but a hundred times faster: the checks
+// compare a lot.
+func same[T comparable](t testingT, want, got T, message ...any) {
+	if want != got {
+		t.Helper()
+		require.Equal(t, want, got, message...)
+	}
+}
 
 // row is an object of a test's table. A deleted object stays as a tombstone.
 type row struct {
@@ -41,11 +55,6 @@ func smallConfig(size int) Config[row] {
 	return Config[row]{KeyOf: keyOfRow, Limits: Limits{
 		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second, RoundSize: size,
 	}}
-}
-
-// see observes a change that is unreconciled since its own revision.
-func (c *Core[Obj]) see(obj Obj, revision uint64, deleted bool, lane Lane) {
-	c.Observe(Change[Obj]{Obj: obj, Revision: revision, Since: revision, Deleted: deleted, Lane: lane})
 }
 
 // none is a source without changes.
@@ -82,40 +91,4 @@ func (c *Core[Obj]) planFrom(from Source[Obj]) (ops []Operation[Obj]) {
 		ops = append(ops, op)
 	}
 	return ops
-}
-
-// begin begins a round and observes changes of the given keys. Their revisions rise from the given
-// one.
-func begin(c *Core[row], now time.Duration, from uint64, keys ...string) {
-	c.Begin(now, c.roundSize, false)
-	for i, key := range keys {
-		c.see(row{key: key}, from+uint64(i), false, Backlog)
-	}
-}
-
-func planned(items []Operation[row]) (keys []string) {
-	for i := range items {
-		keys = append(keys, items[i].Obj.key)
-	}
-	return keys
-}
-
-// failed returns the outcome of an item that failed and whose status was not written.
-func failed(it *Operation[row], text string) Outcome[row] {
-	return Outcome[row]{Kind: Failed, Text: &text, Object: it.Obj, NewRevision: it.Revision}
-}
-
-func done(it *Operation[row]) Outcome[row] {
-	return Outcome[row]{Kind: Done, Object: it.Obj, NewRevision: it.Revision}
-}
-
-// runFirst plans the round, runs its first item with success and puts the others back.
-func runFirst(t *testing.T, c *Core[row], now time.Duration, want ...string) {
-	t.Helper()
-	items := c.Plan()
-	require.Equal(t, want, planned(items))
-	c.Settle(now, &items[0], done(&items[0]))
-	for i := len(items) - 1; i > 0; i-- {
-		c.Recall(c.round.now, &items[i])
-	}
 }

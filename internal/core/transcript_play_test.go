@@ -69,17 +69,12 @@ func (s *stage) settleAll(r *scriptedRound, items []Operation[row]) error {
 			s.core.Recall(r.now, &items[i])
 		}
 	}
-	for key := range r.settle {
-		return fmt.Errorf("%q is settled and not run; %s", key, s.answer.String())
-	}
-	for key := range r.renewed {
-		return fmt.Errorf("%q is renewed and not run; %s", key, s.answer.String())
-	}
-	for key := range r.launched {
-		return fmt.Errorf("%q is launched and not run; %s", key, s.answer.String())
-	}
-	for key := range r.returned {
-		return fmt.Errorf("%q is returned and not run; %s", key, s.answer.String())
+	for named, n := range map[string]int{
+		"settled": len(r.settle), "renewed": len(r.renewed), "launched": len(r.launched), "returned": len(r.returned),
+	} {
+		if n > 0 {
+			return fmt.Errorf("%d keys are %s and not run; %s", n, named, s.answer.String())
+		}
 	}
 	return nil
 }

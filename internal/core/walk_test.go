@@ -23,7 +23,6 @@ import (
 //   - an open breaker admits no more operations than its probes, and always some in the end;
 //   - a paused object is not worked on;
 //   - a stuck operation is no probe;
-//   - the parts of the core agree with each other (see check);
 //   - in half of the walks, where a ledger takes records: each key that is not reconciled has the
 //     right record, or its change holds the mark; no other key has one; a reader is told that a row
 //     is done only if this version was applied, and nothing else until a later run fails (no. 5).
@@ -170,6 +169,12 @@ func (w *walker) finishSome() {
 func (w *walker) intervene() {
 	if rapid.Bool().Draw(w.t, "release") {
 		w.release(keys.Draw(w.t, "released"))
+	}
+	if rarely.Draw(w.t, "retry") {
+		w.retry(keys.Draw(w.t, "retried"))
+	}
+	if rarely.Draw(w.t, "retry all") {
+		w.retryAll()
 	}
 	if rarely.Draw(w.t, "recall") {
 		w.recall(few.Draw(w.t, "recalled"))

@@ -57,7 +57,6 @@ func (w *world) publish(until time.Duration) {
 			l.records[r.Key] = r
 		}
 	})
-	check(w.t, w.core)
 	w.core.Index.TakeRecords(until, func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
 	w.model.requireRecords(w.t, w.core, l.records, until)
 

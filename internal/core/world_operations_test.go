@@ -25,9 +25,6 @@ type run struct {
 	item *Operation[row]
 	row  row
 	out  Outcome[row]
-	// opening is the opening of the breaker at the operation's beginning; 0 if it
-	// was not open.
-	opening int
 }
 
 // resolve returns the operation for an item: for the item as it is, or for the row in the snapshot.
@@ -64,7 +61,6 @@ func (w *world) resolve(snapshot map[string]row, it *Operation[row], looks bool)
 func (w *world) renew(it *Operation[row], r row) bool {
 	runs := w.model.lookUp(it, r, r.revision, w.since(r))
 	require.Equal(w.t, runs, w.core.Renew(it, r, r.revision, w.since(r)), "whether %q is run", r.key)
-	checkInRound(w.t, w.core)
 	return runs
 }
 
@@ -75,18 +71,13 @@ func (w *world) begin(r *run) {
 	require.GreaterOrEqual(w.t, r.row.pendingID, w.started[key], "%q went back to an older version", key)
 	require.False(w.t, w.paused[key], "%q is paused", key)
 	w.started[key] = r.row.pendingID
-	if b := w.model.breaker; b.open {
-		r.opening = b.opening
-		w.probing[b.opening]++
-		require.LessOrEqual(w.t, w.probing[b.opening], w.model.breaking.Probes, "operations admitted at a time")
-	}
 }
 
 // launch launches an operation.
 func (w *world) launch(r *run) {
 	f := &job{began: w.now, other: r.item.HasEntry(), snapshot: w.snapshots}
 	item := *r.item
-	f.run = run{item: &item, row: r.row, opening: r.opening}
+	f.run = run{item: &item, row: r.row}
 	w.jobs = append(w.jobs, f)
 }
 
@@ -94,7 +85,6 @@ func (w *world) launch(r *run) {
 func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
 	f := w.jobs[i]
 	w.jobs = slices.Delete(w.jobs, i, i+1)
-	w.probing[f.opening]--
 	w.mixed = w.mixed || f.other || f.snapshot != w.snapshots
 	w.end(&f.run, out)
 	w.commit(&f.run)
@@ -105,8 +95,6 @@ func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
 // stick makes the ith launched operation stuck.
 func (w *world) stick(i int) {
 	f := w.jobs[i]
-	w.probing[f.opening]--
-	f.opening = 0
 	w.model.stick(w.now, f.item)
 	w.core.GiveUpProbe(w.now, f.item)
 	w.requireSound()
@@ -118,7 +106,6 @@ func (w *world) recall(n int) {
 	for range min(n, len(w.jobs)) {
 		f := w.jobs[len(w.jobs)-1]
 		w.jobs = w.jobs[:len(w.jobs)-1]
-		w.probing[f.opening]--
 		w.model.recall(w.now, f.item)
 		w.core.Recall(w.now, f.item)
 		w.requireSound()
@@ -201,5 +188,4 @@ func (w *world) settle(now time.Duration, it *Operation[row], out Outcome[row]) 
 	}
 	w.model.settle(now, it, waited, out)
 	w.core.Settle(now, it, out)
-	checkInRound(w.t, w.core)
 }

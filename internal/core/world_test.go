@@ -4,7 +4,9 @@
 package core
 
 import (
+	"cmp"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -41,9 +43,6 @@ type world struct {
 	// jobs has the launched operations.
 	jobs   []*job
 	paused map[string]bool
-	// probing counts the running operations that began while the breaker was open,
-	// by its opening.
-	probing map[int]int
 	// ledger takes records; nil if the rows carry the status. If they do not, each write of a row asks
 	// for an operation, and an outcome changes no row.
 	ledger *besideLedger
@@ -57,7 +56,7 @@ func newWorld(t testingT, cfg Config[row]) *world {
 		attempted: map[string]uint64{}, cursors: cursors{pendingSince: map[uint64]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
-		reached: map[string]uint64{}, started: map[string]uint64{}, probing: map[int]int{},
+		reached: map[string]uint64{}, started: map[string]uint64{},
 	}
 	if cfg.Records {
 		w.ledger = &besideLedger{records: map[string]Record[row]{}, applied: map[string]uint64{}, done: map[string]uint64{}}
@@ -108,9 +107,9 @@ func (w *world) drop(key string) {
 	}
 }
 
-// writeDone makes the program itself write Done for an object, if it exists.
+// writeDone makes the program itself write Done for an object, if it exists or is being deleted.
 func (w *world) writeDone(key string) {
-	if r, ok := w.table[key]; ok && !r.deleted && w.ledger == nil {
+	if r, ok := w.table[key]; ok && w.ledger == nil {
 		w.pendingIDs++
 		w.write(row{key: key, pendingID: w.pendingIDs, status: statusDone, group: r.group})
 		w.reached[key], w.target[key] = w.pendingIDs, w.pendingIDs
@@ -148,7 +147,6 @@ func (w *world) leaveOrphan(key string) {
 func (w *world) addOrphan(r row) bool {
 	added := w.core.AddOrphan(r, w.revision)
 	require.Equal(w.t, w.model.addOrphan(r, w.revision), added, "whether %q was added", r.key)
-	check(w.t, w.core)
 	return added
 }
 
@@ -164,7 +162,6 @@ func (w *world) pause(keys ...string) {
 	}
 	w.core.SetPaused(w.now, paused)
 	w.model.setPaused(w.now, paused)
-	check(w.t, w.core)
 }
 
 // group sets whether groups are respected, if no operation is launched.
@@ -183,7 +180,25 @@ func (w *world) limit(l Limits) {
 
 func (w *world) release(key string) {
 	require.Equal(w.t, w.model.release(key, w.now), w.core.Release(key, w.now), "whether %q was blocked", key)
-	check(w.t, w.core)
+}
+
+// retry retries a key at once, as a user asks for it, and retryAll all keys.
+func (w *world) retry(key string) {
+	k := w.model.keys[key]
+	require.Equal(w.t, k != nil && w.model.hurry(k, w.now), w.core.RetryNow(key, w.now), "whether %q waited", key)
+}
+
+func (w *world) retryAll() {
+	n := 0
+	byVersion := func(a, b *modelKey) int {
+		return cmp.Or(cmp.Compare(a.newest().revision, b.newest().revision), cmp.Compare(a.key, b.key))
+	}
+	for _, k := range slices.SortedFunc(maps.Values(w.model.keys), byVersion) {
+		if w.model.hurry(k, w.now) {
+			n++
+		}
+	}
+	require.Equal(w.t, n, w.core.RetryAllNow(w.now), "keys that waited")
 }
 
 // script is what the target and the program do in one round.
@@ -216,7 +231,6 @@ func (w *world) round(s script) {
 	allowed, _ := w.core.Breaker.Allowance(w.now)
 	size, entries := min(s.size, allowed), s.workers || w.catchUp != nil
 	w.core.Begin(w.now, size, entries)
-	checkInRound(w.t, w.core)
 	w.model.begin(w.now, size, entries)
 	from := &source{world: w, snapshot: snapshot, revision: revision}
 	from.begin(s.waits)
@@ -247,13 +261,11 @@ func (w *world) round(s script) {
 		w.commit(r)
 	}
 	for _, r := range inRound {
-		w.probing[r.opening]--
 		w.settle(w.now, r.item, r.out)
 	}
 	for i := len(runs) - 1; i >= ran; i-- {
 		w.model.recall(w.now, runs[i].item)
 		w.core.Recall(w.now, runs[i].item)
-		checkInRound(w.t, w.core)
 	}
 	w.requireSound()
 	w.publish(s.until)
@@ -266,7 +278,6 @@ func (w *world) next(from *source) *Operation[row] {
 		from.calls = nil
 		it := new(Operation[row])
 		runs, found := w.core.step(it, from)
-		checkInRound(w.t, w.core)
 		w.model.step(w.t, w.core, it, runs, found, from.calls)
 		if runs {
 			return it
@@ -286,7 +297,7 @@ func (w *world) calm() {
 		for len(w.jobs) > 0 {
 			w.finish(0, w.now, succeed())
 		}
-		if !tracks(w.core) && w.sawAll() {
+		if len(w.core.keys.entries) == 0 && w.sawAll() {
 			if !w.core.Breaker.State().Open {
 				return
 			}

@@ -123,35 +123,6 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 		})
 }
 
-func TestMemoryOfAFinishedJobIsUsedAgainWhileBusy(t *testing.T) {
-	does := map[string]func(context.Context) error{"slow": sleep(time.Hour)}
-	for _, key := range []string{"a", "b", "c", "d"} {
-		does[key] = sleep(time.Second)
-	}
-	inPool(t, execute.Limits{Workers: 3}, does, func(t *testing.T, ctx context.Context, p *pool) {
-		finish := func() {
-			time.Sleep(time.Second)
-			synctest.Wait()
-			finished(p)
-		}
-		start(ctx, p, "slow", "a")
-		a := jobOf(p, "a")
-		finish()
-		require.Equal(t, &execute.Job[*row]{}, a, "it keeps no object alive")
-		start(ctx, p, "b", "c")
-		require.Same(t, a, jobOf(p, "b"))
-		require.NotSame(t, a, jobOf(p, "c"))
-
-		b := jobOf(p, "b")
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		require.Len(t, finished(p), 3)
-		p.Forget()
-		start(ctx, p, "d")
-		require.NotSame(t, b, jobOf(p, "d"), "an idle pool keeps no memory")
-	})
-}
-
 func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
 	inPool(t, execute.Limits{Workers: 2, Timeout: time.Second}, map[string]func(context.Context) error{"a": sleep(time.Hour), "c": sleep(time.Hour)},
 		func(t *testing.T, ctx context.Context, p *pool) {

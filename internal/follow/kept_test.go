@@ -25,28 +25,6 @@ func at(revision statedb.Revision) change {
 	return change{Object: fmt.Sprint("version ", revision), Revision: revision}
 }
 
-func TestKeptChangeIsDueOnce(t *testing.T) {
-	k := follow.NewKept[string]()
-	k.Keep("a", at(1), errNo, 5, 15)
-	next, ok := k.NextDue()
-	require.True(t, ok)
-	require.EqualValues(t, 15, next)
-	require.Empty(t, k.TakeDue(14, 10))
-	require.Equal(t, []change{at(1)}, k.TakeDue(15, 10))
-	require.Empty(t, k.TakeDue(100, 10), "it is being tried again")
-	require.True(t, k.Has("a"))
-
-	k.Keep("a", at(1), errNo, 16, 36)
-	require.Equal(t, 2, k.Failures("a"))
-	require.Equal(t, []change{at(1)}, k.TakeDue(36, 10))
-	k.Forget("a", 1)
-	require.False(t, k.Has("a"))
-	require.Zero(t, k.Failures("a"))
-	require.NoError(t, k.Errors())
-	_, ok = k.NextDue()
-	require.False(t, ok)
-}
-
 func TestTakeDueIsOrderedAndBounded(t *testing.T) {
 	k := follow.NewKept[string]()
 	for i, due := range []time.Duration{30, 10, 20, 40} {
@@ -55,29 +33,6 @@ func TestTakeDueIsOrderedAndBounded(t *testing.T) {
 	require.Equal(t, []change{at(1), at(2)}, k.TakeDue(35, 2))
 	require.Equal(t, []change{at(0)}, k.TakeDue(35, 2))
 	require.Equal(t, 4, k.Len())
-}
-
-func TestLaterChangeSupersedesAWaitingOne(t *testing.T) {
-	k := follow.NewKept[string]()
-	require.False(t, k.Supersede("a", at(1), 10), "none is kept")
-	k.Keep("a", at(1), errNo, 5, 1000)
-	require.True(t, k.Supersede("a", at(2), 10))
-	require.Equal(t, []change{at(2)}, k.TakeDue(15, 10), "due from the last failure on")
-	require.False(t, k.Supersede("a", at(3), 10), "it is being tried again")
-	require.Equal(t, 1, k.Failures("a"))
-}
-
-func TestForgetRemovesTheSameOrAnOlderChange(t *testing.T) {
-	k := follow.NewKept[string]()
-	k.Keep("a", at(2), errNo, 0, 10)
-	k.Forget("a", 1)
-	require.True(t, k.Has("a"), "only an earlier change succeeded")
-	k.Forget("a", 2)
-	require.True(t, k.Has("a"), "it waits again")
-	k.Forget("a", 3)
-	require.False(t, k.Has("a"))
-	require.Empty(t, k.TakeDue(10, 1))
-	k.Forget("b", 1)
 }
 
 func TestErrorsOfTheOldestFailuresAreNamed(t *testing.T) {

@@ -6,7 +6,6 @@ package keyheap
 import (
 	"cmp"
 	"math"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -159,39 +158,6 @@ func requireAscends(t require.TestingT, h *Heap[*item], model []*item, first int
 	}
 }
 
-// The heap is large enough for many levels, and to release memory.
-func TestItemsArePoppedInOrder(t *testing.T) {
-	const n = 20_000
-	random := rand.New(rand.NewPCG(1, 2))
-	var h Heap[*item]
-	items := make([]*item, n)
-	for i := range items {
-		items[i] = &item{pos: -1, priority: random.Int64N(n)}
-		h.Push(items[i], items[i].priority)
-	}
-	requireSound(t, &h)
-	random.Shuffle(n, func(i, j int) { items[i], items[j] = items[j], items[i] })
-	for i, it := range items[:n/2] {
-		h.Remove(it)
-		if i%1000 == 0 {
-			requireSound(t, &h)
-		}
-	}
-	want := make([]int64, 0, n/2)
-	for _, it := range items[n/2:] {
-		want = append(want, it.priority)
-	}
-	slices.Sort(want)
-	got := make([]int64, 0, n/2)
-	for h.Len() > 0 {
-		got = append(got, h.Pop().priority)
-		if len(got)%1000 == 0 {
-			requireSound(t, &h)
-		}
-	}
-	require.Equal(t, want, got)
-}
-
 func TestMemoryIsReleasedAfterMostItemsAreRemoved(t *testing.T) {
 	const crowd = 100_000
 	for name, out := range map[string]func(h *Heap[*item], items []*item){
@@ -274,23 +240,3 @@ func TestReadingAFewItemsOfALargeHeapIsCheap(t *testing.T) {
 	// A few take a millisecond. To count all would take a second.
 	require.Less(t, fastest, 100*time.Millisecond)
 }
-
-// BenchmarkPopPush measures the heap's part of a retry: the first item is removed, and added again
-// near the end.
-func BenchmarkPopPush(b *testing.B) {
-	for _, size := range []int{1000, 100_000, 1_000_000} {
-		b.Run(sizes[size], func(b *testing.B) {
-			var h Heap[*item]
-			for i := range size {
-				h.Push(&item{}, int64(i))
-			}
-			next := int64(size)
-			for b.Loop() {
-				h.Push(h.Pop(), next)
-				next++
-			}
-		})
-	}
-}
-
-var sizes = map[int]string{1000: "1k", 100_000: "100k", 1_000_000: "1M"}

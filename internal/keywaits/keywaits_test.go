@@ -235,20 +235,6 @@ func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
 	}
 }
 
-func TestWaitForADeletionEndsAtItsRevision(t *testing.T) {
-	e := newEnv(t)
-	var waits []*Wait[row]
-	for revision := range statedb.Revision(10) {
-		waits = append(waits, e.wait(version{Object: "a", Revision: 10 - revision, Deleted: true}, 0))
-	}
-	for seen := range statedb.Revision(11) {
-		e.Look(seen)
-		for i, w := range waits {
-			e.expect(10-i <= int(seen), w, "seen")
-		}
-	}
-}
-
 // The deletion is not carried out, because the object is back. What comes next is in a later state of the table.
 func TestRowThatReplacesADeletionProlongsTheWait(t *testing.T) {
 	e := newEnv(t)
@@ -331,16 +317,6 @@ func TestDeletionBeforeTheLookUpDoesNotEndAWait(t *testing.T) {
 	e.NoteOperation("a", 5, true, true)
 	e.Look(5)
 	e.expect(true, w, "its deletion has ended")
-}
-
-func TestAttemptedDeletionThatFailedIsNotApplied(t *testing.T) {
-	e := newEnv(t)
-	w := e.wait(version{Object: "a", Revision: 9, Deleted: true, Milestone: progress.Applied}, 5)
-	e.NoteOperation("a", 5, true, false)
-	e.Look(5)
-	e.expect(false, w, "the deletion at 9 was not read")
-	e.Look(9)
-	e.expect(true, w, "the loop has read everything")
 }
 
 // many is more waits than several looks visit.
@@ -460,7 +436,6 @@ func TestKeyWithManyWaitsHoldsUpNoOtherKey(t *testing.T) {
 	e.expect(true, w, "the loop took the keys in turn")
 }
 
-// Without waits, a round does not even compute keys.
 // A wait for an attempt is over when the pause of its row begins, whether or not its change is read.
 func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -491,6 +466,7 @@ func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
 	}
 }
 
+// Without waits, a round does not even compute keys.
 func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	e := newEnv(t)
 	require.Zero(e, testing.AllocsPerRun(100, func() {

@@ -4,27 +4,13 @@
 package ledger
 
 import (
-	"strings"
 	"sync"
-	"testing"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
-	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
-
-// RegisterOne registers one of the two tables of a ledger beside the table.
-func RegisterOne(t *testing.T, db *statedb.DB, name string) {
-	var err error
-	if strings.HasSuffix(name, markSuffix) {
-		_, err = statedb.NewTable(db, name, markIndex)
-	} else {
-		_, err = statedb.NewTable(db, name, newOutcomeIndex())
-	}
-	require.NoError(t, err)
-}
 
 // users has, for each of the Tables of Open, the function that ends their user.
 var users sync.Map
@@ -45,9 +31,6 @@ func (t *Tables) Close() {
 	end, _ := users.Load(t)
 	end.(func())()
 }
-
-// Register registers the tables of a ledger beside the table, and does not write them.
-var Register = register
 
 // ByID returns the query for the outcome of a key.
 func (t *Tables) ByID(key index.Key) statedb.Query[*inspect.Outcome] {

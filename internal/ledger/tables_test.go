@@ -146,36 +146,6 @@ func TestTablesOfALiveReconcilerAreNotTaken(t *testing.T) {
 	write(t, db, first, "b", 8)
 }
 
-func TestMissingTableOfTheTwoIsRegistered(t *testing.T) {
-	for _, suffix := range []string{"outcomes", "mark"} {
-		db := statedb.New()
-		newTable(t, db, "objects")
-		ledger.RegisterOne(t, db, "objects-"+suffix)
-		tables := open(t, db, "objects")
-		write(t, db, tables, "a", 7)
-		require.EqualValues(t, 7, tables.Current(db.ReadTxn()).Revision)
-	}
-}
-
-func TestTablesOfOthersAreNotTaken(t *testing.T) {
-	for _, suffix := range []string{"-outcomes", "-mark"} {
-		db := statedb.New()
-		newTable(t, db, "objects"+suffix)
-		_, err := ledger.Open(db, "objects", nil)
-		require.ErrorContains(t, err, `"objects`+suffix+`" that was not made by a reconciler`)
-		require.Len(t, db.GetTables(db.ReadTxn()), 1, "nothing is registered")
-	}
-
-	db := statedb.New()
-	_, err := statedb.NewTable(db, "objects-outcomes", statedb.Index[*inspect.Outcome, string]{
-		Name: "key", FromObject: func(o *inspect.Outcome) index.KeySet { return index.NewKeySet(index.String(o.Key)) },
-		FromKey: index.String, FromString: index.FromString, Unique: true,
-	})
-	require.NoError(t, err)
-	_, err = ledger.Open(db, "objects", nil)
-	require.ErrorContains(t, err, `"objects-outcomes" that was not made by a reconciler`)
-}
-
 func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 	for _, name := range []string{
 		"a", "objects", "a-b_c9", strings.Repeat("x", 22),
@@ -229,98 +199,6 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 	require.NoError(t, err)
 	_, err = statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
 	require.ErrorContains(t, err, "no key")
-}
-
-func TestNoTableIsLostWhileOthersCommit(t *testing.T) {
-	const names, writers, openers = 50, 4, 4
-	db := statedb.New()
-	var tables []statedb.RWTable[*row]
-	for i := range writers {
-		tables = append(tables, newTable(t, db, fmt.Sprintf("objects-%d", i)))
-	}
-	stop := make(chan struct{})
-	var running, writing sync.WaitGroup
-	writing.Add(writers)
-	for i, table := range tables {
-		running.Go(func() {
-			for n := 0; ; n++ {
-				wtxn := db.WriteTxn(table, tables[(i+1)%writers])
-				_, _, err := table.Insert(wtxn, &row{key: "a", value: fmt.Sprint(n)})
-				if err != nil {
-					panic(err)
-				}
-				wtxn.Commit()
-				if n == 0 {
-					writing.Done()
-				}
-				select {
-				case <-stop:
-					return
-				default:
-				}
-			}
-		})
-	}
-	writing.Wait()
-	opened := make([]*ledger.Tables, names)
-	var opening sync.WaitGroup
-	for first := range openers {
-		opening.Go(func() {
-			for i := first; i < names; i += openers {
-				var err error
-				if opened[i], err = ledger.Open(db, fmt.Sprintf("name-%d", i), nil); err != nil {
-					panic(err)
-				}
-			}
-		})
-	}
-	opening.Wait()
-	close(stop)
-	running.Wait()
-
-	require.Len(t, db.GetTables(db.ReadTxn()), writers+2*names)
-	for i, one := range opened {
-		require.Equal(t, one.Outcomes, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-outcomes", i)))
-		require.Equal(t, one.Mark, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-mark", i)))
-		write(t, db, one, "a", statedb.Revision(i))
-		require.EqualValues(t, i, one.Current(db.ReadTxn()).Revision)
-	}
-	for _, table := range tables {
-		query, _ := table.PrimaryIndexer().QueryFromObject(&row{key: "a"})
-		_, _, found := table.Get(db.ReadTxn(), query)
-		require.True(t, found)
-	}
-}
-
-// Others register tables and write to them between the two tables that [ledger.OpenTables] registers.
-func TestNoTableIsLostWhileOthersRegisterTables(t *testing.T) {
-	for round := range 20 {
-		db := statedb.New()
-		newTable(t, db, "objects")
-		var registering sync.WaitGroup
-		registering.Go(func() {
-			for i := range 50 {
-				table := newTable(t, db, fmt.Sprintf("other-%d", i))
-				wtxn := db.WriteTxn(table)
-				if _, _, err := table.Insert(wtxn, &row{key: "a"}); err != nil {
-					panic(err)
-				}
-				wtxn.Commit()
-			}
-		})
-		const names = 10
-		var opened [names]*ledger.Tables
-		for i := range opened {
-			var err error
-			opened[i], err = ledger.Register(db, fmt.Sprintf("name-%d", i))
-			require.NoError(t, err)
-		}
-		registering.Wait()
-		for i, one := range opened {
-			require.Equal(t, one.Outcomes, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-outcomes", i)), "round %d", round)
-			require.Equal(t, one.Mark, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d-mark", i)), "round %d", round)
-		}
-	}
 }
 
 func TestOneOfManyOpensOfANameWins(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/tests/long"
 )
 
 type bounds struct {
@@ -144,14 +145,20 @@ func (h *history) check(t *testing.T, of func(statedb.Revision) (after, upTo tim
 }
 
 func TestBoundsContainTheTrueTimes(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(long.Times(8)) {
 		h := &history{rng: rand.New(rand.NewPCG(seed, 0))}
 		var times ledger.Times
 		// Some histories have pauses, and a clock that stands still.
 		longest := []time.Duration{1, 2, time.Millisecond, time.Second}[seed%4]
+		// Without them the bounds are close, compared with the age of the revision.
+		pauses := seed%8 >= 4
+		share := time.Duration(8)
+		if pauses || longest < time.Millisecond {
+			share = 0
+		}
 		for step := range 10_000 {
 			pause := longest
-			if seed >= 10 && h.rng.IntN(100) == 0 {
+			if pauses && h.rng.IntN(100) == 0 {
 				pause = longest * 1000
 			}
 			times.Note(h.step(pause))
@@ -160,33 +167,16 @@ func TestBoundsContainTheTrueTimes(t *testing.T) {
 			}
 			require.LessOrEqual(t, times.Len(), ledger.MaxSamples)
 			if step%2499 == 0 || step == 9999 {
-				h.check(t, times.Written, h.written, 0)
-				h.check(t, times.Applied, h.attempted, 0)
+				h.check(t, times.Written, h.written, share)
+				h.check(t, times.Applied, h.attempted, share)
 			}
 		}
 	}
 }
 
-func TestBoundsAreCloseComparedWithTheAge(t *testing.T) {
-	h := &history{rng: rand.New(rand.NewPCG(1, 2))}
-	var times ledger.Times
-	const steps = 50_000
-	for step := range steps {
-		times.Note(h.step(time.Millisecond))
-		if step == 0 {
-			h.first = h.now
-		}
-		if step%(steps/10) == 0 || step == steps-1 {
-			h.check(t, times.Written, h.written, 8)
-			h.check(t, times.Applied, h.attempted, 8)
-		}
-	}
-	require.Greater(t, times.Len(), ledger.MaxSamples/2)
-}
-
 func TestTimesAreReadWhileTheLoopNotesThem(t *testing.T) {
 	var times ledger.Times
-	const last = 20_000
+	const last = 5_000
 	times.Note(0, 0, 0)
 	var all sync.WaitGroup
 	for range 3 {
@@ -209,43 +199,6 @@ func TestTimesAreReadWhileTheLoopNotesThem(t *testing.T) {
 		times.Note(time.Duration(revision), revision, revision-1)
 	}
 	all.Wait()
-}
-
-func BenchmarkNoteEachRound(b *testing.B) {
-	var times ledger.Times
-	for i := range b.N {
-		times.Note(time.Duration(i)*time.Millisecond, statedb.Revision(i), statedb.Revision(i))
-	}
-}
-
-func BenchmarkNoteUnchanged(b *testing.B) {
-	var times ledger.Times
-	for i := range b.N {
-		times.Note(time.Duration(i), 1, 1)
-	}
-}
-
-// 500 objects were written between two samples.
-func BenchmarkWrittenInOrder(b *testing.B) {
-	var times ledger.Times
-	for i := range 512 {
-		times.Note(time.Duration(i)*time.Millisecond, statedb.Revision(i)*500, 0)
-	}
-	for i := range b.N {
-		if _, _, ok := times.Written(statedb.Revision(i % (511 * 500))); !ok {
-			b.Fatal("no bounds")
-		}
-	}
-}
-
-func BenchmarkWritten(b *testing.B) {
-	var times ledger.Times
-	for i := range 512 {
-		times.Note(time.Duration(i)*time.Millisecond, statedb.Revision(i)*500, 0)
-	}
-	for i := range b.N {
-		times.Written(statedb.Revision(i % (511 * 500)))
-	}
 }
 
 func TestLateRevisionIsAppliedWhenItsRowIsDeleted(t *testing.T) {

@@ -101,22 +101,6 @@ func TestTakenBackItemsComeAgainInOrder(t *testing.T) {
 	require.Equal(e, e.revision(), e.Revision())
 }
 
-// Rounds run random parts of their operations: each change is run once.
-func TestRandomPartsOfRoundsAreTakenBack(t *testing.T) {
-	const n = 1000
-	e := newEnv(t, 300)
-	e.put(status.Pending, ids(1, n)...)
-	var ran []int
-	for i := 0; len(ran) < n; i++ {
-		planned, _ := e.begin()
-		part := min(len(planned), i*7919%100)
-		ran = append(ran, planned[:part]...)
-		e.end(part, 0)
-	}
-	slices.Sort(ran)
-	require.Equal(e, list(1, n), ran)
-}
-
 func TestMainCursorReportsDeletions(t *testing.T) {
 	e := newEnv(t, 1)
 	e.put(status.Pending, 1, 2)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -205,16 +204,6 @@ func TestLapEndsWithItsLastRow(t *testing.T) {
 	})
 }
 
-func TestDeletedRowsAreNotHandedOver(t *testing.T) {
-	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
-		w.delete(1, 2)
-		require.Empty(w, w.pass(3*time.Hour))
-		require.Regexp(w, "^Next refresh in 1h0m0s, at .*Z$", w.health.said)
-		w.write(3)
-		require.Equal(w, []uint64{3}, ids(w.pass(2*time.Hour)))
-	})
-}
-
 // A lap that takes longer than the interval is followed by the next at once, and the refreshes take
 // half of the loop's time.
 func TestSlowLoopGetsLongLaps(t *testing.T) {
@@ -249,15 +238,6 @@ func TestLapAfterALongDelayIsSpreadAgain(t *testing.T) {
 	})
 }
 
-func TestWalkHandsEachRowNotWrittenSinceOnce(t *testing.T) {
-	playBeside(t, false, refresh.Settings{}, func(w *beside) { w.cost = time.Millisecond; w.write(upTo(300)...) }, func(w *beside) {
-		w.refresher.Walk(w.refresher.WalkAll())
-		w.write(299)
-		require.Equal(w, upTo(299), ids(w.pass(time.Minute)))
-		require.Empty(w, w.pass(time.Hour))
-	})
-}
-
 func TestSecondWalkStartsOver(t *testing.T) {
 	playBeside(t, false, refresh.Settings{}, func(w *beside) { w.cost = time.Second; w.write(upTo(300)...) }, func(w *beside) {
 		w.refresher.Walk(w.refresher.WalkAll())
@@ -288,31 +268,6 @@ func TestWalkDoesNotStopTheLap(t *testing.T) {
 	})
 }
 
-// Laps that the loop cannot keep up with do not keep a request from its rows.
-func TestLapsDoNotStopAWalk(t *testing.T) {
-	playBeside(t, false, refresh.Settings{Interval: time.Minute}, func(w *beside) { w.cost = time.Second; w.write(upTo(100)...) }, func(w *beside) {
-		first := ids(w.pass(100 * time.Second))
-		last := first[len(first)-1]
-		require.InDelta(w, 50, last, 2)
-		w.refresher.Walk(w.refresher.WalkAll())
-		handed := ids(w.pass(20 * time.Second))
-		require.Subset(w, handed, []uint64{0, 1, 2, 3, last + 1, last + 2, last + 3})
-	})
-}
-
-// A batch that waits for its permits is dropped when the settings are replaced. Its rows stay in the
-// lap.
-func TestLapContinuesWhenSettingsAreReplaced(t *testing.T) {
-	set := hourly()
-	set.Limiter = rate.NewLimiter(rate.Every(24*time.Hour), 1)
-	set.Limiter.Allow()
-	playBeside(t, false, set, func(w *beside) { w.write(1, 2) }, func(w *beside) {
-		require.Empty(w, w.pass(45*time.Minute), "there is no permit yet")
-		w.replace(hourly())
-		require.Equal(w, []handed{{45 * time.Minute, []uint64{1}}, {time.Hour, []uint64{2}}}, w.pass(15*time.Minute))
-	})
-}
-
 // A batch that the loop has not dealt with when the settings are replaced is not given again.
 func TestBatchIsHandedOnceThoughSettingsChange(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
@@ -338,21 +293,6 @@ func TestShorterIntervalSpreadsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// The last row of a lap is refreshed although the interval changes again and again.
-func TestChangingTheIntervalDoesNotPostponeALap(t *testing.T) {
-	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2, 3) }, func(w *beside) {
-		var batches []handed
-		for range 8 {
-			w.replace(refresh.Settings{Interval: 2 * time.Hour})
-			batches = append(batches, w.pass(5*time.Minute)...)
-			w.replace(hourly())
-			batches = append(batches, w.pass(5*time.Minute)...)
-		}
-		require.Equal(w, []uint64{1, 2, 3}, ids(batches)[:3])
-		require.Equal(w, time.Hour, batches[2].at)
-	})
-}
-
 func TestLapsEndWhenRefreshingIsOff(t *testing.T) {
 	playBeside(t, false, hourly(), func(w *beside) { w.write(1, 2) }, func(w *beside) {
 		w.pass(10 * time.Minute)
@@ -375,7 +315,6 @@ func TestHealthIsNotReportedForEachRow(t *testing.T) {
 	})
 }
 
-// A batch reads one row before it and one after it.
 // A batch reads one row before it and one after it.
 func TestLapReadsEachRowOnce(t *testing.T) {
 	for _, batches := range []bool{false, true} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -29,11 +30,7 @@ import (
 func TestEachRowIsRefreshedWithinTwoIntervals(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	runs := uint64(100)
-	if testing.Short() {
-		runs = 10
-	}
-	for i := range runs {
+	for i := range uint64(long.Times(12)) {
 		synctest.Test(t, func(t *testing.T) { walkLaps(t, rand.New(rand.NewPCG(seed, i))) })
 	}
 }

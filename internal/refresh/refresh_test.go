@@ -216,17 +216,6 @@ func TestPermitsAreReservedOnce(t *testing.T) {
 	})
 }
 
-func TestHealthReportsThatRefreshingIsOff(t *testing.T) {
-	play(t, refresh.Settings{Interval: time.Hour}, func(w *world) {
-		w.set = refresh.Settings{}
-		w.step()
-		w.write(status.Done(), 1)
-		w.sleep(2 * time.Hour)
-		require.Empty(w, w.marked())
-		require.Equal(w, "Refreshing is off", w.health.said)
-	})
-}
-
 func TestBatchEndsWhenReadAndNoRefreshIsInFlight(t *testing.T) {
 	for name, c := range map[string]struct {
 		pass refresh.Pass

@@ -18,6 +18,9 @@ import (
 // FuzzTextIsCleaned renders texts. The results are printable, valid UTF-8 and of bounded length. A
 // text of Plain can be read back, and different texts have different results of Plain.
 func FuzzTextIsCleaned(f *testing.F) {
+	for _, s := range hostile {
+		f.Add(s, "")
+	}
 	f.Fuzz(func(t *testing.T, s, other string) {
 		plain, printable, name := text.Plain(s), text.Printable(s), text.Name(s)
 		for _, out := range []string{plain, printable, name} {

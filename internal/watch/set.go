@@ -15,7 +15,7 @@ import (
 
 // perChunk is the number of channels that one goroutine waits for. Twice as many would save an eighth
 // of the memory and double the time for one closing, which is about 2 us: the goroutine then starts
-// over with all its channels. BenchmarkChunkSizes measures this. With the channel that wakes the
+// over with all its channels. With the channel that wakes the
 // goroutine it is a power of two, to which slices grow.
 const perChunk = 31
 

@@ -5,7 +5,6 @@ package watch
 
 import (
 	"runtime"
-	"slices"
 	"testing"
 	"testing/synctest"
 	"weak"
@@ -31,68 +30,6 @@ func TestClosingIsReportedOnce(t *testing.T) {
 		require.Nil(t, s.Take())
 		s.Remove(w)
 		require.Empty(t, s.chunks, "a goroutine without channels")
-	})
-}
-
-func TestClosedChannelIsReported(t *testing.T) {
-	s, ready := newSet(t, perChunk)
-	closed := make(chan struct{})
-	close(closed)
-	for i := range 3 {
-		s.Add(closed, i)
-		<-ready
-		require.Equal(t, []int{i}, values(s))
-	}
-}
-
-func TestChannelMayBeAddedManyTimes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := newSet(t, 4)
-		ch := make(chan struct{})
-		var removed *Wait[int]
-		for i := range 10 {
-			if w := s.Add(ch, i); i == 5 {
-				removed = w
-			}
-		}
-		s.Remove(removed)
-		synctest.Wait()
-		close(ch)
-		synctest.Wait()
-		got := values(s)
-		slices.Sort(got)
-		require.Equal(t, []int{0, 1, 2, 3, 4, 6, 7, 8, 9}, got)
-	})
-}
-
-// Remove works whether or not the closing was noticed yet.
-func TestRemovedWaitIsNeverTaken(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, ready := newSet(t, perChunk)
-		channels := []chan struct{}{make(chan struct{}), make(chan struct{}), make(chan struct{})}
-		waits := make([]*Wait[int], 3)
-		for i, ch := range channels {
-			waits[i] = s.Add(ch, i)
-		}
-		synctest.Wait()
-		for _, ch := range channels {
-			close(ch)
-		}
-		<-ready
-		synctest.Wait()
-		s.Remove(waits[0])
-		s.Remove(waits[0])
-		require.ElementsMatch(t, []int{1, 2}, values(s))
-
-		w := s.Add(channels[0], 3)
-		synctest.Wait()
-		s.Remove(w)
-		require.Nil(t, s.Take())
-
-		w = s.Add(channels[0], 4)
-		s.Remove(w)
-		synctest.Wait()
-		require.Nil(t, s.Take())
 	})
 }
 

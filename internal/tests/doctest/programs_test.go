@@ -8,9 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	goparser "go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -26,7 +31,7 @@ const patience = 5 * time.Minute
 // Each program compiles the generic code of the reconciler again. Without optimisations (in the programs
 // only) and without debug information that takes two thirds of the time.
 const (
-	quickCompile = "-gcflags=-N -l"
+	quickCompile = "-gcflags=pages/...=-N -l"
 	quickLink    = "-ldflags=-w"
 )
 
@@ -90,6 +95,17 @@ func parsePage(t *testing.T, root, page string) []*Program {
 type workspace struct {
 	dir      string
 	programs []placed
+	groups   []*group
+}
+
+// group is a package that has the tests of several programs, which declare different names. The compiler does the
+// reconciler's generic code once for each package, and the linker once for each test: that takes nearly all of the
+// time. That each program is complete in itself, vet has checked before.
+type group struct {
+	folder string
+	// names are the declared names, calls the text of a test for each test.
+	names map[string]bool
+	calls strings.Builder
 }
 
 // placed is a program in a workspace.
@@ -102,7 +118,10 @@ type placed struct {
 func newWorkspace(t *testing.T, root string) *workspace {
 	w := &workspace{dir: filepath.Join(os.TempDir(), "statekeel-doctest")}
 	// In the same folder the go command finds what it compiled in the last run. A temporary folder is for runs
-	// at the same time, and after a run that was killed.
+	// at the same time. A folder that is older than any run was left by one that was killed.
+	if info, err := os.Stat(w.dir); err == nil && time.Since(info.ModTime()) > 4*patience {
+		assert.NoError(t, os.RemoveAll(w.dir))
+	}
 	if os.Mkdir(w.dir, 0o755) == nil {
 		t.Cleanup(func() { assert.NoError(t, os.RemoveAll(w.dir)) })
 	} else {
@@ -127,26 +146,91 @@ func (w *workspace) add(t *testing.T, page string, programs ...*Program) {
 	}
 }
 
+var (
+	packageClause = regexp.MustCompile(`(?m)^package \w+$`)
+	testFunction  = regexp.MustCompile(`^Test[A-Z]`)
+)
+
+// group copies a program into the first group that declares none of its names.
+func (w *workspace) group(t *testing.T, p placed) {
+	var names []string
+	for _, f := range p.Files {
+		names = append(names, declared(t, filepath.Join(w.dir, p.folder, f.Name))...)
+	}
+	i := slices.IndexFunc(w.groups, func(g *group) bool {
+		return !slices.ContainsFunc(names, func(name string) bool { return g.names[name] })
+	})
+	if i < 0 {
+		i = len(w.groups)
+		w.groups = append(w.groups, &group{folder: fmt.Sprintf("group%d", i), names: map[string]bool{}})
+		require.NoError(t, os.Mkdir(filepath.Join(w.dir, w.groups[i].folder), 0o755))
+	}
+	g := w.groups[i]
+	for _, name := range names {
+		g.names[name] = true
+		if testFunction.MatchString(name) {
+			fmt.Fprintf(&g.calls, "func %s(t *testing.T) { %s.%s(t) }\n", name, g.folder, name)
+		}
+	}
+	for _, f := range p.Files {
+		text := packageClause.ReplaceAllString(read(t, filepath.Join(w.dir, p.folder), f.Name), "package "+g.folder)
+		name := filepath.Base(p.folder) + "_" + strings.ReplaceAll(f.Name, "_test.go", ".go")
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, g.folder, name), []byte(text), 0o644))
+	}
+}
+
+// declared returns the names that a file declares, without methods.
+func declared(t *testing.T, path string) (names []string) {
+	file, err := goparser.ParseFile(token.NewFileSet(), path, nil, goparser.SkipObjectResolution)
+	require.NoError(t, err)
+	for _, decl := range file.Decls {
+		switch decl := decl.(type) {
+		case *ast.FuncDecl:
+			if decl.Recv == nil {
+				names = append(names, decl.Name.Name)
+			}
+		case *ast.GenDecl:
+			for _, spec := range decl.Specs {
+				switch spec := spec.(type) {
+				case *ast.TypeSpec:
+					names = append(names, spec.Name.Name)
+				case *ast.ValueSpec:
+					for _, name := range spec.Names {
+						names = append(names, name.Name)
+					}
+				}
+			}
+		}
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "_" })
+}
+
 // run vets and tests all programs, runs those with a main function, and compares their output with the page.
 func (w *workspace) run(t *testing.T) error {
 	if _, err := w.command(t, w.dir, "go", "vet", "./..."); err != nil {
 		return err
 	}
-	tests := []string{"test", quickCompile, quickLink, "-vet=off", "-count=1"}
 	mains := []string{"build", quickCompile, quickLink, "-o", "bin/"}
 	for _, p := range w.programs {
 		if p.HasTests() {
-			tests = append(tests, p.folder)
+			w.group(t, p)
 		}
 		if p.HasMain() {
 			mains = append(mains, p.folder)
 		}
 	}
-	for _, args := range [][]string{tests, mains} {
-		if last := args[len(args)-1]; !strings.HasPrefix(last, "./") {
-			continue // no program to test or build
+	if len(w.groups) > 0 {
+		imports, calls := "package pages\n\nimport \"testing\"\n", ""
+		for _, g := range w.groups {
+			imports, calls = imports+"import \"pages/"+g.folder+"\"\n", calls+g.calls.String()
 		}
-		if _, err := w.command(t, w.dir, "go", args...); err != nil {
+		require.NoError(t, os.WriteFile(filepath.Join(w.dir, "pages_test.go"), []byte(imports+calls), 0o644))
+		if _, err := w.command(t, w.dir, "go", "test", quickCompile, quickLink, "-vet=off", "-count=1", "."); err != nil {
+			return err
+		}
+	}
+	if len(mains) > 5 {
+		if _, err := w.command(t, w.dir, "go", mains...); err != nil {
 			return err
 		}
 	}

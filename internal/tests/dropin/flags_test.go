@@ -18,9 +18,6 @@ const peerPath = "github.com/cilium/statedb/reconciler"
 var targetPath = flag.String("dropin.target", "github.com/statekeel/statekeel/reconciler",
 	"import path to run the programs and the peer's own tests with")
 
-// peerCount above 1 finds races that show in few runs only.
-var peerCount = flag.Int("dropin.count", 1, "how often to run the peer's own tests")
-
 func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }

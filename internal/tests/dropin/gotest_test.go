@@ -56,7 +56,7 @@ func runPrograms(t *testing.T, args ...string) testRun {
 // runTests runs the tests of one package with "go test" and additional arguments.
 func runTests(t *testing.T, args ...string) testRun {
 	t.Helper()
-	args = slices.Concat([]string{"test", "-json"}, exported.BuildFlags(), args)
+	args = slices.Concat([]string{"test", "-json", "-vet=off"}, exported.BuildFlags(), args)
 	cmd := exec.CommandContext(t.Context(), "go", args...)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/tests/long"
 )
 
 // peerFiles are the files with the external tests of the peer, which use it as programs do.
@@ -26,11 +27,13 @@ func TestPeersOwnTestsPassWithTheImportPathChanged(t *testing.T) {
 	dir := peerDir(t)
 	require.Equal(t, peerFiles, externalTests(t, dir), "the external tests of the peer have changed")
 	files := copyPeerTests(t, dir, *targetPath)
-	run := runTests(t, slices.Concat([]string{fmt.Sprintf("-count=%d", *peerCount), "-timeout=" + timeLeft(t)}, files)...)
+	// Some races show in few runs only.
+	count := long.Times(1)
+	run := runTests(t, slices.Concat([]string{fmt.Sprintf("-count=%d", count), "-timeout=" + timeLeft(t)}, files)...)
 
 	for _, name := range slices.Concat(declaredTests(t, files), peerScripts(t, dir)) {
 		t.Run(name, func(t *testing.T) {
-			if problem := passedEachTime(run, name, *peerCount); problem != "" {
+			if problem := passedEachTime(run, name, count); problem != "" {
 				t.Error(problem)
 			}
 		})
@@ -116,13 +119,4 @@ func passedEachTime(run testRun, name string, count int) string {
 		return fmt.Sprintf("passed %d times of %d:\n%s", test.passes, count, test.output)
 	}
 	return ""
-}
-
-func TestTestsThatDidNotPassAreReported(t *testing.T) {
-	run := testRun{output: "cannot find package", tests: map[string]*testResult{
-		"TestA": {passed: true, passes: 2, output: "boom"},
-	}}
-	assert.Empty(t, passedEachTime(run, "TestA", 2))
-	assert.Equal(t, "passed 2 times of 3:\nboom", passedEachTime(run, "TestA", 3))
-	assert.Equal(t, "did not run\ncannot find package", passedEachTime(run, "TestB", 2))
 }

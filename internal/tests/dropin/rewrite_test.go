@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -78,36 +77,4 @@ func rewriteImport(t *testing.T, name string, source []byte, from, to string) ([
 		n++
 	}
 	return append(out, source[at:]...), n
-}
-
-func TestOnlyTheImportIsRewritten(t *testing.T) {
-	const source = `// Package p is written against "a/b".
-package p
-
-import (
-	"a/b"
-	other "a/b/c"
-	named "a/b"
-)
-
-var path = "a/b" + other.X + named.Y + b.Z
-`
-	const want = `// Package p is written against "a/b".
-package p
-
-import (
-	"x/b"
-	other "a/b/c"
-	named "x/b"
-)
-
-var path = "a/b" + other.X + named.Y + b.Z
-`
-	got, n := rewriteImport(t, "p.go", []byte(source), "a/b", "x/b")
-	assert.Equal(t, 2, n)
-	assert.Equal(t, want, string(got))
-
-	got, n = rewriteImport(t, "p.go", []byte(source), "a", "x")
-	assert.Zero(t, n)
-	assert.Equal(t, source, string(got))
 }

@@ -36,6 +36,19 @@ type app struct {
 	params reconciler.Params
 
 	services statedb.RWTable[*service]
+	// reconciler is what reconcileServices registered last.
+	reconciler reconciler.Reconciler[*service]
+}
+
+// reconcile runs a program in a bubble, with a reconciler that is started. The program has its options below it.
+func reconcile(t *testing.T, program func(t *testing.T, a *app, tg *target), opts ...reconciler.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		a.reconcileServices(tg, opts...)
+		a.start()
+		program(t, a, tg)
+	})
 }
 
 // newApp makes the hive and does not start it, so that a program can register its reconcilers before or after
@@ -92,6 +105,7 @@ func (a *app) reconcileServices(target *target, opts ...reconciler.Option) recon
 		(*service).Clone, (*service).SetStatus, (*service).GetStatus,
 		target, nil, opts...)
 	require.NoError(a.t, err)
+	a.reconciler = r
 	return r
 }
 

@@ -4,12 +4,9 @@
 package programs
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/cilium/statedb/reconciler"
 	"github.com/stretchr/testify/assert"
@@ -25,27 +22,6 @@ func (a *app) reconcileBatches(target *target, opts ...reconciler.Option) {
 		(*service).Clone, (*service).SetStatus, (*service).GetStatus,
 		target, target, opts...)
 	require.NoError(a.t, err)
-}
-
-func TestBatchesOfUpdatesAndDeletes(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileBatches(tg)
-		a.start()
-
-		a.put(wanted(1, "first"), wanted(2, "first"), wanted(3, "first"))
-		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
-		assert.Equal(t, []string{"update[1 2 3]"}, tg.batched())
-		assert.Equal(t, "handle-2", a.get(2).Handle, "UpdateBatch's change of the object is in the table")
-
-		a.remove(1, 3)
-		eventually(t, func() bool { return tg.has() == "2=first" }, "the deletions")
-		assert.Equal(t, []string{"update[1 2 3]", "delete[1 3]"}, tg.batched())
-		for _, at := range tg.allAttempts() {
-			assert.NotZero(t, at.rev)
-		}
-		transcript(t, "rows", a.rows())
-	})
 }
 
 func TestDeletionsRunBeforeUpdatesInARound(t *testing.T) {
@@ -123,38 +99,4 @@ func TestABatchIsNoLargerThanTheRound(t *testing.T) {
 			assert.LessOrEqual(t, len(strings.Fields(batch)), 3, batch)
 		}
 	})
-}
-
-func TestABatchContainsAnObjectOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileBatches(tg, reconciler.WithRoundLimits(100, rate.NewLimiter(rate.Every(time.Second), 1)))
-		a.start()
-		pass(10 * time.Second)
-		for range 5 {
-			a.put(wanted(1, "old"), wanted(2, "old"))
-		}
-		a.put(wanted(1, "new"), wanted(2, "new"))
-		a.awaitKind(reconciler.StatusKindDone, 1, 2)
-
-		assert.Equal(t, "1=new 2=new", tg.has())
-		for _, batch := range tg.batched() {
-			ids := strings.Fields(strings.Trim(batch, "update[]"))
-			assert.Equal(t, slices.Compact(slices.Clone(ids)), ids)
-		}
-	})
-}
-
-// Users test their batch operations with entries that they make themselves.
-func TestBatchEntriesCanBeMadeByHand(t *testing.T) {
-	tg := newTarget()
-	tg.fail("no room", 2)
-	batch := []reconciler.BatchEntry[*service]{
-		{Object: wanted(1, "a"), Revision: 10},
-		{Object: wanted(2, "b"), Revision: 11, Result: errors.New("to be overwritten")},
-	}
-	tg.UpdateBatch(t.Context(), nil, batch)
-	assert.NoError(t, batch[0].Result)
-	assert.EqualError(t, batch[1].Result, "no room")
-	assert.Equal(t, "1=a", tg.has())
 }

@@ -5,9 +5,7 @@ package programs
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -109,35 +107,12 @@ func TestOperationsMayWriteToTheTable(t *testing.T) {
 	})
 }
 
-var errNoPermission = errors.New("no permission")
-
-// faithful returns an error from Prune that a program recognises with errors.Is.
-type faithful struct{ *target }
-
-func (faithful) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*service, statedb.Revision]) error {
-	return fmt.Errorf("list: %w", errNoPermission)
-}
-
-func TestMetricsReceiveThePruneErrorItself(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a := newApp(t)
-		_, err := reconciler.Register(a.params, a.services,
-			(*service).Clone, (*service).SetStatus, (*service).GetStatus, faithful{newTarget()}, nil,
-			reconciler.WithMetrics(m))
-		require.NoError(t, err)
-		a.start()
-		require.NotEmpty(t, look(m, func() []error { return m.pruneErrs }))
-		assert.ErrorIs(t, look(m, func() error { return m.pruneErrs[0] }), errNoPermission)
-	})
-}
-
 // Runs in real time, with writers beside the reconciler.
 func TestWritersAndReconcilerAtOnce(t *testing.T) {
 	a, tg := newApp(t), newTarget()
 	r := a.reconcileServices(tg, reconciler.WithoutPruning())
 	a.startHive()
-	const writers, each = 4, 300
+	const writers, each = 4, 60
 	var group sync.WaitGroup
 	for w := range uint64(writers) {
 		group.Go(func() {

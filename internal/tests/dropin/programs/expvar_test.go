@@ -72,17 +72,6 @@ func TestExpVarMetricsCallByCall(t *testing.T) {
 	transcript(t, "all", m.Map().String())
 }
 
-func TestExpVarMapHasAllVariables(t *testing.T) {
-	m := reconciler.NewUnpublishedExpVarMetrics()
-	fields := expVarFields(m)
-	for i, name := range expVarNames {
-		assert.Same(t, fields[i], m.Map().Get(name), name)
-	}
-	n := 0
-	m.Map().Do(func(expvar.KeyValue) { n++ })
-	assert.Equal(t, len(expVarNames), n)
-}
-
 // A dashboard shows an idle reconciler with zero errors.
 func TestExpVarKeysExistFromTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

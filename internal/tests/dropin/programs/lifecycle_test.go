@@ -61,6 +61,21 @@ func TestParamsCanBeMadeByHand(t *testing.T) {
 	})
 }
 
+func TestHealthOfANamedReconcilerLastsUntilItStops(t *testing.T) {
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
+		a.put(wanted(1, "a"))
+		a.awaitHealth("job-reconcile-services", "OK: OK, 1 object(s)")
+		a.awaitHealthPrefix("job-refresh-services", "OK: Next refresh in 30m0s")
+		assert.Empty(t, a.healthOf("job-reconcile"))
+		assert.Empty(t, a.healthOf("job-refresh"))
+
+		a.stop()
+		pass(time.Second)
+		assert.Empty(t, a.healthOf("job-reconcile-services"))
+		assert.Empty(t, a.healthOf("job-refresh-services"))
+	}, reconciler.WithName("services"))
+}
+
 func TestStopCancelsAnOperationAndStartsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
@@ -84,16 +99,13 @@ func TestStopCancelsAnOperationAndStartsNoOther(t *testing.T) {
 }
 
 func TestWaitersOfAStoppedReconcilerAreReleasedByTheirContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg)
-		a.start()
-		waitFor(t, r, a.put(wanted(1, "a")))
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
+		waitFor(t, a.reconciler, a.put(wanted(1, "a")))
 		a.stop()
-		r.Prune() // must neither block nor panic
+		a.reconciler.Prune() // must neither block nor panic
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		_, _, err := r.WaitUntilReconciled(ctx, 1000)
+		_, _, err := a.reconciler.WaitUntilReconciled(ctx, 1000)
 		assert.Error(t, err)
 		assert.Equal(t, "1=a", tg.has())
 	})

@@ -5,7 +5,6 @@ package programs
 
 import (
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,7 +96,7 @@ func TestCustomMetricsReceiveEveryCall(t *testing.T) {
 		ops.failPrunes("no permission")
 		r.Prune()
 		eventually(t, func() bool { return look(m, func() int { return len(m.pruneErrs) }) > 0 }, "a prune")
-		assert.ErrorContains(t, look(m, func() error { return m.pruneErrs[0] }), "no permission")
+		assert.ErrorIs(t, look(m, func() error { return m.pruneErrs[0] }), ops.pruneErr)
 		ops.heal()
 		r.Prune()
 		eventually(t, func() bool { return look(m, func() error { return m.pruneErrs[len(m.pruneErrs)-1] }) == nil }, "a prune without error")
@@ -107,94 +106,25 @@ func TestCustomMetricsReceiveEveryCall(t *testing.T) {
 	})
 }
 
-func TestMetricsReceiveDurationsOfOperations(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a := newApp(t)
-		ops := newTarget()
-		ops.beforeOps = slowly(3 * time.Second)
-		a.reconcileServices(ops, reconciler.WithMetrics(m), reconciler.WithoutPruning())
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Equal(t, []time.Duration{3 * time.Second}, look(m, func() []time.Duration { return m.durations }))
-		a.remove(1)
-		pass(10 * time.Second)
-		assert.Equal(t, []time.Duration{3 * time.Second, 3 * time.Second}, look(m, func() []time.Duration { return m.durations }))
-	})
-}
-
-// A program that sees an object Done finds its operation in the metrics.
-func TestAnOperationIsInMetricsBeforeItsStatusIsWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a := newApp(t)
-		told := 0
-		_, err := reconciler.Register(a.params, a.services, (*service).Clone,
-			func(s *service, status reconciler.Status) *service {
-				if status.Kind == reconciler.StatusKindDone {
-					told = look(m, func() int { return len(m.ops) })
+func TestMetricsAreThoseOfTheOptionOrOfTheHive(t *testing.T) {
+	for name, own := range map[string]*recorder{"of the option": {}, "of the hive": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				provided := &recorder{}
+				a, used := newApp(t, cell.Provide(func() reconciler.Metrics { return provided })), provided
+				require.Same(t, provided, a.params.DefaultMetrics)
+				if own != nil {
+					used = own
+					a.reconcileServices(newTarget(), reconciler.WithMetrics(own))
+				} else {
+					a.reconcileServices(newTarget())
 				}
-				return s.SetStatus(status)
-			},
-			(*service).GetStatus, newTarget(), nil, reconciler.WithMetrics(m))
-		require.NoError(t, err)
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Equal(t, 1, told)
-	})
-}
-
-func TestDefaultMetricsComeFromTheHive(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a, ops := newApp(t, cell.Provide(func() reconciler.Metrics { return m })), newTarget()
-		require.Same(t, m, a.params.DefaultMetrics)
-		a.reconcileServices(ops)
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Equal(t, []string{reconciler.OpUpdate}, look(m, func() []string { return m.ops }))
-	})
-}
-
-func TestWithMetricsOverridesDefaultMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		unused, m := &recorder{}, &recorder{}
-		a, ops := newApp(t, cell.Provide(func() reconciler.Metrics { return unused })), newTarget()
-		a.reconcileServices(ops, reconciler.WithMetrics(m))
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Empty(t, look(unused, func() []string { return unused.ids }))
-		assert.Equal(t, []string{reconciler.OpUpdate}, look(m, func() []string { return m.ops }))
-	})
-}
-
-func TestMetricsAreOptional(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, ops := newApp(t), newTarget()
-		require.Nil(t, a.params.DefaultMetrics)
-		a.reconcileServices(ops, reconciler.WithMetrics(nil))
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-	})
-}
-
-func TestMetricsReceiveTheFullModuleID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a, ops := newApp(t), newTarget()
-		a.params.ModuleID = cell.FullModuleID{"agent", "datapath", "services"}
-		a.params.DefaultMetrics = m
-		a.reconcileServices(ops)
-		a.start()
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		for _, id := range look(m, func() []string { return m.ids }) {
-			assert.True(t, strings.HasPrefix(id, "agent.datapath.services/"), id)
-		}
-	})
+				a.start()
+				a.put(wanted(1, "a"))
+				a.awaitKind(reconciler.StatusKindDone, 1)
+				assert.Equal(t, []string{reconciler.OpUpdate}, look(used, func() []string { return used.ops }))
+				assert.Equal(t, own == nil, len(look(provided, func() []string { return provided.ids })) > 0)
+			})
+		})
+	}
 }

@@ -30,10 +30,7 @@ func TestLimiterSpacesRounds(t *testing.T) {
 }
 
 func TestChangesBetweenRoundsAreOneUpdate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithRoundLimits(1000, rate.NewLimiter(rate.Every(10*time.Second), 1)))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		pass(time.Minute)
 		for range 100 {
 			a.put(wanted(1, "old"))
@@ -43,7 +40,7 @@ func TestChangesBetweenRoundsAreOneUpdate(t *testing.T) {
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		assert.Equal(t, "1=new", tg.has())
 		assert.LessOrEqual(t, len(tg.attemptsOf(1)), 15, "one update for each round, not for each change")
-	})
+	}, reconciler.WithRoundLimits(1000, rate.NewLimiter(rate.Every(10*time.Second), 1)))
 }
 
 // The status of the first objects is written before the last ones are attempted.

@@ -63,24 +63,8 @@ func TestATableWithoutInitializersIsPrunedAtStart(t *testing.T) {
 	})
 }
 
-func TestAnEmptyTableIsPrunedToo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		complete := a.initializer()
-		a.reconcileServices(tg)
-		tg.put(7, "left over")
-		a.start()
-		complete()
-		eventually(t, func() bool { return tg.has() == "" }, "the prune")
-		a.awaitHealth("job-reconcile", "OK: OK, 0 object(s)")
-	})
-}
-
 func TestPruneRunsAtTheInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithPruning(10*time.Second))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		pass(95 * time.Second)
 		assert.GreaterOrEqual(t, len(tg.pruned()), 9)
 		assert.LessOrEqual(t, len(tg.pruned()), 11)
@@ -88,14 +72,11 @@ func TestPruneRunsAtTheInterval(t *testing.T) {
 		tg.put(7, "left over")
 		pass(11 * time.Second)
 		assert.Empty(t, tg.has())
-	})
+	}, reconciler.WithPruning(10*time.Second))
 }
 
 func TestPruneIntervalDefaultsToAnHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		pass(59 * time.Minute)
 		assert.Len(t, tg.pruned(), 1)
 		pass(2 * time.Minute)
@@ -154,10 +135,7 @@ func TestAnEarlyPruneRequestRunsAtInitialization(t *testing.T) {
 }
 
 func TestPruneIteratesAllDesiredObjects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, reconciler.WithoutPruning(), withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.fail("no room", 2)
 		unset := wanted(3, "c")
 		unset.Status = reconciler.Status{}
@@ -166,10 +144,10 @@ func TestPruneIteratesAllDesiredObjects(t *testing.T) {
 		a.awaitKind(reconciler.StatusKindError, 2)
 		a.remove(4)
 
-		r.Prune()
+		a.reconciler.Prune()
 		eventually(t, func() bool { return len(tg.pruned()) == 1 }, "the prune")
 		assert.Equal(t, []uint64{1, 2, 3}, tg.pruned()[0], "done, failing and unset rows are all desired")
-	})
+	}, reconciler.WithoutPruning(), withQuickRetry)
 }
 
 func TestAFailedPruneIsInHealthAndMetrics(t *testing.T) {

@@ -6,20 +6,15 @@ package programs
 import (
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb/reconciler"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 )
 
 func TestAnOldObjectIsRefreshed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		pass(10 * time.Second)
 
 		// Done an hour ago, such as an object that was copied from another process.
@@ -32,14 +27,11 @@ func TestAnOldObjectIsRefreshed(t *testing.T) {
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		assert.True(t, a.get(1).Status.UpdatedAt.After(old.Status.UpdatedAt))
 		assert.Equal(t, "1=old", tg.has())
-	})
+	}, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
 }
 
 func TestObjectsAreRefreshedAtTheInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 10)))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"), wanted(2, "b"))
 		a.awaitKind(reconciler.StatusKindDone, 1, 2)
 		pass(30 * time.Second)
@@ -62,14 +54,11 @@ func TestObjectsAreRefreshedAtTheInterval(t *testing.T) {
 			}
 		}
 		transcript(t, "1", tg.story(1))
-	})
+	}, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 10)))
 }
 
 func TestAFailedRefreshIsRetried(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 
@@ -82,60 +71,20 @@ func TestAFailedRefreshIsRetried(t *testing.T) {
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
 		transcript(t, "1", tg.story(1))
-	})
-}
-
-func TestADeletedObjectIsNotRefreshed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithRefreshing(time.Minute, nil))
-		a.start()
-		a.put(wanted(1, "a"), wanted(2, "b"))
-		a.awaitKind(reconciler.StatusKindDone, 1, 2)
-		a.remove(1)
-		pass(5 * time.Minute)
-
-		assert.Equal(t, "update(a), delete", tg.story(1))
-		assert.Equal(t, "update(b), refresh(b)", tg.story(2), "refreshing works without a limiter")
-		assert.Equal(t, "2=b", tg.has())
-	})
-}
-
-func TestHealthReportsTheNextRefresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
-		a.start()
-		a.awaitHealthPrefix("job-refresh", "OK: Next refresh in 1m0s")
-
-		a.put(wanted(1, "a"))
-		pass(5 * time.Minute)
-		next, found := strings.CutPrefix(a.healthOf("job-refresh"), "OK: Next refresh in ")
-		require.True(t, found, a.healthOf("job-refresh"))
-		next, _, _ = strings.Cut(next, ",")
-		d, err := time.ParseDuration(next)
-		require.NoError(t, err)
-		assert.LessOrEqual(t, d, time.Minute)
-	})
+	}, withQuickRetry, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
 }
 
 func TestRefreshingIsOffAtZero(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithRefreshing(0, nil))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"))
 		pass(24 * time.Hour)
 		assert.Len(t, tg.attemptsOf(1), 1)
 		assert.Empty(t, a.healthOf("job-refresh"), "there is no refresh job")
-	})
+	}, reconciler.WithRefreshing(0, nil))
 }
 
 func TestRefreshIntervalDefaultsToHalfAnHour(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"))
 		pass(29 * time.Minute)
 		assert.Equal(t, "update(a)", tg.story(1))

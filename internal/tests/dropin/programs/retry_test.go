@@ -23,10 +23,7 @@ const (
 var withQuickRetry = reconciler.WithRetry(minBackoff, maxBackoff)
 
 func TestAFailedUpdateIsRetriedUntilItSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		tg.fail("no room", 1)
 		a.put(wanted(1, "first"), wanted(2, "first"))
@@ -44,14 +41,11 @@ func TestAFailedUpdateIsRetriedUntilItSucceeds(t *testing.T) {
 		assert.Len(t, tg.attemptsOf(2), 1, "the healthy object is not updated again")
 		transcript(t, "1", tg.story(1))
 		transcript(t, "rows", a.rows())
-	})
+	}, withQuickRetry)
 }
 
 func TestRetriesBackOffFromMinToMax(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		tg.fail("no room", 1)
 		a.put(wanted(1, "first"))
@@ -70,14 +64,11 @@ func TestRetriesBackOffFromMinToMax(t *testing.T) {
 			previous = gap
 		}
 		assert.GreaterOrEqual(t, previous, maxBackoff*9/10, "the backoff grows to its maximum")
-	})
+	}, withQuickRetry)
 }
 
 func TestAFailedDeleteIsRetriedUntilItSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "first"), wanted(2, "first"))
 		a.awaitKind(reconciler.StatusKindDone, 1, 2)
 
@@ -94,14 +85,11 @@ func TestAFailedDeleteIsRetriedUntilItSucceeds(t *testing.T) {
 		pass(time.Minute)
 		assert.Len(t, tg.attemptsOf(1), n, "a deletion that succeeded must not run again")
 		transcript(t, "1", tg.story(1))
-	})
+	}, withQuickRetry)
 }
 
 func TestAReinsertEndsTheRetriesOfADelete(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "first"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 
@@ -116,14 +104,11 @@ func TestAReinsertEndsTheRetriesOfADelete(t *testing.T) {
 		assert.Equal(t, "1=second", tg.has(), "the deletion must not be retried after the insert")
 		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
 		transcript(t, "1", tg.story(1))
-	})
+	}, withQuickRetry)
 }
 
 func TestADeleteEndsTheRetriesOfAnUpdate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		tg.fail("no room", 1)
 		a.put(wanted(1, "first"))
@@ -137,7 +122,7 @@ func TestADeleteEndsTheRetriesOfAnUpdate(t *testing.T) {
 		assert.Len(t, tg.attemptsOf(1), n, "the update must not be retried after the deletion")
 		assert.Empty(t, tg.has())
 		a.awaitHealth("job-reconcile", "OK: OK, 0 object(s)")
-	})
+	}, withQuickRetry)
 }
 
 func TestAChangedFailingObjectIsUpdated(t *testing.T) {
@@ -166,10 +151,7 @@ func TestAChangedFailingObjectIsUpdated(t *testing.T) {
 }
 
 func TestAChangedErrorTextIsShown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		tg.fail("no room", 1)
 		a.put(wanted(1, "first"))
@@ -177,14 +159,11 @@ func TestAChangedErrorTextIsShown(t *testing.T) {
 		tg.fail("no route", 1)
 		eventually(t, func() bool { return a.get(1).Status.GetError() == "no route" }, "the new text in the status")
 		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (no route)")
-	})
+	}, withQuickRetry)
 }
 
 func TestHealthCountsFailingObjectsAndNamesTen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		for id := uint64(1); id <= 12; id++ {
 			tg.fail(fmt.Sprintf("no room for %d", id), id)
@@ -198,5 +177,5 @@ func TestHealthCountsFailingObjectsAndNamesTen(t *testing.T) {
 
 		tg.heal()
 		a.awaitHealth("job-reconcile", "OK: OK, 12 object(s)")
-	})
+	}, withQuickRetry)
 }

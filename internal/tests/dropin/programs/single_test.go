@@ -92,55 +92,8 @@ func TestUpdatesRunInOrderOfRevision(t *testing.T) {
 		}
 		assert.Equal(t, []uint64{1, 3, 5}, ids)
 		transcript(t, "rows", a.rows())
-	})
-}
-
-func TestChangesAndDeletionsReachTheTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg)
-		a.start()
-
-		a.put(wanted(1, "first"), wanted(2, "first"), wanted(3, "first"))
-		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
-
-		changed := a.get(2).Clone()
-		changed.Spec = "second"
-		a.put(changed.SetStatus(reconciler.StatusPending()))
-		eventually(t, func() bool { return tg.has() == "1=first 2=second 3=first" }, "the change")
-		a.awaitKind(reconciler.StatusKindDone, 2)
-
-		a.remove(1, 3)
-		eventually(t, func() bool { return tg.has() == "2=second" }, "the deletions")
-
-		a.put(wanted(3, "third"))
-		a.awaitKind(reconciler.StatusKindDone, 3)
-
-		assert.Equal(t, "2=second 3=third", tg.has())
-		transcript(t, "1", tg.story(1))
-		transcript(t, "2", tg.story(2))
-		transcript(t, "3", tg.story(3))
-		transcript(t, "rows", a.rows())
-
-		// No operation runs while nothing changes.
-		n := len(tg.allAttempts())
 		pass(time.Minute)
-		assert.Len(t, tg.allAttempts(), n)
-	})
-}
-
-func TestUpdateMayWriteIntoTheObject(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg)
-		a.start()
-
-		s := wanted(1, "first")
-		a.put(s)
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		assert.Equal(t, "handle-1", a.get(1).Handle, "Update's change of the object is in the table")
-		assert.Empty(t, s.Handle, "Update got a clone, not the object of the table")
-		assert.Equal(t, reconciler.StatusKindPending, s.Status.Kind)
+		assert.Len(t, tg.allAttempts(), 3, "no operation runs while nothing changes")
 	})
 }
 
@@ -175,10 +128,7 @@ func (ops *lookupOps) Update(ctx context.Context, txn statedb.ReadTxn, revision 
 }
 
 func TestRowsThatAreNotPendingAreIgnored(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		done, unset, failed := wanted(1, "done"), wanted(2, "unset"), wanted(4, "failed")
 		done.Status = reconciler.StatusDone()
@@ -244,10 +194,7 @@ func TestAnObjectDeletedDuringItsUpdateStaysDeleted(t *testing.T) {
 }
 
 func TestDeleteThenReinsertEndsInTheTarget(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "first"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 

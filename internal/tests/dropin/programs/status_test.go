@@ -54,20 +54,6 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// Programs switch on kinds, compare them and use them as keys of maps.
-func TestKindsCanBeComparedAndUsedAsKeys(t *testing.T) {
-	counts := map[reconciler.StatusKind]int{}
-	for _, s := range []reconciler.Status{reconciler.StatusDone(), reconciler.StatusDone(), reconciler.StatusPending()} {
-		switch s.Kind {
-		case reconciler.StatusKindDone:
-			counts[s.Kind]++
-		case reconciler.StatusKindPending, reconciler.StatusKindRefreshing:
-			counts[reconciler.StatusKindPending]++
-		}
-	}
-	assert.Equal(t, map[reconciler.StatusKind]int{reconciler.StatusKindDone: 2, reconciler.StatusKindPending: 1}, counts)
-}
-
 func TestConstructors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ids := map[uint64]bool{}
@@ -111,59 +97,54 @@ func TestStatusText(t *testing.T) {
 	})
 }
 
-// statuses returns the statuses whose JSON and YAML must be equal to the byte.
-func statuses() []reconciler.Status {
+func TestStatusJSONAndYAML(t *testing.T) {
 	at := time.Date(2001, 2, 3, 4, 5, 6, 789000000, time.UTC)
-	text := `no "room": left`
-	empty := ""
-	return []reconciler.Status{
-		{},
-		{Kind: reconciler.StatusKindPending, UpdatedAt: at, ID: 1},
-		{Kind: reconciler.StatusKindRefreshing, UpdatedAt: at, ID: 1 << 60},
-		{Kind: reconciler.StatusKindDone, UpdatedAt: at},
-		{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: &text, ID: 4},
-		{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: &empty, ID: 5},
-	}
-}
-
-func TestStatusJSON(t *testing.T) {
-	var lines []string
-	for _, s := range statuses() {
-		text, err := json.Marshal(s)
+	const stamp = "2001-02-03T04:05:06.789Z"
+	for _, test := range []struct {
+		status reconciler.Status
+		json   string
+		yaml   string
+	}{
+		{
+			reconciler.Status{},
+			`{"updated-at":"0001-01-01T00:00:00Z","kind":""}`,
+			"updated-at: 0001-01-01T00:00:00Z\nkind: \"\"\n",
+		}, {
+			reconciler.Status{Kind: reconciler.StatusKindPending, UpdatedAt: at, ID: 1},
+			`{"updated-at":"` + stamp + `","id":1,"kind":"Pending"}`,
+			"updated-at: " + stamp + "\nid: 1\nkind: Pending\n",
+		}, {
+			reconciler.Status{Kind: reconciler.StatusKindRefreshing, UpdatedAt: at, ID: 1 << 60},
+			`{"updated-at":"` + stamp + `","id":1152921504606846976,"kind":"Refreshing"}`,
+			"updated-at: " + stamp + "\nid: 1152921504606846976\nkind: Refreshing\n",
+		}, {
+			reconciler.Status{Kind: reconciler.StatusKindDone, UpdatedAt: at},
+			`{"updated-at":"` + stamp + `","kind":"Done"}`,
+			"updated-at: " + stamp + "\nkind: Done\n",
+		}, {
+			reconciler.Status{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: ptr(`no "room": left`), ID: 4},
+			`{"updated-at":"` + stamp + `","error":"no \"room\": left","id":4,"kind":"Error"}`,
+			"updated-at: " + stamp + "\nerror: 'no \"room\": left'\nid: 4\nkind: Error\n",
+		}, {
+			reconciler.Status{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: ptr(""), ID: 5},
+			`{"updated-at":"` + stamp + `","error":"","id":5,"kind":"Error"}`,
+			"updated-at: " + stamp + "\nerror: \"\"\nid: 5\nkind: Error\n",
+		},
+	} {
+		text, err := json.Marshal(test.status)
 		require.NoError(t, err)
-		lines = append(lines, string(text))
+		assert.Equal(t, test.json, string(text))
 		var back reconciler.Status
 		require.NoError(t, json.Unmarshal(text, &back))
-		assert.Equal(t, s, back)
-	}
-	assert.Equal(t, []string{
-		`{"updated-at":"0001-01-01T00:00:00Z","kind":""}`,
-		`{"updated-at":"2001-02-03T04:05:06.789Z","id":1,"kind":"Pending"}`,
-		`{"updated-at":"2001-02-03T04:05:06.789Z","id":1152921504606846976,"kind":"Refreshing"}`,
-		`{"updated-at":"2001-02-03T04:05:06.789Z","kind":"Done"}`,
-		`{"updated-at":"2001-02-03T04:05:06.789Z","error":"no \"room\": left","id":4,"kind":"Error"}`,
-		`{"updated-at":"2001-02-03T04:05:06.789Z","error":"","id":5,"kind":"Error"}`,
-	}, lines)
-}
+		assert.Equal(t, test.status, back)
 
-func TestStatusYAML(t *testing.T) {
-	var lines []string
-	for _, s := range statuses() {
-		text, err := yaml.Marshal(s)
+		text, err = yaml.Marshal(test.status)
 		require.NoError(t, err)
-		lines = append(lines, string(text))
-		var back reconciler.Status
+		assert.Equal(t, test.yaml, string(text))
+		back = reconciler.Status{}
 		require.NoError(t, yaml.Unmarshal(text, &back))
-		assert.Equal(t, s, back)
+		assert.Equal(t, test.status, back)
 	}
-	assert.Equal(t, []string{
-		"updated-at: 0001-01-01T00:00:00Z\nkind: \"\"\n",
-		"updated-at: 2001-02-03T04:05:06.789Z\nid: 1\nkind: Pending\n",
-		"updated-at: 2001-02-03T04:05:06.789Z\nid: 1152921504606846976\nkind: Refreshing\n",
-		"updated-at: 2001-02-03T04:05:06.789Z\nkind: Done\n",
-		"updated-at: 2001-02-03T04:05:06.789Z\nerror: 'no \"room\": left'\nid: 4\nkind: Error\n",
-		"updated-at: 2001-02-03T04:05:06.789Z\nerror: \"\"\nid: 5\nkind: Error\n",
-	}, lines)
 }
 
 // The files that db/insert reads leave out fields.

@@ -36,7 +36,7 @@ var sysctlByName = statedb.Index[sysctl, string]{
 	Unique:     true,
 }
 
-// sysctlOps implements single and batch operations on one map.
+// sysctlOps implements operations on a map.
 type sysctlOps struct {
 	kernel map[string]string
 	broken atomic.Bool
@@ -59,74 +59,52 @@ func (ops *sysctlOps) Prune(context.Context, statedb.ReadTxn, iter.Seq2[sysctl, 
 	return nil
 }
 
-func (ops *sysctlOps) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[sysctl]) {
-	for i, e := range batch {
-		batch[i].Result = ops.Update(ctx, txn, e.Revision, e.Object)
-	}
-}
-
-func (ops *sysctlOps) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[sysctl]) {
-	for i, e := range batch {
-		batch[i].Result = ops.Delete(ctx, txn, e.Revision, e.Object)
-	}
-}
-
 func TestObjectsCanBeValues(t *testing.T) {
-	for _, batched := range []bool{false, true} {
-		t.Run(fmt.Sprintf("batched=%t", batched), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { reconcileValues(t, batched) })
-		})
-	}
-}
+	synctest.Test(t, func(t *testing.T) {
+		a, ops := newApp(t), &sysctlOps{kernel: map[string]string{}}
+		sysctls, err := statedb.NewTable(a.db, "sysctls", sysctlByName)
+		require.NoError(t, err)
+		_, err = reconciler.Register(a.params, sysctls,
+			func(s sysctl) sysctl { return s },
+			func(s sysctl, status reconciler.Status) sysctl { s.Status = status; return s },
+			func(s sysctl) reconciler.Status { return s.Status },
+			ops, nil, withQuickRetry)
+		require.NoError(t, err)
+		a.start()
 
-func reconcileValues(t *testing.T, batched bool) {
-	a, ops := newApp(t), &sysctlOps{kernel: map[string]string{}}
-	sysctls, err := statedb.NewTable(a.db, "sysctls", sysctlByName)
-	require.NoError(t, err)
-	var batchOps reconciler.BatchOperations[sysctl]
-	if batched {
-		batchOps = ops
-	}
-	_, err = reconciler.Register(a.params, sysctls,
-		func(s sysctl) sysctl { return s },
-		func(s sysctl, status reconciler.Status) sysctl { s.Status = status; return s },
-		func(s sysctl) reconciler.Status { return s.Status },
-		ops, batchOps, withQuickRetry)
-	require.NoError(t, err)
-	a.start()
+		put := func(name, value string) {
+			wtxn := a.db.WriteTxn(sysctls)
+			_, _, err := sysctls.Insert(wtxn, sysctl{Name: name, Value: value, Status: reconciler.StatusPending()})
+			require.NoError(t, err)
+			wtxn.Commit()
+		}
+		rows := func() string {
+			var rows []any
+			for s := range sysctls.All(a.db.ReadTxn()) {
+				rows = append(rows, s.TableRow())
+			}
+			return fmt.Sprint(rows...)
+		}
+		await := func(want string) {
+			t.Helper()
+			eventually(t, func() bool { return rows() == want }, "%s, have %s", want, func() any { return rows() })
+		}
 
-	put := func(name, value string) {
+		put("ip_forward", "1")
+		put("rp_filter", "2")
+		await("[ip_forward 1 Done] [rp_filter 2 Done]")
+		ops.broken.Store(true)
+		put("rp_filter", "0")
+		await("[ip_forward 1 Done] [rp_filter 0 Error]")
+		ops.broken.Store(false)
+		await("[ip_forward 1 Done] [rp_filter 0 Done]")
+		assert.Equal(t, map[string]string{"ip_forward": "1", "rp_filter": "0"}, ops.kernel)
+
 		wtxn := a.db.WriteTxn(sysctls)
-		_, _, err := sysctls.Insert(wtxn, sysctl{Name: name, Value: value, Status: reconciler.StatusPending()})
+		_, _, err = sysctls.Delete(wtxn, sysctl{Name: "ip_forward"})
 		require.NoError(t, err)
 		wtxn.Commit()
-	}
-	rows := func() string {
-		var rows []any
-		for s := range sysctls.All(a.db.ReadTxn()) {
-			rows = append(rows, s.TableRow())
-		}
-		return fmt.Sprint(rows...)
-	}
-	await := func(want string) {
-		t.Helper()
-		eventually(t, func() bool { return rows() == want }, "%s, have %s", want, func() any { return rows() })
-	}
-
-	put("ip_forward", "1")
-	put("rp_filter", "2")
-	await("[ip_forward 1 Done] [rp_filter 2 Done]")
-	ops.broken.Store(true)
-	put("rp_filter", "0")
-	await("[ip_forward 1 Done] [rp_filter 0 Error]")
-	ops.broken.Store(false)
-	await("[ip_forward 1 Done] [rp_filter 0 Done]")
-	assert.Equal(t, map[string]string{"ip_forward": "1", "rp_filter": "0"}, ops.kernel)
-
-	wtxn := a.db.WriteTxn(sysctls)
-	_, _, err = sysctls.Delete(wtxn, sysctl{Name: "ip_forward"})
-	require.NoError(t, err)
-	wtxn.Commit()
-	pass(time.Second)
-	assert.Equal(t, map[string]string{"rp_filter": "0"}, ops.kernel)
+		pass(time.Second)
+		assert.Equal(t, map[string]string{"rp_filter": "0"}, ops.kernel)
+	})
 }

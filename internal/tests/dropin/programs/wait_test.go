@@ -92,78 +92,66 @@ func TestWaitReturnsTheErrorOfItsContext(t *testing.T) {
 }
 
 func TestWaitReportsAFailingUpdate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 
 		tg.fail("no room", 2)
 		a.put(wanted(1, "a"))
 		failing := a.put(wanted(2, "b"))
 		until := a.put(wanted(3, "c"))
-		res := waitFor(t, r, until)
+		res := waitFor(t, a.reconciler, until)
 		assert.GreaterOrEqual(t, res.revision, until, "a wait does not wait for failing objects")
 		assert.Equal(t, failing, res.retryLowWatermark, "the lowest revision that failed")
 
 		tg.heal()
 		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
-		eventually(t, func() bool { return waitFor(t, r, until).retryLowWatermark == 0 }, "no failing object")
-	})
+		eventually(t, func() bool { return waitFor(t, a.reconciler, until).retryLowWatermark == 0 }, "no failing object")
+	}, withQuickRetry)
 }
 
 func TestWaitReportsAFailingDelete(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 
 		tg.fail("in use", 1)
 		until := a.remove(1)
-		res := waitFor(t, r, until)
+		res := waitFor(t, a.reconciler, until)
 		assert.Equal(t, until, res.retryLowWatermark)
 		tg.heal()
-		eventually(t, func() bool { return waitFor(t, r, until).retryLowWatermark == 0 }, "the deletion")
+		eventually(t, func() bool { return waitFor(t, a.reconciler, until).retryLowWatermark == 0 }, "the deletion")
 		assert.Empty(t, tg.has())
-	})
+	}, withQuickRetry)
 }
 
 func TestWaitReportsTheLowestFailedRevision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, reconciler.WithRetry(time.Hour, time.Hour))
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.fail("no room", 1, 2, 3)
 		first := a.put(wanted(3, "c"))
 		second := a.put(wanted(1, "a"))
 		third := a.put(wanted(2, "b"))
-		assert.Equal(t, first, waitFor(t, r, third).retryLowWatermark)
+		assert.Equal(t, first, waitFor(t, a.reconciler, third).retryLowWatermark)
 
 		// The failures end one by one, oldest first.
 		tg.heal()
 		last := a.remove(3)
-		assert.Equal(t, second, waitFor(t, r, last).retryLowWatermark)
+		assert.Equal(t, second, waitFor(t, a.reconciler, last).retryLowWatermark)
 		last = a.remove(1)
-		assert.Equal(t, third, waitFor(t, r, last).retryLowWatermark)
+		assert.Equal(t, third, waitFor(t, a.reconciler, last).retryLowWatermark)
 		last = a.remove(2)
-		assert.Zero(t, waitFor(t, r, last).retryLowWatermark)
-	})
+		assert.Zero(t, waitFor(t, a.reconciler, last).retryLowWatermark)
+	}, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // The loop that the documentation of WaitUntilReconciled recommends.
 func TestWaitForSuccess(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, withQuickRetry)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.fail("no room", 2)
 		until := a.put(wanted(1, "a"), wanted(2, "b"))
 		time.AfterFunc(5*time.Second, tg.heal)
 
 		start := time.Now()
 		for {
-			res := waitFor(t, r, until)
+			res := waitFor(t, a.reconciler, until)
 			if res.retryLowWatermark == 0 || res.retryLowWatermark > until {
 				break
 			}
@@ -171,29 +159,26 @@ func TestWaitForSuccess(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 		}
 		eventually(t, func() bool { return tg.has() == "1=a 2=b" }, "both in the target")
-	})
+	}, withQuickRetry)
 }
 
 // Programs wait for the revision of the table, whatever the last write was.
 func TestWaitForTheTablesRevision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg)
-		a.start()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		now := func() statedb.Revision { return a.services.Revision(a.db.ReadTxn()) }
 
 		a.put(wanted(1, "a"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		assert.Greater(t, now(), statedb.Revision(1), "the status has been written")
-		waitFor(t, r, now())
+		waitFor(t, a.reconciler, now())
 
 		done := wanted(2, "b")
 		done.Status = reconciler.StatusDone()
 		a.put(done)
-		waitFor(t, r, now())
+		waitFor(t, a.reconciler, now())
 
 		a.remove(1)
-		waitFor(t, r, now())
+		waitFor(t, a.reconciler, now())
 		assert.Empty(t, tg.has())
 	})
 }
@@ -211,27 +196,6 @@ func TestStatusIsWrittenWhenWaitReturns(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, reconciler.StatusKindDone, a.get(id).Status.Kind)
 			require.Len(t, look(m, func() []string { return m.ops }), int(id)+1)
-		}
-	})
-}
-
-func TestManyCallersWaitAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg)
-		a.start()
-		results := make(chan waitResult, 20)
-		for until := range statedb.Revision(20) {
-			go func() { results <- wait(t.Context(), r, until+1) }()
-		}
-		for id := range uint64(20) {
-			a.put(wanted(id, "a"))
-			pass(10 * time.Millisecond)
-		}
-		for range 20 {
-			res := <-results
-			assert.NoError(t, res.err)
-			assert.Zero(t, res.retryLowWatermark)
 		}
 	})
 }
