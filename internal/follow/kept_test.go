@@ -125,3 +125,16 @@ func TestRandomWalkOfKeptChanges(t *testing.T) {
 		require.Equal(t, len(want) > 0, k.Errors() != nil)
 	}
 }
+
+func TestForgetRemovesTheSameOrAnOlderChange(t *testing.T) {
+	k := follow.NewKept[string]()
+	k.Keep("a", at(2), errNo, 0, 10)
+	k.Forget("a", 1)
+	require.True(t, k.Has("a"), "only an earlier change succeeded")
+	k.Forget("a", 2)
+	require.True(t, k.Has("a"), "it waits again")
+	k.Forget("a", 3)
+	require.False(t, k.Has("a"))
+	require.Empty(t, k.TakeDue(10, 1))
+	k.Forget("b", 1)
+}

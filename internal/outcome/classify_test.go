@@ -83,3 +83,9 @@ type broken struct{ text string }
 
 func (b *broken) Error() string { return b.text }
 func (b *broken) Unwrap() error { return errors.New(b.text) }
+
+func TestOfSeveralDelaysTheLongestRetryAndTheShortestRequeueCount(t *testing.T) {
+	retry := func(d time.Duration) error { return outcome.RetryAfter(errNo, d) }
+	require.Equal(t, 2*time.Second, outcome.Of(errors.Join(retry(time.Second), retry(2*time.Second))).Delay)
+	require.Equal(t, time.Second, outcome.Of(errors.Join(outcome.Requeue(2*time.Second), outcome.Requeue(time.Second))).Delay)
+}
