@@ -173,7 +173,6 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 
 func TestJSONUsesTheFieldNamesOfTheTypes(t *testing.T) {
 	r := routes()
-	r.Count = 3
 	r.Explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
 	s := newShell(t, r)
 	out, err := s.run("reconciler/explain agent 7 --format=json")
@@ -181,7 +180,7 @@ func TestJSONUsesTheFieldNamesOfTheTypes(t *testing.T) {
 	var back inspect.Explanation
 	require.NoError(t, json.Unmarshal([]byte(out), &back))
 	require.Equal(t, r.Explanation, back)
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 3\n}\n",
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
 		"reconciler/retry agent 7 --format=json")
 }
 
