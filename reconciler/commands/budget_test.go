@@ -25,7 +25,7 @@ var large = strings.Repeat("é", reconciler.MaxErrorText/2)
 func TestObjectListsAreBoundedInBytes(t *testing.T) {
 	r := routes()
 	for i := range 1000 {
-		r.page.Objects = append(r.page.Objects, inspect.ObjectLine{Key: fmt.Sprint("route-", i), Error: large})
+		r.Lines = append(r.Lines, inspect.ObjectLine{Key: fmt.Sprint("route-", i), Error: large})
 	}
 	s := newShell(t, r)
 	for _, format := range []string{"json", "table"} {
@@ -53,11 +53,11 @@ func TestJournalsAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	r := routes()
 	for i := range 1024 {
 		at := time.Unix(int64(i), 0)
-		r.events = append(r.events, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}})
-		r.rounds = append(r.rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
+		r.History = append(r.History, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}})
+		r.Rounds = append(r.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 	}
 	second := routes()
-	second.id.Module, second.events, second.rounds = "second", r.events, r.rounds
+	second.Identity.Module, second.History, second.Rounds = "second", r.History, r.Rounds
 	s := newShell(t, r, second)
 	for flags, firstRound := range map[string]bool{"agent": false, "": false, "--rounds": false, "agent --first-failures": true} {
 		out, err := s.run("reconciler/journal " + flags + " --format=json")
@@ -83,7 +83,7 @@ func TestJournalsAreBoundedInBytesAndCountTheRest(t *testing.T) {
 		require.Regexp(t, `(?m)^\d+ (later|earlier) (operations|failures|rounds) are left out: .* --`, out)
 	}
 	short := routes()
-	short.events = r.events[:1]
+	short.History = r.History[:1]
 	out, _ := newShell(t, short).run("reconciler/journal agent --format=json")
 	require.NotContains(t, out, "omitted")
 }
@@ -92,13 +92,13 @@ func TestJournalsAreBoundedInBytesAndCountTheRest(t *testing.T) {
 func TestReconcilerListCutsErrorExamples(t *testing.T) {
 	r := routes()
 	for i := range 32 {
-		r.snapshot.Errors = append(r.snapshot.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+		r.Shown.Errors = append(r.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
 	s := newShell(t, r)
 	out, err := s.run("reconciler --format=json")
 	require.NoError(t, err)
 	require.Less(t, len(out), 1<<16)
-	require.Equal(t, large, r.snapshot.Errors[0].Example)
+	require.Equal(t, large, r.Shown.Errors[0].Example)
 	out, err = s.run("reconciler/show agent")
 	require.NoError(t, err)
 	require.Less(t, len(out), 1<<16)
@@ -106,8 +106,8 @@ func TestReconcilerListCutsErrorExamples(t *testing.T) {
 
 func TestTablesCutLongTextsAndExplainPrintsThemInFull(t *testing.T) {
 	r := routes()
-	r.page.Objects = []inspect.ObjectLine{{Key: "a", Error: large}}
-	r.explanation = inspect.Explanation{Key: "a", Error: large}
+	r.Lines = []inspect.ObjectLine{{Key: "a", Error: large}}
+	r.Explanation = inspect.Explanation{Key: "a", Error: large}
 	s := newShell(t, r)
 	out, err := s.run("reconciler/objects agent")
 	require.NoError(t, err)
@@ -132,7 +132,7 @@ func manyOperations() (rounds []inspect.Round) {
 
 func TestRoundsAreListedWhenTheirOperationsDoNotFit(t *testing.T) {
 	r := routes()
-	r.rounds = manyOperations()
+	r.Rounds = manyOperations()
 	s := newShell(t, r)
 	out, err := s.run("reconciler/journal agent --rounds --format=json")
 	require.NoError(t, err)

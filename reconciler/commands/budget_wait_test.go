@@ -23,7 +23,7 @@ func TestUnappliedListsAreBoundedInBytes(t *testing.T) {
 	for _, text := range []string{large, escaped} {
 		r := routes()
 		for i := range 100 {
-			r.unapplied.Keys = append(r.unapplied.Keys, inspect.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
+			r.Rest.Keys = append(r.Rest.Keys, inspect.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(text)})
 		}
 		s := newShell(t, r)
 		out, err := s.run("reconciler/wait agent --format=json")
@@ -45,9 +45,9 @@ func TestUnappliedListsAreBoundedInBytes(t *testing.T) {
 
 func TestReconcilerListCutsEveryText(t *testing.T) {
 	r := routes()
-	r.snapshot.PruneFailure, r.snapshot.Breaker = large, large
+	r.Shown.PruneFailure, r.Shown.Breaker = large, large
 	out, err := newShell(t, r).run("reconciler --format=json")
 	require.NoError(t, err)
 	require.Less(t, len(out), 1<<14)
-	require.Len(t, r.snapshot.Breaker, len(large))
+	require.Len(t, r.Shown.Breaker, len(large))
 }

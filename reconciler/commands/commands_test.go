@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -77,7 +78,9 @@ func (s *shell) fails(want, line string) {
 	require.Equal(s, want, err.Error(), line)
 }
 
-func routes() *fake { return &fake{id: inspect.ID{Module: "agent", Table: "routes"}} }
+func routes() *fake.Controller {
+	return &fake.Controller{Identity: inspect.ID{Module: "agent", Table: "routes"}}
+}
 
 func TestHiveProvidesTheCommands(t *testing.T) {
 	h := hive.New(inspect.Cell, commands.Cell, cell.Invoke(func(r *inspect.Registry) { r.Add(routes()) }))
@@ -116,7 +119,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 }
 
 func TestErrorsNameTheWrongArgument(t *testing.T) {
-	s := newShell(t, routes(), &fake{id: inspect.ID{Name: "links", Table: "links"}})
+	s := newShell(t, routes(), &fake.Controller{Identity: inspect.ID{Name: "links", Table: "links"}})
 	for line, want := range map[string]string{
 		"reconciler/explain":                          "NAME is missing: usage: reconciler/explain NAME KEY",
 		"reconciler/explain agent":                    "KEY is missing: usage: reconciler/explain NAME KEY",
@@ -139,9 +142,9 @@ func TestErrorsNameTheWrongArgument(t *testing.T) {
 
 func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	r := routes()
-	r.snapshot.Condition = "run\u009bning"
-	r.page.Next = "\x7f"
-	r.sweeps, r.explanation.Key = true, "7"
+	r.Shown.Condition = "run\u009bning"
+	r.Page.Next = "\x7f"
+	r.Approves, r.Explanation.Key = true, "7"
 	s := newShell(t, r)
 	for _, line := range []string{
 		"reconciler", "reconciler/show agent", "reconciler/explain agent 7", "reconciler/objects agent",
@@ -170,21 +173,20 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 
 func TestJSONUsesTheFieldNamesOfTheTypes(t *testing.T) {
 	r := routes()
-	r.count = 3
-	r.explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
+	r.Explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
 	s := newShell(t, r)
 	out, err := s.run("reconciler/explain agent 7 --format=json")
 	require.NoError(t, err)
 	var back inspect.Explanation
 	require.NoError(t, json.Unmarshal([]byte(out), &back))
-	require.Equal(t, r.explanation, back)
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 3\n}\n",
+	require.Equal(t, r.Explanation, back)
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
 		"reconciler/retry agent 7 --format=json")
 }
 
 func TestListReadsAllReconcilersConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newShell(t, slow{&fake{id: inspect.ID{Table: "a"}}}, slow{&fake{id: inspect.ID{Table: "b"}}})
+		s := newShell(t, slow{&fake.Controller{Identity: inspect.ID{Table: "a"}}}, slow{&fake.Controller{Identity: inspect.ID{Table: "b"}}})
 		began := time.Now()
 		out, err := s.run("reconciler")
 		require.NoError(t, err)
@@ -194,11 +196,11 @@ func TestListReadsAllReconcilersConcurrently(t *testing.T) {
 }
 
 // slow answers after 100 ms, as a busy reconciler does.
-type slow struct{ *fake }
+type slow struct{ *fake.Controller }
 
 func (s slow) Snapshot(ctx context.Context) inspect.Snapshot {
 	time.Sleep(100 * time.Millisecond)
-	return s.fake.Snapshot(ctx)
+	return s.Controller.Snapshot(ctx)
 }
 
 func TestKeysArePassedOnUnchanged(t *testing.T) {
@@ -214,14 +216,14 @@ func TestKeysArePassedOnUnchanged(t *testing.T) {
 	} {
 		_, err := s.run(line)
 		require.NoError(t, err)
-		require.Equal(t, []string{want}, r.take(), line)
+		require.Equal(t, []string{want}, r.Take(), line)
 	}
 }
 
 func TestNamesAndKeysAreCompleted(t *testing.T) {
 	r := routes()
-	r.keys = []string{"10.0.0.0/24", "10.1.0.0/16", "a b", "it's", "\x1b[2J"}
-	s := newShell(t, r, &fake{id: inspect.ID{Name: "links", Table: "links"}})
+	r.Names = []string{"10.0.0.0/24", "10.1.0.0/16", "a b", "it's", "\x1b[2J"}
+	s := newShell(t, r, &fake.Controller{Identity: inspect.ID{Name: "links", Table: "links"}})
 	for _, c := range []struct {
 		line, typed string
 		want        []string
@@ -254,26 +256,26 @@ func TestFlagsBecomeQueries(t *testing.T) {
 		s := newShell(t, r)
 		_, err := s.run("reconciler/objects agent --status=error --limit=10 --after=7")
 		require.NoError(t, err)
-		require.Equal(t, []string{"objects {Status:error After:7 Limit:10}"}, r.take())
+		require.Equal(t, []string{"objects {Status:error After:7 Limit:10}"}, r.Take())
 		_, err = s.run("reconciler/journal agent --key=7 --limit=3")
 		require.NoError(t, err)
-		require.Equal(t, []string{"events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}"}, r.take())
+		require.Equal(t, []string{"events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}"}, r.Take())
 		time.Sleep(time.Hour)
 		_, err = s.run("reconciler/journal agent --since=5m")
 		require.NoError(t, err)
-		require.Contains(t, r.take()[0], "Since:"+time.Now().Add(-5 * time.Minute).String()[:19])
+		require.Contains(t, r.Take()[0], "Since:"+time.Now().Add(-5 * time.Minute).String()[:19])
 	})
 }
 
 func TestObjectPagePrintsTheCommandForTheNextPage(t *testing.T) {
 	r := routes()
-	r.page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
+	r.Page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
 	s := newShell(t, r)
 	s.prints(""+
 		"Key   Status   State   Since   Failures   Next attempt   Revision   Blocked on   Error\n"+
 		"7     Error    retry   -       2          -              3          -\n"+
 		"more: reconciler/objects agent --status=Error --limit=1 --after='a b'\n",
 		"reconciler/objects agent --status=Error --limit=1")
-	r.pageErr = errors.New("too busy")
+	r.ListErr = errors.New("too busy")
 	s.fails("too busy", "reconciler/objects agent")
 }

@@ -4,37 +4,28 @@
 package commands_test
 
 import (
-	"context"
 	"encoding/json"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/internal/tests/filled"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // filledFake is a reconciler whose answers have no zero field.
-type filledFake struct {
-	*fake
-	explanation inspect.Explanation
-	snapshot    inspect.Snapshot
-}
-
-func newFilledFake() *filledFake {
-	f := &filledFake{routes(), filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot]()}
-	f.id = f.snapshot.ID
-	f.rounds = filled.Rounds()
+func filledFake() *fake.Controller {
+	f := routes()
+	f.Explanation, f.Shown, f.Rounds = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
+	f.Identity = f.Shown.ID
 	return f
 }
 
-func (f *filledFake) Explain(context.Context, string) inspect.Explanation { return f.explanation }
-func (f *filledFake) Snapshot(context.Context) inspect.Snapshot           { return f.snapshot }
-
 func TestCommandJSONEqualsTheGoldenFiles(t *testing.T) {
-	f := newFilledFake()
+	f := filledFake()
 	s := newShell(t, f)
-	name := "'" + f.id.String() + "'"
+	name := "'" + f.Identity.String() + "'"
 	answer := func(line string) []byte {
 		t.Helper()
 		out, err := s.run(line + " --format=json")

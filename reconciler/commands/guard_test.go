@@ -15,6 +15,7 @@ import (
 	hiveshell "github.com/cilium/hive/shell"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -49,19 +50,19 @@ func (s *shell) overSocket(line string) (string, error) {
 }
 
 // hostileRoutes returns a reconciler that has a text in every field, followed by a last element.
-func hostileRoutes(text string) *fake {
+func hostileRoutes(text string) *fake.Controller {
 	r := routes()
-	r.keys = []string{text, "zzz last"}
-	r.explanation = inspect.Explanation{Key: text, Why: text, Error: text, Notes: []string{text, "last"}}
-	r.snapshot = inspect.Snapshot{
+	r.Names = []string{text, "zzz last"}
+	r.Explanation = inspect.Explanation{Key: text, Why: text, Error: text, Notes: []string{text, "last"}}
+	r.Shown = inspect.Snapshot{
 		Condition: "running", Busy: text, Waiting: []string{text}, Stuck: []string{text}, PruneFailure: text,
 		Errors:   []inspect.ErrorClass{{Class: text, Key: text, Example: text}},
 		Settings: []inspect.SettingText{{Name: "last", Value: text}},
 	}
-	r.page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: text, Error: text}, {Key: "last"}}, Next: text}
-	r.events = []inspect.Event{{Operation: inspect.Operation{Key: text, Error: text, Note: text}}, {Operation: inspect.Operation{Key: "last"}}}
-	r.rounds = []inspect.Round{{Prune: &inspect.Prune{Error: text}}, {Prune: &inspect.Prune{Error: "last"}}}
-	r.unapplied = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
+	r.Page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: text, Error: text}, {Key: "last"}}, Next: text}
+	r.History = []inspect.Event{{Operation: inspect.Operation{Key: text, Error: text, Note: text}}, {Operation: inspect.Operation{Key: "last"}}}
+	r.Rounds = []inspect.Round{{Prune: &inspect.Prune{Error: text}}, {Prune: &inspect.Prune{Error: "last"}}}
+	r.Rest = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
 	return r
 }
 
@@ -104,10 +105,10 @@ func TestErrorsWithMarksReachTheShellClientAsErrors(t *testing.T) {
 		texts = append(texts, strings.Repeat("x", n))
 	}
 	for _, text := range texts {
-		r.err = errors.New(text)
+		r.Err = errors.New(text)
 		_, err := s.overSocket("reconciler/retry agent 7")
 		require.Error(t, err, "%d bytes: %.20q", len(text), text)
-		require.ErrorIs(t, s.errorOf("reconciler/retry agent 7"), r.err)
+		require.ErrorIs(t, s.errorOf("reconciler/retry agent 7"), r.Err)
 	}
 	require.Less(t, len(s.errorOf("reconciler/retry agent 7").Error()), 2200)
 }
@@ -119,13 +120,13 @@ func (s *shell) errorOf(line string) error {
 
 func TestCompletedKeysWithMarksCanBeTyped(t *testing.T) {
 	r := routes()
-	r.keys = []string{"a<<end>>", "[stdout]"}
+	r.Names = []string{"a<<end>>", "[stdout]"}
 	s := newShell(t, r)
 	s.prints(`reconciler/explain agent "a<<end>\x3e"`+"\n"+`reconciler/explain agent "[stdout\x5d"`+"\n", "reconciler/explain --autocomplete='agent '")
 }
 
 func TestCommandErrorsEscapeControlCharacters(t *testing.T) {
 	r := routes()
-	r.err = errors.New("no object \x1b[2J\u202e\nand more")
+	r.Err = errors.New("no object \x1b[2J\u202e\nand more")
 	newShell(t, r).fails("no object \\x1b[2J\\u202e\nand more", "reconciler/retry agent 7")
 }

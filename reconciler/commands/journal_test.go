@@ -20,7 +20,7 @@ func TestFirstFailuresListEachObjectOnce(t *testing.T) {
 	r := routes()
 	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
 		key, result, _ := strings.Cut(what, " ")
-		r.events = append(r.events, inspect.Event{Round: uint64(i), Operation: inspect.Operation{Key: key, Result: inspect.Result(result)}})
+		r.History = append(r.History, inspect.Event{Round: uint64(i), Operation: inspect.Operation{Key: key, Result: inspect.Result(result)}})
 	}
 	s := newShell(t, r)
 	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
@@ -36,7 +36,7 @@ func TestFirstFailuresListEachObjectOnce(t *testing.T) {
 	}
 	_, err := s.run("reconciler/journal agent --first-failures --since=5m --key=a --limit=1")
 	require.NoError(t, err)
-	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.take()[3])
+	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.Take()[3])
 	s.fails("--rounds and --first-failures are both set", "reconciler/journal agent --rounds --first-failures")
 }
 
@@ -44,11 +44,11 @@ func TestRoundsAreListedWithoutTheirOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
 		for i := range 3 {
-			r.rounds = append(r.rounds, inspect.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: inspect.ReasonChange})
+			r.Rounds = append(r.Rounds, inspect.Round{Sequence: uint64(i + 1), Started: time.Now(), Reason: inspect.ReasonChange})
 			time.Sleep(time.Minute)
 		}
-		r.rounds[2].Prune = &inspect.Prune{Error: "no\nmemory"}
-		r.rounds[1].Prune = &inspect.Prune{Listed: 9, Swept: 2, Took: time.Second}
+		r.Rounds[2].Prune = &inspect.Prune{Error: "no\nmemory"}
+		r.Rounds[1].Prune = &inspect.Prune{Listed: 9, Swept: 2, Took: time.Second}
 		s := newShell(t, r)
 		for line, want := range map[string]int{"": 3, " --limit=2": 2, " --since=90s": 1, " --since=2m": 2} {
 			out, err := s.run("reconciler/journal agent --rounds" + line)

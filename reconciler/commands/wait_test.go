@@ -19,9 +19,9 @@ func TestWaitPrintsUnappliedObjects(t *testing.T) {
 		r := routes()
 		s := newShell(t, r)
 		s.prints("agent is applied\n", "reconciler/wait agent")
-		r.unapplied = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
+		r.Rest = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
 		s.prints("agent 7 is attempted\n\"7\": retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
-		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.take())
+		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.Take())
 	})
 }
 
@@ -29,7 +29,7 @@ func TestWaitPrintsUnappliedObjects(t *testing.T) {
 func TestScriptsCanExpectAWaitTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
-		r.err = errors.New("waiting for all")
+		r.Err = errors.New("waiting for all")
 		s := newShell(t, r)
 		began := time.Now()
 		s.fails("not within 3 s: waiting for all: context deadline exceeded", "reconciler/wait agent --timeout=3s")
@@ -42,7 +42,7 @@ func TestScriptsCanExpectAWaitTimeout(t *testing.T) {
 func TestWaitInTheBackground(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := routes()
-		r.err = errors.New("waiting for all")
+		r.Err = errors.New("waiting for all")
 		s := newShell(t, r)
 		began := time.Now()
 		_, err := s.run("! reconciler/wait agent --timeout=3s &")

@@ -47,26 +47,26 @@ func TestActionsNeedWithWrites(t *testing.T) {
 			assert.Contains(t, body, "writes are not enabled")
 		}
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 }
 
 func TestActionsCallTheReconcilerAndReportTheResult(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	for _, act := range acts {
-		f.snapshot.Paused = []string{"a"}
+		f.Shown.Paused = []string{"a"}
 		answer, _ := s.send("POST", act.path, with("Accept", "text/html"))
 		assert.Equal(t, http.StatusSeeOther, answer.StatusCode, act.path)
-		assert.Equal(t, []string{act.did}, f.take(), act.path)
+		assert.Equal(t, []string{act.did}, f.Acts(), act.path)
 		where := answer.Header.Get("Location")
 		assert.Regexp(t, `^(show|explain)\?`, where)
 		assert.Contains(t, s.page(where), act.note, act.path)
 
-		f.snapshot.Paused = []string{"a"}
+		f.Shown.Paused = []string{"a"}
 		answer, body := s.send("POST", act.path, with("Accept", "application/json"))
 		assert.Equal(t, http.StatusOK, answer.StatusCode, act.path)
 		assert.JSONEq(t, act.json, body, act.path)
-		assert.Equal(t, []string{act.did}, f.take(), act.path)
+		assert.Equal(t, []string{act.did}, f.Acts(), act.path)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestPagesHaveTheButtons(t *testing.T) {
 				require.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
 			}
 		}
-		assert.Equal(t, want, f.take(), path)
+		assert.Equal(t, want, f.Acts(), path)
 	}
 }
 
@@ -94,12 +94,12 @@ func TestActionsAcceptForms(t *testing.T) {
 	form := url.Values{"reconciler": {"agent/v4"}, "key": {"a b"}}
 	answer, body := s.send("POST", "retry", withBody("application/x-www-form-urlencoded", form.Encode()))
 	assert.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
-	assert.Equal(t, []string{`retry ["a b"]`}, f.take())
+	assert.Equal(t, []string{`retry ["a b"]`}, f.Acts())
 
 	long := "reconciler=agent%2Fv4&key=" + strings.Repeat("x", 1<<20)
 	answer, _ = s.send("POST", "retry", withBody("application/x-www-form-urlencoded", long))
 	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 }
 
 func TestActionsNeedPost(t *testing.T) {
@@ -115,7 +115,7 @@ func TestActionsNeedPost(t *testing.T) {
 	for _, path := range []string{"", "show?reconciler=agent/v4&did=pause", "explain?reconciler=agent/v4&key=a&did=retry", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4"} {
 		s.page(path)
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 }
 
 func TestPagesRefusePost(t *testing.T) {
@@ -144,10 +144,10 @@ func TestActionsFromAnotherSiteAreRefused(t *testing.T) {
 			{"Sec-Fetch-Site", "none", http.StatusSeeOther},
 			{"Origin", "http://here.test", http.StatusSeeOther},
 		} {
-			f.snapshot.Paused = []string{"a"}
+			f.Shown.Paused = []string{"a"}
 			answer, _ := s.send("POST", act.path, with(c.name, c.value))
 			assert.Equal(t, c.want, answer.StatusCode, "%s with %s: %s", act.path, c.name, c.value)
-			if did := f.take(); c.want == http.StatusForbidden {
+			if did := f.Acts(); c.want == http.StatusForbidden {
 				assert.Empty(t, did)
 			} else {
 				assert.Equal(t, []string{act.did}, did)
@@ -168,10 +168,10 @@ func TestInvalidActionsAreRefused(t *testing.T) {
 		answer, _ := s.send("POST", path)
 		assert.Equal(t, want, answer.StatusCode, path)
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 
-	f.actError = errors.New("object is <gone>")
-	f.snapshot.Paused = []string{"a"}
+	f.Err = errors.New("object is <gone>")
+	f.Shown.Paused = []string{"a"}
 	for _, path := range []string{"retry?reconciler=agent/v4&all=true", "refresh?reconciler=agent/v4&all=true", "pause?reconciler=agent/v4&key=a", "resume?reconciler=agent/v4&key=a"} {
 		answer, body := s.send("POST", path)
 		assert.Equal(t, http.StatusConflict, answer.StatusCode, path)
@@ -183,9 +183,9 @@ func TestApproveButtonIsThereOnlyAfterAPruneFailure(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
 	assert.Contains(t, s.page("show?reconciler=agent/v4"), "<button>Approve sweep</button>")
-	f.snapshot.PruneFailure = ""
+	f.Shown.PruneFailure = ""
 	assert.NotContains(t, s.page("show?reconciler=agent/v4"), "Approve")
-	f.nothingToApprove = true
+	f.Approves = false
 	answer, body := s.send("POST", "approve?reconciler=agent/v4&all=true&format=json")
 	assert.Equal(t, http.StatusConflict, answer.StatusCode)
 	assert.JSONEq(t, `{"error": "no sweep has stopped at its budget, there is nothing to approve"}`, body)

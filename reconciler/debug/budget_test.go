@@ -23,9 +23,9 @@ var large = strings.Repeat("<&", 8<<10)
 
 func TestObjectPagesAreBoundedInBytes(t *testing.T) {
 	f := full()
-	f.objects = failing(200)
-	for i := range f.objects {
-		f.objects[i].Error = large
+	f.Lines = failing(200)
+	for i := range f.Lines {
+		f.Lines[i].Error = large
 	}
 	s := serve(t, nil, f)
 	var keys []string
@@ -51,13 +51,13 @@ func TestObjectPagesAreBoundedInBytes(t *testing.T) {
 
 func TestAnObjectLargerThanAPageIsShownAlone(t *testing.T) {
 	f := full()
-	f.objects = failing(3)
-	f.objects[1].Error = strings.Repeat("x", 3<<20)
+	f.Lines = failing(3)
+	f.Lines[1].Error = strings.Repeat("x", 3<<20)
 	s := serve(t, nil, f)
 	for i, after := range []string{"", "1", "2"} {
 		page := decode[inspect.ObjectPage](t, s.json("objects?reconciler=agent/v4&after="+after))
 		require.Len(t, page.Objects, 1)
-		require.Equal(t, f.objects[i].Key, page.Objects[0].Key)
+		require.Equal(t, f.Lines[i].Key, page.Objects[0].Key)
 	}
 }
 
@@ -70,11 +70,11 @@ type journalPage struct {
 
 func TestJournalPagesAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	f := full()
-	f.events, f.rounds = nil, nil
+	f.History, f.Rounds = nil, nil
 	for i := range 200 {
 		at := epoch.Add(time.Duration(i) * time.Second)
-		f.events = append(f.events, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: "a", Result: inspect.ResultFailed, Error: large}})
-		f.rounds = append(f.rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
+		f.History = append(f.History, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: "a", Result: inspect.ResultFailed, Error: large}})
+		f.Rounds = append(f.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 	}
 	s := serve(t, nil, f)
 	for _, key := range []string{"", "&key=a"} {
@@ -100,13 +100,13 @@ func TestSmallJournalPagesOmitNothing(t *testing.T) {
 
 func TestRoundsAreListedWhenTheirOperationsDoNotFit(t *testing.T) {
 	f := full()
-	f.rounds = nil
+	f.Rounds = nil
 	for i := range 20 {
 		r := inspect.Round{Sequence: uint64(i), Started: epoch}
 		for range 200 {
 			r.Operations = append(r.Operations, inspect.Operation{Result: inspect.ResultFailed, Error: strings.Repeat("x", 1000)})
 		}
-		f.rounds = append(f.rounds, r)
+		f.Rounds = append(f.Rounds, r)
 	}
 	s := serve(t, nil, f)
 	text := s.json("journal?reconciler=agent/v4")

@@ -4,7 +4,6 @@
 package debug_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"html"
@@ -14,138 +13,28 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake is a reconciler with fixed answers, which records the calls. The embedded interface is nil, so a
-// method that the page must not call panics.
-type fake struct {
-	inspect.Loop
-	id               inspect.ID
-	snapshot         inspect.Snapshot
-	explanation      inspect.Explanation
-	objects          []inspect.ObjectLine
-	listError        error
-	events           []inspect.Event
-	rounds           []inspect.Round
-	samples          []inspect.Sample
-	actError         error
-	nothingToApprove bool
-
-	mu    sync.Mutex
-	acts  []string
-	asked []string
-}
-
-func (f *fake) did(format string, args ...any) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.acts = append(f.acts, fmt.Sprintf(format, args...))
-}
-
-// take returns the actions since its last call.
-func (f *fake) take() []string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	acts := f.acts
-	f.acts = nil
-	return acts
-}
-
-func (f *fake) ask(key string) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asked = append(f.asked, key)
-}
-
-func (f *fake) ID() inspect.ID { return f.id }
-func (f *fake) Snapshot(context.Context) inspect.Snapshot {
-	s := f.snapshot
-	s.ID, s.Reconciler = f.id, f.id.String()
-	return s
-}
-
-func (f *fake) Explain(_ context.Context, key string) inspect.Explanation {
-	f.ask(key)
-	e := f.explanation
-	e.Key = key
-	return e
-}
-
-// Objects uses positions for After, where a real reconciler uses revisions.
-func (f *fake) Objects(_ context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
-	if f.listError != nil {
-		return inspect.ObjectPage{}, f.listError
-	}
-	var all []inspect.ObjectLine
-	for _, o := range f.objects {
-		if q.Status == "" || strings.EqualFold(q.Status, o.Status) {
-			all = append(all, o)
-		}
-	}
-	from := 0
-	_, _ = fmt.Sscan(q.After, &from)
-	from = min(from, len(all))
-	to := min(from+q.Limit, len(all))
-	page := inspect.ObjectPage{Objects: all[from:to]}
-	if to < len(all) {
-		page.Next = fmt.Sprint(to)
-	}
-	return page, nil
-}
-
-func (f *fake) Events(q inspect.EventQuery) []inspect.Event {
-	var out []inspect.Event
-	for _, e := range f.events {
-		if (q.Key == "" || q.Key == e.Key) && !e.Started.Before(q.Since) {
-			out = append(out, e)
-		}
-	}
-	if q.Limit > 0 {
-		out = out[max(0, len(out)-q.Limit):]
-	}
-	return out
-}
-
-func (f *fake) Journal() []inspect.Round   { return f.rounds }
-func (f *fake) Timeline() []inspect.Sample { return f.samples }
-func (f *fake) Prune()                     { f.did("prune") }
-func (f *fake) ApproveSweep() bool         { f.did("approve"); return !f.nothingToApprove }
-func (f *fake) Pause()                     { f.did("pause") }
-func (f *fake) Resume()                    { f.did("resume") }
-func (f *fake) PauseOnly(keys ...string) error {
-	f.did("pause only %q", keys)
-	f.snapshot.Paused = keys
-	return f.actError
-}
-func (f *fake) Retry(_ context.Context, keys ...string) (int, error) {
-	f.did("retry %q", keys)
-	return max(1, len(keys)), f.actError
-}
-
-func (f *fake) Refresh(_ context.Context, keys ...string) (int, error) {
-	f.did("refresh %q", keys)
-	return len(keys), f.actError
-}
-
 // epoch is the time of the fakes' answers.
 var epoch = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
-func newFake(name string) *fake {
-	return &fake{
-		id:          inspect.ID{Module: "agent", Name: name, Table: "routes"},
-		snapshot:    inspect.Snapshot{At: epoch, Condition: "running", Initialized: true},
-		explanation: inspect.Explanation{Reconciler: "agent/" + name, At: epoch, State: inspect.StateDone},
+func newFake(name string) *fake.Controller {
+	return &fake.Controller{
+		Identity:    inspect.ID{Module: "agent", Name: name, Table: "routes"},
+		Shown:       inspect.Snapshot{At: epoch, Condition: "running", Initialized: true},
+		Explanation: inspect.Explanation{Reconciler: "agent/" + name, At: epoch, State: inspect.StateDone},
+		Approves:    true,
 	}
 }
 

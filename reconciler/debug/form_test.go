@@ -29,7 +29,7 @@ func TestBodiesThatAreNotFormsAreRefused(t *testing.T) {
 			}
 		}
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 }
 
 func TestUnknownFieldsAreRefused(t *testing.T) {
@@ -46,7 +46,7 @@ func TestUnknownFieldsAreRefused(t *testing.T) {
 			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%s with %s", name, fields)
 		}
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 	_, body := s.send("POST", "pause?reconciler=agent/v4&keys=a&format=json")
 	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be reconciler, table, nth, key, all or format"}`, body)
 }
@@ -59,10 +59,10 @@ func TestActingOnTheWholeReconcilerNeedsAll(t *testing.T) {
 		assert.Equal(t, http.StatusBadRequest, answer.StatusCode, name)
 		assert.Contains(t, body, "all=true")
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 	answer, _ := s.send("POST", "pause?reconciler=agent/v4&all=true")
 	require.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	assert.Equal(t, []string{"pause"}, f.take())
+	assert.Equal(t, []string{"pause"}, f.Acts())
 }
 
 func TestKeysOfOneRequestAreBounded(t *testing.T) {
@@ -75,10 +75,10 @@ func TestKeysOfOneRequestAreBounded(t *testing.T) {
 	}
 	answer, _ := s.send("POST", "pause", withBody("application/x-www-form-urlencoded", form.String()))
 	assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
-	assert.Len(t, f.snapshot.Paused, 1000)
-	f.take()
+	assert.Len(t, f.Shown.Paused, 1000)
+	f.Acts()
 	answer, body := s.send("POST", "pause", withBody("application/x-www-form-urlencoded", form.String()+"&key=x"))
 	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
 	assert.Contains(t, body, "1,001 keys")
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 }

@@ -43,8 +43,7 @@ func FuzzPageQueries(f *testing.F) {
 		case strings.HasPrefix(kind, "text/html") && strings.Count(text, "<script") != 1:
 			t.Fatalf("a foreign script: %s", text)
 		}
-		agent.asked = nil
-		acts := agent.take()
+		acts := agent.Acts()
 		kind, _, _ := mime.ParseMediaType(contentType)
 		if len(acts) > 0 && body != "" && kind != "application/x-www-form-urlencoded" {
 			t.Fatalf("%q ran for the body %q of type %q", acts, body, contentType)

@@ -8,6 +8,7 @@ import (
 	"html"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,14 +28,14 @@ var hostile = []string{
 func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 	for _, key := range hostile {
 		f := full()
-		f.objects = []inspect.ObjectLine{{Key: key, Status: "Error", Error: "reason " + key, State: inspect.StateRetry}}
-		f.explanation.Why, f.explanation.Error, f.explanation.BlockedOn = key, key, key
-		f.explanation.Notes, f.explanation.Holder, f.explanation.Group = []string{key}, key, key
-		f.events = []inspect.Event{{Operation: inspect.Operation{Key: key, Error: key, Note: key, Result: inspect.ResultFailed}}}
-		f.explanation.Events = f.events
-		f.snapshot.Errors = []inspect.ErrorClass{{Class: key, Key: key, Example: key}}
-		f.snapshot.Breaker, f.snapshot.Stuck, f.snapshot.PruneFailure = key, []string{key}, key
-		f.snapshot.Busy, f.snapshot.Waiting = key, []string{key}
+		f.Lines = []inspect.ObjectLine{{Key: key, Status: "Error", Error: "reason " + key, State: inspect.StateRetry}}
+		f.Explanation.Why, f.Explanation.Error, f.Explanation.BlockedOn = key, key, key
+		f.Explanation.Notes, f.Explanation.Holder, f.Explanation.Group = []string{key}, key, key
+		f.History = []inspect.Event{{Operation: inspect.Operation{Key: key, Error: key, Note: key, Result: inspect.ResultFailed}}}
+		f.Explanation.Events = f.History
+		f.Shown.Errors = []inspect.ErrorClass{{Class: key, Key: key, Example: key}}
+		f.Shown.Breaker, f.Shown.Stuck, f.Shown.PruneFailure = key, []string{key}, key
+		f.Shown.Busy, f.Shown.Waiting = key, []string{key}
 		s := serve(t, writes, f)
 
 		arg := url.QueryEscape(key)
@@ -55,17 +56,17 @@ func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 				}
 			}
 		}
-		assert.Equal(t, []string{key}, f.asked[len(f.asked)-1:])
+		assert.Contains(t, f.Take(), "explain "+strconv.Quote(key))
 	}
 }
 
 func TestHostileReconcilerNamesStayText(t *testing.T) {
 	for _, name := range hostile {
 		f := full()
-		f.id = inspect.ID{Name: name, Table: "<b>" + name}
+		f.Identity = inspect.ID{Name: name, Table: "<b>" + name}
 		s := serve(t, writes, f)
 		if name == "" {
-			name = f.id.Table
+			name = f.Identity.Table
 		}
 		for _, ref := range addresses(t, s.page("")) {
 			if strings.Contains(ref, "?reconciler=") {
@@ -101,7 +102,7 @@ func TestHostileAddressesStayText(t *testing.T) {
 func TestHostileKeysSurviveJSON(t *testing.T) {
 	for _, key := range hostile {
 		f := full()
-		f.objects = []inspect.ObjectLine{{Key: key}}
+		f.Lines = []inspect.ObjectLine{{Key: key}}
 		text := serve(t, nil, f).json("objects?reconciler=agent/v4")
 		assert.NotContains(t, text, "<")
 		var page inspect.ObjectPage
@@ -121,7 +122,7 @@ func TestInvisibleCharactersAreEscaped(t *testing.T) {
 		strings.Repeat("é", 2000): strings.Repeat("é", 1000) + "…",
 		"日本語 <b> 'x' \U0001f6a2":  "日本語 <b> 'x' \U0001f6a2",
 	} {
-		f.objects = []inspect.ObjectLine{{Key: key}}
+		f.Lines = []inspect.ObjectLine{{Key: key}}
 		assert.Contains(t, html.UnescapeString(s.page("objects?reconciler=agent/v4")), ">"+want+"</a>")
 	}
 }

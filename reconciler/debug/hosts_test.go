@@ -61,7 +61,7 @@ func TestLoopbackAddressAllowsOnlyLoopbackHosts(t *testing.T) {
 		answer, _ := s.send("POST", "pause?reconciler=agent/v4&all=true", to("evil.test", tcp(local)))
 		assert.Equal(t, http.StatusForbidden, answer.StatusCode)
 	}
-	assert.Empty(t, f.take())
+	assert.Empty(t, f.Acts())
 }
 
 func TestOtherAddressesAllowEveryHost(t *testing.T) {

@@ -15,11 +15,11 @@ import (
 // The overview has the errors of all reconcilers and cuts them. The page of one reconciler has them in full.
 func TestOverviewCutsLongTexts(t *testing.T) {
 	f := full()
-	f.snapshot.PruneFailure = large
-	f.snapshot.Errors = nil
+	f.Shown.PruneFailure = large
+	f.Shown.Errors = nil
 	for i := range 32 {
-		f.snapshot.Breaker = large
-		f.snapshot.Errors = append(f.snapshot.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+		f.Shown.Breaker = large
+		f.Shown.Errors = append(f.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
 	s := serve(t, nil, f)
 	require.Less(t, len(s.json("")), 1<<17)

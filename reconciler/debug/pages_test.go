@@ -15,14 +15,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // full returns a reconciler with values in all parts of the pages.
-func full() *fake {
+func full() *fake.Controller {
 	f := newFake("v4")
-	f.snapshot = inspect.Snapshot{
+	f.Shown = inspect.Snapshot{
 		At: epoch, Condition: "busy", Busy: "update of route-7 for 3s", Started: epoch.Add(-time.Hour),
 		Objects: 123456, Waiting: []string{"k8s-sync"}, Unseen: 41,
 		States: []metrics.StateCount{{State: "ready", Count: 1}, {State: "in flight", Count: 2}, {State: "retry", Count: 3}, {State: "blocked", Count: 4}},
@@ -33,24 +34,24 @@ func full() *fake {
 		Breaker: "breaker open since 5s", Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
 		NextPrune: epoch.Add(time.Hour), Settings: []inspect.SettingText{{Name: "RoundSize", Value: "1000"}},
 	}
-	f.explanation = inspect.Explanation{
+	f.Explanation = inspect.Explanation{
 		Reconciler: "agent/v4", At: epoch, State: inspect.StateRetry, Since: epoch.Add(-time.Minute), Why: "It failed.",
 		Found: true, Status: "Error", Revision: 17, Attempts: 3, LastAttempt: epoch.Add(-time.Second), Error: "no route",
 		Wanted: epoch.Add(-time.Minute), Next: epoch.Add(9 * time.Second), BlockedOn: "device eth0", Lane: "fresh", Ahead: 8,
 		Group: "eth", Holder: "route-1", Notes: []string{"The breaker is open."},
 	}
-	f.objects = failing(3)
-	f.events = []inspect.Event{
+	f.Lines = failing(3)
+	f.History = []inspect.Event{
 		{Round: 1, Started: epoch, Operation: inspect.Operation{Key: "route-0", Op: "update", Cause: inspect.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond}},
 		{Round: 2, Started: epoch.Add(time.Second), Operation: inspect.Operation{Key: "route-1", Op: "delete", Cause: inspect.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567}},
 	}
-	f.explanation.Events = f.events[:1]
-	f.rounds = []inspect.Round{
+	f.Explanation.Events = f.History[:1]
+	f.Rounds = []inspect.Round{
 		{Sequence: 1, Reason: inspect.ReasonStart, Started: epoch, Took: 5 * time.Millisecond, Changes: 1, Waited: 2, Refreshes: 3, Returned: 4,
-			Operations: []inspect.Operation{f.events[0].Operation}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
+			Operations: []inspect.Operation{f.History[0].Operation}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
 		{Sequence: 2, Reason: inspect.ReasonPrune, Started: epoch.Add(time.Second), Prune: &inspect.Prune{Error: "broken pipe", Took: time.Second, Listed: 9, Swept: 10}},
 	}
-	f.samples = []inspect.Sample{{At: epoch.Add(-time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 5, Failures: 6}, {At: epoch, Pending: 7}}
+	f.Samples = []inspect.Sample{{At: epoch.Add(-time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 5, Failures: 6}, {At: epoch, Pending: 7}}
 	return f
 }
 
@@ -127,7 +128,7 @@ func TestSinceAndLimitBoundTheJournal(t *testing.T) {
 
 func TestObjectPagesLinkToTheNextPage(t *testing.T) {
 	f := newFake("v4")
-	f.objects = failing(120)
+	f.Lines = failing(120)
 	s := serve(t, nil, f)
 	seen, pages := map[string]bool{}, 0
 	for path := "objects?reconciler=agent%2Fv4&status=Error"; path != ""; pages++ {
@@ -148,7 +149,7 @@ func TestObjectPagesLinkToTheNextPage(t *testing.T) {
 
 func TestInvalidQueriesAreRefused(t *testing.T) {
 	f := full()
-	s := serve(t, nil, f, &fake{id: inspect.ID{Module: "other", Name: "v4", Table: "rules"}})
+	s := serve(t, nil, f, &fake.Controller{Identity: inspect.ID{Module: "other", Name: "v4", Table: "rules"}})
 	for path, want := range map[string]int{
 		"show":                                    http.StatusBadRequest,
 		"show?reconciler=%3Cb%3E":                 http.StatusNotFound,
@@ -183,7 +184,7 @@ func TestInvalidQueriesAreRefused(t *testing.T) {
 	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
 	assert.Contains(t, body, "format is &#34;xml&#34;")
 
-	f.listError = errors.New("the table is gone")
+	f.ListErr = errors.New("the table is gone")
 	answer, body = s.send("GET", "objects?reconciler=agent/v4")
 	assert.Equal(t, http.StatusConflict, answer.StatusCode)
 	assert.Contains(t, body, "the table is gone")
@@ -191,8 +192,8 @@ func TestInvalidQueriesAreRefused(t *testing.T) {
 
 func TestReconcilersWithTheSameNameAreDistinguished(t *testing.T) {
 	one, two, three := newFake("v4"), newFake("v4"), newFake("v4")
-	two.id.Table, three.id.Table = "rules", "rules"
-	all := []*fake{one, two, three}
+	two.Identity.Table, three.Identity.Table = "rules", "rules"
+	all := []*fake.Controller{one, two, three}
 	s := serve(t, writes, one, two, three)
 	for i, ref := range rows(t, s.page("")) {
 		for _, act := range addresses(t, s.page(ref)) {
@@ -203,9 +204,9 @@ func TestReconcilersWithTheSameNameAreDistinguished(t *testing.T) {
 		}
 		for j, f := range all {
 			if j == i {
-				assert.Equal(t, []string{"pause"}, f.take(), "reconciler %d", j)
+				assert.Equal(t, []string{"pause"}, f.Acts(), "reconciler %d", j)
 			} else {
-				assert.Empty(t, f.take(), "reconciler %d for %d", j, i)
+				assert.Empty(t, f.Acts(), "reconciler %d for %d", j, i)
 			}
 		}
 	}
