@@ -121,21 +121,6 @@ func TestBisectEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// If the error of a bad entry is an outcome, such as TerminalError, the entry has this outcome.
-func TestBisectKeepsTheOutcomeOfAnEntry(t *testing.T) {
-	batch := entriesOf(4)
-	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
-		for _, e := range entries {
-			if e.Object.ID == 3 {
-				return reconciler.TerminalError(errors.New("no such chain"))
-			}
-		}
-		return nil
-	}, nil)
-	require.True(t, reconciler.IsTerminal(batch[2].Result))
-	require.NoError(t, batch[3].Result)
-}
-
 // An apply function that appends to its entries does not change other entries of the batch.
 func TestBisectToleratesAppendsToItsEntries(t *testing.T) {
 	batch := entriesOf(8)
@@ -294,6 +279,7 @@ func TestOutcomeAroundBlameCountsForTheBlamed(t *testing.T) {
 type loopError struct{ ways int }
 
 func (*loopError) Error() string { return "loop" }
+
 func (l *loopError) Unwrap() (errs []error) {
 	for range l.ways {
 		errs = append(errs, l)
@@ -304,7 +290,8 @@ func (l *loopError) Unwrap() (errs []error) {
 // nilUnwrapper is an error whose Unwrap panics if it is a nil pointer.
 type nilUnwrapper struct{ inner error }
 
-func (*nilUnwrapper) Error() string   { return "nil" }
+func (*nilUnwrapper) Error() string { return "nil" }
+
 func (n *nilUnwrapper) Unwrap() error { return n.inner }
 
 func TestBisectSurvivesAnyError(t *testing.T) {

@@ -5,8 +5,11 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // hooked is a target whose operations are functions of the test, called with the object of the
@@ -88,12 +92,6 @@ func withHooksAnd(t *testing.T, change configure, test func(e *env, h *hooked), 
 // keepNote is the merge function of a reconciler whose operations set the note.
 func keepNote(current, reconciled *object) *object {
 	current.Note = reconciled.Note
-	return current
-}
-
-// keepValue is the merge function of a reconciler whose operations set the value.
-func keepValue(current, reconciled *object) *object {
-	current.Value = reconciled.Value
 	return current
 }
 
@@ -394,5 +392,213 @@ func TestCheckpointsOfGoroutines(t *testing.T) {
 		synctest.Wait()
 		e.status(1, reconciler.StatusKindDone, "")
 		require.Equal(e, before+20+1, e.table.Revision(e.db.ReadTxn()))
+	})
+}
+
+// noOperation asserts that a checkpoint of o with this context fails and changes nothing.
+func (e *env) noOperation(ctx context.Context, o *object, why string) {
+	e.Helper()
+	before := e.get(o.ID)
+	err := reconciler.Checkpoint(ctx, o)
+	assert.ErrorIs(e, err, reconciler.ErrNoOperation, why)
+	assert.ErrorContains(e, err, "checkpoint: not in an update of this object", why)
+	assert.Same(e, before, e.get(o.ID), why)
+}
+
+// Only an update can make a checkpoint, and only of its own object.
+func TestCheckpointOutsideOfAnUpdate(t *testing.T) {
+	type foreign struct{ *object }
+	withHooks(t, func(e *env, h *hooked) {
+		var mu sync.Mutex
+		var after []func()
+		h.update = func(ctx context.Context, o *object) error {
+			e.noOperation(context.Background(), o, "without the context")
+			e.noOperation(ctx, &object{ID: 3}, "another object")
+			assert.ErrorIs(e, reconciler.Checkpoint(ctx, foreign{o}), reconciler.ErrNoOperation, "an object of another type")
+			mu.Lock()
+			defer mu.Unlock()
+			after = append(after, func() { e.noOperation(ctx, o, "after the end of the update") })
+			return nil
+		}
+		h.remove = func(ctx context.Context, o *object) error {
+			e.noOperation(ctx, o, "in a deletion")
+			return nil
+		}
+		e.noOperation(e.Context(), &object{ID: 1}, "with the context of the test")
+		e.put(1, 1, 2)
+		synctest.Wait()
+		for _, f := range after {
+			f()
+		}
+		e.remove(1)
+		synctest.Wait()
+		e.status(2, reconciler.StatusKindDone, "")
+	})
+}
+
+// The call for the deletions of a round cannot make a checkpoint of an object that the round updates.
+func TestCheckpointInTheDeletionsOfARound(t *testing.T) {
+	var h *hooked
+	eachConcurrency(t, "batches", func(e *env) {
+		h.update = func(context.Context, *object) error { return nil }
+		h.remove = func(ctx context.Context, o *object) error {
+			e.noOperation(ctx, &object{ID: 2}, "an update of the same round")
+			return nil
+		}
+		e.put(1, 1)
+		synctest.Wait()
+		e.write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.table.Delete(wtxn, &object{ID: 1})
+			require.NoError(e, err)
+			_, _, err = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
+			require.NoError(e, err)
+		})
+		synctest.Wait()
+		e.status(2, reconciler.StatusKindDone, "")
+	}, func(_ *env, cfg *reconciler.Config[*object]) {
+		h = &hooked{}
+		cfg.BatchOperations = h
+	})
+}
+
+// A batch can make a checkpoint of each of its objects, in any order. In the order of the batch, the
+// cost of each does not grow with the size of the batch.
+func TestCheckpointsOfABatch(t *testing.T) {
+	const n = 1000
+	var h *hooked
+	for _, backwards := range []bool{false, true} {
+		eachConcurrency(t, fmt.Sprintf("backwards %t", backwards), func(e *env) {
+			e.put(1, ids(1, n)...)
+			synctest.Wait()
+			e.eachNote(n, "checked")
+			if !backwards {
+				require.Less(e, counted.Load(), int64(30*n))
+			}
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			h = &hooked{}
+			cfg.BatchOperations = checkingBatch{h, e, backwards}
+			countReads(e, cfg)
+			counted.Store(0)
+		})
+	}
+}
+
+// eachNote requires n rows, each Done and with the note.
+func (e *env) eachNote(n int, note string) {
+	e.Helper()
+	rows := 0
+	for o := range e.table.All(e.db.ReadTxn()) {
+		rows++
+		require.Equal(e, note, o.Note)
+		require.Equal(e, reconciler.StatusKindDone, o.Status.Kind, o.Status)
+	}
+	require.Equal(e, n, rows)
+}
+
+// checkingBatch makes a checkpoint of each object in the middle of its batch.
+type checkingBatch struct {
+	*hooked
+	e         *env
+	backwards bool
+}
+
+func (c checkingBatch) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	for i := range batch {
+		if c.backwards {
+			i = len(batch) - 1 - i
+		}
+		batch[i].Object.Note = "checked"
+		batch[i].Result = reconciler.Checkpoint(ctx, batch[i].Object)
+		if row := c.e.get(batch[i].Object.ID); row.Note != "checked" {
+			batch[i].Result = errors.New("not in the table")
+		}
+	}
+}
+
+// A checkpoint calls the key function. If an operation makes a checkpoint of a nil object, the key
+// function panics, and the operation fails.
+func TestCheckpointOfNilFailsItsOperation(t *testing.T) {
+	everyWay(t, func(e *env) {
+		var mended atomic.Bool
+		e.target.before = func(ctx context.Context, c call) {
+			if c.id == 2 && !mended.Load() {
+				_ = reconciler.Checkpoint[*object](ctx, nil)
+			}
+		}
+		e.put(1, ids(1, 3)...)
+		e.pass(time.Second)
+		require.Contains(e, e.get(2).Status.GetError(), "panic in ")
+		mended.Store(true)
+		e.pass(time.Minute)
+		e.eachDone()
+	})
+}
+
+// waitsForTable returns when a goroutine that has function on its stack waits for the lock of the
+// table.
+func waitsForTable(function string) {
+	stacks := make([]byte, 1<<20)
+	for {
+		all := string(stacks[:runtime.Stack(stacks, true)])
+		for stack := range strings.SplitSeq(all, "\n\n") {
+			if strings.Contains(stack, "Mutex.Lock") && strings.Contains(stack, "(*DB).WriteTxn") && strings.Contains(stack, function) {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// A goroutine that holds the write transaction of the table can query the loop, although a checkpoint
+// waits for the table.
+func TestCheckpointWaitingForTheTableHoldsUpNoQuery(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			wtxn := e.db.WriteTxn(e.table)
+			written := make(chan error)
+			o.Note = "step"
+			go func() { written <- reconciler.Checkpoint(ctx, o) }()
+			waitsForTable(".checkpoint(")
+			reconciler.Note(ctx, "noted")
+			reconciler.NoteOn(ctx, o, "noted")
+			assert.Equal(e, "Pending", e.loop.Explain(ctx, "1").Status)
+			assert.NotEmpty(e, e.loop.Snapshot(ctx).Condition)
+			wtxn.Abort()
+			assert.NoError(e, <-written)
+			return nil
+		}
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Equal(e, "step", e.get(1).Note)
+		require.Equal(e, "noted", e.loop.Events(inspect.EventQuery{Key: "1"})[0].Note)
+	})
+}
+
+// A checkpoint that waits for the table until its operation is over writes nothing.
+func TestCheckpointAfterItsOperationWritesNothing(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		var late error
+		h.update = func(ctx context.Context, o *object) error {
+			if h.updates.Load() > 1 {
+				return nil
+			}
+			wtxn := e.db.WriteTxn(e.table)
+			o = o.Clone()
+			o.Note = "too late"
+			go func() { late = reconciler.Checkpoint(ctx, o) }()
+			waitsForTable(".checkpoint(")
+			go func() {
+				waitsForTable(".commit(")
+				wtxn.Abort()
+			}()
+			return errPlain
+		}
+		e.put(1, 1)
+		e.pass(time.Second)
+		require.ErrorIs(e, late, reconciler.ErrNoOperation)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Empty(e, e.get(1).Note)
+		require.EqualValues(e, 2, h.updates.Load())
 	})
 }

@@ -4,14 +4,19 @@
 package reconciler_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -139,5 +144,460 @@ func spoiled(t *testing.T, test func(e *env)) {
 				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 			})
 		}
+	}
+}
+
+// goingOn are the outcomes with which a deletion goes on: its operation is called again. The field
+// again has the times of the calls within ten seconds.
+var goingOn = map[string]struct {
+	err   error
+	again []time.Duration
+}{
+
+	"requeue": {reconciler.Requeue(4 * time.Second), seconds(0, 4, 8)},
+	"backoff": {reconciler.RequeueBackoff(), backoff},
+}
+
+// marking marks updates with the value 0 as deletions, like an adapter whose rows stay until their
+// resource is gone.
+func marking(e *env) {
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	e.target.before = func(ctx context.Context, c call) {
+		if c.op == "update" && c.value == 0 {
+			running.Deletion(ctx)
+		}
+	}
+}
+
+// A wait for a deletion lasts until the deletion is done, even if its operation returns Requeue.
+func TestWaitLastsWhileADeletionGoesOn(t *testing.T) {
+	for name, c := range goingOn {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				over := e.wait(e.remove(1), reconciler.Applied)
+				e.pass(10 * time.Second)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				e.goesOn(over)
+				level, _, _ := e.health.Now()
+				require.Equal(e, cell.StatusOK, level)
+				x := e.loop.Explain(e.Context(), "1")
+				require.Equal(e, inspect.StateBlocked, x.State)
+				require.Equal(e, "still deleting", x.BlockedOn)
+
+				e.target.failing("")
+				e.pass(10 * time.Second)
+				select {
+				case w := <-over:
+					e.nothingUnapplied(w)
+				default:
+					e.Fatal("the wait has not ended")
+				}
+			})
+		})
+	}
+}
+
+// A wait also lasts while an update that is marked as a deletion goes on. Its row is Blocked with the
+// reason "still deleting", and is written once.
+func TestWaitLastsWhileAnUpdateThatDeletesGoesOn(t *testing.T) {
+	for name, c := range goingOn {
+		t.Run(name, func(t *testing.T) {
+			singly(t, func(e *env) {
+				marking(e)
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				over := e.wait(e.put(0, 1), reconciler.Applied)
+				e.pass(time.Second / 20)
+				e.status(1, reconciler.StatusKindBlocked, "still deleting")
+				_, written, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+				e.pass(10*time.Second - time.Second/20)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				e.goesOn(over)
+				e.status(1, reconciler.StatusKindBlocked, "still deleting")
+				_, revision, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+				require.Equal(e, written, revision, "the row is written once")
+				level, _, _ := e.health.Now()
+				require.Equal(e, cell.StatusOK, level)
+
+				e.target.failing("")
+				e.pass(10 * time.Second)
+				e.eachDone()
+				select {
+				case w := <-over:
+					e.nothingUnapplied(w)
+				default:
+					e.Fatal("the wait has not ended")
+				}
+			})
+		})
+	}
+}
+
+// A deletion is never given up, whether its operation is a Delete or an Update.
+func TestDeletionIsNeverGivenUp(t *testing.T) {
+	for name, err := range map[string]error{
+		"plain":    errPlain,
+		"terminal": reconciler.TerminalError(errInner),
+		"wrapped":  errors.Join(errPlain, reconciler.TerminalError(errInner)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			singly(t, func(e *env) {
+				marking(e)
+				e.put(1, 1, 2)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.deciding(func(call) error { return err })
+				start := time.Now()
+				e.remove(1)
+				e.put(0, 2)
+				e.pass(10 * time.Second)
+				at := map[uint64][]call{}
+				for _, c := range e.target.take() {
+					at[c.id] = append(at[c.id], c)
+				}
+				require.Equal(e, backoff, since(start, at[1]))
+				require.Equal(e, backoff, since(start, at[2]))
+				e.status(2, reconciler.StatusKindError, err.Error())
+
+				e.target.failing("")
+				e.pass(time.Minute)
+				e.eachDone()
+				require.NotContains(e, e.target.holds(), uint64(1))
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
+		})
+	}
+}
+
+// If an adapter calls running.Changed, its changes of the object are written even if the outcome is not
+// news.
+func TestChangeOfAnAdapterIsWrittenWithTheOutcome(t *testing.T) {
+	for name, err := range map[string]error{"requeue": reconciler.Requeue(time.Second), "failure": errPlain} {
+		t.Run(name, func(t *testing.T) {
+			for _, tell := range []bool{false, true} {
+				singly(t, func(e *env) {
+					calls := 0
+					e.target.mu.Lock()
+					e.target.before = func(ctx context.Context, c call) {
+						if calls++; calls == 3 && tell {
+							running.Changed(ctx)
+						}
+					}
+					e.target.mutate = func(o *object) { o.Note = "changed" }
+					e.target.mu.Unlock()
+					e.target.deciding(func(call) error { return err })
+					e.put(1, 1)
+					e.pass(time.Second / 20)
+					_, first, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+					e.pass(5 * time.Second)
+					require.GreaterOrEqual(e, calls, 4)
+					_, revision, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(1))
+					if tell {
+						require.Equal(e, first+1, revision, "written once more")
+						require.Equal(e, "changed", e.get(1).Note)
+					} else {
+						require.Equal(e, first, revision, "clones are not compared")
+					}
+				}, reconciler.WithRetry(time.Second, time.Second))
+			}
+		})
+	}
+}
+
+// unset writes rows without a status.
+func (e *env) unset(ids ...uint64) statedb.Revision {
+	return e.write(func(wtxn statedb.WriteTxn) {
+		for _, id := range ids {
+			_, _, err := e.table.Insert(wtxn, &object{ID: id, Value: 7})
+			require.NoError(e, err)
+		}
+	})
+}
+
+// failures are outcomes that keep an object from running again for a long time. Their channels must
+// be made in the bubble.
+var failures = []struct {
+	name string
+	err  func() error
+}{
+
+	{"terminal", func() error { return reconciler.TerminalError(errors.New("no such name")) }},
+	{"blocked", func() error { return reconciler.Blocked("device eth0 is missing", make(chan struct{})) }},
+	{"blocked without a channel", func() error { return reconciler.Blocked("an operator") }},
+	{"retry", func() error { return reconciler.RetryAfter(errors.New("busy"), 24*time.Hour) }},
+}
+
+// failingFor makes the operations on an object return err.
+func (x *target) failingFor(id uint64, err error) {
+	x.deciding(func(c call) error {
+		if c.id == id && c.op != "prune" {
+			return err
+		}
+		return nil
+	})
+}
+
+// A wait for a deletion ends when the row is inserted again without a status, however long the
+// deletion would have waited.
+func TestUnsetRowEndsTheWaitForADeletion(t *testing.T) {
+	for _, failure := range failures {
+		t.Run(failure.name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.put(works, 1)
+				synctest.Wait()
+				e.target.failingFor(1, failure.err())
+				e.remove(1)
+				synctest.Wait()
+				over := e.waitFor(reconciler.Applied, 1)
+				e.pass(time.Second)
+				e.goesOn(over)
+				e.unset(1)
+				w := e.isOver(over, time.Second)
+				require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+		})
+	}
+}
+
+// The same holds if the row is inserted while the deletion runs.
+func TestUnsetRowEndsTheWaitForADeletionInFlight(t *testing.T) {
+	for _, failure := range failures {
+		t.Run(failure.name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.put(works, 1)
+				synctest.Wait()
+				e.target.failingFor(1, failure.err())
+				e.target.lasting(func(call) time.Duration { return time.Second })
+				e.remove(1)
+				over := e.waitFor(reconciler.Applied, 1)
+				e.pass(500 * time.Millisecond)
+				e.unset(1)
+				e.pass(500 * time.Millisecond)
+				require.ErrorIs(e, e.isOver(over, time.Second).err, reconciler.ErrNoStatus)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+		})
+	}
+}
+
+// A row whose status was removed is not unreconciled: it is neither failing nor blocked, and holds
+// up no wait.
+func TestUnsetRowIsNoLongerUnreconciled(t *testing.T) {
+	for _, failure := range failures {
+		for _, deleted := range []bool{false, true} {
+			name := failure.name
+			if deleted {
+				name += ", deleted before"
+			}
+			t.Run(name, func(t *testing.T) {
+				everyWay(t, func(e *env) {
+					e.put(works, 1, 2)
+					synctest.Wait()
+					e.target.failingFor(1, failure.err())
+					if deleted {
+						e.remove(1)
+					} else {
+						e.put(2, 1)
+					}
+					synctest.Wait()
+					s := e.loop.Snapshot(e.Context())
+					require.Equal(e, 1, s.Failing+s.Blocked)
+					e.target.take()
+					over := e.wait(e.unset(1), reconciler.Applied)
+					e.nothingUnapplied(e.isOver(over, 0))
+
+					level, message, err := e.health.Now()
+					require.Equal(e, cell.StatusOK, level, "%s: %v", message, err)
+					require.Equal(e, "OK, 2 object(s)", message)
+					s = e.loop.Snapshot(e.Context())
+					require.Zero(e, s.Failing, "failing")
+					require.Zero(e, s.Blocked, "blocked")
+					require.Zero(e, s.LowWatermark)
+					for _, c := range s.States {
+						require.Zero(e, c.Count, c.State)
+					}
+					e.pass(48 * time.Hour)
+					require.Empty(e, e.target.calls())
+				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+			})
+		}
+	}
+}
+
+// A retry reads the row in the table. If the row has no status by then, it does not run, whether or
+// not the round has read the change.
+func TestRetryOfAnUnsetRowIsNotRun(t *testing.T) {
+	for _, size := range []int{1, 2, 4} {
+		inBubble(t, func(e *env) {
+			e.target.deciding(func(c call) error {
+				if c.id == 1 {
+					return errors.New("no")
+				}
+				time.Sleep(200 * time.Millisecond) // until the retry is due
+				return nil
+			})
+			e.put(1, 1)
+			synctest.Wait()
+			e.put(1, 2)
+			e.pass(50 * time.Millisecond)
+			e.target.take()
+			// The row is behind more changes than a round reads.
+			e.put(1, ids(10, 30)...)
+			e.unset(1)
+			e.pass(time.Minute)
+			require.NotContains(e, e.target.calls(), "update(1) fail", "round size %d", size)
+			require.Equal(e, reconciler.StatusKindUnset, e.kind(1))
+			level, message, _ := e.health.Now()
+			require.Equal(e, cell.StatusOK, level, message)
+		}, nil, reconciler.WithRoundLimits(size, nil))
+	}
+}
+
+// deletions returns the keys of all pages of the list of deletions.
+func (e *env) deletions(limit, maxPages int) (keys []string) {
+	e.Helper()
+	query := inspect.ObjectQuery{Status: "Deleted", Limit: limit}
+	for pages := 0; pages == 0 || query.After != ""; pages++ {
+		require.Less(e, pages, maxPages, "pages")
+		page := e.objects(query)
+		require.LessOrEqual(e, len(page.Objects), limit)
+		for _, line := range page.Objects {
+			keys = append(keys, line.Key)
+		}
+		query.After = page.Next
+	}
+	return keys
+}
+
+func TestDeletionsAreListedBehindManyOlderUnappliedChanges(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2, 3)
+		e.pass(time.Second)
+		e.loop.PauseObjects(func(*object) bool { return true })
+		e.remove(2)
+		e.put(1, ids(1001, 1000+45_000)...)
+		e.pass(time.Minute)
+		e.remove(3)
+		e.remove(1)
+		e.pass(time.Second)
+		require.Equal(e, []string{"2", "3", "1"}, e.deletions(1000, 4))
+		require.Equal(e, []string{"2", "3", "1"}, e.deletions(1, 6))
+		e.loop.Resume()
+		e.pass(time.Minute)
+		require.Empty(e, e.deletions(1000, 1))
+	}, nil)
+}
+
+func TestExplainAndRetryNameDeletionsThatAreUnread(t *testing.T) {
+	const unread = "not in the table; deletions after revision 2 are unread: if it was deleted since, that is still to come"
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.loop.Pause()
+		e.pass(time.Second)
+		e.remove(1)
+		e.pass(time.Second)
+		x := e.loop.Explain(e.Context(), "1")
+		require.Equal(e, inspect.StateAbsent, x.State)
+		require.Equal(e, unread, x.Why)
+		_, err := e.loop.Retry(e.Context(), "1")
+		require.ErrorIs(e, err, inspect.ErrNotFound)
+		require.ErrorContains(e, err, unread)
+		e.resume()
+		e.pass(time.Second)
+		require.Equal(e, "not in the table, and nothing is left to be done for it", e.loop.Explain(e.Context(), "1").Why)
+	}, nil)
+}
+
+// The catch-up cursor reads some deletions before the main cursor does.
+func TestExplainDoesNotAnnounceADeletionThatMayBeDone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.target.takes(time.Millisecond)
+		e.put(1, ids(1001, 11_000)...)
+		e.pass(time.Second)
+		e.remove(1)
+		e.pass(time.Second)
+		require.Contains(e, e.target.calls(), "delete(1)")
+		why := e.loop.Explain(e.Context(), "1").Why
+		require.Contains(e, why, "some deletions after revision")
+		require.Contains(e, why, "may be still to come")
+		e.pass(time.Minute)
+		require.Contains(e, e.loop.Explain(e.Context(), "1").Why, "nothing is left to be done")
+	}, nil)
+}
+
+// The loop has read everything up to a row, which is deleted before its operation begins, and not the deletion.
+func TestWaitForOfADeletedObjectEndsWithItsLastDeletion(t *testing.T) {
+	for _, ledger := range []struct {
+		name   string
+		change func(*env, *reconciler.Config[*object])
+	}{{"in the rows", nil}, {"beside", beside}} {
+		t.Run(ledger.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.hook(func(context.Context, call) { time.Sleep(10 * time.Millisecond) })
+				e.put(1, 1, 2, 3)
+				e.pass(time.Second)
+				e.loop.Pause()
+				e.put(2, 2, 3)
+				e.remove(1)
+				over := make(chan bool, 1)
+				go func() {
+					_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
+					over <- err == nil && len(e.target.holds()) == 2
+				}()
+				e.pass(time.Second)
+				e.put(2, 1)
+				e.loop.Resume()
+				e.pass(5 * time.Millisecond)
+				require.Len(e, e.target.holds(), 3)
+				e.remove(1)
+				e.pass(time.Second)
+				require.True(e, <-over, "the object is not in the target")
+			}, ledger.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.RoundSize = 2, 2 }))
+		})
+	}
+}
+
+// The key is in the table when the main cursor takes its snapshot, so that its first deletion is gone from the
+// changes. It is deleted again before its row is read, and the main cursor has passed the revision of the wait.
+func TestWaitForOfADeletedObjectOutlastsAnUnreadDeletion(t *testing.T) {
+	for _, ledger := range []struct {
+		name   string
+		change func(*env, *reconciler.Config[*object])
+	}{{"in the rows", nil}, {"beside", beside}} {
+		t.Run(ledger.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put(1, ids(1, 20)...)
+				e.pass(time.Second)
+				e.target.take()
+				e.hook(func(context.Context, call) { time.Sleep(time.Millisecond) })
+				e.loop.Pause()
+				e.remove(1)
+				over := make(chan bool, 1)
+				go func() {
+					_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
+					_, there := e.target.holds()[1]
+					over <- err == nil && !there
+				}()
+				e.pass(time.Second)
+				e.put(2, ids(2, 20)...)
+				e.put(2, 1)
+				e.loop.Resume()
+				e.pass(2 * time.Millisecond)
+				e.remove(1)
+				e.pass(time.Second)
+				require.True(e, <-over, "the object is not in the target")
+				require.NotContains(e, e.target.calls(), "update(1)")
+			}, ledger.change)
+		})
 	}
 }

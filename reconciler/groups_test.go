@@ -113,18 +113,6 @@ func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
 	})
 }
 
-// Objects of the empty group do not wait for each other.
-func TestObjectsWithoutAGroupAreNotHeldUp(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.takes(10 * time.Millisecond)
-		e.put(1, ids(1, 80)...)
-		// Ten waves of eight operations. The next round may wait a millisecond after each wave.
-		e.pass(111 * time.Millisecond)
-		e.eachDone()
-		require.Equal(e, 8, e.target.most)
-	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
-}
-
 // However many objects of a slow group wait, they delay neither other groups nor objects without a
 // group, whether those come earlier or later.
 func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
@@ -268,20 +256,4 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 		e.pass(time.Second)
 		e.eachDone()
 	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
-// Groups are respected with workers, and while the number of workers changes.
-func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
-	withWorkersAnd(t, []int{1}, serially(byRemainder(5)), func(e *env, _ int) {
-		g := e.target.guard(remainder(5), always(3*time.Millisecond))
-		e.put(1, ids(1, 2000)...)
-		for i := range 60 {
-			e.pass(17 * time.Millisecond)
-			e.set(func(s *reconciler.Settings) { s.Concurrency = []int{8, 1, 3}[i%3] })
-		}
-		e.pass(time.Minute)
-		e.eachDone()
-		g.check(e)
-		require.Len(e, e.target.take(), 2000, "each object runs once")
-	}, reconciler.WithRoundLimits(10, nil))
 }

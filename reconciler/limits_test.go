@@ -8,15 +8,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // limited runs a test with each kind of operations, with 1 and with 4 workers, each time with a new
@@ -68,21 +72,6 @@ func TestOperationLimitHolds(t *testing.T) {
 		require.LessOrEqual(e, took, time.Duration(len(calls))*10*time.Millisecond+50*time.Millisecond,
 			"%d operations: the loop uses its permits", len(calls))
 	})
-}
-
-// A limiter bounds retries as it bounds new changes.
-func TestOperationLimitHoldsForRetries(t *testing.T) {
-	limited(t, 100, 1, func(e *env, _ *rate.Limiter) {
-		e.target.failing("no")
-		e.put(1, ids(1, 200)...)
-		e.pass(20 * time.Second)
-		calls := e.target.take()
-		withinRate(e, calls, 100, 1)
-		require.Greater(e, len(calls), 1900)
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithRetry(100*time.Millisecond, time.Second))
 }
 
 // A shared limiter bounds the sum of its reconcilers, and every reconciler gets a part.
@@ -227,4 +216,171 @@ func TestPermitsAreNotLost(t *testing.T) {
 		require.Len(e, e.target.take(), 5)
 		require.InDelta(e, 10, limiter.Tokens(), 0.1)
 	})
+}
+
+// While the limiter of rounds has no token, the loop answers questions and takes calls.
+func TestQuestionsAreAnsweredWhileNoRoundIsAllowed(t *testing.T) {
+	for _, limit := range []rate.Limit{0, rate.Every(time.Hour)} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			everyWayWith(t, func(_ *env, cfg *reconciler.Config[*object]) {
+				cfg.Options = append(cfg.Options, reconciler.WithRoundLimits(10, rate.NewLimiter(limit, 1)))
+			}, func(e *env) {
+				e.put(1, 1)
+				e.pass(time.Second)
+				e.put(1, 2)
+				e.pass(time.Second)
+				e.target.take()
+				began := time.Now()
+				require.Equal(e, inspect.ConditionRunning, e.loop.Snapshot(e.Context()).Condition)
+				require.NotEqual(e, inspect.StateUnknown, e.loop.Explain(e.Context(), "2").State)
+				_, err := e.loop.Retry(e.Context())
+				require.NoError(e, err)
+				e.loop.Pause()
+				synctest.Wait()
+				require.Equal(e, inspect.ConditionPaused, e.loop.Snapshot(e.Context()).Condition)
+				e.loop.Resume()
+				synctest.Wait()
+				require.Equal(e, began, time.Now())
+				require.Empty(e, e.target.take())
+				require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundLimiter = nil }))
+				e.pass(time.Second)
+				e.eachDone()
+			})
+		})
+	}
+}
+
+// An idle loop does not wake up to wait for a permit. Later work waits for one.
+func TestIdleLoopDoesNotWakeWithoutAPermit(t *testing.T) {
+	for _, limit := range []rate.Limit{0, rate.Every(time.Hour)} {
+		t.Run(fmt.Sprint(limit), func(t *testing.T) {
+			var p passes
+			var limiter *rate.Limiter
+			everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) {
+				p.count(e, cfg)
+				limiter = rate.NewLimiter(limit, 2)
+				cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }))
+			}, func(e *env) {
+				e.put(1, 1, 2)
+				e.pass(time.Second)
+				require.Len(e, e.target.take(), 2)
+				e.eachDone()
+				require.Zero(e, p.during(func() { e.pass(10 * time.Minute) }))
+
+				e.remove(1)
+				e.put(2, 2)
+				e.pass(time.Second)
+				require.Empty(e, e.target.take())
+				limiter.SetLimit(1)
+				e.pass(10 * time.Second)
+				require.Len(e, e.target.take(), 2)
+				e.eachDone()
+
+				// A retry waits for its time and for a permit.
+				limiter.SetLimit(limit)
+				e.target.failing("no")
+				e.put(3, 2)
+				e.pass(10 * time.Minute)
+				e.target.failing("")
+				limiter.SetLimit(100)
+				e.pass(time.Minute)
+				e.eachDone()
+			})
+		})
+	}
+}
+
+// tinyLimits have waits that do not fit into a time.Duration.
+var tinyLimits = []rate.Limit{1e-10, 1e-11, 1e-300, math.SmallestNonzeroFloat64}
+
+// The next permit of a tiny limit never comes: the loop runs the burst and does not spin.
+func TestTinyLimitsAllowTheBurstAndDoNotSpin(t *testing.T) {
+	limiters := map[string]func(*rate.Limiter) reconciler.Option{
+		"operations": func(l *rate.Limiter) reconciler.Option {
+			return reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = l })
+		},
+		"rounds": func(l *rate.Limiter) reconciler.Option { return reconciler.WithRoundLimits(1, l) },
+	}
+	for _, limit := range tinyLimits {
+		for name, option := range limiters {
+			t.Run(fmt.Sprintf("%s, %g/s", name, float64(limit)), func(t *testing.T) {
+				var p passes
+				everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) {
+					p.count(e, cfg)
+					cfg.Options = append(cfg.Options, option(rate.NewLimiter(limit, 2)))
+				}, func(e *env) {
+					e.put(1, ids(1, 100)...)
+					e.pass(time.Second)
+					ran := len(e.target.take())
+					require.LessOrEqual(e, ran, 2)
+					require.Less(e, p.during(func() { e.pass(10 * time.Second) }), int64(250))
+					require.Empty(e, e.target.take())
+					require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) {
+						s.OperationLimiter, s.RoundLimiter = nil, nil
+					}))
+					e.pass(time.Second)
+					e.eachDone()
+				})
+			})
+		}
+	}
+}
+
+// A tiny limit of refreshes allows the burst.
+func TestTinyLimitOfRefreshesAllowsTheBurst(t *testing.T) {
+	for _, limit := range tinyLimits {
+		inBubble(t, func(e *env) {
+			e.put(1, ids(1, 100)...)
+			e.pass(time.Second)
+			e.target.take()
+			e.pass(10 * time.Hour)
+			require.LessOrEqual(e, len(e.target.take()), 2)
+			synctest.Wait()
+		}, nil, reconciler.WithRefreshing(time.Hour, rate.NewLimiter(limit, 2)), reconciler.WithoutPruning())
+	}
+}
+
+// countedRounds records the number of objects of each of its calls.
+type countedRounds struct {
+	roundTarget
+	sizes *[]int
+}
+
+func (r countedRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*object]) {
+	*r.sizes = append(*r.sizes, len(deletes)+len(updates))
+	r.roundTarget.ProcessRound(ctx, txn, deletes, updates)
+}
+
+// Another reconciler may take the permits of a shared limiter after a round was planned.
+func TestRoundWithoutPermitsDoesNotPanic(t *testing.T) {
+	for _, hooked := range []bool{false, true} {
+		limiter := rate.NewLimiter(10, 5)
+		var take atomic.Bool
+		var sizes []int
+		var options []reconciler.Option
+		if hooked {
+			options = append(options, reconciler.WithOperationHook(func(ctx context.Context, op reconciler.OperationInfo) (context.Context, func(error)) {
+				return ctx, nil
+			}))
+		}
+		inBubble(t, func(e *env) {
+			take.Store(true)
+			e.put(1, 1)
+			e.pass(time.Second)
+			e.eachDone()
+			require.Zero(t, e.loop.Figures().Panics)
+			require.NotContains(t, e.Logged(), "panicked")
+			require.Equal(t, []int{1}, sizes)
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			cfg.Operations, cfg.RoundOperations = nil, countedRounds{roundTarget{e.target}, &sizes}
+			cfg.GetStatus = func(o *object) reconciler.Status {
+				if o.Status.Kind == reconciler.StatusKindPending && take.Swap(false) {
+					limiter.AllowN(time.Now(), 5)
+				}
+				return o.Status
+			}
+			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }), reconciler.WithoutPruning())
+			cfg.Options = append(cfg.Options, options...)
+		})
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
@@ -28,7 +27,8 @@ type device struct {
 }
 
 func (d *device) TableHeader() []string { return []string{"ID", "Up"} }
-func (d *device) TableRow() []string    { return []string{fmt.Sprint(d.ID), fmt.Sprint(d.Up)} }
+
+func (d *device) TableRow() []string { return []string{fmt.Sprint(d.ID), fmt.Sprint(d.Up)} }
 
 func isUp(d *device) bool { return d.Up }
 
@@ -197,30 +197,6 @@ func TestNeedReturnsTheObjectOrTheReason(t *testing.T) {
 			require.EqualError(t, err, c.err)
 		}
 	}
-}
-
-func TestNeedWaitsUntilTheRowAppears(t *testing.T) {
-	inNeed(t, func(e *env, n *needing) {
-		e.put(7, 1, 2)
-		e.put(8, 3)
-		synctest.Wait()
-		e.requireBlocked(1, "device 7 is missing")
-		e.requireBlocked(3, "device 8 is missing")
-		level, message, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-		require.Equal(e, "OK, 3 object(s), 3 blocked", message)
-
-		n.set(e, 7, true)
-		require.Equal(e, map[uint64]int{1: 7, 2: 7}, e.target.holds())
-		require.Equal(e, reconciler.StatusKindDone, e.kind(1))
-		e.requireBlocked(3, "device 8 is missing")
-		_, message, _ = e.health.Now()
-		require.Equal(e, "OK, 3 object(s), 1 blocked", message)
-		n.set(e, 8, true)
-		e.eachDone()
-		_, message, _ = e.health.Now()
-		require.Equal(e, "OK, 3 object(s)", message)
-	})
 }
 
 func TestNeedFollowsTheRowUntilItIsReady(t *testing.T) {

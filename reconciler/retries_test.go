@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -56,16 +58,6 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			require.Equal(e, cell.StatusOK, level)
 		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = n }))
 	}
-}
-
-func TestZeroMaxRetriesMeansNoLimit(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(24 * time.Hour)
-		require.Greater(e, len(e.target.take()), 1000)
-		e.status(1, reconciler.StatusKindError, "no")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 0 }))
 }
 
 // A change of a given-up object, or of its status alone, allows the same number of retries again.
@@ -116,24 +108,6 @@ func TestGivenUpObjectKeepsToItsMinimumBackoff(t *testing.T) {
 		require.GreaterOrEqual(e, calls, 4)
 		require.LessOrEqual(e, calls, 5, "in 4 s with a minimum backoff of 1 s")
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }), reconciler.WithRetry(time.Second, time.Minute))
-}
-
-func TestDeletionsAreNeverGivenUp(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(1, 1, 2)
-		e.pass(time.Second)
-		e.target.failing("no")
-		e.put(2, 2)
-		e.pass(time.Hour)
-		e.status(2, reconciler.StatusKindError, "given up after 1 retries: no")
-		e.target.take()
-		e.remove(1, 2)
-		e.pass(time.Hour)
-		require.Greater(e, len(e.target.take()), 2*60)
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
 // Every failure counts, whatever its kind; outcomes that are no failure do not count.
@@ -197,30 +171,6 @@ func TestWritesOfOthersDoNotResetTheRetryCount(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 }
 
-func TestMaxRetriesCanBeChanged(t *testing.T) {
-	everyWay(t, func(e *env) {
-		set := func(n int) {
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.MaxRetries = n }))
-		}
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(time.Second)
-		require.Len(e, e.target.take(), 4)
-		set(2)
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1)
-		e.status(1, reconciler.StatusKindError, "given up after 4 retries: no")
-		set(0)
-		e.pass(time.Hour)
-		require.Empty(e, e.target.take(), "a given-up object stays given up")
-		e.setStatus(1, reconciler.StatusPending())
-		e.pass(time.Hour)
-		require.Greater(e, len(e.target.take()), 50)
-		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.MaxRetries = -1 }),
-			"Settings.MaxRetries is -1, must not be negative")
-	})
-}
-
 // An object that changes during its last attempt is not given up.
 func TestChangeDuringTheLastAttemptCounts(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -237,4 +187,452 @@ func TestChangeDuringTheLastAttemptCounts(t *testing.T) {
 		require.Equal(e, seconds(0, 0.1, 0.2, 0.6), since(start, e.target.take()))
 		e.status(1, reconciler.StatusKindError, "given up after 1 retries: no")
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
+}
+
+// overdue makes every operation run until its context ends. f turns the error of the context into
+// the result.
+func (x *target) overdue(f func(err error) error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	ended := map[uint64]error{}
+	var mu sync.Mutex
+	x.before = func(ctx context.Context, c call) {
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		ended[c.id] = ctx.Err()
+	}
+	x.plan = func(c call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return f(ended[c.id])
+	}
+}
+
+// prompt makes every operation succeed at once.
+func (x *target) prompt() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before, x.plan = nil, nil
+}
+
+// asIs returns the error unchanged.
+func asIs(err error) error { return err }
+
+func TestTimeoutErrorNamesTheOperationAndTheTimeout(t *testing.T) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		names := map[string]string{"update": "update", "delete": "delete"}
+		if kind != "single" {
+			names = map[string]string{"update": "batch", "delete": "batch"}
+		}
+		eachConcurrency(t, kind, func(e *env) {
+			e.target.overdue(asIs)
+			e.put(1, 1)
+			e.pass(5*time.Second + time.Millisecond)
+			e.status(1, reconciler.StatusKindError, names["update"]+" timed out after 5s: context deadline exceeded")
+
+			// The next attempt has the full timeout again.
+			start := time.Now()
+			e.pass(99*time.Millisecond + 5*time.Second)
+			calls := e.target.take()
+			require.Len(e, calls, 2)
+			require.Equal(e, 99*time.Millisecond, calls[1].at.Sub(start).Round(time.Millisecond))
+
+			e.target.prompt()
+			e.pass(time.Minute)
+			e.eachDone()
+			e.target.overdue(asIs)
+			e.remove(1)
+			e.pass(5*time.Second + time.Millisecond)
+			_, _, err := e.health.Now()
+			require.EqualError(e, err, names["delete"]+" timed out after 5s: context deadline exceeded")
+			e.target.prompt()
+			e.pass(time.Minute)
+			e.eachDone()
+		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 5 * time.Second }))
+	}
+}
+
+// A timeout can be recognised by its error, whatever error the operation returned.
+func TestTimeoutErrorIsDeadlineExceeded(t *testing.T) {
+	for name, returned := range map[string]func(error) error{
+		"as it is": asIs,
+		"wrapped":  func(err error) error { return fmt.Errorf("dialling: %w", err) },
+		"replaced": func(error) error { return errPlain },
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := make(chan error, 100)
+			everyWayWith(t, classed(func(err error) string { seen <- err; return "" }, nil), func(e *env) {
+				for len(seen) > 0 {
+					<-seen
+				}
+				e.target.overdue(returned)
+				e.put(1, 1)
+				e.pass(time.Second + time.Millisecond)
+				require.Len(e, seen, 1)
+				err := <-seen
+				require.ErrorIs(e, err, context.DeadlineExceeded)
+				require.ErrorContains(e, err, "timed out after 1s: "+returned(context.DeadlineExceeded).Error())
+				if name == "replaced" {
+					require.ErrorIs(e, err, errPlain)
+				}
+				e.target.prompt()
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		})
+	}
+}
+
+// The outcome of an operation counts, however late the operation returns.
+func TestOutcomesOfLateOperationsCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		kind reconciler.StatusKind
+		text string
+	}{
+		"done":     {nil, reconciler.StatusKindDone, ""},
+		"terminal": {reconciler.TerminalError(errInner), reconciler.StatusKindError, "inner"},
+		"blocked":  {reconciler.Blocked("door"), reconciler.StatusKindBlocked, "door"},
+		"requeue":  {reconciler.Requeue(time.Hour), reconciler.StatusKindDone, ""},
+		"after":    {reconciler.RetryAfter(errInner, time.Hour), reconciler.StatusKindError, "inner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.target.overdue(func(error) error { return c.err })
+				e.put(1, 1)
+				e.pass(20 * time.Second)
+				require.Len(e, e.target.take(), 1)
+				e.status(1, c.kind, c.text)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		})
+	}
+}
+
+// An operation that fails before its deadline is no timeout, even if it exceeded a deadline of its
+// own.
+func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(func(call) error { return context.DeadlineExceeded })
+		e.put(1, 1)
+		synctest.Wait()
+		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+}
+
+// Each single operation, and each batch call, has the full timeout.
+func TestEachCallHasItsOwnDeadline(t *testing.T) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		eachConcurrency(t, kind, func(e *env) {
+			e.target.before = func(ctx context.Context, c call) {
+				deadline, ok := ctx.Deadline()
+				left := time.Until(deadline)
+				if kind == "single" && left != 10*time.Second || !ok || left > 10*time.Second {
+					e.Errorf("%s has %s", c, left)
+				}
+				time.Sleep(3 * time.Second)
+			}
+			e.put(1, ids(1, 3)...)
+			e.pass(time.Minute)
+			e.eachDone()
+		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Second }))
+	}
+}
+
+func TestWithoutTimeoutThereIsNoDeadline(t *testing.T) {
+	for _, timeout := range []time.Duration{0, time.Second} {
+		inBubble(t, func(e *env) {
+			e.target.before = func(ctx context.Context, c call) {
+				if _, ok := ctx.Deadline(); ok && (timeout == 0 || c.op == "prune") {
+					e.Errorf("%s has a deadline", c)
+				}
+			}
+			e.put(1, 1)
+			synctest.Wait()
+			e.remove(1)
+			e.loop.Prune()
+			e.pass(time.Minute)
+			require.Len(e, e.target.take(), 3)
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = timeout }))
+	}
+}
+
+func TestTimeoutCanBeChanged(t *testing.T) {
+	everyWay(t, func(e *env) {
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		e.target.overdue(asIs)
+		e.put(1, 1)
+		e.pass(1001 * time.Millisecond)
+		require.Contains(e, e.get(1).Status.GetError(), "timed out after 1s")
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.Timeout = 3 * time.Second }))
+		e.pass(time.Minute)
+		require.Contains(e, e.get(1).Status.GetError(), "timed out after 3s")
+		e.target.prompt()
+		e.pass(time.Minute)
+		e.eachDone()
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }))
+}
+
+// The deadline of the program's context is no timeout of the operation.
+func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		loop, err := reconciler.New(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }), reconciler.WithoutPruning()))
+		require.NoError(e, err)
+		e.target.overdue(asIs)
+		e.put(1, 1)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		require.NoError(e, loop.Run(ctx))
+		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
+	})
+}
+
+// blocking makes every operation return Blocked with a channel that never closes.
+func (e *env) blocking(reason string) {
+	never := make(chan struct{})
+	e.target.deciding(func(call) error { return reconciler.Blocked(reason, never) })
+}
+
+func TestBlockedObjectIsRecheckedAfterAMinute(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.blocking("door")
+		start := time.Now()
+		e.put(1, 1)
+		e.pass(150 * time.Second)
+		require.Equal(e, seconds(0, 60, 120), since(start, e.target.take()))
+		e.target.failing("")
+		e.pass(30 * time.Second)
+		e.eachDone()
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1)
+	})
+}
+
+// Objects that were blocked together are rechecked at different times, unless they were in one
+// call.
+func TestRechecksAreSpread(t *testing.T) {
+	singly(t, func(e *env) {
+		e.blocking("door")
+		start := time.Now()
+		e.put(1, ids(1, 1000)...)
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 1000)
+		e.pass(time.Minute)
+		calls := e.target.take()
+		require.Len(e, calls, 1000)
+		moments := map[time.Time]int{}
+		for _, c := range calls {
+			after := c.at.Sub(start)
+			require.GreaterOrEqual(e, after, 54*time.Second)
+			require.LessOrEqual(e, after, 60*time.Second+500*time.Millisecond)
+			moments[c.at]++
+		}
+		require.Greater(e, len(moments), 300)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
+}
+
+// An object that is still blocked for the same reason is not written, and no watcher wakes.
+func TestUnchangedBlockIsNotWritten(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.blocking("door")
+		e.put(1, ids(1, 3)...)
+		synctest.Wait()
+		_, watch := e.table.AllWatch(e.db.ReadTxn())
+		reports := len(e.health.History())
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 3+3*60)
+		select {
+		case <-watch:
+			e.Fatal("the table changed")
+		default:
+		}
+		require.Len(e, e.health.History(), reports)
+
+		revision := e.table.Revision(e.db.ReadTxn())
+		e.blocking("gate")
+		e.pass(time.Hour)
+		e.status(1, reconciler.StatusKindBlocked, "gate")
+		require.Equal(e, revision+3, e.table.Revision(e.db.ReadTxn()))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute - time.Millisecond }))
+}
+
+// Each attempt restarts the wait for the recheck.
+func TestReleaseRestartsTheWaitForTheRecheck(t *testing.T) {
+	everyWay(t, func(e *env) {
+		var door atomic.Value
+		open := func() {
+			was, _ := door.Swap(make(chan struct{})).(chan struct{})
+			if was != nil {
+				close(was)
+			}
+		}
+		open()
+		e.target.deciding(func(call) error { return reconciler.Blocked("door", door.Load().(chan struct{})) })
+		start := time.Now()
+		e.put(1, 1)
+		e.pass(50 * time.Second)
+		open()
+		e.pass(2 * time.Minute)
+		require.Equal(e, seconds(0, 50, 110, 170), since(start, e.target.take()))
+	})
+}
+
+func TestRecheckCanBeChanged(t *testing.T) {
+	everyWay(t, func(e *env) {
+		set := func(d time.Duration) {
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = d }))
+		}
+		e.blocking("door")
+		start := time.Now()
+		e.put(1, 1)
+		synctest.Wait()
+		set(10 * time.Second)
+		e.pass(85 * time.Second)
+		require.Equal(e, seconds(0, 60, 70, 80), since(start, e.target.take()), "from the next block on")
+		set(0)
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1)
+		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = -1 }),
+			"Settings.BlockedRecheck is -1ns, must not be negative")
+	})
+}
+
+// A block is neither a success nor a failure: the backoff of earlier failures continues after it.
+func TestFailuresAreCountedOverABlock(t *testing.T) {
+	everyWay(t, func(e *env) {
+		door := make(chan struct{})
+		var n atomic.Int64
+		e.target.deciding(func(call) error {
+			if n.Add(1) == 4 {
+				return reconciler.Blocked("door", door)
+			}
+			return errPlain
+		})
+		e.put(1, 1)
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 4)
+		e.status(1, reconciler.StatusKindBlocked, "door")
+		_, message, _ := e.health.Now()
+		require.Equal(e, "OK, 1 object(s), 1 blocked", message)
+		start := time.Now()
+		close(door)
+		e.pass(5 * time.Second)
+		require.Equal(e, seconds(0, 0.8, 2.4), since(start, e.target.take()))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+}
+
+// inCalls runs a test with batch and with round operations, each with one worker and with four.
+func inCalls(t *testing.T, test func(e *env), opts ...reconciler.Option) {
+	for _, kind := range []string{"batches", "rounds"} {
+		eachConcurrency(t, kind, test, operate(kind), opts...)
+	}
+}
+
+// comesBack identifies objects that were in one call and had been called the same number of times.
+type comesBack struct{ batch, times int }
+
+// requireTogether requires that the objects of each comesBack are called again at one moment. It
+// returns these moments.
+func requireTogether(t *testing.T, calls []call) map[comesBack]time.Time {
+	t.Helper()
+	back := map[comesBack]time.Time{}
+	last, times := map[uint64]comesBack{}, map[uint64]int{}
+	for _, c := range calls {
+		if from, ok := last[c.id]; ok {
+			if at, known := back[from]; known {
+				require.Equal(t, at, c.at, "object %d and others of call %d", c.id, from.batch)
+			}
+			back[from] = c.at
+		}
+		times[c.id]++
+		last[c.id] = comesBack{c.batch, times[c.id]}
+	}
+	return back
+}
+
+// numCalls returns the number of calls that the operations were in.
+func numCalls(calls []call) int {
+	distinct := map[int]bool{}
+	for _, c := range calls {
+		distinct[c.batch] = true
+	}
+	return len(distinct)
+}
+
+// waiting returns the outcomes after which an object comes back after a wait with jitter.
+func waiting() map[string]error {
+	return map[string]error{
+		"failed": errPlain, "requeued": reconciler.RequeueBackoff(),
+		"blocked": reconciler.Blocked("door", make(chan struct{})),
+	}
+}
+
+// Objects that failed in one call come back in one call: jitter does not add calls. The same holds
+// for objects that back off without a failure, and for blocked objects.
+func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
+	for name := range waiting() {
+		t.Run(name, func(t *testing.T) {
+			run := func(t *testing.T, kind string, workers int, jitter float64) (calls []call) {
+				inBubble(t, func(e *env) {
+					out := waiting()[name]
+					e.target.deciding(func(call) error { return out })
+					e.put(1, ids(1, 1000)...)
+					e.pass(time.Minute)
+					calls = e.target.take()
+				}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter, s.Concurrency = jitter, workers }), reconciler.WithoutPruning())
+				return calls
+			}
+			for _, kind := range []string{"batches", "rounds"} {
+				for _, workers := range []int{1, 4} {
+					t.Run(fmt.Sprintf("%s, %d worker(s)", kind, workers), func(t *testing.T) {
+						exact, spread := run(t, kind, workers, 0), run(t, kind, workers, 0.1)
+						require.GreaterOrEqual(t, len(spread), 1000)
+						t.Logf("%d calls without jitter, %d with jitter", numCalls(exact), numCalls(spread))
+						require.LessOrEqual(t, numCalls(spread), numCalls(exact)+numCalls(exact)/2)
+						requireTogether(t, spread)
+					})
+				}
+			}
+		})
+	}
+}
+
+// Calls that end at the same moment draw their jitter separately: only the objects of one call come
+// back together.
+func TestCallsThatFailTogetherComeBackApart(t *testing.T) {
+	inCalls(t, func(e *env) {
+		start := time.Now()
+		e.target.before = func(_ context.Context, c call) {
+			// The first calls all run at the same time.
+			if c.id%100 == 1 && time.Now().Equal(start) {
+				time.Sleep(10 * time.Millisecond)
+			}
+		}
+		e.target.failing("no")
+		e.put(1, ids(1, 400)...)
+		e.pass(3 * time.Second)
+		back := requireTogether(e.T, e.target.take())
+		moments := map[time.Time]bool{}
+		for from, at := range back {
+			if from.times == 1 {
+				moments[at] = true
+			}
+		}
+		// Retries that come due within 5 ms of each other run together.
+		require.GreaterOrEqual(e, len(moments), 2, "first retries")
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.5 }), reconciler.WithRoundLimits(100, nil), reconciler.WithRetry(time.Second, time.Minute))
+}
+
+// The deletions and updates of a ProcessRound are one call; a DeleteBatch and an UpdateBatch are
+// two calls.
+func TestDeletionsAndUpdatesOfOneCallComeBackTogether(t *testing.T) {
+	inCalls(t, func(e *env) {
+		e.put(1, ids(1, 10)...)
+		e.pass(time.Second)
+		e.target.take()
+		e.target.failing("no")
+		e.remove(ids(1, 5)...)
+		e.put(2, ids(6, 10)...)
+		e.pass(time.Minute)
+		requireTogether(e.T, e.target.take())
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }

@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
@@ -73,21 +73,6 @@ func TestWithSettingsIsAppliedInTheOrderOfTheOptions(t *testing.T) {
 	require.Equal(t, time.Minute, s.MaxBackoff)
 	require.Equal(t, 5, s.RoundSize)
 	require.Zero(t, s.PruneInterval)
-}
-
-func TestPruneIntervalWithoutAPrunerIsAnError(t *testing.T) {
-	e := newEnv(t)
-	cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.PruneInterval = time.Minute }))
-	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
-	_, err := reconciler.New(cfg)
-	require.ErrorContains(t, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
-	cfg.Options = []reconciler.Option{reconciler.WithPruning(time.Hour)}
-	_, err = reconciler.New(cfg)
-	require.ErrorContains(t, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil", "also if it is the default otherwise")
-	cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 })}
-	loop, err := reconciler.New(cfg)
-	require.NoError(t, err)
-	require.Zero(t, loop.Settings().PruneInterval, "the default without a Pruner")
 }
 
 func TestDefaultSettings(t *testing.T) {
@@ -150,13 +135,8 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
 		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil")
 	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Operations, cfg.BatchOperations = nil, onlyBatches{batchTarget{e.target}}
+		cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
 	}, reconciler.WithoutPruning())
-}
-
-// onlyBatches has no method Prune.
-type onlyBatches struct {
-	reconciler.BatchOperations[*object]
 }
 
 func TestSettingsMayBeChangedBeforeTheStart(t *testing.T) {
@@ -272,59 +252,6 @@ func TestConcurrencyIsChangedInFlight(t *testing.T) {
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// Operations run beside a long one on workers that were added during it, unless the long one runs
-// in line.
-func TestConcurrencyIsRaisedBesideALongOperation(t *testing.T) {
-	for _, n := range []int{1, 2} {
-		inBubble(t, func(e *env) {
-			e.target.taking(func(c call) time.Duration {
-				if c.id <= uint64(n) {
-					return time.Hour
-				}
-				return time.Millisecond
-			})
-			e.put(1, ids(1, uint64(n))...)
-			e.pass(time.Second)
-			e.put(1, 10)
-			e.pass(time.Second)
-			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 4 })
-			e.pass(10 * time.Millisecond)
-			if n > 1 {
-				require.Equal(e, reconciler.StatusKindDone, e.kind(10))
-			}
-			e.pass(2 * time.Hour)
-			e.eachDone()
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
-	}
-}
-
-func TestTimeoutIsChanged(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
-		e.target.mu.Lock()
-		e.target.before = func(ctx context.Context, _ call) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-		e.target.mu.Unlock()
-		e.put(1, 1)
-		e.pass(2 * time.Second)
-		e.eachDone()
-		deadline := errors.New("")
-		e.target.deciding(func(call) error { return deadline })
-		e.set(func(s *reconciler.Settings) { s.Timeout = 300 * time.Millisecond })
-		e.put(2, 1)
-		e.pass(350 * time.Millisecond)
-		require.Contains(e, e.get(1).Status.GetError(), "timed out after 300ms")
-		e.set(func(s *reconciler.Settings) { s.Timeout = 0 })
-		e.target.deciding(nil)
-		e.pass(2 * time.Second)
-		e.eachDone()
-	})
-}
-
 // The backoff and the retries of a failure follow the settings at the time of the failure.
 func TestRetrySettingsAreChanged(t *testing.T) {
 	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
@@ -350,23 +277,6 @@ func TestRetrySettingsAreChanged(t *testing.T) {
 		e.pass(3 * time.Second)
 		e.eachDone()
 	})
-}
-
-func TestBlockedRecheckIsChanged(t *testing.T) {
-	inBubble(t, func(e *env) {
-		never := make(chan struct{})
-		e.target.deciding(func(call) error { return reconciler.Blocked("nothing", never) })
-		e.put(1, 1)
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1, "no recheck")
-		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute })
-		e.put(2, 1)
-		e.pass(10*time.Minute + time.Second)
-		require.Len(e, e.target.take(), 11)
-		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = 0 })
-		e.pass(10 * time.Minute)
-		require.LessOrEqual(e, len(e.target.take()), 1)
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
 }
 
 func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
@@ -515,4 +425,144 @@ func TestOperationsAreTheirOwnWhenConcurrencyChanges(t *testing.T) {
 		e.pass(time.Second)
 		e.eachDone()
 	}, reconciler.WithoutPruning())
+}
+
+func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
+	for _, c := range []struct {
+		option reconciler.Option
+		want   string
+	}{
+		{reconciler.WithRoundLimits(0, nil), "Settings.RoundSize is 0, must be at least 1"},
+		{reconciler.WithRoundLimits(-5, nil), "Settings.RoundSize is -5, must be at least 1"},
+		{reconciler.WithRoundLimits(1, rate.NewLimiter(10, 0)), "Settings.RoundLimiter has rate 10 and burst 0, which never allows a round"},
+		{reconciler.WithRetry(0, time.Second), "Settings.MinBackoff is 0s, must be positive"},
+		{reconciler.WithRetry(time.Second, -time.Second), "Settings.MaxBackoff is -1s, must be positive"},
+		{reconciler.WithRetry(time.Minute, time.Second), "Settings.MinBackoff is 1m0s, above MaxBackoff, which is 1s"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = -0.1 }), "Settings.Jitter is -0.1, must be between 0 and 1"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 1.5 }), "Settings.Jitter is 1.5, must be between 0 and 1"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = math.NaN() }), "Settings.Jitter is NaN, must be between 0 and 1"},
+		{reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = -1 }), "Settings.Timeout is -1ns, must not be negative"},
+		{reconciler.WithRefreshing(-time.Second, nil), "Settings.RefreshInterval is -1s, must not be negative"},
+		{reconciler.WithRefreshing(time.Second, rate.NewLimiter(0, 0)), "Settings.RefreshLimiter has rate 0 and burst 0, which never allows a refresh"},
+		{reconciler.WithPruning(-time.Hour), "Settings.PruneInterval is -1h0m0s, must not be negative"},
+		{reconciler.WithJournal(-1, 5), "WithJournal: -1 rounds and 5 operations, neither may be negative"},
+	} {
+		e := newEnv(t)
+		cfg := e.config(c.option)
+		_, err := reconciler.New(cfg)
+		require.ErrorContains(e, err, c.want)
+		require.ErrorContains(e, err, `reconciler "objects"`)
+	}
+}
+
+func TestAllConfigErrorsAreReportedTogether(t *testing.T) {
+	_, err := reconciler.New(reconciler.Config[*object]{
+		Options: []reconciler.Option{
+			reconciler.WithName("broken"), reconciler.WithRoundLimits(0, nil), reconciler.WithRetry(2, 1),
+		},
+	})
+	for _, want := range []string{
+		`reconciler "broken"`, "Config.DB is nil", "Config.Table is nil",
+		"Config.Operations, BatchOperations and RoundOperations are all nil",
+		"Settings.RoundSize is 0", "Settings.MinBackoff is 2ns, above MaxBackoff, which is 1ns",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestSomeStatusFunctionsAreAnErrorThatNamesTheMissing(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.Clone, cfg.GetStatus = nil, nil
+	_, err := reconciler.New(cfg)
+	require.EqualError(e, err, "reconciler \"objects\": Config.Clone is nil, but SetStatus or GetStatus is set\nConfig.GetStatus is nil, but Clone or SetStatus is set")
+
+	cfg = e.config()
+	cfg.Clone, cfg.SetStatus, cfg.GetStatus = nil, nil, nil
+	cfg.Merge = func(current, _ *object) *object { return current }
+	_, err = reconciler.New(cfg)
+	require.ErrorContains(e, err, "Config.Merge is set, but Config.Clone, SetStatus and GetStatus are not")
+}
+
+func TestContradictingOperationsAreAnError(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.BatchOperations, cfg.RoundOperations = batchTarget{e.target}, roundTarget{e.target}
+	_, err := reconciler.New(cfg)
+	require.ErrorContains(e, err, "Config.BatchOperations (reconciler_test.batchTarget) and Config.RoundOperations (reconciler_test.roundTarget) are both set")
+}
+
+// batchOnly has no Prune.
+type batchOnly struct {
+	reconciler.BatchOperations[*object]
+}
+
+func TestMissingPrunerIsAnErrorOnlyWithPruning(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config(reconciler.WithPruning(time.Minute))
+	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
+	_, err := reconciler.New(cfg)
+	require.ErrorContains(e, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
+
+	cfg.Options = nil
+	_, err = reconciler.New(cfg)
+	require.NoError(e, err)
+	cfg.Options = exact(reconciler.WithPruning(time.Minute))
+	cfg.Pruner = e.target
+	_, err = reconciler.New(cfg)
+	require.NoError(e, err)
+}
+
+func TestLoopWithoutAPrunerIgnoresPrune(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.loop.Prune()
+		e.put(1, 1)
+		e.pass(time.Hour)
+		require.Equal(e, []string{"update(1)"}, e.target.calls())
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
+	})
+}
+
+// valueObject is a row that is not a pointer.
+type valueObject struct {
+	ID     uint64
+	Status reconciler.Status
+}
+
+func TestRowsMayBeValues(t *testing.T) {
+	inBubble(t, func(e *env) {
+		index := statedb.Index[valueObject, uint64]{
+			Name:       "id",
+			FromObject: func(o valueObject) keySet { return newKeySet(o.ID) },
+			FromKey:    idIndex.FromKey,
+			Unique:     true,
+		}
+		table, err := statedb.NewTableAny(e.db, "values", func() []string { return nil },
+			func(valueObject) []string { return nil }, index)
+		require.NoError(e, err)
+		updated := 0
+		loop, err := reconciler.New(reconciler.Config[valueObject]{
+			DB: e.db, Table: table,
+			Clone:           func(o valueObject) valueObject { return o },
+			SetStatus:       func(o valueObject, s reconciler.Status) valueObject { o.Status = s; return o },
+			GetStatus:       func(o valueObject) reconciler.Status { return o.Status },
+			BatchOperations: countingBatches{&updated},
+		})
+		require.NoError(e, err)
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(e.Context())
+		go func() { ended <- loop.Run(ctx) }()
+		wtxn := e.db.WriteTxn(table)
+		_, _, err = table.Insert(wtxn, valueObject{ID: 1, Status: reconciler.StatusPending()})
+		require.NoError(e, err)
+		revision := table.Revision(wtxn.Commit())
+		_, _, err = loop.WaitUntilReconciled(e.Context(), revision)
+		require.NoError(e, err)
+		require.Equal(e, 1, updated)
+		row, _, _ := table.Get(e.db.ReadTxn(), index.Query(1))
+		require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
+		cancel()
+		require.NoError(e, <-ended)
+	}, nil)
 }

@@ -1,0 +1,513 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/pauses"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// The default class contains neither the key of the object nor its name, even if the key is quoted or
+// shown in hexadecimal.
+func TestDefaultClassContainsNoQuotedOrLongKey(t *testing.T) {
+	for name, key := range map[string]func(i int) string{
+		"spaces":  func(i int) string { return "web " + strings.Repeat("x", i+1) },
+		"long":    func(i int) string { return strings.Repeat("x", 1100) + strings.Repeat("y", i+1) },
+		"quotes":  func(i int) string { return `web"` + strings.Repeat("x", i+1) },
+		"control": func(i int) string { return "web\x01" + strings.Repeat("x", i+1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				loop, insert := textLoop(t, func(o *textRow) error { return fmt.Errorf("set %s: refused", o.key) })
+				for i := range 5 {
+					insert(key(i))
+				}
+				time.Sleep(10 * time.Millisecond)
+				synctest.Wait()
+				x := loop.Snapshot(t.Context())
+				require.Len(t, x.Errors, 1, "%v", x.Errors)
+			})
+		})
+	}
+}
+
+// textRow is a row whose key is a text.
+type textRow struct {
+	key    string
+	status reconciler.Status
+}
+
+func (k *textRow) Clone() *textRow { c := *k; return &c }
+
+func (k *textRow) SetStatus(s reconciler.Status) *textRow { k.status = s; return k }
+
+func (k *textRow) GetStatus() reconciler.Status { return k.status }
+
+func (k *textRow) TableHeader() []string { return []string{"Status"} }
+
+func (k *textRow) TableRow() []string { return []string{k.status.String()} }
+
+// textOps are operations whose updates have the outcome of do.
+type textOps struct{ do func(*textRow) error }
+
+func (x textOps) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *textRow) error {
+	return x.do(o)
+}
+
+func (x textOps) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *textRow) error {
+	return nil
+}
+
+func (x textOps) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*textRow, statedb.Revision]) error {
+	return nil
+}
+
+var textIndex = statedb.Index[*textRow, string]{
+	Name:       "key",
+	FromObject: func(k *textRow) index.KeySet { return index.NewKeySet(index.String(k.key)) },
+	FromKey:    index.String, FromString: index.FromString, Unique: true,
+}
+
+// textLoop runs a loop over a table whose keys are texts. It also returns a function that inserts a
+// row.
+func textLoop(t *testing.T, do func(*textRow) error) (*reconciler.Loop[*textRow], func(string)) {
+	db := statedb.New()
+	table, err := statedb.NewTable(db, "texts", textIndex)
+	require.NoError(t, err)
+	cfg := reconciler.Config[*textRow]{
+		DB: db, Table: table, Operations: textOps{do},
+		Clone: (*textRow).Clone, SetStatus: (*textRow).SetStatus, GetStatus: (*textRow).GetStatus,
+		Options: []reconciler.Option{reconciler.WithoutPruning()},
+	}
+	loop, err := reconciler.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+	return loop, func(key string) {
+		wtxn := db.WriteTxn(table)
+		_, _, err := table.Insert(wtxn, &textRow{key, reconciler.StatusPending()})
+		require.NoError(t, err)
+		wtxn.Commit()
+	}
+}
+
+// If ErrorClass calls runtime.Goexit on the goroutine of the loop, the loop ends: Run returns an error,
+// and no lock stays locked.
+func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
+	for _, text := range []string{"no", strings.Repeat("x", 1<<20)} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			e.target.failing(text)
+			cfg := e.config(reconciler.WithoutPruning())
+			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
+			var ended *reconciler.Loop[*object]
+			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) { ended = loop; e.put(1, 1, 2) })
+			require.ErrorContains(t, err, goexitText)
+			require.Contains(t, ended.Snapshot(t.Context()).Summary(), "stopped")
+			require.Equal(t, inspect.StateUnknown, ended.Explain(t.Context(), "1").State)
+		})
+	}
+}
+
+// On a worker, runtime.Goexit in ErrorClass fails only the operation, with the same text as
+// runtime.Goexit in the operation.
+func TestGoexitOfErrorClassOnAWorkerIsAFailure(t *testing.T) {
+	for _, kind := range operationKinds {
+		t.Run(kind.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.failing(strings.Repeat("x", 1<<20))
+				e.put(1, ids(1, 4)...)
+				e.pass(20 * time.Millisecond)
+				for _, id := range ids(1, 4) {
+					require.Equal(e, goexitText, e.get(id).Status.GetError())
+				}
+				e.target.failing("")
+				e.pass(time.Minute)
+				e.eachDone()
+			}, classed(func(err error) string {
+				if len(err.Error()) > reconciler.MaxErrorText {
+					runtime.Goexit()
+				}
+				return "short"
+			}, kind.change), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithoutPruning())
+		})
+	}
+}
+
+// If ErrorClass panics, the error has no class, and the loop and the program go on.
+func TestErrorClassThatPanicsYieldsNoClass(t *testing.T) {
+	everyWayWith(t, classed(func(error) string { panic(panicText) }, nil), func(e *env) {
+		e.target.failing("down")
+		e.put(1, ids(1, 20)...)
+		e.pass(time.Second)
+		require.Contains(e, e.Logged(), "Config.ErrorClass panicked")
+		e.status(1, reconciler.StatusKindError, "down")
+		e.target.failing("")
+		e.pass(time.Minute)
+		e.eachDone()
+	})
+}
+
+// lengthy returns word followed by a mebibyte of runes of two bytes.
+func lengthy(word string) string { return word + strings.Repeat("é", 1<<19) }
+
+// A text that is too long is cut, and ends with the number of bytes left out. The outcome of the error
+// still counts.
+func TestLongErrorTextIsCut(t *testing.T) {
+	for name, c := range map[string]struct {
+		err   error
+		kind  reconciler.StatusKind
+		again []time.Duration
+	}{
+		"plain":       {errors.New(lengthy("no")), reconciler.StatusKindError, backoff},
+		"terminal":    {reconciler.TerminalError(errors.New(lengthy("no"))), reconciler.StatusKindError, once},
+		"retry after": {reconciler.RetryAfter(errors.New(lengthy("no")), 4*time.Second), reconciler.StatusKindError, seconds(0, 4, 8)},
+		"blocked":     {reconciler.Blocked(lengthy("no")), reconciler.StatusKindBlocked, once},
+		"wrapped":     {fmt.Errorf("no: %w", reconciler.TerminalError(errors.New(lengthy("")))), reconciler.StatusKindError, once},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.target.deciding(func(call) error { return c.err })
+				start := time.Now()
+				e.put(1, 1)
+				e.pass(10 * time.Second)
+				require.Equal(e, c.again, since(start, e.target.take()))
+				s := e.get(1).Status
+				require.Equal(e, c.kind, s.Kind)
+				text := s.GetError()
+				require.True(e, strings.HasPrefix(text, "no"))
+				require.True(e, utf8.ValidString(text))
+				require.LessOrEqual(e, len(text), reconciler.MaxErrorText)
+				var left int
+				_, err := fmt.Sscanf(text[strings.LastIndex(text, "... ("):], "... (%d bytes left out)", &left)
+				require.NoError(e, err)
+				require.Equal(e, len(c.err.Error()), strings.LastIndex(text, "... (")+left)
+				x := e.loop.Explain(e.Context(), "1")
+				require.LessOrEqual(e, len(x.Error)+len(x.BlockedOn), reconciler.MaxErrorText)
+				require.Less(e, len(e.Logged()), 20*reconciler.MaxErrorText)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
+		})
+	}
+}
+
+// The reconciler keeps a bounded part of each text that the program returns in errors, reasons, panics
+// and notes.
+func TestMemoryOfFailuresIsBounded(t *testing.T) {
+	const objects, longest, seconds = 64, 1 << 18, 20
+	for _, kind := range []string{"single", "batches"} {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				seed := rand.Uint64()
+				e.Logf("seed %d", seed)
+				rng := rand.New(rand.NewPCG(seed, 0))
+				said := 0
+				e.target.mu.Lock()
+				e.target.before = func(ctx context.Context, c call) {
+					reconciler.Note(ctx, strings.Repeat("n", rng.IntN(longest)))
+				}
+				e.target.mu.Unlock()
+				e.target.deciding(func(c call) error {
+					said++
+					text := fmt.Sprint(said, strings.Repeat("x", rng.IntN(longest)))
+					switch rng.IntN(4) {
+					case 0:
+						return reconciler.Blocked(text)
+					case 1:
+						return fmt.Errorf("wrapped: %w", errors.New(text))
+					case 2:
+						panic(text)
+					}
+					return errors.New(text)
+				})
+				before := held()
+				e.put(1, ids(1, objects)...)
+				for range seconds {
+					e.pass(time.Second)
+					e.target.take()
+				}
+				require.GreaterOrEqual(e, said, seconds, "a panic ends the call of a batch early")
+				// Rows, classes and operations in the journal have one text each. The journal keeps
+				// failures with up to 1 MiB of texts for longer. Whole texts would take eight times as
+				// much.
+				most := uint64(objects+32+1024)*reconciler.MaxErrorText + 1<<20
+				after := held()
+				e.Logf("%d errors of %d bytes at most: %d bytes held, %d allowed", said, longest, after-min(before, after), most)
+				require.Less(e, after, before+most)
+				e.target.prompt()
+				e.pass(time.Hour)
+				e.eachDone()
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				operate(kind)(e, cfg)
+				cfg.Log = nil
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Second }), reconciler.WithRetry(time.Second, time.Second))
+		})
+	}
+}
+
+// held returns how many bytes of the heap are in use.
+func held() uint64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// A short text may be a slice of a long one. Keeping the short text must not keep the long one in
+// memory.
+func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
+	for _, kind := range []string{"error", "note", "reason", "class"} {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.mu.Lock()
+				e.target.before = func(ctx context.Context, c call) {
+					if kind == "note" {
+						reconciler.Note(ctx, (fmt.Sprint("note of ", c.id) + strings.Repeat("n", 1<<20))[:20])
+					}
+				}
+				e.target.mu.Unlock()
+				e.target.deciding(func(c call) error {
+					text := (fmt.Sprintf("%030d", c.id) + strings.Repeat("n", 1<<20))[:30]
+					if kind == "reason" {
+						return reconciler.Blocked(text)
+					} else if kind == "note" {
+						return nil
+					}
+					return errors.New(text)
+				})
+				held()
+				before := held()
+				e.put(1, ids(1, 100)...)
+				e.pass(time.Second)
+				e.target.take()
+				after := held()
+				require.Less(e, after, before+10<<20)
+				e.target.deciding(nil)
+				e.pass(time.Hour)
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				cfg.Log = nil
+				if kind == "class" {
+					cfg.ErrorClass = func(err error) string { return (err.Error() + strings.Repeat("n", 1<<20))[:30] }
+				}
+			}, reconciler.WithoutPruning())
+		})
+	}
+}
+
+// The log line of a failure identifies its object. Failures of the same class are logged at a bounded
+// rate, with their number.
+func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			return fmt.Errorf("object %d: %w", c.id, fs.ErrPermission)
+		})
+		e.put(1, ids(1, 100)...)
+		e.pass(20 * time.Second)
+		require.Equal(e, 1, strings.Count(e.Logged(), "operation failed"), e.Logged())
+		require.Contains(e, e.Logged(),
+			`level=WARN msg="operation failed" reconciler=objects operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
+		attempts := len(e.target.take())
+		e.pass(40 * time.Second)
+		lines := strings.Split(strings.TrimSpace(e.Logged()), "\n")
+		require.Len(e, lines, 2)
+		require.Contains(e, lines[1], fmt.Sprintf("attempt=10 error=\"object 1: permission denied\" repeated=%d", attempts+100-1))
+	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
+}
+
+// A prune that fails is retried after the backoff of objects, and logged as rarely as they are. A sweep above its
+// budget is no failure.
+func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(1, 2)
+		s.failing("no route")
+		e.sweep()
+		e.pass(29 * time.Second)
+		require.Equal(e, 1, strings.Count(e.Logged(), "prune failed"), e.Logged())
+		s.failing("")
+		e.pass(time.Minute + time.Second)
+		awaits := strings.Count(e.Logged(), "sweep awaits approval")
+		require.NotZero(e, awaits, e.Logged())
+		require.LessOrEqual(e, awaits, 3)
+		require.Equal(e, 1, strings.Count(e.Logged(), "prune failed"), e.Logged())
+		_, message, _ := e.health.Now()
+		require.Equal(e, "a sweep awaits approval", message)
+	}, reconciler.WithSweepBudget(1, 0))
+}
+
+// However many classes of failures there are, the log gets ten lines at once and then at most one a
+// second, and the memory for classes is bounded.
+func TestManyKindsOfFailuresAreBounded(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			return errors.New(strings.Repeat(string(rune('a'+c.id%20)), 1+int(c.id)/20))
+		})
+		e.put(1, ids(1, 200)...)
+		e.pass(10 * time.Millisecond)
+		require.Equal(e, 10, strings.Count(e.Logged(), "operation failed"))
+		s := e.loop.Snapshot(e.Context())
+		require.Len(e, s.Errors, 32)
+		for _, c := range s.Errors {
+			require.LessOrEqual(e, len(c.Class), 123)
+			require.Equal(e, uint64(1), c.Count)
+		}
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+// Failures are classified by their texts without the parts that differ between objects, or by
+// Config.ErrorClass.
+func TestErrorsAreCountedByKind(t *testing.T) {
+	fail := func(c call) error {
+		if c.id%2 == 0 {
+			return fmt.Errorf("route %d: %w", c.id, fs.ErrNotExist)
+		}
+		return fmt.Errorf("no room for %d of 10", c.id)
+	}
+	inBubble(t, func(e *env) {
+		e.target.deciding(fail)
+		e.put(1, ids(1, 9)...)
+		e.pass(10 * time.Millisecond)
+		got := map[string]uint64{}
+		for _, c := range e.loop.Snapshot(e.Context()).Errors {
+			got[c.Class] = c.Count
+			require.NotEmpty(e, c.Key)
+			require.Contains(e, c.Example, c.Key)
+		}
+		require.Equal(e, map[string]uint64{"route #: file does not exist": 4, "no room for # of #": 5}, got)
+	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
+	inBubble(t, func(e *env) {
+		e.target.deciding(fail)
+		e.put(1, ids(1, 9)...)
+		e.pass(10 * time.Millisecond)
+		errs := e.loop.Snapshot(e.Context()).Errors
+		require.Len(e, errs, 1)
+		require.Equal(e, "mine", errs[0].Class)
+		require.Equal(e, uint64(9), errs[0].Count)
+	}, classed(func(error) string { return "mine" }, nil), reconciler.WithRetry(time.Hour, time.Hour))
+}
+
+// hostileKey is a text that does harm on a terminal and in hive's shell.
+const hostileKey = "a\x1b[31m\n<<end>>\x00"
+
+// printable requires that a text has no control characters except line ends, and that no line
+// begins with the <<end>> of hostileKey.
+func printable(t testing.TB, what, text string) {
+	t.Helper()
+	for _, r := range text {
+		require.True(t, unicode.IsPrint(r) || r == '\n', "%s: %q", what, text)
+	}
+	require.NotContains(t, text, "\n<<end>>", what)
+}
+
+// hostileRow is a row with a text as its key.
+type hostileRow struct {
+	Name   string
+	Status reconciler.Status
+}
+
+func (r *hostileRow) clone() *hostileRow { c := *r; return &c }
+
+func (r *hostileRow) getStatus() reconciler.Status { return r.Status }
+
+func (r *hostileRow) setStatus(s reconciler.Status) *hostileRow { r.Status = s; return r }
+
+func (r *hostileRow) TableHeader() []string { return []string{"Name"} }
+
+func (r *hostileRow) TableRow() []string { return []string{r.Name} }
+
+var hostileIndex = statedb.Index[*hostileRow, string]{
+	Name:       "name",
+	FromObject: func(r *hostileRow) index.KeySet { return index.NewKeySet(index.String(r.Name)) },
+	FromKey:    index.String, FromString: index.FromString, Unique: true,
+}
+
+// hostileTarget fails each update with an error that contains the key.
+type hostileTarget struct {
+	reconciler.Operations[*hostileRow]
+}
+
+func (hostileTarget) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *hostileRow) error {
+	return fmt.Errorf("cannot apply %s: %w", r.Name, errors.New("refused"))
+}
+
+// Keys, names and errors from outside are escaped in errors, in health and in rendered texts.
+func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
+	for name, opts := range map[string][]reconciler.Option{
+		"errors": nil, "breaker": {reconciler.WithBreaker(reconciler.Breaker{Failures: 1})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				db := statedb.New()
+				require.NoError(t, db.Start())
+				defer func() { require.NoError(t, db.Stop()) }()
+				table, err := statedb.NewTable(db, "hostile", hostileIndex)
+				require.NoError(t, err)
+				reports, registry := &historyHealth{}, &inspect.Registry{}
+				loop, err := reconciler.New(reconciler.Config[*hostileRow]{
+					DB: db, Table: table, Operations: hostileTarget{}, Health: reports,
+					Clone: (*hostileRow).clone, GetStatus: (*hostileRow).getStatus, SetStatus: (*hostileRow).setStatus,
+					Options: append(opts, reconciler.WithName(hostileKey), reconciler.WithRegistry(registry),
+						reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour)),
+				})
+				require.NoError(t, err)
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() { ended <- loop.Run(ctx) }()
+				defer func() { cancel(); require.NoError(t, <-ended) }()
+				row := &hostileRow{hostileKey, reconciler.StatusPending()}
+				wtxn := db.WriteTxn(table)
+				_, _, err = table.Insert(wtxn, row)
+				require.NoError(t, err)
+				wtxn.Commit()
+				time.Sleep(time.Second)
+
+				_, message, wrong := reports.Now()
+				require.ErrorContains(t, wrong, "cannot apply")
+				printable(t, "health", message+wrong.Error())
+
+				unknown := "x" + hostileKey
+				short, stop := context.WithTimeout(ctx, time.Second)
+				defer stop()
+				errs := map[string]error{}
+				_, errs["retry"] = loop.Retry(ctx, unknown)
+				_, errs["refresh"] = loop.Refresh(ctx, unknown)
+				errs["pause"] = pauses.Add(ctx, loop, unknown)
+				errs["resume"] = pauses.Remove(ctx, loop, unknown)
+				_, errs["wait key"] = loop.WaitKey(ctx, unknown, reconciler.Applied)
+				_, errs["find"] = registry.Find(unknown)
+				unapplied, err := loop.WaitFor(short, reconciler.Applied, row)
+				errs["wait for"] = err
+				require.NotEmpty(t, unapplied.Keys)
+				for _, o := range unapplied.Keys {
+					errs["unapplied"] = o
+				}
+				for what, err := range errs {
+					require.Error(t, err, what)
+					printable(t, what, err.Error())
+				}
+				printable(t, "explanation", loop.Explain(ctx, hostileKey).String())
+				printable(t, "snapshot", loop.Snapshot(ctx).String())
+			})
+		})
+	}
+}
