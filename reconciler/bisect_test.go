@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -62,7 +63,7 @@ func TestBisectAppliesAllButTheBad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 2000 {
+	for range long.Times(100) {
 		n := rng.IntN(300)
 		x := &atomicTarget{bad: map[uint64]bool{}, holds: map[uint64]bool{}}
 		for range rng.IntN(6) {
@@ -170,7 +171,7 @@ func TestBisectKeepsResultsThatAreSet(t *testing.T) {
 
 // A target that names one bad entry a call, as nginx -t names a file, costs a call for each bad entry, and one.
 func TestBisectTakesTheWordOfATargetThatBlames(t *testing.T) {
-	const n, bad = 5000, 50
+	const n, bad = 500, 5
 	x := &atomicTarget{bad: map[uint64]bool{}, holds: map[uint64]bool{}}
 	for i := range uint64(bad) {
 		x.bad[1+i*97] = true
@@ -201,7 +202,7 @@ func TestBisectWithBlameAppliesAllButTheBad(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	for range 1000 {
+	for range long.Times(100) {
 		n := 1 + rng.IntN(100)
 		x := &atomicTarget{bad: map[uint64]bool{}, holds: map[uint64]bool{}}
 		for range rng.IntN(10) {
@@ -306,7 +307,7 @@ func TestBisectSurvivesAnyError(t *testing.T) {
 
 // A target may name every bad entry of a large call at once, each with text of its own.
 func TestManyBlamesInOneErrorAllCount(t *testing.T) {
-	const n = 5000
+	const n = 500
 	batch := entriesOf(n)
 	calls := 0
 	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {

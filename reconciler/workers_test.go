@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -61,7 +62,7 @@ func (x *target) taking(f func(c call) time.Duration) {
 func (x *target) takes(d time.Duration) { x.taking(func(call) time.Duration { return d }) }
 
 func TestConcurrencyIsReachedAndNotExceeded(t *testing.T) {
-	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
+	withWorkers(t, []int{1, 4}, func(e *env, n int) {
 		e.target.takes(10 * time.Millisecond)
 		e.put(1, ids(1, 400)...)
 		e.pass(4 * time.Second / time.Duration(n))
@@ -75,25 +76,22 @@ func TestConcurrencyIsReachedAndNotExceeded(t *testing.T) {
 
 // Versions that an object had while its operation ran are skipped, except the last one.
 func TestNewestRevisionWinsWhenAnObjectChangesInFlight(t *testing.T) {
-	changes := map[string]struct {
+	for name, c := range map[string]struct {
 		change func(e *env)
-		then   []string
-		value  int
+		then   string
 	}{
-		"changed": {func(e *env) { e.put(2, 1); e.put(3, 1) }, []string{"update(1)"}, 3},
-		"deleted": {func(e *env) { e.put(2, 1); e.remove(1) }, []string{"delete(1)"}, 0},
+		"changed": {func(e *env) { e.put(2, 1); e.put(3, 1) }, "update(1)"},
+		"deleted": {func(e *env) { e.put(2, 1); e.remove(1) }, "delete(1)"},
 		"deleted and inserted again": {
-			func(e *env) { e.remove(1); synctest.Wait(); e.put(3, 1) }, []string{"update(1)"}, 3,
+			func(e *env) { e.remove(1); synctest.Wait(); e.put(3, 1) }, "update(1)",
 		},
 		"changed, deleted, inserted and deleted": {
-			func(e *env) { e.put(2, 1); e.remove(1); synctest.Wait(); e.put(3, 1); e.remove(1) },
-			[]string{"delete(1)"}, 0,
+			func(e *env) { e.put(2, 1); e.remove(1); synctest.Wait(); e.put(3, 1); e.remove(1) }, "delete(1)",
 		},
-	}
-	for name, c := range changes {
+	} {
 		for _, outcome := range []error{nil, errors.New("no")} {
 			t.Run(fmt.Sprintf("%s, outcome %v", name, outcome), func(t *testing.T) {
-				withWorkers(t, []int{1, 2, 8}, func(e *env, _ int) {
+				withWorkers(t, []int{1, 4}, func(e *env, _ int) {
 					e.target.takes(time.Second)
 					e.target.deciding(func(c call) error {
 						if c.op == "update" && c.value == 1 {
@@ -106,14 +104,8 @@ func TestNewestRevisionWinsWhenAnObjectChangesInFlight(t *testing.T) {
 					c.change(e)
 					e.pass(600 * time.Millisecond)
 					require.Empty(e, e.target.take(), "the first still runs")
-					e.pass(150 * time.Millisecond)
-					require.Len(e, e.target.take(), 1)
 					e.pass(time.Minute)
-					calls := e.target.take()
-					require.Equal(e, c.then, shorts(calls))
-					if c.value > 0 {
-						require.Equal(e, c.value, calls[0].value)
-					}
+					require.Equal(e, c.then, strings.Join(e.target.calls()[1:], ", "))
 					e.eachDone()
 				})
 			})
@@ -131,7 +123,7 @@ func shorts(calls []call) (out []string) {
 // An operation gets a recent version of its object, and never an older version than the operation
 // before.
 func TestOperationsOfAnObjectAreInOrder(t *testing.T) {
-	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
+	withWorkers(t, []int{1, 4}, func(e *env, n int) {
 		var mu sync.Mutex
 		newest := map[uint64]statedb.Revision{}
 		e.target.mu.Lock()
@@ -161,92 +153,75 @@ func TestOperationsOfAnObjectAreInOrder(t *testing.T) {
 }
 
 func TestSlowObjectHoldsUpOnlyItself(t *testing.T) {
-	for _, kind := range operationKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.taking(func(c call) time.Duration {
-					if c.id == 1 {
-						return 2 * time.Second
-					}
-					return time.Millisecond
-				})
-				e.put(1, 1)
-				e.pass(time.Millisecond)
-				e.put(1, ids(2, 1000)...)
-				for value := range 10 {
-					e.pass(110 * time.Millisecond)
-					e.put(value, 1)
-				}
-				synctest.Wait()
-				require.Equal(e, reconciler.StatusKindPending, e.kind(1))
-				for id := uint64(2); id <= 1000; id++ {
-					require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
-				}
-				e.pass(3 * time.Second)
-				e.eachDone()
-				require.Len(e, e.target.take(), 1001, "the slow object runs once more")
-			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithRoundLimits(10, nil))
+	withWorkers(t, []int{2}, func(e *env, _ int) {
+		e.target.taking(func(c call) time.Duration {
+			if c.id == 1 {
+				return 2 * time.Second
+			}
+			return time.Millisecond
 		})
-	}
+		e.put(1, 1)
+		e.pass(time.Millisecond)
+		e.put(1, ids(2, 1000)...)
+		for value := range 10 {
+			e.pass(110 * time.Millisecond)
+			e.put(value, 1)
+		}
+		require.Zero(e, e.notDone(ids(2, 1000)...))
+		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
+		e.pass(3 * time.Second)
+		e.eachDone()
+		require.Len(e, e.target.take(), 1001, "the slow object runs once more")
+	}, reconciler.WithRoundLimits(10, nil))
 }
 
 // Outcomes of operations that end at the same time are written in one transaction.
 func TestOutcomesAreCommittedInGroups(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.takes(time.Millisecond)
-		e.put(1, ids(1, 6400)...)
+		e.put(1, ids(1, 640)...)
 		e.pass(200 * time.Millisecond)
 		e.eachDone()
-		written, transactions := 0, 0
+		transactions := 0
 		for _, r := range e.loop.Journal() {
 			if r.Written > 0 {
-				written += r.Written
 				transactions++
 			}
-			require.LessOrEqual(e, r.Written, 1000, "no more than a round")
 		}
-		require.Equal(e, 6400, written)
-		require.LessOrEqual(e, transactions, 400, "transactions for 100 times 64 operations")
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 64 }), reconciler.WithJournal(10_000, 10_000))
+		require.LessOrEqual(e, transactions, 40, "for 10 times 64 operations")
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 64 }), reconciler.WithJournal(1000, 1000))
 }
 
 // 10: a stop commits what has finished and cancels the context of what runs. Queued operations
 // never start.
 func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 	for _, n := range []int{1, 2, 8} {
-		t.Run(fmt.Sprintf("workers %d", n), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.mu.Lock()
-				e.target.before = func(ctx context.Context, c call) { <-ctx.Done(); time.Sleep(10 * time.Millisecond) }
-				e.target.mu.Unlock()
-				e.target.deciding(func(c call) error {
-					if c.id%2 == 0 {
-						return context.Canceled
-					}
-					return nil
-				})
-				e.put(1, ids(1, 20)...)
-				e.pass(time.Second)
-				e.stop()
-				calls := e.target.take()
-				require.Len(e, calls, n, "operations that ran")
-				ran := map[uint64]bool{}
-				for _, c := range calls {
-					ran[c.id] = true
+		inBubble(t, func(e *env) {
+			e.hook(func(ctx context.Context, c call) { <-ctx.Done(); time.Sleep(10 * time.Millisecond) })
+			e.target.deciding(func(c call) error {
+				if c.id%2 == 0 {
+					return context.Canceled
 				}
-				for id := uint64(1); id <= 20; id++ {
-					want := reconciler.StatusKindPending
-					if ran[id] && id%2 != 0 {
-						want = reconciler.StatusKindDone
-					}
-					require.Equal(e, want, e.kind(id), "object %d", id)
+				return nil
+			})
+			e.put(1, ids(1, 20)...)
+			e.pass(time.Second)
+			e.stop()
+			calls := e.target.take()
+			require.Len(e, calls, n, "operations that ran")
+			done := 0
+			for _, c := range calls {
+				if c.err == nil {
+					require.Equal(e, reconciler.StatusKindDone, e.kind(c.id))
+					done++
 				}
-				journal := e.loop.Journal()
-				require.Equal(e, (n+1)/2, journal[len(journal)-1].Written, "in one transaction")
-				e.pass(time.Minute)
-				require.Empty(e, e.target.take(), "nothing starts after the stop")
-			}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
-		})
+			}
+			require.Equal(e, 20-done, e.notDone(ids(1, 20)...))
+			journal := e.loop.Journal()
+			require.Equal(e, done, journal[len(journal)-1].Written, "in one transaction")
+			e.pass(time.Minute)
+			require.Empty(e, e.target.take(), "nothing starts after the stop")
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
 	}
 }
 
@@ -272,7 +247,7 @@ func (x *target) pruneTimes() func() []time.Time {
 // 9: a prune runs between operations, whatever the number of workers. inBubble checks that no
 // operation overlaps it.
 func TestPruneWaitsForTheWorkers(t *testing.T) {
-	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
+	withWorkers(t, []int{1, 4}, func(e *env, n int) {
 		prunes := e.target.pruneTimes()
 		e.target.takes(10 * time.Millisecond)
 		e.put(1, ids(1, 2000)...)
@@ -301,7 +276,7 @@ func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
 		start := time.Now()
 		e.put(1, 1)
 		e.pass(time.Millisecond)
-		e.put(1, ids(2, 100_000)...)
+		e.put(1, ids(2, 10_000)...)
 		e.pass(100 * time.Millisecond)
 		e.loop.Prune()
 		e.pass(15*time.Second - 101*time.Millisecond)
@@ -341,7 +316,7 @@ func TestPruneGetsThroughLongOperations(t *testing.T) {
 // Changes that come while work is held back are read as soon as the prune has ended or is given up
 // for some time. They need no other event.
 func TestChangesDuringAPruneAreNotLost(t *testing.T) {
-	withWorkers(t, []int{1, 2, 8}, func(e *env, n int) {
+	withWorkers(t, []int{1, 4}, func(e *env, n int) {
 		prunes := e.target.pruneTimes()
 		e.target.taking(func(c call) time.Duration {
 			if c.id == 1 {
