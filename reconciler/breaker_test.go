@@ -155,6 +155,8 @@ func TestTerminalAndBlockedDoNotMatterToTheBreaker(t *testing.T) {
 				e.target.deciding(func(call) error { return err })
 				e.put(1, ids(1, 100)...)
 				e.pass(time.Hour)
+				e.remove(ids(11, 100)...)
+				e.pass(time.Second)
 				e.noBreaker()
 
 				e.open(10)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -18,98 +17,33 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // The default class contains neither the key of the object nor its name, even if the key is quoted or
 // shown in hexadecimal.
 func TestDefaultClassContainsNoQuotedOrLongKey(t *testing.T) {
-	for name, key := range map[string]func(i int) string{
-		"spaces":  func(i int) string { return "web " + strings.Repeat("x", i+1) },
-		"long":    func(i int) string { return strings.Repeat("x", 1100) + strings.Repeat("y", i+1) },
-		"quotes":  func(i int) string { return `web"` + strings.Repeat("x", i+1) },
-		"control": func(i int) string { return "web\x01" + strings.Repeat("x", i+1) },
+	for name, key := range map[string]string{
+		"spaces": "web ", "long": strings.Repeat("x", 1100), "quotes": `web"`, "control": "web\x01",
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				loop, insert := textLoop(t, func(o *textRow) error { return fmt.Errorf("set %s: refused", o.key) })
+			eachLedger(t, noNames, func(e *reconcilertest.Env[*named], target *nameTarget) {
+				var rows []*named
 				for i := range 5 {
-					insert(key(i))
+					row := wantedName(key + strings.Repeat("y", i+1))
+					rows = append(rows, row)
+					target.fails[row.Name] = fmt.Errorf("set %s: refused", row.Name)
 				}
-				time.Sleep(10 * time.Millisecond)
+				e.Insert(rows...)
 				synctest.Wait()
-				x := loop.Snapshot(t.Context())
-				require.Len(t, x.Errors, 1, "%v", x.Errors)
+				require.Len(t, e.Loop.Snapshot(t.Context()).Errors, 1)
 			})
 		})
-	}
-}
-
-// textRow is a row whose key is a text.
-type textRow struct {
-	key    string
-	status reconciler.Status
-}
-
-func (k *textRow) Clone() *textRow { c := *k; return &c }
-
-func (k *textRow) SetStatus(s reconciler.Status) *textRow { k.status = s; return k }
-
-func (k *textRow) GetStatus() reconciler.Status { return k.status }
-
-func (k *textRow) TableHeader() []string { return []string{"Status"} }
-
-func (k *textRow) TableRow() []string { return []string{k.status.String()} }
-
-// textOps are operations whose updates have the outcome of do.
-type textOps struct{ do func(*textRow) error }
-
-func (x textOps) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *textRow) error {
-	return x.do(o)
-}
-
-func (x textOps) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, o *textRow) error {
-	return nil
-}
-
-func (x textOps) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*textRow, statedb.Revision]) error {
-	return nil
-}
-
-var textIndex = statedb.Index[*textRow, string]{
-	Name:       "key",
-	FromObject: func(k *textRow) index.KeySet { return index.NewKeySet(index.String(k.key)) },
-	FromKey:    index.String, FromString: index.FromString, Unique: true,
-}
-
-// textLoop runs a loop over a table whose keys are texts. It also returns a function that inserts a
-// row.
-func textLoop(t *testing.T, do func(*textRow) error) (*reconciler.Loop[*textRow], func(string)) {
-	db := statedb.New()
-	table, err := statedb.NewTable(db, "texts", textIndex)
-	require.NoError(t, err)
-	cfg := reconciler.Config[*textRow]{
-		DB: db, Table: table, Operations: textOps{do},
-		Clone: (*textRow).Clone, SetStatus: (*textRow).SetStatus, GetStatus: (*textRow).GetStatus,
-		Options: []reconciler.Option{reconciler.WithoutPruning()},
-	}
-	loop, err := reconciler.New(cfg)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- loop.Run(ctx) }()
-	t.Cleanup(func() { cancel(); <-ended })
-	return loop, func(key string) {
-		wtxn := db.WriteTxn(table)
-		_, _, err := table.Insert(wtxn, &textRow{key, reconciler.StatusPending()})
-		require.NoError(t, err)
-		wtxn.Commit()
 	}
 }
 
@@ -215,7 +149,7 @@ func TestLongErrorTextIsCut(t *testing.T) {
 // The reconciler keeps a bounded part of each text that the program returns in errors, reasons, panics
 // and notes.
 func TestMemoryOfFailuresIsBounded(t *testing.T) {
-	const objects, longest, seconds = 64, 1 << 18, 20
+	const objects, longest, seconds = 64, 1 << 17, 8
 	for _, kind := range []string{"single", "batches"} {
 		t.Run(kind, func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -249,7 +183,7 @@ func TestMemoryOfFailuresIsBounded(t *testing.T) {
 				}
 				require.GreaterOrEqual(e, said, seconds, "a panic ends the call of a batch early")
 				// Rows, classes and operations in the journal have one text each. The journal keeps
-				// failures with up to 1 MiB of texts for longer. Whole texts would take eight times as
+				// failures with up to 1 MiB of texts for longer. Whole texts would take several times as
 				// much.
 				most := uint64(objects+32+1024)*reconciler.MaxErrorText + 1<<20
 				after := held()
@@ -298,11 +232,10 @@ func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
 				})
 				held()
 				before := held()
-				e.put(1, ids(1, 100)...)
+				e.put(1, ids(1, 30)...)
 				e.pass(time.Second)
 				e.target.take()
-				after := held()
-				require.Less(e, after, before+10<<20)
+				require.Less(e, held(), before+10<<20)
 				e.target.deciding(nil)
 				e.pass(time.Hour)
 			}, func(e *env, cfg *reconciler.Config[*object]) {
@@ -419,73 +352,29 @@ func printable(t testing.TB, what, text string) {
 	require.NotContains(t, text, "\n<<end>>", what)
 }
 
-// hostileRow is a row with a text as its key.
-type hostileRow struct {
-	Name   string
-	Status reconciler.Status
-}
-
-func (r *hostileRow) clone() *hostileRow { c := *r; return &c }
-
-func (r *hostileRow) getStatus() reconciler.Status { return r.Status }
-
-func (r *hostileRow) setStatus(s reconciler.Status) *hostileRow { r.Status = s; return r }
-
-func (r *hostileRow) TableHeader() []string { return []string{"Name"} }
-
-func (r *hostileRow) TableRow() []string { return []string{r.Name} }
-
-var hostileIndex = statedb.Index[*hostileRow, string]{
-	Name:       "name",
-	FromObject: func(r *hostileRow) index.KeySet { return index.NewKeySet(index.String(r.Name)) },
-	FromKey:    index.String, FromString: index.FromString, Unique: true,
-}
-
-// hostileTarget fails each update with an error that contains the key.
-type hostileTarget struct {
-	reconciler.Operations[*hostileRow]
-}
-
-func (hostileTarget) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *hostileRow) error {
-	return fmt.Errorf("cannot apply %s: %w", r.Name, errors.New("refused"))
-}
-
 // Keys, names and errors from outside are escaped in errors, in health and in rendered texts.
 func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
 		"errors": nil, "breaker": {reconciler.WithBreaker(reconciler.Breaker{Failures: 1})},
 	} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				db := statedb.New()
-				require.NoError(t, db.Start())
-				defer func() { require.NoError(t, db.Stop()) }()
-				table, err := statedb.NewTable(db, "hostile", hostileIndex)
-				require.NoError(t, err)
-				reports, registry := &historyHealth{}, &inspect.Registry{}
-				loop, err := reconciler.New(reconciler.Config[*hostileRow]{
-					DB: db, Table: table, Operations: hostileTarget{}, Health: reports,
-					Clone: (*hostileRow).clone, GetStatus: (*hostileRow).getStatus, SetStatus: (*hostileRow).setStatus,
+			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
+				target, reports, registry := noNames(), &historyHealth{}, &inspect.Registry{}
+				target.fails[hostileKey] = fmt.Errorf("cannot apply %s: %w", hostileKey, errors.New("refused"))
+				loop := e.Start(inNames(reconciler.Config[*named]{
+					Operations: target, Health: reports,
 					Options: append(opts, reconciler.WithName(hostileKey), reconciler.WithRegistry(registry),
 						reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour)),
-				})
-				require.NoError(t, err)
-				ctx, cancel := context.WithCancel(t.Context())
-				ended := make(chan error, 1)
-				go func() { ended <- loop.Run(ctx) }()
-				defer func() { cancel(); require.NoError(t, <-ended) }()
-				row := &hostileRow{hostileKey, reconciler.StatusPending()}
-				wtxn := db.WriteTxn(table)
-				_, _, err = table.Insert(wtxn, row)
-				require.NoError(t, err)
-				wtxn.Commit()
-				time.Sleep(time.Second)
-
+				}))
+				row := wantedName(hostileKey)
+				e.Insert(row)
+				e.Pass(time.Second)
 				_, message, wrong := reports.Now()
 				require.ErrorContains(t, wrong, "cannot apply")
 				printable(t, "health", message+wrong.Error())
 
 				unknown := "x" + hostileKey
+				ctx := t.Context()
 				short, stop := context.WithTimeout(ctx, time.Second)
 				defer stop()
 				errs := map[string]error{}
@@ -497,10 +386,8 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				_, errs["find"] = registry.Find(unknown)
 				unapplied, err := loop.WaitFor(short, reconciler.Applied, row)
 				errs["wait for"] = err
-				require.NotEmpty(t, unapplied.Keys)
-				for _, o := range unapplied.Keys {
-					errs["unapplied"] = o
-				}
+				require.Len(t, unapplied.Keys, 1)
+				errs["unapplied"] = unapplied.Keys[0]
 				for what, err := range errs {
 					require.Error(t, err, what)
 					printable(t, what, err.Error())

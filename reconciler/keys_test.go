@@ -117,22 +117,19 @@ func (n *nameTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*name
 	return nil
 }
 
+func newNames(db *statedb.DB) (statedb.RWTable[*named], error) {
+	return statedb.NewTable(db, "names", byName)
+}
+
 // eachLedger runs a test against a loop of names with each ledger.
 func eachLedger(t *testing.T, target func() *nameTarget, test func(e *reconcilertest.Env[*named], target *nameTarget)) {
 	for _, ledger := range []string{"rows", "beside"} {
 		t.Run(ledger, func(t *testing.T) {
 			target := target()
-			reconcilertest.Run(t, func(db *statedb.DB) (statedb.RWTable[*named], error) {
-				return statedb.NewTable(db, "names", byName)
-			}, func(e *reconcilertest.Env[*named]) {
-				cfg := reconciler.Config[*named]{
-					DB: e.DB, Table: e.Table, Operations: target, Sweeper: target, Health: e.Health,
-					Options: exact(),
-				}
+			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
+				cfg := reconciler.Config[*named]{Operations: target, Sweeper: target, Options: exact()}
 				if ledger == "rows" {
-					cfg.Clone = func(n *named) *named { c := *n; return &c }
-					cfg.GetStatus = func(n *named) reconciler.Status { return n.Status }
-					cfg.SetStatus = func(n *named, s reconciler.Status) *named { n.Status = s; return n }
+					cfg = inNames(cfg)
 				}
 				e.Start(cfg)
 				test(e, target)
@@ -141,9 +138,17 @@ func eachLedger(t *testing.T, target func() *nameTarget, test func(e *reconciler
 	}
 }
 
+// inNames has the status in the rows of names.
+func inNames(cfg reconciler.Config[*named]) reconciler.Config[*named] {
+	cfg.Clone = func(n *named) *named { c := *n; return &c }
+	cfg.GetStatus = func(n *named) reconciler.Status { return n.Status }
+	cfg.SetStatus = func(n *named, s reconciler.Status) *named { n.Status = s; return n }
+	return cfg
+}
+
 func wantedName(name string) *named { return &named{Name: name, Status: reconciler.StatusPending()} }
 
-func noNames() *nameTarget { return &nameTarget{has: map[string]bool{}} }
+func noNames() *nameTarget { return &nameTarget{has: map[string]bool{}, fails: map[string]error{}} }
 
 func TestEmptyKeyIsAKeyAsAnyOther(t *testing.T) {
 	orphaned := func() *nameTarget { return &nameTarget{has: map[string]bool{}, found: []string{""}} }
@@ -320,7 +325,7 @@ func requireUnfound(e *reconcilertest.Env[*named], row *named, why string) {
 
 func TestObjectWithATooLongKeyIsNamedAndGivenUp(t *testing.T) {
 	const why = "the primary key is longer than the 65535 bytes that statedb can look up"
-	for _, length := range []int{1 << 16, 1<<16 + 1, 100_000, 1 << 17} {
+	for _, length := range []int{1 << 16, 1 << 17} {
 		eachLedger(t, noNames, func(e *reconcilertest.Env[*named], target *nameTarget) {
 			long, longest := wantedName(strings.Repeat("x", length)), wantedName(strings.Repeat("y", 1<<16-1))
 			e.Insert(wantedName("a"), longest)

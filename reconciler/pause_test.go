@@ -443,7 +443,6 @@ var queues = []struct {
 	revision bool
 	fill     func(e *env, done <-chan struct{})
 }{
-
 	{"behind a stuck one of its group", 2, true, func(e *env, done <-chan struct{}) {
 		e.hanging(done, 1)
 		e.put(1, 2)

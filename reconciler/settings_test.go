@@ -221,28 +221,15 @@ func TestLimiterCanBeChangedDuringAWaitForIt(t *testing.T) {
 func TestConcurrencyIsChangedInFlight(t *testing.T) {
 	withWorkers(t, []int{1}, func(e *env, _ int) {
 		e.target.takes(10 * time.Millisecond)
-		most := func() int {
-			e.target.mu.Lock()
-			defer e.target.mu.Unlock()
-			n := e.target.most
-			e.target.most = 0
-			return n
-		}
 		e.put(1, ids(1, 1500)...)
-		for range 1 {
+		for _, n := range []int{8, 3, 1} {
+			e.set(func(s *reconciler.Settings) { s.Concurrency = n })
 			e.pass(200 * time.Millisecond)
-			require.Equal(e, 1, most())
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-			e.pass(400 * time.Millisecond)
-			require.Equal(e, 8, most())
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 3 })
+			e.target.mu.Lock()
+			e.target.most = 0
+			e.target.mu.Unlock()
 			e.pass(200 * time.Millisecond)
-			most()
-			e.pass(200 * time.Millisecond)
-			require.Equal(e, 3, most())
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 1 })
-			e.pass(200 * time.Millisecond)
-			most()
+			require.Equal(e, n, e.target.most)
 		}
 		e.pass(time.Minute)
 		e.eachDone()

@@ -41,7 +41,6 @@ var operationKinds = []struct {
 	name   string
 	change func(*env, *reconciler.Config[*object])
 }{
-
 	{"single", nil},
 	{"batches", func(e *env, cfg *reconciler.Config[*object]) { cfg.BatchOperations = batchTarget{e.target} }},
 	{"rounds", func(e *env, cfg *reconciler.Config[*object]) { cfg.RoundOperations = roundTarget{e.target} }},
