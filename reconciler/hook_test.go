@@ -8,14 +8,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime/trace"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -79,22 +77,22 @@ func TestHookWrapsEachOperation(t *testing.T) {
 	}, nil, reconciler.WithOperationHook(s.hook))
 }
 
-// A batch is one call, and so is a round of deletions or updates.
+// A batch is one call, and so is a round of deletions or updates. A panic is the error of its span.
 func TestHookWrapsEachBatch(t *testing.T) {
-	for _, kind := range operationKinds[1:] {
-		for _, n := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				s := &spans{}
-				inBubble(t, func(e *env) {
-					e.put(1, 1, 2, 3)
-					e.pass(time.Second)
-					require.Equal(e, []string{"objects update 1 x3, attempt 1: <nil>"}, s.take())
-					e.remove(2, 3)
-					e.pass(time.Second)
-					require.Equal(e, []string{"objects delete 2 x2, attempt 1: <nil>"}, s.take())
-				}, kind.change, reconciler.WithOperationHook(s.hook))
-			})
-		}
+	for _, kind := range []string{"batches", "rounds"} {
+		s := &spans{}
+		eachConcurrency(t, kind, func(e *env) {
+			e.put(1, 1, 2, 3)
+			e.pass(time.Second)
+			require.Equal(e, []string{"objects update 1 x3, attempt 1: <nil>"}, s.take())
+			e.remove(2, 3)
+			e.pass(time.Second)
+			require.Equal(e, []string{"objects delete 2 x2, attempt 1: <nil>"}, s.take())
+			e.target.deciding(func(call) error { panic("oops") })
+			e.put(1, 7)
+			synctest.Wait()
+			require.Equal(e, []string{"objects update 7 x1, attempt 1: panic in batch: oops"}, s.take())
+		}, operate(kind), reconciler.WithOperationHook(s.hook))
 	}
 }
 
@@ -133,126 +131,66 @@ func TestTraceHasRegions(t *testing.T) {
 	}
 }
 
-// A span that was begun for a batch ends, with the panic as its error.
-func TestHookGetsThePanicOfABatch(t *testing.T) {
-	for _, kind := range operationKinds[1:] {
-		s := &spans{}
-		inBubble(t, func(e *env) {
-			e.target.before = func(context.Context, call) { panic("oops") }
-			e.put(1, 7)
-			e.pass(0)
-			require.Equal(e, []string{"objects update 7 x1, attempt 1: panic in batch: oops"}, s.take())
-		}, kind.change, reconciler.WithOperationHook(s.hook))
-	}
-}
-
 // loopWaits holds every call that waits for a loop. The row with ID 9 does not exist.
 var loopWaits = map[string]func(ctx context.Context, l *reconciler.Loop[*object]) error{
-	"Retry of all": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.Retry(ctx)
-		return err
+	"Retry": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, all := l.Retry(ctx)
+		_, one := l.Retry(ctx, "1")
+		return bothAre(reconciler.ErrInOperation, all, one)
 	},
-	"Retry of a key": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.Retry(ctx, "1")
-		return err
-	},
-	"Wait attempted": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.Wait(ctx, 1, reconciler.Attempted)
-		return err
-	},
-	"Wait applied": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.Wait(ctx, 1000, reconciler.Applied)
-		return err
+	"Wait": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, attempted := l.Wait(ctx, 1, reconciler.Attempted)
+		_, applied := l.Wait(ctx, 1000, reconciler.Applied)
+		return bothAre(reconciler.ErrInOperation, attempted, applied)
 	},
 	"WaitAll": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.WaitAll(ctx, reconciler.Attempted)
-		return err
+		_, all := l.WaitAll(ctx, reconciler.Attempted)
+		_, _, until := l.WaitUntilReconciled(ctx, 1000)
+		return bothAre(reconciler.ErrInOperation, all, until)
 	},
-	"WaitFor a row": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.WaitFor(ctx, reconciler.Applied, &object{ID: 1})
-		return err
-	},
-	"WaitFor a deletion": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.WaitFor(ctx, reconciler.Attempted, &object{ID: 9})
-		return err
+	"WaitFor": func(ctx context.Context, l *reconciler.Loop[*object]) error {
+		_, row := l.WaitFor(ctx, reconciler.Applied, &object{ID: 1})
+		_, deletion := l.WaitFor(ctx, reconciler.Attempted, &object{ID: 9})
+		return bothAre(reconciler.ErrInOperation, row, deletion)
 	},
 	"WaitKey": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.WaitKey(ctx, "1", reconciler.Attempted)
-		return err
+		_, row := l.WaitKey(ctx, "1", reconciler.Attempted)
+		_, none := l.WaitKey(ctx, "9", reconciler.Attempted)
+		return bothAre(reconciler.ErrInOperation, row, none)
 	},
-	"WaitKey of no row": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, err := l.WaitKey(ctx, "9", reconciler.Attempted)
-		return err
-	},
-	"WaitUntilReconciled": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, _, err := l.WaitUntilReconciled(ctx, 1000)
-		return err
-	},
+}
+
+// bothAre returns want if both errors are want, and an error that has both otherwise.
+func bothAre(want, one, other error) error {
+	if errors.Is(one, want) && errors.Is(other, want) {
+		return want
+	}
+	return fmt.Errorf("not both are %q: %v, %v", want, one, other)
 }
 
 // An operation that waits for its own loop would wait for itself. It gets an error at once, with
-// every kind of operations, in line and on workers.
+// every kind of operations, in line and on workers. A prune is an operation as well.
 func TestOperationCannotWaitForItsOwnLoop(t *testing.T) {
 	for name, wait := range loopWaits {
 		t.Run(name, func(t *testing.T) {
-			withHooks(t, func(e *env, h *hooked) {
-				asked := 0
-				ask := func(ctx context.Context, _ *object) error {
-					asked++
+			everyWay(t, func(e *env) {
+				e.hook(func(ctx context.Context, c call) {
 					began := time.Now()
 					// The deadline lets the test fail instead of hang.
 					ctx, cancel := context.WithTimeout(ctx, time.Hour)
 					defer cancel()
-					assert.ErrorIs(e, wait(ctx, e.loop), reconciler.ErrInOperation)
+					assert.ErrorIs(e, wait(ctx, e.loop), reconciler.ErrInOperation, c)
 					assert.Zero(e, time.Since(began), "waited")
-					return nil
-				}
-				h.update, h.remove = ask, ask
+				})
 				e.put(1, 1)
-				e.pass(24 * time.Hour)
+				e.pass(time.Second)
 				e.remove(1)
-				e.pass(24 * time.Hour)
-				require.Equal(e, 2, asked)
-			})
-		})
-	}
-}
-
-// A prune is an operation as well.
-func TestPruneCannotWaitForItsOwnLoop(t *testing.T) {
-	for name, wait := range loopWaits {
-		t.Run(name, func(t *testing.T) {
-			var p *askingPruner
-			inBubble(t, func(e *env) {
-				p.ask = func(ctx context.Context) {
-					ctx, cancel := context.WithTimeout(ctx, time.Hour)
-					defer cancel()
-					p.err = wait(ctx, e.loop)
-				}
-				began := time.Now()
 				e.loop.Prune()
-				synctest.Wait()
-				require.ErrorIs(e, p.err, reconciler.ErrInOperation)
-				require.Equal(e, began, time.Now())
-			}, func(e *env, cfg *reconciler.Config[*object]) {
-				p = &askingPruner{Operations: cfg.Operations}
-				cfg.Operations = p
+				e.pass(24 * time.Hour)
+				require.Len(e, e.target.take(), 3)
 			})
 		})
 	}
-}
-
-type askingPruner struct {
-	reconciler.Operations[*object]
-	ask func(ctx context.Context)
-	err error
-}
-
-func (p *askingPruner) Prune(ctx context.Context, _ statedb.ReadTxn, _ iter.Seq2[*object, statedb.Revision]) error {
-	if p.ask != nil {
-		p.ask(ctx)
-	}
-	return nil
 }
 
 // An operation may wait for another loop.

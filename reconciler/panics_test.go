@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,6 +22,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -34,42 +36,35 @@ const (
 	surviveFor = 30 * time.Second
 )
 
-// panicking lists the user code that may panic, by the kind of the operations.
-var panicking = map[string][]string{
-	"single":  {"update", "delete", "prune"},
-	"batches": {"update", "delete", "prune"},
-	"rounds":  {"update", "delete", "prune"},
-	"class":   {"update"},
-	// SetStatus panics while the table is locked.
-	"commit": {"update"},
+// panicking has the user code that may panic: "kind operation workers". In "commit", SetStatus panics while the table
+// is locked.
+var panicking = []string{
+	"single update 1", "single update 4", "single delete 4", "single prune 4", "batches update 4", "batches delete 1",
+	"rounds update 4", "class update 4", "commit update 1",
 }
 
 // With Config.PanicPropagation a panic of an operation ends the program. The output has its text
 // and the stack of the panic. The program runs in its own process.
 func TestPropagatedPanicEndsTheProgram(t *testing.T) {
-	for kind, operations := range panicking {
-		for _, operation := range operations {
-			for _, workers := range []int{1, 4} {
-				name := fmt.Sprintf("%s %s %d", kind, operation, workers)
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					ctx, cancel := context.WithTimeout(t.Context(), surviveFor)
-					defer cancel()
-					cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrashingProgram$", "-test.count=1")
-					cmd.Env = append(os.Environ(), crashVariable+"="+name, "GOCOVERDIR="+t.TempDir())
-					var output bytes.Buffer
-					cmd.Stdout, cmd.Stderr = &output, &output
-					err := cmd.Run()
-
-					var exit *exec.ExitError
-					require.ErrorAs(t, err, &exit, "the program is still alive: %s", &output)
-					require.Equal(t, 2, exit.ExitCode(), "%s", &output)
-					require.Contains(t, output.String(), "panic: "+panicText)
-					require.Contains(t, output.String(), "reconciler_test.crash(", "the stack")
-					require.NotContains(t, output.String(), "fatal error")
-				})
-			}
-		}
+	few := panicking
+	if long.Times(1) == 1 {
+		few = few[1:4]
+	}
+	for _, name := range few {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), surviveFor)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrashingProgram$", "-test.count=1")
+			cmd.Env = append(os.Environ(), crashVariable+"="+name, "GOCOVERDIR="+t.TempDir())
+			output, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "the program is still alive: %s", output)
+			require.Equal(t, 2, exit.ExitCode(), "%s", output)
+			require.Contains(t, string(output), "panic: "+panicText)
+			require.Contains(t, string(output), "reconciler_test.crash(", "the stack")
+			require.NotContains(t, string(output), "fatal error")
+		})
 	}
 }
 
@@ -134,16 +129,11 @@ func TestPanicIsAnErrorThatIsRetried(t *testing.T) {
 		start := time.Now()
 		e.put(1, ids(1, 3)...)
 		e.pass(time.Second)
-		at := map[uint64][]call{}
-		for _, c := range e.target.take() {
-			at[c.id] = append(at[c.id], c)
-		}
-		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, at[2]))
+		calls := slices.DeleteFunc(e.target.take(), func(c call) bool { return c.id != 2 })
+		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, calls))
 		require.Contains(e, e.get(2).Status.GetError(), panicText)
 		require.Contains(e, e.Logged(), "reconciler_test.crash(", "the stack")
-		for _, id := range []uint64{1, 3} {
-			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
-		}
+		require.Equal(e, 1, e.notDone(ids(1, 3)...))
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
@@ -224,28 +214,20 @@ func updatesUpTo(last uint64) func(c call) bool {
 // An operation on a worker that calls runtime.Goexit fails like any other. Its worker is replaced, and
 // other operations and prunes continue.
 func TestGoexitOnAWorkerIsAFailure(t *testing.T) {
-	for _, kind := range operationKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.exiting(updatesUpTo(4))
-				e.put(1, ids(1, 10)...)
-				e.pass(20 * time.Millisecond)
-				require.Contains(e, e.get(1).Status.GetError(), goexitText)
-				level, message, _ := e.health.Now()
-				require.Equal(e, cell.StatusDegraded, level)
-				require.Contains(e, message, "error(s)")
-				e.loop.Prune()
-				e.pass(time.Minute)
-				require.Contains(e, e.target.calls(), "prune(10)")
-
-				e.target.exiting(updatesUpTo(0))
-				e.pass(2 * time.Minute)
-				e.eachDone()
-				level, message, _ = e.health.Now()
-				require.Equal(e, cell.StatusOK, level, message)
-			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
-		})
-	}
+	withWorkers(t, []int{4}, func(e *env, _ int) {
+		e.target.exiting(updatesUpTo(4))
+		e.put(1, ids(1, 10)...)
+		e.pass(20 * time.Millisecond)
+		require.Contains(e, e.get(1).Status.GetError(), goexitText)
+		_, message, _ := e.health.Now()
+		require.Contains(e, message, "error(s)")
+		e.loop.Prune()
+		e.pass(time.Minute)
+		require.Contains(e, e.target.calls(), "prune(10)")
+		e.target.exiting(updatesUpTo(0))
+		e.pass(2 * time.Minute)
+		e.eachDone()
+	}, reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
 }
 
 // runEnds starts a loop, calls then, and returns the result of Run, which must come within a minute.
@@ -271,28 +253,24 @@ func (e *env) runEnds(cfg reconciler.Config[*object], then func(loop *reconciler
 // An operation in line runs on the goroutine of the loop. So runtime.Goexit ends the loop: Run returns
 // an error that names the operation, and health is Degraded.
 func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
-	for _, kind := range operationKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				e := newEnv(t)
-				cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
-				if kind.change != nil {
-					kind.change(e, &cfg)
-				}
-				e.target.exiting(func(c call) bool { return c.id == 3 })
-				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
-					e.put(1, ids(1, 5)...)
-					synctest.Wait()
-					_, err := loop.Retry(t.Context())
-					require.ErrorIs(t, err, inspect.ErrStopped)
-				})
-				require.ErrorContains(t, err, "update of ")
-				require.ErrorContains(t, err, goexitText)
-				level, _, told := e.health.Now()
-				require.Equal(t, cell.StatusDegraded, level)
-				require.ErrorContains(t, err, told.Error())
-				require.Equal(t, reconciler.StatusKindPending, e.kind(3), "the next run begins with it")
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
+			operate(kind)(e, &cfg)
+			e.target.exiting(func(c call) bool { return c.id == 3 })
+			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+				e.put(1, ids(1, 5)...)
+				synctest.Wait()
+				_, err := loop.Retry(t.Context())
+				require.ErrorIs(t, err, inspect.ErrStopped)
 			})
+			require.ErrorContains(t, err, "update of ")
+			require.ErrorContains(t, err, goexitText)
+			level, _, told := e.health.Now()
+			require.Equal(t, cell.StatusDegraded, level)
+			require.ErrorContains(t, err, told.Error())
+			require.Equal(t, reconciler.StatusKindPending, e.kind(3), "the next run begins with it")
 		})
 	}
 }
@@ -483,7 +461,7 @@ func TestFunctionThatPanicsInAQueryHoldsNoLock(t *testing.T) {
 // thinned runs a test in a bubble for each of the first calls that can fail. Later it skips more and
 // more calls, until there are no more.
 func thinned(t *testing.T, test func(t *testing.T, skipped int) (failed bool)) {
-	for skipped, failed := 0, true; failed; skipped += 1 + skipped/8 {
+	for skipped, failed := 0, true; failed; skipped += 1 + skipped/(2*long.Times(1)) {
 		synctest.Test(t, func(t *testing.T) { failed = test(t, skipped) })
 	}
 }
