@@ -304,22 +304,3 @@ func TestBisectSurvivesAnyError(t *testing.T) {
 		require.Equal(t, err, batch[1].Result)
 	}
 }
-
-// A target may name every bad entry of a large call at once, each with text of its own.
-func TestManyBlamesInOneErrorAllCount(t *testing.T) {
-	const n = 500
-	batch := entriesOf(n)
-	calls := 0
-	reconciler.Bisect(t.Context(), batch, func(entries []reconciler.BatchEntry[*object]) error {
-		calls++
-		var errs []error
-		for i := range entries {
-			errs = append(errs, fmt.Errorf("file %d: %w", i, reconciler.Blame(errors.New("bad"), i)))
-		}
-		return errors.Join(errs...)
-	}, nil)
-	require.Equal(t, 1, calls)
-	for i, e := range batch {
-		require.EqualError(t, e.Result, fmt.Sprintf("file %d: bad", i))
-	}
-}

@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,16 +172,6 @@ func TestTerminalAndBlockedDoNotMatterToTheBreaker(t *testing.T) {
 	}
 }
 
-// A requeue counts as a success.
-func TestRequeueClosesTheBreaker(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.open(10)
-		e.target.deciding(func(call) error { return reconciler.Requeue(time.Hour) })
-		e.pass(200 * time.Millisecond)
-		e.eachDone()
-	}, withBreaker())
-}
-
 // When the breaker closes, every retry is due at once, however long its backoff still was.
 func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -199,34 +188,6 @@ func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 		}
 		require.Len(e, first[len(first)-50:], 50)
 	}, withBreaker(), reconciler.WithRetry(time.Hour, 100*time.Hour))
-}
-
-// A RetryAfter keeps its delay when the breaker closes: the target asked for this delay.
-func TestClosedBreakerDoesNotShortenRetryAfter(t *testing.T) {
-	everyWay(t, func(e *env) {
-		var down atomic.Bool
-		down.Store(true)
-		e.target.deciding(func(c call) error {
-			if !down.Load() {
-				return nil
-			}
-			if c.id == 1 {
-				return reconciler.RetryAfter(errPlain, time.Hour)
-			}
-			return errPlain
-		})
-		start := time.Now()
-		e.put(1, ids(1, 10)...)
-		e.pass(10 * time.Second)
-		down.Store(false)
-		e.pass(10 * time.Second)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(10))
-		require.Equal(e, reconciler.StatusKindError, e.kind(1))
-		e.target.take()
-		e.pass(2 * time.Hour)
-		e.eachDone()
-		require.Equal(e, []time.Duration{time.Hour}, since(start, e.target.take()))
-	}, withBreaker(), reconciler.WithRetry(time.Minute, time.Minute))
 }
 
 // Objects that are new, changed, deleted, released or due while the breaker is open wait. When it

@@ -238,27 +238,6 @@ func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 	}
 }
 
-// Without Config.Merge, a checkpoint after a write of another reconciler is a conflict.
-func TestCheckpointOverTheWriteOfAnotherReconciler(t *testing.T) {
-	withHooks(t, func(e *env, h *hooked) {
-		h.update = func(ctx context.Context, o *object) error {
-			if h.updates.Load() == 1 {
-				e.other(1, 7)
-			}
-			o.Note = "mine"
-			return reconciler.Checkpoint(ctx, o)
-		}
-		e.put(1, 1)
-		synctest.Wait()
-		e.status(1, reconciler.StatusKindError, "checkpoint: the object has changed")
-		require.Equal(e, 7, e.get(1).Value)
-		e.pass(time.Minute)
-		e.status(1, reconciler.StatusKindDone, "")
-		require.Equal(e, "mine", e.get(1).Note)
-		require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
-	})
-}
-
 // With Config.Merge, neither a checkpoint nor the outcome overwrites what another reconciler has
 // written, whether before, between or after the checkpoints.
 func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {

@@ -21,48 +21,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// An object that was applied out of turn, while the main cursor was behind, leaves the target when it
-// is deleted at any moment. Here the main cursor falls behind when it has just read all changes, and
-// these changes and the retries that are due fill the round. So many other deletions come first that
-// the catch-up cursor has no room for this one at once.
-func TestObjectAppliedBesideABacklogLeavesTheTarget(t *testing.T) {
-	const round, took, failing = 40, 10 * time.Millisecond, 8
-	for _, c := range []struct {
-		deletions uint64
-		after     time.Duration
-	}{
-		{30, 240 * time.Millisecond}, {42, 160 * time.Millisecond}, {56, 60 * time.Millisecond},
-		{1, 100 * time.Millisecond}, {200, 100 * time.Millisecond},
-	} {
-		t.Run(fmt.Sprintf("%d others, after %s", c.deletions, c.after), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				others := ids(3000, 3000+c.deletions-1)
-				e.put(1, others...)
-				e.pass(time.Second)
-				e.target.deciding(func(c call) error {
-					if c.id > 1000 && c.id <= 1000+failing {
-						return errors.New("no")
-					}
-					return nil
-				})
-				e.put(1, ids(1001, 1000+failing)...)
-				// The retries are due shortly.
-				e.pass(95 * time.Millisecond)
-				e.target.takes(took)
-				e.put(1, ids(1, round-1)...)
-				e.pass(took + took/2)
-				e.put(1, 2000)
-				e.pass(c.after)
-				e.remove(others...)
-				e.remove(2000)
-				e.pass(20 * time.Second)
-				require.NotContains(e, e.target.holds(), uint64(2000))
-				require.Contains(e, e.target.calls(), "delete(2000)")
-			}, nil, reconciler.WithRoundLimits(round, nil), reconciler.WithRetry(100*time.Millisecond, 100*time.Millisecond))
-		})
-	}
-}
-
 // A page of deletions continues where the previous one ended, even among the orphans of one sweep,
 // which are all unreconciled since the same revision.
 func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
@@ -359,25 +317,6 @@ func (e *env) deletions(limit, maxPages int) (keys []string) {
 		query.After = page.Next
 	}
 	return keys
-}
-
-func TestDeletionsAreListedBehindManyOlderUnappliedChanges(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1, 2, 3)
-		e.pass(time.Second)
-		e.loop.PauseObjects(func(*object) bool { return true })
-		e.remove(2)
-		e.put(1, ids(1001, 1000+45_000)...)
-		e.pass(time.Minute)
-		e.remove(3)
-		e.remove(1)
-		e.pass(time.Second)
-		require.Equal(e, []string{"2", "3", "1"}, e.deletions(1000, 4))
-		require.Equal(e, []string{"2", "3", "1"}, e.deletions(1, 6))
-		e.loop.Resume()
-		e.pass(time.Minute)
-		require.Empty(e, e.deletions(1000, 1))
-	}, nil)
 }
 
 func TestExplainAndRetryNameDeletionsThatAreUnread(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -24,71 +23,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
-
-// The default class contains neither the key of the object nor its name, even if the key is quoted or
-// shown in hexadecimal.
-func TestDefaultClassContainsNoQuotedOrLongKey(t *testing.T) {
-	for name, key := range map[string]string{
-		"spaces": "web ", "long": strings.Repeat("x", 1100), "quotes": `web"`, "control": "web\x01",
-	} {
-		t.Run(name, func(t *testing.T) {
-			eachLedger(t, noNames, func(e *reconcilertest.Env[*named], target *nameTarget) {
-				var rows []*named
-				for i := range 5 {
-					row := wantedName(key + strings.Repeat("y", i+1))
-					rows = append(rows, row)
-					target.fails[row.Name] = fmt.Errorf("set %s: refused", row.Name)
-				}
-				e.Insert(rows...)
-				synctest.Wait()
-				require.Len(t, e.Loop.Snapshot(t.Context()).Errors, 1)
-			})
-		})
-	}
-}
-
-// If ErrorClass calls runtime.Goexit on the goroutine of the loop, the loop ends: Run returns an error,
-// and no lock stays locked.
-func TestGoexitOfErrorClassLeavesNoLock(t *testing.T) {
-	for _, text := range []string{"no", strings.Repeat("x", 1<<20)} {
-		synctest.Test(t, func(t *testing.T) {
-			e := newEnv(t)
-			e.target.failing(text)
-			cfg := e.config(reconciler.WithoutPruning())
-			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
-			var ended *reconciler.Loop[*object]
-			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) { ended = loop; e.put(1, 1, 2) })
-			require.ErrorContains(t, err, goexitText)
-			require.Contains(t, ended.Snapshot(t.Context()).Summary(), "stopped")
-			require.Equal(t, inspect.StateUnknown, ended.Explain(t.Context(), "1").State)
-		})
-	}
-}
-
-// On a worker, runtime.Goexit in ErrorClass fails only the operation, with the same text as
-// runtime.Goexit in the operation.
-func TestGoexitOfErrorClassOnAWorkerIsAFailure(t *testing.T) {
-	for _, kind := range operationKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.failing(strings.Repeat("x", 1<<20))
-				e.put(1, ids(1, 4)...)
-				e.pass(20 * time.Millisecond)
-				for _, id := range ids(1, 4) {
-					require.Equal(e, goexitText, e.get(id).Status.GetError())
-				}
-				e.target.failing("")
-				e.pass(time.Minute)
-				e.eachDone()
-			}, classed(func(err error) string {
-				if len(err.Error()) > reconciler.MaxErrorText {
-					runtime.Goexit()
-				}
-				return "short"
-			}, kind.change), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), reconciler.WithoutPruning())
-		})
-	}
-}
 
 // If ErrorClass panics, the error has no class, and the loop and the program go on.
 func TestErrorClassThatPanicsYieldsNoClass(t *testing.T) {
@@ -284,25 +218,6 @@ func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
 		_, message, _ := e.health.Now()
 		require.Equal(e, "a sweep awaits approval", message)
 	}, reconciler.WithSweepBudget(1, 0))
-}
-
-// However many classes of failures there are, the log gets ten lines at once and then at most one a
-// second, and the memory for classes is bounded.
-func TestManyKindsOfFailuresAreBounded(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			return errors.New(strings.Repeat(string(rune('a'+c.id%20)), 1+int(c.id)/20))
-		})
-		e.put(1, ids(1, 200)...)
-		e.pass(10 * time.Millisecond)
-		require.Equal(e, 10, strings.Count(e.Logged(), "operation failed"))
-		s := e.loop.Snapshot(e.Context())
-		require.Len(e, s.Errors, 32)
-		for _, c := range s.Errors {
-			require.LessOrEqual(e, len(c.Class), 123)
-			require.Equal(e, uint64(1), c.Count)
-		}
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // Failures are classified by their texts without the parts that differ between objects, or by

@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -155,35 +154,6 @@ func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
 		e.eachDone()
 		g.check(e)
 	}, serially(groupOf), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
-// Objects do not occupy their group while they wait after a failure, for a channel or for a requeue.
-func TestWaitingObjectsLeaveTheirGroup(t *testing.T) {
-	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "one" }), func(e *env, _ int) {
-		never := make(chan struct{})
-		e.target.deciding(func(c call) error {
-			switch c.id {
-			case 1:
-				return errors.New("no")
-			case 2:
-				return reconciler.Blocked("nothing", never)
-			case 3:
-				return reconciler.TerminalError(errors.New("never"))
-			case 4:
-				return reconciler.Requeue(time.Hour)
-			}
-			return nil
-		})
-		e.put(1, ids(1, 4)...)
-		e.pass(10 * time.Millisecond)
-		e.put(1, 5)
-		e.pass(10 * time.Millisecond)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(5))
-		e.target.deciding(nil)
-		e.put(2, 2, 3)
-		e.pass(2 * time.Hour)
-		e.eachDone()
-	})
 }
 
 // putIn inserts an object in a group.

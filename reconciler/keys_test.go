@@ -220,26 +220,6 @@ func TestListedObjectWithoutAKeyDoesNotStopASweep(t *testing.T) {
 	})
 }
 
-func TestUpdateThatLosesTheKeyOfItsObjectIsDone(t *testing.T) {
-	for _, name := range []string{"keyless", "other"} {
-		losing := func() *nameTarget { return &nameTarget{has: map[string]bool{}, rename: &name} }
-		eachLedger(t, losing, func(e *reconcilertest.Env[*named], target *nameTarget) {
-			if e.Loop.Outcomes() != nil {
-				return // beside, an operation must not change its object
-			}
-			for _, key := range []string{"", "a"} {
-				e.Insert(wantedName(key))
-				_, err := e.Loop.WaitFor(e.Context(), reconciler.Applied, &named{Name: key})
-				require.NoError(e, err)
-				row, _, found := e.Table.Get(e.DB.ReadTxn(), byName.Query(key))
-				require.True(e, found)
-				require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
-			}
-			require.Equal(e, 2, e.Table.NumObjects(e.DB.ReadTxn()))
-		})
-	}
-}
-
 // The key of one object is, byte for byte, the text of the other object's key.
 func TestTextOfAKeyMeansOneObject(t *testing.T) {
 	const number, bytes = 55555555, 0x3535353535353535
@@ -391,18 +371,6 @@ func TestRowThatNoLookUpFindsIsNamed(t *testing.T) {
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.Len(e, rest.Keys, 1)
 		require.ErrorContains(e, rest.Keys[0].Err, why)
-	})
-}
-
-func TestOutcomeOfARowThatNoLookUpFindsIsNotLost(t *testing.T) {
-	eachLedger(t, noNames, func(e *reconcilertest.Env[*named], _ *nameTarget) {
-		if e.Loop.Outcomes() != nil {
-			return // a success needs no row
-		}
-		insertAs(e, "name", wantedName("other"))
-		synctest.Wait()
-		require.Zero(e, e.Loop.Figures().Lost, "it was not changed meanwhile")
-		require.Equal(e, inspect.StateTerminal, e.Loop.Explain(e.Context(), "other").State)
 	})
 }
 

@@ -187,47 +187,6 @@ func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
 	}
 }
 
-// No change is lost when main overtakes the catch-up cursor. In the large table the
-// backlog is done before the cursor has read its changes.
-func TestNoChangeIsLostWhenTheBacklogIsDoneFirst(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 20_000)...)
-		e.pass(time.Second)
-		e.target.takes(50 * time.Microsecond)
-		e.put(2, ids(1, 2_400)...)
-		e.pass(60 * time.Millisecond)
-		e.put(3, ids(2_000, 3_000)...)
-		e.pass(time.Minute)
-		e.eachDone()
-	}, operationKinds[1].change)
-}
-
-// The catch-up cursor does not run deletions again that main read before the cursor began.
-func TestDeletionsThatKeepComingAreRunOnce(t *testing.T) {
-	const each, transactions = 400, 20
-	behindALoad(t, func(e *env, n int) {
-		// Deletions are fast at first, so that main advances, and then slow.
-		var deletions atomic.Int64
-		e.target.taking(func(c call) time.Duration {
-			if deletions.Add(1) < 2000 {
-				return 2 * time.Microsecond
-			}
-			return 200 * time.Microsecond
-		})
-		e.put(1, ids(1, each*transactions)...)
-		e.pass(10 * time.Second)
-		deletions.Store(0)
-		e.target.take()
-		for i := range uint64(transactions) {
-			e.remove(ids(1+i*each, (i+1)*each)...)
-			time.Sleep(time.Millisecond)
-		}
-		e.pass(10 * time.Second)
-		e.eachDone()
-		require.Len(e, e.target.take(), each*transactions)
-	})
-}
-
 // rewrite writes a row as another reconciler does, with the same status for this one.
 func (e *env) rewrite(id uint64) statedb.Revision {
 	return e.write(func(wtxn statedb.WriteTxn) {
@@ -286,43 +245,6 @@ func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 		}, func(e *env, cfg *reconciler.Config[*object]) {
 			cfg.Table = hookedTable{cfg.Table.(statedb.RWTable[*object]), &hook}
 		})
-	}
-}
-
-// Both cursors read deletions, and neither stops the other. Main's backlog of rows shrinks while
-// rows are written and deleted at twice the rate of the target.
-func TestMainAdvancesBesideTheCatchUpCursor(t *testing.T) {
-	const backlog, took, total = 100, 2 * time.Millisecond, 20 * time.Second
-	// With an odd number of rounds before, another lane is first.
-	for shift := range uint64(2) {
-		inBubble(t, func(e *env) {
-			e.put(1, ids(1, 20_000)...)
-			e.pass(time.Minute)
-			e.target.takes(took)
-			e.put(1, ids(50_001, 50_000+shift)...)
-			e.pass(time.Second)
-			e.write(func(wtxn statedb.WriteTxn) {
-				for i := range uint64(backlog) {
-					_, _, err := e.table.Delete(wtxn, &object{ID: 1 + i})
-					require.NoError(e, err)
-					_, _, err = e.table.Insert(wtxn, &object{ID: 30_001 + i, Value: 1, Status: reconciler.StatusPending()})
-					require.NoError(e, err)
-				}
-			})
-			rows := ids(30_001, 30_000+backlog)
-			half := uint64(total / took)
-			var before int
-			for i := range 2 * half {
-				time.Sleep(took / 2)
-				e.put(1, 100_000+i)
-				e.remove(4000 + i%16_000)
-				if i == half {
-					before = e.notDone(rows...)
-				}
-			}
-			last := e.notDone(rows...)
-			require.True(e, last == 0 || last < before, "not done after half of the time: %d, at the end: %d", before, last)
-		}, nil, reconciler.WithRoundLimits(1, nil))
 	}
 }
 

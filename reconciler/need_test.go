@@ -323,23 +323,6 @@ func TestChangedOrDeletedObjectNoLongerWaits(t *testing.T) {
 	})
 }
 
-// The watch channel of a missing row also closes when neighbouring rows change. That may wake
-// waiting objects, but writes no status.
-func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
-	inNeed(t, func(e *env, n *needing) {
-		e.put(7, 1)
-		synctest.Wait()
-		revision := e.table.Revision(e.db.ReadTxn())
-		for id := range uint64(30) {
-			n.set(e, 8+id, true)
-		}
-		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()))
-		e.requireBlocked(1, "device 7 is missing")
-		n.set(e, 7, true)
-		e.eachDone()
-	})
-}
-
 // wait waits until the number of tries is reached. Only workers need time for that.
 func (n *needing) wait(e *env, tries int) {
 	synctest.Wait()

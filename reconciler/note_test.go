@@ -120,32 +120,6 @@ func TestNoteOfASingleOperationNeedsNoObject(t *testing.T) {
 	})
 }
 
-// A note without an object is dropped outside operations, and in operations on several objects.
-func TestNotesOfNoOperationAreDropped(t *testing.T) {
-	var h *hooked
-	inBubble(t, func(e *env) {
-		var ended context.Context
-		h.update = func(ctx context.Context, o *object) error {
-			ended = ctx
-			reconciler.Note(ctx, "of a batch")
-			reconciler.NoteOn(ctx, *o, "of another type")
-			return nil
-		}
-		reconciler.Note(e.Context(), "of a test")
-		reconciler.NoteOn(e.Context(), &object{ID: 1}, "of a test")
-		e.put(1, 1)
-		synctest.Wait()
-		reconciler.Note(ended, "too late")
-		reconciler.NoteOn(ended, &object{ID: 1}, "too late")
-		require.Equal(e, []string{"update: "}, e.notes(1))
-		x := e.loop.Explain(e.Context(), "1")
-		require.NotContains(e, x.String(), "Note", "no column without notes")
-	}, func(_ *env, cfg *reconciler.Config[*object]) {
-		h = &hooked{}
-		cfg.BatchOperations = h
-	})
-}
-
 // A note that is too long is cut between two runes.
 func TestNotesAreBounded(t *testing.T) {
 	const most = reconciler.MaxNote

@@ -275,26 +275,6 @@ func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-// The loop calls a prune on its own goroutine, whatever the number of workers.
-func TestGoexitInAPruneEndsTheLoopWithAnError(t *testing.T) {
-	for _, workers := range []int{1, 4} {
-		synctest.Test(t, func(t *testing.T) {
-			e := newEnv(t)
-			cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
-			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
-				e.put(1, ids(1, 5)...)
-				synctest.Wait()
-				e.target.exiting(func(c call) bool { return c.op == "prune" })
-				loop.Prune()
-			})
-			require.ErrorContains(t, err, goexitText)
-			level, _, _ := e.health.Now()
-			require.Equal(t, cell.StatusDegraded, level)
-			e.eachDone()
-		})
-	}
-}
-
 var programFunctions = []string{"Clone", "GetStatus", "SetStatus", "group", "paused", "merge", "ErrorClass", "Error", "key"}
 
 // fault makes one call of one function fail.

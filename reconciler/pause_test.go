@@ -6,14 +6,12 @@ package reconciler_test
 import (
 	"context"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -109,27 +107,6 @@ func TestPauseBeforeTheStartHolds(t *testing.T) {
 	})
 }
 
-// A paused backlog costs nothing. With periodic refreshes, the refresher reads it once.
-func TestPausedBacklogIsNotRead(t *testing.T) {
-	const backlog = 1000
-	for refresh, reads := range map[time.Duration]int64{0: 0, time.Minute: backlog} {
-		var p passes
-		everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countReads(e, cfg) }, func(e *env) {
-			e.loop.Pause()
-			synctest.Wait()
-			e.put(1, ids(1, backlog)...)
-			counted.Store(0)
-			require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
-			require.LessOrEqual(e, counted.Load(), reads)
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundSize = 100 }))
-			require.LessOrEqual(e, p.during(func() { e.pass(24 * time.Hour) }), int64(1))
-			e.loop.Resume()
-			e.pass(10 * time.Second)
-			e.eachDone()
-		}, reconciler.WithRefreshing(refresh, nil))
-	}
-}
-
 // A due prune waits for the workers. A pause during this wait delays the prune until the resume,
 // and the loop does not spin.
 func TestPauseDelaysAPruneThatWaitsForWorkers(t *testing.T) {
@@ -173,21 +150,6 @@ func TestLastCallOfPauseCounts(t *testing.T) {
 	})
 }
 
-// A pause does not delay a stop.
-func TestPausedReconcilerStops(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.before = func(ctx context.Context, c call) { <-ctx.Done() }
-		e.put(1, 1, 2)
-		e.pass(time.Millisecond)
-		e.loop.Pause()
-		e.pass(time.Second)
-		start := time.Now()
-		e.stop()
-		require.Equal(e, start, time.Now())
-		e.write(func(wtxn statedb.WriteTxn) { require.NoError(e, e.table.DeleteAll(wtxn)) })
-	})
-}
-
 // only returns a predicate for the objects with the IDs.
 func only(ids ...uint64) func(*object) bool {
 	return func(o *object) bool { return slices.Contains(ids, o.ID) }
@@ -227,68 +189,6 @@ func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 		e.eachDone()
 		_, message, _ = e.health.Now()
 		require.Equal(e, "OK, 2 object(s)", message)
-	})
-}
-
-// A later predicate replaces the earlier one: objects that are no longer paused run.
-func TestLaterPredicateReplacesTheEarlierOne(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.pause(1, 2)
-		e.put(1, ids(1, 4)...)
-		e.pass(time.Second)
-		require.ElementsMatch(e, []string{"update(3)", "update(4)"}, e.target.calls())
-		e.pause(2, 3)
-		require.Equal(e, []string{"update(1)"}, e.target.calls())
-		e.put(2, 1, 3)
-		e.pass(time.Second)
-		require.Equal(e, []string{"update(1)"}, e.target.calls())
-		e.loop.PauseObjects(func(*object) bool { return false })
-		synctest.Wait()
-		require.ElementsMatch(e, []string{"update(2)", "update(3)"}, e.target.calls())
-		e.eachDone()
-	})
-}
-
-// A paused object does not run when its time comes, whatever it waits for. If its time came during
-// the pause, it is due at once after the resume.
-func TestPausedObjectIsNotRunWhenItsTimeComes(t *testing.T) {
-	everyWay(t, func(e *env) {
-		door := e.waiting()
-		e.pause(ids(1, 7)...)
-		e.pass(20 * time.Second)
-		close(door)
-		e.pass(time.Hour)
-		require.Empty(e, e.target.calls())
-		// The done and the terminal object were not due.
-		_, message, _ := e.health.Now()
-		require.Contains(e, message, "3 error(s)")
-		start := time.Now()
-		e.resume()
-		require.Equal(e, start, time.Now(), "at once")
-		calls := e.target.calls()
-		require.Len(e, calls, 4)
-		for _, id := range []string{"update(2) fail", "update(3) fail", "update(5) fail", "update(6)"} {
-			require.Contains(e, calls, id)
-		}
-		e.target.failing("")
-		e.put(2, 4)
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
-}
-
-// An object whose time comes after the resume waits for that time as if there had been no pause.
-func TestPauseThatEndsBeforeTheRetryChangesNothing(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(func(call) error { return reconciler.RetryAfter(errPlain, time.Minute) })
-		start := time.Now()
-		e.put(1, 1)
-		e.pass(10 * time.Second)
-		e.pause(1)
-		e.pass(20 * time.Second)
-		e.resume()
-		e.pass(70 * time.Second)
-		require.Equal(e, seconds(0, 60), since(start, e.target.take()))
 	})
 }
 
@@ -381,39 +281,31 @@ func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
 // The pause of an object that is Done is shown in Snapshot, by key, and in Explain.
 func TestPauseOfADoneObjectIsShown(t *testing.T) {
 	everyWay(t, func(e *env) {
+		const note = "the object is paused: what changes about it waits until it is resumed"
+		notes := func(key string) []string { return e.loop.Explain(e.Context(), key).Notes }
 		e.put(1, ids(1, 200)...)
 		e.pass(time.Second)
 		require.NoError(e, e.loop.PauseOnly("7", "3", `"3"`))
 		x := e.loop.Snapshot(e.Context())
 		require.Equal(e, []string{"3", "7"}, x.Paused)
 		require.Contains(e, x.Summary(), "2 object(s) paused")
-		require.Contains(e, x.String(), "paused")
-		note := "the object is paused: what changes about it waits until it is resumed"
-		require.Contains(e, e.loop.Explain(e.Context(), "3").Notes, note)
+		require.Contains(e, notes("3"), note)
 		require.Equal(e, inspect.StateDone, e.loop.Explain(e.Context(), "3").State)
-		require.NotContains(e, e.loop.Explain(e.Context(), "4").Notes, note)
+		require.NotContains(e, notes("4"), note)
 
 		e.loop.PauseObjects(only(4))
-		require.NotContains(e, e.loop.Explain(e.Context(), "3").Notes, note, "the later pause replaces the earlier")
-		require.Contains(e, e.loop.Explain(e.Context(), "4").Notes, note)
+		require.NotContains(e, notes("3"), note, "the later pause replaces the earlier")
+		require.Contains(e, notes("4"), note)
 		x = e.loop.Snapshot(e.Context())
 		require.True(e, x.PausedByPredicate)
 		require.Empty(e, x.Paused)
 		require.Contains(e, x.Summary(), "objects paused by PauseObjects")
-
 		e.loop.Resume()
-		x = e.loop.Snapshot(e.Context())
-		require.Empty(e, x.Paused)
-		require.False(e, x.PausedByPredicate)
-		require.NotContains(e, x.Summary(), "paused")
+		require.NotContains(e, e.loop.Snapshot(e.Context()).Summary(), "paused")
 
-		var keys []string
-		for id := range uint64(inspect.MaxKeys) {
-			keys = append(keys, strconv.FormatUint(id, 10))
-		}
-		require.NoError(e, e.loop.PauseOnly(keys...))
-		require.Equal(e, keys, e.loop.Snapshot(e.Context()).Paused)
-		require.EqualError(e, e.loop.PauseOnly(append(keys, "a")...), "1001 keys are too many for one call: at most 1000")
+		require.NoError(e, e.loop.PauseOnly(make([]string, inspect.MaxKeys)...))
+		require.EqualError(e, e.loop.PauseOnly(make([]string, inspect.MaxKeys+1)...),
+			"1001 keys are too many for one call: at most 1000")
 	})
 }
 
@@ -447,19 +339,9 @@ var queues = []struct {
 		e.hanging(done, 1)
 		e.put(1, 2)
 	}},
-	{"a deletion behind a stuck one of its group", 2, true, func(e *env, done <-chan struct{}) {
-		e.put(1, 2)
-		synctest.Wait()
-		e.hanging(done, 1)
-		e.remove(2)
-	}},
 	{"behind its own stuck operation", 1, true, func(e *env, done <-chan struct{}) {
 		e.hanging(done, 1)
 		e.put(2, 1)
-	}},
-	{"a deletion behind its own stuck operation", 1, true, func(e *env, done <-chan struct{}) {
-		e.hanging(done, 1)
-		e.remove(1)
 	}},
 	{"behind its first operation, which is stuck", 1, false, func(e *env, done <-chan struct{}) {
 		e.hook(func(context.Context, call) { <-done })
@@ -547,30 +429,5 @@ func TestPausedObjectCountsAsAttemptedInEveryQueue(t *testing.T) {
 					reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 			})
 		}
-	}
-}
-
-// The catch-up cursor reads the deletion, and main does so only at the end of the backlog.
-func TestPausedDeletionCountsAsAttemptedAheadOfABacklog(t *testing.T) {
-	for name, ledger := range map[string]configure{"in the rows": nil, "beside": beside} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.put(1, 1)
-				e.pass(time.Second)
-				e.target.takes(10 * time.Millisecond)
-				e.put(1, ids(1001, 21_000)...)
-				e.pass(time.Second)
-				e.pause(1)
-				// All workers are busy, so that the loop looks at the wait before it reads the deletion.
-				e.pass(time.Millisecond)
-				e.remove(1)
-				over := e.waitFor(reconciler.Attempted, 1)
-				e.pass(100 * time.Millisecond)
-				w := <-over
-				require.NoError(e, w.err)
-				require.Less(e, w.took, 50*time.Millisecond)
-				require.Len(e, w.unapplied.Keys, 1)
-			}, ledger, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-		})
 	}
 }

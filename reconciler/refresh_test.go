@@ -75,23 +75,6 @@ func TestRefreshKeepsBatches(t *testing.T) {
 	}
 }
 
-// When each object costs time, the calls of refreshes stay short, for days: a fresh change does not
-// wait long behind a refresh. When the call itself costs time as well, batches may be larger.
-func TestRefreshOfCostlyObjectsKeepsCallsShort(t *testing.T) {
-	eachBatch(t, func(e *env) {
-		e.put(1, ids(1, 100)...)
-		e.pass(time.Minute)
-		e.target.take()
-		for aCall, most := range map[time.Duration]int{0: 4, 100 * time.Millisecond: 64} {
-			e.target.costs(aCall, 10*time.Millisecond)
-			e.pass(time.Hour)
-			e.target.take()
-			e.pass(11 * time.Hour)
-			require.LessOrEqual(e, slices.Max(sizesOf(e.target.take())), most)
-		}
-	}, reconciler.WithRefreshing(time.Hour, nil))
-}
-
 // A stuck operation holds up the refresh of its own object only.
 func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
 	for _, timeout := range []time.Duration{time.Second, 0} {
@@ -152,23 +135,6 @@ func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
 			return o.SetStatus(s)
 		}
 	})
-}
-
-// In a bubble no time passes between the call of Refresh, the refresh and the next read.
-func TestRefreshOfAllEndsWhenNoTimePasses(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1, 2)
-		e.pass(0)
-		require.Equal(e, []string{"update(1)", "update(2)"}, e.target.calls())
-		for range 2 {
-			_, err := e.loop.Refresh(e.Context())
-			require.NoError(e, err)
-			e.pass(0)
-			require.Equal(e, []string{"refresh(1)", "refresh(2)"}, e.target.calls())
-		}
-		e.pass(time.Minute)
-		require.Empty(e, e.target.calls())
-	}, nil)
 }
 
 // A refresh of all objects leaves none out, even if the settings of refreshes change while it waits

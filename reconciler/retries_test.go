@@ -81,20 +81,6 @@ func TestGivenUpObjectIsRetriedAgainOnRequest(t *testing.T) {
 	}
 }
 
-// Repeated writes of a given-up object cause no hot loop.
-func TestGivenUpObjectKeepsToItsMinimumBackoff(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.failing("no")
-		for value := range 200 {
-			e.put(value, 1)
-			e.pass(20 * time.Millisecond)
-		}
-		calls := len(e.target.take())
-		require.GreaterOrEqual(e, calls, 4)
-		require.LessOrEqual(e, calls, 5, "in 4 s with a minimum backoff of 1 s")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }), reconciler.WithRetry(time.Second, time.Minute))
-}
-
 // Every failure counts, whatever its kind; outcomes that are no failure do not count.
 func TestEveryFailureCountsAsARetry(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -119,23 +105,6 @@ func TestEveryFailureCountsAsARetry(t *testing.T) {
 		require.EqualValues(e, 6, n.Load())
 		e.status(1, reconciler.StatusKindError, "given up after 4 retries: failure 5")
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 4 }))
-}
-
-// A success resets the count of failures, even if the operation requests another run.
-func TestSuccessEndsTheCountOfRetries(t *testing.T) {
-	everyWay(t, func(e *env) {
-		var n atomic.Int64
-		e.target.deciding(func(call) error {
-			if n.Add(1)%3 == 0 {
-				return reconciler.Requeue(time.Second)
-			}
-			return errPlain
-		})
-		e.put(1, 1)
-		e.pass(time.Minute)
-		require.Greater(e, n.Load(), int64(100))
-		require.NotContains(e, e.get(1).Status.GetError(), "given up")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 }
 
 // A write of another writer is no change of the desired state.
@@ -280,25 +249,6 @@ func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 }
 
-// Each single operation, and each batch call, has the full timeout.
-func TestEachCallHasItsOwnDeadline(t *testing.T) {
-	for _, kind := range []string{"single", "batches", "rounds"} {
-		eachConcurrency(t, kind, func(e *env) {
-			e.target.before = func(ctx context.Context, c call) {
-				deadline, ok := ctx.Deadline()
-				left := time.Until(deadline)
-				if kind == "single" && left != 10*time.Second || !ok || left > 10*time.Second {
-					e.Errorf("%s has %s", c, left)
-				}
-				time.Sleep(3 * time.Second)
-			}
-			e.put(1, ids(1, 3)...)
-			e.pass(time.Minute)
-			e.eachDone()
-		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 10 * time.Second }))
-	}
-}
-
 func TestWithoutTimeoutThereIsNoDeadline(t *testing.T) {
 	singly(t, func(e *env) {
 		e.hook(func(ctx context.Context, c call) {
@@ -335,21 +285,6 @@ func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
 func (e *env) blocking(reason string) {
 	never := make(chan struct{})
 	e.target.deciding(func(call) error { return reconciler.Blocked(reason, never) })
-}
-
-func TestBlockedObjectIsRecheckedAfterAMinute(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.blocking("door")
-		start := time.Now()
-		e.put(1, 1)
-		e.pass(150 * time.Second)
-		require.Equal(e, seconds(0, 60, 120), since(start, e.target.take()))
-		e.target.failing("")
-		e.pass(30 * time.Second)
-		e.eachDone()
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1)
-	})
 }
 
 // Objects that were blocked together are rechecked at different times, unless they were in one
@@ -398,27 +333,6 @@ func TestUnchangedBlockIsNotWritten(t *testing.T) {
 		e.status(1, reconciler.StatusKindBlocked, "gate")
 		require.Equal(e, revision+3, e.table.Revision(e.db.ReadTxn()))
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute - time.Millisecond }))
-}
-
-// Each attempt restarts the wait for the recheck.
-func TestReleaseRestartsTheWaitForTheRecheck(t *testing.T) {
-	everyWay(t, func(e *env) {
-		var door atomic.Value
-		open := func() {
-			was, _ := door.Swap(make(chan struct{})).(chan struct{})
-			if was != nil {
-				close(was)
-			}
-		}
-		open()
-		e.target.deciding(func(call) error { return reconciler.Blocked("door", door.Load().(chan struct{})) })
-		start := time.Now()
-		e.put(1, 1)
-		e.pass(50 * time.Second)
-		open()
-		e.pass(2 * time.Minute)
-		require.Equal(e, seconds(0, 50, 110, 170), since(start, e.target.take()))
-	})
 }
 
 func TestRecheckCanBeChanged(t *testing.T) {
@@ -516,30 +430,4 @@ func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
 			require.LessOrEqual(t, numCalls[0.1], numCalls[0]*3/2)
 		}
 	}
-}
-
-// Calls that end at the same moment draw their jitter separately: only the objects of one call come
-// back together.
-func TestCallsThatFailTogetherComeBackApart(t *testing.T) {
-	eachConcurrency(t, "batches", func(e *env) {
-		start := time.Now()
-		e.target.before = func(_ context.Context, c call) {
-			// The first calls all run at the same time.
-			if c.id%100 == 1 && time.Now().Equal(start) {
-				time.Sleep(10 * time.Millisecond)
-			}
-		}
-		e.target.failing("no")
-		e.put(1, ids(1, 400)...)
-		e.pass(3 * time.Second)
-		back := requireTogether(e.T, e.target.take())
-		moments := map[time.Time]bool{}
-		for from, at := range back {
-			if from.times == 1 {
-				moments[at] = true
-			}
-		}
-		// Retries that come due within 5 ms of each other run together.
-		require.GreaterOrEqual(e, len(moments), 2, "first retries")
-	}, operate("batches"), reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.5 }), reconciler.WithRoundLimits(100, nil), reconciler.WithRetry(time.Second, time.Minute))
 }

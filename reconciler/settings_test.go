@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"sync"
@@ -357,31 +356,6 @@ func TestReconfigureIsAtomic(t *testing.T) {
 	})
 }
 
-// Operations in line and on workers take turns while the settings change. None is run or settled twice, and none
-// carries anything of an earlier one.
-func TestOperationsAreTheirOwnWhenConcurrencyChanges(t *testing.T) {
-	everyWay(t, func(e *env) {
-		concurrency := func(n int) {
-			e.set(func(s *reconciler.Settings) { s.Concurrency = n })
-			e.pass(time.Millisecond)
-		}
-		concurrency(4)
-		e.target.failing("no")
-		e.put(1, ids(1, 100)...)
-		e.pass(time.Millisecond)
-		concurrency(1)
-		e.target.failing("")
-		e.pass(time.Minute)
-		concurrency(4)
-		e.put(1, 101)
-		e.pass(time.Second)
-		concurrency(1)
-		e.put(1, ids(102, 200)...)
-		e.pass(time.Second)
-		e.eachDone()
-	}, reconciler.WithoutPruning())
-}
-
 func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 	breaker := reconciler.WithBreaker
 	for want, option := range map[string]reconciler.Option{
@@ -462,17 +436,6 @@ func TestMissingPrunerIsAnErrorOnlyWithPruning(t *testing.T) {
 	require.NoError(e, err)
 }
 
-func TestLoopWithoutAPrunerIgnoresPrune(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.loop.Prune()
-		e.put(1, 1)
-		e.pass(time.Hour)
-		require.Equal(e, []string{"update(1)"}, e.target.calls())
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
-	})
-}
-
 // valueObject is a row that is not a pointer.
 type valueObject struct {
 	ID     uint64
@@ -499,9 +462,7 @@ func TestRowsMayBeValues(t *testing.T) {
 			BatchOperations: countingBatches{&updated},
 		})
 		require.NoError(e, err)
-		ended := make(chan error, 1)
-		ctx, cancel := context.WithCancel(e.Context())
-		go func() { ended <- loop.Run(ctx) }()
+		stop := reconcilertest.Go(t, loop.Run)
 		wtxn := e.db.WriteTxn(table)
 		_, _, err = table.Insert(wtxn, valueObject{ID: 1, Status: reconciler.StatusPending()})
 		require.NoError(e, err)
@@ -511,7 +472,6 @@ func TestRowsMayBeValues(t *testing.T) {
 		require.Equal(e, 1, updated)
 		row, _, _ := table.Get(e.db.ReadTxn(), index.Query(1))
 		require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
-		cancel()
-		require.NoError(e, <-ended)
+		stop()
 	}, nil)
 }

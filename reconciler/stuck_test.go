@@ -118,53 +118,29 @@ func TestStuckOperationHoldsUpOnlyItsOwnObject(t *testing.T) {
 	})
 }
 
-// With a stuck operation on every worker nothing else runs, and health says why.
+// With a stuck operation on every worker nothing else runs, and health says why. A worker that is added runs the rest,
+// also objects that were handed to the workers before.
 func TestHealthSaysThatNoWorkerIsFree(t *testing.T) {
-	withStuck(t, []int{3}, func(e *env, n int) {
-		stuck := e.target.stick(ids(1, uint64(n))...)
-		e.put(1, ids(1, uint64(n)+1)...)
-		e.pass(time.Hour)
-		level, message, err := e.health.Now()
-		require.Equal(e, cell.StatusDegraded, level)
-		require.Equal(e, fmt.Sprintf("%d operation(s) stuck, no worker is free", n), message)
-		for _, id := range ids(1, uint64(n)) {
-			require.ErrorContains(e, err, fmt.Sprintf("update of 0x%016x is stuck", id))
-		}
-		require.Equal(e, reconciler.StatusKindPending, e.kind(uint64(n)+1))
-
-		stuck.free(1)
-		e.pass(time.Second)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(uint64(n)+1))
-		_, message, _ = e.health.Now()
-		require.Equal(e, fmt.Sprintf("%d operation(s) stuck", n-1), message)
-		for _, id := range ids(2, uint64(n)) {
-			stuck.free(id)
-		}
-		e.pass(time.Second)
-		e.eachDone()
-	})
-}
-
-// It does so before and after the operations count as stuck, and for objects that were handed to the
-// workers before.
-func TestRaisedConcurrencyStartsWorkersWhileAllHang(t *testing.T) {
 	for _, after := range []time.Duration{time.Millisecond, time.Hour} {
-		withStuck(t, []int{3}, func(e *env, n int) {
+		withStuck(t, []int{2, 4}, func(e *env, n int) {
 			// After quick operations, several are queued for each worker.
 			e.put(1, ids(100, 150)...)
 			e.pass(time.Second)
-			stuck := e.target.stick(ids(1, uint64(n))...)
-			e.put(1, ids(1, uint64(n)+3)...)
+			hung, rest := ids(1, uint64(n)), ids(uint64(n)+1, uint64(n)+3)
+			stuck := e.target.stick(hung...)
+			e.put(1, append(hung, rest...)...)
 			e.pass(after)
-			require.Equal(e, reconciler.StatusKindPending, e.kind(uint64(n)+1))
-
+			require.Equal(e, 3, e.notDone(rest...))
+			if after == time.Hour {
+				level, message, err := e.health.Now()
+				require.Equal(e, cell.StatusDegraded, level)
+				require.Equal(e, fmt.Sprintf("%d operation(s) stuck, no worker is free", n), message)
+				require.ErrorContains(e, err, "update of 0x0000000000000001 is stuck")
+			}
 			e.set(func(s *reconciler.Settings) { s.Concurrency = n + 1 })
 			e.pass(time.Millisecond)
-			for id := uint64(n) + 1; id <= uint64(n)+3; id++ {
-				require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
-			}
-			for _, id := range ids(1, uint64(n)) {
-				require.Equal(e, reconciler.StatusKindPending, e.kind(id))
+			require.Zero(e, e.notDone(rest...))
+			for _, id := range hung {
 				stuck.free(id)
 			}
 			e.pass(time.Second)
@@ -235,23 +211,6 @@ func TestPruneWaitsForAStuckOperation(t *testing.T) {
 	})
 }
 
-// A stuck operation keeps its group in flight, since it may still change objects of the group.
-func TestStuckOperationKeepsItsGroup(t *testing.T) {
-	withStuckAnd(t, []int{3}, serially(byNote), func(e *env, _ int) {
-		stuck := e.target.stick(1)
-		e.putIn("a", 1, 1)
-		e.pass(time.Millisecond)
-		e.putIn("a", 1, 2)
-		e.putIn("b", 1, 3)
-		e.pass(time.Hour)
-		require.Equal(e, reconciler.StatusKindPending, e.kind(2))
-		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
-		stuck.free(1)
-		e.pass(time.Second)
-		e.eachDone()
-	})
-}
-
 // 10: the stop waits for stuck operations, since no goroutine outlives it, and writes their
 // outcomes.
 func TestStopWaitsForStuckOperations(t *testing.T) {
@@ -277,42 +236,37 @@ func TestStopWaitsForStuckOperations(t *testing.T) {
 // transaction that the operation no longer uses: writes of other tables take no more memory than
 // without the stuck operation.
 func TestStuckOperationKeepsNoSnapshot(t *testing.T) {
-	for _, kind := range operationKinds {
-		t.Run(kind.name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				others, err := statedb.NewTable(e.db, "others", idIndex)
-				require.NoError(e, err)
-				write := func(o *object) {
-					wtxn := e.db.WriteTxn(others)
-					_, _, err := others.Insert(wtxn, o)
-					require.NoError(e, err)
-					wtxn.Commit()
-				}
-				old := &object{ID: 1, Note: "old"}
-				write(old)
-				kept := weak.Make(old)
-				old = nil
-				stuck := e.target.stick(1)
-				e.put(1, 1)
-				e.pass(time.Minute)
-				// The loop has rounds with the new snapshots. statedb may keep the one before the
-				// last.
-				for i := range uint64(3) {
-					write(&object{ID: 1, Note: "new"})
-					e.put(1, 2+i)
-					e.pass(time.Minute)
-				}
-				for range 3 {
-					runtime.GC()
-					synctest.Wait()
-				}
-				require.Nil(e, kept.Value())
-				stuck.free(1)
-				e.pass(time.Second)
-				e.eachDone()
-			}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 2, time.Second }), reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
-		})
-	}
+	withStuck(t, []int{2}, func(e *env, _ int) {
+		others, err := statedb.NewTable(e.db, "others", idIndex)
+		require.NoError(e, err)
+		write := func(o *object) {
+			wtxn := e.db.WriteTxn(others)
+			_, _, err := others.Insert(wtxn, o)
+			require.NoError(e, err)
+			wtxn.Commit()
+		}
+		old := &object{ID: 1, Note: "old"}
+		write(old)
+		kept := weak.Make(old)
+		old = nil
+		stuck := e.target.stick(1)
+		e.put(1, 1)
+		e.pass(time.Minute)
+		// The loop has rounds with the new snapshots. statedb may keep the one before the last.
+		for i := range uint64(3) {
+			write(&object{ID: 1, Note: "new"})
+			e.put(1, 2+i)
+			e.pass(time.Minute)
+		}
+		for range 3 {
+			runtime.GC()
+			synctest.Wait()
+		}
+		require.Nil(e, kept.Value())
+		stuck.free(1)
+		e.pass(time.Second)
+		e.eachDone()
+	})
 }
 
 // Explain must not read fields that the loop writes without a lock.
@@ -459,20 +413,4 @@ func TestSingleWriteBesideSlowOperationsIsNotKeptWaiting(t *testing.T) {
 			e.eachDone()
 		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 70 }), reconciler.WithoutPruning())
 	}
-}
-
-// Batches of one group follow each other without a pause. Only items with a due time wait for
-// others that come due soon.
-func TestBatchesOfOneGroupFollowEachOther(t *testing.T) {
-	eachConcurrency(t, "batches", func(e *env) {
-		for id := range uint64(20) {
-			e.putIn("a", 1, id)
-		}
-		e.pass(time.Minute)
-		e.eachDone()
-		start := time.Now()
-		_, err := e.loop.Wait(e.Context(), e.remove(ids(0, 19)...), reconciler.Applied)
-		require.NoError(e, err)
-		require.Zero(e, time.Since(start), "for 20 deletions")
-	}, both(operate("batches"), serially(byNote)))
 }

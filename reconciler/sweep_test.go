@@ -126,29 +126,6 @@ func TestSweepDeletesOnlyOrphans(t *testing.T) {
 	})
 }
 
-// A sweep deletes an orphan through the delete operation, with the listed object.
-func TestSweptObjectIsDeletedAsItWasListed(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.strays(7)
-		var deleted []reconciler.BatchEntry[*object]
-		e.target.before = func(_ context.Context, c call) {
-			if c.op == "delete" {
-				deleted = append(deleted, reconciler.BatchEntry[*object]{Object: &object{ID: c.id}, Revision: c.revision})
-			}
-		}
-		e.put(1, 1)
-		synctest.Wait()
-		at := e.table.Revision(e.db.ReadTxn())
-		e.sweep()
-		synctest.Wait()
-		require.Len(e, deleted, 1)
-		require.Equal(e, at, deleted[0].Revision, "the revision of the table after the listing")
-		require.Equal(e, 1, e.target.batches-1, "one batch to update, one to delete")
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Sweeper, cfg.Operations, cfg.BatchOperations = &lister{target: e.target}, nil, batchTarget{e.target}
-	})
-}
-
 func TestSweepLeavesObjectsBeingDeletedAlone(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		e.put(1, 1)
@@ -165,30 +142,21 @@ func TestSweepLeavesObjectsBeingDeletedAlone(t *testing.T) {
 	}, reconciler.WithSweepBudget(1, 0))
 }
 
-func TestObjectInsertedDuringTheListingIsNotSwept(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
-		s.strays(7, 8)
-		s.during = func(context.Context, func(*object) bool) { e.put(1, 7) }
-		record := e.sweep()
-		require.Equal(e, 1, record.Swept)
-		e.pass(time.Second)
-		require.Equal(e, []string{"delete(8)", "update(7)"}, e.target.ops())
-		e.eachDone()
-	})
-}
-
-// An object that is deleted from the table during the listing is deleted for that reason, and is no
-// orphan.
-func TestObjectDeletedDuringTheListingIsNotSwept(t *testing.T) {
+// An object that is inserted during the listing is no orphan, nor is one that is deleted from the table meanwhile: it
+// is deleted for that reason.
+func TestObjectThatChangesDuringTheListingIsNotSwept(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Second)
 		e.target.take()
-		s.during = func(context.Context, func(*object) bool) { e.remove(ids(1, 10)...) }
-		record := e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 20}, *record)
+		s.strays(101)
+		s.during = func(context.Context, func(*object) bool) {
+			e.remove(ids(1, 10)...)
+			e.put(1, 101)
+		}
+		require.Equal(e, inspect.Prune{Listed: 21}, *e.sweep())
 		e.pass(time.Second)
-		require.Len(e, e.target.ops(), 10)
+		require.Len(e, e.target.ops(), 11)
 		e.eachDone()
 	}, reconciler.WithSweepBudget(1, 0))
 }
@@ -202,40 +170,22 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 			}
 			return nil
 		})
-		start := time.Now()
 		e.sweep()
 		e.pass(350 * time.Millisecond)
 		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "2 error(s)", message)
 		require.EqualError(e, err, "in use\nin use")
-
+		require.Len(e, s.ops(), 2*3)
 		e.put(1, 7)
 		e.pass(time.Second)
+		require.Equal(e, []string{"delete(8) fail", "delete(8) fail", "update(7)"}, s.ops())
 		s.failing("")
 		e.pass(time.Minute)
-		deletions := map[uint64][]call{}
-		for _, c := range s.take() {
-			if c.op == "delete" {
-				deletions[c.id] = append(deletions[c.id], c)
-			}
-		}
-		require.Len(e, deletions[7], 3, "no longer retried")
-		require.Equal(e, seconds(0, 0.1, 0.3, 0.7, 1.5), roundedSince(start, deletions[8]))
 		e.eachDone()
 		level, _, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 	})
-}
-
-// roundedSince returns the times of the calls relative to start, rounded to a tenth of a second:
-// retries may wait a few milliseconds for each other.
-func roundedSince(start time.Time, calls []call) []time.Duration {
-	at := since(start, calls)
-	for i := range at {
-		at[i] = at[i].Round(100 * time.Millisecond)
-	}
-	return at
 }
 
 func TestFailedListingIsRetriedWithBackoffAndDeletesNothing(t *testing.T) {
@@ -284,27 +234,6 @@ func TestListingCutShortByTheStopDeletesNothing(t *testing.T) {
 	})
 }
 
-// loading runs a test, with each kind of operations and with 1 and 8 workers, against a loop that
-// sweeps periodically. Its table is initialised when the test calls done.
-func loading(t *testing.T, test func(e *env, s *lister, done func()), options ...reconciler.Option) {
-	for _, kind := range []string{"single", "batches"} {
-		for _, workers := range []int{1, 8} {
-			t.Run(fmt.Sprintf("%s, workers %d", kind, workers), func(t *testing.T) {
-				var s *lister
-				var initialized func(statedb.WriteTxn)
-				inBubble(t, func(e *env) {
-					test(e, s, func() { e.write(initialized) })
-				}, func(e *env, cfg *reconciler.Config[*object]) {
-					e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
-					s = &lister{target: e.target}
-					cfg.Sweeper = s
-					operate(kind)(e, cfg)
-				}, append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })}, options...)...)
-			})
-		}
-	}
-}
-
 // lasting makes every operation on an object take the time that f returns.
 func (x *target) lasting(f func(c call) time.Duration) {
 	x.mu.Lock()
@@ -327,59 +256,40 @@ func listings(start time.Time, calls []call) (at []time.Duration) {
 }
 
 func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
-	loading(t, func(e *env, s *lister, done func()) {
-		const took = 50 * time.Millisecond
-		s.strays(1000)
-		s.deciding(func(c call) error {
-			if c.op == "update" && c.id <= 3 {
-				return errors.New("an attempt that fails")
+	for _, kind := range []string{"single", "batches"} {
+		var initialized func(statedb.WriteTxn)
+		eachConcurrency(t, kind, func(e *env) {
+			e.target.strays(1000)
+			e.target.failingFor(3, errPlain)
+			e.target.takes(50 * time.Millisecond)
+			e.put(1, 1, 2, 3)
+			e.pass(time.Minute)
+			require.NotContains(e, e.target.calls(), "prune(4)", "the table is not initialised")
+			e.put(1, ids(4, 43)...)
+			e.write(initialized)
+			// Later changes do not delay the sweep, and a call of Prune does not make it earlier.
+			for id := uint64(1001); id < 1100; id++ {
+				e.loop.Prune()
+				e.pass(20 * time.Millisecond)
+				e.put(1, id)
 			}
-			return nil
-		})
-		s.lasting(func(c call) time.Duration { return took })
-		e.put(1, 1, 2, 3)
-		e.pass(time.Minute)
-		require.Empty(e, listings(time.Now(), s.take()), "the table is not initialised")
-
-		load := ids(4, 4+20*uint64(e.loop.Settings().Concurrency))
-		e.put(1, load...)
-		start := time.Now()
-		done()
-		// Later changes do not delay the sweep, and a call of Prune does not make it earlier.
-		for id := uint64(1001); id < 1100; id++ {
-			e.loop.Prune()
-			e.pass(20 * time.Millisecond)
-			e.put(1, id)
-		}
-		e.pass(time.Minute)
-		calls := s.take()
-		at := listings(start, calls)
-		require.NotEmpty(e, at)
-		var attempted time.Duration
-		var deleted []uint64
-		for _, c := range calls {
-			switch {
-			case c.op == "delete":
-				deleted = append(deleted, c.id)
-			case c.op == "update" && c.id <= load[len(load)-1]:
-				attempted = max(attempted, c.at.Add(took).Sub(start))
+			calls := e.target.take()
+			first := slices.IndexFunc(calls, func(c call) bool { return c.op == "prune" })
+			require.Positive(e, first, "before the later changes were attempted")
+			attempted := map[uint64]bool{}
+			for _, c := range calls[:first] {
+				attempted[c.id] = true
 			}
-		}
-		require.GreaterOrEqual(e, at[0], attempted)
-		require.Less(e, at[0], attempted+1500*time.Millisecond, "before the later changes were attempted")
-		require.Equal(e, []uint64{1000}, deleted)
-	}, reconciler.WithRoundLimits(4, nil), reconciler.WithRetry(time.Hour, time.Hour))
-}
-
-func TestEmptyTableIsSweptAsSoonAsItIsInitialised(t *testing.T) {
-	loading(t, func(e *env, s *lister, done func()) {
-		s.strays(1, 2)
-		e.pass(time.Hour)
-		require.Empty(e, s.take())
-		done()
-		synctest.Wait()
-		require.Empty(e, s.holds())
-	})
+			for _, id := range ids(4, 43) {
+				require.True(e, attempted[id], "object %d", id)
+			}
+			require.NotContains(e, e.target.holds(), uint64(1000))
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
+			cfg.Sweeper = &lister{target: e.target}
+			operate(kind)(e, cfg)
+		}, reconciler.WithRoundLimits(4, nil), reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithPruning(time.Hour))
+	}
 }
 
 // While a sweep waits for the initial load, an interval that has passed must not wake the loop: it
@@ -516,29 +426,6 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 	}, reconciler.WithSweepBudget(2, 0))
 }
 
-// An approval is for the figures of a refused sweep. It does not apply to a later sweep.
-func TestNothingIsApprovedBeforeASweepHasStopped(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
-		require.False(e, e.loop.ApproveSweep())
-		s.strays(101, 102, 103)
-		e.sweep()
-		require.Len(e, s.holds(), 3)
-		require.True(e, e.loop.ApproveSweep())
-		synctest.Wait()
-		require.Empty(e, s.holds())
-		require.False(e, e.loop.ApproveSweep(), "the approved sweep has run")
-
-		s.strays(101, 102, 103)
-		e.sweep()
-		e.put(1, 101, 102)
-		e.sweep()
-		require.False(e, e.loop.ApproveSweep(), "the next sweep was within its budget")
-		s.strays(104, 105, 106)
-		e.sweep()
-		require.Subset(e, s.holds(), map[uint64]int{104: -1, 105: -1, 106: -1})
-	}, reconciler.WithSweepBudget(2, 0))
-}
-
 // An object that the program deleted is no orphan and does not count for the budget, however late
 // the loop reads the deletion.
 func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
@@ -560,4 +447,25 @@ func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 		ops := e.target.ops()
 		require.Len(e, slices.Compact(ops), len(ops), "each is deleted once")
 	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
+}
+
+// loading runs a test, with each kind of operations and with 1 and 8 workers, against a loop that
+// sweeps periodically. Its table is initialised when the test calls done.
+func loading(t *testing.T, test func(e *env, s *lister, done func()), options ...reconciler.Option) {
+	for _, kind := range []string{"single", "batches"} {
+		for _, workers := range []int{1, 8} {
+			t.Run(fmt.Sprintf("%s, workers %d", kind, workers), func(t *testing.T) {
+				var s *lister
+				var initialized func(statedb.WriteTxn)
+				inBubble(t, func(e *env) {
+					test(e, s, func() { e.write(initialized) })
+				}, func(e *env, cfg *reconciler.Config[*object]) {
+					e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
+					s = &lister{target: e.target}
+					cfg.Sweeper = s
+					operate(kind)(e, cfg)
+				}, append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })}, options...)...)
+			})
+		}
+	}
 }

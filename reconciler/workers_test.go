@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -117,38 +116,6 @@ func shorts(calls []call) (out []string) {
 		out = append(out, c.String())
 	}
 	return out
-}
-
-// An operation gets a recent version of its object, and never an older version than the operation
-// before.
-func TestOperationsOfAnObjectAreInOrder(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, n int) {
-		var mu sync.Mutex
-		newest := map[uint64]statedb.Revision{}
-		e.target.mu.Lock()
-		e.target.before = func(_ context.Context, c call) {
-			mu.Lock()
-			if c.revision < newest[c.id] {
-				e.Errorf("%s at revision %d after %d", c, c.revision, newest[c.id])
-			}
-			newest[c.id] = c.revision
-			mu.Unlock()
-			time.Sleep(time.Duration(c.id) * time.Millisecond)
-		}
-		e.target.mu.Unlock()
-		for value := range 300 {
-			id := uint64(1 + value%7)
-			if value%11 == 0 {
-				e.remove(id)
-			} else {
-				e.put(value, id)
-			}
-			time.Sleep(time.Millisecond)
-		}
-		e.pass(10 * time.Second)
-		e.eachDone()
-		require.LessOrEqual(e, e.target.most, n)
-	}, reconciler.WithRoundLimits(3, nil))
 }
 
 func TestSlowObjectHoldsUpOnlyItself(t *testing.T) {
@@ -296,22 +263,6 @@ func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
 
-// A prune runs even if operations always take longer than the time for which work is first held
-// back.
-func TestPruneGetsThroughLongOperations(t *testing.T) {
-	withWorkers(t, []int{2, 4}, func(e *env, n int) {
-		prunes := e.target.pruneTimes()
-		e.target.taking(func(c call) time.Duration { return time.Duration(700+c.id%600) * time.Millisecond })
-		e.put(1, ids(1, 1000)...)
-		e.pass(100 * time.Millisecond)
-		e.loop.Prune()
-		e.pass(30 * time.Second)
-		require.Len(e, prunes(), 1)
-		e.pass(time.Hour)
-		e.eachDone()
-	}, reconciler.WithRoundLimits(1, nil))
-}
-
 // Changes that come while work is held back are read as soon as the prune has ended or is given up
 // for some time. They need no other event.
 func TestChangesDuringAPruneAreNotLost(t *testing.T) {
@@ -347,30 +298,4 @@ func TestChangesDuringAPruneAreNotLost(t *testing.T) {
 		require.Len(e, prunes(), 2)
 		e.eachDone()
 	})
-}
-
-// A prune that is cancelled holds nothing back, whether it still waits or was given up for some
-// time.
-func TestCancelledPruneHoldsNothingBack(t *testing.T) {
-	for _, waited := range []time.Duration{50 * time.Millisecond, 200 * time.Millisecond} {
-		inBubble(t, func(e *env) {
-			prunes := e.target.pruneTimes()
-			e.target.taking(func(c call) time.Duration {
-				if c.id == 1 {
-					return time.Minute
-				}
-				return time.Millisecond
-			})
-			e.pass(9990 * time.Millisecond)
-			e.put(1, 1)
-			e.pass(10*time.Millisecond + waited)
-			e.put(1, 2)
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = 0 }))
-			e.pass(10 * time.Millisecond)
-			require.Equal(e, reconciler.StatusKindDone, e.kind(2))
-			e.pass(time.Hour)
-			require.Empty(e, prunes())
-			e.eachDone()
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }), reconciler.WithPruning(10*time.Second))
-	}
 }
