@@ -401,25 +401,6 @@ func (c checkingBatch) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch
 	}
 }
 
-// A checkpoint calls the key function. If an operation makes a checkpoint of a nil object, the key
-// function panics, and the operation fails.
-func TestCheckpointOfNilFailsItsOperation(t *testing.T) {
-	everyWay(t, func(e *env) {
-		var mended atomic.Bool
-		e.target.before = func(ctx context.Context, c call) {
-			if c.id == 2 && !mended.Load() {
-				_ = reconciler.Checkpoint[*object](ctx, nil)
-			}
-		}
-		e.put(1, ids(1, 3)...)
-		e.pass(time.Second)
-		require.Contains(e, e.get(2).Status.GetError(), "panic in ")
-		mended.Store(true)
-		e.pass(time.Minute)
-		e.eachDone()
-	})
-}
-
 // waitsForTable returns when a goroutine that has function on its stack waits for the lock of the
 // table.
 func waitsForTable(function string) {

@@ -340,54 +340,6 @@ func TestExplainAndRetryNameDeletionsThatAreUnread(t *testing.T) {
 	}, nil)
 }
 
-// The catch-up cursor reads some deletions before the main cursor does.
-func TestExplainDoesNotAnnounceADeletionThatMayBeDone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.target.takes(time.Millisecond)
-		e.put(1, ids(1001, 11_000)...)
-		e.pass(time.Second)
-		e.remove(1)
-		e.pass(time.Second)
-		require.Contains(e, e.target.calls(), "delete(1)")
-		why := e.loop.Explain(e.Context(), "1").Why
-		require.Contains(e, why, "some deletions after revision")
-		require.Contains(e, why, "may be still to come")
-		e.pass(time.Minute)
-		require.Contains(e, e.loop.Explain(e.Context(), "1").Why, "nothing is left to be done")
-	}, nil)
-}
-
-// The loop has read everything up to a row, which is deleted before its operation begins, and not the deletion.
-func TestWaitForOfADeletedObjectEndsWithItsLastDeletion(t *testing.T) {
-	for name, ledger := range map[string]configure{"in the rows": nil, "beside": beside} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.hook(func(context.Context, call) { time.Sleep(10 * time.Millisecond) })
-				e.put(1, 1, 2, 3)
-				e.pass(time.Second)
-				e.loop.Pause()
-				e.put(2, 2, 3)
-				e.remove(1)
-				over := make(chan bool, 1)
-				go func() {
-					_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
-					over <- err == nil && len(e.target.holds()) == 2
-				}()
-				e.pass(time.Second)
-				e.put(2, 1)
-				e.loop.Resume()
-				e.pass(5 * time.Millisecond)
-				require.Len(e, e.target.holds(), 3)
-				e.remove(1)
-				e.pass(time.Second)
-				require.True(e, <-over, "the object is not in the target")
-			}, ledger, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.RoundSize = 2, 2 }))
-		})
-	}
-}
-
 // The key is in the table when the main cursor takes its snapshot, so that its first deletion is gone from the
 // changes. It is deleted again before its row is read, and the main cursor has passed the revision of the wait.
 func TestWaitForOfADeletedObjectOutlastsAnUnreadDeletion(t *testing.T) {

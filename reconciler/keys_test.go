@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -372,26 +371,4 @@ func TestRowThatNoLookUpFindsIsNamed(t *testing.T) {
 		require.Len(e, rest.Keys, 1)
 		require.ErrorContains(e, rest.Keys[0].Err, why)
 	})
-}
-
-func TestListedRowInFlightIsNotShownAsNoStatus(t *testing.T) {
-	var listing atomic.Bool
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(time.Millisecond)
-		listing.Store(true)
-		page := e.objects(inspect.ObjectQuery{})
-		require.Equal(t, "Error", page.Objects[0].Status)
-		require.Equal(t, inspect.StateUnknown, page.Objects[0].State)
-		e.eachDone()
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.GetStatus = func(o *object) reconciler.Status {
-			if o.Status.Kind == reconciler.StatusKindError && listing.Swap(false) {
-				e.target.failing("")
-				e.pass(time.Minute)
-			}
-			return o.Status
-		}
-	}, reconciler.WithoutPruning())
 }

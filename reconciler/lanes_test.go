@@ -170,23 +170,6 @@ func TestReleasedAndDueObjectsDoNotWaitForALoad(t *testing.T) {
 	})
 }
 
-// When there are no new changes, the backlog also gets their shares: its batches are whole rounds.
-func TestBatchesOfALoadAreWholeRounds(t *testing.T) {
-	for _, n := range []int{1, 4} {
-		inBubble(t, func(e *env) {
-			e.target.takes(time.Millisecond)
-			e.put(1, ids(1, 2000)...)
-			e.pass(20 * time.Second)
-			e.eachDone()
-			sizes := map[int]int{}
-			for _, c := range e.target.take() {
-				sizes[c.batch]++
-			}
-			require.LessOrEqual(e, len(sizes), 2000/100+n)
-		}, operationKinds[1].change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }), reconciler.WithRoundLimits(100, nil))
-	}
-}
-
 // rewrite writes a row as another reconciler does, with the same status for this one.
 func (e *env) rewrite(id uint64) statedb.Revision {
 	return e.write(func(wtxn statedb.WriteTxn) {
@@ -246,28 +229,6 @@ func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 			cfg.Table = hookedTable{cfg.Table.(statedb.RWTable[*object]), &hook}
 		})
 	}
-}
-
-// The mean that starts the catch-up cursor is taken since main fell behind. So a target that
-// becomes slow in the middle of a long load gets the cursor late.
-func TestNewRowOvertakesALoadThatBecomesSlow(t *testing.T) {
-	const quick = 20_000
-	inBubble(t, func(e *env) {
-		e.target.taking(func(c call) time.Duration {
-			if c.id <= quick || c.id > 1<<30 {
-				return 0
-			}
-			return 10 * time.Millisecond
-		})
-		e.put(1, ids(1, quick+2000)...)
-		e.pass(time.Second)
-		began := time.Now()
-		e.put(1, 1<<31)
-		_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1 << 31})
-		require.NoError(e, err)
-		require.Less(e, time.Since(began), time.Second, "until a new row is done")
-		e.pass(time.Minute)
-	}, nil)
 }
 
 // Main reads a snapshot in pieces: it ranges over the same sequence of changes again after a break.

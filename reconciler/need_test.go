@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -319,31 +318,6 @@ func TestChangedOrDeletedObjectNoLongerWaits(t *testing.T) {
 		n.set(e, 7, true)
 		require.Equal(e, []string{"update(3)"}, e.target.calls())
 		require.Equal(e, tries+1, n.tries.Load())
-		e.eachDone()
-	})
-}
-
-// wait waits until the number of tries is reached. Only workers need time for that.
-func (n *needing) wait(e *env, tries int) {
-	synctest.Wait()
-	if n.tries.Load() < int32(tries) {
-		e.pass(45 * time.Millisecond)
-	}
-	require.EqualValues(e, tries, n.tries.Load())
-}
-
-func TestThousandsInNeedOfOneRowCostOneWaiter(t *testing.T) {
-	inNeed(t, func(e *env, n *needing) {
-		const objects = 1000
-		before := runtime.NumGoroutine()
-		e.put(7, ids(1, objects)...)
-		n.wait(e, objects)
-		require.Less(e, runtime.NumGoroutine(), before+10, "with the workers")
-		_, message, _ := e.health.Now()
-		require.Equal(e, "OK, 1000 object(s), 1000 blocked", message)
-
-		n.set(e, 7, true)
-		n.wait(e, 2*objects)
 		e.eachDone()
 	})
 }

@@ -175,20 +175,6 @@ func TestPanicInABatchFailsEntriesWithoutResult(t *testing.T) {
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.BatchOperations = halfway{e.target} })
 }
 
-func TestPanicInAPruneIsItsError(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(call) error { crash(); return nil })
-		e.loop.Prune()
-		synctest.Wait()
-		_, _, err := e.health.Now()
-		require.EqualError(e, err, "prune: panic in prune: "+panicText)
-		e.target.failing("")
-		e.pass(time.Second)
-		level, _, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-	}, nil)
-}
-
 const goexitText = "the operation called runtime.Goexit"
 
 // exiting makes the operations for which exits returns true call runtime.Goexit, as FailNow does in a

@@ -355,30 +355,6 @@ func TestRecheckCanBeChanged(t *testing.T) {
 	})
 }
 
-// A block is neither a success nor a failure: the backoff of earlier failures continues after it.
-func TestFailuresAreCountedOverABlock(t *testing.T) {
-	everyWay(t, func(e *env) {
-		door := make(chan struct{})
-		var n atomic.Int64
-		e.target.deciding(func(call) error {
-			if n.Add(1) == 4 {
-				return reconciler.Blocked("door", door)
-			}
-			return errPlain
-		})
-		e.put(1, 1)
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 4)
-		e.status(1, reconciler.StatusKindBlocked, "door")
-		_, message, _ := e.health.Now()
-		require.Equal(e, "OK, 1 object(s), 1 blocked", message)
-		start := time.Now()
-		close(door)
-		e.pass(5 * time.Second)
-		require.Equal(e, seconds(0, 0.8, 2.4), since(start, e.target.take()))
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
-}
-
 // comesBack identifies objects that were in one call and had been called the same number of times.
 type comesBack struct{ batch, times int }
 

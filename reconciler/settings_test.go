@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"fmt"
 	"math"
 	"sync"
 	"testing"
@@ -139,22 +138,6 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	}, reconciler.WithoutPruning())
 }
 
-func TestSettingsMayBeChangedBeforeTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		loop, err := reconciler.New(e.config())
-		require.NoError(t, err)
-		require.NoError(t, loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-		e.target.takes(time.Millisecond)
-		e.put(1, ids(1, 100)...)
-		stop := reconcilertest.Go(t, loop.Run)
-		e.pass(time.Second)
-		e.eachDone()
-		require.Equal(e, 4, e.target.most)
-		stop()
-	})
-}
-
 func TestRoundSizeIsChanged(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.takes(time.Millisecond)
@@ -179,40 +162,6 @@ func TestRoundSizeIsChanged(t *testing.T) {
 		e.pass(time.Second)
 		e.eachDone()
 	}, operationKinds[1].change, reconciler.WithRoundLimits(10, nil))
-}
-
-// After a change of the limiter the loop no longer waits for the old one.
-func TestLimiterCanBeChangedDuringAWaitForIt(t *testing.T) {
-	hourly := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
-	for name, set := range map[string]func(s *reconciler.Settings, limiter *rate.Limiter){
-		"rounds":     func(s *reconciler.Settings, limiter *rate.Limiter) { s.RoundLimiter = limiter },
-		"operations": func(s *reconciler.Settings, limiter *rate.Limiter) { s.OperationLimiter = limiter },
-	} {
-		for _, n := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%s, workers %d", name, n), func(t *testing.T) {
-				inBubble(t, func(e *env) {
-					e.set(func(s *reconciler.Settings) { set(s, hourly()) })
-					for id := range uint64(5) {
-						e.put(1, id)
-						e.pass(time.Minute)
-					}
-					require.LessOrEqual(e, len(e.target.take()), 2)
-					e.set(func(s *reconciler.Settings) { set(s, nil) })
-					e.pass(10 * time.Millisecond)
-					e.eachDone()
-					e.set(func(s *reconciler.Settings) { set(s, hourly()) })
-					for id := range uint64(5) {
-						e.put(2, id)
-						e.pass(time.Minute)
-					}
-					e.target.take()
-					e.set(func(s *reconciler.Settings) { set(s, rate.NewLimiter(1000, 1)) })
-					e.pass(100 * time.Millisecond)
-					e.eachDone()
-				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
-			})
-		}
-	}
 }
 
 // The number of workers can change while they work: no object is lost, runs twice or waits for the

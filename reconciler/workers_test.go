@@ -228,41 +228,6 @@ func TestPruneWaitsForTheWorkers(t *testing.T) {
 	}, reconciler.WithRoundLimits(10, nil))
 }
 
-// While a prune waits for one long operation, the other workers are held back only briefly. They
-// continue when the loop gives the prune up for some time.
-func TestPruneHoldsWorkBackOnlyBriefly(t *testing.T) {
-	inBubble(t, func(e *env) {
-		prunes := e.target.pruneTimes()
-		e.target.taking(func(c call) time.Duration {
-			if c.id == 1 {
-				return 20 * time.Second
-			}
-			return 10 * time.Millisecond
-		})
-		start := time.Now()
-		e.put(1, 1)
-		e.pass(time.Millisecond)
-		e.put(1, ids(2, 10_000)...)
-		e.pass(100 * time.Millisecond)
-		e.loop.Prune()
-		e.pass(15*time.Second - 101*time.Millisecond)
-		require.Empty(e, prunes())
-
-		// In 15 s three workers can run 4,500 operations of 10 ms.
-		calls := e.target.take()
-		require.Greater(e, len(calls), 4500*8/10, "the work gets most of the time")
-		longest, last := time.Duration(0), start
-		for _, c := range calls {
-			longest = max(longest, c.at.Sub(last))
-			last = c.at
-		}
-		require.LessOrEqual(e, longest, time.Second, "the longest time without a start")
-
-		e.pass(20 * time.Second)
-		require.Len(e, prunes(), 1, "the operation is over")
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
 // Changes that come while work is held back are read as soon as the prune has ended or is given up
 // for some time. They need no other event.
 func TestChangesDuringAPruneAreNotLost(t *testing.T) {
