@@ -5,8 +5,11 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
+	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // hooked is a target whose operations are functions of the test, called with the object of the
@@ -88,12 +92,6 @@ func withHooksAnd(t *testing.T, change configure, test func(e *env, h *hooked), 
 // keepNote is the merge function of a reconciler whose operations set the note.
 func keepNote(current, reconciled *object) *object {
 	current.Note = reconciled.Note
-	return current
-}
-
-// keepValue is the merge function of a reconciler whose operations set the value.
-func keepValue(current, reconciled *object) *object {
-	current.Value = reconciled.Value
 	return current
 }
 
@@ -178,8 +176,7 @@ func TestCheckpointOutlivesTheUpdate(t *testing.T) {
 	}
 }
 
-// Retries and refreshes can make checkpoints like first attempts. A checkpoint does not reset the
-// number of retries.
+// Retries can make checkpoints like first attempts. A checkpoint does not reset the number of retries.
 func TestCheckpointAtRetries(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {
 		h.update = func(ctx context.Context, o *object) error {
@@ -187,7 +184,6 @@ func TestCheckpointAtRetries(t *testing.T) {
 			o.Note += "x"
 			assert.NoError(e, reconciler.Checkpoint(ctx, o))
 			assert.Equal(e, reconciler.StatusKindPending, e.kind(1))
-			time.Sleep(10 * time.Millisecond)
 			return errPlain
 		}
 		e.put(1, 1)
@@ -195,17 +191,6 @@ func TestCheckpointAtRetries(t *testing.T) {
 		e.status(1, reconciler.StatusKindError, "given up after 3 retries: plain")
 		require.Equal(e, "xxxx", e.get(1).Note)
 		require.EqualValues(e, 4, h.updates.Load())
-
-		h.update = func(ctx context.Context, o *object) error {
-			o.Note = "fresh"
-			assert.NoError(e, reconciler.Checkpoint(ctx, o))
-			assert.Equal(e, reconciler.StatusKindRefreshing, e.kind(1))
-			return nil
-		}
-		e.setStatus(1, reconciler.StatusRefreshing())
-		e.pass(time.Hour)
-		e.status(1, reconciler.StatusKindDone, "")
-		require.Equal(e, "fresh", e.get(1).Note)
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 }
 
@@ -218,11 +203,7 @@ func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 		"replaced": func(e *env) { e.remove(1); e.put(2, 1) },
 		"vouched":  func(e *env) { e.setStatus(1, reconciler.StatusDone()) },
 	} {
-		for _, merge := range []bool{false, true} {
-			var change configure
-			if merge {
-				change = merging(keepNote)
-			}
+		for merge, change := range map[bool]configure{false: nil, true: merging(keepNote)} {
 			t.Run(fmt.Sprintf("%s, merge %t", name, merge), func(t *testing.T) {
 				withHooksAnd(t, change, func(e *env, h *hooked) {
 					var removed atomic.Int64
@@ -243,46 +224,18 @@ func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
 						return err
 					}
 					e.put(1, 1)
-					e.pass(50 * time.Millisecond)
-					switch name {
-					case "deleted":
+					e.pass(time.Minute)
+					if name == "deleted" {
 						require.Nil(e, e.get(1))
 						require.EqualValues(e, 1, removed.Load())
-					case "vouched":
-						e.status(1, reconciler.StatusKindDone, "")
-						require.Empty(e, e.get(1).Note)
-					default:
-						e.pass(time.Minute)
-						e.status(1, reconciler.StatusKindDone, "")
-						require.Equal(e, 2, e.get(1).Value)
-						require.Empty(e, e.get(1).Note)
-						require.EqualValues(e, 2, h.updates.Load())
+						return
 					}
+					e.status(1, reconciler.StatusKindDone, "")
+					require.Empty(e, e.get(1).Note)
 				})
 			})
 		}
 	}
-}
-
-// Without Config.Merge, a checkpoint after a write of another reconciler is a conflict.
-func TestCheckpointOverTheWriteOfAnotherReconciler(t *testing.T) {
-	withHooks(t, func(e *env, h *hooked) {
-		h.update = func(ctx context.Context, o *object) error {
-			if h.updates.Load() == 1 {
-				e.other(1, 7)
-			}
-			o.Note = "mine"
-			return reconciler.Checkpoint(ctx, o)
-		}
-		e.put(1, 1)
-		synctest.Wait()
-		e.status(1, reconciler.StatusKindError, "checkpoint: the object has changed")
-		require.Equal(e, 7, e.get(1).Value)
-		e.pass(time.Minute)
-		e.status(1, reconciler.StatusKindDone, "")
-		require.Equal(e, "mine", e.get(1).Note)
-		require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
-	})
 }
 
 // With Config.Merge, neither a checkpoint nor the outcome overwrites what another reconciler has
@@ -290,37 +243,28 @@ func TestCheckpointOverTheWriteOfAnotherReconciler(t *testing.T) {
 func TestMergedCheckpointsKeepWhatOthersWrote(t *testing.T) {
 	for name, writes := range map[string][3]bool{
 		"before": {true, false, false}, "between": {false, true, false}, "after": {false, false, true},
-		"always": {true, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			withHooksAnd(t, merging(keepNote), func(e *env, h *hooked) {
-				last := 1
 				h.update = func(ctx context.Context, o *object) error {
 					for i, write := range writes {
 						if write {
-							last = 10 + i
-							e.other(1, last)
+							e.other(1, 7)
 						}
-						if i == 2 {
-							break
+						if o.Note = fmt.Sprint("step ", i); i < 2 {
+							assert.NoError(e, reconciler.Checkpoint(ctx, o))
+							assert.Equal(e, o.Note, e.get(1).Note)
+							assert.Equal(e, reconciler.StatusKindPending, e.kind(1))
 						}
-						o.Note = fmt.Sprint("step ", i)
-						assert.NoError(e, reconciler.Checkpoint(ctx, o))
-						row := e.get(1)
-						assert.Equal(e, o.Note, row.Note)
-						assert.Equal(e, last, row.Value)
-						assert.Equal(e, reconciler.StatusKindPending, row.Status.Kind)
 					}
-					o.Note = "finished"
 					return nil
 				}
 				e.put(1, 1)
 				synctest.Wait()
 				e.status(1, reconciler.StatusKindDone, "")
-				row := e.get(1)
-				require.Equal(e, "finished", row.Note)
-				require.Equal(e, last, row.Value)
-				require.Equal(e, reconciler.StatusKindDone, row.Other.Kind)
+				require.Equal(e, "step 2", e.get(1).Note)
+				require.Equal(e, 7, e.get(1).Value)
+				require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
 				require.EqualValues(e, 1, h.updates.Load())
 			})
 		})
@@ -373,26 +317,155 @@ func TestCheckpointSurvivesAStop(t *testing.T) {
 	})
 }
 
-// Goroutines of one operation can each make checkpoints. They are written one after the other.
-func TestCheckpointsOfGoroutines(t *testing.T) {
+// noOperation asserts that a checkpoint of o with this context fails and changes nothing.
+func (e *env) noOperation(ctx context.Context, o *object, why string) {
+	e.Helper()
+	before := e.get(o.ID)
+	err := reconciler.Checkpoint(ctx, o)
+	assert.ErrorIs(e, err, reconciler.ErrNoOperation, why)
+	assert.ErrorContains(e, err, "checkpoint: not in an update of this object", why)
+	assert.Same(e, before, e.get(o.ID), why)
+}
+
+// Only an update can make a checkpoint, and only of its own object.
+func TestCheckpointOutsideOfAnUpdate(t *testing.T) {
+	type foreign struct{ *object }
 	withHooks(t, func(e *env, h *hooked) {
+		var mu sync.Mutex
+		var after []func()
 		h.update = func(ctx context.Context, o *object) error {
-			var wg sync.WaitGroup
-			for i := range 20 {
-				mine := o.Clone()
-				wg.Go(func() {
-					mine.Note = fmt.Sprint("step ", i)
-					if err := reconciler.Checkpoint(ctx, mine); err != nil {
-						e.Error(err)
-					}
-				})
-			}
-			wg.Wait()
+			e.noOperation(context.Background(), o, "without the context")
+			e.noOperation(ctx, &object{ID: 3}, "another object")
+			assert.ErrorIs(e, reconciler.Checkpoint(ctx, foreign{o}), reconciler.ErrNoOperation, "an object of another type")
+			mu.Lock()
+			defer mu.Unlock()
+			after = append(after, func() { e.noOperation(ctx, o, "after the end of the update") })
 			return nil
 		}
-		before := e.put(1, 1)
+		h.remove = func(ctx context.Context, o *object) error {
+			e.noOperation(ctx, o, "in a deletion")
+			return nil
+		}
+		e.noOperation(e.Context(), &object{ID: 1}, "with the context of the test")
+		e.put(1, 1, 2)
 		synctest.Wait()
+		for _, f := range after {
+			f()
+		}
+		e.remove(1)
+		synctest.Wait()
+		e.status(2, reconciler.StatusKindDone, "")
+	})
+}
+
+// A batch can make a checkpoint of each of its objects, in any order. In the order of the batch, the
+// cost of each does not grow with the size of the batch.
+func TestCheckpointsOfABatch(t *testing.T) {
+	const n = 200
+	for _, backwards := range []bool{false, true} {
+		eachConcurrency(t, fmt.Sprintf("backwards %t", backwards), func(e *env) {
+			e.put(1, ids(1, n)...)
+			synctest.Wait()
+			for _, id := range ids(1, n) {
+				e.status(id, reconciler.StatusKindDone, "")
+				require.Equal(e, "checked", e.get(id).Note)
+			}
+			if !backwards {
+				require.Less(e, counted.Load(), int64(30*n))
+			}
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			cfg.BatchOperations = checkingBatch{&hooked{}, e, backwards}
+			countReads(e, cfg)
+			counted.Store(0)
+		})
+	}
+}
+
+// checkingBatch makes a checkpoint of each object in the middle of its batch.
+type checkingBatch struct {
+	*hooked
+	e         *env
+	backwards bool
+}
+
+func (c checkingBatch) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	for i := range batch {
+		if c.backwards {
+			i = len(batch) - 1 - i
+		}
+		batch[i].Object.Note = "checked"
+		batch[i].Result = reconciler.Checkpoint(ctx, batch[i].Object)
+		if row := c.e.get(batch[i].Object.ID); row.Note != "checked" {
+			batch[i].Result = errors.New("not in the table")
+		}
+	}
+}
+
+// waitsForTable returns when a goroutine that has function on its stack waits for the lock of the
+// table.
+func waitsForTable(function string) {
+	stacks := make([]byte, 1<<20)
+	for {
+		all := string(stacks[:runtime.Stack(stacks, true)])
+		for stack := range strings.SplitSeq(all, "\n\n") {
+			if strings.Contains(stack, "Mutex.Lock") && strings.Contains(stack, "(*DB).WriteTxn") && strings.Contains(stack, function) {
+				return
+			}
+		}
+		runtime.Gosched()
+	}
+}
+
+// A goroutine that holds the write transaction of the table can query the loop, although a checkpoint
+// waits for the table.
+func TestCheckpointWaitingForTheTableHoldsUpNoQuery(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		h.update = func(ctx context.Context, o *object) error {
+			wtxn := e.db.WriteTxn(e.table)
+			written := make(chan error)
+			o.Note = "step"
+			go func() { written <- reconciler.Checkpoint(ctx, o) }()
+			waitsForTable(".checkpoint(")
+			reconciler.Note(ctx, "noted")
+			reconciler.NoteOn(ctx, o, "noted")
+			assert.Equal(e, "Pending", e.loop.Explain(ctx, "1").Status)
+			assert.NotEmpty(e, e.loop.Snapshot(ctx).Condition)
+			wtxn.Abort()
+			assert.NoError(e, <-written)
+			return nil
+		}
+		e.put(1, 1)
+		e.pass(time.Second)
 		e.status(1, reconciler.StatusKindDone, "")
-		require.Equal(e, before+20+1, e.table.Revision(e.db.ReadTxn()))
+		require.Equal(e, "step", e.get(1).Note)
+		require.Equal(e, "noted", e.loop.Events(inspect.EventQuery{Key: "1"})[0].Note)
+	})
+}
+
+// A checkpoint that waits for the table until its operation is over writes nothing.
+func TestCheckpointAfterItsOperationWritesNothing(t *testing.T) {
+	withHooks(t, func(e *env, h *hooked) {
+		var late error
+		h.update = func(ctx context.Context, o *object) error {
+			if h.updates.Load() > 1 {
+				return nil
+			}
+			wtxn := e.db.WriteTxn(e.table)
+			o = o.Clone()
+			o.Note = "too late"
+			go func() { late = reconciler.Checkpoint(ctx, o) }()
+			waitsForTable(".checkpoint(")
+			go func() {
+				waitsForTable(".commit(")
+				wtxn.Abort()
+			}()
+			return errPlain
+		}
+		e.put(1, 1)
+		e.pass(time.Second)
+		require.ErrorIs(e, late, reconciler.ErrNoOperation)
+		e.status(1, reconciler.StatusKindDone, "")
+		require.Empty(e, e.get(1).Note)
+		require.EqualValues(e, 2, h.updates.Load())
 	})
 }

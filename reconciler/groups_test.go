@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -79,7 +78,7 @@ func always(d time.Duration) func(call) time.Duration {
 func TestObjectsOfAGroupRunOneAtATime(t *testing.T) {
 	withWorkersAnd(t, []int{1, 2, 8}, serially(byRemainder(5)), func(e *env, n int) {
 		g := e.target.guard(remainder(5), always(time.Millisecond))
-		for value := range 20 {
+		for value := range 5 {
 			e.put(value, ids(1, 60)...)
 			e.pass(20 * time.Millisecond)
 			e.remove(ids(1, 30)...)
@@ -111,18 +110,6 @@ func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
 			batches[c.batch][c.id%7] = true
 		}
 	})
-}
-
-// Objects of the empty group do not wait for each other.
-func TestObjectsWithoutAGroupAreNotHeldUp(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.takes(10 * time.Millisecond)
-		e.put(1, ids(1, 80)...)
-		// Ten waves of eight operations. The next round may wait a millisecond after each wave.
-		e.pass(111 * time.Millisecond)
-		e.eachDone()
-		require.Equal(e, 8, e.target.most)
-	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
 
 // However many objects of a slow group wait, they delay neither other groups nor objects without a
@@ -167,58 +154,6 @@ func TestSlowGroupHoldsUpOnlyItself(t *testing.T) {
 		e.eachDone()
 		g.check(e)
 	}, serially(groupOf), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
-// Objects of a group run in the order of their changes. One that changes all the time does not starve
-// the others.
-func TestNoObjectOfAGroupStarves(t *testing.T) {
-	inBubble(t, func(e *env) {
-		g := e.target.guard(func(call) string { return "one" }, always(10*time.Millisecond))
-		e.put(1, ids(1, 50)...)
-		for value := range 200 {
-			e.put(value, 100)
-			e.pass(5 * time.Millisecond)
-		}
-		var order []uint64
-		for _, c := range e.target.take() {
-			if c.id != 100 {
-				order = append(order, c.id)
-			}
-		}
-		require.Equal(e, ids(1, 50), order)
-		e.pass(time.Minute)
-		e.eachDone()
-		g.check(e)
-	}, serially(func(*object) string { return "one" }), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
-// Objects do not occupy their group while they wait after a failure, for a channel or for a requeue.
-func TestWaitingObjectsLeaveTheirGroup(t *testing.T) {
-	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "one" }), func(e *env, _ int) {
-		never := make(chan struct{})
-		e.target.deciding(func(c call) error {
-			switch c.id {
-			case 1:
-				return errors.New("no")
-			case 2:
-				return reconciler.Blocked("nothing", never)
-			case 3:
-				return reconciler.TerminalError(errors.New("never"))
-			case 4:
-				return reconciler.Requeue(time.Hour)
-			}
-			return nil
-		})
-		e.put(1, ids(1, 4)...)
-		e.pass(10 * time.Millisecond)
-		e.put(1, 5)
-		e.pass(10 * time.Millisecond)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(5))
-		e.target.deciding(nil)
-		e.put(2, 2, 3)
-		e.pass(2 * time.Hour)
-		e.eachDone()
-	})
 }
 
 // putIn inserts an object in a group.
@@ -268,20 +203,4 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 		e.pass(time.Second)
 		e.eachDone()
 	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
-// Groups are respected with workers, and while the number of workers changes.
-func TestGroupsAreKeptWhileTheNumberOfWorkersChanges(t *testing.T) {
-	withWorkersAnd(t, []int{1}, serially(byRemainder(5)), func(e *env, _ int) {
-		g := e.target.guard(remainder(5), always(3*time.Millisecond))
-		e.put(1, ids(1, 2000)...)
-		for i := range 60 {
-			e.pass(17 * time.Millisecond)
-			e.set(func(s *reconciler.Settings) { s.Concurrency = []int{8, 1, 3}[i%3] })
-		}
-		e.pass(time.Minute)
-		e.eachDone()
-		g.check(e)
-		require.Len(e, e.target.take(), 2000, "each object runs once")
-	}, reconciler.WithRoundLimits(10, nil))
 }

@@ -4,18 +4,220 @@
 package reconciler_test
 
 import (
+	"context"
 	"errors"
+	"iter"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
+
+// named is a row whose key may be empty. The name "keyless" has no key at all.
+type named struct {
+	Name   string
+	Status reconciler.Status
+}
+
+func (*named) TableHeader() []string { return []string{"Name"} }
+
+func (n *named) TableRow() []string { return []string{n.Name} }
+
+var byName = statedb.Index[*named, string]{
+	Name: "name", FromKey: index.String, FromString: index.FromString, Unique: true,
+	FromObject: func(n *named) index.KeySet {
+		if n.Name == "keyless" {
+			return index.EmptyKeySet
+		}
+		return index.NewKeySet(index.String(n.Name))
+	},
+}
+
+// nameTarget is a target of names. It also lists what is in found.
+type nameTarget struct {
+	mu      sync.Mutex
+	has     map[string]bool
+	found   []string
+	updated []string
+	// rename is the name that an update gives its clone; nil to leave it.
+	rename *string
+	// fails has the names whose updates fail.
+	fails map[string]error
+}
+
+// holds reports whether the target has a name.
+func (n *nameTarget) holds(name string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.has[name]
+}
+
+// take returns the names of the updates since the last call.
+func (n *nameTarget) take() (updated []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	updated, n.updated = n.updated, nil
+	return updated
+}
+
+// list sets what is listed besides what the target has.
+func (n *nameTarget) list(found ...string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.found = found
+}
+
+func (n *nameTarget) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *named) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.updated = append(n.updated, row.Name)
+	if err := n.fails[row.Name]; err != nil {
+		return err
+	}
+	n.has[row.Name] = true
+	if n.rename != nil {
+		row.Name = *n.rename
+	}
+	return nil
+}
+
+func (n *nameTarget) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *named) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	delete(n.has, row.Name)
+	return nil
+}
+
+func (n *nameTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*named, statedb.Revision]) error {
+	return nil
+}
+
+func (n *nameTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*named) bool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for name := range n.has {
+		yield(&named{Name: name})
+	}
+	for _, name := range n.found {
+		yield(&named{Name: name})
+	}
+	return nil
+}
+
+func newNames(db *statedb.DB) (statedb.RWTable[*named], error) {
+	return statedb.NewTable(db, "names", byName)
+}
+
+// eachLedger runs a test against a loop of names with each ledger.
+func eachLedger(t *testing.T, target func() *nameTarget, test func(e *reconcilertest.Env[*named], target *nameTarget)) {
+	for _, ledger := range []string{"rows", "beside"} {
+		t.Run(ledger, func(t *testing.T) {
+			target := target()
+			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
+				cfg := reconciler.Config[*named]{Operations: target, Sweeper: target, Options: exact()}
+				if ledger == "rows" {
+					cfg = inNames(cfg)
+				}
+				e.Start(cfg)
+				test(e, target)
+			})
+		})
+	}
+}
+
+// inNames has the status in the rows of names.
+func inNames(cfg reconciler.Config[*named]) reconciler.Config[*named] {
+	cfg.Clone = func(n *named) *named { c := *n; return &c }
+	cfg.GetStatus = func(n *named) reconciler.Status { return n.Status }
+	cfg.SetStatus = func(n *named, s reconciler.Status) *named { n.Status = s; return n }
+	return cfg
+}
+
+func wantedName(name string) *named { return &named{Name: name, Status: reconciler.StatusPending()} }
+
+func noNames() *nameTarget { return &nameTarget{has: map[string]bool{}, fails: map[string]error{}} }
+
+func TestEmptyKeyIsAKeyAsAnyOther(t *testing.T) {
+	orphaned := func() *nameTarget { return &nameTarget{has: map[string]bool{}, found: []string{""}} }
+	eachLedger(t, orphaned, func(e *reconcilertest.Env[*named], target *nameTarget) {
+		target.list()
+		e.Insert(wantedName(""), wantedName("a"))
+		_, err := e.Loop.WaitFor(e.Context(), reconciler.Applied, &named{})
+		require.NoError(e, err)
+		require.True(e, target.holds(""))
+		s, found := e.Loop.Status(e.DB.ReadTxn(), &named{})
+		require.True(e, found)
+		require.Equal(e, reconciler.StatusKindDone, s.Kind)
+		x := e.Loop.Explain(e.Context(), `""`)
+		require.Equal(e, inspect.StateDone, x.State, "%s", x)
+		_, err = e.Loop.Reapply(e.Context(), &named{})
+		require.NoError(e, err)
+		synctest.Wait()
+		require.ElementsMatch(e, []string{"", "a", ""}, target.take())
+		e.Delete(&named{})
+		_, err = e.Loop.WaitFor(e.Context(), reconciler.Applied, &named{})
+		require.NoError(e, err)
+		require.False(e, target.holds(""))
+
+		target.list("")
+		e.Loop.Prune()
+		synctest.Wait()
+		time.Sleep(time.Second)
+		require.False(e, target.holds(""), "the orphan with the empty key is swept")
+		require.True(e, target.holds("a"))
+	})
+}
+
+func TestObjectWithoutAKeyIsAnErrorOfItsOwn(t *testing.T) {
+	eachLedger(t, noNames, func(e *reconcilertest.Env[*named], target *nameTarget) {
+		e.Insert(wantedName("a"), wantedName("b"))
+		e.Write(func(wtxn statedb.WriteTxn) {
+			_, _, err := e.Table.Insert(wtxn, wantedName("keyless"))
+			require.NoError(e, err, "statedb drops it silently")
+		})
+		_, err := e.Loop.WaitFor(e.Context(), reconciler.Applied, &named{Name: "a"}, &named{Name: "keyless"})
+		require.ErrorContains(e, err, "object 1 of 2 to wait for: the primary index makes no key of the object")
+		_, found := e.Loop.Status(e.DB.ReadTxn(), &named{Name: "keyless"})
+		require.False(e, found)
+		_, found, watch := e.Loop.StatusWatch(e.DB.ReadTxn(), &named{Name: "keyless"})
+		require.False(e, found)
+		require.Empty(e, watch)
+
+		_, err = e.Loop.WaitAll(e.Context(), reconciler.Applied)
+		require.NoError(e, err)
+		target.take()
+		_, err = e.Loop.Reapply(e.Context(), &named{Name: "a"}, &named{Name: "keyless"}, &named{Name: "b"})
+		require.ErrorContains(e, err, "object 1 of 3 to apply again: the primary index makes no key of the object")
+		synctest.Wait()
+		require.ElementsMatch(e, []string{"a", "b"}, target.take())
+	})
+}
+
+func TestListedObjectWithoutAKeyDoesNotStopASweep(t *testing.T) {
+	listing := func() *nameTarget {
+		return &nameTarget{has: map[string]bool{"orphan": true}, found: []string{"keyless"}}
+	}
+	eachLedger(t, listing, func(e *reconcilertest.Env[*named], target *nameTarget) {
+		e.Insert(wantedName("a"))
+		time.Sleep(time.Second)
+		require.False(e, target.holds("orphan"))
+		require.True(e, target.holds("a"))
+		s := e.Loop.Snapshot(e.Context())
+		require.Contains(e, s.PruneFailure, "1 of 2 listed objects are left alone: the primary index makes no key of the object")
+	})
+}
 
 // The key of one object is, byte for byte, the text of the other object's key.
 func TestTextOfAKeyMeansOneObject(t *testing.T) {
@@ -62,4 +264,111 @@ func TestPagesOfObjectsEndEarlyAtLongTexts(t *testing.T) {
 		e.target.prompt()
 		e.pass(2 * time.Minute)
 	}, nil)
+}
+
+// insertAs inserts a row under one name, and then gives it another, as a program with a bug does that changes
+// a row in the table: the index makes a key of the row then that finds nothing.
+func insertAs(e *reconcilertest.Env[*named], key string, row *named) {
+	name := row.Name
+	e.Write(func(wtxn statedb.WriteTxn) {
+		row.Name = key
+		_, _, err := e.Table.Insert(wtxn, row)
+		require.NoError(e, err, "statedb inserts it and says nothing")
+		row.Name = name
+	})
+}
+
+// requireUnfound requires that a row which no look-up finds is reported everywhere, and that the others of the
+// table are applied.
+func requireUnfound(e *reconcilertest.Env[*named], row *named, why string) {
+	_, err := e.Loop.WaitFor(e.Context(), reconciler.Applied, &named{Name: "a"}, &named{Name: "b"})
+	require.NoError(e, err)
+	rest, err := e.Loop.WaitAll(e.Context(), reconciler.Attempted)
+	require.NoError(e, err)
+	require.Len(e, rest.Keys, 1)
+	require.ErrorContains(e, rest.Keys[0].Err, why)
+
+	x := e.Loop.Explain(e.Context(), row.Name)
+	require.Contains(e, x.Error, why)
+	level, _, told := e.Health.Scope("reconcile").Now()
+	require.Equal(e, cell.StatusDegraded, level)
+	require.ErrorContains(e, told, why)
+
+	briefly, cancel := context.WithTimeout(e.Context(), time.Minute)
+	defer cancel()
+	rest, err = e.Loop.WaitAll(briefly, reconciler.Applied)
+	require.ErrorIs(e, err, context.DeadlineExceeded)
+	require.Len(e, rest.Keys, 1)
+	require.ErrorContains(e, rest.Keys[0].Err, why)
+}
+
+func TestObjectWithATooLongKeyIsNamedAndGivenUp(t *testing.T) {
+	const why = "the primary key is longer than the 65535 bytes that statedb can look up"
+	for _, length := range []int{1 << 16, 1 << 17} {
+		eachLedger(t, noNames, func(e *reconcilertest.Env[*named], target *nameTarget) {
+			long, longest := wantedName(strings.Repeat("x", length)), wantedName(strings.Repeat("y", 1<<16-1))
+			e.Insert(wantedName("a"), longest)
+			insertAs(e, long.Name, long)
+			e.Insert(wantedName("b"))
+			requireUnfound(e, long, why)
+			require.Equal(e, inspect.StateTerminal, e.Loop.Explain(e.Context(), long.Name).State)
+			_, err := e.Loop.WaitFor(e.Context(), reconciler.Applied, longest)
+			require.NoError(e, err)
+			require.Equal(e, e.Loop.Outcomes() == nil, target.holds(long.Name), "in the rows only the write shows it")
+
+			_, err = e.Loop.WaitFor(e.Context(), reconciler.Attempted, wantedName("a"), long)
+			require.ErrorContains(e, err, "object 1 of 2 to wait for: "+why)
+			_, err = e.Loop.WaitKey(e.Context(), long.Name, reconciler.Attempted)
+			require.ErrorContains(e, err, why)
+			target.take()
+			_, err = e.Loop.Reapply(e.Context(), long, &named{Name: "b"})
+			require.ErrorContains(e, err, "object 0 of 2 to apply again: "+why)
+			synctest.Wait()
+			require.Equal(e, []string{"b"}, target.take())
+			if e.Loop.Outcomes() == nil {
+				return // the target lists it twice: it has the object, too
+			}
+			target.list(long.Name)
+			e.Loop.Prune()
+			time.Sleep(time.Second)
+			require.Contains(e, e.Loop.Snapshot(e.Context()).PruneFailure, "1 of 4 listed objects are left alone: "+why)
+
+			require.Zero(e, e.Loop.Outcomes().NumObjects(e.DB.ReadTxn()), "an outcome could not be removed again")
+			page, err := e.Loop.Objects(e.Context(), inspect.ObjectQuery{Status: "Error"})
+			require.NoError(e, err)
+			require.Len(e, page.Objects, 1)
+			require.Contains(e, page.Objects[0].Error, why)
+		})
+	}
+}
+
+func TestRowThatNoLookUpFindsIsNamed(t *testing.T) {
+	why := "the table has the row, but a look-up by its key does not find it"
+	failing := func() *nameTarget {
+		return &nameTarget{has: map[string]bool{}, fails: map[string]error{"other": errors.New("no")}}
+	}
+	eachLedger(t, failing, func(e *reconcilertest.Env[*named], target *nameTarget) {
+		e.Insert(wantedName("a"))
+		row := wantedName("other")
+		insertAs(e, "name", row)
+		e.Insert(wantedName("b"))
+		if time.Sleep(time.Second); e.Loop.Outcomes() != nil {
+			// Nothing is written into the row: it fails, and is applied, as any other.
+			why = "no"
+		} else {
+			require.Equal(e, []string{"a", "other", "b"}, target.take(), "it is not tried for ever")
+			_, err := e.Loop.Retry(e.Context(), "other")
+			require.NoError(e, err)
+			synctest.Wait()
+			require.Equal(e, []string{"other"}, target.take())
+		}
+		requireUnfound(e, row, why)
+
+		briefly, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		rest, err := e.Loop.WaitFor(briefly, reconciler.Applied, row)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.Len(e, rest.Keys, 1)
+		require.ErrorContains(e, rest.Keys[0].Err, why)
+	})
 }

@@ -8,7 +8,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,26 +18,20 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // limited runs a test with each kind of operations, with 1 and with 4 workers, each time with a new
 // limiter.
 func limited(t *testing.T, limit rate.Limit, burst int, test func(e *env, limiter *rate.Limiter), options ...reconciler.Option) {
-	for _, kind := range operationKinds {
-		for _, n := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				var limiter *rate.Limiter
-				inBubble(t, func(e *env) { test(e, limiter) }, func(e *env, cfg *reconciler.Config[*object]) {
-					limiter = rate.NewLimiter(limit, burst)
-					if kind.change != nil {
-						kind.change(e, cfg)
-					}
-					cfg.Options = append(append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, limiter })), options...)
-				})
-			})
-		}
-	}
+	var limiter *rate.Limiter
+	everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) {
+		limiter = rate.NewLimiter(limit, burst)
+		countReads(e, cfg)
+		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }))
+	}, func(e *env) { test(e, limiter) }, options...)
 }
 
 // withinRate requires that no interval of time has more calls than the limit allows.
@@ -70,21 +66,6 @@ func TestOperationLimitHolds(t *testing.T) {
 	})
 }
 
-// A limiter bounds retries as it bounds new changes.
-func TestOperationLimitHoldsForRetries(t *testing.T) {
-	limited(t, 100, 1, func(e *env, _ *rate.Limiter) {
-		e.target.failing("no")
-		e.put(1, ids(1, 200)...)
-		e.pass(20 * time.Second)
-		calls := e.target.take()
-		withinRate(e, calls, 100, 1)
-		require.Greater(e, len(calls), 1900)
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithRetry(100*time.Millisecond, time.Second))
-}
-
 // A shared limiter bounds the sum of its reconcilers, and every reconciler gets a part.
 func TestSharedOperationLimitHolds(t *testing.T) {
 	limited(t, 100, 1, func(e *env, limiter *rate.Limiter) {
@@ -109,49 +90,34 @@ func TestSharedOperationLimitHolds(t *testing.T) {
 
 // Without a permit the loop reads nothing: its work is in proportion to its permits.
 func TestNothingSpinsWithoutAPermit(t *testing.T) {
-	for _, kind := range operationKinds {
-		for _, n := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				limiter := rate.NewLimiter(rate.Every(time.Minute), 1)
-				inBubble(t, func(e *env) {
-					e.put(1, ids(1, 2000)...)
-					e.pass(30 * time.Second)
-					require.Len(e, e.target.take(), 1)
-					// The loop reads half a round of the backlog, once.
-					e.pass(2 * time.Minute)
-					require.Len(e, e.target.take(), 2)
-					counted.Store(0)
-					e.pass(10 * time.Minute)
-					require.Len(e, e.target.take(), 10)
-					require.Less(e, counted.Load(), int64(10*40), "keys read for 10 operations")
+	limited(t, rate.Every(time.Minute), 1, func(e *env, limiter *rate.Limiter) {
+		e.put(1, ids(1, 2000)...)
+		e.pass(30 * time.Second)
+		require.Len(e, e.target.take(), 1)
+		// The loop reads half a round of the backlog, once.
+		e.pass(2 * time.Minute)
+		require.Len(e, e.target.take(), 2)
+		counted.Store(0)
+		e.pass(10 * time.Minute)
+		require.Len(e, e.target.take(), 10)
+		require.Less(e, counted.Load(), int64(10*40), "keys read for 10 operations")
 
-					// The loop does not poll a limiter that allows nothing.
-					limiter.SetLimit(0)
-					e.pass(time.Minute)
-					counted.Store(0)
-					e.pass(time.Minute)
-					require.Empty(e, e.target.take())
-					require.Less(e, counted.Load(), int64(60*20), "keys read in a minute")
-					limiter.SetLimit(rate.Inf)
-					e.pass(time.Second)
-					e.eachDone()
-				}, func(e *env, cfg *reconciler.Config[*object]) {
-					if kind.change != nil {
-						kind.change(e, cfg)
-					}
-					countReads(e, cfg)
-				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, limiter }), reconciler.WithoutPruning())
-			})
-		}
-	}
+		// The loop does not poll a limiter that allows nothing.
+		limiter.SetLimit(0)
+		e.pass(time.Minute)
+		counted.Store(0)
+		e.pass(time.Minute)
+		require.Empty(e, e.target.take())
+		require.Less(e, counted.Load(), int64(60*20), "keys read in a minute")
+		limiter.SetLimit(rate.Inf)
+		e.pass(time.Second)
+		e.eachDone()
+	})
 }
 
 // Prunes need no permit. The permits that accrue during a prune are used when it ends.
 func TestPruneNeedsNoPermit(t *testing.T) {
 	limited(t, 10, 1, func(e *env, _ *rate.Limiter) {
-		e.target.mu.Lock()
-		e.target.before = nil
-		e.target.mu.Unlock()
 		e.target.deciding(func(c call) error {
 			if c.op == "prune" {
 				time.Sleep(time.Second)
@@ -171,27 +137,6 @@ func TestPruneNeedsNoPermit(t *testing.T) {
 	})
 }
 
-// A limit of rate.Inf allows everything, even with a burst of zero. A limit of zero allows nothing
-// until it is changed.
-func TestInfiniteLimitAllowsEverythingAndZeroNothing(t *testing.T) {
-	limited(t, rate.Inf, 0, func(e *env, limiter *rate.Limiter) {
-		e.put(1, ids(1, 100)...)
-		e.pass(time.Millisecond)
-		e.eachDone()
-		e.target.take()
-
-		limiter.SetLimit(0)
-		limiter.SetBurst(1)
-		e.pass(time.Second)
-		e.put(2, ids(1, 100)...)
-		e.pass(time.Hour)
-		require.LessOrEqual(e, len(e.target.take()), 1)
-		limiter.SetLimit(1000)
-		e.pass(time.Second)
-		e.eachDone()
-	})
-}
-
 // The next permit may come at the moment when the loop finds that it has none. The loop must not
 // sleep then. The test runs in real time, since a bubble has no such moment.
 func TestPermitThatComesBeforeTheSleepIsNotMissed(t *testing.T) {
@@ -200,7 +145,7 @@ func TestPermitThatComesBeforeTheSleepIsNotMissed(t *testing.T) {
 		e.start(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.OperationLimiter = n, rate.NewLimiter(200_000, 1) })))
 		ctx, cancel := context.WithTimeout(e.Context(), 30*time.Second)
 		defer cancel()
-		for i := range uint64(2000) {
+		for i := range uint64(long.Times(200)) {
 			_, _, err := e.loop.WaitUntilReconciled(ctx, e.put(1, i))
 			require.NoError(e, err, "object %d", i)
 		}
@@ -227,4 +172,120 @@ func TestPermitsAreNotLost(t *testing.T) {
 		require.Len(e, e.target.take(), 5)
 		require.InDelta(e, 10, limiter.Tokens(), 0.1)
 	})
+}
+
+// While the limiter of rounds has no token, the loop answers questions and takes calls.
+func TestQuestionsAreAnsweredWhileNoRoundIsAllowed(t *testing.T) {
+	everyWayWith(t, func(_ *env, cfg *reconciler.Config[*object]) {
+		cfg.Options = append(cfg.Options, reconciler.WithRoundLimits(10, rate.NewLimiter(0, 1)))
+	}, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.put(1, 2)
+		e.pass(time.Second)
+		e.target.take()
+		began := time.Now()
+		require.Equal(e, inspect.ConditionRunning, e.loop.Snapshot(e.Context()).Condition)
+		require.NotEqual(e, inspect.StateUnknown, e.loop.Explain(e.Context(), "2").State)
+		_, err := e.loop.Retry(e.Context())
+		require.NoError(e, err)
+		e.loop.Pause()
+		synctest.Wait()
+		require.Equal(e, inspect.ConditionPaused, e.loop.Snapshot(e.Context()).Condition)
+		e.loop.Resume()
+		synctest.Wait()
+		require.Equal(e, began, time.Now())
+		require.Empty(e, e.target.take())
+		e.set(func(s *reconciler.Settings) { s.RoundLimiter = nil })
+		e.pass(time.Second)
+		e.eachDone()
+	})
+}
+
+// An idle loop does not wake up to wait for a permit. Later work waits for one, and so does a retry.
+func TestIdleLoopDoesNotWakeWithoutAPermit(t *testing.T) {
+	for _, limit := range []rate.Limit{0, rate.Every(time.Hour)} {
+		var p passes
+		var limiter *rate.Limiter
+		everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) {
+			p.count(e, cfg)
+			limiter = rate.NewLimiter(limit, 2)
+			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }))
+		}, func(e *env) {
+			e.put(1, 1, 2)
+			e.pass(time.Second)
+			require.Len(e, e.target.take(), 2)
+			e.eachDone()
+			require.Zero(e, p.during(func() { e.pass(10 * time.Minute) }))
+			e.remove(1)
+			e.target.failingFor(2, errPlain)
+			e.put(2, 2)
+			e.pass(time.Second)
+			require.Empty(e, e.target.take())
+			limiter.SetLimit(1)
+			e.pass(10 * time.Second)
+			e.target.failing("")
+			limiter.SetLimit(100)
+			e.pass(time.Minute)
+			e.eachDone()
+		})
+	}
+}
+
+// tinyLimits have waits that do not fit into a time.Duration.
+var tinyLimits = []rate.Limit{1e-10, math.SmallestNonzeroFloat64}
+
+// The next permit of a tiny limit never comes: the loop runs the burst and does not spin.
+func TestTinyLimitsAllowTheBurstAndDoNotSpin(t *testing.T) {
+	limiters := map[string]func(*rate.Limiter) reconciler.Option{
+		"operations": func(l *rate.Limiter) reconciler.Option {
+			return reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = l })
+		},
+		"rounds": func(l *rate.Limiter) reconciler.Option { return reconciler.WithRoundLimits(1, l) },
+	}
+	for _, limit := range tinyLimits {
+		for name, option := range limiters {
+			t.Run(fmt.Sprintf("%s, %g/s", name, float64(limit)), func(t *testing.T) {
+				var p passes
+				everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) {
+					p.count(e, cfg)
+					cfg.Options = append(cfg.Options, option(rate.NewLimiter(limit, 2)))
+				}, func(e *env) {
+					e.put(1, ids(1, 100)...)
+					e.pass(time.Second)
+					ran := len(e.target.take())
+					require.LessOrEqual(e, ran, 2)
+					require.Less(e, p.during(func() { e.pass(10 * time.Second) }), int64(250))
+					require.Empty(e, e.target.take())
+					require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) {
+						s.OperationLimiter, s.RoundLimiter = nil, nil
+					}))
+					e.pass(time.Second)
+					e.eachDone()
+				})
+			})
+		}
+	}
+}
+
+// Another reconciler may take the permits of a shared limiter after a round was planned.
+func TestRoundWithoutPermitsDoesNotPanic(t *testing.T) {
+	limiter := rate.NewLimiter(10, 5)
+	var take atomic.Bool
+	inBubble(t, func(e *env) {
+		take.Store(true)
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.eachDone()
+		require.Zero(t, e.loop.Figures().Panics)
+		require.Equal(t, 1, e.target.batches, "a call without objects is not made")
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.RoundOperations = roundTarget{e.target}
+		cfg.GetStatus = func(o *object) reconciler.Status {
+			if o.Status.Kind == reconciler.StatusKindPending && take.Swap(false) {
+				limiter.AllowN(time.Now(), 5)
+			}
+			return o.Status
+		}
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }), reconciler.WithoutPruning())
 }

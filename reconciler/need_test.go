@@ -7,13 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
@@ -28,7 +26,8 @@ type device struct {
 }
 
 func (d *device) TableHeader() []string { return []string{"ID", "Up"} }
-func (d *device) TableRow() []string    { return []string{fmt.Sprint(d.ID), fmt.Sprint(d.Up)} }
+
+func (d *device) TableRow() []string { return []string{fmt.Sprint(d.ID), fmt.Sprint(d.Up)} }
 
 func isUp(d *device) bool { return d.Up }
 
@@ -87,19 +86,22 @@ func (n needingBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, ba
 
 // set inserts or changes a device, and waits until the loop is idle.
 func (n *needing) set(e *env, id uint64, up bool) {
-	wtxn := e.db.WriteTxn(n.devices)
-	_, _, err := n.devices.Insert(wtxn, &device{ID: id, Up: up})
-	require.NoError(e, err)
-	wtxn.Commit()
+	n.write(e, func(wtxn statedb.WriteTxn) error {
+		_, _, err := n.devices.Insert(wtxn, &device{ID: id, Up: up})
+		return err
+	})
 	synctest.Wait()
 }
 
 func (n *needing) unset(e *env, id uint64) {
-	wtxn := e.db.WriteTxn(n.devices)
-	_, _, err := n.devices.Delete(wtxn, &device{ID: id})
-	require.NoError(e, err)
-	wtxn.Commit()
+	n.write(e, func(wtxn statedb.WriteTxn) error { _, _, err := n.devices.Delete(wtxn, &device{ID: id}); return err })
 	synctest.Wait()
+}
+
+func (n *needing) write(e *env, change func(wtxn statedb.WriteTxn) error) {
+	wtxn := e.db.WriteTxn(n.devices)
+	require.NoError(e, change(wtxn))
+	wtxn.Commit()
 }
 
 // inNeed runs a test with a target that needs devices, with single operations, with batches and
@@ -199,30 +201,6 @@ func TestNeedReturnsTheObjectOrTheReason(t *testing.T) {
 	}
 }
 
-func TestNeedWaitsUntilTheRowAppears(t *testing.T) {
-	inNeed(t, func(e *env, n *needing) {
-		e.put(7, 1, 2)
-		e.put(8, 3)
-		synctest.Wait()
-		e.requireBlocked(1, "device 7 is missing")
-		e.requireBlocked(3, "device 8 is missing")
-		level, message, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-		require.Equal(e, "OK, 3 object(s), 3 blocked", message)
-
-		n.set(e, 7, true)
-		require.Equal(e, map[uint64]int{1: 7, 2: 7}, e.target.holds())
-		require.Equal(e, reconciler.StatusKindDone, e.kind(1))
-		e.requireBlocked(3, "device 8 is missing")
-		_, message, _ = e.health.Now()
-		require.Equal(e, "OK, 3 object(s), 1 blocked", message)
-		n.set(e, 8, true)
-		e.eachDone()
-		_, message, _ = e.health.Now()
-		require.Equal(e, "OK, 3 object(s)", message)
-	})
-}
-
 func TestNeedFollowsTheRowUntilItIsReady(t *testing.T) {
 	inNeed(t, func(e *env, n *needing) {
 		e.put(7, 1)
@@ -308,27 +286,20 @@ func TestNeedLosesNoWakeUpWhileTheOperationRuns(t *testing.T) {
 }
 
 func TestNeedWorksThroughOtherErrors(t *testing.T) {
-	for name, wrap := range map[string]func(err error) error{
-		"wrapped":        func(err error) error { return fmt.Errorf("cannot add the route: %w", err) },
-		"joined":         func(err error) error { return errors.Join(err, errors.New("and more")) },
-		"wrapped joined": func(err error) error { return fmt.Errorf("2 things: %w", errors.Join(errors.New("one"), err)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inNeed(t, func(e *env, n *needing) {
-				n.after = func(err error) error {
-					if err != nil {
-						err = wrap(err)
-					}
-					return err
-				}
-				e.put(7, 1)
-				synctest.Wait()
-				e.requireBlocked(1, wrap(errors.New("device 7 is missing")).Error())
-				n.set(e, 7, true)
-				e.eachDone()
-			})
-		})
-	}
+	inNeed(t, func(e *env, n *needing) {
+		wrap := func(err error) error { return fmt.Errorf("2 things: %w", errors.Join(errors.New("one"), err)) }
+		n.after = func(err error) error {
+			if err != nil {
+				err = wrap(err)
+			}
+			return err
+		}
+		e.put(7, 1)
+		synctest.Wait()
+		e.requireBlocked(1, wrap(errors.New("device 7 is missing")).Error())
+		n.set(e, 7, true)
+		e.eachDone()
+	})
 }
 
 func TestChangedOrDeletedObjectNoLongerWaits(t *testing.T) {
@@ -347,48 +318,6 @@ func TestChangedOrDeletedObjectNoLongerWaits(t *testing.T) {
 		n.set(e, 7, true)
 		require.Equal(e, []string{"update(3)"}, e.target.calls())
 		require.Equal(e, tries+1, n.tries.Load())
-		e.eachDone()
-	})
-}
-
-// The watch channel of a missing row also closes when neighbouring rows change. That may wake
-// waiting objects, but writes no status.
-func TestOtherRowsOfTheTableWriteNoStatus(t *testing.T) {
-	inNeed(t, func(e *env, n *needing) {
-		e.put(7, 1)
-		synctest.Wait()
-		revision := e.table.Revision(e.db.ReadTxn())
-		for id := range uint64(300) {
-			n.set(e, 8+id, true)
-		}
-		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()))
-		e.requireBlocked(1, "device 7 is missing")
-		n.set(e, 7, true)
-		e.eachDone()
-	})
-}
-
-// wait waits until the number of tries is reached. Only workers need time for that.
-func (n *needing) wait(e *env, tries int) {
-	synctest.Wait()
-	if n.tries.Load() < int32(tries) {
-		e.pass(45 * time.Millisecond)
-	}
-	require.EqualValues(e, tries, n.tries.Load())
-}
-
-func TestThousandsInNeedOfOneRowCostOneWaiter(t *testing.T) {
-	inNeed(t, func(e *env, n *needing) {
-		const objects = 10_000
-		before := runtime.NumGoroutine()
-		e.put(7, ids(1, objects)...)
-		n.wait(e, objects)
-		require.Less(e, runtime.NumGoroutine(), before+10, "with the workers")
-		_, message, _ := e.health.Now()
-		require.Equal(e, "OK, 10000 object(s), 10000 blocked", message)
-
-		n.set(e, 7, true)
-		n.wait(e, 2*objects)
 		e.eachDone()
 	})
 }

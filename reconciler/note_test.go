@@ -73,7 +73,7 @@ func TestEachOperationHasItsOwnNote(t *testing.T) {
 }
 
 // A deletion cannot set the note of an update that follows in the same round, nor an update the
-// note of a deletion.
+// note of a deletion. Neither can make a checkpoint of the other's object.
 func TestNoteIsOnlyForItsKindOfOperation(t *testing.T) {
 	var h *hooked
 	eachConcurrency(t, "batches", func(e *env) {
@@ -83,6 +83,7 @@ func TestNoteIsOnlyForItsKindOfOperation(t *testing.T) {
 		}
 		h.remove = func(ctx context.Context, _ *object) error {
 			reconciler.NoteOn(ctx, &object{ID: 2}, "of a deletion")
+			e.noOperation(ctx, &object{ID: 2}, "an update of the same round")
 			return nil
 		}
 		e.put(1, 1)
@@ -104,86 +105,42 @@ func TestNoteIsOnlyForItsKindOfOperation(t *testing.T) {
 
 // A single operation does not need to name its object to set a note.
 func TestNoteOfASingleOperationNeedsNoObject(t *testing.T) {
-	var h *hooked
-	eachConcurrency(t, "single", func(e *env) {
-		h.update = func(ctx context.Context, o *object) error {
-			reconciler.Note(ctx, fmt.Sprintf("here is %d", o.ID))
-			return nil
-		}
-		h.remove = func(ctx context.Context, o *object) error {
-			reconciler.Note(ctx, fmt.Sprintf("there goes %d", o.ID))
-			return nil
-		}
-		e.put(1, 1, 2)
-		synctest.Wait()
-		e.remove(2)
-		synctest.Wait()
-		require.Equal(e, []string{"update: here is 1"}, e.notes(1))
-		require.Equal(e, []string{"update: here is 2", "delete: there goes 2"}, e.notes(2))
-
-		x := e.loop.Explain(e.Context(), "1")
-		require.Contains(e, x.String(), "Note")
-		require.Contains(e, x.String(), "here is 1")
-		raw, err := json.Marshal(x)
-		require.NoError(e, err)
-		require.Contains(e, string(raw), `"note":"here is 1"`)
-	}, func(_ *env, cfg *reconciler.Config[*object]) {
-		h = &hooked{}
-		cfg.Operations = h
-	})
-}
-
-// A note without an object is dropped outside operations, and in operations on several objects.
-func TestNotesOfNoOperationAreDropped(t *testing.T) {
-	var h *hooked
-	inBubble(t, func(e *env) {
-		var ended context.Context
-		h.update = func(ctx context.Context, o *object) error {
-			ended = ctx
-			reconciler.Note(ctx, "of a batch")
-			reconciler.NoteOn(ctx, *o, "of another type")
-			return nil
-		}
-		reconciler.Note(e.Context(), "of a test")
-		reconciler.NoteOn(e.Context(), &object{ID: 1}, "of a test")
+	singly(t, func(e *env) {
+		e.hook(func(ctx context.Context, c call) { reconciler.Note(ctx, fmt.Sprintf("%s was here", c)) })
 		e.put(1, 1)
 		synctest.Wait()
-		reconciler.Note(ended, "too late")
-		reconciler.NoteOn(ended, &object{ID: 1}, "too late")
-		require.Equal(e, []string{"update: "}, e.notes(1))
 		x := e.loop.Explain(e.Context(), "1")
-		require.NotContains(e, x.String(), "Note", "no column without notes")
-	}, func(_ *env, cfg *reconciler.Config[*object]) {
-		h = &hooked{}
-		cfg.BatchOperations = h
+		require.Contains(e, x.String(), "update(1) was here")
+		raw, err := json.Marshal(x)
+		require.NoError(e, err)
+		require.Contains(e, string(raw), `"note":"update(1) was here"`)
+		e.remove(1)
+		synctest.Wait()
+		require.Equal(e, []string{"update: update(1) was here", "delete: delete(1) was here"}, e.notes(1))
 	})
 }
 
 // A note that is too long is cut between two runes.
 func TestNotesAreBounded(t *testing.T) {
-	for _, text := range []string{strings.Repeat("a", reconciler.MaxNote), strings.Repeat("a", reconciler.MaxNote+1), strings.Repeat("ä", reconciler.MaxNote),
-		"b" + strings.Repeat("ä", reconciler.MaxNote), strings.Repeat("\x80", 2*reconciler.MaxNote)} {
-		var h *hooked
+	const most = reconciler.MaxNote
+	for _, text := range []string{
+		strings.Repeat("a", most), strings.Repeat("a", most+1), strings.Repeat("ä", most),
+		"b" + strings.Repeat("ä", most), strings.Repeat("\x80", 2*most),
+	} {
 		inBubble(t, func(e *env) {
-			h.update = func(ctx context.Context, _ *object) error {
-				reconciler.Note(ctx, text)
-				return nil
-			}
+			e.hook(func(ctx context.Context, _ call) { reconciler.Note(ctx, text) })
 			e.put(1, 1)
 			synctest.Wait()
 			note := e.loop.Events(inspect.EventQuery{})[0].Note
-			require.LessOrEqual(e, len(note), reconciler.MaxNote)
+			require.LessOrEqual(e, len(note), most)
 			if kept, was := strings.CutSuffix(note, "…"); was {
-				require.Greater(e, len(text), reconciler.MaxNote)
+				require.Greater(e, len(text), most)
 				require.True(e, strings.HasPrefix(text, kept))
 				require.NotContains(e, kept, "\ufffd")
 			} else {
 				require.Equal(e, text, note)
 			}
-		}, func(_ *env, cfg *reconciler.Config[*object]) {
-			h = &hooked{}
-			cfg.Operations = h
-		}, reconciler.WithoutPruning())
+		}, nil, reconciler.WithoutPruning())
 	}
 }
 

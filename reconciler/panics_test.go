@@ -9,15 +9,22 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // crashVariable is the environment variable that tells the helper process which operation panics:
@@ -29,42 +36,35 @@ const (
 	surviveFor = 30 * time.Second
 )
 
-// panicking lists the user code that may panic, by the kind of the operations.
-var panicking = map[string][]string{
-	"single":  {"update", "delete", "prune"},
-	"batches": {"update", "delete", "prune"},
-	"rounds":  {"update", "delete", "prune"},
-	"class":   {"update"},
-	// SetStatus panics while the table is locked.
-	"commit": {"update"},
+// panicking has the user code that may panic: "kind operation workers". In "commit", SetStatus panics while the table
+// is locked.
+var panicking = []string{
+	"single update 1", "single update 4", "single delete 4", "single prune 4", "batches update 4", "batches delete 1",
+	"rounds update 4", "class update 4", "commit update 1",
 }
 
 // With Config.PanicPropagation a panic of an operation ends the program. The output has its text
 // and the stack of the panic. The program runs in its own process.
 func TestPropagatedPanicEndsTheProgram(t *testing.T) {
-	for kind, operations := range panicking {
-		for _, operation := range operations {
-			for _, workers := range []int{1, 4} {
-				name := fmt.Sprintf("%s %s %d", kind, operation, workers)
-				t.Run(name, func(t *testing.T) {
-					t.Parallel()
-					ctx, cancel := context.WithTimeout(t.Context(), surviveFor)
-					defer cancel()
-					cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrashingProgram$", "-test.count=1")
-					cmd.Env = append(os.Environ(), crashVariable+"="+name, "GOCOVERDIR="+t.TempDir())
-					var output bytes.Buffer
-					cmd.Stdout, cmd.Stderr = &output, &output
-					err := cmd.Run()
-
-					var exit *exec.ExitError
-					require.ErrorAs(t, err, &exit, "the program is still alive: %s", &output)
-					require.Equal(t, 2, exit.ExitCode(), "%s", &output)
-					require.Contains(t, output.String(), "panic: "+panicText)
-					require.Contains(t, output.String(), "reconciler_test.crash(", "the stack")
-					require.NotContains(t, output.String(), "fatal error")
-				})
-			}
-		}
+	few := panicking
+	if long.Times(1) == 1 {
+		few = few[1:4]
+	}
+	for _, name := range few {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), surviveFor)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestCrashingProgram$", "-test.count=1")
+			cmd.Env = append(os.Environ(), crashVariable+"="+name, "GOCOVERDIR="+t.TempDir())
+			output, err := cmd.CombinedOutput()
+			var exit *exec.ExitError
+			require.ErrorAs(t, err, &exit, "the program is still alive: %s", output)
+			require.Equal(t, 2, exit.ExitCode(), "%s", output)
+			require.Contains(t, string(output), "panic: "+panicText)
+			require.Contains(t, string(output), "reconciler_test.crash(", "the stack")
+			require.NotContains(t, string(output), "fatal error")
+		})
 	}
 }
 
@@ -129,16 +129,11 @@ func TestPanicIsAnErrorThatIsRetried(t *testing.T) {
 		start := time.Now()
 		e.put(1, ids(1, 3)...)
 		e.pass(time.Second)
-		at := map[uint64][]call{}
-		for _, c := range e.target.take() {
-			at[c.id] = append(at[c.id], c)
-		}
-		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, at[2]))
+		calls := slices.DeleteFunc(e.target.take(), func(c call) bool { return c.id != 2 })
+		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, calls))
 		require.Contains(e, e.get(2).Status.GetError(), panicText)
 		require.Contains(e, e.Logged(), "reconciler_test.crash(", "the stack")
-		for _, id := range []uint64{1, 3} {
-			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
-		}
+		require.Equal(e, 1, e.notDone(ids(1, 3)...))
 		e.target.failing("")
 		e.pass(time.Minute)
 		e.eachDone()
@@ -180,16 +175,259 @@ func TestPanicInABatchFailsEntriesWithoutResult(t *testing.T) {
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.BatchOperations = halfway{e.target} })
 }
 
-func TestPanicInAPruneIsItsError(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(call) error { crash(); return nil })
+const goexitText = "the operation called runtime.Goexit"
+
+// exiting makes the operations for which exits returns true call runtime.Goexit, as FailNow does in a
+// fake.
+func (x *target) exiting(exits func(c call) bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before = func(_ context.Context, c call) {
+		if exits(c) {
+			x.mu.Lock()
+			x.end(c)
+			x.mu.Unlock()
+			runtime.Goexit()
+		}
+	}
+}
+
+// updatesUpTo selects the updates of the objects whose IDs are at most last.
+func updatesUpTo(last uint64) func(c call) bool {
+	return func(c call) bool { return c.op == "update" && c.id <= last }
+}
+
+// An operation on a worker that calls runtime.Goexit fails like any other. Its worker is replaced, and
+// other operations and prunes continue.
+func TestGoexitOnAWorkerIsAFailure(t *testing.T) {
+	withWorkers(t, []int{4}, func(e *env, _ int) {
+		e.target.exiting(updatesUpTo(4))
+		e.put(1, ids(1, 10)...)
+		e.pass(20 * time.Millisecond)
+		require.Contains(e, e.get(1).Status.GetError(), goexitText)
+		_, message, _ := e.health.Now()
+		require.Contains(e, message, "error(s)")
 		e.loop.Prune()
-		synctest.Wait()
-		_, _, err := e.health.Now()
-		require.EqualError(e, err, "prune: panic in prune: "+panicText)
-		e.target.failing("")
-		e.pass(time.Second)
-		level, _, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-	}, nil)
+		e.pass(time.Minute)
+		require.Contains(e, e.target.calls(), "prune(10)")
+		e.target.exiting(updatesUpTo(0))
+		e.pass(2 * time.Minute)
+		e.eachDone()
+	}, reconciler.WithRoundLimits(1, nil), reconciler.WithoutPruning())
+}
+
+// runEnds starts a loop, calls then, and returns the result of Run, which must come within a minute.
+func (e *env) runEnds(cfg reconciler.Config[*object], then func(loop *reconciler.Loop[*object])) error {
+	loop, err := reconciler.New(cfg)
+	require.NoError(e, err)
+	ctx, cancel := context.WithCancel(e.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- loop.Run(ctx) }()
+	synctest.Wait()
+	then(loop)
+	select {
+	case err := <-ended:
+		require.NoError(e, ctx.Err())
+		return err
+	case <-time.After(time.Minute):
+		e.Fatal("Run has not returned after a minute")
+		return nil
+	}
+}
+
+// An operation in line runs on the goroutine of the loop. So runtime.Goexit ends the loop: Run returns
+// an error that names the operation, and health is Degraded.
+func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEnv(t)
+			cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
+			operate(kind)(e, &cfg)
+			e.target.exiting(func(c call) bool { return c.id == 3 })
+			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+				e.put(1, ids(1, 5)...)
+				synctest.Wait()
+				_, err := loop.Retry(t.Context())
+				require.ErrorIs(t, err, inspect.ErrStopped)
+			})
+			require.ErrorContains(t, err, "update of ")
+			require.ErrorContains(t, err, goexitText)
+			level, _, told := e.health.Now()
+			require.Equal(t, cell.StatusDegraded, level)
+			require.ErrorContains(t, err, told.Error())
+			require.Equal(t, reconciler.StatusKindPending, e.kind(3), "the next run begins with it")
+		})
+	}
+}
+
+var programFunctions = []string{"Clone", "GetStatus", "SetStatus", "group", "paused", "merge", "ErrorClass", "Error", "key"}
+
+// fault makes one call of one function fail.
+type fault struct {
+	mu       sync.Mutex
+	function string
+	// skipped is the number of calls that succeed before the one that fails.
+	skipped int
+	// test is the goroutine of the test. If here is true, only calls on this goroutine count, else only
+	// calls on others.
+	test   string
+	here   bool
+	fail   func()
+	failed bool
+}
+
+func (f *fault) Error() string { f.in("Error"); return "busy" }
+
+// in is called by each function of the program. It fails if this is the call to fail.
+func (f *fault) in(function string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.failed || f.function != function || (goroutine() == f.test) != f.here {
+		return
+	}
+	if function == "key" && bytes.Contains(debug.Stack(), []byte("graveyard")) {
+		return // Goexit on statedb's own goroutine would keep the table locked.
+	}
+	if f.skipped--; f.skipped < 0 {
+		f.failed = true
+		f.fail()
+	}
+}
+
+func (f *fault) arm(function string, skipped int, here bool, fail func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.function, f.skipped, f.test, f.here, f.fail = function, skipped, goroutine(), here, fail
+}
+
+// goroutine returns the ID of the calling goroutine.
+func goroutine() string {
+	var header [64]byte
+	return string(bytes.Fields(header[:runtime.Stack(header[:], false)])[1])
+}
+
+// faulty starts a loop whose functions have a fault, and returns a channel with the result of its Run.
+func faulty(t *testing.T, workers int) (*env, *fault, <-chan error) {
+	e, f := newEnv(t), &fault{}
+	own := idIndex
+	own.FromObject = func(o *object) index.KeySet { f.in("key"); return idIndex.FromObject(o) }
+	var err error
+	e.table, err = statedb.NewTable(e.db, "faulty", own)
+	require.NoError(t, err)
+	cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+	cfg.SerialBy = func(o *object) string { f.in("group"); return fmt.Sprint(o.ID % 3) }
+	cfg.Merge = func(current, _ *object) *object { f.in("merge"); return current }
+	cfg.Clone = func(o *object) *object { f.in("Clone"); return o.Clone() }
+	cfg.GetStatus = func(o *object) reconciler.Status { f.in("GetStatus"); return o.Status }
+	cfg.SetStatus = func(o *object, s reconciler.Status) *object { f.in("SetStatus"); return o.SetStatus(s) }
+	cfg.ErrorClass = func(error) string { f.in("ErrorClass"); return "class" }
+	e.target.deciding(func(c call) error {
+		if c.id == 2 || c.op == "delete" {
+			return f
+		}
+		return nil
+	})
+	e.target.before = func(ctx context.Context, c call) {
+		if c.id != 3 {
+			return
+		}
+		wtxn := e.db.WriteTxn(e.table)
+		defer wtxn.Abort()
+		if row, _, found := e.table.Get(wtxn, idIndex.Query(c.id)); found {
+			_, _, _ = e.table.Insert(wtxn, row.Clone().SetOther(reconciler.StatusDone()))
+			wtxn.Commit()
+			_ = reconciler.Checkpoint(ctx, row)
+		}
+	}
+	e.loop, err = reconciler.New(cfg)
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() { cancel(); synctest.Wait() })
+	ended := make(chan error, 1)
+	go func() { ended <- e.loop.Run(ctx) }()
+	synctest.Wait()
+	return e, f, ended
+}
+
+// askEverything calls the methods that take a lock of the loop or of the table.
+func (e *env) askEverything() {
+	ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+	defer cancel()
+	_, _ = e.loop.Snapshot(ctx), e.loop.Explain(ctx, "2")
+	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{})
+	_, _, _ = e.loop.Keys("", 10), e.loop.Figures(), e.loop.Events(inspect.EventQuery{})
+	_, _ = e.loop.PauseOnly("1"), e.loop.PauseOnly()
+	_, _ = e.loop.Refresh(ctx, "1")
+	_, _ = e.loop.Retry(ctx, "2")
+	_, _ = e.loop.WaitKey(ctx, "1", reconciler.Applied)
+	_, _ = e.loop.WaitAll(ctx, reconciler.Applied)
+}
+
+// live makes the loop call each function of the program.
+func (e *env) live(f *fault) {
+	e.put(1, ids(1, 5)...)
+	e.pass(time.Second)
+	e.loop.PauseObjects(func(*object) bool { f.in("paused"); return false })
+	e.put(2, 1, 2)
+	e.remove(4)
+	e.pass(time.Minute)
+	_, _ = e.loop.Refresh(e.Context())
+	e.askEverything()
+}
+
+// SECURITY.md promises that locks are released if a function of the program ends its goroutine. Run
+// returns an error or the loop continues, and both the table and the loop answer queries.
+func TestFunctionThatEndsItsGoroutineHoldsNoLock(t *testing.T) {
+	for _, workers := range []int{1, 3} {
+		for _, function := range programFunctions {
+			t.Run(fmt.Sprintf("%s %d", function, workers), func(t *testing.T) {
+				thinned(t, func(t *testing.T, skipped int) bool {
+					e, f, ended := faulty(t, workers)
+					f.arm(function, skipped, false, runtime.Goexit)
+					e.live(f)
+					e.put(3, 9)
+					e.pass(time.Minute)
+					if e.kind(9) != reconciler.StatusKindDone {
+						require.ErrorContains(t, <-ended, goexitText, "call %d", skipped)
+					}
+					return f.failed
+				})
+			})
+		}
+	}
+}
+
+// The loop continues if a function panics on the goroutine of a query, and that goroutine recovers, as
+// in a web server.
+func TestFunctionThatPanicsInAQueryHoldsNoLock(t *testing.T) {
+	for _, function := range programFunctions {
+		t.Run(function, func(t *testing.T) {
+			thinned(t, func(t *testing.T, skipped int) bool {
+				e, f, _ := faulty(t, 1)
+				e.put(1, ids(1, 5)...)
+				e.pass(time.Second)
+				f.arm(function, skipped, true, crash)
+				func() {
+					defer func() { _ = recover() }()
+					e.askEverything()
+				}()
+				failed := f.failed
+				f.arm("", 0, true, nil)
+				e.live(f)
+				e.put(3, 9)
+				e.pass(time.Minute)
+				require.Equal(t, reconciler.StatusKindDone, e.kind(9), "call %d", skipped)
+				return failed
+			})
+		})
+	}
+}
+
+// thinned runs a test in a bubble for each of the first calls that can fail. Later it skips more and
+// more calls, until there are no more.
+func thinned(t *testing.T, test func(t *testing.T, skipped int) (failed bool)) {
+	for skipped, failed := 0, true; failed; skipped += 1 + skipped/(2*long.Times(1)) {
+		synctest.Test(t, func(t *testing.T) { failed = test(t, skipped) })
+	}
 }

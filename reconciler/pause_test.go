@@ -5,16 +5,18 @@ package reconciler_test
 
 import (
 	"context"
-	"sync/atomic"
+	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // waiting creates an object for each outcome, and two that are done. Failed and requeued objects
@@ -67,59 +69,21 @@ func TestPausedReconcilerStartsNothing(t *testing.T) {
 	}, reconciler.WithPruning(24*time.Hour+time.Minute), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 }
 
-// Running operations finish, and their outcomes are written at once.
-func TestPauseLetsRunningOperationsFinish(t *testing.T) {
-	everyWay(t, func(e *env) {
-		var started atomic.Int64
-		e.target.before = func(context.Context, call) { started.Add(1); time.Sleep(time.Second) }
-		e.put(1, ids(1, 10)...)
-		e.pass(500 * time.Millisecond)
-		e.loop.Pause()
-		synctest.Wait()
-		running := started.Load()
-		require.Positive(e, running)
-		e.pass(time.Minute)
-		done := 0
-		for _, id := range ids(1, 10) {
-			if e.kind(id) == reconciler.StatusKindDone {
-				done++
-			}
-		}
-		require.Equal(e, started.Load(), int64(done), "every started operation is done")
-		require.Len(e, e.target.take(), done)
-		e.loop.Resume()
-		e.pass(time.Minute)
-		e.eachDone()
-		require.Len(e, e.target.take(), 10-done)
-	}, reconciler.WithRoundLimits(5, nil))
-}
-
-// After the loop has observed the pause nothing starts, even if fast workers have jobs queued.
+// After the loop has observed the pause nothing starts, even if fast workers have jobs queued. What runs finishes.
 func TestPauseStopsOperationsQueuedForWorkers(t *testing.T) {
-	var slow atomic.Bool
 	inBubble(t, func(e *env) {
-		var after atomic.Int64
-		e.target.before = func(context.Context, call) {
-			if slow.Load() {
-				after.Add(1)
-				time.Sleep(time.Second)
-				return
-			}
-			time.Sleep(10 * time.Microsecond)
-		}
-		e.put(1, ids(1, 5000)...)
+		e.target.takes(10 * time.Microsecond)
+		e.put(1, ids(1, 2000)...)
 		e.pass(time.Second)
 		e.eachDone()
-		slow.Store(true)
-		e.put(2, ids(1, 5000)...)
+		e.target.take()
+		e.target.takes(time.Second)
+		e.put(2, ids(1, 2000)...)
 		synctest.Wait()
 		e.loop.Pause()
-		synctest.Wait()
-		started := after.Load()
-		require.EqualValues(e, 4, started)
 		e.pass(time.Minute)
-		require.Equal(e, started, after.Load())
-		slow.Store(false)
+		require.Len(e, e.target.take(), 4)
+		e.target.takes(0)
 		e.loop.Resume()
 		e.pass(time.Minute)
 		e.eachDone()
@@ -132,39 +96,15 @@ func TestPauseBeforeTheStartHolds(t *testing.T) {
 		loop, err := reconciler.New(e.config(reconciler.WithPruning(time.Hour)))
 		require.NoError(e, err)
 		loop.Pause()
-		ctx, cancel := context.WithCancel(e.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- loop.Run(ctx) }()
+		stop := reconcilertest.Go(t, loop.Run)
 		e.put(1, 1)
 		e.pass(5 * time.Hour)
 		require.Empty(e, e.target.calls())
 		loop.Resume()
 		synctest.Wait()
 		require.Equal(e, []string{"update(1)", "prune(1)"}, e.target.calls())
-		cancel()
-		require.NoError(e, <-ended)
+		stop()
 	})
-}
-
-// A paused backlog costs nothing. With periodic refreshes, the refresher reads it once.
-func TestPausedBacklogIsNotRead(t *testing.T) {
-	const backlog = 10_000
-	for refresh, reads := range map[time.Duration]int64{0: 0, time.Minute: backlog} {
-		var p passes
-		everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countReads(e, cfg) }, func(e *env) {
-			e.loop.Pause()
-			synctest.Wait()
-			e.put(1, ids(1, backlog)...)
-			counted.Store(0)
-			require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
-			require.LessOrEqual(e, counted.Load(), reads)
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundSize = 100 }))
-			require.LessOrEqual(e, p.during(func() { e.pass(24 * time.Hour) }), int64(1))
-			e.loop.Resume()
-			e.pass(10 * time.Second)
-			e.eachDone()
-		}, reconciler.WithRefreshing(refresh, nil))
-	}
 }
 
 // A due prune waits for the workers. A pause during this wait delays the prune until the resume,
@@ -184,23 +124,6 @@ func TestPauseDelaysAPruneThatWaitsForWorkers(t *testing.T) {
 		synctest.Wait()
 		require.Equal(e, []string{"prune(1)"}, e.target.calls())
 	}, p.count, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
-func TestWaitUntilReconciledWaitsForTheEndOfAPause(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.loop.Pause()
-		synctest.Wait()
-		revision := e.put(1, 1)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
-		defer cancel()
-		_, _, err := e.loop.WaitUntilReconciled(ctx, revision)
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.loop.Resume()
-		_, low, err := e.loop.WaitUntilReconciled(e.Context(), revision)
-		require.NoError(e, err)
-		require.Zero(e, low)
-		e.eachDone()
-	})
 }
 
 // The latest call counts, however fast the calls follow each other.
@@ -227,40 +150,284 @@ func TestLastCallOfPauseCounts(t *testing.T) {
 	})
 }
 
-// Deletions wait for the end of a pause. An object that was inserted and deleted during the pause
-// is never updated.
-func TestDeletionsWaitForTheEndOfAPause(t *testing.T) {
+// only returns a predicate for the objects with the IDs.
+func only(ids ...uint64) func(*object) bool {
+	return func(o *object) bool { return slices.Contains(ids, o.ID) }
+}
+
+// pause pauses objects, and waits until the loop has observed the pause.
+func (e *env) pause(ids ...uint64) {
+	e.loop.PauseObjects(only(ids...))
+	synctest.Wait()
+}
+
+func (e *env) resume() {
+	e.loop.Resume()
+	synctest.Wait()
+}
+
+// All objects but the paused ones are reconciled, and health shows the paused ones.
+func TestPausedObjectsWaitAndOthersGoOn(t *testing.T) {
 	everyWay(t, func(e *env) {
-		e.put(1, ids(1, 3)...)
-		e.pass(time.Second)
-		e.target.take()
-		e.loop.Pause()
+		e.put(1, 3)
 		synctest.Wait()
-		e.put(1, 4)
-		e.remove(1, 2, 4)
-		e.put(2, 2)
-		e.pass(time.Hour)
-		require.Len(e, e.target.holds(), 3)
-		e.loop.Resume()
-		e.pass(time.Second)
+		e.target.take()
+		e.pause(1, 3)
+		e.put(1, 1, 2)
+		e.remove(3)
+		e.pass(24 * time.Hour)
+		require.Equal(e, []string{"update(2)"}, e.target.calls())
+		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
+		level, message, _ := e.health.Now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, "OK, 2 object(s), 2 paused", message)
+
+		start := time.Now()
+		e.resume()
+		require.Equal(e, start, time.Now(), "at once")
+		require.ElementsMatch(e, []string{"update(1)", "delete(3)"}, e.target.calls())
 		e.eachDone()
-		calls := e.target.calls()
-		require.Subset(e, calls, []string{"delete(1)", "update(2)"})
-		require.NotContains(e, calls, "update(4)")
+		_, message, _ = e.health.Now()
+		require.Equal(e, "OK, 2 object(s)", message)
 	})
 }
 
-// A pause does not delay a stop.
-func TestPausedReconcilerStops(t *testing.T) {
+// An operation that runs when its object is paused finishes, and its outcome is written. Its retry
+// waits.
+func TestObjectPausedInFlightIsFinished(t *testing.T) {
 	everyWay(t, func(e *env) {
-		e.target.before = func(ctx context.Context, c call) { <-ctx.Done() }
-		e.put(1, 1, 2)
-		e.pass(time.Millisecond)
-		e.loop.Pause()
-		e.pass(time.Second)
-		start := time.Now()
-		e.stop()
-		require.Equal(e, start, time.Now())
-		e.write(func(wtxn statedb.WriteTxn) { require.NoError(e, e.table.DeleteAll(wtxn)) })
+		e.target.takes(time.Second)
+		e.target.failing("no")
+		e.put(1, 1)
+		e.pass(500 * time.Millisecond)
+		e.loop.PauseObjects(only(1))
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1)
+		e.status(1, reconciler.StatusKindError, "no")
+		e.put(2, 1)
+		e.pass(time.Hour)
+		require.Empty(e, e.target.take())
+		e.target.failing("")
+		e.loop.Resume()
+		e.pass(time.Minute)
+		e.eachDone()
 	})
+}
+
+// Pausing all objects reads each of them once.
+func TestPausedObjectsAreReadOnce(t *testing.T) {
+	const backlog = 500
+	var p passes
+	everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countReads(e, cfg) }, func(e *env) {
+		e.loop.PauseObjects(func(*object) bool { return true })
+		synctest.Wait()
+		e.put(1, ids(1, backlog)...)
+		e.pass(time.Minute)
+		require.Empty(e, e.target.calls())
+		_, message, _ := e.health.Now()
+		require.Equal(e, "OK, 500 object(s), 500 paused", message)
+		counted.Store(0)
+		require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
+		require.Zero(e, counted.Load())
+
+		// An object that is not paused runs at once, at the cost of one object.
+		e.loop.PauseObjects(func(o *object) bool { return o.ID <= backlog })
+		synctest.Wait()
+		counted.Store(0)
+		e.put(1, backlog+1)
+		synctest.Wait()
+		require.Equal(e, reconciler.StatusKindDone, e.kind(backlog+1))
+		require.Less(e, counted.Load(), int64(100))
+		e.loop.Resume()
+		e.pass(time.Minute)
+		e.eachDone()
+	}, reconciler.WithRoundLimits(100, nil))
+}
+
+// A prune gets paused objects. It may remove an object whose deletion is paused.
+func TestPruneGetsPausedObjects(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2, 3)
+		e.pass(time.Second)
+		e.pause(1, 2, 4)
+		e.put(2, 1, 4)
+		e.remove(2)
+		e.pass(time.Second)
+		e.loop.Prune()
+		e.pass(time.Second)
+		require.Equal(e, map[uint64]int{1: 1, 3: 1}, e.target.holds())
+		e.target.take()
+		e.resume()
+		require.ElementsMatch(e, []string{"update(1)", "update(4)", "delete(2)"}, e.target.calls())
+		e.eachDone()
+	}, nil)
+}
+
+// A paused object does not hold up the other objects of its group, whether or not it is its turn.
+func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
+	eachConcurrency(t, "group", func(e *env) {
+		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
+		e.put(1, ids(1, 3)...)
+		e.pass(500 * time.Millisecond)
+		e.loop.PauseObjects(only(2))
+		e.pass(10 * time.Second)
+		require.Equal(e, []string{"update(1)", "update(3)"}, e.target.calls())
+		e.loop.Resume()
+		e.pass(10 * time.Second)
+		e.eachDone()
+	}, serially(func(*object) string { return "all" }))
+}
+
+// The pause of an object that is Done is shown in Snapshot, by key, and in Explain.
+func TestPauseOfADoneObjectIsShown(t *testing.T) {
+	everyWay(t, func(e *env) {
+		const note = "the object is paused: what changes about it waits until it is resumed"
+		notes := func(key string) []string { return e.loop.Explain(e.Context(), key).Notes }
+		e.put(1, ids(1, 200)...)
+		e.pass(time.Second)
+		require.NoError(e, e.loop.PauseOnly("7", "3", `"3"`))
+		x := e.loop.Snapshot(e.Context())
+		require.Equal(e, []string{"3", "7"}, x.Paused)
+		require.Contains(e, x.Summary(), "2 object(s) paused")
+		require.Contains(e, notes("3"), note)
+		require.Equal(e, inspect.StateDone, e.loop.Explain(e.Context(), "3").State)
+		require.NotContains(e, notes("4"), note)
+
+		e.loop.PauseObjects(only(4))
+		require.NotContains(e, notes("3"), note, "the later pause replaces the earlier")
+		require.Contains(e, notes("4"), note)
+		x = e.loop.Snapshot(e.Context())
+		require.True(e, x.PausedByPredicate)
+		require.Empty(e, x.Paused)
+		require.Contains(e, x.Summary(), "objects paused by PauseObjects")
+		e.loop.Resume()
+		require.NotContains(e, e.loop.Snapshot(e.Context()).Summary(), "paused")
+
+		require.NoError(e, e.loop.PauseOnly(make([]string, inspect.MaxKeys)...))
+		require.EqualError(e, e.loop.PauseOnly(make([]string, inspect.MaxKeys+1)...),
+			"1001 keys are too many for one call: at most 1000")
+	})
+}
+
+// A registry lists the running reconcilers only.
+func TestRegistryListsOnlyRunningReconcilers(t *testing.T) {
+	var registry inspect.Registry
+	inBubble(t, func(e *env) {
+		require.Equal(e, []inspect.Controller{e.loop}, registry.All())
+		loop, err := reconciler.New(e.config(reconciler.WithRegistry(&registry)))
+		require.NoError(e, err)
+		require.Len(e, registry.All(), 1)
+		registry.Add(loop)
+		require.Len(e, registry.All(), 2)
+		registry.Remove(loop)
+		registry.Remove(loop)
+		require.Len(e, registry.All(), 1)
+	}, nil, reconciler.WithRegistry(&registry))
+	require.Empty(t, registry.All())
+}
+
+// queues are the places in which a change waits that is not attempted. fill makes the latest change of
+// an object wait there; stuck operations end when done is closed. revision reports that no other change
+// is unattempted, so that a wait for the revision is over, too.
+var queues = []struct {
+	name     string
+	id       uint64
+	revision bool
+	fill     func(e *env, done <-chan struct{})
+}{
+	{"behind a stuck one of its group", 2, true, func(e *env, done <-chan struct{}) {
+		e.hanging(done, 1)
+		e.put(1, 2)
+	}},
+	{"behind its own stuck operation", 1, true, func(e *env, done <-chan struct{}) {
+		e.hanging(done, 1)
+		e.put(2, 1)
+	}},
+	{"behind its first operation, which is stuck", 1, false, func(e *env, done <-chan struct{}) {
+		e.hook(func(context.Context, call) { <-done })
+		e.put(1, 1)
+		synctest.Wait()
+		e.put(2, 1)
+	}},
+	{"held after a failure", 1, false, func(e *env, _ <-chan struct{}) {
+		e.target.failing("no")
+		e.put(1, 1)
+		synctest.Wait()
+		e.target.failing("")
+		e.put(2, 1)
+	}},
+	{"unread, behind an open breaker", 3, false, func(e *env, _ <-chan struct{}) {
+		e.target.failing("no")
+		e.put(1, 1, 2)
+		synctest.Wait()
+		e.target.failing("")
+		e.put(1, 3)
+	}},
+	{"unread, with no free worker", 4, false, func(e *env, done <-chan struct{}) {
+		e.hook(func(context.Context, call) { <-done })
+		e.put(1, 1, 3)
+		synctest.Wait()
+		e.put(1, 4)
+	}},
+}
+
+// hanging runs operations that hang until done is closed: runs, asked for by a requeue, of objects that
+// have been attempted.
+func (e *env) hanging(done <-chan struct{}, ids ...uint64) {
+	e.target.deciding(func(call) error { return reconciler.Requeue(time.Second) })
+	e.put(1, ids...)
+	synctest.Wait()
+	e.target.deciding(nil)
+	e.hook(func(_ context.Context, c call) {
+		if c.id == ids[0] {
+			<-done
+		}
+	})
+	e.pass(2 * time.Second)
+}
+
+// oneAndTwo puts the objects 1 and 2 into a group.
+func oneAndTwo(o *object) string {
+	if o.ID <= 2 {
+		return "one and two"
+	}
+	return ""
+}
+
+// A paused object counts as attempted from when the pause begins, not from when its turn comes.
+func TestPausedObjectCountsAsAttemptedInEveryQueue(t *testing.T) {
+	for _, q := range queues {
+		for name, ledger := range map[string]configure{"in the rows": nil, "beside": beside} {
+			t.Run(q.name+", "+name, func(t *testing.T) {
+				inBubble(t, func(e *env) {
+					done := make(chan struct{})
+					release := sync.OnceFunc(func() { close(done) })
+					defer release()
+					q.fill(e, done)
+					e.pass(time.Second)
+					revision := e.table.Revision(e.db.ReadTxn())
+					over, until := e.waitFor(reconciler.Attempted, q.id), e.wait(revision, reconciler.Attempted)
+					e.pass(time.Minute)
+					e.goesOn(over)
+					e.loop.PauseObjects(only(q.id))
+					w := e.isOver(over, time.Minute)
+					require.NoError(e, w.err)
+					require.Len(e, w.unapplied.Keys, 1)
+					if q.revision {
+						e.isOver(until, time.Minute)
+					}
+					applied := e.waitFor(reconciler.Applied, q.id)
+					release()
+					e.pass(3 * time.Hour)
+					e.goesOn(applied)
+					e.loop.Resume()
+					e.pass(3 * time.Hour)
+					e.nothingUnapplied(<-applied)
+				}, both(ledger, serially(oneAndTwo)),
+					reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour),
+					reconciler.WithBreaker(reconciler.Breaker{Failures: 2, MinInterval: time.Hour, MaxInterval: time.Hour}),
+					reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+			})
+		}
+	}
 }

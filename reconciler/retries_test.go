@@ -7,8 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -28,9 +30,7 @@ func (e *env) setStatus(id uint64, s reconciler.Status) {
 }
 
 func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
-	for n, attempts := range map[int][]time.Duration{
-		1: seconds(0, 0.1), 2: seconds(0, 0.1, 0.3), 5: seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1),
-	} {
+	for n, attempts := range map[int][]time.Duration{1: seconds(0, 0.1), 5: seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1)} {
 		everyWay(t, func(e *env) {
 			e.target.failing("no")
 			start := time.Now()
@@ -45,27 +45,8 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			require.EqualError(e, err, text)
 			journal := e.loop.Journal()
 			require.Equal(e, inspect.ResultTerminal, journal[len(journal)-1].Operations[0].Result)
-
-			e.target.failing("")
-			e.pass(24 * time.Hour)
-			require.Empty(e, e.target.take())
-			e.put(2, 1)
-			e.pass(time.Second)
-			e.eachDone()
-			level, _, _ = e.health.Now()
-			require.Equal(e, cell.StatusOK, level)
 		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = n }))
 	}
-}
-
-func TestZeroMaxRetriesMeansNoLimit(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(24 * time.Hour)
-		require.Greater(e, len(e.target.take()), 1000)
-		e.status(1, reconciler.StatusKindError, "no")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 0 }))
 }
 
 // A change of a given-up object, or of its status alone, allows the same number of retries again.
@@ -78,62 +59,26 @@ func TestGivenUpObjectIsRetriedAgainOnRequest(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			everyWay(t, func(e *env) {
+				asked := func() []time.Duration {
+					e.target.take()
+					start := time.Now()
+					ask(e)
+					e.pass(time.Hour)
+					return since(start, e.target.take())
+				}
 				e.target.failing("no")
 				e.put(1, 1)
 				e.pass(time.Hour)
-				require.Len(e, e.target.take(), 3)
-				start := time.Now()
-				ask(e)
-				e.pass(time.Hour)
-				require.Equal(e, seconds(0, 0.8, 2.4), since(start, e.target.take()))
+				require.Equal(e, seconds(0, 0.8, 2.4), asked())
 				e.status(1, reconciler.StatusKindError, "given up after 2 retries: no")
-
-				// A success also resets its backoff.
 				e.target.failing("")
-				ask(e)
-				e.pass(time.Hour)
+				asked()
 				e.eachDone()
-				e.target.take()
 				e.target.failing("no")
-				start = time.Now()
-				ask(e)
-				e.pass(time.Hour)
-				require.Equal(e, seconds(0, 0.1, 0.3), since(start, e.target.take()))
+				require.Equal(e, seconds(0, 0.1, 0.3), asked(), "a success also resets its backoff")
 			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 		})
 	}
-}
-
-// Repeated writes of a given-up object cause no hot loop.
-func TestGivenUpObjectKeepsToItsMinimumBackoff(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.failing("no")
-		for value := range 200 {
-			e.put(value, 1)
-			e.pass(20 * time.Millisecond)
-		}
-		calls := len(e.target.take())
-		require.GreaterOrEqual(e, calls, 4)
-		require.LessOrEqual(e, calls, 5, "in 4 s with a minimum backoff of 1 s")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }), reconciler.WithRetry(time.Second, time.Minute))
-}
-
-func TestDeletionsAreNeverGivenUp(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(1, 1, 2)
-		e.pass(time.Second)
-		e.target.failing("no")
-		e.put(2, 2)
-		e.pass(time.Hour)
-		e.status(2, reconciler.StatusKindError, "given up after 1 retries: no")
-		e.target.take()
-		e.remove(1, 2)
-		e.pass(time.Hour)
-		require.Greater(e, len(e.target.take()), 2*60)
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
 // Every failure counts, whatever its kind; outcomes that are no failure do not count.
@@ -162,23 +107,6 @@ func TestEveryFailureCountsAsARetry(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 4 }))
 }
 
-// A success resets the count of failures, even if the operation requests another run.
-func TestSuccessEndsTheCountOfRetries(t *testing.T) {
-	everyWay(t, func(e *env) {
-		var n atomic.Int64
-		e.target.deciding(func(call) error {
-			if n.Add(1)%3 == 0 {
-				return reconciler.Requeue(time.Second)
-			}
-			return errPlain
-		})
-		e.put(1, 1)
-		e.pass(time.Minute)
-		require.Greater(e, n.Load(), int64(100))
-		require.NotContains(e, e.get(1).Status.GetError(), "given up")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
-}
-
 // A write of another writer is no change of the desired state.
 func TestWritesOfOthersDoNotResetTheRetryCount(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -197,30 +125,6 @@ func TestWritesOfOthersDoNotResetTheRetryCount(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
 }
 
-func TestMaxRetriesCanBeChanged(t *testing.T) {
-	everyWay(t, func(e *env) {
-		set := func(n int) {
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.MaxRetries = n }))
-		}
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(time.Second)
-		require.Len(e, e.target.take(), 4)
-		set(2)
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1)
-		e.status(1, reconciler.StatusKindError, "given up after 4 retries: no")
-		set(0)
-		e.pass(time.Hour)
-		require.Empty(e, e.target.take(), "a given-up object stays given up")
-		e.setStatus(1, reconciler.StatusPending())
-		e.pass(time.Hour)
-		require.Greater(e, len(e.target.take()), 50)
-		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.MaxRetries = -1 }),
-			"Settings.MaxRetries is -1, must not be negative")
-	})
-}
-
 // An object that changes during its last attempt is not given up.
 func TestChangeDuringTheLastAttemptCounts(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -237,4 +141,269 @@ func TestChangeDuringTheLastAttemptCounts(t *testing.T) {
 		require.Equal(e, seconds(0, 0.1, 0.2, 0.6), since(start, e.target.take()))
 		e.status(1, reconciler.StatusKindError, "given up after 1 retries: no")
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
+}
+
+// overdue makes every operation run until its context ends. f turns the error of the context into
+// the result.
+func (x *target) overdue(f func(err error) error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	ended := map[uint64]error{}
+	var mu sync.Mutex
+	x.before = func(ctx context.Context, c call) {
+		<-ctx.Done()
+		mu.Lock()
+		defer mu.Unlock()
+		ended[c.id] = ctx.Err()
+	}
+	x.plan = func(c call) error {
+		mu.Lock()
+		defer mu.Unlock()
+		return f(ended[c.id])
+	}
+}
+
+// prompt makes every operation succeed at once.
+func (x *target) prompt() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before, x.plan = nil, nil
+}
+
+// asIs returns the error unchanged.
+func asIs(err error) error { return err }
+
+func TestTimeoutErrorNamesTheOperationAndTheTimeout(t *testing.T) {
+	for kind, names := range map[string][2]string{"single": {"update", "delete"}, "rounds": {"batch", "batch"}} {
+		eachConcurrency(t, kind, func(e *env) {
+			e.target.overdue(asIs)
+			e.put(1, 1)
+			e.pass(5*time.Second + time.Millisecond)
+			e.status(1, reconciler.StatusKindError, names[0]+" timed out after 5s: context deadline exceeded")
+			e.target.take()
+			e.pass(99*time.Millisecond + 5*time.Second)
+			require.Len(e, e.target.take(), 1, "the next attempt has the full timeout again")
+
+			e.target.prompt()
+			e.pass(time.Minute)
+			e.target.overdue(asIs)
+			e.remove(1)
+			e.pass(5*time.Second + time.Millisecond)
+			_, _, err := e.health.Now()
+			require.EqualError(e, err, names[1]+" timed out after 5s: context deadline exceeded")
+		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 5 * time.Second }))
+	}
+}
+
+// A timeout can be recognised by its error, whatever error the operation returned.
+func TestTimeoutErrorIsDeadlineExceeded(t *testing.T) {
+	for _, returned := range []func(error) error{asIs, func(error) error { return errPlain }} {
+		seen := make(chan error, 100)
+		everyWayWith(t, classed(func(err error) string { seen <- err; return "" }, nil), func(e *env) {
+			e.target.overdue(returned)
+			e.put(1, 1)
+			e.pass(time.Second + time.Millisecond)
+			require.Len(e, seen, 1)
+			err := <-seen
+			require.ErrorIs(e, err, context.DeadlineExceeded)
+			require.ErrorIs(e, err, returned(context.DeadlineExceeded))
+			require.ErrorContains(e, err, "timed out after 1s: "+returned(context.DeadlineExceeded).Error())
+			e.target.prompt()
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+	}
+}
+
+// The outcome of an operation counts, however late the operation returns.
+func TestOutcomesOfLateOperationsCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		kind reconciler.StatusKind
+		text string
+	}{
+		"done":     {nil, reconciler.StatusKindDone, ""},
+		"terminal": {reconciler.TerminalError(errInner), reconciler.StatusKindError, "inner"},
+		"blocked":  {reconciler.Blocked("door"), reconciler.StatusKindBlocked, "door"},
+		"requeue":  {reconciler.Requeue(time.Hour), reconciler.StatusKindDone, ""},
+		"after":    {reconciler.RetryAfter(errInner, time.Hour), reconciler.StatusKindError, "inner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyWay(t, func(e *env) {
+				e.target.overdue(func(error) error { return c.err })
+				e.put(1, 1)
+				e.pass(20 * time.Second)
+				require.Len(e, e.target.take(), 1)
+				e.status(1, c.kind, c.text)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		})
+	}
+}
+
+// An operation that fails before its deadline is no timeout, even if it exceeded a deadline of its
+// own.
+func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.target.deciding(func(call) error { return context.DeadlineExceeded })
+		e.put(1, 1)
+		synctest.Wait()
+		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+}
+
+func TestWithoutTimeoutThereIsNoDeadline(t *testing.T) {
+	singly(t, func(e *env) {
+		e.hook(func(ctx context.Context, c call) {
+			if _, ok := ctx.Deadline(); ok != (c.op == "delete") {
+				e.Errorf("%s has a deadline: %t", c, ok)
+			}
+		})
+		e.put(1, 1)
+		synctest.Wait()
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		e.remove(1)
+		e.loop.Prune()
+		e.pass(time.Minute)
+		require.Len(e, e.target.take(), 3)
+	})
+}
+
+// The deadline of the program's context is no timeout of the operation.
+func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		loop, err := reconciler.New(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }), reconciler.WithoutPruning()))
+		require.NoError(e, err)
+		e.target.overdue(asIs)
+		e.put(1, 1)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+		defer cancel()
+		require.NoError(e, loop.Run(ctx))
+		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
+	})
+}
+
+// blocking makes every operation return Blocked with a channel that never closes.
+func (e *env) blocking(reason string) {
+	never := make(chan struct{})
+	e.target.deciding(func(call) error { return reconciler.Blocked(reason, never) })
+}
+
+// Objects that were blocked together are rechecked at different times, unless they were in one
+// call.
+func TestRechecksAreSpread(t *testing.T) {
+	singly(t, func(e *env) {
+		e.blocking("door")
+		start := time.Now()
+		e.put(1, ids(1, 200)...)
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 200)
+		e.pass(time.Minute)
+		calls := e.target.take()
+		require.Len(e, calls, 200)
+		moments := map[time.Time]int{}
+		for _, c := range calls {
+			after := c.at.Sub(start)
+			require.GreaterOrEqual(e, after, 54*time.Second)
+			require.LessOrEqual(e, after, 60*time.Second+500*time.Millisecond)
+			moments[c.at]++
+		}
+		require.Greater(e, len(moments), 50)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
+}
+
+// An object that is still blocked for the same reason is not written, and no watcher wakes.
+func TestUnchangedBlockIsNotWritten(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.blocking("door")
+		e.put(1, ids(1, 3)...)
+		synctest.Wait()
+		_, watch := e.table.AllWatch(e.db.ReadTxn())
+		reports := len(e.health.History())
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 3+3*60)
+		select {
+		case <-watch:
+			e.Fatal("the table changed")
+		default:
+		}
+		require.Len(e, e.health.History(), reports)
+
+		revision := e.table.Revision(e.db.ReadTxn())
+		e.blocking("gate")
+		e.pass(time.Hour)
+		e.status(1, reconciler.StatusKindBlocked, "gate")
+		require.Equal(e, revision+3, e.table.Revision(e.db.ReadTxn()))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute - time.Millisecond }))
+}
+
+func TestRecheckCanBeChanged(t *testing.T) {
+	everyWay(t, func(e *env) {
+		set := func(d time.Duration) {
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = d }))
+		}
+		e.blocking("door")
+		start := time.Now()
+		e.put(1, 1)
+		synctest.Wait()
+		set(10 * time.Second)
+		e.pass(85 * time.Second)
+		require.Equal(e, seconds(0, 60, 70, 80), since(start, e.target.take()), "from the next block on")
+		set(0)
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1)
+		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = -1 }),
+			"Settings.BlockedRecheck is -1ns, must not be negative")
+	})
+}
+
+// comesBack identifies objects that were in one call and had been called the same number of times.
+type comesBack struct{ batch, times int }
+
+// requireTogether requires that the objects of each comesBack are called again at one moment. It
+// returns these moments.
+func requireTogether(t *testing.T, calls []call) map[comesBack]time.Time {
+	t.Helper()
+	back := map[comesBack]time.Time{}
+	last, times := map[uint64]comesBack{}, map[uint64]int{}
+	for _, c := range calls {
+		if from, ok := last[c.id]; ok {
+			if at, known := back[from]; known {
+				require.Equal(t, at, c.at, "object %d and others of call %d", c.id, from.batch)
+			}
+			back[from] = c.at
+		}
+		times[c.id]++
+		last[c.id] = comesBack{c.batch, times[c.id]}
+	}
+	return back
+}
+
+// waiting returns the outcomes after which an object comes back after a wait with jitter.
+func waiting() map[string]error {
+	return map[string]error{
+		"failed": errPlain, "requeued": reconciler.RequeueBackoff(),
+		"blocked": reconciler.Blocked("door", make(chan struct{})),
+	}
+}
+
+// Objects that failed in one call come back in one call: jitter does not add calls. The same holds
+// for objects that back off without a failure, and for blocked objects.
+func TestObjectsOfOneCallComeBackInOneCall(t *testing.T) {
+	for name := range waiting() {
+		for _, kind := range []string{"batches", "rounds"} {
+			numCalls := map[float64]int{}
+			for _, jitter := range []float64{0, 0.1} {
+				eachConcurrency(t, fmt.Sprintf("%s, %s, jitter %g", name, kind, jitter), func(e *env) {
+					out := waiting()[name]
+					e.target.deciding(func(call) error { return out })
+					e.put(1, ids(1, 200)...)
+					e.pass(time.Minute)
+					calls := e.target.take()
+					require.GreaterOrEqual(e, len(calls), 200)
+					requireTogether(e.T, calls)
+					numCalls[jitter] = e.target.batches
+				}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = jitter }))
+			}
+			require.LessOrEqual(t, numCalls[0.1], numCalls[0]*3/2)
+		}
+	}
 }

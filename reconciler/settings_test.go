@@ -4,20 +4,19 @@
 package reconciler_test
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // set changes the settings of the loop.
@@ -75,21 +74,6 @@ func TestWithSettingsIsAppliedInTheOrderOfTheOptions(t *testing.T) {
 	require.Zero(t, s.PruneInterval)
 }
 
-func TestPruneIntervalWithoutAPrunerIsAnError(t *testing.T) {
-	e := newEnv(t)
-	cfg := e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.PruneInterval = time.Minute }))
-	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
-	_, err := reconciler.New(cfg)
-	require.ErrorContains(t, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
-	cfg.Options = []reconciler.Option{reconciler.WithPruning(time.Hour)}
-	_, err = reconciler.New(cfg)
-	require.ErrorContains(t, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil", "also if it is the default otherwise")
-	cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 })}
-	loop, err := reconciler.New(cfg)
-	require.NoError(t, err)
-	require.Zero(t, loop.Settings().PruneInterval, "the default without a Pruner")
-}
-
 func TestDefaultSettings(t *testing.T) {
 	e := newEnv(t)
 	cfg := e.config()
@@ -109,73 +93,35 @@ func TestDefaultSettings(t *testing.T) {
 // valid one.
 func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	closed := rate.NewLimiter(1, 0)
-	for want, change := range map[string]func(s *reconciler.Settings){
-		"Settings.RoundSize is 0, must be at least 1":                          func(s *reconciler.Settings) { s.RoundSize = 0 },
-		"Settings.RoundLimiter has rate 1 and burst 0, which never allows":     func(s *reconciler.Settings) { s.RoundLimiter = closed },
-		"Settings.OperationLimiter has rate 1 and burst 0, which never allows": func(s *reconciler.Settings) { s.OperationLimiter = closed },
-		"Settings.RefreshLimiter has rate 1 and burst 0, which never allows":   func(s *reconciler.Settings) { s.RefreshLimiter = closed },
-		"Settings.Concurrency is 0, must be between 1 and 10000":               func(s *reconciler.Settings) { s.Concurrency = 0 },
-		"Settings.Concurrency is 10001, must be between 1 and 10000":           func(s *reconciler.Settings) { s.Concurrency = 10_001 },
-		"Settings.Timeout is -1s, must not be negative":                        func(s *reconciler.Settings) { s.Timeout = -time.Second },
-		"Settings.MinBackoff is 0s, must be positive":                          func(s *reconciler.Settings) { s.MinBackoff = 0 },
-		"Settings.MaxBackoff is 0s, must be positive":                          func(s *reconciler.Settings) { s.MaxBackoff = 0 },
-		"Settings.MinBackoff is 1h0m0s, above MaxBackoff, which is 1m0s":       func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
-		"Settings.Jitter is 1.5, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = 1.5 },
-		"Settings.Jitter is NaN, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = math.NaN() },
-		"Settings.MaxRetries is -1, must not be negative":                      func(s *reconciler.Settings) { s.MaxRetries = -1 },
-		"Settings.BlockedRecheck is -1s, must not be negative":                 func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
-		"Settings.RefreshInterval is -1s, must not be negative":                func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
-		"Settings.PruneInterval is -1s, must not be negative":                  func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
-	} {
-		t.Run(want, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				before := e.loop.Settings()
-				err := e.loop.Reconfigure(func(s *reconciler.Settings) {
-					s.BlockedRecheck = time.Hour
-					change(s)
-				})
-				require.ErrorContains(e, err, want)
-				require.ErrorContains(e, err, `reconciler "`)
-				require.Equal(e, before, e.loop.Settings())
-			}, nil)
-		})
-	}
-
 	inBubble(t, func(e *env) {
-		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.RoundSize, s.MaxRetries = -1, -2 })
-		require.ErrorContains(e, err, "Settings.RoundSize is -1")
-		require.ErrorContains(e, err, "Settings.MaxRetries is -2")
+		before := e.loop.Settings()
+		for want, change := range map[string]func(s *reconciler.Settings){
+			"Settings.RoundSize is 0, must be at least 1":                          func(s *reconciler.Settings) { s.RoundSize = 0 },
+			"Settings.RoundLimiter has rate 1 and burst 0, which never allows":     func(s *reconciler.Settings) { s.RoundLimiter = closed },
+			"Settings.OperationLimiter has rate 1 and burst 0, which never allows": func(s *reconciler.Settings) { s.OperationLimiter = closed },
+			"Settings.RefreshLimiter has rate 1 and burst 0, which never allows":   func(s *reconciler.Settings) { s.RefreshLimiter = closed },
+			"Settings.Concurrency is 0, must be between 1 and 10000":               func(s *reconciler.Settings) { s.Concurrency = 0 },
+			"Settings.Concurrency is 10001, must be between 1 and 10000":           func(s *reconciler.Settings) { s.Concurrency = 10_001 },
+			"Settings.Timeout is -1s, must not be negative":                        func(s *reconciler.Settings) { s.Timeout = -time.Second },
+			"Settings.MinBackoff is 0s, must be positive":                          func(s *reconciler.Settings) { s.MinBackoff = 0 },
+			"Settings.MaxBackoff is 0s, must be positive":                          func(s *reconciler.Settings) { s.MaxBackoff = 0 },
+			"Settings.MinBackoff is 1h0m0s, above MaxBackoff, which is 1m0s":       func(s *reconciler.Settings) { s.MinBackoff = time.Hour },
+			"Settings.Jitter is 1.5, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = 1.5 },
+			"Settings.Jitter is NaN, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = math.NaN() },
+			"Settings.MaxRetries is -1, must not be negative":                      func(s *reconciler.Settings) { s.MaxRetries = -1 },
+			"Settings.BlockedRecheck is -1s, must not be negative":                 func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
+			"Settings.RefreshInterval is -1s, must not be negative":                func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
+			"Settings.PruneInterval is -1s, must not be negative":                  func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
+		} {
+			err := e.loop.Reconfigure(func(s *reconciler.Settings) {
+				s.BlockedRecheck = time.Hour
+				change(s)
+			})
+			require.ErrorContains(e, err, want)
+			require.ErrorContains(e, err, `reconciler "`)
+			require.Equal(e, before, e.loop.Settings())
+		}
 	}, nil)
-	inBubble(t, func(e *env) {
-		err := e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
-		require.ErrorContains(e, err, "Settings.PruneInterval is 1h0m0s, but Config.Pruner is nil")
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Operations, cfg.BatchOperations = nil, onlyBatches{batchTarget{e.target}}
-	}, reconciler.WithoutPruning())
-}
-
-// onlyBatches has no method Prune.
-type onlyBatches struct {
-	reconciler.BatchOperations[*object]
-}
-
-func TestSettingsMayBeChangedBeforeTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		loop, err := reconciler.New(e.config())
-		require.NoError(t, err)
-		require.NoError(t, loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-		e.target.takes(time.Millisecond)
-		e.put(1, ids(1, 100)...)
-		ctx, cancel := context.WithCancel(e.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- loop.Run(ctx) }()
-		e.pass(time.Second)
-		e.eachDone()
-		require.Equal(e, 4, e.target.most)
-		cancel()
-		require.NoError(e, <-ended)
-	})
 }
 
 func TestRoundSizeIsChanged(t *testing.T) {
@@ -204,125 +150,25 @@ func TestRoundSizeIsChanged(t *testing.T) {
 	}, operationKinds[1].change, reconciler.WithRoundLimits(10, nil))
 }
 
-// After a change of the limiter the loop no longer waits for the old one.
-func TestLimiterCanBeChangedDuringAWaitForIt(t *testing.T) {
-	hourly := func() *rate.Limiter { return rate.NewLimiter(rate.Every(time.Hour), 1) }
-	for name, set := range map[string]func(s *reconciler.Settings, limiter *rate.Limiter){
-		"rounds":     func(s *reconciler.Settings, limiter *rate.Limiter) { s.RoundLimiter = limiter },
-		"operations": func(s *reconciler.Settings, limiter *rate.Limiter) { s.OperationLimiter = limiter },
-	} {
-		for _, n := range []int{1, 4} {
-			t.Run(fmt.Sprintf("%s, workers %d", name, n), func(t *testing.T) {
-				inBubble(t, func(e *env) {
-					e.set(func(s *reconciler.Settings) { set(s, hourly()) })
-					for id := range uint64(5) {
-						e.put(1, id)
-						e.pass(time.Minute)
-					}
-					require.LessOrEqual(e, len(e.target.take()), 2)
-					e.set(func(s *reconciler.Settings) { set(s, nil) })
-					e.pass(10 * time.Millisecond)
-					e.eachDone()
-					e.set(func(s *reconciler.Settings) { set(s, hourly()) })
-					for id := range uint64(5) {
-						e.put(2, id)
-						e.pass(time.Minute)
-					}
-					e.target.take()
-					e.set(func(s *reconciler.Settings) { set(s, rate.NewLimiter(1000, 1)) })
-					e.pass(100 * time.Millisecond)
-					e.eachDone()
-				}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
-			})
-		}
-	}
-}
-
 // The number of workers can change while they work: no object is lost, runs twice or waits for the
 // old workers.
 func TestConcurrencyIsChangedInFlight(t *testing.T) {
 	withWorkers(t, []int{1}, func(e *env, _ int) {
 		e.target.takes(10 * time.Millisecond)
-		most := func() int {
+		e.put(1, ids(1, 1500)...)
+		for _, n := range []int{8, 3, 1} {
+			e.set(func(s *reconciler.Settings) { s.Concurrency = n })
+			e.pass(200 * time.Millisecond)
 			e.target.mu.Lock()
-			defer e.target.mu.Unlock()
-			n := e.target.most
 			e.target.most = 0
-			return n
-		}
-		e.put(1, ids(1, 4000)...)
-		for range 3 {
+			e.target.mu.Unlock()
 			e.pass(200 * time.Millisecond)
-			require.Equal(e, 1, most())
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 8 })
-			e.pass(400 * time.Millisecond)
-			require.Equal(e, 8, most())
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 3 })
-			e.pass(200 * time.Millisecond)
-			most()
-			e.pass(200 * time.Millisecond)
-			require.Equal(e, 3, most())
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 1 })
-			e.pass(200 * time.Millisecond)
-			most()
+			require.Equal(e, n, e.target.most)
 		}
 		e.pass(time.Minute)
 		e.eachDone()
-		require.Len(e, e.target.take(), 4000, "each once")
+		require.Len(e, e.target.take(), 1500, "each once")
 	}, reconciler.WithRoundLimits(10, nil))
-}
-
-// Operations run beside a long one on workers that were added during it, unless the long one runs
-// in line.
-func TestConcurrencyIsRaisedBesideALongOperation(t *testing.T) {
-	for _, n := range []int{1, 2} {
-		inBubble(t, func(e *env) {
-			e.target.taking(func(c call) time.Duration {
-				if c.id <= uint64(n) {
-					return time.Hour
-				}
-				return time.Millisecond
-			})
-			e.put(1, ids(1, uint64(n))...)
-			e.pass(time.Second)
-			e.put(1, 10)
-			e.pass(time.Second)
-			require.Equal(e, reconciler.StatusKindPending, e.kind(10))
-			e.set(func(s *reconciler.Settings) { s.Concurrency = 4 })
-			e.pass(10 * time.Millisecond)
-			if n > 1 {
-				require.Equal(e, reconciler.StatusKindDone, e.kind(10))
-			}
-			e.pass(2 * time.Hour)
-			e.eachDone()
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }))
-	}
-}
-
-func TestTimeoutIsChanged(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
-		e.target.mu.Lock()
-		e.target.before = func(ctx context.Context, _ call) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-		e.target.mu.Unlock()
-		e.put(1, 1)
-		e.pass(2 * time.Second)
-		e.eachDone()
-		deadline := errors.New("")
-		e.target.deciding(func(call) error { return deadline })
-		e.set(func(s *reconciler.Settings) { s.Timeout = 300 * time.Millisecond })
-		e.put(2, 1)
-		e.pass(350 * time.Millisecond)
-		require.Contains(e, e.get(1).Status.GetError(), "timed out after 300ms")
-		e.set(func(s *reconciler.Settings) { s.Timeout = 0 })
-		e.target.deciding(nil)
-		e.pass(2 * time.Second)
-		e.eachDone()
-	})
 }
 
 // The backoff and the retries of a failure follow the settings at the time of the failure.
@@ -352,73 +198,33 @@ func TestRetrySettingsAreChanged(t *testing.T) {
 	})
 }
 
-func TestBlockedRecheckIsChanged(t *testing.T) {
-	inBubble(t, func(e *env) {
-		never := make(chan struct{})
-		e.target.deciding(func(call) error { return reconciler.Blocked("nothing", never) })
-		e.put(1, 1)
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1, "no recheck")
-		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute })
-		e.put(2, 1)
-		e.pass(10*time.Minute + time.Second)
-		require.Len(e, e.target.take(), 11)
-		e.set(func(s *reconciler.Settings) { s.BlockedRecheck = 0 })
-		e.pass(10 * time.Minute)
-		require.LessOrEqual(e, len(e.target.take()), 1)
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
-}
-
 func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 1000)...)
+		e.put(1, ids(1, 100)...)
 		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1000)
+		require.Len(e, e.target.take(), 100)
 		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Minute })
 		e.pass(time.Second)
-		require.Len(e, e.target.take(), 1000, "objects that are an hour old are due at once")
+		require.Len(e, e.target.take(), 100, "objects that are an hour old are due at once")
 		e.pass(10 * time.Minute)
-		require.InDelta(e, 10_000, len(e.target.take()), 1000)
+		require.InDelta(e, 1000, len(e.target.take()), 100)
 
 		// Refresh slowly, and change the limiter in the middle.
-		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
-		e.pass(2 * time.Minute)
-		require.InDelta(e, 90, len(e.target.take()), 35, "not before each is a minute old")
-		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(10, 1) })
-		e.pass(time.Minute)
-		require.InDelta(e, 600, len(e.target.take()), 20)
 		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(rate.Every(time.Hour), 1) })
-		e.pass(2 * time.Second)
-		e.target.take()
-		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
 		e.pass(2 * time.Minute)
-		require.Greater(e, len(e.target.take()), 1900)
+		require.LessOrEqual(e, len(e.target.take()), 2)
+		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
+		e.pass(time.Minute)
+		require.InDelta(e, 60, len(e.target.take()), 3)
 
 		// Turn refreshing off in the middle of a refresh.
-		e.set(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) })
-		e.pass(5 * time.Minute)
-		e.target.take()
 		e.set(func(s *reconciler.Settings) { s.RefreshInterval = 0 })
 		e.pass(2 * time.Second)
 		e.target.take()
 		e.pass(time.Hour)
 		require.Empty(e, e.target.take())
 		e.eachDone()
-	}, nil, reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning())
-}
-
-func TestRefreshIntervalIsShortenedAndLengthened(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		e.pass(time.Minute)
-		e.target.take()
-		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Minute })
-		e.pass(10*time.Minute + time.Second)
-		require.Len(e, e.target.take(), 11)
-		e.set(func(s *reconciler.Settings) { s.RefreshInterval = time.Hour })
-		e.pass(10*time.Hour + time.Second)
-		require.Len(e, e.target.take(), 10)
-	}, nil, reconciler.WithRefreshing(time.Hour, nil), reconciler.WithoutPruning())
+	}, nil, reconciler.WithoutPruning())
 }
 
 func TestPruneIntervalIsChanged(t *testing.T) {
@@ -463,56 +269,144 @@ func TestReconfigureIsAtomic(t *testing.T) {
 		e.target.takes(time.Millisecond)
 		e.put(1, ids(1, 500)...)
 		var wg sync.WaitGroup
-		var refused atomic.Int64
 		for i := range 8 {
 			wg.Go(func() {
 				for k := range 50 {
 					err := e.loop.Reconfigure(func(s *reconciler.Settings) {
 						s.MaxRetries++
-						s.Concurrency = 1 + (i+k)%6
-						s.RoundSize = 1 + (i*k)%20
-						s.Timeout = time.Duration(1+k) * time.Second
+						s.Concurrency, s.RoundSize, s.Timeout = 1+(i+k)%6, 1+(i*k)%20, time.Duration(1+k)*time.Second
 						if k%10 == 9 {
 							s.Jitter = -1
 						}
 					})
-					if err != nil {
-						refused.Add(1)
-					}
-					_ = e.loop.Settings().MaxRetries
+					assert.Equal(e, k%10 == 9, err != nil)
 					time.Sleep(time.Millisecond)
 				}
 			})
 		}
 		wg.Wait()
-		require.EqualValues(e, 8*5, refused.Load())
 		require.Equal(e, 8*45, e.loop.Settings().MaxRetries)
 		e.pass(time.Minute)
 		e.eachDone()
 	})
 }
 
-// Operations in line and on workers take turns while the settings change. None is run or settled twice, and none
-// carries anything of an earlier one.
-func TestOperationsAreTheirOwnWhenConcurrencyChanges(t *testing.T) {
-	everyWay(t, func(e *env) {
-		concurrency := func(n int) {
-			e.set(func(s *reconciler.Settings) { s.Concurrency = n })
-			e.pass(time.Millisecond)
+func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
+	breaker := reconciler.WithBreaker
+	for want, option := range map[string]reconciler.Option{
+		"WithJournal: -1 rounds and 5 operations, neither may be negative":      reconciler.WithJournal(-1, 5),
+		"WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper is nil": reconciler.WithSweepBudget(10, 0),
+		"WithBreaker: Failures is -1, must not be negative":                     breaker(reconciler.Breaker{Failures: -1}),
+		"WithBreaker: Probes is -2, must not be negative":                       breaker(reconciler.Breaker{Probes: -2}),
+		"WithBreaker: MinInterval is -1s, must not be negative":                 breaker(reconciler.Breaker{MinInterval: -time.Second}),
+		"WithBreaker: MaxInterval is -1s, must not be negative":                 breaker(reconciler.Breaker{MaxInterval: -time.Second}),
+		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                   breaker(reconciler.Breaker{MinInterval: 2 * time.Second, MaxInterval: time.Second}),
+	} {
+		e := newEnv(t)
+		_, err := reconciler.New(e.config(option))
+		require.ErrorContains(e, err, want)
+		require.ErrorContains(e, err, `reconciler "objects"`)
+	}
+	for _, b := range []reconciler.Breaker{{}, {MinInterval: time.Hour}, {MaxInterval: time.Millisecond}} {
+		_, err := reconciler.New(newEnv(t).config(breaker(b)))
+		require.NoError(t, err, "%+v", b)
+	}
+}
+
+func TestAllConfigErrorsAreReportedTogether(t *testing.T) {
+	_, err := reconciler.New(reconciler.Config[*object]{
+		Options: []reconciler.Option{
+			reconciler.WithName("broken"), reconciler.WithRoundLimits(0, nil), reconciler.WithRetry(2, 1),
+		},
+	})
+	for _, want := range []string{
+		`reconciler "broken"`, "Config.DB is nil", "Config.Table is nil",
+		"Config.Operations, BatchOperations and RoundOperations are all nil",
+		"Settings.RoundSize is 0", "Settings.MinBackoff is 2ns, above MaxBackoff, which is 1ns",
+	} {
+		require.ErrorContains(t, err, want)
+	}
+}
+
+func TestSomeStatusFunctionsAreAnErrorThatNamesTheMissing(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.Clone, cfg.GetStatus = nil, nil
+	_, err := reconciler.New(cfg)
+	require.EqualError(e, err, "reconciler \"objects\": Config.Clone is nil, but SetStatus or GetStatus is set\nConfig.GetStatus is nil, but Clone or SetStatus is set")
+
+	cfg = e.config()
+	cfg.Clone, cfg.SetStatus, cfg.GetStatus = nil, nil, nil
+	cfg.Merge = func(current, _ *object) *object { return current }
+	_, err = reconciler.New(cfg)
+	require.ErrorContains(e, err, "Config.Merge is set, but Config.Clone, SetStatus and GetStatus are not")
+}
+
+func TestContradictingOperationsAreAnError(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.BatchOperations, cfg.RoundOperations = batchTarget{e.target}, roundTarget{e.target}
+	_, err := reconciler.New(cfg)
+	require.ErrorContains(e, err, "Config.BatchOperations (reconciler_test.batchTarget) and Config.RoundOperations (reconciler_test.roundTarget) are both set")
+}
+
+// batchOnly has no Prune.
+type batchOnly struct {
+	reconciler.BatchOperations[*object]
+}
+
+func TestMissingPrunerIsAnErrorOnlyWithPruning(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config(reconciler.WithPruning(time.Minute))
+	cfg.Operations, cfg.BatchOperations = nil, batchOnly{batchTarget{e.target}}
+	_, err := reconciler.New(cfg)
+	require.ErrorContains(e, err, "Settings.PruneInterval is 1m0s, but Config.Pruner is nil")
+
+	cfg.Options = nil
+	_, err = reconciler.New(cfg)
+	require.NoError(e, err)
+	cfg.Options = exact(reconciler.WithPruning(time.Minute))
+	cfg.Pruner = e.target
+	_, err = reconciler.New(cfg)
+	require.NoError(e, err)
+}
+
+// valueObject is a row that is not a pointer.
+type valueObject struct {
+	ID     uint64
+	Status reconciler.Status
+}
+
+func TestRowsMayBeValues(t *testing.T) {
+	inBubble(t, func(e *env) {
+		index := statedb.Index[valueObject, uint64]{
+			Name:       "id",
+			FromObject: func(o valueObject) keySet { return newKeySet(o.ID) },
+			FromKey:    idIndex.FromKey,
+			Unique:     true,
 		}
-		concurrency(4)
-		e.target.failing("no")
-		e.put(1, ids(1, 100)...)
-		e.pass(time.Millisecond)
-		concurrency(1)
-		e.target.failing("")
-		e.pass(time.Minute)
-		concurrency(4)
-		e.put(1, 101)
-		e.pass(time.Second)
-		concurrency(1)
-		e.put(1, ids(102, 200)...)
-		e.pass(time.Second)
-		e.eachDone()
-	}, reconciler.WithoutPruning())
+		table, err := statedb.NewTableAny(e.db, "values", func() []string { return nil },
+			func(valueObject) []string { return nil }, index)
+		require.NoError(e, err)
+		updated := 0
+		loop, err := reconciler.New(reconciler.Config[valueObject]{
+			DB: e.db, Table: table,
+			Clone:           func(o valueObject) valueObject { return o },
+			SetStatus:       func(o valueObject, s reconciler.Status) valueObject { o.Status = s; return o },
+			GetStatus:       func(o valueObject) reconciler.Status { return o.Status },
+			BatchOperations: countingBatches{&updated},
+		})
+		require.NoError(e, err)
+		stop := reconcilertest.Go(t, loop.Run)
+		wtxn := e.db.WriteTxn(table)
+		_, _, err = table.Insert(wtxn, valueObject{ID: 1, Status: reconciler.StatusPending()})
+		require.NoError(e, err)
+		revision := table.Revision(wtxn.Commit())
+		_, _, err = loop.WaitUntilReconciled(e.Context(), revision)
+		require.NoError(e, err)
+		require.Equal(e, 1, updated)
+		row, _, _ := table.Get(e.db.ReadTxn(), index.Query(1))
+		require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
+		stop()
+	}, nil)
 }

@@ -48,7 +48,7 @@ func (s *lister) List(ctx context.Context, _ statedb.ReadTxn, yield func(*object
 // sweeping runs a test with each kind of operations and with 1 and 8 workers, against a loop that
 // sweeps only when the test calls sweep.
 func sweeping(t *testing.T, test func(e *env, s *lister), options ...reconciler.Option) {
-	for _, kind := range []string{"single", "batches", "rounds"} {
+	for _, kind := range []string{"single", "batches"} {
 		for _, workers := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind, workers), func(t *testing.T) {
 				var s *lister
@@ -126,80 +126,37 @@ func TestSweepDeletesOnlyOrphans(t *testing.T) {
 	})
 }
 
-// A sweep deletes an orphan through the delete operation, with the listed object.
-func TestSweptObjectIsDeletedAsItWasListed(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.strays(7)
-		var deleted []reconciler.BatchEntry[*object]
-		e.target.before = func(_ context.Context, c call) {
-			if c.op == "delete" {
-				deleted = append(deleted, reconciler.BatchEntry[*object]{Object: &object{ID: c.id}, Revision: c.revision})
-			}
-		}
-		e.put(1, 1)
-		synctest.Wait()
-		at := e.table.Revision(e.db.ReadTxn())
-		e.sweep()
-		synctest.Wait()
-		require.Len(e, deleted, 1)
-		require.Equal(e, at, deleted[0].Revision, "the revision of the table after the listing")
-		require.Equal(e, 1, e.target.batches-1, "one batch to update, one to delete")
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Sweeper, cfg.Operations, cfg.BatchOperations = &lister{target: e.target}, nil, batchTarget{e.target}
-	})
-}
-
 func TestSweepLeavesObjectsBeingDeletedAlone(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
-		e.put(1, ids(1, 3)...)
+		e.put(1, 1)
 		e.pass(time.Second)
-		e.target.deciding(func(c call) error {
-			if c.op == "delete" {
-				return errors.New("in use")
-			}
-			return nil
-		})
+		e.target.failingFor(1, errors.New("in use"))
 		e.target.take()
 		start := time.Now()
-		e.remove(1, 2, 3)
+		e.remove(1)
 		e.pass(50 * time.Millisecond)
-		record := e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 3}, *record, "these do not count for the budget")
+		require.Equal(e, inspect.Prune{Listed: 1}, *e.sweep(), "it does not count for the budget")
 		e.pass(500 * time.Millisecond)
-		var calls []call
-		for _, c := range e.target.take() {
-			if c.id == 1 && c.op == "delete" {
-				calls = append(calls, c)
-			}
-		}
+		calls := slices.DeleteFunc(e.target.take(), func(c call) bool { return c.op == "prune" })
 		require.Equal(e, seconds(0, 0.1, 0.3), since(start, calls), "the backoff continues")
 	}, reconciler.WithSweepBudget(1, 0))
 }
 
-func TestObjectInsertedDuringTheListingIsNotSwept(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
-		s.strays(7, 8)
-		s.during = func(context.Context, func(*object) bool) { e.put(1, 7) }
-		record := e.sweep()
-		require.Equal(e, 1, record.Swept)
-		e.pass(time.Second)
-		require.Equal(e, []string{"delete(8)", "update(7)"}, e.target.ops())
-		e.eachDone()
-	})
-}
-
-// An object that is deleted from the table during the listing is deleted for that reason, and is no
-// orphan.
-func TestObjectDeletedDuringTheListingIsNotSwept(t *testing.T) {
+// An object that is inserted during the listing is no orphan, nor is one that is deleted from the table meanwhile: it
+// is deleted for that reason.
+func TestObjectThatChangesDuringTheListingIsNotSwept(t *testing.T) {
 	sweeping(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Second)
 		e.target.take()
-		s.during = func(context.Context, func(*object) bool) { e.remove(ids(1, 10)...) }
-		record := e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 20}, *record)
+		s.strays(101)
+		s.during = func(context.Context, func(*object) bool) {
+			e.remove(ids(1, 10)...)
+			e.put(1, 101)
+		}
+		require.Equal(e, inspect.Prune{Listed: 21}, *e.sweep())
 		e.pass(time.Second)
-		require.Len(e, e.target.ops(), 10)
+		require.Len(e, e.target.ops(), 11)
 		e.eachDone()
 	}, reconciler.WithSweepBudget(1, 0))
 }
@@ -213,72 +170,43 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 			}
 			return nil
 		})
-		start := time.Now()
 		e.sweep()
 		e.pass(350 * time.Millisecond)
 		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
 		require.Equal(e, "2 error(s)", message)
 		require.EqualError(e, err, "in use\nin use")
-
+		require.Len(e, s.ops(), 2*3)
 		e.put(1, 7)
 		e.pass(time.Second)
+		require.Equal(e, []string{"delete(8) fail", "delete(8) fail", "update(7)"}, s.ops())
 		s.failing("")
 		e.pass(time.Minute)
-		deletions := map[uint64][]call{}
-		for _, c := range s.take() {
-			if c.op == "delete" {
-				deletions[c.id] = append(deletions[c.id], c)
-			}
-		}
-		require.Len(e, deletions[7], 3, "no longer retried")
-		require.Equal(e, seconds(0, 0.1, 0.3, 0.7, 1.5), roundedSince(start, deletions[8]))
 		e.eachDone()
 		level, _, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level)
 	})
 }
 
-// roundedSince returns the times of the calls relative to start, rounded to a tenth of a second:
-// retries may wait a few milliseconds for each other.
-func roundedSince(start time.Time, calls []call) []time.Duration {
-	at := since(start, calls)
-	for i := range at {
-		at[i] = at[i].Round(100 * time.Millisecond)
-	}
-	return at
-}
-
 func TestFailedListingIsRetriedWithBackoffAndDeletesNothing(t *testing.T) {
-	for _, how := range []string{"error", "panic"} {
+	for how, fail := range map[string]func() error{"error": func() error { return errors.New(panicText) }, "panic": func() error { crash(); return nil }} {
 		t.Run(how, func(t *testing.T) {
 			sweeping(t, func(e *env, s *lister) {
 				s.strays(1)
-				s.deciding(func(c call) error {
-					if c.op != "prune" {
-						return nil
-					}
-					if how == "panic" {
-						panic("out of cheese")
-					}
-					return errors.New("out of cheese")
-				})
+				s.deciding(func(call) error { return fail() })
 				start := time.Now()
 				e.loop.Prune()
 				e.pass(time.Second)
 				require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, s.take()))
-				require.Contains(e, e.swept().Error, "out of cheese")
-				require.Equal(e, 1, e.swept().Listed)
+				require.Contains(e, e.swept().Error, panicText)
 				level, _, err := e.health.Now()
 				require.Equal(e, cell.StatusDegraded, level)
-				require.ErrorContains(e, err, "out of cheese")
+				require.ErrorContains(e, err, panicText)
 				require.Len(e, s.holds(), 1)
 
 				s.failing("")
 				e.pass(time.Minute)
 				require.Empty(e, s.holds())
-				level, _, _ = e.health.Now()
-				require.Equal(e, cell.StatusOK, level)
 			})
 		})
 	}
@@ -304,4 +232,240 @@ func TestListingCutShortByTheStopDeletesNothing(t *testing.T) {
 		require.Len(e, s.holds(), 2)
 		require.Contains(e, e.swept().Error, "canceled")
 	})
+}
+
+// lasting makes every operation on an object take the time that f returns.
+func (x *target) lasting(f func(c call) time.Duration) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before = func(_ context.Context, c call) {
+		if c.op != "prune" {
+			time.Sleep(f(c))
+		}
+	}
+}
+
+// listings returns the times of the listings, relative to start.
+func listings(start time.Time, calls []call) (at []time.Duration) {
+	for _, c := range calls {
+		if c.op == "prune" {
+			at = append(at, c.at.Sub(start))
+		}
+	}
+	return at
+}
+
+func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
+	for _, kind := range []string{"single", "batches"} {
+		var initialized func(statedb.WriteTxn)
+		eachConcurrency(t, kind, func(e *env) {
+			e.target.strays(1000)
+			e.target.failingFor(3, errPlain)
+			e.target.takes(50 * time.Millisecond)
+			e.put(1, 1, 2, 3)
+			e.pass(time.Minute)
+			require.NotContains(e, e.target.calls(), "prune(4)", "the table is not initialised")
+			e.put(1, ids(4, 43)...)
+			e.write(initialized)
+			// Later changes do not delay the sweep, and a call of Prune does not make it earlier.
+			for id := uint64(1001); id < 1100; id++ {
+				e.loop.Prune()
+				e.pass(20 * time.Millisecond)
+				e.put(1, id)
+			}
+			calls := e.target.take()
+			first := slices.IndexFunc(calls, func(c call) bool { return c.op == "prune" })
+			require.Positive(e, first, "before the later changes were attempted")
+			attempted := map[uint64]bool{}
+			for _, c := range calls[:first] {
+				attempted[c.id] = true
+			}
+			for _, id := range ids(4, 43) {
+				require.True(e, attempted[id], "object %d", id)
+			}
+			require.NotContains(e, e.target.holds(), uint64(1000))
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
+			cfg.Sweeper = &lister{target: e.target}
+			operate(kind)(e, cfg)
+		}, reconciler.WithRoundLimits(4, nil), reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithPruning(time.Hour))
+	}
+}
+
+// While a sweep waits for the initial load, an interval that has passed must not wake the loop: it
+// would spin, and virtual time would not advance.
+func TestIntervalThatPassesDuringTheInitialLoadCausesNoSpin(t *testing.T) {
+	for _, workers := range []int{1, 8} {
+		inBubble(t, func(e *env) {
+			start := time.Now()
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Second }))
+			e.pass(35 * time.Second)
+			require.Equal(e, seconds(30, 31, 32, 33, 34, 35), listings(start, e.target.take()))
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			e.put(1, 1)
+			e.target.lasting(func(call) time.Duration { return 30 * time.Second })
+			cfg.Sweeper = &lister{target: e.target}
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+	}
+}
+
+// A sweep holds up changes for its listing only, not for its deletions.
+func TestSweepDoesNotHoldUpFreshChanges(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.strays(ids(1000, 1999)...)
+		e.target.lasting(func(call) time.Duration { return 10 * time.Millisecond })
+		e.sweep()
+		e.pass(100 * time.Millisecond)
+		e.put(1, 1)
+		written := time.Now()
+		e.pass(time.Minute)
+		require.LessOrEqual(e, e.get(1).Status.UpdatedAt.Sub(written), 50*time.Millisecond)
+		e.eachDone()
+	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} })
+}
+
+func TestPausedReconcilerDoesNotSweep(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(1, 2)
+		e.loop.Pause()
+		e.loop.Prune()
+		e.pass(time.Hour)
+		require.Empty(e, s.take())
+		e.loop.PauseObjects(func(o *object) bool { return o.ID == 1 })
+		e.pass(time.Second)
+		require.Equal(e, []string{"delete(2)"}, s.ops(), "an orphan can be paused like any object")
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.Equal(e, []string{"delete(1)"}, s.ops())
+	})
+}
+
+func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		objects        int
+		fraction       float64
+		wanted, strays uint64
+		refused        string
+	}{
+		{"exactly the budget", 3, 0, 10, 3, ""},
+		{"one too many", 3, 0, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
+		{"exactly the fraction", 0, 0.25, 9, 3, ""},
+		{"more than the fraction", 0, 0.25, 8, 3, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
+		{"both limits, too many objects", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
+		{"both limits, too large a fraction", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
+		{"all objects, with an empty table", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
+		{"without a budget", 0, 0, 0, 4, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put(1, ids(1, c.wanted)...)
+				e.pass(time.Second)
+				e.target.take()
+				e.target.strays(ids(101, 100+c.strays)...)
+				record := e.sweep()
+				e.pass(10 * time.Millisecond)
+				level, message, err := e.health.Now()
+				if c.refused == "" {
+					require.Empty(e, record.Error)
+					require.EqualValues(e, c.strays, record.Swept)
+					require.Len(e, e.target.ops(), int(c.strays))
+					require.Equal(e, cell.StatusOK, level)
+					return
+				}
+				require.Contains(e, record.Error, c.refused)
+				require.EqualValues(e, c.wanted+c.strays, record.Listed)
+				require.Zero(e, record.Swept)
+				require.Empty(e, e.target.ops())
+				require.Equal(e, cell.StatusDegraded, level)
+				require.Equal(e, "a sweep awaits approval", message)
+				require.EqualError(e, err, "prune: "+record.Error)
+				require.ErrorContains(e, err, "nothing is deleted until a person approves it: "+
+					"with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")
+			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
+				reconciler.WithSweepBudget(c.objects, c.fraction))
+		})
+	}
+}
+
+func TestBudgetCountsAnObjectOnceHoweverOftenItIsListed(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		s.strays(1, 2, 3)
+		s.twice = true
+		record := e.sweep()
+		require.Equal(e, inspect.Prune{Listed: 6, Swept: 3}, *record)
+	}, reconciler.WithSweepBudget(3, 0))
+}
+
+func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		e.put(1, ids(1, 10)...)
+		e.pass(time.Second)
+		s.strays(101, 102, 103)
+		e.sweep()
+		e.put(2, ids(1, 10)...)
+		e.pass(10 * time.Minute)
+		require.Len(e, s.holds(), 13, "the sweep ran again, and was refused")
+		level, _, _ := e.health.Now()
+		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
+
+		s.failing("no route")
+		require.True(e, e.loop.ApproveSweep())
+		synctest.Wait()
+		require.Len(e, s.holds(), 13, "the approval waits for a listing that succeeds")
+		s.failing("")
+		s.take()
+		e.pass(time.Minute)
+		level, _, _ = e.health.Now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, []string{"delete(101)", "delete(102)", "delete(103)"}, s.ops())
+
+		s.strays(101, 102, 103)
+		record := e.sweep()
+		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "the approval was for one sweep")
+	}, reconciler.WithSweepBudget(2, 0))
+}
+
+// An object that the program deleted is no orphan and does not count for the budget, however late
+// the loop reads the deletion.
+func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
+	sweeping(t, func(e *env, s *lister) {
+		const n = 500
+		e.put(1, ids(1, n)...)
+		e.pass(time.Minute)
+		e.target.take()
+		s.strays(n + 1)
+		// The loop is busy while the rows are deleted, and then sweeps.
+		e.target.takes(10 * time.Millisecond)
+		e.put(2, ids(1, 100)...)
+		e.pass(time.Millisecond)
+		e.remove(ids(201, n)...)
+		e.loop.Prune()
+		e.pass(time.Minute)
+		require.Equal(e, 1, e.swept().Swept, e.swept().Error)
+		e.eachDone()
+		ops := e.target.ops()
+		require.Len(e, slices.Compact(ops), len(ops), "each is deleted once")
+	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
+}
+
+// loading runs a test, with each kind of operations and with 1 and 8 workers, against a loop that
+// sweeps periodically. Its table is initialised when the test calls done.
+func loading(t *testing.T, test func(e *env, s *lister, done func()), options ...reconciler.Option) {
+	for _, kind := range []string{"single", "batches"} {
+		for _, workers := range []int{1, 8} {
+			t.Run(fmt.Sprintf("%s, workers %d", kind, workers), func(t *testing.T) {
+				var s *lister
+				var initialized func(statedb.WriteTxn)
+				inBubble(t, func(e *env) {
+					test(e, s, func() { e.write(initialized) })
+				}, func(e *env, cfg *reconciler.Config[*object]) {
+					e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
+					s = &lister{target: e.target}
+					cfg.Sweeper = s
+					operate(kind)(e, cfg)
+				}, append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })}, options...)...)
+			})
+		}
+	}
 }
