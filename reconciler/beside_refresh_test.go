@@ -14,20 +14,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-func TestRefreshWithoutAStatusIsCounted(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.writeRows(1, 1, 2, 3)
-		synctest.Wait()
-		n, err := e.loop.Refresh(e.Context(), "1", "2")
-		require.NoError(e, err)
-		require.Equal(e, 2, n)
-		synctest.Wait()
-		require.EqualValues(e, 2, e.loop.Figures().Refreshes)
-		rounds := e.loop.Journal()
-		require.Equal(e, 2, rounds[len(rounds)-1].Refreshes)
-	}, beside)
-}
-
 func TestRefreshInAnOperationReturnsAnErrorAtOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.writeRows(1, 1)

@@ -62,23 +62,6 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 	}
 }
 
-// Retry finds a failed deletion by the key of the deleted row.
-func TestRetryByHandFindsADeletion(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.target.failing("no")
-		e.remove(1)
-		e.pass(time.Second)
-		e.target.failing("")
-		n, err := e.loop.Retry(e.Context(), "1")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		e.pass(time.Millisecond)
-		require.Empty(e, e.target.holds())
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
-}
-
 // Refresh applies given objects or all objects again, also if periodic refreshing is off.
 func TestRefreshByHand(t *testing.T) {
 	for name, interval := range map[string]time.Duration{"off": 0, "every hour": time.Hour} {

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -112,27 +111,6 @@ func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
 	}
 }
 
-// A wait for the backlog ends when the backlog is done, whatever is written meanwhile.
-func TestWaitForABacklogEndsDespiteConstantWrites(t *testing.T) {
-	const rows, took = 2000, 5 * time.Millisecond
-	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
-		t.Run(m.String(), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.takes(took)
-				over := e.wait(e.put(1, ids(1, rows)...), m)
-				bound := mainShare * rows * took
-				writeEvery(took, bound, func(i uint64) { e.put(1, rows+1+i) })
-				select {
-				case w := <-over:
-					e.nothingUnapplied(w)
-				default:
-					e.Fatalf("the wait has not ended after %s", bound)
-				}
-			}, nil, reconciler.WithRoundLimits(500, nil))
-		})
-	}
-}
-
 // Keys that are written all the time do not starve the others, even with one place in a round: the main
 // cursor gets at least a quarter of the operations.
 func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
@@ -172,32 +150,6 @@ func TestFirstSweepComesDespiteConstantWrites(t *testing.T) {
 		require.NotContains(e, e.target.holds(), uint64(100_001), "an orphan")
 		e.stop()
 	})
-}
-
-// The operations of a key run in the order of its revisions, even if the catch-up cursor, a retry and
-// the main cursor all have the same object.
-func TestOperationsOfAKeyNeverGoBackBehindABacklog(t *testing.T) {
-	for _, workers := range []int{1, 2} {
-		inBubble(t, func(e *env) {
-			e.target.takes(2 * time.Millisecond)
-			e.put(1, ids(1, 3000)...)
-			writeEvery(3*time.Millisecond, 10*time.Second, func(i uint64) {
-				id := 1 + (i*i*7)%3000
-				if i%5 == 0 {
-					e.remove(id)
-				} else {
-					e.put(int(i), id)
-				}
-			})
-			e.pass(time.Minute)
-			e.eachDone()
-			last := map[uint64]statedb.Revision{}
-			for _, c := range e.target.take() {
-				require.GreaterOrEqual(e, c.revision, last[c.id], c.String())
-				last[c.id] = c.revision
-			}
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(100, nil))
-	}
 }
 
 // synctestRun runs a test in a bubble, without a loop.

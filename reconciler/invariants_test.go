@@ -394,25 +394,6 @@ func TestDeletedObjectIsNotBroughtBackByItsStatus(t *testing.T) {
 	}, nil)
 }
 
-// 5: a status write never overwrites a newer desired state.
-func TestObjectChangedInFlightIsReconciledAgain(t *testing.T) {
-	for _, outcome := range []string{"", "no"} {
-		inBubble(t, func(e *env) {
-			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
-			e.target.failing(outcome)
-			e.put(1, 1)
-			e.pass(100 * time.Millisecond)
-			e.put(2, 1)
-			e.pass(950 * time.Millisecond)
-			require.Equal(e, 2, e.get(1).Value)
-			require.Equal(e, reconciler.StatusKindPending, e.kind(1))
-			e.target.failing("")
-			e.pass(time.Minute)
-			e.eachDone()
-		}, nil)
-	}
-}
-
 // 2: a retry applies the current row, even if the row was written without a new status ID.
 func TestRetryAppliesTheCurrentVersion(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -428,26 +409,6 @@ func TestRetryAppliesTheCurrentVersion(t *testing.T) {
 		e.target.failing("")
 		e.pass(time.Second)
 		e.eachDone()
-	}, nil)
-}
-
-// 4: a failure is not forgotten when another writer sets the row to Done while the operation runs.
-func TestFailureIsKeptWhenTheRowIsSetToDone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(500 * time.Millisecond)
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, err := e.table.Insert(wtxn, &object{ID: 1, Value: 2, Status: reconciler.StatusDone()})
-			require.NoError(e, err)
-		})
-		e.pass(time.Second)
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-		level, message, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level, message)
 	}, nil)
 }
 
@@ -636,10 +597,4 @@ func TestHugePruneIntervalIsNotDueAtOnce(t *testing.T) {
 		e.pass(time.Hour)
 		require.Equal(e, []string{"prune(0)"}, e.target.calls())
 	}, nil, reconciler.WithPruning(math.MaxInt64), reconciler.WithRefreshing(math.MaxInt64, nil))
-}
-
-func TestLoopIsRunOnce(t *testing.T) {
-	inBubble(t, func(e *env) {
-		require.ErrorContains(e, e.loop.Run(e.Context()), "has been run already")
-	}, nil)
 }

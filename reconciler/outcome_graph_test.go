@@ -56,15 +56,3 @@ func TestSearchOfAnErrorEnds(t *testing.T) {
 		})
 	}
 }
-
-// An outcome is found as long as it is within the bound of the search.
-func TestSearchOfAnErrorFindsOutcomesWithinItsBound(t *testing.T) {
-	blocked := reconciler.Blocked("something")
-	require.True(t, reconciler.IsBlocked(levelsAbove(blocked, 28)), "at the bottom")
-	require.True(t, reconciler.IsBlocked(errors.Join(blocked, circular{})))
-	wide := make([]error, 900)
-	for i := range wide {
-		wide[i] = errPlain
-	}
-	require.True(t, reconciler.IsBlocked(errors.Join(append(wide, blocked)...)))
-}

@@ -146,21 +146,6 @@ func countReads(_ *env, cfg *reconciler.Config[*object]) {
 	cfg.Clone = func(o *object) *object { counted.Add(1); return clone(o) }
 }
 
-// The first retry comes after the minimum backoff, not after twice that time.
-func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(800 * time.Millisecond)
-		var waits []time.Duration
-		calls := e.target.take()
-		for i := 1; i < len(calls); i++ {
-			waits = append(waits, calls[i].at.Sub(calls[i-1].at))
-		}
-		require.Equal(e, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}, waits)
-	}, nil)
-}
-
 // Objects that failed in a batch are retried in batches. Single operations are not needed for that.
 func TestRetriesOfABatchComeInABatch(t *testing.T) {
 	for _, kind := range []string{"batches", "rounds"} {
@@ -185,15 +170,6 @@ func TestRetriesOfABatchComeInABatch(t *testing.T) {
 			})
 		})
 	}
-}
-
-// A nil limiter sets no limit.
-func TestNilLimiterMeansNoLimit(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 5000)...)
-		e.pass(time.Second)
-		e.eachDone()
-	}, nil, reconciler.WithRoundLimits(10, nil), reconciler.WithRefreshing(time.Hour, nil))
 }
 
 // The status of a finished operation does not wait for the rest of a large round. Nor does a retry
@@ -225,44 +201,6 @@ func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 	}, nil)
-}
-
-// An insert takes one round and one token of the limiter. The status write that follows takes none.
-func TestOneInsertIsOneRound(t *testing.T) {
-	inBubble(t, func(e *env) {
-		limiter := rate.NewLimiter(rate.Every(time.Second), 1)
-		cfg := e.config(reconciler.WithRoundLimits(1000, limiter), reconciler.WithName("limited"))
-		cfg.SetStatus, cfg.GetStatus = (*object).SetOther, (*object).GetOther
-		cfg.Operations = newTarget()
-		limited := e.start(cfg)
-		for id := range uint64(10) {
-			e.pass(time.Second)
-			e.put(1, id)
-			synctest.Wait()
-			require.Equal(e, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: a token was available")
-		}
-		require.Len(e, e.loop.Journal(), 1+10, "the prune at the start, and one for each insert")
-		require.Len(e, limited.Journal(), 1+10)
-	}, nil)
-}
-
-// A refresh marks a batch of objects in one write, not each object in its own, and leaves fresh
-// changes their share.
-func TestRefreshMarksInBatches(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 1000)...)
-		synctest.Wait()
-		e.target.take()
-		before := e.table.Revision(e.db.ReadTxn())
-		rounds := len(e.loop.Journal())
-
-		e.pass(time.Minute)
-		require.Len(e, e.target.take(), 1000)
-		require.Equal(e, before+2000, e.table.Revision(e.db.ReadTxn()), "marked and done, each once")
-		journal := e.loop.Journal()[rounds:]
-		require.Len(e, journal, 8, "eight batches")
-		e.eachDone()
-	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(rate.Inf, 0)))
 }
 
 // With a small burst a refresh still marks objects in batches, and keeps to the limit.
@@ -320,23 +258,6 @@ func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 	}, nil)
 }
 
-// Repeated writes of a failing object cause no more attempts than its minimum backoff allows.
-func TestTouchingAFailingObjectIsNoHotLoop(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		for value := range 200 {
-			e.put(value, 1)
-			e.pass(20 * time.Millisecond)
-		}
-		calls := e.target.take()
-		require.GreaterOrEqual(e, len(calls), 4)
-		require.LessOrEqual(e, len(calls), 5, "in 4 s with a minimum backoff of 1 s")
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, nil, reconciler.WithRetry(time.Second, time.Minute))
-}
-
 // A failure with the same text writes nothing and wakes no watcher.
 func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -386,94 +307,4 @@ func (e *env) comeAndGo(id uint64) {
 		_, _, err = e.table.Delete(wtxn, &object{ID: id})
 		require.NoError(e, err)
 	})
-}
-
-// A row without a status is not reconciled, and the loop logs that once.
-func TestRowWithoutStatusIsLeftAloneAndLoggedOnce(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.write(func(wtxn statedb.WriteTxn) {
-			for id := range uint64(3) {
-				_, _, err := e.table.Insert(wtxn, &object{ID: id})
-				require.NoError(e, err)
-			}
-		})
-		e.pass(time.Minute)
-		require.Empty(e, e.target.calls())
-		require.Contains(e, e.Logged(), "has no status")
-		require.Equal(e, 1, countLines(e.Logged()))
-	}, nil)
-}
-
-func countLines(s string) (n int) {
-	for _, c := range s {
-		if c == '\n' {
-			n++
-		}
-	}
-	return n
-}
-
-// Round operations get the whole round, with revisions, so an implementation can keep the order of
-// the writes.
-func TestRoundOperationsMayKeepTheOrderOfTheWrites(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		synctest.Wait()
-		e.target.take()
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
-			_, _, _ = e.table.Delete(wtxn, &object{ID: 1})
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 3, Status: reconciler.StatusPending()})
-		})
-		synctest.Wait()
-		require.Equal(e, []string{"update(2)", "delete(1)", "update(3)"}, e.target.calls())
-		require.Equal(e, 2, e.target.batches)
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Operations, cfg.RoundOperations = nil, roundTarget{e.target}
-	})
-}
-
-// A panic in an operation is an error of its object and affects no other object.
-func TestPanicIsAnErrorOfItsObject(t *testing.T) {
-	for _, batch := range []bool{false, true} {
-		t.Run(fmt.Sprintf("batch %t", batch), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.before = func(_ context.Context, c call) {
-					if c.id == 2 && c.value == 1 {
-						panic("out of cheese")
-					}
-				}
-				e.put(1, ids(1, 3)...)
-				e.pass(10 * time.Millisecond)
-				require.Contains(e, e.get(2).Status.GetError(), "out of cheese")
-				require.Contains(e, e.Logged(), "stack=")
-				e.put(2, 2)
-				e.pass(time.Minute)
-				e.eachDone()
-			}, func(e *env, cfg *reconciler.Config[*object]) {
-				if batch {
-					cfg.BatchOperations = batchTarget{e.target}
-				}
-			})
-		})
-	}
-}
-
-// Objects that failed together do not come back together.
-func TestRetriesOfManyObjectsAreSpread(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, ids(1, 1000)...)
-		e.pass(10 * time.Millisecond)
-		e.target.take()
-		e.pass(time.Minute)
-		moments := map[time.Time]int{}
-		for _, c := range e.target.take()[:1000] {
-			moments[c.at]++
-		}
-		require.GreaterOrEqual(e, len(moments), 15, "moments of the first retries")
-		for at, n := range moments {
-			require.Less(e, n, 200, "at %s", at)
-		}
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }), reconciler.WithRetry(time.Second, time.Minute))
 }

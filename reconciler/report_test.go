@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -150,66 +149,6 @@ func TestJournalCountsConflictsAndLostOutcomes(t *testing.T) {
 	}, nil)
 }
 
-func TestJournalDoesNotWaitForAnOperation(t *testing.T) {
-	inBubble(t, func(e *env) {
-		hang := make(chan struct{})
-		e.target.before = func(context.Context, call) { <-hang }
-		e.put(1, 1)
-		synctest.Wait()
-		require.Len(e, e.loop.Journal(), 1)
-		close(hang)
-		synctest.Wait()
-		require.Len(e, e.loop.Journal(), 2)
-	}, nil)
-}
-
-func TestWaitUntilReconciledDistinguishesAttemptedFromDone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.id == 2 {
-				return errors.New("no")
-			}
-			return nil
-		})
-		e.put(1, 1)
-		second := e.put(1, 2)
-		third := e.put(1, 3)
-		revision, low, err := e.loop.WaitUntilReconciled(e.Context(), third)
-		require.NoError(e, err)
-		require.GreaterOrEqual(e, revision, third)
-		require.Equal(e, second, low)
-
-		e.target.failing("")
-		e.pass(time.Minute)
-		revision, low, err = e.loop.WaitUntilReconciled(e.Context(), e.table.Revision(e.db.ReadTxn()))
-		require.NoError(e, err)
-		require.Equal(e, e.table.Revision(e.db.ReadTxn()), revision)
-		require.Zero(e, low)
-	}, nil)
-}
-
-func TestWaitUntilReconciledEndsWithItsContext(t *testing.T) {
-	inBubble(t, func(e *env) {
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		_, _, err := e.loop.WaitUntilReconciled(ctx, 1000)
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-	}, nil)
-}
-
-// Objects that a round has not reached have not been attempted.
-func TestWaitUntilReconciledWaitsForTheRestOfARound(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.before = func(context.Context, call) { time.Sleep(10 * time.Millisecond) }
-		start := time.Now()
-		revision := e.put(1, ids(1, 100)...)
-		_, _, err := e.loop.WaitUntilReconciled(e.Context(), revision)
-		require.NoError(e, err)
-		require.Equal(e, time.Second, time.Since(start))
-		require.Len(e, e.target.take(), 100)
-	}, nil)
-}
-
 func TestHealthGivesTenExamplesAndCountsTheRest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -228,22 +167,6 @@ func TestHealthGivesTenExamplesAndCountsTheRest(t *testing.T) {
 		require.Equal(e, "object 1 is bad", lines[0])
 		require.Equal(e, "15 further errors omitted", lines[10])
 	}, nil)
-}
-
-// Health gets a report only when something changes.
-func TestHealthIsReportedOnlyWhenItChanges(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(time.Hour)
-		e.target.failing("still no")
-		e.pass(time.Hour)
-		e.target.failing("")
-		e.pass(time.Hour)
-		require.Equal(e, []string{
-			"OK OK, 0 object(s)", "Degraded 1 error(s)", "Degraded 1 error(s)", "OK OK, 1 object(s)",
-		}, e.health.History())
-	}, nil, reconciler.WithoutPruning())
 }
 
 // recorder implements only the four methods of Metrics.

@@ -60,33 +60,6 @@ func (m *recordedMetrics) ReconciliationErrors(_ cell.FullModuleID, _ string, fa
 func (m *recordedMetrics) PruneError(cell.FullModuleID, string, error)            { m.add("prune error") }
 func (m *recordedMetrics) PruneDuration(cell.FullModuleID, string, time.Duration) { m.add("prune") }
 
-// The metrics get their first report, of zeros, before the first operation. So a program that sees
-// the status of the first object finds the figures.
-func TestMetricsAreReportedBeforeTheFirstOperation(t *testing.T) {
-	for _, kind := range operationKinds {
-		for _, workers := range []int{1, 2} {
-			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
-				synctestRun(t, func(e *env) {
-					m := &recordedMetrics{}
-					var before []string
-					e.target.before = func(_ context.Context, c call) {
-						if before == nil {
-							before = append([]string{}, m.take()...)
-						}
-					}
-					e.put(1, 1)
-					cfg := e.config(reconciler.WithMetrics(m), reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
-					operate(kind.name)(e, &cfg)
-					e.start(cfg)
-					e.pass(time.Second)
-					require.Equal(e, []string{"errors 0, 0"}, before, "reports before the first operation")
-					e.stop()
-				})
-			})
-		}
-	}
-}
-
 // A duration is reported before the status is written, the number of errors afterwards.
 func TestDurationsComeBeforeTheStatusAndCountsAfterIt(t *testing.T) {
 	for _, kind := range operationKinds {

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
@@ -99,30 +98,6 @@ func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
 	})
 }
 
-func TestWaitForCutShortListsUnappliedObjects(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 101, 102)
-		synctest.Wait()
-		e.target.deciding(outcomes(nil))
-		e.remove(101, 102)
-		e.put(failsForGood, 1)
-		e.put(works, 2)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-		defer cancel()
-		over := during(func() (inspect.Unapplied, error) {
-			return e.loop.WaitFor(ctx, reconciler.Applied, objects(2, 77, 1, 2, 101)...)
-		})
-		e.pass(time.Minute)
-		w := e.isOver(over, time.Minute)
-		require.ErrorIs(e, w.err, context.DeadlineExceeded)
-		require.ErrorContains(e, w.err, `reconciler "objects": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
-		e.requireUnapplied(w.unapplied,
-			"0x0000000000000001: terminal: no such name",
-			"deletion of 0x0000000000000065: retry after 10 attempt(s): in use",
-		)
-	})
-}
-
 func TestWaitForARowWithoutAStatusIsAnError(t *testing.T) {
 	singly(t, func(e *env) {
 		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
@@ -172,54 +147,6 @@ func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
 	})
 }
 
-// A wait for attempts lists the result for the row that was inserted meanwhile.
-func TestAttemptWaitEndsWithTheDeletionThoughTheRowIsBack(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 1)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.target.deciding(outcomes(nil))
-		e.remove(1)
-		over := e.waitFor(reconciler.Attempted, 1)
-		e.goesOn(over)
-		e.put(failsForGood, 1)
-		e.pass(999 * time.Millisecond)
-		e.goesOn(over)
-		e.pass(200 * time.Millisecond)
-		w := <-over
-		require.NoError(e, w.err)
-		require.Less(e, w.took, 1200*time.Millisecond)
-		require.Len(e, w.unapplied.Keys, 1)
-	})
-}
-
-// A row that replaces a deleted one is applied before the backlog that it overtook.
-func TestDeletionWaitContinuesWithARowPastTheBacklog(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 8000)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		e.target.deciding(func(c call) error {
-			if c.op == "delete" {
-				return errors.New("in use")
-			}
-			return nil
-		})
-		load := e.put(1, ids(1, 5000)...)
-		revision := e.wait(load, reconciler.Applied)
-		e.pass(100 * time.Millisecond)
-		e.remove(8000)
-		over := e.waitFor(reconciler.Applied, 8000)
-		e.pass(50 * time.Millisecond)
-		e.goesOn(over)
-		e.put(2, 8000)
-		e.pass(time.Second)
-		require.NoError(e, (<-over).err)
-		e.goesOn(revision)
-		require.Equal(e, 2, e.target.holds()[8000])
-	}, nil, reconciler.WithoutPruning())
-}
-
 // The attempt of a version before the awaited one does not count.
 func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -253,28 +180,6 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 	})
 }
 
-// A row that is inserted without work will not be attempted.
-func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 101, 102)
-		synctest.Wait()
-		e.target.deciding(outcomes(nil))
-		e.remove(101, 102)
-		done, unset := e.waitFor(reconciler.Applied, 101), e.waitFor(reconciler.Applied, 102)
-		e.pass(5 * time.Second)
-		e.goesOn(done)
-		e.goesOn(unset)
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 101, Status: reconciler.StatusDone()})
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 102})
-		})
-		// The retries of the deletions find the new rows.
-		e.pass(5 * time.Second)
-		e.nothingUnapplied(<-done)
-		require.ErrorIs(e, (<-unset).err, reconciler.ErrNoStatus)
-	})
-}
-
 func TestWaitForAChangingRowIsForTheVersionOfTheCall(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(c call) time.Duration { return time.Second })
@@ -295,27 +200,6 @@ func TestWaitForAChangingRowIsForTheVersionOfTheCall(t *testing.T) {
 		e.pass(2 * time.Second)
 		e.nothingUnapplied(<-later)
 		require.Equal(e, 8, e.target.holds()[1])
-	})
-}
-
-func TestRefreshingRowIsWaitedFor(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 1)
-		synctest.Wait()
-		e.target.lasting(func(c call) time.Duration { return time.Second })
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, err := e.table.Insert(wtxn, e.get(1).Clone().SetStatus(reconciler.StatusRefreshing()))
-			require.NoError(e, err)
-		})
-		both := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Applied, 1)}
-		e.pass(999 * time.Millisecond)
-		for _, over := range both {
-			e.goesOn(over)
-		}
-		e.pass(time.Millisecond)
-		for _, over := range both {
-			e.nothingUnapplied(e.isOver(over, time.Second))
-		}
 	})
 }
 
@@ -371,24 +255,6 @@ func TestPausedObjectsCountAsAttempted(t *testing.T) {
 			})
 		})
 	}
-}
-
-// The object is not paused when the wait begins, but when its turn comes.
-func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
-	singly(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return 50 * time.Millisecond })
-		e.put(works, ids(1, 9)...)
-		over := e.waitFor(reconciler.Attempted, 9)
-		e.pass(10 * time.Millisecond)
-		e.loop.PauseObjects(func(o *object) bool { return o.ID == 9 })
-		e.pass(10 * time.Second)
-		w := <-over
-		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000009: paused")
-		for _, c := range e.target.take() {
-			require.NotEqual(e, uint64(9), c.id)
-		}
-	})
 }
 
 // A change of an object that has just failed is not attempted before its minimum backoff has
@@ -501,34 +367,6 @@ func TestDeletionOfAShortLivedObjectIsWaitedFor(t *testing.T) {
 	}, nil)
 }
 
-func TestManyWaitsForObjectsEnd(t *testing.T) {
-	singly(t, func(e *env) {
-		const rows = 5000
-		e.put(works, ids(1, rows)...)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return 100 * time.Microsecond })
-		results := make(chan waited, 2*rows)
-		wait := func(id uint64, m reconciler.Milestone) {
-			go func() {
-				unapplied, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
-				results <- waited{unapplied: unapplied, err: err}
-			}()
-		}
-		e.put(works, ids(1, rows/2)...)
-		e.remove(ids(rows/2+1, rows)...)
-		for id := range uint64(rows) {
-			wait(id+1, reconciler.Attempted)
-			wait(id+1, reconciler.Applied)
-		}
-		e.pass(time.Minute)
-		require.Len(e, results, 2*rows)
-		close(results)
-		for w := range results {
-			e.nothingUnapplied(w)
-		}
-	})
-}
-
 // A pass looks at a part of them, and another pass follows at once.
 func TestManyWaitsForOneObjectEndTogether(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -591,27 +429,6 @@ func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Reapply declares the outcome of a running operation void.
-func TestWaitForAppliedOutlastsAnOutcomeThatDoesNotCount(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.writeRows(1, 1)
-		synctest.Wait()
-		running, err := e.loop.Reapply(e.Context(), &object{ID: 1})
-		require.NoError(e, err)
-		require.Equal(e, 1, running)
-		over := e.waitFor(reconciler.Applied, 1)
-		e.pass(1500 * time.Millisecond)
-		e.goesOn(over)
-		e.pass(time.Second)
-		e.nothingUnapplied(<-over)
-		require.Len(e, e.target.take(), 2)
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		beside(e, cfg)
-		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
-	})
 }
 
 // The operation that ran at the time of Reapply does not end a wait that began after it, also if the row is

@@ -6,8 +6,6 @@ package reconciler_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -203,62 +201,6 @@ func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 	})
 }
 
-// Each wait lists the unapplied objects up to its own revision, even if several waits end at once.
-func TestEachWaitListsUnappliedObjectsUpToItsRevision(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(outcomes(nil))
-		e.loop.Pause()
-		synctest.Wait()
-		until := e.put(failsNow, 1, 2, 3)
-		var waits []<-chan waited
-		for n := range statedb.Revision(3) {
-			waits = append(waits, e.wait(until-2+n, reconciler.Attempted), e.wait(until-2+n, reconciler.Attempted))
-		}
-		e.loop.Resume()
-		for i, over := range waits {
-			require.Len(e, e.isOver(over, 0).unapplied.Keys, i/2+1)
-		}
-	})
-}
-
-func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
-	singly(t, func(e *env) {
-		release := make(chan struct{})
-		e.target.deciding(outcomes(release))
-		failing := e.put(failsNow, 1)
-		blocked := e.put(blocks, 2)
-		one, two := e.wait(failing, reconciler.Applied), e.wait(blocked, reconciler.Applied)
-		e.pass(250 * time.Millisecond)
-		e.goesOn(one)
-		e.target.deciding(func(c call) error {
-			if c.value == blocks {
-				return outcomes(release)(c)
-			}
-			return nil
-		})
-		e.pass(60 * time.Millisecond)
-		e.nothingUnapplied(e.isOver(one, 300*time.Millisecond))
-		e.goesOn(two)
-		e.target.failing("")
-		close(release)
-		e.nothingUnapplied(e.isOver(two, 310*time.Millisecond))
-	})
-}
-
-// A change that is replaced holds up no wait for its revision: the new change has a later revision.
-func TestReplacedChangeHoldsUpNoWait(t *testing.T) {
-	singly(t, func(e *env) {
-		e.target.deciding(outcomes(nil))
-		old := e.put(failsForGood, 1)
-		over := e.wait(old, reconciler.Applied)
-		e.pass(time.Minute)
-		e.goesOn(over)
-		e.put(works, 1)
-		e.pass(time.Second)
-		e.nothingUnapplied(e.isOver(over, time.Minute))
-	})
-}
-
 func TestWaitCutShortListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
@@ -319,24 +261,6 @@ func TestWaitFulfilledShortlyAfterItsDeadlineSucceeds(t *testing.T) {
 		over := during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
 		e.pass(2 * time.Second)
 		e.nothingUnapplied(e.isOver(over, time.Second+50*time.Millisecond))
-	}, nil, reconciler.WithoutPruning())
-}
-
-// In the middle of a backlog the loop is not stuck, and reports its progress.
-func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		ctx, cancel := context.WithTimeout(e.Context(), 500*time.Millisecond)
-		defer cancel()
-		until := e.put(1, ids(1, 5000)...)
-		w := <-during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
-		require.ErrorIs(e, w.err, context.DeadlineExceeded)
-		require.LessOrEqual(e, w.took, 600*time.Millisecond)
-		var attempted int
-		_, err := fmt.Sscanf(w.err.Error(), `reconciler "objects": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
-		require.NoError(e, err, w.err.Error())
-		require.InDelta(e, 500, attempted, 30)
-		require.Empty(e, w.unapplied.Keys, "what the loop has read is done")
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -486,15 +410,6 @@ func TestInvalidMilestoneIsAnError(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitForTheLargestRevisionGoesOn(t *testing.T) {
-	inBubble(t, func(e *env) {
-		over := e.wait(math.MaxUint64, reconciler.Applied)
-		e.put(1, 1)
-		e.pass(time.Hour)
-		e.goesOn(over)
-	}, nil)
-}
-
 // Each wait ends when its revision is reached, and not earlier.
 func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -529,25 +444,4 @@ func TestManyWaitersAreEachWokenInTime(t *testing.T) {
 			e.nothingUnapplied(w)
 		}
 	}, nil, reconciler.WithoutPruning())
-}
-
-func TestWaitUntilReconciledReturnsTheWatermarks(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(outcomes(nil))
-		failing := e.put(failsForGood, 1)
-		until := e.put(works, 2)
-		revision, low, err := e.loop.WaitUntilReconciled(e.Context(), until)
-		require.NoError(e, err)
-		require.GreaterOrEqual(e, revision, until)
-		require.Equal(e, failing, low)
-
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		e.put(works, 3)
-		synctest.Wait()
-		revision, low, err = e.loop.WaitUntilReconciled(ctx, until+1000)
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-		require.Greater(e, revision, until)
-		require.Equal(e, failing, low)
-	}, nil)
 }
