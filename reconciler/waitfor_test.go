@@ -49,33 +49,6 @@ func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
 	})
 }
 
-func TestWaitForAttemptedObjectsListsUnappliedObjects(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(outcomes(make(chan struct{})))
-		e.put(works, 101, 102)
-		synctest.Wait()
-		e.remove(101)
-		e.put(failsNow, 2)
-		e.put(failsForGood, 3)
-		e.put(blocks, 4)
-		e.put(requeues, 5)
-		e.put(works, 6)
-		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
-		over := e.waitFor(reconciler.Attempted, 6, 5, 4, 60, 3, 2, 101, 102, 77)
-		w := e.isOver(over, 0)
-		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied,
-			"0x0000000000000004: blocked: device eth0 is missing",
-			"0x000000000000003c has no status: the row has no status and is never reconciled",
-			"0x0000000000000003: terminal: no such name",
-			"0x0000000000000002: retry after 1 attempt(s): no route",
-			"deletion of 0x0000000000000065: retry after 1 attempt(s): in use",
-		)
-		require.ErrorIs(e, w.unapplied.Err(), reconciler.ErrNoStatus)
-		require.Zero(e, w.unapplied.More)
-	})
-}
-
 func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 101)
@@ -125,25 +98,6 @@ func TestRowWaitContinuesWithItsDeletion(t *testing.T) {
 		e.goesOn(applied)
 		e.pass(time.Millisecond)
 		e.nothingUnapplied(e.isOver(applied, 6*time.Second))
-	})
-}
-
-func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 101)
-		synctest.Wait()
-		e.target.deciding(outcomes(nil))
-		e.remove(101)
-		applied := e.waitFor(reconciler.Applied, 101)
-		e.pass(5 * time.Second)
-		e.goesOn(applied)
-		e.target.lasting(func(c call) time.Duration { return time.Second })
-		e.put(works, 101)
-		e.pass(999 * time.Millisecond)
-		e.goesOn(applied)
-		e.pass(time.Millisecond)
-		e.nothingUnapplied(e.isOver(applied, 6*time.Second))
-		e.eachDone()
 	})
 }
 
@@ -203,52 +157,37 @@ func TestWaitForAChangingRowIsForTheVersionOfTheCall(t *testing.T) {
 	})
 }
 
-// Paused objects are not attempted until they are resumed. A wait for attempts ends and lists them;
-// a wait for applied objects goes on.
+// Paused objects are not attempted until they are resumed. A wait for attempts ends and lists them, also if the pause
+// comes during the wait; a wait for applied objects goes on.
 func TestPausedObjectsCountAsAttempted(t *testing.T) {
-	for _, when := range []string{"before the change", "before the wait", "during the wait"} {
-		t.Run(when, func(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		t.Run(fmt.Sprintf("during the wait %t", during), func(t *testing.T) {
 			everyWay(t, func(e *env) {
 				e.put(works, 2)
 				synctest.Wait()
-				pause := func() {
-					e.loop.PauseObjects(func(o *object) bool { return o.ID <= 2 })
-					synctest.Wait()
-				}
-				if when == "before the change" {
-					pause()
-				}
-				var attempted, revision <-chan waited
-				if when == "during the wait" {
+				pause := func() { e.loop.PauseObjects(func(o *object) bool { return o.ID <= 2 }) }
+				if during {
 					// The whole loop is paused, so it reads no changes.
 					e.loop.Pause()
-					synctest.Wait()
+				} else {
+					pause()
 				}
+				synctest.Wait()
 				e.put(works, 1)
 				until := e.remove(2)
-				if when == "before the wait" {
-					// The loop read the change and kept it as paused before the wait began.
-					e.loop.Pause()
-					synctest.Wait()
-					pause()
-				}
-				attempted = e.waitFor(reconciler.Attempted, 1, 2)
-				revision = e.wait(until, reconciler.Attempted)
+				waits := []<-chan waited{e.waitFor(reconciler.Attempted, 1, 2), e.wait(until, reconciler.Attempted)}
 				applied := e.waitFor(reconciler.Applied, 1, 2)
-				if when == "during the wait" {
-					e.goesOn(attempted)
-					e.goesOn(revision)
+				if during {
+					e.goesOn(waits[0])
+					e.goesOn(waits[1])
 					pause()
 				}
-				if when != "before the wait" {
-					for _, over := range []<-chan waited{attempted, revision} {
-						w := e.isOver(over, 0)
-						require.NoError(e, w.err)
-						e.requireUnapplied(w.unapplied, "0x0000000000000001: paused", "deletion of 0x0000000000000002: paused")
-					}
-					e.pass(time.Hour)
-					e.goesOn(applied)
+				for _, over := range waits {
+					w := e.isOver(over, 0)
+					require.NoError(e, w.err)
+					e.requireUnapplied(w.unapplied, "0x0000000000000001: paused", "deletion of 0x0000000000000002: paused")
 				}
+				e.goesOn(applied)
 				e.loop.Resume()
 				synctest.Wait()
 				e.nothingUnapplied(<-applied)
@@ -313,27 +252,6 @@ func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 	}
 }
 
-// The deletion overtook the backlog before the wait began. The wait knows only when the backlog is
-// done that the deletion is applied.
-func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 8000)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		e.put(1, ids(1, 5000)...)
-		e.pass(100 * time.Millisecond)
-		e.remove(8000)
-		e.pass(time.Second)
-		require.NotContains(e, e.target.holds(), uint64(8000))
-		gone := e.waitFor(reconciler.Applied, 8000)
-		e.goesOn(gone)
-		e.pass(10 * time.Second)
-		w := <-gone
-		e.nothingUnapplied(w)
-		require.Less(e, w.took, 5*time.Second)
-	}, nil, reconciler.WithoutPruning())
-}
-
 // The loop of a single worker answers no question while an operation runs. The status of a row is
 // read without the loop.
 func TestWaitForAnAppliedRowDoesNotAskTheLoop(t *testing.T) {
@@ -367,22 +285,6 @@ func TestDeletionOfAShortLivedObjectIsWaitedFor(t *testing.T) {
 	}, nil)
 }
 
-// A pass looks at a part of them, and another pass follows at once.
-func TestManyWaitsForOneObjectEndTogether(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.writeRows(1, 1)
-		var waits []<-chan waited
-		for range 5000 {
-			waits = append(waits, e.waitFor(reconciler.Applied, 1))
-		}
-		e.pass(time.Second)
-		for _, over := range waits {
-			e.nothingUnapplied(e.isOver(over, time.Second))
-		}
-	}, beside)
-}
-
 // Wait and WaitFor agree: what was written at the call, or something later, was applied.
 func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 	for _, ledger := range []string{"rows", "beside"} {
@@ -408,7 +310,7 @@ func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 							}
 						}()
 						e.put(0, 1)
-						for range 20 {
+						for range 5 {
 							ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 							_, err := e.loop.WaitFor(ctx, m, &object{ID: 1})
 							cancel()
