@@ -243,3 +243,144 @@ func TestReapplyAppliesMoreObjectsThanARound(t *testing.T) {
 		require.Len(e, e.target.take(), 25)
 	}, beside, reconciler.WithRoundLimits(10, nil))
 }
+
+// StatusWatch: the status of an object that is applied above the mark changes when the mark passes it.
+func TestStatusWatchClosesWhenTheMarkPasses(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.taking(func(c call) time.Duration {
+			if c.id == 1 {
+				return time.Second
+			}
+			return 0
+		})
+		e.writeRows(1, 1)
+		e.writeRows(1, 2)
+		time.Sleep(time.Millisecond)
+		s, found, channels := e.loop.StatusWatch(e.db.ReadTxn(), &object{ID: 2})
+		require.True(e, found)
+		require.Equal(e, reconciler.StatusKindPending, s.Kind, "the mark is held")
+		changed := statedb.NewWatchSet()
+		changed.Add(channels...)
+		ctx, cancel := context.WithTimeout(e.Context(), 100*time.Millisecond)
+		defer cancel()
+		_, err := changed.Wait(ctx, 0)
+		require.NoError(e, err)
+		require.Equal(e, reconciler.StatusKindDone, e.told(2).Kind)
+		e.pass(time.Minute)
+	}, beside, workersAndRound(2, 10)...)
+}
+
+// In the rows, Reapply makes what has failed due and leaves a row without a status alone; Refresh marks only what is
+// Done.
+func TestReapplyAndRefreshMarkRows(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(failOne("no space"))
+		e.put(1, 1, 2)
+		e.Insert(&object{ID: 3})
+		synctest.Wait()
+		e.target.take()
+		n, err := e.loop.Refresh(e.Context(), "1", "2", "3")
+		require.NoError(e, err)
+		require.Equal(e, 1, n)
+		synctest.Wait()
+		require.Equal(e, []string{"refresh(2)"}, e.target.calls())
+		e.pass(time.Second)
+		e.target.take()
+		_, err = e.loop.Reapply(e.Context(), objects(1, 2, 3)...)
+		require.NoError(e, err)
+		require.Equal(e, reconciler.StatusKindPending, e.kind(1))
+		require.Equal(e, reconciler.StatusKindUnset, e.kind(3))
+		e.target.deciding(nil)
+		e.pass(time.Minute)
+		require.Equal(e, map[uint64]int{1: 1, 2: 1}, e.target.holds())
+	}, nil, reconciler.WithRetry(time.Minute, time.Hour))
+}
+
+func TestRefreshIsCountedAndHasNoLatency(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, 1)
+		e.pass(time.Hour)
+		before := e.loop.Figures()
+		n, err := e.loop.Refresh(e.Context(), "1")
+		require.NoError(e, err)
+		require.Equal(e, 1, n)
+		e.pass(time.Second)
+		require.Equal(e, before.Updates.Done+1, e.loop.Figures().Updates.Done)
+		require.Equal(e, before.Latency.Sum, e.loop.Figures().Latency.Sum, "a refresh is no change that waited")
+		require.Equal(e, before.Refreshes+1, e.loop.Figures().Refreshes)
+	}, beside)
+}
+
+func TestRepeatedRequeueHasNoLatency(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(call) error { return reconciler.Requeue(time.Hour) })
+		e.writeRows(1, 1)
+		e.pass(10 * time.Hour)
+		require.Less(e, e.loop.Figures().Latency.Sum, 1.0)
+	}, beside)
+}
+
+func workersAndRound(workers, round int) []reconciler.Option {
+	return []reconciler.Option{
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(round, nil),
+	}
+}
+
+func TestWaitForEndsWhenTheStatusIsDone(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(c call) error {
+			time.Sleep(4 * time.Millisecond)
+			if c.id == 1001 {
+				time.Sleep(time.Second)
+			}
+			return nil
+		})
+		e.writeRows(1, ids(1, 1000)...)
+		time.Sleep(50 * time.Millisecond)
+		e.writeRows(1, 1001, 1002)
+		var waited time.Duration
+		began := time.Now()
+		go func() {
+			_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1002})
+			require.NoError(e, err)
+			waited = time.Since(began)
+		}()
+		for e.told(1002).Kind != reconciler.StatusKindDone {
+			time.Sleep(time.Millisecond)
+		}
+		done := time.Since(began)
+		require.Less(e, done, 200*time.Millisecond)
+		e.pass(10 * time.Second)
+		require.LessOrEqual(e, waited, done)
+	}, beside, workersAndRound(2, 10)...)
+}
+
+func TestRefreshInAnOperationReturnsAnErrorAtOnce(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, 1)
+		synctest.Wait()
+		e.writeRows(2, 2)
+		synctest.Wait()
+		require.Equal(e, reconciler.StatusKindError, e.told(2).Kind)
+		require.Contains(e, e.told(2).GetError(), reconciler.ErrInOperation.Error())
+		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		beside(e, cfg)
+		cfg.Operations = refreshing{e.target, e}
+	})
+}
+
+// refreshing refreshes object 1 in the update of object 2.
+type refreshing struct {
+	*target
+	e *env
+}
+
+func (r refreshing) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+	if o.ID == 2 {
+		if _, err := r.e.loop.Refresh(ctx, "1"); err != nil {
+			return reconciler.TerminalError(err)
+		}
+	}
+	return r.target.Update(ctx, txn, revision, o)
+}

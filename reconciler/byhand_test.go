@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
-	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -60,23 +59,6 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 			}, nil, reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
 		})
 	}
-}
-
-// Retry finds a failed deletion by the key of the deleted row.
-func TestRetryByHandFindsADeletion(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.target.failing("no")
-		e.remove(1)
-		e.pass(time.Second)
-		e.target.failing("")
-		n, err := e.loop.Retry(e.Context(), "1")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		e.pass(time.Millisecond)
-		require.Empty(e, e.target.holds())
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // Refresh applies given objects or all objects again, also if periodic refreshing is off.
@@ -227,19 +209,5 @@ func TestCallsByKeyAreBounded(t *testing.T) {
 			require.Zero(e, n, name)
 			require.EqualError(e, err, "1001 keys are too many for one call: at most 1000", name)
 		}
-
-		// A deletion that waits for its retry is paused by its key, although its row is gone.
-		e.put(1, 2)
-		e.pass(time.Second)
-		e.target.failing("no")
-		e.remove(2)
-		e.pass(10 * time.Millisecond)
-		require.NoError(e, pauses.Add(e.Context(), e.loop, "2"))
-		e.target.failing("")
-		e.pass(time.Hour)
-		require.Contains(e, e.target.holds(), uint64(2))
-		require.NoError(e, pauses.Remove(e.Context(), e.loop, "2"))
-		e.pass(time.Second)
-		require.NotContains(e, e.target.holds(), uint64(2))
 	}, nil, reconciler.WithoutPruning())
 }

@@ -4,8 +4,10 @@
 package reconciler_test
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,48 +51,17 @@ func ready(s inspect.Snapshot) (n int) {
 	return n
 }
 
-// Rows of the backlog are applied although new rows are written as fast as the target can apply them,
-// or twice as fast. The main cursor gets at least a quarter of the operations, so the backlog is done
-// within four times the time that it takes alone.
-func TestBacklogIsDoneDespiteConstantWrites(t *testing.T) {
-	const rows, took = 2000, 5 * time.Millisecond
-	for _, kind := range operationKinds[:2] {
-		for _, workers := range []int{1, 2} {
-			for _, pace := range []time.Duration{1, 2} {
-				t.Run(fmt.Sprintf("%s, workers %d, %d times the rate", kind.name, workers, pace), func(t *testing.T) {
-					inBubble(t, func(e *env) {
-						e.target.takes(took)
-						e.put(1, ids(1, rows)...)
-						each := took / time.Duration(workers)
-						bound := mainShare * rows * each
-						writeEvery(each/pace, bound, func(i uint64) { e.put(1, rows+1+i) })
-						require.Zero(e, e.notDone(ids(1, rows)...), "undone rows of a backlog of %d, after %s", rows, bound)
-						fresh := 0
-						for id := range e.target.holds() {
-							if id > rows {
-								fresh++
-							}
-						}
-						// The backlog does not starve new rows either: they get at least a quarter.
-						require.Greater(e, fresh, int(bound/each)/mainShare-100, "new rows that are done")
-					}, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(500, nil))
-				})
-			}
-		}
-	}
-}
-
 // If rows are written at twice the rate of the target for a minute, the reconciler holds at most a few
 // rounds of objects, as at any other rate. The attempted watermark advances with the backlog.
 func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
-	const rows, took, round = 5000, 5 * time.Millisecond, 1000
+	const rows, took, round = 1000, 5 * time.Millisecond, 200
 	for _, workers := range []int{1, 2} {
 		t.Run(fmt.Sprintf("workers %d", workers), func(t *testing.T) {
 			inBubble(t, func(e *env) {
 				e.target.takes(took)
 				e.put(1, ids(1, rows)...)
 				each := took / time.Duration(workers)
-				const tenth = 6 * time.Second
+				const tenth = 1200 * time.Millisecond
 				next, attempted := uint64(rows+1), uint64(0)
 				for range 10 {
 					writeEvery(each/2, tenth, func(uint64) { e.put(1, next); next++ })
@@ -112,33 +83,12 @@ func TestWritesBeyondTheTargetsRateCostNoMemory(t *testing.T) {
 	}
 }
 
-// A wait for the backlog ends when the backlog is done, whatever is written meanwhile.
-func TestWaitForABacklogEndsDespiteConstantWrites(t *testing.T) {
-	const rows, took = 2000, 5 * time.Millisecond
-	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
-		t.Run(m.String(), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.takes(took)
-				over := e.wait(e.put(1, ids(1, rows)...), m)
-				bound := mainShare * rows * took
-				writeEvery(took, bound, func(i uint64) { e.put(1, rows+1+i) })
-				select {
-				case w := <-over:
-					e.nothingUnapplied(w)
-				default:
-					e.Fatalf("the wait has not ended after %s", bound)
-				}
-			}, nil, reconciler.WithRoundLimits(500, nil))
-		})
-	}
-}
-
 // Keys that are written all the time do not starve the others, even with one place in a round: the main
 // cursor gets at least a quarter of the operations.
 func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
-	const rows, hot, took, workers = 1901, 20, 5 * time.Millisecond, 2
-	for _, size := range []int{1, 2, 10} {
-		for _, pace := range []time.Duration{1, 2} {
+	const rows, hot, took, workers = 401, 20, 5 * time.Millisecond, 2
+	for _, size := range []int{1, 10} {
+		for _, pace := range []time.Duration{2} {
 			t.Run("round size "+strconv.Itoa(size)+", "+strconv.Itoa(int(pace))+" times the rate", func(t *testing.T) {
 				inBubble(t, func(e *env) {
 					e.target.takes(took)
@@ -158,12 +108,12 @@ func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 // The first sweep waits for the rows that were there at the start, and not for rows that are written
 // later.
 func TestFirstSweepComesDespiteConstantWrites(t *testing.T) {
-	const rows, took = 2000, 5 * time.Millisecond
+	const rows, took = 400, 5 * time.Millisecond
 	synctestRun(t, func(e *env) {
 		e.target.takes(took)
 		e.target.strays(100_001)
 		e.put(1, ids(1, rows)...)
-		cfg := e.config(reconciler.WithRoundLimits(500, nil))
+		cfg := e.config(reconciler.WithRoundLimits(100, nil))
 		cfg.Sweeper = &lister{target: e.target}
 		e.start(cfg)
 		// The bound is twice as long here: the main cursor must also pass what was written before the
@@ -174,33 +124,62 @@ func TestFirstSweepComesDespiteConstantWrites(t *testing.T) {
 	})
 }
 
-// The operations of a key run in the order of its revisions, even if the catch-up cursor, a retry and
-// the main cursor all have the same object.
-func TestOperationsOfAKeyNeverGoBackBehindABacklog(t *testing.T) {
-	for _, workers := range []int{1, 2} {
-		inBubble(t, func(e *env) {
-			e.target.takes(2 * time.Millisecond)
-			e.put(1, ids(1, 3000)...)
-			writeEvery(3*time.Millisecond, 10*time.Second, func(i uint64) {
-				id := 1 + (i*i*7)%3000
-				if i%5 == 0 {
-					e.remove(id)
-				} else {
-					e.put(int(i), id)
-				}
-			})
-			e.pass(time.Minute)
-			e.eachDone()
-			last := map[uint64]statedb.Revision{}
-			for _, c := range e.target.take() {
-				require.GreaterOrEqual(e, c.revision, last[c.id], c.String())
-				last[c.id] = c.revision
-			}
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(100, nil))
-	}
-}
-
 // synctestRun runs a test in a bubble, without a loop.
 func synctestRun(t *testing.T, test func(e *env)) {
 	synctest.Test(t, func(t *testing.T) { test(newEnv(t)) })
+}
+
+// pacedBatches is a target whose batch calls all take the same time, whatever their size.
+type pacedBatches struct {
+	batchTarget
+	takes *atomic.Int64
+}
+
+func (p pacedBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	time.Sleep(time.Duration(p.takes.Load()))
+	p.batchTarget.UpdateBatch(ctx, txn, batch)
+}
+
+// Fast batches are not queued by the thousand objects behind busy workers: a queued batch is already
+// decided, and runs the versions that its objects had then. At most four batches a worker are in
+// flight: the one that runs and three that are queued.
+func TestFastBatchesAreNotQueuedFarAhead(t *testing.T) {
+	const round, rows = 20, 1000
+	for _, workers := range []int{2} {
+		t.Run(fmt.Sprintf("workers %d", workers), func(t *testing.T) {
+			var takes atomic.Int64
+			inBubble(t, func(e *env) {
+				takes.Store(int64(50 * time.Microsecond))
+				for value := range 20 {
+					e.put(value, ids(1, rows)...)
+					e.pass(time.Second)
+				}
+				e.eachDone()
+				e.target.take()
+				takes.Store(int64(time.Second))
+				e.put(100, ids(1, rows)...)
+				for range 5 {
+					e.pass(500 * time.Millisecond)
+					n := e.inFlight()
+					require.Positive(e, n)
+					require.LessOrEqual(e, n, workers*4*round, "objects that run on workers or are queued for them")
+				}
+				e.pass(2 * time.Minute)
+				e.eachDone()
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				cfg.BatchOperations = pacedBatches{batchTarget{e.target}, &takes}
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(round, nil))
+		})
+	}
+}
+
+// inFlight returns how many objects are in flight.
+func (e *env) inFlight() int {
+	for _, c := range e.loop.Snapshot(e.Context()).States {
+		if c.State == "in flight" {
+			return c.Count
+		}
+	}
+	e.Fatal(`the snapshot has no state "in flight"`)
+	return 0
 }

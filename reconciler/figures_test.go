@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -189,22 +188,6 @@ func TestFiguresCountWhatGoesWrong(t *testing.T) {
 		require.EqualValues(e, 2, f.Prunes.Count, "with the prune at the start")
 		require.Zero(e, f.PruneErrors)
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), reconciler.WithRetry(time.Hour, time.Hour))
-}
-
-// Unseen counts the changes that the loop has not read yet, without its own writes.
-func TestUnseenCountsTheRestOfALoad(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.takes(time.Millisecond)
-		e.put(1, ids(1, 5000)...)
-		time.Sleep(2 * time.Second)
-		synctest.Wait()
-		f := e.loop.Figures()
-		left := 5000 - len(e.target.take())
-		require.InDelta(e, left, f.Unseen+stateCount(e, f, "ready"), 1100, "the rest, except for about a round")
-		e.pass(time.Minute)
-		require.Zero(e, e.loop.Figures().Unseen)
-		e.eachDone()
-	}, nil)
 }
 
 // A change is counted before a wait for it ends.

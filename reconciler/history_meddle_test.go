@@ -285,10 +285,14 @@ func (s *slot) checkRefreshOfAll() {
 // checkIdle checks (e): a loop without work makes no passes except for prunes.
 func (h *history) checkIdle() {
 	var before []int
+	revision := h.table.Revision(h.db.ReadTxn())
 	for _, s := range h.slots {
 		before = append(before, s.passes.count())
 	}
 	time.Sleep(2 * time.Second)
+	if now := h.table.Revision(h.db.ReadTxn()); now != revision {
+		h.record.violate("(e) the table was written with nothing to do: from %d to %d", revision, now)
+	}
 	for i, s := range h.slots {
 		most := 3
 		if s.prunesOften {

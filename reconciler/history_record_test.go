@@ -51,7 +51,9 @@ type operation struct {
 	started, ended time.Time
 	over, applied  bool
 	cancelled      bool
-	result         string
+	// kind is the kind of status that the operation leads to. result is the text of its error.
+	kind   reconciler.StatusKind
+	result string
 }
 
 // ledger holds everything that happened to one key at one target, in order.
@@ -60,6 +62,9 @@ type ledger struct {
 	operations []*operation
 	// pruned is the number of the latest deletion that a prune carried out.
 	pruned int
+	// shown is the last status beside the table that was seen, of the row at a revision.
+	shown   reconciler.StatusKind
+	shownAt statedb.Revision
 }
 
 // last returns the latest wish up to a revision; the zero wish if there is none.
@@ -216,11 +221,23 @@ func (r *record) end(o *operation, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	o.over, o.ended = true, time.Now()
-	o.applied = err == nil || strings.HasPrefix(err.Error(), "requeued")
+	o.kind = kindOf(err)
+	o.applied = o.kind == reconciler.StatusKindDone
 	o.cancelled = errors.Is(err, context.Canceled)
 	if err != nil {
 		o.result = err.Error()
 	}
+}
+
+// kindOf returns the kind of status that an update leads to.
+func kindOf(err error) reconciler.StatusKind {
+	switch {
+	case err == nil || !failed(err):
+		return reconciler.StatusKindDone
+	case reconciler.IsBlocked(err):
+		return reconciler.StatusKindBlocked
+	}
+	return reconciler.StatusKindError
 }
 
 // todo is work of a reconciler for a key that is not done when a wait begins.
@@ -295,7 +312,8 @@ func (s *slot) checkRevisionWait(what string, todos []todo, m reconciler.Milesto
 		if l.has(d, m) || l.latest().number > d.wish || s.written(d) || m == reconciler.Attempted && (s.held(l, d) || r.paused(s.index, d.key, began)) {
 			continue
 		}
-		r.violateLocked("(a) %s of %d, begun at %s, ended at %s, but this is not done for key %d: %s\n%s", what, s.index, clock(began), clock(time.Now()), d.key, d, l)
+		r.violateLocked("(a) %s of %d, begun at %s, ended at %s, but this is not done for key %d: %s\n%s",
+			what, s.index, clock(began), clock(time.Now()), d.key, d, l)
 		return
 	}
 }
@@ -327,7 +345,8 @@ func (s *slot) checkUnapplied(what string, todos []todo, unapplied inspect.Unapp
 	for _, d := range todos {
 		l := r.ledger(s.index, d.key)
 		if !listed[string(historyIndex.FromKey(d.key))] && !l.has(d, reconciler.Applied) && l.latest().number == d.wish {
-			r.violateLocked("(a) %s of %d, begun at %s, does not list key %d, of which this is not done: %s\n%s", what, s.index, clock(began), d.key, d, l)
+			r.violateLocked("(a) %s of %d, begun at %s, does not list key %d, of which this is not done: %s\n%s",
+				what, s.index, clock(began), d.key, d, l)
 			return
 		}
 	}
@@ -346,7 +365,8 @@ func (s *slot) checkObjectWait(todos []todo, m reconciler.Milestone, began time.
 			done = done || w.number > d.wish && over
 		}
 		if !done {
-			r.violateLocked("(a) WaitFor(%s) of %d, begun at %s, ended at %s, but this is not done for key %d: %s\n%s", m, s.index, clock(began), clock(time.Now()), d.key, d, l)
+			r.violateLocked("(a) WaitFor(%s) of %d, begun at %s, ended at %s, but this is not done for key %d: %s\n%s",
+				m, s.index, clock(began), clock(time.Now()), d.key, d, l)
 			return
 		}
 	}

@@ -45,6 +45,10 @@ type slot struct {
 	// passes counts the passes of all its loops; back is how far their clock is behind.
 	passes *passCounter
 	back   atomic.Int64
+	// shows: the statuses are those of the loop that runs, and are checked. The mutex of the record guards it.
+	// mark is the last mark that was seen; the record guards it.
+	shows bool
+	mark  statedb.Revision
 }
 
 // historyHealth records the health of a loop with a name.
@@ -230,6 +234,7 @@ func (s *slot) start() {
 	i.from = ^statedb.Revision(0)
 	s.running = i
 	s.now.Store(i)
+	s.show(true)
 	go func() { i.ended <- i.loop.Run(i.ctx) }()
 	synctest.Wait()
 	i.from = s.h.table.Revision(s.h.db.ReadTxn())
@@ -240,6 +245,7 @@ func (s *slot) start() {
 func (s *slot) stop() {
 	i := s.running
 	i.stop(false)
+	defer s.show(false)
 	defer s.h.record.event("reconciler %d has stopped", s.index)
 	err := <-i.ended
 	if err != nil && !(i.exits.Load() && strings.Contains(err.Error(), goexitText)) {
@@ -268,6 +274,7 @@ func (s *slot) checkEmpty() {
 			break
 		}
 	}
+	s.checkTables()
 	if len(x.Stuck) > 0 || x.Breaker != "" {
 		r.violate("(d) reconciler %d has stuck operations %v, breaker %q", s.index, x.Stuck, x.Breaker)
 	}

@@ -28,7 +28,7 @@ func TestLoopBesideALockedTableGoesOnAndStops(t *testing.T) {
 	defer cancel()
 	ended := make(chan error, 1)
 
-	const rows = 2000
+	const rows = 200
 	for id := range uint64(rows) {
 		e.writeRows(1, id)
 	}

@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -12,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -36,19 +34,6 @@ func returning(t *testing.T, err error, test func(e *env)) {
 			}, reconciler.WithoutPruning())
 		})
 	}
-}
-
-func TestRetryAfterReplacesTheBackoff(t *testing.T) {
-	returning(t, fmt.Errorf("asked too often: %w", reconciler.RetryAfter(errors.New("429"), 7*time.Second)), func(e *env) {
-		e.put(1, 1)
-		start := time.Now()
-		e.pass(15 * time.Second)
-		calls := e.target.take()
-		require.Len(e, calls, 3)
-		require.Equal(e, 7*time.Second, calls[1].at.Sub(start))
-		require.Equal(e, 14*time.Second, calls[2].at.Sub(start))
-		require.Equal(e, "asked too often: 429", e.get(1).Status.GetError())
-	})
 }
 
 func TestTerminalErrorIsNotRetriedUntilTheObjectChanges(t *testing.T) {
@@ -148,53 +133,6 @@ func TestBlockedOnAChannelThatIsClosedAlreadyRunsAgain(t *testing.T) {
 		e.eachDone()
 		require.Len(e, e.target.take(), 5)
 	})
-}
-
-// An operation waits for a row of another table with the watch channel of its query.
-func TestOperationCanBlockOnARowOfAnotherTable(t *testing.T) {
-	inBubble(t, func(e *env) {
-		devices, err := statedb.NewTable(e.db, "devices", idIndex)
-		require.NoError(e, err)
-		e.target.deciding(func(c call) error {
-			_, _, watch, found := devices.GetWatch(e.db.ReadTxn(), idIndex.Query(c.id))
-			if !found {
-				return reconciler.Blocked(fmt.Sprintf("device %d", c.id), watch)
-			}
-			return nil
-		})
-		e.put(1, 1, 2)
-		e.pass(time.Hour)
-		for id := range uint64(2) {
-			wtxn := e.db.WriteTxn(devices)
-			_, _, err = devices.Insert(wtxn, &object{ID: id + 1})
-			require.NoError(e, err)
-			wtxn.Commit()
-			synctest.Wait()
-			require.Equal(e, reconciler.StatusKindDone, e.kind(id+1))
-		}
-		e.eachDone()
-	}, nil)
-}
-
-func TestTimeoutEndsAnOperationWithAnError(t *testing.T) {
-	for _, kind := range []string{"update", "batch"} {
-		inBubble(t, func(e *env) {
-			var ended error
-			e.target.before = func(ctx context.Context, _ call) { <-ctx.Done(); ended = ctx.Err() }
-			e.target.deciding(func(call) error { return ended })
-			e.put(1, 1)
-			e.pass(5*time.Second + time.Millisecond)
-			require.Equal(e, kind+" timed out after 5s: context deadline exceeded", e.get(1).Status.GetError())
-			e.target.before = nil
-			e.target.failing("")
-			e.pass(time.Minute)
-			e.eachDone()
-		}, func(e *env, cfg *reconciler.Config[*object]) {
-			if kind == "batch" {
-				cfg.BatchOperations = batchTarget{e.target}
-			}
-		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 5 * time.Second }), reconciler.WithoutPruning())
-	}
 }
 
 func TestRetryAfterAndTerminalErrorOfNilAreNil(t *testing.T) {

@@ -219,37 +219,6 @@ func TestDeletionsWaitLikeUpdatesAndAreNeverTerminal(t *testing.T) {
 	}
 }
 
-// Each entry of a batch has its own outcome.
-func TestEachEntryOfABatchHasItsOwnOutcome(t *testing.T) {
-	everyWay(t, func(e *env) {
-		door := make(chan struct{})
-		outcomes := map[uint64]error{
-			1: nil, 2: errPlain, 3: reconciler.RetryAfter(errInner, 4*time.Second),
-			4: reconciler.TerminalError(errInner), 5: reconciler.Blocked("door", door), 6: reconciler.Requeue(4 * time.Second),
-		}
-		e.target.deciding(func(c call) error { return outcomes[c.id] })
-		start := time.Now()
-		e.put(1, ids(1, 6)...)
-		e.pass(10 * time.Second)
-		at := map[uint64][]call{}
-		for _, c := range e.target.take() {
-			at[c.id] = append(at[c.id], c)
-		}
-		for id, want := range map[uint64][]time.Duration{
-			1: once, 2: backoff, 3: seconds(0, 4, 8), 4: once, 5: once, 6: seconds(0, 4, 8),
-		} {
-			require.Equal(e, want, since(start, at[id]), "object %d", id)
-		}
-		level, message, _ := e.health.Now()
-		require.Equal(e, "Degraded 3 error(s)", fmt.Sprint(level, " ", message))
-		close(door)
-		e.target.failing("")
-		e.put(2, 4)
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
-}
-
 // An error whose methods panic, such as a nil pointer in an error, is handled like other errors.
 func TestErrorsWhoseMethodsPanicAreErrors(t *testing.T) {
 	for name, err := range map[string]error{
@@ -306,3 +275,47 @@ func (x *erring) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []recon
 }
 
 func (x *erring) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.BatchEntry[*object]) {}
+
+// circular is an error that wraps itself.
+type circular struct{}
+
+func (circular) Error() string   { return "circular" }
+func (c circular) Unwrap() error { return c }
+
+// levels wraps the error below twice; its text does not grow with the depth.
+type levels struct {
+	below error
+}
+
+func (levels) Error() string { return "levels" }
+func (l levels) Unwrap() []error {
+	return []error{l.below, l.below}
+}
+
+func levelsAbove(bottom error, n int) error {
+	for range n {
+		bottom = levels{bottom}
+	}
+	return bottom
+}
+
+// An error that wraps itself, or has too many paths for a search, fails like any other error.
+func TestSearchOfAnErrorEnds(t *testing.T) {
+	for name, err := range map[string]error{
+		"wraps itself":           circular{},
+		"wraps itself, joined":   errors.Join(errPlain, circular{}),
+		"shared by 28 levels":    levelsAbove(errPlain, 28),
+		"shared by 1,000 levels": levelsAbove(errPlain, 1000),
+		"shared, requeue":        levelsAbove(reconciler.Requeue(time.Hour), 1000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.False(t, reconciler.IsBlocked(err))
+			returning(t, err, func(e *env) {
+				e.put(1, 1)
+				e.pass(150 * time.Millisecond)
+				require.Len(e, e.target.take(), 2, "with the backoff of any failure")
+				require.Equal(e, reconciler.StatusKindError, e.kind(1))
+			})
+		})
+	}
+}

@@ -26,8 +26,8 @@ import (
 // With two reconcilers of one object, a retry of one may run while the other writes its status.
 // That must neither leave the object in Error nor lose the retry.
 func TestTwoReconcilersOfAnObjectDoNotStrandIt(t *testing.T) {
-	for _, failures := range []int{1, 2, 3} {
-		for _, otherFailures := range []int{0, 1, 2} {
+	for _, failures := range []int{1, 3} {
+		for _, otherFailures := range []int{0, 2} {
 			t.Run(fmt.Sprintf("%d and %d failures", failures, otherFailures), func(t *testing.T) {
 				other := newTarget()
 				inBubble(t, func(e *env) {
@@ -69,7 +69,7 @@ func failFirst(x *target, n int, took time.Duration) {
 
 // A due retry runs however fast the table changes.
 func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
-	for _, size := range []int{1, 2, 10, 1000} {
+	for _, size := range []int{1, 10} {
 		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
 			inBubble(t, func(e *env) {
 				failFirst(e.target, 0, time.Millisecond)
@@ -88,7 +88,7 @@ func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
 
 				// Every object is written again long before its turn.
 				for value := range 80 {
-					e.put(value, ids(100, 600)...)
+					e.put(value, ids(100, 300)...)
 					time.Sleep(5 * time.Millisecond)
 				}
 				var at time.Time
@@ -131,7 +131,7 @@ func TestWaitingFailuresAddNoCostToARound(t *testing.T) {
 	}
 	few := reads(1)
 	require.Positive(t, few)
-	require.Equal(t, few, reads(5000))
+	require.Equal(t, few, reads(1000))
 }
 
 // counted is the number of times that the loop read an object: its status or its key, or to clone
@@ -144,125 +144,6 @@ func countReads(_ *env, cfg *reconciler.Config[*object]) {
 	get, clone := cfg.GetStatus, cfg.Clone
 	cfg.GetStatus = func(o *object) reconciler.Status { counted.Add(1); return get(o) }
 	cfg.Clone = func(o *object) *object { counted.Add(1); return clone(o) }
-}
-
-// The first retry comes after the minimum backoff, not after twice that time.
-func TestFirstRetryComesAfterTheMinimumBackoff(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(800 * time.Millisecond)
-		var waits []time.Duration
-		calls := e.target.take()
-		for i := 1; i < len(calls); i++ {
-			waits = append(waits, calls[i].at.Sub(calls[i-1].at))
-		}
-		require.Equal(e, []time.Duration{100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}, waits)
-	}, nil)
-}
-
-// Objects that failed in a batch are retried in batches. Single operations are not needed for that.
-func TestRetriesOfABatchComeInABatch(t *testing.T) {
-	for _, kind := range []string{"batches", "rounds"} {
-		t.Run(kind, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.failing("no")
-				e.put(1, ids(1, 50)...)
-				e.pass(time.Second)
-				e.target.failing("")
-				e.pass(time.Minute)
-				e.eachDone()
-				calls := e.target.take()
-				require.Equal(e, 0, len(calls)%50)
-				require.Equal(e, len(calls)/50, e.target.batches, "batches")
-			}, func(e *env, cfg *reconciler.Config[*object]) {
-				cfg.Operations = nil
-				if kind == "batches" {
-					cfg.BatchOperations = batchTarget{e.target}
-				} else {
-					cfg.RoundOperations = roundTarget{e.target}
-				}
-			})
-		})
-	}
-}
-
-// A nil limiter sets no limit.
-func TestNilLimiterMeansNoLimit(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 5000)...)
-		e.pass(time.Second)
-		e.eachDone()
-	}, nil, reconciler.WithRoundLimits(10, nil), reconciler.WithRefreshing(time.Hour, nil))
-}
-
-// The status of a finished operation does not wait for the rest of a large round. Nor does a retry
-// that comes due meanwhile.
-func TestSlowOperationsDoNotKeepFinishedOnesWaiting(t *testing.T) {
-	inBubble(t, func(e *env) {
-		failFirst(e.target, 0, 10*time.Millisecond)
-		e.target.deciding(func(c call) error {
-			if c.id == 1 {
-				return errors.New("no")
-			}
-			return nil
-		})
-		start := time.Now()
-		e.put(1, ids(1, 500)...)
-		e.pass(100 * time.Millisecond)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(2))
-		require.Equal(e, reconciler.StatusKindPending, e.kind(500))
-		e.pass(300 * time.Millisecond)
-		var attempts []time.Duration
-		for _, c := range e.target.take() {
-			if c.id == 1 {
-				attempts = append(attempts, c.at.Sub(start))
-			}
-		}
-		require.Len(e, attempts, 3)
-		require.LessOrEqual(e, attempts[1], 120*time.Millisecond, "within a turn of being due")
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, nil)
-}
-
-// An insert takes one round and one token of the limiter. The status write that follows takes none.
-func TestOneInsertIsOneRound(t *testing.T) {
-	inBubble(t, func(e *env) {
-		limiter := rate.NewLimiter(rate.Every(time.Second), 1)
-		cfg := e.config(reconciler.WithRoundLimits(1000, limiter), reconciler.WithName("limited"))
-		cfg.SetStatus, cfg.GetStatus = (*object).SetOther, (*object).GetOther
-		cfg.Operations = newTarget()
-		limited := e.start(cfg)
-		for id := range uint64(10) {
-			e.pass(time.Second)
-			e.put(1, id)
-			synctest.Wait()
-			require.Equal(e, reconciler.StatusKindDone, e.get(id).Other.Kind, "at once: a token was available")
-		}
-		require.Len(e, e.loop.Journal(), 1+10, "the prune at the start, and one for each insert")
-		require.Len(e, limited.Journal(), 1+10)
-	}, nil)
-}
-
-// A refresh marks a batch of objects in one write, not each object in its own, and leaves fresh
-// changes their share.
-func TestRefreshMarksInBatches(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 1000)...)
-		synctest.Wait()
-		e.target.take()
-		before := e.table.Revision(e.db.ReadTxn())
-		rounds := len(e.loop.Journal())
-
-		e.pass(time.Minute)
-		require.Len(e, e.target.take(), 1000)
-		require.Equal(e, before+2000, e.table.Revision(e.db.ReadTxn()), "marked and done, each once")
-		journal := e.loop.Journal()[rounds:]
-		require.Len(e, journal, 8, "eight batches")
-		e.eachDone()
-	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(rate.Inf, 0)))
 }
 
 // With a small burst a refresh still marks objects in batches, and keeps to the limit.
@@ -320,23 +201,6 @@ func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
 	}, nil)
 }
 
-// Repeated writes of a failing object cause no more attempts than its minimum backoff allows.
-func TestTouchingAFailingObjectIsNoHotLoop(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		for value := range 200 {
-			e.put(value, 1)
-			e.pass(20 * time.Millisecond)
-		}
-		calls := e.target.take()
-		require.GreaterOrEqual(e, len(calls), 4)
-		require.LessOrEqual(e, len(calls), 5, "in 4 s with a minimum backoff of 1 s")
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	}, nil, reconciler.WithRetry(time.Second, time.Minute))
-}
-
 // A failure with the same text writes nothing and wakes no watcher.
 func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -388,92 +252,111 @@ func (e *env) comeAndGo(id uint64) {
 	})
 }
 
-// A row without a status is not reconciled, and the loop logs that once.
-func TestRowWithoutStatusIsLeftAloneAndLoggedOnce(t *testing.T) {
+func TestBlockedOutcomeThatIsLostLeavesNoWatcher(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.write(func(wtxn statedb.WriteTxn) {
-			for id := range uint64(3) {
-				_, _, err := e.table.Insert(wtxn, &object{ID: id})
-				require.NoError(e, err)
+		never := make(chan struct{})
+		e.target.deciding(func(c call) error {
+			if c.value == 1 {
+				e.put(2, 1) // changed while the operation runs
+				return reconciler.Blocked("device eth0", never)
 			}
+			return nil
 		})
-		e.pass(time.Minute)
-		require.Empty(e, e.target.calls())
-		require.Contains(e, e.Logged(), "has no status")
-		require.Equal(e, 1, countLines(e.Logged()))
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.eachDone()
+		_, message, _ := e.health.Now()
+		require.Equal(e, "OK, 1 object(s)", message)
+		e.remove(1)
+		e.pass(time.Second)
+		_, message, _ = e.health.Now()
+		require.Equal(e, "OK, 0 object(s)", message)
 	}, nil)
 }
 
-func countLines(s string) (n int) {
-	for _, c := range s {
-		if c == '\n' {
-			n++
+func TestBlockedOnAClosedChannelDoesNotSpin(t *testing.T) {
+	inBubble(t, func(e *env) {
+		closed := make(chan struct{})
+		close(closed)
+		var n atomic.Int64
+		start := time.Now()
+		e.target.deciding(func(c call) error {
+			if n.Add(1) > 400 {
+				return nil
+			}
+			return reconciler.Blocked("door", closed)
+		})
+		e.put(1, 1)
+		for e.kind(1) != reconciler.StatusKindDone {
+			e.pass(time.Millisecond)
 		}
-	}
-	return n
+		require.Greater(e, time.Since(start), 200*time.Millisecond)
+	}, nil)
 }
 
-// Round operations get the whole round, with revisions, so an implementation can keep the order of
-// the writes.
-func TestRoundOperationsMayKeepTheOrderOfTheWrites(t *testing.T) {
+type replaceTarget struct{ *target }
+
+func (s replaceTarget) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, b []reconciler.BatchEntry[*object]) {
+}
+func (s replaceTarget) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, b []reconciler.BatchEntry[*object]) {
+	for i := range b {
+		b[i] = reconciler.BatchEntry[*object]{Object: b[i].Object, Revision: b[i].Revision, Result: nil}
+	}
+}
+
+func TestReplacedBatchEntriesFail(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		synctest.Wait()
-		e.target.take()
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
-			_, _, _ = e.table.Delete(wtxn, &object{ID: 1})
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 3, Status: reconciler.StatusPending()})
-		})
-		synctest.Wait()
-		require.Equal(e, []string{"update(2)", "delete(1)", "update(3)"}, e.target.calls())
-		require.Equal(e, 2, e.target.batches)
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Operations, cfg.RoundOperations = nil, roundTarget{e.target}
+		e.put(1, 1, 2)
+		e.pass(time.Second)
+		for id := range e.target.holds() {
+			e.Fatalf("%d is in the target", id)
+		}
+		for _, id := range ids(1, 2) {
+			require.Contains(e, e.get(id).Status.GetError(), "removed or replaced")
+		}
+	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.BatchOperations = replaceTarget{e.target} })
+}
+
+func TestRunGoesOnUntilItsDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		loop, err := reconciler.New(e.config(reconciler.WithRoundLimits(10, rate.NewLimiter(rate.Every(2*time.Second), 1))))
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+		go func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				e.put(i, 1)
+				time.Sleep(time.Second)
+			}
+		}()
+		require.NoError(t, loop.Run(ctx))
+		ended := ctx.Err()
+		cancel()
+		time.Sleep(2 * time.Second)
+		require.Error(t, ended, "Run has returned before its context ended")
 	})
 }
 
-// A panic in an operation is an error of its object and affects no other object.
-func TestPanicIsAnErrorOfItsObject(t *testing.T) {
-	for _, batch := range []bool{false, true} {
-		t.Run(fmt.Sprintf("batch %t", batch), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.before = func(_ context.Context, c call) {
-					if c.id == 2 && c.value == 1 {
-						panic("out of cheese")
-					}
-				}
-				e.put(1, ids(1, 3)...)
-				e.pass(10 * time.Millisecond)
-				require.Contains(e, e.get(2).Status.GetError(), "out of cheese")
-				require.Contains(e, e.Logged(), "stack=")
-				e.put(2, 2)
-				e.pass(time.Minute)
-				e.eachDone()
-			}, func(e *env, cfg *reconciler.Config[*object]) {
-				if batch {
-					cfg.BatchOperations = batchTarget{e.target}
-				}
-			})
-		})
-	}
-}
+type nilError struct{ text string }
 
-// Objects that failed together do not come back together.
-func TestRetriesOfManyObjectsAreSpread(t *testing.T) {
+func (n *nilError) Error() string { return n.text }
+
+func TestRequeueAtOnceIsNoHotLoop(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, ids(1, 1000)...)
-		e.pass(10 * time.Millisecond)
-		e.target.take()
-		e.pass(time.Minute)
-		moments := map[time.Time]int{}
-		for _, c := range e.target.take()[:1000] {
-			moments[c.at]++
+		var n atomic.Int64
+		start := time.Now()
+		e.target.deciding(func(c call) error {
+			if n.Add(1) > 2000 {
+				return nil
+			}
+			return reconciler.Requeue(0)
+		})
+		e.put(1, 1)
+		for n.Load() <= 2000 {
+			e.pass(time.Millisecond)
 		}
-		require.GreaterOrEqual(e, len(moments), 15, "moments of the first retries")
-		for at, n := range moments {
-			require.Less(e, n, 200, "at %s", at)
-		}
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }), reconciler.WithRetry(time.Second, time.Minute))
+		e.Log(time.Since(start))
+		require.Greater(e, time.Since(start), time.Second)
+	}, nil, reconciler.WithRoundLimits(1, nil))
 }

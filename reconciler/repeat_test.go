@@ -7,7 +7,6 @@ import (
 	"context"
 	"strconv"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -73,65 +72,6 @@ func TestObjectIsAppliedOnceForAllCallsDuringAPause(t *testing.T) {
 			}, beside, reconciler.WithRoundLimits(10, nil))
 		})
 	}
-}
-
-func TestObjectIsAppliedOnceForAllCallsDuringAnOperation(t *testing.T) {
-	const n = 500
-	for name, ask := range asking {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.writeRows(1, ids(1, n)...)
-				e.pass(0)
-				e.target.take()
-				hangs := make(chan struct{})
-				e.target.mu.Lock()
-				e.target.before = func(_ context.Context, c call) {
-					if c.id == n+1 {
-						<-hangs
-					}
-				}
-				e.target.mu.Unlock()
-				e.writeRows(1, n+1)
-				e.pass(0)
-				for range 20 {
-					ask(e, n)
-				}
-				close(hangs)
-				e.pass(time.Minute)
-				seen := map[uint64]int{}
-				for _, c := range e.target.take() {
-					seen[c.id]++
-				}
-				delete(seen, n+1)
-				for id, times := range seen {
-					require.Equal(e, 1, times, "object %d", id)
-				}
-				require.Len(e, seen, n)
-			}, beside, reconciler.WithRoundLimits(10, nil))
-		})
-	}
-}
-
-// The objects wait in the loop, so a call waits only for a loop that is in an operation.
-func TestReapplyReturnsDuringAPause(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.writeRows(1, ids(1, 3000)...)
-		e.pass(0)
-		e.target.take()
-		e.loop.Pause()
-		var objs []*object
-		for _, id := range ids(1, 3000) {
-			objs = append(objs, &object{ID: id})
-		}
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		_, err := e.loop.Reapply(ctx, objs...)
-		require.NoError(e, err)
-		synctest.Wait()
-		e.loop.Resume()
-		e.pass(0)
-		require.Len(e, e.target.take(), 3000)
-	}, beside, reconciler.WithRoundLimits(10, nil))
 }
 
 func TestReapplyAfterTheStopIsAnError(t *testing.T) {

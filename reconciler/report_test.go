@@ -7,12 +7,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -67,64 +68,6 @@ func TestJournalRecordsTheHistoryOfAnObject(t *testing.T) {
 	}, nil)
 }
 
-// A report of many failures is expensive and wakes all readers of health, so it is made once for
-// the same problem.
-func TestHealthIsReportedOnceForTheSameProblem(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		synctest.Wait()
-		reports := e.health.History()
-		require.Equal(e, "Degraded 1 error(s)", reports[len(reports)-1])
-
-		e.target.failing("")
-		e.put(1, 2, 3)
-		synctest.Wait()
-		e.remove(3)
-		synctest.Wait()
-		require.Equal(e, reports, e.health.History())
-
-		e.target.failing("never")
-		e.put(1, 4)
-		synctest.Wait()
-		level, message, err := e.health.Now()
-		require.Equal(e, cell.StatusDegraded, level)
-		require.Equal(e, "2 error(s)", message)
-		require.ErrorContains(e, err, "never")
-
-		e.target.failing("")
-		e.remove(1)
-		e.remove(4)
-		synctest.Wait()
-		level, message, _ = e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-		require.Equal(e, "OK, 1 object(s)", message)
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
-}
-
-func TestJournalKeepsTheLatest(t *testing.T) {
-	inBubble(t, func(e *env) {
-		for id := range uint64(20) {
-			e.put(1, id)
-			synctest.Wait()
-		}
-		e.put(1, ids(100, 102)...)
-		synctest.Wait()
-		journal := e.loop.Journal()
-		require.Len(e, journal, 5)
-		require.EqualValues(e, 22, journal[4].Sequence)
-		require.Len(e, journal[4].Operations, 3)
-		require.Len(e, journal[3].Operations, 1)
-		require.Empty(e, journal[2].Operations, "operations are forgotten before their round")
-	}, nil, reconciler.WithJournal(5, 4))
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		synctest.Wait()
-		require.Empty(e, e.loop.Journal())
-		e.eachDone()
-	}, nil, reconciler.WithJournal(0, 0))
-}
-
 func TestJournalCountsConflictsAndLostOutcomes(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.before = func(_ context.Context, c call) { time.Sleep(time.Second) }
@@ -148,102 +91,6 @@ func TestJournalCountsConflictsAndLostOutcomes(t *testing.T) {
 		}
 		require.Zero(e, lost, "object 2 was changed before its turn")
 	}, nil)
-}
-
-func TestJournalDoesNotWaitForAnOperation(t *testing.T) {
-	inBubble(t, func(e *env) {
-		hang := make(chan struct{})
-		e.target.before = func(context.Context, call) { <-hang }
-		e.put(1, 1)
-		synctest.Wait()
-		require.Len(e, e.loop.Journal(), 1)
-		close(hang)
-		synctest.Wait()
-		require.Len(e, e.loop.Journal(), 2)
-	}, nil)
-}
-
-func TestWaitUntilReconciledDistinguishesAttemptedFromDone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.id == 2 {
-				return errors.New("no")
-			}
-			return nil
-		})
-		e.put(1, 1)
-		second := e.put(1, 2)
-		third := e.put(1, 3)
-		revision, low, err := e.loop.WaitUntilReconciled(e.Context(), third)
-		require.NoError(e, err)
-		require.GreaterOrEqual(e, revision, third)
-		require.Equal(e, second, low)
-
-		e.target.failing("")
-		e.pass(time.Minute)
-		revision, low, err = e.loop.WaitUntilReconciled(e.Context(), e.table.Revision(e.db.ReadTxn()))
-		require.NoError(e, err)
-		require.Equal(e, e.table.Revision(e.db.ReadTxn()), revision)
-		require.Zero(e, low)
-	}, nil)
-}
-
-func TestWaitUntilReconciledEndsWithItsContext(t *testing.T) {
-	inBubble(t, func(e *env) {
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		_, _, err := e.loop.WaitUntilReconciled(ctx, 1000)
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-	}, nil)
-}
-
-// Objects that a round has not reached have not been attempted.
-func TestWaitUntilReconciledWaitsForTheRestOfARound(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.before = func(context.Context, call) { time.Sleep(10 * time.Millisecond) }
-		start := time.Now()
-		revision := e.put(1, ids(1, 100)...)
-		_, _, err := e.loop.WaitUntilReconciled(e.Context(), revision)
-		require.NoError(e, err)
-		require.Equal(e, time.Second, time.Since(start))
-		require.Len(e, e.target.take(), 100)
-	}, nil)
-}
-
-func TestHealthGivesTenExamplesAndCountsTheRest(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.id > 25 {
-				return nil
-			}
-			return fmt.Errorf("object %d is bad", c.id)
-		})
-		e.put(1, ids(1, 30)...)
-		synctest.Wait()
-		level, message, err := e.health.Now()
-		require.Equal(e, cell.StatusDegraded, level)
-		require.Equal(e, "25 error(s)", message)
-		lines := strings.Split(err.Error(), "\n")
-		require.Len(e, lines, 11)
-		require.Equal(e, "object 1 is bad", lines[0])
-		require.Equal(e, "15 further errors omitted", lines[10])
-	}, nil)
-}
-
-// Health gets a report only when something changes.
-func TestHealthIsReportedOnlyWhenItChanges(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		e.pass(time.Hour)
-		e.target.failing("still no")
-		e.pass(time.Hour)
-		e.target.failing("")
-		e.pass(time.Hour)
-		require.Equal(e, []string{
-			"OK OK, 0 object(s)", "Degraded 1 error(s)", "Degraded 1 error(s)", "OK OK, 1 object(s)",
-		}, e.health.History())
-	}, nil, reconciler.WithoutPruning())
 }
 
 // recorder implements only the four methods of Metrics.
@@ -302,4 +149,125 @@ func TestMetricsReportEachOperationAndRound(t *testing.T) {
 			}, reconciler.WithMetrics(&r), reconciler.WithName("x"))
 		})
 	}
+}
+
+// recordedMetrics is a Metrics that records its calls in order, each with the kind of the status that row 1
+// had then.
+type recordedMetrics struct {
+	mu     sync.Mutex
+	events []string
+	// each is called with every event; it may be nil.
+	each func()
+	kind func() string
+}
+
+func (m *recordedMetrics) add(event string) {
+	if m.each != nil {
+		m.each()
+	}
+	if m.kind != nil {
+		event += " while " + m.kind()
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.events = append(m.events, event)
+}
+
+func (m *recordedMetrics) take() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	events := m.events
+	m.events = nil
+	return events
+}
+
+func (m *recordedMetrics) ReconciliationDuration(_ cell.FullModuleID, _, operation string, _ time.Duration) {
+	m.add(operation)
+}
+
+func (m *recordedMetrics) ReconciliationErrors(_ cell.FullModuleID, _ string, failed, current int) {
+	m.add(fmt.Sprintf("errors %d, %d", failed, current))
+}
+
+func (m *recordedMetrics) PruneError(cell.FullModuleID, string, error)            { m.add("prune error") }
+func (m *recordedMetrics) PruneDuration(cell.FullModuleID, string, time.Duration) { m.add("prune") }
+
+// Metrics may write the table, or wait for a goroutine that does, so they are called without its
+// lock. The test runs in real time: in a bubble, a goroutine that waits for a lock stops the time.
+func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
+	for _, kind := range operationKinds {
+		for _, workers := range []int{1, 2} {
+			t.Run(fmt.Sprintf("%s, workers %d", kind.name, workers), func(t *testing.T) {
+				e := newEnv(t)
+				m := &recordedMetrics{each: func() {
+					locked := make(chan struct{})
+					go func() {
+						e.db.WriteTxn(e.table).Abort()
+						close(locked)
+					}()
+					select {
+					case <-locked:
+					case <-time.After(10 * time.Second):
+						t.Error("the table is locked")
+					}
+				}}
+				cfg := e.config(reconciler.WithMetrics(m), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
+				operate(kind.name)(e, &cfg)
+				e.target.deciding(func(c call) error {
+					if c.id == 3 {
+						return errors.New("no")
+					}
+					return nil
+				})
+				loop := e.start(cfg)
+				for value := range 3 {
+					_, err := loop.Wait(e.Context(), e.put(value, ids(1, 5)...), reconciler.Attempted)
+					require.NoError(t, err)
+				}
+				_, err := loop.Wait(e.Context(), e.remove(1, 2), reconciler.Attempted)
+				require.NoError(t, err)
+				e.stop()
+				require.NotEmpty(t, m.take())
+			})
+		}
+	}
+}
+
+// While an object is unreconciled, WaitUntilReconciled returns the requested revision or the
+// revision of the last requested change, whichever is later. Own status writes and writes of others
+// request no change.
+func TestWaitUntilReconciledReturnsTheRevisionOfARequestedChange(t *testing.T) {
+	everyWay(t, func(e *env) {
+		returns := func(until, revision, low statedb.Revision, why string) {
+			e.Helper()
+			synctest.Wait()
+			gotRevision, gotLow, err := e.loop.WaitUntilReconciled(e.Context(), until)
+			require.NoError(e, err)
+			require.Equal(e, [2]statedb.Revision{revision, low}, [2]statedb.Revision{gotRevision, gotLow}, why)
+		}
+		e.target.deciding(outcomes(nil))
+		failed := e.put(failsForGood, 1)
+		returns(failed, failed, failed, "it failed, and only the reconciler wrote")
+		returns(0, failed, failed, "the last requested change")
+		second := e.put(works, 2)
+		returns(failed, second, failed, "another change was requested")
+		returns(second+1, second+1, failed, "as requested: the status write")
+		refreshing := e.write(func(wtxn statedb.WriteTxn) {
+			_, _, _ = e.table.Insert(wtxn, e.get(2).Clone().SetStatus(reconciler.StatusRefreshing()))
+		})
+		returns(failed, refreshing, failed, "a refresh")
+		gone := e.remove(2)
+		returns(failed, gone, failed, "a deletion")
+		unset := e.unset(3)
+		returns(failed, gone, failed, "a row without a status")
+		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, e.get(1).Clone()) })
+		returns(failed, gone, failed, "a third party's write")
+		returns(unset, unset, failed, "as requested: a row without a status")
+
+		e.target.deciding(nil)
+		e.put(works, 1)
+		e.pass(time.Second)
+		last := e.table.Revision(e.db.ReadTxn())
+		returns(failed, last, 0, "everything is reconciled: the observed revision")
+	})
 }

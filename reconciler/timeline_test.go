@@ -43,31 +43,6 @@ func TestTimelineHasEverySecond(t *testing.T) {
 	}, nil)
 }
 
-// The time line goes back ten minutes, and no further.
-func TestTimelineKeepsTenMinutes(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		e.pass(time.Hour)
-		e.put(2, 1)
-		e.pass(time.Second)
-		line := e.loop.Timeline()
-		require.Len(e, line, 600)
-		operations := 0
-		for i, s := range line {
-			operations += s.Operations
-			if i > 0 {
-				require.Equal(e, time.Second, s.At.Sub(line[i-1].At))
-			}
-		}
-		require.Equal(e, 1, operations)
-		s := e.loop.Snapshot(e.Context())
-		require.InDelta(e, 0.1, s.OperationsPerSecond, 0.001)
-		require.InDelta(e, 0.1, s.RoundsPerSecond, 0.001)
-		e.pass(time.Minute)
-		require.Zero(e, e.loop.Snapshot(e.Context()).OperationsPerSecond)
-	}, nil)
-}
-
 // Before the start a loop has no time line, and its readers do not panic.
 func TestReadersWorkBeforeTheStart(t *testing.T) {
 	e := newEnv(t)

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
@@ -50,33 +49,6 @@ func TestWaitForObjectsLastsUntilEachReachesTheMilestone(t *testing.T) {
 	})
 }
 
-func TestWaitForAttemptedObjectsListsUnappliedObjects(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(outcomes(make(chan struct{})))
-		e.put(works, 101, 102)
-		synctest.Wait()
-		e.remove(101)
-		e.put(failsNow, 2)
-		e.put(failsForGood, 3)
-		e.put(blocks, 4)
-		e.put(requeues, 5)
-		e.put(works, 6)
-		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
-		over := e.waitFor(reconciler.Attempted, 6, 5, 4, 60, 3, 2, 101, 102, 77)
-		w := e.isOver(over, 0)
-		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied,
-			"0x0000000000000004: blocked: device eth0 is missing",
-			"0x000000000000003c has no status: the row has no status and is never reconciled",
-			"0x0000000000000003: terminal: no such name",
-			"0x0000000000000002: retry after 1 attempt(s): no route",
-			"deletion of 0x0000000000000065: retry after 1 attempt(s): in use",
-		)
-		require.ErrorIs(e, w.unapplied.Err(), reconciler.ErrNoStatus)
-		require.Zero(e, w.unapplied.More)
-	})
-}
-
 func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.put(works, 101)
@@ -96,30 +68,6 @@ func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
 		close(release)
 		e.nothingUnapplied(e.isOver(all, 350*time.Millisecond))
 		e.eachDone()
-	})
-}
-
-func TestWaitForCutShortListsUnappliedObjects(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 101, 102)
-		synctest.Wait()
-		e.target.deciding(outcomes(nil))
-		e.remove(101, 102)
-		e.put(failsForGood, 1)
-		e.put(works, 2)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-		defer cancel()
-		over := during(func() (inspect.Unapplied, error) {
-			return e.loop.WaitFor(ctx, reconciler.Applied, objects(2, 77, 1, 2, 101)...)
-		})
-		e.pass(time.Minute)
-		w := e.isOver(over, time.Minute)
-		require.ErrorIs(e, w.err, context.DeadlineExceeded)
-		require.ErrorContains(e, w.err, `reconciler "objects": waiting for 0x0000000000000001 to be applied, 2 of 5 objects are: `)
-		e.requireUnapplied(w.unapplied,
-			"0x0000000000000001: terminal: no such name",
-			"deletion of 0x0000000000000065: retry after 10 attempt(s): in use",
-		)
 	})
 }
 
@@ -151,73 +99,6 @@ func TestRowWaitContinuesWithItsDeletion(t *testing.T) {
 		e.pass(time.Millisecond)
 		e.nothingUnapplied(e.isOver(applied, 6*time.Second))
 	})
-}
-
-func TestDeletionWaitContinuesWithAnInsertedRow(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 101)
-		synctest.Wait()
-		e.target.deciding(outcomes(nil))
-		e.remove(101)
-		applied := e.waitFor(reconciler.Applied, 101)
-		e.pass(5 * time.Second)
-		e.goesOn(applied)
-		e.target.lasting(func(c call) time.Duration { return time.Second })
-		e.put(works, 101)
-		e.pass(999 * time.Millisecond)
-		e.goesOn(applied)
-		e.pass(time.Millisecond)
-		e.nothingUnapplied(e.isOver(applied, 6*time.Second))
-		e.eachDone()
-	})
-}
-
-// A wait for attempts lists the result for the row that was inserted meanwhile.
-func TestAttemptWaitEndsWithTheDeletionThoughTheRowIsBack(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 1)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.target.deciding(outcomes(nil))
-		e.remove(1)
-		over := e.waitFor(reconciler.Attempted, 1)
-		e.goesOn(over)
-		e.put(failsForGood, 1)
-		e.pass(999 * time.Millisecond)
-		e.goesOn(over)
-		e.pass(200 * time.Millisecond)
-		w := <-over
-		require.NoError(e, w.err)
-		require.Less(e, w.took, 1200*time.Millisecond)
-		require.Len(e, w.unapplied.Keys, 1)
-	})
-}
-
-// A row that replaces a deleted one is applied before the backlog that it overtook.
-func TestDeletionWaitContinuesWithARowPastTheBacklog(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 8000)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		e.target.deciding(func(c call) error {
-			if c.op == "delete" {
-				return errors.New("in use")
-			}
-			return nil
-		})
-		load := e.put(1, ids(1, 5000)...)
-		revision := e.wait(load, reconciler.Applied)
-		e.pass(100 * time.Millisecond)
-		e.remove(8000)
-		over := e.waitFor(reconciler.Applied, 8000)
-		e.pass(50 * time.Millisecond)
-		e.goesOn(over)
-		e.put(2, 8000)
-		e.pass(time.Second)
-		require.NoError(e, (<-over).err)
-		e.goesOn(revision)
-		require.Equal(e, 2, e.target.holds()[8000])
-	}, nil, reconciler.WithoutPruning())
 }
 
 // The attempt of a version before the awaited one does not count.
@@ -253,28 +134,6 @@ func TestAttemptOnAnEarlierVersionDoesNotCount(t *testing.T) {
 	})
 }
 
-// A row that is inserted without work will not be attempted.
-func TestDeletionWaitContinuesWithARowWithoutWork(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 101, 102)
-		synctest.Wait()
-		e.target.deciding(outcomes(nil))
-		e.remove(101, 102)
-		done, unset := e.waitFor(reconciler.Applied, 101), e.waitFor(reconciler.Applied, 102)
-		e.pass(5 * time.Second)
-		e.goesOn(done)
-		e.goesOn(unset)
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 101, Status: reconciler.StatusDone()})
-			_, _, _ = e.table.Insert(wtxn, &object{ID: 102})
-		})
-		// The retries of the deletions find the new rows.
-		e.pass(5 * time.Second)
-		e.nothingUnapplied(<-done)
-		require.ErrorIs(e, (<-unset).err, reconciler.ErrNoStatus)
-	})
-}
-
 func TestWaitForAChangingRowIsForTheVersionOfTheCall(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.lasting(func(c call) time.Duration { return time.Second })
@@ -298,97 +157,43 @@ func TestWaitForAChangingRowIsForTheVersionOfTheCall(t *testing.T) {
 	})
 }
 
-func TestRefreshingRowIsWaitedFor(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.put(works, 1)
-		synctest.Wait()
-		e.target.lasting(func(c call) time.Duration { return time.Second })
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, err := e.table.Insert(wtxn, e.get(1).Clone().SetStatus(reconciler.StatusRefreshing()))
-			require.NoError(e, err)
-		})
-		both := []<-chan waited{e.waitFor(reconciler.Attempted, 1), e.waitFor(reconciler.Applied, 1)}
-		e.pass(999 * time.Millisecond)
-		for _, over := range both {
-			e.goesOn(over)
-		}
-		e.pass(time.Millisecond)
-		for _, over := range both {
-			e.nothingUnapplied(e.isOver(over, time.Second))
-		}
-	})
-}
-
-// Paused objects are not attempted until they are resumed. A wait for attempts ends and lists them;
-// a wait for applied objects goes on.
+// Paused objects are not attempted until they are resumed. A wait for attempts ends and lists them, also if the pause
+// comes during the wait; a wait for applied objects goes on.
 func TestPausedObjectsCountAsAttempted(t *testing.T) {
-	for _, when := range []string{"before the change", "before the wait", "during the wait"} {
-		t.Run(when, func(t *testing.T) {
+	for _, during := range []bool{false, true} {
+		t.Run(fmt.Sprintf("during the wait %t", during), func(t *testing.T) {
 			everyWay(t, func(e *env) {
 				e.put(works, 2)
 				synctest.Wait()
-				pause := func() {
-					e.loop.PauseObjects(func(o *object) bool { return o.ID <= 2 })
-					synctest.Wait()
-				}
-				if when == "before the change" {
-					pause()
-				}
-				var attempted, revision <-chan waited
-				if when == "during the wait" {
+				pause := func() { e.loop.PauseObjects(func(o *object) bool { return o.ID <= 2 }) }
+				if during {
 					// The whole loop is paused, so it reads no changes.
 					e.loop.Pause()
-					synctest.Wait()
+				} else {
+					pause()
 				}
+				synctest.Wait()
 				e.put(works, 1)
 				until := e.remove(2)
-				if when == "before the wait" {
-					// The loop read the change and kept it as paused before the wait began.
-					e.loop.Pause()
-					synctest.Wait()
-					pause()
-				}
-				attempted = e.waitFor(reconciler.Attempted, 1, 2)
-				revision = e.wait(until, reconciler.Attempted)
+				waits := []<-chan waited{e.waitFor(reconciler.Attempted, 1, 2), e.wait(until, reconciler.Attempted)}
 				applied := e.waitFor(reconciler.Applied, 1, 2)
-				if when == "during the wait" {
-					e.goesOn(attempted)
-					e.goesOn(revision)
+				if during {
+					e.goesOn(waits[0])
+					e.goesOn(waits[1])
 					pause()
 				}
-				if when != "before the wait" {
-					for _, over := range []<-chan waited{attempted, revision} {
-						w := e.isOver(over, 0)
-						require.NoError(e, w.err)
-						e.requireUnapplied(w.unapplied, "0x0000000000000001: paused", "deletion of 0x0000000000000002: paused")
-					}
-					e.pass(time.Hour)
-					e.goesOn(applied)
+				for _, over := range waits {
+					w := e.isOver(over, 0)
+					require.NoError(e, w.err)
+					e.requireUnapplied(w.unapplied, "0x0000000000000001: paused", "deletion of 0x0000000000000002: paused")
 				}
+				e.goesOn(applied)
 				e.loop.Resume()
 				synctest.Wait()
 				e.nothingUnapplied(<-applied)
 			})
 		})
 	}
-}
-
-// The object is not paused when the wait begins, but when its turn comes.
-func TestObjectPausedAtItsTurnCountsAsAttempted(t *testing.T) {
-	singly(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return 50 * time.Millisecond })
-		e.put(works, ids(1, 9)...)
-		over := e.waitFor(reconciler.Attempted, 9)
-		e.pass(10 * time.Millisecond)
-		e.loop.PauseObjects(func(o *object) bool { return o.ID == 9 })
-		e.pass(10 * time.Second)
-		w := <-over
-		require.NoError(e, w.err)
-		e.requireUnapplied(w.unapplied, "0x0000000000000009: paused")
-		for _, c := range e.target.take() {
-			require.NotEqual(e, uint64(9), c.id)
-		}
-	})
 }
 
 // A change of an object that has just failed is not attempted before its minimum backoff has
@@ -447,27 +252,6 @@ func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
 	}
 }
 
-// The deletion overtook the backlog before the wait began. The wait knows only when the backlog is
-// done that the deletion is applied.
-func TestDeletionIsKnownWhenTheBacklogIsDone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 8000)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		e.put(1, ids(1, 5000)...)
-		e.pass(100 * time.Millisecond)
-		e.remove(8000)
-		e.pass(time.Second)
-		require.NotContains(e, e.target.holds(), uint64(8000))
-		gone := e.waitFor(reconciler.Applied, 8000)
-		e.goesOn(gone)
-		e.pass(10 * time.Second)
-		w := <-gone
-		e.nothingUnapplied(w)
-		require.Less(e, w.took, 5*time.Second)
-	}, nil, reconciler.WithoutPruning())
-}
-
 // The loop of a single worker answers no question while an operation runs. The status of a row is
 // read without the loop.
 func TestWaitForAnAppliedRowDoesNotAskTheLoop(t *testing.T) {
@@ -501,50 +285,6 @@ func TestDeletionOfAShortLivedObjectIsWaitedFor(t *testing.T) {
 	}, nil)
 }
 
-func TestManyWaitsForObjectsEnd(t *testing.T) {
-	singly(t, func(e *env) {
-		const rows = 5000
-		e.put(works, ids(1, rows)...)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return 100 * time.Microsecond })
-		results := make(chan waited, 2*rows)
-		wait := func(id uint64, m reconciler.Milestone) {
-			go func() {
-				unapplied, err := e.loop.WaitFor(e.Context(), m, &object{ID: id})
-				results <- waited{unapplied: unapplied, err: err}
-			}()
-		}
-		e.put(works, ids(1, rows/2)...)
-		e.remove(ids(rows/2+1, rows)...)
-		for id := range uint64(rows) {
-			wait(id+1, reconciler.Attempted)
-			wait(id+1, reconciler.Applied)
-		}
-		e.pass(time.Minute)
-		require.Len(e, results, 2*rows)
-		close(results)
-		for w := range results {
-			e.nothingUnapplied(w)
-		}
-	})
-}
-
-// A pass looks at a part of them, and another pass follows at once.
-func TestManyWaitsForOneObjectEndTogether(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.writeRows(1, 1)
-		var waits []<-chan waited
-		for range 5000 {
-			waits = append(waits, e.waitFor(reconciler.Applied, 1))
-		}
-		e.pass(time.Second)
-		for _, over := range waits {
-			e.nothingUnapplied(e.isOver(over, time.Second))
-		}
-	}, beside)
-}
-
 // Wait and WaitFor agree: what was written at the call, or something later, was applied.
 func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 	for _, ledger := range []string{"rows", "beside"} {
@@ -570,7 +310,7 @@ func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 							}
 						}()
 						e.put(0, 1)
-						for range 20 {
+						for range 5 {
 							ctx, cancel := context.WithTimeout(e.Context(), time.Second)
 							_, err := e.loop.WaitFor(ctx, m, &object{ID: 1})
 							cancel()
@@ -591,27 +331,6 @@ func TestWaitForEndsThoughTheRowIsRewrittenFaster(t *testing.T) {
 			}
 		}
 	}
-}
-
-// Reapply declares the outcome of a running operation void.
-func TestWaitForAppliedOutlastsAnOutcomeThatDoesNotCount(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.writeRows(1, 1)
-		synctest.Wait()
-		running, err := e.loop.Reapply(e.Context(), &object{ID: 1})
-		require.NoError(e, err)
-		require.Equal(e, 1, running)
-		over := e.waitFor(reconciler.Applied, 1)
-		e.pass(1500 * time.Millisecond)
-		e.goesOn(over)
-		e.pass(time.Second)
-		e.nothingUnapplied(<-over)
-		require.Len(e, e.target.take(), 2)
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		beside(e, cfg)
-		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
-	})
 }
 
 // The operation that ran at the time of Reapply does not end a wait that began after it, also if the row is

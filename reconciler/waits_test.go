@@ -6,8 +6,6 @@ package reconciler_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -203,62 +201,6 @@ func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 	})
 }
 
-// Each wait lists the unapplied objects up to its own revision, even if several waits end at once.
-func TestEachWaitListsUnappliedObjectsUpToItsRevision(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(outcomes(nil))
-		e.loop.Pause()
-		synctest.Wait()
-		until := e.put(failsNow, 1, 2, 3)
-		var waits []<-chan waited
-		for n := range statedb.Revision(3) {
-			waits = append(waits, e.wait(until-2+n, reconciler.Attempted), e.wait(until-2+n, reconciler.Attempted))
-		}
-		e.loop.Resume()
-		for i, over := range waits {
-			require.Len(e, e.isOver(over, 0).unapplied.Keys, i/2+1)
-		}
-	})
-}
-
-func TestWaitUntilAppliedOutlastsFailuresAndBlocks(t *testing.T) {
-	singly(t, func(e *env) {
-		release := make(chan struct{})
-		e.target.deciding(outcomes(release))
-		failing := e.put(failsNow, 1)
-		blocked := e.put(blocks, 2)
-		one, two := e.wait(failing, reconciler.Applied), e.wait(blocked, reconciler.Applied)
-		e.pass(250 * time.Millisecond)
-		e.goesOn(one)
-		e.target.deciding(func(c call) error {
-			if c.value == blocks {
-				return outcomes(release)(c)
-			}
-			return nil
-		})
-		e.pass(60 * time.Millisecond)
-		e.nothingUnapplied(e.isOver(one, 300*time.Millisecond))
-		e.goesOn(two)
-		e.target.failing("")
-		close(release)
-		e.nothingUnapplied(e.isOver(two, 310*time.Millisecond))
-	})
-}
-
-// A change that is replaced holds up no wait for its revision: the new change has a later revision.
-func TestReplacedChangeHoldsUpNoWait(t *testing.T) {
-	singly(t, func(e *env) {
-		e.target.deciding(outcomes(nil))
-		old := e.put(failsForGood, 1)
-		over := e.wait(old, reconciler.Applied)
-		e.pass(time.Minute)
-		e.goesOn(over)
-		e.put(works, 1)
-		e.pass(time.Second)
-		e.nothingUnapplied(e.isOver(over, time.Minute))
-	})
-}
-
 func TestWaitCutShortListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
 		e.target.deciding(outcomes(nil))
@@ -305,38 +247,6 @@ func TestWaitDoesNotHangWhenTheLoopIsStuck(t *testing.T) {
 			require.ErrorContains(e, w.err, "the reconciler is busy")
 			e.requireUnapplied(w.unapplied, "0x0000000000000001: in flight", "deletion of 0x0000000000000002: unknown")
 		}
-	}, nil, reconciler.WithoutPruning())
-}
-
-// A wait whose deadline passes during an operation still succeeds if the operation ends before the
-// loop counts as stuck.
-func TestWaitFulfilledShortlyAfterItsDeadlineSucceeds(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second + 50*time.Millisecond })
-		until := e.put(1, 1)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		over := during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
-		e.pass(2 * time.Second)
-		e.nothingUnapplied(e.isOver(over, time.Second+50*time.Millisecond))
-	}, nil, reconciler.WithoutPruning())
-}
-
-// In the middle of a backlog the loop is not stuck, and reports its progress.
-func TestWaitCutShortInABacklogReportsProgress(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		ctx, cancel := context.WithTimeout(e.Context(), 500*time.Millisecond)
-		defer cancel()
-		until := e.put(1, ids(1, 5000)...)
-		w := <-during(func() (inspect.Unapplied, error) { return e.loop.Wait(ctx, until, reconciler.Applied) })
-		require.ErrorIs(e, w.err, context.DeadlineExceeded)
-		require.LessOrEqual(e, w.took, 600*time.Millisecond)
-		var attempted int
-		_, err := fmt.Sscanf(w.err.Error(), `reconciler "objects": waiting for revision 5000 to be applied, attempted up to %d:`, &attempted)
-		require.NoError(e, err, w.err.Error())
-		require.InDelta(e, 500, attempted, 30)
-		require.Empty(e, w.unapplied.Keys, "what the loop has read is done")
 	}, nil, reconciler.WithoutPruning())
 }
 
@@ -432,42 +342,13 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 // Operations that finished before the stop count.
 func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
 	singly(t, func(e *env) {
+		e.put(works, 101)
+		synctest.Wait()
 		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.target.deciding(outcomes(nil))
 		until := e.put(works, 1)
 		synctest.Wait()
-		applied, row := e.wait(until, reconciler.Applied), e.waitFor(reconciler.Applied, 1)
-		e.goesOn(row)
-		e.stop()
-		e.nothingUnapplied(<-applied)
-		e.nothingUnapplied(<-row)
-	})
-	singly(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.target.deciding(outcomes(nil))
-		until := e.put(failsNow, 1)
-		synctest.Wait()
-		var waits []<-chan waited
-		for range 10 {
-			waits = append(waits, e.wait(until, reconciler.Attempted))
-		}
-		synctest.Wait()
-		e.stop()
-		for _, over := range waits {
-			w := <-over
-			require.NoError(e, w.err)
-			e.requireUnapplied(w.unapplied, "0x0000000000000001: retry after 1 attempt(s): no route")
-		}
-	})
-	singly(t, func(e *env) {
-		e.put(works, 1)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		e.remove(1)
-		synctest.Wait()
-		var waits []<-chan waited
-		for range 10 {
-			waits = append(waits, e.waitFor(reconciler.Applied, 1))
+		waits := []<-chan waited{
+			e.wait(until, reconciler.Applied), e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Applied, 1),
 		}
 		synctest.Wait()
 		e.stop()
@@ -486,68 +367,52 @@ func TestInvalidMilestoneIsAnError(t *testing.T) {
 	}, nil)
 }
 
-func TestWaitForTheLargestRevisionGoesOn(t *testing.T) {
-	inBubble(t, func(e *env) {
-		over := e.wait(math.MaxUint64, reconciler.Applied)
+// bothLedgers runs a test with the status in the rows and beside the table.
+func bothLedgers(t *testing.T, test func(e *env), opts ...reconciler.Option) {
+	for name, change := range map[string]configure{"in rows": nil, "beside": beside} {
+		t.Run(name, func(t *testing.T) { inBubble(t, test, change, opts...) })
+	}
+}
+
+// requireNoneOver requires that no wait is over.
+func (e *env) requireNoneOver(waits []<-chan waited) {
+	e.Helper()
+	synctest.Wait()
+	for i, over := range waits {
+		select {
+		case w := <-over:
+			e.Errorf("wait %d is over after %s: %v", i, w.took, w.err)
+		default:
+		}
+	}
+}
+
+// WaitKey does not take a loop that gives no answer in time for one that does not know the object.
+func TestWaitKeyFindsAFailingDeletionWhileTheLoopIsBusy(t *testing.T) {
+	bothLedgers(t, func(e *env) {
 		e.put(1, 1)
-		e.pass(time.Hour)
-		e.goesOn(over)
-	}, nil)
-}
-
-// Each wait ends when its revision is reached, and not earlier.
-func TestManyWaitersAreEachWokenInTime(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Millisecond })
-		const objects, waiters = 500, 10_000
-		last := e.put(1, ids(1, objects)...)
-		waits := map[statedb.Revision]<-chan waited{}
-		all := make(chan waited, waiters)
-		began := time.Now()
-		for i := range uint64(waiters) {
-			until := last - objects + 1 + i%objects
-			m := reconciler.Milestone(i % 2)
-			if i < objects {
-				waits[until] = e.wait(until, m)
-				continue
+		e.pass(time.Second)
+		e.target.deciding(func(c call) error {
+			if c.op == "delete" {
+				return errors.New("in use")
 			}
-			go func() {
-				unapplied, err := e.loop.Wait(e.Context(), until, m)
-				all <- waited{unapplied, err, time.Since(began)}
-			}()
+			return nil
+		})
+		e.remove(1)
+		e.pass(50 * time.Millisecond)
+		e.target.takes(time.Second)
+		// Which of these ends too early depends on when it asks the loop.
+		var waits []<-chan waited
+		for i := range 40 {
+			waits = append(waits, during(func() (inspect.Unapplied, error) {
+				return e.loop.WaitKey(e.Context(), "1", reconciler.Applied)
+			}))
+			e.put(i, 2, 3)
+			e.pass(510 * time.Millisecond)
 		}
-		e.pass(time.Minute)
-		for until, over := range waits {
-			w := <-over
-			require.NoError(e, w.err)
-			applied := time.Duration(until-last+objects) * time.Millisecond
-			require.InDelta(e, applied, w.took, float64(15*time.Millisecond), "revision %d", until)
-		}
-		require.Len(e, all, waiters-objects)
-		close(all)
-		for w := range all {
-			e.nothingUnapplied(w)
-		}
-	}, nil, reconciler.WithoutPruning())
-}
-
-func TestWaitUntilReconciledReturnsTheWatermarks(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(outcomes(nil))
-		failing := e.put(failsForGood, 1)
-		until := e.put(works, 2)
-		revision, low, err := e.loop.WaitUntilReconciled(e.Context(), until)
-		require.NoError(e, err)
-		require.GreaterOrEqual(e, revision, until)
-		require.Equal(e, failing, low)
-
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		e.put(works, 3)
-		synctest.Wait()
-		revision, low, err = e.loop.WaitUntilReconciled(ctx, until+1000)
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-		require.Greater(e, revision, until)
-		require.Equal(e, failing, low)
-	}, nil)
+		require.Contains(e, e.target.holds(), uint64(1))
+		e.requireNoneOver(waits)
+		e.target.deciding(nil)
+		e.pass(2 * time.Minute)
+	}, reconciler.WithoutPruning())
 }

@@ -5,9 +5,7 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"strconv"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +13,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	walks "github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -122,7 +121,7 @@ func TestRowThatStillAsksWithItsOutcomeIsRun(t *testing.T) {
 // While an operation runs, the row loses its status, and then the program inserts the first version again. The
 // operation fails, and its status is put onto the row: it is retried.
 func TestFailureOfARowThatGotItsStatusBackIsRetried(t *testing.T) {
-	for range 200 {
+	for range walks.Times(3) {
 		inBubble(t, func(e *env) {
 			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
 			e.target.failing("no")
@@ -149,51 +148,6 @@ func TestFailureOfARowThatGotItsStatusBackIsRetried(t *testing.T) {
 			return
 		}
 	}
-}
-
-// failingDeletes is a nameTarget whose deletions fail. It counts them.
-type failingDeletes struct {
-	*nameTarget
-	deleted *atomic.Int64
-}
-
-func (f failingDeletes) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *named) error {
-	f.deleted.Add(1)
-	return errors.New("no")
-}
-
-// SetStatus gives the row "bad" the key of another object, whose deletion fails. So the loop itself brings that object
-// back, with the status Done, and its deletion ends.
-func TestDeletionEndsWhenTheLoopBringsTheObjectBack(t *testing.T) {
-	target := failingDeletes{noNames(), new(atomic.Int64)}
-	reconcilertest.Run(t, func(db *statedb.DB) (statedb.RWTable[*named], error) {
-		return statedb.NewTable(db, "names", byName)
-	}, func(e *reconcilertest.Env[*named]) {
-		e.Start(reconciler.Config[*named]{
-			DB: e.DB, Table: e.Table, Operations: target, Health: e.Health, Options: exact(reconciler.WithoutPruning()),
-			Clone:     func(n *named) *named { c := *n; return &c },
-			GetStatus: func(n *named) reconciler.Status { return n.Status },
-			SetStatus: func(n *named, s reconciler.Status) *named {
-				n.Status = s
-				if n.Name == "bad" {
-					n.Name = "other"
-				}
-				return n
-			},
-		})
-		e.Insert(wantedName("other"))
-		synctest.Wait()
-		e.Delete(&named{Name: "other"})
-		synctest.Wait()
-		require.EqualValues(e, 1, target.deleted.Load())
-		e.Insert(wantedName("bad"))
-		synctest.Wait()
-		row, _, found := e.Table.Get(e.DB.ReadTxn(), byName.Query("other"))
-		require.True(e, found)
-		require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
-		time.Sleep(time.Minute)
-		require.EqualValues(e, 1, target.deleted.Load(), "deletions of an object that the table has")
-	})
 }
 
 // echoTable is a table that inserts one more row, which is Pending, with each status that is written.

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// everyExit runs a test of a loop that ends by itself, with each kind of operations, with one worker
+// and with four.
+func everyExit(t *testing.T, test func(e *env, cfg reconciler.Config[*object]), opts ...reconciler.Option) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		for _, workers := range []int{1, 4} {
+			t.Run(fmt.Sprintf("%s, %d worker(s)", kind, workers), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					e := newEnv(t)
+					cfg := e.config(append([]reconciler.Option{
+						reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
+					}, opts...)...)
+					operate(kind)(e, &cfg)
+					test(e, cfg)
+				})
+			})
+		}
+	}
+}
+
+// hasEnded requires that the loop has ended with err, and that this is the latest report of health.
+func (e *env) hasEnded(err error) {
+	e.Helper()
+	require.ErrorContains(e, err, goexitText)
+	level, message, told := e.health.Now()
+	require.Equal(e, cell.StatusDegraded, level)
+	require.Equal(e, "The reconciler has ended", message)
+	require.ErrorContains(e, err, told.Error())
+}
+
+// If any function of the program calls runtime.Goexit on the goroutine of the loop, once or repeatedly,
+// Run returns an error, health is Degraded, and waits end with an error.
+func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
+	exit := func(o *object) bool {
+		if o.ID == 20 {
+			runtime.Goexit()
+		}
+		return false
+	}
+	// When the loop ends, some operations are running, others have finished, and some wait for a
+	// worker.
+	lasting := func(c call) time.Duration { return time.Duration(1+c.id%3) * time.Second }
+	for name, set := range map[string]func(cfg *reconciler.Config[*object]){
+		"SetStatus": func(cfg *reconciler.Config[*object]) {
+			cfg.SetStatus = func(o *object, s reconciler.Status) *object { exit(o); return o.SetStatus(s) }
+		},
+		"GetStatus": func(cfg *reconciler.Config[*object]) {
+			cfg.GetStatus = func(o *object) reconciler.Status { exit(o); return o.GetStatus() }
+		},
+		"Class": func(cfg *reconciler.Config[*object]) {
+			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
+		},
+		"PauseObjects": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			everyExit(t, func(e *env, cfg reconciler.Config[*object]) {
+				if set != nil {
+					set(&cfg)
+				}
+				e.target.lasting(lasting)
+				if name == "Class" {
+					e.target.failing("no")
+				}
+				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
+					if set == nil {
+						loop.PauseObjects(exit)
+					}
+					e.put(1, ids(1, 9)...)
+					time.Sleep(1500 * time.Millisecond)
+					_, err := loop.Wait(e.Context(), e.put(1, 20), reconciler.Applied)
+					require.ErrorIs(e, err, inspect.ErrStopped)
+				})
+				e.hasEnded(err)
+			})
+		})
+	}
+}
+
+// A loop that has ended waits for a stuck operation before Run returns. Health reports the end without
+// waiting.
+func TestHealthReportsTheEndBesideAStuckOperation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		cfg := e.config(reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = 4, time.Second }))
+		stuck := e.target.stick(1)
+		cfg.SerialBy = func(o *object) string {
+			if o.ID == 2 {
+				runtime.Goexit()
+			}
+			return ""
+		}
+		err := e.runEnds(cfg, func(*reconciler.Loop[*object]) {
+			e.put(1, 1)
+			e.pass(10 * time.Second)
+			e.put(1, 2)
+			e.pass(time.Hour)
+			_, message, _ := e.health.Now()
+			require.Equal(t, "The reconciler has ended", message)
+			stuck.free(1)
+		})
+		e.hasEnded(err)
+		require.Equal(t, reconciler.StatusKindPending, e.kind(1), "nothing is written after the end")
+	})
+}
