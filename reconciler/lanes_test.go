@@ -83,6 +83,9 @@ func TestNewObjectDoesNotWaitForALoad(t *testing.T) {
 						time.Sleep(time.Second / 8 / time.Duration(transactions))
 					}
 				}
+				if transactions > 1 {
+					e.pass(2 * soon) // until the loop has found out that it is behind
+				}
 				start := time.Now()
 				written := e.trickle(start, moments(n))
 				e.pass(loadSize * time.Millisecond)

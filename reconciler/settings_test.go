@@ -397,7 +397,7 @@ func TestRowsMayBeValues(t *testing.T) {
 			BatchOperations: countingBatches{&updated},
 		})
 		require.NoError(e, err)
-		stop := reconcilertest.Go(t, loop.Run)
+		stop := reconcilertest.Go(e, loop.Run)
 		wtxn := e.db.WriteTxn(table)
 		_, _, err = table.Insert(wtxn, valueObject{ID: 1, Status: reconciler.StatusPending()})
 		require.NoError(e, err)
