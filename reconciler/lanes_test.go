@@ -162,11 +162,13 @@ func TestReleasedAndDueObjectsDoNotWaitForALoad(t *testing.T) {
 		}
 		e.pass(time.Second)
 		e.doneSoon(start, released)
+		mu.Lock()
 		for _, id := range failing {
 			for i := 1; i < len(tried[id]); i++ {
 				require.LessOrEqual(e, tried[id][i].Sub(tried[id][i-1]), 400*time.Millisecond+soon, "retry %d of %d", i, id)
 			}
 		}
+		mu.Unlock()
 		e.target.failing("")
 		e.pass(loadSize * time.Millisecond)
 		e.eachDone()
@@ -215,13 +217,16 @@ func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
 		inBubble(t, func(e *env) {
 			e.target.takes(50 * time.Millisecond)
 			var over <-chan waited
+			began := make(chan struct{})
 			f := func() {
 				over = e.wait(e.put(1, 2), m)
 				synctest.Wait()
+				close(began)
 			}
 			hook.Store(&f)
 			e.put(1, 1)
 			time.Sleep(10 * time.Millisecond) // row 1 is in flight
+			<-began
 			e.put(1, ids(3, 10)...)
 			e.rewrite(2)
 			w := <-over
