@@ -163,7 +163,10 @@ func TestConcurrencyIsChangedInFlight(t *testing.T) {
 			e.target.most = 0
 			e.target.mu.Unlock()
 			e.pass(200 * time.Millisecond)
-			require.Equal(e, n, e.target.most)
+			e.target.mu.Lock()
+			most := e.target.most
+			e.target.mu.Unlock()
+			require.Equal(e, n, most)
 		}
 		e.pass(time.Minute)
 		e.eachDone()
