@@ -29,11 +29,19 @@ func TestWaitEndsWithEveryRowAppliedDespiteOtherWriters(t *testing.T) {
 				// The other writers write the rows after the waits have begun and before the main cursor reads
 				// the table.
 				e.loop.Pause()
+				release := e.loop.Resume
 				if every == 0 {
 					cfg := e.config(reconciler.WithName("fast"), reconciler.WithoutPruning())
 					cfg.Operations, cfg.SetStatus, cfg.GetStatus = newTarget(), (*object).SetOther, (*object).GetOther
-					e.start(cfg)
+					fast := e.start(cfg)
+					fast.Pause()
+					release = func() {
+						fast.Resume()
+						synctest.Wait()
+						e.loop.Resume()
+					}
 				}
+				synctest.Wait()
 				until := e.put(1, ids(1, rows)...)
 				over := map[string]chan int{}
 				for name, wait := range waitsFor(e.loop, until) {
@@ -48,7 +56,7 @@ func TestWaitEndsWithEveryRowAppliedDespiteOtherWriters(t *testing.T) {
 					}()
 				}
 				synctest.Wait()
-				e.loop.Resume()
+				release()
 				for range 60 {
 					if every == 0 {
 						break

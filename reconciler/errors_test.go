@@ -287,7 +287,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				printable(t, "health", message+wrong.Error())
 
 				unknown := "x" + hostileKey
-				ctx := t.Context()
+				ctx := e.Context()
 				short, stop := context.WithTimeout(ctx, time.Second)
 				defer stop()
 				errs := map[string]error{}

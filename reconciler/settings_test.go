@@ -163,7 +163,10 @@ func TestConcurrencyIsChangedInFlight(t *testing.T) {
 			e.target.most = 0
 			e.target.mu.Unlock()
 			e.pass(200 * time.Millisecond)
-			require.Equal(e, n, e.target.most)
+			e.target.mu.Lock()
+			most := e.target.most
+			e.target.mu.Unlock()
+			require.Equal(e, n, most)
 		}
 		e.pass(time.Minute)
 		e.eachDone()
@@ -397,7 +400,7 @@ func TestRowsMayBeValues(t *testing.T) {
 			BatchOperations: countingBatches{&updated},
 		})
 		require.NoError(e, err)
-		stop := reconcilertest.Go(t, loop.Run)
+		stop := reconcilertest.Go(e, loop.Run)
 		wtxn := e.db.WriteTxn(table)
 		_, _, err = table.Insert(wtxn, valueObject{ID: 1, Status: reconciler.StatusPending()})
 		require.NoError(e, err)
