@@ -7,7 +7,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -33,19 +32,4 @@ func TestLongConditionMessagesAreCut(t *testing.T) {
 	require.LessOrEqual(t, len(was.Message), reconciler.MaxErrorText)
 	m.SetConditions(managed.Unavailable().WithMessage(long))
 	require.Equal(t, was, m.GetCondition(managed.TypeReady), "the same message does not count as a change")
-}
-
-// An object reports once what it waits for, however long the text is.
-func TestWaitWithALongTextIsReportedOnce(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.fail("observe", reconciler.Blocked(strings.Repeat("x", 1<<18)))
-		e.want(1)
-		for _, name := range e.names {
-			require.Len(e, e.events.take(name), 1)
-		}
-		time.Sleep(10 * time.Minute)
-		for _, name := range e.names {
-			require.Empty(e, e.events.take(name))
-		}
-	}, nil)
 }

@@ -6,16 +6,9 @@ package managed_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
-	"github.com/cilium/hive/hivetest"
-	"github.com/cilium/hive/job"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -71,52 +64,6 @@ func TestNopClientReportsUpToDateResources(t *testing.T) {
 	require.False(t, seen.ResourceExists)
 }
 
-// The updater of the critical annotations is called after a create, with the external name set.
-func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
-	updater := func(u managed.CriticalAnnotationUpdater[*bucket]) managed.CriticalAnnotationUpdater[*bucket] {
-		return managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
-			if managed.GetExternalName(b) == "" {
-				return errNo
-			}
-			return u.UpdateCriticalAnnotations(ctx, b)
-		})
-	}
-	each(t, func(e *env) {
-		e.settle(1)
-		e.rows(func(b *bucket) { require.NotEmpty(e, b.Annotations[managed.AnnotationExternalName]) })
-
-		var retrying *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
-		b := e.get(e.names[0]).Clone()
-		managed.SetExternalName(b, "other")
-		require.NoError(e, managed.CriticalAnnotationUpdateFn[*bucket](retrying.UpdateCriticalAnnotations).UpdateCriticalAnnotations(e.Context(), b))
-		require.Equal(e, "other", managed.GetExternalName(e.get(e.names[0])))
-		require.ErrorIs(e, retrying.UpdateCriticalAnnotations(e.Context(), named("none")), managed.ErrRowGone)
-	}, func(e *env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(
-			updater(managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)))}
-	})
-}
-
-// Programs store options as values, and write hooks as functions.
-func TestOptionsAreValuesThatCanBeStored(t *testing.T) {
-	var hook managed.PollIntervalHook[*bucket] = func(b *bucket, pollInterval time.Duration) time.Duration {
-		return pollInterval / 2
-	}
-	options := []managed.ReconcilerOption{
-		managed.WithPollInterval(time.Hour),
-		managed.WithPollIntervalHook(hook),
-		managed.WithFinalizer[*bucket](managed.Finalizer[*bucket](managed.NewFinalizer[*bucket]("mine"))),
-	}
-	each(t, func(e *env) {
-		e.settle(1)
-		e.rows(func(b *bucket) { require.Equal(e, []string{"mine"}, b.Finalizers) })
-		pass(29 * time.Minute)
-		e.called()
-		pass(2 * time.Minute)
-		e.called("connect", "observe")
-	}, func(*env) []managed.ReconcilerOption { return options })
-}
-
 // The reconciler is the operations in the configuration of a loop.
 func TestReconcilerImplementsOperations(t *testing.T) {
 	e := newEnv(t, 1)
@@ -168,58 +115,4 @@ func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 		e.gone()
 		e.holds(1)
 	}, nil)
-}
-
-// kindOf accepts every managed row.
-func kindOf[T managed.Managed](obj T) string {
-	return strings.TrimPrefix(fmt.Sprintf("%T", obj), "*managed_test.")
-}
-
-func TestHiveRegistersAConnectDisconnecter(t *testing.T) {
-	e := newEnv(t, 1)
-	disconnected := make(chan string, 10)
-	var (
-		loop  *reconciler.Loop[*bucket]
-		db    *statedb.DB
-		table statedb.RWTable[*bucket]
-	)
-	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell,
-		cell.Module("test", "test",
-			cell.ProvidePrivate(job.Registry.NewGroup),
-			cell.Provide(func(db *statedb.DB) (statedb.RWTable[*bucket], error) {
-				return statedb.NewTable(db, "buckets", byName)
-			}),
-			cell.Invoke(func(d *statedb.DB, tbl statedb.RWTable[*bucket], params reconciler.Params) (err error) {
-				cfg := e.config()
-				db, table, cfg.DB, cfg.Table = d, tbl, d, tbl
-				cfg, err = managed.Configure(cfg,
-					managed.WithExternalConnectDisconnecter[*bucket](managed.ExternalConnectDisconnecterFns[*bucket]{
-						ConnectFn: func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
-							b.Region = "south"
-							return e.cloud.Connect(ctx, b)
-						},
-						DisconnectFn: func(context.Context) error {
-							disconnected <- kindOf(named("a"))
-							return nil
-						},
-					}))
-				if err == nil {
-					loop, err = reconciler.RegisterConfig(params, cfg)
-				}
-				return err
-			})))
-	log := hivetest.Logger(t)
-	require.NoError(t, h.Start(log, t.Context()))
-	wtxn := db.WriteTxn(table)
-	_, _, err := table.Insert(wtxn, named("a").SetStatus(reconciler.StatusPending()))
-	require.NoError(t, err)
-	at := table.Revision(wtxn)
-	wtxn.Commit()
-	_, err = loop.Wait(t.Context(), at, reconciler.Applied)
-	require.NoError(t, err)
-	require.Equal(t, "bucket", <-disconnected)
-	b, _, _ := table.Get(db.ReadTxn(), byName.Query("a"))
-	require.Equal(t, "south", b.Region)
-	require.NoError(t, h.Stop(log, context.Background()))
-	require.NotEmpty(t, e.cloud.holds("a"))
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
@@ -83,40 +83,8 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
 }
 
-func TestRowsAreComparedDeeply(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			b.Seen++
-			return nil
-		})
-		pass(time.Minute)
-		e.called("connect", "observe")
-		e.status(reconciler.StatusKindDone)
-		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen) })
-	}, nil)
-}
-
-// buffer is a log in memory.
-type buffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 func TestStepsAreLoggedAtLevelDebug(t *testing.T) {
-	log := &buffer{}
+	log := &testlog.Buffer{}
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)

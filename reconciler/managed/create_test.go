@@ -241,58 +241,6 @@ func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
 	})
 }
 
-func TestCreateDuringAChangeOfTheRowIsRecorded(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
-			return err
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.holds(5)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
-}
-
-func TestCreateDuringAReplacementOfTheRowIsRecorded(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, _, err := e.Table.Delete(wtxn, named(b.Name))
-			require.NoError(e, err)
-			fresh := named(b.Name).SetStatus(reconciler.StatusPending())
-			fresh.Size = 5
-			_, _, err = e.Table.Insert(wtxn, fresh)
-			return err
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.holds(5)
-	}, nil)
-}
-
-func TestCreateSkippedForAChangedRowIsNotUnsure(t *testing.T) {
-	each(t, func(e *env) {
-		var once sync.Map
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if _, done := once.LoadOrStore(b.Name, true); done {
-				return nil
-			}
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
-			return err
-		})
-		e.want(1)
-		pass(2 * time.Second)
-		e.holds(5)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
-}
-
 // If the outside system chooses names, a resource whose name is not written now is leaked.
 func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 	var written sync.Map

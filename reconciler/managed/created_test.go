@@ -8,10 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -27,20 +25,6 @@ func (e *env) createsInZone(then func(name string)) {
 		b.RemoveAnnotation(hint)
 		then(b.Name)
 		return nil
-	})
-}
-
-// insertLiteral replaces all rows, as a program does that does not know the notes.
-func (e *env) insertLiteral(size int, also ...func(b *bucket)) {
-	e.Helper()
-	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-		b := named(name).SetStatus(reconciler.StatusPending())
-		b.Size = size
-		for _, f := range also {
-			f(b)
-		}
-		_, _, err := e.Table.Insert(wtxn, b)
-		require.NoError(e, err)
 	})
 }
 
@@ -72,26 +56,6 @@ func TestAnnotationsSetInCreateSurviveAConcurrentChange(t *testing.T) {
 	}, nil)
 }
 
-func TestAnnotationsSetInCreateSurviveAMerge(t *testing.T) {
-	each(t, func(e *env) {
-		e.createsInZone(func(name string) {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			b := e.get(name).Clone()
-			b.Other = reconciler.StatusDone()
-			_, _, err := e.Table.Insert(wtxn, b)
-			require.NoError(e, err)
-		})
-		e.want(1, hinted)
-		pass(time.Second)
-		e.hasZone("after the create")
-		e.rows(func(b *bucket) {
-			require.NotContains(e, b.Annotations, hint)
-			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
-		})
-	}, nil)
-}
-
 func TestAnnotationsSetInCreateSurviveApply(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(string) {})
@@ -110,36 +74,13 @@ func TestAnnotationsSetInCreateSurviveAPlainInsert(t *testing.T) {
 	each(t, func(e *env) {
 		e.createsInZone(func(string) {})
 		e.settle(1)
-		e.insertLiteral(2)
+		e.replace(2)
 		pass(time.Second)
 		e.hasZone("after the insert")
 		e.holds(2)
 		e.edit(func(b *bucket) { b.RemoveAnnotation(zone) })
 		pass(time.Minute)
 		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, zone, "a person removed it") })
-	}, nil)
-}
-
-func TestAnnotationsSetInCreateReachTheDeleteOfRemovedRows(t *testing.T) {
-	each(t, func(e *env) {
-		e.createsInZone(func(string) {})
-		e.settle(1)
-		e.cloud.before("delete", func(_ context.Context, b *bucket) error {
-			if b.Annotations[zone] != "north-1" {
-				e.Errorf("delete of %q received %v", b.Name, b.Annotations)
-			}
-			return nil
-		})
-		wtxn := e.DB.WriteTxn(e.Table)
-		for _, name := range e.names {
-			_, _, err := e.Table.Insert(wtxn, named(name).SetStatus(reconciler.StatusPending()))
-			require.NoError(e, err)
-			_, _, err = e.Table.Delete(wtxn, named(name))
-			require.NoError(e, err)
-		}
-		wtxn.Commit()
-		pass(time.Minute)
-		e.holds(-1)
 	}, nil)
 }
 

@@ -31,20 +31,6 @@ func timeout(d time.Duration) func(*env) []managed.ReconcilerOption {
 // onceOnly prevents retries during the test.
 func (e *env) onceOnly() { e.options = append(e.options, reconciler.WithRetry(time.Hour, time.Hour)) }
 
-func TestCallContextReportsItsDeadline(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-			at, ok := ctx.Deadline()
-			assert.True(e, ok)
-			assert.Equal(e, 3*time.Second, time.Until(at))
-			assert.NoError(e, ctx.Err())
-			return nil
-		})
-		e.want(1)
-		e.called("connect", "observe", "create")
-	}, timeout(3*time.Second))
-}
-
 func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {

@@ -40,23 +40,6 @@ func TestDeletionIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// A deletion may fail for a long time, until a person removes the cause.
-func TestDeletionContinuesWhenItsPoliciesBecomeValid(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.edit(func(b *bucket) {
-			managed.SetDeletionPolicy(b, "Maybe")
-			b.DeletionTime = time.Now()
-		})
-		pass(time.Minute)
-		e.status(reconciler.StatusKindError)
-		e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionDelete) })
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, noGrace)
-}
-
 func TestDeletionIsUnreconciledUntilItsResourceIsGone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -87,109 +70,6 @@ func dozenWithBreaker(e *env) []managed.ReconcilerOption {
 	return noGrace(e)
 }
 
-// createsMore requires that no breaker is open, and that a new object is created at once.
-func (e *env) createsMore() {
-	e.Helper()
-	require.Empty(e, e.Loop.Snapshot(e.Context()).Breaker)
-	wtxn := e.DB.WriteTxn(e.Table)
-	_, err := e.writer().Apply(wtxn, named("fresh"), asItIs)
-	require.NoError(e, err)
-	wtxn.Commit()
-	pass(0)
-	require.Len(e, e.cloud.holds("fresh"), 1)
-}
-
-// A slow deletion does not mean that the outside system is down.
-func TestSlowDeletionsOpenNoBreaker(t *testing.T) {
-	for name, away := range map[string]func(e *env){"requested": (*env).remove, "removed directly": (*env).removeDirectly} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.settle(1)
-				e.cloud.set(func(c *cloud) { c.sticky = true })
-				away(e)
-				pass(time.Minute)
-				e.holds(1)
-				e.createsMore()
-				e.cloud.set(func(c *cloud) { c.sticky = false })
-				pass(2 * time.Minute)
-				e.gone()
-				e.holds(-1)
-			}, dozenWithBreaker)
-		})
-	}
-}
-
-// Removed rows that wait for a person are no failures either, though no row shows it.
-func TestRemovedRowsWaitingForAPersonOpenNoBreaker(t *testing.T) {
-	for name, stuck := range map[string]func(e *env){
-		"paused": func(e *env) {
-			e.settle(1)
-			e.edit(func(b *bucket) { managed.SetPaused(b, true) })
-		},
-		"unsure": crash,
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				stuck(e)
-				e.removeDirectly()
-				pass(10 * time.Minute)
-				e.createsMore()
-			}, dozenWithBreaker)
-		})
-	}
-}
-
-// Neither are deletions that wait for others to act.
-func TestDeletionsWaitingForAPersonOpenNoBreaker(t *testing.T) {
-	for name, stuck := range map[string]func(e *env){
-		"unsure": crash,
-		"policies that cannot be read": func(e *env) {
-			e.settle(1)
-			e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, "Maybe") })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				stuck(e)
-				e.remove()
-				pass(2 * time.Minute)
-				e.createsMore()
-			}, dozenWithBreaker)
-		})
-	}
-}
-
-// A person decides about a removed row by putting it back: its notes come back with it.
-func TestUnsureCreateOfARemovedRowIsDecidedLater(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(context.Context, *bucket) error { return managed.ErrCreateUnsure })
-		e.want(1)
-		e.cloud.then("create", nil)
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
-		e.removeDirectly()
-		pass(time.Hour)
-		e.holds(1)
-		e.forget()
-
-		e.replace(1)
-		e.called()
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
-		e.edit(func(b *bucket) {
-			e.cloud.set(func(c *cloud) {
-				for id, s := range c.buckets {
-					if s.owner == b.Name {
-						managed.DecideCreate(b, id)
-					}
-				}
-			})
-			b.DeletionTime = time.Now()
-		})
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, noGrace)
-}
-
 // What Observe sets while a resource is being deleted is written at once.
 func TestConditionsSetDuringADeletionAreWritten(t *testing.T) {
 	each(t, func(e *env) {
@@ -207,4 +87,43 @@ func TestConditionsSetDuringADeletionAreWritten(t *testing.T) {
 		pass(2 * time.Minute)
 		e.rows(func(b *bucket) { require.Equal(e, "50 %", b.Annotations["example.org/progress"]) })
 	}, noGrace)
+}
+
+// Neither a slow deletion nor one that waits for a person means that the outside system is down.
+func TestDeletionsThatWaitOpenNoBreaker(t *testing.T) {
+	for name, away := range map[string]func(e *env){
+		"slow": func(e *env) {
+			e.settle(1)
+			e.cloud.set(func(c *cloud) { c.sticky = true })
+			e.remove()
+		},
+		"slow, removed directly": func(e *env) {
+			e.settle(1)
+			e.cloud.set(func(c *cloud) { c.sticky = true })
+			e.removeDirectly()
+		},
+		"paused, removed directly": func(e *env) {
+			e.settle(1)
+			e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+			e.removeDirectly()
+		},
+		"unsure":                   func(e *env) { crash(e); e.remove() },
+		"unsure, removed directly": func(e *env) { crash(e); e.removeDirectly() },
+		"policies that cannot be read": func(e *env) {
+			e.settle(1)
+			e.edit(func(b *bucket) { managed.SetDeletionPolicy(b, "Maybe") })
+			e.remove()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				away(e)
+				pass(2 * time.Minute)
+				require.Empty(e, e.Loop.Snapshot(e.Context()).Breaker)
+				e.names = []string{"fresh"}
+				e.want(1)
+				e.holds(1)
+			}, dozenWithBreaker)
+		})
+	}
 }

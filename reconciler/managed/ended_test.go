@@ -6,7 +6,6 @@ package managed_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -41,19 +40,6 @@ func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
 		e.Stop()
 		e.createsNothing()
 	}, nil)
-}
-
-func TestTimeoutBeforeTheCreateIsNotUnsure(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
-			<-ctx.Done()
-			return nil
-		})
-		e.respectContext()
-		e.want(1)
-		pass(waves * 3 * time.Second)
-		e.createsNothing()
-	}, timeout(3*time.Second))
 }
 
 // respectContext makes all calls fail whose context has ended.

@@ -56,16 +56,6 @@ func (e *env) forgetCalls() {
 	}
 }
 
-func TestFailureAtAPollIsWritten(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.fail("observe", errors.New("down"))
-		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
-		e.status(reconciler.StatusKindError)
-	}, nil)
-}
-
 func TestRetryAfterOfAServerIsObserved(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("create", func(context.Context, *bucket) error {
@@ -91,25 +81,6 @@ func TestTerminalErrorIsNotRetried(t *testing.T) {
 		e.called()
 		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
 	}, nil)
-}
-
-func TestTimeoutBoundsAPassButTheStatusIsWritten(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		e.want(1)
-		pass(7 * time.Second)
-		if e.workers == 1 {
-			e.is(managed.ConditionReason("ReconcileError"), "")
-		}
-		pass(7 * time.Second)
-		e.is(managed.ConditionReason("ReconcileError"), "")
-		e.rows(func(b *bucket) { require.Equal(e, "observe: context deadline exceeded", b.Status.GetError()) })
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithTimeout(7 * time.Second)}
-	})
 }
 
 func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {

@@ -89,20 +89,6 @@ func TestDriftIsRepairedAtThePoll(t *testing.T) {
 	}, nil)
 }
 
-func TestTransitionTimeChangesOnlyWithTheCondition(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		before := e.get(e.names[0])
-		e.want(2)
-		pass(time.Hour)
-		after := e.get(e.names[0])
-		require.NotSame(e, before, after)
-		for i, c := range after.Conditions {
-			require.Equal(e, before.Conditions[i].LastTransitionTime, c.LastTransitionTime, c.Type)
-		}
-	}, nil)
-}
-
 func TestExistingResourceIsTakenOver(t *testing.T) {
 	each(t, func(e *env) {
 		for _, name := range e.names {

@@ -25,14 +25,9 @@ type outside struct {
 	lag func() time.Duration
 	// stays reports whether a resource whose deletion was requested stays for now.
 	stays func(id string) bool
-	// down: all calls fail. faults: calls fail at random.
-	down   bool
+	// faults: calls fail at random.
 	faults bool
 	rnd    *rand.Rand
-	// creates are the errors of the first creates of each object. A create with
-	// [managed.ErrCreateUnsure] takes effect. tried counts the creates.
-	creates []error
-	tried   map[string]int
 	// twice lists resources that were created although the object had one.
 	twice []string
 	// takes is how long a deleted resource still exists.
@@ -111,16 +106,6 @@ var (
 	errGoing    = errors.New("409")
 )
 
-// fate returns the error of the next create of an object.
-func (o *outside) fate(owner string) error {
-	n := o.tried[owner]
-	o.tried[owner]++
-	if n < len(o.creates) {
-		return o.creates[n]
-	}
-	return nil
-}
-
 func (o *outside) update(id string, size int) error {
 	v := o.is(id)
 	switch {
@@ -146,9 +131,6 @@ func (o *outside) remove(id string) {
 // failing returns the error of the next call, before or after it takes effect, and whether the call is
 // slow.
 func (o *outside) failing() (before, after error, slow bool) {
-	if o.down {
-		return errDown, nil, false
-	}
 	if !o.faults {
 		return nil, nil, false
 	}
@@ -206,15 +188,14 @@ func (c *connection) call(ctx context.Context, op string, do func(o *outside) er
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	answer := c.p.alive(func(w *world) error { return do(w.outside) })
-	if answer != nil && !errors.Is(answer, managed.ErrCreateUnsure) {
-		return answer
+	if err := c.p.alive(func(w *world) error { return do(w.outside) }); err != nil {
+		return err
 	}
 	if err := c.p.reach("after "+op, c.key); err != nil {
 		return err
 	}
 	// A caller whose context has ended gets no answer.
-	return errors.Join(answer, after, ctx.Err())
+	return errors.Join(after, ctx.Err())
 }
 
 func (c *connection) Observe(ctx context.Context, b *bucket) (seen managed.ExternalObservation, err error) {
@@ -251,11 +232,8 @@ func (c *connection) Create(ctx context.Context, b *bucket) error {
 	c.p.noteLateCreate(ctx, b.Name)
 	var id string
 	if err := c.call(ctx, "create", func(o *outside) error {
-		err := o.fate(b.Name)
-		if err == nil || errors.Is(err, managed.ErrCreateUnsure) {
-			id = o.create(b.Name, managed.GetExternalName(b), b.Size)
-		}
-		return err
+		id = o.create(b.Name, managed.GetExternalName(b), b.Size)
+		return nil
 	}); err != nil {
 		return err
 	}

@@ -182,16 +182,10 @@ func (p *process) meanwhile(name string) {
 		// Without it the passes would follow one another without end, at one moment of the fake time.
 		time.Sleep(50 * time.Millisecond)
 	}
-	p.share(name, false)
 }
 
-// share writes a row as another reconciler does that does not know this one, if wanted is true or the
-// world is shared.
-func (p *process) share(name string, wanted bool) {
-	p.w.change(func() { wanted = wanted || p.w.shared })
-	if !wanted {
-		return
-	}
+// share writes a row as another reconciler does that does not know this one.
+func (p *process) share(name string) {
 	wtxn := p.store.db.WriteTxn(p.store.RWTable)
 	defer wtxn.Commit()
 	if row, _, found := p.store.RWTable.Get(wtxn, byName.Query(name)); found {

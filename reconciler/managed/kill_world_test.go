@@ -87,8 +87,6 @@ type world struct {
 	notes map[string]map[string]string
 	// left holds the sizes of resources that must stay without a row; anySize if the size may change.
 	left map[string]int
-	// shared: another reconciler writes the row during each call.
-	shared bool
 	// edited: a person edits the row during each call. edits counts these edits.
 	edited bool
 	edits  int
@@ -100,8 +98,6 @@ type world struct {
 	kill func(point, key string) bool
 	// killed lists the points at which processes were killed.
 	killed []string
-	// meanwhile runs before the next process starts; nil does nothing.
-	meanwhile func()
 
 	p *process
 }
@@ -121,7 +117,7 @@ const anySize = -1
 func newWorld(t *testing.T, s setup, names ...string) *world {
 	return &world{
 		T: t, setup: s, names: names,
-		outside: &outside{chosen: s.chosen, past: map[string][]version{}, tried: map[string]int{}, marked: map[string]bool{}},
+		outside: &outside{chosen: s.chosen, past: map[string][]version{}, marked: map[string]bool{}},
 		wants:   map[string]want{}, notes: map[string]map[string]string{}, left: map[string]int{},
 	}
 }
@@ -164,13 +160,6 @@ func (w *world) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f()
-}
-
-// each calls f for each object.
-func (w *world) each(f func(w *world, name string)) {
-	for _, name := range w.names {
-		f(w, name)
-	}
 }
 
 // want adds an object to the file.
@@ -292,9 +281,6 @@ func (w *world) carryOn() (killed bool) {
 	w.change(func() { killed = w.p.over })
 	if killed {
 		w.p.end()
-		if w.meanwhile != nil {
-			w.meanwhile()
-		}
 		w.start()
 	}
 	return killed
@@ -318,5 +304,44 @@ func (w *world) decide() {
 				noteZone(b, found)
 			}
 		})
+	}
+}
+
+// marked reports whether a resource of the object is marked as left in place, so that sweeps keep it.
+func (w *world) marked(name string) bool {
+	for _, id := range w.outside.owned(name) {
+		if w.outside.marked[id] {
+			return true
+		}
+	}
+	return false
+}
+
+// leave removes an object from the file and leaves its resources in place.
+func (w *world) leave(name string) {
+	w.change(func() {
+		was, had := w.wants[name]
+		if !had || was.deleted {
+			return
+		}
+		w.wants[name] = want{size: was.size, deleted: true, orphan: true}
+		w.left[name] = anySize
+		for _, id := range w.outside.owned(name) {
+			// One whose deletion has begun goes anyway.
+			if !w.outside.going(id) {
+				w.left[name] = w.outside.is(id).size
+			}
+		}
+	})
+}
+
+// noteZone sets the annotation that a create sets besides the external name.
+func noteZone(b *bucket, name string) { b.SetAnnotation(zone, "of "+name) }
+
+// requireZone requires a row with an external name to have the annotation that its create has set. It
+// is for external names that the outside system chooses: others are known without a create.
+func requireZone(t require.TestingT, b *bucket) {
+	if name := managed.GetExternalName(b); name != "" {
+		require.Equal(t, "of "+name, b.Annotations[zone], "%q has lost what the create noted: %v", b.Name, b.Annotations)
 	}
 }

@@ -6,7 +6,6 @@ package managed_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"sync"
 	"testing"
@@ -22,56 +21,19 @@ type vault struct {
 	mu    sync.Mutex
 	has   map[string]managed.ConnectionDetails
 	fails map[string]int
-	// broken reports whether the next call fails, too.
-	broken func() bool
-	// wants holds the passwords that it must have in the end, each with a number of its own.
-	wants   map[string]string
-	created int
+	// err is the error of every call.
+	err error
 }
 
 func newVault() *vault {
-	return &vault{
-		has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}, wants: map[string]string{},
-		broken: func() bool { return false },
-	}
+	return &vault{has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}}
 }
 
-// fault sets when calls fail.
-func (v *vault) fault(broken func() bool) {
+// set sets the error of every call.
+func (v *vault) set(err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.broken = broken
-}
-
-// isBroken reports whether the next call fails.
-func (v *vault) isBroken() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.broken()
-}
-
-// expect returns a new password of an object, which it must have in the end.
-func (v *vault) expect(name string) (password string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.created++
-	v.wants[name] = fmt.Sprintf("secret %d", v.created)
-	return v.wants[name]
-}
-
-// expected returns the password that it must have of an object; false if it need not have one.
-func (v *vault) expected(name string) (password string, ok bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	password, ok = v.wants[name]
-	return password, ok
-}
-
-// restart forgets what the process has learned and not published.
-func (v *vault) restart() {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	maps.DeleteFunc(v.wants, func(name, password string) bool { return string(v.has[name]["password"]) != password })
+	v.err = err
 }
 
 func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
@@ -81,8 +43,8 @@ func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.
 		v.fails[b.Name]--
 		return errDown
 	}
-	if v.broken() {
-		return errDown
+	if v.err != nil {
+		return v.err
 	}
 	if v.has[b.Name] == nil {
 		v.has[b.Name] = managed.ConnectionDetails{}
@@ -94,12 +56,10 @@ func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.
 func (v *vault) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.broken() {
-		return errDown
+	if v.err == nil {
+		delete(v.has, b.Name)
 	}
-	delete(v.has, b.Name)
-	delete(v.wants, b.Name)
-	return nil
+	return v.err
 }
 
 func (v *vault) of(name, key string) string {
@@ -127,50 +87,26 @@ func (e *env) learns(op, password string) {
 
 func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
 	var v *vault
-	var critical sync.Map
-	for why, fails := range map[string]func(e *env){
-		"publisher fails once":  func(e *env) { v.failing(1, e.names...) },
-		"publisher fails often": func(e *env) { v.failing(4, e.names...) },
-		"critical updater fails once": func(e *env) {
-			for _, name := range e.names {
-				critical.Store(name, true)
-			}
-		},
-		"publisher fails once, resource not visible yet": func(e *env) {
-			v.failing(1, e.names...)
-			e.cloud.set(func(c *cloud) { c.blind = true })
-		},
-	} {
-		t.Run(why, func(t *testing.T) {
-			each(t, func(e *env) {
-				fails(e)
-				e.learns("create", "secret of ")
-				e.want(1)
-				pass(20 * time.Second)
-				e.rows(func(b *bucket) {
-					require.Equal(e, "secret of "+b.Name, v.of(b.Name, "password"))
-					text, err := json.Marshal(b)
-					require.NoError(e, err)
-					require.NotContains(e, string(text), "secret of")
-				})
-				e.cloud.set(func(c *cloud) { c.blind = false })
-				pass(time.Minute)
-				e.is("ReconcileSuccess", "Available")
-				e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address")) })
-			}, func(e *env) []managed.ReconcilerOption {
-				v = newVault()
-				updater := func(ctx context.Context, b *bucket) error {
-					if _, is := critical.LoadAndDelete(b.Name); is {
-						return errDown
-					}
-					usual := managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
-					return usual.UpdateCriticalAnnotations(ctx, b)
-				}
-				return []managed.ReconcilerOption{
-					managed.WithConnectionPublishers[*bucket](v),
-					managed.WithCriticalAnnotationUpdater[*bucket](managed.CriticalAnnotationUpdateFn[*bucket](updater)),
-				}
+	for _, blind := range []bool{false, true} {
+		each(t, func(e *env) {
+			v.failing(2, e.names...)
+			e.cloud.set(func(c *cloud) { c.blind = blind })
+			e.learns("create", "secret of ")
+			e.want(1)
+			pass(20 * time.Second)
+			e.rows(func(b *bucket) {
+				require.Equal(e, "secret of "+b.Name, v.of(b.Name, "password"))
+				text, err := json.Marshal(b)
+				require.NoError(e, err)
+				require.NotContains(e, string(text), "secret of")
 			})
+			e.cloud.set(func(c *cloud) { c.blind = false })
+			pass(time.Minute)
+			e.is("ReconcileSuccess", "Available")
+			e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address")) })
+		}, func(*env) []managed.ReconcilerOption {
+			v = newVault()
+			return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
 		})
 	}
 }

@@ -116,39 +116,3 @@ func TestWithObservedMustReturnItsRow(t *testing.T) {
 		return []managed.ReconcilerOption{managed.WithObserved(func(_, observed *bucket) *bucket { return observed })}
 	})
 }
-
-func TestPublishersAndHooksReceiveTheObservedObject(t *testing.T) {
-	each(t, func(e *env) {
-		e.seesRegion()
-		e.settle(1, withoutLate)
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-	}, func(e *env) []managed.ReconcilerOption {
-		check := func(who string, b *bucket) {
-			if b.Region != "seen" || managed.GetExternalName(b) == "" {
-				e.Errorf("%s received %+v", who, b)
-			}
-		}
-		return []managed.ReconcilerOption{
-			managed.WithConnectionPublishers[*bucket](checking{check}),
-			managed.WithPollIntervalHook(func(b *bucket, d time.Duration) time.Duration {
-				check("hook", b)
-				return d
-			}),
-		}
-	})
-}
-
-// checking is a publisher that checks the objects it receives.
-type checking struct{ check func(who string, b *bucket) }
-
-func (c checking) PublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
-	c.check("publish", b)
-	return nil
-}
-
-func (c checking) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
-	c.check("unpublish", b)
-	return nil
-}

@@ -5,7 +5,6 @@ package managed_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -65,22 +64,6 @@ func TestARowThatIsWrittenFasterThanAPassIsCreated(t *testing.T) {
 			}, nil)
 		})
 	}
-}
-
-func TestARowThatIsRemovedDuringObserveIsNotCreated(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, _, err := e.Table.Delete(wtxn, b)
-			return err
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-		e.told()
-	}, nil)
 }
 
 func TestARowThatIsWrittenFasterThanAPassShowsItsConditions(t *testing.T) {
@@ -147,22 +130,6 @@ func TestANameGivenDuringCreateStaysAndIsReported(t *testing.T) {
 	}, nil)
 }
 
-func TestACreatePendingThatAPersonRemovesStaysRemoved(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("create", func(context.Context, *bucket) error {
-			return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.is("CreateUnsure", "Creating")
-		e.cloud.before("create", nil)
-		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationPrefix + "external-create-pending") })
-		pass(time.Minute)
-		e.is("ReconcileSuccess", "Available")
-		e.holds(1)
-	}, nil)
-}
-
 // sharedDuring lets another reconciler write its own status on the row during each call of op.
 func (e *env) sharedDuring(op string) {
 	e.cloud.before(op, func(_ context.Context, b *bucket) error {
@@ -206,21 +173,6 @@ func TestObservedValuesAreWrittenBesideTheStatusOfAnotherReconciler(t *testing.T
 			}, nil)
 		})
 	}
-}
-
-func TestTheStatusOfAnotherReconcilerStaysAfterACheckpoint(t *testing.T) {
-	each(t, func(e *env) {
-		e.sharedDuring("create")
-		e.cloud.set(func(c *cloud) { c.lateRegion = true })
-		e.want(1)
-		pass(0)
-		e.rows(func(b *bucket) { require.Equal(e, reconciler.StatusKindDone, b.Other.Kind) })
-		pass(time.Minute)
-		e.rows(func(b *bucket) {
-			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
-			require.Equal(e, "north", b.Region)
-		})
-	}, nil)
 }
 
 func TestAnEditDuringObserveDropsWhatWasFilledIn(t *testing.T) {

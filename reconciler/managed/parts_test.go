@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -78,68 +77,8 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 	})
 }
 
-func TestConnecterCanLookUpOtherRows(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1)
-		e.status(reconciler.StatusKindBlocked)
-		e.is(managed.ConditionReason("ReconcileWaiting"), "")
-		e.told("Warning CannotConnectToProvider")
-		// The slow re-check finds the same state.
-		pass(2 * time.Minute)
-		e.told()
-		wtxn := e.DB.WriteTxn(e.Table)
-		_, _, err := e.Table.Insert(wtxn, named("credentials"))
-		require.NoError(e, err)
-		wtxn.Commit()
-		pass(0)
-		e.holds(1)
-		require.Nil(e, managed.Txn(e.Context()))
-	}, func(e *env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
-			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
-				_, err := reconciler.Need(managed.Txn(ctx), e.Table, byName.Query("credentials"), "the credentials")
-				return e.cloud, err
-			}))}
-	})
-}
-
-// published is a publisher that keeps the details.
-type published struct {
-	mu   sync.Mutex
-	has  map[string]managed.ConnectionDetails
-	fail error
-}
-
-func (p *published) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.has[b.Name] = details
-	return p.fail
-}
-
-func (p *published) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.fail == nil {
-		delete(p.has, b.Name)
-	}
-	return p.fail
-}
-
-func (p *published) set(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fail = err
-}
-
-func (p *published) of(name, key string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return string(p.has[name][key])
-}
-
 func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
-	var p *published
+	var p *vault
 	each(t, func(e *env) {
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
 			managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte("wrong")})
@@ -172,10 +111,11 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		e.gone()
 		require.Empty(e, p.has)
 	}, func(e *env) []managed.ReconcilerOption {
-		p = &published{has: map[string]managed.ConnectionDetails{}}
-		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, publisherFns[*bucket]{}))
+		p = newVault()
+		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p))
 	})
-	// Outside of a pass NoteConnection does nothing.
+	// Outside of a pass there is no transaction, and NoteConnection does nothing.
+	require.Nil(t, managed.Txn(t.Context()))
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
 }
 
@@ -192,28 +132,6 @@ func TestLateInitializationIsWrittenBeforeTheUpdate(t *testing.T) {
 		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
 		e.want(2)
 		e.called()
-	}, nil)
-}
-
-func TestAChangeDuringLateInitializationIsUpdatedByTheNextPass(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.set(func(c *cloud) { c.lateRegion = true })
-		var once sync.Map
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if _, done := once.LoadOrStore(b.Name, true); done {
-				return nil
-			}
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 3 })
-			return err
-		})
-		e.want(2)
-		pass(time.Second)
-		e.called("connect", "observe", "update", "connect", "observe", "update")
-		e.holds(3)
-		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
 	}, nil)
 }
 

@@ -4,13 +4,11 @@
 package managed_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -67,39 +65,5 @@ func TestEmptyPoliciesPauseTheObject(t *testing.T) {
 		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationPrefix + "management-policies") })
 		pass(time.Second)
 		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
-}
-
-func TestOptionWithoutPoliciesPausesEveryObject(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1)
-		e.called()
-		e.is(managed.ConditionReason("ReconcilePaused"), "")
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithManagementPolicies()}
-	})
-}
-
-// If a pause cannot be written because the row changes at the same moment, the next pass writes it.
-func TestPauseThatCannotBeWrittenIsWrittenNextTime(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			e.cloud.then("observe", nil)
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { managed.SetPaused(b, true) })
-			return err
-		})
-		pass(time.Minute)
-		paused := 0
-		e.rows(func(b *bucket) {
-			if managed.IsPaused(b) {
-				paused++
-				require.Equal(e, managed.ConditionReason("ReconcilePaused"), b.GetCondition(managed.TypeSynced).Reason)
-				require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-			}
-		})
-		require.Positive(e, paused)
 	}, nil)
 }

@@ -47,24 +47,6 @@ func TestDeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
 	}, noGrace)
 }
 
-func TestDeletingIsTheConditionWhileAResourceGoes(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.fail("delete", errors.New("busy"))
-		e.remove()
-		e.called("connect", "observe", "delete")
-		e.told("Warning CannotDeleteExternalResource")
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Deleting"))
-		e.status(reconciler.StatusKindError)
-		pass(time.Second)
-		e.called("connect", "observe", "delete")
-		e.cloud.before("delete", nil)
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, noGrace)
-}
-
 func TestDeletionObservesEvenIfNothingWasCreated(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("connect", errors.New("down"))
@@ -124,16 +106,6 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 	}, noGrace)
 }
 
-func TestOrphanedResourceStays(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
-		e.remove()
-		e.called()
-		e.gone()
-		e.holds(1)
-	}, nil)
-}
-
 func TestRemovedRowHasItsResourceDeleted(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -149,69 +121,6 @@ func TestRemovedRowHasItsResourceDeleted(t *testing.T) {
 		e.forget()
 		pass(time.Hour)
 		e.called()
-	}, noGrace)
-}
-
-func TestRowRemovedWhilePausedIsRefusedWithoutTheFinalizer(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.edit(func(b *bucket) {
-			managed.SetPaused(b, true)
-			b.Finalizers = nil
-		})
-		e.forget()
-		e.removeDirectly()
-		e.called()
-		e.told("Warning DeletionRefused")
-		e.holds(1)
-	}, nil)
-}
-
-func TestRowRemovedDuringItsCreateLeaksNothing(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, _, err := e.Table.Delete(wtxn, named(b.Name))
-			return err
-		})
-		e.want(1)
-		e.gone()
-		pass(time.Minute)
-		e.holds(-1)
-	}, noGrace)
-}
-
-func TestRemovedOrphanLeavesItsResource(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) })
-		e.removeDirectly()
-		e.called()
-		e.holds(1)
-	}, nil)
-}
-
-func TestRowRemovedWhilePausedIsRefusedUntilItIsBack(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		rows := map[string]*bucket{}
-		e.rows(func(b *bucket) { rows[b.Name] = b })
-		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
-		e.forget()
-		e.removeDirectly()
-		e.called()
-		e.told("Warning DeletionRefused")
-		e.holds(1)
-		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-			b := rows[name].Clone().SetStatus(reconciler.StatusPending())
-			_, _, err := e.Table.Insert(wtxn, b)
-			require.NoError(e, err)
-		})
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
 	}, noGrace)
 }
 
@@ -306,11 +215,14 @@ func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 }
 
 // replace replaces all rows by ones without notes.
-func (e *env) replace(size int) {
+func (e *env) replace(size int, also ...func(b *bucket)) {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		b := named(name).SetStatus(reconciler.StatusPending())
 		b.Size = size
+		for _, f := range also {
+			f(b)
+		}
 		_, _, err := e.Table.Insert(wtxn, b)
 		require.NoError(e, err)
 	})
@@ -330,18 +242,6 @@ func TestReplacedRowKeepsItsResource(t *testing.T) {
 	}, nil)
 }
 
-func TestRemovedRowThatIsPutBackKeepsItsResource(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.fail("delete", errors.New("busy"))
-		e.removeDirectly()
-		e.replace(2)
-		e.cloud.before("delete", nil)
-		pass(time.Minute)
-		e.holds(2)
-	}, noGrace)
-}
-
 func TestReplacedAndRemovedRowLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -352,20 +252,6 @@ func TestReplacedAndRemovedRowLeaksNothing(t *testing.T) {
 		pass(time.Minute)
 		e.holds(-1)
 	}, noGrace)
-}
-
-func TestRowNamingAnotherResourceManagesThatOne(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.set(func(c *cloud) {
-			for _, name := range e.names {
-				c.buckets["other-"+name] = &stored{name, 1}
-			}
-		})
-		e.edit(func(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) })
-		pass(time.Second)
-		e.rows(func(b *bucket) { require.Equal(e, "other-"+b.Name, managed.GetExternalName(b)) })
-	}, nil)
 }
 
 // A row that was inserted and removed before the loop saw it has no resource, unless its notes show

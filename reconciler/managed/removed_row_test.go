@@ -31,18 +31,6 @@ func (e *env) comeAndGo(prepare func(b *bucket)) {
 	})
 }
 
-func TestRowNamingItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		ids := map[string]string{}
-		e.rows(func(b *bucket) { ids[b.Name] = managed.GetExternalName(b) })
-		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, noGrace)
-}
-
 func TestRowRemovedWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -182,19 +170,6 @@ func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
 		})
 		pass(2 * time.Minute)
 		e.told("Warning " + string(event.Reason("ExternalNameChanged")))
-		e.holds(1)
-	}, nil)
-}
-
-func TestUnseenRemovedRowThatNamesAResourceIsReported(t *testing.T) {
-	each(t, func(e *env) {
-		for _, name := range e.names {
-			e.cloud.buckets[name] = &stored{name, 1}
-		}
-		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, b.Name) })
-		pass(time.Minute)
-		e.called()
-		e.told("Warning " + string(event.Reason("CannotTellIfManaged")))
 		e.holds(1)
 	}, nil)
 }

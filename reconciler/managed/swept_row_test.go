@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -145,9 +144,6 @@ func TestRowThatNamesASweptResourceKeepsIt(t *testing.T) {
 					require.NotContains(e, calls, "delete")
 					require.NotContains(e, calls, "create")
 				}
-				if name == "applied" {
-					e.namesOther()
-				}
 			}, func(e *env) []managed.ReconcilerOption {
 				if name == "applied" {
 					return swept(e)
@@ -156,16 +152,4 @@ func TestRowThatNamesASweptResourceKeepsIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// namesOther lets the rows name other resources, and requires the old ones to be left in place.
-func (e *env) namesOther() {
-	e.Helper()
-	e.others()
-	e.insertOther()
-	pass(time.Minute)
-	for _, name := range e.names {
-		require.Contains(e, e.events.take(name), "Warning "+string(event.Reason("ExternalNameChanged")))
-	}
-	e.holds(2)
 }

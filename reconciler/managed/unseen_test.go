@@ -41,44 +41,69 @@ func (e *env) noAnswer() {
 	})
 }
 
-func TestDeletionWaitsForACreateWithoutAnswer(t *testing.T) {
-	each(t, func(e *env) {
-		e.hide(true)
-		e.noAnswer()
-		e.want(1)
-		e.holds(1)
-		e.remove()
-		e.goesOnlyWhenSeen()
-	}, deterministic)
-}
-
-func TestDeletionWaitsForACreateThatTimedOut(t *testing.T) {
-	each(t, func(e *env) {
-		e.hide(true)
-		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.cloud.then("create", nil)
-		e.remove()
-		e.goesOnlyWhenSeen()
-	}, deterministic)
-}
-
-func TestDeletionWaitsForACreateInterruptedByACrash(t *testing.T) {
-	each(t, func(e *env) {
-		e.hide(true)
+// there adds a resource that an earlier process has created.
+func (e *env) there() {
+	e.cloud.set(func(c *cloud) {
 		for _, name := range e.names {
-			e.cloud.buckets[name] = &stored{name, 1}
+			c.buckets[name] = &stored{name, 1}
 		}
-		e.cloud.fail("observe", errors.New("down"))
-		crash(e)
+	})
+}
+
+func TestDeletionWaitsForAResourceThatMayExist(t *testing.T) {
+	for name, begin := range map[string]func(e *env){
+		"create without an answer": func(e *env) {
+			e.noAnswer()
+			e.want(1)
+			e.holds(1)
+		},
+		"create that timed out": func(e *env) {
+			e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			e.want(1)
+			pass(time.Minute)
+			e.cloud.then("create", nil)
+		},
+		"create interrupted by a crash": func(e *env) {
+			e.there()
+			e.cloud.fail("observe", errors.New("down"))
+			crash(e)
+		},
+		"of an earlier process": func(e *env) {
+			e.there()
+			e.cloud.fail("observe", errors.New("down"))
+			e.want(1)
+		},
+		"created in vain": func(e *env) {
+			e.there()
+			e.cloud.fail("create", errors.New("503"))
+			e.want(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.hide(true)
+				begin(e)
+				e.remove()
+				e.cloud.before("observe", nil)
+				e.goesOnlyWhenSeen()
+			}, deterministic)
+		})
+	}
+}
+
+func TestDeletionWaitsForAResourceThatTheProgramNames(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.there()
+		e.cloud.fail("connect", errors.New("down"))
+		e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
 		e.remove()
-		e.cloud.before("observe", nil)
+		e.cloud.before("connect", nil)
 		e.goesOnlyWhenSeen()
-	}, deterministic)
+	}, nil)
 }
 
 func TestFailedCreateDoesNotHideAnEarlierUnsureOne(t *testing.T) {
@@ -96,44 +121,6 @@ func TestFailedCreateDoesNotHideAnEarlierUnsureOne(t *testing.T) {
 	}, deterministic)
 }
 
-func TestDeletionWaitsForAResourceOfAnEarlierProcess(t *testing.T) {
-	earlier := func(e *env) {
-		e.hide(true)
-		for _, name := range e.names {
-			e.cloud.buckets[name] = &stored{name, 1}
-		}
-	}
-	t.Run("deleted at once", func(t *testing.T) {
-		each(t, func(e *env) {
-			earlier(e)
-			e.cloud.fail("connect", errors.New("down"))
-			e.want(1)
-			e.remove()
-			e.cloud.before("connect", nil)
-			e.goesOnlyWhenSeen()
-		}, deterministic)
-	})
-	t.Run("created in vain", func(t *testing.T) {
-		each(t, func(e *env) {
-			earlier(e)
-			e.cloud.fail("create", errors.New("503"))
-			e.want(1)
-			e.remove()
-			e.goesOnlyWhenSeen()
-		}, deterministic)
-	})
-	t.Run("named by the program", func(t *testing.T) {
-		each(t, func(e *env) {
-			earlier(e)
-			e.cloud.fail("connect", errors.New("down"))
-			e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
-			e.remove()
-			e.cloud.before("connect", nil)
-			e.goesOnlyWhenSeen()
-		}, nil)
-	})
-}
-
 func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", errors.New("down"))
@@ -149,20 +136,6 @@ func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 	}, deterministic)
 }
 
-func TestRemovedRowWaitsForACreateWithoutAnswer(t *testing.T) {
-	each(t, func(e *env) {
-		e.hide(true)
-		e.noAnswer()
-		e.want(1)
-		e.removeDirectly()
-		pass(5 * time.Second)
-		e.holds(1)
-		e.hide(false)
-		pass(2 * time.Minute)
-		e.holds(-1)
-	}, deterministic)
-}
-
 func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
 	each(t, func(e *env) {
 		pass(time.Minute)
@@ -173,23 +146,4 @@ func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
 		pass(2 * time.Second)
 		e.gone()
 	}, deterministic)
-}
-
-func TestDeletionWithdrawnInTheLastMomentKeepsTheRow(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if row := e.get(b.Name); managed.WasDeleted(row) && len(e.cloud.holds(b.Name)) == 0 {
-				wtxn := e.DB.WriteTxn(e.Table)
-				defer wtxn.Commit()
-				_, err := e.writer().Edit(wtxn, row, func(b *bucket) { b.DeletionTime = time.Time{} })
-				return err
-			}
-			return nil
-		})
-		e.remove()
-		pass(time.Minute)
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, noGrace)
 }

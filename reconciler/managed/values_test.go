@@ -4,7 +4,6 @@
 package managed_test
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"testing"
@@ -52,25 +51,6 @@ func TestTransitionTimeChangesWithStatusReasonOrMessage(t *testing.T) {
 			require.Equal(t, test.moves, !is.LastTransitionTime.Equal(old.LastTransitionTime))
 			require.EqualValues(t, 7, is.ObservedGeneration)
 		})
-	}
-}
-
-func TestConditionConstructorsSetTypeStatusAndReason(t *testing.T) {
-	for _, test := range []struct {
-		is     managed.Condition
-		t      managed.ConditionType
-		status managed.ConditionStatus
-		reason managed.ConditionReason
-		text   string
-	}{
-		{managed.Available(), managed.TypeReady, managed.ConditionTrue, managed.ConditionReason("Available"), ""},
-		{managed.Unavailable(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Unavailable"), ""},
-		{managed.Creating(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Creating"), ""},
-		{managed.Deleting(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Deleting"), ""},
-	} {
-		require.WithinDuration(t, time.Now(), test.is.LastTransitionTime, time.Minute)
-		test.is.LastTransitionTime = time.Time{}
-		require.Equal(t, managed.Condition{Type: test.t, Status: test.status, Reason: test.reason, Message: test.text}, test.is)
 	}
 }
 
@@ -148,29 +128,4 @@ func TestFunctionsThatAreNilDoNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.IsType(t, &managed.NopClient[*bucket]{}, client)
 	require.NoError(t, connect.Disconnect(ctx))
-}
-
-func TestFunctionsAreCalled(t *testing.T) {
-	ctx := t.Context()
-	b := named("a")
-	fails := func(context.Context, *bucket) error { return errors.ErrUnsupported }
-	fns := managed.ExternalClientFns[*bucket]{
-		ObserveFn: func(context.Context, *bucket) (managed.ExternalObservation, error) {
-			return managed.ExternalObservation{Diff: "d"}, nil
-		},
-		CreateFn: fails, UpdateFn: fails, DeleteFn: fails,
-	}
-	seen, err := fns.Observe(ctx, b)
-	require.NoError(t, err)
-	require.Equal(t, "d", seen.Diff)
-	for _, err := range []error{fns.Create(ctx, b), fns.Update(ctx, b), fns.Delete(ctx, b)} {
-		require.ErrorIs(t, err, errors.ErrUnsupported)
-	}
-	require.ErrorIs(t, managed.ExternalDisconnectorFn(func(context.Context) error { return errors.ErrUnsupported }).Disconnect(ctx), errors.ErrUnsupported)
-
-	var connecter managed.ExternalConnecter[*bucket] = &managed.NopConnecter[*bucket]{}
-	var both managed.ExternalConnectDisconnecter[*bucket] = managed.NewNopDisconnecter(connecter)
-	client, err := both.Connect(ctx, b)
-	require.NoError(t, err)
-	require.NoError(t, errors.Join(client.Create(ctx, b), client.Update(ctx, b), client.Delete(ctx, b), both.Disconnect(ctx)))
 }

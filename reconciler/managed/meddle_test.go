@@ -7,38 +7,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
-
-func TestReplacedMapOfAnnotationsKeepsTheNotes(t *testing.T) {
-	mine := func(b *bucket) { b.Annotations = map[string]string{"team": "a"} }
-	for name, write := range map[string]func(e *env){
-		"Apply": func(e *env) { e.want(1, mine) },
-		"plain insert of a clone": func(e *env) {
-			for _, name := range e.names {
-				c := e.get(name).Clone()
-				mine(c)
-				e.insert(c)
-			}
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.settle(1)
-				write(e)
-				pass(5 * time.Minute)
-				e.holds(1)
-			}, nil)
-		})
-	}
-}
 
 // insert writes a row as a program without a Writer does.
 func (e *env) insert(b *bucket) {
@@ -46,28 +25,6 @@ func (e *env) insert(b *bucket) {
 	defer wtxn.Commit()
 	_, _, err := e.Table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
 	require.NoError(e, err)
-}
-
-func TestWaitReadyWaitsForTheFirstSuccessOfAGeneration(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(_ context.Context, b *bucket) error { return managed.ErrCreateUnsure })
-		e.want(1)
-		pass(time.Minute)
-		e.is("CreateUnsure", "Creating")
-		e.want(2)
-		pass(time.Minute)
-		e.is("CreateUnsure", "Creating")
-		e.cloud.fail("update", errRefused)
-		e.edit(func(b *bucket) { managed.DecideCreate(b, e.exists(b.Name)) })
-		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-		defer cancel()
-		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-		e.cloud.fail("update", nil)
-		_, err = managed.WaitReady(e.Context(), e.DB, e.Table, named(e.names[0]))
-		require.NoError(e, err)
-		require.Equal(e, []int{2}, e.cloud.holds(e.names[0]))
-	}, nil)
 }
 
 // exists returns the name of a resource of an object, empty if there is none.
@@ -104,22 +61,6 @@ func TestWaitReadyOfARowThatReturnsWaitsForItsOwnPass(t *testing.T) {
 				require.ErrorIs(e, err, context.DeadlineExceeded)
 			}
 		}
-	}, nil)
-}
-
-func TestUnsureCreateOfARowThatNamesAnotherResourceIsReported(t *testing.T) {
-	each(t, func(e *env) {
-		e.others()
-		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			other := named(b.Name)
-			managed.SetExternalName(other, "other-"+b.Name)
-			e.insert(other)
-			panic("broken")
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.is("ReconcileSuccess", "Available")
-		e.told("Warning CannotTellIfCreated", "Normal UpdatedExternalResource")
 	}, nil)
 }
 
@@ -268,7 +209,9 @@ var settings = map[string]func(e *env) []managed.ReconcilerOption{
 	},
 }
 
+// Each run takes some of the 4,500 cases at random. With STATEKEEL_LONG=20 it takes all of them.
 func TestMeddlingForgetsAndDuplicatesNothing(t *testing.T) {
+	const all = 4500
 	for set, opts := range settings {
 		for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
 			for _, when := range []string{"before", "after"} {
@@ -277,6 +220,9 @@ func TestMeddlingForgetsAndDuplicatesNothing(t *testing.T) {
 						if op == "connect" && when == "after" || op != "create" && how == "unsure" ||
 							// A person who decides a create that still runs decides wrongly.
 							what == "decide other" && how == "panic" {
+							continue
+						}
+						if rand.IntN(all) >= long.Times(all/20) {
 							continue
 						}
 						t.Run(fmt.Sprintf("%s/%s/%s/%s/%s", set, op, when, what, how), func(t *testing.T) {
