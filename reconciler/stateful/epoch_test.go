@@ -7,13 +7,10 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/object"
-	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
 func TestACloneOfADeletedRowIsAppliedAgain(t *testing.T) {
@@ -72,38 +69,5 @@ func TestACopyUnderAnotherNameDoesNotAffectTheOriginal(t *testing.T) {
 		e.remove("copy")
 		require.Equal(e, []string{"a"}, s.has("old"))
 		require.Empty(e, s.has("new"))
-	})
-}
-
-// An update writes the epoch of this process, so that the object can be forgotten after its
-// deletion.
-func TestAnUpdateRenewsAnOldEpoch(t *testing.T) {
-	before, after := stateful.BaseStatefulReconciler[*zone, []string, string]{}, stateful.BaseStatefulReconciler[*zone, []string, string]{}
-	s, z := newServer(), named("web", "a")
-	require.NoError(t, before.Reconcile(t.Context(), z, s))
-	epoch := z.Annotations[annotation+".epoch"]
-	require.NotEmpty(t, epoch)
-	require.NoError(t, before.Reconcile(t.Context(), z, s))
-	require.Equal(t, epoch, z.Annotations[annotation+".epoch"])
-	require.NoError(t, after.Reconcile(t.Context(), z, s))
-	require.NotEqual(t, epoch, z.Annotations[annotation+".epoch"])
-	require.Equal(t, []changes{adds("a")}, s.take())
-}
-
-// A row is applied although a sweep removed an object of its name before.
-func TestARowIsAppliedAfterItsNameWasSwept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, s := newEnv(t), newServer()
-		s.set("old", "a", true)
-		cfg := e.config()
-		cfg.Sweeper = sweeping{s}
-		e.start(cfg, s)
-		pass(time.Minute)
-		require.Empty(t, s.has("old"))
-		e.edit("old", func(z *zone) {
-			z.Meta, z.Records = object.Meta{Name: "old"}, []string{"a", "b"}
-			z.SetAnnotation(annotation, `["a","b"]`)
-		})
-		require.Equal(t, []string{"a", "b"}, s.has("old"))
 	})
 }

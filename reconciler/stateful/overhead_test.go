@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -88,47 +87,3 @@ type bare struct{ stateful.SetDiff[string] }
 func (bare) GetStateAnnotationKey() string                         { return annotation }
 func (bare) ExtractCurrentState(z *zone) ([]string, error)         { return z.Records, nil }
 func (bare) ApplyOperations(context.Context, *zone, changes) error { return nil }
-
-// BenchmarkLoop reconciles new objects in a loop, with bare operations and with those of a stateful
-// reconciler whose target already has everything. The difference is the overhead per object.
-func BenchmarkLoop(b *testing.B) {
-	for _, kind := range []string{"bare", "stateful"} {
-		b.Run(kind, func(b *testing.B) {
-			db := statedb.New()
-			table, err := statedb.NewTable(db, "zones", byName)
-			require.NoError(b, err)
-			cfg := reconciler.Config[*zone]{
-				DB: db, Table: table,
-				Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
-				Options: []reconciler.Option{reconciler.WithoutPruning(), reconciler.WithRefreshing(0, nil)},
-			}
-			if kind == "bare" {
-				cfg.Operations = noOperations{}
-			} else {
-				cfg, err = stateful.Configure(cfg, bare{})
-				require.NoError(b, err)
-			}
-			loop, err := reconciler.New(cfg)
-			require.NoError(b, err)
-			ctx, cancel := context.WithCancel(b.Context())
-			ended := make(chan error)
-			go func() { ended <- loop.Run(ctx) }()
-
-			wtxn := db.WriteTxn(table)
-			for i := range b.N {
-				z := named(fmt.Sprintf("zone%d", i), "192.0.2.1", "192.0.2.2", "192.0.2.3")
-				z.Status = reconciler.StatusPending()
-				_, _, err := table.Insert(wtxn, z)
-				require.NoError(b, err)
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			wtxn.Commit()
-			_, err = loop.WaitAll(ctx, reconciler.Applied)
-			require.NoError(b, err)
-			b.StopTimer()
-			cancel()
-			require.NoError(b, <-ended)
-		})
-	}
-}

@@ -9,14 +9,11 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
 // polled reconciles every minute. The wanted state is not in the row.
@@ -90,31 +87,6 @@ func TestChangesOfTheRowAreWrittenWithAnyOutcome(t *testing.T) {
 		pass(100 * time.Second) // retries after 10 s, and then after the backoff: 16, 32 and 60 s
 		require.Equal(e, "Error: panic in update: oops", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
 		require.Equal(e, "+++++++++", e.get("web").Domain, "at panics")
-	})
-}
-
-// own are operations that call the base themselves.
-type own struct {
-	noOperations
-	base stateful.BaseStatefulReconciler[*zone, []string, string]
-	of   impl
-}
-
-func (o *own) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, z *zone) error {
-	return o.base.Reconcile(ctx, z, o.of)
-}
-
-// The loop writes the annotation also for operations that are not those of Configure.
-func TestOwnOperationsWriteTheAnnotationAtARequeue(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, p := newEnv(t), newPolled()
-		cfg := e.config(reconciler.WithoutPruning())
-		cfg.Operations = &own{of: p}
-		e.Start(cfg)
-		e.change("web")
-		p.want("b")
-		pass(time.Minute)
-		e.annotated("web", `["b"]`)
 	})
 }
 

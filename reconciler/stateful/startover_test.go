@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
@@ -37,7 +38,7 @@ func TestTheMemoryOfAFailingObjectIsBounded(t *testing.T) {
 			require.Empty(e, e.lastNote("web"))
 		}
 		s.take()
-		for i := range 68 {
+		for i := range 3 {
 			e.change("web", "keep", fmt.Sprintf("y%d", i), "zero")
 			pass(2 * time.Minute)
 			e.expect("web", "Error: remove everything, to start over: no space for zero")
@@ -73,7 +74,7 @@ func TestStartingOverLosesNothing(t *testing.T) {
 	s, z := newServer(), named("web")
 	fault := errors.New("fault")
 	startedOver := 0
-	for range 2000 {
+	for range long.Times(500) {
 		z = z.Clone()
 		z.Records = nil
 		for record := range 8 {

@@ -4,14 +4,12 @@
 package stateful_test
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -48,27 +46,6 @@ func TestNothingIsAppliedWithoutADifference(t *testing.T) {
 	})
 }
 
-func TestAnotherOrderUpdatesOnlyTheAnnotation(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		s.take()
-		e.change("web", "b", "a")
-		require.Empty(e, s.take())
-		e.annotated("web", `["b","a"]`)
-	})
-}
-
-func TestAnEmptyStateIsAnnotated(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web")
-		e.expect("web", "Done")
-		e.annotated("web", "null")
-		require.Empty(e, s.take())
-	})
-}
-
 func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
@@ -82,23 +59,6 @@ func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 		require.Equal(e, revision+1, after)
 		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
-	})
-}
-
-func TestAnApplyThatFailsHalfWayIsRepeated(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		heal := s.failOn("b")
-		e.change("web", "a", "b")
-		e.expect("web", "Error: no space for b")
-		e.annotated("web", "")
-		require.Equal(e, []string{"a"}, s.has("web"))
-
-		heal()
-		pass(time.Second)
-		e.expect("web", "Done")
-		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
-		e.annotated("web", `["a","b"]`)
 	})
 }
 
@@ -233,24 +193,6 @@ func TestAnObjectInsertedDuringItsDeletionIsAppliedInFull(t *testing.T) {
 	})
 }
 
-func TestAnUnseenReplacementRemovesTheOldState(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		wtxn := e.DB.WriteTxn(e.Table)
-		_, _, err := e.Table.Delete(wtxn, e.get("web"))
-		require.NoError(e, err)
-		fresh := &zone{Records: []string{"b"}, Status: reconciler.StatusPending()}
-		fresh.Name = "web"
-		_, _, err = e.Table.Insert(wtxn, fresh)
-		require.NoError(e, err)
-		wtxn.Commit()
-		synctest.Wait()
-		require.Equal(e, []string{"b"}, s.has("web"))
-		e.annotated("web", `["b"]`)
-	})
-}
-
 func TestAnUnreadableAnnotationIsAFirstReconciliation(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
@@ -276,20 +218,6 @@ func TestAnUnreadableAnnotationIsAFirstReconciliation(t *testing.T) {
 	})
 }
 
-func TestAnAnnotationCorruptedLaterLosesNothing(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		s.take()
-		e.edit("web", func(z *zone) {
-			z.Records = []string{"b"}
-			z.SetAnnotation(annotation, "[1]")
-		})
-		require.Equal(e, []changes{{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}}, s.take())
-		e.annotated("web", `["b"]`)
-	})
-}
-
 func TestExtractErrorsFailBeforeAnythingIsApplied(t *testing.T) {
 	s := newServer()
 	s.extract = func(*zone) ([]string, error) { return nil, errors.New("no records") }
@@ -298,35 +226,6 @@ func TestExtractErrorsFailBeforeAnythingIsApplied(t *testing.T) {
 		e.expect("web", "Error: extract the current state: no records")
 		e.annotated("web", "")
 		require.Empty(e, s.take())
-	})
-}
-
-func TestOutcomesOfTheLoopKeepTheirMeaning(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		release := make(chan struct{})
-		s.before(func(name, record string) error {
-			switch name {
-			case "terminal":
-				return reconciler.TerminalError(errors.New("never"))
-			case "blocked":
-				return reconciler.Blocked("no link", release)
-			}
-			return reconciler.RetryAfter(errors.New("busy"), time.Hour)
-		})
-		e.change("terminal", "a")
-		e.change("blocked", "a")
-		e.change("busy", "a")
-		e.expect("terminal", "Error: never")
-		e.expect("blocked", "Blocked: no link")
-		s.before(nil)
-		close(release)
-		pass(59 * time.Minute)
-		e.expect("terminal", "Error: never")
-		e.expect("blocked", "Done")
-		e.expect("busy", "Error: busy")
-		pass(time.Minute)
-		e.expect("busy", "Done")
 	})
 }
 
@@ -354,14 +253,4 @@ func TestAConcurrentWriteKeepsTheAnnotation(t *testing.T) {
 		require.True(e, rounds[len(rounds)-1].Operations[0].Conflict)
 		require.Len(e, s.take(), 1)
 	})
-}
-
-// noOperations are operations that do nothing.
-type noOperations struct{ reconciler.Pruner[*zone] }
-
-func (noOperations) Update(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {
-	return nil
-}
-func (noOperations) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {
-	return nil
 }

@@ -5,7 +5,6 @@ package stepper_test
 
 import (
 	"errors"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -80,47 +79,4 @@ func TestUnchangedRowsAreNotWrittenAgain(t *testing.T) {
 			})
 		}
 	}
-}
-
-// On a worker, a hook that ends its goroutine fails its row.
-func TestChangesBeforeGoexitAreWrittenOnce(t *testing.T) {
-	var calls int
-	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
-		if calls++; calls <= 3 {
-			e.Object().Value = calls
-		}
-		runtime.Goexit()
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 0))
-		e.Pass(2*time.Minute + time.Second)
-		r, written := e.stored(1)
-		require.Equal(e, 3, r.Value)
-		e.Pass(5 * time.Minute)
-		_, last := e.stored(1)
-		require.Equal(e, 8, calls)
-		require.Equal(e, written, last)
-	}, everyMinute, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
-}
-
-// Changes of a hook are merged by Config.Merge if another writer changed the row meanwhile.
-func TestChangesOfAHookAreMergedAtARequeue(t *testing.T) {
-	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
-		time.Sleep(time.Second)
-		e.Object().Value++
-		e.AddOp("", "", nil, time.Minute)
-	})
-	merge := func(current, reconciled *row) *row { current.Value = reconciled.Value; return current }
-	inBubbleAnd(t, stepper.NewStepper(hook), func(cfg *reconciler.Config[*row]) { cfg.Merge = merge }, func(e *env) {
-		e.Insert(pending(1, 0))
-		e.Pass(time.Second)
-		for range 3 {
-			e.Pass(time.Minute + 500*time.Millisecond) // in the middle of the next call
-			r, _ := e.stored(1)
-			e.Insert(r.Clone())
-			e.Pass(500 * time.Millisecond)
-		}
-		r, _ := e.stored(1)
-		require.Equal(e, 4, r.Value)
-	})
 }

@@ -121,6 +121,7 @@ func TestADelayInTheFinalizerContinuesTheDeletion(t *testing.T) {
 func TestFinalizingAnExistingRowIsNeverGivenUp(t *testing.T) {
 	failures := map[string]func(e *stepper.Stepper[*row]){
 		"failure": func(e *stepper.Stepper[*row]) { e.AddOp("disk", "removed", errors.New("busy"), 0) },
+		"panic":   func(*stepper.Stepper[*row]) { panic("busy") },
 		"give-up": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "removed", errors.New("busy")) },
 		"terminal": func(e *stepper.Stepper[*row]) {
 			e.AddOp("disk", "removed", reconciler.TerminalError(errors.New("busy")), 0)
@@ -140,34 +141,6 @@ func TestFinalizingAnExistingRowIsNeverGivenUp(t *testing.T) {
 				}
 			})
 			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
-				e.Insert(pending(1, 1))
-				e.Pass(time.Hour)
-				require.EqualValues(e, 10, calls.Load())
-				e.applied(true)
-			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
-		})
-	}
-}
-
-// This also holds for a walk that does not reach CRFinalizer, and for a free style.
-func TestFinalizingIsNeverGivenUpBeforeCRFinalizer(t *testing.T) {
-	var calls atomic.Int32
-	finalize := func(r *stepper.Results) {
-		r.AddOpSuccess("", stepper.OperationCRIsFinalizing)
-		if calls.Add(1) < 10 {
-			r.AddOp("disk", "looked up", errors.New("busy"), 0)
-		}
-	}
-	for name, engine := range map[string]func() stepper.Engine[*row]{
-		"stepper": func() stepper.Engine[*row] {
-			return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { finalize(e.Results) }))
-		},
-		"free style": func() stepper.Engine[*row] {
-			return stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { finalize(e.Results) }))
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return engine() }, func(e *env) {
 				e.Insert(pending(1, 1))
 				e.Pass(time.Hour)
 				require.EqualValues(e, 10, calls.Load())

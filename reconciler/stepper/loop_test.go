@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
@@ -56,44 +55,6 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 		kind, _ = e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)
 		require.Equal(e, []string{"update failed: " + errorPath, "update failed: " + errorPath, "update done: " + straightPath}, e.events(1))
-	})
-}
-
-// The shortest delay of the failed results delays the retry. Delays of other results are ignored.
-func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
-	var calls atomic.Int32
-	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
-		calls.Add(1)
-		e.AddOp("disk", "looked up", nil, time.Second)
-		e.AddOp("disk", "created", errors.New("full"), 9*time.Second)
-		e.AddOp("disk", "created", errors.New("busy"), 7*time.Second)
-		e.AddOp("disk", "mounted", errors.New("not there"), 0)
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 1))
-		e.Pass(7*time.Second - 1)
-		require.EqualValues(e, 1, calls.Load())
-		e.Pass(1)
-		require.EqualValues(e, 2, calls.Load())
-	})
-}
-
-// A delay without an error requeues a row that is Done.
-func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
-	var calls atomic.Int32
-	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
-		calls.Add(1)
-		e.AddOp("disk", "created", nil, 7*time.Second)
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 1))
-		e.Pass(7*time.Second - 1)
-		require.EqualValues(e, 1, calls.Load())
-		kind, _ := e.status(1)
-		require.Equal(e, reconciler.StatusKindDone, kind)
-		e.Pass(1)
-		require.EqualValues(e, 2, calls.Load())
-		require.Equal(e, "update requeue: "+straightPath, e.events(1)[0])
 	})
 }
 
@@ -178,20 +139,6 @@ func TestPanicsOfHooksAreErrorsOfTheirRow(t *testing.T) {
 		e.Pass(time.Second)
 		require.Equal(e, []string{"update failed: CRChecker > ObjectsGetter > Mutator", "update done: " + straightPath}, e.events(1))
 		require.Equal(e, []string{"update done: " + straightPath}, e.events(2))
-	})
-}
-
-// Changes that the hook makes to the row are written with the status.
-func TestHooksMayChangeTheRow(t *testing.T) {
-	hook := in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
-		assert.NotNil(t, e.Txn())
-		e.Object().Value = 42
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 1))
-		synctest.Wait()
-		r, _, _ := e.Table.Get(e.DB.ReadTxn(), harness.ByID.Query(1))
-		require.Equal(e, 42, r.Value)
 	})
 }
 

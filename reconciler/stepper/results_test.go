@@ -6,8 +6,10 @@ package stepper_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -134,4 +136,13 @@ func TestSetResultsEmptiesTheResults(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The reason of a give-up must not contain an unescaped name of a resource.
+func TestHostileTextsAreEscapedInReasons(t *testing.T) {
+	var results stepper.Results
+	results.AddGiveupError("a\x1b[31m\n<<end>>\x00", "created", nil)
+	reason := results.Outcome().Error()
+	require.Contains(t, reason, "created")
+	require.False(t, strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", reason)
 }
