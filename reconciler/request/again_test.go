@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
@@ -90,38 +91,6 @@ func TestALaterCallDoesNotCancelARequeueAfter(t *testing.T) {
 	}
 }
 
-// Other reasons for a call do not cancel it either.
-func TestARetryNowAndARefreshDoNotCancelARequeueAfter(t *testing.T) {
-	withWorkers(t, func(e *env) {
-		start := time.Now()
-		e.returningInTurn(after(10 * time.Second))
-		e.put("web", 1)
-		time.Sleep(3 * time.Second)
-		_, err := e.controller.Loop().Refresh(e.Context(), "shop/web")
-		require.NoError(e, err)
-		time.Sleep(3 * time.Second)
-		_, err = e.controller.Loop().Retry(e.Context(), "shop/web")
-		require.NoError(e, err)
-		time.Sleep(time.Hour)
-		require.Equal(e, seconds(0, 3, 6, 10), e.times(start))
-	}, nil)
-}
-
-func TestAnEventDuringACallDoesNotCancelItsRequeueAfter(t *testing.T) {
-	withWorkers(t, func(e *env) {
-		start := time.Now()
-		e.returningInTurn(func() (request.Result, error) {
-			time.Sleep(time.Second)
-			return request.Result{RequeueAfter: 10 * time.Second}, nil
-		})
-		e.put("web", 1)
-		time.Sleep(500 * time.Millisecond)
-		e.put("web", 2)
-		time.Sleep(time.Hour)
-		require.Equal(e, seconds(0, 1, 11), e.times(start))
-	}, nil)
-}
-
 // A call that begins before the time and ends after it does not stand for the one that was asked for.
 func TestACallThatBeganBeforeTheTimeIsRepeated(t *testing.T) {
 	withWorkers(t, func(e *env) {
@@ -185,7 +154,7 @@ func TestARequeueAfterHoldsWithoutFor(t *testing.T) {
 func TestEachRequeueAfterIsKeptAmongRandomEvents(t *testing.T) {
 	const gather = 5 * time.Millisecond // The loop wakes for times that are as close together at once.
 	kept := 0
-	for range 50 {
+	for range long.Times(5) {
 		seed := rand.Uint64()
 		withWorkers(t, func(e *env) {
 			var (
@@ -236,5 +205,5 @@ func TestEachRequeueAfterIsKeptAmongRandomEvents(t *testing.T) {
 			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 1 }))
 		})
 	}
-	require.Greater(t, kept, 100)
+	require.Greater(t, kept, 20)
 }

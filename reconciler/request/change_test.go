@@ -166,18 +166,3 @@ func TestAnObjectRejectedByPredicatesExists(t *testing.T) {
 		cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool { return change.Object.Replicas > 0 })}
 	})
 }
-
-// A request may be pending before its object exists.
-func TestARejectedObjectKeepsTheRowOfAnEarlierRequest(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.returning(request.Result{Requeue: true}, nil)
-		e.controller.Add(named("shop", "web"))
-		require.Equal(e, rows{"shop/web": "Blocked: still deleting"}, e.rows())
-		e.put("web", 0)
-		e.returning(request.Result{}, nil)
-		time.Sleep(time.Minute)
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, (*app).request, func(request.Change[*app]) bool { return false })}
-	})
-}

@@ -103,42 +103,6 @@ func TestACleanUpIsNeverGivenUp(t *testing.T) {
 	}
 }
 
-// The same holds for the rest of an object that was deleted before the program started.
-func TestACleanUpOfAnOrphanIsNeverGivenUp(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.failing(errors.New("down"))
-		e.putPod("web-1", "web")
-		time.Sleep(time.Hour)
-		require.Greater(e, len(e.took()), 50)
-		require.Equal(e, rows{"shop/web": "Error: down"}, e.rows())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
-}
-
-// A requeued request runs again even if a predicate rejects the deletion of its object.
-func TestARequeueOutlivesItsObject(t *testing.T) {
-	for name, opts := range map[string][]reconciler.Option{
-		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
-	} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.returning(request.Result{RequeueAfter: time.Minute}, nil)
-				e.put("web", 1)
-				require.Len(e, e.took(), 1)
-				e.remove("web")
-				require.Empty(e, e.took(), "the predicate rejects the deletion")
-				time.Sleep(time.Minute)
-				require.Len(e, e.took(), 1)
-				e.returning(request.Result{}, nil)
-				time.Sleep(time.Minute)
-				require.Len(e, e.took(), 1)
-				require.Empty(e, e.rows())
-			}, ignoringDeletions, opts...)
-		})
-	}
-}
-
 // ignoringDeletions replaces the source by one whose predicate rejects deletions.
 func ignoringDeletions(e *env, cfg *config) {
 	cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool { return !change.Deleted })}
@@ -190,27 +154,6 @@ func TestObjectsRemovedDuringACallAreCleanedUp(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.Empty(e, e.rows())
 	}, ignoringDeletions, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.Concurrency = 1, 8 }))
-}
-
-// Rejected changes do not lead to a call, whether the object comes or goes.
-func TestPresenceAloneIsNoRequest(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.returning(request.Result{RequeueAfter: time.Hour}, nil)
-		e.controller.Add(named("shop", "web"))
-		require.Len(e, e.took(), 1)
-		for range 3 {
-			e.put("web", 1)
-			require.Empty(e, e.took())
-			e.remove("web")
-			require.Empty(e, e.took())
-		}
-		e.returning(request.Result{}, nil)
-		time.Sleep(time.Hour)
-		require.Len(e, e.took(), 1)
-		require.Empty(e, e.rows())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, (*app).request, func(request.Change[*app]) bool { return false })}
-	})
 }
 
 // The row of the first request is not deleted together with the second request.

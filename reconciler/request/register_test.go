@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/hive/hivetest"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/metrics"
@@ -217,5 +218,14 @@ func TestAControllerIsMadeWhileItsSourceIsLocked(t *testing.T) {
 		wtxn.Commit()
 		require.Equal(t, []string{"shop/web"}, e.took())
 		e.stop()
+	})
+}
+
+func TestAProgramMayMakeTheKeys(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		require.Equal(e, rows{"key of web": "Done"}, e.rows())
+	}, func(_ *env, cfg *config) {
+		cfg.KeyOf = func(req request.Request) index.Key { return index.String("key of " + req.Name) }
 	})
 }

@@ -5,17 +5,14 @@ package request_test
 
 import (
 	"context"
-	"fmt"
 	"strconv"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/request"
@@ -54,26 +51,6 @@ func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
 	})
 }
 
-// A row of another table may affect any number of objects. Each gets one request.
-func TestWatchedRowsMakeAnyRequests(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put("web", 1)
-		e.took()
-		e.putPod("web api web", "")
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "an object that does not exist keeps no row")
-		e.removePod("web api web")
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, func(p *pod) (reqs []request.Request) {
-			for _, name := range strings.Fields(p.Name) {
-				reqs = append(reqs, named("shop", name))
-			}
-			return reqs
-		}))
-	})
-}
-
 // Everything that exists at the start is reconciled.
 func TestExistingRowsAreRequestsAtTheStart(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -104,7 +81,7 @@ var ofShop request.Predicate[*app] = func(change request.Change[*app]) bool { re
 // The deletion of some rows does not make others stay.
 func TestNoRequestStaysUnderConcurrentAdds(t *testing.T) {
 	inBubble(t, func(e *env) {
-		for round := range 1500 {
+		for round := range long.Times(200) {
 			for i := range 3 {
 				go e.controller.Add(named("shop", strconv.Itoa(i)))
 			}
@@ -165,98 +142,33 @@ func TestAPanicOfASourceIsRetried(t *testing.T) {
 	for _, where := range []string{"function", "predicate"} {
 		t.Run(where, func(t *testing.T) {
 			var broken atomic.Bool
-			panicking := func(a *app) {
-				if broken.Load() && a.Name == "web" {
+			broken.Store(true)
+			panicking := func(in string, a *app) {
+				if in == where && broken.Load() && a.Name == "web" {
 					panic("oops")
 				}
 			}
 			inBubble(t, func(e *env) {
-				broken.Store(true)
 				e.put("web", 1)
 				e.put("api", 1)
 				require.Equal(e, []string{"shop/api"}, e.took())
 				require.Contains(e, e.log.String(), "function of a source panicked")
 				require.Contains(e, e.log.String(), "key=shop/web")
-				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
-				time.Sleep(90 * time.Millisecond)
+				time.Sleep(250 * time.Millisecond) // it has panicked twice
 				broken.Store(false)
-				synctest.Wait()
-				if where == "function" {
-					require.Empty(e, e.took(), "not before its backoff has passed")
-				}
-				time.Sleep(20 * time.Millisecond)
+				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
+				time.Sleep(time.Second)
 				require.Equal(e, []string{"shop/web"}, e.took())
 				time.Sleep(time.Hour)
 				require.Empty(e, e.took())
 			}, func(e *env, cfg *config) {
+				requestOf := func(a *app) request.Request { panicking("function", a); return a.request() }
+				all := func(change request.Change[*app]) bool { panicking("predicate", change.Object); return true }
 				changes := request.ChangesOf(func(a *app) int { return a.Replicas })
-				cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
-					if where == "function" {
-						panicking(a)
-					}
-					return a.request()
-				}, changes, func(change request.Change[*app]) bool {
-					if where == "predicate" {
-						panicking(change.Object)
-					}
-					return true
-				})}
+				cfg.Sources = from{request.For(e.apps, requestOf, changes, all)}
 			})
 		})
 	}
-}
-
-// All kept changes are tried again at the same time. The backoff starts over when all have
-// succeeded.
-func TestKeptChangesAreRetriedTogether(t *testing.T) {
-	var (
-		broken atomic.Bool
-		mu     sync.Mutex
-		tried  []string
-		start  time.Time
-	)
-	take := func() []string {
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		was := tried
-		tried = nil
-		return was
-	}
-	inBubble(t, func(e *env) {
-		mu.Lock()
-		start = time.Now()
-		mu.Unlock()
-		broken.Store(true)
-		e.put("web", 1)
-		time.Sleep(50 * time.Millisecond)
-		e.put("api", 1)
-		time.Sleep(300 * time.Millisecond)
-		require.Equal(e, []string{"web 0s", "api 50ms", "api 100ms", "web 100ms", "api 300ms", "web 300ms"}, take())
-		broken.Store(false)
-		e.put("web", 2)
-		e.put("api", 2)
-		require.Equal(e, []string{"web 350ms", "api 350ms"}, take())
-		time.Sleep(10*time.Second - 350*time.Millisecond)
-		require.Empty(e, take())
-		broken.Store(true)
-		e.put("web", 3)
-		time.Sleep(200 * time.Millisecond)
-		require.Equal(e, []string{"web 10s", "web 10.1s"}, take())
-		broken.Store(false)
-		time.Sleep(time.Second)
-		require.Equal(e, []string{"web 10.3s"}, take())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
-			mu.Lock()
-			defer mu.Unlock()
-			tried = append(tried, fmt.Sprint(a.Name, " ", time.Since(start)))
-			if broken.Load() {
-				panic("oops")
-			}
-			return a.request()
-		})}
-	})
 }
 
 // Requests of existing objects are reconciled periodically, even if nothing changes. A new one is in
@@ -300,21 +212,6 @@ func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 		found, err := registry.Find("requests")
 		require.NoError(e, err)
 		require.Equal(e, "requests", found.ID().Table)
-	}, nil)
-}
-
-// Methods of the loop take functions of rows.
-func TestRequestsArePausedByTheirRows(t *testing.T) {
-	inBubble(t, func(e *env) {
-		loop := e.controller.Loop()
-		loop.PauseObjects(func(row *request.Row[request.Request]) bool { return row.Request.Namespace == "shop" })
-		e.put("web", 1)
-		e.insert(&app{Namespace: "other", Name: "web"})
-		synctest.Wait()
-		require.Equal(e, []string{"other/web"}, e.took())
-		loop.Resume()
-		synctest.Wait()
-		require.Equal(e, []string{"shop/web"}, e.took())
 	}, nil)
 }
 
