@@ -16,17 +16,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-func TestApplyOfAnUnchangedRowWritesNothing(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.set(func(c *cloud) { c.lateRegion = true })
-		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
-		at := e.revision()
-		e.want(1, func(b *bucket) { b.SetAnnotation("team", "net") })
-		require.Equal(e, at, e.revision())
-		e.called()
-	}, nil)
-}
-
 func TestApplyKeepsTheNotesOfTheReconciler(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })

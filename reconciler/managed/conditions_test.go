@@ -4,13 +4,17 @@
 package managed_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -128,4 +132,83 @@ func TestFunctionsThatAreNilDoNothing(t *testing.T) {
 	require.NoError(t, err)
 	require.IsType(t, &managed.NopClient[*bucket]{}, client)
 	require.NoError(t, connect.Disconnect(ctx))
+}
+
+// A condition cuts its message, even if a program sets it.
+func TestLongConditionMessagesAreCut(t *testing.T) {
+	long := strings.Repeat("é", 1<<19)
+	each(t, func(e *env) {
+		e.cloud.fail("observe", errors.New(long))
+		e.want(1)
+		e.rows(func(b *bucket) {
+			require.LessOrEqual(e, len(b.GetCondition(managed.TypeSynced).Message), reconciler.MaxErrorText)
+			require.Regexp(e, `^observe: é+\.\.\. \(\d+ bytes left out\)$`, b.GetCondition(managed.TypeSynced).Message)
+		})
+	}, nil)
+
+	var m managed.Meta
+	m.SetConditions(managed.Unavailable().WithMessage(long))
+	was := m.GetCondition(managed.TypeReady)
+	require.LessOrEqual(t, len(was.Message), reconciler.MaxErrorText)
+	m.SetConditions(managed.Unavailable().WithMessage(long))
+	require.Equal(t, was, m.GetCondition(managed.TypeReady), "the same message does not count as a change")
+}
+
+func TestWaitReadyWaitsForTheConditionNotForDone(t *testing.T) {
+	each(t, func(e *env) {
+		ready := false
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if !ready {
+				b.SetConditions(managed.Unavailable().WithMessage("starting"))
+			}
+			return nil
+		})
+		e.want(1)
+		pass(time.Second)
+		e.status(reconciler.StatusKindDone)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
+		defer cancel()
+		name := e.names[0]
+		var row *bucket
+		var err error
+		returned := false
+		go func() {
+			row, err = managed.WaitReady(ctx, e.DB, e.Table, named(name))
+			returned = true
+		}()
+		pass(10 * time.Minute)
+		require.False(e, returned)
+		e.cloud.set(func(*cloud) { ready = true })
+		pass(time.Minute)
+		require.True(e, returned)
+		require.NoError(e, err)
+		require.Equal(e, name, row.Name)
+		require.True(e, managed.IsReady(row))
+	}, nil)
+}
+
+func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
+	each(t, func(e *env) {
+		ctx, name := e.Context(), e.names[0]
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
+		require.ErrorIs(e, err, managed.ErrRowGone)
+		e.cloud.fail("connect", errRefused)
+		e.want(1)
+		go func() { _, err = managed.WaitReady(ctx, e.DB, e.Table, named(name)) }()
+		synctest.Wait()
+		e.remove()
+		require.ErrorIs(e, err, managed.ErrTerminating)
+		require.ErrorContains(e, err, name)
+
+		short, cancel := context.WithCancelCause(ctx)
+		cancel(errDown)
+		e.removeDirectly()
+		e.cloud.fail("connect", nil)
+		pass(time.Minute)
+		e.cloud.fail("connect", errRefused)
+		e.want(1)
+		_, err = managed.WaitReady(short, e.DB, e.Table, named(name))
+		require.ErrorIs(e, err, errDown)
+		require.ErrorContains(e, err, `"b00" is not ready: Synced is False (ReconcileError: connect: quota)`)
+	}, nil)
 }
