@@ -352,6 +352,18 @@ func (e *env) comeAndGo(prepare func(b *bucket)) {
 	})
 }
 
+func TestRowNamingItsResourceInAPlainInsertLeaksNothing(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		ids := map[string]string{}
+		e.rows(func(b *bucket) { ids[b.Name] = managed.GetExternalName(b) })
+		e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
 func TestRowRemovedWithoutItsFinalizerLeaksNothing(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
@@ -493,4 +505,19 @@ func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
 		e.told("Warning " + string(event.Reason("ExternalNameChanged")))
 		e.holds(1)
 	}, nil)
+}
+
+func TestFinalizerAddedInTheLastMomentKeepsTheRow(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if len(e.cloud.holds(b.Name)) == 0 {
+				e.editOne(b.Name, func(b *bucket) { b.Finalizers = []string{managed.FinalizerName, "mine"} })
+			}
+			return nil
+		})
+		e.remove()
+		pass(time.Minute)
+		e.rows(func(b *bucket) { require.Contains(e, b.Finalizers, "mine") })
+	}, noGrace)
 }

@@ -440,6 +440,25 @@ func TestWaitReadyWaitsForTheUpdateOfAnEditedField(t *testing.T) {
 	}
 }
 
+func TestAPassEndsForARowThatHasOtherPoliciesMeanwhile(t *testing.T) {
+	for name, edit := range map[string]func(b *bucket){
+		"paused":         func(b *bucket) { managed.SetPaused(b, true) },
+		"without Create": func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Update", "Delete") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+					e.editOne(b.Name, edit)
+					return nil
+				})
+				e.want(1)
+				pass(time.Second)
+				e.holds(-1)
+			}, nil)
+		})
+	}
+}
+
 func TestANameGivenDuringCreateStaysAndIsReported(t *testing.T) {
 	each(t, func(e *env) {
 		e.others()

@@ -219,7 +219,7 @@ func (v *vault) failing(n int, names ...string) {
 // learns lets an operation learn a password that Observe does not return.
 func (e *env) learns(op, password string) {
 	e.cloud.then(op, func(ctx context.Context, b *bucket) error {
-		managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte(password + b.Name)})
+		managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte(password + b.Name), "address": nil})
 		return nil
 	})
 }
@@ -238,6 +238,9 @@ func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
 				text, err := json.Marshal(b)
 				require.NoError(e, err)
 				require.NotContains(e, string(text), "secret of")
+				if !blind {
+					require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address"), "what Observe returns counts more")
+				}
 			})
 			e.cloud.set(func(c *cloud) { c.blind = false })
 			pass(time.Minute)
