@@ -21,7 +21,7 @@ func TestApplyKeepsTheNotesOfTheReconciler(t *testing.T) {
 		e.settle(1, func(b *bucket) { b.SetAnnotation("team", "net") })
 		before := e.get(e.names[0])
 		e.Stop()
-		e.want(2)
+		e.want(2, func(b *bucket) { b.Annotations = map[string]string{"team": "net"} })
 		after := e.get(e.names[0])
 		require.Equal(e, before.Finalizers, after.Finalizers)
 		require.Equal(e, before.Conditions, after.Conditions)

@@ -103,6 +103,21 @@ func (e *env) forgetAfter(d time.Duration) {
 	e.told()
 }
 
+func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, ways["orphan"])
+		e.remove()
+		pass(time.Minute)
+		e.cloud.set(func(c *cloud) { c.buckets["lost"] = &stored{"lost", 1} })
+		pass(time.Minute)
+		require.Empty(e, e.cloud.holds("lost"), "the budget is only for resources without a row")
+		e.holds(1)
+	}, func(e *env) []managed.ReconcilerOption {
+		e.options = append(e.options, reconciler.WithSweepBudget(1, 0))
+		return swept(e)
+	})
+}
+
 func TestRowThatTakesOverAResourceDeletesIt(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, ways["orphan"])
