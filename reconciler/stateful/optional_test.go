@@ -51,6 +51,15 @@ func TestDriftIsRepairedAtARefresh(t *testing.T) {
 	})
 }
 
+func TestObservedItemsAreNotAddedAgain(t *testing.T) {
+	s := &observing{server: newServer()}
+	inBubble(t, s, func(e *env) {
+		s.set("web", "a", true)
+		e.change("web", "a", "b")
+		require.Equal(e, []changes{adds("b")}, s.take())
+	})
+}
+
 func TestAppliedItemsAreRemovedThoughNotObserved(t *testing.T) {
 	s := &observing{server: newServer()}
 	inBubble(t, s, func(e *env) {
