@@ -5,9 +5,9 @@ package managed_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
@@ -83,40 +84,8 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
 }
 
-func TestRowsAreComparedDeeply(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			b.Seen++
-			return nil
-		})
-		pass(time.Minute)
-		e.called("connect", "observe")
-		e.status(reconciler.StatusKindDone)
-		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen) })
-	}, nil)
-}
-
-// buffer is a log in memory.
-type buffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
 func TestStepsAreLoggedAtLevelDebug(t *testing.T) {
-	log := &buffer{}
+	log := &testlog.Buffer{}
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)
@@ -168,4 +137,79 @@ func TestConfigurationRunsInAHive(t *testing.T) {
 		require.NoError(t, h.Stop(log, context.Background()))
 	}
 	require.NotEmpty(t, e.cloud.holds("a"))
+}
+
+// These tests use the names that programs bring along in the way those programs do.
+// docs/COMPATIBILITY.md has a row for each name.
+
+var errNo = errors.New("no")
+
+func TestNopClientReportsUpToDateResources(t *testing.T) {
+	got, err := (&managed.NopConnecter[*bucket]{}).Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+	c, ok := got.(*managed.NopClient[*bucket])
+	require.True(t, ok)
+	seen, err := c.Observe(t.Context(), named("a"))
+	require.NoError(t, err)
+	require.Equal(t, managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, seen)
+	require.NoError(t, errors.Join(c.Create(t.Context(), named("a")), c.Update(t.Context(), named("a")), c.Delete(t.Context(), named("a"))))
+
+	deleted := named("a")
+	deleted.DeletionTime = time.Now()
+	seen, err = c.Observe(t.Context(), deleted)
+	require.NoError(t, err)
+	require.False(t, seen.ResourceExists)
+}
+
+// The reconciler is the operations in the configuration of a loop.
+func TestReconcilerImplementsOperations(t *testing.T) {
+	e := newEnv(t, 1)
+	var r *managed.Reconciler[*bucket]
+	r, err := managed.NewReconciler(e.config())
+	require.NoError(t, err)
+	var ops reconciler.Operations[*bucket] = r
+
+	// The default outside system does nothing.
+	obj := named("a")
+	require.NoError(t, r.Delete(t.Context(), e.DB.ReadTxn(), 1, obj), "it has no finalizer")
+	err = r.Update(t.Context(), e.DB.ReadTxn(), 1, obj)
+	require.Error(t, err, "no loop can write the row")
+	require.NoError(t, ops.Prune(t.Context(), e.DB.ReadTxn(), nil))
+
+	reconciled := named("a")
+	managed.SetExternalName(reconciled, "name-1")
+	reconciled.SetConditions(managed.Available())
+	reconciled.Size = 3
+	current := named("a")
+	current.Size = 4
+	merged := r.Merge(current.Clone(), reconciled)
+	require.Equal(t, "name-1", managed.GetExternalName(merged))
+	require.True(t, managed.IsReady(merged))
+	require.Equal(t, 4, merged.Size, "the desired state of the program stays")
+}
+
+// Annotations written by hand have the same effect as the functions that set them.
+func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPrefix+"reconcile-requested-at", "now") })
+		e.called("connect", "observe")
+		e.rows(func(b *bucket) {
+			require.Equal(e, "now", b.Annotations[managed.AnnotationPrefix+"reconcile-handled-at"])
+			require.True(e, managed.ReconcileHandled(b, "now"))
+			for _, key := range []string{managed.AnnotationPrefix + "external-create-pending", managed.AnnotationPrefix + "external-create-succeeded"} {
+				_, err := time.Parse(time.RFC3339Nano, b.Annotations[key])
+				require.NoError(e, err, key)
+			}
+		})
+		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPaused, "true") })
+		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
+		e.edit(func(b *bucket) {
+			b.RemoveAnnotation(managed.AnnotationPaused)
+			b.SetAnnotation(managed.AnnotationPrefix+"deletion-policy", "Orphan")
+		})
+		e.remove()
+		e.gone()
+		e.holds(1)
+	}, nil)
 }

@@ -152,19 +152,6 @@ func TestPersonDecidesWhatWasCreated(t *testing.T) {
 	}, nil)
 }
 
-func TestDeterministicNamesMakeNoCreateUnsure(t *testing.T) {
-	each(t, func(e *env) {
-		for _, name := range e.names {
-			e.cloud.buckets[name] = &stored{name, 1}
-		}
-		crash(e)
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.called("connect", "observe")
-		e.rows(func(b *bucket) { require.Equal(e, b.Name, managed.GetExternalName(b)) })
-	}, deterministic)
-}
-
 func TestCreateWithoutAnswerStopsUnlessNamesAreKnown(t *testing.T) {
 	reset := func(e *env) {
 		e.cloud.then("create", func(context.Context, *bucket) error {
@@ -241,58 +228,6 @@ func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
 	})
 }
 
-func TestCreateDuringAChangeOfTheRowIsRecorded(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
-			return err
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.holds(5)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
-}
-
-func TestCreateDuringAReplacementOfTheRowIsRecorded(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, _, err := e.Table.Delete(wtxn, named(b.Name))
-			require.NoError(e, err)
-			fresh := named(b.Name).SetStatus(reconciler.StatusPending())
-			fresh.Size = 5
-			_, _, err = e.Table.Insert(wtxn, fresh)
-			return err
-		})
-		e.want(1)
-		pass(time.Minute)
-		e.holds(5)
-	}, nil)
-}
-
-func TestCreateSkippedForAChangedRowIsNotUnsure(t *testing.T) {
-	each(t, func(e *env) {
-		var once sync.Map
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if _, done := once.LoadOrStore(b.Name, true); done {
-				return nil
-			}
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 5 })
-			return err
-		})
-		e.want(1)
-		pass(2 * time.Second)
-		e.holds(5)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
-}
-
 // If the outside system chooses names, a resource whose name is not written now is leaked.
 func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 	var written sync.Map
@@ -366,4 +301,302 @@ func (f *failing) Insert(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error
 		return nil, false, errors.New("no insert")
 	}
 	return f.RWTable.Insert(wtxn, b)
+}
+
+const (
+	zone = "example.com/zone"
+	hint = "example.com/hint"
+)
+
+// createsInZone lets Create set a zone and remove a hint, and then calls then.
+func (e *env) createsInZone(then func(name string)) {
+	e.cloud.then("create", func(_ context.Context, b *bucket) error {
+		b.SetAnnotation(zone, "north-1")
+		b.RemoveAnnotation(hint)
+		then(b.Name)
+		return nil
+	})
+}
+
+// hasZone requires every row to have the annotations that Create has set.
+func (e *env) hasZone(when string) {
+	e.Helper()
+	e.rows(func(b *bucket) {
+		require.Equal(e, "north-1", b.Annotations[zone], "%s: %v", when, b.Annotations)
+		require.NotEmpty(e, managed.GetExternalName(b), when)
+		require.Contains(e, b.Annotations[managed.AnnotationPrefix+"external-create-changes"], zone, when)
+	})
+}
+
+func hinted(b *bucket) { b.SetAnnotation(hint, "north") }
+
+func TestAnnotationsSetInCreateSurviveAConcurrentChange(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(name string) {
+			wtxn := e.DB.WriteTxn(e.Table)
+			defer wtxn.Commit()
+			_, err := e.writer().Edit(wtxn, named(name), func(b *bucket) { b.Size = 2 })
+			require.NoError(e, err)
+		})
+		e.want(1, hinted)
+		pass(time.Second)
+		e.hasZone("after the create")
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, hint) })
+		e.holds(2)
+	}, nil)
+}
+
+func TestAnnotationsSetInCreateSurviveApply(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(string) {})
+		e.settle(1, hinted)
+		e.want(1, hinted)
+		e.hasZone("applied again")
+		e.want(2)
+		pass(time.Second)
+		e.hasZone("applied without the hint")
+		e.want(2, func(b *bucket) { b.SetAnnotation(zone, "south-1") })
+		e.rows(func(b *bucket) { require.Equal(e, "south-1", b.Annotations[zone], "the program's latest value") })
+	}, nil)
+}
+
+func TestAnnotationsSetInCreateSurviveAPlainInsert(t *testing.T) {
+	each(t, func(e *env) {
+		e.createsInZone(func(string) {})
+		e.settle(1)
+		e.replace(2)
+		pass(time.Second)
+		e.hasZone("after the insert")
+		e.holds(2)
+		e.edit(func(b *bucket) { b.RemoveAnnotation(zone) })
+		pass(time.Minute)
+		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, zone, "a person removed it") })
+	}, nil)
+}
+
+func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { b.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionFalse}) })
+		e.cloud.then("update", func(_ context.Context, b *bucket) error {
+			wtxn := e.DB.WriteTxn(e.Table)
+			defer wtxn.Commit()
+			next := e.get(b.Name).Clone()
+			next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue})
+			_, _, err := e.Table.Insert(wtxn, next)
+			return err
+		})
+		e.want(2)
+		pass(time.Second)
+		e.rows(func(b *bucket) {
+			require.Equal(e, managed.ConditionTrue, b.GetCondition("Backup").Status, "%+v", b.Conditions)
+			require.True(e, managed.IsSynced(b))
+		})
+	}, nil)
+}
+
+// ahead inserts rows with notes by a clock that was an hour ahead.
+func ahead(e *env, notes func(b *bucket, at time.Time)) {
+	e.hide(true)
+	e.want(1, func(b *bucket) {
+		managed.SetExternalName(b, b.Name)
+		b.Finalizers = []string{managed.FinalizerName}
+		notes(b, time.Now().Add(time.Hour))
+	})
+}
+
+func created(b *bucket, at time.Time) {
+	setCreate(b, "pending", at)
+	setCreate(b, "succeeded", at.Add(time.Second))
+}
+
+// After the clock was set back, a note from the future is believed for one grace period.
+func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
+	t.Run("missing", func(t *testing.T) {
+		each(t, func(e *env) {
+			ahead(e, created)
+			pass(20 * time.Second)
+			e.holds(-1) // within the grace
+			e.hide(false)
+			pass(time.Minute)
+			e.holds(1)
+			e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+			e.rows(func(b *bucket) { require.False(e, managed.IsCreateIncomplete(b)) })
+		}, nil)
+	})
+	t.Run("pending", func(t *testing.T) {
+		each(t, func(e *env) {
+			ahead(e, func(b *bucket, at time.Time) { setCreate(b, "pending", at) })
+			e.remove()
+			pass(20 * time.Second)
+			e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+			pass(2 * time.Minute)
+			e.gone()
+		}, deterministic)
+	})
+}
+
+// A create is unsure until its result is noted, also if the clock has not moved since the last result.
+func TestCreateAtTheTimeOfTheLastFailureIsUnsure(t *testing.T) {
+	each(t, func(e *env) {
+		e.noAnswer()
+		e.want(1, func(b *bucket) { setCreate(b, "failed", time.Now().Add(time.Hour)) }) // which becomes now
+		pass(time.Minute)
+		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now") })
+		pass(time.Minute)
+		e.is(managed.ReasonCreateUnsure, "Creating")
+		e.holds(1)
+	}, nil)
+}
+
+// The result of an earlier create does not count for a later one, even if both are in the future.
+func TestCreatePendingInTheFutureStaysUnsure(t *testing.T) {
+	for name, earlier := range map[string]func(b *bucket, at time.Time){
+		"after a failure": func(b *bucket, at time.Time) { setCreate(b, "failed", at) },
+		"after a success": func(b *bucket, at time.Time) { setCreate(b, "succeeded", at) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				ahead(e, func(b *bucket, at time.Time) {
+					earlier(b, at)
+					setCreate(b, "pending", at.Add(time.Second))
+				})
+				pass(5 * time.Minute)
+				e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
+				e.holds(-1)
+			}, nil)
+		})
+	}
+}
+
+// A created resource may be invisible at first. This must not make a deletion end before the resource
+// is gone.
+
+// hide makes the buckets of the cloud invisible or visible.
+func (e *env) hide(hidden bool) { e.cloud.set(func(c *cloud) { c.blind = hidden }) }
+
+// goesOnlyWhenSeen requires that objects being deleted stay while their buckets are invisible, and go
+// with the buckets when these are visible.
+func (e *env) goesOnlyWhenSeen() {
+	e.Helper()
+	pass(5 * time.Second)
+	e.holds(1)
+	e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+	e.hide(false)
+	pass(2 * time.Minute)
+	e.gone()
+	e.holds(-1)
+}
+
+// noAnswer lets creates take effect without an answer.
+func (e *env) noAnswer() {
+	e.cloud.then("create", func(context.Context, *bucket) error {
+		return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+	})
+}
+
+// there adds a resource that an earlier process has created.
+func (e *env) there() {
+	e.cloud.set(func(c *cloud) {
+		for _, name := range e.names {
+			c.buckets[name] = &stored{name, 1}
+		}
+	})
+}
+
+func TestDeletionWaitsForAResourceThatMayExist(t *testing.T) {
+	for name, begin := range map[string]func(e *env){
+		"create without an answer": func(e *env) {
+			e.noAnswer()
+			e.want(1)
+			e.holds(1)
+		},
+		"create that timed out": func(e *env) {
+			e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+				<-ctx.Done()
+				return ctx.Err()
+			})
+			e.want(1)
+			pass(time.Minute)
+			e.cloud.then("create", nil)
+		},
+		"create interrupted by a crash": func(e *env) {
+			e.there()
+			e.cloud.fail("observe", errors.New("down"))
+			crash(e)
+		},
+		"of an earlier process": func(e *env) {
+			e.there()
+			e.cloud.fail("observe", errors.New("down"))
+			e.want(1)
+		},
+		"created in vain": func(e *env) {
+			e.there()
+			e.cloud.fail("create", errors.New("503"))
+			e.want(1)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(e *env) {
+				e.hide(true)
+				begin(e)
+				e.remove()
+				e.cloud.before("observe", nil)
+				e.goesOnlyWhenSeen()
+			}, deterministic)
+		})
+	}
+}
+
+func TestDeletionWaitsForAResourceThatTheProgramNames(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.there()
+		e.cloud.fail("connect", errors.New("down"))
+		e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
+		e.remove()
+		e.cloud.before("connect", nil)
+		e.goesOnlyWhenSeen()
+	}, nil)
+}
+
+func TestFailedCreateDoesNotHideAnEarlierUnsureOne(t *testing.T) {
+	each(t, func(e *env) {
+		e.hide(true)
+		e.noAnswer()
+		e.want(1)
+		e.holds(1)
+		e.cloud.then("create", nil)
+		e.cloud.fail("create", errors.New("503"))
+		pass(time.Second)
+		e.told("Warning CannotCreateExternalResource", "Warning CannotCreateExternalResource")
+		e.remove()
+		e.goesOnlyWhenSeen()
+	}, deterministic)
+}
+
+func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.fail("observe", errors.New("down"))
+		crash(e)
+		e.remove()
+		e.cloud.before("observe", nil)
+		// The grace begins when the call would have timed out.
+		pass(80 * time.Second)
+		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+		// This covers the rest of it and the last backoff.
+		pass(time.Minute)
+		e.gone()
+	}, deterministic)
+}
+
+func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
+	each(t, func(e *env) {
+		pass(time.Minute)
+		e.cloud.fail("connect", errors.New("down"))
+		e.want(1)
+		e.remove()
+		e.cloud.before("connect", nil)
+		pass(2 * time.Second)
+		e.gone()
+	}, deterministic)
 }

@@ -7,9 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,16 +59,6 @@ func (e *env) forgetCalls() {
 	}
 }
 
-func TestFailureAtAPollIsWritten(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.fail("observe", errors.New("down"))
-		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
-		e.status(reconciler.StatusKindError)
-	}, nil)
-}
-
 func TestRetryAfterOfAServerIsObserved(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("create", func(context.Context, *bucket) error {
@@ -93,58 +86,50 @@ func TestTerminalErrorIsNotRetried(t *testing.T) {
 	}, nil)
 }
 
-func TestTimeoutBoundsAPassButTheStatusIsWritten(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		e.want(1)
-		pass(7 * time.Second)
-		if e.workers == 1 {
-			e.is(managed.ConditionReason("ReconcileError"), "")
-		}
-		pass(7 * time.Second)
-		e.is(managed.ConditionReason("ReconcileError"), "")
-		e.rows(func(b *bucket) { require.Equal(e, "observe: context deadline exceeded", b.Status.GetError()) })
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithTimeout(7 * time.Second)}
-	})
-}
-
-func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
-	var n atomic.Int32
-	each(t, func(e *env) {
-		e.want(1)
-		e.told("Normal CreatedExternalResource", "Warning CannotDisconnectFromProvider")
-		pass(time.Second)
-		e.told("Warning CannotDisconnectFromProvider")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.status(reconciler.StatusKindDone)
-		e.forgetCalls()
-		pass(50 * time.Second)
-		e.called()
-		require.EqualValues(e, 2*len(e.names), n.Swap(0), "once per pass")
-	}, func(e *env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
-			ConnectFn: e.cloud.Connect,
-			DisconnectFn: func(context.Context) error {
-				n.Add(1)
-				return errors.New("already closed")
-			},
-		})}
-	})
-}
-
 // session is a client with its own connection.
 type session struct {
 	*cloud
-	open *atomic.Int32
+	disconnect func(ctx context.Context) error
 }
 
-func (s session) Disconnect(ctx context.Context) error {
-	s.open.Add(-1)
-	return ctx.Err()
+func (s session) Disconnect(ctx context.Context) error { return s.disconnect(ctx) }
+
+// connects returns options with a connecter that calls disconnect at the end of each pass, for the client or itself.
+func (e *env) connects(client bool, disconnect func(ctx context.Context) error) []managed.ReconcilerOption {
+	fns := managed.ExternalConnectDisconnecterFns[*bucket]{ConnectFn: e.cloud.Connect, DisconnectFn: disconnect}
+	if client {
+		fns.DisconnectFn = nil
+		fns.ConnectFn = func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
+			return session{e.cloud, disconnect}, nil
+		}
+	}
+	return []managed.ReconcilerOption{managed.WithExternalConnectDisconnecter[*bucket](fns)}
+}
+
+func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
+	for how, disconnect := range map[string]func(context.Context) error{
+		"error": func(context.Context) error { return errors.New("already closed") },
+		"panic": func(context.Context) error { panic("double close") },
+	} {
+		for _, client := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, client %t", how, client), func(t *testing.T) {
+				each(t, func(e *env) {
+					e.want(1)
+					pass(time.Second)
+					broken := "Warning CannotDisconnectFromProvider"
+					e.told("Normal CreatedExternalResource", broken, broken)
+					e.is("ReconcileSuccess", "Available")
+					e.status(reconciler.StatusKindDone)
+					e.cloud.before("observe", func(context.Context, *bucket) error { panic("nil map") })
+					pass(time.Minute)
+					e.rows(func(b *bucket) {
+						require.Contains(e, b.Status.GetError(), "nil map")
+						require.Contains(e, e.events.take(b.Name), broken)
+					})
+				}, func(e *env) []managed.ReconcilerOption { return e.connects(client, disconnect) })
+			})
+		}
+	}
 }
 
 func TestClientIsDisconnectedHoweverThePassEnds(t *testing.T) {
@@ -167,49 +152,9 @@ func TestClientIsDisconnectedHoweverThePassEnds(t *testing.T) {
 		require.Zero(e, open.Load())
 		e.told()
 	}, func(e *env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
-			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
-				open.Add(1)
-				return session{e.cloud, &open}, nil
-			}))}
+		e.cloud.before("connect", func(context.Context, *bucket) error { open.Add(1); return nil })
+		return e.connects(false, func(ctx context.Context) error { open.Add(-1); return ctx.Err() })
 	})
-}
-
-// breaking is a client whose Disconnect panics.
-type breaking struct{ *cloud }
-
-func (breaking) Disconnect(context.Context) error { panic("double close") }
-
-func TestPanickingDisconnectIsOnlyAnEvent(t *testing.T) {
-	panics := func(context.Context) error { panic("double close") }
-	for whose, connecter := range map[string]func(e *env) managed.ReconcilerOption{
-		"client": func(e *env) managed.ReconcilerOption {
-			return managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
-				func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return breaking{e.cloud}, nil }))
-		},
-		"connecter": func(e *env) managed.ReconcilerOption {
-			return managed.WithExternalConnectDisconnecter(managed.ExternalConnectDisconnecterFns[*bucket]{
-				ConnectFn: e.cloud.Connect, DisconnectFn: panics,
-			})
-		},
-	} {
-		t.Run(whose, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.want(1)
-				pass(time.Second)
-				broken := "Warning CannotDisconnectFromProvider"
-				e.told("Normal CreatedExternalResource", broken, broken)
-				e.is("ReconcileSuccess", "Available")
-				e.status(reconciler.StatusKindDone)
-				e.cloud.before("observe", func(context.Context, *bucket) error { panic("nil map") })
-				pass(time.Minute)
-				e.rows(func(b *bucket) {
-					require.Contains(e, b.Status.GetError(), "nil map")
-					require.Contains(e, e.events.take(b.Name), broken)
-				})
-			}, func(e *env) []managed.ReconcilerOption { return []managed.ReconcilerOption{connecter(e)} })
-		})
-	}
 }
 
 func TestConnecterThatReturnsNilIsAnError(t *testing.T) {
@@ -244,4 +189,43 @@ func TestStepsOfAPassAreInItsNote(t *testing.T) {
 			require.Contains(e, fmt.Sprint(explained), "observe: differs; size 1, want 2; updated")
 		}
 	}, nil)
+}
+
+// messages is a log handler that keeps the messages.
+type messages struct {
+	slog.Handler
+	said *[]string
+}
+
+func (m messages) Enabled(context.Context, slog.Level) bool { return true }
+func (m messages) WithAttrs([]slog.Attr) slog.Handler       { return m }
+func (m messages) Handle(_ context.Context, r slog.Record) error {
+	*m.said = append(*m.said, r.Message)
+	return nil
+}
+
+// Log messages and errors contain no unescaped text from outside.
+func TestHostileTextsAreEscapedInErrorsAndLogs(t *testing.T) {
+	const hostile = "a\x1b[31m\n<<end>>\x00"
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	var said []string
+	each(t, func(e *env) {
+		if e.workers > 1 {
+			return
+		}
+		e.cloud.fail("observe", errors.New("refused "+hostile))
+		e.want(1)
+		pass(time.Second)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+		defer cancel()
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
+		require.ErrorContains(e, err, "refused")
+		require.False(e, strings.ContainsFunc(err.Error(), unprintable), "%q", err)
+		require.NotEmpty(e, said)
+		for _, message := range said {
+			require.False(e, strings.ContainsFunc(message, unprintable), "%q", message)
+		}
+	}, func(*env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithLogger(slog.New(messages{said: &said}))}
+	})
 }

@@ -5,8 +5,9 @@ package managed_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"slices"
+	"maps"
 	"sync"
 	"testing"
 	"time"
@@ -78,68 +79,8 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 	})
 }
 
-func TestConnecterCanLookUpOtherRows(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1)
-		e.status(reconciler.StatusKindBlocked)
-		e.is(managed.ConditionReason("ReconcileWaiting"), "")
-		e.told("Warning CannotConnectToProvider")
-		// The slow re-check finds the same state.
-		pass(2 * time.Minute)
-		e.told()
-		wtxn := e.DB.WriteTxn(e.Table)
-		_, _, err := e.Table.Insert(wtxn, named("credentials"))
-		require.NoError(e, err)
-		wtxn.Commit()
-		pass(0)
-		e.holds(1)
-		require.Nil(e, managed.Txn(e.Context()))
-	}, func(e *env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
-			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
-				_, err := reconciler.Need(managed.Txn(ctx), e.Table, byName.Query("credentials"), "the credentials")
-				return e.cloud, err
-			}))}
-	})
-}
-
-// published is a publisher that keeps the details.
-type published struct {
-	mu   sync.Mutex
-	has  map[string]managed.ConnectionDetails
-	fail error
-}
-
-func (p *published) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.has[b.Name] = details
-	return p.fail
-}
-
-func (p *published) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.fail == nil {
-		delete(p.has, b.Name)
-	}
-	return p.fail
-}
-
-func (p *published) set(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.fail = err
-}
-
-func (p *published) of(name, key string) string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return string(p.has[name][key])
-}
-
 func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
-	var p *published
+	var p *vault
 	each(t, func(e *env) {
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
 			managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte("wrong")})
@@ -172,10 +113,11 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		e.gone()
 		require.Empty(e, p.has)
 	}, func(e *env) []managed.ReconcilerOption {
-		p = &published{has: map[string]managed.ConnectionDetails{}}
-		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p, publisherFns[*bucket]{}))
+		p = newVault()
+		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p))
 	})
-	// Outside of a pass NoteConnection does nothing.
+	// Outside of a pass there is no transaction, and NoteConnection does nothing.
+	require.Nil(t, managed.Txn(t.Context()))
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
 }
 
@@ -192,28 +134,6 @@ func TestLateInitializationIsWrittenBeforeTheUpdate(t *testing.T) {
 		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
 		e.want(2)
 		e.called()
-	}, nil)
-}
-
-func TestAChangeDuringLateInitializationIsUpdatedByTheNextPass(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.set(func(c *cloud) { c.lateRegion = true })
-		var once sync.Map
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if _, done := once.LoadOrStore(b.Name, true); done {
-				return nil
-			}
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(b.Name), func(b *bucket) { b.Size = 3 })
-			return err
-		})
-		e.want(2)
-		pass(time.Second)
-		e.called("connect", "observe", "update", "connect", "observe", "update")
-		e.holds(3)
-		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
 	}, nil)
 }
 
@@ -235,29 +155,175 @@ func TestClientMaySetUnavailable(t *testing.T) {
 	}, nil)
 }
 
-func TestTwoReconcilersKeepEachOthersStatus(t *testing.T) {
-	each(t, func(e *env) {
-		meddle := func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			row := e.get(b.Name).Clone()
-			row.Other = reconciler.StatusDone()
-			_, _, err := e.Table.Insert(wtxn, row)
-			return err
-		}
-		for _, op := range []string{"connect", "observe", "create"} {
-			e.cloud.then(op, meddle)
-			e.cloud.before(op, meddle)
-		}
-		e.want(1)
-		pass(time.Second)
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.rows(func(b *bucket) {
-			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
-			require.True(e, slices.Contains(b.Finalizers, managed.FinalizerName))
-			require.NotEmpty(e, managed.GetExternalName(b))
+// vault is a publisher that adds the details to what it has of the object. It fails as often as it is told to.
+type vault struct {
+	mu    sync.Mutex
+	has   map[string]managed.ConnectionDetails
+	fails map[string]int
+	// err is the error of every call.
+	err error
+}
+
+func newVault() *vault {
+	return &vault{has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}}
+}
+
+// set sets the error of every call.
+func (v *vault) set(err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.err = err
+}
+
+func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.fails[b.Name] > 0 {
+		v.fails[b.Name]--
+		return errDown
+	}
+	if v.err != nil {
+		return v.err
+	}
+	if v.has[b.Name] == nil {
+		v.has[b.Name] = managed.ConnectionDetails{}
+	}
+	maps.Copy(v.has[b.Name], details)
+	return nil
+}
+
+func (v *vault) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.err == nil {
+		delete(v.has, b.Name)
+	}
+	return v.err
+}
+
+func (v *vault) of(name, key string) string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return string(v.has[name][key])
+}
+
+// failing makes the next n calls for each object fail.
+func (v *vault) failing(n int, names ...string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, name := range names {
+		v.fails[name] = n
+	}
+}
+
+// learns lets an operation learn a password that Observe does not return.
+func (e *env) learns(op, password string) {
+	e.cloud.then(op, func(ctx context.Context, b *bucket) error {
+		managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte(password + b.Name), "address": nil})
+		return nil
+	})
+}
+
+func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
+	var v *vault
+	for _, blind := range []bool{false, true} {
+		each(t, func(e *env) {
+			v.failing(2, e.names...)
+			e.cloud.set(func(c *cloud) { c.blind = blind })
+			e.learns("create", "secret of ")
+			e.want(1)
+			pass(20 * time.Second)
+			e.rows(func(b *bucket) {
+				require.Equal(e, "secret of "+b.Name, v.of(b.Name, "password"))
+				text, err := json.Marshal(b)
+				require.NoError(e, err)
+				require.NotContains(e, string(text), "secret of")
+				if !blind {
+					require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address"), "what Observe returns counts more")
+				}
+			})
+			e.cloud.set(func(c *cloud) { c.blind = false })
+			pass(time.Minute)
+			e.is("ReconcileSuccess", "Available")
+			e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address")) })
+		}, func(*env) []managed.ReconcilerOption {
+			v = newVault()
+			return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
 		})
-	}, nil)
+	}
+}
+
+func TestWhatUpdateLearnedIsPublishedByALaterPass(t *testing.T) {
+	var v *vault
+	each(t, func(e *env) {
+		e.learns("create", "first of ")
+		e.settle(1)
+		e.learns("update", "second of ")
+		e.want(2)
+		e.rows(func(b *bucket) { require.Equal(e, "second of "+b.Name, v.of(b.Name, "password")) })
+		e.learns("update", "third of ")
+		e.cloud.before("update", func(_ context.Context, b *bucket) error {
+			v.failing(1, b.Name)
+			return nil
+		})
+		e.want(3)
+		e.is("ReconcileError", "Available")
+		pass(time.Minute)
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) { require.Equal(e, "third of "+b.Name, v.of(b.Name, "password")) })
+	}, func(*env) []managed.ReconcilerOption {
+		v = newVault()
+		return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
+	})
+}
+
+func TestWhatWasLearnedOfAnObjectThatIsGoneIsNotPublished(t *testing.T) {
+	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "removed directly": (*env).removeDirectly} {
+		t.Run(how, func(t *testing.T) {
+			var v *vault
+			each(t, func(e *env) {
+				v.failing(1000, e.names...)
+				e.learns("create", "secret of ")
+				e.want(1)
+				away(e)
+				pass(time.Minute)
+				e.gone()
+				e.holds(-1)
+				v.failing(0, e.names...)
+				e.cloud.then("create", nil)
+				e.settle(1)
+				pass(time.Minute)
+				e.rows(func(b *bucket) {
+					require.Empty(e, v.of(b.Name, "password"))
+					require.NotEmpty(e, v.of(b.Name, "address"))
+				})
+			}, func(e *env) []managed.ReconcilerOption {
+				v = newVault()
+				return append(noGrace(e), managed.WithConnectionPublishers[*bucket](v))
+			})
+		})
+	}
+}
+
+func TestWhatWasLearnedOfAnotherResourceIsNotPublished(t *testing.T) {
+	var v *vault
+	each(t, func(e *env) {
+		e.others()
+		v.failing(1, e.names...)
+		e.learns("create", "secret of ")
+		e.cloud.before("create", func(_ context.Context, b *bucket) error {
+			e.editOne(b.Name, func(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) })
+			return nil
+		})
+		e.want(1)
+		pass(time.Minute)
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) {
+			require.Equal(e, "other-"+b.Name, v.of(b.Name, "address"))
+			require.Empty(e, v.of(b.Name, "password"))
+		})
+	}, func(*env) []managed.ReconcilerOption {
+		v = newVault()
+		return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
+	})
 }

@@ -25,22 +25,6 @@ func TestOnlyObservedMissingResourceIsAnError(t *testing.T) {
 	}, nil)
 }
 
-func TestOnlyObservedResourceThatDisappearsIsNotReady(t *testing.T) {
-	each(t, func(e *env) {
-		for _, name := range e.names {
-			e.cloud.buckets[name] = &stored{name, 1}
-		}
-		e.settle(1, func(b *bucket) {
-			managed.SetExternalName(b, b.Name)
-			managed.SetManagementPolicies(b, managed.ManagementActionObserve)
-		})
-		e.cloud.set(func(c *cloud) { clear(c.buckets) })
-		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
-		e.rows(func(b *bucket) { require.False(e, managed.IsReady(b)) })
-	}, nil)
-}
-
 func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 	const (
 		observe = managed.ManagementActionObserve
@@ -59,12 +43,7 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 		{actions: []managed.ManagementAction{observe, update}, updates: true},
 		{actions: []managed.ManagementAction{observe, remove}, removes: true},
 		{actions: []managed.ManagementAction{observe, late}, ini: true},
-		{actions: []managed.ManagementAction{observe, create, update}, creates: true, updates: true},
-		{actions: []managed.ManagementAction{observe, create, remove}, creates: true, removes: true},
-		{actions: []managed.ManagementAction{observe, update, remove}, updates: true, removes: true},
 		{actions: []managed.ManagementAction{observe, create, update, late}, creates: true, updates: true, ini: true},
-		{actions: []managed.ManagementAction{observe, create, update, remove}, creates: true, updates: true, removes: true},
-		{actions: []managed.ManagementAction{observe, create, update, remove, late}, creates: true, updates: true, removes: true, ini: true},
 		{actions: []managed.ManagementAction{all}, creates: true, updates: true, removes: true, ini: true},
 	} {
 		policies := managed.ManagementPolicies(test.actions)
@@ -114,13 +93,19 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 	}
 }
 
-func TestInvalidPolicyAnnotationStopsTheObject(t *testing.T) {
-	for text, want := range map[string]string{
-		"Observe,Fly": `policies: management action "Fly" is none of`,
-		"Create":      `policies: management policies "Create" lack "Observe"`,
+func TestInvalidPoliciesStopTheObject(t *testing.T) {
+	for want, set := range map[string]func(b *bucket){
+		`policies: management action "Fly" is none of`: func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Fly") },
+		`policies: management policies "Create" lack "Observe"`: func(b *bucket) {
+			managed.SetManagementPolicies(b, "Create")
+		},
+		`policies: annotation "statekeel.io/deletion-policy" is "Maybe", must be "Delete" or "Orphan"`: func(b *bucket) {
+			managed.SetDeletionPolicy(b, "Maybe")
+		},
+		`policies: field DeletionPolicy is "Maybe", must be "Delete" or "Orphan"`: func(b *bucket) { b.DeletionPolicy = "Maybe" },
 	} {
 		each(t, func(e *env) {
-			e.want(1, func(b *bucket) { b.SetAnnotation(managed.AnnotationPrefix+"management-policies", text) })
+			e.want(1, set)
 			e.called()
 			e.told("Warning CannotUseInvalidManagementPolicy")
 			e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), want) })
@@ -129,11 +114,121 @@ func TestInvalidPolicyAnnotationStopsTheObject(t *testing.T) {
 			e.status(reconciler.StatusKindError)
 		}, nil)
 	}
+}
+
+func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 	each(t, func(e *env) {
-		e.want(1, func(b *bucket) { managed.SetDeletionPolicy(b, "Maybe") })
-		e.told("Warning CannotUseInvalidManagementPolicy")
+		observe := func(b *bucket) {
+			b.ManagementPolicies = managed.ManagementPolicies{managed.ManagementActionObserve}
+			b.DeletionPolicy = managed.DeletionOrphan
+		}
+		e.want(1, observe)
+		pass(time.Second)
+		e.holds(-1)
+		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
+		e.edit(func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionAll) })
+		pass(time.Minute)
+		e.holds(1)
+		e.want(1, func(b *bucket) { b.ManagementPolicies, b.DeletionPolicy = nil, "" })
 		e.rows(func(b *bucket) {
-			require.Equal(e, `policies: annotation "statekeel.io/deletion-policy" is "Maybe", must be "Delete" or "Orphan"`, b.Status.GetError())
+			if b.ManagementPolicies != nil || b.DeletionPolicy != "" {
+				e.Errorf("policies were not taken back: %+v", b.Meta)
+			}
 		})
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(-1)
+	}, nil)
+}
+
+func TestAPlainInsertReplacesThePolicies(t *testing.T) {
+	each(t, func(e *env) {
+		e.replace(1, func(b *bucket) {
+			managed.SetPaused(b, true)
+			b.DeletionPolicy = managed.DeletionOrphan
+		})
+		pass(time.Minute)
+		e.holds(-1)
+		e.replace(1)
+		pass(time.Minute)
+		e.holds(1)
+		e.rows(func(b *bucket) { require.Empty(e, b.DeletionPolicy) })
+	}, nil)
+}
+
+func TestPoliciesOfAPersonSurviveAnApply(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) {
+			managed.SetPaused(b, true)
+			managed.SetDeletionPolicy(b, managed.DeletionOrphan)
+		})
+		e.want(2)
+		pass(time.Minute)
+		e.holds(1)
+		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
+		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
+		pass(time.Minute)
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(2)
+	}, nil)
+}
+
+func TestPausedObjectIsLeftAlone(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.called()
+		e.told("Normal ReconciliationPaused")
+		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
+		at := e.revision()
+		pass(time.Hour)
+		e.called()
+		require.Equal(e, at, e.revision())
+
+		// The desired state may change meanwhile. The pause is reported only once.
+		e.want(2)
+		e.called()
+		e.told()
+		e.rows(func(b *bucket) { require.True(e, managed.IsPaused(b), "Apply keeps the annotation") })
+
+		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
+		e.called("connect", "observe", "update")
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.holds(2)
+	}, nil)
+}
+
+func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1, func(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionDelete) })
+		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
+		e.forget()
+		e.remove()
+		e.called()
+		e.told("Warning DeletionRefused")
+		e.rows(func(b *bucket) {
+			synced := b.GetCondition(managed.TypeSynced)
+			require.Equal(e, managed.ConditionReason("ReconcilePaused"), synced.Reason)
+			require.Contains(e, synced.Message, "deletion is refused")
+		})
+		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
+		pass(time.Second)
+		e.gone()
+		e.holds(-1)
+	}, noGrace)
+}
+
+func TestEmptyPoliciesPauseTheObject(t *testing.T) {
+	each(t, func(e *env) {
+		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b) })
+		e.called()
+		e.is(managed.ConditionReason("ReconcilePaused"), "")
+		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationPrefix + "management-policies") })
+		pass(time.Second)
+		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	}, nil)
 }

@@ -29,6 +29,15 @@ func TestRequestsHaveDefaultKeys(t *testing.T) {
 	require.Equal(t, []string{`a\/b/c`, "a/b/c", `a\\/c`, "/"}, defaultKeys(t,
 		NamespacedName{Namespace: "a/b", Name: "c"}, NamespacedName{Namespace: "a", Name: "b/c"},
 		NamespacedName{Namespace: `a\`, Name: "c"}, NamespacedName{}))
+	type port struct {
+		host   string
+		number uint16
+		flags  [2]bool
+		of     NamespacedName
+	}
+	require.Equal(t, []string{`a\/b/80/true/false/n/x/y`, `a/80/true/false/n\/x/y`}, defaultKeys(t,
+		port{"a/b", 80, [2]bool{true, false}, NamespacedName{Namespace: "n", Name: "x/y"}},
+		port{"a", 80, [2]bool{true, false}, NamespacedName{Namespace: "n/x", Name: "y"}}))
 	_, err := keyOf[any]()
 	require.ErrorContains(t, err, "no key can be made of interface {}")
 	_, err = keyOf[struct{ F float64 }]()

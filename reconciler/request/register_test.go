@@ -8,17 +8,20 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/hivetest"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/metrics"
@@ -218,4 +221,78 @@ func TestAControllerIsMadeWhileItsSourceIsLocked(t *testing.T) {
 		require.Equal(t, []string{"shop/web"}, e.took())
 		e.stop()
 	})
+}
+
+func TestAProgramMayMakeTheKeys(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		require.Equal(e, rows{"key of web": "Done"}, e.rows())
+	}, func(_ *env, cfg *config) {
+		cfg.KeyOf = func(req request.Request) index.Key { return index.String("key of " + req.Name) }
+	})
+}
+
+// hostile is a text that would corrupt a terminal and the output of hive's shell.
+const hostile = "a\x1b[31m\n<<end>>\x00"
+
+func printable(t testing.TB, text string) {
+	t.Helper()
+	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
+}
+
+// db/show prints the tables of requests and of outcomes: they must not contain unescaped text from outside.
+func TestHostileTextsAreEscapedInTheTables(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.doing(func(context.Context, request.Request) (request.Result, error) {
+			return request.Result{}, errors.New("refused " + hostile)
+		})
+		e.put(hostile, 1)
+		require.Len(e, e.took(), 1)
+		for row := range e.controller.Table().All(e.db.ReadTxn()) {
+			printable(e, strings.Join(row.TableRow(), ""))
+		}
+		shown := ""
+		for row := range e.controller.Loop().Outcomes().All(e.db.ReadTxn()) {
+			shown += strings.Join(row.TableRow(), "")
+		}
+		require.Contains(e, shown, "refused")
+		printable(e, shown)
+	}, nil)
+}
+
+// The text of a panic may have any length and any bytes.
+func TestPanicTextsOfSourcesAreCutAndPrintable(t *testing.T) {
+	health, reported := cell.NewSimpleHealth()
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		synctest.Wait()
+		following := reported.GetChild("for-apps")
+		require.NotNil(e, following)
+		require.ErrorContains(e, following.Error, `panic: \x1b[2Jxxx`)
+		require.Less(e, len(following.Error.Error()), reconciler.MaxErrorText+200)
+		require.Contains(e, e.log.String(), "function of a source panicked")
+		require.Less(e, len(e.log.String()), 4*reconciler.MaxErrorText)
+		require.NotContains(e, e.log.String(), "\x1b")
+	}, func(e *env, cfg *config) {
+		cfg.Health = health
+		cfg.Sources = from{request.For(e.apps, (*app).request, func(request.Change[*app]) bool {
+			panic("\x1b[2J" + strings.Repeat("x", 1<<20))
+		})}
+	})
+}
+
+// The logger names the request, also if the program derives another context.
+func TestTheLoggerNamesTheRequest(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.doing(func(ctx context.Context, _ request.Request) (request.Result, error) {
+			ctx, cancel := context.WithTimeout(ctx, time.Second)
+			defer cancel()
+			request.Logger(ctx).InfoContext(ctx, "reconciling")
+			return request.Result{}, ctx.Err()
+		})
+		e.put("web", 1)
+		e.took()
+		require.Contains(e, e.log.String(), `msg=reconciling controller=shops request=shop/web`)
+	}, func(_ *env, cfg *config) { cfg.Name = "shops" })
+	require.Same(t, slog.Default(), request.Logger(t.Context()), "outside of Reconcile")
 }

@@ -5,10 +5,9 @@ package request_test
 
 import (
 	"context"
-	"fmt"
+	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/request"
@@ -54,26 +54,6 @@ func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
 	})
 }
 
-// A row of another table may affect any number of objects. Each gets one request.
-func TestWatchedRowsMakeAnyRequests(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put("web", 1)
-		e.took()
-		e.putPod("web api web", "")
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows(), "an object that does not exist keeps no row")
-		e.removePod("web api web")
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, func(p *pod) (reqs []request.Request) {
-			for _, name := range strings.Fields(p.Name) {
-				reqs = append(reqs, named("shop", name))
-			}
-			return reqs
-		}))
-	})
-}
-
 // Everything that exists at the start is reconciled.
 func TestExistingRowsAreRequestsAtTheStart(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -104,7 +84,7 @@ var ofShop request.Predicate[*app] = func(change request.Change[*app]) bool { re
 // The deletion of some rows does not make others stay.
 func TestNoRequestStaysUnderConcurrentAdds(t *testing.T) {
 	inBubble(t, func(e *env) {
-		for round := range 1500 {
+		for round := range long.Times(200) {
 			for i := range 3 {
 				go e.controller.Add(named("shop", strconv.Itoa(i)))
 			}
@@ -165,98 +145,33 @@ func TestAPanicOfASourceIsRetried(t *testing.T) {
 	for _, where := range []string{"function", "predicate"} {
 		t.Run(where, func(t *testing.T) {
 			var broken atomic.Bool
-			panicking := func(a *app) {
-				if broken.Load() && a.Name == "web" {
+			broken.Store(true)
+			panicking := func(in string, a *app) {
+				if in == where && broken.Load() && a.Name == "web" {
 					panic("oops")
 				}
 			}
 			inBubble(t, func(e *env) {
-				broken.Store(true)
 				e.put("web", 1)
 				e.put("api", 1)
 				require.Equal(e, []string{"shop/api"}, e.took())
 				require.Contains(e, e.log.String(), "function of a source panicked")
 				require.Contains(e, e.log.String(), "key=shop/web")
-				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
-				time.Sleep(90 * time.Millisecond)
+				time.Sleep(250 * time.Millisecond) // it has panicked twice
 				broken.Store(false)
-				synctest.Wait()
-				if where == "function" {
-					require.Empty(e, e.took(), "not before its backoff has passed")
-				}
-				time.Sleep(20 * time.Millisecond)
+				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
+				time.Sleep(time.Second)
 				require.Equal(e, []string{"shop/web"}, e.took())
 				time.Sleep(time.Hour)
 				require.Empty(e, e.took())
 			}, func(e *env, cfg *config) {
+				requestOf := func(a *app) request.Request { panicking("function", a); return a.request() }
+				all := func(change request.Change[*app]) bool { panicking("predicate", change.Object); return true }
 				changes := request.ChangesOf(func(a *app) int { return a.Replicas })
-				cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
-					if where == "function" {
-						panicking(a)
-					}
-					return a.request()
-				}, changes, func(change request.Change[*app]) bool {
-					if where == "predicate" {
-						panicking(change.Object)
-					}
-					return true
-				})}
+				cfg.Sources = from{request.For(e.apps, requestOf, changes, all)}
 			})
 		})
 	}
-}
-
-// All kept changes are tried again at the same time. The backoff starts over when all have
-// succeeded.
-func TestKeptChangesAreRetriedTogether(t *testing.T) {
-	var (
-		broken atomic.Bool
-		mu     sync.Mutex
-		tried  []string
-		start  time.Time
-	)
-	take := func() []string {
-		synctest.Wait()
-		mu.Lock()
-		defer mu.Unlock()
-		was := tried
-		tried = nil
-		return was
-	}
-	inBubble(t, func(e *env) {
-		mu.Lock()
-		start = time.Now()
-		mu.Unlock()
-		broken.Store(true)
-		e.put("web", 1)
-		time.Sleep(50 * time.Millisecond)
-		e.put("api", 1)
-		time.Sleep(300 * time.Millisecond)
-		require.Equal(e, []string{"web 0s", "api 50ms", "api 100ms", "web 100ms", "api 300ms", "web 300ms"}, take())
-		broken.Store(false)
-		e.put("web", 2)
-		e.put("api", 2)
-		require.Equal(e, []string{"web 350ms", "api 350ms"}, take())
-		time.Sleep(10*time.Second - 350*time.Millisecond)
-		require.Empty(e, take())
-		broken.Store(true)
-		e.put("web", 3)
-		time.Sleep(200 * time.Millisecond)
-		require.Equal(e, []string{"web 10s", "web 10.1s"}, take())
-		broken.Store(false)
-		time.Sleep(time.Second)
-		require.Equal(e, []string{"web 10.3s"}, take())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, func(a *app) request.Request {
-			mu.Lock()
-			defer mu.Unlock()
-			tried = append(tried, fmt.Sprint(a.Name, " ", time.Since(start)))
-			if broken.Load() {
-				panic("oops")
-			}
-			return a.request()
-		})}
-	})
 }
 
 // Requests of existing objects are reconciled periodically, even if nothing changes. A new one is in
@@ -303,21 +218,6 @@ func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 	}, nil)
 }
 
-// Methods of the loop take functions of rows.
-func TestRequestsArePausedByTheirRows(t *testing.T) {
-	inBubble(t, func(e *env) {
-		loop := e.controller.Loop()
-		loop.PauseObjects(func(row *request.Row[request.Request]) bool { return row.Request.Namespace == "shop" })
-		e.put("web", 1)
-		e.insert(&app{Namespace: "other", Name: "web"})
-		synctest.Wait()
-		require.Equal(e, []string{"other/web"}, e.took())
-		loop.Resume()
-		synctest.Wait()
-		require.Equal(e, []string{"shop/web"}, e.took())
-	}, nil)
-}
-
 func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(context.Context, request.Request) (request.Result, error) {
@@ -333,4 +233,228 @@ func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
 	}, func(_ *env, cfg *config) {
 		cfg.SerialBy = func(req request.Request) string { return req.Namespace }
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
+}
+
+// notDeleted is a predicate that rejects deletions.
+func notDeleted[Obj any](change request.Change[Obj]) bool { return !change.Deleted }
+
+// A predicate sees every change, also one that another predicate rejects, whatever their order.
+func TestChangesOfAcceptsARowInsertedAgain(t *testing.T) {
+	changes := request.ChangesOf(func(a *app) int { return a.Replicas })
+	for name, predicates := range map[string][]request.Predicate[*app]{
+		"rejected first": {notDeleted[*app], changes}, "rejected last": {changes, notDeleted[*app]},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.put("web", 1)
+				require.Len(e, e.took(), 1)
+				e.remove("web")
+				require.Empty(e, e.took())
+				e.put("web", 1)
+				require.Equal(e, []string{"shop/web"}, e.took())
+			}, func(e *env, cfg *config) {
+				cfg.Sources = from{request.For(e.apps, (*app).request, predicates...)}
+			})
+		})
+	}
+}
+
+func TestAllPredicatesAreCalledForEveryChange(t *testing.T) {
+	var calls []string
+	called := func(name string, holds bool) request.Predicate[*app] {
+		return func(request.Change[*app]) bool {
+			if calls = append(calls, name); name == "panics" {
+				panic("oops")
+			}
+			return holds
+		}
+	}
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		synctest.Wait()
+		require.Equal(e, []string{"rejects", "panics", "holds"}, calls)
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, (*app).request, called("rejects", false), called("panics", true), called("holds", true))}
+	})
+}
+
+// The owner always gets a request for a deletion. A new row with the same key is not compared with
+// the deleted one.
+func TestOwnersAreReconciledForRejectedDeletions(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.putPod("web-1", "web")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.removePod("web-1")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.putPod("web-1", "")
+		require.Empty(e, e.took(), "the pod has no owner")
+		e.putPod("web-1", "api")
+		require.Equal(e, []string{"shop/api"}, e.took())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.Owns(e.pods, (*pod).owner, notDeleted[*pod])}
+	})
+}
+
+// EnqueueRequestsFromMapFunc maps the old version and the new one.
+func TestWatchesRequestsForOldAndNewVersion(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.putPod("shared", "web")
+		require.Equal(e, []string{"shop/web"}, e.took())
+		e.putPod("shared", "api")
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
+		e.putPod("shared", "api")
+		require.Equal(e, []string{"shop/api"}, e.took(), "each once")
+
+		// Two changes are merged. The owner between them may have seen the row.
+		wtxn := e.db.WriteTxn(e.pods)
+		_, _, _ = e.pods.Insert(wtxn, &pod{Name: "shared", Owner: "db"})
+		_, _, _ = e.pods.Delete(wtxn, &pod{Name: "shared"})
+		wtxn.Commit()
+		require.ElementsMatch(e, []string{"shop/api", "shop/db"}, e.took())
+		e.putPod("shared", "web")
+		require.Equal(e, []string{"shop/web"}, e.took(), "the version before the deletion is forgotten")
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.Watches(e.pods, func(p *pod) (reqs []request.Request) {
+			if owner, owned := p.owner(); owned {
+				reqs = append(reqs, owner)
+			}
+			return reqs
+		})}
+	})
+}
+
+func TestPredicatesGetTheOldRowAndTheNew(t *testing.T) {
+	var told []request.Change[*app]
+	inBubble(t, func(e *env) {
+		one := &app{Namespace: "shop", Name: "web", Replicas: 1}
+		two, three := *one, *one
+		two.Replicas, three.Replicas = 2, 3
+		e.insert(one)
+		synctest.Wait()
+		e.insert(&two)
+		synctest.Wait()
+		wtxn := e.db.WriteTxn(e.apps)
+		_, _, _ = e.apps.Insert(wtxn, &three)
+		_, _, _ = e.apps.Delete(wtxn, one)
+		wtxn.Commit()
+		synctest.Wait()
+		e.insert(one)
+		synctest.Wait()
+		require.Equal(e, []request.Change[*app]{
+			{Object: one, Created: true}, {Object: &two, Old: one},
+			{Object: &three, Old: &two, Deleted: true}, {Object: one, Created: true},
+		}, told)
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool {
+			told = append(told, change)
+			return false
+		})}
+	})
+}
+
+func TestChangesOfFuncComparesByFunction(t *testing.T) {
+	words := request.ChangesOfFunc(func(p *pod) []string { return strings.Fields(p.Owner) }, slices.Equal[[]string])
+	inBubble(t, func(e *env) {
+		e.putPod("all", "web api")
+		require.Len(e, e.took(), 1)
+		e.putPod("all", " web  api ")
+		require.Empty(e, e.took())
+		e.putPod("all", "web db")
+		require.Len(e, e.took(), 1)
+		e.removePod("all")
+		require.Len(e, e.took(), 1)
+	}, func(e *env, cfg *config) {
+		watch := func(*pod) []request.Request { return []request.Request{named("shop", "web")} }
+		cfg.Sources = from{request.Watches(e.pods, watch, words)}
+	})
+}
+
+// An object that predicates rejected when it was new still exists. So a requeue of its request is
+// no deletion, and its row stays.
+func TestAnObjectRejectedByPredicatesExists(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.returning(request.Result{Requeue: true}, nil)
+		e.put("web", 0)
+		require.Empty(e, e.took())
+		require.Empty(e, e.rows())
+		e.controller.Add(named("shop", "web"))
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
+		e.remove("web")
+		time.Sleep(time.Second)
+		require.Equal(e, rows{"shop/web": "Blocked: still deleting"}, e.rows())
+	}, func(e *env, cfg *config) {
+		cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool { return change.Object.Replicas > 0 })}
+	})
+}
+
+// loading registers an initializer of the table of pods, and returns the function that completes
+// it.
+func (e *env) loading(name string) (loaded func()) {
+	wtxn := e.db.WriteTxn(e.pods)
+	done := e.pods.RegisterInitializer(wtxn, name)
+	wtxn.Commit()
+	return func() {
+		wtxn := e.db.WriteTxn(e.pods)
+		done(wtxn)
+		wtxn.Commit()
+	}
+}
+
+// A reconciler that creates what is missing would create everything again at every start if it were
+// called before the tables are complete.
+func TestRequestsWaitUntilAllSourceTablesAreInitialized(t *testing.T) {
+	for name, opts := range map[string][]reconciler.Option{
+		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var loaded func()
+			inBubble(t, func(e *env) {
+				e.put("api", 1)
+				e.controller.Add(named("shop", "added"))
+				require.Empty(e, e.took())
+				held := `Blocked: waiting until table "pods" is initialised by: loader`
+				require.Equal(e, rows{"shop/web": held, "shop/api": held, "shop/added": held}, e.rows())
+
+				loaded()
+				require.ElementsMatch(e, []string{"shop/web", "shop/api", "shop/added"}, e.took())
+				require.Equal(e, rows{"shop/web": "Done", "shop/api": "Done"}, e.rows())
+			}, func(e *env, cfg *config) {
+				e.put("web", 1)
+				loaded = e.loading("loader")
+				cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
+			}, opts...)
+		})
+	}
+}
+
+// The tables of all sources count, each with all its initializers.
+func TestRequestsWaitForEveryInitializer(t *testing.T) {
+	var first, second func()
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		require.Equal(e, rows{"shop/web": `Blocked: waiting until table "pods" is initialised by: a, b`}, e.rows())
+		first()
+		require.Empty(e, e.took())
+		second()
+		require.Equal(e, []string{"shop/web"}, e.took())
+		second = e.loading("late")
+		e.put("web", 2)
+		require.Equal(e, []string{"shop/web"}, e.took(), "a later initializer does not block requests again")
+	}, func(e *env, cfg *config) {
+		first, second = e.loading("a"), e.loading("b")
+		watch := func(*pod) []request.Request { return nil }
+		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, watch), request.Owns(e.pods, (*pod).owner))
+	})
+}
+
+func TestBeforeInitializedDoesNotWaitForTables(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put("web", 1)
+		require.Equal(e, []string{"shop/web"}, e.took())
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
+	}, func(e *env, cfg *config) {
+		e.loading("never")
+		cfg.BeforeInitialized = true
+		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
+	})
 }

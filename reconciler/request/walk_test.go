@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
@@ -159,7 +160,7 @@ func walk(t *testing.T, workers int, watches bool) {
 	}
 	var loaded func()
 	inBubble(t, func(e *env) {
-		for i := range 600 {
+		for i := range long.Times(400) {
 			if i == 50 {
 				require.Empty(e, e.took())
 				loaded()

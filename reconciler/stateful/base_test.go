@@ -5,14 +5,19 @@ package stateful_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math"
+	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
@@ -38,42 +43,6 @@ func TestTheBaseReconcilesWithoutALoop(t *testing.T) {
 	require.Empty(t, s.has("web"))
 	require.Equal(t, `["b"]`, next.Annotations[annotation], "a deleted resource is not changed")
 	require.Empty(t, log.String())
-}
-
-func TestTheBaseLogsUnreadableAnnotations(t *testing.T) {
-	log := &testlog.Buffer{}
-	for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(log, nil))} {
-		base := stateful.BaseStatefulReconciler[*zone, []string, string]{Logger: logger}
-		s, z := newServer(), named("web", "a")
-		z.SetAnnotation(annotation, "?")
-		require.NoError(t, base.Reconcile(t.Context(), z, s))
-		require.Equal(t, []changes{adds("a")}, s.take())
-		require.Equal(t, `["a"]`, z.Annotations[annotation])
-		require.Equal(t, logger != nil, log.String() != "")
-	}
-}
-
-// reconciled is a generic helper as a program may have it, for any resource type.
-func reconciled[T stateful.StatefulResource, State, Item any](ctx context.Context, resource T, impl stateful.StatefulReconciler[T, State, Item]) (string, error) {
-	err := stateful.NewBaseStatefulReconciler[T, State, Item](nil).Reconcile(ctx, resource, impl)
-	return resource.GetAnnotations()[impl.GetStateAnnotationKey()], err
-}
-
-func TestGenericHelpersCompile(t *testing.T) {
-	text, err := reconciled(t.Context(), named("web", "a"), impl(newServer()))
-	require.NoError(t, err)
-	require.Equal(t, `["a"]`, text)
-}
-
-func TestObjectsInDifferentNamespacesAreDistinct(t *testing.T) {
-	var base stateful.BaseStatefulReconciler[*zone, []string, string]
-	s := newServer()
-	for _, namespace := range []string{"one", "two"} {
-		z := named("web", "a")
-		z.Namespace = namespace
-		require.NoError(t, base.Reconcile(t.Context(), z, s))
-	}
-	require.Equal(t, []changes{adds("a"), adds("a")}, s.take())
 }
 
 func TestHasStateChanged(t *testing.T) {
@@ -173,3 +142,166 @@ func TestItemsThatMayExistAreUpdatedInsteadOfAdded(t *testing.T) {
 	require.NoError(t, base.Reconcile(t.Context(), z, p))
 	require.Empty(t, p.seen, "a success clears the tried states")
 }
+
+func TestSetDiff(t *testing.T) {
+	for _, test := range []struct {
+		name              string
+		previous, current []string
+		want              changes
+	}{
+		{"nothing and nothing", nil, nil, changes{}},
+		{"nothing and empty", nil, []string{}, changes{}},
+		{"first", nil, []string{"b", "a"}, adds("b", "a")},
+		{"last", []string{"b", "a"}, nil, removes("b", "a")},
+		{"another order", []string{"a", "b"}, []string{"b", "a"}, changes{}},
+		{"repeated", []string{"a", "a"}, []string{"b", "b", "b"}, changes{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ops, err := stateful.SetDiff[string]{}.CompareStates(test.previous, test.current)
+			require.NoError(t, err)
+			require.Equal(t, test.want, ops)
+			require.Equal(t, test.want.ItemsToAdd == nil && test.want.ItemsToRemove == nil, ops.IsEmpty())
+		})
+	}
+}
+
+func TestKeyDiffIsSorted(t *testing.T) {
+	type keys = map[netip.Addr]struct{}
+	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{n}) }
+	ops, err := stateful.KeyDiff[netip.Addr]{}.CompareStates(
+		keys{addr(9): {}, addr(100): {}, addr(1): {}},
+		keys{addr(1): {}, addr(20): {}, addr(3): {}})
+	require.NoError(t, err)
+	require.Equal(t, []netip.Addr{addr(3), addr(20)}, ops.ItemsToAdd)
+	require.Equal(t, []netip.Addr{addr(9), addr(100)}, ops.ItemsToRemove)
+	require.Empty(t, ops.ItemsToUpdate)
+}
+
+func TestKeysOfEveryKindAreSorted(t *testing.T) {
+	type pair struct{ A, B int }
+	type name string
+	requireOrder(t, -2, 1, 10)
+	requireOrder[uint8](t, 2, 10, 200)
+	requireOrder[name](t, "a", "aa", "b")
+	requireOrder(t, pair{1, 2}, pair{1, 3}, pair{2, 0})
+}
+
+func requireOrder[Key comparable](t *testing.T, keys ...Key) {
+	t.Helper()
+	state := map[Key]struct{}{}
+	for _, key := range slices.Backward(keys) {
+		state[key] = struct{}{}
+	}
+	ops, err := stateful.KeyDiff[Key]{}.CompareStates(nil, state)
+	require.NoError(t, err)
+	require.Equal(t, keys, ops.ItemsToAdd)
+	ops, err = stateful.KeyDiff[Key]{}.CompareStates(state, nil)
+	require.NoError(t, err)
+	require.Equal(t, keys, ops.ItemsToRemove)
+}
+
+func TestMapDiff(t *testing.T) {
+	type entry = stateful.Entry[string, []int]
+	previous := map[string][]int{"same": {1}, "changed": {1}, "gone": {2}, "away": {3}}
+	current := map[string][]int{"same": {1}, "changed": {1, 2}, "new": {4}, "fresh": nil}
+
+	ops, err := stateful.MapDiff[string, []int]{}.CompareStates(previous, current)
+	require.NoError(t, err)
+	require.Equal(t, []entry{{"fresh", nil}, {"new", []int{4}}}, ops.ItemsToAdd)
+	require.Equal(t, []entry{{"away", []int{3}}, {"gone", []int{2}}}, ops.ItemsToRemove)
+	require.Equal(t, []entry{{"changed", []int{1, 2}}}, ops.ItemsToUpdate)
+	require.False(t, ops.ContextChanged)
+}
+
+func TestMapDiffComparesWithEqual(t *testing.T) {
+	sameLength := stateful.MapDiff[string, []int]{Equal: func(a, b []int) bool { return len(a) == len(b) }}
+	ops, err := sameLength.CompareStates(map[string][]int{"a": {1}, "b": {1}}, map[string][]int{"a": {2}, "b": {1, 2}})
+	require.NoError(t, err)
+	require.Equal(t, []stateful.Entry[string, []int]{{"b", []int{1, 2}}}, ops.ItemsToUpdate)
+}
+
+func TestChangesAsJSON(t *testing.T) {
+	text, err := json.Marshal(changes{})
+	require.NoError(t, err)
+	require.Equal(t, "{}", string(text))
+	text, err = json.Marshal(changes{
+		ItemsToAdd: []string{"a"}, ItemsToRemove: []string{"b"}, ItemsToUpdate: []string{"c"},
+		ContextChanged: true, PreviousContext: []string{"d"},
+	})
+	require.NoError(t, err)
+	require.Equal(t, `{"itemsToAdd":["a"],"itemsToRemove":["b"],"itemsToUpdate":["c"],"contextChanged":true,"previousContext":["d"]}`, string(text))
+}
+
+// BenchmarkOverhead measures the cost of an update without the costs of extracting and applying,
+// for a new object, one with a changed state, and one with the same state.
+func BenchmarkOverhead(b *testing.B) {
+	records := func(n int) [][]string {
+		out := make([][]string, 2)
+		for i := range n {
+			out[0] = append(out[0], fmt.Sprintf("192.0.2.%d", i))
+			out[1] = append(out[1], fmt.Sprintf("192.0.2.%d", i+1))
+		}
+		return out
+	}
+	for _, n := range []int{1, 3, 30} {
+		states := records(n)
+		b.Run(fmt.Sprintf("new/items=%d", n), func(b *testing.B) {
+			bare := newBare(b)
+			zones := make([]*zone, b.N)
+			for i := range zones {
+				zones[i] = named(fmt.Sprintf("zone%d", i), states[0]...)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			for _, z := range zones {
+				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("changed/items=%d", n), func(b *testing.B) {
+			bare, z := newBare(b), named("web")
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				z.Records = states[i%2]
+				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("same/items=%d", n), func(b *testing.B) {
+			bare, z := newBare(b), named("web", states[0]...)
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func TestAnUnchangedStateDoesNotAllocate(t *testing.T) {
+	ops, z := newBare(t), named("web", "a", "b", "c")
+	ctx := t.Context()
+	require.Zero(t, testing.AllocsPerRun(100, func() {
+		if err := ops.Update(ctx, nil, 0, z); err != nil {
+			t.Error(err)
+		}
+	}))
+}
+
+func newBare(tb testing.TB) reconciler.Operations[*zone] {
+	cfg, err := stateful.Configure(reconciler.Config[*zone]{
+		Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
+	}, bare{})
+	require.NoError(tb, err)
+	return cfg.Operations
+}
+
+// bare has a target that already has everything.
+type bare struct{ stateful.SetDiff[string] }
+
+func (bare) GetStateAnnotationKey() string                         { return annotation }
+func (bare) ExtractCurrentState(z *zone) ([]string, error)         { return z.Records, nil }
+func (bare) ApplyOperations(context.Context, *zone, changes) error { return nil }

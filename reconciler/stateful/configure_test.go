@@ -65,18 +65,6 @@ func register(params reconciler.Params, table statedb.RWTable[*zone], s *server)
 	return reconciler.RegisterConfig(params, cfg)
 }
 
-func TestPruningIsOffByDefault(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, s := newEnv(t), newServer()
-		e.start(e.config(), s)
-		s.set("foreign", "a", true)
-		e.Loop.Prune()
-		e.change("web", "a")
-		e.expect("web", "Done")
-		require.Equal(t, []string{"a"}, s.has("foreign"))
-	})
-}
-
 // sweeping lists one row, with an annotation of the records that the server has.
 type sweeping struct{ *server }
 

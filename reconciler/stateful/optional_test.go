@@ -5,7 +5,6 @@ package stateful_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"iter"
 	"slices"
@@ -17,8 +16,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
@@ -37,16 +34,6 @@ func (o *observing) ObserveState(_ context.Context, z *zone) ([]string, error) {
 }
 
 var _ stateful.StateObserver[*zone, []string] = (*observing)(nil)
-
-func TestDriftIsNotRepairedWithoutAnObserver(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
-		s.set("web", "a", false)
-		e.refresh("web")
-		require.Empty(e, s.has("web"))
-	})
-}
 
 func TestDriftIsRepairedAtARefresh(t *testing.T) {
 	s := &observing{server: newServer()}
@@ -125,41 +112,6 @@ func TestARequeuerFindsDriftPeriodically(t *testing.T) {
 		require.Empty(e, s.has("web"))
 		pass(time.Second)
 		require.Equal(e, []string{"a"}, s.has("web"))
-	})
-}
-
-// wrapping writes its annotation itself.
-type wrapping struct {
-	*server
-	updates atomic.Int32
-	fail    error
-}
-
-func (w *wrapping) UpdateStateAnnotation(z *zone, current []string) error {
-	w.updates.Add(1)
-	text, err := json.MarshalIndent(current, "", " ")
-	z.SetAnnotation(annotation, string(text))
-	return errors.Join(err, w.fail)
-}
-
-func TestAnAnnotationUpdaterIsCalledOncePerDifference(t *testing.T) {
-	w := &wrapping{server: newServer()}
-	inBubble(t, w, func(e *env) {
-		e.change("web", "a")
-		e.annotated("web", "[\n \"a\"\n]")
-		e.change("web", "a")
-		require.EqualValues(e, 1, w.updates.Load())
-		require.Equal(e, []changes{adds("a")}, w.take())
-	})
-}
-
-func TestAnAnnotationUpdaterErrorFailsTheAttempt(t *testing.T) {
-	w := &wrapping{server: newServer(), fail: errors.New("too long")}
-	inBubble(t, w, func(e *env) {
-		e.change("web", "a")
-		e.expect("web", "Error: update the state annotation: too long")
-		e.remove("web")
-		require.Empty(e, w.has("web"))
 	})
 }
 
@@ -307,29 +259,5 @@ func TestStatesThatCannotBeComparedFailTheAttempt(t *testing.T) {
 		move(e, "old", "odd")
 		e.expect("web", "Error: compare the states: odd records")
 		require.Empty(e, s.has("old"))
-	})
-}
-
-// A row that is inserted and deleted before the loop reads it was never applied. Its deletion
-// changes nothing and succeeds.
-func TestDeletingARowThatWasNeverAppliedChangesNothing(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		s.set("other", "a", true)
-		wtxn := e.DB.WriteTxn(e.Table)
-		z := &zone{Meta: object.Meta{Name: "x"}, Records: []string{"a", "b"}, Status: reconciler.StatusPending()}
-		_, _, err := e.Table.Insert(wtxn, z)
-		require.NoError(e, err)
-		_, _, err = e.Table.Delete(wtxn, z)
-		require.NoError(e, err)
-		until := e.Table.Revision(wtxn.Commit())
-		unapplied, err := e.Loop.Wait(e.Context(), until, reconciler.Applied)
-		require.NoError(e, err)
-		require.NoError(e, unapplied.Err())
-		require.Empty(e, s.has("x"))
-		require.Equal(e, []string{"a"}, s.has("other"))
-		for _, c := range s.take() {
-			require.Empty(e, c.ItemsToAdd)
-		}
 	})
 }

@@ -4,6 +4,7 @@
 package stateful_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -30,10 +32,7 @@ type walk struct {
 	drift    bool
 }
 
-const (
-	walkNames = 6
-	walkSteps = 400
-)
+const walkNames = 6
 
 func TestTheTargetConvergesUnderRandomFaults(t *testing.T) {
 	for _, workers := range []int{1, 8} {
@@ -78,7 +77,7 @@ func walkThrough(t *testing.T, of impl, s *server, workers int, drift bool) {
 		other.Operations = noOperations{}
 		w.Start(other)
 
-		for range walkSteps {
+		for range long.Times(200) {
 			w.step(fmt.Sprintf("zone%d", w.rng.IntN(walkNames)))
 			time.Sleep(time.Duration(w.rng.IntN(20)) * time.Millisecond)
 		}
@@ -228,4 +227,14 @@ func (w *walk) check() {
 	w.server.mu.Lock()
 	defer w.server.mu.Unlock()
 	require.Equal(w, want, w.server.records)
+}
+
+// noOperations are operations that do nothing.
+type noOperations struct{ reconciler.Pruner[*zone] }
+
+func (noOperations) Update(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {
+	return nil
+}
+func (noOperations) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *zone) error {
+	return nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
@@ -48,39 +47,6 @@ func BenchmarkOperation(b *testing.B) {
 			for b.Loop() {
 				_ = ops.Update(ctx, nil, 1, r)
 			}
-		})
-	}
-}
-
-// BenchmarkLoop measures the cost of an object on a loop, including its path in the journal. The
-// difference between the two cases is the overhead of the stepper.
-func BenchmarkLoop(b *testing.B) {
-	const rows = 50_000
-	for _, c := range []struct {
-		name string
-		ops  reconciler.Operations[*row]
-	}{{"bare", bare{}}, {"stepper", walks(b)}} {
-		b.Run(c.name, func(b *testing.B) {
-			e := newEnv(b)
-			cfg := e.config(reconciler.WithoutPruning())
-			cfg.Operations = c.ops
-			loop, err := reconciler.New(cfg)
-			require.NoError(b, err)
-			stop := reconcilertest.Go(b, loop.Run)
-			b.ReportAllocs()
-			for b.Loop() {
-				wtxn := e.DB.WriteTxn(e.Table)
-				for id := range uint64(rows) {
-					_, _, err := e.Table.Insert(wtxn, pending(id, 1))
-					require.NoError(b, err)
-				}
-				revision := e.Table.Revision(wtxn.Commit())
-				_, _, err := loop.WaitUntilReconciled(b.Context(), revision)
-				require.NoError(b, err)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/object")
-			b.StopTimer()
-			stop()
 		})
 	}
 }

@@ -6,6 +6,7 @@ package stepper_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync/atomic"
 	"testing"
@@ -56,44 +57,6 @@ func TestErrorsAreRetriedWithBackoff(t *testing.T) {
 		kind, _ = e.status(1)
 		require.Equal(e, reconciler.StatusKindDone, kind)
 		require.Equal(e, []string{"update failed: " + errorPath, "update failed: " + errorPath, "update done: " + straightPath}, e.events(1))
-	})
-}
-
-// The shortest delay of the failed results delays the retry. Delays of other results are ignored.
-func TestDelayWithAnErrorIsARetryAfter(t *testing.T) {
-	var calls atomic.Int32
-	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
-		calls.Add(1)
-		e.AddOp("disk", "looked up", nil, time.Second)
-		e.AddOp("disk", "created", errors.New("full"), 9*time.Second)
-		e.AddOp("disk", "created", errors.New("busy"), 7*time.Second)
-		e.AddOp("disk", "mounted", errors.New("not there"), 0)
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 1))
-		e.Pass(7*time.Second - 1)
-		require.EqualValues(e, 1, calls.Load())
-		e.Pass(1)
-		require.EqualValues(e, 2, calls.Load())
-	})
-}
-
-// A delay without an error requeues a row that is Done.
-func TestDelayWithoutAnErrorIsARequeue(t *testing.T) {
-	var calls atomic.Int32
-	hook := in(stepper.Updater, func(e *stepper.Stepper[*row]) {
-		calls.Add(1)
-		e.AddOp("disk", "created", nil, 7*time.Second)
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 1))
-		e.Pass(7*time.Second - 1)
-		require.EqualValues(e, 1, calls.Load())
-		kind, _ := e.status(1)
-		require.Equal(e, reconciler.StatusKindDone, kind)
-		e.Pass(1)
-		require.EqualValues(e, 2, calls.Load())
-		require.Equal(e, "update requeue: "+straightPath, e.events(1)[0])
 	})
 }
 
@@ -178,20 +141,6 @@ func TestPanicsOfHooksAreErrorsOfTheirRow(t *testing.T) {
 		e.Pass(time.Second)
 		require.Equal(e, []string{"update failed: CRChecker > ObjectsGetter > Mutator", "update done: " + straightPath}, e.events(1))
 		require.Equal(e, []string{"update done: " + straightPath}, e.events(2))
-	})
-}
-
-// Changes that the hook makes to the row are written with the status.
-func TestHooksMayChangeTheRow(t *testing.T) {
-	hook := in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
-		assert.NotNil(t, e.Txn())
-		e.Object().Value = 42
-	})
-	inBubble(t, stepper.NewStepper(hook), func(e *env) {
-		e.Insert(pending(1, 1))
-		synctest.Wait()
-		r, _, _ := e.Table.Get(e.DB.ReadTxn(), harness.ByID.Query(1))
-		require.Equal(e, 42, r.Value)
 	})
 }
 
@@ -319,4 +268,200 @@ func TestConfigureNamesEveryMistake(t *testing.T) {
 		_, err = reconciler.New(cfg)
 		require.ErrorContains(t, err, "Config.Table is nil")
 	})
+}
+
+// stored returns a row and its revision.
+func (e *env) stored(id uint64) (*row, statedb.Revision) {
+	r, revision, found := e.Table.Get(e.DB.ReadTxn(), harness.ByID.Query(id))
+	require.True(e, found, "row %d", id)
+	return r, revision
+}
+
+// ways are outcomes that do not change the status when they are repeated.
+var ways = map[string]func(c *stepper.Call[*row]){
+	"requeue": func(c *stepper.Call[*row]) { c.AddOp("disk", "looked up", nil, time.Minute) },
+	"failure": func(c *stepper.Call[*row]) { c.AddOp("disk", "looked up", errors.New("busy"), time.Minute) },
+	"give-up": func(c *stepper.Call[*row]) { c.AddGiveupError("disk", "looked up", nil) },
+	"panic":   func(*stepper.Call[*row]) { panic("oops") },
+}
+
+// everyMinute is the backoff of the way "panic"; the others have delays.
+var everyMinute = reconciler.WithRetry(time.Minute, time.Minute)
+
+// engines returns a stepper and a free style that call do once for each reconciliation.
+func engines(do func(c *stepper.Call[*row])) map[string]func() stepper.Engine[*row] {
+	return map[string]func() stepper.Engine[*row]{
+		"stepper": func() stepper.Engine[*row] {
+			return stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { do(&e.Call) }))
+		},
+		"free style": func() stepper.Engine[*row] {
+			return stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { do(&e.Call) }))
+		},
+	}
+}
+
+func TestChangesOfAHookAreWrittenWithAnyOutcome(t *testing.T) {
+	for way, finish := range ways {
+		for name, engine := range engines(func(c *stepper.Call[*row]) { c.Object().Value++; finish(c) }) {
+			t.Run(way+" of a "+name, func(t *testing.T) {
+				withWorkers(t, engine, func(e *env) {
+					e.Insert(pending(1, 0))
+					e.Pass(9*time.Minute + time.Second)
+					r, _ := e.stored(1)
+					require.Equal(e, 10, r.Value, "one for each minute")
+				}, everyMinute)
+			})
+		}
+	}
+}
+
+func TestUnchangedRowsAreNotWrittenAgain(t *testing.T) {
+	for way, finish := range ways {
+		var calls atomic.Int32
+		for name, engine := range engines(func(c *stepper.Call[*row]) { calls.Add(1); c.Object().Value = 7; finish(c) }) {
+			t.Run(way+" of a "+name, func(t *testing.T) {
+				withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return engine() }, func(e *env) {
+					e.Insert(pending(1, 0))
+					e.Pass(time.Second)
+					_, first := e.stored(1)
+					e.Pass(9 * time.Minute)
+					require.EqualValues(e, 10, calls.Load())
+					_, last := e.stored(1)
+					require.Equal(e, first, last)
+				}, everyMinute)
+			})
+		}
+	}
+}
+
+// withWorkers runs a test with 1 and with 8 workers.
+func withWorkers(t *testing.T, engine func() stepper.Engine[*row], test func(e *env), opts ...reconciler.Option) {
+	for _, workers := range []int{1, 8} {
+		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
+			inBubble(t, engine(), test, append(opts, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))...)
+		})
+	}
+}
+
+// applied requires that everything is applied, or that something is not.
+func (e *env) applied(want bool) {
+	e.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)
+	defer cancel()
+	unapplied, err := e.Loop.Wait(ctx, e.Table.Revision(e.DB.ReadTxn()), reconciler.Applied)
+	if want {
+		require.NoError(e, err)
+		require.NoError(e, unapplied.Err())
+	} else {
+		require.True(e, err != nil || unapplied.Err() != nil, "everything is applied")
+	}
+}
+
+// A row is created, changed to a size that is refused, and deleted. Its disk is removed.
+func TestFinalizingIgnoresAGiveupOfTheChecker(t *testing.T) {
+	refusals := map[string]func(e *stepper.Stepper[*row]){
+		"with error":    func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", errors.New("too large")) },
+		"without error": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "check", nil) },
+		"beside an error": func(e *stepper.Stepper[*row]) {
+			e.AddOp("disk", "check", errors.New("odd"), 0)
+			e.AddGiveupError("disk", "check", errors.New("too large"))
+		},
+	}
+	for name, refuse := range refusals {
+		t.Run(name, func(t *testing.T) {
+			var disk atomic.Bool
+			hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+				switch e.GetState() {
+				case stepper.CRChecker:
+					if e.Object().Value > 1000 {
+						refuse(e)
+					}
+				case stepper.Updater:
+					disk.Store(true)
+				case stepper.CRFinalizer:
+					require.Zero(t, e.ErrorsCount(), "results of CRChecker do not count")
+					disk.Store(false)
+				}
+			})
+			withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
+				e.Insert(pending(1, 10))
+				synctest.Wait()
+				e.Insert(pending(1, 5000))
+				e.Pass(time.Minute)
+				require.True(e, disk.Load())
+				e.Remove(1)
+				e.Pass(time.Hour)
+				require.False(e, disk.Load(), "the disk leaks: %v", e.events(1))
+				require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[len(e.events(1))-1])
+				e.applied(true)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
+		})
+	}
+}
+
+// A hook that polls adds a delay in CRChecker. It does not apply to deleted rows.
+func TestADelayInTheCheckerDoesNotProlongADeletion(t *testing.T) {
+	hook := in(stepper.CRChecker, func(e *stepper.Stepper[*row]) { e.AddOp("disk", "looked up", nil, time.Minute) })
+	withWorkers(t, func() stepper.Engine[*row] { return stepper.NewStepper(hook) }, func(e *env) {
+		e.Insert(pending(1, 1))
+		synctest.Wait()
+		e.Remove(1)
+		e.Pass(time.Second)
+		e.applied(true)
+		require.Equal(e, "delete done: CRChecker > CRFinalizer > End", e.events(1)[1])
+	})
+}
+
+// A delay in CRFinalizer means that the deletion is still going on: the row is not applied until
+// there is no delay.
+func TestADelayInTheFinalizerContinuesTheDeletion(t *testing.T) {
+	var looks atomic.Int32
+	hook := in(stepper.CRFinalizer, func(e *stepper.Stepper[*row]) {
+		if looks.Add(1) < 4 {
+			e.AddOp("disk", "being removed", nil, 20*time.Second)
+		}
+	})
+	withWorkers(t, func() stepper.Engine[*row] { looks.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
+		e.Insert(pending(1, 1))
+		synctest.Wait()
+		e.Remove(1)
+		e.Pass(59 * time.Second)
+		e.applied(false)
+		require.EqualValues(e, 3, looks.Load())
+		e.Pass(time.Second)
+		e.applied(true)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
+}
+
+// A hook may finalize a row that still exists. Neither failures nor give-ups end that.
+func TestFinalizingAnExistingRowIsNeverGivenUp(t *testing.T) {
+	failures := map[string]func(e *stepper.Stepper[*row]){
+		"failure": func(e *stepper.Stepper[*row]) { e.AddOp("disk", "removed", errors.New("busy"), 0) },
+		"panic":   func(*stepper.Stepper[*row]) { panic("busy") },
+		"give-up": func(e *stepper.Stepper[*row]) { e.AddGiveupError("disk", "removed", errors.New("busy")) },
+		"terminal": func(e *stepper.Stepper[*row]) {
+			e.AddOp("disk", "removed", reconciler.TerminalError(errors.New("busy")), 0)
+		},
+	}
+	for name, fail := range failures {
+		t.Run(name, func(t *testing.T) {
+			var calls atomic.Int32
+			hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+				switch e.GetState() {
+				case stepper.CRChecker:
+					e.AddOpSuccess("", stepper.OperationCRIsFinalizing)
+				case stepper.CRFinalizer:
+					if calls.Add(1) < 10 {
+						fail(e)
+					}
+				}
+			})
+			withWorkers(t, func() stepper.Engine[*row] { calls.Store(0); return stepper.NewStepper(hook) }, func(e *env) {
+				e.Insert(pending(1, 1))
+				e.Pass(time.Hour)
+				require.EqualValues(e, 10, calls.Load())
+				e.applied(true)
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 2 }))
+		})
+	}
 }

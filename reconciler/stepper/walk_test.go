@@ -6,9 +6,13 @@ package stepper_test
 import (
 	"context"
 	"errors"
+	"flag"
+	"fmt"
 	"log/slog"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -155,53 +159,198 @@ level=INFO msg="path of states" path="CRChecker > ErrorManager > GiveupManager >
 `, out.String())
 }
 
-// Errors and give-ups leave the straight path from any state in which the hook is called.
-// Finalizing takes precedence over a give-up.
-func TestErrorsAndGiveupsHaveAnEdgeFromEveryState(t *testing.T) {
-	ways := map[string][]stepper.State{
-		"update": {stepper.CRChecker, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater, stepper.SuccessManager},
-		"delete": {stepper.CRChecker, stepper.CRFinalizer},
-	}
-	for name, way := range ways {
-		for i, at := range way {
-			before := ""
-			for _, state := range way[:i+1] {
-				before += string(state) + " > "
-			}
-			path := func(do func(e *stepper.Stepper[*row])) string {
-				s := stepper.NewStepper(in(at, do))
-				require.Error(t, s.Reconcile(t.Context(), nil, 1, &row{}, name == "delete"))
-				return s.PathOfStates()
-			}
-			boom := errors.New("boom")
-			require.Equal(t, before+"ErrorManager > End",
-				path(func(e *stepper.Stepper[*row]) { e.AddOp("", "", boom, 0) }))
-			if name == "delete" && at == stepper.CRChecker {
-				continue
-			}
-			require.Equal(t, before+"GiveupManager > End",
-				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", nil) }))
-			require.Equal(t, before+"ErrorManager > GiveupManager > End",
-				path(func(e *stepper.Stepper[*row]) { e.AddGiveupError("", "", boom) }))
-		}
+type (
+	nodes = []stepper.Node
+	to    = []stepper.State
+)
+
+// The error names every mistake of a graph.
+func TestInvalidGraphsAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		nodes nodes
+		want  []string
+	}{
+		{"nothing", nil, []string{`there is no state "End"`}},
+		{"no name", nodes{{"", to{"End"}}, {"End", nil}}, []string{"state 0 has no name"}},
+		{"no end", nodes{{"A", to{"A"}}}, []string{`there is no state "End"`}},
+		{"unknown", nodes{{"A", to{"B", "C", "End"}}, {"End", nil}},
+			[]string{`state "A" leads to "B", which is unknown`, `state "A" leads to "C", which is unknown`}},
+		{"twice", nodes{{"A", to{"End", "End"}}, {"A", to{"End"}}, {"End", nil}},
+			[]string{`state "A" is there twice`, `state "A" leads to "End" twice`}},
+		{"after the end", nodes{{"A", to{"End"}}, {"End", to{"A"}}}, []string{`state "End" leads to ["A"]`}},
+		{"not straight", nodes{{"A", to{"End", "ErrorManager"}}, {"ErrorManager", to{"GiveupManager"}}, {"GiveupManager", to{"End"}}, {"End", nil}},
+			[]string{`state "ErrorManager" has no way straight on`}},
+		{"unreachable", nodes{{"A", to{"End"}}, {"B", to{"End"}}, {"C", to{"B"}}, {"End", nil}},
+			[]string{`state "B" is not reached from "A"`, `state "C" is not reached from "A"`}},
+		{"no way", nodes{{"A", to{"B", "End"}}, {"B", to{"C"}}, {"C", to{"B"}}, {"End", nil}},
+			[]string{`there is no way from state "B" to "End"`, `there is no way from state "C" to "End"`}},
+		{"several", nodes{{"A", to{"X"}}, {"A", nil}},
+			[]string{`state "A" is there twice`, `there is no state "End"`, `state "A" leads to "X", which is unknown`, `state "A" has no way straight on`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			g, err := stepper.NewGraph(c.nodes...)
+			require.Nil(t, g)
+			require.EqualError(t, err, "graph: "+strings.Join(c.want, "\n"))
+		})
 	}
 }
 
-// A free style calls its hook once for each run, and adds to the results that were set.
-func TestFreeStyleAddsToTheResultsThatWereSet(t *testing.T) {
-	calls := 0
-	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
-		calls++
-		e.AddOpSuccess("", "step")
-	}))
-	f.Run()
-	require.Equal(t, 1, f.OpsCount("step"))
-	var given stepper.Results
-	f.SetResults(&given)
-	f.Run()
-	f.Run()
-	require.Equal(t, 2, given.OpsCount("step"))
-	require.Equal(t, 3, calls)
-	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
-	require.Equal(t, 1, given.OpsCount("step"), "the results were emptied first")
+// The default graph is accepted by NewGraph and has all states.
+func TestDefaultGraphIsValid(t *testing.T) {
+	g, err := stepper.NewGraph(stepper.DefaultGraph().Nodes()...)
+	require.NoError(t, err)
+	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
+	require.Equal(t, []stepper.State{stepper.CRChecker, stepper.CRFinalizer, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater,
+		stepper.ErrorManager, stepper.SuccessManager, stepper.GiveupManager, stepper.End}, statesOf(g))
+}
+
+// A graph does not share memory with its nodes: neither arguments nor results can change it.
+func TestGraphsDoNotChange(t *testing.T) {
+	next := to{"End"}
+	g, err := stepper.NewGraph(stepper.Node{State: "A", Next: next}, stepper.Node{State: "End"})
+	require.NoError(t, err)
+	next[0] = "B"
+	g.Nodes()[0].Next[0] = "C"
+	require.Equal(t, to{"End"}, g.Nodes()[0].Next)
+}
+
+// statesOf returns the states of a graph in order.
+func statesOf(g *stepper.Graph) (states []stepper.State) {
+	for _, n := range g.Nodes() {
+		states = append(states, n.State)
+	}
+	return states
+}
+
+func TestRenderingsOfGraphs(t *testing.T) {
+	hostile, err := stepper.NewGraph(
+		stepper.Node{State: "a \"b\" \\ <c> #1\n`d`", Next: to{stepper.End, stepper.GiveupManager}},
+		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}}, stepper.Node{State: stepper.End})
+	require.NoError(t, err)
+	for file, got := range map[string]string{
+		"default.dot": stepper.DefaultGraph().Graphviz(), "default.mmd": stepper.DefaultGraph().Mermaid(),
+		"hostile.dot": hostile.Graphviz(), "hostile.mmd": hostile.Mermaid(),
+	} {
+		if *update {
+			require.NoError(t, os.WriteFile("testdata/"+file, []byte(got), 0o644))
+		}
+		want, err := os.ReadFile("testdata/" + file)
+		require.NoError(t, err)
+		require.Equal(t, string(want), got, file)
+	}
+}
+
+var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit only changes that you understand")
+
+// testdata/paths.txt has the actions of a hook in each state, a separator, and the resulting path,
+// calls, errors and outcome.
+func TestPathsOfStates(t *testing.T) {
+	const file = "testdata/paths.txt"
+	raw, err := os.ReadFile(file)
+	require.NoError(t, err)
+	var out []string
+	names := map[string]bool{}
+	for _, block := range strings.Split(strings.TrimSpace(string(raw)), "\n\n") {
+		input, want, found := strings.Cut(block+"\n", "\n----\n")
+		require.True(t, found, "no separator in %q", block)
+		s := parseScript(t, input)
+		require.False(t, names[s.name], "%q is there twice", s.name)
+		names[s.name] = true
+		got := s.play(t)
+		out = append(out, input+"\n----\n"+got)
+		if !*update {
+			t.Run(s.name, func(t *testing.T) { require.Equal(t, strings.TrimSpace(want), got) })
+		}
+	}
+	if *update {
+		require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
+	}
+	for _, name := range []string{"success", "error", "give-up", "give-up with error", "error in ErrorManager", "finalizing",
+		"error while finalizing", "give-up in SuccessManager", "give-up before finalizing"} {
+		require.True(t, names[name], "the transcript of %q is missing", name)
+	}
+}
+
+// script has the actions of a hook.
+type script struct {
+	name    string
+	deleted bool
+	actions map[stepper.State][]string
+}
+
+// parseScript reads "# name", "update" or "delete", and then lines of "State: action, action".
+func parseScript(t *testing.T, input string) *script {
+	s := &script{actions: map[stepper.State][]string{}}
+	for _, line := range strings.Split(input, "\n") {
+		state, actions, found := strings.Cut(line, ": ")
+		switch {
+		case strings.HasPrefix(line, "# "):
+			s.name = strings.TrimPrefix(line, "# ")
+		case line == "update", line == "delete":
+			s.deleted = line == "delete"
+		default:
+			require.True(t, found, "cannot read %q", line)
+			s.actions[stepper.State(state)] = strings.Split(actions, ", ")
+		}
+	}
+	return s
+}
+
+// act runs one action: "done", "error TEXT", "giveup [TEXT]", each with an optional " in DURATION",
+// or "finalize", "goto STATE" or "reset".
+func act(t *testing.T, e *stepper.Stepper[*row], action string) {
+	action, delay, _ := strings.Cut(action, " in ")
+	var after time.Duration
+	if delay != "" {
+		var err error
+		after, err = time.ParseDuration(delay)
+		require.NoError(t, err)
+	}
+	verb, text, _ := strings.Cut(action, " ")
+	switch verb {
+	case "done":
+		require.NoError(t, e.AddOp("", "done", nil, after))
+	case "error":
+		err := errors.New(text)
+		require.Equal(t, err, e.AddOp("", "failed", err, after))
+	case "giveup":
+		var reason error
+		if text != "" {
+			reason = errors.New(text)
+		}
+		require.ErrorIs(t, e.AddGiveupError("", "checked", reason), stepper.ErrGiveUpReconciliation)
+	case "finalize":
+		e.AddOpSuccess("", stepper.OperationCRIsFinalizing)
+	case "goto":
+		_ = e.GoTo(stepper.State(text))
+	case "reset":
+		e.ResetAllResults()
+	default:
+		t.Fatalf("unknown action %q", action)
+	}
+}
+
+// play walks once and returns the result as text.
+func (s *script) play(t *testing.T) string {
+	var entered []string
+	hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+		entered = append(entered, string(e.GetState()))
+		for _, action := range s.actions[e.GetState()] {
+			act(t, e, action)
+		}
+	})
+	e := stepper.NewStepper(hook)
+	outcome := e.Reconcile(context.Background(), nil, 7, &row{ID: 1}, s.deleted)
+	giveup, err := e.ConsolidatedError()
+	return fmt.Sprintf("path:    %s\nhook:    %s\nerrors:  %d, give-up %t, error %v\noutcome: %s",
+		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcomeText(outcome))
+}
+
+// outcomeText returns an outcome on one line.
+func outcomeText(err error) string {
+	if err == nil {
+		return "done"
+	}
+	return fmt.Sprintf("%q", err)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
@@ -29,7 +30,7 @@ func TestStepsConvergeUnderFaults(t *testing.T) {
 	first := rand.Uint64()
 	for name, engine := range engines {
 		for _, workers := range []int{1, 8} {
-			for i := range uint64(5) {
+			for i := range uint64(long.Times(2)) {
 				seed := first + i
 				t.Run(fmt.Sprintf("%s, %d worker(s), seed %d", name, workers, seed), func(t *testing.T) {
 					f := &faulty{rng: rand.New(rand.NewPCG(seed, 1)), holds: map[uint64]int{}, running: map[uint64]bool{}, faults: true}

@@ -4,7 +4,8 @@
 package trigger_test
 
 import (
-	"sync"
+	"context"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,49 +50,11 @@ func onPort(change statedb.Change[*port]) []statedb.Query[*object] {
 	return []statedb.Query[*object]{noteIndex.Query(change.Object.Name)}
 }
 
-// writes counts the write transactions of each table, and the writes of each transaction.
-type writes struct {
-	statedb.Metrics
-	mu       sync.Mutex
-	sizes    map[string][]int
-	revision map[string]statedb.Revision
-	deleted  map[string]int
-}
-
-func (w *writes) GraveyardObjectCount(table string, n int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.deleted[table] = n
-}
-
-func (w *writes) Revision(table string, revision statedb.Revision) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.sizes[table] = append(w.sizes[table], int(revision-w.revision[table]))
-	w.revision[table] = revision
-}
-
-// graveyard returns the last count of the deleted rows that a table keeps.
-func (w *writes) graveyard(table string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.deleted[table]
-}
-
-// take returns the sizes of the write transactions on a table since the last call.
-func (w *writes) take(table string) []int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	sizes := w.sizes[table]
-	delete(w.sizes, table)
-	return sizes
-}
-
 // followed is an Env whose objects depend on ports.
 type followed struct {
 	harness.Env
 	ports   statedb.RWTable[*port]
-	writes  *writes
+	metrics *statedb.ExpVarMetrics
 	target  *target
 	health  *reconcilertest.Health // the health of the trigger
 	cfg     reconciler.Config[*object]
@@ -107,12 +70,9 @@ func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) 
 	synctest.Test(t, func(t *testing.T) {
 		f := &followed{
 			target: newTarget(), halt: func() {}, stop: func() {},
-			writes: &writes{
-				Metrics: statedb.NewExpVarMetrics(false), sizes: map[string][]int{},
-				revision: map[string]statedb.Revision{}, deleted: map[string]int{},
-			},
+			metrics: statedb.NewExpVarMetrics(false),
 		}
-		f.Env = harness.New(t, harness.ByID, []statedb.Indexer[*object]{noteIndex}, statedb.WithMetrics(f.writes))
+		f.Env = harness.New(t, harness.ByID, []statedb.Indexer[*object]{noteIndex}, statedb.WithMetrics(f.metrics))
 		var err error
 		f.ports, err = statedb.NewTable(f.DB, "ports", portIndex)
 		require.NoError(t, err)
@@ -156,17 +116,15 @@ func (f *followed) resume() { f.halt = reconcilertest.Go(f, f.trigger.Run) }
 
 // set writes ports with a value.
 func (f *followed) set(value int, names ...string) {
-	harness.Insert(f, f.DB, f.ports, ports(value, names)...)
+	for _, name := range names {
+		harness.Insert(f, f.DB, f.ports, &port{Name: name, Value: value})
+	}
 }
 
-func (f *followed) unset(names ...string) { harness.Delete(f, f.DB, f.ports, ports(0, names)...) }
-
-func ports(value int, names []string) []*port {
-	var out []*port
+func (f *followed) unset(names ...string) {
 	for _, name := range names {
-		out = append(out, &port{Name: name, Value: value})
+		harness.Delete(f, f.DB, f.ports, &port{Name: name})
 	}
-	return out
 }
 
 // add inserts objects that depend on a port, with the status.
@@ -205,4 +163,66 @@ func (f *followed) runLoop() {
 	f.stop = reconcilertest.Go(f, f.Loop.Run)
 	synctest.Wait()
 	f.target.Take()
+}
+
+type object = harness.Object
+
+// call is a call of an operation of the target; the Value of its object is that of the port.
+type call = reconcilertest.Call[*object]
+
+// noPort is the value of an object whose port does not exist.
+const noPort = -1
+
+// target holds for each object the value of its port at the last update.
+type target struct {
+	*reconcilertest.Target[*object]
+	ports statedb.Table[*port] // none: every port is missing
+	// busy has the IDs of the objects whose operations are running.
+	busy harness.Exclusive[uint64]
+}
+
+func newTarget() *target {
+	return &target{Target: reconcilertest.NewTarget(func(o *object) string { return strconv.FormatUint(o.ID, 10) }, (*object).GetStatus)}
+}
+
+// failing makes every call fail with the text.
+func (x *target) deciding(f func(call) error) {
+	x.Decide(func(_ context.Context, c call) error { return f(c) })
+}
+
+// after makes every call take d, and f decide its result; a nil f means success.
+func (x *target) after(d time.Duration, f func(call) error) {
+	x.deciding(func(c call) error {
+		time.Sleep(d)
+		if f == nil {
+			return nil
+		}
+		return f(c)
+	})
+}
+
+func (x *target) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+	defer x.busy.Enter(o.ID)()
+	o = o.Clone()
+	o.Value = noPort
+	if x.ports != nil {
+		if p, _, found := x.ports.Get(txn, portIndex.Query(o.Note)); found {
+			o.Value = p.Value
+		}
+	}
+	return x.Target.Update(ctx, txn, revision, o)
+}
+
+func (x *target) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+	defer x.busy.Enter(o.ID)()
+	return x.Target.Delete(ctx, txn, revision, o)
+}
+
+// holds returns the values in the target, by ID.
+func (x *target) holds() map[uint64]int {
+	values := map[uint64]int{}
+	for _, o := range x.Objects() {
+		values[o.ID] = o.Value
+	}
+	return values
 }

@@ -7,11 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
@@ -52,25 +55,6 @@ func TestTransitionTimeChangesWithStatusReasonOrMessage(t *testing.T) {
 			require.Equal(t, test.moves, !is.LastTransitionTime.Equal(old.LastTransitionTime))
 			require.EqualValues(t, 7, is.ObservedGeneration)
 		})
-	}
-}
-
-func TestConditionConstructorsSetTypeStatusAndReason(t *testing.T) {
-	for _, test := range []struct {
-		is     managed.Condition
-		t      managed.ConditionType
-		status managed.ConditionStatus
-		reason managed.ConditionReason
-		text   string
-	}{
-		{managed.Available(), managed.TypeReady, managed.ConditionTrue, managed.ConditionReason("Available"), ""},
-		{managed.Unavailable(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Unavailable"), ""},
-		{managed.Creating(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Creating"), ""},
-		{managed.Deleting(), managed.TypeReady, managed.ConditionFalse, managed.ConditionReason("Deleting"), ""},
-	} {
-		require.WithinDuration(t, time.Now(), test.is.LastTransitionTime, time.Minute)
-		test.is.LastTransitionTime = time.Time{}
-		require.Equal(t, managed.Condition{Type: test.t, Status: test.status, Reason: test.reason, Message: test.text}, test.is)
 	}
 }
 
@@ -150,27 +134,81 @@ func TestFunctionsThatAreNilDoNothing(t *testing.T) {
 	require.NoError(t, connect.Disconnect(ctx))
 }
 
-func TestFunctionsAreCalled(t *testing.T) {
-	ctx := t.Context()
-	b := named("a")
-	fails := func(context.Context, *bucket) error { return errors.ErrUnsupported }
-	fns := managed.ExternalClientFns[*bucket]{
-		ObserveFn: func(context.Context, *bucket) (managed.ExternalObservation, error) {
-			return managed.ExternalObservation{Diff: "d"}, nil
-		},
-		CreateFn: fails, UpdateFn: fails, DeleteFn: fails,
-	}
-	seen, err := fns.Observe(ctx, b)
-	require.NoError(t, err)
-	require.Equal(t, "d", seen.Diff)
-	for _, err := range []error{fns.Create(ctx, b), fns.Update(ctx, b), fns.Delete(ctx, b)} {
-		require.ErrorIs(t, err, errors.ErrUnsupported)
-	}
-	require.ErrorIs(t, managed.ExternalDisconnectorFn(func(context.Context) error { return errors.ErrUnsupported }).Disconnect(ctx), errors.ErrUnsupported)
+// A condition cuts its message, even if a program sets it.
+func TestLongConditionMessagesAreCut(t *testing.T) {
+	long := strings.Repeat("é", 1<<19)
+	each(t, func(e *env) {
+		e.cloud.fail("observe", errors.New(long))
+		e.want(1)
+		e.rows(func(b *bucket) {
+			require.LessOrEqual(e, len(b.GetCondition(managed.TypeSynced).Message), reconciler.MaxErrorText)
+			require.Regexp(e, `^observe: é+\.\.\. \(\d+ bytes left out\)$`, b.GetCondition(managed.TypeSynced).Message)
+		})
+	}, nil)
 
-	var connecter managed.ExternalConnecter[*bucket] = &managed.NopConnecter[*bucket]{}
-	var both managed.ExternalConnectDisconnecter[*bucket] = managed.NewNopDisconnecter(connecter)
-	client, err := both.Connect(ctx, b)
-	require.NoError(t, err)
-	require.NoError(t, errors.Join(client.Create(ctx, b), client.Update(ctx, b), client.Delete(ctx, b), both.Disconnect(ctx)))
+	var m managed.Meta
+	m.SetConditions(managed.Unavailable().WithMessage(long))
+	was := m.GetCondition(managed.TypeReady)
+	require.LessOrEqual(t, len(was.Message), reconciler.MaxErrorText)
+	m.SetConditions(managed.Unavailable().WithMessage(long))
+	require.Equal(t, was, m.GetCondition(managed.TypeReady), "the same message does not count as a change")
+}
+
+func TestWaitReadyWaitsForTheConditionNotForDone(t *testing.T) {
+	each(t, func(e *env) {
+		ready := false
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if !ready {
+				b.SetConditions(managed.Unavailable().WithMessage("starting"))
+			}
+			return nil
+		})
+		e.want(1)
+		pass(time.Second)
+		e.status(reconciler.StatusKindDone)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
+		defer cancel()
+		name := e.names[0]
+		var row *bucket
+		var err error
+		returned := false
+		go func() {
+			row, err = managed.WaitReady(ctx, e.DB, e.Table, named(name))
+			returned = true
+		}()
+		pass(10 * time.Minute)
+		require.False(e, returned)
+		e.cloud.set(func(*cloud) { ready = true })
+		pass(time.Minute)
+		require.True(e, returned)
+		require.NoError(e, err)
+		require.Equal(e, name, row.Name)
+		require.True(e, managed.IsReady(row))
+	}, nil)
+}
+
+func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
+	each(t, func(e *env) {
+		ctx, name := e.Context(), e.names[0]
+		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
+		require.ErrorIs(e, err, managed.ErrRowGone)
+		e.cloud.fail("connect", errRefused)
+		e.want(1)
+		go func() { _, err = managed.WaitReady(ctx, e.DB, e.Table, named(name)) }()
+		synctest.Wait()
+		e.remove()
+		require.ErrorIs(e, err, managed.ErrTerminating)
+		require.ErrorContains(e, err, name)
+
+		short, cancel := context.WithCancelCause(ctx)
+		cancel(errDown)
+		e.removeDirectly()
+		e.cloud.fail("connect", nil)
+		pass(time.Minute)
+		e.cloud.fail("connect", errRefused)
+		e.want(1)
+		_, err = managed.WaitReady(short, e.DB, e.Table, named(name))
+		require.ErrorIs(e, err, errDown)
+		require.ErrorContains(e, err, `"b00" is not ready: Synced is False (ReconcileError: connect: quota)`)
+	}, nil)
 }

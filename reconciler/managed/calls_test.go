@@ -31,20 +31,6 @@ func timeout(d time.Duration) func(*env) []managed.ReconcilerOption {
 // onceOnly prevents retries during the test.
 func (e *env) onceOnly() { e.options = append(e.options, reconciler.WithRetry(time.Hour, time.Hour)) }
 
-func TestCallContextReportsItsDeadline(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-			at, ok := ctx.Deadline()
-			assert.True(e, ok)
-			assert.Equal(e, 3*time.Second, time.Until(at))
-			assert.NoError(e, ctx.Err())
-			return nil
-		})
-		e.want(1)
-		e.called("connect", "observe", "create")
-	}, timeout(3*time.Second))
-}
-
 func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
@@ -72,23 +58,11 @@ func TestCallContextEndsAtItsDeadline(t *testing.T) {
 			<-ctx.Done()
 			return ctx.Err()
 		},
-		"polling": func(ctx context.Context) error {
-			for ctx.Err() == nil {
-				time.Sleep(100 * time.Millisecond)
-			}
-			return ctx.Err()
-		},
 		"child": func(ctx context.Context) error {
 			child, cancel := context.WithTimeout(context.WithValue(ctx, key{}, 1), time.Hour)
 			defer cancel()
 			<-child.Done()
 			return child.Err()
-		},
-		"func": func(ctx context.Context) error {
-			over := make(chan struct{})
-			context.AfterFunc(ctx, func() { close(over) })
-			<-over
-			return context.Cause(ctx)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,4 +130,81 @@ func TestCallContextEndsWithThePass(t *testing.T) {
 			}, timeout(3*time.Second))
 		})
 	}
+}
+
+// WithTimeout bounds all calls of the user's code in one pass together.
+
+func TestCallsOfAPassShareOneTimeout(t *testing.T) {
+	each(t, func(e *env) {
+		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
+			at, ok := ctx.Deadline()
+			assert.True(e, ok)
+			assert.Equal(e, time.Second, time.Until(at))
+			return nil
+		})
+		e.want(1)
+		pass(waves * 3 * time.Second)
+		e.called("connect", "observe", "create")
+	}, func(e *env) []managed.ReconcilerOption {
+		e.onceOnly()
+		return []managed.ReconcilerOption{
+			managed.WithTimeout(3 * time.Second),
+			managed.WithInitializers(managed.Initializer[*bucket](func(context.Context, *bucket) error {
+				time.Sleep(2 * time.Second)
+				return nil
+			})),
+		}
+	})
+}
+
+// Without a timeout a create may take effect until it returns: the grace begins then.
+func TestGraceBeginsAtTheEndOfACreateWithoutTimeout(t *testing.T) {
+	each(t, func(e *env) {
+		e.names = e.names[:e.workers]
+		e.hide(true)
+		e.cloud.before("create", func(context.Context, *bucket) error {
+			time.Sleep(10 * time.Minute)
+			return nil
+		})
+		e.noAnswer()
+		e.want(1)
+		e.remove()
+		pass(10 * time.Minute)
+		e.goesOnlyWhenSeen()
+	}, func(*env) []managed.ReconcilerOption { return append(deterministic(nil), managed.WithTimeout(0)) })
+}
+
+// A create that was not started does not wait for a person.
+
+// createsNothing requires that Create was not called, and that no row waits for a person.
+func (e *env) createsNothing() {
+	e.Helper()
+	for _, name := range e.names {
+		require.NotContains(e, e.cloud.take(name), "create")
+	}
+	e.rows(func(b *bucket) {
+		require.False(e, managed.IsCreateIncomplete(b), "%q: %v", b.Name, b.Annotations)
+		require.NotEqual(e, managed.ReasonCreateUnsure, b.GetCondition(managed.TypeSynced).Reason)
+	})
+}
+
+func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
+	each(t, func(e *env) {
+		begun := make(chan struct{}, len(e.names))
+		e.cloud.then("observe", func(ctx context.Context, _ *bucket) error {
+			begun <- struct{}{}
+			<-ctx.Done()
+			return nil // what it read before the stop
+		})
+		e.respectContext()
+		e.want(1)
+		<-begun
+		e.Stop()
+		e.createsNothing()
+	}, nil)
+}
+
+// respectContext makes all calls fail whose context has ended.
+func (e *env) respectContext() {
+	e.cloud.before("create", func(ctx context.Context, _ *bucket) error { return ctx.Err() })
 }
