@@ -449,24 +449,3 @@ func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
 		require.Len(e, slices.Compact(ops), len(ops), "each is deleted once")
 	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
 }
-
-// loading runs a test, with each kind of operations and with 1 and 8 workers, against a loop that
-// sweeps periodically. Its table is initialised when the test calls done.
-func loading(t *testing.T, test func(e *env, s *lister, done func()), options ...reconciler.Option) {
-	for _, kind := range []string{"single", "batches"} {
-		for _, workers := range []int{1, 8} {
-			t.Run(fmt.Sprintf("%s, workers %d", kind, workers), func(t *testing.T) {
-				var s *lister
-				var initialized func(statedb.WriteTxn)
-				inBubble(t, func(e *env) {
-					test(e, s, func() { e.write(initialized) })
-				}, func(e *env, cfg *reconciler.Config[*object]) {
-					e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
-					s = &lister{target: e.target}
-					cfg.Sweeper = s
-					operate(kind)(e, cfg)
-				}, append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers })}, options...)...)
-			})
-		}
-	}
-}

@@ -5,14 +5,48 @@ package reconciler
 
 import (
 	"context"
+	"errors"
+	"iter"
 	"testing"
 	"testing/synctest"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/core"
 )
+
+// waitRow is a row that a test waits for.
+type waitRow struct {
+	id uint64
+}
+
+func (*waitRow) TableHeader() []string { return []string{"ID"} }
+
+func (*waitRow) TableRow() []string { return []string{""} }
+
+var waitRowID = statedb.Index[*waitRow, uint64]{
+	Name:       "id",
+	FromObject: func(r *waitRow) index.KeySet { return index.NewKeySet(index.Uint64(r.id)) },
+	FromKey:    index.Uint64,
+	Unique:     true,
+}
+
+// refusingTarget is a target whose operations fail.
+type refusingTarget struct{}
+
+func (refusingTarget) Update(context.Context, statedb.ReadTxn, statedb.Revision, *waitRow) error {
+	return errors.New("refused")
+}
+
+func (refusingTarget) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *waitRow) error {
+	return errors.New("refused")
+}
+
+func (refusingTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*waitRow, statedb.Revision]) error {
+	return nil
+}
 
 // A state has the same name in figures and metrics, which use the names of the core, and in
 // explanations, lists and waits.

@@ -33,17 +33,9 @@ type row struct {
 	deleted   bool
 	status    string
 	text      string
-	// group is the group of the object. lane, if not Fresh, replaces the lane that byMain returns.
+	// group is the group of the object. lane, if not Fresh, is the lane of the change.
 	group string
 	lane  Lane
-}
-
-// byMain returns the lane by which the main cursor hands over a row.
-func (r row) byMain() Lane {
-	if r.lane != Fresh {
-		return r.lane
-	}
-	return r.cameBy(Backlog)
 }
 
 func keyOfRow(r row) []byte { return []byte(r.key) }

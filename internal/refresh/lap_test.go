@@ -103,15 +103,6 @@ func (w *beside) replace(set refresh.Settings) { w.set = set; w.step() }
 
 func (w *beside) write(ids ...uint64) { w.world.write(status.Status{}, ids...) }
 
-func (w *beside) delete(ids ...uint64) {
-	wtxn := w.rows.DB.WriteTxn(w.table)
-	for _, id := range ids {
-		_, _, err := w.table.Delete(wtxn, row{id: id})
-		require.NoError(w, err)
-	}
-	wtxn.Commit()
-}
-
 // pass lets time pass, and returns the batches that the loop has dealt with.
 func (w *beside) pass(d time.Duration) []handed {
 	for end := time.Now().Add(d); ; w.step() {

@@ -142,8 +142,6 @@ func TestConfigurationRunsInAHive(t *testing.T) {
 // These tests use the names that programs bring along in the way those programs do.
 // docs/COMPATIBILITY.md has a row for each name.
 
-var errNo = errors.New("no")
-
 func TestNopClientReportsUpToDateResources(t *testing.T) {
 	got, err := (&managed.NopConnecter[*bucket]{}).Connect(t.Context(), named("a"))
 	require.NoError(t, err)
