@@ -11,7 +11,8 @@ MODULES     := . metrics/prometheus reconciler/source/etcd example example/fleet
 # minutes to compile with it, and are not ours.
 WITHOUTRACE := example/fleet internal/tests/real benchmarks
 # A slow machine may need more than the ten minutes that go test allows a package.
-TEST        := $(GO) test -vet=off -count=1 -timeout 20m
+# Programs without debug information are linked in half the time.
+TEST        := $(GO) test -vet=off -count=1 -timeout 20m -ldflags=-w
 RACE        := $(TEST) -race
 # Every fuzz target, as folder:name, and for how long each one runs.
 FUZZ        := reconciler/debug:FuzzPageQueries \
@@ -45,7 +46,7 @@ run-fleet: ## run an etcd, and five netagents that are fed from it
 test: test-root test-modules ## all tests, most with -race, the random ones briefly
 
 .PHONY: test-long
-test-long: lint tidy test-fuzz test-walks ## what CI runs after test: linters, fuzzing, and long random tests
+test-long: lint tidy test-fuzz test-walks test-systems ## what CI runs after test: linters, fuzzing, and long random tests
 
 # With -race, where the tests have it: then what was compiled for the checks and for the tests is the same.
 .PHONY: lint
@@ -114,6 +115,14 @@ test-walks-etcd:
 .PHONY: test-prometheus
 test-prometheus:
 	cd metrics/prometheus && $(RACE) ./...
+
+# netagent says on other systems that it runs on Linux only.
+.PHONY: test-systems
+test-systems:
+	@program=$$(mktemp); trap 'rm -f "$$program"' EXIT; \
+	echo "build netagent for another system"; \
+	(cd example && GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o "$$program" ./netagent); \
+	grep -q 'netagent runs on Linux only' "$$program"
 
 # Against real etcds, in processes that the tests build, kill, wipe and cut off. The tests mostly wait, so more
 # of them run at once than there are processors.

@@ -5,9 +5,6 @@ package main
 
 import (
 	"bytes"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -60,15 +57,4 @@ func TestHelpListsTheFlags(t *testing.T) {
 	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-refresh", "-prune", "-chaos percentage", "-chaos-seed"} {
 		assert.Contains(t, stderr.String(), want)
 	}
-}
-
-func TestOtherSystemsBuildAndReportAnError(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "netagent")
-	cmd := exec.Command("go", "build", "-o", path, ".")
-	cmd.Env = append(os.Environ(), "GOOS=darwin", "GOARCH=arm64", "CGO_ENABLED=0", "GOFLAGS=")
-	output, err := cmd.CombinedOutput()
-	require.NoError(t, err, "%s", output)
-	program, err := os.ReadFile(path)
-	require.NoError(t, err)
-	assert.True(t, bytes.Contains(program, []byte("netagent runs on Linux only")))
 }

@@ -142,6 +142,96 @@ func TestConfigurationRunsInAHive(t *testing.T) {
 // These tests use the names that programs bring along in the way those programs do.
 // docs/COMPATIBILITY.md has a row for each name.
 
+var errNo = errors.New("no")
+
+func TestFunctionsAreConnecters(t *testing.T) {
+	asked := 0
+	client := managed.NopClient[*bucket]{}
+	connect := managed.ExternalConnectorFn[*bucket](func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
+		asked++
+		return &client, nil
+	})
+	var connecter managed.ExternalConnecter[*bucket] = connect
+	got, err := connecter.Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+	require.Same(t, &client, got)
+	_, err = connect.Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+
+	with := managed.NewNopDisconnecter(connecter)
+	var _ managed.ExternalConnectDisconnecter[*bucket] = with
+	same, ok := with.(*managed.NopDisconnecter[*bucket])
+	require.True(t, ok)
+	got, err = same.Connect(t.Context(), named("a"))
+	require.NoError(t, err)
+	require.Same(t, &client, got)
+	require.NoError(t, same.Disconnect(t.Context()))
+	require.Equal(t, 3, asked)
+
+	var disconnecter managed.ExternalDisconnecter = managed.ExternalDisconnectorFn(func(context.Context) error { return errNo })
+	require.ErrorIs(t, disconnecter.Disconnect(t.Context()), errNo)
+}
+
+func TestFunctionsAreAClient(t *testing.T) {
+	var called []string
+	did := func(call string) func(context.Context, *bucket) error {
+		return func(context.Context, *bucket) error { called = append(called, call); return errNo }
+	}
+	var client managed.ExternalClient[*bucket] = managed.ExternalClientFns[*bucket]{
+		CreateFn: did("create"), UpdateFn: did("update"), DeleteFn: did("delete"),
+	}
+	for _, call := range []func(context.Context, *bucket) error{client.Create, client.Update, client.Delete} {
+		require.ErrorIs(t, call(t.Context(), named("a")), errNo)
+	}
+	require.Equal(t, []string{"create", "update", "delete"}, called)
+}
+
+// The updater of the critical annotations is called after a create, with the external name set.
+func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
+	updater := func(u managed.CriticalAnnotationUpdater[*bucket]) managed.CriticalAnnotationUpdater[*bucket] {
+		return managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
+			if managed.GetExternalName(b) == "" {
+				return errNo
+			}
+			return u.UpdateCriticalAnnotations(ctx, b)
+		})
+	}
+	each(t, func(e *env) {
+		e.settle(1)
+		e.rows(func(b *bucket) { require.NotEmpty(e, b.Annotations[managed.AnnotationExternalName]) })
+
+		var retrying *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
+		b := e.get(e.names[0]).Clone()
+		managed.SetExternalName(b, "other")
+		require.NoError(e, managed.CriticalAnnotationUpdateFn[*bucket](retrying.UpdateCriticalAnnotations).UpdateCriticalAnnotations(e.Context(), b))
+		require.Equal(e, "other", managed.GetExternalName(e.get(e.names[0])))
+		require.ErrorIs(e, retrying.UpdateCriticalAnnotations(e.Context(), named("none")), managed.ErrRowGone)
+	}, func(e *env) []managed.ReconcilerOption {
+		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(
+			updater(managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)))}
+	})
+}
+
+// Programs store options as values, and write hooks as functions.
+func TestOptionsAreValuesThatCanBeStored(t *testing.T) {
+	var hook managed.PollIntervalHook[*bucket] = func(b *bucket, pollInterval time.Duration) time.Duration {
+		return pollInterval / 2
+	}
+	options := []managed.ReconcilerOption{
+		managed.WithPollInterval(time.Hour),
+		managed.WithPollIntervalHook(hook),
+		managed.WithFinalizer[*bucket](managed.Finalizer[*bucket](managed.NewFinalizer[*bucket]("mine"))),
+	}
+	each(t, func(e *env) {
+		e.settle(1)
+		e.rows(func(b *bucket) { require.Equal(e, []string{"mine"}, b.Finalizers) })
+		pass(29 * time.Minute)
+		e.called()
+		pass(2 * time.Minute)
+		e.called("connect", "observe")
+	}, func(*env) []managed.ReconcilerOption { return options })
+}
+
 func TestNopClientReportsUpToDateResources(t *testing.T) {
 	got, err := (&managed.NopConnecter[*bucket]{}).Connect(t.Context(), named("a"))
 	require.NoError(t, err)

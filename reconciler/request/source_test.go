@@ -458,3 +458,18 @@ func TestBeforeInitializedDoesNotWaitForTables(t *testing.T) {
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
 	})
 }
+
+// Methods of the loop take functions of rows.
+func TestRequestsArePausedByTheirRows(t *testing.T) {
+	inBubble(t, func(e *env) {
+		loop := e.controller.Loop()
+		loop.PauseObjects(func(row *request.Row[request.Request]) bool { return row.Request.Namespace == "shop" })
+		e.put("web", 1)
+		e.insert(&app{Namespace: "other", Name: "web"})
+		synctest.Wait()
+		require.Equal(e, []string{"other/web"}, e.took())
+		loop.Resume()
+		synctest.Wait()
+		require.Equal(e, []string{"shop/web"}, e.took())
+	}, nil)
+}

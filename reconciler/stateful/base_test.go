@@ -305,3 +305,39 @@ type bare struct{ stateful.SetDiff[string] }
 func (bare) GetStateAnnotationKey() string                         { return annotation }
 func (bare) ExtractCurrentState(z *zone) ([]string, error)         { return z.Records, nil }
 func (bare) ApplyOperations(context.Context, *zone, changes) error { return nil }
+
+func TestTheBaseLogsUnreadableAnnotations(t *testing.T) {
+	log := &testlog.Buffer{}
+	for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(log, nil))} {
+		base := stateful.BaseStatefulReconciler[*zone, []string, string]{Logger: logger}
+		s, z := newServer(), named("web", "a")
+		z.SetAnnotation(annotation, "?")
+		require.NoError(t, base.Reconcile(t.Context(), z, s))
+		require.Equal(t, []changes{adds("a")}, s.take())
+		require.Equal(t, `["a"]`, z.Annotations[annotation])
+		require.Equal(t, logger != nil, log.String() != "")
+	}
+}
+
+// reconciled is a generic helper as a program may have it, for any resource type.
+func reconciled[T stateful.StatefulResource, State, Item any](ctx context.Context, resource T, impl stateful.StatefulReconciler[T, State, Item]) (string, error) {
+	err := stateful.NewBaseStatefulReconciler[T, State, Item](nil).Reconcile(ctx, resource, impl)
+	return resource.GetAnnotations()[impl.GetStateAnnotationKey()], err
+}
+
+func TestGenericHelpersCompile(t *testing.T) {
+	text, err := reconciled(t.Context(), named("web", "a"), impl(newServer()))
+	require.NoError(t, err)
+	require.Equal(t, `["a"]`, text)
+}
+
+func TestObjectsInDifferentNamespacesAreDistinct(t *testing.T) {
+	var base stateful.BaseStatefulReconciler[*zone, []string, string]
+	s := newServer()
+	for _, namespace := range []string{"one", "two"} {
+		z := named("web", "a")
+		z.Namespace = namespace
+		require.NoError(t, base.Reconcile(t.Context(), z, s))
+	}
+	require.Equal(t, []changes{adds("a"), adds("a")}, s.take())
+}

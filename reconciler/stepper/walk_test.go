@@ -354,3 +354,22 @@ func outcomeText(err error) string {
 	}
 	return fmt.Sprintf("%q", err)
 }
+
+// A free style calls its hook once for each run, and adds to the results that were set.
+func TestFreeStyleAddsToTheResultsThatWereSet(t *testing.T) {
+	calls := 0
+	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
+		calls++
+		e.AddOpSuccess("", "step")
+	}))
+	f.Run()
+	require.Equal(t, 1, f.OpsCount("step"))
+	var given stepper.Results
+	f.SetResults(&given)
+	f.Run()
+	f.Run()
+	require.Equal(t, 2, given.OpsCount("step"))
+	require.Equal(t, 3, calls)
+	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
+	require.Equal(t, 1, given.OpsCount("step"), "the results were emptied first")
+}
