@@ -168,8 +168,9 @@ func TestFunctionsAreConnecters(t *testing.T) {
 	require.NoError(t, same.Disconnect(t.Context()))
 	require.Equal(t, 3, asked)
 
-	var disconnecter managed.ExternalDisconnecter = managed.ExternalDisconnectorFn(func(context.Context) error { return errNo })
-	require.ErrorIs(t, disconnecter.Disconnect(t.Context()), errNo)
+	disconnect := managed.ExternalDisconnectorFn(func(context.Context) error { return errNo })
+	var _ managed.ExternalDisconnecter = disconnect
+	require.ErrorIs(t, disconnect.Disconnect(t.Context()), errNo)
 }
 
 func TestFunctionsAreAClient(t *testing.T) {
