@@ -24,7 +24,7 @@ FUZZ        := reconciler/debug:FuzzPageQueries \
                example/netagent/config:FuzzParseSaysWhereEachProblemIs
 FUZZTIME    ?= 5s
 # How many times longer random tests are in test-long than in test.
-LONG        ?= 20
+LONG        ?= 5
 
 .PHONY: help
 help: ## say what there is to make
