@@ -11,7 +11,7 @@ MODULES     := . metrics/prometheus reconciler/source/etcd example example/fleet
 # minutes to compile with it, and are not ours.
 WITHOUTRACE := example/fleet internal/tests/real benchmarks
 # A slow machine may need more than the ten minutes that go test allows a package.
-# Programs without debug information are linked in half the time.
+# Programs without debug information are linked faster.
 TEST        := $(GO) test -vet=off -count=1 -timeout 20m -ldflags=-w
 RACE        := $(TEST) -race
 # Fuzz targets, as folder:name, and for how long each one runs. FuzzKeyTextNamesOneObject of reconciler is not among
@@ -82,7 +82,7 @@ test-with-race: test-prometheus test-example test-etcd
 test-without-race: test-real test-fleet test-benchmarks
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
-# test-root runs. FUZZTIME=10m looks longer. By default most of ten seconds goes into making what was
+# test-root runs. FUZZTIME=10m looks longer. By default most of the time goes into making what was
 # found shorter, hence the limit on that. Up to Go 1.26 a run may fail because its time is up
 # (go.dev/issue/75804): that is no find, for which "Failing input" is printed.
 .PHONY: test-fuzz
@@ -156,7 +156,7 @@ test-example test-fleet:
 	grep -E '^(ok|\?) ' "$$log"
 
 .PHONY: mutants
-mutants: ## break one promise at a time and say which test notices: two hours
+mutants: ## break one promise at a time and say which test notices: hours
 	$(GO) run ./internal/tests/mutants
 
 .PHONY: screenshot

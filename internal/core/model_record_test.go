@@ -72,7 +72,8 @@ func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Reco
 	same(t, m.untried(lowest), since, "the lowest change that holds the mark")
 	require.Greater(t, observed, until, "%q holds the mark and must have a record", lowest.key)
 	require.True(t, slices.ContainsFunc(holds, func(k *modelKey) bool {
-		held := k.from == Held && observed < k.seenAt
+		// For a key that is held, the end of the minimum backoff counts as the time when its change was observed.
+		held := k.from == Held && (observed < k.seenAt || observed == k.at)
 		return m.untried(k) == since && (k.seenAt == observed || held || !k.unseen)
 	}), "the change at %d was not observed at %v", since, observed)
 }

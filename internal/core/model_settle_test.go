@@ -70,12 +70,15 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	}
 	m.answered(k, now, out)
 	succeeded := out.Kind == Done || out.Kind == DoneAgain
+	if note != nil && !note.again && !out.Lost && note.revision <= out.NewRevision {
+		note = nil // A cursor that lags has read an older version than the one that was run.
+	}
 	switch {
 	case note != nil && note.settled && (note.unset || k.deleted):
 		m.forget(k)
 	case note != nil && note.again:
 		m.runAgain(k, now, out)
-	case note != nil && !note.settled && (out.Lost || note.revision > out.NewRevision):
+	case note != nil && !note.settled:
 		m.follow(k, now, note)
 	case succeeded && out.Lost, out.Kind == Done:
 		m.forget(k)

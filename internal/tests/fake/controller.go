@@ -23,7 +23,7 @@ type Controller struct {
 	Explanation inspect.Explanation
 	Shown       inspect.Snapshot
 	Lines       []inspect.ObjectLine // the objects; positions stand for revisions
-	Page        inspect.ObjectPage   // what a page has beside them
+	Page        inspect.ObjectPage   // what a page has before them, and its other fields
 	History     []inspect.Event
 	Rounds      []inspect.Round
 	Samples     []inspect.Sample
