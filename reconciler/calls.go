@@ -24,7 +24,7 @@ import (
 
 // calls holds what other goroutines have asked the loop for since it last took calls. The callers
 // never wait for the loop here, because it may be stuck in an operation.
-type calls[Obj comparable] struct {
+type calls[Obj any] struct {
 	// made wakes the loop.
 	made signal.Signal
 	// pause is the pause that they want.
@@ -35,7 +35,7 @@ type calls[Obj comparable] struct {
 }
 
 // asked holds the requests to the loop.
-type asked[Obj comparable] struct {
+type asked[Obj any] struct {
 	prune, approve bool
 	// reruns are the objects to apply again, refresh is a walk over rows to refresh; nil if there are none.
 	reruns  *reruns[Obj]
@@ -46,7 +46,7 @@ type asked[Obj comparable] struct {
 
 // question is a question of another goroutine. The goroutine of the loop calls it between two rounds,
 // after it has published its state; it must not block.
-type question[Obj comparable] func(*answers[Obj])
+type question[Obj any] func(*answers[Obj])
 
 // ask adds a request.
 func (c *calls[Obj]) ask(add func(*asked[Obj])) {
@@ -75,7 +75,7 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 
 // ask returns the answer of the goroutine of the loop. The error is that of ctx, if it ends first, or
 // [inspect.ErrStopped].
-func ask[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
+func ask[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
 	if v.life.stopped() {
 		return told, inspect.ErrStopped
 	}
@@ -122,7 +122,7 @@ const answerTimeout = 100 * time.Millisecond
 
 // askBriefly is ask with answerTimeout instead of the end of ctx. The error is
 // [inspect.ErrNotStarted], [inspect.ErrStopped] or an *[inspect.BusyError].
-func askBriefly[Obj comparable, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
+func askBriefly[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
 	if !v.life.running.Load() {
 		return told, inspect.ErrNotStarted
 	}

@@ -128,7 +128,7 @@ func (r *runner[Obj]) settle() {
 }
 
 // blocking has the keys that wait for channels.
-type blocking[Obj comparable] struct {
+type blocking[Obj any] struct {
 	keys *blocked.Keys
 	rows *rows.Rows[Obj]
 	core *core.Core[Obj]

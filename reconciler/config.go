@@ -23,7 +23,7 @@ import (
 // The status functions are fields, not methods of the object, so that an object can have several
 // reconcilers, each with a status of its own. Clone, SetStatus and GetStatus are called from several
 // goroutines at once.
-type Config[Obj comparable] struct {
+type Config[Obj any] struct {
 	// DB holds the table. Required for New; RegisterConfig takes it from [Params].
 	DB *statedb.DB
 	// Table holds the objects. Required. It has to be a [statedb.RWTable] if the rows carry a status;
@@ -105,7 +105,7 @@ type Config[Obj comparable] struct {
 
 // setup is a complete configuration: every field has its value or its default, and is checked. Nothing
 // changes it.
-type setup[Obj comparable] struct {
+type setup[Obj any] struct {
 	cfg  Config[Obj]
 	opts options
 	id   inspect.ID
@@ -128,7 +128,7 @@ type options struct {
 
 // resolve returns the setup that a configuration describes. fallback are the metrics if no option has
 // some; nil means unpublished ones. The error joins everything that is wrong.
-func resolve[Obj comparable](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
+func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	if cfg.Pruner == nil && cfg.Sweeper == nil {
 		cfg.Pruner = cfg.pruner()
 	}

@@ -28,7 +28,7 @@ import (
 // Loop is a reconciler: it makes a target match a table while it runs. Make one with [New] or
 // [RegisterConfig]. It implements [Reconciler] and [inspect.Controller]. Its exported methods are
 // safe from any goroutine.
-type Loop[Obj comparable] struct {
+type Loop[Obj any] struct {
 	shared[Obj]
 	// repeat has objects applied again whose rows have not changed.
 	repeat repeat[Obj]
@@ -38,7 +38,7 @@ type Loop[Obj comparable] struct {
 
 // shared is what the goroutine of a loop and all others use. The types of the fields document which of their
 // methods are for which goroutine.
-type shared[Obj comparable] struct {
+type shared[Obj any] struct {
 	setup    setup[Obj]
 	life     life
 	settings settings
@@ -60,7 +60,7 @@ type shared[Obj comparable] struct {
 }
 
 // execution is what runs operations.
-type execution[Obj comparable] struct {
+type execution[Obj any] struct {
 	// config is the configuration of all executors, scope the scope of the operations that the loop runs
 	// itself; nil before it runs.
 	config  execute.Config[Obj]
@@ -98,7 +98,7 @@ func (l *life) stopped() bool {
 // runner is the part of a loop that belongs to the goroutine of the loop, which makes one pass after the
 // other through the stages: see [runner.pass]. A round is a pass that ran or started something. Only
 // that goroutine uses these fields, and before its start and after its end the caller of [Loop.Run].
-type runner[Obj comparable] struct {
+type runner[Obj any] struct {
 	shared  *shared[Obj]
 	life    *life
 	workers *execute.Pool[Obj]

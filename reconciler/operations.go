@@ -235,7 +235,7 @@ var (
 // is a conflict too. The error is [ErrNoOperation] if ctx is not that of an update, if obj is not an
 // object of it, or if the update returned while the checkpoint waited for the table. It is
 // [ErrNotWritable] if the rows carry no status.
-func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
+func Checkpoint[Obj any](ctx context.Context, obj Obj) error {
 	return execute.Checkpoint(ctx, obj)
 }
 
@@ -256,7 +256,7 @@ func Note(ctx context.Context, text string) { execute.Note(ctx, text) }
 // NoteOn attaches a note as [Note] does, to one object of a call of [BatchOperations] or
 // [RoundOperations]. obj is the object of the call, or a copy of it. It works for a single object,
 // too. It does nothing if obj is not an object of the call.
-func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
+func NoteOn[Obj any](ctx context.Context, obj Obj, text string) {
 	execute.NoteOn(ctx, obj, text)
 }
 

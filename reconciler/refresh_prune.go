@@ -93,7 +93,7 @@ func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err er
 }
 
 // callPrune calls the prune or the list of a sweep.
-func callPrune[Obj comparable](ctx context.Context, s *shared[Obj], txn statedb.ReadTxn) (err error) {
+func callPrune[Obj any](ctx context.Context, s *shared[Obj], txn statedb.ReadTxn) (err error) {
 	scope, cfg := s.execution.scope.Load(), &s.setup.cfg
 	scope.Set(execute.Calling[Obj]{Operation: "prune", Since: s.life.now()})
 	defer scope.Set(execute.Calling[Obj]{})
@@ -123,7 +123,7 @@ func (r *runner[Obj]) noteRefreshed() {
 }
 
 // stuckRefreshes returns how many refreshes are stuck on workers.
-func stuckRefreshes[Obj comparable](workers *execute.Pool[Obj]) (n int) {
+func stuckRefreshes[Obj any](workers *execute.Pool[Obj]) (n int) {
 	for j := range workers.StuckJobs {
 		for i := range j.Ops {
 			if j.Ops[i].Lane() == core.Refresh {
@@ -135,7 +135,7 @@ func stuckRefreshes[Obj comparable](workers *execute.Pool[Obj]) (n int) {
 }
 
 // noteRefreshCalls reports the calls of refreshes to the refresher.
-func noteRefreshCalls[Obj comparable](r *refresh.Refresher[Obj], ops []core.Operation[Obj]) {
+func noteRefreshCalls[Obj any](r *refresh.Refresher[Obj], ops []core.Operation[Obj]) {
 	if !r.Waiting() {
 		return
 	}

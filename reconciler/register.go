@@ -61,7 +61,7 @@ type Params struct {
 //
 // Unlike RegisterConfig it refreshes by default: every 30 minutes, at most 100 objects per second.
 // [WithRefreshing] changes that.
-func Register[Obj comparable](
+func Register[Obj any](
 	params Params,
 	table statedb.RWTable[Obj],
 	clone func(Obj) Obj,
@@ -97,7 +97,7 @@ func Register[Obj comparable](
 // used by triggers that the program runs itself.
 //
 // It may be called before and after the hive has started. The errors are those of [New].
-func RegisterConfig[Obj comparable](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
+func RegisterConfig[Obj any](params Params, cfg Config[Obj]) (*Loop[Obj], error) {
 	cfg.DB, cfg.Log, cfg.ModuleID = params.DB, params.Log, params.ModuleID
 	l, err := newLoop(cfg, params.DefaultMetrics)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 )
 
 // repeat has objects applied again whose rows have not changed.
-type repeat[Obj comparable] interface {
+type repeat[Obj any] interface {
 	// refresh is [Loop.Refresh] with keys. Safe from any goroutine.
 	refresh(ctx context.Context, keys []string) (int, error)
 	// reapply is [Loop.Reapply]. Safe from any goroutine.
@@ -68,7 +68,7 @@ func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err 
 }
 
 // byMark marks rows that carry the status.
-type byMark[Obj comparable] struct{ rows *rows.Rows[Obj] }
+type byMark[Obj any] struct{ rows *rows.Rows[Obj] }
 
 func (m byMark[Obj]) refresh(_ context.Context, keys []string) (n int, err error) {
 	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
@@ -131,7 +131,7 @@ func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj, forced bool) (marked b
 }
 
 // byKey hands objects to the loop, where the rows carry no status.
-type byKey[Obj comparable] struct {
+type byKey[Obj any] struct {
 	shared *shared[Obj]
 	runner *runner[Obj]
 }

@@ -65,7 +65,7 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 }
 
 // reports tells others how a loop is: health, metrics, and the classes of errors.
-type reports[Obj comparable] struct {
+type reports[Obj any] struct {
 	view    *view[Obj]
 	health  *health.Reporter
 	metrics metrics.Handle
@@ -142,7 +142,7 @@ func (v *view[Obj]) stuckLines() (lines []string) {
 
 // logRound logs the failures that errorclass has chosen for the log, and at level debug every
 // operation.
-func logRound[Obj comparable](s *shared[Obj], ops []core.Operation[Obj]) {
+func logRound[Obj any](s *shared[Obj], ops []core.Operation[Obj]) {
 	for _, f := range s.stats.classes.TakeLines() {
 		s.setup.log.Warn("operation failed", "operation", f.Operation, "key", s.rows.Name(f.Object), "revision", f.Revision,
 			"attempt", f.Attempt, "error", f.Text, "repeated", f.Repeated)

@@ -73,7 +73,7 @@ func TestJournalCountsConflictsAndLostOutcomes(t *testing.T) {
 		e.target.before = func(_ context.Context, c call) { time.Sleep(time.Second) }
 		e.put(1, 1, 2)
 		e.pass(500 * time.Millisecond)
-		e.write(func(wtxn writeTxn) {
+		e.write(func(wtxn statedb.WriteTxn) {
 			o := e.get(1).Clone()
 			o.Other = reconciler.StatusDone()
 			_, _, err := e.table.Insert(wtxn, o)
@@ -135,7 +135,7 @@ func TestMetricsReportEachOperationAndRound(t *testing.T) {
 				e.pass(50 * time.Millisecond)
 				e.target.failing("")
 				e.pass(time.Minute)
-				e.write(func(wtxn writeTxn) {
+				e.write(func(wtxn statedb.WriteTxn) {
 					_, _, _ = e.table.Delete(wtxn, &object{ID: 1})
 					_, _, _ = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
 				})

@@ -116,7 +116,7 @@ func (r *runner[Obj]) startOperations(ctx context.Context, round *inspect.Round,
 }
 
 // resolver finds the version that an operation runs.
-type resolver[Obj comparable] struct {
+type resolver[Obj any] struct {
 	rows     *rows.Rows[Obj]
 	core     *core.Core[Obj]
 	observer *observe.Observer[Obj]
@@ -220,7 +220,7 @@ func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (O
 }
 
 // newObserver returns the observer of the table of a loop, with what it reports.
-func newObserver[Obj comparable](s *shared[Obj], c *core.Core[Obj], waits observe.Waits, b *blocking[Obj]) *observe.Observer[Obj] {
+func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits, b *blocking[Obj]) *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
 		Rows: s.rows, Core: c, Waits: waits,
 		Hooks: observe.Hooks[Obj]{

@@ -10,13 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // set changes the settings of the loop.
@@ -372,44 +370,4 @@ func TestMissingPrunerIsAnErrorOnlyWithPruning(t *testing.T) {
 	cfg.Pruner = e.target
 	_, err = reconciler.New(cfg)
 	require.NoError(e, err)
-}
-
-// valueObject is a row that is not a pointer.
-type valueObject struct {
-	ID     uint64
-	Status reconciler.Status
-}
-
-func TestRowsMayBeValues(t *testing.T) {
-	inBubble(t, func(e *env) {
-		index := statedb.Index[valueObject, uint64]{
-			Name:       "id",
-			FromObject: func(o valueObject) keySet { return newKeySet(o.ID) },
-			FromKey:    idIndex.FromKey,
-			Unique:     true,
-		}
-		table, err := statedb.NewTableAny(e.db, "values", func() []string { return nil },
-			func(valueObject) []string { return nil }, index)
-		require.NoError(e, err)
-		updated := 0
-		loop, err := reconciler.New(reconciler.Config[valueObject]{
-			DB: e.db, Table: table,
-			Clone:           func(o valueObject) valueObject { return o },
-			SetStatus:       func(o valueObject, s reconciler.Status) valueObject { o.Status = s; return o },
-			GetStatus:       func(o valueObject) reconciler.Status { return o.Status },
-			BatchOperations: countingBatches{&updated},
-		})
-		require.NoError(e, err)
-		stop := reconcilertest.Go(e, loop.Run)
-		wtxn := e.db.WriteTxn(table)
-		_, _, err = table.Insert(wtxn, valueObject{ID: 1, Status: reconciler.StatusPending()})
-		require.NoError(e, err)
-		revision := table.Revision(wtxn.Commit())
-		_, _, err = loop.WaitUntilReconciled(e.Context(), revision)
-		require.NoError(e, err)
-		require.Equal(e, 1, updated)
-		row, _, _ := table.Get(e.db.ReadTxn(), index.Query(1))
-		require.Equal(e, reconciler.StatusKindDone, row.Status.Kind)
-		stop()
-	}, nil)
 }

@@ -39,10 +39,10 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 // that has ended left them behind. It locks no other table: the caller may hold a write transaction of
 // Config.Table. It is an error if another reconciler has the tables: one that was made and has not ended,
 // also if it was never run.
-func New[Obj comparable](cfg Config[Obj]) (*Loop[Obj], error) { return newLoop(cfg, nil) }
+func New[Obj any](cfg Config[Obj]) (*Loop[Obj], error) { return newLoop(cfg, nil) }
 
 // newLoop is New. fallback are the metrics without [WithMetrics]; nil means unpublished ones.
-func newLoop[Obj comparable](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
+func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 	s, err := resolve(cfg, fallback)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 }
 
 // openBeside opens the ledger beside the table.
-func openBeside[Obj comparable](s *shared[Obj], c *core.Core[Obj]) (*ledger.Beside[Obj], error) {
+func openBeside[Obj any](s *shared[Obj], c *core.Core[Obj]) (*ledger.Beside[Obj], error) {
 	// The tables refer to the function also after the loop has ended: it must not refer to the loop.
 	of := s.rows
 	tables, err := ledger.OpenTables(of.DB, cmp.Or(s.setup.opts.name, of.Table.Name()), s.life.ended, func(text string) (index.Key, error) {

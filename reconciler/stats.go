@@ -19,7 +19,7 @@ import (
 
 // stats has the figures of a loop, which updates them once a round. Readers hold the lock only while
 // they copy; they do not wait for the loop, which may be stuck in an operation.
-type stats[Obj comparable] struct {
+type stats[Obj any] struct {
 	// state is the latest state that the loop has published.
 	state atomic.Pointer[state]
 	// journal has the latest rounds and operations.

@@ -21,7 +21,7 @@ import (
 // view reads what a loop has published, and the rows; it changes nothing. Its methods are safe from any
 // goroutine. It has no access to the goroutine of the loop: for what only that knows it asks a question,
 // see [ask].
-type view[Obj comparable] struct {
+type view[Obj any] struct {
 	life     *life
 	identity inspect.ID
 	rows     *rows.Rows[Obj]
@@ -35,7 +35,7 @@ type view[Obj comparable] struct {
 }
 
 // newView returns the view of a loop.
-func newView[Obj comparable](l *shared[Obj]) *view[Obj] {
+func newView[Obj any](l *shared[Obj]) *view[Obj] {
 	return &view[Obj]{
 		life: &l.life, identity: l.setup.id, rows: l.rows, ledger: l.ledger, stats: &l.stats, workers: l.execution.workers,
 		tally: &l.execution.config.Tally, settings: &l.settings.Pointer, scope: &l.execution.scope, calls: &l.calls,

@@ -31,7 +31,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		Condition: v.condition(err, s.health.PausedWhole),
 		Objects:   v.rows.Table.NumObjects(txn), Revision: v.rows.Table.Revision(txn),
 		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
-		States: counted(s.keys.States[:], firstShown), Lanes: counted(s.keys.Lanes[:], core.Lane(0)), Failing: s.health.Failing, Blocked: s.health.Blocked,
+		States: counted(s.keys.States[:], firstShown, stateName), Lanes: counted(s.keys.Lanes[:], core.Lane(0), core.Lane.String), Failing: s.health.Failing, Blocked: s.health.Blocked,
 		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
 		Breaker: s.health.Breaker, Stuck: v.stuckLines(),
 		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(),
@@ -133,7 +133,7 @@ func (v *view[Obj]) figures() metrics.Figures {
 	s, txn := b.state.Load(), v.rows.DB.ReadTxn()
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
 	f.Unset, f.BreakerOpenings = s.unset, s.breaker.Openings
-	f.States = counted(s.keys.States[:], firstShown)
+	f.States = counted(s.keys.States[:], firstShown, stateName)
 	f.Failing, f.Blocked = s.health.Failing, s.health.Blocked
 	if s.breaker.Open {
 		f.BreakersOpen = 1
@@ -150,9 +150,9 @@ const firstShown = core.Ready
 
 // counted returns the counts of states or lanes with their names, beginning with from. counts has one for
 // each N.
-func counted[N core.State | core.Lane](counts []int, from N) (list []metrics.StateCount) {
+func counted[N core.State | core.Lane](counts []int, from N, name func(N) string) (list []metrics.StateCount) {
 	for n := from; int(n) < len(counts); n++ {
-		list = append(list, metrics.StateCount{State: fmt.Sprint(n), Count: counts[n]})
+		list = append(list, metrics.StateCount{State: name(n), Count: counts[n]})
 	}
 	return list
 }

@@ -24,6 +24,8 @@ var states = [core.NumStates]inspect.State{
 	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
 }
 
+func stateName(s core.State) string { return string(states[s]) }
+
 // stateOf returns the state of an object, without what holds back all objects. kind is the status of its row, if
 // found; err is why the loop did not tell what is known.
 func (v *view[Obj]) stateOf(key index.Key, found bool, kind StatusKind, k *known[Obj], err error) inspect.State {

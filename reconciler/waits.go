@@ -144,7 +144,7 @@ type remainder[Obj any] struct {
 }
 
 // answers is what the loop gives to questions. The unreconciled keys are listed once for all of them.
-type answers[Obj comparable] struct {
+type answers[Obj any] struct {
 	r      *runner[Obj]
 	keys   []core.KeyInfo[Obj]
 	listed bool

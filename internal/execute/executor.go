@@ -21,7 +21,7 @@ import (
 
 // Config configures executors, and is shared by them. Exactly one of Single, Batches and Rounds is
 // used: the last one that is not nil.
-type Config[Obj comparable] struct {
+type Config[Obj any] struct {
 	Rows    *rows.Rows[Obj]
 	Single  Operations[Obj]
 	Batches BatchOperations[Obj]
@@ -66,7 +66,7 @@ type Call struct {
 func (c *Config[Obj]) IsBatched() bool { return c.Batches != nil || c.Rounds != nil }
 
 // Executor runs operations on the goroutine of its caller. It is not safe for concurrent use.
-type Executor[Obj comparable] struct {
+type Executor[Obj any] struct {
 	cfg *Config[Obj]
 	// Scope is the scope of the calls.
 	Scope   *Scope[Obj]
@@ -79,7 +79,7 @@ type Executor[Obj comparable] struct {
 }
 
 // New returns an executor, and the context for its calls.
-func New[Obj comparable](ctx context.Context, cfg *Config[Obj]) (context.Context, *Executor[Obj]) {
+func New[Obj any](ctx context.Context, cfg *Config[Obj]) (context.Context, *Executor[Obj]) {
 	s := &Scope[Obj]{rows: cfg.Rows}
 	return context.WithValue(ctx, running.Key{}, s), &Executor[Obj]{cfg: cfg, Scope: s, metrics: cfg.Metrics()}
 }

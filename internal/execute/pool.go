@@ -18,7 +18,7 @@ import (
 
 // Job is the unit of work of a worker: one operation, or a batch of them. It is queued, then running, then
 // finished.
-type Job[Obj comparable] struct {
+type Job[Obj any] struct {
 	// Ops are its operations. Readers may read Obj, Deleted and the lane of each, and no other field: the
 	// worker writes these without the lock of the pool.
 	Ops []core.Operation[Obj]
@@ -47,7 +47,7 @@ const (
 // that a slow operation delays only its own object.
 //
 // Readers on any goroutine may call Jobs, StuckJobs and NumStuck. The other methods are for the goroutine that starts jobs.
-type Pool[Obj comparable] struct {
+type Pool[Obj any] struct {
 	cfg *Config[Obj]
 	// SomeFinished delivers when jobs have finished: once, however many they are, until it is
 	// received.
@@ -74,7 +74,7 @@ type Pool[Obj comparable] struct {
 }
 
 // NewPool returns a pool without limits: no worker starts before [Pool.Configure].
-func NewPool[Obj comparable](cfg *Config[Obj]) *Pool[Obj] {
+func NewPool[Obj any](cfg *Config[Obj]) *Pool[Obj] {
 	p := &Pool[Obj]{cfg: cfg, SomeFinished: signal.New()}
 	p.work.L = &p.mu
 	return p

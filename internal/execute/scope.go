@@ -35,7 +35,7 @@ const MaxNote = 1024
 
 // Checkpoint writes the object of a running update into the table, as the update has changed it so
 // far. It returns [ErrConflict], [ErrNoOperation], [ErrNotWritable] or nil.
-func Checkpoint[Obj comparable](ctx context.Context, obj Obj) error {
+func Checkpoint[Obj any](ctx context.Context, obj Obj) error {
 	err := ErrNoOperation
 	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok {
 		err = s.checkpoint(obj)
@@ -54,7 +54,7 @@ func Note(ctx context.Context, text string) {
 }
 
 // NoteOn is [Note] for one object of the running call, which may be for a batch.
-func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
+func NoteOn[Obj any](ctx context.Context, obj Obj, text string) {
 	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok {
 		s.noteOn(obj, text)
 	}
@@ -62,7 +62,7 @@ func NoteOn[Obj comparable](ctx context.Context, obj Obj, text string) {
 
 // ScopeOf returns the scope of the operation that ctx belongs to, or nil if that operation is not on
 // the given rows.
-func ScopeOf[Obj comparable](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj] {
+func ScopeOf[Obj any](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj] {
 	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok && s.rows == of {
 		return s
 	}
@@ -71,7 +71,7 @@ func ScopeOf[Obj comparable](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj
 
 // Scope is what an operation can reach through its context. Each executor has one, in the context of
 // all its calls. Its methods are safe from any goroutine.
-type Scope[Obj comparable] struct {
+type Scope[Obj any] struct {
 	rows *rows.Rows[Obj]
 	// one is the running operation on a single object; nil if there is none.
 	one atomic.Pointer[core.Operation[Obj]]

@@ -83,7 +83,7 @@ type operation struct {
 //
 // Begin, Join, IsOver, Leave and Waiting are safe from any goroutine. The other methods belong to the loop's
 // goroutine.
-type Waits[Obj comparable] struct {
+type Waits[Obj any] struct {
 	rows *rows.Rows[Obj]
 	// unreconciledOf describes an object's key; false if it is reconciled, as far as changes were observed.
 	unreconciledOf func(Obj) (core.KeyInfo[Obj], bool)
@@ -115,7 +115,7 @@ type Mark interface {
 
 // New returns an empty set. unreconciledOf and paused are called by the loop's goroutine: paused for
 // rows, of which changes may be unread.
-func New[Obj comparable](of *rows.Rows[Obj], unreconciledOf func(Obj) (core.KeyInfo[Obj], bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
+func New[Obj any](of *rows.Rows[Obj], unreconciledOf func(Obj) (core.KeyInfo[Obj], bool), paused func(Obj) bool, mark Mark) *Waits[Obj] {
 	return &Waits[Obj]{rows: of, unreconciledOf: unreconciledOf, paused: paused, mark: mark, byKey: map[string]*key[Obj]{}}
 }
 

@@ -29,7 +29,7 @@ const Patience = 10 * time.Millisecond
 // Beside writes outcomes into tables beside the table of objects: a row for each object that is not
 // Done, and the mark, which says how far the table was attempted. An object is Done if the mark covers
 // its revision and it has no row. So an object that is applied at once costs no write.
-type Beside[Obj comparable] struct {
+type Beside[Obj any] struct {
 	rows   *rows.Rows[Obj]
 	core   Keys[Obj]
 	tables *Tables
@@ -49,7 +49,7 @@ type Beside[Obj comparable] struct {
 }
 
 // NewBeside returns the ledger beside a table. now is the loop's clock, timeOf converts its times.
-func NewBeside[Obj comparable](r *rows.Rows[Obj], t *Tables, k Keys[Obj], log *slog.Logger, now func() time.Duration, timeOf func(time.Duration) time.Time) *Beside[Obj] {
+func NewBeside[Obj any](r *rows.Rows[Obj], t *Tables, k Keys[Obj], log *slog.Logger, now func() time.Duration, timeOf func(time.Duration) time.Time) *Beside[Obj] {
 	l := &Beside[Obj]{rows: r, core: k, tables: t, query: t.Outcomes.PrimaryIndexer().(outcomeIndex).QueryFromKey, log: log, now: now, timeOf: timeOf}
 	l.keep = func(r core.Record[Obj]) { l.records = append(l.records, r) }
 	return l

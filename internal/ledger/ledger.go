@@ -20,7 +20,7 @@ import (
 //
 // Write, Begin, Publish, Next, Covers and Covered are called by the goroutine of the loop. The
 // other methods are safe from any goroutine.
-type Ledger[Obj comparable] interface {
+type Ledger[Obj any] interface {
 	// Write sets the outcomes of operations, and writes those that belong into the rows. It sets the
 	// Object of each to the version that is then in the table, except for deletions and for lost
 	// outcomes. maxRetries is the number of retries after which an update that fails is given up; 0 means

@@ -22,7 +22,7 @@ import (
 )
 
 // InRows writes outcomes into the rows of a table. It is not safe for concurrent use.
-type InRows[Obj comparable] struct {
+type InRows[Obj any] struct {
 	rows *rows.Rows[Obj]
 	log  *slog.Logger
 	now  func() time.Duration
@@ -32,7 +32,7 @@ type InRows[Obj comparable] struct {
 }
 
 // NewInRows returns the ledger for the rows of a table. now is the loop's clock.
-func NewInRows[Obj comparable](r *rows.Rows[Obj], log *slog.Logger, now func() time.Duration) *InRows[Obj] {
+func NewInRows[Obj any](r *rows.Rows[Obj], log *slog.Logger, now func() time.Duration) *InRows[Obj] {
 	return &InRows[Obj]{rows: r, log: log, now: now}
 }
 
@@ -86,9 +86,9 @@ func (l *InRows[Obj]) prepare(ops []core.Operation[Obj], maxRetries int) (news i
 			op.Effect.News = false
 		case op.Effect.News:
 			news++
-			if op.Run.Err == execute.ErrGoexit && op.Outcome.Object == op.Row {
-				// The goroutine has ended before the clone was made.
-				op.Outcome.Object = l.rows.Writable.Clone(op.Row)
+			if op.Run.Err == execute.ErrGoexit {
+				// The goroutine may have ended before the row was cloned.
+				op.Outcome.Object = l.rows.Writable.Clone(op.Outcome.Object)
 			}
 			op.Outcome.Object = l.rows.Writable.SetStatus(op.Outcome.Object, statusOf(&op.Outcome, at))
 		default:

@@ -39,7 +39,7 @@ func (r Range) Contains(revision statedb.Revision) bool {
 // 0.1 microseconds a row, and is done in small steps. It reads those of one state of the table to the end before
 // it takes the next state: a key that is inserted again loses its deletion in the next, also if it is deleted
 // again before its row is read.
-type catchUp[Obj comparable] struct {
+type catchUp[Obj any] struct {
 	// unread are the ranges whose rows were not read, in rising order. The last one has no end. fresh has what
 	// was read of that in this pass, handed counts the rows of it that were handed over.
 	unread []Range

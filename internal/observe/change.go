@@ -47,7 +47,7 @@ func (q *queue[Obj]) empty() {
 }
 
 // reader knows what a row asks for.
-type reader[Obj comparable] struct {
+type reader[Obj any] struct {
 	rows  *rows.Rows[Obj]
 	core  *core.Core[Obj]
 	waits Waits

@@ -16,7 +16,7 @@ import (
 )
 
 // Config is the configuration of an Observer. All fields are required.
-type Config[Obj comparable] struct {
+type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
 	// Core takes the changes. The caller begins a round of it before it calls [Observer.Begin].
 	Core  *core.Core[Obj]
@@ -79,7 +79,7 @@ const (
 // goroutine. Times are those of one clock, with any zero.
 //
 // One pass is this sequence of calls: Begin, Next as often as the core can run a change, End.
-type Observer[Obj comparable] struct {
+type Observer[Obj any] struct {
 	rows   *rows.Rows[Obj]
 	core   *core.Core[Obj]
 	hooks  Hooks[Obj]
@@ -142,7 +142,7 @@ type handed struct {
 }
 
 // New returns an Observer that is not started.
-func New[Obj comparable](cfg Config[Obj]) *Observer[Obj] {
+func New[Obj any](cfg Config[Obj]) *Observer[Obj] {
 	return &Observer[Obj]{
 		rows: cfg.Rows, core: cfg.Core, hooks: cfg.Hooks,
 		reader: reader[Obj]{rows: cfg.Rows, core: cfg.Core, waits: cfg.Waits, hooks: cfg.Hooks},

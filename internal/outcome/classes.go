@@ -22,7 +22,7 @@ const (
 
 // Classes is the classifier of a reconciler's failures. It uses the user's function if there is one,
 // else the texts of the errors. It is safe from any goroutine if Function is.
-type Classes[Obj comparable] struct {
+type Classes[Obj any] struct {
 	// Function is the user's class function; nil if there is none. If it panics, the panic is logged
 	// and the class is empty, unless Panics is set: then the panic is not recovered.
 	Function func(err error) string

@@ -16,7 +16,7 @@ import (
 )
 
 // Config is the configuration of a Pruner.
-type Config[Obj comparable] struct {
+type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
 	// Sweeps reports whether prunes are sweeps: the user lists the target, and the loop deletes the
 	// orphans by operations.
@@ -37,7 +37,7 @@ type Settings struct {
 
 // Pruner decides when to prune. It belongs to one goroutine, except [Pruner.Refused]. Times are
 // those of one clock, with any zero.
-type Pruner[Obj comparable] struct {
+type Pruner[Obj any] struct {
 	cfg Config[Obj]
 	// initialized is closed when the table is initialised. It is nil before the first Look, and
 	// once ready is set.
@@ -65,7 +65,7 @@ type Pruner[Obj comparable] struct {
 }
 
 // New returns a Pruner whose table is not known to be initialised.
-func New[Obj comparable](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{cfg: cfg} }
+func New[Obj any](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{cfg: cfg} }
 
 // Look checks whether the table is initialised; nothing is pruned before it is. If there is an
 // interval, the first prune is due then.

@@ -20,7 +20,7 @@ import (
 
 // Env is a table in a database of its own, and the reconcilers of the table that a test has started.
 // Its methods fail the test if they cannot do their work. Use it from the goroutine of the test only.
-type Env[Obj comparable] struct {
+type Env[Obj any] struct {
 	testing.TB
 	// DB has been started, and is stopped at the end of the test.
 	DB *statedb.DB
@@ -38,7 +38,7 @@ type Env[Obj comparable] struct {
 
 // Run runs a test in a bubble of testing/synctest, with the table that newTable makes. It stops the
 // reconcilers when test returns.
-func Run[Obj comparable](t *testing.T, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), test func(e *Env[Obj])) {
+func Run[Obj any](t *testing.T, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), test func(e *Env[Obj])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		e := New(t, newTable)
@@ -50,7 +50,7 @@ func Run[Obj comparable](t *testing.T, newTable func(*statedb.DB) (statedb.RWTab
 // New returns an Env with the table that newTable makes. It is for a test that already runs in a
 // bubble, or needs none: [Env.Start], [Env.Pass] and [Env.WaitApplied] only work in a bubble. opts
 // are options of the database.
-func New[Obj comparable](t testing.TB, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), opts ...statedb.Option) *Env[Obj] {
+func New[Obj any](t testing.TB, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), opts ...statedb.Option) *Env[Obj] {
 	t.Helper()
 	e := &Env[Obj]{TB: t, DB: NewDB(t, opts...), Health: &Health{}}
 	table, err := newTable(e.DB)

@@ -27,7 +27,7 @@ type Engine[Obj any] interface {
 // implements [reconciler.Pruner]. If it does not, and Pruner and Sweeper are nil, pruning is off. The
 // operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed its row; a
 // changed row is written whatever the outcome. The error names the mistakes that were found.
-func Configure[Obj comparable](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
+func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
 	var errs []error
 	if engine == nil {
 		errs = append(errs, errors.New("the engine is nil"))

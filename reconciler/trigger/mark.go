@@ -27,7 +27,7 @@ const (
 )
 
 // marker has rows applied again.
-type marker[Obj comparable] interface {
+type marker[Obj any] interface {
 	// wants reports whether a row of a snapshot has to be marked. fence is a status ID made after the
 	// snapshot was taken.
 	wants(row Obj, fence uint64) bool
@@ -38,7 +38,7 @@ type marker[Obj comparable] interface {
 	await(ctx context.Context, revision statedb.Revision)
 }
 
-func newMarker[Obj comparable](loop *reconciler.Loop[Obj], cfg *reconciler.Config[Obj]) marker[Obj] {
+func newMarker[Obj any](loop *reconciler.Loop[Obj], cfg *reconciler.Config[Obj]) marker[Obj] {
 	if table, ok := cfg.Table.(statedb.RWTable[Obj]); ok && cfg.SetStatus != nil {
 		return inRows[Obj]{loop, cfg, table}
 	}
@@ -46,7 +46,7 @@ func newMarker[Obj comparable](loop *reconciler.Loop[Obj], cfg *reconciler.Confi
 }
 
 // byKey hands objects to the loop, if the rows carry no status.
-type byKey[Obj comparable] struct {
+type byKey[Obj any] struct {
 	loop *reconciler.Loop[Obj]
 	cfg  *reconciler.Config[Obj]
 }
@@ -66,7 +66,7 @@ func (k byKey[Obj]) write(ctx context.Context, batch []dependent[Obj], _ uint64)
 func (byKey[Obj]) await(ctx context.Context, _ statedb.Revision) { <-ctx.Done() }
 
 // inRows marks the status in the rows.
-type inRows[Obj comparable] struct {
+type inRows[Obj any] struct {
 	loop  *reconciler.Loop[Obj]
 	cfg   *reconciler.Config[Obj]
 	table statedb.RWTable[Obj]
@@ -121,7 +121,7 @@ func (m inRows[Obj]) await(ctx context.Context, revision statedb.Revision) {
 
 // marking is the work of one round of a trigger: it finds rows in a snapshot that has the changes,
 // and then marks them.
-type marking[Obj comparable] struct {
+type marking[Obj any] struct {
 	marker[Obj]
 	txn statedb.ReadTxn
 	// fence is a status ID made after the snapshot was taken.
@@ -141,7 +141,7 @@ type dependent[Obj any] struct {
 	revision statedb.Revision
 }
 
-func newMarking[Obj comparable](how marker[Obj], cfg *reconciler.Config[Obj]) *marking[Obj] {
+func newMarking[Obj any](how marker[Obj], cfg *reconciler.Config[Obj]) *marking[Obj] {
 	m := &marking[Obj]{marker: how, txn: cfg.DB.ReadTxn()}
 	m.fence = status.Pending().ID
 	return m

@@ -67,7 +67,7 @@ const maxChanges = 1000
 // A source row with a status changes whenever the status is written: return no query if a change does
 // not matter. The source may be the reconciler's own table, but objects that depend on each other in
 // a circle are then reconciled forever.
-type Trigger[Obj comparable, Source any] struct {
+type Trigger[Obj any, Source any] struct {
 	loop       *reconciler.Loop[Obj]
 	cfg        reconciler.Config[Obj]
 	marker     marker[Obj]
@@ -97,7 +97,7 @@ type Trigger[Obj comparable, Source any] struct {
 // The name of a trigger is made from its source and its reconciler, so there should be only one
 // trigger for a pair. New locks the source for a moment: the caller must not hold a write transaction
 // of it. The error names the arguments that are missing.
-func New[Obj comparable, Source any](
+func New[Obj any, Source any](
 	loop *reconciler.Loop[Obj],
 	source statedb.Table[Source],
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
@@ -138,7 +138,7 @@ func New[Obj comparable, Source any](
 // the source table, with "-" and the reconciler's name appended if it has one. See [Trigger] for what
 // a trigger does and [New] for the arguments. Register may be called before and after the hive has
 // started.
-func Register[Obj comparable, Source any](
+func Register[Obj any, Source any](
 	params reconciler.Params,
 	loop *reconciler.Loop[Obj],
 	source statedb.Table[Source],

@@ -51,6 +51,7 @@ func TestIncompatibleDeclarationsAreReported(t *testing.T) {
 		{"another interface method", `type I interface{ A(int) }`, `type I interface{ A(string) }`, []string{"I.A"}},
 		{"generic", `type T[A any] struct{ F A; g int }; func F[A comparable](T[A], map[string][]A) {}`,
 			`type T[B any] struct{ F B }; func F[B comparable](T[B], map[string][]B) {}`, nil},
+		{"a wider constraint", `func F[A comparable](A) {}`, `func F[A any](A) {}`, nil},
 		{"another constraint", `func F[A any](A) {}`, `func F[A comparable](A) {}`, []string{"F"}},
 		{"another type argument", `type T[A any] struct{}; func F[A, B any](T[A]) {}`, `type T[A any] struct{}; func F[A, B any](T[B]) {}`, []string{"F"}},
 		{"a named function type", `type o struct{}; type T func(*o)`, `type p struct{ x int }; type T func(*p)`, nil},

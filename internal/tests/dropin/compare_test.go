@@ -268,13 +268,13 @@ func (c *comparison) sameTuple(their, our *types.Tuple) bool {
 }
 
 // sameParams compares type parameters by number and constraint. Constraints are compared as text: the peer
-// has only "any" and "comparable".
+// has only "any" and "comparable". What accepts any type accepts the comparable ones.
 func (c *comparison) sameParams(their, our *types.TypeParamList) bool {
 	if their.Len() != our.Len() {
 		return false
 	}
 	for i := range their.Len() {
-		if their.At(i).Constraint().String() != our.At(i).Constraint().String() {
+		if our := our.At(i).Constraint().String(); our != "any" && our != their.At(i).Constraint().String() {
 			return false
 		}
 	}
