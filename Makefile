@@ -43,10 +43,10 @@ run-fleet: ## run an etcd, and five netagents that are fed from it
 	@cd example/fleet && $(GO) build -o fleet . && exec ./fleet
 
 .PHONY: test
-test: test-root test-modules ## all tests, most with -race, the random ones briefly
+test: test-root test-modules ## the library and its examples, with -race, random tests briefly
 
 .PHONY: test-long
-test-long: lint tidy test-fuzz test-walks test-systems ## what CI runs after test: linters, fuzzing, and long random tests
+test-long: lint tidy test-more ## what CI runs after test: linters, big systems, fuzzing, long random tests
 
 # With -race, where the tests have it: then what was compiled for the checks and for the tests is the same.
 .PHONY: lint
@@ -70,16 +70,15 @@ tidy: ## check that go.mod and go.sum have what is needed and no more
 test-root:
 	$(RACE) ./reconciler ./...
 
-# Two at once: one compiles with -race, and the other without. Where one waits, the other works.
+# Two at once: where one waits or links, the other compiles.
 .PHONY: test-modules
 test-modules:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-with-race test-without-race
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-prometheus test-etcd test-example
 
-.PHONY: test-with-race
-test-with-race: test-prometheus test-example test-etcd
-
-.PHONY: test-without-race
-test-without-race: test-real test-fleet test-benchmarks
+# Also two at once: one that compiles much beside one that runs long.
+.PHONY: test-more
+test-more:
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-benchmarks test-walks test-real test-fuzz test-fleet test-systems
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
 # test-root runs. FUZZTIME=10m looks longer. By default most of the time goes into making what was
@@ -93,24 +92,15 @@ test-fuzz:
 			grep -qx ' *context deadline exceeded' "$$log" && ! grep -q 'Failing input' "$$log" && echo "the time was up: no input failed"; }; \
 	done
 
-# Random tests, $(LONG) times as long as in test. One that fails says how to run it alone. Those against etcd mostly
-# wait, and the others never do.
-.PHONY: test-walks
-test-walks:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-walks-root test-walks-etcd
-
+# Random tests, $(LONG) times as long as in test. One that fails says how to run it alone.
 # With STATEDB_VALIDATE statedb checks its trees at every commit: the index by status is where we hand it keys that are
 # shared. Tests with a waiting goroutine are left out: if it makes a watch channel during the check, statedb v0.9.4 may
 # take that for a change of the tree, and panics.
-.PHONY: test-walks-root
-test-walks-root:
+.PHONY: test-walks
+test-walks:
 	STATEKEEL_LONG=$(LONG) $(TEST) \
 		$$($(GO) list -f '{{.TestImports}} {{.XTestImports}} {{.ImportPath}}' ./... | awk '/internal\/tests\/long[] ]/ { print $$NF }')
 	STATEDB_VALIDATE=1 $(TEST) -skip Wait ./status
-
-.PHONY: test-walks-etcd
-test-walks-etcd:
-	cd internal/tests/real && STATEKEEL_LONG=$(LONG) $(TEST) -parallel 6 ./etcdtest
 
 .PHONY: test-prometheus
 test-prometheus:
@@ -124,17 +114,16 @@ test-systems:
 	(cd example && GOOS=darwin GOARCH=arm64 CGO_ENABLED=0 $(GO) build -o "$$program" ./netagent); \
 	grep -q 'netagent runs on Linux only' "$$program"
 
-# Against real etcds, in processes that the tests build, kill, wipe and cut off. The tests mostly wait, so more
-# of them run at once than there are processors.
 .PHONY: test-etcd
 test-etcd:
 	cd reconciler/source/etcd && $(RACE) ./...
-	cd internal/tests/real && $(RACE) -parallel 6 ./etcdtest
 
-# Prometheus, and Debian's chromium, which .ci/run installs. Those of the page are without -race, as one of them says
-# how long an answer may take.
+# Etcds that are killed, wiped and cut off, for $(LONG) times as long. The tests mostly wait, so more of them run at once
+# than there are processors. Then Prometheus, and Debian's chromium, which .ci/run installs, without -race: a test of
+# the page says how long an answer may take.
 .PHONY: test-real
 test-real:
+	cd internal/tests/real && STATEKEEL_LONG=$(LONG) $(RACE) -parallel 6 ./etcdtest
 	cd internal/tests/real && $(TEST) ./rulestest ./browsertest
 
 .PHONY: test-benchmarks
