@@ -19,7 +19,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	walks "github.com/statekeel/statekeel/internal/tests/long"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -61,7 +61,7 @@ func TestPromisesHoldInRandomHistories(t *testing.T) {
 		runHistory(t, seed)
 		return
 	}
-	n, groups := walks.Times(150), 4
+	n, groups := long.Times(150), 4
 	first := rand.Uint64() >> 1
 	t.Logf("%d histories, seeds from %d", n, first)
 	var failed atomic.Int64

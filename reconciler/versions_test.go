@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
-	walks "github.com/statekeel/statekeel/internal/tests/long"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -121,7 +121,7 @@ func TestRowThatStillAsksWithItsOutcomeIsRun(t *testing.T) {
 // While an operation runs, the row loses its status, and then the program inserts the first version again. The
 // operation fails, and its status is put onto the row: it is retried.
 func TestFailureOfARowThatGotItsStatusBackIsRetried(t *testing.T) {
-	for range walks.Times(3) {
+	for range long.Times(3) {
 		inBubble(t, func(e *env) {
 			e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
 			e.target.failing("no")
