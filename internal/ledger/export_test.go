@@ -8,8 +8,6 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
-
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // users has, for each of the Tables of Open, the function that ends their user.
@@ -30,11 +28,6 @@ func Open(db *statedb.DB, name string, keyOf func(text string) (index.Key, error
 func (t *Tables) Close() {
 	end, _ := users.Load(t)
 	end.(func())()
-}
-
-// ByID returns the query for the outcome of a key.
-func (t *Tables) ByID(key index.Key) statedb.Query[*inspect.Outcome] {
-	return t.Outcomes.PrimaryIndexer().(outcomeIndex).QueryFromKey(key)
 }
 
 // Read converts a text to a key, as the index of the outcomes does.

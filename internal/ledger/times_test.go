@@ -63,33 +63,6 @@ func TestUnchangedRevisionsAddNoSample(t *testing.T) {
 	require.Equal(t, bounds{2000, 2000, true}, boundsOf(times.Written(4)), "so does a time that decreases")
 }
 
-func TestRevisionsAreAnsweredInAnyOrder(t *testing.T) {
-	var times ledger.Times
-	require.Equal(t, bounds{}, boundsOf(times.Written(1)))
-	for i := range 10 {
-		times.Note(time.Duration(i), statedb.Revision(3*i+1), 0)
-	}
-	for from := range statedb.Revision(30) {
-		for to := range statedb.Revision(30) {
-			want := boundsOf(times.Written(to))
-			times.Written(from)
-			require.Equal(t, want, boundsOf(times.Written(to)), "%d after %d", to, from)
-		}
-	}
-}
-
-// In virtual time, all of a test may happen at one time.
-func TestTimesAreExactWhileTheClockStands(t *testing.T) {
-	var times ledger.Times
-	for revision := range statedb.Revision(10_000) {
-		times.Note(7, revision, 0)
-	}
-	require.Equal(t, 2, times.Len())
-	require.Equal(t, bounds{-1, 7, true}, boundsOf(times.Written(0)))
-	require.Equal(t, bounds{7, 7, true}, boundsOf(times.Written(1)))
-	require.Equal(t, bounds{7, 7, true}, boundsOf(times.Written(9999)))
-}
-
 // history is a random history of writes and of the mark, with all that is true of it.
 type history struct {
 	rng *rand.Rand
