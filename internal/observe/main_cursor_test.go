@@ -32,24 +32,6 @@ func TestSnapshotIsReadToItsEndBeforeTheNext(t *testing.T) {
 	require.Equal(e, []string{"took 5 after 0", "took 7 after 5"}, e.hooks())
 }
 
-func TestNoChangeIsHandedOverTwice(t *testing.T) {
-	for _, size := range []int{1, 3, 100} {
-		e := newEnv(t, size)
-		e.put(status.Pending, ids(1, 7)...)
-		require.Equal(e, list(1, 7), e.rounds(0))
-		planned, more := e.begin()
-		e.end(0, 0)
-		require.Empty(e, planned)
-		require.False(e, more, "nothing is left to read")
-		require.Equal(e, e.revision(), e.Revision())
-		require.Equal(e, statedb.Revision(7), e.LastWanted())
-		e.put(status.Pending, 4)
-		e.put(status.Pending, 4)
-		e.delete(5)
-		require.Equal(e, []int{4, -5}, e.rounds(0))
-	}
-}
-
 func TestRowsThatAskForNothingAreSkipped(t *testing.T) {
 	e := newEnv(t, 2)
 	failed := func() status.Status { return status.Error(errors.New("no")) }
@@ -79,26 +61,6 @@ func TestLongSnapshotIsReadInSeveralCalls(t *testing.T) {
 	e.end(0, 0)
 	require.Equal(e, []int{20_001}, e.round())
 	require.False(e, e.Behind())
-}
-
-func TestTakenBackItemsComeAgainInOrder(t *testing.T) {
-	e := newEnv(t, 100)
-	e.put(status.Pending, ids(1, 10)...)
-	e.begin()
-	e.end(3, 0)
-	require.Equal(e, statedb.Revision(10), e.Revision())
-	require.Equal(e, uint64(3), e.core.Index.Attempted(e.Revision()))
-	e.put(status.Pending, 11)
-	require.False(e, e.Behind())
-	planned, _ := e.begin()
-	want := append([]int{4, 11}, list(5, 10)...)
-	require.Equal(e, want, planned, "the keys that wait and the cursor take turns")
-	e.end(0, 0)
-	e.put(status.Done, 4)
-	require.Equal(e, append([]int{4, 11}, list(5, 10)...), e.round(), "the versions that were read")
-	require.Empty(e, e.round())
-	require.False(e, e.Behind())
-	require.Equal(e, e.revision(), e.Revision())
 }
 
 func TestMainCursorReportsDeletions(t *testing.T) {
