@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
-	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/refresh"
@@ -134,19 +133,6 @@ func (w *lapsWalk) deal() {
 	w.refresher.NotePass(refresh.Pass{})
 }
 
-// pass lets time pass.
-func (w *lapsWalk) pass(d time.Duration) {
-	for end := time.Now().Add(d); ; w.step() {
-		w.deal()
-		at, ok := w.refresher.Next()
-		if !ok || at.After(end) {
-			time.Sleep(time.Until(end))
-			return
-		}
-		time.Sleep(time.Until(at))
-	}
-}
-
 // change inserts, changes or deletes some rows in one transaction.
 func (w *lapsWalk) change() {
 	if w.most == 0 {
@@ -202,10 +188,8 @@ func walkLaps(t *testing.T, dice *rand.Rand) {
 	w.name = fmt.Sprintf("%d rows, interval %s, round size %d, limited %t, batches %t, quiet %t, steady %t",
 		w.most, w.interval, set.RoundSize, set.Limiter != nil, w.batches, w.quiet, w.steady)
 
-	db := statedb.New()
-	table, err := statedb.NewTable(db, "rows", rowID)
-	require.NoError(t, err)
-	w.world = world{T: t, set: set, rows: rows.NewBeside(db, table)}
+	db, table := newTable(t)
+	w.world = world{T: t, set: set, rows: rows.NewBeside(db, table), deal: w.deal}
 	w.refresher = refresh.New(refresh.Config[row]{
 		Rows: w.rows, Batches: w.batches,
 		Give: func(batch []refresh.Row[row]) (after, upTo statedb.Revision) {
@@ -221,7 +205,7 @@ func walkLaps(t *testing.T, dice *rand.Rand) {
 	}
 	w.step()
 	for began := time.Now(); time.Since(began) < 8*w.interval; {
-		w.pass(time.Duration(dice.Int64N(int64(w.interval / 4))))
+		w.sleep(time.Duration(dice.Int64N(int64(w.interval / 4))))
 		if !w.quiet {
 			w.change()
 		}
