@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,15 +37,21 @@ type row struct {
 func (*row) TableHeader() []string { return []string{"Key"} }
 func (r *row) TableRow() []string  { return []string{r.key} }
 
-// target is a fake target. does has the behaviour of its operations, by key; without one they
-// succeed.
+// behaviour has what the operations on a target do, by key; without one they succeed.
+type behaviour map[string]func(ctx context.Context) error
+
 type target struct {
+	mu    sync.Mutex
 	calls []string
-	does  map[string]func(ctx context.Context) error
+	does  behaviour
 }
 
+func fails(context.Context) error { return errors.New("no") }
+
 func (g *target) call(ctx context.Context, operation string, r *row) error {
+	g.mu.Lock()
 	g.calls = append(g.calls, operation+" "+r.key)
+	g.mu.Unlock()
 	if does := g.does[r.key]; does != nil {
 		return does(ctx)
 	}
@@ -137,7 +144,7 @@ func runTurn(ctx context.Context, x *execute.Executor[*row], all []core.Operatio
 
 func TestTurnTakesTheTimeOfItsOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error {
+		g := &target{does: behaviour{"b": func(context.Context) error {
 			time.Sleep(10 * time.Millisecond)
 			return errors.New("no")
 		}}}
@@ -171,7 +178,7 @@ func TestNothingRunsAfterTheEndOfTheContext(t *testing.T) {
 }
 
 func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { panic("oops") }}}
+	g := &target{does: behaviour{"a": func(context.Context) error { panic("oops") }}}
 	cfg := config(t, g)
 	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
@@ -184,7 +191,7 @@ func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
 
 func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &target{does: map[string]func(context.Context) error{"a": func(ctx context.Context) error {
+		g := &target{does: behaviour{"a": func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}}
@@ -200,7 +207,7 @@ func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 }
 
 func TestDeletionsOfABatchComeFirst(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { return errors.New("no") }}}
+	g := &target{does: behaviour{"b": fails}}
 	cfg := config(t, g)
 	cfg.Batches = batches{target: g}
 	ctx, x := execute.New(t.Context(), cfg)
@@ -217,7 +224,7 @@ func TestDeletionsOfABatchComeFirst(t *testing.T) {
 }
 
 func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { return errors.New("no") }}}
+	g := &target{does: behaviour{"a": fails}}
 	cfg := config(t, g)
 	b := batches{target: g}
 	b.change = func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row] { slices.Reverse(batch); return batch }
@@ -238,7 +245,7 @@ func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
 }
 
 func TestGoexitDiffersFromNotRun(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
+	g := &target{does: behaviour{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	all := operations("a", "b", "c")
 	ended := make(chan struct{})
@@ -261,7 +268,7 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 		calls = append(calls, c)
 		return context.WithValue(ctx, key{}, c.Key), func(err error) { g.calls = append(g.calls, fmt.Sprint("end ", err)) }
 	}
-	g.does = map[string]func(context.Context) error{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
+	g.does = behaviour{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
 	ctx, x := execute.New(t.Context(), cfg)
 	runTurn(ctx, x, operations("a", "-b"))
 	require.Equal(t, []string{"update a", "end a", "delete b", "end <nil>"}, g.calls)
@@ -269,7 +276,7 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 }
 
 func TestNoteBelongsToTheRunningOperation(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
+	g := &target{does: behaviour{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
 	cfg := config(t, g)
 	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
