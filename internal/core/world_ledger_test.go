@@ -4,8 +4,6 @@
 package core
 
 import (
-	"math"
-	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -15,36 +13,18 @@ import (
 // internal/ledger does, without tables.
 type besideLedger struct {
 	records map[string]Record[row]
-	// Every change up to mark, and in ahead, was attempted or has a record. ahead are the ranges of the
-	// catch-up cursor that the mark has not passed.
-	mark  uint64
-	ahead []span
-	// applied has the highest revision of a key that was applied before main had read it.
-	applied map[string]uint64
+	// Every change up to mark was attempted or has a record.
+	mark uint64
 	// done has the revision of each row that was told to be done.
 	done map[string]uint64
 }
 
-// span is a range of revisions: those above after and up to upTo.
-type span struct{ after, upTo uint64 }
-
-func (s span) has(revision uint64) bool { return revision > s.after && revision <= s.upTo }
-
-// covers reports whether a change with the revision was attempted or has a record.
-func (l *besideLedger) covers(revision uint64) bool {
-	return revision <= l.mark || slices.ContainsFunc(l.ahead, func(s span) bool { return s.has(revision) })
-}
-
 // publish takes the records and moves the mark, and checks what the readers see. Changes that were observed
-// by the given time cease to hold the mark; all do if there are ranges of the catch-up cursor, or were.
+// by the given time cease to hold the mark.
 func (w *world) publish(until time.Duration) {
 	l := w.ledger
 	if l == nil {
 		return
-	}
-	upTo, ahead := w.read()
-	if len(l.ahead)+len(ahead) > 0 {
-		until = math.MaxInt64
 	}
 	w.core.Index.TakeRecords(until, func(r Record[row]) {
 		if _, had := l.records[r.Key]; !had {
@@ -60,26 +40,12 @@ func (w *world) publish(until time.Duration) {
 	w.core.Index.TakeRecords(until, func(r Record[row]) { require.Fail(w.t, "a record was taken twice", "%+v", r) })
 	w.model.requireRecords(w.t, w.core, l.records, until)
 
-	mark := upTo
+	mark := w.observed
 	if since, _, holds := w.core.Index.HoldsSince(); holds {
 		mark = min(mark, since-1)
 	}
-	l.mark, l.ahead = max(l.mark, mark), ahead
+	l.mark = max(l.mark, mark)
 	w.requireTold()
-}
-
-// read returns the revision up to which all rows were read, and the ranges above it in which they were.
-func (w *world) read() (upTo uint64, ahead []span) {
-	if w.catchUp == nil {
-		return w.observed, nil
-	}
-	unread := w.catchUp.unread
-	for i := range len(unread) - 1 {
-		if unread[i].upTo < unread[i+1].after {
-			ahead = append(ahead, span{unread[i].upTo, unread[i+1].after})
-		}
-	}
-	return unread[0].after, ahead
 }
 
 // requireTold checks what readers are told of each row: it is done only if this version was applied, and
@@ -92,7 +58,7 @@ func (w *world) requireTold() {
 		}
 		record, has := l.records[key]
 		switch {
-		case l.covers(r.revision) && !has:
+		case r.revision <= l.mark && !has:
 			require.Equal(w.t, r.pendingID, w.reached[key], "%q of %d is told to be done, and was not applied", key, r.revision)
 			l.done[key] = r.revision
 		case l.done[key] == r.revision:
@@ -119,18 +85,11 @@ func (w *world) again(key string, forced bool) {
 
 // dealtWith reports whether a version was handed over, or applied, before main reads it. The rows do not
 // show it.
-func (w *world) dealtWith(r row) bool {
-	return w.ledger != nil && (w.appliedEarly(r) || w.wasRead(r.revision))
-}
-
-// appliedEarly reports whether a version, or a later one, was applied before a cursor read it.
-func (w *world) appliedEarly(r row) bool {
-	return w.ledger != nil && r.revision <= w.ledger.applied[r.key]
-}
+func (w *world) dealtWith(r row) bool { return w.ledger != nil && w.isAhead(r) }
 
 // noteApplied records that a version was applied, perhaps before main has read it.
 func (w *world) noteApplied(r row) {
-	if l := w.ledger; l != nil && r.revision > w.observed && !w.wasRead(r.revision) {
-		l.applied[r.key] = r.revision
+	if w.ledger != nil && r.revision > w.observed {
+		w.ahead[r.key] = max(w.ahead[r.key], r.revision)
 	}
 }

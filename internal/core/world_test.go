@@ -53,13 +53,13 @@ func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.GroupOf = func(r row) string { return r.group }
 	cfg.SamePending = samePending
 	w := &world{
-		attempted: map[string]uint64{}, cursors: cursors{pendingSince: map[uint64]uint64{}},
+		attempted: map[string]uint64{}, cursors: cursors{pendingSince: map[uint64]uint64{}, ahead: map[string]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
 		reached: map[string]uint64{}, started: map[string]uint64{},
 	}
 	if cfg.Records {
-		w.ledger = &besideLedger{records: map[string]Record[row]{}, applied: map[string]uint64{}, done: map[string]uint64{}}
+		w.ledger = &besideLedger{records: map[string]Record[row]{}, done: map[string]uint64{}}
 	}
 	return w
 }
@@ -206,8 +206,10 @@ type script struct {
 	// size bounds the operations of the round. workers: operations may be launched.
 	size    int
 	workers bool
-	// before is called when the snapshot of the round has been taken.
+	// before is called when the snapshot of the round has been taken. picks returns which of n rows is read ahead of
+	// main, while the target is slow; -1 for none.
 	before func()
+	picks  func(n int) int
 	// looks reports whether an item is looked up although it need not be, waits whether a caller
 	// waits for the pending rows when main takes a snapshot.
 	looks, waits func() bool
@@ -229,10 +231,10 @@ func (w *world) round(s script) {
 	snapshot, revision := maps.Clone(w.table), w.revision
 	s.before()
 	allowed, _ := w.core.Breaker.Allowance(w.now)
-	size, entries := min(s.size, allowed), s.workers || w.catchUp != nil
+	size, entries := min(s.size, allowed), s.workers || w.slow
 	w.core.Begin(w.now, size, entries)
 	w.model.begin(w.now, size, entries)
-	from := &source{world: w, snapshot: snapshot, revision: revision}
+	from := &source{world: w, snapshot: snapshot, revision: revision, picks: s.picks}
 	from.begin(s.waits)
 	var runs []run
 	for it := w.next(from); it != nil; it = w.next(from) {
@@ -241,7 +243,6 @@ func (w *world) round(s script) {
 			runs = append(runs, r)
 		}
 	}
-	from.end(s.waits)
 	w.requireOneOfAGroup(runs)
 
 	ran := max(0, len(runs)-s.returned)
@@ -320,7 +321,7 @@ func (w *world) calm() {
 		w.now += w.model.limits.MaxBackoff
 		w.round(script{
 			size: 1 << 30, looks: no, waits: no, launches: no, outcome: succeed,
-			before: func() {}, meanwhile: func() {},
+			before: func() {}, meanwhile: func() {}, picks: func(int) int { return -1 },
 		})
 	}
 	for _, k := range w.model.keys {
