@@ -114,6 +114,9 @@ func TestRowsAtTheStartAndLaterChangesAreRead(t *testing.T) {
 		e.remove("a")
 		time.Sleep(time.Minute) // deleted rows are collected meanwhile
 		e.requireRead("no a")
+		require.False(e, e.rows.Closed())
+		e.rows.Close()
+		require.True(e, e.rows.Closed())
 	})
 }
 
@@ -125,15 +128,6 @@ func TestChangesThatWereNotReadComeNext(t *testing.T) {
 		require.True(e, more)
 		e.put(2, "b")
 		e.requireRead("c", "b")
-	})
-}
-
-func TestClosedTableIsNotFollowed(t *testing.T) {
-	inBubble(t, func(e *env) {
-		require.False(e, e.rows.Closed())
-		e.rows.Close()
-		e.rows.Close()
-		require.True(e, e.rows.Closed())
 	})
 }
 
