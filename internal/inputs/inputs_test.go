@@ -104,28 +104,11 @@ func TestPublishedRevisionsAreSeenWithTheObjects(t *testing.T) {
 	})
 }
 
-func TestPublishWithoutTheLockPanics(t *testing.T) {
-	e := newEnv(t)
-	wtxn := e.db.WriteTxn(e.objects)
-	defer wtxn.Abort()
-	require.Panics(t, func() { e.inputs.Publish(wtxn, "a", 1, 1) })
-}
-
 func TestInputsAreShown(t *testing.T) {
 	row := inputs.Input{Name: "a\x00", Input: 7, Output: 12, Rejected: 2, Connected: true,
 		Since: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
 	require.Equal(t, []string{"Name", "Input", "Output", "Rejected", "Connected", "Since"}, row.TableHeader())
 	require.Equal(t, []string{`"a\x00"`, "7", "12", "2", "true", "2026-11-23T12:00:00.000Z"}, row.TableRow())
-}
-
-func TestAllUsersOfATableShareItsInputs(t *testing.T) {
-	e := newEnv(t)
-	e.commit(func(wtxn statedb.WriteTxn) { e.inputs.Publish(wtxn, "a", 7, 1) })
-	again, err := inputs.Open(e.db, "objects")
-	require.NoError(t, err)
-	require.Equal(t, e.inputs.Meta(), again.Meta())
-	_, found := again.Get(e.db.ReadTxn(), "a")
-	require.True(t, found)
 }
 
 func TestTablesThatCannotHaveInputsAreErrors(t *testing.T) {

@@ -128,19 +128,10 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 	initialized := w.Initialized()
 	w.write(w.ready)
 	<-initialized
-	w.look(hourly)
+	w.look(prune.Settings{})
 	require.Nil(t, w.Initialized())
-	require.True(t, w.Due(0))
+	require.True(t, w.Due(0), "it was requested")
 	require.False(t, w.Gated(), "only sweeps are gated")
-}
-
-func TestFirstPruneIsDueAtOnceWithAnInterval(t *testing.T) {
-	for interval, due := range map[time.Duration]bool{0: false, time.Hour: true} {
-		w := play(t, false, prune.Budget{})
-		w.write(w.ready)
-		w.look(prune.Settings{Interval: interval})
-		require.Equal(t, due, w.Due(0))
-	}
 }
 
 func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
@@ -162,6 +153,11 @@ func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 	w := play(t, false, prune.Budget{})
 	w.write(w.ready)
 	w.look(hourly)
+	require.True(t, w.Due(0), "the first prune is due at once")
+	require.False(t, w.Start(0, false, false))
+	require.True(t, w.Draining() && w.Due(0), "operations are held back")
+	w.StopDraining()
+	require.False(t, w.Draining())
 	require.True(t, w.Start(0, true, false))
 	require.False(t, w.Due(math.MaxInt64), "the prune is running")
 	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -190,20 +186,6 @@ func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 	w.Reschedule(time.Hour, math.MaxInt64)
 	require.True(t, w.Due(math.MaxInt64), "the time does not overflow")
 	require.False(t, w.Due(time.Hour))
-}
-
-func TestOperationsAreHeldBackUntilDrainingStops(t *testing.T) {
-	w := play(t, false, prune.Budget{})
-	w.write(w.ready)
-	w.look(hourly)
-	require.False(t, w.Start(0, false, false))
-	require.True(t, w.Draining())
-	require.True(t, w.Due(0), "it is still due")
-	at, ok := w.Next()
-	require.True(t, ok)
-	require.Equal(t, 100*time.Millisecond, at)
-	w.StopDraining()
-	require.False(t, w.Draining())
 }
 
 func TestOrphanIsInNeitherTheTableNorTheLoop(t *testing.T) {

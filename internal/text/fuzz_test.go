@@ -15,6 +15,12 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
+// hostile are names that may do harm on a terminal.
+var hostile = []string{
+	"", " ", "a  b", "a\tb", "a\nb", "\x1b[31mred\x1b[0m", "\x00", "\x7f", "\u009b2J", "\xff\xfe", `"quoted"`, `"`,
+	"\u202eback", "zero\u200bwidth", "\U000e0041tag", "<img src=x onerror=alert(1)>", "größe", "10.0.0.0/24",
+}
+
 // FuzzTextIsCleaned renders texts. The results are printable, valid UTF-8 and of bounded length. A
 // text of Plain can be read back, and different texts have different results of Plain.
 func FuzzTextIsCleaned(f *testing.F) {
