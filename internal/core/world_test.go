@@ -355,3 +355,145 @@ func (w *world) requireConverged() {
 		require.Equal(w.t, w.revision, w.ledger.mark)
 	}
 }
+
+// testingT is the part of a test that the checks use. *testing.T and *rapid.T implement it.
+type testingT interface {
+	require.TestingT
+	Helper()
+}
+
+// same requires two values to be equal, like require.Equal but a hundred times faster: the checks
+// compare a lot.
+func same[T comparable](t testingT, want, got T, message ...any) {
+	if want != got {
+		t.Helper()
+		require.Equal(t, want, got, message...)
+	}
+}
+
+// row is an object of a test's table. A deleted object stays as a tombstone.
+type row struct {
+	key      string
+	revision uint64
+	// pendingID is the ID of the pending status: status writes keep it.
+	pendingID uint64
+	deleted   bool
+	status    string
+	text      string
+	// group is the group of the object. lane, if not Fresh, is the lane of the change.
+	group string
+	lane  Lane
+}
+
+func keyOfRow(r row) []byte { return []byte(r.key) }
+
+// small returns a core with the given round size and a backoff of 100 ms to 1 s without jitter.
+func small(size int) *Core[row] { return New(smallConfig(size)) }
+
+func smallConfig(size int) Config[row] {
+	return Config[row]{KeyOf: keyOfRow, Limits: Limits{
+		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second, RoundSize: size,
+	}}
+}
+
+// none is a source without changes.
+type none[Obj any] struct{}
+
+// anyLane is what a source embeds that does not know in which lanes it has changes.
+type anyLane struct{}
+
+func (anyLane) Lanes() Lanes { return 1<<NumLanes - 1 }
+
+func (none[Obj]) Lanes() Lanes { return 0 }
+
+func (none[Obj]) Next(Lane) (c Change[Obj], ok bool) { return c, false }
+
+// listed is a source of changes in a list, which come in this order.
+type listed[Obj any] []Change[Obj]
+
+func (*listed[Obj]) Lanes() Lanes { return anyLane{}.Lanes() }
+
+func (l *listed[Obj]) Next(lane Lane) (change Change[Obj], ok bool) {
+	if len(*l) == 0 || (*l)[0].Lane != lane {
+		return change, false
+	}
+	change, *l = (*l)[0], (*l)[1:]
+	return change, true
+}
+
+// Plan makes the operations of the round, of keys that are ready or due.
+func (c *Core[Obj]) Plan() []Operation[Obj] { return c.planFrom(none[Obj]{}) }
+
+// planFrom makes the operations of the round.
+func (c *Core[Obj]) planFrom(from Source[Obj]) (ops []Operation[Obj]) {
+	for op := (Operation[Obj]{}); c.Next(&op, from); op = (Operation[Obj]{}) {
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// requireSound checks everything between two rounds.
+func (w *world) requireSound() {
+	w.model.requireSame(w.t, w.core, w.observed)
+	w.requireNothingLost()
+	w.requireAttempted()
+}
+
+// requireOneOfAGroup checks that at most one object of each group is worked on.
+func (w *world) requireOneOfAGroup(runs []run) {
+	if !w.model.grouping {
+		return
+	}
+	busy := map[string]string{}
+	occupy := func(r row) {
+		if r.group != "" {
+			require.Empty(w.t, busy[r.group], "worked on beside %q in group %q", r.key, r.group)
+			busy[r.group] = r.key
+		}
+	}
+	for _, f := range w.jobs {
+		occupy(f.item.Obj)
+	}
+	for i := range runs {
+		occupy(runs[i].item.Obj)
+	}
+}
+
+// requireNothingLost checks that each object that the target lacks is still to be observed, or has
+// an entry.
+func (w *world) requireNothingLost() {
+	for key, r := range w.table {
+		if w.reached[key] >= r.pendingID || !w.saw(r) || r.status == statusUnset && !r.deleted {
+			continue
+		}
+		require.NotNil(w.t, w.core.keys.entries[key], "%q is forgotten: %+v", key, r)
+	}
+}
+
+// requireAttempted checks that each change that counts as attempted has been: the rows of the
+// table, and the rows of main's snapshot that it has handed over and that still ask for the same,
+// by the revision since which they are unreconciled. Paused keys, and keys that are held after a
+// failure, count as attempted anyway.
+func (w *world) requireAttempted() {
+	upTo := w.core.Index.Attempted(w.observed)
+	for _, r := range w.table {
+		if r.revision <= upTo {
+			w.requireAttemptedOf(r)
+		}
+	}
+	for key, r := range w.handed {
+		if w.since(r) <= upTo && samePending(r, w.table[key]) {
+			w.requireAttemptedOf(r)
+		}
+	}
+}
+
+func (w *world) requireAttemptedOf(r row) {
+	if !r.asks() || w.attempted[r.key] >= r.pendingID || w.paused[r.key] {
+		return
+	}
+	e := w.core.keys.entries[r.key]
+	require.NotNil(w.t, e, "%q of %d counts as attempted, and is forgotten", r.key, r.revision)
+	require.True(w.t, e.state == Held || e.state == Queued && e.from == Held,
+		"%q of %d counts as attempted, and is %s", r.key, r.revision, e.state)
+}

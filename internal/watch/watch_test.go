@@ -5,13 +5,161 @@ package watch
 
 import (
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
 )
+
+func TestClosingIsReportedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, perChunk)
+		ch := make(chan struct{})
+		never := s.Add(nil, 1)
+		w := s.Add(ch, 7)
+		require.True(t, w.Channel() == ch)
+		synctest.Wait()
+		require.Empty(t, ready)
+		require.Nil(t, s.Take())
+
+		close(ch)
+		<-ready
+		require.Equal(t, []*Wait[int]{w}, s.Take())
+		synctest.Wait()
+		require.Empty(t, ready)
+		require.Nil(t, s.Take())
+		s.Remove(w)
+		s.Remove(never)
+		synctest.Wait()
+		require.Empty(t, s.chunks, "a goroutine without channels")
+	})
+}
+
+func TestValueCountsAsClosing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, ready := newSet(t, perChunk)
+		ch := make(chan struct{})
+		for i := range 3 {
+			s.Add(ch, i)
+		}
+		synctest.Wait()
+		for range 3 {
+			ch <- struct{}{}
+			<-ready
+			require.Len(t, s.Take(), 1)
+		}
+		require.Empty(t, s.chunks)
+	})
+}
+
+func TestAnyClosedFindsOneClosedChannel(t *testing.T) {
+	open := make(chan struct{})
+	require.False(t, AnyClosed(nil))
+	require.False(t, AnyClosed([]<-chan struct{}{nil, open}))
+	require.True(t, AnyClosed([]<-chan struct{}{nil, open, Closed}))
+}
+
+func TestStopEndsAllGoroutines(t *testing.T) {
+	s, _ := newSet(t, 4)
+	var waits []*Wait[int]
+	ch := make(chan struct{})
+	for i := range 100 {
+		waits = append(waits, s.Add(ch, i))
+	}
+	s.Stop()
+	require.Empty(t, s.chunks)
+	close(ch)
+	s.Add(ch, 100)
+	for _, w := range waits[50:] {
+		s.Remove(w)
+	}
+	s.Stop()
+	require.Nil(t, s.Take())
+}
+
+// A goroutine for each channel would cost 2,700 bytes.
+func TestChannelCostsLittleMemory(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newSet(t, perChunk)
+		const n = 20_000
+		channels := make([]chan struct{}, n)
+		for i := range channels {
+			channels[i] = make(chan struct{})
+		}
+		before := inUse()
+		for i, ch := range channels {
+			s.Add(ch, i)
+		}
+		synctest.Wait()
+		each := (inUse() - before) / n
+		t.Logf("%d bytes a channel", each)
+		require.Less(t, each, uint64(800))
+	})
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapInuse + m.StackInuse
+}
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// newSet returns a set with chunks of the given size, and a channel that receives when there is
+// something to take. The set is stopped when the test ends.
+func newSet(t testing.TB, perChunk int) (*Set[int], chan struct{}) {
+	ready := make(chan struct{}, 1)
+	s := New[int](func() {
+		select {
+		case ready <- struct{}{}:
+		default:
+		}
+	})
+	s.perChunk = perChunk
+	t.Cleanup(s.Stop)
+	return s, ready
+}
+
+// values takes what is closed, and returns the values; nil if there is nothing.
+func values(s *Set[int]) (out []int) {
+	for _, w := range s.Take() {
+		out = append(out, w.Value)
+	}
+	return out
+}
+
+// requireSound checks that the parts of a set agree, and that it has no more chunks than promised.
+// The goroutines must be waiting.
+func requireSound(t require.TestingT, s *Set[int]) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for c := range s.chunks {
+		live := 0
+		for _, w := range c.members {
+			if w.chunk == c {
+				live++
+			}
+		}
+		n += live
+		require.Equal(t, c.live, live)
+		require.Positive(t, live, "a goroutine that waits for nothing")
+		require.LessOrEqual(t, len(c.members), s.perChunk)
+		require.Less(t, len(c.members), 2*live, "too many removed channels")
+		require.True(t, c == s.open || !s.few(live), "a thin chunk of %d", live)
+	}
+	require.True(t, s.open == nil || len(s.open.members) > 0)
+	require.LessOrEqual(t, len(s.chunks), 1+4*n/s.perChunk)
+	for _, w := range s.closed {
+		require.Nil(t, w.chunk, "a closed wait in a chunk")
+	}
+}
 
 // walker adds, removes, closes and takes channels at random, and tracks what the set must report.
 type walker struct {

@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package ledger_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/observe"
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+type row struct {
+	key, value string
+	own, other status.Status
+}
+
+func (*row) TableHeader() []string { return []string{"Key"} }
+func (r *row) TableRow() []string  { return []string{r.key} }
+
+type world struct {
+	t      *testing.T
+	rows   *rows.Rows[*row]
+	ledger *ledger.InRows[*row]
+}
+
+func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
+	db := statedb.New()
+	w := &world{t: t, rows: rows.New(db, newTable(t, db, "rows"), rows.Functions[*row]{
+		Clone:     func(r *row) *row { c := *r; return &c },
+		GetStatus: func(r *row) status.Status { return r.own },
+		SetStatus: func(r *row, s status.Status) *row { r.own = s; return r },
+		Merge:     merge,
+	})}
+	w.ledger = ledger.NewInRows(w.rows, slog.New(slog.DiscardHandler), func() time.Duration { return 0 })
+	return w
+}
+
+// put inserts a row, and returns an operation on it that returned err.
+func (w *world) put(r *row, err error) core.Operation[*row] {
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	_, _, insertErr := w.rows.Writable.Table.Insert(wtxn, r)
+	require.NoError(w.t, insertErr)
+	revision := w.rows.Table.Revision(wtxn)
+	wtxn.Commit()
+	return core.Operation[*row]{
+		Row: r, RowRevision: revision, Run: core.Run{Err: err}, Outcome: core.Outcome[*row]{Object: w.rows.Writable.Clone(r)},
+	}
+}
+
+// change changes a row as another writer does, even while an operation on it runs.
+func (w *world) change(key string, change func(r *row)) {
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	defer wtxn.Commit()
+	now, _, _ := w.rows.Get(wtxn, &row{key: key})
+	now = w.rows.Writable.Clone(now)
+	change(now)
+	_, _, _ = w.rows.Writable.Table.Insert(wtxn, now)
+}
+
+func (w *world) write(ops ...core.Operation[*row]) ([]core.Operation[*row], ledger.Commit) {
+	c := w.ledger.Write(ops, 0)
+	return ops, c
+}
+
+func (w *world) get(key string) *row {
+	r, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: key})
+	require.True(w.t, found)
+	return r
+}
+
+func TestOutcomesOfABatchAreWrittenInOneTransaction(t *testing.T) {
+	w := newWorld(t, nil)
+	ops := []core.Operation[*row]{
+		w.put(&row{key: "a", own: status.Pending()}, nil),
+		w.put(&row{key: "b", own: status.Pending()}, errors.New("no")),
+		w.put(&row{key: "c", own: status.Pending()}, outcome.Blocked("a device")),
+	}
+	ops[0].Outcome.Object.value = "set by the operation"
+	before := w.rows.DB.ReadTxn()
+	_, c := w.write(ops...)
+	require.Equal(t, 3, c.Written)
+	require.Equal(t, w.rows.Revision(), c.Revision)
+	require.Equal(t, status.KindDone, w.get("a").own.Kind)
+	require.Equal(t, "set by the operation", w.get("a").value)
+	require.Equal(t, "no", *w.get("b").own.Error)
+	require.Equal(t, status.KindBlocked, w.get("c").own.Kind)
+	old, _, _ := w.rows.Get(before, &row{key: "a"})
+	require.Equal(t, status.KindPending, old.own.Kind, "rows are not changed in place")
+}
+
+func TestUnchangedOutcomeIsNotWritten(t *testing.T) {
+	w := newWorld(t, nil)
+	again := func(s status.Status, err error) int {
+		op := w.put(&row{key: "a", own: s}, err)
+		op.Turn.Again, op.Tries = true, 9
+		_, c := w.write(op)
+		return c.Written
+	}
+	no := "no"
+	require.Equal(t, 0, again(status.Done(), nil))
+	require.Equal(t, 0, again(status.ErrorText(time.Now(), &no), errors.New("no")))
+	require.Equal(t, 1, again(status.ErrorText(time.Now(), &no), errors.New("yes")), "another text")
+	require.Equal(t, 1, again(status.ErrorText(time.Now(), &no), nil))
+	deleted := w.put(&row{key: "d", own: status.Pending()}, nil)
+	deleted.Deleted = true
+	_, c := w.write(deleted)
+	require.Equal(t, 0, c.Written, "no row has the status of a deletion")
+}
+
+func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
+	w := newWorld(t, nil)
+	changed, deleted := w.put(&row{key: "a", own: status.Pending()}, nil), w.put(&row{key: "b", own: status.Pending()}, nil)
+	w.change("a", func(r *row) { r.own = status.Pending() })
+	wtxn := w.rows.DB.WriteTxn(w.rows.Table)
+	_, _, _ = w.rows.Writable.Table.Delete(wtxn, &row{key: "b"})
+	wtxn.Commit()
+	ops, c := w.write(changed, deleted)
+	require.Equal(t, ledger.Commit{Lost: 2, Revision: c.Revision}, c)
+	require.True(t, ops[0].Outcome.Lost && ops[1].Outcome.Lost)
+	require.Equal(t, status.KindPending, w.get("a").own.Kind)
+	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
+	require.False(t, found, "a status write must not bring a deleted object back")
+}
+
+func TestStatusOfAnotherReconcilerIsKept(t *testing.T) {
+	for _, merge := range []func(current, reconciled *row) *row{
+		nil, func(current, reconciled *row) *row { current.value = reconciled.value; return current },
+	} {
+		w := newWorld(t, merge)
+		op := w.put(&row{key: "a", own: status.Pending()}, nil)
+		op.Outcome.Object.value = "set by the operation"
+		w.change("a", func(r *row) { r.other = status.Done() })
+		ops, c := w.write(op)
+		require.Equal(t, 1, c.Conflicts)
+		require.True(t, ops[0].Effect.Conflict)
+		now := w.get("a")
+		require.Equal(t, status.KindDone, now.own.Kind)
+		require.Equal(t, status.KindDone, now.other.Kind)
+		require.Equal(t, merge != nil, now.value != "", "only a merge keeps what the operation set")
+	}
+}
+
+func TestChangedKeyOfACloneIsDropped(t *testing.T) {
+	w := newWorld(t, nil)
+	op := w.put(&row{key: "a", own: status.Pending()}, nil)
+	op.Outcome.Object.key = "b"
+	_, c := w.write(op)
+	require.Equal(t, 1, c.Written)
+	require.Equal(t, status.KindDone, w.get("a").own.Kind)
+	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
+	require.False(t, found)
+}
+
+// oneHold is a core in which at most one change holds the mark.
+type oneHold struct {
+	revision uint64
+	observed time.Duration
+}
+
+func (h *oneHold) TakeRecords(until time.Duration, _ func(core.Record[*row])) {
+	if h.observed <= until {
+		h.revision = 0
+	}
+}
+
+func (h *oneHold) HoldsSince() (uint64, time.Duration, bool) {
+	return h.revision, h.observed, h.revision > 0
+}
+
+// The mark would stop below what an interval has, or the interval would have a change that waits.
+func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
+	db, held, now := statedb.New(), &oneHold{}, time.Second
+	tables := open(t, db, "beside")
+	l := ledger.NewBeside(rows.NewBeside(db, newTable(t, db, "rows")), tables, held, slog.New(slog.DiscardHandler),
+		func() time.Duration { return now }, func(time.Duration) time.Time { return time.Time{} })
+	pass := func(holds uint64, observed statedb.Revision, ahead ...observe.Range) *ledger.Mark {
+		*held = oneHold{holds, now}
+		l.Begin(now, observed)
+		l.Publish(observed, ahead)
+		return tables.Current(db.ReadTxn())
+	}
+	for _, test := range []struct {
+		holds, observed, mark statedb.Revision
+		ahead, intervals      []observe.Range
+	}{
+		{holds: 5, observed: 10, mark: 4},
+		{holds: 5, observed: 10, mark: 10, ahead: []observe.Range{{After: 20, UpTo: 30}}, intervals: []observe.Range{{After: 20, UpTo: 30}}},
+		{holds: 12, observed: 22, mark: 22, ahead: []observe.Range{{After: 20, UpTo: 30}}, intervals: []observe.Range{{After: 22, UpTo: 30}}},
+		{holds: 25, observed: 40, mark: 40},
+		{holds: 45, observed: 50, mark: 44},
+	} {
+		m := pass(test.holds, test.observed, test.ahead...)
+		require.Equal(t, test.mark, m.Revision)
+		require.Equal(t, test.intervals, m.Intervals)
+	}
+	at, ok := l.Next()
+	require.True(t, ok)
+	require.Equal(t, now+ledger.Patience, at)
+	now = at
+	l.Begin(now, 50)
+	l.Publish(50, nil)
+	require.Equal(t, statedb.Revision(50), tables.Current(db.ReadTxn()).Revision)
+	_, ok = l.Next()
+	require.False(t, ok)
+}
+
+func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*row] {
+	table, err := statedb.NewTable(db, name, statedb.Index[*row, string]{
+		Name: "key", FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.key)) },
+		FromKey: index.String, FromString: index.FromString, Unique: true,
+	})
+	require.NoError(t, err)
+	return table
+}
+
+func open(t *testing.T, db *statedb.DB, name string) *ledger.Tables {
+	tables, err := ledger.Open(db, name, nil)
+	require.NoError(t, err)
+	return tables
+}
+
+// write writes an outcome and the mark in one transaction.
+func write(t *testing.T, db *statedb.DB, tables *ledger.Tables, key string, mark statedb.Revision) {
+	wtxn := db.WriteTxn(tables.Outcomes, tables.Mark)
+	defer wtxn.Commit()
+	_, _, err := tables.Outcomes.Insert(wtxn, &inspect.Outcome{ID: []byte(key), Key: key, Kind: status.KindPending})
+	require.NoError(t, err)
+	require.NoError(t, tables.SetMark(wtxn, mark, nil))
+}
+
+func TestMarkCoversItsRevisionsAndItsIntervals(t *testing.T) {
+	for _, test := range []struct {
+		mark    ledger.Mark
+		covered []statedb.Revision
+	}{
+		{ledger.Mark{}, []statedb.Revision{0}},
+		{ledger.Mark{Revision: 3}, []statedb.Revision{0, 1, 2, 3}},
+		{ledger.Mark{Intervals: []observe.Range{{After: 4, UpTo: 5}}}, []statedb.Revision{0, 5}},
+		{ledger.Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 4}, {After: 4, UpTo: 6}, {After: 8, UpTo: 9}}}, []statedb.Revision{0, 1, 4, 5, 6, 9}},
+		{ledger.Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 3}, {After: 6, UpTo: 8}}}, []statedb.Revision{0, 1, 7, 8}},
+	} {
+		var covered []statedb.Revision
+		for revision := range statedb.Revision(12) {
+			if test.mark.Covers(revision) {
+				covered = append(covered, revision)
+			}
+		}
+		require.Equal(t, test.covered, covered, "%+v", test.mark)
+	}
+}
+
+func TestMarkIsShownWithTheRevisionsOfItsIntervals(t *testing.T) {
+	mark := ledger.Mark{Revision: 7, Intervals: []observe.Range{{After: 9, UpTo: 12}, {After: 20, UpTo: 21}}}
+	require.Len(t, mark.TableHeader(), 2)
+	require.Equal(t, []string{"7", "10-12, 21-21"}, mark.TableRow())
+	mark.Intervals = make([]observe.Range, 1000)
+	require.LessOrEqual(t, len(mark.TableRow()[1]), 300)
+}
+
+func TestMissingMarkCoversNothing(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	tables := open(t, db, "objects")
+	wtxn := db.WriteTxn(tables.Mark)
+	require.NoError(t, tables.Mark.DeleteAll(wtxn))
+	txn := wtxn.Commit()
+	require.Equal(t, &ledger.Mark{}, tables.Current(txn))
+	require.False(t, tables.Current(txn).Covers(1))
+}
+
+func TestClosedTablesAreTakenOverAndEmptied(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	first := open(t, db, "objects")
+	for i := range 1000 {
+		write(t, db, first, fmt.Sprint(i), statedb.Revision(i))
+	}
+	_, err := ledger.Open(db, "objects", nil)
+	require.EqualError(t, err, `a reconciler named "objects" has the tables "objects-outcomes" and "objects-mark"`)
+	first.Close()
+	require.Equal(t, 1000, first.Outcomes.NumObjects(db.ReadTxn()), "Close keeps the rows")
+
+	second := open(t, db, "objects")
+	require.Equal(t, first.Outcomes, second.Outcomes)
+	require.Zero(t, second.Outcomes.NumObjects(db.ReadTxn()))
+	require.Zero(t, second.Current(db.ReadTxn()).Revision)
+	write(t, db, second, "a", 7)
+
+	// The first user has no more say: neither by another Close, nor by a late write.
+	first.Close()
+	_, err = ledger.Open(db, "objects", nil)
+	require.ErrorContains(t, err, `a reconciler named "objects" has the tables`)
+	wtxn := db.WriteTxn(first.Outcomes, first.Mark)
+	require.ErrorContains(t, first.SetMark(wtxn, 1000, nil), "taken over")
+	wtxn.Abort()
+	require.EqualValues(t, 7, second.Current(db.ReadTxn()).Revision)
+}
+
+func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
+	for _, name := range []string{"a-b_c9", strings.Repeat("x", 22), "", "9a", "a.b", "ä", "a\n", strings.Repeat("x", 23)} {
+		db := statedb.New()
+		newTable(t, db, "objects-of-a-user")
+		_, got := ledger.Open(db, name, nil)
+		_, want := statedb.NewTable(statedb.New(), name+"-outcomes", statedb.Index[*row, string]{
+			Name: "key", FromObject: func(*row) index.KeySet { return index.EmptyKeySet }, FromKey: index.String, Unique: true,
+		})
+		if want == nil {
+			require.NoError(t, got, "%q", name)
+			continue
+		}
+		require.ErrorContains(t, got, fmt.Sprintf("the name %q cannot be used", name))
+		require.ErrorContains(t, got, fmt.Sprintf("%q, does not match statedb's rule ^[a-z][a-z0-9_\\-]{0,30}$", name+"-outcomes"))
+		require.Len(t, db.GetTables(db.ReadTxn()), 1, "nothing is registered")
+	}
+}
+
+func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	read := func(tables *ledger.Tables, text string) string {
+		key, err := tables.Read(text)
+		require.NoError(t, err)
+		return string(key)
+	}
+	tables := open(t, db, "objects")
+	require.Equal(t, "a", read(tables, "a"))
+	tables.Close()
+	tables, err := ledger.Open(db, "objects", func(text string) (index.Key, error) { return index.Key("x" + text), nil })
+	require.NoError(t, err)
+	require.Equal(t, "xa", read(tables, "a"))
+
+	tables.Close()
+	tables, err = ledger.Open(db, "objects", func(string) (index.Key, error) { return nil, errors.New("no key") })
+	require.NoError(t, err)
+	_, err = statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
+	require.ErrorContains(t, err, "no key", "the commands of statedb read keys in the same way")
+}
