@@ -189,18 +189,6 @@ func TestNextCallEndsTheReportOfTheLast(t *testing.T) {
 	})
 }
 
-func TestQuickCallsAreNeverReported(t *testing.T) {
-	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
-		for range 100 {
-			r.Begin(now())
-			sleep(59 * time.Second)
-		}
-		r.End()
-		sleep(time.Hour)
-		require.Empty(t, h.last())
-	})
-}
-
 func TestStoppedReporterReportsNothing(t *testing.T) {
 	watched(t, func(t *testing.T, r *health.Reporter, h *told, now func() time.Duration) {
 		r.Begin(now())
