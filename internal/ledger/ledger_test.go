@@ -185,7 +185,8 @@ func (h *oneHold) HoldsSince() (uint64, time.Duration, bool) {
 // The mark would stop below what an interval has, or the interval would have a change that waits.
 func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	db, held, now := statedb.New(), &oneHold{}, time.Second
-	tables := open(t, db, "beside")
+	tables, err := open(db, "beside")
+	require.NoError(t, err)
 	l := ledger.NewBeside(rows.NewBeside(db, newTable(t, db, "rows")), tables, held, slog.New(slog.DiscardHandler),
 		func() time.Duration { return now }, func(time.Duration) time.Time { return time.Time{} })
 	pass := func(holds uint64, observed statedb.Revision, ahead ...observe.Range) *ledger.Mark {
@@ -228,10 +229,9 @@ func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*row] {
 	return table
 }
 
-func open(t *testing.T, db *statedb.DB, name string) *ledger.Tables {
-	tables, err := ledger.Open(db, name, nil)
-	require.NoError(t, err)
-	return tables
+// open opens tables for a user that does not end.
+func open(db *statedb.DB, name string) (*ledger.Tables, error) {
+	return ledger.OpenTables(db, name, make(chan struct{}), index.FromString)
 }
 
 // write writes an outcome and the mark in one transaction.
@@ -275,7 +275,8 @@ func TestMarkIsShownWithTheRevisionsOfItsIntervals(t *testing.T) {
 func TestMissingMarkCoversNothing(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
-	tables := open(t, db, "objects")
+	tables, err := open(db, "objects")
+	require.NoError(t, err)
 	wtxn := db.WriteTxn(tables.Mark)
 	require.NoError(t, tables.Mark.DeleteAll(wtxn))
 	txn := wtxn.Commit()
@@ -283,27 +284,28 @@ func TestMissingMarkCoversNothing(t *testing.T) {
 	require.False(t, tables.Current(txn).Covers(1))
 }
 
-func TestClosedTablesAreTakenOverAndEmptied(t *testing.T) {
+func TestTablesOfAnEndedUserAreTakenOverAndEmptied(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
-	first := open(t, db, "objects")
+	ended := make(chan struct{})
+	first, err := ledger.OpenTables(db, "objects", ended, index.FromString)
+	require.NoError(t, err)
 	for i := range 1000 {
 		write(t, db, first, fmt.Sprint(i), statedb.Revision(i))
 	}
-	_, err := ledger.Open(db, "objects", nil)
+	_, err = open(db, "objects")
 	require.EqualError(t, err, `a reconciler named "objects" has the tables "objects-outcomes" and "objects-mark"`)
-	first.Close()
-	require.Equal(t, 1000, first.Outcomes.NumObjects(db.ReadTxn()), "Close keeps the rows")
+	require.Equal(t, 1000, first.Outcomes.NumObjects(db.ReadTxn()), "nothing is removed")
 
-	second := open(t, db, "objects")
+	close(ended)
+	second, err := open(db, "objects")
+	require.NoError(t, err)
 	require.Equal(t, first.Outcomes, second.Outcomes)
 	require.Zero(t, second.Outcomes.NumObjects(db.ReadTxn()))
 	require.Zero(t, second.Current(db.ReadTxn()).Revision)
 	write(t, db, second, "a", 7)
 
-	// The first user has no more say: neither by another Close, nor by a late write.
-	first.Close()
-	_, err = ledger.Open(db, "objects", nil)
+	_, err = open(db, "objects")
 	require.ErrorContains(t, err, `a reconciler named "objects" has the tables`)
 	wtxn := db.WriteTxn(first.Outcomes, first.Mark)
 	require.ErrorContains(t, first.SetMark(wtxn, 1000, nil), "taken over")
@@ -315,7 +317,7 @@ func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 	for _, name := range []string{"a-b_c9", strings.Repeat("x", 22), "", "9a", "a.b", "ä", "a\n", strings.Repeat("x", 23)} {
 		db := statedb.New()
 		newTable(t, db, "objects-of-a-user")
-		_, got := ledger.Open(db, name, nil)
+		_, got := open(db, name)
 		_, want := statedb.NewTable(statedb.New(), name+"-outcomes", statedb.Index[*row, string]{
 			Name: "key", FromObject: func(*row) index.KeySet { return index.EmptyKeySet }, FromKey: index.String, Unique: true,
 		})
@@ -332,21 +334,26 @@ func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {
 func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
-	read := func(tables *ledger.Tables, text string) string {
-		key, err := tables.Read(text)
+	for _, prefix := range []string{"x", "y", ""} {
+		ended := make(chan struct{})
+		tables, err := ledger.OpenTables(db, "objects", ended, func(text string) (index.Key, error) {
+			if prefix == "" {
+				return nil, errors.New("no key")
+			}
+			return index.Key(prefix + text), nil
+		})
 		require.NoError(t, err)
-		return string(key)
+		write(t, db, tables, prefix+"a", 1)
+		found, err := statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
+		if prefix == "" {
+			require.ErrorContains(t, err, "no key")
+			continue
+		}
+		n := 0
+		for range found {
+			n++
+		}
+		require.Equal(t, 1, n, "the commands of statedb read keys in the same way")
+		close(ended)
 	}
-	tables := open(t, db, "objects")
-	require.Equal(t, "a", read(tables, "a"))
-	tables.Close()
-	tables, err := ledger.Open(db, "objects", func(text string) (index.Key, error) { return index.Key("x" + text), nil })
-	require.NoError(t, err)
-	require.Equal(t, "xa", read(tables, "a"))
-
-	tables.Close()
-	tables, err = ledger.Open(db, "objects", func(string) (index.Key, error) { return nil, errors.New("no key") })
-	require.NoError(t, err)
-	_, err = statedb.AnyTable{Meta: tables.Outcomes}.List(db.ReadTxn(), "id", "a")
-	require.ErrorContains(t, err, "no key", "the commands of statedb read keys in the same way")
 }

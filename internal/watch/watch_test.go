@@ -294,7 +294,14 @@ func TestConcurrentUseLosesNoClosing(t *testing.T) {
 	const adders, each = 8, 300
 	var wg sync.WaitGroup
 	for a := range adders {
-		wg.Go(func() { addAndClose(s, a*each, each) })
+		wg.Go(func() {
+			for i := range each {
+				ch := make(chan struct{})
+				s.Add(ch, a*each+i)
+				s.Remove(s.Add(ch, -1))
+				close(ch)
+			}
+		})
 	}
 	var taken [adders * each]int
 	for n := 0; n < len(taken); {
@@ -310,21 +317,4 @@ func TestConcurrentUseLosesNoClosing(t *testing.T) {
 	}
 	s.Stop()
 	require.Nil(t, s.Take(), "more than was added")
-}
-
-// addAndClose adds n channels with values from first on, and closes a few at a time. For each it also
-// adds one that it removes again.
-func addAndClose(s *Set[int], first, n int) {
-	var open []chan struct{}
-	for i := range n {
-		ch := make(chan struct{})
-		s.Add(ch, first+i)
-		s.Remove(s.Add(ch, -1))
-		if open = append(open, ch); i%5 == 4 || i == n-1 {
-			for _, ch := range open {
-				close(ch)
-			}
-			open = nil
-		}
-	}
 }
