@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package ledger_test
+package ledger
 
 import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,10 +18,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -35,7 +37,7 @@ func (r *row) TableRow() []string  { return []string{r.key} }
 type world struct {
 	t      *testing.T
 	rows   *rows.Rows[*row]
-	ledger *ledger.InRows[*row]
+	ledger *InRows[*row]
 }
 
 func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
@@ -46,7 +48,7 @@ func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
 		SetStatus: func(r *row, s status.Status) *row { r.own = s; return r },
 		Merge:     merge,
 	})}
-	w.ledger = ledger.NewInRows(w.rows, slog.New(slog.DiscardHandler), func() time.Duration { return 0 })
+	w.ledger = NewInRows(w.rows, slog.New(slog.DiscardHandler), func() time.Duration { return 0 })
 	return w
 }
 
@@ -72,7 +74,7 @@ func (w *world) change(key string, change func(r *row)) {
 	_, _, _ = w.rows.Writable.Table.Insert(wtxn, now)
 }
 
-func (w *world) write(ops ...core.Operation[*row]) ([]core.Operation[*row], ledger.Commit) {
+func (w *world) write(ops ...core.Operation[*row]) ([]core.Operation[*row], Commit) {
 	c := w.ledger.Write(ops, 0)
 	return ops, c
 }
@@ -130,7 +132,7 @@ func TestOutcomeOfAChangedObjectIsLost(t *testing.T) {
 	_, _, _ = w.rows.Writable.Table.Delete(wtxn, &row{key: "b"})
 	wtxn.Commit()
 	ops, c := w.write(changed, deleted)
-	require.Equal(t, ledger.Commit{Lost: 2, Revision: c.Revision}, c)
+	require.Equal(t, Commit{Lost: 2, Revision: c.Revision}, c)
 	require.True(t, ops[0].Outcome.Lost && ops[1].Outcome.Lost)
 	require.Equal(t, status.KindPending, w.get("a").own.Kind)
 	_, _, found := w.rows.Get(w.rows.DB.ReadTxn(), &row{key: "b"})
@@ -187,9 +189,9 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	db, held, now := statedb.New(), &oneHold{}, time.Second
 	tables, err := open(db, "beside")
 	require.NoError(t, err)
-	l := ledger.NewBeside(rows.NewBeside(db, newTable(t, db, "rows")), tables, held, slog.New(slog.DiscardHandler),
+	l := NewBeside(rows.NewBeside(db, newTable(t, db, "rows")), tables, held, slog.New(slog.DiscardHandler),
 		func() time.Duration { return now }, func(time.Duration) time.Time { return time.Time{} })
-	pass := func(holds uint64, observed statedb.Revision, ahead ...observe.Range) *ledger.Mark {
+	pass := func(holds uint64, observed statedb.Revision, ahead ...observe.Range) *Mark {
 		*held = oneHold{holds, now}
 		l.Begin(now, observed)
 		l.Publish(observed, ahead)
@@ -211,7 +213,7 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	}
 	at, ok := l.Next()
 	require.True(t, ok)
-	require.Equal(t, now+ledger.Patience, at)
+	require.Equal(t, now+Patience, at)
 	now = at
 	l.Begin(now, 50)
 	l.Publish(50, nil)
@@ -230,12 +232,12 @@ func newTable(t *testing.T, db *statedb.DB, name string) statedb.RWTable[*row] {
 }
 
 // open opens tables for a user that does not end.
-func open(db *statedb.DB, name string) (*ledger.Tables, error) {
-	return ledger.OpenTables(db, name, make(chan struct{}), index.FromString)
+func open(db *statedb.DB, name string) (*Tables, error) {
+	return OpenTables(db, name, make(chan struct{}), index.FromString)
 }
 
 // write writes an outcome and the mark in one transaction.
-func write(t *testing.T, db *statedb.DB, tables *ledger.Tables, key string, mark statedb.Revision) {
+func write(t *testing.T, db *statedb.DB, tables *Tables, key string, mark statedb.Revision) {
 	wtxn := db.WriteTxn(tables.Outcomes, tables.Mark)
 	defer wtxn.Commit()
 	_, _, err := tables.Outcomes.Insert(wtxn, &inspect.Outcome{ID: []byte(key), Key: key, Kind: status.KindPending})
@@ -245,14 +247,14 @@ func write(t *testing.T, db *statedb.DB, tables *ledger.Tables, key string, mark
 
 func TestMarkCoversItsRevisionsAndItsIntervals(t *testing.T) {
 	for _, test := range []struct {
-		mark    ledger.Mark
+		mark    Mark
 		covered []statedb.Revision
 	}{
-		{ledger.Mark{}, []statedb.Revision{0}},
-		{ledger.Mark{Revision: 3}, []statedb.Revision{0, 1, 2, 3}},
-		{ledger.Mark{Intervals: []observe.Range{{After: 4, UpTo: 5}}}, []statedb.Revision{0, 5}},
-		{ledger.Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 4}, {After: 4, UpTo: 6}, {After: 8, UpTo: 9}}}, []statedb.Revision{0, 1, 4, 5, 6, 9}},
-		{ledger.Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 3}, {After: 6, UpTo: 8}}}, []statedb.Revision{0, 1, 7, 8}},
+		{Mark{}, []statedb.Revision{0}},
+		{Mark{Revision: 3}, []statedb.Revision{0, 1, 2, 3}},
+		{Mark{Intervals: []observe.Range{{After: 4, UpTo: 5}}}, []statedb.Revision{0, 5}},
+		{Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 4}, {After: 4, UpTo: 6}, {After: 8, UpTo: 9}}}, []statedb.Revision{0, 1, 4, 5, 6, 9}},
+		{Mark{Revision: 1, Intervals: []observe.Range{{After: 3, UpTo: 3}, {After: 6, UpTo: 8}}}, []statedb.Revision{0, 1, 7, 8}},
 	} {
 		var covered []statedb.Revision
 		for revision := range statedb.Revision(12) {
@@ -265,7 +267,7 @@ func TestMarkCoversItsRevisionsAndItsIntervals(t *testing.T) {
 }
 
 func TestMarkIsShownWithTheRevisionsOfItsIntervals(t *testing.T) {
-	mark := ledger.Mark{Revision: 7, Intervals: []observe.Range{{After: 9, UpTo: 12}, {After: 20, UpTo: 21}}}
+	mark := Mark{Revision: 7, Intervals: []observe.Range{{After: 9, UpTo: 12}, {After: 20, UpTo: 21}}}
 	require.Len(t, mark.TableHeader(), 2)
 	require.Equal(t, []string{"7", "10-12, 21-21"}, mark.TableRow())
 	mark.Intervals = make([]observe.Range, 1000)
@@ -280,7 +282,7 @@ func TestMissingMarkCoversNothing(t *testing.T) {
 	wtxn := db.WriteTxn(tables.Mark)
 	require.NoError(t, tables.Mark.DeleteAll(wtxn))
 	txn := wtxn.Commit()
-	require.Equal(t, &ledger.Mark{}, tables.Current(txn))
+	require.Equal(t, &Mark{}, tables.Current(txn))
 	require.False(t, tables.Current(txn).Covers(1))
 }
 
@@ -288,7 +290,7 @@ func TestTablesOfAnEndedUserAreTakenOverAndEmptied(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
 	ended := make(chan struct{})
-	first, err := ledger.OpenTables(db, "objects", ended, index.FromString)
+	first, err := OpenTables(db, "objects", ended, index.FromString)
 	require.NoError(t, err)
 	for i := range 1000 {
 		write(t, db, first, fmt.Sprint(i), statedb.Revision(i))
@@ -336,7 +338,7 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 	newTable(t, db, "objects")
 	for _, prefix := range []string{"x", "y", ""} {
 		ended := make(chan struct{})
-		tables, err := ledger.OpenTables(db, "objects", ended, func(text string) (index.Key, error) {
+		tables, err := OpenTables(db, "objects", ended, func(text string) (index.Key, error) {
 			if prefix == "" {
 				return nil, errors.New("no key")
 			}
@@ -356,4 +358,183 @@ func TestKeysAreReadByTheLatestUserOfTheTables(t *testing.T) {
 		require.Equal(t, 1, n, "the commands of statedb read keys in the same way")
 		close(ended)
 	}
+}
+
+type bounds struct {
+	after, upTo time.Duration
+	ok          bool
+}
+
+func boundsOf(after, upTo time.Duration, ok bool) bounds { return bounds{after, upTo, ok} }
+
+func TestTimesAreThoseOfTheSamplesAround(t *testing.T) {
+	var times Times
+	require.Equal(t, bounds{}, boundsOf(times.Written(0)), "nothing is known before the first sample")
+	times.Note(10, 5, 0)
+	times.Note(20, 5, 4)
+	times.Note(30, 8, 4)
+	times.Note(40, 8, 4) // only prolongs the sample before
+	times.Note(50, 9, 8)
+	for _, test := range []struct {
+		revision           statedb.Revision
+		written, attempted bounds
+	}{
+		{0, bounds{-1, 10, true}, bounds{-1, 10, true}},
+		{1, bounds{-1, 10, true}, bounds{10, 20, true}},
+		{4, bounds{-1, 10, true}, bounds{10, 20, true}},
+		{5, bounds{-1, 10, true}, bounds{40, 50, true}},
+		{6, bounds{20, 30, true}, bounds{40, 50, true}},
+		{8, bounds{20, 30, true}, bounds{40, 50, true}},
+		{9, bounds{40, 50, true}, bounds{}},
+		{10, bounds{}, bounds{}},
+	} {
+		require.Equal(t, test.written, boundsOf(times.Written(test.revision)), "revision %d", test.revision)
+		require.Equal(t, test.attempted, boundsOf(times.Applied(test.revision)), "revision %d", test.revision)
+	}
+	require.Equal(t, 4, len(times.samples))
+}
+
+func TestUnchangedRevisionsAddNoSample(t *testing.T) {
+	var times Times
+	times.Note(1, 3, 2)
+	for now := range time.Duration(1000) {
+		times.Note(now, 3, 2)
+	}
+	require.Equal(t, 1, len(times.samples))
+	times.Note(2000, 2, 1)
+	require.Equal(t, 1, len(times.samples), "a revision that decreases counts as unchanged")
+	times.Note(1000, 4, 2)
+	require.Equal(t, bounds{2000, 2000, true}, boundsOf(times.Written(4)), "so does a time that decreases")
+}
+
+// history is a random history of writes and of the mark, with all that is true of it.
+type history struct {
+	rng *rand.Rand
+	now time.Duration
+	// written and attempted have the time of each revision from 1 on; 0 for times before the first
+	// sample.
+	written, attempted []time.Duration
+	first              time.Duration
+	// natural is the greatest gap between two samples.
+	natural time.Duration
+}
+
+// step lets a random time pass, with random writes, and returns the arguments of Note.
+func (h *history) step(longest time.Duration) (now time.Duration, table, mark statedb.Revision) {
+	before := h.now
+	for range h.rng.IntN(4) {
+		h.now += time.Duration(h.rng.Int64N(int64(longest)))
+		if h.rng.IntN(3) > 0 {
+			h.written = append(h.written, h.now)
+		}
+		if h.rng.IntN(3) > 0 && len(h.attempted) < len(h.written) {
+			h.attempted = append(h.attempted, h.now)
+		}
+	}
+	h.now += time.Duration(h.rng.Int64N(int64(longest)))
+	h.natural = max(h.natural, h.now-before)
+	return h.now, statedb.Revision(len(h.written)), statedb.Revision(len(h.attempted))
+}
+
+// check compares the bounds for all revisions with the history. share is the share of a revision's age
+// which its bounds may be apart; 0 means any.
+func (h *history) check(t *testing.T, of func(statedb.Revision) (after, upTo time.Duration, ok bool), truth []time.Duration, share time.Duration) {
+	last := bounds{after: -1}
+	for i, at := range truth {
+		got := boundsOf(of(statedb.Revision(i + 1)))
+		if !got.ok || at < got.after || at > got.upTo {
+			t.Fatalf("revision %d of %v: the bounds are %+v", i+1, at, got)
+		}
+		if got.after < last.after || got.upTo < last.upTo {
+			t.Fatalf("revision %d: the bounds %+v decrease after %+v", i+1, got, last)
+		}
+		if got.after == -1 && (got.upTo != h.first || at > h.first) {
+			t.Fatalf("revision %d: the bounds are %+v, the first sample was at %v", i+1, got, h.first)
+		}
+		if share > 0 && got.after >= 0 && got.upTo-got.after > max(2*h.natural, (h.now-got.after)/share) {
+			t.Fatalf("revision %d, %v ago: the bounds are %v apart", i+1, h.now-got.upTo, got.upTo-got.after)
+		}
+		last = got
+	}
+	if _, _, ok := of(statedb.Revision(len(truth) + 1)); ok {
+		t.Fatal("there are bounds for a revision that is not written")
+	}
+}
+
+func TestBoundsContainTheTrueTimes(t *testing.T) {
+	for seed := range uint64(long.Times(8)) {
+		h := &history{rng: rand.New(rand.NewPCG(seed, 0))}
+		var times Times
+		// Some histories have pauses, and a clock that stands still.
+		longest := []time.Duration{1, 2, time.Millisecond, time.Second}[seed%4]
+		// Without them the bounds are close, compared with the age of the revision.
+		pauses := seed%8 >= 4
+		share := time.Duration(8)
+		if pauses || longest < time.Millisecond {
+			share = 0
+		}
+		for step := range 10_000 {
+			pause := longest
+			if pauses && h.rng.IntN(100) == 0 {
+				pause = longest * 1000
+			}
+			times.Note(h.step(pause))
+			if step == 0 {
+				h.first = h.now
+			}
+			require.LessOrEqual(t, len(times.samples), maxSamples)
+			if step%2499 == 0 || step == 9999 {
+				h.check(t, times.Written, h.written, share)
+				h.check(t, times.Applied, h.attempted, share)
+			}
+		}
+	}
+}
+
+func TestTimesAreReadWhileTheLoopNotesThem(t *testing.T) {
+	var times Times
+	const last = 5_000
+	times.Note(0, 0, 0)
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for revision := statedb.Revision(1); revision <= last; {
+				after, upTo, ok := times.Written(revision)
+				if !ok {
+					continue
+				}
+				// Revision n is written at time n.
+				if at := time.Duration(revision); at < after || at > upTo {
+					t.Errorf("revision %d: the bounds are %d and %d", revision, after, upTo)
+					return
+				}
+				revision++
+			}
+		})
+	}
+	for revision := statedb.Revision(1); revision <= last; revision++ {
+		times.Note(time.Duration(revision), revision, revision-1)
+	}
+	all.Wait()
+}
+
+func TestLateRevisionIsAppliedWhenItsRowIsDeleted(t *testing.T) {
+	var times Times
+	times.Note(10, 1000, 1000)
+	times.Note(20, 2000, 2000)
+	times.NoteLate(30, 1500)
+	require.Equal(t, bounds{10, 30, true}, boundsOf(times.Applied(1500)))
+	require.Equal(t, bounds{10, 20, true}, boundsOf(times.Applied(1501)), "it had no row")
+	times.NoteLate(40, 1500)
+	require.Equal(t, bounds{10, 40, true}, boundsOf(times.Applied(1500)), "a refresh failed, and then did not")
+
+	for late := range statedb.Revision(512) {
+		times.NoteLate(50, 1001+late%400+late/400)
+	}
+	for late := range statedb.Revision(600) {
+		times.NoteLate(time.Duration(60+late), 1+late)
+	}
+	require.Equal(t, bounds{-1, 60 + 599, true}, boundsOf(times.Applied(600)))
+	require.Equal(t, bounds{10, 60 + 87, true}, boundsOf(times.Applied(1500)), "it may have been any that was dropped")
+	require.Equal(t, bounds{10, 20, true}, boundsOf(times.Applied(1502)), "none so high was dropped")
 }

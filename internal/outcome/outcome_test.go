@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,6 +15,80 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 )
+
+var errNo = errors.New("no")
+
+func TestClassifyReadsTheOutcomeOfAnError(t *testing.T) {
+	for _, c := range []struct {
+		err      error
+		deletion bool
+		tries    int
+		most     int
+		kind     core.Kind
+		text     string
+	}{
+		{err: nil, kind: core.Done},
+		{err: errNo, kind: core.Failed, text: "no"},
+		{err: RetryAfter(errNo, time.Second), kind: core.Failed, text: "no"},
+		{err: fmt.Errorf("x: %w", TerminalError(errNo)), kind: core.FailedForGood, text: "x: no"},
+		{err: Blocked("a device"), kind: core.BlockedOn, text: "a device"},
+		{err: Requeue(time.Second), kind: core.DoneAgain},
+		{err: RequeueBackoff(), kind: core.DoneAgain},
+		{err: errors.Join(Requeue(0), errNo), kind: core.Failed, text: "requeued after 0s\nno"},
+		{err: errNo, tries: 2, most: 3, kind: core.Failed, text: "no"},
+		{err: errNo, tries: 3, most: 3, kind: core.FailedForGood, text: "given up after 3 retries: no"},
+		// A deletion is never given up, and never final.
+		{err: errNo, deletion: true, tries: 3, most: 3, kind: core.Failed, text: "no"},
+		{err: TerminalError(errNo), deletion: true, kind: core.Failed, text: "no"},
+		{err: Requeue(0), deletion: true, kind: core.Deleting, text: "still deleting"},
+		{err: Blocked("a lock"), deletion: true, kind: core.BlockedOn, text: "a lock"},
+	} {
+		var r core.Outcome[int]
+		Classify(&r, c.err, c.deletion, c.tries, c.most)
+		require.Equal(t, c.kind, r.Kind, "%v", c.err)
+		require.Equal(t, strings.HasPrefix(c.text, "given up"), r.GivenUp)
+		if c.text != "" {
+			require.Equal(t, c.text, Text(&r, c.err, c.tries))
+		}
+	}
+}
+
+func TestLongTextIsCutAndKeepsItsOutcome(t *testing.T) {
+	long := errors.New(strings.Repeat("x", MaxText+1))
+	class := func(error) string { return "disk" }
+	kept := Keep(TerminalError(long), class)
+	require.LessOrEqual(t, len(kept.Error()), MaxText)
+	require.True(t, Is(kept, core.FailedForGood))
+	require.Equal(t, "disk", kept.(*Cut).Class)
+	require.Same(t, errNo, Keep(errNo, class))
+	require.NoError(t, Keep(nil, class))
+}
+
+func TestClassLeavesOutNumbersAndNames(t *testing.T) {
+	for text, class := range map[string]string{
+		"route 10.1 of eth0: refused": "route #.# of #: refused",
+		"eth0":                        "#", "meth0d": "meth#d", "": "", "after 12 s and 7 s": "after # s and # s",
+	} {
+		require.Equal(t, class, PlainClass(text, "eth0"))
+	}
+}
+
+func TestPanicOfTheErrorMethodBecomesAText(t *testing.T) {
+	var p *broken
+	require.Contains(t, TextOf(p), "panic in the Error method of *outcome.broken")
+	require.Nil(t, Of(p))
+}
+
+type broken struct{ text string }
+
+func (b *broken) Error() string { return b.text }
+func (b *broken) Unwrap() error { return errors.New(b.text) }
+
+func TestOfSeveralDelaysTheLongestRetryAndTheShortestRequeueCount(t *testing.T) {
+	retry := func(d time.Duration) error { return RetryAfter(errNo, d) }
+	require.Equal(t, 2*time.Second, Of(errors.Join(retry(time.Second), retry(2*time.Second))).Delay)
+	require.Equal(t, time.Second, Of(errors.Join(Requeue(2*time.Second), Requeue(time.Second))).Delay)
+}
 
 // FuzzSearchOfAnErrorAgreesWithItsModel builds errors that wrap, join and share other errors or
 // themselves, and searches them. The search ends after maxNodes visits. Up to that number it finds
