@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -313,6 +314,24 @@ func TestTablesOfAnEndedUserAreTakenOverAndEmptied(t *testing.T) {
 	require.ErrorContains(t, first.SetMark(wtxn, 1000, nil), "taken over")
 	wtxn.Abort()
 	require.EqualValues(t, 7, second.Current(db.ReadTxn()).Revision)
+}
+
+func TestOneOfManyOpensOfANameWins(t *testing.T) {
+	db := statedb.New()
+	newTable(t, db, "objects")
+	for round := range 20 {
+		var all sync.WaitGroup
+		var won atomic.Int32
+		for range 4 {
+			all.Go(func() {
+				if _, err := open(db, fmt.Sprint("name-", round)); err == nil {
+					won.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		require.EqualValues(t, 1, won.Load())
+	}
 }
 
 func TestNameIsAcceptedIfStatedbAcceptsItsTables(t *testing.T) {

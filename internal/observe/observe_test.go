@@ -545,6 +545,21 @@ func TestStateWhoseChangesComeLateIsNotHandedOver(t *testing.T) {
 	require.NotNil(e, e.HandedOver(true))
 }
 
+// What the catch-up cursor has no room for is left to the main cursor.
+func TestCatchUpCursorLeavesOutWhatDoesNotFit(t *testing.T) {
+	e, _ := behind(t, 2, 40)
+	e.put(status.Pending, ids(101, 400)...)
+	for range 5 {
+		planned, _ := e.begin()
+		e.end(len(planned), slow)
+	}
+	from, upTo := e.CaughtUp()
+	require.Equal(e, []statedb.Revision{340, 340}, []statedb.Revision{from, upTo})
+	e.put(status.Pending, 500)
+	planned, _ := e.begin()
+	require.Contains(e, planned, 500)
+}
+
 // Another reconciler writes rows again before the catch-up cursor reads them. So a part of the newest range that
 // was read says nothing of the rows that were in it: waits go by the snapshots of the main cursor.
 func TestRevisionIsNotAboveTheSnapshotUntilAllIsRead(t *testing.T) {
@@ -594,11 +609,15 @@ func TestWhatWasOvertakenIsNotHandedOver(t *testing.T) {
 		planned, never int
 	}{
 		"a deletion in the snapshot, by an insertion": {
-			before: func(e *env) { e.delete(100) }, after: func(e *env) { e.put(status.Pending, 100) }, planned: 100, never: -100,
+			before: func(e *env) { e.delete(100) },
+			after:  func(e *env) { e.put(status.Pending, 100) }, planned: 100, never: -100,
 		},
-		"a deletion that waits for room, by an insertion": {
-			after: func(e *env) { e.delete(ids(101, 110)...); e.begin(); e.end(0, 0); e.put(status.Pending, 110) }, planned: 110, never: -110,
-		},
+		"a deletion that waits for room, by an insertion": {after: func(e *env) {
+			e.delete(ids(101, 110)...)
+			e.begin()
+			e.end(0, 0)
+			e.put(status.Pending, 110)
+		}, planned: 110, never: -110},
 		"a version in the snapshot, by a later one": {after: func(e *env) { e.put(status.Pending, 40) }, planned: 40},
 		"a version that neither cursor has read, by its retry": {
 			after: func(e *env) { e.put(status.Pending, 100); e.NoteApplied(&row{id: 100}, e.revision()) }, planned: 39, never: 100,

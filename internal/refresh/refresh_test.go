@@ -663,3 +663,21 @@ func TestEachRowIsRefreshedWithinTwoIntervals(t *testing.T) {
 		})
 	}
 }
+
+// Timers are no finer than a millisecond.
+func TestShortPausesAddUp(t *testing.T) {
+	play(t, Settings{}, func(w *world) {
+		for _, pause := range []time.Duration{0, 0, 1200 * time.Microsecond, 0} {
+			w.write(status.Done(), 1)
+			w.refresher.Walk(w.refresher.WalkAll())
+			w.step()
+			require.True(w, w.refresher.Waiting())
+			time.Sleep(400 * time.Microsecond)
+			w.refresher.NoteCall(1, 1, true)
+			w.through()
+			at, _ := w.refresher.Next()
+			require.Equal(w, pause, max(0, time.Until(at)))
+			time.Sleep(pause)
+		}
+	})
+}

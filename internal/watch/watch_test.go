@@ -56,6 +56,28 @@ func TestValueCountsAsClosing(t *testing.T) {
 	})
 }
 
+func TestChannelsThatCloseTogetherAreReportedTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		notified := 0
+		s := New[int](func() { notified++ })
+		defer s.Stop()
+		channels := make([]chan struct{}, perChunk)
+		for i := range channels {
+			channels[i] = make(chan struct{})
+			s.Add(channels[i], i)
+		}
+		synctest.Wait()
+		s.mu.Lock()
+		for i := 1; i < perChunk; i += 2 {
+			close(channels[i])
+		}
+		s.mu.Unlock()
+		synctest.Wait()
+		require.Equal(t, 1, notified)
+		require.Len(t, s.Take(), perChunk/2)
+	})
+}
+
 func TestAnyClosedFindsOneClosedChannel(t *testing.T) {
 	open := make(chan struct{})
 	require.False(t, AnyClosed(nil))
