@@ -120,6 +120,7 @@ func TestRowsAtTheStartAndLaterChangesAreRead(t *testing.T) {
 		e.requireRead("no a")
 		require.False(e, e.rows.Closed())
 		e.rows.Close()
+		e.rows.Close()
 		require.True(e, e.rows.Closed())
 	})
 }

@@ -98,9 +98,15 @@ func TestPublishedRevisionsAreSeenWithTheObjects(t *testing.T) {
 		}
 		e.commit(func(wtxn statedb.WriteTxn) { e.inputs.Publish(wtxn, "a", 8, 2) })
 		<-changed
-		row, found = e.inputs.Get(e.db.ReadTxn(), "a")
-		require.True(t, found)
+		again, err := inputs.Open(e.db, "objects")
+		require.NoError(t, err)
+		row, found = again.Get(e.db.ReadTxn(), "a")
+		require.True(t, found, "all users of a table share its inputs")
 		require.Equal(t, &inputs.Input{Name: "a", Input: 8, Output: 2, Connected: true, Since: began}, row)
+
+		wtxn := e.db.WriteTxn(e.objects)
+		defer wtxn.Abort()
+		require.Panics(t, func() { e.inputs.Publish(wtxn, "a", 1, 1) }, "the table of inputs is not locked")
 	})
 }
 
