@@ -195,7 +195,8 @@ func (s *stage) observe(rest string) error {
 		}
 		var echo, refresh, fresh bool
 		if err := set(text[:last], map[string]any{
-			"delete": &ch.deleted, "settled": &ch.settled, "unset": &ch.unset, "refresh": &refresh, "echo": &echo, "fresh": &fresh,
+			"delete": &ch.deleted, "settled": &ch.settled, "unset": &ch.unset,
+			"refresh": &refresh, "echo": &echo, "fresh": &fresh,
 		}); err != nil {
 			return err
 		}
@@ -303,7 +304,8 @@ func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, err
 	}
 	o.out.Kind = kind
 	return o, set(words, map[string]any{
-		"after": &o.out.Delay, "lost": &o.out.Lost, "backoff": &o.out.Backoff, "jitter": &o.out.Jitter, "as": &o.as, "at": &o.at,
+		"after": &o.out.Delay, "lost": &o.out.Lost, "backoff": &o.out.Backoff, "jitter": &o.out.Jitter,
+		"as": &o.as, "at": &o.at,
 	})
 }
 

@@ -386,10 +386,12 @@ func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
 				e.NoteChange(name(i), 0)
 			}
 		}},
-		"the mark passes them": {func(i int) version { return version{Object: name(i), Revision: statedb.Revision(i + 1)} }, func(e *env) {
-			e.covered = ranges{{1, many}}
-		}},
-		"they are observed": {func(i int) version { return version{Object: name(i), Revision: 5, Deleted: true} }, func(*env) {}},
+		"the mark passes them": {func(i int) version {
+			return version{Object: name(i), Revision: statedb.Revision(i + 1)}
+		}, func(e *env) { e.covered = ranges{{1, many}} }},
+		"they are observed": {func(i int) version {
+			return version{Object: name(i), Revision: 5, Deleted: true}
+		}, func(*env) {}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnvBeside(t)
