@@ -33,6 +33,7 @@ func TestDelayDoublesUpToItsMaximum(t *testing.T) {
 		{100 * ms, 400*ms + 1, 3, 400 * ms},
 		{100 * ms, 400*ms + 1, 4, 400*ms + 1},
 		{time.Second, time.Second, 2, time.Second},
+		{time.Second, 100 * ms, 1, 100 * ms},
 		{1, 3, 3, 3},
 		// Nothing overflows, whatever the number of failures and the maximum.
 		{1, longest, 63, 1 << 62},
