@@ -302,10 +302,10 @@ func inPool(t *testing.T, limits execute.Limits, does behaviour, f func(t *testi
 		cfg.Timeout = func() time.Duration { return limits.Timeout }
 		p := &pool{execute.NewPool(cfg), cfg.Now}
 		ctx, cancel := context.WithCancel(t.Context())
+		defer p.Stop()
+		defer cancel()
 		p.Configure(ctx, limits)
 		f(t, ctx, p)
-		cancel()
-		p.Stop()
 	})
 }
 
