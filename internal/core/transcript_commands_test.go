@@ -5,6 +5,7 @@ package core
 
 import (
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -64,42 +65,48 @@ func (s *stage) statement(line string) error {
 	if verb != "core" && s.core == nil {
 		return fmt.Errorf("no core: a page begins with a core statement")
 	}
-	switch verb {
-	case "core":
-		return s.makeCore(rest)
-	case "round":
-		return s.beginRound(rest)
-	case "observe":
-		return s.observe(rest)
-	case "release":
-		return s.release(rest)
-	case "finish":
-		return s.finish(rest)
-	case "pause":
-		return s.pause(rest)
-	case "resume":
-		return s.resume(rest)
-	case "orphan":
-		return s.addOrphan(rest)
+	statements := map[string]func(rest string) error{
+		"core": s.makeCore, "round": s.beginRound, "observe": s.observe, "release": s.release, "finish": s.finish,
+		"pause": s.pause, "resume": s.resume, "orphan": s.addOrphan,
 	}
-	if s.round == nil {
-		return fmt.Errorf("no round, or no such statement")
+	if s.round != nil {
+		maps.Copy(statements, map[string]func(rest string) error{
+			"settle": s.settle, "rest": s.settleRest, "renew": s.renew,
+			"return": func(rest string) error { name(rest, s.round.returned); return nil },
+			"launch": func(rest string) error { name(rest, s.round.launched); return nil },
+		})
 	}
-	switch verb {
-	case "settle":
-		return s.settle(rest)
-	case "rest":
-		return s.settleRest(rest)
-	case "return":
-		name(rest, s.round.returned)
-		return nil
-	case "launch":
-		name(rest, s.round.launched)
-		return nil
-	case "renew":
-		return s.renew(rest)
+	if run := statements[verb]; run != nil {
+		return run(rest)
 	}
-	return fmt.Errorf("no such statement")
+	return fmt.Errorf("no round, or no such statement")
+}
+
+// set sets the variables that words of a text name, as in
+//
+//	min=100ms size=4 groups
+func set(text string, variables map[string]any) (err error) {
+	for word := range strings.FieldsSeq(text) {
+		name, value, _ := strings.Cut(word, "=")
+		switch variable := variables[name].(type) {
+		case *bool:
+			*variable = true
+		case *int:
+			*variable, err = strconv.Atoi(value)
+		case *uint64:
+			*variable, err = strconv.ParseUint(strings.TrimPrefix(value, "@"), 10, 64)
+		case *float64:
+			*variable, err = strconv.ParseFloat(value, 64)
+		case *time.Duration:
+			*variable, err = time.ParseDuration(value)
+		default:
+			err = fmt.Errorf("no such word: %q", word)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // name adds the keys of a list to a set. It is used for the statement
@@ -127,42 +134,18 @@ func name(list string, set map[string]bool) {
 func (s *stage) makeCore(rest string) (err error) {
 	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: samePending}
 	var b BreakerConfig
-	grouping := false
-	for field := range strings.FieldsSeq(rest) {
-		name, value, _ := strings.Cut(field, "=")
-		switch name {
-		case "min":
-			cfg.MinBackoff, err = time.ParseDuration(value)
-		case "max":
-			cfg.MaxBackoff, err = time.ParseDuration(value)
-		case "size":
-			cfg.RoundSize, err = strconv.Atoi(value)
-		case "jitter":
-			cfg.Jitter, err = strconv.ParseFloat(value, 64)
-		case "seed":
-			cfg.Seed, err = strconv.ParseUint(value, 10, 64)
-		case "groups":
-			grouping = true
-		case "breaker":
-			cfg.Breaker = &b
-		case "failures":
-			b.Failures, err = strconv.Atoi(value)
-		case "probes":
-			b.Probes, err = strconv.Atoi(value)
-		case "every":
-			b.MinInterval, err = time.ParseDuration(value)
-		case "upto":
-			b.MaxInterval, err = time.ParseDuration(value)
-		default:
-			err = fmt.Errorf("no such setting: %q", name)
-		}
-		if err != nil {
-			return err
-		}
+	var grouping, breaking bool
+	err = set(rest, map[string]any{
+		"min": &cfg.MinBackoff, "max": &cfg.MaxBackoff, "size": &cfg.RoundSize, "jitter": &cfg.Jitter, "seed": &cfg.Seed,
+		"groups": &grouping, "breaker": &breaking, "failures": &b.Failures, "probes": &b.Probes, "every": &b.MinInterval,
+		"upto": &b.MaxInterval,
+	})
+	if breaking {
+		cfg.Breaker = &b
 	}
 	*s = stage{t: s.t, core: New(cfg), inFlight: map[string]*Operation[row]{}, pendingIDs: map[string]uint64{}}
 	s.core.SetGrouping(grouping)
-	return nil
+	return err
 }
 
 func groupOfKey(r row) string {
@@ -186,19 +169,8 @@ func (s *stage) beginRound(rest string) (err error) {
 		size: s.core.roundSize, settle: map[string]settlement{}, renewed: map[string]row{},
 		returned: map[string]bool{}, launched: map[string]bool{},
 	}
-	for field := range strings.FieldsSeq(settings) {
-		name, value, _ := strings.Cut(field, "=")
-		switch name {
-		case "size":
-			s.round.size, err = strconv.Atoi(value)
-		case "catchup":
-			s.round.catchUp = true
-		default:
-			err = fmt.Errorf("no such setting: %q", name)
-		}
-		if err != nil {
-			return err
-		}
+	if err := set(settings, map[string]any{"size": &s.round.size, "catchup": &s.round.catchUp}); err != nil {
+		return err
 	}
 	s.round.now, err = time.ParseDuration(at)
 	return err
@@ -214,31 +186,30 @@ func (s *stage) beginRound(rest string) (err error) {
 // round observes what there is room for, and leaves the rest to the next round.
 func (s *stage) observe(rest string) error {
 	for text := range strings.SplitSeq(rest, ",") {
-		words := strings.Fields(text)
+		text = strings.TrimSpace(text)
+		last := strings.LastIndex(text, " ") + 1
 		ch := change{}
 		var err error
-		if ch.key, ch.revision, err = parseVersion(words[len(words)-1]); err != nil {
+		if ch.key, ch.revision, err = parseVersion(text[last:]); err != nil {
 			return err
 		}
-		ch.status, ch.lane = statusPending, Backlog
-		echo := false
-		for _, word := range words[:len(words)-1] {
-			switch word {
-			case "delete":
-				ch.deleted, ch.lane = true, Deletion
-			case "settled":
-				ch.settled = true
-			case "unset":
-				ch.settled, ch.unset = true, true
-			case "refresh":
-				ch.lane = Refresh
-			case "echo":
-				echo = true
-			case "fresh":
-				ch.lane = Fresh
-			default:
-				return fmt.Errorf("no such change: %q", word)
-			}
+		var echo, refresh, fresh bool
+		if err := set(text[:last], map[string]any{
+			"delete": &ch.deleted, "settled": &ch.settled, "unset": &ch.unset,
+			"refresh": &refresh, "echo": &echo, "fresh": &fresh,
+		}); err != nil {
+			return err
+		}
+		ch.status, ch.settled = statusPending, ch.settled || ch.unset
+		switch {
+		case ch.deleted:
+			ch.lane = Deletion
+		case refresh:
+			ch.lane = Refresh
+		case fresh:
+			ch.lane = Fresh
+		default:
+			ch.lane = Backlog
 		}
 		ch.pendingID = s.pendingID(ch.key, echo)
 		if ch.lane == Fresh {
@@ -326,39 +297,16 @@ func (s *stage) parseSettlement(rest string, now time.Duration) (settlement, err
 		}
 		o.out.Text, rest = &text, before+after
 	}
-	words := strings.Fields(rest)
-	if len(words) == 0 {
-		return o, fmt.Errorf("no outcome")
-	}
-	kind, ok := kindsByName[words[0]]
+	name, words, _ := strings.Cut(strings.TrimSpace(rest), " ")
+	kind, ok := kindsByName[name]
 	if !ok {
-		return o, fmt.Errorf("no such outcome: %q", words[0])
+		return o, fmt.Errorf("no such outcome: %q", name)
 	}
 	o.out.Kind = kind
-	for _, word := range words[1:] {
-		name, value, _ := strings.Cut(word, "=")
-		var err error
-		switch name {
-		case "after":
-			o.out.Delay, err = time.ParseDuration(value)
-		case "lost":
-			o.out.Lost = true
-		case "backoff":
-			o.out.Backoff = true
-		case "jitter":
-			o.out.Jitter, err = strconv.ParseFloat(value, 64)
-		case "as":
-			o.as, err = strconv.ParseUint(strings.TrimPrefix(value, "@"), 10, 64)
-		case "at":
-			o.at, err = time.ParseDuration(value)
-		default:
-			err = fmt.Errorf("no such word: %q", word)
-		}
-		if err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	return o, set(words, map[string]any{
+		"after": &o.out.Delay, "lost": &o.out.Lost, "backoff": &o.out.Backoff, "jitter": &o.out.Jitter,
+		"as": &o.as, "at": &o.at,
+	})
 }
 
 // release runs the statement

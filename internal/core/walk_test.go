@@ -106,13 +106,10 @@ func (w *walker) step() {
 		size: size, workers: w.workers,
 		before: func() {
 			if rarely.Draw(w.t, "the target is slow") {
-				w.writes("writes before the catch-up cursor opens", 1)
-				w.follow()
-			}
-			if rarely.Draw(w.t, "the catch-up cursor lags") {
-				w.jump()
+				w.slow = true
 			}
 		},
+		picks:    func(n int) int { return rapid.IntRange(-1, n-1).Draw(w.t, "read ahead") },
 		waits:    func() bool { return rapid.Bool().Draw(w.t, "waits") },
 		looks:    func() bool { return rarely.Draw(w.t, "looked up") },
 		returned: few.Draw(w.t, "returned"),

@@ -53,13 +53,13 @@ func newWorld(t testingT, cfg Config[row]) *world {
 	cfg.GroupOf = func(r row) string { return r.group }
 	cfg.SamePending = samePending
 	w := &world{
-		attempted: map[string]uint64{}, cursors: cursors{pendingSince: map[uint64]uint64{}},
+		attempted: map[string]uint64{}, cursors: cursors{pendingSince: map[uint64]uint64{}, ahead: map[string]uint64{}},
 		t: t, core: New(cfg), model: newModel(cfg),
 		table: map[string]row{}, target: map[string]uint64{}, paused: map[string]bool{},
 		reached: map[string]uint64{}, started: map[string]uint64{},
 	}
 	if cfg.Records {
-		w.ledger = &besideLedger{records: map[string]Record[row]{}, applied: map[string]uint64{}, done: map[string]uint64{}}
+		w.ledger = &besideLedger{records: map[string]Record[row]{}, done: map[string]uint64{}}
 	}
 	return w
 }
@@ -206,8 +206,10 @@ type script struct {
 	// size bounds the operations of the round. workers: operations may be launched.
 	size    int
 	workers bool
-	// before is called when the snapshot of the round has been taken.
+	// before is called when the snapshot of the round has been taken. picks returns which of n rows is read ahead of
+	// main, while the target is slow; -1 for none.
 	before func()
+	picks  func(n int) int
 	// looks reports whether an item is looked up although it need not be, waits whether a caller
 	// waits for the pending rows when main takes a snapshot.
 	looks, waits func() bool
@@ -229,10 +231,10 @@ func (w *world) round(s script) {
 	snapshot, revision := maps.Clone(w.table), w.revision
 	s.before()
 	allowed, _ := w.core.Breaker.Allowance(w.now)
-	size, entries := min(s.size, allowed), s.workers || w.catchUp != nil
+	size, entries := min(s.size, allowed), s.workers || w.slow
 	w.core.Begin(w.now, size, entries)
 	w.model.begin(w.now, size, entries)
-	from := &source{world: w, snapshot: snapshot, revision: revision}
+	from := &source{world: w, snapshot: snapshot, revision: revision, picks: s.picks}
 	from.begin(s.waits)
 	var runs []run
 	for it := w.next(from); it != nil; it = w.next(from) {
@@ -241,7 +243,6 @@ func (w *world) round(s script) {
 			runs = append(runs, r)
 		}
 	}
-	from.end(s.waits)
 	w.requireOneOfAGroup(runs)
 
 	ran := max(0, len(runs)-s.returned)
@@ -320,7 +321,7 @@ func (w *world) calm() {
 		w.now += w.model.limits.MaxBackoff
 		w.round(script{
 			size: 1 << 30, looks: no, waits: no, launches: no, outcome: succeed,
-			before: func() {}, meanwhile: func() {},
+			before: func() {}, meanwhile: func() {}, picks: func(int) int { return -1 },
 		})
 	}
 	for _, k := range w.model.keys {
@@ -353,4 +354,146 @@ func (w *world) requireConverged() {
 		require.Empty(w.t, w.ledger.records)
 		require.Equal(w.t, w.revision, w.ledger.mark)
 	}
+}
+
+// testingT is the part of a test that the checks use. *testing.T and *rapid.T implement it.
+type testingT interface {
+	require.TestingT
+	Helper()
+}
+
+// same requires two values to be equal, like require.Equal but a hundred times faster: the checks
+// compare a lot.
+func same[T comparable](t testingT, want, got T, message ...any) {
+	if want != got {
+		t.Helper()
+		require.Equal(t, want, got, message...)
+	}
+}
+
+// row is an object of a test's table. A deleted object stays as a tombstone.
+type row struct {
+	key      string
+	revision uint64
+	// pendingID is the ID of the pending status: status writes keep it.
+	pendingID uint64
+	deleted   bool
+	status    string
+	text      string
+	// group is the group of the object. lane, if not Fresh, is the lane of the change.
+	group string
+	lane  Lane
+}
+
+func keyOfRow(r row) []byte { return []byte(r.key) }
+
+// small returns a core with the given round size and a backoff of 100 ms to 1 s without jitter.
+func small(size int) *Core[row] { return New(smallConfig(size)) }
+
+func smallConfig(size int) Config[row] {
+	return Config[row]{KeyOf: keyOfRow, Limits: Limits{
+		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second, RoundSize: size,
+	}}
+}
+
+// none is a source without changes.
+type none[Obj any] struct{}
+
+// anyLane is what a source embeds that does not know in which lanes it has changes.
+type anyLane struct{}
+
+func (anyLane) Lanes() Lanes { return 1<<NumLanes - 1 }
+
+func (none[Obj]) Lanes() Lanes { return 0 }
+
+func (none[Obj]) Next(Lane) (c Change[Obj], ok bool) { return c, false }
+
+// listed is a source of changes in a list, which come in this order.
+type listed[Obj any] []Change[Obj]
+
+func (*listed[Obj]) Lanes() Lanes { return anyLane{}.Lanes() }
+
+func (l *listed[Obj]) Next(lane Lane) (change Change[Obj], ok bool) {
+	if len(*l) == 0 || (*l)[0].Lane != lane {
+		return change, false
+	}
+	change, *l = (*l)[0], (*l)[1:]
+	return change, true
+}
+
+// Plan makes the operations of the round, of keys that are ready or due.
+func (c *Core[Obj]) Plan() []Operation[Obj] { return c.planFrom(none[Obj]{}) }
+
+// planFrom makes the operations of the round.
+func (c *Core[Obj]) planFrom(from Source[Obj]) (ops []Operation[Obj]) {
+	for op := (Operation[Obj]{}); c.Next(&op, from); op = (Operation[Obj]{}) {
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// requireSound checks everything between two rounds.
+func (w *world) requireSound() {
+	w.model.requireSame(w.t, w.core, w.observed)
+	w.requireNothingLost()
+	w.requireAttempted()
+}
+
+// requireOneOfAGroup checks that at most one object of each group is worked on.
+func (w *world) requireOneOfAGroup(runs []run) {
+	if !w.model.grouping {
+		return
+	}
+	busy := map[string]string{}
+	occupy := func(r row) {
+		if r.group != "" {
+			require.Empty(w.t, busy[r.group], "worked on beside %q in group %q", r.key, r.group)
+			busy[r.group] = r.key
+		}
+	}
+	for _, f := range w.jobs {
+		occupy(f.item.Obj)
+	}
+	for i := range runs {
+		occupy(runs[i].item.Obj)
+	}
+}
+
+// requireNothingLost checks that each object that the target lacks is still to be observed, or has
+// an entry.
+func (w *world) requireNothingLost() {
+	for key, r := range w.table {
+		if w.reached[key] >= r.pendingID || !w.saw(r) || r.status == statusUnset && !r.deleted {
+			continue
+		}
+		require.NotNil(w.t, w.core.keys.entries[key], "%q is forgotten: %+v", key, r)
+	}
+}
+
+// requireAttempted checks that each change that counts as attempted has been: the rows of the
+// table, and the rows of main's snapshot that it has handed over and that still ask for the same,
+// by the revision since which they are unreconciled. Paused keys, and keys that are held after a
+// failure, count as attempted anyway.
+func (w *world) requireAttempted() {
+	upTo := w.core.Index.Attempted(w.observed)
+	for _, r := range w.table {
+		if r.revision <= upTo {
+			w.requireAttemptedOf(r)
+		}
+	}
+	for key, r := range w.handed {
+		if w.since(r) <= upTo && samePending(r, w.table[key]) {
+			w.requireAttemptedOf(r)
+		}
+	}
+}
+
+func (w *world) requireAttemptedOf(r row) {
+	if !r.asks() || w.attempted[r.key] >= r.pendingID || w.paused[r.key] {
+		return
+	}
+	e := w.core.keys.entries[r.key]
+	require.NotNil(w.t, e, "%q of %d counts as attempted, and is forgotten", r.key, r.revision)
+	require.True(w.t, e.state == Held || e.state == Queued && e.from == Held,
+		"%q of %d counts as attempted, and is %s", r.key, r.revision, e.state)
 }

@@ -127,6 +127,12 @@ func TestKeptFailuresDoNotGrow(t *testing.T) {
 	require.Equal(t, 200, f.bytes)
 	require.Len(t, f.between(9_990, 20_000), 10)
 	require.Empty(t, f.between(0, 9_900))
+
+	long := strings.Repeat("x", maxFailureText/10)
+	for n := range uint64(1_000) {
+		f.add(placed[int]{entry[int]{Text: &long}, 10_000 + n, 1, time.Time{}})
+	}
+	require.Len(t, f.latest, 10, "of long texts there are fewer")
 }
 
 // The core's causes and kinds of outcomes must have the names of package inspect.

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -50,6 +49,7 @@ func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 		priorities := rapid.OneOf(
 			rapid.Int64Range(-3, 3), rapid.Int64(), rapid.SampledFrom([]int64{math.MinInt64, math.MaxInt64}))
 		drop := func(it *item) {
+			require.Equal(t, -1, it.pos)
 			model = slices.DeleteFunc(model, func(other *item) bool { return other == it })
 		}
 		push := func(t *rapid.T) {
@@ -65,7 +65,6 @@ func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 					t.Skip("empty")
 				}
 				it := h.Pop()
-				require.Equal(t, -1, it.pos)
 				require.Equal(t, model[0].priority, it.priority)
 				drop(it)
 			},
@@ -75,17 +74,7 @@ func TestRandomWalkAgreesWithASortedSlice(t *testing.T) {
 				}
 				it := model[rapid.IntRange(0, len(model)-1).Draw(t, "which")]
 				h.Remove(it)
-				require.Equal(t, -1, it.pos)
 				drop(it)
-			},
-			"put in again": func(t *rapid.T) {
-				if len(model) == 0 {
-					t.Skip("empty")
-				}
-				it := model[rapid.IntRange(0, len(model)-1).Draw(t, "which")]
-				h.Remove(it)
-				it.priority = priorities.Draw(t, "priority")
-				h.Push(it, it.priority)
 			},
 			"": func(t *rapid.T) {
 				slices.SortFunc(model, func(a, b *item) int { return cmp.Compare(a.priority, b.priority) })
@@ -206,37 +195,4 @@ func TestAddingAndRemovingAFewAllocatesNothing(t *testing.T) {
 		bounce()
 		require.Zero(t, testing.AllocsPerRun(10, bounce), "size %d", size)
 	}
-}
-
-// The cost depends on the items that are visited, not on the size of the heap.
-func TestReadingAFewItemsOfALargeHeapIsCheap(t *testing.T) {
-	const few = 10
-	fill := func(n int) *Heap[*item] {
-		h := &Heap[*item]{}
-		for i := range n {
-			h.Push(&item{}, int64(i))
-		}
-		return h
-	}
-	ascend := func(h *Heap[*item]) float64 {
-		return testing.AllocsPerRun(10, func() {
-			n := 0
-			h.Ascend(func(*item, int64) bool { n++; return n < few })
-		})
-	}
-	large := fill(200_000)
-	require.LessOrEqual(t, ascend(large), ascend(fill(1000)))
-
-	// The best of some tries: other processes may slow one down.
-	fastest := time.Hour
-	for range 5 {
-		began := time.Now()
-		for range 1000 {
-			require.Equal(t, few, large.CountUpTo(math.MaxInt64, few))
-			require.Zero(t, large.CountUpTo(-1, math.MaxInt))
-		}
-		fastest = min(fastest, time.Since(began))
-	}
-	// A few take a millisecond. To count all would take a second.
-	require.Less(t, fastest, 100*time.Millisecond)
 }

@@ -150,12 +150,12 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 		return &core.KeyInfo[row]{Revision: revision, Deleted: deleted, Tried: attempted}
 	}
 	for name, c := range map[string]struct {
-		wait     version
-		u        *core.KeyInfo[row]
-		seen     statedb.Revision
-		has      bool
-		over     bool
-		inserted bool
+		wait version
+		// The rest is true when the loop looks. pause: the pause of the row has begun since the loop looked last.
+		u              *core.KeyInfo[row]
+		seen           statedb.Revision
+		has, pause     bool
+		over, inserted bool
 	}{
 		"row, reconciled":                       {wait: version{Revision: 5}, seen: 5},
 		"row, not attempted":                    {wait: version{Revision: 5}, u: open(5, false, false)},
@@ -170,6 +170,12 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 		"deleted, an older row is unreconciled": {wait: version{Revision: 5, Deleted: true}, u: open(4, false, true), seen: 5},
 		"deleted, back":                         {wait: version{Revision: 5, Deleted: true}, has: true, seen: 5, over: true, inserted: true},
 		"deleted, inserted again":               {wait: version{Revision: 5, Deleted: true}, u: open(6, false, false), seen: 5, over: true, inserted: true},
+		"paused, unread":                        {wait: version{Revision: 5}, pause: true, over: true},
+		"paused, an older version runs":         {wait: version{Revision: 5}, pause: true, u: open(4, false, false), over: true},
+		"paused, this version runs":             {wait: version{Revision: 5}, pause: true, u: open(5, false, false)},
+		"paused, unread, for applied":           {wait: version{Revision: 5, Milestone: progress.Applied}, pause: true},
+		"paused, deleted, not read":             {wait: version{Revision: 5, Deleted: true}, pause: true, seen: 3},
+		"paused, deleted, attempted":            {wait: version{Revision: 5, Deleted: true}, pause: true, u: open(4, true, true), seen: 3, over: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newEnv(t)
@@ -177,10 +183,17 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 			if c.has {
 				e.insert("a")
 			}
+			w := e.join(c.wait)
+			if c.pause {
+				e.Look(c.seen)
+				e.expect(false, w, "before the pause")
+				e.paused = "a"
+				e.NotePause()
+			}
 			if c.u != nil {
 				e.unreconciled["a"] = *c.u
 			}
-			w := e.wait(c.wait, c.seen)
+			e.Look(c.seen)
 			e.expect(c.over, w, name)
 			if c.over {
 				require.Equal(e, c.inserted, !e.IsOver(w))
@@ -359,52 +372,36 @@ func TestRoundWithoutNewsVisitsNoWait(t *testing.T) {
 }
 
 func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
-	for what, happens := range map[string]func(e *env, join func(v version)){
-		"they begin": func(e *env, join func(v version)) {
-			for i := range many {
-				join(version{Object: name(i), Revision: 1, Deleted: true})
-			}
-		},
-		"an operation on their key ends": func(e *env, join func(v version)) {
-			for range many {
-				join(version{Object: "a", Revision: 1})
-			}
-			for e.Look(5) {
-			}
+	for what, c := range map[string]struct {
+		join    func(i int) version
+		happens func(e *env)
+	}{
+		"an operation on their key ends": {func(int) version { return version{Object: "a", Revision: 1} }, func(e *env) {
 			e.NoteOperation("a", 2, false, true)
 			e.unreconciled["a"] = core.KeyInfo[row]{Revision: 3}
-		},
-		"their keys are paused": func(e *env, join func(v version)) {
-			for i := range many {
-				join(version{Object: name(i), Revision: 1})
-			}
-			for e.Look(5) {
-			}
+		}},
+		"their keys are paused": {func(i int) version { return version{Object: name(i), Revision: 1} }, func(e *env) {
 			for i := range many {
 				e.unreconciled[name(i)] = core.KeyInfo[row]{Revision: 1, Tried: true}
 				e.NoteChange(name(i), 0)
 			}
-		},
-		"the mark passes them": func(e *env, join func(v version)) {
-			for i := range many {
-				join(version{Object: name(i), Revision: statedb.Revision(i + 1)})
-			}
-			for e.Look(5) {
-			}
-			e.covered = ranges{{1, many}}
-		},
-		"they are observed": func(e *env, join func(v version)) {
-			for i := range many {
-				join(version{Object: name(i), Revision: 5, Deleted: true})
-			}
-			for e.Look(4) {
-			}
-		},
+		}},
+		"the mark passes them": {func(i int) version {
+			return version{Object: name(i), Revision: statedb.Revision(i + 1)}
+		}, func(e *env) { e.covered = ranges{{1, many}} }},
+		"they are observed": {func(i int) version {
+			return version{Object: name(i), Revision: 5, Deleted: true}
+		}, func(*env) {}},
 	} {
 		t.Run(what, func(t *testing.T) {
 			e := newEnvBeside(t)
 			var waits []*Wait[row]
-			happens(e, func(v version) { waits = append(waits, e.join(v)) })
+			for i := range many {
+				waits = append(waits, e.join(c.join(i)))
+			}
+			for e.Look(4) {
+			}
+			c.happens(e)
 			for looks, more := 0, true; more; looks++ {
 				e.states, e.marks = 0, 0
 				more = e.Look(5)
@@ -434,36 +431,6 @@ func TestKeyWithManyWaitsHoldsUpNoOtherKey(t *testing.T) {
 		}
 	}
 	e.expect(true, w, "the loop took the keys in turn")
-}
-
-// A wait for an attempt is over when the pause of its row begins, whether or not its change is read.
-func TestWaitEndsWhenThePauseOfItsRowBegins(t *testing.T) {
-	for name, c := range map[string]struct {
-		wait version
-		u    *core.KeyInfo[row]
-		over bool
-	}{
-		"unread":                       {wait: version{Revision: 5}, over: true},
-		"an older version runs":        {wait: version{Revision: 5}, u: &core.KeyInfo[row]{Revision: 4}, over: true},
-		"this version runs":            {wait: version{Revision: 5}, u: &core.KeyInfo[row]{Revision: 5}},
-		"unread, for applied":          {wait: version{Revision: 5, Milestone: progress.Applied}},
-		"deleted, not read":            {wait: version{Revision: 5, Deleted: true}},
-		"deleted, counts as attempted": {wait: version{Revision: 5, Deleted: true}, u: &core.KeyInfo[row]{Revision: 4, Deleted: true, Tried: true}, over: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := newEnv(t)
-			c.wait.Object = "a"
-			w := e.wait(c.wait, 3)
-			e.expect(false, w, "before the pause")
-			e.paused = "a"
-			if c.u != nil {
-				e.unreconciled["a"] = *c.u
-			}
-			e.NotePause()
-			e.Look(3)
-			e.expect(c.over, w, name)
-		})
-	}
 }
 
 // Without waits, a round does not even compute keys.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -85,6 +86,31 @@ func TestTablesOfOthersAreErrorsAndNothingIsRegistered(t *testing.T) {
 	require.Len(t, db.GetTables(db.ReadTxn()), 1)
 }
 
+func TestNoTableIsLostWhileOthersCommitAndRegister(t *testing.T) {
+	const names = 30
+	db := statedb.New()
+	objects := newTable(t, db, "objects")
+	var all sync.WaitGroup
+	for opener := range 3 {
+		all.Go(func() {
+			for i := range names {
+				// Each opener opens all names, from another one on.
+				var table statedb.RWTable[*row]
+				name := fmt.Sprintf("name-%d", (i+10*opener)%names)
+				assert.NoError(t, opentable.Open(db, opentable.Of(name, "a test", newIndex, &table)))
+				insert(t, db, table)
+				insert(t, db, objects)
+			}
+		})
+	}
+	all.Wait()
+	tables := db.GetTables(db.ReadTxn())
+	require.Len(t, tables, 1+names)
+	for _, table := range tables {
+		require.Equal(t, 1, table.NumObjects(db.ReadTxn()), "the rows are not lost with the table")
+	}
+}
+
 func TestNamesThatStatedbRefusesAreErrors(t *testing.T) {
 	db := statedb.New()
 	newTable(t, db, "objects")
@@ -102,45 +128,4 @@ func TestTablesAreRegisteredWhileAnotherIsLocked(t *testing.T) {
 	insert(t, db, table)
 	wtxn.Commit()
 	require.Equal(t, 1, table.NumObjects(db.ReadTxn()))
-}
-
-func TestNoTableIsLostWhileOthersCommitAndRegister(t *testing.T) {
-	const names, openers = 30, 3
-	db := statedb.New()
-	objects := newTable(t, db, "objects")
-	stop := make(chan struct{})
-	var running, opening sync.WaitGroup
-	running.Go(func() {
-		for {
-			insert(t, db, objects)
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	})
-	opened := make([]statedb.RWTable[*row], names)
-	for first := range openers {
-		opening.Go(func() {
-			for i := first; i < names; i += openers {
-				// Two openers open each name.
-				var again statedb.RWTable[*row]
-				name, next := fmt.Sprintf("name-%d", i), fmt.Sprintf("name-%d", (i+1)%names)
-				if err := opentable.Open(db, opentable.Of(name, "a test", newIndex, &opened[i]),
-					opentable.Of(next, "a test", newIndex, &again)); err != nil {
-					panic(err)
-				}
-				insert(t, db, again)
-			}
-		})
-	}
-	opening.Wait()
-	close(stop)
-	running.Wait()
-	require.Len(t, db.GetTables(db.ReadTxn()), 1+names)
-	for i, table := range opened {
-		require.Equal(t, table, db.GetTable(db.ReadTxn(), fmt.Sprintf("name-%d", i)))
-		require.Equal(t, 1, table.NumObjects(db.ReadTxn()), "the rows are not lost with the table")
-	}
 }

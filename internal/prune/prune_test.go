@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package prune_test
+package prune
 
 import (
 	"context"
@@ -14,7 +14,6 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
@@ -31,12 +30,12 @@ var rowID = statedb.Index[row, uint64]{
 	Unique:     true,
 }
 
-var hourly = prune.Settings{Interval: time.Hour, MinBackoff: time.Second, MaxBackoff: time.Minute}
+var hourly = Settings{Interval: time.Hour, MinBackoff: time.Second, MaxBackoff: time.Minute}
 
 // world is a table and its Pruner. The test plays the loop.
 type world struct {
 	*testing.T
-	*prune.Pruner[row]
+	*Pruner[row]
 	rows *rows.Rows[row]
 	// tracked has the keys that have an entry in the core.
 	tracked map[uint64]bool
@@ -45,7 +44,7 @@ type world struct {
 	during func()
 }
 
-func play(t *testing.T, sweeps bool, budget prune.Budget) *world {
+func play(t *testing.T, sweeps bool, budget Budget) *world {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", rowID)
 	require.NoError(t, err)
@@ -55,17 +54,17 @@ func play(t *testing.T, sweeps bool, budget prune.Budget) *world {
 		SetStatus: func(r row, _ status.Status) row { return r },
 	})}
 	w.write(func(txn statedb.WriteTxn) { w.ready = table.RegisterInitializer(txn, "test") })
-	w.Pruner = prune.New(prune.Config[row]{
+	w.Pruner = New(Config[row]{
 		Rows: w.rows, Sweeps: sweeps, Budget: budget, Tracks: func(r row) bool { return w.tracked[r.id] },
 	})
 	return w
 }
 
 // ready returns a world that sweeps, whose table is initialised and attempted.
-func ready(t *testing.T, budget prune.Budget) *world {
+func ready(t *testing.T, budget Budget) *world {
 	w := play(t, true, budget)
 	w.write(w.ready)
-	w.look(prune.Settings{})
+	w.look(Settings{})
 	w.NoteAttempted(w.rows.Revision())
 	return w
 }
@@ -85,7 +84,7 @@ func (w *world) insert(ids ...uint64) {
 	})
 }
 
-func (w *world) look(set prune.Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
+func (w *world) look(set Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
 
 // list begins a sweep of a target that has the given objects.
 func (w *world) list(ids ...uint64) error {
@@ -118,7 +117,7 @@ func (w *world) orphans() []uint64 {
 }
 
 func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
-	w := play(t, false, prune.Budget{})
+	w := play(t, false, Budget{})
 	require.Nil(t, w.Initialized())
 	w.look(hourly)
 	w.Request(false)
@@ -128,23 +127,14 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 	initialized := w.Initialized()
 	w.write(w.ready)
 	<-initialized
-	w.look(hourly)
+	w.look(Settings{})
 	require.Nil(t, w.Initialized())
-	require.True(t, w.Due(0))
+	require.True(t, w.Due(0), "it was requested")
 	require.False(t, w.Gated(), "only sweeps are gated")
 }
 
-func TestFirstPruneIsDueAtOnceWithAnInterval(t *testing.T) {
-	for interval, due := range map[time.Duration]bool{0: false, time.Hour: true} {
-		w := play(t, false, prune.Budget{})
-		w.write(w.ready)
-		w.look(prune.Settings{Interval: interval})
-		require.Equal(t, due, w.Due(0))
-	}
-}
-
 func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
-	w := play(t, true, prune.Budget{})
+	w := play(t, true, Budget{})
 	w.insert(1, 2)
 	w.write(w.ready)
 	w.look(hourly)
@@ -159,9 +149,14 @@ func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
 }
 
 func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
-	w := play(t, false, prune.Budget{})
+	w := play(t, false, Budget{})
 	w.write(w.ready)
 	w.look(hourly)
+	require.True(t, w.Due(0), "the first prune is due at once")
+	require.False(t, w.Start(0, false, false))
+	require.True(t, w.Draining() && w.Due(0), "operations are held back")
+	w.StopDraining()
+	require.False(t, w.Draining())
 	require.True(t, w.Start(0, true, false))
 	require.False(t, w.Due(math.MaxInt64), "the prune is running")
 	for i, wait := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60} {
@@ -192,20 +187,6 @@ func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 	require.False(t, w.Due(time.Hour))
 }
 
-func TestOperationsAreHeldBackUntilDrainingStops(t *testing.T) {
-	w := play(t, false, prune.Budget{})
-	w.write(w.ready)
-	w.look(hourly)
-	require.False(t, w.Start(0, false, false))
-	require.True(t, w.Draining())
-	require.True(t, w.Due(0), "it is still due")
-	at, ok := w.Next()
-	require.True(t, ok)
-	require.Equal(t, 100*time.Millisecond, at)
-	w.StopDraining()
-	require.False(t, w.Draining())
-}
-
 func TestOrphanIsInNeitherTheTableNorTheLoop(t *testing.T) {
 	for name, c := range map[string]struct {
 		during, after func(w *world)
@@ -219,7 +200,7 @@ func TestOrphanIsInNeitherTheTableNorTheLoop(t *testing.T) {
 		"main has passed their deletion": {nil, func(w *world) { w.NoteDeletion(row{7}); w.NoteDeletion(row{9}) }, []uint64{8}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := ready(t, prune.Budget{})
+			w := ready(t, Budget{})
 			w.insert(1)
 			if c.during != nil {
 				w.during = func() { c.during(w) }
@@ -234,7 +215,7 @@ func TestOrphanIsInNeitherTheTableNorTheLoop(t *testing.T) {
 }
 
 func TestSweepEndsWhenMainHasPassedTheListing(t *testing.T) {
-	w := ready(t, prune.Budget{})
+	w := ready(t, Budget{})
 	w.insert(1)
 	require.NoError(t, w.list(1, 2))
 	n, sweeping := w.NoteListed(0)
@@ -246,14 +227,14 @@ func TestSweepEndsWhenMainHasPassedTheListing(t *testing.T) {
 	require.False(t, ok)
 	found, ok := w.Finish(upTo)
 	require.True(t, ok)
-	require.Equal(t, prune.Found[row]{Listed: 2, Orphans: []row{{2}}, Revision: upTo + 1}, found)
+	require.Equal(t, Found[row]{Listed: 2, Orphans: []row{{2}}, Revision: upTo + 1}, found)
 	_, ok = w.Finish(upTo)
 	require.False(t, ok, "a sweep ends once")
 }
 
 func TestFailedListingIsNoSweep(t *testing.T) {
 	down := errors.New("down")
-	w := ready(t, prune.Budget{})
+	w := ready(t, Budget{})
 	w.Start(0, true, false)
 	err := w.List(t.Context(), w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
 		yield(row{1})
@@ -274,9 +255,9 @@ func TestFailedListingIsNoSweep(t *testing.T) {
 
 // An approval is valid for one sweep, and only after a refused one.
 func TestApprovalIsForOneRefusedSweep(t *testing.T) {
-	w := ready(t, prune.Budget{Objects: 1})
+	w := ready(t, Budget{Objects: 1})
 	w.Request(true)
-	sweep := func() prune.Found[row] {
+	sweep := func() Found[row] {
 		require.NoError(t, w.list(1, 2))
 		found, ok := w.Finish(w.rows.Revision())
 		require.True(t, ok)
@@ -292,4 +273,66 @@ func TestApprovalIsForOneRefusedSweep(t *testing.T) {
 	require.Len(t, sweep().Orphans, 2)
 	require.False(t, w.Refused())
 	require.Error(t, sweep().Err)
+}
+
+// Work is held back for longer each time, and never for more than a tenth of the time.
+func TestPruneHoldsWorkBackATenthOfTheTime(t *testing.T) {
+	var d drain
+	now := time.Hour
+	for hold := minHold; hold < time.Minute; hold *= 2 {
+		require.False(t, d.wait(now, false, false))
+		require.True(t, d.holding)
+		at, ok := d.next()
+		require.True(t, ok)
+		require.Equal(t, now+hold, at)
+		require.False(t, d.wait(at-1, false, false))
+		require.True(t, d.holding)
+		require.False(t, d.wait(at, false, false))
+		require.False(t, d.holding)
+		again, ok := d.next()
+		require.True(t, ok)
+		require.Equal(t, at+9*hold, again)
+		require.False(t, d.wait(again-1, false, false))
+		require.False(t, d.holding)
+		now = again
+	}
+	require.True(t, d.wait(now, true, false))
+	require.Equal(t, drain{}, d)
+}
+
+func TestWorkIsNotHeldBackForAStuckOperation(t *testing.T) {
+	var d drain
+	d.wait(time.Hour, false, false)
+	require.False(t, d.wait(time.Hour, false, true))
+	require.False(t, d.holding)
+	at, ok := d.next()
+	require.True(t, ok)
+	require.Equal(t, time.Hour+time.Minute, at)
+	require.True(t, d.wait(time.Hour+1, true, false), "the stuck operation has returned")
+	_, ok = d.next()
+	require.False(t, ok)
+}
+
+func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		budget          Budget
+		orphans, listed int
+		refused         string
+	}{
+		"no budget":                {Budget{}, 10, 10, ""},
+		"at the budget":            {Budget{Objects: 3}, 3, 10, ""},
+		"one too many":             {Budget{Objects: 3}, 4, 10, "the table has no row for 4 of the 10 objects in the target, more than the budget of 3 objects: "},
+		"at the fraction":          {Budget{Fraction: 0.25}, 3, 12, ""},
+		"above the fraction":       {Budget{Fraction: 0.25}, 3, 11, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
+		"both, too many objects":   {Budget{Objects: 3, Fraction: 0.9}, 4, 10, "the budget of 3 objects: "},
+		"both, above the fraction": {Budget{Objects: 30, Fraction: 0.1}, 4, 10, "the budget of 10 % of them: "},
+		"nothing was listed":       {Budget{Objects: 1, Fraction: 0.1}, 0, 0, ""},
+	} {
+		err := c.budget.check(c.orphans, c.listed)
+		if c.refused == "" {
+			require.NoError(t, err, name)
+		} else {
+			require.ErrorContains(t, err, c.refused, name)
+		}
+	}
 }

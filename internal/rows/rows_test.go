@@ -40,35 +40,6 @@ func portRows(t *testing.T) *rows.Rows[*port] {
 	})
 }
 
-func insert(t *testing.T, r *rows.Rows[*port], p *port) {
-	wtxn := r.DB.WriteTxn(r.Table)
-	defer wtxn.Commit()
-	_, _, err := r.Writable.Table.Insert(wtxn, p)
-	require.NoError(t, err)
-}
-
-func TestRowIsFoundByItsKey(t *testing.T) {
-	r := portRows(t)
-	p := &port{name: "eth0"}
-	insert(t, r, p)
-	txn := r.DB.ReadTxn()
-	for _, find := range map[string]func() (*port, statedb.Revision, bool){
-		"Get":   func() (*port, statedb.Revision, bool) { return r.Get(txn, &port{name: "eth0"}) },
-		"ByKey": func() (*port, statedb.Revision, bool) { return r.ByKey(txn, index.String("eth0")) },
-		"GetWatch": func() (*port, statedb.Revision, bool) {
-			row, revision, _, found := r.GetWatch(txn, &port{name: "eth0"})
-			return row, revision, found
-		},
-	} {
-		row, revision, found := find()
-		require.True(t, found)
-		require.Same(t, p, row)
-		require.Equal(t, r.Revision(), revision)
-	}
-	_, _, found := r.ByKey(txn, index.String("eth1"))
-	require.False(t, found)
-}
-
 func TestNameReadsBackAsTheKey(t *testing.T) {
 	r := portRows(t)
 	for name, shown := range map[string]string{

@@ -5,9 +5,13 @@ package text_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -52,39 +56,125 @@ func TestRelativeTimesAreShort(t *testing.T) {
 	require.Equal(t, "2026-11-21T01:59:48.000Z (12 s ago)", text.When(now.Add(-12*time.Second), now))
 }
 
+func TestPrintableTextIsUnchanged(t *testing.T) {
+	require.Equal(t, "größe", text.Plain("größe"))
+	require.Equal(t, `say "a" \x1b`, text.Printable("say \"a\" \x1b"))
+	require.Equal(t, `"no end`, text.Unquote(`"no end`))
+}
+
+func TestCutTextShowsHowMuchWasLeftOut(t *testing.T) {
+	for _, s := range []string{"", "short", strings.Repeat("é", 32), strings.Repeat("x", 1024), strings.Repeat("é", 1<<20), strings.Repeat("\xa9", 100)} {
+		for _, most := range []int{64, 65, 1024} {
+			cut := text.Cut(s, most)
+			require.LessOrEqual(t, len(cut), most)
+			if len(s) <= most {
+				require.Equal(t, s, cut)
+				continue
+			}
+			at, left := strings.LastIndex(cut, "... ("), 0
+			_, err := fmt.Sscanf(cut[at:], "... (%d bytes left out)", &left)
+			require.NoError(t, err)
+			require.Equal(t, len(s), at+left)
+			require.Equal(t, utf8.ValidString(s), utf8.ValidString(cut))
+		}
+	}
+}
+
+func TestFirstKeysAreInOrder(t *testing.T) {
+	of := map[string]int{"c": 1, "a": 2, "d": 3, "b": 4}
+	require.Equal(t, []string{"a", "b", "c"}, text.FirstKeys(of, 3))
+	require.Equal(t, []string{"a", "b", "c", "d"}, text.FirstKeys(of, 5))
+	require.Empty(t, text.FirstKeys(of, 0))
+}
+
+func TestTablesCutLongCellsButFieldsDoNot(t *testing.T) {
+	long := strings.Repeat("é", 400)
+	var table text.Table
+	table.Row("Key", "Error", "Note")
+	table.Row("a", long, "")
+	table.Row("b", "", "x")
+	want := strings.Repeat("é", 130) + "... (540 bytes left out)"
+	require.Equal(t, ""+
+		"Key   Error"+strings.Repeat(" ", len([]rune(want))-len("Error")+3)+"Note\n"+
+		"a     "+want+"\n"+
+		"b     "+strings.Repeat(" ", len([]rune(want))+3)+"x\n", table.String())
+	require.Equal(t, strings.Repeat("é", 150), text.Cell(strings.Repeat("é", 150)))
+
+	var fields text.Fields
+	fields.Add("error", long)
+	fields.Add("row", "none")
+	var out strings.Builder
+	fields.Append(&out)
+	require.Equal(t, "  error   "+long+"\n  row     none\n", out.String())
+}
+
 // hostile are names that may do harm on a terminal.
 var hostile = []string{
 	"", " ", "a  b", "a\tb", "a\nb", "\x1b[31mred\x1b[0m", "\x00", "\x7f", "\u009b2J", "\xff\xfe", `"quoted"`, `"`,
 	"\u202eback", "zero\u200bwidth", "\U000e0041tag", "<img src=x onerror=alert(1)>", "größe", "10.0.0.0/24",
 }
 
-func TestRenderedTextCanBeReadBack(t *testing.T) {
-	seen := map[string]bool{}
-	for _, name := range hostile {
-		require.Equal(t, name, text.Unquote(text.Plain(name)))
-		require.False(t, seen[text.Plain(name)], "%q is rendered like another name", name)
-		seen[text.Plain(name)] = true
-		if name == "\xff\xfe" {
-			continue // JSON has no such string
-		}
-		inJSON, err := text.JSON(name)
-		require.NoError(t, err)
-		var back string
-		require.NoError(t, json.Unmarshal([]byte(inJSON), &back))
-		require.Equal(t, name, back)
+// FuzzTextIsCleaned renders texts. The results are printable, valid UTF-8 and of bounded length. A
+// text of Plain can be read back, and different texts have different results of Plain.
+func FuzzTextIsCleaned(f *testing.F) {
+	for _, s := range hostile {
+		f.Add(s, "")
 	}
-	require.Equal(t, "größe", text.Plain("größe"), "printable text is unchanged")
-	require.Equal(t, `say "a" \x1b`, text.Printable("say \"a\" \x1b"))
-	require.Equal(t, `"no end`, text.Unquote(`"no end`))
+	f.Fuzz(func(t *testing.T, s, other string) {
+		plain, printable, name := text.Plain(s), text.Printable(s), text.Name(s)
+		for _, out := range []string{plain, printable, name} {
+			require.True(t, utf8.ValidString(out), "%q", out)
+			require.Equal(t, -1, strings.IndexFunc(out, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", out)
+			// The longest escapes: \x1b of one byte, \ufeff of two, \U000e0041 of four; and two
+			// quotes.
+			require.LessOrEqual(t, len(out), 5*len(s)+2)
+		}
+		require.Equal(t, printable, text.Printable(printable))
+		require.Equal(t, name, text.Name(name))
+		require.NotEmpty(t, plain)
+
+		require.Equal(t, s, text.Unquote(plain))
+		if text.Plain(other) == plain {
+			require.Equal(t, s, other)
+		}
+		if !strings.HasPrefix(plain, `"`) {
+			require.Equal(t, s, plain)
+			require.NotContains(t, plain, "  ", "columns are told apart by spaces")
+			require.Equal(t, strings.TrimSpace(plain), plain)
+		}
+		requireInJSON(t, s)
+		requireInTable(t, s, other)
+	})
 }
 
-func TestTablesAreAligned(t *testing.T) {
+// requireInJSON requires that the JSON of s is printable and decodes to s, with U+FFFD in place of
+// each byte that is not UTF-8.
+func requireInJSON(t *testing.T, s string) {
+	out, err := text.JSON(map[string]string{s: s})
+	require.NoError(t, err)
+	require.LessOrEqual(t, len(out), 12*len(s)+20)
+	for _, r := range out {
+		require.True(t, r == '\n' || unicode.IsPrint(r), "%q", out)
+	}
+	var back map[string]string
+	require.NoError(t, json.Unmarshal([]byte(out), &back))
+	// Each such byte becomes one U+FFFD.
+	want := string([]rune(s))
+	for _, value := range back {
+		require.Equal(t, want, value)
+	}
+	require.Len(t, back, 1)
+}
+
+// requireInTable requires that a table has a line for each row, whatever its cells contain.
+func requireInTable(t *testing.T, s, other string) {
 	var table text.Table
-	table.Row("Key", "Größe", "Error")
-	table.Row("a", "1", "")
-	table.Row("long key", "12", "refused")
-	require.Equal(t, ""+
-		"Key        Größe   Error\n"+
-		"a          1\n"+
-		"long key   12      refused\n", table.String())
+	table.Row("A", "B")
+	table.Row(text.Plain(s), text.Plain(other))
+	table.Row(text.Plain(other), text.Plain(s))
+	out := table.String()
+	require.Equal(t, 3, strings.Count(out, "\n"))
+	for line := range strings.Lines(out) {
+		require.False(t, strings.HasSuffix(line, " \n"), "%q", line)
+	}
 }

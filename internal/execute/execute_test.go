@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -36,15 +37,21 @@ type row struct {
 func (*row) TableHeader() []string { return []string{"Key"} }
 func (r *row) TableRow() []string  { return []string{r.key} }
 
-// target is a fake target. does has the behaviour of its operations, by key; without one they
-// succeed.
+// behaviour has what the operations on a target do, by key; without one they succeed.
+type behaviour map[string]func(ctx context.Context) error
+
 type target struct {
+	mu    sync.Mutex
 	calls []string
-	does  map[string]func(ctx context.Context) error
+	does  behaviour
 }
 
+func fails(context.Context) error { return errors.New("no") }
+
 func (g *target) call(ctx context.Context, operation string, r *row) error {
+	g.mu.Lock()
 	g.calls = append(g.calls, operation+" "+r.key)
+	g.mu.Unlock()
 	if does := g.does[r.key]; does != nil {
 		return does(ctx)
 	}
@@ -137,7 +144,7 @@ func runTurn(ctx context.Context, x *execute.Executor[*row], all []core.Operatio
 
 func TestTurnTakesTheTimeOfItsOperations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error {
+		g := &target{does: behaviour{"b": func(context.Context) error {
 			time.Sleep(10 * time.Millisecond)
 			return errors.New("no")
 		}}}
@@ -171,7 +178,7 @@ func TestNothingRunsAfterTheEndOfTheContext(t *testing.T) {
 }
 
 func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { panic("oops") }}}
+	g := &target{does: behaviour{"a": func(context.Context) error { panic("oops") }}}
 	cfg := config(t, g)
 	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
@@ -184,7 +191,7 @@ func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
 
 func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := &target{does: map[string]func(context.Context) error{"a": func(ctx context.Context) error {
+		g := &target{does: behaviour{"a": func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}}
@@ -200,7 +207,7 @@ func TestErrorAfterTheDeadlineNamesIt(t *testing.T) {
 }
 
 func TestDeletionsOfABatchComeFirst(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { return errors.New("no") }}}
+	g := &target{does: behaviour{"b": fails}}
 	cfg := config(t, g)
 	cfg.Batches = batches{target: g}
 	ctx, x := execute.New(t.Context(), cfg)
@@ -217,7 +224,7 @@ func TestDeletionsOfABatchComeFirst(t *testing.T) {
 }
 
 func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"a": func(context.Context) error { return errors.New("no") }}}
+	g := &target{does: behaviour{"a": fails}}
 	cfg := config(t, g)
 	b := batches{target: g}
 	b.change = func(batch []execute.BatchEntry[*row]) []execute.BatchEntry[*row] { slices.Reverse(batch); return batch }
@@ -238,7 +245,7 @@ func TestBatchEntriesMayBeSortedButNotReplaced(t *testing.T) {
 }
 
 func TestGoexitDiffersFromNotRun(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
+	g := &target{does: behaviour{"b": func(context.Context) error { runtime.Goexit(); return nil }}}
 	ctx, x := execute.New(t.Context(), config(t, g))
 	all := operations("a", "b", "c")
 	ended := make(chan struct{})
@@ -261,7 +268,7 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 		calls = append(calls, c)
 		return context.WithValue(ctx, key{}, c.Key), func(err error) { g.calls = append(g.calls, fmt.Sprint("end ", err)) }
 	}
-	g.does = map[string]func(context.Context) error{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
+	g.does = behaviour{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
 	ctx, x := execute.New(t.Context(), cfg)
 	runTurn(ctx, x, operations("a", "-b"))
 	require.Equal(t, []string{"update a", "end a", "delete b", "end <nil>"}, g.calls)
@@ -269,7 +276,7 @@ func TestHookIsCalledAroundEachCall(t *testing.T) {
 }
 
 func TestNoteBelongsToTheRunningOperation(t *testing.T) {
-	g := &target{does: map[string]func(context.Context) error{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
+	g := &target{does: behaviour{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
 	cfg := config(t, g)
 	ctx, x := execute.New(t.Context(), cfg)
 	all := operations("a", "b")
@@ -280,4 +287,179 @@ func TestNoteBelongsToTheRunningOperation(t *testing.T) {
 	require.Nil(t, execute.ScopeOf(ctx, config(t, g).Rows), "the operation of another reconciler")
 	execute.Note(ctx, "after the call")
 	require.ErrorIs(t, execute.Checkpoint(ctx, all[0].Row), execute.ErrNoOperation)
+}
+
+type pool struct {
+	*execute.Pool[*row]
+	now func() time.Duration
+}
+
+// inPool runs f with a pool in a synctest bubble. does has the behaviour of the operations, by key.
+func inPool(t *testing.T, limits execute.Limits, does behaviour, f func(t *testing.T, ctx context.Context, p *pool)) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := config(t, nil)
+		cfg.Single = &target{does: does}
+		cfg.Timeout = func() time.Duration { return limits.Timeout }
+		p := &pool{execute.NewPool(cfg), cfg.Now}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer p.Stop()
+		defer cancel()
+		p.Configure(ctx, limits)
+		f(t, ctx, p)
+	})
+}
+
+func start(ctx context.Context, p *pool, keys ...string) {
+	for _, op := range operations(keys...) {
+		p.Start(ctx, nil, []core.Operation[*row]{op})
+	}
+}
+
+// jobOf returns the job for a key that is queued or runs; nil if there is none.
+func jobOf(p *pool, key string) *execute.Job[*row] {
+	for j := range p.Jobs {
+		if j.Ops[0].Obj.key == key {
+			return j
+		}
+	}
+	return nil
+}
+
+// overdue returns the objects of the jobs that have become stuck since its last call.
+func overdue(p *pool) (stuck []*row) {
+	p.Overdue(p.now(), func(op *core.Operation[*row]) { stuck = append(stuck, op.Obj) })
+	return stuck
+}
+
+func finished(p *pool) (keys []string) {
+	for _, op := range p.Finished(nil) {
+		keys = append(keys, op.Obj.key)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func sleep(d time.Duration) func(context.Context) error {
+	return func(context.Context) error { time.Sleep(d); return nil }
+}
+
+func TestSlowJobDelaysNoOtherJob(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 2}, behaviour{"slow": sleep(time.Second)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "slow", "a", "b", "c")
+			synctest.Wait()
+			<-p.SomeFinished
+			require.Equal(t, []string{"a", "b", "c"}, finished(p))
+			require.Equal(t, execute.Running, jobOf(p, "slow").Place)
+			require.Equal(t, 1, p.Moving(p.now()))
+			time.Sleep(50 * time.Millisecond)
+			require.Zero(t, p.Moving(p.now()), "a slow job is not moving")
+			require.True(t, p.IsBusy())
+			time.Sleep(time.Second)
+			require.Equal(t, []string{"slow"}, finished(p))
+			require.False(t, p.IsBusy())
+		})
+}
+
+func TestWorkersBoundTheRunningJobs(t *testing.T) {
+	slow := sleep(time.Second)
+	inPool(t, execute.Limits{Workers: 2}, behaviour{"a": slow, "b": slow, "c": slow},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			require.Equal(t, 2, p.Room())
+			start(ctx, p, "a", "b", "c")
+			synctest.Wait()
+			require.Equal(t, execute.Queued, jobOf(p, "c").Place)
+			require.Zero(t, p.Room())
+			back := p.Recall()
+			require.Len(t, back, 1)
+			require.Equal(t, "c", back[0].Obj.key)
+			time.Sleep(time.Second)
+			synctest.Wait()
+			require.Equal(t, []string{"a", "b"}, finished(p))
+		})
+}
+
+func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 2, Timeout: time.Second}, behaviour{
+		"a": sleep(time.Hour), "b": sleep(time.Millisecond), "c": sleep(time.Hour),
+	},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a", "b")
+			synctest.Wait()
+			at, ok := p.NextStuck(p.now())
+			require.True(t, ok)
+			require.Equal(t, 2*time.Second, at, "twice the timeout")
+			require.Empty(t, overdue(p))
+			time.Sleep(2 * time.Second)
+			require.Len(t, overdue(p), 1)
+			require.Empty(t, overdue(p), "each is reported once")
+			_, ok = p.NextStuck(p.now())
+			require.False(t, ok)
+			require.Equal(t, execute.Stuck, jobOf(p, "a").Place)
+			require.Zero(t, jobOf(p, "a").Began)
+			require.Equal(t, []string{"b"}, finished(p))
+			require.Equal(t, 3, p.Room(), "one worker is free, and gets 2 ms of work ahead")
+			n, changes, all := p.NumStuck()
+			require.Equal(t, 1, n)
+			require.False(t, all)
+
+			start(ctx, p, "c")
+			time.Sleep(2 * time.Second)
+			require.Len(t, overdue(p), 1)
+			n, changed, all := p.NumStuck()
+			require.Equal(t, 2, n)
+			require.NotEqual(t, changes, changed)
+			require.True(t, all)
+			require.Zero(t, p.Room())
+			var stuck []string
+			for j := range p.Jobs {
+				stuck = append(stuck, j.Ops[0].Obj.key)
+			}
+			require.Equal(t, []string{"a", "c"}, stuck, "the longest first")
+
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			require.Equal(t, []string{"a", "c"}, finished(p))
+			n, _, all = p.NumStuck()
+			require.Zero(t, n)
+			require.False(t, all)
+			require.Equal(t, 2, p.Room())
+		})
+}
+
+func TestCallWithoutADeadlineIsStuckAfterAMinute(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 1}, behaviour{"a": sleep(time.Hour)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a")
+			time.Sleep(time.Minute - time.Nanosecond)
+			require.Empty(t, overdue(p))
+			time.Sleep(time.Nanosecond)
+			require.Len(t, overdue(p), 1)
+		})
+}
+
+func TestRaisedLimitStartsWorkersForQueuedJobs(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 1}, behaviour{"a": sleep(time.Hour)},
+		func(t *testing.T, ctx context.Context, p *pool) {
+			start(ctx, p, "a", "b")
+			synctest.Wait()
+			require.Empty(t, finished(p))
+			p.Configure(ctx, execute.Limits{Workers: 2})
+			synctest.Wait()
+			require.Equal(t, []string{"b"}, finished(p))
+		})
+}
+
+func TestWorkerThatEndsIsReplaced(t *testing.T) {
+	inPool(t, execute.Limits{Workers: 1}, behaviour{"a": func(context.Context) error {
+		runtime.Goexit()
+		return errors.New("never")
+	}}, func(t *testing.T, ctx context.Context, p *pool) {
+		start(ctx, p, "a", "b")
+		synctest.Wait()
+		all := p.Finished(nil)
+		require.Len(t, all, 2)
+		require.Equal(t, execute.ErrGoexit, all[0].Run.Err)
+		require.NoError(t, all[1].Run.Err)
+	})
 }
