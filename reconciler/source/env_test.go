@@ -106,12 +106,18 @@ type env struct {
 }
 
 func run(t *testing.T, test func(e *env)) {
-	synctest.Test(t, func(t *testing.T) { test(newEnv(t)) })
+	synctest.Test(t, func(t *testing.T) { test(newEnv(t, &spy{Metrics: statedb.NewExpVarMetrics(false)})) })
 }
 
-func newEnv(t *testing.T) *env {
-	e := &env{T: t, spy: &spy{Metrics: statedb.NewExpVarMetrics(false)}, health: &reconcilertest.Health{}}
-	e.db = statedb.New(statedb.WithMetrics(e.spy))
+// newEnv returns an env. Without a spy several goroutines may write to the table.
+func newEnv(t *testing.T, spied *spy) *env {
+	e := &env{T: t, spy: &spy{}, health: &reconcilertest.Health{}}
+	var options []statedb.Option
+	if spied != nil {
+		e.spy = spied
+		options = append(options, statedb.WithMetrics(spied))
+	}
+	e.db = statedb.New(options...)
 	var err error
 	e.table, err = statedb.NewTable(e.db, "rows", byKey, statedb.Index[*row, string]{
 		Name: "spy", FromKey: index.String,
