@@ -52,18 +52,6 @@ func TestKindReadsBackAsValueAndAsMapKey(t *testing.T) {
 	}
 }
 
-func TestKindIsAWordInText(t *testing.T) {
-	in := map[status.Kind]status.Kind{status.KindBlocked: status.KindDone}
-
-	data, err := json.Marshal(in)
-	require.NoError(t, err)
-	assert.Equal(t, `{"Blocked":"Done"}`, string(data))
-
-	data, err = yaml.Marshal(in)
-	require.NoError(t, err)
-	assert.Equal(t, "Blocked: Done\n", string(data))
-}
-
 func TestUnknownKindWordIsAnErrorThatNamesIt(t *testing.T) {
 	for name, unmarshal := range map[string]func(*status.Kind) error{
 		"text":      func(k *status.Kind) error { return k.UnmarshalText([]byte("done")) },
@@ -77,21 +65,6 @@ func TestUnknownKindWordIsAnErrorThatNamesIt(t *testing.T) {
 		assert.ErrorContains(t, unmarshal(&kind), `unknown status kind "done"`, name)
 		assert.Equal(t, status.KindError, kind, "%s: a failed read changed the kind", name)
 	}
-}
-
-func TestKindThatIsNoneHasNoText(t *testing.T) {
 	_, err := status.Kind(6).MarshalText()
 	assert.ErrorContains(t, err, "status kind 6")
-}
-
-func TestKindKeysAreDistinctBytes(t *testing.T) {
-	seen := map[string]status.Kind{}
-	for _, kind := range append(allKinds, status.Kind(6)) {
-		key := kind.Key()
-		assert.Len(t, key, 1)
-		other, found := seen[string(key)]
-		assert.False(t, found, "%v and %v share the key %q", kind, other, key)
-		seen[string(key)] = kind
-	}
-	assert.Equal(t, status.Kind(6).Key(), status.Kind(200).Key())
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestExplainNamesTheWinnerAndTenLosers(t *testing.T) {
@@ -186,23 +185,6 @@ func TestObjectsAreTheRowsOfTheInput(t *testing.T) {
 		require.Equal(e, 1, f.Failing)
 		require.EqualValues(e, 2, f.Updates.Done)
 		var _ inspect.Controller = d
-	})
-}
-
-// A loop on the derived table sees one update when the winner changes, and waits for the initialisation.
-func TestLoopOfTheOutputUpdatesThePlaceOnce(t *testing.T) {
-	inBubble(t, func(e *env) {
-		target := reconcilertest.NewTarget(func(r *route) string { return r.Place }, nil)
-		loop, err := reconciler.New(reconciler.Config[*route]{DB: e.db, Table: e.routes.ToTable(), Operations: target})
-		require.NoError(e, err)
-		reconcilertest.Go(e, loop.Run)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1", Metric: 1})
-		e.run(e.best())
-		target.Take()
-		e.remove("a")
-		calls := target.Take()
-		require.Len(e, calls, 1)
-		require.Equal(e, "b", target.Objects()["1"].From)
 	})
 }
 

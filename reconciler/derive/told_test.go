@@ -6,7 +6,6 @@ package derive_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -14,139 +13,12 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
-
-// watchPlaces returns the states of the routes that are not wanted, at each commit from now on.
-func (e *env) watchPlaces(want func(has map[string]string) bool) *[]string {
-	var bad []string
-	check := func([]string) {
-		has := map[string]string{}
-		for r := range e.routes.All(e.db.ReadTxn()) {
-			has[r.Place] = r.From
-		}
-		if !want(has) {
-			bad = append(bad, fmt.Sprint(has))
-		}
-	}
-	e.commits.after.Store(&check)
-	return &bad
-}
-
-// What another writer was faster with is written again, and still before the deletions.
-func TestRowsComeBeforeDeletionsThoughAStatusIsFaster(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.cfg.Same = func(current, derived *route) bool {
-			return current.From == derived.From && current.Metric == derived.Metric
-		}
-		merges := 0
-		e.cfg.Merge = func(current, derived *route) *route {
-			if merges++; merges == 1 { // a reconciler writes its status at the same time
-				wtxn := e.db.WriteTxn(e.routes)
-				done := *current
-				done.Status = "done"
-				_, _, err := e.routes.Insert(wtxn, &done)
-				require.NoError(e, err)
-				wtxn.Commit()
-			}
-			merged := *derived
-			merged.Status = current.Status
-			return &merged
-		}
-		// What is derived from routes: the place "slot", wanted by the routes with metric 1.
-		slots := newTable(e, "slots", byPlace)
-		first := e.best()
-		second, err := derive.Best(derive.Config[*route]{DB: e.db}, e.routes, slots, func(r *route) ([]*route, error) {
-			if r.Metric != 1 {
-				return nil, nil
-			}
-			return []*route{{Place: "slot", From: r.Place}}, nil
-		}, func(*route) int { return 0 })
-		require.NoError(e, err)
-		defer second.Close()
-		e.put(&wish{Name: "old", Places: "1", Metric: 1}, &wish{Name: "new", Places: "2", Metric: 0})
-		e.run(first)
-		defer reconcilertest.Go(e, second.Run)()
-		synctest.Wait()
-		bad := e.watchPlaces(func(map[string]string) bool {
-			n := 0
-			for r := range e.routes.All(e.db.ReadTxn()) {
-				if r.Metric == 1 {
-					n++
-				}
-			}
-			return n > 0
-		})
-		e.write(func(wtxn statedb.WriteTxn) { // the slot moves from 1 to 2, in one transaction
-			e.delete(wtxn, "old")
-			e.insert(wtxn, &wish{Name: "new", Places: "2", Metric: 1})
-		})
-		require.Empty(e, *bad, "no route with metric 1: the slot is missing in the table derived from routes")
-	})
-}
-
-// So is what comes after a row at which an index panics.
-func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
-	inBubble(t, func(e *env) {
-		table, err := statedb.NewTable(e.db, "picky", byPlace, statedb.Index[*route, string]{
-			Name: "metric", FromKey: index.String,
-			FromObject: func(r *route) index.KeySet {
-				if r.Metric == 13 {
-					panic("unlucky")
-				}
-				return index.NewKeySet(index.String(fmt.Sprint(r.Metric)))
-			},
-		})
-		require.NoError(e, err)
-		d, err := derive.Best(derive.Config[*route]{DB: e.db}, e.wishes, table, routesOf, metricOf)
-		e.made(d, err)
-		d.SetMaxRows(2)
-		e.run(d)
-		e.put(&wish{Name: "a", Places: "o1 o2 o3"})
-		bad := []string{}
-		check := func([]string) {
-			txn := e.db.ReadTxn()
-			_, _, old := table.Get(txn, byPlace.Query("o1"))
-			_, _, fresh := table.Get(txn, byPlace.Query("n1"))
-			if !old && !fresh {
-				bad = append(bad, fmt.Sprint(table.NumObjects(txn)))
-			}
-		}
-		e.commits.after.Store(&check)
-		e.write(func(wtxn statedb.WriteTxn) {
-			e.insert(wtxn, &wish{Name: "a", Places: "n1"}, &wish{Name: "b", Places: "n2", Metric: 13})
-		})
-		require.Empty(e, bad, "o1 is deleted before n1 is written")
-	})
-}
-
-func TestEmptyInputIsFollowedAgain(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.best()
-		stop := e.run(d)
-		require.True(e, e.published().Connected)
-		stop()
-		e.run(d)
-		require.True(e, e.published().Connected)
-	})
-}
-
-func TestInputThatIsNotInitialisedIsFollowed(t *testing.T) {
-	inBubble(t, func(e *env) {
-		wtxn := e.db.WriteTxn(e.wishes)
-		e.wishes.RegisterInitializer(wtxn, "first")
-		wtxn.Commit()
-		e.run(e.best())
-		require.True(e, e.published().Connected)
-	})
-}
 
 // valueHealth is a cell.Health that cannot be compared with ==.
 type valueHealth struct{ _ []func(string) }
@@ -183,7 +55,8 @@ func TestPlaceInErrorIsNotApplied(t *testing.T) {
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.Len(e, rest.Keys, 1)
 		require.Equal(e, "1", string(rest.Keys[0].Key))
-		require.ErrorContains(e, rest.Err(), "use Best")
+		require.ErrorContains(e, rest.Err(),
+			`row 1 of table "routes": it is derived from 2 rows of table "wishes", a wins over b: use Best`)
 		_, err = wait(ofB)
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		_, err = d.WaitKey(e.Context(), "c", reconciler.Applied)
@@ -300,9 +173,6 @@ func TestRowIsWrittenThoughAnotherWriterNeverRests(t *testing.T) {
 		e.put(&wish{Name: "a", Places: "1"})
 		e.put(&wish{Name: "a", Places: "1", Metric: 7})
 		require.Equal(e, 2, merges)
-		row, _, found := e.routes.Get(e.db.ReadTxn(), byPlace.Query("1"))
-		require.True(e, found)
-		require.Equal(e, "xx", row.Status)
-		require.Equal(e, 7, row.Metric)
+		require.Equal(e, &route{Place: "1", From: "a", Metric: 7, Status: "xx"}, e.at("1"))
 	})
 }
