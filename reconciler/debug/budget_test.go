@@ -21,46 +21,6 @@ const maxPage = 2<<20 + 1<<12
 // large is an error text that is several times as long in JSON.
 var large = strings.Repeat("<&", 8<<10)
 
-func TestObjectPagesAreBoundedInBytes(t *testing.T) {
-	f := full()
-	f.Lines = failing(200)
-	for i := range f.Lines {
-		f.Lines[i].Error = large
-	}
-	s := serve(t, nil, f)
-	var keys []string
-	pages := 0
-	for after := ""; ; pages++ {
-		text := s.json("objects?reconciler=agent/v4&limit=1000&after=" + after)
-		require.Less(t, len(text), maxPage)
-		page := decode[inspect.ObjectPage](t, text)
-		require.NotEmpty(t, page.Objects)
-		for _, o := range page.Objects {
-			keys = append(keys, o.Key)
-		}
-		if after = page.Next; after == "" {
-			break
-		}
-	}
-	require.Len(t, keys, 200, "in %d pages", pages)
-	for i, key := range keys {
-		require.Equal(t, fmt.Sprintf("route-%d", i), key)
-	}
-	assert.Contains(t, s.page("objects?reconciler=agent/v4&limit=1000"), "Next page")
-}
-
-func TestAnObjectLargerThanAPageIsShownAlone(t *testing.T) {
-	f := full()
-	f.Lines = failing(3)
-	f.Lines[1].Error = strings.Repeat("x", 3<<20)
-	s := serve(t, nil, f)
-	for i, after := range []string{"", "1", "2"} {
-		page := decode[inspect.ObjectPage](t, s.json("objects?reconciler=agent/v4&after="+after))
-		require.Len(t, page.Objects, 1)
-		require.Equal(t, f.Lines[i].Key, page.Objects[0].Key)
-	}
-}
-
 type journalPage struct {
 	Events        []inspect.Event
 	EventsOmitted int `json:"events_omitted"`
@@ -93,29 +53,44 @@ func TestJournalPagesAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=1000"), "further operations are left out")
 }
 
-func TestSmallJournalPagesOmitNothing(t *testing.T) {
-	text := serve(t, nil, full()).json("journal?reconciler=agent/v4")
-	assert.NotContains(t, text, "omitted")
-}
-
-func TestRoundsAreListedWhenTheirOperationsDoNotFit(t *testing.T) {
+func TestObjectPagesAreBoundedInBytes(t *testing.T) {
 	f := full()
-	f.Rounds = nil
-	for i := range 20 {
-		r := inspect.Round{Sequence: uint64(i), Started: epoch}
-		for range 200 {
-			r.Operations = append(r.Operations, inspect.Operation{Result: inspect.ResultFailed, Error: strings.Repeat("x", 1000)})
-		}
-		f.Rounds = append(f.Rounds, r)
+	f.Lines = failing(200)
+	for i := range f.Lines {
+		f.Lines[i].Error = large
 	}
 	s := serve(t, nil, f)
-	text := s.json("journal?reconciler=agent/v4")
-	require.Less(t, len(text), maxPage)
-	rounds := decode[struct{ Rounds []inspect.Round }](t, text).Rounds
-	require.Len(t, rounds, 20)
-	require.Empty(t, rounds[0].Operations)
-	require.Len(t, rounds[19].Operations, 200)
-	page := s.page("journal?reconciler=agent/v4")
-	assert.NotContains(t, page, "rounds are left out")
-	assert.Equal(t, 20, strings.Count(page, ">200<"))
+	seen := 0
+	for after := ""; seen == 0 || after != ""; {
+		text := s.json("objects?reconciler=agent/v4&limit=1000&after=" + after)
+		require.Less(t, len(text), maxPage)
+		page := decode[inspect.ObjectPage](t, text)
+		require.NotEmpty(t, page.Objects)
+		seen, after = seen+len(page.Objects), page.Next
+	}
+	require.Equal(t, 200, seen)
+	assert.Contains(t, s.page("objects?reconciler=agent/v4&limit=1000"), "Next page")
+}
+
+func TestAnObjectLargerThanAPageIsShownAlone(t *testing.T) {
+	f := full()
+	f.Lines[1].Error = strings.Repeat("x", 3<<20)
+	s := serve(t, nil, f)
+	for i, after := range []string{"", "1", "2"} {
+		page := decode[inspect.ObjectPage](t, s.json("objects?reconciler=agent/v4&after="+after))
+		require.Equal(t, f.Lines[i:i+1], page.Objects)
+	}
+}
+
+// The overview has the errors of all reconcilers and cuts them. The page of one reconciler has them in full.
+func TestOverviewCutsLongTexts(t *testing.T) {
+	f := full()
+	f.Shown.PruneFailure, f.Shown.Breaker = large, large
+	f.Shown.Errors = nil
+	for i := range 32 {
+		f.Shown.Errors = append(f.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+	}
+	s := serve(t, nil, f)
+	require.Less(t, len(s.json("")), 1<<17)
+	require.Greater(t, len(s.json("show?reconciler=agent/v4")), 32*len(large))
 }

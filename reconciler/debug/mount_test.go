@@ -39,6 +39,10 @@ func TestPageWorksUnderAnyPath(t *testing.T) {
 		mux := http.NewServeMux()
 		mount(mux)
 		server := httptest.NewServer(mux)
+		answer, err := server.Client().Do(&http.Request{URL: addressOf(t, server.URL+root), Host: "evil.test"})
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Equal(t, http.StatusForbidden, answer.StatusCode, "the server has a loopback address")
 		seen := crawl(t, server, root)
 		for _, name := range []string{"", "show", "objects", "explain", "journal", "style.css", "live.js", "icon.svg", "retry", "prune", "approve"} {
 			assert.True(t, seen[root+name], "%s%s of %v", root, name, seen)
@@ -47,14 +51,18 @@ func TestPageWorksUnderAnyPath(t *testing.T) {
 	}
 }
 
+func addressOf(t *testing.T, text string) *url.URL {
+	address, err := url.Parse(text)
+	require.NoError(t, err)
+	return address
+}
+
 // crawl follows all links and presses all buttons. It returns the paths that it has seen.
 func crawl(t *testing.T, server *httptest.Server, root string) map[string]bool {
 	client := server.Client()
 	defer client.CloseIdleConnections()
 	seen, visited := map[string]bool{}, map[string]bool{}
-	base, err := url.Parse(server.URL + root)
-	require.NoError(t, err)
-	for todo := []*url.URL{base}; len(todo) > 0; todo = todo[1:] {
+	for todo := []*url.URL{addressOf(t, server.URL+root)}; len(todo) > 0; todo = todo[1:] {
 		at := todo[0]
 		if visited[at.String()] {
 			continue

@@ -4,72 +4,47 @@
 package debug_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
-	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// plotted returns the paths of the plot, and the texts of the page's figures.
-func plotted(t *testing.T, f *fake.Controller) (paths map[string]string, texts map[string]string) {
-	live := decode[struct {
-		Cells map[string]struct{ Text string }
-		Paths map[string]string
-	}](t, serve(t, nil, f).json("show?reconciler=agent/v4&format=live"))
-	texts = map[string]string{}
-	for id, c := range live.Cells {
-		texts[id] = c.Text
+// A second is a unit from the right end, at 600. The largest number is at the top, at 1, and zero at 39.
+func TestPlotHasTheSamplesOfTheLastTenMinutes(t *testing.T) {
+	type sample struct {
+		seconds float64 // before the page
+		failing int
 	}
-	return live.Paths, texts
-}
-
-// at returns a sample of so many seconds before the epoch.
-func at(seconds float64, failing int) inspect.Sample {
-	return inspect.Sample{At: epoch.Add(-time.Duration(seconds * float64(time.Second))), Failing: failing}
-}
-
-func TestPlotEndsWithTheLatestSample(t *testing.T) {
-	f := newFake("v4")
-	f.Samples = []inspect.Sample{at(2.5, 0), at(1.5, 10), at(0.5, 5)}
-	paths, texts := plotted(t, f)
-	assert.Equal(t, "M598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0", paths["line-failing"])
-	assert.Equal(t, "M598.0 40.0L598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0L600.0 40.0Z", paths["area-failing"])
-	assert.Equal(t, "5", texts["now-failing"])
-	assert.Equal(t, "10", texts["most-failing"])
-	assert.Equal(t, "0", texts["most-blocked"])
-}
-
-func TestPlotMovesLeftOverTime(t *testing.T) {
-	f := newFake("v4")
-	f.Samples = []inspect.Sample{at(60, 0), at(59, 3)}
-	before, _ := plotted(t, f)
-	f.Shown.At = epoch.Add(time.Second)
-	after, _ := plotted(t, f)
-	assert.True(t, strings.HasPrefix(before["line-failing"], "M540.0 "), before["line-failing"])
-	assert.True(t, strings.HasPrefix(after["line-failing"], "M539.0 "), after["line-failing"])
-}
-
-func TestPlotHasGapsWithoutSamples(t *testing.T) {
-	f := newFake("v4")
-	f.Samples = []inspect.Sample{at(9, 1), at(8, 1), at(1, 1), at(0, 1)}
-	paths, _ := plotted(t, f)
-	assert.Equal(t, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", paths["line-failing"])
-}
-
-func TestPlotHasTheLastTenMinutes(t *testing.T) {
-	f := newFake("v4")
-	f.Samples = []inspect.Sample{at(601, 100), at(600, 3), at(599, 2), at(0, 1)}
-	paths, texts := plotted(t, f)
-	assert.Equal(t, "M0.0 1.0L1.0 1.0L1.0 13.7L1.0 13.7M600.0 26.3L600.0 26.3", paths["line-failing"])
-	assert.Equal(t, "3", texts["most-failing"])
-}
-
-func TestPlotWithoutSamplesIsEmpty(t *testing.T) {
-	paths, texts := plotted(t, newFake("v4"))
-	assert.Empty(t, paths["line-failing"])
-	assert.Equal(t, "–", texts["now-failing"])
+	for _, c := range []struct {
+		samples         []sample
+		line, now, most string
+	}{
+		{nil, "", "–", "–"},
+		{
+			[]sample{{2.5, 0}, {1.5, 10}, {0.5, 5}},
+			"M598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0", "5", "10",
+		},
+		// It moves left as time goes by.
+		{[]sample{{60, 0}, {59, 3}}, "M540.0 39.0L541.0 39.0L541.0 1.0L541.0 1.0", "3", "3"},
+		{[]sample{{61, 0}, {60, 3}}, "M539.0 39.0L540.0 39.0L540.0 1.0L540.0 1.0", "3", "3"},
+		// There are gaps without samples.
+		{[]sample{{9, 1}, {8, 1}, {1, 1}, {0, 1}}, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", "1", "1"},
+		{[]sample{{601, 100}, {600, 3}, {599, 2}, {0, 1}}, "M0.0 1.0L1.0 1.0L1.0 13.7L1.0 13.7M600.0 26.3L600.0 26.3", "1", "3"},
+	} {
+		f := newFake("v4")
+		for _, s := range c.samples {
+			at := epoch.Add(-time.Duration(s.seconds * float64(time.Second)))
+			f.Samples = append(f.Samples, inspect.Sample{At: at, Failing: s.failing})
+		}
+		live := decode[struct {
+			Cells map[string]struct{ Text string }
+			Paths map[string]string
+		}](t, serve(t, nil, f).json("show?reconciler=agent/v4&format=live"))
+		assert.Equal(t, c.line, live.Paths["line-failing"])
+		assert.Equal(t, c.now, live.Cells["now-failing"].Text)
+		assert.Equal(t, c.most, live.Cells["most-failing"].Text)
+	}
 }

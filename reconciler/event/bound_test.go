@@ -112,28 +112,6 @@ func TestMemoryOfThrottleIsBounded(t *testing.T) {
 	runtime.KeepAlive(throttled)
 }
 
-// A program may make a recorder for each object: each has bounded annotations.
-func TestAnnotationsOfRecordersAreBounded(t *testing.T) {
-	throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{})
-	require.NoError(t, err)
-	for name, recorder := range map[string]event.Recorder{
-		"slog":     event.NewSlogRecorder(slog.New(slog.DiscardHandler)),
-		"throttle": throttled,
-	} {
-		t.Run(name, func(t *testing.T) {
-			const recorders = 64
-			made := make([]event.Recorder, recorders)
-			before := held()
-			for i := range made {
-				made[i] = recorder.WithAnnotations("a", strings.Repeat("x", 1<<18), "b", strings.Repeat("y", 1<<18))
-			}
-			after := held()
-			require.Less(t, after, before+recorders*2*event.MaxText)
-			runtime.KeepAlive(made)
-		})
-	}
-}
-
 // A cut text ends with the number of bytes left out. A short text is unchanged.
 func TestCutTextsEndWithTheNumberOfBytesLeftOut(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {

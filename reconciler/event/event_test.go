@@ -4,7 +4,6 @@
 package event_test
 
 import (
-	"errors"
 	"strconv"
 	"sync"
 	"testing"
@@ -61,51 +60,40 @@ func (m *memory) take() []recorded {
 }
 
 func TestNormalAndWarningMakeEvents(t *testing.T) {
-	require.Equal(t, event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it"},
-		event.Normal("Created", "made it"))
-	require.Equal(t, event.Event{
-		Type: event.TypeNormal, Reason: "Created", Message: "made it",
-		Annotations: map[string]string{"id": "7", "zone": "a"},
-	}, event.Normal("Created", "made it", "id", "7", "zone", "a"))
-	require.Equal(t, event.Event{
-		Type: event.TypeWarning, Reason: "CannotCreate", Message: "refused",
-		Annotations: map[string]string{"id": "7"},
-	}, event.Warning("CannotCreate", errors.New("refused"), "id", "7"))
+	seven := map[string]string{"id": "7", "left": ""}
+	for _, c := range []struct{ got, want event.Event }{
+		{event.Normal("Created", "made it"), event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it"}},
+		{
+			// A last key without a value gets the empty value.
+			event.Normal("Created", "made it", "id", "7", "left"),
+			event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it", Annotations: seven},
+		},
+		{
+			event.Warning("CannotCreate", errRefused, "id", "7", "left", ""),
+			event.Event{Type: event.TypeWarning, Reason: "CannotCreate", Message: "refused", Annotations: seven},
+		},
+		{event.Warning("Odd", nil), event.Event{Type: event.TypeWarning, Reason: "Odd"}},
+	} {
+		require.Equal(t, c.want, c.got)
+	}
 }
 
-func TestAWarningWithoutAnErrorHasNoMessage(t *testing.T) {
-	require.Equal(t, event.Event{Type: event.TypeWarning, Reason: "Odd"}, event.Warning("Odd", nil))
-}
-
-func TestALastKeyWithoutAValueGetsTheEmptyValue(t *testing.T) {
-	require.Equal(t, map[string]string{"id": "7", "left": ""}, event.Normal("r", "m", "id", "7", "left").Annotations)
-}
-
-func TestTheNopRecorderDiscardsEvents(t *testing.T) {
-	r := event.NewNopRecorder()
-	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
+func TestRecordersToNowhereDiscardEvents(t *testing.T) {
+	for _, r := range []event.Recorder{event.NewNopRecorder(), event.NewMultiRecorder(nil), event.NewSlogRecorder(nil)} {
+		require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
+	}
 }
 
 func TestAMultiRecorderPassesEventsToEachRecorder(t *testing.T) {
 	a, b := newMemory(), newMemory()
 	r := event.NewMultiRecorder(a, nil, b)
-	r.Event(named("web"), event.Normal("Created", "made it"))
-	want := []recorded{{"prod/web", event.Normal("Created", "made it")}}
-	require.Equal(t, want, a.take())
-	require.Equal(t, want, b.take())
-
 	r.WithAnnotations("id", "7").Event(named("web"), event.Normal("Created", "made it"))
-	want = []recorded{{"prod/web", event.Normal("Created", "made it id=7")}}
+	r.Event(named("web"), event.Normal("Created", "without annotation"))
+	want := []recorded{
+		{"prod/web", event.Normal("Created", "made it id=7")}, {"prod/web", event.Normal("Created", "without annotation")},
+	}
 	require.Equal(t, want, a.take())
 	require.Equal(t, want, b.take())
-
-	r.Event(named("web"), event.Normal("Created", "without annotation"))
-	require.Equal(t, "without annotation", a.take()[0].event.Message)
-}
-
-func TestAMultiRecorderMayBeEmpty(t *testing.T) {
-	r := event.NewMultiRecorder(nil)
-	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
 }
 
 // inParallel calls f from several goroutines with the number of the call.

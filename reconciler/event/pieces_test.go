@@ -5,6 +5,7 @@ package event_test
 
 import (
 	"fmt"
+	"log/slog"
 	"runtime"
 	"strconv"
 	"strings"
@@ -22,44 +23,45 @@ func pieceOf(i int) string { return fmt.Sprintf("%020d%s", i, strings.Repeat("x"
 // A short text may be a substring of a long one, such as a line of a command's output. An event
 // keeps only the substring in memory.
 func TestEventsDoNotKeepLongTextsOfSubstrings(t *testing.T) {
-	const events = 64
 	for name, eventOf := range map[string]func(piece string) (string, event.Event){
-		"message": func(s string) (string, event.Event) { return "a", event.Event{Message: s} },
-		"reason":  func(s string) (string, event.Event) { return "a", event.Event{Reason: event.Reason(s)} },
-		"name":    func(s string) (string, event.Event) { return s, event.Event{} },
-		"annotation": func(s string) (string, event.Event) {
-			return "a", event.Normal("Done", "", "key", s)
-		},
-		"source": func(s string) (string, event.Event) {
-			return "a", event.Normal("Done", "", event.SourceAnnotation, s)
-		},
+		"message":    func(s string) (string, event.Event) { return "a", event.Event{Message: s} },
+		"reason":     func(s string) (string, event.Event) { return "a", event.Event{Reason: event.Reason(s)} },
+		"name":       func(s string) (string, event.Event) { return s, event.Event{} },
+		"annotation": func(s string) (string, event.Event) { return "a", event.Normal("Done", "", "key", s) },
+		"source":     func(s string) (string, event.Event) { return "a", event.Normal("Done", "", event.SourceAnnotation, s) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			inTable(t, event.TableConfig{}, func(e *env) {
-				held()
+				const events = 64
 				before := held()
 				for i := range events {
 					name, occurred := eventOf(pieceOf(i))
 					e.recorder.Event(&object.Meta{Namespace: strconv.Itoa(i), Name: name}, occurred)
 				}
-				after := held()
-				e.Logf("%d bytes held", int64(after)-int64(before))
-				require.Less(e, after, before+events<<16)
+				require.Less(e, held(), before+events<<16)
 			})
 		})
 	}
-	t.Run("recorders", func(t *testing.T) {
-		throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{})
-		require.NoError(t, err)
-		var made []event.Recorder
-		held()
-		before := held()
-		for i := range events {
-			made = append(made, throttled.WithAnnotations("a", pieceOf(i)))
-		}
-		require.Less(t, held(), before+events<<16)
-		runtime.KeepAlive(made)
-	})
+}
+
+// A program may make a recorder for each object: each has bounded annotations, without the texts they were cut from.
+func TestAnnotationsOfRecordersAreBounded(t *testing.T) {
+	throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{})
+	require.NoError(t, err)
+	for name, recorder := range map[string]event.Recorder{
+		"slog": event.NewSlogRecorder(slog.New(slog.DiscardHandler)), "throttle": throttled,
+	} {
+		t.Run(name, func(t *testing.T) {
+			const recorders = 64
+			var made []event.Recorder
+			before := held()
+			for i := range recorders {
+				made = append(made, recorder.WithAnnotations("a", strings.Repeat("x", 1<<18), "b", pieceOf(i)))
+			}
+			require.Less(t, held(), before+recorders*2*event.MaxText)
+			runtime.KeepAlive(made)
+		})
+	}
 }
 
 // An event has the number of annotations left out over all calls of WithAnnotations.

@@ -72,11 +72,6 @@ level=INFO msg=m object=prod/web reason=r
 	}))
 }
 
-func TestANilLoggerDiscardsEvents(t *testing.T) {
-	r := event.NewSlogRecorder(nil)
-	require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
-}
-
 // messages is a handler that keeps the messages.
 type messages struct {
 	slog.Handler
