@@ -4,7 +4,6 @@
 package metrics_test
 
 import (
-	"encoding/json"
 	"errors"
 	"expvar"
 	"slices"
@@ -68,47 +67,6 @@ func drawCall(t *rapid.T) func(metrics.Handle) {
 		func(h metrics.Handle) { h.PruneError(err) },
 		func(h metrics.Handle) { h.PruneDuration(duration) },
 	}).Draw(t, "call")
-}
-
-func TestExpVarKeysAreModuleNameAndOperation(t *testing.T) {
-	m := metrics.NewExpVar()
-	callAll(m.Bind(module, "v6"))
-	callAll(m.Bind(module, ""))
-	assert.JSONEq(t, `{
-		"reconciliation_count":          {"agent.routing": 1, "agent.routing/v6": 1},
-		"reconciliation_duration":       {"agent.routing/update": 1, "agent.routing/delete": 2,
-		                                  "agent.routing/v6/update": 1, "agent.routing/v6/delete": 2},
-		"reconciliation_total_errors":   {"agent.routing": 3, "agent.routing/v6": 3},
-		"reconciliation_current_errors": {"agent.routing": 4, "agent.routing/v6": 4},
-		"prune_count":                   {"agent.routing": 2, "agent.routing/v6": 2},
-		"prune_duration":                {"agent.routing": 5, "agent.routing/v6": 5},
-		"prune_total_errors":            {"agent.routing": 1, "agent.routing/v6": 1},
-		"prune_current_errors":          {"agent.routing": 0, "agent.routing/v6": 0}
-	}`, m.Map().String())
-}
-
-func TestExpVarHasNoKeyForWhatNeverHappened(t *testing.T) {
-	m := metrics.NewExpVar()
-	h := m.Bind(module, "")
-	h.UpdateDuration(time.Second)
-	h.PruneError(nil)
-	var all map[string]map[string]float64
-	require.NoError(t, json.Unmarshal([]byte(m.Map().String()), &all))
-	for name, vars := range all {
-		var want map[string]float64
-		switch name {
-		case "reconciliation_duration":
-			want = map[string]float64{"agent.routing/update": 1}
-		case "prune_count":
-			want = map[string]float64{"agent.routing": 1}
-		case "prune_current_errors":
-			want = map[string]float64{"agent.routing": 0}
-		default:
-			want = map[string]float64{}
-		}
-		assert.Equal(t, want, vars, name)
-	}
-	assert.Len(t, all, 8)
 }
 
 func TestCurrentErrorsKeepTheirVariable(t *testing.T) {
@@ -223,27 +181,6 @@ func TestHandleLooksNothingUpAfterItsFirstUse(t *testing.T) {
 	require.Equal(t, empty, m.Map().String())
 	callAll(h)
 	assert.Equal(t, empty, m.Map().String())
-}
-
-func BenchmarkUpdateDuration(b *testing.B) {
-	for name, bind := range map[string]func(*metrics.ExpVar) metrics.Handle{
-		"bound": func(m *metrics.ExpVar) metrics.Handle { return metrics.Bind(m, module, "v6") },
-		"unbound": func(m *metrics.ExpVar) metrics.Handle {
-			return metrics.Bind(struct{ metrics.Metrics }{m}, module, "v6")
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			h := bind(metrics.NewExpVar())
-			b.ReportAllocs()
-			for b.Loop() {
-				h.UpdateDuration(time.Millisecond)
-			}
-		})
-	}
-}
-
-func TestMapHasTheMapsOfTheFields(t *testing.T) {
-	assertMapHasTheFields(t, metrics.NewExpVar())
 }
 
 func assertMapHasTheFields(t *testing.T, m *metrics.ExpVar) {

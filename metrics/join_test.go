@@ -5,11 +5,11 @@ package metrics_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -25,65 +25,23 @@ func (a *attacher) Attach(id cell.FullModuleID, name string, source metrics.Sour
 	return func() { a.record("detach") }
 }
 
-// figures is a Source that always returns the same figures.
-type figures metrics.Figures
-
-func (f *figures) Figures() metrics.Figures { return metrics.Figures(*f) }
-
 func TestJoinTellsAllInTheirOrder(t *testing.T) {
-	shared := &recorder{}
-	first, last := &taking{"first", shared}, &taking{"last", shared}
-	m := metrics.Join(nil, first, nil, last)
-
-	want := []string{
-		`ReconciliationDuration first`, `ReconciliationDuration last`,
-		`ReconciliationErrors first`, `ReconciliationErrors last`,
-		`PruneError first`, `PruneError last`,
-		`PruneDuration first`, `PruneDuration last`,
+	var order []string
+	first := &recorder{told: func() { order = append(order, "first") }}
+	last := &recorder{told: func() { order = append(order, "last") }}
+	joined := metrics.Join(nil, first, nil, last)
+	for name, handle := range map[string]metrics.Handle{
+		"handles": metrics.Bind(joined, module, "v6"),
+		"methods": metrics.Bind(struct{ metrics.Metrics }{joined}, module, "v6"),
+	} {
+		first.calls, last.calls, order = nil, nil, nil
+		callAll(handle)
+		assert.Equal(t, allCalls, first.calls, name)
+		assert.Equal(t, allCalls, last.calls, name)
+		for i, who := range order {
+			assert.Equal(t, []string{"first", "last"}[i%2], who, name)
+		}
 	}
-	m.ReconciliationDuration(module, "", metrics.OpUpdate, time.Second)
-	m.ReconciliationErrors(module, "", 1, 1)
-	m.PruneError(module, "", nil)
-	m.PruneDuration(module, "", time.Second)
-	assert.Equal(t, want, shared.calls)
-
-	shared.calls = nil
-	h := metrics.Bind(m, module, "")
-	h.UpdateDuration(time.Second)
-	h.ReconciliationErrors(1, 1)
-	h.PruneError(nil)
-	h.PruneDuration(time.Second)
-	assert.Equal(t, want, shared.calls)
-}
-
-// taking is a Metrics that records, under its name, which methods were called.
-type taking struct {
-	name string
-	to   *recorder
-}
-
-func (n *taking) ReconciliationDuration(cell.FullModuleID, string, string, time.Duration) {
-	n.to.record("ReconciliationDuration %s", n.name)
-}
-func (n *taking) ReconciliationErrors(cell.FullModuleID, string, int, int) {
-	n.to.record("ReconciliationErrors %s", n.name)
-}
-func (n *taking) PruneError(cell.FullModuleID, string, error) { n.to.record("PruneError %s", n.name) }
-func (n *taking) PruneDuration(cell.FullModuleID, string, time.Duration) {
-	n.to.record("PruneDuration %s", n.name)
-}
-
-func TestJoinPassesEverythingOn(t *testing.T) {
-	one, two := &recorder{}, &recorder{}
-	callAll(metrics.Bind(metrics.Join(one, two), module, "v6"))
-	assert.Equal(t, allCalls, one.calls)
-	assert.Equal(t, allCalls, two.calls)
-
-	// Also without a handle.
-	one.calls, two.calls = nil, nil
-	callAll(metrics.Bind(struct{ metrics.Metrics }{metrics.Join(one, two)}, module, "v6"))
-	assert.Equal(t, allCalls, one.calls)
-	assert.Equal(t, allCalls, two.calls)
 }
 
 func TestJoinUsesTheHandlesOfBinders(t *testing.T) {
@@ -98,7 +56,7 @@ func TestJoinUsesTheHandlesOfBinders(t *testing.T) {
 
 func TestJoinAttachesToThoseThatWantIt(t *testing.T) {
 	one, two := &attacher{}, &attacher{}
-	source := &figures{}
+	source := &fake.Source{}
 	detach := metrics.Attach(metrics.Join(one, &recorder{}, metrics.Join(two)), module, "v6", source)
 	for _, a := range []*attacher{one, two} {
 		assert.Equal(t, []string{`Attach agent.routing "v6"`}, a.calls)
@@ -112,7 +70,7 @@ func TestJoinAttachesToThoseThatWantIt(t *testing.T) {
 
 func TestAttachingToNothingDoesNothing(t *testing.T) {
 	for _, m := range []metrics.Metrics{nil, metrics.Discard, &recorder{}, metrics.Join()} {
-		assert.NotPanics(t, func() { metrics.Attach(m, module, "", &figures{})() })
+		assert.NotPanics(t, func() { metrics.Attach(m, module, "", &fake.Source{})() })
 	}
 }
 

@@ -40,6 +40,8 @@ func TestPublishingTwiceReusesTheVariables(t *testing.T) {
 	two, err := metrics.PublishExpVar()
 	require.NoError(t, err)
 	assert.Same(t, one.PruneCountVar, two.PruneCountVar)
+	assert.Same(t, one.FiguresVar, two.FiguresVar)
+	assert.Same(t, one.FiguresVar, expvar.Get("reconciliation_figures"))
 	for _, m := range []*metrics.ExpVar{one, two} {
 		assertMapHasTheFields(t, m)
 		m.Map().Do(func(kv expvar.KeyValue) {

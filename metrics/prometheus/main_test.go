@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/metrics/prometheus"
 )
 
@@ -26,39 +25,6 @@ func TestMain(m *testing.M) {
 }
 
 var module = cell.FullModuleID{"agent", "routing"}
-
-// figures is a Source that always returns the same figures.
-type figures metrics.Figures
-
-func (f *figures) Figures() metrics.Figures { return metrics.Figures(*f) }
-
-// histogram returns one of the values.
-func histogram(values ...float64) (h metrics.Histogram) {
-	for _, v := range values {
-		h.Observe(v)
-	}
-	return h
-}
-
-// distinct are figures that all differ.
-func distinct() metrics.Figures {
-	return metrics.Figures{
-		Updates: metrics.OperationFigures{
-			Done: 101, Failed: 102, Terminal: 103, Blocked: 104, Requeued: 105, Durations: histogram(1),
-		},
-		Deletes: metrics.OperationFigures{
-			Done: 111, Failed: 112, Terminal: 113, Blocked: 114, Requeued: 115, Durations: histogram(2),
-		},
-		Retries: 121, Released: 122, Refreshes: 123, Latency: histogram(4),
-		Panics: 131, Timeouts: 132, BreakerOpenings: 134,
-		Rounds: histogram(8), CommitSizes: histogram(16), CommitDurations: histogram(32),
-		Lost: 141, Conflicts: 142,
-		Prunes: histogram(64, 128), PruneErrors: 151, Listed: 152, Swept: 153,
-		Unset: 161, Objects: 171,
-		States: []metrics.StateCount{{State: "retry", Count: 172}, {State: "in flight", Count: 179}},
-		Unseen: 173, Failing: 174, Blocked: 175, BreakersOpen: 176, Stuck: 177, Paused: true,
-	}
-}
 
 // newMetrics returns a Metrics, and a registry that checks everything it can.
 func newMetrics(t *testing.T, options ...prometheus.Option) (*prometheus.Metrics, *client.Registry) {

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/metrics/prometheus"
 )
@@ -62,7 +63,7 @@ func populations(h *dto.Histogram) map[int]int64 {
 // about zero.
 func TestNativeBucketsAreThoseOfPrometheus(t *testing.T) {
 	check := func(t require.TestingT, registry *client.Registry, f *metrics.Figures, values []float64) {
-		f.Rounds = histogram(values...)
+		f.Rounds = fake.Histogram(values...)
 		families, err := registry.Gather()
 		require.NoError(t, err)
 		var ours *dto.Histogram
@@ -83,7 +84,7 @@ func TestNativeBucketsAreThoseOfPrometheus(t *testing.T) {
 	}
 	var f metrics.Figures
 	m, registry := newMetrics(t)
-	metrics.Attach(m, module, "", (*figures)(&f))
+	metrics.Attach(m, module, "", (*fake.Source)(&f))
 
 	var all []float64
 	for bucket := -300; bucket <= 300; bucket++ {
@@ -100,11 +101,11 @@ func TestNativeBucketsAreThoseOfPrometheus(t *testing.T) {
 func TestClassicBucketsAreExact(t *testing.T) {
 	var f metrics.Figures
 	m, registry := newMetrics(t)
-	metrics.Attach(m, module, "", (*figures)(&f))
+	metrics.Attach(m, module, "", (*fake.Source)(&f))
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.Custom(drawValue), 0, 30).Draw(t, "values")
-		f.Rounds = histogram(values...)
-		f.CommitSizes = histogram(values...)
+		f.Rounds = fake.Histogram(values...)
+		f.CommitSizes = fake.Histogram(values...)
 		families, err := registry.Gather()
 		require.NoError(t, err)
 		seen := 0
@@ -134,7 +135,7 @@ func TestClassicBucketsAreExact(t *testing.T) {
 // all values in the last.
 func TestATextScrapeHasClassicBuckets(t *testing.T) {
 	m, registry := newMetrics(t)
-	metrics.Attach(m, module, "", &figures{CommitSizes: histogram(0, 1, 3, 4, 5, 1e6), Latency: histogram(0.25, 1e-9)})
+	metrics.Attach(m, module, "", &fake.Source{CommitSizes: fake.Histogram(0, 1, 3, 4, 5, 1e6), Latency: fake.Histogram(0.25, 1e-9)})
 	scraped := text(t, registry)
 	for le, count := range map[string]int{"1": 2, "4": 4, "16": 5, "65536": 5, "+Inf": 6} {
 		assert.Contains(t, scraped, `statekeel_commit_size_bucket{reconciler="agent.routing",le="`+le+`"} `+strconv.Itoa(count)+"\n")
@@ -154,7 +155,7 @@ func TestAProtobufScrapeHasNativeHistograms(t *testing.T) {
 		"without classic buckets": {[]prometheus.Option{prometheus.WithoutClassicBuckets()}, 0},
 	} {
 		m, registry := newMetrics(t, tt.options...)
-		metrics.Attach(m, module, "", &figures{Rounds: histogram(0, 1, 2, 2, 0.25)})
+		metrics.Attach(m, module, "", &fake.Source{Rounds: fake.Histogram(0, 1, 2, 2, 0.25)})
 		families := protobuf(t, registry)
 		rounds := families["statekeel_round_duration_seconds"].GetMetric()[0].GetHistogram()
 		assert.Equal(t, map[int]int64{-16: 1, 0: 1, 8: 2}, populations(rounds), name)
