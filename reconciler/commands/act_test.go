@@ -34,6 +34,8 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	r.None = false
 	s.prints("agent: 1 object(s) will be retried now\n", "reconciler/retry agent")
 	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
+		"reconciler/retry agent 7 --format=json")
 	r.Err = errors.New("no such key")
 	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
 		s.fails("no such key", "reconciler/"+action+" agent 7")

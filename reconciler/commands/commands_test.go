@@ -171,19 +171,6 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	require.ErrorContains(t, err, "--out: open")
 }
 
-func TestJSONUsesTheFieldNamesOfTheTypes(t *testing.T) {
-	r := routes()
-	r.Explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
-	s := newShell(t, r)
-	out, err := s.run("reconciler/explain agent 7 --format=json")
-	require.NoError(t, err)
-	var back inspect.Explanation
-	require.NoError(t, json.Unmarshal([]byte(out), &back))
-	require.Equal(t, r.Explanation, back)
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
-		"reconciler/retry agent 7 --format=json")
-}
-
 func TestListReadsAllReconcilersConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShell(t, slow{&fake.Controller{Identity: inspect.ID{Table: "a"}}}, slow{&fake.Controller{Identity: inspect.ID{Table: "b"}}})

@@ -16,26 +16,26 @@ import (
 
 // register registers a reconciler without jitter, refreshing and pruning, unless args say otherwise.
 // The status is in the rows, unless an argument is "beside".
-func (s *scripted) register(args []string) (string, error) {
+func (w *world) register(args []string) (string, error) {
 	options := []reconciler.Option{
-		reconciler.WithRegistry(s.registry),
+		reconciler.WithRegistry(w.registry),
 		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRetry(100*time.Millisecond, time.Minute),
 		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
 	}
 	var class func(error) string
-	var serialBy func(*route) string
-	var sweeper reconciler.Sweeper[*route]
-	cfg := reconciler.Config[*route]{Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus}
+	var serialBy func(*machine) string
+	var sweeper reconciler.Sweeper[*machine]
+	cfg := reconciler.Config[*machine]{Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus}
 	for _, arg := range args {
 		if strings.HasPrefix(arg, "classes=") {
 			class = firstWord
 		}
 		if arg == "groups" {
-			serialBy = func(r *route) string { group, _, _ := strings.Cut(r.Name, "/"); return group }
+			serialBy = func(r *machine) string { group, _, _ := strings.Cut(r.Name, "/"); return group }
 			continue
 		}
 		if arg == "beside" {
-			cfg = reconciler.Config[*route]{}
+			cfg = reconciler.Config[*machine]{}
 			continue
 		}
 		option, err := optionOf(arg)
@@ -44,12 +44,12 @@ func (s *scripted) register(args []string) (string, error) {
 		}
 		options = append(options, option)
 		if strings.HasPrefix(arg, "sweep=") {
-			sweeper = s.target
+			sweeper = w.target
 		}
 	}
-	cfg.Table, cfg.Operations, cfg.Sweeper, cfg.Options = s.table, s.target, sweeper, options
+	cfg.Table, cfg.Operations, cfg.Sweeper, cfg.Options = w.routes, w.target, sweeper, options
 	cfg.ErrorClass, cfg.SerialBy = class, serialBy
-	_, err := reconciler.RegisterConfig(s.params, cfg)
+	_, err := reconciler.RegisterConfig(w.params, cfg)
 	return "", err
 }
 
