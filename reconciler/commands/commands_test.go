@@ -16,7 +16,6 @@ import (
 	"unicode"
 
 	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/hivetest"
 	"github.com/cilium/hive/script"
 	"github.com/stretchr/testify/require"
@@ -80,17 +79,6 @@ func (s *shell) fails(want, line string) {
 
 func routes() *fake.Controller {
 	return &fake.Controller{Identity: inspect.ID{Module: "agent", Table: "routes"}}
-}
-
-func TestHiveProvidesTheCommands(t *testing.T) {
-	h := hive.New(inspect.Cell, commands.Cell, cell.Invoke(func(r *inspect.Registry) { r.Add(routes()) }))
-	cmds, err := h.ScriptCommands(hivetest.Logger(t))
-	require.NoError(t, err)
-	state, err := script.NewState(t.Context(), t.TempDir(), nil)
-	require.NoError(t, err)
-	var log strings.Builder
-	require.NoError(t, (&script.Engine{Cmds: cmds}).ExecuteLine(state, "reconciler/explain agent x", &log))
-	require.Contains(t, state.Stdout(), "object")
 }
 
 func TestHiveReportsAMissingRegistry(t *testing.T) {

@@ -38,18 +38,3 @@ func TestScriptsCanExpectAWaitTimeout(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
-
-func TestWaitInTheBackground(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		r.Err = errors.New("waiting for all")
-		s := newShell(t, r)
-		began := time.Now()
-		_, err := s.run("! reconciler/wait agent --timeout=3s &")
-		require.NoError(t, err)
-		require.Equal(t, time.Duration(0), time.Since(began))
-		_, err = s.run("wait")
-		require.NoError(t, err)
-		require.Equal(t, 3*time.Second, time.Since(began))
-	})
-}

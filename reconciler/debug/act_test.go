@@ -6,12 +6,10 @@ package debug_test
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -80,38 +78,6 @@ func TestActionsCallTheReconcilerAndReportTheResult(t *testing.T) {
 		assert.JSONEq(t, act.json, body, act.path)
 		assert.Equal(t, []string{act.did}, f.Acts(), act.path)
 	}
-}
-
-func TestPagesHaveTheButtons(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	for path, want := range map[string][]string{
-		"show?reconciler=agent/v4":              {"retry []", "refresh []", "prune", "approve", "pause", "resume"},
-		"explain?reconciler=agent/v4&key=a%0Ab": {`retry ["a\nb"]`, `refresh ["a\nb"]`, `pause only ["a\nb"]`, `pause only []`},
-	} {
-		for _, ref := range addresses(t, s.page(path)) {
-			name, _, _ := strings.Cut(ref, "?")
-			if strings.Contains("retry refresh prune approve pause resume", name) && name != "" {
-				answer, body := s.send("POST", ref)
-				require.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
-			}
-		}
-		assert.Equal(t, want, f.Acts(), path)
-	}
-}
-
-func TestActionsAcceptForms(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	form := url.Values{"reconciler": {"agent/v4"}, "key": {"a b"}}
-	answer, body := s.send("POST", "retry", withBody("application/x-www-form-urlencoded", form.Encode()))
-	assert.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
-	assert.Equal(t, []string{`retry ["a b"]`}, f.Acts())
-
-	long := "reconciler=agent%2Fv4&key=" + strings.Repeat("x", 1<<20)
-	answer, _ = s.send("POST", "retry", withBody("application/x-www-form-urlencoded", long))
-	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
-	assert.Empty(t, f.Acts())
 }
 
 func TestActionsFromAnotherSiteAreRefused(t *testing.T) {

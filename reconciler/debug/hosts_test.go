@@ -7,6 +7,7 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,60 +41,41 @@ var (
 	}
 )
 
-func TestLoopbackAddressAllowsOnlyLoopbackHosts(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	for _, local := range []string{"127.0.0.1", "::1", "127.1.2.3"} {
-		for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4&format=json", "style.css", "nothing"} {
-			for _, host := range foreign {
-				answer, body := s.send("GET", path, to(host, tcp(local)))
-				assert.Equal(t, http.StatusForbidden, answer.StatusCode, "%q at %s: %s", host, local, path)
-				assert.NotContains(t, body, "agent", "%q at %s: %s", host, local, path)
-			}
-			for _, host := range own {
-				answer, _ := s.send("GET", path, to(host, tcp(local)))
-				assert.NotEqual(t, http.StatusForbidden, answer.StatusCode, "%q at %s: %s", host, local, path)
-			}
-		}
-		answer, _ := s.send("POST", "pause?reconciler=agent/v4&all=true", to("evil.test", tcp(local)))
-		assert.Equal(t, http.StatusForbidden, answer.StatusCode)
-	}
-	assert.Empty(t, f.Acts())
-}
-
-func TestOtherAddressesAllowEveryHost(t *testing.T) {
-	s := serve(t, nil, full())
-	for _, local := range []net.Addr{nil, tcp("10.0.0.1"), tcp("2001:db8::1"), &net.UnixAddr{Name: "/run/agent.sock", Net: "unix"}} {
-		for _, host := range append(own, foreign...) {
-			answer, _ := s.send("GET", "", to(host, local))
-			assert.Equal(t, http.StatusOK, answer.StatusCode, "%q at %v", host, local)
-		}
-	}
-}
-
-func TestWithHostsSetsTheAllowedHosts(t *testing.T) {
-	f := full()
+func TestHostsThatAreAnswered(t *testing.T) {
+	loopback, other := []net.Addr{tcp("127.0.0.1"), tcp("::1"), tcp("127.1.2.3")}, []net.Addr{nil, tcp("10.0.0.1"), tcp("2001:db8::1"), &net.UnixAddr{Name: "/run/agent.sock", Net: "unix"}}
+	named := []debug.Option{debug.WithHosts("Agent.test.", "10.0.0.1", "[2001:db8::1]")}
+	names := []string{"agent.test", "AGENT.test:80", "10.0.0.1:8080", "[2001:DB8:0::1]:8080"}
 	for _, c := range []struct {
-		hosts           []string
+		opts            []debug.Option
+		locals          []net.Addr
 		answers, denies []string
 	}{
-		{[]string{"Agent.test.", "10.0.0.1", "[2001:db8::1]"}, []string{"agent.test", "AGENT.test:80", "10.0.0.1:8080", "[2001:DB8:0::1]:8080"}, foreign[:4]},
-		{nil, nil, append(foreign, "agent.test")},
-		{[]string{"*"}, foreign, nil},
-		{[]string{""}, nil, foreign},
+		{nil, loopback, own, foreign},
+		{nil, other, slices.Concat(own, foreign), nil},
+		{named, loopback, slices.Concat(own, names), foreign[:4]},
+		{named, other, names, foreign[:4]},
+		{[]debug.Option{debug.WithHosts()}, other, nil, append(foreign, "agent.test")},
+		{[]debug.Option{debug.WithHosts("*")}, slices.Concat(loopback, other), foreign, nil},
+		{[]debug.Option{debug.WithHosts("")}, slices.Concat(loopback, other), nil, foreign},
 	} {
-		s := serve(t, []debug.Option{debug.WithHosts(c.hosts...)}, f)
-		for _, local := range []net.Addr{nil, tcp("10.0.0.1"), tcp("127.0.0.1")} {
-			for _, host := range c.answers {
-				answer, _ := s.send("GET", "", to(host, local))
-				assert.Equal(t, http.StatusOK, answer.StatusCode, "%q of %q at %v", host, c.hosts, local)
+		f := full()
+		s := serve(t, append(writes, c.opts...), f)
+		for _, local := range c.locals {
+			for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4&format=json", "style.css"} {
+				for _, host := range c.answers {
+					answer, _ := s.send("GET", path, to(host, local))
+					assert.Equal(t, http.StatusOK, answer.StatusCode, "%q at %v: %s", host, local, path)
+				}
+				for _, host := range c.denies {
+					answer, body := s.send("GET", path, to(host, local))
+					assert.Equal(t, http.StatusForbidden, answer.StatusCode, "%q at %v: %s", host, local, path)
+					assert.NotContains(t, body, "agent/v4", "%q at %v: %s", host, local, path)
+				}
 			}
 			for _, host := range c.denies {
-				answer, _ := s.send("GET", "", to(host, local))
-				assert.Equal(t, http.StatusForbidden, answer.StatusCode, "%q of %q at %v", host, c.hosts, local)
+				s.send("POST", "pause?reconciler=agent/v4&all=true", to(host, local))
 			}
 		}
-		answer, _ := s.send("GET", "", to("localhost", tcp("127.0.0.1")))
-		assert.Equal(t, http.StatusOK, answer.StatusCode, "%q", c.hosts)
+		assert.Empty(t, f.Acts())
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler/derive"
 )
 
@@ -83,32 +82,6 @@ func TestOutputBelongsToTheDerivationOnceInitialised(t *testing.T) {
 		e.remove("b")
 		e.run(d)
 		e.has("1<-a")
-	})
-}
-
-func TestStatusInTheOutputIsKept(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.cfg.Same = func(current, derived *route) bool {
-			return current.From == derived.From && current.Metric == derived.Metric
-		}
-		merges := 0
-		e.cfg.Merge = func(current, derived *route) *route {
-			merged := *derived
-			merged.Status = "pending, was " + current.Status
-			if merges++; merges == 1 {
-				// Another writer is faster.
-				harness.Insert(e, e.db, e.routes, &route{Place: "1", From: "a", Status: "failed"})
-			}
-			return &merged
-		}
-		e.put(&wish{Name: "a", Places: "1"})
-		e.run(e.best())
-		e.other(&route{Place: "1", From: "a", Status: "done"})
-		e.put(&wish{Name: "a", Places: "1 2"})
-		require.Equal(e, "done", e.at("1").Status, "equal but for the status")
-		e.put(&wish{Name: "b", Places: "1", Metric: -1})
-		require.Equal(e, &route{Place: "1", From: "b", Metric: -1, Status: "pending, was failed"}, e.at("1"))
-		require.Equal(e, 2, merges)
 	})
 }
 
