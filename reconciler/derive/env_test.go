@@ -4,6 +4,7 @@
 package derive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -182,6 +183,15 @@ func (e *env) run(d *derived) (stop func()) {
 	stop = reconcilertest.Go(e, d.Run)
 	synctest.Wait()
 	return stop
+}
+
+// acts calls Retry or Refresh, which must be for so many rows, and waits until the derivations are idle. No time passes.
+func (e *env) acts(want int, act func(context.Context, ...string) (int, error), keys ...string) {
+	e.Helper()
+	n, err := act(e.Context(), keys...)
+	require.NoError(e, err)
+	require.Equal(e, want, n)
+	synctest.Wait()
 }
 
 // write runs a transaction of the input, and waits until the derivations are idle.

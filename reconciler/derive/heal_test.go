@@ -41,28 +41,18 @@ func TestRetryReachesErrorsOfOutputs(t *testing.T) {
 		d := e.best()
 		e.run(d)
 		e.put(&wish{Name: "c", Places: "3"})
-		retry := func(want int, keys ...string) {
-			e.Helper()
-			n, err := d.Retry(e.Context(), keys...)
-			require.NoError(e, err)
-			require.Equal(e, want, n)
-			synctest.Wait() // no time passes
-		}
-		for metric, retried := range []struct {
-			keys []string
-			n    int
-		}{{nil, 2}, {[]string{"1", "2"}, 2}, {[]string{"a"}, 2}, {[]string{"b", "2"}, 2}} {
+		for metric, keys := range [][]string{nil, {"1", "2"}, {"a"}, {"b", "2"}} {
 			broken = true
 			e.put(&wish{Name: "a", Places: "1 2", Metric: metric - 5}, &wish{Name: "b", Places: "1", Metric: 7})
 			if metric == 0 { // nothing is compared with a row that was not there
 				e.put(&wish{Name: "a", Places: "1 2", Metric: -9})
 			}
 			e.healthy("odd row")
-			retry(0, "c", "3")
-			retry(retried.n, retried.keys...)
+			e.acts(0, d.Retry, "c", "3")
+			e.acts(2, d.Retry, keys...)
 			e.healthy("odd row")
 			broken = false
-			retry(retried.n, retried.keys...)
+			e.acts(2, d.Retry, keys...)
 			e.healthy()
 			require.NoError(e, e.waits(d, reconciler.Applied))
 		}
@@ -92,9 +82,7 @@ func TestRetriedRowIsAppliedOnceItIsWritten(t *testing.T) {
 		broken = true
 		e.put(&wish{Name: "a", Places: "1", Metric: 2})
 		broken = false
-		_, err := d.Retry(e.Context())
-		require.NoError(e, err)
-		synctest.Wait()
+		e.acts(1, d.Retry)
 		require.ErrorIs(e, e.waits(d, reconciler.Applied), context.DeadlineExceeded)
 		close(hang)
 		require.NoError(e, e.waits(d, reconciler.Applied))
@@ -162,5 +150,25 @@ func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 		e.commits.after.Store(&check)
 		e.put(&wish{Name: "a", Places: "n1"}, &wish{Name: "b", Places: "n2", Metric: 13})
 		e.has("n1<-a")
+	})
+}
+
+// Rows of an earlier derivation stay while a row was never derived. That row may derive nothing in the end.
+func TestRowsOfAnEarlierDerivationStayWhileARowIsUnknown(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken := true
+		e.other(&route{Place: "1", From: "x"})
+		d := e.made(derive.Each(e.cfg, e.wishes, e.routes, func(*wish) ([]*route, error) {
+			if broken {
+				return nil, errors.New("no route")
+			}
+			return nil, nil
+		}))
+		e.put(&wish{Name: "a"})
+		e.run(d)
+		e.has("1<-x")
+		broken = false
+		e.acts(1, d.Retry)
+		e.has()
 	})
 }

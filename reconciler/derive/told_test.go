@@ -49,9 +49,8 @@ func TestPlaceInErrorIsNotApplied(t *testing.T) {
 			defer cancel()
 			return ask(ctx)
 		}
-		ofAll := func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitAll(ctx, reconciler.Applied) }
 		ofB := func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitKey(ctx, "b", reconciler.Applied) }
-		rest, err := wait(ofAll)
+		rest, err := wait(func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitAll(ctx, reconciler.Applied) })
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		require.Len(e, rest.Keys, 1)
 		require.Equal(e, "1", string(rest.Keys[0].Key))
@@ -74,8 +73,7 @@ func TestPlaceInErrorIsNotApplied(t *testing.T) {
 		require.Equal(e, "an output row that it wants is in error", explained.Why)
 
 		e.remove("a")
-		_, err = wait(ofAll)
-		require.NoError(e, err)
+		require.NoError(e, e.waits(d, reconciler.Applied))
 		_, err = wait(ofB)
 		require.NoError(e, err)
 		require.Zero(e, d.Figures().Failing)

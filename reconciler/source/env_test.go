@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -189,14 +190,7 @@ func (e *env) initialized() bool {
 }
 
 // write writes rows without a sink.
-func (e *env) write(rows ...*row) {
-	wtxn := e.db.WriteTxn(e.table)
-	defer wtxn.Commit()
-	for _, r := range rows {
-		_, _, err := e.table.Insert(wtxn, r)
-		require.NoError(e, err)
-	}
-}
+func (e *env) write(rows ...*row) { harness.Insert(e, e.db, e.table, rows...) }
 
 // input returns the row of a source in the table of inputs.
 func (e *env) input(name string) *inputs.Input {

@@ -318,6 +318,8 @@ func TestErrorNamesTheObject(t *testing.T) {
 				_, err := s.Replace(e.Context(), []*row{{Key: "9", Owner: "a"}, c.bad}, 2)
 				require.ErrorContains(e, err, `source "a" of table "rows": `+c.want)
 				require.Equal(e, 1, s.State().Rejected)
+				_, err = s.KeyOf(c.bad)
+				require.Equal(e, strings.Contains(c.want, "no usable key"), err != nil)
 				require.Equal(e, row{Key: "0", Owner: "by hand"}, *e.get("0"))
 				require.Equal(e, row{Key: "9", Owner: "a"}, *e.get("9"))
 				if c.bad == own {
