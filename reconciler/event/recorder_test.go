@@ -4,6 +4,7 @@
 package event_test
 
 import (
+	"context"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -238,4 +239,33 @@ func TestTheErrorNamesEveryMistakeOfATableRecorder(t *testing.T) {
 the DB is nil
 TableConfig.MaxRows is -1, must not be negative
 TableConfig.MaxPending is -2, must not be negative`)
+}
+
+// hook is a log handler that calls a function.
+type hook struct {
+	slog.Handler
+	do func()
+}
+
+func (h hook) Handle(context.Context, slog.Record) error {
+	h.do()
+	return nil
+}
+
+func TestEventsRecordedDuringTheLastWriteAreWritten(t *testing.T) {
+	inTable(t, event.TableConfig{}, func(e *env) {
+		ctx, stop := context.WithCancel(e.Context())
+		var r *event.TableRecorder
+		// It is called between the last take of the pending events and the end of the recorder.
+		log := slog.New(hook{slog.NewTextHandler(e.log, nil), func() {
+			r.Event(named("last"), event.Normal("Created", "made it"))
+			stop()
+		}})
+		r, err := event.NewTableRecorder(e.db, e.table, log, event.TableConfig{MaxPending: 1})
+		require.NoError(e, err)
+		r.Event(nth(0), event.Normal("Created", "made it"))
+		r.Event(nth(1), event.Normal("Created", "made it")) // dropped, which is logged after the write
+		require.NoError(e, r.Run(ctx))
+		require.Len(e, e.rows(), 2, "the last one was recorded before the context ended")
+	})
 }
