@@ -17,73 +17,49 @@ import (
 // register registers a reconciler without jitter, refreshing and pruning, unless args say otherwise.
 // The status is in the rows, unless an argument is "beside".
 func (w *world) register(args []string) (string, error) {
-	options := []reconciler.Option{
-		reconciler.WithRegistry(w.registry),
-		reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRetry(100*time.Millisecond, time.Minute),
-		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning(),
+	cfg := reconciler.Config[*machine]{
+		Table: w.routes, Operations: w.target,
+		Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
 	}
-	var class func(error) string
-	var serialBy func(*machine) string
-	var sweeper reconciler.Sweeper[*machine]
-	cfg := reconciler.Config[*machine]{Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus}
+	add := func(options ...reconciler.Option) { cfg.Options = append(cfg.Options, options...) }
+	set := func(change func(*reconciler.Settings)) { add(reconciler.WithSettings(change)) }
+	set(func(s *reconciler.Settings) { s.Jitter = 0 })
+	add(reconciler.WithRegistry(w.registry), reconciler.WithRetry(100*time.Millisecond, time.Minute),
+		reconciler.WithRefreshing(0, nil), reconciler.WithoutPruning())
 	for _, arg := range args {
-		if strings.HasPrefix(arg, "classes=") {
-			class = firstWord
-		}
-		if arg == "groups" {
-			serialBy = func(r *machine) string { group, _, _ := strings.Cut(r.Name, "/"); return group }
-			continue
-		}
-		if arg == "beside" {
-			cfg = reconciler.Config[*machine]{}
-			continue
-		}
-		option, err := optionOf(arg)
-		if err != nil {
-			return "", err
-		}
-		options = append(options, option)
-		if strings.HasPrefix(arg, "sweep=") {
-			sweeper = w.target
+		name, value, _ := strings.Cut(arg, "=")
+		n, _ := strconv.Atoi(value)
+		d, _ := time.ParseDuration(value)
+		switch name {
+		case "beside":
+			cfg.Clone, cfg.SetStatus, cfg.GetStatus = nil, nil, nil
+		case "groups":
+			cfg.SerialBy = func(r *machine) string { group, _, _ := strings.Cut(r.Name, "/"); return group }
+		case "name":
+			add(reconciler.WithName(value))
+		case "workers":
+			set(func(s *reconciler.Settings) { s.Concurrency = n })
+		case "timeout":
+			set(func(s *reconciler.Settings) { s.Timeout = d })
+		case "limit":
+			set(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(rate.Every(d), 1) })
+		case "retry":
+			add(reconciler.WithRetry(d, time.Minute))
+		case "prune":
+			add(reconciler.WithPruning(d))
+		case "sweep":
+			cfg.Sweeper = w.target
+			add(reconciler.WithSweepBudget(n, 0))
+		case "breaker":
+			add(reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}))
+		case "rounds":
+			add(reconciler.WithRoundLimits(n, nil))
+		default:
+			return "", fmt.Errorf("unknown option %q", arg)
 		}
 	}
-	cfg.Table, cfg.Operations, cfg.Sweeper, cfg.Options = w.routes, w.target, sweeper, options
-	cfg.ErrorClass, cfg.SerialBy = class, serialBy
 	_, err := reconciler.RegisterConfig(w.params, cfg)
 	return "", err
-}
-
-func optionOf(arg string) (reconciler.Option, error) {
-	name, value, _ := strings.Cut(arg, "=")
-	n, _ := strconv.Atoi(value)
-	d, _ := time.ParseDuration(value)
-	switch name {
-	case "name":
-		return reconciler.WithName(value), nil
-	case "workers":
-		return reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = n }), nil
-	case "timeout":
-		return reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = d }), nil
-	case "retry":
-		return reconciler.WithRetry(d, time.Minute), nil
-	case "prune":
-		return reconciler.WithPruning(d), nil
-	case "sweep":
-		return reconciler.WithSweepBudget(n, 0), nil
-	case "breaker":
-		return reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}), nil
-	case "rounds":
-		return reconciler.WithRoundLimits(n, nil), nil
-	case "limit":
-		return reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(rate.Every(d), 1) }), nil
-	}
-	return nil, fmt.Errorf("unknown option %q", arg)
-}
-
-// firstWord returns the class of an error.
-func firstWord(err error) string {
-	class, _, _ := strings.Cut(err.Error(), " ")
-	return class
 }
 
 // assignment parses name=value.

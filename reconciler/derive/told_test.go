@@ -12,32 +12,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
-
-// valueHealth is a cell.Health that cannot be compared with ==.
-type valueHealth struct{ _ []func(string) }
-
-func (valueHealth) OK(string)                          {}
-func (valueHealth) Stopped(string)                     {}
-func (valueHealth) Degraded(string, error)             {}
-func (valueHealth) Close()                             {}
-func (h valueHealth) NewScope(name string) cell.Health { return h }
-
-func TestHealthNeedNotBeComparable(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.cfg.Health = valueHealth{}
-		e.run(e.best())
-		e.put(&wish{Name: "a", Places: "1"})
-		e.put(&wish{Name: "b", Places: "2"})
-		e.has("1<-a", "2<-b")
-	})
-}
 
 func TestPlaceInErrorIsNotApplied(t *testing.T) {
 	inBubble(t, func(e *env) {
