@@ -53,7 +53,10 @@ func TestHistogramCountsNumbers(t *testing.T) {
 		{[]float64{math.NaN(), math.Inf(1), math.Inf(-1)}, metrics.Histogram{}},
 		// What is not positive counts as zero, and tiny values do.
 		{[]float64{0, math.Copysign(0, -1), -3, -math.MaxFloat64}, metrics.Histogram{Count: 4, Zero: 4}},
-		{[]float64{metrics.HistogramZeroThreshold}, metrics.Histogram{Count: 1, Zero: 1, Sum: metrics.HistogramZeroThreshold}},
+		{
+			[]float64{metrics.HistogramZeroThreshold},
+			metrics.Histogram{Count: 1, Zero: 1, Sum: metrics.HistogramZeroThreshold},
+		},
 		// Buckets grow at both ends.
 		{[]float64{1, 2, 0.5, 4, 4}, metrics.Histogram{Count: 5, Sum: 11.5, First: -8, Buckets: grown}},
 		// The sum stays finite.

@@ -64,7 +64,9 @@ func TestRoundsLoseTheirOperationsBeforeTheyAreLeftOut(t *testing.T) {
 	failed := inspect.Operation{Result: inspect.ResultFailed, Error: strings.Repeat("x", 1000)}
 	var rounds []inspect.Round
 	for i := range 20 {
-		rounds = append(rounds, inspect.Round{Sequence: uint64(i), Operations: slices.Repeat([]inspect.Operation{failed}, 200)})
+		rounds = append(rounds, inspect.Round{
+			Sequence: uint64(i), Operations: slices.Repeat([]inspect.Operation{failed}, 200),
+		})
 	}
 	whole, answer, omitted := bounded.Rounds(rounds, bounded.MaxList)
 	require.Zero(t, omitted)

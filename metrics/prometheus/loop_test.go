@@ -23,7 +23,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// scraped are the metrics of one reconciler, by their names and the values of their other labels: "objects_in_state retry".
+// scraped are the metrics of one reconciler, by their names and the values of their other labels, such as
+// "objects_in_state retry".
 func scraped(t *testing.T, registry *client.Registry) map[string]*dto.Metric {
 	families, err := registry.Gather()
 	require.NoError(t, err)

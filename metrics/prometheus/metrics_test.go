@@ -135,7 +135,8 @@ func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
 	former := metrics.Attach(m, module, "v4", &fake.Source{Objects: 1})
 	other := metrics.Attach(m, module, "v6", &fake.Source{Objects: 2})
 	latter := metrics.Attach(m, module, "v4", &fake.Source{Objects: 3})
-	const v4, v6 = `statekeel_objects{reconciler="agent.routing/v4"} 3` + "\n", `statekeel_objects{reconciler="agent.routing/v6"} 2` + "\n"
+	const v4 = `statekeel_objects{reconciler="agent.routing/v4"} 3` + "\n"
+	const v6 = `statekeel_objects{reconciler="agent.routing/v6"} 2` + "\n"
 	require.Contains(t, text(t, registry), v4+v6)
 	former()
 	other()

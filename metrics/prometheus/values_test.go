@@ -135,7 +135,9 @@ func TestClassicBucketsAreExact(t *testing.T) {
 // all values in the last.
 func TestATextScrapeHasClassicBuckets(t *testing.T) {
 	m, registry := newMetrics(t)
-	metrics.Attach(m, module, "", &fake.Source{CommitSizes: fake.Histogram(0, 1, 3, 4, 5, 1e6), Latency: fake.Histogram(0.25, 1e-9)})
+	metrics.Attach(m, module, "", &fake.Source{
+		CommitSizes: fake.Histogram(0, 1, 3, 4, 5, 1e6), Latency: fake.Histogram(0.25, 1e-9),
+	})
 	scraped := text(t, registry)
 	for le, count := range map[string]int{"1": 2, "4": 4, "16": 5, "65536": 5, "+Inf": 6} {
 		assert.Contains(t, scraped, `statekeel_commit_size_bucket{reconciler="agent.routing",le="`+le+`"} `+strconv.Itoa(count)+"\n")

@@ -20,12 +20,15 @@ import (
 // Package internal/bounded says what is left out.
 func TestAnswersAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	// The texts have the maximal length that reconcilers keep. The second is six times as long in JSON.
-	for _, large := range []string{strings.Repeat("é", reconciler.MaxErrorText/2), strings.Repeat("\x01", reconciler.MaxErrorText)} {
+	for _, large := range []string{
+		strings.Repeat("é", reconciler.MaxErrorText/2), strings.Repeat("\x01", reconciler.MaxErrorText),
+	} {
 		r, second := routes(), routes()
 		for i := range 1024 {
 			at := time.Unix(int64(i), 0)
 			r.Lines = append(r.Lines, inspect.ObjectLine{Key: fmt.Sprint("route-", i), Error: large})
-			r.History = append(r.History, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}})
+			failed := inspect.Operation{Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}
+			r.History = append(r.History, inspect.Event{Round: uint64(i), Started: at, Operation: failed})
 			r.Rounds = append(r.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 		}
 		for i := range 100 {

@@ -177,7 +177,8 @@ func TestArgumentsAndFlagsBecomeQueries(t *testing.T) {
 		`reconciler/explain agent ''`:          `explain ""`,
 
 		`reconciler/objects agent --status=error --limit=10 --after=7`: `objects {Status:error After:7 Limit:10}`,
-		`reconciler/journal agent --key=7 --limit=3`:                   `events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}`,
+
+		`reconciler/journal agent --key=7 --limit=3`: `events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}`,
 	} {
 		_, err := s.run(line)
 		require.NoError(t, err)

@@ -39,8 +39,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// machine is a row of the scripts and of the scenes of docs/OPERATIONS.md: a route, of which only the name, the size and
-// the status count, or a managed resource.
+// machine is a row of the scripts and of the scenes of docs/OPERATIONS.md: a managed resource, or a route, of which only
+// the name, the size and the status count.
 type machine struct {
 	managed.Meta
 	Size   int
@@ -130,14 +130,14 @@ func (w *world) commands() map[string]script.Cmd {
 	return harness.Commands(w, w.hive, w.log, map[string]script.Cmd{
 		"reconcile":   harness.Command("Register a reconciler of the routes", "option=value...", w.register),
 		"mark-init":   harness.Command("Mark the table initialised", "", w.initialize),
-		"put":         harness.Command("Insert pending routes, without a value routes without a status", "name[=value]...", w.put),
+		"put":         harness.Command("Insert routes, pending if they have a value", "name[=value]...", w.put),
 		"put-pending": harness.Command("Insert many routes", "prefix count", w.putMany),
 		"remove":      harness.Command("Delete routes", "name...", w.remove),
-		"outcome":     harness.Command("Set the outcome of operations on a route", "name|* outcome [text]", w.target.setOutcome),
-		"release":     harness.Command("Close the watch channels of blocked operations and release hanging ones", "", w.target.releaseAll),
-		"expect-ops":  harness.Command("Compare the operations since the last comparison, in order", "op...", w.target.expect),
+		"outcome":     harness.Command("Set what operations on a route return", "name|* outcome [text]", w.target.setOutcome),
+		"release":     harness.Command("Release blocked and hanging operations", "", w.target.releaseAll),
+		"expect-ops":  harness.Command("Compare the operations since the last comparison", "op...", w.target.expect),
 		"holds":       harness.Command("Print the routes of the target", "", w.target.print),
-		"leave":       harness.Command("Put a route into the target, behind the reconciler's back", "name=value", w.target.leave),
+		"leave":       harness.Command("Put a route into the target", "name=value", w.target.leave),
 
 		"manage":             harness.Command("Register a reconciler of the machines", "", w.manage),
 		"want":               harness.Command("Apply machines", "name=size...", w.want),
@@ -147,7 +147,7 @@ func (w *world) commands() map[string]script.Cmd {
 		"machines/pause":     w.editing(func(m *machine) { managed.SetPaused(m, true) }),
 		"machines/resume":    w.editing(func(m *machine) { managed.SetPaused(m, false) }),
 		"machines/orphan":    w.editing(func(m *machine) { managed.SetDeletionPolicy(m, managed.DeletionOrphan) }),
-		"machines/reconcile": w.editing(func(m *machine) { managed.RequestReconcile(m, time.Now().Format(time.RFC3339Nano)) }),
+		"machines/reconcile": w.editing(func(m *machine) { managed.RequestReconcile(m, time.Now().String()) }),
 	})
 }
 
@@ -202,7 +202,8 @@ func (w *world) manage([]string) (string, error) {
 		Clone: (*machine).Clone, SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
 		Options: []reconciler.Option{
 			reconciler.WithName("machines"), reconciler.WithRegistry(w.registry),
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRetry(time.Second, time.Minute),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }),
+			reconciler.WithRetry(time.Second, time.Minute),
 		},
 	}
 	w.machines = managed.NewWriter(cfg)
@@ -254,7 +255,8 @@ func (w *world) edit(name string, change func(m *machine)) (string, error) {
 }
 
 func (w *world) editing(change func(m *machine)) script.Cmd {
-	return harness.Command("Edit a machine", "name", func(args []string) (string, error) { return w.edit(args[0], change) })
+	edit := func(args []string) (string, error) { return w.edit(args[0], change) }
+	return harness.Command("Edit a machine", "name", edit)
 }
 
 func (w *world) decide(args []string) (string, error) {

@@ -47,7 +47,9 @@ func TestActionsNeedWithWritesAndPost(t *testing.T) {
 				assert.Equal(t, c.want, answer.StatusCode, "%s %s", method, act.path)
 			}
 		}
-		for _, path := range []string{"", "show?reconciler=agent/v4&did=pause", "explain?reconciler=agent/v4&key=a&did=retry", "objects?reconciler=agent/v4"} {
+		for _, path := range []string{
+			"", "show?reconciler=agent/v4&did=pause", "explain?reconciler=agent/v4&key=a&did=retry", "objects?reconciler=agent/v4",
+		} {
 			page := s.page(path)
 			if c.opts == nil {
 				assert.NotContains(t, page, `method="post"`, path)

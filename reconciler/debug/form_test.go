@@ -27,7 +27,8 @@ func TestKeysOfOneRequestAreBounded(t *testing.T) {
 	answer, body := s.send("POST", "pause", withBody("application/x-www-form-urlencoded", form.String()+"&key=x"))
 	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
 	assert.Contains(t, body, "1,001 keys")
-	answer, _ = s.send("POST", "pause", withBody("application/x-www-form-urlencoded", "reconciler=agent/v4&key="+strings.Repeat("x", 1<<20)))
+	long := "reconciler=agent/v4&key=" + strings.Repeat("x", 1<<20)
+	answer, _ = s.send("POST", "pause", withBody("application/x-www-form-urlencoded", long))
 	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
 	assert.Empty(t, f.Acts())
 }

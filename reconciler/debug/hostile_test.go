@@ -108,7 +108,10 @@ func TestInvisibleCharactersAreEscaped(t *testing.T) {
 // The content security policy would block them.
 func TestPagesHaveNoInlineScriptOrStyle(t *testing.T) {
 	s := serve(t, writes, full())
-	for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4", "explain?reconciler=agent/v4&key=k", "nothing"} {
+	for _, path := range []string{
+		"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4",
+		"explain?reconciler=agent/v4&key=k", "nothing",
+	} {
 		_, page := s.send("GET", path)
 		assert.NotRegexp(t, `(?i)<style|style=|<script[^>]*>[^<]|\son[a-z]+=|javascript:|data:`, page, path)
 	}

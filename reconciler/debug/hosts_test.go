@@ -42,7 +42,9 @@ var (
 )
 
 func TestHostsThatAreAnswered(t *testing.T) {
-	loopback, other := []net.Addr{tcp("127.0.0.1"), tcp("::1"), tcp("127.1.2.3")}, []net.Addr{nil, tcp("10.0.0.1"), tcp("2001:db8::1"), &net.UnixAddr{Name: "/run/agent.sock", Net: "unix"}}
+	socket := &net.UnixAddr{Name: "/run/agent.sock", Net: "unix"}
+	loopback := []net.Addr{tcp("127.0.0.1"), tcp("::1"), tcp("127.1.2.3")}
+	other := []net.Addr{nil, tcp("10.0.0.1"), tcp("2001:db8::1"), socket}
 	named := []debug.Option{debug.WithHosts("Agent.test.", "10.0.0.1", "[2001:db8::1]")}
 	names := []string{"agent.test", "AGENT.test:80", "10.0.0.1:8080", "[2001:DB8:0::1]:8080"}
 	for _, c := range []struct {
@@ -61,7 +63,7 @@ func TestHostsThatAreAnswered(t *testing.T) {
 		f := full()
 		s := serve(t, append(writes, c.opts...), f)
 		for _, local := range c.locals {
-			for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4&format=json", "style.css"} {
+			for _, path := range []string{"", "show?reconciler=agent/v4", "?format=json", "style.css"} {
 				for _, host := range c.answers {
 					answer, _ := s.send("GET", path, to(host, local))
 					assert.Equal(t, http.StatusOK, answer.StatusCode, "%q at %v: %s", host, local, path)

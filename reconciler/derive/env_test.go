@@ -185,7 +185,7 @@ func (e *env) run(d *derived) (stop func()) {
 	return stop
 }
 
-// acts calls Retry or Refresh, which must be for so many rows, and waits until the derivations are idle. No time passes.
+// acts calls Retry or Refresh, which must be for so many rows, and waits until the derivations are idle.
 func (e *env) acts(want int, act func(context.Context, ...string) (int, error), keys ...string) {
 	e.Helper()
 	n, err := act(e.Context(), keys...)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -71,11 +72,7 @@ type expected struct {
 }
 
 func TestWalkEqualsTheModel(t *testing.T) {
-	walks := 300
-	if testing.Short() {
-		walks = 30
-	}
-	for range walks {
+	for range long.Times(60) {
 		seed := rand.Uint64()
 		run(t, func(e *env) {
 			defer func() {
