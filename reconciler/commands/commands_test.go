@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,6 +21,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/tests/fake"
+	"github.com/statekeel/statekeel/internal/tests/filled"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -227,4 +229,70 @@ func TestObjectPagePrintsTheCommandForTheNextPage(t *testing.T) {
 		"reconciler/objects agent --status=Error --limit=1")
 	r.ListErr = errors.New("too busy")
 	s.fails("too busy", "reconciler/objects agent")
+}
+
+func TestFirstFailuresListEachObjectOnce(t *testing.T) {
+	r := routes()
+	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
+		key, result, _ := strings.Cut(what, " ")
+		r.History = append(r.History, inspect.Event{Round: uint64(i), Operation: inspect.Operation{Key: key, Result: inspect.Result(result)}})
+	}
+	s := newShell(t, r)
+	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
+		out, err := s.run("reconciler/journal agent --first-failures --format=json" + line)
+		require.NoError(t, err)
+		var journals []struct{ Events []inspect.Event }
+		require.NoError(t, json.Unmarshal([]byte(out), &journals))
+		var got []string
+		for _, e := range journals[0].Events {
+			got = append(got, fmt.Sprint(e.Key, e.Round))
+		}
+		require.Equal(t, want, strings.Join(got, " "), line)
+	}
+	_, err := s.run("reconciler/journal agent --first-failures --since=5m --key=a --limit=1")
+	require.NoError(t, err)
+	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.Take()[3])
+	s.fails("--rounds and --first-failures are both set", "reconciler/journal agent --rounds --first-failures")
+}
+
+func TestRoundsAreListedWithTheirPrunes(t *testing.T) {
+	r := routes()
+	r.Rounds = []inspect.Round{
+		{Prune: &inspect.Prune{Listed: 9, Swept: 2, Took: time.Second}}, {Prune: &inspect.Prune{Error: "no\nmemory"}},
+	}
+	out, err := newShell(t, r).run("reconciler/journal agent --rounds")
+	require.NoError(t, err)
+	require.Contains(t, out, "swept 2 of 9 in 1 s\n")
+	require.Contains(t, out, "failed: no\\nmemory\n")
+	require.Equal(t, 3, strings.Count(out, "\n"))
+}
+
+// filledFake is a reconciler whose answers have no zero field.
+func filledFake() *fake.Controller {
+	f := routes()
+	f.Explanation, f.Shown, f.Rounds = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
+	f.Identity = f.Shown.ID
+	return f
+}
+
+func TestCommandJSONEqualsTheGoldenFiles(t *testing.T) {
+	f := filledFake()
+	s := newShell(t, f)
+	name := "'" + f.Identity.String() + "'"
+	answer := func(line string) []byte {
+		t.Helper()
+		out, err := s.run(line + " --format=json")
+		require.NoError(t, err)
+		return []byte(out)
+	}
+	filled.RequireGolden(t, "explanation", answer("reconciler/explain "+name+" x"))
+	filled.RequireGolden(t, "snapshot", answer("reconciler/show "+name))
+	var all []json.RawMessage
+	require.NoError(t, json.Unmarshal(answer("reconciler"), &all))
+	filled.RequireGolden(t, "snapshot", all[0])
+
+	var journals []struct{ Rounds []json.RawMessage }
+	require.NoError(t, json.Unmarshal(answer("reconciler/journal --rounds"), &journals))
+	filled.RequireGolden(t, "round", journals[0].Rounds[0])
+	filled.RequireGolden(t, "operation", filled.OperationOf(t, journals[0].Rounds[1]))
 }

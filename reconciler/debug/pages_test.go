@@ -5,6 +5,7 @@ package debug_test
 
 import (
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -235,4 +236,85 @@ func TestLivePartsArePartsOfThePage(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A second is a unit from the right end, at 600. The largest number is at the top, at 1, and zero at 39.
+func TestPlotHasTheSamplesOfTheLastTenMinutes(t *testing.T) {
+	type sample struct {
+		seconds float64 // before the page
+		failing int
+	}
+	for _, c := range []struct {
+		samples         []sample
+		line, now, most string
+	}{
+		{nil, "", "–", "–"},
+		{
+			[]sample{{2.5, 0}, {1.5, 10}, {0.5, 5}},
+			"M598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0", "5", "10",
+		},
+		// It moves left as time goes by.
+		{[]sample{{60, 0}, {59, 3}}, "M540.0 39.0L541.0 39.0L541.0 1.0L541.0 1.0", "3", "3"},
+		{[]sample{{61, 0}, {60, 3}}, "M539.0 39.0L540.0 39.0L540.0 1.0L540.0 1.0", "3", "3"},
+		// There are gaps without samples.
+		{[]sample{{9, 1}, {8, 1}, {1, 1}, {0, 1}}, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", "1", "1"},
+		{
+			[]sample{{601, 100}, {600, 3}, {599, 2}, {0, 1}},
+			"M0.0 1.0L1.0 1.0L1.0 13.7L1.0 13.7M600.0 26.3L600.0 26.3", "1", "3",
+		},
+	} {
+		f := newFake("v4")
+		for _, s := range c.samples {
+			at := epoch.Add(-time.Duration(s.seconds * float64(time.Second)))
+			f.Samples = append(f.Samples, inspect.Sample{At: at, Failing: s.failing})
+		}
+		live := decode[struct {
+			Cells map[string]struct{ Text string }
+			Paths map[string]string
+		}](t, serve(t, nil, f).json("show?reconciler=agent/v4&format=live"))
+		assert.Equal(t, c.line, live.Paths["line-failing"])
+		assert.Equal(t, c.now, live.Cells["now-failing"].Text)
+		assert.Equal(t, c.most, live.Cells["most-failing"].Text)
+	}
+}
+
+// Package internal/bounded says what is left out.
+func TestListsAreBoundedInBytesAndCountTheRest(t *testing.T) {
+	// large is an error text that is several times as long in JSON.
+	large := strings.Repeat("<&", 8<<10)
+	f := full()
+	f.Lines = failing(200)
+	f.History, f.Rounds, f.Shown.Errors = nil, nil, nil
+	f.Shown.PruneFailure, f.Shown.Breaker = large, large
+	for i := range 200 {
+		at := epoch.Add(time.Duration(i) * time.Second)
+		f.Lines[i].Error = large
+		f.History = append(f.History, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: "a", Result: inspect.ResultFailed, Error: large}})
+		f.Rounds = append(f.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
+	}
+	for i := range 32 {
+		f.Shown.Errors = append(f.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+	}
+	s := serve(t, nil, f)
+	for path, more := range map[string]string{
+		"objects?reconciler=agent/v4&limit=1000":       "Next page",
+		"journal?reconciler=agent/v4&limit=1000":       "further operations are left out",
+		"journal?reconciler=agent/v4&limit=1000&key=a": "further operations are left out",
+	} {
+		require.Less(t, len(s.json(path)), 2<<20+1<<12, "two lists of 1 MiB, and their frame")
+		assert.Contains(t, s.page(path), more)
+	}
+	journal := decode[struct {
+		Events, Rounds []struct{ Round uint64 }
+		EventsOmitted  int `json:"events_omitted"`
+		RoundsOmitted  int `json:"rounds_omitted"`
+	}](t, s.json("journal?reconciler=agent/v4&limit=1000"))
+	require.Equal(t, 200, len(journal.Events)+journal.EventsOmitted)
+	require.Equal(t, 200, len(journal.Rounds)+journal.RoundsOmitted)
+	require.EqualValues(t, 199, journal.Events[len(journal.Events)-1].Round, "the latest are kept")
+	require.EqualValues(t, 199, journal.Rounds[len(journal.Rounds)-1].Round)
+	require.NotContains(t, s.json("journal?reconciler=agent/v4&limit=1"), "omitted")
+	// The overview has the errors of all reconcilers and cuts them. The page of one reconciler has them in full.
+	require.Less(t, len(s.json("")), 1<<17)
+	require.Greater(t, len(s.json("show?reconciler=agent/v4")), 32*len(large))
 }

@@ -232,16 +232,13 @@ func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
 }
 
 func TestDisconnectedIsNeverLost(t *testing.T) {
-	db := statedb.New()
-	table, err := statedb.NewTable(db, "rows", byKey)
-	require.NoError(t, err)
 	during := func() {}
-	s, err := source.New(source.Config[*row]{Name: "a", DB: db, Table: table, Merge: func(_, obj *row) *row {
-		during()
-		return obj
-	}})
-	require.NoError(t, err)
-	defer s.Close()
+	s := newEnv(t, nil).sink("a", func(c *source.Config[*row]) {
+		c.Merge = func(_, obj *row) *row {
+			during()
+			return obj
+		}
+	})
 	for i := range 3000 {
 		s.Disconnected(nil)
 		told := make(chan struct{})
@@ -439,16 +436,14 @@ func TestConcurrentCallsAreSerialised(t *testing.T) {
 	var writing, calling sync.WaitGroup
 	writing.Go(func() {
 		for {
-			for _, r := range e.rows() {
-				wtxn := e.db.WriteTxn(e.table)
-				if now, _, found := e.table.Get(wtxn, byKey.Query(r.Key)); found {
-					written := *now
-					written.Status++
-					_, _, err := e.table.Insert(wtxn, &written)
-					assert.NoError(t, err)
-				}
-				wtxn.Commit()
+			wtxn := e.db.WriteTxn(e.table)
+			for r := range e.table.All(wtxn) {
+				written := *r
+				written.Status++
+				_, _, err := e.table.Insert(wtxn, &written)
+				assert.NoError(t, err)
 			}
+			wtxn.Commit()
 			select {
 			case <-stop:
 				return
