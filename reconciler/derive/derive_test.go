@@ -4,7 +4,6 @@
 package derive_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -147,28 +146,6 @@ func TestManyErrorsAreCountedInHealth(t *testing.T) {
 		_, message, err := e.health.Scope("derive-routes").Now()
 		require.Equal(e, "15 error(s)", message)
 		require.NotContains(e, err.Error(), "row 10 of")
-	})
-}
-
-func TestRunStopsBetweenTheRowsOfASnapshot(t *testing.T) {
-	inBubble(t, func(e *env) {
-		ctx, cancel := context.WithCancel(e.Context())
-		calls := 0
-		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
-			if calls++; calls == 2 {
-				cancel()
-			}
-			return routesOf(w)
-		})
-		e.made(d, err)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
-		require.NoError(e, d.Run(ctx))
-		require.Equal(e, 2, calls)
-		e.has()
-		e.run(d)
-		require.Equal(e, 3, calls)
-		e.has("1<-a", "2<-b", "3<-c")
-		require.True(e, e.initialized())
 	})
 }
 

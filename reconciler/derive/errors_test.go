@@ -246,7 +246,7 @@ func TestWaitEndsWhenAnotherRowBeginsToFail(t *testing.T) {
 	})
 }
 
-func TestRefreshOfAllGoesOnInTheNextRun(t *testing.T) {
+func TestRunEndsBetweenRowsAndTheNextOneGoesOn(t *testing.T) {
 	inBubble(t, func(e *env) {
 		var seen []string
 		stop := func() {}
@@ -256,18 +256,28 @@ func TestRefreshOfAllGoesOnInTheNextRun(t *testing.T) {
 			return routesOf(w)
 		})
 		e.made(d, err)
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b"}, &wish{Name: "c"})
+		var ctx context.Context
+		ctx, stop = context.WithCancel(e.Context())
+		require.NoError(e, d.Run(ctx))
+		require.Equal(e, []string{"a"}, seen, "the run was to end at the first row")
+		e.has()
+		stop = func() {}
 		end := e.run(d)
-		e.put(&wish{Name: "a"}, &wish{Name: "b"}, &wish{Name: "c"})
+		require.Equal(e, []string{"a", "b", "c"}, seen)
+		e.has("1<-a")
 		end()
+
+		// So is a refresh of all rows.
 		ctx, cancel := context.WithCancel(e.Context())
-		done := make(chan error)
-		go func() { done <- d.Run(ctx) }()
+		ended := make(chan error)
+		go func() { ended <- d.Run(ctx) }()
 		synctest.Wait()
 		seen, stop = nil, cancel
 		_, err = d.Refresh(e.Context())
 		require.NoError(e, err)
-		require.NoError(e, <-done)
-		require.Equal(e, []string{"a"}, seen, "the run was to end at the first row")
+		require.NoError(e, <-ended)
+		require.Equal(e, []string{"a"}, seen)
 		stop = func() {}
 		e.run(d)
 		require.Equal(e, []string{"a", "a", "b", "c"}, seen)
