@@ -26,10 +26,8 @@ import (
 // scraped are the metrics of one reconciler, by their names and the values of their other labels, such as
 // "objects_in_state retry".
 func scraped(t *testing.T, registry *client.Registry) map[string]*dto.Metric {
-	families, err := registry.Gather()
-	require.NoError(t, err)
 	all := map[string]*dto.Metric{}
-	for _, family := range families {
+	for _, family := range scrape(t, registry) {
 		for _, metric := range family.GetMetric() {
 			name := strings.TrimPrefix(family.GetName(), "statekeel_")
 			for _, label := range metric.GetLabel() {

@@ -156,11 +156,11 @@ func TestCountersCountSinceTheReconcilerWasAttached(t *testing.T) {
 		restarted := time.Now()
 		metrics.Attach(m, module, "", &fake.Source{Retries: 2})
 		time.Sleep(time.Hour)
-		scraped := protobuf(t, registry)
-		counter := scraped["statekeel_retries_total"].GetMetric()[0].GetCounter()
+		shown := scrape(t, registry)
+		counter := shown["statekeel_retries_total"].GetMetric()[0].GetCounter()
 		assert.Equal(t, 2.0, counter.GetValue())
 		assert.True(t, restarted.Equal(counter.GetCreatedTimestamp().AsTime()))
-		rounds := scraped["statekeel_round_duration_seconds"].GetMetric()[0].GetHistogram()
+		rounds := shown["statekeel_round_duration_seconds"].GetMetric()[0].GetHistogram()
 		assert.True(t, restarted.Equal(rounds.GetCreatedTimestamp().AsTime()))
 	})
 }
@@ -226,8 +226,7 @@ func TestNamespaceAndConstLabelsAreOnEveryMetric(t *testing.T) {
 		prometheus.WithConstLabels(labels), prometheus.WithConstLabels(map[string]string{"program": "agent"}))
 	labels["node"] = "changed afterwards"
 	metrics.Attach(m, module, "", &fake.Source{States: []metrics.StateCount{{State: "retry"}}})
-	families, err := registry.Gather()
-	require.NoError(t, err)
+	families := scrape(t, registry)
 	require.NotEmpty(t, families)
 	for _, family := range families {
 		assert.True(t, strings.HasPrefix(family.GetName(), "my_agent_"), family.GetName())
