@@ -76,7 +76,6 @@ func TestFiguresAreReadWhileReconcilersAttach(t *testing.T) {
 	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {99}, "agent.routing/v6": {99}}, of)
 }
 
-// A new figure must be shown.
 func TestExpVarLeavesNoFigureOut(t *testing.T) {
 	var f metrics.Figures
 	m := metrics.NewExpVar()

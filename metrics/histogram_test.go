@@ -69,8 +69,6 @@ func TestHistogramCountsNumbers(t *testing.T) {
 	}
 }
 
-// Values observed in any order: each is in the one bucket with its bounds, and the buckets contain
-// nothing else.
 func TestEachValueIsInItsBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h metrics.Histogram
@@ -108,7 +106,6 @@ func TestEachValueIsInItsBucket(t *testing.T) {
 	})
 }
 
-// Counting a value n times at once or one after the other gives the same result.
 func TestObserveManyIsObserveManyTimes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var once, each metrics.Histogram

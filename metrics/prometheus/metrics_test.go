@@ -84,7 +84,6 @@ func TestAScrapeShowsAllFigures(t *testing.T) {
 	})
 }
 
-// A new figure must be exported.
 func TestNoFigureIsLeftOut(t *testing.T) {
 	var f metrics.Figures
 	m, registry := newMetrics(t)

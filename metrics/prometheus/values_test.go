@@ -99,7 +99,6 @@ func TestNativeBucketsAreThoseOfPrometheus(t *testing.T) {
 	})
 }
 
-// Each classic bucket has exactly the values up to its bound, whatever they are.
 func TestClassicBucketsAreExact(t *testing.T) {
 	var f metrics.Figures
 	m, registry := newMetrics(t)

@@ -74,7 +74,6 @@ func playPage(t *testing.T, path string, least int) {
 	}
 }
 
-// Every section has a scene, and every console block belongs to one.
 func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	page, err := os.ReadFile(operationsPage)
 	require.NoError(t, err)

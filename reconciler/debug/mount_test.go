@@ -21,7 +21,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// All links and buttons of the page work under each path.
 func TestPageWorksUnderAnyPath(t *testing.T) {
 	registry, f := &inspect.Registry{}, full()
 	registry.Add(f)

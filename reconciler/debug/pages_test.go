@@ -199,7 +199,6 @@ func rows(t *testing.T, page string) []string {
 	return out
 }
 
-// Each live part has its element in the page, with the same text.
 func TestLivePartsArePartsOfThePage(t *testing.T) {
 	f := full()
 	s := serve(t, nil, f)

@@ -37,7 +37,6 @@ func TestEqualRowsAreNotWritten(t *testing.T) {
 	})
 }
 
-// The winner is deleted and another row of the same transaction wants its place: one write, no gap.
 func TestWinnerIsReplacedInOneWrite(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(&wish{Name: "a", Places: "1"})

@@ -63,7 +63,6 @@ func TestRetryReachesErrorsOfOutputs(t *testing.T) {
 	})
 }
 
-// A row that was retried is applied when the output has it, not when its function has returned.
 func TestRetriedRowIsAppliedOnceItIsWritten(t *testing.T) {
 	inBubble(t, func(e *env) {
 		broken, hang := false, make(chan struct{})
@@ -140,7 +139,6 @@ func TestRowThatCannotBeDeletedIsAnErrorUntilItCan(t *testing.T) {
 	})
 }
 
-// What comes after a row that cannot be written is still written before the deletions.
 func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 	inBubble(t, func(e *env) {
 		d := e.best()
@@ -155,7 +153,7 @@ func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 	})
 }
 
-// Rows of an earlier derivation stay while a row was never derived. That row may derive nothing in the end.
+// That row may derive nothing in the end.
 func TestRowsOfAnEarlierDerivationStayWhileARowIsUnknown(t *testing.T) {
 	inBubble(t, func(e *env) {
 		broken := true
@@ -268,7 +266,7 @@ func TestRunEndsBetweenRowsAndTheNextOneGoesOn(t *testing.T) {
 		e.has("1<-a")
 		end()
 
-		// So is a refresh of all rows.
+		// The same with a refresh of all rows.
 		ctx, cancel := context.WithCancel(e.Context())
 		ended := make(chan error)
 		go func() { ended <- d.Run(ctx) }()

@@ -129,7 +129,6 @@ func (d *derived) Event(_ object.Object, e event.Event) {
 
 func (d *derived) WithAnnotations(...string) event.Recorder { return d }
 
-// A cut text ends with the number of bytes left out. A short text is unchanged.
 func TestCutTextsEndWithTheNumberOfBytesLeftOut(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
@@ -176,7 +175,6 @@ func TestLogLinesOfEventsAreBounded(t *testing.T) {
 	}
 }
 
-// An event has the number of annotations left out over all calls of WithAnnotations.
 func TestLeftOutAnnotationsAreCountedOverAllCalls(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		const each = 40

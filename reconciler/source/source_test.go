@@ -274,7 +274,6 @@ func TestEqualRowsAreNotWritten(t *testing.T) {
 	})
 }
 
-// An object in error is rejected, and the one beside it is applied.
 func TestErrorNamesTheObject(t *testing.T) {
 	own := &row{Key: "1", Owner: "a", Value: 1}
 	merge := func(merge func(r, obj *row) *row) func(*source.Config[*row]) {
@@ -422,7 +421,6 @@ func TestClosedSourceKeepsItsRowsAndItsState(t *testing.T) {
 	})
 }
 
-// Calls from several goroutines, with another writer of the same rows beside them.
 func TestConcurrentCallsAreSerialised(t *testing.T) {
 	e := newEnv(t, nil)
 	const calls, n = 20, 50
