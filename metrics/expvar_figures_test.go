@@ -15,46 +15,19 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 )
 
-// histogram returns one of the values.
-func histogram(values ...float64) (h metrics.Histogram) {
-	for _, v := range values {
-		h.Observe(v)
-	}
-	return h
-}
-
-// distinct are figures that all differ.
-func distinct() metrics.Figures {
-	return metrics.Figures{
-		Updates: metrics.OperationFigures{
-			Done: 101, Failed: 102, Terminal: 103, Blocked: 104, Requeued: 105, Durations: histogram(1),
-		},
-		Deletes: metrics.OperationFigures{
-			Done: 111, Failed: 112, Terminal: 113, Blocked: 114, Requeued: 115, Durations: histogram(2),
-		},
-		Retries: 121, Released: 122, Refreshes: 123, Latency: histogram(4),
-		Panics: 131, Timeouts: 132, BreakerOpenings: 134,
-		Rounds: histogram(8), CommitSizes: histogram(16), CommitDurations: histogram(32),
-		Lost: 141, Conflicts: 142,
-		Prunes: histogram(64, 128), PruneErrors: 151, Listed: 152, Swept: 153,
-		Unset: 161, Objects: 171,
-		States: []metrics.StateCount{{State: "retry", Count: 172}, {State: "in flight", Count: 0}},
-		Unseen: 173, Failing: 174, Blocked: 175, BreakersOpen: 176, Stuck: 177, Paused: true,
-	}
-}
-
 func TestExpVarShowsAllFigures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := distinct()
+		f := fake.Figures()
 		f.OldestUnapplied = time.Now().Add(-2500 * time.Millisecond)
 		m := metrics.NewExpVar()
-		metrics.Attach(m, module, "v6", (*figures)(&f))
+		metrics.Attach(m, module, "v6", (*fake.Source)(&f))
 		one := func(v string) string { return `{"count": 1, "sum": ` + v + `, "p50": ` + v + `, "p99": ` + v + `}` }
 		assert.JSONEq(t, `{"agent.routing/v6": {
-			"objects": 171, "states": {"retry": 172, "in flight": 0}, "unseen": 173,
+			"objects": 171, "states": {"retry": 172, "in flight": 179}, "unseen": 173,
 			"failing": 174, "blocked": 175, "breakers_open": 176, "stuck": 177, "paused": true,
 			"oldest_unapplied_seconds": 2.5, "write_to_applied_seconds": `+one("4")+`,
 			"updates": {"done": 101, "failed": 102, "terminal": 103, "blocked": 104, "requeued": 105,
@@ -75,7 +48,7 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 // What has not happened is a zero, not a missing name and not an age of many years.
 func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	m := metrics.NewExpVar()
-	metrics.Attach(m, module, "", &figures{})
+	metrics.Attach(m, module, "", &fake.Source{})
 	var of map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
 	shown := of["agent.routing"]
@@ -86,69 +59,13 @@ func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	assert.Equal(t, map[string]any{"count": 0.0, "sum": 0.0, "p50": 0.0, "p99": 0.0}, shown["commit_size"])
 }
 
-// An unlikely value must not break all of /debug/vars.
-func TestExpVarIsAlwaysJSON(t *testing.T) {
-	f := metrics.Figures{OldestUnapplied: time.Now().Add(time.Hour)}
-	f.Rounds.ObserveMany(1e308, 1000)
-	m := metrics.NewExpVar()
-	metrics.Attach(m, module, "\"\n\xff", (*figures)(&f))
-	var of map[string]map[string]any
-	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
-	require.Len(t, of, 1)
-	for _, shown := range of {
-		assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
-	}
-}
-
-func TestAttachReplacesASourceOfTheSameName(t *testing.T) {
-	m := metrics.NewExpVar()
-	metrics.Attach(m, module, "v4", &figures{Objects: 1})
-	metrics.Attach(m, module, "v6", &figures{Objects: 2})
-	metrics.Attach(m, module, "v4", &figures{Objects: 3})
-	var of map[string]struct{ Objects int }
-	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
-	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}, "agent.routing/v6": {2}}, of)
-}
-
-// A reconciler that stops late must not remove its successor.
-func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
-	m := metrics.NewExpVar()
-	former := metrics.Attach(m, module, "v4", &figures{Objects: 1})
-	other := metrics.Attach(m, module, "v6", &figures{Objects: 2})
-	latter := metrics.Attach(m, module, "v4", &figures{Objects: 3})
-	former()
-	other()
-	var of map[string]struct{ Objects int }
-	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
-	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}}, of)
-	latter()
-	assert.Equal(t, "{}", m.FiguresVar.String())
-}
-
-// Programs that use the eight maps of the peer expect a number in each variable.
-func TestFiguresAreNotInTheMapOfTheEight(t *testing.T) {
-	m := metrics.NewExpVar()
-	metrics.Attach(m, module, "", &figures{Objects: 1})
-	assertMapHasTheFields(t, m)
-	m.Map().Do(func(kv expvar.KeyValue) { assert.Equal(t, "{}", kv.Value.String(), kv.Key) })
-}
-
-func TestFiguresArePublishedUnderANameOfTheirOwn(t *testing.T) {
-	m, err := metrics.PublishExpVar()
-	require.NoError(t, err)
-	assert.Same(t, m.FiguresVar, expvar.Get("reconciliation_figures"))
-	again, err := metrics.PublishExpVar()
-	require.NoError(t, err)
-	assert.Same(t, m.FiguresVar, again.FiguresVar)
-}
-
 func TestFiguresAreReadWhileReconcilersAttach(t *testing.T) {
 	m := metrics.NewExpVar()
 	var wg sync.WaitGroup
 	for _, name := range []string{"v4", "v6", "v6"} {
 		wg.Go(func() {
 			for n := range 100 {
-				metrics.Attach(m, module, name, &figures{Objects: n})
+				metrics.Attach(m, module, name, &fake.Source{Objects: n})
 				assert.True(t, json.Valid([]byte(m.FiguresVar.String())))
 			}
 		})
@@ -159,28 +76,12 @@ func TestFiguresAreReadWhileReconcilersAttach(t *testing.T) {
 	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {99}, "agent.routing/v6": {99}}, of)
 }
 
-func TestUnappliedForIsTheAgeOfTheOldest(t *testing.T) {
-	now := time.Now()
-	for name, f := range map[string]struct {
-		oldest time.Time
-		want   time.Duration
-	}{
-		"nothing":       {time.Time{}, 0},
-		"a minute":      {now.Add(-time.Minute), time.Minute},
-		"in the future": {now.Add(time.Minute), 0},
-	} {
-		figures := metrics.Figures{OldestUnapplied: f.oldest}
-		assert.Equal(t, f.want, figures.UnappliedFor(now), name)
-	}
-}
-
-// A new figure must be shown.
 func TestExpVarLeavesNoFigureOut(t *testing.T) {
 	var f metrics.Figures
 	m := metrics.NewExpVar()
-	metrics.Attach(m, module, "", (*figures)(&f))
+	metrics.Attach(m, module, "", (*fake.Source)(&f))
 	before := m.FiguresVar.String()
-	given := reflect.ValueOf(distinct())
+	given := reflect.ValueOf(fake.Figures())
 	for i := range given.NumField() {
 		name := given.Type().Field(i).Name
 		f = metrics.Figures{}
@@ -188,9 +89,40 @@ func TestExpVarLeavesNoFigureOut(t *testing.T) {
 		if name == "OldestUnapplied" {
 			f.OldestUnapplied = time.Now().Add(-time.Hour)
 		} else {
-			require.False(t, given.Field(i).IsZero(), "give %s a value in distinct", name)
+			require.False(t, given.Field(i).IsZero(), "give %s a value in fake.Figures", name)
 			field.Set(given.Field(i))
 		}
 		assert.NotEqual(t, before, m.FiguresVar.String(), name)
 	}
+}
+
+// An unlikely value must not break all of /debug/vars.
+func TestExpVarIsAlwaysJSON(t *testing.T) {
+	f := metrics.Figures{OldestUnapplied: time.Now().Add(time.Hour)}
+	f.Rounds.ObserveMany(1e308, 1000)
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "\"\n\xff", (*fake.Source)(&f))
+	require.True(t, json.Valid([]byte(m.FiguresVar.String())))
+	require.Contains(t, m.FiguresVar.String(), `"oldest_unapplied_seconds":0,`, "a clock was set")
+}
+
+// A reconciler that stops late must not remove its successor.
+func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
+	m := metrics.NewExpVar()
+	former := metrics.Attach(m, module, "v4", &fake.Source{Objects: 1})
+	other := metrics.Attach(m, module, "v6", &fake.Source{Objects: 2})
+	latter := metrics.Attach(m, module, "v4", &fake.Source{Objects: 3})
+	objects := func() map[string]struct{ Objects int } {
+		var of map[string]struct{ Objects int }
+		require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+		return of
+	}
+	require.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}, "agent.routing/v6": {2}}, objects())
+	former()
+	other()
+	require.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}}, objects())
+	latter()
+	require.Empty(t, objects())
+	// Programs that use the eight maps of the peer expect a number in each variable.
+	m.Map().Do(func(kv expvar.KeyValue) { require.Equal(t, "{}", kv.Value.String(), kv.Key) })
 }

@@ -4,12 +4,9 @@
 package metrics_test
 
 import (
-	"bytes"
 	"expvar"
-	"log"
 	"os"
 	"os/exec"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -40,40 +37,13 @@ func TestPublishingTwiceReusesTheVariables(t *testing.T) {
 	two, err := metrics.PublishExpVar()
 	require.NoError(t, err)
 	assert.Same(t, one.PruneCountVar, two.PruneCountVar)
+	assert.Same(t, one.FiguresVar, two.FiguresVar)
+	assert.Same(t, one.FiguresVar, expvar.Get("reconciliation_figures"))
 	for _, m := range []*metrics.ExpVar{one, two} {
 		assertMapHasTheFields(t, m)
 		m.Map().Do(func(kv expvar.KeyValue) {
 			assert.Same(t, kv.Value, expvar.Get(kv.Key), kv.Key)
 		})
-	}
-}
-
-func TestPublishingFromManyGoroutinesGivesAllTheSameVariables(t *testing.T) {
-	if !inOwnProcess(t, "TestPublishingFromManyGoroutinesGivesAllTheSameVariables") {
-		return
-	}
-	// expvar logs what it panics with, so a panic that was caught would leave a line.
-	var logged bytes.Buffer
-	log.SetOutput(&logged)
-	all := make([]*metrics.ExpVar, 16)
-	start := make(chan struct{})
-	var wg sync.WaitGroup
-	for i := range all {
-		wg.Go(func() {
-			<-start
-			m, err := metrics.PublishExpVar()
-			if assert.NoError(t, err) {
-				m.PruneCountVar.Add("agent", 1)
-				all[i] = m
-			}
-		})
-	}
-	close(start)
-	wg.Wait()
-	assert.Empty(t, logged.String())
-	assert.Equal(t, "16", all[0].PruneCountVar.Get("agent").String())
-	for _, m := range all {
-		assert.Same(t, all[0].ReconciliationCountVar, m.ReconciliationCountVar)
 	}
 }
 

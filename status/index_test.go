@@ -5,7 +5,6 @@ package status_test
 
 import (
 	"context"
-	"errors"
 	"iter"
 	"sync/atomic"
 	"testing"
@@ -69,16 +68,6 @@ func (r *rows) delete(id uint64) {
 	txn.Commit()
 }
 
-// unfinished are the statuses of objects that are not reconciled.
-func unfinished() map[status.Kind]status.Status {
-	return map[status.Kind]status.Status{
-		status.KindPending:    status.Pending(),
-		status.KindRefreshing: status.Refreshing(),
-		status.KindError:      status.Error(errors.New("no route")),
-		status.KindBlocked:    status.Blocked("device eth0"),
-	}
-}
-
 func TestIndexFindsObjectsByKind(t *testing.T) {
 	r := newRows(t, rowStatus)
 	for i, kind := range allKinds {
@@ -113,47 +102,39 @@ func TestIndexTakesWordsAndRejectsUnknownOnes(t *testing.T) {
 	assert.ErrorContains(t, err, `"Broken"`)
 }
 
-func TestWaitReturnsAtOnceIfNothingIsUnfinished(t *testing.T) {
-	r := newRows(t, rowStatus)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	assert.NoError(t, status.WaitForReconciliation(ctx, r.db, r.table, rowStatus), "an empty table")
-	r.put(1, status.Done())
-	r.put(2, status.Status{})
-	assert.NoError(t, status.WaitForReconciliation(ctx, r.db, r.table, rowStatus))
-}
-
 func TestWaitLastsWhileAnyObjectIsUnfinished(t *testing.T) {
-	for kind := range unfinished() {
-		synctest.Test(t, func(t *testing.T) {
-			r := newRows(t, rowStatus)
-			r.put(1, unfinished()[kind])
-			r.put(2, unfinished()[kind])
-			var returned atomic.Bool
-			go func() {
-				assert.NoError(t, status.WaitForReconciliation(t.Context(), r.db, r.table, rowStatus))
-				returned.Store(true)
-			}()
-			steps := []func(){
-				func() {},
-				func() { r.put(1, status.Done()) },
-				func() { r.put(3, status.Pending()) },
-				func() { r.delete(2) },
-				func() { r.put(3, status.Error(nil)) },
-				func() { r.put(4, status.Blocked("device")) },
-				func() { r.put(3, status.Done()) },
-				func() { r.put(4, status.Refreshing()) },
-			}
-			for i, step := range steps {
-				step()
-				synctest.Wait() // for the waiter to have seen the change
-				assert.False(t, returned.Load(), "%v: step %d", kind, i)
-			}
-			r.put(4, status.Done())
-			synctest.Wait() // for the waiter to return
-			assert.True(t, returned.Load(), kind)
-		})
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRows(t, rowStatus)
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		assert.NoError(t, status.WaitForReconciliation(ended, r.db, r.table, rowStatus), "an empty table")
+		r.put(1, status.Status{})
+		r.put(2, status.Done())
+		assert.NoError(t, status.WaitForReconciliation(ended, r.db, r.table, rowStatus), "nothing is unfinished")
+
+		r.put(2, status.Pending())
+		var returned atomic.Bool
+		go func() {
+			assert.NoError(t, status.WaitForReconciliation(t.Context(), r.db, r.table, rowStatus))
+			returned.Store(true)
+		}()
+		for i, step := range []func(){
+			func() { r.put(1, status.Done()) },
+			func() { r.put(3, status.Pending()) },
+			func() { r.delete(2) },
+			func() { r.put(3, status.Error(nil)) },
+			func() { r.put(4, status.Blocked("device")) },
+			func() { r.put(3, status.Done()) },
+			func() { r.put(4, status.Refreshing()) },
+		} {
+			step()
+			synctest.Wait() // for the waiter to have seen the change
+			assert.False(t, returned.Load(), "step %d", i)
+		}
+		r.put(4, status.Done())
+		synctest.Wait() // for the waiter to return
+		assert.True(t, returned.Load())
+	})
 }
 
 func TestEndedWaitNamesTheTableAndCountsObjects(t *testing.T) {

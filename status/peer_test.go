@@ -68,18 +68,11 @@ func TestSetReadsLikeThePeers(t *testing.T) {
 			names := drawNames(t)
 			ours, theirs = ours.Pending(names...), theirs.Pending(names...)
 		}
-		assert.Equal(t, theirs.IsPendingOrRefreshing(), ours.IsPendingOrRefreshing())
 		assert.Equal(t, theirs.IsDone(), ours.IsDone())
 		assert.Equal(t, namesOf(theirs.All()), namesOf(ours.All()))
 		assert.Equal(t, theirs.String(), ours.String())
 		if !pending { // The texts of Pending sets have different IDs.
 			assertSameText(t, theirs, ours)
-		}
-		for _, name := range modelNames {
-			theirs, ours := theirs.Get(name), ours.Get(name)
-			assert.Equal(t, theirs.Kind.String(), ours.Kind.String())
-			assert.True(t, theirs.UpdatedAt.Equal(ours.UpdatedAt))
-			assert.Equal(t, theirs.Error, ours.Error)
 		}
 	})
 }

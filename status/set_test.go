@@ -20,115 +20,6 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// cilium/statedb#185: a set counted as done as soon as one of its reconcilers had reported.
-func TestSetIsNotDoneBeforeEveryRequiredReconcilerHasReported(t *testing.T) {
-	set := status.NewSet("device", "route")
-	assert.False(t, set.IsDone())
-
-	set = set.Set("device", status.Done())
-	assert.False(t, set.IsDone(), "route has not reported")
-	assert.Contains(t, set.String(), "Pending: route, Done: device")
-
-	set = set.Set("route", status.Done())
-	assert.True(t, set.IsDone())
-
-	set = set.Set("sysctl", status.Pending())
-	assert.False(t, set.IsDone(), "sysctl was required later")
-	assert.True(t, set.Delete("sysctl").IsDone(), "sysctl is not required any more")
-}
-
-func TestSetIsDoneOnlyIfAllItsEntriesAre(t *testing.T) {
-	assert.True(t, status.Set{}.IsDone(), "nothing is required")
-	assert.False(t, status.Set{}.IsPendingOrRefreshing())
-	for _, kind := range allKinds {
-		set := status.NewSet().Set("a", status.Done()).Set("b", status.Status{Kind: kind})
-		assert.Equal(t, kind == status.KindDone, set.IsDone(), kind)
-		assert.Equal(t, kind == status.KindPending || kind == status.KindRefreshing, set.IsPendingOrRefreshing(), kind)
-	}
-}
-
-func TestNewSetHasPendingEntriesWithOneID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		set := status.NewSet("b", "a", "b")
-		all := maps.Collect(set.All())
-		assert.Len(t, all, 2)
-		for name, st := range all {
-			assert.Equal(t, status.KindPending, st.Kind, name)
-			assert.Equal(t, set.Get("unknown"), st, name)
-			assert.True(t, time.Now().Equal(st.UpdatedAt), name)
-			assert.NotZero(t, st.ID, name)
-		}
-		assert.NotEqual(t, set.Get("a").ID, status.NewSet("a").Get("a").ID)
-	})
-}
-
-func TestPendingSetHasFreshIDAndNoErrors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		old := status.NewSet("a").Set("b", status.Error(errors.New("full")))
-		time.Sleep(time.Minute)
-		set := old.Pending("c", "a", "c")
-
-		want := set.Get("unknown")
-		assert.Equal(t, status.KindPending, want.Kind)
-		assert.Nil(t, want.Error)
-		assert.True(t, time.Now().Equal(want.UpdatedAt))
-		for _, id := range []uint64{0, old.Get("unknown").ID, old.Get("a").ID, old.Get("b").ID} {
-			assert.NotEqual(t, id, want.ID)
-		}
-		assert.Equal(t, map[string]status.Status{"a": want, "b": want, "c": want}, maps.Collect(set.All()))
-	})
-}
-
-func TestDeleteForgetsWhatWasReported(t *testing.T) {
-	set := status.NewSet("a", "b").Set("c", status.Error(errors.New("full")))
-	less := set.Delete("c").Delete("a").Delete("unknown")
-	assert.Equal(t, map[string]status.Status{"b": set.Get("b")}, maps.Collect(less.All()))
-	assert.Equal(t, set.Get("unknown"), less.Get("c"))
-	assert.Equal(t, set, set.Delete("unknown"))
-	assert.Equal(t, "Pending", less.Delete("b").String())
-	assert.Len(t, maps.Collect(less.Pending().All()), 1, "a deleted name is not required again")
-}
-
-func TestAllYieldsInTheOrderOfNamesUntilTold(t *testing.T) {
-	set := status.NewSet("c", "a", "b")
-	var names []string
-	for name := range set.All() {
-		if names = append(names, name); len(names) == 2 {
-			break
-		}
-	}
-	assert.Equal(t, []string{"a", "b"}, names)
-}
-
-func TestZeroSetIsUsable(t *testing.T) {
-	var set status.Set
-	assert.Equal(t, status.Status{Kind: status.KindPending}, set.Get("a"))
-	assert.Equal(t, "Pending", set.String())
-	assert.Equal(t, map[string]status.Status{}, maps.Collect(set.All()))
-	assert.Equal(t, map[string]status.Status{"a": {Kind: status.KindPending}}, maps.Collect(set.Set("a", set.Get("a")).All()))
-	assert.Equal(t, set, set.Delete("a"))
-	assert.NotZero(t, set.Pending().Get("a").ID)
-	assert.Equal(t, status.KindDone, set.Set("a", status.Done()).Get("a").Kind)
-}
-
-// Sets derived from one Set, in both directions, must not share memory.
-func TestSetsDerivedFromOneDoNotShareEntries(t *testing.T) {
-	base := status.NewSet("b")
-	before := base.Get("b")
-
-	one := base.Set("c", status.Done())
-	two := base.Set("c", status.Error(errors.New("two")))
-	three := base.Set("b", status.Done())
-	four := one.Set("c", status.Blocked("four"))
-
-	assert.Equal(t, map[string]status.Status{"b": before}, maps.Collect(base.All()))
-	assert.Equal(t, status.KindDone, one.Get("c").Kind)
-	assert.Equal(t, "two", two.Get("c").GetError())
-	assert.Equal(t, status.KindDone, three.Get("b").Kind)
-	assert.Equal(t, before, one.Get("b"))
-	assert.Equal(t, "four", four.Get("c").GetError())
-}
-
 func TestSetStringPutsTheWorstFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		at := func(ago time.Duration, kind status.Kind, text string) status.Status {
@@ -169,36 +60,6 @@ func TestSetStaysSmall(t *testing.T) {
 	assert.LessOrEqual(t, unsafe.Sizeof(status.Set{}), uintptr(48))
 }
 
-func TestSetTextIsAMapOfStatuses(t *testing.T) {
-	set := status.Set{}.
-		Set("b", status.Status{Kind: status.KindDone, UpdatedAt: time.Time{}, ID: 4}).
-		Set("a", status.Status{Kind: status.KindPending})
-
-	data, err := json.Marshal(set)
-	require.NoError(t, err)
-	assert.Equal(t, `{"a":{"updated-at":"0001-01-01T00:00:00Z","kind":"Pending"},`+
-		`"b":{"updated-at":"0001-01-01T00:00:00Z","id":4,"kind":"Done"}}`, string(data))
-
-	data, err = yaml.Marshal(set)
-	require.NoError(t, err)
-	assert.Equal(t, "a:\n    updated-at: 0001-01-01T00:00:00Z\n    kind: Pending\n"+
-		"b:\n    updated-at: 0001-01-01T00:00:00Z\n    id: 4\n    kind: Done\n", string(data))
-}
-
-func TestSetThatWasReadHasAnIDOfItsOwn(t *testing.T) {
-	for name, read := range map[string]func(*status.Set) error{
-		"JSON": func(s *status.Set) error { return json.Unmarshal([]byte(`{}`), s) },
-		"YAML": func(s *status.Set) error { return yaml.Unmarshal([]byte(`{}`), s) },
-	} {
-		var one, two status.Set
-		require.NoError(t, read(&one), name)
-		require.NoError(t, read(&two), name)
-		assert.NotZero(t, one.Get("a").ID, name)
-		assert.NotZero(t, one.Get("a").UpdatedAt, name)
-		assert.NotEqual(t, one.Get("a").ID, two.Get("a").ID, name)
-	}
-}
-
 func TestNullAndBrokenTextLeaveASetAsItWas(t *testing.T) {
 	set := status.NewSet("a").Set("b", status.Done())
 	was, copied := maps.Collect(set.All()), set
@@ -213,4 +74,44 @@ func TestNullAndBrokenTextLeaveASetAsItWas(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(`{"c":{"kind":"Done"}}`), &set))
 	assert.True(t, set.IsDone())
 	assert.Equal(t, was, maps.Collect(copied.All()), "reading changed a copy")
+}
+
+// Sinks for results, so that the compiler does not remove the calls.
+var (
+	sinkSet    status.Set
+	sinkStatus status.Status
+	sinkBool   bool
+	sinkByte   byte
+)
+
+func TestStatusWritesAllocateNoMoreThanTheyMust(t *testing.T) {
+	eight := status.NewSet("a", "b", "c", "d", "e", "f", "g", "h")
+	seven := eight.Delete("d")
+	now, text := time.Now(), "no route"
+	done, failed := status.Done(), status.Error(errors.New(text))
+	for _, cost := range []struct {
+		name   string
+		allocs float64
+		run    func()
+	}{
+		{"Set/change", 1, func() { sinkSet = eight.Set("h", done) }},
+		{"Set/error", 1, func() { sinkSet = eight.Set("a", failed) }},
+		{"Set/add", 1, func() { sinkSet = seven.Set("d", done) }},
+		{"Set/first", 1, func() { sinkSet = status.Set{}.Set("a", done) }},
+		{"Set/Get", 0, func() { sinkStatus = eight.Get("h") }},
+		{"Set/Get/unknown", 0, func() { sinkStatus = eight.Get("x") }},
+		{"Set/IsDone", 0, func() { sinkBool = eight.IsDone() }},
+		{"Set/IsPendingOrRefreshing", 0, func() { sinkBool = eight.IsPendingOrRefreshing() }},
+		{"Set/Pending/names", 1, func() { sinkSet = seven.Pending("d", "a") }},
+		{"Set/Delete/unknown", 0, func() { sinkSet = eight.Delete("x") }},
+		{"NewSet/8", 1, func() { sinkSet = status.NewSet("a", "b", "c", "d", "e", "f", "g", "h") }},
+		{"NewSet/0", 0, func() { sinkSet = status.NewSet() }},
+		{"Pending", 0, func() { sinkStatus = status.Pending() }},
+		{"DoneAt", 0, func() { sinkStatus = status.DoneAt(now) }},
+		{"ErrorText", 0, func() { sinkStatus = status.ErrorText(now, &text) }},
+		{"BlockedText", 0, func() { sinkStatus = status.BlockedText(now, &text) }},
+		{"Kind/Key", 0, func() { sinkByte = status.KindDone.Key()[0] }},
+	} {
+		assert.Equal(t, cost.allocs, testing.AllocsPerRun(100, cost.run), cost.name)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/metrics/prometheus"
 )
@@ -27,7 +28,7 @@ func ExampleNew() {
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 
 	// A reconciler does this when it is made with reconciler.WithMetrics(shown).
-	metrics.Attach(shown, module, "v6", &figures{Objects: 3})
+	metrics.Attach(shown, module, "v6", &fake.Source{Objects: 3})
 
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/metrics", nil))

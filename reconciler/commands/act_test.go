@@ -6,6 +6,8 @@ package commands_test
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -34,6 +36,8 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	r.None = false
 	s.prints("agent: 1 object(s) will be retried now\n", "reconciler/retry agent")
 	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
+		"reconciler/retry agent 7 --format=json")
 	r.Err = errors.New("no such key")
 	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
 		s.fails("no such key", "reconciler/"+action+" agent 7")
@@ -66,4 +70,29 @@ func TestCommandsOfALoopNameWhatADerivationHasNot(t *testing.T) {
 	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/resume agent 7")
 	s.prints("no reconcilers\n", "reconciler/journal")
 	s.prints("agent is paused, until reconciler/resume\n", "reconciler/pause agent")
+}
+
+func TestWaitPrintsUnappliedObjects(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		s := newShell(t, r)
+		s.prints("agent is applied\n", "reconciler/wait agent")
+		r.Rest = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte("7"), State: inspect.StateRetry, Attempts: 2, Err: errors.New("refused\x1b")}}, More: 4}
+		s.prints("agent 7 is attempted\n\"7\": retry after 2 attempt(s): refused\\x1b\nand 4 more\n", "reconciler/wait agent 7 --attempted")
+		require.Equal(t, []string{`wait "" applied`, `wait "7" attempted`}, r.Take())
+	})
+}
+
+// The error must not wrap that of a context: the engine would take it for the end of the script.
+func TestScriptsCanExpectAWaitTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := routes()
+		r.Err = errors.New("waiting for all")
+		s := newShell(t, r)
+		began := time.Now()
+		s.fails("not within 3 s: waiting for all: context deadline exceeded", "reconciler/wait agent --timeout=3s")
+		require.Equal(t, 3*time.Second, time.Since(began))
+		_, err := s.run("! reconciler/wait agent --timeout=3s")
+		require.NoError(t, err)
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,14 +16,12 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
-	"github.com/cilium/hive/hivetest"
 	"github.com/cilium/hive/script"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/tests/fake"
+	"github.com/statekeel/statekeel/internal/tests/filled"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -82,39 +81,17 @@ func routes() *fake.Controller {
 	return &fake.Controller{Identity: inspect.ID{Module: "agent", Table: "routes"}}
 }
 
-func TestHiveProvidesTheCommands(t *testing.T) {
-	h := hive.New(inspect.Cell, commands.Cell, cell.Invoke(func(r *inspect.Registry) { r.Add(routes()) }))
-	cmds, err := h.ScriptCommands(hivetest.Logger(t))
-	require.NoError(t, err)
-	state, err := script.NewState(t.Context(), t.TempDir(), nil)
-	require.NoError(t, err)
-	var log strings.Builder
-	require.NoError(t, (&script.Engine{Cmds: cmds}).ExecuteLine(state, "reconciler/explain agent x", &log))
-	require.Contains(t, state.Stdout(), "object")
-}
-
-func TestHiveReportsAMissingRegistry(t *testing.T) {
-	_, err := hive.New(commands.Cell).ScriptCommands(hivetest.Logger(t))
-	require.ErrorContains(t, err, "*inspect.Registry")
-}
-
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	s := newShell(t)
-	names := []string{
-		"reconciler", "reconciler/show", "reconciler/explain", "reconciler/objects", "reconciler/journal",
-		"reconciler/pause", "reconciler/resume", "reconciler/prune", "reconciler/approve", "reconciler/refresh", "reconciler/retry",
-		"reconciler/wait",
-	}
 	all := commands.New(&s.registry)
-	require.Len(t, all, len(names))
-	for _, name := range names {
-		usage := all[name].Usage()
-		require.NotEmpty(t, usage.Summary)
+	require.Len(t, all, 12)
+	for name, c := range all {
+		require.NotEmpty(t, c.Usage().Summary)
 		help, err := s.run("help -v ^" + name + "$")
 		require.NoError(t, err)
-		require.Contains(t, help, "> "+name, "an example")
-		require.Contains(t, help, "--format")
-		require.Contains(t, help, "--out")
+		for _, text := range []string{"> " + name, "--format", "--out"} {
+			require.Contains(t, help, text)
+		}
 	}
 }
 
@@ -171,19 +148,6 @@ func TestEveryCommandWritesJSONAndFiles(t *testing.T) {
 	require.ErrorContains(t, err, "--out: open")
 }
 
-func TestJSONUsesTheFieldNamesOfTheTypes(t *testing.T) {
-	r := routes()
-	r.Explanation = inspect.Explanation{Key: "7", State: inspect.StateDone}
-	s := newShell(t, r)
-	out, err := s.run("reconciler/explain agent 7 --format=json")
-	require.NoError(t, err)
-	var back inspect.Explanation
-	require.NoError(t, json.Unmarshal([]byte(out), &back))
-	require.Equal(t, r.Explanation, back)
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
-		"reconciler/retry agent 7 --format=json")
-}
-
 func TestListReadsAllReconcilersConcurrently(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShell(t, slow{&fake.Controller{Identity: inspect.ID{Table: "a"}}}, slow{&fake.Controller{Identity: inspect.ID{Table: "b"}}})
@@ -203,7 +167,7 @@ func (s slow) Snapshot(ctx context.Context) inspect.Snapshot {
 	return s.Controller.Snapshot(ctx)
 }
 
-func TestKeysArePassedOnUnchanged(t *testing.T) {
+func TestArgumentsAndFlagsBecomeQueries(t *testing.T) {
 	r := routes()
 	s := newShell(t, r)
 	for line, want := range map[string]string{
@@ -213,6 +177,10 @@ func TestKeysArePassedOnUnchanged(t *testing.T) {
 		`reconciler/explain agent '"a\tb"'`:    `explain "\"a\\tb\""`,
 		`reconciler/explain agent -- -7`:       `explain "-7"`,
 		`reconciler/explain agent ''`:          `explain ""`,
+
+		`reconciler/objects agent --status=error --limit=10 --after=7`: `objects {Status:error After:7 Limit:10}`,
+
+		`reconciler/journal agent --key=7 --limit=3`: `events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}`,
 	} {
 		_, err := s.run(line)
 		require.NoError(t, err)
@@ -250,23 +218,6 @@ func TestNamesAndKeysAreCompleted(t *testing.T) {
 	}
 }
 
-func TestFlagsBecomeQueries(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		r := routes()
-		s := newShell(t, r)
-		_, err := s.run("reconciler/objects agent --status=error --limit=10 --after=7")
-		require.NoError(t, err)
-		require.Equal(t, []string{"objects {Status:error After:7 Limit:10}"}, r.Take())
-		_, err = s.run("reconciler/journal agent --key=7 --limit=3")
-		require.NoError(t, err)
-		require.Equal(t, []string{"events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}"}, r.Take())
-		time.Sleep(time.Hour)
-		_, err = s.run("reconciler/journal agent --since=5m")
-		require.NoError(t, err)
-		require.Contains(t, r.Take()[0], "Since:"+time.Now().Add(-5 * time.Minute).String()[:19])
-	})
-}
-
 func TestObjectPagePrintsTheCommandForTheNextPage(t *testing.T) {
 	r := routes()
 	r.Page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: "7", Status: "Error", State: "retry", Revision: 3, Attempts: 2}}, Next: "a b"}
@@ -278,4 +229,70 @@ func TestObjectPagePrintsTheCommandForTheNextPage(t *testing.T) {
 		"reconciler/objects agent --status=Error --limit=1")
 	r.ListErr = errors.New("too busy")
 	s.fails("too busy", "reconciler/objects agent")
+}
+
+func TestFirstFailuresListEachObjectOnce(t *testing.T) {
+	r := routes()
+	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
+		key, result, _ := strings.Cut(what, " ")
+		r.History = append(r.History, inspect.Event{Round: uint64(i), Operation: inspect.Operation{Key: key, Result: inspect.Result(result)}})
+	}
+	s := newShell(t, r)
+	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
+		out, err := s.run("reconciler/journal agent --first-failures --format=json" + line)
+		require.NoError(t, err)
+		var journals []struct{ Events []inspect.Event }
+		require.NoError(t, json.Unmarshal([]byte(out), &journals))
+		var got []string
+		for _, e := range journals[0].Events {
+			got = append(got, fmt.Sprint(e.Key, e.Round))
+		}
+		require.Equal(t, want, strings.Join(got, " "), line)
+	}
+	_, err := s.run("reconciler/journal agent --first-failures --since=5m --key=a --limit=1")
+	require.NoError(t, err)
+	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.Take()[3])
+	s.fails("--rounds and --first-failures are both set", "reconciler/journal agent --rounds --first-failures")
+}
+
+func TestRoundsAreListedWithTheirPrunes(t *testing.T) {
+	r := routes()
+	r.Rounds = []inspect.Round{
+		{Prune: &inspect.Prune{Listed: 9, Swept: 2, Took: time.Second}}, {Prune: &inspect.Prune{Error: "no\nmemory"}},
+	}
+	out, err := newShell(t, r).run("reconciler/journal agent --rounds")
+	require.NoError(t, err)
+	require.Contains(t, out, "swept 2 of 9 in 1 s\n")
+	require.Contains(t, out, "failed: no\\nmemory\n")
+	require.Equal(t, 3, strings.Count(out, "\n"))
+}
+
+// filledFake is a reconciler whose answers have no zero field.
+func filledFake() *fake.Controller {
+	f := routes()
+	f.Explanation, f.Shown, f.Rounds = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
+	f.Identity = f.Shown.ID
+	return f
+}
+
+func TestCommandJSONEqualsTheGoldenFiles(t *testing.T) {
+	f := filledFake()
+	s := newShell(t, f)
+	name := "'" + f.Identity.String() + "'"
+	answer := func(line string) []byte {
+		t.Helper()
+		out, err := s.run(line + " --format=json")
+		require.NoError(t, err)
+		return []byte(out)
+	}
+	filled.RequireGolden(t, "explanation", answer("reconciler/explain "+name+" x"))
+	filled.RequireGolden(t, "snapshot", answer("reconciler/show "+name))
+	var all []json.RawMessage
+	require.NoError(t, json.Unmarshal(answer("reconciler"), &all))
+	filled.RequireGolden(t, "snapshot", all[0])
+
+	var journals []struct{ Rounds []json.RawMessage }
+	require.NoError(t, json.Unmarshal(answer("reconciler/journal --rounds"), &journals))
+	filled.RequireGolden(t, "round", journals[0].Rounds[0])
+	filled.RequireGolden(t, "operation", filled.OperationOf(t, journals[0].Rounds[1]))
 }

@@ -25,25 +25,17 @@ const operationsPage = "../../docs/OPERATIONS.md"
 // which is running before the script. Further words are options of the reconciler of the routes.
 var scene = regexp.MustCompile("(?s)<!-- scene ([^\n]*)\n(.*?)-->\n```console\n(.*?)```\n")
 
-// program is a program in which a scene runs.
-type program interface {
-	// commands returns the commands of the program and those of the scenes.
-	commands() map[string]script.Cmd
-	// stop stops the program, which must be running.
-	stop()
-}
-
-// programOf returns the program that the first line of a scene names, and the script that starts it.
-func programOf(t *testing.T, line string) (p program, start string) {
+// startOf returns the script that starts the program that the first line of a scene names.
+func startOf(t *testing.T, line string) string {
 	name, options, _ := strings.Cut(line, " ")
 	switch name {
 	case "machines":
-		return newMachines(t), "hive start\n"
+		return "hive start\nmanage\n"
 	case "routes":
-		return newScripted(t), "hive start\nmark-init\nreconcile name=routes " + options + "\n"
+		return "hive start\nmark-init\nreconcile name=routes " + options + "\n"
 	}
 	t.Fatalf("a scene has no program %q", name)
-	return nil, ""
+	return ""
 }
 
 // With -scripttest.update the test writes the outputs into the pages.
@@ -82,7 +74,6 @@ func playPage(t *testing.T, path string, least int) {
 	}
 }
 
-// Every section has a scene, and every console block belongs to one.
 func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	page, err := os.ReadFile(operationsPage)
 	require.NoError(t, err)
@@ -105,19 +96,19 @@ func play(t *testing.T, in, scene, typed string) string {
 	synctest.Test(t, func(t *testing.T) {
 		state, err := script.NewState(t.Context(), t.TempDir(), nil)
 		require.NoError(t, err)
-		p, start := programOf(t, in)
-		engine := &script.Engine{Cmds: p.commands()}
+		w := newWorld(t)
+		engine := &script.Engine{Cmds: w.commands()}
 		run := func(text string) {
 			var log bytes.Buffer
 			err := engine.Execute(state, "scene", bufio.NewReader(strings.NewReader(text)), &log)
 			require.NoError(t, err, log.String())
 		}
-		run(start + scene)
+		run(startOf(t, in) + scene)
 		for _, line := range strings.Split(strings.TrimSpace(typed), "\n") {
 			run(strings.TrimPrefix(line, "> ") + "\n")
 			shown.WriteString(line + "\n" + state.Stdout())
 		}
-		p.stop()
+		w.stop()
 	})
 	return shown.String()
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,41 +16,34 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// target is a fake target. Scripts set the outcomes of its operations, and it records the operations.
+// target is a fake target of which scripts set the outcomes of the operations.
 type target struct {
+	*reconcilertest.Target[*machine]
+
 	mu       sync.Mutex
-	state    map[string]int
-	history  []string
 	outcomes map[string][2]string // outcome and text by route name; "*" is for all others
 	released chan struct{}
 }
 
 func newTarget() *target {
-	return &target{state: map[string]int{}, outcomes: map[string][2]string{}, released: make(chan struct{})}
-}
-
-// do runs an operation: it calls change if the operation succeeds.
-func (x *target) do(ctx context.Context, op, name string, change func()) error {
-	x.mu.Lock()
-	outcome, said := x.outcomes[name]
-	if !said {
-		outcome = x.outcomes["*"]
+	x := &target{
+		Target:   reconcilertest.NewTarget(func(m *machine) string { return m.Name }, (*machine).GetStatus),
+		outcomes: map[string][2]string{}, released: make(chan struct{}),
 	}
-	released := x.released
-	x.mu.Unlock()
-	err := decide(ctx, outcome[0], outcome[1], released)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	call := op + "(" + name + ")"
-	if err != nil && outcome[0] != "requeue" {
-		call += " " + outcome[0]
-	} else {
-		change()
-	}
-	x.history = append(x.history, call)
-	return err
+	x.Decide(func(ctx context.Context, c reconcilertest.Call[*machine]) error {
+		x.mu.Lock()
+		outcome, said := x.outcomes[c.Key]
+		if !said {
+			outcome = x.outcomes["*"]
+		}
+		released := x.released
+		x.mu.Unlock()
+		return decide(ctx, outcome[0], outcome[1], released)
+	})
+	return x
 }
 
 func decide(ctx context.Context, outcome, text string, released <-chan struct{}) error {
@@ -83,35 +75,11 @@ func decide(ctx context.Context, outcome, text string, released <-chan struct{})
 	return nil
 }
 
-func (x *target) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *route) error {
-	op := "update"
-	if r.Status.Kind == reconciler.StatusKindRefreshing {
-		op = "refresh"
-	}
-	return x.do(ctx, op, r.Name, func() { x.state[r.Name] = r.Value })
-}
-
-func (x *target) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *route) error {
-	return x.do(ctx, "delete", r.Name, func() { delete(x.state, r.Name) })
-}
-
-func (x *target) Prune(ctx context.Context, _ statedb.ReadTxn, routes iter.Seq2[*route, statedb.Revision]) error {
-	wanted := map[string]bool{}
-	for r := range routes {
-		wanted[r.Name] = true
-	}
-	return x.do(ctx, "prune", "", func() {
-		maps.DeleteFunc(x.state, func(name string, _ int) bool { return !wanted[name] })
-	})
-}
-
 // List implements [reconciler.Sweeper].
-func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*route) bool) error {
-	x.mu.Lock()
-	state := maps.Clone(x.state)
-	x.mu.Unlock()
+func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*machine) bool) error {
+	state := x.Objects()
 	for _, name := range slices.Sorted(maps.Keys(state)) {
-		if !yield(&route{Name: name, Value: state[name]}) {
+		if !yield(state[name]) {
 			break
 		}
 	}
@@ -147,10 +115,12 @@ func (x *target) releaseAll([]string) (string, error) {
 }
 
 func (x *target) expect(want []string) (string, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	got := x.history
-	x.history = nil
+	var got []string
+	for _, c := range x.Take() {
+		if c.Op == "prune" || c.Revision > 0 { // else it is of leave
+			got = append(got, c.String())
+		}
+	}
 	if !slices.Equal(got, want) {
 		return "", fmt.Errorf("operations were %q", got)
 	}
@@ -158,24 +128,25 @@ func (x *target) expect(want []string) (string, error) {
 }
 
 func (x *target) print([]string) (string, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	var lines strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(x.state)) {
-		fmt.Fprintf(&lines, "%s=%d\n", name, x.state[name])
+	state := x.Objects()
+	for _, name := range slices.Sorted(maps.Keys(state)) {
+		fmt.Fprintf(&lines, "%s=%d\n", name, state[name].Size)
 	}
 	return lines.String(), nil
 }
 
 func (x *target) leave(args []string) (string, error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	for _, arg := range args {
 		name, value, err := assignment(arg)
 		if err != nil {
 			return "", err
 		}
-		x.state[name] = value
+		m := machineNamed(name)
+		m.Size = value
+		if err := x.Update(context.Background(), nil, 0, m); err != nil {
+			return "", err
+		}
 	}
 	return "", nil
 }

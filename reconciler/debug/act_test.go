@@ -5,13 +5,12 @@ package debug_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -32,19 +31,35 @@ var acts = []struct{ path, did, note, json string }{
 	{"resume?reconciler=agent/v4&key=a", `pause only []`, "Resumed: 1 object.", `{"done": "Resumed", "objects": 1}`},
 }
 
-func TestActionsNeedWithWrites(t *testing.T) {
+func TestActionsNeedWithWritesAndPost(t *testing.T) {
 	f := full()
-	s := serve(t, nil, f)
-	for _, path := range []string{"", "show?reconciler=agent/v4", "explain?reconciler=agent/v4&key=a", "objects?reconciler=agent/v4"} {
-		page := s.page(path)
-		assert.NotContains(t, page, `method="post"`, path)
-		assert.NotRegexp(t, `<button>(Retry|Refresh|Prune|Approve|Pause|Resume)`, page, path)
-	}
-	for _, act := range acts {
-		for _, method := range []string{"POST", "GET", "PUT"} {
-			answer, body := s.send(method, act.path)
-			assert.Equal(t, http.StatusForbidden, answer.StatusCode, "%s %s", method, act.path)
-			assert.Contains(t, body, "writes are not enabled")
+	for _, c := range []struct {
+		opts    []debug.Option
+		methods []string
+		want    int
+		allow   string
+	}{
+		{nil, []string{"POST", "GET", "PUT"}, http.StatusForbidden, ""},
+		{writes, []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"}, http.StatusMethodNotAllowed, "POST"},
+	} {
+		s := serve(t, c.opts, f)
+		for _, act := range acts {
+			for _, method := range c.methods {
+				answer, _ := s.send(method, act.path)
+				assert.Equal(t, c.want, answer.StatusCode, "%s %s", method, act.path)
+				assert.Equal(t, c.allow, answer.Header.Get("Allow"), "%s %s", method, act.path)
+			}
+		}
+		for _, path := range []string{
+			"", "show?reconciler=agent/v4&did=pause", "explain?reconciler=agent/v4&key=a&did=retry", "objects?reconciler=agent/v4",
+		} {
+			page := s.page(path)
+			if c.opts == nil {
+				assert.NotContains(t, page, `method="post"`, path)
+			}
+			answer, _ := s.send("POST", path)
+			assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, path)
+			assert.Equal(t, "GET, HEAD", answer.Header.Get("Allow"))
 		}
 	}
 	assert.Empty(t, f.Acts())
@@ -70,88 +85,31 @@ func TestActionsCallTheReconcilerAndReportTheResult(t *testing.T) {
 	}
 }
 
-func TestPagesHaveTheButtons(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	for path, want := range map[string][]string{
-		"show?reconciler=agent/v4":              {"retry []", "refresh []", "prune", "approve", "pause", "resume"},
-		"explain?reconciler=agent/v4&key=a%0Ab": {`retry ["a\nb"]`, `refresh ["a\nb"]`, `pause only ["a\nb"]`, `pause only []`},
-	} {
-		for _, ref := range addresses(t, s.page(path)) {
-			name, _, _ := strings.Cut(ref, "?")
-			if strings.Contains("retry refresh prune approve pause resume", name) && name != "" {
-				answer, body := s.send("POST", ref)
-				require.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
-			}
-		}
-		assert.Equal(t, want, f.Acts(), path)
-	}
-}
-
-func TestActionsAcceptForms(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	form := url.Values{"reconciler": {"agent/v4"}, "key": {"a b"}}
-	answer, body := s.send("POST", "retry", withBody("application/x-www-form-urlencoded", form.Encode()))
-	assert.Equal(t, http.StatusSeeOther, answer.StatusCode, body)
-	assert.Equal(t, []string{`retry ["a b"]`}, f.Acts())
-
-	long := "reconciler=agent%2Fv4&key=" + strings.Repeat("x", 1<<20)
-	answer, _ = s.send("POST", "retry", withBody("application/x-www-form-urlencoded", long))
-	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
-	assert.Empty(t, f.Acts())
-}
-
-func TestActionsNeedPost(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	for _, act := range acts {
-		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"} {
-			answer, _ := s.send(method, act.path)
-			assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, "%s %s", method, act.path)
-			assert.Equal(t, "POST", answer.Header.Get("Allow"))
-		}
-	}
-	for _, path := range []string{"", "show?reconciler=agent/v4&did=pause", "explain?reconciler=agent/v4&key=a&did=retry", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4"} {
-		s.page(path)
-	}
-	assert.Empty(t, f.Acts())
-}
-
-func TestPagesRefusePost(t *testing.T) {
-	s := serve(t, writes, full())
-	for _, path := range []string{"", "show?reconciler=agent/v4", "style.css"} {
-		answer, _ := s.send("POST", path)
-		assert.Equal(t, http.StatusMethodNotAllowed, answer.StatusCode, path)
-		assert.Equal(t, "GET, HEAD", answer.Header.Get("Allow"))
-	}
-}
-
 func TestActionsFromAnotherSiteAreRefused(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
-	for _, act := range acts {
-		for _, c := range []struct {
-			name, value string
-			want        int
-		}{
-			{"Sec-Fetch-Site", "cross-site", http.StatusForbidden},
-			{"Sec-Fetch-Site", "same-site", http.StatusForbidden},
-			{"Origin", "http://evil.test", http.StatusForbidden},
-			{"Origin", "http://here.test:81", http.StatusForbidden},
-			{"Origin", "null", http.StatusForbidden},
-			{"Sec-Fetch-Site", "same-origin", http.StatusSeeOther},
-			{"Sec-Fetch-Site", "none", http.StatusSeeOther},
-			{"Origin", "http://here.test", http.StatusSeeOther},
-		} {
+	for _, c := range []struct {
+		name, value string
+		allowed     bool
+	}{
+		{"Sec-Fetch-Site", "cross-site", false},
+		{"Sec-Fetch-Site", "same-site", false},
+		{"Origin", "http://evil.test", false},
+		{"Origin", "http://here.test:81", false},
+		{"Origin", "null", false},
+		{"Sec-Fetch-Site", "same-origin", true},
+		{"Sec-Fetch-Site", "none", true},
+		{"Origin", "http://here.test", true},
+	} {
+		for _, act := range acts {
 			f.Shown.Paused = []string{"a"}
 			answer, _ := s.send("POST", act.path, with(c.name, c.value))
-			assert.Equal(t, c.want, answer.StatusCode, "%s with %s: %s", act.path, c.name, c.value)
-			if did := f.Acts(); c.want == http.StatusForbidden {
-				assert.Empty(t, did)
-			} else {
-				assert.Equal(t, []string{act.did}, did)
+			want, did := http.StatusForbidden, []string(nil)
+			if c.allowed {
+				want, did = http.StatusSeeOther, []string{act.did}
 			}
+			assert.Equal(t, want, answer.StatusCode, "%s with %s: %s", act.path, c.name, c.value)
+			assert.ElementsMatch(t, did, f.Acts())
 		}
 	}
 }
@@ -191,15 +149,6 @@ func TestApproveButtonIsThereOnlyAfterAPruneFailure(t *testing.T) {
 	assert.JSONEq(t, `{"error": "no sweep has stopped at its budget, there is nothing to approve"}`, body)
 }
 
-func TestReconcilersCanBeAddedLater(t *testing.T) {
-	registry := &inspect.Registry{}
-	s := &server{t, debug.New(registry)}
-	assert.NotContains(t, s.page(""), "agent/v4")
-	registry.Add(full())
-	assert.Contains(t, s.page(""), "agent/v4")
-	assert.Contains(t, (&server{t, debug.New(nil)}).page(""), "There are no reconcilers.")
-}
-
 func TestPageOfADerivationHasNoJournal(t *testing.T) {
 	// Only the methods of the interface are there.
 	s := serve(t, writes, struct{ inspect.Controller }{full()})
@@ -223,4 +172,57 @@ func TestPageOfADerivationHasNoJournal(t *testing.T) {
 		assert.GreaterOrEqual(t, answer.StatusCode, 400, path)
 		assert.Contains(t, strings.ReplaceAll(body, `\"`, `"`), text, path)
 	}
+}
+
+func TestKeysOfOneRequestAreBounded(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	var form strings.Builder
+	form.WriteString("reconciler=agent/v4")
+	for i := range 1000 {
+		fmt.Fprintf(&form, "&key=%d", i)
+	}
+	answer, _ := s.send("POST", "pause", withBody("application/x-www-form-urlencoded", form.String()))
+	assert.Equal(t, http.StatusSeeOther, answer.StatusCode)
+	assert.Len(t, f.Shown.Paused, 1000)
+	f.Acts()
+	answer, body := s.send("POST", "pause", withBody("application/x-www-form-urlencoded", form.String()+"&key=x"))
+	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	assert.Contains(t, body, "1,001 keys")
+	long := "reconciler=agent/v4&key=" + strings.Repeat("x", 1<<20)
+	answer, _ = s.send("POST", "pause", withBody("application/x-www-form-urlencoded", long))
+	assert.Equal(t, http.StatusBadRequest, answer.StatusCode)
+	assert.Empty(t, f.Acts())
+}
+
+// Whatever the handler does not understand may be a key: it must not act on the whole reconciler instead.
+func TestActionsThatAreNotUnderstoodAreRefused(t *testing.T) {
+	f := full()
+	s := serve(t, writes, f)
+	multipart := "--x\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\na\r\n--x--\r\n"
+	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
+		for _, c := range []struct{ contentType, body string }{
+			{"application/json", `{"key":"a"}`}, {"text/plain", "key=a"}, {"multipart/form-data; boundary=x", multipart},
+			{"", "key=a"}, {"no type at all", "key=a"}, {"application/json", ""},
+		} {
+			for _, query := range []string{"", "&all=true", "&key=b"} {
+				answer, body := s.send("POST", name+"?reconciler=agent/v4"+query, withBody(c.contentType, c.body))
+				assert.Equal(t, http.StatusUnsupportedMediaType, answer.StatusCode, "%s%s with %q: %s", name, query, c.contentType, body)
+			}
+		}
+		for _, fields := range []string{
+			"", "&keys=a", "&Key=a", "&all=true&key[]=a", "&object=a", "&key=a&dry-run=true", "&all=true&%00=x",
+			"&all=1", "&all=", "&all=false", "&all=true&all=true", "&all=true&key=a", "&key=a&reconciler=agent/v6", "&key=a;b=c",
+		} {
+			answer, body := s.send("POST", name+"?reconciler=agent/v4"+fields)
+			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%s with %s: %s", name, fields, body)
+			answer, _ = s.send("POST", name, withBody("application/x-www-form-urlencoded", "reconciler=agent/v4"+fields))
+			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%s with %s", name, fields)
+		}
+	}
+	assert.Empty(t, f.Acts())
+	_, body := s.send("POST", "pause?reconciler=agent/v4&keys=a&format=json")
+	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be reconciler, table, nth, key, all or format"}`, body)
+	_, body = s.send("POST", "pause?reconciler=agent/v4")
+	assert.Contains(t, body, "all=true")
 }

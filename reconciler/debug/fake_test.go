@@ -44,12 +44,14 @@ type server struct {
 	http.Handler
 }
 
+// serve serves reconcilers that are added to the registry after the page was made.
 func serve(t *testing.T, opts []debug.Option, all ...inspect.Controller) *server {
 	registry := &inspect.Registry{}
+	s := &server{t, debug.New(registry, opts...)}
 	for _, i := range all {
 		registry.Add(i)
 	}
-	return &server{t, debug.New(registry, opts...)}
+	return s
 }
 
 var writes = []debug.Option{debug.WithWrites()}

@@ -5,6 +5,7 @@ package debug_test
 
 import (
 	"errors"
+	"fmt"
 	"html"
 	"net/http"
 	"net/url"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
+	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -55,64 +57,42 @@ func full() *fake.Controller {
 	return f
 }
 
-func TestOverviewHasTheFiguresOfEachReconciler(t *testing.T) {
+func TestPagesHaveTheFigures(t *testing.T) {
 	s := serve(t, nil, full(), newFake("v6"))
-	page := s.page("")
-	for _, text := range []string{
-		"agent/v4", "busy", "123,456", ">42<", ">2<", ">5<", ">6<", "1 m 30 s", "1,235/s", "agent/v6", "running",
-		"1 of 2 reconcilers have problems: 5 failing, 6 blocked",
+	for path, texts := range map[string][]string{
+		"": {
+			"agent/v4", "busy", "123,456", ">42<", ">2<", ">5<", ">6<", "1 m 30 s", "1,235/s", "agent/v6", "running",
+			"1 of 2 reconcilers have problems: 5 failing, 6 blocked",
+		},
+		"show?reconciler=agent/v4": {
+			"busy: it is in update of route-7 for 3s; the figures are from its last round", "waits for k8s-sync",
+			"123,456", "breaker open since 5s", "update of route-9", "list: permission denied", "in 1 h 0 m",
+			"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
+			">90<", ">70<", ">60<", "0.2/s",
+		},
+		"objects?reconciler=agent/v4&status=error": {
+			"route-2", "no route to host 2", "retry", "Error", ">3<", `aria-current="true">Error<`,
+		},
+		"explain?reconciler=agent/v4&key=route-0": {
+			"retry: It failed.", "1 m 0 s ago", "Error at revision 17", "no route", "in 9.0 s", "1.0 s ago", "device eth0",
+			"fresh", ">8<", "eth", "route-1", "The breaker is open.", "03:04:05.000", "1, by change", "1ms", ">Note<", "asked 10.0.0.1",
+		},
+		"journal?reconciler=agent/v4": {
+			"asked 10.0.0.1", "done, lost, merged", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 returned",
+			"6, 7 lost, 8 merged", "failed: broken pipe",
+		},
 	} {
-		assert.Contains(t, page, text)
+		page := s.page(path)
+		for _, text := range texts {
+			assert.Contains(t, page, text, path)
+		}
 	}
-	assert.Contains(t, serve(t, nil).page(""), "There are no reconcilers.")
+	assert.Contains(t, (&server{t, debug.New(nil)}).page(""), "There are no reconcilers.")
 	assert.Contains(t, serve(t, nil, newFake("v6")).page(""), "Nothing fails")
-}
 
-func TestShowHasTheSnapshot(t *testing.T) {
-	page := serve(t, nil, full()).page("show?reconciler=agent/v4")
-	for _, text := range []string{
-		"busy: it is in update of route-7 for 3s; the figures are from its last round", "waits for k8s-sync",
-		"123,456", "breaker open since 5s", "update of route-9", "list: permission denied", "in 1 h 0 m",
-		"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
-		">90<", ">70<", ">60<", "0.2/s",
-	} {
-		assert.Contains(t, page, text)
-	}
-}
-
-func TestObjectListHasTheErrors(t *testing.T) {
-	page := serve(t, nil, full()).page("objects?reconciler=agent/v4&status=error")
-	for _, text := range []string{"route-2", "no route to host 2", "retry", "Error", ">3<"} {
-		assert.Contains(t, page, text)
-	}
-	assert.Contains(t, page, `aria-current="true">Error<`)
-}
-
-func TestExplainHasTheExplanation(t *testing.T) {
-	page := serve(t, nil, full()).page("explain?reconciler=agent/v4&key=route-0")
-	for _, text := range []string{
-		"retry: It failed.", "1 m 0 s ago", "Error at revision 17", "no route", "in 9.0 s", "1.0 s ago", "device eth0",
-		"fresh", ">8<", "eth", "route-1", "The breaker is open.", "03:04:05.000", "1, by change", "1ms", ">Note<", "asked 10.0.0.1",
-	} {
-		assert.Contains(t, page, text)
-	}
-}
-
-func TestJournalHasTheLatestFirst(t *testing.T) {
-	s := serve(t, nil, full())
-	page := s.page("journal?reconciler=agent/v4")
-	for _, text := range []string{
-		"asked 10.0.0.1", "done, lost, merged", "2, by retry", "1.23ms", "1 changed, 2 waited, 4 returned",
-		"6, 7 lost, 8 merged", "failed: broken pipe",
-	} {
-		assert.Contains(t, page, text)
-	}
-	assert.Less(t, strings.Index(page, "03:04:06.000"), strings.Index(page, "03:04:05.000"))
-
-	page = s.page("journal?reconciler=agent/v4&key=route-0")
-	assert.Contains(t, page, "no route")
-	assert.NotContains(t, page, "by retry")
-	assert.NotContains(t, page, "Rounds, the latest first")
+	journal := s.page("journal?reconciler=agent/v4")
+	assert.Less(t, strings.Index(journal, "03:04:06.000"), strings.Index(journal, "03:04:05.000"), "the latest is first")
+	assert.NotContains(t, s.page("journal?reconciler=agent/v4&key=route-0"), "Rounds, the latest first")
 }
 
 func TestSinceAndLimitBoundTheJournal(t *testing.T) {
@@ -166,18 +146,13 @@ func TestInvalidQueriesAreRefused(t *testing.T) {
 		"journal?reconciler=agent/v4&since=ago":   http.StatusBadRequest,
 		"nothing":                                 http.StatusNotFound,
 	} {
-		for _, accept := range []string{"text/html", "application/json"} {
-			answer, body := s.send("GET", path, with("Accept", accept))
-			assert.Equal(t, want, answer.StatusCode, path)
-			if want == http.StatusOK {
-				continue
-			}
-			assert.Contains(t, answer.Header.Get("Content-Type"), accept, path)
-			if accept == "application/json" {
-				assert.Regexp(t, `^\{"error":".+"\}\n$`, body, path)
-			} else {
-				assert.NotContains(t, body, "<b>", path)
-			}
+		answer, body := s.send("GET", path, with("Accept", "application/json"))
+		assert.Equal(t, want, answer.StatusCode, path)
+		if want != http.StatusOK {
+			assert.Regexp(t, `^\{"error":".+"\}\n$`, body, path)
+			assert.Equal(t, "application/json", answer.Header.Get("Content-Type"), path)
+			_, body = s.send("GET", path, with("Accept", "text/html"))
+			assert.NotContains(t, body, "<b>", path)
 		}
 	}
 	answer, body := s.send("GET", "show?reconciler=routes&format=xml")
@@ -224,7 +199,6 @@ func rows(t *testing.T, page string) []string {
 	return out
 }
 
-// Each live part has its element in the page, with the same text.
 func TestLivePartsArePartsOfThePage(t *testing.T) {
 	f := full()
 	s := serve(t, nil, f)
@@ -237,6 +211,7 @@ func TestLivePartsArePartsOfThePage(t *testing.T) {
 			}
 		}
 		require.NotEmpty(t, source, path)
+		assert.NotContains(t, serve(t, nil, newFake("v4")).json(source), "null", "the script cannot read it")
 		live := decode[struct {
 			Cells map[string]struct{ Text string }
 			Paths map[string]string
@@ -262,10 +237,83 @@ func TestLivePartsArePartsOfThePage(t *testing.T) {
 	}
 }
 
-// The script empties a list when it gets an empty list; it cannot read null.
-func TestLivePartsHaveNoNull(t *testing.T) {
-	s := serve(t, nil, newFake("v4"))
-	for _, path := range []string{"?format=live", "show?reconciler=agent/v4&format=live", "explain?reconciler=agent/v4&key=k&format=live"} {
-		assert.NotContains(t, s.json(path), "null", path)
+// A second is a unit from the right end, at 600. The largest number is at the top, at 1, and zero at 39.
+func TestPlotHasTheSamplesOfTheLastTenMinutes(t *testing.T) {
+	type sample struct {
+		seconds float64 // before the page
+		failing int
 	}
+	for _, c := range []struct {
+		samples         []sample
+		line, now, most string
+	}{
+		{nil, "", "–", "–"},
+		{
+			[]sample{{2.5, 0}, {1.5, 10}, {0.5, 5}},
+			"M598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0", "5", "10",
+		},
+		// It moves left as time goes by.
+		{[]sample{{60, 0}, {59, 3}}, "M540.0 39.0L541.0 39.0L541.0 1.0L541.0 1.0", "3", "3"},
+		{[]sample{{61, 0}, {60, 3}}, "M539.0 39.0L540.0 39.0L540.0 1.0L540.0 1.0", "3", "3"},
+		// There are gaps without samples.
+		{[]sample{{9, 1}, {8, 1}, {1, 1}, {0, 1}}, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", "1", "1"},
+		{
+			[]sample{{601, 100}, {600, 3}, {599, 2}, {0, 1}},
+			"M0.0 1.0L1.0 1.0L1.0 13.7L1.0 13.7M600.0 26.3L600.0 26.3", "1", "3",
+		},
+	} {
+		f := newFake("v4")
+		for _, s := range c.samples {
+			at := epoch.Add(-time.Duration(s.seconds * float64(time.Second)))
+			f.Samples = append(f.Samples, inspect.Sample{At: at, Failing: s.failing})
+		}
+		live := decode[struct {
+			Cells map[string]struct{ Text string }
+			Paths map[string]string
+		}](t, serve(t, nil, f).json("show?reconciler=agent/v4&format=live"))
+		assert.Equal(t, c.line, live.Paths["line-failing"])
+		assert.Equal(t, c.now, live.Cells["now-failing"].Text)
+		assert.Equal(t, c.most, live.Cells["most-failing"].Text)
+	}
+}
+
+// Package internal/bounded says what is left out.
+func TestListsAreBoundedInBytesAndCountTheRest(t *testing.T) {
+	// large is an error text that is several times as long in JSON.
+	large := strings.Repeat("<&", 8<<10)
+	f := full()
+	f.Lines = failing(200)
+	f.History, f.Rounds, f.Shown.Errors = nil, nil, nil
+	f.Shown.PruneFailure, f.Shown.Breaker = large, large
+	for i := range 200 {
+		at := epoch.Add(time.Duration(i) * time.Second)
+		f.Lines[i].Error = large
+		f.History = append(f.History, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: "a", Result: inspect.ResultFailed, Error: large}})
+		f.Rounds = append(f.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
+	}
+	for i := range 32 {
+		f.Shown.Errors = append(f.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
+	}
+	s := serve(t, nil, f)
+	for path, more := range map[string]string{
+		"objects?reconciler=agent/v4&limit=1000":       "Next page",
+		"journal?reconciler=agent/v4&limit=1000":       "further operations are left out",
+		"journal?reconciler=agent/v4&limit=1000&key=a": "further operations are left out",
+	} {
+		require.Less(t, len(s.json(path)), 2<<20+1<<12, "two lists of 1 MiB, and their frame")
+		assert.Contains(t, s.page(path), more)
+	}
+	journal := decode[struct {
+		Events, Rounds []struct{ Round uint64 }
+		EventsOmitted  int `json:"events_omitted"`
+		RoundsOmitted  int `json:"rounds_omitted"`
+	}](t, s.json("journal?reconciler=agent/v4&limit=1000"))
+	require.Equal(t, 200, len(journal.Events)+journal.EventsOmitted)
+	require.Equal(t, 200, len(journal.Rounds)+journal.RoundsOmitted)
+	require.EqualValues(t, 199, journal.Events[len(journal.Events)-1].Round, "the latest are kept")
+	require.EqualValues(t, 199, journal.Rounds[len(journal.Rounds)-1].Round)
+	require.NotContains(t, s.json("journal?reconciler=agent/v4&limit=1"), "omitted")
+	// The overview has the errors of all reconcilers and cuts them. The page of one reconciler has them in full.
+	require.Less(t, len(s.json("")), 1<<17)
+	require.Greater(t, len(s.json("show?reconciler=agent/v4")), 32*len(large))
 }

@@ -4,35 +4,17 @@
 package derive_test
 
 import (
-	"context"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/derive"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
-
-func TestEachRowDerivesManyRows(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(&wish{Name: "a", Places: "1 2"})
-		e.run(e.each())
-		e.has("1<-a", "2<-a")
-		e.put(&wish{Name: "a", Places: "2 3"}, &wish{Name: "b", Places: "4"}, &wish{Name: "c"})
-		e.has("2<-a", "3<-a", "4<-b")
-		e.remove("a")
-		e.has("4<-b")
-		e.healthy()
-		e.remove("b", "c")
-		e.has()
-	})
-}
 
 func TestEqualRowsAreNotWritten(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -55,39 +37,6 @@ func TestEqualRowsAreNotWritten(t *testing.T) {
 	})
 }
 
-func TestLowerKeyWinsInEachUntilItGoes(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.run(e.each())
-		e.put(&wish{Name: "b", Places: "1"})
-		e.put(&wish{Name: "c", Places: "1 2"})
-		e.has("1<-b", "2<-c")
-		e.healthy(`row 1 of table "routes": it is derived from 2 rows of table "wishes", b wins over c: use Best`)
-		require.NotZero(e, e.published().Rejected)
-		e.put(&wish{Name: "a", Places: "1"})
-		e.has("1<-a", "2<-c")
-		e.remove("b")
-		e.remove("a")
-		e.has("1<-c", "2<-c")
-		e.healthy()
-	})
-}
-
-func TestBestRowIsInTheOutput(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.run(e.best())
-		e.put(&wish{Name: "a", Places: "1", Metric: 5}, &wish{Name: "b", Places: "1 2", Metric: 3}, &wish{Name: "c", Places: "1", Metric: 3})
-		e.has("1<-b", "2<-b")
-		e.put(&wish{Name: "b", Places: "2"})
-		e.has("1<-c", "2<-b")
-		e.put(&wish{Name: "a", Places: "1", Metric: 2})
-		e.has("1<-a", "2<-b")
-		e.remove("a", "c")
-		e.has("2<-b")
-		e.healthy()
-	})
-}
-
-// The winner is deleted and another row of the same transaction wants its place: one write, no gap.
 func TestWinnerIsReplacedInOneWrite(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(&wish{Name: "a", Places: "1"})
@@ -99,75 +48,6 @@ func TestWinnerIsReplacedInOneWrite(t *testing.T) {
 		})
 		e.has("1<-b")
 		require.Equal(e, before+1, e.revision())
-	})
-}
-
-func TestFailedRowKeepsWhatItDerivedBefore(t *testing.T) {
-	for _, fail := range []string{"error", "panic", "rank", "twice"} {
-		t.Run(fail, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.run(e.best())
-				e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1", Metric: 7})
-				bad, text := &wish{Name: "a", Places: "2 1", Fail: fail}, map[string]string{
-					"error": "no route", "panic": "panic: oh no", "rank": "panic: no rank",
-					"twice": "the function returned two rows with the key 2",
-				}[fail]
-				if fail == "twice" {
-					bad.Places, bad.Fail = "2 2", ""
-				}
-				e.put(bad, &wish{Name: "c", Places: "3"})
-				e.has("1<-a", "3<-c")
-				e.healthy(`row a of table "wishes": ` + text)
-				require.Equal(e, 1, e.published().Rejected)
-				e.put(&wish{Name: "a", Places: "2"})
-				e.has("1<-b", "2<-a", "3<-c")
-				e.healthy()
-				require.Zero(e, e.published().Rejected)
-
-				e.put(&wish{Name: "a", Places: "1", Fail: "error"})
-				e.remove("a")
-				e.has("1<-b", "3<-c")
-				e.healthy()
-			})
-		})
-	}
-}
-
-func TestOutputWithoutAKeyIsAnErrorOfItsInput(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.run(e.each())
-		e.put(&wish{Name: "a", Places: "1 keyless empty keyless"}, &wish{Name: "b", Places: "2"})
-		e.has("1<-a", "2<-b", "empty<-a")
-		e.healthy(`row a of table "wishes": row 1 of 4 that the function returned is left out: the primary index makes no key of the object`)
-		require.Equal(e, 1, e.published().Rejected)
-		e.put(&wish{Name: "a", Places: "empty 3"})
-		e.has("2<-b", "3<-a", "empty<-a")
-		e.healthy()
-		require.Zero(e, e.published().Rejected)
-		e.put(&wish{Name: "a", Places: "keyless"})
-		e.has("2<-b")
-		e.remove("a")
-		e.healthy()
-	})
-}
-
-func TestRankThatIsNotANumberIsAnErrorOfTheRow(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.made(derive.Best(e.cfg, e.wishes, e.routes, routesOf, func(w *wish) float64 {
-			if w.Metric == 13 {
-				return math.NaN()
-			}
-			return -float64(w.Metric)
-		}))
-		e.run(d)
-		e.put(&wish{Name: "a", Places: "1", Metric: 5}, &wish{Name: "b", Places: "1 2", Metric: 13}, &wish{Name: "c", Places: "1", Metric: 7})
-		e.has("1<-c")
-		e.healthy(`row b of table "wishes": its rank is NaN`)
-		e.put(&wish{Name: "b", Places: "1 2", Metric: 9})
-		e.has("1<-b", "2<-b")
-		e.put(&wish{Name: "b", Metric: 13}) // what wants nothing needs no rank
-		e.has("1<-c")
-		e.healthy()
 	})
 }
 
@@ -203,87 +83,6 @@ func TestOutputBelongsToTheDerivationOnceInitialised(t *testing.T) {
 	})
 }
 
-func TestInitialiserEndsWithTheRowsThatItWaitsFor(t *testing.T) {
-	inBubble(t, func(e *env) {
-		var names []string
-		for i := range 1000 {
-			names = append(names, fmt.Sprintf("%04d", i))
-			if i%2 == 0 {
-				e.other(&route{Place: fmt.Sprintf("old%d", i)})
-			}
-		}
-		e.put(&wish{Name: "a", Places: strings.Join(names, " ")})
-		d := e.each()
-		seen := 0
-		check := func([]string) {
-			txn := e.db.ReadTxn()
-			if ok, _ := e.routes.Initialized(txn); ok {
-				seen++
-				require.Equal(e, 1000, e.routes.NumObjects(txn))
-			}
-		}
-		e.commits.after.Store(&check)
-		e.run(d)
-		require.NotZero(e, seen)
-		require.Equal(e, e.revision(), e.published().Output)
-	})
-}
-
-func TestTransactionsAreSmallAndPublishTheirRevisions(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.each()
-		e.run(d)
-		var sizes []statedb.Revision
-		was := e.revision()
-		check := func([]string) {
-			txn := e.db.ReadTxn()
-			if now := e.routes.Revision(txn); now != was {
-				sizes, was = append(sizes, now-was), now
-			}
-		}
-		e.commits.after.Store(&check)
-		places := ""
-		for i := range 600 {
-			places += fmt.Sprint(" ", i)
-		}
-		e.put(&wish{Name: "a", Places: places})
-		require.Equal(e, []statedb.Revision{256, 256, 88}, sizes)
-		require.EqualValues(e, 1, e.published().Input)
-		require.Equal(e, e.revision(), e.published().Output)
-	})
-}
-
-func TestStatusInTheOutputIsKept(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.cfg.Same = func(current, derived *route) bool {
-			return current.From == derived.From && current.Metric == derived.Metric
-		}
-		merges := 0
-		e.cfg.Merge = func(current, derived *route) *route {
-			merged := *derived
-			merged.Status = "pending, was " + current.Status
-			if merges++; merges == 1 {
-				// Another writer is faster.
-				wtxn := e.db.WriteTxn(e.routes)
-				_, _, err := e.routes.Insert(wtxn, &route{Place: "1", From: "a", Status: "failed"})
-				require.NoError(e, err)
-				wtxn.Commit()
-			}
-			return &merged
-		}
-		e.put(&wish{Name: "a", Places: "1"})
-		e.run(e.best())
-		e.other(&route{Place: "1", From: "a", Status: "done"})
-		e.put(&wish{Name: "a", Places: "1 2"})
-		row, _, _ := e.routes.Get(e.db.ReadTxn(), byPlace.Query("1"))
-		require.Equal(e, "done", row.Status, "equal but for the status")
-		e.put(&wish{Name: "b", Places: "1", Metric: -1})
-		row, _, _ = e.routes.Get(e.db.ReadTxn(), byPlace.Query("1"))
-		require.Equal(e, &route{Place: "1", From: "b", Metric: -1, Status: "pending, was failed"}, row)
-		require.Equal(e, 2, merges)
-	})
-}
-
 func TestRowThatCannotBeWrittenIsAnErrorOfItsPlace(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.cfg.Same = func(current, derived *route) bool {
@@ -308,77 +107,12 @@ func TestRowThatCannotBeWrittenIsAnErrorOfItsPlace(t *testing.T) {
 		} {
 			e.put(&wish{Name: "a", Places: "1", Metric: 1}, &wish{Name: "b", Places: "2", Metric: metric}, &wish{Name: "c", Places: "3", Metric: 1})
 			e.has("1<-a", "2<-b", "3<-c")
-			for place, metric := range map[string]int{"1": 1, "2": 0, "3": 1} {
-				row, _, _ := e.routes.Get(e.db.ReadTxn(), byPlace.Query(place))
-				require.Equal(e, metric, row.Metric, place)
-			}
+			require.Equal(e, []int{1, 0, 1}, []int{e.at("1").Metric, e.at("2").Metric, e.at("3").Metric})
 			e.healthy(`row 2 of table "routes": ` + text)
 			require.Equal(e, 1, e.published().Rejected, "no reader counts the input as applied")
 			e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
 			e.healthy()
 		}
-	})
-}
-
-func TestChainPassesRowsAndInitialisationOn(t *testing.T) {
-	inBubble(t, func(e *env) {
-		wtxn := e.db.WriteTxn(e.wishes)
-		done := e.wishes.RegisterInitializer(wtxn, "first")
-		wtxn.Commit()
-		lengths := newTable(e, "lengths", byPlace)
-		first := e.each() // before the second runs: a table without initialisers is initialised
-		second, err := derive.Best(derive.Config[*route]{DB: e.db}, e.routes, lengths, func(r *route) ([]*route, error) {
-			return []*route{{Place: fmt.Sprint(len(r.Place)), From: r.Place, Metric: r.Metric}}, nil
-		}, metricOfRoute)
-		require.NoError(e, err)
-		defer second.Close()
-		defer reconcilertest.Go(e, second.Run)()
-		e.run(first)
-		e.put(&wish{Name: "a", Places: "1 22", Metric: 3}, &wish{Name: "b", Places: "2 33", Metric: 2})
-		ok, _ := lengths.Initialized(e.db.ReadTxn())
-		require.False(e, ok)
-		e.write(func(wtxn statedb.WriteTxn) { done(wtxn) })
-		ok, _ = lengths.Initialized(e.db.ReadTxn())
-		require.True(e, ok)
-		row, _, _ := lengths.Get(e.db.ReadTxn(), byPlace.Query("2"))
-		require.Equal(e, "33", row.From)
-		e.remove("b")
-		row, _, _ = lengths.Get(e.db.ReadTxn(), byPlace.Query("2"))
-		require.Equal(e, "22", row.From)
-	})
-}
-
-func TestNothingIsRememberedOfRowsThatAreGone(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.best()
-		e.run(d)
-		e.put(&wish{Name: "a", Places: "1 2"}, &wish{Name: "b", Places: "2", Fail: "error"})
-		e.remove("a", "b")
-		in, places := d.Tracked()
-		require.Zero(e, in)
-		require.Zero(e, places)
-	})
-}
-
-func TestStoppedDerivationContinuesWithTheChangesMeanwhile(t *testing.T) {
-	inBubble(t, func(e *env) {
-		d := e.best()
-		stop := e.run(d)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"})
-		require.ErrorContains(e, d.Run(e.Context()), "is running already")
-		require.True(e, e.published().Connected)
-		stop()
-		require.False(e, e.published().Connected)
-		e.remove("a")
-		e.put(&wish{Name: "c", Places: "2", Metric: -1})
-		time.Sleep(time.Minute)
-		e.has("1<-a", "2<-b")
-		stop = e.run(d)
-		e.has("2<-c")
-		require.True(e, e.published().Connected)
-		stop()
-		d.Close()
-		require.ErrorContains(e, d.Run(e.Context()), "has been closed")
 	})
 }
 
@@ -414,24 +148,86 @@ func TestManyErrorsAreCountedInHealth(t *testing.T) {
 	})
 }
 
-func TestRunStopsBetweenTheRowsOfASnapshot(t *testing.T) {
-	inBubble(t, func(e *env) {
-		ctx, cancel := context.WithCancel(e.Context())
-		calls := 0
-		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
-			if calls++; calls == 2 {
-				cancel()
-			}
-			return routesOf(w)
+// An error of a row is in health, and the others go on. What was derived from the row before stays until it is gone.
+func TestFailedRowKeepsWhatItDerivedBefore(t *testing.T) {
+	for text, bad := range map[string]*wish{
+		"no route":        {Name: "a", Places: "2 1", Fail: "error"},
+		"panic: oh no":    {Name: "a", Places: "2 1", Fail: "panic"},
+		"panic: no rank":  {Name: "a", Places: "2 1", Fail: "rank"},
+		"its rank is NaN": {Name: "a", Places: "2 1", Fail: "nan"},
+		"the function returned two rows with the key 2": {Name: "a", Places: "2 2"},
+	} {
+		t.Run(text, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.run(e.best())
+				e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1", Metric: 7})
+				e.put(bad, &wish{Name: "c", Places: "3"})
+				e.has("1<-a", "3<-c")
+				e.healthy(`row a of table "wishes": ` + text)
+				require.Equal(e, 1, e.published().Rejected)
+				e.remove("a")
+				e.has("1<-b", "3<-c")
+				e.healthy()
+				require.Zero(e, e.published().Rejected)
+			})
 		})
-		e.made(d, err)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
-		require.NoError(e, d.Run(ctx))
-		require.Equal(e, 2, calls)
-		e.has()
+	}
+}
+
+func TestOutputWithoutAKeyIsAnErrorOfItsInput(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.run(e.each())
+		e.put(&wish{Name: "a", Places: "1 keyless empty keyless"}, &wish{Name: "b", Places: "2"})
+		e.has("1<-a", "2<-b", "empty<-a")
+		e.healthy(`row a of table "wishes": row 1 of 4 that the function returned is left out: the primary index makes no key of the object`)
+		require.Equal(e, 1, e.published().Rejected)
+		e.put(&wish{Name: "a", Places: "empty 3"})
+		e.has("2<-b", "3<-a", "empty<-a")
+		e.healthy()
+	})
+}
+
+// A transaction has at most 256 rows. The initialiser ends when all are written, and what nothing wants is deleted.
+func TestTransactionsAreSmallAndTheLastInitialises(t *testing.T) {
+	inBubble(t, func(e *env) {
+		var places []string
+		var old []*route
+		for i := range 600 {
+			places = append(places, fmt.Sprint(i))
+			old = append(old, &route{Place: fmt.Sprint("old", i)})
+		}
+		e.other(old...)
+		e.put(&wish{Name: "a", Places: strings.Join(places, " ")})
+		var sizes []statedb.Revision
+		was := e.revision()
+		check := func([]string) {
+			now := e.revision()
+			sizes, was = append(sizes, now-was), now
+			assert.True(e, !e.initialized() || e.routes.NumObjects(e.db.ReadTxn()) == 600)
+		}
+		d := e.each()
+		e.commits.after.Store(&check)
 		e.run(d)
-		require.Equal(e, 3, calls)
-		e.has("1<-a", "2<-b", "3<-c")
-		require.True(e, e.initialized())
+		require.Equal(e, []statedb.Revision{256, 256, 256, 256, 176, 0}, sizes)
+		require.EqualValues(e, 1, e.published().Input)
+		require.Equal(e, e.revision(), e.published().Output)
+	})
+}
+
+func TestInputIsConnectedWhileTheDerivationRuns(t *testing.T) {
+	inBubble(t, func(e *env) {
+		wtxn := e.db.WriteTxn(e.wishes)
+		e.wishes.RegisterInitializer(wtxn, "first")
+		wtxn.Commit()
+		d := e.best()
+		for range 2 {
+			stop := e.run(d)
+			require.True(e, e.published().Connected)
+			require.ErrorContains(e, d.Run(e.Context()), "is running already")
+			stop()
+			require.False(e, e.published().Connected)
+		}
+		d.Close()
+		require.ErrorContains(e, d.Run(e.Context()), "has been closed")
 	})
 }

@@ -4,8 +4,10 @@
 package derive_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -33,7 +36,8 @@ type wish struct {
 	Name   string
 	Places string // separated by spaces
 	Metric int
-	// Fail has the function return an error ("error"), panic ("panic"), or the rank panic ("rank").
+	// Fail has the function return an error ("error"), panic ("panic"), or the rank panic ("rank") or be no number
+	// ("nan").
 	Fail string
 }
 
@@ -89,11 +93,14 @@ func routesOf(w *wish) (out []*route, err error) {
 	return out, nil
 }
 
-func metricOf(w *wish) int {
-	if w.Fail == "rank" {
+func metricOf(w *wish) float64 {
+	switch w.Fail {
+	case "rank":
 		panic("no rank")
+	case "nan":
+		return math.NaN()
 	}
-	return w.Metric
+	return float64(w.Metric)
 }
 
 // commits calls a function after each commit, one call at a time.
@@ -124,6 +131,8 @@ type env struct {
 	cfg      derive.Config[*route]
 	health   *reconcilertest.Health
 	registry *inspect.Registry
+	// picky: an index of the output panics for rows with the metric 13.
+	picky bool
 }
 
 func inBubble(t *testing.T, test func(e *env)) {
@@ -136,13 +145,23 @@ func newEnv(t *testing.T) *env {
 	}
 	e.db = reconcilertest.NewDB(t, statedb.WithMetrics(e.commits))
 	e.wishes = newTable(e, "wishes", byName)
-	e.routes = newTable(e, "routes", byPlace)
+	e.routes = newTable(e, "routes", byPlace, statedb.Index[*route, string]{
+		Name: "metric", FromKey: index.String,
+		FromObject: func(r *route) index.KeySet {
+			if e.picky && r.Metric == 13 {
+				panic("unlucky")
+			}
+			return index.NewKeySet(index.String(fmt.Sprint(r.Metric)))
+		},
+	})
 	e.cfg = derive.Config[*route]{DB: e.db, Health: e.health, Registry: e.registry}
 	return e
 }
 
-func newTable[Row statedb.TableWritable](e *env, name string, primary statedb.Index[Row, string]) statedb.RWTable[Row] {
-	table, err := statedb.NewTable(e.db, name, primary)
+func newTable[Row statedb.TableWritable](
+	e *env, name string, primary statedb.Index[Row, string], secondary ...statedb.Indexer[Row],
+) statedb.RWTable[Row] {
+	table, err := statedb.NewTable(e.db, name, primary, secondary...)
 	require.NoError(e, err)
 	return table
 }
@@ -164,6 +183,15 @@ func (e *env) run(d *derived) (stop func()) {
 	stop = reconcilertest.Go(e, d.Run)
 	synctest.Wait()
 	return stop
+}
+
+// acts calls Retry or Refresh, which must be for so many rows, and waits until the derivations are idle.
+func (e *env) acts(want int, act func(context.Context, ...string) (int, error), keys ...string) {
+	e.Helper()
+	n, err := act(e.Context(), keys...)
+	require.NoError(e, err)
+	require.Equal(e, want, n)
+	synctest.Wait()
 }
 
 // write runs a transaction of the input, and waits until the derivations are idle.
@@ -196,15 +224,16 @@ func (e *env) delete(wtxn statedb.WriteTxn, names ...string) {
 	}
 }
 
-// other writes a row of the output that nothing derives.
+// other writes rows of the output that nothing derives.
 func (e *env) other(rows ...*route) {
-	wtxn := e.db.WriteTxn(e.routes)
-	for _, r := range rows {
-		_, _, err := e.routes.Insert(wtxn, r)
-		require.NoError(e, err)
-	}
-	wtxn.Commit()
+	harness.Insert(e, e.db, e.routes, rows...)
 	synctest.Wait()
+}
+
+// at returns the row of the output at a place; nil if there is none.
+func (e *env) at(place string) *route {
+	row, _, _ := e.routes.Get(e.db.ReadTxn(), byPlace.Query(place))
+	return row
 }
 
 // has requires the output to be these rows: "place<-wish".

@@ -47,32 +47,3 @@ func ExampleBest() {
 	// loser: bgp (bgp 10.0.0.0/8 20)
 	// <nil>
 }
-
-// Each service has a frontend for each of its ports.
-func ExampleEach() {
-	db := statedb.New()
-	services, _ := statedb.NewTable(db, "services", byName)
-	frontends, _ := statedb.NewTable(db, "frontends", byPlace)
-	each, err := derive.Each(derive.Config[*route]{DB: db}, services, frontends, routesOf)
-	if err != nil {
-		panic(err)
-	}
-	defer each.Close()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- each.Run(ctx) }()
-
-	wtxn := db.WriteTxn(services)
-	services.Insert(wtxn, &wish{Name: "web", Places: "80 443"})
-	wtxn.Commit()
-	each.WaitAll(ctx, reconciler.Applied)
-	for row := range frontends.All(db.ReadTxn()) {
-		fmt.Println(row.Place, "from", row.From)
-	}
-	cancel()
-	fmt.Println(<-ended)
-	// Output:
-	// 443 from web
-	// 80 from web
-	// <nil>
-}

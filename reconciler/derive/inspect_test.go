@@ -20,7 +20,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestExplainNamesTheWinnerAndTenLosers(t *testing.T) {
@@ -83,28 +82,17 @@ func TestOperatorsCanRetryRefreshAndPause(t *testing.T) {
 		e.run(d)
 		e.put(&wish{Name: "a", Fail: "error"}, &wish{Name: "b", Places: "b"}, &wish{Name: "c", Fail: "panic"})
 		broken, calls = false, 0
-		n, err := d.Retry(e.Context(), "a", "b")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		synctest.Wait()
+		e.acts(1, d.Retry, "a", "b")
 		e.has("a<-a", "b<-b")
-		n, err = d.Retry(e.Context())
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		synctest.Wait()
+		e.acts(1, d.Retry)
 		e.has("a<-a", "b<-b", "c<-c")
 		e.healthy()
 		require.Equal(e, 2, calls)
 		_, err = d.Retry(e.Context(), "a", "x")
 		require.ErrorIs(e, err, inspect.ErrNotFound)
-		n, err = d.Refresh(e.Context(), "b")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		synctest.Wait()
+		e.acts(1, d.Refresh, "b")
 		require.Equal(e, 3, calls)
-		_, err = d.Refresh(e.Context())
-		require.NoError(e, err)
-		synctest.Wait()
+		e.acts(0, d.Refresh)
 		require.Equal(e, 6, calls)
 		_, err = d.Refresh(e.Context(), make([]string, inspect.MaxKeys+1)...)
 		require.Error(e, err)
@@ -186,23 +174,6 @@ func TestObjectsAreTheRowsOfTheInput(t *testing.T) {
 		require.Equal(e, 1, f.Failing)
 		require.EqualValues(e, 2, f.Updates.Done)
 		var _ inspect.Controller = d
-	})
-}
-
-// A loop on the derived table sees one update when the winner changes, and waits for the initialisation.
-func TestLoopOfTheOutputUpdatesThePlaceOnce(t *testing.T) {
-	inBubble(t, func(e *env) {
-		target := reconcilertest.NewTarget(func(r *route) string { return r.Place }, nil)
-		loop, err := reconciler.New(reconciler.Config[*route]{DB: e.db, Table: e.routes.ToTable(), Operations: target})
-		require.NoError(e, err)
-		reconcilertest.Go(e, loop.Run)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1", Metric: 1})
-		e.run(e.best())
-		target.Take()
-		e.remove("a")
-		calls := target.Take()
-		require.Len(e, calls, 1)
-		require.Equal(e, "b", target.Objects()["1"].From)
 	})
 }
 

@@ -5,7 +5,9 @@ package event_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
+	"math/bits"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -27,16 +29,17 @@ func held() uint64 {
 	return m.HeapAlloc
 }
 
-// randomText returns a unique text of a random length up to about most. Long texts also differ at
-// their end.
+// randomText returns a unique text of a random length up to about most. It is a piece of a long text, such as a line
+// of a command's output, which must not stay in memory.
 func randomText(rng *rand.Rand, most int) string {
-	return strconv.FormatUint(rng.Uint64(), 36) + strings.Repeat("é", rng.IntN(most/2)) + strconv.FormatUint(rng.Uint64(), 36)
+	whole := strconv.FormatUint(rng.Uint64(), 36) + strings.Repeat("é", most/2)
+	return whole[:13+2*(1<<rng.IntN(bits.Len(uint(most))-2))]
 }
 
 // randomEvent returns an event with a part that is long or has many pieces.
 func randomEvent(rng *rand.Rand) (object.Object, event.Event) {
 	obj := &object.Meta{Namespace: "prod", Name: strconv.FormatUint(rng.Uint64(), 36)}
-	const longest = 1 << 19
+	const longest = 1 << 18
 	e := event.Warning("Failed", errText(strconv.FormatUint(rng.Uint64(), 36)))
 	switch rng.IntN(8) {
 	case 0:
@@ -62,24 +65,38 @@ func randomEvent(rng *rand.Rand) (object.Object, event.Event) {
 	return obj, e
 }
 
-// Each pending event and each row has texts of bounded size.
-func TestMemoryOfEventsIsBounded(t *testing.T) {
-	const places, events = 64, 512
+// Each pending event, each row, each subject of a throttle and each recorder has texts of bounded size.
+func TestMemoryIsBounded(t *testing.T) {
+	const places, events = 64, 256
 	// A row has its texts, and its key in the indexes.
 	const most = places * 2 * (event.MaxText + 6*event.MaxName)
-	for name, running := range map[string]bool{"pending": false, "in the table": true} {
+	throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{Remembered: places})
+	require.NoError(t, err)
+	deriving := func(from event.Recorder) func(e *env) event.Recorder {
+		return func(*env) event.Recorder { return &derived{from: from, made: make([]event.Recorder, places)} }
+	}
+	for name, c := range map[string]struct {
+		running  bool
+		recorder func(e *env) event.Recorder
+	}{
+		"pending":               {false, func(e *env) event.Recorder { return e.recorder }},
+		"in the table":          {true, func(e *env) event.Recorder { return e.recorder }},
+		"throttled":             {false, func(*env) event.Recorder { return throttled }},
+		"annotated and logged":  {false, deriving(event.NewSlogRecorder(slog.New(slog.DiscardHandler)))},
+		"annotated and limited": {false, deriving(throttled)},
+	} {
 		t.Run(name, func(t *testing.T) {
 			inTable(t, event.TableConfig{MaxRows: places, MaxPending: places}, func(e *env) {
-				if running {
+				if c.running {
 					defer e.run()()
 				}
 				seed := rand.Uint64()
 				rng := rand.New(rand.NewPCG(seed, 0))
+				recorder := c.recorder(e)
 				before := held()
 				for i := range events {
-					obj, occurred := randomEvent(rng)
-					e.recorder.Event(obj, occurred)
-					if i%places == 0 && running {
+					recorder.Event(randomEvent(rng))
+					if i%places == 0 && c.running {
 						e.written()
 					}
 				}
@@ -87,54 +104,31 @@ func TestMemoryOfEventsIsBounded(t *testing.T) {
 				after := held()
 				e.Logf("seed %d: %d bytes held, %d allowed", seed, after-min(before, after), most)
 				require.Less(e, after, before+most)
+				runtime.KeepAlive(recorder)
 			})
 		})
 	}
 }
 
-// A throttle tracks many subjects, each with bounded names.
-func TestMemoryOfThrottleIsBounded(t *testing.T) {
-	const remembered, events = 64, 512
-	const most = remembered * 4 * 6 * event.MaxName
-	throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{Remembered: remembered})
-	require.NoError(t, err)
-	seed := rand.Uint64()
-	rng := rand.New(rand.NewPCG(seed, 0))
-	before := held()
-	for range events {
-		obj, e := randomEvent(rng)
-		e.Type = event.TypeWarning
-		throttled.Event(obj, e)
-	}
-	after := held()
-	t.Logf("seed %d: %d bytes held, %d allowed", seed, after-min(before, after), most)
-	require.Less(t, after, before+most)
-	runtime.KeepAlive(throttled)
+// derived makes a recorder with the annotations of each event, and keeps the latest ones: a program may make a recorder
+// for each object.
+type derived struct {
+	from event.Recorder
+	made []event.Recorder
+	next int
 }
 
-// A program may make a recorder for each object: each has bounded annotations.
-func TestAnnotationsOfRecordersAreBounded(t *testing.T) {
-	throttled, err := event.NewThrottledRecorder(event.NewNopRecorder(), event.Throttle{})
-	require.NoError(t, err)
-	for name, recorder := range map[string]event.Recorder{
-		"slog":     event.NewSlogRecorder(slog.New(slog.DiscardHandler)),
-		"throttle": throttled,
-	} {
-		t.Run(name, func(t *testing.T) {
-			const recorders = 64
-			made := make([]event.Recorder, recorders)
-			before := held()
-			for i := range made {
-				made[i] = recorder.WithAnnotations("a", strings.Repeat("x", 1<<18), "b", strings.Repeat("y", 1<<18))
-			}
-			after := held()
-			require.Less(t, after, before+recorders*2*event.MaxText)
-			runtime.KeepAlive(made)
-		})
+func (d *derived) Event(_ object.Object, e event.Event) {
+	var annotations []string
+	for key, value := range e.Annotations {
+		annotations = append(annotations, key, value)
 	}
+	d.made[d.next%len(d.made)] = d.from.WithAnnotations(annotations...)
+	d.next++
 }
 
-// A cut text ends with the number of bytes left out. A short text is unchanged.
+func (d *derived) WithAnnotations(...string) event.Recorder { return d }
+
 func TestCutTextsEndWithTheNumberOfBytesLeftOut(t *testing.T) {
 	inTable(t, event.TableConfig{}, func(e *env) {
 		defer e.run()()
@@ -179,4 +173,26 @@ func TestLogLinesOfEventsAreBounded(t *testing.T) {
 		// Quoting makes four bytes of one at most, and a group repeats its name.
 		require.Less(t, out.Len(), 8*(event.MaxText+6*event.MaxName))
 	}
+}
+
+func TestLeftOutAnnotationsAreCountedOverAllCalls(t *testing.T) {
+	inTable(t, event.TableConfig{}, func(e *env) {
+		const each = 40
+		var recorder event.Recorder = e.recorder
+		for call := range 3 {
+			var annotations []string
+			for i := range each {
+				annotations = append(annotations, fmt.Sprintf("%d-%02d", call, i), strings.Repeat("x", 1000))
+			}
+			recorder = recorder.WithAnnotations(annotations...)
+		}
+		defer e.run()()
+		recorder.Event(&object.Meta{Name: "a"}, event.Normal("Done", "", "last", strings.Repeat("y", 1000)))
+		e.written()
+		var row *event.Row
+		for row = range e.table.All(e.db.ReadTxn()) {
+		}
+		left, _ := strconv.Atoi(strings.Fields(row.Annotations["left out"])[0])
+		require.Equal(e, 3*each+1, len(row.Annotations)-1+left, row.Annotations["left out"])
+	})
 }

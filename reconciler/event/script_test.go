@@ -23,7 +23,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// TestScripts runs testdata/*.txtar, which show the table and the shell commands.
 func TestScripts(t *testing.T) { harness.RunScripts(t, newCommands) }
 
 // newHive returns a hive that calls use with a recorder, the table and a job group.

@@ -61,36 +61,51 @@ func TestWarningsOfOneObjectAndReasonAreThrottled(t *testing.T) {
 
 func TestObjectsReasonsAndSourcesAreThrottledSeparately(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
-		other := r.WithAnnotations(event.SourceAnnotation, "other")
+		other, derived := r.WithAnnotations(event.SourceAnnotation, "other"), r.WithAnnotations("id", "7")
 		for range 3 {
 			warn(r, "web", "CannotCreate", 1)
+			warn(derived, "web", "CannotCreate", 1) // the same as the one before
 			warn(r, "web", "CannotDelete", 1)
 			warn(r, "db", "CannotCreate", 1)
 			warn(other, "web", "CannotCreate", 1)
 		}
 		require.Len(t, m.take(), 4)
-	})
-}
-
-func TestDerivedRecordersShareTheThrottle(t *testing.T) {
-	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
-		warn(r, "web", "CannotCreate", 1)
-		warn(r.WithAnnotations("id", "7"), "web", "CannotCreate", 5)
-		require.Len(t, m.take(), 1)
 		time.Sleep(10 * time.Second)
-		warn(r.WithAnnotations("id", "7"), "web", "CannotCreate", 1)
+		warn(derived, "web", "CannotCreate", 1)
 		passed := m.take()
 		require.Equal(t, uint64(5), passed[0].event.HeldBack)
 		require.Equal(t, map[string]string{"id": "7"}, passed[0].event.Annotations)
 	})
 }
 
-func TestNormalEventsAlwaysPass(t *testing.T) {
+func TestEventsOfOtherTypesAlwaysPass(t *testing.T) {
 	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
-		for range 100 {
+		for range 50 {
 			r.Event(named("web"), event.Normal("Created", "made it"))
+			r.Event(named("web"), event.Event{Type: "Other", Reason: "Created"})
 		}
 		require.Len(t, m.take(), 100)
+	})
+}
+
+func TestAThrottleAddsToWhatAnEarlierOneHeldBack(t *testing.T) {
+	throttled(t, event.Throttle{Limit: 0.1, Burst: 1}, func(t *testing.T, r event.Recorder, m *memory) {
+		earlier, err := event.NewThrottledRecorder(r, event.Throttle{Limit: 0.2, Burst: 1})
+		require.NoError(t, err)
+		heldBack := func() (n []uint64) {
+			for _, passed := range m.take() {
+				n = append(n, passed.event.HeldBack)
+			}
+			return n
+		}
+		warn(earlier, "web", "CannotCreate", 4)
+		require.Equal(t, []uint64{0}, heldBack())
+		time.Sleep(5 * time.Second)
+		warn(earlier, "web", "CannotCreate", 3) // the later one holds back one, which had the three
+		require.Empty(t, heldBack())
+		time.Sleep(5 * time.Second)
+		warn(earlier, "web", "CannotCreate", 1)
+		require.Equal(t, []uint64{1 + 2}, heldBack())
 	})
 }
 

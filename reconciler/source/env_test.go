@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -106,12 +107,18 @@ type env struct {
 }
 
 func run(t *testing.T, test func(e *env)) {
-	synctest.Test(t, func(t *testing.T) { test(newEnv(t)) })
+	synctest.Test(t, func(t *testing.T) { test(newEnv(t, &spy{Metrics: statedb.NewExpVarMetrics(false)})) })
 }
 
-func newEnv(t *testing.T) *env {
-	e := &env{T: t, spy: &spy{Metrics: statedb.NewExpVarMetrics(false)}, health: &reconcilertest.Health{}}
-	e.db = statedb.New(statedb.WithMetrics(e.spy))
+// newEnv returns an env. Without a spy several goroutines may write to the table.
+func newEnv(t *testing.T, spied *spy) *env {
+	e := &env{T: t, spy: &spy{}, health: &reconcilertest.Health{}}
+	var options []statedb.Option
+	if spied != nil {
+		e.spy = spied
+		options = append(options, statedb.WithMetrics(spied))
+	}
+	e.db = statedb.New(options...)
 	var err error
 	e.table, err = statedb.NewTable(e.db, "rows", byKey, statedb.Index[*row, string]{
 		Name: "spy", FromKey: index.String,
@@ -183,14 +190,7 @@ func (e *env) initialized() bool {
 }
 
 // write writes rows without a sink.
-func (e *env) write(rows ...*row) {
-	wtxn := e.db.WriteTxn(e.table)
-	defer wtxn.Commit()
-	for _, r := range rows {
-		_, _, err := e.table.Insert(wtxn, r)
-		require.NoError(e, err)
-	}
-}
+func (e *env) write(rows ...*row) { harness.Insert(e, e.db, e.table, rows...) }
 
 // input returns the row of a source in the table of inputs.
 func (e *env) input(name string) *inputs.Input {

@@ -6,7 +6,6 @@ package source_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log"
 
 	"github.com/cilium/statedb"
@@ -26,7 +25,6 @@ func (*Backend) TableHeader() []string { return []string{"Name", "Address", "Sta
 func (b *Backend) TableRow() []string  { return []string{b.Name, b.Address, b.Status.String()} }
 
 func (b *Backend) Clone() *Backend                             { c := *b; return &c }
-func (b *Backend) GetStatus() reconciler.Status                { return b.Status }
 func (b *Backend) SetStatus(status reconciler.Status) *Backend { b.Status = status; return b }
 func newBackends(db *statedb.DB) (statedb.RWTable[*Backend], error) {
 	return statedb.NewTable(db, "backends", statedb.Index[*Backend, string]{
@@ -35,35 +33,11 @@ func newBackends(db *statedb.DB) (statedb.RWTable[*Backend], error) {
 	})
 }
 
-// printer is a target that prints what is done.
-type printer struct{}
-
-func (printer) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, b *Backend) error {
-	fmt.Println("update", b.Name, b.Address)
-	return nil
-}
-
-func (printer) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, b *Backend) error {
-	fmt.Println("delete", b.Name)
-	return nil
-}
-
-func (printer) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Backend, statedb.Revision]) error {
-	return nil
-}
-
 // The rows carry a status, so the source needs Same, which ignores it, and Merge, which sets it to
 // Pending. Without a status in the rows it needs neither.
 func Example_rowsWithAStatus() {
 	db := statedb.New()
 	table, err := newBackends(db)
-	if err != nil {
-		log.Fatal(err)
-	}
-	loop, err := reconciler.New(reconciler.Config[*Backend]{
-		DB: db, Table: table, Operations: printer{},
-		Clone: (*Backend).Clone, GetStatus: (*Backend).GetStatus, SetStatus: (*Backend).SetStatus,
-	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -77,9 +51,6 @@ func Example_rowsWithAStatus() {
 	}
 	defer store.Close()
 
-	ctx, stop := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() { ended <- loop.Run(ctx) }()
 	for at, list := range [][]*Backend{
 		{{Name: "a", Address: "10.0.0.1"}, {Name: "b", Address: "10.0.0.2"}},
 		{{Name: "a", Address: "10.0.0.1"}, {Name: "b", Address: "10.0.0.3"}},
@@ -89,26 +60,29 @@ func Example_rowsWithAStatus() {
 		for _, b := range list {
 			b.Status = reconciler.StatusPending()
 		}
-		changed, err := store.Replace(ctx, list, uint64(at+1))
+		changed, err := store.Replace(context.Background(), list, uint64(at+1))
 		if err != nil {
 			log.Fatal(err)
 		}
-		if _, err := loop.WaitAll(ctx, reconciler.Applied); err != nil {
-			log.Fatal(err)
-		}
 		fmt.Println("list", at+1, "changed", changed)
-	}
-	stop()
-	if err := <-ended; err != nil {
-		log.Fatal(err)
+		wtxn := db.WriteTxn(table)
+		for b := range table.All(wtxn) {
+			fmt.Println(b.Name, b.Address, b.Status.Kind)
+			// A reconciler applies the row.
+			if _, _, err := table.Insert(wtxn, b.Clone().SetStatus(reconciler.StatusDone())); err != nil {
+				log.Fatal(err)
+			}
+		}
+		wtxn.Commit()
 	}
 
 	// Output:
-	// update a 10.0.0.1
-	// update b 10.0.0.2
 	// list 1 changed 2
-	// update b 10.0.0.3
+	// a 10.0.0.1 Pending
+	// b 10.0.0.2 Pending
 	// list 2 changed 1
-	// delete a
+	// a 10.0.0.1 Done
+	// b 10.0.0.3 Pending
 	// list 3 changed 1
+	// b 10.0.0.3 Done
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -71,11 +72,7 @@ type expected struct {
 }
 
 func TestWalkEqualsTheModel(t *testing.T) {
-	walks := 300
-	if testing.Short() {
-		walks = 30
-	}
-	for range walks {
+	for range long.Times(60) {
 		seed := rand.Uint64()
 		run(t, func(e *env) {
 			defer func() {
@@ -213,10 +210,13 @@ func (w *walk) walk(steps int) {
 	}
 }
 
-// object returns a random object that a source gives; nil with a small probability. Most are its own.
+// object returns a random object that a source gives; one without a key with a small probability. Most are its own.
 func (w *walk) object(s *walkSource) *row {
-	if w.rng.IntN(150) == 0 {
+	switch w.rng.IntN(200) {
+	case 0:
 		return nil
+	case 1:
+		return &row{Key: "keyless", Owner: s.name}
 	}
 	r := &row{Key: fmt.Sprint(10 + w.rng.IntN(30)), Owner: s.name, Value: w.rng.IntN(3)}
 	if w.rng.IntN(20) == 0 {
@@ -227,6 +227,8 @@ func (w *walk) object(s *walkSource) *row {
 	}
 	return r
 }
+
+func isKeyless(obj *row) bool { return obj == nil || obj.Key == "keyless" }
 
 // owns reports whether a source can know that a row is its own.
 func (w *walk) owns(s *walkSource, r row) bool { return r.Owner == s.name && r.Key != w.cursed }
@@ -265,7 +267,7 @@ func (w *walk) replace(s *walkSource) {
 	listed, accepted := map[string]bool{}, 0
 	for _, obj := range list {
 		switch {
-		case obj == nil:
+		case isKeyless(obj):
 			want.unnamed++
 		case listed[obj.Key]:
 			want.reject(obj.Key)
@@ -319,7 +321,7 @@ func (w *walk) apply(s *walkSource) {
 	for range w.rng.IntN(8) {
 		change := source.Change[*row]{Object: w.object(s), Deleted: w.rng.IntN(3) == 0}
 		changes = append(changes, change)
-		if change.Object == nil {
+		if isKeyless(change.Object) {
 			want.unnamed++
 		} else {
 			last[change.Object.Key] = change

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package derive_test
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/progress"
+	"github.com/statekeel/statekeel/internal/tests/harness"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// waits returns the error of a wait for all rows that may take a minute.
+func (e *env) waits(d *derived, m progress.Milestone) error {
+	ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
+	defer cancel()
+	_, err := d.WaitAll(ctx, m)
+	return err
+}
+
+func TestRetryReachesErrorsOfOutputs(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken := false
+		e.cfg.Same = func(current, derived *route) bool {
+			if broken {
+				panic("odd row")
+			}
+			return *current == *derived
+		}
+		d := e.best()
+		e.run(d)
+		e.put(&wish{Name: "c", Places: "3"})
+		for metric, keys := range [][]string{nil, {"1", "2"}, {"a"}, {"b", "2"}} {
+			broken = true
+			e.put(&wish{Name: "a", Places: "1 2", Metric: metric - 5}, &wish{Name: "b", Places: "1", Metric: 7})
+			if metric == 0 { // nothing is compared with a row that was not there
+				e.put(&wish{Name: "a", Places: "1 2", Metric: -9})
+			}
+			e.healthy("odd row")
+			e.acts(0, d.Retry, "c", "3")
+			e.acts(2, d.Retry, keys...)
+			e.healthy("odd row")
+			broken = false
+			e.acts(2, d.Retry, keys...)
+			e.healthy()
+			require.NoError(e, e.waits(d, reconciler.Applied))
+		}
+		_, err := d.Retry(e.Context(), "4")
+		require.ErrorIs(e, err, inspect.ErrNotFound)
+	})
+}
+
+func TestRetriedRowIsAppliedOnceItIsWritten(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken, hang := false, make(chan struct{})
+		e.cfg.Same = func(current, derived *route) bool {
+			if derived.Metric == 2 {
+				<-hang
+			}
+			return *current == *derived
+		}
+		d := e.made(derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+			if broken {
+				return nil, errors.New("no route")
+			}
+			return routesOf(w)
+		}))
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "1", Metric: 1})
+		broken = true
+		e.put(&wish{Name: "a", Places: "1", Metric: 2})
+		broken = false
+		e.acts(1, d.Retry)
+		require.ErrorIs(e, e.waits(d, reconciler.Applied), context.DeadlineExceeded)
+		close(hang)
+		require.NoError(e, e.waits(d, reconciler.Applied))
+		synctest.Wait()
+		e.healthy()
+	})
+}
+
+// What fails with the table locked is in the number that readers of the inputs get.
+func TestRowThatFailsInTheTransactionIsRejected(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.cfg.Same = func(current, derived *route) bool { return current.Metric == derived.Metric }
+		merges := 0
+		e.cfg.Merge = func(current, derived *route) *route {
+			if merges++; merges == 2 {
+				panic("odd row")
+			}
+			// Another writer is faster.
+			harness.Insert(e, e.db, e.routes, &route{Place: "1", From: "a", Status: "done"})
+			merged := *derived
+			return &merged
+		}
+		e.run(e.best())
+		e.put(&wish{Name: "a", Places: "1"})
+		table, err := inputs.Open(e.db, "routes")
+		require.NoError(e, err)
+		check := func([]string) {
+			row, _ := table.Get(e.db.ReadTxn(), "wishes")
+			assert.False(e, row.Input == 2 && row.Rejected == 0)
+		}
+		e.commits.after.Store(&check)
+		e.put(&wish{Name: "a", Places: "1", Metric: 7})
+		e.healthy("odd row")
+		require.Equal(e, 1, e.published().Rejected)
+	})
+}
+
+// A row that an index of the output refuses is tried again, and so is the deletion of one that no input wants.
+func TestRowThatCannotBeDeletedIsAnErrorUntilItCan(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.other(&route{Place: "old", Metric: 13})
+		e.picky = true
+		d := e.each()
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "1", Metric: 13}, &wish{Name: "b", Places: "2"})
+		require.Equal(e, 2, d.Snapshot(e.Context()).Failing)
+		require.ErrorIs(e, e.waits(d, reconciler.Applied), context.DeadlineExceeded)
+		e.has("2<-b", "old<-")
+		e.picky = false
+		require.NoError(e, e.waits(d, reconciler.Applied))
+		e.has("1<-a", "2<-b")
+		require.Zero(e, d.Snapshot(e.Context()).Failing)
+	})
+}
+
+func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
+	inBubble(t, func(e *env) {
+		d := e.best()
+		d.SetMaxRows(2)
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "o1 o2 o3"})
+		e.picky = true
+		check := func([]string) { assert.False(e, e.at("o1") == nil && e.at("n1") == nil) }
+		e.commits.after.Store(&check)
+		e.put(&wish{Name: "a", Places: "n1"}, &wish{Name: "b", Places: "n2", Metric: 13})
+		e.has("n1<-a")
+	})
+}
+
+// That row may derive nothing in the end.
+func TestRowsOfAnEarlierDerivationStayWhileARowIsUnknown(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken := true
+		e.other(&route{Place: "1", From: "x"})
+		d := e.made(derive.Each(e.cfg, e.wishes, e.routes, func(*wish) ([]*route, error) {
+			if broken {
+				return nil, errors.New("no route")
+			}
+			return nil, nil
+		}))
+		e.put(&wish{Name: "a"})
+		e.run(d)
+		e.has("1<-x")
+		broken = false
+		e.acts(1, d.Retry)
+		e.has()
+	})
+}
+
+func TestPlaceInErrorIsNotApplied(t *testing.T) {
+	inBubble(t, func(e *env) {
+		d := e.each()
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1"}, &wish{Name: "c", Places: "2"})
+		wait := func(ask func(ctx context.Context) (inspect.Unapplied, error)) (inspect.Unapplied, error) {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			defer cancel()
+			return ask(ctx)
+		}
+		ofB := func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitKey(ctx, "b", reconciler.Applied) }
+		rest, err := wait(func(ctx context.Context) (inspect.Unapplied, error) { return d.WaitAll(ctx, reconciler.Applied) })
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		require.Len(e, rest.Keys, 1)
+		require.Equal(e, "1", string(rest.Keys[0].Key))
+		require.ErrorContains(e, rest.Err(),
+			`row 1 of table "routes": it is derived from 2 rows of table "wishes", a wins over b: use Best`)
+		_, err = wait(ofB)
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		_, err = d.WaitKey(e.Context(), "c", reconciler.Applied)
+		require.NoError(e, err)
+
+		require.Equal(e, 1, d.Figures().Failing)
+		s := d.Snapshot(e.Context())
+		require.Equal(e, 1, s.Failing)
+		require.Equal(e, "output", s.Errors[0].Class)
+		page, err := d.Objects(e.Context(), inspect.ObjectQuery{Status: "Error"})
+		require.NoError(e, err)
+		require.Len(e, page.Objects, 2)
+		explained := d.Explain(e.Context(), "b")
+		require.Equal(e, inspect.StateTerminal, explained.State)
+		require.Equal(e, "an output row that it wants is in error", explained.Why)
+
+		e.remove("a")
+		require.NoError(e, e.waits(d, reconciler.Applied))
+		_, err = wait(ofB)
+		require.NoError(e, err)
+		require.Zero(e, d.Figures().Failing)
+	})
+}
+
+func TestWaitEndsWhenAnotherRowBeginsToFail(t *testing.T) {
+	inBubble(t, func(e *env) {
+		broken := "a"
+		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+			if w.Name == broken {
+				return nil, errors.New("no route")
+			}
+			return routesOf(w)
+		})
+		e.run(e.made(d, err))
+		e.put(&wish{Name: "a"}, &wish{Name: "b", Places: "2"})
+		ended := make(chan error, 1)
+		go func() {
+			_, err := d.WaitKey(e.Context(), "a", reconciler.Applied)
+			ended <- err
+		}()
+		synctest.Wait()
+		broken = "b"
+		_, err = d.Refresh(e.Context())
+		require.NoError(e, err)
+		synctest.Wait()
+		select {
+		case err := <-ended:
+			require.NoError(e, err)
+		default:
+			e.Error("the wait goes on although row a is derived")
+		}
+	})
+}
+
+func TestRunEndsBetweenRowsAndTheNextOneGoesOn(t *testing.T) {
+	inBubble(t, func(e *env) {
+		var seen []string
+		stop := func() {}
+		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+			seen = append(seen, w.Name)
+			stop()
+			return routesOf(w)
+		})
+		e.made(d, err)
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b"}, &wish{Name: "c"})
+		var ctx context.Context
+		ctx, stop = context.WithCancel(e.Context())
+		require.NoError(e, d.Run(ctx))
+		require.Equal(e, []string{"a"}, seen, "the run was to end at the first row")
+		e.has()
+		stop = func() {}
+		end := e.run(d)
+		require.Equal(e, []string{"a", "b", "c"}, seen)
+		e.has("1<-a")
+		end()
+
+		// The same with a refresh of all rows.
+		ctx, cancel := context.WithCancel(e.Context())
+		ended := make(chan error)
+		go func() { ended <- d.Run(ctx) }()
+		synctest.Wait()
+		seen, stop = nil, cancel
+		_, err = d.Refresh(e.Context())
+		require.NoError(e, err)
+		require.NoError(e, <-ended)
+		require.Equal(e, []string{"a"}, seen)
+		stop = func() {}
+		e.run(d)
+		require.Equal(e, []string{"a", "a", "b", "c"}, seen)
+	})
+}
+
+// Another writer that is faster each time must not hold up the derivation. What it has written is kept.
+func TestRowIsWrittenThoughAnotherWriterNeverRests(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.cfg.Same = func(current, derived *route) bool { return current.Metric == derived.Metric }
+		merges := 0
+		e.cfg.Merge = func(current, derived *route) *route {
+			merged := *derived
+			merged.Status = current.Status
+			if merges++; merges == 20 {
+				return &merged
+			}
+			var wrote atomic.Bool
+			go func() {
+				wtxn := e.db.WriteTxn(e.routes)
+				defer wtxn.Abort()
+				now, _, _ := e.routes.Get(wtxn, byPlace.Query("1"))
+				other := *now
+				other.Status += "x"
+				_, _, err := e.routes.Insert(wtxn, &other)
+				require.NoError(e, err)
+				wtxn.Commit()
+				wrote.Store(true)
+			}()
+			// If the table is locked, the writer comes later.
+			for tries := 0; tries < 10_000 && !wrote.Load(); tries++ {
+				runtime.Gosched()
+			}
+			return &merged
+		}
+		e.run(e.best())
+		e.put(&wish{Name: "a", Places: "1"})
+		e.other(&route{Place: "1", From: "a", Status: "done "})
+		e.put(&wish{Name: "a", Places: "1 2"})
+		require.Zero(e, merges, "equal but for the status")
+		e.put(&wish{Name: "a", Places: "1", Metric: 7})
+		require.Equal(e, 2, merges)
+		require.Equal(e, &route{Place: "1", From: "a", Metric: 7, Status: "done xx"}, e.at("1"))
+	})
+}
