@@ -28,27 +28,33 @@ func (a *app) initializer() (complete func()) {
 }
 
 func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		complete := a.initializer()
-		r := a.reconcileServices(tg, reconciler.WithPruning(10*time.Second))
-		tg.put(7, "left over")
-		a.start()
+	for name, opt := range map[string]reconciler.Option{
+		"at intervals": reconciler.WithPruning(10 * time.Second),
+		"on demand":    reconciler.WithoutPruning(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, tg := newApp(t), newTarget()
+				complete := a.initializer()
+				r := a.reconcileServices(tg, opt)
+				tg.put(7, "left over")
+				a.start()
+				a.put(wanted(1, "a"))
+				a.awaitKind(reconciler.StatusKindDone, 1)
+				r.Prune()
+				pass(time.Minute)
+				assert.Empty(t, tg.pruned())
+				assert.Equal(t, "1=a 7=left over", tg.has())
 
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		r.Prune()
-		pass(time.Minute)
-		assert.Empty(t, tg.pruned(), "neither the interval nor Prune() may prune before the table is initialized")
-		assert.Equal(t, "1=a 7=left over", tg.has())
-
-		a.put(wanted(2, "b"))
-		complete()
-		eventually(t, func() bool { return len(tg.pruned()) > 0 }, "the prune at initialization")
-		assert.Equal(t, []uint64{1, 2}, tg.pruned()[0])
-		a.awaitKind(reconciler.StatusKindDone, 2)
-		assert.Equal(t, "1=a 2=b", tg.has())
-	})
+				a.put(wanted(2, "b"))
+				complete()
+				eventually(t, func() bool { return len(tg.pruned()) > 0 }, "the prune at initialization")
+				assert.Equal(t, []uint64{1, 2}, tg.pruned()[0])
+				a.awaitKind(reconciler.StatusKindDone, 2)
+				assert.Equal(t, "1=a 2=b", tg.has())
+			})
+		})
+	}
 }
 
 func TestATableWithoutInitializersIsPrunedAtStart(t *testing.T) {
@@ -64,24 +70,22 @@ func TestATableWithoutInitializersIsPrunedAtStart(t *testing.T) {
 }
 
 func TestPruneRunsAtTheInterval(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		pass(95 * time.Second)
-		assert.GreaterOrEqual(t, len(tg.pruned()), 9)
-		assert.LessOrEqual(t, len(tg.pruned()), 11)
-
-		tg.put(7, "left over")
-		pass(11 * time.Second)
-		assert.Empty(t, tg.has())
-	}, reconciler.WithPruning(10*time.Second))
-}
-
-func TestPruneIntervalDefaultsToAnHour(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		pass(59 * time.Minute)
-		assert.Len(t, tg.pruned(), 1)
-		pass(2 * time.Minute)
-		assert.Len(t, tg.pruned(), 2)
-	})
+	for name, test := range map[string]struct {
+		interval time.Duration
+		opts     []reconciler.Option
+	}{"given": {10 * time.Second, []reconciler.Option{reconciler.WithPruning(10 * time.Second)}}, "by default": {time.Hour, nil}} {
+		t.Run(name, func(t *testing.T) {
+			reconcile(t, func(t *testing.T, a *app, tg *target) {
+				for n := 1; n < 10; n++ {
+					pass(test.interval - time.Second)
+					assert.Len(t, tg.pruned(), n)
+					tg.put(7, "left over")
+					pass(time.Second)
+					assert.Empty(t, tg.has())
+				}
+			}, test.opts...)
+		})
+	}
 }
 
 func TestPruneOnDemand(t *testing.T) {
@@ -115,22 +119,6 @@ func TestPruneOnDemand(t *testing.T) {
 		close(busy)
 		pass(time.Minute)
 		assert.Len(t, tg.pruned(), 2)
-	})
-}
-
-// A program may request a prune before it has filled the table: the prune runs afterwards.
-func TestAnEarlyPruneRequestRunsAtInitialization(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		complete := a.initializer()
-		r := a.reconcileServices(tg, reconciler.WithoutPruning())
-		tg.put(7, "left over")
-		a.start()
-		r.Prune()
-		pass(time.Minute)
-		assert.Empty(t, tg.pruned())
-		complete()
-		eventually(t, func() bool { return tg.has() == "" }, "the prune")
 	})
 }
 

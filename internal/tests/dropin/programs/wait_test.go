@@ -91,23 +91,6 @@ func TestWaitReturnsTheErrorOfItsContext(t *testing.T) {
 	})
 }
 
-func TestWaitReportsAFailingUpdate(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-
-		tg.fail("no room", 2)
-		a.put(wanted(1, "a"))
-		failing := a.put(wanted(2, "b"))
-		until := a.put(wanted(3, "c"))
-		res := waitFor(t, a.reconciler, until)
-		assert.GreaterOrEqual(t, res.revision, until, "a wait does not wait for failing objects")
-		assert.Equal(t, failing, res.retryLowWatermark, "the lowest revision that failed")
-
-		tg.heal()
-		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
-		eventually(t, func() bool { return waitFor(t, a.reconciler, until).retryLowWatermark == 0 }, "no failing object")
-	}, withQuickRetry)
-}
-
 func TestWaitReportsAFailingDelete(t *testing.T) {
 	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"))
@@ -140,26 +123,6 @@ func TestWaitReportsTheLowestFailedRevision(t *testing.T) {
 		last = a.remove(2)
 		assert.Zero(t, waitFor(t, a.reconciler, last).retryLowWatermark)
 	}, reconciler.WithRetry(time.Hour, time.Hour))
-}
-
-// The loop that the documentation of WaitUntilReconciled recommends.
-func TestWaitForSuccess(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		tg.fail("no room", 2)
-		until := a.put(wanted(1, "a"), wanted(2, "b"))
-		time.AfterFunc(5*time.Second, tg.heal)
-
-		start := time.Now()
-		for {
-			res := waitFor(t, a.reconciler, until)
-			if res.retryLowWatermark == 0 || res.retryLowWatermark > until {
-				break
-			}
-			require.Less(t, time.Since(start), patience)
-			time.Sleep(10 * time.Millisecond)
-		}
-		eventually(t, func() bool { return tg.has() == "1=a 2=b" }, "both in the target")
-	}, withQuickRetry)
 }
 
 // Programs wait for the revision of the table, whatever the last write was.
