@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
@@ -290,12 +291,12 @@ func TestAckAfterAPauseIsAppliedOnlyWhenTheTargetHasIt(t *testing.T) {
 // The second agent of a name has the keys, and the first says so, until the second has ended.
 func TestSecondAgentOfANameIsReportedAndNotOverwritten(t *testing.T) {
 	t.Parallel()
-	var told healthReports
+	var told reconcilertest.Health
 	w := newWorld(t, plan{tell: func(a *etcd.Acks) { a.Health = &told }}, "a")
 	w.applied(1)
 	first := w.awaitAlive()
 	second := newAgent(t, plan{client: connect(t, w.server.client), loop: workers})
-	await(t, "the report", func() error { return told.says("another program") })
+	await(t, "the report", func() error { return says(&told, "another program") })
 	lease := w.awaitAlive()
 	require.NotEqual(t, first, lease)
 	// What only the first has applied is not in the ack.
@@ -314,7 +315,7 @@ func TestSecondAgentOfANameIsReportedAndNotOverwritten(t *testing.T) {
 	w.applied(at)
 	second.stop()
 	w.applied(at)
-	await(t, "the end of the report", func() error { return told.says("OK") })
+	await(t, "the end of the report", func() error { return says(&told, "OK") })
 }
 
 func TestAckOfTheProcessBeforeDoesNotLiveOn(t *testing.T) {
@@ -355,7 +356,7 @@ func TestAckOfADeletionThatGoesOnIsNotApplied(t *testing.T) {
 // The derivation of a table may be made later, so it is no error at the start.
 func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
 	t.Parallel()
-	var told healthReports
+	var told reconcilertest.Health
 	w := newWorld(t, plan{
 		tell: func(a *etcd.Acks) { a.Loop, a.Health = loopOf{a.Loop, "derived"}, &told },
 		setup: func(db *statedb.DB) {
@@ -364,7 +365,7 @@ func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
 		},
 	}, "a")
 	const missing = "the table derived has no input yet"
-	await(t, "health", func() error { return told.says(missing) })
+	await(t, "health", func() error { return says(&told, missing) })
 	w.acked("the ack", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), missing) })
 }
 
@@ -477,10 +478,10 @@ func TestFailureInALargeTableHasItsReason(t *testing.T) {
 
 func TestHealthNamesWhyEtcdIsAway(t *testing.T) {
 	t.Parallel()
-	var told healthReports
+	var told reconcilertest.Health
 	a := newAgent(t, plan{client: connect(t, "127.0.0.1:1"), tell: func(a *etcd.Acks) { a.Health = &told }})
 	const cause = "connect: connection refused"
-	await(t, "the health of the acks", func() error { return told.says(cause) })
+	await(t, "the health of the acks", func() error { return says(&told, cause) })
 	await(t, "the state of the source", func() error {
 		if state := a.source.State(); state.Err == nil || !strings.Contains(state.Err.Error(), cause) {
 			return fmt.Errorf("it is %+v", state)

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -25,6 +24,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
@@ -57,45 +57,35 @@ func decode(key string, value []byte) (*row, error) {
 
 // target is what the operations change.
 type target struct {
-	mu   sync.Mutex
-	rows map[string]int
+	*reconcilertest.Target[*row]
+	mu sync.Mutex
 	// fails has the keys whose operations fail, hangs those whose updates wait for the channel.
 	fails map[string]bool
 	hangs map[string]chan struct{}
 }
 
-func (o *target) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *row) error {
-	o.mu.Lock()
-	hangs := o.hangs[r.Key]
-	o.mu.Unlock()
-	if hangs != nil {
-		select {
-		case <-hangs:
-		case <-ctx.Done():
-			return ctx.Err()
+func newTarget() *target {
+	o := &target{fails: map[string]bool{}, hangs: map[string]chan struct{}{}}
+	o.Target = reconcilertest.NewTarget(func(r *row) string { return r.Key }, nil)
+	o.Decide(func(ctx context.Context, c reconcilertest.Call[*row]) error {
+		o.mu.Lock()
+		hangs := o.hangs[c.Key]
+		o.mu.Unlock()
+		if hangs != nil && c.Op == "update" {
+			select {
+			case <-hangs:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.fails[r.Key] {
-		return errors.New("no such device")
-	}
-	o.rows[r.Key] = r.Value
-	return nil
-}
-
-func (o *target) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *row) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.fails[r.Key] {
-		return errors.New("no such device")
-	}
-	delete(o.rows, r.Key)
-	return nil
-}
-
-func (o *target) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*row, statedb.Revision]) error {
-	return nil
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.fails[c.Key] {
+			return errors.New("no such device")
+		}
+		return nil
+	})
+	return o
 }
 
 // List makes the target one that is swept, in tests that want it.
@@ -109,9 +99,11 @@ func (o *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*row) boo
 }
 
 func (o *target) has() map[string]int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return maps.Clone(o.rows)
+	rows := map[string]int{}
+	for key, r := range o.Objects() {
+		rows[key] = r.Value
+	}
+	return rows
 }
 
 func (o *target) setFails(key string, fails bool) {
@@ -154,7 +146,7 @@ type plan struct {
 	base       string // before all its keys
 	prefix     string // if not base with "desired/"
 	allowEmpty bool
-	health     *healthReports
+	health     *reconcilertest.Health
 	lists      *listLog
 	setup      func(*statedb.DB)
 	config     func(*etcd.Config[*row])
@@ -168,13 +160,15 @@ func newAgent(t *testing.T, p plan) *agent {
 	t.Helper()
 	a := &agent{
 		t: t, db: statedb.New(),
-		target: &target{rows: map[string]int{}, fails: map[string]bool{}, hangs: map[string]chan struct{}{}},
+		target: newTarget(),
 		prefix: p.base + "desired/", identity: p.base + "identity", acks: p.base,
 	}
 	if p.prefix != "" {
 		a.prefix = p.prefix
 	}
-	maps.Copy(a.target.rows, p.target)
+	for key, value := range p.target {
+		require.NoError(t, a.target.Update(t.Context(), nil, 0, &row{key, value}))
+	}
 	var err error
 	a.table, err = newRows(a.db, "rows")
 	require.NoError(t, err)
@@ -196,7 +190,7 @@ func newAgent(t *testing.T, p plan) *agent {
 		cfg.Health = p.health
 	}
 	if p.lists != nil {
-		cfg.Log = slog.New(p.lists)
+		cfg.Log = slog.New(slog.NewTextHandler(p.lists, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	if p.config != nil {
 		p.config(&cfg)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/tests/long"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
@@ -28,12 +29,12 @@ type world struct {
 	calls  *between // of the agent
 	admin  *clientv3.Client
 	lists  *listLog
-	health *healthReports
+	health *reconcilertest.Health
 }
 
 // newWorld starts one with some keys; their values are numbers from 1.
 func newWorld(t *testing.T, p plan, keys ...string) *world {
-	w := &world{server: newServers(t, 1)[0], lists: &listLog{}, health: &healthReports{}, calls: &between{}}
+	w := &world{server: newServers(t, 1)[0], lists: &listLog{}, health: &reconcilertest.Health{}, calls: &between{}}
 	w.proxy, w.admin = newProxy(t, w.server.client), connect(t, w.server.client)
 	p.client, p.lists, p.health = connectThrough(t, w.calls, "", w.proxy.address), w.lists, w.health
 	for i, key := range keys {
@@ -110,7 +111,7 @@ func (w *world) holds(n int) {
 // says waits until health has a text.
 func (w *world) says(text string) {
 	w.t.Helper()
-	await(w.t, "health", func() error { return w.health.says(text) })
+	await(w.t, "health", func() error { return says(w.health, text) })
 }
 
 func (w *world) listed(why string) error {
