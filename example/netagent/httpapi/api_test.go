@@ -132,6 +132,10 @@ func TestObjectsAreReadAloneAndAsAList(t *testing.T) {
 	code, body = f.do("GET", "/v1/links", "")
 	assert.Equal(t, 200, code)
 	assert.Contains(t, body, `"name": "br0"`)
+	code, body = f.do("GET", "/v1/routes-wanted", "")
+	assert.Equal(t, 200, code)
+	assert.Contains(t, body, `"via": "10.0.0.2"`)
+	assert.NotContains(t, body, "status")
 }
 
 func TestPutAndDeleteReportErrors(t *testing.T) {
@@ -154,6 +158,8 @@ func TestPutAndDeleteReportErrors(t *testing.T) {
 			`the path is that of "main/10.9.0.0/16", the body describes "api/main/10.9.0.0/16"`},
 		{"PUT", "/v1/routes-wanted/file/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.0.0.3"}`, 400,
 			`the path is that of "file/main/10.9.0.0/16", the body describes "api/main/10.9.0.0/16"`},
+		{"PUT", "/v1/routes-wanted/api/main/0.0.0.0/0", "{dst: default, via: 10.0.0.4}", 201, ""},
+		{"DELETE", "/v1/routes-wanted/api/main/0.0.0.0/0", "", 204, ""},
 		{"DELETE", "/v1/routes-wanted/file/main/0.0.0.0/0", "", 409, `routes-wanted "file/main/0.0.0.0/0" comes from the state file: edit it there`},
 		{"PUT", "/v1/routes-wanted/api/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.99.0.1"}`, 422,
 			`body:1:31: route "main/10.9.0.0/16": its gateway 10.99.0.1 cannot be reached: no address of a link that is up has it in its network`},
@@ -173,40 +179,6 @@ func TestPutAndDeleteReportErrors(t *testing.T) {
 			assert.Equal(t, test.want, answer.Error)
 		}
 	}
-}
-
-func TestWantedRoutesAndTheWinnerAreServed(t *testing.T) {
-	f := newFixture(t)
-	f.apply(strings.Replace(file, "via: 10.0.0.2", "via: 10.0.0.2, metric: 7", 1))
-	put := func(key, body string) {
-		t.Helper()
-		code, answer := f.do("PUT", "/v1/routes-wanted/"+key, body)
-		require.Equal(t, 201, code, answer)
-		assert.NotContains(t, answer, "status")
-		f.derive()
-	}
-	winner := func() (row Object[config.Route]) {
-		t.Helper()
-		code, answer := f.do("GET", "/v1/routes/main/0.0.0.0/0", "")
-		require.Equal(t, 200, code, answer)
-		require.NoError(t, json.Unmarshal([]byte(answer), &row))
-		require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
-		return row
-	}
-	put("api/main/0.0.0.0/0/9", "{dst: default, via: 10.0.0.3, metric: 9}")
-	assert.Equal(t, desired.File, winner().Source)
-	put("api/main/0.0.0.0/0", "{dst: default, via: 10.0.0.4}")
-	assert.Equal(t, desired.API, winner().Source)
-	assert.Zero(t, winner().Spec.Metric)
-
-	var wanted []Object[config.Route]
-	_, answer := f.do("GET", "/v1/routes-wanted", "")
-	require.NoError(t, json.Unmarshal([]byte(answer), &wanted))
-	assert.Len(t, wanted, 3)
-	code, _ := f.do("DELETE", "/v1/routes-wanted/api/main/0.0.0.0/0", "")
-	require.Equal(t, 204, code)
-	f.derive()
-	assert.Equal(t, desired.File, winner().Source)
 }
 
 func TestHealthIsOKOnlyWhenAllIsDoneAndHealthy(t *testing.T) {

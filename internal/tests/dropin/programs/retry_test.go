@@ -67,27 +67,6 @@ func TestRetriesBackOffFromMinToMax(t *testing.T) {
 	}, withQuickRetry)
 }
 
-func TestAFailedDeleteIsRetriedUntilItSucceeds(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		a.put(wanted(1, "first"), wanted(2, "first"))
-		a.awaitKind(reconciler.StatusKindDone, 1, 2)
-
-		tg.fail("in use", 1)
-		a.remove(1)
-		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (in use)")
-		eventually(t, func() bool { return len(tg.attemptsOf(1)) > 3 }, "some retries")
-		assert.Equal(t, "1=first 2=first", tg.has())
-
-		tg.heal()
-		eventually(t, func() bool { return tg.has() == "2=first" }, "the deletion")
-		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
-		n := len(tg.attemptsOf(1))
-		pass(time.Minute)
-		assert.Len(t, tg.attemptsOf(1), n, "a deletion that succeeded must not run again")
-		transcript(t, "1", tg.story(1))
-	}, withQuickRetry)
-}
-
 func TestAReinsertEndsTheRetriesOfADelete(t *testing.T) {
 	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "first"))
