@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb/reconciler"
@@ -105,12 +104,8 @@ func TestADeleteEndsTheRetriesOfAnUpdate(t *testing.T) {
 }
 
 func TestAChangedFailingObjectIsUpdated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		// The backoff is long, so that the change and not a retry causes the next update.
-		a.reconcileServices(tg, reconciler.WithRetry(5*time.Second, time.Hour))
-		a.start()
-
+	// The backoff is long, so that the change and not a retry causes the next update.
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.fail("no room", 1)
 		a.put(wanted(1, "first"))
 		a.awaitKind(reconciler.StatusKindError, 1)
@@ -126,7 +121,7 @@ func TestAChangedFailingObjectIsUpdated(t *testing.T) {
 		pass(10 * time.Minute)
 		assert.Len(t, tg.attemptsOf(1), n, "the old object must not be retried")
 		transcript(t, "1", tg.story(1))
-	})
+	}, reconciler.WithRetry(5*time.Second, time.Hour))
 }
 
 func TestAChangedErrorTextIsShown(t *testing.T) {
