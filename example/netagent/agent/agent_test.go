@@ -30,6 +30,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -173,13 +174,7 @@ func options(t *testing.T, w *world, text string) Options {
 
 // running runs an agent until the test ends.
 func running(t *testing.T, o Options) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	reconcilertest.Go(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
 func until(t *testing.T, what string, condition func() bool) {

@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired/desiredtest"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,12 +52,8 @@ func newFixture(t *testing.T) *fixture {
 	tables.Loops = Loops{Links: f.links, Addresses: f.addresses, Routes: f.routes, Sysctls: f.sysctls}
 	f.best, err = NewBestRoutes(derive.Config[*Route]{}, db, tables)
 	require.NoError(t, err)
-	ended := make(chan error)
-	go func() { ended <- f.best.Run(t.Context()) }()
-	t.Cleanup(func() {
-		require.NoError(t, <-ended)
-		f.best.Close()
-	})
+	t.Cleanup(f.best.Close)
+	reconcilertest.Go(t, f.best.Run)
 	return f
 }
 

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -25,6 +24,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,9 +46,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	db := statedb.New()
-	require.NoError(t, db.Start())
-	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	db := reconcilertest.NewDB(t)
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	registry, root := health.New()
@@ -61,12 +59,8 @@ func newFixture(t *testing.T) *fixture {
 	}
 	best, err := desired.NewBestRoutes(derive.Config[*desired.Route]{}, db, tables)
 	require.NoError(t, err)
-	ended := make(chan error)
-	go func() { ended <- best.Run(t.Context()) }()
-	t.Cleanup(func() {
-		require.NoError(t, <-ended)
-		best.Close()
-	})
+	t.Cleanup(best.Close)
+	reconcilertest.Go(t, best.Run)
 	api := API{
 		DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables),
 		Health: registry, Reconcilers: &inspect.Registry{}, Figures: figures,

@@ -20,6 +20,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,14 +47,8 @@ func follow(t *testing.T, path string) *follower {
 	require.NoError(t, err)
 	registry, root := health.New()
 	f := &follower{t, db, tables, registry, &testlog.Buffer{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- file.Follow(ctx, root.NewScope("file"), desired.NewStore(db, tables), slog.New(slog.NewTextHandler(f.log, nil)))
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
+	reconcilertest.Go(t, func(ctx context.Context) error {
+		return file.Follow(ctx, root.NewScope("file"), desired.NewStore(db, tables), slog.New(slog.NewTextHandler(f.log, nil)))
 	})
 	return f
 }

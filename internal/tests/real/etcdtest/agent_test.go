@@ -19,7 +19,6 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -159,7 +158,7 @@ type plan struct {
 func newAgent(t *testing.T, p plan) *agent {
 	t.Helper()
 	a := &agent{
-		t: t, db: statedb.New(),
+		t: t, db: reconcilertest.NewDB(t),
 		target: newTarget(),
 		prefix: p.base + "desired/", identity: p.base + "identity", acks: p.base,
 	}
@@ -213,19 +212,14 @@ func newAgent(t *testing.T, p plan) *agent {
 	if p.tell != nil {
 		p.tell(&acks)
 	}
-	require.NoError(t, a.db.Start())
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for _, run := range []func(context.Context) error{a.source.Run, a.loop.Run, acks.Run} {
-		wg.Go(func() { assert.NoError(t, run(ctx), "a part of the agent") })
-	}
-	a.stop = sync.OnceFunc(func() {
-		cancel()
-		wg.Wait()
-		a.sink.Close()
-		_ = a.db.Stop()
+	t.Cleanup(a.sink.Close)
+	a.stop = reconcilertest.Go(t, func(ctx context.Context) error {
+		ended := make(chan error, 3)
+		for _, run := range []func(context.Context) error{a.source.Run, a.loop.Run, acks.Run} {
+			go func() { ended <- run(ctx) }()
+		}
+		return errors.Join(<-ended, <-ended, <-ended)
 	})
-	t.Cleanup(a.stop)
 	return a
 }
 
