@@ -17,6 +17,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/fleet/demo"
 	"github.com/statekeel/statekeel/example/fleet/feed"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 )
 
 // The gateways of the tests, as /proc/net/route has them.
@@ -29,7 +30,7 @@ func TestFiveAgentsConvergeAndLeaveNothing(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
 	cmd := self("-dir", string(dir))
-	var out output
+	var out testlog.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
@@ -80,29 +81,6 @@ func TestKilledFleetTakesItsProcessesAlong(t *testing.T) {
 	require.NoError(t, err, "what is left does not hinder the next")
 	require.NoError(t, d.Stop())
 	assert.NoDirExists(t, string(dir))
-}
-
-func TestNothingIsLostByCompaction(t *testing.T) {
-	f := start(t)
-	f.must("kill", "b")
-	f.put("links/br1", "{name: br1, kind: bridge}")
-	f.del("routes/main/10.1.0.0/16")
-	f.must("store", "compact")
-	f.applied(f.put("links/br2", "{name: br2, kind: bridge}"), "a")
-	f.must("start", "b")
-
-	// While the agents are disconnected, so that their watches resume before the compaction.
-	f.must("store", "stop")
-	f.must("store", "start")
-	f.del("links/br2")
-	f.must("store", "compact")
-	f.applied(f.put("links/br3", "{name: br3, kind: bridge}"), "a", "b")
-	for _, agent := range []string{"a", "b"} {
-		for link, has := range map[string]bool{"br0": true, "br1": true, "br2": false, "br3": true} {
-			assert.Equal(t, has, f.hasLink(agent, link), "%s of %s", link, agent)
-		}
-		assert.Empty(t, f.gateway(agent))
-	}
 }
 
 func TestAgentsHoldWhileTheStoreIsAway(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
 			seen, err = kerneltest.WatchRoutes(route("10.1.0.0/16"))
 			return err
 		})
-		before := len(p.explain("routes", "main/10.1.0.0/16").Events)
+		before := time.Now()
 		code, answer := p.request(method, "/v1/routes-wanted/"+key, body)
 		require.Contains(t, []int{200, 201, 204}, code, answer)
 		p.untilHealthy()
@@ -52,7 +53,13 @@ func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
 		})
 		assert.Equal(t, counts, got)
 		assert.Equal(t, []string{"10.1.0.0/16 via " + via}, p.routes(unix.RT_TABLE_MAIN))
-		assert.Len(t, p.explain("routes", "main/10.1.0.0/16").Events, before+1, "one operation")
+		operations := 0
+		for _, event := range p.explain("routes", "main/10.1.0.0/16").Events {
+			if event.Started.After(before) {
+				operations++
+			}
+		}
+		assert.Equal(t, 1, operations)
 	}
 	replaces("PUT", "api/"+key, "{dst: 10.1.0.0/16, via: 10.0.0.3}", "10.0.0.3", 2, 1)
 	replaces("PUT", "api/"+key, "{dst: 10.1.0.0/16, via: 10.0.0.4}", "10.0.0.4", 1)
@@ -60,13 +67,6 @@ func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
 	code, _ := p.request("PUT", "/v1/routes-wanted/api/"+key+"/60", "{dst: 10.1.0.0/16, via: 10.0.0.5, metric: 60}")
 	require.Equal(t, http.StatusCreated, code)
 	p.until("the loser is derived", func() bool { return p.explain("derive-routes", "api/"+key+"/60").State == inspect.StateDone })
-	text := p.command("reconciler/explain", "derive-routes", key)
-	for _, line := range []string{"the winner is api/main/10.1.0.0/16, 3 row(s) want it", "loser: file/main/10.1.0.0/16/50", "loser: api/main/10.1.0.0/16/60"} {
-		assert.Contains(t, text, line)
-	}
-	assert.Contains(t, p.command("reconciler/explain", "derive-routes", "file/"+key+"/50"), "it loses to api/main/10.1.0.0/16, 3 row(s) want it")
-	assert.Contains(t, p.command("reconciler"), "derive-routes")
-
 	replaces("DELETE", "api/"+key, "", "10.0.0.2", 2, 1)
 	assert.NotContains(t, p.stderr.String(), "removed what no row asks for")
 }

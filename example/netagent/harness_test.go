@@ -6,7 +6,6 @@
 package main
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -19,7 +18,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -30,6 +28,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 )
 
 // The tests run netagent as a process of its own, which is this test binary. The variable selects that; its
@@ -91,31 +90,13 @@ const patience = time.Minute
 type process struct {
 	*testing.T
 	cmd            *exec.Cmd
-	stdout, stderr *output
+	stdout, stderr *testlog.Buffer
 	ended          chan struct{} // closed when the process has ended
 	stopped        bool
 
 	// From the output of the process.
 	pid         int // of the inner process
 	http, shell string
-}
-
-// output collects the output of a process.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
 }
 
 // netagent returns a netagent command with these arguments, in a directory of this test that every user may
@@ -150,7 +131,7 @@ func shellOf(state string) string { return filepath.Join(filepath.Dir(state), "s
 // finish runs a netagent to its end, and returns its exit code and its output.
 func finish(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	t.Helper()
-	var out, errs output
+	var out, errs testlog.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(t, cmd.Start())
 	timer := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
@@ -171,7 +152,7 @@ func start(t *testing.T, path string, args ...string) *process {
 
 func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
-	p := &process{T: t, cmd: cmd, stdout: &output{}, stderr: &output{}, ended: make(chan struct{})}
+	p := &process{T: t, cmd: cmd, stdout: &testlog.Buffer{}, stderr: &testlog.Buffer{}, ended: make(chan struct{})}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.stdout
 	}

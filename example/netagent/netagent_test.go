@@ -6,7 +6,7 @@
 package main
 
 import (
-	"net/http"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -71,78 +71,39 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 		return err
 	})
 	assert.Contains(t, string(output), want)
-	code, out, _ := finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "exec", "ip", "route"))
-	assert.Equal(t, 0, code)
-	assert.Contains(t, out, want, "by the shell too")
+	assert.Contains(t, p.command("exec", "ip", "route"), want, "by the shell too")
 }
 
 func TestDeletedRouteReturnsWithinTwoRefreshIntervals(t *testing.T) {
 	t.Parallel()
 	const refresh = time.Second
-	p := start(t, write(t, small), "-refresh", refresh.String())
+	p := start(t, write(t, small), "-refresh", refresh.String(), "-prune", "500ms")
 	p.untilHealthy()
 	best := time.Hour
 	// A machine that is busy with something else may be late twice.
-	for range 3 {
+	for try := 0; try < 3 && best > 2*refresh; try++ {
 		p.inside(func() error { return netlink.RouteDel(&netlink.Route{Dst: route("10.1.0.0/16")}) })
 		deleted := time.Now()
 		p.until("the route is back", func() bool { return len(p.routes(unix.RT_TABLE_MAIN)) == 1 })
-		if best = min(best, time.Since(deleted)); best <= 2*refresh {
-			return
-		}
+		best = min(best, time.Since(deleted))
 	}
-	assert.Fail(t, "the route was away for more than two intervals", "%s", best)
-}
+	assert.LessOrEqual(t, best, 2*refresh)
 
-func TestObjectsOfARemovedLinkReturn(t *testing.T) {
-	t.Parallel()
-	p := start(t, write(t, small), "-refresh", "500ms")
-	p.untilHealthy()
 	p.inside(func() error {
 		br, err := netlink.LinkByName("br0")
 		if err != nil {
 			return err
 		}
-		return netlink.LinkDel(br)
+		return errors.Join(
+			netlink.RouteAdd(&netlink.Route{Dst: route("10.66.0.0/16"), LinkIndex: br.Attrs().Index}),
+			netlink.RouteAdd(&netlink.Route{Dst: route("10.66.0.0/16"), LinkIndex: br.Attrs().Index, Table: 100}),
+			netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray"}}),
+			netlink.AddrAdd(br, &netlink.Addr{IPNet: route("10.77.0.1/32")}))
 	})
-	p.until("the bridge, its port, address and routes are back", func() bool {
-		ok := false
-		p.inside(func() error {
-			br, err := netlink.LinkByName("br0")
-			a0, portErr := netlink.LinkByName("a0")
-			ok = err == nil && portErr == nil && a0.Attrs().MasterIndex == br.Attrs().Index
-			return nil
-		})
-		return ok && len(p.addresses("br0")) == 1 && len(p.routes(unix.RT_TABLE_MAIN)) == 1 && len(p.routes(100)) == 1
-	})
-	p.untilHealthy()
-}
-
-func TestStrayRouteIsRemovedAtTheNextPrune(t *testing.T) {
-	t.Parallel()
-	p := start(t, write(t, small), "-prune", "500ms")
-	p.untilHealthy()
-	p.inside(func() error {
-		br, err := netlink.LinkByName("br0")
-		if err != nil {
-			return err
-		}
-		for _, table := range []int{unix.RT_TABLE_MAIN, 100} {
-			if err := netlink.RouteAdd(&netlink.Route{Dst: route("10.66.0.0/16"), LinkIndex: br.Attrs().Index, Table: table}); err != nil {
-				return err
-			}
-		}
-		if err := netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray"}}); err != nil {
-			return err
-		}
-		return netlink.AddrAdd(br, &netlink.Addr{IPNet: route("10.77.0.1/32")})
-	})
-	p.until("the strays are gone", func() bool {
+	p.until("the strays are pruned", func() bool {
 		return len(p.routes(unix.RT_TABLE_MAIN)) == 1 && len(p.routes(100)) == 1 && len(p.links()) == 3 && len(p.addresses("br0")) == 1
 	})
 	assert.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(unix.RT_TABLE_MAIN))
-	assert.Equal(t, []string{"10.2.0.0/16 via 10.0.0.2"}, p.routes(100))
-	assert.Equal(t, []string{"a0", "a1", "br0"}, p.links())
 }
 
 func TestEditsOfTheFileAreApplied(t *testing.T) {
@@ -172,52 +133,6 @@ func TestEditsOfTheFileAreApplied(t *testing.T) {
 	})
 }
 
-func TestInvalidEditChangesNothingAndIsLocated(t *testing.T) {
-	t.Parallel()
-	path := write(t, small)
-	p := start(t, path, "-prune", "200ms", "-refresh", "200ms")
-	p.untilHealthy()
-	links, main, other := p.links(), p.routes(unix.RT_TABLE_MAIN), p.routes(100)
-
-	for _, broken := range []struct{ text, want string }{
-		{strings.Replace(small, "routes:\n", "routes: a: b\n", 1), path + ":6: mapping values are not allowed in this context"},
-		{strings.Replace(small, "via: 10.0.0.2}", "via: 10.99.0.2}", 1), path + `:7:29: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`},
-		{"", path + ":1: is empty; to ask for nothing at all, write {}"},
-	} {
-		require.NoError(t, os.WriteFile(path, []byte(broken.text), 0o644))
-		p.until("it says where", func() bool {
-			code, answer := p.request("GET", "/healthz", "")
-			return code == http.StatusServiceUnavailable && strings.Contains(answer, broken.want)
-		})
-		// For some refreshes and prunes, and some readings of the file.
-		before := p.refreshes()
-		p.until("some more refreshes", func() bool { return p.refreshes() > before+20 })
-		assert.Equal(t, links, p.links())
-		assert.Equal(t, main, p.routes(unix.RT_TABLE_MAIN))
-		assert.Equal(t, other, p.routes(100))
-		assert.Equal(t, 1, strings.Count(p.stderr.String(), strings.ReplaceAll(broken.want, `"`, `\"`)), "said once:\n%s", p.stderr)
-	}
-
-	require.NoError(t, os.Remove(path))
-	p.until("it says that the file is gone", func() bool {
-		_, answer := p.request("GET", "/healthz", "")
-		return strings.Contains(answer, "no such file or directory")
-	})
-	assert.Equal(t, links, p.links())
-
-	require.NoError(t, os.WriteFile(path, []byte(small), 0o644))
-	p.untilHealthy()
-}
-
-// refreshes returns the number of rounds of all reconcilers.
-func (p *process) refreshes() (rounds int) {
-	p.Helper()
-	for _, count := range p.vars().Rounds {
-		rounds += count
-	}
-	return rounds
-}
-
 func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
@@ -239,24 +154,6 @@ func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 	assert.Equal(t, "open /nonexistent/state.yaml: no such file or directory\n", stderr)
 }
 
-func TestOnceExitsZeroWhenAllIsDone(t *testing.T) {
-	t.Parallel()
-	code, stdout, stderr := finish(t, netagent(t, "-state", write(t, small), "-once", "-listen", "", "-shell", ""))
-	assert.Equal(t, 0, code, stderr)
-	last := make(map[string]string)
-	for line := range strings.Lines(stdout) {
-		fields := strings.Fields(line)
-		require.GreaterOrEqual(t, len(fields), 4, line)
-		_, err := time.Parse(time.RFC3339Nano, fields[0])
-		require.NoError(t, err)
-		last[fields[1]+" "+fields[2]] = strings.Join(fields[3:], " ")
-	}
-	assert.Equal(t, map[string]string{
-		"link a0": "Done", "link a1": "Done", "link br0": "Done", "address br0/10.0.0.1/24": "Done",
-		"route main/10.1.0.0/16": "Done", "route 100/10.2.0.0/16": "Done", "sysctl net.ipv4.ip_forward": "Done",
-	}, last)
-}
-
 func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
@@ -273,28 +170,17 @@ func TestShellShowsTablesAndRunsCommandsInside(t *testing.T) {
 	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
-	p.until("the shell listens", func() bool {
-		_, err := os.Stat(p.shell)
-		return err == nil
-	})
-	code, out, stderr := finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "db/show", "routes"))
-	assert.Equal(t, 0, code, stderr)
+	out := p.command("db/show", "routes")
 	assert.Regexp(t, `(?m)^Table +Dst +Via +Dev +Metric +Scope +Source *$`, out)
 	assert.Regexp(t, `(?m)^100 +10\.2\.0\.0/16 +10\.0\.0\.2 +br0 +0 +global +file *$`, out)
-	code, out, stderr = finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "db/show", "routes-outcomes"))
-	assert.Equal(t, 0, code, stderr)
-	assert.NotContains(t, out, "10.2.0.0/16", "it is Done")
-
-	code, out, _ = finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "exec", "readlink", "/proc/self/ns/net"))
-	assert.Equal(t, 0, code)
+	assert.NotContains(t, p.command("db/show", "routes-outcomes"), "10.2.0.0/16", "it is Done")
 	inside, err := os.Readlink(filepath.Join("/proc", itoa(p.pid), "ns/net"))
 	require.NoError(t, err)
-	assert.Equal(t, inside, strings.TrimSpace(out))
+	assert.Equal(t, inside, strings.TrimSpace(p.command("exec", "readlink", "/proc/self/ns/net")))
 
-	code, out, _ = finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "db/show", "nonsense"))
+	code, out, _ := finish(t, netagent(t, "shell", "--shell-sock-path", p.shell, "db/show", "nonsense"))
 	assert.Equal(t, 1, code)
 	assert.Contains(t, out, "nonsense")
-
 	info, err := os.Stat(p.shell)
 	require.NoError(t, err)
 	assert.Zero(t, info.Mode().Perm()&0o077, "closed to all other users")

@@ -108,66 +108,33 @@ user.max_user_namespaces is 0: enable them by
 `, stderr)
 }
 
-func TestInnerProcessNeedsItsOwnNamespaces(t *testing.T) {
+func TestSignalsStopBothProcesses(t *testing.T) {
 	t.Parallel()
-	here := func(ns string) string {
-		link, err := os.Readlink("/proc/self/ns/" + ns)
-		require.NoError(t, err)
-		return link
-	}
-	for name, from := range map[string]string{
-		"the same ones": here("user") + " " + here("net"),
-		"one the same":  "user:[1] " + here("net"),
-		"nonsense":      "nonsense",
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		group  bool // as a terminal sends it
+		code   int
+	}{
+		"interrupt": {syscall.SIGINT, false, 0}, "terminate": {syscall.SIGTERM, false, 0},
+		"interrupt both": {syscall.SIGINT, true, 0}, "kill the outer one": {syscall.SIGKILL, false, -1},
 	} {
-		// If it were not refused, it would not find its file, and change nothing.
-		cmd := netagent(t, "-state", "/nonexistent", "-listen", "", "-shell", "")
-		cmd.Env = append(cmd.Env, "NETAGENT_STARTED_FROM="+from)
-		code, _, stderr := finish(t, cmd)
-		assert.Equal(t, 1, code, name)
-		assert.Contains(t, stderr, "unset it", name)
+		t.Run(name, func(t *testing.T) {
+			path := write(t, small)
+			cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: test.group}
+			p := startCommand(t, cmd)
+			p.untilHealthy()
+			if test.group {
+				require.NoError(t, syscall.Kill(-cmd.Process.Pid, test.signal))
+				test.signal = 0
+			}
+			assert.Equal(t, test.code, p.stop(test.signal), "standard error:\n%s", p.stderr)
+			eventually(t, "the inner process ends", func() bool {
+				_, err := os.Stat(filepath.Join("/proc", itoa(p.pid)))
+				return os.IsNotExist(err)
+			})
+		})
 	}
-}
-
-func TestSignalsStopTheAgent(t *testing.T) {
-	t.Parallel()
-	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
-		p := start(t, write(t, small))
-		p.untilHealthy()
-		assert.Equal(t, 0, p.stop(signal), "%v; standard error:\n%s", signal, p.stderr)
-		assert.NoDirExists(t, filepath.Join("/proc", itoa(p.pid)))
-	}
-}
-
-func TestSignalToBothProcessesStopsTheAgent(t *testing.T) {
-	t.Parallel()
-	path := write(t, small)
-	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", "")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Args = append(cmd.Args, "-shell", shellOf(path))
-	p := startCommand(t, cmd)
-	p.untilHealthy()
-	require.NoError(t, syscall.Kill(-cmd.Process.Pid, syscall.SIGINT)) // as a terminal sends it
-	assert.Equal(t, 0, p.stop(0))
-}
-
-func TestInnerProcessEndsWithTheOuterOne(t *testing.T) {
-	t.Parallel()
-	p := start(t, write(t, small))
-	p.untilHealthy()
-	assert.Equal(t, -1, p.stop(syscall.SIGKILL))
-	eventually(t, "the inner process ends", func() bool {
-		_, err := os.Stat(filepath.Join("/proc", itoa(p.pid)))
-		return os.IsNotExist(err)
-	})
-}
-
-func TestStoppedOnceIsNoSuccess(t *testing.T) {
-	t.Parallel()
-	path := write(t, small+"  net.ipv4.nonsense: 1\n")
-	p := start(t, path, "-once", "-timeout", "1m")
-	assert.Equal(t, 1, p.stop(syscall.SIGINT))
-	assert.Contains(t, p.stderr.String(), "stopped before all was Done")
 }
 
 func TestPortInUseIsAnError(t *testing.T) {

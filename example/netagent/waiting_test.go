@@ -9,17 +9,13 @@ import (
 	"encoding/json"
 	"maps"
 	"net/http"
-	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
-	"go.yaml.in/yaml/v3"
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/config"
@@ -171,39 +167,6 @@ func (p *process) requireBackwards() {
 	})
 }
 
-// reversed returns a state with its sections, and the objects in them, in reverse order.
-func reversed(t *testing.T, state []byte) string {
-	var document yaml.Node
-	require.NoError(t, yaml.Unmarshal(state, &document))
-	root := document.Content[0]
-	var sections []*yaml.Node
-	for i := len(root.Content) - 2; i >= 0; i -= 2 {
-		name, section := root.Content[i], root.Content[i+1]
-		if section.Kind == yaml.SequenceNode {
-			slices.Reverse(section.Content)
-		}
-		sections = append(sections, name, section)
-	}
-	root.Content = sections
-	text, err := yaml.Marshal(&document)
-	require.NoError(t, err)
-	return string(text)
-}
-
-func TestAnyOrderInTheFileIsNoFailure(t *testing.T) {
-	t.Parallel()
-	shipped, err := os.ReadFile("state.yaml")
-	require.NoError(t, err)
-	state := reversed(t, shipped)
-	require.Less(t, strings.Index(state, "routes:"), strings.Index(state, "addresses:"))
-	require.Less(t, strings.Index(state, "master: br-back"), strings.Index(state, "name: br-back, kind: bridge"))
-	p := start(t, write(t, state))
-	p.untilHealthy()
-	p.requireNoFailure()
-	assert.Len(t, p.routes(unix.RT_TABLE_MAIN), 4)
-	assert.Len(t, p.links(), 10)
-}
-
 func TestObjectsWaitForLinksAndConvergeWithinASecond(t *testing.T) {
 	t.Parallel()
 	p := start(t, write(t, backwards), "-prune", "200ms")
@@ -265,29 +228,4 @@ func TestStateConvergesWithChaos(t *testing.T) {
 			assert.Contains(t, p.stderr.String(), "seed="+strconv.Itoa(seed))
 		})
 	}
-}
-
-func TestFinalErrorsAreNotRetriedUntilAChange(t *testing.T) {
-	t.Parallel()
-	before := strings.Replace(small, "routes:\n", "  - {dev: br0, cidr: 10.8.0.1/24}\nroutes:\n", 1)
-	path := write(t, before)
-	p := start(t, path, "-refresh", "0", "-prune", "100ms")
-	p.untilHealthy()
-
-	// The kernel has made this route for the address, by another link.
-	state := strings.Replace(before, "routes:\n", "routes:\n  - {dst: 10.8.0.0/24, dev: a1}\n", 1)
-	require.NoError(t, os.WriteFile(path, []byte(state), 0o644))
-	const name = "route main/10.8.0.0/24"
-	p.until("it is refused", func() bool { return p.statuses()[name].Kind == reconciler.StatusKindError })
-	p.untilPrunes(5) // wait for quiet: a change of the link causes a new attempt
-	refused := p.statuses()[name]
-	assert.Contains(t, refused.GetError(), "file exists")
-	failures := p.vars().Errors["netagent/routes"]
-	p.untilPrunes(5) // longer than the backoff of some retries
-	assert.Equal(t, failures, p.vars().Errors["netagent/routes"], "it is not tried again")
-	assert.Equal(t, refused.UpdatedAt, p.statuses()[name].UpdatedAt)
-
-	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(state, "dst: 10.8.0.0/24", "metric: 7, dst: 10.8.0.0/24", 1)), 0o644))
-	p.untilHealthy()
-	assert.Contains(t, p.routes(unix.RT_TABLE_MAIN), "10.8.0.0/24 via <nil>")
 }

@@ -19,135 +19,79 @@ func figure(metric string, better workload.Better, v float64) workload.Figures {
 	return workload.Figures{{Metric: metric, Unit: "us", Better: better, Value: v}}
 }
 
-func TestGoalsCompareWithTheirContender(t *testing.T) {
-	contenders := []string{subject.Statekeel, subject.Peer, subject.PeerInf, subject.Floor}
-	result := func(metric string, better workload.Better, values ...float64) *series.Result {
-		runs := map[string][]workload.Figures{}
-		for i, v := range values {
-			runs[contenders[i]] = []workload.Figures{figure(metric, better, v)}
-		}
-		return results(t, workload.Workload{Name: "w", Contenders: contenders[:len(values)]}, runs)
-	}
-	for _, c := range []struct {
-		goal   goal
-		result *series.Result
-		want   answer
-	}{
-		{
-			goal{"w", "cpu", itself, 2.5, workload.Less}, result("cpu", workload.Less, 2.5),
-			answer{"at most 2.50 us", "2.50 us", true, ""},
-		},
-		{
-			goal{"w", "cpu", itself, 2.5, workload.Less}, result("cpu", workload.Less, 3),
-			answer{"at most 2.50 us", "3.00 us", false, "short by 20.0 %"},
-		},
-		{
-			// The better variant of the peer counts.
-			goal{"w", "speed", ratioToPeer, 1.2, workload.More}, result("speed", workload.More, 110, 50, 100, 100),
-			answer{"at least 1.20 x statedb/reconciler+inf", "1.10 x", false, "short by 8.33 %"},
-		},
-		{
-			goal{"w", "speed", ratioToFloor, 0.92, workload.More}, result("speed", workload.More, 95, 50, 60, 100),
-			answer{"at least 0.92 x floor", "0.95 x", true, ""},
-		},
-		{
-			goal{"w", "allocs", beyondFloor, 1, workload.Less}, result("allocs", workload.Less, 16, 19, 19, 14),
-			answer{"at most 1.00 us beyond floor", "2.00 us", false, "short by 100 %"},
-		},
-		{
-			goal{"w", "cpu", beyondPeer, 0, workload.Less}, result("cpu", workload.Less, 3, 1),
-			answer{"at most 0 us beyond statedb/reconciler", "2.00 us", false, "short by 2.00 us"},
-		},
-		{
-			goal{"w", "cpu", beyondPeer, 0, workload.Less}, result("cpu", workload.Less, 1, 3),
-			answer{"at most 0 us beyond statedb/reconciler", "-2.00 us", true, ""},
-		},
-	} {
-		got, ok := c.goal.answer(c.result)
-		require.True(t, ok)
-		assert.Equal(t, c.want, got)
-	}
+// measured is a contender and its value.
+type measured struct {
+	contender string
+	value     float64
 }
 
-func TestGoalUsesTheVariantOfTheWorkload(t *testing.T) {
-	r := results(t, workload.Workload{
-		Name: "w", Contenders: []string{subject.Statekeel4, subject.Statekeel, subject.Peer, subject.Floor},
-	}, map[string][]workload.Figures{
-		subject.Statekeel4: {figure("speed", workload.More, 300)},
-		subject.Statekeel:  {figure("speed", workload.More, 100)},
-		subject.Peer:       {figure("speed", workload.More, 50)},
-		subject.Floor:      {figure("speed", workload.More, 150)},
-	})
+// one returns the result of a workload with one metric, in which the contenders have these values.
+func one(t *testing.T, metric string, better workload.Better, all ...measured) *series.Result {
+	runs := map[string][]workload.Figures{}
+	var contenders []string
+	for _, m := range all {
+		contenders = append(contenders, m.contender)
+		runs[m.contender] = []workload.Figures{figure(metric, better, m.value)}
+	}
+	return results(t, workload.Workload{Name: "w", Contenders: contenders}, runs)
+}
+
+func TestGoalsCompareWithTheirContender(t *testing.T) {
+	variants := []measured{{subject.Statekeel4, 300}, {subject.Statekeel, 100}, {subject.Peer, 50}, {subject.Floor, 150}}
 	for _, c := range []struct {
 		against against
+		goal    float64
+		better  workload.Better
+		result  []measured
+		rival   string
 		want    answer
 	}{
-		{itself, answer{"at least 4.00 us", "300 us by statekeel-4", true, ""}},
-		{ratioToOne, answer{"at least 4.00 x statekeel", "3.00 x by statekeel-4", false, "short by 25.0 %"}},
-		{ratioToPeer, answer{"at least 4.00 x statedb/reconciler", "6.00 x by statekeel-4", true, ""}},
-		{ratioToFloor, answer{"at least 4.00 x floor", "2.00 x by statekeel-4", false, "short by 50.0 %"}},
-	} {
-		got, ok := goal{"w", "speed", c.against, 4, workload.More}.answer(r)
-		require.True(t, ok)
-		assert.Equal(t, c.want, got)
-	}
-}
+		{itself, 2.5, workload.Less, []measured{{subject.Statekeel, 2.5}}, "", answer{"at most 2.50 us", "2.50 us", true, ""}},
+		{itself, 2.5, workload.Less, []measured{{subject.Statekeel, 3}}, "",
+			answer{"at most 2.50 us", "3.00 us", false, "short by 20.0 %"}},
+		// The better variant of the peer counts.
+		{ratioToPeer, 1.2, workload.More, []measured{{subject.Statekeel, 110}, {subject.Peer, 50}, {subject.PeerInf, 100}, {subject.Floor, 100}},
+			subject.PeerInf, answer{"at least 1.20 x statedb/reconciler+inf", "1.10 x", false, "short by 8.33 %"}},
+		{ratioToFloor, 0.92, workload.More, []measured{{subject.Statekeel, 95}, {subject.Peer, 50}, {subject.PeerInf, 60}, {subject.Floor, 100}},
+			subject.PeerInf, answer{"at least 0.92 x floor", "0.95 x", true, ""}},
+		{beyondFloor, 1, workload.Less, []measured{{subject.Statekeel, 16}, {subject.Peer, 19}, {subject.Floor, 14}},
+			subject.Peer, answer{"at most 1.00 us beyond floor", "2.00 us", false, "short by 100 %"}},
+		{beyondPeer, 0, workload.Less, []measured{{subject.Statekeel, 3}, {subject.Peer, 1}},
+			subject.Peer, answer{"at most 0 us beyond statedb/reconciler", "2.00 us", false, "short by 2.00 us"}},
+		{beyondPeer, 0, workload.Less, []measured{{subject.Statekeel, 1}, {subject.Peer, 3}},
+			subject.Peer, answer{"at most 0 us beyond statedb/reconciler", "-2.00 us", true, ""}},
 
-func TestGoalOfObservedComparesWithBare(t *testing.T) {
-	r := results(t, workload.Workload{
-		Name: "w", Contenders: []string{subject.StatekeelObserved, subject.StatekeelBare},
-	}, map[string][]workload.Figures{
-		subject.StatekeelObserved: {figure("speed", workload.More, 90)},
-		subject.StatekeelBare:     {figure("speed", workload.More, 100)},
-	})
-	got, ok := goal{"w", "speed", ratioToBare, 0.95, workload.More}.answer(r)
-	require.True(t, ok)
-	assert.Equal(t, answer{"at least 0.95 x statekeel+bare", "0.9 x by statekeel+observed", false, "short by 5.26 %"}, got)
-	assert.Equal(t, subject.StatekeelBare, bestPeer(r))
-}
+		// The variant of the workload is the first.
+		{itself, 4, workload.More, variants, subject.Peer, answer{"at least 4.00 us", "300 us by statekeel-4", true, ""}},
+		{ratioToOne, 4, workload.More, variants, subject.Peer,
+			answer{"at least 4.00 x statekeel", "3.00 x by statekeel-4", false, "short by 25.0 %"}},
+		{ratioToPeer, 4, workload.More, variants, subject.Peer,
+			answer{"at least 4.00 x statedb/reconciler", "6.00 x by statekeel-4", true, ""}},
+		{ratioToFloor, 4, workload.More, variants, subject.Peer,
+			answer{"at least 4.00 x floor", "2.00 x by statekeel-4", false, "short by 50.0 %"}},
+		{ratioToBare, 0.95, workload.More, []measured{{subject.StatekeelObserved, 90}, {subject.StatekeelBare, 100}}, subject.StatekeelBare,
+			answer{"at least 0.95 x statekeel+bare", "0.9 x by statekeel+observed", false, "short by 5.26 %"}},
 
-func TestGoalOfAnAdapterComparesWithItsPeer(t *testing.T) {
-	pair := func(ours, theirs string, metric string, better workload.Better, mine, other float64) *series.Result {
-		return results(t, workload.Workload{Name: "w", Contenders: []string{ours, theirs}}, map[string][]workload.Figures{
-			ours: {figure(metric, better, mine)}, theirs: {figure(metric, better, other)},
-		})
-	}
-	for _, c := range []struct {
-		goal   goal
-		result *series.Result
-		rival  string
-		want   answer
-	}{
-		{
-			goal{"w", "speed", ratioToKube, 2.5, workload.More},
-			pair(subject.StatekeelRequest, subject.ControllerRuntime, "speed", workload.More, 500, 200), subject.ControllerRuntime,
-			answer{"at least 2.50 x controller-runtime", "2.50 x by statekeel/request", true, ""},
-		},
-		{
-			goal{"w", "speed", ratioToKube, 2.5, workload.More},
-			pair(subject.StatekeelRequest8, subject.ControllerRuntime8, "speed", workload.More, 400, 200), subject.ControllerRuntime8,
-			answer{"at least 2.50 x controller-runtime-8", "2.00 x by statekeel/request-8", false, "short by 20.0 %"},
-		},
-		{
-			goal{"w", "speed", ratioToXP, 10, workload.More},
-			pair(subject.StatekeelManaged8, subject.Crossplane8, "speed", workload.More, 50, 10), subject.Crossplane8,
-			answer{"at least 10.0 x crossplane-runtime-8", "5.00 x by statekeel/managed-8", false, "short by 50.0 %"},
-		},
-		{
-			goal{"w", "time", beyondUpdate, 2, workload.Less},
-			pair(subject.StatekeelStepper, subject.Statekeel, "time", workload.Less, 3, 2), subject.Statekeel,
-			answer{"at most 2.00 us beyond statekeel", "1.00 us by statekeel/stepper", true, ""},
-		},
-		{
-			goal{"w", "time", beyondUpdate, 3, workload.Less},
-			pair(subject.StatekeelStateful, subject.StatekeelResources, "time", workload.Less, 8, 2), subject.StatekeelResources,
-			answer{"at most 3.00 us beyond statekeel+resources", "6.00 us by statekeel/stateful", false, "short by 100 %"},
-		},
+		// An adapter is compared with its peer of as many workers.
+		{ratioToKube, 2.5, workload.More, []measured{{subject.StatekeelRequest, 500}, {subject.ControllerRuntime, 200}},
+			subject.ControllerRuntime, answer{"at least 2.50 x controller-runtime", "2.50 x by statekeel/request", true, ""}},
+		{ratioToKube, 2.5, workload.More, []measured{{subject.StatekeelRequest8, 400}, {subject.ControllerRuntime8, 200}}, subject.ControllerRuntime8,
+			answer{"at least 2.50 x controller-runtime-8", "2.00 x by statekeel/request-8", false, "short by 20.0 %"}},
+		{ratioToXP, 10, workload.More, []measured{{subject.StatekeelManaged8, 50}, {subject.Crossplane8, 10}}, subject.Crossplane8,
+			answer{"at least 10.0 x crossplane-runtime-8", "5.00 x by statekeel/managed-8", false, "short by 50.0 %"}},
+		// The fake package counts, not the copied one.
+		{ratioToXP, 10, workload.More, []measured{{subject.StatekeelManaged, 50}, {subject.Crossplane, 5}, {subject.CrossplaneCopied, 8}},
+			subject.Crossplane, answer{"at least 10.0 x crossplane-runtime", "10.0 x by statekeel/managed", true, ""}},
+		{beyondUpdate, 2, workload.Less, []measured{{subject.StatekeelStepper, 3}, {subject.Statekeel, 2}}, subject.Statekeel,
+			answer{"at most 2.00 us beyond statekeel", "1.00 us by statekeel/stepper", true, ""}},
+		{beyondUpdate, 3, workload.Less, []measured{{subject.StatekeelStateful, 8}, {subject.StatekeelResources, 2}}, subject.StatekeelResources,
+			answer{"at most 3.00 us beyond statekeel+resources", "6.00 us by statekeel/stateful", false, "short by 100 %"}},
 	} {
-		got, ok := c.goal.answer(c.result)
-		require.True(t, ok)
+		r := one(t, "metric", c.better, c.result...)
+		got, ok := goal{"w", "metric", c.against, c.goal, c.better}.answer(r)
+		require.True(t, ok, "%+v", c.want)
 		assert.Equal(t, c.want, got)
-		assert.Equal(t, c.rival, bestPeer(c.result))
+		assert.Equal(t, c.rival, bestPeer(r), "%+v", c.result)
 	}
 }
 
@@ -175,19 +119,6 @@ func TestGoalOfGrowthComparesWithFewerRows(t *testing.T) {
 	}
 }
 
-func TestGoalOfManagedComparesWithTheFakePackage(t *testing.T) {
-	r := results(t, workload.Workload{
-		Name: "w", Contenders: []string{subject.StatekeelManaged, subject.Crossplane, subject.CrossplaneCopied},
-	}, map[string][]workload.Figures{
-		subject.StatekeelManaged: {figure("speed", workload.More, 50)},
-		subject.Crossplane:       {figure("speed", workload.More, 5)},
-		subject.CrossplaneCopied: {figure("speed", workload.More, 8)},
-	})
-	got, ok := goal{"w", "speed", ratioToXP, 10, workload.More}.answer(r)
-	require.True(t, ok)
-	assert.Equal(t, answer{"at least 10.0 x crossplane-runtime", "10.0 x by statekeel/managed", true, ""}, got)
-}
-
 func TestLowerBoundDoesNotMeetAGoal(t *testing.T) {
 	r := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}}, map[string][]workload.Figures{
 		subject.Statekeel: {{{Metric: "late", Unit: "ms", Better: workload.Less, Value: 10, AtLeast: true}}},
@@ -198,30 +129,23 @@ func TestLowerBoundDoesNotMeetAGoal(t *testing.T) {
 }
 
 func TestGoalWithoutItsContenderHasNoAnswer(t *testing.T) {
-	alone := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel}},
-		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, ratioToWatchers, beyondPeer, beyondFloor, growthBeyondFloor} {
-		_, ok := goal{"w", "cpu", a, 1, workload.Less}.answer(alone)
+	unanswered := func(metric string, a against, all ...measured) {
+		t.Helper()
+		_, ok := goal{"w", metric, a, 1, workload.Less}.answer(one(t, "cpu", workload.Less, all...))
 		assert.False(t, ok)
 	}
-	_, ok := goal{"w", "latency", itself, 1, workload.Less}.answer(alone)
-	assert.False(t, ok, "not measured")
-
-	withFloor := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel, subject.Floor}},
-		map[string][]workload.Figures{
-			subject.Statekeel: {figure("cpu", workload.Less, 1)}, subject.Floor: {figure("cpu", workload.Less, 1)},
-		})
-	_, ok = goal{"w", "cpu", growthBeyondFloor, 1, workload.Less}.answer(withFloor)
-	assert.False(t, ok, "fewer rows were not measured")
-
-	variant := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
-		map[string][]workload.Figures{subject.Statekeel2: {figure("cpu", workload.Less, 1)}})
-	_, ok = goal{"w", "cpu", ratioToOne, 1, workload.More}.answer(variant)
+	ours := measured{subject.Statekeel, 1}
+	for _, a := range []against{ratioToPeer, ratioToFloor, ratioToBare, ratioToKube, ratioToXP, ratioToWatchers, beyondPeer, beyondFloor, growthBeyondFloor} {
+		unanswered("cpu", a, ours)
+	}
+	unanswered("latency", itself, ours)
+	unanswered("cpu", growthBeyondFloor, ours, measured{subject.Floor, 1}) // fewer rows were not measured
+	unanswered("cpu", ratioToOne, measured{subject.Statekeel2, 1})
+	// One variant does not replace another.
+	_, ok := goal{"w", "cpu", itself, 1, workload.Less}.answer(results(t,
+		workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
+		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}}))
 	assert.False(t, ok)
-	other := results(t, workload.Workload{Name: "w", Contenders: []string{subject.Statekeel2, subject.Statekeel}},
-		map[string][]workload.Figures{subject.Statekeel: {figure("cpu", workload.Less, 1)}})
-	_, ok = goal{"w", "cpu", itself, 1, workload.Less}.answer(other)
-	assert.False(t, ok, "one variant does not replace another")
 }
 
 // A goal for a metric that no workload measures would be skipped without notice.

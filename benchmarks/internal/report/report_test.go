@@ -176,7 +176,7 @@ func TestChartIsWellFormedAndHasNoScript(t *testing.T) {
 	assert.Contains(t, svg, "noop-single: 1.23× (720,000 vs 600,000 objects/s)")
 }
 
-func TestChartWithoutStatekeelIsEmpty(t *testing.T) {
+func TestQuickSeriesWithoutStatekeelWarnsAndHasAnEmptyChart(t *testing.T) {
 	var out bytes.Buffer
 	p := Page{Results: []*series.Result{results(t, workload.Workload{
 		Name: "noop-single", Headline: "throughput", Contenders: []string{subject.Statekeel, subject.Peer},
@@ -184,6 +184,9 @@ func TestChartWithoutStatekeelIsEmpty(t *testing.T) {
 	require.NoError(t, p.Chart(&out))
 	assert.Equal(t, 1, wellFormed(t, out.String())["rect"])
 	assert.Contains(t, out.String(), "A QUICK SERIES")
+	out.Reset()
+	require.NoError(t, p.Markdown(&out, "chart.svg", "data"))
+	assert.Contains(t, out.String(), "**A quick series: a tenth")
 }
 
 func TestBarShowsTheVariantOfTheWorkload(t *testing.T) {
@@ -291,14 +294,6 @@ func TestPageChartAndDataAreWritten(t *testing.T) {
 	assert.Equal(t, figuresOf(noopResult(t)), data.Figures)
 	assert.Equal(t, []float64{560_000, 600_000, 600_000}, data.Figures[1].Values, "every run")
 	assert.Equal(t, ratiosOf(noopResult(t)), data.Ratios)
-}
-
-func TestPageOfAQuickSeriesWarns(t *testing.T) {
-	p := page(t)
-	p.Quick = true
-	var out strings.Builder
-	require.NoError(t, p.Markdown(&out, "chart.svg", "data"))
-	assert.Contains(t, out.String(), "**A quick series: a tenth")
 }
 
 func TestCheckPathRejectsUnwritablePaths(t *testing.T) {

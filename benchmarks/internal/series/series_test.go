@@ -6,7 +6,7 @@ package series
 import (
 	"context"
 	"errors"
-	"slices"
+	"fmt"
 	"testing"
 	"time"
 
@@ -32,24 +32,27 @@ func (r *recorder) turns() []string {
 	return turns
 }
 
-func keep(*Result) error { return nil }
-
-func TestContendersTakeTurns(t *testing.T) {
-	var rec recorder
-	plan := Plan{
-		Workloads: []workload.Workload{
-			{Name: "w", Contenders: []string{"a", "b", "c"}, Runs: 2},
-			{Name: "v", Contenders: []string{"c", "a"}, Runs: 1, Parts: []string{"x", "y"}},
-		},
-		Contenders: []string{"a", "b", "c"},
-		Sizes:      workload.Tiny(),
-		Execute:    rec.execute,
+// run runs the plan with a recorder and the contenders a, b and c, unless it has others.
+func run(t *testing.T, plan Plan) (rec *recorder, results []*Result) {
+	t.Helper()
+	rec = &recorder{}
+	plan.Execute = rec.execute
+	if plan.Contenders == nil {
+		plan.Contenders = []string{"a", "b", "c"}
 	}
-	var results []*Result
 	require.NoError(t, plan.Run(t.Context(), func(r *Result) error {
 		results = append(results, r)
 		return nil
 	}))
+	return rec, results
+}
+
+func TestContendersTakeTurns(t *testing.T) {
+	workloads := []workload.Workload{
+		{Name: "w", Contenders: []string{"a", "b", "c"}, Runs: 2},
+		{Name: "v", Contenders: []string{"c", "a"}, Runs: 1, Parts: []string{"x", "y"}},
+	}
+	rec, results := run(t, Plan{Workloads: workloads, Sizes: workload.Tiny()})
 	assert.Equal(t, []string{
 		"w by a", "w by b", "w by c", "w by a", "w by b", "w by c",
 		"v by c (x)", "v by c (y)", "v by a (x)", "v by a (y)",
@@ -61,32 +64,16 @@ func TestContendersTakeTurns(t *testing.T) {
 	require.Len(t, results, 2)
 	assert.Equal(t, []string{"c", "a"}, results[1].Contenders)
 	assert.Equal(t, 2, results[0].Figure("a", "throughput").Runs)
-}
 
-func TestOnlySelectedContendersTakePart(t *testing.T) {
-	var rec recorder
-	plan := Plan{
-		Workloads: []workload.Workload{
-			{Name: "w", Contenders: []string{"a", "b"}, Runs: 1},
-			{Name: "v", Contenders: []string{"a"}, Runs: 1},
-		},
-		Contenders: []string{"b"},
-		Runs:       3,
-		Execute:    rec.execute,
-	}
-	require.NoError(t, plan.Run(t.Context(), keep))
-	assert.Equal(t, []string{"w by b", "w by b", "w by b"}, rec.turns(), "as often as the plan says")
+	rec, _ = run(t, Plan{Workloads: workloads, Contenders: []string{"b"}, Runs: 3})
+	assert.Equal(t, []string{"w by b", "w by b", "w by b"}, rec.turns(), "only those selected, as often as the plan says")
 }
 
 func TestOnlyTheFirstRepetitionIsProfiled(t *testing.T) {
-	var rec recorder
-	plan := Plan{
-		Workloads:  []workload.Workload{{Name: "w", Contenders: []string{"a"}, Runs: 2, Parts: []string{"x", "y"}}},
-		Contenders: []string{"a"},
-		Profile:    func(run Run) string { return run.Part + ".prof" },
-		Execute:    rec.execute,
-	}
-	require.NoError(t, plan.Run(t.Context(), keep))
+	rec, _ := run(t, Plan{
+		Workloads: []workload.Workload{{Name: "w", Contenders: []string{"a"}, Runs: 2, Parts: []string{"x", "y"}}},
+		Profile:   func(run Run) string { return run.Part + ".prof" },
+	})
 	var profiles []string
 	for _, run := range rec.runs {
 		profiles = append(profiles, run.Profile)
@@ -117,39 +104,24 @@ func TestFailedRunEndsTheSeriesAndIsNamed(t *testing.T) {
 }
 
 func TestPartsAreCombinedPerRepetition(t *testing.T) {
-	plan := Plan{
-		Workloads: []workload.Workload{{
-			Name: "w", Contenders: []string{"a"}, Runs: 2, Parts: []string{"x", "y"},
-			Combine: func(parts []workload.Figures) workload.Figures {
-				sum := parts[0].Find("throughput") + parts[1].Find("throughput")
-				return workload.Figures{{Metric: "sum", Unit: "x", Value: sum}}
-			},
-		}},
-		Contenders: []string{"a"},
-		Execute:    new(recorder).execute, // 1, 2, 3, 4
-	}
-	require.NoError(t, plan.Run(t.Context(), func(r *Result) error {
-		assert.Equal(t, Summary{Runs: 2, Min: 3, Median: 5, Max: 7}, r.Figure("a", "sum"))
-		return nil
-	}))
+	_, results := run(t, Plan{Workloads: []workload.Workload{{
+		Name: "w", Contenders: []string{"a"}, Runs: 2, Parts: []string{"x", "y"},
+		Combine: func(parts []workload.Figures) workload.Figures {
+			sum := parts[0].Find("throughput") + parts[1].Find("throughput") // of 1 and 2, then of 3 and 4
+			return workload.Figures{{Metric: "sum", Unit: "x", Value: sum}}
+		},
+	}}})
+	require.Len(t, results, 1)
+	assert.Equal(t, Summary{Runs: 2, Min: 3, Median: 5, Max: 7}, results[0].Figure("a", "sum"))
 }
 
 func TestProgressIsReportedBeforeAndAfterEachRun(t *testing.T) {
 	var told []string
-	plan := Plan{
-		Workloads:  []workload.Workload{{Name: "w", Contenders: []string{"a", "b"}, Runs: 1}},
-		Contenders: []string{"a", "b"},
-		Execute:    new(recorder).execute,
+	run(t, Plan{
+		Workloads: []workload.Workload{{Name: "w", Contenders: []string{"a", "b"}, Runs: 1}},
 		Progress: func(run Run, repetition, of int, _ time.Duration, done bool) {
-			assert.Equal(t, 1, repetition)
-			assert.Equal(t, 1, of)
-			if done {
-				told = append(told, run.Contender+" done")
-			} else {
-				told = append(told, run.Contender)
-			}
+			told = append(told, fmt.Sprint(run.Contender, " ", repetition, of, done))
 		},
-	}
-	require.NoError(t, plan.Run(t.Context(), keep))
-	assert.True(t, slices.Equal([]string{"a", "a done", "b", "b done"}, told), told)
+	})
+	assert.Equal(t, []string{"a 1 1 false", "a 1 1 true", "b 1 1 false", "b 1 1 true"}, told)
 }

@@ -9,7 +9,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -77,6 +76,7 @@ func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 				sys := started(t, c, o)
 				target := sys.Targets()[0]
 				assert.True(t, sys.Oldest().IsZero())
+				assert.Equal(t, c.Name == subject.StatekeelObserved, sys.View() != nil)
 
 				require.NoError(t, sys.Insert(10, 5))
 				require.NoError(t, sys.Await(ctx, 14, subject.Done))
@@ -93,11 +93,7 @@ func TestContendersReconcileRowsAndDeletions(t *testing.T) {
 				}
 
 				require.NoError(t, sys.Remove(11, 2))
-				select {
-				case <-target.Deletes.Reached(2):
-				case <-ctx.Done():
-					require.NoError(t, context.Cause(ctx))
-				}
+				await(ctx, t, target.Deletes.Reached(2))
 				assert.Equal(t, map[subject.Kind]uint64{subject.Done: 3}, sys.Count())
 			})
 		}
@@ -115,27 +111,14 @@ func TestRowIsDoneWhenAllReconcilersReported(t *testing.T) {
 			sys.Targets()[1].SetRule(func(uint64) error { <-hold; return nil })
 
 			require.NoError(t, sys.Insert(0, 1))
-			awaitCall(ctx, t, sys.Targets()[0])
-			awaitCall(ctx, t, sys.Targets()[2])
+			await(ctx, t, sys.Targets()[0].Updates.Reached(1))
+			await(ctx, t, sys.Targets()[2].Updates.Reached(1))
 			assert.Equal(t, map[subject.Kind]uint64{subject.Waiting: 1}, sys.Count())
 			close(hold)
 			require.NoError(t, sys.Await(ctx, 0, subject.Done))
 			for _, target := range sys.Targets() {
 				assert.EqualValues(t, 1, target.Updates.Load())
 			}
-		})
-	}
-}
-
-func TestRowHasFailedWhenOneReconcilerFailed(t *testing.T) {
-	for _, name := range []string{subject.Statekeel, subject.Peer} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := within(t)
-			sys := started(t, byName(t, name), subject.Options{Reconcilers: 2, RetryMin: time.Hour, RetryMax: time.Hour})
-			sys.Targets()[1].SetRule(func(uint64) error { return errors.New("no") })
-			require.NoError(t, sys.Insert(0, 1))
-			require.NoError(t, sys.Await(ctx, 0, subject.Failed))
 		})
 	}
 }
@@ -153,66 +136,12 @@ func TestContendersRunAsManyWorkersAsTheyReport(t *testing.T) {
 			sys := started(t, byName(t, name), subject.Options{})
 			assert.Equal(t, workers, sys.Workers())
 
-			// Each operation waits until as many run as there are workers.
-			var running, excess atomic.Int64
-			var once sync.Once
-			together := make(chan struct{})
-			sys.Targets()[0].SetRule(func(uint64) error {
-				defer running.Add(-1)
-				if n := running.Add(1); n == int64(workers) {
-					once.Do(func() { close(together) })
-				} else if n > int64(workers) {
-					excess.Add(1)
-				}
-				select {
-				case <-together:
-				case <-ctx.Done():
-				}
-				return nil
-			})
+			rule, check := newTogether(ctx, workers)
+			sys.Targets()[0].SetRule(rule)
 			require.NoError(t, sys.Insert(0, 1000))
 			_, err := sys.AwaitAll(ctx, subject.Done)
 			require.NoError(t, err)
-			assert.True(t, closed(together), "fewer operations ran at a time")
-			assert.Zero(t, excess.Load())
-		})
-	}
-}
-
-func TestRowIsBlockedUntilItsChannelCloses(t *testing.T) {
-	for name, c := range map[string]struct {
-		contender string
-		options   subject.Options
-		kind      subject.Kind
-	}{
-		"plain":  {subject.Statekeel, subject.Options{}, subject.Blocked},
-		"shared": {subject.Statekeel, subject.Options{Reconcilers: 2}, subject.Waiting},
-		"beside": {subject.StatekeelBeside, subject.Options{}, subject.Blocked},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := within(t)
-			sys := started(t, byName(t, c.contender), c.options)
-			device, missed := make(chan struct{}), make(chan struct{}, 1)
-			target := sys.Targets()[0]
-			target.SetRule(func(uint64) error {
-				if !closed(device) {
-					missed <- struct{}{}
-					return subject.BlockedOn("no device", device)
-				}
-				return nil
-			})
-			require.NoError(t, sys.Insert(0, 1))
-			select {
-			case <-missed:
-			case <-ctx.Done():
-				require.NoError(t, context.Cause(ctx))
-			}
-			require.NoError(t, sys.Await(ctx, 0, c.kind))
-			assert.Equal(t, map[subject.Kind]uint64{c.kind: 1}, sys.Count())
-			close(device)
-			require.NoError(t, sys.Await(ctx, 0, subject.Done))
-			assert.EqualValues(t, 2, target.Updates.Load())
+			check(t)
 		})
 	}
 }
@@ -240,75 +169,6 @@ func TestWriterWorksOnceForEachRow(t *testing.T) {
 	}
 }
 
-func TestDoneRowsExistBeforeTheContenderStarts(t *testing.T) {
-	for _, name := range []string{subject.Statekeel, subject.Peer} {
-		synctest.Test(t, func(t *testing.T) {
-			since := time.Now().Add(-59 * time.Minute)
-			var calls atomic.Int64
-			sys, err := byName(t, name).Start(subject.Options{
-				Batch: true, RefreshEvery: time.Hour, DoneRows: 5, DoneSince: since,
-				Prepare: func(target *subject.Target) { target.SetBatchRule(func() { calls.Add(1) }) },
-			})
-			require.NoError(t, err)
-			defer func() { assert.NoError(t, sys.Stop(context.Background())) }()
-			target := sys.Targets()[0]
-			time.Sleep(time.Minute - 1)
-			synctest.Wait()
-			assert.Equal(t, map[subject.Kind]uint64{subject.Done: 5}, sys.Count())
-			assert.True(t, sys.Oldest().Equal(since))
-			assert.Zero(t, target.Updates.Load(), "there was nothing to do")
-
-			time.Sleep(time.Second)
-			synctest.Wait()
-			assert.EqualValues(t, 5, target.Updates.Load(), "all were due for a refresh")
-			assert.Equal(t, target.Batches.Load(), uint64(calls.Load()))
-			assert.True(t, sys.Oldest().After(since))
-		})
-	}
-}
-
-func TestBatchRuleRunsBeforeTheRowsRule(t *testing.T) {
-	target := &subject.Target{}
-	target.SetBatchRule(func() {
-		assert.EqualValues(t, 1, target.Batches.Load())
-		assert.Zero(t, target.Updates.Load())
-	})
-	target.UpdateBatch()
-	assert.NoError(t, target.Update(1))
-	target.SetBatchRule(nil)
-	target.UpdateBatch()
-	assert.EqualValues(t, 2, target.Batches.Load())
-}
-
-func TestDeletionHasItsOwnRule(t *testing.T) {
-	target := &subject.Target{}
-	errRule := errors.New("no")
-	target.SetDeleteRule(func(uint64) error { return errRule })
-	assert.NoError(t, target.Update(1))
-	assert.ErrorIs(t, target.Delete(1), errRule)
-	target.SetDeleteRule(nil)
-	assert.NoError(t, target.Delete(1))
-	assert.EqualValues(t, 2, target.Deletes.Load())
-}
-
-func TestAwaitErrorNamesTheWait(t *testing.T) {
-	sys := started(t, byName(t, subject.Floor), subject.Options{})
-	require.NoError(t, sys.Insert(0, 1))
-	require.NoError(t, sys.Await(within(t), 0, subject.Done))
-
-	reason := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(reason)
-	assert.NoError(t, sys.Await(ctx, 0, subject.Done), "there is nothing to wait for")
-	err := sys.Await(ctx, 0, subject.Failed)
-	assert.ErrorIs(t, err, reason)
-	assert.ErrorContains(t, err, "row 0 is Done, waited for Error")
-	assert.ErrorContains(t, sys.Await(ctx, 7, subject.Done), "row 7 is not in the table")
-	waited, err := sys.AwaitAll(ctx, subject.Failed)
-	assert.ErrorIs(t, err, reason)
-	assert.EqualValues(t, 1, waited)
-}
-
 func byName(t *testing.T, name string) subject.Contender {
 	for _, c := range subject.Contenders() {
 		if c.Name == name {
@@ -325,10 +185,41 @@ func ended(t *testing.T) context.Context {
 	return ctx
 }
 
-func awaitCall(ctx context.Context, t *testing.T, target *subject.Target) {
+// await waits for something that happens.
+func await[T any](ctx context.Context, t *testing.T, happens <-chan T) {
+	t.Helper()
 	select {
-	case <-target.Updates.Reached(1):
+	case <-happens:
 	case <-ctx.Done():
 		require.NoError(t, context.Cause(ctx))
+	}
+}
+
+// together is a rule whose operations wait until as many run as there are workers.
+type together struct {
+	workers         int64
+	running, excess atomic.Int64
+	once            sync.Once
+	all             chan struct{}
+}
+
+func newTogether(ctx context.Context, workers int) (rule func(uint64) error, check func(*testing.T)) {
+	g := &together{workers: int64(workers), all: make(chan struct{})}
+	rule = func(uint64) error {
+		defer g.running.Add(-1)
+		if n := g.running.Add(1); n == g.workers {
+			g.once.Do(func() { close(g.all) })
+		} else if n > g.workers {
+			g.excess.Add(1)
+		}
+		select {
+		case <-g.all:
+		case <-ctx.Done():
+		}
+		return nil
+	}
+	return rule, func(t *testing.T) {
+		assert.True(t, closed(g.all), "fewer operations ran at a time")
+		assert.Zero(t, g.excess.Load())
 	}
 }

@@ -62,11 +62,7 @@ func TestControllersReconcileTheirRequests(t *testing.T) {
 			for _, first := range []uint64{0, 10} {
 				last := passed.Reached(first + 10)
 				ask(t, c, first, 10)
-				select {
-				case <-last:
-				case <-ctx.Done():
-					require.NoError(t, context.Cause(ctx))
-				}
+				await(ctx, t, last)
 				require.NoError(t, c.Await(ctx))
 				assert.Zero(t, c.Left())
 				assert.EqualValues(t, first+10, c.Target().Updates.Load())
@@ -85,31 +81,17 @@ func TestControllersRunAsManyWorkersAsTheyReport(t *testing.T) {
 			ctx, c := within(t), startedController(t, name)
 			assert.Equal(t, workers, c.Workers())
 
-			// Each request waits until as many run as there are workers.
-			var running, excess atomic.Int64
-			var once sync.Once
 			var passed subject.Counter
-			together := make(chan struct{})
-			c.Target().SetRule(func(uint64) error {
+			rule, check := newTogether(ctx, workers)
+			c.Target().SetRule(func(id uint64) error {
 				defer passed.Add()
-				defer running.Add(-1)
-				if n := running.Add(1); n == int64(workers) {
-					once.Do(func() { close(together) })
-				} else if n > int64(workers) {
-					excess.Add(1)
-				}
-				select {
-				case <-together:
-				case <-ctx.Done():
-				}
-				return nil
+				return rule(id)
 			})
 			last := passed.Reached(500)
 			ask(t, c, 0, 500)
 			<-last
 			require.NoError(t, c.Await(ctx))
-			assert.True(t, closed(together), "fewer requests ran at a time")
-			assert.Zero(t, excess.Load())
+			check(t)
 		})
 	}
 }
@@ -131,11 +113,7 @@ func TestUnreconciledRequestsAreLeft(t *testing.T) {
 			t.Cleanup(release)
 			c.Target().SetRule(func(uint64) error { <-hold; return nil })
 			ask(t, c, 0, 5)
-			select {
-			case <-c.Target().Updates.Reached(1):
-			case <-ctx.Done():
-				require.NoError(t, context.Cause(ctx))
-			}
+			await(ctx, t, c.Target().Updates.Reached(1))
 			// controller-runtime removes a request from its queue before it works on it.
 			assert.GreaterOrEqual(t, c.Left(), uint64(4))
 			reason := errors.New("enough")
@@ -148,11 +126,7 @@ func TestUnreconciledRequestsAreLeft(t *testing.T) {
 			// The queue of controller-runtime leaks a goroutine if it is stopped with requests in it.
 			all := c.Target().Updates.Reached(5)
 			release()
-			select {
-			case <-all:
-			case <-ctx.Done():
-				require.NoError(t, context.Cause(ctx))
-			}
+			await(ctx, t, all)
 		})
 	}
 }

@@ -95,27 +95,20 @@ func TestPollerWithWrongCountsFailsTheRun(t *testing.T) {
 	}
 }
 
-func TestResourceThatIsNotPolledAgainFailsTheRun(t *testing.T) {
-	for _, name := range pollers {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			_, err := polledBy(t, name, 0, 2*time.Second, func(p subject.Poller) subject.Controller {
-				return forgetful{p}
-			})
-			assert.ErrorContains(t, err, "waited for the last poll: the run is stuck: not over after 2s")
-		})
-	}
-}
-
 // sleepy is a poller that polls each resource only once.
 type sleepy struct{ subject.Poller }
 
 func (sleepy) PollAfter(func(uint64) time.Duration) {}
 
-func TestResourcesThatAreNeverPolledFailTheRun(t *testing.T) {
+func TestResourceThatIsNotPolledFailsTheRun(t *testing.T) {
 	for _, name := range pollers {
-		_, err := polledBy(t, name, 0, 100*time.Millisecond, func(p subject.Poller) subject.Controller { return sleepy{p} })
-		assert.ErrorContains(t, err, "waited for the first polls: the run is stuck: not over after 100ms", name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := polledBy(t, name, 0, 2*time.Second, func(p subject.Poller) subject.Controller { return forgetful{p} })
+			assert.ErrorContains(t, err, "waited for the last poll: the run is stuck: not over after 2s")
+			_, err = polledBy(t, name, 0, 100*time.Millisecond, func(p subject.Poller) subject.Controller { return sleepy{p} })
+			assert.ErrorContains(t, err, "waited for the first polls: the run is stuck: not over after 100ms")
+		})
 	}
 }
 

@@ -4,7 +4,6 @@
 package workload_test
 
 import (
-	"errors"
 	"testing"
 	"time"
 
@@ -69,10 +68,4 @@ func TestLostRequestFailsTheRun(t *testing.T) {
 	}
 	_, err := named(t, "request-1").Measure(t.Context(), workload.Env{Sizes: sizes, StartController: start})
 	assert.ErrorContains(t, err, "waited for the last request: the run is stuck: not over after 100ms")
-}
-
-func TestControllerThatDoesNotStartFailsTheRun(t *testing.T) {
-	start := func() (subject.Controller, error) { return nil, errors.New("no queue") }
-	_, err := named(t, "request-1").Measure(t.Context(), workload.Env{Sizes: workload.Tiny(), StartController: start})
-	assert.EqualError(t, err, "start the contender: no queue")
 }

@@ -4,9 +4,7 @@
 package workload
 
 import (
-	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -72,37 +70,6 @@ func TestTallyCountsConcurrentOperations(t *testing.T) {
 	assert.EqualError(t, complaint(b, tally, 1), "check failed: operations at a time: got 2, want at most 1")
 }
 
-func TestCallEndsAfterItWasCountedAndItsWork(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		tally func(target *subject.Target, n uint64, work func(uint64) error) *tally
-		call  func(*subject.Target, uint64) error
-	}{
-		{"Update", tallied, (*subject.Target).Update},
-		{"Delete", tallyDeletes, (*subject.Target).Delete},
-	} {
-		target := &subject.Target{}
-		var tally *tally
-		tally = c.tally(target, 2, func(id uint64) error {
-			assert.EqualValues(t, 1, tally.calls[id].Load(), c.name)
-			assert.Zero(t, tally.ended.Load(), c.name)
-			return nil
-		})
-		require.NoError(t, c.call(target, 1))
-		assert.EqualValues(t, 1, tally.ended.Load(), c.name)
-		var failed checks
-		failed.each(c.name, tally, 2, 1)
-		assert.EqualError(t, failed.err(), "check failed: "+c.name+" calls for row 0: got 0, want 1")
-	}
-}
-
-func TestUpdateIsNoCallOfTheTallyOfDeletions(t *testing.T) {
-	target := &subject.Target{}
-	tally := tallyDeletes(target, 1, nothing)
-	require.NoError(t, target.Update(0))
-	assert.Zero(t, tally.ended.Load())
-}
-
 func TestTallySpreadIsMostMinusFewestCalls(t *testing.T) {
 	b := books{rows: 3, target: &subject.Target{}}
 	tally := tallied(b.target, b.rows, nothing)
@@ -115,27 +82,4 @@ func TestTallySpreadIsMostMinusFewestCalls(t *testing.T) {
 	assert.EqualValues(t, 2, tally.spread(), "one row had one call")
 	require.NoError(t, b.target.Update(2))
 	assert.EqualValues(t, 1, tally.spread())
-}
-
-// inTurn is a system whose rows become done one by one, when the test says so.
-type inTurn struct {
-	subject.System
-	done chan uint64
-}
-
-func (s inTurn) Await(_ context.Context, id uint64, _ subject.Kind) error {
-	s.done <- id
-	return nil
-}
-
-func TestRowTimesIncludeEarlierRows(t *testing.T) {
-	s := inTurn{done: make(chan uint64, 3)}
-	latencies, err := awaitEach(t.Context(), s, 5, 3, time.Now().Add(-time.Hour))
-	require.NoError(t, err)
-	require.Len(t, latencies, 3)
-	assert.GreaterOrEqual(t, latencies[0], time.Hour, "from the given beginning")
-	assert.IsNonDecreasing(t, latencies)
-	for _, want := range []uint64{5, 6, 7} {
-		assert.Equal(t, want, <-s.done)
-	}
 }

@@ -4,14 +4,12 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"iter"
 	"log/slog"
-	"net"
-	"net/http"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,6 +30,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -175,13 +174,7 @@ func options(t *testing.T, w *world, text string) Options {
 
 // running runs an agent until the test ends.
 func running(t *testing.T, o Options) {
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
+	reconcilertest.Go(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
 func until(t *testing.T, what string, condition func() bool) {
@@ -192,36 +185,31 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-func TestOnceEndsWhenAllIsDone(t *testing.T) {
-	w := newWorld()
-	o := options(t, w, state)
-	o.Once = true
-	require.NoError(t, Run(t.Context(), o))
-	assert.Equal(t, all, w.keys())
-}
-
-func TestOnceReportsWhatIsNotDoneAndWhy(t *testing.T) {
-	t.Parallel()
-	w := newWorld()
-	w.refuses["route main/10.1.0.0/16"] = errors.New("boom")
-	w.refuses["sysctl net.ipv4.ip_forward"] = reconciler.Blocked("waits for Godot")
-	o := options(t, w, state)
-	o.Once, o.Timeout = true, 5*time.Second
-	err := Run(t.Context(), o)
-	var notDone *NotDone
-	require.ErrorAs(t, err, &notDone)
-	assert.EqualError(t, err, `not all is Done after 5s:
-  route main/10.1.0.0/16: Error: boom
-  sysctl net.ipv4.ip_forward: Blocked: waits for Godot`)
-}
-
-func TestOnceDoesNotEndWhilePruningFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld()
-	w.refuses["prune link "] = errors.New("boom")
-	o := options(t, w, state)
-	o.Once, o.Timeout = true, 5*time.Second
-	assert.ErrorContains(t, Run(t.Context(), o), "job-reconcile-links: 1 error(s): prune: boom")
+func TestOnceEndsWhenAllIsDoneOrSaysWhatIsNot(t *testing.T) {
+	for want, refuses := range map[string]map[string]error{
+		"": nil,
+		"not all is Done after 5s:\n  route main/10.1.0.0/16: Error: boom\n  sysctl net.ipv4.ip_forward: Blocked: waits for Godot": {
+			"route main/10.1.0.0/16": errors.New("boom"), "sysctl net.ipv4.ip_forward": reconciler.Blocked("waits for Godot"),
+		},
+		"job-reconcile-links: 1 error(s): prune: boom": {"prune link ": errors.New("boom")},
+	} {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			maps.Copy(w.refuses, refuses)
+			o := options(t, w, state)
+			o.Once, o.Timeout = true, 5*time.Second
+			err := Run(t.Context(), o)
+			if want == "" {
+				require.NoError(t, err)
+				assert.Equal(t, all, w.keys())
+				return
+			}
+			var notDone *NotDone
+			require.ErrorAs(t, err, &notDone)
+			assert.ErrorContains(t, err, want)
+		})
+	}
 }
 
 func TestStoppedOnceIsAnError(t *testing.T) {
@@ -262,6 +250,10 @@ func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 	w := newWorld()
 	running(t, options(t, w, state)) // refreshes every hour
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
+	until(t, "the link of the target is observed", func() bool {
+		link, _, seen := w.in.Links.Get(w.in.DB.ReadTxn(), observed.ByName("seen"))
+		return seen && link.Index == 7
+	})
 	w.change(func() { delete(w.there, "route main/10.1.0.0/16") })
 	links := w.count("link br0")
 	w.in.Undid("br0", desired.UndidRoutes)
@@ -303,16 +295,6 @@ func TestFillReplacesTheStateFile(t *testing.T) {
 	until(t, "the stray is gone", func() bool { return slices.Equal(w.keys(), []string{"link first", "link last"}) })
 }
 
-func TestLinksOfTheTargetAreObserved(t *testing.T) {
-	w := newWorld()
-	running(t, options(t, w, state))
-	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
-	until(t, "the link is seen", func() bool {
-		link, _, seen := w.in.Links.Get(w.in.DB.ReadTxn(), observed.ByName("seen"))
-		return seen && link.Index == 7
-	})
-}
-
 func TestObjectsOnDifferentLinksRunConcurrently(t *testing.T) {
 	w := newWorld()
 	var mu sync.Mutex
@@ -343,67 +325,6 @@ func TestObjectsOnDifferentLinksRunConcurrently(t *testing.T) {
 	})
 	close(release)
 	until(t, "all are there", func() bool { return len(w.keys()) == 5 })
-}
-
-func TestHTTPAndShellAreServed(t *testing.T) {
-	w := newWorld()
-	w.refuses["sysctl net.ipv4.ip_forward"] = errors.New("boom")
-	o := options(t, w, state)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	dir, err := os.MkdirTemp("", "na")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, os.RemoveAll(dir)) }()
-	var log syncBuffer
-	o.Listener, o.Shell, o.HiveLog = listener, filepath.Join(dir, "s"), slog.New(slog.NewTextHandler(&log, nil))
-	running(t, o)
-
-	transport := &http.Transport{DisableKeepAlives: true}
-	get := func() (int, string) {
-		response, err := (&http.Client{Transport: transport}).Get("http://" + listener.Addr().String() + "/healthz")
-		require.NoError(t, err)
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
-		return response.StatusCode, string(body)
-	}
-	const want = "sysctl net.ipv4.ip_forward: Error: boom\njob-reconcile-sysctls: 1 error(s): boom\n"
-	until(t, "the failure shows in health", func() bool {
-		code, body := get()
-		return code == 503 && body == want
-	})
-	w.change(func() { clear(w.refuses) })
-	until(t, "all is well", func() bool {
-		code, _ := get()
-		return code == 200
-	})
-	until(t, "the shell listens", func() bool {
-		conn, err := net.Dial("unix", o.Shell)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
-	assert.Contains(t, log.String(), "Shell listening")
-	assert.NotZero(t, o.Metrics.ReconciliationCountVar.Get("netagent/links"))
-}
-
-// syncBuffer is a log that can be read while it is written.
-type syncBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
 
 // closedPipe is standard output when its reader has ended.

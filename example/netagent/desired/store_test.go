@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired/desiredtest"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -51,12 +52,8 @@ func newFixture(t *testing.T) *fixture {
 	tables.Loops = Loops{Links: f.links, Addresses: f.addresses, Routes: f.routes, Sysctls: f.sysctls}
 	f.best, err = NewBestRoutes(derive.Config[*Route]{}, db, tables)
 	require.NoError(t, err)
-	ended := make(chan error)
-	go func() { ended <- f.best.Run(t.Context()) }()
-	t.Cleanup(func() {
-		require.NoError(t, <-ended)
-		f.best.Close()
-	})
+	t.Cleanup(f.best.Close)
+	reconcilertest.Go(t, f.best.Run)
 	return f
 }
 
@@ -438,33 +435,6 @@ func TestLinkIsNeededWhileAnyRowNeedsIt(t *testing.T) {
 	}
 	f.apply("{}")
 	assert.False(t, needed("theirs"))
-}
-
-func TestItemIsOneLineOfText(t *testing.T) {
-	reason := "boom"
-	item := Item{Kind: "link", Key: "br0", Status: reconciler.Status{Kind: reconciler.StatusKindError, Error: &reason}}
-	assert.Equal(t, "link br0: Error: boom", item.String())
-	assert.False(t, item.Settled())
-	item.Status = reconciler.StatusDone()
-	assert.Equal(t, "link br0: Done", item.String())
-	assert.True(t, item.Settled())
-}
-
-func TestTablesHaveColumns(t *testing.T) {
-	f := newFixture(t)
-	f.apply(file)
-	link, _, _ := f.tables.Links.Get(f.db.ReadTxn(), ByKey[config.Link]("a"))
-	assert.Equal(t, []string{"a", "veth", "b", "", "1500", "", "true"}, linkColumns(link.Spec))
-	assert.Len(t, linkHeader, 7)
-	route, _, _ := f.tables.Routes.Get(f.db.ReadTxn(), ByKey[config.Route]("main/10.1.0.0/16"))
-	assert.Equal(t, []string{"main", "10.1.0.0/16", "10.0.0.2", "br0", "0", "global"}, routeColumns(route.Spec))
-	assert.Len(t, routeHeader, 6)
-	address, _, _ := f.tables.Addresses.Get(f.db.ReadTxn(), ByKey[config.Address]("br0/10.0.0.1/24"))
-	assert.Equal(t, []string{"br0", "10.0.0.1/24"}, addressColumns(address.Spec))
-	assert.Len(t, addressHeader, 2)
-	sysctl, _, _ := f.tables.Sysctls.Get(f.db.ReadTxn(), ByKey[config.Sysctl]("net.ipv4.ip_forward"))
-	assert.Equal(t, []string{"net.ipv4.ip_forward", "1"}, sysctlColumns(sysctl.Spec))
-	assert.Len(t, sysctlHeader, 2)
 }
 
 func TestLookIsCompleteWhenNothingIsLeftToMark(t *testing.T) {

@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/cilium/hive/cell"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -25,6 +24,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,9 +46,7 @@ type fixture struct {
 }
 
 func newFixture(t *testing.T) *fixture {
-	db := statedb.New()
-	require.NoError(t, db.Start())
-	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	db := reconcilertest.NewDB(t)
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	registry, root := health.New()
@@ -61,12 +59,8 @@ func newFixture(t *testing.T) *fixture {
 	}
 	best, err := desired.NewBestRoutes(derive.Config[*desired.Route]{}, db, tables)
 	require.NoError(t, err)
-	ended := make(chan error)
-	go func() { ended <- best.Run(t.Context()) }()
-	t.Cleanup(func() {
-		require.NoError(t, <-ended)
-		best.Close()
-	})
+	t.Cleanup(best.Close)
+	reconcilertest.Go(t, best.Run)
 	api := API{
 		DB: db, Tables: tables, Store: desired.NewStore(db, tables), Again: desired.NewAgain(db, tables),
 		Health: registry, Reconcilers: &inspect.Registry{}, Figures: figures,
@@ -132,6 +126,10 @@ func TestObjectsAreReadAloneAndAsAList(t *testing.T) {
 	code, body = f.do("GET", "/v1/links", "")
 	assert.Equal(t, 200, code)
 	assert.Contains(t, body, `"name": "br0"`)
+	code, body = f.do("GET", "/v1/routes-wanted", "")
+	assert.Equal(t, 200, code)
+	assert.Contains(t, body, `"via": "10.0.0.2"`)
+	assert.NotContains(t, body, "status")
 }
 
 func TestPutAndDeleteReportErrors(t *testing.T) {
@@ -154,6 +152,8 @@ func TestPutAndDeleteReportErrors(t *testing.T) {
 			`the path is that of "main/10.9.0.0/16", the body describes "api/main/10.9.0.0/16"`},
 		{"PUT", "/v1/routes-wanted/file/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.0.0.3"}`, 400,
 			`the path is that of "file/main/10.9.0.0/16", the body describes "api/main/10.9.0.0/16"`},
+		{"PUT", "/v1/routes-wanted/api/main/0.0.0.0/0", "{dst: default, via: 10.0.0.4}", 201, ""},
+		{"DELETE", "/v1/routes-wanted/api/main/0.0.0.0/0", "", 204, ""},
 		{"DELETE", "/v1/routes-wanted/file/main/0.0.0.0/0", "", 409, `routes-wanted "file/main/0.0.0.0/0" comes from the state file: edit it there`},
 		{"PUT", "/v1/routes-wanted/api/main/10.9.0.0/16", `{"dst": "10.9.0.0/16", "via": "10.99.0.1"}`, 422,
 			`body:1:31: route "main/10.9.0.0/16": its gateway 10.99.0.1 cannot be reached: no address of a link that is up has it in its network`},
@@ -173,40 +173,6 @@ func TestPutAndDeleteReportErrors(t *testing.T) {
 			assert.Equal(t, test.want, answer.Error)
 		}
 	}
-}
-
-func TestWantedRoutesAndTheWinnerAreServed(t *testing.T) {
-	f := newFixture(t)
-	f.apply(strings.Replace(file, "via: 10.0.0.2", "via: 10.0.0.2, metric: 7", 1))
-	put := func(key, body string) {
-		t.Helper()
-		code, answer := f.do("PUT", "/v1/routes-wanted/"+key, body)
-		require.Equal(t, 201, code, answer)
-		assert.NotContains(t, answer, "status")
-		f.derive()
-	}
-	winner := func() (row Object[config.Route]) {
-		t.Helper()
-		code, answer := f.do("GET", "/v1/routes/main/0.0.0.0/0", "")
-		require.Equal(t, 200, code, answer)
-		require.NoError(t, json.Unmarshal([]byte(answer), &row))
-		require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
-		return row
-	}
-	put("api/main/0.0.0.0/0/9", "{dst: default, via: 10.0.0.3, metric: 9}")
-	assert.Equal(t, desired.File, winner().Source)
-	put("api/main/0.0.0.0/0", "{dst: default, via: 10.0.0.4}")
-	assert.Equal(t, desired.API, winner().Source)
-	assert.Zero(t, winner().Spec.Metric)
-
-	var wanted []Object[config.Route]
-	_, answer := f.do("GET", "/v1/routes-wanted", "")
-	require.NoError(t, json.Unmarshal([]byte(answer), &wanted))
-	assert.Len(t, wanted, 3)
-	code, _ := f.do("DELETE", "/v1/routes-wanted/api/main/0.0.0.0/0", "")
-	require.Equal(t, 204, code)
-	f.derive()
-	assert.Equal(t, desired.File, winner().Source)
 }
 
 func TestHealthIsOKOnlyWhenAllIsDoneAndHealthy(t *testing.T) {

@@ -39,89 +39,53 @@ func outcome(err error) string {
 
 func TestErrorsThatNoRetryFixesAreFinal(t *testing.T) {
 	wrapped := func(errno error) error { return fmt.Errorf("add route: %w: some text", errno) }
-	for _, test := range []struct {
-		err  error
-		want string
-	}{
-		{unix.EEXIST, "Terminal"},
-		{unix.ENODEV, "Terminal"},
-		{unix.EINVAL, "Terminal"},
-		{unix.ERANGE, "Terminal"},
-		{unix.EOPNOTSUPP, "Terminal"},
-		{unix.EAFNOSUPPORT, "Terminal"},
-		{unix.EPROTONOSUPPORT, "Terminal"},
-		{unix.EPERM, "Terminal"},
-		{wrapped(unix.EINVAL), "Terminal"},
-		{&fs.PathError{Op: "write", Path: "/proc/sys", Err: unix.EINVAL}, "Terminal"},
-
-		{unix.EBUSY, "Retried"},
-		{unix.ENOBUFS, "Retried"},
-		{unix.EAGAIN, "Retried"},
-		{unix.EINTR, "Retried"},
-		{unix.ENOMEM, "Retried"},
-		{unix.ETIMEDOUT, "Retried"},
-		{unix.EACCES, "Retried"},
-		{unix.EROFS, "Retried"},
-		{unix.ENETDOWN, "Retried"},
-		{unix.ENETUNREACH, "Retried"},
-		{unix.EHOSTUNREACH, "Retried"},
-		{unix.Errno(999), "Retried"},
-		{wrapped(unix.EBUSY), "Retried"},
-		{netlink.ErrDumpInterrupted, "Retried"},
-		{context.Canceled, "Retried"},
-		{errors.New("something else"), "Retried"},
-		{nil, "Done"},
+	for want, errs := range map[string][]error{
+		"Terminal": {
+			unix.EEXIST, unix.ENODEV, unix.EINVAL, unix.ERANGE, unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT,
+			unix.EPERM, wrapped(unix.EINVAL), &fs.PathError{Op: "write", Path: "/proc/sys", Err: unix.EINVAL},
+		},
+		"Retried": {
+			unix.EBUSY, unix.ENOBUFS, unix.EAGAIN, unix.EINTR, unix.ENOMEM, unix.ETIMEDOUT, unix.EACCES, unix.EROFS,
+			unix.ENETDOWN, unix.ENETUNREACH, unix.EHOSTUNREACH, unix.Errno(999), wrapped(unix.EBUSY),
+			netlink.ErrDumpInterrupted, context.Canceled, errors.New("something else"),
+		},
 	} {
-		err := classed(test.err)
-		assert.Equal(t, test.want, outcome(err), "%v", test.err)
-		if test.err != nil {
-			assert.EqualError(t, err, test.err.Error())
-			assert.ErrorIs(t, err, test.err)
+		for _, cause := range errs {
+			err := classed(cause)
+			assert.Equal(t, want, outcome(err), "%v", cause)
+			assert.EqualError(t, err, cause.Error())
+			assert.ErrorIs(t, err, cause)
 		}
 	}
+	assert.NoError(t, classed(nil))
 }
 
-func TestKernelsOwnRouteInTheWayIsFinal(t *testing.T) {
+func TestObjectsThatTheKernelRejectsAreFinal(t *testing.T) {
 	f := newFixture(t)
+	// With such a small MTU a link has no IPv6.
 	state := f.state(`
-links: [{name: a0, kind: veth, peer: a1}]
+links: [{name: a0, kind: veth, peer: a1}, {name: br0, kind: bridge, mtu: 1000}]
 addresses: [{dev: a0, cidr: 10.0.0.1/24}]
-routes: [{dst: 10.0.0.0/24, dev: a1}]
+routes: [{dst: 10.0.0.0/24, dev: a1}, {dst: 'fd01::/48', dev: br0}]
 `)
 	for _, l := range state.Links {
 		require.NoError(t, update(f, f.Links, l.Spec))
 	}
 	require.NoError(t, update(f, f.Addresses, state.Addresses[0].Spec))
-	err := update(f, f.Routes, state.Routes[0].Spec)
-	assert.ErrorIs(t, err, unix.EEXIST)
-	assert.Equal(t, "Terminal", outcome(err))
-}
-
-func TestObjectsThatTheKernelRejectsAreFinal(t *testing.T) {
-	f := newFixture(t)
-	bridge := f.state("links: [{name: br0, kind: bridge}]").Links[0].Spec
-	require.NoError(t, update(f, f.Links, bridge))
-	small, misnamed := bridge, bridge
+	small, misnamed := state.Links[2].Spec, state.Links[2].Spec
 	small.MTU, misnamed.Name = 10, "a/b" // package config rejects both
-	for _, spec := range []config.Link{small, misnamed} {
-		err := update(f, f.Links, spec)
-		assert.ErrorIs(t, err, unix.EINVAL)
-		assert.Equal(t, "Terminal", outcome(err), "%v", err)
+	for _, c := range []struct {
+		err, want error
+	}{
+		{update(f, f.Routes, state.Routes[0].Spec), unix.EEXIST}, // the kernel has made it for the address
+		{update(f, f.Routes, state.Routes[1].Spec), unix.ENODEV},
+		{update(f, f.Addresses, config.Address{Dev: "br0", CIDR: netip.MustParsePrefix("fd01::1/64")}), unix.EINVAL},
+		{update(f, f.Links, small), unix.EINVAL},
+		{update(f, f.Links, misnamed), unix.EINVAL},
+	} {
+		assert.ErrorIs(t, c.err, c.want)
+		assert.Equal(t, "Terminal", outcome(c.err), "%v", c.err)
 	}
-}
-
-func TestUnsupportedByAnExistingLinkIsFinal(t *testing.T) {
-	f := newFixture(t)
-	// With such a small MTU a link has no IPv6.
-	state := f.state("links: [{name: br0, kind: bridge, mtu: 1000}]\nroutes: [{dst: 'fd01::/48', dev: br0}]")
-	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
-	err := update(f, f.Routes, state.Routes[0].Spec)
-	assert.ErrorIs(t, err, unix.ENODEV)
-	assert.Equal(t, "Terminal", outcome(err))
-
-	err = update(f, f.Addresses, config.Address{Dev: "br0", CIDR: netip.MustParsePrefix("fd01::1/64")})
-	assert.ErrorIs(t, err, unix.EINVAL)
-	assert.Equal(t, "Terminal", outcome(err))
 }
 
 func TestBusyIsRetried(t *testing.T) {

@@ -22,6 +22,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/example/netagent/observed"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // patience is how long a test waits for what takes milliseconds on an idle machine.
@@ -54,21 +55,15 @@ func follow(t *testing.T, prepare func(*feed)) *followed {
 	}
 	here, err := os.Open("/proc/thread-self/ns/net")
 	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, here.Close()) })
 	ctx, cancel := context.WithCancel(t.Context())
 	f.stop = cancel
-	ended := make(chan error, 1)
-	go func() {
+	reconcilertest.Go(t, func(context.Context) error {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET)
-		if err == nil {
-			err = f.feed.run(ctx, reports)
+		if err := unix.Setns(int(here.Fd()), unix.CLONE_NEWNET); err != nil {
+			return err
 		}
-		ended <- err
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-		require.NoError(t, here.Close())
+		return f.feed.run(ctx, reports)
 	})
 	f.until("lo is known", func(links map[string]observed.Link) bool { return len(links) == 1 })
 	return f

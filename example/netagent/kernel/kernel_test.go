@@ -28,6 +28,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 // A thread in another namespace ends with its goroutine, except the first thread of the process: so no test
@@ -68,9 +69,7 @@ type fixture struct {
 func newFixture(t *testing.T) *fixture {
 	runtime.LockOSThread() // never unlocked: the thread ends, and the namespace with it
 	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
-	db := statedb.New()
-	require.NoError(t, db.Start())
-	t.Cleanup(func() { require.NoError(t, db.Stop()) })
+	db := reconcilertest.NewDB(t)
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	tables.Loops = desired.Loops{

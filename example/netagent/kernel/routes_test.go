@@ -57,19 +57,13 @@ func (f *fixture) requireRoutes() {
 	require.Equal(f, in1000, f.routes(1000))
 }
 
-func TestRoutesAreAddedToTheirTables(t *testing.T) {
+func TestRoutesAreAddedAndTheirChangesUndone(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
 	f.requireRoutes()
 	f.update(state)
 	f.requireRoutes()
-}
-
-func TestChangesOfARouteAreUndone(t *testing.T) {
-	f := newFixture(t)
-	state := f.state(someRoutes)
-	f.update(state)
 	br, a1 := f.link("br0").Attrs().Index, f.link("a1").Attrs().Index
 	for name, breakIt := range map[string]func() error{
 		"deleted": func() error {
@@ -101,6 +95,7 @@ func TestChangesOfARouteAreUndone(t *testing.T) {
 		"one beside it, of IPv6": func() error {
 			return netlink.RouteAppend(&netlink.Route{Dst: cidr("fd02::/48"), LinkIndex: br, Priority: 1024})
 		},
+		"link down": func() error { return netlink.LinkSetDown(f.link("br0")) },
 		"several gateways": func() error {
 			return netlink.RouteReplace(&netlink.Route{Dst: cidr("0.0.0.0/0"), Protocol: Protocol, MultiPath: []*netlink.NexthopInfo{
 				{LinkIndex: br, Gw: cidr("10.0.0.254/24").IP}, {LinkIndex: br, Gw: cidr("10.0.0.9/24").IP}}})
@@ -159,16 +154,6 @@ func TestPruneLeavesTheFormerRouteToTheUpdate(t *testing.T) {
 	assert.Len(t, f.routes(unix.RT_TABLE_MAIN), 1, "the better one waits for its link")
 	prune(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
-}
-
-func TestRouteReturnsAfterItsLinkWasDown(t *testing.T) {
-	f := newFixture(t)
-	state := f.state(someRoutes)
-	f.update(state)
-	f.byHand(netlink.LinkSetDown(f.link("br0")))
-	require.NotEqual(t, inMain, f.routes(unix.RT_TABLE_MAIN))
-	f.update(state)
-	f.requireRoutes()
 }
 
 func TestRouteWaitsForItsLinkThenForItsGateway(t *testing.T) {
@@ -249,16 +234,6 @@ func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
 	assert.Empty(t, f.routes(100), "a table stays managed after its last row")
 	assert.Subset(t, f.kernelRoutes(), kernels, "it may have created more since")
-}
-
-func TestTableStaysManagedAfterItsLastRoute(t *testing.T) {
-	f := newFixture(t)
-	state := f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, table: 100}]")
-	f.update(state)
-	require.NoError(t, remove(f, f.Routes, state.Routes[0].Spec))
-	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index, Table: 100}))
-	prune(f, f.Routes, nil)
-	assert.Empty(t, f.routes(100))
 }
 
 // kernelRoutes returns the routes that the kernel itself made, in all tables.

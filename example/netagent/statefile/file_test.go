@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,6 +19,8 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -35,25 +36,7 @@ type follower struct {
 	db     *statedb.DB
 	tables *desired.Tables
 	health *health.Registry
-	log    *syncBuffer
-}
-
-// syncBuffer is a log that can be read while it is written.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	log    *testlog.Buffer
 }
 
 func follow(t *testing.T, path string) *follower {
@@ -63,15 +46,9 @@ func follow(t *testing.T, path string) *follower {
 	tables, err := desired.NewTables(db)
 	require.NoError(t, err)
 	registry, root := health.New()
-	f := &follower{t, db, tables, registry, &syncBuffer{}}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		ended <- file.Follow(ctx, root.NewScope("file"), desired.NewStore(db, tables), slog.New(slog.NewTextHandler(f.log, nil)))
-	}()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
+	f := &follower{t, db, tables, registry, &testlog.Buffer{}}
+	reconcilertest.Go(t, func(ctx context.Context) error {
+		return file.Follow(ctx, root.NewScope("file"), desired.NewStore(db, tables), slog.New(slog.NewTextHandler(f.log, nil)))
 	})
 	return f
 }
@@ -152,19 +129,6 @@ func TestReplacedDirectoryIsFollowed(t *testing.T) {
 	f.until("the file in the new directory is applied", func() bool { return f.links() == "two" })
 }
 
-func TestFileIsReadWithoutAnEvent(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	looks := watch(ctx, filepath.Join(t.TempDir(), "none", "state.yaml"), slog.New(slog.DiscardHandler))
-	for range 2 { // the first is at the start
-		select {
-		case <-looks:
-		case <-time.After(20 * time.Second):
-			require.Fail(t, "not read")
-		}
-	}
-}
-
 func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 	path := put(t, filepath.Join(t.TempDir(), "state.yaml"), one)
 	file, err := Open(path)
@@ -174,7 +138,7 @@ func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 	require.NoError(t, err)
 	store := desired.NewStore(db, tables)
 	registry, root := health.New()
-	f := &follower{t, db, tables, registry, &syncBuffer{}}
+	f := &follower{t, db, tables, registry, &testlog.Buffer{}}
 	scope, log := root.NewScope("file"), slog.New(slog.NewTextHandler(f.log, nil))
 	file.apply(scope, store, log)
 	revision := tables.Links.Revision(db.ReadTxn())

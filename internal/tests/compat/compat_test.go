@@ -140,33 +140,6 @@ func TestUnmappedAndUnknownNamesAreReported(t *testing.T) {
 	require.Equal(t, []string{"A is mapped twice"}, differences([]string{"A"}, []string{"A", "A"}))
 }
 
-func TestPageShowsTheMap(t *testing.T) {
-	s := system{
-		title: "A system",
-		about: "It is " + strings.Repeat("long ", 22) + "enough.",
-		same:  []string{"A: B, C", "D"},
-		rows: []row{
-			{"E: F", "request.E, G", adapted, "because"},
-			{"I", "I", adapted, "but"},
-			{"H", "", leftOut, "why not"},
-		},
-	}
-	var b strings.Builder
-	s.write(&b)
-	require.Equal(t, `
-## A system
-
-It is long long long long long long long long long long long long long long long long long long long long long
-long enough. The same: `+"`A`, `D`"+`.
-
-| There | Here | | Why |
-|---|---|---|---|
-| `+"`E`: `F` | `request.E`, `G`"+` | adapted | because |
-| `+"`I`"+` | same name | adapted | but |
-| `+"`H`"+` | - | left out | why not |
-`, b.String())
-}
-
 func TestMissingAndUnusedNamesAreReported(t *testing.T) {
 	l := newLoader(t)
 	for _, name := range []string{

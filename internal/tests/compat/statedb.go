@@ -8,8 +8,8 @@ var statedbSystem = system{
 	title: "statedb/reconciler: package reconciler",
 	pkg:   "reconciler",
 	about: "`github.com/cilium/statedb/reconciler` v0.9.4. Package `reconciler` is a drop-in: change the import path, " +
-		"and programs compile and do the same. [internal/tests/dropin](../internal/tests/dropin/doc.go) compares every " +
-		"exported name and type, and runs programs against both packages. Intended differences in behaviour are in the " +
+		"and programs compile and do the same. [internal/tests/dropin](../internal/tests/dropin/doc.go) runs programs, " +
+		"which use every exported name, against both packages. Intended differences in behaviour are in the " +
 		"[README](../README.md#moving-over-from-statedbreconciler). `NewStatusIndex` and `WaitForReconciliation` are in its " +
 		"documentation, but not in v0.9.4; they are here.",
 	same: []string{

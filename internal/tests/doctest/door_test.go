@@ -28,7 +28,7 @@ func TestFirstProgramBuildsInAnEmptyFolder(t *testing.T) {
 	for _, command := range doorCommands(t, read(t, root, "README.md")) {
 		cmd := exec.CommandContext(t.Context(), "sh", "-c", command)
 		cmd.Dir, cmd.Stderr = dir, &strings.Builder{}
-		cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=", "PWD="+dir)
+		cmd.Env = append(os.Environ(), "GOWORK=off", goflags(), "PWD="+dir)
 		printed, err := cmd.Output()
 		require.NoError(t, err, "%s: %s", command, cmd.Stderr)
 		out = string(printed)

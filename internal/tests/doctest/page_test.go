@@ -13,55 +13,6 @@ import (
 // page replaces the three quotes in a literal with fences.
 func page(text string) string { return strings.ReplaceAll(text, "'''", fence) }
 
-func TestBlocksContinueTheFileBegunLast(t *testing.T) {
-	programs, err := Parse("x.md", page(`# A page
-'''go
-// main.go
-package main
-'''
-some words
-'''go
-func main() {}
-'''
-'''text
-hello
-'''
-'''go
-// main_test.go
-package main
-'''
-'''sh
-make
-'''
-'''go
-// other/main.go
-package main
-'''
-`))
-	require.NoError(t, err)
-	require.Len(t, programs, 2)
-
-	first := programs[0]
-	require.Equal(t, ".", first.Folder)
-	require.Len(t, first.Files, 2)
-	require.Equal(t, "main.go", first.Files[0].Name)
-	require.Equal(t, []Block{
-		{Line: 3, Text: "// main.go\npackage main\n", word: "go"},
-		{Line: 8, Text: "func main() {}\n", word: "go"},
-	}, first.Files[0].Blocks)
-	require.Equal(t, "main_test.go", first.Files[1].Name)
-	require.Equal(t, "hello\n", first.Output.Text)
-	require.True(t, first.HasMain())
-	require.True(t, first.HasTests())
-	require.Equal(t, 3, first.Lines(), "lines with the name of a file do not count")
-
-	other := programs[1]
-	require.Equal(t, "other", other.Folder)
-	require.Nil(t, other.Output)
-	require.False(t, other.HasMain())
-	require.False(t, other.HasTests())
-}
-
 func TestMistakesNamePageAndLine(t *testing.T) {
 	for _, c := range []struct{ name, page, want string }{
 		{"fence is not closed", "a\n'''go\npackage main\n", "x.md:2: block is not closed"},

@@ -23,6 +23,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/tests/exported"
 )
 
 // patience bounds one call of the go command, and one run of a program.
@@ -261,13 +263,19 @@ func (w *workspace) runMain(t *testing.T, p placed) error {
 	return nil
 }
 
+// goflags returns the setting of GOFLAGS for commands that compile, with the flags of this test: what was compiled
+// for the test is then not compiled again.
+func goflags(flags ...string) string {
+	return "GOFLAGS=" + strings.Join(append(flags, exported.BuildFlags()...), " ")
+}
+
 // command runs a command and returns its standard output. The error contains all of its output.
 func (w *workspace) command(t *testing.T, dir, name string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", "GOFLAGS=-mod=mod", "PWD="+dir)
+	cmd.Env = append(os.Environ(), "GOPROXY=off", "GOWORK=off", goflags("-mod=mod"), "PWD="+dir)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {

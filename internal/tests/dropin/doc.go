@@ -6,8 +6,8 @@
 //
 // The programs are in the folder programs. The tests run them twice: as written, and with the import path
 // changed in a copy (an overlay of "go test": the module itself is not changed). They fail if a run fails or
-// if the transcripts differ. Other tests compare the exported names of both packages, and check that the
-// programs use all of them.
+// if the transcripts differ. Another test checks that the programs use each exported name, so each one exists in
+// both packages, with types that programs can use in the same way.
 //
 // The peer's own external tests run with the path changed, too, from the source in the module cache.
 //

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"reflect"
 	"strings"
 	"testing"
@@ -23,6 +22,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -185,20 +185,12 @@ func TestPruneHasEndedOnlyIfNoDeletionCanBeLeft(t *testing.T) {
 	}
 }
 
-type applies struct{}
-
-func (applies) Update(context.Context, statedb.ReadTxn, statedb.Revision, *other) error { return nil }
-func (applies) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *other) error { return nil }
-func (applies) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*other, statedb.Revision]) error {
-	return nil
-}
-
 // Waits ignore such rows, so an ack would say that they are applied.
 func TestRowsWithoutAStatusAreCountedAsRejected(t *testing.T) {
-	db := statedb.New()
+	db := reconcilertest.NewDB(t)
 	table := newOthers(t, db)
 	loop, err := reconciler.New(reconciler.Config[*other]{
-		DB: db, Table: table, Operations: applies{},
+		DB: db, Table: table, Operations: reconcilertest.NewTarget(func(o *other) string { return o.Name }, nil),
 		Clone:     func(o *other) *other { c := *o; return &c },
 		GetStatus: func(o *other) reconciler.Status { return o.Status },
 		SetStatus: func(o *other, s reconciler.Status) *other { o.Status = s; return o },
@@ -206,13 +198,7 @@ func TestRowsWithoutAStatusAreCountedAsRejected(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer db.Stop()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- loop.Run(ctx) }()
+	reconcilertest.Go(t, loop.Run)
 	for _, c := range []struct {
 		status reconciler.Status
 		want   int
@@ -222,18 +208,14 @@ func TestRowsWithoutAStatusAreCountedAsRejected(t *testing.T) {
 			t.Fatal(err)
 		}
 		wtxn.Commit()
-		if _, err := loop.WaitAll(ctx, reconciler.Applied); err != nil {
+		if _, err := loop.WaitAll(t.Context(), reconciler.Applied); err != nil {
 			t.Fatal(err)
 		}
 		var got rejected
-		got.addUnset(ctx, loop)
+		got.addUnset(t.Context(), loop)
 		if got.n != c.want || len(got.errs) != c.want || c.want > 0 && !strings.HasPrefix(got.errs[0].Error(), "a: ") {
 			t.Errorf("%v: %+v", c.status, got)
 		}
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }
 

@@ -56,6 +56,15 @@ var (
 	_ func() *reconciler.ExpVarMetrics = reconciler.NewExpVarMetrics
 	_ func() *reconciler.ExpVarMetrics = reconciler.NewUnpublishedExpVarMetrics
 
+	// A program may convert a Status, and compare two of them.
+	_ = struct {
+		UpdatedAt time.Time
+		Error     *string
+		ID        uint64
+		Kind      reconciler.StatusKind
+	}(reconciler.Status{})
+	_ map[reconciler.Status]reconciler.StatusKind
+
 	_ reconciler.Metrics                             = (*reconciler.ExpVarMetrics)(nil)
 	_ reconciler.Reconciler[*service]                = fakeReconciler{}
 	_ fmt.Stringer                                   = reconciler.Status{}

@@ -79,15 +79,9 @@ func newApp(t *testing.T, cells ...cell.Cell) *app {
 // done its work of the start, such as the first prune.
 func (a *app) start() {
 	a.t.Helper()
-	a.startHive()
-	pass(100 * time.Millisecond)
-}
-
-// startHive is start for a program outside of a bubble.
-func (a *app) startHive() {
-	a.t.Helper()
 	require.NoError(a.t, a.hive.Start(a.log, context.Background()))
 	a.t.Cleanup(a.stop)
+	pass(100 * time.Millisecond)
 }
 
 // stop stops the hive; a second call does nothing.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,35 +104,6 @@ func TestOperationsMayWriteToTheTable(t *testing.T) {
 		eventually(t, func() bool { return ops.has() == "1=a 2=enlisted" }, "both services")
 		a.awaitKind(reconciler.StatusKindDone, 1, 2)
 	})
-}
-
-// Runs in real time, with writers beside the reconciler.
-func TestWritersAndReconcilerAtOnce(t *testing.T) {
-	a, tg := newApp(t), newTarget()
-	r := a.reconcileServices(tg, reconciler.WithoutPruning())
-	a.startHive()
-	const writers, each = 4, 60
-	var group sync.WaitGroup
-	for w := range uint64(writers) {
-		group.Go(func() {
-			for i := range uint64(each) {
-				a.put(wanted(w*each+i, "first"))
-				if i%3 == 0 {
-					a.put(wanted(w*each+i, "second"))
-				}
-			}
-		})
-	}
-	group.Wait()
-	res, _, err := r.WaitUntilReconciled(t.Context(), a.services.Revision(a.db.ReadTxn()))
-	require.NoError(t, err)
-	assert.NotZero(t, res)
-	for s := range a.services.All(a.db.ReadTxn()) {
-		require.Equal(t, reconciler.StatusKindDone, s.Status.Kind)
-		require.Equal(t, s.ID%each%3 == 0, s.Spec == "second")
-		attempts := tg.attemptsOf(s.ID)
-		require.Equal(t, s.Spec, attempts[len(attempts)-1].spec)
-	}
 }
 
 // When the writes stop and the target works, the target equals the table and every row is Done, in whatever

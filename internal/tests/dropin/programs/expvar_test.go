@@ -72,64 +72,36 @@ func TestExpVarMetricsCallByCall(t *testing.T) {
 	transcript(t, "all", m.Map().String())
 }
 
-// A dashboard shows an idle reconciler with zero errors.
-func TestExpVarKeysExistFromTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := reconciler.NewUnpublishedExpVarMetrics()
-		a, tg := newApp(t), newTarget()
-		a.reconcileServices(tg, reconciler.WithMetrics(m), reconciler.WithName("idle"))
-		a.start()
-		assert.Equal(t, `{"app/idle": 0}`, m.ReconciliationCurrentErrorsVar.String())
-		assert.Equal(t, `{"app/idle": 0}`, m.ReconciliationTotalErrorsVar.String())
-		assert.NotNil(t, m.ReconciliationCountVar.Get("app/idle"))
-		assert.Equal(t, `{}`, m.ReconciliationDurationVar.String(), "no operation has run")
-	})
-}
-
 func TestExpVarKeysOfAReconciler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := reconciler.NewUnpublishedExpVarMetrics()
 		a, plain := newApp(t), newTarget()
 		plain.beforeOps = slowly(2 * time.Second)
 		a.reconcileServices(plain, withQuickRetry, reconciler.WithMetrics(m))
-		other := newRouteOps()
-		routes := newRoutes(t, a)
-		_, err := reconciler.Register(a.params, routes,
-			(*route).Clone, (*route).setKernel, (*route).getKernel, other, nil,
-			reconciler.WithName("routes"), reconciler.WithMetrics(m))
-		require.NoError(t, err)
+		others := newShaped[sysctl](t, a)
+		reconcileSysctls(others, reconciler.WithName("others"), reconciler.WithMetrics(m))
+		record := func(when string) {
+			for i, v := range expVarFields(m) {
+				if expVarNames[i] != "reconciliation_count" { // counts rounds, whose number may differ
+					transcript(t, when+expVarNames[i], v.String())
+				}
+			}
+		}
 		a.start()
+		assert.Equal(t, `{"app": 0, "app/others": 0}`, m.ReconciliationCurrentErrorsVar.String(), "an idle reconciler shows")
+		assert.NotNil(t, m.ReconciliationCountVar.Get("app/others"))
+		record("idle ")
 
 		a.put(wanted(1, "a"))
-		wtxn := a.db.WriteTxn(routes)
-		_, _, err = routes.Insert(wtxn, &route{Prefix: "::/0", Kernel: reconciler.StatusPending()})
-		require.NoError(t, err)
-		wtxn.Commit()
+		others.put(sysctl{"ip_forward", "1", reconciler.StatusPending()})
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		a.remove(1)
 		eventually(t, func() bool { return plain.has() == "" }, "the deletion")
-		eventually(t, func() bool { return other.updates["::/0"] == 1 }, "the route")
+		others.await("ip_forward 1 Done")
 		pass(time.Second)
-
-		assert.Equal(t, "2", m.ReconciliationDurationVar.Get("app/update").String())
-		assert.Equal(t, "2", m.ReconciliationDurationVar.Get("app/delete").String())
-		assert.Equal(t, "0", m.ReconciliationDurationVar.Get("app/routes/update").String())
-		assert.Nil(t, m.ReconciliationDurationVar.Get("app/routes/delete"))
-		for _, key := range []string{"app", "app/routes"} {
-			assert.NotEqual(t, "0", m.ReconciliationCountVar.Get(key).String(), key)
-			assert.Equal(t, "0", m.ReconciliationTotalErrorsVar.Get(key).String(), key)
-			assert.Equal(t, "0", m.ReconciliationCurrentErrorsVar.Get(key).String(), key)
-			assert.Equal(t, "1", m.PruneCountVar.Get(key).String(), key)
-			assert.Equal(t, "0", m.PruneCurrentErrorsVar.Get(key).String(), key)
-			assert.Equal(t, "0", m.PruneDurationVar.Get(key).String(), key)
-			assert.Nil(t, m.PruneTotalErrorsVar.Get(key), "a key needs an error")
-		}
-		for i, v := range expVarFields(m) {
-			if expVarNames[i] == "reconciliation_count" {
-				continue // counts rounds, whose number may differ
-			}
-			transcript(t, expVarNames[i], v.String())
-		}
+		assert.Equal(t, `{"app/delete": 2, "app/others/update": 0, "app/update": 2}`, m.ReconciliationDurationVar.String())
+		assert.NotEqual(t, "0", m.ReconciliationCountVar.Get("app").String())
+		record("")
 
 		plain.fail("no room", 2)
 		a.put(wanted(2, "b"))

@@ -77,15 +77,12 @@ func TestHealthOfANamedReconcilerLastsUntilItStops(t *testing.T) {
 }
 
 func TestStopCancelsAnOperationAndStartsNoOther(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		cancelled := false
 		tg.beforeOps = func(ctx context.Context, _ string, _ *service) {
 			<-ctx.Done()
 			cancelled = true
 		}
-		a.reconcileServices(tg)
-		a.start()
 		a.put(wanted(1, "a"))
 		pass(time.Hour)
 		a.stop()

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/time/rate"
 )
 
-func TestLimiterSpacesRounds(t *testing.T) {
+// The status of the first objects is written before the last ones are attempted.
+func TestLimiterSpacesRoundsAndEachWritesItsStatuses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, tg := newApp(t), newTarget()
 		a.reconcileServices(tg, reconciler.WithRoundLimits(2, rate.NewLimiter(rate.Every(time.Second), 1)))
@@ -22,6 +23,8 @@ func TestLimiterSpacesRounds(t *testing.T) {
 		}
 		start := time.Now()
 		a.start()
+		a.awaitKind(reconciler.StatusKindDone, 0)
+		assert.Equal(t, reconciler.StatusKindPending, a.get(7).Status.Kind)
 		a.awaitKind(reconciler.StatusKindDone, 0, 1, 2, 3, 4, 5, 6, 7)
 		took := time.Since(start)
 		assert.GreaterOrEqual(t, took, 2*time.Second, "four rounds, one a second")
@@ -41,23 +44,6 @@ func TestChangesBetweenRoundsAreOneUpdate(t *testing.T) {
 		assert.Equal(t, "1=new", tg.has())
 		assert.LessOrEqual(t, len(tg.attemptsOf(1)), 15, "one update for each round, not for each change")
 	}, reconciler.WithRoundLimits(1000, rate.NewLimiter(rate.Every(10*time.Second), 1)))
-}
-
-// The status of the first objects is written before the last ones are attempted.
-func TestStatusesAreWrittenEachRound(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		tg.beforeOps = slowly(time.Second)
-		a.reconcileServices(tg, reconciler.WithRoundLimits(2, rate.NewLimiter(1000, 1)))
-		for id := range uint64(6) {
-			a.put(wanted(id, "a"))
-		}
-		a.start()
-		pass(3 * time.Second)
-		assert.Equal(t, reconciler.StatusKindDone, a.get(0).Status.Kind)
-		assert.Equal(t, reconciler.StatusKindPending, a.get(5).Status.Kind)
-		a.awaitKind(reconciler.StatusKindDone, 5)
-	})
 }
 
 // The last of contradicting options counts. Programs keep options in variables.

@@ -28,27 +28,33 @@ func (a *app) initializer() (complete func()) {
 }
 
 func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		complete := a.initializer()
-		r := a.reconcileServices(tg, reconciler.WithPruning(10*time.Second))
-		tg.put(7, "left over")
-		a.start()
+	for name, opt := range map[string]reconciler.Option{
+		"at intervals": reconciler.WithPruning(10 * time.Second),
+		"on demand":    reconciler.WithoutPruning(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, tg := newApp(t), newTarget()
+				complete := a.initializer()
+				r := a.reconcileServices(tg, opt)
+				tg.put(7, "left over")
+				a.start()
+				a.put(wanted(1, "a"))
+				a.awaitKind(reconciler.StatusKindDone, 1)
+				r.Prune()
+				pass(time.Minute)
+				assert.Empty(t, tg.pruned())
+				assert.Equal(t, "1=a 7=left over", tg.has())
 
-		a.put(wanted(1, "a"))
-		a.awaitKind(reconciler.StatusKindDone, 1)
-		r.Prune()
-		pass(time.Minute)
-		assert.Empty(t, tg.pruned(), "neither the interval nor Prune() may prune before the table is initialized")
-		assert.Equal(t, "1=a 7=left over", tg.has())
-
-		a.put(wanted(2, "b"))
-		complete()
-		eventually(t, func() bool { return len(tg.pruned()) > 0 }, "the prune at initialization")
-		assert.Equal(t, []uint64{1, 2}, tg.pruned()[0])
-		a.awaitKind(reconciler.StatusKindDone, 2)
-		assert.Equal(t, "1=a 2=b", tg.has())
-	})
+				a.put(wanted(2, "b"))
+				complete()
+				eventually(t, func() bool { return len(tg.pruned()) > 0 }, "the prune at initialization")
+				assert.Equal(t, []uint64{1, 2}, tg.pruned()[0])
+				a.awaitKind(reconciler.StatusKindDone, 2)
+				assert.Equal(t, "1=a 2=b", tg.has())
+			})
+		})
+	}
 }
 
 func TestATableWithoutInitializersIsPrunedAtStart(t *testing.T) {
@@ -64,44 +70,39 @@ func TestATableWithoutInitializersIsPrunedAtStart(t *testing.T) {
 }
 
 func TestPruneRunsAtTheInterval(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		pass(95 * time.Second)
-		assert.GreaterOrEqual(t, len(tg.pruned()), 9)
-		assert.LessOrEqual(t, len(tg.pruned()), 11)
-
-		tg.put(7, "left over")
-		pass(11 * time.Second)
-		assert.Empty(t, tg.has())
-	}, reconciler.WithPruning(10*time.Second))
-}
-
-func TestPruneIntervalDefaultsToAnHour(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		pass(59 * time.Minute)
-		assert.Len(t, tg.pruned(), 1)
-		pass(2 * time.Minute)
-		assert.Len(t, tg.pruned(), 2)
-	})
+	for name, test := range map[string]struct {
+		interval time.Duration
+		opts     []reconciler.Option
+	}{"given": {10 * time.Second, []reconciler.Option{reconciler.WithPruning(10 * time.Second)}}, "by default": {time.Hour, nil}} {
+		t.Run(name, func(t *testing.T) {
+			reconcile(t, func(t *testing.T, a *app, tg *target) {
+				for n := 1; n < 10; n++ {
+					pass(test.interval - time.Second)
+					assert.Len(t, tg.pruned(), n)
+					tg.put(7, "left over")
+					pass(time.Second)
+					assert.Empty(t, tg.has())
+				}
+			}, test.opts...)
+		})
+	}
 }
 
 func TestPruneOnDemand(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		busy := make(chan struct{})
 		tg.beforeOps = func(_ context.Context, _ string, s *service) {
 			if s.ID == 2 {
 				<-busy
 			}
 		}
-		r := a.reconcileServices(tg, reconciler.WithoutPruning())
-		a.start()
 		a.put(wanted(1, "a"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		pass(3 * time.Hour)
 		assert.Empty(t, tg.pruned(), "WithoutPruning")
 
 		tg.put(7, "left over")
-		r.Prune()
+		a.reconciler.Prune()
 		eventually(t, func() bool { return tg.has() == "1=a" }, "the prune")
 		pass(3 * time.Hour)
 		assert.Len(t, tg.pruned(), 1)
@@ -110,28 +111,12 @@ func TestPruneOnDemand(t *testing.T) {
 		a.put(wanted(2, "b"))
 		pass(time.Second)
 		for range 100 {
-			r.Prune()
+			a.reconciler.Prune()
 		}
 		close(busy)
 		pass(time.Minute)
 		assert.Len(t, tg.pruned(), 2)
-	})
-}
-
-// A program may request a prune before it has filled the table: the prune runs afterwards.
-func TestAnEarlyPruneRequestRunsAtInitialization(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		complete := a.initializer()
-		r := a.reconcileServices(tg, reconciler.WithoutPruning())
-		tg.put(7, "left over")
-		a.start()
-		r.Prune()
-		pass(time.Minute)
-		assert.Empty(t, tg.pruned())
-		complete()
-		eventually(t, func() bool { return tg.has() == "" }, "the prune")
-	})
+	}, reconciler.WithoutPruning())
 }
 
 func TestPruneIteratesAllDesiredObjects(t *testing.T) {
@@ -151,18 +136,15 @@ func TestPruneIteratesAllDesiredObjects(t *testing.T) {
 }
 
 func TestAFailedPruneIsInHealthAndMetrics(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := reconciler.NewUnpublishedExpVarMetrics()
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, reconciler.WithoutPruning(), reconciler.WithMetrics(m))
-		a.start()
+	m := reconciler.NewUnpublishedExpVarMetrics()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "a"))
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		assert.Nil(t, m.PruneCountVar.Get("app"))
 
 		tg.failPrunes("no permission")
 		tg.put(7, "left over")
-		r.Prune()
+		a.reconciler.Prune()
 		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (prune: no permission)")
 		assert.Equal(t, "1", m.PruneCountVar.Get("app").String())
 		assert.Equal(t, "1", m.PruneTotalErrorsVar.Get("app").String())
@@ -170,27 +152,24 @@ func TestAFailedPruneIsInHealthAndMetrics(t *testing.T) {
 		assert.Equal(t, statedb.Revision(2), a.services.Revision(a.db.ReadTxn()), "a prune writes no status")
 
 		tg.heal()
-		r.Prune()
+		a.reconciler.Prune()
 		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
 		assert.Equal(t, "0", m.PruneCurrentErrorsVar.Get("app").String())
 		assert.Equal(t, "1=a", tg.has())
-	})
+	}, reconciler.WithoutPruning(), reconciler.WithMetrics(m))
 }
 
 func TestHealthShowsFailedPruneBesideFailingObjects(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		// One retry in an hour, so that no round runs between the prune and the check of health.
-		r := a.reconcileServices(tg, reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour))
-		a.start()
+	// One retry in an hour, so that no round runs between the prune and the check of health.
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.fail("no room", 1)
 		a.put(wanted(1, "a"))
 		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (no room)")
 		tg.failPrunes("no permission")
-		r.Prune()
+		a.reconciler.Prune()
 		eventually(t, func() bool { return strings.HasPrefix(a.healthOf("job-reconcile"), "Degraded: 2 error(s) (") },
 			"two errors, health is %q", func() any { return a.healthOf("job-reconcile") })
 		assert.Contains(t, a.healthOf("job-reconcile"), "prune: no permission")
 		assert.Contains(t, a.healthOf("job-reconcile"), "no room")
-	})
+	}, reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour))
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb/reconciler"
@@ -67,27 +66,6 @@ func TestRetriesBackOffFromMinToMax(t *testing.T) {
 	}, withQuickRetry)
 }
 
-func TestAFailedDeleteIsRetriedUntilItSucceeds(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		a.put(wanted(1, "first"), wanted(2, "first"))
-		a.awaitKind(reconciler.StatusKindDone, 1, 2)
-
-		tg.fail("in use", 1)
-		a.remove(1)
-		a.awaitHealth("job-reconcile", "Degraded: 1 error(s) (in use)")
-		eventually(t, func() bool { return len(tg.attemptsOf(1)) > 3 }, "some retries")
-		assert.Equal(t, "1=first 2=first", tg.has())
-
-		tg.heal()
-		eventually(t, func() bool { return tg.has() == "2=first" }, "the deletion")
-		a.awaitHealth("job-reconcile", "OK: OK, 1 object(s)")
-		n := len(tg.attemptsOf(1))
-		pass(time.Minute)
-		assert.Len(t, tg.attemptsOf(1), n, "a deletion that succeeded must not run again")
-		transcript(t, "1", tg.story(1))
-	}, withQuickRetry)
-}
-
 func TestAReinsertEndsTheRetriesOfADelete(t *testing.T) {
 	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		a.put(wanted(1, "first"))
@@ -126,12 +104,8 @@ func TestADeleteEndsTheRetriesOfAnUpdate(t *testing.T) {
 }
 
 func TestAChangedFailingObjectIsUpdated(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		// The backoff is long, so that the change and not a retry causes the next update.
-		a.reconcileServices(tg, reconciler.WithRetry(5*time.Second, time.Hour))
-		a.start()
-
+	// The backoff is long, so that the change and not a retry causes the next update.
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.fail("no room", 1)
 		a.put(wanted(1, "first"))
 		a.awaitKind(reconciler.StatusKindError, 1)
@@ -147,7 +121,7 @@ func TestAChangedFailingObjectIsUpdated(t *testing.T) {
 		pass(10 * time.Minute)
 		assert.Len(t, tg.attemptsOf(1), n, "the old object must not be retried")
 		transcript(t, "1", tg.story(1))
-	})
+	}, reconciler.WithRetry(5*time.Second, time.Hour))
 }
 
 func TestAChangedErrorTextIsShown(t *testing.T) {

@@ -10,68 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
-	"github.com/cilium/hive/hivetest"
-	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/reconciler"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// The usual structure of a program: everything is in the cells of a module, and the reconciler is registered
-// before the hive starts.
-func TestSingleOperationsInAHiveModule(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		tg := newTarget()
-		var (
-			db       *statedb.DB
-			services statedb.RWTable[*service]
-		)
-		h := hive.New(
-			statedb.Cell,
-			job.Cell,
-			cell.SimpleHealthCell,
-			cell.Module(
-				"services", "Services of the target",
-				cell.ProvidePrivate(
-					newServiceTable,
-					job.Registry.NewGroup,
-					func() reconciler.Operations[*service] { return tg },
-				),
-				cell.Provide(
-					func(params reconciler.Params, services statedb.RWTable[*service], ops reconciler.Operations[*service]) (reconciler.Reconciler[*service], error) {
-						return reconciler.Register(
-							params, services,
-							(*service).Clone, (*service).SetStatus, (*service).GetStatus,
-							ops, nil,
-						)
-					},
-				),
-				cell.Invoke(func(db_ *statedb.DB, services_ statedb.RWTable[*service], _ reconciler.Reconciler[*service]) {
-					db, services = db_, services_
-				}),
-			),
-		)
-		log := hivetest.Logger(t)
-		require.NoError(t, h.Start(log, context.Background()))
-		defer func() { require.NoError(t, h.Stop(log, context.Background())) }()
-
-		wtxn := db.WriteTxn(services)
-		for id := range uint64(3) {
-			_, _, err := services.Insert(wtxn, wanted(id+1, "first"))
-			require.NoError(t, err)
-		}
-		wtxn.Commit()
-
-		eventually(t, func() bool {
-			done := statedb.Collect(services.List(db.ReadTxn(), serviceByKind.Query(reconciler.StatusKindDone)))
-			return len(done) == 3
-		}, "three services to be done")
-		assert.Equal(t, "1=first 2=first 3=first", tg.has())
-	})
-}
 
 func TestUpdatesRunInOrderOfRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -146,51 +89,33 @@ func TestRowsThatAreNotPendingAreIgnored(t *testing.T) {
 	})
 }
 
-func TestAnObjectChangedDuringItsUpdateIsUpdatedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		entered, proceed := make(chan struct{}, 10), make(chan struct{})
-		tg.beforeOps = func(_ context.Context, _ string, s *service) {
-			entered <- struct{}{}
-			<-proceed
-		}
-		a.reconcileServices(tg)
-		a.start()
-
-		a.put(wanted(1, "first"))
-		<-entered
-		a.put(wanted(1, "second"))
-		close(proceed)
-		a.awaitKind(reconciler.StatusKindDone, 1)
-
-		assert.Equal(t, "second", a.get(1).Spec)
-		assert.Equal(t, "1=second", tg.has())
-		transcript(t, "1", tg.story(1))
-	})
-}
-
-func TestAnObjectDeletedDuringItsUpdateStaysDeleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
-		entered, proceed := make(chan struct{}, 10), make(chan struct{})
-		tg.beforeOps = func(_ context.Context, _ string, s *service) {
-			entered <- struct{}{}
-			<-proceed
-		}
-		a.reconcileServices(tg)
-		a.start()
-
-		a.put(wanted(1, "first"))
-		<-entered
-		a.remove(1)
-		close(proceed)
-		eventually(t, func() bool { return len(tg.attemptsOf(1)) == 2 }, "the deletion")
-		pass(10 * time.Second)
-
-		assert.Empty(t, tg.has())
-		assert.Empty(t, a.rows(), "the status of the update must not bring the object back")
-		transcript(t, "1", tg.story(1))
-	})
+func TestAChangeDuringAnUpdateIsFollowed(t *testing.T) {
+	for name, change := range map[string]func(a *app){
+		"1=second": func(a *app) { a.put(wanted(1, "second")) },
+		"":         func(a *app) { a.remove(1) },
+	} {
+		t.Run("to "+name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a, tg := newApp(t), newTarget()
+				entered, proceed := make(chan struct{}, 10), make(chan struct{})
+				tg.beforeOps = func(context.Context, string, *service) {
+					entered <- struct{}{}
+					<-proceed
+				}
+				a.reconcileServices(tg)
+				a.start()
+				a.put(wanted(1, "first"))
+				<-entered
+				change(a)
+				close(proceed)
+				eventually(t, func() bool { return len(tg.attemptsOf(1)) == 2 }, "the change")
+				pass(10 * time.Second)
+				assert.Equal(t, name, tg.has())
+				transcript(t, "rows", a.rows()) // the status of the update must not bring back a deleted object
+				transcript(t, "1", tg.story(1))
+			})
+		})
+	}
 }
 
 func TestDeleteThenReinsertEndsInTheTarget(t *testing.T) {

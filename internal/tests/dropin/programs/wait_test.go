@@ -6,7 +6,6 @@ package programs
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -37,8 +36,7 @@ func waitFor(t *testing.T, r reconciler.Reconciler[*service], until statedb.Revi
 }
 
 func TestWaitReturnsWhenTheRevisionIsReconciled(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		entered, proceed := make(chan struct{}, 10), make(chan struct{})
 		tg.beforeOps = func(ctx context.Context, _ string, _ *service) {
 			entered <- struct{}{}
@@ -47,13 +45,11 @@ func TestWaitReturnsWhenTheRevisionIsReconciled(t *testing.T) {
 			case <-ctx.Done():
 			}
 		}
-		r := a.reconcileServices(tg)
-		a.start()
-		assert.Equal(t, waitResult{}, wait(t.Context(), r, 0), "nothing to wait for")
+		assert.Equal(t, waitResult{}, wait(t.Context(), a.reconciler, 0), "nothing to wait for")
 
 		until := a.put(wanted(1, "a"))
 		results := make(chan waitResult, 1)
-		go func() { results <- wait(t.Context(), r, until) }()
+		go func() { results <- wait(t.Context(), a.reconciler, until) }()
 		<-entered
 		pass(time.Hour)
 		assert.Empty(t, results, "the update is still running")
@@ -68,44 +64,24 @@ func TestWaitReturnsWhenTheRevisionIsReconciled(t *testing.T) {
 }
 
 func TestWaitReturnsTheErrorOfItsContext(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, tg := newApp(t), newTarget()
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		tg.beforeOps = func(ctx context.Context, _ string, _ *service) { <-ctx.Done() }
-		r := a.reconcileServices(tg)
-		a.start()
 		until := a.put(wanted(1, "a"))
 
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		res := wait(ctx, r, until)
+		res := wait(ctx, a.reconciler, until)
 		assert.ErrorIs(t, res.err, context.DeadlineExceeded)
 		assert.Less(t, res.revision, until)
 
 		ctx, cancel = context.WithCancel(t.Context())
 		results := make(chan waitResult, 1)
-		go func() { results <- wait(ctx, r, until) }()
+		go func() { results <- wait(ctx, a.reconciler, until) }()
 		pass(time.Minute)
 		assert.Empty(t, results)
 		cancel()
 		assert.ErrorIs(t, (<-results).err, context.Canceled)
 	})
-}
-
-func TestWaitReportsAFailingUpdate(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-
-		tg.fail("no room", 2)
-		a.put(wanted(1, "a"))
-		failing := a.put(wanted(2, "b"))
-		until := a.put(wanted(3, "c"))
-		res := waitFor(t, a.reconciler, until)
-		assert.GreaterOrEqual(t, res.revision, until, "a wait does not wait for failing objects")
-		assert.Equal(t, failing, res.retryLowWatermark, "the lowest revision that failed")
-
-		tg.heal()
-		a.awaitKind(reconciler.StatusKindDone, 1, 2, 3)
-		eventually(t, func() bool { return waitFor(t, a.reconciler, until).retryLowWatermark == 0 }, "no failing object")
-	}, withQuickRetry)
 }
 
 func TestWaitReportsAFailingDelete(t *testing.T) {
@@ -142,26 +118,6 @@ func TestWaitReportsTheLowestFailedRevision(t *testing.T) {
 	}, reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// The loop that the documentation of WaitUntilReconciled recommends.
-func TestWaitForSuccess(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		tg.fail("no room", 2)
-		until := a.put(wanted(1, "a"), wanted(2, "b"))
-		time.AfterFunc(5*time.Second, tg.heal)
-
-		start := time.Now()
-		for {
-			res := waitFor(t, a.reconciler, until)
-			if res.retryLowWatermark == 0 || res.retryLowWatermark > until {
-				break
-			}
-			require.Less(t, time.Since(start), patience)
-			time.Sleep(10 * time.Millisecond)
-		}
-		eventually(t, func() bool { return tg.has() == "1=a 2=b" }, "both in the target")
-	}, withQuickRetry)
-}
-
 // Programs wait for the revision of the table, whatever the last write was.
 func TestWaitForTheTablesRevision(t *testing.T) {
 	reconcile(t, func(t *testing.T, a *app, tg *target) {
@@ -185,17 +141,14 @@ func TestWaitForTheTablesRevision(t *testing.T) {
 
 // When a wait returns, the status is in the table and the operation in the metrics.
 func TestStatusIsWrittenWhenWaitReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := &recorder{}
-		a, tg := newApp(t), newTarget()
-		r := a.reconcileServices(tg, reconciler.WithMetrics(m), reconciler.WithoutPruning())
-		a.start()
+	m := &recorder{}
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		for id := range uint64(50) {
 			until := a.put(wanted(id, "a"))
-			_, _, err := r.WaitUntilReconciled(t.Context(), until)
+			_, _, err := a.reconciler.WaitUntilReconciled(t.Context(), until)
 			require.NoError(t, err)
 			require.Equal(t, reconciler.StatusKindDone, a.get(id).Status.Kind)
 			require.Len(t, look(m, func() []string { return m.ops }), int(id)+1)
 		}
-	})
+	}, reconciler.WithMetrics(m), reconciler.WithoutPruning())
 }

@@ -4,21 +4,24 @@
 package etcdtest
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
@@ -36,11 +39,30 @@ func (w *world) acked(what string, is func(etcd.Ack) bool) etcd.Ack {
 	return ack
 }
 
+// applied waits until the ack says that a revision is applied.
+func (w *world) applied(at int64) etcd.Ack {
+	w.t.Helper()
+	return w.acked(fmt.Sprint("all up to ", at), func(a etcd.Ack) bool { return a.Applied(uint64(at)) })
+}
+
+// attempted waits until the ack says that a revision was attempted.
+func (w *world) attempted(at int64) etcd.Ack {
+	w.t.Helper()
+	return w.acked(fmt.Sprint("an attempt of ", at), func(a etcd.Ack) bool { return a.Revision >= uint64(at) })
+}
+
+// notApplied fails the test if an ack says that a revision is applied, in a time in which several acks are written.
+func (w *world) notApplied(at int64) {
+	w.t.Helper()
+	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
+		ack, _ := w.ack(w.admin)
+		require.False(w.t, ack.Applied(uint64(at)), "%+v", ack)
+	}
+}
+
 func (w *world) alive() *clientv3.GetResponse {
 	got, err := w.admin.Get(w.t.Context(), "alive/a")
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	require.NoError(w.t, err)
 	return got
 }
 
@@ -71,21 +93,21 @@ func TestAckSaysWhatWasAttemptedAndWhatFails(t *testing.T) {
 			}
 		}
 	}}, "a", "b")
-	at := uint64(w.put("b", "3"))
-	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
-	if ack.Store != w.source.Store() || ack.Applied(ack.Revision+1) {
-		t.Errorf("the ack is %+v", ack)
-	}
+	ack := w.applied(w.put("b", "3"))
+	assert.Equal(t, w.source.Store(), ack.Store)
+	assert.False(t, ack.Applied(ack.Revision+1))
 	w.target.setFails("c", true)
-	at = uint64(w.put("c", "4", "a", "5"))
-	ack = w.acked("the failure", func(a etcd.Ack) bool { return a.Revision >= at })
-	if ack.Failing != 1 || ack.Applied(at) || !strings.Contains(fmt.Sprint(ack.Problems), "c: no such device") {
-		t.Errorf("the ack is %+v", ack)
-	}
+	ack = w.attempted(w.put("c", "4", "a", "5"))
+	assert.Equal(t, 1, ack.Failing)
+	assert.False(t, ack.Applied(ack.Revision))
+	assert.Contains(t, fmt.Sprint(ack.Problems), "c: no such device")
+	// The revision that was attempted does not wait for what fails.
+	at := w.put("a", "6")
+	assert.False(t, w.attempted(at).Applied(ack.Revision))
 	w.target.setFails("c", false)
-	w.acked("the success", func(a etcd.Ack) bool { return a.Applied(at) && len(a.Problems) == 0 })
+	assert.Empty(t, w.applied(at).Problems)
 	await(t, "the program to be told of the ack", func() error {
-		if last := told.Load(); last == nil || !last.Applied(at) || len(last.Problems) > 0 {
+		if last := told.Load(); last == nil || !last.Applied(uint64(at)) || len(last.Problems) > 0 {
 			return fmt.Errorf("it was told %+v", last)
 		}
 		return nil
@@ -100,35 +122,30 @@ func TestAckIsWrittenOnceASecondAtMost(t *testing.T) {
 	for n := 0; time.Since(start) < 2500*time.Millisecond; n++ {
 		last = w.put("a", fmt.Sprint(n))
 	}
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(uint64(last)) })
+	w.applied(last)
 	got, err := w.admin.Get(t.Context(), "acks/a")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// One more for each new lease, and one at the beginning.
-	if most := 3 + int64(time.Since(start)/time.Second); got.Kvs[0].Version > most {
-		t.Errorf("the ack was written %d times in %s", got.Kvs[0].Version, time.Since(start))
-	}
+	assert.LessOrEqual(t, got.Kvs[0].Version, 3+int64(time.Since(start)/time.Second))
 }
 
 func TestAckStaysAndLeaseGoesWithTheAgent(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{tell: forHours}, "a")
-	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 })
+	ack := w.attempted(1)
 	w.awaitAlive()
 	w.stop()
-	if kvs := w.alive().Kvs; len(kvs) != 0 {
-		t.Errorf("an agent that has ended is alive: %v", kvs)
-	}
-	if after, found := w.ack(w.admin); !found || after.Store != ack.Store || after.Revision < ack.Revision {
-		t.Errorf("the ack is %+v", after)
-	}
+	assert.Empty(t, w.alive().Kvs, "an agent that has ended is alive")
+	after, found := w.ack(w.admin)
+	assert.True(t, found)
+	assert.Equal(t, ack.Store, after.Store)
+	assert.GreaterOrEqual(t, after.Revision, ack.Revision)
 }
 
 func TestAgentThatIsCutOffIsAliveUntilItsLeaseEnds(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 })
+	w.attempted(1)
 	before := w.awaitAlive()
 	w.proxy.setRefuse(true)
 	await(t, "the lease to end", func() error {
@@ -137,73 +154,41 @@ func TestAgentThatIsCutOffIsAliveUntilItsLeaseEnds(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := w.admin.Delete(t.Context(), "acks/a"); err != nil {
-		t.Fatal(err)
-	}
+	_, err := w.admin.Delete(t.Context(), "acks/a")
+	require.NoError(t, err)
 	w.proxy.setRefuse(false)
-	w.acked("the ack again", func(a etcd.Ack) bool { return a.Revision > 0 })
-	await(t, "a new lease", func() error {
-		if kvs := w.alive().Kvs; len(kvs) == 0 || kvs[0].Lease == before {
-			return errors.New("there is none")
-		}
-		return nil
-	})
+	w.attempted(1)
+	assert.NotEqual(t, before, w.awaitAlive())
 }
 
-func TestNewStoreGetsTheAckAndTheLeaseAgain(t *testing.T) {
+// A program that cleans up deletes some keys, or all, with the identity of the store. At last the store is replaced.
+func TestAckAndLeaseComeBackWhenTheyAreGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
-	before := w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 })
-	w.server.wipe()
-	at := uint64(w.put("a", "2"))
-	after := w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
-	if after.Store == before.Store {
-		t.Errorf("the ack is of the old store: %+v", after)
-	}
+	before := w.applied(w.put("a", "2")).Store
 	w.awaitAlive()
-}
-
-func TestAckOfAChainWaitsForEachTable(t *testing.T) {
-	t.Parallel()
-	var derived statedb.RWTable[*row]
-	var table *inputs.Table
-	// The loop of the derived table is that of the rows: what counts is the table before it.
-	p := plan{tell: func(a *etcd.Acks) { a.Loop = loopOf{a.Loop, "derived"} }}
-	p.setup = func(db *statedb.DB) error {
-		var err error
-		derived, err = statedb.NewTableAny(db, "derived", nil, nil, statedb.Index[*row, string]{
-			Name: "key", Unique: true, FromKey: index.String,
-			FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.Key)) },
-		})
-		if err != nil {
-			return err
+	for _, keys := range [][]string{{"alive/a"}, {"acks/a"}, {"acks/a", "alive/a"}} {
+		for _, key := range keys {
+			_, err := w.admin.Delete(t.Context(), key)
+			require.NoError(t, err)
 		}
-		table, err = inputs.Open(db, "derived")
-		return err
+		w.attempted(1)
+		w.awaitAlive()
 	}
-	w := newWorld(t, p, "a", "b")
-	publish := func() {
-		wtxn := w.db.WriteTxn(derived, table.Meta())
-		in := w.table.Revision(w.db.ReadTxn())
-		if _, _, err := derived.Insert(wtxn, &row{Key: "x", Value: int(in)}); err != nil {
-			t.Fatal(err)
-		}
-		table.Publish(wtxn, "rows", in, derived.Revision(wtxn))
-		wtxn.Commit()
+	for _, lose := range []func(){
+		func() {
+			_, err := w.admin.Delete(t.Context(), "", clientv3.WithPrefix())
+			require.NoError(t, err)
+		},
+		w.server.wipe,
+	} {
+		lose()
+		w.put("a", "5")
+		before = w.acked("the ack of the new identity", func(a etcd.Ack) bool {
+			return a.Store != "" && a.Store != before && a.Revision > 0
+		}).Store
+		w.awaitAlive()
 	}
-	publish()
-	first := w.acked("the first ack", func(a etcd.Ack) bool { return a.Revision > 0 })
-	at := uint64(w.put("a", "7"))
-	w.equal()
-	// The ack is written for another reason meanwhile, and has not moved on.
-	w.target.setFails("c", true)
-	w.put("c", "1")
-	ack := w.acked("another ack", func(a etcd.Ack) bool { return a.Failing == 1 })
-	if ack.Revision >= at || ack.Revision < first.Revision {
-		t.Errorf("the ack is %+v, the derived table does not include revision %d", ack, at)
-	}
-	publish()
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision >= at })
 }
 
 // loopOf is a loop that says that it reconciles another table.
@@ -230,24 +215,22 @@ func TestAckCountsWhatWasBadAtItsRevision(t *testing.T) {
 		}
 	}}
 	w := newWorld(t, p, "a", "b", "c", "d")
-	at := uint64(w.put("a", "bad", "d", "13"))
-	w.acked("the bad keys", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 2 })
+	assert.Equal(t, 2, w.attempted(w.put("a", "bad", "d", "13")).Bad)
 
 	// The loop cannot attempt the change of b, nor what comes after it.
 	end := w.target.hang("b")
 	defer end()
 	w.put("b", "20")
-	last := uint64(w.put("a", "10", "d", "40"))
+	last := w.put("a", "10", "d", "40")
 	w.have(map[string]int{"a": 10, "b": 20, "c": 3, "d": 40})
 	w.target.setFails("c", true)
 	w.put("c", "30")
 	ack := w.acked("the failure", func(a etcd.Ack) bool { return a.Failing == 1 })
-	if ack.Revision >= last || ack.Bad != 2 {
-		t.Errorf("the revision was attempted with two bad keys: %+v", ack)
-	}
+	assert.Less(t, ack.Revision, uint64(last))
+	assert.Equal(t, 2, ack.Bad, "the revision was attempted with two bad keys")
 	end()
 	w.target.setFails("c", false)
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(last) })
+	w.applied(last)
 }
 
 func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
@@ -260,133 +243,249 @@ func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
 	ack := w.acked("the budget", func(a etcd.Ack) bool {
 		return a.Revision > 0 && strings.Contains(fmt.Sprint(a.Problems), "more than the budget of 1 objects")
 	})
-	if !ack.Unpruned || ack.Applied(1) {
-		t.Errorf("the ack is %+v", ack)
-	}
+	assert.True(t, ack.Unpruned && !ack.Applied(1), "%+v", ack)
 	w.target.setFails("old", true)
-	if !w.loop.ApproveSweep() {
-		t.Error("no sweep was refused")
-	}
+	assert.True(t, w.loop.ApproveSweep())
 	ack = w.acked("the sweep", func(a etcd.Ack) bool { return a.Failing == 1 })
-	if !ack.Unpruned {
-		t.Errorf("the ack is %+v", ack)
-	}
+	assert.True(t, ack.Unpruned)
 	w.target.setFails("old", false)
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(1) })
-	if has := w.target.has(); !maps.Equal(has, map[string]int{"a": 1}) {
-		t.Errorf("the target has %v", has)
-	}
+	w.applied(1)
+	assert.Equal(t, map[string]int{"a": 1}, w.target.has())
+}
+
+func TestAckOfALoopThatNeverPrunesIsApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Options = append(c.Options, reconciler.WithoutPruning()) }}, "a")
+	w.applied(1)
 }
 
 // A change that is paused counts as attempted. When the pause ends it is neither failing nor blocked.
 func TestAckAfterAPauseIsAppliedOnlyWhenTheTargetHasIt(t *testing.T) {
 	t.Parallel()
-	var keys []string
-	for i := range 50 {
-		keys = append(keys, fmt.Sprintf("k%02d", i))
-	}
-	w := newWorld(t, plan{loop: workers}, keys...)
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
-	w.loop.PauseObjects(func(*row) bool { return true })
-	var ops []clientv3.Op
-	want := map[string]int{}
-	for _, key := range keys {
-		ops, want[key] = append(ops, clientv3.OpPut("desired/"+key, "1000")), 1000
-	}
-	put, err := w.admin.Txn(t.Context()).Then(ops...).Commit()
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := uint64(put.Header.Revision)
-	w.acked("the pause", func(a etcd.Ack) bool { return a.Revision >= at && a.Paused == 50 })
-	end := w.target.hang("k25")
-	defer end()
+	w := newWorld(t, plan{loop: workers}, "a", "b", "c", "d")
+	w.applied(1)
+	w.loop.Pause()
+	at := w.put("d", "5")
+	ack := w.acked("the pause", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), "reconciler is paused") })
+	assert.False(t, ack.Applied(uint64(at)))
 	w.loop.Resume()
-	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
-		if ack, _ := w.ack(w.admin); ack.Applied(at) {
-			t.Fatalf("the operation of k25 has not ended, and the ack is %+v", ack)
-		}
-	}
+	w.applied(at)
+
+	w.loop.PauseObjects(func(*row) bool { return true })
+	w.put("a", "1000", "b", "1000", "c", "1000")
+	w.delete("d")
+	at = int64(w.read(w.admin).revision)
+	ack = w.acked("the pause", func(a etcd.Ack) bool { return a.Revision >= uint64(at) && a.Paused == 4 })
+	assert.Contains(t, fmt.Sprint(ack.Problems), "paused")
+	assert.False(t, ack.Applied(uint64(at)))
+	end := w.target.hang("b")
+	defer end()
+	require.NoError(t, w.loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 3 }))
+	w.loop.Resume()
+	w.notApplied(at)
 	end()
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
-	if has := w.target.has(); !maps.Equal(has, want) {
-		t.Errorf("the target has %v", has)
-	}
-}
-
-// The revision that was attempted does not wait for what fails.
-func TestRevisionMovesOnWhileAnObjectFails(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	w.target.setFails("b", true)
-	w.put("b", "1")
-	first := w.acked("the failure", func(a etcd.Ack) bool { return a.Failing == 1 })
-	at := uint64(w.put("a", "2"))
-	ack := w.acked("another change", func(a etcd.Ack) bool { return a.Revision >= at })
-	if ack.Applied(at) || ack.Applied(first.Revision) {
-		t.Errorf("the ack is %+v", ack)
-	}
-	w.target.setFails("b", false)
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
-}
-
-func TestKeysOfAnAgentThatAreDeletedComeBack(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	at := uint64(w.put("a", "2"))
-	for _, keys := range [][]string{{"alive/a"}, {"acks/a"}, {"acks/a", "alive/a"}} {
-		w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
-		w.awaitAlive()
-		for _, key := range keys {
-			if _, err := w.admin.Delete(t.Context(), key); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
-	w.awaitAlive()
+	w.applied(at)
+	assert.Equal(t, map[string]int{"a": 1000, "b": 1000, "c": 1000}, w.target.has())
 }
 
 // The second agent of a name has the keys, and the first says so, until the second has ended.
 func TestSecondAgentOfANameIsReportedAndNotOverwritten(t *testing.T) {
 	t.Parallel()
-	var told healthReports
+	var told reconcilertest.Health
 	w := newWorld(t, plan{tell: func(a *etcd.Acks) { a.Health = &told }}, "a")
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.applied(1)
 	first := w.awaitAlive()
 	second := newAgent(t, plan{client: connect(t, w.server.client), loop: workers})
-	await(t, "the report", func() error { return told.says("another program") })
+	await(t, "the report", func() error { return says(&told, "another program") })
 	lease := w.awaitAlive()
-	if lease == first {
-		t.Fatal("the second agent has not the key")
-	}
+	require.NotEqual(t, first, lease)
 	// What only the first has applied is not in the ack.
 	end := second.target.hang("a")
 	defer end()
-	at := uint64(w.put("a", "5"))
+	at := w.put("a", "5")
 	await(t, "the first agent", func() error {
 		if has := w.target.has(); has["a"] != 5 {
 			return fmt.Errorf("its target has %v", has)
 		}
 		return nil
 	})
-	for began := time.Now(); time.Since(began) < 3*time.Second; time.Sleep(5 * time.Millisecond) {
-		if ack, _ := w.ack(w.admin); ack.Applied(at) {
-			t.Fatalf("the second agent has not applied it, and the ack is %+v", ack)
-		}
-		if now := w.awaitAlive(); now != lease {
-			t.Fatalf("the lease %x was overwritten with %x", lease, now)
-		}
-	}
+	w.notApplied(at)
+	assert.Equal(t, lease, w.awaitAlive())
 	end()
-	w.acked("the second agent", func(a etcd.Ack) bool { return a.Applied(at) })
+	w.applied(at)
 	second.stop()
-	w.acked("the first agent", func(a etcd.Ack) bool { return a.Applied(at) })
-	await(t, "the end of the report", func() error { return told.says("OK") })
+	w.applied(at)
+	await(t, "the end of the report", func() error { return says(&told, "OK") })
 }
 
-func TestAckOfALoopThatNeverPrunesIsApplied(t *testing.T) {
+func TestAckOfTheProcessBeforeDoesNotLiveOn(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Options = append(c.Options, reconciler.WithoutPruning()) }}, "a")
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w := newWorld(t, plan{}, "a")
+	at := w.put("a", "2")
+	w.applied(at)
+	w.stop()
+	// The next process reaches the store and takes long to list the prefix.
+	listed := make(chan struct{})
+	next := newAgent(t, plan{client: connect(t, w.server.client), config: func(c *etcd.Config[*row]) {
+		c.Decode = func(key string, value []byte) (*row, error) { <-listed; return decode(key, value) }
+	}})
+	defer next.stop()
+	defer close(listed)
+	w.awaitAlive()
+	w.notApplied(at)
+}
+
+// slowDeletion is a target that takes long to delete.
+type slowDeletion struct{ *target }
+
+func (o slowDeletion) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *row) error {
+	return reconciler.Requeue(time.Hour)
+}
+
+func TestAckOfADeletionThatGoesOnIsNotApplied(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Operations = slowDeletion{c.Operations.(*target)} }}, "a", "b")
+	w.applied(1)
+	w.delete("a")
+	at := w.read(w.admin).revision
+	ack := w.acked("the deletion", func(a etcd.Ack) bool { return a.Revision >= at && a.Blocked == 1 })
+	assert.False(t, ack.Applied(at))
+	assert.Contains(t, fmt.Sprint(ack.Problems), "a: ")
+}
+
+// The derivation of a table may be made later, so it is no error at the start.
+func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
+	t.Parallel()
+	var told reconcilertest.Health
+	w := newWorld(t, plan{
+		tell: func(a *etcd.Acks) { a.Loop, a.Health = loopOf{a.Loop, "derived"}, &told },
+		setup: func(db *statedb.DB) {
+			_, err := newRows(db, "derived")
+			require.NoError(t, err)
+		},
+	}, "a")
+	const missing = "the table derived has no input yet"
+	await(t, "health", func() error { return says(&told, missing) })
+	w.acked("the ack", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), missing) })
+}
+
+func TestChainWithAnErrorIsNotApplied(t *testing.T) {
+	t.Parallel()
+	var derived statedb.RWTable[*row]
+	var d *derive.Derived[*row, *row]
+	w := newWorld(t, plan{
+		setup: func(db *statedb.DB) {
+			var err error
+			derived, err = newRows(db, "derived")
+			require.NoError(t, err)
+		},
+		loop: func(c *reconciler.Config[*row]) {
+			var err error
+			d, err = derive.Each(derive.Config[*row]{DB: c.DB}, c.Table, derived, func(r *row) ([]*row, error) {
+				switch r.Value {
+				case 13:
+					return nil, errors.New("unlucky")
+				case 14:
+					panic("worse")
+				}
+				return []*row{{"x-" + r.Key, r.Value}}, nil
+			})
+			require.NoError(t, err)
+			c.Table = derived
+		},
+	}, "a", "b")
+	defer w.stop()
+	at := w.put("a", "2")
+	w.notApplied(at)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error)
+	go func() { ended <- d.Run(ctx) }()
+	w.applied(at)
+	for _, value := range []string{"13", "14"} {
+		at := w.put("a", value)
+		ack := w.attempted(at)
+		assert.False(t, ack.Applied(uint64(at)))
+		assert.NotEmpty(t, ack.Problems)
+		w.applied(w.put("a", "15"))
+		assert.Equal(t, map[string]int{"x-a": 15, "x-b": 2}, w.target.has())
+	}
+	assert.Equal(t, 1, w.attempted(w.put("a", "13")).Bad)
+	w.server.wipe()
+	w.holds(2)
+	w.applied(w.put("c", "1"))
+	assert.Equal(t, map[string]int{"x-c": 1}, w.target.has())
+	cancel()
+	require.NoError(t, <-ended)
+	w.notApplied(w.put("c", "2"))
+}
+
+func ownerOf(r *row) string {
+	if r.Value >= 1000 {
+		return "second"
+	}
+	return "etcd"
+}
+
+func TestTakenRowsAreNamedUntilTheirKeysGo(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{sink: func(c *source.Config[*row]) { c.Owner = ownerOf }}, "a", "b", "c")
+	wtxn := w.db.WriteTxn(w.table)
+	for _, taken := range []*row{{"a", 1000}, {"b", 1001}} {
+		_, _, err := w.table.Insert(wtxn, taken)
+		require.NoError(t, err)
+	}
+	wtxn.Commit()
+	w.put("a", "5")
+	ack := w.acked("the rejection", func(a etcd.Ack) bool { return a.Bad == 1 })
+	assert.Contains(t, fmt.Sprint(ack.Problems), "rejected")
+	w.delete("a")
+	assert.Zero(t, w.attempted(w.put("c", "7")).Bad)
+	w.have(map[string]int{"a": 1000, "b": 1001, "c": 7})
+	// All keys go in the same store: rows of the other source stay.
+	w.compactMeanwhile(func() {
+		w.delete("", clientv3.WithPrefix())
+		w.put("x", "bad")
+	})
+	w.have(map[string]int{"a": 1000, "b": 1001})
+	w.settle(w.admin)
+	// The other store is empty.
+	w.put("c", "8")
+	w.have(map[string]int{"a": 1000, "b": 1001, "c": 8})
+	w.server.wipe()
+	w.holds(1)
+	w.put("d", "9")
+	w.have(map[string]int{"a": 1000, "b": 1001, "d": 9})
+}
+
+func TestFailureInALargeTableHasItsReason(t *testing.T) {
+	long.Only(t)
+	t.Parallel()
+	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.PageSize = 1000 }}, "a")
+	for i := 0; i < 20_100; i += 100 {
+		var ops []clientv3.Op
+		for j := range 100 {
+			ops = append(ops, clientv3.OpPut(fmt.Sprintf("desired/k%d", i+j), "1"))
+		}
+		_, err := w.admin.Txn(t.Context()).Then(ops...).Commit()
+		require.NoError(t, err)
+	}
+	w.target.setFails("a", true)
+	at := uint64(w.put("a", "7"))
+	ack := w.acked("the failure", func(a etcd.Ack) bool { return a.Revision >= at && a.Failing == 1 })
+	assert.Contains(t, fmt.Sprint(ack.Problems), "no such device")
+}
+
+func TestHealthNamesWhyEtcdIsAway(t *testing.T) {
+	t.Parallel()
+	var told reconcilertest.Health
+	a := newAgent(t, plan{client: connect(t, "127.0.0.1:1"), tell: func(a *etcd.Acks) { a.Health = &told }})
+	const cause = "connect: connection refused"
+	await(t, "the health of the acks", func() error { return says(&told, cause) })
+	await(t, "the state of the source", func() error {
+		if state := a.source.State(); state.Err == nil || !strings.Contains(state.Err.Error(), cause) {
+			return fmt.Errorf("it is %+v", state)
+		}
+		return nil
+	})
 }

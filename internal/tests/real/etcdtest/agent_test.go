@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -20,9 +19,11 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
@@ -32,19 +33,22 @@ type row struct {
 	Value int
 }
 
-func newRows(db *statedb.DB) (statedb.RWTable[*row], error) { return newRowsNamed(db, "rows") }
-
-func newRowsNamed(db *statedb.DB, name string) (statedb.RWTable[*row], error) {
+func newRows(db *statedb.DB, name string) (statedb.RWTable[*row], error) {
 	return statedb.NewTableAny(db, name, nil, nil, statedb.Index[*row, string]{
 		Name: "key", Unique: true, FromKey: index.String,
 		FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.Key)) },
 	})
 }
 
-// decode wants a number. It panics at one bad value, to be caught.
+// decode wants a number. At some bad values it does what else a decoder may do.
 func decode(key string, value []byte) (*row, error) {
-	if string(value) == "panic" {
+	switch string(value) {
+	case "panic":
 		panic("cannot say")
+	case "null":
+		return nil, nil
+	case "lines":
+		return nil, errors.New("several errors:\n  line 1\n\x1b[2J")
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(value)))
 	return &row{Key: key, Value: n}, err
@@ -52,45 +56,35 @@ func decode(key string, value []byte) (*row, error) {
 
 // target is what the operations change.
 type target struct {
-	mu   sync.Mutex
-	rows map[string]int
+	*reconcilertest.Target[*row]
+	mu sync.Mutex
 	// fails has the keys whose operations fail, hangs those whose updates wait for the channel.
 	fails map[string]bool
 	hangs map[string]chan struct{}
 }
 
-func (o *target) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *row) error {
-	o.mu.Lock()
-	hangs := o.hangs[r.Key]
-	o.mu.Unlock()
-	if hangs != nil {
-		select {
-		case <-hangs:
-		case <-ctx.Done():
-			return ctx.Err()
+func newTarget() *target {
+	o := &target{fails: map[string]bool{}, hangs: map[string]chan struct{}{}}
+	o.Target = reconcilertest.NewTarget(func(r *row) string { return r.Key }, nil)
+	o.Decide(func(ctx context.Context, c reconcilertest.Call[*row]) error {
+		o.mu.Lock()
+		hangs := o.hangs[c.Key]
+		o.mu.Unlock()
+		if hangs != nil && c.Op == "update" {
+			select {
+			case <-hangs:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.fails[r.Key] {
-		return errors.New("no such device")
-	}
-	o.rows[r.Key] = r.Value
-	return nil
-}
-
-func (o *target) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, r *row) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.fails[r.Key] {
-		return errors.New("no such device")
-	}
-	delete(o.rows, r.Key)
-	return nil
-}
-
-func (o *target) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*row, statedb.Revision]) error {
-	return nil
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		if o.fails[c.Key] {
+			return errors.New("no such device")
+		}
+		return nil
+	})
+	return o
 }
 
 // List makes the target one that is swept, in tests that want it.
@@ -104,9 +98,11 @@ func (o *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*row) boo
 }
 
 func (o *target) has() map[string]int {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return maps.Clone(o.rows)
+	rows := map[string]int{}
+	for key, r := range o.Objects() {
+		rows[key] = r.Value
+	}
+	return rows
 }
 
 func (o *target) setFails(key string, fails bool) {
@@ -147,10 +143,11 @@ type agent struct {
 type plan struct {
 	client     *clientv3.Client
 	base       string // before all its keys
+	prefix     string // if not base with "desired/"
 	allowEmpty bool
-	health     *healthReports
+	health     *reconcilertest.Health
 	lists      *listLog
-	setup      func(*statedb.DB) error
+	setup      func(*statedb.DB)
 	config     func(*etcd.Config[*row])
 	sink       func(*source.Config[*row])
 	loop       func(*reconciler.Config[*row])
@@ -161,30 +158,28 @@ type plan struct {
 func newAgent(t *testing.T, p plan) *agent {
 	t.Helper()
 	a := &agent{
-		t: t, db: statedb.New(),
-		target: &target{rows: map[string]int{}, fails: map[string]bool{}, hangs: map[string]chan struct{}{}},
+		t: t, db: reconcilertest.NewDB(t),
+		target: newTarget(),
 		prefix: p.base + "desired/", identity: p.base + "identity", acks: p.base,
 	}
-	maps.Copy(a.target.rows, p.target)
-	var err error
-	check := func() {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+	if p.prefix != "" {
+		a.prefix = p.prefix
 	}
-	a.table, err = newRows(a.db)
-	check()
+	for key, value := range p.target {
+		require.NoError(t, a.target.Update(t.Context(), nil, 0, &row{key, value}))
+	}
+	var err error
+	a.table, err = newRows(a.db, "rows")
+	require.NoError(t, err)
 	if p.setup != nil {
-		err = p.setup(a.db)
-		check()
+		p.setup(a.db)
 	}
 	to := source.Config[*row]{Name: "etcd", DB: a.db, Table: a.table, AllowEmpty: p.allowEmpty}
 	if p.sink != nil {
 		p.sink(&to)
 	}
 	a.sink, err = source.New(to)
-	check()
+	require.NoError(t, err)
 	cfg := etcd.Config[*row]{
 		Client: p.client, Prefix: a.prefix, Identity: a.identity, Decode: decode, Sink: a.sink,
 		Check: 300 * time.Millisecond, Relist: time.Hour, Backoff: 50 * time.Millisecond, PageSize: 3,
@@ -194,13 +189,13 @@ func newAgent(t *testing.T, p plan) *agent {
 		cfg.Health = p.health
 	}
 	if p.lists != nil {
-		cfg.Log = slog.New(p.lists)
+		cfg.Log = slog.New(slog.NewTextHandler(p.lists, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
 	if p.config != nil {
 		p.config(&cfg)
 	}
 	a.source, err = etcd.New(cfg)
-	check()
+	require.NoError(t, err)
 	loop := reconciler.Config[*row]{
 		DB: a.db, Table: a.table, Operations: a.target,
 		Options: []reconciler.Option{reconciler.WithName("loop"), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond)},
@@ -212,30 +207,19 @@ func newAgent(t *testing.T, p plan) *agent {
 		loop.Sweeper = a.target
 	}
 	a.loop, err = reconciler.New(loop)
-	check()
+	require.NoError(t, err)
 	acks := etcd.Acks{Name: "a", Source: a.source, DB: a.db, Loop: a.loop, Prefix: a.acks, TTL: 2 * time.Second}
 	if p.tell != nil {
 		p.tell(&acks)
 	}
-	if err := a.db.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	for _, run := range []func(context.Context) error{a.source.Run, a.loop.Run, acks.Run} {
-		wg.Go(func() {
-			if err := run(ctx); err != nil {
-				t.Errorf("a part of the agent ended: %v", err)
-			}
-		})
-	}
-	a.stop = sync.OnceFunc(func() {
-		cancel()
-		wg.Wait()
-		a.sink.Close()
-		_ = a.db.Stop()
+	t.Cleanup(a.sink.Close)
+	a.stop = reconcilertest.Go(t, func(ctx context.Context) error {
+		ended := make(chan error, 3)
+		for _, run := range []func(context.Context) error{a.source.Run, a.loop.Run, acks.Run} {
+			go func() { ended <- run(ctx) }()
+		}
+		return errors.Join(<-ended, <-ended, <-ended)
 	})
-	t.Cleanup(a.stop)
 	return a
 }
 
@@ -276,10 +260,8 @@ func (a *agent) read(client *clientv3.Client) stored {
 	for _, kv := range got.Responses[1].GetResponseRange().Kvs {
 		key := string(kv.Key)[len(a.prefix):]
 		s.written[key] = kv.ModRevision
-		if string(kv.Value) == "panic" {
-			s.bad = append(s.bad, key)
-		} else if r, err := decode(key, kv.Value); err == nil {
-			s.good[key] = r.Value
+		if n, err := strconv.Atoi(strings.TrimSpace(string(kv.Value))); err == nil {
+			s.good[key] = n
 		} else {
 			s.bad = append(s.bad, key)
 		}
@@ -338,24 +320,19 @@ func (a *agent) ack(client *clientv3.Client) (ack etcd.Ack, found bool) {
 	if err != nil || len(got.Kvs) == 0 {
 		return ack, false
 	}
-	if err := json.Unmarshal(got.Kvs[0].Value, &ack); err != nil {
-		a.t.Fatal(err)
-	}
+	require.NoError(a.t, json.Unmarshal(got.Kvs[0].Value, &ack))
 	return ack, true
 }
 
 // badKeys returns the keys of which the source says that they do not decode.
 func (a *agent) badKeys() []string {
 	errs, n := a.source.Bad(1000)
-	if len(errs) != n {
-		a.t.Fatalf("%d bad keys, %d errors", n, len(errs))
-	}
+	require.Len(a.t, errs, n)
 	var keys []string
 	for _, err := range errs {
 		var key string
-		if _, scanErr := fmt.Sscanf(err.Error(), "%q", &key); scanErr != nil {
-			a.t.Fatalf("%v does not begin with a key", err)
-		}
+		_, scanErr := fmt.Sscanf(err.Error(), "%q", &key)
+		require.NoError(a.t, scanErr, "%v does not begin with a key", err)
 		keys = append(keys, key[len(a.prefix):])
 	}
 	slices.Sort(keys)
@@ -371,9 +348,7 @@ func await(t *testing.T, what string, met func() error) {
 		if err == nil {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
+		require.True(t, time.Now().Before(deadline), "waiting for %s: %v", what, err)
 		time.Sleep(5 * time.Millisecond)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
@@ -31,9 +32,7 @@ func seeds(t *testing.T, n int) (first, number uint64) {
 		return rand.Uint64N(1e9), uint64(long.Times(n))
 	}
 	first, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return first, 1
 }
 

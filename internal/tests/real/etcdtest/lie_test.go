@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/statekeel/statekeel/internal/inputs"
@@ -29,7 +31,7 @@ func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *test
 	backup := w.server.backUp()
 	w.server.start()
 	at := w.put("a", "10", "d", "11")
-	w.delete("desired/b")
+	w.delete("b")
 	w.equal()
 
 	// The source compares the store, and gets no answer when it asks again before the list.
@@ -71,11 +73,11 @@ func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 		forHours(a)
 		a.Loop = loopOf{a.Loop, "derived"}
 	}}
-	p.setup = func(db *statedb.DB) (err error) {
-		if _, err = newRowsNamed(db, "derived"); err == nil {
-			table, err = inputs.Open(db, "derived")
-		}
-		return err
+	p.setup = func(db *statedb.DB) {
+		_, err := newRows(db, "derived")
+		require.NoError(t, err)
+		table, err = inputs.Open(db, "derived")
+		require.NoError(t, err)
 	}
 	w := newWorld(t, p, "a")
 	reject := func(n int) {
@@ -84,7 +86,7 @@ func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 		wtxn.Commit()
 	}
 	reject(0)
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.applied(1)
 	reject(1)
 	w.acked("the rejected object", func(a etcd.Ack) bool { return a.AppliedRevision > 0 && a.Bad == 1 })
 
@@ -94,9 +96,7 @@ func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 		if !is || lost.Load() || len(txn.Success) != 1 || string(txn.Success[0].GetRequestPut().GetKey()) != "acks/a" {
 			return call()
 		}
-		if err := call(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, call())
 		reject(1)
 		lost.Store(true)
 		return errors.New("no answer")
@@ -140,12 +140,12 @@ func TestAckIsAppliedWhenTheRowOfAnotherWriterGetsAStatus(t *testing.T) {
 		forHours(a)
 		a.Loop = unsetLoop{a.Loop, &unset}
 	}}, "a")
-	at := uint64(w.put("a", "2"))
-	w.acked("the row", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 1 })
-	time.Sleep(2 * time.Second)
+	at := w.put("a", "2")
+	assert.Equal(t, 1, w.attempted(at).Bad)
+	w.notApplied(at)
 	w.equal()
 	unset.Store(0)
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
+	w.applied(at)
 	unset.Store(1)
 	w.acked("the row", func(a etcd.Ack) bool { return a.Bad == 1 })
 }
@@ -177,22 +177,17 @@ func TestAckIsNotAppliedBeforeTheRowOfAKeyThatDecodesAtLastIsWritten(t *testing.
 		},
 	}, "a", "b")
 	fails.Store(true)
-	at := uint64(w.put("b", "20"))
-	w.acked("the bad key", func(a etcd.Ack) bool { return a.Revision >= at && a.Bad == 1 })
+	at := w.put("b", "20")
+	assert.Equal(t, 1, w.attempted(at).Bad)
 	waits.Store(true)
 	fails.Store(false)
 	<-entered
-	for began := time.Now(); time.Since(began) < 2500*time.Millisecond; time.Sleep(5 * time.Millisecond) {
-		if ack, _ := w.ack(w.admin); ack.Applied(at) {
-			t.Errorf("the row of b is not written, and the ack is %+v", ack)
-			break
-		}
-	}
-	close(written)
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
-	if has := w.target.has(); has["b"] != 20 {
-		t.Errorf("the target has %v", has)
-	}
+	func() {
+		defer close(written)
+		w.notApplied(at)
+	}()
+	w.applied(at)
+	assert.Equal(t, 20, w.target.has()["b"])
 }
 
 // A store from a backup has an older ack and the lease of the agent. The ack is written again, also if it says what
@@ -200,7 +195,7 @@ func TestAckIsNotAppliedBeforeTheRowOfAKeyThatDecodesAtLastIsWritten(t *testing.
 func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{tell: forHours}, "a", "b")
-	w.acked("the first ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.applied(1)
 	w.awaitAlive()
 	backup := w.server.backUp()
 	w.server.startAfterElections()
@@ -214,7 +209,7 @@ func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
 	for w.put("b", "20") < at {
 	}
 	w.proxy.setRefuse(false)
-	w.acked("the ack again", func(a etcd.Ack) bool { return a.Applied(uint64(at)) })
+	w.applied(at)
 	w.have(map[string]int{"a": 1, "b": 20})
 }
 
@@ -236,20 +231,16 @@ func TestAckIsAppliedSoonAfterAListThatWasRefused(t *testing.T) {
 			}
 		},
 	}, "a")
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(1) })
+	w.applied(1)
 	wtxn := w.db.WriteTxn(w.table)
-	if _, _, err := w.table.Insert(wtxn, &row{Key: "stray", Value: 1}); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := w.table.Insert(wtxn, &row{Key: "stray", Value: 1})
+	require.NoError(t, err)
 	wtxn.Commit()
 	fails.Store(true)
 	await(t, "a list", func() error { return w.listed("it is time") })
 	time.Sleep(time.Second)
 	fails.Store(false)
 	began := time.Now()
-	at := uint64(w.put("a", "7"))
-	w.acked("all", func(a etcd.Ack) bool { return a.Applied(at) })
-	if took := time.Since(began); took > relist/2 {
-		t.Errorf("it took %s", took)
-	}
+	w.applied(w.put("a", "7"))
+	assert.LessOrEqual(t, time.Since(began), relist/2)
 }

@@ -11,11 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/etcd/api/v3/authpb"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/tests/long"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
@@ -27,18 +29,17 @@ type world struct {
 	calls  *between // of the agent
 	admin  *clientv3.Client
 	lists  *listLog
-	health *healthReports
+	health *reconcilertest.Health
 }
 
 // newWorld starts one with some keys; their values are numbers from 1.
 func newWorld(t *testing.T, p plan, keys ...string) *world {
-	w := &world{server: newServers(t, 1)[0], lists: &listLog{}, health: &healthReports{}, calls: &between{}}
+	w := &world{server: newServers(t, 1)[0], lists: &listLog{}, health: &reconcilertest.Health{}, calls: &between{}}
 	w.proxy, w.admin = newProxy(t, w.server.client), connect(t, w.server.client)
 	p.client, p.lists, p.health = connectThrough(t, w.calls, "", w.proxy.address), w.lists, w.health
 	for i, key := range keys {
-		if _, err := w.admin.Put(t.Context(), "desired/"+key, fmt.Sprint(i+1)); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.admin.Put(t.Context(), "desired/"+key, fmt.Sprint(i+1))
+		require.NoError(t, err)
 	}
 	w.agent = newAgent(t, p)
 	w.equal()
@@ -52,7 +53,7 @@ func (w *world) put(kvs ...string) (revision int64) {
 		await(w.t, "a put", func() error {
 			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 			defer cancel()
-			put, err := w.admin.Put(ctx, "desired/"+kvs[i], kvs[i+1])
+			put, err := w.admin.Put(ctx, w.prefix+kvs[i], kvs[i+1])
 			if err == nil {
 				revision = put.Header.Revision
 			}
@@ -64,24 +65,25 @@ func (w *world) put(kvs ...string) (revision int64) {
 
 func (w *world) delete(key string, opts ...clientv3.OpOption) {
 	w.t.Helper()
-	if _, err := w.admin.Delete(w.t.Context(), "desired/"+key, opts...); err != nil {
-		w.t.Fatal(err)
-	}
+	_, err := w.admin.Delete(w.t.Context(), w.prefix+key, opts...)
+	require.NoError(w.t, err)
 }
 
-func (w *world) compact() {
+// compactMeanwhile compacts the store after changes that the source has not seen.
+func (w *world) compactMeanwhile(changes func()) {
 	w.t.Helper()
-	if _, err := w.admin.Compact(w.t.Context(), int64(w.read(w.admin).revision)); err != nil {
-		w.t.Fatal(err)
-	}
+	w.proxy.setRefuse(true)
+	changes()
+	_, err := w.admin.Compact(w.t.Context(), int64(w.read(w.admin).revision))
+	require.NoError(w.t, err)
+	w.proxy.setRefuse(false)
 }
 
 // equal waits until the source says that it has everything, and compares at once.
 func (w *world) equal() {
 	w.t.Helper()
-	if c := w.compare(w.admin); !maps.Equal(c.rows, c.good) {
-		w.t.Fatalf("the table has %v, the store %v", c.rows, c.good)
-	}
+	c := w.compare(w.admin)
+	require.Equal(w.t, c.good, c.rows)
 }
 
 // have waits until the table has these rows.
@@ -95,6 +97,23 @@ func (w *world) have(rows map[string]int) {
 	})
 }
 
+// holds waits until the source holds a number of rows.
+func (w *world) holds(n int) {
+	w.t.Helper()
+	await(w.t, "the source to hold", func() error {
+		if held := w.source.Holding(); held != n {
+			return fmt.Errorf("it holds %d row(s), wanted %d", held, n)
+		}
+		return nil
+	})
+}
+
+// says waits until health has a text.
+func (w *world) says(text string) {
+	w.t.Helper()
+	await(w.t, "health", func() error { return says(w.health, text) })
+}
+
 func (w *world) listed(why string) error {
 	for _, reason := range w.lists.reasons() {
 		if strings.Contains(reason, why) {
@@ -104,22 +123,30 @@ func (w *world) listed(why string) error {
 	return fmt.Errorf("listed because of %q, not of %q", w.lists.reasons(), why)
 }
 
+// awaitLists waits until the prefix was listed some more times.
+func (w *world) awaitLists(n int) {
+	w.t.Helper()
+	before := len(w.lists.reasons())
+	await(w.t, "lists", func() error {
+		if now := len(w.lists.reasons()); now < before+n {
+			return fmt.Errorf("%d lists, wanted %d", now, before+n)
+		}
+		return nil
+	})
+}
+
 func TestProgressMovesTheRevisionOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
 	put, err := w.admin.Put(t.Context(), "elsewhere", "1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	await(t, "the revision", func() error {
 		if at := w.source.State().Input; at < uint64(put.Header.Revision) {
 			return fmt.Errorf("it is %d, the store is at %d", at, put.Header.Revision)
 		}
 		return nil
 	})
-	if why := w.lists.reasons(); len(why) > 0 {
-		t.Errorf("the prefix was listed: %q", why)
-	}
+	assert.Empty(t, w.lists.reasons())
 }
 
 func TestBrokenWatchGoesOnWhereItWas(t *testing.T) {
@@ -132,80 +159,31 @@ func TestBrokenWatchGoesOnWhereItWas(t *testing.T) {
 		w.proxy.setRefuse(false)
 		w.equal()
 	}
-	if why := w.lists.reasons(); len(why) > 0 {
-		t.Errorf("the prefix was listed: %q", why)
-	}
-}
-
-func TestCompactionInsideTheWatchLeadsToAList(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c")
-	w.proxy.setRefuse(true)
-	w.put("a", "10", "d", "4")
-	w.delete("b")
-	w.compact()
-	w.proxy.setRefuse(false)
-	w.equal()
-	if err := w.listed("compacted"); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestReplacedStoreIsNoticedAtHigherRevision(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c")
-	old := w.read(w.admin).revision
-	w.proxy.setRefuse(true)
-	w.server.wipe()
-	// Another agent may have been first.
-	if _, err := w.admin.Put(t.Context(), "identity", "another"); err != nil {
-		t.Fatal(err)
-	}
-	// These come at revisions that the source has passed.
-	w.put("a", "10", "x", "11")
-	for range old + 10 {
-		w.put("y", "12")
-	}
-	w.proxy.setRefuse(false)
-	w.equal()
-	if err := w.listed("another identity"); err != nil {
-		t.Error(err)
-	}
+	assert.Empty(t, w.lists.reasons())
 }
 
 func TestEmptyStoreInItsPlaceLeavesRowsAlone(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c")
-	w.server.wipe()
-	holding := func(n int) {
-		t.Helper()
-		await(t, "the source to hold", func() error {
-			if h := w.source.Holding(); h != n {
-				return fmt.Errorf("it holds %d rows, wanted %d", h, n)
-			}
-			return nil
-		})
+	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Relist = 400 * time.Millisecond }}, "a", "b", "c")
+	// Neither a list by itself ends the hold while the store is empty, nor a new connection, nor another empty store.
+	for range 2 {
+		w.server.wipe()
+		w.holds(3)
+		w.proxy.cut()
+		w.awaitLists(4)
+		w.holds(3)
+		w.have(map[string]int{"a": 1, "b": 2, "c": 3})
 	}
-	holding(3)
-	w.have(map[string]int{"a": 1, "b": 2, "c": 3})
-	await(t, "health", func() error { return w.health.says("replaced by an empty one, 3 row(s) are held") })
-	await(t, "the ack", func() error {
-		if ack, _ := w.ack(w.admin); ack.Held != 3 || len(ack.Problems) == 0 || ack.Applied(0) {
-			return fmt.Errorf("the ack is %+v", ack)
-		}
-		return nil
-	})
-	// A list by itself ends nothing while the store is empty, nor does a new connection.
-	w.proxy.cut()
-	time.Sleep(time.Second)
-	holding(3)
-	w.have(map[string]int{"a": 1, "b": 2, "c": 3})
+	w.says("replaced by an empty one, 3 row(s) are held")
+	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Held == 3 })
+	assert.NotEmpty(t, ack.Problems)
+	assert.False(t, ack.Applied(0))
 	// Changes are applied, and the hold ends when the store has been filled.
 	w.put("b", "20")
-	holding(0)
+	w.holds(0)
 	w.equal()
 	w.have(map[string]int{"b": 20})
-	await(t, "health", func() error { return w.health.says("OK") })
+	w.says("OK")
 }
 
 // The table is not what the new store wants before a full list, even if each held row was put again: the
@@ -218,55 +196,12 @@ func TestHeldRowsAreOfNoRevisionOfTheNewStore(t *testing.T) {
 	}
 	w.equal()
 	w.server.wipe()
-	await(t, "the source to hold", func() error {
-		if h := w.source.Holding(); h != 2 {
-			return fmt.Errorf("it holds %d rows", h)
-		}
-		return nil
-	})
-	w.put("a", "10")
-	w.put("b", "20")
-	await(t, "the changes", func() error {
-		if h := w.source.Holding(); h != 0 {
-			return fmt.Errorf("it holds %d rows", h)
-		}
-		return nil
-	})
+	w.holds(2)
+	w.put("a", "10", "b", "20")
+	w.holds(0)
 	w.have(map[string]int{"a": 10, "b": 20})
-	if store := w.source.Store(); store != "" {
-		t.Errorf("the revision %d is called one of the store %s", w.source.State().Input, store)
-	}
-	await(t, "the ack", func() error {
-		if ack, found := w.ack(w.admin); !found || ack.Revision != 0 || ack.Applied(1) {
-			return fmt.Errorf("the ack is %+v, %t", ack, found)
-		}
-		return nil
-	})
-}
-
-func TestListsByTimeHoldRowsOfAnEmptyStore(t *testing.T) {
-	long.Only(t)
-	t.Parallel()
-	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Relist = 400 * time.Millisecond }}, "a", "b")
-	w.server.wipe()
-	lists := func(n int) {
-		have := len(w.lists.reasons())
-		await(t, "lists", func() error {
-			if now := len(w.lists.reasons()); now < have+n {
-				return fmt.Errorf("%d lists, wanted %d", now, have+n)
-			}
-			return nil
-		})
-	}
-	lists(4)
-	if h, rows := w.source.Holding(), w.rows(); h != 2 || len(rows) != 2 {
-		t.Fatalf("%d rows are held: %v", h, rows)
-	}
-	w.server.wipe()
-	lists(4)
-	if h, rows := w.source.Holding(), w.rows(); h != 2 || len(rows) != 2 {
-		t.Fatalf("%d rows are held: %v", h, rows)
-	}
+	assert.Empty(t, w.source.Store(), "the revision %d is called one of the store", w.source.State().Input)
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Store != "" && a.Revision == 0 && !a.Applied(1) })
 }
 
 func TestEmptyStoreEmptiesTheTableWithAllowEmpty(t *testing.T) {
@@ -280,18 +215,14 @@ func TestEmptyStoreEmptiesTheTableWithAllowEmpty(t *testing.T) {
 func TestSameStoreThatWasEmptiedMeanwhileIsBelieved(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a", "b", "c")
-	w.proxy.setRefuse(true)
-	w.delete("", clientv3.WithPrefix())
-	if _, err := w.admin.Put(t.Context(), "elsewhere", "1"); err != nil {
-		t.Fatal(err)
-	}
-	w.compact()
-	w.proxy.setRefuse(false)
+	w.compactMeanwhile(func() {
+		w.delete("", clientv3.WithPrefix())
+		_, err := w.admin.Put(t.Context(), "elsewhere", "1")
+		require.NoError(t, err)
+	})
 	w.equal()
 	w.have(map[string]int{})
-	if err := w.listed("compacted"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, w.listed("compacted"))
 }
 
 func TestListOfUnchangedKeysWritesNothing(t *testing.T) {
@@ -300,18 +231,9 @@ func TestListOfUnchangedKeysWritesNothing(t *testing.T) {
 	w.put("b", "bad")
 	w.settle(w.admin)
 	before := w.table.Revision(w.db.ReadTxn())
-	await(t, "lists", func() error {
-		if n := len(w.lists.reasons()); n < 4 {
-			return fmt.Errorf("%d lists", n)
-		}
-		return nil
-	})
-	if now := w.table.Revision(w.db.ReadTxn()); now != before {
-		t.Errorf("the table was at revision %d, and is at %d", before, now)
-	}
-	if n := len(w.rows()); n != 7 {
-		t.Errorf("%d rows", n)
-	}
+	w.awaitLists(4)
+	assert.Equal(t, before, w.table.Revision(w.db.ReadTxn()))
+	assert.Len(t, w.rows(), 7)
 }
 
 func TestRowsNeverGoBackWhileThePrefixIsListed(t *testing.T) {
@@ -327,9 +249,7 @@ func TestRowsNeverGoBackWhileThePrefixIsListed(t *testing.T) {
 		}
 	}()
 	published, err := inputs.Open(w.db, "rows")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rows, at := map[string]int{}, uint64(0)
 	for ended := false; !ended; {
 		txn := w.db.ReadTxn()
@@ -338,13 +258,9 @@ func TestRowsNeverGoBackWhileThePrefixIsListed(t *testing.T) {
 		now := map[string]int{}
 		for r := range all {
 			now[r.Key] = r.Value
-			if r.Value < rows[r.Key] {
-				t.Fatalf("row %s was %d, and is %d", r.Key, rows[r.Key], r.Value)
-			}
+			require.GreaterOrEqual(t, r.Value, rows[r.Key], "row %s", r.Key)
 		}
-		if input.Input < at {
-			t.Fatalf("the revision was %d, and is %d", at, input.Input)
-		}
+		require.GreaterOrEqual(t, input.Input, at)
 		rows, at = now, input.Input
 		select {
 		case <-changed:
@@ -353,10 +269,7 @@ func TestRowsNeverGoBackWhileThePrefixIsListed(t *testing.T) {
 			ended = true
 		}
 	}
-	t.Logf("%d lists", len(w.lists.reasons()))
-	if len(w.lists.reasons()) < 10 {
-		t.Error("there were hardly any lists")
-	}
+	assert.GreaterOrEqual(t, len(w.lists.reasons()), 10)
 	w.equal()
 }
 
@@ -365,76 +278,121 @@ func TestStoreFromABackupIsListedAgain(t *testing.T) {
 	w := newWorld(t, plan{}, "a", "b")
 	backup := w.server.backUp()
 	w.server.start()
-	at := uint64(w.put("a", "10", "c", "11", "d", "12"))
+	at := w.put("a", "10", "c", "11", "d", "12")
 	w.equal()
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) })
+	w.applied(at)
 
 	w.server.restore(backup)
 	w.server.start()
 	// What the table had is gone before the ack says anything.
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 && a.Revision < at })
+	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 && a.Revision < uint64(at) })
 	w.have(map[string]int{"a": 1, "b": 2})
-	if err := w.listed("went back"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, w.listed("went back"))
 	w.put("e", "13")
 	w.equal()
 }
 
-func TestBadValueIsNamedAndItsRowStays(t *testing.T) {
+// A backup has the identity, and soon the revision that the source has seen. Of an empty store in its place another
+// agent may have been the first.
+func TestReplacedStoreIsNoticedAtHigherRevision(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c")
-	bad := func(keys ...string) {
-		t.Helper()
-		if got := w.badKeys(); fmt.Sprint(got) != fmt.Sprint(keys) {
-			t.Errorf("the bad keys are %q, wanted %q", got, keys)
-		}
+	for why, replace := range map[string]func(w *world, backup, identity string) string{
+		"raft term of the store went back": func(w *world, backup, identity string) string {
+			w.server.restore(backup)
+			return identity
+		},
+		"another cluster ID": func(w *world, _, identity string) string {
+			w.server.erase()
+			peer := freeAddress(t)
+			w.server.cluster = strings.ReplaceAll(w.server.cluster, w.server.peer, peer)
+			w.server.peer = peer
+			return identity
+		},
+		"another identity": func(w *world, _, _ string) string {
+			w.server.erase()
+			return "another"
+		},
+	} {
+		t.Run(why, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, plan{}, "a", "b")
+			identity := w.read(w.admin).identity
+			backup := w.server.backUp()
+			w.server.startAfterElections()
+			at := w.put("a", "10", "c", "11")
+			w.equal()
+			w.proxy.setRefuse(true)
+			identity = replace(w, backup, identity)
+			w.server.start()
+			_, err := w.admin.Put(t.Context(), "identity", identity)
+			require.NoError(t, err)
+			for w.put("b", "20") < at+5 {
+			}
+			w.proxy.setRefuse(false)
+			w.equal()
+			assert.NoError(t, w.listed(why))
+		})
 	}
-	w.put("a", "many", "new", "", "b", "panic", "c", "30")
-	w.settle(w.admin)
-	bad("a", "b", "new")
-	w.have(map[string]int{"a": 1, "b": 2, "c": 30})
-	for _, text := range []string{"3 bad key(s)", `"desired/a": strconv.Atoi`, "panicked: cannot say"} {
-		await(t, "health", func() error { return w.health.says(text) })
-	}
-	await(t, "the ack", func() error {
-		if ack, _ := w.ack(w.admin); ack.Bad != 3 || !strings.Contains(fmt.Sprint(ack.Problems), `"desired/b"`) || ack.Applied(1) {
-			return fmt.Errorf("the ack is %+v", ack)
-		}
-		return nil
-	})
-
-	// A list finds the same.
-	w.proxy.setRefuse(true)
-	w.put("c", "31")
-	w.compact()
-	w.proxy.setRefuse(false)
-	w.settle(w.admin)
-	bad("a", "b", "new")
-	w.have(map[string]int{"a": 1, "b": 2, "c": 31})
-
-	w.put("a", "11", "new", "4")
-	w.delete("b")
-	w.settle(w.admin)
-	bad()
-	w.have(map[string]int{"a": 11, "c": 31, "new": 4})
-	await(t, "health", func() error { return w.health.says("OK") })
 }
 
-func TestLargeResponsesAreTakenWhole(t *testing.T) {
+func TestBadValueIsNamedAndItsRowStays(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{}, "a", "b", "c", "d", "e")
+	bad := func(keys ...string) {
+		t.Helper()
+		w.settle(w.admin)
+		assert.ElementsMatch(t, keys, w.badKeys())
+	}
+	w.put("a", "many", "new", "", "b", "panic", "d", "null", "e", "lines", "c", "30")
+	bad("a", "b", "d", "e", "new")
+	w.have(map[string]int{"a": 1, "b": 2, "c": 30, "d": 4, "e": 5})
+	for _, text := range []string{"5 bad key(s)", `"desired/a": strconv.Atoi`, "panicked: cannot say"} {
+		w.says(text)
+	}
+	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Bad == 5 })
+	assert.False(t, ack.Applied(1))
+	assert.Contains(t, fmt.Sprint(ack.Problems), `"desired/b"`)
+	for _, problem := range ack.Problems {
+		assert.NotContains(t, problem, "\n")
+		assert.NotContains(t, problem, "\x1b")
+	}
+
+	// A list finds the same.
+	w.compactMeanwhile(func() { w.put("c", "31") })
+	bad("a", "b", "d", "e", "new")
+	w.have(map[string]int{"a": 1, "b": 2, "c": 31, "d": 4, "e": 5})
+
+	at := w.put("a", "11", "new", "4", "d", "40", "e", "50")
+	w.delete("b")
+	bad()
+	w.have(map[string]int{"a": 11, "c": 31, "d": 40, "e": 50, "new": 4})
+	w.applied(at)
+	w.says("OK")
+}
+
+// A list of large values takes longer than the time in which the source checks the store, and a response of the watch
+// comes in parts.
+func TestLargeValuesOverASlowConnectionAreTakenWhole(t *testing.T) {
 	long.Only(t)
 	t.Parallel()
-	w := newWorld(t, plan{}, "a")
+	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Check, c.PageSize = time.Second, 0 }}, "a")
+	w.proxy.setSlow(20 * time.Millisecond)
+	large := func(n int) string { return fmt.Sprint(n) + strings.Repeat(" ", 100<<10) }
+	w.compactMeanwhile(func() {
+		for i := range 40 {
+			w.put(fmt.Sprint(i), large(i))
+		}
+	})
+	w.equal()
+	lists := w.lists.reasons()
+	w.proxy.setSlow(0)
 	w.proxy.setRefuse(true)
-	spaces := strings.Repeat(" ", 700<<10)
-	for i := range 9 {
-		w.put(fmt.Sprint("k", i%6), fmt.Sprint(i)+spaces)
+	for i := range 60 {
+		w.put(fmt.Sprint(i%40), large(100+i))
 	}
 	w.proxy.setRefuse(false)
 	w.equal()
-	if why := w.lists.reasons(); len(why) > 0 {
-		t.Errorf("the prefix was listed: %q", why)
-	}
+	assert.Equal(t, lists, w.lists.reasons())
 }
 
 func TestThreeMembersWithOneStoppedLeaveNoGap(t *testing.T) {
@@ -474,46 +432,102 @@ func TestThreeMembersWithOneStoppedLeaveNoGap(t *testing.T) {
 	w.equal()
 }
 
-func TestAgentNeedsNoMorePermissionsThanDocumented(t *testing.T) {
-	t.Parallel()
-	s := newServers(t, 1)[0]
-	root := connect(t, s.client)
-	do := func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	do(root.Put(t.Context(), "identity", "made by an operator"))
-	do(root.Put(t.Context(), "desired/a", "1"))
-	do(root.RoleAdd(t.Context(), "agent"))
-	grant := func(prefix string, kind clientv3.PermissionType) {
-		t.Helper()
-		do(root.RoleGrantPermission(t.Context(), "agent", prefix, clientv3.GetPrefixRangeEnd(prefix), kind))
-	}
-	grant("desired/", clientv3.PermissionType(authpb.READ))
-	grant("identity", clientv3.PermissionType(authpb.READ))
-	grant("acks/a", clientv3.PermissionType(authpb.READWRITE))
-	grant("alive/a", clientv3.PermissionType(authpb.READWRITE))
-	for _, user := range []string{"agent", "root"} {
-		do(root.UserAdd(t.Context(), user, user))
-		do(root.UserGrantRole(t.Context(), user, user))
-	}
-	do(root.AuthEnable(t.Context()))
-
-	w := &world{server: s, admin: connectAs(t, "root", s.client)}
-	w.agent = newAgent(t, plan{client: connectAs(t, "agent", s.client)})
-	w.equal()
-	at := uint64(w.put("b", "2"))
-	w.equal()
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Applied(at) && a.Store == "made by an operator" })
-	w.awaitAlive()
-}
-
 func TestChangeThatTheSinkDidNotTakeIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a")
 	w.sink.Close()
 	w.put("a", "2")
 	await(t, "a list", func() error { return w.listed("the source is closed") })
+}
+
+func TestSecondKeyOfARowIsABadKey(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) {
+		c.Decode = func(key string, value []byte) (*row, error) { return decode(strings.TrimRight(key, "'"), value) }
+	}}, "a", "b")
+	second := func(bad string) {
+		t.Helper()
+		w.settle(w.admin)
+		errs, _ := w.source.Bad(9)
+		assert.Equal(t, bad, fmt.Sprint(errs))
+	}
+	w.put("a'", "5", "a", "6")
+	second(`["desired/a'": the key "desired/a" has the same row]`)
+	w.have(map[string]int{"a": 6, "b": 2})
+	w.compactMeanwhile(func() { w.delete("a", clientv3.WithRange("desired/a ")) })
+	second("[]")
+	w.have(map[string]int{"a": 5, "b": 2})
+}
+
+func TestPrefixesOfAllKinds(t *testing.T) {
+	t.Parallel()
+	admin := connect(t, newServers(t, 1)[0].client)
+	for _, prefix := range []string{"d", "desired", "\xff", "a\xff", "ü/", "\x00", "d/\x00"} {
+		w := &world{admin: admin}
+		w.agent = newAgent(t, plan{client: admin, prefix: prefix, config: func(c *etcd.Config[*row]) { c.PageSize = 2 }})
+		for i, key := range []string{"", "\x00", "a", "ä", "\xff"} {
+			w.put(key, fmt.Sprint(i))
+		}
+		for _, beside := range []string{"c", "e"} {
+			_, err := admin.Put(t.Context(), beside, "no")
+			require.NoError(t, err)
+		}
+		w.equal()
+		w.put("a", "2", "ab", "7")
+		w.equal()
+		assert.GreaterOrEqual(t, len(w.rows()), 6)
+		w.stop()
+	}
+}
+
+// A list takes longer than the store keeps history.
+func TestListByTimeEndsNoWatchThatWorks(t *testing.T) {
+	long.Only(t)
+	t.Parallel()
+	s := newServers(t, 1)[0]
+	w := &world{server: s, admin: connect(t, s.client), proxy: newProxy(t, s.client), lists: &listLog{}}
+	for i := range 100 {
+		_, err := w.admin.Put(t.Context(), fmt.Sprint("desired/", i), fmt.Sprint(i)+strings.Repeat(" ", 10<<10))
+		require.NoError(t, err)
+	}
+	w.proxy.slow = 10 * time.Millisecond
+	end := make(chan struct{})
+	defer close(end)
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(30 * time.Millisecond):
+			}
+			if put, err := w.admin.Put(context.Background(), "desired/busy", fmt.Sprint(n)); err == nil {
+				_, _ = w.admin.Compact(context.Background(), put.Header.Revision)
+			}
+		}
+	}()
+	w.agent = newAgent(t, plan{client: connect(t, w.proxy.address), lists: w.lists, config: func(c *etcd.Config[*row]) {
+		c.PageSize, c.Check, c.Relist = 5, time.Second, 100*time.Millisecond
+	}})
+	await(t, "the first list", func() error {
+		if n := len(w.rows()); n != 101 || !w.source.State().Connected {
+			return fmt.Errorf("%d rows, %+v", n, w.source.State())
+		}
+		return nil
+	})
+	since, longest := w.source.State().Since, time.Duration(0)
+	for n := 1000; len(w.lists.reasons()) < 4; n++ {
+		began := time.Now()
+		at := uint64(w.put("a", fmt.Sprint(n)))
+		await(t, "the event", func() error {
+			if in := w.source.State().Input; in < at || w.rows()["a"] != n {
+				return fmt.Errorf("the table is at %d, the put at %d", in, at)
+			}
+			return nil
+		})
+		longest = max(longest, time.Since(began))
+	}
+	now := w.source.State()
+	assert.True(t, now.Connected && now.Since.Equal(since), "the watch has ended: %+v, since %s before; %q", now, since, w.lists.reasons())
+	// 20 pages of two or three delays each take half a second at least.
+	assert.LessOrEqual(t, longest, 400*time.Millisecond, "an event has waited for the list")
 }

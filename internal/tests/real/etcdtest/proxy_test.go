@@ -4,11 +4,12 @@
 package etcdtest
 
 import (
-	"maps"
 	"net"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // proxy passes TCP connections on to a server, and can break them.
@@ -18,10 +19,8 @@ type proxy struct {
 	listen  net.Listener
 	all     sync.WaitGroup
 
-	mu   sync.Mutex
-	open map[net.Conn]struct{}
-	// lost has connections of which nothing is passed on.
-	lost   map[net.Conn]struct{}
+	mu     sync.Mutex
+	open   map[net.Conn]struct{}
 	refuse bool
 	// frozen is not nil while nothing is passed on; it is closed when that ends.
 	frozen chan struct{}
@@ -31,9 +30,7 @@ type proxy struct {
 
 func newProxy(t *testing.T, target string) *proxy {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := &proxy{address: l.Addr().String(), target: target, listen: l, open: map[net.Conn]struct{}{}}
 	p.all.Go(p.accept)
 	t.Cleanup(func() {
@@ -80,7 +77,7 @@ func (p *proxy) pass(from, to net.Conn) {
 		if frozen != nil {
 			<-frozen
 		}
-		if n > 0 && !p.isLost(from) {
+		if n > 0 {
 			if _, werr := to.Write(buffer[:n]); werr != nil {
 				err = werr
 			}
@@ -121,21 +118,6 @@ func (p *proxy) setSlow(slow time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.slow = slow
-}
-
-func (p *proxy) isLost(c net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, lost := p.lost[c]
-	return lost
-}
-
-// lose keeps the connections that there are, and passes nothing on, as a load balancer that has lost them.
-func (p *proxy) lose() (n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.lost = maps.Clone(p.open)
-	return len(p.lost)
 }
 
 // freeze keeps connections, and passes nothing on, until thaw.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
@@ -109,25 +110,19 @@ func (s *server) begin() {
 	s.process = exec.Command(serverPath, "-name", s.name, "-dir", s.dir, "-client", "http://"+s.client, "-peer", "http://"+s.peer, "-cluster", s.cluster)
 	s.process.Stderr = os.Stderr
 	stdin, err := s.process.StdinPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
 	s.stdin = stdin
 	stdout, err := s.process.StdoutPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := s.process.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, err)
+	require.NoError(s.t, s.process.Start())
 	s.output = bufio.NewReader(stdout)
 }
 
 func (s *server) ready() {
 	s.t.Helper()
-	if line, err := s.output.ReadString('\n'); err != nil || line != "ready\n" {
-		s.t.Fatalf("the server said %q, %v", line, err)
-	}
+	line, err := s.output.ReadString('\n')
+	require.NoError(s.t, err)
+	require.Equal(s.t, "ready\n", line)
 }
 
 // kill ends the process at once.
@@ -152,18 +147,14 @@ func (s *server) wipe() {
 // erase stops the server, and removes its data.
 func (s *server) erase() {
 	s.kill()
-	if err := os.RemoveAll(s.dir); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, os.RemoveAll(s.dir))
 }
 
 // backUp stops the server, and returns a copy of its data.
 func (s *server) backUp() (backup string) {
 	s.kill()
 	backup = filepath.Join(s.t.TempDir(), "backup")
-	if err := os.CopyFS(backup, os.DirFS(s.dir)); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, os.CopyFS(backup, os.DirFS(s.dir)))
 	return backup
 }
 
@@ -179,15 +170,13 @@ func (s *server) startAfterElections() {
 // restore stops the server, and gives it the data of a backup.
 func (s *server) restore(backup string) {
 	s.erase()
-	if err := os.Rename(backup, s.dir); err != nil {
-		s.t.Fatal(err)
-	}
+	require.NoError(s.t, os.Rename(backup, s.dir))
 }
 
 // connect returns a client of some addresses.
 func connect(t *testing.T, addresses ...string) *clientv3.Client {
 	t.Helper()
-	return connectAs(t, "", addresses...)
+	return connectThrough(t, &between{}, "", addresses...)
 }
 
 // between calls a function, if it has one, in place of each call of a client. The function may make the call.
@@ -203,13 +192,8 @@ func (b *between) call(ctx context.Context, method string, req, answer any, conn
 	return do()
 }
 
-// connectAs returns the client of a user, whose password is the name.
-func connectAs(t *testing.T, user string, addresses ...string) *clientv3.Client {
-	t.Helper()
-	return connectThrough(t, &between{}, user, addresses...)
-}
-
-// connectThrough is connectAs for a client whose calls go through b.
+// connectThrough returns a client whose calls go through b. It is that of a user, whose password is the name, if there
+// is one.
 func connectThrough(t *testing.T, b *between, user string, addresses ...string) *clientv3.Client {
 	t.Helper()
 	client, err := clientv3.New(clientv3.Config{
@@ -218,9 +202,7 @@ func connectThrough(t *testing.T, b *between, user string, addresses ...string) 
 			Backoff: backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}, MinConnectTimeout: time.Second,
 		}), grpc.WithChainUnaryInterceptor(b.call)},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { client.Close() })
 	return client
 }
