@@ -26,8 +26,9 @@
 //     It is compared again when a row that wants it changes, every 10 s, and by [Derived.Retry].
 //   - The output has an initialiser that is done when the input is initialised and all of it is
 //     derived. The output of one derivation can be the input of another.
-//   - No function of the program is called with a table locked, except those of the indexes. A write
-//     transaction of the output has at most 256 rows, and ends after 5 ms.
+//   - No function of the program is called with a table locked, except those of the indexes, and Same and
+//     Merge for a row of the output that another writer changes meanwhile. A write transaction of the
+//     output has at most 256 rows, and ends after 5 ms.
 //
 // The iterator of a table does not give the old version of a row, so a derivation remembers which input
 // row wants which output row. Beside the tables that is about 245 bytes for each input row, if each
