@@ -226,6 +226,9 @@ func (w *walker) outcome() Outcome[row] {
 	if out.Kind == DoneAgain || out.Kind == Deleting {
 		out.Backoff = rapid.Bool().Draw(w.t, "backoff")
 	}
+	if out.Kind == Failed {
+		out.Final = rarely.Draw(w.t, "final")
+	}
 	if out.Kind == FailedForGood {
 		out.GivenUp = rapid.Bool().Draw(w.t, "given up")
 	}
