@@ -152,15 +152,15 @@ func (s *sites) CompareStates(previous, current site) (siteChanges, error) {
 }
 
 func (s *sites) ApplyOperations(ctx context.Context, z *zone, ops siteChanges) error {
-	if ops.ContextChanged {
-		s.locked(func() { s.renamed = append(s.renamed, ops.PreviousContext) })
-		for _, record := range ops.PreviousContext.Records {
-			s.set(ops.PreviousContext.Name, record, false)
-		}
+	items := changes{ItemsToAdd: ops.ItemsToAdd, ItemsToRemove: ops.ItemsToRemove}
+	if err := s.server.ApplyOperations(ctx, named(z.Domain), items); err != nil || !ops.ContextChanged {
+		return err
 	}
-	there := &zone{}
-	there.Name = z.Domain
-	return s.server.ApplyOperations(ctx, there, changes{ItemsToAdd: ops.ItemsToAdd, ItemsToRemove: ops.ItemsToRemove})
+	s.locked(func() { s.renamed = append(s.renamed, ops.PreviousContext) })
+	for _, record := range ops.PreviousContext.Records {
+		s.set(ops.PreviousContext.Name, record, false)
+	}
+	return nil
 }
 
 func sitesInBubble(t *testing.T, test func(e *env, s *sites)) {
@@ -194,6 +194,7 @@ func TestEveryTriedContextIsCleanedUp(t *testing.T) {
 		move(e, "old", "a")
 		s.failOn("b")
 		move(e, "middle", "a", "b")
+		require.Equal(e, []string{"a"}, s.has("old"))
 		require.Equal(e, []string{"a"}, s.has("middle"))
 		s.before(nil)
 		move(e, "new", "a")

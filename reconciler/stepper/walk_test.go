@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/stepper"
@@ -29,7 +30,7 @@ func TestAnEndlessWalkIsGivenUp(t *testing.T) {
 		stepper.Node{State: stepper.End})
 	require.NoError(t, err)
 	entered := 0
-	s := stepper.NewStepperOn(g, stepper.StepperEngineHookFunc[*row](func(*stepper.Stepper[*row]) { entered++ }))
+	s := stepper.NewStepperOn(g, steps(func(*stepper.Stepper[*row]) { entered++ }))
 	for range 2 {
 		entered = 0
 		require.EqualError(t, s.Reconcile(t.Context(), nil, 1, &row{}, false),
@@ -53,7 +54,7 @@ func TestWalksFollowACustomGraph(t *testing.T) {
 	require.NoError(t, err)
 	boom := errors.New("boom")
 	again, fail := 2, false
-	s := stepper.NewStepperOn(g, stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+	s := stepper.NewStepperOn(g, steps(func(e *stepper.Stepper[*row]) {
 		switch e.GetState() {
 		case "Plan":
 			if fail {
@@ -75,38 +76,66 @@ func TestWalksFollowACustomGraph(t *testing.T) {
 
 // GoTo returns an error for a missing edge, and the walk is given up.
 func TestGoToWithoutAnEdgeIsAGiveup(t *testing.T) {
-	s := stepper.NewStepper(in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
-		require.EqualError(t, e.GoTo(stepper.SuccessManager), `given up: state "Mutator" does not lead to "SuccessManager"`)
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) {
+		if e.GetState() == stepper.Mutator {
+			require.EqualError(t, e.GoTo(stepper.SuccessManager), `given up: state "Mutator" does not lead to "SuccessManager"`)
+		}
 	}))
 	require.ErrorIs(t, s.Reconcile(t.Context(), nil, 1, &row{}, false), stepper.ErrGiveUpReconciliation)
 	require.Equal(t, "CRChecker > ObjectsGetter > Mutator > ErrorManager > GiveupManager > End", s.PathOfStates())
 	require.Equal(t, 1, s.OpsCount(stepper.OperationUnknownEdge))
 }
 
-// Run adds to the existing results, Reconcile empties them first.
+// Run adds to the existing results, Reconcile empties them first. A walk has five states before End.
 func TestRunKeepsExistingResults(t *testing.T) {
-	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
-		require.NotNil(t, e.Context())
-		require.Nil(t, e.Txn())
-		e.AddOpSuccess("", "step")
-	}))
+	type engine interface {
+		stepper.Engine[*row]
+		Run()
+		ResetAllResults()
+		SetResults(*stepper.Results)
+		OpsCount(stepper.Operation) int
+		Reconcile(context.Context, statedb.ReadTxn, statedb.Revision, *row, bool) error
+	}
+	step := func(c *call) {
+		require.NotNil(t, c.Context())
+		require.Nil(t, c.Txn())
+		c.AddOpSuccess("", "step")
+	}
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) { step(&e.Call) }))
 	require.Empty(t, s.PathOfStates())
-	s.Run()
-	s.Run()
-	require.Equal(t, 10, s.OpsCount("step"))
-	s.ResetAllResults()
-	s.Run()
-	require.Equal(t, 5, s.OpsCount("step"))
-	own := &stepper.Results{}
-	s.SetResults(own)
-	s.Run()
-	require.Equal(t, 5, own.OpsCount("step"))
-	require.NoError(t, s.Reconcile(t.Context(), nil, 1, &row{}, true))
-	require.Equal(t, 2, own.OpsCount("step"), "a deleted row has two states before End")
-	require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
-	s.SetResults(nil)
-	s.Run()
-	require.Equal(t, 2, own.OpsCount("step"))
+	for each, engine := range map[int]engine{
+		5: s, 1: stepper.NewFreeStyle(freely(func(e *stepper.FreeStyle[*row]) { step(&e.Call) })),
+	} {
+		engine.Run()
+		engine.Run()
+		require.Equal(t, 2*each, engine.OpsCount("step"))
+		engine.ResetAllResults()
+		engine.Run()
+		require.Equal(t, each, engine.OpsCount("step"))
+		own := &stepper.Results{}
+		engine.SetResults(own)
+		engine.Run()
+		require.Equal(t, each, own.OpsCount("step"))
+		require.NoError(t, engine.Reconcile(t.Context(), nil, 1, &row{}, true))
+		require.Equal(t, min(each, 2), own.OpsCount("step"), "a deleted row has two states before End")
+		require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
+		engine.SetResults(nil)
+		engine.Run()
+		require.Equal(t, min(each, 2), own.OpsCount("step"))
+	}
+}
+
+// A walk on the straight path does not allocate once its path is cached.
+func TestWalksAllocateNothing(t *testing.T) {
+	engine := stepper.NewStepper(in(stepper.Updater, func(c *call) { c.AddOpSuccess("", "done") }))
+	ctx, r := t.Context(), &row{ID: 1}
+	walk := func() {
+		if err := engine.Reconcile(ctx, nil, 1, r, false); err != nil {
+			t.Error(err)
+		}
+	}
+	walk()
+	require.Zero(t, testing.AllocsPerRun(1000, walk))
 }
 
 // A hook has access to the arguments of the operation.
@@ -115,16 +144,16 @@ func TestHooksHaveTheArgumentsOfTheOperation(t *testing.T) {
 	ctx := context.WithValue(t.Context(), key{}, "here")
 	r := &row{ID: 7}
 	calls := 0
-	look := func(c *stepper.Call[*row]) {
+	look := func(c *call) {
 		calls++
 		require.Equal(t, "here", c.Context().Value(key{}))
 		require.Same(t, r, c.Object())
 		require.EqualValues(t, 9, c.Revision())
 		require.True(t, c.Deleted())
 	}
-	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) { look(&e.Call) }))
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) { look(&e.Call) }))
 	require.NoError(t, s.Reconcile(ctx, nil, 9, r, true))
-	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { look(&e.Call) }))
+	f := stepper.NewFreeStyle(freely(func(e *stepper.FreeStyle[*row]) { look(&e.Call) }))
 	require.NoError(t, f.Reconcile(ctx, nil, 9, r, true))
 	require.Equal(t, 3, calls)
 }
@@ -139,7 +168,7 @@ func TestEngineLogsGiveupsAndPaths(t *testing.T) {
 		return a
 	}}))
 	var reason error
-	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) {
 		e.AddGiveupError("", "checked", reason)
 	}))
 	s.SetLogger(log)
@@ -196,31 +225,15 @@ func TestInvalidGraphsAreRefused(t *testing.T) {
 	}
 }
 
-// The default graph is accepted by NewGraph and has all states.
-func TestDefaultGraphIsValid(t *testing.T) {
-	g, err := stepper.NewGraph(stepper.DefaultGraph().Nodes()...)
-	require.NoError(t, err)
-	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
-	require.Equal(t, []stepper.State{stepper.CRChecker, stepper.CRFinalizer, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater,
-		stepper.ErrorManager, stepper.SuccessManager, stepper.GiveupManager, stepper.End}, statesOf(g))
-}
-
-// A graph does not share memory with its nodes: neither arguments nor results can change it.
+// NewGraph accepts the nodes of the default graph. A graph does not share memory with its nodes: neither arguments
+// nor results can change it.
 func TestGraphsDoNotChange(t *testing.T) {
-	next := to{"End"}
-	g, err := stepper.NewGraph(stepper.Node{State: "A", Next: next}, stepper.Node{State: "End"})
+	nodes := stepper.DefaultGraph().Nodes()
+	g, err := stepper.NewGraph(nodes...)
 	require.NoError(t, err)
-	next[0] = "B"
+	nodes[0].Next[0] = "B"
 	g.Nodes()[0].Next[0] = "C"
-	require.Equal(t, to{"End"}, g.Nodes()[0].Next)
-}
-
-// statesOf returns the states of a graph in order.
-func statesOf(g *stepper.Graph) (states []stepper.State) {
-	for _, n := range g.Nodes() {
-		states = append(states, n.State)
-	}
-	return states
+	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
 }
 
 func TestRenderingsOfGraphs(t *testing.T) {
@@ -266,10 +279,7 @@ func TestPathsOfStates(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
 	}
-	for _, name := range []string{"success", "error", "give-up", "give-up with error", "error in ErrorManager", "finalizing",
-		"error while finalizing", "give-up in SuccessManager", "give-up before finalizing"} {
-		require.True(t, names[name], "the transcript of %q is missing", name)
-	}
+	require.Greater(t, len(names), 15)
 }
 
 // script has the actions of a hook.
@@ -334,42 +344,18 @@ func act(t *testing.T, e *stepper.Stepper[*row], action string) {
 // play walks once and returns the result as text.
 func (s *script) play(t *testing.T) string {
 	var entered []string
-	hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+	hook := steps(func(e *stepper.Stepper[*row]) {
 		entered = append(entered, string(e.GetState()))
 		for _, action := range s.actions[e.GetState()] {
 			act(t, e, action)
 		}
 	})
 	e := stepper.NewStepper(hook)
-	outcome := e.Reconcile(context.Background(), nil, 7, &row{ID: 1}, s.deleted)
+	outcome := "done"
+	if err := e.Reconcile(t.Context(), nil, 7, &row{ID: 1}, s.deleted); err != nil {
+		outcome = fmt.Sprintf("%q", err)
+	}
 	giveup, err := e.ConsolidatedError()
 	return fmt.Sprintf("path:    %s\nhook:    %s\nerrors:  %d, give-up %t, error %v\noutcome: %s",
-		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcomeText(outcome))
-}
-
-// outcomeText returns an outcome on one line.
-func outcomeText(err error) string {
-	if err == nil {
-		return "done"
-	}
-	return fmt.Sprintf("%q", err)
-}
-
-// A free style calls its hook once for each run, and adds to the results that were set.
-func TestFreeStyleAddsToTheResultsThatWereSet(t *testing.T) {
-	calls := 0
-	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
-		calls++
-		e.AddOpSuccess("", "step")
-	}))
-	f.Run()
-	require.Equal(t, 1, f.OpsCount("step"))
-	var given stepper.Results
-	f.SetResults(&given)
-	f.Run()
-	f.Run()
-	require.Equal(t, 2, given.OpsCount("step"))
-	require.Equal(t, 3, calls)
-	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
-	require.Equal(t, 1, given.OpsCount("step"), "the results were emptied first")
+		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcome)
 }
