@@ -135,7 +135,8 @@ func (e *env) tables() {
 	e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
 }
 
-// Reconcile implements request.Reconciler.
+var _ request.Reconciler[request.Request] = (*env)(nil)
+
 func (e *env) Reconcile(ctx context.Context, req request.Request) (request.Result, error) {
 	defer e.busy.Enter(req)()
 	e.mu.Lock()

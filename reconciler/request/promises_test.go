@@ -8,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
@@ -169,7 +167,7 @@ func withWorkers(t *testing.T, test func(e *env), change func(e *env, cfg *confi
 }
 
 // "RequeueAfter ... tells the Controller to requeue the reconcile key after the Duration", whatever a call in
-// between returns.
+// between returns, whether an event or a refresh led to it.
 func TestALaterCallDoesNotCancelARequeueAfter(t *testing.T) {
 	busy := errors.New("busy")
 	for name, c := range map[string]struct {
@@ -190,14 +188,21 @@ func TestALaterCallDoesNotCancelARequeueAfter(t *testing.T) {
 		"blocked":    {failing(reconciler.Blocked("quota")), seconds(0, 5)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			refresh := false
 			withWorkers(t, func(e *env) {
 				start := time.Now()
 				e.inTurn(after(10*time.Second), c.second)
 				e.put("web", 1)
 				time.Sleep(5 * time.Second)
-				e.put("web", 2)
+				if refresh {
+					_, err := e.controller.Loop().Refresh(e.Context(), "shop/web")
+					require.NoError(e, err)
+				} else {
+					e.put("web", 2)
+				}
 				time.Sleep(time.Hour)
 				require.Equal(e, c.want, e.times(start))
+				refresh = true
 			}, nil)
 		})
 	}
@@ -256,65 +261,6 @@ func TestARequeueAfterHoldsWithoutFor(t *testing.T) {
 		time.Sleep(time.Hour)
 		require.Equal(e, seconds(0, 5, 10), e.times(start))
 	}, func(_ *env, cfg *config) { cfg.Sources = nil })
-}
-
-// Events, refreshes, failures and results come at random. A call begins at the time of each RequeueAfter, unless the
-// request is being reconciled or waits for a retry.
-func TestEachRequeueAfterIsKeptAmongRandomEvents(t *testing.T) {
-	const gather = 5 * time.Millisecond // The loop wakes for times that are as close together at once.
-	kept := 0
-	for range long.Times(5) {
-		seed := rand.Uint64()
-		withWorkers(t, func(e *env) {
-			var (
-				results, events = rand.New(rand.NewPCG(seed, 0)), rand.New(rand.NewPCG(seed, 1))
-				due, ended      time.Time
-				failed          bool
-			)
-			e.doing(func(context.Context, request.Request) (res request.Result, err error) {
-				if now := time.Now(); !due.IsZero() && !now.Before(due) {
-					if !failed && now.Sub(due) > gather && now.Sub(ended) > gather {
-						t.Errorf("seed %d: %s late", seed, now.Sub(due))
-					}
-					due, kept = time.Time{}, kept+1
-				}
-				if results.IntN(4) == 0 {
-					time.Sleep(time.Duration(results.IntN(3000)) * time.Millisecond)
-				}
-				ended = time.Now()
-				if failed = results.IntN(8) == 0; failed {
-					return res, errors.New("busy")
-				}
-				if results.IntN(2) == 0 {
-					res.RequeueAfter = time.Duration(1+results.IntN(50)) * 100 * time.Millisecond
-					if at := ended.Add(res.RequeueAfter); due.IsZero() || at.Before(due) {
-						due = at
-					}
-				}
-				return res, nil
-			})
-			for i := range 60 {
-				switch events.IntN(4) {
-				case 0:
-					e.put("web", i)
-				case 1:
-					e.controller.Add(named("shop", "web"))
-				case 2:
-					_, err := e.controller.Loop().Refresh(e.Context(), "shop/web")
-					require.NoError(e, err)
-				}
-				time.Sleep(time.Duration(events.IntN(2000)) * time.Millisecond)
-			}
-			e.doing(nil)
-			time.Sleep(time.Hour)
-			e.remove("web")
-			require.Empty(e, e.rows())
-		}, func(e *env, cfg *config) {
-			e.put("web", -1)
-			cfg.Options = append(cfg.Options, settings(func(s *reconciler.Settings) { s.Jitter = 1 }))
-		})
-	}
-	require.Greater(t, kept, 20)
 }
 
 // A terminal error is logged and counted. It keeps the row of an existing object, which shows it, but not that of a

@@ -5,6 +5,8 @@ package request_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,27 +52,30 @@ func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
 	})
 }
 
-// Without a primary table the row of a request is deleted when it is reconciled, as from a queue.
-func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
+// Without a primary table the row of a request is deleted when it is reconciled, as from a queue. A request that comes
+// meanwhile is reconciled.
+func TestNoRequestIsLostOrStaysUnderConcurrentAdds(t *testing.T) {
+	var wanted, seen [3]atomic.Int32
 	inBubble(t, func(e *env) {
-		e.putPod("web-1", "web")
-		e.controller.Add(named("shop", "api"))
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-		require.Empty(e, e.rows())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.Owns(e.pods, (*pod).owner)}
-	})
-}
-
-// The deletion of some rows does not make others stay.
-func TestNoRequestStaysUnderConcurrentAdds(t *testing.T) {
-	inBubble(t, func(e *env) {
+		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
+			i, _ := strconv.Atoi(req.Name)
+			seen[i].Store(wanted[i].Load())
+			return request.Result{}, nil
+		})
 		for round := range long.Times(200) {
-			for i := range 3 {
-				go e.controller.Add(named("shop", strconv.Itoa(i)))
+			for i := range wanted {
+				go func() {
+					for range 10 {
+						wanted[i].Add(1)
+						e.controller.Add(named("shop", strconv.Itoa(i)))
+						runtime.Gosched()
+					}
+				}()
 			}
-			require.NotEmpty(e, e.took())
 			require.Empty(e, e.rows(), "after round %d", round)
+			for i := range wanted {
+				require.EqualValues(e, 10*(round+1), seen[i].Load(), "a request was lost")
+			}
 		}
 	}, func(_ *env, cfg *config) { cfg.Sources = nil })
 }
@@ -113,27 +118,34 @@ func TestChangesOfIgnoresOtherParts(t *testing.T) {
 	})
 }
 
-// A change is not lost if a function panics, not even if later changes of the row do not matter.
-// Other rows are not held up.
+// A change is not lost if a function panics, not even if a later change of the row does not matter, since that sets
+// it back. Other rows are not held up.
 func TestAPanicOfASourceIsRetried(t *testing.T) {
-	for _, where := range []string{"function", "predicate"} {
-		t.Run(where, func(t *testing.T) {
+	for _, c := range []struct {
+		where string
+		back  bool
+	}{{"function", false}, {"function", true}, {"predicate", false}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			var broken atomic.Bool
-			broken.Store(true)
 			panicking := func(in string, a *app) {
-				if in == where && broken.Load() && a.Name == "web" {
+				if in == c.where && broken.Load() && a.Name == "web" {
 					panic("oops")
 				}
 			}
 			inBubble(t, func(e *env) {
 				e.put("web", 1)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				broken.Store(true)
+				e.put("web", 2)
 				e.put("api", 1)
 				require.Equal(e, []string{"shop/api"}, e.took())
 				require.Contains(e, e.log.String(), "function of a source panicked")
 				require.Contains(e, e.log.String(), "key=shop/web")
-				time.Sleep(250 * time.Millisecond) // it has panicked twice
+				time.Sleep(250 * time.Millisecond) // the function has panicked twice
 				broken.Store(false)
-				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
+				if c.back {
+					e.put("web", 1)
+				}
 				time.Sleep(time.Second)
 				require.Equal(e, []string{"shop/web"}, e.took())
 				time.Sleep(time.Hour)

@@ -20,9 +20,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
+// newBase is generic, as helpers of programs may be.
+func newBase[T stateful.StatefulResource](log *slog.Logger) *stateful.BaseStatefulReconciler[T, []string, string] {
+	return stateful.NewBaseStatefulReconciler[T, []string, string](log)
+}
+
 func TestTheBaseReconcilesWithoutALoop(t *testing.T) {
 	log := &testlog.Buffer{}
-	r := stateful.NewBaseStatefulReconciler[*zone, []string, string](slog.New(slog.NewTextHandler(log, nil)))
+	r := newBase[*zone](slog.New(slog.NewTextHandler(log, nil)))
 	s, z := newServer(), named("web", "a", "b")
 	require.NoError(t, r.Reconcile(t.Context(), z, s))
 	require.Equal(t, `["a","b"]`, z.Annotations[annotation])
@@ -88,42 +93,45 @@ func TestUpdateAnnotation(t *testing.T) {
 	require.Equal(t, `["a"]`, z.Annotations["key"])
 }
 
-// entry is an item that cannot be the key of a map.
-type entry = stateful.Entry[string, []int]
-
-// parts has entries.
-type parts struct {
+// parts has a map as its state.
+type parts[V any] struct {
 	fail error
-	seen []stateful.StateChangeOperations[map[string][]int, entry]
-	want map[string][]int
-	stateful.MapDiff[string, []int]
+	seen []stateful.StateChangeOperations[map[string]V, stateful.Entry[string, V]]
+	want map[string]V
+	stateful.MapDiff[string, V]
 }
 
-func (*parts) GetStateAnnotationKey() string                         { return annotation }
-func (p *parts) ExtractCurrentState(*zone) (map[string][]int, error) { return p.want, nil }
-func (p *parts) ApplyOperations(
-	_ context.Context, _ *zone, ops stateful.StateChangeOperations[map[string][]int, entry],
+func (*parts[V]) GetStateAnnotationKey() string                     { return annotation }
+func (p *parts[V]) ExtractCurrentState(*zone) (map[string]V, error) { return p.want, nil }
+func (p *parts[V]) ApplyOperations(
+	_ context.Context, _ *zone, ops stateful.StateChangeOperations[map[string]V, stateful.Entry[string, V]],
 ) error {
 	p.seen = append(p.seen, ops)
 	return p.fail
 }
 
 func TestItemsThatMayExistAreUpdatedInsteadOfAdded(t *testing.T) {
-	var r stateful.BaseStatefulReconciler[*zone, map[string][]int, entry]
-	p, z := &parts{}, named("web")
+	itemsAreUpdated(t, func(n int) int { return n })
+	itemsAreUpdated(t, func(n int) []int { return []int{n} }) // cannot be the key of a map
+}
+
+func itemsAreUpdated[V any](t *testing.T, v func(n int) V) {
+	type entries = []stateful.Entry[string, V]
+	var r stateful.BaseStatefulReconciler[*zone, map[string]V, stateful.Entry[string, V]]
+	p, z := &parts[V]{}, named("web")
 
 	p.fail = errors.New("half way")
-	p.want = map[string][]int{"a": {1}, "gone": {1}}
+	p.want = map[string]V{"a": v(1), "gone": v(1)}
 	require.ErrorIs(t, r.Reconcile(t.Context(), z, p), p.fail)
-	p.want = map[string][]int{"a": {2}, "gone": {1}}
+	p.want = map[string]V{"a": v(2), "gone": v(1)}
 	require.ErrorIs(t, r.Reconcile(t.Context(), z, p), p.fail)
 	p.fail, p.seen = nil, nil
-	p.want = map[string][]int{"a": {3}, "b": {1}}
+	p.want = map[string]V{"a": v(3), "b": v(1)}
 	require.NoError(t, r.Reconcile(t.Context(), z, p))
-	require.Equal(t, []entry{{"b", []int{1}}}, p.seen[0].ItemsToAdd)
-	require.Equal(t, []entry{{"a", []int{3}}}, p.seen[0].ItemsToUpdate)
-	require.Equal(t, []entry{{"gone", []int{1}}}, p.seen[0].ItemsToRemove)
-	require.Equal(t, `{"a":[3],"b":[1]}`, z.Annotations[annotation])
+	require.Equal(t, entries{{"b", v(1)}}, p.seen[0].ItemsToAdd)
+	require.Equal(t, entries{{"a", v(3)}}, p.seen[0].ItemsToUpdate)
+	require.Equal(t, entries{{"gone", v(1)}}, p.seen[0].ItemsToRemove)
+	require.NotEmpty(t, z.Annotations[annotation])
 
 	p.seen = nil
 	require.NoError(t, r.Reconcile(t.Context(), z, p))
@@ -182,6 +190,7 @@ func requireOrder[Key comparable](t *testing.T, keys ...Key) {
 }
 
 func TestMapDiff(t *testing.T) {
+	type entry = stateful.Entry[string, []int]
 	previous := map[string][]int{"same": {1}, "changed": {1}, "gone": {2}, "away": {3}}
 	current := map[string][]int{"same": {1}, "changed": {2}, "new": {4}, "fresh": nil}
 

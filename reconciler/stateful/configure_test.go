@@ -56,18 +56,6 @@ func TestRowsAreRefreshedEvery30Minutes(t *testing.T) {
 	})
 }
 
-func TestMergeCopiesOnlyTheAnnotation(t *testing.T) {
-	cfg, err := stateful.Configure(reconciler.Config[*zone]{}, newServer())
-	require.NoError(t, err)
-	current, reconciled := named("web", "new"), named("web", "old")
-	reconciled.SetAnnotation(annotation, `["old"]`)
-	reconciled.SetAnnotation("other", "1")
-	require.Equal(t, map[string]string{annotation: `["old"]`}, cfg.Merge(current, reconciled).Annotations)
-	require.Equal(t, []string{"new"}, current.Records)
-
-	require.Nil(t, cfg.Merge(named("web"), named("web")).Annotations)
-}
-
 // keyless returns an empty key for the annotation.
 type keyless struct{ *server }
 
@@ -115,22 +103,21 @@ func TestTheErrorNamesEveryMistake(t *testing.T) {
 		"Config.RoundOperations is stateful_test.noRounds"+operations)
 }
 
-// steps is an Interface that records its calls.
+// steps is an Interface that records its calls, and fails in one.
 type steps struct {
-	name       string
-	notes      *[]string
-	unobserved error
-	failed     error
+	name, fails string
+	notes       *[]string
 }
 
-func (s steps) Observe(context.Context) error {
-	*s.notes = append(*s.notes, "observe "+s.name)
-	return s.unobserved
-}
+func (s steps) Observe(context.Context) error   { return s.do("observe") }
+func (s steps) Reconcile(context.Context) error { return s.do("reconcile") }
 
-func (s steps) Reconcile(context.Context) error {
-	*s.notes = append(*s.notes, "reconcile "+s.name)
-	return s.failed
+func (s steps) do(what string) error {
+	*s.notes = append(*s.notes, what+" "+s.name)
+	if what == s.fails {
+		return reconciler.TerminalError(errors.New("cannot " + what))
+	}
+	return nil
 }
 
 func TestBoundObservesAndThenReconciles(t *testing.T) {
@@ -140,26 +127,22 @@ func TestBoundObservesAndThenReconciles(t *testing.T) {
 		cfg := e.config(reconciler.WithoutPruning())
 		cfg.Operations = stateful.Bound[*zone]{
 			ToUpdate: func(z *zone) stateful.Interface {
-				switch z.Name {
-				case "dummy":
+				if z.Name == "dummy" {
 					return stateful.Dummy{}
-				case "blind":
-					return steps{name: z.Name, notes: &notes, unobserved: reconciler.TerminalError(errors.New("dark"))}
-				case "weak":
-					return steps{name: z.Name, notes: &notes, failed: reconciler.TerminalError(errors.New("tired"))}
 				}
-				return steps{name: z.Name, notes: &notes}
+				return steps{z.Name, z.Domain, &notes}
 			},
-			ToDelete: func(z *zone) stateful.Interface { return steps{name: "no " + z.Name, notes: &notes} },
+			ToDelete: func(z *zone) stateful.Interface { return steps{"no " + z.Name, "", &notes} },
 		}
 		e.Start(cfg)
-		for _, name := range []string{"web", "dummy", "blind", "weak"} {
-			e.change(name)
-		}
+		e.change("web")
+		e.change("dummy")
+		e.edit("blind", func(z *zone) { z.Domain = "observe" })
+		e.edit("weak", func(z *zone) { z.Domain = "reconcile" })
 		e.remove("web")
 		e.expect("dummy", "Done")
-		e.expect("blind", "Error: dark")
-		e.expect("weak", "Error: tired")
+		e.expect("blind", "Error: cannot observe")
+		e.expect("weak", "Error: cannot reconcile")
 		require.Equal(t, []string{
 			"observe web", "reconcile web", "observe blind", "observe weak", "reconcile weak",
 			"observe no web", "reconcile no web",

@@ -144,10 +144,10 @@ func TestAnUnreadableAnnotationIsAFirstReconciliation(t *testing.T) {
 	inBubble(t, s, func(e *env) {
 		e.edit("web", func(z *zone) {
 			z.Records = []string{"a", "b"}
-			z.SetAnnotation(annotation, "{broken")
+			z.SetAnnotation(annotation, `["a", 1]`) // decoded in part
 		})
-		const trouble = `annotation "example.org/records" cannot be read: invalid character 'b'`
-		e.expect("web", "Error: no space for b ("+trouble+" looking for beginning of object key string)")
+		const trouble = `annotation "example.org/records" cannot be read: json: cannot unmarshal number`
+		e.expect("web", "Error: no space for b ("+trouble+" into Go value of type string)")
 		rounds := e.Loop.Journal()
 		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
 		require.Contains(e, e.lastNote("web"), "a first reconciliation: "+trouble)
@@ -171,12 +171,14 @@ func TestAConcurrentWriteKeepsTheAnnotation(t *testing.T) {
 		e.change("web", "a")
 		// While a is being added.
 		z := e.get("web").Clone().SetOther(reconciler.StatusDone())
+		z.Domain = "example.org"
 		z.SetAnnotation("other", "1")
 		e.Insert(z)
 
 		e.Pass(time.Minute)
 		z = e.get("web")
 		require.Equal(e, reconciler.StatusKindDone, z.Other.Kind)
+		require.Equal(e, "example.org", z.Domain)
 		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
 		require.Equal(e, "1", z.Annotations["other"])

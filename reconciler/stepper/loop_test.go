@@ -34,7 +34,10 @@ func TestTheResultsAreTheOutcome(t *testing.T) {
 		text  string   // of the status after the first call
 		want  []string // the operations of an hour
 	}{
-		"failures": {stepper.Updater, func(c *call) { c.AddOp("disk", "created", busy, 0) }, "Error: no such disk",
+		"failures": {stepper.Updater, func(c *call) {
+			c.AddOp("net", "looked up", nil, 24*time.Hour) // does not delay the retry
+			c.AddOp("disk", "created", busy, 0)
+		}, "Error: no such disk",
 			[]string{"update failed: CRChecker > ObjectsGetter > Mutator > Updater > ErrorManager > End",
 				"update failed: CRChecker > ObjectsGetter > Mutator > Updater > ErrorManager > End", done}},
 		"outcomes of the loop": {stepper.ObjectsGetter,

@@ -74,6 +74,10 @@ func TestConsolidatedErrorPrefersTheReasonOfAGiveup(t *testing.T) {
 			var inner stepper.Results
 			r.AddOp("", "", fmt.Errorf("inside: %w", inner.AddGiveupError("", "", reason)), 0)
 		}, true, reason},
+		{"joined give-up", func(r *results) {
+			var inner results
+			r.AddOp("", "", errors.Join(first, inner.AddGiveupError("", "", reason)), 0)
+		}, true, reason},
 		{"give-up by its Is method", func(r *results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -129,20 +133,24 @@ type refusal string
 func (r refusal) Error() string        { return string(r) }
 func (r refusal) Is(target error) bool { return target == stepper.ErrGiveUpReconciliation }
 
-// A hook with one Results for all rows starts each reconciliation with an empty one.
+// A hook with one Results for several rows starts each reconciliation with an empty one. It is that of one
+// reconciliation: the next one does not touch it.
 func TestSetResultsEmptiesTheResults(t *testing.T) {
 	var shared stepper.Results
 	for name, engine := range engines(func(c *call) {
-		c.SetResults(&shared)
 		if c.Object().Value == 1 {
+			c.SetResults(&shared)
 			c.AddGiveupError("disk", "created", errors.New("no such disk"))
+			c.SetResults(&shared) // the same Results are not emptied
 		}
-		c.SetResults(&shared) // the same Results are not emptied
 	}) {
 		t.Run(name, func(t *testing.T) {
 			ops := operationsOf(t, engine)
-			require.EqualError(t, ops.Update(t.Context(), nil, 1, pending(1, 1)), "given up: no such disk")
-			require.NoError(t, ops.Update(t.Context(), nil, 2, pending(2, 2)))
+			for id := range uint64(2) {
+				require.EqualError(t, ops.Update(t.Context(), nil, 1, pending(id, 1)), "given up: no such disk")
+				require.NoError(t, ops.Update(t.Context(), nil, 2, pending(2, 2)))
+				require.Equal(t, 1, shared.ErrorsCount())
+			}
 		})
 	}
 }

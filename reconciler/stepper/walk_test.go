@@ -20,15 +20,21 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
+func newGraph(t *testing.T, nodes ...stepper.Node) *stepper.Graph {
+	t.Helper()
+	g, err := stepper.NewGraph(nodes...)
+	require.NoError(t, err)
+	return g
+}
+
 // The straight-on states of this graph form a circle: only an error leads to End.
 func TestAnEndlessWalkIsGivenUp(t *testing.T) {
-	g, err := stepper.NewGraph(
+	g := newGraph(t,
 		stepper.Node{State: "First", Next: to{"Ping"}},
 		stepper.Node{State: "Ping", Next: to{"Pong", stepper.ErrorManager}},
 		stepper.Node{State: "Pong", Next: to{"Ping"}},
 		stepper.Node{State: stepper.ErrorManager, Next: to{stepper.End}},
 		stepper.Node{State: stepper.End})
-	require.NoError(t, err)
 	entered := 0
 	s := stepper.NewStepperOn(g, steps(func(*stepper.Stepper[*row]) { entered++ }))
 	for range 2 {
@@ -45,13 +51,12 @@ func TestAnEndlessWalkIsGivenUp(t *testing.T) {
 // A graph with its own states and edges: the hook leaves a circle by GoTo, and an error without an
 // edge to ErrorManager is still returned.
 func TestWalksFollowACustomGraph(t *testing.T) {
-	g, err := stepper.NewGraph(
+	g := newGraph(t,
 		stepper.Node{State: "Plan", Next: to{"Apply"}},
 		stepper.Node{State: "Apply", Next: to{"Verify"}},
 		stepper.Node{State: "Verify", Next: to{stepper.End, "Apply", stepper.GiveupManager}},
 		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}},
 		stepper.Node{State: stepper.End})
-	require.NoError(t, err)
 	boom := errors.New("boom")
 	again, fail := 2, false
 	s := stepper.NewStepperOn(g, steps(func(e *stepper.Stepper[*row]) {
@@ -90,7 +95,6 @@ func TestGoToWithoutAnEdgeIsAGiveup(t *testing.T) {
 func TestRunKeepsExistingResults(t *testing.T) {
 	type engine interface {
 		stepper.Engine[*row]
-		Run()
 		ResetAllResults()
 		SetResults(*stepper.Results)
 		OpsCount(stepper.Operation) int
@@ -102,27 +106,28 @@ func TestRunKeepsExistingResults(t *testing.T) {
 		c.AddOpSuccess("", "step")
 	}
 	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) { step(&e.Call) }))
+	f := stepper.NewFreeStyle(freely(func(e *stepper.FreeStyle[*row]) { step(&e.Call) }))
 	require.Empty(t, s.PathOfStates())
-	for each, engine := range map[int]engine{
-		5: s, 1: stepper.NewFreeStyle(freely(func(e *stepper.FreeStyle[*row]) { step(&e.Call) })),
-	} {
-		engine.Run()
-		engine.Run()
+	check := func(engine engine, run func(), each int) {
+		run()
+		run()
 		require.Equal(t, 2*each, engine.OpsCount("step"))
 		engine.ResetAllResults()
-		engine.Run()
+		run()
 		require.Equal(t, each, engine.OpsCount("step"))
 		own := &stepper.Results{}
 		engine.SetResults(own)
-		engine.Run()
+		run()
 		require.Equal(t, each, own.OpsCount("step"))
 		require.NoError(t, engine.Reconcile(t.Context(), nil, 1, &row{}, true))
 		require.Equal(t, min(each, 2), own.OpsCount("step"), "a deleted row has two states before End")
 		require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
 		engine.SetResults(nil)
-		engine.Run()
+		run()
 		require.Equal(t, min(each, 2), own.OpsCount("step"))
 	}
+	check(s, s.Run, 5)
+	check(f, f.Run, 1)
 }
 
 // A walk on the straight path does not allocate once its path is cached.
@@ -229,18 +234,16 @@ func TestInvalidGraphsAreRefused(t *testing.T) {
 // nor results can change it.
 func TestGraphsDoNotChange(t *testing.T) {
 	nodes := stepper.DefaultGraph().Nodes()
-	g, err := stepper.NewGraph(nodes...)
-	require.NoError(t, err)
+	g := newGraph(t, nodes...)
 	nodes[0].Next[0] = "B"
 	g.Nodes()[0].Next[0] = "C"
 	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
 }
 
 func TestRenderingsOfGraphs(t *testing.T) {
-	hostile, err := stepper.NewGraph(
+	hostile := newGraph(t,
 		stepper.Node{State: "a \"b\" \\ <c> #1\n`d`", Next: to{stepper.End, stepper.GiveupManager}},
 		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}}, stepper.Node{State: stepper.End})
-	require.NoError(t, err)
 	for file, got := range map[string]string{
 		"default.dot": stepper.DefaultGraph().Graphviz(), "default.mmd": stepper.DefaultGraph().Mermaid(),
 		"hostile.dot": hostile.Graphviz(), "hostile.mmd": hostile.Mermaid(),

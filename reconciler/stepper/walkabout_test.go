@@ -23,7 +23,7 @@ import (
 func TestStepsConvergeUnderFaults(t *testing.T) {
 	for name, engine := range map[string]func(*faulty) stepper.Engine[*row]{
 		"stepper":    func(f *faulty) stepper.Engine[*row] { return stepper.NewStepper(f) },
-		"free style": func(f *faulty) stepper.Engine[*row] { return stepper.NewFreeStyle(freely(f.freely)) },
+		"free style": func(f *faulty) stepper.Engine[*row] { return stepper.NewFreeStyle(f) },
 	} {
 		for _, workers := range []int{1, 8} {
 			for range long.Times(2) {
@@ -99,7 +99,7 @@ func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 	}
 }
 
-func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
+func (f *faulty) ReconcileWithCR(e *stepper.FreeStyle[*row]) {
 	f.misbehave(&e.Call)
 	if !e.Deleted() {
 		f.refuse(&e.Call)

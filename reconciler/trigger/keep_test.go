@@ -4,6 +4,7 @@
 package trigger_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,6 @@ import (
 
 	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
@@ -33,11 +33,11 @@ func TestNextRunContinuesWithUnmarkedChanges(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%+v", stop), func(t *testing.T) {
 			withPorts(t, func(f *followed) {
-				changes, clones, reached := 0, 0, make(chan struct{})
+				ctx, cancel := context.WithTimeout(f.Context(), time.Hour)
+				changes, clones := 0, 0
 				step := func(n *int, at int) {
 					if *n++; *n == at {
-						close(reached)
-						time.Sleep(time.Millisecond) // the context ends meanwhile
+						cancel()
 					}
 				}
 				f.cfg.Clone = func(o *object) *object { step(&clones, stop.clone); return o.Clone() }
@@ -51,9 +51,8 @@ func TestNextRunContinuesWithUnmarkedChanges(t *testing.T) {
 					return onPort(change)
 				})
 				f.unset("eth3", "eth4")
-				halt := reconcilertest.Go(f, f.trigger.Run)
-				<-reached
-				halt()
+				require.NoError(f, f.trigger.Run(ctx))
+				require.ErrorIs(f, ctx.Err(), context.Canceled, "the trigger does not come so far")
 				f.Pass(time.Hour) // deleted rows are collected
 
 				f.resume()
