@@ -149,7 +149,8 @@ func TestSetDiff(t *testing.T) {
 		{"first", nil, []string{"b", "a"}, adds("b", "a")},
 		{"last", []string{"b", "a"}, nil, removes("b", "a")},
 		{"another order", []string{"a", "b"}, []string{"b", "a"}, changes{}},
-		{"repeated", []string{"a", "a"}, []string{"b", "b", "b"}, changes{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}},
+		{"repeated", []string{"a", "a"}, []string{"b", "b", "b"},
+			changes{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}},
 	} {
 		for _, common := range []string{"", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} { // many items are compared in another way
 			t.Run(test.name+common, func(t *testing.T) {

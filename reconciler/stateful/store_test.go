@@ -181,14 +181,13 @@ func TestStoreStateGetsTheTextOfTheAnnotation(t *testing.T) {
 }
 
 func TestAFailedUpdaterLeavesTheAnnotation(t *testing.T) {
+	// The empty text would tell the store that the resource was deleted.
+	removes := func(z *zone) error { z.RemoveAnnotation(annotation); return nil }
 	for want, breaks := range map[string]func(*zone) error{
 		"Error: update the state annotation: too long": func(*zone) error { return errors.New("too long") },
 		"Error: panic in update: too long":             func(*zone) error { panic("too long") },
-		// The empty text would tell the store that the resource was deleted.
-		`Error: update the state annotation: *stateful_test.spaced.UpdateStateAnnotation has not set "` + annotation + `"`: func(z *zone) error {
-			z.RemoveAnnotation(annotation)
-			return nil
-		},
+		`Error: update the state annotation: *stateful_test.spaced.UpdateStateAnnotation has not set "` +
+			annotation + `"`: removes,
 	} {
 		s := &spaced{storing: newStoring()}
 		inBubble(t, s, func(e *env) {

@@ -183,10 +183,14 @@ func TestHooksMayPrune(t *testing.T) {
 // Operations behave as the engine did when they were made, and do not use the engine itself.
 func TestOperationsUseCopiesOfTheEngine(t *testing.T) {
 	calls := 0
-	s := stepper.NewStepper(in(stepper.CRChecker, func(c *call) { calls++; c.AddGiveupError("", "", nil) }))
+	s := stepper.NewStepper(in(stepper.CRChecker, func(c *call) {
+		calls++
+		require.EqualValues(t, 9, c.Revision())
+		c.AddGiveupError("", "", nil)
+	}))
 	ops := operationsOf(t, s)
-	require.ErrorIs(t, ops.Update(t.Context(), nil, 1, &row{}), stepper.ErrGiveUpReconciliation)
-	require.NoError(t, ops.Delete(t.Context(), nil, 1, &row{}))
+	require.ErrorIs(t, ops.Update(t.Context(), nil, 9, &row{}), stepper.ErrGiveUpReconciliation)
+	require.NoError(t, ops.Delete(t.Context(), nil, 9, &row{}))
 	require.Equal(t, 2, calls)
 	require.Zero(t, s.ErrorsCount(), "a copy of the engine ran")
 }

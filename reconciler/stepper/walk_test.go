@@ -143,26 +143,6 @@ func TestWalksAllocateNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, walk))
 }
 
-// A hook has access to the arguments of the operation.
-func TestHooksHaveTheArgumentsOfTheOperation(t *testing.T) {
-	type key struct{}
-	ctx := context.WithValue(t.Context(), key{}, "here")
-	r := &row{ID: 7}
-	calls := 0
-	look := func(c *call) {
-		calls++
-		require.Equal(t, "here", c.Context().Value(key{}))
-		require.Same(t, r, c.Object())
-		require.EqualValues(t, 9, c.Revision())
-		require.True(t, c.Deleted())
-	}
-	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) { look(&e.Call) }))
-	require.NoError(t, s.Reconcile(ctx, nil, 9, r, true))
-	f := stepper.NewFreeStyle(freely(func(e *stepper.FreeStyle[*row]) { look(&e.Call) }))
-	require.NoError(t, f.Reconcile(ctx, nil, 9, r, true))
-	require.Equal(t, 3, calls)
-}
-
 // The engine logs in the states in which the hook is not called.
 func TestEngineLogsGiveupsAndPaths(t *testing.T) {
 	var out strings.Builder

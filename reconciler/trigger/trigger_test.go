@@ -158,24 +158,6 @@ func TestRowWrittenAfterTheChangeIsMarkedOnlyForAStatus(t *testing.T) {
 	})
 }
 
-// A row that the source had before the trigger was made may be newer than the version that an object
-// was reconciled with. A row that was deleted before the trigger ran is missed as well.
-func TestInitialSourceRowsCountAsChanged(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.set(1, "eth0", "gone")
-		f.add("eth0", reconciler.StatusDone, 1)
-		f.add("eth1", reconciler.StatusDone, 2)
-		f.add("gone", reconciler.StatusDone, 3)
-		f.prepare(f.ports, onPort)
-		f.unset("gone")
-		f.Pass(time.Minute) // deleted rows are collected meanwhile
-		f.resume()
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
-		require.Equal(f, reconciler.StatusKindDone, f.Kind(2))
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(3))
-	})
-}
-
 // A source that changes all the time does not make a failing object run more often than its minimum
 // backoff allows, and does not reset the count of its failures.
 func TestTriggerDoesNotResetABackoff(t *testing.T) {
