@@ -65,7 +65,7 @@ func TestNoRequestIsLostOrStaysUnderConcurrentAdds(t *testing.T) {
 		for round := range long.Times(200) {
 			for i := range wanted {
 				go func() {
-					for range 10 {
+					for range 50 {
 						wanted[i].Add(1)
 						e.controller.Add(named("shop", strconv.Itoa(i)))
 						runtime.Gosched()
@@ -74,7 +74,7 @@ func TestNoRequestIsLostOrStaysUnderConcurrentAdds(t *testing.T) {
 			}
 			require.Empty(e, e.rows(), "after round %d", round)
 			for i := range wanted {
-				require.EqualValues(e, 10*(round+1), seen[i].Load(), "a request was lost")
+				require.EqualValues(e, 50*(round+1), seen[i].Load(), "a request was lost")
 			}
 		}
 	}, func(_ *env, cfg *config) { cfg.Sources = nil })
