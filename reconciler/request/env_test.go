@@ -7,6 +7,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,8 @@ type app struct {
 }
 
 func (a *app) TableHeader() []string { return []string{"App"} }
-func (a *app) TableRow() []string    { return []string{a.Namespace + "/" + a.Name} }
+func (a *app) TableRow() []string    { return []string{a.key()} }
+func (a *app) key() string           { return a.Namespace + "/" + a.Name }
 
 func (a *app) request() request.Request { return named(a.Namespace, a.Name) }
 
@@ -44,7 +46,7 @@ func named(namespace, name string) request.Request {
 
 var appIndex = statedb.Index[*app, string]{
 	Name:       "app",
-	FromObject: func(a *app) index.KeySet { return index.NewKeySet(index.String(a.Namespace + "/" + a.Name)) },
+	FromObject: func(a *app) index.KeySet { return index.NewKeySet(index.String(a.key())) },
 	FromKey:    index.String,
 	Unique:     true,
 }
@@ -68,6 +70,14 @@ var podIndex = statedb.Index[*pod, string]{
 	Unique:     true,
 }
 
+type (
+	config = request.Config[request.Request]
+	from   = []request.Source[request.Request]
+	rows   = map[string]string
+	// reconcile is what Reconcile does.
+	reconcile = func(ctx context.Context, req request.Request) (request.Result, error)
+)
+
 // env is a controller of apps in a bubble of virtual time.
 type env struct {
 	*testing.T
@@ -76,11 +86,10 @@ type env struct {
 	pods       statedb.RWTable[*pod]
 	controller *request.Controller[request.Request]
 	log        *testlog.Buffer
-	stop       func()
 
 	mu sync.Mutex
 	// does is called by Reconcile. nil does nothing.
-	does func(ctx context.Context, req request.Request) (request.Result, error)
+	does reconcile
 	runs []run
 	// busy has the requests that are being reconciled.
 	busy harness.Exclusive[request.Request]
@@ -94,44 +103,40 @@ type run struct {
 
 // inBubble runs a test against a controller with the table of apps as its primary table. change,
 // which may be nil, can replace the configuration.
-func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *request.Config[request.Request]), opts ...reconciler.Option) {
+func inBubble(t *testing.T, test func(e *env), change func(e *env, cfg *config), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		cfg := e.config(opts...)
+		e := &env{T: t, db: reconcilertest.NewDB(t), log: &testlog.Buffer{}}
+		e.tables()
+		cfg := config{
+			DB: e.db, Reconciler: e, Log: slog.New(slog.NewTextHandler(e.log, nil)),
+			Sources: from{request.For(e.apps, (*app).request)},
+			Options: append([]reconciler.Option{
+				settings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRefreshing(0, nil),
+			}, opts...),
+		}
 		if change != nil {
 			change(e, &cfg)
 		}
-		e.start(cfg)
+		var err error
+		e.controller, err = request.New(cfg)
+		require.NoError(e, err)
+		reconcilertest.Go(e, e.controller.Run)
 		synctest.Wait()
 		test(e)
-		e.stop()
 		require.False(t, e.busy.Violated(), "a request was reconciled twice at a time")
 	})
 }
 
-func newEnv(t *testing.T) *env {
-	e := &env{T: t, db: reconcilertest.NewDB(t), log: &testlog.Buffer{}}
+var settings = reconciler.WithSettings
+
+// tables makes the tables of the objects.
+func (e *env) tables() {
 	e.apps = statedb.MustNewTable(e.db, "apps", appIndex)
 	e.pods = statedb.MustNewTable(e.db, "pods", podIndex)
-	return e
 }
 
-func (e *env) config(opts ...reconciler.Option) request.Config[request.Request] {
-	return request.Config[request.Request]{
-		DB: e.db, Reconciler: e, Log: slog.New(slog.NewTextHandler(e.log, nil)),
-		Sources: []request.Source[request.Request]{request.For(e.apps, (*app).request)},
-		Options: append([]reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 }), reconciler.WithRefreshing(0, nil)}, opts...),
-	}
-}
+var _ request.Reconciler[request.Request] = (*env)(nil)
 
-func (e *env) start(cfg request.Config[request.Request]) {
-	c, err := request.New(cfg)
-	require.NoError(e, err)
-	e.controller = c
-	e.stop = reconcilertest.Go(e, c.Run)
-}
-
-// Reconcile implements request.Reconciler.
 func (e *env) Reconcile(ctx context.Context, req request.Request) (request.Result, error) {
 	defer e.busy.Enter(req)()
 	e.mu.Lock()
@@ -145,40 +150,59 @@ func (e *env) Reconcile(ctx context.Context, req request.Request) (request.Resul
 }
 
 // doing sets the function that Reconcile calls from now on.
-func (e *env) doing(f func(ctx context.Context, req request.Request) (request.Result, error)) {
+func (e *env) doing(f reconcile) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.does = f
 }
 
-// returning makes Reconcile return the same result for every request.
-func (e *env) returning(res request.Result, err error) {
-	e.doing(func(context.Context, request.Request) (request.Result, error) { return res, err })
+// returning returns what Reconcile does to return the same result for every request.
+func returning(res request.Result, err error) reconcile {
+	return func(context.Context, request.Request) (request.Result, error) { return res, err }
 }
 
-// took returns the requests that were reconciled since the last call, in order.
-func (e *env) took() []string {
+// taking returns what Reconcile does to take a time for every request.
+func taking(d time.Duration, err error) reconcile {
+	return func(context.Context, request.Request) (request.Result, error) {
+		time.Sleep(d)
+		return request.Result{}, err
+	}
+}
+
+// inTurn makes Reconcile do one thing after the other, and then nothing.
+func (e *env) inTurn(calls ...reconcile) {
+	var n atomic.Int32
+	e.doing(func(ctx context.Context, req request.Request) (request.Result, error) {
+		if call := int(n.Add(1)); call <= len(calls) {
+			return calls[call-1](ctx, req)
+		}
+		return request.Result{}, nil
+	})
+}
+
+// take returns the calls of Reconcile since the last call.
+func (e *env) take() []run {
 	synctest.Wait()
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	names := []string{}
-	for _, r := range e.runs {
+	runs := e.runs
+	e.runs = nil
+	return runs
+}
+
+// took returns the requests that were reconciled since the last call, in order.
+func (e *env) took() (names []string) {
+	for _, r := range e.take() {
 		names = append(names, r.name)
 	}
-	e.runs = nil
 	return names
 }
 
 // times returns when requests were reconciled since the last call, relative to start.
-func (e *env) times(start time.Time) []time.Duration {
-	synctest.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var at []time.Duration
-	for _, r := range e.runs {
+func (e *env) times(start time.Time) (at []time.Duration) {
+	for _, r := range e.take() {
 		at = append(at, r.at.Sub(start))
 	}
-	e.runs = nil
 	return at
 }
 
@@ -199,6 +223,18 @@ func (e *env) insert(a *app) { harness.Insert(e, e.db, e.apps, a) }
 
 func (e *env) remove(name string) {
 	harness.Delete(e, e.db, e.apps, &app{Namespace: "shop", Name: name})
+}
+
+// touch writes an app again, if it exists, without a change that matters.
+func (e *env) touch(req request.Request) {
+	wtxn := e.db.WriteTxn(e.apps)
+	defer wtxn.Commit()
+	if a, _, found := e.apps.Get(wtxn, appIndex.Query(req.String())); found {
+		touched := *a
+		touched.Seen++
+		_, _, err := e.apps.Insert(wtxn, &touched)
+		require.NoError(e, err)
+	}
 }
 
 func (e *env) putPod(name, owner string) {
@@ -223,4 +259,21 @@ func (e *env) rows() map[string]string {
 	return rows
 }
 
-type rows = map[string]string
+// notDeleted is a predicate that rejects deletions.
+func notDeleted[Obj any](change request.Change[Obj]) bool { return !change.Deleted }
+
+// onReplicas is a predicate that ignores other changes of an app.
+var onReplicas = request.ChangesOf(func(a *app) int { return a.Replicas })
+
+// loading registers an initializer of the table of pods, and returns the function that completes
+// it.
+func (e *env) loading(name string) (loaded func()) {
+	wtxn := e.db.WriteTxn(e.pods)
+	done := e.pods.RegisterInitializer(wtxn, name)
+	wtxn.Commit()
+	return func() {
+		wtxn := e.db.WriteTxn(e.pods)
+		done(wtxn)
+		wtxn.Commit()
+	}
+}

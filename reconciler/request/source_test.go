@@ -5,6 +5,8 @@ package request_test
 
 import (
 	"context"
+	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,18 +23,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-type (
-	config = request.Config[request.Request]
-	from   = []request.Source[request.Request]
-)
-
 // "Create 4 Pods and set their OwnerReferences to the object": a change of an owned row is a
 // request of its owner.
 func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.put("web", 1)
-		e.put("api", 1)
-		e.took()
+		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took(), "the rows that exist at the start")
+		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
 
 		e.putPod("web-1", "web")
 		require.Equal(e, []string{"shop/web"}, e.took())
@@ -50,46 +46,36 @@ func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
 		e.removePod("stray")
 		require.Empty(e, e.took(), "the owner before the deletion is forgotten")
 	}, func(e *env, cfg *config) {
-		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
-	})
-}
-
-// Everything that exists at the start is reconciled.
-func TestExistingRowsAreRequestsAtTheStart(t *testing.T) {
-	inBubble(t, func(e *env) {
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
-	}, func(e *env, cfg *config) {
 		e.put("web", 1)
-		e.putPod("api-1", "api")
+		e.putPod("old", "api")
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
 	})
 }
 
-// Without a primary table the row of a request is deleted when it is reconciled, as from a queue.
-func TestWithoutAPrimaryTableNoRequestStays(t *testing.T) {
+// Without a primary table the row of a request is deleted when it is reconciled, as from a queue. A request that comes
+// meanwhile is reconciled.
+func TestNoRequestIsLostOrStaysUnderConcurrentAdds(t *testing.T) {
+	var wanted, seen [3]atomic.Int32
 	inBubble(t, func(e *env) {
-		e.putPod("web-1", "web")
-		e.controller.Add(named("shop", "api"))
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took())
-		require.Empty(e, e.rows())
-	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.Owns(e.pods, (*pod).owner)}
-	})
-}
-
-// ofShop is a predicate that accepts the apps of namespace "shop".
-var ofShop request.Predicate[*app] = func(change request.Change[*app]) bool { return change.Object.Namespace == "shop" }
-
-// The deletion of some rows does not make others stay.
-func TestNoRequestStaysUnderConcurrentAdds(t *testing.T) {
-	inBubble(t, func(e *env) {
+		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
+			i, _ := strconv.Atoi(req.Name)
+			seen[i].Store(wanted[i].Load())
+			return request.Result{}, nil
+		})
 		for round := range long.Times(200) {
-			for i := range 3 {
-				go e.controller.Add(named("shop", strconv.Itoa(i)))
+			for i := range wanted {
+				go func() {
+					for range 50 {
+						wanted[i].Add(1)
+						e.controller.Add(named("shop", strconv.Itoa(i)))
+						runtime.Gosched()
+					}
+				}()
 			}
-			require.NotEmpty(e, e.took())
 			require.Empty(e, e.rows(), "after round %d", round)
+			for i := range wanted {
+				require.EqualValues(e, 50*(round+1), seen[i].Load(), "a request was lost")
+			}
 		}
 	}, func(_ *env, cfg *config) { cfg.Sources = nil })
 }
@@ -107,7 +93,7 @@ func TestARejectedChangeIsNoRequest(t *testing.T) {
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.For(e.apps, (*app).request,
 			func(change request.Change[*app]) bool { return change.Object.Replicas > 0 && !change.Deleted },
-			ofShop,
+			func(change request.Change[*app]) bool { return change.Object.Namespace == "shop" },
 		)}
 	})
 }
@@ -116,14 +102,7 @@ func TestARejectedChangeIsNoRequest(t *testing.T) {
 func TestChangesOfIgnoresOtherParts(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(_ context.Context, req request.Request) (request.Result, error) {
-			wtxn := e.db.WriteTxn(e.apps)
-			defer wtxn.Commit()
-			if a, _, found := e.apps.Get(wtxn, appIndex.Query(req.String())); found {
-				seen := *a
-				seen.Seen++
-				_, _, err := e.apps.Insert(wtxn, &seen)
-				return request.Result{}, err
-			}
+			e.touch(req)
 			return request.Result{}, nil
 		})
 		e.put("web", 1)
@@ -135,31 +114,38 @@ func TestChangesOfIgnoresOtherParts(t *testing.T) {
 		e.put("web", 2)
 		require.Equal(e, []string{"shop/web"}, e.took(), "it is new")
 	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, (*app).request, request.ChangesOf(func(a *app) int { return a.Replicas }))}
+		cfg.Sources = from{request.For(e.apps, (*app).request, onReplicas)}
 	})
 }
 
-// A change is not lost if a function panics, not even if later changes of the row do not matter.
-// Other rows are not held up.
+// A change is not lost if a function panics, not even if a later change of the row does not matter, since that sets
+// it back. Other rows are not held up.
 func TestAPanicOfASourceIsRetried(t *testing.T) {
-	for _, where := range []string{"function", "predicate"} {
-		t.Run(where, func(t *testing.T) {
+	for _, c := range []struct {
+		where string
+		back  bool
+	}{{"function", false}, {"function", true}, {"predicate", false}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
 			var broken atomic.Bool
-			broken.Store(true)
 			panicking := func(in string, a *app) {
-				if in == where && broken.Load() && a.Name == "web" {
+				if in == c.where && broken.Load() && a.Name == "web" {
 					panic("oops")
 				}
 			}
 			inBubble(t, func(e *env) {
 				e.put("web", 1)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				broken.Store(true)
+				e.put("web", 2)
 				e.put("api", 1)
 				require.Equal(e, []string{"shop/api"}, e.took())
 				require.Contains(e, e.log.String(), "function of a source panicked")
 				require.Contains(e, e.log.String(), "key=shop/web")
-				time.Sleep(250 * time.Millisecond) // it has panicked twice
+				time.Sleep(250 * time.Millisecond) // the function has panicked twice
 				broken.Store(false)
-				e.insert(&app{Namespace: "shop", Name: "web", Replicas: 1, Seen: 1})
+				if c.back {
+					e.put("web", 1)
+				}
 				time.Sleep(time.Second)
 				require.Equal(e, []string{"shop/web"}, e.took())
 				time.Sleep(time.Hour)
@@ -167,8 +153,7 @@ func TestAPanicOfASourceIsRetried(t *testing.T) {
 			}, func(e *env, cfg *config) {
 				requestOf := func(a *app) request.Request { panicking("function", a); return a.request() }
 				all := func(change request.Change[*app]) bool { panicking("predicate", change.Object); return true }
-				changes := request.ChangesOf(func(a *app) int { return a.Replicas })
-				cfg.Sources = from{request.For(e.apps, requestOf, changes, all)}
+				cfg.Sources = from{request.For(e.apps, requestOf, onReplicas, all)}
 			})
 		})
 	}
@@ -192,7 +177,7 @@ func TestRequestsAreRefreshed(t *testing.T) {
 func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 	inBubble(t, func(e *env) {
 		loop := e.controller.Loop()
-		e.returning(request.Result{RequeueAfter: time.Minute}, nil)
+		e.doing(returning(request.Result{RequeueAfter: time.Minute}, nil))
 		e.put("web", 1)
 		e.took()
 		x := loop.Explain(e.Context(), "shop/web")
@@ -204,26 +189,24 @@ func TestTheLoopOfAControllerTakesTextsOfRequests(t *testing.T) {
 		require.Equal(e, inspect.StateRequeue, x.State, x.Why)
 		require.Equal(e, "shop/web", x.Key)
 
-		require.NoError(e, loop.PauseOnly("shop/web"))
-		e.put("web", 2)
-		require.Empty(e, e.took())
-		loop.Resume()
-		require.Equal(e, []string{"shop/web"}, e.took())
-
-		var registry inspect.Registry
-		registry.Add(loop)
-		found, err := registry.Find("requests")
-		require.NoError(e, err)
-		require.Equal(e, "requests", found.ID().Table)
+		for pause := range 2 {
+			if pause == 0 {
+				require.NoError(e, loop.PauseOnly("shop/web"))
+			} else {
+				loop.PauseObjects(func(row *request.Row[request.Request]) bool { return row.Request.Namespace == "shop" })
+			}
+			e.put("web", 2)
+			e.insert(&app{Namespace: "other", Name: "web"})
+			require.Equal(e, []string{"other/web"}, e.took())
+			loop.Resume()
+			require.Equal(e, []string{"shop/web"}, e.took())
+		}
 	}, nil)
 }
 
 func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.doing(func(context.Context, request.Request) (request.Result, error) {
-			time.Sleep(time.Second)
-			return request.Result{}, nil
-		})
+		e.doing(taking(time.Second, nil))
 		start := time.Now()
 		e.put("web", 1)
 		e.put("api", 1)
@@ -232,17 +215,13 @@ func TestRequestsOfAGroupAreReconciledOneAtATime(t *testing.T) {
 		require.ElementsMatch(e, seconds(0, 0, 1), e.times(start))
 	}, func(_ *env, cfg *config) {
 		cfg.SerialBy = func(req request.Request) string { return req.Namespace }
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
+	}, settings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
 }
-
-// notDeleted is a predicate that rejects deletions.
-func notDeleted[Obj any](change request.Change[Obj]) bool { return !change.Deleted }
 
 // A predicate sees every change, also one that another predicate rejects, whatever their order.
 func TestChangesOfAcceptsARowInsertedAgain(t *testing.T) {
-	changes := request.ChangesOf(func(a *app) int { return a.Replicas })
 	for name, predicates := range map[string][]request.Predicate[*app]{
-		"rejected first": {notDeleted[*app], changes}, "rejected last": {changes, notDeleted[*app]},
+		"rejected first": {notDeleted[*app], onReplicas}, "rejected last": {onReplicas, notDeleted[*app]},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(e *env) {
@@ -274,7 +253,8 @@ func TestAllPredicatesAreCalledForEveryChange(t *testing.T) {
 		synctest.Wait()
 		require.Equal(e, []string{"rejects", "panics", "holds"}, calls)
 	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, (*app).request, called("rejects", false), called("panics", true), called("holds", true))}
+		cfg.Sources = from{request.For(e.apps, (*app).request,
+			called("rejects", false), called("panics", true), called("holds", true))}
 	})
 }
 
@@ -373,7 +353,7 @@ func TestChangesOfFuncComparesByFunction(t *testing.T) {
 // no deletion, and its row stays.
 func TestAnObjectRejectedByPredicatesExists(t *testing.T) {
 	inBubble(t, func(e *env) {
-		e.returning(request.Result{Requeue: true}, nil)
+		e.doing(returning(request.Result{Requeue: true}, nil))
 		e.put("web", 0)
 		require.Empty(e, e.took())
 		require.Empty(e, e.rows())
@@ -383,64 +363,32 @@ func TestAnObjectRejectedByPredicatesExists(t *testing.T) {
 		time.Sleep(time.Second)
 		require.Equal(e, rows{"shop/web": "Blocked: still deleting"}, e.rows())
 	}, func(e *env, cfg *config) {
-		cfg.Sources = from{request.For(e.apps, (*app).request, func(change request.Change[*app]) bool { return change.Object.Replicas > 0 })}
+		cfg.Sources = from{request.For(e.apps, (*app).request,
+			func(change request.Change[*app]) bool { return change.Object.Replicas > 0 })}
 	})
 }
 
-// loading registers an initializer of the table of pods, and returns the function that completes
-// it.
-func (e *env) loading(name string) (loaded func()) {
-	wtxn := e.db.WriteTxn(e.pods)
-	done := e.pods.RegisterInitializer(wtxn, name)
-	wtxn.Commit()
-	return func() {
-		wtxn := e.db.WriteTxn(e.pods)
-		done(wtxn)
-		wtxn.Commit()
-	}
-}
-
 // A reconciler that creates what is missing would create everything again at every start if it were
-// called before the tables are complete.
+// called before the tables of all sources are complete.
 func TestRequestsWaitUntilAllSourceTablesAreInitialized(t *testing.T) {
-	for name, opts := range map[string][]reconciler.Option{
-		"1 worker": nil, "8 workers": {reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 8 })},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var loaded func()
-			inBubble(t, func(e *env) {
-				e.put("api", 1)
-				e.controller.Add(named("shop", "added"))
-				require.Empty(e, e.took())
-				held := `Blocked: waiting until table "pods" is initialised by: loader`
-				require.Equal(e, rows{"shop/web": held, "shop/api": held, "shop/added": held}, e.rows())
-
-				loaded()
-				require.ElementsMatch(e, []string{"shop/web", "shop/api", "shop/added"}, e.took())
-				require.Equal(e, rows{"shop/web": "Done", "shop/api": "Done"}, e.rows())
-			}, func(e *env, cfg *config) {
-				e.put("web", 1)
-				loaded = e.loading("loader")
-				cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
-			}, opts...)
-		})
-	}
-}
-
-// The tables of all sources count, each with all its initializers.
-func TestRequestsWaitForEveryInitializer(t *testing.T) {
 	var first, second func()
 	inBubble(t, func(e *env) {
-		e.put("web", 1)
-		require.Equal(e, rows{"shop/web": `Blocked: waiting until table "pods" is initialised by: a, b`}, e.rows())
+		e.put("api", 1)
+		e.controller.Add(named("shop", "added"))
+		require.Empty(e, e.took())
+		held := `Blocked: waiting until table "pods" is initialised by: a, b`
+		require.Equal(e, rows{"shop/web": held, "shop/api": held, "shop/added": held}, e.rows())
+
 		first()
 		require.Empty(e, e.took())
 		second()
-		require.Equal(e, []string{"shop/web"}, e.took())
-		second = e.loading("late")
+		require.ElementsMatch(e, []string{"shop/web", "shop/api", "shop/added"}, e.took())
+		require.Equal(e, rows{"shop/web": "Done", "shop/api": "Done"}, e.rows())
+		e.loading("late")
 		e.put("web", 2)
 		require.Equal(e, []string{"shop/web"}, e.took(), "a later initializer does not block requests again")
 	}, func(e *env, cfg *config) {
+		e.put("web", 1)
 		first, second = e.loading("a"), e.loading("b")
 		watch := func(*pod) []request.Request { return nil }
 		cfg.Sources = append(cfg.Sources, request.Watches(e.pods, watch), request.Owns(e.pods, (*pod).owner))
@@ -457,19 +405,4 @@ func TestBeforeInitializedDoesNotWaitForTables(t *testing.T) {
 		cfg.BeforeInitialized = true
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
 	})
-}
-
-// Methods of the loop take functions of rows.
-func TestRequestsArePausedByTheirRows(t *testing.T) {
-	inBubble(t, func(e *env) {
-		loop := e.controller.Loop()
-		loop.PauseObjects(func(row *request.Row[request.Request]) bool { return row.Request.Namespace == "shop" })
-		e.put("web", 1)
-		e.insert(&app{Namespace: "other", Name: "web"})
-		synctest.Wait()
-		require.Equal(e, []string{"other/web"}, e.took())
-		loop.Resume()
-		synctest.Wait()
-		require.Equal(e, []string{"shop/web"}, e.took())
-	}, nil)
 }

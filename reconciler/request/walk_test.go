@@ -30,7 +30,7 @@ type world struct {
 	random  *rand.Rand
 	faulty  bool
 	has     map[request.Request]string
-	results map[string]int
+	results map[int]int
 }
 
 // wanted returns what the target should have for an app, or "" if the app does not exist.
@@ -48,13 +48,6 @@ func (w *world) wanted(txn statedb.ReadTxn, req request.Request) string {
 	return fmt.Sprintf("%d replicas, %d pods", a.Replicas, pods)
 }
 
-// failing reports whether the target is faulty and slow.
-func (w *world) failing() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.faulty
-}
-
 // draw returns a random number below n.
 func (w *world) draw(n int) int {
 	w.mu.Lock()
@@ -64,7 +57,7 @@ func (w *world) draw(n int) int {
 
 func (w *world) reconcile(ctx context.Context, req request.Request) (request.Result, error) {
 	wanted := w.wanted(w.db.ReadTxn(), req)
-	if w.failing() && w.draw(4) == 0 {
+	if w.draw(4) == 0 {
 		time.Sleep(time.Duration(w.draw(50)) * time.Millisecond)
 	}
 	fault := w.draw(12)
@@ -78,7 +71,7 @@ func (w *world) reconcile(ctx context.Context, req request.Request) (request.Res
 			delete(w.has, req)
 		}
 	}
-	w.results[strconv.Itoa(fault)]++
+	w.results[fault]++
 	switch fault {
 	case 0:
 		return request.Result{}, errors.New("fault")
@@ -105,7 +98,7 @@ func (w *world) act() {
 	case 0, 1:
 		w.put(name, w.draw(3))
 	case 2:
-		w.env.remove(name)
+		w.remove(name)
 	case 3:
 		w.putPod("pod-"+strconv.Itoa(w.draw(30)), name)
 	case 4:
@@ -113,19 +106,7 @@ func (w *world) act() {
 	case 5:
 		w.controller.Add(named("shop", name))
 	case 6:
-		w.touch(name)
-	}
-}
-
-// touch writes an app again without a change that matters.
-func (w *world) touch(name string) {
-	wtxn := w.db.WriteTxn(w.apps)
-	defer wtxn.Commit()
-	if a, _, found := w.apps.Get(wtxn, appIndex.Query("shop/"+name)); found {
-		touched := *a
-		touched.Seen++
-		_, _, err := w.apps.Insert(wtxn, &touched)
-		require.NoError(w, err)
+		w.touch(named("shop", name))
 	}
 }
 
@@ -156,7 +137,7 @@ func walk(t *testing.T, workers int, watches bool) {
 	t.Logf("seed %d", seed)
 	w := &world{
 		random: rand.New(rand.NewPCG(seed, 0)), faulty: true,
-		has: map[request.Request]string{}, results: map[string]int{},
+		has: map[request.Request]string{}, results: map[int]int{},
 	}
 	var loaded func()
 	inBubble(t, func(e *env) {
@@ -175,41 +156,27 @@ func walk(t *testing.T, workers int, watches bool) {
 		w.mu.Unlock()
 		time.Sleep(time.Minute)
 		// Requests that were given up or are terminal wait for a change.
-		for i := range 20 {
-			if a, _, found := e.apps.Get(e.db.ReadTxn(), appIndex.Query("shop/"+strconv.Itoa(i))); found {
-				w.put(a.Name, a.Replicas+3)
-			}
+		for a := range e.apps.All(e.db.ReadTxn()) {
+			w.put(a.Name, a.Replicas+3)
 		}
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		w.converged()
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		for fault := range 12 {
-			require.NotZero(e, w.results[strconv.Itoa(fault)], "fault %d was never drawn", fault)
+
+		txn := e.db.ReadTxn()
+		has, done := map[request.Request]string{}, rows{}
+		for a := range e.apps.All(txn) {
+			has[a.request()] = w.wanted(txn, a.request())
+			done[a.key()] = "Done"
 		}
+		require.Equal(w, done, w.rows())
+		require.Equal(w, has, w.has)
+		require.Len(e, w.results, 13, "some fault was never drawn: %v", w.results)
 	}, func(e *env, cfg *config) {
 		w.env = e
 		loaded = e.loading("loader")
 		e.doing(w.reconcile)
-		cfg.Sources = from{
-			request.For(e.apps, (*app).request, request.ChangesOf(func(a *app) int { return a.Replicas })),
-			w.source(watches),
-		}
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }), reconciler.WithRefreshing(time.Minute, nil),
-		reconciler.WithRetry(50*time.Millisecond, time.Second),
+		cfg.Sources = from{request.For(e.apps, (*app).request, onReplicas), w.source(watches)}
+	}, settings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }),
+		reconciler.WithRefreshing(time.Minute, nil), reconciler.WithRetry(50*time.Millisecond, time.Second),
 		reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
-}
-
-func (w *world) converged() {
-	txn := w.db.ReadTxn()
-	has, done := map[request.Request]string{}, rows{}
-	for a := range w.apps.All(txn) {
-		has[a.request()] = w.wanted(txn, a.request())
-		done[a.request().String()] = "Done"
-	}
-	require.Equal(w, done, w.rows())
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	require.Equal(w, has, w.has)
 }

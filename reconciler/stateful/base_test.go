@@ -7,46 +7,58 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/testlog"
-	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-func named(name string, records ...string) *zone {
-	return &zone{Meta: object.Meta{Name: name}, Records: records}
+// newBase is generic, as helpers of programs may be.
+func newBase[T stateful.StatefulResource](log *slog.Logger) *stateful.BaseStatefulReconciler[T, []string, string] {
+	return stateful.NewBaseStatefulReconciler[T, []string, string](log)
 }
 
 func TestTheBaseReconcilesWithoutALoop(t *testing.T) {
 	log := &testlog.Buffer{}
-	base := stateful.NewBaseStatefulReconciler[*zone, []string, string](slog.New(slog.NewTextHandler(log, nil)))
+	r := newBase[*zone](slog.New(slog.NewTextHandler(log, nil)))
 	s, z := newServer(), named("web", "a", "b")
-	require.NoError(t, base.Reconcile(t.Context(), z, s))
+	require.NoError(t, r.Reconcile(t.Context(), z, s))
 	require.Equal(t, `["a","b"]`, z.Annotations[annotation])
 
 	next := z.Clone()
 	next.Records = []string{"b"}
-	require.NoError(t, base.Reconcile(t.Context(), next, s))
+	require.NoError(t, r.Reconcile(t.Context(), next, s))
 	require.Equal(t, []changes{adds("a", "b"), removes("a")}, s.take())
 	require.Equal(t, `["a","b"]`, z.Annotations[annotation], "the previous version is unchanged")
 
-	require.NoError(t, base.Remove(t.Context(), next, s))
-	require.Empty(t, s.has("web"))
+	other := named("web", "c")
+	other.Namespace = "other"
+	require.NoError(t, r.Reconcile(t.Context(), other, s))
+	require.Equal(t, []changes{adds("c")}, s.take(), "another namespace, so another object")
+	require.NoError(t, r.Remove(t.Context(), next, s))
+	require.Equal(t, []string{"c"}, s.has("web"))
 	require.Equal(t, `["b"]`, next.Annotations[annotation], "a deleted resource is not changed")
 	require.Empty(t, log.String())
+
+	for _, r.Logger = range []*slog.Logger{r.Logger, nil} {
+		z := named("mail", "a")
+		z.SetAnnotation(annotation, "?")
+		require.NoError(t, r.Reconcile(t.Context(), z, s))
+		require.Equal(t, `["a"]`, z.Annotations[annotation])
+		require.Equal(t, 1, strings.Count(log.String(), "treating an annotation"))
+		require.NoError(t, r.Remove(t.Context(), z, s))
+	}
 }
 
 func TestHasStateChanged(t *testing.T) {
-	var base stateful.BaseStatefulReconciler[*zone, any, string]
+	var r stateful.BaseStatefulReconciler[*zone, any, string]
 	for _, test := range []struct {
 		name              string
 		previous, current any
@@ -61,85 +73,68 @@ func TestHasStateChanged(t *testing.T) {
 		{"current is not JSON", 1, math.NaN(), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			require.Equal(t, test.want, base.HasStateChanged(test.previous, test.current))
+			require.Equal(t, test.want, r.HasStateChanged(test.previous, test.current))
 		})
 	}
 }
 
 func TestUpdateAnnotation(t *testing.T) {
-	var base stateful.BaseStatefulReconciler[*zone, []string, string]
+	var r stateful.BaseStatefulReconciler[*zone, any, string]
 	z := named("web")
-	require.NoError(t, base.UpdateAnnotation(z, "key", []string{"a"}))
+	require.NoError(t, r.UpdateAnnotation(z, "key", []string{"a"}))
 	require.Equal(t, map[string]string{"key": `["a"]`}, z.Annotations)
 
 	before := z.Annotations
-	require.NoError(t, base.UpdateAnnotation(z, "key", []string{"a"}))
+	require.NoError(t, r.UpdateAnnotation(z, "key", []string{"a"}))
 	before["probe"] = ""
 	require.Contains(t, z.Annotations, "probe", "the map was not copied")
 
-	var numbers stateful.BaseStatefulReconciler[*zone, float64, string]
-	require.ErrorContains(t, numbers.UpdateAnnotation(z, "key", math.NaN()), `annotation "key": json: unsupported value: NaN`)
+	require.EqualError(t, r.UpdateAnnotation(z, "key", math.NaN()), `annotation "key": json: unsupported value: NaN`)
 	require.Equal(t, `["a"]`, z.Annotations["key"])
 }
 
-// gauge has a state that JSON cannot encode.
-type gauge struct{ applied int }
-
-func (*gauge) GetStateAnnotationKey() string              { return annotation }
-func (*gauge) ExtractCurrentState(*zone) (float64, error) { return math.Inf(1), nil }
-func (g *gauge) CompareStates(_, _ float64) (gaugeChanges, error) {
-	return gaugeChanges{ItemsToUpdate: []int{1}}, nil
-}
-func (g *gauge) ApplyOperations(context.Context, *zone, gaugeChanges) error {
-	g.applied++
-	return nil
-}
-
-type gaugeChanges = stateful.StateChangeOperations[float64, int]
-
-func TestAStateThatCannotBeEncodedIsNotApplied(t *testing.T) {
-	var base stateful.BaseStatefulReconciler[*zone, float64, int]
-	g := &gauge{}
-	err := base.Reconcile(t.Context(), named("web"), g)
-	require.EqualError(t, err, `annotation "example.org/records": json: unsupported value: +Inf`)
-	require.Zero(t, g.applied)
-}
-
-// parts has items that cannot be keys of a map.
-type parts struct {
+// parts has a map as its state.
+type parts[V any] struct {
 	fail error
-	seen []stateful.StateChangeOperations[map[string][]int, stateful.Entry[string, []int]]
-	want map[string][]int
-	stateful.MapDiff[string, []int]
+	seen []stateful.StateChangeOperations[map[string]V, stateful.Entry[string, V]]
+	want map[string]V
+	stateful.MapDiff[string, V]
 }
 
-func (*parts) GetStateAnnotationKey() string                         { return annotation }
-func (p *parts) ExtractCurrentState(*zone) (map[string][]int, error) { return p.want, nil }
-func (p *parts) ApplyOperations(_ context.Context, _ *zone, ops stateful.StateChangeOperations[map[string][]int, stateful.Entry[string, []int]]) error {
+func (*parts[V]) GetStateAnnotationKey() string                     { return annotation }
+func (p *parts[V]) ExtractCurrentState(*zone) (map[string]V, error) { return p.want, nil }
+func (p *parts[V]) ApplyOperations(
+	_ context.Context, _ *zone, ops stateful.StateChangeOperations[map[string]V, stateful.Entry[string, V]],
+) error {
 	p.seen = append(p.seen, ops)
 	return p.fail
 }
 
 func TestItemsThatMayExistAreUpdatedInsteadOfAdded(t *testing.T) {
-	type entry = stateful.Entry[string, []int]
-	var base stateful.BaseStatefulReconciler[*zone, map[string][]int, entry]
-	p, z := &parts{}, named("web")
+	itemsAreUpdated(t, func(n int) int { return n })
+	itemsAreUpdated(t, func(n int) []int { return []int{n} }) // cannot be the key of a map
+}
+
+func itemsAreUpdated[V any](t *testing.T, v func(n int) V) {
+	type entries = []stateful.Entry[string, V]
+	var r stateful.BaseStatefulReconciler[*zone, map[string]V, stateful.Entry[string, V]]
+	p, z := &parts[V]{}, named("web")
 
 	p.fail = errors.New("half way")
-	p.want = map[string][]int{"a": {1}, "gone": {1}}
-	require.ErrorIs(t, base.Reconcile(t.Context(), z, p), p.fail)
-	p.want = map[string][]int{"a": {2}, "gone": {1}}
-	require.ErrorIs(t, base.Reconcile(t.Context(), z, p), p.fail)
+	p.want = map[string]V{"a": v(1), "gone": v(1)}
+	require.ErrorIs(t, r.Reconcile(t.Context(), z, p), p.fail)
+	p.want = map[string]V{"a": v(2), "gone": v(1)}
+	require.ErrorIs(t, r.Reconcile(t.Context(), z, p), p.fail)
 	p.fail, p.seen = nil, nil
-	p.want = map[string][]int{"a": {3}, "b": {1}}
-	require.NoError(t, base.Reconcile(t.Context(), z, p))
-	require.Equal(t, []entry{{"b", []int{1}}}, p.seen[0].ItemsToAdd)
-	require.Equal(t, []entry{{"a", []int{3}}}, p.seen[0].ItemsToUpdate)
-	require.Equal(t, []entry{{"gone", []int{1}}}, p.seen[0].ItemsToRemove)
-	require.Equal(t, `{"a":[3],"b":[1]}`, z.Annotations[annotation])
+	p.want = map[string]V{"a": v(3), "b": v(1)}
+	require.NoError(t, r.Reconcile(t.Context(), z, p))
+	require.Equal(t, entries{{"b", v(1)}}, p.seen[0].ItemsToAdd)
+	require.Equal(t, entries{{"a", v(3)}}, p.seen[0].ItemsToUpdate)
+	require.Equal(t, entries{{"gone", v(1)}}, p.seen[0].ItemsToRemove)
+	require.NotEmpty(t, z.Annotations[annotation])
 
 	p.seen = nil
-	require.NoError(t, base.Reconcile(t.Context(), z, p))
+	require.NoError(t, r.Reconcile(t.Context(), z, p))
 	require.Empty(t, p.seen, "a success clears the tried states")
 }
 
@@ -154,190 +149,86 @@ func TestSetDiff(t *testing.T) {
 		{"first", nil, []string{"b", "a"}, adds("b", "a")},
 		{"last", []string{"b", "a"}, nil, removes("b", "a")},
 		{"another order", []string{"a", "b"}, []string{"b", "a"}, changes{}},
-		{"repeated", []string{"a", "a"}, []string{"b", "b", "b"}, changes{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}},
+		{"repeated", []string{"a", "a"}, []string{"b", "b", "b"},
+			changes{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			ops, err := stateful.SetDiff[string]{}.CompareStates(test.previous, test.current)
-			require.NoError(t, err)
-			require.Equal(t, test.want, ops)
-			require.Equal(t, test.want.ItemsToAdd == nil && test.want.ItemsToRemove == nil, ops.IsEmpty())
-		})
+		for _, common := range []string{"", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"} { // many items are compared in another way
+			t.Run(test.name+common, func(t *testing.T) {
+				both := strings.Split(common, "")
+				ops, err := stateful.SetDiff[string]{}.CompareStates(append(both, test.previous...), append(both, test.current...))
+				require.NoError(t, err)
+				require.Equal(t, test.want, ops)
+				require.Equal(t, test.want.ItemsToAdd == nil && test.want.ItemsToRemove == nil, ops.IsEmpty())
+			})
+		}
 	}
 }
 
 func TestKeyDiffIsSorted(t *testing.T) {
-	type keys = map[netip.Addr]struct{}
-	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{n}) }
-	ops, err := stateful.KeyDiff[netip.Addr]{}.CompareStates(
-		keys{addr(9): {}, addr(100): {}, addr(1): {}},
-		keys{addr(1): {}, addr(20): {}, addr(3): {}})
-	require.NoError(t, err)
-	require.Equal(t, []netip.Addr{addr(3), addr(20)}, ops.ItemsToAdd)
-	require.Equal(t, []netip.Addr{addr(9), addr(100)}, ops.ItemsToRemove)
-	require.Empty(t, ops.ItemsToUpdate)
-}
-
-func TestKeysOfEveryKindAreSorted(t *testing.T) {
 	type pair struct{ A, B int }
 	type name string
+	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{n}) }
 	requireOrder(t, -2, 1, 10)
 	requireOrder[uint8](t, 2, 10, 200)
 	requireOrder[name](t, "a", "aa", "b")
 	requireOrder(t, pair{1, 2}, pair{1, 3}, pair{2, 0})
+	requireOrder(t, addr(3), addr(20), addr(100))
 }
 
 func requireOrder[Key comparable](t *testing.T, keys ...Key) {
 	t.Helper()
-	state := map[Key]struct{}{}
+	var none Key
+	nothing, state := map[Key]struct{}{none: {}}, map[Key]struct{}{none: {}}
 	for _, key := range slices.Backward(keys) {
 		state[key] = struct{}{}
 	}
-	ops, err := stateful.KeyDiff[Key]{}.CompareStates(nil, state)
+	ops, err := stateful.KeyDiff[Key]{}.CompareStates(nothing, state)
 	require.NoError(t, err)
-	require.Equal(t, keys, ops.ItemsToAdd)
-	ops, err = stateful.KeyDiff[Key]{}.CompareStates(state, nil)
+	require.Equal(t, stateful.StateChangeOperations[map[Key]struct{}, Key]{ItemsToAdd: keys}, ops)
+	ops, err = stateful.KeyDiff[Key]{}.CompareStates(state, nothing)
 	require.NoError(t, err)
-	require.Equal(t, keys, ops.ItemsToRemove)
+	require.Equal(t, stateful.StateChangeOperations[map[Key]struct{}, Key]{ItemsToRemove: keys}, ops)
 }
 
 func TestMapDiff(t *testing.T) {
 	type entry = stateful.Entry[string, []int]
 	previous := map[string][]int{"same": {1}, "changed": {1}, "gone": {2}, "away": {3}}
-	current := map[string][]int{"same": {1}, "changed": {1, 2}, "new": {4}, "fresh": nil}
+	current := map[string][]int{"same": {1}, "changed": {2}, "new": {4}, "fresh": nil}
 
 	ops, err := stateful.MapDiff[string, []int]{}.CompareStates(previous, current)
 	require.NoError(t, err)
 	require.Equal(t, []entry{{"fresh", nil}, {"new", []int{4}}}, ops.ItemsToAdd)
 	require.Equal(t, []entry{{"away", []int{3}}, {"gone", []int{2}}}, ops.ItemsToRemove)
-	require.Equal(t, []entry{{"changed", []int{1, 2}}}, ops.ItemsToUpdate)
+	require.Equal(t, []entry{{"changed", []int{2}}}, ops.ItemsToUpdate)
 	require.False(t, ops.ContextChanged)
-}
 
-func TestMapDiffComparesWithEqual(t *testing.T) {
 	sameLength := stateful.MapDiff[string, []int]{Equal: func(a, b []int) bool { return len(a) == len(b) }}
-	ops, err := sameLength.CompareStates(map[string][]int{"a": {1}, "b": {1}}, map[string][]int{"a": {2}, "b": {1, 2}})
+	ops, err = sameLength.CompareStates(previous, current)
 	require.NoError(t, err)
-	require.Equal(t, []stateful.Entry[string, []int]{{"b", []int{1, 2}}}, ops.ItemsToUpdate)
+	require.Empty(t, ops.ItemsToUpdate)
 }
 
 func TestChangesAsJSON(t *testing.T) {
-	text, err := json.Marshal(changes{})
-	require.NoError(t, err)
-	require.Equal(t, "{}", string(text))
-	text, err = json.Marshal(changes{
-		ItemsToAdd: []string{"a"}, ItemsToRemove: []string{"b"}, ItemsToUpdate: []string{"c"},
-		ContextChanged: true, PreviousContext: []string{"d"},
-	})
-	require.NoError(t, err)
-	require.Equal(t, `{"itemsToAdd":["a"],"itemsToRemove":["b"],"itemsToUpdate":["c"],"contextChanged":true,"previousContext":["d"]}`, string(text))
-}
-
-// BenchmarkOverhead measures the cost of an update without the costs of extracting and applying,
-// for a new object, one with a changed state, and one with the same state.
-func BenchmarkOverhead(b *testing.B) {
-	records := func(n int) [][]string {
-		out := make([][]string, 2)
-		for i := range n {
-			out[0] = append(out[0], fmt.Sprintf("192.0.2.%d", i))
-			out[1] = append(out[1], fmt.Sprintf("192.0.2.%d", i+1))
-		}
-		return out
-	}
-	for _, n := range []int{1, 3, 30} {
-		states := records(n)
-		b.Run(fmt.Sprintf("new/items=%d", n), func(b *testing.B) {
-			bare := newBare(b)
-			zones := make([]*zone, b.N)
-			for i := range zones {
-				zones[i] = named(fmt.Sprintf("zone%d", i), states[0]...)
-			}
-			b.ReportAllocs()
-			b.ResetTimer()
-			for _, z := range zones {
-				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("changed/items=%d", n), func(b *testing.B) {
-			bare, z := newBare(b), named("web")
-			b.ReportAllocs()
-			for i := 0; b.Loop(); i++ {
-				z.Records = states[i%2]
-				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("same/items=%d", n), func(b *testing.B) {
-			bare, z := newBare(b), named("web", states[0]...)
-			b.ReportAllocs()
-			for b.Loop() {
-				if err := bare.Update(b.Context(), nil, 0, z); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
+	for want, ops := range map[string]changes{
+		`{}`: {},
+		`{"itemsToAdd":["a"],"itemsToRemove":["b"],"itemsToUpdate":["c"],"contextChanged":true,"previousContext":["d"]}`: {
+			ItemsToAdd: []string{"a"}, ItemsToRemove: []string{"b"}, ItemsToUpdate: []string{"c"},
+			ContextChanged: true, PreviousContext: []string{"d"},
+		},
+	} {
+		text, err := json.Marshal(ops)
+		require.NoError(t, err)
+		require.Equal(t, want, string(text))
 	}
 }
 
 func TestAnUnchangedStateDoesNotAllocate(t *testing.T) {
-	ops, z := newBare(t), named("web", "a", "b", "c")
-	ctx := t.Context()
+	var r base
+	s, z, ctx := newServer(), named("web", "a", "b", "c"), t.Context()
+	require.NoError(t, r.Reconcile(ctx, z, s))
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		if err := ops.Update(ctx, nil, 0, z); err != nil {
+		if err := r.Reconcile(ctx, z, s); err != nil {
 			t.Error(err)
 		}
 	}))
-}
-
-func newBare(tb testing.TB) reconciler.Operations[*zone] {
-	cfg, err := stateful.Configure(reconciler.Config[*zone]{
-		Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus,
-	}, bare{})
-	require.NoError(tb, err)
-	return cfg.Operations
-}
-
-// bare has a target that already has everything.
-type bare struct{ stateful.SetDiff[string] }
-
-func (bare) GetStateAnnotationKey() string                         { return annotation }
-func (bare) ExtractCurrentState(z *zone) ([]string, error)         { return z.Records, nil }
-func (bare) ApplyOperations(context.Context, *zone, changes) error { return nil }
-
-func TestTheBaseLogsUnreadableAnnotations(t *testing.T) {
-	log := &testlog.Buffer{}
-	for _, logger := range []*slog.Logger{nil, slog.New(slog.NewTextHandler(log, nil))} {
-		base := stateful.BaseStatefulReconciler[*zone, []string, string]{Logger: logger}
-		s, z := newServer(), named("web", "a")
-		z.SetAnnotation(annotation, "?")
-		require.NoError(t, base.Reconcile(t.Context(), z, s))
-		require.Equal(t, []changes{adds("a")}, s.take())
-		require.Equal(t, `["a"]`, z.Annotations[annotation])
-		require.Equal(t, logger != nil, log.String() != "")
-	}
-}
-
-// reconciled is a generic helper as a program may have it, for any resource type.
-func reconciled[T stateful.StatefulResource, State, Item any](ctx context.Context, resource T, impl stateful.StatefulReconciler[T, State, Item]) (string, error) {
-	err := stateful.NewBaseStatefulReconciler[T, State, Item](nil).Reconcile(ctx, resource, impl)
-	return resource.GetAnnotations()[impl.GetStateAnnotationKey()], err
-}
-
-func TestGenericHelpersCompile(t *testing.T) {
-	text, err := reconciled(t.Context(), named("web", "a"), impl(newServer()))
-	require.NoError(t, err)
-	require.Equal(t, `["a"]`, text)
-}
-
-func TestObjectsInDifferentNamespacesAreDistinct(t *testing.T) {
-	var base stateful.BaseStatefulReconciler[*zone, []string, string]
-	s := newServer()
-	for _, namespace := range []string{"one", "two"} {
-		z := named("web", "a")
-		z.Namespace = namespace
-		require.NoError(t, base.Reconcile(t.Context(), z, s))
-	}
-	require.Equal(t, []changes{adds("a"), adds("a")}, s.take())
 }

@@ -10,60 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
-	"github.com/cilium/hive/hivetest"
-	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
-
-func TestTheReconcilerRunsInAHive(t *testing.T) {
-	s := newServer()
-	var (
-		db    *statedb.DB
-		table statedb.RWTable[*zone]
-		r     *reconciler.Loop[*zone]
-	)
-	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, cell.Module("zones", "Zones",
-		cell.ProvidePrivate(job.Registry.NewGroup),
-		cell.Invoke(func(params reconciler.Params) (err error) {
-			db = params.DB
-			if table, err = statedb.NewTable(db, "zones", byName); err == nil {
-				r, err = register(params, table, s)
-			}
-			return err
-		}),
-	))
-	log := hivetest.Logger(t)
-	require.NoError(t, h.Start(log, t.Context()))
-	defer func() { require.NoError(t, h.Stop(log, context.Background())) }()
-	require.Equal(t, 30*time.Minute, r.Settings().RefreshInterval)
-
-	wtxn := db.WriteTxn(table)
-	z := named("web", "a")
-	z.Status = reconciler.StatusPending()
-	_, _, err := table.Insert(wtxn, z)
-	require.NoError(t, err)
-	revision := table.Revision(wtxn.Commit())
-	_, failing, err := r.WaitUntilReconciled(t.Context(), revision)
-	require.NoError(t, err)
-	require.Zero(t, failing)
-	require.Equal(t, []string{"a"}, s.has("web"))
-}
-
-func register(params reconciler.Params, table statedb.RWTable[*zone], s *server) (*reconciler.Loop[*zone], error) {
-	cfg, err := stateful.Configure(reconciler.Config[*zone]{
-		Table: table, Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus, Log: params.Log,
-	}, s)
-	if err != nil {
-		return nil, err
-	}
-	return reconciler.RegisterConfig(params, cfg)
-}
 
 // sweeping lists one row, with an annotation of the records that the server has.
 type sweeping struct{ *server }
@@ -83,22 +35,25 @@ func TestASweepRemovesTheStateInTheListedAnnotation(t *testing.T) {
 		}
 		cfg := e.config()
 		cfg.Sweeper = sweeping{s}
-		e.start(cfg, s)
-		pass(time.Minute)
+		start(e, cfg, s)
+		e.Pass(time.Minute)
 		require.Equal(t, []string{"foreign"}, s.has("old"))
 	})
 }
 
-func TestMergeCopiesOnlyTheAnnotation(t *testing.T) {
-	cfg, err := stateful.Configure(reconciler.Config[*zone]{}, newServer())
-	require.NoError(t, err)
-	current, reconciled := named("web", "new"), named("web", "old")
-	reconciled.SetAnnotation(annotation, `["old"]`)
-	reconciled.SetAnnotation("other", "1")
-	require.Equal(t, map[string]string{annotation: `["old"]`}, cfg.Merge(current, reconciled).Annotations)
-	require.Equal(t, []string{"new"}, current.Records)
-
-	require.Nil(t, cfg.Merge(named("web"), named("web")).Annotations)
+func TestRowsAreRefreshedEvery30Minutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, s := newEnv(t), observing{newServer()}
+		cfg := e.config()
+		cfg.Options = nil
+		start(e, cfg, s)
+		e.change("web", "a")
+		s.set("web", "a", false)
+		e.Pass(29 * time.Minute)
+		require.Empty(e, s.has("web"))
+		e.Pass(2 * time.Minute)
+		require.Equal(e, []string{"a"}, s.has("web"))
+	})
 }
 
 // keyless returns an empty key for the annotation.
@@ -114,59 +69,55 @@ func (mistyped) UpdateStateAnnotation(*zone, string) error { return nil }
 func (mistyped) RequeueAfter() time.Duration               { return 0 }
 func (mistyped) Prune() error                              { return nil }
 
-func TestTheErrorNamesEveryMistakeOfAReconciler(t *testing.T) {
+type (
+	noBatches struct {
+		reconciler.BatchOperations[*zone]
+	}
+	noRounds struct {
+		reconciler.RoundOperations[*zone]
+	}
+)
+
+func TestTheErrorNamesEveryMistake(t *testing.T) {
 	none := reconciler.Config[*zone]{}
 	_, err := stateful.Configure[*zone, []string, string](none, nil)
 	require.EqualError(t, err, "stateful: the stateful reconciler is nil")
-	_, err = stateful.Configure(none, keyless{})
-	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty")
 
 	_, err = stateful.Configure(none, mistyped{newServer()})
-	require.EqualError(t, err, "stateful: stateful_test.mistyped.UpdateStateAnnotation is a func(*stateful_test.zone, string) error, must be a func(*stateful_test.zone, []string) error\n"+
-		"stateful_test.mistyped.ObserveState is a func(*stateful_test.zone) ([]string, error), must be a func(context.Context, *stateful_test.zone) ([]string, error)\n"+
-		"stateful_test.mistyped.RequeueAfter is a func() time.Duration, must be a func(*stateful_test.zone) time.Duration\n"+
-		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
-}
+	require.EqualError(t, err, "stateful: stateful_test.mistyped.UpdateStateAnnotation is a "+
+		"func(*stateful_test.zone, string) error, must be a func(*stateful_test.zone, []string) error\n"+
+		"stateful_test.mistyped.ObserveState is a func(*stateful_test.zone) ([]string, error), "+
+		"must be a func(context.Context, *stateful_test.zone) ([]string, error)\n"+
+		"stateful_test.mistyped.RequeueAfter is a func() time.Duration, "+
+		"must be a func(*stateful_test.zone) time.Duration\n"+
+		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, "+
+		"iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
 
-func TestTheErrorNamesEveryMistakeOfAConfiguration(t *testing.T) {
-	_, err := stateful.Configure(reconciler.Config[*zone]{
+	_, err = stateful.Configure(reconciler.Config[*zone]{
 		Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{},
 	}, keyless{})
+	const operations = ", must be nil: the operations are those of the stateful reconciler"
 	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty\n"+
-		"Config.Operations is stateful_test.noOperations, must be nil: the operations are those of the stateful reconciler\n"+
-		"Config.BatchOperations is stateful_test.noBatches, must be nil: the operations are those of the stateful reconciler\n"+
-		"Config.RoundOperations is stateful_test.noRounds, must be nil: the operations are those of the stateful reconciler")
+		"Config.Operations is stateful_test.noOperations"+operations+"\n"+
+		"Config.BatchOperations is stateful_test.noBatches"+operations+"\n"+
+		"Config.RoundOperations is stateful_test.noRounds"+operations)
 }
 
-type noBatches struct {
-	reconciler.BatchOperations[*zone]
-}
-type noRounds struct {
-	reconciler.RoundOperations[*zone]
-}
-
-func TestDummyDoesNothing(t *testing.T) {
-	var of stateful.Interface = stateful.Dummy{}
-	require.NoError(t, of.Observe(t.Context()))
-	require.NoError(t, of.Reconcile(t.Context()))
-}
-
-// steps is an Interface that records its calls.
+// steps is an Interface that records its calls, and fails in one.
 type steps struct {
-	name       string
-	notes      *[]string
-	unobserved error
-	failed     error
+	name, fails string
+	notes       *[]string
 }
 
-func (s steps) Observe(context.Context) error {
-	*s.notes = append(*s.notes, "observe "+s.name)
-	return s.unobserved
-}
+func (s steps) Observe(context.Context) error   { return s.do("observe") }
+func (s steps) Reconcile(context.Context) error { return s.do("reconcile") }
 
-func (s steps) Reconcile(context.Context) error {
-	*s.notes = append(*s.notes, "reconcile "+s.name)
-	return s.failed
+func (s steps) do(what string) error {
+	*s.notes = append(*s.notes, what+" "+s.name)
+	if what == s.fails {
+		return reconciler.TerminalError(errors.New("cannot " + what))
+	}
+	return nil
 }
 
 func TestBoundObservesAndThenReconciles(t *testing.T) {
@@ -176,34 +127,27 @@ func TestBoundObservesAndThenReconciles(t *testing.T) {
 		cfg := e.config(reconciler.WithoutPruning())
 		cfg.Operations = stateful.Bound[*zone]{
 			ToUpdate: func(z *zone) stateful.Interface {
-				switch z.Name {
-				case "dummy":
+				if z.Name == "dummy" {
 					return stateful.Dummy{}
-				case "blind":
-					return steps{name: z.Name, notes: &notes, unobserved: reconciler.TerminalError(errors.New("dark"))}
-				case "weak":
-					return steps{name: z.Name, notes: &notes, failed: reconciler.TerminalError(errors.New("tired"))}
 				}
-				return steps{name: z.Name, notes: &notes}
+				return steps{z.Name, z.Domain, &notes}
 			},
-			ToDelete: func(z *zone) stateful.Interface { return steps{name: "no " + z.Name, notes: &notes} },
+			ToDelete: func(z *zone) stateful.Interface { return steps{"no " + z.Name, "", &notes} },
 		}
 		e.Start(cfg)
-		for _, name := range []string{"web", "dummy", "blind", "weak"} {
-			e.change(name)
-		}
+		e.change("web")
+		e.change("dummy")
+		e.edit("blind", func(z *zone) { z.Domain = "observe" })
+		e.edit("weak", func(z *zone) { z.Domain = "reconcile" })
 		e.remove("web")
 		e.expect("dummy", "Done")
-		e.expect("blind", "Error: dark")
-		e.expect("weak", "Error: tired")
+		e.expect("blind", "Error: cannot observe")
+		e.expect("weak", "Error: cannot reconcile")
 		require.Equal(t, []string{
-			"observe web", "reconcile web", "observe blind", "observe weak", "reconcile weak", "observe no web", "reconcile no web",
+			"observe web", "reconcile web", "observe blind", "observe weak", "reconcile weak",
+			"observe no web", "reconcile no web",
 		}, notes)
 	})
-}
-
-func TestBoundWithoutDeletionsAndPrunesDoesNothing(t *testing.T) {
-	var b stateful.Bound[*zone]
-	require.NoError(t, b.Delete(t.Context(), nil, 0, named("web")))
-	require.NoError(t, b.Prune(t.Context(), nil, nil))
+	require.NoError(t, stateful.Bound[*zone]{}.Delete(t.Context(), nil, 0, named("web")))
+	require.NoError(t, stateful.Bound[*zone]{}.Prune(t.Context(), nil, nil))
 }

@@ -6,6 +6,7 @@ package stateful_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/stateful"
@@ -44,6 +46,10 @@ func (z *zone) GetOther() reconciler.Status         { return z.Other }
 func (z *zone) TableHeader() []string               { return []string{"Name", "Status"} }
 func (z *zone) TableRow() []string                  { return []string{z.Name, z.Status.String()} }
 
+func named(name string, records ...string) *zone {
+	return &zone{Meta: object.Meta{Name: name}, Records: records}
+}
+
 var byName = statedb.Index[*zone, string]{
 	Name:       "name",
 	FromObject: func(z *zone) index.KeySet { return index.NewKeySet(index.String(z.Name)) },
@@ -52,8 +58,17 @@ var byName = statedb.Index[*zone, string]{
 	Unique:     true,
 }
 
-// changes is the type of the differences in these tests.
-type changes = stateful.StateChangeOperations[[]string, string]
+type (
+	// changes are the differences in these tests.
+	changes = stateful.StateChangeOperations[[]string, string]
+	// base is the reconciler under test, without a loop.
+	base = stateful.BaseStatefulReconciler[*zone, []string, string]
+	// impl is what it reconciles with.
+	impl = stateful.StatefulReconciler[*zone, []string, string]
+)
+
+func adds(records ...string) changes    { return changes{ItemsToAdd: records} }
+func removes(records ...string) changes { return changes{ItemsToRemove: records} }
 
 const annotation = "example.org/records"
 
@@ -65,26 +80,38 @@ type server struct {
 	records map[string]map[string]bool
 	calls   []changes
 	// apply, set by before, is called before each change. An error ends the call.
-	apply func(name, record string) error
-	// extract, if set, replaces the records of the zone. It is set before the start.
-	extract func(z *zone) ([]string, error)
+	apply func(record string) error
+	// wants, if set, replaces the records of the zone.
+	wants []string
 }
 
 func newServer() *server { return &server{records: map[string]map[string]bool{}} }
 
+func (s *server) locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
 func (s *server) GetStateAnnotationKey() string { return annotation }
 
 func (s *server) ExtractCurrentState(z *zone) ([]string, error) {
-	if s.extract != nil {
-		return s.extract(z)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.wants != nil {
+		return s.wants, nil
+	}
+	if slices.Contains(z.Records, "odd") {
+		return nil, errors.New("odd records")
 	}
 	return z.Records, nil
 }
 
+// want sets the records that all zones want.
+func (s *server) want(records ...string) { s.locked(func() { s.wants = records }) }
+
 func (s *server) ApplyOperations(_ context.Context, z *zone, ops changes) error {
-	s.mu.Lock()
-	s.calls = append(s.calls, ops)
-	s.mu.Unlock()
+	s.locked(func() { s.calls = append(s.calls, ops) })
 	for _, record := range ops.ItemsToRemove {
 		if err := s.change(z.Name, record, false); err != nil {
 			return err
@@ -99,11 +126,10 @@ func (s *server) ApplyOperations(_ context.Context, z *zone, ops changes) error 
 }
 
 func (s *server) change(name, record string, present bool) error {
-	s.mu.Lock()
-	apply := s.apply
-	s.mu.Unlock()
+	var apply func(record string) error
+	s.locked(func() { apply = s.apply })
 	if apply != nil {
-		if err := apply(name, record); err != nil {
+		if err := apply(record); err != nil {
 			return err
 		}
 	}
@@ -131,40 +157,26 @@ func (s *server) set(name, record string, present bool) {
 func (s *server) has(name string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var out []string
-	for record := range s.records[name] {
-		out = append(out, record)
-	}
-	slices.Sort(out)
-	return out
+	return slices.Sorted(maps.Keys(s.records[name]))
 }
 
 // take returns the calls since the last take.
-func (s *server) take() []changes {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	calls := s.calls
-	s.calls = nil
+func (s *server) take() (calls []changes) {
+	s.locked(func() { calls, s.calls = s.calls, nil })
 	return calls
 }
 
-// failOn makes ApplyOperations fail before it changes a record, until the returned function is
-// called.
-func (s *server) failOn(record string) (heal func()) {
-	s.before(func(_, r string) error {
+// before sets the function that is called before each change, or none if it is nil.
+func (s *server) before(apply func(record string) error) { s.locked(func() { s.apply = apply }) }
+
+// failOn makes ApplyOperations fail before it changes a record.
+func (s *server) failOn(record string) {
+	s.before(func(r string) error {
 		if r == record {
 			return errors.New("no space for " + r)
 		}
 		return nil
 	})
-	return func() { s.before(nil) }
-}
-
-// before sets the function that is called before each change, or none if it is nil.
-func (s *server) before(apply func(name, record string) error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.apply = apply
 }
 
 // env is a table and a loop in a bubble of virtual time.
@@ -172,14 +184,11 @@ type env struct {
 	*reconcilertest.Env[*zone]
 }
 
-// impl is the type of the reconcilers under test.
-type impl = stateful.StatefulReconciler[*zone, []string, string]
-
 // inBubble runs a test against a loop.
 func inBubble(t *testing.T, of impl, test func(e *env), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)
-		e.start(e.config(opts...), of)
+		start(e, e.config(opts...), of)
 		test(e)
 	})
 }
@@ -199,7 +208,7 @@ func (e *env) config(opts ...reconciler.Option) reconciler.Config[*zone] {
 	})
 }
 
-func (e *env) start(cfg reconciler.Config[*zone], of impl) {
+func start[State, Item any](e *env, cfg reconciler.Config[*zone], of stateful.StatefulReconciler[*zone, State, Item]) {
 	e.Helper()
 	cfg, err := stateful.Configure(cfg, of)
 	require.NoError(e, err)
@@ -213,7 +222,7 @@ func (e *env) change(name string, records ...string) {
 }
 
 func (e *env) edit(name string, f func(z *zone)) {
-	next := &zone{Meta: object.Meta{Name: name}}
+	next := named(name)
 	if z, found := e.Get(next); found {
 		next = z.Clone()
 	}
@@ -223,15 +232,34 @@ func (e *env) edit(name string, f func(z *zone)) {
 	synctest.Wait()
 }
 
+// restore writes a clone of a row, whatever the table has.
+func (e *env) restore(row *zone) {
+	e.edit(row.Name, func(z *zone) { *z = *row.Clone() })
+}
+
 func (e *env) remove(name string) {
-	e.Delete(&zone{Meta: object.Meta{Name: name}})
+	e.Delete(named(name))
 	synctest.Wait()
 }
 
 func (e *env) get(name string) *zone {
-	z, found := e.Get(&zone{Meta: object.Meta{Name: name}})
+	z, found := e.Get(named(name))
 	require.True(e, found, "there is no row %q", name)
 	return z
+}
+
+// revisionOf returns the revision of a row.
+func (e *env) revisionOf(name string) statedb.Revision {
+	_, revision, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query(name))
+	return revision
+}
+
+// refresh marks a row for a refresh, and waits for it.
+func (e *env) refresh(name string) {
+	n, err := e.Loop.Refresh(e.Context(), name)
+	require.NoError(e, err)
+	require.Equal(e, 1, n)
+	synctest.Wait()
 }
 
 // expect checks the status of a row and its error.
@@ -251,11 +279,9 @@ func (e *env) annotated(name, want string) {
 	require.Equal(e, want, e.get(name).GetAnnotations()[annotation])
 }
 
-// pass advances the virtual time, and waits until the loop is idle.
-func pass(d time.Duration) {
-	time.Sleep(d)
-	synctest.Wait()
+// lastNote returns the note of the latest operation on a row.
+func (e *env) lastNote(name string) string {
+	events := e.Loop.Events(inspect.EventQuery{Key: name})
+	require.NotEmpty(e, events)
+	return events[len(events)-1].Note
 }
-
-func adds(records ...string) changes    { return changes{ItemsToAdd: records} }
-func removes(records ...string) changes { return changes{ItemsToRemove: records} }

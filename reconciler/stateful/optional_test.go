@@ -7,6 +7,8 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
+	"math"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -20,98 +22,80 @@ import (
 )
 
 // observing is a server whose state can be read.
-type observing struct {
-	*server
-	// down makes ObserveState fail.
-	down atomic.Bool
-}
+type observing struct{ *server }
 
-func (o *observing) ObserveState(_ context.Context, z *zone) ([]string, error) {
-	if o.down.Load() {
+func (o observing) ObserveState(_ context.Context, z *zone) ([]string, error) {
+	if z.Domain == "down" {
 		return nil, errors.New("no answer")
 	}
 	return o.has(z.Name), nil
 }
 
-var _ stateful.StateObserver[*zone, []string] = (*observing)(nil)
+var _ stateful.StateObserver[*zone, []string] = observing{}
 
-func TestDriftIsRepairedAtARefresh(t *testing.T) {
-	s := &observing{server: newServer()}
+func TestTheObservedStateIsCompared(t *testing.T) {
+	s := observing{newServer()}
 	inBubble(t, s, func(e *env) {
+		s.set("web", "a", true)
 		e.change("web", "a", "b")
-		s.take()
+		require.Equal(e, []changes{adds("b")}, s.take(), "an observed item is not added again")
+
 		s.set("web", "a", false)
 		s.set("web", "stray", true)
 		e.refresh("web")
 		require.Equal(e, []string{"a", "b"}, s.has("web"))
 		require.Equal(e, []changes{{ItemsToAdd: []string{"a"}, ItemsToRemove: []string{"stray"}}}, s.take())
-
 		e.refresh("web")
 		require.Empty(e, s.take())
-	})
-}
 
-func TestObservedItemsAreNotAddedAgain(t *testing.T) {
-	s := &observing{server: newServer()}
-	inBubble(t, s, func(e *env) {
-		s.set("web", "a", true)
-		e.change("web", "a", "b")
-		require.Equal(e, []changes{adds("b")}, s.take())
-	})
-}
-
-func TestAppliedItemsAreRemovedThoughNotObserved(t *testing.T) {
-	s := &observing{server: newServer()}
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		s.take()
 		s.set("web", "a", false)
 		e.change("web", "b")
-		require.Equal(e, []changes{removes("a")}, s.take())
-	})
-}
+		require.Equal(e, []changes{removes("a")}, s.take(), "it was applied, though it is not observed")
 
-func TestDeletingRemovesObservedItems(t *testing.T) {
-	s := &observing{server: newServer()}
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
+		e.edit("web", func(z *zone) { z.Domain, z.Records = "down", []string{"c"} })
+		e.expect("web", "Error: observe the state: no answer")
+		require.Empty(e, s.take())
+		e.edit("web", func(z *zone) { z.Domain = "" })
+		e.Pass(time.Second)
+		e.expect("web", "Done")
+
 		s.set("web", "stray", true)
 		e.remove("web")
 		require.Empty(e, s.has("web"))
 	})
 }
 
-func TestAnObserverErrorFailsTheAttempt(t *testing.T) {
-	s := &observing{server: newServer()}
-	s.down.Store(true)
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
-		e.expect("web", "Error: observe the state: no answer")
-		require.Empty(e, s.take())
-		s.down.Store(false)
-		pass(time.Second)
-		e.expect("web", "Done")
-	})
+// patrolling is an observing server that reconciles every minute, but not zones without a domain.
+type patrolling struct {
+	observing
+	calls *atomic.Int32
 }
 
-// polling is an observing server that reconciles every minute.
-type polling struct{ observing }
+func (p patrolling) RequeueAfter(z *zone) time.Duration {
+	if p.calls.Add(1) > 10 {
+		return time.Hour // a loop without end is no good way to fail
+	}
+	return time.Duration(len(z.Domain)) * time.Minute
+}
 
-func (*polling) RequeueAfter(*zone) time.Duration { return time.Minute }
-
-var _ stateful.Requeuer[*zone] = (*polling)(nil)
+var _ stateful.Requeuer[*zone] = patrolling{}
 
 func TestARequeuerFindsDriftPeriodically(t *testing.T) {
-	s := &polling{observing{server: newServer()}}
+	s := patrolling{observing{newServer()}, &atomic.Int32{}}
 	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
+		move(e, "o", "a")
 		e.expect("web", "Done")
 		e.annotated("web", `["a"]`)
 		s.set("web", "a", false)
-		pass(59 * time.Second)
+		e.Pass(59 * time.Second)
 		require.Empty(e, s.has("web"))
-		pass(time.Second)
+		e.Pass(time.Second)
 		require.Equal(e, []string{"a"}, s.has("web"))
+
+		move(e, "", "a")
+		require.EqualValues(e, 3, s.calls.Load())
+		e.Pass(24 * time.Hour)
+		require.EqualValues(e, 3, s.calls.Load(), "zero means until the resource changes")
 	})
 }
 
@@ -119,29 +103,17 @@ func TestARequeuerFindsDriftPeriodically(t *testing.T) {
 type pruning struct{ *server }
 
 func (p pruning) Prune(_ context.Context, _ statedb.ReadTxn, zones iter.Seq2[*zone, statedb.Revision]) error {
-	var wanted []string
+	wanted := map[string]bool{}
 	for z := range zones {
-		wanted = append(wanted, z.Name)
+		wanted[z.Name] = true
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for name := range p.records {
-		if !slices.Contains(wanted, name) {
-			delete(p.records, name)
-		}
-	}
+	p.locked(func() {
+		maps.DeleteFunc(p.records, func(name string, _ map[string]bool) bool { return !wanted[name] })
+	})
 	return nil
 }
 
-func TestAReconcilerWithPruneIsPruned(t *testing.T) {
-	s := newServer()
-	s.set("old", "a", true)
-	inBubble(t, pruning{s}, func(*env) {
-		require.Empty(t, s.has("old"))
-	})
-}
-
-func TestAReconcilerWithoutPruneIsNotPruned(t *testing.T) {
+func TestOnlyAReconcilerWithPruneIsPruned(t *testing.T) {
 	s := newServer()
 	s.set("old", "a", true)
 	inBubble(t, s, func(e *env) {
@@ -149,20 +121,14 @@ func TestAReconcilerWithoutPruneIsNotPruned(t *testing.T) {
 			require.Nil(e, round.Prune)
 		}
 	})
-}
-
-// refresh marks a row for a refresh, and waits for it.
-func (e *env) refresh(name string) {
-	n, err := e.Loop.Refresh(e.Context(), name)
-	require.NoError(e, err)
-	require.Equal(e, 1, n)
-	synctest.Wait()
+	inBubble(t, pruning{s}, func(e *env) { require.Empty(e, s.has("old")) })
 }
 
 // site is a state with a context: records under a name that may change.
 type site struct {
 	Name    string   `json:"name"`
 	Records []string `json:"records"`
+	Weight  float64  `json:"weight,omitzero"`
 }
 
 type siteChanges = stateful.StateChangeOperations[site, string]
@@ -174,7 +140,11 @@ type sites struct {
 }
 
 func (s *sites) ExtractCurrentState(z *zone) (site, error) {
-	return site{Name: z.Domain, Records: z.Records}, nil
+	current := site{Name: z.Domain, Records: z.Records}
+	if slices.Contains(z.Records, "heavy") {
+		current.Weight = math.Inf(1)
+	}
+	return current, nil
 }
 
 func (s *sites) CompareStates(previous, current site) (siteChanges, error) {
@@ -189,21 +159,13 @@ func (s *sites) CompareStates(previous, current site) (siteChanges, error) {
 }
 
 func (s *sites) ApplyOperations(ctx context.Context, z *zone, ops siteChanges) error {
-	if ops.ContextChanged {
-		s.mu.Lock()
-		s.renamed = append(s.renamed, ops.PreviousContext)
-		s.mu.Unlock()
-		for _, record := range ops.PreviousContext.Records {
-			s.set(ops.PreviousContext.Name, record, false)
-		}
+	items := changes{ItemsToAdd: ops.ItemsToAdd, ItemsToRemove: ops.ItemsToRemove}
+	if err := s.server.ApplyOperations(ctx, named(z.Domain), items); err != nil || !ops.ContextChanged {
+		return err
 	}
-	for _, record := range ops.ItemsToRemove {
-		s.set(z.Domain, record, false)
-	}
-	for _, record := range ops.ItemsToAdd {
-		if err := s.change(z.Domain, record, true); err != nil {
-			return err
-		}
+	s.locked(func() { s.renamed = append(s.renamed, ops.PreviousContext) })
+	for _, record := range ops.PreviousContext.Records {
+		s.set(ops.PreviousContext.Name, record, false)
 	}
 	return nil
 }
@@ -211,9 +173,7 @@ func (s *sites) ApplyOperations(ctx context.Context, z *zone, ops siteChanges) e
 func sitesInBubble(t *testing.T, test func(e *env, s *sites)) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), &sites{server: newServer()}
-		cfg, err := stateful.Configure(e.config(), s)
-		require.NoError(t, err)
-		e.Start(cfg)
+		start(e, e.config(), s)
 		test(e, s)
 	})
 }
@@ -227,9 +187,7 @@ func TestAChangedContextIsCleanedUp(t *testing.T) {
 		move(e, "old", "a", "b")
 		e.annotated("web", `{"name":"old","records":["a","b"]}`)
 		move(e, "new", "a")
-		s.mu.Lock()
-		require.Equal(e, []site{{"old", []string{"a", "b"}}}, s.renamed)
-		s.mu.Unlock()
+		require.Equal(e, []site{{Name: "old", Records: []string{"a", "b"}}}, s.renamed)
 		require.Empty(e, s.has("old"))
 		require.Equal(e, []string{"a"}, s.has("new"))
 		e.annotated("web", `{"name":"new","records":["a"]}`)
@@ -241,12 +199,13 @@ func TestAChangedContextIsCleanedUp(t *testing.T) {
 func TestEveryTriedContextIsCleanedUp(t *testing.T) {
 	sitesInBubble(t, func(e *env, s *sites) {
 		move(e, "old", "a")
-		heal := s.failOn("b")
+		s.failOn("b")
 		move(e, "middle", "a", "b")
+		require.Equal(e, []string{"a"}, s.has("old"))
 		require.Equal(e, []string{"a"}, s.has("middle"))
-		heal()
+		s.before(nil)
 		move(e, "new", "a")
-		pass(time.Minute)
+		e.Pass(time.Minute)
 		require.Empty(e, s.has("old"))
 		require.Empty(e, s.has("middle"))
 		require.Equal(e, []string{"a"}, s.has("new"))
@@ -254,10 +213,16 @@ func TestEveryTriedContextIsCleanedUp(t *testing.T) {
 	})
 }
 
-func TestStatesThatCannotBeComparedFailTheAttempt(t *testing.T) {
+func TestAStateThatCannotBeComparedOrEncodedIsNotApplied(t *testing.T) {
 	sitesInBubble(t, func(e *env, s *sites) {
-		move(e, "old", "odd")
+		move(e, "old", "a", "odd")
 		e.expect("web", "Error: compare the states: odd records")
+		move(e, "old", "a", "heavy")
+		e.Pass(time.Second)
+		e.expect("web", `Error: annotation "example.org/records": json: unsupported value: +Inf`)
 		require.Empty(e, s.has("old"))
+		rounds := len(e.Loop.Journal())
+		e.Pass(time.Hour)
+		require.Len(e, e.Loop.Journal(), rounds, "a state that cannot be encoded is a terminal error")
 	})
 }

@@ -9,17 +9,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
-	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
 func TestOnlyTheDifferenceIsApplied(t *testing.T) {
@@ -34,105 +30,94 @@ func TestOnlyTheDifferenceIsApplied(t *testing.T) {
 		require.Equal(e, []changes{{ItemsToAdd: []string{"c"}, ItemsToRemove: []string{"a"}}}, s.take())
 		require.Equal(e, []string{"b", "c"}, s.has("web"))
 		e.annotated("web", `["b","c"]`)
-	})
-}
 
-func TestNothingIsAppliedWithoutADifference(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
-		s.take()
 		before := e.get("web").Annotations
-		e.change("web", "a")
+		e.change("web", "b", "c")
 		require.Empty(e, s.take())
 		e.expect("web", "Done")
-
-		// The map is the same one: the annotation was not written again.
 		before["probe"] = "1"
-		require.Contains(e, e.get("web").Annotations, "probe")
+		require.Contains(e, e.get("web").Annotations, "probe", "the annotation is not written again")
+
+		e.change("web", "odd")
+		e.expect("web", "Error: extract the current state: odd records")
+		e.annotated("web", `["b","c"]`)
+		require.Empty(e, s.take())
 	})
 }
+
+func slow(string) error { time.Sleep(time.Second); return nil }
 
 func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 	s := newServer()
+	s.before(slow)
 	inBubble(t, s, func(e *env) {
-		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
 		e.change("web", "a")
 		_, revision, watch, _ := e.Table.GetWatch(e.DB.ReadTxn(), byName.Query("web"))
 		e.expect("web", "Pending")
 		e.annotated("web", "")
 		<-watch
-		z, after, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query("web"))
-		require.Equal(e, revision+1, after)
-		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
-		require.Equal(e, `["a"]`, z.Annotations[annotation])
-	})
-}
-
-func TestLeftoversOfAFailedAttemptAreRemoved(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		heal := s.failOn("c")
-		e.change("web", "a", "b", "c")
-		s.take()
-		heal()
-		e.change("web", "a")
-		pass(time.Second)
-		require.Equal(e, []string{"a"}, s.has("web"))
-		require.Equal(e, []changes{{ItemsToAdd: []string{"a"}, ItemsToRemove: []string{"b", "c"}}}, s.take())
+		require.Equal(e, revision+1, e.revisionOf("web"))
+		e.expect("web", "Done")
 		e.annotated("web", `["a"]`)
 	})
 }
 
-func TestItemsRemovedByAFailedAttemptAreAddedAgain(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		heal := s.failOn("c")
-		e.change("web", "c")
-		require.Empty(e, s.has("web"))
-		e.annotated("web", `["a","b"]`)
-		heal()
-		e.change("web", "a", "b")
-		pass(time.Second)
-		require.Equal(e, []string{"a", "b"}, s.has("web"))
-		e.expect("web", "Done")
-	})
-}
-
-func TestAPanicHalfWayIsHandledAsAFailure(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		s.before(func(_, record string) error {
-			if record == "b" {
-				panic("out of order")
-			}
-			return nil
+func TestTheTargetIsRightAfterAFault(t *testing.T) {
+	fails := func(record string) error { return errors.New("no space for " + record) }
+	panics := func(record string) error { panic("out of order at " + record) }
+	const deleted = "-"
+	for name, test := range map[string]struct {
+		applied, tried, wanted string // records
+		fault                  func(record string) error
+		at                     string // the record that the fault is for
+	}{
+		"additions that fail":                        {deleted, "a b c", "a", fails, "c"},
+		"removals before a failure":                  {"a b", "c", "a b", fails, "c"},
+		"a panic":                                    {deleted, "a b", "", panics, "b"},
+		"a lost outcome":                             {deleted, "a", "b", slow, "a"},
+		"a deletion that fails":                      {"a b", deleted, deleted, fails, "b"},
+		"a clone that is inserted during a deletion": {"a b", deleted, "a b", fails, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer()
+			inBubble(t, s, func(e *env) {
+				var row *zone
+				write := func(records string) {
+					if records == deleted {
+						e.remove("web")
+						return
+					}
+					e.edit("web", func(z *zone) {
+						if row != nil {
+							*z = *row.Clone()
+						}
+						z.Records = strings.Fields(records)
+					})
+				}
+				write(test.applied)
+				row, _ = e.Get(named("web"))
+				s.before(func(record string) error {
+					if record != test.at {
+						return nil
+					}
+					return test.fault(record)
+				})
+				write(test.tried)
+				s.before(nil)
+				write(test.wanted)
+				e.Pass(time.Minute)
+				if test.wanted == deleted {
+					require.Empty(e, s.has("web"))
+					return
+				}
+				require.ElementsMatch(e, strings.Fields(test.wanted), s.has("web"))
+				e.expect("web", "Done")
+			})
 		})
-		e.change("web", "a", "b")
-		require.Contains(e, e.get("web").Status.GetError(), "out of order")
-		s.before(nil)
-		e.change("web")
-		pass(time.Second)
-		require.Empty(e, s.has("web"))
-		e.expect("web", "Done")
-	})
+	}
 }
 
-func TestTheStateOfALostOutcomeIsRemembered(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		s.before(func(string, string) error { time.Sleep(time.Second); return nil })
-		e.change("web", "a")
-		e.change("web", "b") // while a is being added
-		e.annotated("web", "")
-		pass(time.Minute)
-		require.Equal(e, []string{"b"}, s.has("web"))
-		e.annotated("web", `["b"]`)
-	})
-}
-
-func TestDeletingRemovesTheLastAppliedState(t *testing.T) {
+func TestADeletionRemovesTheLastAppliedState(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "b")
@@ -141,117 +126,59 @@ func TestDeletingRemovesTheLastAppliedState(t *testing.T) {
 		e.remove("web")
 		require.Equal(e, []changes{removes("a", "b")}, s.take())
 		require.Equal(e, []string{"foreign"}, s.has("web"))
-	})
-}
+		e.change("web", "b")
+		require.Equal(e, []changes{adds("b")}, s.take(), "the deleted object is forgotten")
 
-func TestDeletingAfterARestartRemovesTheAnnotatedState(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, s := newEnv(t), newServer()
-		e.start(e.config(), s)
-		e.change("web", "a", "b")
 		e.Stop()
-
-		e.start(e.config(), s)
-		s.take()
-		e.change("web", "b")
-		require.Equal(e, []changes{removes("a")}, s.take())
+		start(e, e.config(), s)
+		e.change("web", "c")
+		require.Equal(e, []changes{{ItemsToAdd: []string{"c"}, ItemsToRemove: []string{"b"}}}, s.take())
 		e.remove("web")
-		require.Equal(e, []changes{removes("b")}, s.take())
-	})
-}
-
-func TestTheStateOfADeletedObjectIsForgotten(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
-		e.remove("web")
-		s.take()
-		e.change("web", "b")
-		require.Equal(e, []changes{adds("b")}, s.take())
-	})
-}
-
-func TestADeletionThatFailsHalfWayIsRepeated(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		heal := s.failOn("b")
-		e.remove("web")
-		require.Equal(e, []string{"b"}, s.has("web"))
-		heal()
-		pass(time.Second)
-		require.Empty(e, s.has("web"))
-	})
-}
-
-func TestAnObjectInsertedDuringItsDeletionIsAppliedInFull(t *testing.T) {
-	s := newServer()
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a", "b")
-		row := e.get("web")
-		heal := s.failOn("b")
-		e.remove("web")
-		heal()
-		// With an annotation of both records.
-		e.edit("web", func(z *zone) { *z = *row.Clone() })
-		pass(time.Minute)
-		require.Equal(e, []string{"a", "b"}, s.has("web"))
-		e.expect("web", "Done")
+		require.Equal(e, []changes{removes("c")}, s.take())
 	})
 }
 
 func TestAnUnreadableAnnotationIsAFirstReconciliation(t *testing.T) {
 	s := newServer()
+	s.failOn("b")
 	inBubble(t, s, func(e *env) {
-		heal := s.failOn("b")
 		e.edit("web", func(z *zone) {
 			z.Records = []string{"a", "b"}
-			z.SetAnnotation(annotation, "{broken")
+			z.SetAnnotation(annotation, `["a", 1]`) // decoded in part
 		})
-		const trouble = `annotation "example.org/records" cannot be read: invalid character 'b'`
-		e.expect("web", "Error: no space for b ("+trouble+" looking for beginning of object key string)")
+		const trouble = `annotation "example.org/records" cannot be read: json: cannot unmarshal number`
+		e.expect("web", "Error: no space for b ("+trouble+" into Go value of type string)")
 		rounds := e.Loop.Journal()
 		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
 		require.Contains(e, e.lastNote("web"), "a first reconciliation: "+trouble)
 
-		heal()
-		pass(time.Second)
+		s.before(nil)
+		e.Pass(time.Second)
 		e.expect("web", "Done")
 		e.annotated("web", `["a","b"]`)
 		require.Contains(e, e.lastNote("web"), trouble, "a success notes it too")
 		require.Equal(e, []changes{adds("a", "b"), adds("a", "b")}, s.take())
-		require.Equal(e, 1, strings.Count(e.Logged(), "treating an annotation that cannot be read as a first reconciliation"))
+		const warning = "treating an annotation that cannot be read as a first reconciliation"
+		require.Equal(e, 1, strings.Count(e.Logged(), warning))
 		require.Contains(e, e.Logged(), "object=web")
-	})
-}
-
-func TestExtractErrorsFailBeforeAnythingIsApplied(t *testing.T) {
-	s := newServer()
-	s.extract = func(*zone) ([]string, error) { return nil, errors.New("no records") }
-	inBubble(t, s, func(e *env) {
-		e.change("web", "a")
-		e.expect("web", "Error: extract the current state: no records")
-		e.annotated("web", "")
-		require.Empty(e, s.take())
 	})
 }
 
 func TestAConcurrentWriteKeepsTheAnnotation(t *testing.T) {
 	s := newServer()
-	s.before(func(string, string) error { time.Sleep(time.Second); return nil })
+	s.before(slow)
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
 		// While a is being added.
-		wtxn := e.DB.WriteTxn(e.Table)
 		z := e.get("web").Clone().SetOther(reconciler.StatusDone())
+		z.Domain = "example.org"
 		z.SetAnnotation("other", "1")
-		_, _, err := e.Table.Insert(wtxn, z)
-		require.NoError(e, err)
-		wtxn.Commit()
+		e.Insert(z)
 
-		pass(time.Minute)
+		e.Pass(time.Minute)
 		z = e.get("web")
 		require.Equal(e, reconciler.StatusKindDone, z.Other.Kind)
+		require.Equal(e, "example.org", z.Domain)
 		require.Equal(e, reconciler.StatusKindDone, z.Status.Kind)
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
 		require.Equal(e, "1", z.Annotations["other"])
@@ -263,46 +190,28 @@ func TestAConcurrentWriteKeepsTheAnnotation(t *testing.T) {
 }
 
 func TestACloneOfADeletedRowIsAppliedAgain(t *testing.T) {
-	for _, workers := range []int{1, 8} {
-		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
-			s := newServer()
-			inBubble(t, s, func(e *env) {
-				e.change("web", "a", "b")
-				row := e.get("web")
-				for range 3 {
-					e.remove("web")
-					require.Empty(e, s.has("web"))
-					e.edit("web", func(z *zone) { *z = *row.Clone() })
-					e.expect("web", "Done")
-					require.Equal(e, []string{"a", "b"}, s.has("web"))
-				}
-				e.edit("web", func(z *zone) { *z = *row.Clone() })
-				require.Equal(e, []string{"a", "b"}, s.has("web"), "a clone of an existing row")
-			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
-		})
-	}
-}
-
-func TestACloneFromAnEarlierProcessIsAppliedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, s := newEnv(t), newServer()
-		e.start(e.config(), s)
-		e.change("web", "a")
-		e.change("mail", "a")
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		e.change("mail", "a", "b")
 		web, mail := e.get("web"), e.get("mail")
-		e.Stop()
+		comesBack := func(row *zone) {
+			e.remove(row.Name)
+			require.Empty(e, s.has(row.Name))
+			e.restore(row)
+			e.expect(row.Name, "Done")
+			require.Equal(e, []string{"a", "b"}, s.has(row.Name))
+		}
+		comesBack(web)
+		comesBack(web)
 
-		e.start(e.config(), s)
+		e.Stop()
+		start(e, e.config(), s)
 		s.take()
-		e.change("mail", "a")
-		require.Empty(e, s.take(), "the annotation is trusted")
-		e.remove("web") // not applied by this process
-		e.remove("mail")
-		s.take()
-		e.edit("web", func(z *zone) { *z = *web.Clone() })
-		e.edit("mail", func(z *zone) { *z = *mail.Clone() })
-		require.Equal(e, []string{"a"}, s.has("web"))
-		require.Equal(e, []string{"a"}, s.has("mail"))
+		e.change("mail", "a", "b")
+		require.Empty(e, s.take(), "the annotation of an earlier process is trusted")
+		comesBack(mail)
+		comesBack(web) // not applied by this process
 	})
 }
 
@@ -321,76 +230,51 @@ func TestACopyUnderAnotherNameDoesNotAffectTheOriginal(t *testing.T) {
 	})
 }
 
-// polled reconciles every minute. The wanted state is not in the row.
-type polled struct {
-	*server
-	wants atomic.Pointer[[]string]
+// polling is a server that reconciles every minute, and counts its applies in the row.
+type polling struct{ *server }
+
+func (polling) RequeueAfter(*zone) time.Duration { return time.Minute }
+
+func (p polling) ApplyOperations(ctx context.Context, z *zone, ops changes) error {
+	z.Domain += "+"
+	return p.server.ApplyOperations(ctx, z, ops)
 }
-
-func (p *polled) ExtractCurrentState(*zone) ([]string, error) { return *p.wants.Load(), nil }
-func (p *polled) RequeueAfter(*zone) time.Duration            { return time.Minute }
-
-func newPolled() *polled {
-	p := &polled{server: newServer()}
-	p.want("a")
-	return p
-}
-
-func (p *polled) want(records ...string) { p.wants.Store(&records) }
 
 // The wanted state changes once, between two requeues. The change is applied once, and the
 // annotation is updated.
 func TestAChangeAppliedAtARequeueIsNotAppliedAgain(t *testing.T) {
-	for _, workers := range []int{1, 8} {
-		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
-			p := newPolled()
-			inBubble(t, p, func(e *env) {
-				e.change("web")
-				p.take()
-				p.want("b")
-				pass(10 * time.Minute)
-				require.Equal(e, []changes{{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}}, p.take())
-				e.annotated("web", `["b"]`)
-			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
-		})
-	}
-}
-
-func TestARequeueWithoutChangesWritesNothing(t *testing.T) {
-	p := newPolled()
+	p := polling{newServer()}
+	p.want("a")
 	inBubble(t, p, func(e *env) {
 		e.change("web")
-		_, before, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query("web"))
-		pass(10 * time.Minute)
-		_, after, _ := e.Table.Get(e.DB.ReadTxn(), byName.Query("web"))
-		require.Equal(e, before, after)
+		p.take()
+		before := e.revisionOf("web")
+		e.Pass(10 * time.Minute)
+		require.Equal(e, before, e.revisionOf("web"), "a requeue without changes writes nothing")
+		p.want("b")
+		e.Pass(10 * time.Minute)
+		require.Equal(e, []changes{{ItemsToAdd: []string{"b"}, ItemsToRemove: []string{"a"}}}, p.take())
+		e.annotated("web", `["b"]`)
 	})
 }
 
-// counting counts its applies in the row.
-type counting struct{ *polled }
-
-func (c counting) ApplyOperations(ctx context.Context, z *zone, ops changes) error {
-	z.Domain += "+"
-	return c.polled.ApplyOperations(ctx, z, ops)
-}
-
 func TestChangesOfTheRowAreWrittenWithAnyOutcome(t *testing.T) {
-	c := counting{newPolled()}
-	inBubble(t, c, func(e *env) {
+	p := polling{newServer()}
+	p.want("a")
+	inBubble(t, p, func(e *env) {
 		e.change("web")
 		require.Equal(e, "+", e.get("web").Domain)
-		c.want("b")
-		pass(time.Minute)
+		p.want("b")
+		e.Pass(time.Minute)
 		require.Equal(e, "++", e.get("web").Domain, "at a requeue")
-		c.before(func(string, string) error { return reconciler.RetryAfter(errors.New("busy"), 10*time.Second) })
-		c.want("c")
-		pass(90 * time.Second) // three failures with the same text
-		require.Equal(e, "Error: busy", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
+		p.before(func(string) error { return reconciler.RetryAfter(errors.New("busy"), 10*time.Second) })
+		p.want("c")
+		e.Pass(90 * time.Second) // three failures with the same text
+		e.expect("web", "Error: busy")
 		require.Equal(e, "++++++", e.get("web").Domain, "at failures")
-		c.before(func(string, string) error { panic("oops") })
-		pass(100 * time.Second) // retries after 10 s, and then after the backoff: 16, 32 and 60 s
-		require.Equal(e, "Error: panic in update: oops", e.get("web").Status.Kind.String()+": "+e.get("web").Status.GetError())
+		p.before(func(string) error { panic("oops") })
+		e.Pass(100 * time.Second) // retries after 10 s, and then after the backoff: 16, 32 and 60 s
+		e.expect("web", "Error: panic in update: oops")
 		require.Equal(e, "+++++++++", e.get("web").Domain, "at panics")
 	})
 }
@@ -398,45 +282,33 @@ func TestChangesOfTheRowAreWrittenWithAnyOutcome(t *testing.T) {
 // A Requeue from a removal means that it is still going on. The row stays unapplied and remembered
 // until it is finished.
 func TestARequeuedRemovalIsNotApplied(t *testing.T) {
-	for _, workers := range []int{1, 8} {
-		t.Run(fmt.Sprintf("%d worker(s)", workers), func(t *testing.T) {
-			s := newServer()
-			inBubble(t, s, func(e *env) {
-				e.change("web", "a", "b")
-				row := e.get("web")
-				looks := 0
-				s.before(func(_, record string) error {
-					if looks++; record == "b" && looks < 6 {
-						return reconciler.Requeue(20 * time.Second)
-					}
-					return nil
-				})
-				e.remove("web")
-				revision := e.Table.Revision(e.DB.ReadTxn())
-				pass(30 * time.Second)
-				ctx, cancel := context.WithTimeout(e.Context(), time.Nanosecond)
-				defer cancel()
-				_, err := e.Loop.Wait(ctx, revision, reconciler.Applied)
-				require.Error(e, err)
-				require.Equal(e, []string{"b"}, s.has("web"))
-
-				// The row is inserted again during the removal.
-				e.edit("web", func(z *zone) { *z = *row.Clone() })
-				pass(time.Minute)
-				require.Equal(e, []string{"a", "b"}, s.has("web"))
-				e.remove("web")
-				pass(time.Minute)
-				require.Empty(e, s.has("web"))
-			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }))
+	s := newServer()
+	inBubble(t, s, func(e *env) {
+		e.change("web", "a", "b")
+		row := e.get("web")
+		looks := 0
+		s.before(func(record string) error {
+			if looks++; record == "b" && looks < 6 {
+				return reconciler.Requeue(20 * time.Second)
+			}
+			return nil
 		})
-	}
-}
+		e.remove("web")
+		revision := e.Table.Revision(e.DB.ReadTxn())
+		e.Pass(30 * time.Second)
+		ctx, cancel := context.WithTimeout(e.Context(), time.Nanosecond)
+		defer cancel()
+		_, err := e.Loop.Wait(ctx, revision, reconciler.Applied)
+		require.Error(e, err)
+		require.Equal(e, []string{"b"}, s.has("web"))
 
-// lastNote returns the note of the latest operation on a row.
-func (e *env) lastNote(name string) string {
-	events := e.Loop.Events(inspect.EventQuery{Key: name})
-	require.NotEmpty(e, events)
-	return events[len(events)-1].Note
+		e.restore(row) // during the removal
+		e.Pass(time.Minute)
+		require.Equal(e, []string{"a", "b"}, s.has("web"))
+		e.remove("web")
+		e.Pass(time.Minute)
+		require.Empty(e, s.has("web"))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
 }
 
 // A row is changed repeatedly while its target fails. The number of remembered states is bounded,
@@ -445,17 +317,17 @@ func TestTheMemoryOfAFailingObjectIsBounded(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a", "keep")
-		heal := s.failOn("zero")
+		s.failOn("zero")
 		for i := range 32 {
 			e.change("web", "keep", fmt.Sprintf("x%d", i), "zero")
-			pass(2 * time.Minute)
+			e.Pass(2 * time.Minute)
 			e.expect("web", "Error: no space for zero")
 			require.Empty(e, e.lastNote("web"))
 		}
 		s.take()
 		for i := range 3 {
 			e.change("web", "keep", fmt.Sprintf("y%d", i), "zero")
-			pass(2 * time.Minute)
+			e.Pass(2 * time.Minute)
 			e.expect("web", "Error: remove everything, to start over: no space for zero")
 			require.Regexp(e, "^starting over: 3[23] states were tried in vain$", e.lastNote("web"))
 		}
@@ -464,9 +336,9 @@ func TestTheMemoryOfAFailingObjectIsBounded(t *testing.T) {
 			require.Len(e, ops.ItemsToRemove, 35, "a, keep, zero and 32 others")
 		}
 
-		heal()
+		s.before(nil)
 		e.change("web", "keep", "y")
-		pass(2 * time.Minute)
+		e.Pass(2 * time.Minute)
 		e.expect("web", "Done")
 		e.annotated("web", `["keep","y"]`)
 		require.Equal(e, []string{"keep", "y"}, s.has("web"))
@@ -485,7 +357,7 @@ func TestStartingOverLosesNothing(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	var base stateful.BaseStatefulReconciler[*zone, []string, string]
+	var r base
 	s, z := newServer(), named("web")
 	fault := errors.New("fault")
 	startedOver := 0
@@ -497,14 +369,14 @@ func TestStartingOverLosesNothing(t *testing.T) {
 				z.Records = append(z.Records, fmt.Sprint(record))
 			}
 		}
-		s.before(func(string, string) error {
+		s.before(func(string) error {
 			if random.IntN(3) > 0 {
 				return fault
 			}
 			return nil
 		})
 		before := z.Clone()
-		err := base.Reconcile(t.Context(), z, s)
+		err := r.Reconcile(t.Context(), z, s)
 		if err != nil {
 			require.ErrorIs(t, err, fault)
 			z = before // as the loop does: a failure commits no annotation
@@ -516,7 +388,7 @@ func TestStartingOverLosesNothing(t *testing.T) {
 			continue
 		}
 		s.before(nil)
-		require.NoError(t, base.Reconcile(t.Context(), z, s))
+		require.NoError(t, r.Reconcile(t.Context(), z, s))
 		require.ElementsMatch(t, z.Records, s.has("web"))
 	}
 	require.NotZero(t, startedOver, "no attempt started over")

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 	"unicode"
 
@@ -43,26 +42,43 @@ func TestResultsAreCounted(t *testing.T) {
 // The first error counts, but the reason of a give-up takes precedence.
 func TestConsolidatedErrorPrefersTheReasonOfAGiveup(t *testing.T) {
 	first, second, reason, other := errors.New("first"), errors.New("second"), errors.New("reason"), errors.New("other")
+	type results = stepper.Results
 	for _, c := range []struct {
 		name   string
-		add    func(r *stepper.Results)
+		add    func(r *results)
 		giveup bool
 		want   error
 	}{
-		{"nothing", func(*stepper.Results) {}, false, nil},
-		{"errors", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddOp("", "", second, 0) }, false, first},
-		{"give-up", func(r *stepper.Results) { r.AddGiveupError("", "", nil) }, true, nil},
-		{"give-up with a reason", func(r *stepper.Results) { r.AddGiveupError("", "", reason) }, true, reason},
-		{"reason after an error", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddGiveupError("", "", reason) }, true, reason},
-		{"two reasons", func(r *stepper.Results) { r.AddGiveupError("", "", reason); r.AddGiveupError("", "", other) }, true, reason},
-		{"later reason", func(r *stepper.Results) { r.AddGiveupError("", "", nil); r.AddGiveupError("", "", reason) }, true, reason},
-		{"give-up after an error", func(r *stepper.Results) { r.AddOp("", "", first, 0); r.AddGiveupError("", "", nil) }, true, first},
-		{"give-up as an error", func(r *stepper.Results) { r.AddOp("", "", stepper.ErrGiveUpReconciliation, 0) }, true, nil},
-		{"wrapped give-up", func(r *stepper.Results) {
+		{"nothing", func(*results) {}, false, nil},
+		{"errors", func(r *results) { r.AddOp("", "", first, 0); r.AddOp("", "", second, 0) }, false, first},
+		{"give-up", func(r *results) { r.AddGiveupError("", "", nil) }, true, nil},
+		{"give-up with a reason", func(r *results) { r.AddGiveupError("", "", reason) }, true, reason},
+		{"reason after an error", func(r *results) {
+			r.AddOp("", "", first, 0)
+			r.AddGiveupError("", "", reason)
+		}, true, reason},
+		{"two reasons", func(r *results) {
+			r.AddGiveupError("", "", reason)
+			r.AddGiveupError("", "", other)
+		}, true, reason},
+		{"later reason", func(r *results) {
+			r.AddGiveupError("", "", nil)
+			r.AddGiveupError("", "", reason)
+		}, true, reason},
+		{"give-up after an error", func(r *results) {
+			r.AddOp("", "", first, 0)
+			r.AddGiveupError("", "", nil)
+		}, true, first},
+		{"give-up as an error", func(r *results) { r.AddOp("", "", stepper.ErrGiveUpReconciliation, 0) }, true, nil},
+		{"wrapped give-up", func(r *results) {
 			var inner stepper.Results
 			r.AddOp("", "", fmt.Errorf("inside: %w", inner.AddGiveupError("", "", reason)), 0)
 		}, true, reason},
-		{"give-up by its Is method", func(r *stepper.Results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
+		{"joined give-up", func(r *results) {
+			var inner results
+			r.AddOp("", "", errors.Join(first, inner.AddGiveupError("", "", reason)), 0)
+		}, true, reason},
+		{"give-up by its Is method", func(r *results) { r.AddOp("", "", refusal("422"), 0) }, true, refusal("422")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var r stepper.Results
@@ -78,7 +94,8 @@ func TestConsolidatedErrorPrefersTheReasonOfAGiveup(t *testing.T) {
 	}
 }
 
-// The error of a give-up matches its reason and ErrGiveUpReconciliation.
+// The error of a give-up matches its reason and ErrGiveUpReconciliation. A reason must not contain an unescaped name
+// of a resource.
 func TestGiveupErrorWrapsItsReason(t *testing.T) {
 	reason := errors.New("reason")
 	var r stepper.Results
@@ -87,6 +104,12 @@ func TestGiveupErrorWrapsItsReason(t *testing.T) {
 	require.ErrorIs(t, err, stepper.ErrGiveUpReconciliation)
 	require.ErrorIs(t, r.Outcome(), reason)
 	require.EqualError(t, err, "given up: reason")
+
+	r.ResetAllResults()
+	r.AddGiveupError("a\x1b[31m\n<<end>>\x00", "created", nil)
+	text := r.Outcome().Error()
+	require.Contains(t, text, "created")
+	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
 }
 
 func TestSummaryCountsAndListsTheOperations(t *testing.T) {
@@ -110,86 +133,26 @@ type refusal string
 func (r refusal) Error() string        { return string(r) }
 func (r refusal) Is(target error) bool { return target == stepper.ErrGiveUpReconciliation }
 
-// A hook with one Results for all rows starts each reconciliation with an empty one.
+// A hook with one Results for several rows starts each reconciliation with an empty one. It is that of one
+// reconciliation: the next one does not touch it.
 func TestSetResultsEmptiesTheResults(t *testing.T) {
 	var shared stepper.Results
-	work := func(c *stepper.Call[*row]) {
-		c.SetResults(&shared)
+	for name, engine := range engines(func(c *call) {
 		if c.Object().Value == 1 {
+			c.SetResults(&shared)
 			c.AddGiveupError("disk", "created", errors.New("no such disk"))
+			c.SetResults(&shared) // the same Results are not emptied
 		}
-		c.SetResults(&shared) // the same Results are not emptied
-	}
-	for name, engine := range map[string]stepper.Engine[*row]{
-		"stepper":    stepper.NewStepper(in(stepper.Updater, func(e *stepper.Stepper[*row]) { work(&e.Call) })),
-		"free style": stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { work(&e.Call) })),
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, engine, func(e *env) {
-				e.Insert(pending(1, 1))
-				e.Pass(time.Second)
-				_, text := e.status(1)
-				require.Equal(e, "given up: no such disk", text)
-				e.Insert(pending(2, 2))
-				e.Pass(time.Second)
-				kind, text := e.status(2)
-				require.Equal(e, reconciler.StatusKindDone, kind, text)
-			})
+			ops := operationsOf(t, engine)
+			for id := range uint64(2) {
+				require.EqualError(t, ops.Update(t.Context(), nil, 1, pending(id, 1)), "given up: no such disk")
+				require.NoError(t, ops.Update(t.Context(), nil, 2, pending(2, 2)))
+				require.Equal(t, 1, shared.ErrorsCount())
+			}
 		})
 	}
-}
-
-// The reason of a give-up must not contain an unescaped name of a resource.
-func TestHostileTextsAreEscapedInReasons(t *testing.T) {
-	var results stepper.Results
-	results.AddGiveupError("a\x1b[31m\n<<end>>\x00", "created", nil)
-	reason := results.Outcome().Error()
-	require.Contains(t, reason, "created")
-	require.False(t, strings.ContainsFunc(reason, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", reason)
-}
-
-// A give-up with an error waits for a change.
-func TestAGiveupWithAnErrorWaitsForAChange(t *testing.T) {
-	inBubble(t, refusing(errors.New("no such disk")), func(e *env) {
-		e.Insert(pending(1, 1))
-		e.Pass(time.Hour)
-		require.Equal(e, []string{"update terminal: CRChecker > ErrorManager > GiveupManager > End"}, e.events(1))
-		_, text := e.status(1)
-		require.Equal(e, "given up: no such disk", text)
-		require.Equal(e, 1, e.snapshot().Failing)
-		e.Insert(pending(1, 2))
-		synctest.Wait()
-		kind, _ := e.status(1)
-		require.Equal(e, reconciler.StatusKindDone, kind)
-	})
-}
-
-// A give-up without an error waits for a change or the next recheck.
-func TestAGiveupWithoutAnErrorIsNoFailure(t *testing.T) {
-	withWorkers(t, func() stepper.Engine[*row] { return refusing(nil) }, func(e *env) {
-		e.Insert(pending(1, 1))
-		e.Pass(time.Second)
-		kind, text := e.status(1)
-		require.Equal(e, reconciler.StatusKindBlocked, kind)
-		require.Equal(e, "given up: checked disk", text)
-		require.Zero(e, e.snapshot().Failing)
-		require.Equal(e, []string{"update blocked: CRChecker > GiveupManager > End"}, e.events(1))
-		e.Pass(time.Hour)
-		require.Len(e, e.events(1), 2, "rechecked after an hour")
-		e.Insert(pending(1, 2))
-		synctest.Wait()
-		kind, _ = e.status(1)
-		require.Equal(e, reconciler.StatusKindDone, kind)
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Hour }))
-}
-
-// refusing returns an engine that gives up rows of value 1.
-func refusing(reason error) stepper.Engine[*row] {
-	return stepper.NewStepper(in(stepper.CRChecker, func(e *stepper.Stepper[*row]) {
-		if e.Object().Value == 1 {
-			e.AddGiveupError("disk", "checked", reason)
-		}
-	}))
 }
 
 // endless is an error that wraps itself.

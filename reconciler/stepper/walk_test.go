@@ -14,22 +14,29 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
+func newGraph(t *testing.T, nodes ...stepper.Node) *stepper.Graph {
+	t.Helper()
+	g, err := stepper.NewGraph(nodes...)
+	require.NoError(t, err)
+	return g
+}
+
 // The straight-on states of this graph form a circle: only an error leads to End.
 func TestAnEndlessWalkIsGivenUp(t *testing.T) {
-	g, err := stepper.NewGraph(
+	g := newGraph(t,
 		stepper.Node{State: "First", Next: to{"Ping"}},
 		stepper.Node{State: "Ping", Next: to{"Pong", stepper.ErrorManager}},
 		stepper.Node{State: "Pong", Next: to{"Ping"}},
 		stepper.Node{State: stepper.ErrorManager, Next: to{stepper.End}},
 		stepper.Node{State: stepper.End})
-	require.NoError(t, err)
 	entered := 0
-	s := stepper.NewStepperOn(g, stepper.StepperEngineHookFunc[*row](func(*stepper.Stepper[*row]) { entered++ }))
+	s := stepper.NewStepperOn(g, steps(func(*stepper.Stepper[*row]) { entered++ }))
 	for range 2 {
 		entered = 0
 		require.EqualError(t, s.Reconcile(t.Context(), nil, 1, &row{}, false),
@@ -44,16 +51,15 @@ func TestAnEndlessWalkIsGivenUp(t *testing.T) {
 // A graph with its own states and edges: the hook leaves a circle by GoTo, and an error without an
 // edge to ErrorManager is still returned.
 func TestWalksFollowACustomGraph(t *testing.T) {
-	g, err := stepper.NewGraph(
+	g := newGraph(t,
 		stepper.Node{State: "Plan", Next: to{"Apply"}},
 		stepper.Node{State: "Apply", Next: to{"Verify"}},
 		stepper.Node{State: "Verify", Next: to{stepper.End, "Apply", stepper.GiveupManager}},
 		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}},
 		stepper.Node{State: stepper.End})
-	require.NoError(t, err)
 	boom := errors.New("boom")
 	again, fail := 2, false
-	s := stepper.NewStepperOn(g, stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+	s := stepper.NewStepperOn(g, steps(func(e *stepper.Stepper[*row]) {
 		switch e.GetState() {
 		case "Plan":
 			if fail {
@@ -75,58 +81,66 @@ func TestWalksFollowACustomGraph(t *testing.T) {
 
 // GoTo returns an error for a missing edge, and the walk is given up.
 func TestGoToWithoutAnEdgeIsAGiveup(t *testing.T) {
-	s := stepper.NewStepper(in(stepper.Mutator, func(e *stepper.Stepper[*row]) {
-		require.EqualError(t, e.GoTo(stepper.SuccessManager), `given up: state "Mutator" does not lead to "SuccessManager"`)
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) {
+		if e.GetState() == stepper.Mutator {
+			require.EqualError(t, e.GoTo(stepper.SuccessManager), `given up: state "Mutator" does not lead to "SuccessManager"`)
+		}
 	}))
 	require.ErrorIs(t, s.Reconcile(t.Context(), nil, 1, &row{}, false), stepper.ErrGiveUpReconciliation)
 	require.Equal(t, "CRChecker > ObjectsGetter > Mutator > ErrorManager > GiveupManager > End", s.PathOfStates())
 	require.Equal(t, 1, s.OpsCount(stepper.OperationUnknownEdge))
 }
 
-// Run adds to the existing results, Reconcile empties them first.
+// Run adds to the existing results, Reconcile empties them first. A walk has five states before End.
 func TestRunKeepsExistingResults(t *testing.T) {
-	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
-		require.NotNil(t, e.Context())
-		require.Nil(t, e.Txn())
-		e.AddOpSuccess("", "step")
-	}))
+	type engine interface {
+		stepper.Engine[*row]
+		ResetAllResults()
+		SetResults(*stepper.Results)
+		OpsCount(stepper.Operation) int
+		Reconcile(context.Context, statedb.ReadTxn, statedb.Revision, *row, bool) error
+	}
+	step := func(c *call) {
+		require.NotNil(t, c.Context())
+		require.Nil(t, c.Txn())
+		c.AddOpSuccess("", "step")
+	}
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) { step(&e.Call) }))
+	f := stepper.NewFreeStyle(freely(func(e *stepper.FreeStyle[*row]) { step(&e.Call) }))
 	require.Empty(t, s.PathOfStates())
-	s.Run()
-	s.Run()
-	require.Equal(t, 10, s.OpsCount("step"))
-	s.ResetAllResults()
-	s.Run()
-	require.Equal(t, 5, s.OpsCount("step"))
-	own := &stepper.Results{}
-	s.SetResults(own)
-	s.Run()
-	require.Equal(t, 5, own.OpsCount("step"))
-	require.NoError(t, s.Reconcile(t.Context(), nil, 1, &row{}, true))
-	require.Equal(t, 2, own.OpsCount("step"), "a deleted row has two states before End")
-	require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
-	s.SetResults(nil)
-	s.Run()
-	require.Equal(t, 2, own.OpsCount("step"))
+	check := func(engine engine, run func(), each int) {
+		run()
+		run()
+		require.Equal(t, 2*each, engine.OpsCount("step"))
+		engine.ResetAllResults()
+		run()
+		require.Equal(t, each, engine.OpsCount("step"))
+		own := &stepper.Results{}
+		engine.SetResults(own)
+		run()
+		require.Equal(t, each, own.OpsCount("step"))
+		require.NoError(t, engine.Reconcile(t.Context(), nil, 1, &row{}, true))
+		require.Equal(t, min(each, 2), own.OpsCount("step"), "a deleted row has two states before End")
+		require.Equal(t, 1, own.OpsCount(stepper.OperationCRIsFinalizing))
+		engine.SetResults(nil)
+		run()
+		require.Equal(t, min(each, 2), own.OpsCount("step"))
+	}
+	check(s, s.Run, 5)
+	check(f, f.Run, 1)
 }
 
-// A hook has access to the arguments of the operation.
-func TestHooksHaveTheArgumentsOfTheOperation(t *testing.T) {
-	type key struct{}
-	ctx := context.WithValue(t.Context(), key{}, "here")
-	r := &row{ID: 7}
-	calls := 0
-	look := func(c *stepper.Call[*row]) {
-		calls++
-		require.Equal(t, "here", c.Context().Value(key{}))
-		require.Same(t, r, c.Object())
-		require.EqualValues(t, 9, c.Revision())
-		require.True(t, c.Deleted())
+// A walk on the straight path does not allocate once its path is cached.
+func TestWalksAllocateNothing(t *testing.T) {
+	engine := stepper.NewStepper(in(stepper.Updater, func(c *call) { c.AddOpSuccess("", "done") }))
+	ctx, r := t.Context(), &row{ID: 1}
+	walk := func() {
+		if err := engine.Reconcile(ctx, nil, 1, r, false); err != nil {
+			t.Error(err)
+		}
 	}
-	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) { look(&e.Call) }))
-	require.NoError(t, s.Reconcile(ctx, nil, 9, r, true))
-	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) { look(&e.Call) }))
-	require.NoError(t, f.Reconcile(ctx, nil, 9, r, true))
-	require.Equal(t, 3, calls)
+	walk()
+	require.Zero(t, testing.AllocsPerRun(1000, walk))
 }
 
 // The engine logs in the states in which the hook is not called.
@@ -139,7 +153,7 @@ func TestEngineLogsGiveupsAndPaths(t *testing.T) {
 		return a
 	}}))
 	var reason error
-	s := stepper.NewStepper(stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+	s := stepper.NewStepper(steps(func(e *stepper.Stepper[*row]) {
 		e.AddGiveupError("", "checked", reason)
 	}))
 	s.SetLogger(log)
@@ -196,38 +210,20 @@ func TestInvalidGraphsAreRefused(t *testing.T) {
 	}
 }
 
-// The default graph is accepted by NewGraph and has all states.
-func TestDefaultGraphIsValid(t *testing.T) {
-	g, err := stepper.NewGraph(stepper.DefaultGraph().Nodes()...)
-	require.NoError(t, err)
-	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
-	require.Equal(t, []stepper.State{stepper.CRChecker, stepper.CRFinalizer, stepper.ObjectsGetter, stepper.Mutator, stepper.Updater,
-		stepper.ErrorManager, stepper.SuccessManager, stepper.GiveupManager, stepper.End}, statesOf(g))
-}
-
-// A graph does not share memory with its nodes: neither arguments nor results can change it.
+// NewGraph accepts the nodes of the default graph. A graph does not share memory with its nodes: neither arguments
+// nor results can change it.
 func TestGraphsDoNotChange(t *testing.T) {
-	next := to{"End"}
-	g, err := stepper.NewGraph(stepper.Node{State: "A", Next: next}, stepper.Node{State: "End"})
-	require.NoError(t, err)
-	next[0] = "B"
+	nodes := stepper.DefaultGraph().Nodes()
+	g := newGraph(t, nodes...)
+	nodes[0].Next[0] = "B"
 	g.Nodes()[0].Next[0] = "C"
-	require.Equal(t, to{"End"}, g.Nodes()[0].Next)
-}
-
-// statesOf returns the states of a graph in order.
-func statesOf(g *stepper.Graph) (states []stepper.State) {
-	for _, n := range g.Nodes() {
-		states = append(states, n.State)
-	}
-	return states
+	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
 }
 
 func TestRenderingsOfGraphs(t *testing.T) {
-	hostile, err := stepper.NewGraph(
+	hostile := newGraph(t,
 		stepper.Node{State: "a \"b\" \\ <c> #1\n`d`", Next: to{stepper.End, stepper.GiveupManager}},
 		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}}, stepper.Node{State: stepper.End})
-	require.NoError(t, err)
 	for file, got := range map[string]string{
 		"default.dot": stepper.DefaultGraph().Graphviz(), "default.mmd": stepper.DefaultGraph().Mermaid(),
 		"hostile.dot": hostile.Graphviz(), "hostile.mmd": hostile.Mermaid(),
@@ -266,10 +262,7 @@ func TestPathsOfStates(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(strings.Join(out, "\n\n")+"\n"), 0o644))
 	}
-	for _, name := range []string{"success", "error", "give-up", "give-up with error", "error in ErrorManager", "finalizing",
-		"error while finalizing", "give-up in SuccessManager", "give-up before finalizing"} {
-		require.True(t, names[name], "the transcript of %q is missing", name)
-	}
+	require.Greater(t, len(names), 15)
 }
 
 // script has the actions of a hook.
@@ -334,42 +327,18 @@ func act(t *testing.T, e *stepper.Stepper[*row], action string) {
 // play walks once and returns the result as text.
 func (s *script) play(t *testing.T) string {
 	var entered []string
-	hook := stepper.StepperEngineHookFunc[*row](func(e *stepper.Stepper[*row]) {
+	hook := steps(func(e *stepper.Stepper[*row]) {
 		entered = append(entered, string(e.GetState()))
 		for _, action := range s.actions[e.GetState()] {
 			act(t, e, action)
 		}
 	})
 	e := stepper.NewStepper(hook)
-	outcome := e.Reconcile(context.Background(), nil, 7, &row{ID: 1}, s.deleted)
+	outcome := "done"
+	if err := e.Reconcile(t.Context(), nil, 7, &row{ID: 1}, s.deleted); err != nil {
+		outcome = fmt.Sprintf("%q", err)
+	}
 	giveup, err := e.ConsolidatedError()
 	return fmt.Sprintf("path:    %s\nhook:    %s\nerrors:  %d, give-up %t, error %v\noutcome: %s",
-		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcomeText(outcome))
-}
-
-// outcomeText returns an outcome on one line.
-func outcomeText(err error) string {
-	if err == nil {
-		return "done"
-	}
-	return fmt.Sprintf("%q", err)
-}
-
-// A free style calls its hook once for each run, and adds to the results that were set.
-func TestFreeStyleAddsToTheResultsThatWereSet(t *testing.T) {
-	calls := 0
-	f := stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](func(e *stepper.FreeStyle[*row]) {
-		calls++
-		e.AddOpSuccess("", "step")
-	}))
-	f.Run()
-	require.Equal(t, 1, f.OpsCount("step"))
-	var given stepper.Results
-	f.SetResults(&given)
-	f.Run()
-	f.Run()
-	require.Equal(t, 2, given.OpsCount("step"))
-	require.Equal(t, 3, calls)
-	require.NoError(t, f.Reconcile(t.Context(), nil, 1, &row{}, false))
-	require.Equal(t, 1, given.OpsCount("step"), "the results were emptied first")
+		e.PathOfStates(), strings.Join(entered, " "), e.ErrorsCount(), giveup, err, outcome)
 }

@@ -6,7 +6,6 @@ package stepper_test
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
@@ -21,21 +21,19 @@ import (
 
 // Whatever fails in whatever state, the target matches the table in the end.
 func TestStepsConvergeUnderFaults(t *testing.T) {
-	engines := map[string]func(*faulty) stepper.Engine[*row]{
-		"stepper": func(f *faulty) stepper.Engine[*row] { return stepper.NewStepper(f) },
-		"free style": func(f *faulty) stepper.Engine[*row] {
-			return stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](f.freely))
-		},
-	}
-	first := rand.Uint64()
-	for name, engine := range engines {
+	for name, engine := range map[string]func(*faulty) stepper.Engine[*row]{
+		"stepper":    func(f *faulty) stepper.Engine[*row] { return stepper.NewStepper(f) },
+		"free style": func(f *faulty) stepper.Engine[*row] { return stepper.NewFreeStyle(f) },
+	} {
 		for _, workers := range []int{1, 8} {
-			for i := range uint64(long.Times(2)) {
-				seed := first + i
+			for range long.Times(2) {
+				seed := rand.Uint64()
 				t.Run(fmt.Sprintf("%s, %d worker(s), seed %d", name, workers, seed), func(t *testing.T) {
-					f := &faulty{rng: rand.New(rand.NewPCG(seed, 1)), holds: map[uint64]int{}, running: map[uint64]bool{}, faults: true}
+					f := &faulty{rng: rand.New(rand.NewPCG(seed, 1)), holds: map[uint64]int{}, faults: true}
 					inBubble(t, engine(f), func(e *env) { converge(e, f, rand.New(rand.NewPCG(seed, 0))) },
-						reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 2 }), reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond), reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+						reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 2 }),
+						reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond),
+						reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
 				})
 			}
 		}
@@ -58,7 +56,9 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 		}
 	}
 	e.Pass(time.Second)
-	f.heal()
+	f.mu.Lock()
+	f.faults = false
+	f.mu.Unlock()
 	// Rows that were given up wait for a change. Deletions are never given up.
 	want := map[uint64]int{}
 	var rest []*row
@@ -68,36 +68,24 @@ func converge(e *env, f *faulty, rng *rand.Rand) {
 	}
 	e.Insert(rest...)
 	e.Pass(time.Minute)
-	require.Equal(e, want, f.state())
+	require.Equal(e, want, f.holds)
 	for r := range e.Table.All(e.DB.ReadTxn()) {
 		require.Equal(e, reconciler.StatusKindDone, r.Status.Kind, "row %d: %s", r.ID, r.Status)
 	}
-	e.applied(true)
-	require.False(e, f.overlap, "two reconciliations of a row at once")
+	require.True(e, e.applied())
+	require.False(e, f.running.Violated(), "two reconciliations of a row at once")
 	require.NotZero(e, f.count, "there were no faults")
 }
 
 // faulty is a target with a hook that fails at random.
 type faulty struct {
-	mu      sync.Mutex
-	rng     *rand.Rand
-	faults  bool
-	count   int
-	holds   map[uint64]int
-	running map[uint64]bool
-	overlap bool
-}
+	running harness.Exclusive[uint64]
 
-func (f *faulty) heal() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.faults = false
-}
-
-func (f *faulty) state() map[uint64]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return maps.Clone(f.holds)
+	mu     sync.Mutex
+	rng    *rand.Rand
+	faults bool
+	count  int
+	holds  map[uint64]int
 }
 
 // EnterInState sets the value in Updater and removes it in CRFinalizer. It may fail in any state.
@@ -111,7 +99,7 @@ func (f *faulty) EnterInState(e *stepper.Stepper[*row]) {
 	}
 }
 
-func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
+func (f *faulty) ReconcileWithCR(e *stepper.FreeStyle[*row]) {
 	f.misbehave(&e.Call)
 	if !e.Deleted() {
 		f.refuse(&e.Call)
@@ -122,14 +110,14 @@ func (f *faulty) freely(e *stepper.FreeStyle[*row]) {
 }
 
 // refuse gives up some values, also for deleted rows.
-func (f *faulty) refuse(c *stepper.Call[*row]) {
+func (f *faulty) refuse(c *call) {
 	if c.Object().Value%10 == 7 {
 		c.AddGiveupError("", "refused", errors.New("no such size"))
 	}
 }
 
 // misbehave at random fails, gives up, adds a delay, takes time or panics.
-func (f *faulty) misbehave(c *stepper.Call[*row]) {
+func (f *faulty) misbehave(c *call) {
 	f.mu.Lock()
 	what := 100
 	if f.faults {
@@ -157,16 +145,12 @@ func (f *faulty) misbehave(c *stepper.Call[*row]) {
 }
 
 // apply sleeps, so that a concurrent call for the same row is detected.
-func (f *faulty) apply(c *stepper.Call[*row]) {
+func (f *faulty) apply(c *call) {
 	id := c.Object().ID
-	f.mu.Lock()
-	f.overlap = f.overlap || f.running[id]
-	f.running[id] = true
-	f.mu.Unlock()
+	defer f.running.Enter(id)()
 	time.Sleep(time.Microsecond)
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	delete(f.running, id)
 	if c.Deleted() {
 		delete(f.holds, id)
 	} else {

@@ -23,107 +23,97 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// port is a row of the source table. An object depends on the port that its Note names.
-type port struct {
-	Name  string
-	Value int
-}
+type (
+	// object depends on the port that its Note names.
+	object = harness.Object
+	// port is a row of the source table. Its Note is its name.
+	port = harness.Object
+	// call is a call of an operation of the target; the Value of its object is that of the port.
+	call = reconcilertest.Call[*object]
 
-func (p *port) TableHeader() []string { return []string{"Name"} }
-func (p *port) TableRow() []string    { return []string{p.Name} }
+	dependents = func(statedb.Change[*port]) []statedb.Query[*object]
+)
 
-var portIndex = statedb.Index[*port, string]{
-	Name:       "name",
-	FromObject: func(p *port) index.KeySet { return index.NewKeySet(index.String(p.Name)) },
-	FromKey:    index.String,
-	Unique:     true,
-}
-
-var noteIndex = statedb.Index[*object, string]{
-	Name:       "note",
-	FromObject: func(o *object) index.KeySet { return index.NewKeySet(index.String(o.Note)) },
-	FromKey:    index.String,
-}
+var (
+	noteIndex = statedb.Index[*object, string]{
+		Name:       "note",
+		FromObject: func(o *object) index.KeySet { return index.NewKeySet(index.String(o.Note)) },
+		FromKey:    index.String,
+	}
+	portIndex = statedb.Index[*port, string]{
+		Name: "name", FromObject: noteIndex.FromObject, FromKey: index.String, Unique: true,
+	}
+)
 
 // onPort is the dependents function of most tests.
 func onPort(change statedb.Change[*port]) []statedb.Query[*object] {
-	return []statedb.Query[*object]{noteIndex.Query(change.Object.Name)}
+	return []statedb.Query[*object]{noteIndex.Query(change.Object.Note)}
 }
 
-// followed is an Env whose objects depend on ports.
+// followed is an Env whose objects depend on ports. Its loop runs if the test calls Start with cfg before follow.
 type followed struct {
 	harness.Env
 	ports   statedb.RWTable[*port]
 	metrics *statedb.ExpVarMetrics
-	target  *target
+	target  target
 	health  *reconcilertest.Health // the health of the trigger
 	cfg     reconciler.Config[*object]
 	trigger *trigger.Trigger[*object, *port]
-	// concurrent: operations may overlap.
-	concurrent bool
-	// halt ends the trigger's run and waits for it, stop does so for the loop.
-	halt, stop func()
+	halt    func() // ends the trigger's run and waits for it
 }
 
-// withPorts runs a test in a bubble, with a loop that has not been started.
 func withPorts(t *testing.T, test func(f *followed), opts ...reconciler.Option) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &followed{
-			target: newTarget(), halt: func() {}, stop: func() {},
-			metrics: statedb.NewExpVarMetrics(false),
-		}
+		f := &followed{metrics: statedb.NewExpVarMetrics(false)}
 		f.Env = harness.New(t, harness.ByID, []statedb.Indexer[*object]{noteIndex}, statedb.WithMetrics(f.metrics))
 		var err error
 		f.ports, err = statedb.NewTable(f.DB, "ports", portIndex)
 		require.NoError(t, err)
-		f.target.ports = f.ports
+		f.target = newTarget(f.ports)
 		f.health = f.Health.Scope("trigger-ports")
-		f.cfg = f.Config(harness.Config(f.target, append([]reconciler.Option{
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.PruneInterval = 0 }),
-			reconciler.WithRetry(100*time.Millisecond, time.Minute),
-		}, opts...)...))
+		f.cfg = harness.Config(f.target, append([]reconciler.Option{
+			reconciler.WithoutPruning(), reconciler.WithRetry(100*time.Millisecond, time.Minute),
+		}, opts...)...)
 		test(f)
-		f.halt()
-		f.stop()
-		require.False(t, f.target.busy.Violated() && !f.concurrent, "operations overlapped")
 	})
 }
 
-// follow makes a trigger of the loop, which it makes if there is none, and runs it.
-func (f *followed) follow(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
+// follow makes a trigger and runs it.
+func (f *followed) follow(find dependents) {
 	f.Helper()
-	f.prepare(dependents)
+	f.prepare(f.ports, find)
 	f.resume()
-	synctest.Wait()
 }
 
-// prepare makes a trigger.
-func (f *followed) prepare(dependents func(statedb.Change[*port]) []statedb.Query[*object]) {
+// prepare makes a trigger of the loop, and a loop if none runs.
+func (f *followed) prepare(source statedb.Table[*port], find dependents) {
 	f.Helper()
+	var err error
 	if f.Loop == nil {
-		loop, err := reconciler.New(f.cfg)
+		f.Loop, err = reconciler.New(f.Config(f.cfg))
 		require.NoError(f, err)
-		f.Loop = loop
 	}
-	made, err := trigger.New(f.Loop, f.ports, dependents)
+	f.trigger, err = trigger.New(f.Loop, source, find)
 	require.NoError(f, err)
-	f.Cleanup(made.Close)
-	f.trigger = made
+	f.Cleanup(f.trigger.Close)
 }
 
 // resume runs the trigger.
-func (f *followed) resume() { f.halt = reconcilertest.Go(f, f.trigger.Run) }
+func (f *followed) resume() {
+	f.halt = reconcilertest.Go(f, f.trigger.Run)
+	synctest.Wait()
+}
 
 // set writes ports with a value.
 func (f *followed) set(value int, names ...string) {
 	for _, name := range names {
-		harness.Insert(f, f.DB, f.ports, &port{Name: name, Value: value})
+		harness.Insert(f, f.DB, f.ports, &port{Note: name, Value: value})
 	}
 }
 
 func (f *followed) unset(names ...string) {
 	for _, name := range names {
-		harness.Delete(f, f.DB, f.ports, &port{Name: name})
+		harness.Delete(f, f.DB, f.ports, &port{Note: name})
 	}
 }
 
@@ -151,24 +141,12 @@ func (f *followed) applied() {
 	for o := range f.Table.All(txn) {
 		require.Equal(f, reconciler.StatusKindDone, o.Status.Kind, "object %d: %s", o.ID, o.Status)
 		want[o.ID] = noPort
-		if d, _, found := f.ports.Get(txn, portIndex.Query(o.Note)); found {
-			want[o.ID] = d.Value
+		if p, _, found := f.ports.Get(txn, portIndex.Query(o.Note)); found {
+			want[o.ID] = p.Value
 		}
 	}
 	require.Equal(f, want, f.target.holds(), "values of ports in the target")
 }
-
-// runLoop runs the loop of the trigger.
-func (f *followed) runLoop() {
-	f.stop = reconcilertest.Go(f, f.Loop.Run)
-	synctest.Wait()
-	f.target.Take()
-}
-
-type object = harness.Object
-
-// call is a call of an operation of the target; the Value of its object is that of the port.
-type call = reconcilertest.Call[*object]
 
 // noPort is the value of an object whose port does not exist.
 const noPort = -1
@@ -176,50 +154,33 @@ const noPort = -1
 // target holds for each object the value of its port at the last update.
 type target struct {
 	*reconcilertest.Target[*object]
-	ports statedb.Table[*port] // none: every port is missing
-	// busy has the IDs of the objects whose operations are running.
-	busy harness.Exclusive[uint64]
+	ports statedb.Table[*port]
 }
 
-func newTarget() *target {
-	return &target{Target: reconcilertest.NewTarget(func(o *object) string { return strconv.FormatUint(o.ID, 10) }, (*object).GetStatus)}
+func newTarget(ports statedb.Table[*port]) target {
+	key := func(o *object) string { return strconv.FormatUint(o.ID, 10) }
+	return target{reconcilertest.NewTarget(key, (*object).GetStatus), ports}
 }
 
-// failing makes every call fail with the text.
-func (x *target) deciding(f func(call) error) {
-	x.Decide(func(_ context.Context, c call) error { return f(c) })
-}
-
-// after makes every call take d, and f decide its result; a nil f means success.
-func (x *target) after(d time.Duration, f func(call) error) {
-	x.deciding(func(c call) error {
+// deciding makes every call take d, and f decide its result.
+func (x target) deciding(d time.Duration, f func(call) error) {
+	x.Decide(func(_ context.Context, c call) error {
 		time.Sleep(d)
-		if f == nil {
-			return nil
-		}
 		return f(c)
 	})
 }
 
-func (x *target) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
-	defer x.busy.Enter(o.ID)()
+func (x target) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
 	o = o.Clone()
 	o.Value = noPort
-	if x.ports != nil {
-		if p, _, found := x.ports.Get(txn, portIndex.Query(o.Note)); found {
-			o.Value = p.Value
-		}
+	if p, _, found := x.ports.Get(txn, portIndex.Query(o.Note)); found {
+		o.Value = p.Value
 	}
 	return x.Target.Update(ctx, txn, revision, o)
 }
 
-func (x *target) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
-	defer x.busy.Enter(o.ID)()
-	return x.Target.Delete(ctx, txn, revision, o)
-}
-
 // holds returns the values in the target, by ID.
-func (x *target) holds() map[uint64]int {
+func (x target) holds() map[uint64]int {
 	values := map[uint64]int{}
 	for _, o := range x.Objects() {
 		values[o.ID] = o.Value

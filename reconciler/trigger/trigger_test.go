@@ -15,15 +15,17 @@ import (
 
 	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/reconcilertest"
-	"github.com/statekeel/statekeel/reconciler/trigger"
 	"github.com/statekeel/statekeel/status"
 )
 
 func TestDependentsAreRefreshedWhenTheSourceChanges(t *testing.T) {
 	withPorts(t, func(f *followed) {
-		f.follow(onPort)
-		f.runLoop()
+		f.Start(f.cfg)
+		calls := 0
+		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
+			calls++
+			return onPort(change)
+		})
 		f.add("eth0", reconciler.StatusPending, 1, 2)
 		f.add("eth1", reconciler.StatusPending, 3)
 		f.Pass(time.Second)
@@ -44,6 +46,12 @@ func TestDependentsAreRefreshedWhenTheSourceChanges(t *testing.T) {
 			require.Equal(f, []string{"refresh(1)", "refresh(2)"}, f.target.Calls(), step.name)
 			f.applied()
 		}
+
+		revision, told := f.Table.Revision(f.DB.ReadTxn()), len(f.health.History())
+		f.Pass(24 * time.Hour)
+		require.Equal(f, revision, f.Table.Revision(f.DB.ReadTxn()), "an idle trigger writes nothing")
+		require.Len(f, f.health.History(), told, "an idle trigger reports nothing")
+		require.Equal(f, 4, calls)
 		require.Empty(f, f.Logged())
 	})
 }
@@ -51,34 +59,31 @@ func TestDependentsAreRefreshedWhenTheSourceChanges(t *testing.T) {
 func TestMarkDependsOnTheStatus(t *testing.T) {
 	withPorts(t, func(f *followed) {
 		f.follow(onPort)
-		wants := map[reconciler.StatusKind]reconciler.StatusKind{
-			reconciler.StatusKindDone:       reconciler.StatusKindRefreshing,
-			reconciler.StatusKindRefreshing: reconciler.StatusKindRefreshing,
-			reconciler.StatusKindPending:    reconciler.StatusKindPending,
-			reconciler.StatusKindError:      reconciler.StatusKindPending,
-			reconciler.StatusKindBlocked:    reconciler.StatusKindPending,
-			reconciler.StatusKindUnset:      reconciler.StatusKindUnset,
-		}
-		for i, make := range []func() reconciler.Status{
-			reconciler.StatusDone, reconciler.StatusRefreshing, reconciler.StatusPending,
-			func() reconciler.Status { return reconciler.StatusError(errors.New("no")) },
-			func() reconciler.Status { return status.Blocked("port") },
-			func() reconciler.Status { return reconciler.Status{} },
+		for i, test := range []struct {
+			was  reconciler.Status
+			want reconciler.StatusKind
+		}{
+			{reconciler.StatusDone(), reconciler.StatusKindRefreshing},
+			{reconciler.StatusRefreshing(), reconciler.StatusKindRefreshing},
+			{reconciler.StatusPending(), reconciler.StatusKindPending},
+			{reconciler.StatusError(errors.New("no")), reconciler.StatusKindPending},
+			{status.Blocked("port"), reconciler.StatusKindPending},
+			{reconciler.Status{}, reconciler.StatusKindUnset},
 		} {
-			id := uint64(i + 1)
-			f.add("eth0", make, id)
-			f.add("eth1", make, id+10)
-			was, revision, other := f.Row(id).Status, f.revisionOf(id), f.revisionOf(id+10)
+			id, was := uint64(i+1), func() reconciler.Status { return test.was }
+			f.add("eth0", was, id)
+			f.add("eth1", was, id+10)
+			revision, other := f.revisionOf(id), f.revisionOf(id+10)
 			f.set(i, "eth0")
 			f.Pass(time.Second)
 
 			is := f.Row(id).Status
-			require.Equal(f, wants[was.Kind], is.Kind, "was %s", was)
-			require.Nil(f, is.Error, "was %s", was)
-			if was.Kind == reconciler.StatusKindUnset {
+			require.Equal(f, test.want, is.Kind, "was %s", test.was)
+			require.Nil(f, is.Error, "was %s", test.was)
+			if test.want == reconciler.StatusKindUnset {
 				require.Equal(f, revision, f.revisionOf(id), "a row without a status is left alone")
 			} else {
-				require.Greater(f, is.ID, was.ID, "was %s", was)
+				require.Greater(f, is.ID, test.was.ID, "was %s", test.was)
 			}
 			require.Equal(f, other, f.revisionOf(id+10), "a row that does not depend on the port")
 			require.Equal(f, reconciler.StatusKindDone, f.Row(id).Other.Kind, "another reconciler's status")
@@ -96,9 +101,9 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, outcome), func(t *testing.T) {
 				withPorts(t, func(f *followed) {
 					f.set(1, "eth0")
+					f.Start(f.cfg)
 					f.follow(onPort)
-					f.runLoop()
-					f.target.after(time.Second, func(c call) error {
+					f.target.deciding(time.Second, func(c call) error {
 						if c.Object.Value == 1 {
 							return outcome
 						}
@@ -117,18 +122,16 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 
 func TestRowIsMarkedOnceARound(t *testing.T) {
 	withPorts(t, func(f *followed) {
-		everything := func(statedb.Change[*port]) []statedb.Query[*object] {
-			return []statedb.Query[*object]{
-				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"), harness.ByID.Query(1), harness.ByID.Query(100),
-			}
-		}
 		f.add("eth0", reconciler.StatusDone, harness.IDs(1, 5)...)
 		f.add("eth1", reconciler.StatusDone, harness.IDs(6, 7)...)
 		f.set(1, "eth0", "eth1", "eth2")
-		f.prepare(everything)
 		before := f.Table.Revision(f.DB.ReadTxn())
-		f.resume()
-		synctest.Wait()
+		f.follow(func(statedb.Change[*port]) []statedb.Query[*object] {
+			return []statedb.Query[*object]{
+				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"),
+				harness.ByID.Query(1), harness.ByID.Query(100),
+			}
+		})
 		require.Equal(f, before+7, f.Table.Revision(f.DB.ReadTxn()))
 	})
 }
@@ -155,52 +158,13 @@ func TestRowWrittenAfterTheChangeIsMarkedOnlyForAStatus(t *testing.T) {
 	})
 }
 
-func TestIdleTriggerCostsNothing(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		calls := 0
-		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
-			calls++
-			return onPort(change)
-		})
-		f.add("eth0", reconciler.StatusDone, 1)
-		f.set(1, "eth0")
-		f.Pass(time.Second)
-		require.Equal(f, 1, calls)
-		before := f.Table.Revision(f.DB.ReadTxn())
-		told := len(f.health.History())
-		f.Pass(24 * time.Hour)
-		require.Equal(f, 1, calls)
-		require.Equal(f, before, f.Table.Revision(f.DB.ReadTxn()))
-		require.Len(f, f.health.History(), told)
-	})
-}
-
-// A row that the source had before the trigger was made may be newer than the version that an object
-// was reconciled with. A row that was deleted before the trigger ran is missed as well.
-func TestInitialSourceRowsCountAsChanged(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.set(1, "eth0", "gone")
-		f.add("eth0", reconciler.StatusDone, 1)
-		f.add("eth1", reconciler.StatusDone, 2)
-		f.add("gone", reconciler.StatusDone, 3)
-		f.prepare(onPort)
-		f.unset("gone")
-		f.Pass(time.Minute) // deleted rows are collected meanwhile
-		f.resume()
-		synctest.Wait()
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(1))
-		require.Equal(f, reconciler.StatusKindDone, f.Kind(2))
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(3))
-	})
-}
-
 // A source that changes all the time does not make a failing object run more often than its minimum
 // backoff allows, and does not reset the count of its failures.
 func TestTriggerDoesNotResetABackoff(t *testing.T) {
 	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
 		f.follow(onPort)
-		f.runLoop()
-		f.target.deciding(func(call) error { return errors.New("no") })
+		f.target.deciding(0, func(call) error { return errors.New("no") })
 		f.set(0, "eth0")
 		f.add("eth0", reconciler.StatusPending, 1)
 		f.Pass(0)
@@ -214,29 +178,20 @@ func TestTriggerDoesNotResetABackoff(t *testing.T) {
 		for i := 1; i < len(calls); i++ {
 			require.GreaterOrEqual(f, calls[i].At.Sub(calls[i-1].At), 100*time.Millisecond, "attempt %d", i+1)
 		}
-		var attempts []int
-		for _, round := range f.Loop.Journal() {
-			for _, op := range round.Operations {
-				attempts = append(attempts, op.Attempt)
-			}
-		}
-		for i, attempt := range attempts {
-			require.Equal(f, i+1, attempt, "attempts %v", attempts)
-		}
 
 		f.Pass(59 * time.Second)
 		require.Empty(f, f.target.Take(), "the backoff counts all failures")
 		f.Pass(2 * time.Second)
 		require.Len(f, f.target.Take(), 1)
-	}, reconciler.WithRetry(100*time.Millisecond, time.Minute))
+	})
 }
 
 // The source changes faster than all its dependents can run; each of them still gets its turn.
 func TestAllDependentsRunWhileTheSourceKeepsChanging(t *testing.T) {
 	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
 		f.follow(onPort)
-		f.runLoop()
-		f.target.after(time.Millisecond, nil)
+		f.target.deciding(time.Millisecond, func(call) error { return nil })
 		const objects = 400
 		f.add("eth0", reconciler.StatusPending, harness.IDs(1, objects)...)
 		for value := range 500 {
@@ -247,8 +202,8 @@ func TestAllDependentsRunWhileTheSourceKeepsChanging(t *testing.T) {
 		for _, c := range f.target.Take() {
 			attempts[c.Object.ID]++
 		}
-		for id := range uint64(objects) {
-			require.GreaterOrEqual(f, attempts[id+1], 2, "attempts of %d", id+1)
+		for _, id := range harness.IDs(1, objects) {
+			require.GreaterOrEqual(f, attempts[id], 2, "attempts of %d", id)
 		}
 		f.Pass(10 * time.Second)
 		f.applied()
@@ -259,21 +214,14 @@ func TestAllDependentsRunWhileTheSourceKeepsChanging(t *testing.T) {
 // the dependents function ignores statuses other than Done.
 func TestSourceMayBeTheTableItself(t *testing.T) {
 	withPorts(t, func(f *followed) {
-		f.target.ports = nil
-		var err error
-		f.Loop, err = reconciler.New(f.cfg)
-		require.NoError(f, err)
-		own, err := trigger.New(f.Loop, f.Table, func(change statedb.Change[*object]) []statedb.Query[*object] {
+		f.Start(f.cfg)
+		f.prepare(f.Table, func(change statedb.Change[*object]) []statedb.Query[*object] {
 			if change.Object.Status.Kind != reconciler.StatusKindDone {
 				return nil
 			}
 			return []statedb.Query[*object]{noteIndex.Query(fmt.Sprint(change.Object.ID))}
 		})
-		require.NoError(f, err)
-		f.Cleanup(own.Close)
-		f.halt = reconcilertest.Go(f, own.Run)
-		f.runLoop()
-
+		f.resume()
 		for id := range uint64(5) {
 			f.add(fmt.Sprint(int(id)-1), reconciler.StatusPending, id)
 		}
