@@ -12,21 +12,10 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
-	"github.com/statekeel/statekeel/reconciler/object"
 )
-
-// polled is a row of the benchmark.
-type polled struct {
-	managed.Meta
-	Status reconciler.Status
-}
-
-func (p *polled) TableHeader() []string { return []string{"Name", "Status"} }
-func (p *polled) TableRow() []string    { return []string{p.Name, p.Status.String()} }
 
 // BenchmarkPoll measures a poll that finds nothing to do, including the work of the loop. The rows are
 // polled as often as possible, and nothing changes in them.
@@ -39,10 +28,6 @@ func BenchmarkPoll(b *testing.B) {
 func benchmarkPoll(b *testing.B, workers int) {
 	const rows = 20_000
 	db := statedb.New()
-	byName := statedb.Index[*polled, string]{
-		Name: "name", Unique: true, FromKey: index.String, FromString: index.FromString,
-		FromObject: func(p *polled) index.KeySet { return index.NewKeySet(index.String(p.Name)) },
-	}
 	table := statedb.MustNewTable(db, "polled", byName)
 	if err := db.Start(); err != nil {
 		b.Fatal(err)
@@ -51,7 +36,7 @@ func benchmarkPoll(b *testing.B, workers int) {
 
 	var observed atomic.Int64
 	begun, ended := make(chan struct{}), make(chan struct{})
-	observe := func(context.Context, *polled) (managed.ExternalObservation, error) {
+	observe := func(context.Context, *bucket) (managed.ExternalObservation, error) {
 		switch observed.Add(1) {
 		case rows:
 			close(begun)
@@ -60,28 +45,29 @@ func benchmarkPoll(b *testing.B, workers int) {
 		}
 		return managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, nil
 	}
-	client := managed.ExternalClientFns[*polled]{ObserveFn: observe}
-	loop, err := newLoop(reconciler.Config[*polled]{
+	client := managed.ExternalClientFns[*bucket]{ObserveFn: observe}
+	cfg, err := managed.Configure(reconciler.Config[*bucket]{
 		DB: db, Table: table,
-		Clone:     func(p *polled) *polled { c := *p; return &c },
-		SetStatus: func(p *polled, s reconciler.Status) *polled { p.Status = s; return p },
-		GetStatus: func(p *polled) reconciler.Status { return p.Status },
+		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Options: []reconciler.Option{
 			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
 		},
 	},
-		managed.WithExternalConnecter(managed.ExternalConnectorFn[*polled](func(context.Context, *polled) (managed.ExternalClient[*polled], error) {
+		managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
 			return client, nil
 		})),
 		managed.WithPollInterval(time.Microsecond))
 	if err != nil {
 		b.Fatal(err)
 	}
+	loop, err := reconciler.New(cfg)
+	if err != nil {
+		b.Fatal(err)
+	}
 	wtxn := db.WriteTxn(table)
 	for i := range rows {
-		row := &polled{Status: reconciler.StatusPending(), Meta: managed.Meta{
-			Finalizers: []string{managed.FinalizerName}, Meta: object.Meta{Name: strconv.Itoa(i)},
-		}}
+		row := named(strconv.Itoa(i)).SetStatus(reconciler.StatusPending())
+		row.Finalizers = []string{managed.FinalizerName}
 		managed.SetExternalName(row, row.Name)
 		row.SetConditions(managed.Available(), synced)
 		_, _, _ = table.Insert(wtxn, row)

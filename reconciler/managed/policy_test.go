@@ -18,59 +18,46 @@ func TestOnlyObservedMissingResourceIsAnError(t *testing.T) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
 		e.called("connect", "observe")
 		e.told("Warning CannotObserveExternalResource")
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
+		e.is("ReconcileError", "Unavailable")
 		e.holds(-1)
 		pass(time.Second)
 		e.called("connect", "observe")
-	}, nil)
+	})
 }
 
 func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
-	const (
-		observe = managed.ManagementActionObserve
-		create  = managed.ManagementActionCreate
-		update  = managed.ManagementActionUpdate
-		remove  = managed.ManagementActionDelete
-		late    = managed.ManagementActionLateInitialize
-		all     = managed.ManagementActionAll
-	)
 	for _, test := range []struct {
-		actions                        []managed.ManagementAction
+		actions                        managed.ManagementPolicies
 		creates, updates, removes, ini bool
 	}{
-		{actions: []managed.ManagementAction{observe}},
-		{actions: []managed.ManagementAction{observe, create}, creates: true},
-		{actions: []managed.ManagementAction{observe, update}, updates: true},
-		{actions: []managed.ManagementAction{observe, remove}, removes: true},
-		{actions: []managed.ManagementAction{observe, late}, ini: true},
-		{actions: []managed.ManagementAction{observe, create, update, late}, creates: true, updates: true, ini: true},
-		{actions: []managed.ManagementAction{all}, creates: true, updates: true, removes: true, ini: true},
+		{actions: managed.ManagementPolicies{"Observe"}},
+		{actions: managed.ManagementPolicies{"Observe", "Create"}, creates: true},
+		{actions: managed.ManagementPolicies{"Observe", "Update"}, updates: true},
+		{actions: managed.ManagementPolicies{"Observe", "Delete"}, removes: true},
+		{actions: managed.ManagementPolicies{"Observe", "LateInitialize"}, ini: true},
+		{actions: managed.ManagementPolicies{"Observe", "Create", "Update", "LateInitialize"}, creates: true, updates: true, ini: true},
+		{actions: managed.ManagementPolicies{"*"}, creates: true, updates: true, removes: true, ini: true},
 	} {
-		policies := managed.ManagementPolicies(test.actions)
-		t.Run(policies.String(), func(t *testing.T) {
-			require.NoError(t, policies.Validate())
+		t.Run(test.actions.String(), func(t *testing.T) {
+			require.NoError(t, test.actions.Validate())
 			each(t, func(e *env) {
 				with := func(b *bucket) { managed.SetManagementPolicies(b, test.actions...) }
 				e.want(1, with)
 				pass(time.Minute)
 				if !test.creates {
-					e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
+					e.is("ReconcileError", "Unavailable")
 					e.holds(-1)
-					e.cloud.set(func(c *cloud) {
-						for _, name := range e.names {
-							c.buckets["there-"+name] = &stored{name, 1}
-						}
-					})
+					e.there("there-", 1)
 					e.edit(func(b *bucket) { managed.SetExternalName(b, "there-"+b.Name) })
 					pass(2 * time.Minute)
 				}
-				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+				e.is("ReconcileSuccess", "Available")
 				e.holds(1)
 
-				e.cloud.set(func(c *cloud) { c.lateRegion = true })
+				e.cloud.set(func() { e.cloud.lateRegion = true })
 				e.want(2, with)
 				pass(time.Minute)
-				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+				e.is("ReconcileSuccess", "Available")
 				size, region := 1, ""
 				if test.updates {
 					size = 2
@@ -88,7 +75,7 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 					size = -1
 				}
 				e.holds(size)
-			}, nil)
+			})
 		})
 	}
 }
@@ -112,7 +99,7 @@ func TestInvalidPoliciesStopTheObject(t *testing.T) {
 			pass(time.Hour)
 			e.told()
 			e.status(reconciler.StatusKindError)
-		}, nil)
+		})
 	}
 }
 
@@ -125,21 +112,20 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 		e.want(1, observe)
 		pass(time.Second)
 		e.holds(-1)
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
+		e.is("ReconcileError", "Unavailable")
 		e.edit(func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionAll) })
 		pass(time.Minute)
 		e.holds(1)
 		e.want(1, func(b *bucket) { b.ManagementPolicies, b.DeletionPolicy = nil, "" })
 		e.rows(func(b *bucket) {
-			if b.ManagementPolicies != nil || b.DeletionPolicy != "" {
-				e.Errorf("policies were not taken back: %+v", b.Meta)
-			}
+			require.Nil(e, b.ManagementPolicies)
+			require.Empty(e, b.DeletionPolicy)
 		})
 		e.remove()
 		pass(time.Minute)
 		e.gone()
 		e.holds(-1)
-	}, nil)
+	})
 }
 
 func TestAPlainInsertReplacesThePolicies(t *testing.T) {
@@ -154,36 +140,19 @@ func TestAPlainInsertReplacesThePolicies(t *testing.T) {
 		pass(time.Minute)
 		e.holds(1)
 		e.rows(func(b *bucket) { require.Empty(e, b.DeletionPolicy) })
-	}, nil)
+	})
 }
 
-func TestPoliciesOfAPersonSurviveAnApply(t *testing.T) {
+func TestPausedObjectIsLeftAlone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
 			managed.SetPaused(b, true)
 			managed.SetDeletionPolicy(b, managed.DeletionOrphan)
 		})
-		e.want(2)
-		pass(time.Minute)
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
-		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
-		pass(time.Minute)
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(2)
-	}, nil)
-}
-
-func TestPausedObjectIsLeftAlone(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
 		e.called()
 		e.told("Normal ReconciliationPaused")
-		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
+		e.is("ReconcilePaused", "Available")
 		at := e.revision()
 		pass(time.Hour)
 		e.called()
@@ -197,9 +166,13 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
 		e.called("connect", "observe", "update")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.holds(2)
-	}, nil)
+		e.remove()
+		pass(time.Minute)
+		e.gone()
+		e.holds(2)
+	})
 }
 
 func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
@@ -212,7 +185,7 @@ func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 		e.told("Warning DeletionRefused")
 		e.rows(func(b *bucket) {
 			synced := b.GetCondition(managed.TypeSynced)
-			require.Equal(e, managed.ConditionReason("ReconcilePaused"), synced.Reason)
+			require.Equal(e, "ReconcilePaused", synced.Reason)
 			require.Contains(e, synced.Message, "deletion is refused")
 		})
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
@@ -226,9 +199,9 @@ func TestEmptyPoliciesPauseTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b) })
 		e.called()
-		e.is(managed.ConditionReason("ReconcilePaused"), "")
+		e.is("ReconcilePaused", "")
 		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationPrefix + "management-policies") })
 		pass(time.Second)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
+		e.is("ReconcileSuccess", "Available")
+	})
 }
