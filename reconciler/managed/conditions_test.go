@@ -141,33 +141,30 @@ func TestWaitReadyWaitsForTheConditionNotForDone(t *testing.T) {
 		e.want(1)
 		pass(time.Second)
 		e.status(reconciler.StatusKindDone)
-		ctx, cancel := context.WithTimeout(e.Context(), 10*time.Minute)
-		defer cancel()
-		name := e.names[0]
-		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
+		_, err := e.waitReady()
 		require.ErrorIs(e, err, context.DeadlineExceeded)
 		e.cloud.then("observe", nil)
-		row, err := managed.WaitReady(e.Context(), e.DB, e.Table, named(name))
+		row, err := e.waitReady()
 		require.NoError(e, err)
-		require.Equal(e, name, row.Name)
+		require.Equal(e, e.names[0], row.Name)
 		require.True(e, managed.IsReady(row))
 	})
 }
 
 func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
 	each(t, func(e *env) {
-		ctx, name := e.Context(), e.names[0]
-		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
+		name := e.names[0]
+		_, err := e.waitReady()
 		require.ErrorIs(e, err, managed.ErrRowGone)
 		e.cloud.fail("connect", errRefused)
 		e.want(1)
-		short, cancel := context.WithCancelCause(ctx)
+		short, cancel := context.WithCancelCause(e.Context())
 		cancel(errDown)
 		_, err = managed.WaitReady(short, e.DB, e.Table, named(name))
 		require.ErrorIs(e, err, errDown)
 		require.ErrorContains(e, err, `"b00" is not ready: Synced is False (ReconcileError: connect: quota)`)
 
-		go func() { _, err = managed.WaitReady(ctx, e.DB, e.Table, named(name)) }()
+		go func() { _, err = e.waitReady() }()
 		synctest.Wait()
 		e.remove()
 		require.ErrorIs(e, err, managed.ErrTerminating)

@@ -4,6 +4,7 @@
 package managed_test
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -332,6 +333,13 @@ func (e *env) settle(size int, also ...func(b *bucket)) {
 	e.holds(size)
 	e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
 	e.forget()
+}
+
+// waitReady waits until the first object is ready, for ten minutes.
+func (e *env) waitReady() (*bucket, error) {
+	ctx, cancel := context.WithTimeout(e.Context(), 10*time.Minute)
+	defer cancel()
+	return managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
 }
 
 func (e *env) forget() {

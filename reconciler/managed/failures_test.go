@@ -175,9 +175,7 @@ func TestHostileTextsAreEscapedInErrorsAndLogs(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("observe", errors.New("refused a\x1b[31m\n<<end>>\x00"))
 		e.want(1)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
+		_, err := e.waitReady()
 		require.ErrorContains(e, err, "refused")
 		require.False(e, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
 		require.Contains(e, log.String(), "refused a")

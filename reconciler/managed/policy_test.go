@@ -185,7 +185,7 @@ func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 		e.told("Warning DeletionRefused")
 		e.rows(func(b *bucket) {
 			synced := b.GetCondition(managed.TypeSynced)
-			require.Equal(e, "ReconcilePaused", synced.Reason)
+			require.EqualValues(e, "ReconcilePaused", synced.Reason)
 			require.Contains(e, synced.Message, "deletion is refused")
 		})
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
