@@ -6,7 +6,6 @@ package managed_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -115,15 +114,6 @@ func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
 
 func TestLongConditionMessagesAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
-	each(t, func(e *env) {
-		e.cloud.fail("observe", errors.New(long))
-		e.want(1)
-		e.rows(func(b *bucket) {
-			require.LessOrEqual(e, len(b.GetCondition(managed.TypeSynced).Message), reconciler.MaxErrorText)
-			require.Regexp(e, `^observe: é+\.\.\. \(\d+ bytes left out\)$`, b.GetCondition(managed.TypeSynced).Message)
-		})
-	})
-
 	var m managed.Meta
 	m.SetConditions(managed.Unavailable().WithMessage(long))
 	was := m.GetCondition(managed.TypeReady)

@@ -6,19 +6,12 @@ package managed_test
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/cilium/hive"
-	"github.com/cilium/hive/cell"
-	"github.com/cilium/hive/hivetest"
-	"github.com/cilium/hive/job"
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
@@ -82,51 +75,10 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
 }
 
-func TestStepsAreLoggedAtLevelDebug(t *testing.T) {
-	log := &testlog.Buffer{}
-	each(t, func(e *env) {
-		e.settle(1)
-		e.want(2)
-		require.Contains(e, log.String(), `msg="the external resource differs" table=buckets object=b00 diff="size 1, want 2"`)
-		require.Contains(e, log.String(), "reason=CreatedExternalResource")
-	}, managed.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
-}
-
-func TestConfigurationRunsInAHive(t *testing.T) {
-	client := newCloud(&outside{buckets: map[string]stored{}})
-	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell,
-		cell.Module("test", "test",
-			cell.ProvidePrivate(job.Registry.NewGroup),
-			cell.Provide(newBuckets),
-			cell.Invoke(func(db *statedb.DB, table statedb.RWTable[*bucket], params reconciler.Params, lc cell.Lifecycle) error {
-				cfg, err := managed.Configure(reconciler.Config[*bucket]{
-					DB: db, Table: table, Log: params.Log,
-					Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
-					Options: []reconciler.Option{reconciler.WithName(managed.ControllerName("bucket"))},
-				}, managed.WithExternalConnecter(client))
-				if err != nil {
-					return err
-				}
-				loop, err := reconciler.RegisterConfig(params, cfg)
-				lc.Append(cell.Hook{OnStart: func(ctx cell.HookContext) error {
-					wtxn := db.WriteTxn(table)
-					_, _, err := table.Insert(wtxn, named("a").SetStatus(reconciler.StatusPending()))
-					_, _, waitErr := loop.WaitUntilReconciled(ctx, table.Revision(wtxn.Commit()))
-					return errors.Join(err, waitErr)
-				}})
-				return err
-			})))
-	log := hivetest.Logger(t)
-	require.NoError(t, h.Start(log, t.Context()))
-	require.NoError(t, h.Stop(log, context.Background()))
-	require.NotEmpty(t, client.holds("a"))
-	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
-}
-
 // These tests use the names that programs bring along in the way those programs do.
 // docs/COMPATIBILITY.md has a row for each name.
 
-// TestFunctionsAreConnectersAndClients calls each function, and those that are nil, which do nothing.
+// Functions that are nil do nothing.
 func TestFunctionsAreConnectersAndClients(t *testing.T) {
 	ctx, b := t.Context(), named("a")
 	var called []string
@@ -150,6 +102,7 @@ func TestFunctionsAreConnectersAndClients(t *testing.T) {
 	require.NoError(t, with.Disconnect(ctx))
 	var disconnect managed.ExternalDisconnecter = managed.ExternalDisconnectorFn(func(context.Context) error { return errDown })
 	require.ErrorIs(t, disconnect.Disconnect(ctx), errDown)
+	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
 
 	none := managed.ExternalConnectDisconnecterFns[*bucket]{}
 	require.NoError(t, none.Disconnect(ctx))
@@ -167,42 +120,6 @@ func TestFunctionsAreConnectersAndClients(t *testing.T) {
 		require.NoError(t, err)
 		require.False(t, seen.ResourceExists)
 	}
-}
-
-// The updater of the critical annotations is called after a create, with the external name set.
-func TestCriticalAnnotationsGoThroughTheUpdater(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.rows(func(b *bucket) { require.NotEmpty(e, b.Annotations[managed.AnnotationExternalName]) })
-	}, func(e *env) any {
-		var retrying *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
-		return critical(func(ctx context.Context, b *bucket) error {
-			if managed.GetExternalName(b) == "" {
-				return errRefused
-			}
-			return managed.CriticalAnnotationUpdateFn[*bucket](retrying.UpdateCriticalAnnotations).UpdateCriticalAnnotations(ctx, b)
-		})
-	})
-}
-
-// Programs store options as values, and write hooks as functions.
-func TestOptionsAreValuesThatCanBeStored(t *testing.T) {
-	var hook managed.PollIntervalHook[*bucket] = func(_ *bucket, pollInterval time.Duration) time.Duration {
-		return pollInterval / 2
-	}
-	options := []managed.ReconcilerOption{
-		managed.WithPollInterval(time.Hour),
-		managed.WithPollIntervalHook(hook),
-		managed.WithFinalizer[*bucket](managed.Finalizer[*bucket](managed.NewFinalizer[*bucket]("mine"))),
-	}
-	each(t, func(e *env) {
-		e.settle(1)
-		e.rows(func(b *bucket) { require.Equal(e, []string{"mine"}, b.Finalizers) })
-		pass(29 * time.Minute)
-		e.called()
-		pass(2 * time.Minute)
-		e.called("connect", "observe")
-	}, options[0], options[1], options[2])
 }
 
 // The reconciler is the operations in the configuration of a loop.
@@ -246,8 +163,16 @@ func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 				require.NoError(e, err, key)
 			}
 		})
+		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-1") })
+		e.called("connect", "observe")
+		e.rows(func(b *bucket) {
+			require.True(e, managed.ReconcileHandled(b, "now-1"))
+			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
+		})
 		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPaused, "true") })
 		e.is("ReconcilePaused", "Available")
+		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-2") })
+		e.rows(func(b *bucket) { require.False(e, managed.ReconcileHandled(b, "now-2")) })
 		e.edit(func(b *bucket) {
 			b.RemoveAnnotation(managed.AnnotationPaused)
 			b.SetAnnotation(managed.AnnotationPrefix+"deletion-policy", "Orphan")

@@ -240,7 +240,7 @@ func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, 1)
 		rows := &failing{RWTable: e.Table}
-		u := managed.NewRetryingCriticalAnnotationUpdater(e.DB, rows, (*bucket).Clone)
+		var u *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.DB, rows, (*bucket).Clone)
 		e.insert(named("x"))
 		noted := named("x")
 		managed.SetExternalName(noted, "id-1")

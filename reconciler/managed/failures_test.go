@@ -152,15 +152,17 @@ func TestPanicInObserveKeepsTheConditions(t *testing.T) {
 	})
 }
 
-func TestStepsOfAPassAreInItsNote(t *testing.T) {
+func TestStepsOfAPassAreInItsNoteAndInTheLog(t *testing.T) {
+	log := &testlog.Buffer{}
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)
 		for _, name := range e.names {
-			explained := e.Loop.Explain(e.Context(), name)
-			require.Contains(e, fmt.Sprint(explained), "observe: differs; size 1, want 2; updated")
+			require.Contains(e, fmt.Sprint(e.Loop.Explain(e.Context(), name)), "observe: differs; size 1, want 2; updated")
 		}
-	})
+		require.Contains(e, log.String(), `msg="the external resource differs" table=buckets object=b00 diff="size 1, want 2"`)
+		require.Contains(e, log.String(), "reason=CreatedExternalResource")
+	}, managed.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 }
 
 // Log messages and errors contain no unescaped text from outside.

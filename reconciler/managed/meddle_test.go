@@ -285,23 +285,17 @@ func TestARowThatIsWrittenFasterThanAPassIsCreated(t *testing.T) {
 	})
 }
 
-func TestARowThatIsWrittenFasterThanAPassShowsItsConditions(t *testing.T) {
+func TestARowThatIsWrittenFasterThanAPassShowsItsConditionsAndIsRemoved(t *testing.T) {
+	tick := func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) }
 	each(t, func(e *env) {
 		e.settle(1)
 		e.slowly()
 		e.cloud.fail("update", errRefused)
 		e.want(2)
-		e.keepsWriting(func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) })
+		e.keepsWriting(tick)
 		e.is("ReconcileError", "Available")
-	})
-}
-
-func TestARowThatIsWrittenFasterThanAPassIsRemoved(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.slowly()
 		e.remove()
-		e.keepsWriting(func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) })
+		e.keepsWriting(tick)
 		e.gone()
 		e.holds(-1)
 	}, noGrace)

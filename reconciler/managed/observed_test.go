@@ -57,25 +57,6 @@ func TestObservedValuesReachTheCallsOfThePass(t *testing.T) {
 	})
 }
 
-func TestRowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
-	each(t, func(e *env) {
-		e.there("there-", 7)
-		e.seesRegion()
-		e.want(1, func(b *bucket) {
-			managed.SetManagementPolicies(b, managed.ManagementActionObserve)
-			managed.SetExternalName(b, "there-"+b.Name)
-		})
-		e.is("ReconcileSuccess", "Available")
-		e.rows(func(b *bucket) {
-			require.Equal(e, 7, b.Seen)
-			require.Equal(e, "seen", b.Region)
-		})
-		at := e.revision()
-		pass(time.Hour)
-		require.Equal(e, at, e.revision(), "polls write nothing")
-	})
-}
-
 func TestWithObservedDecidesWhatIsWritten(t *testing.T) {
 	each(t, func(e *env) {
 		e.seesRegion("update")

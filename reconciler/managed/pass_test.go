@@ -138,7 +138,8 @@ func TestObjectMayHaveItsOwnPollInterval(t *testing.T) {
 }
 
 func TestLastPollHookApplies(t *testing.T) {
-	hour := managed.WithPollIntervalHook(func(*bucket, time.Duration) time.Duration { return time.Hour })
+	var hourly managed.PollIntervalHook[*bucket] = func(*bucket, time.Duration) time.Duration { return time.Hour }
+	hour := managed.WithPollIntervalHook(hourly)
 	double := managed.WithPollIntervalHook(func(b *bucket, interval time.Duration) time.Duration {
 		if b.Size == 0 {
 			return 0
@@ -191,19 +192,4 @@ func TestJitterSpreadsPollsWithinItsBounds(t *testing.T) {
 			require.Greater(e, len(at)-late, 20)
 		}, managed.WithPollJitterHook(test.jitter))
 	}
-}
-
-func TestRequestedReconcileIsEchoed(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-1") })
-		e.called("connect", "observe")
-		e.rows(func(b *bucket) {
-			require.True(e, managed.ReconcileHandled(b, "now-1"))
-			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-		})
-		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
-		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-2") })
-		e.rows(func(b *bucket) { require.False(e, managed.ReconcileHandled(b, "now-2")) })
-	})
 }

@@ -13,18 +13,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestOnlyObservedMissingResourceIsAnError(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
-		e.called("connect", "observe")
-		e.told("Warning CannotObserveExternalResource")
-		e.is("ReconcileError", "Unavailable")
-		e.holds(-1)
-		pass(time.Second)
-		e.called("connect", "observe")
-	})
-}
-
 func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 	for _, test := range []struct {
 		actions                        managed.ManagementPolicies
@@ -46,6 +34,9 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 				pass(time.Minute)
 				if !test.creates {
 					e.is("ReconcileError", "Unavailable")
+					for _, name := range e.names {
+						require.Contains(e, e.events.take(name), "Warning CannotObserveExternalResource")
+					}
 					e.holds(-1)
 					e.there("there-", 1)
 					e.edit(func(b *bucket) { managed.SetExternalName(b, "there-"+b.Name) })
@@ -67,6 +58,9 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 				}
 				e.holds(size)
 				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })
+				at := e.revision()
+				pass(10 * time.Minute)
+				require.Equal(e, at, e.revision(), "polls write nothing")
 
 				e.remove()
 				pass(time.Minute)
