@@ -50,7 +50,7 @@ func TestApplyOfADeletedRowReturnsErrTerminating(t *testing.T) {
 		require.Equal(e, at, e.revision())
 		e.sticky(false)
 		pass(time.Minute)
-		e.gone()
+		e.gone(-1)
 		e.want(2)
 		pass(time.Second)
 		e.holds(2)

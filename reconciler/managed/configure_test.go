@@ -22,7 +22,7 @@ func TestDefaultOutsideSystemDoesNothing(t *testing.T) {
 		e.want(1)
 		e.is("ReconcileSuccess", "Available")
 		e.remove()
-		e.gone()
+		e.gone(-1)
 	}, managed.WithExternalConnecter[*bucket](nil), managed.WithFinalizer[*bucket](nil),
 		managed.WithCriticalAnnotationUpdater[*bucket](nil),
 		managed.WithPollIntervalHook[*bucket](nil), managed.WithLogger(nil))
@@ -74,9 +74,6 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	}
 	require.True(t, strings.HasPrefix(err.Error(), "managed: "))
 }
-
-// These tests use the names that programs bring along in the way those programs do.
-// docs/COMPATIBILITY.md has a row for each name.
 
 // Functions that are nil do nothing.
 func TestFunctionsAreConnectersAndClients(t *testing.T) {
@@ -178,7 +175,6 @@ func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 			b.SetAnnotation(managed.AnnotationPrefix+"deletion-policy", "Orphan")
 		})
 		e.remove()
-		e.gone()
-		e.holds(1)
+		e.gone(1)
 	})
 }

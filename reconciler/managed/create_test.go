@@ -358,7 +358,7 @@ func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
 		pass(20 * time.Second)
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 		pass(2 * time.Minute)
-		e.gone()
+		e.gone(1) // it was never shown
 	}, deterministic)
 }
 
@@ -400,8 +400,7 @@ func (e *env) goesOnlyWhenSeen() {
 	e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 	e.hide(false)
 	pass(2 * time.Minute)
-	e.gone()
-	e.holds(-1)
+	e.gone(-1)
 }
 
 // noAnswer lets creates take effect without an answer.
@@ -487,7 +486,7 @@ func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 		// This covers the rest of it and the last backoff.
 		pass(time.Minute)
-		e.gone()
+		e.gone(-1)
 	}, deterministic)
 }
 
@@ -499,6 +498,6 @@ func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
 		e.remove()
 		e.cloud.fail("connect", nil)
 		pass(2 * time.Second)
-		e.gone()
+		e.gone(-1)
 	}, deterministic)
 }

@@ -26,8 +26,7 @@ func TestDeletionIsNeverGivenUp(t *testing.T) {
 		e.rows(func(b *bucket) { require.NotContains(e, b.Status.GetError(), "given up") })
 		e.cloud.fail("delete", nil)
 		pass(2 * time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 	}, noGrace, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
 }
 
@@ -63,8 +62,7 @@ func TestDeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
 		e.rows(func(b *bucket) { require.Equal(e, "50 %", b.Annotations["example.org/progress"]) })
 		e.sticky(false)
 		e.WaitApplied(2 * time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 		e.forget()
 		pass(time.Hour)
 		e.called()
@@ -135,12 +133,9 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 			e.Insert(b)
 		}
 		pass(time.Second)
-		for _, name := range e.names {
-			require.Contains(e, e.cloud.take(name), "delete")
-		}
+		e.calledAlso("delete")
 		pass(time.Second)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 	}, noGrace)
 }
 
@@ -181,10 +176,7 @@ func TestFinalizerOfAnotherNameIsOurs(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.rows(func(b *bucket) { require.Equal(e, []string{"example.org/mine"}, b.Finalizers) })
-		e.remove()
-		pass(time.Second)
-		e.gone()
-		e.holds(-1)
+		e.removed(-1)
 		e.settle(1)
 		e.removeDirectly()
 		pass(time.Minute)
@@ -253,8 +245,7 @@ func TestRemovedRowLeaksNothing(t *testing.T) {
 		e.settle(1)
 		away(e)
 		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 		e.forget()
 		pass(time.Hour)
 		e.called()
@@ -301,9 +292,7 @@ func TestUnseenRowMakesNoOutsideCall(t *testing.T) {
 		e.called()
 		e.comeAndGo(func(b *bucket) { b.Finalizers = []string{managed.FinalizerName} })
 		pass(time.Minute)
-		for _, name := range e.names {
-			require.Contains(e, e.cloud.take(name), "observe", "it may have a resource")
-		}
+		e.calledAlso("observe")
 	})
 }
 
@@ -325,8 +314,7 @@ func TestRowNamingAnotherResourceInAPlainInsertLeaksNothing(t *testing.T) {
 		e.others()
 		e.comeAndGo(otherNamed)
 		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 		for _, name := range e.names {
 			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it never belonged to the row")
 			require.Contains(e, e.events.take(name), "Warning CannotTellIfManaged")
@@ -363,7 +351,7 @@ func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 		}
 		e.remove()
 		pass(time.Minute)
-		e.gone()
+		e.gone(-1)
 		for _, name := range e.names {
 			require.Empty(e, e.cloud.holds("other-"+name))
 		}

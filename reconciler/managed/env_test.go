@@ -118,7 +118,6 @@ func (e *env) configure(opts ...any) (reconciler.Config[*bucket], error) {
 	return managed.Configure(cfg, with...)
 }
 
-// start starts a loop, which runs until the test ends or calls Stop.
 func (e *env) start(opts ...any) {
 	e.Helper()
 	cfg, err := e.configure(opts...)
@@ -126,7 +125,6 @@ func (e *env) start(opts ...any) {
 	e.Start(cfg)
 }
 
-// Options of many tests.
 var (
 	noGrace       = managed.WithCreationGracePeriod(0)
 	deterministic = []any{
@@ -178,7 +176,6 @@ func (e *env) edit(f func(b *bucket)) {
 	})
 }
 
-// remove requests the deletion of all objects.
 func (e *env) remove() {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -188,7 +185,6 @@ func (e *env) remove() {
 	})
 }
 
-// removeDirectly removes all rows from the table without Writer.Delete.
 func (e *env) removeDirectly() {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -204,7 +200,6 @@ func (e *env) insert(rows ...*bucket) {
 	}
 }
 
-// drop removes a row as a program without a Writer does.
 func (e *env) drop(name string) { e.Delete(named(name)) }
 
 // editOne changes a row, if there is one, as a person does.
@@ -234,10 +229,8 @@ func (e *env) share(name string) {
 	})
 }
 
-// hide makes the buckets of the cloud invisible or visible.
 func (e *env) hide(hidden bool) { e.cloud.set(func() { e.cloud.blind = hidden }) }
 
-// sticky makes deleted buckets stay in the cloud, or not.
 func (e *env) sticky(stay bool) { e.cloud.set(func() { e.cloud.stays = func() bool { return stay } }) }
 
 // there adds a resource for each object to the cloud, with this before its name.
@@ -274,12 +267,21 @@ func (e *env) rows(f func(b *bucket)) {
 	}
 }
 
-// gone requires that all rows have left the table.
-func (e *env) gone() {
+// gone requires that all rows have left the table, and what the cloud holds.
+func (e *env) gone(size int) {
 	e.Helper()
 	for _, name := range e.names {
 		require.Nil(e, e.get(name), "row %q", name)
 	}
+	e.holds(size)
+}
+
+// removed requires the same a minute after the deletion is requested.
+func (e *env) removed(size int) {
+	e.Helper()
+	e.remove()
+	pass(time.Minute)
+	e.gone(size)
 }
 
 // called requires the calls for every object since the last check.
@@ -287,6 +289,21 @@ func (e *env) called(want ...string) {
 	e.Helper()
 	for _, name := range e.names {
 		require.Equal(e, want, e.cloud.take(name), "calls for %q", name)
+	}
+}
+
+// calledAlso requires this to be among the calls for every object, notCalled that it is not.
+func (e *env) calledAlso(op string) {
+	e.Helper()
+	for _, name := range e.names {
+		require.Contains(e, e.cloud.take(name), op, "calls for %q", name)
+	}
+}
+
+func (e *env) notCalled(op string) {
+	e.Helper()
+	for _, name := range e.names {
+		require.NotContains(e, e.cloud.take(name), op, "calls for %q", name)
 	}
 }
 
@@ -302,7 +319,6 @@ func (e *env) holds(size int) {
 	}
 }
 
-// told requires the events of every object since the last check.
 func (e *env) told(want ...string) {
 	e.Helper()
 	for _, name := range e.names {
@@ -319,7 +335,6 @@ func (e *env) is(synced, ready managed.ConditionReason) {
 	})
 }
 
-// status requires the kind of the status of every row.
 func (e *env) status(want reconciler.StatusKind) {
 	e.Helper()
 	e.rows(func(b *bucket) { require.Equal(e, want, b.Status.Kind, "%q: %s", b.Name, b.Status) })
@@ -349,7 +364,6 @@ func (e *env) forget() {
 	}
 }
 
-// revision returns the revision of the table, which grows with every write.
 func (e *env) revision() statedb.Revision { return e.Table.Revision(e.DB.ReadTxn()) }
 
 // slack is how long a loop may gather work that is due together, and pace its rounds.
@@ -417,7 +431,6 @@ var byName = statedb.Index[*bucket, string]{
 	Unique:     true,
 }
 
-// events is a recorder that keeps the events.
 type events struct {
 	mu     sync.Mutex
 	byName map[string][]string

@@ -35,8 +35,7 @@ func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 			e.edit(leave)
 			away(e)
 			pass(time.Minute)
-			e.gone()
-			e.holds(1)
+			e.gone(1)
 			e.forget()
 			pass(time.Minute)
 			e.called()
@@ -86,15 +85,9 @@ func TestResourceLeftInPlaceIsManagedWhenARowNamesIt(t *testing.T) {
 		for _, name := range e.names {
 			require.ElementsMatch(e, []int{1, 2}, e.cloud.holds(name))
 		}
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(1)
+		e.removed(1)
 		e.settle(1, func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.removed(-1)
 	}, swept)
 }
 
@@ -113,8 +106,7 @@ func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 		require.Contains(e, e.events.take(e.names[0]), "Warning CannotLeaveExternalResource")
 		e.cloud.fail("leave", nil)
 		pass(time.Minute)
-		e.gone()
-		e.holds(1)
+		e.gone(1)
 
 		// The next process knows only the mark.
 		e.Stop()
@@ -131,11 +123,8 @@ func TestLeaveHookChangesNothingForARowThatMayOnlyBeObserved(t *testing.T) {
 		e.forget()
 		away(e)
 		pass(time.Minute)
-		e.gone()
-		e.holds(1)
-		for _, name := range e.names {
-			require.NotContains(e, e.cloud.take(name), "leave")
-		}
+		e.gone(1)
+		e.notCalled("leave")
 	}, leaveHook)
 }
 
@@ -151,9 +140,7 @@ func (e *env) orphans() {
 	e.sticky(true)
 	e.there("orphan-", 1)
 	pass(12 * time.Second)
-	for _, name := range e.names {
-		require.Contains(e, e.cloud.take(name), "delete")
-	}
+	e.calledAlso("delete")
 	e.forget()
 }
 
@@ -162,10 +149,7 @@ func TestRowTakesNoNameFromASweep(t *testing.T) {
 		"resource without a row": func(*env) {},
 		"late listing of a resource that is gone": func(e *env) {
 			e.settle(1, orphanNamed)
-			e.remove()
-			pass(time.Second)
-			e.gone()
-			e.holds(-1)
+			e.removed(-1)
 		},
 	}, func(e *env, before func(e *env)) {
 		before(e)

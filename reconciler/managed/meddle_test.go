@@ -296,8 +296,7 @@ func TestARowThatIsWrittenFasterThanAPassShowsItsConditionsAndIsRemoved(t *testi
 		e.is("ReconcileError", "Available")
 		e.remove()
 		e.keepsWriting(tick)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 	}, noGrace)
 }
 

@@ -50,10 +50,7 @@ func TestObservedValuesReachTheCallsOfThePass(t *testing.T) {
 			require.Equal(e, "noted", b.Annotations["example.com/create"])
 			require.Equal(e, "noted", b.Annotations["example.com/update"])
 		})
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.removed(-1)
 	})
 }
 

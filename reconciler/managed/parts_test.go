@@ -50,10 +50,7 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		// An object that is being deleted needs no references.
 		e.drop("network")
 		pass(time.Second)
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.removed(-1)
 	}, noGrace, func(e *env) any {
 		return managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
 			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
@@ -99,7 +96,7 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		e.holds(-1)
 		e.vault.failing(0, e.names...)
 		pass(time.Minute)
-		e.gone()
+		e.gone(-1)
 		require.Empty(e, e.vault.has)
 	}, noGrace, published)
 	// Outside of a pass there is no transaction, and NoteConnection does nothing.
@@ -253,8 +250,7 @@ func TestWhatWasLearnedOfAnObjectThatIsGoneIsNotPublished(t *testing.T) {
 		e.vault.failing(1, e.names...) // the next pass of each object deletes the resource
 		away(e)
 		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 		e.cloud.then("create", nil)
 		e.settle(1)
 		pass(time.Minute)

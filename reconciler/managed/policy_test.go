@@ -62,13 +62,10 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 				pass(10 * time.Minute)
 				require.Equal(e, at, e.revision(), "polls write nothing")
 
-				e.remove()
-				pass(time.Minute)
-				e.gone()
 				if test.removes {
 					size = -1
 				}
-				e.holds(size)
+				e.removed(size)
 			})
 		})
 	}
@@ -115,10 +112,7 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 			require.Nil(e, b.ManagementPolicies)
 			require.Empty(e, b.DeletionPolicy)
 		})
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
+		e.removed(-1)
 	})
 }
 
@@ -162,10 +156,7 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 		e.called("connect", "observe", "update")
 		e.is("ReconcileSuccess", "Available")
 		e.holds(2)
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(2)
+		e.removed(2)
 	})
 }
 
@@ -184,8 +175,7 @@ func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 		})
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
 		pass(time.Second)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 	}, noGrace)
 }
 
