@@ -111,6 +111,14 @@ func TestApplyWritesWhatTheFunctionChanges(t *testing.T) {
 	require.EqualValues(t, 4, row.Generation)
 	require.Equal(t, "net", row.Annotations["team"])
 
+	obj := &bucket{Meta: managed.Meta{Meta: object.Meta{Name: "b", Annotations: map[string]string{"team": "net"}}}}
+	e.Write(func(wtxn statedb.WriteTxn) {
+		_, err := w.Apply(wtxn, obj, func(*bucket) {})
+		require.NoError(t, err)
+	})
+	obj.Annotations["team"] = "ops"
+	require.Equal(t, "net", e.get("b").Annotations["team"], "the program keeps its map")
+
 	w.Pending = func(b *bucket) *bucket {
 		b.All = b.All.Pending()
 		return b
@@ -119,15 +127,4 @@ func TestApplyWritesWhatTheFunctionChanges(t *testing.T) {
 	row = e.apply(w, true, func(b *bucket) { b.All = b.All.Set("one", reconciler.StatusDone()) })
 	require.Equal(t, reconciler.StatusKindPending, row.All.Get("one").Kind, "all reconcilers of the row are asked")
 	require.Equal(t, reconciler.StatusKindPending, row.Status.Kind)
-}
-
-func TestApplyOfANewRowSharesNoMapWithTheProgram(t *testing.T) {
-	e := newEnv(t, 1)
-	obj := &bucket{Meta: managed.Meta{Meta: object.Meta{Name: "a", Annotations: map[string]string{"team": "net"}}}}
-	e.Write(func(wtxn statedb.WriteTxn) {
-		_, err := e.writer().Apply(wtxn, obj, func(*bucket) {})
-		require.NoError(t, err)
-	})
-	obj.Annotations["team"] = "ops"
-	require.Equal(t, "net", e.get("a").Annotations["team"])
 }

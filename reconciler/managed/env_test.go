@@ -68,8 +68,8 @@ func newEnv(t *testing.T, workers int) *env {
 	e := &env{
 		Env: reconcilertest.New(t, newBuckets), workers: workers,
 		cloud: newCloud(&outside{buckets: map[string]stored{}}), events: &events{byName: map[string][]string{}},
-		vault: &vault{has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}},
 	}
+	e.vault = &vault{e.cloud, map[string]managed.ConnectionDetails{}}
 	for i := range workers*2 - workers/4 - 1 {
 		e.names = append(e.names, fmt.Sprintf("b%02d", i))
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -45,16 +44,7 @@ func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			table(t, aways, test, swept)
 			each(t, func(e *env) {
-				test(e, func(e *env) {
-					e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-						b := named(name).SetStatus(reconciler.StatusPending())
-						leave(b)
-						_, _, err := e.Table.Insert(wtxn, b)
-						require.NoError(e, err)
-						_, _, err = e.Table.Delete(wtxn, b)
-						require.NoError(e, err)
-					})
-				})
+				test(e, func(e *env) { e.comeAndGo(leave) })
 			}, swept)
 		})
 	}

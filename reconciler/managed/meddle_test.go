@@ -23,49 +23,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// steps are the things that others do during a call. row is the row at its beginning, nil if there is none.
-var steps = map[string]func(e *env, name string, row *bucket){
-	"edit": func(e *env, name string, _ *bucket) { e.editOne(name, func(b *bucket) { b.Size = 2 }) },
-	"fresh": func(e *env, name string, _ *bucket) {
-		b := named(name)
-		b.Size = 2
-		e.insert(b)
-	},
-	"first": func(e *env, name string, _ *bucket) { e.insert(first(name)) },
-	"present": func(e *env, _ string, row *bucket) {
-		if row != nil {
-			e.insert(row)
-		}
-	},
-	"mapless": func(e *env, _ string, row *bucket) {
-		if row != nil {
-			b := row.Clone()
-			b.Annotations = nil
-			e.insert(b)
-		}
-	},
-	"other": func(e *env, name string, _ *bucket) {
-		b := named(name)
-		otherNamed(b)
-		e.insert(b)
-	},
-	"drop":   func(e *env, name string, _ *bucket) { e.drop(name) },
-	"delete": func(e *env, name string, _ *bucket) { e.deleteOne(name) },
-	"pause": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetPaused(b, true) })
-	},
-	"name": func(e *env, name string, _ *bucket) { e.editOne(name, otherNamed) },
-	"decide": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.DecideCreate(b, "other-"+name) })
-	},
-	"share": func(e *env, name string, _ *bucket) { e.share(name) },
-	"policy": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Create", "Delete") })
-	},
-	"finalizer": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { b.Finalizers = append(slices.Clip(b.Finalizers), "mine") })
-	},
-	"unfinalized": func(e *env, name string, _ *bucket) { e.editOne(name, func(b *bucket) { b.Finalizers = nil }) },
+// edits are what a person does with a row during a call.
+var edits = map[string]func(b *bucket){
+	"edit":        func(b *bucket) { b.Size = 2 },
+	"pause":       func(b *bucket) { managed.SetPaused(b, true) },
+	"name":        otherNamed,
+	"decide":      func(b *bucket) { managed.DecideCreate(b, "other-"+b.Name) },
+	"policy":      func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Create", "Delete") },
+	"finalizer":   func(b *bucket) { b.Finalizers = append(slices.Clip(b.Finalizers), "mine") },
+	"unfinalized": func(b *bucket) { b.Finalizers = nil },
+}
+
+// plain are the rows that a program inserts during a call: new ones, changed by the function, or the present one.
+var plain = map[string]func(b *bucket){
+	"fresh":   func(b *bucket) { b.Size = 2 },
+	"first":   func(b *bucket) { b.Size = 1 },
+	"other":   otherNamed,
+	"present": func(*bucket) {},
+	"mapless": func(b *bucket) { b.Annotations = nil },
 }
 
 // meddle are the steps that are taken one after the other; after "later" they are taken 1.5 seconds later.
@@ -77,26 +52,37 @@ var meddle = []string{
 	"unfinalized drop",
 }
 
-// take takes steps.
+// takes takes steps.
 func (e *env) takes(name string, todo []string) {
 	row := e.get(name)
 	for i, step := range todo {
-		if step == "later" {
+		switch step {
+		case "drop":
+			e.drop(name)
+		case "delete":
+			e.deleteOne(name)
+		case "share":
+			e.share(name)
+		case "later":
 			go func() {
 				time.Sleep(1500 * time.Millisecond)
 				e.takes(name, todo[i+1:])
 			}()
 			return
+		case "present", "mapless":
+			if row != nil {
+				b := row.Clone()
+				plain[step](b)
+				e.insert(b)
+			}
+		case "fresh", "first", "other":
+			b := named(name)
+			plain[step](b)
+			e.insert(b)
+		default:
+			e.editOne(name, edits[step])
 		}
-		steps[step](e, name, row)
 	}
-}
-
-// first is the row with which a test begins.
-func first(name string) *bucket {
-	b := named(name)
-	b.Size = 1
-	return b
 }
 
 // ends are how a call ends after that.
@@ -180,7 +166,7 @@ func (e *env) meddled(op, when string, todo []string, end func() error) {
 	} else {
 		e.cloud.then(op, f)
 	}
-	e.insert(first(name))
+	e.takes(name, []string{"first"})
 	pass(time.Minute)
 	if row := e.get(name); row != nil && !managed.WasDeleted(row) && !managed.IsPaused(row) && op == "update" {
 		e.editOne(name, func(b *bucket) { b.Size = 3 })
@@ -216,7 +202,7 @@ func (e *env) meddled(op, when string, todo []string, end func() error) {
 // resolve resolves what waits for a person.
 func (e *env) resolve(name string) {
 	if e.get(name) == nil && e.cloud.exists(name) != "" {
-		e.insert(first(name))
+		e.takes(name, []string{"first"})
 		pass(time.Minute)
 	}
 	e.editOne(name, func(b *bucket) {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,21 +79,21 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		pass(time.Second)
 		e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), e.vault.of(b.Name, "address")) })
 
-		e.vault.failing(1000, e.names...)
+		e.cloud.fail("publish", errDown)
 		e.forget()
 		pass(time.Minute)
 		e.told("Warning CannotPublishConnectionDetails")
 		e.is("ReconcileError", "Available")
-		e.vault.failing(0, e.names...)
+		e.cloud.fail("publish", nil)
 		pass(time.Minute)
 		e.is("ReconcileSuccess", "Available")
 
-		e.vault.failing(1000, e.names...)
+		e.cloud.fail("unpublish", errDown)
 		e.remove()
 		pass(5 * time.Second)
 		e.is("ReconcileError", "Deleting")
 		e.holds(-1)
-		e.vault.failing(0, e.names...)
+		e.cloud.fail("unpublish", nil)
 		pass(time.Minute)
 		e.gone(-1)
 		require.Empty(e, e.vault.has)
@@ -145,51 +144,45 @@ func TestClientMaySetUnavailable(t *testing.T) {
 	})
 }
 
-// vault is a publisher that adds the details to what it has of the object. It fails as often as it is told to.
+// vault is a publisher that adds the details to what it has of the object.
 type vault struct {
-	mu    sync.Mutex
-	has   map[string]managed.ConnectionDetails
-	fails map[string]int
+	*cloud
+	has map[string]managed.ConnectionDetails
 }
 
-func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.fails[b.Name] > 0 {
-		v.fails[b.Name]--
-		return errDown
-	}
-	if v.has[b.Name] == nil {
-		v.has[b.Name] = managed.ConnectionDetails{}
-	}
-	maps.Copy(v.has[b.Name], details)
-	return nil
+func (v *vault) PublishConnection(ctx context.Context, b *bucket, details managed.ConnectionDetails) error {
+	return v.call(ctx, "publish", b, func() error {
+		if v.has[b.Name] == nil {
+			v.has[b.Name] = managed.ConnectionDetails{}
+		}
+		maps.Copy(v.has[b.Name], details)
+		return nil
+	})
 }
 
-func (v *vault) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.fails[b.Name] > 0 {
-		v.fails[b.Name]--
-		return errDown
-	}
-	delete(v.has, b.Name)
-	return nil
+func (v *vault) UnpublishConnection(ctx context.Context, b *bucket, _ managed.ConnectionDetails) error {
+	return v.call(ctx, "unpublish", b, func() error {
+		delete(v.has, b.Name)
+		return nil
+	})
 }
 
-func (v *vault) of(name, key string) string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return string(v.has[name][key])
+func (v *vault) of(name, key string) (value string) {
+	v.set(func() { value = string(v.has[name][key]) })
+	return value
 }
 
-// failing makes the next n calls for each object fail.
-func (v *vault) failing(n int, names ...string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, name := range names {
-		v.fails[name] = n
-	}
+// failSome makes these of the next calls for each object fail.
+func (c *cloud) failSome(op string, from, to int) {
+	calls := map[string]int{}
+	c.before(op, func(_ context.Context, b *bucket) (err error) {
+		c.set(func() {
+			if calls[b.Name]++; from <= calls[b.Name] && calls[b.Name] <= to {
+				err = errDown
+			}
+		})
+		return err
+	})
 }
 
 // learns lets an operation learn a password that Observe does not return.
@@ -202,7 +195,7 @@ func (e *env) learns(op, password string) {
 
 func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
 	table(t, map[string]bool{"seen": false, "not seen": true}, func(e *env, blind bool) {
-		e.vault.failing(2, e.names...)
+		e.cloud.failSome("publish", 1, 2)
 		e.hide(blind)
 		e.learns("create", "secret of ")
 		e.want(1)
@@ -230,10 +223,7 @@ func TestWhatUpdateLearnedIsPublishedByALaterPass(t *testing.T) {
 		e.want(2)
 		e.rows(func(b *bucket) { require.Equal(e, "second of "+b.Name, e.vault.of(b.Name, "password")) })
 		e.learns("update", "third of ")
-		e.cloud.before("update", func(_ context.Context, b *bucket) error {
-			e.vault.failing(1, b.Name)
-			return nil
-		})
+		e.cloud.failSome("publish", 2, 2) // the first one publishes what was observed
 		e.want(3)
 		e.is("ReconcileError", "Available")
 		pass(time.Minute)
@@ -244,13 +234,13 @@ func TestWhatUpdateLearnedIsPublishedByALaterPass(t *testing.T) {
 
 func TestWhatWasLearnedOfAnObjectThatIsGoneIsNotPublished(t *testing.T) {
 	table(t, aways, func(e *env, away func(e *env)) {
-		e.vault.failing(1000, e.names...)
+		e.cloud.fail("publish", errDown)
 		e.learns("create", "secret of ")
 		e.want(1)
-		e.vault.failing(1, e.names...) // the next pass of each object deletes the resource
 		away(e)
 		pass(time.Minute)
 		e.gone(-1)
+		e.cloud.fail("publish", nil)
 		e.cloud.then("create", nil)
 		e.settle(1)
 		pass(time.Minute)
@@ -264,7 +254,7 @@ func TestWhatWasLearnedOfAnObjectThatIsGoneIsNotPublished(t *testing.T) {
 func TestWhatWasLearnedOfAnotherResourceIsNotPublished(t *testing.T) {
 	each(t, func(e *env) {
 		e.others()
-		e.vault.failing(1, e.names...)
+		e.cloud.failSome("publish", 1, 1)
 		e.learns("create", "secret of ")
 		e.cloud.before("create", func(_ context.Context, b *bucket) error {
 			e.editOne(b.Name, otherNamed)

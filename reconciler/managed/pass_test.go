@@ -14,7 +14,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
+func TestResourceIsCreatedConfirmedUpdatedAndRepaired(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called("connect", "observe", "create")
@@ -28,34 +28,23 @@ func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
 			require.Zero(e, b.Seen, "only annotations that Create sets are kept")
 			require.EqualValues(e, 1, b.GetCondition(managed.TypeSynced).ObservedGeneration)
 		})
-
 		pass(time.Second)
 		e.called("connect", "observe")
 		e.told()
 		e.is("ReconcileSuccess", "Available")
 		e.rows(func(b *bucket) { require.Equal(e, 1, b.Seen, "what Observe sets is kept") })
 		e.holds(1)
-	})
-}
 
-func TestPollOfAnUpToDateResourceWritesNothing(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
 		at := e.revision()
 		pass(59 * time.Second)
 		e.called()
 		pass(time.Second)
 		e.called("connect", "observe")
 		pass(time.Hour)
-		require.Len(e, e.cloud.take(e.names[0]), 2*60)
+		e.polled(60)
 		require.Equal(e, at, e.revision(), "a poll that finds nothing new writes nothing")
 		e.told()
-	})
-}
 
-func TestResourceThatDiffersIsUpdated(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
 		e.want(2)
 		e.called("connect", "observe", "update")
 		e.told("Normal UpdatedExternalResource")
@@ -68,21 +57,14 @@ func TestResourceThatDiffersIsUpdated(t *testing.T) {
 		e.holds(2)
 		pass(time.Minute)
 		e.called("connect", "observe")
-	})
-}
 
-func TestDriftIsRepairedAtThePoll(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
 		e.drift(7)
 		pass(time.Minute)
 		e.called("connect", "observe", "update")
-		e.holds(1)
+		e.holds(2)
 		pass(time.Minute)
-		e.rows(func(b *bucket) {
-			require.Equal(e, 1, b.Seen, "a poll writes what has changed")
-			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-		})
+		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen, "a poll writes what has changed") })
+		e.status(reconciler.StatusKindDone)
 	})
 }
 
