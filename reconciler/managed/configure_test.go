@@ -31,6 +31,18 @@ func TestDefaultOutsideSystemDoesNothing(t *testing.T) {
 // other is a row of another type.
 type other struct{ managed.Meta }
 
+// optionsOf returns options for rows of a type.
+func optionsOf[T managed.Managed]() []any {
+	return []any{
+		managed.WithExternalConnecter(&managed.NopConnecter[T]{}),
+		managed.WithExternalConnectDisconnecter(managed.NewNopDisconnecter(&managed.NopConnecter[T]{})),
+		managed.WithFinalizer(managed.NewFinalizer[T]("x")),
+		managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdateFn[T](nil)),
+		managed.WithPollIntervalHook(func(T, time.Duration) time.Duration { return 0 }),
+		managed.WithConnectionPublishers[T](),
+	}
+}
+
 func TestErrorNamesEveryWrongSetting(t *testing.T) {
 	e := newEnv(t, 1)
 	ops, err := managed.NewReconciler(e.config())
@@ -39,13 +51,7 @@ func TestErrorNamesEveryWrongSetting(t *testing.T) {
 		func(cfg *reconciler.Config[*bucket]) { cfg.Operations = ops },
 		managed.WithTimeout(-1), managed.WithCreationGracePeriod(-2), managed.WithPollInterval(-3),
 		managed.WithManagementPolicies("Fly"),
-		managed.WithExternalConnecter(&managed.NopConnecter[*other]{}),
-		managed.WithExternalConnectDisconnecter(managed.NewNopDisconnecter(&managed.NopConnecter[*other]{})),
-		managed.WithFinalizer(managed.NewFinalizer[*other]("x")),
-		managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdateFn[*other](nil)),
-		managed.WithPollIntervalHook(func(*other, time.Duration) time.Duration { return 0 }),
-		managed.WithInitializers(managed.Initializer[*bucket](nil)),
-		managed.WithConnectionPublishers[*other](),
+		managed.WithInitializers(managed.Initializer[*bucket](nil)), optionsOf[*other](),
 	)
 	for _, text := range []string{
 		"Config.Operations is *managed.Reconciler[",
@@ -82,38 +88,54 @@ func TestFunctionsAreConnectersAndClients(t *testing.T) {
 	did := func(call string) func(context.Context, *bucket) error {
 		return func(context.Context, *bucket) error { called = append(called, call); return errRefused }
 	}
-	var client managed.ExternalClient[*bucket] = managed.ExternalClientFns[*bucket]{
+	fns := managed.ExternalClientFns[*bucket]{
+		ObserveFn: func(context.Context, *bucket) (managed.ExternalObservation, error) {
+			return managed.ExternalObservation{}, errDown
+		},
 		CreateFn: did("create"), UpdateFn: did("update"), DeleteFn: did("delete"),
 	}
-	for _, call := range []func(context.Context, *bucket) error{client.Create, client.Update, client.Delete} {
+	_, err := fns.Observe(ctx, b)
+	require.ErrorIs(t, err, errDown)
+	for _, call := range []func(context.Context, *bucket) error{fns.Create, fns.Update, fns.Delete} {
 		require.ErrorIs(t, call(ctx, b), errRefused)
 	}
 	require.Equal(t, []string{"create", "update", "delete"}, called)
 
-	var connecter managed.ExternalConnecter[*bucket] = managed.ExternalConnectorFn[*bucket](
-		func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return client, errDown })
-	var with managed.ExternalConnectDisconnecter[*bucket] = managed.NewNopDisconnecter(connecter)
-	require.IsType(t, &managed.NopDisconnecter[*bucket]{}, with)
-	_, err := with.Connect(ctx, b)
+	connect := managed.ExternalConnectorFn[*bucket](
+		func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return fns, errDown })
+	_, err = connect.Connect(ctx, b)
 	require.ErrorIs(t, err, errDown)
-	require.NoError(t, with.Disconnect(ctx))
-	var disconnect managed.ExternalDisconnecter = managed.ExternalDisconnectorFn(func(context.Context) error { return errDown })
+	var connecter managed.ExternalConnecter[*bucket] = connect
+	var with managed.ExternalConnectDisconnecter[*bucket] = managed.NewNopDisconnecter(connecter)
+	nop, ok := with.(*managed.NopDisconnecter[*bucket])
+	require.True(t, ok)
+	_, err = nop.Connect(ctx, b)
+	require.ErrorIs(t, err, errDown)
+	require.NoError(t, nop.Disconnect(ctx))
+	disconnect := managed.ExternalDisconnectorFn(func(context.Context) error { return errDown })
+	var _ managed.ExternalDisconnecter = disconnect
 	require.ErrorIs(t, disconnect.Disconnect(ctx), errDown)
 	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
 
 	none := managed.ExternalConnectDisconnecterFns[*bucket]{}
 	require.NoError(t, none.Disconnect(ctx))
-	nothing, err := none.Connect(ctx, b)
+	fromNone, err := none.Connect(ctx, b)
 	require.NoError(t, err)
-	require.IsType(t, &managed.NopClient[*bucket]{}, nothing)
-	for _, nop := range []managed.ExternalClient[*bucket]{nothing, managed.ExternalClientFns[*bucket]{}} {
-		seen, err := nop.Observe(ctx, b)
+	require.IsType(t, &managed.NopClient[*bucket]{}, fromNone)
+	fromNop, err := (&managed.NopConnecter[*bucket]{}).Connect(ctx, b)
+	require.NoError(t, err)
+	client, ok := fromNop.(*managed.NopClient[*bucket])
+	require.True(t, ok)
+	require.NoError(t, errors.Join(client.Create(ctx, b), client.Update(ctx, b), client.Delete(ctx, b)))
+	fns = managed.ExternalClientFns[*bucket]{}
+	require.NoError(t, errors.Join(fns.Create(ctx, b), fns.Update(ctx, b), fns.Delete(ctx, b)))
+	deleted := named("a")
+	deleted.DeletionTime = time.Now()
+	for _, observe := range []func(context.Context, *bucket) (managed.ExternalObservation, error){client.Observe, fns.Observe} {
+		seen, err := observe(ctx, b)
 		require.NoError(t, err)
 		require.Equal(t, managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, seen)
-		require.NoError(t, errors.Join(nop.Create(ctx, b), nop.Update(ctx, b), nop.Delete(ctx, b)))
-		deleted := named("a")
-		deleted.DeletionTime = time.Now()
-		seen, err = nop.Observe(ctx, deleted)
+		seen, err = observe(ctx, deleted)
 		require.NoError(t, err)
 		require.False(t, seen.ResourceExists)
 	}
@@ -155,6 +177,7 @@ func TestAnnotationsWrittenByHandEqualThoseOfFunctions(t *testing.T) {
 		e.rows(func(b *bucket) {
 			require.Equal(e, "now", b.Annotations[managed.AnnotationPrefix+"reconcile-handled-at"])
 			require.True(e, managed.ReconcileHandled(b, "now"))
+			require.Equal(e, e.cloud.exists(b.Name), b.Annotations[managed.AnnotationExternalName])
 			for _, key := range []string{managed.AnnotationPrefix + "external-create-pending", managed.AnnotationPrefix + "external-create-succeeded"} {
 				_, err := time.Parse(time.RFC3339Nano, b.Annotations[key])
 				require.NoError(e, err, key)

@@ -251,8 +251,10 @@ func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 		require.Equal(t, "id-1", managed.GetExternalName(e.get("x")))
 
 		rows.left = 5
-		require.ErrorContains(t, u.UpdateCriticalAnnotations(t.Context(), noted), `annotations of "x": no insert`)
-		require.ErrorIs(t, u.UpdateCriticalAnnotations(t.Context(), named("y")), managed.ErrRowGone)
+		var updater managed.CriticalAnnotationUpdater[*bucket] = u
+		require.ErrorContains(t, updater.UpdateCriticalAnnotations(t.Context(), noted), `annotations of "x": no insert`)
+		fn := managed.CriticalAnnotationUpdateFn[*bucket](u.UpdateCriticalAnnotations)
+		require.ErrorIs(t, fn.UpdateCriticalAnnotations(t.Context(), named("y")), managed.ErrRowGone)
 	})
 }
 
