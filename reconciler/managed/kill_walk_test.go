@@ -102,7 +102,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 			stays: func() bool { return lag.IntN(3) == 0 },
 		},
 		wants: map[string]want{}, notes: map[string]map[string]string{}, remain: map[string]int{},
-		edited: seed%4 == 1, breaks: seed%3 == 0, faults: true, left: -1,
+		edited: seed%7 == 1, breaks: seed%3 == 0, faults: true, left: -1,
 	}
 	if seed%5 == 0 {
 		w.takes = time.Minute
