@@ -18,42 +18,9 @@ import (
 // The context of the calls makes its timer when it is first needed. Its users must not notice a
 // difference.
 
-// waves is how many rounds the workers need until each object had its turn.
-const waves = 2
-
-func timeout(d time.Duration) func(*env) []managed.ReconcilerOption {
-	return func(e *env) []managed.ReconcilerOption {
-		e.onceOnly()
-		return []managed.ReconcilerOption{managed.WithTimeout(d)}
-	}
-}
-
-// onceOnly prevents retries during the test.
-func (e *env) onceOnly() { e.options = append(e.options, reconciler.WithRetry(time.Hour, time.Hour)) }
-
-func TestEarlierDeadlineOfTheLoopAppliesToCalls(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-			at, ok := ctx.Deadline()
-			assert.True(e, ok)
-			assert.Equal(e, time.Second, time.Until(at))
-			<-ctx.Done()
-			return ctx.Err()
-		})
-		e.want(1)
-		pass(waves * time.Second)
-		e.is(managed.ConditionReason("ReconcileError"), "")
-	}, func(e *env) []managed.ReconcilerOption {
-		e.onceOnly()
-		e.options = append(e.options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
-		return []managed.ReconcilerOption{managed.WithTimeout(3 * time.Second)}
-	})
-}
-
-// Whatever the client waits on, it waits for three seconds.
-func TestCallContextEndsAtItsDeadline(t *testing.T) {
+func TestCallsOfAPassEndAtTheEarliestDeadline(t *testing.T) {
 	type key struct{}
-	for name, wait := range map[string]func(ctx context.Context) error{
+	waits := map[string]func(ctx context.Context) error{
 		"done": func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
@@ -64,20 +31,33 @@ func TestCallContextEndsAtItsDeadline(t *testing.T) {
 			<-child.Done()
 			return child.Err()
 		},
+	}
+	for name, tt := range map[string]struct {
+		opt  any
+		left time.Duration
+	}{
+		"that of the option": {[]any{}, 3 * time.Second},
+		"that of the loop":   {reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }), time.Second},
+		"after other calls": {managed.WithInitializers(managed.Initializer[*bucket](func(context.Context, *bucket) error {
+			time.Sleep(2 * time.Second)
+			return nil
+		})), time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
+			table(t, waits, func(e *env, wait func(ctx context.Context) error) {
 				e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-					begun := time.Now()
+					at, ok := ctx.Deadline()
+					assert.True(e, ok)
+					assert.Equal(e, tt.left, time.Until(at))
 					err := wait(ctx)
 					assert.ErrorIs(e, err, context.DeadlineExceeded)
-					assert.Equal(e, 3*time.Second, time.Since(begun))
+					assert.Zero(e, time.Since(at))
 					return err
 				})
 				e.want(1)
-				pass(waves * 3 * time.Second)
-				e.is(managed.ConditionReason("ReconcileError"), "")
-			}, timeout(3*time.Second))
+				pass(2 * 3 * time.Second) // the workers need two rounds
+				e.is("ReconcileError", "")
+			}, managed.WithTimeout(3*time.Second), reconciler.WithRetry(time.Hour, time.Hour), tt.opt)
 		})
 	}
 }
@@ -92,69 +72,34 @@ func TestCallContextEndsWhenTheProgramStops(t *testing.T) {
 		e.want(1)
 		e.Stop()
 		e.told()
-	}, nil)
+	})
 }
 
 // A client that keeps the context of a call cannot use it after the pass, whether it has used it before
 // or not.
 func TestCallContextEndsWithThePass(t *testing.T) {
-	for name, use := range map[string]func(ctx context.Context){
+	table(t, map[string]func(ctx context.Context){
 		"unused":  func(context.Context) {},
 		"used":    func(ctx context.Context) { ctx.Done() },
 		"watched": func(ctx context.Context) { context.AfterFunc(ctx, func() {}) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				kept := make(chan context.Context, 4*len(e.names))
-				e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-					use(ctx)
-					kept <- ctx
-					return nil
-				})
-				e.want(1)
-				require.GreaterOrEqual(e, len(kept), len(e.names))
-				for range e.names {
-					ctx := <-kept
-					require.ErrorIs(e, ctx.Err(), context.Canceled)
-					select {
-					case <-ctx.Done():
-					default:
-						require.Fail(e, "the context has not ended")
-					}
-					require.ErrorIs(e, context.Cause(ctx), context.Canceled)
-					// A child context has ended as well.
-					child, cancel := context.WithCancel(ctx)
-					require.Error(e, child.Err())
-					cancel()
-				}
-			}, timeout(3*time.Second))
-		})
-	}
-}
-
-// WithTimeout bounds all calls of the user's code in one pass together.
-
-func TestCallsOfAPassShareOneTimeout(t *testing.T) {
-	each(t, func(e *env) {
+	}, func(e *env, use func(ctx context.Context)) {
+		kept := make(chan context.Context, 4*len(e.names))
 		e.cloud.before("observe", func(ctx context.Context, _ *bucket) error {
-			at, ok := ctx.Deadline()
-			assert.True(e, ok)
-			assert.Equal(e, time.Second, time.Until(at))
+			use(ctx)
+			kept <- ctx
 			return nil
 		})
 		e.want(1)
-		pass(waves * 3 * time.Second)
-		e.called("connect", "observe", "create")
-	}, func(e *env) []managed.ReconcilerOption {
-		e.onceOnly()
-		return []managed.ReconcilerOption{
-			managed.WithTimeout(3 * time.Second),
-			managed.WithInitializers(managed.Initializer[*bucket](func(context.Context, *bucket) error {
-				time.Sleep(2 * time.Second)
-				return nil
-			})),
+		for range e.names {
+			ctx := <-kept
+			require.ErrorIs(e, ctx.Err(), context.Canceled)
+			<-ctx.Done()
+			require.ErrorIs(e, context.Cause(ctx), context.Canceled)
+			child, cancel := context.WithCancel(ctx)
+			require.Error(e, child.Err())
+			cancel()
 		}
-	})
+	}, managed.WithTimeout(3*time.Second))
 }
 
 // Without a timeout a create may take effect until it returns: the grace begins then.
@@ -171,21 +116,7 @@ func TestGraceBeginsAtTheEndOfACreateWithoutTimeout(t *testing.T) {
 		e.remove()
 		pass(10 * time.Minute)
 		e.goesOnlyWhenSeen()
-	}, func(*env) []managed.ReconcilerOption { return append(deterministic(nil), managed.WithTimeout(0)) })
-}
-
-// A create that was not started does not wait for a person.
-
-// createsNothing requires that Create was not called, and that no row waits for a person.
-func (e *env) createsNothing() {
-	e.Helper()
-	for _, name := range e.names {
-		require.NotContains(e, e.cloud.take(name), "create")
-	}
-	e.rows(func(b *bucket) {
-		require.False(e, managed.IsCreateIncomplete(b), "%q: %v", b.Name, b.Annotations)
-		require.NotEqual(e, managed.ReasonCreateUnsure, b.GetCondition(managed.TypeSynced).Reason)
-	})
+	}, deterministic, managed.WithTimeout(0))
 }
 
 func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
@@ -196,15 +127,14 @@ func TestStopBeforeTheCreateIsNotUnsure(t *testing.T) {
 			<-ctx.Done()
 			return nil // what it read before the stop
 		})
-		e.respectContext()
+		e.cloud.before("create", func(ctx context.Context, _ *bucket) error { return ctx.Err() })
 		e.want(1)
 		<-begun
 		e.Stop()
-		e.createsNothing()
-	}, nil)
-}
-
-// respectContext makes all calls fail whose context has ended.
-func (e *env) respectContext() {
-	e.cloud.before("create", func(ctx context.Context, _ *bucket) error { return ctx.Err() })
+		e.notCalled("create")
+		e.rows(func(b *bucket) {
+			require.False(e, managed.IsCreateIncomplete(b), "%q: %v", b.Name, b.Annotations)
+			require.NotEqual(e, managed.ReasonCreateUnsure, b.GetCondition(managed.TypeSynced).Reason)
+		})
+	})
 }

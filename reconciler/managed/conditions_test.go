@@ -6,7 +6,6 @@ package managed_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -99,11 +98,6 @@ func TestCreateIsIncompleteUntilItsResultIsRecorded(t *testing.T) {
 	require.False(t, managed.IsCreateIncomplete(row))
 }
 
-func TestControllerAndFinalizerNames(t *testing.T) {
-	require.Equal(t, "managed/bucket", managed.ControllerName("Bucket"))
-	require.Equal(t, "statekeel.io/managed", managed.FinalizerName)
-}
-
 func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	f := managed.NewFinalizer[*bucket]("x")
 	row := named("a")
@@ -118,34 +112,8 @@ func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
 	require.Equal(t, []string{"other", "x"}, one.Finalizers)
 }
 
-func TestFunctionsThatAreNilDoNothing(t *testing.T) {
-	ctx := t.Context()
-	b := named("a")
-	fns := managed.ExternalClientFns[*bucket]{}
-	seen, err := fns.Observe(ctx, b)
-	require.NoError(t, err)
-	require.Equal(t, managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, seen)
-	require.NoError(t, errors.Join(fns.Create(ctx, b), fns.Update(ctx, b), fns.Delete(ctx, b)))
-
-	connect := managed.ExternalConnectDisconnecterFns[*bucket]{}
-	client, err := connect.Connect(ctx, b)
-	require.NoError(t, err)
-	require.IsType(t, &managed.NopClient[*bucket]{}, client)
-	require.NoError(t, connect.Disconnect(ctx))
-}
-
-// A condition cuts its message, even if a program sets it.
 func TestLongConditionMessagesAreCut(t *testing.T) {
 	long := strings.Repeat("é", 1<<19)
-	each(t, func(e *env) {
-		e.cloud.fail("observe", errors.New(long))
-		e.want(1)
-		e.rows(func(b *bucket) {
-			require.LessOrEqual(e, len(b.GetCondition(managed.TypeSynced).Message), reconciler.MaxErrorText)
-			require.Regexp(e, `^observe: é+\.\.\. \(\d+ bytes left out\)$`, b.GetCondition(managed.TypeSynced).Message)
-		})
-	}, nil)
-
 	var m managed.Meta
 	m.SetConditions(managed.Unavailable().WithMessage(long))
 	was := m.GetCondition(managed.TypeReady)
@@ -156,59 +124,40 @@ func TestLongConditionMessagesAreCut(t *testing.T) {
 
 func TestWaitReadyWaitsForTheConditionNotForDone(t *testing.T) {
 	each(t, func(e *env) {
-		ready := false
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if !ready {
-				b.SetConditions(managed.Unavailable().WithMessage("starting"))
-			}
+			b.SetConditions(managed.Unavailable().WithMessage("starting"))
 			return nil
 		})
 		e.want(1)
 		pass(time.Second)
 		e.status(reconciler.StatusKindDone)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Hour)
-		defer cancel()
-		name := e.names[0]
-		var row *bucket
-		var err error
-		returned := false
-		go func() {
-			row, err = managed.WaitReady(ctx, e.DB, e.Table, named(name))
-			returned = true
-		}()
-		pass(10 * time.Minute)
-		require.False(e, returned)
-		e.cloud.set(func(*cloud) { ready = true })
-		pass(time.Minute)
-		require.True(e, returned)
+		_, err := e.waitReady()
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		e.cloud.then("observe", nil)
+		row, err := e.waitReady()
 		require.NoError(e, err)
-		require.Equal(e, name, row.Name)
+		require.Equal(e, e.names[0], row.Name)
 		require.True(e, managed.IsReady(row))
-	}, nil)
+	})
 }
 
 func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
 	each(t, func(e *env) {
-		ctx, name := e.Context(), e.names[0]
-		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
+		name := e.names[0]
+		_, err := e.waitReady()
 		require.ErrorIs(e, err, managed.ErrRowGone)
 		e.cloud.fail("connect", errRefused)
 		e.want(1)
-		go func() { _, err = managed.WaitReady(ctx, e.DB, e.Table, named(name)) }()
+		short, cancel := context.WithCancelCause(e.Context())
+		cancel(errDown)
+		_, err = managed.WaitReady(short, e.DB, e.Table, named(name))
+		require.ErrorIs(e, err, errDown)
+		require.ErrorContains(e, err, `"b00" is not ready: Synced is False (ReconcileError: connect: quota)`)
+
+		go func() { _, err = e.waitReady() }()
 		synctest.Wait()
 		e.remove()
 		require.ErrorIs(e, err, managed.ErrTerminating)
 		require.ErrorContains(e, err, name)
-
-		short, cancel := context.WithCancelCause(ctx)
-		cancel(errDown)
-		e.removeDirectly()
-		e.cloud.fail("connect", nil)
-		pass(time.Minute)
-		e.cloud.fail("connect", errRefused)
-		e.want(1)
-		_, err = managed.WaitReady(short, e.DB, e.Table, named(name))
-		require.ErrorIs(e, err, errDown)
-		require.ErrorContains(e, err, `"b00" is not ready: Synced is False (ReconcileError: connect: quota)`)
-	}, nil)
+	})
 }

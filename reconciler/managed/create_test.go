@@ -7,8 +7,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -18,13 +18,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func deterministic(*env) []managed.ReconcilerOption {
-	return []managed.ReconcilerOption{
-		managed.WithDeterministicExternalName(),
-		managed.WithInitializers(managed.NewNameAsExternalName[*bucket]()),
-	}
-}
-
 func TestPendingCreateIsInTheTableBeforeTheCall(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.before("create", func(_ context.Context, b *bucket) error {
@@ -33,40 +26,39 @@ func TestPendingCreateIsInTheTableBeforeTheCall(t *testing.T) {
 			require.Equal(e, []string{managed.FinalizerName}, row.Finalizers)
 			return nil
 		})
-		e.cloud.then("create", func(context.Context, *bucket) error { return nil })
 		e.want(1)
 		e.holds(1)
-	}, nil)
+	})
 }
 
 func TestNothingIsCreatedTwiceWithinTheGrace(t *testing.T) {
 	each(t, func(e *env) {
-		e.cloud.set(func(c *cloud) { c.blind = true })
+		e.hide(true)
 		e.want(1)
 		e.forget()
 		pass(time.Second)
 		e.called("connect", "observe")
 		e.told("Normal PendingExternalResource")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
+		e.is("ReconcileSuccess", "Creating")
 		pass(20 * time.Second)
 		e.holds(1)
-		e.cloud.set(func(c *cloud) { c.blind = false })
+		e.hide(false)
 		pass(20 * time.Second)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.holds(1)
-	}, nil)
+	})
 }
 
 func TestMissingResourceIsCreatedAgainAfterTheGrace(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
-		e.cloud.set(func(c *cloud) { clear(c.buckets) })
+		e.cloud.set(func() { clear(e.cloud.buckets) })
 		pass(time.Minute)
 		e.called("connect", "observe", "create")
 		pass(time.Second)
 		e.holds(1)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
+		e.is("ReconcileSuccess", "Available")
+	})
 }
 
 func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
@@ -75,7 +67,7 @@ func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 		e.want(1)
 		e.called("connect", "observe", "create")
 		e.told("Warning CannotCreateExternalResource")
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
+		e.is("ReconcileError", "Creating")
 		e.status(reconciler.StatusKindError)
 		e.rows(func(b *bucket) {
 			require.Equal(e, "create: quota", b.Status.GetError())
@@ -87,10 +79,10 @@ func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 		e.called("connect", "observe", "create")
 		pass(time.Second)
 		e.called()
-		e.cloud.before("create", nil)
+		e.cloud.fail("create", nil)
 		pass(3 * time.Second)
 		e.holds(1)
-	}, nil)
+	})
 }
 
 // crash inserts rows as a process leaves them that ended during a create.
@@ -106,7 +98,7 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 		crash(e)
 		e.called()
 		e.told("Warning CannotTellIfCreated")
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
+		e.is(managed.ReasonCreateUnsure, "Creating")
 		e.status(reconciler.StatusKindError)
 		pass(time.Hour)
 		e.called()
@@ -117,99 +109,86 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 		e.start()
 		pass(time.Hour)
 		e.called()
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
+		e.is(managed.ReasonCreateUnsure, "Creating")
 		e.status(reconciler.StatusKindError)
 		e.forget()
 		e.want(2)
 		e.remove()
 		e.called()
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
-	}, nil)
-}
-
-func TestPersonDecidesThatNothingWasCreated(t *testing.T) {
-	each(t, func(e *env) {
-		crash(e)
-		pass(time.Minute)
-		e.edit(func(b *bucket) { managed.DecideCreate(b, "") })
-		pass(time.Second)
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
+		e.is(managed.ReasonCreateUnsure, "Creating")
+	})
 }
 
 func TestPersonDecidesWhatWasCreated(t *testing.T) {
-	each(t, func(e *env) {
-		for _, name := range e.names {
-			e.cloud.buckets["found-"+name] = &stored{name, 1}
+	table(t, map[string]string{"nothing": "", "this": "found-"}, func(e *env, found string) {
+		if found != "" {
+			e.there(found, 1)
 		}
 		crash(e)
 		pass(time.Minute)
-		e.edit(func(b *bucket) { managed.DecideCreate(b, "found-"+b.Name) })
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.called("connect", "observe")
-	}, nil)
-}
-
-func TestCreateWithoutAnswerStopsUnlessNamesAreKnown(t *testing.T) {
-	reset := func(e *env) {
-		e.cloud.then("create", func(context.Context, *bucket) error {
-			return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+		e.edit(func(b *bucket) {
+			if found == "" {
+				managed.DecideCreate(b, "")
+			} else {
+				managed.DecideCreate(b, found+b.Name)
+			}
 		})
-		e.want(1)
-		e.cloud.then("create", nil)
-	}
-	t.Run("unknown", func(t *testing.T) {
-		each(t, func(e *env) {
-			reset(e)
-			e.told("Warning CannotTellIfCreated")
-			e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
-			e.rows(func(b *bucket) {
-				require.Equal(e, "create: connection reset: the external resource may or may not have been created: "+
-					"find out, and note what you find on the row (by the program's command that calls managed.DecideCreate)", b.Status.GetError())
-			})
-			pass(time.Hour)
-			e.holds(1)
-			e.called("connect", "observe", "create")
-		}, nil)
-	})
-	t.Run("known", func(t *testing.T) {
-		each(t, func(e *env) {
-			reset(e)
-			e.told("Warning CannotCreateExternalResource")
-			pass(time.Second)
-			e.holds(1)
-			e.called("connect", "observe", "create", "connect", "observe")
-			e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		}, deterministic)
+		pass(time.Second)
+		e.holds(1)
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) { require.Equal(e, e.cloud.exists(b.Name), managed.GetExternalName(b)) })
 	})
 }
 
-func TestCreateThatTimesOutIsUnsure(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
+func TestCreateWithoutAnswerIsUnsure(t *testing.T) {
+	table(t, map[string]hook{
+		"lost": func(context.Context, *bucket) error {
+			return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
+		},
+		"timeout": func(ctx context.Context, _ *bucket) error {
 			<-ctx.Done()
 			return ctx.Err()
-		})
+		},
+		"panic": func(context.Context, *bucket) error { panic("nil map") },
+	}, func(e *env, end hook) {
+		e.cloud.then("create", end)
 		e.want(1)
 		pass(2 * time.Minute)
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
-		e.holds(1)
+		e.told("Warning CannotTellIfCreated")
+		e.is(managed.ReasonCreateUnsure, "Creating")
 		pass(time.Hour)
+		e.called("connect", "observe", "create")
 		e.holds(1)
-		e.rows(func(b *bucket) { require.NotEmpty(e, managed.GetExternalName(b), "the name that Create set is kept") })
-	}, nil)
+	})
 }
 
-func TestCreateThatPanicsIsUnsure(t *testing.T) {
+func TestUnsureCreateTellsAPersonWhatToDo(t *testing.T) {
 	each(t, func(e *env) {
-		e.cloud.then("create", func(context.Context, *bucket) error { panic("nil map") })
+		e.noAnswer()
 		e.want(1)
-		pass(time.Hour)
-		e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
+		e.rows(func(b *bucket) {
+			require.Equal(e, "create: connection reset: the external resource may or may not have been created: "+
+				"find out, and note what you find on the row (by the program's command that calls managed.DecideCreate)", b.Status.GetError())
+			require.NotEmpty(e, managed.GetExternalName(b), "the name that Create set is kept")
+		})
+	})
+}
+
+func TestCreateWithoutAnswerIsFoundIfNamesAreKnown(t *testing.T) {
+	each(t, func(e *env) {
+		e.noAnswer()
+		e.want(1)
+		e.told("Warning CannotCreateExternalResource")
+		pass(time.Second)
 		e.holds(1)
-	}, nil)
+		e.called("connect", "observe", "create", "connect", "observe")
+		e.is("ReconcileSuccess", "Available")
+	}, deterministic)
+}
+
+// critical is the option of an updater of the critical annotations.
+func critical(update hook) managed.ReconcilerOption {
+	return managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdater[*bucket](managed.CriticalAnnotationUpdateFn[*bucket](update)))
 }
 
 func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
@@ -217,22 +196,17 @@ func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
 		e.want(1)
 		e.called("connect", "observe", "create")
 		e.told("Warning CannotUpdateManagedResource")
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
+		e.is("ReconcileError", "Creating")
 		pass(time.Second)
 		e.called("connect", "observe")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.holds(1)
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(
-			managed.CriticalAnnotationUpdateFn[*bucket](func(context.Context, *bucket) error { return errors.New("disk full") }))}
-	})
+	}, critical(func(context.Context, *bucket) error { return errDown }))
 }
 
 // If the outside system chooses names, a resource whose name is not written now is leaked.
 func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
-	var written sync.Map
 	each(t, func(e *env) {
-		written.Clear()
 		creating := make(chan struct{}, len(e.names))
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
 			creating <- struct{}{}
@@ -243,50 +217,45 @@ func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 		<-creating
 		e.Stop()
 		found := 0
-		e.cloud.set(func(c *cloud) {
-			for id, s := range c.buckets {
-				is, _ := written.Load(s.owner)
-				require.Equal(e, id, is, "of %q", s.owner)
+		for _, name := range e.names {
+			if is := e.cloud.exists(name); is != "" {
+				require.Contains(e, e.cloud.take(name), "write "+is)
 				found++
 			}
-		})
+		}
 		require.Equal(e, e.workers, found)
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdater[*bucket](
-			managed.CriticalAnnotationUpdateFn[*bucket](func(ctx context.Context, b *bucket) error {
-				select {
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(9 * time.Second):
-					written.Store(b.Name, managed.GetExternalName(b))
-					return nil
-				}
-			})))}
+	}, func(e *env) any {
+		return critical(func(ctx context.Context, b *bucket) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(9 * time.Second):
+				return e.cloud.call(ctx, "write "+managed.GetExternalName(b), b, func() error { return nil })
+			}
+		})
 	})
 }
 
 func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
-	each(t, func(e *env) {
-		table := &failing{RWTable: e.Table}
-		b := named("x")
-		wtxn := e.DB.WriteTxn(e.Table)
-		_, _, err := e.Table.Insert(wtxn, b)
-		require.NoError(e, err)
-		wtxn.Commit()
-
-		u := managed.NewRetryingCriticalAnnotationUpdater(e.DB, table, (*bucket).Clone)
-		noted := b.Clone()
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t, 1)
+		rows := &failing{RWTable: e.Table}
+		var u *managed.RetryingCriticalAnnotationUpdater[*bucket] = managed.NewRetryingCriticalAnnotationUpdater(e.DB, rows, (*bucket).Clone)
+		e.insert(named("x"))
+		noted := named("x")
 		managed.SetExternalName(noted, "id-1")
-		table.left = 4
+		rows.left = 4
 		began := time.Now()
-		require.NoError(e, u.UpdateCriticalAnnotations(e.Context(), noted))
-		require.Equal(e, 150*time.Millisecond, time.Since(began))
-		require.Equal(e, "id-1", managed.GetExternalName(e.get("x")))
+		require.NoError(t, u.UpdateCriticalAnnotations(t.Context(), noted))
+		require.Equal(t, 150*time.Millisecond, time.Since(began))
+		require.Equal(t, "id-1", managed.GetExternalName(e.get("x")))
 
-		table.left = 5
-		require.ErrorContains(e, u.UpdateCriticalAnnotations(e.Context(), noted), `annotations of "x": no insert`)
-		require.ErrorIs(e, u.UpdateCriticalAnnotations(e.Context(), named("y")), managed.ErrRowGone)
-	}, nil)
+		rows.left = 5
+		var updater managed.CriticalAnnotationUpdater[*bucket] = u
+		require.ErrorContains(t, updater.UpdateCriticalAnnotations(t.Context(), noted), `annotations of "x": no insert`)
+		fn := managed.CriticalAnnotationUpdateFn[*bucket](u.UpdateCriticalAnnotations)
+		require.ErrorIs(t, fn.UpdateCriticalAnnotations(t.Context(), named("y")), managed.ErrRowGone)
+	})
 }
 
 // failing is a table whose next inserts fail.
@@ -303,87 +272,53 @@ func (f *failing) Insert(wtxn statedb.WriteTxn, b *bucket) (*bucket, bool, error
 	return f.RWTable.Insert(wtxn, b)
 }
 
-const (
-	zone = "example.com/zone"
-	hint = "example.com/hint"
-)
-
-// createsInZone lets Create set a zone and remove a hint, and then calls then.
-func (e *env) createsInZone(then func(name string)) {
-	e.cloud.then("create", func(_ context.Context, b *bucket) error {
-		b.SetAnnotation(zone, "north-1")
-		b.RemoveAnnotation(hint)
-		then(b.Name)
-		return nil
-	})
-}
-
-// hasZone requires every row to have the annotations that Create has set.
-func (e *env) hasZone(when string) {
-	e.Helper()
-	e.rows(func(b *bucket) {
-		require.Equal(e, "north-1", b.Annotations[zone], "%s: %v", when, b.Annotations)
-		require.NotEmpty(e, managed.GetExternalName(b), when)
-		require.Contains(e, b.Annotations[managed.AnnotationPrefix+"external-create-changes"], zone, when)
-	})
-}
-
-func hinted(b *bucket) { b.SetAnnotation(hint, "north") }
-
-func TestAnnotationsSetInCreateSurviveAConcurrentChange(t *testing.T) {
+func TestAnnotationsSetInCreateSurviveOtherWrites(t *testing.T) {
+	const hint = "example.com/hint"
+	hinted := func(b *bucket) { b.SetAnnotation(hint, "north") }
 	each(t, func(e *env) {
-		e.createsInZone(func(name string) {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, err := e.writer().Edit(wtxn, named(name), func(b *bucket) { b.Size = 2 })
-			require.NoError(e, err)
+		hasZone := func(when string) {
+			e.Helper()
+			pass(time.Second)
+			e.rows(func(b *bucket) {
+				require.Equal(e, "north-1", b.Annotations[zone], "%s: %v", when, b.Annotations)
+				require.NotEmpty(e, managed.GetExternalName(b), when)
+				require.Contains(e, b.Annotations[managed.AnnotationPrefix+"external-create-changes"], zone, when)
+			})
+		}
+		e.cloud.then("create", func(_ context.Context, b *bucket) error {
+			b.SetAnnotation(zone, "north-1")
+			b.RemoveAnnotation(hint)
+			e.editOne(b.Name, func(b *bucket) { b.Size = 2 })
+			return nil
 		})
 		e.want(1, hinted)
-		pass(time.Second)
-		e.hasZone("after the create")
+		hasZone("edited during the create")
 		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, hint) })
 		e.holds(2)
-	}, nil)
-}
-
-func TestAnnotationsSetInCreateSurviveApply(t *testing.T) {
-	each(t, func(e *env) {
-		e.createsInZone(func(string) {})
-		e.settle(1, hinted)
 		e.want(1, hinted)
-		e.hasZone("applied again")
+		hasZone("applied again")
 		e.want(2)
-		pass(time.Second)
-		e.hasZone("applied without the hint")
+		hasZone("applied without the hint")
+		e.replace(3)
+		hasZone("replaced by a plain insert")
+		e.holds(3)
 		e.want(2, func(b *bucket) { b.SetAnnotation(zone, "south-1") })
+		pass(time.Minute)
 		e.rows(func(b *bucket) { require.Equal(e, "south-1", b.Annotations[zone], "the program's latest value") })
-	}, nil)
-}
-
-func TestAnnotationsSetInCreateSurviveAPlainInsert(t *testing.T) {
-	each(t, func(e *env) {
-		e.createsInZone(func(string) {})
-		e.settle(1)
-		e.replace(2)
-		pass(time.Second)
-		e.hasZone("after the insert")
-		e.holds(2)
 		e.edit(func(b *bucket) { b.RemoveAnnotation(zone) })
 		pass(time.Minute)
 		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, zone, "a person removed it") })
-	}, nil)
+	})
 }
 
 func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { b.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionFalse}) })
 		e.cloud.then("update", func(_ context.Context, b *bucket) error {
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
 			next := e.get(b.Name).Clone()
 			next.SetConditions(managed.Condition{Type: "Backup", Status: managed.ConditionTrue})
-			_, _, err := e.Table.Insert(wtxn, next)
-			return err
+			e.Insert(next)
+			return nil
 		})
 		e.want(2)
 		pass(time.Second)
@@ -391,7 +326,7 @@ func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
 			require.Equal(e, managed.ConditionTrue, b.GetCondition("Backup").Status, "%+v", b.Conditions)
 			require.True(e, managed.IsSynced(b))
 		})
-	}, nil)
+	})
 }
 
 // ahead inserts rows with notes by a clock that was an hour ahead.
@@ -404,35 +339,29 @@ func ahead(e *env, notes func(b *bucket, at time.Time)) {
 	})
 }
 
-func created(b *bucket, at time.Time) {
-	setCreate(b, "pending", at)
-	setCreate(b, "succeeded", at.Add(time.Second))
-}
-
 // After the clock was set back, a note from the future is believed for one grace period.
 func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
-	t.Run("missing", func(t *testing.T) {
-		each(t, func(e *env) {
-			ahead(e, created)
-			pass(20 * time.Second)
-			e.holds(-1) // within the grace
-			e.hide(false)
-			pass(time.Minute)
-			e.holds(1)
-			e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-			e.rows(func(b *bucket) { require.False(e, managed.IsCreateIncomplete(b)) })
-		}, nil)
+	each(t, func(e *env) {
+		ahead(e, func(b *bucket, at time.Time) {
+			setCreate(b, "pending", at)
+			setCreate(b, "succeeded", at.Add(time.Second))
+		})
+		pass(20 * time.Second)
+		e.holds(-1)
+		e.hide(false)
+		pass(time.Minute)
+		e.holds(1)
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) { require.False(e, managed.IsCreateIncomplete(b)) })
 	})
-	t.Run("pending", func(t *testing.T) {
-		each(t, func(e *env) {
-			ahead(e, func(b *bucket, at time.Time) { setCreate(b, "pending", at) })
-			e.remove()
-			pass(20 * time.Second)
-			e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
-			pass(2 * time.Minute)
-			e.gone()
-		}, deterministic)
-	})
+	each(t, func(e *env) {
+		ahead(e, func(b *bucket, at time.Time) { setCreate(b, "pending", at) })
+		e.remove()
+		pass(20 * time.Second)
+		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
+		pass(2 * time.Minute)
+		e.gone(1) // it was never shown
+	}, deterministic)
 }
 
 // A create is unsure until its result is noted, also if the clock has not moved since the last result.
@@ -445,34 +374,24 @@ func TestCreateAtTheTimeOfTheLastFailureIsUnsure(t *testing.T) {
 		pass(time.Minute)
 		e.is(managed.ReasonCreateUnsure, "Creating")
 		e.holds(1)
-	}, nil)
+	})
 }
 
 // The result of an earlier create does not count for a later one, even if both are in the future.
 func TestCreatePendingInTheFutureStaysUnsure(t *testing.T) {
-	for name, earlier := range map[string]func(b *bucket, at time.Time){
-		"after a failure": func(b *bucket, at time.Time) { setCreate(b, "failed", at) },
-		"after a success": func(b *bucket, at time.Time) { setCreate(b, "succeeded", at) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				ahead(e, func(b *bucket, at time.Time) {
-					earlier(b, at)
-					setCreate(b, "pending", at.Add(time.Second))
-				})
-				pass(5 * time.Minute)
-				e.is(managed.ReasonCreateUnsure, managed.ConditionReason("Creating"))
-				e.holds(-1)
-			}, nil)
+	table(t, map[string]string{"after a failure": "failed", "after a success": "succeeded"}, func(e *env, earlier string) {
+		ahead(e, func(b *bucket, at time.Time) {
+			setCreate(b, earlier, at)
+			setCreate(b, "pending", at.Add(time.Second))
 		})
-	}
+		pass(5 * time.Minute)
+		e.is(managed.ReasonCreateUnsure, "Creating")
+		e.holds(-1)
+	})
 }
 
 // A created resource may be invisible at first. This must not make a deletion end before the resource
 // is gone.
-
-// hide makes the buckets of the cloud invisible or visible.
-func (e *env) hide(hidden bool) { e.cloud.set(func(c *cloud) { c.blind = hidden }) }
 
 // goesOnlyWhenSeen requires that objects being deleted stay while their buckets are invisible, and go
 // with the buckets when these are visible.
@@ -483,8 +402,7 @@ func (e *env) goesOnlyWhenSeen() {
 	e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 	e.hide(false)
 	pass(2 * time.Minute)
-	e.gone()
-	e.holds(-1)
+	e.gone(-1)
 }
 
 // noAnswer lets creates take effect without an answer.
@@ -494,17 +412,8 @@ func (e *env) noAnswer() {
 	})
 }
 
-// there adds a resource that an earlier process has created.
-func (e *env) there() {
-	e.cloud.set(func(c *cloud) {
-		for _, name := range e.names {
-			c.buckets[name] = &stored{name, 1}
-		}
-	})
-}
-
 func TestDeletionWaitsForAResourceThatMayExist(t *testing.T) {
-	for name, begin := range map[string]func(e *env){
+	table(t, map[string]func(e *env){
 		"create without an answer": func(e *env) {
 			e.noAnswer()
 			e.want(1)
@@ -519,84 +428,78 @@ func TestDeletionWaitsForAResourceThatMayExist(t *testing.T) {
 			pass(time.Minute)
 			e.cloud.then("create", nil)
 		},
+		"create without an answer, and one that failed": func(e *env) {
+			e.noAnswer()
+			e.want(1)
+			e.cloud.then("create", nil)
+			e.cloud.fail("create", errDown)
+			pass(time.Second)
+			e.told("Warning CannotCreateExternalResource", "Warning CannotCreateExternalResource")
+		},
 		"create interrupted by a crash": func(e *env) {
-			e.there()
-			e.cloud.fail("observe", errors.New("down"))
+			e.there("", 1)
+			e.cloud.fail("observe", errDown)
 			crash(e)
 		},
 		"of an earlier process": func(e *env) {
-			e.there()
-			e.cloud.fail("observe", errors.New("down"))
+			e.there("", 1)
+			e.cloud.fail("observe", errDown)
 			e.want(1)
 		},
 		"created in vain": func(e *env) {
-			e.there()
-			e.cloud.fail("create", errors.New("503"))
+			e.there("", 1)
+			e.cloud.fail("create", errDown)
 			e.want(1)
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.hide(true)
-				begin(e)
-				e.remove()
-				e.cloud.before("observe", nil)
-				e.goesOnlyWhenSeen()
-			}, deterministic)
-		})
-	}
-}
-
-func TestDeletionWaitsForAResourceThatTheProgramNames(t *testing.T) {
-	each(t, func(e *env) {
+	}, func(e *env, begin func(e *env)) {
 		e.hide(true)
-		e.there()
-		e.cloud.fail("connect", errors.New("down"))
-		e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
+		begin(e)
 		e.remove()
-		e.cloud.before("connect", nil)
-		e.goesOnlyWhenSeen()
-	}, nil)
-}
-
-func TestFailedCreateDoesNotHideAnEarlierUnsureOne(t *testing.T) {
-	each(t, func(e *env) {
-		e.hide(true)
-		e.noAnswer()
-		e.want(1)
-		e.holds(1)
-		e.cloud.then("create", nil)
-		e.cloud.fail("create", errors.New("503"))
-		pass(time.Second)
-		e.told("Warning CannotCreateExternalResource", "Warning CannotCreateExternalResource")
-		e.remove()
+		e.cloud.fail("observe", nil)
 		e.goesOnlyWhenSeen()
 	}, deterministic)
 }
 
+func TestDeletionWaitsForAResourceThatIsNotSeenYet(t *testing.T) {
+	table(t, map[string]func(e *env){
+		"named by the program": func(e *env) {
+			e.there("", 1)
+			e.cloud.fail("connect", errDown)
+			e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
+		},
+		"created": func(e *env) { e.want(1) },
+	}, func(e *env, begin func(e *env)) {
+		e.hide(true)
+		begin(e)
+		e.remove()
+		e.cloud.fail("connect", nil)
+		e.goesOnlyWhenSeen()
+	})
+}
+
 func TestDeletionWaitsAtMostTheGraceForAnUnsureCreate(t *testing.T) {
 	each(t, func(e *env) {
-		e.cloud.fail("observe", errors.New("down"))
+		e.cloud.fail("observe", errDown)
 		crash(e)
 		e.remove()
-		e.cloud.before("observe", nil)
+		e.cloud.fail("observe", nil)
 		// The grace begins when the call would have timed out.
 		pass(80 * time.Second)
 		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
 		// This covers the rest of it and the last backoff.
 		pass(time.Minute)
-		e.gone()
+		e.gone(-1)
 	}, deterministic)
 }
 
 func TestDeletionLongAfterTheStartDoesNotWait(t *testing.T) {
 	each(t, func(e *env) {
 		pass(time.Minute)
-		e.cloud.fail("connect", errors.New("down"))
+		e.cloud.fail("connect", errDown)
 		e.want(1)
 		e.remove()
-		e.cloud.before("connect", nil)
+		e.cloud.fail("connect", nil)
 		pass(2 * time.Second)
-		e.gone()
+		e.gone(-1)
 	}, deterministic)
 }

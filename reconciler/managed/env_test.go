@@ -31,41 +31,45 @@ type env struct {
 	*reconcilertest.Env[*bucket]
 	cloud  *cloud
 	events *events
+	vault  *vault
 	// names are the names of the objects of the test, at least as many as there are workers.
 	names   []string
 	workers int
-	// sweeper lists the resources; nil means no sweeps. again are the options of a test that starts
-	// another loop.
-	sweeper *lister
-	again   []managed.ReconcilerOption
-	// options are the options of the loop, besides those of config.
-	options []reconciler.Option
 }
 
-// each runs a test with one worker and one object, and with 8 workers and a dozen objects. opts is
-// called for each run; nil means no options.
-func each(t *testing.T, test func(e *env), opts func(e *env) []managed.ReconcilerOption) {
+// each runs a test with one worker and one object, and with 8 workers and a dozen objects. opts are those of
+// configure.
+func each(t *testing.T, test func(e *env), opts ...any) {
 	t.Helper()
 	for _, workers := range []int{1, 8} {
 		t.Run(fmt.Sprintf("workers=%d", workers), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := newEnv(t, workers)
-				var with []managed.ReconcilerOption
-				if opts != nil {
-					with = opts(e)
-				}
-				e.start(with...)
+				e.start(opts...)
 				test(e)
 			})
 		})
 	}
 }
 
+// table runs a test for each case, as each does.
+func table[T any](t *testing.T, cases map[string]T, test func(e *env, tt T), opts ...any) {
+	t.Helper()
+	for name, tt := range cases {
+		t.Run(name, func(t *testing.T) { each(t, func(e *env) { test(e, tt) }, opts...) })
+	}
+}
+
+func newBuckets(db *statedb.DB) (statedb.RWTable[*bucket], error) {
+	return statedb.NewTable(db, "buckets", byName)
+}
+
 func newEnv(t *testing.T, workers int) *env {
-	e := &env{cloud: newCloud(), events: &events{}, workers: workers}
-	e.Env = reconcilertest.New(t, func(db *statedb.DB) (statedb.RWTable[*bucket], error) {
-		return statedb.NewTable(db, "buckets", byName)
-	})
+	e := &env{
+		Env: reconcilertest.New(t, newBuckets), workers: workers,
+		cloud: newCloud(&outside{buckets: map[string]stored{}}), events: &events{byName: map[string][]string{}},
+	}
+	e.vault = &vault{e.cloud, map[string]managed.ConnectionDetails{}}
 	for i := range workers*2 - workers/4 - 1 {
 		e.names = append(e.names, fmt.Sprintf("b%02d", i))
 	}
@@ -76,36 +80,62 @@ func newEnv(t *testing.T, workers int) *env {
 }
 
 func (e *env) config() reconciler.Config[*bucket] {
-	cfg := reconciler.Config[*bucket]{
+	return e.Config(reconciler.Config[*bucket]{
 		Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
 		Log: slog.New(slog.DiscardHandler),
-		Options: append([]reconciler.Option{
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = e.workers }), reconciler.WithRetry(time.Second, time.Minute),
-		}, e.options...),
-	}
-	if e.sweeper != nil {
-		cfg.Sweeper = e.sweeper
-	}
-	return e.Config(cfg)
+		Options: []reconciler.Option{
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = e.workers }),
+			reconciler.WithRetry(time.Second, time.Minute),
+		},
+	})
 }
 
-func newLoop[T managed.Managed](cfg reconciler.Config[T], opts ...managed.ReconcilerOption) (*reconciler.Loop[T], error) {
-	cfg, err := managed.Configure(cfg, opts...)
-	if err != nil {
-		return nil, err
+// configure returns the configuration of a loop. Each of opts is an option of package managed or of the loop, a
+// change of the configuration, a function that returns one of these for the env, or a slice of all that.
+func (e *env) configure(opts ...any) (reconciler.Config[*bucket], error) {
+	cfg := e.config()
+	with := []managed.ReconcilerOption{managed.WithExternalConnecter(e.cloud), managed.WithRecorder(e.events)}
+	var add func(opt any)
+	add = func(opt any) {
+		switch opt := opt.(type) {
+		case managed.ReconcilerOption:
+			with = append(with, opt)
+		case reconciler.Option:
+			cfg.Options = append(cfg.Options, opt)
+		case func(cfg *reconciler.Config[*bucket]):
+			opt(&cfg)
+		case func(e *env) any:
+			add(opt(e))
+		case []any:
+			for _, one := range opt {
+				add(one)
+			}
+		default:
+			e.Fatalf("%T is no option", opt)
+		}
 	}
-	return reconciler.New(cfg)
+	add(opts)
+	return managed.Configure(cfg, with...)
 }
 
-// start starts a loop. It runs until the test ends or calls Stop.
-func (e *env) start(opts ...managed.ReconcilerOption) {
+func (e *env) start(opts ...any) {
 	e.Helper()
-	cfg, err := managed.Configure(e.config(), append([]managed.ReconcilerOption{
-		managed.WithExternalConnecter(e.cloud), managed.WithRecorder(e.events),
-	}, opts...)...)
+	cfg, err := e.configure(opts...)
 	require.NoError(e, err)
 	e.Start(cfg)
 }
+
+var (
+	noGrace       = managed.WithCreationGracePeriod(0)
+	deterministic = []any{
+		managed.WithDeterministicExternalName(), managed.WithInitializers(managed.NewNameAsExternalName[*bucket]()),
+	}
+	// swept makes the loop sweep every ten seconds.
+	swept = []any{noGrace, reconciler.WithPruning(10 * time.Second), func(e *env) any {
+		return func(cfg *reconciler.Config[*bucket]) { cfg.Sweeper = e.cloud }
+	}}
+	published = func(e *env) any { return managed.WithConnectionPublishers[*bucket](e.vault) }
+)
 
 func (e *env) writer() managed.Writer[*bucket] {
 	return managed.NewWriter(e.config())
@@ -146,7 +176,6 @@ func (e *env) edit(f func(b *bucket)) {
 	})
 }
 
-// remove requests the deletion of all objects.
 func (e *env) remove() {
 	e.Helper()
 	e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
@@ -156,12 +185,70 @@ func (e *env) remove() {
 	})
 }
 
-// removeDirectly removes all rows from the table without Writer.Delete.
 func (e *env) removeDirectly() {
 	e.Helper()
 	e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
 		_, _, err := e.Table.Delete(wtxn, named(name))
 		require.NoError(e, err)
+	})
+}
+
+// insert writes rows as a program without a Writer does.
+func (e *env) insert(rows ...*bucket) {
+	for _, b := range rows {
+		e.Insert(b.Clone().SetStatus(reconciler.StatusPending()))
+	}
+}
+
+func (e *env) drop(name string) { e.Delete(named(name)) }
+
+// editOne changes a row, if there is one, as a person does.
+func (e *env) editOne(name string, f func(b *bucket)) {
+	e.Write(func(wtxn statedb.WriteTxn) {
+		_, err := e.writer().Edit(wtxn, named(name), f)
+		require.NoError(e, err)
+	})
+}
+
+func (e *env) deleteOne(name string) {
+	e.Write(func(wtxn statedb.WriteTxn) {
+		_, err := e.writer().Delete(wtxn, named(name))
+		require.NoError(e, err)
+	})
+}
+
+// share writes a row, if there is one, as another reconciler does that does not know this one.
+func (e *env) share(name string) {
+	e.Write(func(wtxn statedb.WriteTxn) {
+		if row, _, found := e.Table.Get(wtxn, byName.Query(name)); found {
+			next := row.Clone()
+			next.Other = reconciler.StatusDone()
+			_, _, err := e.Table.Insert(wtxn, next)
+			require.NoError(e, err)
+		}
+	})
+}
+
+func (e *env) hide(hidden bool) { e.cloud.set(func() { e.cloud.blind = hidden }) }
+
+func (e *env) sticky(stay bool) { e.cloud.set(func() { e.cloud.stays = func() bool { return stay } }) }
+
+// there adds a resource for each object to the cloud, with this before its name.
+func (e *env) there(prefix string, size int) {
+	e.cloud.set(func() {
+		for _, name := range e.names {
+			e.cloud.buckets[prefix+name] = stored{owner: name, size: size}
+		}
+	})
+}
+
+// drift gives each resource a size.
+func (e *env) drift(size int) {
+	e.cloud.set(func() {
+		for id, s := range e.cloud.buckets {
+			s.size = size
+			e.cloud.buckets[id] = s
+		}
 	})
 }
 
@@ -180,12 +267,21 @@ func (e *env) rows(f func(b *bucket)) {
 	}
 }
 
-// gone requires that all rows have left the table.
-func (e *env) gone() {
+// gone requires that all rows have left the table, and what the cloud holds.
+func (e *env) gone(size int) {
 	e.Helper()
 	for _, name := range e.names {
 		require.Nil(e, e.get(name), "row %q", name)
 	}
+	e.holds(size)
+}
+
+// removed requires the same a minute after the deletion is requested.
+func (e *env) removed(size int) {
+	e.Helper()
+	e.remove()
+	pass(time.Minute)
+	e.gone(size)
 }
 
 // called requires the calls for every object since the last check.
@@ -193,6 +289,21 @@ func (e *env) called(want ...string) {
 	e.Helper()
 	for _, name := range e.names {
 		require.Equal(e, want, e.cloud.take(name), "calls for %q", name)
+	}
+}
+
+// calledAlso requires this to be among the calls for every object, notCalled that it is not.
+func (e *env) calledAlso(op string) {
+	e.Helper()
+	for _, name := range e.names {
+		require.Contains(e, e.cloud.take(name), op, "calls for %q", name)
+	}
+}
+
+func (e *env) notCalled(op string) {
+	e.Helper()
+	for _, name := range e.names {
+		require.NotContains(e, e.cloud.take(name), op, "calls for %q", name)
 	}
 }
 
@@ -208,7 +319,6 @@ func (e *env) holds(size int) {
 	}
 }
 
-// told requires the events of every object since the last check.
 func (e *env) told(want ...string) {
 	e.Helper()
 	for _, name := range e.names {
@@ -225,7 +335,6 @@ func (e *env) is(synced, ready managed.ConditionReason) {
 	})
 }
 
-// status requires the kind of the status of every row.
 func (e *env) status(want reconciler.StatusKind) {
 	e.Helper()
 	e.rows(func(b *bucket) { require.Equal(e, want, b.Status.Kind, "%q: %s", b.Name, b.Status) })
@@ -241,6 +350,13 @@ func (e *env) settle(size int, also ...func(b *bucket)) {
 	e.forget()
 }
 
+// waitReady waits until the first object is ready, for ten minutes.
+func (e *env) waitReady() (*bucket, error) {
+	ctx, cancel := context.WithTimeout(e.Context(), 10*time.Minute)
+	defer cancel()
+	return managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
+}
+
 func (e *env) forget() {
 	for _, name := range e.names {
 		e.cloud.take(name)
@@ -248,7 +364,6 @@ func (e *env) forget() {
 	}
 }
 
-// revision returns the revision of the table, which grows with every write.
 func (e *env) revision() statedb.Revision { return e.Table.Revision(e.DB.ReadTxn()) }
 
 // slack is how long a loop may gather work that is due together, and pace its rounds.
@@ -276,47 +391,6 @@ func createdAt(b *bucket, result string) time.Time {
 	return at
 }
 
-// asItIs sets nothing on an applied row.
-func asItIs(*bucket) {}
-
-// publisherFns is a publisher made of functions. A nil function does nothing.
-type publisherFns[T any] struct {
-	publish, unpublish func(ctx context.Context, obj T, details managed.ConnectionDetails) error
-}
-
-func (fns publisherFns[T]) PublishConnection(ctx context.Context, obj T, details managed.ConnectionDetails) error {
-	if fns.publish == nil {
-		return nil
-	}
-	return fns.publish(ctx, obj, details)
-}
-
-func (fns publisherFns[T]) UnpublishConnection(ctx context.Context, obj T, details managed.ConnectionDetails) error {
-	if fns.unpublish == nil {
-		return nil
-	}
-	return fns.unpublish(ctx, obj, details)
-}
-
-// finalizerFns is a finalizer made of functions. A nil function does nothing.
-type finalizerFns[T any] struct {
-	add, remove func(ctx context.Context, obj T) error
-}
-
-func (fns finalizerFns[T]) AddFinalizer(ctx context.Context, obj T) error {
-	if fns.add == nil {
-		return nil
-	}
-	return fns.add(ctx, obj)
-}
-
-func (fns finalizerFns[T]) RemoveFinalizer(ctx context.Context, obj T) error {
-	if fns.remove == nil {
-		return nil
-	}
-	return fns.remove(ctx, obj)
-}
-
 // bucket is a row: a resource of the cloud.
 type bucket struct {
 	managed.Meta
@@ -325,6 +399,15 @@ type bucket struct {
 	Seen   int    // the size that the cloud has
 	Status reconciler.Status
 	Other  reconciler.Status
+	// All holds the statuses of several reconcilers.
+	All   reconciler.StatusSet
+	State struct {
+		Load   int
+		Backup string
+		At     time.Time
+	}
+	Tags map[string]string
+	note string
 }
 
 var _ managed.Resource = (*bucket)(nil)
@@ -336,190 +419,27 @@ func (b *bucket) TableHeader() []string                 { return []string{"Name"
 func (b *bucket) TableRow() []string                    { return []string{b.Name, b.Status.String()} }
 
 var byName = statedb.Index[*bucket, string]{
-	Name:       "name",
-	FromObject: func(b *bucket) index.KeySet { return index.NewKeySet(index.String(b.Name)) },
+	Name: "name",
+	FromObject: func(b *bucket) index.KeySet {
+		if b.Name == "keyless" {
+			return index.EmptyKeySet
+		}
+		return index.NewKeySet(index.String(b.Name))
+	},
 	FromKey:    index.String,
 	FromString: index.FromString,
 	Unique:     true,
 }
 
-// stored is a bucket in the cloud.
-type stored struct {
-	owner string
-	size  int
-}
-
-// cloud is the outside system. It chooses the names of its buckets.
-type cloud struct {
-	mu      sync.Mutex
-	buckets map[string]*stored
-	created int
-	// blind: buckets are not visible. sticky: deleted buckets stay. lateRegion: Observe fills in a
-	// region.
-	blind, sticky, lateRegion bool
-	// faults run before an operation, effects after it.
-	faults, effects map[string]func(ctx context.Context, b *bucket) error
-	calls           map[string][]string
-}
-
-func newCloud() *cloud {
-	return &cloud{
-		buckets: map[string]*stored{}, calls: map[string][]string{},
-		faults:  map[string]func(context.Context, *bucket) error{},
-		effects: map[string]func(context.Context, *bucket) error{},
-	}
-}
-
-var (
-	_ managed.ExternalClient[*bucket]    = (*cloud)(nil)
-	_ managed.ExternalConnecter[*bucket] = (*cloud)(nil)
-)
-
-// call records a call, and returns the error of the fault that is set for it.
-func (c *cloud) call(ctx context.Context, op string, b *bucket) error {
-	c.mu.Lock()
-	c.calls[b.Name] = append(c.calls[b.Name], op)
-	fault := c.faults[op]
-	c.mu.Unlock()
-	if fault == nil {
-		return nil
-	}
-	return fault(ctx, b)
-}
-
-func (c *cloud) after(ctx context.Context, op string, b *bucket) error {
-	c.mu.Lock()
-	effect := c.effects[op]
-	c.mu.Unlock()
-	if effect == nil {
-		return nil
-	}
-	return effect(ctx, b)
-}
-
-func (c *cloud) Connect(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
-	if err := c.call(ctx, "connect", b); err != nil {
-		return nil, err
-	}
-	return c, nil
-}
-
-func (c *cloud) Observe(ctx context.Context, b *bucket) (seen managed.ExternalObservation, err error) {
-	if err := c.call(ctx, "observe", b); err != nil {
-		return seen, err
-	}
-	c.mu.Lock()
-	s, exists := c.buckets[managed.GetExternalName(b)]
-	if exists = exists && !c.blind; exists {
-		seen.ResourceExists = true
-		seen.ResourceUpToDate = s.size == b.Size
-		seen.Diff = fmt.Sprintf("size %d, want %d", s.size, b.Size)
-		seen.ConnectionDetails = managed.ConnectionDetails{"address": []byte(managed.GetExternalName(b))}
-		b.Seen = s.size
-		if c.lateRegion && b.Region == "" {
-			b.Region, seen.ResourceLateInitialized = "north", true
-		}
-	}
-	c.mu.Unlock()
-	return seen, c.after(ctx, "observe", b)
-}
-
-func (c *cloud) Create(ctx context.Context, b *bucket) error {
-	if err := c.call(ctx, "create", b); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.created++
-	name := managed.GetExternalName(b)
-	if name == "" {
-		name = fmt.Sprintf("%s-%d", b.Name, c.created)
-		managed.SetExternalName(b, name)
-		noteZone(b, name)
-	}
-	c.buckets[name] = &stored{b.Name, b.Size}
-	c.mu.Unlock()
-	b.Seen = -1 // the reconciler must drop this
-	return c.after(ctx, "create", b)
-}
-
-func (c *cloud) Update(ctx context.Context, b *bucket) error {
-	if err := c.call(ctx, "update", b); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.buckets[managed.GetExternalName(b)].size = b.Size
-	c.mu.Unlock()
-	return c.after(ctx, "update", b)
-}
-
-func (c *cloud) Delete(ctx context.Context, b *bucket) error {
-	if err := c.call(ctx, "delete", b); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	if !c.sticky {
-		delete(c.buckets, managed.GetExternalName(b))
-	}
-	c.mu.Unlock()
-	return c.after(ctx, "delete", b)
-}
-
-// set changes the behaviour or the buckets of the cloud.
-func (c *cloud) set(f func(c *cloud)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	f(c)
-}
-
-// fail makes an operation fail before it has an effect; a nil error lets it work again.
-func (c *cloud) fail(op string, err error) {
-	c.before(op, func(context.Context, *bucket) error { return err })
-}
-
-func (c *cloud) before(op string, f func(context.Context, *bucket) error) {
-	c.set(func(c *cloud) { c.faults[op] = f })
-}
-
-func (c *cloud) then(op string, f func(context.Context, *bucket) error) {
-	c.set(func(c *cloud) { c.effects[op] = f })
-}
-
-// take returns the calls for an object since the last take.
-func (c *cloud) take(name string) []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	calls := c.calls[name]
-	delete(c.calls, name)
-	return calls
-}
-
-// holds returns the sizes of the buckets of an object.
-func (c *cloud) holds(name string) (sizes []int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, s := range c.buckets {
-		if s.owner == name {
-			sizes = append(sizes, s.size)
-		}
-	}
-	return sizes
-}
-
-// events is a recorder that keeps the events.
 type events struct {
 	mu     sync.Mutex
 	byName map[string][]string
-	full   []event.Event
 }
 
 func (r *events) Event(obj object.Object, e event.Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.byName == nil {
-		r.byName = map[string][]string{}
-	}
 	r.byName[obj.GetName()] = append(r.byName[obj.GetName()], string(e.Type)+" "+string(e.Reason))
-	r.full = append(r.full, e)
 }
 
 func (r *events) WithAnnotations(...string) event.Recorder { return r }

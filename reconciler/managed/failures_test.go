@@ -16,94 +16,68 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
 func TestFailingStepSetsConditionRecordsEventAndBacksOff(t *testing.T) {
-	for op, event := range map[string]string{
-		"connect": "Warning CannotConnectToProvider",
-		"observe": "Warning CannotObserveExternalResource",
-		"update":  "Warning CannotUpdateExternalResource",
-	} {
-		t.Run(op, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.settle(1)
-				e.cloud.fail(op, errors.New("refused"))
-				e.want(2)
-				e.forgetCalls()
-				e.told(event)
-				e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
-				e.rows(func(b *bucket) {
-					require.Equal(e, op+": refused", b.GetCondition(managed.TypeSynced).Message)
-					require.Equal(e, op+": refused", b.Status.GetError())
-				})
-				at := e.revision()
-				pass(time.Second)
-				e.told(event)
-				pass(2 * time.Second)
-				e.told(event)
-				require.Equal(e, at, e.revision(), "the same failure is not written again")
-				e.cloud.before(op, nil)
-				pass(4 * time.Second)
-				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-				e.holds(2)
-			}, nil)
+	type failing struct{ op, event string }
+	table(t, map[string]failing{
+		"connect": {"connect", "Warning CannotConnectToProvider"},
+		"observe": {"observe", "Warning CannotObserveExternalResource"},
+		"update":  {"update", "Warning CannotUpdateExternalResource"},
+	}, func(e *env, tt failing) {
+		e.settle(1)
+		e.cloud.fail(tt.op, errRefused)
+		e.want(2)
+		e.told(tt.event)
+		e.is("ReconcileError", "Available")
+		e.rows(func(b *bucket) {
+			require.Equal(e, tt.op+": quota", b.GetCondition(managed.TypeSynced).Message)
+			require.Equal(e, tt.op+": quota", b.Status.GetError())
 		})
-	}
+		at := e.revision()
+		pass(time.Second)
+		e.told(tt.event)
+		pass(2 * time.Second)
+		e.told(tt.event)
+		require.Equal(e, at, e.revision(), "the same failure is not written again")
+		e.cloud.fail(tt.op, nil)
+		pass(4 * time.Second)
+		e.is("ReconcileSuccess", "Available")
+		e.holds(2)
+	})
 }
 
-func (e *env) forgetCalls() {
-	for _, name := range e.names {
-		e.cloud.take(name)
-	}
-}
-
-func TestRetryAfterOfAServerIsObserved(t *testing.T) {
+func TestClientDecidesWhenAFailureIsRetried(t *testing.T) {
 	each(t, func(e *env) {
-		e.cloud.before("create", func(context.Context, *bucket) error {
-			return reconciler.RetryAfter(errors.New("429"), 17*time.Second)
-		})
+		e.cloud.fail("create", reconciler.RetryAfter(errRefused, 17*time.Second))
 		e.want(1)
 		e.called("connect", "observe", "create")
 		pass(16 * time.Second)
 		e.called()
+		e.cloud.fail("create", reconciler.TerminalError(errRefused))
 		pass(time.Second)
-		e.called("connect", "observe", "create")
-	}, nil)
-}
-
-func TestTerminalErrorIsNotRetried(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("create", func(context.Context, *bucket) error {
-			return reconciler.TerminalError(errors.New("no such size"))
-		})
-		e.want(1)
 		e.called("connect", "observe", "create")
 		pass(time.Hour)
 		e.called()
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Creating"))
-	}, nil)
+		e.is("ReconcileError", "Creating")
+	})
 }
 
-// session is a client with its own connection.
-type session struct {
-	*cloud
-	disconnect func(ctx context.Context) error
-}
-
-func (s session) Disconnect(ctx context.Context) error { return s.disconnect(ctx) }
-
-// connects returns options with a connecter that calls disconnect at the end of each pass, for the client or itself.
-func (e *env) connects(client bool, disconnect func(ctx context.Context) error) []managed.ReconcilerOption {
-	fns := managed.ExternalConnectDisconnecterFns[*bucket]{ConnectFn: e.cloud.Connect, DisconnectFn: disconnect}
-	if client {
-		fns.DisconnectFn = nil
-		fns.ConnectFn = func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
-			return session{e.cloud, disconnect}, nil
+// connects returns an option with a connecter that calls disconnect at the end of each pass, for the client or itself.
+func connects(client bool, disconnect func(ctx context.Context) error) func(e *env) any {
+	return func(e *env) any {
+		fns := managed.ExternalConnectDisconnecterFns[*bucket]{ConnectFn: e.cloud.Connect, DisconnectFn: disconnect}
+		if client {
+			fns.DisconnectFn = nil
+			fns.ConnectFn = func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
+				return session{e.cloud, disconnect}, nil
+			}
 		}
+		return managed.WithExternalConnectDisconnecter[*bucket](fns)
 	}
-	return []managed.ReconcilerOption{managed.WithExternalConnectDisconnecter[*bucket](fns)}
 }
 
 func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
@@ -126,7 +100,7 @@ func TestFailingDisconnectIsOnlyAnEvent(t *testing.T) {
 						require.Contains(e, b.Status.GetError(), "nil map")
 						require.Contains(e, e.events.take(b.Name), broken)
 					})
-				}, func(e *env) []managed.ReconcilerOption { return e.connects(client, disconnect) })
+				}, connects(client, disconnect))
 			})
 		}
 	}
@@ -151,9 +125,9 @@ func TestClientIsDisconnectedHoweverThePassEnds(t *testing.T) {
 		e.Stop()
 		require.Zero(e, open.Load())
 		e.told()
-	}, func(e *env) []managed.ReconcilerOption {
+	}, func(e *env) any {
 		e.cloud.before("connect", func(context.Context, *bucket) error { open.Add(1); return nil })
-		return e.connects(false, func(ctx context.Context) error { open.Add(-1); return ctx.Err() })
+		return connects(false, func(ctx context.Context) error { open.Add(-1); return ctx.Err() })
 	})
 }
 
@@ -161,10 +135,8 @@ func TestConnecterThatReturnsNilIsAnError(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.rows(func(b *bucket) { require.Equal(e, "connect: the connecter returned no client", b.Status.GetError()) })
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
-			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return nil, nil }))}
-	})
+	}, managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
+		func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return nil, nil })))
 }
 
 func TestPanicInObserveKeepsTheConditions(t *testing.T) {
@@ -174,58 +146,41 @@ func TestPanicInObserveKeepsTheConditions(t *testing.T) {
 		pass(time.Minute)
 		e.status(reconciler.StatusKindError)
 		e.rows(func(b *bucket) { require.True(e, managed.IsReady(b)) })
-		e.cloud.before("observe", nil)
+		e.cloud.fail("observe", nil)
 		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
+		e.is("ReconcileSuccess", "Available")
+	})
 }
 
-func TestStepsOfAPassAreInItsNote(t *testing.T) {
+func TestStepsOfAPassAreInItsNoteAndInTheLog(t *testing.T) {
+	log := &testlog.Buffer{}
 	each(t, func(e *env) {
 		e.settle(1)
 		e.want(2)
 		for _, name := range e.names {
-			explained := e.Loop.Explain(e.Context(), name)
-			require.Contains(e, fmt.Sprint(explained), "observe: differs; size 1, want 2; updated")
+			require.Contains(e, fmt.Sprint(e.Loop.Explain(e.Context(), name)), "observe: differs; size 1, want 2; updated")
 		}
-	}, nil)
-}
-
-// messages is a log handler that keeps the messages.
-type messages struct {
-	slog.Handler
-	said *[]string
-}
-
-func (m messages) Enabled(context.Context, slog.Level) bool { return true }
-func (m messages) WithAttrs([]slog.Attr) slog.Handler       { return m }
-func (m messages) Handle(_ context.Context, r slog.Record) error {
-	*m.said = append(*m.said, r.Message)
-	return nil
+		require.Contains(e, log.String(), `msg="the external resource differs" table=buckets object=b00 diff="size 1, want 2"`)
+		require.Contains(e, log.String(), "reason=CreatedExternalResource")
+	}, managed.WithLogger(slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))))
 }
 
 // Log messages and errors contain no unescaped text from outside.
 func TestHostileTextsAreEscapedInErrorsAndLogs(t *testing.T) {
-	const hostile = "a\x1b[31m\n<<end>>\x00"
-	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
-	var said []string
+	log := &testlog.Buffer{}
+	messages := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.MessageKey {
+			return a
+		}
+		return slog.Attr{}
+	}}
 	each(t, func(e *env) {
-		if e.workers > 1 {
-			return
-		}
-		e.cloud.fail("observe", errors.New("refused "+hostile))
+		e.cloud.fail("observe", errors.New("refused a\x1b[31m\n<<end>>\x00"))
 		e.want(1)
-		pass(time.Second)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
+		_, err := e.waitReady()
 		require.ErrorContains(e, err, "refused")
-		require.False(e, strings.ContainsFunc(err.Error(), unprintable), "%q", err)
-		require.NotEmpty(e, said)
-		for _, message := range said {
-			require.False(e, strings.ContainsFunc(message, unprintable), "%q", message)
-		}
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithLogger(slog.New(messages{said: &said}))}
-	})
+		require.False(e, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
+		require.Contains(e, log.String(), "refused a")
+		require.NotContains(e, log.String(), `\u001b`, "JSON for the character")
+	}, managed.WithLogger(slog.New(slog.NewJSONHandler(log, messages))))
 }

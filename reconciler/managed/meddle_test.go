@@ -8,11 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
@@ -20,158 +23,66 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// insert writes a row as a program without a Writer does.
-func (e *env) insert(b *bucket) {
-	wtxn := e.DB.WriteTxn(e.Table)
-	defer wtxn.Commit()
-	_, _, err := e.Table.Insert(wtxn, b.SetStatus(reconciler.StatusPending()))
-	require.NoError(e, err)
+// edits are what a person does with a row during a call.
+var edits = map[string]func(b *bucket){
+	"edit":        func(b *bucket) { b.Size = 2 },
+	"pause":       func(b *bucket) { managed.SetPaused(b, true) },
+	"name":        otherNamed,
+	"decide":      func(b *bucket) { managed.DecideCreate(b, "other-"+b.Name) },
+	"policy":      func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Create", "Delete") },
+	"finalizer":   func(b *bucket) { b.Finalizers = append(slices.Clip(b.Finalizers), "mine") },
+	"unfinalized": func(b *bucket) { b.Finalizers = nil },
 }
 
-// exists returns the name of a resource of an object, empty if there is none.
-func (e *env) exists(owner string) (found string) {
-	e.cloud.set(func(c *cloud) {
-		for name, s := range c.buckets {
-			if s.owner == owner {
-				found = name
+// plain are the rows that a program inserts during a call: new ones, changed by the function, or the present one.
+var plain = map[string]func(b *bucket){
+	"fresh":   func(b *bucket) { b.Size = 2 },
+	"first":   func(b *bucket) { b.Size = 1 },
+	"other":   otherNamed,
+	"present": func(*bucket) {},
+	"mapless": func(b *bucket) { b.Annotations = nil },
+}
+
+// meddle are the steps that are taken one after the other; after "later" they are taken 1.5 seconds later.
+var meddle = []string{
+	"", "edit", "fresh", "first", "present", "mapless", "other", "drop", "delete", "pause", "name", "decide", "share",
+	"policy", "finalizer", "unfinalized",
+	"drop fresh", "drop first", "drop present", "fresh drop", "first drop", "drop later fresh", "drop later other",
+	"delete fresh", "delete first", "delete drop", "pause delete", "pause drop", "name delete", "name drop", "share drop",
+	"unfinalized drop",
+}
+
+// takes takes steps.
+func (e *env) takes(name string, todo []string) {
+	row := e.get(name)
+	for i, step := range todo {
+		switch step {
+		case "drop":
+			e.drop(name)
+		case "delete":
+			e.deleteOne(name)
+		case "share":
+			e.share(name)
+		case "later":
+			go func() {
+				time.Sleep(1500 * time.Millisecond)
+				e.takes(name, todo[i+1:])
+			}()
+			return
+		case "present", "mapless":
+			if row != nil {
+				b := row.Clone()
+				plain[step](b)
+				e.insert(b)
 			}
-		}
-	})
-	return found
-}
-
-func TestWaitReadyOfARowThatReturnsWaitsForItsOwnPass(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.before("observe", func(_ context.Context, b *bucket) error {
-			e.cloud.fail("observe", nil)
-			wtxn := e.DB.WriteTxn(e.Table)
-			defer wtxn.Commit()
-			_, _, err := e.Table.Delete(wtxn, named(b.Name))
-			require.NoError(e, err)
-			_, err = e.writer().Apply(wtxn, named(b.Name), func(b *bucket) { b.Size = 2 })
-			e.cloud.fail("update", errRefused)
-			return err
-		})
-		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now") })
-		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-		defer cancel()
-		for _, name := range e.names {
-			if e.get(name).Size == 2 {
-				_, err := managed.WaitReady(ctx, e.DB, e.Table, named(name))
-				require.ErrorIs(e, err, context.DeadlineExceeded)
-			}
-		}
-	}, nil)
-}
-
-// meddle are the things that others do during a call.
-var meddle = map[string]func(e *env, name string, first *bucket){
-	"nothing": func(*env, string, *bucket) {},
-	"edit":    func(e *env, name string, _ *bucket) { e.editOne(name, func(b *bucket) { b.Size = 2 }) },
-	"fresh":   func(e *env, name string, _ *bucket) { b := named(name); b.Size = 2; e.insert(b) },
-	"first":   func(e *env, _ string, first *bucket) { e.insert(first.Clone()) },
-	"present": func(e *env, name string, _ *bucket) { e.ifRow(name, func(b *bucket) { e.insert(b) }) },
-	"mapless": func(e *env, name string, _ *bucket) {
-		e.ifRow(name, func(b *bucket) { b.Annotations = nil; e.insert(b) })
-	},
-	"remove":       func(e *env, name string, _ *bucket) { e.drop(name) },
-	"remove fresh": func(e *env, name string, _ *bucket) { e.drop(name); b := named(name); b.Size = 2; e.insert(b) },
-	"remove first": func(e *env, name string, first *bucket) { e.drop(name); e.insert(first.Clone()) },
-	"remove present": func(e *env, name string, _ *bucket) {
-		e.ifRow(name, func(b *bucket) { e.drop(name); e.insert(b) })
-	},
-	"fresh remove": func(e *env, name string, _ *bucket) { e.insert(named(name)); e.drop(name) },
-	"first remove": func(e *env, name string, first *bucket) { e.insert(first.Clone()); e.drop(name) },
-	"fresh other": func(e *env, name string, _ *bucket) {
-		b := named(name)
-		managed.SetExternalName(b, "other-"+name)
-		e.insert(b)
-	},
-	"later fresh": func(e *env, name string, _ *bucket) {
-		e.drop(name)
-		go func() { time.Sleep(1500 * time.Millisecond); e.insert(named(name)) }()
-	},
-	"later other": func(e *env, name string, _ *bucket) {
-		e.drop(name)
-		go func() {
-			time.Sleep(1500 * time.Millisecond)
+		case "fresh", "first", "other":
 			b := named(name)
-			managed.SetExternalName(b, "other-"+name)
+			plain[step](b)
 			e.insert(b)
-		}()
-	},
-	"delete":       func(e *env, name string, _ *bucket) { e.deleteOne(name) },
-	"delete fresh": func(e *env, name string, _ *bucket) { e.deleteOne(name); e.insert(named(name)) },
-	"delete first": func(e *env, name string, first *bucket) { e.deleteOne(name); e.insert(first.Clone()) },
-	"delete drop":  func(e *env, name string, _ *bucket) { e.deleteOne(name); e.drop(name) },
-	"pause": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetPaused(b, true) })
-	},
-	"pause delete": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetPaused(b, true) })
-		e.deleteOne(name)
-	},
-	"pause drop": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetPaused(b, true) })
-		e.drop(name)
-	},
-	"name": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetExternalName(b, "other-"+name) })
-	},
-	"name delete": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetExternalName(b, "other-"+name) })
-		e.deleteOne(name)
-	},
-	"name drop": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetExternalName(b, "other-"+name) })
-		e.drop(name)
-	},
-	"decide other": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.DecideCreate(b, "other-"+name) })
-	},
-	"share":      func(e *env, name string, _ *bucket) { e.share(name) },
-	"share drop": func(e *env, name string, _ *bucket) { e.share(name); e.drop(name) },
-	"policy": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Create", "Delete") })
-	},
-	"finalizer": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { b.Finalizers = append(b.Finalizers[:len(b.Finalizers):len(b.Finalizers)], "mine") })
-	},
-	"no finalizer": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { b.Finalizers = nil })
-	},
-	"no finalizer drop": func(e *env, name string, _ *bucket) {
-		e.editOne(name, func(b *bucket) { b.Finalizers = nil })
-		e.drop(name)
-	},
-}
-
-func (e *env) ifRow(name string, f func(b *bucket)) {
-	if b := e.get(name); b != nil {
-		f(b.Clone())
+		default:
+			e.editOne(name, edits[step])
+		}
 	}
-}
-
-func (e *env) drop(name string) {
-	wtxn := e.DB.WriteTxn(e.Table)
-	defer wtxn.Commit()
-	_, _, err := e.Table.Delete(wtxn, named(name))
-	require.NoError(e, err)
-}
-
-func (e *env) editOne(name string, f func(b *bucket)) {
-	wtxn := e.DB.WriteTxn(e.Table)
-	defer wtxn.Commit()
-	_, err := e.writer().Edit(wtxn, named(name), f)
-	require.NoError(e, err)
-}
-
-func (e *env) deleteOne(name string) {
-	wtxn := e.DB.WriteTxn(e.Table)
-	defer wtxn.Commit()
-	_, err := e.writer().Delete(wtxn, named(name))
-	require.NoError(e, err)
 }
 
 // ends are how a call ends after that.
@@ -183,30 +94,25 @@ var ends = map[string]func() error{
 }
 
 // settings are the options of the reconciler.
-var settings = map[string]func(e *env) []managed.ReconcilerOption{
-	"default":  nil,
-	"no grace": noGrace,
-	"deterministic": func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{
-			managed.WithDeterministicExternalName(), managed.WithInitializers(managed.NewNameAsExternalName[*bucket]()),
-		}
-	},
-	"critical fails": func(*env) []managed.ReconcilerOption {
+var settings = map[string]any{
+	"default":       []any{},
+	"no grace":      noGrace,
+	"deterministic": deterministic,
+	"critical fails": func(*env) any {
 		n := 0
-		return []managed.ReconcilerOption{
-			managed.WithCriticalAnnotationUpdater[*bucket](managed.CriticalAnnotationUpdateFn[*bucket](func(context.Context, *bucket) error {
-				if n++; n%3 == 0 {
-					panic("no disk")
-				}
-				return errors.New("no disk")
-			})),
-		}
+		return critical(func(context.Context, *bucket) error {
+			if n++; n%3 == 0 {
+				panic("no disk")
+			}
+			return errors.New("no disk")
+		})
 	},
-	"no late": func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{
-			managed.WithManagementPolicies("Observe", "Create", "Update", "Delete"),
-			managed.WithObserved(func(row, seen *bucket) *bucket { row.Seen = seen.Seen; return row }),
-		}
+	"no late": []any{
+		managed.WithManagementPolicies("Observe", "Create", "Update", "Delete"),
+		managed.WithObserved(func(row, seen *bucket) *bucket {
+			row.Seen = seen.Seen
+			return row
+		}),
 	},
 }
 
@@ -216,25 +122,21 @@ func TestMeddlingForgetsAndDuplicatesNothing(t *testing.T) {
 	for set, opts := range settings {
 		for _, op := range []string{"connect", "observe", "create", "update", "delete"} {
 			for _, when := range []string{"before", "after"} {
-				for what, do := range meddle {
+				for _, todo := range meddle {
 					for how, end := range ends {
 						if op == "connect" && when == "after" || op != "create" && how == "unsure" ||
 							// A person who decides a create that still runs decides wrongly.
-							what == "decide other" && how == "panic" {
+							todo == "decide" && how == "panic" {
 							continue
 						}
 						if rand.IntN(all) >= long.Times(all/20) {
 							continue
 						}
-						t.Run(fmt.Sprintf("%s/%s/%s/%s/%s", set, op, when, what, how), func(t *testing.T) {
+						t.Run(fmt.Sprintf("%s/%s/%s/%s/%s", set, op, when, todo, how), func(t *testing.T) {
 							synctest.Test(t, func(t *testing.T) {
 								e := newEnv(t, 1)
-								var with []managed.ReconcilerOption
-								if opts != nil {
-									with = opts(e)
-								}
-								e.start(with...)
-								e.meddled(op, when, do, end)
+								e.start(opts)
+								e.meddled(op, when, strings.Fields(todo), end)
 							})
 						})
 					}
@@ -245,19 +147,17 @@ func TestMeddlingForgetsAndDuplicatesNothing(t *testing.T) {
 }
 
 // meddled lets somebody meddle in the first call of an operation, and settles everything afterwards.
-func (e *env) meddled(op, when string, do func(e *env, name string, first *bucket), end func() error) {
+func (e *env) meddled(op, when string, todo []string, end func() error) {
 	name := e.names[0]
 	e.others()
-	first := named(name)
-	first.Size = 1
 	done := 0
-	f := func(_ context.Context, b *bucket) error {
+	f := func(context.Context, *bucket) error {
 		done++
 		if done > 2 {
 			return nil
 		}
 		if done == 1 {
-			do(e, name, first)
+			e.takes(name, todo)
 		}
 		return end()
 	}
@@ -266,7 +166,7 @@ func (e *env) meddled(op, when string, do func(e *env, name string, first *bucke
 	} else {
 		e.cloud.then(op, f)
 	}
-	e.insert(first.Clone())
+	e.takes(name, []string{"first"})
 	pass(time.Minute)
 	if row := e.get(name); row != nil && !managed.WasDeleted(row) && !managed.IsPaused(row) && op == "update" {
 		e.editOne(name, func(b *bucket) { b.Size = 3 })
@@ -277,12 +177,19 @@ func (e *env) meddled(op, when string, do func(e *env, name string, first *bucke
 		pass(time.Minute)
 	}
 	// The person resolves what waits for a person.
-	e.resolve(name, first)
-	pass(5 * time.Minute)
-	e.resolve(name, first)
-	pass(5 * time.Minute)
+	for range 2 {
+		e.resolve(name)
+		pass(5 * time.Minute)
+	}
 	told := e.events.take(name)
-	e.judge(name, told)
+	holds, row := e.cloud.holds(name), e.get(name)
+	if !reported(told) {
+		require.LessOrEqual(e, len(holds), 1, "%v", told)
+		if len(holds) > 0 {
+			require.NotNil(e, row, "%v", told)
+			require.Equal(e, e.cloud.exists(name), managed.GetExternalName(row), "%v", told)
+		}
+	}
 	e.deleteOne(name)
 	pass(5 * time.Minute)
 	told = append(told, e.events.take(name)...)
@@ -292,56 +199,30 @@ func (e *env) meddled(op, when string, do func(e *env, name string, first *bucke
 	}
 }
 
-func (e *env) resolve(name string, first *bucket) {
-	row := e.get(name)
-	if row == nil && e.exists(name) != "" {
-		e.insert(first.Clone())
+// resolve resolves what waits for a person.
+func (e *env) resolve(name string) {
+	if e.get(name) == nil && e.cloud.exists(name) != "" {
+		e.takes(name, []string{"first"})
 		pass(time.Minute)
-		row = e.get(name)
-	}
-	if row == nil {
-		return
 	}
 	e.editOne(name, func(b *bucket) {
 		managed.SetPaused(b, false)
-		b.Finalizers = without(b.Finalizers, "mine")
-		waits := b.GetCondition(managed.TypeSynced).Reason == "ReconcileWaiting" && e.exists(name) != ""
+		b.Finalizers = slices.DeleteFunc(slices.Clone(b.Finalizers), func(f string) bool { return f == "mine" })
+		exists := e.cloud.exists(name)
+		waits := b.GetCondition(managed.TypeSynced).Reason == "ReconcileWaiting" && exists != ""
 		if managed.IsCreateIncomplete(b) || waits {
-			managed.DecideCreate(b, e.exists(name))
+			managed.DecideCreate(b, exists)
 		}
 	})
 }
 
-func without(names []string, name string) (rest []string) {
-	for _, n := range names {
-		if n != name {
-			rest = append(rest, n)
-		}
-	}
-	return rest
-}
-
+// reported reports whether an event names what was left in place.
 func reported(told []string) bool {
-	for _, t := range told {
-		switch t {
-		case "Warning ExternalNameChanged", "Warning CannotTellIfManaged", "Warning CannotTellIfCreated":
-			return true
-		}
-	}
-	return false
-}
-
-func (e *env) judge(name string, told []string) {
-	holds := e.cloud.holds(name)
-	if reported(told) {
-		return
-	}
-	require.LessOrEqual(e, len(holds), 1, "%v", told)
-	if row := e.get(name); row == nil && len(holds) > 0 {
-		require.True(e, reported(told), "%v", told)
-	} else if row != nil && len(holds) > 0 && managed.GetExternalName(row) != e.exists(name) {
-		require.True(e, reported(told), "row names %q: %v", managed.GetExternalName(row), told)
-	}
+	return slices.ContainsFunc(told, func(t string) bool {
+		return slices.Contains([]string{
+			"Warning ExternalNameChanged", "Warning CannotTellIfManaged", "Warning CannotTellIfCreated",
+		}, t)
+	})
 }
 
 // A writer may be faster than a pass, and a person may change a row while a pass runs.
@@ -369,101 +250,95 @@ func (e *env) keepsWriting(write func(b *bucket, n int)) {
 }
 
 func TestARowThatIsWrittenFasterThanAPassIsCreated(t *testing.T) {
-	for name, write := range map[string]func(b *bucket, n int){
+	table(t, map[string]func(b *bucket, n int){
 		"annotation": func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) },
 		"field":      func(b *bucket, n int) { b.Size = 1 + n },
 		"plain insert": func(b *bucket, n int) {
-			fresh := named(b.Name)
-			fresh.Size = 1 + n
-			*b = *fresh
+			*b = *named(b.Name)
+			b.Size = 1 + n
 		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.slowly()
-				e.want(1)
-				e.keepsWriting(write)
-				e.rows(func(b *bucket) {
-					require.Len(e, e.cloud.holds(b.Name), 1)
-					require.Equal(e, reconciler.StatusKindPending, b.Status.Kind)
-				})
-				pass(time.Minute)
-				e.is("ReconcileSuccess", "Available")
-				e.rows(func(b *bucket) { require.Equal(e, []int{b.Size}, e.cloud.holds(b.Name)) })
-			}, nil)
+	}, func(e *env, write func(b *bucket, n int)) {
+		e.slowly()
+		e.want(1)
+		e.keepsWriting(write)
+		e.rows(func(b *bucket) {
+			require.Len(e, e.cloud.holds(b.Name), 1)
+			require.Equal(e, reconciler.StatusKindPending, b.Status.Kind)
 		})
-	}
+		pass(time.Minute)
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) { require.Equal(e, []int{b.Size}, e.cloud.holds(b.Name)) })
+	})
 }
 
-func TestARowThatIsWrittenFasterThanAPassShowsItsConditions(t *testing.T) {
+func TestARowThatIsWrittenFasterThanAPassShowsItsConditionsAndIsRemoved(t *testing.T) {
+	tick := func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) }
 	each(t, func(e *env) {
 		e.settle(1)
 		e.slowly()
 		e.cloud.fail("update", errRefused)
 		e.want(2)
-		e.keepsWriting(func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) })
+		e.keepsWriting(tick)
 		e.is("ReconcileError", "Available")
-	}, nil)
-}
-
-func TestARowThatIsWrittenFasterThanAPassIsRemoved(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.slowly()
 		e.remove()
-		e.keepsWriting(func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) })
-		e.gone()
-		e.holds(-1)
+		e.keepsWriting(tick)
+		e.gone(-1)
 	}, noGrace)
 }
 
 func TestWaitReadyWaitsForTheUpdateOfAnEditedField(t *testing.T) {
-	for name, write := range map[string]func(e *env){
+	table(t, map[string]func(e *env){
 		"Edit":  func(e *env) { e.edit(func(b *bucket) { b.Size = 2 }) },
 		"Apply": func(e *env) { e.want(2) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.settle(1)
-				e.cloud.fail("update", errRefused)
-				write(e)
-				ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-				defer cancel()
-				_, err := managed.WaitReady(ctx, e.DB, e.Table, named(e.names[0]))
-				require.ErrorIs(e, err, context.DeadlineExceeded)
-				e.cloud.fail("update", nil)
-				_, err = managed.WaitReady(e.Context(), e.DB, e.Table, named(e.names[0]))
-				require.NoError(e, err)
-				require.Equal(e, []int{2}, e.cloud.holds(e.names[0]))
-			}, nil)
-		})
-	}
+		"removed and applied during a pass": func(e *env) {
+			e.cloud.before("observe", func(_ context.Context, b *bucket) error {
+				e.cloud.fail("observe", nil)
+				e.Write(func(wtxn statedb.WriteTxn) {
+					_, _, err := e.Table.Delete(wtxn, named(b.Name))
+					require.NoError(e, err)
+					_, err = e.writer().Apply(wtxn, named(b.Name), func(b *bucket) { b.Size = 2 })
+					require.NoError(e, err)
+				})
+				return nil
+			})
+			e.editOne(e.names[0], func(b *bucket) { managed.RequestReconcile(b, "now") })
+			pass(0)
+		},
+	}, func(e *env, write func(e *env)) {
+		e.settle(1)
+		e.cloud.fail("update", errRefused)
+		write(e)
+		_, err := e.waitReady()
+		require.ErrorIs(e, err, context.DeadlineExceeded)
+		e.cloud.fail("update", nil)
+		_, err = e.waitReady()
+		require.NoError(e, err)
+		require.Equal(e, []int{2}, e.cloud.holds(e.names[0]))
+	})
 }
 
 func TestAPassEndsForARowThatHasOtherPoliciesMeanwhile(t *testing.T) {
-	for name, edit := range map[string]func(b *bucket){
+	table(t, map[string]func(b *bucket){
 		"paused":         func(b *bucket) { managed.SetPaused(b, true) },
 		"without Create": func(b *bucket) { managed.SetManagementPolicies(b, "Observe", "Update", "Delete") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-					e.editOne(b.Name, edit)
-					return nil
-				})
-				e.want(1)
-				pass(time.Second)
-				e.holds(-1)
-			}, nil)
+	}, func(e *env, edit func(b *bucket)) {
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if len(e.get(b.Name).Annotations) == 0 {
+				e.editOne(b.Name, edit)
+			}
+			return nil
 		})
-	}
+		e.want(1)
+		pass(time.Second)
+		e.holds(-1)
+	})
 }
 
 func TestANameGivenDuringCreateStaysAndIsReported(t *testing.T) {
 	each(t, func(e *env) {
 		e.others()
 		e.cloud.before("create", func(_ context.Context, b *bucket) error {
-			e.editOne(b.Name, func(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) })
+			e.editOne(b.Name, otherNamed)
 			return nil
 		})
 		e.want(1)
@@ -473,52 +348,27 @@ func TestANameGivenDuringCreateStaysAndIsReported(t *testing.T) {
 			require.Contains(e, e.events.take(b.Name), "Warning ExternalNameChanged")
 		})
 		e.is("ReconcileSuccess", "Available")
-	}, nil)
-}
-
-// sharedDuring lets another reconciler write its own status on the row during each call of op.
-func (e *env) sharedDuring(op string) {
-	e.cloud.before(op, func(_ context.Context, b *bucket) error {
-		e.share(b.Name)
-		return nil
 	})
 }
 
-// share writes a row as another reconciler does, if there is one.
-func (e *env) share(name string) {
-	wtxn := e.DB.WriteTxn(e.Table)
-	defer wtxn.Commit()
-	if row, _, found := e.Table.Get(wtxn, byName.Query(name)); found {
-		next := row.Clone()
-		next.Other = reconciler.StatusDone()
-		_, _, err := e.Table.Insert(wtxn, next)
-		require.NoError(e, err)
-	}
-}
-
 func TestObservedValuesAreWrittenBesideTheStatusOfAnotherReconciler(t *testing.T) {
-	for _, op := range []string{"observe", "update"} {
-		t.Run(op, func(t *testing.T) {
-			each(t, func(e *env) {
-				e.settle(1)
-				e.sharedDuring(op)
-				e.cloud.set(func(c *cloud) {
-					c.lateRegion = true
-					for _, s := range c.buckets {
-						s.size = 7
-					}
-				})
-				pass(70 * time.Second)
-				e.rows(func(b *bucket) {
-					require.Equal(e, 7, b.Seen)
-					require.Equal(e, "north", b.Region)
-					require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
-					require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-				})
-				e.is("ReconcileSuccess", "Available")
-			}, nil)
+	table(t, map[string]string{"during Observe": "observe", "during Update": "update"}, func(e *env, op string) {
+		e.settle(1)
+		e.cloud.before(op, func(_ context.Context, b *bucket) error {
+			e.share(b.Name)
+			return nil
 		})
-	}
+		e.cloud.set(func() { e.cloud.lateRegion = true })
+		e.drift(7)
+		pass(70 * time.Second)
+		e.rows(func(b *bucket) {
+			require.Equal(e, 7, b.Seen)
+			require.Equal(e, "north", b.Region)
+			require.Equal(e, reconciler.StatusKindDone, b.Other.Kind)
+			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
+		})
+		e.is("ReconcileSuccess", "Available")
+	})
 }
 
 func TestAnEditDuringObserveDropsWhatWasFilledIn(t *testing.T) {
@@ -527,7 +377,7 @@ func TestAnEditDuringObserveDropsWhatWasFilledIn(t *testing.T) {
 		seen := map[string]bool{}
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			var again bool
-			e.cloud.set(func(*cloud) { again, seen[b.Name] = seen[b.Name], true })
+			e.cloud.set(func() { again, seen[b.Name] = seen[b.Name], true })
 			if again {
 				require.Equal(e, 1, e.get(b.Name).Seen, "what the overtaken pass has observed is not written")
 				return nil
@@ -538,5 +388,5 @@ func TestAnEditDuringObserveDropsWhatWasFilledIn(t *testing.T) {
 		})
 		pass(70 * time.Second)
 		e.rows(func(b *bucket) { require.Equal(e, 1, b.Seen) })
-	}, nil)
+	})
 }

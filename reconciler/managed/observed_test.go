@@ -5,13 +5,9 @@ package managed_test
 
 import (
 	"context"
-	"log/slog"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -54,34 +50,8 @@ func TestObservedValuesReachTheCallsOfThePass(t *testing.T) {
 			require.Equal(e, "noted", b.Annotations["example.com/create"])
 			require.Equal(e, "noted", b.Annotations["example.com/update"])
 		})
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, nil)
-}
-
-func TestRowThatIsOnlyObservedIsWrittenWhole(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.set(func(c *cloud) {
-			for _, name := range e.names {
-				c.buckets["there-"+name] = &stored{name, 7}
-			}
-		})
-		e.seesRegion()
-		e.want(1, func(b *bucket) {
-			managed.SetManagementPolicies(b, managed.ManagementActionObserve)
-			managed.SetExternalName(b, "there-"+b.Name)
-		})
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-		e.rows(func(b *bucket) {
-			require.Equal(e, 7, b.Seen)
-			require.Equal(e, "seen", b.Region)
-		})
-		at := e.revision()
-		pass(time.Hour)
-		require.Equal(e, at, e.revision(), "polls write nothing")
-	}, nil)
+		e.removed(-1)
+	})
 }
 
 func TestWithObservedDecidesWhatIsWritten(t *testing.T) {
@@ -95,21 +65,15 @@ func TestWithObservedDecidesWhatIsWritten(t *testing.T) {
 		at := e.revision()
 		pass(time.Hour)
 		require.Equal(e, at, e.revision(), "polls write nothing")
-		e.cloud.set(func(c *cloud) {
-			for _, s := range c.buckets {
-				s.size = 5
-			}
-		})
+		e.drift(5)
 		e.edit(func(b *bucket) {
 			managed.SetManagementPolicies(b, managed.ManagementActionObserve, managed.ManagementActionCreate)
 		})
 		e.rows(func(b *bucket) { require.Equal(e, 5, b.Seen) })
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithObserved(func(row, observed *bucket) *bucket {
-			row.Seen = observed.Seen
-			return row
-		})}
-	})
+	}, managed.WithObserved(func(row, observed *bucket) *bucket {
+		row.Seen = observed.Seen
+		return row
+	}))
 }
 
 func TestWithObservedMustReturnItsRow(t *testing.T) {
@@ -117,97 +81,47 @@ func TestWithObservedMustReturnItsRow(t *testing.T) {
 		e.want(1, withoutLate)
 		e.rows(func(b *bucket) { require.Contains(e, b.Status.GetError(), "WithObserved has to return the row") })
 		e.holds(-1)
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithObserved(func(_, observed *bucket) *bucket { return observed })}
-	})
-}
-
-// machine is a row with a status in a set, and with fields in parts of their own.
-type machine struct {
-	managed.Meta
-	Statuses reconciler.StatusSet
-	State    struct {
-		Load   int
-		Backup string
-		At     time.Time
-	}
-	Tags map[string]string
-	note string
-}
-
-func (m *machine) Clone() *machine {
-	c := *m
-	return &c
-}
-
-func (m *machine) TableHeader() []string { return []string{"Name"} }
-func (m *machine) TableRow() []string    { return []string{m.Name} }
-
-func (m *machine) GetStatus() reconciler.Status { return m.Statuses.Get("managed") }
-func (m *machine) SetStatus(s reconciler.Status) *machine {
-	m.Statuses = m.Statuses.Set("managed", s)
-	return m
-}
-
-var byMachine = statedb.Index[*machine, string]{
-	Name:       "name",
-	FromObject: func(m *machine) index.KeySet { return index.NewKeySet(index.String(m.Name)) },
-	FromKey:    index.String,
-	Unique:     true,
+	}, managed.WithObserved(func(_, observed *bucket) *bucket { return observed }))
 }
 
 // What one of two reconcilers sets stays, also if both have their statuses in one field.
 func TestFieldsThatTwoReconcilersSetDuringAPassAreAllWritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		db := statedb.New()
-		table, err := statedb.NewTable(db, "machines", byMachine)
-		require.NoError(t, err)
-		write := func(change func(m *machine)) {
-			wtxn := db.WriteTxn(table)
-			defer wtxn.Commit()
-			row, _, found := table.Get(wtxn, byMachine.Query("a"))
-			if !found {
-				row = &machine{Statuses: reconciler.NewStatusSet()}
-				row.Name = "a"
-			}
-			next := row.Clone()
-			change(next)
-			_, _, err := table.Insert(wtxn, next)
-			require.NoError(t, err)
+	statuses := func(cfg *reconciler.Config[*bucket]) {
+		cfg.GetStatus = func(b *bucket) reconciler.Status { return b.All.Get("managed") }
+		cfg.SetStatus = func(b *bucket, s reconciler.Status) *bucket {
+			b.All = b.All.Set("managed", s)
+			return b
 		}
+	}
+	each(t, func(e *env) {
 		at := time.Now()
-		client := managed.ExternalClientFns[*machine]{
-			ObserveFn: func(_ context.Context, m *machine) (managed.ExternalObservation, error) {
-				m.State.Load, m.State.At, m.note = 7, at, "observed"
-				write(func(m *machine) {
-					m.Statuses = m.Statuses.Set("backup", reconciler.StatusDone())
-					m.State.Backup = "done"
-					m.Tags = map[string]string{"backup": "done"}
-				})
-				return managed.ExternalObservation{ResourceExists: true, ResourceUpToDate: true}, nil
-			},
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			b.State.Load, b.State.At, b.note = 7, at, "observed"
+			next := e.get(b.Name).Clone()
+			next.All = next.All.Set("backup", reconciler.StatusDone())
+			next.State.Backup = "done"
+			next.Tags = map[string]string{"backup": "done"}
+			e.Insert(next)
+			return nil
+		})
+		e.there("there-", 1)
+		for _, name := range e.names {
+			b := named(name)
+			b.Size = 1
+			managed.SetExternalName(b, "there-"+name)
+			b.All = reconciler.NewStatusSet().Set("managed", reconciler.StatusPending())
+			e.Insert(b)
 		}
-		loop, err := newLoop(reconciler.Config[*machine]{
-			DB: db, Table: table, Clone: (*machine).Clone, Log: slog.New(slog.DiscardHandler),
-			SetStatus: (*machine).SetStatus, GetStatus: (*machine).GetStatus,
-		}, managed.WithExternalConnecter(managed.ExternalConnectorFn[*machine](
-			func(context.Context, *machine) (managed.ExternalClient[*machine], error) { return client, nil })))
-		require.NoError(t, err)
-		write(func(m *machine) { m.SetStatus(reconciler.StatusPending()) })
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- loop.Run(ctx) }()
 		pass(0)
-		cancel()
-		require.NoError(t, <-ended)
-		m, _, _ := table.Get(db.ReadTxn(), byMachine.Query("a"))
-		require.Equal(t, reconciler.StatusKindDone, m.GetStatus().Kind)
-		require.Equal(t, reconciler.StatusKindDone, m.Statuses.Get("backup").Kind)
-		require.Equal(t, 7, m.State.Load)
-		require.Equal(t, at, m.State.At)
-		require.Equal(t, "done", m.State.Backup)
-		require.Equal(t, map[string]string{"backup": "done"}, m.Tags)
-		require.Equal(t, "observed", m.note)
-		require.True(t, managed.IsReady(m) && managed.IsSynced(m))
-	})
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) {
+			require.Equal(e, reconciler.StatusKindDone, b.All.Get("managed").Kind)
+			require.Equal(e, reconciler.StatusKindDone, b.All.Get("backup").Kind)
+			require.Equal(e, 7, b.State.Load)
+			require.Equal(e, at, b.State.At)
+			require.Equal(e, "done", b.State.Backup)
+			require.Equal(e, map[string]string{"backup": "done"}, b.Tags)
+			require.Equal(e, "observed", b.note)
+		})
+	}, statuses)
 }

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,18 +22,14 @@ func TestFailingInitializerSetsConditionRecordsEventAndBacksOff(t *testing.T) {
 		e.want(1)
 		e.called()
 		e.told("Warning CannotInitializeManagedResource")
-		e.is(managed.ConditionReason("ReconcileError"), "")
+		e.is("ReconcileError", "")
 		pass(time.Second)
 		e.told("Warning CannotInitializeManagedResource")
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithInitializers(managed.NewNameAsExternalName[*bucket](),
-			managed.Initializer[*bucket]((func(_ context.Context, b *bucket) error {
-				if managed.GetExternalName(b) != b.Name {
-					return errors.New("out of order")
-				}
-				return errors.New("no")
-			})))}
-	})
+		e.rows(func(b *bucket) { require.Equal(e, "initialize: after "+b.Name, b.Status.GetError()) })
+	}, managed.WithInitializers(managed.NewNameAsExternalName[*bucket](),
+		managed.Initializer[*bucket](func(_ context.Context, b *bucket) error {
+			return errors.New("after " + managed.GetExternalName(b))
+		})))
 }
 
 func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
@@ -43,29 +38,20 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 		e.called()
 		e.told("Warning CannotConnectToProvider")
 		e.status(reconciler.StatusKindBlocked)
-		e.is(managed.ConditionReason("ReconcileWaiting"), "")
+		e.is("ReconcileWaiting", "")
 
-		wtxn := e.DB.WriteTxn(e.Table)
-		_, _, err := e.Table.Insert(wtxn, named("network"))
-		require.NoError(e, err)
-		wtxn.Commit()
+		e.Insert(named("network"))
 		pass(0)
 		e.called("observe", "create")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
+		e.is("ReconcileSuccess", "Creating")
 		e.rows(func(b *bucket) { require.Equal(e, "that of network", b.Region) })
 
 		// An object that is being deleted needs no references.
-		wtxn = e.DB.WriteTxn(e.Table)
-		_, _, err = e.Table.Delete(wtxn, named("network"))
-		require.NoError(e, err)
-		wtxn.Commit()
+		e.drop("network")
 		pass(time.Second)
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, func(e *env) []managed.ReconcilerOption {
-		return append(noGrace(e), managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
+		e.removed(-1)
+	}, noGrace, func(e *env) any {
+		return managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
 			func(ctx context.Context, b *bucket) (managed.ExternalClient[*bucket], error) {
 				if managed.WasDeleted(b) {
 					return e.cloud, nil
@@ -75,12 +61,11 @@ func TestObjectWakesAtOnceWhenItsReferenceAppears(t *testing.T) {
 					b.Region = "that of " + network.Name
 				}
 				return e.cloud, err
-			})))
+			}))
 	})
 }
 
 func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
-	var p *vault
 	each(t, func(e *env) {
 		e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
 			managed.NoteConnection(ctx, managed.ConnectionDetails{"password": []byte("wrong")})
@@ -89,33 +74,30 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 		})
 		e.want(1)
 		for _, name := range e.names {
-			require.Equal(e, "secret", p.of(name, "password"))
+			require.Equal(e, "secret", e.vault.of(name, "password"))
 		}
 		pass(time.Second)
-		e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), p.of(b.Name, "address")) })
+		e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), e.vault.of(b.Name, "address")) })
 
-		p.set(errors.New("no vault"))
+		e.cloud.fail("publish", errDown)
 		e.forget()
 		pass(time.Minute)
 		e.told("Warning CannotPublishConnectionDetails")
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Available"))
-		p.set(nil)
+		e.is("ReconcileError", "Available")
+		e.cloud.fail("publish", nil)
 		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 
+		e.cloud.fail("unpublish", errDown)
 		e.remove()
-		p.set(errors.New("no vault"))
 		pass(5 * time.Second)
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Deleting"))
+		e.is("ReconcileError", "Deleting")
 		e.holds(-1)
-		p.set(nil)
+		e.cloud.fail("unpublish", nil)
 		pass(time.Minute)
-		e.gone()
-		require.Empty(e, p.has)
-	}, func(e *env) []managed.ReconcilerOption {
-		p = newVault()
-		return append(noGrace(e), managed.WithConnectionPublishers[*bucket](p))
-	})
+		e.gone(-1)
+		require.Empty(e, e.vault.has)
+	}, noGrace, published)
 	// Outside of a pass there is no transaction, and NoteConnection does nothing.
 	require.Nil(t, managed.Txn(t.Context()))
 	managed.NoteConnection(t.Context(), managed.ConnectionDetails{"password": nil})
@@ -124,7 +106,7 @@ func TestConnectionDetailsArePublishedAndWithdrawn(t *testing.T) {
 func TestLateInitializationIsWrittenBeforeTheUpdate(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
-		e.cloud.set(func(c *cloud) { c.lateRegion = true })
+		e.cloud.set(func() { e.cloud.lateRegion = true })
 		e.cloud.before("update", func(_ context.Context, b *bucket) error {
 			require.Equal(e, "north", e.get(b.Name).Region)
 			return nil
@@ -134,86 +116,73 @@ func TestLateInitializationIsWrittenBeforeTheUpdate(t *testing.T) {
 		e.rows(func(b *bucket) { require.Equal(e, "north", b.Region) })
 		e.want(2)
 		e.called()
-	}, nil)
+	})
 }
 
+// A pass detects its own changes and leaves the status alone, however the program sets statuses.
 func TestClientMaySetUnavailable(t *testing.T) {
-	each(t, func(e *env) {
+	table(t, map[string]func(b *bucket, s reconciler.Status) *bucket{
+		"status set in place":  (*bucket).SetStatus,
+		"status set on a copy": func(b *bucket, s reconciler.Status) *bucket { return b.Clone().SetStatus(s) },
+	}, func(e *env, set func(b *bucket, s reconciler.Status) *bucket) {
+		e.Stop()
+		e.start(func(cfg *reconciler.Config[*bucket]) { cfg.SetStatus = set })
 		e.settle(1)
 		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
 			b.SetConditions(managed.Unavailable().WithMessage("starting"))
 			return nil
 		})
 		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Unavailable"))
+		e.is("ReconcileSuccess", "Unavailable")
 		at := e.revision()
 		pass(time.Hour)
 		require.Equal(e, at, e.revision(), "the same condition is not written again")
+		e.status(reconciler.StatusKindDone)
 		e.cloud.then("observe", nil)
 		pass(time.Minute)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
+		e.is("ReconcileSuccess", "Available")
+	})
 }
 
-// vault is a publisher that adds the details to what it has of the object. It fails as often as it is told to.
+// vault is a publisher that adds the details to what it has of the object.
 type vault struct {
-	mu    sync.Mutex
-	has   map[string]managed.ConnectionDetails
-	fails map[string]int
-	// err is the error of every call.
-	err error
+	*cloud
+	has map[string]managed.ConnectionDetails
 }
 
-func newVault() *vault {
-	return &vault{has: map[string]managed.ConnectionDetails{}, fails: map[string]int{}}
+func (v *vault) PublishConnection(ctx context.Context, b *bucket, details managed.ConnectionDetails) error {
+	return v.call(ctx, "publish", b, func() error {
+		if v.has[b.Name] == nil {
+			v.has[b.Name] = managed.ConnectionDetails{}
+		}
+		maps.Copy(v.has[b.Name], details)
+		return nil
+	})
 }
 
-// set sets the error of every call.
-func (v *vault) set(err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.err = err
-}
-
-func (v *vault) PublishConnection(_ context.Context, b *bucket, details managed.ConnectionDetails) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.fails[b.Name] > 0 {
-		v.fails[b.Name]--
-		return errDown
-	}
-	if v.err != nil {
-		return v.err
-	}
-	if v.has[b.Name] == nil {
-		v.has[b.Name] = managed.ConnectionDetails{}
-	}
-	maps.Copy(v.has[b.Name], details)
-	return nil
-}
-
-func (v *vault) UnpublishConnection(_ context.Context, b *bucket, _ managed.ConnectionDetails) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.err == nil {
+func (v *vault) UnpublishConnection(ctx context.Context, b *bucket, _ managed.ConnectionDetails) error {
+	return v.call(ctx, "unpublish", b, func() error {
 		delete(v.has, b.Name)
-	}
-	return v.err
+		return nil
+	})
 }
 
-func (v *vault) of(name, key string) string {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return string(v.has[name][key])
+func (v *vault) of(name, key string) (value string) {
+	v.set(func() { value = string(v.has[name][key]) })
+	return value
 }
 
-// failing makes the next n calls for each object fail.
-func (v *vault) failing(n int, names ...string) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, name := range names {
-		v.fails[name] = n
-	}
+// failSome makes these of the next calls for each object fail.
+func (c *cloud) failSome(op string, from, to int) {
+	calls := map[string]int{}
+	c.before(op, func(_ context.Context, b *bucket) (err error) {
+		c.set(func() {
+			if calls[b.Name]++; from <= calls[b.Name] && calls[b.Name] <= to {
+				err = errDown
+			}
+		})
+		return err
+	})
 }
 
 // learns lets an operation learn a password that Observe does not return.
@@ -225,105 +194,79 @@ func (e *env) learns(op, password string) {
 }
 
 func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
-	var v *vault
-	for _, blind := range []bool{false, true} {
-		each(t, func(e *env) {
-			v.failing(2, e.names...)
-			e.cloud.set(func(c *cloud) { c.blind = blind })
-			e.learns("create", "secret of ")
-			e.want(1)
-			pass(20 * time.Second)
-			e.rows(func(b *bucket) {
-				require.Equal(e, "secret of "+b.Name, v.of(b.Name, "password"))
-				text, err := json.Marshal(b)
-				require.NoError(e, err)
-				require.NotContains(e, string(text), "secret of")
-				if !blind {
-					require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address"), "what Observe returns counts more")
-				}
-			})
-			e.cloud.set(func(c *cloud) { c.blind = false })
-			pass(time.Minute)
-			e.is("ReconcileSuccess", "Available")
-			e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), v.of(b.Name, "address")) })
-		}, func(*env) []managed.ReconcilerOption {
-			v = newVault()
-			return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
+	table(t, map[string]bool{"seen": false, "not seen": true}, func(e *env, blind bool) {
+		e.cloud.failSome("publish", 1, 2)
+		e.hide(blind)
+		e.learns("create", "secret of ")
+		e.want(1)
+		pass(20 * time.Second)
+		e.rows(func(b *bucket) {
+			require.Equal(e, "secret of "+b.Name, e.vault.of(b.Name, "password"))
+			text, err := json.Marshal(b)
+			require.NoError(e, err)
+			require.NotContains(e, string(text), "secret of")
+			if !blind {
+				require.Equal(e, managed.GetExternalName(b), e.vault.of(b.Name, "address"), "what Observe returns counts more")
+			}
 		})
-	}
+		e.hide(false)
+		pass(time.Minute)
+		e.is("ReconcileSuccess", "Available")
+		e.rows(func(b *bucket) { require.Equal(e, managed.GetExternalName(b), e.vault.of(b.Name, "address")) })
+	}, published)
 }
 
 func TestWhatUpdateLearnedIsPublishedByALaterPass(t *testing.T) {
-	var v *vault
 	each(t, func(e *env) {
 		e.learns("create", "first of ")
 		e.settle(1)
 		e.learns("update", "second of ")
 		e.want(2)
-		e.rows(func(b *bucket) { require.Equal(e, "second of "+b.Name, v.of(b.Name, "password")) })
+		e.rows(func(b *bucket) { require.Equal(e, "second of "+b.Name, e.vault.of(b.Name, "password")) })
 		e.learns("update", "third of ")
-		e.cloud.before("update", func(_ context.Context, b *bucket) error {
-			v.failing(1, b.Name)
-			return nil
-		})
+		e.cloud.failSome("publish", 2, 2) // the first one publishes what was observed
 		e.want(3)
 		e.is("ReconcileError", "Available")
 		pass(time.Minute)
 		e.is("ReconcileSuccess", "Available")
-		e.rows(func(b *bucket) { require.Equal(e, "third of "+b.Name, v.of(b.Name, "password")) })
-	}, func(*env) []managed.ReconcilerOption {
-		v = newVault()
-		return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
-	})
+		e.rows(func(b *bucket) { require.Equal(e, "third of "+b.Name, e.vault.of(b.Name, "password")) })
+	}, published)
 }
 
 func TestWhatWasLearnedOfAnObjectThatIsGoneIsNotPublished(t *testing.T) {
-	for how, away := range map[string]func(e *env){"deleted": (*env).remove, "removed directly": (*env).removeDirectly} {
-		t.Run(how, func(t *testing.T) {
-			var v *vault
-			each(t, func(e *env) {
-				v.failing(1000, e.names...)
-				e.learns("create", "secret of ")
-				e.want(1)
-				away(e)
-				pass(time.Minute)
-				e.gone()
-				e.holds(-1)
-				v.failing(0, e.names...)
-				e.cloud.then("create", nil)
-				e.settle(1)
-				pass(time.Minute)
-				e.rows(func(b *bucket) {
-					require.Empty(e, v.of(b.Name, "password"))
-					require.NotEmpty(e, v.of(b.Name, "address"))
-				})
-			}, func(e *env) []managed.ReconcilerOption {
-				v = newVault()
-				return append(noGrace(e), managed.WithConnectionPublishers[*bucket](v))
-			})
+	table(t, aways, func(e *env, away func(e *env)) {
+		e.cloud.fail("publish", errDown)
+		e.learns("create", "secret of ")
+		e.want(1)
+		away(e)
+		pass(time.Minute)
+		e.gone(-1)
+		e.cloud.fail("publish", nil)
+		e.cloud.then("create", nil)
+		e.settle(1)
+		pass(time.Minute)
+		e.rows(func(b *bucket) {
+			require.Empty(e, e.vault.of(b.Name, "password"))
+			require.NotEmpty(e, e.vault.of(b.Name, "address"))
 		})
-	}
+	}, noGrace, published)
 }
 
 func TestWhatWasLearnedOfAnotherResourceIsNotPublished(t *testing.T) {
-	var v *vault
 	each(t, func(e *env) {
 		e.others()
-		v.failing(1, e.names...)
+		e.cloud.failSome("publish", 1, 1)
 		e.learns("create", "secret of ")
 		e.cloud.before("create", func(_ context.Context, b *bucket) error {
-			e.editOne(b.Name, func(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) })
+			e.editOne(b.Name, otherNamed)
 			return nil
 		})
 		e.want(1)
 		pass(time.Minute)
 		e.is("ReconcileSuccess", "Available")
 		e.rows(func(b *bucket) {
-			require.Equal(e, "other-"+b.Name, v.of(b.Name, "address"))
-			require.Empty(e, v.of(b.Name, "password"))
+			require.Equal(e, "other-"+b.Name, e.vault.of(b.Name, "address"))
+			require.Empty(e, e.vault.of(b.Name, "password"))
 		})
-	}, func(*env) []managed.ReconcilerOption {
-		v = newVault()
-		return []managed.ReconcilerOption{managed.WithConnectionPublishers[*bucket](v)}
-	})
+	}, published)
 }

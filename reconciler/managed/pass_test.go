@@ -14,12 +14,12 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
+func TestResourceIsCreatedConfirmedUpdatedAndRepaired(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1)
 		e.called("connect", "observe", "create")
 		e.told("Normal CreatedExternalResource")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Creating"))
+		e.is("ReconcileSuccess", "Creating")
 		e.status(reconciler.StatusKindDone)
 		e.rows(func(b *bucket) {
 			require.Equal(e, []string{managed.FinalizerName}, b.Finalizers)
@@ -28,38 +28,27 @@ func TestMissingResourceIsCreatedAndConfirmed(t *testing.T) {
 			require.Zero(e, b.Seen, "only annotations that Create sets are kept")
 			require.EqualValues(e, 1, b.GetCondition(managed.TypeSynced).ObservedGeneration)
 		})
-
 		pass(time.Second)
 		e.called("connect", "observe")
 		e.told()
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.rows(func(b *bucket) { require.Equal(e, 1, b.Seen, "what Observe sets is kept") })
 		e.holds(1)
-	}, nil)
-}
 
-func TestPollOfAnUpToDateResourceWritesNothing(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
 		at := e.revision()
 		pass(59 * time.Second)
 		e.called()
 		pass(time.Second)
 		e.called("connect", "observe")
 		pass(time.Hour)
-		require.Len(e, e.cloud.take(e.names[0]), 2*60)
+		e.polled(60)
 		require.Equal(e, at, e.revision(), "a poll that finds nothing new writes nothing")
 		e.told()
-	}, nil)
-}
 
-func TestResourceThatDiffersIsUpdated(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
 		e.want(2)
 		e.called("connect", "observe", "update")
 		e.told("Normal UpdatedExternalResource")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.rows(func(b *bucket) {
 			require.EqualValues(e, 2, b.Generation)
 			require.EqualValues(e, 2, b.GetCondition(managed.TypeSynced).ObservedGeneration)
@@ -68,81 +57,57 @@ func TestResourceThatDiffersIsUpdated(t *testing.T) {
 		e.holds(2)
 		pass(time.Minute)
 		e.called("connect", "observe")
-	}, nil)
-}
 
-func TestDriftIsRepairedAtThePoll(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.set(func(c *cloud) {
-			for _, s := range c.buckets {
-				s.size = 7
-			}
-		})
+		e.drift(7)
 		pass(time.Minute)
 		e.called("connect", "observe", "update")
-		e.holds(1)
+		e.holds(2)
 		pass(time.Minute)
-		e.rows(func(b *bucket) {
-			require.Equal(e, 1, b.Seen, "a poll writes what has changed")
-			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-		})
-	}, nil)
+		e.rows(func(b *bucket) { require.Equal(e, 2, b.Seen, "a poll writes what has changed") })
+		e.status(reconciler.StatusKindDone)
+	})
 }
 
 func TestExistingResourceIsTakenOver(t *testing.T) {
 	each(t, func(e *env) {
-		for _, name := range e.names {
-			e.cloud.buckets["old-"+name] = &stored{name, 7}
-		}
+		e.there("old-", 7)
 		e.cloud.before("update", func(_ context.Context, b *bucket) error {
 			require.Equal(e, []string{managed.FinalizerName}, e.get(b.Name).Finalizers, "in the table before the update")
 			return nil
 		})
 		e.want(1, func(b *bucket) { managed.SetExternalName(b, "old-"+b.Name) })
 		e.called("connect", "observe", "update")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.holds(1)
-	}, nil)
+	})
 }
 
-// polls returns how often an object was observed since the last check.
-func (e *env) polls(name string) (n int) {
-	for _, call := range e.cloud.take(name) {
-		if call == "observe" {
-			n++
-		}
+// polled requires that each object was observed about so often since the last check.
+func (e *env) polled(n float64) {
+	e.Helper()
+	for _, name := range e.names {
+		require.InDelta(e, 2*n, len(e.cloud.take(name)), 2, "connect and observe")
 	}
-	return n
 }
 
 func TestPollIntervalIsThatOfTheOption(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		pass(100 * time.Second)
-		for _, name := range e.names {
-			require.InDelta(e, 10, e.polls(name), 1)
-		}
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{managed.WithPollInterval(10 * time.Second)}
-	})
-}
-
-func TestPollIntervalOfZeroNeverPolls(t *testing.T) {
+		e.polled(10)
+	}, managed.WithPollInterval(10*time.Second))
 	each(t, func(e *env) {
 		e.settle(1)
 		pass(24 * time.Hour)
 		e.called()
-	}, func(*env) []managed.ReconcilerOption { return []managed.ReconcilerOption{managed.WithPollInterval(0)} })
+	}, managed.WithPollInterval(0))
 }
 
 func TestObjectMayHaveItsOwnPollInterval(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, func(b *bucket) { managed.SetPollInterval(b, 5*time.Second) })
 		pass(100 * time.Second)
-		for _, name := range e.names {
-			require.InDelta(e, 20, e.polls(name), 1)
-		}
+		e.polled(20)
 		e.edit(func(b *bucket) { b.SetAnnotation(managed.AnnotationPrefix+"poll-interval", "soon") })
 		e.told("Warning InvalidPollInterval")
 		e.forget()
@@ -151,11 +116,12 @@ func TestObjectMayHaveItsOwnPollInterval(t *testing.T) {
 		e.edit(func(b *bucket) { managed.SetPollInterval(b, 0) })
 		e.rows(func(b *bucket) { require.NotContains(e, b.Annotations, managed.AnnotationPrefix+"poll-interval") })
 		e.told()
-	}, nil)
+	})
 }
 
 func TestLastPollHookApplies(t *testing.T) {
-	hour := managed.WithPollIntervalHook(func(*bucket, time.Duration) time.Duration { return time.Hour })
+	var hourly managed.PollIntervalHook[*bucket] = func(*bucket, time.Duration) time.Duration { return time.Hour }
+	hour := managed.WithPollIntervalHook(hourly)
 	double := managed.WithPollIntervalHook(func(b *bucket, interval time.Duration) time.Duration {
 		if b.Size == 0 {
 			return 0
@@ -172,16 +138,12 @@ func TestLastPollHookApplies(t *testing.T) {
 		e.forget()
 		pass(24 * time.Hour)
 		e.called()
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{hour, managed.WithPollJitterHook(time.Second), double}
-	})
+	}, hour, managed.WithPollJitterHook(time.Second), double)
 	each(t, func(e *env) {
 		e.settle(1)
 		pass(61 * time.Second)
 		e.called("connect", "observe")
-	}, func(*env) []managed.ReconcilerOption {
-		return []managed.ReconcilerOption{hour, managed.WithPollJitterHook(time.Millisecond)}
-	})
+	}, hour, managed.WithPollJitterHook(time.Millisecond))
 }
 
 func TestJitterSpreadsPollsWithinItsBounds(t *testing.T) {
@@ -210,23 +172,6 @@ func TestJitterSpreadsPollsWithinItsBounds(t *testing.T) {
 			}
 			require.Greater(e, late, 20)
 			require.Greater(e, len(at)-late, 20)
-		}, func(*env) []managed.ReconcilerOption {
-			return []managed.ReconcilerOption{managed.WithPollJitterHook(test.jitter)}
-		})
+		}, managed.WithPollJitterHook(test.jitter))
 	}
-}
-
-func TestRequestedReconcileIsEchoed(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-1") })
-		e.called("connect", "observe")
-		e.rows(func(b *bucket) {
-			require.True(e, managed.ReconcileHandled(b, "now-1"))
-			require.Equal(e, reconciler.StatusKindDone, b.Status.Kind)
-		})
-		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
-		e.edit(func(b *bucket) { managed.RequestReconcile(b, "now-2") })
-		e.rows(func(b *bucket) { require.False(e, managed.ReconcileHandled(b, "now-2")) })
-	}, nil)
 }

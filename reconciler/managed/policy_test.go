@@ -13,64 +13,42 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestOnlyObservedMissingResourceIsAnError(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) })
-		e.called("connect", "observe")
-		e.told("Warning CannotObserveExternalResource")
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
-		e.holds(-1)
-		pass(time.Second)
-		e.called("connect", "observe")
-	}, nil)
-}
-
 func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
-	const (
-		observe = managed.ManagementActionObserve
-		create  = managed.ManagementActionCreate
-		update  = managed.ManagementActionUpdate
-		remove  = managed.ManagementActionDelete
-		late    = managed.ManagementActionLateInitialize
-		all     = managed.ManagementActionAll
-	)
 	for _, test := range []struct {
-		actions                        []managed.ManagementAction
+		actions                        managed.ManagementPolicies
 		creates, updates, removes, ini bool
 	}{
-		{actions: []managed.ManagementAction{observe}},
-		{actions: []managed.ManagementAction{observe, create}, creates: true},
-		{actions: []managed.ManagementAction{observe, update}, updates: true},
-		{actions: []managed.ManagementAction{observe, remove}, removes: true},
-		{actions: []managed.ManagementAction{observe, late}, ini: true},
-		{actions: []managed.ManagementAction{observe, create, update, late}, creates: true, updates: true, ini: true},
-		{actions: []managed.ManagementAction{all}, creates: true, updates: true, removes: true, ini: true},
+		{actions: managed.ManagementPolicies{"Observe"}},
+		{actions: managed.ManagementPolicies{"Observe", "Create"}, creates: true},
+		{actions: managed.ManagementPolicies{"Observe", "Update"}, updates: true},
+		{actions: managed.ManagementPolicies{"Observe", "Delete"}, removes: true},
+		{actions: managed.ManagementPolicies{"Observe", "LateInitialize"}, ini: true},
+		{actions: managed.ManagementPolicies{"Observe", "Create", "Update", "LateInitialize"}, creates: true, updates: true, ini: true},
+		{actions: managed.ManagementPolicies{"*"}, creates: true, updates: true, removes: true, ini: true},
 	} {
-		policies := managed.ManagementPolicies(test.actions)
-		t.Run(policies.String(), func(t *testing.T) {
-			require.NoError(t, policies.Validate())
+		t.Run(test.actions.String(), func(t *testing.T) {
+			require.NoError(t, test.actions.Validate())
 			each(t, func(e *env) {
 				with := func(b *bucket) { managed.SetManagementPolicies(b, test.actions...) }
 				e.want(1, with)
 				pass(time.Minute)
 				if !test.creates {
-					e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
+					e.is("ReconcileError", "Unavailable")
+					for _, name := range e.names {
+						require.Contains(e, e.events.take(name), "Warning CannotObserveExternalResource")
+					}
 					e.holds(-1)
-					e.cloud.set(func(c *cloud) {
-						for _, name := range e.names {
-							c.buckets["there-"+name] = &stored{name, 1}
-						}
-					})
+					e.there("there-", 1)
 					e.edit(func(b *bucket) { managed.SetExternalName(b, "there-"+b.Name) })
 					pass(2 * time.Minute)
 				}
-				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+				e.is("ReconcileSuccess", "Available")
 				e.holds(1)
 
-				e.cloud.set(func(c *cloud) { c.lateRegion = true })
+				e.cloud.set(func() { e.cloud.lateRegion = true })
 				e.want(2, with)
 				pass(time.Minute)
-				e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+				e.is("ReconcileSuccess", "Available")
 				size, region := 1, ""
 				if test.updates {
 					size = 2
@@ -80,15 +58,15 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 				}
 				e.holds(size)
 				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })
+				at := e.revision()
+				pass(10 * time.Minute)
+				require.Equal(e, at, e.revision(), "polls write nothing")
 
-				e.remove()
-				pass(time.Minute)
-				e.gone()
 				if test.removes {
 					size = -1
 				}
-				e.holds(size)
-			}, nil)
+				e.removed(size)
+			})
 		})
 	}
 }
@@ -112,7 +90,7 @@ func TestInvalidPoliciesStopTheObject(t *testing.T) {
 			pass(time.Hour)
 			e.told()
 			e.status(reconciler.StatusKindError)
-		}, nil)
+		})
 	}
 }
 
@@ -125,21 +103,17 @@ func TestPoliciesAreFieldsOfTheRow(t *testing.T) {
 		e.want(1, observe)
 		pass(time.Second)
 		e.holds(-1)
-		e.is(managed.ConditionReason("ReconcileError"), managed.ConditionReason("Unavailable"))
+		e.is("ReconcileError", "Unavailable")
 		e.edit(func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionAll) })
 		pass(time.Minute)
 		e.holds(1)
 		e.want(1, func(b *bucket) { b.ManagementPolicies, b.DeletionPolicy = nil, "" })
 		e.rows(func(b *bucket) {
-			if b.ManagementPolicies != nil || b.DeletionPolicy != "" {
-				e.Errorf("policies were not taken back: %+v", b.Meta)
-			}
+			require.Nil(e, b.ManagementPolicies)
+			require.Empty(e, b.DeletionPolicy)
 		})
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(-1)
-	}, nil)
+		e.removed(-1)
+	})
 }
 
 func TestAPlainInsertReplacesThePolicies(t *testing.T) {
@@ -154,36 +128,19 @@ func TestAPlainInsertReplacesThePolicies(t *testing.T) {
 		pass(time.Minute)
 		e.holds(1)
 		e.rows(func(b *bucket) { require.Empty(e, b.DeletionPolicy) })
-	}, nil)
+	})
 }
 
-func TestPoliciesOfAPersonSurviveAnApply(t *testing.T) {
+func TestPausedObjectIsLeftAlone(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
 		e.edit(func(b *bucket) {
 			managed.SetPaused(b, true)
 			managed.SetDeletionPolicy(b, managed.DeletionOrphan)
 		})
-		e.want(2)
-		pass(time.Minute)
-		e.holds(1)
-		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
-		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
-		pass(time.Minute)
-		e.remove()
-		pass(time.Minute)
-		e.gone()
-		e.holds(2)
-	}, nil)
-}
-
-func TestPausedObjectIsLeftAlone(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.edit(func(b *bucket) { managed.SetPaused(b, true) })
 		e.called()
 		e.told("Normal ReconciliationPaused")
-		e.is(managed.ConditionReason("ReconcilePaused"), managed.ConditionReason("Available"))
+		e.is("ReconcilePaused", "Available")
 		at := e.revision()
 		pass(time.Hour)
 		e.called()
@@ -197,9 +154,10 @@ func TestPausedObjectIsLeftAlone(t *testing.T) {
 
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
 		e.called("connect", "observe", "update")
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
+		e.is("ReconcileSuccess", "Available")
 		e.holds(2)
-	}, nil)
+		e.removed(2)
+	})
 }
 
 func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
@@ -212,13 +170,12 @@ func TestDeletionOfAPausedObjectIsRefusedVisibly(t *testing.T) {
 		e.told("Warning DeletionRefused")
 		e.rows(func(b *bucket) {
 			synced := b.GetCondition(managed.TypeSynced)
-			require.Equal(e, managed.ConditionReason("ReconcilePaused"), synced.Reason)
+			require.EqualValues(e, "ReconcilePaused", synced.Reason)
 			require.Contains(e, synced.Message, "deletion is refused")
 		})
 		e.edit(func(b *bucket) { managed.SetPaused(b, false) })
 		pass(time.Second)
-		e.gone()
-		e.holds(-1)
+		e.gone(-1)
 	}, noGrace)
 }
 
@@ -226,9 +183,9 @@ func TestEmptyPoliciesPauseTheObject(t *testing.T) {
 	each(t, func(e *env) {
 		e.want(1, func(b *bucket) { managed.SetManagementPolicies(b) })
 		e.called()
-		e.is(managed.ConditionReason("ReconcilePaused"), "")
+		e.is("ReconcilePaused", "")
 		e.edit(func(b *bucket) { b.RemoveAnnotation(managed.AnnotationPrefix + "management-policies") })
 		pass(time.Second)
-		e.is(managed.ConditionReason("ReconcileSuccess"), managed.ConditionReason("Available"))
-	}, nil)
+		e.is("ReconcileSuccess", "Available")
+	})
 }

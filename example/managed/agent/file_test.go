@@ -18,6 +18,7 @@ import (
 	"github.com/statekeel/statekeel/example/managed/api"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -108,24 +109,16 @@ func TestBrokenFileChangesNothing(t *testing.T) {
 	require.Equal(t, 1, e.initialized, "initialized is called only for an applied file")
 }
 
-// silent is a health that only counts.
-type silent struct{ degraded, ok int }
-
-func (s *silent) OK(string)                   { s.ok++ }
-func (s *silent) Stopped(string)              {}
-func (s *silent) Degraded(string, error)      { s.degraded++ }
-func (s *silent) NewScope(string) cell.Health { return s }
-func (s *silent) Close()                      {}
-
 func TestRepeatedFailureIsReportedOnce(t *testing.T) {
-	e, health := newEnv(t), &silent{}
+	e, health := newEnv(t), &reconcilertest.Health{}
 	for range 3 {
 		e.tell(health, e.reads("tunnels: 1"))
 	}
 	require.Equal(t, 1, strings.Count(e.said.String(), "file not applied"), &e.said)
-	require.Equal(t, 1, health.degraded)
+	require.Len(t, health.History(), 1)
 	e.tell(health, e.reads(one))
-	require.Equal(t, 1, health.ok)
+	level, _, _ := health.Now()
+	require.Equal(t, cell.StatusOK, level)
 	e.tell(health, e.reads("tunnels: 1"))
 	require.Equal(t, 2, strings.Count(e.said.String(), "file not applied"), "reported again after a success")
 }

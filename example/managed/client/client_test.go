@@ -4,13 +4,18 @@
 package client
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -104,64 +109,75 @@ func TestOutcomeHelperDistinguishesErrors(t *testing.T) {
 	require.Empty(t, outcome(ErrNotFound))
 }
 
-func TestBusyBrokerReturnsRetryAfter(t *testing.T) {
-	c, _ := connect(t, 0, broker.Faults{Busy: 1})
+func TestErrorsOfTheBrokerTellTheLoopWhatToDo(t *testing.T) {
+	create := func(request api.Request) func(ctx context.Context, c *Client) error {
+		return func(ctx context.Context, c *Client) error {
+			_, err := c.Create(ctx, request)
+			return err
+		}
+	}
+	for name, tt := range map[string]struct {
+		faults  broker.Faults
+		call    func(ctx context.Context, c *Client) error
+		err     string
+		is      error
+		outcome string
+		holds   int
+	}{
+		"busy": {broker.Faults{Busy: 1}, create(request),
+			"POST /v1/tunnels: 429 Too Many Requests: the broker is busy", nil, retryAfter(time.Second), 0},
+		"name being deleted": {broker.Faults{}, func(ctx context.Context, c *Client) error {
+			created, err := c.Create(ctx, request)
+			if err = errors.Join(err, c.Delete(ctx, created.ID)); err != nil {
+				return err
+			}
+			return create(request)(ctx, c)
+		}, "POST /v1/tunnels: 409 Conflict: a tunnel of this name is being deleted", nil, retryAfter(time.Second), 0},
+		"wrong settings": {broker.Faults{}, create(api.Request{Name: "web", Owner: "me", Settings: api.Settings{Remote: "nowhere"}}),
+			"POST /v1/tunnels: 422 Unprocessable Entity: remote \"nowhere\" is not an address\\nbandwidth 0 is not from 1 to 10000", nil, terminal, 0},
+		"no name": {broker.Faults{}, create(api.Request{Settings: settings}),
+			"POST /v1/tunnels: 400 Bad Request: name and owner are needed", nil, terminal, 0},
+		"out of order": {broker.Faults{Unavailable: 1}, create(request),
+			"POST /v1/tunnels: 503 Service Unavailable: the broker is out of order", nil, "", 0},
+		"no answer": {broker.Faults{Reset: 1}, create(request), "", ErrNoAnswer, "", 1},
+		"slow":      {broker.Faults{Slow: 1, SlowBy: time.Millisecond}, create(request), "", nil, "", 1},
+		"missing, deleted": {broker.Faults{}, func(ctx context.Context, c *Client) error {
+			return c.Delete(ctx, "tun-0001")
+		}, "", ErrNotFound, "", 0},
+		"missing, updated": {broker.Faults{}, func(ctx context.Context, c *Client) error {
+			return c.Update(ctx, "tun-0001", settings)
+		}, "", ErrNotFound, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, store := connect(t, time.Hour, tt.faults)
+			err := tt.call(t.Context(), c)
+			require.Equal(t, tt.err != "" || tt.is != nil, err != nil, err)
+			require.Equal(t, tt.is == ErrNoAnswer, errors.Is(err, ErrNoAnswer))
+			require.Equal(t, tt.is == ErrNotFound, errors.Is(err, ErrNotFound))
+			if tt.err != "" {
+				require.EqualError(t, err, tt.err)
+			}
+			require.NotContains(t, fmt.Sprint(err), "127.0.0.1", "the text is the same each time")
+			require.Equal(t, tt.outcome, outcome(err))
+			all, err := store.Truth()
+			require.NoError(t, err)
+			require.Len(t, all, tt.holds)
+		})
+	}
+}
+
+// The error does not contain the broker's text unescaped.
+func TestHostileAnswersAreEscaped(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusBadRequest)
+		_ = json.NewEncoder(w).Encode(api.Problem{Error: "refused a\x1b[31m\n<<end>>\x00"})
+	}))
+	defer server.Close()
+	c := New(server.URL)
+	defer c.Close()
 	_, err := c.Create(t.Context(), request)
-	require.EqualError(t, err, "POST /v1/tunnels: 429 Too Many Requests: the broker is busy")
-	require.Equal(t, retryAfter(time.Second), outcome(err))
-}
-
-func TestNameBeingDeletedIsRetried(t *testing.T) {
-	c, _ := connect(t, time.Hour, broker.Faults{})
-	created, err := c.Create(t.Context(), request)
-	require.NoError(t, err)
-	require.NoError(t, c.Delete(t.Context(), created.ID))
-	_, err = c.Create(t.Context(), request)
-	require.ErrorContains(t, err, "409 Conflict: a tunnel of this name is being deleted")
-	require.Equal(t, retryAfter(time.Second), outcome(err))
-}
-
-func TestRejectedTunnelIsATerminalError(t *testing.T) {
-	c, _ := connect(t, 0, broker.Faults{})
-	_, err := c.Create(t.Context(), api.Request{Name: "web", Owner: "me", Settings: api.Settings{Remote: "nowhere"}})
-	require.EqualError(t, err, "POST /v1/tunnels: 422 Unprocessable Entity: remote \"nowhere\" is not an address\\nbandwidth 0 is not from 1 to 10000")
-	require.Equal(t, terminal, outcome(err))
-	_, err = c.Create(t.Context(), api.Request{Settings: settings})
-	require.EqualError(t, err, "POST /v1/tunnels: 400 Bad Request: name and owner are needed")
-	require.Equal(t, terminal, outcome(err))
-}
-
-func TestBrokerServerErrorIsRetriedWithBackoff(t *testing.T) {
-	c, store := connect(t, 0, broker.Faults{Unavailable: 1})
-	_, err := c.Create(t.Context(), request)
-	require.EqualError(t, err, "POST /v1/tunnels: 503 Service Unavailable: the broker is out of order")
-	require.NotErrorIs(t, err, ErrNoAnswer)
-	require.Empty(t, outcome(err))
-	requireHolds(t, store, 0)
-}
-
-func TestResetComesAfterTheEffect(t *testing.T) {
-	c, store := connect(t, 0, broker.Faults{Reset: 1})
-	_, err := c.Create(t.Context(), request)
-	require.ErrorIs(t, err, ErrNoAnswer)
-	require.NotContains(t, err.Error(), "127.0.0.1", "the text is the same each time")
-	require.Empty(t, outcome(err))
-	requireHolds(t, store, 1)
-}
-
-func TestSlowBrokerAnswers(t *testing.T) {
-	c, store := connect(t, 0, broker.Faults{Slow: 1, SlowBy: time.Millisecond})
-	_, err := c.Create(t.Context(), request)
-	require.NoError(t, err)
-	requireHolds(t, store, 1)
-}
-
-func TestMissingTunnelIsNotFound(t *testing.T) {
-	c, _ := connect(t, 0, broker.Faults{})
-	require.ErrorIs(t, c.Delete(t.Context(), "tun-0001"), ErrNotFound)
-	err := c.Update(t.Context(), "tun-0001", settings)
-	require.ErrorIs(t, err, ErrNotFound)
-	require.Empty(t, outcome(err), "the next pass observes that it is missing")
+	require.ErrorContains(t, err, "refused")
+	require.False(t, strings.ContainsFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
 }
 
 func TestSameSeedMakesTheSameFaults(t *testing.T) {
@@ -178,11 +194,4 @@ func TestSameSeedMakesTheSameFaults(t *testing.T) {
 	require.NotEqual(t, one, run(2))
 	require.Contains(t, one, true)
 	require.Contains(t, one, false)
-}
-
-func requireHolds(t *testing.T, store *broker.Store, count int) {
-	t.Helper()
-	all, err := store.Truth()
-	require.NoError(t, err)
-	require.Len(t, all, count)
 }

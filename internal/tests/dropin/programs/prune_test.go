@@ -15,18 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// initializer registers an initializer for the table of services. complete completes it.
-func (a *app) initializer() (complete func()) {
-	wtxn := a.db.WriteTxn(a.services)
-	done := a.services.RegisterInitializer(wtxn, "source")
-	wtxn.Commit()
-	return func() {
-		wtxn := a.db.WriteTxn(a.services)
-		done(wtxn)
-		wtxn.Commit()
-	}
-}
-
 func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
 	for name, opt := range map[string]reconciler.Option{
 		"at intervals": reconciler.WithPruning(10 * time.Second),
@@ -35,7 +23,9 @@ func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a, tg := newApp(t), newTarget()
-				complete := a.initializer()
+				wtxn := a.db.WriteTxn(a.services)
+				complete := a.services.RegisterInitializer(wtxn, "source")
+				wtxn.Commit()
 				r := a.reconcileServices(tg, opt)
 				tg.put(7, "left over")
 				a.start()
@@ -47,7 +37,9 @@ func TestPruneWaitsForTheTableToBeInitialized(t *testing.T) {
 				assert.Equal(t, "1=a 7=left over", tg.has())
 
 				a.put(wanted(2, "b"))
-				complete()
+				wtxn = a.db.WriteTxn(a.services)
+				complete(wtxn)
+				wtxn.Commit()
 				eventually(t, func() bool { return len(tg.pruned()) > 0 }, "the prune at initialization")
 				assert.Equal(t, []uint64{1, 2}, tg.pruned()[0])
 				a.awaitKind(reconciler.StatusKindDone, 2)
