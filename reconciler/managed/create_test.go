@@ -236,6 +236,17 @@ func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 	})
 }
 
+func TestCriticalAnnotationsAreWrittenOntoARowThatHasSome(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		b := e.get(e.names[0]).Clone()
+		managed.SetExternalName(b, "other")
+		u := managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
+		require.NoError(e, u.UpdateCriticalAnnotations(e.Context(), b))
+		require.Equal(e, "other", managed.GetExternalName(e.get(b.Name)))
+	})
+}
+
 func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, 1)

@@ -60,12 +60,12 @@ func TestDeletedObjectStaysUntilItsResourceIsGone(t *testing.T) {
 		})
 		pass(2 * time.Minute)
 		e.rows(func(b *bucket) { require.Equal(e, "50 %", b.Annotations["example.org/progress"]) })
+		e.forget()
 		e.sticky(false)
 		e.WaitApplied(2 * time.Minute)
 		e.gone(-1)
-		e.forget()
 		pass(time.Hour)
-		e.called()
+		e.called("connect", "observe", "delete", "connect", "observe")
 	}, noGrace)
 }
 

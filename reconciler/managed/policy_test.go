@@ -57,7 +57,10 @@ func TestEachPolicySetAllowsExactlyItsActions(t *testing.T) {
 					region = "north" // a row that is only observed is written whole
 				}
 				e.holds(size)
-				e.rows(func(b *bucket) { require.Equal(e, region, b.Region) })
+				e.rows(func(b *bucket) {
+					require.Equal(e, region, b.Region)
+					require.Equal(e, b.Generation, b.GetCondition(managed.TypeSynced).ObservedGeneration)
+				})
 				at := e.revision()
 				pass(10 * time.Minute)
 				require.Equal(e, at, e.revision(), "polls write nothing")
