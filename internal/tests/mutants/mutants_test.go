@@ -30,10 +30,43 @@ func TestBrokenPromiseIsKilledAndHarmlessChangeSurvives(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(root, path), []byte(text), 0o600))
 	}
 	write("go.mod", "module sum\n\ngo 1.26\n")
-	write("sum.go", "package sum\n\nfunc sum(a, b int) int {\n\treturn a + b\n}\n")
-	write("sum_test.go", "package sum\n\nimport \"testing\"\n\n"+
-		"func TestTwoAndTwo(t *testing.T) {\n\tif sum(2, 2) != 4 {\n\t\tt.Fatal()\n\t}\n}\n")
-	mutants, err := parse(`# Both change the same line.
+	write("sum.go", `package sum
+
+type none struct{}
+
+func sum(a, b int) int {
+	return a + b
+}
+
+func (none) last(_ string, of ...int) int { return of[len(of)-1] }
+
+func zero[N int | uint]() (n N) {
+	return n
+}
+`)
+	write("sum_test.go", `package sum
+
+import "testing"
+
+func TestTwoAndTwo(t *testing.T) {
+	if sum(2, 2) != 4 {
+		t.Fatal()
+	}
+}
+
+func TestLast(t *testing.T) {
+	if (none{}).last("", 1, 2) != 2 {
+		t.Fatal()
+	}
+}
+
+func TestZero(t *testing.T) {
+	if zero[uint]() != 0 {
+		t.Fatal()
+	}
+}
+`)
+	mutants, err := parse(`# Two change one line.
 mutant: minus
 promise: sum adds
 file: sum.go
@@ -48,22 +81,43 @@ tests: .
 -	return a + b
 +	return b + a
 
-mutant: broken
-promise: none
+mutant: first
+promise: last returns the last
 file: sum.go
 tests: .
--	return a + b
+-func (none) last(_ string, of ...int) int { return of[len(of)-1] }
++func (none) last(_ string, of ...int) int { return of[0] }
+
+mutant: one
+promise: zero returns zero
+file: sum.go
+tests: .
+-	return n
++	return n + 1
 `)
 	require.NoError(t, err)
-	require.Len(t, mutants, 3)
+	require.Len(t, mutants, 4)
+	folder := t.TempDir()
+	overlay, err := weave(root, folder, mutants)
+	require.NoError(t, err)
+	compiled := tests{root: root, folder: folder, overlay: overlay, binaries: map[string]string{}}
+	for i, want := range []string{"TestTwoAndTwo", survived, "TestLast", "TestZero"} {
+		verdict, killed, err := compiled.try(i+1, &mutants[i])
+		require.NoError(t, err)
+		assert.Equal(t, want, verdict)
+		assert.Equal(t, want != survived, killed)
+	}
+}
 
-	verdict, killed := mutants[0].try(root)
-	assert.True(t, killed)
-	assert.Equal(t, "TestTwoAndTwo", verdict)
-	verdict, killed = mutants[1].try(root)
-	assert.False(t, killed)
-	assert.Equal(t, survived, verdict)
-	verdict, killed = mutants[2].try(root)
-	assert.False(t, killed, "what does not compile proves nothing")
-	assert.Contains(t, verdict, "DOES NOT COMPILE")
+func TestMutantThatDoesNotCompileIsNamed(t *testing.T) {
+	root, folder := t.TempDir(), t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module one\n\ngo 1.26\n"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(root, "one.go"), []byte("package one\n\nfunc one() int {\n\treturn 1\n}\n"), 0o600))
+	mutants := []mutant{{name: "unused-two", file: "one.go", tests: []string{"."}, old: "\treturn 1\n", new: "\ttwo := 2\n\treturn 1\n"}}
+	overlay, err := weave(root, folder, mutants)
+	require.NoError(t, err)
+	compiled := tests{root: root, folder: folder, overlay: overlay, binaries: map[string]string{}}
+	_, _, err = compiled.try(1, &mutants[0])
+	require.ErrorContains(t, err, "unused-two")
+	require.ErrorContains(t, err, "declared and not used: two")
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -43,6 +44,7 @@ func weave(root, folder string, mutants []mutant) (overlay string, err error) {
 	for i, m := range mutants {
 		byFile[m.file] = append(byFile[m.file], i)
 	}
+	var unfit []error
 	for file, numbers := range byFile {
 		text, err := os.ReadFile(filepath.Join(root, file))
 		if err != nil {
@@ -53,9 +55,7 @@ func weave(root, folder string, mutants []mutant) (overlay string, err error) {
 			return "", fmt.Errorf("%s: %w", file, err)
 		}
 		for _, i := range numbers {
-			if err := f.add(i+1, &mutants[i]); err != nil {
-				return "", err
-			}
+			unfit = append(unfit, f.add(i+1, &mutants[i]))
 		}
 		if err := lay(file, f.woven()); err != nil {
 			return "", err
@@ -63,6 +63,9 @@ func weave(root, folder string, mutants []mutant) (overlay string, err error) {
 		if err := lay(filepath.Join(filepath.Dir(file), "zz_mutants.go"), fmt.Sprintf(switchFile, f.name, chosen)); err != nil {
 			return "", err
 		}
+	}
+	if err := errors.Join(unfit...); err != nil {
+		return "", err
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
