@@ -145,7 +145,7 @@ test-example test-fleet:
 	grep -E '^(ok|\?) ' "$$log"
 
 .PHONY: mutants
-mutants: ## break one promise at a time and say which test notices: hours
+mutants: ## break one promise at a time and say which test notices: ten minutes
 	$(GO) run ./internal/tests/mutants
 
 .PHONY: screenshot
