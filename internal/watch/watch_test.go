@@ -148,14 +148,6 @@ func newSet(t testing.TB, perChunk int) (*Set[int], chan struct{}) {
 	return s, ready
 }
 
-// values takes what is closed, and returns the values; nil if there is nothing.
-func values(s *Set[int]) (out []int) {
-	for _, w := range s.Take() {
-		out = append(out, w.Value)
-	}
-	return out
-}
-
 // requireSound checks that the parts of a set agree, and that it has no more chunks than promised.
 // The goroutines must be waiting.
 func requireSound(t require.TestingT, s *Set[int]) {
