@@ -59,7 +59,7 @@ func readAll(root string) ([]mutant, error) {
 //	+	if failed && !deleted {
 //
 // Lines that begin with # are comments. "module:" names the folder of the tests' module if it is not the root. The
-// lines after - are replaced by those after +, of which there may be none.
+// lines after - are replaced by those after +, of which there may be none. They are lines of one function.
 func parse(text string) ([]mutant, error) {
 	var all []mutant
 	var m mutant

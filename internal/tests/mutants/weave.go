@@ -83,29 +83,28 @@ type source struct {
 	copies strings.Builder
 }
 
+// function is a function with a body, from start to end. calls has the calls of its mutants.
 type function struct {
 	decl       *ast.FuncDecl
 	start, end int
-	// calls has the calls of its mutants.
-	calls string
+	calls      string
 }
 
 func parseSource(text string) (*source, error) {
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, "", text, parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(token.NewFileSet(), "", text, parser.SkipObjectResolution)
 	if err != nil {
 		return nil, err
 	}
 	f := &source{text: text, name: parsed.Name.Name}
 	for _, d := range parsed.Decls {
 		if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil {
-			f.funcs = append(f.funcs, &function{decl: d, start: files.Position(d.Pos()).Offset, end: files.Position(d.End()).Offset})
+			f.funcs = append(f.funcs, &function{decl: d, start: at(d.Pos()), end: at(d.End())})
 		}
 	}
 	return f, nil
 }
 
-// at returns the offset of a position; files have one base.
+// at returns the offset of a position: the first file of a set begins at 1.
 func at(pos token.Pos) int { return int(pos) - 1 }
 
 // add adds the mutant with a number.
