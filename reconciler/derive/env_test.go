@@ -132,7 +132,7 @@ type env struct {
 	health   *reconcilertest.Health
 	registry *inspect.Registry
 	// picky: an index of the output panics for rows with the metric 13.
-	picky bool
+	picky atomic.Bool
 }
 
 func inBubble(t *testing.T, test func(e *env)) {
@@ -148,7 +148,7 @@ func newEnv(t *testing.T) *env {
 	e.routes = newTable(e, "routes", byPlace, statedb.Index[*route, string]{
 		Name: "metric", FromKey: index.String,
 		FromObject: func(r *route) index.KeySet {
-			if e.picky && r.Metric == 13 {
+			if e.picky.Load() && r.Metric == 13 {
 				panic("unlucky")
 			}
 			return index.NewKeySet(index.String(fmt.Sprint(r.Metric)))

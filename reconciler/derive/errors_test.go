@@ -125,14 +125,14 @@ func TestRowThatFailsInTheTransactionIsRejected(t *testing.T) {
 func TestRowThatCannotBeDeletedIsAnErrorUntilItCan(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.other(&route{Place: "old", Metric: 13})
-		e.picky = true
+		e.picky.Store(true)
 		d := e.each()
 		e.run(d)
 		e.put(&wish{Name: "a", Places: "1", Metric: 13}, &wish{Name: "b", Places: "2"})
 		require.Equal(e, 2, d.Snapshot(e.Context()).Failing)
 		require.ErrorIs(e, e.waits(d, reconciler.Applied), context.DeadlineExceeded)
 		e.has("2<-b", "old<-")
-		e.picky = false
+		e.picky.Store(false)
 		require.NoError(e, e.waits(d, reconciler.Applied))
 		e.has("1<-a", "2<-b")
 		require.Zero(e, d.Snapshot(e.Context()).Failing)
@@ -145,7 +145,7 @@ func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 		d.SetMaxRows(2)
 		e.run(d)
 		e.put(&wish{Name: "a", Places: "o1 o2 o3"})
-		e.picky = true
+		e.picky.Store(true)
 		check := func([]string) { assert.False(e, e.at("o1") == nil && e.at("n1") == nil) }
 		e.commits.after.Store(&check)
 		e.put(&wish{Name: "a", Places: "n1"}, &wish{Name: "b", Places: "n2", Metric: 13})
