@@ -14,9 +14,9 @@ WITHOUTRACE := example/fleet internal/tests/real benchmarks
 # Programs without debug information are linked faster.
 TEST        := $(GO) test -vet=off -count=1 -timeout 20m -ldflags=-w
 RACE        := $(TEST) -race
-# Fuzz targets, as folder:name, and for how long each one runs. FuzzKeyTextNamesOneObject of reconciler is not among
-# them: it takes a minute to compile. make test-fuzz FUZZ=reconciler:FuzzKeyTextNamesOneObject runs it.
+# Every fuzz target, as folder:name, and for how long each one runs.
 FUZZ        := reconciler/debug:FuzzPageQueries \
+               reconciler:FuzzKeyTextNamesOneObject \
                internal/outcome:FuzzSearchOfAnErrorAgreesWithItsModel \
                internal/text:FuzzTextIsCleaned \
                status:FuzzJSONIsAnErrorOrReadsBack \
@@ -145,7 +145,7 @@ test-example test-fleet:
 	grep -E '^(ok|\?) ' "$$log"
 
 .PHONY: mutants
-mutants: ## break one promise at a time and say which test notices: ten minutes
+mutants: ## break one promise at a time and say which test notices: a quarter of an hour
 	$(GO) run ./internal/tests/mutants
 
 .PHONY: screenshot

@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cursors is what of a world's table was read. The main cursor reads a snapshot to its end, in the order of
-// revisions, before it takes the next. While the target is slow, any newer rows may be read ahead of it.
+// cursors records which changes of a world's table were read. The main cursor reads a snapshot to its end, in
+// the order of revisions, before it takes the next. While the target is slow, any newer rows may be read ahead
+// of it.
 type cursors struct {
 	// observed is the revision up to which all changes were handed over.
 	observed uint64

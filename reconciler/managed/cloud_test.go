@@ -41,11 +41,11 @@ type outside struct {
 	created int
 	// chosen: it chooses the name of each resource, otherwise only of one that has none.
 	chosen bool
-	// blind: reads show nothing. lag is how old the state is that the next read shows; nil means not at all.
+	// blind: reads show nothing. lag returns the age of the state that the next read shows; nil means zero.
 	blind bool
 	lag   func() time.Duration
 	past  []past
-	// stays reports whether a resource stays for now whose deletion was requested; nil means no. takes is how
+	// stays reports whether a resource stays although its deletion was requested; nil means no. takes is how
 	// long a deleted one still exists.
 	stays func() bool
 	takes time.Duration

@@ -22,45 +22,46 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// route is a row.
+// route is a row. It is a value that cannot be compared: a row is of any type.
 type route struct {
-	Prefix, Hop string
-	Status      reconciler.Status
+	Prefix string
+	Hops   []string
+	Status reconciler.Status
 }
 
-func (r *route) Clone() *route                        { c := *r; return &c }
-func (r *route) SetStatus(s reconciler.Status) *route { r.Status = s; return r }
-func (r *route) GetStatus() reconciler.Status         { return r.Status }
-func (r *route) TableHeader() []string                { return []string{"Prefix"} }
-func (r *route) TableRow() []string                   { return []string{r.Prefix} }
+func (r route) Clone() route                        { return r }
+func (r route) SetStatus(s reconciler.Status) route { r.Status = s; return r }
+func (r route) GetStatus() reconciler.Status        { return r.Status }
+func (r route) TableHeader() []string               { return []string{"Prefix"} }
+func (r route) TableRow() []string                  { return []string{r.Prefix} }
 
-func newRoutes(db *statedb.DB) (statedb.RWTable[*route], error) {
-	return statedb.NewTable(db, "routes", statedb.Index[*route, string]{
+func newRoutes(db *statedb.DB) (statedb.RWTable[route], error) {
+	return statedb.NewTable(db, "routes", statedb.Index[route, string]{
 		Name:       "prefix",
-		FromObject: func(r *route) index.KeySet { return index.NewKeySet(index.String(r.Prefix)) },
+		FromObject: func(r route) index.KeySet { return index.NewKeySet(index.String(r.Prefix)) },
 		FromKey:    index.String,
 		FromString: index.FromString,
 		Unique:     true,
 	})
 }
 
-func to(prefix, hop string) *route {
-	return &route{Prefix: prefix, Hop: hop, Status: reconciler.StatusPending()}
+func to(prefix, hop string) route {
+	return route{Prefix: prefix, Hops: []string{hop}, Status: reconciler.StatusPending()}
 }
 
-func config(target reconciler.Operations[*route], opts ...reconciler.Option) reconciler.Config[*route] {
-	return reconciler.Config[*route]{
-		Clone: (*route).Clone, SetStatus: (*route).SetStatus, GetStatus: (*route).GetStatus,
+func config(target reconciler.Operations[route], opts ...reconciler.Option) reconciler.Config[route] {
+	return reconciler.Config[route]{
+		Clone: route.Clone, SetStatus: route.SetStatus, GetStatus: route.GetStatus,
 		Operations: target, Options: opts,
 	}
 }
 
-func newTarget() *reconcilertest.Target[*route] {
-	return reconcilertest.NewTarget(func(r *route) string { return r.Prefix }, (*route).GetStatus)
+func newTarget() *reconcilertest.Target[route] {
+	return reconcilertest.NewTarget(func(r route) string { return r.Prefix }, route.GetStatus)
 }
 
 func TestRetryRunsWhenItsBackoffEnds(t *testing.T) {
-	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[*route]) {
+	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[route]) {
 		target := newTarget()
 		e.Start(config(target, reconciler.WithRetry(time.Second, time.Minute), reconciler.WithRefreshing(0, nil)))
 		require.Equal(e, []string{"prune()"}, target.Calls())
@@ -83,7 +84,7 @@ func TestRetryRunsWhenItsBackoffEnds(t *testing.T) {
 		require.Equal(e, "update(10/8)", calls[1].String())
 		require.Equal(e, 2*time.Second, calls[1].At.Sub(calls[0].At))
 		require.InDelta(e, time.Second, calls[0].At.Sub(began), float64(50*time.Millisecond))
-		require.Equal(e, "eth0", target.Objects()["10/8"].Hop)
+		require.Equal(e, []string{"eth0"}, target.Objects()["10/8"].Hops)
 		e.Pass(time.Minute)
 		require.True(e, strings.HasPrefix(e.Health.Scope("reconcile").History()[0], "OK "))
 
@@ -96,7 +97,7 @@ func TestRetryRunsWhenItsBackoffEnds(t *testing.T) {
 }
 
 func TestRestartPrunesAndRefreshKeeps(t *testing.T) {
-	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[*route]) {
+	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[route]) {
 		target := newTarget()
 		cfg := config(target, reconciler.WithRefreshing(time.Hour, nil))
 		e.Start(cfg)
@@ -115,9 +116,9 @@ func TestRestartPrunesAndRefreshKeeps(t *testing.T) {
 }
 
 func TestDecideGetsTheContextAndRequeueIsSuccess(t *testing.T) {
-	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[*route]) {
+	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[route]) {
 		target := newTarget()
-		target.Decide(func(ctx context.Context, c reconcilertest.Call[*route]) error {
+		target.Decide(func(ctx context.Context, c reconcilertest.Call[route]) error {
 			switch c.Key {
 			case "slow":
 				<-ctx.Done()
@@ -163,7 +164,7 @@ func fatal(t testing.TB, of *fake, f func()) {
 }
 
 func TestImpossibleCallFailsTheTest(t *testing.T) {
-	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[*route]) {
+	reconcilertest.Run(t, newRoutes, func(e *reconcilertest.Env[route]) {
 		target := newTarget()
 		e.Start(config(target))
 		real := e.TB
@@ -173,7 +174,7 @@ func TestImpossibleCallFailsTheTest(t *testing.T) {
 		e.Insert(to("10/8", "eth0"))
 		fatal(real, of, func() { e.WaitApplied(time.Minute) })
 		fatal(real, of, func() { e.Status(to("11/8", "")) })
-		fatal(real, of, func() { e.Start(reconciler.Config[*route]{}) })
+		fatal(real, of, func() { e.Start(reconciler.Config[route]{}) })
 		e.TB = real
 	})
 
@@ -181,6 +182,6 @@ func TestImpossibleCallFailsTheTest(t *testing.T) {
 	reconcilertest.Go(of, func(ctx context.Context) error { <-ctx.Done(); return errors.New("no") })()
 	require.Len(t, of.failed, 1)
 	fatal(t, of, func() {
-		reconcilertest.New(of, func(*statedb.DB) (statedb.RWTable[*route], error) { return nil, errors.New("no") })
+		reconcilertest.New(of, func(*statedb.DB) (statedb.RWTable[route], error) { return nil, errors.New("no") })
 	})
 }

@@ -7,7 +7,7 @@
 // compiles the tests once, with all mutants in them (go test -overlay: the tree stays as it is), and runs them for each
 // mutant until one fails. A mutant that no test fails for is a promise without a test.
 //
-//	go run ./internal/tests/mutants              all of them: ten minutes
+//	go run ./internal/tests/mutants              all of them: a quarter of an hour
 //	go run ./internal/tests/mutants -run retry   those whose name or promise matches
 package main
 
