@@ -40,7 +40,7 @@ var remarks = []struct {
 	{[]string{"blocked-*"}, "Memory is what heap and stacks occupy, with the gaps between objects; \"heap\" elsewhere is live " +
 		"bytes."},
 	{[]string{"observed-noop"}, "The readers run in the same process, so their requests and the memory statistics of expvar count. " +
-		"Single runs vary by more than the difference: hence a full series has seven runs."},
+		"Single runs vary by more than the difference: hence a full series has five runs."},
 	{[]string{"request-*"}, "controller-runtime forgets a request when it is done. Statekeel keeps a row with an outcome, and " +
 		"two writes to statedb for each request take half of its time. Added requests lose their row again: " +
 		"two more writes."},

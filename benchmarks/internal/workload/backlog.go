@@ -21,8 +21,8 @@ const leastBacklog = 1000
 func behindBacklog() Workload {
 	return Workload{
 		Name: "behind-backlog",
-		About: "20,000 rows, and a target that sleeps a millisecond for each. After a second, and then for " +
-			"10 s, new rows are inserted one after another, 10 ms after the one before was done: how long each takes " +
+		About: "20,000 rows, and a target that sleeps a millisecond for each. After half a second, and then for " +
+			"5 s, new rows are inserted one after another, 10 ms after the one before was done: how long each takes " +
 			"until it is done too, behind the load. Each contender has one worker. A new row that is not done within 10 s is " +
 			"given as a lower bound, and is the last.",
 		Contenders: both(),

@@ -16,7 +16,7 @@ const afterProbe = 50 * time.Millisecond
 func breaker() Workload {
 	return Workload{
 		Name: "breaker",
-		About: "A target that is down for 30 s, and 100,000 rows inserted at the beginning of it. The CPU time is taken " +
+		About: "A target that is down for 10 s, and 100,000 rows inserted at the beginning of it. The CPU time is taken " +
 			"from the end of the first second on. Then the target heals, just after it was tried in vain if it is " +
 			"tried within a second, and the time until all rows are done is taken. Backoffs are the default ones.",
 		Contenders: []string{subject.StatekeelBreaker, subject.Peer},

@@ -38,8 +38,8 @@ type Sizes struct {
 func Full() Sizes {
 	return Sizes{
 		Scale: 1, Samples: 1,
-		Window: 10 * time.Second, Cap: 10 * time.Second, Settle: 2 * time.Second,
-		Refresh: time.Second, Slow: 2 * time.Second, Outage: 30 * time.Second,
+		Window: 5 * time.Second, Cap: 10 * time.Second, Settle: 2 * time.Second,
+		Refresh: time.Second, Slow: 2 * time.Second, Outage: 10 * time.Second,
 		Limit: 5 * time.Minute,
 	}
 }

@@ -13,7 +13,7 @@ import (
 func failing100k() Workload {
 	return Workload{
 		Name: "failing-100k",
-		About: "100,000 rows whose every operation fails, backoff 100 ms to 1 s, watched for 10 s " +
+		About: "100,000 rows whose every operation fails, backoff 100 ms to 1 s, watched for 5 s " +
 			"after each was tried once. Then the target heals, and the time until all rows are done is taken.",
 		Contenders: bothLedgers(),
 		Runs:       fewRuns,

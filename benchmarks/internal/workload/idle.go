@@ -12,7 +12,7 @@ import (
 func idle() Workload {
 	return Workload{
 		Name: "idle",
-		About: "1,000,000 rows that are done, default options, nothing to do for 10 s. Free memory was given back " +
+		About: "1,000,000 rows that are done, default options, nothing to do for 5 s. Free memory was given back " +
 			"to the system before, so that the runtime does not do that meanwhile. A millisecond is about what the " +
 			"measurement itself costs: figures below that say nothing to tell contenders apart.",
 		Contenders: both(),

@@ -34,7 +34,7 @@ func backToBack() Workload {
 					return measureBurst(ctx, env, sys, env.Rows(100_000))
 				})
 			}
-			return measureLatency(ctx, env, 0)
+			return measureLatency(ctx, env, 2000, 0)
 		},
 	}
 }
@@ -42,18 +42,18 @@ func backToBack() Workload {
 func spaced() Workload {
 	return Workload{
 		Name:       "latency-spaced",
-		About:      "One row inserted on an idle system every 5 ms, until a watch channel has shown it done, 2000 times.",
+		About:      "One row inserted on an idle system every 5 ms, until a watch channel has shown it done, 1000 times.",
 		Contenders: []string{subject.Statekeel, subject.Peer, subject.Floor},
 		Runs:       fewRuns,
 		Headline:   "p50",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {
-			return measureLatency(ctx, env, spacing)
+			return measureLatency(ctx, env, 1000, spacing)
 		},
 	}
 }
 
-func measureLatency(ctx context.Context, env *Env, gap time.Duration) (Figures, error) {
-	n := env.Inserts(2000)
+func measureLatency(ctx context.Context, env *Env, inserts uint64, gap time.Duration) (Figures, error) {
+	n := env.Inserts(inserts)
 	return env.with(ctx, subject.Options{}, func(sys subject.System) (Figures, error) {
 		var latencies []time.Duration
 		used, err := env.measure(func() (err error) {

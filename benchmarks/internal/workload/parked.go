@@ -15,7 +15,7 @@ func parked() Workload {
 		Name: "parked",
 		About: "100,000 rows that are done, then the same rows failed with their retry an hour away. Healthy rows " +
 			"inserted 5 ms apart, 500 before and 500 after: the cost of parked failures for all other rows.",
-		Contenders: []string{subject.Statekeel, subject.StatekeelInf, subject.Peer, subject.PeerInf},
+		Contenders: []string{subject.Statekeel, subject.Peer, subject.PeerInf},
 		Runs:       fewRuns,
 		Headline:   "p50_growth",
 		measure: func(ctx context.Context, env *Env) (Figures, error) {

@@ -16,7 +16,7 @@ const freshSpacing = 10 * time.Millisecond
 func refresh() Workload {
 	return Workload{
 		Name: "refresh",
-		About: "100,000 rows refreshed every second with no limit on the rate, watched for 10 s from the first " +
+		About: "100,000 rows refreshed every second with no limit on the rate, watched for 5 s from the first " +
 			"refresh: the cost of a refresh, the age of the oldest status seen in a row, and how long a fresh row, " +
 			"inserted every 10 ms meanwhile, takes until it is done.",
 		Contenders: bothLedgers(),

@@ -76,7 +76,7 @@ const (
 	// fewRuns show the spread of a ratio; closeRuns are for differences of a few percent, less than the
 	// variation between runs.
 	fewRuns   = 3
-	closeRuns = 7
+	closeRuns = 5
 )
 
 // All returns all workloads, in the order in which they are run and shown.
