@@ -16,6 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Env is a table in a database of its own, and the reconcilers of the table that a test has started.
@@ -31,9 +32,13 @@ type Env[Obj any] struct {
 	// Health records what the reconcilers report, except those whose configuration has another
 	// Health.
 	Health *Health
+	// Registry holds the reconcilers while they run, except those whose configuration has another
+	// registry.
+	Registry *inspect.Registry
 
 	log   testlog.Buffer
 	stops []func()
+	life  *life // nil outside of [Check]
 }
 
 // Run runs a test in a bubble of testing/synctest, with the table that newTable makes. It stops the
@@ -52,7 +57,7 @@ func Run[Obj any](t *testing.T, newTable func(*statedb.DB) (statedb.RWTable[Obj]
 // are options of the database.
 func New[Obj any](t testing.TB, newTable func(*statedb.DB) (statedb.RWTable[Obj], error), opts ...statedb.Option) *Env[Obj] {
 	t.Helper()
-	e := &Env[Obj]{TB: t, DB: NewDB(t, opts...), Health: &Health{}}
+	e := &Env[Obj]{TB: t, DB: NewDB(t, opts...), Health: &Health{}, Registry: &inspect.Registry{}}
 	table, err := newTable(e.DB)
 	if err != nil {
 		t.Fatalf("making the table: %s", err)
@@ -65,11 +70,16 @@ func New[Obj any](t testing.TB, newTable func(*statedb.DB) (statedb.RWTable[Obj]
 // Jitter to 0, so that retries run exactly when their backoff ends; options of cfg can change that. A
 // Table in cfg has to be the table of the Env, or a wrapper of it.
 func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
-	if cfg.DB == nil {
-		cfg.DB = e.DB
-	}
 	if cfg.Table == nil {
 		cfg.Table = e.Table
+	}
+	return config(e, cfg)
+}
+
+// config is Config for any table of the database.
+func config[Obj, Row any](e *Env[Obj], cfg reconciler.Config[Row]) reconciler.Config[Row] {
+	if cfg.DB == nil {
+		cfg.DB = e.DB
 	}
 	if cfg.Health == nil {
 		cfg.Health = e.Health
@@ -78,7 +88,7 @@ func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
 		cfg.Log = slog.New(slog.NewTextHandler(&e.log, nil))
 	}
 	exact := reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0 })
-	cfg.Options = slices.Concat([]reconciler.Option{exact}, cfg.Options)
+	cfg.Options = slices.Concat([]reconciler.Option{exact, reconciler.WithRegistry(e.Registry)}, cfg.Options)
 	return cfg
 }
 
@@ -87,13 +97,35 @@ func (e *Env[Obj]) Config(cfg reconciler.Config[Obj]) reconciler.Config[Obj] {
 // test a restart of the program.
 func (e *Env[Obj]) Start(cfg reconciler.Config[Obj]) *reconciler.Loop[Obj] {
 	e.Helper()
-	loop, err := reconciler.New(e.Config(cfg))
+	cfg = e.Config(cfg)
+	if e.life != nil {
+		cfg = withFaults(e.life, cfg, "")
+	}
+	e.Loop = start(e, cfg)
+	return e.Loop
+}
+
+// Start starts a reconciler of any table of the Env's database, as [Env.Start] does for the table of the
+// Env. Table must be set in cfg.
+func Start[Obj, Row any](e *Env[Obj], cfg reconciler.Config[Row]) *reconciler.Loop[Row] {
+	e.Helper()
+	cfg = config(e, cfg)
+	if e.life != nil {
+		cfg = withFaults(e.life, cfg, cfg.Table.Name()+": ")
+	}
+	return start(e, cfg)
+}
+
+func start[Obj, Row any](e *Env[Obj], cfg reconciler.Config[Row]) *reconciler.Loop[Row] {
+	e.Helper()
+	loop, err := reconciler.New(cfg)
 	if err != nil {
 		e.Fatalf("making the reconciler: %s", err)
 	}
-	e.Loop = loop
 	e.stops = append(e.stops, Go(e.TB, loop.Run))
-	synctest.Wait()
+	if e.life == nil || e.life.virtual {
+		synctest.Wait()
+	}
 	return loop
 }
 

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package check
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+)
+
+// Subject is what is checked.
+type Subject struct {
+	// States is the number of states, at least 1.
+	States int
+	// Outside are the names of the changes from outside.
+	Outside []string
+	// Run runs a plan.
+	Run func(Plan) *Record
+	// Name returns the name of a state for people.
+	Name func(state int) string
+
+	// Runs bounds the number of runs, Seed chooses among more of them.
+	Runs int
+	Seed uint64
+	// Logf tells how far the search is.
+	Logf func(format string, args ...any)
+	// Without leaves out a check or a kind of fault by its name, for tests of this package's users.
+	Without string
+}
+
+// Record is what one run has shown. The dumps are what the target had by name.
+type Record struct {
+	// Base is from before the start, End from after the last state, Again from after another refresh, Deleted
+	// from after the deletion of all rows, Absent from after another deletion of each.
+	Base, End, Again, Deleted, Absent map[string]string
+	// Unapplied says which rows were not applied at End, Stuck which were not while a call failed for ever.
+	Unapplied, Stuck []string
+	// Added are the names that a change from outside added, which nothing lists.
+	Added map[string]bool
+	// Complete is false if the run ended before Absent.
+	Complete bool
+	// Wrong is what the injector and the run have reported.
+	Wrong []string
+	// Journal has the calls of each step, and of those behind the last: see after.
+	Journal [][]Call
+	// Used is false if a fault of the plan did not come.
+	Used bool
+}
+
+// after names the parts of a run behind the last state.
+var after = []string{
+	"the faults are over: retry, refresh and prune", "another refresh", "all rows are deleted", "each row is deleted once more",
+}
+
+// Failure is a plan that fails, and why.
+type Failure struct {
+	Plan Plan
+	// Check is the name of the check that failed.
+	Check string
+	// Text says what is wrong, and the steps.
+	Text string
+}
+
+// checks are asked in this order. Each returns what is wrong, or nothing.
+var checks = []struct {
+	name string
+	ask  func(p Plan, r, fresh *Record) string
+}{
+	{"an operation misbehaves", func(_ Plan, r, _ *Record) string { return strings.Join(r.Wrong, "\n") }},
+	{"the others do not converge", func(p Plan, r, fresh *Record) string {
+		return surplus(r.Stuck, fresh.Unapplied)
+	}},
+	{"the rows do not converge", func(p Plan, r, fresh *Record) string { return surplus(r.Unapplied, fresh.Unapplied) }},
+	{"the target is not as a fresh start on the same rows leaves it", func(p Plan, r, fresh *Record) string {
+		return diff(r.End, fresh.End, r.Added)
+	}},
+	{"what is foreign was changed", func(p Plan, r, fresh *Record) string {
+		return diff(common(r.End, r.Base), r.Base, nil)
+	}},
+	{"another refresh changes the target", func(p Plan, r, fresh *Record) string { return diff(r.Again, r.End, nil) }},
+	{"the deletion of all rows leaves something, or takes too much", func(p Plan, r, fresh *Record) string {
+		return diff(r.Deleted, r.Base, r.Added)
+	}},
+	{"the deletion of what is absent changes the target", func(p Plan, r, fresh *Record) string {
+		return diff(r.Absent, r.Deleted, nil)
+	}},
+}
+
+// Find searches for a plan that fails, and returns nil if there is none.
+func Find(s *Subject) *Failure {
+	f := &finder{Subject: s, fresh: map[int]*Record{}}
+	return f.find()
+}
+
+// Replay runs one plan.
+func Replay(s *Subject, p Plan) *Failure {
+	f := &finder{Subject: s, fresh: map[int]*Record{}}
+	if failure := f.reference(p.Last()); failure != nil {
+		return failure
+	}
+	failure, _ := f.try(p)
+	return failure
+}
+
+type finder struct {
+	*Subject
+	fresh map[int]*Record // by state
+	runs  int
+}
+
+// reference runs a state from scratch.
+func (f *finder) reference(state int) *Failure {
+	if f.fresh[state] != nil {
+		return nil
+	}
+	p := Plan{Steps: []Step{{State: state}}}
+	f.runs++
+	r := f.Run(p)
+	f.fresh[state] = r
+	if name, text := f.ask(p, r, r); name != "" {
+		return f.failure(p, r, name, text)
+	}
+	return nil
+}
+
+func (f *finder) ask(p Plan, r, fresh *Record) (name, text string) {
+	for _, c := range checks {
+		if f.Without == c.name {
+			continue
+		}
+		if text := c.ask(p, r, fresh); text != "" {
+			return c.name, text
+		}
+		if !r.Complete && c.name == checks[0].name && len(r.Wrong) > 0 {
+			break
+		}
+	}
+	return "", ""
+}
+
+// try runs a plan. It returns nil if the plan does not fail.
+func (f *finder) try(p Plan) (*Failure, *Record) {
+	if failure := f.reference(p.Last()); failure != nil {
+		return failure, nil
+	}
+	f.runs++
+	r := f.Run(p)
+	if name, text := f.ask(p, r, f.fresh[p.Last()]); name != "" {
+		return f.failure(p, r, name, text), r
+	}
+	return nil, r
+}
+
+func (f *finder) failure(p Plan, r *Record, name, text string) *Failure {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s:\n%s\nThe steps:\n", name, indent(text))
+	for i, calls := range r.Journal {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, f.title(p, i))
+		for at, c := range calls {
+			if at == mostCalls {
+				fmt.Fprintf(&b, "     and %d more calls\n", len(calls)-at)
+				break
+			}
+			fmt.Fprintf(&b, "     %s\n", c)
+		}
+	}
+	fmt.Fprintf(&b, "To run this plan alone: subject.Plan = %q", p)
+	return &Failure{Plan: p, Check: name, Text: b.String()}
+}
+
+// mostCalls is how many calls of a step a report shows.
+const mostCalls = 30
+
+func (f *finder) title(p Plan, at int) string {
+	if at >= len(p.Steps) {
+		return after[min(at-len(p.Steps), len(after)-1)]
+	}
+	s := p.Steps[at]
+	title := "no rows"
+	if s.State != Empty {
+		title = fmt.Sprintf("state %d: %s", s.State, f.Name(s.State))
+	}
+	if s.Reversed {
+		title += ", one by one, the last key first"
+	}
+	if s.Squashed {
+		title += ", and at once:"
+	}
+	return title
+}
+
+// find goes through the phases.
+func (f *finder) find() *Failure {
+	ways := Ways(f.States)
+	var single []Plan // listed way first
+	listed := 0
+	for i, way := range ways {
+		p := Plan{Steps: way}
+		failure, r := f.try(p)
+		if failure != nil {
+			return f.minimal(failure)
+		}
+		single = append(single, f.withFaults(way, r)...)
+		if i == 0 {
+			listed = len(single)
+		}
+	}
+	r := rand.New(rand.NewPCG(f.Seed, 1))
+	others := single[listed:]
+	r.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	f.Logf("%d ways; %d plans with one fault, of which at most %d are run; seed %d", len(ways), len(single), f.Runs, f.Seed)
+
+	// A fifth of the runs is for pairs.
+	for i, p := range single {
+		if i >= listed && f.runs > f.Runs*4/5 || f.runs > f.Runs {
+			break
+		}
+		if failure, _ := f.try(p); failure != nil {
+			return f.minimal(failure)
+		}
+	}
+	for len(single) > 1 && f.runs < f.Runs {
+		one, two := single[r.IntN(len(single))], single[r.IntN(len(single))]
+		p := Plan{Steps: one.Steps, Faults: append(slices.Clone(one.Faults), two.Faults...)}
+		if failure, _ := f.try(p); failure != nil {
+			return f.minimal(failure)
+		}
+	}
+	f.Logf("%d runs, none failed", f.runs)
+	return nil
+}
+
+// withFaults returns the plans with one fault on a way, of which r is the run without faults.
+func (f *finder) withFaults(way []Step, r *Record) (plans []Plan) {
+	for _, calls := range r.Journal[:min(len(way), len(r.Journal))] {
+		for _, c := range calls {
+			for _, kind := range c.Class.Kinds() {
+				if kind.String() != f.Without {
+					plans = append(plans, Plan{Steps: way, Faults: []Fault{{Kind: kind, Point: c.Name, N: c.N}}})
+				}
+			}
+			if c.Class == Entry || f.Without == Outside.String() {
+				continue
+			}
+			for _, name := range f.Outside {
+				plans = append(plans, Plan{Steps: way, Faults: []Fault{{Kind: Outside, Point: c.Name, N: c.N, Outside: name}}})
+			}
+		}
+	}
+	return plans
+}
+
+// minimal leaves out what the failure does not need.
+func (f *finder) minimal(found *Failure) *Failure {
+	left := 200
+	Minimise(found.Plan, func(p Plan) bool {
+		if left--; left < 0 {
+			return false
+		}
+		failure, _ := f.try(p)
+		if failure == nil || failure.Check != found.Check {
+			return false
+		}
+		found = failure
+		return true
+	})
+	return found
+}
+
+// surplus returns the texts that are not in allowed.
+func surplus(texts, allowed []string) string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return slices.Contains(allowed, t) }), "\n")
+}
+
+// common returns what have has under the names of base.
+func common(have, base map[string]string) map[string]string {
+	kept := map[string]string{}
+	for name, value := range have {
+		if _, ok := base[name]; ok {
+			kept[name] = value
+		}
+	}
+	return kept
+}
+
+// diff says how have differs from want, apart from the ignored names.
+func diff(have, want map[string]string, ignored map[string]bool) string {
+	if have == nil {
+		return "" // the run did not come so far
+	}
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		wanted, ok := want[name]
+		switch {
+		case !ok && !ignored[name]:
+			lines = append(lines, fmt.Sprintf("has %s: %s, and should not", name, have[name]))
+		case ok && wanted != have[name]:
+			lines = append(lines, fmt.Sprintf("has %s: %s, not %s", name, have[name], wanted))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		if _, ok := have[name]; !ok {
+			lines = append(lines, fmt.Sprintf("lacks %s: %s", name, want[name]))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+func indent(text string) string { return "  " + strings.ReplaceAll(text, "\n", "\n  ") }

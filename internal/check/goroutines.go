@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package check
+
+import (
+	"regexp"
+	"runtime"
+	"strings"
+)
+
+var bubble = regexp.MustCompile(`synctest bubble \d+`)
+
+// Goroutines returns the stacks of all other goroutines of the bubble that it is called in, or of the program if it is
+// called outside of one, by the first word of each: its number.
+func Goroutines() map[string]string {
+	buf := make([]byte, 1<<16)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	stacks := strings.Split(string(buf), "\n\n")
+	head, _, _ := strings.Cut(stacks[0], "\n")
+	ours := bubble.FindString(head)
+	found := map[string]string{}
+	for _, stack := range stacks[1:] {
+		head, _, _ := strings.Cut(stack, "\n")
+		number, _, ok := strings.Cut(strings.TrimPrefix(head, "goroutine "), " ")
+		if ok && (ours == "" || strings.HasSuffix(bubbleOf(head), ours)) {
+			found[number] = stack
+		}
+	}
+	return found
+}
+
+func bubbleOf(head string) string { return bubble.FindString(head) }

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconcilertest
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Subject is what [Check] checks: operations, a derivation, a source, or all that stands between rows and a target. Obj
+// is the type of the rows, T that of the target, such as a fake of the kernel.
+type Subject[Obj, T any] struct {
+	// Target returns an empty target. It is called once for each run. If the target needs a context in tests of its own
+	// steps, t.Context has it. Required.
+	Target func(t testing.TB) T
+	// Dump returns all that the target has: a value for each name, both as a person reads them. It leaves out what may
+	// differ between two targets that are equally right, such as numbers that are allocated. It should not use the
+	// operations' own listing, which may forget what they forget. Required.
+	Dump func(target T) map[string]string
+
+	// Table makes the table whose rows are the states. It is called once for each start of the program. Required.
+	Table func(db *statedb.DB) (statedb.RWTable[Obj], error)
+	// States returns the states of the table: the rows of each. The rows have to be new ones each time; r is the same
+	// each time, for states that are generated. If the rows carry the status, it is Pending. Two to five states with two
+	// to five rows each are enough for most. Required.
+	States func(r *rand.Rand) [][]Obj
+
+	// Config returns the configuration of the reconciler, with new operations on the target, as at a start of the
+	// program. DB and Table are those of the run. Either Config or Start is required.
+	Config func(target T) reconciler.Config[Obj]
+	// Start starts what the program starts, in place of Config: derivations, sources and triggers with [Go], and
+	// reconcilers with [Env.Start] or [Start]. What it starts ends with e.Context, which also is the context to give to
+	// the steps (package edge) of a target that has no context of an operation.
+	Start func(e *Env[Obj], target T)
+
+	// Foreign adds objects of somebody else to the target, which must stay as they are. It is called once in each run,
+	// before the first start. nil adds none.
+	Foreign func(target T)
+	// Outside are changes that somebody else makes to the target, by a name for the report, such as "a route is deleted".
+	// One is made at each point of the operations. What a change adds has to be removed only if the configuration has a
+	// Sweeper or a Pruner.
+	Outside map[string]func(target T)
+
+	// RealTime is for a target that does not fit into a bubble of testing/synctest, such as a kernel or a server. A run
+	// then takes tens of milliseconds, and backoffs and timeouts are short.
+	RealTime bool
+	// Runs bounds the number of runs. Zero means 1000, or 100 in real time. A negative number is an error.
+	Runs int
+	// Seed chooses among the plans if there are more than Runs, and is that of the rand.Rand of States. The test logs it.
+	Seed uint64
+	// Plan is the plan of a report, to run it alone. Empty means all.
+	Plan string
+}
+
+// Check tests that the target ends as a fresh start on the same rows leaves it: on whatever way the rows came there, and
+// whatever went wrong on the way, once that is over. It runs plans of these kinds, and fails the test with the first
+// that shows a bug, after it has left out of it what the bug does not need:
+//
+//  1. Ways through the states without faults: as listed, each from empty, backwards, with the keys in reverse, with an
+//     empty table between, all at once, and via another state and back.
+//  2. One fault at each point: at each call of an operation, and at each step that the target marks with edge.Do. The
+//     faults are an error before or after the effect, success without effect, an effect that comes late, half a batch,
+//     a timeout, a panic, a context that has ended, a kill and a new start on the same target, or with the next state,
+//     and each change of Outside.
+//  3. One point that fails for as long as the states change. Objects that have no part in it must be applied meanwhile.
+//  4. Pairs of faults at random.
+//
+// After the last fault everything that waits is retried, refreshed and pruned. Then all rows have to be applied, the
+// dump has to be that of a fresh start, another refresh must change nothing, and neither must the deletion of what is
+// absent. Once all rows are deleted, what is left is what was there before. Operations must heed their context, must not
+// change the row that they were given, and must leave no goroutine behind.
+//
+// A run has its own database and target, and runs in a bubble of testing/synctest, in virtual time. A goroutine that
+// waits for a mutex holds up that time: after five seconds the test ends with the goroutines. So no lock may be held
+// around edge.Do.
+func Check[Obj, T any](t *testing.T, s Subject[Obj, T]) {
+	t.Helper()
+	if err := s.validate(); err != nil {
+		t.Fatal(err)
+	}
+	if s.Runs == 0 {
+		s.Runs = 1000
+		if s.RealTime {
+			s.Runs = 100
+		}
+	}
+	states := s.States(rand.New(rand.NewPCG(s.Seed, 0)))
+	if len(states) == 0 {
+		t.Fatal("Subject.States returns no state")
+	}
+	subject := &check.Subject{
+		States: len(states), Outside: slices.Sorted(maps.Keys(s.Outside)), Runs: s.Runs, Seed: s.Seed, Logf: t.Logf,
+		Run:     func(p check.Plan) *check.Record { return s.run(t, p) },
+		Name:    func(state int) string { return describe(states[state]) },
+		Without: check.Left(t),
+	}
+	if s.RealTime {
+		t.Log("the target does not run in virtual time: the runs take real time")
+	}
+	var failure *check.Failure
+	if s.Plan != "" {
+		p, err := check.Parse(s.Plan, len(states))
+		if err != nil {
+			t.Fatalf("Subject.Plan %q: %s", s.Plan, err)
+		}
+		failure = check.Replay(subject, p)
+	} else {
+		failure = check.Find(subject)
+	}
+	if failure != nil && !check.Expected(t, failure) {
+		t.Error(failure.Text)
+	}
+}
+
+func (s *Subject[Obj, T]) validate() error {
+	var missing []string
+	for name, absent := range map[string]bool{
+		"Target": s.Target == nil, "Dump": s.Dump == nil, "Table": s.Table == nil, "States": s.States == nil,
+		"Config or Start": s.Config == nil && s.Start == nil,
+	} {
+		if absent {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	switch {
+	case len(missing) > 0:
+		return fmt.Errorf("Subject lacks %s", strings.Join(missing, ", "))
+	case s.Config != nil && s.Start != nil:
+		return fmt.Errorf("Subject has both Config and Start")
+	case s.Runs < 0:
+		return fmt.Errorf("Subject.Runs is %d, to be at least 0", s.Runs)
+	}
+	return nil
+}
+
+// patience is how long a run may take in real time before the watchdog ends the test.
+const patience = 5 * time.Second
+
+// run runs a plan, in a bubble unless it is in real time.
+func (s *Subject[Obj, T]) run(t *testing.T, p check.Plan) (rec *check.Record) {
+	if s.RealTime {
+		return newWorld(s, t, p).run(p)
+	}
+	var w *world[Obj, T]
+	watchdog := time.AfterFunc(patience, func() {
+		buf := make([]byte, 1<<20)
+		fmt.Fprintf(os.Stderr, "reconcilertest: a run takes longer than %s, plan %q.\nSomething waits for a mutex that a step holds, "+
+			"or does not end. These calls have not returned: %v\n\n%s\n", patience, p, w.x.Running(), buf[:runtime.Stack(buf, true)])
+		panic("reconcilertest: a run does not go on")
+	})
+	defer watchdog.Stop()
+	defer func() {
+		// What outlives the bubble makes it panic. The run has reported it.
+		if v := recover(); v != nil {
+			if !strings.Contains(fmt.Sprint(v), "deadlock") || w == nil {
+				panic(v)
+			}
+			rec = w.record()
+			if len(rec.Wrong) == 0 {
+				rec.Wrong = []string{fmt.Sprint(v)}
+			}
+		}
+	}()
+	synctest.Test(t, func(t *testing.T) {
+		w = newWorld(s, t, p)
+		rec = w.run(p)
+	})
+	return rec
+}
+
+// describe returns the rows of a state in one line.
+func describe[Obj any](state []Obj) string {
+	texts := make([]string, len(state))
+	for i, obj := range state {
+		texts[i] = describeRow(obj)
+	}
+	return strings.Join(texts, ", ")
+}
+
+// describeRow is what the row says of itself, or its fields.
+func describeRow(obj any) string {
+	if s, ok := obj.(fmt.Stringer); ok {
+		return s.String()
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%+v", obj), "&")
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconcilertest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"reflect"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// life is one life of the program in a run of [Check]: what its reconcilers need to know.
+type life struct {
+	*check.Process
+	x       *check.Injector
+	virtual bool
+	// hashes are the hashes of the rows that were written, by address. They do not change.
+	hashes map[uintptr]uint64
+	// lists is true if a reconciler lists what the target has, or prunes it.
+	lists bool
+	// remove calls the operations for a row that is absent. nil before a reconciler of the table has started.
+	remove func(ctx context.Context, txn statedb.ReadTxn, row any) error
+}
+
+// faulty calls the operations of a reconciler, with the faults of a run.
+type faulty[Row any] struct {
+	*life
+	prefix string
+	names  *rows.Rows[Row]
+	single reconciler.Operations[Row]
+	batch  reconciler.BatchOperations[Row]
+	round  reconciler.RoundOperations[Row]
+	pruner reconciler.Pruner[Row]
+	sweep  reconciler.Sweeper[Row]
+}
+
+// timeout is that of operations whose configuration has none.
+const timeout = time.Second
+
+// withFaults returns cfg with operations that have the faults of the run. Names of calls begin with prefix.
+func withFaults[Row any](l *life, cfg reconciler.Config[Row], prefix string) reconciler.Config[Row] {
+	f := &faulty[Row]{
+		life: l, prefix: prefix, names: rows.NewBeside(cfg.DB, cfg.Table),
+		single: cfg.Operations, batch: cfg.BatchOperations, round: cfg.RoundOperations, pruner: cfg.Pruner, sweep: cfg.Sweeper,
+	}
+	if f.pruner == nil && f.sweep == nil {
+		for _, operations := range []any{f.single, f.batch, f.round} {
+			if p, ok := operations.(reconciler.Pruner[Row]); ok && f.pruner == nil {
+				f.pruner = p
+			}
+		}
+	}
+	l.lists = l.lists || f.pruner != nil || f.sweep != nil
+	if f.single != nil {
+		cfg.Operations = faultyOperations[Row]{f}
+	}
+	if f.batch != nil {
+		cfg.BatchOperations = faultyBatches[Row]{f}
+	}
+	if f.round != nil {
+		cfg.RoundOperations = faultyRounds[Row]{f}
+	}
+	if f.pruner != nil {
+		cfg.Pruner = faultyOperations[Row]{f}
+	}
+	if f.sweep != nil {
+		cfg.Sweeper = faultySweeper[Row]{f}
+	}
+	if prefix == "" {
+		l.remove = f.remove
+	}
+	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
+		s.RefreshLimiter = nil
+		if s.Timeout == 0 {
+			s.Timeout = timeout
+		}
+		if !l.virtual {
+			s.MinBackoff, s.MaxBackoff = time.Millisecond, 10*time.Millisecond
+			s.Timeout = min(s.Timeout, timeout/10)
+		}
+	}))
+	return cfg
+}
+
+// remove deletes a row that is absent, without faults.
+func (f *faulty[Row]) remove(ctx context.Context, txn statedb.ReadTxn, row any) error {
+	obj := row.(Row)
+	entry := []reconciler.BatchEntry[Row]{{Object: obj}}
+	switch {
+	case f.round != nil:
+		f.round.ProcessRound(ctx, txn, entry, nil)
+		return entry[0].Result
+	case f.batch != nil:
+		f.batch.DeleteBatch(ctx, txn, entry)
+		return entry[0].Result
+	}
+	return f.single.Delete(ctx, txn, 0, obj)
+}
+
+func (f *faulty[Row]) point(class check.Class, operation string, obj Row) check.Point {
+	return check.Point{Class: class, Name: f.prefix + operation + " " + f.names.Name(obj), Key: f.prefix + string(f.names.Key(obj))}
+}
+
+// unchanged calls, and reports a row that the call has changed.
+func (f *faulty[Row]) unchanged(name string, objs []Row, call func()) {
+	call()
+	for _, obj := range objs {
+		if hash, known := f.hashes[address(obj)]; known && check.Hash(obj) != hash {
+			f.x.Report("%s changes the row that it was given", name)
+		}
+	}
+}
+
+// address returns the address of a row; 0 if the row is no pointer.
+func address(obj any) uintptr {
+	if v := reflect.ValueOf(obj); v.Kind() == reflect.Pointer {
+		return v.Pointer()
+	}
+	return 0
+}
+
+// faultyOperations are Operations and a Pruner.
+type faultyOperations[Row any] struct{ *faulty[Row] }
+
+func (f faultyOperations[Row]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Row) error {
+	at := f.point(check.Operation, "update", obj)
+	return f.Do(ctx, at, func(ctx context.Context) (err error) {
+		f.unchanged(at.Name, []Row{obj}, func() { err = f.single.Update(ctx, txn, revision, obj) })
+		return err
+	}, nil)
+}
+
+func (f faultyOperations[Row]) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Row) error {
+	at := f.point(check.Operation, "delete", obj)
+	return f.Do(ctx, at, func(ctx context.Context) (err error) {
+		f.unchanged(at.Name, []Row{obj}, func() { err = f.single.Delete(ctx, txn, revision, obj) })
+		return err
+	}, nil)
+}
+
+func (f faultyOperations[Row]) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Row, statedb.Revision]) error {
+	return f.Do(ctx, check.Point{Class: check.Listing, Name: f.prefix + "prune"}, func(ctx context.Context) error {
+		return f.pruner.Prune(ctx, txn, objects)
+	}, nil)
+}
+
+type faultySweeper[Row any] struct{ *faulty[Row] }
+
+func (f faultySweeper[Row]) List(ctx context.Context, txn statedb.ReadTxn, yield func(Row) bool) error {
+	list := func(most int) func(context.Context) error {
+		return func(ctx context.Context) error {
+			n := 0
+			return f.sweep.List(ctx, txn, func(obj Row) bool {
+				n++
+				return n <= most && yield(obj)
+			})
+		}
+	}
+	return f.Do(ctx, check.Point{Class: check.Listing, Name: f.prefix + "list"}, list(1<<30), list(1))
+}
+
+type faultyBatches[Row any] struct{ *faulty[Row] }
+
+func (f faultyBatches[Row]) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[Row]) {
+	f.entries(ctx, "update", [2][]reconciler.BatchEntry[Row]{1: batch}, func(ctx context.Context, _, updates []reconciler.BatchEntry[Row]) {
+		f.batch.UpdateBatch(ctx, txn, updates)
+	})
+}
+
+func (f faultyBatches[Row]) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[Row]) {
+	f.entries(ctx, "delete", [2][]reconciler.BatchEntry[Row]{0: batch}, func(ctx context.Context, deletes, _ []reconciler.BatchEntry[Row]) {
+		f.batch.DeleteBatch(ctx, txn, deletes)
+	})
+}
+
+type faultyRounds[Row any] struct{ *faulty[Row] }
+
+func (f faultyRounds[Row]) ProcessRound(ctx context.Context, txn statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[Row]) {
+	f.entries(ctx, "round", [2][]reconciler.BatchEntry[Row]{deletes, updates}, func(ctx context.Context, deletes, updates []reconciler.BatchEntry[Row]) {
+		f.round.ProcessRound(ctx, txn, deletes, updates)
+	})
+}
+
+// entry is one entry of a batch on its way: its place, and what its own fault says.
+type entry struct {
+	list, at int
+	outcome  check.Outcome
+}
+
+// entries calls with those entries that have no fault of their own which keeps them out. lists are the deletes and the
+// updates.
+func (f *faulty[Row]) entries(ctx context.Context, name string, lists [2][]reconciler.BatchEntry[Row], call func(ctx context.Context, deletes, updates []reconciler.BatchEntry[Row])) {
+	operations := [2]string{"delete", "update"}
+	var in []entry
+	for list := range lists {
+		for at := range lists[list] {
+			e := entry{list: list, at: at}
+			e.outcome = f.Enter(f.point(check.Entry, operations[list], lists[list][at].Object))
+			if !e.outcome.Calls() {
+				lists[list][at].Result = e.outcome.Leave(nil)
+				continue
+			}
+			in = append(in, e)
+		}
+	}
+	some := func(in []entry) func(ctx context.Context) error {
+		return func(ctx context.Context) error {
+			var given [2][]reconciler.BatchEntry[Row]
+			var objs []Row
+			for _, e := range in {
+				given[e.list] = append(given[e.list], lists[e.list][e.at])
+				objs = append(objs, lists[e.list][e.at].Object)
+			}
+			if len(in) == 0 {
+				return nil
+			}
+			f.unchanged(name, objs, func() { call(ctx, given[0], given[1]) })
+			var next [2]int
+			for _, e := range in {
+				lists[e.list][e.at].Result = given[e.list][next[e.list]].Result
+				next[e.list]++
+			}
+			return nil
+		}
+	}
+	calls := func(ctx context.Context) error { return some(in)(ctx) }
+	half := func(ctx context.Context) error { return some(in[:(len(in)+1)/2])(ctx) }
+	returned := false
+	defer func() {
+		for _, e := range in {
+			if !returned {
+				e.outcome.Leave(nil) // a panic: the loop sets the results
+			}
+		}
+	}()
+	at := check.Point{Class: check.Batch, Name: fmt.Sprintf("%s%s batch", f.prefix, name)}
+	done := 0
+	err := f.Do(ctx, at, func(ctx context.Context) error { done = len(in); return calls(ctx) },
+		func(ctx context.Context) error { done = (len(in) + 1) / 2; return half(ctx) })
+	returned = true
+	for i, e := range in {
+		result := &lists[e.list][e.at].Result
+		if err != nil && i >= done {
+			*result = err
+		}
+		*result = e.outcome.Leave(*result)
+	}
+}

@@ -1,0 +1,468 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconcilertest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/internal/edgehook"
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// How long a run waits, in virtual time: after a state, and after the faults, when a breaker may be open and a failure
+// may wait for its retry.
+const (
+	settleTime = 10 * time.Second
+	healTime   = 3 * time.Minute
+	stopTime   = time.Minute
+	callTime   = 10 * time.Second
+)
+
+// In real time a run is settled when everything is applied and no operation was called for stillTime, or after realTime.
+const (
+	stillTime = 5 * time.Millisecond
+	realTime  = 2 * time.Second
+)
+
+// mostFailures is how often an operation of a row may fail after the faults.
+const mostFailures = 5
+
+// world is one run of a plan.
+type world[Obj, T any] struct {
+	s      *Subject[Obj, T]
+	t      testing.TB
+	x      *check.Injector
+	rec    *check.Record
+	target T
+	states [][]Obj
+	hashes map[uintptr]uint64
+	hashed []hashed[Obj]
+
+	env   *Env[Obj]
+	tb    *lifeTB
+	lives []*lifeTB
+	rows  map[string]Obj // as they were written to the table, by key
+	state int
+	lists bool
+}
+
+type hashed[Obj any] struct {
+	obj  Obj
+	hash uint64
+}
+
+// lifeTB is the testing.TB of one life of the program: its context and its cleanups end with it.
+type lifeTB struct {
+	testing.TB
+	*life
+	ctx      context.Context
+	cancel   context.CancelFunc
+	cleanups []func()
+}
+
+func (t *lifeTB) Context() context.Context          { return t.ctx }
+func (t *lifeTB) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
+func (t *lifeTB) Errorf(format string, args ...any) { t.x.Report(format, args...) }
+func (t *lifeTB) Error(args ...any) {
+	t.x.Report("%s", strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
+}
+
+// end stops everything that the life of the program has started.
+func (t *lifeTB) end() {
+	t.cancel()
+	for len(t.cleanups) > 0 {
+		last := len(t.cleanups) - 1
+		f := t.cleanups[last]
+		t.cleanups = t.cleanups[:last]
+		f()
+	}
+}
+
+func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world[Obj, T] {
+	w := &world[Obj, T]{s: s, t: t, x: check.NewInjector(p.Faults), rec: &check.Record{}, hashes: map[uintptr]uint64{}}
+	w.states = s.States(rand.New(rand.NewPCG(s.Seed, 0)))
+	for _, state := range w.states {
+		for _, obj := range state {
+			hash := check.Hash(obj)
+			w.hashed = append(w.hashed, hashed[Obj]{obj, hash})
+			if at := address(obj); at != 0 {
+				w.hashes[at] = hash
+			}
+		}
+	}
+	w.x.Delay, w.x.Grace = 3*time.Second, 5*time.Second
+	if s.RealTime {
+		w.x.Delay, w.x.Grace = 20*time.Millisecond, 2*time.Second
+	}
+	return w
+}
+
+// run runs the plan. It returns early if something goes wrong that makes the rest worthless.
+func (w *world[Obj, T]) run(p check.Plan) *check.Record {
+	before := check.Goroutines()
+	w.target = w.s.Target(w.t)
+	if w.s.Foreign != nil {
+		w.s.Foreign(w.target)
+	}
+	w.rec.Base = w.dump()
+	w.x.Outside = w.outside()
+
+	for _, step := range p.Steps {
+		w.x.Begin()
+		w.step(step)
+	}
+	w.rec.Stuck = w.stuck()
+	w.x.Begin()
+	w.rec.Used = w.x.Used()
+	w.x.Heal()
+	w.restart()
+	if len(p.Faults) > 0 {
+		w.repair()
+	}
+	w.rec.End, w.rec.Unapplied = w.dump(), w.unapplied()
+	if name, times, err := w.x.Stubborn(mostFailures); name != "" {
+		w.x.Report("%s failed %d times after the last fault: %s", name, times, err)
+	}
+
+	w.x.Begin()
+	w.each(refresh)
+	w.settle(settleTime)
+	w.rec.Again = w.dump()
+
+	w.x.Begin()
+	w.step(check.Step{State: check.Empty})
+	w.rec.Deleted = w.dump()
+	w.x.Begin()
+	w.removeAbsent()
+	w.rec.Absent = w.dump()
+
+	w.stop()
+	w.leaks(before)
+	for _, row := range w.hashed {
+		if check.Hash(row.obj) != row.hash {
+			w.x.Report("a row was changed after it was written: %+v", row.obj)
+			break
+		}
+	}
+	w.rec.Complete = true
+	return w.record()
+}
+
+// record returns what the run has shown so far.
+func (w *world[Obj, T]) record() *check.Record {
+	w.rec.Journal, w.rec.Wrong = w.x.Journal(), w.x.Wrong()
+	return w.rec
+}
+
+func (w *world[Obj, T]) dump() map[string]string { return w.s.Dump(w.target) }
+
+// outside returns the changes from outside. What one adds is left out of the comparison if nothing lists the target.
+func (w *world[Obj, T]) outside() map[string]func() {
+	changes := map[string]func(){}
+	for name, change := range w.s.Outside {
+		changes[name] = func() {
+			had := w.dump()
+			change(w.target)
+			if w.lists {
+				return
+			}
+			for added := range w.dump() {
+				if _, ok := had[added]; !ok {
+					if w.rec.Added == nil {
+						w.rec.Added = map[string]bool{}
+					}
+					w.rec.Added[added] = true
+				}
+			}
+		}
+	}
+	return changes
+}
+
+// start begins a life of the program, with the rows of a state. Sources fill the table after the start of the
+// reconcilers, as in a program.
+func (w *world[Obj, T]) start(state int) {
+	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes}
+	ctx, cancel := context.WithCancel(edgehook.With(w.t.Context(), l.Hook()))
+	w.tb = &lifeTB{TB: w.t, life: l, ctx: ctx, cancel: cancel}
+	w.lives = append(w.lives, w.tb)
+	w.env = New(w.tb, w.s.Table)
+	w.env.life = l
+	w.rows = map[string]Obj{}
+	var initialised func(statedb.WriteTxn)
+	w.env.Write(func(wtxn statedb.WriteTxn) { initialised = w.env.Table.RegisterInitializer(wtxn, "states") })
+	if w.s.Start != nil {
+		w.s.Start(w.env, w.target)
+	} else {
+		w.env.Start(w.s.Config(w.target))
+	}
+	w.lists = w.lists || l.lists
+	w.write(check.Step{State: state})
+	w.env.Write(initialised)
+}
+
+// restart begins a life of the program if there is none.
+func (w *world[Obj, T]) restart() {
+	if w.env == nil {
+		w.start(w.state)
+		w.settle(settleTime)
+	}
+}
+
+// step brings the table to a state.
+func (w *world[Obj, T]) step(s check.Step) {
+	w.state = s.State
+	if w.env == nil {
+		w.start(s.State)
+	} else {
+		w.write(s)
+	}
+	if !s.Squashed {
+		w.settle(settleTime)
+	}
+}
+
+// write writes what differs between the table and a state: in one transaction, or one by one if the step is reversed.
+func (w *world[Obj, T]) write(s check.Step) {
+	type keyed struct {
+		key string
+		obj Obj
+	}
+	var wanted []keyed
+	index := w.env.Table.PrimaryIndexer()
+	if s.State != check.Empty {
+		for _, obj := range w.states[s.State] {
+			key, err := rows.KeyOf(index, obj)
+			if err != nil {
+				w.t.Fatalf("a row of state %d: %s", s.State, err)
+			}
+			wanted = append(wanted, keyed{string(key), obj})
+		}
+	}
+	slices.SortStableFunc(wanted, func(a, b keyed) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
+	if s.Reversed {
+		slices.Reverse(wanted)
+	}
+	var changes []func(wtxn statedb.WriteTxn)
+	for row := range w.env.Table.All(w.env.DB.ReadTxn()) {
+		key, err := rows.KeyOf(index, row)
+		if err != nil || !slices.ContainsFunc(wanted, func(k keyed) bool { return k.key == string(key) }) {
+			changes = append(changes, func(wtxn statedb.WriteTxn) { _, _, _ = w.env.Table.Delete(wtxn, row) })
+			delete(w.rows, string(key))
+		}
+	}
+	for _, k := range wanted {
+		if had, ok := w.rows[k.key]; !ok || !reflect.DeepEqual(had, k.obj) {
+			changes = append(changes, func(wtxn statedb.WriteTxn) { _, _, _ = w.env.Table.Insert(wtxn, k.obj) })
+			w.rows[k.key] = k.obj
+		}
+	}
+	if !s.Reversed {
+		w.env.Write(func(wtxn statedb.WriteTxn) {
+			for _, change := range changes {
+				change(wtxn)
+			}
+		})
+		return
+	}
+	for _, change := range changes {
+		w.env.Write(change)
+	}
+}
+
+// settle waits until the target should match. If the program is killed meanwhile, it is started again; or later, if the
+// next state is written before that.
+func (w *world[Obj, T]) settle(d time.Duration) {
+	for {
+		if !w.wait(d) {
+			return
+		}
+		rewritten := w.tb.Rewritten
+		w.env = nil
+		if rewritten {
+			return
+		}
+		w.start(w.state)
+	}
+}
+
+// wait waits, and reports whether the program was killed.
+func (w *world[Obj, T]) wait(d time.Duration) (died bool) {
+	if w.s.RealTime {
+		return w.waitReal()
+	}
+	select {
+	case <-w.tb.Died():
+		died = true
+	case <-time.After(d):
+	}
+	synctest.Wait()
+	return died
+}
+
+func (w *world[Obj, T]) waitReal() (died bool) {
+	calls, changed := -1, time.Now()
+	for begin := time.Now(); time.Since(begin) < realTime; {
+		select {
+		case <-w.tb.Died():
+			return true
+		case <-time.After(time.Millisecond):
+		}
+		if n := w.x.Calls(); n != calls {
+			calls, changed = n, time.Now()
+		}
+		if time.Since(changed) > stillTime && len(w.x.Running()) == 0 && len(w.unapplied()) == 0 {
+			return false
+		}
+	}
+	return false
+}
+
+// repair lets everything that waits run now, then refreshes and prunes, as the program would in time.
+func (w *world[Obj, T]) repair() {
+	for _, again := range []func(ctx context.Context, c controller){retry, refresh, prune} {
+		w.each(again)
+		w.settle(healTime)
+	}
+}
+
+// controller is what a run asks of a reconciler.
+type controller interface {
+	Retry(ctx context.Context, keys ...string) (int, error)
+	Refresh(ctx context.Context, keys ...string) (int, error)
+	Prune()
+	WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Unapplied, error)
+}
+
+func retry(ctx context.Context, c controller)   { _, _ = c.Retry(ctx) }
+func refresh(ctx context.Context, c controller) { _, _ = c.Refresh(ctx) }
+func prune(_ context.Context, c controller)     { c.Prune() }
+
+// each calls for each reconciler of the program. A loop that hangs does not take the call.
+func (w *world[Obj, T]) each(call func(ctx context.Context, c controller)) {
+	for _, c := range w.env.Registry.All() {
+		ctx, cancel := context.WithTimeout(w.env.Context(), callTime)
+		call(ctx, c)
+		cancel()
+	}
+}
+
+// rest returns the rows that are not applied.
+func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
+	w.each(func(ctx context.Context, c controller) {
+		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
+		defer cancel()
+		rest, err := c.WaitAll(ctx, reconciler.Applied)
+		if keys = append(keys, rest.Keys...); err != nil && len(rest.Keys) == 0 {
+			keys = append(keys, inspect.Unreconciled{Err: err})
+		}
+	})
+	return keys
+}
+
+// unapplied returns the rows that are not applied, with the reasons.
+func (w *world[Obj, T]) unapplied() (texts []string) {
+	for _, u := range w.rest() {
+		texts = append(texts, u.Error())
+	}
+	return texts
+}
+
+// stuck returns the rows that are not applied although none of their own operations fails for ever.
+func (w *world[Obj, T]) stuck() (texts []string) {
+	lasting := w.x.Lasting()
+	if len(lasting) == 0 || w.env == nil {
+		return nil
+	}
+	for _, p := range lasting {
+		if p.Class != check.Operation && p.Class != check.Entry {
+			return nil // it may be a step of all
+		}
+	}
+	for _, u := range w.rest() {
+		if !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, string(u.Key)) }) {
+			texts = append(texts, u.Error())
+		}
+	}
+	return texts
+}
+
+// removeAbsent deletes each row that is deleted already once more.
+func (w *world[Obj, T]) removeAbsent() {
+	remove := w.tb.remove
+	if remove == nil {
+		return
+	}
+	seen := map[string]bool{}
+	for _, row := range w.hashed {
+		key, err := rows.KeyOf(w.env.Table.PrimaryIndexer(), row.obj)
+		if err != nil || seen[string(key)] {
+			continue
+		}
+		seen[string(key)] = true
+		ctx, cancel := context.WithTimeout(w.env.Context(), timeout)
+		if err := remove(ctx, w.env.DB.ReadTxn(), row.obj); err != nil && outcome.Of(err) == nil {
+			w.x.Report("the deletion of %+v, which the target does not have, fails: %s", row.obj, err)
+		}
+		cancel()
+	}
+}
+
+// stop stops all lives of the program, and reports one that does not stop.
+func (w *world[Obj, T]) stop() {
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for _, tb := range w.lives {
+			tb.Release()
+			tb.end()
+		}
+	}()
+	select {
+	case <-stopped:
+	case <-time.After(stopTime):
+		for _, c := range w.x.Running() {
+			w.x.Report("%s does not heed its context: it runs a minute after the stop", c.Name)
+		}
+		w.x.Report("the program does not stop within a minute")
+	}
+}
+
+// leaks reports the goroutines that outlive the stop.
+func (w *world[Obj, T]) leaks(before map[string]string) {
+	var left []string
+	for range 100 {
+		left = nil
+		for number, stack := range check.Goroutines() {
+			if before[number] == "" {
+				left = append(left, stack)
+			}
+		}
+		if len(left) == 0 {
+			return
+		}
+		if !w.s.RealTime {
+			synctest.Wait()
+			time.Sleep(stopTime)
+			continue
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	w.x.Report("%d goroutines outlive the stop, such as\n%s", len(left), left[0])
+}
