@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/cilium/pkg/annotation"
 	cmtypes "github.com/cilium/cilium/pkg/clustermesh/types"
 	"github.com/cilium/cilium/pkg/datapath/tables"
+	"github.com/cilium/cilium/pkg/hive"
 	lb "github.com/cilium/cilium/pkg/loadbalancer"
 	"github.com/cilium/cilium/pkg/loadbalancer/maps"
 	"github.com/cilium/cilium/pkg/loadbalancer/reconciler"
@@ -26,7 +27,6 @@ import (
 	"github.com/cilium/cilium/pkg/node"
 	"github.com/cilium/cilium/pkg/option"
 	"github.com/cilium/cilium/pkg/source"
-	"github.com/cilium/hive-then"
 	"github.com/cilium/hive-then/cell"
 	"github.com/cilium/statedb"
 	then "github.com/cilium/statedb-then"
@@ -162,7 +162,7 @@ func newOperations(ctx context.Context, m maps.LBMaps) (*operations, error) {
 			writer.NewWriter,
 		),
 		reconciler.Cell,
-		cell.Invoke(func(db *then.DB, nodes then.RWTable[tables.NodeAddress], ops *reconciler.BPFOps) {
+		cell.Invoke(then.RegisterTable[tables.NodeAddress], func(db *then.DB, nodes then.RWTable[tables.NodeAddress], ops *reconciler.BPFOps) {
 			o.db, o.nodes, o.inner = db, nodes, ops
 		}),
 	)
