@@ -45,11 +45,11 @@ func expected(t testing.TB) *expectation {
 }
 
 // Left returns what a test of the kit leaves out.
-func Left(t testing.TB) string {
-	if e := expected(t); e != nil {
-		return e.without
+func Left(t testing.TB) []string {
+	if e := expected(t); e != nil && e.without != "" {
+		return []string{e.without}
 	}
-	return ""
+	return nil
 }
 
 // Expected reports whether a test wants the failure.

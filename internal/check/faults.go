@@ -43,6 +43,9 @@ var names = [...]string{
 
 func (k Kind) String() string { return names[k] }
 
+// Names returns the names of all kinds.
+func Names() []string { return names[:] }
+
 // Class is what stands at a point. It decides which faults make sense there.
 type Class uint8
 

@@ -27,8 +27,8 @@ type Subject struct {
 	Seed uint64
 	// Logf tells how far the search is.
 	Logf func(format string, args ...any)
-	// Without leaves out a check or a kind of fault by its name, for tests of this package's users.
-	Without string
+	// Without leaves out checks and kinds of faults by their names.
+	Without []string
 }
 
 // Record is what one run has shown. The dumps are what the target had by name.
@@ -128,7 +128,7 @@ func (f *finder) reference(state int) *Failure {
 
 func (f *finder) ask(p Plan, r, fresh *Record) (name, text string) {
 	for _, c := range checks {
-		if f.Without == c.name {
+		if slices.Contains(f.Without, c.name) {
 			continue
 		}
 		if text := c.ask(p, r, fresh); text != "" {
@@ -238,11 +238,11 @@ func (f *finder) withFaults(way []Step, r *Record) (plans []Plan) {
 	for _, calls := range r.Journal[:min(len(way), len(r.Journal))] {
 		for _, c := range calls {
 			for _, kind := range c.Class.Kinds() {
-				if kind.String() != f.Without {
+				if !slices.Contains(f.Without, kind.String()) {
 					plans = append(plans, Plan{Steps: way, Faults: []Fault{{Kind: kind, Point: c.Name, N: c.N}}})
 				}
 			}
-			if c.Class == Entry || f.Without == Outside.String() {
+			if c.Class == Entry || slices.Contains(f.Without, Outside.String()) {
 				continue
 			}
 			for _, name := range f.Outside {

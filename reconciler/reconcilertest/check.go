@@ -4,6 +4,7 @@
 package reconcilertest
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -54,6 +55,10 @@ type Subject[Obj, T any] struct {
 	// One is made at each point of the operations. What a change adds has to be removed only if the configuration has a
 	// Sweeper or a Pruner.
 	Outside map[string]func(target T)
+
+	// Without are the names of faults that the target cannot have, as reports and plans name them, such as "success
+	// without effect". They are left out. An unknown name is an error.
+	Without []string
 
 	// RealTime is for a target that does not fit into a bubble of testing/synctest, such as a kernel or a server. A run
 	// then takes tens of milliseconds, and backoffs and timeouts are short.
@@ -106,7 +111,7 @@ func Check[Obj, T any](t *testing.T, s Subject[Obj, T]) {
 		States: len(states), Outside: slices.Sorted(maps.Keys(s.Outside)), Runs: s.Runs, Seed: s.Seed, Logf: t.Logf,
 		Run:     func(p check.Plan) *check.Record { return s.run(t, p) },
 		Name:    func(state int) string { return describe(states[state]) },
-		Without: check.Left(t),
+		Without: append(check.Left(t), s.Without...),
 	}
 	if s.RealTime {
 		t.Log("the target does not run in virtual time: the runs take real time")
@@ -137,15 +142,22 @@ func (s *Subject[Obj, T]) validate() error {
 		}
 	}
 	slices.Sort(missing)
-	switch {
-	case len(missing) > 0:
-		return fmt.Errorf("Subject lacks %s", strings.Join(missing, ", "))
-	case s.Config != nil && s.Start != nil:
-		return fmt.Errorf("Subject has both Config and Start")
-	case s.Runs < 0:
-		return fmt.Errorf("Subject.Runs is %d, to be at least 0", s.Runs)
+	var errs []error
+	if len(missing) > 0 {
+		errs = append(errs, fmt.Errorf("Subject lacks %s", strings.Join(missing, ", ")))
 	}
-	return nil
+	if s.Config != nil && s.Start != nil {
+		errs = append(errs, errors.New("Subject has both Config and Start"))
+	}
+	if s.Runs < 0 {
+		errs = append(errs, fmt.Errorf("Subject.Runs is %d, to be at least 0", s.Runs))
+	}
+	for _, name := range s.Without {
+		if !slices.Contains(check.Names(), name) {
+			errs = append(errs, fmt.Errorf("Subject.Without: there is no fault %q, there are: %s", name, strings.Join(check.Names(), ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // patience is how long a run may take in real time before the watchdog ends the test.
