@@ -71,6 +71,7 @@ type Injector struct {
 	healed  bool
 	steps   [][]Call
 	wrong   []string
+	parked  []string
 	used    int
 	// failures counts the errors of operations since the faults ended.
 	failures map[string]int
@@ -214,9 +215,20 @@ func (p *Process) Release() {
 	close(p.released)
 }
 
-func (p *Process) park() error {
+// park waits until the process is released.
+func (p *Process) park(at string) error {
+	p.x.mu.Lock()
+	p.x.parked = append(p.x.parked, at)
+	p.x.mu.Unlock()
 	<-p.released
 	return ErrKilled
+}
+
+// Parked returns the names of the calls at which a process that was killed waits.
+func (x *Injector) Parked() []string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return slices.Clone(x.parked)
 }
 
 // enter counts a call and chooses its fault.
@@ -301,7 +313,7 @@ func failed(err error) bool {
 func (p *Process) Do(ctx context.Context, at Point, call func(ctx context.Context) error, half func(ctx context.Context) error) (err error) {
 	c, parked := p.enter(at)
 	if parked {
-		return p.park()
+		return p.park(at.Name)
 	}
 	ended := false
 	defer func() {
@@ -316,7 +328,7 @@ func (p *Process) Do(ctx context.Context, at Point, call func(ctx context.Contex
 	ended = true
 	c.leave(err)
 	if p.isDead() {
-		return p.park()
+		return p.park(at.Name)
 	}
 	return err
 }
@@ -331,7 +343,7 @@ type Outcome struct {
 func (p *Process) Enter(at Point) Outcome {
 	c, parked := p.enter(at)
 	if parked {
-		return Outcome{err: p.park()}
+		return Outcome{err: p.park(at.Name)}
 	}
 	return Outcome{c: c}
 }

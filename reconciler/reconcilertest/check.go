@@ -172,7 +172,8 @@ func (s *Subject[Obj, T]) run(t *testing.T, p check.Plan) (rec *check.Record) {
 	watchdog := time.AfterFunc(patience, func() {
 		buf := make([]byte, 1<<20)
 		fmt.Fprintf(os.Stderr, "reconcilertest: a run takes longer than %s, plan %q.\nSomething waits for a mutex that a step holds, "+
-			"or does not end. These calls have not returned: %v\n\n%s\n", patience, p, w.x.Running(), buf[:runtime.Stack(buf, true)])
+			"or does not end.\nThese calls have not returned: %q. At these the program was killed: %q.\n\n%s\n",
+			patience, p, w.x.Running(), w.x.Parked(), buf[:runtime.Stack(buf, true)])
 		panic("reconcilertest: a run does not go on")
 	})
 	defer watchdog.Stop()

@@ -152,8 +152,9 @@ func (w *world[Obj, T]) run(p check.Plan) *check.Record {
 	w.removeAbsent()
 	w.rec.Absent = w.dump()
 
-	w.stop()
-	w.leaks(before)
+	if w.stop() {
+		w.leaks(before)
+	}
 	for _, row := range w.hashed {
 		if check.Hash(row.obj) != row.hash {
 			w.x.Report("a row was changed after it was written: %+v", row.obj)
@@ -425,22 +426,24 @@ func (w *world[Obj, T]) removeAbsent() {
 }
 
 // stop stops all lives of the program, and reports one that does not stop.
-func (w *world[Obj, T]) stop() {
-	stopped := make(chan struct{})
+func (w *world[Obj, T]) stop() (stopped bool) {
+	done := make(chan struct{})
 	go func() {
-		defer close(stopped)
+		defer close(done)
 		for _, tb := range w.lives {
 			tb.Release()
 			tb.end()
 		}
 	}()
 	select {
-	case <-stopped:
+	case <-done:
+		return true
 	case <-time.After(stopTime):
 		for _, c := range w.x.Running() {
 			w.x.Report("%s does not heed its context: it runs a minute after the stop", c.Name)
 		}
 		w.x.Report("the program does not stop within a minute")
+		return false
 	}
 }
 
