@@ -40,8 +40,6 @@ type Record struct {
 	Unapplied, Stuck []string
 	// Added are the names that a change from outside added, which nothing lists.
 	Added map[string]bool
-	// Complete is false if the run ended before Absent.
-	Complete bool
 	// Wrong is what the injector and the run have reported.
 	Wrong []string
 	// Journal has the calls of each step, and of those behind the last: see after.
@@ -65,28 +63,24 @@ type Failure struct {
 }
 
 // checks are asked in this order. Each returns what is wrong, or nothing.
+// A report ends with the part of the run of which the check speaks: see after.
 var checks = []struct {
 	name string
-	ask  func(p Plan, r, fresh *Record) string
+	part int
+	ask  func(r, fresh *Record) string
 }{
-	{"an operation misbehaves", func(_ Plan, r, _ *Record) string { return strings.Join(r.Wrong, "\n") }},
-	{"the others do not converge", func(p Plan, r, fresh *Record) string {
-		return surplus(r.Stuck, fresh.Unapplied)
-	}},
-	{"the rows do not converge", func(p Plan, r, fresh *Record) string { return surplus(r.Unapplied, fresh.Unapplied) }},
-	{"the target is not as a fresh start on the same rows leaves it", func(p Plan, r, fresh *Record) string {
+	{"an operation misbehaves", len(after), func(r, _ *Record) string { return strings.Join(r.Wrong, "\n") }},
+	{"the others do not converge", 0, func(r, fresh *Record) string { return surplus(r.Stuck, fresh.Unapplied) }},
+	{"the rows do not converge", 1, func(r, fresh *Record) string { return surplus(r.Unapplied, fresh.Unapplied) }},
+	{"the target is not as a fresh start on the same rows leaves it", 1, func(r, fresh *Record) string {
 		return diff(r.End, fresh.End, r.Added)
 	}},
-	{"what is foreign was changed", func(p Plan, r, fresh *Record) string {
-		return diff(common(r.End, r.Base), r.Base, nil)
-	}},
-	{"another refresh changes the target", func(p Plan, r, fresh *Record) string { return diff(r.Again, r.End, nil) }},
-	{"the deletion of all rows leaves something, or takes too much", func(p Plan, r, fresh *Record) string {
+	{"what is foreign was changed", 1, func(r, _ *Record) string { return diff(common(r.End, r.Base), r.Base, nil) }},
+	{"another refresh changes the target", 2, func(r, _ *Record) string { return diff(r.Again, r.End, nil) }},
+	{"the deletion of all rows leaves something, or takes too much", 3, func(r, _ *Record) string {
 		return diff(r.Deleted, r.Base, r.Added)
 	}},
-	{"the deletion of what is absent changes the target", func(p Plan, r, fresh *Record) string {
-		return diff(r.Absent, r.Deleted, nil)
-	}},
+	{"the deletion of what is absent changes the target", 4, func(r, _ *Record) string { return diff(r.Absent, r.Deleted, nil) }},
 }
 
 // Find searches for a plan that fails, and returns nil if there is none.
@@ -120,25 +114,20 @@ func (f *finder) reference(state int) *Failure {
 	f.runs++
 	r := f.Run(p)
 	f.fresh[state] = r
-	if name, text := f.ask(p, r, r); name != "" {
-		return f.failure(p, r, name, text)
-	}
-	return nil
+	return f.ask(p, r, r)
 }
 
-func (f *finder) ask(p Plan, r, fresh *Record) (name, text string) {
+// ask returns the first failure of a run.
+func (f *finder) ask(p Plan, r, fresh *Record) *Failure {
 	for _, c := range checks {
 		if slices.Contains(f.Without, c.name) {
 			continue
 		}
-		if text := c.ask(p, r, fresh); text != "" {
-			return c.name, text
-		}
-		if !r.Complete && c.name == checks[0].name && len(r.Wrong) > 0 {
-			break
+		if text := c.ask(r, fresh); text != "" {
+			return &Failure{Plan: p, Check: c.name, Text: f.report(p, r.Journal[:min(len(r.Journal), len(p.Steps)+c.part)], c.name, text)}
 		}
 	}
-	return "", ""
+	return nil
 }
 
 // try runs a plan. It returns nil if the plan does not fail.
@@ -148,16 +137,13 @@ func (f *finder) try(p Plan) (*Failure, *Record) {
 	}
 	f.runs++
 	r := f.Run(p)
-	if name, text := f.ask(p, r, f.fresh[p.Last()]); name != "" {
-		return f.failure(p, r, name, text), r
-	}
-	return nil, r
+	return f.ask(p, r, f.fresh[p.Last()]), r
 }
 
-func (f *finder) failure(p Plan, r *Record, name, text string) *Failure {
+func (f *finder) report(p Plan, journal [][]Call, name, text string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:\n%s\nThe steps:\n", name, indent(text))
-	for i, calls := range r.Journal {
+	for i, calls := range journal {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, f.title(p, i))
 		for at, c := range calls {
 			if at == mostCalls {
@@ -168,7 +154,7 @@ func (f *finder) failure(p Plan, r *Record, name, text string) *Failure {
 		}
 	}
 	fmt.Fprintf(&b, "To run this plan alone: subject.Plan = %q", p)
-	return &Failure{Plan: p, Check: name, Text: b.String()}
+	return b.String()
 }
 
 // mostCalls is how many calls of a step a report shows.

@@ -51,7 +51,7 @@ func (c Call) String() string {
 	switch {
 	case !c.Ended:
 		text += ": has not returned"
-	case c.Err != nil && !errors.Is(c.Err, ErrInjected):
+	case c.Err != nil && !errors.Is(c.Err, ErrInjected) && !errors.Is(c.Err, ErrKilled):
 		text += ": " + c.Err.Error()
 	}
 	return text

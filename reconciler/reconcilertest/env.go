@@ -123,10 +123,17 @@ func start[Obj, Row any](e *Env[Obj], cfg reconciler.Config[Row]) *reconciler.Lo
 		e.Fatalf("making the reconciler: %s", err)
 	}
 	e.stops = append(e.stops, Go(e.TB, loop.Run))
+	e.idle()
+	return loop
+}
+
+// idle waits until the reconcilers are idle.
+func (e *Env[Obj]) idle() {
 	if e.life == nil || e.life.virtual {
 		synctest.Wait()
+		return
 	}
-	return loop
+	time.Sleep(time.Millisecond)
 }
 
 // Stop stops the reconcilers and waits until they have ended, in the order of their starts. This also

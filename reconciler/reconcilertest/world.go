@@ -57,7 +57,8 @@ type world[Obj, T any] struct {
 	env   *Env[Obj]
 	tb    *lifeTB
 	lives []*lifeTB
-	rows  map[string]Obj // as they were written to the table, by key
+	txn   statedb.WriteTxn // of squashed steps; nil otherwise
+	rows  map[string]Obj   // as they were written to the table, by key
 	state int
 	lists bool
 }
@@ -123,7 +124,8 @@ func (w *world[Obj, T]) run(p check.Plan) *check.Record {
 	w.rec.Base = w.dump()
 	w.x.Outside = w.outside()
 
-	for _, step := range p.Steps {
+	for i, step := range p.Steps {
+		step.Squashed = step.Squashed && i < len(p.Steps)-1
 		w.x.Begin()
 		w.step(step)
 	}
@@ -161,7 +163,6 @@ func (w *world[Obj, T]) run(p check.Plan) *check.Record {
 			break
 		}
 	}
-	w.rec.Complete = true
 	return w.record()
 }
 
@@ -198,7 +199,7 @@ func (w *world[Obj, T]) outside() map[string]func() {
 
 // start begins a life of the program, with the rows of a state. Sources fill the table after the start of the
 // reconcilers, as in a program.
-func (w *world[Obj, T]) start(state int) {
+func (w *world[Obj, T]) start(s check.Step) {
 	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes}
 	ctx, cancel := context.WithCancel(edgehook.With(w.t.Context(), l.Hook()))
 	w.tb = &lifeTB{TB: w.t, life: l, ctx: ctx, cancel: cancel}
@@ -214,14 +215,18 @@ func (w *world[Obj, T]) start(state int) {
 		w.env.Start(w.s.Config(w.target))
 	}
 	w.lists = w.lists || l.lists
-	w.write(check.Step{State: state})
+	w.write(s)
+	if w.txn != nil {
+		initialised(w.txn)
+		return
+	}
 	w.env.Write(initialised)
 }
 
 // restart begins a life of the program if there is none.
 func (w *world[Obj, T]) restart() {
 	if w.env == nil {
-		w.start(w.state)
+		w.start(check.Step{State: w.state})
 		w.settle(settleTime)
 	}
 }
@@ -230,16 +235,17 @@ func (w *world[Obj, T]) restart() {
 func (w *world[Obj, T]) step(s check.Step) {
 	w.state = s.State
 	if w.env == nil {
-		w.start(s.State)
+		w.start(s)
 	} else {
 		w.write(s)
 	}
-	if !s.Squashed {
+	if w.txn == nil {
 		w.settle(settleTime)
 	}
 }
 
-// write writes what differs between the table and a state: in one transaction, or one by one if the step is reversed.
+// write writes what differs between the table and a state: in one transaction, or one by one if the step is reversed. The
+// transaction goes on with the next state if the step is squashed.
 func (w *world[Obj, T]) write(s check.Step) {
 	type keyed struct {
 		key string
@@ -260,30 +266,34 @@ func (w *world[Obj, T]) write(s check.Step) {
 	if s.Reversed {
 		slices.Reverse(wanted)
 	}
-	var changes []func(wtxn statedb.WriteTxn)
-	for row := range w.env.Table.All(w.env.DB.ReadTxn()) {
+	if w.txn == nil {
+		w.txn = w.env.DB.WriteTxn(w.env.Table)
+	}
+	var changes []func()
+	for row := range w.env.Table.All(w.txn) {
 		key, err := rows.KeyOf(index, row)
 		if err != nil || !slices.ContainsFunc(wanted, func(k keyed) bool { return k.key == string(key) }) {
-			changes = append(changes, func(wtxn statedb.WriteTxn) { _, _, _ = w.env.Table.Delete(wtxn, row) })
+			changes = append(changes, func() { _, _, _ = w.env.Table.Delete(w.txn, row) })
 			delete(w.rows, string(key))
 		}
 	}
 	for _, k := range wanted {
 		if had, ok := w.rows[k.key]; !ok || !reflect.DeepEqual(had, k.obj) {
-			changes = append(changes, func(wtxn statedb.WriteTxn) { _, _, _ = w.env.Table.Insert(wtxn, k.obj) })
+			changes = append(changes, func() { _, _, _ = w.env.Table.Insert(w.txn, k.obj) })
 			w.rows[k.key] = k.obj
 		}
 	}
-	if !s.Reversed {
-		w.env.Write(func(wtxn statedb.WriteTxn) {
-			for _, change := range changes {
-				change(wtxn)
-			}
-		})
-		return
+	for i, change := range changes {
+		change()
+		if s.Reversed && i < len(changes)-1 {
+			w.txn.Commit()
+			w.env.idle()
+			w.txn = w.env.DB.WriteTxn(w.env.Table)
+		}
 	}
-	for _, change := range changes {
-		w.env.Write(change)
+	if !s.Squashed {
+		w.txn.Commit()
+		w.txn = nil
 	}
 }
 
@@ -299,7 +309,7 @@ func (w *world[Obj, T]) settle(d time.Duration) {
 		if rewritten {
 			return
 		}
-		w.start(w.state)
+		w.start(check.Step{State: w.state})
 	}
 }
 
