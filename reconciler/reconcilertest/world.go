@@ -159,7 +159,7 @@ func (w *world[Obj, T]) run(p check.Plan) *check.Record {
 	}
 	for _, row := range w.hashed {
 		if check.Hash(row.obj) != row.hash {
-			w.x.Report("a row was changed after it was written: %+v", row.obj)
+			w.x.Report("a row was changed after it was written: %s", describeRow(row.obj))
 			break
 		}
 	}
@@ -416,8 +416,7 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 
 // removeAbsent deletes each row that is deleted already once more.
 func (w *world[Obj, T]) removeAbsent() {
-	remove := w.tb.remove
-	if remove == nil {
+	if w.tb.remove == nil {
 		return
 	}
 	seen := map[string]bool{}
@@ -427,12 +426,22 @@ func (w *world[Obj, T]) removeAbsent() {
 			continue
 		}
 		seen[string(key)] = true
-		ctx, cancel := context.WithTimeout(w.env.Context(), timeout)
-		if err := remove(ctx, w.env.DB.ReadTxn(), row.obj); err != nil && outcome.Of(err) == nil {
-			w.x.Report("the deletion of %+v, which the target does not have, fails: %s", row.obj, err)
+		if err := w.removed(row.obj); err != nil && outcome.Of(err) == nil {
+			w.x.Report("the deletion of %s, which the target does not have, fails: %s", describeRow(row.obj), err)
 		}
-		cancel()
 	}
+}
+
+// removed deletes a row that is absent. A panic is an error.
+func (w *world[Obj, T]) removed(obj Obj) (err error) {
+	ctx, cancel := context.WithTimeout(w.env.Context(), timeout)
+	defer cancel()
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return w.tb.remove(ctx, w.env.DB.ReadTxn(), obj)
 }
 
 // stop stops all lives of the program, and reports one that does not stop.
