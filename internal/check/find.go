@@ -145,19 +145,34 @@ func (f *finder) report(p Plan, journal [][]Call, name, text string) string {
 	fmt.Fprintf(&b, "%s:\n%s\nThe steps:\n", name, indent(text))
 	for i, calls := range journal {
 		fmt.Fprintf(&b, "%d. %s\n", i+1, f.title(p, i))
-		for at, c := range calls {
-			if at == mostCalls {
-				fmt.Fprintf(&b, "     and %d more calls\n", len(calls)-at)
-				break
-			}
-			fmt.Fprintf(&b, "     %s\n", c)
-		}
+		writeCalls(&b, calls)
 	}
 	fmt.Fprintf(&b, "To run this plan alone: subject.Plan = %q", p)
 	return b.String()
 }
 
-// mostCalls is how many calls of a step a report shows.
+// writeCalls writes the calls of a step. Those that follow each other and say the same are one line.
+func writeCalls(b *strings.Builder, calls []Call) {
+	lines := 0
+	for at := 0; at < len(calls); {
+		if lines++; lines > mostCalls {
+			fmt.Fprintf(b, "     and %d more calls\n", len(calls)-at)
+			return
+		}
+		next := at + 1
+		for next < len(calls) && calls[next].String() == calls[at].String() {
+			next++
+		}
+		fmt.Fprintf(b, "     %s", calls[at])
+		if next > at+1 {
+			fmt.Fprintf(b, " (%d times)", next-at)
+		}
+		b.WriteByte('\n')
+		at = next
+	}
+}
+
+// mostCalls is how many lines of a step a report shows.
 const mostCalls = 30
 
 func (f *finder) title(p Plan, at int) string {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -34,10 +35,12 @@ const (
 	callTime   = 10 * time.Second
 )
 
-// In real time a run is settled when everything is applied and no operation was called for stillTime, or after realTime.
+// In real time a run is settled when everything is applied and no operation was called for stillTime, or after realTime; after
+// lastingTime if something fails for ever.
 const (
-	stillTime = 5 * time.Millisecond
-	realTime  = 2 * time.Second
+	stillTime   = 5 * time.Millisecond
+	realTime    = 2 * time.Second
+	lastingTime = 100 * time.Millisecond
 )
 
 // mostFailures is how often an operation of a row may fail after the faults.
@@ -115,7 +118,16 @@ func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world
 }
 
 // run runs the plan. It returns early if something goes wrong that makes the rest worthless.
-func (w *world[Obj, T]) run(p check.Plan) *check.Record {
+func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
+	defer func() {
+		if v := recover(); v != nil {
+			if _, reported := v.(over); !reported {
+				panic(v)
+			}
+			w.stop()
+			rec = w.record()
+		}
+	}()
 	before := check.Goroutines()
 	w.target = w.s.Target(w.t)
 	if w.s.Foreign != nil {
@@ -209,11 +221,7 @@ func (w *world[Obj, T]) start(s check.Step) {
 	w.rows = map[string]Obj{}
 	var initialised func(statedb.WriteTxn)
 	w.env.Write(func(wtxn statedb.WriteTxn) { initialised = w.env.Table.RegisterInitializer(wtxn, "states") })
-	if w.s.Start != nil {
-		w.s.Start(w.env, w.target)
-	} else {
-		w.env.Start(w.s.Config(w.target))
-	}
+	w.startProgram()
 	w.lists = w.lists || l.lists
 	w.write(s)
 	if w.txn != nil {
@@ -222,6 +230,24 @@ func (w *world[Obj, T]) start(s check.Step) {
 	}
 	w.env.Write(initialised)
 }
+
+// startProgram starts what the program starts. If that panics, the run is over.
+func (w *world[Obj, T]) startProgram() {
+	defer func() {
+		if v := recover(); v != nil {
+			w.x.Report("the start of the program panics: %v\n%s", v, debug.Stack())
+			panic(over{})
+		}
+	}()
+	if w.s.Start != nil {
+		w.s.Start(w.env, w.target)
+	} else {
+		w.env.Start(w.s.Config(w.target))
+	}
+}
+
+// over ends a run that cannot go on. It has been reported.
+type over struct{}
 
 // restart begins a life of the program if there is none.
 func (w *world[Obj, T]) restart() {
@@ -329,7 +355,7 @@ func (w *world[Obj, T]) wait(d time.Duration) (died bool) {
 
 func (w *world[Obj, T]) waitReal() (died bool) {
 	calls, changed := -1, time.Now()
-	for begin := time.Now(); time.Since(begin) < realTime; {
+	for begin := time.Now(); time.Since(begin) < realTime && (time.Since(begin) < lastingTime || len(w.x.Lasting()) == 0); {
 		select {
 		case <-w.tb.Died():
 			return true

@@ -6,12 +6,14 @@ package loadbalancer
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -48,6 +50,7 @@ type service struct {
 	Nodes    []string
 	Affinity bool
 	Maglev   bool
+	Checked  bool // something checks the health of the backends
 }
 
 type backend struct {
@@ -83,8 +86,7 @@ func address(text string) lb.L3n4Addr {
 	return lb.NewL3n4Addr(lb.TCP, cmtypes.AddrClusterFrom(a.Addr(), 0), a.Port(), lb.ScopeExternal)
 }
 
-// frontend returns the row that Cilium's operations take. Backends have the revision of the row, which only grows, and their
-// health was checked: otherwise a restart keeps the health from before.
+// frontend returns the row that Cilium's operations take. Backends have the revision of the row, which only grows.
 func (s *service) frontend(revision then.Revision) *lb.Frontend {
 	name := lb.NewServiceName("test", "s")
 	kind := s.Type
@@ -100,7 +102,10 @@ func (s *service) frontend(revision then.Revision) *lb.Frontend {
 		Service:        svc,
 		Backends: func(yield func(lb.BackendParams, then.Revision) bool) {
 			for _, b := range s.Backends {
-				params := lb.BackendParams{Address: address(b.Address), State: b.State, Unhealthy: b.Unhealthy, UnhealthyUpdatedAt: time.Unix(1, 0)}
+				params := lb.BackendParams{Address: address(b.Address), State: b.State, Unhealthy: b.Unhealthy}
+				if s.Checked {
+					params.UnhealthyUpdatedAt = time.Unix(1, 0)
+				}
 				if !yield(params, revision) {
 					return
 				}
@@ -357,16 +362,34 @@ func TestAffinitySurvivesARestart(t *testing.T) {
 	), "has AFF")
 }
 
-// 6: the restore after an update that ended half way panics. Only kills are tried: the other faults find bug 2.
-func TestRestoreAfterHalfAnUpdatePanics(t *testing.T) {
-	s := subject(
-		[]service{{Name: one, Backends: with("10.1.0.1", "10.1.0.2")}},
-		[]service{{Name: one, Backends: []backend{{Address: "10.1.0.1:80"}, {Address: "10.1.0.2:80", Unhealthy: true}, {Address: "10.1.0.3:80", Unhealthy: true}}}},
-	)
-	for _, name := range check.Names() {
-		if !strings.HasPrefix(name, "kill") {
-			s.Without = append(s.Without, name)
+// kills leaves out all faults but the kills, where others find another bug before.
+func kills(s reconcilertest.Subject[*service, maps.LBMaps]) reconcilertest.Subject[*service, maps.LBMaps] {
+	s.Without = slices.DeleteFunc(slices.Clone(check.Names()), func(name string) bool { return strings.HasPrefix(name, "kill") })
+	return s
+}
+
+// 6: the restore after a prune that ended half way panics. Pairs of kills found it, with states made at random: in 2 of
+// some 30,000 runs, because the prune deletes in the order of a Go map. Hence this test tries the pair often.
+func TestRestoreAfterHalfAPrunePanics(t *testing.T) {
+	s := kills(subject([]service{{Name: one, Checked: true, Backends: []backend{
+		{Address: "10.1.0.1:80"}, {Address: "10.1.0.2:80", Unhealthy: true}, {Address: "10.1.0.3:80", Unhealthy: true},
+	}}}))
+	s.Plan = `0 -; kill and rewrite at "update 10.0.0.1:80" 1; kill after at "DeleteService 10.0.0.1:20480/TCP (2)" 1`
+	var failure *check.Failure
+	for range 200 {
+		if failure = check.Expect(t, "", func() { reconcilertest.Check(t, s) }); failure != nil {
+			break
 		}
 	}
-	finds(t, s, "nil pointer")
+	require.NotNil(t, failure, "no failure was found")
+	t.Log(failure.Text)
+	require.Contains(t, failure.Text, "the start of the program panics: runtime error: invalid memory address")
+}
+
+// 11: a terminating backend that is active again after a restart stays quarantined.
+func TestTerminatingBackendStaysQuarantined(t *testing.T) {
+	finds(t, kills(subject(
+		[]service{{Name: one, Backends: []backend{{Address: "10.1.0.1:80"}, {Address: "10.1.0.2:80", State: lb.BackendStateTerminating}}}},
+		[]service{{Name: one, Backends: with("10.1.0.1", "10.1.0.2")}},
+	)), "COUNT=1 QCOUNT=1")
 }
