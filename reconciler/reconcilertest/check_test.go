@@ -36,10 +36,12 @@ func (*entry) TableHeader() []string { return []string{"Key", "Values"} }
 func (e *entry) TableRow() []string  { return []string{e.Key, fmt.Sprint(e.Values)} }
 
 func newEntries(db *statedb.DB) (statedb.RWTable[*entry], error) {
-	return statedb.NewTable(db, "entries", statedb.Index[*entry, string]{
-		Name: "key", Unique: true, FromString: index.FromString, FromKey: index.String,
-		FromObject: func(e *entry) index.KeySet { return index.NewKeySet(index.String(e.Key)) },
-	})
+	return statedb.NewTable(db, "entries", entryIndex)
+}
+
+var entryIndex = statedb.Index[*entry, string]{
+	Name: "key", Unique: true, FromString: index.FromString, FromKey: index.String,
+	FromObject: func(e *entry) index.KeySet { return index.NewKeySet(index.String(e.Key)) },
 }
 
 // store is a target: a map of keys.

@@ -180,7 +180,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 
 // record returns what the run has shown so far.
 func (w *world[Obj, T]) record() *check.Record {
-	w.rec.Journal, w.rec.Wrong = w.x.Journal(), w.x.Wrong()
+	w.rec.Journal, w.rec.Wrong, w.rec.Lists = w.x.Journal(), w.x.Wrong(), w.lists
 	return w.rec
 }
 
