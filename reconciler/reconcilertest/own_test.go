@@ -5,17 +5,20 @@ package reconcilertest_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"iter"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/managed"
+	"github.com/statekeel/statekeel/reconciler/object"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/request"
 	"github.com/statekeel/statekeel/reconciler/source"
@@ -81,7 +84,30 @@ func TestADerivationPasses(t *testing.T) {
 	}))
 }
 
-// A source: the rows of the Env stand for a store outside, and are listed whenever they change.
+// whenever calls with the rows of the Env, which stand for a store outside, whenever they change, and when the channel that
+// the last call returned closes.
+func whenever(e *reconcilertest.Env[*entry], call func(ctx context.Context, rows []*entry, revision statedb.Revision) (again <-chan struct{}, err error)) {
+	reconcilertest.Go(e, func(ctx context.Context) error {
+		var again <-chan struct{}
+		for _, watch := e.Table.Initialized(e.DB.ReadTxn()); ; {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-watch:
+			case <-again:
+			}
+			txn := e.DB.ReadTxn()
+			var rows iter.Seq2[*entry, statedb.Revision]
+			rows, watch = e.Table.AllWatch(txn)
+			var err error
+			if again, err = call(ctx, slices.Collect(statedb.ToSeq(rows)), e.Table.Revision(txn)); err != nil && ctx.Err() == nil {
+				return err
+			}
+		}
+	})
+}
+
+// A source that gets full lists.
 func TestASourcePasses(t *testing.T) {
 	reconcilertest.Check(t, started(func(e *reconcilertest.Env[*entry], s *store) {
 		places, err := statedb.NewTable(e.DB, "places", entryIndex)
@@ -90,22 +116,9 @@ func TestASourcePasses(t *testing.T) {
 		require.NoError(e, err)
 		e.Cleanup(sink.Close)
 		reconcilertest.Start(e, reconciler.Config[*entry]{Table: places, Operations: plain{s}})
-		reconcilertest.Go(e, func(ctx context.Context) error {
-			_, initialised := e.Table.Initialized(e.DB.ReadTxn())
-			for watch := initialised; ; {
-				select {
-				case <-ctx.Done():
-					return nil
-				case <-watch:
-				}
-				txn := e.DB.ReadTxn()
-				var rows iter.Seq2[*entry, statedb.Revision]
-				rows, watch = e.Table.AllWatch(txn)
-				list := slices.Collect(statedb.ToSeq(rows))
-				if _, err := sink.Replace(ctx, list, e.Table.Revision(txn)); err != nil && ctx.Err() == nil {
-					return fmt.Errorf("replacing: %w", err)
-				}
-			}
+		whenever(e, func(ctx context.Context, rows []*entry, revision statedb.Revision) (<-chan struct{}, error) {
+			_, err := sink.Replace(ctx, rows, revision)
+			return nil, err
 		})
 	}))
 }
@@ -131,5 +144,93 @@ func TestAControllerOfRequestsPasses(t *testing.T) {
 			controller.Add(key)
 		}
 		reconcilertest.Go(e, controller.Run)
+	}))
+}
+
+// bucket is a managed resource.
+type bucket struct {
+	managed.Meta
+	Value  string
+	Status reconciler.Status
+}
+
+func (b *bucket) Clone() *bucket                        { c := *b; return &c }
+func (b *bucket) SetStatus(s reconciler.Status) *bucket { b.Status = s; return b }
+func (b *bucket) GetStatus() reconciler.Status          { return b.Status }
+func (b *bucket) TableHeader() []string                 { return []string{"Name", "Value", "Status"} }
+func (b *bucket) TableRow() []string                    { return []string{b.Name, b.Value, b.Status.String()} }
+
+// named returns a bucket, as a source has it or as a sweep lists it.
+func named(name string) *bucket {
+	b := &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}}
+	b.Finalizers = []string{managed.FinalizerName}
+	return b
+}
+
+// cloud makes buckets of the store, at their own names.
+type cloud struct{ *store }
+
+func (c cloud) Connect(context.Context, *bucket) (managed.ExternalClient[*bucket], error) {
+	return c, nil
+}
+
+func (c cloud) Observe(_ context.Context, b *bucket) (managed.ExternalObservation, error) {
+	value, exists := c.dump()[b.Name]
+	return managed.ExternalObservation{ResourceExists: exists, ResourceUpToDate: value == b.Value}, nil
+}
+
+func (c cloud) Create(ctx context.Context, b *bucket) error { return c.set(ctx, b.Name, b.Value) }
+func (c cloud) Update(ctx context.Context, b *bucket) error { return c.set(ctx, b.Name, b.Value) }
+func (c cloud) Delete(ctx context.Context, b *bucket) error { return c.remove(ctx, b.Name) }
+
+func (c cloud) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) bool) error {
+	for name := range c.dump() {
+		if !yield(named(name)) {
+			break
+		}
+	}
+	return nil
+}
+
+func TestManagedResourcesPass(t *testing.T) {
+	reconcilertest.Check(t, started(func(e *reconcilertest.Env[*entry], s *store) {
+		buckets, err := statedb.NewTable(e.DB, "buckets", statedb.Index[*bucket, string]{
+			Name: "name", Unique: true, FromKey: index.String, FromString: index.FromString,
+			FromObject: func(b *bucket) index.KeySet { return index.NewKeySet(index.String(b.Name)) },
+		})
+		require.NoError(e, err)
+		cfg, err := managed.Configure(reconciler.Config[*bucket]{
+			DB: e.DB, Table: buckets, Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
+			Sweeper: cloud{s},
+		}, managed.WithExternalConnecter[*bucket](cloud{s}), managed.WithDeterministicExternalName(), managed.WithCreationGracePeriod(0))
+		require.NoError(e, err)
+		writer := managed.NewWriter(cfg)
+		wtxn := e.DB.WriteTxn(buckets)
+		initialised := buckets.RegisterInitializer(wtxn, "rows")
+		wtxn.Commit()
+		reconcilertest.Start(e, cfg)
+		whenever(e, func(_ context.Context, rows []*entry, _ statedb.Revision) (again <-chan struct{}, err error) {
+			wtxn := e.DB.WriteTxn(buckets)
+			defer wtxn.Commit()
+			wanted := map[string]bool{}
+			for _, row := range rows {
+				wanted[row.Key] = true
+				b := &bucket{Meta: managed.Meta{Meta: object.Meta{Name: row.Key}}}
+				if _, err := writer.Apply(wtxn, b, func(b *bucket) { b.Value = strings.Join(row.Values, " ") }); errors.Is(err, managed.ErrTerminating) {
+					_, again = buckets.AllWatch(wtxn)
+				} else if err != nil {
+					return nil, err
+				}
+			}
+			for b := range buckets.All(wtxn) {
+				if !wanted[b.Name] {
+					if _, err := writer.Delete(wtxn, b); err != nil {
+						return nil, err
+					}
+				}
+			}
+			initialised(wtxn)
+			return again, nil
+		})
 	}))
 }
