@@ -36,6 +36,8 @@ type Record struct {
 	// Base is from before the start, End from after the last state, Again from after another refresh, Deleted
 	// from after the deletion of all rows, Absent from after another deletion of each.
 	Base, End, Again, Deleted, Absent map[string]string
+	// Foreign is what was added to the target before the start.
+	Foreign map[string]string
 	// Unapplied says which rows were not applied at End, Stuck which were not while a call failed for ever.
 	Unapplied, Stuck []string
 	// Lists is true if something lists what the target has, or prunes it. If nothing does, what is left over after some
@@ -77,7 +79,7 @@ var checks = []struct {
 	{"the target is not as a fresh start on the same rows leaves it", 1, func(r, fresh *Record, left ignored) string {
 		return diff(r.End, fresh.End, left)
 	}},
-	{"what is foreign was changed", 1, func(r, _ *Record, _ ignored) string { return diff(common(r.End, r.Base), r.Base, nil) }},
+	{"what is foreign was changed", 1, func(r, _ *Record, _ ignored) string { return diff(common(r.End, r.Foreign), r.Foreign, nil) }},
 	{"another refresh changes the target", 2, func(r, _ *Record, _ ignored) string { return diff(r.Again, r.End, nil) }},
 	{"the deletion of all rows leaves something, or takes too much", 3, func(r, _ *Record, left ignored) string {
 		return diff(r.Deleted, r.Base, left)

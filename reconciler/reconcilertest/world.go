@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"runtime/debug"
@@ -130,10 +131,14 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 	}()
 	before := check.Goroutines()
 	w.target = w.s.Target(w.t)
-	if w.s.Foreign != nil {
-		w.s.Foreign(w.target)
-	}
 	w.rec.Base = w.dump()
+	if w.s.Foreign != nil {
+		empty := w.rec.Base
+		w.s.Foreign(w.target)
+		w.rec.Base = w.dump()
+		w.rec.Foreign = maps.Clone(w.rec.Base)
+		maps.DeleteFunc(w.rec.Foreign, func(name, value string) bool { return empty[name] == value })
+	}
 	w.x.Outside = w.outside()
 
 	for i, step := range p.Steps {
@@ -421,7 +426,8 @@ func (w *world[Obj, T]) unapplied() (texts []string) {
 	return texts
 }
 
-// stuck returns the rows that are not applied although none of their own operations fails for ever.
+// stuck returns the rows that are not applied although none of their own operations fails for ever. One that is blocked says
+// what it waits for.
 func (w *world[Obj, T]) stuck() (texts []string) {
 	lasting := w.x.Lasting()
 	if len(lasting) == 0 || w.env == nil {
@@ -433,7 +439,7 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 		}
 	}
 	for _, u := range w.rest() {
-		if !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, string(u.Key)) }) {
+		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, string(u.Key)) }) {
 			texts = append(texts, u.Error())
 		}
 	}
