@@ -102,6 +102,9 @@ func (w whole) dump() map[string]string {
 	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
 	require.NoError(w, err)
 	for _, r := range routes {
+		if r.Protocol == unix.RTPROT_KERNEL {
+			continue // it belongs to an address
+		}
 		dump[fmt.Sprintf("route %s metric %d", r.Dst, r.Priority)] = fmt.Sprintf("via %s on %s", r.Gw, names[r.LinkIndex])
 	}
 	for _, name := range []string{"net.ipv4.conf.br0.rp_filter", "net.ipv4.conf.br1.rp_filter"} {
