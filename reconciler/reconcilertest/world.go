@@ -124,7 +124,7 @@ func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world
 	}
 	w.x.Delay, w.x.Grace = 3*time.Second, 5*time.Second
 	if s.RealTime {
-		w.x.Delay, w.x.Grace = 20*time.Millisecond, 2*time.Second
+		w.x.Delay, w.x.Grace = 20*time.Millisecond, 10*time.Second
 	}
 	return w
 }
