@@ -46,6 +46,7 @@ func newEntries(db *statedb.DB) (statedb.RWTable[*entry], error) {
 type store struct {
 	mu   sync.Mutex
 	data map[string]string
+	made int // objects with a name of their own
 }
 
 func (s *store) set(ctx context.Context, key, value string) error {

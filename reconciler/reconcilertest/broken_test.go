@@ -1,0 +1,599 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconcilertest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/edge"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+)
+
+type (
+	operation func(ctx context.Context, e *entry) error
+	sub       = reconcilertest.Subject[*entry, *store]
+)
+
+// parts are operations of which some differ from healthy. txn is the snapshot of the call.
+type parts struct {
+	healthy
+	txn            statedb.ReadTxn
+	update, delete operation
+	prune          func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error
+}
+
+func (p *parts) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
+	if p.txn = txn; p.update != nil {
+		return p.update(ctx, e)
+	}
+	return p.healthy.Update(ctx, txn, revision, e)
+}
+
+func (p *parts) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
+	if p.delete != nil {
+		return p.delete(ctx, e)
+	}
+	return p.healthy.Delete(ctx, txn, revision, e)
+}
+
+func (p *parts) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[*entry, statedb.Revision]) error {
+	if p.prune != nil {
+		return p.prune(ctx, objects)
+	}
+	return p.healthy.Prune(ctx, txn, objects)
+}
+
+// has reports whether the target has the name.
+func (s *store) has(name string) bool { _, ok := s.dump()[name]; return ok }
+
+// list parses states: rows are separated by spaces, a row is a key and values, as in "a=1,2 b".
+func list(states ...string) func(*rand.Rand) [][]*entry {
+	return func(*rand.Rand) (all [][]*entry) {
+		for _, state := range states {
+			rows := []*entry{}
+			for _, row := range strings.Fields(state) {
+				key, values, found := strings.Cut(row, "=")
+				e := &entry{Key: key}
+				if found {
+					e.Values = strings.Split(values, ",")
+				}
+				rows = append(rows, e)
+			}
+			all = append(all, rows)
+		}
+		return all
+	}
+}
+
+// with returns a subject whose operations the function changes at each start of the program.
+func with(change func(p *parts), states ...string) sub {
+	s := subject(func(s *store) reconciler.Operations[*entry] {
+		p := &parts{healthy: healthy{s}}
+		change(p)
+		return p
+	})
+	if len(states) > 0 {
+		s.States = list(states...)
+	}
+	s.Runs = 300
+	return s
+}
+
+// but leaves out faults that the target cannot have.
+func but(s sub, without ...string) sub { s.Without = without; return s }
+
+// created names a new object of a key: key#n.
+func (s *store) created(ctx context.Context, key string) (name string, err error) {
+	s.mu.Lock()
+	s.made++
+	name = fmt.Sprintf("%s#%d", key, s.made)
+	s.mu.Unlock()
+	return name, s.set(ctx, name, key)
+}
+
+// objects returns the names of the objects of a key.
+func (s *store) objects(key string) (names []string) {
+	for name := range s.dump() {
+		if strings.HasPrefix(name, key+"#") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *store) removeObjects(ctx context.Context, key string) error {
+	for _, name := range s.objects(key)[:min(1, len(s.objects(key)))] {
+		if err := s.remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// counted makes the dump the number of objects of each key, because their names differ between equal targets.
+func counted(s sub) sub {
+	s.Dump = func(s *store) map[string]string {
+		numbers, dump := map[string]int{}, map[string]string{}
+		for name, value := range s.dump() {
+			key, _, numbered := strings.Cut(name, "#")
+			if !numbered {
+				dump[name] = value
+				continue
+			}
+			numbers[key]++
+			dump[key+"#"] = fmt.Sprint(numbers[key])
+		}
+		return dump
+	}
+	return s
+}
+
+func keysOnly(p *parts) func(context.Context, iter.Seq2[*entry, statedb.Revision]) error {
+	return func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
+		wanted := map[string]bool{}
+		for e := range objects {
+			wanted[e.Key] = true
+		}
+		for name := range p.dump() {
+			if key, _, part := strings.Cut(strings.ReplaceAll(name, "#", "/"), "/"); !part && !wanted[key] {
+				if err := p.Delete(ctx, p.txn, 0, &entry{Key: key}); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+const (
+	misbehaves = "an operation misbehaves"
+	others     = "the others do not converge"
+	converge   = "the rows do not converge"
+	fresh      = "the target is not as a fresh start on the same rows leaves it"
+	foreign    = "what is foreign was changed"
+	another    = "another refresh changes the target"
+	leaves     = "the deletion of all rows leaves something, or takes too much"
+	absent     = "the deletion of what is absent changes the target"
+)
+
+// bugs are subjects with one mistake each. Source is the report of the mistake in internal/tests/upstream/README.md, or
+// what the mistake is.
+var bugs = []struct {
+	source string
+	sub    sub
+	check  string // that finds it
+	says   string // the report
+	only   string // a check or kind of fault without which it is not found, or not by the check
+}{
+	{"antrea#3827", with(func(p *parts) {
+		p.delete = func(ctx context.Context, e *entry) error {
+			if !p.has(e.Key) {
+				return errors.New("no such process")
+			}
+			return p.healthy.Delete(ctx, nil, 0, e)
+		}
+	}, "a b", "b"), misbehaves, "which the target does not have, fails: no such process", misbehaves},
+	{"calico#13274", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			if have := p.dump(); len(e.Key) > 2 && have[e.Key[:2]] != "" {
+				return nil // the wider one covers it
+			}
+			return p.set(ctx, e.Key, "member")
+		}
+	}, "10 10.1", "10.1"), fresh, "lacks 10.1: member", fresh},
+	{"cilium#44730, talos#7592", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error { return p.set(ctx, strings.ToLower(e.Key), "") }
+		p.delete = func(ctx context.Context, e *entry) error { return p.remove(ctx, strings.ToLower(e.Key)) }
+		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+	}, "a A", "A"), fresh, "lacks a", ""},
+	{"cilium#25067", with(func(p *parts) {
+		last := map[string][]string{}
+		p.update = func(ctx context.Context, e *entry) error {
+			for _, v := range e.Values {
+				if err := p.set(ctx, e.Key+"/"+v, ""); err != nil {
+					return err
+				}
+			}
+			for i, v := range last[e.Key] {
+				if i >= len(e.Values) || e.Values[i] != v {
+					if err := p.remove(ctx, e.Key+"/"+v); err != nil {
+						return err
+					}
+				}
+			}
+			last[e.Key] = e.Values
+			return nil
+		}
+	}, "a=1,2", "a=2"), fresh, "lacks a/2", ""},
+	{"cilium#47579", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			if e.Key == "c" && !p.has("a") {
+				return nil // the row is not complete yet
+			}
+			return p.set(ctx, e.Key, "")
+		}
+	}, "c", "a c"), fresh, "lacks c", ""},
+	{"calico#13263", with(func(p *parts) {
+		listed := errors.New("not listed yet")
+		p.update = func(ctx context.Context, e *entry) error {
+			if e.Key == "b" && listed != nil {
+				return listed
+			}
+			return p.set(ctx, e.Key, "")
+		}
+		p.prune = func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
+			listed = nil
+			return p.healthy.Prune(ctx, nil, objects)
+		}
+	}, "a", "a b"), others, "not listed yet", "lasting error"},
+	{"kube-ovn#4995", func() sub {
+		s := with(func(*parts) {})
+		s.Foreign = func(s *store) { s.data["of another"] = "route" }
+		return s
+	}(), foreign, "lacks of another: route", foreign},
+	{"kube-ovn#5172, the record is marked", counted(with(func(p *parts) {
+		mine := map[string]bool{}
+		p.update = func(ctx context.Context, e *entry) error {
+			if !mine[e.Key] && !p.has(e.Key) {
+				if _, err := p.created(context.Background(), e.Key); err != nil {
+					return err
+				}
+				mine[e.Key] = true
+			}
+			return p.set(ctx, e.Key, "recorded")
+		}
+		p.delete = func(ctx context.Context, e *entry) error {
+			return errors.Join(p.removeObjects(ctx, e.Key), p.remove(ctx, e.Key))
+		}
+		p.prune = keysOnly(p)
+	}, "a")), fresh, "has a#: 2, not 1", "kill before"},
+	{"kube-ovn#5172, the creation is marked", counted(with(func(p *parts) {
+		mine := map[string]bool{}
+		p.update = func(ctx context.Context, e *entry) error {
+			if !mine[e.Key] && !p.has(e.Key) {
+				mine[e.Key] = true
+				if _, err := p.created(ctx, e.Key); err != nil {
+					mine[e.Key] = len(p.objects(e.Key)) > 0
+					return err
+				}
+			}
+			return p.set(context.Background(), e.Key, "recorded")
+		}
+		p.delete = func(ctx context.Context, e *entry) error {
+			return errors.Join(p.removeObjects(ctx, e.Key), p.remove(ctx, e.Key))
+		}
+		p.prune = func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
+			for range objects {
+				return nil
+			}
+			for name := range p.dump() {
+				if err := p.remove(ctx, name); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}, "a")), fresh, "has a#: 2, not 1", "kill after"},
+	{"sonic-swss#4850", batched(func(s *store) reconciler.BatchOperations[*entry] { return allOrNone{s} }), others, "", "lasting error"},
+	{"cilium#38162", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			err := p.healthy.Update(ctx, nil, 0, e)
+			if ctx.Err() != nil {
+				time.Sleep(20 * time.Second) // an answer
+			}
+			return err
+		}
+	}), misbehaves, "does not heed its context", misbehaves},
+	{"cassandra-operator#127", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			slices.Reverse(e.Values)
+			return p.healthy.Update(ctx, nil, 0, e)
+		}
+	}), misbehaves, "changes the row that it was given", misbehaves},
+
+	{"a deletion ends after a step that was repeated", but(with(func(p *parts) {
+		p.delete = func(ctx context.Context, e *entry) error {
+			for i := range 3 {
+				if !p.has(e.Key) {
+					break
+				}
+				if err := p.remove(ctx, e.Key); err != nil {
+					if ctx.Err() != nil || i == 2 {
+						return err
+					}
+				} else if i > 0 {
+					return nil
+				}
+			}
+			return p.trim(ctx, e.Key, 0)
+		}
+		p.prune = keysOnly(p)
+	}, "a=1,2 b", "b"), "late effect", "success without effect", "kill after", "kill before", "kill and rewrite"), fresh, "has a/0", "error"},
+	{"a creation is repeated that had its effect", counted(but(with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			if p.has(e.Key) {
+				return nil
+			}
+			if _, err := p.created(ctx, e.Key); err != nil {
+				return err
+			}
+			return p.set(context.Background(), e.Key, "recorded")
+		}
+		p.delete = func(ctx context.Context, e *entry) error {
+			return errors.Join(p.removeObjects(ctx, e.Key), p.remove(ctx, e.Key))
+		}
+		p.prune = keysOnly(p)
+		for name, key := range p.dump() { // adopts at the start what has no record
+			if strings.Contains(name, "#") {
+				_ = p.set(context.Background(), key, "recorded")
+			}
+		}
+	}, "a"), "late effect", "success without effect")), fresh, "has a#: 2, not 1", "error after the effect"},
+	{"what was applied is not applied once more", with(func(p *parts) {
+		applied := map[string]string{}
+		p.update = func(ctx context.Context, e *entry) error {
+			if applied[e.Key] == fmt.Sprint(e) {
+				return nil
+			}
+			err := p.healthy.Update(ctx, nil, 0, e)
+			if delete(applied, e.Key); err == nil {
+				applied[e.Key] = fmt.Sprint(e)
+			}
+			return err
+		}
+		p.delete = func(ctx context.Context, e *entry) error {
+			delete(applied, e.Key)
+			return p.healthy.Delete(ctx, nil, 0, e)
+		}
+	}, "a=1 b", "a=2"), fresh, "", "success without effect"},
+	{"what was applied is not looked at", func() sub {
+		s := but(with(func(p *parts) {
+			applied := map[string]string{}
+			p.update = func(ctx context.Context, e *entry) error {
+				if applied[e.Key] == fmt.Sprint(e) {
+					return nil
+				}
+				err := p.healthy.Update(ctx, nil, 0, e)
+				if delete(applied, e.Key); err == nil {
+					applied[e.Key] = fmt.Sprint(e)
+				}
+				return err
+			}
+			p.delete = func(ctx context.Context, e *entry) error {
+				delete(applied, e.Key)
+				return p.healthy.Delete(ctx, nil, 0, e)
+			}
+		}, "a=1 b", "a=2"), "success without effect")
+		s.Outside = map[string]func(*store){"a is removed": func(s *store) { s.mu.Lock(); delete(s.data, "a"); s.mu.Unlock() }}
+		return s
+	}(), fresh, "lacks a", "change from outside"},
+	{"the target is read too early after an error", counted(but(with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			if len(p.objects(e.Key)) > 0 {
+				return nil
+			}
+			_, err := p.created(ctx, e.Key)
+			return err
+		}
+		p.delete = func(ctx context.Context, e *entry) error { return p.removeObjects(ctx, e.Key) }
+	}, "a"), "success without effect")), fresh, "has a#: 2, not 1", "late effect"},
+	{"a deletion past its deadline counts as done", but(with(func(p *parts) {
+		p.delete = func(ctx context.Context, e *entry) error {
+			err := p.healthy.Delete(ctx, nil, 0, e)
+			if errors.Is(err, context.DeadlineExceeded) {
+				return nil
+			}
+			return err
+		}
+		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+	}, "a b", "b"), "success without effect", "kill before", "kill after", "kill and rewrite"), fresh, "has a", "timeout"},
+	{"a deletion that is cancelled counts as done", but(with(func(p *parts) {
+		p.delete = func(ctx context.Context, e *entry) error {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil
+			}
+			return p.healthy.Delete(ctx, nil, 0, e)
+		}
+		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+	}, "a b", "b"), "success without effect", "kill before", "kill after", "kill and rewrite"), fresh, "has a", "cancelled context"},
+	{"a panic leaves a lock held", with(func(p *parts) {
+		locked := false
+		p.update = func(ctx context.Context, e *entry) error {
+			if locked {
+				return errors.New("locked")
+			}
+			locked = true
+			err := p.healthy.Update(ctx, nil, 0, e)
+			locked = false
+			return err
+		}
+	}), misbehaves, "after the last fault: locked", "panic"},
+	{"an intent is carried out at the start without its row", but(with(func(p *parts) {
+		for name := range p.dump() {
+			if key, found := strings.CutPrefix(name, "intent "); found {
+				_ = p.set(context.Background(), key, "")
+				_ = p.remove(context.Background(), name)
+			}
+		}
+		p.update = func(ctx context.Context, e *entry) error {
+			if err := p.set(ctx, "intent "+e.Key, ""); err != nil {
+				return err
+			}
+			if err := p.set(ctx, e.Key, ""); err != nil {
+				return err
+			}
+			return p.remove(ctx, "intent "+e.Key)
+		}
+		p.delete = func(ctx context.Context, e *entry) error {
+			return errors.Join(p.remove(ctx, "intent "+e.Key), p.remove(ctx, e.Key))
+		}
+		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+	}, "a b", "b"), "kill before", "success without effect"), fresh, "has a", "kill and rewrite"},
+	{"one entry that fails holds up the others", with(func(p *parts) {
+		first := ""
+		p.update = func(ctx context.Context, e *entry) error {
+			if first != "" && first != e.Key {
+				return errors.New("waits for " + first)
+			}
+			first = e.Key
+			err := p.healthy.Update(ctx, nil, 0, e)
+			if err == nil {
+				first = ""
+			}
+			return err
+		}
+		p.delete = func(ctx context.Context, e *entry) error {
+			if first == e.Key {
+				first = ""
+			}
+			return p.healthy.Delete(ctx, nil, 0, e)
+		}
+	}), others, "waits for a", "lasting error"},
+	{"a row waits for another and is not woken", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			if e.Key == "a" && !p.has("b") {
+				return reconciler.Blocked("waits for b", make(chan struct{}))
+			}
+			return p.healthy.Update(ctx, nil, 0, e)
+		}
+	}, "b", "a b", "a"), converge, "waits for b", converge},
+	{"each update adds one", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			return edge.Do(ctx, "add", func() error { p.mu.Lock(); p.data[e.Key] += "+"; p.mu.Unlock(); return nil })
+		}
+	}, "a"), another, "has a: ++, not +", another},
+	{"what rows share is not removed", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			return errors.Join(p.set(ctx, "shared", ""), p.set(ctx, e.Key, ""))
+		}
+		p.prune = keysOnly(p)
+		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+	}, "a"), leaves, "has shared", leaves},
+	{"a deletion that is repeated gives back twice", with(func(p *parts) {
+		p.delete = func(ctx context.Context, e *entry) error {
+			defer func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				if p.made++; p.made > 1 {
+					p.data["free"] = fmt.Sprint(p.made)
+				}
+			}()
+			return p.remove(ctx, e.Key)
+		}
+		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+	}, "a"), absent, "has free: 2", absent},
+	{"a listing that is stopped leaves its cursor open", func() sub {
+		s := with(func(*parts) {})
+		s.Config = func(s *store) reconciler.Config[*entry] {
+			return reconciler.Config[*entry]{Operations: &parts{healthy: healthy{s}}, Sweeper: &cursor{store: s}}
+		}
+		return s
+	}(), misbehaves, "the cursor is open", "half"},
+}
+
+// allOrNone fails all entries of a batch if one fails.
+type allOrNone struct{ *store }
+
+func (a allOrNone) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*entry]) {
+	var err error
+	for _, e := range batch {
+		err = errors.Join(err, a.set(ctx, e.Object.Key, fmt.Sprint(e.Object)))
+	}
+	for i := range batch {
+		batch[i].Result = err
+	}
+}
+
+func (a allOrNone) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*entry]) {
+	for i, e := range batch {
+		batch[i].Result = a.remove(ctx, e.Object.Key)
+	}
+}
+
+// batched returns a subject of operations on batches, without a prune.
+func batched(operations func(s *store) reconciler.BatchOperations[*entry]) sub {
+	s := with(func(*parts) {})
+	s.Config = func(s *store) reconciler.Config[*entry] {
+		return reconciler.Config[*entry]{BatchOperations: operations(s), Sweeper: sweeper{s}}
+	}
+	return s
+}
+
+// sweeper lists the keys of what the target has.
+type sweeper struct{ *store }
+
+func (s sweeper) List(ctx context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
+	seen := map[string]bool{}
+	for name := range s.dump() {
+		key, _, _ := strings.Cut(name, "/")
+		if !seen[key] && !yield(&entry{Key: key}) {
+			return nil
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+// cursor is a sweeper that can list once at a time.
+type cursor struct {
+	*store
+	open bool
+}
+
+func (c *cursor) List(ctx context.Context, txn statedb.ReadTxn, yield func(*entry) bool) error {
+	if c.open {
+		return errors.New("the cursor is open")
+	}
+	c.open = true
+	stopped := false
+	err := sweeper{c.store}.List(ctx, txn, func(e *entry) bool { stopped = !yield(e); return !stopped })
+	c.open = stopped
+	return err
+}
+
+func TestEachBugIsFound(t *testing.T) {
+	for _, bug := range bugs {
+		t.Run(bug.source, func(t *testing.T) {
+			failure := check.Expect(t, "", func() { reconcilertest.Check(t, bug.sub) })
+			require.NotNil(t, failure)
+			require.Equal(t, bug.check, failure.Check, failure.Text)
+			require.Contains(t, failure.Text, bug.says)
+			t.Log(failure.Text)
+		})
+	}
+}
+
+// A bug is not found, or not by its check, when the check or the kind of fault that finds it is left out.
+func TestEachCheckAndFaultIsNeeded(t *testing.T) {
+	needed := map[string]bool{}
+	for _, bug := range bugs {
+		if bug.only == "" {
+			continue
+		}
+		needed[bug.only] = true
+		t.Run(bug.only+": "+bug.source, func(t *testing.T) {
+			failure := check.Expect(t, bug.only, func() { reconcilertest.Check(t, bug.sub) })
+			if failure != nil {
+				require.NotEqual(t, bug.check, failure.Check, failure.Text)
+			}
+		})
+	}
+	for _, name := range slices.Concat(check.Names(), []string{misbehaves, others, converge, fresh, foreign, another, leaves, absent}) {
+		require.True(t, needed[name], "no bug needs %q", name)
+	}
+}
