@@ -143,6 +143,28 @@ func counted(s sub) sub {
 	return s
 }
 
+// byKey prunes all whose key is not wanted.
+func byKey(p *parts) func(context.Context, iter.Seq2[*entry, statedb.Revision]) error {
+	return func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
+		wanted := map[string]bool{}
+		for e := range objects {
+			wanted[e.Key] = true
+		}
+		for name := range p.dump() {
+			if key := strings.FieldsFunc(name, func(r rune) bool { return r == '#' || r == '/' })[0]; !wanted[key] {
+				if err := p.remove(ctx, name); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// nothing prunes nothing.
+func nothing(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+
+// keysOnly prunes the objects whose key is in the target, and does not see parts of others.
 func keysOnly(p *parts) func(context.Context, iter.Seq2[*entry, statedb.Revision]) error {
 	return func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
 		wanted := map[string]bool{}
@@ -199,7 +221,7 @@ var bugs = []struct {
 	{"cilium#44730, talos#7592", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error { return p.set(ctx, strings.ToLower(e.Key), "") }
 		p.delete = func(ctx context.Context, e *entry) error { return p.remove(ctx, strings.ToLower(e.Key)) }
-		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+		p.prune = nothing
 	}, "a A", "A"), fresh, "lacks a", ""},
 	{"cilium#25067", with(func(p *parts) {
 		last := map[string][]string{}
@@ -219,6 +241,7 @@ var bugs = []struct {
 			last[e.Key] = e.Values
 			return nil
 		}
+		p.prune = nothing
 	}, "a=1,2", "a=2"), fresh, "lacks a/2", ""},
 	{"cilium#47579", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
@@ -229,24 +252,26 @@ var bugs = []struct {
 		}
 	}, "c", "a c"), fresh, "lacks c", ""},
 	{"calico#13263", with(func(p *parts) {
-		listed := errors.New("not listed yet")
+		var failed error
 		p.update = func(ctx context.Context, e *entry) error {
-			if e.Key == "b" && listed != nil {
-				return listed
+			if failed != nil {
+				return failed
 			}
-			return p.set(ctx, e.Key, "")
+			return p.healthy.Update(ctx, nil, 0, e)
 		}
 		p.prune = func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
-			listed = nil
+			if failed = edge.Do(ctx, "list", func() error { return nil }); failed != nil {
+				return fmt.Errorf("listing: %w", failed)
+			}
 			return p.healthy.Prune(ctx, nil, objects)
 		}
-	}, "a", "a b"), others, "not listed yet", "lasting error"},
+	}, "a", "a b"), others, "a fault of the test", "lasting error"},
 	{"kube-ovn#4995", func() sub {
 		s := with(func(*parts) {})
 		s.Foreign = func(s *store) { s.data["of another"] = "route" }
 		return s
 	}(), foreign, "lacks of another: route", foreign},
-	{"kube-ovn#5172, the record is marked", counted(with(func(p *parts) {
+	{"kube-ovn#5172, the record is marked", counted(but(with(func(p *parts) {
 		mine := map[string]bool{}
 		p.update = func(ctx context.Context, e *entry) error {
 			if !mine[e.Key] && !p.has(e.Key) {
@@ -261,14 +286,14 @@ var bugs = []struct {
 			return errors.Join(p.removeObjects(ctx, e.Key), p.remove(ctx, e.Key))
 		}
 		p.prune = keysOnly(p)
-	}, "a")), fresh, "has a#: 2, not 1", "kill before"},
-	{"kube-ovn#5172, the creation is marked", counted(with(func(p *parts) {
+	}, "a"), "success without effect", "late effect")), fresh, "has a#: 2, not 1", "kill before"},
+	{"kube-ovn#5172, the creation is marked", counted(but(with(func(p *parts) {
 		mine := map[string]bool{}
 		p.update = func(ctx context.Context, e *entry) error {
 			if !mine[e.Key] && !p.has(e.Key) {
-				mine[e.Key] = true
-				if _, err := p.created(ctx, e.Key); err != nil {
-					mine[e.Key] = len(p.objects(e.Key)) > 0
+				_, err := p.created(ctx, e.Key)
+				mine[e.Key] = len(p.objects(e.Key)) > 0
+				if err != nil {
 					return err
 				}
 			}
@@ -277,19 +302,9 @@ var bugs = []struct {
 		p.delete = func(ctx context.Context, e *entry) error {
 			return errors.Join(p.removeObjects(ctx, e.Key), p.remove(ctx, e.Key))
 		}
-		p.prune = func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error {
-			for range objects {
-				return nil
-			}
-			for name := range p.dump() {
-				if err := p.remove(ctx, name); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-	}, "a")), fresh, "has a#: 2, not 1", "kill after"},
-	{"sonic-swss#4850", batched(func(s *store) reconciler.BatchOperations[*entry] { return allOrNone{s} }), others, "", "lasting error"},
+		p.prune = byKey(p)
+	}, "a"), "success without effect", "late effect")), fresh, "has a#: 2, not 1", "kill after"},
+	{"sonic-swss#4850", batched(func(s *store) reconciler.BatchOperations[*entry] { return allOrNone{s} }, "a b=bad c"), fresh, "has a: a=[]", fresh},
 	{"cilium#38162", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			err := p.healthy.Update(ctx, nil, 0, e)
@@ -378,7 +393,7 @@ var bugs = []struct {
 				delete(applied, e.Key)
 				return p.healthy.Delete(ctx, nil, 0, e)
 			}
-		}, "a=1 b", "a=2"), "success without effect")
+		}, "a", "a b"), "success without effect")
 		s.Outside = map[string]func(*store){"a is removed": func(s *store) { s.mu.Lock(); delete(s.data, "a"); s.mu.Unlock() }}
 		return s
 	}(), fresh, "lacks a", "change from outside"},
@@ -391,6 +406,7 @@ var bugs = []struct {
 			return err
 		}
 		p.delete = func(ctx context.Context, e *entry) error { return p.removeObjects(ctx, e.Key) }
+		p.prune = byKey(p)
 	}, "a"), "success without effect")), fresh, "has a#: 2, not 1", "late effect"},
 	{"a deletion past its deadline counts as done", but(with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
@@ -400,7 +416,7 @@ var bugs = []struct {
 			}
 			return err
 		}
-		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+		p.prune = nothing
 	}, "a b", "b"), "success without effect", "kill before", "kill after", "kill and rewrite"), fresh, "has a", "timeout"},
 	{"a deletion that is cancelled counts as done", but(with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
@@ -409,7 +425,7 @@ var bugs = []struct {
 			}
 			return p.healthy.Delete(ctx, nil, 0, e)
 		}
-		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+		p.prune = nothing
 	}, "a b", "b"), "success without effect", "kill before", "kill after", "kill and rewrite"), fresh, "has a", "cancelled context"},
 	{"a panic leaves a lock held", with(func(p *parts) {
 		locked := false
@@ -426,24 +442,28 @@ var bugs = []struct {
 	{"an intent is carried out at the start without its row", but(with(func(p *parts) {
 		for name := range p.dump() {
 			if key, found := strings.CutPrefix(name, "intent "); found {
-				_ = p.set(context.Background(), key, "")
+				_ = p.set(context.Background(), key+"/0", "")
 				_ = p.remove(context.Background(), name)
 			}
 		}
-		p.update = func(ctx context.Context, e *entry) error {
-			if err := p.set(ctx, "intent "+e.Key, ""); err != nil {
-				return err
-			}
-			if err := p.set(ctx, e.Key, ""); err != nil {
-				return err
+		p.update = func(ctx context.Context, e *entry) (err error) {
+			for _, name := range []string{"intent " + e.Key, e.Key, e.Key + "/0"} {
+				if err := p.set(ctx, name, ""); err != nil {
+					return err
+				}
 			}
 			return p.remove(ctx, "intent "+e.Key)
 		}
 		p.delete = func(ctx context.Context, e *entry) error {
-			return errors.Join(p.remove(ctx, "intent "+e.Key), p.remove(ctx, e.Key))
+			for _, name := range []string{"intent " + e.Key, e.Key + "/0", e.Key} {
+				if err := p.remove(ctx, name); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
-		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
-	}, "a b", "b"), "kill before", "success without effect"), fresh, "has a", "kill and rewrite"},
+		p.prune = keysOnly(p)
+	}, "a b", "b"), "success without effect"), fresh, "has a/0", "kill and rewrite"},
 	{"one entry that fails holds up the others", with(func(p *parts) {
 		first := ""
 		p.update = func(ctx context.Context, e *entry) error {
@@ -463,15 +483,15 @@ var bugs = []struct {
 			}
 			return p.healthy.Delete(ctx, nil, 0, e)
 		}
-	}), others, "waits for a", "lasting error"},
+	}), others, "waits for ", others},
 	{"a row waits for another and is not woken", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
-			if e.Key == "a" && !p.has("b") {
-				return reconciler.Blocked("waits for b", make(chan struct{}))
+			if e.Key == "b" && !p.has("a") {
+				return reconciler.Blocked("waits for a", make(chan struct{}))
 			}
 			return p.healthy.Update(ctx, nil, 0, e)
 		}
-	}, "b", "a b", "a"), converge, "waits for b", converge},
+	}, "b", "a b"), converge, "waits for a", converge},
 	{"each update adds one", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			return edge.Do(ctx, "add", func() error { p.mu.Lock(); p.data[e.Key] += "+"; p.mu.Unlock(); return nil })
@@ -481,8 +501,7 @@ var bugs = []struct {
 		p.update = func(ctx context.Context, e *entry) error {
 			return errors.Join(p.set(ctx, "shared", ""), p.set(ctx, e.Key, ""))
 		}
-		p.prune = keysOnly(p)
-		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+		p.prune = nothing
 	}, "a"), leaves, "has shared", leaves},
 	{"a deletion that is repeated gives back twice", with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
@@ -495,7 +514,7 @@ var bugs = []struct {
 			}()
 			return p.remove(ctx, e.Key)
 		}
-		p.prune = func(context.Context, iter.Seq2[*entry, statedb.Revision]) error { return nil }
+		p.prune = nothing
 	}, "a"), absent, "has free: 2", absent},
 	{"a listing that is stopped leaves its cursor open", func() sub {
 		s := with(func(*parts) {})
@@ -512,6 +531,15 @@ type allOrNone struct{ *store }
 func (a allOrNone) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*entry]) {
 	var err error
 	for _, e := range batch {
+		if slices.Contains(e.Object.Values, "bad") {
+			err = reconciler.TerminalError(errors.New("an entry is bad"))
+			break
+		}
+	}
+	for _, e := range batch {
+		if err != nil {
+			break
+		}
 		err = errors.Join(err, a.set(ctx, e.Object.Key, fmt.Sprint(e.Object)))
 	}
 	for i := range batch {
@@ -526,8 +554,8 @@ func (a allOrNone) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []r
 }
 
 // batched returns a subject of operations on batches, without a prune.
-func batched(operations func(s *store) reconciler.BatchOperations[*entry]) sub {
-	s := with(func(*parts) {})
+func batched(operations func(s *store) reconciler.BatchOperations[*entry], states ...string) sub {
+	s := with(func(*parts) {}, states...)
 	s.Config = func(s *store) reconciler.Config[*entry] {
 		return reconciler.Config[*entry]{BatchOperations: operations(s), Sweeper: sweeper{s}}
 	}
@@ -587,7 +615,7 @@ func TestEachCheckAndFaultIsNeeded(t *testing.T) {
 		}
 		needed[bug.only] = true
 		t.Run(bug.only+": "+bug.source, func(t *testing.T) {
-			failure := check.Expect(t, bug.only, func() { reconcilertest.Check(t, bug.sub) })
+			failure := check.Expect(t, bug.only+"; "+check.Pairs, func() { reconcilertest.Check(t, bug.sub) })
 			if failure != nil {
 				require.NotEqual(t, bug.check, failure.Check, failure.Text)
 			}
