@@ -193,8 +193,8 @@ const (
 	absent     = "the deletion of what is absent changes the target"
 )
 
-// bugs are subjects with one mistake each. Source is the report of the mistake in internal/tests/upstream/README.md, or
-// what the mistake is.
+// bugs are subjects with one mistake each. source is the report of the mistake in internal/tests/upstream/README.md, or the
+// mistake if no report of it was found.
 var bugs = []struct {
 	source string
 	sub    sub
@@ -321,6 +321,18 @@ var bugs = []struct {
 		}
 	}), misbehaves, "changes the row that it was given", misbehaves},
 
+	{"gardener#7784", but(with(func(p *parts) {
+		p.delete = func(ctx context.Context, e *entry) error {
+			if !p.has(e.Key) {
+				return nil // it was deleted already
+			}
+			if err := p.remove(ctx, e.Key); err != nil {
+				return err
+			}
+			return p.trim(ctx, e.Key, 0)
+		}
+		p.prune = keysOnly(p)
+	}, "a=1,2 b", "b"), "success without effect"), fresh, "has a/0", ""},
 	{"a deletion ends after a step that was repeated", but(with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
 			for i := range 3 {
@@ -339,7 +351,7 @@ var bugs = []struct {
 		}
 		p.prune = keysOnly(p)
 	}, "a=1,2 b", "b"), "late effect", "success without effect", "kill after", "kill before", "kill and rewrite"), fresh, "has a/0", "error"},
-	{"a creation is repeated that had its effect", counted(but(with(func(p *parts) {
+	{"terraform-provider-alicloud#10060", counted(but(with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			if p.has(e.Key) {
 				return nil
@@ -359,7 +371,7 @@ var bugs = []struct {
 			}
 		}
 	}, "a"), "late effect", "success without effect")), fresh, "has a#: 2, not 1", "error after the effect"},
-	{"what was applied is not applied once more", with(func(p *parts) {
+	{"keen-pbr#127", with(func(p *parts) {
 		applied := map[string]string{}
 		p.update = func(ctx context.Context, e *entry) error {
 			if applied[e.Key] == fmt.Sprint(e) {
@@ -376,7 +388,7 @@ var bugs = []struct {
 			return p.healthy.Delete(ctx, nil, 0, e)
 		}
 	}, "a=1 b", "a=2"), fresh, "", "success without effect"},
-	{"what was applied is not looked at", func() sub {
+	{"calico#10087", func() sub {
 		s := but(with(func(p *parts) {
 			applied := map[string]string{}
 			p.update = func(ctx context.Context, e *entry) error {
@@ -397,7 +409,7 @@ var bugs = []struct {
 		s.Outside = map[string]func(*store){"a is removed": func(s *store) { s.mu.Lock(); delete(s.data, "a"); s.mu.Unlock() }}
 		return s
 	}(), fresh, "lacks a", "change from outside"},
-	{"the target is read too early after an error", counted(but(with(func(p *parts) {
+	{"terraform-provider-cloudtemple#527", counted(but(with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			if len(p.objects(e.Key)) > 0 {
 				return nil
@@ -408,7 +420,7 @@ var bugs = []struct {
 		p.delete = func(ctx context.Context, e *entry) error { return p.removeObjects(ctx, e.Key) }
 		p.prune = byKey(p)
 	}, "a"), "success without effect")), fresh, "has a#: 2, not 1", "late effect"},
-	{"a deletion past its deadline counts as done", but(with(func(p *parts) {
+	{"cluster-readiness-engine#349, deadline", but(with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
 			err := p.healthy.Delete(ctx, nil, 0, e)
 			if errors.Is(err, context.DeadlineExceeded) {
@@ -418,7 +430,7 @@ var bugs = []struct {
 		}
 		p.prune = nothing
 	}, "a b", "b"), "success without effect", "kill before", "kill after", "kill and rewrite"), fresh, "has a", "timeout"},
-	{"a deletion that is cancelled counts as done", but(with(func(p *parts) {
+	{"cluster-readiness-engine#349, cancelled", but(with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
 			if errors.Is(ctx.Err(), context.Canceled) {
 				return nil
@@ -427,7 +439,7 @@ var bugs = []struct {
 		}
 		p.prune = nothing
 	}, "a b", "b"), "success without effect", "kill before", "kill after", "kill and rewrite"), fresh, "has a", "cancelled context"},
-	{"a panic leaves a lock held", with(func(p *parts) {
+	{"rend#105", with(func(p *parts) {
 		locked := false
 		p.update = func(ctx context.Context, e *entry) error {
 			if locked {
@@ -464,7 +476,7 @@ var bugs = []struct {
 		}
 		p.prune = keysOnly(p)
 	}, "a b", "b"), "success without effect"), fresh, "has a/0", "kill and rewrite"},
-	{"one entry that fails holds up the others", with(func(p *parts) {
+	{"fdb-kubernetes-operator#558", with(func(p *parts) {
 		first := ""
 		p.update = func(ctx context.Context, e *entry) error {
 			if first != "" && first != e.Key {
@@ -484,7 +496,7 @@ var bugs = []struct {
 			return p.healthy.Delete(ctx, nil, 0, e)
 		}
 	}), others, "waits for ", others},
-	{"a row waits for another and is not woken", with(func(p *parts) {
+	{"cilium#47579, blocked", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			if e.Key == "b" && !p.has("a") {
 				return reconciler.Blocked("waits for a", make(chan struct{}))
@@ -492,18 +504,18 @@ var bugs = []struct {
 			return p.healthy.Update(ctx, nil, 0, e)
 		}
 	}, "b", "a b"), converge, "waits for a", converge},
-	{"each update adds one", with(func(p *parts) {
+	{"openshift/sdn#633", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			return edge.Do(ctx, "add", func() error { p.mu.Lock(); p.data[e.Key] += "+"; p.mu.Unlock(); return nil })
 		}
 	}, "a"), another, "has a: ++, not +", another},
-	{"what rows share is not removed", with(func(p *parts) {
+	{"nethsecurity#895", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			return errors.Join(p.set(ctx, "shared", ""), p.set(ctx, e.Key, ""))
 		}
 		p.prune = nothing
 	}, "a"), leaves, "has shared", leaves},
-	{"a deletion that is repeated gives back twice", with(func(p *parts) {
+	{"zephyr#119442", with(func(p *parts) {
 		p.delete = func(ctx context.Context, e *entry) error {
 			defer func() {
 				p.mu.Lock()
@@ -516,13 +528,70 @@ var bugs = []struct {
 		}
 		p.prune = nothing
 	}, "a"), absent, "has free: 2", absent},
-	{"a listing that is stopped leaves its cursor open", func() sub {
+	{"bun#32918", func() sub {
 		s := with(func(*parts) {})
 		s.Config = func(s *store) reconciler.Config[*entry] {
 			return reconciler.Config[*entry]{Operations: &parts{healthy: healthy{s}}, Sweeper: &cursor{store: s}}
 		}
 		return s
 	}(), misbehaves, "the cursor is open", "half"},
+}
+
+// ways are bugs that one kind of way finds. The others find nothing that no other way finds: "as listed" is a part of
+// "via another state and back", and each state from empty is run as the reference.
+var ways = []struct {
+	way string
+	sub sub
+}{
+	{check.Back, with(deletedForGood, "a", "b")},
+	{check.Between, with(deletedForGood, "a=1", "a=2")},
+	{check.Backwards, with(func(p *parts) { // what was there at the creation is not given back
+		created := map[string]int{}
+		p.update = func(ctx context.Context, e *entry) error {
+			if created[e.Key] == 0 {
+				created[e.Key] = len(e.Values)
+			}
+			for i, v := range e.Values {
+				if err := p.set(ctx, fmt.Sprintf("%s/%d", e.Key, i), v); err != nil {
+					return err
+				}
+			}
+			return p.trim(ctx, e.Key, max(created[e.Key], len(e.Values)))
+		}
+	}, "a=1", "a=1,2")},
+	{check.Reverse, with(func(p *parts) { // the first key that comes is preferred
+		first := ""
+		p.update = func(ctx context.Context, e *entry) error {
+			if first == "" {
+				first = e.Key
+			}
+			return p.set(ctx, e.Key, map[bool]string{true: "preferred"}[first == e.Key])
+		}
+	}, "a b")},
+	{check.Emptied, but(with(func(p *parts) { // a deletion that is cancelled counts as done
+		p.delete = func(ctx context.Context, e *entry) error {
+			if errors.Is(ctx.Err(), context.Canceled) {
+				return nil
+			}
+			return p.healthy.Delete(ctx, nil, 0, e)
+		}
+		p.prune = nothing
+	}, "a"), "success without effect", "kill before", "kill after", "kill and rewrite")},
+}
+
+// deletedForGood takes a key that returns for one that is still deleted.
+func deletedForGood(p *parts) {
+	deleted := map[string]bool{}
+	p.update = func(ctx context.Context, e *entry) error {
+		if deleted[e.Key] {
+			return nil
+		}
+		return p.healthy.Update(ctx, nil, 0, e)
+	}
+	p.delete = func(ctx context.Context, e *entry) error {
+		deleted[e.Key] = true
+		return p.healthy.Delete(ctx, nil, 0, e)
+	}
 }
 
 // allOrNone fails all entries of a batch if one fails.
@@ -623,5 +692,18 @@ func TestEachCheckAndFaultIsNeeded(t *testing.T) {
 	}
 	for _, name := range slices.Concat(check.Names(), []string{misbehaves, others, converge, fresh, foreign, another, leaves, absent}) {
 		require.True(t, needed[name], "no bug needs %q", name)
+	}
+}
+
+func TestKindsOfWaysAreNeeded(t *testing.T) {
+	for _, bug := range ways {
+		t.Run(bug.way, func(t *testing.T) {
+			require.NotNil(t, check.Expect(t, check.Pairs, func() { reconcilertest.Check(t, bug.sub) }))
+			if bug.way != check.Emptied {
+				bug.sub.Runs = 1 // the ways without faults
+			}
+			failure := check.Expect(t, bug.way+"; "+check.Pairs, func() { reconcilertest.Check(t, bug.sub) })
+			require.Nil(t, failure)
+		})
 	}
 }
