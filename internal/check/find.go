@@ -83,6 +83,14 @@ var checks = []struct {
 	{"the deletion of what is absent changes the target", 4, func(r, _ *Record) string { return diff(r.Absent, r.Deleted, nil) }},
 }
 
+// Checks returns the names of all checks.
+func Checks() (names []string) {
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	return names
+}
+
 // Pairs is the name of the plans with two faults.
 const Pairs = "pairs of faults"
 
