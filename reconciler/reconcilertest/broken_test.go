@@ -690,7 +690,7 @@ func TestEachCheckAndFaultIsNeeded(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range slices.Concat(check.Names(), []string{misbehaves, others, converge, fresh, foreign, another, leaves, absent}) {
+	for _, name := range slices.Concat(check.Names(), check.Checks()) {
 		require.True(t, needed[name], "no bug needs %q", name)
 	}
 }
