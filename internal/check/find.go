@@ -36,9 +36,13 @@ type Record struct {
 	// Base is from before the start, End from after the last state, Again from after another refresh, Deleted
 	// from after the deletion of all rows, Absent from after another deletion of each.
 	Base, End, Again, Deleted, Absent map[string]string
+	// Foreign is what was added to the target before the start.
+	Foreign map[string]string
 	// Unapplied says which rows were not applied at End, Stuck which were not while a call failed for ever.
 	Unapplied, Stuck []string
-	// Added are the names that a change from outside added, which nothing lists.
+	// Lists is true if something lists what the target has, or prunes it. If nothing does, what is left over after some
+	// faults cannot be found again: see left. Added are the names that a change from outside has added then.
+	Lists bool
 	Added map[string]bool
 	// Wrong is what the injector and the run have reported.
 	Wrong []string
@@ -67,20 +71,20 @@ type Failure struct {
 var checks = []struct {
 	name string
 	part int
-	ask  func(r, fresh *Record) string
+	ask  func(r, fresh *Record, left ignored) string
 }{
-	{"an operation misbehaves", len(after), func(r, _ *Record) string { return strings.Join(r.Wrong, "\n") }},
-	{"the others do not converge", 0, func(r, fresh *Record) string { return surplus(r.Stuck, fresh.Unapplied) }},
-	{"the rows do not converge", 1, func(r, fresh *Record) string { return surplus(r.Unapplied, fresh.Unapplied) }},
-	{"the target is not as a fresh start on the same rows leaves it", 1, func(r, fresh *Record) string {
-		return diff(r.End, fresh.End, r.Added)
+	{"an operation misbehaves", len(after), func(r, _ *Record, _ ignored) string { return strings.Join(r.Wrong, "\n") }},
+	{"the others do not converge", 0, func(r, fresh *Record, _ ignored) string { return surplus(r.Stuck, fresh.Unapplied) }},
+	{"the rows do not converge", 1, func(r, fresh *Record, _ ignored) string { return surplus(r.Unapplied, fresh.Unapplied) }},
+	{"the target is not as a fresh start on the same rows leaves it", 1, func(r, fresh *Record, left ignored) string {
+		return diff(r.End, fresh.End, left)
 	}},
-	{"what is foreign was changed", 1, func(r, _ *Record) string { return diff(common(r.End, r.Base), r.Base, nil) }},
-	{"another refresh changes the target", 2, func(r, _ *Record) string { return diff(r.Again, r.End, nil) }},
-	{"the deletion of all rows leaves something, or takes too much", 3, func(r, _ *Record) string {
-		return diff(r.Deleted, r.Base, r.Added)
+	{"what is foreign was changed", 1, func(r, _ *Record, _ ignored) string { return diff(common(r.End, r.Foreign), r.Foreign, nil) }},
+	{"another refresh changes the target", 2, func(r, _ *Record, _ ignored) string { return diff(r.Again, r.End, nil) }},
+	{"the deletion of all rows leaves something, or takes too much", 3, func(r, _ *Record, left ignored) string {
+		return diff(r.Deleted, r.Base, left)
 	}},
-	{"the deletion of what is absent changes the target", 4, func(r, _ *Record) string { return diff(r.Absent, r.Deleted, nil) }},
+	{"the deletion of what is absent changes the target", 4, func(r, _ *Record, _ ignored) string { return diff(r.Absent, r.Deleted, nil) }},
 }
 
 // Checks returns the names of all checks.
@@ -134,7 +138,7 @@ func (f *finder) ask(p Plan, r, fresh *Record) *Failure {
 		if slices.Contains(f.Without, c.name) {
 			continue
 		}
-		if text := c.ask(r, fresh); text != "" {
+		if text := c.ask(r, fresh, left(p, r)); text != "" {
 			return &Failure{Plan: p, Check: c.name, Text: f.report(p, r.Journal[:min(len(r.Journal), len(p.Steps)+c.part)], c.name, text)}
 		}
 	}
@@ -299,8 +303,26 @@ func common(have, base map[string]string) map[string]string {
 	return kept
 }
 
-// diff says how have differs from want, apart from the ignored names.
-func diff(have, want map[string]string, ignored map[string]bool) string {
+// ignored says which names may be left over.
+type ignored func(name string) bool
+
+// left returns what a plan may leave over: nothing if something lists the target. Else what was added from outside, and all
+// if a deletion may have been lost, or a row was deleted while the program was down.
+func left(p Plan, r *Record) ignored {
+	if r.Lists {
+		return nil
+	}
+	for _, f := range p.Faults {
+		switch f.Kind {
+		case Lost, Late, KilledBefore, KilledAfter, Rewritten:
+			return func(string) bool { return true }
+		}
+	}
+	return func(name string) bool { return r.Added[name] }
+}
+
+// diff says how have differs from want, apart from what may be left over.
+func diff(have, want map[string]string, left ignored) string {
 	if have == nil {
 		return "" // the run did not come so far
 	}
@@ -308,7 +330,7 @@ func diff(have, want map[string]string, ignored map[string]bool) string {
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		wanted, ok := want[name]
 		switch {
-		case !ok && !ignored[name]:
+		case !ok && (left == nil || !left(name)):
 			lines = append(lines, fmt.Sprintf("has %s: %s, and should not", name, have[name]))
 		case ok && wanted != have[name]:
 			lines = append(lines, fmt.Sprintf("has %s: %s, not %s", name, have[name], wanted))

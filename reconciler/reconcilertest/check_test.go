@@ -35,13 +35,13 @@ func (e *entry) String() string { return fmt.Sprintf("%s=%v", e.Key, e.Values) }
 func (*entry) TableHeader() []string { return []string{"Key", "Values"} }
 func (e *entry) TableRow() []string  { return []string{e.Key, fmt.Sprint(e.Values)} }
 
-var entryKey = statedb.Index[*entry, string]{
-	Name: "key", Unique: true, FromString: index.FromString, FromKey: index.String,
-	FromObject: func(e *entry) index.KeySet { return index.NewKeySet(index.String(e.Key)) },
+func newEntries(db *statedb.DB) (statedb.RWTable[*entry], error) {
+	return statedb.NewTable(db, "entries", entryIndex)
 }
 
-func newEntries(db *statedb.DB) (statedb.RWTable[*entry], error) {
-	return statedb.NewTable(db, "entries", entryKey)
+var entryIndex = statedb.Index[*entry, string]{
+	Name: "key", Unique: true, FromString: index.FromString, FromKey: index.String,
+	FromObject: func(e *entry) index.KeySet { return index.NewKeySet(index.String(e.Key)) },
 }
 
 // store is a target: a map of keys.

@@ -204,7 +204,7 @@ type needing struct {
 
 func (n *needing) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
 	if len(e.Values) > 0 && e.Values[0] >= "a" {
-		if _, err := reconciler.Need(txn, n.table, entryKey.Query(e.Values[0]), "row "+e.Values[0]); err != nil {
+		if _, err := reconciler.Need(txn, n.table, entryIndex.Query(e.Values[0]), "row "+e.Values[0]); err != nil {
 			return err
 		}
 	}
@@ -311,7 +311,7 @@ var healthySubjects = []struct {
 	{"a derivation in front", checks(func() sub {
 		s := configured(nil)
 		s.Start = func(e *reconcilertest.Env[*entry], s *store) {
-			out, err := statedb.NewTable(e.DB, "derived", entryKey)
+			out, err := statedb.NewTable(e.DB, "derived", entryIndex)
 			require.NoError(e, err)
 			d, err := derive.Each(derive.Config[*entry]{DB: e.DB}, e.Table, out, func(row *entry) (rows []*entry, err error) {
 				for _, v := range row.Values {

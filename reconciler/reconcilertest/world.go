@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"runtime/debug"
@@ -49,7 +50,7 @@ const mostFailures = 5
 // world is one run of a plan.
 type world[Obj, T any] struct {
 	s      *Subject[Obj, T]
-	t      testing.TB
+	t      *runTB
 	x      *check.Injector
 	rec    *check.Record
 	target T
@@ -71,25 +72,16 @@ type hashed[Obj any] struct {
 	hash uint64
 }
 
-// lifeTB is the testing.TB of one life of the program: its context and its cleanups end with it.
-type lifeTB struct {
+// runTB is the testing.TB of one run, for the target: its cleanups run at the end of the run.
+type runTB struct {
 	testing.TB
-	*life
-	ctx      context.Context
-	cancel   context.CancelFunc
 	cleanups []func()
 }
 
-func (t *lifeTB) Context() context.Context          { return t.ctx }
-func (t *lifeTB) Cleanup(f func())                  { t.cleanups = append(t.cleanups, f) }
-func (t *lifeTB) Errorf(format string, args ...any) { t.x.Report(format, args...) }
-func (t *lifeTB) Error(args ...any) {
-	t.x.Report("%s", strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
-}
+func (t *runTB) Cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
 
-// end stops everything that the life of the program has started.
-func (t *lifeTB) end() {
-	t.cancel()
+// end runs the cleanups, the last first.
+func (t *runTB) end() {
 	for len(t.cleanups) > 0 {
 		last := len(t.cleanups) - 1
 		f := t.cleanups[last]
@@ -98,8 +90,28 @@ func (t *lifeTB) end() {
 	}
 }
 
+// lifeTB is the testing.TB of one life of the program: its context and its cleanups end with it.
+type lifeTB struct {
+	runTB
+	*life
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+func (t *lifeTB) Context() context.Context          { return t.ctx }
+func (t *lifeTB) Errorf(format string, args ...any) { t.x.Report(format, args...) }
+func (t *lifeTB) Error(args ...any) {
+	t.x.Report("%s", strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
+}
+
+// end stops everything that the life of the program has started.
+func (t *lifeTB) end() {
+	t.cancel()
+	t.runTB.end()
+}
+
 func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world[Obj, T] {
-	w := &world[Obj, T]{s: s, t: t, x: check.NewInjector(p.Faults), rec: &check.Record{}, hashes: map[uintptr]uint64{}}
+	w := &world[Obj, T]{s: s, t: &runTB{TB: t}, x: check.NewInjector(p.Faults), rec: &check.Record{}, hashes: map[uintptr]uint64{}}
 	w.states = s.States(rand.New(rand.NewPCG(s.Seed, 0)))
 	for _, state := range w.states {
 		for _, obj := range state {
@@ -125,15 +137,20 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 				panic(v)
 			}
 			w.stop()
+			w.t.end()
 			rec = w.record()
 		}
 	}()
 	before := check.Goroutines()
 	w.target = w.s.Target(w.t)
-	if w.s.Foreign != nil {
-		w.s.Foreign(w.target)
-	}
 	w.rec.Base = w.dump()
+	if w.s.Foreign != nil {
+		empty := w.rec.Base
+		w.s.Foreign(w.target)
+		w.rec.Base = w.dump()
+		w.rec.Foreign = maps.Clone(w.rec.Base)
+		maps.DeleteFunc(w.rec.Foreign, func(name, value string) bool { return empty[name] == value })
+	}
 	w.x.Outside = w.outside()
 
 	for i, step := range p.Steps {
@@ -167,6 +184,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 	w.rec.Absent = w.dump()
 
 	if w.stop() {
+		w.t.end()
 		w.leaks(before)
 	}
 	for _, row := range w.hashed {
@@ -180,7 +198,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 
 // record returns what the run has shown so far.
 func (w *world[Obj, T]) record() *check.Record {
-	w.rec.Journal, w.rec.Wrong = w.x.Journal(), w.x.Wrong()
+	w.rec.Journal, w.rec.Wrong, w.rec.Lists = w.x.Journal(), w.x.Wrong(), w.lists
 	return w.rec
 }
 
@@ -214,7 +232,7 @@ func (w *world[Obj, T]) outside() map[string]func() {
 func (w *world[Obj, T]) start(s check.Step) {
 	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes}
 	ctx, cancel := context.WithCancel(edgehook.With(w.t.Context(), l.Hook()))
-	w.tb = &lifeTB{TB: w.t, life: l, ctx: ctx, cancel: cancel}
+	w.tb = &lifeTB{runTB: runTB{TB: w.t.TB}, life: l, ctx: ctx, cancel: cancel}
 	w.lives = append(w.lives, w.tb)
 	w.env = New(w.tb, w.s.Table)
 	w.env.life = l
@@ -421,7 +439,8 @@ func (w *world[Obj, T]) unapplied() (texts []string) {
 	return texts
 }
 
-// stuck returns the rows that are not applied although none of their own operations fails for ever.
+// stuck returns the rows that are not applied although none of their own operations fails for ever. One that is blocked says
+// what it waits for.
 func (w *world[Obj, T]) stuck() (texts []string) {
 	lasting := w.x.Lasting()
 	if len(lasting) == 0 || w.env == nil {
@@ -433,7 +452,7 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 		}
 	}
 	for _, u := range w.rest() {
-		if !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, string(u.Key)) }) {
+		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, string(u.Key)) }) {
 			texts = append(texts, u.Error())
 		}
 	}

@@ -113,36 +113,44 @@ func register(
 	table statedb.RWTable[*Tunnel], broker *client.Client, recorder event.Recorder, jobs job.Group,
 ) error {
 	outside := &external{broker, o.Owner}
-	cfg := reconciler.Config[*Tunnel]{
-		DB: params.DB, Table: table, Log: params.Log,
-		Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
-		Sweeper: outside,
-		Options: []reconciler.Option{
-			reconciler.WithName(managed.ControllerName("tunnel")),
-			reconciler.WithRegistry(registry),
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
-			reconciler.WithRetry(minBackoff, maxBackoff),
-			reconciler.WithPruning(o.Sweep),
-		},
-	}
-	cfg, err := managed.Configure(cfg,
-		managed.WithExternalConnecter[*Tunnel](outside),
-		managed.WithInitializers(managed.NewNameAsExternalName[*Tunnel]()),
-		managed.WithDeterministicExternalName(),
-		managed.WithLeaveHook(outside.leave),
-		managed.WithCreationGracePeriod(o.Grace),
-		managed.WithPollInterval(o.Poll),
-		managed.WithTimeout(timeout),
-		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "tunnels")),
-	)
+	cfg, err := configure(o, params.DB, table, outside, outside, managed.WithLeaveHook(outside.leave),
+		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "tunnels")))
 	if err != nil {
 		return err
 	}
+	cfg.Log = params.Log
+	cfg.Options = append(cfg.Options, reconciler.WithRegistry(registry))
 	if _, err := reconciler.RegisterConfig(params, cfg); err != nil {
 		return err
 	}
 	follow(jobs, params.DB, managed.NewWriter(cfg), o)
 	return nil
+}
+
+// configure returns the configuration of the reconciler of tunnels.
+func configure(
+	o Options, db *statedb.DB, table statedb.RWTable[*Tunnel],
+	outside managed.ExternalConnecter[*Tunnel], listed reconciler.Sweeper[*Tunnel], more ...managed.ReconcilerOption,
+) (reconciler.Config[*Tunnel], error) {
+	cfg := reconciler.Config[*Tunnel]{
+		DB: db, Table: table,
+		Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
+		Sweeper: listed,
+		Options: []reconciler.Option{
+			reconciler.WithName(managed.ControllerName("tunnel")),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
+			reconciler.WithRetry(minBackoff, maxBackoff),
+			reconciler.WithPruning(o.Sweep),
+		},
+	}
+	return managed.Configure(cfg, append([]managed.ReconcilerOption{
+		managed.WithExternalConnecter(outside),
+		managed.WithInitializers(managed.NewNameAsExternalName[*Tunnel]()),
+		managed.WithDeterministicExternalName(),
+		managed.WithCreationGracePeriod(o.Grace),
+		managed.WithPollInterval(o.Poll),
+		managed.WithTimeout(timeout),
+	}, more...)...)
 }
 
 // follow adds the job that reads the file. Until the first read the table is not initialised, so that

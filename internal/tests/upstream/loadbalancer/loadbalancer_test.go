@@ -6,7 +6,6 @@ package loadbalancer
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"log/slog"
