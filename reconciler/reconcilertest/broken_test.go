@@ -28,16 +28,15 @@ type (
 	sub       = reconcilertest.Subject[*entry, *store]
 )
 
-// parts are operations of which some differ from healthy. txn is the snapshot of the call.
+// parts are operations of which some differ from healthy.
 type parts struct {
 	healthy
-	txn            statedb.ReadTxn
 	update, delete operation
 	prune          func(ctx context.Context, objects iter.Seq2[*entry, statedb.Revision]) error
 }
 
 func (p *parts) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
-	if p.txn = txn; p.update != nil {
+	if p.update != nil {
 		return p.update(ctx, e)
 	}
 	return p.healthy.Update(ctx, txn, revision, e)
@@ -173,7 +172,7 @@ func keysOnly(p *parts) func(context.Context, iter.Seq2[*entry, statedb.Revision
 		}
 		for name := range p.dump() {
 			if key, _, part := strings.Cut(strings.ReplaceAll(name, "#", "/"), "/"); !part && !wanted[key] {
-				if err := p.Delete(ctx, p.txn, 0, &entry{Key: key}); err != nil {
+				if err := p.Delete(ctx, nil, 0, &entry{Key: key}); err != nil {
 					return err
 				}
 			}

@@ -285,10 +285,10 @@ var healthySubjects = []struct {
 			return reconciler.Config[*entry]{RoundOperations: committing{s}, Pruner: healthy{s}}
 		})
 	})},
-	{"four workers, serial by the first value", checks(func() sub {
+	{"four workers, serial by key", checks(func() sub {
 		return configured(func(s *store) reconciler.Config[*entry] {
 			return reconciler.Config[*entry]{
-				Operations: &parts{healthy: healthy{s}}, Sweeper: sweeper{s},
+				Operations: healthy{s}, Sweeper: sweeper{s},
 				SerialBy: func(e *entry) string { return e.Key[:1] },
 				Options:  []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 })},
 			}
