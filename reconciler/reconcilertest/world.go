@@ -447,8 +447,8 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 		return nil
 	}
 	for _, p := range lasting {
-		if p.Class != check.Operation && p.Class != check.Entry {
-			return nil // it may be a step of all
+		if p.Shared {
+			return nil
 		}
 	}
 	for _, u := range w.rest() {
