@@ -31,7 +31,7 @@ import (
 // may wait for its retry.
 const (
 	settleTime = 10 * time.Second
-	healTime   = 3 * time.Minute
+	healTime   = 2 * time.Minute
 	stopTime   = time.Minute
 	callTime   = 10 * time.Second
 )
@@ -391,9 +391,12 @@ func (w *world[Obj, T]) waitReal() (died bool) {
 
 // repair lets everything that waits run now, then refreshes and prunes, as the program would in time.
 func (w *world[Obj, T]) repair() {
-	for _, again := range []func(ctx context.Context, c controller){retry, refresh, prune} {
-		w.each(again)
-		w.settle(healTime)
+	for _, again := range []struct {
+		call func(ctx context.Context, c controller)
+		wait time.Duration
+	}{{retry, healTime}, {refresh, settleTime}, {prune, healTime}} {
+		w.each(again.call)
+		w.settle(again.wait)
 	}
 }
 
