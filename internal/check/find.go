@@ -110,7 +110,10 @@ func Replay(s *Subject, p Plan) *Failure {
 	if failure := f.reference(p.Last()); failure != nil {
 		return failure
 	}
-	failure, _ := f.try(p)
+	failure, r := f.try(p)
+	if failure == nil && !r.Used {
+		s.Logf("the plan did not come to each of its faults: has the code or a state changed?")
+	}
 	return failure
 }
 
