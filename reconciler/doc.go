@@ -80,7 +80,8 @@
 //   - event records events of objects for people to read.
 //   - commands and debug show and control reconcilers, in a shell and on a web page; inspect has the
 //     data that they show.
-//   - reconcilertest runs reconcilers in tests, in virtual time.
+//   - reconcilertest runs reconcilers in tests, in virtual time, and finds bugs in operations; edge
+//     marks their steps for that.
 //
 // The guide, docs/GUIDE.md, goes through all of this with a program that runs.
 package reconciler

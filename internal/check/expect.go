@@ -4,6 +4,7 @@
 package check
 
 import (
+	"strings"
 	"sync"
 	"testing"
 )
@@ -20,7 +21,8 @@ type expectation struct {
 }
 
 // Expect lets f check in t, and returns the failure that was found in place of a failure of the test; nil if none was.
-// It is for tests of the kit. without leaves out a check or a kind of fault by its name; empty leaves out none.
+// It is for tests of the kit. without leaves out a check, a kind of fault, a kind of way, or [Pairs], by its name; several
+// are separated by "; ", empty leaves out none.
 func Expect(t testing.TB, without string, f func()) *Failure {
 	e := &expectation{without: without}
 	expectations.Lock()
@@ -47,7 +49,7 @@ func expected(t testing.TB) *expectation {
 // Left returns what a test of the kit leaves out.
 func Left(t testing.TB) []string {
 	if e := expected(t); e != nil && e.without != "" {
-		return []string{e.without}
+		return strings.Split(e.without, "; ")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ type Subject struct {
 	Seed uint64
 	// Logf tells how far the search is.
 	Logf func(format string, args ...any)
-	// Without leaves out checks and kinds of faults by their names.
+	// Without leaves out checks, kinds of faults, kinds of ways and [Pairs] by their names.
 	Without []string
 }
 
@@ -86,6 +86,17 @@ var checks = []struct {
 	}},
 	{"the deletion of what is absent changes the target", 4, func(r, _ *Record, _ ignored) string { return diff(r.Absent, r.Deleted, nil) }},
 }
+
+// Checks returns the names of all checks.
+func Checks() (names []string) {
+	for _, c := range checks {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Pairs is the name of the plans with two faults.
+const Pairs = "pairs of faults"
 
 // Find searches for a plan that fails, and returns nil if there is none.
 func Find(s *Subject) *Failure {
@@ -199,7 +210,7 @@ func (f *finder) title(p Plan, at int) string {
 
 // find goes through the phases.
 func (f *finder) find() *Failure {
-	ways := Ways(f.States)
+	ways := Ways(f.States, f.Without...)
 	var single []Plan // listed way first
 	listed := 0
 	for i, way := range ways {
@@ -232,7 +243,7 @@ func (f *finder) find() *Failure {
 			return f.minimal(failure)
 		}
 	}
-	for len(single) > 1 && f.runs < f.Runs {
+	for len(single) > 1 && f.runs < f.Runs && !slices.Contains(f.Without, Pairs) {
 		one, two := single[r.IntN(len(single))], single[r.IntN(len(single))]
 		p := Plan{Steps: one.Steps, Faults: append(slices.Clone(one.Faults), two.Faults...)}
 		if failure, _ := f.try(p); failure != nil {
@@ -245,10 +256,11 @@ func (f *finder) find() *Failure {
 
 // withFaults returns the plans with one fault on a way, of which r is the run without faults.
 func (f *finder) withFaults(way []Step, r *Record) (plans []Plan) {
-	for _, calls := range r.Journal[:min(len(way), len(r.Journal))] {
+	for i, calls := range r.Journal[:min(len(way), len(r.Journal))] {
+		last := i == len(way)-1 // without a next state, Rewritten is KilledAfter
 		for _, c := range calls {
 			for _, kind := range c.Class.Kinds() {
-				if !slices.Contains(f.Without, kind.String()) {
+				if !slices.Contains(f.Without, kind.String()) && !(last && kind == Rewritten) {
 					plans = append(plans, Plan{Steps: way, Faults: []Fault{{Kind: kind, Point: c.Name, N: c.N}}})
 				}
 			}

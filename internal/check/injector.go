@@ -29,8 +29,10 @@ type Point struct {
 	Name  string
 	// N counts how often the place was reached, from 1.
 	N int
-	// Key is the key of the object; empty for a batch or a listing.
+	// Key is the key of the object; empty for a batch or a listing. A step has that of its operation.
 	Key string
+	// Shared is true for a step of a batch, or outside of operations: if it fails, any object may not be applied.
+	Shared bool
 }
 
 // Call is a call in the journal of a run.
@@ -469,7 +471,7 @@ func (p *Process) Hook() edgehook.Hook { return &place{p: p} }
 
 // Step implements [edgehook.Hook].
 func (h *place) Step(ctx context.Context, step string, f func() error) error {
-	at := Point{Class: Edge, Name: step}
+	at := Point{Class: Edge, Name: step, Key: h.at.Key, Shared: h.at.Name == "" || h.at.Class == Batch}
 	if h.at.Name != "" {
 		at.Name = h.at.Name + ", " + step
 	}

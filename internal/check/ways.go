@@ -5,7 +5,24 @@ package check
 
 import "slices"
 
-// Ways returns the ways through a number of states, without repetitions, the way as listed first:
+// Kinds of ways.
+const (
+	Listed    = "as listed"
+	Back      = "via another state and back"
+	Emptied   = "emptied at the end"
+	Between   = "with the empty state between"
+	Backwards = "backwards"
+	Reverse   = "the keys in reverse"
+	Squashed  = "squashed"
+	Fresh     = "each state from empty"
+)
+
+// WayNames returns the kinds of ways.
+func WayNames() []string {
+	return []string{Listed, Back, Emptied, Between, Backwards, Reverse, Squashed, Fresh}
+}
+
+// Ways returns the ways through a number of states, without repetitions and without some kinds, the way as listed first:
 //
 //   - as listed, and each state from empty
 //   - backwards
@@ -13,40 +30,40 @@ import "slices"
 //   - with the empty state between
 //   - all squashed into one
 //   - to each state, via another one, and back
-func Ways(states int) [][]Step {
+func Ways(states int, without ...string) [][]Step {
 	var listed []Step
 	for i := range states {
 		listed = append(listed, Step{State: i})
 	}
 	var ways [][]Step
-	add := func(way ...Step) {
-		if !slices.ContainsFunc(ways, func(w []Step) bool { return slices.Equal(w, way) }) {
+	add := func(kind string, way ...Step) {
+		if !slices.Contains(without, kind) && !slices.ContainsFunc(ways, func(w []Step) bool { return slices.Equal(w, way) }) {
 			ways = append(ways, way)
 		}
 	}
-	add(listed...)
+	add(Listed, listed...)
 	for i := range listed {
 		for j := range states {
 			if j != i {
-				add(append(slices.Clone(listed[:i+1]), Step{State: j}, listed[i])...)
+				add(Back, append(slices.Clone(listed[:i+1]), Step{State: j}, listed[i])...)
 			}
 		}
 	}
-	add(append(slices.Clone(listed), Step{State: Empty})...)
+	add(Emptied, append(slices.Clone(listed), Step{State: Empty})...)
 	var between []Step
 	for _, s := range listed {
 		between = append(between, s, Step{State: Empty})
 	}
-	add(between[:len(between)-1]...)
+	add(Between, between[:len(between)-1]...)
 	backwards := slices.Clone(listed)
 	slices.Reverse(backwards)
-	add(backwards...)
-	add(each(listed, func(s *Step) { s.Reversed = true })...)
+	add(Backwards, backwards...)
+	add(Reverse, each(listed, func(s *Step) { s.Reversed = true })...)
 	squashed := each(listed, func(s *Step) { s.Squashed = true })
 	squashed[states-1].Squashed = false
-	add(squashed...)
+	add(Squashed, squashed...)
 	for _, s := range listed {
-		add(s)
+		add(Fresh, s)
 	}
 	return ways
 }

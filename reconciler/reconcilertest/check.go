@@ -44,7 +44,8 @@ type Subject[Obj, T any] struct {
 	Config func(target T) reconciler.Config[Obj]
 	// Start starts what the program starts, in place of Config: derivations, sources and triggers with [Go], and
 	// reconcilers with [Env.Start] or [Start]. What it starts ends with e.Context, which also is the context to give to
-	// the steps (package edge) of a target that has no context of an operation.
+	// the steps (package edge) of a target that has no context of an operation. Close derivations and sources with
+	// e.Cleanup: statedb's trackers of deletions must end with the bubble.
 	Start func(e *Env[Obj], target T)
 
 	// Foreign adds objects of somebody else to the target, which must stay as they are. It is called once in each run,

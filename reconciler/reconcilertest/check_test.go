@@ -48,6 +48,7 @@ var entryIndex = statedb.Index[*entry, string]{
 type store struct {
 	mu   sync.Mutex
 	data map[string]string
+	made int // objects with a name of their own
 }
 
 func (s *store) set(ctx context.Context, key, value string) error {

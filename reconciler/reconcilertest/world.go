@@ -31,7 +31,7 @@ import (
 // may wait for its retry.
 const (
 	settleTime = 10 * time.Second
-	healTime   = 3 * time.Minute
+	healTime   = 2 * time.Minute
 	stopTime   = time.Minute
 	callTime   = 10 * time.Second
 )
@@ -124,7 +124,7 @@ func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world
 	}
 	w.x.Delay, w.x.Grace = 3*time.Second, 5*time.Second
 	if s.RealTime {
-		w.x.Delay, w.x.Grace = 20*time.Millisecond, 2*time.Second
+		w.x.Delay, w.x.Grace = 20*time.Millisecond, 10*time.Second
 	}
 	return w
 }
@@ -391,9 +391,12 @@ func (w *world[Obj, T]) waitReal() (died bool) {
 
 // repair lets everything that waits run now, then refreshes and prunes, as the program would in time.
 func (w *world[Obj, T]) repair() {
-	for _, again := range []func(ctx context.Context, c controller){retry, refresh, prune} {
-		w.each(again)
-		w.settle(healTime)
+	for _, again := range []struct {
+		call func(ctx context.Context, c controller)
+		wait time.Duration
+	}{{retry, healTime}, {refresh, settleTime}, {prune, healTime}} {
+		w.each(again.call)
+		w.settle(again.wait)
 	}
 }
 
@@ -447,8 +450,8 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 		return nil
 	}
 	for _, p := range lasting {
-		if p.Class != check.Operation && p.Class != check.Entry {
-			return nil // it may be a step of all
+		if p.Shared {
+			return nil
 		}
 	}
 	for _, u := range w.rest() {
