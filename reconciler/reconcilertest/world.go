@@ -31,7 +31,7 @@ import (
 // may wait for its retry.
 const (
 	settleTime = 10 * time.Second
-	healTime   = 2 * time.Minute
+	healTime   = 3 * time.Minute
 	stopTime   = time.Minute
 	callTime   = 10 * time.Second
 )
