@@ -228,8 +228,13 @@ func (f *finder) find() *Failure {
 		}
 	}
 	r := rand.New(rand.NewPCG(f.Seed, 1))
-	others := single[listed:]
-	r.Shuffle(len(others), func(i, j int) { others[i], others[j] = others[j], others[i] })
+	shuffle := func(plans []Plan) {
+		r.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
+	}
+	shuffle(single[listed:])
+	if f.runs+listed > f.Runs {
+		shuffle(single[:listed]) // else all faults come at the first calls
+	}
 	f.Logf("%d ways; %d plans with one fault, of which at most %d are run; seed %d", len(ways), len(single), f.Runs, f.Seed)
 
 	// A fifth of the runs is for pairs.

@@ -53,7 +53,7 @@ sysctls: {net.ipv4.conf.br0.rp_filter: 2}
 	second = `
 links: [{name: br0, kind: bridge, mtu: 1400}, {name: br1, kind: bridge}, {name: a, kind: veth, master: br1, peer: b}]
 addresses: [{dev: br0, cidr: 10.10.0.1/24}, {dev: br1, cidr: 10.20.0.1/24}, {dev: br1, cidr: 10.21.0.1/24}]
-routes: [{dst: 10.30.0.0/16, via: 10.20.0.8}, {dst: 10.40.0.0/16, via: 10.20.0.9, metric: 60}]
+routes: [{dst: 10.30.0.0/16, via: 10.20.0.8}, {dst: 10.50.0.0/16, dev: br0}, {dst: 10.40.0.0/16, via: 10.20.0.9, metric: 60}]
 sysctls: {net.ipv4.conf.br1.rp_filter: 1}
 `
 	third = `
