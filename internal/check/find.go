@@ -22,7 +22,7 @@ type Subject struct {
 	// Name returns the name of a state for people.
 	Name func(state int) string
 
-	// Runs bounds the number of runs, Seed chooses among more of them.
+	// Runs bounds the number of plans with faults, Seed chooses among more of them.
 	Runs int
 	Seed uint64
 	// Logf tells how far the search is.
@@ -120,7 +120,6 @@ func Replay(s *Subject, p Plan) *Failure {
 type finder struct {
 	*Subject
 	fresh map[int]*Record // by state
-	runs  int
 }
 
 // reference runs a state from scratch.
@@ -129,7 +128,6 @@ func (f *finder) reference(state int) *Failure {
 		return nil
 	}
 	p := Plan{Steps: []Step{{State: state}}}
-	f.runs++
 	r := f.Run(p)
 	f.fresh[state] = r
 	return f.ask(p, r, r)
@@ -153,7 +151,6 @@ func (f *finder) try(p Plan) (*Failure, *Record) {
 	if failure := f.reference(p.Last()); failure != nil {
 		return failure, nil
 	}
-	f.runs++
 	r := f.Run(p)
 	return f.ask(p, r, f.fresh[p.Last()]), r
 }
@@ -232,28 +229,30 @@ func (f *finder) find() *Failure {
 		r.Shuffle(len(plans), func(i, j int) { plans[i], plans[j] = plans[j], plans[i] })
 	}
 	shuffle(single[listed:])
-	if f.runs+listed > f.Runs {
+	if listed > f.Runs {
 		shuffle(single[:listed]) // else all faults come at the first calls
 	}
 	f.Logf("%d ways; %d plans with one fault, of which at most %d are run; seed %d", len(ways), len(single), f.Runs, f.Seed)
 
-	// A fifth of the runs is for pairs.
+	// A fifth of the runs is for pairs, if the faults of the listed way leave so many.
+	tried := 0
 	for i, p := range single {
-		if i >= listed && f.runs > f.Runs*4/5 || f.runs > f.Runs {
+		if tried == f.Runs || i >= listed && tried >= f.Runs*4/5 {
 			break
 		}
+		tried++
 		if failure, _ := f.try(p); failure != nil {
 			return f.minimal(failure)
 		}
 	}
-	for len(single) > 1 && f.runs < f.Runs && !slices.Contains(f.Without, Pairs) {
+	for ; len(single) > 1 && tried < f.Runs && !slices.Contains(f.Without, Pairs); tried++ {
 		one, two := single[r.IntN(len(single))], single[r.IntN(len(single))]
 		p := Plan{Steps: one.Steps, Faults: append(slices.Clone(one.Faults), two.Faults...)}
 		if failure, _ := f.try(p); failure != nil {
 			return f.minimal(failure)
 		}
 	}
-	f.Logf("%d runs, none failed", f.runs)
+	f.Logf("%d plans with faults did not fail", tried)
 	return nil
 }
 

@@ -43,6 +43,8 @@ type Call struct {
 	Err   error
 	// Ended is false while the call runs.
 	Ended bool
+
+	process *Process
 }
 
 func (c Call) String() string {
@@ -170,11 +172,11 @@ func (x *Injector) Stubborn(n int) (name string, times int, err error) {
 	return "", 0, nil
 }
 
-// Running returns the calls that have not returned.
+// Running returns the calls that have not returned, but for those of a process that was killed.
 func (x *Injector) Running() (calls []Call) {
 	for _, step := range x.Journal() {
 		for _, c := range step {
-			if !c.Ended {
+			if !c.Ended && !c.process.isDead() {
 				calls = append(calls, c)
 			}
 		}
@@ -258,7 +260,7 @@ func (p *Process) enter(at Point) (c *entered, parked bool) {
 			}
 		}
 	}
-	call := Call{Point: at}
+	call := Call{Point: at, process: p}
 	if c.kind != noFault {
 		call.Fault = c.kind.String()
 		if c.outside != "" {

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/edge"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -676,6 +677,7 @@ func TestEachBugIsFound(t *testing.T) {
 
 // A bug is not found, or not by its check, when the check or the kind of fault that finds it is left out.
 func TestEachCheckAndFaultIsNeeded(t *testing.T) {
+	long.Only(t)
 	needed := map[string]bool{}
 	for _, bug := range bugs {
 		if bug.only == "" {
@@ -695,6 +697,7 @@ func TestEachCheckAndFaultIsNeeded(t *testing.T) {
 }
 
 func TestKindsOfWaysAreNeeded(t *testing.T) {
+	long.Only(t)
 	for _, bug := range ways {
 		t.Run(bug.way, func(t *testing.T) {
 			require.NotNil(t, check.Expect(t, check.Pairs, func() { reconcilertest.Check(t, bug.sub) }))

@@ -33,13 +33,13 @@ type batches struct{ *store }
 
 func (b batches) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*entry]) {
 	for i := range batch {
-		batch[i].Result = healthy{b.store}.Update(ctx, nil, 0, batch[i].Object)
+		batch[i].Result = healthy(b).Update(ctx, nil, 0, batch[i].Object)
 	}
 }
 
 func (b batches) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*entry]) {
 	for i := range batch {
-		batch[i].Result = healthy{b.store}.Delete(ctx, nil, 0, batch[i].Object)
+		batch[i].Result = healthy(b).Delete(ctx, nil, 0, batch[i].Object)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/managed"
@@ -55,7 +56,7 @@ func (p plain) Prune(ctx context.Context, _ statedb.ReadTxn, entries iter.Seq2[*
 // started is the subject with a program in place of a configuration.
 func started(start func(e *reconcilertest.Env[*entry], s *store)) reconcilertest.Subject[*entry, *store] {
 	s := subject(nil)
-	s.Config, s.Start = nil, start
+	s.Config, s.Start, s.Runs = nil, start, long.Times(300)
 	return s
 }
 

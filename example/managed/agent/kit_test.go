@@ -121,7 +121,7 @@ func TestTheBrokerEndsAsAFreshStartLeavesIt(t *testing.T) {
 		return &DesiredTunnel{Name: name, Settings: api.Settings{Remote: remote, Bandwidth: 100}}
 	}
 	reconcilertest.Check(t, reconcilertest.Subject[*DesiredTunnel, world]{
-		RealTime: true, Runs: 22, Target: newWorld, Dump: world.dump, Table: newDesired,
+		RealTime: true, Runs: 40, Target: newWorld, Dump: world.dump, Table: newDesired,
 		States: func(*rand.Rand) [][]*DesiredTunnel {
 			return [][]*DesiredTunnel{
 				{tunnel("a", "203.0.113.1"), tunnel("b", "203.0.113.2")},

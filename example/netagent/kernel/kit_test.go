@@ -163,7 +163,7 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 // The whole of the operations: links, addresses, routes and sysctls, with the derivation of routes and the feed of links.
 func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 	reconcilertest.Check(t, reconcilertest.Subject[*file, whole]{
-		RealTime: true, Runs: 60, Target: newWhole, Dump: whole.dump, Table: newFiles,
+		RealTime: true, Runs: 80, Target: newWhole, Dump: whole.dump, Table: newFiles,
 		States: func(*rand.Rand) [][]*file { return [][]*file{{{first}}, {{second}}, {{third}}} },
 		Start:  func(e *reconcilertest.Env[*file], w whole) { w.program(e) },
 		Outside: map[string]func(whole){
