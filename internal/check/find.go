@@ -74,8 +74,8 @@ var checks = []struct {
 	ask  func(r, fresh *Record, left ignored) string
 }{
 	{"an operation misbehaves", len(after), func(r, _ *Record, _ ignored) string { return strings.Join(r.Wrong, "\n") }},
-	{"the others do not converge", 0, func(r, fresh *Record, _ ignored) string { return surplus(r.Stuck, fresh.Unapplied) }},
-	{"the rows do not converge", 1, func(r, fresh *Record, _ ignored) string { return surplus(r.Unapplied, fresh.Unapplied) }},
+	{"the others do not converge", 0, func(r, _ *Record, _ ignored) string { return strings.Join(r.Stuck, "\n") }},
+	{"the rows do not converge", 1, func(r, _ *Record, _ ignored) string { return strings.Join(r.Unapplied, "\n") }},
 	{"the target is not as a fresh start on the same rows leaves it", 1, func(r, fresh *Record, left ignored) string {
 		return diff(r.End, fresh.End, left)
 	}},
@@ -112,7 +112,8 @@ func Replay(s *Subject, p Plan) *Failure {
 	}
 	failure, r := f.try(p)
 	if failure == nil && !r.Used {
-		s.Logf("the plan did not come to each of its faults: has the code or a state changed?")
+		return &Failure{Plan: p, Check: "the plan is not of this code",
+			Text: fmt.Sprintf("the plan did not come to each of its faults, since the code or a state has changed: %s", p)}
 	}
 	return failure
 }
@@ -192,6 +193,12 @@ const mostCalls = 30
 
 func (f *finder) title(p Plan, at int) string {
 	if at >= len(p.Steps) {
+		if at == len(p.Steps) && len(p.Faults) == 0 {
+			return "the rest of the time"
+		}
+		if at == len(p.Steps) && !p.NeedsRefresh() {
+			return "the faults are over: retry and prune"
+		}
 		return after[min(at-len(p.Steps), len(after)-1)]
 	}
 	s := p.Steps[at]
@@ -292,11 +299,6 @@ func (f *finder) minimal(found *Failure) *Failure {
 		return true
 	})
 	return found
-}
-
-// surplus returns the texts that are not in allowed.
-func surplus(texts, allowed []string) string {
-	return strings.Join(slices.DeleteFunc(slices.Clone(texts), func(t string) bool { return slices.Contains(allowed, t) }), "\n")
 }
 
 // common returns what have has under the names of base.

@@ -8,12 +8,16 @@ import (
 	"hash/maphash"
 	"reflect"
 	"strings"
+	"time"
 )
 
 var seed = maphash.MakeSeed()
 
-// Hash returns a hash of a value and of all it refers to, without locks, functions, channels and atomics, which may
-// change in a value that does not.
+// location is read when a time is first formatted.
+var location = reflect.TypeFor[time.Location]()
+
+// Hash returns a hash of a value and of all it refers to, without locks, functions, channels, atomics and caches,
+// which may change in a value that does not.
 func Hash(value any) uint64 {
 	w := walker{seen: map[visit]int{}}
 	w.h.SetSeed(seed)
@@ -49,7 +53,8 @@ func (w *walker) walk(v reflect.Value) {
 		w.h.WriteByte('-')
 		return
 	}
-	if pkg := v.Type().PkgPath(); pkg == "sync" || strings.HasPrefix(pkg, "sync/") {
+	pkg := v.Type().PkgPath()
+	if pkg == "sync" || strings.HasPrefix(pkg, "sync/") || pkg == "google.golang.org/protobuf/internal/impl" || v.Type() == location {
 		return
 	}
 	fmt.Fprintf(&w.h, "(%d", v.Kind())
@@ -74,7 +79,9 @@ func (w *walker) walk(v reflect.Value) {
 		w.walk(v.Elem())
 	case reflect.Struct:
 		for i := range v.NumField() {
-			w.walk(v.Field(i))
+			if v.Type().Field(i).Name != "sizeCache" { // of protobuf
+				w.walk(v.Field(i))
+			}
 		}
 	case reflect.Array, reflect.Slice:
 		fmt.Fprint(&w.h, v.Len())

@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/core"
@@ -23,13 +24,17 @@ var (
 	ErrKilled   = errors.New("the program was killed by the test")
 )
 
+// KeyMark stands before the key in [Point].Key.
+const KeyMark = "\x00key\x00"
+
 // Point is a place at which a run can fail.
 type Point struct {
 	Class Class
 	Name  string
 	// N counts how often the place was reached, from 1.
 	N int
-	// Key is the key of the object; empty for a batch or a listing. A step has that of its operation.
+	// Key is what tells the reconciler, [KeyMark], and the key of the object; empty for a batch or a listing. A step has that
+	// of its operation.
 	Key string
 	// Shared is true for a step of a batch, or outside of operations: if it fails, any object may not be applied.
 	Shared bool
@@ -68,6 +73,7 @@ type Injector struct {
 	// Delay is how late a late effect is. Grace is how long an operation may go on after the end of its context.
 	Delay, Grace time.Duration
 
+	late    atomic.Int64 // effects that are still to come
 	mu      sync.Mutex
 	faults  []Fault
 	reached map[string]int
@@ -171,6 +177,9 @@ func (x *Injector) Stubborn(n int) (name string, times int, err error) {
 	}
 	return "", 0, nil
 }
+
+// Late is the number of late effects that are still to come.
+func (x *Injector) Late() int64 { return x.late.Load() }
 
 // Running returns the calls that have not returned, but for those of a process that was killed.
 func (x *Injector) Running() (calls []Call) {
@@ -401,7 +410,14 @@ func (p *Process) act(ctx context.Context, c *entered, call, half func(ctx conte
 	case Lost:
 		return nil
 	case Late:
+		p.x.late.Add(1)
 		go func() {
+			defer p.x.late.Add(-1)
+			defer func() {
+				if v := recover(); v != nil {
+					p.x.panicked(c.Name+", whose effect came late,", v)
+				}
+			}()
 			time.Sleep(p.x.Delay)
 			if !p.isDead() {
 				_ = call(context.WithoutCancel(ctx))

@@ -152,6 +152,11 @@ func quoted(text string) (value, left string, err error) {
 	return value, strings.TrimSpace(text[len(prefix):]), err
 }
 
+// NeedsRefresh reports whether the operations cannot know of a fault of the plan: then only a refresh repairs it.
+func (p Plan) NeedsRefresh() bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Lost || f.Kind == Late || f.Kind == Outside })
+}
+
 // Last returns the state at the end of the plan.
 func (p Plan) Last() int { return p.Steps[len(p.Steps)-1].State }
 

@@ -304,7 +304,18 @@ var bugs = []struct {
 		}
 		p.prune = byKey(p)
 	}, "a"), "success without effect", "late effect")), fresh, "has a#: 2, not 1", "kill after"},
-	{"sonic-swss#4850", batched(func(s *store) reconciler.BatchOperations[*entry] { return allOrNone{s} }, "a b=bad c"), fresh, "has a: a=[]", fresh},
+	{"sonic-swss#4850", batched(func(s *store) reconciler.BatchOperations[*entry] { return allOrNone{s} }, "a b=bad c"), converge, "terminal: an entry is bad", converge},
+	{"an error is swallowed", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			_ = p.healthy.Update(ctx, nil, 0, e)
+			return nil
+		}
+	}, "a"), fresh, "lacks a", ""},
+	{"an operation gives up for good", with(func(p *parts) {
+		p.update = func(ctx context.Context, e *entry) error {
+			return reconciler.TerminalError(errors.New("no"))
+		}
+	}, "a"), converge, "terminal: no", ""},
 	{"cilium#38162", with(func(p *parts) {
 		p.update = func(ctx context.Context, e *entry) error {
 			err := p.healthy.Update(ctx, nil, 0, e)

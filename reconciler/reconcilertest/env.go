@@ -99,7 +99,7 @@ func (e *Env[Obj]) Start(cfg reconciler.Config[Obj]) *reconciler.Loop[Obj] {
 	e.Helper()
 	cfg = e.Config(cfg)
 	if e.life != nil {
-		cfg = withFaults(e.life, cfg, "")
+		cfg = withFaults(e.life, cfg, true)
 	}
 	e.Loop = start(e, cfg)
 	return e.Loop
@@ -111,7 +111,7 @@ func Start[Obj, Row any](e *Env[Obj], cfg reconciler.Config[Row]) *reconciler.Lo
 	e.Helper()
 	cfg = config(e, cfg)
 	if e.life != nil {
-		cfg = withFaults(e.life, cfg, cfg.Table.Name()+": ")
+		cfg = withFaults(e.life, cfg, false)
 	}
 	return start(e, cfg)
 }

@@ -26,14 +26,17 @@ type life struct {
 	hashes map[uintptr]uint64
 	// lists is true if a reconciler lists what the target has, or prunes it.
 	lists bool
-	// remove calls the operations for a row that is absent. nil before a reconciler of the table has started.
-	remove func(ctx context.Context, txn statedb.ReadTxn, row any) error
+	// started counts the reconcilers by the beginning of the names of their calls.
+	started map[string]int
+	// removes call the operations of each reconciler of the table for a row that is absent.
+	removes []func(ctx context.Context, txn statedb.ReadTxn, row any) error
 }
 
 // faulty calls the operations of a reconciler, with the faults of a run.
 type faulty[Row any] struct {
 	*life
 	prefix string
+	clone  func(Row) Row
 	names  *rows.Rows[Row]
 	single reconciler.Operations[Row]
 	batch  reconciler.BatchOperations[Row]
@@ -45,10 +48,18 @@ type faulty[Row any] struct {
 // timeout is that of operations whose configuration has none.
 const timeout = time.Second
 
-// withFaults returns cfg with operations that have the faults of the run. Names of calls begin with prefix.
-func withFaults[Row any](l *life, cfg reconciler.Config[Row], prefix string) reconciler.Config[Row] {
+// withFaults returns cfg with operations that have the faults of the run. own is true for a table of the states. Names of
+// calls begin with what tells the reconcilers of a run apart.
+func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconciler.Config[Row] {
+	prefix := ""
+	if !own {
+		prefix = cfg.Table.Name() + ": "
+	}
+	if l.started[prefix]++; l.started[prefix] > 1 {
+		prefix = fmt.Sprintf("%sreconciler %d: ", prefix, l.started[prefix])
+	}
 	f := &faulty[Row]{
-		life: l, prefix: prefix, names: rows.NewBeside(cfg.DB, cfg.Table),
+		life: l, prefix: prefix, clone: cfg.Clone, names: rows.NewBeside(cfg.DB, cfg.Table),
 		single: cfg.Operations, batch: cfg.BatchOperations, round: cfg.RoundOperations, pruner: cfg.Pruner, sweep: cfg.Sweeper,
 	}
 	if f.pruner == nil && f.sweep == nil {
@@ -74,8 +85,8 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], prefix string) rec
 	if f.sweep != nil {
 		cfg.Sweeper = faultySweeper[Row]{f}
 	}
-	if prefix == "" {
-		l.remove = f.remove
+	if own {
+		l.removes = append(l.removes, f.remove)
 	}
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.RefreshLimiter = nil
@@ -93,6 +104,9 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], prefix string) rec
 // remove deletes a row that is absent, without faults.
 func (f *faulty[Row]) remove(ctx context.Context, txn statedb.ReadTxn, row any) error {
 	obj := row.(Row)
+	if f.clone != nil {
+		obj = f.clone(obj)
+	}
 	entry := []reconciler.BatchEntry[Row]{{Object: obj}}
 	switch {
 	case f.round != nil:
@@ -106,7 +120,7 @@ func (f *faulty[Row]) remove(ctx context.Context, txn statedb.ReadTxn, row any) 
 }
 
 func (f *faulty[Row]) point(class check.Class, operation string, obj Row) check.Point {
-	return check.Point{Class: class, Name: f.prefix + operation + " " + f.names.Name(obj), Key: f.prefix + string(f.names.Key(obj))}
+	return check.Point{Class: class, Name: f.prefix + operation + " " + f.names.Name(obj), Key: f.prefix + check.KeyMark + string(f.names.Key(obj))}
 }
 
 // unchanged calls, and reports a row that the call has changed.
@@ -189,68 +203,61 @@ func (f faultyRounds[Row]) ProcessRound(ctx context.Context, txn statedb.ReadTxn
 	})
 }
 
-// entry is one entry of a batch on its way: its place, and what its own fault says.
-type entry struct {
-	list, at int
-	outcome  check.Outcome
-}
-
 // entries calls with those entries that have no fault of their own which keeps them out. lists are the deletes and the
-// updates.
+// updates. The entries stay in the slices of the loop, in which an operation may sort them; those that are kept out come last.
 func (f *faulty[Row]) entries(ctx context.Context, name string, lists [2][]reconciler.BatchEntry[Row], call func(ctx context.Context, deletes, updates []reconciler.BatchEntry[Row])) {
 	operations := [2]string{"delete", "update"}
-	var in []entry
+	outcomes := map[statedb.Revision]check.Outcome{}
+	var in, called [2]int // the numbers of entries that are not kept out, and of those that were in the call
 	for list := range lists {
-		for at := range lists[list] {
-			e := entry{list: list, at: at}
-			e.outcome = f.Enter(f.point(check.Entry, operations[list], lists[list][at].Object))
-			if !e.outcome.Calls() {
-				lists[list][at].Result = e.outcome.Leave(nil)
+		var out []reconciler.BatchEntry[Row]
+		for _, e := range lists[list] {
+			outcome := f.Enter(f.point(check.Entry, operations[list], e.Object))
+			if !outcome.Calls() {
+				e.Result = outcome.Leave(nil)
+				out = append(out, e)
 				continue
 			}
-			in = append(in, e)
+			outcomes[e.Revision] = outcome
+			lists[list][in[list]] = e
+			in[list]++
 		}
+		copy(lists[list][in[list]:], out)
 	}
-	some := func(in []entry) func(ctx context.Context) error {
+	with := func(deletes, updates int) func(ctx context.Context) error {
 		return func(ctx context.Context) error {
-			var given [2][]reconciler.BatchEntry[Row]
-			var objs []Row
-			for _, e := range in {
-				given[e.list] = append(given[e.list], lists[e.list][e.at])
-				objs = append(objs, lists[e.list][e.at].Object)
-			}
-			if len(in) == 0 {
+			if called = [2]int{deletes, updates}; deletes+updates == 0 {
 				return nil
 			}
-			f.unchanged(name, objs, func() { call(ctx, given[0], given[1]) })
-			var next [2]int
-			for _, e := range in {
-				lists[e.list][e.at].Result = given[e.list][next[e.list]].Result
-				next[e.list]++
+			var objs []Row
+			for list, n := range called {
+				for _, e := range lists[list][:n] {
+					objs = append(objs, e.Object)
+				}
 			}
+			f.unchanged(name, objs, func() { call(ctx, lists[0][:deletes:deletes], lists[1][:updates:updates]) })
 			return nil
 		}
 	}
-	calls := func(ctx context.Context) error { return some(in)(ctx) }
-	half := func(ctx context.Context) error { return some(in[:(len(in)+1)/2])(ctx) }
-	returned := false
 	defer func() {
-		for _, e := range in {
-			if !returned {
-				e.outcome.Leave(nil) // a panic: the loop sets the results
-			}
+		for _, outcome := range outcomes {
+			outcome.Leave(nil) // after a panic: the loop sets the results
 		}
 	}()
+	half := (in[0] + in[1] + 1) / 2
+	deletes := min(in[0], half)
 	at := check.Point{Class: check.Batch, Name: fmt.Sprintf("%s%s batch", f.prefix, name)}
-	done := 0
-	err := f.Do(ctx, at, func(ctx context.Context) error { done = len(in); return calls(ctx) },
-		func(ctx context.Context) error { done = (len(in) + 1) / 2; return half(ctx) })
-	returned = true
-	for i, e := range in {
-		result := &lists[e.list][e.at].Result
-		if err != nil && i >= done {
-			*result = err
+	err := f.Do(ctx, at, with(in[0], in[1]), with(deletes, half-deletes))
+	for list, n := range in {
+		for i := range lists[list][:n] {
+			e := &lists[list][i]
+			if err != nil && i >= called[list] {
+				e.Result = err
+			}
+			if outcome, ok := outcomes[e.Revision]; ok {
+				e.Result = outcome.Leave(e.Result)
+				delete(outcomes, e.Revision)
+			}
 		}
-		*result = e.outcome.Leave(*result)
 	}
 }

@@ -75,13 +75,23 @@ type hashed[Obj any] struct {
 // runTB is the testing.TB of one run, for the target: its cleanups run at the end of the run.
 type runTB struct {
 	testing.TB
+	ctx      context.Context
+	cancel   context.CancelFunc
 	cleanups []func()
 }
 
+func newRunTB(t testing.TB, ctx context.Context) runTB {
+	ctx, cancel := context.WithCancel(ctx)
+	return runTB{TB: t, ctx: ctx, cancel: cancel}
+}
+
+func (t *runTB) Context() context.Context { return t.ctx }
+
 func (t *runTB) Cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
 
-// end runs the cleanups, the last first.
+// end ends the context, and runs the cleanups, the last first.
 func (t *runTB) end() {
+	t.cancel()
 	for len(t.cleanups) > 0 {
 		last := len(t.cleanups) - 1
 		f := t.cleanups[last]
@@ -94,24 +104,16 @@ func (t *runTB) end() {
 type lifeTB struct {
 	runTB
 	*life
-	ctx    context.Context
-	cancel context.CancelFunc
 }
 
-func (t *lifeTB) Context() context.Context          { return t.ctx }
 func (t *lifeTB) Errorf(format string, args ...any) { t.x.Report(format, args...) }
 func (t *lifeTB) Error(args ...any) {
 	t.x.Report("%s", strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
 }
 
-// end stops everything that the life of the program has started.
-func (t *lifeTB) end() {
-	t.cancel()
-	t.runTB.end()
-}
-
 func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world[Obj, T] {
-	w := &world[Obj, T]{s: s, t: &runTB{TB: t}, x: check.NewInjector(p.Faults), rec: &check.Record{}, hashes: map[uintptr]uint64{}}
+	run := newRunTB(t, t.Context())
+	w := &world[Obj, T]{s: s, t: &run, x: check.NewInjector(p.Faults), rec: &check.Record{}, hashes: map[uintptr]uint64{}}
 	w.states = s.States(rand.New(rand.NewPCG(s.Seed, 0)))
 	for _, state := range w.states {
 		for _, obj := range state {
@@ -132,12 +134,16 @@ func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world
 // run runs the plan. It returns early if something goes wrong that makes the rest worthless.
 func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 	defer func() {
-		if v := recover(); v != nil {
-			if _, reported := v.(over); !reported {
-				panic(v)
-			}
-			w.stop()
-			w.t.end()
+		if rec != nil {
+			return
+		}
+		v := recover()
+		w.stop()
+		w.t.end()
+		if _, reported := v.(over); v != nil && !reported {
+			panic(v)
+		}
+		if v != nil {
 			rec = w.record()
 		}
 	}()
@@ -159,12 +165,17 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 		w.step(step)
 	}
 	w.rec.Stuck = w.stuck()
+	for w.x.Late() > 0 {
+		time.Sleep(w.x.Delay)
+	}
 	w.x.Begin()
 	w.rec.Used = w.x.Used()
 	w.x.Heal()
 	w.restart()
 	if len(p.Faults) > 0 {
-		w.repair()
+		w.repair(p.NeedsRefresh())
+	} else if len(w.rest()) > 0 {
+		w.settle(healTime)
 	}
 	w.rec.End, w.rec.Unapplied = w.dump(), w.unapplied()
 	if name, times, err := w.x.Stubborn(mostFailures); name != "" {
@@ -230,9 +241,8 @@ func (w *world[Obj, T]) outside() map[string]func() {
 // start begins a life of the program, with the rows of a state. Sources fill the table after the start of the
 // reconcilers, as in a program.
 func (w *world[Obj, T]) start(s check.Step) {
-	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes}
-	ctx, cancel := context.WithCancel(edgehook.With(w.t.Context(), l.Hook()))
-	w.tb = &lifeTB{runTB: runTB{TB: w.t.TB}, life: l, ctx: ctx, cancel: cancel}
+	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes, started: map[string]int{}}
+	w.tb = &lifeTB{runTB: newRunTB(w.t.TB, edgehook.With(w.t.TB.Context(), l.Hook())), life: l}
 	w.lives = append(w.lives, w.tb)
 	w.env = New(w.tb, w.s.Table)
 	w.env.life = l
@@ -241,6 +251,10 @@ func (w *world[Obj, T]) start(s check.Step) {
 	w.env.Write(func(wtxn statedb.WriteTxn) { initialised = w.env.Table.RegisterInitializer(wtxn, "states") })
 	w.startProgram()
 	w.lists = w.lists || l.lists
+	if w.env.idle(); len(w.env.Registry.All()) == 0 {
+		w.x.Report("the program has no reconciler: start it with Env.Start or reconcilertest.Start, or give it e.Registry")
+		panic(over{})
+	}
 	w.write(s)
 	if w.txn != nil {
 		initialised(w.txn)
@@ -389,15 +403,17 @@ func (w *world[Obj, T]) waitReal() (died bool) {
 	return false
 }
 
-// repair lets everything that waits run now, then refreshes and prunes, as the program would in time.
-func (w *world[Obj, T]) repair() {
-	for _, again := range []struct {
-		call func(ctx context.Context, c controller)
-		wait time.Duration
-	}{{retry, healTime}, {refresh, settleTime}, {prune, healTime}} {
-		w.each(again.call)
-		w.settle(again.wait)
+// repair lets everything that waits run now, and prunes, as the program would in time. It also refreshes what is done, if
+// the operations could not know that it is not.
+func (w *world[Obj, T]) repair(all bool) {
+	w.each(retry)
+	w.settle(healTime)
+	if all {
+		w.each(refresh)
+		w.settle(settleTime)
 	}
+	w.each(prune)
+	w.settle(healTime)
 }
 
 // controller is what a run asks of a reconciler.
@@ -455,7 +471,7 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 		}
 	}
 	for _, u := range w.rest() {
-		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, string(u.Key)) }) {
+		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, check.KeyMark+string(u.Key)) }) {
 			texts = append(texts, u.Error())
 		}
 	}
@@ -464,9 +480,6 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 
 // removeAbsent deletes each row that is deleted already once more.
 func (w *world[Obj, T]) removeAbsent() {
-	if w.tb.remove == nil {
-		return
-	}
 	seen := map[string]bool{}
 	for _, row := range w.hashed {
 		key, err := rows.KeyOf(w.env.Table.PrimaryIndexer(), row.obj)
@@ -474,14 +487,16 @@ func (w *world[Obj, T]) removeAbsent() {
 			continue
 		}
 		seen[string(key)] = true
-		if err := w.removed(row.obj); err != nil && outcome.Of(err) == nil {
-			w.x.Report("the deletion of %s, which the target does not have, fails: %s", describeRow(row.obj), err)
+		for _, remove := range w.tb.removes {
+			if err := w.removed(row.obj, remove); err != nil && outcome.Of(err) == nil {
+				w.x.Report("the deletion of %s, which the target does not have, fails: %s", describeRow(row.obj), err)
+			}
 		}
 	}
 }
 
 // removed deletes a row that is absent. A panic is an error.
-func (w *world[Obj, T]) removed(obj Obj) (err error) {
+func (w *world[Obj, T]) removed(obj Obj, remove func(context.Context, statedb.ReadTxn, any) error) (err error) {
 	ctx, cancel := context.WithTimeout(w.env.Context(), timeout)
 	defer cancel()
 	defer func() {
@@ -489,7 +504,7 @@ func (w *world[Obj, T]) removed(obj Obj) (err error) {
 			err = fmt.Errorf("panic: %v", v)
 		}
 	}()
-	return w.tb.remove(ctx, w.env.DB.ReadTxn(), obj)
+	return remove(ctx, w.env.DB.ReadTxn(), obj)
 }
 
 // stop stops all lives of the program, and reports one that does not stop.
