@@ -200,6 +200,7 @@ type Process struct {
 	running  map[string]int // operations by key; with x.mu
 	died     chan struct{}
 	released chan struct{}
+	release  sync.Once
 	// Rewritten is true if the process was killed by [Rewritten]. Read it after Died.
 	Rewritten bool
 }
@@ -225,7 +226,7 @@ func (p *Process) Kill(rewritten bool) {
 // Release lets the calls of a process that was killed return an error. They have no further effect.
 func (p *Process) Release() {
 	p.Kill(false)
-	close(p.released)
+	p.release.Do(func() { close(p.released) })
 }
 
 // park waits until the process is released.
