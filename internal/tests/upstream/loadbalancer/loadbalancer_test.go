@@ -323,6 +323,8 @@ func finds(t *testing.T, s reconcilertest.Subject[*service, maps.LBMaps], text s
 	require.Contains(t, failure.Text, text)
 }
 
+// 1: cilium#44852. The map is full while the backends change; later a backend has a nil address, and an operation panics. A
+// step that fails until the states are over finds it.
 func TestFullMapThenAddressIsNil(t *testing.T) {
 	finds(t, subject(
 		[]service{{Name: one, Backends: with("10.1.0.1", "10.1.0.2")}},
@@ -331,12 +333,12 @@ func TestFullMapThenAddressIsNil(t *testing.T) {
 	), "panics: runtime error")
 }
 
-// 2: an update fails after its backends were written, and the frontend is deleted.
+// 2: cilium#48707. An update fails after its backends were written, and the frontend is deleted. The same fault finds it.
 func TestBackendsOfAFailedUpdateStay(t *testing.T) {
 	finds(t, subject([]service{{Name: one, Backends: with("10.1.0.1")}}), "has BE")
 }
 
-// 3: an expansion fails half way, and the addresses of the node change.
+// 3: cilium#48919. An expansion fails half way, and the addresses of the node change. The same fault finds it.
 func TestExpandedFrontendIsLost(t *testing.T) {
 	finds(t, subject(
 		[]service{{Name: zero, Type: lb.SVCTypeNodePort, Nodes: []string{"192.168.0.1"}}},
@@ -345,7 +347,7 @@ func TestExpandedFrontendIsLost(t *testing.T) {
 	), "has REV")
 }
 
-// 4: a Maglev table stays when the service no longer needs one.
+// 4: cilium#48919. A Maglev table stays when the service no longer needs one. The way as listed finds it.
 func TestMaglevTableStays(t *testing.T) {
 	finds(t, subject(
 		[]service{{Name: one, Backends: with("10.1.0.1"), Maglev: true}},
@@ -353,7 +355,7 @@ func TestMaglevTableStays(t *testing.T) {
 	), "has MAGLEV")
 }
 
-// 5: affinity entries survive a restart.
+// 5: cilium#48919. Affinity entries survive a restart. A kill before the next state finds it.
 func TestAffinitySurvivesARestart(t *testing.T) {
 	finds(t, subject(
 		[]service{{Name: one, Backends: with("10.1.0.1", "10.1.0.2"), Affinity: true}},
@@ -367,7 +369,7 @@ func kills(s reconcilertest.Subject[*service, maps.LBMaps]) reconcilertest.Subje
 	return s
 }
 
-// 6: the restore after a prune that ended half way panics. Pairs of kills found it, with states made at random: in 2 of
+// 6: cilium#44896. The restore after a prune that ended half way panics. Pairs of kills found it, with states made at random: in 2 of
 // some 30,000 runs, because the prune deletes in the order of a Go map. Hence this test tries the pair often.
 func TestRestoreAfterHalfAPrunePanics(t *testing.T) {
 	s := kills(subject([]service{{Name: one, Checked: true, Backends: []backend{
@@ -385,7 +387,7 @@ func TestRestoreAfterHalfAPrunePanics(t *testing.T) {
 	require.Contains(t, failure.Text, "the start of the program panics: runtime error: invalid memory address")
 }
 
-// 11: a terminating backend that is active again after a restart stays quarantined.
+// 11: cilium#48763. A terminating backend that is active again after a restart stays quarantined. A kill finds it.
 func TestTerminatingBackendStaysQuarantined(t *testing.T) {
 	finds(t, kills(subject(
 		[]service{{Name: one, Backends: []backend{{Address: "10.1.0.1:80"}, {Address: "10.1.0.2:80", State: lb.BackendStateTerminating}}}},
