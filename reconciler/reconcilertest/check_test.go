@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/edge"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -144,7 +145,9 @@ func subject(operations func(s *store) reconciler.Operations[*entry]) reconciler
 }
 
 func TestHealthyOperationsPass(t *testing.T) {
-	reconcilertest.Check(t, subject(func(s *store) reconciler.Operations[*entry] { return healthy{s} }))
+	s := subject(func(s *store) reconciler.Operations[*entry] { return healthy{s} })
+	s.Runs = long.Times(200)
+	reconcilertest.Check(t, s)
 }
 
 type leaky struct{ healthy }

@@ -343,10 +343,10 @@ var healthySubjects = []struct {
 	})},
 }
 
-// With STATEKEEL_LONG=50 these are 100 seeds of 300 runs for each of the ten.
+// With STATEKEEL_LONG=100 these are 100 seeds of 300 runs for each of the ten.
 func TestHealthySubjectsPass(t *testing.T) {
-	seeds, runs := long.Times(2), 150
-	if seeds > 2 {
+	seeds, runs := long.Times(1), 100
+	if seeds > 1 {
 		runs = 300
 	}
 	for _, subject := range healthySubjects {
