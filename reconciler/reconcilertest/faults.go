@@ -207,7 +207,7 @@ func (f faultyRounds[Row]) ProcessRound(ctx context.Context, txn statedb.ReadTxn
 // updates. The entries stay in the slices of the loop, in which an operation may sort them; those that are kept out come last.
 func (f *faulty[Row]) entries(ctx context.Context, name string, lists [2][]reconciler.BatchEntry[Row], call func(ctx context.Context, deletes, updates []reconciler.BatchEntry[Row])) {
 	operations := [2]string{"delete", "update"}
-	outcomes := map[statedb.Revision]check.Outcome{}
+	outcomes := map[string]check.Outcome{} // by key, of which a call holds none twice
 	var in, called [2]int // the numbers of entries that are not kept out, and of those that were in the call
 	for list := range lists {
 		var out []reconciler.BatchEntry[Row]
@@ -218,7 +218,7 @@ func (f *faulty[Row]) entries(ctx context.Context, name string, lists [2][]recon
 				out = append(out, e)
 				continue
 			}
-			outcomes[e.Revision] = outcome
+			outcomes[string(f.names.Key(e.Object))] = outcome
 			lists[list][in[list]] = e
 			in[list]++
 		}
@@ -254,9 +254,10 @@ func (f *faulty[Row]) entries(ctx context.Context, name string, lists [2][]recon
 			if err != nil && i >= called[list] {
 				e.Result = err
 			}
-			if outcome, ok := outcomes[e.Revision]; ok {
+			key := string(f.names.Key(e.Object))
+			if outcome, ok := outcomes[key]; ok {
 				e.Result = outcome.Leave(e.Result)
-				delete(outcomes, e.Revision)
+				delete(outcomes, key)
 			}
 		}
 	}
