@@ -208,7 +208,7 @@ func (f faultyRounds[Row]) ProcessRound(ctx context.Context, txn statedb.ReadTxn
 func (f *faulty[Row]) entries(ctx context.Context, name string, lists [2][]reconciler.BatchEntry[Row], call func(ctx context.Context, deletes, updates []reconciler.BatchEntry[Row])) {
 	operations := [2]string{"delete", "update"}
 	outcomes := map[string]check.Outcome{} // by key, of which a call holds none twice
-	var in, called [2]int // the numbers of entries that are not kept out, and of those that were in the call
+	var in, called [2]int                  // the numbers of entries that are not kept out, and of those that were in the call
 	for list := range lists {
 		var out []reconciler.BatchEntry[Row]
 		for _, e := range lists[list] {
