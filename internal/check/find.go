@@ -52,9 +52,16 @@ type Record struct {
 	Used bool
 }
 
-// after names the parts of a run behind the last state.
-var after = []string{
-	"the faults are over: retry, refresh and prune", "another refresh", "all rows are deleted", "each row is deleted once more",
+// after returns the names of the parts of a run behind the last state.
+func after(p Plan) []string {
+	first := "the rest of the time"
+	switch {
+	case p.NeedsRefresh():
+		first = "the faults are over: retry, refresh and prune"
+	case len(p.Faults) > 0:
+		first = "the faults are over: retry and prune"
+	}
+	return []string{first, "another refresh", "all rows are deleted", "each row is deleted once more"}
 }
 
 // Failure is a plan that fails, and why.
@@ -73,7 +80,7 @@ var checks = []struct {
 	part int
 	ask  func(r, fresh *Record, left ignored) string
 }{
-	{"an operation misbehaves", len(after), func(r, _ *Record, _ ignored) string { return strings.Join(r.Wrong, "\n") }},
+	{"an operation misbehaves", 4, func(r, _ *Record, _ ignored) string { return strings.Join(r.Wrong, "\n") }},
 	{"the others do not converge", 0, func(r, _ *Record, _ ignored) string { return strings.Join(r.Stuck, "\n") }},
 	{"the rows do not converge", 1, func(r, _ *Record, _ ignored) string { return strings.Join(r.Unapplied, "\n") }},
 	{"the target is not as a fresh start on the same rows leaves it", 1, func(r, fresh *Record, left ignored) string {
@@ -193,13 +200,7 @@ const mostCalls = 30
 
 func (f *finder) title(p Plan, at int) string {
 	if at >= len(p.Steps) {
-		if at == len(p.Steps) && len(p.Faults) == 0 {
-			return "the rest of the time"
-		}
-		if at == len(p.Steps) && !p.NeedsRefresh() {
-			return "the faults are over: retry and prune"
-		}
-		return after[min(at-len(p.Steps), len(after)-1)]
+		return after(p)[at-len(p.Steps)]
 	}
 	s := p.Steps[at]
 	title := "no rows"

@@ -30,11 +30,9 @@ func Goroutines() map[string]string {
 	for _, stack := range stacks[1:] {
 		head, _, _ := strings.Cut(stack, "\n")
 		number, _, ok := strings.Cut(strings.TrimPrefix(head, "goroutine "), " ")
-		if ok && (ours == "" || strings.HasSuffix(bubbleOf(head), ours)) {
+		if ok && (ours == "" || bubble.FindString(head) == ours) {
 			found[number] = stack
 		}
 	}
 	return found
 }
-
-func bubbleOf(head string) string { return bubble.FindString(head) }

@@ -15,10 +15,10 @@ import (
 // reconcilertest.Check it may return another error, call f later, not at all, or never return to an operation that
 // ignores its context, as a target may.
 //
-// ctx is the context of the operation. step names the step in reports, such as "map update"; a step that is repeated in
-// one operation may have the name of what it changes, too. f changes the target or reads it, and must leave the target
-// as it was if it returns an error that another step undoes. Call Do with no lock held that another operation, or the
-// program after a restart, waits for: a step at which the program is killed does not return before the run ends.
+// ctx is the context of the operation. step names the step in reports, such as "map update"; the name of a step that an
+// operation repeats has what it changes in it. An error of f means that the step was not carried out. A late f runs after its
+// operation has returned, so what it uses must still be there. Call Do with no lock held for which another operation, or
+// the program after a restart, waits: a step at which the program is killed does not return before the run ends.
 //
 // Do is safe from any goroutine.
 func Do(ctx context.Context, step string, f func() error) error {

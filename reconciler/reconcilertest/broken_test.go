@@ -382,41 +382,9 @@ var bugs = []struct {
 			}
 		}
 	}, "a"), "late effect", "success without effect")), fresh, "has a#: 2, not 1", "error after the effect"},
-	{"keen-pbr#127", with(func(p *parts) {
-		applied := map[string]string{}
-		p.update = func(ctx context.Context, e *entry) error {
-			if applied[e.Key] == fmt.Sprint(e) {
-				return nil
-			}
-			err := p.healthy.Update(ctx, nil, 0, e)
-			if delete(applied, e.Key); err == nil {
-				applied[e.Key] = fmt.Sprint(e)
-			}
-			return err
-		}
-		p.delete = func(ctx context.Context, e *entry) error {
-			delete(applied, e.Key)
-			return p.healthy.Delete(ctx, nil, 0, e)
-		}
-	}, "a=1 b", "a=2"), fresh, "", "success without effect"},
+	{"keen-pbr#127", with(appliedOnce, "a=1 b", "a=2"), fresh, "", "success without effect"},
 	{"calico#10087", func() sub {
-		s := but(with(func(p *parts) {
-			applied := map[string]string{}
-			p.update = func(ctx context.Context, e *entry) error {
-				if applied[e.Key] == fmt.Sprint(e) {
-					return nil
-				}
-				err := p.healthy.Update(ctx, nil, 0, e)
-				if delete(applied, e.Key); err == nil {
-					applied[e.Key] = fmt.Sprint(e)
-				}
-				return err
-			}
-			p.delete = func(ctx context.Context, e *entry) error {
-				delete(applied, e.Key)
-				return p.healthy.Delete(ctx, nil, 0, e)
-			}
-		}, "a", "a b"), "success without effect")
+		s := but(with(appliedOnce, "a", "a b"), "success without effect")
 		s.Outside = map[string]func(*store){"a is removed": func(s *store) { s.mu.Lock(); delete(s.data, "a"); s.mu.Unlock() }}
 		return s
 	}(), fresh, "lacks a", "change from outside"},
@@ -588,6 +556,25 @@ var ways = []struct {
 		}
 		p.prune = nothing
 	}, "a"), "success without effect", "kill before", "kill after", "kill and rewrite")},
+}
+
+// appliedOnce does not apply again what it has applied, whatever became of it.
+func appliedOnce(p *parts) {
+	applied := map[string]string{}
+	p.update = func(ctx context.Context, e *entry) error {
+		if applied[e.Key] == fmt.Sprint(e) {
+			return nil
+		}
+		err := p.healthy.Update(ctx, nil, 0, e)
+		if delete(applied, e.Key); err == nil {
+			applied[e.Key] = fmt.Sprint(e)
+		}
+		return err
+	}
+	p.delete = func(ctx context.Context, e *entry) error {
+		delete(applied, e.Key)
+		return p.healthy.Delete(ctx, nil, 0, e)
+	}
 }
 
 // deletedForGood takes a key that returns for one that is still deleted.

@@ -26,7 +26,7 @@ func failing(t *testing.T, operations func(s *store) reconciler.Operations[*entr
 	t.Helper()
 	if os.Getenv("STATEKEEL_FAILING") != "" {
 		reconcilertest.Check(t, subject(operations))
-		t.SkipNow()
+		t.SkipNow() // the parent wants a failure of Check
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
 	c.Env = append(os.Environ(), "STATEKEEL_FAILING=1")

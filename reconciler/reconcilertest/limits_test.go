@@ -122,3 +122,10 @@ func TestABatchThatIsSortedAndBisectedPasses(t *testing.T) {
 	}
 	reconcilertest.Check(t, s)
 }
+
+// All deletions of a sweep have one revision.
+func TestDeletionsOfASweepAreToldApart(t *testing.T) {
+	s := batched(func(s *store) reconciler.BatchOperations[*entry] { return bisecting{plain{s}} }, "a b", "c", "a b")
+	s.Plan = `0 1 2; kill and rewrite at "update batch" 1`
+	reconcilertest.Check(t, s)
+}

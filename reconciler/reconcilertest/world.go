@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,25 +22,6 @@ import (
 	"github.com/statekeel/statekeel/internal/edgehook"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
-	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
-)
-
-// How long a run waits, in virtual time: after a state, and after the faults, when a breaker may be open and a failure
-// may wait for its retry.
-const (
-	settleTime = 10 * time.Second
-	healTime   = 3 * time.Minute
-	stopTime   = time.Minute
-	callTime   = 10 * time.Second
-)
-
-// In real time a run is settled when everything is applied and no operation was called for stillTime, or after realTime; after
-// lastingTime if something fails for ever.
-const (
-	stillTime   = 5 * time.Millisecond
-	realTime    = 2 * time.Second
-	lastingTime = 100 * time.Millisecond
 )
 
 // mostFailures is how often an operation of a row may fail after the faults.
@@ -70,45 +50,6 @@ type world[Obj, T any] struct {
 type hashed[Obj any] struct {
 	obj  Obj
 	hash uint64
-}
-
-// runTB is the testing.TB of one run, for the target: its cleanups run at the end of the run.
-type runTB struct {
-	testing.TB
-	ctx      context.Context
-	cancel   context.CancelFunc
-	cleanups []func()
-}
-
-func newRunTB(t testing.TB, ctx context.Context) runTB {
-	ctx, cancel := context.WithCancel(ctx)
-	return runTB{TB: t, ctx: ctx, cancel: cancel}
-}
-
-func (t *runTB) Context() context.Context { return t.ctx }
-
-func (t *runTB) Cleanup(f func()) { t.cleanups = append(t.cleanups, f) }
-
-// end ends the context, and runs the cleanups, the last first.
-func (t *runTB) end() {
-	t.cancel()
-	for len(t.cleanups) > 0 {
-		last := len(t.cleanups) - 1
-		f := t.cleanups[last]
-		t.cleanups = t.cleanups[:last]
-		f()
-	}
-}
-
-// lifeTB is the testing.TB of one life of the program: its context and its cleanups end with it.
-type lifeTB struct {
-	runTB
-	*life
-}
-
-func (t *lifeTB) Errorf(format string, args ...any) { t.x.Report(format, args...) }
-func (t *lifeTB) Error(args ...any) {
-	t.x.Report("%s", strings.TrimSuffix(fmt.Sprintln(args...), "\n"))
 }
 
 func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world[Obj, T] {
@@ -178,7 +119,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 		w.settle(healTime)
 	}
 	w.rec.End, w.rec.Unapplied = w.dump(), w.unapplied()
-	if name, times, err := w.x.Stubborn(mostFailures); name != "" {
+	if name, times, err := w.x.FailedMoreThan(mostFailures); name != "" {
 		w.x.Report("%s failed %d times after the last fault: %s", name, times, err)
 	}
 
@@ -353,129 +294,6 @@ func (w *world[Obj, T]) write(s check.Step) {
 		w.txn.Commit()
 		w.txn = nil
 	}
-}
-
-// settle waits until the target should match. If the program is killed meanwhile, it is started again; or later, if the
-// next state is written before that.
-func (w *world[Obj, T]) settle(d time.Duration) {
-	for {
-		if !w.wait(d) {
-			return
-		}
-		rewritten := w.tb.Rewritten
-		w.env = nil
-		if rewritten {
-			return
-		}
-		w.start(check.Step{State: w.state})
-	}
-}
-
-// wait waits, and reports whether the program was killed.
-func (w *world[Obj, T]) wait(d time.Duration) (died bool) {
-	if w.s.RealTime {
-		return w.waitReal()
-	}
-	select {
-	case <-w.tb.Died():
-		died = true
-	case <-time.After(d):
-	}
-	synctest.Wait()
-	return died
-}
-
-func (w *world[Obj, T]) waitReal() (died bool) {
-	calls, changed := -1, time.Now()
-	for begin := time.Now(); time.Since(begin) < realTime && (time.Since(begin) < lastingTime || len(w.x.Lasting()) == 0); {
-		select {
-		case <-w.tb.Died():
-			return true
-		case <-time.After(time.Millisecond):
-		}
-		if n := w.x.Calls(); n != calls {
-			calls, changed = n, time.Now()
-		}
-		if time.Since(changed) > stillTime && len(w.x.Running()) == 0 && len(w.unapplied()) == 0 {
-			return false
-		}
-	}
-	return false
-}
-
-// repair lets everything that waits run now, and prunes, as the program would in time. It also refreshes what is done, if
-// the operations could not know that it is not.
-func (w *world[Obj, T]) repair(all bool) {
-	w.each(retry)
-	w.settle(healTime)
-	if all {
-		w.each(refresh)
-		w.settle(settleTime)
-	}
-	w.each(prune)
-	w.settle(healTime)
-}
-
-// controller is what a run asks of a reconciler.
-type controller interface {
-	Retry(ctx context.Context, keys ...string) (int, error)
-	Refresh(ctx context.Context, keys ...string) (int, error)
-	Prune()
-	WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Unapplied, error)
-}
-
-func retry(ctx context.Context, c controller)   { _, _ = c.Retry(ctx) }
-func refresh(ctx context.Context, c controller) { _, _ = c.Refresh(ctx) }
-func prune(_ context.Context, c controller)     { c.Prune() }
-
-// each calls for each reconciler of the program. A loop that hangs does not take the call.
-func (w *world[Obj, T]) each(call func(ctx context.Context, c controller)) {
-	for _, c := range w.env.Registry.All() {
-		ctx, cancel := context.WithTimeout(w.env.Context(), callTime)
-		call(ctx, c)
-		cancel()
-	}
-}
-
-// rest returns the rows that are not applied.
-func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
-	w.each(func(ctx context.Context, c controller) {
-		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-		defer cancel()
-		rest, err := c.WaitAll(ctx, reconciler.Applied)
-		if keys = append(keys, rest.Keys...); err != nil && len(rest.Keys) == 0 {
-			keys = append(keys, inspect.Unreconciled{Err: err})
-		}
-	})
-	return keys
-}
-
-// unapplied returns the rows that are not applied, with the reasons.
-func (w *world[Obj, T]) unapplied() (texts []string) {
-	for _, u := range w.rest() {
-		texts = append(texts, u.Error())
-	}
-	return texts
-}
-
-// stuck returns the rows that are not applied although none of their own operations fails for ever. One that is blocked says
-// what it waits for.
-func (w *world[Obj, T]) stuck() (texts []string) {
-	lasting := w.x.Lasting()
-	if len(lasting) == 0 || w.env == nil {
-		return nil
-	}
-	for _, p := range lasting {
-		if p.Shared {
-			return nil
-		}
-	}
-	for _, u := range w.rest() {
-		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, check.KeyMark+string(u.Key)) }) {
-			texts = append(texts, u.Error())
-		}
-	}
-	return texts
 }
 
 // removeAbsent deletes each row that is deleted already once more.

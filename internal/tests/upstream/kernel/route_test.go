@@ -207,7 +207,7 @@ func (rules) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*wanted, statedb.
 	return nil
 }
 
-// 7: cilium#39734, anew. Somebody else, or an earlier run, has added a second rule that matches.
+// 7: cilium#39734, rewritten. Somebody else, or an earlier run, has added a second rule that matches.
 func TestTwoRulesThatMatchAreNeverDeleted(t *testing.T) {
 	list := func() []netlink.Rule {
 		found, err := route.ListRules(netlink.FAMILY_V4, &route.Rule{Priority: 100})

@@ -268,7 +268,7 @@ func dump(m maps.LBMaps) map[string]string {
 
 func named(of map[string]string, id string) string {
 	if of[id] == "" {
-		return "nobody"
+		return "none"
 	}
 	return of[id]
 }
