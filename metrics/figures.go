@@ -46,6 +46,13 @@ type Figures struct {
 	PruneErrors   uint64
 	Listed, Swept uint64
 
+	// Adopted counts objects that the target had already when the reconciler started, so that no operation was
+	// called. Different, Missing and Orphans add up what resyncs found; Listed counts their objects, too. Repairs
+	// counts the operations on different and missing objects.
+	Adopted                     uint64
+	Different, Missing, Orphans uint64
+	Repairs                     uint64
+
 	// Unset counts changes of rows without a status, which are left alone.
 	Unset uint64
 

@@ -13,7 +13,7 @@ import (
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
 
-	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -58,6 +58,25 @@ type Config[Obj any] struct {
 	// Sweeper lists what the target has; the reconciler deletes what the table does not have. It
 	// replaces pruning, and must not be set together with Pruner. nil means that Pruner prunes.
 	Sweeper Sweeper[Obj]
+
+	// Lister lists what the target has, with its values: the reconciler compares that with the table. It replaces
+	// pruning and sweeping, and must not be set together with Pruner or Sweeper. nil means that nothing is compared.
+	Lister Lister[Obj]
+	// Equal reports whether an object of the target is as the row wants it: then no operation is called. found is an
+	// object that Lister has listed. Compare everything that Update writes, and nothing else.
+	//
+	// With Equal the reconciler adopts what an earlier process has left: no operation is called before Lister has
+	// listed the target once, and a row whose object is there and equal is Done at once. Such an object is attempted
+	// and applied for waits, and its operation in the journal has the cause "adopted". An Update that would return
+	// [Requeue] is not called for it, either: let Equal be false if it has to be.
+	//
+	// Equal is called from several goroutines at once, and must change neither object. If it panics while the
+	// reconciler adopts, the objects are not equal; in a resync the listing fails. nil means that all objects with
+	// the same key are equal, and that nothing is adopted.
+	Equal func(wanted, found Obj) bool
+	// Diff returns the difference between two objects that are not equal, for people: see [inspect.Difference]. It is
+	// called for a few objects of a resync. At most 1 KiB of the text is kept. nil means no texts.
+	Diff func(wanted, found Obj) string
 
 	// Merge is for rows that carry the status. It keeps the changes that an update made to its object
 	// when another reconciler has written the row while the operation ran. current is a clone of the
@@ -121,7 +140,7 @@ type options struct {
 	breaker  *Breaker
 	hook     OperationHook
 	registry *inspect.Registry
-	budget   prune.Budget
+	budget   resync.Budget
 
 	journalRounds, journalOperations int
 }
@@ -129,7 +148,7 @@ type options struct {
 // resolve returns the setup that a configuration describes. fallback are the metrics if no option has
 // some; nil means unpublished ones. The error joins everything that is wrong.
 func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
-	if cfg.Pruner == nil && cfg.Sweeper == nil {
+	if cfg.Pruner == nil && cfg.Sweeper == nil && cfg.Lister == nil {
 		cfg.Pruner = cfg.pruner()
 	}
 	if cfg.Log == nil {
@@ -153,7 +172,7 @@ func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	if cfg.Table != nil {
 		id.Table = cfg.Table.Name()
 	}
-	if err := errors.Join(cfg.check(), opts.settings.check(cfg.prunes()), opts.check(cfg.Sweeper != nil)); err != nil {
+	if err := errors.Join(cfg.check(), opts.settings.check(cfg.prunes(), cfg.Lister != nil), opts.check(cfg.Sweeper != nil || cfg.Lister != nil)); err != nil {
 		return setup[Obj]{}, fmt.Errorf("reconciler %q: %w", called(id), err)
 	}
 	return setup[Obj]{cfg: cfg, opts: opts, id: id, log: cfg.Log.With("reconciler", called(id))}, nil
@@ -215,14 +234,19 @@ func (cfg *Config[Obj]) check() error {
 	f.add(cfg.BatchOperations != nil && cfg.RoundOperations != nil,
 		"Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations)
 	f.add(cfg.Pruner != nil && cfg.Sweeper != nil, "Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper)
+	f.add(cfg.Pruner != nil && cfg.Lister != nil, "Config.Pruner (%T) and Config.Lister (%T) are both set", cfg.Pruner, cfg.Lister)
+	f.add(cfg.Sweeper != nil && cfg.Lister != nil, "Config.Sweeper (%T) and Config.Lister (%T) are both set", cfg.Sweeper, cfg.Lister)
+	f.add(cfg.Equal != nil && cfg.Lister == nil, "Config.Equal is set, but Config.Lister is nil")
+	f.add(cfg.Diff != nil && cfg.Equal == nil, "Config.Diff is set, but Config.Equal is nil")
 	return errors.Join(f...)
 }
 
 // maxConcurrency bounds the operations in flight, because each uses a goroutine.
 const maxConcurrency = 10_000
 
-// check returns everything that is wrong with the settings, or nil. prunes: something prunes.
-func (s *Settings) check(prunes bool) error {
+// check returns everything that is wrong with the settings, or nil. prunes: something prunes; lists: there is a
+// Lister.
+func (s *Settings) check(prunes, lists bool) error {
 	var f faults
 	f.add(s.RoundSize < 1, "Settings.RoundSize is %d, must be at least 1", s.RoundSize)
 	f.add(s.MinBackoff <= 0, "Settings.MinBackoff is %s, must be positive", s.MinBackoff)
@@ -238,7 +262,11 @@ func (s *Settings) check(prunes bool) error {
 	notNegative(s.BlockedRecheck, "BlockedRecheck")
 	notNegative(s.RefreshInterval, "RefreshInterval")
 	notNegative(s.PruneInterval, "PruneInterval")
-	f.add(s.PruneInterval > 0 && !prunes, "Settings.PruneInterval is %s, but Config.Pruner is nil and no operations have a Prune method", s.PruneInterval)
+	notNegative(s.ResyncInterval, "ResyncInterval")
+	notNegative(s.ListTimeout, "ListTimeout")
+	f.add(s.PruneInterval > 0 && lists, "Settings.PruneInterval is %s, but Config.Lister is set: set ResyncInterval", s.PruneInterval)
+	f.add(s.PruneInterval > 0 && !prunes && !lists, "Settings.PruneInterval is %s, but Config.Pruner is nil and no operations have a Prune method", s.PruneInterval)
+	f.add(s.ResyncInterval > 0 && !lists, "Settings.ResyncInterval is %s, but Config.Lister is nil", s.ResyncInterval)
 	allows := func(l *rate.Limiter, field, what string) {
 		if l != nil && l.Limit() != rate.Inf {
 			f.add(l.Burst() < 1, "Settings.%s has rate %v and burst %d, which never allows %s", field, l.Limit(), l.Burst(), what)
@@ -251,7 +279,7 @@ func (s *Settings) check(prunes bool) error {
 }
 
 // check returns everything that is wrong with the options besides the settings, or nil. sweeps: there
-// is a Sweeper.
+// is a Sweeper or a Lister.
 func (o *options) check(sweeps bool) error {
 	var f faults
 	f.add(o.journalRounds < 0 || o.journalOperations < 0,
@@ -259,7 +287,7 @@ func (o *options) check(sweeps bool) error {
 	b := o.budget
 	f.add(b.Objects < 0 || !(b.Fraction >= 0 && b.Fraction <= 1),
 		"WithSweepBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1", b.Objects, b.Fraction)
-	f.add(b != prune.Budget{} && !sweeps, "WithSweepBudget: %d objects and fraction %v, but Config.Sweeper is nil", b.Objects, b.Fraction)
+	f.add(b != resync.Budget{} && !sweeps, "WithSweepBudget: %d objects and fraction %v, but Config.Sweeper and Config.Lister are nil", b.Objects, b.Fraction)
 	if b := o.breaker; b != nil {
 		f.add(b.Failures < 0, "WithBreaker: Failures is %d, must not be negative", b.Failures)
 		f.add(b.Probes < 0, "WithBreaker: Probes is %d, must not be negative", b.Probes)

@@ -48,7 +48,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	defer l.settings.changing.Unlock()
 	s := l.Settings()
 	change(&s)
-	if err := s.check(l.setup.cfg.prunes()); err != nil {
+	if err := s.check(l.setup.cfg.prunes(), l.setup.cfg.Lister != nil); err != nil {
 		return fmt.Errorf("reconciler %q: %w", called(l.setup.id), err)
 	}
 	l.settings.Store(&s)

@@ -20,6 +20,7 @@ import (
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -54,6 +55,7 @@ type shared[Obj any] struct {
 
 	execution execution[Obj]
 	pruner    *prune.Pruner[Obj]
+	resync    *resync.Resync[Obj]
 	refresher *refresh.Refresher[Obj]
 	// stats has the history, the counters and the latest state.
 	stats stats[Obj]
@@ -115,6 +117,8 @@ type runner[Obj any] struct {
 	reports  reports[Obj]
 	pace     pace.Pace
 	alarm    pace.Alarm
+	// lastResync is the record of the last resync; nil if there was none.
+	lastResync *inspect.Resync
 
 	this thisPass
 	// ops are the operations that were run in this pass, or finished by workers before it.
@@ -170,6 +174,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.this.began = r.life.now()
 	r.completeFinished(ctx, &round)
 	r.refresh()
+	r.lookAtListing()
 
 	txn := r.shared.rows.DB.ReadTxn()
 	r.shared.ledger.Begin(r.this.began, r.shared.rows.Table.Revision(txn))
@@ -255,6 +260,8 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 			return inspect.ReasonPruneCall
 		}
 		return inspect.ReasonCall
+	case <-r.shared.resync.Ended:
+		return inspect.ReasonListed
 	case <-r.workers.SomeFinished:
 		return inspect.ReasonFinished
 	case <-r.blocking.keys.Released():
@@ -286,8 +293,11 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	if stuckAt, has := r.workers.NextStuck(now); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
-	if pruneAt, has := r.shared.pruner.Next(); has && !r.paused.whole && (!ok || pruneAt < at) {
+	if pruneAt, has := r.shared.pruner.Next(); has && r.mayPrune() && (!ok || pruneAt < at) {
 		at, reason, ok = pruneAt, inspect.ReasonPrune, true
+	}
+	if listAt, has := r.shared.resync.Next(now); has && (!ok || listAt < at) {
+		at, reason, ok = listAt, inspect.ReasonDue, true
 	}
 	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {
 		if refreshAt := due.Sub(r.life.started); !ok || refreshAt < at {

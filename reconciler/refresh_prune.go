@@ -12,101 +12,102 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // pruning returns the settings of the pruner.
-func (s *Settings) pruning() prune.Settings {
-	return prune.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff}
+func (r *runner[Obj]) pruning() prune.Settings {
+	s := r.set
+	set := prune.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff}
+	if r.shared.setup.cfg.Lister != nil {
+		// Programs that were started together do not list together.
+		set.Interval, set.Once = backoff.Exponential{Jitter: s.Jitter, Rand: r.blocking.rand}.Spread(s.ResyncInterval), true
+	}
+	return set
 }
 
-// prune ends a sweep that waits for the main cursor, and begins the prune or sweep that is due. txn
-// is the snapshot of the round that has just ended, so that it has every object whose operation has
-// started.
+// prune ends a listing of the target, and begins the prune, sweep or resync that is due. txn is the snapshot of the
+// round that has just ended, so that it has every object whose operation has started.
 func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
-	r.finishSweep(round)
 	p := r.shared.pruner
-	p.Look(txn, r.set.pruning())
+	p.Look(txn, r.pruning())
 	if p.Gated() && !r.paused.whole {
 		p.NoteAttempted(r.core.Index.Attempted(r.observer.Revision()))
 	}
-	if r.paused.whole || !p.Due(now) {
+	r.takeListing(round)
+	if !r.mayPrune() || !p.Due(now) {
 		p.StopDraining()
 		return
 	}
+	cfg := &r.shared.setup.cfg
 	stuck, _, _ := r.workers.NumStuck()
-	if !p.Start(now, !r.workers.IsBusy(), stuck > 0) || ctx.Err() != nil || !r.shared.setup.cfg.prunes() {
+	if ctx.Err() != nil || !p.Start(now, cfg.Lister != nil || !r.workers.IsBusy(), stuck > 0) {
 		return
 	}
-	began := r.life.now()
-	r.reports.health.Begin(began)
-	err := callPrune(ctx, r.shared, txn)
-	r.reports.health.End()
-	took := r.life.now() - began
-	if listed, sweeping := p.NoteListed(took); sweeping {
-		r.finishSweep(round)
-	} else {
-		r.pruned(round, &inspect.Prune{Took: took, Listed: listed}, err)
+	switch {
+	case cfg.Lister != nil, cfg.Sweeper != nil:
+		r.shared.resync.Start(ctx, txn)
+	case cfg.Pruner != nil:
+		began := r.life.now()
+		r.reports.health.Begin(began)
+		err := callPrune(ctx, r.shared, txn)
+		r.reports.health.End()
+		took := r.life.now() - began
+		round.Prune = &inspect.Prune{Took: took, Error: r.pruned(took, err)}
+	default:
+		p.NoteEnd(now, nil, r.pruning())
 	}
 }
 
-// finishSweep gives the core the orphans of a sweep to delete, when the main cursor has read far
-// enough.
-func (r *runner[Obj]) finishSweep(round *inspect.Round) {
-	found, ok := r.shared.pruner.Finish(r.observer.Revision())
-	if !ok {
-		return
-	}
-	record := &inspect.Prune{Took: found.Took, Listed: found.Listed}
-	for _, orphan := range found.Orphans {
-		if r.core.AddOrphan(orphan, found.Revision) {
-			record.Swept++
-		}
-	}
-	r.pruned(round, record, found.Err)
-}
+// mayPrune reports whether a pause allows a prune. The first listing of a loop that adopts changes nothing.
+func (r *runner[Obj]) mayPrune() bool { return !r.paused.whole || r.shared.pruner.IsEarly() }
 
-// pruned records the end of a prune or a sweep.
-func (r *runner[Obj]) pruned(round *inspect.Round, record *inspect.Prune, err error) {
-	round.Prune = record
+// pruned records the end of a prune, a sweep or a resync that took some time. It returns the text of the error.
+func (r *runner[Obj]) pruned(took time.Duration, err error) (failure string) {
+	message, what := "prune failed", "prune"
+	if r.shared.setup.cfg.Lister != nil {
+		message, what = "resync failed", "resync"
+	}
 	if err != nil {
 		err = outcome.Keep(err, r.reports.classes.ByFunction)
-		record.Error = strings.Clone(outcome.TextOf(err))
-		err = fmt.Errorf("prune: %w", err)
+		failure = strings.Clone(outcome.TextOf(err))
+		err = fmt.Errorf("%s: %w", what, err)
 	}
 	now := r.life.now()
-	failures, after := r.shared.pruner.NoteEnd(now, err, r.set.pruning())
-	message := "prune failed"
-	if errors.Is(err, prune.ErrAwaits) {
+	failures, after := r.shared.pruner.NoteEnd(now, err, r.pruning())
+	if errors.Is(err, resync.ErrAwaits) {
 		message = "sweep awaits approval"
 	}
 	if err != nil && r.reports.mayLogPrune(message, now) {
 		r.shared.setup.log.Warn(message, "error", err, "failures", failures, "retryAfter", after)
 	}
-	r.reports.metrics.PruneDuration(record.Took)
+	r.reports.metrics.PruneDuration(took)
 	r.reports.metrics.PruneError(err)
+	return failure
 }
 
-// callPrune calls the prune or the list of a sweep.
+// callPrune calls the prune.
 func callPrune[Obj any](ctx context.Context, s *shared[Obj], txn statedb.ReadTxn) (err error) {
-	scope, cfg := s.execution.scope.Load(), &s.setup.cfg
+	scope := s.execution.scope.Load()
 	scope.Set(execute.Calling[Obj]{Operation: "prune", Since: s.life.now()})
 	defer scope.Set(execute.Calling[Obj]{})
 	defer s.execution.config.Recover("prune", &err)
-	if cfg.Sweeper != nil {
-		return s.pruner.List(ctx, txn, cfg.Sweeper.List)
-	}
-	return cfg.Pruner.Prune(ctx, txn, s.rows.Table.All(txn))
+	return s.setup.cfg.Pruner.Prune(ctx, txn, s.rows.Table.All(txn))
 }
 
-// refresh has rows applied again that are due for it.
+// refresh has rows applied again that are due for it, or that a resync found missing or different.
 func (r *runner[Obj]) refresh() {
 	if !r.paused.whole {
+		if !r.shared.refresher.Repairing() {
+			r.shared.resync.EndRepairs()
+		}
 		s := r.set
 		r.shared.refresher.Step(refresh.Settings{Interval: s.RefreshInterval, Limiter: s.RefreshLimiter, RoundSize: s.RoundSize})
 	}
@@ -140,7 +141,7 @@ func noteRefreshCalls[Obj any](r *refresh.Refresher[Obj], ops []core.Operation[O
 		return
 	}
 	for i := range ops {
-		if op := &ops[i]; op.Turn.Cause == core.CauseRefresh {
+		if op := &ops[i]; op.Turn.Cause == core.CauseRefresh || op.Turn.Cause == core.CauseRepair {
 			r.NoteCall(op.Run.Took, op.Run.Share, op.Run.Err == nil)
 		}
 	}

@@ -37,7 +37,7 @@ func (r *runner[Obj]) account(round *inspect.Round) {
 // report writes a pass that did something to the journal and the log, and the state of the loop to
 // health if it changed.
 func (r *runner[Obj]) report(round *inspect.Round) {
-	if launched := r.this.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil {
+	if launched := r.this.budget.workers && round.Changes+round.Waited > 0; launched || len(r.ops) > 0 || round.Prune != nil || round.Resync != nil {
 		r.reports.sequence++
 		round.Sequence = r.reports.sequence
 		round.Took = r.life.now() - r.this.began
@@ -52,8 +52,8 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 			More: items >= r.set.RoundSize || moving == 0 && r.observer.Behind(), Moving: moving,
 		})
 	}
-	if round.Prune != nil {
-		r.shared.stats.addPrune(round.Prune)
+	if round.Prune != nil || round.Resync != nil {
+		r.shared.stats.addPrune(round)
 		r.publishState()
 	}
 	logRound(r.shared, r.ops)

@@ -28,7 +28,9 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			*op = core.Operation[Obj]{}
 			continue
 		}
-		if !r.set.admitOne() {
+		if !op.Deleted && op.Turn.Cause != core.CauseProbe && r.shared.resync.Adopts(op.Row) {
+			op.Turn.Cause = core.CauseAdopted
+		} else if !r.set.admitOne() {
 			r.resolver.recall(op)
 			round.Returned++
 			*op = core.Operation[Obj]{}
@@ -162,6 +164,10 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		// The failure of an earlier run: the clone gets its text removed.
 		op.Outcome.RowKind = uint8(s.Kind)
 	}
+	if op.Turn.Cause == core.CauseRepair {
+		// The row is Done, and nothing marks it.
+		op.Outcome.RowKind = uint8(status.KindRefreshing)
+	}
 	if op.Turn.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {
 		// The lane of the catch-up cursor does not distinguish refreshes.
 		op.Turn.Cause = core.CauseRefresh
@@ -229,7 +235,6 @@ func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits
 					"table", s.rows.Table.Name(), "key", s.rows.Key(row), "revision", revision)
 			},
 			Deletion: func(obj Obj) {
-				s.pruner.NoteDeletion(obj)
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
 				s.keyWaits.NoteChange(obj, 0)
 			},

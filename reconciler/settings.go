@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/statekeel/statekeel/internal/prune"
+	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -105,6 +105,17 @@ type Settings struct {
 	// or zero if nothing prunes (see [Config].Pruner); then it is an error to set it. A new value
 	// restarts that time, unless a failed prune waits for its retry.
 	PruneInterval time.Duration
+
+	// ResyncInterval is the time between two listings of the target by [Config].Lister; zero, the default, means only
+	// the first one and those after [Loop.Resync]. It is shortened at random by Jitter. To set it without a Lister is
+	// an error. Repairs are bounded by RefreshLimiter.
+	ResyncInterval time.Duration
+	// ListTimeout is how long the loop waits for the first listing of the target before it calls an operation, if
+	// [Config].Equal is set; the default is 30 s. Then objects are applied without a comparison, and health reports
+	// it until a listing works. What was listed is kept as long again if the table is not initialised before. A
+	// later listing that takes longer goes on, and health reports it. Zero means that the loop does not wait, and
+	// adopts nothing.
+	ListTimeout time.Duration
 }
 
 // defaultSettings returns the settings before any option. prunes: something prunes.
@@ -115,7 +126,7 @@ func defaultSettings(prunes bool) Settings {
 		// while it is busy.
 		RoundSize: 1000, Concurrency: 1,
 		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
-		BlockedRecheck: time.Minute,
+		BlockedRecheck: time.Minute, ListTimeout: 30 * time.Second,
 		// Refreshing is off; at most 100 objects a second when it is turned on.
 		RefreshLimiter: rate.NewLimiter(100, 1),
 	}
@@ -208,14 +219,14 @@ func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
 }
 
-// WithSweepBudget bounds how much one sweep (see [Sweeper]) may delete: at most objects, and at most
+// WithSweepBudget bounds how much one sweep (see [Sweeper]) or resync (see [Lister]) may delete: at most objects, and at most
 // the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound;
 // the default is neither.
 //
 // A sweep that exceeds the budget deletes nothing, and health reports it. [Loop.ApproveSweep], the
 // command reconciler/approve or the button of the debug page allows it.
 func WithSweepBudget(objects int, fraction float64) Option {
-	return func(o *options) { o.budget = prune.Budget{Objects: objects, Fraction: fraction} }
+	return func(o *options) { o.budget = resync.Budget{Objects: objects, Fraction: fraction} }
 }
 
 // WithBreaker holds work back while the target is down: see [Breaker]. The default is no breaker.

@@ -89,9 +89,12 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	}
 	l.view = newView(s)
 	s.pruner = prune.New(prune.Config[Obj]{
-		Rows: s.rows, Sweeps: cfg.Sweeper != nil, Budget: s.setup.opts.budget, Tracks: c.TracksKeyOf,
+		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil, Adopts: cfg.Equal != nil,
 	})
-	s.refresher = refresh.New(refresh.Config[Obj]{Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again})
+	s.resync = newResync(s, c, func(obj Obj) bool { return r.paused.pauses(obj) })
+	s.refresher = refresh.New(refresh.Config[Obj]{
+		Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again, Repair: r.repair,
+	})
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
 	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	r.observer = newObserver(s, c, waits, r.blocking)
@@ -192,6 +195,9 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
 	r.reconfigure(ctx, r.life.now())
+	if r.shared.setup.cfg.Equal != nil {
+		r.shared.resync.WaitForFirst(r.life.now())
+	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
 	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
@@ -232,6 +238,7 @@ func (r *runner[Obj]) exited() error {
 	r.shared.setup.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may take long.
 	r.reports.health.TellEnd(err)
+	r.shared.resync.Stop()
 	r.workers.Stop()
 	return err
 }
@@ -239,6 +246,7 @@ func (r *runner[Obj]) exited() error {
 // finish waits for the running operations, whose context has ended, and commits their outcomes.
 func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
+	r.shared.resync.Stop()
 	r.workers.Stop()
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.this.began = r.life.now()

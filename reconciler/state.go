@@ -13,6 +13,7 @@ import (
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/timeline"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // state is the state of a loop at one moment between two rounds. It never changes: the loop publishes
@@ -33,8 +34,11 @@ type state struct {
 	// none.
 	low    statedb.Revision
 	oldest time.Time
-	// nextPrune is zero if no prune is due.
-	nextPrune time.Time
+	// nextPrune is zero if no prune is due, listing unless the target is being listed. waits: no operation may begin
+	// before the first listing. resync is nil if there was none.
+	nextPrune, listing time.Time
+	waits              bool
+	resync             *inspect.Resync
 	// unset counts the changes of rows without a status.
 	unset   uint64
 	breaker core.BreakerState
@@ -59,6 +63,9 @@ func (r *runner[Obj]) publishState() *state {
 		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
+	s.health.Listing = r.shared.resync.Trouble(r.life.now())
+	s.waits, s.resync = r.shared.resync.Waiting(), r.lastResync
+	s.listing, _ = r.shared.resync.Running()
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}

@@ -65,6 +65,10 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 // addOperation counts one operation. The caller holds the lock.
 func (s *stats[Obj]) addOperation(op *core.Operation[Obj]) {
 	f := &s.figures
+	if op.Turn.Cause == core.CauseAdopted {
+		f.Adopted++
+		return
+	}
 	of := &f.Updates
 	if op.Deleted {
 		of = &f.Deletes
@@ -75,8 +79,11 @@ func (s *stats[Obj]) addOperation(op *core.Operation[Obj]) {
 	if op.Failures > 0 {
 		f.Retries++
 	}
-	if op.Turn.Cause == core.CauseReleased {
+	switch op.Turn.Cause {
+	case core.CauseReleased:
 		f.Released++
+	case core.CauseRepair:
+		f.Repairs++
 	}
 	switch op.Outcome.Kind {
 	case core.Done:
@@ -111,15 +118,27 @@ func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
 	s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
 }
 
-// addPrune counts a prune.
-func (s *stats[Obj]) addPrune(p *inspect.Prune) {
+// addPrune counts the prune, sweep or resync of a round.
+func (s *stats[Obj]) addPrune(round *inspect.Round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	f := &s.figures
-	f.Prunes.Observe(p.Took.Seconds())
-	f.Listed += uint64(p.Listed)
-	f.Swept += uint64(p.Swept)
-	if p.Error != "" {
+	var took time.Duration
+	var failure string
+	if p := round.Prune; p != nil {
+		took, failure = p.Took, p.Error
+		f.Listed += uint64(p.Listed)
+		f.Swept += uint64(p.Swept)
+	} else {
+		p := round.Resync
+		took, failure = p.Took, p.Error
+		f.Listed += uint64(p.Listed)
+		f.Orphans += uint64(p.Orphan)
+		f.Missing += uint64(p.Missing)
+		f.Different += uint64(p.Different)
+	}
+	f.Prunes.Observe(took.Seconds())
+	if failure != "" {
 		f.PruneErrors++
 	}
 }

@@ -30,10 +30,16 @@ const (
 	CauseCall
 	// CauseSweep: a sweep found the object in the target, and the table has no row for it.
 	CauseSweep
+	// CauseRepair: a resync found that the target does not have the object, or has a different one.
+	CauseRepair
+	// CauseAdopted: the object was inserted, and the first listing found an equal one in the target. No operation
+	// is called. The caller sets this cause.
+	CauseAdopted
 )
 
 var causeNames = [...]string{
 	"change", "refresh", "retry", "requeue", "released", "recheck", "probe", "breaker closed", "resumed", "call", "sweep",
+	"repair", "adopted",
 }
 
 // String returns the name of the cause.

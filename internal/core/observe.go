@@ -143,10 +143,7 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 	e := c.keys.entries[string(key)]
 	switch {
 	case e == nil:
-		v := rowVersion[Obj]{
-			obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1,
-		}
-		c.queues.put(c.keys.add(string(key), &v, now, CauseRefresh), Ready)
+		c.repeat(now, string(key), obj, revision, CauseRefresh)
 	case e.state == InFlight:
 		e.again = e.again || forced && e.later == nil
 		return true
@@ -155,6 +152,22 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 		c.runSoon(now, e)
 	}
 	return false
+}
+
+// Repair asks for another run of a reconciled object whose row has not changed, because a resync found that the target
+// does not match it. It does nothing if the key has an entry.
+func (c *Core[Obj]) Repair(now time.Duration, obj Obj, revision uint64) {
+	if c.keys.find(obj) == nil {
+		c.repeat(now, string(c.keys.of(obj)), obj, revision, CauseRepair)
+	}
+}
+
+// repeat adds an entry that runs a reconciled object again, in the lane Refresh.
+func (c *Core[Obj]) repeat(now time.Duration, key string, obj Obj, revision uint64, why Cause) {
+	v := rowVersion[Obj]{
+		obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1,
+	}
+	c.queues.put(c.keys.add(key, &v, now, why), Ready)
 }
 
 // runSoon makes an entry due that waits for a time or for a channel, but not before its minimum backoff

@@ -23,7 +23,10 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops [
 	n := len(entries)
 	entries = x.addEntries(entries, ops, false)
 	deletes, updates := entries[:n:n], entries[n:]
-	if x.cfg.Rounds != nil {
+	switch {
+	case len(entries) == 0:
+		return
+	case x.cfg.Rounds != nil:
 		x.process(ctx, ops, entries, n, func(ctx context.Context) { x.cfg.Rounds.ProcessRound(ctx, txn, deletes, updates) })
 		return
 	}
@@ -37,12 +40,12 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops [
 	x.process(ctx, ops, updates, 0, func(ctx context.Context) { x.cfg.Batches.UpdateBatch(ctx, txn, updates) })
 }
 
-// addEntries appends entries for the deletions, or for the updates, in order of revision. They are not reused: an
+// addEntries appends entries for the deletions, or for the updates that are not adopted, in order of revision. They are not reused: an
 // operation may keep them.
 func (x *Executor[Obj]) addEntries(entries []BatchEntry[Obj], ops []core.Operation[Obj], deleted bool) []BatchEntry[Obj] {
 	first := len(entries)
 	for i := range ops {
-		if op := &ops[i]; op.Deleted == deleted {
+		if op := &ops[i]; op.Deleted == deleted && !x.adopt(op) {
 			op.Run.Err = ErrGoexit
 			entries = append(entries, BatchEntry[Obj]{Object: clone(x.cfg.Rows, op), Revision: op.RowRevision, place: i + 1})
 			op.Run.Err = ErrNotRun

@@ -117,12 +117,16 @@ func (x *Executor[Obj]) Leave() { x.Scope.Set(Calling[Obj]{Since: x.began}) }
 // Took returns how long the turn has taken, up to the end of its last operation.
 func (x *Executor[Obj]) Took() time.Duration { return x.at - x.began }
 
-// Resume is called before the next operation of a turn if something else took time since the last one: otherwise
+// Resume is called before the next operation of a turn if something else took time since the last one. Otherwise
 // that counts as time of the operation.
 func (x *Executor[Obj]) Resume() { x.at = x.cfg.Now() }
 
 // RunNext runs the next operation of a turn; its Err is [ErrNotRun] before.
 func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) {
+	if x.adopt(op) {
+		x.Resume()
+		return
+	}
 	x.Scope.one.Store(op)
 	op.Run.Err = ErrGoexit
 	if !op.Deleted {
@@ -140,6 +144,17 @@ func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *co
 	op.Run.Took = ended - x.at
 	x.at = ended
 	x.measure(op, op.Run.Took)
+}
+
+// adopt gives an operation whose object is in the target already the result of a success, and reports whether it did.
+func (x *Executor[Obj]) adopt(op *core.Operation[Obj]) bool {
+	if op.Turn.Cause != core.CauseAdopted {
+		return false
+	}
+	op.Run.Err = ErrGoexit
+	op.Outcome.Object = clone(x.cfg.Rows, op)
+	op.Run.Err = nil
+	return true
 }
 
 // keep stores the error of an operation.

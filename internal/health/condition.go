@@ -26,6 +26,8 @@ type Condition struct {
 	// it was a sweep that awaits approval, which is no error.
 	PruneFailure string
 	SweepAwaits  bool
+	// Listing is a line about the listing of the target; empty if nothing is wrong with it.
+	Listing string
 	// Stuck is the number of operations on workers that take too long. StuckChanges changes when that
 	// set changes.
 	Stuck, StuckChanges int
@@ -47,7 +49,7 @@ type Details struct {
 
 // wrong reports whether there are problems.
 func (c *Condition) wrong() bool {
-	return c.Breaker != "" || c.numErrors() > 0 || c.SweepAwaits || c.Stuck > 0
+	return c.Breaker != "" || c.numErrors() > 0 || c.SweepAwaits || c.Listing != "" || c.Stuck > 0
 }
 
 // numErrors returns the number of errors: those of objects, and that of the prune.
@@ -79,6 +81,9 @@ func (c *Condition) problems(called bool) string {
 	}
 	if c.SweepAwaits {
 		problems = append(problems, "a sweep awaits approval")
+	}
+	if c.Listing != "" {
+		problems = append(problems, "the target is not listed")
 	}
 	stuck := c.Stuck
 	if called {
@@ -118,6 +123,9 @@ func (c *Condition) examples(d Details) (lines []string) {
 	if c.Breaker != "" {
 		lines = append(lines, c.Breaker)
 		failures, all = nil, 0
+	}
+	if c.Listing != "" {
+		lines = append(lines, c.Listing)
 	}
 	if c.PruneFailure != "" {
 		failures, all = slices.Insert(failures, 0, c.PruneFailure), all+1

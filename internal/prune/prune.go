@@ -12,25 +12,26 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
 // Config is the configuration of a Pruner.
 type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
-	// Sweeps reports whether prunes are sweeps: the user lists the target, and the loop deletes the
-	// orphans by operations.
-	Sweeps bool
-	// Budget bounds what one sweep may delete.
-	Budget Budget
-	// Tracks reports whether the core has an entry for the key of an object.
-	Tracks func(Obj) bool
+	// Lists reports whether the target is listed, and the loop deletes the orphans by operations.
+	Lists bool
+	// Adopts reports whether the first listing is made at once. Otherwise it waits until the table is initialised
+	// and attempted.
+	Adopts bool
 }
 
 // Settings are the settings of a Pruner. They can change while it runs.
 type Settings struct {
 	// Interval is the time between two prunes; 0 for no periodic prunes.
 	Interval time.Duration
+	// Once: there is a first one also without an interval.
+	Once bool
 	// MinBackoff and MaxBackoff bound the wait after a failure.
 	MinBackoff, MaxBackoff time.Duration
 }
@@ -43,17 +44,14 @@ type Pruner[Obj any] struct {
 	// once ready is set.
 	initialized <-chan struct{}
 	ready       bool
-	// requested: a prune was requested. approved: the next sweep has no budget.
-	requested, approved bool
+	// requested: a prune was requested. approved: the next sweep has no budget. running: a prune has begun
+	// and not ended. early: the next listing waits for nothing.
+	requested, approved, running, early bool
 	// refused: the last sweep whose listing succeeded stopped at its budget.
 	refused atomic.Bool
 	// gate is the revision up to which everything must have been attempted before a sweep; 0 if that is so.
 	gate  statedb.Revision
 	drain drain
-	// listed is the number of objects in the last listing. sweep is the sweep whose listing has
-	// ended and that waits for the main cursor; nil if there is none.
-	listed int
-	sweep  *sweep[Obj]
 	// at is when the next prune is due; valid if scheduled.
 	at        time.Duration
 	scheduled bool
@@ -65,7 +63,9 @@ type Pruner[Obj any] struct {
 }
 
 // New returns a Pruner whose table is not known to be initialised.
-func New[Obj any](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{cfg: cfg} }
+func New[Obj any](cfg Config[Obj]) *Pruner[Obj] {
+	return &Pruner[Obj]{cfg: cfg, early: cfg.Adopts, requested: cfg.Adopts}
+}
 
 // Look checks whether the table is initialised; nothing is pruned before it is. If there is an
 // interval, the first prune is due then.
@@ -79,15 +79,32 @@ func (p *Pruner[Obj]) Look(txn statedb.ReadTxn, set Settings) {
 		return
 	}
 	p.ready, p.initialized = true, nil
-	if p.cfg.Sweeps {
+	if p.cfg.Lists {
 		p.gate = p.cfg.Rows.Table.Revision(txn)
 	}
-	p.requested = p.requested || set.Interval > 0
+	p.requested = p.requested || set.Interval > 0 || set.Once
 }
 
 // Initialized returns a channel that is closed when Look must be called again; nil if it need not
 // be.
 func (p *Pruner[Obj]) Initialized() <-chan struct{} { return p.initialized }
+
+// Ready reports whether the table is initialised, and everything that it had then was attempted where the target is
+// listed.
+func (p *Pruner[Obj]) Ready() bool { return p.ready && !p.Gated() }
+
+// IsInitialized reports whether the table is initialised.
+func (p *Pruner[Obj]) IsInitialized() bool { return p.ready }
+
+// EndEarly is called when the first listing need not be made early any more.
+func (p *Pruner[Obj]) EndEarly() { p.early = false }
+
+// IsEarly reports whether the next listing is made early.
+func (p *Pruner[Obj]) IsEarly() bool { return p.early }
+
+// IsApproved reports whether the next sweep has no budget. EndApproval takes that back.
+func (p *Pruner[Obj]) IsApproved() bool { return p.approved }
+func (p *Pruner[Obj]) EndApproval()     { p.approved = false }
 
 // Request requests a prune as soon as possible. approve lifts the budget of that sweep, if the last
 // sweep was refused.
@@ -112,9 +129,12 @@ func (p *Pruner[Obj]) NoteAttempted(upTo statedb.Revision) {
 	}
 }
 
+// mayRun reports whether a prune may begin when it is requested or its time has come.
+func (p *Pruner[Obj]) mayRun() bool { return (p.early || p.Ready()) && !p.running }
+
 // Due reports whether it is time to prune.
 func (p *Pruner[Obj]) Due(now time.Duration) bool {
-	return p.ready && !p.Gated() && p.sweep == nil && (p.requested || p.scheduled && p.at <= now)
+	return p.mayRun() && (p.requested || p.scheduled && p.at <= now)
 }
 
 // Start begins the due prune and returns true, if no operation is running. Otherwise it returns
@@ -124,7 +144,7 @@ func (p *Pruner[Obj]) Start(now time.Duration, idle, hangs bool) bool {
 	if !p.drain.wait(now, idle, hangs) {
 		return false
 	}
-	p.requested, p.listed = false, 0
+	p.requested, p.scheduled, p.running = false, false, true
 	return true
 }
 
@@ -140,14 +160,14 @@ func (p *Pruner[Obj]) Next() (time.Duration, bool) {
 	if at, ok := p.drain.next(); ok {
 		return at, true
 	}
-	return p.at, p.ready && p.scheduled && !p.Gated() && p.sweep == nil
+	return p.at, p.scheduled && p.mayRun()
 }
 
 // NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row,
 // and the time until the next prune; 0 if none is planned. After a failure that time is the backoff of
 // objects, or the interval if that is shorter.
 func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failures int, after time.Duration) {
-	p.failure, p.awaits, after = "", errors.Is(err, ErrAwaits), set.Interval
+	p.failure, p.awaits, p.running, after = "", errors.Is(err, resync.ErrAwaits), false, set.Interval
 	if err == nil {
 		p.failures = 0
 		p.refused.Store(false)

@@ -43,6 +43,8 @@ type Config[Obj any] struct {
 	// Give has the loop apply rows again. If it marks them in the table, it returns the revisions of the
 	// table before and after that, otherwise zeros.
 	Give func(batch []Row[Obj]) (after, upTo statedb.Revision)
+	// Repair has the loop repair rows.
+	Repair func(batch []Row[Obj])
 }
 
 // Row is a row and its revision.
@@ -79,8 +81,10 @@ type place[Obj any] struct {
 	called Walk[Obj]
 	lap    lap[Obj]
 	aged   statedb.Revision
-	// turn: the requested walk had the last turn.
-	turn bool
+	// repair is the walk over the rows that a resync found missing or different.
+	repair Walk[Obj]
+	// turn is whose turn it was last: see collect.
+	turn int
 }
 
 // given is a batch that was given to the loop.
@@ -127,12 +131,18 @@ func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
 // Walk refreshes the rows of a walk. It replaces an earlier walk.
 func (r *Refresher[Obj]) Walk(w *Walk[Obj]) { r.called, r.due = *w, time.Time{} }
 
+// WalkRepairs repairs the rows of a walk. It replaces an earlier walk of repairs.
+func (r *Refresher[Obj]) WalkRepairs(w *Walk[Obj]) { r.repair, r.due = *w, time.Time{} }
+
+// Repairing reports whether the walk of repairs has not ended.
+func (r *Refresher[Obj]) Repairing() bool { return r.repair.on() }
+
 // Next returns the time of the next step; false if there is none before another call.
 func (r *Refresher[Obj]) Next() (at time.Time, ok bool) {
 	if at = r.due; r.free.After(at) {
 		at = r.free
 	}
-	return at, !r.batch.open && (r.set.Interval > 0 || r.called.on())
+	return at, !r.batch.open && (r.set.Interval > 0 || r.called.on() || r.repair.on())
 }
 
 // Step gives the loop the rows that are due, if the loop has dealt with the last ones.
@@ -150,7 +160,7 @@ func (r *Refresher[Obj]) Step(set Settings) {
 		size = min(size, n)
 	}
 	before := r.place
-	batch, next := r.collect(now, size)
+	batch, next, give := r.collect(now, size)
 	if len(batch) == 0 {
 		r.due = now.Add(next)
 		r.report(now, next)
@@ -163,7 +173,7 @@ func (r *Refresher[Obj]) Step(set Settings) {
 	}
 	r.reserved = r.reserved[:max(0, len(r.reserved)-len(batch))]
 	r.batch = given{open: true, size: len(batch), began: now}
-	r.batch.after, r.batch.upTo = r.cfg.Give(batch)
+	r.batch.after, r.batch.upTo = give(batch)
 }
 
 func (r *Refresher[Obj]) configure(set Settings) {
@@ -180,29 +190,38 @@ func (r *Refresher[Obj]) configure(set Settings) {
 	r.set, r.due = set, time.Time{}
 }
 
-// collect returns the next rows to refresh, at most size. If there are none, it also returns the time
-// until there may be some. A requested walk and the rows that are due take turns, so that neither has
-// to wait for the end of the other.
-func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], next time.Duration) {
-	for range 2 {
-		r.turn = !r.turn
+// collect returns the next rows to refresh, at most size, and the function that they are given to. If there are
+// none, it also returns the time until there may be some. A requested walk, repairs and the rows that are due take
+// turns, so that none has to wait for the end of another.
+func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], next time.Duration, give func([]Row[Obj]) (after, upTo statedb.Revision)) {
+	for range 3 {
+		r.turn = (r.turn + 1) % 3
+		give = r.cfg.Give
 		switch {
-		case r.turn && r.called.on():
+		case r.turn == 0 && r.repair.on():
+			batch, give = r.repair.next(r.cfg.Rows, size), r.giveRepairs
+		case r.turn == 1 && r.called.on():
 			batch = r.called.next(r.cfg.Rows, size)
-		case r.turn, r.set.Interval == 0:
+		case r.turn != 2, r.set.Interval == 0:
 		case r.cfg.Rows.Writable == nil:
 			batch, next = r.lap.next(r.cfg.Rows, now, r.set.Interval, size, r.cfg.Batches)
 		default:
 			batch, next = r.collectAged(now, size)
 		}
 		if len(batch) > 0 {
-			return batch, 0
+			return batch, 0, give
 		}
 	}
-	if r.called.on() {
+	if r.called.on() || r.repair.on() {
 		next = 0
 	}
-	return nil, next
+	return nil, next, nil
+}
+
+// giveRepairs has the loop repair rows. They are marked nowhere.
+func (r *Refresher[Obj]) giveRepairs(batch []Row[Obj]) (after, upTo statedb.Revision) {
+	r.cfg.Repair(batch)
+	return 0, 0
 }
 
 // collectAged returns up to size rows whose status is old enough. It stops at the first row that is too

@@ -26,6 +26,9 @@ func walkUpTo[Obj any](upTo statedb.Revision) Walk[Obj] {
 	return Walk[Obj]{wanted: func(row Row[Obj]) bool { return row.Revision <= upTo }}
 }
 
+// WalkOver returns a walk over the rows that are wanted when the walk reaches them.
+func WalkOver[Obj any](wanted func(Row[Obj]) bool) *Walk[Obj] { return &Walk[Obj]{wanted: wanted} }
+
 // on reports whether the walk has not ended.
 func (w *Walk[Obj]) on() bool { return w.wanted != nil }
 

@@ -82,8 +82,9 @@ type Round struct {
 	Conflicts  int           `json:"conflicts"`
 	CommitTook time.Duration `json:"commit_took"`
 
-	// Prune is nil if the round did not prune.
-	Prune *Prune `json:"prune,omitempty"`
+	// Prune is nil if the round did not prune or end a sweep, Resync if it did not end a resync.
+	Prune  *Prune  `json:"prune,omitempty"`
+	Resync *Resync `json:"resync,omitempty"`
 }
 
 // Prune is the journal's record of a prune or a sweep.

@@ -78,6 +78,11 @@ const (
 	CauseCall Cause = "call"
 	// CauseSweep: a sweep had found the object in the target, and the table has no row for it.
 	CauseSweep Cause = "sweep"
+	// CauseRepair: a resync had found that the target did not have the object, or had a different one.
+	CauseRepair Cause = "repair"
+	// CauseAdopted: the object had changed, and the first listing had found an equal one in the target. No
+	// operation was called.
+	CauseAdopted Cause = "adopted"
 )
 
 // Reason is the event that woke the loop for a round.
@@ -99,6 +104,8 @@ const (
 	ReasonPrune Reason = "prune"
 	// ReasonPruneCall: Prune or ApproveSweep was called.
 	ReasonPruneCall Reason = "prune-call"
+	// ReasonListed: a listing of the target had ended.
+	ReasonListed Reason = "listed"
 	// ReasonInitialized: the table's initialisers finished.
 	ReasonInitialized Reason = "initialized"
 	// ReasonFinished: a worker finished an operation.

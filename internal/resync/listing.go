@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package resync
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+const (
+	// maxDifferences bounds the differences of a resync that are kept for people, maxDiff the bytes of the text of
+	// each.
+	maxDifferences = 10
+	maxDiff        = 1024
+)
+
+// listing is one listing of the target. The goroutine that lists has the fields of found until it closes ended.
+type listing[Obj any] struct {
+	cfg     *Config[Obj]
+	seed    maphash.Seed
+	started time.Time
+	began   time.Duration
+	// adopts: what is listed is kept. It is compared later.
+	adopts bool
+	cancel context.CancelFunc
+	ended  chan struct{}
+
+	found found[Obj]
+	// touched has the keys of which an operation has ended since the listing began: of the goroutine of the loop.
+	touched map[uint64]struct{}
+}
+
+// found is what a listing has found.
+type found[Obj any] struct {
+	err  error
+	took time.Duration
+	// listed counts the listed objects, equal those that are equal to a row that is Done.
+	listed, equal int
+	// objects has the objects by key if the listing adopts. Otherwise unknown has those without a row, repairs the
+	// rows that are different or missing, and seen the keys of all that have a row.
+	objects map[string]kept[Obj]
+	unknown []Obj
+	repairs map[uint64]difference
+	seen    hashes
+	// first are the first differences, for people.
+	first []named
+	// keyless is the number of objects without a usable key, why the first reason.
+	keyless int
+	why     error
+	// upTo is the revision of the table at the end.
+	upTo statedb.Revision
+}
+
+// difference is what is wrong with a row.
+type difference uint8
+
+const (
+	isMissing difference = iota
+	isDifferent
+)
+
+// named is a difference with the hash of its key.
+type named struct {
+	inspect.Difference
+	hash uint64
+}
+
+// hash returns the keyed hash of the key of an object.
+func (l *listing[Obj]) hash(obj Obj) uint64 { return maphash.Bytes(l.seed, l.cfg.Rows.Key(obj)) }
+
+// run lists the target, and compares. It closes ended also if a function of the program ends the goroutine.
+func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, ended func()) {
+	f := &l.found
+	f.err = execute.ErrGoexit
+	defer func() {
+		f.took = l.cfg.Now() - l.began
+		if f.err != nil {
+			// An incomplete listing says nothing.
+			*f = found[Obj]{err: fmt.Errorf("listing the target: %w", f.err), took: f.took, listed: f.listed}
+		}
+		l.cancel()
+		close(l.ended)
+		ended()
+	}()
+	f.err = l.cfg.Guard("list", func() error { return l.list(ctx, txn) })
+}
+
+func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
+	f, over := &l.found, false
+	defer func() { over = true }()
+	err := l.cfg.List(ctx, txn, func(obj Obj) bool {
+		if over || ctx.Err() != nil {
+			return false
+		}
+		f.listed++
+		if key, err := l.cfg.Rows.KeyOf(obj); err != nil {
+			f.keyless++
+			f.why = cmp.Or(f.why, err)
+		} else if l.adopts {
+			l.keep(string(key), obj)
+		} else {
+			l.compare(maphash.Bytes(l.seed, key), obj)
+		}
+		return true
+	})
+	// If ctx has ended the listing may be incomplete: the function may have stopped for it.
+	if err = cmp.Or(err, ctx.Err()); err != nil {
+		return err
+	}
+	if !l.adopts && l.cfg.Compares {
+		l.findMissing(ctx)
+	}
+	f.upTo = l.cfg.Rows.Revision()
+	return ctx.Err()
+}
+
+// keep keeps an object to be compared later.
+func (l *listing[Obj]) keep(key string, obj Obj) {
+	if l.found.objects == nil {
+		l.found.objects = map[string]kept[Obj]{}
+	}
+	k, twice := l.found.objects[key]
+	if twice {
+		k.others = append(k.others, obj)
+	} else {
+		k.object = obj
+	}
+	l.found.objects[key] = k
+}
+
+// compare sorts an object that was listed. Each look-up has a snapshot of its own, since a listing may take long.
+func (l *listing[Obj]) compare(hash uint64, obj Obj) {
+	f, txn := &l.found, l.cfg.Rows.DB.ReadTxn()
+	row, revision, has := l.cfg.Rows.Get(txn, obj)
+	if !has {
+		f.unknown = append(f.unknown, obj)
+		return
+	}
+	if !l.cfg.Compares {
+		return
+	}
+	f.seen.add(hash)
+	switch {
+	case !l.cfg.Done(txn, row, revision):
+	case l.cfg.Equal == nil || l.cfg.Equal(row, obj):
+		f.equal++
+	default:
+		l.note(hash, isDifferent, row, func() string {
+			if l.cfg.Diff == nil {
+				return ""
+			}
+			return l.cfg.Diff(row, obj)
+		})
+	}
+}
+
+// findMissing finds the rows that are Done and were not listed.
+func (l *listing[Obj]) findMissing(ctx context.Context) {
+	l.found.seen.build()
+	txn, n := l.cfg.Rows.DB.ReadTxn(), 0
+	for row, revision := range l.cfg.Rows.Table.All(txn) {
+		if n++; n%1024 == 0 && ctx.Err() != nil {
+			return
+		}
+		if hash := l.hash(row); !l.found.seen.has(hash) && l.cfg.Done(txn, row, revision) {
+			l.note(hash, isMissing, row, nil)
+		}
+	}
+	l.found.seen = hashes{}
+}
+
+// note records a difference. diff returns the text for people; it may be nil.
+func (l *listing[Obj]) note(hash uint64, d difference, row Obj, diff func() string) {
+	f := &l.found
+	if f.repairs == nil {
+		f.repairs = map[uint64]difference{}
+	}
+	if _, twice := f.repairs[hash]; twice {
+		return
+	}
+	f.repairs[hash] = d
+	if len(f.first) == maxDifferences {
+		return
+	}
+	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: inspect.Missing}, hash}
+	if d == isDifferent {
+		of.Kind = inspect.Different
+	}
+	if diff != nil {
+		of.Diff = text.Cut(diff(), maxDiff)
+	}
+	f.first = append(f.first, of)
+}

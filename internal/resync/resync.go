@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package resync
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Config is the configuration of a Resync.
+type Config[Obj any] struct {
+	Rows *rows.Rows[Obj]
+	// List lists the target.
+	List func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
+	// Compares: the listed objects have their values. Otherwise a resync is a sweep.
+	Compares bool
+	// Equal reports whether a listed object is equal to its row; nil if every one is. Diff returns the difference for
+	// people; it may be nil.
+	Equal func(wanted, found Obj) bool
+	Diff  func(wanted, found Obj) string
+	// Done reports whether the status of a row that txn has at a revision is Done. It is safe from any goroutine.
+	Done func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool
+	// Tracks reports whether the core has an entry for the key of an object, Paused whether it is paused.
+	Tracks, Paused func(Obj) bool
+	Budget         Budget
+	// Timeout returns how long the loop waits for the first listing. Each listing should be over by then.
+	Timeout func() time.Duration
+	Now     func() time.Duration
+	// Guard calls a function of the program and returns its panic as an error.
+	Guard func(name string, f func() error) error
+}
+
+// Resync lists the target and compares. It belongs to one goroutine. Times are those of one clock.
+type Resync[Obj any] struct {
+	cfg Config[Obj]
+	// Ended is sent when a listing has ended: call Take.
+	Ended signal.Signal
+
+	adoption adoption[Obj]
+	// listing is the listing that runs, or that waits for Finish.
+	listing *listing[Obj]
+	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed.
+	repairs map[uint64]difference
+	seed    maphash.Seed
+}
+
+// New returns a Resync.
+func New[Obj any](cfg Config[Obj]) *Resync[Obj] { return &Resync[Obj]{cfg: cfg, Ended: signal.New()} }
+
+func (r *Resync[Obj]) timeout() time.Duration { return r.cfg.Timeout() }
+
+// patience is how long a listing may run before it is reported.
+func (r *Resync[Obj]) patience() time.Duration { return max(r.timeout(), time.Second) }
+
+// WaitForFirst is called at the start of a loop that adopts: it waits for the first listing, not longer than Timeout.
+func (r *Resync[Obj]) WaitForFirst(now time.Duration) {
+	if r.timeout() > 0 {
+		r.adoption = adoption[Obj]{waiting: true, until: now + r.timeout()}
+	}
+}
+
+// Start begins a listing. txn is the snapshot that the target is listed against.
+func (r *Resync[Obj]) Start(ctx context.Context, txn statedb.ReadTxn) {
+	ctx, cancel := context.WithCancel(ctx)
+	l := &listing[Obj]{
+		cfg: &r.cfg, seed: maphash.MakeSeed(), started: time.Now(), began: r.cfg.Now(), adopts: r.adoption.waiting,
+		cancel: cancel, ended: make(chan struct{}), touched: map[uint64]struct{}{},
+	}
+	r.listing = l
+	go l.run(ctx, txn, r.Ended.Send)
+}
+
+// Stop ends the listing that runs, and waits for its goroutine.
+func (r *Resync[Obj]) Stop() {
+	if r.listing != nil {
+		r.listing.cancel()
+		<-r.listing.ended
+	}
+}
+
+// Running reports whether the target is being listed, and since when.
+func (r *Resync[Obj]) Running() (since time.Time, running bool) {
+	if r.listing == nil || r.listing.hasEnded() {
+		return time.Time{}, false
+	}
+	return r.listing.started, true
+}
+
+func (l *listing[Obj]) hasEnded() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Holds reports whether no operation may begin: the loop waits for the first listing, or a sweep lists.
+func (r *Resync[Obj]) Holds() bool {
+	if r.adoption.waiting {
+		return true
+	}
+	_, running := r.Running()
+	return running && !r.cfg.Compares
+}
+
+// Next returns when Look or Trouble has to be called again; false if they need not be.
+func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
+	if _, running := r.Running(); running {
+		if at = r.listing.began + r.patience(); at > now {
+			ok = true
+		}
+	}
+	if a := &r.adoption; (a.waiting || a.comparing) && a.until > now && (!ok || a.until < at) {
+		at, ok = a.until, true
+	}
+	return at, ok
+}
+
+// Ended is an operation that has ended. Adopted: it was not called.
+type Ended[Obj any] struct {
+	Row              Obj
+	Adopted, Deleted bool
+}
+
+// Notes reports whether [Resync.NoteEnded] has to be called.
+func (r *Resync[Obj]) Notes() bool {
+	return r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing
+}
+
+// NoteEnded records that an operation has ended: what was listed before says nothing about its key.
+func (r *Resync[Obj]) NoteEnded(op Ended[Obj]) {
+	if l := r.listing; l != nil {
+		l.touched[l.hash(op.Row)] = struct{}{}
+	}
+	if len(r.repairs) > 0 {
+		delete(r.repairs, maphash.Bytes(r.seed, r.cfg.Rows.Key(op.Row)))
+	}
+	if r.adoption.comparing {
+		r.adoption.noteAttempt(r, op)
+	}
+}
+
+// Wants reports whether a row is to be repaired.
+func (r *Resync[Obj]) Wants(row Obj, revision statedb.Revision) bool {
+	if len(r.repairs) == 0 {
+		return false
+	}
+	_, wanted := r.repairs[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
+	return wanted && !r.cfg.Tracks(row) && !r.cfg.Paused(row) && r.cfg.Done(r.cfg.Rows.DB.ReadTxn(), row, revision)
+}
+
+// EndRepairs is called when the loop has looked at each row that was to be repaired.
+func (r *Resync[Obj]) EndRepairs() { r.repairs = nil }
+
+// Result is the result of a listing that worked.
+type Result[Obj any] struct {
+	Record inspect.Resync
+	// Orphans are the objects to delete, as of the table's revision Revision.
+	Orphans  []Obj
+	Revision statedb.Revision
+	// Repairs reports whether some rows are to be repaired: those for which [Resync.Wants] is true.
+	Repairs bool
+	// Err is set if the budget does not allow the orphans to be deleted; then Orphans is empty. It is also set if
+	// objects without a usable key were listed, which are left alone.
+	Err error
+}
+
+// Take ends a listing that has failed, or that was the first one. adopts: the loop compares with it from now on.
+// Otherwise err is set if it ended: it failed, or came too late to be compared with. All others end with Finish.
+func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended bool, err error) {
+	last := r.listing
+	if last == nil || !last.hasEnded() || last.found.err == nil && !last.adopts {
+		return l, false, false, nil
+	}
+	r.listing = nil
+	l = inspect.Resync{Started: last.started, Took: last.found.took, Listed: last.found.listed, Adopts: last.adopts}
+	switch {
+	case last.found.err != nil:
+		return l, false, true, last.found.err
+	case r.adopt(now, last):
+		return l, true, true, nil
+	}
+	return l, false, true, fmt.Errorf("listing the target: it ended after %s, too late to be compared with: it is listed again", last.found.took)
+}
+
+// Finish ends a resync whose listing has worked. It returns false if there is none, or the main cursor, which has
+// passed everything up to the given revision, has not reached the end of the listing: until then the core does not
+// know each deletion.
+func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool) (out Result[Obj], ok bool) {
+	l := r.listing
+	if l == nil || !l.hasEnded() || passed < l.found.upTo {
+		return out, false
+	}
+	r.listing = nil
+	r.adoption.blind = false
+	f, txn := &l.found, r.cfg.Rows.DB.ReadTxn()
+	out = Result[Obj]{
+		Record:   inspect.Resync{Started: l.started, Took: f.took, Listed: f.listed, Equal: f.equal},
+		Revision: r.cfg.Rows.Table.Revision(txn), Err: f.keylessError(),
+	}
+	for hash := range l.touched {
+		delete(f.repairs, hash)
+	}
+	for _, d := range f.repairs {
+		if d == isMissing {
+			out.Record.Missing++
+		} else {
+			out.Record.Different++
+		}
+	}
+	for _, d := range f.first {
+		if _, touched := l.touched[d.hash]; !touched {
+			out.Record.Differences = append(out.Record.Differences, d.Difference)
+		}
+	}
+	r.repairs, r.seed, out.Repairs = f.repairs, l.seed, len(f.repairs) > 0
+	known := map[uint64]struct{}{}
+	for _, obj := range f.unknown {
+		hash := l.hash(obj)
+		_, touched := l.touched[hash]
+		_, twice := known[hash]
+		if !touched && !twice && r.orphan(txn, obj) {
+			known[hash] = struct{}{}
+			out.Orphans = append(out.Orphans, obj)
+		}
+	}
+	r.judge(&out, approved)
+	return out, true
+}
+
+// keylessError returns an error about the listed objects without a usable key; nil if there are none.
+func (f *found[Obj]) keylessError() error {
+	if f.keyless == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d of %d listed objects are left alone: %w", f.keyless, f.listed, f.why)
+}
+
+// orphan reports whether neither the core nor the snapshot has an object of the target.
+func (r *Resync[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
+	if r.cfg.Tracks(obj) {
+		return false
+	}
+	_, _, found := r.cfg.Rows.Get(txn, obj)
+	return !found
+}
+
+// judge counts the orphans of a result, and drops them if the budget does not allow it to delete them.
+func (r *Resync[Obj]) judge(out *Result[Obj], approved bool) {
+	out.Record.Orphan = len(out.Orphans)
+	for _, obj := range out.Orphans {
+		if len(out.Record.Differences) == maxDifferences {
+			break
+		}
+		out.Record.Differences = append(out.Record.Differences, inspect.Difference{Key: r.cfg.Rows.Name(obj), Kind: inspect.Orphan})
+	}
+	if approved {
+		return
+	}
+	if err := r.cfg.Budget.check(len(out.Orphans), out.Record.Listed); err != nil {
+		out.Orphans, out.Err = nil, err
+	}
+}

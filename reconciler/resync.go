@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/refresh"
+	"github.com/statekeel/statekeel/internal/resync"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
+)
+
+// Lister lists what the target has, so that the reconciler compares it with the table: a resync. What is equal is
+// left alone. Objects that no row wants are deleted, and rows of which the target has nothing, or something else, are
+// applied again.
+type Lister[Obj any] interface {
+	// List calls yield with every object in the target that this reconciler manages, with the values that
+	// [Config].Equal compares and the fields that Delete needs. List stops when yield returns false, which means
+	// that the reconciler stops. It must not call yield from two goroutines at the same time, nor after it has
+	// returned. txn is a snapshot, to look up other objects; it must not be kept after the call.
+	//
+	// A key may be listed twice, if the target has two objects for it: the row is equal only if it is equal to both.
+	//
+	// List runs on a goroutine of its own, beside operations, one call at a time. An object of which an operation
+	// has ended since the call began is not judged by it, so a listing need not be a snapshot of the target. But
+	// it must not return what the target had before the call: no cache.
+	//
+	// An error means that the list is incomplete: nothing is changed, the listing is retried with backoff, and health
+	// reports the failure until one works. List is called
+	//   - when the loop starts, if Config.Equal is set, and again until it works or [Settings].ListTimeout is over;
+	//   - when the table is initialised and every object that it had then has been attempted, unless the
+	//     first listing can still be used for that;
+	//   - each [Settings].ResyncInterval, and after [Loop.Resync].
+	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
+}
+
+// Resync asks for a listing of the target and a comparison with the table as soon as possible: after a flush of the
+// target, for example. It does not wait for them. If one is running, another follows. Without [Config].Lister it is
+// [Loop.Prune]. Safe from any goroutine.
+func (l *Loop[Obj]) Resync() { l.Prune() }
+
+// newResync returns the stage that lists the target.
+func newResync[Obj any](s *shared[Obj], c *core.Core[Obj], paused func(Obj) bool) *resync.Resync[Obj] {
+	cfg := &s.setup.cfg
+	set := resync.Config[Obj]{
+		Rows: s.rows, Compares: cfg.Lister != nil, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
+		Done: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool {
+			return s.ledger.Status(txn, row, revision).Kind == status.KindDone
+		},
+		Tracks: c.TracksKeyOf, Paused: paused,
+		Timeout: func() time.Duration { return s.settings.Load().ListTimeout }, Now: s.life.now,
+		Guard: func(name string, f func() error) (err error) {
+			defer s.execution.config.Recover(name, &err)
+			return f()
+		},
+	}
+	switch {
+	case cfg.Lister != nil:
+		set.List = cfg.Lister.List
+	case cfg.Sweeper != nil:
+		set.List = cfg.Sweeper.List
+	}
+	return resync.New(set)
+}
+
+// lookAtListing ends the wait for the first listing, and the comparison with it, if they last too long.
+func (r *runner[Obj]) lookAtListing() {
+	p := r.shared.pruner
+	if r.shared.resync.Look(r.life.now(), p.IsInitialized()) {
+		p.EndEarly()
+		p.Request(false)
+	}
+}
+
+// takeListing ends a listing of the target, and begins what follows from it.
+func (r *runner[Obj]) takeListing(round *inspect.Round) {
+	p, s := r.shared.pruner, r.shared.resync
+	switch record, adopts, ended, err := s.Take(r.life.now()); {
+	case adopts:
+		p.EndEarly()
+		p.NoteEnd(r.life.now(), nil, r.pruning())
+	case ended:
+		r.resynced(round, &resync.Result[Obj]{Record: record, Err: err})
+	}
+	if found, ok := s.Finish(r.observer.Revision(), p.IsApproved()); ok {
+		p.EndApproval()
+		if found.Repairs {
+			r.shared.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return s.Wants(row.Object, row.Revision) }))
+		}
+		r.resynced(round, &found)
+	} else if p.Ready() {
+		if found, ok := s.FinishAdoption(p.IsApproved()); ok {
+			p.EndApproval()
+			r.resynced(round, &found)
+			if r.shared.rows.Writable != nil {
+				// Rows that an earlier loop of the program has applied ask for nothing, and were not compared.
+				p.Request(false)
+			}
+		}
+	}
+}
+
+// resynced records the result of a listing, and gives the core its orphans to delete.
+func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result[Obj]) {
+	record := &found.Record
+	swept := 0
+	for _, orphan := range found.Orphans {
+		if r.core.AddOrphan(orphan, found.Revision) {
+			swept++
+		}
+	}
+	record.Error = r.pruned(record.Took, found.Err)
+	if r.shared.setup.cfg.Lister == nil {
+		round.Prune = &inspect.Prune{Took: record.Took, Listed: record.Listed, Swept: swept, Error: record.Error}
+	} else {
+		round.Resync, r.lastResync = record, record
+	}
+}
+
+// repair gives the core rows to repair.
+func (r *runner[Obj]) repair(batch []refresh.Row[Obj]) {
+	before := r.core.Index.Figures().Refreshing
+	for i := range batch {
+		r.core.Repair(r.life.now(), batch[i].Object, batch[i].Revision)
+	}
+	r.this.repeated += r.core.Index.Figures().Refreshing - before
+}
+
+// noteEnded tells the resync which operations have ended.
+func (r *runner[Obj]) noteEnded() {
+	if !r.shared.resync.Notes() {
+		return
+	}
+	for i := range r.ops {
+		op := &r.ops[i]
+		r.shared.resync.NoteEnded(resync.Ended[Obj]{Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted})
+	}
+}
