@@ -254,5 +254,6 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
+	r.takeListing(&round)
 	r.report(&round)
 }

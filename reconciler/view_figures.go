@@ -47,6 +47,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	classes := b.classes.List()
 	if v.scope.Load() != nil {
 		x.Started, x.NextPrune = v.life.started, s.nextPrune
+		x.Listing, x.AwaitsListing, x.Resync = s.listing, s.waits, s.resync
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.life.now())
 	}
 	// Unlocked first, because what follows calls functions of the program.
@@ -91,6 +92,8 @@ func (s *Settings) texts() []inspect.SettingText {
 		text("RefreshInterval", zeroText(s.RefreshInterval, "never")),
 		text("RefreshLimiter", limiterText(s.RefreshLimiter)),
 		text("PruneInterval", zeroText(s.PruneInterval, "never")),
+		text("ResyncInterval", zeroText(s.ResyncInterval, "never")),
+		text("ListTimeout", zeroText(s.ListTimeout, "none")),
 	}
 }
 

@@ -173,6 +173,9 @@ func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failu
 		p.refused.Store(false)
 	} else {
 		p.failures++
+		if p.awaits {
+			p.refused.Store(true)
+		}
 		p.failure = err.Error()
 		wait := backoff.Exponential{Min: set.MinBackoff, Max: set.MaxBackoff}.Delay(p.failures)
 		if after == 0 || wait < after {

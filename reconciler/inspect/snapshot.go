@@ -62,8 +62,13 @@ type Snapshot struct {
 	Breaker      string   `json:"breaker,omitempty"`
 	Stuck        []string `json:"stuck,omitempty"`
 	PruneFailure string   `json:"prune_failure,omitempty"`
-	// NextPrune is the time of the next prune; zero if none is due.
+	// NextPrune is the time of the next prune, sweep or resync; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
+	// Listing is since when the target is being listed; zero if it is not. AwaitsListing is true while no operation
+	// is called before the first listing has ended. Resync is the last resync; nil if there was none.
+	Listing       time.Time `json:"listing,omitzero"`
+	AwaitsListing bool      `json:"awaits_first_listing,omitempty"`
+	Resync        *Resync   `json:"resync,omitempty"`
 
 	// Paused lists the keys of reconciler.Loop.PauseOnly, as it got them, in the order of the table.
 	// PausedByPredicate is true while reconciler.Loop.PauseObjects is in force; the objects that it
