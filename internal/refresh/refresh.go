@@ -132,7 +132,7 @@ func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
 func (r *Refresher[Obj]) Walk(w *Walk[Obj]) { r.called, r.due = *w, time.Time{} }
 
 // WalkRepairs repairs the rows of a walk. It replaces an earlier walk of repairs.
-func (r *Refresher[Obj]) WalkRepairs(w *Walk[Obj]) { r.repair, r.due = *w, time.Time{} }
+func (r *Refresher[Obj]) WalkRepairs(w *Walk[Obj]) { r.repair, r.due = *w, time.Now() }
 
 // Repairing reports whether the walk of repairs has not ended.
 func (r *Refresher[Obj]) Repairing() bool { return r.repair.on() }
