@@ -79,6 +79,11 @@ type shown struct {
 	PruneErrors   uint64         `json:"prune_errors"`
 	SweepListed   uint64         `json:"sweep_listed"`
 	Swept         uint64         `json:"swept"`
+	Adopted       uint64         `json:"adopted"`
+	Different     uint64         `json:"different"`
+	Missing       uint64         `json:"missing"`
+	Orphans       uint64         `json:"orphans"`
+	Repairs       uint64         `json:"repairs"`
 	Unset         uint64         `json:"unset"`
 }
 
@@ -134,6 +139,11 @@ func shownFigures(f *Figures, now time.Time) shown {
 		PruneErrors:   f.PruneErrors,
 		SweepListed:   f.Listed,
 		Swept:         f.Swept,
+		Adopted:       f.Adopted,
+		Different:     f.Different,
+		Missing:       f.Missing,
+		Orphans:       f.Orphans,
+		Repairs:       f.Repairs,
 		Unset:         f.Unset,
 	}
 }

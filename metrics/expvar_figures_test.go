@@ -40,7 +40,8 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 			"commit_size": `+one("16")+`, "commit_duration_seconds": `+one("32")+`,
 			"commit_lost": 141, "commit_conflicts": 142,
 			"prune_duration_seconds": {"count": 2, "sum": 192, "p50": 64, "p99": 128},
-			"prune_errors": 151, "sweep_listed": 152, "swept": 153, "unset": 161
+			"prune_errors": 151, "sweep_listed": 152, "swept": 153,
+			"adopted": 154, "different": 155, "missing": 156, "orphans": 157, "repairs": 158, "unset": 161
 		}}`, m.FiguresVar.String())
 	})
 }

@@ -23,7 +23,8 @@ type Lister[Obj any] interface {
 	// List calls yield with every object in the target that this reconciler manages, with the values that
 	// [Config].Equal compares and the fields that Delete needs. List stops when yield returns false, which means
 	// that the reconciler stops. It must not call yield from two goroutines at the same time, nor after it has
-	// returned. txn is a snapshot, to look up other objects; it must not be kept after the call.
+	// returned. txn is a snapshot, to look up other objects; it must not be kept after the call. When the first
+	// listing begins, its tables may be empty.
 	//
 	// A key may be listed twice, if the target has two objects for it: the row is equal only if it is equal to both.
 	//
@@ -34,8 +35,8 @@ type Lister[Obj any] interface {
 	// An error means that the list is incomplete: nothing is changed, the listing is retried with backoff, and health
 	// reports the failure until one works. List is called
 	//   - when the loop starts, if Config.Equal is set, and again until it works or [Settings].ListTimeout is over;
-	//   - when the table is initialised and every object that it had then has been attempted, unless the
-	//     first listing can still be used for that;
+	//   - when the table is initialised and every object that it had then has been attempted: orphans are deleted
+	//     after this one at the earliest;
 	//   - each [Settings].ResyncInterval, and after [Loop.Resync].
 	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
 }
@@ -82,11 +83,15 @@ func (r *runner[Obj]) lookAtListing() {
 func (r *runner[Obj]) takeListing(round *inspect.Round) {
 	p, s := r.shared.pruner, r.shared.resync
 	switch record, adopts, ended, err := s.Take(r.life.now()); {
-	case adopts:
-		p.EndEarly()
-		p.NoteEnd(r.life.now(), nil, r.pruning())
-	case ended:
+	case err != nil:
 		r.resynced(round, &resync.Result[Obj]{Record: record, Err: err})
+	case ended:
+		p.NoteEnd(r.life.now(), nil, r.pruning())
+		if adopts {
+			p.EndEarly()
+		} else {
+			p.Request(false)
+		}
 	}
 	if found, ok := s.Finish(r.observer.Revision(), p.IsApproved()); ok {
 		p.EndApproval()
@@ -95,13 +100,9 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 		}
 		r.resynced(round, &found)
 	} else if p.Ready() {
-		if found, ok := s.FinishAdoption(p.IsApproved()); ok {
-			p.EndApproval()
-			r.resynced(round, &found)
-			if r.shared.rows.Writable != nil {
-				// Rows that an earlier loop of the program has applied ask for nothing, and were not compared.
-				p.Request(false)
-			}
+		if record, ok := s.FinishAdoption(); ok {
+			r.resynced(round, &resync.Result[Obj]{Record: record})
+			p.Request(false)
 		}
 	}
 }
@@ -116,6 +117,9 @@ func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result[Obj]) 
 		}
 	}
 	record.Error = r.pruned(record.Took, found.Err)
+	if n := record.Different + record.Missing + record.Orphan; n > 0 && !record.Adopts && found.Err == nil {
+		r.shared.setup.log.Info("resync", "found", record.Summary(), "first", record.Differences)
+	}
 	if r.shared.setup.cfg.Lister == nil {
 		round.Prune = &inspect.Prune{Took: record.Took, Listed: record.Listed, Swept: swept, Error: record.Error}
 	} else {

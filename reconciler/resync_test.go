@@ -176,17 +176,19 @@ func TestWhatIsEqualAtTheStartIsAdopted(t *testing.T) {
 		rest, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
 		require.NoError(e, err)
 		require.Empty(e, rest.Keys)
-		for i, r := range e.loop.Journal() {
-			if i := i; r.Resync != nil {
+		for _, r := range e.loop.Journal() {
+			if r.Resync != nil {
 				require.Equal(e, inspect.Resync{
-					Adopts: true, Listed: 5, Equal: 2, Different: 1, Missing: 1, Orphan: 2, Started: r.Resync.Started, Took: r.Resync.Took,
-					Differences: []inspect.Difference{
-						{Key: "3", Kind: inspect.Different, Diff: "1 != 9"}, {Key: "8", Kind: inspect.Orphan}, {Key: "9", Kind: inspect.Orphan},
-					},
-				}, *r.Resync, i)
+					Adopts: true, Listed: 5, Equal: 2, Different: 1, Missing: 1, Started: r.Resync.Started, Took: r.Resync.Took,
+					Differences: []inspect.Difference{{Key: "3", Kind: inspect.Different, Diff: "1 != 9"}},
+				}, *r.Resync)
 				break
 			}
 		}
+		require.Equal(e, inspect.Resync{
+			Listed: 6, Equal: 4, Orphan: 2,
+			Differences: []inspect.Difference{{Key: "8", Kind: inspect.Orphan}, {Key: "9", Kind: inspect.Orphan}},
+		}, e.resync())
 	})
 }
 

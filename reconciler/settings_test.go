@@ -41,7 +41,7 @@ func TestOptionsSetTheSettings(t *testing.T) {
 		RoundSize: 7, RoundLimiter: rounds, OperationLimiter: operations,
 		Concurrency: 3, Timeout: time.Second,
 		MinBackoff: time.Minute, MaxBackoff: time.Hour, Jitter: 0.25, MaxRetries: 9, BlockedRecheck: time.Hour,
-		RefreshInterval: 2 * time.Hour, RefreshLimiter: refreshes, PruneInterval: 3 * time.Hour,
+		RefreshInterval: 2 * time.Hour, RefreshLimiter: refreshes, PruneInterval: 3 * time.Hour, ListTimeout: 30 * time.Second,
 	}
 	require.Equal(t, want, loop.Settings())
 
@@ -83,7 +83,7 @@ func TestDefaultSettings(t *testing.T) {
 	s.RefreshLimiter = nil
 	require.Equal(t, reconciler.Settings{
 		RoundSize: 1000, Concurrency: 1, MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Jitter: 0.1,
-		BlockedRecheck: time.Minute, PruneInterval: time.Hour,
+		BlockedRecheck: time.Minute, PruneInterval: time.Hour, ListTimeout: 30 * time.Second,
 	}, s)
 }
 
@@ -295,13 +295,13 @@ func TestReconfigureIsAtomic(t *testing.T) {
 func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 	breaker := reconciler.WithBreaker
 	for want, option := range map[string]reconciler.Option{
-		"WithJournal: -1 rounds and 5 operations, neither may be negative":      reconciler.WithJournal(-1, 5),
+		"WithJournal: -1 rounds and 5 operations, neither may be negative":                         reconciler.WithJournal(-1, 5),
 		"WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper and Config.Lister are nil": reconciler.WithSweepBudget(10, 0),
-		"WithBreaker: Failures is -1, must not be negative":                     breaker(reconciler.Breaker{Failures: -1}),
-		"WithBreaker: Probes is -2, must not be negative":                       breaker(reconciler.Breaker{Probes: -2}),
-		"WithBreaker: MinInterval is -1s, must not be negative":                 breaker(reconciler.Breaker{MinInterval: -time.Second}),
-		"WithBreaker: MaxInterval is -1s, must not be negative":                 breaker(reconciler.Breaker{MaxInterval: -time.Second}),
-		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                   breaker(reconciler.Breaker{MinInterval: 2 * time.Second, MaxInterval: time.Second}),
+		"WithBreaker: Failures is -1, must not be negative":                                        breaker(reconciler.Breaker{Failures: -1}),
+		"WithBreaker: Probes is -2, must not be negative":                                          breaker(reconciler.Breaker{Probes: -2}),
+		"WithBreaker: MinInterval is -1s, must not be negative":                                    breaker(reconciler.Breaker{MinInterval: -time.Second}),
+		"WithBreaker: MaxInterval is -1s, must not be negative":                                    breaker(reconciler.Breaker{MaxInterval: -time.Second}),
+		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                                      breaker(reconciler.Breaker{MinInterval: 2 * time.Second, MaxInterval: time.Second}),
 	} {
 		e := newEnv(t)
 		_, err := reconciler.New(e.config(option))

@@ -259,6 +259,10 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj], is inspect
 			x.Why = "its change waits, since the reconciler is busy"
 			break
 		}
+		if s.state.waits {
+			x.Why = "it waits for the first listing of the target, which shows whether the object is there already"
+			break
+		}
 		// What needs no reading is mostly newer: the loop's own writes.
 		upTo := min(int(s.revision), int(v.rows.Table.Revision(s.txn))-s.state.passed)
 		x.Ahead = min(maxAhead, max(0, upTo-int(s.state.observed)-1))

@@ -4,7 +4,6 @@
 package resync
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -22,9 +21,8 @@ type adoption[Obj any] struct {
 	waiting, comparing, blind bool
 	until                     time.Duration
 	objects                   map[string]kept[Obj]
-	// record is what is known so far. err is about the objects without a usable key.
+	// record is what is known so far.
 	record inspect.Resync
-	err    error
 }
 
 // kept is what a listing has found with a key.
@@ -99,30 +97,23 @@ func (r *Resync[Obj]) adopt(now time.Duration, l *listing[Obj]) (adopts bool) {
 	f := &l.found
 	r.adoption = adoption[Obj]{
 		comparing: true, until: now + r.timeout(), objects: f.objects,
-		record: inspect.Resync{Started: l.started, Took: f.took, Adopts: true, Listed: f.listed}, err: f.keylessError(),
+		record: inspect.Resync{Started: l.started, Took: f.took, Adopts: true, Listed: f.listed},
 	}
 	return true
 }
 
-// FinishAdoption is called when each row that the initialised table had was attempted: what was listed and is in
-// neither the table nor the core is an orphan. It returns false if the loop does not compare with a first listing.
-func (r *Resync[Obj]) FinishAdoption(approved bool) (Result[Obj], bool) {
+// FinishAdoption is called when each row that the initialised table had was attempted. It returns the record of the
+// comparison; false if the loop does not compare with a first listing. Orphans are left to the next listing: when the
+// first one began, the tables may have been empty that tell the program what is its own.
+func (r *Resync[Obj]) FinishAdoption() (inspect.Resync, bool) {
 	a := &r.adoption
 	if !a.comparing {
-		return Result[Obj]{}, false
+		return inspect.Resync{}, false
 	}
-	txn := r.cfg.Rows.DB.ReadTxn()
-	out := Result[Obj]{Record: a.record, Revision: r.cfg.Rows.Table.Revision(txn), Err: a.err}
-	for _, k := range a.objects {
-		if !k.settled && r.orphan(txn, k.object) {
-			out.Orphans = append(out.Orphans, k.object)
-		}
-	}
-	out.Record.Missing = max(0, r.cfg.Rows.Table.NumObjects(txn)-a.record.Equal-a.record.Different)
-	slices.SortFunc(out.Orphans, func(x, y Obj) int { return bytes.Compare(r.cfg.Rows.Key(x), r.cfg.Rows.Key(y)) })
+	record := a.record
+	record.Missing = max(0, r.cfg.Rows.Table.NumObjects(r.cfg.Rows.DB.ReadTxn())-record.Equal-record.Different)
 	*a = adoption[Obj]{}
-	r.judge(&out, approved)
-	return out, true
+	return record, true
 }
 
 // Trouble returns what is wrong with the listing at a time: empty if nothing is.

@@ -175,8 +175,9 @@ type Result[Obj any] struct {
 	Err error
 }
 
-// Take ends a listing that has failed, or that was the first one. adopts: the loop compares with it from now on.
-// Otherwise err is set if it ended: it failed, or came too late to be compared with. All others end with Finish.
+// Take ends a listing that has failed, or that was the first one. adopts: the loop compares with it from now on. If it
+// neither failed nor adopts, it came too late to be compared with, and the target has to be listed again. All others
+// end with Finish.
 func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended bool, err error) {
 	last := r.listing
 	if last == nil || !last.hasEnded() || last.found.err == nil && !last.adopts {
@@ -184,13 +185,10 @@ func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended b
 	}
 	r.listing = nil
 	l = inspect.Resync{Started: last.started, Took: last.found.took, Listed: last.found.listed, Adopts: last.adopts}
-	switch {
-	case last.found.err != nil:
+	if last.found.err != nil {
 		return l, false, true, last.found.err
-	case r.adopt(now, last):
-		return l, true, true, nil
 	}
-	return l, false, true, fmt.Errorf("listing the target: it ended after %s, too late to be compared with: it is listed again", last.found.took)
+	return l, r.adopt(now, last), true, nil
 }
 
 // Finish ends a resync whose listing has worked. It returns false if there is none, or the main cursor, which has

@@ -70,10 +70,20 @@ var numbers = []number{
 
 	{"prune_errors_total", "Prunes and sweeps that failed, or await approval.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.PruneErrors) }},
-	{"sweep_listed_total", "Objects of the target that sweeps were told of.", client.CounterValue,
+	{"sweep_listed_total", "Objects of the target that sweeps and resyncs were told of.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Listed) }},
 	{"swept_total", "Objects of the target of which sweeps began the deletion.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Swept) }},
+	{"adopted_total", "Objects that the target had already when the reconciler started.", client.CounterValue,
+		func(f *metrics.Figures) float64 { return float64(f.Adopted) }},
+	{"different_total", "Objects that resyncs found different in the target.", client.CounterValue,
+		func(f *metrics.Figures) float64 { return float64(f.Different) }},
+	{"missing_total", "Objects that resyncs did not find in the target.", client.CounterValue,
+		func(f *metrics.Figures) float64 { return float64(f.Missing) }},
+	{"orphans_total", "Objects of the target that no row wanted, as resyncs found.", client.CounterValue,
+		func(f *metrics.Figures) float64 { return float64(f.Orphans) }},
+	{"repairs_total", "Operations on objects that a resync had found different or missing.", client.CounterValue,
+		func(f *metrics.Figures) float64 { return float64(f.Repairs) }},
 }
 
 // spread is a histogram with one series for each reconciler.

@@ -82,7 +82,7 @@ func (c *commands) prune() *spec {
 		summary: "Ask a reconciler to prune now",
 		args:    []string{argName},
 		detail: []string{
-			"A prune removes what the target has and the table does not. It runs soon, or when the table is initialised. reconciler/journal --rounds shows when it ran, and its error.",
+			"A prune removes what the target has and the table does not. If the reconciler lists its target, this is a resync: see reconciler/resync. It runs soon, or when the table is initialised. reconciler/journal --rounds shows when it ran, and its error.",
 			"",
 			"Example:",
 			"> reconciler/prune routes",

@@ -9,6 +9,7 @@
 //	reconciler/explain    shows why an object is, or is not, reconciled
 //	reconciler/objects    lists objects by status
 //	reconciler/journal    shows the latest operations or rounds
+//	reconciler/resync     shows what the last comparison with the target found
 //	reconciler/wait       waits until changes are applied
 //	reconciler/pause, resume, retry, refresh, prune, approve    act on a reconciler
 //
@@ -60,7 +61,7 @@ func New(registry *inspect.Registry) map[string]script.Cmd {
 	c := &commands{registry: registry}
 	named := map[string]script.Cmd{}
 	for _, s := range []*spec{
-		c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait(),
+		c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.resync(), c.wait(),
 		c.pause(), c.resume(), c.prune(), c.approve(), c.refresh(), c.retry(),
 	} {
 		named[s.name] = c.command(s)

@@ -84,7 +84,7 @@ func routes() *fake.Controller {
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	s := newShell(t)
 	all := commands.New(&s.registry)
-	require.Len(t, all, 12)
+	require.Len(t, all, 13)
 	for name, c := range all {
 		require.NotEmpty(t, c.Usage().Summary)
 		help, err := s.run("help -v ^" + name + "$")

@@ -34,7 +34,7 @@ func (c *commands) journal() *spec {
 		detail: []string{
 			"Prints each operation with its cause and result, the latest last, of one reconciler or of all. The journal keeps the latest 1024 operations and, beside them, the latest 1024 failures; WithJournal changes the number. An answer has at most 1 MiB of JSON, and says how much is left out. The table cuts long texts: reconciler/explain NAME KEY prints the last error in full, and --format=json all of them.",
 			"",
-			"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call or sweep. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
+			"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call, sweep, repair or adopted. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
 			"",
 			"With --first-failures: the first failure of each object, the oldest first.",
 			"",
@@ -192,13 +192,16 @@ func roundsText(rounds []inspect.Round, now time.Time) string {
 		t.Row(text.Stamp(r.Started), text.Relative(r.Started, now), strconv.FormatUint(r.Sequence, 10), string(r.Reason),
 			strconv.Itoa(r.Changes), strconv.Itoa(r.Waited), strconv.Itoa(r.Refreshes), strconv.Itoa(r.Returned),
 			strconv.Itoa(len(r.Operations)), strconv.Itoa(r.Written), strconv.Itoa(r.Lost), strconv.Itoa(r.Conflicts),
-			text.Duration(r.Took), text.Duration(r.CommitTook), pruneText(r.Prune))
+			text.Duration(r.Took), text.Duration(r.CommitTook), pruneText(&r))
 	}
 	return t.String()
 }
 
-func pruneText(p *inspect.Prune) string {
+func pruneText(r *inspect.Round) string {
+	p := r.Prune
 	switch {
+	case r.Resync != nil:
+		return r.Resync.Summary()
 	case p == nil:
 		return ""
 	case p.Error != "":

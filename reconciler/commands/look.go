@@ -88,6 +88,45 @@ func (c *commands) show() *spec {
 	}
 }
 
+func (c *commands) resync() *spec {
+	return &spec{
+		name:    "reconciler/resync",
+		summary: "Show what the last comparison with the target found",
+		args:    []string{argName},
+		detail: []string{
+			"A resync lists the target and compares it with the table. Equal objects are left alone, rows that are different or missing in the target are applied again (repair), and orphans, which no row wants, are deleted. Prints when the last one began, how long it took, the four numbers, and the first differences.",
+			"",
+			"reconciler/prune asks for a resync now.",
+			"",
+			"Example:",
+			"> reconciler/resync routes",
+		},
+		run: func(ctx context.Context, in *input) (output, error) {
+			s := in.reconciler.Snapshot(ctx)
+			r := resyncOf{Reconciler: s.Reconciler, Listing: s.Listing, Resync: s.Resync}
+			return output{r, r.String}, nil
+		},
+	}
+}
+
+// resyncOf is the output of reconciler/resync.
+type resyncOf struct {
+	Reconciler string          `json:"reconciler"`
+	Listing    time.Time       `json:"listing,omitzero"`
+	Resync     *inspect.Resync `json:"resync"`
+}
+
+func (r resyncOf) String() string {
+	out := "there was no resync\n"
+	if r.Resync != nil {
+		out = r.Resync.String()
+	}
+	if !r.Listing.IsZero() {
+		out += "the target is being listed since " + text.Stamp(r.Listing) + "\n"
+	}
+	return out
+}
+
 func (c *commands) explain() *spec {
 	return &spec{
 		name:    "reconciler/explain",

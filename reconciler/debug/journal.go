@@ -130,14 +130,19 @@ func roundTable(all []inspect.Round, omitted int) table {
 		list.Rows = append(list.Rows, []cell{
 			counted(r.Sequence), clock(r.Started), {Text: string(r.Reason)}, {Text: planned},
 			counted(len(r.Operations)), {Text: written, Kind: count},
-			{Text: took(r.Took), Kind: count}, {Text: took(r.CommitTook), Kind: count}, pruned(r.Prune),
+			{Text: took(r.Took), Kind: count}, {Text: took(r.CommitTook), Kind: count}, pruned(&r),
 		})
 	}
 	return list
 }
 
-func pruned(p *inspect.Prune) cell {
+func pruned(r *inspect.Round) cell {
+	p := r.Prune
 	switch {
+	case r.Resync != nil && r.Resync.Error != "":
+		return cell{Text: visible(r.Resync.Summary()), Kind: bad}
+	case r.Resync != nil:
+		return cell{Text: visible(r.Resync.Summary())}
 	case p == nil:
 		return cell{Text: none}
 	case p.Error != "":

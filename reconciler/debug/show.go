@@ -5,6 +5,7 @@ package debug
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/statekeel/statekeel/metrics"
@@ -32,6 +33,9 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	v.Figures = figures(s)
 	v.Plot = plot(s.At, samples)
 	v.Tables = []table{hindrances(s), classes(t, s), states(t, s), settings(s)}
+	if found, ok := resync(t, s); ok {
+		v.Tables = slices.Insert(v.Tables, 1, found)
+	}
 	data := map[string]any{"snapshot": s, "timeline": listed(samples)}
 	return answer{data: data, view: v}, nil
 }
@@ -148,10 +152,28 @@ func hindrances(s inspect.Snapshot) table {
 	if s.PruneFailure != "" {
 		add("prune", s.PruneFailure, bad)
 	}
+	if s.AwaitsListing {
+		add("first listing", "no operation is called before the target was listed", wait)
+	}
 	for _, w := range s.Waiting {
 		add("initialiser", w, wait)
 	}
 	return list
+}
+
+// resync returns the table of what the last resync found; false if there was none.
+func resync(t target, s inspect.Snapshot) (list table, ok bool) {
+	if s.Resync == nil {
+		return list, false
+	}
+	list = table{
+		ID: "resync", Caption: "Last resync, " + stamp(s.Resync.Started) + ": " + visible(s.Resync.Summary()),
+		Columns: []string{"Object", "Kind", "Difference"}, Empty: "Everything was equal.",
+	}
+	for _, d := range s.Resync.Differences {
+		list.Rows = append(list.Rows, []cell{t.object(d.Key), {Text: d.Kind}, {Text: visible(d.Diff), Kind: code}})
+	}
+	return list, true
 }
 
 func classes(t target, s inspect.Snapshot) table {

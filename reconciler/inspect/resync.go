@@ -3,7 +3,13 @@
 
 package inspect
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/text"
+)
 
 // Resync is the record of one comparison of the target with the table: see reconciler.Config.Lister.
 type Resync struct {
@@ -41,4 +47,37 @@ type Difference struct {
 	Kind string `json:"kind"`
 	// Diff is the result of reconciler.Config.Diff, at most 1 KiB of it; empty without that function.
 	Diff string `json:"diff,omitempty"`
+}
+
+// Summary returns one line, without a newline: the error, or how many objects were listed and how they were judged.
+func (r Resync) Summary() string {
+	if r.Error != "" {
+		return "failed: " + text.Printable(r.Error)
+	}
+	adopts := ""
+	if r.Adopts {
+		adopts = " at the start"
+	}
+	return fmt.Sprintf("%d listed%s in %s: %d equal, %d different, %d missing, %d orphan",
+		r.Listed, adopts, text.Duration(r.Took), r.Equal, r.Different, r.Missing, r.Orphan)
+}
+
+// String returns the record as lines for people to read: when it began, [Resync.Summary], and a table of the
+// differences. Each line ends with a newline. Characters that are not printable are escaped.
+func (r Resync) String() string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "resync at %s\n%s\n", text.Stamp(r.Started), r.Summary())
+	if len(r.Differences) == 0 {
+		return out.String()
+	}
+	var t text.Table
+	t.Row("Key", "Kind", "Difference")
+	for _, d := range r.Differences {
+		t.Row(text.Name(d.Key), d.Kind, text.Plain(d.Diff))
+	}
+	t.Append(&out, "")
+	if n := r.Different + r.Missing + r.Orphan - len(r.Differences); n > 0 {
+		fmt.Fprintf(&out, "and %d more\n", n)
+	}
+	return out.String()
 }

@@ -36,7 +36,14 @@ func (s Snapshot) Summary() string {
 		parts = append(parts, "oldest unapplied change "+text.Relative(s.OldestUnapplied, s.At))
 	}
 	if s.PruneFailure != "" {
-		parts = append(parts, "prune fails")
+		what := "prune"
+		if strings.HasPrefix(s.PruneFailure, "resync:") {
+			what = "resync"
+		}
+		parts = append(parts, what+" fails")
+	}
+	if s.AwaitsListing {
+		parts = append(parts, "waits for the first listing")
 	}
 	if !s.Initialized {
 		parts = append(parts, "table not initialised")
@@ -125,6 +132,12 @@ func (s *Snapshot) addTroubles(f *text.Fields) {
 	}
 	if !s.NextPrune.IsZero() {
 		f.Add("next prune", text.When(s.NextPrune, s.At))
+	}
+	if !s.Listing.IsZero() {
+		f.Add("listing since", text.When(s.Listing, s.At))
+	}
+	if s.Resync != nil {
+		f.Add("last resync", text.When(s.Resync.Started, s.At)+", "+s.Resync.Summary())
 	}
 }
 
