@@ -4,8 +4,8 @@
 package prune
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
 )
@@ -36,36 +37,21 @@ var hourly = Settings{Interval: time.Hour, MinBackoff: time.Second, MaxBackoff: 
 type world struct {
 	*testing.T
 	*Pruner[row]
-	rows *rows.Rows[row]
-	// tracked has the keys that have an entry in the core.
-	tracked map[uint64]bool
-	ready   func(statedb.WriteTxn)
-	// during is called at the end of a listing.
-	during func()
+	rows  *rows.Rows[row]
+	ready func(statedb.WriteTxn)
 }
 
-func play(t *testing.T, sweeps bool, budget Budget) *world {
+func play(t *testing.T, lists, adopts bool) *world {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", rowID)
 	require.NoError(t, err)
-	w := &world{T: t, tracked: map[uint64]bool{}, during: func() {}, rows: rows.New(db, table, rows.Functions[row]{
+	w := &world{T: t, rows: rows.New(db, table, rows.Functions[row]{
 		Clone:     func(r row) row { return r },
 		GetStatus: func(row) status.Status { return status.Status{} },
 		SetStatus: func(r row, _ status.Status) row { return r },
 	})}
 	w.write(func(txn statedb.WriteTxn) { w.ready = table.RegisterInitializer(txn, "test") })
-	w.Pruner = New(Config[row]{
-		Rows: w.rows, Sweeps: sweeps, Budget: budget, Tracks: func(r row) bool { return w.tracked[r.id] },
-	})
-	return w
-}
-
-// ready returns a world that sweeps, whose table is initialised and attempted.
-func ready(t *testing.T, budget Budget) *world {
-	w := play(t, true, budget)
-	w.write(w.ready)
-	w.look(Settings{})
-	w.NoteAttempted(w.rows.Revision())
+	w.Pruner = New(Config[row]{Rows: w.rows, Lists: lists, Adopts: adopts})
 	return w
 }
 
@@ -86,38 +72,8 @@ func (w *world) insert(ids ...uint64) {
 
 func (w *world) look(set Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
 
-// list begins a sweep of a target that has the given objects.
-func (w *world) list(ids ...uint64) error {
-	w.Request(false)
-	require.True(w, w.Due(0))
-	require.True(w, w.Start(0, true, false))
-	return w.List(w.Context(), w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
-		for _, id := range ids {
-			yield(row{id})
-		}
-		w.during()
-		return nil
-	})
-}
-
-// orphans ends the sweep and returns its orphans.
-func (w *world) orphans() []uint64 {
-	_, sweeping := w.NoteListed(time.Second)
-	require.True(w, sweeping)
-	require.False(w, w.Due(math.MaxInt64), "the sweep is not over")
-	found, ok := w.Finish(w.rows.Revision())
-	require.True(w, ok)
-	require.NoError(w, found.Err)
-	require.Equal(w, time.Second, found.Took)
-	var ids []uint64
-	for _, o := range found.Orphans {
-		ids = append(ids, o.id)
-	}
-	return ids
-}
-
 func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
-	w := play(t, false, Budget{})
+	w := play(t, false, false)
 	require.Nil(t, w.Initialized())
 	w.look(hourly)
 	w.Request(false)
@@ -134,7 +90,7 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 }
 
 func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
-	w := play(t, true, Budget{})
+	w := play(t, true, false)
 	w.insert(1, 2)
 	w.write(w.ready)
 	w.look(hourly)
@@ -149,7 +105,7 @@ func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
 }
 
 func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
-	w := play(t, false, Budget{})
+	w := play(t, false, false)
 	w.write(w.ready)
 	w.look(hourly)
 	require.True(t, w.Due(0), "the first prune is due at once")
@@ -187,92 +143,38 @@ func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 	require.False(t, w.Due(time.Hour))
 }
 
-func TestOrphanIsInNeitherTheTableNorTheLoop(t *testing.T) {
-	for name, c := range map[string]struct {
-		during, after func(w *world)
-		want          []uint64
-	}{
-		"in the table":                   {nil, nil, []uint64{7, 8}},
-		"inserted during the listing":    {func(w *world) { w.insert(7) }, nil, []uint64{8}},
-		"inserted after the listing":     {nil, func(w *world) { w.insert(8) }, []uint64{7}},
-		"tracked during the listing":     {func(w *world) { w.tracked[7] = true }, nil, []uint64{8}},
-		"tracked after the listing":      {nil, func(w *world) { w.tracked[8] = true }, []uint64{7}},
-		"main has passed their deletion": {nil, func(w *world) { w.NoteDeletion(row{7}); w.NoteDeletion(row{9}) }, []uint64{8}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := ready(t, Budget{})
-			w.insert(1)
-			if c.during != nil {
-				w.during = func() { c.during(w) }
-			}
-			require.NoError(t, w.list(7, 1, 8, 7))
-			if c.after != nil {
-				c.after(w)
-			}
-			require.Equal(t, c.want, w.orphans())
-		})
-	}
+// The first listing of a loop that adopts waits for nothing. Until it has worked, its failures have the backoff.
+func TestFirstListingBeginsBeforeTheTableIsInitialised(t *testing.T) {
+	w := play(t, true, true)
+	w.look(Settings{Once: true})
+	require.True(t, w.Due(0) && w.IsEarly())
+	require.True(t, w.Start(0, true, false))
+	w.NoteEnd(0, errors.New("resync: down"), hourly)
+	require.False(t, w.Due(time.Second-1))
+	require.True(t, w.Due(time.Second))
+	require.True(t, w.Start(time.Second, true, false))
+	w.NoteEnd(time.Second, nil, Settings{})
+	w.EndEarly()
+	w.Request(false)
+	require.False(t, w.Due(math.MaxInt64), "the next one waits for the table")
+	w.write(w.ready)
+	w.look(Settings{Once: true})
+	w.NoteAttempted(w.rows.Revision())
+	require.True(t, w.Ready() && w.Due(time.Second))
 }
 
-func TestSweepEndsWhenMainHasPassedTheListing(t *testing.T) {
-	w := ready(t, Budget{})
-	w.insert(1)
-	require.NoError(t, w.list(1, 2))
-	n, sweeping := w.NoteListed(0)
-	require.Equal(t, 2, n)
-	require.True(t, sweeping)
-	upTo := w.rows.Revision()
-	w.insert(3)
-	_, ok := w.Finish(upTo - 1)
-	require.False(t, ok)
-	found, ok := w.Finish(upTo)
-	require.True(t, ok)
-	require.Equal(t, Found[row]{Listed: 2, Orphans: []row{{2}}, Revision: upTo + 1}, found)
-	_, ok = w.Finish(upTo)
-	require.False(t, ok, "a sweep ends once")
-}
-
-func TestFailedListingIsNoSweep(t *testing.T) {
-	down := errors.New("down")
-	w := ready(t, Budget{})
-	w.Start(0, true, false)
-	err := w.List(t.Context(), w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
-		yield(row{1})
-		return down
-	})
-	require.ErrorIs(t, err, down)
-	n, sweeping := w.NoteListed(0)
-	require.Equal(t, 1, n)
-	require.False(t, sweeping)
-	ctx, stop := context.WithCancel(t.Context())
-	err = w.List(ctx, w.rows.DB.ReadTxn(), func(_ context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
-		stop()
-		require.False(t, yield(row{1}))
-		return nil
-	})
-	require.ErrorIs(t, err, context.Canceled)
-}
-
-// An approval is valid for one sweep, and only after a refused one.
-func TestApprovalIsForOneRefusedSweep(t *testing.T) {
-	w := ready(t, Budget{Objects: 1})
+func TestApprovalNeedsARefusedSweep(t *testing.T) {
+	w := play(t, true, false)
 	w.Request(true)
-	sweep := func() Found[row] {
-		require.NoError(t, w.list(1, 2))
-		found, ok := w.Finish(w.rows.Revision())
-		require.True(t, ok)
-		w.NoteEnd(0, found.Err, hourly)
-		return found
-	}
-	found := sweep()
-	require.Error(t, found.Err)
-	require.Empty(t, found.Orphans)
-	require.Equal(t, 2, found.Listed)
+	require.False(t, w.IsApproved())
+	w.NoteEnd(0, fmt.Errorf("sweep: %w", resync.ErrAwaits), hourly)
 	require.True(t, w.Refused())
 	w.Request(true)
-	require.Len(t, sweep().Orphans, 2)
+	require.True(t, w.IsApproved())
+	w.EndApproval()
+	require.False(t, w.IsApproved())
+	w.NoteEnd(0, nil, hourly)
 	require.False(t, w.Refused())
-	require.Error(t, sweep().Err)
 }
 
 // Work is held back for longer each time, and never for more than a tenth of the time.
@@ -311,28 +213,4 @@ func TestWorkIsNotHeldBackForAStuckOperation(t *testing.T) {
 	require.True(t, d.wait(time.Hour+1, true, false), "the stuck operation has returned")
 	_, ok = d.next()
 	require.False(t, ok)
-}
-
-func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
-	for name, c := range map[string]struct {
-		budget          Budget
-		orphans, listed int
-		refused         string
-	}{
-		"no budget":                {Budget{}, 10, 10, ""},
-		"at the budget":            {Budget{Objects: 3}, 3, 10, ""},
-		"one too many":             {Budget{Objects: 3}, 4, 10, "the table has no row for 4 of the 10 objects in the target, more than the budget of 3 objects: "},
-		"at the fraction":          {Budget{Fraction: 0.25}, 3, 12, ""},
-		"above the fraction":       {Budget{Fraction: 0.25}, 3, 11, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
-		"both, too many objects":   {Budget{Objects: 3, Fraction: 0.9}, 4, 10, "the budget of 3 objects: "},
-		"both, above the fraction": {Budget{Objects: 30, Fraction: 0.1}, 4, 10, "the budget of 10 % of them: "},
-		"nothing was listed":       {Budget{Objects: 1, Fraction: 0.1}, 0, 0, ""},
-	} {
-		err := c.budget.check(c.orphans, c.listed)
-		if c.refused == "" {
-			require.NoError(t, err, name)
-		} else {
-			require.ErrorContains(t, err, c.refused, name)
-		}
-	}
 }
