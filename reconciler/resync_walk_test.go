@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/internal/tests/long"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// resyncWalk is a random walk of a loop with a Lister, and of its processes: the target outlives them.
+type resyncWalk struct {
+	*testing.T
+	rng    *lockedRand
+	target *target
+	// wanted has the rows, in the store that each process reads.
+	wanted map[uint64]int
+	ledger string
+	kind   string
+	// wild: operations and listings fail, hang or take long.
+	wild bool
+
+	e    *env
+	done func()
+	// drifted has the objects that others have changed in the target since their last operation. read is how many
+	// operations of the process were checked.
+	drifted map[string]bool
+	read    int
+}
+
+// lockedRand is a source of random numbers for several goroutines.
+type lockedRand struct {
+	mu sync.Mutex
+	r  *rand.Rand
+}
+
+func (l *lockedRand) IntN(n int) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.r.IntN(n)
+}
+
+// foreign is an object that is not this reconciler's: it is not listed.
+const foreign = 1000
+
+func (w *resyncWalk) List(ctx context.Context, _ statedb.ReadTxn, yield func(*object) bool) error {
+	way := 9
+	if w.wild {
+		way = w.rng.IntN(10)
+	}
+	held := w.target.holds()
+	for id, value := range held {
+		if id >= foreign {
+			continue
+		}
+		yield(&object{ID: id, Value: value})
+		if way == 0 {
+			yield(&object{ID: id, Value: value})
+		}
+		if way <= 1 {
+			// What the target has changes while it is listed.
+			time.Sleep(time.Duration(1+w.rng.IntN(20)) * time.Millisecond)
+		}
+	}
+	switch way {
+	case 2:
+		return errors.New("interrupted")
+	case 3:
+		<-ctx.Done()
+	case 4:
+		time.Sleep(time.Duration(w.rng.IntN(40)) * time.Second)
+	case 5:
+		panic("odd")
+	}
+	return nil
+}
+
+// start starts a process: a table that a source fills, and a loop.
+func (w *resyncWalk) start() {
+	e := newEnv(w.T)
+	e.target = w.target
+	w.e, w.read = e, 0
+	e.write(func(wtxn statedb.WriteTxn) {
+		end := e.table.RegisterInitializer(wtxn, "source")
+		w.done = func() { e.write(end) }
+	})
+	cfg := e.config(reconciler.WithJournal(1<<15, 1<<15), reconciler.WithSettings(func(s *reconciler.Settings) {
+		s.Concurrency, s.Jitter = 1+3*w.rng.IntN(2), 0.1
+		s.ResyncInterval = []time.Duration{0, 300 * time.Millisecond, 10 * time.Second}[w.rng.IntN(3)]
+		s.ListTimeout = []time.Duration{0, 100 * time.Millisecond, 30 * time.Second}[w.rng.IntN(3)]
+		s.RefreshLimiter = nil
+	}))
+	if !w.wild {
+		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = 30 * time.Second }))
+	}
+	cfg.Lister, cfg.Equal = w, func(wanted, found *object) bool { return wanted.Value == found.Value }
+	operate(w.kind)(e, &cfg)
+	if w.ledger == "beside" {
+		beside(e, &cfg)
+	}
+	fill, loop := w.rng.IntN(3), func() { e.start(cfg) }
+	rows := func() {
+		for id, value := range w.wanted {
+			e.put(value, id)
+		}
+	}
+	// The rows come before the loop, or after it; so does the end of the initialiser.
+	switch fill {
+	case 0:
+		rows()
+		w.done()
+		loop()
+	case 1:
+		loop()
+		rows()
+		w.done()
+	default:
+		rows()
+		loop()
+		e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
+		w.done()
+	}
+}
+
+// kill ends a process: its table is lost.
+func (w *resyncWalk) kill() {
+	w.e.stop()
+	w.check()
+}
+
+// check checks the operations since the last check: a repair has to have a reason.
+func (w *resyncWalk) check() {
+	w.Helper()
+	synctest.Wait()
+	events := w.e.loop.Events(inspect.EventQuery{})
+	for _, event := range events[min(w.read, len(events)):] {
+		if event.Cause == inspect.CauseRepair && !w.drifted[event.Key] {
+			w.Fatalf("object %s is repaired without a reason at %s: %+v", event.Key, event.Started, event)
+		}
+		if event.Result == inspect.ResultDone || event.Result == inspect.ResultRequeue {
+			delete(w.drifted, event.Key)
+		}
+	}
+	w.read = len(events)
+}
+
+func (w *resyncWalk) step() string {
+	w.check()
+	id := 1 + uint64(w.rng.IntN(12))
+	switch w.rng.IntN(10) {
+	case 0, 1:
+		w.wanted[id] = w.rng.IntN(3)
+		w.e.put(w.wanted[id], id)
+		return fmt.Sprintf("row %d = %d", id, w.wanted[id])
+	case 2:
+		delete(w.wanted, id)
+		w.e.remove(id)
+		return fmt.Sprintf("row %d is deleted", id)
+	case 3, 4:
+		value := w.rng.IntN(3)
+		w.drifted[fmt.Sprint(id)] = true
+		w.target.mu.Lock()
+		defer w.target.mu.Unlock()
+		if value == 2 {
+			delete(w.target.state, id)
+			return fmt.Sprintf("the target loses %d", id)
+		}
+		w.target.state[id] = value
+		return fmt.Sprintf("the target gets %d = %d", id, value)
+	case 5:
+		w.e.loop.Resync()
+		return "resync"
+	case 6:
+		w.kill()
+		w.start()
+		return "restart"
+	case 7:
+		if w.rng.IntN(3) == 0 {
+			w.e.loop.Pause()
+			w.e.pass(time.Duration(w.rng.IntN(300)) * time.Millisecond)
+			w.e.loop.Resume()
+		} else {
+			w.e.loop.PauseObjects(func(o *object) bool { return o.ID == id })
+			w.e.pass(time.Duration(w.rng.IntN(300)) * time.Millisecond)
+			w.e.loop.Resume()
+		}
+		return "pause and resume"
+	}
+	d := time.Millisecond << w.rng.IntN(10)
+	w.e.pass(d)
+	return "pass " + d.String()
+}
+
+// updates returns the calls so far that change the target.
+func (w *resyncWalk) updates() []string { return w.target.ops() }
+
+// In the end the target is as the table wants it, what is foreign is untouched, and neither a resync nor a restart
+// calls an operation.
+func TestResyncsAndRestartsKeepTheirPromisesInRandomWalks(t *testing.T) {
+	seed := rand.Uint64()
+	for i := range long.Times(20) {
+		for _, ledger := range []string{"rows", "beside"} {
+			for _, kind := range []string{"single", "batches", "rounds"} {
+				var log []string
+				ok := t.Run(fmt.Sprintf("%s, %s, seed %d %d", ledger, kind, seed, i), func(t *testing.T) {
+					defer func() {
+						if t.Failed() {
+							for _, line := range log {
+								t.Log(line)
+							}
+						}
+					}()
+					synctest.Test(t, func(t *testing.T) {
+						w := &resyncWalk{
+							T: t, rng: &lockedRand{r: rand.New(rand.NewPCG(seed, uint64(i)))}, target: newTarget(), wanted: map[uint64]int{}, drifted: map[string]bool{},
+							ledger: ledger, kind: kind, wild: true,
+						}
+						w.target.state[foreign] = 7
+						w.target.deciding(func(c call) error {
+							switch w.rng.IntN(12) {
+							case 0:
+								return errors.New("no")
+							case 1:
+								time.Sleep(time.Duration(w.rng.IntN(200)) * time.Millisecond)
+							case 2:
+								return reconciler.Requeue(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
+							}
+							return nil
+						})
+						w.start()
+						for range 60 {
+							log = append(log, w.step())
+						}
+						w.settle()
+						w.kill()
+					})
+				})
+				if !ok {
+					return
+				}
+			}
+		}
+	}
+}
+
+// settle ends the faults, and checks the promises.
+func (w *resyncWalk) settle() {
+	w.wild = false
+	w.target.deciding(nil)
+	// What hangs or waits ends, failures are retried, and requeued objects are run.
+	w.e.pass(2 * time.Minute)
+	w.check()
+	for id := range uint64(13) {
+		if held, has := w.target.holds()[id]; !w.drifted[fmt.Sprint(id)] {
+			value, wanted := w.wanted[id]
+			require.Equal(w, wanted, has, "object %d, before another resync", id)
+			require.Equal(w, value, held, "object %d, before another resync", id)
+		}
+	}
+	if w.e.loop.Snapshot(w.Context()).Listing.IsZero() {
+		w.e.loop.Resync()
+	} else {
+		// A listing hangs until its context ends.
+		w.kill()
+		w.start()
+	}
+	w.e.pass(20 * time.Second)
+	want := maps.Clone(w.wanted)
+	want[foreign] = 7
+	require.Equal(w, want, w.target.holds())
+
+	w.e.loop.Resync()
+	w.e.pass(20 * time.Second)
+	w.target.take()
+	w.e.loop.Resync()
+	w.e.pass(20 * time.Second)
+	require.Empty(w, w.updates(), "a resync of an equal target")
+	require.Equal(w, inspect.Resync{Listed: len(w.wanted), Equal: len(w.wanted)}, w.e.resync())
+	w.kill()
+	w.start()
+	w.e.pass(20 * time.Second)
+	require.Empty(w, w.updates(), "a restart on an equal target")
+	w.e.eachDoneIn(w.wanted)
+	require.Equal(w, want, w.target.holds())
+}
+
+// eachDoneIn checks that the given rows are Done.
+func (e *env) eachDoneIn(rows map[uint64]int) {
+	e.Helper()
+	for id := range rows {
+		require.Equal(e, reconciler.StatusKindDone, e.told(id).Kind, "object %d", id)
+	}
+}
