@@ -197,11 +197,16 @@ func (w *world[Obj, T]) start(s check.Step) {
 	var initialised func(statedb.WriteTxn)
 	w.env.Write(func(wtxn statedb.WriteTxn) { initialised = w.env.Table.RegisterInitializer(wtxn, "states") })
 	w.startProgram()
-	w.lists, w.compares = w.lists || l.lists, l.compares
+	w.lists = w.lists || l.lists
 	if w.env.idle(); len(w.env.Registry.All()) == 0 {
 		w.x.Report("the program has no reconciler: start it with Env.Start or reconcilertest.Start, or give it e.Registry")
 		panic(over{})
 	}
+	known := 0
+	for _, n := range l.started {
+		known += n
+	}
+	w.compares = l.compares && known == len(w.env.Registry.All()) // of those that the program starts itself the kit knows nothing
 	w.write(s)
 	if w.txn != nil {
 		initialised(w.txn)
