@@ -57,6 +57,8 @@ const (
 	Batch
 	// Listing is a prune, or the listing of a sweep.
 	Listing
+	// Resync is a listing that is compared with the rows.
+	Resync
 	// Edge is a step of an operation.
 	Edge
 )
@@ -70,6 +72,8 @@ func (c Class) Kinds() []Kind {
 		return []Kind{Half, Timeout, Panic, Cancelled, KilledBefore, KilledAfter, Rewritten}
 	case Listing:
 		return []Kind{Before, After, Half, Lost, Lasting, Panic, Cancelled, KilledBefore, KilledAfter}
+	case Resync:
+		return []Kind{Before, After, Half, Lost, Lasting, Timeout, Panic, Cancelled, KilledBefore, KilledAfter, Rewritten}
 	case Edge:
 		return []Kind{Before, After, Lost, Late, Timeout, Panic, KilledBefore, KilledAfter, Rewritten, Lasting}
 	default:

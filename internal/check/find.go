@@ -40,6 +40,10 @@ type Record struct {
 	Foreign map[string]string
 	// Unapplied says which rows were not applied at End, Stuck which were not while a call failed for ever.
 	Unapplied, Stuck []string
+	// Compares is true if everything lists what the target has, and compares it. Unequal says what a resync of the settled
+	// target has found, or what a new start on it has called.
+	Compares bool
+	Unequal  []string
 	// Lists is true if something lists what the target has, or prunes it. If nothing does, what is left over after some
 	// faults cannot be found again: see left. Added are the names that a change from outside has added then.
 	Lists bool
@@ -53,9 +57,13 @@ type Record struct {
 }
 
 // after returns the names of the parts of a run behind the last state.
-func after(p Plan) []string {
+func after(p Plan, compares bool) []string {
 	first := "the rest of the time"
 	switch {
+	case compares && len(p.Faults) > 0:
+		first = "the faults are over: retry and resync, then another resync and a new start"
+	case compares:
+		first = "the rest of the time, then another resync and a new start"
 	case p.NeedsRefresh():
 		first = "the faults are over: retry, refresh and prune"
 	case len(p.Faults) > 0:
@@ -87,6 +95,7 @@ var checks = []struct {
 		return diff(r.End, fresh.End, left)
 	}},
 	{"what is foreign was changed", 1, func(r, _ *Record, _ ignored) string { return diff(common(r.End, r.Foreign), r.Foreign, nil) }},
+	{"a resync or a new start finds work in a settled target", 1, func(r, _ *Record, _ ignored) string { return strings.Join(r.Unequal, "\n") }},
 	{"another refresh changes the target", 2, func(r, _ *Record, _ ignored) string { return diff(r.Again, r.End, nil) }},
 	{"the deletion of all rows leaves something, or takes too much", 3, func(r, _ *Record, left ignored) string {
 		return diff(r.Deleted, r.Base, left)
@@ -148,7 +157,7 @@ func (f *finder) ask(p Plan, r, fresh *Record) *Failure {
 			continue
 		}
 		if text := c.ask(r, fresh, left(p, r)); text != "" {
-			return &Failure{Plan: p, Check: c.name, Text: f.report(p, r.Journal[:min(len(r.Journal), len(p.Steps)+c.part)], c.name, text)}
+			return &Failure{Plan: p, Check: c.name, Text: f.report(p, r, c.part, c.name, text)}
 		}
 	}
 	return nil
@@ -163,11 +172,11 @@ func (f *finder) try(p Plan) (*Failure, *Record) {
 	return f.ask(p, r, f.fresh[p.Last()]), r
 }
 
-func (f *finder) report(p Plan, journal [][]Call, name, text string) string {
+func (f *finder) report(p Plan, r *Record, part int, name, text string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s:\n%s\nThe steps:\n", name, indent(text))
-	for i, calls := range journal {
-		fmt.Fprintf(&b, "%d. %s\n", i+1, f.title(p, i))
+	for i, calls := range r.Journal[:min(len(r.Journal), len(p.Steps)+part)] {
+		fmt.Fprintf(&b, "%d. %s\n", i+1, f.title(p, i, r.Compares))
 		writeCalls(&b, calls)
 	}
 	fmt.Fprintf(&b, "To run this plan alone: subject.Plan = %q", p)
@@ -198,9 +207,9 @@ func writeCalls(b *strings.Builder, calls []Call) {
 // mostCalls is how many lines of a step a report shows.
 const mostCalls = 30
 
-func (f *finder) title(p Plan, at int) string {
+func (f *finder) title(p Plan, at int, compares bool) string {
 	if at >= len(p.Steps) {
-		return after(p)[at-len(p.Steps)]
+		return after(p, compares)[at-len(p.Steps)]
 	}
 	s := p.Steps[at]
 	title := "no rows"

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/outcome"
 )
 
 // ErrInjected is the error of a fault. ErrKilled is that of a point of a program that was killed.
@@ -131,6 +133,26 @@ func (x *Injector) Calls() (n int) {
 		n += len(calls)
 	}
 	return n
+}
+
+// OwnCalls returns the calls of operations so far, but for those that ask to be called again, or wait.
+func (x *Injector) OwnCalls() (names []string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	asked := map[string]bool{}
+	for _, calls := range x.steps {
+		for _, c := range calls {
+			asked[c.Name] = asked[c.Name] || outcome.Of(c.Err) != nil
+		}
+	}
+	for _, calls := range x.steps {
+		for _, c := range calls {
+			if c.ofOneKey() && !asked[c.Name] {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	return names
 }
 
 // Lasting returns the points that fail now, until Heal.

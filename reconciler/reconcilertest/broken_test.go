@@ -190,6 +190,7 @@ const (
 	foreign    = "what is foreign was changed"
 	another    = "another refresh changes the target"
 	leaves     = "the deletion of all rows leaves something, or takes too much"
+	unequal    = "a resync or a new start finds work in a settled target"
 	absent     = "the deletion of what is absent changes the target"
 )
 
@@ -514,6 +515,56 @@ var bugs = []struct {
 		}
 		return s
 	}(), misbehaves, "the cursor is open", "half"},
+	{"an Equal ignores a field", listed(func(s *store) reconciler.Lister[*entry] { return lister{s} },
+		func(wanted, found *entry) bool { return len(wanted.Values) == len(found.Values) }, "a=1", "a=2"), fresh, "has a/0: 1, not 2", fresh},
+	{"a List misses one kind", listed(func(s *store) reconciler.Lister[*entry] {
+		return listing(func(yield func(*entry) bool) {
+			for _, e := range (lister{s}).entries() {
+				if len(e.Values) > 0 && !yield(e) {
+					return
+				}
+			}
+		})
+	}, equalEntries, "a=1 b"), unequal, "missing: b", unequal},
+	{"a List yields an old value, too", listed(func(s *store) reconciler.Lister[*entry] {
+		return listing(func(yield func(*entry) bool) {
+			for key, e := range (lister{s}).entries() {
+				if !yield(e) || !yield(&entry{Key: key, Values: []string{"old"}}) {
+					return
+				}
+			}
+		})
+	}, equalEntries, "a=1"), unequal, "1 different of 2 listed", unequal},
+	{"a List is stale", listed(func(s *store) reconciler.Lister[*entry] {
+		var cache map[string]*entry
+		return listing(func(yield func(*entry) bool) {
+			if cache == nil {
+				cache = lister{s}.entries()
+			}
+			for _, e := range cache {
+				if !yield(e) {
+					return
+				}
+			}
+		})
+	}, equalEntries, "a=1"), unequal, "missing: a", unequal},
+}
+
+// listing is a Lister.
+type listing func(yield func(*entry) bool)
+
+func (l listing) List(_ context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
+	l(yield)
+	return nil
+}
+
+// listed returns a subject of healthy operations with a Lister.
+func listed(list func(s *store) reconciler.Lister[*entry], equal func(wanted, found *entry) bool, states ...string) sub {
+	s := with(func(*parts) {}, states...)
+	s.Config = func(s *store) reconciler.Config[*entry] {
+		return reconciler.Config[*entry]{Operations: healthy{s}, Lister: list(s), Equal: equal}
+	}
+	return s
 }
 
 // ways are bugs that one kind of way finds. The others find nothing that no other way finds: "as listed" is a part of

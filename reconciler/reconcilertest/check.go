@@ -54,7 +54,7 @@ type Subject[Obj, T any] struct {
 	Foreign func(target T)
 	// Outside are changes that somebody else makes to the target, by a name for the report, such as "a route is deleted".
 	// One is made at each point of the operations. What a change adds has to be removed only if the configuration has a
-	// Sweeper or a Pruner.
+	// Sweeper, a Pruner or a Lister.
 	Outside map[string]func(target T)
 
 	// Without are the names of faults that the target cannot have, as reports and plans name them, such as "success
@@ -86,6 +86,10 @@ type Subject[Obj, T any] struct {
 //     and each change of Outside.
 //  3. One point that fails for as long as the states change. Objects that have no part in it must be applied meanwhile.
 //  4. Pairs of faults at random.
+//
+// With [reconciler.Config].Lister and Equal a resync takes the place of the refresh, another one must then find nothing,
+// and neither it nor a new start may call an operation. Settings.ListTimeout is at most four seconds in a run:
+// a listing has to take less.
 //
 // After the last fault everything that waits is retried and pruned, and refreshed if the operations cannot know of the
 // fault: success without effect, a late effect, a change from outside. Then all rows have to be applied, the

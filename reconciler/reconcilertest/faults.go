@@ -26,6 +26,8 @@ type life struct {
 	hashes map[uintptr]uint64
 	// lists is true if a reconciler lists what the target has, or prunes it.
 	lists bool
+	// compares is true if every reconciler lists its target with values, and compares them.
+	compares bool
 	// started counts the reconcilers by the beginning of the names of their calls.
 	started map[string]int
 	// removes call the operations of each reconciler of the table for a row that is absent.
@@ -43,10 +45,15 @@ type faulty[Row any] struct {
 	round  reconciler.RoundOperations[Row]
 	pruner reconciler.Pruner[Row]
 	sweep  reconciler.Sweeper[Row]
+	lister reconciler.Lister[Row]
 }
 
 // timeout is that of operations whose configuration has none.
 const timeout = time.Second
+
+// listTimeout bounds the wait for the first listing. It is over before a state is: while a listing fails for ever, the rows
+// are applied without it.
+const listTimeout = 4 * time.Second
 
 // withFaults returns cfg with operations that have the faults of the run. own is true for a table of the states. Names of
 // calls begin with what tells the reconcilers of a run apart.
@@ -61,15 +68,17 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	f := &faulty[Row]{
 		life: l, prefix: prefix, clone: cfg.Clone, names: rows.NewBeside(cfg.DB, cfg.Table),
 		single: cfg.Operations, batch: cfg.BatchOperations, round: cfg.RoundOperations, pruner: cfg.Pruner, sweep: cfg.Sweeper,
+		lister: cfg.Lister,
 	}
-	if f.pruner == nil && f.sweep == nil {
+	if f.pruner == nil && f.sweep == nil && f.lister == nil {
 		for _, operations := range []any{f.single, f.batch, f.round} {
 			if p, ok := operations.(reconciler.Pruner[Row]); ok && f.pruner == nil {
 				f.pruner = p
 			}
 		}
 	}
-	l.lists = l.lists || f.pruner != nil || f.sweep != nil
+	l.lists = l.lists || f.pruner != nil || f.sweep != nil || f.lister != nil
+	l.compares = l.compares && cfg.Lister != nil && cfg.Equal != nil
 	if f.single != nil {
 		cfg.Operations = faultyOperations[Row]{f}
 	}
@@ -85,17 +94,22 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	if f.sweep != nil {
 		cfg.Sweeper = faultySweeper[Row]{f}
 	}
+	if f.lister != nil {
+		cfg.Lister = faultyLister[Row]{f}
+	}
 	if own {
 		l.removes = append(l.removes, f.remove)
 	}
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.RefreshLimiter = nil
+		s.ListTimeout = min(s.ListTimeout, listTimeout)
 		if s.Timeout == 0 {
 			s.Timeout = timeout
 		}
 		if !l.virtual {
 			s.MinBackoff, s.MaxBackoff = time.Millisecond, 10*time.Millisecond
 			s.Timeout = min(s.Timeout, timeout/10)
+			s.ListTimeout = min(s.ListTimeout, lastingTime/2)
 		}
 	}))
 	return cfg
@@ -169,16 +183,27 @@ func (f faultyOperations[Row]) Prune(ctx context.Context, txn statedb.ReadTxn, o
 type faultySweeper[Row any] struct{ *faulty[Row] }
 
 func (f faultySweeper[Row]) List(ctx context.Context, txn statedb.ReadTxn, yield func(Row) bool) error {
+	return f.list(ctx, check.Listing, f.sweep, txn, yield)
+}
+
+type faultyLister[Row any] struct{ *faulty[Row] }
+
+func (f faultyLister[Row]) List(ctx context.Context, txn statedb.ReadTxn, yield func(Row) bool) error {
+	return f.list(ctx, check.Resync, f.lister, txn, yield)
+}
+
+// list lists the target, or the first object of it.
+func (f *faulty[Row]) list(ctx context.Context, class check.Class, target reconciler.Sweeper[Row], txn statedb.ReadTxn, yield func(Row) bool) error {
 	list := func(most int) func(context.Context) error {
 		return func(ctx context.Context) error {
 			n := 0
-			return f.sweep.List(ctx, txn, func(obj Row) bool {
+			return target.List(ctx, txn, func(obj Row) bool {
 				n++
 				return n <= most && yield(obj)
 			})
 		}
 	}
-	return f.Do(ctx, check.Point{Class: check.Listing, Name: f.prefix + "list"}, list(1<<30), list(1))
+	return f.Do(ctx, check.Point{Class: class, Name: f.prefix + "list"}, list(1<<30), list(1))
 }
 
 type faultyBatches[Row any] struct{ *faulty[Row] }

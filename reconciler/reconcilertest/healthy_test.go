@@ -9,6 +9,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,6 +72,7 @@ type volume struct {
 	Values  map[string]int
 	Written int // how often it was written
 	Status  reconciler.Status
+	found   string // the values as the target has them; of what a listing has found
 }
 
 func (v *volume) Clone() *volume                        { c := *v; return &c }
@@ -196,6 +198,57 @@ func (d differences) ApplyOperations(ctx context.Context, v *volume, ops statefu
 	return nil
 }
 
+// lister lists what the target has, with the values: an entry that is not complete has what is there.
+type lister struct{ *store }
+
+func (l lister) List(_ context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
+	found := l.entries()
+	for _, key := range slices.Sorted(maps.Keys(found)) {
+		if !yield(found[key]) {
+			return nil
+		}
+	}
+	return nil
+}
+
+// entries returns what the target has by key. Without the number of values, or with another one, an entry ends with "?".
+func (l lister) entries() map[string]*entry {
+	have, found := l.dump(), map[string]*entry{}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		key, _, part := strings.Cut(name, "/")
+		if found[key] == nil {
+			found[key] = &entry{Key: key}
+		}
+		if part {
+			found[key].Values = append(found[key].Values, have[name])
+		}
+	}
+	for key, e := range found {
+		if have[key] != strconv.Itoa(len(e.Values)) {
+			e.Values = append(e.Values, "?")
+		}
+	}
+	return found
+}
+
+func equalEntries(wanted, found *entry) bool { return slices.Equal(wanted.Values, found.Values) }
+
+// volumeLister lists volumes with the text of their values.
+type volumeLister struct{ *store }
+
+func (l volumeLister) List(_ context.Context, _ statedb.ReadTxn, yield func(*volume) bool) error {
+	for name, value := range l.dump() {
+		v := newVolume(name, nil)
+		v.found = value
+		if !yield(v) {
+			return nil
+		}
+	}
+	return nil
+}
+
+func equalVolumes(wanted, found *volume) bool { return fmt.Sprint(wanted.Values) == found.found }
+
 // needing applies a row when the row that its first value names is in the table.
 type needing struct {
 	healthy
@@ -265,7 +318,7 @@ func configuredBy(adapter func(s *store, cfg reconciler.Config[*volume]) (reconc
 	})
 }
 
-// healthySubjects are ten, each with the runs and the seed of a call.
+// healthySubjects are fourteen, each with the runs and the seed of a call.
 var healthySubjects = []struct {
 	name  string
 	check func(t *testing.T, runs int, seed uint64)
@@ -331,6 +384,31 @@ var healthySubjects = []struct {
 			return reconciler.Config[*volume]{Operations: volumeOperations{s}, Sweeper: volumeOperations{s}}
 		})
 	})},
+	{"a listing", checks(func() sub {
+		s := configured(func(s *store) reconciler.Config[*entry] {
+			return reconciler.Config[*entry]{Operations: healthy{s}, Lister: lister{s}, Equal: equalEntries}
+		})
+		s.Outside = map[string]func(*store){"a is removed": func(s *store) { s.mu.Lock(); delete(s.data, "a"); s.mu.Unlock() }}
+		return s
+	})},
+	{"a listing, batches", checks(func() sub {
+		return configured(func(s *store) reconciler.Config[*entry] {
+			return reconciler.Config[*entry]{BatchOperations: batches{s}, Lister: lister{s}, Equal: equalEntries}
+		})
+	})},
+	{"a listing, four workers", checks(func() sub {
+		return configured(func(s *store) reconciler.Config[*entry] {
+			return reconciler.Config[*entry]{
+				Operations: again{healthy{s}}, Lister: lister{s}, Equal: equalEntries,
+				Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 })},
+			}
+		})
+	})},
+	{"a listing, rows that carry a status", checks(func() reconcilertest.Subject[*volume, *store] {
+		return volumes(func(s *store) reconciler.Config[*volume] {
+			return reconciler.Config[*volume]{Operations: volumeOperations{s}, Lister: volumeLister{s}, Equal: equalVolumes}
+		})
+	})},
 	{"a stepper", checks(func() reconcilertest.Subject[*volume, *store] {
 		return configuredBy(func(s *store, cfg reconciler.Config[*volume]) (reconciler.Config[*volume], error) {
 			return stepper.Configure(cfg, stepper.NewStepper(steps{s}))
@@ -343,7 +421,7 @@ var healthySubjects = []struct {
 	})},
 }
 
-// With STATEKEEL_LONG=100 these are 100 seeds of 300 runs for each of the ten.
+// With STATEKEEL_LONG=100 these are 100 seeds of 300 runs for each of them.
 func TestHealthySubjectsPass(t *testing.T) {
 	seeds, runs := long.Times(1), 100
 	if seeds > 1 {

@@ -5,6 +5,7 @@ package reconcilertest
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -81,11 +82,11 @@ func (w *world[Obj, T]) waitReal() (died bool) {
 }
 
 // repair lets everything that waits run now, and prunes, as the program would in time. It also refreshes what is done, if
-// the operations could not know that it is not.
+// the operations could not know that it is not, and no listing is compared.
 func (w *world[Obj, T]) repair(all bool) {
 	w.each(retry)
 	w.settle(healTime)
-	if all {
+	if all && !w.compares {
 		w.each(refresh)
 		w.settle(settleTime)
 	}
@@ -98,6 +99,7 @@ type controller interface {
 	Retry(ctx context.Context, keys ...string) (int, error)
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	Prune()
+	Snapshot(ctx context.Context) inspect.Snapshot
 	WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Unapplied, error)
 }
 
@@ -112,6 +114,42 @@ func (w *world[Obj, T]) each(call func(ctx context.Context, c controller)) {
 		call(ctx, c)
 		cancel()
 	}
+}
+
+// unequal returns what another resync of the settled target finds, and the operations that it or a new start makes. What an
+// operation has asked for itself is left out: its row keeps its schedule.
+func (w *world[Obj, T]) unequal() (texts []string) {
+	calls := w.x.OwnCalls()
+	begun := time.Now()
+	w.each(prune)
+	w.settle(settleTime)
+	w.each(func(ctx context.Context, c controller) {
+		switch r := c.Snapshot(ctx).Resync; {
+		case r == nil || r.Started.Before(begun):
+			texts = append(texts, "a resync was asked for, and none has ended")
+		case r.Error != "":
+			texts = append(texts, "a resync fails: "+r.Error)
+		case r.Orphan+r.Missing+r.Different > 0:
+			texts = append(texts, fmt.Sprintf("a resync of the settled target finds %d orphan, %d missing, %d different of %d listed", r.Orphan, r.Missing, r.Different, r.Listed))
+			for _, d := range r.Differences {
+				texts = append(texts, strings.TrimSpace(fmt.Sprintf("%s: %s %s", d.Kind, d.Key, d.Diff)))
+			}
+		}
+	})
+	if more := w.x.OwnCalls(); len(texts) == 0 && len(more) > len(calls) {
+		texts = append(texts, "a resync of the settled target calls "+strings.Join(more[len(calls):], ", "))
+	}
+	if len(texts) > 0 {
+		return texts
+	}
+	calls = w.x.OwnCalls()
+	w.tb.Kill(false)
+	w.env = nil
+	w.restart()
+	if more := w.x.OwnCalls(); len(more) > len(calls) {
+		texts = append(texts, "a new start on the settled target calls "+strings.Join(more[len(calls):], ", "))
+	}
+	return texts
 }
 
 // rest returns the rows that are not applied.

@@ -45,6 +45,8 @@ type world[Obj, T any] struct {
 	rows  map[string]Obj   // as they were written to the table, by key
 	state int
 	lists bool
+	// compares is true if each reconciler lists its target with values, and compares them.
+	compares bool
 }
 
 type hashed[Obj any] struct {
@@ -122,6 +124,9 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 	if name, times, err := w.x.FailedMoreThan(mostFailures); name != "" {
 		w.x.Report("%s failed %d times after the last fault: %s", name, times, err)
 	}
+	if w.compares && len(w.rec.Unapplied) == 0 {
+		w.rec.Unequal = w.unequal()
+	}
 
 	w.x.Begin()
 	w.each(refresh)
@@ -151,6 +156,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 // record returns what the run has shown so far.
 func (w *world[Obj, T]) record() *check.Record {
 	w.rec.Journal, w.rec.Wrong, w.rec.Lists = w.x.Journal(), w.x.Wrong(), w.lists
+	w.rec.Compares = w.compares
 	return w.rec
 }
 
@@ -182,7 +188,7 @@ func (w *world[Obj, T]) outside() map[string]func() {
 // start begins a life of the program, with the rows of a state. Sources fill the table after the start of the
 // reconcilers, as in a program.
 func (w *world[Obj, T]) start(s check.Step) {
-	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes, started: map[string]int{}}
+	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes, started: map[string]int{}, compares: true}
 	w.tb = &lifeTB{runTB: newRunTB(w.t.TB, edgehook.With(w.t.TB.Context(), l.Hook())), life: l}
 	w.lives = append(w.lives, w.tb)
 	w.env = New(w.tb, w.s.Table)
@@ -196,6 +202,11 @@ func (w *world[Obj, T]) start(s check.Step) {
 		w.x.Report("the program has no reconciler: start it with Env.Start or reconcilertest.Start, or give it e.Registry")
 		panic(over{})
 	}
+	known := 0
+	for _, n := range l.started {
+		known += n
+	}
+	w.compares = l.compares && known == len(w.env.Registry.All()) // of those that the program starts itself the kit knows nothing
 	w.write(s)
 	if w.txn != nil {
 		initialised(w.txn)
