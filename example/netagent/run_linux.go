@@ -89,8 +89,7 @@ func runInside(s settings) error {
 	}
 	o := agent.Options{
 		File:    file,
-		Refresh: s.refresh,
-		Prune:   s.prune,
+		Resync:  s.resync,
 		Shell:   s.shell,
 		Once:    s.once,
 		Timeout: s.timeout,

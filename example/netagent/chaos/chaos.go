@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -22,7 +21,6 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Chaos decides which operations go wrong. It is safe for concurrent use.
@@ -129,10 +127,10 @@ func (c *Chaos) do(ctx context.Context, name string, operation func() error) err
 type operations[S desired.Spec] struct {
 	chaos  *Chaos
 	kind   string
-	target reconciler.Operations[*desired.Row[S]]
+	target desired.Operations[S]
 }
 
-func wrap[S desired.Spec](c *Chaos, kind string, target reconciler.Operations[*desired.Row[S]]) reconciler.Operations[*desired.Row[S]] {
+func wrap[S desired.Spec](c *Chaos, kind string, target desired.Operations[S]) desired.Operations[S] {
 	return &operations[S]{c, kind, target}
 }
 
@@ -144,6 +142,6 @@ func (o *operations[S]) Delete(ctx context.Context, txn statedb.ReadTxn, revisio
 	return o.chaos.do(ctx, "delete "+o.kind+" "+row.Spec.Key(), func() error { return o.target.Delete(ctx, txn, revision, row) })
 }
 
-func (o *operations[S]) Prune(ctx context.Context, txn statedb.ReadTxn, rows iter.Seq2[*desired.Row[S], statedb.Revision]) error {
-	return o.chaos.do(ctx, "prune "+o.kind, func() error { return o.target.Prune(ctx, txn, rows) })
+func (o *operations[S]) List(ctx context.Context, txn statedb.ReadTxn, yield func(*desired.Row[S]) bool) error {
+	return o.chaos.do(ctx, "list "+o.kind, func() error { return o.target.List(ctx, txn, yield) })
 }

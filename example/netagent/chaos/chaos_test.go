@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -40,7 +39,7 @@ func (t *target[S]) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *
 	return t.err
 }
 
-func (t *target[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.Row[S], statedb.Revision]) error {
+func (t *target[S]) List(context.Context, statedb.ReadTxn, func(*desired.Row[S]) bool) error {
 	t.done++
 	return t.err
 }
@@ -173,7 +172,7 @@ func TestAllKindsOfOperationsGoWrong(t *testing.T) {
 		for range calls {
 			count(func() error { return wrapped.Links.Update(ctx, nil, 1, &desired.Link{}) })
 			count(func() error { return wrapped.Addresses.Delete(ctx, nil, 1, &desired.Address{}) })
-			count(func() error { return wrapped.Routes.Prune(ctx, nil, nil) })
+			count(func() error { return wrapped.Routes.List(ctx, nil, nil) })
 			count(func() error { return wrapped.Sysctls.Update(ctx, nil, 1, &desired.Sysctl{}) })
 		}
 	})

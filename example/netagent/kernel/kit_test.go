@@ -23,7 +23,6 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/observed"
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -128,10 +127,10 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 	require.NoError(e, err)
 	e.Cleanup(best.Close)
 	tables.Loops = desired.Loops{
-		Links:     reconcilertest.Start(e, reconciler.Config[*desired.Link]{Table: tables.Links, Operations: target.Links}),
-		Addresses: reconcilertest.Start(e, reconciler.Config[*desired.Address]{Table: tables.Addresses, Operations: target.Addresses}),
-		Routes:    reconcilertest.Start(e, reconciler.Config[*desired.Route]{Table: tables.Routes, Operations: target.Routes}),
-		Sysctls:   reconcilertest.Start(e, reconciler.Config[*desired.Sysctl]{Table: tables.Sysctls, Operations: target.Sysctls}),
+		Links:     reconcilertest.Start(e, desired.Config(tables.Links, target.Links)),
+		Addresses: reconcilertest.Start(e, desired.Config(tables.Addresses, target.Addresses)),
+		Routes:    reconcilertest.Start(e, desired.Config(tables.Routes, target.Routes)),
+		Sysctls:   reconcilertest.Start(e, desired.Config(tables.Sysctls, target.Sysctls)),
 	}
 	run := func(job func(context.Context, cell.Health) error) {
 		reconcilertest.Go(e, func(ctx context.Context) error { return job(ctx, e.Health) })
