@@ -28,19 +28,19 @@ func TestDefaultFlagsAreValid(t *testing.T) {
 
 func TestBadArgumentsAreErrors(t *testing.T) {
 	for arguments, want := range map[string]string{
-		"x.yaml":                       `unexpected argument "x.yaml"; the file is named by -state`,
-		"-nonsense":                    "flag provided but not defined: -nonsense",
-		"-timeout 0s":                  "-timeout is 0s, must be positive",
-		"-resync -1s":                  "-resync is -1s, must not be negative",
-		"-chaos -1":                    "-chaos is -1, must be a percentage from 0 to 100",
-		"-chaos 100.5":                 "-chaos is 100.5, must be a percentage from 0 to 100",
-		"-chaos NaN":                   "-chaos is NaN, must be a percentage from 0 to 100",
-		"-listen 7070":                 `-listen "7070": an address and a port are needed, such as 127.0.0.1:7070`,
-		"-listen :7070":                `-listen ":7070" is not a loopback address`,
-		"-listen 0.0.0.0:7070":         `-listen "0.0.0.0:7070" is not a loopback address`,
-		"-listen example.org:7070":     `-listen "example.org:7070" is not a loopback address`,
-		"-timeout 0s -resync -1s":      "-timeout is 0s, must be positive\n-resync is -1s, must not be negative",
-		"-shell " + long("/tmp/", 108): `-shell "` + long("/tmp/", 108) + `" is longer than the 107 bytes that the path of a socket can have`,
+		"x.yaml":                         `unexpected argument "x.yaml"; the file is named by -state`,
+		"-nonsense":                      "flag provided but not defined: -nonsense",
+		"-timeout 0s":                    "-timeout is 0s, must be positive",
+		"-resync -1s":                    "-resync is -1s, must not be negative",
+		"-chaos -1":                      "-chaos is -1, must be a percentage from 0 to 100",
+		"-chaos 100.5":                   "-chaos is 100.5, must be a percentage from 0 to 100",
+		"-chaos NaN":                     "-chaos is NaN, must be a percentage from 0 to 100",
+		"-listen 7070":                   `-listen "7070": an address and a port are needed, such as 127.0.0.1:7070`,
+		"-listen :7070":                  `-listen ":7070" is not a loopback address`,
+		"-listen 0.0.0.0:7070":           `-listen "0.0.0.0:7070" is not a loopback address`,
+		"-listen example.org:7070":       `-listen "example.org:7070" is not a loopback address`,
+		"-timeout 0s -resync -1s":        "-timeout is 0s, must be positive\n-resync is -1s, must not be negative",
+		"-shell " + padded("/tmp/", 108): `-shell "` + padded("/tmp/", 108) + `" is longer than the 107 bytes that the path of a socket can have`,
 	} {
 		var stderr bytes.Buffer
 		assert.Equal(t, 2, run(strings.Fields(arguments), &stderr), arguments)
@@ -48,7 +48,9 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	}
 }
 
-func long(prefix string, length int) string { return prefix + strings.Repeat("x", length-len(prefix)) }
+func padded(prefix string, length int) string {
+	return prefix + strings.Repeat("x", length-len(prefix))
+}
 
 func TestHelpListsTheFlags(t *testing.T) {
 	var stderr bytes.Buffer

@@ -89,11 +89,13 @@ func (p *process) waits() map[string]string {
 	return blocked
 }
 
-// untilResyncs waits until links have been listed n more times.
+// untilResyncs waits until the kernel has been listed n more times.
 func (p *process) untilResyncs(n int) {
 	p.Helper()
-	before := p.vars().Prunes["netagent/links"]
-	p.until("some more listings", func() bool { return p.vars().Prunes["netagent/links"] >= before+n })
+	before := p.vars().Prunes
+	for _, name := range []string{"netagent/links", "netagent/addresses", "netagent/routes", "netagent/sysctls"} {
+		p.until("some more listings", func() bool { return p.vars().Prunes[name] >= before[name]+n })
+	}
 }
 
 // requireNoFailure checks that no operation failed and no row was in Error.
