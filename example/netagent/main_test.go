@@ -18,18 +18,19 @@ func TestDefaultFlagsAreValid(t *testing.T) {
 	s, err := parseFlags(nil, nil)
 	require.NoError(t, err)
 	assert.Equal(t, settings{
-		state: "state.yaml", timeout: 10 * time.Second, resync: 5 * time.Second,
+		state: "state.yaml", timeout: 10 * time.Second, resync: 5 * time.Second, listTimeout: 30 * time.Second,
 		listen: "127.0.0.1:7070", shell: "/run/user/7/netagent.sock",
 	}, s)
-	s, err = parseFlags([]string{"-state", "x", "-once", "-timeout", "1s", "-listen", "[::1]:0", "-shell", "", "-resync", "0", "-chaos", "2.5", "-chaos-seed", "7", "-v"}, nil)
+	s, err = parseFlags([]string{"-state", "x", "-once", "-timeout", "1s", "-listen", "[::1]:0", "-shell", "", "-resync", "0", "-list-timeout", "3s", "-chaos", "2.5", "-chaos-seed", "7", "-chaos-only", "list", "-v"}, nil)
 	require.NoError(t, err)
-	assert.Equal(t, settings{state: "x", once: true, timeout: time.Second, listen: "[::1]:0", chaos: 2.5, chaosSeed: 7, verbose: true}, s)
+	assert.Equal(t, settings{state: "x", once: true, timeout: time.Second, listen: "[::1]:0", listTimeout: 3 * time.Second, chaos: 2.5, chaosSeed: 7, chaosOnly: "list", verbose: true}, s)
 }
 
 func TestBadArgumentsAreErrors(t *testing.T) {
 	for arguments, want := range map[string]string{
 		"x.yaml":                         `unexpected argument "x.yaml"; the file is named by -state`,
 		"-nonsense":                      "flag provided but not defined: -nonsense",
+		"-list-timeout 0s":               "-list-timeout is 0s, must be positive",
 		"-timeout 0s":                    "-timeout is 0s, must be positive",
 		"-resync -1s":                    "-resync is -1s, must not be negative",
 		"-chaos -1":                      "-chaos is -1, must be a percentage from 0 to 100",
@@ -55,7 +56,7 @@ func padded(prefix string, length int) string {
 func TestHelpListsTheFlags(t *testing.T) {
 	var stderr bytes.Buffer
 	assert.Equal(t, 0, run([]string{"-h"}, &stderr))
-	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-resync", "-chaos percentage", "-chaos-seed"} {
+	for _, want := range []string{"netagent shell", "-state file", "-once", "-timeout", "-listen address", "-shell path", "-resync", "-list-timeout", "-chaos percentage", "-chaos-seed", "-chaos-only name"} {
 		assert.Contains(t, stderr.String(), want)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 type Chaos struct {
 	percent float64
 	seed    uint64
+	only    string
 
 	// calls counts the operations by name. Names of deleted objects stay, which does no harm in an
 	// experiment.
@@ -34,9 +36,10 @@ type Chaos struct {
 	calls map[string]uint64
 }
 
-// New returns a Chaos that makes a percentage of the operations go wrong: none at 0, all at 100.
-func New(percent float64, seed uint64) *Chaos {
-	return &Chaos{percent: percent, seed: seed, calls: make(map[string]uint64)}
+// New returns a Chaos that makes a percentage of the operations go wrong: none at 0, all at 100. Only those whose names
+// begin with only do, such as "list link" or "update route main/10.1.0.0/16".
+func New(percent float64, seed uint64, only string) *Chaos {
+	return &Chaos{percent: percent, seed: seed, only: only, calls: make(map[string]uint64)}
 }
 
 // Target returns a target that does what t does, with operations that go wrong. The links that it observes
@@ -84,6 +87,9 @@ var (
 // decide returns the mishap of the next operation on the object of that name, and the delay if the mishap is
 // late.
 func (c *Chaos) decide(name string) (mishap, time.Duration) {
+	if !strings.HasPrefix(name, c.only) {
+		return none, 0
+	}
 	c.mu.Lock()
 	c.calls[name]++
 	call := c.calls[name]
