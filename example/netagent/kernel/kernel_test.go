@@ -158,7 +158,7 @@ func attempt[S desired.Spec](f *fixture, ops desired.Operations[S], spec S) erro
 // remove deletes the row from its table and calls Delete.
 func remove[S desired.Spec](f *fixture, ops desired.Operations[S], spec S) error {
 	f.Helper()
-	row := &desired.Row[S]{Spec: spec}
+	row := &desired.Row[S]{Spec: spec, Source: desired.File}
 	f.write(func(txn statedb.WriteTxn) {
 		_, _, err := tableOf[S](f).Delete(txn, row)
 		require.NoError(f, err)

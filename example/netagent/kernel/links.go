@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink"
@@ -177,7 +178,10 @@ func setMAC(link netlink.Link, text string) error {
 
 // Delete removes the link, and the other end of a veth with it. The loopback cannot be removed: it is set
 // down.
-func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
+func (l *links) Delete(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
+	if row.Source == "" && l.mentioned(txn, row.Spec.Name, row.Spec.Peer) {
+		return nil // it was listed, and a row that needs it has come since
+	}
 	link, err := findLink(row.Spec.Name)
 	if err != nil || link == nil {
 		return err
@@ -211,7 +215,7 @@ func (l *links) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired
 		case asked && row.Spec.MAC == "":
 			found.MAC = ""
 		case asked:
-		case link.Type() != "veth" && link.Type() != "bridge", l.mentioned(txn, found.Name), l.mentioned(txn, found.Peer):
+		case link.Type() != "veth" && link.Type() != "bridge", l.mentioned(txn, found.Name, found.Peer):
 			continue
 		}
 		if !yield(&desired.Link{Spec: found}) {
@@ -221,10 +225,12 @@ func (l *links) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired
 	return nil
 }
 
-// mentioned reports whether a row is about a link, or needs it.
-func (l *links) mentioned(txn statedb.ReadTxn, name string) bool {
-	_, _, asked := l.Tables.Links.Get(txn, desired.ByKey[config.Link](name))
-	return asked || l.Tables.Needed(txn, name)
+// mentioned reports whether a row is about a link of these names, or needs one.
+func (l *links) mentioned(txn statedb.ReadTxn, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, _, asked := l.Tables.Links.Get(txn, desired.ByKey[config.Link](name))
+		return asked || l.Tables.Needed(txn, name)
+	})
 }
 
 // specOf returns what a row would say of a link. names has the names of all links.

@@ -169,8 +169,14 @@ func TestLinksWithoutARowAreRemoved(t *testing.T) {
 	f.update(state)
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray0"}}))
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "stray1"}, PeerName: "stray2"}))
+	found := list(f, f.Links)
+	require.Len(t, found, 7)
 	sweep(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
+	for _, row := range found {
+		require.NoError(t, f.Links.Delete(t.Context(), f.in.DB.ReadTxn(), 1, row))
+	}
+	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames(), "they have rows by now")
 	sweep(f, f.Links, nil)
 	assert.Empty(t, f.linkNames())
 }
