@@ -200,18 +200,18 @@ func TestOnceEndsWhenAllIsDoneOrSaysWhatIsNot(t *testing.T) {
 	t.Parallel()
 	for want, refuses := range map[string]map[string]error{
 		"": nil,
-		"not all is Done after 5s:\n  route main/10.1.0.0/16: Error: boom\n  sysctl net.ipv4.ip_forward: Blocked: waits for Godot": {
+		"not all is Done after 3s:\n  route main/10.1.0.0/16: Error: boom\n  sysctl net.ipv4.ip_forward: Blocked: waits for Godot": {
 			"route main/10.1.0.0/16": errors.New("boom"), "sysctl net.ipv4.ip_forward": reconciler.Blocked("waits for Godot"),
 		},
 		// The listing of links holds up links only.
-		"not all is Done after 5s:\n  link br0: Pending": {"list link ": errors.New("boom")},
+		"not all is Done after 3s:\n  link br0: Pending": {"list link ": errors.New("boom")},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld()
 			maps.Copy(w.refuses, refuses)
 			o := options(t, w, state)
-			o.Once, o.Timeout = true, 5*time.Second
+			o.Once, o.Timeout = true, 3*time.Second
 			err := Run(t.Context(), o)
 			if want == "" {
 				require.NoError(t, err)
@@ -285,7 +285,7 @@ func TestListingThatFailsHoldsNothingUpForLong(t *testing.T) {
 	assert.Zero(t, w.count("link br0"))
 
 	o = options(t, w, state)
-	o.ListTimeout, o.Once, o.Timeout = time.Second, true, 5*time.Second
+	o.ListTimeout, o.Once, o.Timeout = time.Second, true, 3*time.Second
 	err := Run(t.Context(), o)
 	assert.Equal(t, all, w.keys())
 	assert.ErrorContains(t, err, "job-reconcile-links: 1 error(s), the target is not listed: no listing of the target has "+
