@@ -203,6 +203,7 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 	sweep(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "other", "theirs0", "theirs1", "theirs2", "theirs3"}, f.linkNames(),
 		"other is the other end of theirs2")
+	assert.Len(t, list(f, f.Links), 2, "theirs are not listed")
 
 	require.NoError(t, remove(f, f.Addresses, state.Addresses[0].Spec))
 	require.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
@@ -223,12 +224,17 @@ func TestListingWaitsForTheRows(t *testing.T) {
 		return false
 	})
 	assert.ErrorIs(t, err, context.Canceled)
-	f.write(func(txn statedb.WriteTxn) {
-		_, _, err := f.in.Tables.Addresses.Insert(txn, &desired.Address{Spec: f.state(someAddresses).Addresses[0].Spec})
-		require.NoError(t, err)
+	row := &desired.Address{Spec: f.state(someAddresses).Addresses[0].Spec}
+	written := make(chan error)
+	go func() {
+		txn := f.in.DB.WriteTxn(f.in.Tables.Addresses)
+		_, _, err := f.in.Tables.Addresses.Insert(txn, row)
 		filled(txn)
-	})
+		txn.Commit()
+		written <- err
+	}()
 	assert.Empty(t, list(f, f.Links))
+	require.NoError(t, <-written)
 }
 
 func TestAVethEndIsLeftToTheOthersUpdate(t *testing.T) {

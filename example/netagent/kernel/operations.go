@@ -17,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -31,7 +32,7 @@ func NewTarget(in desired.Surroundings, log *slog.Logger) desired.Target {
 	return desired.Target{
 		Links:     &links{s},
 		Addresses: &addresses{s},
-		Routes:    &routes{surroundings: s},
+		Routes:    &routes{s, map[config.Table]bool{config.TableMain: true}},
 		Sysctls:   newSysctls(s),
 		Observe:   (&feed{Surroundings: in, log: log}).run,
 	}

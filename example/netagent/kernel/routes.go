@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink"
@@ -29,15 +28,15 @@ const Protocol netlink.RouteProtocol = 83
 type routes struct {
 	surroundings
 
-	// managed has the tables that have had a row, of which routes of other programs are removed too, as of main.
-	managed sync.Map
+	// managed has main and the tables that have had a row: there the routes of other programs are removed too. Only List
+	// uses it.
+	managed map[config.Table]bool
 }
 
 // Update adds the route, and then removes the others with the same table and destination: those of another
 // metric too, since the kernel keeps them beside it. So a destination never lacks a route meanwhile.
 func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
 	want := row.Spec
-	r.managed.Store(want.Table, nil)
 	link, err := r.needLink(txn, want.Dev, up)
 	if err != nil {
 		return err
@@ -117,9 +116,8 @@ func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desire
 	if err != nil {
 		return err
 	}
-	r.managed.Store(config.TableMain, nil)
 	for row := range r.Tables.Routes.All(txn) {
-		r.managed.Store(row.Spec.Table, nil)
+		r.managed[row.Spec.Table] = true
 	}
 	all, err := listRoutes(netlink.FAMILY_ALL, netlink.Route{}, netlink.RT_FILTER_TABLE)
 	if err != nil {
@@ -130,8 +128,8 @@ func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desire
 		return err
 	}
 	for _, route := range all {
-		_, managed := r.managed.Load(config.Table(route.Table))
-		if ours(route) && (managed || route.Protocol == Protocol) && !yield(&desired.Route{Spec: routeSpec(route, names)}) {
+		managed := route.Protocol == Protocol || r.managed[config.Table(route.Table)]
+		if ours(route) && managed && !yield(&desired.Route{Spec: routeSpec(route, names)}) {
 			break
 		}
 	}
@@ -189,7 +187,7 @@ func routeSpec(route netlink.Route, links map[int]string) config.Route {
 	if route.Scope == netlink.SCOPE_UNIVERSE {
 		spec.Scope = config.ScopeGlobal
 	}
-	if route.Protocol == Protocol && route.Type == unix.RTN_UNICAST && route.Tos == 0 && len(route.MultiPath) == 0 {
+	if route.Protocol == Protocol && route.Type == unix.RTN_UNICAST && route.Tos == 0 {
 		spec.Dev = links[route.LinkIndex]
 	}
 	return spec

@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -94,6 +95,10 @@ func TestRoutesAreAddedAndTheirChangesUndone(t *testing.T) {
 		},
 		"one beside it, of IPv6": func() error {
 			return netlink.RouteAppend(&netlink.Route{Dst: cidr("fd02::/48"), LinkIndex: br, Priority: 1024})
+		},
+		"another type of service": func() error {
+			return errors.Join(netlink.RouteDel(&netlink.Route{Dst: cidr("10.1.0.0/16"), Scope: netlink.SCOPE_LINK}),
+				netlink.RouteAdd(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: a1, Protocol: Protocol, Scope: netlink.SCOPE_LINK, Tos: 16}))
 		},
 		"link down": func() error { return netlink.LinkSetDown(f.link("br0")) },
 		"several gateways": func() error {
@@ -211,6 +216,14 @@ func TestDeletingARouteTwiceIsNoError(t *testing.T) {
 
 func TestRoutesWithoutARowAreRemoved(t *testing.T) {
 	f := newFixture(t)
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE}))
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE, Table: 88, Protocol: Protocol}))
+	sweep(f, f.Routes, nil)
+	for _, table := range []int{unix.RT_TABLE_MAIN, 88} {
+		all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+		require.NoError(t, err)
+		assert.Empty(t, all, "an earlier agent may have had rows of table 88")
+	}
 	state := f.state(someRoutes)
 	f.update(state)
 	br := f.link("br0").Attrs().Index
