@@ -290,6 +290,15 @@ func TestListingThatFailsHoldsNothingUpForLong(t *testing.T) {
 	assert.Equal(t, all, w.keys())
 	assert.ErrorContains(t, err, "job-reconcile-links: 1 error(s), the target is not listed: no listing of the target has "+
 		"worked within 1s of the start: objects are applied without a comparison\nresync: listing the target: boom")
+
+	w.change(func() { clear(w.updates) })
+	o = options(t, w, state)
+	o.ListTimeout, o.Once = 100*time.Millisecond, true
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), o) }()
+	until(t, "the link is applied blindly", func() bool { return w.count("link br0") > 0 })
+	w.change(func() { clear(w.refuses) })
+	assert.NoError(t, <-ended, "the next listing works")
 }
 
 func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
