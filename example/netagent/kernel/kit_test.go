@@ -79,39 +79,38 @@ func newWhole(t testing.TB) whole {
 }
 
 func (w whole) dump() map[string]string {
-	dump := map[string]string{}
-	links, err := netlink.LinkList()
+	has := map[string]string{}
+	links, names, err := listLinks()
 	require.NoError(w, err)
-	names := map[int]string{}
-	for _, l := range links {
-		names[l.Attrs().Index] = l.Attrs().Name
-	}
 	for _, l := range links {
 		a := l.Attrs()
 		if a.Index == loopbackIndex {
 			continue
 		}
-		dump["link "+a.Name] = fmt.Sprintf("%s mtu %d up %t of %q", l.Type(), a.MTU, a.Flags&net.FlagUp != 0, names[a.MasterIndex])
-		addresses, err := netlink.AddrList(l, netlink.FAMILY_V4)
+		has["link "+a.Name] = fmt.Sprintf("%s mtu %d up %t of %q", l.Type(), a.MTU, a.Flags&net.FlagUp != 0, names[a.MasterIndex])
+		addresses, err := addressesOf(l)
 		require.NoError(w, err)
 		for _, addr := range addresses {
-			dump["address "+addr.IPNet.String()+" of "+a.Name] = "present"
+			if addr.IP.To4() == nil {
+				continue
+			}
+			has["address "+addr.IPNet.String()+" of "+a.Name] = "present"
 		}
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	routes, err := listRoutes(netlink.FAMILY_V4, netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
 	require.NoError(w, err)
 	for _, r := range routes {
 		if r.Protocol == unix.RTPROT_KERNEL {
 			continue // it belongs to an address
 		}
-		dump[fmt.Sprintf("route %s metric %d", r.Dst, r.Priority)] = fmt.Sprintf("via %s on %s", r.Gw, names[r.LinkIndex])
+		has[fmt.Sprintf("route %s metric %d", r.Dst, r.Priority)] = fmt.Sprintf("via %s on %s", r.Gw, names[r.LinkIndex])
 	}
 	for _, name := range []string{"net.ipv4.conf.br0.rp_filter", "net.ipv4.conf.br1.rp_filter"} {
 		if value, err := readSysctl(config.Sysctl{Name: name}); err == nil {
-			dump["sysctl "+name] = value
+			has["sysctl "+name] = value
 		}
 	}
-	return dump
+	return has
 }
 
 // program starts what the agent starts.
@@ -170,6 +169,9 @@ func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 				if l, err := netlink.LinkByName("br0"); err == nil {
 					_ = netlink.LinkDel(l)
 				}
+			},
+			"a route is replaced": func(whole) {
+				_ = netlink.RouteReplace(&netlink.Route{Dst: cidr("10.30.0.0/16"), Type: unix.RTN_BLACKHOLE})
 			},
 		},
 		// The kernel answers what it did, when it did it.
