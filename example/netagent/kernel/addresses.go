@@ -97,17 +97,9 @@ func (a *addresses) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revis
 
 // List lists the addresses of all links, except the kernel's own that have no row.
 func (a *addresses) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Address) bool) error {
-	txn, err := a.filled(ctx)
+	txn, _, names, err := a.look(ctx)
 	if err != nil {
 		return err
-	}
-	all, names, err := listLinks()
-	if err != nil {
-		return err
-	}
-	loopbacks := make(map[int]bool)
-	for _, link := range all {
-		loopbacks[link.Attrs().Index] = link.Attrs().Flags&net.FlagLoopback != 0
 	}
 	addrs, err := dump("addresses", func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
 	if err != nil {
@@ -116,7 +108,7 @@ func (a *addresses) List(ctx context.Context, _ statedb.ReadTxn, yield func(*des
 	for _, addr := range addrs {
 		found := config.Address{Dev: names[addr.LinkIndex], CIDR: prefixOf(addr.IPNet)}
 		_, _, asked := a.Tables.Addresses.Get(txn, desired.ByKey[config.Address](found.Key()))
-		if found.Dev == "" || !asked && madeByKernel(loopbacks[addr.LinkIndex], found.CIDR) {
+		if found.Dev == "" || !asked && madeByKernel(addr.LinkIndex, found.CIDR) {
 			continue // the link is newer than the list of links, or the address is not ours
 		}
 		if !yield(&desired.Address{Spec: found}) {
@@ -128,8 +120,8 @@ func (a *addresses) List(ctx context.Context, _ statedb.ReadTxn, yield func(*des
 
 // madeByKernel reports whether the kernel itself adds this address to a link: every link that is up has an
 // IPv6 link-local address, and lo has 127.0.0.1 and ::1.
-func madeByKernel(loopback bool, prefix netip.Prefix) bool {
-	if loopback {
+func madeByKernel(link int, prefix netip.Prefix) bool {
+	if link == loopbackIndex {
 		return prefix == netip.MustParsePrefix("127.0.0.1/8") || prefix == netip.MustParsePrefix("::1/128")
 	}
 	return prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast()

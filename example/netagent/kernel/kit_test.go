@@ -80,8 +80,12 @@ func newWhole(t testing.TB) whole {
 
 func (w whole) dump() map[string]string {
 	has := map[string]string{}
-	links, names, err := listLinks()
+	links, err := dump("links", netlink.LinkList)
 	require.NoError(w, err)
+	names := map[int]string{}
+	for _, l := range links {
+		names[l.Attrs().Index] = l.Attrs().Name
+	}
 	for _, l := range links {
 		a := l.Attrs()
 		if a.Index == loopbackIndex {

@@ -200,11 +200,7 @@ func (l *links) Delete(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisio
 // dependency, since another program may have created a dependency. Links of other kinds are left out: the kernel
 // makes some by itself, such as tunl0. So is a veth whose other end a row mentions, and would be removed with it.
 func (l *links) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Link) bool) error {
-	txn, err := l.filled(ctx)
-	if err != nil {
-		return err
-	}
-	all, names, err := listLinks()
+	txn, all, names, err := l.look(ctx)
 	if err != nil {
 		return err
 	}

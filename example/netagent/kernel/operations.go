@@ -53,19 +53,24 @@ type surroundings struct {
 	log *slog.Logger
 }
 
-// filled waits until the sources have filled the tables, and returns a snapshot of them: only the rows tell which
-// objects of the kernel belong to other programs.
-func (s surroundings) filled(ctx context.Context) (statedb.ReadTxn, error) {
+// look begins a listing. It waits until the sources have filled the tables, since only the rows tell which objects of
+// the kernel belong to other programs, and returns a snapshot of them, all links, and their names by index.
+func (s surroundings) look(ctx context.Context) (txn statedb.ReadTxn, links []netlink.Link, names map[int]string, err error) {
 	t := s.Tables
 	for _, table := range []statedb.TableMeta{t.Links, t.Addresses, t.RoutesWanted, t.Routes, t.Sysctls} {
 		_, watch := table.Initialized(s.DB.ReadTxn())
 		select {
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return nil, nil, nil, ctx.Err()
 		case <-watch:
 		}
 	}
-	return s.DB.ReadTxn(), nil
+	links, err = dump("links", netlink.LinkList)
+	names = make(map[int]string, len(links))
+	for _, link := range links {
+		names[link.Attrs().Index] = link.Attrs().Name
+	}
+	return s.DB.ReadTxn(), links, names, err
 }
 
 // repaired logs a change that a repair made: another program had changed an object that was Done when the
@@ -83,16 +88,6 @@ func removed[S desired.Spec](s surroundings, kind string, row *desired.Row[S], e
 		s.log.Info("removed what no row asks for", "kind", kind, "name", row.Spec.Key())
 	}
 	return err
-}
-
-// listLinks returns all links, and their names by index.
-func listLinks() (all []netlink.Link, names map[int]string, err error) {
-	all, err = dump("links", netlink.LinkList)
-	names = make(map[int]string, len(all))
-	for _, link := range all {
-		names[link.Attrs().Index] = link.Attrs().Name
-	}
-	return all, names, err
 }
 
 // findLink returns the link with a name, or nil if there is none.

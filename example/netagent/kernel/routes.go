@@ -112,7 +112,7 @@ func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 
 // List lists this program's routes, and all of the managed tables except those that the kernel itself made.
 func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Route) bool) error {
-	txn, err := r.filled(ctx)
+	txn, _, names, err := r.look(ctx)
 	if err != nil {
 		return err
 	}
@@ -120,10 +120,6 @@ func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desire
 		r.managed[row.Spec.Table] = true
 	}
 	all, err := listRoutes(netlink.FAMILY_ALL, netlink.Route{}, netlink.RT_FILTER_TABLE)
-	if err != nil {
-		return err
-	}
-	_, names, err := listLinks()
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ func (s *sysctls) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revisio
 // List lists the values of the settings that have a row: a setting cannot be removed, so none is listed for that. One
 // that cannot be read is left out, and its Update says why.
 func (s *sysctls) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Sysctl) bool) error {
-	txn, err := s.filled(ctx)
+	txn, _, _, err := s.look(ctx)
 	if err != nil {
 		return err
 	}
