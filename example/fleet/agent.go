@@ -26,10 +26,9 @@ import (
 // The intervals of the agents are short, so that what happens to the store or in the kernel shows within
 // seconds.
 const (
-	check   = 2 * time.Second
-	ttl     = 5 * time.Second
-	refresh = 5 * time.Second
-	prune   = 10 * time.Second
+	check  = 2 * time.Second
+	ttl    = 5 * time.Second
+	resync = 5 * time.Second
 )
 
 // runAgent runs a netagent that is fed from the store. As in netagent, the outer process starts an inner
@@ -79,8 +78,7 @@ func runInside(ctx context.Context, name, url, shell string) error {
 		Target: func(in desired.Surroundings) desired.Target {
 			return kernel.NewTarget(in, log(slog.LevelInfo))
 		},
-		Refresh: refresh,
-		Prune:   prune,
+		Resync:  resync,
 		Shell:   shell,
 		View:    view.NewLines(os.Stdout),
 		Metrics: reconciler.NewUnpublishedExpVarMetrics(),

@@ -32,7 +32,7 @@ func (p *process) explain(name, key string) (x inspect.Explanation) {
 func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
 	t.Parallel()
 	const key = "main/10.1.0.0/16"
-	p := start(t, write(t, strings.Replace(small, "via: 10.0.0.2}", "via: 10.0.0.2, metric: 50}", 1)), "-refresh", "0")
+	p := start(t, write(t, strings.Replace(small, "via: 10.0.0.2}", "via: 10.0.0.2, metric: 50}", 1)), "-resync", "0")
 	p.untilHealthy()
 	// replaces makes a request that leads to another winner, with these numbers of routes meanwhile.
 	replaces := func(method, key, body, via string, counts ...int) {

@@ -38,6 +38,7 @@ const asVariable = "NETAGENT_TEST_AS"
 const (
 	asNetagent  = "netagent"
 	asForbidden = "forbidden" // netagent, where no more user namespaces can be created
+	asInside    = "inside"    // the inner process alone, in the namespaces of the test
 )
 
 // A thread in another namespace ends with its goroutine, except the first thread of the process: so no test
@@ -58,6 +59,16 @@ func TestMain(m *testing.M) {
 		os.Exit(run(os.Args[1:], os.Stderr))
 	case asNetagent:
 		os.Exit(run(os.Args[1:], os.Stderr))
+	case asInside:
+		s, err := parseFlags(os.Args[1:], os.Stderr)
+		if err == nil {
+			err = runInside(s)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	if os.Geteuid() != 0 {
 		code, err := sandbox.Run(os.Args[1:])
@@ -152,6 +163,12 @@ func start(t *testing.T, path string, args ...string) *process {
 
 func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
+	return startIn(t, "/proc/self/ns/net", cmd)
+}
+
+// startIn starts a command in a network namespace.
+func startIn(t *testing.T, namespace string, cmd *exec.Cmd) *process {
+	t.Helper()
 	p := &process{T: t, cmd: cmd, stdout: &testlog.Buffer{}, stderr: &testlog.Buffer{}, ended: make(chan struct{})}
 	if cmd.Stdout == nil {
 		cmd.Stdout = p.stdout
@@ -159,7 +176,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	if cmd.Stderr == nil {
 		cmd.Stderr = p.stderr
 	}
-	require.NoError(t, cmd.Start())
+	within(t, namespace, cmd.Start)
 	go func() {
 		_ = cmd.Wait() // the exit code has the result
 		close(p.ended)
@@ -242,15 +259,21 @@ func (p *process) send(request *http.Request) (code int, answer string) {
 	return response.StatusCode, string(text)
 }
 
-// inside runs a function in the agent's network namespace. The function must not end the test, since it runs
-// in another goroutine.
+// inside runs a function in the agent's network namespace.
 func (p *process) inside(f func() error) {
 	p.Helper()
+	within(p.T, fmt.Sprintf("/proc/%d/ns/net", p.pid), f)
+}
+
+// within runs a function in a network namespace. The function must not end the test, since it runs in another
+// goroutine.
+func within(t *testing.T, namespace string, f func() error) {
+	t.Helper()
 	errs := make(chan error)
 	go func() {
 		// Never unlocked: the thread ends with the goroutine.
 		runtime.LockOSThread()
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", p.pid))
+		ns, err := os.Open(namespace)
 		if err == nil {
 			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET)
 			_ = ns.Close()
@@ -260,7 +283,7 @@ func (p *process) inside(f func() error) {
 		}
 		errs <- err
 	}()
-	require.NoError(p, <-errs)
+	require.NoError(t, <-errs)
 }
 
 // routes returns the routes of a table that the kernel did not make, as "dst via gw".

@@ -25,6 +25,7 @@ type vars struct {
 	Rounds map[string]int `json:"reconciliation_count"`
 	Errors map[string]int `json:"reconciliation_total_errors"`
 	Prunes map[string]int `json:"prune_count"`
+	Writes map[string]int `json:"kernel_writes"`
 }
 
 func (p *process) vars() (v vars) {

@@ -52,15 +52,17 @@ func run(args []string, stderr io.Writer) int {
 
 // settings are the values of the command line.
 type settings struct {
-	state          string
-	once           bool
-	timeout        time.Duration
-	refresh, prune time.Duration
-	listen         string
-	shell          string
-	chaos          float64
-	chaosSeed      uint64
-	verbose        bool
+	state       string
+	once        bool
+	timeout     time.Duration
+	resync      time.Duration
+	listTimeout time.Duration
+	listen      string
+	shell       string
+	chaos       float64
+	chaosSeed   uint64
+	chaosOnly   string
+	verbose     bool
 }
 
 const usage = `netagent keeps the links, addresses, routes and sysctls of a network namespace of
@@ -79,12 +81,13 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.StringVar(&s.state, "state", "state.yaml", "the `file` with the desired state; edits are applied")
 	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 with a list of what is not after -timeout")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
-	flags.DurationVar(&s.refresh, "refresh", 5*time.Second, "how often to check and repair what is Done; 0 is never")
-	flags.DurationVar(&s.prune, "prune", 10*time.Second, "how often to remove what no row asks for; 0 means only at the start")
+	flags.DurationVar(&s.resync, "resync", 5*time.Second, "how often to compare the kernel with what is wanted; 0 means only at the start")
+	flags.DurationVar(&s.listTimeout, "list-timeout", 30*time.Second, "how long to wait for the first list of what the kernel has")
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
 	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
 	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that fail, panic or are late")
 	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "the seed of -chaos, to repeat the same failures; 0 is a new seed each time")
+	flags.StringVar(&s.chaosOnly, "chaos-only", "", "-chaos only for operations whose `name` begins like this: \"list\", \"update link\"")
 	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -107,11 +110,11 @@ func (s settings) check() error {
 	if s.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("-timeout is %s, must be positive", s.timeout))
 	}
-	if s.refresh < 0 {
-		errs = append(errs, fmt.Errorf("-refresh is %s, must not be negative", s.refresh))
+	if s.listTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("-list-timeout is %s, must be positive", s.listTimeout))
 	}
-	if s.prune < 0 {
-		errs = append(errs, fmt.Errorf("-prune is %s, must not be negative", s.prune))
+	if s.resync < 0 {
+		errs = append(errs, fmt.Errorf("-resync is %s, must not be negative", s.resync))
 	}
 	if !(s.chaos >= 0 && s.chaos <= 100) {
 		errs = append(errs, fmt.Errorf("-chaos is %v, must be a percentage from 0 to 100", s.chaos))

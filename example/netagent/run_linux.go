@@ -88,13 +88,13 @@ func runInside(s settings) error {
 		return sandbox.Forbidden(err)
 	}
 	o := agent.Options{
-		File:    file,
-		Refresh: s.refresh,
-		Prune:   s.prune,
-		Shell:   s.shell,
-		Once:    s.once,
-		Timeout: s.timeout,
-		Metrics: reconciler.NewExpVarMetrics(),
+		File:        file,
+		Resync:      s.resync,
+		ListTimeout: s.listTimeout,
+		Shell:       s.shell,
+		Once:        s.once,
+		Timeout:     s.timeout,
+		Metrics:     reconciler.NewExpVarMetrics(),
 	}
 	where := ""
 	if s.listen != "" {
@@ -121,9 +121,11 @@ func unleash(o *agent.Options, s settings) {
 	for seed == 0 {
 		seed = rand.Uint64()
 	}
-	o.Log.Warn("operations fail at random", "percent", s.chaos, "seed", seed)
+	o.Log.Warn("operations fail at random", "percent", s.chaos, "seed", seed, "only", s.chaosOnly)
 	ordered := o.Target
-	o.Target = func(in desired.Surroundings) desired.Target { return chaos.New(s.chaos, seed).Target(ordered(in)) }
+	o.Target = func(in desired.Surroundings) desired.Target {
+		return chaos.New(s.chaos, seed, s.chaosOnly).Target(ordered(in))
+	}
 }
 
 // The terminal is drawn at most once in settle, and without a change once in every.

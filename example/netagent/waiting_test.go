@@ -89,11 +89,13 @@ func (p *process) waits() map[string]string {
 	return blocked
 }
 
-// untilPrunes waits until links have been pruned n more times.
-func (p *process) untilPrunes(n int) {
+// untilResyncs waits until the kernel has been listed n more times.
+func (p *process) untilResyncs(n int) {
 	p.Helper()
-	before := p.vars().Prunes["netagent/links"]
-	p.until("some more prunes", func() bool { return p.vars().Prunes["netagent/links"] >= before+n })
+	before := p.vars().Prunes
+	for _, name := range []string{"netagent/links", "netagent/addresses", "netagent/routes", "netagent/sysctls"} {
+		p.until("some more listings", func() bool { return p.vars().Prunes[name] >= before[name]+n })
+	}
 }
 
 // requireNoFailure checks that no operation failed and no row was in Error.
@@ -169,13 +171,13 @@ func (p *process) requireBackwards() {
 
 func TestObjectsWaitForLinksAndConvergeWithinASecond(t *testing.T) {
 	t.Parallel()
-	p := start(t, write(t, backwards), "-prune", "200ms")
+	p := start(t, write(t, backwards), "-resync", "200ms")
 	best := time.Hour
 	// A machine that is busy with something else may be late once.
 	for range 3 {
 		p.until("what can be is Done, and the rest waits", func() bool { return maps.Equal(waiting, p.waits()) })
 		p.requireNoFailure()
-		p.untilPrunes(3)
+		p.untilResyncs(3)
 		require.Equal(t, waiting, p.waits(), "it still waits")
 
 		began := p.makeByHand()
@@ -186,7 +188,7 @@ func TestObjectsWaitForLinksAndConvergeWithinASecond(t *testing.T) {
 		t.Logf("converged %s after the links were made", took)
 		best = min(best, took)
 
-		p.untilPrunes(3)
+		p.untilResyncs(3)
 		p.requireBackwards()
 		p.removeByHand()
 	}
@@ -209,7 +211,7 @@ func TestStateConvergesWithChaos(t *testing.T) {
 	t.Parallel()
 	for _, seed := range []int{1, 2, 3} {
 		t.Run("seed "+strconv.Itoa(seed), func(t *testing.T) {
-			p := start(t, write(t, backwards), "-chaos", "30", "-chaos-seed", strconv.Itoa(seed), "-prune", "500ms")
+			p := start(t, write(t, backwards), "-chaos", "30", "-chaos-seed", strconv.Itoa(seed), "-resync", "500ms")
 			p.until("all that waits is found out", func() bool { return maps.Equal(waiting, p.waits()) })
 			p.makeByHand()
 			p.untilHealthy()

@@ -42,10 +42,9 @@ type Options struct {
 	// Target returns the operations, and the job that observes the target's links.
 	Target func(desired.Surroundings) desired.Target
 
-	// Refresh is the interval in which all Done objects are applied again, one after the other, and Prune the
-	// interval between removals of objects that no row asks for. Zero means never, except for one Prune when
-	// the file has been read.
-	Refresh, Prune time.Duration
+	// Resync is the interval in which the target is listed and compared with the tables. Zero means only at the
+	// start. ListTimeout is how long the first listing may hold up what is to be applied; zero means 30 s.
+	Resync, ListTimeout time.Duration
 
 	// Listener serves HTTP; nil means no HTTP. The agent closes it.
 	Listener net.Listener

@@ -7,9 +7,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"log/slog"
 	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,20 +35,21 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a target in memory: the keys of the applied objects, and of those that fail.
+// world is a target in memory: the specs of the applied objects by key, and the keys of those that fail.
 type world struct {
 	mu      sync.Mutex
-	there   map[string]bool
+	there   map[string]any
 	refuses map[string]error
 	in      desired.Surroundings
 	updates map[string]int
+	lists   map[string]int
 
 	// addresses, if not nil, is called by the updates of addresses.
 	addresses func(config.Address)
 }
 
 func newWorld() *world {
-	return &world{there: make(map[string]bool), refuses: make(map[string]error), updates: make(map[string]int)}
+	return &world{there: make(map[string]any), refuses: make(map[string]error), updates: make(map[string]int), lists: make(map[string]int)}
 }
 
 func (w *world) target(in desired.Surroundings) desired.Target {
@@ -91,6 +92,12 @@ func (w *world) count(key string) int {
 	return w.updates[key]
 }
 
+func (w *world) listed(kind string) int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.lists[kind]
+}
+
 func (w *world) change(f func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +121,7 @@ func (p part[S]) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 	if err := p.world.refuses[key]; err != nil {
 		return err
 	}
-	p.world.there[key] = true
+	p.world.there[key] = row.Spec
 	return nil
 }
 
@@ -129,19 +136,16 @@ func (p part[S]) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 	return nil
 }
 
-func (p part[S]) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Row[S], statedb.Revision]) error {
+func (p part[S]) List(_ context.Context, _ statedb.ReadTxn, yield func(*desired.Row[S]) bool) error {
 	p.world.mu.Lock()
 	defer p.world.mu.Unlock()
-	asked := make(map[string]bool)
-	for row := range rows {
-		asked[p.kind+row.Spec.Key()] = true
-	}
-	for key := range p.world.there {
-		if strings.HasPrefix(key, p.kind) && !asked[key] {
-			delete(p.world.there, key)
+	p.world.lists[p.kind]++
+	for _, spec := range p.world.there {
+		if spec, is := spec.(S); is && !yield(&desired.Row[S]{Spec: spec}) {
+			break
 		}
 	}
-	return p.world.refuses["prune "+p.kind]
+	return p.world.refuses["list "+p.kind]
 }
 
 const state = `
@@ -163,8 +167,7 @@ func options(t *testing.T, w *world, text string) Options {
 	return Options{
 		File:    file,
 		Target:  w.target,
-		Refresh: time.Hour,
-		Prune:   time.Hour,
+		Resync:  time.Hour,
 		Timeout: 20 * time.Second,
 		View:    view.NewLines(io.Discard),
 		Metrics: reconciler.NewUnpublishedExpVarMetrics(),
@@ -177,6 +180,14 @@ func running(t *testing.T, o Options) {
 	reconcilertest.Go(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
+// runUntil runs an agent until a condition holds.
+func runUntil(t *testing.T, o Options, what string, condition func() bool) {
+	t.Helper()
+	stop := reconcilertest.Go(t, func(ctx context.Context) error { return Run(ctx, o) })
+	defer stop()
+	until(t, what, condition)
+}
+
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
@@ -186,19 +197,21 @@ func until(t *testing.T, what string, condition func() bool) {
 }
 
 func TestOnceEndsWhenAllIsDoneOrSaysWhatIsNot(t *testing.T) {
+	t.Parallel()
 	for want, refuses := range map[string]map[string]error{
 		"": nil,
-		"not all is Done after 5s:\n  route main/10.1.0.0/16: Error: boom\n  sysctl net.ipv4.ip_forward: Blocked: waits for Godot": {
+		"not all is Done after 3s:\n  route main/10.1.0.0/16: Error: boom\n  sysctl net.ipv4.ip_forward: Blocked: waits for Godot": {
 			"route main/10.1.0.0/16": errors.New("boom"), "sysctl net.ipv4.ip_forward": reconciler.Blocked("waits for Godot"),
 		},
-		"job-reconcile-links: 1 error(s): prune: boom": {"prune link ": errors.New("boom")},
+		// The listing of links holds up links only.
+		"not all is Done after 3s:\n  link br0: Pending": {"list link ": errors.New("boom")},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld()
 			maps.Copy(w.refuses, refuses)
 			o := options(t, w, state)
-			o.Once, o.Timeout = true, 5*time.Second
+			o.Once, o.Timeout = true, 3*time.Second
 			err := Run(t.Context(), o)
 			if want == "" {
 				require.NoError(t, err)
@@ -231,24 +244,66 @@ func TestEndedContextStopsTheAgentAtOnce(t *testing.T) {
 	assert.NoError(t, Run(ctx, options(t, newWorld(), state)))
 }
 
-func TestDriftIsRepairedAndStraysArePruned(t *testing.T) {
+func TestDriftIsRepairedAndStraysAreRemoved(t *testing.T) {
 	w := newWorld()
 	o := options(t, w, state)
-	o.Refresh, o.Prune = 50*time.Millisecond, 50*time.Millisecond
+	o.Resync = 50 * time.Millisecond
 	running(t, o)
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
 	w.change(func() {
 		delete(w.there, "link br0")
 		delete(w.there, "sysctl net.ipv4.ip_forward")
-		w.there["route main/10.66.0.0/16"] = true
-		w.there["address br0/10.66.0.1/24"] = true
+		w.there["route main/10.66.0.0/16"] = config.Route{Table: config.TableMain, Dst: netip.MustParsePrefix("10.66.0.0/16")}
+		w.there["address br0/10.66.0.1/24"] = config.Address{Dev: "br0", CIDR: netip.MustParsePrefix("10.66.0.1/24")}
 	})
 	until(t, "all is as before", func() bool { return slices.Equal(w.keys(), all) })
 }
 
+func TestWhatAnEarlierAgentHasLeftIsAdopted(t *testing.T) {
+	w := newWorld()
+	runUntil(t, options(t, w, state), "all is there", func() bool { return slices.Equal(w.keys(), all) })
+	w.change(func() {
+		clear(w.updates)
+		w.there["link stray"] = config.Link{Name: "stray"}
+	})
+	edited := strings.Replace(state, "ip_forward: 1", "ip_forward: 0", 1)
+	runUntil(t, options(t, w, edited), "the stray is gone", func() bool {
+		return slices.Equal(w.keys(), all) && w.count("sysctl net.ipv4.ip_forward") > 0
+	})
+	assert.Equal(t, map[string]int{"sysctl net.ipv4.ip_forward": 1}, w.updates)
+}
+
+func TestListingThatFailsHoldsNothingUpForLong(t *testing.T) {
+	t.Parallel()
+	w := newWorld()
+	w.refuses["list link "] = errors.New("boom")
+	o := options(t, w, state)
+	o.ListTimeout = time.Hour
+	runUntil(t, o, "it has listed several times, and the others are there", func() bool {
+		return w.listed("link ") > 3 && len(w.keys()) == 3
+	})
+	assert.Zero(t, w.count("link br0"))
+
+	o = options(t, w, state)
+	o.ListTimeout, o.Once, o.Timeout = time.Second, true, 3*time.Second
+	err := Run(t.Context(), o)
+	assert.Equal(t, all, w.keys())
+	assert.ErrorContains(t, err, "job-reconcile-links: 1 error(s), the target is not listed: no listing of the target has "+
+		"worked within 1s of the start: objects are applied without a comparison\nresync: listing the target: boom")
+
+	w.change(func() { clear(w.updates) })
+	o = options(t, w, state)
+	o.ListTimeout, o.Once = 100*time.Millisecond, true
+	ended := make(chan error, 1)
+	go func() { ended <- Run(t.Context(), o) }()
+	until(t, "the link is applied blindly", func() bool { return w.count("link br0") > 0 })
+	w.change(func() { clear(w.refuses) })
+	assert.NoError(t, <-ended, "the next listing works")
+}
+
 func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 	w := newWorld()
-	running(t, options(t, w, state)) // refreshes every hour
+	running(t, options(t, w, state)) // lists every hour
 	until(t, "all is there", func() bool { return slices.Equal(w.keys(), all) })
 	until(t, "the link of the target is observed", func() bool {
 		link, _, seen := w.in.Links.Get(w.in.DB.ReadTxn(), observed.ByName("seen"))
@@ -263,7 +318,7 @@ func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {
 
 func TestFillReplacesTheStateFile(t *testing.T) {
 	w := newWorld()
-	w.there["link stray"] = true
+	w.there["link stray"] = config.Link{Name: "stray"}
 	o := options(t, w, state)
 	var db *statedb.DB
 	var tables *desired.Tables
@@ -290,7 +345,7 @@ func TestFillReplacesTheStateFile(t *testing.T) {
 	}
 	put("first")
 	until(t, "the first is there", func() bool { return slices.Contains(w.keys(), "link first") })
-	assert.Contains(t, w.keys(), "link stray", "no prune before the tables are initialised")
+	assert.Contains(t, w.keys(), "link stray", "nothing is removed before the tables are initialised")
 	put("last")
 	until(t, "the stray is gone", func() bool { return slices.Equal(w.keys(), []string{"link first", "link last"}) })
 }
@@ -340,6 +395,6 @@ func TestFailingViewStopsTheAgent(t *testing.T) {
 
 func TestInvalidReconcilerOptionsAreAnError(t *testing.T) {
 	o := options(t, newWorld(), state)
-	o.Refresh = -time.Second
-	assert.ErrorContains(t, Run(t.Context(), o), "Settings.RefreshInterval is -1s, must not be negative")
+	o.Resync = -time.Second
+	assert.ErrorContains(t, Run(t.Context(), o), "Settings.ResyncInterval is -1s, must not be negative")
 }

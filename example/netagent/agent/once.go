@@ -94,7 +94,7 @@ func notDone(again *desired.Again, registry *health.Registry, timeout time.Durat
 		e.Why = append(e.Why, item.String())
 	}
 	if len(e.Why) == 0 {
-		// Problems without an object: a deletion that fails, or a prune.
+		// Problems without an object: a deletion that fails, or a listing.
 		for _, report := range registry.Degraded() {
 			e.Why = append(e.Why, report.String())
 		}

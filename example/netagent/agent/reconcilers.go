@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -64,29 +65,24 @@ func registerBestRoutes(params reconciler.Params, registry *inspect.Registry, ta
 	return nil
 }
 
-// register registers the reconciler of a table, and sets its loop. The configuration has no functions for a
-// status in the rows, so the outcomes are in a table beside: of links, in links-outcomes. byLink allows operations
-// on different links at the same time, and serialises those on one link: removing an address may remove other
-// addresses of the link.
+// register registers the reconciler of a table, and sets its loop. byLink allows operations on different links at
+// the same time, and serialises those on one link: removing an address may remove other addresses of the link.
 func register[S desired.Spec](
 	params reconciler.Params, registry *inspect.Registry, o Options, table statedb.Table[*desired.Row[S]],
-	loop *desired.Loop[S], ops reconciler.Operations[*desired.Row[S]], byLink bool,
+	loop *desired.Loop[S], ops desired.Operations[S], byLink bool,
 ) error {
-	cfg := reconciler.Config[*desired.Row[S]]{
-		Table:      table,
-		Operations: ops, // no batches: netlink makes one change at a time
-		Options: []reconciler.Option{
-			reconciler.WithName(table.Name()),
-			reconciler.WithRegistry(registry),
-			reconciler.WithSettings(func(s *reconciler.Settings) {
-				s.MinBackoff, s.MaxBackoff = minBackoff, maxBackoff
-				s.RefreshInterval, s.RefreshLimiter = o.Refresh, nil
-				s.PruneInterval = o.Prune
-				if byLink {
-					s.Concurrency = workers
-				}
-			}),
-		},
+	cfg := desired.Config(table, ops)
+	cfg.Options = []reconciler.Option{
+		reconciler.WithName(table.Name()),
+		reconciler.WithRegistry(registry),
+		reconciler.WithSettings(func(s *reconciler.Settings) {
+			s.MinBackoff, s.MaxBackoff = minBackoff, maxBackoff
+			s.ResyncInterval, s.RefreshLimiter = o.Resync, nil
+			s.ListTimeout = cmp.Or(o.ListTimeout, s.ListTimeout)
+			if byLink {
+				s.Concurrency = workers
+			}
+		}),
 	}
 	if byLink {
 		cfg.SerialBy = func(row *desired.Row[S]) string { return row.Spec.Needs() }

@@ -14,21 +14,21 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"iter"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Chaos decides which operations go wrong. It is safe for concurrent use.
 type Chaos struct {
 	percent float64
 	seed    uint64
+	only    string
 
 	// calls counts the operations by name. Names of deleted objects stay, which does no harm in an
 	// experiment.
@@ -36,9 +36,10 @@ type Chaos struct {
 	calls map[string]uint64
 }
 
-// New returns a Chaos that makes a percentage of the operations go wrong: none at 0, all at 100.
-func New(percent float64, seed uint64) *Chaos {
-	return &Chaos{percent: percent, seed: seed, calls: make(map[string]uint64)}
+// New returns a Chaos that makes a percentage of the operations go wrong: none at 0, all at 100. Only those whose names
+// begin with only do, such as "list link" or "update route main/10.1.0.0/16".
+func New(percent float64, seed uint64, only string) *Chaos {
+	return &Chaos{percent: percent, seed: seed, only: only, calls: make(map[string]uint64)}
 }
 
 // Target returns a target that does what t does, with operations that go wrong. The links that it observes
@@ -86,6 +87,9 @@ var (
 // decide returns the mishap of the next operation on the object of that name, and the delay if the mishap is
 // late.
 func (c *Chaos) decide(name string) (mishap, time.Duration) {
+	if !strings.HasPrefix(name, c.only) {
+		return none, 0
+	}
 	c.mu.Lock()
 	c.calls[name]++
 	call := c.calls[name]
@@ -129,10 +133,10 @@ func (c *Chaos) do(ctx context.Context, name string, operation func() error) err
 type operations[S desired.Spec] struct {
 	chaos  *Chaos
 	kind   string
-	target reconciler.Operations[*desired.Row[S]]
+	target desired.Operations[S]
 }
 
-func wrap[S desired.Spec](c *Chaos, kind string, target reconciler.Operations[*desired.Row[S]]) reconciler.Operations[*desired.Row[S]] {
+func wrap[S desired.Spec](c *Chaos, kind string, target desired.Operations[S]) desired.Operations[S] {
 	return &operations[S]{c, kind, target}
 }
 
@@ -144,6 +148,6 @@ func (o *operations[S]) Delete(ctx context.Context, txn statedb.ReadTxn, revisio
 	return o.chaos.do(ctx, "delete "+o.kind+" "+row.Spec.Key(), func() error { return o.target.Delete(ctx, txn, revision, row) })
 }
 
-func (o *operations[S]) Prune(ctx context.Context, txn statedb.ReadTxn, rows iter.Seq2[*desired.Row[S], statedb.Revision]) error {
-	return o.chaos.do(ctx, "prune "+o.kind, func() error { return o.target.Prune(ctx, txn, rows) })
+func (o *operations[S]) List(ctx context.Context, txn statedb.ReadTxn, yield func(*desired.Row[S]) bool) error {
+	return o.chaos.do(ctx, "list "+o.kind, func() error { return o.target.List(ctx, txn, yield) })
 }

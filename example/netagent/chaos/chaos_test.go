@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -40,7 +39,7 @@ func (t *target[S]) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *
 	return t.err
 }
 
-func (t *target[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.Row[S], statedb.Revision]) error {
+func (t *target[S]) List(context.Context, statedb.ReadTxn, func(*desired.Row[S]) bool) error {
 	t.done++
 	return t.err
 }
@@ -49,7 +48,7 @@ func (t *target[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.R
 func nth(t *testing.T, c *Chaos, want mishap) (name string, delay time.Duration) {
 	for i := range 10_000 {
 		name := fmt.Sprint(i)
-		if what, delay := New(c.percent, c.seed).decide(name); what == want {
+		if what, delay := New(c.percent, c.seed, "").decide(name); what == want {
 			return name, delay
 		}
 	}
@@ -59,7 +58,7 @@ func nth(t *testing.T, c *Chaos, want mishap) (name string, delay time.Duration)
 
 func TestMishapsFailAsDescribed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := New(50, 1)
+		c := New(50, 1, "")
 		boom := errors.New("boom")
 		for _, test := range []struct {
 			what         mishap
@@ -99,7 +98,7 @@ func TestMishapsFailAsDescribed(t *testing.T) {
 }
 
 func TestLateOperationEndsWithItsContext(t *testing.T) {
-	c := New(50, 1)
+	c := New(50, 1, "")
 	name, _ := nth(t, c, late)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -109,7 +108,7 @@ func TestLateOperationEndsWithItsContext(t *testing.T) {
 
 func TestPercentageOfMishapsIsRespected(t *testing.T) {
 	for _, percent := range []float64{0, 0.5, 30, 100} {
-		c := New(percent, 42)
+		c := New(percent, 42, "")
 		count := make(map[mishap]int)
 		const calls = 20_000
 		for i := range calls {
@@ -134,7 +133,7 @@ func TestPercentageOfMishapsIsRespected(t *testing.T) {
 func TestSameSeedGivesSameMishapsInAnyOrder(t *testing.T) {
 	names := []string{"a", "b", "c", "d"}
 	decide := func(seed uint64, order []string) map[string][]mishap {
-		c := New(50, seed)
+		c := New(50, seed, "")
 		all := make(map[string][]mishap)
 		for range 20 {
 			for _, name := range order {
@@ -154,7 +153,7 @@ func TestSameSeedGivesSameMishapsInAnyOrder(t *testing.T) {
 func TestAllKindsOfOperationsGoWrong(t *testing.T) {
 	links, addresses := &target[config.Link]{}, &target[config.Address]{}
 	routes, sysctls := &target[config.Route]{}, &target[config.Sysctl]{}
-	c := New(30, 7)
+	c := New(30, 7, "")
 	wrapped := c.Target(desired.Target{Links: links, Addresses: addresses, Routes: routes, Sysctls: sysctls})
 	const calls = 100
 	failures := 0
@@ -173,7 +172,7 @@ func TestAllKindsOfOperationsGoWrong(t *testing.T) {
 		for range calls {
 			count(func() error { return wrapped.Links.Update(ctx, nil, 1, &desired.Link{}) })
 			count(func() error { return wrapped.Addresses.Delete(ctx, nil, 1, &desired.Address{}) })
-			count(func() error { return wrapped.Routes.Prune(ctx, nil, nil) })
+			count(func() error { return wrapped.Routes.List(ctx, nil, nil) })
 			count(func() error { return wrapped.Sysctls.Update(ctx, nil, 1, &desired.Sysctl{}) })
 		}
 	})

@@ -40,7 +40,7 @@ const (
 
 // Again marks objects for reconciliation that a change of another object has undone: the kernel drops the
 // addresses of a link that is created again, and the routes of a link that goes down. Without it they would
-// return only at their next refresh.
+// return only at the next resync.
 type Again struct {
 	db     *statedb.DB
 	tables *Tables

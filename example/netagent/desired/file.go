@@ -20,7 +20,7 @@ type Store struct {
 	initialized []func(statedb.WriteTxn)
 }
 
-// initializer is the name of the initializer that holds back prune: the first reading of the file.
+// initializer is the name of the initializer that holds back removals: the first reading of the file.
 const initializer = "state-file"
 
 // NewStore returns a Store on the tables of a database. The tables are initialised by the first

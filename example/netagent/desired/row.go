@@ -36,6 +36,7 @@ const (
 // table with a reconciler is applied, also if it equals the one before; its status is in the [Loops]. Like
 // every object of a statedb table, it must not be changed after it was inserted.
 type Row[S Spec] struct {
-	Spec   S      `json:"spec" yaml:"spec"`
+	Spec S `json:"spec" yaml:"spec"`
+	// Source is empty for an object that was found in the target.
 	Source Source `json:"source" yaml:"source"`
 }

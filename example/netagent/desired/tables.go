@@ -30,8 +30,8 @@ const (
 )
 
 // Tables are the tables of the desired objects. The part of the program that fills them must register an
-// initializer with each but Routes, as [NewStore] does: without one a table counts as initialised, and a
-// prune removes what it does not have.
+// initializer with each but Routes, as [NewStore] does: without one a table counts as initialised, and what
+// it does not have is removed.
 type Tables struct {
 	Links     statedb.RWTable[*Link]
 	Addresses statedb.RWTable[*Address]

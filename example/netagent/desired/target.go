@@ -5,10 +5,13 @@ package desired
 
 import (
 	"context"
+	"fmt"
+	"iter"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -17,14 +20,46 @@ import (
 type Target struct {
 	// The operations of four reconcilers, which may run at the same time. Those of Addresses and Routes may
 	// be called from several goroutines.
-	Links     reconciler.Operations[*Link]
-	Addresses reconciler.Operations[*Address]
-	Routes    reconciler.Operations[*Route]
-	Sysctls   reconciler.Operations[*Sysctl]
+	Links     Operations[config.Link]
+	Addresses Operations[config.Address]
+	Routes    Operations[config.Route]
+	Sysctls   Operations[config.Sysctl]
 
 	// Observe keeps [Surroundings].Links equal to the target's links, until the context ends. It is a job,
 	// and returns nil.
 	Observe func(ctx context.Context, health cell.Health) error
+}
+
+// Operations apply the rows of one kind, and list what the target has of it.
+type Operations[S Spec] interface {
+	// Update and Delete are as in [reconciler.Operations].
+	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[S]) error
+	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[S]) error
+
+	// List lists rows without a source. The spec of one is equal to that of a row of the table if Update would
+	// change nothing.
+	reconciler.Lister[*Row[S]]
+}
+
+// Config returns the configuration of the reconciler of a table. It has no functions for a status in the rows, so
+// the outcomes are in a table beside: of links, in links-outcomes.
+func Config[S Spec](table statedb.Table[*Row[S]], ops Operations[S]) reconciler.Config[*Row[S]] {
+	return reconciler.Config[*Row[S]]{
+		Table:      table,
+		Operations: withoutPrune[S]{ops}, // no batches: netlink makes one change at a time
+		Lister:     ops,
+		Equal:      func(wanted, found *Row[S]) bool { return wanted.Spec == found.Spec },
+		Diff: func(wanted, found *Row[S]) string {
+			return fmt.Sprintf("wanted %+v, found %+v", wanted.Spec, found.Spec)
+		},
+	}
+}
+
+// withoutPrune has the Prune of [reconciler.Operations], which is not called where the target is listed.
+type withoutPrune[S Spec] struct{ Operations[S] }
+
+func (withoutPrune[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Row[S], statedb.Revision]) error {
+	return nil
 }
 
 // Surroundings are the inputs of a target besides the objects that it applies.

@@ -204,10 +204,10 @@ func TestHealthIsOKOnlyWhenAllIsDoneAndHealthy(t *testing.T) {
 	f.api.Again = desired.NewAgain(f.api.DB, f.api.Tables)
 	f.handler = f.api.Handler()
 
-	f.health.Degraded("bad", errors.New("prune: boom"))
+	f.health.Degraded("bad", errors.New("resync: boom"))
 	code, body = f.do("GET", "/healthz", "")
 	assert.Equal(t, 503, code)
-	assert.Equal(t, "part: bad: prune: boom\n", body)
+	assert.Equal(t, "part: bad: resync: boom\n", body)
 }
 
 func (f *fixture) setLink(name string, status reconciler.Status) {

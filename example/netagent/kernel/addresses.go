@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net"
 	"net/netip"
 
@@ -69,7 +68,7 @@ func put(want config.Address, link netlink.Link) (changed bool, err error) {
 		// carrier it would stay tentative for ever.
 		addr.Flags = unix.IFA_F_NODAD
 	}
-	if err := netlink.AddrAdd(link, &addr); err != nil && !errors.Is(err, unix.EEXIST) {
+	if err := wrote("address", netlink.AddrAdd(link, &addr)); err != nil && !errors.Is(err, unix.EEXIST) {
 		return changed, fmt.Errorf("add address %q: %w", want.Key(), err)
 	}
 	return true, nil
@@ -91,38 +90,38 @@ func (a *addresses) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revis
 			continue
 		}
 		a.Undid(row.Spec.Dev, desired.UndidAddresses|desired.UndidRoutes)
-		return deleteAddress(link, addr)
+		return removed(a.surroundings, "address", row, deleteAddress(link, addr))
 	}
 	return nil
 }
 
-// Prune removes every address without a row, except the kernel's own.
-func (a *addresses) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Address, statedb.Revision]) error {
-	want := wanted(rows)
-	all, err := dump("links", netlink.LinkList)
+// List lists the addresses of all links, except the kernel's own that have no row.
+func (a *addresses) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Address) bool) error {
+	txn, _, names, err := a.look(ctx)
 	if err != nil {
 		return err
 	}
-	var errs []error
-	for _, link := range all {
-		have, err := addressesOf(link)
-		errs = append(errs, err)
-		for _, addr := range have {
-			address := config.Address{Dev: link.Attrs().Name, CIDR: prefixOf(addr.IPNet)}
-			if _, asked := want[address.Key()]; asked || madeByKernel(link, address.CIDR) {
-				continue
-			}
-			a.Undid(address.Dev, desired.UndidAddresses|desired.UndidRoutes)
-			errs = append(errs, a.stray("address", address.Key(), deleteAddress(link, addr)))
+	addrs, err := dump("addresses", func() ([]netlink.Addr, error) { return netlink.AddrList(nil, netlink.FAMILY_ALL) })
+	if err != nil {
+		return err
+	}
+	for _, addr := range addrs {
+		found := config.Address{Dev: names[addr.LinkIndex], CIDR: prefixOf(addr.IPNet)}
+		_, _, asked := a.Tables.Addresses.Get(txn, desired.ByKey[config.Address](found.Key()))
+		if found.Dev == "" || !asked && madeByKernel(addr.LinkIndex, found.CIDR) {
+			continue // the link is newer than the list of links, or the address is not ours
+		}
+		if !yield(&desired.Address{Spec: found}) {
+			break
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // madeByKernel reports whether the kernel itself adds this address to a link: every link that is up has an
 // IPv6 link-local address, and lo has 127.0.0.1 and ::1.
-func madeByKernel(link netlink.Link, prefix netip.Prefix) bool {
-	if link.Attrs().Flags&net.FlagLoopback != 0 {
+func madeByKernel(link int, prefix netip.Prefix) bool {
+	if link == loopbackIndex {
 		return prefix == netip.MustParsePrefix("127.0.0.1/8") || prefix == netip.MustParsePrefix("::1/128")
 	}
 	return prefix.Addr().Is6() && prefix.Addr().IsLinkLocalUnicast()
@@ -135,7 +134,7 @@ func addressesOf(link netlink.Link) ([]netlink.Addr, error) {
 }
 
 func deleteAddress(link netlink.Link, addr netlink.Addr) error {
-	err := netlink.AddrDel(link, &addr)
+	err := wrote("address", netlink.AddrDel(link, &addr))
 	if err == nil || errors.Is(err, unix.EADDRNOTAVAIL) || errors.Is(err, unix.ENODEV) {
 		return nil
 	}

@@ -53,7 +53,10 @@ func TestAddressRemovedByHandIsAddedAgain(t *testing.T) {
 	f.effects()
 	f.byHand(netlink.AddrDel(f.link("br0"), &netlink.Addr{IPNet: cidr("10.0.0.1/24")}))
 	f.byHand(netlink.AddrDel(f.link("br0"), &netlink.Addr{IPNet: cidr("fd00::1/64")}))
+	assert.Equal(t, []string{"br0/10.0.0.1/24", "br0/10.0.0.2/24", "br0/fd00::1/64"}, f.differs(),
+		"the kernel took 10.0.0.2 along")
 	f.update(state)
+	assert.Empty(t, f.differs())
 	assert.Equal(t, []string{"10.0.0.1/24", "10.0.0.2/24", "fd00::1/64"}, f.addresses("br0"))
 	assert.Equal(t, map[string]desired.Effect{"br0": desired.UndidRoutes}, f.effects())
 }
@@ -87,18 +90,18 @@ func TestDeletingAnAddressTwiceIsNoError(t *testing.T) {
 	assert.NoError(t, remove(f, f.Addresses, state.Addresses[1].Spec))
 }
 
-func TestPruneRemovesAddressesWithoutARow(t *testing.T) {
+func TestAddressesWithoutARowAreRemoved(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someAddresses)
 	f.update(state)
 	f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: cidr("10.66.0.1/24")}))
 	f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: cidr("fd66::1/64")}))
 	f.byHand(netlink.AddrAdd(f.link("lo"), &netlink.Addr{IPNet: cidr("10.66.0.2/32")}))
-	prune(f, f.Addresses, state.Addresses)
+	sweep(f, f.Addresses, state.Addresses)
 	assert.Equal(t, []string{"10.0.0.1/24", "10.0.0.2/24", "fd00::1/64"}, f.addresses("br0"))
 	assert.Equal(t, []string{"127.0.0.1/8", "192.0.2.1/32", "::1/128"}, f.addresses("lo"))
 
-	prune(f, f.Addresses, nil)
+	sweep(f, f.Addresses, nil)
 	assert.Empty(t, f.addresses("br0"))
 	assert.Equal(t, []string{"127.0.0.1/8", "::1/128"}, f.addresses("lo"), "the kernel's own objects stay")
 }

@@ -7,12 +7,12 @@ package kernel
 
 import (
 	"fmt"
+	"net"
 
 	"github.com/vishvananda/netlink"
 )
 
-// Check returns an error if this process may not change its network namespace. It tests that by setting lo
-// down, so use it only in a new namespace.
+// Check returns an error if this process may not change its network namespace. It tests that by setting lo as it is.
 func Check() error {
 	lo, err := findLink("lo")
 	if err != nil {
@@ -21,8 +21,12 @@ func Check() error {
 	if lo == nil {
 		return fmt.Errorf("this network namespace has no link %q", "lo")
 	}
-	if err := netlink.LinkSetDown(lo); err != nil {
-		return fmt.Errorf("try to set link %q down: %w", "lo", err)
+	set := netlink.LinkSetDown
+	if lo.Attrs().Flags&net.FlagUp != 0 {
+		set = netlink.LinkSetUp
+	}
+	if err := set(lo); err != nil {
+		return fmt.Errorf("try to change link %q: %w", "lo", err)
 	}
 	return nil
 }

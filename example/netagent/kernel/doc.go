@@ -4,8 +4,8 @@
 // Package kernel applies the tables of package desired to the Linux kernel. It holds the operations of
 // netagent's reconcilers, and is the only package that changes a network namespace.
 //
-// It works on the namespace of the calling thread, and treats that namespace as its own: prune removes
-// everything that has no row, except what the kernel itself made.
+// It works on the namespace of the calling thread, and treats that namespace as its own: its operations list
+// everything there except what the kernel itself made, and what has no row is removed.
 //
 // Every Update reads first and changes only what differs, so it can be called at any time; every Delete of a
 // missing object succeeds. On other systems than Linux the package is empty.

@@ -132,14 +132,14 @@ func (f *fixture) update(state config.State) {
 
 // update calls Update as a reconciler with the kernel's current links would, and writes the row into its
 // table, and its outcome.
-func update[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
+func update[S desired.Spec](f *fixture, ops desired.Operations[S], spec S) error {
 	f.Helper()
 	f.observe()
 	return attempt(f, ops, spec)
 }
 
 // attempt is update with the links that were last observed.
-func attempt[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
+func attempt[S desired.Spec](f *fixture, ops desired.Operations[S], spec S) error {
 	f.Helper()
 	row := &desired.Row[S]{Spec: spec}
 	err := ops.Update(f.Context(), f.in.DB.ReadTxn(), 1, row)
@@ -156,9 +156,9 @@ func attempt[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[
 }
 
 // remove deletes the row from its table and calls Delete.
-func remove[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], spec S) error {
+func remove[S desired.Spec](f *fixture, ops desired.Operations[S], spec S) error {
 	f.Helper()
-	row := &desired.Row[S]{Spec: spec}
+	row := &desired.Row[S]{Spec: spec, Source: desired.File}
 	f.write(func(txn statedb.WriteTxn) {
 		_, _, err := tableOf[S](f).Delete(txn, row)
 		require.NoError(f, err)
@@ -166,20 +166,56 @@ func remove[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S
 	return ops.Delete(f.Context(), f.in.DB.ReadTxn(), 1, row)
 }
 
-// prune makes its table contain exactly these rows, and calls Prune.
-func prune[S desired.Spec](f *fixture, ops reconciler.Operations[*desired.Row[S]], located []config.Located[S]) {
+// sweep makes its table contain exactly these rows, and deletes what is listed beside them, as a reconciler would.
+func sweep[S desired.Spec](f *fixture, ops desired.Operations[S], located []config.Located[S]) {
 	f.Helper()
 	table := tableOf[S](f)
 	f.write(func(txn statedb.WriteTxn) {
 		require.NoError(f, table.DeleteAll(txn))
 		for _, l := range located {
-			_, _, err := table.Insert(txn, &desired.Row[S]{Spec: l.Spec})
+			_, _, err := table.Insert(txn, &desired.Row[S]{Spec: l.Spec, Source: desired.File})
 			require.NoError(f, err)
 		}
 		loopOf[S](f).SetAll(txn, reconciler.StatusDone())
 	})
-	txn := f.in.DB.ReadTxn()
-	require.NoError(f, ops.Prune(f.Context(), txn, table.All(txn)))
+	for _, found := range list(f, ops) {
+		if _, _, asked := table.Get(f.in.DB.ReadTxn(), desired.ByKey[S](found.Spec.Key())); !asked {
+			require.NoError(f, ops.Delete(f.Context(), f.in.DB.ReadTxn(), 1, found))
+		}
+	}
+}
+
+// list returns what operations list.
+func list[S desired.Spec](f *fixture, ops desired.Operations[S]) (found []*desired.Row[S]) {
+	f.Helper()
+	require.NoError(f, ops.List(f.Context(), f.in.DB.ReadTxn(), func(row *desired.Row[S]) bool {
+		found = append(found, row)
+		return true
+	}))
+	return found
+}
+
+// differs returns the keys of the rows that are not as listed, in all tables.
+func (f *fixture) differs() []string {
+	f.Helper()
+	return slices.Concat(differs(f, f.Links), differs(f, f.Addresses), differs(f, f.Routes), differs(f, f.Sysctls))
+}
+
+func differs[S desired.Spec](f *fixture, ops desired.Operations[S]) (keys []string) {
+	f.Helper()
+	equal := make(map[string]bool)
+	for _, found := range list(f, ops) {
+		key := found.Spec.Key()
+		row, _, asked := tableOf[S](f).Get(f.in.DB.ReadTxn(), desired.ByKey[S](key))
+		before, twice := equal[key]
+		equal[key] = asked && row.Spec == found.Spec && (before || !twice)
+	}
+	for row := range tableOf[S](f).All(f.in.DB.ReadTxn()) {
+		if key := row.Spec.Key(); !equal[key] {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // write changes the tables of the desired objects.

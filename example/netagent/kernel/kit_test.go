@@ -23,7 +23,6 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/observed"
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -80,8 +79,8 @@ func newWhole(t testing.TB) whole {
 }
 
 func (w whole) dump() map[string]string {
-	dump := map[string]string{}
-	links, err := netlink.LinkList()
+	has := map[string]string{}
+	links, err := dump("links", netlink.LinkList)
 	require.NoError(w, err)
 	names := map[int]string{}
 	for _, l := range links {
@@ -92,27 +91,30 @@ func (w whole) dump() map[string]string {
 		if a.Index == loopbackIndex {
 			continue
 		}
-		dump["link "+a.Name] = fmt.Sprintf("%s mtu %d up %t of %q", l.Type(), a.MTU, a.Flags&net.FlagUp != 0, names[a.MasterIndex])
-		addresses, err := netlink.AddrList(l, netlink.FAMILY_V4)
+		has["link "+a.Name] = fmt.Sprintf("%s mtu %d up %t of %q", l.Type(), a.MTU, a.Flags&net.FlagUp != 0, names[a.MasterIndex])
+		addresses, err := addressesOf(l)
 		require.NoError(w, err)
 		for _, addr := range addresses {
-			dump["address "+addr.IPNet.String()+" of "+a.Name] = "present"
+			if addr.IP.To4() == nil {
+				continue
+			}
+			has["address "+addr.IPNet.String()+" of "+a.Name] = "present"
 		}
 	}
-	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	routes, err := listRoutes(netlink.FAMILY_V4, netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
 	require.NoError(w, err)
 	for _, r := range routes {
 		if r.Protocol == unix.RTPROT_KERNEL {
 			continue // it belongs to an address
 		}
-		dump[fmt.Sprintf("route %s metric %d", r.Dst, r.Priority)] = fmt.Sprintf("via %s on %s", r.Gw, names[r.LinkIndex])
+		has[fmt.Sprintf("route %s metric %d", r.Dst, r.Priority)] = fmt.Sprintf("via %s on %s", r.Gw, names[r.LinkIndex])
 	}
 	for _, name := range []string{"net.ipv4.conf.br0.rp_filter", "net.ipv4.conf.br1.rp_filter"} {
 		if value, err := readSysctl(config.Sysctl{Name: name}); err == nil {
-			dump["sysctl "+name] = value
+			has["sysctl "+name] = value
 		}
 	}
-	return dump
+	return has
 }
 
 // program starts what the agent starts.
@@ -128,10 +130,10 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 	require.NoError(e, err)
 	e.Cleanup(best.Close)
 	tables.Loops = desired.Loops{
-		Links:     reconcilertest.Start(e, reconciler.Config[*desired.Link]{Table: tables.Links, Operations: target.Links}),
-		Addresses: reconcilertest.Start(e, reconciler.Config[*desired.Address]{Table: tables.Addresses, Operations: target.Addresses}),
-		Routes:    reconcilertest.Start(e, reconciler.Config[*desired.Route]{Table: tables.Routes, Operations: target.Routes}),
-		Sysctls:   reconcilertest.Start(e, reconciler.Config[*desired.Sysctl]{Table: tables.Sysctls, Operations: target.Sysctls}),
+		Links:     reconcilertest.Start(e, desired.Config(tables.Links, target.Links)),
+		Addresses: reconcilertest.Start(e, desired.Config(tables.Addresses, target.Addresses)),
+		Routes:    reconcilertest.Start(e, desired.Config(tables.Routes, target.Routes)),
+		Sysctls:   reconcilertest.Start(e, desired.Config(tables.Sysctls, target.Sysctls)),
 	}
 	run := func(job func(context.Context, cell.Health) error) {
 		reconcilertest.Go(e, func(ctx context.Context) error { return job(ctx, e.Health) })
@@ -171,6 +173,9 @@ func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 				if l, err := netlink.LinkByName("br0"); err == nil {
 					_ = netlink.LinkDel(l)
 				}
+			},
+			"a route is replaced": func(whole) {
+				_ = netlink.RouteReplace(&netlink.Route{Dst: cidr("10.30.0.0/16"), Type: unix.RTN_BLACKHOLE})
 			},
 		},
 		// The kernel answers what it did, when it did it.

@@ -9,8 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net"
+	"slices"
 
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink"
@@ -100,7 +100,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 		}
 		defer l.Undid(want.Peer, desired.UndidAll)
 	}
-	if err := netlink.LinkAdd(link); err != nil {
+	if err := wrote("link", netlink.LinkAdd(link)); err != nil {
 		err = fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
 		if errors.Is(err, unix.EEXIST) {
 			return nil, err // another program was faster: the next attempt finds that link
@@ -136,7 +136,7 @@ func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Li
 		if !setting.differ {
 			continue
 		}
-		if err = setting.set(); err != nil {
+		if err = wrote("link", setting.set()); err != nil {
 			err = l.notSet(txn, have, bridge, fmt.Errorf("set %s of link %q: %w", setting.what, want.Name, err))
 			break
 		}
@@ -178,52 +178,77 @@ func setMAC(link netlink.Link, text string) error {
 
 // Delete removes the link, and the other end of a veth with it. The loopback cannot be removed: it is set
 // down.
-func (l *links) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
+func (l *links) Delete(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
+	if row.Source == "" && l.mentioned(txn, row.Spec.Name, row.Spec.Peer) {
+		return nil // it was listed, and a row that needs it has come since
+	}
 	link, err := findLink(row.Spec.Name)
 	if err != nil || link == nil {
 		return err
 	}
 	defer l.Undid(row.Spec.Name, desired.UndidAll)
 	if link.Attrs().Flags&net.FlagLoopback != 0 {
-		if err := netlink.LinkSetDown(link); err != nil {
+		if err := wrote("link", netlink.LinkSetDown(link)); err != nil {
 			return fmt.Errorf("set link %q down: %w", row.Spec.Name, err)
 		}
 		return nil
 	}
-	return deleteLink(link)
+	return removed(l.surroundings, "link", row, deleteLink(link))
 }
 
-// Prune removes the bridges and veths whose names no row mentions, neither as a link nor as a dependency,
-// since another program may have created a dependency. Links of other kinds stay: the kernel makes some by
-// itself, such as tunl0.
-func (l *links) Prune(_ context.Context, txn statedb.ReadTxn, rows iter.Seq2[*desired.Link, statedb.Revision]) error {
-	want := wanted(rows)
-	mentioned := func(name string) bool {
-		_, asked := want[name]
-		return asked || l.Tables.Needed(txn, name)
-	}
-	all, err := dump("links", netlink.LinkList)
+// List lists the links with a row, and the bridges and veths whose names no row mentions, neither as a link nor as a
+// dependency, since another program may have created a dependency. Links of other kinds are left out: the kernel
+// makes some by itself, such as tunl0. So is a veth whose other end a row mentions, and would be removed with it.
+func (l *links) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Link) bool) error {
+	txn, all, names, err := l.look(ctx)
 	if err != nil {
 		return err
 	}
-	var errs []error
 	for _, link := range all {
-		name := link.Attrs().Name
-		if mentioned(name) || link.Type() != "veth" && link.Type() != "bridge" {
+		found := specOf(link, names)
+		row, _, asked := l.Tables.Links.Get(txn, desired.ByKey[config.Link](found.Name))
+		switch {
+		case asked && row.Spec.MAC == "":
+			found.MAC = ""
+		case asked:
+		case link.Type() != "veth" && link.Type() != "bridge", l.mentioned(txn, found.Name, found.Peer):
 			continue
 		}
-		if link.Type() == "veth" && mentioned(peerName(link)) {
-			continue // the other end would be removed too; if that has a row, its update replaces the pair
+		if !yield(&desired.Link{Spec: found}) {
+			break
 		}
-		errs = append(errs, l.stray("link", name, deleteLink(link)))
 	}
-	return errors.Join(errs...)
+	return nil
+}
+
+// mentioned reports whether a row is about a link of these names, or needs one.
+func (l *links) mentioned(txn statedb.ReadTxn, names ...string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		_, _, asked := l.Tables.Links.Get(txn, desired.ByKey[config.Link](name))
+		return asked || l.Tables.Needed(txn, name)
+	})
+}
+
+// specOf returns what a row would say of a link. names has the names of all links.
+func specOf(link netlink.Link, names map[int]string) config.Link {
+	attrs := link.Attrs()
+	spec := config.Link{
+		Name: attrs.Name, Kind: config.LinkKind(link.Type()), Master: names[attrs.MasterIndex],
+		MTU: attrs.MTU, MAC: attrs.HardwareAddr.String(), Up: attrs.Flags&net.FlagUp != 0,
+	}
+	switch {
+	case attrs.Flags&net.FlagLoopback != 0:
+		spec.Kind = config.Loopback
+	case spec.Kind == config.Veth && attrs.NetNsID < 0:
+		spec.Peer = names[attrs.ParentIndex] // the other end is in this namespace
+	}
+	return spec
 }
 
 // deleteLink removes a link. A missing link is no error: it may have been the other end of a link that was
 // removed.
 func deleteLink(link netlink.Link) error {
-	err := netlink.LinkDel(link)
+	err := wrote("link", netlink.LinkDel(link))
 	if err == nil {
 		return nil
 	}

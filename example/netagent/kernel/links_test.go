@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"context"
 	"net"
 	"testing"
 
@@ -85,9 +86,11 @@ func TestChangesOfALinkAreUndone(t *testing.T) {
 			want := f.describeLinks()
 			breakIt(f)
 			require.NotEqual(t, want, f.describeLinks(), "the test breaks nothing")
+			assert.NotEmpty(t, f.differs())
 			f.update(state)
 			f.update(state) // the repair of one object may have undone another
 			assert.Equal(t, want, f.describeLinks())
+			assert.Empty(t, f.differs())
 			assert.NotEmpty(t, f.effects())
 		})
 	}
@@ -160,19 +163,25 @@ func TestDeletingALinkTwiceIsNoError(t *testing.T) {
 	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot be removed, so it is down")
 }
 
-func TestPruneRemovesLinksWithoutARow(t *testing.T) {
+func TestLinksWithoutARowAreRemoved(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
 	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray0"}}))
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "stray1"}, PeerName: "stray2"}))
-	prune(f, f.Links, state.Links)
+	found := list(f, f.Links)
+	require.Len(t, found, 7)
+	sweep(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
-	prune(f, f.Links, nil)
+	for _, row := range found {
+		require.NoError(t, f.Links.Delete(t.Context(), f.in.DB.ReadTxn(), 1, row))
+	}
+	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames(), "they have rows by now")
+	sweep(f, f.Links, nil)
 	assert.Empty(t, f.linkNames())
 }
 
-func TestPruneKeepsLinksThatARowNeeds(t *testing.T) {
+func TestLinksThatARowNeedsAreKept(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(`
 addresses: [{dev: theirs0, cidr: 10.0.0.1/24}]
@@ -191,23 +200,51 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 		_, _, err := f.in.Tables.RoutesWanted.Insert(txn, &desired.Route{Spec: state.Routes[0].Spec})
 		require.NoError(t, err)
 	})
-	prune(f, f.Links, state.Links)
+	sweep(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "other", "theirs0", "theirs1", "theirs2", "theirs3"}, f.linkNames(),
 		"other is the other end of theirs2")
+	assert.Len(t, list(f, f.Links), 2, "theirs are not listed")
 
 	require.NoError(t, remove(f, f.Addresses, state.Addresses[0].Spec))
 	require.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
-	prune(f, f.Links, state.Links)
+	sweep(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "theirs1", "theirs3"}, f.linkNames(), "nothing needs the others any more")
 }
 
-func TestPruneLeavesAVethEndToTheOthersUpdate(t *testing.T) {
+// Until all tables are filled, a row may come that needs a link.
+func TestListingWaitsForTheRows(t *testing.T) {
+	f := newFixture(t)
+	f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "br0"}}))
+	var filled func(statedb.WriteTxn)
+	f.write(func(txn statedb.WriteTxn) { filled = f.in.Tables.Addresses.RegisterInitializer(txn, "test") })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := f.Links.List(ctx, f.in.DB.ReadTxn(), func(row *desired.Link) bool {
+		require.Fail(t, "it has not waited", "%v", row)
+		return false
+	})
+	assert.ErrorIs(t, err, context.Canceled)
+	row := &desired.Address{Spec: f.state(someAddresses).Addresses[0].Spec}
+	written := make(chan error)
+	go func() {
+		txn := f.in.DB.WriteTxn(f.in.Tables.Addresses)
+		_, _, err := f.in.Tables.Addresses.Insert(txn, row)
+		filled(txn)
+		txn.Commit()
+		written <- err
+	}()
+	assert.Empty(t, list(f, f.Links))
+	require.NoError(t, <-written)
+}
+
+func TestAVethEndIsLeftToTheOthersUpdate(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someLinks)
 	f.update(state)
 	f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
-	prune(f, f.Links, state.Links)
+	sweep(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "removing one end would remove the other")
+	assert.Equal(t, []string{"a0", "a1"}, f.differs())
 	f.update(state)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
 }

@@ -6,9 +6,10 @@
 package kernel
 
 import (
+	"context"
 	"errors"
+	"expvar"
 	"fmt"
-	"iter"
 	"log/slog"
 	"sync"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -30,10 +32,19 @@ func NewTarget(in desired.Surroundings, log *slog.Logger) desired.Target {
 	return desired.Target{
 		Links:     &links{s},
 		Addresses: &addresses{s},
-		Routes:    newRoutes(s),
+		Routes:    &routes{s, map[config.Table]bool{config.TableMain: true}},
 		Sysctls:   newSysctls(s),
 		Observe:   (&feed{Surroundings: in, log: log}).run,
 	}
+}
+
+// writes counts the requests that change the kernel, by the kind of object.
+var writes = expvar.NewMap("kernel_writes")
+
+// wrote counts a request that changes the kernel, and returns its error.
+func wrote(kind string, err error) error {
+	writes.Add(kind, 1)
+	return err
 }
 
 // surroundings are what the operations use besides the kernel.
@@ -42,7 +53,27 @@ type surroundings struct {
 	log *slog.Logger
 }
 
-// repaired logs a change that a refresh made: another program had changed an object that was Done when the
+// look begins a listing. It waits until the sources have filled the tables, since only the rows tell which objects of
+// the kernel belong to other programs, and returns a snapshot of them, all links, and their names by index.
+func (s surroundings) look(ctx context.Context) (txn statedb.ReadTxn, links []netlink.Link, names map[int]string, err error) {
+	t := s.Tables
+	for _, table := range []statedb.TableMeta{t.Links, t.Addresses, t.RoutesWanted, t.Routes, t.Sysctls} {
+		_, watch := table.Initialized(s.DB.ReadTxn())
+		select {
+		case <-ctx.Done():
+			return nil, nil, nil, ctx.Err()
+		case <-watch:
+		}
+	}
+	links, err = dump("links", netlink.LinkList)
+	names = make(map[int]string, len(links))
+	for _, link := range links {
+		names[link.Attrs().Index] = link.Attrs().Name
+	}
+	return s.DB.ReadTxn(), links, names, err
+}
+
+// repaired logs a change that a repair made: another program had changed an object that was Done when the
 // operation began.
 func repaired[S desired.Spec](s surroundings, txn statedb.ReadTxn, loop desired.Loop[S], kind string, row *desired.Row[S]) {
 	if status, _ := desired.StatusOf(loop, txn, row); status.Kind == reconciler.StatusKindDone {
@@ -50,10 +81,11 @@ func repaired[S desired.Spec](s surroundings, txn statedb.ReadTxn, loop desired.
 	}
 }
 
-// stray logs the removal of an object without a row, unless the removal failed with err. It returns err.
-func (s surroundings) stray(kind, key string, err error) error {
-	if err == nil {
-		s.log.Info("removed what no row asks for", "kind", kind, "name", key)
+// removed logs the removal of an object that was found and has no row, unless the removal failed with err. It
+// returns err.
+func removed[S desired.Spec](s surroundings, kind string, row *desired.Row[S], err error) error {
+	if err == nil && row.Source == "" {
+		s.log.Info("removed what no row asks for", "kind", kind, "name", row.Spec.Key())
 	}
 	return err
 }
@@ -98,13 +130,4 @@ func dump[T any](what string, list func() ([]T, error)) (all []T, err error) {
 		return nil, fmt.Errorf("list %s: %w", what, err)
 	}
 	return all, nil
-}
-
-// wanted returns the rows' specs by key.
-func wanted[S desired.Spec](rows iter.Seq2[*desired.Row[S], statedb.Revision]) map[string]S {
-	specs := make(map[string]S)
-	for row := range rows {
-		specs[row.Spec.Key()] = row.Spec
-	}
-	return specs
 }

@@ -9,10 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/cilium/statedb"
 	"github.com/vishvananda/netlink"
@@ -30,34 +28,15 @@ const Protocol netlink.RouteProtocol = 83
 type routes struct {
 	surroundings
 
-	// managed are the tables that prune covers: main, and every table that has had a row.
-	mu      sync.Mutex
-	managed map[config.Table]struct{}
-}
-
-func newRoutes(s surroundings) *routes {
-	return &routes{surroundings: s, managed: map[config.Table]struct{}{config.TableMain: {}}}
-}
-
-// manage adds a table to those that prune covers.
-func (r *routes) manage(table config.Table) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.managed[table] = struct{}{}
-}
-
-func (r *routes) manages(table config.Table) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, managed := r.managed[table]
-	return managed
+	// managed has main and the tables that have had a row: there the routes of other programs are removed too. Only List
+	// uses it.
+	managed map[config.Table]bool
 }
 
 // Update adds the route, and then removes the others with the same table and destination: those of another
 // metric too, since the kernel keeps them beside it. So a destination never lacks a route meanwhile.
 func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Route) error {
 	want := row.Spec
-	r.manage(want.Table)
 	link, err := r.needLink(txn, want.Dev, up)
 	if err != nil {
 		return err
@@ -69,7 +48,10 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 	if err != nil {
 		return err
 	}
-	if !slices.ContainsFunc(have, func(route netlink.Route) bool { return is(route, want, link.Index) }) {
+	right := func(route netlink.Route) bool {
+		return routeSpec(route, map[int]string{link.Index: link.Name}) == want
+	}
+	if !slices.ContainsFunc(have, right) {
 		replace := slices.ContainsFunc(have, func(route netlink.Route) bool { return uint32(route.Priority) == want.Metric })
 		if err := install(want, link.Index, replace); err != nil {
 			return r.failedOn(txn, link, err)
@@ -82,11 +64,11 @@ func (r *routes) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisi
 	var errs []error
 	for _, route := range have {
 		switch {
-		case is(route, want, link.Index):
+		case right(route):
 		case route.Protocol == Protocol: // from an earlier version of the row
 			errs = append(errs, deleteRoute(route))
 		default:
-			errs = append(errs, r.stray("route", want.Key(), deleteRoute(route)))
+			errs = append(errs, removed(r.surroundings, "route", &desired.Route{Spec: want}, deleteRoute(route)))
 		}
 	}
 	return errors.Join(errs...)
@@ -109,7 +91,7 @@ func install(want config.Route, index int, replace bool) error {
 	if replace {
 		add = netlink.RouteReplace
 	}
-	if err := add(&route); err != nil {
+	if err := wrote("route", add(&route)); err != nil {
 		return fmt.Errorf("add route %q: %w", want.Key(), err)
 	}
 	return nil
@@ -123,33 +105,31 @@ func (r *routes) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision
 	}
 	var errs []error
 	for _, route := range have {
-		errs = append(errs, deleteRoute(route))
+		errs = append(errs, removed(r.surroundings, "route", row, deleteRoute(route)))
 	}
 	return errors.Join(errs...)
 }
 
-// Prune removes every route of the managed tables that no row asks for, except those that the kernel itself
-// made, and those of this program that the Update of a row is about to replace.
-func (r *routes) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*desired.Route, statedb.Revision]) error {
-	want := wanted(rows)
-	for _, route := range want {
-		r.manage(route.Table)
+// List lists this program's routes, and all of the managed tables except those that the kernel itself made.
+func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Route) bool) error {
+	txn, _, names, err := r.look(ctx)
+	if err != nil {
+		return err
+	}
+	for row := range r.Tables.Routes.All(txn) {
+		r.managed[row.Spec.Table] = true
 	}
 	all, err := listRoutes(netlink.FAMILY_ALL, netlink.Route{}, netlink.RT_FILTER_TABLE)
 	if err != nil {
 		return err
 	}
-	var errs []error
 	for _, route := range all {
-		if !r.manages(config.Table(route.Table)) || !ours(route) {
-			continue
-		}
-		row, asked := want[keyOf(route)]
-		if !asked || route.Protocol != Protocol && uint32(route.Priority) != row.Metric {
-			errs = append(errs, r.stray("route", keyOf(route), deleteRoute(route)))
+		managed := route.Protocol == Protocol || r.managed[config.Table(route.Table)]
+		if ours(route) && managed && !yield(&desired.Route{Spec: routeSpec(route, names)}) {
+			break
 		}
 	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // routesOf returns the routes with the table and destination of the desired one, correct or not.
@@ -184,28 +164,29 @@ func ours(route netlink.Route) bool {
 }
 
 // keyOf returns the key of a desired route with this route's table and destination.
-func keyOf(route netlink.Route) string {
-	dst := prefixOf(route.Dst)
-	if !dst.IsValid() {
-		dst = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+func keyOf(route netlink.Route) string { return routeSpec(route, nil).Key() }
+
+// routeSpec returns what a row would say of a route. links has the names of links. A route that no row can ask for
+// has no Dev.
+func routeSpec(route netlink.Route, links map[int]string) config.Route {
+	via, _ := netip.AddrFromSlice(route.Gw)
+	spec := config.Route{
+		Table: config.Table(route.Table), Dst: prefixOf(route.Dst), Via: via.Unmap(), Metric: uint32(route.Priority),
+		Scope: config.Scope(route.Scope.String()),
+	}
+	if !spec.Dst.IsValid() {
+		spec.Dst = netip.PrefixFrom(netip.IPv4Unspecified(), 0)
 		if route.Family == netlink.FAMILY_V6 {
-			dst = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+			spec.Dst = netip.PrefixFrom(netip.IPv6Unspecified(), 0)
 		}
 	}
-	return config.Route{Table: config.Table(route.Table), Dst: dst}.Key()
-}
-
-// is reports whether a route of the same table and destination equals the desired one.
-func is(route netlink.Route, want config.Route, index int) bool {
-	via, _ := netip.AddrFromSlice(route.Gw)
-	return route.Protocol == Protocol &&
-		uint32(route.Priority) == want.Metric &&
-		route.Type == unix.RTN_UNICAST &&
-		route.Tos == 0 &&
-		len(route.MultiPath) == 0 &&
-		route.LinkIndex == index &&
-		via.Unmap() == want.Via &&
-		route.Scope == scopeOf(want)
+	if route.Scope == netlink.SCOPE_UNIVERSE {
+		spec.Scope = config.ScopeGlobal
+	}
+	if route.Protocol == Protocol && route.Type == unix.RTN_UNICAST && route.Tos == 0 {
+		spec.Dev = links[route.LinkIndex]
+	}
+	return spec
 }
 
 func scopeOf(want config.Route) netlink.Scope {
@@ -220,7 +201,7 @@ func scopeOf(want config.Route) netlink.Scope {
 
 // deleteRoute removes a route. A missing route is no error.
 func deleteRoute(route netlink.Route) error {
-	if err := netlink.RouteDel(&route); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENODEV) {
+	if err := wrote("route", netlink.RouteDel(&route)); err != nil && !errors.Is(err, unix.ESRCH) && !errors.Is(err, unix.ENODEV) {
 		return fmt.Errorf("delete route %q: %w", keyOf(route), err)
 	}
 	return nil

@@ -6,6 +6,7 @@
 package kernel
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -95,6 +96,10 @@ func TestRoutesAreAddedAndTheirChangesUndone(t *testing.T) {
 		"one beside it, of IPv6": func() error {
 			return netlink.RouteAppend(&netlink.Route{Dst: cidr("fd02::/48"), LinkIndex: br, Priority: 1024})
 		},
+		"another type of service": func() error {
+			return errors.Join(netlink.RouteDel(&netlink.Route{Dst: cidr("10.1.0.0/16"), Scope: netlink.SCOPE_LINK}),
+				netlink.RouteAdd(&netlink.Route{Dst: cidr("10.1.0.0/16"), LinkIndex: a1, Protocol: Protocol, Scope: netlink.SCOPE_LINK, Tos: 16}))
+		},
 		"link down": func() error { return netlink.LinkSetDown(f.link("br0")) },
 		"several gateways": func() error {
 			return netlink.RouteReplace(&netlink.Route{Dst: cidr("0.0.0.0/0"), Protocol: Protocol, MultiPath: []*netlink.NexthopInfo{
@@ -102,8 +107,10 @@ func TestRoutesAreAddedAndTheirChangesUndone(t *testing.T) {
 		},
 	} {
 		require.NoError(t, breakIt(), name)
+		assert.NotEmpty(t, f.differs(), name)
 		f.update(state)
 		f.requireRoutes()
+		assert.Empty(t, f.differs(), name)
 	}
 }
 
@@ -146,13 +153,14 @@ func TestRouteOfAnotherMetricTakesItsPlace(t *testing.T) {
 	assert.Empty(t, f.log.String(), "nothing is a stray or a repair")
 }
 
-func TestPruneLeavesTheFormerRouteToTheUpdate(t *testing.T) {
+func TestTheFormerRouteIsLeftToTheUpdate(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, metric: 5}]"))
 	better := f.state("routes: [{dst: 10.1.0.0/16, dev: missing}]")
-	prune(f, f.Routes, better.Routes)
+	sweep(f, f.Routes, better.Routes)
 	assert.Len(t, f.routes(unix.RT_TABLE_MAIN), 1, "the better one waits for its link")
-	prune(f, f.Routes, nil)
+	assert.Equal(t, []string{"main/10.1.0.0/16"}, differs(f, f.Routes))
+	sweep(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
 }
 
@@ -206,8 +214,16 @@ func TestDeletingARouteTwiceIsNoError(t *testing.T) {
 	}
 }
 
-func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
+func TestRoutesWithoutARowAreRemoved(t *testing.T) {
 	f := newFixture(t)
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE}))
+	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE, Table: 88, Protocol: Protocol}))
+	sweep(f, f.Routes, nil)
+	for _, table := range []int{unix.RT_TABLE_MAIN, 88} {
+		all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
+		require.NoError(t, err)
+		assert.Empty(t, all, "an earlier agent may have had rows of table 88")
+	}
 	state := f.state(someRoutes)
 	f.update(state)
 	br := f.link("br0").Attrs().Index
@@ -225,12 +241,14 @@ func TestPruneRemovesRoutesWithoutARow(t *testing.T) {
 		f.byHand(netlink.RouteAdd(&stray))
 	}
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
-	prune(f, f.Routes, state.Routes)
+	sweep(f, f.Routes, state.Routes)
+	assert.Equal(t, []string{"main/10.1.0.0/16"}, f.differs(), "one of another metric is beside it")
+	f.update(state)
 	f.requireRoutes()
 	assert.Len(t, f.routes(77), 1, "the table never had a row")
 
 	kernels := f.kernelRoutes()
-	prune(f, f.Routes, nil)
+	sweep(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
 	assert.Empty(t, f.routes(100), "a table stays managed after its last row")
 	assert.Subset(t, f.kernelRoutes(), kernels, "it may have created more since")
@@ -269,12 +287,12 @@ func TestKeysOfKernelAndConfigAgree(t *testing.T) {
 	assert.Equal(t, "main/::/0", keyOf(netlink.Route{Table: int(config.TableMain), Family: netlink.FAMILY_V6, Priority: 3}))
 }
 
-func TestRepairsAndPrunesAreLogged(t *testing.T) {
+func TestRepairsAndRemovalsAreLogged(t *testing.T) {
 	f := newFixture(t)
 	state := f.state(someRoutes)
 	f.update(state)
 	assert.Empty(t, f.log.String(), "creating an object is no repair")
-	refresh := func() {
+	repair := func() {
 		t.Helper()
 		for _, r := range state.Routes {
 			txn := f.in.DB.ReadTxn()
@@ -282,13 +300,13 @@ func TestRepairsAndPrunesAreLogged(t *testing.T) {
 			require.NoError(t, f.Routes.Update(t.Context(), txn, revision, row))
 		}
 	}
-	refresh()
+	repair()
 	assert.Empty(t, f.log.String(), "nothing was broken")
 	f.byHand(netlink.RouteDel(&netlink.Route{Dst: cidr("10.3.0.0/16"), Table: 100}))
-	refresh()
+	repair()
 	assert.Contains(t, f.log.String(), `msg="repaired a change from outside" kind=route name=100/10.3.0.0/16`)
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index}))
-	prune(f, f.Routes, state.Routes)
+	sweep(f, f.Routes, state.Routes)
 	assert.Contains(t, f.log.String(), `msg="removed what no row asks for" kind=route name=main/10.66.0.0/16`)
 	assert.Equal(t, 2, strings.Count(f.log.String(), "\n"))
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"os"
 	"path/filepath"
 	"strings"
@@ -96,8 +95,19 @@ func (s *sysctls) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revisio
 	return nil
 }
 
-// Prune does nothing: a setting cannot be removed.
-func (s *sysctls) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*desired.Sysctl, statedb.Revision]) error {
+// List lists the values of the settings that have a row: a setting cannot be removed, so none is listed for that. One
+// that cannot be read is left out, and its Update says why.
+func (s *sysctls) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desired.Sysctl) bool) error {
+	txn, _, _, err := s.look(ctx)
+	if err != nil {
+		return err
+	}
+	for row := range s.Tables.Sysctls.All(txn) {
+		value, err := readSysctl(row.Spec)
+		if err == nil && !yield(&desired.Sysctl{Spec: config.Sysctl{Name: row.Spec.Name, Value: value}}) {
+			break
+		}
+	}
 	return nil
 }
 
@@ -121,7 +131,7 @@ func writeSysctl(s config.Sysctl, value string) error {
 		return err
 	}
 	_, err = file.WriteString(value)
-	if err := errors.Join(err, file.Close()); err != nil {
+	if err := errors.Join(wrote("sysctl", err), file.Close()); err != nil {
 		return fmt.Errorf("set to %q: %w", value, err)
 	}
 	return nil

@@ -41,7 +41,9 @@ sysctls:
 
 	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.ip_forward"}, "0"))
 	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.tcp_rmem"}, "4096 4096 4096"))
+	assert.Equal(t, []string{"net.ipv4.ip_forward", "net.ipv4.tcp_rmem"}, f.differs())
 	f.update(state)
+	assert.Empty(t, f.differs())
 	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"), "a change by hand is undone")
 	assert.Equal(t, "4096 8192 16384", f.sysctl("net.ipv4.tcp_rmem"))
 
@@ -82,9 +84,9 @@ func TestInvalidSysctlsAreErrors(t *testing.T) {
 	}
 }
 
-func TestPruneOfSysctlsRemovesNothing(t *testing.T) {
+func TestSysctlsWithoutARowStay(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("sysctls: {net.ipv4.ip_forward: 1}"))
-	prune(f, f.Sysctls, nil)
+	sweep(f, f.Sysctls, nil)
 	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"))
 }
