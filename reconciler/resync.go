@@ -74,7 +74,7 @@ func newResync[Obj any](s *shared[Obj], c *core.Core[Obj], paused func(Obj) bool
 func (r *runner[Obj]) lookAtListing() {
 	p := r.shared.pruner
 	if r.shared.resync.Look(r.life.now(), p.IsInitialized()) {
-		p.EndEarly()
+		p.EndEarly(r.shared.rows.Revision())
 		p.Request(false)
 	}
 }
@@ -88,7 +88,7 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 	case ended:
 		p.NoteEnd(r.life.now(), nil, r.pruning())
 		if adopts {
-			p.EndEarly()
+			p.EndEarly(r.shared.rows.Revision())
 		} else {
 			p.Request(false)
 		}

@@ -96,8 +96,14 @@ func (p *Pruner[Obj]) Ready() bool { return p.ready && !p.Gated() }
 // IsInitialized reports whether the table is initialised.
 func (p *Pruner[Obj]) IsInitialized() bool { return p.ready }
 
-// EndEarly is called when the first listing need not be made early any more.
-func (p *Pruner[Obj]) EndEarly() { p.early = false }
+// EndEarly is called when the first listing need not be made early any more. Rows that the initialised table got until
+// then, up to the given revision, have to be attempted like those from before.
+func (p *Pruner[Obj]) EndEarly(revision statedb.Revision) {
+	p.early = false
+	if p.ready {
+		p.gate = revision
+	}
+}
 
 // IsEarly reports whether the next listing is made early.
 func (p *Pruner[Obj]) IsEarly() bool { return p.early }

@@ -154,7 +154,7 @@ func TestFirstListingBeginsBeforeTheTableIsInitialised(t *testing.T) {
 	require.True(t, w.Due(time.Second))
 	require.True(t, w.Start(time.Second, true, false))
 	w.NoteEnd(time.Second, nil, Settings{})
-	w.EndEarly()
+	w.EndEarly(w.rows.Revision())
 	w.Request(false)
 	require.False(t, w.Due(math.MaxInt64), "the next one waits for the table")
 	w.write(w.ready)

@@ -90,6 +90,13 @@ func goals() []goal {
 		// For any cost of a call.
 		{"refresh-batch", "calls_1k_5ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_100ms", itself, 20, workload.Less},
+		{"restart-equal", "beyond_listing", itself, 1.5, workload.Less},
+		{"restart-equal", "beyond_listing", ratioToPeer, 1, workload.Less},
+		{"restart-equal", "operations", itself, 0, workload.Less},
+		{"restart-1-percent", "operations", itself, 7000, workload.Less},
+		{"resync", "beyond_listing", itself, 2, workload.Less},
+		{"resync", "fresh_p99", itself, 10, workload.Less},
+		{"resync", "memory", itself, 16, workload.Less},
 		// At most the peer's, with an allowance for the measurement: see the workload.
 		{"idle", "cpu", beyondPeer, 1, workload.Less},
 		{"slow-1ms", "throughput", ratioToPeer, 50, workload.More},

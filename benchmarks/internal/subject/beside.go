@@ -81,7 +81,8 @@ func startBeside(v statekeelVariant) func(Options) (System, error) {
 			if name != "" {
 				cfg.Options = append(cfg.Options, reconciler.WithName(name))
 			}
-			loop, err := reconciler.RegisterConfig(rt.params(), cfg)
+			loop, err := reconciler.RegisterConfig(rt.params(), withListing(cfg, o.Listed))
+			noteLoop(o.Listed, loop)
 			return loopTeller{loop}, err
 		})
 	}

@@ -44,6 +44,7 @@ type registration[S, Status any] struct {
 	setStatus func(*object[S], Status) *object[S]
 	ops       operations[S]
 	batch     bool
+	listed    *Listing
 }
 
 // variant holds what a contender adds to the defaults of its dialect.
@@ -79,6 +80,7 @@ func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (
 			setStatus: func(o *object[Status], s Status) *object[Status] { o.status = s; return o },
 			ops:       operations[Status]{target},
 			batch:     o.Batch,
+			listed:    o.Listed,
 		}, d.options(o, v))
 	})
 }

@@ -52,6 +52,14 @@ func registerStatekeel[S any](rt runtime, r registration[S, reconciler.Status], 
 	if r.batch {
 		batch = statekeelBatch[S]{r.ops.target}
 	}
+	if r.listed != nil {
+		loop, err := reconciler.RegisterConfig(rt.params(), withListing(reconciler.Config[*object[S]]{
+			Table: r.table, Clone: (*object[S]).clone, SetStatus: r.setStatus, GetStatus: r.getStatus,
+			Operations: r.ops, BatchOperations: batch, Options: options,
+		}, r.listed))
+		noteLoop(r.listed, loop)
+		return err
+	}
 	_, err := reconciler.Register(
 		rt.params(), r.table, (*object[S]).clone, r.setStatus, r.getStatus, r.ops, batch, options...)
 	return err

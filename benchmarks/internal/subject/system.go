@@ -63,6 +63,8 @@ type Options struct {
 	// of the program that computes the row. Its error fails the write. nil is no work. Rows with
 	// annotations, those of [StatekeelStateful] and [StatekeelResources], ignore it.
 	WriteWork func(id uint64) error
+	// Listed is a target with rows; nil if it has none at first. The peer does not list it.
+	Listed *Listing
 }
 
 // System is a table in a running hive and a contender that reconciles it.

@@ -88,6 +88,7 @@ func All() []Workload {
 		[]Workload{backToBack(), spaced()},
 		[]Workload{statusSet(1), statusSet(8), reconcilersBeside()},
 		[]Workload{refresh(), refreshBatch(), idle()},
+		[]Workload{restartEqual(), restartOnePercent(), resync()},
 		[]Workload{slowTarget(), stuck64(), headOfLine(), behindBacklog()},
 		[]Workload{breaker(), blocked()},
 		[]Workload{workers()},

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package subject
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Listing is a target that has rows before its contender starts, in a map. Only Statekeel can list it.
+type Listing struct {
+	// Gate holds back the listing, and so the contender, until it is closed. AtEnd, if not nil, is called when all
+	// rows have been listed.
+	Gate  <-chan struct{}
+	AtEnd func()
+
+	different map[uint64]bool
+	loop      inspect.Controller
+	resync    func()
+}
+
+// NewListing returns a target that has rows 0 ... rows-1. Those for which different returns true are different from
+// what the table wants.
+func NewListing(rows uint64, gate <-chan struct{}, different func(id uint64) bool) *Listing {
+	l := &Listing{Gate: gate, different: make(map[uint64]bool, rows)}
+	for id := range rows {
+		l.different[id] = different(id)
+	}
+	return l
+}
+
+// Lists reports whether the contender lists the target.
+func (l *Listing) Lists() bool { return l.loop != nil }
+
+// Resync asks for a resync.
+func (l *Listing) Resync() { l.resync() }
+
+// Last returns the record of the last resync; nil if there was none.
+func (l *Listing) Last(ctx context.Context) *inspect.Resync { return l.loop.Snapshot(ctx).Resync }
+
+// Alone returns how long it takes to list the target without a contender.
+func (l *Listing) Alone() time.Duration {
+	began := time.Now()
+	seen := uint64(0)
+	list(l, func(o *object[none]) bool { seen += o.id; return true })
+	return time.Since(began)
+}
+
+func list[S any](l *Listing, yield func(*object[S]) bool) {
+	for id := range l.different {
+		if !yield(&object[S]{id: id}) {
+			return
+		}
+	}
+}
+
+// lister lists a Listing for rows with a status of type S.
+type lister[S any] struct{ *Listing }
+
+func (l lister[S]) List(_ context.Context, _ statedb.ReadTxn, yield func(*object[S]) bool) error {
+	<-l.Gate
+	list(l.Listing, yield)
+	if l.AtEnd != nil {
+		l.AtEnd()
+	}
+	return nil
+}
+
+// withListing adds a listing to a configuration.
+func withListing[S any](cfg reconciler.Config[*object[S]], l *Listing) reconciler.Config[*object[S]] {
+	if l == nil {
+		return cfg
+	}
+	cfg.Lister, cfg.Equal = lister[S]{l}, func(wanted, _ *object[S]) bool { return !l.different[wanted.id] }
+	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
+		s.ListTimeout, s.PruneInterval = time.Hour, 0
+	}))
+	return cfg
+}
+
+// noteLoop records the loop that lists.
+func noteLoop[S any](l *Listing, loop *reconciler.Loop[*object[S]]) {
+	if l != nil {
+		l.loop, l.resync = loop, loop.Resync
+	}
+}
