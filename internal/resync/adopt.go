@@ -5,7 +5,7 @@ package resync
 
 import (
 	"fmt"
-	"slices"
+	"hash/maphash"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/text"
@@ -20,18 +20,39 @@ type adoption[Obj any] struct {
 	// that is forgotten. blind: a time until has passed, and no listing has worked since.
 	waiting, comparing, blind bool
 	until                     time.Duration
-	objects                   map[string]kept[Obj]
+	objects                   objects[Obj]
+	seed                      maphash.Seed
 	// record is what is known so far.
 	record inspect.Resync
+}
+
+// objects are the objects of a listing. at has the index in list for the keyed hash of a key; twice has more objects of a
+// key. Two keys with one hash, of which there is one pair in some 10 million listings of a million objects, count as one
+// key.
+type objects[Obj any] struct {
+	at    map[uint64]int32
+	list  []kept[Obj]
+	twice map[int32][]Obj
 }
 
 // kept is what a listing has found with a key.
 type kept[Obj any] struct {
 	object Obj
-	// others are more objects that were listed with the same key.
-	others []Obj
 	// settled: an operation of the key has ended since. It was adopted, or the target was changed.
 	settled bool
+}
+
+func (o *objects[Obj]) add(hash uint64, obj Obj) {
+	i, again := o.at[hash]
+	switch {
+	case o.at == nil:
+		o.at, o.twice = map[uint64]int32{}, map[int32][]Obj{}
+	case again:
+		o.twice[i] = append(o.twice[i], obj)
+		return
+	}
+	o.at[hash] = int32(len(o.list))
+	o.list = append(o.list, kept[Obj]{object: obj})
 }
 
 // Waiting reports whether the loop waits for its first listing.
@@ -42,13 +63,24 @@ func (r *Resync[Obj]) Adopts(row Obj) bool {
 	if !r.adoption.comparing {
 		return false
 	}
-	k, listed := r.adoption.objects[string(r.cfg.Rows.Key(row))]
-	return listed && !k.settled && r.equal(row, k)
+	i, listed := r.adoption.at(r, row)
+	return listed && !r.adoption.objects.list[i].settled && r.equal(row, i)
 }
 
-func (r *Resync[Obj]) equal(row Obj, k kept[Obj]) (equal bool) {
+// at returns the index of the listed object with the key of a row.
+func (a *adoption[Obj]) at(r *Resync[Obj], row Obj) (i int32, listed bool) {
+	i, listed = a.objects.at[maphash.Bytes(a.seed, r.cfg.Rows.Key(row))]
+	return i, listed
+}
+
+// equal reports whether a row is equal to all that was listed with its key.
+func (r *Resync[Obj]) equal(row Obj, i int32) (equal bool) {
+	o := &r.adoption.objects
 	err := r.cfg.Guard("equal", func() error {
-		equal = r.cfg.Equal(row, k.object) && !slices.ContainsFunc(k.others, func(other Obj) bool { return !r.cfg.Equal(row, other) })
+		equal = r.cfg.Equal(row, o.list[i].object)
+		for _, other := range o.twice[i] {
+			equal = equal && r.cfg.Equal(row, other)
+		}
 		return nil
 	})
 	return equal && err == nil
@@ -56,12 +88,13 @@ func (r *Resync[Obj]) equal(row Obj, k kept[Obj]) (equal bool) {
 
 // noteAttempt records that an operation has ended, or that a row was adopted.
 func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Ended[Obj]) {
-	key := string(r.cfg.Rows.Key(op.Row))
-	k, listed := a.objects[key]
-	if !listed || k.settled {
+	i, listed := a.at(r, op.Row)
+	if !listed || a.objects.list[i].settled {
 		return
 	}
-	a.objects[key] = kept[Obj]{settled: true}
+	k := a.objects.list[i]
+	// It keeps no object in memory.
+	a.objects.list[i] = kept[Obj]{settled: true}
 	switch {
 	case op.Adopted:
 		a.record.Equal++
@@ -96,7 +129,7 @@ func (r *Resync[Obj]) adopt(now time.Duration, l *listing[Obj]) (adopts bool) {
 	}
 	f := &l.found
 	r.adoption = adoption[Obj]{
-		comparing: true, until: now + r.timeout(), objects: f.objects,
+		comparing: true, until: now + r.timeout(), objects: f.objects, seed: l.seed,
 		record: inspect.Resync{Started: l.started, Took: f.took, Adopts: true, Listed: f.listed},
 	}
 	return true

@@ -46,9 +46,9 @@ type found[Obj any] struct {
 	took time.Duration
 	// listed counts the listed objects, equal those that are equal to a row that is Done.
 	listed, equal int
-	// objects has the objects by key if the listing adopts. Otherwise unknown has those without a row, repairs the
+	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, repairs the
 	// rows that are different or missing, and seen the keys of all that have a row.
-	objects map[string]kept[Obj]
+	objects objects[Obj]
 	unknown []Obj
 	repairs map[uint64]difference
 	seen    hashes
@@ -106,10 +106,10 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 		if key, err := l.cfg.Rows.KeyOf(obj); err != nil {
 			f.keyless++
 			f.why = cmp.Or(f.why, err)
-		} else if l.adopts {
-			l.keep(string(key), obj)
+		} else if hash := maphash.Bytes(l.seed, key); l.adopts {
+			f.objects.add(hash, obj)
 		} else {
-			l.compare(maphash.Bytes(l.seed, key), obj)
+			l.compare(hash, obj)
 		}
 		return true
 	})
@@ -122,20 +122,6 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	}
 	f.upTo = l.cfg.Rows.Revision()
 	return ctx.Err()
-}
-
-// keep keeps an object to be compared later.
-func (l *listing[Obj]) keep(key string, obj Obj) {
-	if l.found.objects == nil {
-		l.found.objects = map[string]kept[Obj]{}
-	}
-	k, twice := l.found.objects[key]
-	if twice {
-		k.others = append(k.others, obj)
-	} else {
-		k.object = obj
-	}
-	l.found.objects[key] = k
 }
 
 // compare sorts an object that was listed. Each look-up has a snapshot of its own, since a listing may take long.

@@ -91,7 +91,6 @@ func goals() []goal {
 		{"refresh-batch", "calls_1k_5ms", itself, 20, workload.Less},
 		{"refresh-batch", "calls_1k_100ms", itself, 20, workload.Less},
 		{"restart-equal", "beyond_listing", itself, 1.5, workload.Less},
-		{"restart-equal", "beyond_listing", ratioToPeer, 1, workload.Less},
 		{"restart-equal", "operations", itself, 0, workload.Less},
 		{"restart-1-percent", "operations", itself, 7000, workload.Less},
 		{"resync", "beyond_listing", itself, 2, workload.Less},

@@ -20,7 +20,8 @@ type Listing struct {
 	Gate  <-chan struct{}
 	AtEnd func()
 
-	different map[uint64]bool
+	rows      map[uint64]struct{}
+	different func(id uint64) bool
 	loop      inspect.Controller
 	resync    func()
 }
@@ -28,9 +29,9 @@ type Listing struct {
 // NewListing returns a target that has rows 0 ... rows-1. Those for which different returns true are different from
 // what the table wants.
 func NewListing(rows uint64, gate <-chan struct{}, different func(id uint64) bool) *Listing {
-	l := &Listing{Gate: gate, different: make(map[uint64]bool, rows)}
+	l := &Listing{Gate: gate, rows: make(map[uint64]struct{}, rows), different: different}
 	for id := range rows {
-		l.different[id] = different(id)
+		l.rows[id] = struct{}{}
 	}
 	return l
 }
@@ -53,7 +54,7 @@ func (l *Listing) Alone() time.Duration {
 }
 
 func list[S any](l *Listing, yield func(*object[S]) bool) {
-	for id := range l.different {
+	for id := range l.rows {
 		if !yield(&object[S]{id: id}) {
 			return
 		}
@@ -77,7 +78,7 @@ func withListing[S any](cfg reconciler.Config[*object[S]], l *Listing) reconcile
 	if l == nil {
 		return cfg
 	}
-	cfg.Lister, cfg.Equal = lister[S]{l}, func(wanted, _ *object[S]) bool { return !l.different[wanted.id] }
+	cfg.Lister, cfg.Equal = lister[S]{l}, func(wanted, _ *object[S]) bool { return !l.different(wanted.id) }
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.ListTimeout, s.PruneInterval = time.Hour, 0
 	}))
