@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,8 +15,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -35,7 +38,8 @@ type world struct {
 func (w *world) as(state map[uint64]int) {
 	w.target.mu.Lock()
 	defer w.target.mu.Unlock()
-	w.state = maps.Clone(state)
+	w.state = map[uint64]int{}
+	maps.Copy(w.state, state)
 }
 
 // set makes the listings from now on fail, and call during.
@@ -213,4 +217,188 @@ func TestResyncRepairsWhatDiffers(t *testing.T) {
 		require.Equal(e, inspect.CauseRepair, causes["3"])
 		e.done(1, 2, 3, 4)
 	})
+}
+
+func TestNothingIsAppliedBeforeTheFirstListing(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	resyncing(t, begin{rows: rows, target: map[uint64]int{1: 1}, change: func(_ *env, w *world, _ *reconciler.Config[*object]) {
+		w.set(nil, func(context.Context) { time.Sleep(10 * time.Second) })
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(9 * time.Second)
+		require.Empty(e, w.changes())
+		require.Equal(e, reconciler.StatusKindPending, e.told(1).Kind)
+		if outcomes := e.loop.Outcomes(); outcomes != nil {
+			require.Zero(e, outcomes.NumObjects(e.db.ReadTxn()))
+		}
+		x := e.loop.Explain(e.Context(), "1")
+		require.Equal(e, inspect.StateUnseen, x.State)
+		require.Equal(e, "it waits for the first listing of the target, which shows whether the object is there already", x.Why)
+		s := e.loop.Snapshot(e.Context())
+		require.True(e, s.AwaitsListing)
+		require.False(e, s.Listing.IsZero())
+		require.Contains(e, s.Summary(), "waits for the first listing")
+		e.pass(2 * time.Second)
+		require.Equal(e, []string{"update(2)"}, w.changes())
+		e.done(1, 2)
+	})
+}
+
+// A listing that never works holds objects up no longer than ListTimeout. The first one that works is a resync.
+func TestListingThatNeverWorksHoldsNothingUpForLong(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	for name, during := range map[string]func(context.Context){
+		"fails": nil, "hangs": func(ctx context.Context) { <-ctx.Done() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			resyncing(t, begin{rows: rows, target: map[uint64]int{1: 1, 9: 1}, change: func(_ *env, w *world, _ *reconciler.Config[*object]) {
+				w.set(errors.New("interrupted"), during)
+			}}, func(e *env, w *world, _ func()) {
+				e.pass(30*time.Second - 1)
+				require.Empty(e, w.changes())
+				e.pass(time.Second)
+				require.Equal(e, []string{"update(1)", "update(2)"}, w.changes())
+				level, message, err := e.health.Now()
+				require.Equal(e, cell.StatusDegraded, level)
+				require.Contains(e, message, "the target is not listed")
+				require.Error(e, err)
+				require.False(e, e.loop.Snapshot(e.Context()).AwaitsListing)
+				if during != nil {
+					return
+				}
+				w.set(nil, nil)
+				e.pass(2 * time.Minute)
+				require.Equal(e, []string{"delete(9)"}, w.changes())
+				level, _, _ = e.health.Now()
+				require.Equal(e, cell.StatusOK, level)
+				require.False(e, e.resync().Adopts)
+			})
+		})
+	}
+}
+
+func TestFirstListingThatComesLateIsFollowedByAResync(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	resyncing(t, begin{rows: rows, target: map[uint64]int{1: 1, 9: 1}, change: func(_ *env, w *world, _ *reconciler.Config[*object]) {
+		w.set(nil, func(context.Context) { time.Sleep(40 * time.Second) })
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(35 * time.Second)
+		require.Equal(e, []string{"update(1)"}, w.changes())
+		w.set(nil, nil)
+		e.pass(10 * time.Second)
+		require.Equal(e, []string{"delete(9)"}, w.changes())
+		level, _, _ := e.health.Now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, 2, w.listed())
+	})
+}
+
+// Rows of sources that come after the start are compared, until the table is initialised.
+func TestRowsThatComeLaterAreAdopted(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{1: 1, 2: 1, 9: 1}, late: true}, func(e *env, w *world, done func()) {
+		e.pass(10 * time.Second)
+		e.put(1, 1)
+		e.pass(10 * time.Second)
+		e.put(1, 2, 3)
+		e.done(1)
+		done()
+		e.pass(time.Second)
+		require.Equal(e, []string{"delete(9)", "update(3)"}, w.changes())
+		e.done(1, 2, 3)
+		e.remove(1)
+		e.pass(time.Second)
+		e.put(1, 1)
+		e.pass(time.Second)
+		require.Equal(e, []string{"delete(1)", "update(1)"}, w.changes(), "what was listed is forgotten")
+	})
+}
+
+func TestAdoptionNeedsNoPermit(t *testing.T) {
+	rows := map[uint64]int{}
+	for id := range uint64(200) {
+		rows[id+1] = 1
+	}
+	limiter := func() reconciler.Option {
+		return reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(1, 1) })
+	}
+	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		e.done(ids(1, 200)...)
+		require.Empty(e, w.changes())
+	}, limiter())
+}
+
+func TestPausedAndFailingRowsAreNotJudged(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1, 3: 1}
+	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		w.target.deciding(func(c call) error {
+			if c.id == 2 {
+				return errors.New("no")
+			}
+			return nil
+		})
+		e.put(2, 2)
+		e.pass(10 * time.Second)
+		e.loop.PauseObjects(func(o *object) bool { return o.ID == 1 })
+		w.take()
+		w.as(nil)
+		e.loop.Resync()
+		e.pass(100 * time.Millisecond)
+		require.Equal(e, []string{"update(3)"}, w.changes())
+		require.Equal(e, inspect.CauseRepair, e.causes()["3"])
+		e.loop.Resume()
+		e.loop.Resync()
+		e.pass(100 * time.Millisecond)
+		require.Equal(e, []string{"update(1)"}, w.changes())
+	})
+}
+
+func TestResyncIntervalIsKept(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		before := w.listed()
+		e.pass(10 * time.Minute)
+		require.Equal(e, before+10, w.listed())
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.ResyncInterval = 0 }))
+		e.pass(10 * time.Minute)
+		require.Equal(e, before+10, w.listed())
+		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour }),
+			"Settings.PruneInterval is 1h0m0s, but Config.Lister is set: set ResyncInterval")
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = time.Minute }))
+}
+
+func TestResyncAboveItsBudgetAwaitsApproval(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{1: 1, 8: 1, 9: 1}, rows: map[uint64]int{1: 2}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(1)"}, w.changes(), "a refused clean-up stops no apply")
+		require.Contains(e, e.resync().Error, "the table has no row for 2 of the 3 objects")
+		require.True(e, e.loop.ApproveSweep())
+		e.pass(time.Second)
+		require.Equal(e, []string{"delete(8)", "delete(9)"}, w.changes())
+	}, reconciler.WithSweepBudget(1, 0))
+}
+
+func TestListerIsChecked(t *testing.T) {
+	e := newEnv(t)
+	w := &world{target: e.target}
+	for want, change := range map[string]func(cfg *reconciler.Config[*object]){
+		"Config.Sweeper (*reconciler_test.lister) and Config.Lister (*reconciler_test.world) are both set": func(cfg *reconciler.Config[*object]) {
+			cfg.Sweeper, cfg.Lister = &lister{target: e.target}, w
+		},
+		"Config.Equal is set, but Config.Lister is nil": func(cfg *reconciler.Config[*object]) {
+			cfg.Equal = func(_, _ *object) bool { return true }
+		},
+		"Settings.ResyncInterval is 1s, but Config.Lister is nil": func(cfg *reconciler.Config[*object]) {
+			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = time.Second }))
+		},
+		"Settings.ListTimeout is -1s, must not be negative": func(cfg *reconciler.Config[*object]) {
+			cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = -time.Second }))
+		},
+	} {
+		cfg := e.config()
+		change(&cfg)
+		_, err := reconciler.New(cfg)
+		require.ErrorContains(t, err, want)
+	}
 }
