@@ -71,7 +71,7 @@ type Config[Obj any] struct {
 	// [Requeue] is not called for it, either: let Equal be false if it has to be.
 	//
 	// Equal is called from several goroutines at once, and must change neither object. If it panics while the
-	// reconciler adopts, the objects are not equal; in a resync the listing fails. nil means that all objects with
+	// reconciler adopts, nothing more is adopted; in a resync the listing fails. nil means that all objects with
 	// the same key are equal, and that nothing is adopted.
 	Equal func(wanted, found Obj) bool
 	// Diff returns the difference between two objects that are not equal, for people: see [inspect.Difference]. It is

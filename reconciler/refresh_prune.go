@@ -53,7 +53,9 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	}
 	switch {
 	case cfg.Lister != nil, cfg.Sweeper != nil:
-		r.shared.resync.Start(ctx, txn)
+		// It has a scope of its own: it is not in an operation that runs beside it.
+		lists, _ := execute.New(ctx, &r.shared.execution.config)
+		r.shared.resync.Start(lists, txn)
 	case cfg.Pruner != nil:
 		began := r.life.now()
 		r.reports.health.Begin(began)

@@ -109,7 +109,9 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 
 // resynced records the result of a listing, and gives the core its orphans to delete.
 func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result[Obj]) {
-	record := &found.Record
+	// A copy: the record is kept, and the orphans are not.
+	record := new(inspect.Resync)
+	*record = found.Record
 	swept := 0
 	for _, orphan := range found.Orphans {
 		if r.core.AddOrphan(orphan, found.Revision) {

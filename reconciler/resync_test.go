@@ -402,3 +402,39 @@ func TestListerIsChecked(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 }
+
+// A target of which nothing is adopted is listed when the table is initialised: before, each object would be an orphan.
+func TestWithoutAListTimeoutNothingIsDeletedBeforeTheTableIsInitialised(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{1: 1, 9: 1}, late: true}, func(e *env, w *world, done func()) {
+		e.pass(time.Minute)
+		require.Empty(e, w.changes())
+		require.Zero(e, w.listed())
+		e.put(1, 1)
+		e.pass(time.Minute)
+		require.Equal(e, []string{"update(1)"}, w.changes())
+		done()
+		e.pass(time.Minute)
+		require.Equal(e, []string{"delete(9)"}, w.changes())
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = 0 }))
+}
+
+// A listing is in no operation, although it runs beside some.
+func TestListingIsNoOperation(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	var errs []error
+	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+		errs = nil
+		w.set(nil, func(ctx context.Context) {
+			reconciler.Note(ctx, "a listing")
+			errs = append(errs, reconciler.Checkpoint(ctx, &object{ID: 1}))
+		})
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		for _, err := range errs {
+			require.ErrorIs(e, err, reconciler.ErrNoOperation)
+		}
+		for _, event := range e.loop.Events(inspect.EventQuery{}) {
+			require.Empty(e, event.Note)
+		}
+	})
+}

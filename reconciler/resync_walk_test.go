@@ -41,6 +41,8 @@ type resyncWalk struct {
 	// an operation. read is how many operations of the process were checked.
 	drifted map[uint64]bool
 	read    int
+	// initialized is when the table of the process was initialised; zero before.
+	initialized time.Time
 }
 
 // lockedRand is a source of random numbers for several goroutines.
@@ -97,7 +99,8 @@ func (w *resyncWalk) start() {
 	w.e, w.read = e, 0
 	e.write(func(wtxn statedb.WriteTxn) {
 		end := e.table.RegisterInitializer(wtxn, "source")
-		w.done = func() { e.write(end) }
+		w.initialized = time.Time{}
+		w.done = func() { e.write(end); w.initialized = time.Now() }
 	})
 	cfg := e.config(reconciler.WithJournal(1<<15, 1<<15), reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.Concurrency, s.Jitter = 1+3*w.rng.IntN(2), 0.1
@@ -127,12 +130,14 @@ func (w *resyncWalk) start() {
 		loop()
 	case 1:
 		loop()
+		e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
 		rows()
 		w.done()
 	default:
 		rows()
 		loop()
 		e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
+		w.check()
 		w.done()
 	}
 }
@@ -151,6 +156,9 @@ func (w *resyncWalk) check() {
 	for _, event := range events[min(w.read, len(events)):] {
 		id, _ := strconv.ParseUint(event.Key, 10, 64)
 		_, drifted := w.drifted[id]
+		if event.Cause == inspect.CauseSweep && (w.initialized.IsZero() || event.Started.Before(w.initialized)) {
+			w.Fatalf("orphan %d is deleted before the table is initialised: %+v", id, event)
+		}
 		if event.Cause == inspect.CauseRepair && !drifted {
 			w.Fatalf("object %d is repaired without a reason at %s: %+v", id, event.Started, event)
 		}

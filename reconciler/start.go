@@ -195,8 +195,9 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
 	r.reconfigure(ctx, r.life.now())
-	if r.shared.setup.cfg.Equal != nil {
-		r.shared.resync.WaitForFirst(r.life.now())
+	if r.shared.setup.cfg.Equal != nil && !r.shared.resync.WaitForFirst(r.life.now()) {
+		// A listing that is not adopted looks for orphans, so it needs an initialised table.
+		r.shared.pruner.EndEarly(0)
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)

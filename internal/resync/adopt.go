@@ -83,13 +83,21 @@ func (r *Resync[Obj]) equal(row Obj, i int32) (equal bool) {
 		}
 		return nil
 	})
+	if err != nil {
+		// It was logged, and would be for each row.
+		r.adoption.objects = objects[Obj]{}
+	}
 	return equal && err == nil
 }
 
 // noteAttempt records that an operation has ended, or that a row was adopted.
 func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Ended[Obj]) {
 	i, listed := a.at(r, op.Row)
-	if !listed || a.objects.list[i].settled {
+	switch {
+	case !listed && !op.Deleted && !op.Adopted:
+		a.record.Missing++
+		return
+	case !listed || a.objects.list[i].settled:
 		return
 	}
 	k := a.objects.list[i]
@@ -144,7 +152,6 @@ func (r *Resync[Obj]) FinishAdoption() (inspect.Resync, bool) {
 		return inspect.Resync{}, false
 	}
 	record := a.record
-	record.Missing = max(0, r.cfg.Rows.Table.NumObjects(r.cfg.Rows.DB.ReadTxn())-record.Equal-record.Different)
 	*a = adoption[Obj]{}
 	return record, true
 }
@@ -155,7 +162,7 @@ func (r *Resync[Obj]) Trouble(now time.Duration) string {
 	case l != nil && !l.hasEnded() && now-l.began >= r.patience():
 		return fmt.Sprintf("the listing of the target runs since %s", l.started.Format(time.RFC3339))
 	case r.adoption.blind:
-		return fmt.Sprintf("no listing of the target has worked within %s of the start: objects are applied without a comparison", r.timeout())
+		return "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison"
 	}
 	return ""
 }

@@ -47,10 +47,11 @@ type found[Obj any] struct {
 	// listed counts the listed objects, equal those that are equal to a row that is Done.
 	listed, equal int
 	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, repairs the
-	// rows that are different or missing, and seen the keys of all that have a row.
+	// rows that are different or missing, wrong their numbers, and seen the keys of all that have a row.
 	objects objects[Obj]
 	unknown []Obj
 	repairs map[uint64]difference
+	wrong   [isDifferent + 1]int
 	seen    hashes
 	// first are the first differences, for people.
 	first []named
@@ -175,6 +176,7 @@ func (l *listing[Obj]) note(hash uint64, d difference, row Obj, diff func() stri
 		return
 	}
 	f.repairs[hash] = d
+	f.wrong[d]++
 	if len(f.first) == maxDifferences {
 		return
 	}

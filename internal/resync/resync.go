@@ -62,10 +62,12 @@ func (r *Resync[Obj]) timeout() time.Duration { return r.cfg.Timeout() }
 func (r *Resync[Obj]) patience() time.Duration { return max(r.timeout(), time.Second) }
 
 // WaitForFirst is called at the start of a loop that adopts: it waits for the first listing, not longer than Timeout.
-func (r *Resync[Obj]) WaitForFirst(now time.Duration) {
+// It returns false if that is zero.
+func (r *Resync[Obj]) WaitForFirst(now time.Duration) bool {
 	if r.timeout() > 0 {
 		r.adoption = adoption[Obj]{waiting: true, until: now + r.timeout()}
 	}
+	return r.adoption.waiting
 }
 
 // Start begins a listing. txn is the snapshot that the target is listed against.
@@ -206,14 +208,14 @@ func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool) (out Result
 		Record:   inspect.Resync{Started: l.started, Took: f.took, Listed: f.listed, Equal: f.equal},
 		Revision: r.cfg.Rows.Table.Revision(txn), Err: f.keylessError(),
 	}
+	out.Record.Missing, out.Record.Different = f.wrong[isMissing], f.wrong[isDifferent]
 	for hash := range l.touched {
-		delete(f.repairs, hash)
-	}
-	for _, d := range f.repairs {
-		if d == isMissing {
-			out.Record.Missing++
-		} else {
-			out.Record.Different++
+		d, wrong := f.repairs[hash]
+		switch delete(f.repairs, hash); {
+		case wrong && d == isMissing:
+			out.Record.Missing--
+		case wrong:
+			out.Record.Different--
 		}
 	}
 	for _, d := range f.first {
@@ -266,6 +268,10 @@ func (r *Resync[Obj]) judge(out *Result[Obj], approved bool) {
 		return
 	}
 	if err := r.cfg.Budget.check(len(out.Orphans), out.Record.Listed); err != nil {
-		out.Orphans, out.Err = nil, err
+		out.Orphans = nil
+		if out.Err != nil {
+			err = fmt.Errorf("%w; %w", err, out.Err)
+		}
+		out.Err = err
 	}
 }

@@ -307,7 +307,7 @@ func TestFirstListingIsComparedWithRowsThatComeLater(t *testing.T) {
 	require.False(t, w.Adopts(row{3, 9}))
 	w.NoteEnded(Ended[row]{Row: row{2, 1}, Deleted: true})
 	require.False(t, w.Adopts(row{2, 1}))
-	w.set(row{1, 1}, row{3, 1}, row{4, 1})
+	w.ended(4)
 	record, ok := w.FinishAdoption()
 	require.True(t, ok)
 	record.Started = time.Time{}
@@ -326,7 +326,7 @@ func TestWaitForTheFirstListingEnds(t *testing.T) {
 	require.Empty(t, w.Trouble(31*time.Second-1))
 	require.True(t, w.Look(31*time.Second, false))
 	require.False(t, w.Waiting())
-	require.Equal(t, "no listing of the target has worked within 30s of the start: objects are applied without a comparison", w.Trouble(31*time.Second))
+	require.Equal(t, "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison", w.Trouble(31*time.Second))
 
 	w.listed = []row{{1, 1}}
 	w.begin()
@@ -463,4 +463,28 @@ func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
 			require.ErrorContains(t, err, c.refused, name)
 		}
 	}
+}
+
+func TestNothingMoreIsAdoptedAfterAPanicOfEqual(t *testing.T) {
+	panics := 0
+	w := play(t, func(cfg *Config[row]) { cfg.Equal = func(row, row) bool { panics++; panic("odd") } })
+	w.WaitForFirst(0)
+	w.listed = []row{{1, 1}, {2, 1}}
+	w.begin()
+	w.Take(0)
+	require.False(t, w.Adopts(row{1, 1}))
+	require.False(t, w.Adopts(row{2, 1}))
+	require.Equal(t, 1, panics)
+	_, ok := w.FinishAdoption()
+	require.True(t, ok)
+}
+
+func TestRefusedResyncAlsoNamesObjectsWithoutAKey(t *testing.T) {
+	w := play(t, func(cfg *Config[row]) { cfg.Budget = Budget{Objects: 1} })
+	w.listed = []row{{0, 1}, {7, 1}, {8, 1}}
+	w.begin()
+	out := w.finish()
+	require.Empty(t, out.Orphans)
+	require.ErrorIs(t, out.Err, ErrAwaits)
+	require.ErrorContains(t, out.Err, "1 of 3 listed objects are left alone")
 }

@@ -14,7 +14,8 @@ import (
 // Resync is the record of one comparison of the target with the table: see reconciler.Config.Lister.
 type Resync struct {
 	// Started is when the listing began, Took how long it and the comparison took. Adopts: it was the first listing,
-	// with which each row was compared before it was applied; Took is the time of the listing then.
+	// with which each row was compared before it was applied; then Took is the time of the listing, Missing counts
+	// operations on objects that were not listed, and Orphan is 0.
 	Started time.Time     `json:"started"`
 	Took    time.Duration `json:"took"`
 	Adopts  bool          `json:"adopts,omitempty"`

@@ -5,6 +5,7 @@ package subject
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -22,6 +23,7 @@ type Listing struct {
 
 	rows      map[uint64]struct{}
 	different func(id uint64) bool
+	applied   []atomic.Bool
 	loop      inspect.Controller
 	resync    func()
 }
@@ -29,12 +31,22 @@ type Listing struct {
 // NewListing returns a target that has rows 0 ... rows-1. Those for which different returns true are different from
 // what the table wants.
 func NewListing(rows uint64, gate <-chan struct{}, different func(id uint64) bool) *Listing {
-	l := &Listing{Gate: gate, rows: make(map[uint64]struct{}, rows), different: different}
+	l := &Listing{Gate: gate, rows: make(map[uint64]struct{}, rows), different: different, applied: make([]atomic.Bool, rows)}
 	for id := range rows {
 		l.rows[id] = struct{}{}
 	}
 	return l
 }
+
+// Apply makes a row of the target equal to what the table wants.
+func (l *Listing) Apply(id uint64) {
+	if id < uint64(len(l.applied)) {
+		l.applied[id].Store(true)
+	}
+}
+
+// Applied reports whether Apply was called for a row.
+func (l *Listing) Applied(id uint64) bool { return l.applied[id].Load() }
 
 // Lists reports whether the contender lists the target.
 func (l *Listing) Lists() bool { return l.loop != nil }
@@ -78,7 +90,9 @@ func withListing[S any](cfg reconciler.Config[*object[S]], l *Listing) reconcile
 	if l == nil {
 		return cfg
 	}
-	cfg.Lister, cfg.Equal = lister[S]{l}, func(wanted, _ *object[S]) bool { return !l.different(wanted.id) }
+	cfg.Lister, cfg.Equal = lister[S]{l}, func(_, found *object[S]) bool {
+		return !l.different(found.id) || l.Applied(found.id)
+	}
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.ListTimeout, s.PruneInterval = time.Hour, 0
 	}))

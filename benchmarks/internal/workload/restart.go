@@ -5,7 +5,6 @@ package workload
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,7 +32,7 @@ func restart(name, what string, different func(id uint64) bool) Workload {
 			n, gate := env.Rows(700_000), make(chan struct{})
 			l := subject.NewListing(n, gate, different)
 			// What does not list waits in its first operation while the table is filled.
-			hold := func(t *subject.Target) { t.SetRule(func(uint64) error { <-gate; return nil }) }
+			hold := func(t *subject.Target) { t.SetRule(func(id uint64) error { <-gate; l.Apply(id); return nil }) }
 			return env.with(ctx, subject.Options{Listed: l, Prepare: hold}, func(sys subject.System) (Figures, error) {
 				return measureRestart(ctx, env, sys, l, n, func() { close(gate) }, different)
 			})
@@ -71,6 +70,18 @@ func measureRestart(ctx context.Context, env *Env, sys subject.System, l *subjec
 		return nil, err
 	}
 	var c checks
+	if l.Lists() {
+		// The resync after the start finds everything equal, and so calls no operation.
+		if err := untilResync(ctx, l, time.Time{}, func() error { return pause(ctx, time.Millisecond) }); err != nil {
+			return nil, err
+		}
+		c.equal("rows that are equal in the end", uint64(l.Last(ctx).Equal), n)
+		for id := range n {
+			if l.Applied(id) != different(id) {
+				return nil, fmt.Errorf("check failed: row %d: applied %t, different %t", id, l.Applied(id), different(id))
+			}
+		}
+	}
 	c.rows(sys, map[subject.Kind]uint64{subject.Done: n})
 	c.calls(sys, want, 0)
 	return Figures{
@@ -85,7 +96,7 @@ func resync() Workload {
 	return Workload{
 		Name: "resync",
 		About: "A resync of 1,000,000 equal rows, of a target that is a map: its time for a row beyond that of listing the map " +
-			"alone, the latency of rows that are inserted meanwhile, one after the other, and the memory that it holds " +
+			"alone, the latency of rows of which one is inserted each 5 ms meanwhile, and the memory that it holds " +
 			"for a listed object.",
 		Contenders: []string{subject.StatekeelBeside, subject.Statekeel},
 		Runs:       fewRuns,
@@ -115,15 +126,20 @@ func measureResync(ctx context.Context, env *Env, sys subject.System, l *subject
 	_, err := env.measure(func() error {
 		began := time.Now()
 		l.Resync()
+		at := began
 		return untilResync(ctx, l, began, func() error {
-			at := time.Now()
+			// A row each 5 ms: one that is late for another counts from when it should have been written.
+			at = at.Add(5 * time.Millisecond)
+			if err := pause(ctx, time.Until(at)); err != nil {
+				return err
+			}
 			err := sys.Insert(next, 1)
 			if err == nil {
 				err = sys.Await(ctx, next, subject.Done)
 			}
 			latencies = append(latencies, time.Since(at))
 			next++
-			return errors.Join(err, pause(ctx, time.Millisecond))
+			return err
 		})
 	})
 	if err != nil {
