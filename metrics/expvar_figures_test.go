@@ -53,7 +53,7 @@ func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	var of map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
 	shown := of["agent.routing"]
-	require.Len(t, shown, 28)
+	require.Len(t, shown, 33)
 	assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
 	assert.Equal(t, false, shown["paused"])
 	assert.Equal(t, map[string]any{}, shown["states"])

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,7 +34,7 @@ type resyncWalk struct {
 	ledger string
 	kind   string
 	// wild: operations and listings fail, hang or take long.
-	wild bool
+	wild atomic.Bool
 
 	e    *env
 	done func()
@@ -62,7 +63,7 @@ const foreign = 1000
 
 func (w *resyncWalk) List(ctx context.Context, _ statedb.ReadTxn, yield func(*object) bool) error {
 	way := 9
-	if w.wild {
+	if w.wild.Load() {
 		way = w.rng.IntN(10)
 	}
 	held := w.target.holds()
@@ -108,7 +109,7 @@ func (w *resyncWalk) start() {
 		s.ListTimeout = []time.Duration{0, 100 * time.Millisecond, 30 * time.Second}[w.rng.IntN(3)]
 		s.RefreshLimiter = nil
 	}))
-	if !w.wild {
+	if !w.wild.Load() {
 		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = 30 * time.Second }))
 	}
 	cfg.Lister, cfg.Equal = w, func(wanted, found *object) bool { return wanted.Value == found.Value }
@@ -253,8 +254,9 @@ func TestResyncsAndRestartsKeepTheirPromisesInRandomWalks(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						w := &resyncWalk{
 							T: t, rng: &lockedRand{r: rand.New(rand.NewPCG(seed, uint64(i)))}, target: newTarget(), wanted: map[uint64]int{}, drifted: map[uint64]bool{},
-							ledger: ledger, kind: kind, wild: true,
+							ledger: ledger, kind: kind,
 						}
+						w.wild.Store(true)
 						w.target.state[foreign] = 7
 						w.target.deciding(func(c call) error {
 							switch w.rng.IntN(12) {
@@ -285,7 +287,7 @@ func TestResyncsAndRestartsKeepTheirPromisesInRandomWalks(t *testing.T) {
 
 // settle ends the faults, and checks the promises.
 func (w *resyncWalk) settle() {
-	w.wild = false
+	w.wild.Store(false)
 	w.target.deciding(nil)
 	// What hangs or waits ends, failures are retried, and requeued objects are run.
 	w.e.pass(2 * time.Minute)

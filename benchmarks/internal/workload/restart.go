@@ -127,7 +127,7 @@ func measureResync(ctx context.Context, env *Env, sys subject.System, l *subject
 		began := time.Now()
 		l.Resync()
 		at := began
-		return untilResync(ctx, l, began, func() error {
+		insert := func() error {
 			// A row each 5 ms: one that is late for another counts from when it should have been written.
 			at = at.Add(5 * time.Millisecond)
 			if err := pause(ctx, time.Until(at)); err != nil {
@@ -140,13 +140,18 @@ func measureResync(ctx context.Context, env *Env, sys subject.System, l *subject
 			latencies = append(latencies, time.Since(at))
 			next++
 			return err
-		})
+		}
+		if err := insert(); err != nil {
+			return err
+		}
+		return untilResync(ctx, l, began, insert)
 	})
 	if err != nil {
 		return nil, err
 	}
 	last := l.Last(ctx)
 	var c checks
+	c.rows(sys, map[subject.Kind]uint64{subject.Done: next})
 	c.equal("equal rows", uint64(last.Equal), n)
 	c.equal("listed rows", uint64(last.Listed), n)
 	c.equal("rows to repair or delete", uint64(last.Different+last.Missing+last.Orphan), 0)
