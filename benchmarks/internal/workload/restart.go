@@ -155,7 +155,7 @@ func measureResync(ctx context.Context, env *Env, sys subject.System, l *subject
 	c.equal("equal rows", uint64(last.Equal), n)
 	c.equal("listed rows", uint64(last.Listed), n)
 	c.equal("rows to repair or delete", uint64(last.Different+last.Missing+last.Orphan), 0)
-	c.equal("operations", sys.Targets()[0].Updates.Load()-before, next-n)
+	c.equal("Update calls for fresh rows", sys.Targets()[0].Updates.Load()-before, next-n)
 	c.add(failure(last.Error))
 
 	// Another one for its memory, since a collection takes time.
