@@ -101,7 +101,7 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 		r.resynced(round, &found)
 	} else if p.Ready() {
 		if record, ok := s.FinishAdoption(); ok {
-			r.resynced(round, &resync.Result[Obj]{Record: record})
+			round.Resync, r.lastResync = &record, &record
 			p.Request(false)
 		}
 	}

@@ -177,6 +177,8 @@ func TestWhatIsEqualAtTheStartIsAdopted(t *testing.T) {
 		f := e.loop.Figures()
 		require.EqualValues(e, 2, f.Adopted)
 		require.EqualValues(e, 2, f.Updates.Done)
+		require.EqualValues(e, 1, f.Prunes.Count, "the first listing looks for no orphans")
+		require.True(e, e.loop.Snapshot(e.Context()).Lists)
 		rest, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
 		require.NoError(e, err)
 		require.Empty(e, rest.Keys)

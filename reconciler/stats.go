@@ -137,6 +137,10 @@ func (s *stats[Obj]) addPrune(round *inspect.Round) {
 		f.Missing += uint64(p.Missing)
 		f.Different += uint64(p.Different)
 	}
+	if round.Resync != nil && round.Resync.Adopts && failure == "" {
+		// It looked for no orphans.
+		return
+	}
 	f.Prunes.Observe(took.Seconds())
 	if failure != "" {
 		f.PruneErrors++

@@ -32,6 +32,8 @@ type view[Obj any] struct {
 	settings *atomic.Pointer[Settings]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
 	calls    *calls[Obj]
+	// lists: there is a Lister.
+	lists bool
 }
 
 // newView returns the view of a loop.
@@ -39,6 +41,7 @@ func newView[Obj any](l *shared[Obj]) *view[Obj] {
 	return &view[Obj]{
 		life: &l.life, identity: l.setup.id, rows: l.rows, ledger: l.ledger, stats: &l.stats, workers: l.execution.workers,
 		tally: &l.execution.config.Tally, settings: &l.settings.Pointer, scope: &l.execution.scope, calls: &l.calls,
+		lists: l.setup.cfg.Lister != nil,
 	}
 }
 

@@ -34,7 +34,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		States: counted(s.keys.States[:], firstShown, stateName), Lanes: counted(s.keys.Lanes[:], core.Lane(0), core.Lane.String), Failing: s.health.Failing, Blocked: s.health.Blocked,
 		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
 		Breaker: s.health.Breaker, Stuck: v.stuckLines(),
-		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(),
+		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(), Lists: v.lists,
 	}
 	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {
 		x.Busy = busy.With

@@ -26,7 +26,7 @@ func (r *reporter) lookForPrune(ctx context.Context, figures *metrics.Figures) s
 		return ""
 	case figures.Prunes.Count == figures.PruneErrors:
 		loop := r.Loop.Snapshot(ctx)
-		switch r.pruned = !prunes(loop.Settings); {
+		switch r.pruned = !loop.Lists && !prunes(loop.Settings); {
 		case r.pruned:
 			return ""
 		case !loop.Initialized:
