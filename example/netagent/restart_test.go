@@ -320,7 +320,7 @@ func TestListingThatAlwaysFailsHoldsNothingUpForLong(t *testing.T) {
 	p.until("health says that links are applied blindly", func() bool {
 		code, body := p.request("GET", "/healthz", "")
 		return code == http.StatusServiceUnavailable && !strings.Contains(body, "Pending") &&
-			strings.Contains(body, "no listing of the target has worked within 500ms of the start: objects are applied without a comparison")
+			strings.Contains(body, "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison")
 	})
 	p.until("all is there", func() bool {
 		return len(p.links()) == 3 && len(p.routes(unix.RT_TABLE_MAIN)) == 1 && len(p.routes(100)) == 1

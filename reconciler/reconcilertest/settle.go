@@ -122,7 +122,18 @@ func (w *world[Obj, T]) unequal() (texts []string) {
 	calls := w.x.OwnCalls()
 	begun := time.Now()
 	w.each(prune)
-	w.settle(settleTime)
+	// In real time a listing may take longer than the program seems to rest.
+	for range 10 {
+		w.settle(settleTime)
+		ended := true
+		w.each(func(ctx context.Context, c controller) {
+			r := c.Snapshot(ctx).Resync
+			ended = ended && r != nil && !r.Started.Before(begun)
+		})
+		if ended {
+			break
+		}
+	}
 	w.each(func(ctx context.Context, c controller) {
 		switch r := c.Snapshot(ctx).Resync; {
 		case r == nil || r.Started.Before(begun):

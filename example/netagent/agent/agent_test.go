@@ -289,7 +289,7 @@ func TestListingThatFailsHoldsNothingUpForLong(t *testing.T) {
 	err := Run(t.Context(), o)
 	assert.Equal(t, all, w.keys())
 	assert.ErrorContains(t, err, "job-reconcile-links: 1 error(s), the target is not listed: no listing of the target has "+
-		"worked within 1s of the start: objects are applied without a comparison\nresync: listing the target: boom")
+		"worked within ListTimeout of the start: objects are applied without a comparison\nresync: listing the target: boom")
 
 	w.change(func() { clear(w.updates) })
 	o = options(t, w, state)
