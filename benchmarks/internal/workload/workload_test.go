@@ -46,6 +46,7 @@ func starter(t *testing.T, name string) func(subject.Options) (subject.System, e
 
 // withoutPeer are the workloads that the peer has no feature for.
 var withoutPeer = map[string]bool{
+	"resync":       true, // it cannot list its target
 	"blocked-many": true, "observed-noop": true, "stuck-64": true,
 	"request-1": true, "request-8": true, "stepper": true, "stateful": true,
 	"managed-1": true, "managed-8": true, "derive-best": true, "fleet-1000": true, "relist-100k": true,
