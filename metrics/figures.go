@@ -18,7 +18,7 @@ type Figures struct {
 	Retries uint64
 	// Released counts blocked objects whose watch channel closed.
 	Released uint64
-	// Refreshes counts the objects that were refreshed, or applied again by a trigger.
+	// Refreshes counts the objects that were refreshed, repaired, or applied again by a trigger.
 	Refreshes uint64
 	// Latency is the time in seconds from the write of a change (its status was set to Pending)
 	// until its outcome was committed. A deletion counts from when the reconciler read it.
@@ -39,8 +39,8 @@ type Figures struct {
 	// written meanwhile.
 	Lost, Conflicts uint64
 
-	// Prunes is the duration of prunes and sweeps in seconds, including failed ones and sweeps that await
-	// approval; PruneErrors counts these two. Listed counts the objects that sweeps were given, Swept the
+	// Prunes is the duration of prunes, sweeps and resyncs in seconds, including failed ones and those that await
+	// approval, but not the first listing of a loop that adopts; PruneErrors counts these two. Listed counts the objects that sweeps were given, Swept the
 	// orphans among them whose deletion began.
 	Prunes        Histogram
 	PruneErrors   uint64

@@ -55,7 +55,6 @@ type shared[Obj any] struct {
 
 	execution execution[Obj]
 	pruner    *prune.Pruner[Obj]
-	resync    *resync.Resync[Obj]
 	refresher *refresh.Refresher[Obj]
 	// stats has the history, the counters and the latest state.
 	stats stats[Obj]
@@ -114,6 +113,7 @@ type runner[Obj any] struct {
 	resolver resolver[Obj]
 	executor *execute.Executor[Obj]
 	blocking *blocking[Obj]
+	resync   *resync.Resync[Obj]
 	reports  reports[Obj]
 	pace     pace.Pace
 	alarm    pace.Alarm
@@ -260,7 +260,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 			return inspect.ReasonPruneCall
 		}
 		return inspect.ReasonCall
-	case <-r.shared.resync.Ended:
+	case <-r.resync.Ended:
 		return inspect.ReasonListed
 	case <-r.workers.SomeFinished:
 		return inspect.ReasonFinished
@@ -293,10 +293,10 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	if stuckAt, has := r.workers.NextStuck(now); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
-	if pruneAt, has := r.shared.pruner.Next(); has && r.mayPrune() && (!ok || pruneAt < at) {
+	if pruneAt, has := r.shared.pruner.Next(r.resync.Waiting()); has && r.mayPrune() && (!ok || pruneAt < at) {
 		at, reason, ok = pruneAt, inspect.ReasonPrune, true
 	}
-	if listAt, has := r.shared.resync.Next(now); has && (!ok || listAt < at) {
+	if listAt, has := r.resync.Next(now); has && (!ok || listAt < at) {
 		at, reason, ok = listAt, inspect.ReasonDue, true
 	}
 	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {

@@ -42,7 +42,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 		p.NoteAttempted(r.core.Index.Attempted(r.observer.Revision()))
 	}
 	r.takeListing(round)
-	if !r.mayPrune() || !p.Due(now) {
+	if !r.mayPrune() || !p.Due(now, r.resync.Waiting()) {
 		p.StopDraining()
 		return
 	}
@@ -55,7 +55,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 	case cfg.Lister != nil, cfg.Sweeper != nil:
 		// It has a scope of its own: it is not in an operation that runs beside it.
 		lists, _ := execute.New(ctx, &r.shared.execution.config)
-		r.shared.resync.Start(lists, txn)
+		r.resync.Start(lists, txn)
 	case cfg.Pruner != nil:
 		began := r.life.now()
 		r.reports.health.Begin(began)
@@ -69,7 +69,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 }
 
 // mayPrune reports whether a pause allows a prune. The first listing of a loop that adopts changes nothing.
-func (r *runner[Obj]) mayPrune() bool { return !r.paused.whole || r.shared.pruner.IsEarly() }
+func (r *runner[Obj]) mayPrune() bool { return !r.paused.whole || r.resync.Waiting() }
 
 // pruned records the end of a prune, a sweep or a resync that took some time. It returns the text of the error.
 func (r *runner[Obj]) pruned(took time.Duration, err error) (failure string) {
@@ -108,7 +108,7 @@ func callPrune[Obj any](ctx context.Context, s *shared[Obj], txn statedb.ReadTxn
 func (r *runner[Obj]) refresh() {
 	if !r.paused.whole {
 		if !r.shared.refresher.Repairing() {
-			r.shared.resync.EndRepairs()
+			r.resync.EndRepairs()
 		}
 		s := r.set
 		r.shared.refresher.Step(refresh.Settings{Interval: s.RefreshInterval, Limiter: s.RefreshLimiter, RoundSize: s.RoundSize})

@@ -73,22 +73,22 @@ func newResync[Obj any](s *shared[Obj], c *core.Core[Obj], paused func(Obj) bool
 // lookAtListing ends the wait for the first listing, and the comparison with it, if they last too long.
 func (r *runner[Obj]) lookAtListing() {
 	p := r.shared.pruner
-	if r.shared.resync.Look(r.life.now(), p.IsInitialized()) {
-		p.EndEarly(r.shared.rows.Revision())
+	if r.resync.Look(r.life.now(), p.IsInitialized()) {
+		p.RaiseGate(r.shared.rows.Revision())
 		p.Request(false)
 	}
 }
 
 // takeListing ends a listing of the target, and begins what follows from it.
 func (r *runner[Obj]) takeListing(round *inspect.Round) {
-	p, s := r.shared.pruner, r.shared.resync
+	p, s := r.shared.pruner, r.resync
 	switch record, adopts, ended, err := s.Take(r.life.now()); {
 	case err != nil:
 		r.resynced(round, &resync.Result[Obj]{Record: record, Err: err})
 	case ended:
 		p.NoteEnd(r.life.now(), nil, r.pruning())
 		if adopts {
-			p.EndEarly(r.shared.rows.Revision())
+			p.RaiseGate(r.shared.rows.Revision())
 		} else {
 			p.Request(false)
 		}
@@ -140,11 +140,11 @@ func (r *runner[Obj]) repair(batch []refresh.Row[Obj]) {
 
 // noteEnded tells the resync which operations have ended.
 func (r *runner[Obj]) noteEnded() {
-	if !r.shared.resync.Notes() {
+	if !r.resync.Notes() {
 		return
 	}
 	for i := range r.ops {
 		op := &r.ops[i]
-		r.shared.resync.NoteEnded(resync.Ended[Obj]{Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted})
+		r.resync.NoteAttempt(resync.Attempt[Obj]{Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted})
 	}
 }

@@ -28,7 +28,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			*op = core.Operation[Obj]{}
 			continue
 		}
-		if !op.Deleted && op.Turn.Cause != core.CauseProbe && r.shared.resync.Adopts(op.Row) {
+		if !op.Deleted && op.Turn.Cause != core.CauseProbe && r.resync.Adopts(op.Row) {
 			op.Turn.Cause = core.CauseAdopted
 		} else if !r.set.admitOne() {
 			r.resolver.recall(op)

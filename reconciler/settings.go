@@ -114,7 +114,7 @@ type Settings struct {
 	// [Config].Equal is set; the default is 30 s. Then objects are applied without a comparison, and health reports
 	// it until a listing works. What was listed is kept as long again if the table is not initialised before. A
 	// later listing that takes longer goes on, and health reports it. Zero means that the loop does not wait, and
-	// adopts nothing.
+	// adopts nothing; then a listing is reported after a minute.
 	ListTimeout time.Duration
 }
 
@@ -219,9 +219,9 @@ func WithJournal(rounds, operations int) Option {
 	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
 }
 
-// WithSweepBudget bounds how much one sweep (see [Sweeper]) or resync (see [Lister]) may delete: at most objects, and at most
-// the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound;
-// the default is neither.
+// WithSweepBudget bounds how much one sweep (see [Sweeper]) or resync (see [Lister]) may delete: at most objects,
+// and at most the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound; the
+// default is neither.
 //
 // A sweep that exceeds the budget deletes nothing, and health reports it. [Loop.ApproveSweep], the
 // command reconciler/approve or the button of the debug page allows it.

@@ -89,9 +89,9 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	}
 	l.view = newView(s)
 	s.pruner = prune.New(prune.Config[Obj]{
-		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil, Adopts: cfg.Equal != nil,
+		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil,
 	})
-	s.resync = newResync(s, c, func(obj Obj) bool { return r.paused.pauses(obj) })
+	r.resync = newResync(s, c, func(obj Obj) bool { return r.paused.pauses(obj) })
 	s.refresher = refresh.New(refresh.Config[Obj]{
 		Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again, Repair: r.repair,
 	})
@@ -195,9 +195,8 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
 	r.reconfigure(ctx, r.life.now())
-	if r.shared.setup.cfg.Equal != nil && !r.shared.resync.WaitForFirst(r.life.now()) {
-		// A listing that is not adopted looks for orphans, so it needs an initialised table.
-		r.shared.pruner.EndEarly(0)
+	if r.shared.setup.cfg.Equal != nil && r.resync.WaitForFirst(r.life.now()) {
+		r.shared.pruner.Request(false)
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
@@ -239,7 +238,7 @@ func (r *runner[Obj]) exited() error {
 	r.shared.setup.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may take long.
 	r.reports.health.TellEnd(err)
-	r.shared.resync.Stop()
+	r.resync.Stop()
 	r.workers.Stop()
 	return err
 }
@@ -247,7 +246,7 @@ func (r *runner[Obj]) exited() error {
 // finish waits for the running operations, whose context has ended, and commits their outcomes.
 func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
-	r.shared.resync.Stop()
+	r.resync.Stop()
 	r.workers.Stop()
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.this.began = r.life.now()

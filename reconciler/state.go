@@ -63,9 +63,9 @@ func (r *runner[Obj]) publishState() *state {
 		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
-	s.health.Listing = r.shared.resync.Trouble(r.life.now())
-	s.waits, s.resync = r.shared.resync.Waiting(), r.lastResync
-	s.listing, _ = r.shared.resync.Running()
+	s.health.Listing = r.resync.Trouble(r.life.now())
+	s.waits, s.resync = r.resync.Waiting(), r.lastResync
+	s.listing, _ = r.resync.Running()
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}
@@ -73,7 +73,7 @@ func (r *runner[Obj]) publishState() *state {
 			s.oldest = r.reports.view.writtenAt(obj, s.low, wanted)
 		}
 	}
-	if at, planned := r.shared.pruner.Next(); planned {
+	if at, planned := r.shared.pruner.Next(r.resync.Waiting()); planned {
 		s.nextPrune = r.life.timeOf(at)
 	}
 	if b := s.breaker; b.Open {

@@ -40,8 +40,8 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops [
 	x.process(ctx, ops, updates, 0, func(ctx context.Context) { x.cfg.Batches.UpdateBatch(ctx, txn, updates) })
 }
 
-// addEntries appends entries for the deletions, or for the updates that are not adopted, in order of revision. They are not reused: an
-// operation may keep them.
+// addEntries appends entries for the deletions, or for the updates that are not adopted, in order of revision. They are
+// not reused: an operation may keep them.
 func (x *Executor[Obj]) addEntries(entries []BatchEntry[Obj], ops []core.Operation[Obj], deleted bool) []BatchEntry[Obj] {
 	first := len(entries)
 	for i := range ops {

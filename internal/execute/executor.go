@@ -117,7 +117,7 @@ func (x *Executor[Obj]) Leave() { x.Scope.Set(Calling[Obj]{Since: x.began}) }
 // Took returns how long the turn has taken, up to the end of its last operation.
 func (x *Executor[Obj]) Took() time.Duration { return x.at - x.began }
 
-// Resume is called before the next operation of a turn if something else took time since the last one. Otherwise
+// Resume is called before the next operation of a turn if something else took time since the last one: otherwise
 // that counts as time of the operation.
 func (x *Executor[Obj]) Resume() { x.at = x.cfg.Now() }
 

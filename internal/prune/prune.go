@@ -21,9 +21,6 @@ type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
 	// Lists reports whether the target is listed, and the loop deletes the orphans by operations.
 	Lists bool
-	// Adopts reports whether the first listing is made at once. Otherwise it waits until the table is initialised
-	// and attempted.
-	Adopts bool
 }
 
 // Settings are the settings of a Pruner. They can change while it runs.
@@ -45,8 +42,8 @@ type Pruner[Obj any] struct {
 	initialized <-chan struct{}
 	ready       bool
 	// requested: a prune was requested. approved: the next sweep has no budget. running: a prune has begun
-	// and not ended. early: the next listing waits for nothing.
-	requested, approved, running, early bool
+	// and not ended.
+	requested, approved, running bool
 	// refused: the last sweep whose listing succeeded stopped at its budget.
 	refused atomic.Bool
 	// gate is the revision up to which everything must have been attempted before a sweep; 0 if that is so.
@@ -63,9 +60,7 @@ type Pruner[Obj any] struct {
 }
 
 // New returns a Pruner whose table is not known to be initialised.
-func New[Obj any](cfg Config[Obj]) *Pruner[Obj] {
-	return &Pruner[Obj]{cfg: cfg, early: cfg.Adopts, requested: cfg.Adopts}
-}
+func New[Obj any](cfg Config[Obj]) *Pruner[Obj] { return &Pruner[Obj]{cfg: cfg} }
 
 // Look checks whether the table is initialised; nothing is pruned before it is. If there is an
 // interval, the first prune is due then.
@@ -96,21 +91,19 @@ func (p *Pruner[Obj]) Ready() bool { return p.ready && !p.Gated() }
 // IsInitialized reports whether the table is initialised.
 func (p *Pruner[Obj]) IsInitialized() bool { return p.ready }
 
-// EndEarly is called when the first listing need not be made early any more. Rows that the initialised table got until
-// then, up to the given revision, have to be attempted like those from before.
-func (p *Pruner[Obj]) EndEarly(revision statedb.Revision) {
-	p.early = false
+// RaiseGate is called when the loop stops waiting for its first listing. What the initialised table got until then, up to
+// the given revision, has to be attempted like what it had before.
+func (p *Pruner[Obj]) RaiseGate(revision statedb.Revision) {
 	if p.ready {
 		p.gate = revision
 	}
 }
 
-// IsEarly reports whether the next listing is made early.
-func (p *Pruner[Obj]) IsEarly() bool { return p.early }
-
-// IsApproved reports whether the next sweep has no budget. EndApproval takes that back.
+// IsApproved reports whether the next sweep has no budget.
 func (p *Pruner[Obj]) IsApproved() bool { return p.approved }
-func (p *Pruner[Obj]) EndApproval()     { p.approved = false }
+
+// EndApproval ends the approval: it was for one sweep.
+func (p *Pruner[Obj]) EndApproval() { p.approved = false }
 
 // Request requests a prune as soon as possible. approve lifts the budget of that sweep, if the last
 // sweep was refused.
@@ -135,12 +128,14 @@ func (p *Pruner[Obj]) NoteAttempted(upTo statedb.Revision) {
 	}
 }
 
-// mayRun reports whether a prune may begin when it is requested or its time has come.
-func (p *Pruner[Obj]) mayRun() bool { return (p.early || p.Ready()) && !p.running }
+// mayRun reports whether a prune may begin when it is requested or its time has come. early: it need not wait for the
+// table.
+func (p *Pruner[Obj]) mayRun(early bool) bool { return (early || p.Ready()) && !p.running }
 
-// Due reports whether it is time to prune.
-func (p *Pruner[Obj]) Due(now time.Duration) bool {
-	return p.mayRun() && (p.requested || p.scheduled && p.at <= now)
+// Due reports whether it is time to prune. early: it is the first listing of a loop that adopts, which waits for
+// nothing.
+func (p *Pruner[Obj]) Due(now time.Duration, early bool) bool {
+	return p.mayRun(early) && (p.requested || p.scheduled && p.at <= now)
 }
 
 // Start begins the due prune and returns true, if no operation is running. Otherwise it returns
@@ -161,12 +156,12 @@ func (p *Pruner[Obj]) Draining() bool { return p.drain.holding }
 func (p *Pruner[Obj]) StopDraining() { p.drain = drain{} }
 
 // Next returns when the next prune is due, or when Start must be called again; false if neither is
-// planned.
-func (p *Pruner[Obj]) Next() (time.Duration, bool) {
+// planned. early is as for Due.
+func (p *Pruner[Obj]) Next(early bool) (time.Duration, bool) {
 	if at, ok := p.drain.next(); ok {
 		return at, true
 	}
-	return p.at, p.scheduled && p.mayRun()
+	return p.at, p.scheduled && p.mayRun(early)
 }
 
 // NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row,

@@ -41,7 +41,7 @@ type world struct {
 	ready func(statedb.WriteTxn)
 }
 
-func play(t *testing.T, lists, adopts bool) *world {
+func play(t *testing.T, lists bool) *world {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", rowID)
 	require.NoError(t, err)
@@ -51,7 +51,7 @@ func play(t *testing.T, lists, adopts bool) *world {
 		SetStatus: func(r row, _ status.Status) row { return r },
 	})}
 	w.write(func(txn statedb.WriteTxn) { w.ready = table.RegisterInitializer(txn, "test") })
-	w.Pruner = New(Config[row]{Rows: w.rows, Lists: lists, Adopts: adopts})
+	w.Pruner = New(Config[row]{Rows: w.rows, Lists: lists})
 	return w
 }
 
@@ -70,10 +70,13 @@ func (w *world) insert(ids ...uint64) {
 	})
 }
 
-func (w *world) look(set Settings) { w.Look(w.rows.DB.ReadTxn(), set) }
+// Due and Next are for what is not early.
+func (w *world) Due(now time.Duration) bool  { return w.Pruner.Due(now, false) }
+func (w *world) Next() (time.Duration, bool) { return w.Pruner.Next(false) }
+func (w *world) look(set Settings)           { w.Look(w.rows.DB.ReadTxn(), set) }
 
 func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
-	w := play(t, false, false)
+	w := play(t, false)
 	require.Nil(t, w.Initialized())
 	w.look(hourly)
 	w.Request(false)
@@ -90,7 +93,7 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 }
 
 func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
-	w := play(t, true, false)
+	w := play(t, true)
 	w.insert(1, 2)
 	w.write(w.ready)
 	w.look(hourly)
@@ -105,7 +108,7 @@ func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
 }
 
 func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
-	w := play(t, false, false)
+	w := play(t, false)
 	w.write(w.ready)
 	w.look(hourly)
 	require.True(t, w.Due(0), "the first prune is due at once")
@@ -145,26 +148,33 @@ func TestFailedPruneIsRetriedWithBackoff(t *testing.T) {
 
 // The first listing of a loop that adopts waits for nothing. Until it has worked, its failures have the backoff.
 func TestFirstListingBeginsBeforeTheTableIsInitialised(t *testing.T) {
-	w := play(t, true, true)
+	w := play(t, true)
 	w.look(Settings{Once: true})
-	require.True(t, w.Due(0) && w.IsEarly())
+	w.Request(false)
+	require.True(t, w.Pruner.Due(0, true))
 	require.True(t, w.Start(0, true, false))
 	w.NoteEnd(0, errors.New("resync: down"), hourly)
-	require.False(t, w.Due(time.Second-1))
-	require.True(t, w.Due(time.Second))
+	require.False(t, w.Pruner.Due(time.Second-1, true))
+	require.True(t, w.Pruner.Due(time.Second, true))
+	at, ok := w.Pruner.Next(true)
+	require.True(t, ok)
+	require.Equal(t, time.Second, at)
 	require.True(t, w.Start(time.Second, true, false))
 	w.NoteEnd(time.Second, nil, Settings{})
-	w.EndEarly(w.rows.Revision())
+	w.RaiseGate(w.rows.Revision())
 	w.Request(false)
 	require.False(t, w.Due(math.MaxInt64), "the next one waits for the table")
 	w.write(w.ready)
 	w.look(Settings{Once: true})
 	w.NoteAttempted(w.rows.Revision())
 	require.True(t, w.Ready() && w.Due(time.Second))
+	w.insert(1)
+	w.RaiseGate(w.rows.Revision())
+	require.False(t, w.Due(time.Second), "the row that came meanwhile was not attempted")
 }
 
 func TestApprovalNeedsARefusedSweep(t *testing.T) {
-	w := play(t, true, false)
+	w := play(t, true)
 	w.Request(true)
 	require.False(t, w.IsApproved())
 	w.NoteEnd(0, fmt.Errorf("sweep: %w", resync.ErrAwaits), hourly)

@@ -27,7 +27,7 @@ type adoption[Obj any] struct {
 }
 
 // objects are the objects of a listing. at has the index in list for the keyed hash of a key; twice has more objects of a
-// key. Two keys with one hash, of which there is one pair in some 10 million listings of a million objects, count as one
+// key. Two keys with one hash, of which there is a pair in one of some 37 million listings of a million objects, count as one
 // key.
 type objects[Obj any] struct {
 	at    map[uint64]int32
@@ -91,7 +91,7 @@ func (r *Resync[Obj]) equal(row Obj, i int32) (equal bool) {
 }
 
 // noteAttempt records that an operation has ended, or that a row was adopted.
-func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Ended[Obj]) {
+func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Attempt[Obj]) {
 	i, listed := a.at(r, op.Row)
 	switch {
 	case !listed && !op.Deleted && !op.Adopted:

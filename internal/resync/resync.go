@@ -4,6 +4,7 @@
 package resync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"hash/maphash"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -59,7 +61,9 @@ func New[Obj any](cfg Config[Obj]) *Resync[Obj] { return &Resync[Obj]{cfg: cfg, 
 func (r *Resync[Obj]) timeout() time.Duration { return r.cfg.Timeout() }
 
 // patience is how long a listing may run before it is reported.
-func (r *Resync[Obj]) patience() time.Duration { return max(r.timeout(), time.Second) }
+func (r *Resync[Obj]) patience() time.Duration {
+	return max(cmp.Or(r.timeout(), execute.Long), time.Second)
+}
 
 // WaitForFirst is called at the start of a loop that adopts: it waits for the first listing, not longer than Timeout.
 // It returns false if that is zero.
@@ -128,19 +132,19 @@ func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Ended is an operation that has ended. Adopted: it was not called.
-type Ended[Obj any] struct {
+// Attempt is an operation that has ended. Adopted: it was not called.
+type Attempt[Obj any] struct {
 	Row              Obj
 	Adopted, Deleted bool
 }
 
-// Notes reports whether [Resync.NoteEnded] has to be called.
+// Notes reports whether [Resync.NoteAttempt] has to be called.
 func (r *Resync[Obj]) Notes() bool {
 	return r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing
 }
 
-// NoteEnded records that an operation has ended: what was listed before says nothing about its key.
-func (r *Resync[Obj]) NoteEnded(op Ended[Obj]) {
+// NoteAttempt records that an operation has ended: what was listed before says nothing about its key.
+func (r *Resync[Obj]) NoteAttempt(op Attempt[Obj]) {
 	if l := r.listing; l != nil {
 		l.touched[l.hash(op.Row)] = struct{}{}
 	}

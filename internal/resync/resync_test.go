@@ -150,7 +150,7 @@ func orphansOf(out Result[row]) (ids []uint64) {
 	return ids
 }
 
-func (w *world) ended(id uint64) { w.NoteEnded(Ended[row]{Row: row{id: id}}) }
+func (w *world) ended(id uint64) { w.NoteAttempt(Attempt[row]{Row: row{id: id}}) }
 
 func TestListingIsSortedIntoFour(t *testing.T) {
 	w := play(t, nil)
@@ -300,12 +300,12 @@ func TestFirstListingIsComparedWithRowsThatComeLater(t *testing.T) {
 	require.True(t, w.Adopts(row{1, 1}))
 	require.True(t, w.Adopts(row{1, 1}), "it was not run")
 	require.False(t, w.Adopts(row{1, 2}))
-	w.NoteEnded(Ended[row]{Row: row{1, 1}, Adopted: true})
+	w.NoteAttempt(Attempt[row]{Row: row{1, 1}, Adopted: true})
 	require.False(t, w.Adopts(row{1, 1}), "an operation of the key has ended")
 	require.False(t, w.Adopts(row{3, 1}))
 	w.ended(3)
 	require.False(t, w.Adopts(row{3, 9}))
-	w.NoteEnded(Ended[row]{Row: row{2, 1}, Deleted: true})
+	w.NoteAttempt(Attempt[row]{Row: row{2, 1}, Deleted: true})
 	require.False(t, w.Adopts(row{2, 1}))
 	w.ended(4)
 	record, ok := w.FinishAdoption()

@@ -46,6 +46,7 @@ func TestActionsReachTheReconciler(t *testing.T) {
 
 func TestApproveFailsWithoutARefusedSweep(t *testing.T) {
 	s := newShell(t, routes())
+	s.fails("agent does not list its target (Config.Lister is not set): there are no resyncs", "reconciler/resync agent")
 	s.fails("agent: no sweep has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
 	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
 }

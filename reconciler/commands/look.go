@@ -5,6 +5,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"sync"
 	"time"
@@ -103,6 +104,9 @@ func (c *commands) resync() *spec {
 		},
 		run: func(ctx context.Context, in *input) (output, error) {
 			s := in.reconciler.Snapshot(ctx)
+			if !s.Lists {
+				return output{}, fmt.Errorf("%s does not list its target (Config.Lister is not set): there are no resyncs", in.named())
+			}
 			r := resyncOf{Reconciler: s.Reconciler, Listing: s.Listing, Resync: s.Resync}
 			return output{r, r.String}, nil
 		},
@@ -117,7 +121,7 @@ type resyncOf struct {
 }
 
 func (r resyncOf) String() string {
-	out := "there was no resync\n"
+	out := "there was no resync yet\n"
 	if r.Resync != nil {
 		out = r.Resync.String()
 	}

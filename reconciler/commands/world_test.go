@@ -300,6 +300,9 @@ func (w *world) register(args []string) (string, error) {
 		case "sweep":
 			cfg.Sweeper = w.target
 			add(reconciler.WithSweepBudget(n, 0))
+		case "list":
+			cfg.Lister, cfg.Equal = w.target, func(wanted, found *machine) bool { return wanted.Size == found.Size }
+			cfg.Diff = func(wanted, found *machine) string { return fmt.Sprintf("size %d, not %d", found.Size, wanted.Size) }
 		case "breaker":
 			add(reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}))
 		case "rounds":

@@ -33,6 +33,7 @@ func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 		f.Explanation.Events = f.History
 		f.Shown.Errors = []inspect.ErrorClass{{Class: key, Key: key, Example: key}}
 		f.Shown.Breaker, f.Shown.Stuck, f.Shown.PruneFailure = key, []string{key}, key
+		f.Shown.Resync = &inspect.Resync{Error: key, Differences: []inspect.Difference{{Key: key, Kind: inspect.Different, Diff: key}}}
 		f.Shown.Busy, f.Shown.Waiting = key, []string{key}
 		s := serve(t, writes, f)
 		listed := decode[inspect.ObjectPage](t, s.json("objects?reconciler=agent/v4")).Objects[0].Key

@@ -34,6 +34,10 @@ func full() *fake.Controller {
 		OperationsPerSecond: 1234.5, FailuresPerSecond: 0.25, RoundsPerSecond: 12,
 		Errors:  []inspect.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
 		Breaker: "breaker open since 5s", Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
+		AwaitsListing: true, Resync: &inspect.Resync{
+			Started: epoch, Took: time.Second, Listed: 31, Equal: 28, Different: 1, Orphan: 2,
+			Differences: []inspect.Difference{{Key: "route-3", Kind: inspect.Different, Diff: "via 10.0.0.1, not 10.0.0.2"}},
+		},
 		NextPrune: epoch.Add(time.Hour), Settings: []inspect.SettingText{{Name: "RoundSize", Value: "1000"}},
 	}
 	f.Explanation = inspect.Explanation{
@@ -68,7 +72,8 @@ func TestPagesHaveTheFigures(t *testing.T) {
 			"busy: it is in update of route-7 for 3s; the figures are from its last round", "waits for k8s-sync",
 			"123,456", "breaker open since 5s", "update of route-9", "list: permission denied", "in 1 h 0 m",
 			"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
-			">90<", ">70<", ">60<", "0.2/s",
+			">90<", ">70<", ">60<", "0.2/s", "no operation is called before the target was listed",
+			"31 listed in 1 s: 28 equal, 1 different, 0 missing, 2 orphan", "route-3", ">different<", "via 10.0.0.1, not 10.0.0.2",
 		},
 		"objects?reconciler=agent/v4&status=error": {
 			"route-2", "no route to host 2", "retry", "Error", ">3<", `aria-current="true">Error<`,

@@ -74,7 +74,7 @@ func (r Resync) String() string {
 	var t text.Table
 	t.Row("Key", "Kind", "Difference")
 	for _, d := range r.Differences {
-		t.Row(text.Name(d.Key), d.Kind, text.Plain(d.Diff))
+		t.Row(text.Name(d.Key), d.Kind, plainOr(d.Diff, "-"))
 	}
 	t.Append(&out, "")
 	if n := r.Different + r.Missing + r.Orphan - len(r.Differences); n > 0 {

@@ -122,20 +122,15 @@ func (w *world[Obj, T]) unequal() (texts []string) {
 	calls := w.x.OwnCalls()
 	begun := time.Now()
 	w.each(prune)
+	w.settle(settleTime)
 	// In real time a listing may take longer than the program seems to rest.
-	for range 10 {
+	for !w.resynced(begun) && time.Since(begun) < callTime {
 		w.settle(settleTime)
-		ended := true
-		w.each(func(ctx context.Context, c controller) {
-			r := c.Snapshot(ctx).Resync
-			ended = ended && r != nil && !r.Started.Before(begun)
-		})
-		if ended {
-			break
-		}
 	}
 	w.each(func(ctx context.Context, c controller) {
-		switch r := c.Snapshot(ctx).Resync; {
+		s := c.Snapshot(ctx)
+		switch r := s.Resync; {
+		case !s.Lists:
 		case r == nil || r.Started.Before(begun):
 			texts = append(texts, "a resync was asked for, and none has ended")
 		case r.Error != "":
@@ -161,6 +156,16 @@ func (w *world[Obj, T]) unequal() (texts []string) {
 		texts = append(texts, "a new start on the settled target calls "+strings.Join(more[len(calls):], ", "))
 	}
 	return texts
+}
+
+// resynced reports whether each reconciler has ended a resync that began after a time.
+func (w *world[Obj, T]) resynced(after time.Time) bool {
+	all := true
+	w.each(func(ctx context.Context, c controller) {
+		s := c.Snapshot(ctx)
+		all = all && (!s.Lists || s.Resync != nil && !s.Resync.Started.Before(after))
+	})
+	return all
 }
 
 // rest returns the rows that are not applied.

@@ -12,6 +12,7 @@ import (
 	"reflect"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,6 +23,7 @@ import (
 	"github.com/statekeel/statekeel/internal/edgehook"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // mostFailures is how often an operation of a row may fail after the faults.
@@ -162,16 +164,17 @@ func (w *world[Obj, T]) record() *check.Record {
 
 func (w *world[Obj, T]) dump() map[string]string { return w.s.Dump(w.target) }
 
-// outside returns the changes from outside. What one adds is left out of the comparison if nothing lists the target.
+// outside returns the changes from outside. What one adds is left out of the comparison if nothing lists the target. They
+// are made at points of operations and listings, which run on several goroutines.
 func (w *world[Obj, T]) outside() map[string]func() {
 	changes := map[string]func(){}
+	var one sync.Mutex
 	for name, change := range w.s.Outside {
 		changes[name] = func() {
+			one.Lock()
+			defer one.Unlock()
 			had := w.dump()
 			change(w.target)
-			if w.lists {
-				return
-			}
 			for added := range w.dump() {
 				if _, ok := had[added]; !ok {
 					if w.rec.Added == nil {
@@ -206,7 +209,13 @@ func (w *world[Obj, T]) start(s check.Step) {
 	for _, n := range l.started {
 		known += n
 	}
-	w.compares = l.compares && known == len(w.env.Registry.All()) // of those that the program starts itself the kit knows nothing
+	loops := 0
+	for _, c := range w.env.Registry.All() {
+		if _, loop := c.(inspect.Loop); loop { // a derivation has no target
+			loops++
+		}
+	}
+	w.compares = l.compares && known == loops // of those that the program starts itself the kit knows nothing
 	w.write(s)
 	if w.txn != nil {
 		initialised(w.txn)
