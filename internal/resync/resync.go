@@ -186,7 +186,7 @@ type Result[Obj any] struct {
 // end with Finish.
 func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended bool, err error) {
 	last := r.listing
-	if last == nil || !last.hasEnded() || last.found.err == nil && !last.adopts {
+	if last == nil || !last.hasEnded() || !last.isForTake() {
 		return l, false, false, nil
 	}
 	r.listing = nil
@@ -197,12 +197,15 @@ func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended b
 	return l, r.adopt(now, last), true, nil
 }
 
+// isForTake reports whether a listing that has ended is one for Take.
+func (l *listing[Obj]) isForTake() bool { return l.found.err != nil || l.adopts }
+
 // Finish ends a resync whose listing has worked. It returns false if there is none, or the main cursor, which has
 // passed everything up to the given revision, has not reached the end of the listing: until then the core does not
-// know each deletion.
+// know each deletion. A listing for Take, which may have ended since Take looked, is left to that.
 func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool) (out Result[Obj], ok bool) {
 	l := r.listing
-	if l == nil || !l.hasEnded() || passed < l.found.upTo {
+	if l == nil || !l.hasEnded() || l.isForTake() || passed < l.found.upTo {
 		return out, false
 	}
 	r.listing = nil

@@ -488,3 +488,25 @@ func TestRefusedResyncAlsoNamesObjectsWithoutAKey(t *testing.T) {
 	require.ErrorIs(t, out.Err, ErrAwaits)
 	require.ErrorContains(t, out.Err, "1 of 3 listed objects are left alone")
 }
+
+// A listing may end after Take has looked and before Finish does. One that failed, or that is adopted, is left to the next
+// Take.
+func TestFinishTakesNoListingThatIsForTake(t *testing.T) {
+	w := play(t, nil)
+	w.err = errors.New("down")
+	w.begin()
+	_, ok := w.Finish(w.cfg.Rows.Revision(), false)
+	require.False(t, ok)
+	_, _, ended, err := w.Take(0)
+	require.True(t, ended)
+	require.EqualError(t, err, "listing the target: down")
+
+	w.err, w.listed = nil, []row{{1, 1}}
+	w.WaitForFirst(0)
+	w.begin()
+	_, ok = w.Finish(w.cfg.Rows.Revision(), false)
+	require.False(t, ok)
+	_, adopts, _, err := w.Take(0)
+	require.NoError(t, err)
+	require.True(t, adopts && w.Adopts(row{1, 1}))
+}
