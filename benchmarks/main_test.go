@@ -40,7 +40,7 @@ func TestFlagErrorsNameTheValidNames(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"-workloads noop-single,nope", []string{`unknown workload "nope"; known are noop-single, noop-batch, `, "refresh, refresh-batch, idle, slow-1ms, "}},
+		{"-workloads noop-single,nope", []string{`unknown workload "nope"; known are noop-single, noop-batch, `, "refresh, refresh-batch, idle, restart-equal, restart-1-percent, resync, slow-1ms, "}},
 		{"-contenders peer", []string{`unknown contender "peer"; known are statekeel, statekeel+inf, statekeel-2, `, "statekeel+bare, statekeel+beside, statekeel+beside-8, statedb/reconciler, "}},
 		{"-runs -1", []string{"-runs -1: must not be negative"}},
 		{"-runs -1 -workloads x -contenders y", []string{"-runs -1", `"x"`, `"y"`}},
