@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
@@ -39,10 +40,16 @@ type Workload struct {
 // Measure does one run, or one part of it, in this process. The error names the check that failed, or the
 // wait that did not end.
 func (w Workload) Measure(ctx context.Context, env Env) (Figures, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, env.Limit,
-		fmt.Errorf("the run is stuck: not over after %s", env.Limit))
+	stuck := fmt.Errorf("the run is stuck: not over after %s", env.Limit)
+	deadline := time.Now().Add(env.Limit)
+	ctx, cancel := context.WithDeadlineCause(ctx, deadline, stuck)
 	defer cancel()
-	return w.measure(ctx, &env)
+	figures, err := w.measure(ctx, &env)
+	// A run can end before the timer of its limit has fired.
+	if err == nil && time.Now().After(deadline) {
+		return nil, stuck
+	}
+	return figures, err
 }
 
 // Ours returns the variant of Statekeel that the goals and the chart are about.
