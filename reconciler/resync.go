@@ -84,7 +84,7 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 	p, s := r.shared.pruner, r.resync
 	switch record, adopts, ended, err := s.Take(r.life.now()); {
 	case err != nil:
-		r.resynced(round, &resync.Result[Obj]{Record: record, Err: err})
+		r.resynced(round, &resync.Result{Record: record, Err: err})
 	case ended:
 		p.NoteEnd(r.life.now(), nil, r.pruning())
 		if adopts {
@@ -93,7 +93,7 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 			p.Request(false)
 		}
 	}
-	if found, ok := s.Finish(r.observer.Revision(), p.IsApproved()); ok {
+	if found, ok := s.Finish(r.observer.Revision(), p.IsApproved(), r.core.AddOrphan); ok {
 		p.EndApproval()
 		if found.Repairs {
 			r.shared.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return s.Wants(row.Object, row.Revision) }))
@@ -107,23 +107,15 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 	}
 }
 
-// resynced records the result of a listing, and gives the core its orphans to delete.
-func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result[Obj]) {
-	// A copy: the record is kept, and the orphans are not.
-	record := new(inspect.Resync)
-	*record = found.Record
-	swept := 0
-	for _, orphan := range found.Orphans {
-		if r.core.AddOrphan(orphan, found.Revision) {
-			swept++
-		}
-	}
+// resynced records the result of a listing.
+func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result) {
+	record := &found.Record
 	record.Error = r.pruned(record.Took, found.Err)
 	if n := record.Different + record.Missing + record.Orphan; n > 0 && !record.Adopts && found.Err == nil {
 		r.shared.setup.log.Info("resync", "found", record.Summary(), "first", record.Differences)
 	}
 	if r.shared.setup.cfg.Lister == nil {
-		round.Prune = &inspect.Prune{Took: record.Took, Listed: record.Listed, Swept: swept, Error: record.Error}
+		round.Prune = &inspect.Prune{Took: record.Took, Listed: record.Listed, Swept: found.Swept, Error: record.Error}
 	} else {
 		round.Resync, r.lastResync = record, record
 	}

@@ -36,8 +36,23 @@ type listing[Obj any] struct {
 	ended  chan struct{}
 
 	found found[Obj]
-	// touched has the keys of which an operation has ended since the listing began: of the goroutine of the loop.
+	// Of the goroutine of the loop: touched has the keys of which an operation has ended since the listing began, and
+	// order has them in that order.
 	touched map[uint64]struct{}
+	order   []uint64
+	verdict verdict
+}
+
+func (l *listing[Obj]) touch(hash uint64) {
+	if !l.isTouched(hash) {
+		l.touched[hash] = struct{}{}
+		l.order = append(l.order, hash)
+	}
+}
+
+func (l *listing[Obj]) isTouched(hash uint64) bool {
+	_, touched := l.touched[hash]
+	return touched
 }
 
 // found is what a listing has found.
@@ -46,10 +61,11 @@ type found[Obj any] struct {
 	took time.Duration
 	// listed counts the listed objects, equal those that are equal to a row that is Done.
 	listed, equal int
-	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, repairs the
-	// rows that are different or missing, wrong their numbers, and seen the keys of all that have a row.
+	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, one a key, repairs
+	// the rows that are different or missing, wrong their numbers, and seen the keys of all that have a row.
 	objects objects[Obj]
-	unknown []Obj
+	unknown []stray[Obj]
+	strays  map[uint64]struct{}
 	repairs map[uint64]difference
 	wrong   [isDifferent + 1]int
 	seen    hashes
@@ -60,6 +76,12 @@ type found[Obj any] struct {
 	why     error
 	// upTo is the revision of the table at the end.
 	upTo statedb.Revision
+}
+
+// stray is a listed object without a row, with the hash of its key.
+type stray[Obj any] struct {
+	object Obj
+	hash   uint64
 }
 
 // difference is what is wrong with a row.
@@ -121,7 +143,7 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	if !l.adopts && l.cfg.Compares {
 		l.findMissing(ctx)
 	}
-	f.upTo = l.cfg.Rows.Revision()
+	f.strays, f.upTo = nil, l.cfg.Rows.Revision()
 	return ctx.Err()
 }
 
@@ -130,7 +152,13 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	f, txn := &l.found, l.cfg.Rows.DB.ReadTxn()
 	row, revision, has := l.cfg.Rows.Get(txn, obj)
 	if !has {
-		f.unknown = append(f.unknown, obj)
+		if _, twice := f.strays[hash]; !twice {
+			if f.strays == nil {
+				f.strays = map[uint64]struct{}{}
+			}
+			f.strays[hash] = struct{}{}
+			f.unknown = append(f.unknown, stray[Obj]{obj, hash})
+		}
 		return
 	}
 	if !l.cfg.Compares {

@@ -119,12 +119,14 @@ func (r *Resync[Obj]) Holds() bool {
 	return running && !r.cfg.Compares
 }
 
-// Next returns when Look or Trouble has to be called again; false if they need not be.
+// Next returns when Look, Finish or Trouble has to be called again; false if they need not be.
 func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
 	if _, running := r.Running(); running {
 		if at = r.listing.began + r.patience(); at > now {
 			ok = true
 		}
+	} else if r.listing != nil && r.listing.verdict.begun {
+		return now, true
 	}
 	if a := &r.adoption; (a.waiting || a.comparing) && a.until > now && (!ok || a.until < at) {
 		at, ok = a.until, true
@@ -146,7 +148,7 @@ func (r *Resync[Obj]) Notes() bool {
 // NoteAttempt records that an operation has ended: what was listed before says nothing about its key.
 func (r *Resync[Obj]) NoteAttempt(op Attempt[Obj]) {
 	if l := r.listing; l != nil {
-		l.touched[l.hash(op.Row)] = struct{}{}
+		l.touch(l.hash(op.Row))
 	}
 	if len(r.repairs) > 0 {
 		delete(r.repairs, maphash.Bytes(r.seed, r.cfg.Rows.Key(op.Row)))
@@ -169,15 +171,14 @@ func (r *Resync[Obj]) Wants(row Obj, revision statedb.Revision) bool {
 func (r *Resync[Obj]) EndRepairs() { r.repairs = nil }
 
 // Result is the result of a listing that worked.
-type Result[Obj any] struct {
+type Result struct {
 	Record inspect.Resync
-	// Orphans are the objects to delete, as of the table's revision Revision.
-	Orphans  []Obj
-	Revision statedb.Revision
+	// Swept counts the orphans that are being deleted.
+	Swept int
 	// Repairs reports whether some rows are to be repaired: those for which [Resync.Wants] is true.
 	Repairs bool
-	// Err is set if the budget does not allow the orphans to be deleted; then Orphans is empty. It is also set if
-	// objects without a usable key were listed, which are left alone.
+	// Err is set if the budget does not allow the orphans to be deleted: none was handed out. It is also set if objects
+	// without a usable key were listed, which are left alone.
 	Err error
 }
 
@@ -200,85 +201,109 @@ func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended b
 // isForTake reports whether a listing that has ended is one for Take.
 func (l *listing[Obj]) isForTake() bool { return l.found.err != nil || l.adopts }
 
-// Finish ends a resync whose listing has worked. It returns false if there is none, or the main cursor, which has
-// passed everything up to the given revision, has not reached the end of the listing: until then the core does not
-// know each deletion. A listing for Take, which may have ended since Take looked, is left to that.
-func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool) (out Result[Obj], ok bool) {
+// slice bounds the keys that one call of [Resync.Finish] looks at: changes wait for it.
+const slice = 1024
+
+// verdict is how far Finish has come with a listing that has worked.
+type verdict struct {
+	begun, weighed bool
+	// dropped counts the touched keys whose repairs were dropped. judged counts the unknown objects that were looked at,
+	// orphans those of them that are orphans, and handed the orphans that were handed out.
+	dropped, judged, orphans, handed int
+	// swept counts those of them that orphan returned true for.
+	swept int
+	// err is set if the budget does not allow the orphans to be deleted.
+	err error
+}
+
+// Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table; orphan
+// returns whether it will be deleted. Finish does a slice of that; over is true, once, when it has ended. It does nothing if there is no such listing, or the main
+// cursor, which has passed everything up to the given revision, has not reached the end of the listing: until then the
+// core does not know each deletion. A listing for Take, which may have ended since Take looked, is left to that.
+func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func(Obj, statedb.Revision) bool) (out Result, over bool) {
 	l := r.listing
 	if l == nil || !l.hasEnded() || l.isForTake() || passed < l.found.upTo {
 		return out, false
 	}
-	r.listing = nil
-	r.adoption.blind = false
-	f, txn := &l.found, r.cfg.Rows.DB.ReadTxn()
-	out = Result[Obj]{
-		Record:   inspect.Resync{Started: l.started, Took: f.took, Listed: f.listed, Equal: f.equal},
-		Revision: r.cfg.Rows.Table.Revision(txn), Err: f.keylessError(),
-	}
-	out.Record.Missing, out.Record.Different = f.wrong[isMissing], f.wrong[isDifferent]
-	for hash := range l.touched {
-		d, wrong := f.repairs[hash]
-		switch delete(f.repairs, hash); {
-		case wrong && d == isMissing:
-			out.Record.Missing--
-		case wrong:
-			out.Record.Different--
+	v, f, txn := &l.verdict, &l.found, r.cfg.Rows.DB.ReadTxn()
+	v.begun = true
+	for range slice {
+		switch {
+		case v.dropped < len(l.order):
+			f.drop(l.order[v.dropped])
+			v.dropped++
+		case v.judged < len(f.unknown):
+			if s := f.unknown[v.judged]; r.isOrphan(txn, s) {
+				f.unknown[v.orphans] = s
+				v.orphans++
+			}
+			v.judged++
+		case !v.weighed:
+			v.weighed = true
+			if !approved {
+				v.err = r.cfg.Budget.check(v.orphans, f.listed)
+			}
+		case v.err == nil && v.handed < v.orphans:
+			// It may be wanted by now.
+			if s := f.unknown[v.handed]; r.isOrphan(txn, s) {
+				if orphan(s.object, r.cfg.Rows.Table.Revision(txn)) {
+					v.swept++
+				}
+			}
+			v.handed++
+		default:
+			return r.conclude(l), true
 		}
+	}
+	return out, false
+}
+
+// conclude returns the result of a listing when its orphans are handed out.
+func (r *Resync[Obj]) conclude(l *listing[Obj]) Result {
+	f, v := &l.found, &l.verdict
+	record := inspect.Resync{
+		Started: l.started, Took: f.took, Listed: f.listed, Equal: f.equal,
+		Different: f.wrong[isDifferent], Missing: f.wrong[isMissing], Orphan: v.orphans,
 	}
 	for _, d := range f.first {
-		if _, touched := l.touched[d.hash]; !touched {
-			out.Record.Differences = append(out.Record.Differences, d.Difference)
+		if !l.isTouched(d.hash) {
+			record.Differences = append(record.Differences, d.Difference)
 		}
 	}
-	r.repairs, r.seed, out.Repairs = f.repairs, l.seed, len(f.repairs) > 0
-	known := map[uint64]struct{}{}
-	for _, obj := range f.unknown {
-		hash := l.hash(obj)
-		_, touched := l.touched[hash]
-		_, twice := known[hash]
-		if !touched && !twice && r.orphan(txn, obj) {
-			known[hash] = struct{}{}
-			out.Orphans = append(out.Orphans, obj)
-		}
+	for _, s := range f.unknown[:min(v.orphans, maxDifferences-len(record.Differences))] {
+		record.Differences = append(record.Differences, inspect.Difference{Key: r.cfg.Rows.Name(s.object), Kind: inspect.Orphan})
 	}
-	r.judge(&out, approved)
-	return out, true
+	r.listing, r.adoption.blind = nil, false
+	r.repairs, r.seed = f.repairs, l.seed
+	return Result{Record: record, Swept: v.swept, Repairs: len(f.repairs) > 0, Err: f.trouble(v.err)}
 }
 
-// keylessError returns an error about the listed objects without a usable key; nil if there are none.
-func (f *found[Obj]) keylessError() error {
+// drop forgets what is wrong with a row of which an operation has ended.
+func (f *found[Obj]) drop(hash uint64) {
+	if d, wrong := f.repairs[hash]; wrong {
+		delete(f.repairs, hash)
+		f.wrong[d]--
+	}
+}
+
+// trouble returns the error of the budget and of the listed objects without a usable key; nil if there is none.
+func (f *found[Obj]) trouble(budget error) error {
 	if f.keyless == 0 {
-		return nil
+		return budget
 	}
-	return fmt.Errorf("%d of %d listed objects are left alone: %w", f.keyless, f.listed, f.why)
+	err := fmt.Errorf("%d of %d listed objects are left alone: %w", f.keyless, f.listed, f.why)
+	if budget != nil {
+		return fmt.Errorf("%w; %w", budget, err)
+	}
+	return err
 }
 
-// orphan reports whether neither the core nor the snapshot has an object of the target.
-func (r *Resync[Obj]) orphan(txn statedb.ReadTxn, obj Obj) bool {
-	if r.cfg.Tracks(obj) {
+// isOrphan reports whether no operation of an object without a row has ended since the listing began, and neither the
+// core nor the snapshot has it.
+func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
+	if r.listing.isTouched(s.hash) || r.cfg.Tracks(s.object) {
 		return false
 	}
-	_, _, found := r.cfg.Rows.Get(txn, obj)
+	_, _, found := r.cfg.Rows.Get(txn, s.object)
 	return !found
-}
-
-// judge counts the orphans of a result, and drops them if the budget does not allow it to delete them.
-func (r *Resync[Obj]) judge(out *Result[Obj], approved bool) {
-	out.Record.Orphan = len(out.Orphans)
-	for _, obj := range out.Orphans {
-		if len(out.Record.Differences) == maxDifferences {
-			break
-		}
-		out.Record.Differences = append(out.Record.Differences, inspect.Difference{Key: r.cfg.Rows.Name(obj), Kind: inspect.Orphan})
-	}
-	if approved {
-		return
-	}
-	if err := r.cfg.Budget.check(len(out.Orphans), out.Record.Listed); err != nil {
-		out.Orphans = nil
-		if out.Err != nil {
-			err = fmt.Errorf("%w; %w", err, out.Err)
-		}
-		out.Err = err
-	}
 }

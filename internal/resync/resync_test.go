@@ -59,6 +59,8 @@ type world struct {
 	err    error
 	during func(ctx context.Context)
 	now    time.Duration
+	// looks counts the objects that were looked for in the core.
+	looks int
 }
 
 func play(t *testing.T, change func(cfg *Config[row])) *world {
@@ -78,7 +80,7 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 		Equal:   func(wanted, found row) bool { return wanted.value == found.value },
 		Diff:    func(wanted, found row) string { return fmt.Sprintf("%d != %d", wanted.value, found.value) },
 		Done:    func(_ statedb.ReadTxn, r row, _ statedb.Revision) bool { return !w.pending[r.id] },
-		Tracks:  func(r row) bool { return w.tracked[r.id] },
+		Tracks:  func(r row) bool { w.looks++; return w.tracked[r.id] },
 		Paused:  func(row) bool { return false },
 		Timeout: func() time.Duration { return 30 * time.Second },
 		Now:     func() time.Duration { return w.now },
@@ -123,14 +125,42 @@ func (w *world) begin() {
 	<-w.Ended
 }
 
+// result is a result with the orphans that were handed out.
+type result struct {
+	Result
+	orphans []uint64
+}
+
 // finish ends a listing that worked.
-func (w *world) finish() Result[row] {
+func (w *world) finish() (out result) {
 	_, _, ended, err := w.Take(w.now)
 	require.False(w, ended)
 	require.NoError(w, err)
-	out, ok := w.Finish(w.cfg.Rows.Revision(), false)
-	require.True(w, ok)
+	for over := false; !over; {
+		w.looks = 0
+		out.Result, over = w.step(&out.orphans)
+		require.LessOrEqual(w, w.looks, slice)
+		at, more := w.Next(w.now)
+		require.True(w, over || more && at == w.now)
+	}
 	return out
+}
+
+// step calls Finish once.
+func (w *world) step(orphans *[]uint64) (Result, bool) {
+	return w.Finish(w.cfg.Rows.Revision(), false, func(o row, _ statedb.Revision) bool {
+		*orphans = append(*orphans, o.id)
+		return true
+	})
+}
+
+// finishes reports whether there is a listing for Finish when the main cursor has passed a revision.
+func (w *world) finishes(passed statedb.Revision) bool {
+	_, over := w.Finish(passed, false, func(row, statedb.Revision) bool {
+		w.Error("an orphan")
+		return false
+	})
+	return over
 }
 
 // repairs returns the rows that are to be repaired.
@@ -139,13 +169,6 @@ func (w *world) repaired() (ids []uint64) {
 		if w.Wants(r, revision) {
 			ids = append(ids, r.id)
 		}
-	}
-	return ids
-}
-
-func orphansOf(out Result[row]) (ids []uint64) {
-	for _, o := range out.Orphans {
-		ids = append(ids, o.id)
 	}
 	return ids
 }
@@ -159,7 +182,7 @@ func TestListingIsSortedIntoFour(t *testing.T) {
 	w.listed = []row{{1, 1}, {2, 9}, {5, 9}, {7, 1}}
 	w.begin()
 	out := w.finish()
-	require.Equal(t, []uint64{7}, orphansOf(out))
+	require.Equal(t, []uint64{7}, out.orphans)
 	require.Equal(t, []uint64{2, 3}, w.repaired(), "4 and 5 are not Done")
 	out.Record.Started = time.Time{}
 	require.Equal(t, inspect.Resync{
@@ -168,7 +191,7 @@ func TestListingIsSortedIntoFour(t *testing.T) {
 			{Key: "2", Kind: "different", Diff: "1 != 9"}, {Key: "3", Kind: "missing"}, {Key: "7", Kind: "orphan"},
 		},
 	}, out.Record)
-	_, ok := w.Finish(w.cfg.Rows.Revision(), false)
+	ok := w.finishes(w.cfg.Rows.Revision())
 	require.False(t, ok, "a listing ends once")
 }
 
@@ -182,7 +205,7 @@ func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	w.ended(3)
 	w.ended(7)
 	out := w.finish()
-	require.Equal(t, []uint64{8}, orphansOf(out))
+	require.Equal(t, []uint64{8}, out.orphans)
 	require.Equal(t, []uint64{2, 4}, w.repaired())
 	require.Equal(t, 1, out.Record.Different)
 	require.Equal(t, 1, out.Record.Missing)
@@ -203,9 +226,39 @@ func TestOrphanIsInNeitherTheTableNorTheCore(t *testing.T) {
 	w.during = func(context.Context) { w.set(row{1, 1}) }
 	w.begin()
 	w.tracked[2] = true
-	_, ok := w.Finish(w.cfg.Rows.Revision()-1, false)
+	ok := w.finishes(w.cfg.Rows.Revision() - 1)
 	require.False(t, ok, "main has not passed the listing")
-	require.Equal(t, []uint64{3}, orphansOf(w.finish()))
+	require.Equal(t, []uint64{3}, w.finish().orphans)
+}
+
+// Changes wait for a slice of a resync, not for all of it. An orphan that is wanted, or was worked on, by the time it is
+// its turn is left alone.
+func TestManyOrphansAreJudgedAndHandedOutInSlices(t *testing.T) {
+	w := play(t, nil)
+	const n = 10 * slice
+	for id := range uint64(n) {
+		w.listed = append(w.listed, row{id + 1, 1})
+	}
+	w.set(row{n + 1, 1}, row{n + 2, 1})
+	w.begin()
+	var orphans []uint64
+	for len(orphans) == 0 {
+		_, over := w.step(&orphans)
+		require.False(t, over)
+	}
+	w.set(row{n - 1, 1})
+	w.tracked[n-2] = true
+	w.ended(n - 3)
+	w.ended(n + 1)
+	out := w.finish()
+	require.Len(t, append(orphans, out.orphans...), n-3)
+	for _, id := range []uint64{n - 1, n - 2, n - 3} {
+		require.NotContains(t, out.orphans, id)
+	}
+	require.Equal(t, len(out.orphans)+len(orphans), out.Swept)
+	require.Equal(t, n, out.Record.Orphan)
+	require.Equal(t, 1, out.Record.Missing)
+	require.Equal(t, []uint64{n + 2}, w.repaired())
 }
 
 // A row is equal only if it is equal to all that was listed with its key.
@@ -246,7 +299,7 @@ func TestListingThatFailsChangesNothing(t *testing.T) {
 			_, adopts, ended, err := w.Take(0)
 			require.True(t, ended && !adopts)
 			require.EqualError(t, err, c.want)
-			_, ok := w.Finish(w.cfg.Rows.Revision(), false)
+			ok := w.finishes(w.cfg.Rows.Revision())
 			require.False(t, ok)
 			require.Empty(t, w.repaired())
 		})
@@ -275,7 +328,7 @@ func TestSweepLooksForOrphansOnlyAndHoldsWorkBack(t *testing.T) {
 	w.begin()
 	require.False(t, w.Holds())
 	out := w.finish()
-	require.Equal(t, []uint64{7}, orphansOf(out))
+	require.Equal(t, []uint64{7}, out.orphans)
 	require.Empty(t, w.repaired())
 }
 
@@ -284,7 +337,7 @@ func TestObjectsWithoutAKeyAreLeftAlone(t *testing.T) {
 	w.listed = []row{{0, 1}, {7, 1}}
 	w.begin()
 	out := w.finish()
-	require.Equal(t, []uint64{7}, orphansOf(out))
+	require.Equal(t, []uint64{7}, out.orphans)
 	require.EqualError(t, out.Err, "1 of 2 listed objects are left alone: the primary index makes no key of the object")
 }
 
@@ -357,7 +410,7 @@ func TestFirstListingThatComesTooLateIsNotUsed(t *testing.T) {
 	require.True(t, ended && !adopts)
 	require.NoError(t, err)
 	require.False(t, w.Adopts(row{1, 1}))
-	_, ok := w.Finish(w.cfg.Rows.Revision(), false)
+	ok := w.finishes(w.cfg.Rows.Revision())
 	require.False(t, ok)
 }
 
@@ -429,7 +482,7 @@ func TestResyncAgreesWithAModel(t *testing.T) {
 				repairs = append(repairs, id)
 			}
 		}
-		require.Equal(t, orphans, orphansOf(out))
+		require.Equal(t, orphans, out.orphans)
 		require.Equal(t, repairs, w.repaired())
 		require.Equal(t, len(repairs), out.Record.Different+out.Record.Missing)
 	}
@@ -484,7 +537,7 @@ func TestRefusedResyncAlsoNamesObjectsWithoutAKey(t *testing.T) {
 	w.listed = []row{{0, 1}, {7, 1}, {8, 1}}
 	w.begin()
 	out := w.finish()
-	require.Empty(t, out.Orphans)
+	require.Empty(t, out.orphans)
 	require.ErrorIs(t, out.Err, ErrAwaits)
 	require.ErrorContains(t, out.Err, "1 of 3 listed objects are left alone")
 }
@@ -495,7 +548,7 @@ func TestFinishTakesNoListingThatIsForTake(t *testing.T) {
 	w := play(t, nil)
 	w.err = errors.New("down")
 	w.begin()
-	_, ok := w.Finish(w.cfg.Rows.Revision(), false)
+	ok := w.finishes(w.cfg.Rows.Revision())
 	require.False(t, ok)
 	_, _, ended, err := w.Take(0)
 	require.True(t, ended)
@@ -504,7 +557,7 @@ func TestFinishTakesNoListingThatIsForTake(t *testing.T) {
 	w.err, w.listed = nil, []row{{1, 1}}
 	w.WaitForFirst(0)
 	w.begin()
-	_, ok = w.Finish(w.cfg.Rows.Revision(), false)
+	ok = w.finishes(w.cfg.Rows.Revision())
 	require.False(t, ok)
 	_, adopts, _, err := w.Take(0)
 	require.NoError(t, err)
