@@ -186,6 +186,8 @@ type known[Obj any] struct {
 	// seen: the rows carry no status, and the loop has read this version of the row. paused: single objects are
 	// paused, and it is one of them.
 	seen, paused bool
+	// wrong is what a resync found of a row that is not repaired yet: see [resync.Resync.Wrong].
+	wrong string
 }
 
 // known returns what the loop knows about a key, and about a version of its row; the revision is 0 if there
@@ -196,6 +198,9 @@ func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, 
 	}
 	o := b.r.observer
 	k.paused = revision > 0 && b.r.paused.pauses(row)
+	if revision > 0 {
+		k.wrong = b.r.resync.Wrong(row)
+	}
 	k.seen = revision > 0 && b.r.shared.rows.Writable == nil && (revision <= o.Revision() || o.Applied(row, revision))
 	return k
 }

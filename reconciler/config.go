@@ -75,7 +75,8 @@ type Config[Obj any] struct {
 	// the same key are equal, and that nothing is adopted.
 	Equal func(wanted, found Obj) bool
 	// Diff returns the difference between two objects that are not equal, for people: see [inspect.Difference]. It is
-	// called for a few objects of a resync. At most 1 KiB of the text is kept. nil means no texts.
+	// called for a few objects of a resync. At most 1 KiB of the text is kept. nil means no texts. It needs Equal. A panic
+	// means no text.
 	Diff func(wanted, found Obj) string
 
 	// Merge is for rows that carry the status. It keeps the changes that an update made to its object

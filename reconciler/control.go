@@ -160,6 +160,10 @@ func (r *runner[Obj]) applyPause() {
 	if p == r.paused {
 		return
 	}
+	if r.paused.whole && !p.whole && r.resync.Compares() {
+		// What was listed before the pause may be long gone.
+		r.adopt()
+	}
 	r.paused = p
 	if p.whole || p.objects != nil {
 		r.takeBackQueued()

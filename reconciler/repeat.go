@@ -61,6 +61,8 @@ func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err 
 			errs = append(errs, fmt.Errorf("reconciler %q: object %d of %d to apply again: %w", called(l.ID()), i, len(objs), err))
 		} else {
 			keyed = append(keyed, obj)
+			// A call that comes before the row is read counts, too.
+			l.runner.resync.Refuse(obj)
 		}
 	}
 	running, err = l.repeat.reapply(ctx, keyed)

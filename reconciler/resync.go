@@ -24,9 +24,11 @@ type Lister[Obj any] interface {
 	// [Config].Equal compares and the fields that Delete needs. List stops when yield returns false, which means
 	// that the reconciler stops. It must not call yield from two goroutines at the same time, nor after it has
 	// returned. txn is a snapshot, to look up other objects; it must not be kept after the call. When the first
-	// listing begins, its tables may be empty.
+	// listing begins, its tables may be empty. ctx ends when the reconciler stops, which waits for List. It has no
+	// deadline: set one in List if the target may hang.
 	//
 	// A key may be listed twice, if the target has two objects for it: the row is equal only if it is equal to both.
+	// Of an orphan that is listed twice one is deleted, and the other after the next resync.
 	//
 	// List runs on a goroutine of its own, beside operations, one call at a time. An object of which an operation
 	// has ended since the call began is not judged by it, so a listing need not be a snapshot of the target. But
@@ -36,25 +38,29 @@ type Lister[Obj any] interface {
 	// reports the failure until one works. List is called
 	//   - when the loop starts, if Config.Equal is set, and again until it works or [Settings].ListTimeout is over;
 	//   - when the table is initialised and every object that it had then has been attempted: orphans are deleted
-	//     after this one at the earliest;
+	//     after this one at the earliest. A table without initialisers is initialised at once, so if its rows come
+	//     over time, register one: otherwise what they want is deleted before they come, also with [WithoutPruning];
 	//   - each [Settings].ResyncInterval, and after [Loop.Resync].
+	//
+	// A Prune method of the operations is not called then.
 	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
 }
 
 // Resync asks for a listing of the target and a comparison with the table as soon as possible: after a flush of the
-// target, for example. It does not wait for them. If one is running, another follows. Without [Config].Lister it is
+// target, for example. It does not wait for them, and no wait covers the repairs that follow, which
+// [Settings].RefreshLimiter bounds. If one is running, another follows. Without [Config].Lister it is
 // [Loop.Prune]. Safe from any goroutine.
 func (l *Loop[Obj]) Resync() { l.Prune() }
 
 // newResync returns the stage that lists the target.
-func newResync[Obj any](s *shared[Obj], c *core.Core[Obj], paused func(Obj) bool) *resync.Resync[Obj] {
+func newResync[Obj any](s *shared[Obj], c *core.Core[Obj]) *resync.Resync[Obj] {
 	cfg := &s.setup.cfg
 	set := resync.Config[Obj]{
 		Rows: s.rows, Compares: cfg.Lister != nil, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
 		Done: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool {
 			return s.ledger.Status(txn, row, revision).Kind == status.KindDone
 		},
-		Tracks: c.TracksKeyOf, Paused: paused,
+		Tracks:  c.TracksKeyOf,
 		Timeout: func() time.Duration { return s.settings.Load().ListTimeout }, Now: s.life.now,
 		Guard: func(name string, f func() error) (err error) {
 			defer s.execution.config.Recover(name, &err)
@@ -70,12 +76,26 @@ func newResync[Obj any](s *shared[Obj], c *core.Core[Obj], paused func(Obj) bool
 	return resync.New(set)
 }
 
+// adopt has the loop wait for a listing, and compare rows with it before they are applied.
+func (r *runner[Obj]) adopt() {
+	if r.resync.WaitForFirst(r.life.now()) {
+		r.shared.pruner.Request(false)
+	}
+}
+
 // lookAtListing ends the wait for the first listing, and the comparison with it, if they last too long.
 func (r *runner[Obj]) lookAtListing() {
 	p := r.shared.pruner
-	if r.resync.Look(r.life.now(), p.IsInitialized()) {
+	if r.resync.Look(r.life.now()) {
 		p.RaiseGate(r.shared.rows.Revision())
 		p.Request(false)
+	}
+}
+
+// stopListing ends the listing that runs. The next run of the loop lists again.
+func (r *runner[Obj]) stopListing() {
+	if r.resync.Stop() {
+		r.shared.pruner.Abandon()
 	}
 }
 
@@ -92,6 +112,7 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 		} else {
 			p.Request(false)
 		}
+		r.publishState()
 	}
 	if found, ok := s.Finish(r.observer.Revision(), p.IsApproved(), r.core.AddOrphan); ok {
 		p.EndApproval()
@@ -99,12 +120,22 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 			r.shared.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return s.Wants(row.Object, row.Revision) }))
 		}
 		r.resynced(round, &found)
-	} else if p.Ready() {
+	} else if p.Ready() && !r.raiseGate() {
 		if record, ok := s.FinishAdoption(); ok {
 			round.Resync, r.lastResync = &record, &record
 			p.Request(false)
 		}
 	}
+}
+
+// raiseGate has the comparison with the first listing go on if rows were written since the gate was set: they have moved
+// past it, and may not have been compared.
+func (r *runner[Obj]) raiseGate() (raised bool) {
+	upTo := r.shared.rows.Revision()
+	if raised = r.resync.Compares() && r.core.Index.Attempted(r.observer.Revision()) < upTo; raised {
+		r.shared.pruner.RaiseGate(upTo)
+	}
+	return raised
 }
 
 // resynced records the result of a listing.

@@ -28,7 +28,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			*op = core.Operation[Obj]{}
 			continue
 		}
-		if !op.Deleted && op.Turn.Cause != core.CauseProbe && r.resync.Adopts(op.Row) {
+		if r.adopts(op) {
 			op.Turn.Cause = core.CauseAdopted
 		} else if !r.set.admitOne() {
 			r.resolver.recall(op)
@@ -44,6 +44,13 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 		return true
 	}
 	return false
+}
+
+// adopts reports whether an operation need not be called, since the target has what it would make. A refresh is asked for
+// although it has.
+func (r *runner[Obj]) adopts(op *core.Operation[Obj]) bool {
+	refresh := op.Lane() == core.Refresh || r.shared.rows.Asked(op.Row).Kind == status.KindRefreshing
+	return !op.Deleted && !refresh && r.resync.Adopts(op.Row)
 }
 
 // takeNext appends the next operation to the operations of the pass. It returns false if none may begin now.
@@ -164,8 +171,8 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		// The failure of an earlier run: the clone gets its text removed.
 		op.Outcome.RowKind = uint8(s.Kind)
 	}
-	if op.Turn.Cause == core.CauseRepair {
-		// The row is Done, and nothing marks it.
+	if op.Lane() == core.Refresh && s.Kind == status.KindDone {
+		// It is a repair, maybe as a probe: nothing has marked the row.
 		op.Outcome.RowKind = uint8(status.KindRefreshing)
 	}
 	if op.Turn.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {

@@ -91,7 +91,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	s.pruner = prune.New(prune.Config[Obj]{
 		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil,
 	})
-	r.resync = newResync(s, c, func(obj Obj) bool { return r.paused.pauses(obj) })
+	r.resync = newResync(s, c)
 	s.refresher = refresh.New(refresh.Config[Obj]{
 		Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again, Repair: r.repair,
 	})
@@ -195,8 +195,8 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
 	r.reconfigure(ctx, r.life.now())
-	if r.shared.setup.cfg.Equal != nil && r.resync.WaitForFirst(r.life.now()) {
-		r.shared.pruner.Request(false)
+	if r.shared.setup.cfg.Equal != nil {
+		r.adopt()
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
@@ -238,15 +238,14 @@ func (r *runner[Obj]) exited() error {
 	r.shared.setup.log.Error("the reconciler has ended", "error", err)
 	// Before the wait for workers, which may take long.
 	r.reports.health.TellEnd(err)
-	r.resync.Stop()
 	r.workers.Stop()
+	r.stopListing()
 	return err
 }
 
 // finish waits for the running operations, whose context has ended, and commits their outcomes.
 func (r *runner[Obj]) finish(ctx context.Context) {
 	r.takeBackQueued()
-	r.resync.Stop()
 	r.workers.Stop()
 	round := inspect.Round{Reason: inspect.ReasonStop, Started: time.Now()}
 	r.this.began = r.life.now()
@@ -254,6 +253,7 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
-	r.takeListing(&round)
 	r.report(&round)
+	// A listing that ignores its context keeps no outcome from being written.
+	r.stopListing()
 }

@@ -65,6 +65,7 @@ func (r *runner[Obj]) publishState() *state {
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
 	s.health.Listing = r.resync.Trouble(r.life.now())
 	s.waits, s.resync = r.resync.Waiting(), r.lastResync
+	s.health.Waits = s.waits
 	s.listing, _ = r.resync.Running()
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {

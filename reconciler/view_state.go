@@ -272,6 +272,10 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj], is inspect
 		}
 	case inspect.StateDone:
 		x.Why = "it is in the target"
+		if s.wrong != "" {
+			x.Why = "it was applied, but a resync has found it " + s.wrong + " in the target: its repair waits for the limiter of refreshes"
+			break
+		}
 		if kind != status.KindDone {
 			x.Why += "; its status follows when the changes before it have been attempted, or 20 ms later"
 		} else if at := v.ledger.Applied(s.revision); at != "" {

@@ -52,10 +52,10 @@ const (
 	probeFailed
 )
 
-// probeResultOf returns the result of an outcome for the breaker that its operation probed for.
-func probeResultOf[Obj any](out *Outcome[Obj]) probeResult {
+// probeResult returns the result of an outcome for the breaker that the operation probed for.
+func (op *Operation[Obj]) probeResult(out *Outcome[Obj]) probeResult {
 	switch {
-	case !out.ran():
+	case !out.ran(), op.Turn.Cause == CauseAdopted:
 		return probeNotRun
 	case out.Kind == Failed || out.GivenUp:
 		return probeFailed
@@ -170,9 +170,10 @@ func (c *Core[Obj]) GiveUpProbe(now time.Duration, op *Operation[Obj]) {
 }
 
 // countForBreaker counts an outcome for the breaker. If that closes, the keys are due that wait for their backoff
-// after an error that counted. e is nil if the key has no entry, for example after a success.
-func (c *Core[Obj]) countForBreaker(now time.Duration, e *entry[Obj], out *Outcome[Obj]) {
-	if c.Breaker.BreakerConfig == nil {
+// after an error that counted. e is nil if the key has no entry, for example after a success. What was adopted does not
+// count: the target was not called.
+func (c *Core[Obj]) countForBreaker(now time.Duration, e *entry[Obj], cause Cause, out *Outcome[Obj]) {
+	if c.Breaker.BreakerConfig == nil || cause == CauseAdopted {
 		return
 	}
 	failed := out.Kind == Failed && !out.Final

@@ -155,7 +155,7 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 }
 
 // Repair asks for another run of a reconciled object whose row has not changed, because a resync found that the target
-// does not match it. It does nothing if the key has an entry.
+// does not match it. It does nothing if the key has an entry. A paused object is run when it is resumed.
 func (c *Core[Obj]) Repair(now time.Duration, obj Obj, revision uint64) {
 	if c.keys.find(obj) == nil {
 		c.repeat(now, string(c.keys.of(obj)), obj, revision, CauseRepair)

@@ -26,8 +26,10 @@ type Condition struct {
 	// it was a sweep that awaits approval, which is no error.
 	PruneFailure string
 	SweepAwaits  bool
-	// Listing is a line about the listing of the target; empty if nothing is wrong with it.
+	// Listing is a line about the listing of the target; empty if nothing is wrong with it. Waits reports whether the
+	// loop waits for the first one.
 	Listing string
+	Waits   bool
 	// Stuck is the number of operations on workers that take too long. StuckChanges changes when that
 	// set changes.
 	Stuck, StuckChanges int
@@ -112,6 +114,9 @@ func (c *Condition) okMessage() string {
 	}
 	if c.PausedWhole {
 		message += ", paused"
+	}
+	if c.Waits {
+		message += ", waits for the first listing of the target"
 	}
 	return message
 }

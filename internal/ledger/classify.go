@@ -24,7 +24,8 @@ func compare[Obj any](op *core.Operation[Obj], r *rows.Rows[Obj], last **string)
 	kind := status.KindError
 	switch op.Outcome.Kind {
 	case core.Done, core.DoneAgain:
-		op.Effect.News = op.Run.Changed || !op.Turn.Again || r.Asked(op.Row).Kind != status.KindDone
+		// A repair begins with a row that is Done, and may have changed its clone like a refresh.
+		op.Effect.News = op.Run.Changed || !op.Turn.Again || op.Lane() == core.Refresh || r.Asked(op.Row).Kind != status.KindDone
 		return
 	case core.BlockedOn, core.Deleting:
 		kind = status.KindBlocked

@@ -88,9 +88,6 @@ func (p *Pruner[Obj]) Initialized() <-chan struct{} { return p.initialized }
 // listed.
 func (p *Pruner[Obj]) Ready() bool { return p.ready && !p.Gated() }
 
-// IsInitialized reports whether the table is initialised.
-func (p *Pruner[Obj]) IsInitialized() bool { return p.ready }
-
 // RaiseGate is called when the loop stops waiting for its first listing. What the initialised table got until then, up to
 // the given revision, has to be attempted like what it had before.
 func (p *Pruner[Obj]) RaiseGate(revision statedb.Revision) {
@@ -148,6 +145,9 @@ func (p *Pruner[Obj]) Start(now time.Duration, idle, hangs bool) bool {
 	p.requested, p.scheduled, p.running = false, false, true
 	return true
 }
+
+// Abandon records that the prune that has begun was cut off by the end of the loop: another is due at once.
+func (p *Pruner[Obj]) Abandon() { p.requested, p.running = true, false }
 
 // Draining reports whether work is held back: then no operation may start.
 func (p *Pruner[Obj]) Draining() bool { return p.drain.holding }

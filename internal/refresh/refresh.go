@@ -131,8 +131,13 @@ func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
 // Walk refreshes the rows of a walk. It replaces an earlier walk.
 func (r *Refresher[Obj]) Walk(w *Walk[Obj]) { r.called, r.due = *w, time.Time{} }
 
-// WalkRepairs repairs the rows of a walk. It replaces an earlier walk of repairs.
-func (r *Refresher[Obj]) WalkRepairs(w *Walk[Obj]) { r.repair, r.due = *w, time.Now() }
+// WalkRepairs repairs the rows of a walk. It replaces an earlier walk of repairs, and goes on where that is: so rows that
+// differ at each resync do not keep those behind them from being repaired.
+func (r *Refresher[Obj]) WalkRepairs(w *Walk[Obj]) {
+	last := r.repair
+	r.repair, r.due = *w, time.Now()
+	r.repair.last, r.repair.begun, r.repair.again = last.last, last.begun, last.begun
+}
 
 // Repairing reports whether the walk of repairs has not ended.
 func (r *Refresher[Obj]) Repairing() bool { return r.repair.on() }

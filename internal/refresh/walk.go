@@ -19,6 +19,8 @@ type Walk[Obj any] struct {
 	// last is the last row that the walk has reached; valid if begun.
 	last  Obj
 	begun bool
+	// again: at the end of the table the walk begins at its first row, once.
+	again bool
 }
 
 // walkUpTo returns a walk over the rows with revisions up to upTo.
@@ -41,7 +43,7 @@ func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
 	if w.begun {
 		objects, from = table.From(txn, w.last), table.Key(w.last)
 	}
-	read := 0
+	read, again := 0, w.again
 	for object, revision := range objects {
 		if from != nil && bytes.Equal(table.Key(object), from) {
 			continue
@@ -55,6 +57,8 @@ func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
 			batch = append(batch, row)
 		}
 	}
-	*w = Walk[Obj]{}
+	if *w = (Walk[Obj]{wanted: w.wanted}); !again {
+		w.wanted = nil
+	}
 	return batch
 }

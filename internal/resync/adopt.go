@@ -6,20 +6,21 @@ package resync
 import (
 	"fmt"
 	"hash/maphash"
+	"math"
+	"sync"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // adoption is what a loop does with the first listing: it waits for it, and then compares each row with it before the
 // row is applied.
 type adoption[Obj any] struct {
-	// waiting: nothing is applied, until the first listing has ended, or at the latest until the time until.
-	// comparing: it has ended, and objects has what it found; if the table is not initialised by the time until,
-	// that is forgotten. blind: a time until has passed, and no listing has worked since.
+	// waiting: nothing is applied, until the first listing has ended, or at the latest for the timeout after since.
+	// comparing: it has ended, and objects has what it found; if the table is not initialised within the timeout after
+	// since, that is forgotten. blind: the wait has lasted too long, and no listing has worked since.
 	waiting, comparing, blind bool
-	until                     time.Duration
+	since                     time.Duration
 	objects                   objects[Obj]
 	seed                      maphash.Seed
 	// record is what is known so far.
@@ -38,8 +39,8 @@ type objects[Obj any] struct {
 // kept is what a listing has found with a key.
 type kept[Obj any] struct {
 	object Obj
-	// settled: an operation of the key has ended since. It was adopted, or the target was changed.
-	settled bool
+	// counted: the record has the row. settled: the target was changed since, and the object is not kept.
+	counted, settled bool
 }
 
 func (o *objects[Obj]) add(hash uint64, obj Obj) {
@@ -55,8 +56,17 @@ func (o *objects[Obj]) add(hash uint64, obj Obj) {
 	o.list = append(o.list, kept[Obj]{object: obj})
 }
 
+// until returns when the wait for the first listing ends, or what it found is forgotten.
+func (r *Resync[Obj]) until() time.Duration { return after(r.adoption.since, r.timeout()) }
+
+// after returns the time that is d after t. The sum does not overflow.
+func after(t, d time.Duration) time.Duration { return t + min(d, math.MaxInt64-t) }
+
 // Waiting reports whether the loop waits for its first listing.
 func (r *Resync[Obj]) Waiting() bool { return r.adoption.waiting }
+
+// Compares reports whether the loop compares rows with its first listing.
+func (r *Resync[Obj]) Compares() bool { return r.adoption.comparing }
 
 // Adopts reports whether a row that is about to be applied is in the target already, as the first listing found it.
 func (r *Resync[Obj]) Adopts(row Obj) bool {
@@ -64,7 +74,45 @@ func (r *Resync[Obj]) Adopts(row Obj) bool {
 		return false
 	}
 	i, listed := r.adoption.at(r, row)
-	return listed && !r.adoption.objects.list[i].settled && r.equal(row, i)
+	return listed && !r.adoption.objects.list[i].settled && !r.refused.has(r.cfg.Rows.Key(row)) && r.equal(row, i)
+}
+
+// Refuse has the row of an object applied also if it is equal to what the first listing finds. Safe from any goroutine.
+func (r *Resync[Obj]) Refuse(obj Obj) { r.refused.add(r.cfg.Rows.Key(obj)) }
+
+// refusals are the keys of the rows that are not adopted. keys is nil while nothing is.
+type refusals struct {
+	mu   sync.Mutex
+	keys map[string]struct{}
+}
+
+func (f *refusals) begin() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys == nil {
+		f.keys = map[string]struct{}{}
+	}
+}
+
+func (f *refusals) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.keys = nil
+}
+
+func (f *refusals) add(key []byte) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.keys != nil {
+		f.keys[string(key)] = struct{}{}
+	}
+}
+
+func (f *refusals) has(key []byte) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	_, has := f.keys[string(key)]
+	return has
 }
 
 // at returns the index of the listed object with the key of a row.
@@ -101,43 +149,52 @@ func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Attempt[Obj]) {
 		return
 	}
 	k := a.objects.list[i]
-	// It keeps no object in memory.
-	a.objects.list[i] = kept[Obj]{settled: true}
+	if a.objects.list[i].counted = true; !op.Adopted {
+		a.objects.list[i] = kept[Obj]{counted: true, settled: true}
+	}
 	switch {
+	case k.counted, op.Deleted:
 	case op.Adopted:
 		a.record.Equal++
-	case op.Deleted:
 	default:
 		a.record.Different++
 		if len(a.record.Differences) < maxDifferences {
-			d := inspect.Difference{Key: r.cfg.Rows.Name(op.Row), Kind: inspect.Different}
-			if r.cfg.Diff != nil {
-				_ = r.cfg.Guard("diff", func() error { d.Diff = text.Cut(r.cfg.Diff(op.Row, k.object), maxDiff); return nil })
-			}
-			a.record.Differences = append(a.record.Differences, d)
+			a.record.Differences = append(a.record.Differences, inspect.Difference{
+				Key: r.cfg.Rows.Name(op.Row), Kind: inspect.Different, Diff: r.cfg.diff(op.Row, k.object),
+			})
 		}
 	}
 }
 
 // Look is called at the start of a pass. It ends what has lasted too long. It reports whether the target has to be
 // listed again for that reason, when the table is initialised.
-func (r *Resync[Obj]) Look(now time.Duration, initialized bool) (again bool) {
+func (r *Resync[Obj]) Look(now time.Duration) (again bool) {
 	a := &r.adoption
-	if now < a.until || !a.waiting && !a.comparing || a.comparing && initialized {
+	switch {
+	case !a.waiting && !a.comparing, now < r.until():
 		return false
+	case a.waiting && r.listing != nil && r.listing.hasEnded():
+		// It is for Take.
+		return false
+	case a.comparing:
+		if initialized, _ := r.cfg.Rows.Table.Initialized(r.cfg.Rows.DB.ReadTxn()); initialized {
+			return false
+		}
 	}
 	*a = adoption[Obj]{blind: a.waiting || a.blind}
+	r.refused.end()
 	return true
 }
 
 // adopt begins to compare with the first listing, unless it has come too late.
 func (r *Resync[Obj]) adopt(now time.Duration, l *listing[Obj]) (adopts bool) {
 	if !r.adoption.waiting {
+		r.adoption.blind = false
 		return false
 	}
 	f := &l.found
 	r.adoption = adoption[Obj]{
-		comparing: true, until: now + r.timeout(), objects: f.objects, seed: l.seed,
+		comparing: true, since: now, objects: f.objects, seed: l.seed,
 		record: inspect.Resync{Started: l.started, Took: f.took, Adopts: true, Listed: f.listed},
 	}
 	return true
@@ -153,6 +210,7 @@ func (r *Resync[Obj]) FinishAdoption() (inspect.Resync, bool) {
 	}
 	record := a.record
 	*a = adoption[Obj]{}
+	r.refused.end()
 	return record, true
 }
 

@@ -74,6 +74,8 @@ type found[Obj any] struct {
 	// keyless is the number of objects without a usable key, why the first reason.
 	keyless int
 	why     error
+	// odd is the panic of a comparison.
+	odd error
 	// upTo is the revision of the table at the end.
 	upTo statedb.Revision
 }
@@ -91,6 +93,14 @@ const (
 	isMissing difference = iota
 	isDifferent
 )
+
+// kind returns the word for a difference.
+func (d difference) kind() string {
+	if d == isDifferent {
+		return inspect.Different
+	}
+	return inspect.Missing
+}
 
 // named is a difference with the hash of its key.
 type named struct {
@@ -122,7 +132,7 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	f, over := &l.found, false
 	defer func() { over = true }()
 	err := l.cfg.List(ctx, txn, func(obj Obj) bool {
-		if over || ctx.Err() != nil {
+		if over || f.odd != nil || ctx.Err() != nil {
 			return false
 		}
 		f.listed++
@@ -137,7 +147,7 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 		return true
 	})
 	// If ctx has ended the listing may be incomplete: the function may have stopped for it.
-	if err = cmp.Or(err, ctx.Err()); err != nil {
+	if err = cmp.Or(f.odd, err, ctx.Err()); err != nil {
 		return err
 	}
 	if !l.adopts && l.cfg.Compares {
@@ -167,16 +177,32 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	f.seen.add(hash)
 	switch {
 	case !l.cfg.Done(txn, row, revision):
-	case l.cfg.Equal == nil || l.cfg.Equal(row, obj):
+	case l.equal(row, obj):
 		f.equal++
+	case f.odd != nil:
 	default:
-		l.note(hash, isDifferent, row, func() string {
-			if l.cfg.Diff == nil {
-				return ""
-			}
-			return l.cfg.Diff(row, obj)
-		})
+		l.note(hash, isDifferent, row, func() string { return l.cfg.diff(row, obj) })
 	}
+}
+
+// equal reports whether a listed object is equal to its row. If the function for it panics, the listing fails.
+func (l *listing[Obj]) equal(row, obj Obj) (equal bool) {
+	if l.cfg.Equal == nil {
+		return true
+	}
+	if err := l.cfg.Guard("equal", func() error { equal = l.cfg.Equal(row, obj); return nil }); err != nil {
+		l.found.odd = err
+		return false
+	}
+	return equal
+}
+
+// diff returns the text of a difference for people; empty if there is no function for it, or it panics.
+func (c *Config[Obj]) diff(wanted, found Obj) (diff string) {
+	if c.Diff != nil {
+		_ = c.Guard("diff", func() error { diff = text.Cut(c.Diff(wanted, found), maxDiff); return nil })
+	}
+	return diff
 }
 
 // findMissing finds the rows that are Done and were not listed.
@@ -208,12 +234,9 @@ func (l *listing[Obj]) note(hash uint64, d difference, row Obj, diff func() stri
 	if len(f.first) == maxDifferences {
 		return
 	}
-	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: inspect.Missing}, hash}
-	if d == isDifferent {
-		of.Kind = inspect.Different
-	}
+	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: d.kind()}, hash}
 	if diff != nil {
-		of.Diff = text.Cut(diff(), maxDiff)
+		of.Diff = diff()
 	}
 	f.first = append(f.first, of)
 }

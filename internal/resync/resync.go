@@ -31,9 +31,9 @@ type Config[Obj any] struct {
 	Diff  func(wanted, found Obj) string
 	// Done reports whether the status of a row that txn has at a revision is Done. It is safe from any goroutine.
 	Done func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool
-	// Tracks reports whether the core has an entry for the key of an object, Paused whether it is paused.
-	Tracks, Paused func(Obj) bool
-	Budget         Budget
+	// Tracks reports whether the core has an entry for the key of an object.
+	Tracks func(Obj) bool
+	Budget Budget
 	// Timeout returns how long the loop waits for the first listing. Each listing should be over by then.
 	Timeout func() time.Duration
 	Now     func() time.Duration
@@ -48,6 +48,7 @@ type Resync[Obj any] struct {
 	Ended signal.Signal
 
 	adoption adoption[Obj]
+	refused  refusals
 	// listing is the listing that runs, or that waits for Finish.
 	listing *listing[Obj]
 	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed.
@@ -56,21 +57,28 @@ type Resync[Obj any] struct {
 }
 
 // New returns a Resync.
-func New[Obj any](cfg Config[Obj]) *Resync[Obj] { return &Resync[Obj]{cfg: cfg, Ended: signal.New()} }
+func New[Obj any](cfg Config[Obj]) *Resync[Obj] {
+	r := &Resync[Obj]{cfg: cfg, Ended: signal.New()}
+	// Calls may come before the loop starts.
+	r.refused.begin()
+	return r
+}
 
 func (r *Resync[Obj]) timeout() time.Duration { return r.cfg.Timeout() }
 
 // patience is how long a listing may run before it is reported.
 func (r *Resync[Obj]) patience() time.Duration {
+	if !r.cfg.Compares {
+		return execute.Long
+	}
 	return max(cmp.Or(r.timeout(), execute.Long), time.Second)
 }
 
 // WaitForFirst is called at the start of a loop that adopts: it waits for the first listing, not longer than Timeout.
 // It returns false if that is zero.
 func (r *Resync[Obj]) WaitForFirst(now time.Duration) bool {
-	if r.timeout() > 0 {
-		r.adoption = adoption[Obj]{waiting: true, until: now + r.timeout()}
-	}
+	r.adoption = adoption[Obj]{waiting: r.timeout() > 0, since: now}
+	r.refused.begin()
 	return r.adoption.waiting
 }
 
@@ -85,12 +93,16 @@ func (r *Resync[Obj]) Start(ctx context.Context, txn statedb.ReadTxn) {
 	go l.run(ctx, txn, r.Ended.Send)
 }
 
-// Stop ends the listing that runs, and waits for its goroutine.
-func (r *Resync[Obj]) Stop() {
-	if r.listing != nil {
-		r.listing.cancel()
-		<-r.listing.ended
+// Stop ends and forgets the listing, if there is one that has not been taken or finished, and waits for its goroutine.
+func (r *Resync[Obj]) Stop() (had bool) {
+	l := r.listing
+	if l == nil {
+		return false
 	}
+	l.cancel()
+	<-l.ended
+	r.listing = nil
+	return true
 }
 
 // Running reports whether the target is being listed, and since when.
@@ -122,14 +134,15 @@ func (r *Resync[Obj]) Holds() bool {
 // Next returns when Look, Finish or Trouble has to be called again; false if they need not be.
 func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
 	if _, running := r.Running(); running {
-		if at = r.listing.began + r.patience(); at > now {
+		if at = after(r.listing.began, r.patience()); at > now {
 			ok = true
 		}
 	} else if r.listing != nil && r.listing.verdict.begun {
 		return now, true
 	}
-	if a := &r.adoption; (a.waiting || a.comparing) && a.until > now && (!ok || a.until < at) {
-		at, ok = a.until, true
+	a := &r.adoption
+	if until := r.until(); (a.waiting || a.comparing) && until > now && (!ok || until < at) {
+		at, ok = until, true
 	}
 	return at, ok
 }
@@ -158,13 +171,22 @@ func (r *Resync[Obj]) NoteAttempt(op Attempt[Obj]) {
 	}
 }
 
-// Wants reports whether a row is to be repaired.
+// Wants reports whether a row is to be repaired. A paused row is, when it is resumed: the core knows that.
 func (r *Resync[Obj]) Wants(row Obj, revision statedb.Revision) bool {
+	return r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Done(r.cfg.Rows.DB.ReadTxn(), row, revision)
+}
+
+// Wrong returns what the last result says of a row that has not been repaired since: [inspect.Missing],
+// [inspect.Different], or nothing.
+func (r *Resync[Obj]) Wrong(row Obj) string {
 	if len(r.repairs) == 0 {
-		return false
+		return ""
 	}
-	_, wanted := r.repairs[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
-	return wanted && !r.cfg.Tracks(row) && !r.cfg.Paused(row) && r.cfg.Done(r.cfg.Rows.DB.ReadTxn(), row, revision)
+	d, wrong := r.repairs[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
+	if !wrong {
+		return ""
+	}
+	return d.kind()
 }
 
 // EndRepairs is called when the loop has looked at each row that was to be repaired.
@@ -269,6 +291,10 @@ func (r *Resync[Obj]) conclude(l *listing[Obj]) Result {
 		if !l.isTouched(d.hash) {
 			record.Differences = append(record.Differences, d.Difference)
 		}
+	}
+	if v.err != nil {
+		// A person decides about orphans, and has to see some.
+		record.Differences = record.Differences[:min(len(record.Differences), maxDifferences/2)]
 	}
 	for _, s := range f.unknown[:min(v.orphans, maxDifferences-len(record.Differences))] {
 		record.Differences = append(record.Differences, inspect.Difference{Key: r.cfg.Rows.Name(s.object), Kind: inspect.Orphan})

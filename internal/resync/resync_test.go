@@ -81,7 +81,6 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 		Diff:    func(wanted, found row) string { return fmt.Sprintf("%d != %d", wanted.value, found.value) },
 		Done:    func(_ statedb.ReadTxn, r row, _ statedb.Revision) bool { return !w.pending[r.id] },
 		Tracks:  func(r row) bool { w.looks++; return w.tracked[r.id] },
-		Paused:  func(row) bool { return false },
 		Timeout: func() time.Duration { return 30 * time.Second },
 		Now:     func() time.Duration { return w.now },
 		Guard: func(name string, f func() error) (err error) {
@@ -97,7 +96,7 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 		change(&cfg)
 	}
 	w.Resync = New(cfg)
-	t.Cleanup(w.Stop)
+	t.Cleanup(func() { w.Stop() })
 	return w
 }
 
@@ -288,7 +287,7 @@ func TestListingThatFailsChangesNothing(t *testing.T) {
 		"error": {func(w *world) { w.err = errors.New("down") }, "listing the target: down"},
 		"panic": {func(w *world) { w.during = func(context.Context) { panic("boom") } }, "listing the target: panic in list: boom"},
 		"exit":  {func(w *world) { w.during = func(context.Context) { runtime.Goexit() } }, "listing the target: the operation called runtime.Goexit"},
-		"equal": {func(w *world) { w.cfg.Equal = func(row, row) bool { panic("odd") } }, "listing the target: panic in list: odd"},
+		"equal": {func(w *world) { w.cfg.Equal = func(row, row) bool { panic("odd") } }, "listing the target: panic in equal: odd"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := play(t, nil)
@@ -314,10 +313,11 @@ func TestListingEndsWithTheLoop(t *testing.T) {
 	require.False(t, w.Holds())
 	_, running := w.Running()
 	require.True(t, running)
-	w.Stop()
+	require.True(t, w.Stop())
+	require.False(t, w.Stop(), "it is forgotten")
 	_, _, ended, err := w.Take(0)
-	require.True(t, ended)
-	require.ErrorIs(t, err, context.Canceled)
+	require.False(t, ended)
+	require.NoError(t, err, "a stop is no failure")
 }
 
 func TestSweepLooksForOrphansOnlyAndHoldsWorkBack(t *testing.T) {
@@ -354,6 +354,9 @@ func TestFirstListingIsComparedWithRowsThatComeLater(t *testing.T) {
 	require.True(t, w.Adopts(row{1, 1}), "it was not run")
 	require.False(t, w.Adopts(row{1, 2}))
 	w.NoteAttempt(Attempt[row]{Row: row{1, 1}, Adopted: true})
+	require.True(t, w.Adopts(row{1, 1}), "a new wish does not matter")
+	w.NoteAttempt(Attempt[row]{Row: row{1, 1}, Adopted: true})
+	w.ended(1)
 	require.False(t, w.Adopts(row{1, 1}), "an operation of the key has ended")
 	require.False(t, w.Adopts(row{3, 1}))
 	w.ended(3)
@@ -375,9 +378,9 @@ func TestWaitForTheFirstListingEnds(t *testing.T) {
 	at, ok := w.Next(time.Second)
 	require.True(t, ok)
 	require.Equal(t, 31*time.Second, at)
-	require.False(t, w.Look(31*time.Second-1, false))
+	require.False(t, w.Look(31*time.Second-1))
 	require.Empty(t, w.Trouble(31*time.Second-1))
-	require.True(t, w.Look(31*time.Second, false))
+	require.True(t, w.Look(31*time.Second))
 	require.False(t, w.Waiting())
 	require.Equal(t, "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison", w.Trouble(31*time.Second))
 
@@ -391,11 +394,17 @@ func TestWaitForTheFirstListingEnds(t *testing.T) {
 func TestFirstListingIsForgotten(t *testing.T) {
 	for _, initialized := range []bool{false, true} {
 		w := play(t, nil)
+		txn := w.cfg.Rows.DB.WriteTxn(w.table)
+		done := w.table.RegisterInitializer(txn, "source")
+		if initialized {
+			done(txn)
+		}
+		txn.Commit()
 		w.WaitForFirst(0)
 		w.listed = []row{{1, 1}}
 		w.begin()
 		w.Take(10 * time.Second)
-		require.Equal(t, !initialized, w.Look(40*time.Second, initialized))
+		require.Equal(t, !initialized, w.Look(40*time.Second))
 		require.Equal(t, initialized, w.Adopts(row{1, 1}))
 	}
 }
@@ -404,14 +413,46 @@ func TestFirstListingThatComesTooLateIsNotUsed(t *testing.T) {
 	w := play(t, nil)
 	w.WaitForFirst(0)
 	w.listed = []row{{1, 1}}
+	w.during = func(context.Context) { require.True(t, w.Look(30*time.Second)) }
 	w.begin()
-	require.True(t, w.Look(30*time.Second, false))
+	require.NotEmpty(t, w.Trouble(31*time.Second))
 	_, adopts, ended, err := w.Take(31 * time.Second)
 	require.True(t, ended && !adopts)
 	require.NoError(t, err)
+	require.Empty(t, w.Trouble(31*time.Second), "a listing has worked")
 	require.False(t, w.Adopts(row{1, 1}))
 	ok := w.finishes(w.cfg.Rows.Revision())
 	require.False(t, ok)
+}
+
+// The loop may look late, for example since its process was frozen.
+func TestFirstListingThatIsTakenLateIsUsed(t *testing.T) {
+	w := play(t, nil)
+	w.WaitForFirst(0)
+	w.listed = []row{{1, 1}}
+	w.begin()
+	require.False(t, w.Look(time.Hour))
+	require.True(t, w.Waiting())
+	_, adopts, _, err := w.Take(time.Hour)
+	require.NoError(t, err)
+	require.True(t, adopts && w.Adopts(row{1, 1}))
+}
+
+func TestRefusedRowIsNotAdopted(t *testing.T) {
+	w := play(t, nil)
+	w.WaitForFirst(0)
+	w.listed = []row{{1, 1}, {2, 1}}
+	w.Refuse(row{1, 0})
+	w.begin()
+	w.Take(0)
+	require.False(t, w.Adopts(row{1, 1}))
+	require.True(t, w.Adopts(row{2, 1}))
+	w.FinishAdoption()
+	w.Refuse(row{2, 0})
+	w.WaitForFirst(0)
+	w.begin()
+	w.Take(0)
+	require.True(t, w.Adopts(row{2, 1}), "that was before the start")
 }
 
 func TestLongListingIsReported(t *testing.T) {

@@ -97,10 +97,14 @@ func (c *commands) prune() *spec {
 // prunes returns the output of a command that requested a prune, with the initialisers that the prune
 // waits for.
 func (in *input) prunes(s inspect.Snapshot) output {
-	if s.Initialized {
-		return in.did("prune", nil, "%s was asked to prune", in.named())
+	what := "prune"
+	if s.Lists {
+		what = "resync"
 	}
-	out := in.named() + " will prune once its table is initialised"
+	if s.Initialized {
+		return in.did("prune", nil, "%s was asked to %s", in.named(), what)
+	}
+	out := in.named() + " will " + what + " once its table is initialised"
 	var names []string
 	for _, w := range s.Waiting {
 		names = append(names, text.Plain(w))

@@ -20,8 +20,9 @@ type Resync struct {
 	Took    time.Duration `json:"took"`
 	Adopts  bool          `json:"adopts,omitempty"`
 
-	// Listed counts the listed objects. Of the rows that were judged, Equal counts those that were left alone,
-	// Different and Missing those that are applied again. Orphan counts the listed objects that no row wants.
+	// Listed counts the listed objects. Of the rows that are Done, Equal counts those that were left alone, Different
+	// and Missing the others. They are applied again, except those that are paused or wait for a time of their own
+	// anyway (reconciler.Requeue). Orphan counts the keys of listed objects that no row wants.
 	Listed    int `json:"listed"`
 	Equal     int `json:"equal"`
 	Different int `json:"different"`
@@ -50,17 +51,21 @@ type Difference struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// Summary returns one line, without a newline: the error, or how many objects were listed and how they were judged.
+// Summary returns one line, without a newline: how many objects were listed and how they were judged, and the error.
 func (r Resync) Summary() string {
-	if r.Error != "" {
+	if r.Error != "" && r.Equal+r.Different+r.Missing+r.Orphan == 0 {
 		return "failed: " + text.Printable(r.Error)
 	}
 	adopts := ""
 	if r.Adopts {
 		adopts = " at the start"
 	}
-	return fmt.Sprintf("%d listed%s in %s: %d equal, %d different, %d missing, %d orphan",
+	judged := fmt.Sprintf("%d listed%s in %s: %d equal, %d different, %d missing, %d orphan",
 		r.Listed, adopts, text.Duration(r.Took), r.Equal, r.Different, r.Missing, r.Orphan)
+	if r.Error != "" {
+		judged += "; " + text.Printable(r.Error)
+	}
+	return judged
 }
 
 // String returns the record as lines for people to read: when it began, [Resync.Summary], and a table of the

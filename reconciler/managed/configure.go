@@ -15,8 +15,8 @@ import (
 // [reconciler.New] or [reconciler.RegisterConfig]; its fields may be changed before that.
 //
 // DB, Table, Clone, SetStatus and GetStatus are required, in a hive as well: there DB is params.DB.
-// Log, in a hive params.Log, receives the steps of the passes at level Debug. Operations,
-// BatchOperations and RoundOperations must be nil. The error names every wrong setting.
+// Log, in a hive params.Log, receives the steps of the passes at level Debug. Operations, BatchOperations,
+// RoundOperations and Lister must be nil: each pass observes its resource. The error names every wrong setting.
 //
 // If Merge is nil, Configure sets it to [Reconciler.Merge]. The loop does not prune unless Pruner or
 // Sweeper is set, or an option asks for it. Refreshes are not needed because every object is polled.
@@ -27,9 +27,9 @@ import (
 // wraps the Sweeper so that it leaves out what this process has left in place, and nothing else.
 func Configure[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (reconciler.Config[T], error) {
 	var errs []error
-	for i, is := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations} {
+	for i, is := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations, cfg.Lister} {
 		if is != nil {
-			field := [...]string{"Operations", "BatchOperations", "RoundOperations"}[i]
+			field := [...]string{"Operations", "BatchOperations", "RoundOperations", "Lister"}[i]
 			errs = append(errs, fmt.Errorf("%s is %T, must be nil: the operations are those of the managed reconciler", "Config."+field, is))
 		}
 	}

@@ -88,8 +88,8 @@ type Subject[Obj, T any] struct {
 //  4. Pairs of faults at random.
 //
 // With [reconciler.Config].Lister and Equal a resync takes the place of the refresh, another one must then find nothing,
-// and neither it nor a new start may call an operation. Settings.ListTimeout is at most four seconds in a run:
-// a listing has to take less.
+// and neither it nor a new start may call an operation. In a run Settings.ListTimeout is four seconds: a listing has
+// to take less. There is no periodic refresh then.
 //
 // After the last fault everything that waits is retried and pruned, and refreshed if the operations cannot know of the
 // fault: success without effect, a late effect, a change from outside. Then all rows have to be applied, the

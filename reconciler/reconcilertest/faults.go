@@ -102,7 +102,11 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	}
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.RefreshLimiter = nil
-		s.ListTimeout = min(s.ListTimeout, listTimeout)
+		s.ListTimeout = listTimeout
+		if cfg.Lister != nil && cfg.Equal != nil {
+			// The kit asks for resyncs. A refresh would be taken for an operation that a resync has called.
+			s.RefreshInterval = 0
+		}
 		if s.Timeout == 0 {
 			s.Timeout = timeout
 		}

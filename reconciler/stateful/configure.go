@@ -25,8 +25,8 @@ const (
 // or [reconciler.RegisterConfig]; its fields may be changed before. The operations are for one
 // table.
 //
-// Operations, BatchOperations and RoundOperations of cfg must be nil. The error names every
-// mistake.
+// Operations, BatchOperations, RoundOperations and Lister of cfg must be nil: the annotation says what the target
+// has. The error names every mistake.
 //
 // Log reports annotations that cannot be read; in a hive set it to params.Log. nil turns this off.
 //
@@ -54,6 +54,7 @@ func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], im
 	foreign(cfg.Operations != nil, "Operations", cfg.Operations)
 	foreign(cfg.BatchOperations != nil, "BatchOperations", cfg.BatchOperations)
 	foreign(cfg.RoundOperations != nil, "RoundOperations", cfg.RoundOperations)
+	foreign(cfg.Lister != nil, "Lister", cfg.Lister)
 	if err := errors.Join(errs...); err != nil {
 		return cfg, fmt.Errorf("stateful: %w", err)
 	}

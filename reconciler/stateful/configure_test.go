@@ -76,6 +76,7 @@ type (
 	noRounds struct {
 		reconciler.RoundOperations[*zone]
 	}
+	noLister struct{ reconciler.Lister[*zone] }
 )
 
 func TestTheErrorNamesEveryMistake(t *testing.T) {
@@ -94,13 +95,14 @@ func TestTheErrorNamesEveryMistake(t *testing.T) {
 		"iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
 
 	_, err = stateful.Configure(reconciler.Config[*zone]{
-		Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{},
+		Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{}, Lister: noLister{},
 	}, keyless{})
 	const operations = ", must be nil: the operations are those of the stateful reconciler"
 	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty\n"+
 		"Config.Operations is stateful_test.noOperations"+operations+"\n"+
 		"Config.BatchOperations is stateful_test.noBatches"+operations+"\n"+
-		"Config.RoundOperations is stateful_test.noRounds"+operations)
+		"Config.RoundOperations is stateful_test.noRounds"+operations+"\n"+
+		"Config.Lister is stateful_test.noLister"+operations)
 }
 
 // steps is an Interface that records its calls, and fails in one.
