@@ -6,59 +6,55 @@
 package kernel
 
 import (
-	"fmt"
 	"net/netip"
-	"os"
-	"os/exec"
-	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
-
-	"github.com/statekeel/statekeel/example/netagent/sandbox"
 )
 
-func init() { runtime.LockOSThread() }
+func TestConnectionsReachAllEndpoints(t *testing.T) {
+	n := newNetwork(t)
+	for _, service := range []Service{web, dns} {
+		n.set(service, 0, endpointAt(0), endpointAt(1), endpointAt(2))
+		clients := n.client.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
+		assert.Equal(t, map[netip.Addr]bool{netip.MustParseAddr(clientAddress): true}, clients, "the client's address stays")
+		n.node.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
 
-func TestMain(m *testing.M) {
-	inside, err := sandbox.Inside()
-	if err == nil && !inside {
-		var code int
-		if code, err = sandbox.Run(os.Args[1:]); err == nil {
-			os.Exit(code)
+		n.set(service, 3, endpointAt(3))
+		n.client.reaches(service, endpointAt(3))
+		n.node.reaches(service, endpointAt(3))
+	}
+}
+
+func TestEndpointReachesItself(t *testing.T) {
+	n := newNetwork(t)
+	// The first addresses are the ones from which the endpoints' machine connects.
+	for _, service := range []Service{web, dns} {
+		n.set(service, 0, endpointAt(0))
+		clients := n.endpoints.reaches(service, endpointAt(0))
+		assert.Equal(t, map[netip.Addr]bool{netip.MustParseAddr(nodeAddress): true}, clients, "it answers through the node")
+
+	}
+}
+
+func TestServiceWithoutEndpointsRejects(t *testing.T) {
+	n := newNetwork(t)
+	for _, service := range []Service{web, dns} {
+		n.set(service, 0)
+		for name, from := range map[string]*place{"client": n.client, "node": n.node} {
+			from.do(func() error {
+				_, err := ask(service)
+				t.Log(name, service, err)
+				assert.ErrorIs(t, err, unix.ECONNREFUSED, name)
+				return nil
+			})
 		}
+		n.set(service, 0, endpointAt(0))
+		n.client.reaches(service, endpointAt(0))
+		n.node.reaches(service, endpointAt(0))
 	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	os.Exit(m.Run())
 }
 
-func nft(t *testing.T, args ...string) {
-	cmd := exec.Command("/tmp/w/layout/root/usr/sbin/nft", args...)
-	cmd.Env = append(os.Environ(), "LD_LIBRARY_PATH=/tmp/w/layout/root/usr/lib/x86_64-linux-gnu")
-	out, err := cmd.CombinedOutput()
-	t.Logf("nft %v: %v\n%s", args, err, out)
-}
-
-func TestFirst(t *testing.T) {
-	runtime.LockOSThread()
-	require.NoError(t, unix.Unshare(unix.CLONE_NEWNET))
-	table, err := Open("services")
-	require.NoError(t, err)
-	b := table.NewBatch()
-	svc := Service{TCP, netip.MustParseAddrPort("10.96.0.1:80")}
-	b.SetSlot(Slot{svc, 0}, netip.MustParseAddrPort("10.1.0.2:8080"))
-	b.SetSlot(Slot{svc, 1}, netip.MustParseAddrPort("10.1.0.3:8080"))
-	b.SetSlot(Slot{svc, 2}, netip.MustParseAddrPort("10.1.0.4:8080"))
-	b.SetCount(svc, 3)
-	b.SetCount(Service{UDP, netip.MustParseAddrPort("10.96.0.1:53")}, 0)
-	require.NoError(t, b.Commit())
-	l, err := table.List()
-	require.NoError(t, err)
-	t.Log(l)
-	nft(t, "list", "ruleset")
-	require.NoError(t, table.DeleteFlows(Flow{svc, netip.MustParseAddrPort("10.1.0.4:8080")}))
-}
+var _ = require.NoError
