@@ -80,13 +80,13 @@ func (b *Batch) Commit() error {
 	if err := b.check(); err != nil {
 		return err
 	}
-	var counts []int
+	counts := make(map[int]bool)
 	for _, n := range b.counts {
 		if n > 0 {
-			counts = append(counts, n)
+			counts[n] = true
 		}
 	}
-	if err := t.ensure(counts...); err != nil {
+	if err := t.ensure(counts); err != nil {
 		return err
 	}
 	err := t.commit(b.encode())
@@ -176,6 +176,9 @@ func compareServices(a, b Service) int {
 func compareSlots(a, b Slot) int {
 	return cmp.Or(compareServices(a.Service, b.Service), cmp.Compare(a.Number, b.Number))
 }
+
+// messageDestroyElements is NFT_MSG_DESTROYSETELEM: it deletes elements, and accepts that they are missing.
+const messageDestroyElements = 30
 
 // elements appends messages that change elements of a set. The function appends the attributes of an element, or
 // returns false if there is none.

@@ -8,59 +8,121 @@ package kernel
 import (
 	"encoding/binary"
 	"fmt"
+	"net"
 	"net/netip"
 
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
-// Flow is what conntrack remembers of connections to a service: the endpoint that answers them.
+// Flow names all flows to a service that one endpoint answers.
 type Flow struct {
 	Service
-	// Endpoint is the address of the service itself if the flow was not translated.
+	// Endpoint is the address of the service itself for flows that are not translated.
 	Endpoint netip.AddrPort
 }
 
-// DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. The kernel
-// searches all its flows once for each argument.
+// String returns the flow as in udp/10.96.0.1:53 to 10.2.0.11:53.
+func (f Flow) String() string { return fmt.Sprintf("%s to %s", f.Service, f.Endpoint) }
+
+// fewFlows is up to how many arguments the kernel searches by itself. With 100,000 flows, a search takes 35 ms, and
+// 370 ms if it sends them all; without flows, 6 us and 5 ms.
+const fewFlows = 8
+
+// DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. Call it after
+// the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows.
 func (t *Table) DeleteFlows(flows ...Flow) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for _, flow := range flows {
-		var m messages
-		message := m.begin(unix.NFNL_SUBSYS_CTNETLINK<<8|messageDeleteFlows, unix.NLM_F_ACK, unix.NFPROTO_IPV4, 0)
-		m.tuple(tupleOriginal, 0, flow.Protocol, flow.Address)
-		m.tuple(tupleReply, 1, flow.Protocol, flow.Endpoint)
-		filter := m.nest(filterAttribute)
-		m.bytes(filterOrigFlags, binary.NativeEndian.AppendUint32(nil, filterDestination|filterProtocol|filterDestPort))
-		m.bytes(filterReplyFlags, binary.NativeEndian.AppendUint32(nil, filterSource|filterProtocol|filterSourcePort))
-		m.close(filter)
-		m.end(message)
-		if err := t.socket.send(&m); err != nil {
-			return err
+	if len(flows) > fewFlows {
+		all := make(flowSet, len(flows))
+		for _, flow := range flows {
+			all[flow] = true
 		}
-		if err := t.socket.receive(func(a answer) error { return a.failure().err }); err != nil {
-			return fmt.Errorf("delete the flows of %s to %s: %w", flow.Service, flow.Endpoint, err)
+		if _, err := t.conntrack.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, all); err != nil {
+			return fmt.Errorf("delete %d flows: %w", len(flows), err)
+		}
+		return nil
+	}
+	for _, flow := range flows {
+		m := flow.deletion()
+		err := t.socket.send(m)
+		if err == nil {
+			err = t.socket.receive(func(a answer) error { return a.failure().err })
+		}
+		if err != nil {
+			return fmt.Errorf("delete flows of %s: %w", flow, err)
 		}
 	}
 	return nil
 }
 
-// tuple appends one direction of a flow: where it goes to, or with side 1 where it comes from...
-func (m *messages) tuple(kind, side int, protocol Protocol, address netip.AddrPort) {
-	tuple := m.nest(kind)
-	ip := m.nest(1)
+// flowSet is a filter for flows.
+type flowSet map[Flow]bool
+
+// MatchConntrackFlow implements [netlink.CustomConntrackFilter].
+func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	to, from := flow.Forward, flow.Reverse
+	return s[Flow{Service{Protocol(to.Protocol), addrPortOf(to.DstIP, to.DstPort)}, addrPortOf(from.SrcIP, from.SrcPort)}]
+}
+
+func addrPortOf(ip net.IP, port uint16) netip.AddrPort {
+	addr, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(addr.Unmap(), port)
+}
+
+// Constants of conntrack's messages that golang.org/x/sys/unix does not have.
+const (
+	messageDeleteFlows = 2 // IPCTNL_MSG_CT_DELETE
+
+	attrOriginal = 1  // CTA_TUPLE_ORIG
+	attrReply    = 2  // CTA_TUPLE_REPLY
+	attrFilter   = 25 // CTA_FILTER
+
+	attrTupleIP    = 1 // CTA_TUPLE_IP
+	attrTupleProto = 2 // CTA_TUPLE_PROTO
+	attrProtocol   = 1 // CTA_PROTO_NUM
+
+	attrOriginalFlags = 1 // CTA_FILTER_ORIG_FLAGS
+	attrReplyFlags    = 2 // CTA_FILTER_REPLY_FLAGS
+	flagProtocol      = 1 << 3
+)
+
+// side is one end of a direction of a flow: its attributes, and the flags that compare them.
+type side struct {
+	address int // CTA_IP_V4_SRC, CTA_IP_V4_DST
+	port    int // CTA_PROTO_SRC_PORT, CTA_PROTO_DST_PORT
+	flags   uint32
+}
+
+var (
+	source      = side{1, 2, 1<<0 | flagProtocol | 1<<4}
+	destination = side{2, 3, 1<<1 | flagProtocol | 1<<5}
+)
+
+// deletion returns a message that deletes the flows. It may match none.
+func (f Flow) deletion() *messages {
+	m := &messages{}
+	message := m.begin(unix.NFNL_SUBSYS_CTNETLINK<<8|messageDeleteFlows, unix.NLM_F_ACK, unix.NFPROTO_IPV4, 0)
+	m.tuple(attrOriginal, destination, f.Protocol, f.Address)
+	m.tuple(attrReply, source, f.Protocol, f.Endpoint)
+	filter := m.nest(attrFilter)
+	m.bytes(attrOriginalFlags, binary.NativeEndian.AppendUint32(nil, destination.flags))
+	m.bytes(attrReplyFlags, binary.NativeEndian.AppendUint32(nil, source.flags))
+	m.close(filter)
+	m.end(message)
+	return m
+}
+
+// tuple appends one side of a direction.
+func (m *messages) tuple(kind int, s side, protocol Protocol, address netip.AddrPort) {
+	tuple, ip := m.nest(kind), m.nest(attrTupleIP)
 	addr := address.Addr().As4()
-	m.bytes(2-side, addr[:])
+	m.bytes(s.address, addr[:])
 	m.close(ip)
-	proto := m.nest(2)
-	m.bytes(1, []byte{byte(protocol)})
-	m.bytes(3-side, binary.BigEndian.AppendUint16(nil, address.Port()))
+	proto := m.nest(attrTupleProto)
+	m.bytes(attrProtocol, []byte{byte(protocol)})
+	m.bytes(s.port, binary.BigEndian.AppendUint16(nil, address.Port()))
 	m.close(proto)
 	m.close(tuple)
 }
-
-const (
-	messageDeleteFlows = 2
-	tupleOriginal      = 1
-	tupleReply         = 2
-)

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -32,42 +33,67 @@ func (t *Table) List() (Listing, error) {
 	// Another program may have changed the rules too: the next commit looks.
 	clear(t.written)
 	l := Listing{Counts: make(map[Service]int), Slots: make(map[Slot]netip.AddrPort)}
-	for set, yield := range map[string]func(element){
-		endpointsMap: func(e element) { l.Slots[Slot{e.service, e.slot}] = e.endpoint },
-		servicesMap:  func(e element) { l.Counts[e.service] = e.count },
-		emptySet:     func(e element) { l.Counts[e.service] = 0 },
-	} {
-		if err := t.dump(set, yield); err != nil && !errors.Is(err, unix.ENOENT) {
-			return Listing{}, fmt.Errorf("list %s of table %s: %w", set, t.table.Name, err)
-		}
+	empty := make(map[Service]int)
+	err := errors.Join(
+		dump(t, endpointsMap, l.Slots, func(e element) (Slot, netip.AddrPort) { return Slot{e.service, e.slot}, e.endpoint }),
+		dump(t, servicesMap, l.Counts, func(e element) (Service, int) { return e.service, e.count }),
+		dump(t, emptySet, empty, func(e element) (Service, int) { return e.service, 0 }),
+	)
+	if err != nil {
+		return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
 	}
+	maps.Copy(l.Counts, empty)
 	return l, nil
 }
 
-// dump calls yield for each element of a set.
-func (t *Table) dump(set string, yield func(element)) error {
-	var m messages
-	message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFPROTO_IPV4, 0)
-	m.text(unix.NFTA_SET_ELEM_LIST_TABLE, t.table.Name)
-	m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
-	m.end(message)
-	if err := t.socket.send(&m); err != nil {
-		return err
-	}
-	done := false
-	err := t.socket.receive(func(a answer) error {
-		switch a.kind {
-		case unix.NLMSG_ERROR:
-			return a.failure().err
-		case unix.NLMSG_DONE:
-			done = true
-			if len(a.data) >= 4 {
-				if code := int32(binary.NativeEndian.Uint32(a.data)); code < 0 {
-					return unix.Errno(-code)
-				}
-			}
+// attempts is how often a set is read until it is complete.
+const attempts = 10
+
+// dump reads the elements of a set. While the kernel moves them to a table of another size, as it does for some
+// time after many were added or deleted, it skips some: so the set is read until all are there.
+func dump[K comparable, V any](t *Table, set string, into map[K]V, entry func(element) (K, V)) error {
+	for range attempts {
+		clear(into)
+		count, err := t.count(set)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // the set is gone, and everything that was in it
+		}
+		if err == nil {
+			err = t.elements(set, func(e element) { k, v := entry(e); into[k] = v })
+		}
+		if err != nil {
+			return fmt.Errorf("read %s: %w", set, err)
+		}
+		if len(into) == count {
 			return nil
 		}
+	}
+	return fmt.Errorf("%s changes all the time", set)
+}
+
+// setCount is the attribute NFTA_SET_COUNT, which kernels have from version 6.16 on.
+const setCount = 20
+
+// count returns how many elements a set has.
+func (t *Table) count(set string) (int, error) {
+	count := absent
+	err := t.ask(unix.NFT_MSG_GETSET, 0, set, func(a answer) error {
+		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
+			if kind == setCount && len(value) == 4 {
+				count = int(binary.BigEndian.Uint32(value))
+			}
+			return nil
+		})
+	})
+	if err == nil && count == absent {
+		err = errors.New("the kernel does not say how many elements there are: it is older than version 6.16")
+	}
+	return count, err
+}
+
+// elements calls yield for the elements of a set.
+func (t *Table) elements(set string, yield func(element)) error {
+	return t.ask(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, set, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
 			if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
 				return nil
@@ -81,10 +107,33 @@ func (t *Table) dump(set string, yield func(element)) error {
 			})
 		})
 	})
-	if err == nil && !done {
-		err = errors.New("the kernel sent no end")
+}
+
+// ask sends a request about a set, and calls yield for each answer with data.
+func (t *Table) ask(kind, flags int, set string, yield func(answer) error) error {
+	var m messages
+	message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_IPV4, 0)
+	// Requests about a set and about its elements name it by the same attributes.
+	m.text(unix.NFTA_SET_TABLE, t.table.Name)
+	m.text(unix.NFTA_SET_NAME, set)
+	m.end(message)
+	if err := t.socket.send(&m); err != nil {
+		return err
 	}
-	return err
+	return t.socket.receive(func(a answer) error {
+		switch {
+		case a.kind == unix.NLMSG_ERROR:
+			return a.failure().err
+		case a.kind == unix.NLMSG_DONE && len(a.data) >= 4:
+			if code := int32(binary.NativeEndian.Uint32(a.data)); code < 0 {
+				return unix.Errno(-code)
+			}
+			return nil
+		case a.kind == unix.NLMSG_DONE || len(a.data) < nfHeader:
+			return nil
+		}
+		return yield(a)
+	})
 }
 
 // element is an element of any of the maps.

@@ -16,20 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Constants that golang.org/x/sys/unix does not have.
-const (
-	messageDestroyElements = 30 // NFT_MSG_DESTROYSETELEM: deletes elements, and accepts that they are missing
-
-	filterAttribute   = 25 // CTA_FILTER
-	filterOrigFlags   = 1  // CTA_FILTER_ORIG_FLAGS
-	filterReplyFlags  = 2  // CTA_FILTER_REPLY_FLAGS
-	filterSource      = 1 << 0
-	filterDestination = 1 << 1
-	filterProtocol    = 1 << 3
-	filterSourcePort  = 1 << 4
-	filterDestPort    = 1 << 5
-)
-
 // nfHeader is the size of the header of netfilter, which follows that of netlink.
 const nfHeader = 4
 

@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 }
 
 // limit is how long a test waits for what takes milliseconds on an idle machine.
-const limit = 5*time.Second
+const limit = 5 * time.Second
 
 // place is a network namespace.
 type place struct {

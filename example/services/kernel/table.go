@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 )
 
@@ -64,7 +65,8 @@ type Table struct {
 
 	// socket is the one of conn, for what conn cannot do: it loses the error of a commit, and waits for ever if the
 	// kernel answers less than it expects.
-	socket socket
+	socket    socket
+	conntrack *netlink.Handle
 
 	// written are the names of the chains that are in the kernel. It is emptied when that may have changed.
 	written map[string]bool
@@ -80,16 +82,20 @@ func Open(name string) (*Table, error) {
 		return nil, fmt.Errorf("open a socket of netfilter: %w", err)
 	}
 	t.conn = conn
-	if err := t.ensure(); err != nil {
-		return nil, errors.Join(err, conn.CloseLasting())
+	if t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER); err != nil {
+		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), conn.CloseLasting())
+	}
+	if err := t.ensure(nil); err != nil {
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
 
-// Close closes the socket. The table stays, and the kernel goes on translating.
+// Close closes the sockets. The table stays, and the kernel goes on translating.
 func (t *Table) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.conntrack.Close()
 	return t.conn.CloseLasting()
 }
 
@@ -97,12 +103,12 @@ func (t *Table) Close() error {
 const patience = 10 * time.Second
 
 // ensure makes the table have its sets, the base chains, and the chains for these numbers of endpoints.
-func (t *Table) ensure(counts ...int) error {
+func (t *Table) ensure(counts map[int]bool) error {
 	var wanted []chain
 	if len(t.written) == 0 {
 		wanted = baseChains(t.table)
 	}
-	for _, n := range counts {
+	for n := range counts {
 		if !t.written[drawName(n)] {
 			wanted = append(wanted, drawChain(t.table, n))
 		}
