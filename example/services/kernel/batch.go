@@ -103,9 +103,6 @@ func (b *Batch) check() error {
 		if !slot.Address.Addr().Is4() || endpoint.IsValid() && !endpoint.Addr().Is4() {
 			return &ElementError{slot.Service, slot.Number, errors.New("the address is not IPv4")}
 		}
-		if slot.Number < 0 {
-			return &ElementError{slot.Service, slot.Number, errors.New("the slot is negative")}
-		}
 	}
 	for service := range b.counts {
 		if !service.Address.Addr().Is4() {
@@ -115,7 +112,7 @@ func (b *Batch) check() error {
 	return nil
 }
 
-// encode returns the transaction. What a map may have is deleted before it is added: the kernel refuses another
+// encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel refuses another
 // value for a key.
 func (b *Batch) encode() *messages {
 	// Sorted elements make the same batch the same transaction, so that its errors are the same.
@@ -164,8 +161,6 @@ func (b *Batch) encode() *messages {
 		}
 		return b.counts[service] == 0
 	})
-	// The kernel answers the end when it has committed. It answers other messages only to refuse them.
-	m.end(m.begin(unix.NFNL_MSG_BATCH_END, unix.NLM_F_ACK, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	return m
 }
 
@@ -246,8 +241,10 @@ func (m *messages) gotoChain(name string) {
 	m.close(data)
 }
 
-// commit sends a transaction, and returns why it had no effect.
+// commit completes a transaction, sends it, and returns why it had no effect.
 func (t *Table) commit(m *messages) error {
+	// The kernel answers the end when it has committed. It answers other messages only to refuse them.
+	m.end(m.begin(unix.NFNL_MSG_BATCH_END, unix.NLM_F_ACK, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	if err := t.socket.send(m); errors.Is(err, unix.EMSGSIZE) {
 		return fmt.Errorf("%w: it has %d bytes", ErrTooLarge, len(m.buf))
 	} else if err != nil {

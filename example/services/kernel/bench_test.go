@@ -27,14 +27,7 @@ func numberedEndpoint(i int) netip.AddrPort {
 }
 
 // openNew opens a table in a namespace of its own.
-func openNew(t testing.TB) (table *Table) {
-	newPlace(t).do(func() (err error) {
-		table, err = Open("services")
-		return err
-	})
-	t.Cleanup(func() { require.NoError(t, table.Close()) })
-	return table
-}
+func openNew(t testing.TB) *Table { return openIn(t, newPlace(t)) }
 
 // load fills a table with services of ten endpoints each.
 func load(t testing.TB, table *Table, services, perBatch int) {
