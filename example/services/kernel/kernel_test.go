@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/netip"
 	"slices"
 	"sync"
@@ -93,6 +94,27 @@ func TestServiceWithoutEndpointsRejects(t *testing.T) {
 	}
 }
 
+// A service may have an address of the node, where something else listens.
+func TestServiceOfTheNodeRejects(t *testing.T) {
+	n := newNetwork(t)
+	service := Service{TCP, netip.MustParseAddrPort("10.1.0.1:80")}
+	n.node.do(func() error {
+		l, err := net.Listen("tcp", service.Address.String())
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, l.Close()) })
+		}
+		return err
+	})
+	n.set(service, 0)
+	n.client.do(func() error {
+		_, err := ask(service)
+		assert.ErrorIs(t, err, unix.ECONNREFUSED)
+		return nil
+	})
+	n.set(service, 0, endpointAt(0))
+	n.client.reaches(service, endpointAt(0))
+}
+
 // No connection is lost while endpoints come, go and move between slots, from one to all and back.
 func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
 	n := newNetwork(t)
@@ -102,24 +124,27 @@ func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
 
 	const wanted = 2000
 	var asked atomic.Int64
+	var stop atomic.Bool
 	var clients sync.WaitGroup
 	for _, from := range []*place{n.client, n.node} {
 		for _, service := range []Service{web, dns} {
 			clients.Go(func() {
-				from.do(func() error {
-					for range wanted {
+				assert.NoError(t, from.try(func() error {
+					for i := 0; i < wanted && !stop.Load(); i++ {
 						if _, err := ask(service); err != nil {
 							return fmt.Errorf("%s, after %d others: %w", service, asked.Load(), err)
 						}
 						asked.Add(1)
 					}
 					return nil
-				})
+				}))
 			})
 		}
 	}
 	done := make(chan struct{})
 	go func() { clients.Wait(); close(done) }()
+	defer clients.Wait()
+	defer stop.Store(true)
 
 	random, b, commits := rand.New(rand.NewPCG(1, 2)), n.NewBatch(), 0
 	both := func(change func(Service)) { change(web); change(dns) }

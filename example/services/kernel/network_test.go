@@ -58,12 +58,12 @@ type place struct {
 // newPlace returns a new namespace, which ends with the test.
 func newPlace(t testing.TB) *place {
 	var file *os.File
-	inThread(t, func() (err error) {
+	require.NoError(t, inThread(func() (err error) {
 		if err = unix.Unshare(unix.CLONE_NEWNET); err == nil {
 			file, err = os.Open("/proc/thread-self/ns/net")
 		}
 		return err
-	})
+	}))
 	p := &place{t, file}
 	t.Cleanup(func() { require.NoError(t, file.Close()) })
 	p.do(func() error {
@@ -77,25 +77,29 @@ func newPlace(t testing.TB) *place {
 }
 
 // inThread calls a function in a thread that ends then.
-func inThread(t testing.TB, f func() error) {
-	t.Helper()
+func inThread(f func() error) error {
 	done := make(chan error)
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		done <- f()
 	}()
-	require.NoError(t, <-done)
+	return <-done
 }
 
-// do calls a function in the namespace.
-func (p *place) do(f func() error) {
-	p.Helper()
-	inThread(p.TB, func() error {
+// try calls a function in the namespace.
+func (p *place) try(f func() error) error {
+	return inThread(func() error {
 		if err := unix.Setns(int(p.file.Fd()), unix.CLONE_NEWNET); err != nil {
 			return err
 		}
 		return f()
 	})
+}
+
+// do calls a function in the namespace, which must succeed.
+func (p *place) do(f func() error) {
+	p.Helper()
+	require.NoError(p, p.try(f))
 }
 
 // connect links two namespaces. The first one is the other's gateway.
