@@ -288,7 +288,7 @@ func TestListingHasWhatWasCommitted(t *testing.T) {
 
 // The kernel enlarges its tables some time after they were filled.
 func TestListingIsCompleteAtOnce(t *testing.T) {
-	const services = 3000
+	const services = 10_000
 	table := openNew(t)
 	load(t, table, services, 1000)
 	l := list(t, table)
