@@ -6,12 +6,10 @@
 package kernel
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -99,108 +97,74 @@ func (b *Batch) Commit() error {
 
 // check returns an error for what cannot be encoded.
 func (b *Batch) check() error {
+	notIPv4 := errors.New("the address is not IPv4")
 	for slot, endpoint := range b.slots {
 		if !slot.Address.Addr().Is4() || endpoint.IsValid() && !endpoint.Addr().Is4() {
-			return &ElementError{slot.Service, slot.Number, errors.New("the address is not IPv4")}
+			return &ElementError{slot.Service, slot.Number, notIPv4}
 		}
 	}
 	for service := range b.counts {
 		if !service.Address.Addr().Is4() {
-			return &ElementError{service, -1, errors.New("the address is not IPv4")}
+			return &ElementError{service, -1, notIPv4}
 		}
 	}
 	return nil
 }
 
-// encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel refuses another
-// value for a key.
+// encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel
+// refuses another value for a key.
 func (b *Batch) encode() *messages {
-	// Sorted elements make the same batch the same transaction, so that its errors are the same.
-	slots, services := make([]Slot, 0, len(b.slots)), make([]Service, 0, len(b.counts))
-	for slot := range b.slots {
-		slots = append(slots, slot)
-	}
-	for service := range b.counts {
-		services = append(services, service)
-	}
-	slices.SortFunc(slots, compareSlots)
-	slices.SortFunc(services, compareServices)
-
-	m := &messages{buf: make([]byte, 0, 256+80*len(slots)+140*len(services))}
+	m := &messages{buf: make([]byte, 0, 256+80*len(b.slots)+140*len(b.counts))}
 	m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
 	table := b.table.table.Name
-	elements(m, table, endpointsMap, messageDestroyElements, slots, func(slot Slot) bool {
-		m.key(slot.Service, slot.Number)
-		return true
-	})
-	elements(m, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, slots, func(slot Slot) bool {
-		endpoint := b.slots[slot]
-		if endpoint.IsValid() {
-			m.key(slot.Service, slot.Number)
-			m.endpoint(endpoint)
-		}
-		return endpoint.IsValid()
-	})
-	for _, set := range []string{servicesMap, emptySet} {
-		elements(m, table, set, messageDestroyElements, services, func(service Service) bool {
-			m.key(service, -1)
-			return true
-		})
-	}
-	elements(m, table, servicesMap, unix.NFT_MSG_NEWSETELEM, services, func(service Service) bool {
-		n := b.counts[service]
-		if n > 0 {
-			m.key(service, -1)
-			m.gotoChain(drawName(n))
-		}
-		return n > 0
-	})
-	elements(m, table, emptySet, unix.NFT_MSG_NEWSETELEM, services, func(service Service) bool {
-		if b.counts[service] == 0 {
-			m.key(service, -1)
-		}
-		return b.counts[service] == 0
-	})
+	slotKey := func(slot Slot, _ netip.AddrPort) { m.key(slot.Service, slot.Number) }
+	elements(m, table, endpointsMap, messageDestroyElements, b.slots, always, slotKey)
+	element := func(slot Slot, endpoint netip.AddrPort) { slotKey(slot, endpoint); m.endpoint(endpoint) }
+	elements(m, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, b.slots, netip.AddrPort.IsValid, element)
+
+	serviceKey := func(service Service, _ int) { m.key(service, -1) }
+	elements(m, table, servicesMap, messageDestroyElements, b.counts, always, serviceKey)
+	verdict := func(service Service, n int) { serviceKey(service, n); m.gotoChain(drawName(n)) }
+	elements(m, table, servicesMap, unix.NFT_MSG_NEWSETELEM, b.counts, func(n int) bool { return n > 0 }, verdict)
+	elements(m, table, emptySet, messageDestroyElements, b.counts, always, serviceKey)
+	elements(m, table, emptySet, unix.NFT_MSG_NEWSETELEM, b.counts, func(n int) bool { return n == 0 }, serviceKey)
 	return m
 }
 
-func compareServices(a, b Service) int {
-	return cmp.Or(a.Address.Compare(b.Address), cmp.Compare(a.Protocol, b.Protocol))
-}
-
-func compareSlots(a, b Slot) int {
-	return cmp.Or(compareServices(a.Service, b.Service), cmp.Compare(a.Number, b.Number))
-}
+func always[V any](V) bool { return true }
 
 // messageDestroyElements is NFT_MSG_DESTROYSETELEM: it deletes elements, and accepts that they are missing.
 const messageDestroyElements = 30
 
-// elements appends messages that change elements of a set. The function appends the attributes of an element, or
-// returns false if there is none.
-func elements[T any](m *messages, table, set string, kind int, all []T, appendTo func(T) bool) {
-	for len(all) > 0 {
-		begin := len(m.buf)
-		message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE, unix.NFPROTO_IPV4, 0)
-		m.text(unix.NFTA_SET_ELEM_LIST_TABLE, table)
-		m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
-		list := m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
-		empty := len(m.buf)
-		for len(all) > 0 && len(m.buf)-list < maxAttribute {
-			element := m.nest(unix.NFTA_LIST_ELEM)
-			if appendTo(all[0]) {
-				m.close(element)
-			} else {
-				m.buf = m.buf[:element]
-			}
-			all = all[1:]
+// elements appends messages that change those elements of a set whose value is wanted.
+func elements[K comparable, V any](
+	m *messages, table, set string, kind int, all map[K]V, wanted func(V) bool, appendElement func(K, V),
+) {
+	message, list := 0, 0
+	end := func() {
+		if list > 0 {
+			m.close(list)
+			m.end(message)
 		}
-		if len(m.buf) == empty {
-			m.buf = m.buf[:begin]
+		list = 0
+	}
+	for k, v := range all {
+		if !wanted(v) {
 			continue
 		}
-		m.close(list)
-		m.end(message)
+		if list == 0 {
+			message = m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE, unix.NFPROTO_IPV4, 0)
+			m.text(unix.NFTA_SET_ELEM_LIST_TABLE, table)
+			m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
+			list = m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		}
+		element := m.nest(unix.NFTA_LIST_ELEM)
+		appendElement(k, v)
+		if m.close(element); len(m.buf)-list > maxAttribute {
+			end()
+		}
 	}
+	end()
 }
 
 // key appends the key of a service, or of its slot if that is not negative. Each part has a register of its own,
@@ -280,21 +244,11 @@ func (t *Table) commit(m *messages) error {
 
 // blame returns the error for the message at an offset, with the element that it is about.
 func (m *messages) blame(message int, f failure) error {
-	size := int(binary.NativeEndian.Uint32(m.buf[message:]))
-	const header = unix.NLMSG_HDRLEN + nfHeader
-	if f.at > header && f.at < size {
-		at := f.at
-		var element ElementError
-		err := attributes(m.buf[message+at:message+size], func(kind int, value []byte, offset int) error {
-			if offset > 0 || kind != unix.NFTA_LIST_ELEM {
-				return nil
-			}
-			e, err := decodeElement(value)
-			element = ElementError{e.service, e.slot, f.err}
-			return err
-		})
-		if err == nil && element.Err != nil && element.Service.Address.IsValid() {
-			return &element
+	// The kernel's offset is that of an element, or of the name of a table or set.
+	if at := message + f.at; f.at > 0 {
+		size := int(binary.NativeEndian.Uint16(m.buf[at:]))
+		if e, err := decodeElement(m.buf[at+unix.SizeofNlAttr : at+size]); err == nil && e.service.Address.IsValid() {
+			return &ElementError{e.service, e.slot, f.err}
 		}
 	}
 	return fmt.Errorf("the kernel refuses a transaction: %w", f.err)

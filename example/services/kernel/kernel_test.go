@@ -418,11 +418,12 @@ func TestErrorNamesTheElement(t *testing.T) {
 		}
 		// The batch itself never asks for what the kernel refuses: so it gets a second value for a slot.
 		m := b.encode()
-		elements(m, table.table.Name, endpointsMap, unix.NFT_MSG_NEWSETELEM, []int{3000, bad, 3001}, func(i int) bool {
-			m.key(numberedService(i/10), i%10)
-			m.endpoint(endpointAt(1))
-			return true
-		})
+		again := map[Slot]netip.AddrPort{
+			{numberedService(300), 0}: endpointAt(0), {numberedService(300), 1}: endpointAt(0),
+			{numberedService(bad / 10), bad % 10}: endpointAt(1),
+		}
+		add := func(slot Slot, endpoint netip.AddrPort) { m.key(slot.Service, slot.Number); m.endpoint(endpoint) }
+		elements(m, table.table.Name, endpointsMap, unix.NFT_MSG_NEWSETELEM, again, always, add)
 		err := table.commit(m)
 		assert.Equal(t, errors.Join(&ElementError{numberedService(bad / 10), bad % 10, unix.EEXIST}), err)
 	}
@@ -498,14 +499,14 @@ func TestOnlyIPv4IsAccepted(t *testing.T) {
 	table := openNew(t)
 	six := netip.MustParseAddrPort("[fd00::1]:80")
 	for name, change := range map[string]func(*Batch){
-		"the kernel refuses tcp/[fd00::1]:80 slot 1: the address is not IPv4":  func(b *Batch) { b.SetSlot(Slot{Service{TCP, six}, 1}, endpointAt(0)) },
-		"the kernel refuses tcp/10.96.0.1:80 slot 2: the address is not IPv4":  func(b *Batch) { b.SetSlot(Slot{web, 2}, six) },
-		"the kernel refuses service tcp/[fd00::1]:80: the address is not IPv4": func(b *Batch) { b.SetCount(Service{TCP, six}, 1) },
+		"tcp/[fd00::1]:80 slot 1":  func(b *Batch) { b.SetSlot(Slot{Service{TCP, six}, 1}, endpointAt(0)) },
+		"tcp/10.96.0.1:80 slot 2":  func(b *Batch) { b.SetSlot(Slot{web, 2}, six) },
+		"service tcp/[fd00::1]:80": func(b *Batch) { b.SetCount(Service{TCP, six}, 1) },
 	} {
 		b := table.NewBatch()
 		b.SetCount(web, 1)
 		change(b)
-		assert.EqualError(t, b.Commit(), name)
+		assert.EqualError(t, b.Commit(), "the kernel refuses "+name+": the address is not IPv4")
 	}
 	assert.Equal(t, nothing, list(t, table))
 }

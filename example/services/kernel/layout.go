@@ -49,11 +49,9 @@ const (
 
 // baseChains returns the chains that the kernel calls.
 func baseChains(table *nftables.Table) []chain {
-	hooked := func(name string, kind nftables.ChainType, hook *nftables.ChainHook, priority *nftables.ChainPriority, rules ...rule) chain {
-		return chain{nftables.Chain{Name: name, Table: table, Type: kind, Hooknum: hook, Priority: priority}, rules}
-	}
-	toService := rule{"to as many endpoints as it has", append(serviceKey(),
-		&expr.Lookup{SourceRegister: keyRegister, SetName: servicesMap, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true})}
+	toService := rule{"to as many endpoints as it has", append(serviceKey(), &expr.Lookup{
+		SourceRegister: keyRegister, SetName: servicesMap, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true,
+	})}
 	// A hook of NAT cannot reject, so the packets of new flows are looked up again where the kernel allows it. Those
 	// that were translated have the address of an endpoint there.
 	reject := rule{"a service without endpoints", slices.Concat(
@@ -62,14 +60,26 @@ func baseChains(table *nftables.Table) []chain {
 			&expr.Lookup{SourceRegister: keyRegister, SetName: emptySet},
 			&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: icmpPortUnreachable},
 		})}
-	return []chain{
-		hooked("prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, toService),
-		hooked("output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest, toService),
-		hooked("postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, hairpin()),
-		hooked("reject-input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter, reject),
-		hooked("reject-forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, reject),
-		hooked("reject-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter, reject),
+	var chains []chain
+	for _, base := range []struct {
+		name     string
+		kind     nftables.ChainType
+		hook     *nftables.ChainHook
+		priority *nftables.ChainPriority
+		rule     rule
+	}{
+		{"prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, toService},
+		{"output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest, toService},
+		{"postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, hairpin()},
+		{"reject-input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter, reject},
+		{"reject-forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, reject},
+		{"reject-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter, reject},
+	} {
+		chains = append(chains, chain{nftables.Chain{
+			Name: base.name, Table: table, Type: base.kind, Hooknum: base.hook, Priority: base.priority,
+		}, []rule{base.rule}})
 	}
+	return chains
 }
 
 // icmpPortUnreachable is what a host without a listener answers.
@@ -84,7 +94,10 @@ const drawPrefix = "draw-"
 func drawChain(table *nftables.Table, n int) chain {
 	toEndpoint := []expr.Any{
 		&expr.Lookup{SourceRegister: keyRegister, SetName: endpointsMap, DestRegister: dataRegister, IsDestRegSet: true},
-		&expr.NAT{Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4, RegAddrMin: dataRegister, RegProtoMin: dataRegister + 1},
+		&expr.NAT{
+			Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4,
+			RegAddrMin: dataRegister, RegProtoMin: dataRegister + 1,
+		},
 	}
 	draw := func(n int) []expr.Any {
 		numgen := &expr.Numgen{Register: slotRegister, Modulus: uint32(n), Type: unix.NFT_NG_RANDOM}
@@ -154,9 +167,10 @@ func same() []nftables.SetElement {
 
 // anyBit continues if the key's register has any of these bits.
 func anyBit(bits uint32) []expr.Any {
+	mask, zero := binary.NativeEndian.AppendUint32(nil, bits), make([]byte, 4)
 	return []expr.Any{
-		&expr.Bitwise{SourceRegister: keyRegister, DestRegister: keyRegister, Len: 4, Mask: binary.NativeEndian.AppendUint32(nil, bits), Xor: make([]byte, 4)},
-		&expr.Cmp{Op: expr.CmpOpNeq, Register: keyRegister, Data: make([]byte, 4)},
+		&expr.Bitwise{SourceRegister: keyRegister, DestRegister: keyRegister, Len: 4, Mask: mask, Xor: zero},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: keyRegister, Data: zero},
 	}
 }
 
@@ -165,15 +179,14 @@ func anyBit(bits uint32) []expr.Any {
 func sets(table *nftables.Table) []*nftables.Set {
 	key := []nftables.SetDatatype{nftables.TypeInetProto, nftables.TypeIPAddr, nftables.TypeInetService}
 	service := nftables.MustConcatSetType(key...)
+	slot := nftables.MustConcatSetType(append(key, nftables.TypeMark)...)
+	endpoint := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
+	pair := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
 	return []*nftables.Set{
-		{
-			Table: table, Name: endpointsMap, IsMap: true, Concatenation: true,
-			KeyType:  nftables.MustConcatSetType(append(key, nftables.TypeMark)...),
-			DataType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService),
-		},
+		{Table: table, Name: endpointsMap, IsMap: true, Concatenation: true, KeyType: slot, DataType: endpoint},
 		{Table: table, Name: servicesMap, IsMap: true, Concatenation: true, KeyType: service, DataType: nftables.TypeVerdict},
 		{Table: table, Name: emptySet, Concatenation: true, KeyType: service},
-		{Table: table, Name: sameSet, Concatenation: true, KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)},
+		{Table: table, Name: sameSet, Concatenation: true, KeyType: pair},
 	}
 }
 
