@@ -32,8 +32,6 @@ const fewFlows = 8
 // DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. Call it after
 // the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows.
 func (t *Table) DeleteFlows(flows ...Flow) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if len(flows) > fewFlows {
 		all := make(flowSet, len(flows))
 		for _, flow := range flows {
@@ -45,16 +43,20 @@ func (t *Table) DeleteFlows(flows ...Flow) error {
 		return nil
 	}
 	for _, flow := range flows {
-		m := flow.deletion()
-		err := t.socket.send(m)
-		if err == nil {
-			err = t.socket.receive(func(a answer) error { return a.failure().err })
-		}
-		if err != nil {
+		if err := t.deleteFlow(flow); err != nil {
 			return fmt.Errorf("delete flows of %s: %w", flow, err)
 		}
 	}
 	return nil
+}
+
+func (t *Table) deleteFlow(flow Flow) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.socket.send(flow.deletion()); err != nil {
+		return err
+	}
+	return t.socket.receive(func(a answer) error { return a.failure().err })
 }
 
 // flowSet is a filter for flows.

@@ -30,7 +30,8 @@ func TestConnectionsReachAllEndpoints(t *testing.T) {
 	for _, service := range []Service{web, dns} {
 		n.set(service, 0, endpointAt(0), endpointAt(1), endpointAt(2))
 		clients := n.client.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
-		assert.Equal(t, map[netip.Addr]bool{netip.MustParseAddr(clientAddress): true}, clients, "the client's address stays")
+		want := map[netip.Addr]bool{netip.MustParseAddr(clientAddress): true}
+		assert.Equal(t, want, clients, "the client's address stays")
 		n.node.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
 
 		n.set(service, 3, endpointAt(3))
@@ -45,7 +46,8 @@ func TestEndpointReachesItself(t *testing.T) {
 		// The machine of the endpoints connects from its first address.
 		n.set(service, 0, endpointAt(0))
 		clients := n.endpoints.reaches(service, endpointAt(0))
-		assert.Equal(t, map[netip.Addr]bool{netip.MustParseAddr(nodeAddress): true}, clients, "it answers through the node")
+		want := map[netip.Addr]bool{netip.MustParseAddr(nodeAddress): true}
+		assert.Equal(t, want, clients, "it answers through the node")
 	}
 }
 

@@ -137,13 +137,14 @@ var halfBytes = func() (masks [8][4]byte) {
 // answer itself directly, with an address that the flow does not have. A rule cannot compare two addresses, so
 // it looks up whether each half byte is the same.
 func hairpin() rule {
+	zero := make([]byte, 4)
 	exprs := append([]expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: keyRegister}}, anyBit(statusDNAT)...)
 	for _, mask := range halfBytes {
 		for i, offset := range []uint32{12, 16} {
 			register := keyRegister + uint32(i)
 			exprs = append(exprs,
 				&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
-				&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask[:], Xor: make([]byte, 4)})
+				&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask[:], Xor: zero})
 		}
 		exprs = append(exprs, &expr.Lookup{SourceRegister: keyRegister, SetName: sameSet})
 	}

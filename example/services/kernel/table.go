@@ -63,8 +63,9 @@ type Table struct {
 	conn  *nftables.Conn
 	table *nftables.Table
 
-	// socket is the one of conn, for what conn cannot do: it loses the error of a commit, and waits for ever if the
-	// kernel answers less than it expects.
+	// socket is the one of conn, for what conn is not fit for. Its Flush counts on an answer for each message: after
+	// a lost one it takes those of earlier messages for its own, and reports success for what failed. It cannot
+	// delete what may be missing, does not say which element is refused, and takes 1.5 s to list 100,000 elements.
 	socket    socket
 	conntrack *netlink.Handle
 
