@@ -16,6 +16,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -209,6 +210,7 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 				// The service is unknown yet: the packet is lost outside.
 				_, err = conn.Write([]byte("hello"))
 				require.NoError(t, err)
+				n.waitForFlow(Flow{dns, dns.Address})
 				n.set(dns, 0, endpointAt(0))
 				forget(dns.Address)
 				g, err := exchange(conn)
@@ -231,6 +233,19 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 			})
 		})
 	}
+}
+
+// waitForFlow waits until conntrack has a flow.
+func (n *network) waitForFlow(flow Flow) {
+	n.node.do(func() error {
+		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
+			if err != nil || slices.ContainsFunc(flows, flowSet{flow: true}.MatchConntrackFlow) {
+				return err
+			}
+		}
+		return fmt.Errorf("no flow of %s", flow)
+	})
 }
 
 // state has two services and one that rejects.
