@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/netip"
+
+	"github.com/google/nftables/expr"
+	"golang.org/x/sys/unix"
+)
+
+// Batch collects changes, which [Batch.Commit] makes in one transaction. Every change says how an element shall
+// be, whatever it is now, and the last one for an element counts. So a change may be repeated, as after an error.
+type Batch struct {
+	table  *Table
+	slots  map[Slot]netip.AddrPort // the zero value deletes
+	counts map[Service]int         // absent deletes
+}
+
+// absent is the number of endpoints of a service that is unknown.
+const absent = -1
+
+// NewBatch returns a batch without changes.
+func (t *Table) NewBatch() *Batch {
+	return &Batch{table: t, slots: make(map[Slot]netip.AddrPort), counts: make(map[Service]int)}
+}
+
+// SetSlot puts an endpoint into a slot.
+func (b *Batch) SetSlot(slot Slot, endpoint netip.AddrPort) { b.slots[slot] = endpoint }
+
+// DeleteSlot makes a slot empty.
+func (b *Batch) DeleteSlot(slot Slot) { b.slots[slot] = netip.AddrPort{} }
+
+// SetCount says how many endpoints a service has. New flows go to slots 0 to n-1; with n = 0 they are rejected.
+func (b *Batch) SetCount(service Service, n int) { b.counts[service] = n }
+
+// DeleteService makes a service unknown: its flows are not translated and not rejected. Its slots remain, unless
+// they are deleted too.
+func (b *Batch) DeleteService(service Service) { b.counts[service] = absent }
+
+// ErrTooLarge is returned for a batch that exceeds the socket's buffer. It had no effect; smaller ones may have.
+var ErrTooLarge = errors.New("the batch is larger than the buffer of the socket")
+
+// ElementError says which element the kernel refused. Its batch had no effect.
+type ElementError struct {
+	Service Service
+	// Slot is the number of the slot, or -1 if the service itself was refused.
+	Slot int
+	Err  error
+}
+
+func (e *ElementError) Error() string {
+	if e.Slot < 0 {
+		return fmt.Sprintf("the kernel refuses service %s: %v", e.Service, e.Err)
+	}
+	return fmt.Sprintf("the kernel refuses %s: %v", Slot{e.Service, e.Slot}, e.Err)
+}
+
+func (e *ElementError) Unwrap() error { return e.Err }
+
+// Commit makes the changes, all or none, and empties the batch. Packets see all changes at once. An error that
+// is about elements has an [*ElementError] for each list of elements with a refused one.
+func (b *Batch) Commit() error {
+	t := b.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	defer clear(b.slots)
+	defer clear(b.counts)
+	if len(b.slots)+len(b.counts) == 0 {
+		return nil
+	}
+	if err := b.check(); err != nil {
+		return err
+	}
+	counts := make(map[int]bool)
+	for _, n := range b.counts {
+		if n > 0 {
+			counts[n] = true
+		}
+	}
+	if err := t.ensure(counts); err != nil {
+		return err
+	}
+	err := t.commit(b.encode())
+	if err != nil {
+		// Perhaps another program has deleted a chain, or the whole table: look again before the next commit.
+		clear(t.written)
+	}
+	return err
+}
+
+// check returns an error for what cannot be encoded.
+func (b *Batch) check() error {
+	notIPv4 := errors.New("the address is not IPv4")
+	for slot, endpoint := range b.slots {
+		if !slot.Address.Addr().Is4() || endpoint.IsValid() && !endpoint.Addr().Is4() {
+			return &ElementError{slot.Service, slot.Number, notIPv4}
+		}
+	}
+	for service := range b.counts {
+		if !service.Address.Addr().Is4() {
+			return &ElementError{service, -1, notIPv4}
+		}
+	}
+	return nil
+}
+
+// encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel
+// refuses another value for a key.
+func (b *Batch) encode() *messages {
+	m := &messages{buf: make([]byte, 0, 256+80*len(b.slots)+140*len(b.counts))}
+	m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
+	table := b.table.table.Name
+	slotKey := func(slot Slot, _ netip.AddrPort) { m.key(slot.Service, slot.Number) }
+	elements(m, table, endpointsMap, messageDestroyElements, b.slots, always, slotKey)
+	element := func(slot Slot, endpoint netip.AddrPort) { slotKey(slot, endpoint); m.endpoint(endpoint) }
+	elements(m, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, b.slots, netip.AddrPort.IsValid, element)
+
+	serviceKey := func(service Service, _ int) { m.key(service, -1) }
+	elements(m, table, servicesMap, messageDestroyElements, b.counts, always, serviceKey)
+	verdict := func(service Service, n int) { serviceKey(service, n); m.gotoChain(drawName(n)) }
+	elements(m, table, servicesMap, unix.NFT_MSG_NEWSETELEM, b.counts, func(n int) bool { return n > 0 }, verdict)
+	elements(m, table, emptySet, messageDestroyElements, b.counts, always, serviceKey)
+	elements(m, table, emptySet, unix.NFT_MSG_NEWSETELEM, b.counts, func(n int) bool { return n == 0 }, serviceKey)
+	return m
+}
+
+func always[V any](V) bool { return true }
+
+// messageDestroyElements is NFT_MSG_DESTROYSETELEM: it deletes elements, and accepts that they are missing.
+const messageDestroyElements = 30
+
+// elements appends messages that change those elements of a set whose value is wanted.
+func elements[K comparable, V any](
+	m *messages, table, set string, kind int, all map[K]V, wanted func(V) bool, appendElement func(K, V),
+) {
+	message, list := 0, 0
+	end := func() {
+		if list > 0 {
+			m.close(list)
+			m.end(message)
+		}
+		list = 0
+	}
+	for k, v := range all {
+		if !wanted(v) {
+			continue
+		}
+		if list == 0 {
+			message = m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, unix.NLM_F_CREATE, unix.NFPROTO_IPV4, 0)
+			m.text(unix.NFTA_SET_ELEM_LIST_TABLE, table)
+			m.text(unix.NFTA_SET_ELEM_LIST_SET, set)
+			list = m.nest(unix.NFTA_SET_ELEM_LIST_ELEMENTS)
+		}
+		element := m.nest(unix.NFTA_LIST_ELEM)
+		appendElement(k, v)
+		if m.close(element); len(m.buf)-list > maxAttribute {
+			end()
+		}
+	}
+	end()
+}
+
+// key appends the key of a service, or of its slot if that is not negative. Each part has a register of its own,
+// that is, four bytes.
+func (m *messages) key(service Service, slot int) {
+	key := m.nest(unix.NFTA_SET_ELEM_KEY)
+	var value [16]byte
+	value[0] = byte(service.Protocol)
+	address := service.Address.Addr().As4()
+	copy(value[4:], address[:])
+	binary.BigEndian.PutUint16(value[8:], service.Address.Port())
+	if slot < 0 {
+		m.bytes(unix.NFTA_DATA_VALUE, value[:12])
+	} else {
+		// The kernel draws a number of the machine's byte order.
+		binary.NativeEndian.PutUint32(value[12:], uint32(slot))
+		m.bytes(unix.NFTA_DATA_VALUE, value[:])
+	}
+	m.close(key)
+}
+
+func (m *messages) endpoint(endpoint netip.AddrPort) {
+	data := m.nest(unix.NFTA_SET_ELEM_DATA)
+	var value [8]byte
+	address := endpoint.Addr().As4()
+	copy(value[:], address[:])
+	binary.BigEndian.PutUint16(value[4:], endpoint.Port())
+	m.bytes(unix.NFTA_DATA_VALUE, value[:])
+	m.close(data)
+}
+
+func (m *messages) gotoChain(name string) {
+	data, verdict := m.nest(unix.NFTA_SET_ELEM_DATA), m.nest(unix.NFTA_DATA_VERDICT)
+	code := int32(expr.VerdictGoto)
+	m.uint32(unix.NFTA_VERDICT_CODE, uint32(code))
+	m.text(unix.NFTA_VERDICT_CHAIN, name)
+	m.close(verdict)
+	m.close(data)
+}
+
+// commit completes a transaction, sends it, and returns why it had no effect.
+func (t *Table) commit(m *messages) error {
+	// The kernel answers the end when it has committed. It answers other messages only to refuse them.
+	m.end(m.begin(unix.NFNL_MSG_BATCH_END, unix.NLM_F_ACK, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
+	if err := t.socket.send(m); errors.Is(err, unix.EMSGSIZE) {
+		return fmt.Errorf("%w: it has %d bytes", ErrTooLarge, len(m.buf))
+	} else if err != nil {
+		return err
+	}
+	committed := false
+	var refused []error
+	lost := t.socket.receive(func(a answer) error {
+		if a.kind != unix.NLMSG_ERROR || int(a.number) >= len(m.buf) {
+			return nil
+		}
+		kind := binary.NativeEndian.Uint16(m.buf[a.number+4:])
+		f := a.failure()
+		switch {
+		case f.err == nil && kind == unix.NFNL_MSG_BATCH_END:
+			committed = true
+		case f.err != nil:
+			refused = append(refused, m.blame(int(a.number), f))
+		}
+		return nil
+	})
+	switch {
+	case len(refused) > 0:
+		return errors.Join(refused...)
+	case lost != nil:
+		// Only errors are so many that they can be lost.
+		return lost
+	case !committed:
+		return errors.New("the kernel did not answer a transaction")
+	}
+	return nil
+}
+
+// blame returns the error for the message at an offset, with the element that it is about.
+func (m *messages) blame(message int, f failure) error {
+	// The kernel's offset is that of an element, or of the name of a table or set.
+	if at := message + f.at; f.at > 0 {
+		size := int(binary.NativeEndian.Uint16(m.buf[at:]))
+		if e, err := decodeElement(m.buf[at+unix.SizeofNlAttr : at+size]); err == nil && e.service.Address.IsValid() {
+			return &ElementError{e.service, e.slot, f.err}
+		}
+	}
+	return fmt.Errorf("the kernel refuses a transaction: %w", f.err)
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package kernel keeps the services of a node in one nftables table, and deletes flows that conntrack would
+// still send to endpoints that are gone. It knows nothing of reconcilers: it writes what it is told and reads
+// back what is there.
+//
+// # Layout
+//
+// A table has two maps, which hold all services, and chains, whose number does not depend on that of the
+// services:
+//
+//	map endpoints { proto . address . port . slot -> address . port }   the endpoints, in slots 0 to n-1
+//	map services  { proto . address . port -> goto draw-n }             n is the number of endpoints
+//	set empty     { proto . address . port }                            services without endpoints
+//
+// A chain draw-n draws one of n slots, looks up its endpoint, and translates the destination to it. So a change
+// of an endpoint, or of a service, changes a few elements, and no rule: the kernel takes microseconds for it,
+// with ten services as with ten thousand. [Table.Open] describes the rules; nft list table shows them.
+//
+// Draw and look-up are two look-ups, and a commit may fall between them. If the drawn slot is gone then, a
+// second rule takes slot 0, which every service with an endpoint has. For that, slots have no gaps: whoever
+// removes slot k moves the last one there, in the same [Batch]. From version 6.17 on, the kernel evaluates a
+// packet with one generation of the elements of a map, so that a replaced element is never missing.
+//
+// # Family
+//
+// The family of the table is ip, not inet. A key of a map has one width, so IPv6 needs maps, and chains, of its
+// own in either family: a table of family ip6 beside this one is as much code, and here no rule has to check
+// the version of the packet before it reads an address.
+//
+// On other systems than Linux the package is empty.
+package kernel

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net"
+	"net/netip"
+
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Flow names all flows to a service that one endpoint answers.
+type Flow struct {
+	Service
+	// Endpoint is the address of the service itself for flows that are not translated.
+	Endpoint netip.AddrPort
+}
+
+// String returns the flow as in udp/10.96.0.1:53 to 10.2.0.11:53.
+func (f Flow) String() string { return fmt.Sprintf("%s to %s", f.Service, f.Endpoint) }
+
+// fewFlows is up to how many arguments the kernel searches by itself. With 100,000 flows, a search takes 35 ms, and
+// 370 ms if it sends them all; without flows, 6 us and 5 ms.
+const fewFlows = 8
+
+// DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. Call it after
+// the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows.
+func (t *Table) DeleteFlows(flows ...Flow) error {
+	if len(flows) > fewFlows {
+		all := make(flowSet, len(flows))
+		for _, flow := range flows {
+			all[flow] = true
+		}
+		if _, err := t.conntrack.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, all); err != nil {
+			return fmt.Errorf("delete %d flows: %w", len(flows), err)
+		}
+		return nil
+	}
+	for _, flow := range flows {
+		if err := t.deleteFlow(flow); err != nil {
+			return fmt.Errorf("delete flows of %s: %w", flow, err)
+		}
+	}
+	return nil
+}
+
+func (t *Table) deleteFlow(flow Flow) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if err := t.socket.send(flow.deletion()); err != nil {
+		return err
+	}
+	return t.socket.receive(func(a answer) error { return a.failure().err })
+}
+
+// flowSet is a filter for flows.
+type flowSet map[Flow]bool
+
+// MatchConntrackFlow implements [netlink.CustomConntrackFilter].
+func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	to, from := flow.Forward, flow.Reverse
+	return s[Flow{Service{Protocol(to.Protocol), addrPortOf(to.DstIP, to.DstPort)}, addrPortOf(from.SrcIP, from.SrcPort)}]
+}
+
+func addrPortOf(ip net.IP, port uint16) netip.AddrPort {
+	addr, _ := netip.AddrFromSlice(ip)
+	return netip.AddrPortFrom(addr.Unmap(), port)
+}
+
+// Constants of conntrack's messages that golang.org/x/sys/unix does not have.
+const (
+	messageDeleteFlows = 2 // IPCTNL_MSG_CT_DELETE
+
+	attrOriginal = 1  // CTA_TUPLE_ORIG
+	attrReply    = 2  // CTA_TUPLE_REPLY
+	attrFilter   = 25 // CTA_FILTER
+
+	attrTupleIP    = 1 // CTA_TUPLE_IP
+	attrTupleProto = 2 // CTA_TUPLE_PROTO
+	attrProtocol   = 1 // CTA_PROTO_NUM
+
+	attrOriginalFlags = 1 // CTA_FILTER_ORIG_FLAGS
+	attrReplyFlags    = 2 // CTA_FILTER_REPLY_FLAGS
+	flagProtocol      = 1 << 3
+)
+
+// side is one end of a direction of a flow: its attributes, and the flags that compare them.
+type side struct {
+	address int // CTA_IP_V4_SRC, CTA_IP_V4_DST
+	port    int // CTA_PROTO_SRC_PORT, CTA_PROTO_DST_PORT
+	flags   uint32
+}
+
+var (
+	source      = side{1, 2, 1<<0 | flagProtocol | 1<<4}
+	destination = side{2, 3, 1<<1 | flagProtocol | 1<<5}
+)
+
+// deletion returns a message that deletes the flows. It may match none.
+func (f Flow) deletion() *messages {
+	m := &messages{}
+	message := m.begin(unix.NFNL_SUBSYS_CTNETLINK<<8|messageDeleteFlows, unix.NLM_F_ACK, unix.NFPROTO_IPV4, 0)
+	m.tuple(attrOriginal, destination, f.Protocol, f.Address)
+	m.tuple(attrReply, source, f.Protocol, f.Endpoint)
+	filter := m.nest(attrFilter)
+	m.bytes(attrOriginalFlags, binary.NativeEndian.AppendUint32(nil, destination.flags))
+	m.bytes(attrReplyFlags, binary.NativeEndian.AppendUint32(nil, source.flags))
+	m.close(filter)
+	m.end(message)
+	return m
+}
+
+// tuple appends one side of a direction.
+func (m *messages) tuple(kind int, s side, protocol Protocol, address netip.AddrPort) {
+	tuple, ip := m.nest(kind), m.nest(attrTupleIP)
+	addr := address.Addr().As4()
+	m.bytes(s.address, addr[:])
+	m.close(ip)
+	proto := m.nest(attrTupleProto)
+	m.bytes(attrProtocol, []byte{byte(protocol)})
+	m.bytes(s.port, binary.BigEndian.AppendUint16(nil, address.Port()))
+	m.close(proto)
+	m.close(tuple)
+}

@@ -1,0 +1,557 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+func TestConnectionsReachAllEndpoints(t *testing.T) {
+	n := newNetwork(t)
+	for _, service := range []Service{web, dns} {
+		n.set(service, 0, endpointAt(0), endpointAt(1), endpointAt(2))
+		clients := n.client.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
+		want := map[netip.Addr]bool{netip.MustParseAddr(clientAddress): true}
+		assert.Equal(t, want, clients, "the client's address stays")
+		n.node.reaches(service, endpointAt(0), endpointAt(1), endpointAt(2))
+
+		n.set(service, 3, endpointAt(3))
+		n.client.reaches(service, endpointAt(3))
+		n.node.reaches(service, endpointAt(3))
+	}
+}
+
+func TestEndpointReachesItself(t *testing.T) {
+	n := newNetwork(t)
+	for _, service := range []Service{web, dns} {
+		// The machine of the endpoints connects from its first address.
+		n.set(service, 0, endpointAt(0))
+		clients := n.endpoints.reaches(service, endpointAt(0))
+		want := map[netip.Addr]bool{netip.MustParseAddr(nodeAddress): true}
+		assert.Equal(t, want, clients, "it answers through the node")
+	}
+}
+
+func TestOnlyEqualAddressesAreMasqueraded(t *testing.T) {
+	n := newNetwork(t)
+	n.set(web, 0, endpointAt(0))
+	for half := range 8 {
+		from := endpointAt(0).Addr().As4()
+		from[half/2] ^= 0x10 >> (half % 2 * 4)
+		address := netip.AddrFrom4(from)
+		n.node.do(func() error {
+			lo, err := netlink.LinkByName("lo")
+			require.NoError(t, err)
+			addr, err := netlink.ParseAddr(address.String() + "/32")
+			require.NoError(t, err)
+			require.NoError(t, netlink.AddrAdd(lo, addr))
+			g, err := askFrom(web, netip.AddrPortFrom(address, 0))
+			require.NoError(t, err)
+			assert.Equal(t, address, g.client.Addr())
+			return nil
+		})
+	}
+}
+
+func TestServiceWithoutEndpointsRejects(t *testing.T) {
+	n := newNetwork(t)
+	for _, service := range []Service{web, dns} {
+		n.set(service, 1)
+		n.client.do(func() error {
+			_, err := ask(service)
+			assert.ErrorIs(t, err, unix.ECONNREFUSED)
+			return nil
+		})
+		n.node.do(func() error {
+			_, err := ask(service)
+			if service.Protocol == UDP {
+				assert.ErrorIs(t, err, unix.EPERM, "to send a packet that the machine itself rejects is an error at once")
+			} else {
+				assert.ErrorIs(t, err, unix.ECONNREFUSED)
+			}
+			return nil
+		})
+		n.set(service, 0, endpointAt(0))
+		n.client.reaches(service, endpointAt(0))
+		n.node.reaches(service, endpointAt(0))
+	}
+}
+
+// A service may have an address of the node, where something else listens.
+func TestServiceOfTheNodeRejects(t *testing.T) {
+	n := newNetwork(t)
+	service := Service{TCP, netip.MustParseAddrPort("10.1.0.1:80")}
+	n.node.do(func() error {
+		l, err := net.Listen("tcp", service.Address.String())
+		if err == nil {
+			t.Cleanup(func() { require.NoError(t, l.Close()) })
+		}
+		return err
+	})
+	n.set(service, 0)
+	n.client.do(func() error {
+		_, err := ask(service)
+		assert.ErrorIs(t, err, unix.ECONNREFUSED)
+		return nil
+	})
+	n.set(service, 0, endpointAt(0))
+	n.client.reaches(service, endpointAt(0))
+}
+
+// No connection is lost while endpoints come, go and move between slots, from one to all and back.
+func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
+	n := newNetwork(t)
+	slots := []netip.AddrPort{endpointAt(0)}
+	n.set(web, 0, slots...)
+	n.set(dns, 0, slots...)
+
+	const wanted = 2000
+	var asked atomic.Int64
+	var stop atomic.Bool
+	var clients sync.WaitGroup
+	for _, from := range []*place{n.client, n.node} {
+		for _, service := range []Service{web, dns} {
+			clients.Go(func() {
+				assert.NoError(t, from.try(func() error {
+					for i := 0; i < wanted && !stop.Load(); i++ {
+						if _, err := ask(service); err != nil {
+							return fmt.Errorf("%s, after %d others: %w", service, asked.Load(), err)
+						}
+						asked.Add(1)
+					}
+					return nil
+				}))
+			})
+		}
+	}
+	done := make(chan struct{})
+	go func() { clients.Wait(); close(done) }()
+	defer clients.Wait()
+	defer stop.Store(true)
+
+	random, b, commits := rand.New(rand.NewPCG(1, 2)), n.NewBatch(), 0
+	both := func(change func(Service)) { change(web); change(dns) }
+	for grow := true; ; commits++ {
+		select {
+		case <-done:
+			t.Logf("%d connections, %d commits", asked.Load(), commits)
+			assert.Equal(t, int64(4*wanted), asked.Load())
+			assert.Greater(t, commits, 100)
+			return
+		default:
+		}
+		if len(slots) == 1 || len(slots) == endpointCount {
+			grow = len(slots) == 1
+		}
+		k, last := random.IntN(len(slots)), len(slots)-1
+		switch free := unused(slots); {
+		case len(free) > 0 && random.IntN(3) == 0:
+			slots[k] = free[0]
+			both(func(s Service) { b.SetSlot(Slot{s, k}, slots[k]) })
+		case grow:
+			slots = append(slots, free[random.IntN(len(free))])
+			both(func(s Service) { b.SetSlot(Slot{s, last + 1}, slots[last+1]) })
+		default:
+			slots[k] = slots[last]
+			slots = slots[:last]
+			both(func(s Service) { b.SetSlot(Slot{s, k}, slots[min(k, last-1)]); b.DeleteSlot(Slot{s, last}) })
+		}
+		both(func(s Service) { b.SetCount(s, len(slots)) })
+		require.NoError(t, b.Commit())
+	}
+}
+
+// unused returns the endpoints that are in no slot.
+func unused(slots []netip.AddrPort) (free []netip.AddrPort) {
+	for i := range endpointCount {
+		if !slices.Contains(slots, endpointAt(i)) {
+			free = append(free, endpointAt(i))
+		}
+	}
+	return free
+}
+
+func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
+	for name, others := range map[string]int{"searched by the kernel": 0, "searched here": fewFlows} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t)
+			forget := func(endpoint netip.AddrPort) {
+				flows := []Flow{{dns, endpoint}}
+				for i := range others {
+					flows = append(flows, Flow{numberedService(i), numberedEndpoint(i)})
+				}
+				require.NoError(t, n.DeleteFlows(flows...))
+			}
+			n.client.do(func() error {
+				conn, err := dial(dns, netip.MustParseAddrPort(clientAddress+":5353"))
+				require.NoError(t, err)
+				defer func() { require.NoError(t, conn.Close()) }()
+
+				// The service is unknown yet: the packet is lost outside.
+				_, err = conn.Write([]byte("hello"))
+				require.NoError(t, err)
+				n.waitForFlow(Flow{dns, dns.Address})
+				n.set(dns, 0, endpointAt(0))
+				forget(dns.Address)
+				g, err := exchange(conn)
+				require.NoError(t, err)
+				assert.Equal(t, endpointAt(0), g.endpoint)
+
+				n.set(dns, 1, endpointAt(1))
+				g, err = exchange(conn)
+				require.NoError(t, err)
+				assert.Equal(t, endpointAt(0), g.endpoint, "the flow exists")
+				forget(endpointAt(2))
+				g, err = exchange(conn)
+				require.NoError(t, err)
+				assert.Equal(t, endpointAt(0), g.endpoint, "another one was deleted")
+				forget(endpointAt(0))
+				g, err = exchange(conn)
+				require.NoError(t, err)
+				assert.Equal(t, endpointAt(1), g.endpoint)
+				return nil
+			})
+		})
+	}
+}
+
+// waitForFlow waits until conntrack has a flow.
+func (n *network) waitForFlow(flow Flow) {
+	n.node.do(func() error {
+		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
+			if err != nil || slices.ContainsFunc(flows, flowSet{flow: true}.MatchConntrackFlow) {
+				return err
+			}
+		}
+		return fmt.Errorf("no flow of %s", flow)
+	})
+}
+
+// state has two services and one that rejects.
+func state(b *Batch) Listing {
+	l := Listing{
+		Counts: map[Service]int{web: 2, dns: 1, numberedService(9): 0},
+		Slots: map[Slot]netip.AddrPort{
+			{web, 0}: endpointAt(0), {web, 1}: endpointAt(1), {dns, 0}: endpointAt(2),
+		},
+	}
+	for slot, endpoint := range l.Slots {
+		b.SetSlot(slot, endpoint)
+	}
+	for service, n := range l.Counts {
+		b.SetCount(service, n)
+	}
+	return l
+}
+
+// nothing is the listing of an empty table.
+var nothing = Listing{map[Service]int{}, map[Slot]netip.AddrPort{}}
+
+func list(t *testing.T, table *Table) Listing {
+	t.Helper()
+	l, err := table.List()
+	require.NoError(t, err)
+	return l
+}
+
+func TestListingHasWhatWasCommitted(t *testing.T) {
+	table := openNew(t)
+	assert.Equal(t, nothing, list(t, table))
+
+	b := table.NewBatch()
+	want := state(b)
+	require.NoError(t, b.Commit())
+	assert.Equal(t, want, list(t, table))
+
+	require.NoError(t, b.Commit(), "it is empty now")
+	state(b)
+	require.NoError(t, b.Commit(), "changes may be repeated")
+	assert.Equal(t, want, list(t, table))
+
+	b.DeleteService(web)
+	b.DeleteSlot(Slot{web, 0})
+	b.DeleteSlot(Slot{web, 1})
+	b.DeleteSlot(Slot{web, 2}) // it is empty
+	b.SetCount(dns, 0)
+	b.SetSlot(Slot{dns, 0}, endpointAt(3))
+	b.SetSlot(Slot{dns, 0}, endpointAt(4)) // the last change counts
+	b.SetCount(numberedService(9), 3)
+	require.NoError(t, b.Commit())
+	assert.Equal(t, Listing{
+		map[Service]int{dns: 0, numberedService(9): 3}, map[Slot]netip.AddrPort{{dns, 0}: endpointAt(4)},
+	}, list(t, table))
+}
+
+// The kernel enlarges its tables some time after they were filled.
+func TestListingIsCompleteAtOnce(t *testing.T) {
+	const services = 10_000
+	table := openNew(t)
+	load(t, table, services, 1000)
+	l := list(t, table)
+	assert.Len(t, l.Counts, services)
+	assert.Len(t, l.Slots, 10*services)
+}
+
+// other returns a connection of another program to the namespace of the table.
+func other(t *testing.T, p *place) (conn *nftables.Conn) {
+	p.do(func() (err error) {
+		conn, err = nftables.New(nftables.AsLasting())
+		return err
+	})
+	t.Cleanup(func() { require.NoError(t, conn.CloseLasting()) })
+	return conn
+}
+
+// openIn opens a table in a namespace.
+func openIn(t testing.TB, p *place) (table *Table) {
+	p.do(func() (err error) {
+		table, err = Open("services")
+		return err
+	})
+	t.Cleanup(func() { require.NoError(t, table.Close()) })
+	return table
+}
+
+func TestEqualTableIsNotWritten(t *testing.T) {
+	p := newPlace(t)
+	table := openIn(t, p)
+	b := table.NewBatch()
+	want := state(b)
+	require.NoError(t, b.Commit())
+
+	// Every transaction in the namespace increments the generation.
+	generation := func() (id uint32) {
+		var m messages
+		m.end(m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, 0))
+		require.NoError(t, table.socket.send(&m))
+		require.NoError(t, table.socket.receive(func(a answer) error {
+			return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
+				if kind == unix.NFTA_GEN_ID {
+					id = binary.BigEndian.Uint32(value)
+				}
+				return nil
+			})
+		}))
+		require.NotZero(t, id)
+		return id
+	}
+	before := generation()
+	again := openIn(t, p)
+	assert.Equal(t, want, list(t, again))
+	assert.Equal(t, before, generation())
+
+	// The chains that draw are found too.
+	b = again.NewBatch()
+	b.SetCount(dns, 2)
+	require.NoError(t, b.Commit())
+	assert.Equal(t, before+1, generation())
+}
+
+func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	b := table.NewBatch()
+	want := state(b)
+	require.NoError(t, b.Commit())
+	for _, name := range []string{"prerouting", "draw-2"} {
+		conn.AddRule(&nftables.Rule{
+			Table: table.table, Chain: &nftables.Chain{Name: name, Table: table.table},
+			Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}},
+		})
+	}
+	require.NoError(t, conn.Flush())
+
+	again := openIn(t, p)
+	assert.Equal(t, want, list(t, again))
+	b = again.NewBatch()
+	b.SetCount(dns, 2)
+	require.NoError(t, b.Commit())
+	for name, count := range map[string]int{"prerouting": 1, "draw-2": 2} {
+		rules, err := conn.GetRules(table.table, &nftables.Chain{Name: name, Table: table.table})
+		require.NoError(t, err)
+		assert.Len(t, rules, count, name)
+	}
+}
+
+func TestRefusedElementHasNoEffect(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	b := table.NewBatch()
+	b.SetCount(web, 5)
+	require.NoError(t, b.Commit())
+	want := state(b)
+	require.NoError(t, b.Commit())
+
+	// Nobody uses the chain for five endpoints now, and so another program can delete it.
+	conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table.table})
+	require.NoError(t, conn.Flush())
+	change := func() error {
+		b.SetCount(dns, 5)
+		b.SetCount(numberedService(1), 1)
+		b.SetSlot(Slot{numberedService(1), 0}, endpointAt(0))
+		return b.Commit()
+	}
+	err := change()
+	var refused *ElementError
+	require.ErrorAs(t, err, &refused)
+	assert.Equal(t, &ElementError{dns, -1, unix.ENOENT}, refused)
+	assert.EqualError(t, err, "the kernel refuses service udp/10.96.0.1:53: no such file or directory")
+	assert.Equal(t, want, list(t, table))
+
+	require.NoError(t, change(), "the socket has no answer left, and the chain is there again")
+	want.Counts[dns], want.Counts[numberedService(1)] = 5, 1
+	want.Slots[Slot{numberedService(1), 0}] = endpointAt(0)
+	assert.Equal(t, want, list(t, table))
+}
+
+// The element that the kernel refuses is found among many, in any message.
+func TestErrorNamesTheElement(t *testing.T) {
+	table := openNew(t)
+	for _, bad := range []int{0, 1, 999, 1000, 2999} {
+		b := table.NewBatch()
+		for i := range 3000 {
+			b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
+		}
+		// The batch itself never asks for what the kernel refuses: so it gets a second value for a slot.
+		m := b.encode()
+		again := map[Slot]netip.AddrPort{
+			{numberedService(300), 0}: endpointAt(0), {numberedService(300), 1}: endpointAt(0),
+			{numberedService(bad / 10), bad % 10}: endpointAt(1),
+		}
+		add := func(slot Slot, endpoint netip.AddrPort) { m.key(slot.Service, slot.Number); m.endpoint(endpoint) }
+		elements(m, table.table.Name, endpointsMap, unix.NFT_MSG_NEWSETELEM, again, always, add)
+		err := table.commit(m)
+		assert.Equal(t, errors.Join(&ElementError{numberedService(bad / 10), bad % 10, unix.EEXIST}), err)
+	}
+	assert.Equal(t, nothing, list(t, table))
+}
+
+func TestDeletedTableIsWrittenAgain(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	b := table.NewBatch()
+	state(b)
+	require.NoError(t, b.Commit())
+	conn.FlushRuleset()
+	require.NoError(t, conn.Flush())
+
+	state(b)
+	assert.ErrorIs(t, b.Commit(), unix.ENOENT)
+	want := state(b)
+	require.NoError(t, b.Commit())
+	assert.Equal(t, want, list(t, table))
+
+	conn.FlushRuleset()
+	require.NoError(t, conn.Flush())
+	assert.Equal(t, nothing, list(t, table), "a missing table has nothing")
+	state(b)
+	require.NoError(t, b.Commit(), "whoever listed knows that the rules are missing too")
+	assert.Equal(t, want, list(t, table))
+}
+
+func TestForeignTablesStay(t *testing.T) {
+	p := newPlace(t)
+	conn := other(t, p)
+	foreign := conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
+	set := &nftables.Set{Table: foreign, Name: servicesMap, KeyType: nftables.TypeIPAddr}
+	require.NoError(t, conn.AddSet(set, []nftables.SetElement{{Key: []byte{1, 2, 3, 4}}}))
+	drop := conn.AddChain(&nftables.Chain{Name: "draw-2", Table: foreign})
+	conn.AddRule(&nftables.Rule{Table: foreign, Chain: drop, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}})
+	require.NoError(t, conn.Flush())
+
+	table := openIn(t, p)
+	b := table.NewBatch()
+	state(b)
+	require.NoError(t, b.Commit())
+	_, err := table.List()
+	require.NoError(t, err)
+
+	rules, err := conn.GetRules(foreign, drop)
+	require.NoError(t, err)
+	require.Len(t, rules, 1)
+	assert.Equal(t, []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}, rules[0].Exprs)
+	have, err := conn.GetSetElements(set)
+	require.NoError(t, err)
+	assert.Equal(t, []nftables.SetElement{{Key: []byte{1, 2, 3, 4}}}, have)
+	tables, err := conn.ListTables()
+	require.NoError(t, err)
+	assert.Len(t, tables, 2)
+}
+
+func TestTooLargeBatchHasNoEffect(t *testing.T) {
+	table := openNew(t)
+	b := table.NewBatch()
+	for i := range 300_000 {
+		b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
+	}
+	require.ErrorIs(t, b.Commit(), ErrTooLarge)
+	assert.Equal(t, nothing, list(t, table))
+	want := state(b)
+	require.NoError(t, b.Commit())
+	assert.Equal(t, want, list(t, table))
+}
+
+func TestOnlyIPv4IsAccepted(t *testing.T) {
+	table := openNew(t)
+	six := netip.MustParseAddrPort("[fd00::1]:80")
+	for name, change := range map[string]func(*Batch){
+		"tcp/[fd00::1]:80 slot 1":  func(b *Batch) { b.SetSlot(Slot{Service{TCP, six}, 1}, endpointAt(0)) },
+		"tcp/10.96.0.1:80 slot 2":  func(b *Batch) { b.SetSlot(Slot{web, 2}, six) },
+		"service tcp/[fd00::1]:80": func(b *Batch) { b.SetCount(Service{TCP, six}, 1) },
+	} {
+		b := table.NewBatch()
+		b.SetCount(web, 1)
+		change(b)
+		assert.EqualError(t, b.Commit(), "the kernel refuses "+name+": the address is not IPv4")
+	}
+	assert.Equal(t, nothing, list(t, table))
+}
+
+func TestGoroutinesTakeTurns(t *testing.T) {
+	table := openNew(t)
+	var all sync.WaitGroup
+	want := Listing{make(map[Service]int), make(map[Slot]netip.AddrPort)}
+	for i := range 4 {
+		service := numberedService(i)
+		want.Counts[service], want.Slots[Slot{service, 0}] = 1, endpointAt(99)
+		all.Go(func() {
+			b := table.NewBatch()
+			for k := range 100 {
+				b.SetSlot(Slot{service, 0}, endpointAt(k))
+				b.SetCount(service, 1)
+				assert.NoError(t, b.Commit())
+			}
+		})
+		all.Go(func() {
+			for range 20 {
+				l, err := table.List()
+				assert.NoError(t, err)
+				assert.Equal(t, len(l.Counts), len(l.Slots))
+				assert.NoError(t, table.DeleteFlows(Flow{service, endpointAt(0)}))
+			}
+		})
+	}
+	all.Wait()
+	assert.Equal(t, want, list(t, table))
+}

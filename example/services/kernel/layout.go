@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"encoding/binary"
+	"slices"
+	"strconv"
+
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
+	"github.com/google/nftables/userdata"
+	"golang.org/x/sys/unix"
+)
+
+// Names of the maps and sets.
+const (
+	endpointsMap = "endpoints"
+	servicesMap  = "services"
+	emptySet     = "empty"
+	sameSet      = "same"
+)
+
+// layout begins the comment of every rule. Another number replaces the rules of an older program at its next
+// [Table.Open]; the maps must stay as they are, or have other names.
+const layout = "statekeel 1: "
+
+// rule is a rule with its comment, by which it is recognized.
+type rule struct {
+	comment string
+	exprs   []expr.Any
+}
+
+// chain is a chain with all its rules. It has a hook or is the target of an element of the map of services.
+type chain struct {
+	nftables.Chain
+	rules []rule
+}
+
+// Registers: a key is loaded into the first four, and what a map has for it into the next ones.
+const (
+	keyRegister  = unix.NFT_REG32_00
+	slotRegister = keyRegister + 3
+	dataRegister = unix.NFT_REG32_00 + 4
+)
+
+// baseChains returns the chains that the kernel calls.
+func baseChains(table *nftables.Table) []chain {
+	toService := rule{"to as many endpoints as it has", append(serviceKey(), &expr.Lookup{
+		SourceRegister: keyRegister, SetName: servicesMap, DestRegister: unix.NFT_REG_VERDICT, IsDestRegSet: true,
+	})}
+	// A hook of NAT cannot reject, so the packets of new flows are looked up again where the kernel allows it. Those
+	// that were translated have the address of an endpoint there.
+	reject := rule{"a service without endpoints", slices.Concat(
+		[]expr.Any{&expr.Ct{Key: expr.CtKeySTATE, Register: keyRegister}}, anyBit(expr.CtStateBitNEW), serviceKey(),
+		[]expr.Any{
+			&expr.Lookup{SourceRegister: keyRegister, SetName: emptySet},
+			&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: icmpPortUnreachable},
+		})}
+	var chains []chain
+	for _, base := range []struct {
+		name     string
+		kind     nftables.ChainType
+		hook     *nftables.ChainHook
+		priority *nftables.ChainPriority
+		rule     rule
+	}{
+		{"prerouting", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest, toService},
+		{"output", nftables.ChainTypeNAT, nftables.ChainHookOutput, nftables.ChainPriorityNATDest, toService},
+		{"postrouting", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource, hairpin()},
+		{"reject-input", nftables.ChainTypeFilter, nftables.ChainHookInput, nftables.ChainPriorityFilter, reject},
+		{"reject-forward", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter, reject},
+		{"reject-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter, reject},
+	} {
+		chains = append(chains, chain{nftables.Chain{
+			Name: base.name, Table: table, Type: base.kind, Hooknum: base.hook, Priority: base.priority,
+		}, []rule{base.rule}})
+	}
+	return chains
+}
+
+// icmpPortUnreachable is what a host without a listener answers.
+const icmpPortUnreachable = 3
+
+// drawName is the name of the chain that chooses one of n endpoints.
+func drawName(n int) string { return drawPrefix + strconv.Itoa(n) }
+
+const drawPrefix = "draw-"
+
+// drawChain returns the chain that chooses one of n endpoints.
+func drawChain(table *nftables.Table, n int) chain {
+	toEndpoint := []expr.Any{
+		&expr.Lookup{SourceRegister: keyRegister, SetName: endpointsMap, DestRegister: dataRegister, IsDestRegSet: true},
+		&expr.NAT{
+			Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4,
+			RegAddrMin: dataRegister, RegProtoMin: dataRegister + 1,
+		},
+	}
+	draw := func(n int) []expr.Any {
+		numgen := &expr.Numgen{Register: slotRegister, Modulus: uint32(n), Type: unix.NFT_NG_RANDOM}
+		return slices.Concat(serviceKey(), []expr.Any{numgen}, toEndpoint)
+	}
+	c := chain{Chain: nftables.Chain{Name: drawName(n), Table: table}}
+	if n > 1 {
+		c.rules = append(c.rules, rule{"to an endpoint", draw(n)})
+	}
+	// With one slot to choose from, this is slot 0. It is also for those whose slot was removed after they were
+	// looked up.
+	c.rules = append(c.rules, rule{"to the first endpoint", draw(1)})
+	return c
+}
+
+// serviceKey loads the key of a service: protocol, address and port, to which the packet goes.
+func serviceKey() []expr.Any {
+	return []expr.Any{
+		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: keyRegister},
+		&expr.Payload{DestRegister: keyRegister + 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
+		&expr.Payload{DestRegister: keyRegister + 2, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+	}
+}
+
+// statusDNAT is the bit of a flow whose destination was translated.
+const statusDNAT = 1 << 5
+
+// halfBytes are the masks of an address's half bytes. The last ones differ most often.
+var halfBytes = func() (masks [8][4]byte) {
+	for i := range masks {
+		masks[i][3-i/2] = 0x0f << (i % 2 * 4)
+	}
+	return masks
+}()
+
+// hairpin masquerades flows from an endpoint through a service to itself, as kube-proxy does: the endpoint would
+// answer itself directly, with an address that the flow does not have. A rule cannot compare two addresses, so
+// it looks up whether each half byte is the same.
+func hairpin() rule {
+	zero := make([]byte, 4)
+	exprs := append([]expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: keyRegister}}, anyBit(statusDNAT)...)
+	for _, mask := range halfBytes {
+		for i, offset := range []uint32{12, 16} {
+			register := keyRegister + uint32(i)
+			exprs = append(exprs,
+				&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
+				&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask[:], Xor: zero})
+		}
+		exprs = append(exprs, &expr.Lookup{SourceRegister: keyRegister, SetName: sameSet})
+	}
+	return rule{"from an endpoint to itself", append(exprs, &expr.Masq{})}
+}
+
+// same returns the pairs of equal half bytes, each in its place.
+func same() []nftables.SetElement {
+	pairs := []nftables.SetElement{{Key: make([]byte, 8)}}
+	for _, mask := range halfBytes {
+		for value := byte(0x11); value != 0x10; value += 0x11 { // the same half byte twice, up to 0xff
+			var half [4]byte
+			for i := range half {
+				half[i] = value & mask[i]
+			}
+			pairs = append(pairs, nftables.SetElement{Key: slices.Concat(half[:], half[:])})
+		}
+	}
+	return pairs
+}
+
+// anyBit continues if the key's register has any of these bits.
+func anyBit(bits uint32) []expr.Any {
+	mask, zero := binary.NativeEndian.AppendUint32(nil, bits), make([]byte, 4)
+	return []expr.Any{
+		&expr.Bitwise{SourceRegister: keyRegister, DestRegister: keyRegister, Len: 4, Mask: mask, Xor: zero},
+		&expr.Cmp{Op: expr.CmpOpNeq, Register: keyRegister, Data: zero},
+	}
+}
+
+// sets returns the maps and sets of a table. The type of a slot is that of marks, which nft prints in a key: it
+// has no plain number of a known width there.
+func sets(table *nftables.Table) []*nftables.Set {
+	key := []nftables.SetDatatype{nftables.TypeInetProto, nftables.TypeIPAddr, nftables.TypeInetService}
+	service := nftables.MustConcatSetType(key...)
+	slot := nftables.MustConcatSetType(append(key, nftables.TypeMark)...)
+	endpoint := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
+	pair := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
+	return []*nftables.Set{
+		{Table: table, Name: endpointsMap, IsMap: true, Concatenation: true, KeyType: slot, DataType: endpoint},
+		{Table: table, Name: servicesMap, IsMap: true, Concatenation: true, KeyType: service, DataType: nftables.TypeVerdict},
+		{Table: table, Name: emptySet, Concatenation: true, KeyType: service},
+		{Table: table, Name: sameSet, Concatenation: true, KeyType: pair},
+	}
+}
+
+// is reports whether the kernel's rules of a chain are those that this program would write.
+func (c chain) is(have []*nftables.Rule) bool {
+	return slices.EqualFunc(c.rules, have, func(want rule, have *nftables.Rule) bool {
+		comment, _ := userdata.GetString(have.UserData, userdata.TypeComment)
+		return comment == layout+want.comment
+	})
+}
+
+// write makes a chain have its rules, in the transaction that the connection collects.
+func (c chain) write(conn *nftables.Conn) {
+	conn.AddChain(&c.Chain)
+	conn.FlushChain(&c.Chain)
+	for _, r := range c.rules {
+		conn.AddRule(&nftables.Rule{
+			Table: c.Table, Chain: &c.Chain, Exprs: r.exprs,
+			UserData: userdata.AppendString(nil, userdata.TypeComment, layout+r.comment),
+		})
+	}
+}

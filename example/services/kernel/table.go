@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package kernel
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
+)
+
+// Protocol is the number of a protocol in IP.
+type Protocol uint8
+
+// The protocols that services may have.
+const (
+	TCP Protocol = unix.IPPROTO_TCP
+	UDP Protocol = unix.IPPROTO_UDP
+)
+
+// String returns the name of the protocol.
+func (p Protocol) String() string {
+	switch p {
+	case TCP:
+		return "tcp"
+	case UDP:
+		return "udp"
+	}
+	return fmt.Sprintf("protocol %d", uint8(p))
+}
+
+// Service is an IPv4 address with a port, to which clients connect.
+type Service struct {
+	Protocol Protocol
+	Address  netip.AddrPort
+}
+
+// String returns the service as in tcp/10.96.0.1:80.
+func (s Service) String() string { return fmt.Sprintf("%s/%s", s.Protocol, s.Address) }
+
+// Slot is the place of one endpoint of a service. A service with n endpoints has slots 0 to n-1.
+type Slot struct {
+	Service
+	Number int
+}
+
+// String returns the slot as in tcp/10.96.0.1:80 slot 3.
+func (s Slot) String() string { return fmt.Sprintf("%s slot %d", s.Service, s.Number) }
+
+// Table is a table of nftables with services. It may be used by several goroutines, which take turns: while one
+// of them lists everything, no other one can commit.
+type Table struct {
+	mu    sync.Mutex
+	conn  *nftables.Conn
+	table *nftables.Table
+
+	// socket is the one of conn, for what conn is not fit for. Its Flush counts on an answer for each message: after
+	// a lost one it takes those of earlier messages for its own, and reports success for what failed. It cannot
+	// delete what may be missing, does not say which element is refused, and takes 1.5 s to list 100,000 elements.
+	socket    socket
+	conntrack *netlink.Handle
+
+	// written are the names of the chains that are in the kernel. It is emptied when that may have changed.
+	written map[string]bool
+}
+
+// Open opens the table of a name in the network namespace of the calling thread, and keeps a socket until
+// [Table.Close]. The table is created if it is missing; rules that are not as they should be are replaced. An
+// existing table that is equal gets no write.
+func Open(name string) (*Table, error) {
+	t := &Table{table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4}, written: make(map[string]bool)}
+	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))
+	if err != nil {
+		return nil, fmt.Errorf("open a socket of netfilter: %w", err)
+	}
+	t.conn = conn
+	if t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER); err != nil {
+		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), conn.CloseLasting())
+	}
+	if err := t.ensure(nil); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	return t, nil
+}
+
+// Close closes the sockets. The table stays, and the kernel goes on translating.
+func (t *Table) Close() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.conntrack.Close()
+	return t.conn.CloseLasting()
+}
+
+// patience limits how long the library waits for answers that do not come.
+const patience = 10 * time.Second
+
+// ensure makes the table have its sets, the base chains, and the chains for these numbers of endpoints.
+func (t *Table) ensure(counts map[int]bool) error {
+	var wanted []chain
+	if len(t.written) == 0 {
+		wanted = baseChains(t.table)
+	}
+	for n := range counts {
+		if !t.written[drawName(n)] {
+			wanted = append(wanted, drawChain(t.table, n))
+		}
+	}
+	if len(wanted) == 0 {
+		return nil
+	}
+	// Stale answers belong to nobody.
+	defer t.socket.drain()
+	if err := t.socket.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
+
+	writes := false
+	for _, c := range wanted {
+		have, err := t.conn.GetRules(t.table, &c.Chain)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
+		}
+		if c.is(have) {
+			continue
+		}
+		if !writes {
+			writes = true
+			t.conn.AddTable(t.table)
+			for _, set := range sets(t.table) {
+				var elements []nftables.SetElement
+				if set.Name == sameSet {
+					elements = same()
+				}
+				if err := t.conn.AddSet(set, elements); err != nil {
+					return err
+				}
+			}
+		}
+		c.write(t.conn)
+	}
+	if writes {
+		if err := t.conn.Flush(); err != nil {
+			return fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
+		}
+	}
+	for _, c := range wanted {
+		t.written[c.Name] = true
+	}
+	return nil
+}
