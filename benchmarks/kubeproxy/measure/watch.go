@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package measure
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A first load of 100,000 elements arrives at once: 120 MB, as the kernel counts socket buffers.
+const watchBuffer = 1 << 30
+
+// Writes counts what the kernel said was written.
+type Writes struct {
+	Commits         int `json:"commits"`
+	NewRules        int `json:"newRules"`
+	NewSets         int `json:"newSets"`
+	NewElements     int `json:"newElements"`
+	NewChains       int `json:"newChains"`
+	DeletedRules    int `json:"deletedRules"`
+	DeletedSets     int `json:"deletedSets"`
+	DeletedElements int `json:"deletedElements"`
+	DeletedChains   int `json:"deletedChains"`
+	Other           int `json:"other"` // tables, objects and flow tables
+}
+
+func (w Writes) minus(before Writes) Writes {
+	return Writes{
+		Commits:         w.Commits - before.Commits,
+		NewRules:        w.NewRules - before.NewRules,
+		NewSets:         w.NewSets - before.NewSets,
+		NewElements:     w.NewElements - before.NewElements,
+		NewChains:       w.NewChains - before.NewChains,
+		DeletedRules:    w.DeletedRules - before.DeletedRules,
+		DeletedSets:     w.DeletedSets - before.DeletedSets,
+		DeletedElements: w.DeletedElements - before.DeletedElements,
+		DeletedChains:   w.DeletedChains - before.DeletedChains,
+		Other:           w.Other - before.Other,
+	}
+}
+
+// watcher reads what the kernel says about commits to the nftables of the network namespace, in a thread of its own:
+// then what it takes can be told from what the contender takes.
+type watcher struct {
+	layout  Layout
+	waiting *waiting
+	socket  int
+	wake    int // an eventfd that ends the thread
+	thread  int
+	done    chan struct{}
+
+	mu     sync.Mutex
+	writes Writes
+	last   time.Time // when the last message arrived
+	err    error
+}
+
+func watch(layout Layout, waiting *waiting) (*watcher, error) {
+	socket, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK,
+		unix.NETLINK_NETFILTER)
+	if err != nil {
+		return nil, fmt.Errorf("open a socket to the kernel: %w", err)
+	}
+	w := &watcher{layout: layout, waiting: waiting, socket: socket, done: make(chan struct{})}
+	if err := unix.Bind(socket, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return nil, errors.Join(fmt.Errorf("bind the socket to the kernel: %w", err), unix.Close(socket))
+	}
+	err = errors.Join(
+		os.NewSyscallError("enlarge the buffer",
+			unix.SetsockoptInt(socket, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, watchBuffer)),
+		os.NewSyscallError("join the group of nftables",
+			unix.SetsockoptInt(socket, unix.SOL_NETLINK, unix.NETLINK_ADD_MEMBERSHIP, unix.NFNLGRP_NFTABLES)),
+	)
+	if err != nil {
+		return nil, errors.Join(err, unix.Close(socket))
+	}
+	if w.wake, err = unix.Eventfd(0, unix.EFD_CLOEXEC); err != nil {
+		return nil, errors.Join(fmt.Errorf("make an eventfd: %w", err), unix.Close(socket))
+	}
+	thread := make(chan int)
+	go func() {
+		// The thread ends with the goroutine, as it is never unlocked.
+		runtime.LockOSThread()
+		defer close(w.done)
+		thread <- unix.Gettid()
+		w.run()
+	}()
+	w.thread = <-thread
+	return w, nil
+}
+
+func (w *watcher) stop() error {
+	one := [8]byte{1}
+	_, err := unix.Write(w.wake, one[:])
+	<-w.done
+	return errors.Join(err, unix.Close(w.socket), unix.Close(w.wake))
+}
+
+func (w *watcher) run() {
+	buffer := make([]byte, 1<<18)
+	ready := []unix.PollFd{{Fd: int32(w.socket), Events: unix.POLLIN}, {Fd: int32(w.wake), Events: unix.POLLIN}}
+	for {
+		n, _, err := unix.Recvfrom(w.socket, buffer, unix.MSG_TRUNC)
+		switch {
+		case err == nil && n > len(buffer):
+			w.fail(fmt.Errorf("a message of the kernel has %d bytes", n))
+		case err == nil:
+			w.handle(buffer[:n], time.Now())
+		case err == unix.ENOBUFS:
+			w.fail(errors.New("the kernel dropped messages about its changes: nothing after them can be measured"))
+		case err == unix.EAGAIN:
+			if _, err := unix.Poll(ready, -1); err != nil && err != unix.EINTR {
+				w.fail(fmt.Errorf("wait for the kernel: %w", err))
+				return
+			}
+			if ready[1].Revents != 0 {
+				return
+			}
+		case err != unix.EINTR:
+			w.fail(fmt.Errorf("receive from the kernel: %w", err))
+			return
+		}
+	}
+}
+
+// fail makes all who wait give up: without a message they would wait for ever.
+func (w *watcher) fail(err error) {
+	w.mu.Lock()
+	if w.err == nil {
+		w.err = err
+	}
+	w.mu.Unlock()
+	w.waiting.fail(err)
+}
+
+func (w *watcher) handle(b []byte, now time.Time) {
+	var writes Writes
+	for kind, payload := range messages(b) {
+		kind, ok := nftables(kind)
+		if !ok {
+			continue
+		}
+		switch kind {
+		case unix.NFT_MSG_NEWGEN:
+			writes.Commits++
+		case unix.NFT_MSG_NEWRULE:
+			writes.NewRules++
+		case unix.NFT_MSG_DELRULE:
+			writes.DeletedRules++
+		case unix.NFT_MSG_NEWSET:
+			writes.NewSets++
+		case unix.NFT_MSG_DELSET:
+			writes.DeletedSets++
+		case unix.NFT_MSG_NEWCHAIN:
+			writes.NewChains++
+		case unix.NFT_MSG_DELCHAIN:
+			writes.DeletedChains++
+		case unix.NFT_MSG_DELSETELEM:
+			for range elements(payload) {
+				writes.DeletedElements++
+			}
+		case unix.NFT_MSG_NEWSETELEM:
+			for e := range elements(payload) {
+				writes.NewElements++
+				if a, ok := w.layout.Endpoint(e); ok {
+					w.waiting.sawEndpoint(a, now)
+				}
+				if a, ok := w.layout.Service(e); ok {
+					w.waiting.sawService(a, now)
+				}
+			}
+		default:
+			writes.Other++
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.writes = w.writes.plus(writes)
+	w.last = now
+}
+
+func (w Writes) plus(more Writes) Writes { return w.minus(Writes{}.minus(more)) }
+
+// soFar returns what was written so far, and when the kernel said the last of it.
+func (w *watcher) soFar() (Writes, time.Time, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.writes, w.last, w.err
+}
