@@ -32,9 +32,13 @@ const (
 	masqueradeBit = 14 // as shipped
 )
 
-// proxy is kube-proxy's nftables proxier for IPv4. It has what kube-proxy gives it on a node without nodes' pod ranges
-// and without events: no detection of local traffic, and node ports on the primary address. What kube-proxy holds
-// beside it, above all the caches of its informers, is not here: a real one takes more memory.
+// nodeIP is the address of the node, on which kube-proxy as shipped opens node ports.
+var nodeIP = net.IPv4(192, 0, 2, 1)
+
+// proxy is kube-proxy's nftables proxier for IPv4, with what kube-proxy as shipped gives it: no detection of local
+// traffic, as no range of pods is set, and node ports on the primary address. It has no recorder, which it needs for the
+// health checks of load balancers only. What kube-proxy holds beside it is not here, above all the caches of its
+// informers and a second proxier for IPv6: a real one takes more memory.
 type proxy struct {
 	minSync, sync time.Duration
 	proxier       *nftables.Proxier
@@ -47,8 +51,8 @@ func (p *proxy) Start(ctx context.Context) error {
 	p.known = make(map[string]struct{})
 	var err error
 	p.proxier, err = nftables.NewProxier(ctx, core.IPv4Protocol, p.sync, p.minSync, false, masqueradeBit,
-		proxyutil.NewNoOpLocalDetector(), node, net.IPv4(127, 0, 0, 1), nil,
-		healthcheck.NewProxyHealthServer("", 2*p.sync, nil), []string{config.NodePortAddressesPrimary}, false)
+		proxyutil.NewNoOpLocalDetector(), node, nodeIP, nil,
+		healthcheck.NewProxyHealthServer("", 2*p.sync, nil), []string{nodeIP.String() + "/32"}, false)
 	if err != nil {
 		return err
 	}

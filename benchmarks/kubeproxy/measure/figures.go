@@ -41,6 +41,7 @@ type Load struct {
 	// LastWrite is from the last input to the last thing that the contender wrote, before it was idle.
 	LastWrite Millis `json:"lastWriteMs"`
 	CPU       Millis `json:"cpuMs"`
+	Others    Share  `json:"others"`
 	Writes    Writes `json:"writes"`
 	After     Kernel `json:"after"` // what the kernel had at the end
 }
@@ -62,9 +63,17 @@ type Changes struct {
 	CPUEach Millis `json:"cpuEachMs"`
 	// Idle is the CPU time in milliseconds that the contender took in a second without a change, before the phase.
 	Idle   Millis `json:"idleCPUMsPerSecond"`
+	Others Share  `json:"others"`
 	Writes Writes `json:"writes"`
 	After  Kernel `json:"after"`
 }
+
+// Share is how much of the machine others took meanwhile, from 0 to 1: all that is not the contender and the processes
+// that it started. The kernel's own threads are among the others, also when they work for the contender, and so is what
+// watches the kernel.
+type Share float64
+
+func (s Share) String() string { return fmt.Sprintf("%.0f%%", float64(s)*100) }
 
 // Memory is resident memory, in MiB.
 type Memory struct {
@@ -130,7 +139,8 @@ func (f *Figures) Text() string {
 			return
 		}
 		line("%-8s kernel has all %v after the last input (%v after the first); believed after %v, %v after the start; "+
-			"CPU %v", name, l.Kernel, l.KernelFromFirst, l.Believed, l.BelievedFromStart, l.CPU)
+			"CPU %v, others took %v of the machine", name, l.Kernel, l.KernelFromFirst, l.Believed, l.BelievedFromStart, l.CPU,
+			l.Others)
 		line("         last write %v after the last input; wrote %s", l.LastWrite, l.Writes)
 		line("         the kernel has %d tables, %d chains, %d rules, %d sets, %d elements", l.After.Tables,
 			l.After.Chains, l.After.Rules, l.After.Sets, l.After.Elements)
@@ -139,8 +149,8 @@ func (f *Figures) Text() string {
 		if c == nil {
 			return
 		}
-		line("%-8s %d changes, %g a second: p50 %v, p90 %v, p99 %v, max %v; CPU %v each (idle: %v a second)", name,
-			c.Count, c.PerSecond, c.P50, c.P90, c.P99, c.Max, c.CPUEach, c.Idle)
+		line("%-8s %d changes, %g a second: p50 %v, p90 %v, p99 %v, max %v; CPU %v each (idle: %v a second), "+
+			"others took %v of the machine", name, c.Count, c.PerSecond, c.P50, c.P90, c.P99, c.Max, c.CPUEach, c.Idle, c.Others)
 		line("         overtaken %d, made late by up to %v; wrote %s", c.Passed, c.Late, c.Writes)
 	}
 	memory := func(m *Memory) {

@@ -41,7 +41,7 @@ func (p Plan) check() error {
 }
 
 // chunk is how many services are applied at once in the first load.
-const chunk = 1000
+const chunk = 100
 
 // run is the measuring of one contender in one process.
 type run struct {
@@ -88,8 +88,8 @@ func (r *run) load(ctx context.Context, kernelHasAll bool) (*Load, error) {
 		}
 	}
 	before, _, err := r.watcher.soFar()
-	cpu, cpuErr := r.meter.cpu()
-	if err := errors.Join(err, cpuErr); err != nil {
+	begun, readErr := r.meter.read()
+	if err := errors.Join(err, readErr); err != nil {
 		return nil, err
 	}
 
@@ -131,12 +131,13 @@ func (r *run) load(ctx context.Context, kernelHasAll bool) (*Load, error) {
 		return nil, err
 	}
 	writes, wrote, err := r.watcher.soFar()
-	cpuAfter, cpuErr := r.meter.cpu()
+	after, readErr := r.meter.read()
 	now, _, memErr := resident()
-	if err := errors.Join(err, cpuErr, memErr); err != nil {
+	if err := errors.Join(err, readErr, memErr); err != nil {
 		return nil, err
 	}
-	load.Writes, load.CPU = writes.minus(before), millis(cpuAfter-cpu)
+	load.Writes, load.CPU = writes.minus(before), millis(after.cpu-begun.cpu)
+	load.Others = after.others(begun)
 	if load.Writes != (Writes{}) {
 		load.LastWrite = millis(wrote.Sub(last))
 	}
@@ -201,18 +202,16 @@ func (p Plan) churned() int { return int(p.Churn.Seconds() * p.PerSecond) }
 
 // changes measures what makes changes and waits until the kernel has them and the contender is idle.
 func (r *run) changes(ctx context.Context, measured func(*Changes) error) (*Changes, error) {
-	idle, err := r.meter.cpu()
+	idle, err := r.meter.read()
 	if err != nil {
 		return nil, err
 	}
-	idleFrom := time.Now()
 	if err := r.idle(ctx); err != nil {
 		return nil, err
 	}
-	idleFor := time.Since(idleFrom)
 	before, _, err := r.watcher.soFar()
-	cpu, cpuErr := r.meter.cpu()
-	if err := errors.Join(err, cpuErr); err != nil {
+	begun, readErr := r.meter.read()
+	if err := errors.Join(err, readErr); err != nil {
 		return nil, err
 	}
 
@@ -222,8 +221,8 @@ func (r *run) changes(ctx context.Context, measured func(*Changes) error) (*Chan
 	}
 
 	writes, _, err := r.watcher.soFar()
-	cpuAfter, cpuErr := r.meter.cpu()
-	if err := errors.Join(err, cpuErr); err != nil {
+	after, readErr := r.meter.read()
+	if err := errors.Join(err, readErr); err != nil {
 		return nil, err
 	}
 	times, passed := r.waiting.take()
@@ -233,8 +232,9 @@ func (r *run) changes(ctx context.Context, measured func(*Changes) error) (*Chan
 	c.latencies(times)
 	c.Passed = passed
 	c.Writes = writes.minus(before)
-	c.CPUEach = millis((cpuAfter - cpu) / time.Duration(max(c.Count, 1)))
-	c.Idle = millis(time.Duration(float64(cpu-idle) / idleFor.Seconds()))
+	c.CPUEach = millis((after.cpu - begun.cpu) / time.Duration(max(c.Count, 1)))
+	c.Others = after.others(begun)
+	c.Idle = millis(time.Duration(float64(begun.cpu-idle.cpu) / begun.at.Sub(idle.at).Seconds()))
 	c.After, err = list(r.contender.Layout(), r.workload)
 	return &c, err
 }

@@ -8,6 +8,7 @@ package measure
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -41,6 +42,56 @@ func (m *meter) cpu() (time.Duration, error) {
 		sum -= time.Duration(t.Nano())
 	}
 	return sum, nil
+}
+
+// reading is what was taken until a moment.
+type reading struct {
+	at  time.Time
+	cpu time.Duration
+	all time.Duration // the CPU time of the whole machine that was not idle
+}
+
+func (m *meter) read() (r reading, err error) {
+	r.at = time.Now()
+	if r.cpu, err = m.cpu(); err != nil {
+		return r, err
+	}
+	r.all, err = busy()
+	return r, err
+}
+
+// others returns how much of the machine others took between two readings.
+func (r reading) others(before reading) Share {
+	wall := r.at.Sub(before.at) * time.Duration(runtime.NumCPU())
+	taken := (r.all - before.all) - (r.cpu - before.cpu)
+	return Share(math.Round(min(max(float64(taken)/float64(wall), 0), 1)*1e3) / 1e3)
+}
+
+// busy returns how long the processors of the machine were not idle.
+func busy() (time.Duration, error) {
+	stat, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	all, _, _ := bytes.Cut(stat, []byte{'\n'})
+	// The line begins with its name. Its times are user, nice, system, idle, waiting for input or output, interrupts of
+	// both kinds, and what a hypervisor took; what follows is counted in these.
+	fields := bytes.Fields(all)
+	if len(fields) < 9 {
+		return 0, fmt.Errorf("read the time of the processors in %q", all)
+	}
+	var ticks int64
+	for i, field := range fields[1:9] {
+		n, err := strconv.ParseInt(string(field), 10, 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the time of the processors: %w", err)
+		}
+		if i != 3 && i != 4 {
+			ticks += n
+		}
+	}
+	const ticksPerSecond = 100 // USER_HZ of every architecture of Go
+	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
 // resident returns the resident memory of this process, in bytes: now, and at most so far.
