@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -23,6 +24,9 @@ type Kernel struct {
 	Elements int `json:"elements"`
 }
 
+// setCount is NFTA_SET_COUNT, which kernels have from version 6.16 on.
+const setCount = 20
+
 // errChanged says that a listing is of no single moment.
 var errChanged = errors.New("the kernel changed while it was listed")
 
@@ -34,18 +38,21 @@ func list(layout Layout, workload *Workload) (Kernel, error) {
 		return Kernel{}, err
 	}
 	defer socket.close()
-	for {
+	for range 20 {
 		kernel, err := socket.list(layout, workload)
 		if !errors.Is(err, errChanged) {
 			return kernel, err
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
+	return Kernel{}, errors.New("the kernel changes all the time while it is listed")
 }
 
 func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 	type set struct {
 		family      uint8
 		table, name []byte
+		elements    int // -1 if the kernel does not tell
 	}
 	var kernel Kernel
 	var sets []set
@@ -59,9 +66,14 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		l.dump(unix.NFT_MSG_GETSET, unix.NFPROTO_UNSPEC, nil, func(family uint8, payload []byte) {
 			kernel.Sets++
 			attrs := payload[generationHeader:]
-			sets = append(sets, set{family: family,
-				table: slices.Clone(text(attribute(attrs, unix.NFTA_SET_TABLE))),
-				name:  slices.Clone(text(attribute(attrs, unix.NFTA_SET_NAME)))})
+			s := set{family: family,
+				table:    slices.Clone(text(attribute(attrs, unix.NFTA_SET_TABLE))),
+				name:     slices.Clone(text(attribute(attrs, unix.NFTA_SET_NAME))),
+				elements: -1}
+			if count := attribute(attrs, setCount); len(count) == 4 {
+				s.elements = int(binary.BigEndian.Uint32(count))
+			}
+			sets = append(sets, s)
 		}),
 	)
 	if err != nil {
@@ -80,6 +92,7 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		// The attributes that name a set have the same numbers in a question for elements.
 		request := appendText(appendText(nil, unix.NFTA_SET_ELEM_LIST_TABLE, s.table),
 			unix.NFTA_SET_ELEM_LIST_SET, s.name)
+		before := kernel.Elements
 		err := l.dump(unix.NFT_MSG_GETSETELEM, s.family, request, func(_ uint8, payload []byte) {
 			for e := range elements(payload) {
 				kernel.Elements++
@@ -95,6 +108,10 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		})
 		if err != nil {
 			return Kernel{}, err
+		}
+		// The kernel leaves elements out while it makes the hash of a set larger, and says nothing.
+		if s.elements >= 0 && kernel.Elements-before != s.elements {
+			return Kernel{}, errChanged
 		}
 	}
 	if len(foreign) > 0 {

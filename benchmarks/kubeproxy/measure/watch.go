@@ -16,6 +16,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Messages about what was deleted by a command that accepts that it is missing: NFT_MSG_DESTROYCHAIN and so on.
+const (
+	destroyChain   = 27
+	destroyRule    = 28
+	destroySet     = 29
+	destroyElement = 30
+)
+
 // A first load of 100,000 elements arrives at once: 120 MB, as the kernel counts socket buffers.
 const watchBuffer = 1 << 30
 
@@ -154,17 +162,17 @@ func (w *watcher) handle(b []byte, now time.Time) {
 			writes.Commits++
 		case unix.NFT_MSG_NEWRULE:
 			writes.NewRules++
-		case unix.NFT_MSG_DELRULE:
+		case unix.NFT_MSG_DELRULE, destroyRule:
 			writes.DeletedRules++
 		case unix.NFT_MSG_NEWSET:
 			writes.NewSets++
-		case unix.NFT_MSG_DELSET:
+		case unix.NFT_MSG_DELSET, destroySet:
 			writes.DeletedSets++
 		case unix.NFT_MSG_NEWCHAIN:
 			writes.NewChains++
-		case unix.NFT_MSG_DELCHAIN:
+		case unix.NFT_MSG_DELCHAIN, destroyChain:
 			writes.DeletedChains++
-		case unix.NFT_MSG_DELSETELEM:
+		case unix.NFT_MSG_DELSETELEM, destroyElement:
 			for range elements(payload) {
 				writes.DeletedElements++
 			}
