@@ -154,8 +154,7 @@ func sample() (*sampler, error) {
 		runtime.LockOSThread()
 		defer close(s.ended)
 		thread <- unix.Gettid()
-		// Not a timer of Go's, which another thread may have to wake up for.
-		for every := unix.NsecToTimespec(sampleEvery.Nanoseconds()); !s.stopping.Load(); unix.Nanosleep(&every, nil) {
+		for ; !s.stopping.Load(); time.Sleep(sampleEvery) {
 			s.look()
 		}
 	}()
