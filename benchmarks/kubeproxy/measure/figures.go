@@ -7,6 +7,7 @@ package measure
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,6 +18,7 @@ import (
 type Figures struct {
 	Contender string            `json:"contender"`
 	Settings  map[string]string `json:"settings,omitempty"` // of the contender
+	Versions  map[string]string `json:"versions,omitempty"`
 	Machine   Machine           `json:"machine"`
 	Shape
 	First   *Load    `json:"first,omitempty"`
@@ -131,7 +133,8 @@ func (c *Changes) latencies(times []time.Duration) {
 func (f *Figures) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s %v: %d services of %d endpoints", f.Contender, f.Settings, f.Services, f.Endpoints)
+	line("%s%s%s: %d services of %d endpoints", f.Contender, pairs(f.Versions), pairs(f.Settings), f.Services,
+		f.Endpoints)
 	line("%s, %d cores, Linux %s, %s, %s, load average %.2f", f.Machine.CPU, f.Machine.Cores, f.Machine.Kernel,
 		f.Machine.Go, f.Machine.When, f.Machine.Busy)
 	load := func(name string, l *Load) {
@@ -173,4 +176,13 @@ func (w Writes) String() string {
 	return fmt.Sprintf("%d commits: +%d -%d rules, +%d -%d sets, +%d -%d elements, +%d -%d chains, %d others", w.Commits,
 		w.NewRules, w.DeletedRules, w.NewSets, w.DeletedSets, w.NewElements, w.DeletedElements, w.NewChains,
 		w.DeletedChains, w.Other)
+}
+
+// pairs returns the names and values of a map in the order of the names.
+func pairs(m map[string]string) string {
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		fmt.Fprintf(&b, ", %s %s", name, m[name])
+	}
+	return b.String()
 }

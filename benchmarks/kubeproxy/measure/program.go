@@ -33,6 +33,8 @@ type Program struct {
 	Flags func(*flag.FlagSet)
 	// New returns the contender once the flags are parsed.
 	New func() (Contender, error)
+	// Versions returns the versions of what the contender is made of, by name; nil if there is nothing to say.
+	Versions func() (map[string]string, error)
 }
 
 // The phases of a run. The first load is always there, because the others need it.
@@ -223,6 +225,11 @@ func (p Program) work(ctx context.Context, cfg config) (figures *Figures, err er
 	}
 	defer func() { err = errors.Join(err, r.end()) }()
 	f := &Figures{Contender: p.Name, Settings: cfg.settings, Shape: cfg.plan.Shape}
+	if p.Versions != nil {
+		if f.Versions, err = p.Versions(); err != nil {
+			return nil, err
+		}
+	}
 	if cfg.has(phaseRestart) {
 		if f.Restart, err = r.load(ctx, true); err != nil {
 			return nil, err
