@@ -36,8 +36,8 @@ const (
 var nodeIP = net.IPv4(192, 0, 2, 1)
 
 // proxy is kube-proxy's nftables proxier for IPv4, with what kube-proxy as shipped gives it: no detection of local
-// traffic, as no range of pods is set, and node ports on the primary address. It has no recorder, which it needs for the
-// health checks of load balancers only. What kube-proxy holds beside it is not here, above all the caches of its
+// traffic, as no range of pods is set, and node ports on the primary address. It has no recorder, which it needs for
+// the health checks of load balancers only. What kube-proxy holds beside it is not here, above all the caches of its
 // informers and a second proxier for IPv6: a real one takes more memory.
 type proxy struct {
 	minSync, sync time.Duration

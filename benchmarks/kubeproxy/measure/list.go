@@ -80,13 +80,14 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		return Kernel{}, err
 	}
 
-	endpoints, services := make(map[int32]struct{}), make(map[int32]struct{})
+	endpoints, services := make(present, workload.unused), make(present, workload.shape.Services)
 	var foreign []string
-	found := func(what string, in map[int32]struct{}, serial int32, ok bool, text fmt.Stringer) {
-		if !ok {
-			foreign = append(foreign, fmt.Sprintf("%s %s", what, text))
+	found := func(what string, in present, serial int32, ok bool, address fmt.Stringer) {
+		if ok && int(serial) < len(in) {
+			in[serial] = true
+			return
 		}
-		in[serial] = struct{}{}
+		foreign = append(foreign, fmt.Sprintf("%s %s", what, address))
 	}
 	for _, s := range sets {
 		// The attributes that name a set have the same numbers in a question for elements.
@@ -118,24 +119,40 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		return Kernel{}, fmt.Errorf("the kernel has %d addresses that are not of the workload, such as the %s",
 			len(foreign), foreign[0])
 	}
-	lackE, lackS := 0, 0
+	lack := 0
 	for _, serial := range workload.slots {
-		if _, ok := endpoints[serial]; !ok {
-			lackE++
-		}
-		delete(endpoints, serial)
+		lack += endpoints.take(serial)
 	}
+	lackServices := 0
 	for i := range workload.shape.Services {
-		if _, ok := services[int32(i)]; !ok {
-			lackS++
-		}
-		delete(services, int32(i))
+		lackServices += services.take(int32(i))
 	}
-	if lackE+lackS+len(endpoints)+len(services) > 0 {
-		return Kernel{}, fmt.Errorf("the kernel lacks %d endpoints and %d services, and has %d and %d that it should not have",
-			lackE, lackS, len(endpoints), len(services))
+	if more := endpoints.count(); lack+lackServices+more > 0 {
+		return Kernel{}, fmt.Errorf("the kernel lacks %d endpoints and %d services, and has %d endpoints that are gone",
+			lack, lackServices, more)
 	}
 	return kernel, nil
+}
+
+// present says which serial numbers are in the kernel. It is small, as it is in the memory that is measured.
+type present []bool
+
+// take removes a serial number, and returns 1 if it is not there.
+func (p present) take(serial int32) (lacks int) {
+	if !p[serial] {
+		return 1
+	}
+	p[serial] = false
+	return 0
+}
+
+func (p present) count() (n int) {
+	for _, is := range p {
+		if is {
+			n++
+		}
+	}
+	return n
 }
 
 // lister asks the kernel for lists of objects.
@@ -163,7 +180,7 @@ func (l *lister) dump(question uint16, family uint8, attrs []byte, each func(fam
 	request := binary.NativeEndian.AppendUint32(nil, uint32(length))
 	request = binary.NativeEndian.AppendUint16(request, unix.NFNL_SUBSYS_NFTABLES<<8|question)
 	request = binary.NativeEndian.AppendUint16(request, unix.NLM_F_REQUEST|unix.NLM_F_DUMP)
-	request = append(request, 0, 0, 0, 0, 0, 0, 0, 0) // a sequence number and a port, which only one question does not need
+	request = append(request, 0, 0, 0, 0, 0, 0, 0, 0) // a sequence number and a port: there is one question at a time
 	request = append(request, family, unix.NFNETLINK_V0, 0, 0)
 	request = append(request, attrs...)
 	if err := unix.Sendto(l.socket, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {

@@ -103,8 +103,8 @@ func (p Program) parse(args []string, messages io.Writer) (config, error) {
 	flags.IntVar(&plan.Services, "services", 1000, "how many services there are")
 	flags.IntVar(&plan.Endpoints, "endpoints", 10, "how many endpoints each service has")
 	flags.IntVar(&plan.UDPEvery, "udp-every", 0, "make each so-many-th service one of UDP; 0: none")
-	flags.StringVar(&phases, "phase", "all", "what to measure after the first load: quiet, churn and restart, with commas; "+
-		"or first; or all")
+	flags.StringVar(&phases, "phase", "all", "what to measure after the first load: quiet, churn and restart, with "+
+		"commas; or first; or all")
 	flags.IntVar(&plan.Quiet, "changes", 20, "how many quiet changes there are")
 	flags.DurationVar(&plan.Gap, "gap", 2*time.Second, "how long no write makes a contender idle; longer than it waits "+
 		"between two writes")

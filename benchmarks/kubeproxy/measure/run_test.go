@@ -213,8 +213,8 @@ func TestEveryPhase(t *testing.T) {
 	if again.Writes.Commits == 0 || again.LastWrite <= 0 {
 		t.Errorf("a restart that writes is %+v", again)
 	}
-	_, err = started(t, smallPlan(), &scripted{adopt: true}, 23).load(t.Context(), true)
-	wantError(t, err, "before the start: the kernel lacks 1 endpoints and 0 services, and has 1 and 0 that")
+	_, err = started(t, smallPlan(), &scripted{adopt: true}, 25).load(t.Context(), true)
+	wantError(t, err, "before the start: the kernel lacks 1 endpoints and 0 services, and has 1 endpoints that are gone")
 }
 
 // TestWrongKernel measures contenders that do not make the kernel equal to the services.
@@ -228,8 +228,9 @@ func TestWrongKernel(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		spoil func(string) string
-		want  string
+		spoil   func(string) string
+		changed int
+		want    string
 	}{
 		"nothing is written": {
 			spoil: func(string) string { return "" },
@@ -245,18 +246,27 @@ func TestWrongKernel(t *testing.T) {
 			},
 			want: "addresses that are not of the workload, such as the endpoint 10.0.0.1:8080",
 		},
+		"an endpoint that never was": {
+			spoil: func(s string) string {
+				return s + "add element ip scripted endpoints { tcp . 10.96.0.1 . 80 . 99 : 10.129.0.0 . 8080 }\n"
+			},
+			want: "addresses that are not of the workload, such as the endpoint 10.129.0.0:8080",
+		},
 		"an endpoint that is gone": {
 			spoil: func(s string) string {
-				return s + "add element ip scripted endpoints { tcp . 10.96.0.1 . 80 . 99 : 10.128.99.0 . 8080 }\n"
+				_, removed, _ := NewWorkload(smallPlan().Shape).Change()
+				return fmt.Sprintf("%sadd element ip scripted endpoints { tcp . 10.96.0.1 . 80 . 99 : %s . 8080 }\n", s,
+					addrOf(firstEndpoint, removed))
 			},
-			want: "lacks 0 endpoints and 0 services, and has 1 and 0 that",
+			changed: 1,
+			want:    "lacks 0 endpoints and 0 services, and has 1 endpoints that are gone",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inNamespace(t)
 			plan := smallPlan()
 			plan.Limit = 100 * time.Millisecond
-			_, err := started(t, plan, &scripted{spoil: test.spoil}, 0).load(t.Context(), false)
+			_, err := started(t, plan, &scripted{spoil: test.spoil}, test.changed).load(t.Context(), false)
 			wantError(t, err, test.want)
 		})
 	}
