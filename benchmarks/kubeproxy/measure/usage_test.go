@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package measure
+
+import (
+	"io"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// TestThreadsThatMeasureAreFree burns CPU time in one thread, which is subtracted.
+func TestThreadsThatMeasureAreFree(t *testing.T) {
+	const burn = 200 * time.Millisecond
+	thread, burnt, end := make(chan int), make(chan struct{}), make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		thread <- unix.Gettid()
+		for used := int64(0); used < burn.Nanoseconds(); {
+			var now unix.Timespec
+			if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now); err != nil {
+				panic(err)
+			}
+			used = now.Nano()
+		}
+		close(burnt)
+		<-end // the clock of a thread that ended cannot be read
+	}()
+	defer close(end)
+	free := meter{threads: []int{<-thread}}
+	<-burnt
+	with, err := (&meter{}).cpu()
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := free.cpu()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if with < burn || with-without < burn-10*time.Millisecond {
+		t.Errorf("the CPU time is %v with the thread and %v without it", with, without)
+	}
+}
+
+func TestMemoryOfChildren(t *testing.T) {
+	child := exec.Command("cat")
+	in, err := child.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It runs once it answers.
+	if _, err := io.WriteString(in, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+
+	s := &sampler{name: "not cat"}
+	s.look()
+	alone := &sampler{name: "cat"} // as if that had not executed its program yet
+	alone.look()
+	own, most, err := resident()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.children.Load(); c < 100<<10 || c > 100<<20 {
+		t.Errorf("cat takes %d bytes", c)
+	}
+	if alone.children.Load() != 0 || alone.together.Load() == 0 || alone.together.Load() > most {
+		t.Errorf("this process takes %d bytes, at most %d; without its children it seems to take %d", own, most,
+			alone.together.Load())
+	}
+	if s.together.Load() <= s.children.Load() {
+		t.Errorf("this process and cat take %d bytes, cat %d", s.together.Load(), s.children.Load())
+	}
+
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Wait(); err != nil {
+		t.Fatal(err)
+	}
+}
