@@ -95,17 +95,19 @@ func (b *Batch) Commit() error {
 	return err
 }
 
+// ErrNotIPv4 is in the error of an element that the table cannot have.
+var ErrNotIPv4 = errors.New("the address is not IPv4")
+
 // check returns an error for what cannot be encoded.
 func (b *Batch) check() error {
-	notIPv4 := errors.New("the address is not IPv4")
 	for slot, endpoint := range b.slots {
 		if !slot.Address.Addr().Is4() || endpoint.IsValid() && !endpoint.Addr().Is4() {
-			return &ElementError{slot.Service, slot.Number, notIPv4}
+			return &ElementError{slot.Service, slot.Number, ErrNotIPv4}
 		}
 	}
 	for service := range b.counts {
 		if !service.Address.Addr().Is4() {
-			return &ElementError{service, -1, notIPv4}
+			return &ElementError{service, -1, ErrNotIPv4}
 		}
 	}
 	return nil

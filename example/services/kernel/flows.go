@@ -33,19 +33,25 @@ const fewFlows = 8
 // the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows.
 func (t *Table) DeleteFlows(flows ...Flow) error {
 	if len(flows) > fewFlows {
-		all := make(flowSet, len(flows))
+		all := make(map[Flow]bool, len(flows))
 		for _, flow := range flows {
 			all[flow] = true
 		}
-		if _, err := t.conntrack.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, all); err != nil {
-			return fmt.Errorf("delete %d flows: %w", len(flows), err)
-		}
-		return nil
+		return t.DeleteFlowsIf(func(flow Flow) bool { return all[flow] })
 	}
 	for _, flow := range flows {
 		if err := t.deleteFlow(flow); err != nil {
 			return fmt.Errorf("delete flows of %s: %w", flow, err)
 		}
+	}
+	return nil
+}
+
+// DeleteFlowsIf is [Table.DeleteFlows] for all flows of the node for which stale returns true, also those to addresses
+// that are of no service.
+func (t *Table) DeleteFlowsIf(stale func(Flow) bool) error {
+	if _, err := t.conntrack.ConntrackDeleteFilters(netlink.ConntrackTable, unix.AF_INET, flowFilter(stale)); err != nil {
+		return fmt.Errorf("delete flows: %w", err)
 	}
 	return nil
 }
@@ -59,13 +65,13 @@ func (t *Table) deleteFlow(flow Flow) error {
 	return t.socket.receive(func(a answer) error { return a.failure().err })
 }
 
-// flowSet is a filter for flows.
-type flowSet map[Flow]bool
+// flowFilter is a filter for flows.
+type flowFilter func(Flow) bool
 
 // MatchConntrackFlow implements [netlink.CustomConntrackFilter].
-func (s flowSet) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+func (stale flowFilter) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
 	to, from := flow.Forward, flow.Reverse
-	return s[Flow{Service{Protocol(to.Protocol), addrPortOf(to.DstIP, to.DstPort)}, addrPortOf(from.SrcIP, from.SrcPort)}]
+	return stale(Flow{Service{Protocol(to.Protocol), addrPortOf(to.DstIP, to.DstPort)}, addrPortOf(from.SrcIP, from.SrcPort)})
 }
 
 func addrPortOf(ip net.IP, port uint16) netip.AddrPort {

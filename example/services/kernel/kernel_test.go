@@ -240,7 +240,7 @@ func (n *network) waitForFlow(flow Flow) {
 	n.node.do(func() error {
 		for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
 			flows, err := netlink.ConntrackTableList(netlink.ConntrackTable, unix.AF_INET)
-			if err != nil || slices.ContainsFunc(flows, flowSet{flow: true}.MatchConntrackFlow) {
+			if err != nil || slices.ContainsFunc(flows, flowFilter(func(f Flow) bool { return f == flow }).MatchConntrackFlow) {
 				return err
 			}
 		}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package proxy
+
+import (
+	"context"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// Options are the settings of a proxy.
+type Options struct {
+	// Resync is the interval in which the kernel is listed and compared; zero means only at the start.
+	Resync time.Duration
+}
+
+// Cell keeps the target, which another cell provides, at what the table of services wants. It provides the two tables and
+// the loop.
+var Cell = cell.Module("services", "Services of the node",
+	cell.Provide(NewServices, NewFrontends, newLoop),
+	cell.Invoke(deriveFrontends),
+)
+
+func deriveFrontends(
+	db *statedb.DB, services statedb.RWTable[*Service], frontends statedb.RWTable[*Frontend], params reconciler.Params,
+	registry *inspect.Registry, _ *reconciler.Loop[*Frontend],
+) error {
+	d, err := Derive(derive.Config[*Frontend]{DB: db, Log: params.Log, Registry: registry}, services, frontends)
+	if err == nil {
+		d.AddTo(params.JobGroup)
+	}
+	return err
+}
+
+func newLoop(params reconciler.Params, o Options, target Target, frontends statedb.RWTable[*Frontend]) (*reconciler.Loop[*Frontend], error) {
+	ops := newOperations(target)
+	loop, err := reconciler.RegisterConfig(params, config(ops, frontends, o))
+	if err != nil {
+		return nil, err
+	}
+	params.JobGroup.Add(job.OneShot("flows", func(ctx context.Context, _ cell.Health) error {
+		return forgetFlows(ctx, params.DB, frontends, loop, ops)
+	}, job.WithRetry(-1, &job.ExponentialBackoff{Min: time.Second, Max: time.Minute})))
+	return loop, nil
+}
+
+func newOperations(target Target) *operations {
+	return &operations{target: target, have: map[kernel.Service]slots{}, stale: map[kernel.Service][]kernel.Flow{}}
+}
+
+// config returns the configuration of the reconciler of the frontends. Their outcomes are beside the table.
+func config(ops *operations, frontends statedb.RWTable[*Frontend], o Options) reconciler.Config[*Frontend] {
+	return reconciler.Config[*Frontend]{
+		Table: frontends, RoundOperations: ops, Lister: ops, Equal: equal, Diff: diff,
+		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = o.Resync })},
+	}
+}
+
+// forgetFlows has conntrack forget what an earlier process may have left, once the kernel has what is wanted at the start.
+func forgetFlows(ctx context.Context, db *statedb.DB, frontends statedb.Table[*Frontend], loop *reconciler.Loop[*Frontend], ops *operations) error {
+	if ready, initialized := frontends.Initialized(db.ReadTxn()); !ready {
+		select {
+		case <-initialized:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	if _, err := loop.WaitAll(ctx, reconciler.Attempted); err != nil {
+		return nil // the end of the program
+	}
+	return ops.forget()
+}

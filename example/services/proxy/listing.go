@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package proxy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/services/kernel"
+)
+
+// List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
+func (o *operations) List(_ context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
+	listed, err := o.relearn()
+	if err != nil {
+		return err
+	}
+	for at, have := range listed {
+		f := &Frontend{At: at, Endpoints: slices.Clone(have.endpoints), Torn: have.count != len(have.endpoints)}
+		slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
+		if !yield(f) {
+			break
+		}
+	}
+	return nil
+}
+
+// relearn reads what the kernel has.
+func (o *operations) relearn() (map[kernel.Service]slots, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	l, err := o.target.List()
+	if err != nil {
+		return nil, err
+	}
+	o.have = slotsOf(l)
+	return maps.Clone(o.have), nil
+}
+
+// maxSlots bounds the slots of a service that are looked at: another program may have written any number.
+const maxSlots = 1 << 16
+
+// slotsOf sorts what was listed by service. A gap between slots has no valid endpoint.
+func slotsOf(l kernel.Listing) map[kernel.Service]slots {
+	have := make(map[kernel.Service]slots, len(l.Counts))
+	for at, count := range l.Counts {
+		have[at] = slots{count, make([]netip.AddrPort, 0, min(max(count, 0), maxSlots))}
+	}
+	for slot, endpoint := range l.Slots {
+		s, known := have[slot.Service]
+		if !known {
+			s = absent
+		}
+		if slot.Number < maxSlots {
+			if missing := slot.Number + 1 - len(s.endpoints); missing > 0 {
+				s.endpoints = append(s.endpoints, make([]netip.AddrPort, missing)...)
+			}
+			s.endpoints[slot.Number] = endpoint
+		}
+		have[slot.Service] = s
+	}
+	return have
+}
+
+// equal reports whether a listed frontend is as the table wants it. Which endpoint has which slot does not matter.
+func equal(wanted, found *Frontend) bool {
+	return !found.Torn && slices.Equal(wanted.Endpoints, found.Endpoints)
+}
+
+// diff says what is wrong with a listed frontend.
+func diff(wanted, found *Frontend) string {
+	if found.Torn {
+		return "its slots are torn"
+	}
+	return fmt.Sprintf("the kernel has %d endpoint(s), %v, not %v", len(found.Endpoints), found.Endpoints, wanted.Endpoints)
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package proxy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"sync"
+
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// Target is what the operations need of a [kernel.Table].
+type Target interface {
+	NewBatch() *kernel.Batch
+	List() (kernel.Listing, error)
+	DeleteFlows(flows ...kernel.Flow) error
+	DeleteFlowsIf(stale func(kernel.Flow) bool) error
+}
+
+// operations make the kernel have frontends. They know what it has, from listings and from what they commit, so that a
+// change writes the elements that differ.
+type operations struct {
+	target Target
+
+	mu   sync.Mutex
+	have map[kernel.Service]slots
+	// stale are the flows that are to be deleted since a commit, until that has worked.
+	stale map[kernel.Service][]kernel.Flow
+}
+
+// slots are what the kernel has of a service.
+type slots struct {
+	// count is the number of endpoints that new flows are sent to: -1 if they are not translated.
+	count     int
+	endpoints []netip.AddrPort
+}
+
+// absent is what the kernel has of a service that it does not know.
+var absent = slots{count: -1}
+
+func (o *operations) of(at kernel.Service) slots {
+	if have, known := o.have[at]; known {
+		return have
+	}
+	return absent
+}
+
+// change is what an entry of a round asks for.
+type change struct {
+	at    kernel.Service
+	next  slots
+	entry *reconciler.BatchEntry[*Frontend]
+}
+
+// ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
+func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
+	for i := range deletes {
+		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
+	}
+	for i := range updates {
+		f := updates[i].Object
+		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
+		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
+	}
+	reconciler.Bisect(ctx, round, o.commit, nil)
+	o.deleteFlows(round)
+	for i := range round {
+		round[i].Object.entry.Result = round[i].Result
+	}
+}
+
+// commit makes the changes of a round, all or none.
+func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
+	b := o.target.NewBatch()
+	for i := range round {
+		o.write(b, &round[i].Object)
+	}
+	if err := b.Commit(); err != nil {
+		return blame(err, round)
+	}
+	for i := range round {
+		c := &round[i].Object
+		o.stale[c.at] = append(o.stale[c.at], flowsOf(c.at, o.of(c.at), c.next)...)
+		if c.next.count < 0 {
+			delete(o.have, c.at)
+		} else {
+			o.have[c.at] = c.next
+		}
+	}
+	return nil
+}
+
+// write adds the elements in which a service differs from what the kernel has.
+func (o *operations) write(b *kernel.Batch, c *change) {
+	have := o.of(c.at)
+	for i, endpoint := range c.next.endpoints {
+		if i >= len(have.endpoints) || have.endpoints[i] != endpoint {
+			b.SetSlot(kernel.Slot{Service: c.at, Number: i}, endpoint)
+		}
+	}
+	for i := len(c.next.endpoints); i < len(have.endpoints); i++ {
+		b.DeleteSlot(kernel.Slot{Service: c.at, Number: i})
+	}
+	switch {
+	case c.next.count == have.count:
+	case c.next.count < 0:
+		b.DeleteService(c.at)
+	default:
+		b.SetCount(c.at, c.next.count)
+	}
+}
+
+// place returns the slots for wanted endpoints, which are sorted. One that has a slot keeps it, if there is still such a
+// slot; the others fill the gaps. So the last slot moves to that of a removed endpoint, and slots have no gaps.
+func place(have, wanted []netip.AddrPort) []netip.AddrPort {
+	placed, used := make([]netip.AddrPort, len(wanted)), make([]bool, len(wanted))
+	for slot, endpoint := range have[:min(len(have), len(wanted))] {
+		if i, found := slices.BinarySearchFunc(wanted, endpoint, netip.AddrPort.Compare); found && !used[i] {
+			placed[slot], used[i] = endpoint, true
+		}
+	}
+	next := 0
+	for slot := range placed {
+		if placed[slot].IsValid() {
+			continue
+		}
+		for used[next] {
+			next++
+		}
+		placed[slot], used[next] = wanted[next], true
+	}
+	return placed
+}
+
+// blame says which entries of a round the kernel refuses.
+func blame(err error, round []reconciler.BatchEntry[change]) error {
+	places := map[kernel.Service]int{}
+	for i := range round {
+		places[round[i].Object.at] = i
+	}
+	var blamed []error
+	for _, each := range flatten(err) {
+		var refused *kernel.ElementError
+		if !errors.As(each, &refused) {
+			return err
+		}
+		if errors.Is(each, kernel.ErrNotIPv4) {
+			each = reconciler.TerminalError(each)
+		}
+		blamed = append(blamed, reconciler.Blame(each, places[refused.Service]))
+	}
+	return errors.Join(blamed...)
+}
+
+// flatten returns the errors that are joined in an error.
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
+// that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
+func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
+	if from.count <= 0 && to.count > 0 {
+		flows = append(flows, kernel.Flow{Service: at, Endpoint: at.Address})
+	}
+	if at.Protocol != kernel.UDP {
+		return flows
+	}
+	for _, endpoint := range from.endpoints {
+		if endpoint.IsValid() && !slices.Contains(to.endpoints, endpoint) {
+			flows = append(flows, kernel.Flow{Service: at, Endpoint: endpoint})
+		}
+	}
+	return flows
+}
+
+// deleteFlows deletes the flows that the commit has left. If that fails, so do the entries, whose next attempt tries again.
+func (o *operations) deleteFlows(round []reconciler.BatchEntry[change]) {
+	var flows []kernel.Flow
+	for i := range round {
+		if round[i].Result == nil {
+			flows = append(flows, o.stale[round[i].Object.at]...)
+		}
+	}
+	if len(flows) == 0 {
+		return
+	}
+	err := o.target.DeleteFlows(flows...)
+	for i := range round {
+		at := round[i].Object.at
+		switch {
+		case round[i].Result != nil || len(o.stale[at]) == 0:
+		case err != nil:
+			round[i].Result = fmt.Errorf("the service is changed, and conntrack has its old flows: %w", err)
+		default:
+			delete(o.stale, at)
+		}
+	}
+}
+
+// forget has conntrack forget the flows that an earlier process may have left: those that go where no endpoint is.
+func (o *operations) forget() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.target.DeleteFlowsIf(func(flow kernel.Flow) bool {
+		have, known := o.have[flow.Service]
+		if !known || have.count <= 0 {
+			return false
+		}
+		if flow.Endpoint == flow.Service.Address {
+			return true
+		}
+		return flow.Protocol == kernel.UDP && !slices.Contains(have.endpoints, flow.Endpoint)
+	})
+}
