@@ -21,12 +21,11 @@ import (
 // applied again.
 type Lister[Obj any] interface {
 	// List calls yield with every object in the target that this reconciler manages, with the values that
-	// [Config].Equal compares and the fields that Delete needs. It is kept, so it must not be changed afterwards. List
-	// stops when yield returns false, which means
-	// that the reconciler stops. It must not call yield from two goroutines at the same time, nor after it has
-	// returned. txn is a snapshot, to look up other objects; it must not be kept after the call. When the first
-	// listing begins, its tables may be empty. ctx ends when the reconciler stops, which waits for List. It has no
-	// deadline: set one in List if the target may hang.
+	// [Config].Equal compares and the fields that Delete needs. The object is kept, so it must not be changed
+	// afterwards. List stops when yield returns false, which means that the reconciler stops. It must not call yield
+	// from two goroutines at the same time, nor after it has returned. txn is a snapshot, to look up other objects; it
+	// must not be kept after the call. When the first listing begins, its tables may be empty. ctx ends when the
+	// reconciler stops, which waits for List. It has no deadline: set one in List if the target may hang.
 	//
 	// A key may be listed twice, if the target has two objects for it: the row is equal only if it is equal to both.
 	// Of an orphan that is listed twice one is deleted, and the other after the next resync.

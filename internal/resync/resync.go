@@ -238,10 +238,11 @@ type verdict struct {
 	err error
 }
 
-// Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table; orphan
-// returns whether it will be deleted. Finish does a slice of that; over is true, once, when it has ended. It does nothing if there is no such listing, or the main
-// cursor, which has passed everything up to the given revision, has not reached the end of the listing: until then the
-// core does not know each deletion. A listing for Take, which may have ended since Take looked, is left to that.
+// Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table;
+// orphan returns whether it will be deleted. Finish does a slice of that; over is true, once, when it has ended. It does
+// nothing if there is no such listing, or the main cursor, which has passed everything up to the given revision, has not
+// reached the end of the listing: until then the core does not know each deletion. A listing for Take, which may have
+// ended since Take looked, is left to that.
 func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func(Obj, statedb.Revision) bool) (out Result, over bool) {
 	l := r.listing
 	if l == nil || !l.hasEnded() || l.isForTake() || passed < l.found.upTo {
@@ -267,10 +268,8 @@ func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func
 			}
 		case v.err == nil && v.handed < v.orphans:
 			// It may be wanted by now.
-			if s := f.unknown[v.handed]; r.isOrphan(txn, s) {
-				if orphan(s.object, r.cfg.Rows.Table.Revision(txn)) {
-					v.swept++
-				}
+			if s := f.unknown[v.handed]; r.isOrphan(txn, s) && orphan(s.object, r.cfg.Rows.Table.Revision(txn)) {
+				v.swept++
 			}
 			v.handed++
 		default:
