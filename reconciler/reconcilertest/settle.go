@@ -25,10 +25,11 @@ const (
 	callTime   = 10 * time.Second
 )
 
-// In real time a run is settled when everything is applied and no operation was called for stillTime, or after realTime; after
+// In real time a run is settled when everything is applied and no operation was called in the last stillLooks looks, which are
+// a millisecond apart or, on a busy machine, as much as a goroutine of the program has to wait, too; or after realTime; after
 // lastingTime if something fails for ever.
 const (
-	stillTime   = 5 * time.Millisecond
+	stillLooks  = 10
 	realTime    = 2 * time.Second
 	lastingTime = 100 * time.Millisecond
 )
@@ -64,17 +65,18 @@ func (w *world[Obj, T]) wait(d time.Duration) (died bool) {
 }
 
 func (w *world[Obj, T]) waitReal() (died bool) {
-	calls, changed := -1, time.Now()
+	calls, still := -1, 0
 	for begin := time.Now(); time.Since(begin) < realTime && (time.Since(begin) < lastingTime || len(w.x.Lasting()) == 0); {
 		select {
 		case <-w.tb.Died():
 			return true
 		case <-time.After(time.Millisecond):
 		}
+		still++
 		if n := w.x.Calls(); n != calls {
-			calls, changed = n, time.Now()
+			calls, still = n, 0
 		}
-		if time.Since(changed) > stillTime && len(w.x.Running()) == 0 && len(w.unapplied()) == 0 {
+		if still >= stillLooks && len(w.x.Running()) == 0 && len(w.unapplied()) == 0 {
 			return false
 		}
 	}
