@@ -28,6 +28,7 @@ type Options struct {
 // Cell keeps the target, which another cell provides, at what the table of services wants. It provides the two tables and
 // the loop.
 var Cell = cell.Module("services", "Services of the node",
+	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Provide(NewServices, NewFrontends, newLoop),
 	cell.Invoke(deriveFrontends),
 )
