@@ -93,7 +93,9 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
 	}
 	for i := range round {
 		c := &round[i].Object
-		o.stale[c.at] = append(o.stale[c.at], flowsOf(c.at, o.of(c.at), c.next)...)
+		if flows := flowsOf(c.at, o.of(c.at), c.next); len(flows) > 0 {
+			o.stale[c.at] = append(o.stale[c.at], flows...)
+		}
 		if c.next.count < 0 {
 			delete(o.have, c.at)
 		} else {
