@@ -317,7 +317,7 @@ func (p *place) reaches(service Service, endpoints ...netip.AddrPort) (clients m
 // set commits a service with exactly these endpoints, when it had so many before.
 func (n *network) set(service Service, before int, endpoints ...netip.AddrPort) {
 	n.Helper()
-	b := n.NewBatch()
+	b := NewBatch()
 	for i := range max(before, len(endpoints)) {
 		if i < len(endpoints) {
 			b.SetSlot(Slot{service, i}, endpoints[i])
@@ -326,5 +326,5 @@ func (n *network) set(service Service, before int, endpoints ...netip.AddrPort) 
 		}
 	}
 	b.SetCount(service, len(endpoints))
-	require.NoError(n, b.Commit())
+	require.NoError(n, n.Commit(b))
 }

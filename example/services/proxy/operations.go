@@ -21,7 +21,7 @@ import (
 
 // Target is what the operations need of a [kernel.Table].
 type Target interface {
-	NewBatch() *kernel.Batch
+	Commit(b *kernel.Batch) error
 	List() (kernel.Listing, error)
 	DeleteFlows(flows ...kernel.Flow) error
 	DeleteFlowsIf(stale func(kernel.Flow) bool) error
@@ -84,11 +84,11 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 
 // commit makes the changes of a round, all or none.
 func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
-	b := o.target.NewBatch()
+	b := kernel.NewBatch()
 	for i := range round {
 		o.write(b, &round[i].Object)
 	}
-	if err := b.Commit(); err != nil {
+	if err := o.target.Commit(b); err != nil {
 		return blame(err, round)
 	}
 	for i := range round {
