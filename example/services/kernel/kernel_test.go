@@ -24,6 +24,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/services/internal/nettest"
 )
 
 func TestConnectionsReachAllEndpoints(t *testing.T) {
@@ -67,7 +69,7 @@ func TestOnlyEqualAddressesAreMasqueraded(t *testing.T) {
 			require.NoError(t, netlink.AddrAdd(lo, addr))
 			g, err := askFrom(web, netip.AddrPortFrom(address, 0))
 			require.NoError(t, err)
-			assert.Equal(t, address, g.client.Addr())
+			assert.Equal(t, address, g.Client.Addr())
 			return nil
 		})
 	}
@@ -129,7 +131,7 @@ func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
 	var asked atomic.Int64
 	var stop atomic.Bool
 	var clients sync.WaitGroup
-	for _, from := range []*place{n.client, n.node} {
+	for _, from := range []place{n.client, n.node} {
 		for _, service := range []Service{web, dns} {
 			clients.Go(func() {
 				assert.NoError(t, from.try(func() error {
@@ -213,22 +215,22 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 				n.waitForFlow(Flow{dns, dns.Address})
 				n.set(dns, 0, endpointAt(0))
 				forget(dns.Address)
-				g, err := exchange(conn)
+				g, err := nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.endpoint)
+				assert.Equal(t, endpointAt(0), g.Endpoint)
 
 				n.set(dns, 1, endpointAt(1))
-				g, err = exchange(conn)
+				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.endpoint, "the flow exists")
+				assert.Equal(t, endpointAt(0), g.Endpoint, "the flow exists")
 				forget(endpointAt(2))
-				g, err = exchange(conn)
+				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.endpoint, "another one was deleted")
+				assert.Equal(t, endpointAt(0), g.Endpoint, "another one was deleted")
 				forget(endpointAt(0))
-				g, err = exchange(conn)
+				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(1), g.endpoint)
+				assert.Equal(t, endpointAt(1), g.Endpoint)
 				return nil
 			})
 		})
@@ -314,7 +316,7 @@ func TestListingIsCompleteAtOnce(t *testing.T) {
 }
 
 // other returns a connection of another program to the namespace of the table.
-func other(t *testing.T, p *place) (conn *nftables.Conn) {
+func other(t *testing.T, p place) (conn *nftables.Conn) {
 	p.do(func() (err error) {
 		conn, err = nftables.New(nftables.AsLasting())
 		return err
@@ -324,7 +326,7 @@ func other(t *testing.T, p *place) (conn *nftables.Conn) {
 }
 
 // openIn opens a table in a namespace.
-func openIn(t testing.TB, p *place) (table *Table) {
+func openIn(t testing.TB, p place) (table *Table) {
 	p.do(func() (err error) {
 		table, err = Open("services")
 		return err
