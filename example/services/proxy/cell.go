@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/example/services/kernel"
@@ -26,6 +27,7 @@ type Options struct {
 // Cell keeps the target, which another cell provides, at what the table of services wants. It provides the two tables and
 // the loop.
 var Cell = cell.Module("services", "Services of the node",
+	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Provide(NewServices, NewFrontends, newLoop),
 	cell.Invoke(deriveFrontends),
 )
@@ -41,8 +43,12 @@ func deriveFrontends(
 	return err
 }
 
-func newLoop(params reconciler.Params, o Options, target Target, frontends statedb.RWTable[*Frontend]) (*reconciler.Loop[*Frontend], error) {
-	return reconciler.RegisterConfig(params, config(newOperations(target), frontends, o))
+func newLoop(
+	params reconciler.Params, o Options, registry *inspect.Registry, target Target, frontends statedb.RWTable[*Frontend],
+) (*reconciler.Loop[*Frontend], error) {
+	cfg := config(newOperations(target), frontends, o)
+	cfg.Options = append(cfg.Options, reconciler.WithName(FrontendsTable), reconciler.WithRegistry(registry))
+	return reconciler.RegisterConfig(params, cfg)
 }
 
 func newOperations(target Target) *operations {
