@@ -18,8 +18,8 @@ import (
 )
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
-func (o *operations) List(_ context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn()
+func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
+	listed, err := o.relearn(ctx)
 	if err != nil {
 		return err
 	}
@@ -33,16 +33,18 @@ func (o *operations) List(_ context.Context, _ statedb.ReadTxn, yield func(*Fron
 	return nil
 }
 
-// relearn reads what the kernel has.
-func (o *operations) relearn() (map[kernel.Service]slots, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+// relearn reads what the kernel has, and ends the flows that do not fit to it.
+func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, error) {
+	if err := o.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer o.unlock()
 	l, err := o.target.List()
 	if err != nil {
 		return nil, err
 	}
 	o.have = slotsOf(l)
-	return maps.Clone(o.have), nil
+	return maps.Clone(o.have), o.forget()
 }
 
 // maxSlots bounds the slots of a service that are looked at: another program may have written any number.

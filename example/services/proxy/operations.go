@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"sync"
 
 	"github.com/cilium/statedb"
 
@@ -21,7 +20,7 @@ import (
 
 // Target is what the operations need of a [kernel.Table].
 type Target interface {
-	NewBatch() *kernel.Batch
+	Commit(b *kernel.Batch) error
 	List() (kernel.Listing, error)
 	DeleteFlows(flows ...kernel.Flow) error
 	DeleteFlowsIf(stale func(kernel.Flow) bool) error
@@ -32,7 +31,8 @@ type Target interface {
 type operations struct {
 	target Target
 
-	mu   sync.Mutex
+	// turn has room for whoever uses the target and what follows. It is no mutex, so that one who waits heeds his context.
+	turn chan struct{}
 	have map[kernel.Service]slots
 	// stale are the flows that are to be deleted since a commit, until that has worked.
 	stale map[kernel.Service][]kernel.Flow
@@ -47,6 +47,17 @@ type slots struct {
 
 // absent is what the kernel has of a service that it does not know.
 var absent = slots{count: -1}
+
+func (o *operations) lock(ctx context.Context) error {
+	select {
+	case o.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (o *operations) unlock() { <-o.turn }
 
 func (o *operations) of(at kernel.Service) slots {
 	if have, known := o.have[at]; known {
@@ -64,8 +75,15 @@ type change struct {
 
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	if err := o.lock(ctx); err != nil {
+		for _, entries := range [][]reconciler.BatchEntry[*Frontend]{deletes, updates} {
+			for i := range entries {
+				entries[i].Result = err
+			}
+		}
+		return
+	}
+	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
 		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
@@ -84,11 +102,11 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 
 // commit makes the changes of a round, all or none.
 func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
-	b := o.target.NewBatch()
+	b := kernel.NewBatch()
 	for i := range round {
 		o.write(b, &round[i].Object)
 	}
-	if err := b.Commit(); err != nil {
+	if err := o.target.Commit(b); err != nil {
 		return blame(err, round)
 	}
 	for i := range round {
@@ -216,17 +234,16 @@ func (o *operations) deleteFlows(round []reconciler.BatchEntry[change]) {
 	}
 }
 
-// forget has conntrack forget the flows that an earlier process may have left: those that go where no endpoint is.
+// forget has conntrack forget flows that go where the kernel has no endpoint: an earlier process may have left them, or
+// somebody else who changed the table. It must be called with the lock held, when have is what was listed.
 func (o *operations) forget() error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
 	return o.target.DeleteFlowsIf(func(flow kernel.Flow) bool {
 		have, known := o.have[flow.Service]
-		if !known || have.count <= 0 {
+		if !known || have.count < 0 {
 			return false
 		}
 		if flow.Endpoint == flow.Service.Address {
-			return true
+			return have.count > 0
 		}
 		return flow.Protocol == kernel.UDP && !slices.Contains(have.endpoints, flow.Endpoint)
 	})
