@@ -18,8 +18,8 @@ import (
 )
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
-func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn(ctx)
+func (o *operations) List(ctx context.Context, txn statedb.ReadTxn, yield func(*Frontend) bool) error {
+	listed, err := o.relearn(ctx, o.initialized(txn))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 }
 
 // relearn reads what the kernel has, and ends the flows that do not fit to it.
-func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, error) {
+func (o *operations) relearn(ctx context.Context, complete bool) (map[kernel.Service]slots, error) {
 	if err := o.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -44,7 +44,11 @@ func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, err
 		return nil, err
 	}
 	o.have = slotsOf(l)
-	return maps.Clone(o.have), o.forget()
+	if err := o.forget(); err != nil {
+		return nil, err
+	}
+	o.complete = o.complete || complete
+	return maps.Clone(o.have), nil
 }
 
 // maxSlots bounds the slots of a service that are looked at: another program may have written any number.

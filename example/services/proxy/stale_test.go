@@ -7,26 +7,25 @@ package proxy
 
 import (
 	"net/netip"
-	"runtime"
 	"testing"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
+// entryOf returns the entry of a round for a service with one endpoint.
+func entryOf(at kernel.Service) []reconciler.BatchEntry[*Frontend] {
+	return []reconciler.BatchEntry[*Frontend]{{Object: &Frontend{At: at, Endpoints: []netip.AddrPort{endpointAt(0)}}}}
+}
+
 // A node runs for months, and services come and go.
 func TestNothingIsKeptOfAServiceThatIsGone(t *testing.T) {
-	ops := newOperations(openInNamespace(t))
-	endpoint := netip.MustParseAddrPort("10.2.0.1:53")
-	for _, protocol := range []kernel.Protocol{kernel.TCP, kernel.UDP} {
-		f := &Frontend{
-			At:        kernel.Service{Protocol: protocol, Address: netip.MustParseAddrPort("10.96.0.1:53")},
-			Endpoints: []netip.AddrPort{endpoint},
-		}
-		entry := []reconciler.BatchEntry[*Frontend]{{Object: f}}
+	ops := newOperations(process{newFake(), t.Context()})
+	for _, at := range []kernel.Service{web, dns} {
+		entry := entryOf(at)
 		for range 2 {
 			ops.ProcessRound(t.Context(), nil, nil, entry)
 			require.NoError(t, entry[0].Result)
@@ -39,18 +38,25 @@ func TestNothingIsKeptOfAServiceThatIsGone(t *testing.T) {
 	require.Empty(t, ops.have)
 }
 
-// openInNamespace opens a table in a network namespace of its own, which its socket keeps.
-func openInNamespace(t *testing.T) (table *kernel.Table) {
-	opened := make(chan error)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-		err := unix.Unshare(unix.CLONE_NEWNET)
-		if err == nil {
-			table, err = kernel.Open("test")
-		}
-		opened <- err
-	}()
-	require.NoError(t, <-opened)
-	t.Cleanup(func() { require.NoError(t, table.Close()) })
-	return table
+// A search takes long, and so the first services have one for all of them, with the listing that follows.
+func TestFlowsThatWereNotTranslatedEnd(t *testing.T) {
+	f := newFake()
+	ops, complete := newOperations(process{f, t.Context()}), false
+	ops.initialized = func(statedb.ReadTxn) bool { return complete }
+	list := func() { require.NoError(t, ops.List(t.Context(), nil, func(*Frontend) bool { return true })) }
+	apply := func(at kernel.Service) {
+		f.flows[at] = at.Address
+		entry := entryOf(at)
+		ops.ProcessRound(t.Context(), nil, nil, entry)
+		require.NoError(t, entry[0].Result)
+	}
+	list()
+	apply(dns)
+	require.Equal(t, dns.Address, f.flows[dns], "the first listing was of nothing")
+	complete = true
+	list()
+	require.Equal(t, endpointAt(0), f.flows[dns])
+
+	apply(orphan)
+	require.Equal(t, endpointAt(0), f.flows[orphan], "nothing follows")
 }
