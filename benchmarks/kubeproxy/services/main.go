@@ -38,7 +38,8 @@ func main() {
 	measure.Main(measure.Program{
 		Name: "services",
 		Flags: func(flags *flag.FlagSet) {
-			flags.DurationVar(&options.Resync, "resync", 0, "how often the kernel is compared; 0: at the start")
+			// As the command services is shipped.
+			flags.DurationVar(&options.Resync, "resync", 10*time.Minute, "how often the kernel is compared; 0: at the start")
 		},
 		New:      func() (measure.Contender, error) { return &contender{options: options}, nil },
 		Versions: versions,
