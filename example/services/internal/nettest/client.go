@@ -7,9 +7,11 @@ package nettest
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"time"
 )
@@ -33,20 +35,20 @@ func Ask(ctx context.Context, protocol string, service, from netip.AddrPort) (Gr
 		return Greeting{}, err
 	}
 	defer func() { _ = conn.Close() }()
-	// Who waits for an answer heeds the context too.
-	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		// No port is kept when this connection is gone, which thousands follow.
 		if err := tcp.SetLinger(0); err != nil {
 			return Greeting{}, err
 		}
+		// Who waits for an answer heeds the context too.
+		defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 		text, err := io.ReadAll(conn)
 		if err != nil {
 			return Greeting{}, err
 		}
 		return parseGreeting(text)
 	}
-	return Exchange(conn)
+	return exchange(ctx, conn)
 }
 
 // Dial connects to a service like [Ask]. Whatever is done with the connection has to be done within [Limit].
@@ -65,15 +67,30 @@ func Dial(ctx context.Context, protocol string, service, from netip.AddrPort) (n
 	return conn, err
 }
 
-// Exchange sends a datagram and waits for the answer.
-func Exchange(conn net.Conn) (Greeting, error) {
-	if _, err := conn.Write([]byte("hello")); err != nil {
-		return Greeting{}, err
-	}
+// again is how long a client waits for the answer to a datagram until it sends it again.
+const again = 250 * time.Millisecond
+
+// Exchange sends a datagram and waits for the answer, up to [Limit]. It sends again, since
+// an answer is lost if its flow is deleted meanwhile.
+func Exchange(conn net.Conn) (g Greeting, err error) {
+	return exchange(context.Background(), conn)
+}
+
+func exchange(ctx context.Context, conn net.Conn) (Greeting, error) {
 	buf := make([]byte, 100)
-	size, err := conn.Read(buf)
-	if err != nil {
-		return Greeting{}, err
+	for deadline := time.Now().Add(Limit); ; {
+		if _, err := conn.Write([]byte("hello")); err != nil {
+			return Greeting{}, err
+		}
+		if err := conn.SetReadDeadline(time.Now().Add(again)); err != nil {
+			return Greeting{}, err
+		}
+		size, err := conn.Read(buf)
+		switch {
+		case err == nil:
+			return parseGreeting(buf[:size])
+		case !errors.Is(err, os.ErrDeadlineExceeded) || time.Now().After(deadline) || ctx.Err() != nil:
+			return Greeting{}, err
+		}
 	}
-	return parseGreeting(buf[:size])
 }

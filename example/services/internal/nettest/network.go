@@ -7,6 +7,7 @@
 package nettest
 
 import (
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	nfnetlink "github.com/mdlayher/netlink"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"go.uber.org/goleak"
@@ -134,6 +136,34 @@ func (p *Place) Connect(other *Place, gateway string, addresses ...string) {
 		}
 		return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(gateway)})
 	})
+}
+
+// Generation returns a number that each transaction of nftables in the namespace increments.
+func (p *Place) Generation() (id uint32) {
+	p.Helper()
+	p.Do(func() error {
+		conn, err := nfnetlink.Dial(unix.NETLINK_NETFILTER, nil)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		answers, err := conn.Execute(nfnetlink.Message{
+			Header: nfnetlink.Header{Type: unix.NFNL_SUBSYS_NFTABLES<<8 | unix.NFT_MSG_GETGEN, Flags: nfnetlink.Request},
+			Data:   []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, 0},
+		})
+		if err != nil {
+			return err
+		}
+		attributes, err := nfnetlink.UnmarshalAttributes(answers[0].Data[4:])
+		for _, a := range attributes {
+			if a.Type == unix.NFTA_GEN_ID {
+				id = binary.BigEndian.Uint32(a.Data)
+			}
+		}
+		return err
+	})
+	require.NotZero(p, id)
+	return id
 }
 
 // Network is a node with a client and a machine that has all endpoints:
