@@ -55,6 +55,7 @@ func newOperations(target Target) *operations {
 	return &operations{
 		target: target, turn: make(chan struct{}, 1),
 		have: map[kernel.Service]slots{}, stale: map[kernel.Service][]kernel.Flow{},
+		initialized: func(statedb.ReadTxn) bool { return true },
 	}
 }
 

@@ -19,7 +19,7 @@ import (
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
 func (o *operations) List(ctx context.Context, txn statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn(ctx, o.initialized(txn))
+	listed, err := o.relearn(ctx, !o.initialized(txn))
 	if err != nil {
 		return err
 	}
@@ -34,7 +34,7 @@ func (o *operations) List(ctx context.Context, txn statedb.ReadTxn, yield func(*
 }
 
 // relearn reads what the kernel has, and ends the flows that do not fit to it.
-func (o *operations) relearn(ctx context.Context, complete bool) (map[kernel.Service]slots, error) {
+func (o *operations) relearn(ctx context.Context, loading bool) (map[kernel.Service]slots, error) {
 	if err := o.lock(ctx); err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (o *operations) relearn(ctx context.Context, complete bool) (map[kernel.Ser
 	if err := o.forget(); err != nil {
 		return nil, err
 	}
-	o.complete = o.complete || complete
+	o.loading = loading
 	return maps.Clone(o.have), nil
 }
 

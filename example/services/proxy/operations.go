@@ -37,11 +37,11 @@ type operations struct {
 	// stale are the flows that are to be deleted since a commit, until that has worked.
 	stale map[kernel.Service][]kernel.Flow
 
-	// initialized reports whether the frontends are complete. Once they were at a listing, complete is set. Before that
-	// nobody looks for flows that were not translated: there is a listing as soon as all is in the kernel, which does it
+	// initialized reports whether the frontends are complete. While they were not at the last listing, loading is set, and
+	// nobody looks for flows that were not translated: another listing follows as soon as all is in the kernel, and does it
 	// once, not in each round of the first ones. With 100,000 flows, each time takes 0.4 s.
 	initialized func(statedb.ReadTxn) bool
-	complete    bool
+	loading     bool
 }
 
 // slots are what the kernel has of a service.
@@ -202,7 +202,7 @@ func flatten(err error) []error {
 // flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
 // that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
 func (o *operations) flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
-	if o.complete && from.count <= 0 && to.count > 0 {
+	if !o.loading && from.count <= 0 && to.count > 0 {
 		flows = append(flows, kernel.Flow{Service: at, Endpoint: at.Address})
 	}
 	if at.Protocol != kernel.UDP {
