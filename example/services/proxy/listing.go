@@ -39,11 +39,10 @@ func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, err
 		return nil, err
 	}
 	defer o.unlock()
-	l, err := o.target.List()
-	if err != nil {
+	if err := o.read(); err != nil {
 		return nil, err
 	}
-	o.have = slotsOf(l)
+	o.doubt = nil
 	return maps.Clone(o.have), o.forget()
 }
 
