@@ -46,9 +46,14 @@ func deriveFrontends(
 func newLoop(
 	params reconciler.Params, o Options, registry *inspect.Registry, target Target, frontends statedb.RWTable[*Frontend],
 ) (*reconciler.Loop[*Frontend], error) {
-	cfg := config(newOperations(target), frontends, o)
+	ops := newOperations(target)
+	cfg := config(ops, frontends, o)
 	cfg.Options = append(cfg.Options, reconciler.WithName(FrontendsTable), reconciler.WithRegistry(registry))
-	return reconciler.RegisterConfig(params, cfg)
+	loop, err := reconciler.RegisterConfig(params, cfg)
+	if err == nil {
+		ops.resync = loop.Resync
+	}
+	return loop, err
 }
 
 func newOperations(target Target) *operations {

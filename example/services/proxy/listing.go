@@ -39,11 +39,10 @@ func (o *operations) relearn(ctx context.Context, loading bool) (map[kernel.Serv
 		return nil, err
 	}
 	defer o.unlock()
-	l, err := o.target.List()
-	if err != nil {
+	if err := o.read(); err != nil {
 		return nil, err
 	}
-	o.have = slotsOf(l)
+	o.doubt = nil
 	if err := o.forget(); err != nil {
 		return nil, err
 	}

@@ -34,6 +34,11 @@ type operations struct {
 	// turn has room for whoever uses the target and what follows. It is no mutex, so that one who waits heeds his context.
 	turn chan struct{}
 	have map[kernel.Service]slots
+	// doubt is why it may be wrong what have says: the error of a commit that is not about elements. Its effect is not known,
+	// or somebody else has deleted the table.
+	doubt error
+	// resync asks for a comparison of everything; nil does not.
+	resync func()
 	// stale are the flows that are to be deleted since a commit, until that has worked.
 	stale map[kernel.Service][]kernel.Flow
 
@@ -81,7 +86,12 @@ type change struct {
 
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
-	if err := o.lock(ctx); err != nil {
+	err := o.lock(ctx)
+	if err == nil {
+		defer o.unlock()
+		err = o.settle()
+	}
+	if err != nil {
 		for _, entries := range [][]reconciler.BatchEntry[*Frontend]{deletes, updates} {
 			for i := range entries {
 				entries[i].Result = err
@@ -89,7 +99,6 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		}
 		return
 	}
-	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
 		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
@@ -99,11 +108,42 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
 		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
 	}
-	reconciler.Bisect(ctx, round, o.commit, nil)
+	settled := false
+	reconciler.Bisect(ctx, round, o.commit, func() error {
+		// Another doubt in a round is no accident: each half would have one.
+		if o.doubt == nil || settled {
+			return o.doubt
+		}
+		settled = true
+		return o.settle()
+	})
 	o.deleteFlows(round)
 	for i := range round {
 		round[i].Object.entry.Result = round[i].Result
 	}
+}
+
+// settle ends a doubt: it reads what the kernel has. Also what no round has changed may be gone then.
+func (o *operations) settle() error {
+	if o.doubt == nil {
+		return nil
+	}
+	if err := o.read(); err != nil {
+		return fmt.Errorf("%w, after: %w", err, o.doubt)
+	}
+	if o.doubt = nil; o.resync != nil {
+		o.resync()
+	}
+	return nil
+}
+
+// read reads what the kernel has.
+func (o *operations) read() error {
+	l, err := o.target.List()
+	if err == nil {
+		o.have = slotsOf(l)
+	}
+	return err
 }
 
 // commit makes the changes of a round, all or none.
@@ -112,13 +152,21 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
 	for i := range round {
 		o.write(b, &round[i].Object)
 	}
-	if err := o.target.Commit(b); err != nil {
-		return blame(err, round)
+	err := o.target.Commit(b)
+	if err != nil {
+		var about bool
+		if err, about = blame(err, round); about {
+			return err
+		}
+		o.doubt = err
 	}
 	for i := range round {
 		c := &round[i].Object
 		if flows := o.flowsOf(c.at, o.of(c.at), c.next); len(flows) > 0 {
 			o.stale[c.at] = append(o.stale[c.at], flows...)
+		}
+		if err != nil {
+			continue
 		}
 		if c.next.count < 0 {
 			delete(o.have, c.at)
@@ -126,7 +174,7 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
 			o.have[c.at] = c.next
 		}
 	}
-	return nil
+	return err
 }
 
 // write adds the elements in which a service differs from what the kernel has.
@@ -171,24 +219,30 @@ func place(have, wanted []netip.AddrPort) []netip.AddrPort {
 	return placed
 }
 
-// blame says which entries of a round the kernel refuses.
-func blame(err error, round []reconciler.BatchEntry[change]) error {
+// blame says which entries of a round the kernel refuses. about is true if the error is about the elements of the round.
+func blame(err error, round []reconciler.BatchEntry[change]) (blamed error, about bool) {
+	if errors.Is(err, kernel.ErrTooLarge) {
+		return err, true
+	}
 	places := map[kernel.Service]int{}
 	for i := range round {
 		places[round[i].Object.at] = i
 	}
-	var blamed []error
 	for _, each := range flatten(err) {
 		var refused *kernel.ElementError
 		if !errors.As(each, &refused) {
-			return err
+			return err, false
+		}
+		place, known := places[refused.Service]
+		if !known {
+			return err, false
 		}
 		if errors.Is(each, kernel.ErrNotIPv4) {
 			each = reconciler.TerminalError(each)
 		}
-		blamed = append(blamed, reconciler.Blame(each, places[refused.Service]))
+		blamed = errors.Join(blamed, reconciler.Blame(each, place))
 	}
-	return errors.Join(blamed...)
+	return blamed, true
 }
 
 // flatten returns the errors that are joined in an error.
