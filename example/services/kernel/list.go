@@ -26,11 +26,12 @@ type Listing struct {
 	Slots  map[Slot]netip.AddrPort
 }
 
-// List reads everything back. A table that another program has deleted is empty.
+// List reads everything back. A table that another program has deleted is empty. Rules of the chains in use that are not
+// as they should be are written again, as by [Open]: nothing else would find out.
 func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Another program may have changed the rules too: the next commit looks.
+	// The chains that are not in use may be gone too: the next commit that needs one looks.
 	clear(t.written)
 	l := Listing{Counts: make(map[Service]int), Slots: make(map[Slot]netip.AddrPort)}
 	empty := make(map[Service]int)
@@ -43,7 +44,13 @@ func (t *Table) List() (Listing, error) {
 		return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
 	}
 	maps.Copy(l.Counts, empty)
-	return l, nil
+	counts := make(map[int]bool)
+	for _, n := range l.Counts {
+		if n > 0 {
+			counts[n] = true
+		}
+	}
+	return l, t.ensure(counts)
 }
 
 // attempts is how often a set is read until it is complete.
