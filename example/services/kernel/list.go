@@ -31,8 +31,28 @@ type Listing struct {
 func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// The chains that are not in use may be gone too: the next commit that needs one looks.
-	clear(t.written)
+	for range attempts {
+		// The chains that are not in use may be gone too: the next commit that needs one looks.
+		clear(t.written)
+		l, err := t.read()
+		if err != nil {
+			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
+		}
+		counts := make(map[int]bool)
+		for _, n := range l.Counts {
+			if n > 0 {
+				counts[n] = true
+			}
+		}
+		// If rules were missing, so may be elements that were read before.
+		if writes, err := t.ensure(counts); err != nil || !writes {
+			return l, err
+		}
+	}
+	return Listing{}, fmt.Errorf("list table %s: its rules change all the time", t.table.Name)
+}
+
+func (t *Table) read() (Listing, error) {
 	l := Listing{Counts: make(map[Service]int), Slots: make(map[Slot]netip.AddrPort)}
 	empty := make(map[Service]int)
 	err := errors.Join(
@@ -40,17 +60,8 @@ func (t *Table) List() (Listing, error) {
 		dump(t, servicesMap, l.Counts, func(e element) (Service, int) { return e.service, e.count }),
 		dump(t, emptySet, empty, func(e element) (Service, int) { return e.service, 0 }),
 	)
-	if err != nil {
-		return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
-	}
 	maps.Copy(l.Counts, empty)
-	counts := make(map[int]bool)
-	for _, n := range l.Counts {
-		if n > 0 {
-			counts[n] = true
-		}
-	}
-	return l, t.ensure(counts)
+	return l, err
 }
 
 // attempts is how often a set is read until it is complete.
