@@ -84,7 +84,7 @@ func (t *Table) Commit(b *Batch) error {
 			counts[n] = true
 		}
 	}
-	if err := t.ensure(counts); err != nil {
+	if _, err := t.ensure(counts); err != nil {
 		return err
 	}
 	err := t.commit(b.encode(t.table.Name))

@@ -26,17 +26,38 @@ type Listing struct {
 	Slots  map[Slot]netip.AddrPort
 }
 
-// List reads everything back. A table that another program has deleted is empty.
+// List reads everything back. A table that another program has deleted is empty. Rules of the chains in use that are not
+// as they should be are written again, as by [Open]: nothing else would find out.
 func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Another program may have changed the rules too: the next commit looks.
-	clear(t.written)
+	for range attempts {
+		// The chains that are not in use may be gone too: the next commit that needs one looks.
+		clear(t.written)
+		l, err := t.read()
+		if err != nil {
+			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
+		}
+		counts := make(map[int]bool)
+		for _, n := range l.Counts {
+			if n > 0 {
+				counts[n] = true
+			}
+		}
+		// If rules were missing, so may be elements that were read before.
+		if writes, err := t.ensure(counts); err != nil || !writes {
+			return l, err
+		}
+	}
+	return Listing{}, fmt.Errorf("list table %s: its rules change all the time", t.table.Name)
+}
+
+func (t *Table) read() (Listing, error) {
 	slots, err := dump(t, endpointsMap, func(e element) (Slot, netip.AddrPort) { return Slot{e.service, e.slot}, e.endpoint })
 	counts, err2 := dump(t, servicesMap, func(e element) (Service, int) { return e.service, e.count })
 	empty, err3 := dump(t, emptySet, func(e element) (Service, int) { return e.service, 0 })
 	if err := errors.Join(err, err2, err3); err != nil {
-		return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
+		return Listing{}, err
 	}
 	maps.Copy(counts, empty)
 	return Listing{Counts: counts, Slots: slots}, nil

@@ -182,38 +182,55 @@ func dumpOf(l kernel.Listing) map[string]string {
 	return has
 }
 
-// process is a fake kernel for one life of a program. Each request is a step, which has a deadline.
+func (f *fake) Commit(b *kernel.Batch) error {
+	defer clear(b.Slots)
+	defer clear(b.Counts)
+	if err := f.check(b); err != nil || len(b.Slots)+len(b.Counts) == 0 {
+		return err
+	}
+	f.commit(b)
+	return nil
+}
+
+func (f *fake) List() (kernel.Listing, error) { return f.list(), nil }
+
+func (f *fake) DeleteFlows(flows ...kernel.Flow) error {
+	return f.DeleteFlowsIf(func(flow kernel.Flow) bool { return slices.Contains(flows, flow) })
+}
+
+func (f *fake) DeleteFlowsIf(stale func(kernel.Flow) bool) error {
+	f.deleteFlowsIf(stale)
+	return nil
+}
+
+// process is a kernel for one life of a program. Each request is a step, which has a deadline.
 type process struct {
-	*fake
+	Target
 	ctx context.Context
 }
 
-func (p process) do(step string, f func()) error {
-	ctx, cancel := context.WithTimeout(p.ctx, time.Second/2)
+func (p process) do(step string, f func() error) error {
+	ctx, cancel := context.WithTimeout(p.ctx, 50*time.Millisecond)
 	defer cancel()
-	return edge.Do(ctx, step, func() error { f(); return nil })
+	return edge.Do(ctx, step, f)
 }
 
 func (p process) Commit(b *kernel.Batch) error {
-	defer clear(b.Slots)
-	defer clear(b.Counts)
-	if err := p.check(b); err != nil || len(b.Slots)+len(b.Counts) == 0 {
-		return err
+	if len(b.Slots)+len(b.Counts) == 0 {
+		return nil // there is nothing to fail
 	}
-	c := &kernel.Batch{Slots: maps.Clone(b.Slots), Counts: maps.Clone(b.Counts)} // the step may be late
-	return p.do("commit", func() { p.commit(c) })
+	return p.do("commit", func() error { return p.Target.Commit(b) })
 }
 
 func (p process) List() (l kernel.Listing, err error) {
-	err = p.do("read", func() { l = p.list() })
+	err = p.do("read", func() (err error) { l, err = p.Target.List(); return err })
 	return l, err
 }
 
 func (p process) DeleteFlows(flows ...kernel.Flow) error {
-	flows = slices.Clone(flows)
-	return p.DeleteFlowsIf(func(f kernel.Flow) bool { return slices.Contains(flows, f) })
+	return p.do("delete flows", func() error { return p.Target.DeleteFlows(flows...) })
 }
 
 func (p process) DeleteFlowsIf(stale func(kernel.Flow) bool) error {
-	return p.do("delete flows", func() { p.deleteFlowsIf(stale) })
+	return p.do("delete some flows", func() error { return p.Target.DeleteFlowsIf(stale) })
 }

@@ -59,7 +59,7 @@ func (f *foreign) chain(table *nftables.Table, name string, hook *nftables.Chain
 	}})
 }
 
-// dump returns everything in the namespace that is not the program's: tables, chains, sets, and their contents.
+// dump returns tables, chains and sets in the namespace with their contents, except what the program's table has for services.
 func (f *foreign) dump() (texts []string) {
 	f.Helper()
 	tables, err := f.conn.ListTables()
@@ -70,13 +70,13 @@ func (f *foreign) dump() (texts []string) {
 		chains, err := f.conn.ListChainsOfTableFamily(table.Family)
 		require.NoError(f, err)
 		for _, c := range chains {
-			if c.Table.Name != table.Name || own && c.Name != "foreign" {
-				continue
+			if c.Table.Name != table.Name || own && c.Name != "foreign" && c.Hooknum == nil {
+				continue // a chain that draws: there is one for each number that was wanted ever
 			}
 			rules, err := f.conn.GetRules(table, c)
 			require.NoError(f, err)
 			for _, r := range rules {
-				texts = append(texts, fmt.Sprintf("%s %s rule %d: %d expressions", table.Name, c.Name, r.Handle, len(r.Exprs)))
+				texts = append(texts, fmt.Sprintf("%s %s rule: %d expressions", table.Name, c.Name, len(r.Exprs)))
 			}
 		}
 		if own {

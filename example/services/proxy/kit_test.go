@@ -11,8 +11,10 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/google/nftables"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -27,10 +29,7 @@ var (
 	admin = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.2:80")}
 )
 
-// endpointAt returns the address of an endpoint.
-func endpointAt(n int) netip.AddrPort {
-	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 2, 0, byte(11 + n)}), 8080)
-}
+func endpointAt(n int) netip.AddrPort { return nettest.EndpointAt(n) }
 
 // service returns a row whose endpoints are ready.
 func service(name string, at kernel.Service, endpoints ...int) *Service {
@@ -93,4 +92,62 @@ func TestAFakeKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 		subject.Outside[name] = func(f *fake) { f.outside(func() { change(f) }) }
 	}
 	reconcilertest.Check(t, subject)
+}
+
+// node is a kernel in a namespace, with another program in it.
+type node struct {
+	*foreign
+	at    *nettest.Place
+	table *kernel.Table // of the other program
+}
+
+func (n *node) dump() map[string]string {
+	rules := n.foreign.dump() // first: a listing may write rules
+	l, err := n.table.List()
+	require.NoError(n, err)
+	has := dumpOf(l)
+	for _, text := range rules {
+		has[text] = "present"
+	}
+	return has
+}
+
+// outside makes a change of the other program.
+func (n *node) outside(change func(b *kernel.Batch)) {
+	b := kernel.NewBatch()
+	change(b)
+	_ = n.table.Commit(b) // the table may be gone
+}
+
+func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
+	change := func(change func(b *kernel.Batch)) func(*node) { return func(n *node) { n.outside(change) } }
+	reconcilertest.Check(t, reconcilertest.Subject[*Service, *node]{
+		RealTime: true, Runs: 40, Without: kernelCannot, Table: NewServices, States: states, Dump: (*node).dump,
+		Target: func(t testing.TB) *node {
+			at := nettest.NewPlace(t)
+			table := openTable(t, at)
+			return &node{newForeign(t, at), at, table}
+		},
+		Start: func(e *reconcilertest.Env[*Service], n *node) {
+			table, err := open(n.at)
+			require.NoError(e, err)
+			e.Cleanup(func() { require.NoError(e, table.Close()) })
+			startProgram(e, process{table, e.Context()})
+		},
+		Outside: map[string]func(*node){
+			"a service and a slot are added": change(func(b *kernel.Batch) {
+				b.SetCount(orphan, 1)
+				b.SetSlot(kernel.Slot{Service: orphan}, elsewhere)
+				b.SetSlot(kernel.Slot{Service: web, Number: 5}, elsewhere)
+			}),
+			"a slot is removed":    change(func(b *kernel.Batch) { b.DeleteSlot(kernel.Slot{Service: web}) }),
+			"a service is removed": change(func(b *kernel.Batch) { b.DeleteService(dns) }),
+			"a slot is edited":     change(func(b *kernel.Batch) { b.SetSlot(kernel.Slot{Service: dns}, elsewhere) }),
+			"a number is edited":   change(func(b *kernel.Batch) { b.SetCount(web, 1) }),
+			"a rule is removed": func(n *node) {
+				n.conn.FlushChain(&nftables.Chain{Name: "prerouting", Table: ours()})
+				_ = n.conn.Flush() // the table may be gone
+			},
+		},
+	})
 }

@@ -260,12 +260,18 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// openTable opens the table in a namespace.
-func openTable(t testing.TB, at *nettest.Place) (table *kernel.Table) {
-	at.Do(func() (err error) {
+// open opens the table in a namespace.
+func open(at *nettest.Place) (table *kernel.Table, err error) {
+	err = at.Try(func() (err error) {
 		table, err = kernel.Open("services")
 		return err
 	})
+	return table, err
+}
+
+func openTable(t testing.TB, at *nettest.Place) *kernel.Table {
+	table, err := open(at)
+	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, table.Close()) })
 	return table
 }
