@@ -83,6 +83,7 @@ type Memory struct {
 	Loaded float64 `json:"loadedMiB"` // after the first load
 	Now    float64 `json:"nowMiB"`    // at the end
 	Most   float64 `json:"mostMiB"`   // of this process, at any moment
+	Heap   float64 `json:"heapMiB"`   // at the end, of what this process refers to; the rest is garbage, and the program
 	Child  float64 `json:"childMiB"`  // of a single process that the contender started, at any moment seen
 	// Together is that of this process and of those that it started at one moment, at most of all those seen. It was
 	// looked at while it loaded and while there were many changes.
@@ -133,7 +134,7 @@ func (c *Changes) latencies(times []time.Duration) {
 func (f *Figures) Text() string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
-	line("%s%s%s: %d services of %d endpoints", f.Contender, pairs(f.Versions), pairs(f.Settings), f.Services,
+	line("%s%s%s: %d services of %d endpoints", f.Contender, Pairs(f.Versions), Pairs(f.Settings), f.Services,
 		f.Endpoints)
 	line("%s, %d cores, Linux %s, %s, %s, load average %.2f", f.Machine.CPU, f.Machine.Cores, f.Machine.Kernel,
 		f.Machine.Go, f.Machine.When, f.Machine.Busy)
@@ -160,8 +161,8 @@ func (f *Figures) Text() string {
 		if m == nil {
 			return
 		}
-		line("memory   %.0f MiB before, %.0f loaded, %.0f at the end, %.0f at most; a child %.0f, all together %.0f",
-			m.Before, m.Loaded, m.Now, m.Most, m.Child, m.Together)
+		line("memory   %.0f MiB before, %.0f loaded, %.0f at the end, of which %.0f are used, %.0f at most; a child %.0f, all "+
+			"together %.0f", m.Before, m.Loaded, m.Now, m.Heap, m.Most, m.Child, m.Together)
 	}
 	load("first", f.First)
 	changes("quiet", f.Quiet)
@@ -178,8 +179,8 @@ func (w Writes) String() string {
 		w.DeletedChains, w.Other)
 }
 
-// pairs returns the names and values of a map in the order of the names.
-func pairs(m map[string]string) string {
+// Pairs returns the names and values of a map in the order of the names.
+func Pairs(m map[string]string) string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(m)) {
 		fmt.Fprintf(&b, ", %s %s", name, m[name])

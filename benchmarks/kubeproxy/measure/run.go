@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"time"
 )
@@ -285,6 +286,10 @@ func (r *run) sample() (stop func()) {
 func (r *run) finish() (*Memory, error) {
 	now, most, err := resident()
 	r.memory.Now, r.memory.Most = mebibytes(now), mebibytes(most)
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	r.memory.Heap = mebibytes(int64(stats.HeapAlloc))
 	return &r.memory, err
 }
 

@@ -15,34 +15,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Batch collects changes, which [Batch.Commit] makes in one transaction. Every change says how an element shall
+// Batch collects changes, which [Table.Commit] makes in one transaction. Every change says how an element shall
 // be, whatever it is now, and the last one for an element counts. So a change may be repeated, as after an error.
 type Batch struct {
-	table  *Table
-	slots  map[Slot]netip.AddrPort // the zero value deletes
-	counts map[Service]int         // absent deletes
+	// Slots has the endpoints of slots. The zero value makes a slot empty.
+	Slots map[Slot]netip.AddrPort
+	// Counts has the numbers of endpoints of services. A negative one makes a service unknown.
+	Counts map[Service]int
 }
 
 // absent is the number of endpoints of a service that is unknown.
 const absent = -1
 
 // NewBatch returns a batch without changes.
-func (t *Table) NewBatch() *Batch {
-	return &Batch{table: t, slots: make(map[Slot]netip.AddrPort), counts: make(map[Service]int)}
+func NewBatch() *Batch {
+	return &Batch{make(map[Slot]netip.AddrPort), make(map[Service]int)}
 }
 
 // SetSlot puts an endpoint into a slot.
-func (b *Batch) SetSlot(slot Slot, endpoint netip.AddrPort) { b.slots[slot] = endpoint }
+func (b *Batch) SetSlot(slot Slot, endpoint netip.AddrPort) { b.Slots[slot] = endpoint }
 
 // DeleteSlot makes a slot empty.
-func (b *Batch) DeleteSlot(slot Slot) { b.slots[slot] = netip.AddrPort{} }
+func (b *Batch) DeleteSlot(slot Slot) { b.Slots[slot] = netip.AddrPort{} }
 
 // SetCount says how many endpoints a service has. New flows go to slots 0 to n-1; with n = 0 they are rejected.
-func (b *Batch) SetCount(service Service, n int) { b.counts[service] = n }
+func (b *Batch) SetCount(service Service, n int) { b.Counts[service] = n }
 
 // DeleteService makes a service unknown: its flows are not translated and not rejected. Its slots remain, unless
 // they are deleted too.
-func (b *Batch) DeleteService(service Service) { b.counts[service] = absent }
+func (b *Batch) DeleteService(service Service) { b.Counts[service] = absent }
 
 // ErrTooLarge is returned for a batch that exceeds the socket's buffer. It had no effect; smaller ones may have.
 var ErrTooLarge = errors.New("the batch is larger than the buffer of the socket")
@@ -64,30 +65,29 @@ func (e *ElementError) Error() string {
 
 func (e *ElementError) Unwrap() error { return e.Err }
 
-// Commit makes the changes, all or none, and empties the batch. Packets see all changes at once. An error that
+// Commit makes the changes of a batch, all or none, and empties the batch. Packets see all changes at once. An error that
 // is about elements has an [*ElementError] for each list of elements with a refused one.
-func (b *Batch) Commit() error {
-	t := b.table
+func (t *Table) Commit(b *Batch) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	defer clear(b.slots)
-	defer clear(b.counts)
-	if len(b.slots)+len(b.counts) == 0 {
+	defer clear(b.Slots)
+	defer clear(b.Counts)
+	if len(b.Slots)+len(b.Counts) == 0 {
 		return nil
 	}
 	if err := b.check(); err != nil {
 		return err
 	}
 	counts := make(map[int]bool)
-	for _, n := range b.counts {
+	for _, n := range b.Counts {
 		if n > 0 {
 			counts[n] = true
 		}
 	}
-	if err := t.ensure(counts); err != nil {
+	if _, err := t.ensure(counts); err != nil {
 		return err
 	}
-	err := t.commit(b.encode())
+	err := t.commit(b.encode(t.table.Name))
 	if err != nil {
 		// Perhaps another program has deleted a chain, or the whole table: look again before the next commit.
 		clear(t.written)
@@ -100,12 +100,12 @@ var ErrNotIPv4 = errors.New("the address is not IPv4")
 
 // check returns an error for what cannot be encoded.
 func (b *Batch) check() error {
-	for slot, endpoint := range b.slots {
+	for slot, endpoint := range b.Slots {
 		if !slot.Address.Addr().Is4() || endpoint.IsValid() && !endpoint.Addr().Is4() {
 			return &ElementError{slot.Service, slot.Number, ErrNotIPv4}
 		}
 	}
-	for service := range b.counts {
+	for service := range b.Counts {
 		if !service.Address.Addr().Is4() {
 			return &ElementError{service, -1, ErrNotIPv4}
 		}
@@ -115,21 +115,20 @@ func (b *Batch) check() error {
 
 // encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel
 // refuses another value for a key.
-func (b *Batch) encode() *messages {
-	m := &messages{buf: make([]byte, 0, 256+80*len(b.slots)+140*len(b.counts))}
+func (b *Batch) encode(table string) *messages {
+	m := &messages{buf: make([]byte, 0, 256+80*len(b.Slots)+140*len(b.Counts))}
 	m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
-	table := b.table.table.Name
 	slotKey := func(slot Slot, _ netip.AddrPort) { m.key(slot.Service, slot.Number) }
-	elements(m, table, endpointsMap, messageDestroyElements, b.slots, always, slotKey)
+	elements(m, table, endpointsMap, messageDestroyElements, b.Slots, always, slotKey)
 	element := func(slot Slot, endpoint netip.AddrPort) { slotKey(slot, endpoint); m.endpoint(endpoint) }
-	elements(m, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, b.slots, netip.AddrPort.IsValid, element)
+	elements(m, table, endpointsMap, unix.NFT_MSG_NEWSETELEM, b.Slots, netip.AddrPort.IsValid, element)
 
 	serviceKey := func(service Service, _ int) { m.key(service, -1) }
-	elements(m, table, servicesMap, messageDestroyElements, b.counts, always, serviceKey)
+	elements(m, table, servicesMap, messageDestroyElements, b.Counts, always, serviceKey)
 	verdict := func(service Service, n int) { serviceKey(service, n); m.gotoChain(drawName(n)) }
-	elements(m, table, servicesMap, unix.NFT_MSG_NEWSETELEM, b.counts, func(n int) bool { return n > 0 }, verdict)
-	elements(m, table, emptySet, messageDestroyElements, b.counts, always, serviceKey)
-	elements(m, table, emptySet, unix.NFT_MSG_NEWSETELEM, b.counts, func(n int) bool { return n == 0 }, serviceKey)
+	elements(m, table, servicesMap, unix.NFT_MSG_NEWSETELEM, b.Counts, func(n int) bool { return n > 0 }, verdict)
+	elements(m, table, emptySet, messageDestroyElements, b.Counts, always, serviceKey)
+	elements(m, table, emptySet, unix.NFT_MSG_NEWSETELEM, b.Counts, func(n int) bool { return n == 0 }, serviceKey)
 	return m
 }
 

@@ -31,14 +31,14 @@ func openNew(t testing.TB) *Table { return openIn(t, newPlace(t)) }
 
 // load fills a table with services of ten endpoints each.
 func load(t testing.TB, table *Table, services, perBatch int) {
-	b := table.NewBatch()
+	b := NewBatch()
 	for i := range services {
 		for slot := range 10 {
 			b.SetSlot(Slot{numberedService(i), slot}, numberedEndpoint(10*i+slot))
 		}
 		b.SetCount(numberedService(i), 10)
 		if (i+1)%perBatch == 0 || i+1 == services {
-			require.NoError(t, b.Commit())
+			require.NoError(t, table.Commit(b))
 		}
 	}
 }
@@ -96,11 +96,11 @@ func BenchmarkChange(b *testing.B) {
 	} {
 		b.Run(name, func(b *testing.B) {
 			var took []time.Duration
-			batch := table.NewBatch()
+			batch := NewBatch()
 			for i := 0; b.Loop(); i++ {
 				change(batch, i)
 				began := time.Now()
-				require.NoError(b, batch.Commit())
+				require.NoError(b, table.Commit(batch))
 				took = append(took, time.Since(began))
 			}
 			slices.Sort(took)

@@ -6,7 +6,6 @@
 package kernel
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -24,6 +23,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/services/internal/nettest"
 )
 
 func TestConnectionsReachAllEndpoints(t *testing.T) {
@@ -67,7 +68,7 @@ func TestOnlyEqualAddressesAreMasqueraded(t *testing.T) {
 			require.NoError(t, netlink.AddrAdd(lo, addr))
 			g, err := askFrom(web, netip.AddrPortFrom(address, 0))
 			require.NoError(t, err)
-			assert.Equal(t, address, g.client.Addr())
+			assert.Equal(t, address, g.Client.Addr())
 			return nil
 		})
 	}
@@ -129,7 +130,7 @@ func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
 	var asked atomic.Int64
 	var stop atomic.Bool
 	var clients sync.WaitGroup
-	for _, from := range []*place{n.client, n.node} {
+	for _, from := range []place{n.client, n.node} {
 		for _, service := range []Service{web, dns} {
 			clients.Go(func() {
 				assert.NoError(t, from.try(func() error {
@@ -149,7 +150,7 @@ func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
 	defer clients.Wait()
 	defer stop.Store(true)
 
-	random, b, commits := rand.New(rand.NewPCG(1, 2)), n.NewBatch(), 0
+	random, b, commits := rand.New(rand.NewPCG(1, 2)), NewBatch(), 0
 	both := func(change func(Service)) { change(web); change(dns) }
 	for grow := true; ; commits++ {
 		select {
@@ -177,7 +178,7 @@ func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
 			both(func(s Service) { b.SetSlot(Slot{s, k}, slots[min(k, last-1)]); b.DeleteSlot(Slot{s, last}) })
 		}
 		both(func(s Service) { b.SetCount(s, len(slots)) })
-		require.NoError(t, b.Commit())
+		require.NoError(t, n.Commit(b))
 	}
 }
 
@@ -213,22 +214,22 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 				n.waitForFlow(Flow{dns, dns.Address})
 				n.set(dns, 0, endpointAt(0))
 				forget(dns.Address)
-				g, err := exchange(conn)
+				g, err := nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.endpoint)
+				assert.Equal(t, endpointAt(0), g.Endpoint)
 
 				n.set(dns, 1, endpointAt(1))
-				g, err = exchange(conn)
+				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.endpoint, "the flow exists")
+				assert.Equal(t, endpointAt(0), g.Endpoint, "the flow exists")
 				forget(endpointAt(2))
-				g, err = exchange(conn)
+				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(0), g.endpoint, "another one was deleted")
+				assert.Equal(t, endpointAt(0), g.Endpoint, "another one was deleted")
 				forget(endpointAt(0))
-				g, err = exchange(conn)
+				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
-				assert.Equal(t, endpointAt(1), g.endpoint)
+				assert.Equal(t, endpointAt(1), g.Endpoint)
 				return nil
 			})
 		})
@@ -279,14 +280,14 @@ func TestListingHasWhatWasCommitted(t *testing.T) {
 	table := openNew(t)
 	assert.Equal(t, nothing, list(t, table))
 
-	b := table.NewBatch()
+	b := NewBatch()
 	want := state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	assert.Equal(t, want, list(t, table))
 
-	require.NoError(t, b.Commit(), "it is empty now")
+	require.NoError(t, table.Commit(b), "it is empty now")
 	state(b)
-	require.NoError(t, b.Commit(), "changes may be repeated")
+	require.NoError(t, table.Commit(b), "changes may be repeated")
 	assert.Equal(t, want, list(t, table))
 
 	b.DeleteService(web)
@@ -297,7 +298,7 @@ func TestListingHasWhatWasCommitted(t *testing.T) {
 	b.SetSlot(Slot{dns, 0}, endpointAt(3))
 	b.SetSlot(Slot{dns, 0}, endpointAt(4)) // the last change counts
 	b.SetCount(numberedService(9), 3)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	assert.Equal(t, Listing{
 		map[Service]int{dns: 0, numberedService(9): 3}, map[Slot]netip.AddrPort{{dns, 0}: endpointAt(4)},
 	}, list(t, table))
@@ -314,7 +315,7 @@ func TestListingIsCompleteAtOnce(t *testing.T) {
 }
 
 // other returns a connection of another program to the namespace of the table.
-func other(t *testing.T, p *place) (conn *nftables.Conn) {
+func other(t *testing.T, p place) (conn *nftables.Conn) {
 	p.do(func() (err error) {
 		conn, err = nftables.New(nftables.AsLasting())
 		return err
@@ -324,7 +325,7 @@ func other(t *testing.T, p *place) (conn *nftables.Conn) {
 }
 
 // openIn opens a table in a namespace.
-func openIn(t testing.TB, p *place) (table *Table) {
+func openIn(t testing.TB, p place) (table *Table) {
 	p.do(func() (err error) {
 		table, err = Open("services")
 		return err
@@ -336,44 +337,28 @@ func openIn(t testing.TB, p *place) (table *Table) {
 func TestEqualTableIsNotWritten(t *testing.T) {
 	p := newPlace(t)
 	table := openIn(t, p)
-	b := table.NewBatch()
+	b := NewBatch()
 	want := state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 
-	// Every transaction in the namespace increments the generation.
-	generation := func() (id uint32) {
-		var m messages
-		m.end(m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|unix.NFT_MSG_GETGEN, 0, unix.AF_UNSPEC, 0))
-		require.NoError(t, table.socket.send(&m))
-		require.NoError(t, table.socket.receive(func(a answer) error {
-			return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
-				if kind == unix.NFTA_GEN_ID {
-					id = binary.BigEndian.Uint32(value)
-				}
-				return nil
-			})
-		}))
-		require.NotZero(t, id)
-		return id
-	}
-	before := generation()
+	before := p.Generation()
 	again := openIn(t, p)
 	assert.Equal(t, want, list(t, again))
-	assert.Equal(t, before, generation())
+	assert.Equal(t, before, p.Generation())
 
 	// The chains that draw are found too.
-	b = again.NewBatch()
+	b = NewBatch()
 	b.SetCount(dns, 2)
-	require.NoError(t, b.Commit())
-	assert.Equal(t, before+1, generation())
+	require.NoError(t, again.Commit(b))
+	assert.Equal(t, before+1, p.Generation())
 }
 
 func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
-	b := table.NewBatch()
+	b := NewBatch()
 	want := state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	for _, name := range []string{"prerouting", "draw-2"} {
 		conn.AddRule(&nftables.Rule{
 			Table: table.table, Chain: &nftables.Chain{Name: name, Table: table.table},
@@ -384,9 +369,9 @@ func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
 
 	again := openIn(t, p)
 	assert.Equal(t, want, list(t, again))
-	b = again.NewBatch()
+	b = NewBatch()
 	b.SetCount(dns, 2)
-	require.NoError(t, b.Commit())
+	require.NoError(t, again.Commit(b))
 	for name, count := range map[string]int{"prerouting": 1, "draw-2": 2} {
 		rules, err := conn.GetRules(table.table, &nftables.Chain{Name: name, Table: table.table})
 		require.NoError(t, err)
@@ -397,11 +382,11 @@ func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
 func TestRefusedElementHasNoEffect(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
-	b := table.NewBatch()
+	b := NewBatch()
 	b.SetCount(web, 5)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	want := state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 
 	// Nobody uses the chain for five endpoints now, and so another program can delete it.
 	conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table.table})
@@ -410,7 +395,7 @@ func TestRefusedElementHasNoEffect(t *testing.T) {
 		b.SetCount(dns, 5)
 		b.SetCount(numberedService(1), 1)
 		b.SetSlot(Slot{numberedService(1), 0}, endpointAt(0))
-		return b.Commit()
+		return table.Commit(b)
 	}
 	err := change()
 	var refused *ElementError
@@ -429,12 +414,12 @@ func TestRefusedElementHasNoEffect(t *testing.T) {
 func TestErrorNamesTheElement(t *testing.T) {
 	table := openNew(t)
 	for _, bad := range []int{0, 1, 999, 1000, 2999} {
-		b := table.NewBatch()
+		b := NewBatch()
 		for i := range 3000 {
 			b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
 		}
 		// The batch itself never asks for what the kernel refuses: so it gets a second value for a slot.
-		m := b.encode()
+		m := b.encode(table.table.Name)
 		again := map[Slot]netip.AddrPort{
 			{numberedService(300), 0}: endpointAt(0), {numberedService(300), 1}: endpointAt(0),
 			{numberedService(bad / 10), bad % 10}: endpointAt(1),
@@ -450,24 +435,51 @@ func TestErrorNamesTheElement(t *testing.T) {
 func TestDeletedTableIsWrittenAgain(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
-	b := table.NewBatch()
+	b := NewBatch()
 	state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	conn.FlushRuleset()
 	require.NoError(t, conn.Flush())
 
 	state(b)
-	assert.ErrorIs(t, b.Commit(), unix.ENOENT)
+	assert.ErrorIs(t, table.Commit(b), unix.ENOENT)
 	want := state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	assert.Equal(t, want, list(t, table))
 
 	conn.FlushRuleset()
 	require.NoError(t, conn.Flush())
 	assert.Equal(t, nothing, list(t, table), "a missing table has nothing")
 	state(b)
-	require.NoError(t, b.Commit(), "whoever listed knows that the rules are missing too")
+	require.NoError(t, table.Commit(b), "whoever listed knows that the rules are missing too")
 	assert.Equal(t, want, list(t, table))
+}
+
+// Packets would pass by services that are all there.
+func TestListingWritesRulesAgain(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	b := NewBatch()
+	want := state(b)
+	require.NoError(t, table.Commit(b))
+	chains := map[string]int{"prerouting": 1, "draw-2": 2}
+	for name := range chains {
+		conn.FlushChain(&nftables.Chain{Name: name, Table: table.table})
+	}
+	require.NoError(t, conn.Flush())
+	for range 2 {
+		before := p.Generation()
+		assert.Equal(t, want, list(t, table))
+		for name, count := range chains {
+			rules, err := conn.GetRules(table.table, &nftables.Chain{Name: name, Table: table.table})
+			require.NoError(t, err)
+			assert.Len(t, rules, count, name)
+		}
+		if before == p.Generation() {
+			return
+		}
+	}
+	assert.Fail(t, "a listing of an equal table writes")
 }
 
 func TestForeignTablesStay(t *testing.T) {
@@ -481,9 +493,9 @@ func TestForeignTablesStay(t *testing.T) {
 	require.NoError(t, conn.Flush())
 
 	table := openIn(t, p)
-	b := table.NewBatch()
+	b := NewBatch()
 	state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	_, err := table.List()
 	require.NoError(t, err)
 
@@ -501,14 +513,14 @@ func TestForeignTablesStay(t *testing.T) {
 
 func TestTooLargeBatchHasNoEffect(t *testing.T) {
 	table := openNew(t)
-	b := table.NewBatch()
+	b := NewBatch()
 	for i := range 300_000 {
 		b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
 	}
-	require.ErrorIs(t, b.Commit(), ErrTooLarge)
+	require.ErrorIs(t, table.Commit(b), ErrTooLarge)
 	assert.Equal(t, nothing, list(t, table))
 	want := state(b)
-	require.NoError(t, b.Commit())
+	require.NoError(t, table.Commit(b))
 	assert.Equal(t, want, list(t, table))
 }
 
@@ -520,10 +532,10 @@ func TestOnlyIPv4IsAccepted(t *testing.T) {
 		"tcp/10.96.0.1:80 slot 2":  func(b *Batch) { b.SetSlot(Slot{web, 2}, six) },
 		"service tcp/[fd00::1]:80": func(b *Batch) { b.SetCount(Service{TCP, six}, 1) },
 	} {
-		b := table.NewBatch()
+		b := NewBatch()
 		b.SetCount(web, 1)
 		change(b)
-		assert.EqualError(t, b.Commit(), "the kernel refuses "+name+": the address is not IPv4")
+		assert.EqualError(t, table.Commit(b), "the kernel refuses "+name+": the address is not IPv4")
 	}
 	assert.Equal(t, nothing, list(t, table))
 }
@@ -536,11 +548,11 @@ func TestGoroutinesTakeTurns(t *testing.T) {
 		service := numberedService(i)
 		want.Counts[service], want.Slots[Slot{service, 0}] = 1, endpointAt(99)
 		all.Go(func() {
-			b := table.NewBatch()
+			b := NewBatch()
 			for k := range 100 {
 				b.SetSlot(Slot{service, 0}, endpointAt(k))
 				b.SetCount(service, 1)
-				assert.NoError(t, b.Commit())
+				assert.NoError(t, table.Commit(b))
 			}
 		})
 		all.Go(func() {

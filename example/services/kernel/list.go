@@ -26,24 +26,41 @@ type Listing struct {
 	Slots  map[Slot]netip.AddrPort
 }
 
-// List reads everything back. A table that another program has deleted is empty.
+// List reads everything back. A table that another program has deleted is empty. Rules of the chains in use that are not
+// as they should be are written again, as by [Open]: nothing else would find out.
 func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	// Another program may have changed the rules too: the next commit looks.
-	clear(t.written)
-	l := Listing{Counts: make(map[Service]int), Slots: make(map[Slot]netip.AddrPort)}
-	empty := make(map[Service]int)
-	err := errors.Join(
-		dump(t, endpointsMap, l.Slots, func(e element) (Slot, netip.AddrPort) { return Slot{e.service, e.slot}, e.endpoint }),
-		dump(t, servicesMap, l.Counts, func(e element) (Service, int) { return e.service, e.count }),
-		dump(t, emptySet, empty, func(e element) (Service, int) { return e.service, 0 }),
-	)
-	if err != nil {
-		return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
+	for range attempts {
+		// The chains that are not in use may be gone too: the next commit that needs one looks.
+		clear(t.written)
+		l, err := t.read()
+		if err != nil {
+			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
+		}
+		counts := make(map[int]bool)
+		for _, n := range l.Counts {
+			if n > 0 {
+				counts[n] = true
+			}
+		}
+		// If rules were missing, so may be elements that were read before.
+		if writes, err := t.ensure(counts); err != nil || !writes {
+			return l, err
+		}
 	}
-	maps.Copy(l.Counts, empty)
-	return l, nil
+	return Listing{}, fmt.Errorf("list table %s: its rules change all the time", t.table.Name)
+}
+
+func (t *Table) read() (Listing, error) {
+	slots, err := dump(t, endpointsMap, func(e element) (Slot, netip.AddrPort) { return Slot{e.service, e.slot}, e.endpoint })
+	counts, err2 := dump(t, servicesMap, func(e element) (Service, int) { return e.service, e.count })
+	empty, err3 := dump(t, emptySet, func(e element) (Service, int) { return e.service, 0 })
+	if err := errors.Join(err, err2, err3); err != nil {
+		return Listing{}, err
+	}
+	maps.Copy(counts, empty)
+	return Listing{Counts: counts, Slots: slots}, nil
 }
 
 // attempts is how often a set is read until it is complete.
@@ -51,24 +68,24 @@ const attempts = 10
 
 // dump reads the elements of a set. While the kernel moves them to a table of another size, as it does for some
 // time after many were added or deleted, it skips some: so the set is read until all are there.
-func dump[K comparable, V any](t *Table, set string, into map[K]V, entry func(element) (K, V)) error {
+func dump[K comparable, V any](t *Table, set string, entry func(element) (K, V)) (map[K]V, error) {
 	for range attempts {
-		clear(into)
 		count, err := t.count(set)
 		if errors.Is(err, unix.ENOENT) {
-			return nil // the set is gone, and everything that was in it
+			return map[K]V{}, nil // the set is gone, and everything that was in it
 		}
+		all := make(map[K]V, max(count, 0))
 		if err == nil {
-			err = t.elements(set, func(e element) { k, v := entry(e); into[k] = v })
+			err = t.elements(set, func(e element) { k, v := entry(e); all[k] = v })
 		}
 		if err != nil {
-			return fmt.Errorf("read %s: %w", set, err)
+			return nil, fmt.Errorf("read %s: %w", set, err)
 		}
-		if len(into) == count {
-			return nil
+		if len(all) == count {
+			return all, nil
 		}
 	}
-	return fmt.Errorf("%s changes all the time", set)
+	return nil, fmt.Errorf("%s changes all the time", set)
 }
 
 // setCount is the attribute NFTA_SET_COUNT, which kernels have from version 6.16 on.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,21 @@ type Service struct {
 
 // String returns the service as in tcp/10.96.0.1:80.
 func (s Service) String() string { return fmt.Sprintf("%s/%s", s.Protocol, s.Address) }
+
+// ParseService is the opposite of [Service.String].
+func ParseService(text string) (s Service, err error) {
+	protocol, address, _ := strings.Cut(text, "/")
+	switch protocol {
+	case "tcp":
+		s.Protocol = TCP
+	case "udp":
+		s.Protocol = UDP
+	default:
+		return s, fmt.Errorf("%q does not begin with tcp/ or udp/", text)
+	}
+	s.Address, err = netip.ParseAddrPort(address)
+	return s, err
+}
 
 // Slot is the place of one endpoint of a service. A service with n endpoints has slots 0 to n-1.
 type Slot struct {
@@ -86,7 +102,7 @@ func Open(name string) (*Table, error) {
 	if t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), conn.CloseLasting())
 	}
-	if err := t.ensure(nil); err != nil {
+	if _, err := t.ensure(nil); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -103,10 +119,13 @@ func (t *Table) Close() error {
 // patience limits how long the library waits for answers that do not come.
 const patience = 10 * time.Second
 
-// ensure makes the table have its sets, the base chains, and the chains for these numbers of endpoints.
-func (t *Table) ensure(counts map[int]bool) error {
+// ensure makes the table have its sets, the base chains, and the chains for these numbers of endpoints. It reports whether
+// it has written. Once it has written all, it does not create the table again: somebody else has deleted it then, which
+// must not remain unseen, since the elements are gone too.
+func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	var wanted []chain
-	if len(t.written) == 0 {
+	all := len(t.written) == 0
+	if all {
 		wanted = baseChains(t.table)
 	}
 	for n := range counts {
@@ -115,26 +134,24 @@ func (t *Table) ensure(counts map[int]bool) error {
 		}
 	}
 	if len(wanted) == 0 {
-		return nil
+		return false, nil
 	}
 	// Stale answers belong to nobody.
 	defer t.socket.drain()
 	if err := t.socket.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
-		return err
+		return false, err
 	}
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
-	writes := false
 	for _, c := range wanted {
 		have, err := t.conn.GetRules(t.table, &c.Chain)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
+			return false, fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
 		}
 		if c.is(have) {
 			continue
 		}
-		if !writes {
-			writes = true
+		if all && !writes {
 			t.conn.AddTable(t.table)
 			for _, set := range sets(t.table) {
 				var elements []nftables.SetElement
@@ -142,19 +159,21 @@ func (t *Table) ensure(counts map[int]bool) error {
 					elements = same()
 				}
 				if err := t.conn.AddSet(set, elements); err != nil {
-					return err
+					return false, err
 				}
 			}
 		}
+		writes = true
 		c.write(t.conn)
 	}
 	if writes {
 		if err := t.conn.Flush(); err != nil {
-			return fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
+			clear(t.written)
+			return false, fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
 		}
 	}
 	for _, c := range wanted {
 		t.written[c.Name] = true
 	}
-	return nil
+	return writes, nil
 }

@@ -6,7 +6,6 @@
 package proxy
 
 import (
-	"context"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -28,6 +27,7 @@ type Options struct {
 // Cell keeps the target, which another cell provides, at what the table of services wants. It provides the two tables and
 // the loop.
 var Cell = cell.Module("services", "Services of the node",
+	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Provide(NewServices, NewFrontends, newLoop),
 	cell.Invoke(deriveFrontends),
 )
@@ -43,41 +43,35 @@ func deriveFrontends(
 	return err
 }
 
-func newLoop(params reconciler.Params, o Options, target Target, frontends statedb.RWTable[*Frontend]) (*reconciler.Loop[*Frontend], error) {
+func newLoop(
+	params reconciler.Params, o Options, registry *inspect.Registry, target Target, frontends statedb.RWTable[*Frontend],
+) (*reconciler.Loop[*Frontend], error) {
 	ops := newOperations(target)
-	loop, err := reconciler.RegisterConfig(params, config(ops, frontends, o))
-	if err != nil {
-		return nil, err
+	cfg := config(ops, frontends, o)
+	cfg.Options = append(cfg.Options, reconciler.WithName(FrontendsTable), reconciler.WithRegistry(registry))
+	loop, err := reconciler.RegisterConfig(params, cfg)
+	if err == nil {
+		ops.resync = loop.Resync
 	}
-	params.JobGroup.Add(job.OneShot("flows", func(ctx context.Context, _ cell.Health) error {
-		return forgetFlows(ctx, params.DB, frontends, loop, ops)
-	}, job.WithRetry(-1, &job.ExponentialBackoff{Min: time.Second, Max: time.Minute})))
-	return loop, nil
+	return loop, err
 }
 
 func newOperations(target Target) *operations {
-	return &operations{target: target, have: map[kernel.Service]slots{}, stale: map[kernel.Service][]kernel.Flow{}}
+	return &operations{
+		target: target, turn: make(chan struct{}, 1),
+		have: map[kernel.Service]slots{}, stale: map[kernel.Service][]kernel.Flow{},
+		initialized: func(statedb.ReadTxn) bool { return true },
+	}
 }
 
 // config returns the configuration of the reconciler of the frontends. Their outcomes are beside the table.
 func config(ops *operations, frontends statedb.RWTable[*Frontend], o Options) reconciler.Config[*Frontend] {
+	ops.initialized = func(txn statedb.ReadTxn) bool {
+		ready, _ := frontends.Initialized(txn)
+		return ready
+	}
 	return reconciler.Config[*Frontend]{
 		Table: frontends, RoundOperations: ops, Lister: ops, Equal: equal, Diff: diff,
 		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = o.Resync })},
 	}
-}
-
-// forgetFlows has conntrack forget what an earlier process may have left, once the kernel has what is wanted at the start.
-func forgetFlows(ctx context.Context, db *statedb.DB, frontends statedb.Table[*Frontend], loop *reconciler.Loop[*Frontend], ops *operations) error {
-	if ready, initialized := frontends.Initialized(db.ReadTxn()); !ready {
-		select {
-		case <-initialized:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	if _, err := loop.WaitAll(ctx, reconciler.Attempted); err != nil {
-		return nil // the end of the program
-	}
-	return ops.forget()
 }

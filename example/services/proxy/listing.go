@@ -18,8 +18,8 @@ import (
 )
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
-func (o *operations) List(_ context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn()
+func (o *operations) List(ctx context.Context, txn statedb.ReadTxn, yield func(*Frontend) bool) error {
+	listed, err := o.relearn(ctx, !o.initialized(txn))
 	if err != nil {
 		return err
 	}
@@ -33,15 +33,20 @@ func (o *operations) List(_ context.Context, _ statedb.ReadTxn, yield func(*Fron
 	return nil
 }
 
-// relearn reads what the kernel has.
-func (o *operations) relearn() (map[kernel.Service]slots, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	l, err := o.target.List()
-	if err != nil {
+// relearn reads what the kernel has, and ends the flows that do not fit to it.
+func (o *operations) relearn(ctx context.Context, loading bool) (map[kernel.Service]slots, error) {
+	if err := o.lock(ctx); err != nil {
 		return nil, err
 	}
-	o.have = slotsOf(l)
+	defer o.unlock()
+	if err := o.read(); err != nil {
+		return nil, err
+	}
+	o.doubt = nil
+	if err := o.forget(); err != nil {
+		return nil, err
+	}
+	o.loading = loading
 	return maps.Clone(o.have), nil
 }
 

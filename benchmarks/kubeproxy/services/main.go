@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+// Services measures how example/services keeps a kernel equal to services, as the command beside it measures kube-proxy:
+// with the same input and the same flags. It runs the tables, the derivation, and the reconciler, as shipped, in this
+// process; the inputs and the shell of the program are left out.
+//
+//	go build && ./services -services 10000
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/benchmarks/kubeproxy/measure"
+	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/proxy"
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+func main() {
+	var options proxy.Options
+	measure.Main(measure.Program{
+		Name: "services",
+		Flags: func(flags *flag.FlagSet) {
+			// As the command services is shipped.
+			flags.DurationVar(&options.Resync, "resync", 10*time.Minute, "how often the kernel is compared; 0: at the start")
+		},
+		New:      func() (measure.Contender, error) { return &contender{options: options}, nil },
+		Versions: versions,
+	})
+}
+
+// versions returns those of the tables and of the library that sends what is not urgent to the kernel.
+func versions() (map[string]string, error) {
+	v := make(map[string]string)
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil, errors.New("the program does not know what it is made of")
+	}
+	for _, module := range info.Deps {
+		switch module.Path {
+		case "github.com/cilium/statedb", "github.com/google/nftables":
+			v[module.Path] = module.Version
+		}
+	}
+	return v, nil
+}
+
+// contender is a hive with all of example/services but the inputs, whose place it takes.
+type contender struct {
+	options proxy.Options
+	hive    *hive.Hive
+	log     *slog.Logger
+
+	db        *statedb.DB
+	services  statedb.RWTable[*proxy.Service]
+	frontends statedb.RWTable[*proxy.Frontend]
+	loop      *reconciler.Loop[*proxy.Frontend]
+	complete  func(statedb.WriteTxn)
+}
+
+// Start starts the hive. That the input is incomplete keeps the reconciler from deleting what it finds.
+func (c *contender) Start(ctx context.Context) error {
+	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	c.hive = hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, proxy.Cell,
+		cell.Provide(c.openTable, func() proxy.Options { return c.options }),
+		cell.Invoke(func(db *statedb.DB, services statedb.RWTable[*proxy.Service], frontends statedb.RWTable[*proxy.Frontend],
+			loop *reconciler.Loop[*proxy.Frontend]) {
+			c.db, c.services, c.frontends, c.loop = db, services, frontends, loop
+			wtxn := db.WriteTxn(services)
+			defer wtxn.Commit()
+			c.complete = services.RegisterInitializer(wtxn, "benchmark")
+		}),
+	)
+	return c.hive.Start(c.log, ctx)
+}
+
+func (c *contender) openTable(lifecycle cell.Lifecycle) (proxy.Target, error) {
+	table, err := kernel.Open("services")
+	if err != nil {
+		return nil, err
+	}
+	lifecycle.Append(cell.Hook{OnStop: func(cell.HookContext) error { return table.Close() }})
+	return table, nil
+}
+
+// Apply writes rows, as an input does.
+func (c *contender) Apply(services []measure.Service) error {
+	wtxn := c.db.WriteTxn(c.services)
+	defer wtxn.Abort()
+	for _, s := range services {
+		row := &proxy.Service{
+			Name:      s.Name,
+			At:        kernel.Service{Protocol: kernel.Protocol(s.Protocol), Address: netip.AddrPortFrom(s.Addr, s.Port)},
+			Created:   created,
+			Endpoints: make([]proxy.Endpoint, len(s.Endpoints)),
+		}
+		for i, e := range s.Endpoints {
+			row.Endpoints[i] = proxy.Endpoint{Address: e, Ready: true}
+		}
+		if _, _, err := c.services.Insert(wtxn, row); err != nil {
+			return err
+		}
+	}
+	wtxn.Commit()
+	return nil
+}
+
+// created is when all services were created.
+var created = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
+
+// Complete waits until all is derived, and then until all of that is in the kernel.
+func (c *contender) Complete(ctx context.Context) error {
+	wtxn := c.db.WriteTxn(c.services)
+	c.complete(wtxn)
+	wtxn.Commit()
+	ready, derived := c.frontends.Initialized(c.db.ReadTxn())
+	if !ready {
+		select {
+		case <-derived:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	if rest, err := c.loop.WaitAll(ctx, reconciler.Applied); err != nil {
+		return fmt.Errorf("%d services are not in the kernel: %w", len(rest.Keys)+rest.More, err)
+	}
+	return nil
+}
+
+// Stop stops the hive, which closes the table.
+func (c *contender) Stop() error {
+	if c.hive == nil {
+		return nil
+	}
+	return c.hive.Stop(c.log, context.Background())
+}
+
+// Layout says that an endpoint is the data of an element of one map, and that a service is an element of another one, to a
+// chain that draws from its slots, or one of the set of those that reject.
+func (c *contender) Layout() measure.Layout {
+	return measure.Layout{
+		Endpoint: func(e measure.Element) (netip.AddrPort, bool) {
+			if string(e.Set) != "endpoints" {
+				return netip.AddrPort{}, false
+			}
+			return measure.AddrPort(e.Data, 0, 4)
+		},
+		Service: func(e measure.Element) (netip.AddrPort, bool) {
+			if set := string(e.Set); set != "services" && set != "empty" {
+				return netip.AddrPort{}, false
+			}
+			return measure.AddrPort(e.Key, 4, 8)
+		},
+	}
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package proxy
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"testing"
+
+	"github.com/google/nftables"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler/derive"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+)
+
+// String names the service with its endpoints, for reports.
+func (s *Service) String() string { return fmt.Sprintf("%s at %s: %v", s.Name, s.At, s.ready()) }
+
+var (
+	web   = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.1:80")}
+	dns   = kernel.Service{Protocol: kernel.UDP, Address: netip.MustParseAddrPort("10.96.0.1:53")}
+	admin = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.2:80")}
+)
+
+func endpointAt(n int) netip.AddrPort { return nettest.EndpointAt(n) }
+
+// service returns a row whose endpoints are ready.
+func service(name string, at kernel.Service, endpoints ...int) *Service {
+	s := &Service{Name: name, At: at}
+	for _, n := range endpoints {
+		s.Endpoints = append(s.Endpoints, Endpoint{endpointAt(n), true})
+	}
+	return s
+}
+
+// kernelCannot are faults that a kernel does not have: it answers what it did, when it did it.
+var kernelCannot = []string{"success without effect", "late effect"}
+
+// states are those of the kit: endpoints that come, go and are replaced, a service that has none, or no row, or an address
+// that another one had.
+func states(*rand.Rand) [][]*Service {
+	return [][]*Service{
+		{service("web", web, 0, 1, 2), service("dns", dns, 0, 1), service("admin", admin, 4)},
+		{service("web", web, 2, 3), service("dns", dns), service("admin", admin, 4, 5)},
+		{service("other", web, 5), service("dns", dns, 1, 2, 3)},
+	}
+}
+
+// startProgram starts what the cell does.
+func startProgram(e *reconcilertest.Env[*Service], target Target) {
+	frontends, err := NewFrontends(e.DB)
+	require.NoError(e, err)
+	d, err := Derive(derive.Config[*Frontend]{DB: e.DB, Registry: e.Registry}, e.Table, frontends)
+	require.NoError(e, err)
+	e.Cleanup(d.Close)
+	reconcilertest.Start(e, config(newOperations(target), frontends, Options{}))
+	reconcilertest.Go(e, d.Run)
+}
+
+// A service that only somebody else wants, and one of which this program knows nothing.
+var (
+	orphan  = kernel.Service{Protocol: kernel.UDP, Address: netip.MustParseAddrPort("10.96.0.9:53")}
+	unknown = kernel.Service{Protocol: kernel.UDP, Address: netip.MustParseAddrPort("10.97.0.1:53")}
+)
+
+func TestAFakeKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
+	outside := map[string]func(f *fake){
+		"a service and a slot are added": func(f *fake) {
+			f.counts[orphan], f.slots[kernel.Slot{Service: orphan}] = 1, elsewhere
+			f.slots[kernel.Slot{Service: web, Number: 5}] = elsewhere
+		},
+		"a slot is removed":    func(f *fake) { delete(f.slots, kernel.Slot{Service: web}) },
+		"a service is removed": func(f *fake) { delete(f.counts, dns) },
+		"a slot is edited":     func(f *fake) { f.slots[kernel.Slot{Service: dns}] = elsewhere },
+		"a number is edited":   func(f *fake) { f.counts[web] = 1 },
+		"all is removed":       func(f *fake) { clear(f.slots); clear(f.counts) },
+	}
+	subject := reconcilertest.Subject[*Service, *fake]{
+		Target: func(testing.TB) *fake { return newFake() }, Dump: (*fake).dump, Table: NewServices, States: states,
+		Start:   func(e *reconcilertest.Env[*Service], f *fake) { startProgram(e, process{f, e.Context()}) },
+		Foreign: func(f *fake) { f.foreign[kernel.Flow{Service: unknown, Endpoint: elsewhere}] = true },
+		Outside: map[string]func(*fake){}, Without: kernelCannot, Runs: 500,
+	}
+	for name, change := range outside {
+		subject.Outside[name] = func(f *fake) { f.outside(func() { change(f) }) }
+	}
+	reconcilertest.Check(t, subject)
+}
+
+// node is a kernel in a namespace, with another program in it.
+type node struct {
+	*foreign
+	at    *nettest.Place
+	table *kernel.Table // of the other program
+}
+
+func (n *node) dump() map[string]string {
+	rules := n.foreign.dump() // first: a listing may write rules
+	l, err := n.table.List()
+	require.NoError(n, err)
+	has := dumpOf(l)
+	for _, text := range rules {
+		has[text] = "present"
+	}
+	return has
+}
+
+// outside makes a change of the other program.
+func (n *node) outside(change func(b *kernel.Batch)) {
+	b := kernel.NewBatch()
+	change(b)
+	_ = n.table.Commit(b) // the table may be gone
+}
+
+func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
+	change := func(change func(b *kernel.Batch)) func(*node) { return func(n *node) { n.outside(change) } }
+	reconcilertest.Check(t, reconcilertest.Subject[*Service, *node]{
+		RealTime: true, Runs: 40, Without: kernelCannot, Table: NewServices, States: states, Dump: (*node).dump,
+		Target: func(t testing.TB) *node {
+			at := nettest.NewPlace(t)
+			table := openTable(t, at)
+			return &node{newForeign(t, at), at, table}
+		},
+		Start: func(e *reconcilertest.Env[*Service], n *node) {
+			table, err := open(n.at)
+			require.NoError(e, err)
+			e.Cleanup(func() { require.NoError(e, table.Close()) })
+			startProgram(e, process{table, e.Context()})
+		},
+		Outside: map[string]func(*node){
+			"a service and a slot are added": change(func(b *kernel.Batch) {
+				b.SetCount(orphan, 1)
+				b.SetSlot(kernel.Slot{Service: orphan}, elsewhere)
+				b.SetSlot(kernel.Slot{Service: web, Number: 5}, elsewhere)
+			}),
+			"a slot is removed":    change(func(b *kernel.Batch) { b.DeleteSlot(kernel.Slot{Service: web}) }),
+			"a service is removed": change(func(b *kernel.Batch) { b.DeleteService(dns) }),
+			"a slot is edited":     change(func(b *kernel.Batch) { b.SetSlot(kernel.Slot{Service: dns}, elsewhere) }),
+			"a number is edited":   change(func(b *kernel.Batch) { b.SetCount(web, 1) }),
+			"a rule is removed": func(n *node) {
+				n.conn.FlushChain(&nftables.Chain{Name: "prerouting", Table: ours()})
+				_ = n.conn.Flush() // the table may be gone
+			},
+		},
+	})
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package proxy
+
+import (
+	"context"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/nftables"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/example/services/internal/nettest"
+	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler"
+)
+
+// started is a program with the real kernel, in the process of the test.
+type started struct {
+	*testing.T
+	*program
+	at    *nettest.Place
+	other *foreign
+	table *kernel.Table // to look
+}
+
+func newStarted(t *testing.T, rows ...*Service) *started {
+	at := nettest.NewPlace(t)
+	table := openTable(t, at)
+	s := &started{T: t, at: at, other: newForeign(t, at), table: openTable(t, at)}
+	var err error
+	s.program, err = startedProgram(t.Context(), table)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop(quiet, context.Background())) })
+	s.write(rows...)
+	return s
+}
+
+// write writes rows and waits until they have been attempted.
+func (s *started) write(rows ...*Service) {
+	s.Helper()
+	require.NoError(s, s.program.write(message{Rows: rows}))
+	_, err := s.wait(s.Context())
+	require.NoError(s, err)
+}
+
+// errors returns why frontends are not applied, by address.
+func (s *started) errors() map[string]string {
+	s.Helper()
+	rest, err := s.wait(s.Context())
+	require.NoError(s, err)
+	texts := map[string]string{}
+	for _, u := range rest.Keys {
+		texts[string(u.Key)] = u.Err.Error()
+	}
+	return texts
+}
+
+func (s *started) has(want map[string]string) {
+	s.Helper()
+	l, err := s.table.List()
+	require.NoError(s, err)
+	assert.Equal(s, want, dumpOf(l))
+}
+
+// becomes waits until the kernel has services, without another change of a row.
+func (s *started) becomes(want map[string]string) {
+	s.Helper()
+	for deadline := time.Now().Add(nettest.Limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		if l, err := s.table.List(); err == nil && assert.ObjectsAreEqual(want, dumpOf(l)) {
+			break
+		}
+	}
+	s.has(want)
+	_, err := s.loop.WaitAll(s.Context(), reconciler.Applied)
+	require.NoError(s, err)
+}
+
+func TestAddressThatTheKernelCannotHave(t *testing.T) {
+	six := netip.MustParseAddrPort("[fd00::1]:80")
+	mixed := service("mixed", admin, 4)
+	mixed.Endpoints = append(mixed.Endpoints, Endpoint{six, true})
+	s := newStarted(t, service("web", web, 0, 1), service("six", kernel.Service{Protocol: kernel.TCP, Address: six}, 2), mixed,
+		service("dns", dns, 3))
+	assert.Equal(t, map[string]string{
+		"tcp/[fd00::1]:80": "the kernel refuses tcp/[fd00::1]:80 slot 0: the address is not IPv4",
+		"tcp/10.96.0.2:80": "the kernel refuses tcp/10.96.0.2:80 slot 1: the address is not IPv4",
+	}, s.errors())
+	want := map[string]string{web.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]", dns.String(): "1: [10.2.0.14:8080]"}
+	s.has(want)
+	assert.Contains(t, s.loop.Explain(t.Context(), "tcp/10.96.0.2:80").String(), "the address is not IPv4")
+
+	require.NoError(t, s.program.write(message{Rows: []*Service{service("mixed", admin, 4)}, Gone: []string{"six"}}))
+	want[admin.String()] = "1: [10.2.0.15:8080]"
+	s.becomes(want)
+}
+
+// Only the service that needs what is gone waits for another attempt.
+func TestChainThatSomebodyElseHasDeleted(t *testing.T) {
+	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
+	s.write(service("web", web, 0))
+	s.other.conn.DelChain(&nftables.Chain{Name: "draw-3", Table: ours()})
+	require.NoError(t, s.other.conn.Flush())
+
+	s.write(service("web", web, 0, 1), service("dns", dns, 0, 1, 2), service("admin", admin, 0, 1))
+	failed := s.errors()
+	if err, found := failed[dns.String()]; found { // another attempt may have been made already
+		assert.Equal(t, "the kernel refuses service udp/10.96.0.1:53: no such file or directory", err)
+		delete(failed, dns.String())
+	}
+	assert.Empty(t, failed)
+	s.becomes(map[string]string{
+		web.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]", admin.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]",
+		dns.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.13:8080]",
+	})
+}
+
+// A change of one service finds out, and then everything is repaired, also without an interval.
+func TestTableThatSomebodyElseHasDeleted(t *testing.T) {
+	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
+	s.other.conn.DelTable(ours())
+	require.NoError(t, s.other.conn.Flush())
+	s.write(service("web", web, 0))
+	s.becomes(map[string]string{
+		web.String(): "1: [10.2.0.11:8080]", admin.String(): "1: [10.2.0.15:8080]", dns.String(): "1: [10.2.0.14:8080]",
+	})
+}
+
+// Elements that are missing are no error for a change, and a resync finds the rest.
+func TestElementsThatSomebodyElseHasDeleted(t *testing.T) {
+	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
+	b := kernel.NewBatch()
+	b.DeleteSlot(kernel.Slot{Service: web, Number: 2})
+	b.DeleteSlot(kernel.Slot{Service: web, Number: 0})
+	b.DeleteService(dns)
+	require.NoError(t, s.table.Commit(b))
+	s.write(service("web", web, 0, 1))
+	s.write(service("web", web, 0, 1, 5))
+	assert.Empty(t, s.errors())
+	s.loop.Resync()
+	s.becomes(map[string]string{
+		web.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.16:8080]", admin.String(): "1: [10.2.0.15:8080]",
+		dns.String(): "1: [10.2.0.14:8080]",
+	})
+}
