@@ -37,7 +37,8 @@ func newForeign(t testing.TB, at *nettest.Place) *foreign {
 	})
 	t.Cleanup(func() { require.NoError(t, f.conn.CloseLasting()) })
 	f.own = f.conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
-	for _, table := range []*nftables.Table{f.own, f.conn.AddTable(&nftables.Table{Name: "services", Family: nftables.TableFamilyINet})} {
+	same := f.conn.AddTable(&nftables.Table{Name: ours().Name, Family: nftables.TableFamilyINet})
+	for _, table := range []*nftables.Table{f.own, same} {
 		set := &nftables.Set{Table: table, Name: "services", KeyType: nftables.TypeIPAddr}
 		require.NoError(t, f.conn.AddSet(set, []nftables.SetElement{{Key: []byte{1, 2, 3, 4}}}))
 		f.chain(table, "draw-2", nil)
@@ -59,7 +60,8 @@ func (f *foreign) chain(table *nftables.Table, name string, hook *nftables.Chain
 	}})
 }
 
-// dump returns tables, chains and sets in the namespace with their contents, except what the program's table has for services.
+// dump returns tables, chains and sets in the namespace with their contents, except what the program's table has for
+// services.
 func (f *foreign) dump() (texts []string) {
 	f.Helper()
 	tables, err := f.conn.ListTables()

@@ -303,7 +303,7 @@ func TestNoConnectionIsLostWhateverHappens(t *testing.T) {
 						return err
 					}
 					// Some of the processors are for those who are tested.
-					time.Sleep(3 * time.Millisecond)
+					time.Sleep(2 * time.Millisecond)
 				}
 				return nil
 			}))

@@ -200,8 +200,11 @@ func NewNetwork(t testing.TB) *Network {
 	}
 	n.Node.Connect(n.Endpoints, NodeAddress, addresses...)
 	n.Node.Do(func() error {
-		if err := os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644); err != nil {
-			return err
+		// Without a limit of one rejection a second, which is per client.
+		for name, value := range map[string]string{"ip_forward": "1", "icmp_ratelimit": "0"} {
+			if err := os.WriteFile("/proc/sys/net/ipv4/"+name, []byte(value), 0o644); err != nil {
+				return err
+			}
 		}
 		// A node has a route to everywhere, also to services: there, all packets are lost.
 		return netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(OutsideAddress)})
