@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -46,6 +47,21 @@ type Service struct {
 
 // String returns the service as in tcp/10.96.0.1:80.
 func (s Service) String() string { return fmt.Sprintf("%s/%s", s.Protocol, s.Address) }
+
+// ParseService is the opposite of [Service.String].
+func ParseService(text string) (s Service, err error) {
+	protocol, address, _ := strings.Cut(text, "/")
+	switch protocol {
+	case "tcp":
+		s.Protocol = TCP
+	case "udp":
+		s.Protocol = UDP
+	default:
+		return s, fmt.Errorf("%q does not begin with tcp/ or udp/", text)
+	}
+	s.Address, err = netip.ParseAddrPort(address)
+	return s, err
+}
 
 // Slot is the place of one endpoint of a service. A service with n endpoints has slots 0 to n-1.
 type Slot struct {

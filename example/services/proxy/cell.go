@@ -28,6 +28,7 @@ type Options struct {
 // Cell keeps the target, which another cell provides, at what the table of services wants. It provides the two tables and
 // the loop.
 var Cell = cell.Module("services", "Services of the node",
+	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Provide(NewServices, NewFrontends, newLoop),
 	cell.Invoke(deriveFrontends),
 )
@@ -43,9 +44,13 @@ func deriveFrontends(
 	return err
 }
 
-func newLoop(params reconciler.Params, o Options, target Target, frontends statedb.RWTable[*Frontend]) (*reconciler.Loop[*Frontend], error) {
+func newLoop(
+	params reconciler.Params, o Options, registry *inspect.Registry, target Target, frontends statedb.RWTable[*Frontend],
+) (*reconciler.Loop[*Frontend], error) {
 	ops := newOperations(target)
-	loop, err := reconciler.RegisterConfig(params, config(ops, frontends, o))
+	cfg := config(ops, frontends, o)
+	cfg.Options = append(cfg.Options, reconciler.WithName(FrontendsTable), reconciler.WithRegistry(registry))
+	loop, err := reconciler.RegisterConfig(params, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -99,6 +99,12 @@ var byAddress = statedb.Index[*Frontend, kernel.Service]{
 	FromKey:    addressKey, FromString: func(text string) (index.Key, error) { return index.Key(text), nil }, Unique: true,
 }
 
+// ByName is a query for the service with a name.
+func ByName(name string) statedb.Query[*Service] { return byName.Query(name) }
+
+// ByAddress is a query for the frontend of an address.
+func ByAddress(at kernel.Service) statedb.Query[*Frontend] { return byAddress.Query(at) }
+
 // addressKey is a text, so that people can name a frontend.
 func addressKey(s kernel.Service) index.Key { return index.Key(s.String()) }
 
