@@ -182,7 +182,11 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 
 func (p *parser) endpoints(s *proxy.Service, nodes []yaml.Node, ready bool) {
 	for _, n := range nodes {
-		address, err := netip.ParseAddrPort(p.text(&n))
+		text := p.text(&n)
+		address, err := netip.ParseAddrPort(text)
+		if err != nil {
+			err = fmt.Errorf("%q: %w", text, err)
+		}
 		p.check(&n, address, err)
 		for _, e := range s.Endpoints {
 			if e.Address == address && err == nil {
