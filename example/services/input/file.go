@@ -32,7 +32,19 @@ func OpenFile(path string) (*File, error) {
 		return nil, err
 	}
 	services, err := parseFile(path, data)
-	return &File{path: path, data: data, services: services}, err
+	if err != nil {
+		return nil, err
+	}
+	return &File{path: path, data: data, services: services}, nil
+}
+
+// ReadFile returns the services of a file. The error has the positions of the problems.
+func ReadFile(path string) ([]*proxy.Service, error) {
+	f, err := OpenFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return f.services, nil
 }
 
 func (f *File) name() string { return "file" }

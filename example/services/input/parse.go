@@ -213,3 +213,25 @@ func (p *parser) check(n *yaml.Node, address netip.AddrPort, err error) {
 		p.addf(n, "%s has no port", address)
 	}
 }
+
+// Format returns the text of a file with these services.
+func Format(services []*proxy.Service) ([]byte, error) {
+	type entry struct {
+		Name, Address      string
+		Created            time.Time
+		Endpoints, Unready []string `yaml:",flow,omitempty"`
+	}
+	doc := struct{ Services []entry }{[]entry{}}
+	for _, s := range services {
+		e := entry{Name: s.Name, Address: s.At.String(), Created: s.Created}
+		for _, endpoint := range s.Endpoints {
+			if address := endpoint.Address.String(); endpoint.Ready {
+				e.Endpoints = append(e.Endpoints, address)
+			} else {
+				e.Unready = append(e.Unready, address)
+			}
+		}
+		doc.Services = append(doc.Services, e)
+	}
+	return yaml.Marshal(doc)
+}
