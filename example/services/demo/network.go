@@ -71,6 +71,8 @@ func NewNetwork() (n *Network, err error) {
 	return n, errors.Join(
 		netlink.RouteAdd(&netlink.Route{Dst: services, LinkIndex: client.Attrs().Index, Scope: netlink.SCOPE_LINK}),
 		os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0o644),
+		// Otherwise a client gets one rejection in a second, and waits after the others.
+		os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("0"), 0o644),
 		n.machines.do(func() error { return serve(machines) }),
 	)
 }
