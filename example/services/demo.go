@@ -26,12 +26,13 @@ import (
 // listenerFD is the descriptor of the HTTP listener in the inner process.
 const listenerFD = 3
 
-// runDemo runs the proxy in namespaces of its own. The outer process opens what the host can reach, and starts the inner
-// one, which is the proxy and the demo.
+// runDemo runs the proxy in namespaces of its own. The outer process opens what the host can reach, and starts the
+// inner one, which is the proxy and the demo.
 func runDemo(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	var o options
 	file := flags.String("file", "services.yaml", "the YAML `file` with the services")
-	every := flags.Duration("every", 5*time.Second, "how often to change a copy of the file; 0 changes nothing, and follows edits of the file itself")
+	every := flags.Duration("every", 5*time.Second,
+		"how often to change a copy of the file; 0 changes nothing, and follows edits of the file itself")
 	o.add(flags)
 	if err := parse(flags, args, 0); err != nil {
 		return err

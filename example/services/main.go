@@ -3,8 +3,8 @@
 
 //go:build linux
 
-// Services makes the kernel of a node send the clients of services to their endpoints, as kube-proxy does: an example of
-// Statekeel's reconcilers at a real size. The README shows what to try.
+// Services makes the kernel of a node send the clients of services to their endpoints, as kube-proxy does: an example
+// of Statekeel's reconcilers at a real size. The README shows what to try.
 package main
 
 import (
@@ -104,8 +104,10 @@ type options struct {
 }
 
 func (o *options) add(flags *flag.FlagSet) {
-	flags.DurationVar(&o.resync, "resync", 10*time.Minute, "how often to compare the kernel with what is wanted; 0 means only at the start")
-	flags.StringVar(&o.http, "http", "127.0.0.1:7090", "loopback `address` of the page and the metrics; port 0 is a free one, \"\" is none")
+	flags.DurationVar(&o.resync, "resync", 10*time.Minute,
+		"how often to compare the kernel with what is wanted; 0 means only at the start")
+	flags.StringVar(&o.http, "http", "127.0.0.1:7090",
+		"loopback `address` of the page and the metrics; port 0 is a free one, \"\" is none")
 	flags.StringVar(&o.table, "table", "services", "the `name` of the table of nftables")
 	flags.BoolVar(&o.verbose, "v", false, "also log what goes well")
 	o.addShell(flags)
@@ -115,7 +117,7 @@ func (o *options) addShell(flags *flag.FlagSet) {
 	flags.StringVar(&o.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for services shell; \"\" is none")
 }
 
-// listen opens the listener for HTTP, and prepares the directory of the shell. The listener is nil if there is none.
+// listen opens the listener for HTTP, which is nil if there is none, and prepares the directory of the shell.
 func (o *options) listen() (listener net.Listener, err error) {
 	if o.resync < 0 {
 		return nil, fmt.Errorf("%w: -resync is %s, must not be negative", errUsage, o.resync)
@@ -130,7 +132,7 @@ func (o *options) listen() (listener net.Listener, err error) {
 	}
 	// The page has no login, and its buttons act.
 	if at, err := netip.ParseAddrPort(o.http); err != nil || !at.Addr().IsLoopback() {
-		return nil, fmt.Errorf("%w: -http is %q, must be a loopback address and a port, such as 127.0.0.1:7090", errUsage, o.http)
+		return nil, fmt.Errorf("%w: -http is %q, must be a loopback address and a port", errUsage, o.http)
 	}
 	if listener, err = net.Listen("tcp", o.http); err != nil {
 		return nil, fmt.Errorf("%w (choose another by -http)", err)
@@ -160,7 +162,8 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 	if listener != nil {
 		fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
 	}
-	return program{Input: in, Table: o.table, Resync: o.resync, Listener: listener, Shell: o.shell, Log: o.log()}.run(ctx)
+	p := program{Input: in, Table: o.table, Resync: o.resync, Listener: listener, Shell: o.shell, Log: o.log()}
+	return p.run(ctx)
 }
 
 func openInput(file, etcd, generate string, churn int) (in input.Input, err error) {
@@ -218,7 +221,8 @@ func runShell(_ context.Context, flags *flag.FlagSet, args []string, stdout io.W
 	if flags.NArg() > 0 {
 		return ask(o.shell, strings.Join(flags.Args(), " "), stdout)
 	}
-	return shellsocket.Command(shellName, "This is the shell of services. Try: db/show frontends, services/status, reconciler, help.",
+	return shellsocket.Command(shellName,
+		"This is the shell of services. Try: db/show frontends, services/status, reconciler, help.",
 		[]string{"--" + shell.ShellSockPathName, o.shell}).Execute()
 }
 

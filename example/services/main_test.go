@@ -34,8 +34,8 @@ import (
 // asProgram is the variable that makes this test binary be the program.
 const asProgram = "SERVICES_TEST_AS_PROGRAM"
 
-// TestMain runs the tests in namespaces of their own, so that they need no root and do not change the host. They fail
-// where the system forbids that.
+// TestMain runs the tests in namespaces of their own, so that they need no root and do not change the host. They
+// fail where the system forbids that.
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
 		main()
@@ -87,8 +87,8 @@ func call(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// running starts a program in the namespace of the tests, with services until the test ends, and returns the path of its
-// shell, and its URL.
+// running starts a program in the namespace of the tests, until the test ends. It returns the path of its shell and its
+// URL.
 func running(t *testing.T, file string) (shell, url string) {
 	in, err := input.OpenFile(file)
 	require.NoError(t, err)

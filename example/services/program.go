@@ -101,7 +101,9 @@ func openTable(lifecycle cell.Lifecycle, p program) (proxy.Target, error) {
 //	GET /metrics             metrics for Prometheus
 var httpCell = cell.Module("http", "A page and metrics over HTTP",
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, p program, db *statedb.DB, registry *inspect.Registry, figures *prometheus.Metrics) error {
+	cell.Invoke(func(
+		jobs job.Group, p program, db *statedb.DB, registry *inspect.Registry, figures *prometheus.Metrics,
+	) error {
 		if p.Listener == nil {
 			return nil
 		}

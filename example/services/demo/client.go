@@ -85,7 +85,9 @@ func (c *clients) report() error {
 			for i, answer := range who {
 				who[i] = fmt.Sprintf("%s %dx", answer, c.answers[at][answer])
 			}
-			if _, err := fmt.Fprintf(c.out, "%s  %-16s %-20s %s\n", time.Now().Format(time.TimeOnly), names[at], at, strings.Join(who, ", ")); err != nil {
+			_, err := fmt.Fprintf(c.out, "%s  %-16s %-20s %s\n",
+				time.Now().Format(time.TimeOnly), names[at], at, strings.Join(who, ", "))
+			if err != nil {
 				return err
 			}
 		}

@@ -40,7 +40,8 @@ func (d Demo) Cell() cell.Cell {
 		cell.Invoke(func(jobs job.Group, db *statedb.DB, frontends statedb.RWTable[*proxy.Frontend]) {
 			c := &clients{
 				out: d.Out, frontends: func() []*proxy.Frontend { return statedb.Collect(frontends.All(db.ReadTxn())) },
-				sockets: map[kernel.Service]net.Conn{}, answers: map[kernel.Service]map[string]int{}, last: map[kernel.Service]string{},
+				sockets: map[kernel.Service]net.Conn{},
+				answers: map[kernel.Service]map[string]int{}, last: map[kernel.Service]string{},
 			}
 			jobs.Add(job.OneShot("client", func(ctx context.Context, _ cell.Health) error {
 				return d.Network.client.do(func() error { return c.run(ctx) })
@@ -67,12 +68,10 @@ const (
 var chapters = []chapter{
 	{"10.2.0.12 is not ready any more: new clients of web get the other two", ready(web, 12, false)},
 	{"10.2.0.12 is ready again", ready(web, 12, true)},
-	{"10.2.0.15 replaces 10.2.0.14: the client of dns, whose port stays the same, follows", func(s []*proxy.Service) []*proxy.Service {
-		return ready(dns, 14, false)(ready(dns, 15, true)(s))
-	}},
+	{"10.2.0.15 replaces 10.2.0.14: the client of dns, whose port stays the same, follows", handOver},
 	{"10.2.0.16, the only endpoint of db, is not ready any more: clients are rejected at once", ready(sql, 16, false)},
 	{"it is ready again", ready(sql, 16, true)},
-	{"a younger service, default/shop:http, claims the address of web, which keeps it: services why default/shop:http", rival},
+	{"a younger default/shop:http claims the address of web, which keeps it: services why default/shop:http", rival},
 }
 
 // ready makes an endpoint of a service ready, or not.
@@ -91,6 +90,11 @@ func ready(service string, machine byte, is bool) func([]*proxy.Service) []*prox
 		}
 		return changed
 	}
+}
+
+// handOver replaces an endpoint of dns by another one.
+func handOver(services []*proxy.Service) []*proxy.Service {
+	return ready(dns, 14, false)(ready(dns, 15, true)(services))
 }
 
 // rival adds a younger service at the address of web.

@@ -14,8 +14,8 @@ import (
 	"github.com/statekeel/statekeel/example/services/proxy"
 )
 
-// File is a YAML file with services. Its edits are followed. An invalid file changes nothing: the last good one stays in
-// force, and the problem is logged once.
+// File is a YAML file with services. Its edits are followed. An invalid file changes nothing: the last good one stays
+// in force, and the problem is logged once.
 type File struct {
 	path     string
 	data     []byte

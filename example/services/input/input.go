@@ -36,7 +36,9 @@ type feed struct {
 func Cell(in Input) cell.Cell {
 	return cell.Module("input", "Services that are wanted",
 		cell.ProvidePrivate(job.Registry.NewGroup),
-		cell.Invoke(func(jobs job.Group, health cell.Health, log *slog.Logger, db *statedb.DB, services statedb.RWTable[*proxy.Service]) error {
+		cell.Invoke(func(
+			jobs job.Group, health cell.Health, log *slog.Logger, db *statedb.DB, services statedb.RWTable[*proxy.Service],
+		) error {
 			sink, err := source.New(source.Config[*proxy.Service]{
 				Name: in.name(), DB: db, Table: services, Health: health.NewScope("sink"), Log: log,
 			})
