@@ -90,7 +90,9 @@ func (f *File) apply(ctx context.Context, to feed) {
 	}
 	changed, err := replace(ctx, f.services, f.version)
 	if err != nil {
-		f.complain(to, err)
+		if ctx.Err() == nil {
+			f.complain(to, err)
+		}
 		return
 	}
 	f.trouble = ""

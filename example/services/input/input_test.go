@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
+	"pgregory.net/rapid"
 
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/example/services/kernel"
@@ -159,6 +160,35 @@ func TestProblemsHavePositions(t *testing.T) {
 	}
 	_, err := OpenFile(filepath.Join(t.TempDir(), "none"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
+}
+
+func TestFormattedServicesAreReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		address := rapid.Custom(func(t *rapid.T) netip.AddrPort {
+			addr := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "addr")))
+			return netip.AddrPortFrom(addr, rapid.Uint16Min(1).Draw(t, "port"))
+		})
+		service := rapid.Custom(func(t *rapid.T) *proxy.Service {
+			s := &proxy.Service{
+				Name: rapid.StringMatching(nameForm.String()).Draw(t, "name"),
+				At: kernel.Service{
+					Protocol: rapid.SampledFrom([]kernel.Protocol{kernel.TCP, kernel.UDP}).Draw(t, "protocol"), Address: address.Draw(t, "at"),
+				},
+				Created: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "created"), 0).UTC(),
+			}
+			// Those that are ready come first in a file.
+			for i, a := range rapid.SliceOfNDistinct(address, 0, 5, rapid.ID).Draw(t, "endpoints") {
+				s.Endpoints = append(s.Endpoints, proxy.Endpoint{Address: a, Ready: i < 2})
+			}
+			return s
+		})
+		services := rapid.SliceOfNDistinct(service, 1, 5, func(s *proxy.Service) string { return s.Name }).Draw(t, "services")
+		text, err := Format(services)
+		require.NoError(t, err)
+		read, err := parseFile("f", text)
+		require.NoError(t, err, "%s", text)
+		require.Equal(t, services, read, "%s", text)
+	})
 }
 
 func TestValuesOfEtcdAreYAMLAndJSON(t *testing.T) {
