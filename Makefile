@@ -6,8 +6,8 @@ SHELL       := bash
 
 GO          ?= go
 # Every folder with a go.mod of its own that has code.
-MODULES     := . metrics/prometheus reconciler/source/etcd example example/fleet internal/tests/real \
-               internal/tests/upstream/kernel benchmarks
+MODULES     := . metrics/prometheus reconciler/source/etcd example example/fleet example/services \
+               internal/tests/real internal/tests/upstream/kernel benchmarks
 # The module with Cilium, which is tidied and tested only: the linters would read its 1,300 packages.
 UPSTREAM    := internal/tests/upstream
 # Those that are checked, and mostly tested, without -race: Prometheus, etcd's server and Kubernetes' libraries take
@@ -45,6 +45,10 @@ run-managed: ## run a tunnel broker that fails on purpose, and an agent that is 
 run-fleet: ## run an etcd, and five netagents that are fed from it
 	@cd example/fleet && $(GO) build -o fleet . && exec ./fleet
 
+.PHONY: run-services
+run-services: ## run a proxy of services, a client, and endpoints that come and go
+	@cd example/services && $(GO) build -o services . && exec ./services demo
+
 .PHONY: test
 test: test-root test-modules ## the library and its examples, with -race, random tests briefly
 
@@ -76,7 +80,7 @@ test-root:
 # Two at once: where one waits or links, the other compiles.
 .PHONY: test-modules
 test-modules:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-prometheus test-etcd test-example
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-prometheus test-etcd test-example test-services
 
 # Also two at once: one that compiles much beside one that runs long.
 .PHONY: test-more
@@ -142,12 +146,14 @@ test-benchmarks:
 
 # The tests against the kernel are worth nothing where they are skipped: that is a
 # failure, and a reason to read what they say is missing.
-.PHONY: test-example test-fleet
+.PHONY: test-example test-services test-fleet
 test-example: folder := example
 test-example: command = $(RACE) -parallel 4
+test-services: folder := example/services
+test-services: command = $(RACE)
 test-fleet:   folder := example/fleet
 test-fleet:   command = $(TEST) -parallel 6
-test-example test-fleet:
+test-example test-services test-fleet:
 	@log=$$(mktemp); trap 'rm -f "$$log"' EXIT; \
 	echo "cd $(folder) && $(command) -v ./..."; \
 	if ! (cd $(folder) && $(command) -v ./...) >"$$log" 2>&1; then cat "$$log"; exit 1; fi; \

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cilium/hive/cell"
 
+	"github.com/statekeel/statekeel/example/internal/filewatch"
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
@@ -62,7 +63,7 @@ func read(path string) ([]byte, error) {
 // ends. It is a job.
 func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.Store, log *slog.Logger) error {
 	f.apply(health, store, log)
-	changed := watch(ctx, f.path, log)
+	changed := filewatch.Watch(ctx, f.path, log)
 	for {
 		f.reload(health, store, log)
 		select {

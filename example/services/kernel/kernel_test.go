@@ -567,3 +567,19 @@ func TestGoroutinesTakeTurns(t *testing.T) {
 	all.Wait()
 	assert.Equal(t, want, list(t, table))
 }
+
+func TestTextOfAServiceIsParsed(t *testing.T) {
+	for _, service := range []Service{web, dns} {
+		parsed, err := ParseService(service.String())
+		require.NoError(t, err)
+		require.Equal(t, service, parsed)
+	}
+	for text, want := range map[string]string{
+		"10.96.0.1:80":      `"10.96.0.1:80" does not begin with tcp/ or udp/`,
+		"sctp/10.96.0.1:80": `"sctp/10.96.0.1:80" does not begin with tcp/ or udp/`,
+		"tcp/10.96.0.1":     `"tcp/10.96.0.1": not an ip:port`,
+	} {
+		_, err := ParseService(text)
+		require.EqualError(t, err, want)
+	}
+}

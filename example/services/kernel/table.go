@@ -59,8 +59,10 @@ func ParseService(text string) (s Service, err error) {
 	default:
 		return s, fmt.Errorf("%q does not begin with tcp/ or udp/", text)
 	}
-	s.Address, err = netip.ParseAddrPort(address)
-	return s, err
+	if s.Address, err = netip.ParseAddrPort(address); err != nil {
+		return s, fmt.Errorf("%q: %w", text, err)
+	}
+	return s, nil
 }
 
 // Slot is the place of one endpoint of a service. A service with n endpoints has slots 0 to n-1.

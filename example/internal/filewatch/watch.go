@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-package statefile
+// Package filewatch says when a file may have changed.
+package filewatch
 
 import (
 	"context"
@@ -21,13 +22,13 @@ const (
 	poll = 2 * time.Second
 )
 
-// watch returns a channel that signals that the file may have changed, until the context ends. It watches
+// Watch returns a channel that signals that the file may have changed, until the context ends. It watches
 // directories, not the file: editors replace the file.
-func watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
+func Watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
-		log.Warn("edits of the state file are noticed late (too low a fs.inotify.max_user_instances?)",
+		log.Warn("edits of a file are noticed late (too low a fs.inotify.max_user_instances?)",
 			"file", path, "every", poll, "error", err)
 		watcher = &fsnotify.Watcher{}
 	}

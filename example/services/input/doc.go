@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+// Package input fills the table of services of package proxy: from a YAML file whose edits are followed, from etcd, or
+// with services that it makes up.
+//
+// In a file, services is a list:
+//
+//	services:
+//	  - name: default/web:http          # the key
+//	    address: tcp/10.96.0.1:80       # where clients connect to; tcp or udp
+//	    created: 2026-01-31T12:00:00Z   # of two services with one address the older wins; 1970 if it is missing
+//	    endpoints: [10.2.0.11:8080]     # those that are ready
+//	    unready: [10.2.0.12:8080]       # those that get no new clients
+//
+// In etcd a key is the prefix and the name, and its value is the rest, as YAML or JSON. An endpoint is always one of a
+// service, so none can be of a service that is unknown.
+//
+// On other systems than Linux the package is empty.
+package input

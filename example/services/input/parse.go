@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package input
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/example/services/proxy"
+)
+
+// parser collects the problems of a text, each with its position.
+type parser struct {
+	file     string
+	problems []error
+}
+
+func (p *parser) addf(n *yaml.Node, format string, args ...any) {
+	p.problems = append(p.problems, fmt.Errorf("%s:%d:%d: %s", p.file, n.Line, n.Column, fmt.Sprintf(format, args...)))
+}
+
+// fail adds an error of the YAML package, which names lines in its texts.
+func (p *parser) fail(err error) {
+	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
+	var wrong *yaml.TypeError
+	if errors.As(err, &wrong) {
+		texts = wrong.Errors
+	}
+	for _, text := range texts {
+		at := ": "
+		if rest, found := strings.CutPrefix(text, "line "); found {
+			at, text = ":", rest
+		}
+		p.problems = append(p.problems, errors.New(p.file+at+text))
+	}
+}
+
+func (p *parser) decode(n *yaml.Node, into any) {
+	if err := n.Decode(into); err != nil {
+		p.fail(err)
+	}
+}
+
+// unknown rejects the fields that a mapping has beside those that are known.
+func (p *parser) unknown(rest map[string]yaml.Node) {
+	for _, field := range slices.Sorted(maps.Keys(rest)) {
+		n := rest[field]
+		p.addf(&n, "unknown field %q", field)
+	}
+}
+
+// root returns the only document of a text; nil if there is none.
+func (p *parser) root(data []byte) *yaml.Node {
+	var doc, second yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	err := d.Decode(&doc)
+	if errors.Is(err, io.EOF) || err == nil && doc.Content[0].ShortTag() == "!!null" {
+		p.problems = append(p.problems, fmt.Errorf("%s:1: is empty", p.file))
+		return nil
+	}
+	if err == nil {
+		if err = d.Decode(&second); errors.Is(err, io.EOF) {
+			return doc.Content[0]
+		} else if err == nil {
+			p.addf(&second, "a second document; only one is read")
+			return nil
+		}
+	}
+	p.fail(err)
+	return nil
+}
+
+// parseFile returns the services of a file. The error has a line for each problem. An empty file is one, since editors
+// write one for a moment: to want no service, write services: [].
+func parseFile(file string, data []byte) (services []*proxy.Service, err error) {
+	p := parser{file: file}
+	root := p.root(data)
+	if root == nil {
+		return nil, errors.Join(p.problems...)
+	}
+	var doc struct {
+		Services []yaml.Node
+		Rest     map[string]yaml.Node `yaml:",inline"`
+	}
+	p.decode(root, &doc)
+	p.unknown(doc.Rest)
+	if doc.Services == nil && p.problems == nil {
+		p.addf(root, "services is missing; for no service, write services: []")
+	}
+	lines := map[string]int{}
+	for _, n := range doc.Services {
+		s, name := p.service(&n, "")
+		if first := lines[s.Name]; first != 0 {
+			p.addf(name, "service %q is there twice, first in line %d", s.Name, first)
+		} else if s.Name != "" {
+			lines[s.Name] = name.Line
+		}
+		services = append(services, s)
+	}
+	return services, errors.Join(p.problems...)
+}
+
+// parseValue returns the service of a key in etcd.
+func parseValue(key string, value []byte) (*proxy.Service, error) {
+	p := parser{file: "value"}
+	if object := any(nil); json.Unmarshal(value, &object) == nil {
+		// YAML has not all escapes of JSON's strings. Those of the package json it has.
+		if plain, err := json.Marshal(object); err == nil {
+			value = plain
+		}
+	}
+	n := p.root(value)
+	if n == nil {
+		return nil, errors.Join(p.problems...)
+	}
+	s, _ := p.service(n, key)
+	return s, errors.Join(p.problems...)
+}
+
+// nameForm is the form of a name, which people type as an argument of commands.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,299}$`)
+
+// service returns the service that n describes, and the node of its name. If the name is given, n must not have
+// another.
+func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *yaml.Node) {
+	var fields struct {
+		Name, Address, Created yaml.Node
+		Endpoints, Unready     []yaml.Node
+		Rest                   map[string]yaml.Node `yaml:",inline"`
+	}
+	before := len(p.problems)
+	s = &proxy.Service{Name: given, Created: time.Unix(0, 0).UTC()}
+	if n.Kind == yaml.ScalarNode || n.Kind == yaml.SequenceNode {
+		p.addf(n, "a service is a mapping, with an address")
+		return s, n
+	}
+	if p.decode(n, &fields); len(p.problems) > before {
+		return s, n
+	}
+	p.unknown(fields.Rest)
+	if name = &fields.Name; name.Kind == 0 {
+		name = n
+	} else if s.Name = p.text(name); given != "" && s.Name != given {
+		p.addf(name, "the name is %q, but the key is of %q", s.Name, given)
+	}
+	if !nameForm.MatchString(s.Name) {
+		p.addf(name, "the name %q is not made of letters, digits and ._:/-", s.Name)
+	}
+	if at := &fields.Address; at.Kind == 0 {
+		p.addf(n, "address is missing, such as tcp/10.96.0.1:80")
+	} else {
+		var err error
+		s.At, err = kernel.ParseService(p.text(at))
+		p.check(at, s.At.Address, err)
+	}
+	if fields.Created.Kind != 0 {
+		p.decode(&fields.Created, &s.Created)
+		// The rank of a service is a number of nanoseconds.
+		if year := s.Created.Year(); year < 1970 || year > 2261 {
+			p.addf(&fields.Created, "the year is %d, must be one from 1970 to 2261", year)
+		}
+	}
+	p.endpoints(s, fields.Endpoints, true)
+	p.endpoints(s, fields.Unready, false)
+	return s, name
+}
+
+func (p *parser) endpoints(s *proxy.Service, nodes []yaml.Node, ready bool) {
+	for _, n := range nodes {
+		text := p.text(&n)
+		address, err := netip.ParseAddrPort(text)
+		if err != nil {
+			err = fmt.Errorf("%q: %w", text, err)
+		}
+		p.check(&n, address, err)
+		for _, e := range s.Endpoints {
+			if e.Address == address && err == nil {
+				p.addf(&n, "endpoint %s is there twice", address)
+			}
+		}
+		s.Endpoints = append(s.Endpoints, proxy.Endpoint{Address: address, Ready: ready})
+	}
+}
+
+func (p *parser) text(n *yaml.Node) (text string) {
+	p.decode(n, &text)
+	return text
+}
+
+// check rejects an address that the kernel would reject.
+func (p *parser) check(n *yaml.Node, address netip.AddrPort, err error) {
+	switch {
+	case err != nil:
+		p.addf(n, "%s", err)
+	case !address.Addr().Is4():
+		p.addf(n, "%s is not an IPv4 address with a port", address)
+	case address.Port() == 0:
+		p.addf(n, "%s has no port", address)
+	}
+}
+
+// Format returns the text of a file with these services.
+func Format(services []*proxy.Service) ([]byte, error) {
+	type entry struct {
+		Name, Address      string
+		Created            time.Time
+		Endpoints, Unready []string `yaml:",flow,omitempty"`
+	}
+	doc := struct{ Services []entry }{[]entry{}}
+	for _, s := range services {
+		e := entry{Name: s.Name, Address: s.At.String(), Created: s.Created}
+		for _, endpoint := range s.Endpoints {
+			if address := endpoint.Address.String(); endpoint.Ready {
+				e.Endpoints = append(e.Endpoints, address)
+			} else {
+				e.Unready = append(e.Unready, address)
+			}
+		}
+		doc.Services = append(doc.Services, e)
+	}
+	return yaml.Marshal(doc)
+}

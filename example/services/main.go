@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+// Services makes the kernel of a node send the clients of services to their endpoints, as kube-proxy does: an example
+// of Statekeel's reconcilers at a real size. The README shows what to try.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/cilium/hive/shell"
+	"golang.org/x/sys/unix"
+
+	"github.com/statekeel/statekeel/example/internal/shellsocket"
+	"github.com/statekeel/statekeel/example/services/input"
+)
+
+func main() {
+	// A terminal sends its signals to both processes of the demo, and the outer one passes on those that it gets: the
+	// second one must not kill the inner one while it handles the first.
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+}
+
+const usage = `services makes the kernel send the clients of services to their endpoints.
+
+  services demo [flags]       in namespaces of its own, with a client and endpoints; needs no root
+  services run [flags]        on this node; needs root
+
+and, while one of them runs, in another terminal:
+
+  services status             how far the kernel is
+  services why NAME           what became of a service, such as default/web:http, or of an address,
+                              such as tcp/10.96.0.1:80
+  services shell COMMAND...   run a command of its shell, such as help; without a command, a prompt
+
+-h after a command lists its flags.
+`
+
+// errUsage is returned for wrong arguments.
+var errUsage = errors.New("wrong arguments")
+
+// run runs a command, and returns the exit code: 1 for a failure, 2 for wrong arguments.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	commands := map[string]func(context.Context, *flag.FlagSet, []string, io.Writer) error{
+		"run": runProxy, "demo": runDemo, "status": runStatus, "why": runWhy, "shell": runShell,
+	}
+	if len(args) == 0 || commands[args[0]] == nil {
+		fmt.Fprint(stderr, usage)
+		return 2
+	}
+	flags := flag.NewFlagSet("services "+args[0], flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	err := commands[args[0]](ctx, flags, args[1:], stdout)
+	if err == nil || errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	fmt.Fprintf(stderr, "services %s: %v\n", args[0], err)
+	if errors.Is(err, errUsage) {
+		return 2
+	}
+	return 1
+}
+
+// parse parses flags, and rejects another number of arguments.
+func parse(flags *flag.FlagSet, args []string, number int) error {
+	err := flags.Parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return err
+	case err != nil:
+		return fmt.Errorf("%w: %w", errUsage, err)
+	case flags.NArg() != number:
+		return fmt.Errorf("%w: %d of them, must be %d", errUsage, flags.NArg(), number)
+	}
+	return nil
+}
+
+// shellName is the name in the shell's prompt and in its socket's path.
+const shellName = "services"
+
+// options are those flags that run and demo share.
+type options struct {
+	resync  time.Duration
+	http    string
+	shell   string
+	table   string
+	verbose bool
+}
+
+func (o *options) add(flags *flag.FlagSet) {
+	flags.DurationVar(&o.resync, "resync", 10*time.Minute,
+		"how often to compare the kernel with what is wanted; 0 means only at the start")
+	flags.StringVar(&o.http, "http", "127.0.0.1:7090",
+		"loopback `address` of the page and the metrics; port 0 is a free one, \"\" is none")
+	flags.StringVar(&o.table, "table", "services", "the `name` of the table of nftables")
+	flags.BoolVar(&o.verbose, "v", false, "also log what goes well")
+	o.addShell(flags)
+}
+
+func (o *options) addShell(flags *flag.FlagSet) {
+	flags.StringVar(&o.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for services shell; \"\" is none")
+}
+
+// listen opens the listener for HTTP, which is nil if there is none, and prepares the directory of the shell.
+func (o *options) listen() (listener net.Listener, err error) {
+	if o.resync < 0 {
+		return nil, fmt.Errorf("%w: -resync is %s, must not be negative", errUsage, o.resync)
+	}
+	if o.shell != "" {
+		if err := shellsocket.Prepare(o.shell); err != nil {
+			return nil, fmt.Errorf("%w (choose another by -shell)", err)
+		}
+	}
+	if o.http == "" {
+		return nil, nil
+	}
+	// The page has no login, and its buttons act.
+	if at, err := netip.ParseAddrPort(o.http); err != nil || !at.Addr().IsLoopback() {
+		return nil, fmt.Errorf("%w: -http is %q, must be a loopback address and a port", errUsage, o.http)
+	}
+	if listener, err = net.Listen("tcp", o.http); err != nil {
+		return nil, fmt.Errorf("%w (choose another by -http)", err)
+	}
+	return listener, nil
+}
+
+func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
+	var o options
+	file := flags.String("file", "services.yaml", "the YAML `file` with the services; edits are applied")
+	etcd := flags.String("etcd", "", "the `URL` of an etcd with the services, instead of a file")
+	generate := flags.String("generate", "", "make up services of this `size` instead, such as 10000x10")
+	churn := flags.Int("churn", 0, "with -generate, how many endpoints to replace in a second")
+	o.add(flags)
+	if err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	in, err := openInput(*file, *etcd, *generate, *churn)
+	if err != nil {
+		return err
+	}
+	unix.Umask(0o077) // for the shell's socket; its directory is private already
+	listener, err := o.listen()
+	if err != nil {
+		return err
+	}
+	if listener != nil {
+		fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
+	}
+	p := program{Input: in, Table: o.table, Resync: o.resync, Listener: listener, Shell: o.shell, Log: o.log()}
+	return p.run(ctx)
+}
+
+func openInput(file, etcd, generate string, churn int) (in input.Input, err error) {
+	switch {
+	case generate != "" && etcd != "":
+		return nil, fmt.Errorf("%w: -generate and -etcd exclude each other", errUsage)
+	case generate != "":
+		if in, err = input.ParseGenerated(generate, churn); err != nil {
+			err = fmt.Errorf("%w: -generate: %w", errUsage, err)
+		}
+		return in, err
+	case churn != 0:
+		return nil, fmt.Errorf("%w: -churn is for -generate", errUsage)
+	case etcd != "":
+		return input.OpenEtcd(etcd)
+	}
+	return input.OpenFile(file)
+}
+
+func (o *options) log() *slog.Logger {
+	level := slog.LevelWarn
+	if o.verbose {
+		level = slog.LevelInfo
+	}
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+}
+
+func runStatus(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
+	var o options
+	o.addShell(flags)
+	if err := parse(flags, args, 0); err != nil {
+		return err
+	}
+	return ask(o.shell, statusCommand, stdout)
+}
+
+func runWhy(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
+	var o options
+	o.addShell(flags)
+	if err := parse(flags, args, 1); err != nil {
+		return err
+	}
+	return ask(o.shell, whyCommand+" "+quote(flags.Arg(0)), stdout)
+}
+
+// quote returns an argument of a command of the shell. Two quotes are one within quotes.
+func quote(argument string) string { return "'" + strings.ReplaceAll(argument, "'", "''") + "'" }
+
+func runShell(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
+	var o options
+	o.addShell(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() > 0 {
+		return ask(o.shell, strings.Join(flags.Args(), " "), stdout)
+	}
+	return shellsocket.Command(shellName,
+		"This is the shell of services. Try: db/show frontends, services/status, reconciler, help.",
+		[]string{"--" + shell.ShellSockPathName, o.shell}).Execute()
+}
+
+// ask runs a command in the shell of a running program.
+func ask(path, command string, stdout io.Writer) error {
+	if strings.Contains(command, "\n") {
+		return fmt.Errorf("%w: a line break", errUsage)
+	}
+	if err := shellsocket.Check(path); err != nil {
+		return err
+	}
+	// ShellExchange would wait for a program.
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return fmt.Errorf("no services run: %w", err)
+	}
+	_ = conn.Close() // nothing was sent
+	return shell.ShellExchange(shell.Config{ShellSockPath: path}, stdout, "%s", command)
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/example/netagent/sandbox"
+	"github.com/statekeel/statekeel/example/services/input"
+	"github.com/statekeel/statekeel/internal/tests/testlog"
+)
+
+// asProgram is the variable that makes this test binary be the program.
+const asProgram = "SERVICES_TEST_AS_PROGRAM"
+
+// TestMain runs the tests in namespaces of their own, so that they need no root and do not change the host. They
+// fail where the system forbids that.
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+	}
+	inside, err := sandbox.Inside()
+	if err == nil && !inside {
+		var code int
+		if code, err = sandbox.Run(os.Args[1:]); err == nil {
+			os.Exit(code)
+		}
+	}
+	lo, loErr := netlink.LinkByName("lo")
+	if err == nil {
+		err = loErr
+	}
+	if err == nil {
+		err = netlink.LinkSetUp(lo)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// patience is how long a test waits for what takes milliseconds on an idle machine.
+const patience = time.Minute
+
+// until waits for what another process does.
+func until(t *testing.T, what func() string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !condition(); time.Sleep(5 * time.Millisecond) {
+		require.True(t, time.Now().Before(deadline), "timed out:\n%s", what())
+	}
+}
+
+// shortDir returns a directory with a short name: the path of a socket is limited.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "s")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	return dir
+}
+
+// call calls a command of the program, and returns its exit code and output.
+func call(args ...string) (code int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	code = run(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// running starts a program in the namespace of the tests, until the test ends. It returns the path of its shell and its
+// URL.
+func running(t *testing.T, file string) (shell, url string) {
+	in, err := input.OpenFile(file)
+	require.NoError(t, err)
+	o := options{shell: filepath.Join(shortDir(t), "d", "s"), http: "127.0.0.1:0", table: "test"}
+	listener, err := o.listen()
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- program{Input: in, Table: o.table, Listener: listener, Shell: o.shell, Log: o.log()}.run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-ended)
+	})
+	return o.shell, "http://" + listener.Addr().String()
+}
+
+const conflicting = `services:
+  - {name: default/web:http, address: tcp/10.96.0.1:80, created: 2026-01-31T12:00:00Z, endpoints: [10.2.0.11:8080], unready: [10.2.0.12:8080]}
+  - {name: default/shop:http, address: tcp/10.96.0.1:80, created: 2026-02-28T12:00:00Z, endpoints: [10.2.0.13:8080]}
+  - {name: default/dns:dns, address: udp/10.96.0.53:53}
+`
+
+func TestStatusAndWhy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "services.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(conflicting), 0o644))
+	shell, url := running(t, file)
+	var status string
+	until(t, func() string { return status }, func() bool {
+		code, out, errs := call("status", "-shell", shell)
+		status = out + errs
+		// The last part is that the first comparison with the kernel has ended.
+		return code == 0 && strings.Contains(out, "all 2 rows applied") && !strings.Contains(out, "none yet")
+	})
+	for _, line := range []string{
+		`services     3`, `frontends    2, 1 of them without an endpoint`, `endpoints    3, 2 of them ready`, `conflicts    1`,
+		` +default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older`, `failing      0`, `last resync  .* listed.*`, `health       ok`,
+	} {
+		assert.Regexp(t, regexp.MustCompile("(?m)^"+line+"$"), status)
+	}
+
+	for name, wants := range map[string][]string{
+		"default/shop:http": {
+			"default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older\n", "default/shop:http of derive-frontends",
+			"it loses to default/web:http", "tcp/10.96.0.1:80 of services/frontends", "done: it is in the target",
+		},
+		"default/web:http": {"tcp/10.96.0.1:80 is default/web:http, which has 1 endpoint(s) that are ready\n", "it wins over 1 other(s), the next is default/shop:http"},
+		"tcp/10.96.0.1:80": {"the winner is default/web:http", "loser: default/shop:http", "done: it is in the target"},
+		"default/dns:dns":  {"udp/10.96.0.53:53 is default/dns:dns, which has 0 endpoint(s) that are ready: clients are rejected\n"},
+		"tcp/10.96.0.9:80": {"no service claims tcp/10.96.0.9:80\n"},
+	} {
+		code, out, errs := call("why", "-shell", shell, name)
+		assert.Zero(t, code, "%s: %s", name, errs)
+		for _, want := range wants {
+			assert.Contains(t, out, want, name)
+		}
+		assert.Equal(t, name == "default/shop:http", strings.Contains(out, "has lost"), name)
+	}
+	code, _, errs := call("why", "-shell", shell, "it's nothing")
+	assert.Equal(t, 1, code)
+	assert.Contains(t, errs, `there is no service "it's nothing"`)
+	code, out, _ := call("shell", "-shell", shell, "db/show", "frontends")
+	assert.Zero(t, code)
+	assert.Contains(t, out, "10.2.0.11:8080")
+
+	for path, want := range map[string]string{
+		"/": "services/frontends", "/metrics": `statekeel_input_connected{input="file",table="services"} 1`,
+	} {
+		answer, err := http.Get(url + path)
+		require.NoError(t, err)
+		body, err := io.ReadAll(answer.Body)
+		require.NoError(t, err)
+		require.NoError(t, answer.Body.Close())
+		assert.Contains(t, string(body), want, path)
+	}
+	http.DefaultClient.CloseIdleConnections()
+
+	// The two are as old now: the name decides.
+	require.NoError(t, os.WriteFile(file, []byte(strings.ReplaceAll(conflicting, "2026-02-28", "2026-01-31")), 0o644))
+	until(t, func() string { return status }, func() bool {
+		_, status, _ = call("status", "-shell", shell)
+		return strings.Contains(status, "default/web:http has lost tcp/10.96.0.1:80 to default/shop:http, which is as old, and whose name is lower")
+	})
+
+	require.NoError(t, os.WriteFile(file, []byte("services: 3\n"), 0o644))
+	until(t, func() string { return status }, func() bool {
+		_, status, _ = call("status", "-shell", shell)
+		return strings.Contains(status, file+":1: cannot unmarshal")
+	})
+	assert.NotContains(t, status, "health       ok")
+	assert.Contains(t, status, "services     3")
+}
+
+func TestBadArgumentsAreErrors(t *testing.T) {
+	dir := shortDir(t)
+	file := filepath.Join(dir, "services.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("services: []"), 0o644))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, listener.Close()) }()
+	for arguments, want := range map[string]string{
+		"run x":                         "services run: wrong arguments: 1 of them, must be 0",
+		"why":                           "services why: wrong arguments: 0 of them, must be 1",
+		"run -generate 5":               `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
+		"run -churn 5":                  "services run: wrong arguments: -churn is for -generate",
+		"run -generate 5x5 -etcd x":     "services run: wrong arguments: -generate and -etcd exclude each other",
+		"run -generate 1x1 -resync -1s": "services run: wrong arguments: -resync is -1s, must not be negative",
+		"run -generate 1x1 -shell= -http 0.0.0.0:1":                   `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
+		"run -generate 1x1 -shell= -http " + listener.Addr().String(): "(choose another by -http)",
+		"run -file " + dir + "/none":                                  "no such file",
+		"demo -file " + dir + "/none":                                 "no such file",
+		"demo -every -1s":                                             "services demo: wrong arguments: -every is -1s, must not be negative",
+		"status -shell " + dir + "/none":                              "services status: no services run:",
+	} {
+		code, _, stderr := call(strings.Fields(arguments)...)
+		wantCode := 1
+		if strings.Contains(want, "wrong arguments") {
+			wantCode = 2
+		}
+		assert.Equal(t, wantCode, code, arguments)
+		assert.Contains(t, stderr, want, arguments)
+	}
+	for _, arguments := range [][]string{nil, {"nonsense"}} {
+		code, _, stderr := call(arguments...)
+		assert.Equal(t, 2, code)
+		assert.Equal(t, usage, stderr)
+	}
+	code, _, stderr := call("demo", "-h")
+	assert.Zero(t, code)
+	assert.Contains(t, stderr, "-every")
+}
+
+// demoOf starts a demo as a process of its own.
+func demoOf(t *testing.T, args ...string) (cmd *exec.Cmd, out *testlog.Buffer, shell, temporary string) {
+	shell, temporary = filepath.Join(shortDir(t), "d", "s"), t.TempDir()
+	out = &testlog.Buffer{}
+	cmd = exec.Command("/proc/self/exe", append([]string{"demo", "-shell", shell, "-http", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+temporary)
+	cmd.Stdout, cmd.Stderr = out, out
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil { // the test has failed
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	return cmd, out, shell, temporary
+}
+
+func TestDemoShowsEndpointsThatComeAndGo(t *testing.T) {
+	cmd, out, shell, temporary := demoOf(t, "-every", "2s")
+	seen := func(pattern string) func() bool {
+		return func() bool { return regexp.MustCompile(pattern).MatchString(out.String()) }
+	}
+	answers := func(service, machines string) string { return service + ` +\S+ +` + machines + `\n` }
+	for _, pattern := range []string{
+		answers("web:http", `10\.2\.0\.11 \d+x, 10\.2\.0\.12 \d+x, 10\.2\.0\.13 \d+x`),
+		answers("dns:dns", `10\.2\.0\.14 \d+x`),
+		answers("db:sql", `10\.2\.0\.16 \d+x`),
+		`12 is not ready any more[^$]*` + answers("web:http", `10\.2\.0\.11 \d+x, 10\.2\.0\.13 \d+x`),
+		`12 is ready again[^$]*` + answers("web:http", `10\.2\.0\.11 \d+x, 10\.2\.0\.12 \d+x, 10\.2\.0\.13 \d+x`),
+		`replaces 10\.2\.0\.14[^$]*` + answers("dns:dns", `10\.2\.0\.15 \d+x`),
+		`the only endpoint of db[^$]*` + answers("db:sql", `rejected \d+x`),
+		`it is ready again[^$]*` + answers("db:sql", `10\.2\.0\.16 \d+x`),
+	} {
+		until(t, func() string { return pattern + "\n" + out.String() }, seen(pattern))
+	}
+	var why string
+	until(t, func() string { return out.String() + why }, func() bool {
+		_, why, _ = call("why", "-shell", shell, "default/shop:http")
+		return strings.HasPrefix(why, "default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older\n")
+	})
+
+	address := regexp.MustCompile(`http://\S+`).FindString(out.String())
+	answer, err := http.Get(address + "/metrics")
+	require.NoError(t, err, "the page can be reached from where the demo was started")
+	require.NoError(t, answer.Body.Close())
+	http.DefaultClient.CloseIdleConnections()
+
+	require.NoError(t, cmd.Process.Signal(os.Interrupt))
+	assert.NoError(t, cmd.Wait(), "%s", out)
+	left, err := os.ReadDir(temporary)
+	require.NoError(t, err)
+	assert.Empty(t, left, "the copy of the file is removed")
+	assert.NotContains(t, out.String(), "level=", "nothing was to be logged")
+}
+
+func TestDemoFollowsItsFileAndEndsAtOnce(t *testing.T) {
+	text, err := os.ReadFile("services.yaml")
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "services.yaml")
+	require.NoError(t, os.WriteFile(file, text, 0o644))
+	cmd, out, _, _ := demoOf(t, "-every", "0", "-file", file)
+	line := regexp.MustCompile(`db:sql +\S+ +10\.2\.0\.16 \d+x\n`)
+	until(t, out.String, func() bool { return line.MatchString(out.String()) })
+	require.NoError(t, os.WriteFile(file, bytes.ReplaceAll(text, []byte("10.2.0.16"), []byte("10.2.0.20")), 0o644))
+	line = regexp.MustCompile(`db:sql +\S+ +10\.2\.0\.20 \d+x\n`)
+	until(t, out.String, func() bool { return line.MatchString(out.String()) })
+	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+	assert.NoError(t, cmd.Wait(), "%s", out)
+}
