@@ -55,7 +55,9 @@ func (f *fake) commit(b *kernel.Batch) {
 		if f.counts[service] = n; n < 0 {
 			delete(f.counts, service)
 		}
-		f.flows[service] = f.flows[service] // it has a client from now on
+		if _, has := f.flows[service]; !has {
+			f.flows[service] = netip.AddrPort{} // it has a client from now on
+		}
 	}
 	f.traffic()
 }
