@@ -114,6 +114,13 @@ func (x *Injector) Heal() {
 	clear(x.failures)
 }
 
+// Healed reports whether the faults are over.
+func (x *Injector) Healed() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.healed
+}
+
 // Journal returns the calls of each step.
 func (x *Injector) Journal() [][]Call {
 	x.mu.Lock()

@@ -113,7 +113,11 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 		if !l.virtual {
 			s.MinBackoff, s.MaxBackoff = time.Millisecond, 10*time.Millisecond
 			s.Timeout = min(s.Timeout, timeout/10)
-			s.ListTimeout = min(s.ListTimeout, lastingTime/2)
+			if !l.x.Healed() {
+				// While a listing fails, as long as the states change, the rows are applied without it. A busy machine
+				// may take as long for one that works, which has no reason to be short of time later.
+				s.ListTimeout = lastingTime / 2
+			}
 		}
 	}))
 	return cfg
