@@ -78,9 +78,8 @@ func newResync[Obj any](s *shared[Obj], c *core.Core[Obj]) *resync.Resync[Obj] {
 
 // adopt has the loop wait for a listing, and compare rows with it before they are applied.
 func (r *runner[Obj]) adopt() {
-	if r.resync.WaitForFirst(r.life.now()) {
-		r.shared.pruner.Request(false)
-	}
+	r.resync.WaitForFirst(r.life.now())
+	r.shared.pruner.Request(false)
 }
 
 // lookAtListing ends the wait for the first listing, and the comparison with it, if they last too long.

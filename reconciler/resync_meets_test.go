@@ -358,6 +358,20 @@ func TestHealthIsGoodAfterALateListing(t *testing.T) {
 	})
 }
 
+// What was listed is forgotten, and nothing waits for another first listing: orphans are found all the same.
+func TestOrphansAreDeletedAfterAPauseWithoutAListTimeout(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{9: 1}, rows: map[uint64]int{1: 1, 2: 1}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		require.Len(e, w.changes(), 1, "the other row waits for a permit")
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.ListTimeout = 0 }))
+		e.loop.Pause()
+		e.pass(time.Second)
+		e.loop.Resume()
+		e.pass(time.Hour)
+		require.Equal(e, map[uint64]int{1: 1, 2: 1}, w.holds())
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(rate.Every(time.Minute), 1) }))
+}
+
 func TestObjectsPausedDuringTheFirstListing(t *testing.T) {
 	rows := map[uint64]int{1: 1, 2: 1, 3: 1}
 	resyncing(t, begin{target: map[uint64]int{1: 1, 2: 5}, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {

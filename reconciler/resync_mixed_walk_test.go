@@ -14,7 +14,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
@@ -26,13 +25,12 @@ import (
 // mixedWalk is a random walk of a loop with a Lister in which all features meet.
 type mixedWalk struct {
 	*resyncWalk
-	// second: another reconciler of the rows runs. way is how the process was started.
+	// second: another reconciler of the rows runs.
 	second bool
-	way    int
 	log    []string
 }
 
-func (w *mixedWalk) settings(s *reconciler.Settings) {
+func (w *mixedWalk) drawSettings(s *reconciler.Settings) {
 	s.Concurrency = []int{1, 1, 4}[w.rng.IntN(3)]
 	s.ResyncInterval = []time.Duration{0, 300 * time.Millisecond, 10 * time.Second}[w.rng.IntN(3)]
 	s.ListTimeout = []time.Duration{0, 100 * time.Millisecond, 30 * time.Second}[w.rng.IntN(3)]
@@ -47,79 +45,28 @@ func (w *mixedWalk) settings(s *reconciler.Settings) {
 	s.Timeout = []time.Duration{0, 100 * time.Millisecond}[w.rng.IntN(2)]
 }
 
-// quiet are settings without faults, and without anything that calls operations by itself.
-func quiet(s *reconciler.Settings) {
-	s.RefreshLimiter, s.OperationLimiter, s.RoundLimiter = nil, nil, nil
-	s.RefreshInterval, s.ListTimeout, s.Timeout = 0, 30*time.Second, 0
-}
-
-func (w *mixedWalk) start() {
-	e := newEnv(w.T)
-	e.target = w.target
-	w.e, w.read = e, 0
-	e.write(func(wtxn statedb.WriteTxn) {
-		end := e.table.RegisterInitializer(wtxn, "source")
-		w.done = func() { e.write(end) }
-	})
-	options := []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) {
-		w.settings(s)
-		if !w.wild.Load() {
-			quiet(s)
-		}
-	})}
+// drawShape draws a breaker, groups, and another reconciler of the rows.
+func (w *mixedWalk) drawShape(e *env, cfg *reconciler.Config[*object]) (beside func()) {
 	if w.rng.IntN(2) == 0 {
-		options = append(options, reconciler.WithBreaker(reconciler.Breaker{Failures: 2}))
+		cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{Failures: 2}))
 	}
-	cfg := e.config(options...)
-	cfg.Lister, cfg.Equal = w, func(wanted, found *object) bool { return wanted.Value == found.Value }
 	if w.rng.IntN(3) == 0 {
 		cfg.SerialBy = func(o *object) string { return fmt.Sprint(o.ID % 3) }
 	}
-	operate(w.kind)(e, &cfg)
-	if w.ledger == "beside" {
-		beside(e, &cfg)
-	}
-	rows := func() {
-		for id, value := range w.wanted {
-			e.put(value, id)
+	w.second = w.ledger == "rows" && w.rng.IntN(2) == 0
+	return func() {
+		if !w.second {
+			return
 		}
-	}
-	loop := func() {
-		e.start(cfg)
-		if w.second = w.ledger == "rows" && w.rng.IntN(2) == 0; w.second {
-			other := e.config(reconciler.WithName("other"))
-			other.GetStatus = func(o *object) reconciler.Status { return o.Other }
-			other.SetStatus = func(o *object, s reconciler.Status) *object { o.Other = s; return o }
-			other.Operations = newTarget()
-			e.start(other)
-		}
-	}
-	sleep := func() { e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond) }
-	w.way = w.rng.IntN(4)
-	switch w.way {
-	case 0:
-		rows()
-		w.done()
-		loop()
-	case 1:
-		loop()
-		sleep()
-		rows()
-		w.done()
-	case 2:
-		rows()
-		loop()
-		sleep()
-		w.done()
-	default:
-		loop()
-		sleep()
-		rows()
-		sleep()
-		w.done()
+		other := e.config(reconciler.WithName("other"))
+		other.GetStatus = func(o *object) reconciler.Status { return o.Other }
+		other.SetStatus = func(o *object, s reconciler.Status) *object { o.Other = s; return o }
+		other.Operations = newTarget()
+		e.start(other)
 	}
 }
 
+// kill ends a process. Its operations are not checked one by one: calls and refreshes make some without a difference.
 func (w *mixedWalk) kill() { w.e.stop() }
 
 func (w *mixedWalk) step() string {
@@ -179,7 +126,7 @@ func (w *mixedWalk) step() string {
 		_, err := w.e.loop.Retry(ctx)
 		return fmt.Sprint("retry ", err)
 	case 14:
-		require.NoError(w, w.e.loop.Reconfigure(w.settings))
+		require.NoError(w, w.e.loop.Reconfigure(w.drawSettings))
 		return "reconfigure"
 	}
 	d := time.Millisecond << w.rng.IntN(10)
@@ -228,8 +175,8 @@ func (w *mixedWalk) settle() {
 	require.False(w, w.target.overlap)
 }
 
-// What ends, ends well, whatever meets on the way: a breaker, groups, limiters, refreshes, calls, pauses, changed settings,
-// operations with every outcome, and a second reconciler of the same rows.
+// In the end the target is as the table wants it, and a resync or a restart calls nothing, whatever was used meanwhile: a
+// breaker, groups, limiters, refreshes, calls, pauses, other settings, each outcome, a second reconciler of the rows.
 func TestResyncsMeetEverythingElseInRandomWalks(t *testing.T) {
 	seed := rand.Uint64()
 	for i := range long.Times(10) {
@@ -239,7 +186,7 @@ func TestResyncsMeetEverythingElseInRandomWalks(t *testing.T) {
 				ok := t.Run(fmt.Sprintf("%s, %s, seed %d %d", ledger, kind, seed, i), func(t *testing.T) {
 					defer func() {
 						if t.Failed() {
-							t.Logf("%+v, groups %t, second %t, start %d", w.e.loop.Settings(), w.e.loop.Config().SerialBy != nil, w.second, w.way)
+							t.Logf("%+v, groups %t, second %t", w.e.loop.Settings(), w.e.loop.Config().SerialBy != nil, w.second)
 							for _, line := range w.log {
 								t.Log(line)
 							}
@@ -250,6 +197,7 @@ func TestResyncsMeetEverythingElseInRandomWalks(t *testing.T) {
 							T: t, rng: &lockedRand{r: rand.New(rand.NewPCG(seed, uint64(i*6+k*3+j)))}, target: newTarget(), wanted: map[uint64]int{},
 							drifted: map[uint64]bool{}, ledger: ledger, kind: kind,
 						}
+						w.settings, w.shape = w.drawSettings, w.drawShape
 						w.wild.Store(true)
 						w.target.state[foreign] = 7
 						w.target.deciding(func(c call) error {

@@ -35,6 +35,10 @@ type resyncWalk struct {
 	kind   string
 	// wild: operations and listings fail, hang or take long.
 	wild atomic.Bool
+	// settings draws the settings of a process. shape, if it is set, changes its configuration, and returns what to start
+	// beside its loop.
+	settings func(s *reconciler.Settings)
+	shape    func(e *env, cfg *reconciler.Config[*object]) (beside func())
 
 	e    *env
 	done func()
@@ -103,44 +107,38 @@ func (w *resyncWalk) start() {
 		w.initialized = time.Time{}
 		w.done = func() { e.write(end); w.initialized = time.Now() }
 	})
-	cfg := e.config(reconciler.WithJournal(1<<15, 1<<15), reconciler.WithSettings(func(s *reconciler.Settings) {
-		s.Concurrency, s.Jitter = 1+3*w.rng.IntN(2), 0.1
-		s.ResyncInterval = []time.Duration{0, 300 * time.Millisecond, 10 * time.Second}[w.rng.IntN(3)]
-		s.ListTimeout = []time.Duration{0, 100 * time.Millisecond, 30 * time.Second}[w.rng.IntN(3)]
-		s.RefreshLimiter = nil
-	}))
+	cfg := e.config(reconciler.WithJournal(1<<15, 1<<15), reconciler.WithSettings(w.settings))
 	if !w.wild.Load() {
-		cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = 30 * time.Second }))
+		cfg.Options = append(cfg.Options, reconciler.WithSettings(quiet))
 	}
 	cfg.Lister, cfg.Equal = w, func(wanted, found *object) bool { return wanted.Value == found.Value }
 	operate(w.kind)(e, &cfg)
 	if w.ledger == "beside" {
 		beside(e, &cfg)
 	}
-	fill, loop := w.rng.IntN(3), func() { e.start(cfg) }
+	loop := func() { e.start(cfg) }
+	if w.shape != nil {
+		besideIt := w.shape(e, &cfg)
+		loop = func() { e.start(cfg); besideIt() }
+	}
 	rows := func() {
 		for id, value := range w.wanted {
 			e.put(value, id)
 		}
 	}
+	sleep := func() { e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond) }
 	// The rows come before the loop, or after it; so does the end of the initialiser.
-	switch fill {
-	case 0:
-		rows()
-		w.done()
-		loop()
-	case 1:
-		loop()
-		e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
-		rows()
-		w.done()
-	default:
-		rows()
-		loop()
-		e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond)
-		w.check()
-		w.done()
+	for _, do := range [][]func(){
+		{rows, w.done, loop}, {loop, sleep, rows, w.done}, {rows, loop, sleep, w.done}, {loop, sleep, rows, sleep, w.done},
+	}[w.rng.IntN(4)] {
+		do()
 	}
+}
+
+// quiet are settings without faults, and without anything that calls operations by itself.
+func quiet(s *reconciler.Settings) {
+	s.RefreshLimiter, s.OperationLimiter, s.RoundLimiter = nil, nil, nil
+	s.RefreshInterval, s.ListTimeout, s.Timeout = 0, 30*time.Second, 0
 }
 
 // kill ends a process: its table is lost.
@@ -255,6 +253,12 @@ func TestResyncsAndRestartsKeepTheirPromisesInRandomWalks(t *testing.T) {
 						w := &resyncWalk{
 							T: t, rng: &lockedRand{r: rand.New(rand.NewPCG(seed, uint64(i)))}, target: newTarget(), wanted: map[uint64]int{}, drifted: map[uint64]bool{},
 							ledger: ledger, kind: kind,
+						}
+						w.settings = func(s *reconciler.Settings) {
+							s.Concurrency, s.Jitter = 1+3*w.rng.IntN(2), 0.1
+							s.ResyncInterval = []time.Duration{0, 300 * time.Millisecond, 10 * time.Second}[w.rng.IntN(3)]
+							s.ListTimeout = []time.Duration{0, 100 * time.Millisecond, 30 * time.Second}[w.rng.IntN(3)]
+							s.RefreshLimiter = nil
 						}
 						w.wild.Store(true)
 						w.target.state[foreign] = 7

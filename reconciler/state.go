@@ -34,10 +34,8 @@ type state struct {
 	// none.
 	low    statedb.Revision
 	oldest time.Time
-	// nextPrune is zero if no prune is due, listing unless the target is being listed. waits: no operation may begin
-	// before the first listing. resync is nil if there was none.
+	// nextPrune is zero if no prune is due, listing unless the target is being listed. resync is nil if there was none.
 	nextPrune, listing time.Time
-	waits              bool
 	resync             *inspect.Resync
 	// unset counts the changes of rows without a status.
 	unset   uint64
@@ -64,8 +62,7 @@ func (r *runner[Obj]) publishState() *state {
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
 	s.health.Listing = r.resync.Trouble(r.life.now())
-	s.waits, s.resync = r.resync.Waiting(), r.lastResync
-	s.health.Waits = s.waits
+	s.health.Waits, s.resync = r.resync.Waiting(), r.lastResync
 	s.listing, _ = r.resync.Running()
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {

@@ -47,7 +47,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	classes := b.classes.List()
 	if v.scope.Load() != nil {
 		x.Started, x.NextPrune = v.life.started, s.nextPrune
-		x.Listing, x.AwaitsListing, x.Resync = s.listing, s.waits, s.resync
+		x.Listing, x.AwaitsListing, x.Resync = s.listing, s.health.Waits, s.resync
 		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.life.now())
 	}
 	// Unlocked first, because what follows calls functions of the program.

@@ -259,7 +259,7 @@ func (v *view[Obj]) explainRow(x *inspect.Explanation, s *sight[Obj], is inspect
 			x.Why = "its change waits, since the reconciler is busy"
 			break
 		}
-		if s.state.waits {
+		if s.state.health.Waits {
 			x.Why = "it waits for the first listing of the target, which shows whether the object is there already"
 			break
 		}

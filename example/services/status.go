@@ -126,7 +126,7 @@ func (l *looker) status(ctx context.Context) string {
 	return out.String()
 }
 
-// lost says to whom a service has lost its address; empty if it has it, or nobody has yet.
+// lost says to whom a service has lost its address; empty if it has it, or no service has it yet.
 func (l *looker) lost(txn statedb.ReadTxn, s *proxy.Service) string {
 	frontend, _, found := l.frontends.Get(txn, proxy.ByAddress(s.At))
 	if !found || frontend.Name == s.Name {

@@ -88,8 +88,7 @@ func (p *Pruner[Obj]) Initialized() <-chan struct{} { return p.initialized }
 // listed.
 func (p *Pruner[Obj]) Ready() bool { return p.ready && !p.Gated() }
 
-// RaiseGate is called when the loop stops waiting for its first listing. What the initialised table got until then, up to
-// the given revision, has to be attempted like what it had before.
+// RaiseGate has all that the initialised table has got, up to the given revision, be attempted before Ready is true.
 func (p *Pruner[Obj]) RaiseGate(revision statedb.Revision) {
 	if p.ready {
 		p.gate = revision

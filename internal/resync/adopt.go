@@ -80,24 +80,22 @@ func (r *Resync[Obj]) Adopts(row Obj) bool {
 // Refuse has the row of an object applied also if it is equal to what the first listing finds. Safe from any goroutine.
 func (r *Resync[Obj]) Refuse(obj Obj) { r.refused.add(r.cfg.Rows.Key(obj)) }
 
-// refusals are the keys of the rows that are not adopted. keys is nil while nothing is.
+// refusals are the keys of the rows that are not adopted. keys is nil while no adoption is ahead or under way.
 type refusals struct {
 	mu   sync.Mutex
 	keys map[string]struct{}
 }
 
-func (f *refusals) begin() {
+// collect begins to collect keys, or goes on, if on is true. Otherwise it forgets them.
+func (f *refusals) collect(on bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.keys == nil {
+	switch {
+	case !on:
+		f.keys = nil
+	case f.keys == nil:
 		f.keys = map[string]struct{}{}
 	}
-}
-
-func (f *refusals) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.keys = nil
 }
 
 func (f *refusals) add(key []byte) {
@@ -122,20 +120,19 @@ func (a *adoption[Obj]) at(r *Resync[Obj], row Obj) (i int32, listed bool) {
 }
 
 // equal reports whether a row is equal to all that was listed with its key.
-func (r *Resync[Obj]) equal(row Obj, i int32) (equal bool) {
+func (r *Resync[Obj]) equal(row Obj, i int32) bool {
 	o := &r.adoption.objects
-	err := r.cfg.Guard("equal", func() error {
-		equal = r.cfg.Equal(row, o.list[i].object)
-		for _, other := range o.twice[i] {
-			equal = equal && r.cfg.Equal(row, other)
+	equal, err := r.cfg.equal(row, o.list[i].object)
+	for _, other := range o.twice[i] {
+		if equal {
+			equal, err = r.cfg.equal(row, other)
 		}
-		return nil
-	})
+	}
 	if err != nil {
 		// It was logged, and would be for each row.
 		r.adoption.objects = objects[Obj]{}
 	}
-	return equal && err == nil
+	return equal
 }
 
 // noteAttempt records that an operation has ended, or that a row was adopted.
@@ -182,7 +179,7 @@ func (r *Resync[Obj]) Look(now time.Duration) (again bool) {
 		}
 	}
 	*a = adoption[Obj]{blind: a.waiting || a.blind}
-	r.refused.end()
+	r.refused.collect(false)
 	return true
 }
 
@@ -210,7 +207,7 @@ func (r *Resync[Obj]) FinishAdoption() (inspect.Resync, bool) {
 	}
 	record := a.record
 	*a = adoption[Obj]{}
-	r.refused.end()
+	r.refused.collect(false)
 	return record, true
 }
 

@@ -74,7 +74,7 @@ type found[Obj any] struct {
 	// keyless is the number of objects without a usable key, why the first reason.
 	keyless int
 	why     error
-	// odd is the panic of a comparison.
+	// odd is the panic of a comparison: the listing fails.
 	odd error
 	// upTo is the revision of the table at the end.
 	upTo statedb.Revision
@@ -175,26 +175,26 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 		return
 	}
 	f.seen.add(hash)
-	switch {
-	case !l.cfg.Done(txn, row, revision):
-	case l.equal(row, obj):
+	if !l.cfg.Done(txn, row, revision) {
+		return
+	}
+	switch equal, err := l.cfg.equal(row, obj); {
+	case err != nil:
+		f.odd = err
+	case equal:
 		f.equal++
-	case f.odd != nil:
 	default:
 		l.note(hash, isDifferent, row, func() string { return l.cfg.diff(row, obj) })
 	}
 }
 
-// equal reports whether a listed object is equal to its row. If the function for it panics, the listing fails.
-func (l *listing[Obj]) equal(row, obj Obj) (equal bool) {
-	if l.cfg.Equal == nil {
-		return true
+// equal reports whether a listed object is equal to its row. The error is the panic of the function for it.
+func (c *Config[Obj]) equal(row, obj Obj) (equal bool, err error) {
+	if c.Equal == nil {
+		return true, nil
 	}
-	if err := l.cfg.Guard("equal", func() error { equal = l.cfg.Equal(row, obj); return nil }); err != nil {
-		l.found.odd = err
-		return false
-	}
-	return equal
+	err = c.Guard("equal", func() error { equal = c.Equal(row, obj); return nil })
+	return equal, err
 }
 
 // diff returns the text of a difference for people; empty if there is no function for it, or it panics.

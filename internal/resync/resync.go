@@ -60,7 +60,7 @@ type Resync[Obj any] struct {
 func New[Obj any](cfg Config[Obj]) *Resync[Obj] {
 	r := &Resync[Obj]{cfg: cfg, Ended: signal.New()}
 	// Calls may come before the loop starts.
-	r.refused.begin()
+	r.refused.collect(cfg.Equal != nil)
 	return r
 }
 
@@ -74,12 +74,11 @@ func (r *Resync[Obj]) patience() time.Duration {
 	return max(cmp.Or(r.timeout(), execute.Long), time.Second)
 }
 
-// WaitForFirst is called at the start of a loop that adopts: it waits for the first listing, not longer than Timeout.
-// It returns false if that is zero.
-func (r *Resync[Obj]) WaitForFirst(now time.Duration) bool {
+// WaitForFirst is called at the start of a loop that adopts, and when what it has listed may be out of date: the loop waits
+// for a listing, not longer than Timeout. If that is zero, it does not wait, and adopts nothing.
+func (r *Resync[Obj]) WaitForFirst(now time.Duration) {
 	r.adoption = adoption[Obj]{waiting: r.timeout() > 0, since: now}
-	r.refused.begin()
-	return r.adoption.waiting
+	r.refused.collect(r.adoption.waiting)
 }
 
 // Start begins a listing. txn is the snapshot that the target is listed against.

@@ -320,6 +320,30 @@ func TestListingEndsWithTheLoop(t *testing.T) {
 	require.NoError(t, err, "a stop is no failure")
 }
 
+// The loop may still look at a listing that its end has cut short.
+func TestListingThatIsCutShortIsNoResult(t *testing.T) {
+	for _, when := range []string{"while it lists", "while it looks for missing rows"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		w := play(t, func(cfg *Config[row]) {
+			cfg.Done = func(statedb.ReadTxn, row, statedb.Revision) bool { cancel(); return true }
+		})
+		var rows []row
+		for id := range uint64(3000) {
+			rows = append(rows, row{id + 1, 1})
+		}
+		w.set(rows...)
+		if when == "while it lists" {
+			w.during = func(context.Context) { cancel() }
+		}
+		w.Start(ctx, w.cfg.Rows.DB.ReadTxn())
+		<-w.Ended
+		_, _, ended, err := w.Take(0)
+		require.True(t, ended, when)
+		require.ErrorIs(t, err, context.Canceled, when)
+		require.Empty(t, w.repaired(), when)
+	}
+}
+
 func TestSweepLooksForOrphansOnlyAndHoldsWorkBack(t *testing.T) {
 	w := play(t, func(cfg *Config[row]) { cfg.Compares, cfg.Equal, cfg.Diff = false, nil, nil })
 	w.set(row{1, 1}, row{2, 1})
@@ -453,6 +477,25 @@ func TestRefusedRowIsNotAdopted(t *testing.T) {
 	w.begin()
 	w.Take(0)
 	require.True(t, w.Adopts(row{2, 1}), "that was before the start")
+}
+
+// Calls go on as long as the program runs. Without an adoption that is ahead, they must not take memory.
+func TestRefusalsAreKeptForAnAdoptionOnly(t *testing.T) {
+	never := play(t, func(cfg *Config[row]) { cfg.Equal, cfg.Diff = nil, nil })
+	never.Refuse(row{1, 1})
+	require.Empty(t, never.refused.keys)
+
+	w := play(t, nil)
+	w.Refuse(row{1, 1})
+	require.Len(t, w.refused.keys, 1, "the loop has not started")
+	timeout := 30 * time.Second
+	w.Resync.cfg.Timeout = func() time.Duration { return timeout }
+	w.WaitForFirst(0)
+	require.Len(t, w.refused.keys, 1)
+	timeout = 0
+	w.WaitForFirst(0)
+	w.Refuse(row{2, 1})
+	require.Empty(t, w.refused.keys, "nothing is adopted")
 }
 
 func TestLongListingIsReported(t *testing.T) {

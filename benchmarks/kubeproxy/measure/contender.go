@@ -29,7 +29,7 @@
 // A contender runs in the process that measures. Its CPU time has that of making the input, a few microseconds a
 // change, and of Go's scheduler, which wakes up for each change, 0.1 to 0.2 ms; the threads that watch the kernel and
 // the memory are subtracted. What the kernel does after a commit in threads of its own, to free what was replaced, is
-// in nobody's figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those that wait, 8 bytes
+// in no figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those that wait, 8 bytes
 // each.
 package measure
 

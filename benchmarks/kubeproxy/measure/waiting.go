@@ -110,7 +110,7 @@ func (w *waiting) sawService(a netip.AddrPort, now time.Time) {
 func (w *waiting) saw(now time.Time) {
 	w.last = now
 	if w.err != nil {
-		return // nobody waits any more
+		return // the wait has ended with the error
 	}
 	if w.left--; w.left == 0 {
 		close(w.none)

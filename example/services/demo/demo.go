@@ -140,7 +140,7 @@ func (d Demo) play(ctx context.Context, chapters []chapter) error {
 	}
 }
 
-// replace replaces a file, so that nobody reads half of it.
+// replace replaces a file, so that no reader gets half of it.
 func replace(path string, services []*proxy.Service) error {
 	text, err := input.Format(services)
 	if err != nil {

@@ -19,8 +19,8 @@
 // with ten services as with ten thousand. [Table.Open] describes the rules; nft list table shows them.
 //
 // Draw and look-up are two look-ups, and a commit may fall between them. If the drawn slot is gone then, a
-// second rule takes slot 0, which every service with an endpoint has. For that, slots have no gaps: whoever
-// removes slot k moves the last one there, in the same [Batch]. From version 6.17 on, the kernel evaluates a
+// second rule takes slot 0, which every service with an endpoint has. For that, slots have no gaps: when
+// slot k is removed, the last one moves there, in the same [Batch]. From version 6.17 on, the kernel evaluates a
 // packet with one generation of the elements of a map, so that a replaced element is never missing.
 //
 // # Family

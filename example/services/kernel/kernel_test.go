@@ -388,7 +388,7 @@ func TestRefusedElementHasNoEffect(t *testing.T) {
 	want := state(b)
 	require.NoError(t, table.Commit(b))
 
-	// Nobody uses the chain for five endpoints now, and so another program can delete it.
+	// No element refers to the chain for five endpoints now, so another program can delete it.
 	conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table.table})
 	require.NoError(t, conn.Flush())
 	change := func() error {
@@ -451,7 +451,7 @@ func TestDeletedTableIsWrittenAgain(t *testing.T) {
 	require.NoError(t, conn.Flush())
 	assert.Equal(t, nothing, list(t, table), "a missing table has nothing")
 	state(b)
-	require.NoError(t, table.Commit(b), "whoever listed knows that the rules are missing too")
+	require.NoError(t, table.Commit(b), "the listing has found that the rules are missing, too")
 	assert.Equal(t, want, list(t, table))
 }
 

@@ -138,7 +138,7 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	if len(wanted) == 0 {
 		return false, nil
 	}
-	// Stale answers belong to nobody.
+	// The answers that are left over belong to no later request.
 	defer t.socket.drain()
 	if err := t.socket.conn.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return false, err

@@ -3,7 +3,7 @@
 
 // Package proxy makes the kernel send the clients of services to their endpoints.
 //
-// Three tables are on the way. An input writes a [Service] for each port of a service. A derivation makes a [Frontend]
+// Two tables are on the way. An input writes a [Service] for each port of a service. A derivation makes a [Frontend]
 // of each address, protocol and port that some service claims: of several, the oldest wins. A reconciler makes package
 // kernel have the frontends, a round in one transaction.
 //

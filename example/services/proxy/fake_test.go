@@ -157,7 +157,7 @@ func (f *fake) dump() map[string]string {
 				has["flow of "+service.String()] = "not translated"
 			}
 		case known:
-			// What was wanted of a service that is gone is nowhere after a restart, which hence cannot end its flows.
+			// What was wanted of a service that is gone is nowhere after a restart, so nothing ends its flows then.
 			if !slices.ContainsFunc(slotsOf(l)[service].endpoints, func(e netip.AddrPort) bool { return e == to }) {
 				has["flow of "+service.String()] = "to " + to.String() + ", which is gone"
 			}

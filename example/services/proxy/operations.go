@@ -31,20 +31,20 @@ type Target interface {
 type operations struct {
 	target Target
 
-	// turn has room for whoever uses the target and what follows. It is no mutex, so that one who waits heeds his context.
+	// turn is a lock for the target and all fields below. It is no mutex, so that a wait for it ends with its context.
 	turn chan struct{}
 	have map[kernel.Service]slots
-	// doubt is why it may be wrong what have says: the error of a commit that is not about elements. Its effect is not known,
-	// or somebody else has deleted the table.
+	// doubt is why have may be wrong: the error of a commit that is not about elements. Its effect is not known, or another
+	// program has deleted the table. nil means that have is right.
 	doubt error
 	// resync asks for a comparison of everything; nil does not.
 	resync func()
 	// stale are the flows that are to be deleted since a commit, until that has worked.
 	stale map[kernel.Service][]kernel.Flow
 
-	// initialized reports whether the frontends are complete. While they were not at the last listing, loading is set, and
-	// nobody looks for flows that were not translated: another listing follows as soon as all is in the kernel, and does it
-	// once, not in each round of the first ones. With 100,000 flows, each time takes 0.4 s.
+	// initialized reports whether the frontends are complete. If they were not at the last listing, loading is set, and no
+	// round looks for flows that were not translated: the listing that follows when all is in the kernel does that once.
+	// With 100,000 flows, each look takes 0.4 s.
 	initialized func(statedb.ReadTxn) bool
 	loading     bool
 }
@@ -123,7 +123,7 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	}
 }
 
-// settle ends a doubt: it reads what the kernel has. Also what no round has changed may be gone then.
+// settle ends a doubt: it reads what the kernel has, and asks for a resync, since what no round has changed may be gone, too.
 func (o *operations) settle() error {
 	if o.doubt == nil {
 		return nil

@@ -113,7 +113,7 @@ func (p *program) wait(ctx context.Context) (rest inspect.Unapplied, err error) 
 			return rest, ctx.Err()
 		}
 	}
-	// What was derived is new for whoever was waited for earlier.
+	// What was derived in the first round is new for the reconciler that was waited for before.
 	for range 2 {
 		for _, c := range p.registry.All() {
 			if rest, err = c.WaitAll(ctx, reconciler.Attempted); err != nil {
@@ -171,7 +171,7 @@ type child struct {
 	ended  bool
 }
 
-// startChild starts one in a namespace. It ends with its input, hence also with the tests.
+// startChild starts one in a namespace. It ends with its input, so it ends with the tests, too.
 func startChild(t *testing.T, at *nettest.Place) *child {
 	c := &child{T: t, cmd: exec.Command("/proc/self/exe")}
 	c.cmd.Env = append(os.Environ(), asProgram+"=1")
