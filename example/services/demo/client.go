@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	// ask is how often the client asks each service, and patience how long it waits for an answer.
+	// askEvery is how often the client asks each service, and patience how long it waits for an answer.
 	askEvery = 50 * time.Millisecond
 	patience = 300 * time.Millisecond
 	// report is how long answers are counted.
