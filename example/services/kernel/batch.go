@@ -42,8 +42,12 @@ func (b *Batch) DeleteSlot(slot Slot) { b.Slots[slot] = netip.AddrPort{} }
 func (b *Batch) SetCount(service Service, n int) { b.Counts[service] = n }
 
 // DeleteService makes a service unknown: its flows are not translated and not rejected. Its slots remain, unless
-// they are deleted too.
-func (b *Batch) DeleteService(service Service) { b.Counts[service] = absent }
+// they are deleted too. A service with an address that the table cannot have is unknown already.
+func (b *Batch) DeleteService(service Service) {
+	if service.Address.Addr().Is4() {
+		b.Counts[service] = absent
+	}
+}
 
 // ErrTooLarge is returned for a batch that exceeds the socket's buffer. It had no effect; smaller ones may have.
 var ErrTooLarge = errors.New("the batch is larger than the buffer of the socket")

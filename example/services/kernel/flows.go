@@ -18,7 +18,7 @@ import (
 // Flow names all flows to a service that one endpoint answers.
 type Flow struct {
 	Service
-	// Endpoint is the address of the service itself for flows that are not translated.
+	// Endpoint is the address of the service itself for flows that are not translated. The zero value stands for any.
 	Endpoint netip.AddrPort
 }
 
@@ -37,7 +37,7 @@ func (t *Table) DeleteFlows(flows ...Flow) error {
 		for _, flow := range flows {
 			all[flow] = true
 		}
-		return t.DeleteFlowsIf(func(flow Flow) bool { return all[flow] })
+		return t.DeleteFlowsIf(func(flow Flow) bool { return all[flow] || all[Flow{Service: flow.Service}] })
 	}
 	for _, flow := range flows {
 		if err := t.deleteFlow(flow); err != nil {
@@ -113,10 +113,14 @@ func (f Flow) deletion() *messages {
 	m := &messages{}
 	message := m.begin(unix.NFNL_SUBSYS_CTNETLINK<<8|messageDeleteFlows, unix.NLM_F_ACK, unix.NFPROTO_IPV4, 0)
 	m.tuple(attrOriginal, destination, f.Protocol, f.Address)
-	m.tuple(attrReply, source, f.Protocol, f.Endpoint)
+	if f.Endpoint.IsValid() {
+		m.tuple(attrReply, source, f.Protocol, f.Endpoint)
+	}
 	filter := m.nest(attrFilter)
 	m.bytes(attrOriginalFlags, binary.NativeEndian.AppendUint32(nil, destination.flags))
-	m.bytes(attrReplyFlags, binary.NativeEndian.AppendUint32(nil, source.flags))
+	if f.Endpoint.IsValid() {
+		m.bytes(attrReplyFlags, binary.NativeEndian.AppendUint32(nil, source.flags))
+	}
 	m.close(filter)
 	m.end(message)
 	return m

@@ -230,6 +230,12 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 				g, err = nettest.Exchange(conn)
 				require.NoError(t, err)
 				assert.Equal(t, endpointAt(1), g.Endpoint)
+
+				n.set(dns, 1, endpointAt(2))
+				forget(netip.AddrPort{})
+				g, err = nettest.Exchange(conn)
+				require.NoError(t, err)
+				assert.Equal(t, endpointAt(2), g.Endpoint, "any flow")
 				return nil
 			})
 		})

@@ -60,16 +60,11 @@ func newOperations(target Target) *operations {
 	return &operations{
 		target: target, turn: make(chan struct{}, 1),
 		have: map[kernel.Service]slots{}, stale: map[kernel.Service][]kernel.Flow{},
-		initialized: func(statedb.ReadTxn) bool { return true },
 	}
 }
 
 // config returns the configuration of the reconciler of the frontends. Their outcomes are beside the table.
 func config(ops *operations, frontends statedb.RWTable[*Frontend], o Options) reconciler.Config[*Frontend] {
-	ops.initialized = func(txn statedb.ReadTxn) bool {
-		ready, _ := frontends.Initialized(txn)
-		return ready
-	}
 	return reconciler.Config[*Frontend]{
 		Table: frontends, RoundOperations: ops, Lister: ops, Equal: equal, Diff: diff,
 		Options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = o.Resync })},

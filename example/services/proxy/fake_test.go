@@ -197,7 +197,14 @@ func (f *fake) Commit(b *kernel.Batch) error {
 func (f *fake) List() (kernel.Listing, error) { return f.list(), nil }
 
 func (f *fake) DeleteFlows(flows ...kernel.Flow) error {
-	return f.DeleteFlowsIf(func(flow kernel.Flow) bool { return slices.Contains(flows, flow) })
+	return f.DeleteFlowsIf(among(flows))
+}
+
+// among returns a function that reports whether a flow is one of these.
+func among(flows []kernel.Flow) func(kernel.Flow) bool {
+	return func(flow kernel.Flow) bool {
+		return slices.Contains(flows, flow) || slices.Contains(flows, kernel.Flow{Service: flow.Service})
+	}
 }
 
 func (f *fake) DeleteFlowsIf(stale func(kernel.Flow) bool) error {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/services/internal/nettest"
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -60,7 +61,13 @@ func startProgram(e *reconcilertest.Env[*Service], target Target) {
 	d, err := Derive(derive.Config[*Frontend]{DB: e.DB, Registry: e.Registry}, e.Table, frontends)
 	require.NoError(e, err)
 	e.Cleanup(d.Close)
-	reconcilertest.Start(e, config(newOperations(target), frontends, Options{}))
+	ops, started := newOperations(target), make(chan *reconciler.Loop[*Frontend], 1)
+	ops.resync = func() {
+		loop := <-started
+		started <- loop
+		loop.Resync()
+	}
+	started <- reconcilertest.Start(e, config(ops, frontends, Options{}))
 	reconcilertest.Go(e, d.Run)
 }
 

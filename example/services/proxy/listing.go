@@ -18,8 +18,8 @@ import (
 )
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
-func (o *operations) List(ctx context.Context, txn statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn(ctx, !o.initialized(txn))
+func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
+	listed, err := o.relearn(ctx)
 	if err != nil {
 		return err
 	}
@@ -34,20 +34,17 @@ func (o *operations) List(ctx context.Context, txn statedb.ReadTxn, yield func(*
 }
 
 // relearn reads what the kernel has, and ends the flows that do not fit to it.
-func (o *operations) relearn(ctx context.Context, loading bool) (map[kernel.Service]slots, error) {
+func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, error) {
 	if err := o.lock(ctx); err != nil {
 		return nil, err
 	}
 	defer o.unlock()
-	if err := o.read(); err != nil {
+	l, err := o.target.List()
+	if err != nil {
 		return nil, err
 	}
-	o.doubt = nil
-	if err := o.forget(); err != nil {
-		return nil, err
-	}
-	o.loading = loading
-	return maps.Clone(o.have), nil
+	o.have = slotsOf(l)
+	return maps.Clone(o.have), o.forget()
 }
 
 // maxSlots bounds the slots of a service that are looked at: another program may have written any number.

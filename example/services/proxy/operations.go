@@ -31,22 +31,16 @@ type Target interface {
 type operations struct {
 	target Target
 
+	// resync asks for a listing and a comparison of everything.
+	resync func()
+
 	// turn is a lock for the target and all fields below. It is no mutex, so that a wait for it ends with its context.
 	turn chan struct{}
+	// have is what is known of the kernel. A service that is not in it may be in the kernel all the same, after a commit
+	// whose effect is not known: writes say what shall be, so they need not know what is.
 	have map[kernel.Service]slots
-	// doubt is why have may be wrong: the error of a commit that is not about elements. Its effect is not known, or another
-	// program has deleted the table. nil means that have is right.
-	doubt error
-	// resync asks for a comparison of everything; nil does not.
-	resync func()
-	// stale are the flows that are to be deleted since a commit, until that has worked.
+	// stale are the flows that conntrack must forget since a commit, until that has worked.
 	stale map[kernel.Service][]kernel.Flow
-
-	// initialized reports whether the frontends are complete. If they were not at the last listing, loading is set, and no
-	// round looks for flows that were not translated: the listing that follows when all is in the kernel does that once.
-	// With 100,000 flows, each look takes 0.4 s.
-	initialized func(statedb.ReadTxn) bool
-	loading     bool
 }
 
 // slots are what the kernel has of a service.
@@ -87,10 +81,6 @@ type change struct {
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
 	err := o.lock(ctx)
-	if err == nil {
-		defer o.unlock()
-		err = o.settle()
-	}
 	if err != nil {
 		for _, entries := range [][]reconciler.BatchEntry[*Frontend]{deletes, updates} {
 			for i := range entries {
@@ -99,6 +89,7 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		}
 		return
 	}
+	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
 		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
@@ -108,65 +99,36 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
 		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
 	}
-	settled := false
-	reconciler.Bisect(ctx, round, o.commit, func() error {
-		// Another doubt in a round is no accident: each half would have one.
-		if o.doubt == nil || settled {
-			return o.doubt
+	var unknown error // of a commit whose effect is not known
+	reconciler.Bisect(ctx, round, func(part []reconciler.BatchEntry[change]) error {
+		err, about := o.commit(part)
+		if !about {
+			unknown = err
 		}
-		settled = true
-		return o.settle()
-	})
+		return err
+	}, func() error { return unknown })
 	o.deleteFlows(round)
 	for i := range round {
 		round[i].Object.entry.Result = round[i].Result
 	}
 }
 
-// settle ends a doubt: it reads what the kernel has, and asks for a resync, since what no round has changed may be gone, too.
-func (o *operations) settle() error {
-	if o.doubt == nil {
-		return nil
-	}
-	if err := o.read(); err != nil {
-		return fmt.Errorf("%w, after: %w", err, o.doubt)
-	}
-	if o.doubt = nil; o.resync != nil {
-		o.resync()
-	}
-	return nil
-}
-
-// read reads what the kernel has.
-func (o *operations) read() error {
-	l, err := o.target.List()
-	if err == nil {
-		o.have = slotsOf(l)
-	}
-	return err
-}
-
-// commit makes the changes of a round, all or none.
-func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
+// commit makes the changes of a round, all or none. about is true unless an error is not about elements: then the effect is
+// not known, or another program has deleted the table, so that what no round has changed may be gone, too.
+func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, about bool) {
 	b := kernel.NewBatch()
 	for i := range round {
 		o.write(b, &round[i].Object)
 	}
-	err := o.target.Commit(b)
-	if err != nil {
-		var about bool
+	if err = o.target.Commit(b); err != nil {
 		if err, about = blame(err, round); about {
-			return err
+			return err, true
 		}
-		o.doubt = err
 	}
 	for i := range round {
 		c := &round[i].Object
-		if flows := o.flowsOf(c.at, o.of(c.at), c.next); len(flows) > 0 {
+		if flows := flowsOf(c.at, o.of(c.at), c.next); len(flows) > 0 {
 			o.stale[c.at] = append(o.stale[c.at], flows...)
-		}
-		if err != nil {
-			continue
 		}
 		if c.next.count < 0 {
 			delete(o.have, c.at)
@@ -174,7 +136,11 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) error {
 			o.have[c.at] = c.next
 		}
 	}
-	return err
+	if err != nil {
+		clear(o.have)
+		o.resync()
+	}
+	return err, err == nil
 }
 
 // write adds the elements in which a service differs from what the kernel has.
@@ -189,10 +155,9 @@ func (o *operations) write(b *kernel.Batch, c *change) {
 		b.DeleteSlot(kernel.Slot{Service: c.at, Number: i})
 	}
 	switch {
-	case c.next.count == have.count:
 	case c.next.count < 0:
 		b.DeleteService(c.at)
-	default:
+	case c.next.count != have.count:
 		b.SetCount(c.at, c.next.count)
 	}
 }
@@ -255,12 +220,15 @@ func flatten(err error) []error {
 
 // flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
 // that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
-func (o *operations) flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
-	if !o.loading && from.count <= 0 && to.count > 0 {
-		flows = append(flows, kernel.Flow{Service: at, Endpoint: at.Address})
-	}
-	if at.Protocol != kernel.UDP {
-		return flows
+func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
+	switch first := from.count <= 0 && to.count > 0; {
+	case at.Protocol != kernel.UDP && first:
+		return []kernel.Flow{{Service: at, Endpoint: at.Address}}
+	case at.Protocol != kernel.UDP:
+		return nil
+	case first || from.count < 0:
+		// An earlier process may have left some to endpoints of a service that was gone meanwhile.
+		return []kernel.Flow{{Service: at}}
 	}
 	for _, endpoint := range from.endpoints {
 		if endpoint.IsValid() && !slices.Contains(to.endpoints, endpoint) {

@@ -9,7 +9,6 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/example/services/kernel"
@@ -38,25 +37,17 @@ func TestNothingIsKeptOfAServiceThatIsGone(t *testing.T) {
 	require.Empty(t, ops.have)
 }
 
-// A search takes long, and so the first services have one for all of them, with the listing that follows.
-func TestFlowsThatWereNotTranslatedEnd(t *testing.T) {
-	f := newFake()
-	ops, complete := newOperations(process{f, t.Context()}), false
-	ops.initialized = func(statedb.ReadTxn) bool { return complete }
-	list := func() { require.NoError(t, ops.List(t.Context(), nil, func(*Frontend) bool { return true })) }
-	apply := func(at kernel.Service) {
-		f.flows[at] = at.Address
-		entry := entryOf(at)
-		ops.ProcessRound(t.Context(), nil, nil, entry)
-		require.NoError(t, entry[0].Result)
+// Clients that had no answer, and those that an earlier process left, need no new port.
+func TestFlowsOfAServiceThatGetsItsFirstEndpointEnd(t *testing.T) {
+	for name, to := range map[string]netip.AddrPort{"not translated": dns.Address, "to an endpoint that is gone": elsewhere} {
+		t.Run(name, func(t *testing.T) {
+			f := newFake()
+			ops := newOperations(process{f, t.Context()})
+			f.flows[dns] = to
+			entry := entryOf(dns)
+			ops.ProcessRound(t.Context(), nil, nil, entry)
+			require.NoError(t, entry[0].Result)
+			require.Equal(t, endpointAt(0), f.flows[dns])
+		})
 	}
-	list()
-	apply(dns)
-	require.Equal(t, dns.Address, f.flows[dns], "the first listing was of nothing")
-	complete = true
-	list()
-	require.Equal(t, endpointAt(0), f.flows[dns])
-
-	apply(orphan)
-	require.Equal(t, endpointAt(0), f.flows[orphan], "nothing follows")
 }
