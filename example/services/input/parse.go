@@ -169,10 +169,8 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 		p.check(at, s.At.Address, err)
 	}
 	if fields.Created.Kind != 0 {
-		p.decode(&fields.Created, &s.Created)
-		// The rank of a service is a number of nanoseconds.
-		if year := s.Created.Year(); year < 1970 || year > 2261 {
-			p.addf(&fields.Created, "the year is %d, must be one from 1970 to 2261", year)
+		if err := fields.Created.Decode(&s.Created); err != nil {
+			p.addf(&fields.Created, "created: %s", err)
 		}
 	}
 	p.endpoints(s, fields.Endpoints, true)

@@ -88,12 +88,12 @@ func (t *Table) Commit(b *Batch) error {
 			counts[n] = true
 		}
 	}
-	if _, err := t.ensure(counts); err != nil {
+	if _, err := t.ensure(nil, counts); err != nil {
 		return err
 	}
 	err := t.commit(b.encode(t.table.Name))
 	if err != nil {
-		// Perhaps another program has deleted a chain, or the whole table: look again before the next commit.
+		// Perhaps another program has deleted a chain: look again before the next commit.
 		clear(t.written)
 	}
 	return err

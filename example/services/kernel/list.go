@@ -45,7 +45,7 @@ func (t *Table) List() (Listing, error) {
 			}
 		}
 		// If rules were missing, so may be elements that were read before.
-		if writes, err := t.ensure(counts); err != nil || !writes {
+		if writes, err := t.ensure(baseChains(t.table), counts); err != nil || !writes {
 			return l, err
 		}
 	}

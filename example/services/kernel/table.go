@@ -87,7 +87,7 @@ type Table struct {
 	socket    socket
 	conntrack *netlink.Handle
 
-	// written are the names of the chains that are in the kernel. It is emptied when that may have changed.
+	// written are the names of the chains that draw and are in the kernel. It is emptied when that may have changed.
 	written map[string]bool
 }
 
@@ -104,7 +104,7 @@ func Open(name string) (*Table, error) {
 	if t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER); err != nil {
 		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), conn.CloseLasting())
 	}
-	if _, err := t.ensure(nil); err != nil {
+	if _, err := t.ensure(baseChains(t.table), nil); err != nil {
 		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
@@ -121,15 +121,11 @@ func (t *Table) Close() error {
 // patience limits how long the library waits for answers that do not come.
 const patience = 10 * time.Second
 
-// ensure makes the table have its sets, the base chains, and the chains for these numbers of endpoints. It reports whether
-// it has written. Once it has written all, it does not create the table again: somebody else has deleted it then, which
-// must not remain unseen, since the elements are gone too.
-func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
-	var wanted []chain
-	all := len(t.written) == 0
-	if all {
-		wanted = baseChains(t.table)
-	}
+// ensure makes the table have the base chains and the chains for these numbers of endpoints. It reports whether it has
+// written. Without base chains, it does not create the table: if another program has deleted it, the elements are gone,
+// which must not remain unseen.
+func (t *Table) ensure(base []chain, counts map[int]bool) (writes bool, err error) {
+	wanted := base
 	for n := range counts {
 		if !t.written[drawName(n)] {
 			wanted = append(wanted, drawChain(t.table, n))
@@ -153,7 +149,7 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 		if c.is(have) {
 			continue
 		}
-		if all && !writes {
+		if len(base) > 0 && !writes {
 			t.conn.AddTable(t.table)
 			for _, set := range sets(t.table) {
 				var elements []nftables.SetElement
@@ -174,7 +170,7 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 			return false, fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
 		}
 	}
-	for _, c := range wanted {
+	for _, c := range wanted[len(base):] {
 		t.written[c.Name] = true
 	}
 	return writes, nil

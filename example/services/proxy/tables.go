@@ -26,7 +26,7 @@ type Service struct {
 	// At is where clients connect to.
 	At kernel.Service
 	// Created decides which of two services has an address that both claim: the older one. Of two that are equally old
-	// it is the one with the lower name.
+	// it is the one with the lower name. It counts in milliseconds, and zero is the oldest.
 	Created   time.Time
 	Endpoints []Endpoint
 }
@@ -125,7 +125,7 @@ func Derive(cfg derive.Config[*Frontend], services statedb.Table[*Service], fron
 	cfg.Same = func(current, derived *Frontend) bool {
 		return current.Name == derived.Name && slices.Equal(current.Endpoints, derived.Endpoints)
 	}
-	return derive.Best(cfg, services, frontends, frontendOf, func(s *Service) int64 { return s.Created.UnixNano() })
+	return derive.Best(cfg, services, frontends, frontendOf, func(s *Service) int64 { return s.Created.UnixMilli() })
 }
 
 // frontendOf returns the frontend that a service claims.
