@@ -50,7 +50,7 @@ type slots struct {
 	endpoints []netip.AddrPort
 }
 
-// absent is what the kernel has of a service that it does not know.
+// absent is what the kernel has of a service that it does not know, as far as is known.
 var absent = slots{count: -1}
 
 func (o *operations) lock(ctx context.Context) error {
@@ -127,8 +127,10 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, a
 	}
 	for i := range round {
 		c := &round[i].Object
-		if flows := flowsOf(c.at, o.of(c.at), c.next); len(flows) > 0 {
-			o.stale[c.at] = append(o.stale[c.at], flows...)
+		for _, flow := range flowsOf(c.at, o.of(c.at), c.next) {
+			if !slices.Contains(o.stale[c.at], flow) {
+				o.stale[c.at] = append(o.stale[c.at], flow)
+			}
 		}
 		if c.next.count < 0 {
 			delete(o.have, c.at)
