@@ -58,8 +58,7 @@ func newLoop(
 
 func newOperations(target Target) *operations {
 	return &operations{
-		target: target, turn: make(chan struct{}, 1),
-		have: map[kernel.Service]slots{}, stale: map[kernel.Service][]kernel.Flow{},
+		target: target, turn: make(chan struct{}, 1), have: map[kernel.Service]slots{},
 	}
 }
 

@@ -19,12 +19,13 @@ import (
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
 func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn(ctx)
+	listed, unswept, err := o.relearn(ctx)
 	if err != nil {
 		return err
 	}
 	for at, have := range listed {
-		f := &Frontend{At: at, Endpoints: slices.Clone(have.endpoints), Torn: have.count != len(have.endpoints)}
+		torn := unswept || have.count != len(have.endpoints)
+		f := &Frontend{At: at, Endpoints: slices.Clone(have.endpoints), Torn: torn}
 		slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
 		if !yield(f) {
 			break
@@ -33,18 +34,18 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 	return nil
 }
 
-// relearn reads what the kernel has, and ends the flows that do not fit to it.
-func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, error) {
+// relearn reads what the kernel has, and sweeps. If only that has failed, all services need another round, which reports it.
+func (o *operations) relearn(ctx context.Context) (listed map[kernel.Service]slots, unswept bool, err error) {
 	if err := o.lock(ctx); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer o.unlock()
 	l, err := o.target.List()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	o.have = slotsOf(l)
-	return maps.Clone(o.have), o.forget()
+	return maps.Clone(o.have), o.sweep() != nil, nil
 }
 
 // maxSlots bounds the slots of a service that are looked at: another program may have written any number.
@@ -80,7 +81,7 @@ func equal(wanted, found *Frontend) bool {
 // diff says what is wrong with a listed frontend.
 func diff(wanted, found *Frontend) string {
 	if found.Torn {
-		return "its slots are torn"
+		return "its slots have gaps or are too many, or conntrack has old flows"
 	}
 	return fmt.Sprintf("the kernel has %d endpoint(s), %v, not %v", len(found.Endpoints), found.Endpoints, wanted.Endpoints)
 }

@@ -39,8 +39,8 @@ type operations struct {
 	// have is what is known of the kernel. A service that is not in it may be in the kernel all the same, after a commit
 	// whose effect is not known: writes say what shall be, so they need not know what is.
 	have map[kernel.Service]slots
-	// stale are the flows that conntrack must forget since a commit, until that has worked.
-	stale map[kernel.Service][]kernel.Flow
+	// unswept is set if conntrack has failed to forget flows. Each round tries to sweep then.
+	unswept bool
 }
 
 // slots are what the kernel has of a service.
@@ -76,6 +76,8 @@ type change struct {
 	at    kernel.Service
 	next  slots
 	entry *reconciler.BatchEntry[*Frontend]
+	// flows are those that conntrack must forget once the change is committed.
+	flows []kernel.Flow
 }
 
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
@@ -92,12 +94,12 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
-		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
+		round = append(round, reconciler.BatchEntry[change]{Object: change{at: deletes[i].Object.At, next: absent, entry: &deletes[i]}})
 	}
 	for i := range updates {
 		f := updates[i].Object
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
-		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
+		round = append(round, reconciler.BatchEntry[change]{Object: change{at: f.At, next: next, entry: &updates[i]}})
 	}
 	var unknown error // of a commit whose effect is not known
 	reconciler.Bisect(ctx, round, func(part []reconciler.BatchEntry[change]) error {
@@ -107,7 +109,7 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		}
 		return err
 	}, func() error { return unknown })
-	o.deleteFlows(round)
+	o.forgetFlows(round)
 	for i := range round {
 		round[i].Object.entry.Result = round[i].Result
 	}
@@ -125,24 +127,21 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, a
 			return err, true
 		}
 	}
+	if err != nil {
+		clear(o.have)
+		o.resync()
+		return err, false
+	}
 	for i := range round {
 		c := &round[i].Object
-		for _, flow := range flowsOf(c.at, o.of(c.at), c.next) {
-			if !slices.Contains(o.stale[c.at], flow) {
-				o.stale[c.at] = append(o.stale[c.at], flow)
-			}
-		}
+		c.flows = flowsOf(c.at, o.of(c.at), c.next)
 		if c.next.count < 0 {
 			delete(o.have, c.at)
 		} else {
 			o.have[c.at] = c.next
 		}
 	}
-	if err != nil {
-		clear(o.have)
-		o.resync()
-	}
-	return err, err == nil
+	return nil, true
 }
 
 // write adds the elements in which a service differs from what the kernel has.
@@ -224,13 +223,13 @@ func flatten(err error) []error {
 // that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
 func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
 	switch first := from.count <= 0 && to.count > 0; {
-	case at.Protocol != kernel.UDP && first:
+	case at.Protocol == kernel.UDP && (first || from.count < 0 || to.count < 0):
+		// All of them: there may be some of an earlier process, or of a change after which conntrack has failed.
+		return []kernel.Flow{{Service: at}}
+	case first:
 		return []kernel.Flow{{Service: at, Endpoint: at.Address}}
 	case at.Protocol != kernel.UDP:
 		return nil
-	case first || from.count < 0:
-		// An earlier process may have left some to endpoints of a service that was gone meanwhile.
-		return []kernel.Flow{{Service: at}}
 	}
 	for _, endpoint := range from.endpoints {
 		if endpoint.IsValid() && !slices.Contains(to.endpoints, endpoint) {
@@ -240,34 +239,38 @@ func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
 	return flows
 }
 
-// deleteFlows deletes the flows that the commit has left. If that fails, so do the entries, whose next attempt tries again.
-func (o *operations) deleteFlows(round []reconciler.BatchEntry[change]) {
+// forgetFlows has conntrack forget the flows of a round that is committed. If that fails, so do the entries, whose next
+// attempt sweeps.
+func (o *operations) forgetFlows(round []reconciler.BatchEntry[change]) {
 	var flows []kernel.Flow
 	for i := range round {
 		if round[i].Result == nil {
-			flows = append(flows, o.stale[round[i].Object.at]...)
+			flows = append(flows, round[i].Object.flows...)
 		}
 	}
-	if len(flows) == 0 {
+	due := o.unswept
+	var err error
+	if due {
+		err = o.sweep()
+	}
+	if err == nil && len(flows) > 0 {
+		err = o.target.DeleteFlows(flows...)
+		o.unswept = err != nil
+	}
+	if err == nil {
 		return
 	}
-	err := o.target.DeleteFlows(flows...)
 	for i := range round {
-		at := round[i].Object.at
-		switch {
-		case round[i].Result != nil || len(o.stale[at]) == 0:
-		case err != nil:
-			round[i].Result = fmt.Errorf("the service is changed, and conntrack has its old flows: %w", err)
-		default:
-			delete(o.stale, at)
+		if c := &round[i]; c.Result == nil && (due || len(c.Object.flows) > 0) {
+			c.Result = fmt.Errorf("the service is changed, and conntrack has its old flows: %w", err)
 		}
 	}
 }
 
-// forget has conntrack forget flows that go where the kernel has no endpoint: an earlier process may have left them, or
-// somebody else who changed the table. It must be called with the lock held, when have is what was listed.
-func (o *operations) forget() error {
-	return o.target.DeleteFlowsIf(func(flow kernel.Flow) bool {
+// sweep has conntrack forget flows that go where the kernel has no endpoint: an earlier process may have left them, or
+// somebody else who changed the table. It must be called with the lock held.
+func (o *operations) sweep() error {
+	err := o.target.DeleteFlowsIf(func(flow kernel.Flow) bool {
 		have, known := o.have[flow.Service]
 		if !known || have.count < 0 {
 			return false
@@ -277,4 +280,6 @@ func (o *operations) forget() error {
 		}
 		return flow.Protocol == kernel.UDP && !slices.Contains(have.endpoints, flow.Endpoint)
 	})
+	o.unswept = err != nil
+	return err
 }

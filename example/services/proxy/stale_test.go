@@ -28,32 +28,11 @@ func TestNothingIsKeptOfAServiceThatIsGone(t *testing.T) {
 		for range 2 {
 			ops.ProcessRound(t.Context(), nil, nil, entry)
 			require.NoError(t, entry[0].Result)
-			require.Empty(t, ops.stale)
 		}
 		ops.ProcessRound(t.Context(), nil, entry, nil)
 		require.NoError(t, entry[0].Result)
 	}
-	require.Empty(t, ops.stale)
 	require.Empty(t, ops.have)
-}
-
-// A kernel may fail for a night.
-func TestNothingPilesUpWhileTheKernelFails(t *testing.T) {
-	fails := 1
-	ops := newOperations(unsteady{newFake(), func() int { return fails }})
-	asked := 0
-	ops.resync = func() { asked++ }
-	entry := entryOf(dns)
-	for range 100 {
-		ops.ProcessRound(t.Context(), nil, nil, entry)
-		require.Error(t, entry[0].Result)
-	}
-	require.Len(t, ops.stale[dns], 1)
-	require.Equal(t, 100, asked)
-	fails = 0
-	ops.ProcessRound(t.Context(), nil, nil, entry)
-	require.NoError(t, entry[0].Result)
-	require.Empty(t, ops.stale)
 }
 
 // Clients that had no answer, and those that an earlier process left, need no new port.

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,9 +82,16 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 			}
 			return rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "fails")
 		}}
-		ops, asked := newOperations(u), false
-		ops.resync = func() { asked = true }
+		var ops *operations
+		asked := false
+		start := func() {
+			ops = newOperations(u)
+			ops.resync = func() { asked = true }
+		}
+		start()
 		wanted, failed := map[kernel.Service]*Frontend{}, map[kernel.Service]bool{}
+		// forgotten are services that were deleted before a restart: what conntrack has of them is found by nothing.
+		forgotten := map[kernel.Service]bool{}
 		bad := func(at kernel.Service) bool { return cannot(wanted[at]) }
 		round := func(changed map[kernel.Service]bool) {
 			var deletes, updates []reconciler.BatchEntry[*Frontend]
@@ -125,7 +133,18 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 					maps.DeleteFunc(has, func(name, _ string) bool { return concerns(name, at) })
 				}
 			}
+			if asked {
+				// Slots that are too many, and old flows, wait for the listing.
+				maps.DeleteFunc(has, func(name, _ string) bool {
+					return strings.Contains(name, " slot ") || strings.HasPrefix(name, "flow of ")
+				})
+			}
 			require.Equal(t, dump(left), has)
+			for _, at := range services {
+				if to := f.flows[at]; wanted[at] == nil && !left(at) && !forgotten[at] && !asked {
+					require.True(t, !to.IsValid() || to == at.Address, "a flow of %s goes to %s", at, to)
+				}
+			}
 		}
 		resync := func() {
 			found := map[kernel.Service]*Frontend{}
@@ -139,6 +158,17 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 				changed[at] = (w == nil) != (l == nil) || w != nil && !equal(w, l)
 			}
 			round(changed)
+		}
+		restart := func() {
+			start()
+			for _, at := range services {
+				if wanted[at] == nil {
+					forgotten[at], failed[at] = true, false
+				}
+			}
+			for asked = true; asked; {
+				resync()
+			}
 		}
 		for range rapid.IntRange(1, 12).Draw(t, "rounds") {
 			changed := map[kernel.Service]bool{}
@@ -161,12 +191,16 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 					continue
 				}
 				changed[at] = true
+				delete(forgotten, at)
 			}
 			round(changed)
-			if rapid.IntRange(0, 9).Draw(t, "list") == 0 {
+			switch rapid.IntRange(0, 15).Draw(t, "event") {
+			case 0:
 				resync()
+			case 1:
+				restart()
 			}
-			compare(func(at kernel.Service) bool { return failed[at] || asked })
+			compare(func(at kernel.Service) bool { return failed[at] })
 		}
 		fails = false
 		round(nil)
