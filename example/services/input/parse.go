@@ -168,11 +168,12 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 		s.At, err = kernel.ParseService(p.text(at))
 		p.check(at, s.At.Address, err)
 	}
-	if fields.Created.Kind != 0 {
-		p.decode(&fields.Created, &s.Created)
-		// The rank of a service is a number of nanoseconds.
-		if year := s.Created.Year(); year < 1970 || year > 2261 {
-			p.addf(&fields.Created, "the year is %d, must be one from 1970 to 2261", year)
+	if created := &fields.Created; created.Kind != 0 {
+		if created.Decode(&s.Created) != nil {
+			p.addf(created, "%q is not a time such as 2026-01-31T12:00:00Z", created.Value)
+		} else if year := s.Created.Year(); year < 1970 || year > 2261 {
+			// The rank of a service is a number of nanoseconds.
+			p.addf(created, "the year is %d, must be one from 1970 to 2261", year)
 		}
 	}
 	p.endpoints(s, fields.Endpoints, true)
