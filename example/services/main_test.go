@@ -222,6 +222,21 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	assert.Contains(t, stderr, "-every")
 }
 
+func TestWithoutRootTheErrorSaysWhatToDo(t *testing.T) {
+	var out bytes.Buffer
+	cmd := exec.Command("/proc/self/exe", "run", "-generate", "1x1", "-http", "", "-shell", "")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// A user namespace below that of the tests has no rights in their network namespace.
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getgid(), Size: 1}},
+	}
+	assert.Error(t, cmd.Run())
+	assert.Contains(t, out.String(), "operation not permitted; run it as root, or try: services demo\n")
+}
+
 // demoOf starts a demo as a process of its own.
 func demoOf(t *testing.T, args ...string) (cmd *exec.Cmd, out *testlog.Buffer, shell, temporary string) {
 	shell, temporary = filepath.Join(shortDir(t), "d", "s"), t.TempDir()
