@@ -147,6 +147,9 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 
 	for _, c := range wanted {
 		have, err := t.conn.GetRules(t.table, &c.Chain)
+		if err != nil && strings.Contains(err.Error(), unix.EPERM.Error()) {
+			err = unix.EPERM // GetRules passes on its text alone
+		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
 		}
