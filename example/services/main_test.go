@@ -191,18 +191,27 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
 	for arguments, want := range map[string]string{
-		"run x":                         "services run: wrong arguments: 1 of them, must be 0",
-		"why":                           "services why: wrong arguments: 0 of them, must be 1",
-		"run -generate 5":               `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
-		"run -churn 5":                  "services run: wrong arguments: -churn is for -generate",
-		"run -generate 5x5 -etcd x":     "services run: wrong arguments: -generate and -etcd exclude each other",
-		"run -generate 1x1 -resync -1s": "services run: wrong arguments: -resync is -1s, must not be negative",
-		"run -generate 1x1 -shell= -http 0.0.0.0:1":                   `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
+		"run x":                                     "services run: wrong arguments: x; after the flags, want none",
+		"why":                                       "services why: wrong arguments: none; after the flags, want NAME",
+		"why default/web:http -shell s":             "services why: wrong arguments: default/web:http -shell s; after the flags, want NAME",
+		"run -generate 1x1 -file f":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
+		"run -etcd x -file f":                       "services run: wrong arguments: -file, -etcd and -generate exclude each other",
+		"run -etcd x:2379":                          `services run: wrong arguments: -etcd is "x:2379", must be a URL such as http://127.0.0.1:2379`,
+		"run -etcd x":                               `services run: wrong arguments: -etcd is "x", must be a URL such as http://127.0.0.1:2379`,
+		"run -generate 1x1 -table=":                 `services run: wrong arguments: -table is "", must be a letter, then letters, digits and _.-`,
+		"run -generate 1x1 -table=1/x":              `services run: wrong arguments: -table is "1/x", must be a letter, then letters, digits and _.-`,
+		"run -table " + strings.Repeat("x", 256):    "must be a letter, then letters, digits and _.-, at most 255 in all",
+		"run -generate 5":                           `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
+		"run -churn 5":                              "services run: wrong arguments: -churn is for -generate",
+		"run -generate 5x5 -etcd x":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
+		"run -generate 1x1 -resync -1s":             "services run: wrong arguments: -resync is -1s, must not be negative",
+		"run -generate 1x1 -shell= -http 0.0.0.0:1": `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
 		"run -generate 1x1 -shell= -http " + listener.Addr().String(): "(choose another by -http)",
 		"run -file " + dir + "/none":                                  "no such file",
 		"demo -file " + dir + "/none":                                 "no such file",
 		"demo -every -1s":                                             "services demo: wrong arguments: -every is -1s, must not be negative",
 		"status -shell " + dir + "/none":                              "services status: no services run:",
+		"status -shell " + dir + "/none/s":                            "services status: no services run:",
 	} {
 		code, _, stderr := call(strings.Fields(arguments)...)
 		wantCode := 1
