@@ -34,7 +34,7 @@ func runDemo(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.
 	every := flags.Duration("every", 5*time.Second,
 		"how often to change a copy of the file; 0 changes nothing, and follows edits of the file itself")
 	o.add(flags)
-	if err := parse(flags, args, 0); err != nil {
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	if *every < 0 {

@@ -200,7 +200,7 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"run -etcd x":                               `services run: wrong arguments: -etcd is "x", must be a URL such as http://127.0.0.1:2379`,
 		"run -generate 1x1 -table=":                 `services run: wrong arguments: -table is "", must be a letter, then letters, digits and _.-`,
 		"run -generate 1x1 -table=1/x":              `services run: wrong arguments: -table is "1/x", must be a letter, then letters, digits and _.-`,
-		"run -table " + strings.Repeat("x", 256):    "must be a letter, then letters, digits and _.-, at most 255 in all",
+		"run -table " + strings.Repeat("x", 256):    `services run: wrong arguments: -table is "` + strings.Repeat("x", 256),
 		"run -generate 5":                           `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
 		"run -churn 5":                              "services run: wrong arguments: -churn is for -generate",
 		"run -generate 5x5 -etcd x":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
