@@ -118,6 +118,9 @@ func (t *Table) Close() error {
 	return t.conn.CloseLasting()
 }
 
+// ErrTaken is returned if a chain has rules, and all are of another program.
+var ErrTaken = errors.New("the table is that of another program")
+
 // patience limits how long the library waits for answers that do not come.
 const patience = 10 * time.Second
 
