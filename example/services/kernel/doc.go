@@ -16,7 +16,7 @@
 //
 // A chain draw-n draws one of n slots, looks up its endpoint, and translates the destination to it. So a change
 // of an endpoint, or of a service, changes a few elements, and no rule: the kernel takes microseconds for it,
-// with ten services as with ten thousand. [Table.Open] describes the rules; nft list table shows them.
+// with ten services as with ten thousand. nft list table shows the rules.
 //
 // Draw and look-up are two look-ups, and a commit may fall between them. If the drawn slot is gone then, a
 // second rule takes slot 0, which every service with an endpoint has. For that, slots have no gaps: when

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +94,7 @@ type Table struct {
 
 // Open opens the table of a name in the network namespace of the calling thread, and keeps a socket until
 // [Table.Close]. The table is created if it is missing; rules that are not as they should be are replaced. An
-// existing table that is equal gets no write.
+// existing table that is equal gets no write. A table of another program is an error; see [ErrTaken].
 func Open(name string) (*Table, error) {
 	t := &Table{table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4}, written: make(map[string]bool)}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))
@@ -148,6 +149,7 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	}
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
+	var missing []chain
 	for _, c := range wanted {
 		have, err := t.conn.GetRules(t.table, &c.Chain)
 		if err != nil && strings.Contains(err.Error(), unix.EPERM.Error()) {
@@ -156,25 +158,29 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
 		}
-		if c.is(have) {
-			continue
+		if len(have) > 0 && !slices.ContainsFunc(have, isOurs) {
+			return false, fmt.Errorf("%w: chain %s of table %s has other rules", ErrTaken, c.Name, t.table.Name)
 		}
-		if all && !writes {
-			t.conn.AddTable(t.table)
-			for _, set := range sets(t.table) {
-				var elements []nftables.SetElement
-				if set.Name == sameSet {
-					elements = same()
-				}
-				if err := t.conn.AddSet(set, elements); err != nil {
-					return false, err
-				}
+		if !c.is(have) {
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) > 0 && all {
+		t.conn.AddTable(t.table)
+		for _, set := range sets(t.table) {
+			var elements []nftables.SetElement
+			if set.Name == sameSet {
+				elements = same()
+			}
+			if err := t.conn.AddSet(set, elements); err != nil {
+				return false, err
 			}
 		}
-		writes = true
-		c.write(t.conn)
 	}
-	if writes {
+	if len(missing) > 0 {
+		for _, c := range missing {
+			c.write(t.conn)
+		}
 		if err := t.conn.Flush(); err != nil {
 			clear(t.written)
 			return false, fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
@@ -183,5 +189,5 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	for _, c := range wanted {
 		t.written[c.Name] = true
 	}
-	return writes, nil
+	return len(missing) > 0, nil
 }
