@@ -112,7 +112,7 @@ func TestEndpointWithoutAddress(t *testing.T) {
 	s.has(want)
 	s.write(service("web", web, 0, 1))
 	want[web.String()] = "2: [10.2.0.11:8080 10.2.0.12:8080]"
-	s.has(want)
+	s.becomes(want)
 }
 
 // Only the service that needs what is gone waits for another attempt.
