@@ -101,8 +101,13 @@ func (o *options) demo(ctx context.Context, file string, every time.Duration, st
 		}
 		_ = inherited.Close() // FileListener has a copy
 	}
-	fmt.Fprintf(stdout, "in another terminal: services status; services why %s; services shell db/show frontends\n"+
-		"the services are those of %s; Ctrl-C ends\n\n", "default/web:http", file)
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, name := filepath.Split(program)
+	fmt.Fprintf(stdout, "in another terminal: cd %s; ./%[2]s status; ./%[2]s why default/web:http; ./%[2]s shell db/show frontends\n"+
+		"the services are those of %[3]s; Ctrl-C ends\n\n", dir, name, file)
 	return p.run(ctx)
 }
 

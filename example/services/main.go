@@ -180,7 +180,7 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 		return err
 	}
 	if listener != nil {
-		fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
+		fmt.Fprintf(stdout, "http://%s has a page and metrics\n", listener.Addr())
 	}
 	p := program{Input: in, Table: o.table, Resync: o.resync, Listener: listener, Shell: o.shell, Log: o.log()}
 	return p.run(ctx)
