@@ -89,9 +89,7 @@ func call(args ...string) (code int, stdout, stderr string) {
 
 // running starts a program in the namespace of the tests, until the test ends. It returns the path of its shell and its
 // URL.
-func running(t *testing.T, file string) (shell, url string) {
-	in, err := input.OpenFile(file)
-	require.NoError(t, err)
+func running(t *testing.T, in input.Input) (shell, url string) {
 	o := options{shell: filepath.Join(shortDir(t), "d", "s"), http: "127.0.0.1:0", table: "test"}
 	listener, err := o.listen()
 	require.NoError(t, err)
@@ -116,7 +114,9 @@ const conflicting = `services:
 func TestStatusAndWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "services.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(conflicting), 0o644))
-	shell, url := running(t, file)
+	in, err := input.OpenFile(file)
+	require.NoError(t, err)
+	shell, url := running(t, in)
 	var status string
 	until(t, func() string { return status }, func() bool {
 		code, out, errs := call("status", "-shell", shell)
@@ -151,6 +151,8 @@ func TestStatusAndWhy(t *testing.T) {
 	code, _, errs := call("why", "-shell", shell, "it's nothing")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, `there is no service "it's nothing"`)
+	_, _, errs = call("why", "-shell", shell, "tcp/10.96.0.1")
+	assert.Contains(t, errs, `there is no service "tcp/10.96.0.1", and as an address "tcp/10.96.0.1": not an ip:port`)
 	code, out, _ := call("shell", "-shell", shell, "db/show", "frontends")
 	assert.Zero(t, code)
 	assert.Contains(t, out, "10.2.0.11:8080")
@@ -181,6 +183,23 @@ func TestStatusAndWhy(t *testing.T) {
 	})
 	assert.NotContains(t, status, "health       ok")
 	assert.Contains(t, status, "services     3")
+}
+
+func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
+	in, err := input.OpenEtcd("unix://" + filepath.Join(t.TempDir(), "none"))
+	require.NoError(t, err)
+	shell, _ := running(t, in)
+	var status string
+	until(t, func() string { return status }, func() bool {
+		code, out, _ := call("status", "-shell", shell)
+		status = out
+		return code == 0
+	})
+	assert.Regexp(t, `(?m)^services     0, not all have been read yet$`, status)
+	_, why, _ := call("why", "-shell", shell, "tcp/10.96.0.1:80")
+	assert.Contains(t, why, "no service claims tcp/10.96.0.1:80; not all have been read yet\n")
+	_, _, errs := call("why", "-shell", shell, "default/web:http")
+	assert.Contains(t, errs, `there is no service "default/web:http"; not all have been read yet`)
 }
 
 func TestBadArgumentsAreErrors(t *testing.T) {
