@@ -139,6 +139,7 @@ func TestProblemsHavePositions(t *testing.T) {
 		"":                            "f:1: is empty",
 		"# nothing\n":                 "f:1: is empty",
 		"{}":                          "f:1:1: services is missing; for no service, write services: []",
+		web:                           "f:1:3: services is missing; for no service, write services: []",
 		"services: 3":                 "f:1: cannot unmarshal !!int `3` into []yaml.Node",
 		"services: []\n---\nx: 1":     "f:2:1: a second document; only one is read",
 		"services:\n\t- x":            "f:2: found character that cannot start any token",

@@ -97,7 +97,9 @@ func parseFile(file string, data []byte) (services []*proxy.Service, err error) 
 		Services []yaml.Node
 		Rest     map[string]yaml.Node `yaml:",inline"`
 	}
-	p.decode(root, &doc)
+	if root.Kind == yaml.MappingNode {
+		p.decode(root, &doc)
+	}
 	p.unknown(doc.Rest)
 	if doc.Services == nil && p.problems == nil {
 		p.addf(root, "services is missing; for no service, write services: []")
