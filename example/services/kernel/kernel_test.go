@@ -511,6 +511,26 @@ func TestForeignTablesStay(t *testing.T) {
 	assert.Len(t, tables, 2)
 }
 
+// Endpoints would not reach themselves any more.
+func TestListingWritesTheConstantSetAgain(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	set := &nftables.Set{Table: table.table, Name: sameSet, Concatenation: true, KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)}
+	conn.FlushSet(set)
+	require.NoError(t, conn.Flush())
+	for range 2 {
+		before := p.Generation()
+		list(t, table)
+		have, err := conn.GetSetElements(set)
+		require.NoError(t, err)
+		assert.Len(t, have, 121)
+		if before == p.Generation() {
+			return
+		}
+	}
+	assert.Fail(t, "a listing of an equal table writes")
+}
+
 // The name may be that of another program's table, whose rules must not be replaced.
 func TestTableOfAnotherProgramIsRefused(t *testing.T) {
 	p := newPlace(t)
