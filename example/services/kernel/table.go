@@ -165,19 +165,34 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 			missing = append(missing, c)
 		}
 	}
-	if len(missing) > 0 && all {
-		t.conn.AddTable(t.table)
-		for _, set := range sets(t.table) {
-			var elements []nftables.SetElement
-			if set.Name == sameSet {
-				elements = same()
-			}
-			if err := t.conn.AddSet(set, elements); err != nil {
-				return false, err
-			}
+	var setsWanted []*nftables.Set
+	if all {
+		setsWanted = sets(t.table)
+	}
+	if all && len(missing) == 0 {
+		// All sets are there, since the rules use them, but the one that is constant may have been emptied.
+		count, err := t.count(sameSet)
+		if err != nil {
+			return false, fmt.Errorf("count the elements of set %s: %w", sameSet, err)
+		}
+		if count == len(same()) {
+			setsWanted = nil
 		}
 	}
-	if len(missing) > 0 {
+	writes = len(missing)+len(setsWanted) > 0
+	if len(setsWanted) > 0 {
+		t.conn.AddTable(t.table)
+	}
+	for _, set := range setsWanted {
+		var elements []nftables.SetElement
+		if set.Name == sameSet {
+			elements = same()
+		}
+		if err := t.conn.AddSet(set, elements); err != nil {
+			return false, err
+		}
+	}
+	if writes {
 		for _, c := range missing {
 			c.write(t.conn)
 		}
@@ -189,5 +204,5 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	for _, c := range wanted {
 		t.written[c.Name] = true
 	}
-	return len(missing) > 0, nil
+	return writes, nil
 }
