@@ -34,7 +34,7 @@ func runDemo(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.
 	every := flags.Duration("every", 5*time.Second,
 		"how often to change a copy of the file; 0 changes nothing, and follows edits of the file itself")
 	o.add(flags)
-	if err := parse(flags, args, 0); err != nil {
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	if *every < 0 {
@@ -101,8 +101,13 @@ func (o *options) demo(ctx context.Context, file string, every time.Duration, st
 		}
 		_ = inherited.Close() // FileListener has a copy
 	}
-	fmt.Fprintf(stdout, "in another terminal: services status; services why %s; services shell db/show frontends\n"+
-		"the services are those of %s; Ctrl-C ends\n\n", "default/web:http", file)
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	dir, name := filepath.Split(program)
+	fmt.Fprintf(stdout, "in another terminal: cd %s; ./%[2]s status; ./%[2]s why default/web:http; ./%[2]s shell db/show frontends\n"+
+		"the services are those of %[3]s; Ctrl-C ends\n\n", dir, name, file)
 	return p.run(ctx)
 }
 

@@ -8,6 +8,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -16,8 +17,10 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
+	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -77,16 +80,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// parse parses flags, and rejects another number of arguments.
-func parse(flags *flag.FlagSet, args []string, number int) error {
+// parse parses flags, and rejects another number of arguments after them than names.
+func parse(flags *flag.FlagSet, args []string, names ...string) error {
 	err := flags.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return err
 	case err != nil:
 		return fmt.Errorf("%w: %w", errUsage, err)
-	case flags.NArg() != number:
-		return fmt.Errorf("%w: %d of them, must be %d", errUsage, flags.NArg(), number)
+	case flags.NArg() != len(names):
+		return fmt.Errorf("%w: %s; after the flags, want %s", errUsage,
+			cmp.Or(strings.Join(flags.Args(), " "), "none"), cmp.Or(strings.Join(names, " "), "none"))
 	}
 	return nil
 }
@@ -117,8 +121,15 @@ func (o *options) addShell(flags *flag.FlagSet) {
 	flags.StringVar(&o.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for services shell; \"\" is none")
 }
 
+// tableForm is what nft takes for a name, and the kernel as one of a table.
+var tableForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,254}$`)
+
 // listen opens the listener for HTTP, which is nil if there is none, and prepares the directory of the shell.
 func (o *options) listen() (listener net.Listener, err error) {
+	if !tableForm.MatchString(o.table) {
+		return nil, fmt.Errorf("%w: -table is %q, must be a letter, then letters, digits and _.-, at most 255 in all",
+			errUsage, o.table)
+	}
 	if o.resync < 0 {
 		return nil, fmt.Errorf("%w: -resync is %s, must not be negative", errUsage, o.resync)
 	}
@@ -147,8 +158,17 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 	generate := flags.String("generate", "", "make up services of this `size` instead, such as 10000x10")
 	churn := flags.Int("churn", 0, "with -generate, how many endpoints to replace in a second")
 	o.add(flags)
-	if err := parse(flags, args, 0); err != nil {
+	if err := parse(flags, args); err != nil {
 		return err
+	}
+	inputs := 0
+	flags.Visit(func(f *flag.Flag) {
+		if f.Name == "file" || f.Name == "etcd" || f.Name == "generate" {
+			inputs++
+		}
+	})
+	if inputs > 1 {
+		return fmt.Errorf("%w: -file, -etcd and -generate exclude each other", errUsage)
 	}
 	in, err := openInput(*file, *etcd, *generate, *churn)
 	if err != nil {
@@ -160,7 +180,7 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 		return err
 	}
 	if listener != nil {
-		fmt.Fprintf(stdout, "http://%s\n", listener.Addr())
+		fmt.Fprintf(stdout, "http://%s has a page and metrics\n", listener.Addr())
 	}
 	p := program{Input: in, Table: o.table, Resync: o.resync, Listener: listener, Shell: o.shell, Log: o.log()}
 	return p.run(ctx)
@@ -168,8 +188,6 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 
 func openInput(file, etcd, generate string, churn int) (in input.Input, err error) {
 	switch {
-	case generate != "" && etcd != "":
-		return nil, fmt.Errorf("%w: -generate and -etcd exclude each other", errUsage)
 	case generate != "":
 		if in, err = input.ParseGenerated(generate, churn); err != nil {
 			err = fmt.Errorf("%w: -generate: %w", errUsage, err)
@@ -178,6 +196,9 @@ func openInput(file, etcd, generate string, churn int) (in input.Input, err erro
 	case churn != 0:
 		return nil, fmt.Errorf("%w: -churn is for -generate", errUsage)
 	case etcd != "":
+		if u, err := url.Parse(etcd); err != nil || u.Host == "" && u.Scheme != "unix" {
+			return nil, fmt.Errorf("%w: -etcd is %q, must be a URL such as http://127.0.0.1:2379", errUsage, etcd)
+		}
 		return input.OpenEtcd(etcd)
 	}
 	return input.OpenFile(file)
@@ -194,7 +215,7 @@ func (o *options) log() *slog.Logger {
 func runStatus(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	var o options
 	o.addShell(flags)
-	if err := parse(flags, args, 0); err != nil {
+	if err := parse(flags, args); err != nil {
 		return err
 	}
 	return ask(o.shell, statusCommand, stdout)
@@ -203,7 +224,7 @@ func runStatus(_ context.Context, flags *flag.FlagSet, args []string, stdout io.
 func runWhy(_ context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	var o options
 	o.addShell(flags)
-	if err := parse(flags, args, 1); err != nil {
+	if err := parse(flags, args, "NAME"); err != nil {
 		return err
 	}
 	return ask(o.shell, whyCommand+" "+quote(flags.Arg(0)), stdout)
@@ -231,7 +252,9 @@ func ask(path, command string, stdout io.Writer) error {
 	if strings.Contains(command, "\n") {
 		return fmt.Errorf("%w: a line break", errUsage)
 	}
-	if err := shellsocket.Check(path); err != nil {
+	if err := shellsocket.Check(path); errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no services run: %w", err)
+	} else if err != nil {
 		return err
 	}
 	// ShellExchange would wait for a program.

@@ -89,9 +89,7 @@ func call(args ...string) (code int, stdout, stderr string) {
 
 // running starts a program in the namespace of the tests, until the test ends. It returns the path of its shell and its
 // URL.
-func running(t *testing.T, file string) (shell, url string) {
-	in, err := input.OpenFile(file)
-	require.NoError(t, err)
+func running(t *testing.T, in input.Input) (shell, url string) {
 	o := options{shell: filepath.Join(shortDir(t), "d", "s"), http: "127.0.0.1:0", table: "test"}
 	listener, err := o.listen()
 	require.NoError(t, err)
@@ -116,7 +114,9 @@ const conflicting = `services:
 func TestStatusAndWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "services.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(conflicting), 0o644))
-	shell, url := running(t, file)
+	in, err := input.OpenFile(file)
+	require.NoError(t, err)
+	shell, url := running(t, in)
 	var status string
 	until(t, func() string { return status }, func() bool {
 		code, out, errs := call("status", "-shell", shell)
@@ -151,6 +151,8 @@ func TestStatusAndWhy(t *testing.T) {
 	code, _, errs := call("why", "-shell", shell, "it's nothing")
 	assert.Equal(t, 1, code)
 	assert.Contains(t, errs, `there is no service "it's nothing"`)
+	_, _, errs = call("why", "-shell", shell, "tcp/10.96.0.1")
+	assert.Contains(t, errs, `there is no service "tcp/10.96.0.1", and as an address "tcp/10.96.0.1": not an ip:port`)
 	code, out, _ := call("shell", "-shell", shell, "db/show", "frontends")
 	assert.Zero(t, code)
 	assert.Contains(t, out, "10.2.0.11:8080")
@@ -183,6 +185,28 @@ func TestStatusAndWhy(t *testing.T) {
 	assert.Contains(t, status, "services     3")
 }
 
+func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
+	in, err := input.OpenEtcd("unix://" + filepath.Join(t.TempDir(), "none"))
+	require.NoError(t, err)
+	shell, _ := running(t, in)
+	var status string
+	until(t, func() string { return status }, func() bool {
+		code, out, _ := call("status", "-shell", shell)
+		status = out
+		return code == 0
+	})
+	assert.Regexp(t, `(?m)^services     0; not all have been read yet$`, status)
+	var why string
+	until(t, func() string { return why }, func() bool {
+		code, out, _ := call("why", "-shell", shell, "tcp/10.96.0.1:80") // the derivation may begin later
+		why = out
+		return code == 0
+	})
+	assert.Contains(t, why, "no service claims tcp/10.96.0.1:80; not all have been read yet\n")
+	_, _, errs := call("why", "-shell", shell, "default/web:http")
+	assert.Contains(t, errs, `"default/web:http" does not begin with tcp/ or udp/; not all have been read yet`)
+}
+
 func TestBadArgumentsAreErrors(t *testing.T) {
 	dir := shortDir(t)
 	file := filepath.Join(dir, "services.yaml")
@@ -191,18 +215,27 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, listener.Close()) }()
 	for arguments, want := range map[string]string{
-		"run x":                         "services run: wrong arguments: 1 of them, must be 0",
-		"why":                           "services why: wrong arguments: 0 of them, must be 1",
-		"run -generate 5":               `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
-		"run -churn 5":                  "services run: wrong arguments: -churn is for -generate",
-		"run -generate 5x5 -etcd x":     "services run: wrong arguments: -generate and -etcd exclude each other",
-		"run -generate 1x1 -resync -1s": "services run: wrong arguments: -resync is -1s, must not be negative",
-		"run -generate 1x1 -shell= -http 0.0.0.0:1":                   `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
+		"run x":                                     "services run: wrong arguments: x; after the flags, want none",
+		"why":                                       "services why: wrong arguments: none; after the flags, want NAME",
+		"why default/web:http -shell s":             "services why: wrong arguments: default/web:http -shell s; after the flags, want NAME",
+		"run -generate 1x1 -file f":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
+		"run -etcd x -file f":                       "services run: wrong arguments: -file, -etcd and -generate exclude each other",
+		"run -etcd x:2379":                          `services run: wrong arguments: -etcd is "x:2379", must be a URL such as http://127.0.0.1:2379`,
+		"run -etcd x":                               `services run: wrong arguments: -etcd is "x", must be a URL such as http://127.0.0.1:2379`,
+		"run -generate 1x1 -table=":                 `services run: wrong arguments: -table is "", must be a letter, then letters, digits and _.-`,
+		"run -generate 1x1 -table=1/x":              `services run: wrong arguments: -table is "1/x", must be a letter, then letters, digits and _.-`,
+		"run -table " + strings.Repeat("x", 256):    `services run: wrong arguments: -table is "` + strings.Repeat("x", 256),
+		"run -generate 5":                           `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
+		"run -churn 5":                              "services run: wrong arguments: -churn is for -generate",
+		"run -generate 5x5 -etcd x":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
+		"run -generate 1x1 -resync -1s":             "services run: wrong arguments: -resync is -1s, must not be negative",
+		"run -generate 1x1 -shell= -http 0.0.0.0:1": `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
 		"run -generate 1x1 -shell= -http " + listener.Addr().String(): "(choose another by -http)",
 		"run -file " + dir + "/none":                                  "no such file",
 		"demo -file " + dir + "/none":                                 "no such file",
 		"demo -every -1s":                                             "services demo: wrong arguments: -every is -1s, must not be negative",
 		"status -shell " + dir + "/none":                              "services status: no services run:",
+		"status -shell " + dir + "/none/s":                            "services status: no services run:",
 	} {
 		code, _, stderr := call(strings.Fields(arguments)...)
 		wantCode := 1
@@ -220,6 +253,21 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 	code, _, stderr := call("demo", "-h")
 	assert.Zero(t, code)
 	assert.Contains(t, stderr, "-every")
+}
+
+func TestWithoutRootTheErrorSaysWhatToDo(t *testing.T) {
+	var out bytes.Buffer
+	cmd := exec.Command("/proc/self/exe", "run", "-generate", "1x1", "-http", "", "-shell", "")
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	// A user namespace below that of the tests has no rights in their network namespace.
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 1000, HostID: os.Getgid(), Size: 1}},
+	}
+	assert.Error(t, cmd.Run())
+	assert.Contains(t, out.String(), "operation not permitted; run it as root, or try: services demo\n")
 }
 
 // demoOf starts a demo as a process of its own.

@@ -86,10 +86,9 @@ func (p program) run(ctx context.Context) error {
 func openTable(lifecycle cell.Lifecycle, p program) (proxy.Target, error) {
 	table, err := kernel.Open(p.Table)
 	if errors.Is(err, os.ErrPermission) {
-		err = fmt.Errorf("%w; run it as root, or try: services demo", err)
-	}
-	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w; run it as root, or try: services demo", err)
+	} else if err != nil {
+		return nil, fmt.Errorf("%w; if another program has a table %s, choose another name by -table", err, p.Table)
 	}
 	lifecycle.Append(cell.Hook{OnStop: func(cell.HookContext) error { return table.Close() }})
 	return table, nil

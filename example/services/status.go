@@ -94,7 +94,7 @@ func (l *looker) status(ctx context.Context) string {
 		}
 	}
 	snapshot := l.loop.Snapshot(ctx)
-	add("services", l.services.NumObjects(txn))
+	add("services", fmt.Sprint(l.services.NumObjects(txn), l.unread(txn)))
 	add("frontends", fmt.Sprintf("%d, %d of them without an endpoint", snapshot.Objects, empty))
 	add("endpoints", fmt.Sprintf("%d, %d of them ready", endpoints, ready))
 	add("conflicts", len(conflicts))
@@ -124,6 +124,14 @@ func (l *looker) status(ctx context.Context) string {
 	}
 	_ = w.Flush() // a strings.Builder returns no error
 	return out.String()
+}
+
+// unread says that the input has not given its first list; empty if it has.
+func (l *looker) unread(txn statedb.ReadTxn) string {
+	if is, _ := l.services.Initialized(txn); is {
+		return ""
+	}
+	return "; not all have been read yet"
 }
 
 // lost says to whom a service has lost its address; empty if it has it, or no service has it yet.
@@ -157,7 +165,7 @@ func (l *looker) why(ctx context.Context, name string) (string, error) {
 	} else {
 		var err error
 		if at, err = kernel.ParseService(name); err != nil {
-			return "", fmt.Errorf("there is no service %q", name)
+			return "", fmt.Errorf("there is no service %q, and as an address %w%s", name, err, l.unread(txn))
 		}
 		name = at.String()
 	}
@@ -168,7 +176,7 @@ func (l *looker) why(ctx context.Context, name string) (string, error) {
 		}
 		fmt.Fprintln(&out)
 	} else if !found {
-		fmt.Fprintf(&out, "no service claims %s\n", at)
+		fmt.Fprintf(&out, "no service claims %s%s\n", at, l.unread(txn))
 	}
 	derivation, err := l.registry.Find("derive-" + proxy.FrontendsTable)
 	if err != nil {

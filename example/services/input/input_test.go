@@ -139,6 +139,7 @@ func TestProblemsHavePositions(t *testing.T) {
 		"":                            "f:1: is empty",
 		"# nothing\n":                 "f:1: is empty",
 		"{}":                          "f:1:1: services is missing; for no service, write services: []",
+		web:                           "f:1:3: services is missing; for no service, write services: []",
 		"services: 3":                 "f:1: cannot unmarshal !!int `3` into []yaml.Node",
 		"services: []\n---\nx: 1":     "f:2:1: a second document; only one is read",
 		"services:\n\t- x":            "f:2: found character that cannot start any token",
@@ -150,8 +151,9 @@ func TestProblemsHavePositions(t *testing.T) {
 			"\n" + `f:2:35: "sctp/10.96.0.1:80" does not begin with tcp/ or udp/`,
 		"services:\n  - {address: 'tcp/[fd00::1]:80'}": `f:2:5: the name "" is not made of letters, digits and ._:/-` +
 			"\n" + "f:2:15: [fd00::1]:80 is not an IPv4 address with a port",
-		"services:\n  - {name: x, address: tcp/10.96.0.1, created: soon}": `f:2:24: "tcp/10.96.0.1": not an ip:port` +
-			"\n" + "f:2:48: created: parsing time \"soon\" as \"2006-01-02T15:04:05Z07:00\": cannot parse \"soon\" as \"2006\"",
+		"services:\n  - {name: x, address: tcp/10.96.0.1, created: 1066-10-14}":   `f:2:24: "tcp/10.96.0.1": not an ip:port`,
+		"services:\n  - {name: x, address: tcp/10.96.0.1:80, created: yesterday}": `f:2:51: "yesterday" is not a time such as 2026-01-31T12:00:00Z`,
+		"services:\n  - {name: x, address: tcp/10.96.0.1:80, created: [2026]}":    `f:2:51: "" is not a time such as 2026-01-31T12:00:00Z`,
 		"services:\n  - name: x\n    address: tcp/10.96.0.1:80\n    endpoints:\n    - 10.2.0.1:8080\n    - 10.2.0.1:0\n    - 10.2.0.1:8080": "f:6:7: 10.2.0.1:0 has no port" +
 			"\n" + "f:7:7: endpoint 10.2.0.1:8080 is there twice",
 	} {

@@ -97,7 +97,9 @@ func parseFile(file string, data []byte) (services []*proxy.Service, err error) 
 		Services []yaml.Node
 		Rest     map[string]yaml.Node `yaml:",inline"`
 	}
-	p.decode(root, &doc)
+	if root.Kind == yaml.MappingNode {
+		p.decode(root, &doc)
+	}
 	p.unknown(doc.Rest)
 	if doc.Services == nil && p.problems == nil {
 		p.addf(root, "services is missing; for no service, write services: []")
@@ -168,9 +170,9 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 		s.At, err = kernel.ParseService(p.text(at))
 		p.check(at, s.At.Address, err)
 	}
-	if fields.Created.Kind != 0 {
-		if err := fields.Created.Decode(&s.Created); err != nil {
-			p.addf(&fields.Created, "created: %s", err)
+	if created := &fields.Created; created.Kind != 0 {
+		if created.Decode(&s.Created) != nil {
+			p.addf(created, "%q is not a time such as 2026-01-31T12:00:00Z", created.Value)
 		}
 	}
 	p.endpoints(s, fields.Endpoints, true)

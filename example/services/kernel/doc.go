@@ -7,16 +7,18 @@
 //
 // # Layout
 //
-// A table has two maps, which hold all services, and chains, whose number does not depend on that of the
-// services:
+// A table has two maps and a set, which hold all services, and chains, whose number does not depend on that of
+// the services:
 //
 //	map endpoints { proto . address . port . slot -> address . port }   the endpoints, in slots 0 to n-1
 //	map services  { proto . address . port -> goto draw-n }             n is the number of endpoints
 //	set empty     { proto . address . port }                            services without endpoints
 //
+// One more set, same, is constant: the rule that masquerades looks up in it whether two addresses are equal.
+//
 // A chain draw-n draws one of n slots, looks up its endpoint, and translates the destination to it. So a change
 // of an endpoint, or of a service, changes a few elements, and no rule: the kernel takes microseconds for it,
-// with ten services as with ten thousand. [Table.Open] describes the rules; nft list table shows them.
+// with ten services as with ten thousand. nft list table shows the rules.
 //
 // Draw and look-up are two look-ups, and a commit may fall between them. If the drawn slot is gone then, a
 // second rule takes slot 0, which every service with an endpoint has. For that, slots have no gaps: when

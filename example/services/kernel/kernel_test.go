@@ -513,6 +513,50 @@ func TestForeignTablesStay(t *testing.T) {
 	assert.Len(t, tables, 2)
 }
 
+// Endpoints would not reach themselves any more.
+func TestListingWritesTheConstantSetAgain(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	set := &nftables.Set{Table: table.table, Name: sameSet, Concatenation: true, KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)}
+	conn.FlushSet(set)
+	require.NoError(t, conn.Flush())
+	for range 2 {
+		before := p.Generation()
+		list(t, table)
+		have, err := conn.GetSetElements(set)
+		require.NoError(t, err)
+		assert.Len(t, have, 121)
+		if before == p.Generation() {
+			return
+		}
+	}
+	assert.Fail(t, "a listing of an equal table writes")
+}
+
+// The name may be that of another program's table, whose rules must not be replaced.
+func TestTableOfAnotherProgramIsRefused(t *testing.T) {
+	p := newPlace(t)
+	conn := other(t, p)
+	table := conn.AddTable(&nftables.Table{Name: "services", Family: nftables.TableFamilyIPv4})
+	chain := conn.AddChain(&nftables.Chain{
+		Name: "postrouting", Table: table, Type: nftables.ChainTypeNAT,
+		Hooknum: nftables.ChainHookPostrouting, Priority: nftables.ChainPriorityNATSource,
+	})
+	conn.AddRule(&nftables.Rule{Table: table, Chain: chain, Exprs: []expr.Any{&expr.Masq{}}})
+	require.NoError(t, conn.Flush())
+	before := p.Generation()
+	p.do(func() error {
+		_, err := Open("services")
+		assert.ErrorIs(t, err, ErrTaken)
+		return nil
+	})
+	assert.Equal(t, before, p.Generation())
+	rules, err := conn.GetRules(table, chain)
+	require.NoError(t, err)
+	require.Len(t, rules, 1)
+	assert.Equal(t, []expr.Any{&expr.Masq{}}, rules[0].Exprs)
+}
+
 func TestTooLargeBatchHasNoEffect(t *testing.T) {
 	table := openNew(t)
 	b := NewBatch()

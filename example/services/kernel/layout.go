@@ -9,6 +9,7 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -25,8 +26,17 @@ const (
 )
 
 // layout begins the comment of every rule. Another number replaces the rules of an older program at its next
-// [Table.Open]; the maps must stay as they are, or have other names.
-const layout = "statekeel 1: "
+// [Open]; the maps must stay as they are, or have other names.
+const layout = program + "1: "
+
+// program begins the comment of every rule in any layout.
+const program = "statekeel "
+
+// isOurs reports whether a rule is of this program, or of an older one.
+func isOurs(r *nftables.Rule) bool {
+	comment, _ := userdata.GetString(r.UserData, userdata.TypeComment)
+	return strings.HasPrefix(comment, program)
+}
 
 // rule is a rule with its comment, by which it is recognized.
 type rule struct {

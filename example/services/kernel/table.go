@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +94,7 @@ type Table struct {
 
 // Open opens the table of a name in the network namespace of the calling thread, and keeps a socket until
 // [Table.Close]. The table is created if it is missing; rules that are not as they should be are replaced. An
-// existing table that is equal gets no write.
+// existing table that is equal gets no write. A table of another program is an error; see [ErrTaken].
 func Open(name string) (*Table, error) {
 	t := &Table{table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4}, written: make(map[string]bool)}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))
@@ -118,6 +119,9 @@ func (t *Table) Close() error {
 	return t.conn.CloseLasting()
 }
 
+// ErrTaken is returned if a chain has rules, and all are of another program.
+var ErrTaken = errors.New("the table is that of another program")
+
 // patience limits how long the library waits for answers that do not come.
 const patience = 10 * time.Second
 
@@ -141,30 +145,31 @@ func (t *Table) ensure(base []chain, counts map[int]bool) (writes bool, err erro
 	}
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
+	var wrong []chain
 	for _, c := range wanted {
 		have, err := t.conn.GetRules(t.table, &c.Chain)
+		if err != nil && strings.Contains(err.Error(), unix.EPERM.Error()) {
+			err = unix.EPERM // GetRules passes on its text alone
+		}
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return false, fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
 		}
-		if c.is(have) {
-			continue
+		if len(have) > 0 && !slices.ContainsFunc(have, isOurs) {
+			return false, fmt.Errorf("%w: chain %s of table %s has other rules", ErrTaken, c.Name, t.table.Name)
 		}
-		if len(base) > 0 && !writes {
-			t.conn.AddTable(t.table)
-			for _, set := range sets(t.table) {
-				var elements []nftables.SetElement
-				if set.Name == sameSet {
-					elements = same()
-				}
-				if err := t.conn.AddSet(set, elements); err != nil {
-					return false, err
-				}
-			}
+		if !c.is(have) {
+			wrong = append(wrong, c)
 		}
-		writes = true
-		c.write(t.conn)
 	}
-	if writes {
+	if len(base) > 0 {
+		if writes, err = t.addSets(); err != nil {
+			return false, err
+		}
+	}
+	if writes = writes || len(wrong) > 0; writes {
+		for _, c := range wrong {
+			c.write(t.conn)
+		}
 		if err := t.conn.Flush(); err != nil {
 			clear(t.written)
 			return false, fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
@@ -172,6 +177,34 @@ func (t *Table) ensure(base []chain, counts map[int]bool) (writes bool, err erro
 	}
 	for _, c := range wanted[len(base):] {
 		t.written[c.Name] = true
+	}
+	return writes, nil
+}
+
+// addSets adds the sets that the table does not have, in the transaction that the connection collects, and reports whether
+// it has done so. It leaves those that are there, since the kernel accepts no other description of them, and nft describes
+// the sets of a table that it restores in more detail. The elements of the constant set are written again if one is missing.
+func (t *Table) addSets() (writes bool, err error) {
+	for _, set := range sets(t.table) {
+		var constant []nftables.SetElement
+		if set.Name == sameSet {
+			constant = same()
+		}
+		count, err := t.count(set.Name)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			t.conn.AddTable(t.table)
+			err = t.conn.AddSet(set, constant)
+		case err == nil && constant != nil && count != len(constant):
+			t.conn.FlushSet(set)
+			err = t.conn.SetAddElements(set, constant)
+		case err == nil:
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("add %s to table %s: %w", set.Name, t.table.Name, err)
+		}
+		writes = true
 	}
 	return writes, nil
 }

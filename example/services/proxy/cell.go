@@ -24,8 +24,13 @@ type Options struct {
 	Resync time.Duration
 }
 
-// Cell keeps the target, which another cell provides, at what the table of services wants. It provides the two tables and
-// the loop.
+// Cell keeps the target at what the table of services wants. It provides the two tables and the loop. Beside it a program
+// needs statedb.Cell, job.Cell, inspect.Cell, and cells that provide a cell.Health, [Options] and a [Target], which is a
+// kernel.Table except in tests.
+//
+// Nothing is deleted from the kernel before the table of services is initialized. So whatever fills it has to register an
+// initializer before the start, and to complete it with the first complete list; source.New does that. Otherwise each
+// restart deletes all services until they are written again.
 var Cell = cell.Module("services", "Services of the node",
 	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Provide(NewServices, NewFrontends, newLoop),

@@ -98,6 +98,11 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	}
 	for i := range updates {
 		f := updates[i].Object
+		// Endpoints are sorted. The zero value would make a slot empty.
+		if len(f.Endpoints) > 0 && !f.Endpoints[0].IsValid() {
+			updates[i].Result = reconciler.TerminalError(&kernel.ElementError{Service: f.At, Err: kernel.ErrNotIPv4})
+			continue
+		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
 		round = append(round, reconciler.BatchEntry[change]{Object: change{at: f.At, next: next, entry: &updates[i]}})
 	}

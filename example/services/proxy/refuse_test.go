@@ -100,6 +100,21 @@ func TestAddressThatTheKernelCannotHave(t *testing.T) {
 	s.becomes(want)
 }
 
+// The zero value makes a slot empty, and clients would get no answer from it.
+func TestEndpointWithoutAddress(t *testing.T) {
+	wrong := service("web", web, 0, 1)
+	wrong.Endpoints = append(wrong.Endpoints, Endpoint{Ready: true})
+	s := newStarted(t, wrong, service("dns", dns, 3))
+	assert.Equal(t, map[string]string{
+		"tcp/10.96.0.1:80": "the kernel refuses tcp/10.96.0.1:80 slot 0: the address is not IPv4",
+	}, s.errors())
+	want := map[string]string{dns.String(): "1: [10.2.0.14:8080]"}
+	s.has(want)
+	s.write(service("web", web, 0, 1))
+	want[web.String()] = "2: [10.2.0.11:8080 10.2.0.12:8080]"
+	s.becomes(want)
+}
+
 // Only the service that needs what is gone waits for another attempt.
 func TestChainThatSomebodyElseHasDeleted(t *testing.T) {
 	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
