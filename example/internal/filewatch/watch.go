@@ -20,6 +20,9 @@ const (
 	// poll is the interval at which the file is read without an event: a directory can be replaced, or be on
 	// a file system without events.
 	poll = 2 * time.Second
+
+	// skips is how many polls in a row are skipped while the directory is not quiet: the file may be half written.
+	skips = 5
 )
 
 // Watch returns a channel that signals that the file may have changed, until the context ends. It watches
@@ -36,32 +39,49 @@ func Watch(ctx context.Context, path string, log *slog.Logger) <-chan struct{} {
 		if err == nil {
 			defer func() { _ = watcher.Close() }() // no way to handle it
 		}
-		ticker := time.NewTicker(poll)
-		defer ticker.Stop()
-		quiet := time.NewTimer(settle)
-		defer quiet.Stop()
-		for {
+		follow(ctx, watcher.Events, watcher.Errors, changed, func() {
 			if err == nil {
 				addDirectories(watcher, path)
 			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-watcher.Events:
-				quiet.Reset(settle)
-				continue
-			case <-watcher.Errors:
-				// Events were lost: read the file.
-			case <-quiet.C:
-			case <-ticker.C:
-			}
-			select {
-			case changed <- struct{}{}:
-			default:
-			}
-		}
+		})
 	}()
 	return changed
+}
+
+// follow signals after events, and every now and then, until the context ends. It calls look before it waits for an event.
+func follow(
+	ctx context.Context, events <-chan fsnotify.Event, errs <-chan error, changed chan<- struct{}, look func(),
+) {
+	ticker := time.NewTicker(poll)
+	defer ticker.Stop()
+	quiet := time.NewTimer(settle)
+	defer quiet.Stop()
+	changing, skipped := false, 0
+	for {
+		look()
+		select {
+		case <-ctx.Done():
+			return
+		case <-events:
+			changing = true
+			quiet.Reset(settle)
+			continue
+		case <-errs:
+			// Events were lost: read the file.
+		case <-quiet.C:
+			changing = false
+		case <-ticker.C:
+			if changing && skipped < skips {
+				skipped++
+				continue
+			}
+		}
+		skipped = 0
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // addDirectories watches the directory of the file and, for a symbolic link, that of its target. Watching a
