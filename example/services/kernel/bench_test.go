@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"github.com/vishvananda/netlink"
+	"golang.org/x/sys/unix"
 )
 
 // numbered returns the service of a number, and one of its endpoints.
@@ -133,4 +135,48 @@ func BenchmarkList(b *testing.B) {
 			require.Equal(b, 110_121, all)
 		}
 	})
+}
+
+// BenchmarkDeleteFlows deletes flows that are not there, among others.
+func BenchmarkDeleteFlows(b *testing.B) {
+	for _, others := range []int{0, 100_000} {
+		p := newPlace(b)
+		table := openIn(b, p)
+		p.do(func() error { return createFlows(others) })
+		flows := make([]Flow, fewFlows+1)
+		for i := range flows {
+			flows[i] = Flow{dns, numberedEndpoint(i)}
+		}
+		for _, n := range []int{1, fewFlows, fewFlows + 1} {
+			b.Run(fmt.Sprintf("others=%d/deleted=%d", others, n), func(b *testing.B) {
+				for b.Loop() {
+					require.NoError(b, table.DeleteFlows(flows[:n]...))
+				}
+			})
+		}
+	}
+}
+
+// createFlows creates flows from as many ports to a service that is translated, in the namespace of the thread.
+func createFlows(n int) error {
+	h, err := netlink.NewHandle(unix.NETLINK_NETFILTER)
+	if err != nil {
+		return err
+	}
+	defer h.Close()
+	for i := range n {
+		client := netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 3, byte(i >> 14), 1}), uint16(i&(1<<14-1)+1024))
+		tuple := func(from, to netip.AddrPort) netlink.IPTuple {
+			return netlink.IPTuple{
+				Protocol: uint8(UDP), SrcIP: from.Addr().AsSlice(), SrcPort: from.Port(), DstIP: to.Addr().AsSlice(), DstPort: to.Port(),
+			}
+		}
+		flow := &netlink.ConntrackFlow{
+			FamilyType: unix.AF_INET, TimeOut: 600, Forward: tuple(client, dns.Address), Reverse: tuple(endpointAt(0), client),
+		}
+		if err := h.ConntrackCreate(netlink.ConntrackTable, unix.AF_INET, flow); err != nil {
+			return fmt.Errorf("create flow %d: %w", i, err)
+		}
+	}
+	return nil
 }
