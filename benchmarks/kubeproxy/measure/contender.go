@@ -27,10 +27,10 @@
 // # What the figures of a contender include
 //
 // A contender runs in the process that measures. Its CPU time has that of making the input, a few microseconds a
-// change, and of Go's scheduler, which wakes up for each change, 0.1 to 0.2 ms; the threads that watch the kernel and
-// the memory are subtracted. What the kernel does after a commit in threads of its own, to free what was replaced, is
-// in no figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those that wait, 8 bytes
-// each.
+// change, and of Go's scheduler, which wakes up for each change, 0.1 to 0.2 ms; the thread that watches the kernel is
+// subtracted. Another process looks at the memory. What the kernel does after a commit in threads of its own, to free
+// what was replaced, is in no figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those
+// that wait, 8 bytes each.
 package measure
 
 import (

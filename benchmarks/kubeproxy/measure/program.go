@@ -203,12 +203,25 @@ func (Program) execute(ctx context.Context, args []string, messages io.Writer, m
 	worker.Cancel = func() error { return worker.Process.Signal(syscall.SIGTERM) }
 	worker.WaitDelay = 10 * time.Second
 	worker.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := worker.Run(); err != nil {
+	if err := worker.Start(); err != nil {
+		return nil, fmt.Errorf("start the process that runs the contender: %w", err)
+	}
+	sampler, err := sample(worker.Process.Pid)
+	err = errors.Join(worker.Wait(), err)
+	if sampler != nil {
+		sampler.stop()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the process that runs the contender: %w", err)
 	}
 	var figures Figures
 	if err := json.Unmarshal(out.Bytes(), &figures); err != nil {
 		return nil, fmt.Errorf("read the figures: %w", err)
+	}
+	for _, m := range []*Memory{figures.Memory, figures.RestartMemory} {
+		if m != nil {
+			m.Child, m.Together = mebibytes(sampler.children), mebibytes(sampler.together)
+		}
 	}
 	return &figures, nil
 }

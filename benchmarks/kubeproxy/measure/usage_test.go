@@ -69,23 +69,23 @@ func TestMemoryOfChildren(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s := &sampler{name: "not cat"}
+	s := &sampler{folder: "/proc/self", name: "not cat"}
 	s.look()
-	alone := &sampler{name: "cat"} // as if that had not executed its program yet
+	alone := &sampler{folder: "/proc/self", name: "cat"} // as if that had not executed its program yet
 	alone.look()
 	own, most, err := resident()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c := s.children.Load(); c < 100<<10 || c > 100<<20 {
+	if c := s.children; c < 100<<10 || c > 100<<20 {
 		t.Errorf("cat takes %d bytes", c)
 	}
-	if alone.children.Load() != 0 || alone.together.Load() == 0 || alone.together.Load() > most {
+	if alone.children != 0 || alone.together == 0 || alone.together > most {
 		t.Errorf("this process takes %d bytes, at most %d; without its children it seems to take %d", own, most,
-			alone.together.Load())
+			alone.together)
 	}
-	if s.together.Load() <= s.children.Load() {
-		t.Errorf("this process and cat take %d bytes, cat %d", s.together.Load(), s.children.Load())
+	if s.together <= s.children {
+		t.Errorf("this process and cat take %d bytes, cat %d", s.together, s.children)
 	}
 
 	if err := in.Close(); err != nil {

@@ -61,8 +61,8 @@ func TestKernelHasAll(t *testing.T) {
 	if f.Restart.Writes != (measure.Writes{}) || f.Restart.After != f.First.After {
 		t.Errorf("the restart wrote %v, and the kernel has %+v", f.Restart.Writes, f.Restart.After)
 	}
-	if f.Memory.Heap <= 0 || f.Memory.Heap > f.Memory.Now {
-		t.Errorf("memory: %+v", f.Memory)
+	if m := f.Memory; m.Heap <= 0 || m.Heap > m.Now || m.Together <= 0 || m.Child != 0 || f.RestartMemory.Together <= 0 {
+		t.Errorf("memory: %+v, after the restart %+v", m, f.RestartMemory)
 	}
 	if len(f.Versions) != 2 {
 		t.Errorf("versions %v", f.Versions)
