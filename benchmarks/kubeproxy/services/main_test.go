@@ -68,3 +68,16 @@ func TestKernelHasAll(t *testing.T) {
 		t.Errorf("versions %v", f.Versions)
 	}
 }
+
+// TestServiceThatRejectsIsNotThere reads an element that makes connections be refused: all services of the workload have
+// endpoints that are ready.
+func TestServiceThatRejectsIsNotThere(t *testing.T) {
+	layout := new(contender).Layout()
+	key := []byte{6, 0, 0, 0, 10, 96, 0, 1, 0, 80, 0, 0}
+	if a, ok := layout.Service(measure.Element{Set: []byte("services"), Key: key}); !ok || a.String() != "10.96.0.1:80" {
+		t.Errorf("the service is %v, %v", a, ok)
+	}
+	if a, ok := layout.Service(measure.Element{Set: []byte("empty"), Key: key}); ok {
+		t.Errorf("a service that rejects is taken for %v", a)
+	}
+}
