@@ -79,8 +79,8 @@ const (
 type Layout struct {
 	// Endpoint returns the endpoint to which the element sends connections, if it is such an element.
 	Endpoint func(Element) (netip.AddrPort, bool)
-	// Service returns the address and port to which it applies a service's endpoints, or the lack of any, if the
-	// element does that. It is the element without which the service is not there.
+	// Service returns the address and port to which it applies a service's endpoints, if the element does that. It is
+	// the element without which the service is not there. One that makes the service reject is not: all have endpoints.
 	Service func(Element) (netip.AddrPort, bool)
 }
 
