@@ -21,8 +21,9 @@
 // to the next poll, and would take CPU time from the contender between changes.
 //
 // That the messages tell the truth is checked: after each phase the package lists all sets of the kernel by netlink,
-// and fails unless exactly the endpoints and services of the workload are there. A message that the kernel drops, as
-// it does when the reader is slow, fails the run as well.
+// and fails unless exactly the endpoints and services of the workload are there, each once. That an endpoint is one of
+// its own service is not checked. A message that the kernel drops, as it does when the reader is slow, fails the run as
+// well.
 //
 // # What the figures of a contender include
 //
