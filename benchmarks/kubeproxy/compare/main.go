@@ -139,7 +139,6 @@ type line struct {
 }
 
 var lines = []line{
-	{"load average before", nil, func(f *measure.Figures) string { return fmt.Sprintf("%.1f", f.Machine.Busy) }},
 	{"first sync", func(f *measure.Figures) float64 { return float64(f.First.Kernel) },
 		func(f *measure.Figures) string { return fmt.Sprintf("%v (%v)", f.First.Kernel, f.First.Others) }},
 	{"CPU of it", func(f *measure.Figures) float64 { return float64(f.First.CPU) },

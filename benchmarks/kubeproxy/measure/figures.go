@@ -96,7 +96,7 @@ type Machine struct {
 	Kernel string  `json:"kernel"`
 	Go     string  `json:"go"`
 	When   string  `json:"when"`
-	Busy   float64 `json:"loadAverage"` // over the minute before the run: what others did at that time
+	Busy   float64 `json:"loadAverage"` // over the minute before the run, with what compare built and ran then
 }
 
 // Millis is a time in milliseconds.
