@@ -103,6 +103,7 @@ func (p Program) parse(args []string, messages io.Writer) (config, error) {
 	flags.IntVar(&plan.Services, "services", 1000, "how many services there are")
 	flags.IntVar(&plan.Endpoints, "endpoints", 10, "how many endpoints each service has")
 	flags.IntVar(&plan.UDPEvery, "udp-every", 0, "make each so-many-th service one of UDP; 0: none")
+	flags.IntVar(&plan.Flows, "flows", 0, "how many flows of UDP that go elsewhere conntrack has")
 	flags.StringVar(&phases, "phase", "all", "what to measure after the first load: quiet, churn and restart, with "+
 		"commas; or first; or all")
 	flags.IntVar(&plan.Quiet, "changes", 20, "how many quiet changes there are")
@@ -156,6 +157,9 @@ func (p Program) supervise(ctx context.Context, cfg config, args []string, messa
 		return nil, fmt.Errorf("make a network namespace, which takes root: %w", err)
 	}
 	if err := loopbackUp(); err != nil {
+		return nil, err
+	}
+	if err := makeFlows(cfg.plan.Flows); err != nil {
 		return nil, err
 	}
 	figures, err := p.execute(ctx, args, messages, "-phase", p.without(cfg))
