@@ -143,6 +143,8 @@ test-upstream:
 .PHONY: test-benchmarks
 test-benchmarks:
 	cd benchmarks && $(TEST) ./...
+	@# The package beside these compiles Kubernetes, for 100 s.
+	cd benchmarks/kubeproxy && $(TEST) ./measure ./compare ./services
 
 # The tests against the kernel are worth nothing where they are skipped: that is a
 # failure, and a reason to read what they say is missing.

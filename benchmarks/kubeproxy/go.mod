@@ -7,6 +7,7 @@ require (
 	github.com/cilium/statedb v0.9.4
 	github.com/statekeel/statekeel v0.0.0
 	github.com/statekeel/statekeel/example/services v0.0.0
+	github.com/vishvananda/netlink v1.3.1
 	golang.org/x/sys v0.47.0
 	k8s.io/api v0.36.0
 	k8s.io/apimachinery v0.36.0
@@ -70,7 +71,6 @@ require (
 	github.com/prometheus/procfs v0.21.1 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
-	github.com/vishvananda/netlink v1.3.1 // indirect
 	github.com/vishvananda/netns v0.0.5 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.opentelemetry.io/otel v1.41.0 // indirect

@@ -103,3 +103,16 @@ func TestObjects(t *testing.T) {
 		t.Errorf("there are %d endpoints", len(slice.Endpoints))
 	}
 }
+
+// TestServiceThatRejectsIsNotThere reads an element that makes connections be refused: all services of the workload have
+// endpoints that are ready.
+func TestServiceThatRejectsIsNotThere(t *testing.T) {
+	layout := new(proxy).Layout()
+	key := []byte{10, 96, 0, 1, 6, 0, 0, 0, 0, 80, 0, 0}
+	if a, ok := layout.Service(measure.Element{Set: []byte("service-ips"), Key: key}); !ok || a.String() != "10.96.0.1:80" {
+		t.Errorf("the service is %v, %v", a, ok)
+	}
+	if a, ok := layout.Service(measure.Element{Set: []byte("no-endpoint-services"), Key: key}); ok {
+		t.Errorf("a service that rejects is taken for %v", a)
+	}
+}

@@ -86,8 +86,8 @@ func (p *proxy) Complete(context.Context) error {
 // Stop leaves the proxier to the end of the process: it has no other.
 func (p *proxy) Stop() error { return nil }
 
-// Layout says that a service is an element of a map from its address, protocol and port to a chain, or of one that
-// rejects, and that an endpoint is the data of an element of the anonymous map in the only rule of such a chain.
+// Layout says that a service is an element of a map from its address, protocol and port to a chain, and that an endpoint
+// is the data of an element of the anonymous map in the only rule of such a chain.
 func (p *proxy) Layout() measure.Layout {
 	return measure.Layout{
 		Endpoint: func(e measure.Element) (netip.AddrPort, bool) {
@@ -97,7 +97,7 @@ func (p *proxy) Layout() measure.Layout {
 			return measure.AddrPort(e.Data, 0, 4)
 		},
 		Service: func(e measure.Element) (netip.AddrPort, bool) {
-			if set := string(e.Set); set != "service-ips" && set != "no-endpoint-services" {
+			if string(e.Set) != "service-ips" {
 				return netip.AddrPort{}, false
 			}
 			return measure.AddrPort(e.Key, 0, 8)

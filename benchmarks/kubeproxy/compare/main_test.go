@@ -43,6 +43,17 @@ func TestTableHasRatios(t *testing.T) {
 	}
 }
 
+// TestRatioOfQuietChanges has figures of as many changes as each contender gets: the p99 of ten is the longest one.
+func TestRatioOfQuietChanges(t *testing.T) {
+	many, few := figures(2), figures(4)
+	many.Quiet = &measure.Changes{Count: 200, P50: 2, P99: 10, Max: 40}
+	few.Quiet = &measure.Changes{Count: 10, P50: 4, P99: 40, Max: 40}
+	want := "| 2 ms / 10 ms / 40 ms of 200 (0%) | 4 ms / 40 ms / 40 ms of 10 (0%) | 0.5 x |"
+	if text := table([][]*measure.Figures{{many, few, few}}); !strings.Contains(text, want) {
+		t.Errorf("the table has no %q:\n%s", want, text)
+	}
+}
+
 func TestKeptFiguresAreNotMeasuredAgain(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "figures.json")
 	out, err := json.Marshal(figures(2))

@@ -21,16 +21,17 @@
 // to the next poll, and would take CPU time from the contender between changes.
 //
 // That the messages tell the truth is checked: after each phase the package lists all sets of the kernel by netlink,
-// and fails unless exactly the endpoints and services of the workload are there. A message that the kernel drops, as
-// it does when the reader is slow, fails the run as well.
+// and fails unless exactly the endpoints and services of the workload are there, each once. That an endpoint is one of
+// its own service is not checked. A message that the kernel drops, as it does when the reader is slow, fails the run as
+// well.
 //
 // # What the figures of a contender include
 //
 // A contender runs in the process that measures. Its CPU time has that of making the input, a few microseconds a
-// change, and of Go's scheduler, which wakes up for each change, 0.1 to 0.2 ms; the threads that watch the kernel and
-// the memory are subtracted. What the kernel does after a commit in threads of its own, to free what was replaced, is
-// in no figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those that wait, 8 bytes
-// each.
+// change, and of Go's scheduler, which wakes up for each change, 0.1 to 0.2 ms; the thread that watches the kernel is
+// subtracted. Another process looks at the memory. What the kernel does after a commit in threads of its own, to free
+// what was replaced, is in no figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those
+// that wait, 8 bytes each.
 package measure
 
 import (
@@ -79,8 +80,8 @@ const (
 type Layout struct {
 	// Endpoint returns the endpoint to which the element sends connections, if it is such an element.
 	Endpoint func(Element) (netip.AddrPort, bool)
-	// Service returns the address and port to which it applies a service's endpoints, or the lack of any, if the
-	// element does that. It is the element without which the service is not there.
+	// Service returns the address and port to which it applies a service's endpoints, if the element does that. It is
+	// the element without which the service is not there. One that makes the service reject is not: all have endpoints.
 	Service func(Element) (netip.AddrPort, bool)
 }
 

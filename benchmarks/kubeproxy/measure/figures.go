@@ -85,8 +85,7 @@ type Memory struct {
 	Most   float64 `json:"mostMiB"`   // of this process, at any moment
 	Heap   float64 `json:"heapMiB"`   // at the end, of what this process refers to; the rest is garbage, and the program
 	Child  float64 `json:"childMiB"`  // of a single process that the contender started, at any moment seen
-	// Together is that of this process and of those that it started at one moment, at most of all those seen. It was
-	// looked at while it loaded and while there were many changes.
+	// Together is that of this process and of those that it started at one moment, at most of all those seen.
 	Together float64 `json:"togetherMiB"`
 }
 
@@ -97,7 +96,7 @@ type Machine struct {
 	Kernel string  `json:"kernel"`
 	Go     string  `json:"go"`
 	When   string  `json:"when"`
-	Busy   float64 `json:"loadAverage"` // over the minute before the run: what others did at that time
+	Busy   float64 `json:"loadAverage"` // over the minute before the run, with what compare built and ran then
 }
 
 // Millis is a time in milliseconds.

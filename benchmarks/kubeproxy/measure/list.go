@@ -83,11 +83,14 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 	endpoints, services := make(present, workload.unused), make(present, workload.shape.Services)
 	var foreign []string
 	found := func(what string, in present, serial int32, ok bool, address fmt.Stringer) {
-		if ok && int(serial) < len(in) {
+		switch {
+		case !ok || int(serial) >= len(in):
+			foreign = append(foreign, fmt.Sprintf("%s %s", what, address))
+		case in[serial]:
+			foreign = append(foreign, fmt.Sprintf("%s %s, which is there twice", what, address))
+		default:
 			in[serial] = true
-			return
 		}
-		foreign = append(foreign, fmt.Sprintf("%s %s", what, address))
 	}
 	for _, s := range sets {
 		// The attributes that name a set have the same numbers in a question for elements.

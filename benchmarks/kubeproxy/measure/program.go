@@ -103,6 +103,7 @@ func (p Program) parse(args []string, messages io.Writer) (config, error) {
 	flags.IntVar(&plan.Services, "services", 1000, "how many services there are")
 	flags.IntVar(&plan.Endpoints, "endpoints", 10, "how many endpoints each service has")
 	flags.IntVar(&plan.UDPEvery, "udp-every", 0, "make each so-many-th service one of UDP; 0: none")
+	flags.IntVar(&plan.Flows, "flows", 0, "how many flows of UDP that go elsewhere conntrack has")
 	flags.StringVar(&phases, "phase", "all", "what to measure after the first load: quiet, churn and restart, with "+
 		"commas; or first; or all")
 	flags.IntVar(&plan.Quiet, "changes", 20, "how many quiet changes there are")
@@ -158,6 +159,9 @@ func (p Program) supervise(ctx context.Context, cfg config, args []string, messa
 	if err := loopbackUp(); err != nil {
 		return nil, err
 	}
+	if err := makeFlows(cfg.plan.Flows); err != nil {
+		return nil, err
+	}
 	figures, err := p.execute(ctx, args, messages, "-phase", p.without(cfg))
 	if err != nil {
 		return nil, err
@@ -203,12 +207,25 @@ func (Program) execute(ctx context.Context, args []string, messages io.Writer, m
 	worker.Cancel = func() error { return worker.Process.Signal(syscall.SIGTERM) }
 	worker.WaitDelay = 10 * time.Second
 	worker.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := worker.Run(); err != nil {
+	if err := worker.Start(); err != nil {
+		return nil, fmt.Errorf("start the process that runs the contender: %w", err)
+	}
+	sampler, err := sample(worker.Process.Pid)
+	err = errors.Join(worker.Wait(), err)
+	if sampler != nil {
+		sampler.stop()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("the process that runs the contender: %w", err)
 	}
 	var figures Figures
 	if err := json.Unmarshal(out.Bytes(), &figures); err != nil {
 		return nil, fmt.Errorf("read the figures: %w", err)
+	}
+	for _, m := range []*Memory{figures.Memory, figures.RestartMemory} {
+		if m != nil {
+			m.Child, m.Together = mebibytes(sampler.children), mebibytes(sampler.together)
+		}
 	}
 	return &figures, nil
 }

@@ -82,7 +82,6 @@ func (r *run) end() error { return errors.Join(r.contender.Stop(), r.watcher.sto
 // load starts the contender and gives it all services. If the kernel has them all from an earlier process, nothing has
 // to reach it.
 func (r *run) load(ctx context.Context, kernelHasAll bool) (*Load, error) {
-	defer r.sample()()
 	if kernelHasAll {
 		if _, err := list(r.contender.Layout(), r.workload); err != nil {
 			return nil, fmt.Errorf("before the start: %w", err)
@@ -168,7 +167,6 @@ func (r *run) quiet(ctx context.Context) (*Changes, error) {
 
 // churn makes changes at their times, whether or not the kernel has the ones before.
 func (r *run) churn(ctx context.Context) (*Changes, error) {
-	defer r.sample()()
 	return r.changes(ctx, func(c *Changes) error {
 		c.PerSecond = r.plan.PerSecond
 		start, returned := time.Now(), time.Time{}
@@ -263,22 +261,6 @@ func (r *run) idle(ctx context.Context) error {
 		if after, _, _ := r.watcher.soFar(); after == before {
 			return nil
 		}
-	}
-}
-
-// sample looks how much memory is used, until the function that it returns is called.
-func (r *run) sample() (stop func()) {
-	s, err := sample()
-	if err != nil {
-		// Nor can the memory be read at the end: then the run fails.
-		return func() {}
-	}
-	r.meter.threads = append(r.meter.threads, s.thread)
-	return func() {
-		r.meter.threads = r.meter.threads[:len(r.meter.threads)-1]
-		s.stop()
-		r.memory.Child = max(r.memory.Child, mebibytes(s.children.Load()))
-		r.memory.Together = max(r.memory.Together, mebibytes(s.together.Load()))
 	}
 }
 

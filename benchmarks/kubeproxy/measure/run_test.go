@@ -252,6 +252,12 @@ func TestWrongKernel(t *testing.T) {
 			},
 			want: "addresses that are not of the workload, such as the endpoint 10.129.0.0:8080",
 		},
+		"an endpoint that is there twice": {
+			spoil: func(s string) string {
+				return s + "add element ip scripted endpoints { tcp . 10.96.0.1 . 80 . 99 : 10.128.0.0 . 8080 }\n"
+			},
+			want: "addresses that are not of the workload, such as the endpoint 10.128.0.0:8080, which is there twice",
+		},
 		"an endpoint that is gone": {
 			spoil: func(s string) string {
 				_, removed, _ := NewWorkload(smallPlan().Shape).Change()

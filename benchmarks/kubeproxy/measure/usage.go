@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -129,50 +128,58 @@ func residentOf(file string) (now, most int64, name string, err error) {
 	return now, most, name, nil
 }
 
-// sampler looks every so often how much memory the processes take that this one started. The usage of children that the
-// kernel adds up would not tell: it counts a child's memory from before it executed another program, when it still had
-// all memory of its parent.
+// sampler looks every so often how much memory a process takes and those that it started. It runs in another process:
+// that threads of Go wake up for it would count as the contender's CPU time, 10 ms a second. The usage of children that
+// the kernel adds up would not tell: it counts a child's memory from before it executed another program, when it still
+// had all memory of its parent.
 type sampler struct {
-	name     string // of this process
-	thread   int
+	folder   string // of the process, in /proc
+	name     string // of the process
+	children int64  // bytes of one of those that it started, at most
+	together int64  // bytes of the process and of the others at one moment, at most
+	stopping chan struct{}
 	ended    chan struct{}
-	stopping atomic.Bool
-	children atomic.Int64 // bytes of one of them, at most
-	together atomic.Int64 // bytes of this process and of the others at one moment, at most
 }
 
 const sampleEvery = 20 * time.Millisecond
 
-func sample() (*sampler, error) {
-	_, _, name, err := residentOf("/proc/self/status")
-	if err != nil {
+func sample(process int) (*sampler, error) {
+	s := &sampler{
+		folder:   fmt.Sprintf("/proc/%d", process),
+		stopping: make(chan struct{}),
+		ended:    make(chan struct{}),
+	}
+	var err error
+	if _, _, s.name, err = residentOf(s.folder + "/status"); err != nil {
 		return nil, err
 	}
-	s := &sampler{name: name, ended: make(chan struct{})}
-	thread := make(chan int)
 	go func() {
-		runtime.LockOSThread()
 		defer close(s.ended)
-		thread <- unix.Gettid()
-		for ; !s.stopping.Load(); time.Sleep(sampleEvery) {
+		ticker := time.NewTicker(sampleEvery)
+		defer ticker.Stop()
+		for {
 			s.look()
+			select {
+			case <-ticker.C:
+			case <-s.stopping:
+				return
+			}
 		}
 	}()
-	s.thread = <-thread
 	return s, nil
 }
 
 func (s *sampler) stop() {
-	s.stopping.Store(true)
+	close(s.stopping)
 	<-s.ended
 }
 
 func (s *sampler) look() {
-	now, _, err := resident()
+	now, _, _, err := residentOf(s.folder + "/status")
 	if err != nil {
 		return // the next look may do better
 	}
-	lists, _ := filepath.Glob("/proc/self/task/*/children")
+	lists, _ := filepath.Glob(s.folder + "/task/*/children")
 	for _, list := range lists {
 		children, err := os.ReadFile(list)
 		if err != nil {
@@ -184,8 +191,8 @@ func (s *sampler) look() {
 				continue // it ended, or has not executed its program yet
 			}
 			now += rss
-			s.children.Store(max(s.children.Load(), most))
+			s.children = max(s.children, most)
 		}
 	}
-	s.together.Store(max(s.together.Load(), now))
+	s.together = max(s.together, now)
 }

@@ -32,6 +32,8 @@ type Shape struct {
 	Endpoints int `json:"endpoints"` // of each service
 	// UDPEvery makes each so-many-th service one of UDP; 0 makes none.
 	UDPEvery int `json:"udpEvery,omitempty"`
+	// Flows is how many flows conntrack has from before, none of which is of a service.
+	Flows int `json:"flows,omitempty"`
 }
 
 func (s Shape) check() error {
@@ -41,6 +43,8 @@ func (s Shape) check() error {
 	case s.Endpoints < 1 || s.Endpoints > maxEndpoints/s.Services:
 		return fmt.Errorf("%d services can have 1 to %d endpoints each, not %d", s.Services, maxEndpoints/s.Services,
 			s.Endpoints)
+	case s.Flows < 0 || s.Flows > maxFlows:
+		return fmt.Errorf("conntrack can have 0 to %d flows, not %d", maxFlows, s.Flows)
 	case s.UDPEvery < 0:
 		return fmt.Errorf("every %d-th service cannot be one of UDP", s.UDPEvery)
 	}

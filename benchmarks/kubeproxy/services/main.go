@@ -153,7 +153,7 @@ func (c *contender) Stop() error {
 }
 
 // Layout says that an endpoint is the data of an element of one map, and that a service is an element of another one, to a
-// chain that draws from its slots, or one of the set of those that reject.
+// chain that draws from its slots.
 func (c *contender) Layout() measure.Layout {
 	return measure.Layout{
 		Endpoint: func(e measure.Element) (netip.AddrPort, bool) {
@@ -163,7 +163,7 @@ func (c *contender) Layout() measure.Layout {
 			return measure.AddrPort(e.Data, 0, 4)
 		},
 		Service: func(e measure.Element) (netip.AddrPort, bool) {
-			if set := string(e.Set); set != "services" && set != "empty" {
+			if string(e.Set) != "services" {
 				return netip.AddrPort{}, false
 			}
 			return measure.AddrPort(e.Key, 4, 8)

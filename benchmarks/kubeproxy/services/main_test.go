@@ -61,10 +61,23 @@ func TestKernelHasAll(t *testing.T) {
 	if f.Restart.Writes != (measure.Writes{}) || f.Restart.After != f.First.After {
 		t.Errorf("the restart wrote %v, and the kernel has %+v", f.Restart.Writes, f.Restart.After)
 	}
-	if f.Memory.Heap <= 0 || f.Memory.Heap > f.Memory.Now {
-		t.Errorf("memory: %+v", f.Memory)
+	if m := f.Memory; m.Heap <= 0 || m.Heap > m.Now || m.Together <= 0 || m.Child != 0 || f.RestartMemory.Together <= 0 {
+		t.Errorf("memory: %+v, after the restart %+v", m, f.RestartMemory)
 	}
 	if len(f.Versions) != 2 {
 		t.Errorf("versions %v", f.Versions)
+	}
+}
+
+// TestServiceThatRejectsIsNotThere reads an element that makes connections be refused: all services of the workload have
+// endpoints that are ready.
+func TestServiceThatRejectsIsNotThere(t *testing.T) {
+	layout := new(contender).Layout()
+	key := []byte{6, 0, 0, 0, 10, 96, 0, 1, 0, 80, 0, 0}
+	if a, ok := layout.Service(measure.Element{Set: []byte("services"), Key: key}); !ok || a.String() != "10.96.0.1:80" {
+		t.Errorf("the service is %v, %v", a, ok)
+	}
+	if a, ok := layout.Service(measure.Element{Set: []byte("empty"), Key: key}); ok {
+		t.Errorf("a service that rejects is taken for %v", a)
 	}
 }
