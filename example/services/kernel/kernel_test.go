@@ -455,6 +455,39 @@ func TestDeletedTableIsWrittenAgain(t *testing.T) {
 	assert.Equal(t, want, list(t, table))
 }
 
+// Whoever commits must learn that the elements are gone, also if the batch before was refused for another reason.
+func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
+	for name, refuse := range map[string]func(b *Batch, conn *nftables.Conn, table *nftables.Table){
+		"after a batch that is too large": func(b *Batch, _ *nftables.Conn, _ *nftables.Table) {
+			for i := range 300_000 {
+				b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
+			}
+		},
+		"after an element that was refused": func(b *Batch, conn *nftables.Conn, table *nftables.Table) {
+			conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table})
+			require.NoError(t, conn.Flush())
+			b.SetCount(dns, 5)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			table, conn := openIn(t, p), other(t, p)
+			b := NewBatch()
+			b.SetCount(web, 5)
+			require.NoError(t, table.Commit(b))
+			state(b)
+			require.NoError(t, table.Commit(b))
+			refuse(b, conn, table.table)
+			require.Error(t, table.Commit(b))
+
+			conn.FlushRuleset()
+			require.NoError(t, conn.Flush())
+			b.SetCount(dns, 1)
+			require.ErrorIs(t, table.Commit(b), unix.ENOENT)
+		})
+	}
+}
+
 // Packets would pass by services that are all there.
 func TestListingWritesRulesAgain(t *testing.T) {
 	p := newPlace(t)

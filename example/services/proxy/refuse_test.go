@@ -148,3 +148,30 @@ func TestElementsThatSomebodyElseHasDeleted(t *testing.T) {
 		dns.String(): "1: [10.2.0.14:8080]",
 	})
 }
+
+// compared waits for the comparison that follows the start, after which no other one is due.
+func (s *started) compared() {
+	require.Eventually(s, func() bool {
+		resync := s.loop.Snapshot(s.Context()).Resync
+		return resync != nil && !resync.Adopts
+	}, nettest.Limit, time.Millisecond)
+}
+
+// A chain is missing at first, and then the table, before the next attempt.
+func TestTableThatSomebodyElseHasDeletedAfterARefusal(t *testing.T) {
+	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
+	s.write(service("web", web, 0))
+	s.compared()
+	s.other.conn.DelChain(&nftables.Chain{Name: "draw-3", Table: ours()})
+	require.NoError(t, s.other.conn.Flush())
+	s.write(service("dns", dns, 0, 1, 2))
+	s.other.conn.DelTable(ours())
+	require.NoError(t, s.other.conn.Flush())
+	// The kernel is not looked at before: that would write the table again.
+	_, err := s.loop.WaitAll(t.Context(), reconciler.Applied)
+	require.NoError(t, err)
+	s.becomes(map[string]string{
+		web.String(): "1: [10.2.0.11:8080]", admin.String(): "1: [10.2.0.15:8080]",
+		dns.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.13:8080]",
+	})
+}
