@@ -9,7 +9,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"strings"
 
 	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
@@ -89,8 +91,8 @@ func (t *Table) Commit(b *Batch) error {
 	}
 	err := t.commit(b.encode(t.table.Name))
 	if err != nil {
-		// Perhaps another program has deleted a chain, or the whole table: look again before the next commit.
-		clear(t.written)
+		// Perhaps another program has deleted a chain: look again before the next commit. A listing does so for the table.
+		maps.DeleteFunc(t.written, func(name string, _ bool) bool { return strings.HasPrefix(name, drawPrefix) })
 	}
 	return err
 }

@@ -443,14 +443,8 @@ func TestDeletedTableIsWrittenAgain(t *testing.T) {
 
 	state(b)
 	assert.ErrorIs(t, table.Commit(b), unix.ENOENT)
-	want := state(b)
-	require.NoError(t, table.Commit(b))
-	assert.Equal(t, want, list(t, table))
-
-	conn.FlushRuleset()
-	require.NoError(t, conn.Flush())
 	assert.Equal(t, nothing, list(t, table), "a missing table has nothing")
-	state(b)
+	want := state(b)
 	require.NoError(t, table.Commit(b), "the listing has found that the rules are missing, too")
 	assert.Equal(t, want, list(t, table))
 }
