@@ -7,11 +7,13 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -174,4 +176,34 @@ func TestTableThatSomebodyElseHasDeletedAfterARefusal(t *testing.T) {
 		web.String(): "1: [10.2.0.11:8080]", admin.String(): "1: [10.2.0.15:8080]",
 		dns.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.13:8080]",
 	})
+}
+
+// What somebody else has written for an address that no row wants is deleted, wherever it goes.
+func TestServiceOfSomebodyElseThatGoesElsewhere(t *testing.T) {
+	s := newStarted(t, service("web", web, 0))
+	s.compared()
+	key := nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeIPAddr, nftables.TypeInetService)
+	services := &nftables.Set{
+		Table: ours(), Name: "services", IsMap: true, Concatenation: true, KeyType: key, DataType: nftables.TypeVerdict,
+	}
+	require.NoError(t, s.other.conn.SetAddElements(services, []nftables.SetElement{{
+		Key: []byte{6, 0, 0, 0, 10, 96, 0, 9, 0, 80, 0, 0}, VerdictData: &expr.Verdict{Kind: expr.VerdictDrop},
+	}}))
+	require.NoError(t, s.other.conn.Flush())
+	s.loop.Resync()
+	s.becomes(map[string]string{web.String(): "1: [10.2.0.11:8080]"})
+}
+
+// A program may write a row with the zero value of an address. Its service has no gap, and other services do not wait.
+func TestEndpointWithoutAnAddress(t *testing.T) {
+	s := newStarted(t, service("web", web, 0), service("dns", dns, 3))
+	for i := range 2 {
+		bad := service("web", web, i)
+		bad.Endpoints = append(bad.Endpoints, Endpoint{Ready: true})
+		s.write(bad, service("dns", dns, i))
+		s.has(map[string]string{web.String(): "1: [10.2.0.11:8080]", dns.String(): fmt.Sprintf("1: [%s]", endpointAt(i))})
+		assert.Equal(t, map[string]string{web.String(): "an endpoint has no address"}, s.errors())
+	}
+	s.write(service("web", web, 1))
+	s.becomes(map[string]string{web.String(): "1: [10.2.0.12:8080]", dns.String(): "1: [10.2.0.12:8080]"})
 }
