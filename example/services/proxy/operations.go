@@ -84,6 +84,8 @@ type change struct {
 	entry *reconciler.BatchEntry[*Frontend]
 }
 
+var errNoAddress = errors.New("an endpoint has no address")
+
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
 	err := o.lock(ctx)
@@ -105,6 +107,10 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	}
 	for i := range updates {
 		f := updates[i].Object
+		if len(f.Endpoints) > 0 && !f.Endpoints[0].IsValid() { // they are sorted
+			updates[i].Result = reconciler.TerminalError(errNoAddress)
+			continue
+		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
 		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
 	}
