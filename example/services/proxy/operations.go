@@ -194,11 +194,11 @@ func (o *operations) write(b *kernel.Batch, c *change) {
 	for i := len(c.next.endpoints); i < len(have.endpoints); i++ {
 		b.DeleteSlot(kernel.Slot{Service: c.at, Number: i})
 	}
+	_, known := o.have[c.at]
 	switch {
-	case c.next.count == have.count:
-	case c.next.count < 0:
+	case c.next.count < 0 && known: // also one that goes elsewhere
 		b.DeleteService(c.at)
-	default:
+	case c.next.count != have.count:
 		b.SetCount(c.at, c.next.count)
 	}
 }
