@@ -170,10 +170,6 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 	}
 	if fields.Created.Kind != 0 {
 		p.decode(&fields.Created, &s.Created)
-		// The rank of a service is a number of nanoseconds.
-		if year := s.Created.Year(); year < 1970 || year > 2261 {
-			p.addf(&fields.Created, "the year is %d, must be one from 1970 to 2261", year)
-		}
 	}
 	p.endpoints(s, fields.Endpoints, true)
 	p.endpoints(s, fields.Unready, false)

@@ -125,7 +125,7 @@ func Derive(cfg derive.Config[*Frontend], services statedb.Table[*Service], fron
 	cfg.Same = func(current, derived *Frontend) bool {
 		return current.Name == derived.Name && slices.Equal(current.Endpoints, derived.Endpoints)
 	}
-	return derive.Best(cfg, services, frontends, frontendOf, func(s *Service) int64 { return s.Created.UnixNano() })
+	return derive.Best(cfg, services, frontends, frontendOf, func(s *Service) int64 { return s.Created.UnixMicro() })
 }
 
 // frontendOf returns the frontend that a service claims.
