@@ -84,7 +84,16 @@ type change struct {
 	entry *reconciler.BatchEntry[*Frontend]
 }
 
-var errNoAddress = errors.New("an endpoint has no address")
+// check returns why no service can have these endpoints, which are sorted.
+func check(endpoints []netip.AddrPort) error {
+	switch n := len(endpoints); {
+	case n > maxSlots:
+		return fmt.Errorf("%d endpoints are more than %d", n, maxSlots)
+	case n > 0 && !endpoints[0].IsValid():
+		return errors.New("an endpoint has no address")
+	}
+	return nil
+}
 
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
@@ -107,8 +116,8 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	}
 	for i := range updates {
 		f := updates[i].Object
-		if len(f.Endpoints) > 0 && !f.Endpoints[0].IsValid() { // they are sorted
-			updates[i].Result = reconciler.TerminalError(errNoAddress)
+		if err := check(f.Endpoints); err != nil {
+			updates[i].Result = reconciler.TerminalError(err)
 			continue
 		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
