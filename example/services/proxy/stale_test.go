@@ -84,3 +84,25 @@ func TestAsManyEndpointsAsAreListed(t *testing.T) {
 		}))
 	}
 }
+
+// A process is killed between the commit that deletes a service and the deletion of its flows. No other one knows them, so
+// they end when the service is there again.
+func TestFlowsOfAServiceThatIsThereAgainEnd(t *testing.T) {
+	f := newFake()
+	ops := newOperations(f)
+	entry := entryOf(dns)
+	ops.ProcessRound(t.Context(), nil, nil, entry)
+	require.NoError(t, entry[0].Result)
+	require.Equal(t, endpointAt(0), f.flows[dns])
+	b := kernel.NewBatch()
+	b.DeleteSlot(kernel.Slot{Service: dns})
+	b.DeleteService(dns)
+	require.NoError(t, f.Commit(b))
+
+	ops = newOperations(f)
+	require.NoError(t, ops.List(t.Context(), nil, func(*Frontend) bool { return true }))
+	entry[0].Object.Endpoints = []netip.AddrPort{endpointAt(1)}
+	ops.ProcessRound(t.Context(), nil, nil, entry)
+	require.NoError(t, entry[0].Result)
+	require.Equal(t, endpointAt(1), f.flows[dns])
+}
