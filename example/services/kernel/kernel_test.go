@@ -236,6 +236,40 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 	}
 }
 
+// All flows of a service end, wherever they go, and no others.
+func TestAllFlowsOfAServiceEnd(t *testing.T) {
+	for name, others := range map[string]int{"searched by the kernel": 0, "searched here": fewFlows} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t)
+			n.client.do(func() error {
+				var conns []net.Conn
+				services := []Service{dns, {UDP, netip.MustParseAddrPort("10.96.0.2:53")}}
+				for i, service := range services {
+					n.set(service, 0, endpointAt(0))
+					conn, err := dial(service, netip.AddrPortFrom(netip.MustParseAddr(clientAddress), uint16(5353+i)))
+					require.NoError(t, err)
+					defer func() { require.NoError(t, conn.Close()) }()
+					_, err = nettest.Exchange(conn)
+					require.NoError(t, err)
+					n.set(service, 1, endpointAt(1))
+					conns = append(conns, conn)
+				}
+				flows := []Flow{{Service: dns}}
+				for i := range others {
+					flows = append(flows, Flow{numberedService(i), numberedEndpoint(i)})
+				}
+				require.NoError(t, n.DeleteFlows(flows...))
+				for i, want := range []netip.AddrPort{endpointAt(1), endpointAt(0)} {
+					g, err := nettest.Exchange(conns[i])
+					require.NoError(t, err)
+					assert.Equal(t, want, g.Endpoint)
+				}
+				return nil
+			})
+		})
+	}
+}
+
 // waitForFlow waits until conntrack has a flow.
 func (n *network) waitForFlow(flow Flow) {
 	n.node.do(func() error {

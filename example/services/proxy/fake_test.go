@@ -196,8 +196,12 @@ func (f *fake) Commit(b *kernel.Batch) error {
 
 func (f *fake) List() (kernel.Listing, error) { return f.list(), nil }
 
+func included(flow kernel.Flow, in []kernel.Flow) bool {
+	return slices.ContainsFunc(in, func(f kernel.Flow) bool { return f.Includes(flow) })
+}
+
 func (f *fake) DeleteFlows(flows ...kernel.Flow) error {
-	return f.DeleteFlowsIf(func(flow kernel.Flow) bool { return slices.Contains(flows, flow) })
+	return f.DeleteFlowsIf(func(flow kernel.Flow) bool { return included(flow, flows) })
 }
 
 func (f *fake) DeleteFlowsIf(stale func(kernel.Flow) bool) error {

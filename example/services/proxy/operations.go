@@ -269,9 +269,14 @@ func flatten(err error) []error {
 }
 
 // flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
-// that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
+// that were not translated because there was no endpoint. Flows of TCP end with their endpoint. What a service had that is
+// not known may have been forgotten, so all its flows of UDP end.
 func (o *operations) flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
-	if !o.loading && from.count <= 0 && to.count > 0 {
+	switch {
+	case o.loading:
+	case at.Protocol == kernel.UDP && from.count < 0 && to.count >= 0:
+		return []kernel.Flow{{Service: at}}
+	case from.count <= 0 && to.count > 0:
 		flows = append(flows, kernel.Flow{Service: at, Endpoint: at.Address})
 	}
 	if at.Protocol != kernel.UDP {

@@ -54,7 +54,7 @@ func (u unsteady) List() (l kernel.Listing, err error) {
 }
 
 func (u unsteady) DeleteFlows(flows ...kernel.Flow) error {
-	return u.DeleteFlowsIf(func(f kernel.Flow) bool { return slices.Contains(flows, f) })
+	return u.DeleteFlowsIf(func(f kernel.Flow) bool { return included(f, flows) })
 }
 
 func (u unsteady) DeleteFlowsIf(stale func(kernel.Flow) bool) error {
