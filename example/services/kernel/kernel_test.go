@@ -543,6 +543,27 @@ func TestListingWritesRulesAgain(t *testing.T) {
 	assert.Fail(t, "a listing of an equal table writes")
 }
 
+// A ruleset that was saved without elements (nft --terse) is no exception, nor is a pair too many.
+func TestListingWritesPairsOfEqualHalfBytesAgain(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	pairs := sets(table.table)[3]
+	require.NoError(t, conn.SetDeleteElements(pairs, same()[1:]))
+	require.NoError(t, conn.SetAddElements(pairs, []nftables.SetElement{{Key: []byte{1, 2, 3, 4, 5, 6, 7, 8}}}))
+	require.NoError(t, conn.Flush())
+	list(t, table)
+	have, err := conn.GetSetElements(pairs)
+	require.NoError(t, err)
+	var keys, want [][]byte
+	for _, e := range have {
+		keys = append(keys, e.Key)
+	}
+	for _, e := range same() {
+		want = append(want, e.Key)
+	}
+	assert.ElementsMatch(t, want, keys)
+}
+
 func TestForeignTablesStay(t *testing.T) {
 	p := newPlace(t)
 	conn := other(t, p)
