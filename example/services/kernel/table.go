@@ -145,6 +145,18 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	}
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
+	if all {
+		// Rules that are equal may be without the elements that one of them needs, as after a restore of nft --terse.
+		n, err := t.count(sameSet)
+		if err != nil && !errors.Is(err, unix.ENOENT) {
+			return false, fmt.Errorf("read %s: %w", sameSet, err)
+		}
+		if writes = n != len(same()); writes {
+			if err := t.addSets(); err != nil {
+				return false, err
+			}
+		}
+	}
 	for _, c := range wanted {
 		have, err := t.conn.GetRules(t.table, &c.Chain)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -154,15 +166,8 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 			continue
 		}
 		if all && !writes {
-			t.conn.AddTable(t.table)
-			for _, set := range sets(t.table) {
-				var elements []nftables.SetElement
-				if set.Name == sameSet {
-					elements = same()
-				}
-				if err := t.conn.AddSet(set, elements); err != nil {
-					return false, err
-				}
+			if err := t.addSets(); err != nil {
+				return false, err
 			}
 		}
 		writes = true
@@ -178,4 +183,21 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 		t.written[c.Name] = true
 	}
 	return writes, nil
+}
+
+// addSets makes the table have its sets, in the transaction that the connection collects.
+func (t *Table) addSets() error {
+	t.conn.AddTable(t.table)
+	for _, set := range sets(t.table) {
+		if err := t.conn.AddSet(set, nil); err != nil {
+			return err
+		}
+		if set.Name == sameSet {
+			t.conn.FlushSet(set)
+			if err := t.conn.SetAddElements(set, same()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }

@@ -162,8 +162,8 @@ func (s *started) compared() {
 // A chain is missing at first, and then the table, before the next attempt.
 func TestTableThatSomebodyElseHasDeletedAfterARefusal(t *testing.T) {
 	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
-	s.write(service("web", web, 0))
 	s.compared()
+	s.write(service("web", web, 0))
 	s.other.conn.DelChain(&nftables.Chain{Name: "draw-3", Table: ours()})
 	require.NoError(t, s.other.conn.Flush())
 	s.write(service("dns", dns, 0, 1, 2))
