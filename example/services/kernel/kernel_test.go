@@ -570,6 +570,25 @@ func TestListingWritesPairsOfEqualHalfBytesAgain(t *testing.T) {
 	}, limit, time.Millisecond)
 }
 
+// The program nft says more about a set than the library: the kernel refuses to add one that is there and that somebody has
+// restored with it.
+func TestRulesOfARestoredTableAreWritten(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	conn.DelTable(table.table)
+	conn.AddTable(table.table)
+	for _, set := range sets(table.table) {
+		set.Concatenation = false
+		require.NoError(t, conn.AddSet(set, nil))
+	}
+	require.NoError(t, conn.Flush())
+	assert.Equal(t, nothing, list(t, table))
+	b := NewBatch()
+	want := state(b)
+	require.NoError(t, table.Commit(b))
+	assert.Equal(t, want, list(t, table))
+}
+
 func TestForeignTablesStay(t *testing.T) {
 	p := newPlace(t)
 	conn := other(t, p)
