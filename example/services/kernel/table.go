@@ -146,15 +146,8 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
 	if all {
-		// Rules that are equal may be without the elements that one of them needs, as after a restore of nft --terse.
-		n, err := t.count(sameSet)
-		if err != nil && !errors.Is(err, unix.ENOENT) {
-			return false, fmt.Errorf("read %s: %w", sameSet, err)
-		}
-		if writes = n != len(same()); writes {
-			if err := t.addSets(); err != nil {
-				return false, err
-			}
+		if writes, err = t.addSets(); err != nil {
+			return false, err
 		}
 	}
 	for _, c := range wanted {
@@ -164,11 +157,6 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 		}
 		if c.is(have) {
 			continue
-		}
-		if all && !writes {
-			if err := t.addSets(); err != nil {
-				return false, err
-			}
 		}
 		writes = true
 		c.write(t.conn)
@@ -185,19 +173,30 @@ func (t *Table) ensure(counts map[int]bool) (writes bool, err error) {
 	return writes, nil
 }
 
-// addSets makes the table have its sets, in the transaction that the connection collects.
-func (t *Table) addSets() error {
-	t.conn.AddTable(t.table)
+// addSets adds the sets that the table has not, in the transaction that the connection collects, and reports whether it has
+// done so. One that is there stays: the kernel refuses to add it to those who say less about it than nft has, when that has
+// restored the table. Without its elements (nft --terse), the set of pairs is filled again.
+func (t *Table) addSets() (writes bool, err error) {
 	for _, set := range sets(t.table) {
-		if err := t.conn.AddSet(set, nil); err != nil {
-			return err
-		}
+		var elements []nftables.SetElement
 		if set.Name == sameSet {
-			t.conn.FlushSet(set)
-			if err := t.conn.SetAddElements(set, same()); err != nil {
-				return err
-			}
+			elements = same()
 		}
+		count, err := t.count(set.Name)
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			t.conn.AddTable(t.table)
+			err = t.conn.AddSet(set, elements)
+		case err == nil && set.Name == sameSet && count != len(elements):
+			t.conn.FlushSet(set)
+			err = t.conn.SetAddElements(set, elements)
+		case err == nil:
+			continue
+		}
+		if err != nil {
+			return false, fmt.Errorf("add %s: %w", set.Name, err)
+		}
+		writes = true
 	}
-	return nil
+	return writes, nil
 }
