@@ -6,11 +6,13 @@
 package kernel
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os/exec"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -587,6 +589,27 @@ func TestRulesOfARestoredTableAreWritten(t *testing.T) {
 	want := state(b)
 	require.NoError(t, table.Commit(b))
 	assert.Equal(t, want, list(t, table))
+}
+
+// Who saves the rules of a node with nft can load all of them again, also those of other tables.
+func TestNftReadsWhatItPrints(t *testing.T) {
+	if _, err := exec.LookPath("nft"); err != nil {
+		t.Skip("there is no nft")
+	}
+	p := newPlace(t)
+	table := openIn(t, p)
+	b := NewBatch()
+	state(b)
+	require.NoError(t, table.Commit(b))
+	p.do(func() error {
+		saved, err := exec.Command("nft", "list", "ruleset").Output()
+		require.NoError(t, err)
+		load := exec.Command("nft", "--check", "--file", "-")
+		load.Stdin = bytes.NewReader(saved)
+		output, err := load.CombinedOutput()
+		require.NoError(t, err, string(output))
+		return nil
+	})
 }
 
 func TestForeignTablesStay(t *testing.T) {
