@@ -673,6 +673,26 @@ func TestOnlyIPv4IsAccepted(t *testing.T) {
 	assert.Equal(t, nothing, list(t, table))
 }
 
+// Whoever bisects a batch would otherwise build it again for each of a thousand services.
+func TestAllServicesThatAreNotIPv4AreNamed(t *testing.T) {
+	table := openNew(t)
+	six := netip.MustParseAddrPort("[fd00::1]:80")
+	b := NewBatch()
+	state(b)
+	b.SetSlot(Slot{web, 8}, six)
+	b.SetSlot(Slot{web, 7}, six)
+	b.SetSlot(Slot{dns, 3}, six)
+	b.SetSlot(Slot{Service{TCP, six}, 0}, endpointAt(0))
+	b.SetCount(Service{TCP, six}, 1)
+	b.SetCount(Service{UDP, six}, 0)
+	joined, ok := table.Commit(b).(interface{ Unwrap() []error })
+	require.True(t, ok)
+	assert.ElementsMatch(t, []error{
+		&ElementError{web, 7, ErrNotIPv4}, &ElementError{dns, 3, ErrNotIPv4},
+		&ElementError{Service{TCP, six}, 0, ErrNotIPv4}, &ElementError{Service{UDP, six}, -1, ErrNotIPv4},
+	}, joined.Unwrap())
+}
+
 func TestGoroutinesTakeTurns(t *testing.T) {
 	table := openNew(t)
 	var all sync.WaitGroup
