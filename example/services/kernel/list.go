@@ -32,12 +32,12 @@ func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for range attempts {
-		// The chains that are not in use may be gone too: the next commit that needs one looks.
-		clear(t.written)
 		l, err := t.read()
 		if err != nil {
 			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
 		}
+		// The chains that are not in use may be gone too: the next commit that needs one looks.
+		clear(t.written)
 		counts := make(map[int]bool)
 		for _, n := range l.Counts {
 			if n > 0 {
