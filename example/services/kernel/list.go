@@ -117,7 +117,7 @@ func (t *Table) elements(set string, yield func(element)) error {
 			}
 			return attributes(value, func(_ int, value []byte, _ int) error {
 				e, err := decodeElement(value)
-				if err == nil {
+				if err == nil && e.service.Address.IsValid() { // somebody else's element for all other keys has none
 					yield(e)
 				}
 				return err
