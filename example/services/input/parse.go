@@ -175,12 +175,13 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 			p.addf(created, "%q is not a time such as 2026-01-31T12:00:00Z", created.Value)
 		}
 	}
-	p.endpoints(s, fields.Endpoints, true)
-	p.endpoints(s, fields.Unready, false)
+	seen := map[netip.AddrPort]bool{}
+	p.endpoints(s, seen, fields.Endpoints, true)
+	p.endpoints(s, seen, fields.Unready, false)
 	return s, name
 }
 
-func (p *parser) endpoints(s *proxy.Service, nodes []yaml.Node, ready bool) {
+func (p *parser) endpoints(s *proxy.Service, seen map[netip.AddrPort]bool, nodes []yaml.Node, ready bool) {
 	for _, n := range nodes {
 		text := p.text(&n)
 		address, err := netip.ParseAddrPort(text)
@@ -188,11 +189,10 @@ func (p *parser) endpoints(s *proxy.Service, nodes []yaml.Node, ready bool) {
 			err = fmt.Errorf("%q: %w", text, err)
 		}
 		p.check(&n, address, err)
-		for _, e := range s.Endpoints {
-			if e.Address == address && err == nil {
-				p.addf(&n, "endpoint %s is there twice", address)
-			}
+		if seen[address] && err == nil {
+			p.addf(&n, "endpoint %s is there twice", address)
 		}
+		seen[address] = true
 		s.Endpoints = append(s.Endpoints, proxy.Endpoint{Address: address, Ready: ready})
 	}
 }

@@ -102,19 +102,27 @@ func (t *Table) Commit(b *Batch) error {
 // ErrNotIPv4 is in the error of an element that the table cannot have.
 var ErrNotIPv4 = errors.New("the address is not IPv4")
 
-// check returns an error for what cannot be encoded.
+// check returns an error for each service that cannot be encoded.
 func (b *Batch) check() error {
+	bad := make(map[Service]int)
 	for slot, endpoint := range b.Slots {
-		if !slot.Address.Addr().Is4() || endpoint.IsValid() && !endpoint.Addr().Is4() {
-			return &ElementError{slot.Service, slot.Number, ErrNotIPv4}
+		if slot.Address.Addr().Is4() && (!endpoint.IsValid() || endpoint.Addr().Is4()) {
+			continue
+		}
+		if first, has := bad[slot.Service]; !has || slot.Number < first {
+			bad[slot.Service] = slot.Number
 		}
 	}
 	for service := range b.Counts {
-		if !service.Address.Addr().Is4() {
-			return &ElementError{service, -1, ErrNotIPv4}
+		if _, has := bad[service]; !has && !service.Address.Addr().Is4() {
+			bad[service] = -1
 		}
 	}
-	return nil
+	var refused []error
+	for service, slot := range bad {
+		refused = append(refused, &ElementError{service, slot, ErrNotIPv4})
+	}
+	return errors.Join(refused...)
 }
 
 // encode returns the transaction, without its end. What a map may have is deleted before it is added: the kernel

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 )
 
@@ -23,14 +24,20 @@ type Flow struct {
 }
 
 // String returns the flow as in udp/10.96.0.1:53 to 10.2.0.11:53.
-func (f Flow) String() string { return fmt.Sprintf("%s to %s", f.Service, f.Endpoint) }
+func (f Flow) String() string {
+	if !f.Endpoint.IsValid() {
+		return f.Service.String()
+	}
+	return fmt.Sprintf("%s to %s", f.Service, f.Endpoint)
+}
 
 // fewFlows is up to how many arguments the kernel searches by itself. With 100,000 flows, a search takes 22 ms or more,
 // and 370 ms if it sends them all; without flows, 6 us and 6 ms.
 const fewFlows = 8
 
 // DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. Call it after
-// the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows.
+// the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows. Connections of
+// TCP that are established stay.
 func (t *Table) DeleteFlows(flows ...Flow) error {
 	if len(flows) > fewFlows {
 		all := make(map[Flow]bool, len(flows))
@@ -57,12 +64,12 @@ func (t *Table) DeleteFlowsIf(stale func(Flow) bool) error {
 }
 
 func (t *Table) deleteFlow(flow Flow) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if err := t.socket.send(flow.deletion()); err != nil {
+	t.flowsMu.Lock()
+	defer t.flowsMu.Unlock()
+	if err := t.flows.send(flow.deletion()); err != nil {
 		return err
 	}
-	return t.socket.receive(func(a answer) error { return a.failure().err })
+	return t.flows.receive(func(a answer) error { return a.failure().err })
 }
 
 // flowFilter is a filter for flows.
@@ -70,6 +77,9 @@ type flowFilter func(Flow) bool
 
 // MatchConntrackFlow implements [netlink.CustomConntrackFilter].
 func (stale flowFilter) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
+	if tcp, ok := flow.ProtoInfo.(*netlink.ProtoInfoTCP); ok && tcp.State >= nl.TCP_CONNTRACK_ESTABLISHED {
+		return false
+	}
 	to, from := flow.Forward, flow.Reverse
 	return stale(Flow{Service{Protocol(to.Protocol), addrPortOf(to.DstIP, to.DstPort)}, addrPortOf(from.SrcIP, from.SrcPort)})
 }
@@ -86,6 +96,10 @@ const (
 	attrOriginal = 1  // CTA_TUPLE_ORIG
 	attrReply    = 2  // CTA_TUPLE_REPLY
 	attrFilter   = 25 // CTA_FILTER
+
+	attrStatus     = 3      // CTA_STATUS
+	attrStatusMask = 26     // CTA_STATUS_MASK
+	assured        = 1 << 2 // IPS_ASSURED: a connection of TCP is established, or was
 
 	attrTupleIP    = 1 // CTA_TUPLE_IP
 	attrTupleProto = 2 // CTA_TUPLE_PROTO
@@ -122,6 +136,10 @@ func (f Flow) deletion() *messages {
 		m.bytes(attrReplyFlags, binary.NativeEndian.AppendUint32(nil, source.flags))
 	}
 	m.close(filter)
+	if f.Protocol == TCP {
+		m.uint32(attrStatus, 0)
+		m.uint32(attrStatusMask, assured)
+	}
 	m.end(message)
 	return m
 }

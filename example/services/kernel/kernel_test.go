@@ -242,6 +242,33 @@ func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
 	}
 }
 
+// A client whose first packet was lost, since the service was not known, sends it again, and is not lost.
+func TestConnectionThatIsNotEstablishedIsTranslated(t *testing.T) {
+	for name, others := range map[string]int{"searched by the kernel": 0, "searched here": fewFlows} {
+		t.Run(name, func(t *testing.T) {
+			n := newNetwork(t)
+			answered := make(chan error, 1)
+			go func() {
+				answered <- n.client.try(func() error {
+					g, err := ask(web)
+					if err == nil && g.Endpoint != endpointAt(0) {
+						err = fmt.Errorf("%s answers", g.Endpoint)
+					}
+					return err
+				})
+			}()
+			n.waitForFlow(Flow{web, web.Address})
+			n.set(web, 0, endpointAt(0))
+			flows := []Flow{{web, web.Address}}
+			for i := range others {
+				flows = append(flows, Flow{numberedService(i), numberedEndpoint(i)})
+			}
+			require.NoError(t, n.DeleteFlows(flows...))
+			require.NoError(t, <-answered)
+		})
+	}
+}
+
 // waitForFlow waits until conntrack has a flow.
 func (n *network) waitForFlow(flow Flow) {
 	n.node.do(func() error {
@@ -457,6 +484,39 @@ func TestListingWritesADeletedTableAgain(t *testing.T) {
 	assert.Equal(t, want, list(t, table))
 }
 
+// Whoever commits must learn that the elements are gone, also if the batch before was refused for another reason.
+func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
+	for name, refuse := range map[string]func(b *Batch, conn *nftables.Conn, table *nftables.Table){
+		"after a batch that is too large": func(b *Batch, _ *nftables.Conn, _ *nftables.Table) {
+			for i := range 300_000 {
+				b.SetSlot(Slot{numberedService(i / 10), i % 10}, endpointAt(0))
+			}
+		},
+		"after an element that was refused": func(b *Batch, conn *nftables.Conn, table *nftables.Table) {
+			conn.DelChain(&nftables.Chain{Name: "draw-5", Table: table})
+			require.NoError(t, conn.Flush())
+			b.SetCount(dns, 5)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			table, conn := openIn(t, p), other(t, p)
+			b := NewBatch()
+			b.SetCount(web, 5)
+			require.NoError(t, table.Commit(b))
+			state(b)
+			require.NoError(t, table.Commit(b))
+			refuse(b, conn, table.table)
+			require.Error(t, table.Commit(b))
+
+			conn.FlushRuleset()
+			require.NoError(t, conn.Flush())
+			b.SetCount(dns, 1)
+			require.ErrorIs(t, table.Commit(b), unix.ENOENT)
+		})
+	}
+}
+
 // Packets would pass by services that are all there.
 func TestListingWritesRulesAgain(t *testing.T) {
 	p := newPlace(t)
@@ -482,6 +542,67 @@ func TestListingWritesRulesAgain(t *testing.T) {
 		}
 	}
 	assert.Fail(t, "a listing of an equal table writes")
+}
+
+// A ruleset that was saved without elements (nft --terse) is no exception, nor is a pair too many.
+func TestListingWritesPairsOfEqualHalfBytesAgain(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	pairs := sets(table.table)[3]
+	require.NoError(t, conn.SetDeleteElements(pairs, same()[1:]))
+	require.NoError(t, conn.SetAddElements(pairs, []nftables.SetElement{{Key: []byte{1, 2, 3, 4, 5, 6, 7, 8}}}))
+	require.NoError(t, conn.Flush())
+	list(t, table)
+	var want []string
+	for _, e := range same() {
+		want = append(want, string(e.Key))
+	}
+	slices.Sort(want)
+	// It skips some elements while the kernel moves them.
+	require.Eventually(t, func() bool {
+		have, err := conn.GetSetElements(pairs)
+		require.NoError(t, err)
+		var keys []string
+		for _, e := range have {
+			keys = append(keys, string(e.Key))
+		}
+		slices.Sort(keys)
+		return slices.Equal(want, keys)
+	}, limit, time.Millisecond)
+}
+
+// The program nft says more about a set than the library: the kernel refuses to add one that is there and that somebody has
+// restored with it.
+func TestRulesOfARestoredTableAreWritten(t *testing.T) {
+	p := newPlace(t)
+	table, conn := openIn(t, p), other(t, p)
+	conn.DelTable(table.table)
+	conn.AddTable(table.table)
+	for _, set := range sets(table.table) {
+		set.Concatenation = false
+		require.NoError(t, conn.AddSet(set, nil))
+	}
+	require.NoError(t, conn.Flush())
+	assert.Equal(t, nothing, list(t, table))
+	b := NewBatch()
+	want := state(b)
+	require.NoError(t, table.Commit(b))
+	assert.Equal(t, want, list(t, table))
+}
+
+// The kernel does not count an element of somebody else for all other keys.
+func TestListingSkipsAnElementForAllOtherKeys(t *testing.T) {
+	table := openNew(t)
+	b := NewBatch()
+	want := state(b)
+	require.NoError(t, table.Commit(b))
+	m := &messages{}
+	m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
+	const catchAll = 2 // NFT_SET_ELEM_CATCHALL
+	elements(m, table.table.Name, emptySet, unix.NFT_MSG_NEWSETELEM, map[int]bool{catchAll: true}, always,
+		func(flags int, _ bool) { m.uint32(unix.NFTA_SET_ELEM_FLAGS, uint32(flags)) })
+	require.NoError(t, table.commit(m))
+	assert.Equal(t, want, list(t, table))
 }
 
 func TestForeignTablesStay(t *testing.T) {
@@ -511,26 +632,6 @@ func TestForeignTablesStay(t *testing.T) {
 	tables, err := conn.ListTables()
 	require.NoError(t, err)
 	assert.Len(t, tables, 2)
-}
-
-// Endpoints would not reach themselves any more.
-func TestListingWritesTheConstantSetAgain(t *testing.T) {
-	p := newPlace(t)
-	table, conn := openIn(t, p), other(t, p)
-	set := &nftables.Set{Table: table.table, Name: sameSet, Concatenation: true, KeyType: nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)}
-	conn.FlushSet(set)
-	require.NoError(t, conn.Flush())
-	for range 2 {
-		before := p.Generation()
-		list(t, table)
-		have, err := conn.GetSetElements(set)
-		require.NoError(t, err)
-		assert.Len(t, have, 121)
-		if before == p.Generation() {
-			return
-		}
-	}
-	assert.Fail(t, "a listing of an equal table writes")
 }
 
 // The name may be that of another program's table, whose rules must not be replaced.
@@ -584,6 +685,26 @@ func TestOnlyIPv4IsAccepted(t *testing.T) {
 		assert.EqualError(t, table.Commit(b), "the kernel refuses "+name+": the address is not IPv4")
 	}
 	assert.Equal(t, nothing, list(t, table))
+}
+
+// Whoever bisects a batch would otherwise build it again for each of a thousand services.
+func TestAllServicesThatAreNotIPv4AreNamed(t *testing.T) {
+	table := openNew(t)
+	six := netip.MustParseAddrPort("[fd00::1]:80")
+	b := NewBatch()
+	state(b)
+	b.SetSlot(Slot{web, 8}, six)
+	b.SetSlot(Slot{web, 7}, six)
+	b.SetSlot(Slot{dns, 3}, six)
+	b.SetSlot(Slot{Service{TCP, six}, 0}, endpointAt(0))
+	b.SetCount(Service{TCP, six}, 1)
+	b.SetCount(Service{UDP, six}, 0)
+	joined, ok := table.Commit(b).(interface{ Unwrap() []error })
+	require.True(t, ok)
+	assert.ElementsMatch(t, []error{
+		&ElementError{web, 7, ErrNotIPv4}, &ElementError{dns, 3, ErrNotIPv4},
+		&ElementError{Service{TCP, six}, 0, ErrNotIPv4}, &ElementError{Service{UDP, six}, -1, ErrNotIPv4},
+	}, joined.Unwrap())
 }
 
 func TestGoroutinesTakeTurns(t *testing.T) {

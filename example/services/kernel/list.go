@@ -32,12 +32,12 @@ func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for range attempts {
-		// The chains that are not in use may be gone too: the next commit that needs one looks.
-		clear(t.written)
 		l, err := t.read()
 		if err != nil {
 			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
 		}
+		// The chains that are not in use may be gone too: the next commit that needs one looks.
+		clear(t.written)
 		counts := make(map[int]bool)
 		for _, n := range l.Counts {
 			if n > 0 {
@@ -117,7 +117,7 @@ func (t *Table) elements(set string, yield func(element)) error {
 			}
 			return attributes(value, func(_ int, value []byte, _ int) error {
 				e, err := decodeElement(value)
-				if err == nil {
+				if err == nil && e.service.Address.IsValid() { // somebody else's element for all other keys has none
 					yield(e)
 				}
 				return err

@@ -114,6 +114,23 @@ func (s *socket) open(conn *netlink.Conn) (err error) {
 	return nil
 }
 
+// dial opens a connection of its own.
+func (s *socket) dial() error {
+	conn, err := netlink.Dial(unix.NETLINK_NETFILTER, nil)
+	if err == nil {
+		err = s.open(conn)
+	}
+	return err
+}
+
+// close closes the connection, if it was opened.
+func (s *socket) close() error {
+	if s.conn == nil {
+		return nil
+	}
+	return s.conn.Close()
+}
+
 func (s *socket) send(m *messages) error {
 	var sent error
 	err := s.raw.Control(func(fd uintptr) {

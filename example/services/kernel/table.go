@@ -85,7 +85,11 @@ type Table struct {
 	// socket is the one of conn, for what conn is not fit for. Its Flush counts on an answer for each message: after
 	// a lost one it takes those of earlier messages for its own, and reports success for what failed. It cannot
 	// delete what may be missing, does not say which element is refused, and takes 1.5 s to list 100,000 elements.
-	socket    socket
+	socket socket
+
+	// Flows are deleted while others commit.
+	flowsMu   sync.Mutex
+	flows     socket
 	conntrack *netlink.Handle
 
 	// written are the names of the chains that draw and are in the kernel. It is emptied when that may have changed.
@@ -102,8 +106,11 @@ func Open(name string) (*Table, error) {
 		return nil, fmt.Errorf("open a socket of netfilter: %w", err)
 	}
 	t.conn = conn
-	if t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER); err != nil {
-		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), conn.CloseLasting())
+	if err = t.flows.dial(); err == nil {
+		t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open a socket of conntrack: %w", err), t.Close())
 	}
 	if _, err := t.ensure(baseChains(t.table), nil); err != nil {
 		return nil, errors.Join(err, t.Close())
@@ -115,8 +122,12 @@ func Open(name string) (*Table, error) {
 func (t *Table) Close() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.conntrack.Close()
-	return t.conn.CloseLasting()
+	t.flowsMu.Lock()
+	defer t.flowsMu.Unlock()
+	if t.conntrack != nil {
+		t.conntrack.Close()
+	}
+	return errors.Join(t.flows.close(), t.conn.CloseLasting())
 }
 
 // ErrTaken is returned if a chain has rules, and all are of another program.

@@ -57,13 +57,14 @@ func newLoop(
 	loop, err := reconciler.RegisterConfig(params, cfg)
 	if err == nil {
 		ops.resync = loop.Resync
+		params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting))
 	}
 	return loop, err
 }
 
 func newOperations(target Target) *operations {
 	return &operations{
-		target: target, turn: make(chan struct{}, 1), have: map[kernel.Service]slots{},
+		target: target, turn: make(chan struct{}, 1), have: map[kernel.Service]slots{}, stale: newStale(),
 	}
 }
 

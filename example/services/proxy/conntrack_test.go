@@ -25,7 +25,7 @@ type withoutConntrack struct {
 }
 
 func (k *withoutConntrack) DeleteFlows(flows ...kernel.Flow) error {
-	return k.DeleteFlowsIf(func(flow kernel.Flow) bool { return among(flows)(flow) })
+	return k.DeleteFlowsIf(among(flows))
 }
 
 func (k *withoutConntrack) DeleteFlowsIf(stale func(kernel.Flow) bool) error {

@@ -237,9 +237,19 @@ func (p process) List() (l kernel.Listing, err error) {
 }
 
 func (p process) DeleteFlows(flows ...kernel.Flow) error {
-	return p.do("delete flows", func() error { return p.Target.DeleteFlows(flows...) })
+	return p.beside("delete flows", func() error { return p.Target.DeleteFlows(flows...) })
 }
 
 func (p process) DeleteFlowsIf(stale func(kernel.Flow) bool) error {
-	return p.do("delete some flows", func() error { return p.Target.DeleteFlowsIf(stale) })
+	return p.beside("delete some flows", func() error { return p.Target.DeleteFlowsIf(stale) })
+}
+
+// beside makes a request outside of rounds and listings, where a panic would end the program.
+func (p process) beside(step string, f func() error) (err error) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			err = fmt.Errorf("panic: %v", reason)
+		}
+	}()
+	return p.do(step, f)
 }

@@ -6,11 +6,13 @@
 package proxy
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
 	"testing"
 
+	"github.com/cilium/hive/cell"
 	"github.com/google/nftables"
 	"github.com/stretchr/testify/require"
 
@@ -67,6 +69,8 @@ func startProgram(e *reconcilertest.Env[*Service], target Target) {
 		started <- loop
 		loop.Resync()
 	}
+	_, health := cell.NewSimpleHealth()
+	reconcilertest.Go(e, func(ctx context.Context) error { return ops.keepForgetting(ctx, health) })
 	started <- reconcilertest.Start(e, config(ops, frontends, Options{}))
 	reconcilertest.Go(e, d.Run)
 }

@@ -19,13 +19,12 @@ import (
 
 // List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
 func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, unswept, err := o.relearn(ctx)
+	listed, err := o.relearn(ctx)
 	if err != nil {
 		return err
 	}
 	for at, have := range listed {
-		torn := unswept || have.count != len(have.endpoints)
-		f := &Frontend{At: at, Endpoints: slices.Clone(have.endpoints), Torn: torn}
+		f := &Frontend{At: at, Endpoints: slices.Clone(have.endpoints), Torn: have.count != len(have.endpoints)}
 		slices.SortFunc(f.Endpoints, netip.AddrPort.Compare)
 		if !yield(f) {
 			break
@@ -34,18 +33,19 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 	return nil
 }
 
-// relearn reads what the kernel has, and sweeps. If only that has failed, all services need another round, which reports it.
-func (o *operations) relearn(ctx context.Context) (listed map[kernel.Service]slots, unswept bool, err error) {
+// relearn reads what the kernel has. An earlier process, or somebody else, may have left flows that do not fit to it.
+func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, error) {
 	if err := o.lock(ctx); err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	defer o.unlock()
 	l, err := o.target.List()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	o.have = slotsOf(l)
-	return maps.Clone(o.have), o.sweep() != nil, nil
+	o.stale.addUnfit()
+	return maps.Clone(o.have), nil
 }
 
 // maxSlots bounds the slots of a service that are looked at: another program may have written any number.
@@ -81,7 +81,7 @@ func equal(wanted, found *Frontend) bool {
 // diff says what is wrong with a listed frontend.
 func diff(wanted, found *Frontend) string {
 	if found.Torn {
-		return "its slots have gaps or are too many, or conntrack has old flows"
+		return "its slots have gaps or are too many"
 	}
 	return fmt.Sprintf("the kernel has %d endpoint(s), %v, not %v", len(found.Endpoints), found.Endpoints, wanted.Endpoints)
 }

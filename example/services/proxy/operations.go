@@ -38,9 +38,8 @@ type operations struct {
 	turn chan struct{}
 	// have is what is known of the kernel. A service that is not in it may be in the kernel all the same, after a commit
 	// whose effect is not known: writes say what shall be, so they need not know what is.
-	have map[kernel.Service]slots
-	// unswept is set if conntrack has failed to forget flows. Each round tries to sweep then.
-	unswept bool
+	have  map[kernel.Service]slots
+	stale *stale
 }
 
 // slots are what the kernel has of a service.
@@ -76,8 +75,17 @@ type change struct {
 	at    kernel.Service
 	next  slots
 	entry *reconciler.BatchEntry[*Frontend]
-	// flows are those that conntrack must forget once the change is committed.
-	flows []kernel.Flow
+}
+
+// check returns why no service can have these endpoints, which are sorted.
+func check(endpoints []netip.AddrPort) error {
+	switch n := len(endpoints); {
+	case n > maxSlots:
+		return fmt.Errorf("%d endpoints are more than %d", n, maxSlots)
+	case n > 0 && !endpoints[0].IsValid():
+		return errors.New("an endpoint has no address")
+	}
+	return nil
 }
 
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
@@ -94,17 +102,16 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	defer o.unlock()
 	round := make([]reconciler.BatchEntry[change], 0, len(deletes)+len(updates))
 	for i := range deletes {
-		round = append(round, reconciler.BatchEntry[change]{Object: change{at: deletes[i].Object.At, next: absent, entry: &deletes[i]}})
+		round = append(round, reconciler.BatchEntry[change]{Object: change{deletes[i].Object.At, absent, &deletes[i]}})
 	}
 	for i := range updates {
 		f := updates[i].Object
-		// Endpoints are sorted. The zero value would make a slot empty.
-		if len(f.Endpoints) > 0 && !f.Endpoints[0].IsValid() {
-			updates[i].Result = reconciler.TerminalError(&kernel.ElementError{Service: f.At, Err: kernel.ErrNotIPv4})
+		if err := check(f.Endpoints); err != nil {
+			updates[i].Result = reconciler.TerminalError(err)
 			continue
 		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}
-		round = append(round, reconciler.BatchEntry[change]{Object: change{at: f.At, next: next, entry: &updates[i]}})
+		round = append(round, reconciler.BatchEntry[change]{Object: change{f.At, next, &updates[i]}})
 	}
 	var unknown error // of a commit whose effect is not known
 	reconciler.Bisect(ctx, round, func(part []reconciler.BatchEntry[change]) error {
@@ -114,7 +121,6 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 		}
 		return err
 	}, func() error { return unknown })
-	o.forgetFlows(round)
 	for i := range round {
 		round[i].Object.entry.Result = round[i].Result
 	}
@@ -139,7 +145,7 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, a
 	}
 	for i := range round {
 		c := &round[i].Object
-		c.flows = flowsOf(c.at, o.of(c.at), c.next)
+		o.stale.add(flowsOf(c.at, o.of(c.at), c.next)...)
 		if c.next.count < 0 {
 			delete(o.have, c.at)
 		} else {
@@ -222,69 +228,4 @@ func flatten(err error) []error {
 		return joined.Unwrap()
 	}
 	return []error{err}
-}
-
-// flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
-// that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
-func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
-	switch first := from.count <= 0 && to.count > 0; {
-	case at.Protocol == kernel.UDP && (first || from.count < 0 || to.count < 0):
-		// All of them: there may be some of an earlier process, or of a change after which conntrack has failed.
-		return []kernel.Flow{{Service: at}}
-	case first:
-		return []kernel.Flow{{Service: at, Endpoint: at.Address}}
-	case at.Protocol != kernel.UDP:
-		return nil
-	}
-	for _, endpoint := range from.endpoints {
-		if endpoint.IsValid() && !slices.Contains(to.endpoints, endpoint) {
-			flows = append(flows, kernel.Flow{Service: at, Endpoint: endpoint})
-		}
-	}
-	return flows
-}
-
-// forgetFlows has conntrack forget the flows of a round that is committed. If that fails, so do the entries, whose next
-// attempt sweeps.
-func (o *operations) forgetFlows(round []reconciler.BatchEntry[change]) {
-	var flows []kernel.Flow
-	for i := range round {
-		if round[i].Result == nil {
-			flows = append(flows, round[i].Object.flows...)
-		}
-	}
-	due := o.unswept
-	var err error
-	if due {
-		err = o.sweep()
-	}
-	if err == nil && len(flows) > 0 {
-		err = o.target.DeleteFlows(flows...)
-		o.unswept = err != nil
-	}
-	if err == nil {
-		return
-	}
-	for i := range round {
-		if c := &round[i]; c.Result == nil && (due || len(c.Object.flows) > 0) {
-			c.Result = fmt.Errorf("the service is changed, and conntrack has its old flows: %w", err)
-		}
-	}
-}
-
-// sweep has conntrack forget flows that go where the kernel has no endpoint: an earlier process may have left them, or
-// somebody else who changed the table. It must be called with the lock held.
-func (o *operations) sweep() error {
-	err := o.target.DeleteFlowsIf(func(flow kernel.Flow) bool {
-		have, known := o.have[flow.Service]
-		if !known || have.count < 0 {
-			return false
-		}
-		if flow.Endpoint == flow.Service.Address {
-			return have.count > 0
-		}
-		return flow.Protocol == kernel.UDP && !slices.Contains(have.endpoints, flow.Endpoint)
-	})
-	o.unswept = err != nil
-	return err
 }

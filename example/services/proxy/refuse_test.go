@@ -7,11 +7,13 @@ package proxy
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -100,21 +102,6 @@ func TestAddressThatTheKernelCannotHave(t *testing.T) {
 	s.becomes(want)
 }
 
-// The zero value makes a slot empty, and clients would get no answer from it.
-func TestEndpointWithoutAddress(t *testing.T) {
-	wrong := service("web", web, 0, 1)
-	wrong.Endpoints = append(wrong.Endpoints, Endpoint{Ready: true})
-	s := newStarted(t, wrong, service("dns", dns, 3))
-	assert.Equal(t, map[string]string{
-		"tcp/10.96.0.1:80": "the kernel refuses tcp/10.96.0.1:80 slot 0: the address is not IPv4",
-	}, s.errors())
-	want := map[string]string{dns.String(): "1: [10.2.0.14:8080]"}
-	s.has(want)
-	s.write(service("web", web, 0, 1))
-	want[web.String()] = "2: [10.2.0.11:8080 10.2.0.12:8080]"
-	s.becomes(want)
-}
-
 // Only the service that needs what is gone waits for another attempt.
 func TestChainThatSomebodyElseHasDeleted(t *testing.T) {
 	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
@@ -162,4 +149,61 @@ func TestElementsThatSomebodyElseHasDeleted(t *testing.T) {
 		web.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.16:8080]", admin.String(): "1: [10.2.0.15:8080]",
 		dns.String(): "1: [10.2.0.14:8080]",
 	})
+}
+
+// compared waits for the comparison that follows the start, after which no other one is due.
+func (s *started) compared() {
+	require.Eventually(s, func() bool {
+		resync := s.loop.Snapshot(s.Context()).Resync
+		return resync != nil && !resync.Adopts
+	}, nettest.Limit, time.Millisecond)
+}
+
+// A chain is missing at first, and then the table, before the next attempt.
+func TestTableThatSomebodyElseHasDeletedAfterARefusal(t *testing.T) {
+	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
+	s.compared()
+	s.write(service("web", web, 0))
+	s.other.conn.DelChain(&nftables.Chain{Name: "draw-3", Table: ours()})
+	require.NoError(t, s.other.conn.Flush())
+	s.write(service("dns", dns, 0, 1, 2))
+	s.other.conn.DelTable(ours())
+	require.NoError(t, s.other.conn.Flush())
+	// The kernel is not looked at before: that would write the table again.
+	_, err := s.loop.WaitAll(t.Context(), reconciler.Applied)
+	require.NoError(t, err)
+	s.becomes(map[string]string{
+		web.String(): "1: [10.2.0.11:8080]", admin.String(): "1: [10.2.0.15:8080]",
+		dns.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.13:8080]",
+	})
+}
+
+// What somebody else has written for an address that no row wants is deleted, wherever it goes.
+func TestServiceOfSomebodyElseThatGoesElsewhere(t *testing.T) {
+	s := newStarted(t, service("web", web, 0))
+	s.compared()
+	key := nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeIPAddr, nftables.TypeInetService)
+	services := &nftables.Set{
+		Table: ours(), Name: "services", IsMap: true, Concatenation: true, KeyType: key, DataType: nftables.TypeVerdict,
+	}
+	require.NoError(t, s.other.conn.SetAddElements(services, []nftables.SetElement{{
+		Key: []byte{6, 0, 0, 0, 10, 96, 0, 9, 0, 80, 0, 0}, VerdictData: &expr.Verdict{Kind: expr.VerdictDrop},
+	}}))
+	require.NoError(t, s.other.conn.Flush())
+	s.loop.Resync()
+	s.becomes(map[string]string{web.String(): "1: [10.2.0.11:8080]"})
+}
+
+// A program may write a row with the zero value of an address. Its service has no gap, and other services do not wait.
+func TestEndpointWithoutAnAddress(t *testing.T) {
+	s := newStarted(t, service("web", web, 0), service("dns", dns, 3))
+	for i := range 2 {
+		bad := service("web", web, i)
+		bad.Endpoints = append(bad.Endpoints, Endpoint{Ready: true})
+		s.write(bad, service("dns", dns, i))
+		s.has(map[string]string{web.String(): "1: [10.2.0.11:8080]", dns.String(): fmt.Sprintf("1: [%s]", endpointAt(i))})
+		assert.Equal(t, map[string]string{web.String(): "an endpoint has no address"}, s.errors())
+	}
+	s.write(service("web", web, 1))
+	s.becomes(map[string]string{web.String(): "1: [10.2.0.12:8080]", dns.String(): "1: [10.2.0.12:8080]"})
 }

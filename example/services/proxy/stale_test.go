@@ -45,7 +45,32 @@ func TestFlowsOfAServiceThatGetsItsFirstEndpointEnd(t *testing.T) {
 			entry := entryOf(dns)
 			ops.ProcessRound(t.Context(), nil, nil, entry)
 			require.NoError(t, entry[0].Result)
+			require.NoError(t, ops.forget(t.Context()))
 			require.Equal(t, endpointAt(0), f.flows[dns])
 		})
+	}
+}
+
+// What is applied is found again by a listing: otherwise each one would write it again.
+func TestAsManyEndpointsAsAreListed(t *testing.T) {
+	for _, n := range []int{maxSlots, maxSlots + 1} {
+		f := newFake()
+		ops := newOperations(f)
+		entry := entryOf(web)
+		entry[0].Object.Endpoints = make([]netip.AddrPort, n)
+		for i := range n {
+			entry[0].Object.Endpoints[i] = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 80)
+		}
+		ops.ProcessRound(t.Context(), nil, nil, entry)
+		if n > maxSlots {
+			require.EqualError(t, entry[0].Result, "65537 endpoints are more than 65536")
+			require.Empty(t, f.counts)
+			continue
+		}
+		require.NoError(t, entry[0].Result)
+		require.NoError(t, ops.List(t.Context(), nil, func(found *Frontend) bool {
+			require.True(t, equal(entry[0].Object, found))
+			return true
+		}))
 	}
 }

@@ -65,8 +65,7 @@ type Frontend struct {
 	Name string
 	// Endpoints are sorted. Without any, flows are rejected.
 	Endpoints []netip.AddrPort
-	// Torn is set if the frontend was listed, and its slots in the kernel have gaps or are too many, or conntrack may have
-	// old flows of it.
+	// Torn is set if the frontend was listed, and its slots in the kernel have gaps or are too many.
 	Torn bool
 }
 

@@ -90,8 +90,9 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 		}
 		start()
 		wanted, failed := map[kernel.Service]*Frontend{}, map[kernel.Service]bool{}
-		// forgotten are services that were deleted before a restart: what conntrack has of them is found by nothing.
-		forgotten := map[kernel.Service]bool{}
+		// lost are services that were deleted before a restart: what conntrack has of them is found by nothing. forgotten
+		// is false while conntrack fails.
+		lost, forgotten := map[kernel.Service]bool{}, true
 		bad := func(at kernel.Service) bool { return cannot(wanted[at]) }
 		round := func(changed map[kernel.Service]bool) {
 			var deletes, updates []reconciler.BatchEntry[*Frontend]
@@ -108,6 +109,7 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 				return
 			}
 			ops.ProcessRound(context.Background(), nil, deletes, updates)
+			forgotten = ops.forget(context.Background()) == nil
 			for _, e := range slices.Concat(deletes, updates) {
 				require.True(t, e.Result != nil || !bad(e.Object.At), "an address that the kernel cannot have")
 				failed[e.Object.At] = e.Result != nil
@@ -133,15 +135,13 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 					maps.DeleteFunc(has, func(name, _ string) bool { return concerns(name, at) })
 				}
 			}
-			if asked {
-				// Slots that are too many, and old flows, wait for the listing.
-				maps.DeleteFunc(has, func(name, _ string) bool {
-					return strings.Contains(name, " slot ") || strings.HasPrefix(name, "flow of ")
-				})
-			}
+			// Slots that are too many, and old flows, wait for the listing.
+			maps.DeleteFunc(has, func(name, _ string) bool {
+				return asked && strings.Contains(name, " slot ") || (asked || !forgotten) && strings.HasPrefix(name, "flow of ")
+			})
 			require.Equal(t, dump(left), has)
 			for _, at := range services {
-				if to := f.flows[at]; wanted[at] == nil && !left(at) && !forgotten[at] && !asked {
+				if to := f.flows[at]; wanted[at] == nil && !left(at) && !lost[at] && !asked && forgotten {
 					require.True(t, !to.IsValid() || to == at.Address, "a flow of %s goes to %s", at, to)
 				}
 			}
@@ -152,6 +152,7 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 				return
 			}
 			asked = false
+			forgotten = ops.forget(context.Background()) == nil
 			changed := map[kernel.Service]bool{}
 			for _, at := range services {
 				w, l := wanted[at], found[at]
@@ -163,7 +164,7 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 			start()
 			for _, at := range services {
 				if wanted[at] == nil {
-					forgotten[at], failed[at] = true, false
+					lost[at], failed[at] = true, false
 				}
 			}
 			for asked = true; asked; {
@@ -191,7 +192,7 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 					continue
 				}
 				changed[at] = true
-				delete(forgotten, at)
+				delete(lost, at)
 			}
 			round(changed)
 			switch rapid.IntRange(0, 15).Draw(t, "event") {
@@ -208,6 +209,8 @@ func TestRoundsNeedNoResyncThatTheyDoNotAskFor(t *testing.T) {
 		if asked {
 			resync()
 		}
+		require.NoError(t, ops.forget(context.Background()))
+		forgotten = true
 		compare(bad)
 		for at, has := range failed {
 			require.Equal(t, bad(at), has, "%s has failed", at)
