@@ -64,10 +64,10 @@ func (s *stale) take() (flows map[kernel.Flow]bool, unfit bool) {
 // flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
 // that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
 func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
-	switch first := from.count <= 0 && to.count > 0; {
-	case at.Protocol == kernel.UDP && (first || from.count < 0 || to.count < 0):
-		return []kernel.Flow{{Service: at}} // there may be some that an earlier process has left
-	case first:
+	switch none := from.count <= 0; {
+	case at.Protocol == kernel.UDP && (none || to.count <= 0):
+		return []kernel.Flow{{Service: at}} // an earlier process may have left some, too
+	case none && to.count > 0:
 		return []kernel.Flow{{Service: at, Endpoint: at.Address}}
 	case at.Protocol != kernel.UDP:
 		return nil
