@@ -28,7 +28,7 @@ type Options struct {
 // needs statedb.Cell, job.Cell, inspect.Cell, and cells that provide a cell.Health, [Options] and a [Target], which is a
 // kernel.Table except in tests.
 //
-// Nothing is deleted from the kernel before the table of services is initialized. So whatever fills it has to register an
+// Nothing is deleted from the kernel before the table of services is initialized. So an input has to register an
 // initializer before the start, and to complete it with the first complete list; source.New does that. Otherwise each
 // restart deletes all services until they are written again.
 var Cell = cell.Module("services", "Services of the node",
