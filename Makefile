@@ -179,5 +179,5 @@ bench-quick: ## the same comparison in less than a minute, to standard output
 	cd benchmarks && $(GO) run . -quick
 
 .PHONY: bench-services
-bench-services: ## compare example/services with kube-proxy, in half an hour to standard output; takes root and nft
+bench-services: ## compare example/services with kube-proxy, in half an hour, to standard output; takes root and nft
 	cd benchmarks/kubeproxy && $(GO) run ./compare
