@@ -34,11 +34,13 @@ type operations struct {
 	// resync asks for a listing and a comparison of everything.
 	resync func()
 
-	// turn is a lock for the target and all fields below. It is no mutex, so that a wait for it ends with its context.
+	// turn is a lock for rounds, listings, and have. It is no mutex, so that a wait for it ends with its context.
 	turn chan struct{}
 	// have is what is known of the kernel. A service that is not in it may be in the kernel all the same, after a commit
 	// whose effect is not known: writes say what shall be, so they need not know what is.
-	have  map[kernel.Service]slots
+	have map[kernel.Service]slots
+
+	// stale has a lock of its own.
 	stale *stale
 }
 
@@ -134,14 +136,11 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, a
 		o.write(b, &round[i].Object)
 	}
 	if err = o.target.Commit(b); err != nil {
-		if err, about = blame(err, round); about {
-			return err, true
+		if err, about = blame(err, round); !about {
+			clear(o.have)
+			o.resync()
 		}
-	}
-	if err != nil {
-		clear(o.have)
-		o.resync()
-		return err, false
+		return err, about
 	}
 	for i := range round {
 		c := &round[i].Object
