@@ -43,8 +43,17 @@ func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, err
 	if err != nil {
 		return nil, err
 	}
+	known := o.have
 	o.have = slotsOf(l)
 	o.stale.addUnfit()
+	for at, was := range known {
+		if now := o.of(at); now.count != was.count || !slices.Equal(now.endpoints, was.endpoints) {
+			// Somebody else has changed the table. The comparison that follows leaves out what was written while it listed,
+			// which may be changed too.
+			o.resync()
+			break
+		}
+	}
 	return maps.Clone(o.have), nil
 }
 
