@@ -193,11 +193,15 @@ func sets(table *nftables.Table) []*nftables.Set {
 	slot := nftables.MustConcatSetType(append(key, nftables.TypeMark)...)
 	endpoint := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeInetService)
 	pair := nftables.MustConcatSetType(nftables.TypeIPAddr, nftables.TypeIPAddr)
+	// The library would number them by a variable that all connections share without a lock.
 	return []*nftables.Set{
-		{Table: table, Name: endpointsMap, IsMap: true, Concatenation: true, KeyType: slot, DataType: endpoint},
-		{Table: table, Name: servicesMap, IsMap: true, Concatenation: true, KeyType: service, DataType: nftables.TypeVerdict},
-		{Table: table, Name: emptySet, Concatenation: true, KeyType: service},
-		{Table: table, Name: sameSet, Concatenation: true, KeyType: pair},
+		{Table: table, ID: 1, Name: endpointsMap, IsMap: true, Concatenation: true, KeyType: slot, DataType: endpoint},
+		{
+			Table: table, ID: 2, Name: servicesMap, IsMap: true, Concatenation: true, KeyType: service,
+			DataType: nftables.TypeVerdict,
+		},
+		{Table: table, ID: 3, Name: emptySet, Concatenation: true, KeyType: service},
+		{Table: table, ID: 4, Name: sameSet, Concatenation: true, KeyType: pair},
 	}
 }
 
