@@ -64,6 +64,9 @@ func (t *Table) DeleteFlowsIf(stale func(Flow) bool) error {
 }
 
 func (t *Table) deleteFlow(flow Flow) error {
+	if !flow.Address.Addr().Is4() || flow.Endpoint.IsValid() && !flow.Endpoint.Addr().Is4() {
+		return nil // the table cannot have such a service, so it has no flows
+	}
 	t.flowsMu.Lock()
 	defer t.flowsMu.Unlock()
 	if err := t.flows.send(flow.deletion()); err != nil {

@@ -207,3 +207,15 @@ func TestEndpointWithoutAnAddress(t *testing.T) {
 	s.write(service("web", web, 1))
 	s.becomes(map[string]string{web.String(): "1: [10.2.0.12:8080]", dns.String(): "1: [10.2.0.12:8080]"})
 }
+
+// The kernel refuses such a service; its row is deleted later, and the job that forgets flows must not end the program.
+func TestAServiceOfIPv6ThatIsDeletedLeavesNoFlows(t *testing.T) {
+	at := kernel.Service{Protocol: kernel.UDP, Address: netip.MustParseAddrPort("[fd00::1]:53")}
+	ops := newOperations(openTable(t, nettest.NewPlace(t)))
+	entry := entryOf(at)
+	ops.ProcessRound(t.Context(), nil, nil, entry)
+	require.ErrorIs(t, entry[0].Result, kernel.ErrNotIPv4)
+	ops.ProcessRound(t.Context(), nil, entry, nil)
+	require.NoError(t, entry[0].Result)
+	require.NotPanics(t, func() { require.NoError(t, ops.forget(t.Context())) })
+}
