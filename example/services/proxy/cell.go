@@ -6,6 +6,7 @@
 package proxy
 
 import (
+	"sync"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -56,10 +57,34 @@ func newLoop(
 	cfg.Options = append(cfg.Options, reconciler.WithName(FrontendsTable), reconciler.WithRegistry(registry))
 	loop, err := reconciler.RegisterConfig(params, cfg)
 	if err == nil {
-		ops.resync = loop.Resync
+		ops.resync = spaced(resyncPause, loop.Resync)
 		params.JobGroup.Add(job.OneShot("flows", ops.keepForgetting))
 	}
 	return loop, err
+}
+
+// resyncPause is the least time between two resyncs that the operations ask for: while commits fail, each asks for one.
+const resyncPause = 5 * time.Second
+
+// spaced returns a function that calls f, at least a pause after the call before. Requests in the pause are one.
+func spaced(pause time.Duration, f func()) func() {
+	var mu sync.Mutex
+	var last time.Time // the call that was made or is due
+	return func() {
+		mu.Lock()
+		defer mu.Unlock()
+		now := time.Now()
+		if last.After(now) {
+			return
+		}
+		wait := max(0, pause-now.Sub(last))
+		last = now.Add(wait)
+		if wait == 0 {
+			f()
+			return
+		}
+		time.AfterFunc(wait, f)
+	}
 }
 
 func newOperations(target Target) *operations {

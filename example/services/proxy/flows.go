@@ -84,12 +84,12 @@ func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
 func fits(flow kernel.Flow, have map[kernel.Service]slots) bool {
 	s, known := have[flow.Service]
 	switch {
-	case !known || s.count < 0:
+	case !known || s.count < 0 || slices.Contains(s.endpoints, flow.Endpoint):
 		return true
 	case flow.Endpoint == flow.Service.Address:
 		return s.count == 0
 	}
-	return flow.Protocol != kernel.UDP || slices.Contains(s.endpoints, flow.Endpoint)
+	return flow.Protocol != kernel.UDP
 }
 
 // keepForgetting has conntrack forget what is stale, until the context ends. It starts at once, and rests twice as long as
@@ -129,14 +129,25 @@ func (o *operations) forget(ctx context.Context) (err error) {
 			o.stale.addUnfit()
 		}
 	}()
-	if !unfit {
-		return o.target.DeleteFlows(slices.Collect(maps.Keys(flows))...)
-	}
 	if err := o.lock(ctx); err != nil {
 		return err
 	}
-	have := maps.Clone(o.have)
+	have := map[kernel.Service]slots{}
+	if unfit {
+		have = maps.Clone(o.have)
+	} else {
+		for flow := range flows {
+			have[flow.Service] = o.of(flow.Service)
+		}
+	}
 	o.unlock()
+	// An endpoint may be back.
+	maps.DeleteFunc(flows, func(flow kernel.Flow, _ bool) bool {
+		return flow.Endpoint.IsValid() && slices.Contains(have[flow.Service].endpoints, flow.Endpoint)
+	})
+	if !unfit {
+		return o.target.DeleteFlows(slices.Collect(maps.Keys(flows))...)
+	}
 	return o.target.DeleteFlowsIf(func(flow kernel.Flow) bool {
 		return flows[flow] || flows[kernel.Flow{Service: flow.Service}] || !fits(flow, have)
 	})

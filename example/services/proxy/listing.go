@@ -44,7 +44,7 @@ func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, err
 		return nil, err
 	}
 	known := o.have
-	o.have = slotsOf(l)
+	o.have, o.unsure = slotsOf(l), false
 	o.stale.addUnfit()
 	for at, was := range known {
 		if now := o.of(at); now.count != was.count || !slices.Equal(now.endpoints, was.endpoints) {

@@ -39,6 +39,8 @@ type operations struct {
 	// have is what is known of the kernel. A service that is not in it may be in the kernel all the same, after a commit
 	// whose effect is not known: writes say what shall be, so they need not know what is.
 	have map[kernel.Service]slots
+	// unsure is set from such a commit until the listing that is asked for.
+	unsure bool
 
 	// stale has a lock of its own.
 	stale *stale
@@ -138,13 +140,16 @@ func (o *operations) commit(round []reconciler.BatchEntry[change]) (err error, a
 	if err = o.target.Commit(b); err != nil {
 		if err, about = blame(err, round); !about {
 			clear(o.have)
+			o.unsure = true
 			o.resync()
 		}
 		return err, about
 	}
 	for i := range round {
 		c := &round[i].Object
-		o.stale.add(flowsOf(c.at, o.of(c.at), c.next)...)
+		if _, known := o.have[c.at]; known || !o.unsure || c.next.count < 0 {
+			o.stale.add(flowsOf(c.at, o.of(c.at), c.next)...)
+		} // else flows to endpoints that stay would end; those to others do after the listing
 		if c.next.count < 0 {
 			delete(o.have, c.at)
 		} else {

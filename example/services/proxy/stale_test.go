@@ -6,6 +6,7 @@
 package proxy
 
 import (
+	"errors"
 	"net/netip"
 	"testing"
 
@@ -73,4 +74,65 @@ func TestAsManyEndpointsAsAreListed(t *testing.T) {
 			return true
 		}))
 	}
+}
+
+func TestAFlowToAnEndpointWithTheAddressOfTheServiceFits(t *testing.T) {
+	have := map[kernel.Service]slots{dns: {1, []netip.AddrPort{dns.Address}}}
+	require.True(t, fits(kernel.Flow{Service: dns, Endpoint: dns.Address}, have))
+}
+
+// An endpoint that comes back before conntrack was searched has its clients again.
+func TestFlowsToAnEndpointThatIsBackStay(t *testing.T) {
+	f := newFake()
+	ops := newOperations(f)
+	round := func(endpoints ...netip.AddrPort) {
+		entry := entryOf(dns)
+		entry[0].Object.Endpoints = endpoints
+		ops.ProcessRound(t.Context(), nil, nil, entry)
+		require.NoError(t, entry[0].Result)
+	}
+	round(endpointAt(0), endpointAt(1))
+	require.NoError(t, ops.forget(t.Context()))
+	f.flows[dns] = endpointAt(1)
+	round(endpointAt(0))
+	round(endpointAt(0), endpointAt(1))
+	require.NoError(t, ops.forget(t.Context()))
+	require.Equal(t, endpointAt(1), f.flows[dns])
+}
+
+var errLost = errors.New("answers are lost")
+
+// unknownEffect is a fake whose next commit fails, without an element that is refused.
+type unknownEffect struct {
+	*fake
+	fails bool
+}
+
+func (k *unknownEffect) Commit(b *kernel.Batch) error {
+	if k.fails {
+		k.fails = false
+		return errLost
+	}
+	return k.fake.Commit(b)
+}
+
+// A lost answer about one service says nothing about the endpoints of another one.
+func TestFlowsToEndpointsThatStayAreKeptAfterAnUnknownEffect(t *testing.T) {
+	k := &unknownEffect{fake: newFake()}
+	ops := newOperations(k)
+	ops.resync = func() {}
+	round := func(at kernel.Service, endpoints ...netip.AddrPort) error {
+		entry := entryOf(at)
+		entry[0].Object.Endpoints = endpoints
+		ops.ProcessRound(t.Context(), nil, nil, entry)
+		return entry[0].Result
+	}
+	require.NoError(t, round(dns, endpointAt(0), endpointAt(1)))
+	require.NoError(t, ops.forget(t.Context()))
+	k.flows[dns] = endpointAt(1)
+	k.fails = true
+	require.ErrorIs(t, round(web, endpointAt(0)), errLost)
+	require.NoError(t, round(dns, endpointAt(0), endpointAt(1), endpointAt(2)))
+	require.NoError(t, ops.forget(t.Context()))
+	require.Equal(t, endpointAt(1), k.flows[dns])
 }
