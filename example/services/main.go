@@ -124,7 +124,8 @@ func (o *options) addShell(flags *flag.FlagSet) {
 // tableForm is what nft takes for a name, and the kernel as one of a table.
 var tableForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_.-]{0,254}$`)
 
-// listen opens the listener for HTTP, which is nil if there is none, and prepares the directory of the shell.
+// listen checks the options, opens the listener for HTTP, which is nil if there is none, and prepares the directory of the
+// shell.
 func (o *options) listen() (listener net.Listener, err error) {
 	if !tableForm.MatchString(o.table) {
 		return nil, fmt.Errorf("%w: -table is %q, must be a letter, then letters, digits and _.-, at most 255 in all",

@@ -484,7 +484,7 @@ func TestListingWritesADeletedTableAgain(t *testing.T) {
 	assert.Equal(t, want, list(t, table))
 }
 
-// Whoever commits must learn that the elements are gone, also if the batch before was refused for another reason.
+// A commit reports that the elements are gone, also if the batch before was refused for another reason.
 func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 	for name, refuse := range map[string]func(b *Batch, conn *nftables.Conn, table *nftables.Table){
 		"after a batch that is too large": func(b *Batch, _ *nftables.Conn, _ *nftables.Table) {
@@ -687,7 +687,7 @@ func TestOnlyIPv4IsAccepted(t *testing.T) {
 	assert.Equal(t, nothing, list(t, table))
 }
 
-// Whoever bisects a batch would otherwise build it again for each of a thousand services.
+// A caller that bisects a batch would otherwise build it again for each of a thousand services.
 func TestAllServicesThatAreNotIPv4AreNamed(t *testing.T) {
 	table := openNew(t)
 	six := netip.MustParseAddrPort("[fd00::1]:80")

@@ -289,9 +289,9 @@ func (e *events) settle() {
 	}
 }
 
-// Whatever fails, whoever deletes or edits, and whenever the program is killed: the kernel ends with what the rows want, also
-// the flows of clients with fixed ports. Unless somebody else has edited quietly, that takes no resync that the program does
-// not ask for itself.
+// The kernel ends with what the rows want, also the flows of clients with fixed ports: after all failures, deletions and
+// edits of others, and kills of the program. Unless somebody else has edited quietly, that takes no resync that the program
+// does not ask for itself.
 func TestKernelEndsWithWhatIsWanted(t *testing.T) {
 	for seed := range uint64(150) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

@@ -53,7 +53,7 @@ type slots struct {
 	endpoints []netip.AddrPort
 }
 
-// absent is what the kernel has of a service that it does not know, as far as is known.
+// absent is what is known of a service that is not in have.
 var absent = slots{count: -1}
 
 func (o *operations) lock(ctx context.Context) error {
