@@ -5,7 +5,9 @@ package reconciler_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 // hook sets what the target calls before each operation.
@@ -122,6 +125,56 @@ func TestFailureMadeByHandIsLeftAlone(t *testing.T) {
 		require.Equal(t, "while it runs", e.get(2).Status.GetError())
 		e.stop()
 	})
+}
+
+// decoded returns the status that another process has stored, which had made more statuses.
+func decoded(t *testing.T, kind reconciler.StatusKind, id uint64) (s reconciler.Status) {
+	stored := fmt.Sprintf(`{"updated-at":"1999-12-31T00:00:00Z","error":"down","id":%d,"kind":%q}`, id, kind)
+	require.NoError(t, json.Unmarshal([]byte(stored), &s))
+	return s
+}
+
+func TestFailureOfAnotherProcessIsRun(t *testing.T) {
+	for _, kind := range []reconciler.StatusKind{status.KindError, status.KindBlocked} {
+		for _, named := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				e := newEnv(t)
+				s := decoded(t, kind, reconciler.StatusPending().ID+5000)
+				if named {
+					text, err := json.Marshal(reconciler.NewStatusSet().Set("other", s))
+					require.NoError(t, err)
+					var all reconciler.StatusSet
+					require.NoError(t, json.Unmarshal(text, &all))
+					s = all.Get("other")
+				}
+				e.Insert(&object{ID: 1, Value: 1, Status: s, Other: s})
+				e.start(e.config())
+				e.Insert(&object{ID: 2, Value: 1, Status: s, Other: s})
+				e.pass(time.Minute)
+				e.Insert(&object{ID: 3, Value: 1, Status: s, Other: s})
+				e.pass(time.Minute)
+				e.eachDone()
+				e.stop()
+			})
+		}
+	}
+}
+
+// The IDs of another process say nothing of whether two versions ask for the same.
+func TestVersionWithAStatusOfAnotherProcessIsApplied(t *testing.T) {
+	inBubble(t, func(e *env) {
+		s := decoded(e.T, status.KindPending, reconciler.StatusPending().ID+5000)
+		e.target.deciding(func(c call) error {
+			if c.value == 1 {
+				e.Insert(&object{ID: 1, Value: 2, Status: s, Other: s})
+			}
+			return nil
+		})
+		e.Insert(&object{ID: 1, Value: 1, Status: s, Other: s})
+		e.pass(time.Minute)
+		require.Equal(e, map[uint64]int{1: 2}, e.target.holds())
+		e.eachDone()
+	}, nil)
 }
 
 func TestEndOfTheLoopIsNoFailureOfAnObject(t *testing.T) {

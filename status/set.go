@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/statusid"
 )
 
 // Set holds one named [Status] for each reconciler of an object. The reconcilers need not know each
@@ -72,7 +74,7 @@ func (s Set) Set(name string, st Status) Set {
 // Pending returns a Set in which all entries are Pending, with one new ID and the current time. It adds
 // entries for names that have none. Call it at every change of an object.
 func (s Set) Pending(names ...string) Set {
-	s.id, s.at = nextID(), toInstant(time.Now())
+	s.id, s.at = statusid.Next(), toInstant(time.Now())
 	list := s.names()
 	for _, name := range names {
 		if list.index(name) < 0 {

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/statusid"
 )
 
 // String lists the reconcilers by their state, worst first, with errors and reasons, and ends with
@@ -83,6 +85,6 @@ func (s *Set) read(unmarshal func(any) error) error {
 	for i, name := range names {
 		entries[i] = toEntry(all[name])
 	}
-	*s = Set{list: intern(names), entries: entries, id: nextID(), at: toInstant(time.Now())}
+	*s = Set{list: intern(names), entries: entries, id: statusid.Next(), at: toInstant(time.Now())}
 	return nil
 }

@@ -4,8 +4,9 @@
 package status
 
 import (
-	"sync/atomic"
 	"time"
+
+	"github.com/statekeel/statekeel/internal/statusid"
 )
 
 // Status is the outcome of one reconciler for one object, stored in a field of the object. It is a
@@ -21,16 +22,14 @@ type Status struct {
 	// ID is unique in the process for each status made by a function of this package, and 0 for a
 	// status made by hand. A reconciler that finds the ID it started with still in the table knows
 	// that the wanted state has not changed meanwhile.
+	//
+	// In a row that comes from another process, as JSON for example, the ID is one that this process has not given
+	// out. Reconcilers read it as 0, and a failure with it as Pending: that process has the retries, if any.
 	ID uint64 `json:"id,omitempty" yaml:"id,omitempty"`
 
 	// Kind is the state of the object.
 	Kind Kind `json:"kind" yaml:"kind"`
 }
-
-// lastID is the last ID that was used. IDs begin at 1.
-var lastID atomic.Uint64
-
-func nextID() uint64 { return lastID.Add(1) }
 
 // Pending returns the status with which a program asks for an object to be reconciled. Set a new
 // one at every change of the object: its ID distinguishes the change from the status writes of
@@ -72,7 +71,7 @@ func Blocked(reason string) Status { return BlockedText(time.Now(), &reason) }
 func BlockedText(at time.Time, reason *string) Status { return newStatus(KindBlocked, at, reason) }
 
 func newStatus(kind Kind, at time.Time, text *string) Status {
-	return Status{UpdatedAt: at, Error: text, ID: nextID(), Kind: kind}
+	return Status{UpdatedAt: at, Error: text, ID: statusid.Next(), Kind: kind}
 }
 
 // IsPendingOrRefreshing reports whether the status asks for an operation.

@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/statusid"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -79,16 +80,23 @@ func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) 
 	return r
 }
 
-// Asked returns what a row asks for: the status in the row, but Pending, with ID and text as they are,
-// for a failure that was written before [Rows.Begin]. If the rows carry no status, every version asks
-// to be applied: Asked returns Pending with the ID 0.
+// Asked returns what a row asks for: the status in the row, but Pending, with its text, for a failure that was
+// written before [Rows.Begin] or that another process wrote; and with the ID 0 if another process made the status. If
+// the rows carry no status, every version asks to be applied: Asked returns Pending with the ID 0.
 func (r *Rows[Obj]) Asked(row Obj) status.Status {
 	if r.Writable == nil {
 		return status.Status{Kind: status.KindPending}
 	}
 	s := r.Writable.GetStatus(row)
-	if (s.Kind == status.KindError || s.Kind == status.KindBlocked) && s.ID > 0 && s.ID < r.begun.Load() {
+	if s.ID == 0 {
+		return s
+	}
+	foreign := !statusid.IsOwn(s.ID)
+	if (s.Kind == status.KindError || s.Kind == status.KindBlocked) && (foreign || s.ID < r.begun.Load()) {
 		s.Kind = status.KindPending
+	}
+	if foreign {
+		s.ID = 0
 	}
 	return s
 }
@@ -227,7 +235,7 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 
 // SamePending reports whether current asks for the same operation as its older version: the status
 // IDs and kinds are equal. If so, any write in between was by another reconciler, of its own status
-// or fields. It is false if the status has no ID, as one made by hand.
+// or fields. It is false if the status has no ID of this process, as one made by hand.
 func (r *Rows[Obj]) SamePending(old, current Obj) bool {
 	was, is := r.Asked(old), r.Asked(current)
 	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
