@@ -165,7 +165,7 @@ const MaxErrorText = outcome.MaxText
 func RetryAfter(err error, d time.Duration) error { return outcome.RetryAfter(err, d) }
 
 // TerminalError returns an error that makes the failure err final: the operation is not retried until
-// the object changes, the program or a trigger sets its status to Pending or Refreshing or hands it
+// the object changes, the program sets its status to Pending or Refreshing, the program or a trigger hands it
 // to [Loop.Reapply], [Loop.Retry] is called for it, or a reconciler starts again. A periodic refresh and
 // [Loop.Refresh] skip the object, because it is not Done. It returns nil if err is nil.
 //

@@ -13,16 +13,15 @@ import (
 
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
 
-// repeat has objects applied again whose rows have not changed.
+// repeat refreshes objects.
 type repeat[Obj any] interface {
 	// refresh is [Loop.Refresh] with keys. Safe from any goroutine.
 	refresh(ctx context.Context, keys []string) (int, error)
-	// reapply is [Loop.Reapply]. Safe from any goroutine.
-	reapply(ctx context.Context, objs []Obj) (running int, err error)
 	// again is the Give of [refresh.Config]. It is called on the goroutine of the loop.
 	again(batch []refresh.Row[Obj]) (after, upTo statedb.Revision)
 }
@@ -32,22 +31,21 @@ type repeat[Obj any] interface {
 // keys of objs matter. Objects that the table does not have are left alone, and so are those with a
 // change that the loop has not read, which is applied anyway.
 //
-// Objects that are Done are refreshed. Failed and blocked ones are due, but not before their minimum
-// backoff has passed. If an operation on an object is running, its outcome does not count, and the
-// object is applied once more. The error joins one for each object of which the primary index makes no key or
-// one above 65,535 bytes, which is left out. After the reconciler has stopped it is [inspect.ErrStopped].
+// Nothing is written: an object that is Done stays so until the operation ends, and no wait that covers an earlier
+// change of an object ends by the call. Objects that are Done are refreshed. Failed and blocked ones are due, but not
+// before their minimum backoff has passed. If an operation on an object is running, its success does not count, and the
+// object is applied once more. A row with a zero status is left alone. The error joins one for each object of which
+// the primary index makes no key or one above 65,535 bytes, which is left out. After the reconciler has stopped it is
+// [inspect.ErrStopped].
 //
-// If the rows carry no status, Reapply returns how many operations are running. It blocks until the loop has taken
-// the objects, also during a pause, but not for their operations; before the loop runs, until it does. If ctx
-// ends first, the error is that of ctx, and the loop may still take some of the objects. An object waits once to
-// be applied again, however many calls ask for it.
-//
-// If the rows carry the status, Reapply marks them in a write transaction: Done becomes Refreshing, everything
-// else that has a status Pending. It returns 0, waits for the lock of the table only, and does not use ctx.
+// Reapply returns how many operations are running on the objects. It blocks until the loop has taken the objects, also
+// during a pause, but not for their operations; before the loop runs, until it does. If ctx ends first, the error is
+// that of ctx, and the loop may still take some of the objects. An object waits once to be applied again, however many
+// calls ask for it.
 //
 // Safe from any goroutine, but not in an operation of this reconciler: the error is
 // [ErrInOperation].
-func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err error) {
+func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (inFlight int, err error) {
 	if err := l.mayWait(ctx); err != nil {
 		return 0, err
 	}
@@ -61,12 +59,14 @@ func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (running int, err 
 			errs = append(errs, fmt.Errorf("reconciler %q: object %d of %d to apply again: %w", called(l.ID()), i, len(objs), err))
 		} else {
 			keyed = append(keyed, obj)
-			// A call that comes before the row is read counts, too.
-			l.runner.resync.Refuse(obj)
+			if !running.Follows(ctx) {
+				// A call that comes before the row is read counts, too.
+				l.runner.resync.Refuse(obj)
+			}
 		}
 	}
-	running, err = l.repeat.reapply(ctx, keyed)
-	return running, errors.Join(append(errs, err)...)
+	inFlight, err = byKey[Obj]{&l.shared, l.runner}.hand(ctx, keyed, true)
+	return inFlight, errors.Join(append(errs, err)...)
 }
 
 // byMark marks rows that carry the status.
@@ -80,7 +80,7 @@ func (m byMark[Obj]) refresh(_ context.Context, keys []string) (n int, err error
 		row, _, found := m.rows.Named(wtxn, key)
 		if !found {
 			errs = append(errs, notFound(key))
-		} else if marked, err := m.mark(wtxn, row, false); err != nil {
+		} else if marked, err := m.mark(wtxn, row); err != nil {
 			errs = append(errs, err)
 		} else if marked {
 			n++
@@ -90,20 +90,6 @@ func (m byMark[Obj]) refresh(_ context.Context, keys []string) (n int, err error
 	return n, errors.Join(errs...)
 }
 
-func (m byMark[Obj]) reapply(_ context.Context, objs []Obj) (running int, err error) {
-	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
-	defer wtxn.Abort()
-	for _, obj := range objs {
-		if row, _, found := m.rows.Get(wtxn, obj); found {
-			if _, err := m.mark(wtxn, row, true); err != nil {
-				return 0, err
-			}
-		}
-	}
-	wtxn.Commit()
-	return 0, nil
-}
-
 // again looks each row up, because the table may have changed before it was locked.
 func (m byMark[Obj]) again(batch []refresh.Row[Obj]) (after, upTo statedb.Revision) {
 	wtxn := m.rows.DB.WriteTxn(m.rows.Table)
@@ -111,28 +97,23 @@ func (m byMark[Obj]) again(batch []refresh.Row[Obj]) (after, upTo statedb.Revisi
 	after = m.rows.Table.Revision(wtxn)
 	for i := range batch {
 		if row, _, found := m.rows.Get(wtxn, batch[i].Object); found {
-			_, _ = m.mark(wtxn, row, false)
+			_, _ = m.mark(wtxn, row)
 		}
 	}
 	return after, m.rows.Table.Revision(wtxn.Commit())
 }
 
-// mark marks a row: as Refreshing if it is Done. Any other row with a status is marked as Pending if the
-// mark is forced, else left alone.
-func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj, forced bool) (marked bool, err error) {
-	mark := status.Refreshing
-	if kind := m.rows.Asked(row).Kind; kind != status.KindDone {
-		if !forced || kind == status.KindUnset {
-			return false, nil
-		}
-		mark = status.Pending
+// mark marks a row as Refreshing if it is Done. Any other row is left alone.
+func (m byMark[Obj]) mark(wtxn statedb.WriteTxn, row Obj) (marked bool, err error) {
+	if m.rows.Asked(row).Kind != status.KindDone {
+		return false, nil
 	}
 	w := m.rows.Writable
-	_, _, err = w.Table.Insert(wtxn, w.SetStatus(w.Clone(row), mark()))
+	_, _, err = w.Table.Insert(wtxn, w.SetStatus(w.Clone(row), status.Refreshing()))
 	return err == nil, err
 }
 
-// byKey hands objects to the loop, where the rows carry no status.
+// byKey hands objects to the loop.
 type byKey[Obj any] struct {
 	shared *shared[Obj]
 	runner *runner[Obj]
@@ -180,10 +161,6 @@ func (k byKey[Obj]) refresh(ctx context.Context, keys []string) (n int, err erro
 		}
 	}
 	return len(done), errors.Join(errs...)
-}
-
-func (k byKey[Obj]) reapply(ctx context.Context, objs []Obj) (running int, err error) {
-	return k.hand(ctx, objs, true)
 }
 
 // again hands the rows to the core at once: the caller is the loop.
@@ -253,9 +230,15 @@ func (r *runner[Obj]) takeReruns(s *reruns[Obj]) {
 }
 
 // again gives the core a row of the table to apply again, and reports whether an operation on its
-// object is running. A version that the cursors have not read is left to them.
+// object is running. A change that no cursor has read is left to them, unless an operation runs already: that may
+// have begun before the call, and with this version or one that asks for the same.
 func (r *runner[Obj]) again(row Obj, revision statedb.Revision, forced bool) (running bool) {
-	if revision > r.observer.Revision() && !r.observer.Applied(row, revision) {
+	asks := r.shared.rows.Asked(row)
+	if asks.Kind == status.KindUnset {
+		return false
+	}
+	unread := asks.IsPendingOrRefreshing() && revision > r.observer.Revision() && !r.observer.Applied(row, revision)
+	if unread && !r.core.IsInFlight(row) {
 		return false
 	}
 	before := r.core.Index.Figures().Refreshing

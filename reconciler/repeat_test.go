@@ -9,11 +9,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
+	"github.com/statekeel/statekeel/reconciler/trigger"
 )
 
 // asking asks for all objects to be applied again, with a context that ends after a second.
@@ -82,4 +85,110 @@ func TestReapplyAfterTheStopIsAnError(t *testing.T) {
 		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
 		require.ErrorIs(e, err, inspect.ErrStopped)
 	}, reconciler.WithoutPruning())
+}
+
+// repeating asks for another run of object 1, whose row has not changed.
+var repeating = map[string]func(e *env){
+	"reapply": func(e *env) {
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+	},
+	"retry": func(e *env) {
+		_, err := e.loop.Retry(e.Context())
+		require.NoError(e, err)
+	},
+	"refresh": func(e *env) {
+		_, err := e.loop.Refresh(e.Context(), "1")
+		require.NoError(e, err)
+	},
+	"refresh of all": func(e *env) {
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+	},
+	"trigger": func(e *env) {
+		source, err := statedb.NewTable(e.db, "sources", idIndex)
+		require.NoError(e, err)
+		by, err := trigger.New(e.loop, source, func(statedb.Change[*object]) []statedb.Query[*object] {
+			return []statedb.Query[*object]{idIndex.Query(1)}
+		})
+		require.NoError(e, err)
+		stop := reconcilertest.Go(e, by.Run)
+		wtxn := e.db.WriteTxn(source)
+		_, _, err = source.Insert(wtxn, &object{ID: 5})
+		require.NoError(e, err)
+		wtxn.Commit()
+		e.pass(time.Second)
+		stop()
+		by.Close()
+	},
+	"another reconciler": func(e *env) {
+		e.Insert(e.get(1).Clone().SetOther(reconciler.StatusDone()))
+	},
+}
+
+func TestWaitsForAppliedOutlastCallsForAnotherRun(t *testing.T) {
+	for name, ask := range repeating {
+		for _, state := range []string{"failed", "running", "just failed"} {
+			t.Run(name+" "+state, func(t *testing.T) {
+				bothLedgers(t, func(e *env) {
+					if name == "another reconciler" && e.loop.Outcomes() != nil {
+						e.Skip("beside the table each version is a change")
+					}
+					e.target.failing("down")
+					if state == "running" {
+						e.target.takes(time.Second)
+					}
+					rev := e.put(1, 1)
+					if state == "failed" {
+						e.pass(10 * time.Second)
+					} else {
+						e.pass(10 * time.Millisecond)
+					}
+					waits := map[string]<-chan waited{
+						"Wait": e.wait(rev, reconciler.Applied), "WaitFor": e.waitFor(reconciler.Applied, 1),
+						"WaitAll": during(func() (inspect.Unapplied, error) { return e.loop.WaitAll(e.Context(), reconciler.Applied) }),
+						"WaitKey": during(func() (inspect.Unapplied, error) { return e.loop.WaitKey(e.Context(), "1", reconciler.Applied) }),
+					}
+					ask(e)
+					for range 20 {
+						e.pass(time.Second)
+						for wait, over := range waits {
+							select {
+							case w := <-over:
+								e.Fatalf("%s is over: %+v", wait, w)
+							default:
+							}
+						}
+						_, low, err := e.loop.WaitUntilReconciled(e.Context(), rev)
+						require.NoError(e, err)
+						require.LessOrEqual(e, low, rev, "the low watermark")
+						require.NotZero(e, low)
+					}
+					e.target.failing("")
+					e.pass(time.Minute)
+					for _, over := range waits {
+						e.nothingUnapplied(<-over)
+					}
+					require.Equal(e, map[uint64]int{1: 1}, e.target.holds())
+				}, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+			})
+		}
+	}
+}
+
+func TestReapplyDoesNotWriteTheRow(t *testing.T) {
+	bothLedgers(t, func(e *env) {
+		e.target.deciding(failOne("no space"))
+		e.put(1, 1, 2)
+		e.Insert(&object{ID: 3})
+		e.pass(time.Second)
+		e.target.take()
+		revision, seen := e.table.Revision(e.db.ReadTxn()), statedb.Revision(0)
+		e.hook(func(context.Context, call) { seen = e.table.Revision(e.db.ReadTxn()) })
+		_, err := e.loop.Reapply(e.Context(), objects(2)...)
+		require.NoError(e, err)
+		e.pass(time.Second)
+		require.Len(e, e.target.take(), 1)
+		require.Equal(e, revision, seen)
+	}, reconciler.WithRetry(time.Minute, time.Hour), reconciler.WithoutPruning())
 }

@@ -181,7 +181,7 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	case core.Blocked:
 		v.explainBlocked(x, v.reasonFor(s))
 	case core.Terminal:
-		x.Why = "it failed for good: it is not tried again until it changes, a trigger marks it, or it is retried by hand"
+		x.Why = "it failed for good: it is not tried again until it changes, a trigger hands it over, or it is retried by hand"
 	}
 }
 

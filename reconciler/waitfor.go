@@ -37,7 +37,8 @@ import (
 // off a backlog.
 //
 // Safe from any goroutine. In an operation of this reconciler the error is [ErrInOperation], at once.
-// A wait does not cover a trigger (see package trigger) that has not marked its rows yet.
+// A wait does not cover another run of an object that is Done, which [Loop.Reapply] or a trigger (see package trigger)
+// has asked for.
 func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (inspect.Unapplied, error) {
 	if err := validateMilestone(m); err != nil {
 		return inspect.Unapplied{}, err

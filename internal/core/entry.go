@@ -177,11 +177,11 @@ func (e *entry[Obj]) take(v *rowVersion[Obj], same sameFunc[Obj], now time.Durat
 
 // overtake stores a version that was read while the operation of an entry runs an older one.
 func (e *entry[Obj]) overtake(v rowVersion[Obj], same sameFunc[Obj]) {
-	last := e.later
-	if last == nil {
-		e.later = new(rowVersion[Obj])
-	} else if v.asks == rowAsks && last.asks == rowAsks && same.of(last, &v) {
+	if last := e.newest(); v.asks == rowAsks && last.asks == rowAsks && last.since > 0 && same.of(last, &v) {
 		v.since = min(v.since, last.since)
+	}
+	if e.later == nil {
+		e.later = new(rowVersion[Obj])
 	}
 	*e.later = v
 	if v.asks == rowAsks {

@@ -89,3 +89,9 @@ func (e *entry[Obj]) describe() KeyInfo[Obj] {
 
 // TracksKeyOf reports whether the key of obj has an entry.
 func (c *Core[Obj]) TracksKeyOf(obj Obj) bool { return c.keys.find(obj) != nil }
+
+// IsInFlight reports whether an operation on obj is running.
+func (c *Core[Obj]) IsInFlight(obj Obj) bool {
+	e := c.keys.find(obj)
+	return e != nil && e.state == InFlight
+}

@@ -96,7 +96,7 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 
 // notesChange reports whether a change was observed that asks for an operation, while one runs.
 func (k *modelKey) notesChange() bool {
-	return k.note != nil && !k.note.settled && !k.note.again
+	return k.note != nil && !k.note.settled
 }
 
 // unreconciledSince returns the revision since which a key is unreconciled; 0 if it is reconciled.
@@ -121,7 +121,7 @@ func (m *model) untried(k *modelKey) uint64 {
 
 // newest returns the newest version of a key.
 func (k *modelKey) newest() modelNote {
-	if k.note != nil && !k.note.again {
+	if k.note != nil {
 		return *k.note
 	}
 	return modelNote{obj: k.obj, revision: k.version, deleted: k.deleted}
@@ -153,7 +153,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		expected.Obj, expected.Since, expected.Revision = newest.obj, k.unreconciledSince(), newest.revision
 		expected.Deleted, expected.State, expected.Failures, expected.Failure = newest.deleted, k.state, k.failures, k.failure
 		expected.Tried = k.tried && !k.swept && !k.notesChange()
-		expected.Paused = m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil && !k.note.again)
+		expected.Paused = m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil)
 		require.Equal(t, expected, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")
 		last, told[k.key] = d.Since, d.Since

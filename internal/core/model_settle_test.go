@@ -30,12 +30,13 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 		m.probeEnds(it, now, probeInconclusive)
 	}
 	var note *modelNote
+	var again bool
 	k.unknown = false
 	if out.Kind == Superseded {
 		k.reason = nil
 	}
 	if k.state == InFlight {
-		note, k.note = k.note, nil
+		note, again, k.note, k.again = k.note, k.again, nil, false
 	}
 	defer m.leaveGroup(k)
 	switch {
@@ -74,21 +75,24 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	}
 	m.answered(k, now, out)
 	succeeded := out.Kind == Done || out.Kind == DoneAgain
-	if note != nil && !note.again && !out.Lost && note.revision <= out.NewRevision {
+	if note != nil && !out.Lost && note.revision <= out.NewRevision {
 		note = nil // A cursor that lags has read an older version than the one that was run.
 	}
 	switch {
 	case note != nil && note.settled && (note.unset || k.deleted):
 		m.forget(k)
-	case note != nil && note.again:
-		m.runAgain(k, now, out)
-	case note != nil && !note.settled:
-		m.follow(k, now, note)
-	case succeeded && out.Lost, out.Kind == Done:
-		m.forget(k)
-	case note != nil && note.settled && out.Lost:
+	case note != nil && note.settled && out.Lost && !succeeded:
 		m.markUnreconciled(k)
 		m.calm(k, note.obj, note.revision, out.Jitter)
+		if again {
+			m.runSoon(k, now)
+		}
+	case note != nil && !note.settled:
+		m.follow(k, now, note)
+	case again && (succeeded || !out.Lost):
+		m.runAgain(k, now, out)
+	case succeeded && out.Lost, out.Kind == Done:
+		m.forget(k)
 	case out.Lost:
 		m.markUnreconciled(k)
 		k.rest(Unseen)
@@ -165,13 +169,13 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	m.notRun()
 	k.unknown = false
 	note := k.note
-	k.note = nil
+	k.note, k.again = nil, false
 	if note != nil && note.settled && (note.unset || k.deleted) {
 		m.leaveGroup(k)
 		m.forget(k)
 		return
 	}
-	if note != nil && !note.settled && !note.again {
+	if note != nil && !note.settled {
 		if m.asksTheSame(k, note) {
 			m.renew(k, note)
 			if k.from == Held {
@@ -249,9 +253,7 @@ func (m *model) again(now time.Duration, obj row, revision uint64, forced bool) 
 		m.readyOrPaused(k)
 		m.lineUp(k)
 	case k.state == InFlight:
-		if forced && k.note == nil {
-			k.note = &modelNote{again: true}
-		}
+		k.again = k.again || forced && !k.deleted
 		return true
 	case forced || k.state == Requeue:
 		m.runSoon(k, now)

@@ -93,6 +93,8 @@ type modelKey struct {
 	counted bool
 	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
+	// again: the outcome of the operation does not count.
+	again bool
 }
 
 // modelNote is a change. since may be that of an older version that asked for the same.
@@ -101,9 +103,8 @@ type modelNote struct {
 	revision, since uint64
 	deleted         bool
 	lane            Lane
-	// settled: the row asks for no operation. unset: the row has no status. again: the row has not
-	// changed, and the outcome of the operation does not count.
-	settled, unset, again bool
+	// settled: the row asks for no operation. unset: the row has no status.
+	settled, unset bool
 }
 
 func newModel(cfg Config[row]) *model {
@@ -309,10 +310,6 @@ func (m *model) observeReady(c Change[row]) {
 // the first one that asked for the same.
 func (m *model) note(k *modelKey, n *modelNote) {
 	old := k.note
-	if old != nil && old.again {
-		// The change follows anyway.
-		old = nil
-	}
 	if !n.settled && (old == nil || !old.settled || n.revision > old.revision) {
 		// The earlier change is reconciled only together with this one.
 		k.since = min(k.since, n.since)
@@ -325,6 +322,8 @@ func (m *model) note(k *modelKey, n *modelNote) {
 		return
 	case old != nil && !old.settled && !n.settled && !old.deleted && !n.deleted && m.same(old.obj, n.obj):
 		n.since = min(n.since, old.since)
+	case old == nil && !n.settled && k.since > 0 && !k.deleted && !n.deleted && m.same(k.obj, n.obj):
+		n.since = min(n.since, k.since)
 	}
 	k.note = n
 }

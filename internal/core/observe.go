@@ -129,8 +129,7 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	return true
 }
 
-// Again asks for another run of an object whose row has not changed, where the rows carry no status
-// that could ask for it. A reconciled object stays reconciled, and is run in the lane Refresh; if it
+// Again asks for another run of an object whose row has not changed. A reconciled object stays reconciled, and is run in the lane Refresh; if it
 // waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
 // unless the run is forced: then one that waits for a time or for a channel is due as soon as its
 // minimum backoff has passed, and the outcome of a running operation does not count, because the
@@ -145,7 +144,8 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 	case e == nil:
 		c.repeat(now, string(key), obj, revision, CauseRefresh)
 	case e.state == InFlight:
-		e.again = e.again || forced && e.later == nil
+		// Of a deletion in flight the row is a later change.
+		e.again = e.again || forced && !e.version.deleted
 		return true
 	case forced || e.state == Requeue:
 		// A key in state Requeue is reconciled, and its next run may be far away.

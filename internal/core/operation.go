@@ -85,6 +85,9 @@ type Effect struct {
 // settled, unless there is a breaker.
 func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 
+// IsVoid reports whether the outcome will not count, because [Core.Again] was forced while the operation ran.
+func (op *Operation[Obj]) IsVoid() bool { return op.entry != nil && op.entry.again }
+
 // Since returns the revision since which the change of the operation is not reconciled.
 func (op *Operation[Obj]) Since() uint64 { return op.since }
 

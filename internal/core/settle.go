@@ -74,11 +74,14 @@ func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj
 	case settled && out.Lost && !out.Succeeded():
 		c.Index.unreconcile(e, c.observed)
 		c.returnToRetry(e, later.obj, later.revision, out.Jitter)
+		if again {
+			c.runSoon(now, e)
+		}
 	case later != nil && !settled:
 		if c.follow(now, e, later) {
 			c.queues.put(e, Ready)
 		}
-	case later == nil && again:
+	case again:
 		c.runAgain(now, e, out)
 	default:
 		c.enqueue(now, e, out)

@@ -150,7 +150,7 @@ func (w *world) commit(r *run) {
 		r.out.Object, r.out.NewRevision = r.item.Obj, r.item.Revision
 		return
 	}
-	if w.ledger != nil {
+	if w.ledger != nil || r.item.IsVoid() && (r.out.Kind == Done || r.out.Kind == DoneAgain) {
 		return
 	}
 	status, text := statusDone, ""
@@ -250,13 +250,18 @@ func (w *world) requireTold() {
 	}
 }
 
-// again has an object run again whose row has not changed, if it exists and a cursor has read the row.
+// again has an object run again whose row has not changed, if it exists and either a cursor has read the row, or it
+// asks for nothing, or an operation runs.
 func (w *world) again(key string, forced bool) {
 	r, ok := w.table[key]
-	if w.ledger == nil || !ok || r.deleted || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {
+	if !ok || r.deleted || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {
 		return
 	}
-	if r.revision > w.observed && !w.dealtWith(r) {
+	if w.ledger == nil && (!forced || r.status == statusUnset) {
+		return
+	}
+	asks := w.ledger != nil || r.status == statusPending || r.status == statusRefreshing
+	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.IsInFlight(r) {
 		return
 	}
 	running := w.model.again(w.now, r, r.revision, forced)

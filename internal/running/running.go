@@ -4,7 +4,7 @@
 // Package running has the functions with which an adapter asks the loop about its running operation,
 // or reports something about it. Programs do not need them.
 //
-// The functions are for operations on a single object. They take the context of the call, and work
+// Except for [Follow], the functions are for operations on a single object. They take the context of the call, and work
 // until the call returns; elsewhere they do nothing. The package has no state: the context has an
 // [Operation], which package execute implements.
 package running
@@ -55,3 +55,13 @@ type marker interface {
 	Deletion()
 	Changed()
 }
+
+// followKey is the key of [Follow].
+type followKey struct{}
+
+// Follow returns a context for Loop.Reapply with which a row that the loop has not read is compared with
+// the first listing as any other: the caller applies objects because of a change that Config.Equal sees, too.
+func Follow(ctx context.Context) context.Context { return context.WithValue(ctx, followKey{}, true) }
+
+// Follows reports whether a context is one of [Follow].
+func Follows(ctx context.Context) bool { return ctx.Value(followKey{}) != nil }

@@ -24,6 +24,7 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // maxChanges bounds the changes of the source that are read but not processed. The others stay in the
@@ -37,32 +38,24 @@ const maxChanges = 1000
 // twice.
 //
 // A change is any write of a source row, or its deletion. The trigger calls a function with it, which
-// returns queries on the reconciler's table. The rows that these find are applied again. If the rows
-// carry the status, they are marked:
+// returns queries on the reconciler's table. The rows that these find are handed to the reconciler, as
+// [reconciler.Loop.Reapply] does: nothing is written. So Done objects are refreshed, failed and blocked ones are due,
+// the result of an operation that started before the change does not count, and rows without a status are left
+// alone. An object that keeps failing is tried no more often than its minimum backoff allows, however often the source
+// changes.
+// A row that the reconciler has not read before its dependency changes is compared with the first listing of
+// [reconciler.Config].Lister, as any other.
 //
-//   - Done becomes Refreshing.
-//   - Error and Blocked become Pending, because the object was not applied.
-//   - Pending and Refreshing are marked again if the mark may be older than the change: an operation
-//     that started before the change may be running. Its result is dropped then.
-//   - Rows without a status are left alone.
-//
-// If the rows carry no status, nothing is written: the trigger hands the objects to the reconciler, as
-// [reconciler.Loop.Reapply] does.
-//
-// A mark does not reset a backoff: an object that keeps failing is tried no more often than its
-// minimum backoff allows, however often the source changes.
-//
-// A trigger marks rows in the background. Until it has marked them, no wait ([reconciler.Loop.Wait],
-// for example) covers the change of the source: such a wait may return while the target has what
+// A trigger works in the background. No wait ([reconciler.Loop.Wait], for example) covers the change of the source: such a wait may return while the target has what
 // followed from the old source row.
 //
 // The function may get several changes of a source row as one, the last, and does not get the
 // previous version of the row. So let objects depend on what never changes in a source row, such as
 // its key.
 //
-// The rows that the source has when the trigger is made count as changed, because objects may have
-// been reconciled with older versions. So each start marks every object that depends on any source
-// row, and runs an operation for those that are Done by then.
+// If the trigger is made while the reconciler runs, the rows that the source has then count as changed, because objects
+// may have been reconciled with older versions. If it is made before, each operation sees them, and only rows that are
+// Done already, from an earlier reconciler, are applied again.
 //
 // A source row with a status changes whenever the status is written: return no query if a change does
 // not matter. The source may be the reconciler's own table, but objects that depend on each other in
@@ -70,11 +63,11 @@ const maxChanges = 1000
 type Trigger[Obj any, Source any] struct {
 	loop       *reconciler.Loop[Obj]
 	cfg        reconciler.Config[Obj]
-	marker     marker[Obj]
 	source     statedb.Table[Source]
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
 	name       string
 	log        *slog.Logger
+	start      start
 
 	// mu is held by a run. The fields below outlive a run, so that no change is lost when the trigger
 	// is run again.
@@ -88,7 +81,8 @@ type Trigger[Obj any, Source any] struct {
 }
 
 // New returns a trigger that does nothing until [Trigger.Run] is called. It is for programs without a
-// hive. The trigger gets every change of the source from now on. [Trigger.Close] releases the source.
+// hive. The trigger gets every change of the source from now on and, if the loop runs already, what the source has
+// now. [Trigger.Close] releases the source.
 //
 // dependents returns the queries that find the objects which depend on the changed row; no queries
 // mean that none does. It is called by one goroutine at a time, with no table locked, and may be
@@ -125,12 +119,12 @@ func New[Obj any, Source any](
 	if id.Name != "" {
 		t.name, called = t.name+"-"+id.Name, id.Name
 	}
-	t.marker = newMarker(loop, &t.cfg)
 	t.log = t.cfg.Log.With("reconciler", called, "trigger", t.name)
 	var err error
 	if t.rows, err = follow.New(t.cfg.DB, source); err != nil {
 		return nil, fmt.Errorf("%s: observing table %q: %w", t.name, source.Name(), err)
 	}
+	t.start = startOf(loop, &t.cfg, source)
 	return t, nil
 }
 
@@ -158,9 +152,10 @@ func Register[Obj any, Source any](
 	return nil
 }
 
-// Run marks the dependents of changes until ctx ends, and returns nil then. It may be called again
+// Run has the dependents of changes applied again until ctx ends, and returns nil then. It may be called again
 // after that, and continues with the changes that it had not finished and those made meanwhile. It
-// returns an error if the trigger is running already, or after [Trigger.Close].
+// returns an error if the trigger is running already, or after [Trigger.Close]. Before the reconciler runs, it waits
+// for that. If it finds that the reconciler has stopped, it closes the trigger, and waits for the end of ctx.
 //
 // If the dependents function panics, the log and health report it with the key of the source row;
 // health is Config.Health, or that of the job. The change is kept, and tried again with the backoff
@@ -194,18 +189,30 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 	t.rows.SetHealth(health)
 	for ctx.Err() == nil {
 		watch := t.look()
-		m := t.round(ctx)
+		outrun, stopped := t.round(ctx)
 		t.rows.Report()
-		if m.over {
+		if stopped {
+			// The source keeps no deleted rows for it.
+			t.rows.Close()
 			<-ctx.Done()
 			return nil
 		}
-		t.pause(ctx, m)
+		if outrun {
+			pause(ctx)
+		}
 		if len(t.read) == 0 {
 			t.rows.Wait(ctx, watch)
 		}
 	}
 	return nil
+}
+
+// pause gives running operations time to end. Without it, if the source changes faster than its dependents can be
+// reconciled, each change would void the result of the last operation.
+func pause(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, maxPause)
+	defer cancel()
+	<-ctx.Done()
 }
 
 // look reads as many changes as there is room for, starting with kept ones that are due. The returned
@@ -232,10 +239,11 @@ func (t *Trigger[Obj, Source]) look() <-chan struct{} {
 	return more
 }
 
-// round marks the dependents of the oldest changes. The changes stay in read until all of these are
-// marked, so that a round which ctx cuts short is repeated as a whole.
-func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
-	m := newMarking(t.marker, &t.cfg)
+// round hands the dependents of the oldest changes to the loop. The changes stay in read until the loop has all of
+// these, so that a round which ctx cuts short is repeated as a whole. outrun is as for marking.hand; stopped: the loop
+// has ended, and takes no more objects.
+func (t *Trigger[Obj, Source]) round(ctx context.Context) (outrun, stopped bool) {
+	m := &marking[Obj]{txn: t.cfg.DB.ReadTxn()}
 	dealt := 0
 	for dealt < len(t.read) && len(m.rows) < maxRows && ctx.Err() == nil {
 		change := t.read[dealt]
@@ -244,8 +252,9 @@ func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
 			t.keep(change, err)
 		}
 	}
-	if !m.mark(ctx) {
-		return m
+	outrun, err := m.hand(ctx, t.loop)
+	if err != nil && ctx.Err() != nil || errors.Is(err, inspect.ErrStopped) {
+		return false, ctx.Err() == nil
 	}
 	if t.rows.Len() > 0 {
 		for _, change := range t.read[:dealt] {
@@ -253,14 +262,23 @@ func (t *Trigger[Obj, Source]) round(ctx context.Context) *marking[Obj] {
 		}
 	}
 	t.read = slices.Delete(t.read, 0, dealt)
-	return m
+	return outrun, false
 }
 
-// find adds the rows that depend on a change to those that will be marked.
+// find adds the rows that depend on a change to those that will be applied again. Each operation of the loop sees what
+// the source had before the loop ran: that concerns only rows that were Done before.
 func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Source]) error {
+	old := change.Revision <= t.start.source
+	if old && t.loop.Outcomes() != nil {
+		return nil
+	}
 	lists, err := t.lists(m.txn, change)
 	for _, rows := range lists {
-		m.add(rows)
+		for object, revision := range rows {
+			if !old || revision <= t.start.table && t.cfg.GetStatus(object).Kind == reconciler.StatusKindDone {
+				m.rows = append(m.rows, dependent[Obj]{object, revision})
+			}
+		}
 	}
 	return err
 }
@@ -290,16 +308,4 @@ func (t *Trigger[Obj, Source]) keep(change statedb.Change[Source], err error) {
 	t.backoff.Min, t.backoff.Max, t.backoff.Jitter = set.MinBackoff, set.MaxBackoff, set.Jitter
 	key, now := t.rows.Key(change.Object), t.rows.Now()
 	t.rows.Keep(key, change, err, now, follow.After(now, t.backoff.Delay(t.rows.Failures(key)+1)))
-}
-
-// pause gives the reconciler time to attempt rows that were marked again. Without it, if the source
-// changes faster than its dependents can be reconciled, each mark would void the result of the last
-// operation.
-func (t *Trigger[Obj, Source]) pause(ctx context.Context, m *marking[Obj]) {
-	if !m.outrun {
-		return
-	}
-	ctx, cancel := context.WithTimeout(ctx, maxPause)
-	defer cancel()
-	t.marker.await(ctx, m.revision)
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -56,38 +55,67 @@ func TestDependentsAreRefreshedWhenTheSourceChanges(t *testing.T) {
 	})
 }
 
-func TestMarkDependsOnTheStatus(t *testing.T) {
+func TestDependentsAreAppliedWhateverTheirStatus(t *testing.T) {
 	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
 		f.follow(onPort)
 		for i, test := range []struct {
 			was  reconciler.Status
-			want reconciler.StatusKind
+			want []string
 		}{
-			{reconciler.StatusDone(), reconciler.StatusKindRefreshing},
-			{reconciler.StatusRefreshing(), reconciler.StatusKindRefreshing},
-			{reconciler.StatusPending(), reconciler.StatusKindPending},
-			{reconciler.StatusError(errors.New("no")), reconciler.StatusKindPending},
-			{status.Blocked("port"), reconciler.StatusKindPending},
-			{reconciler.Status{}, reconciler.StatusKindUnset},
+			{reconciler.StatusDone(), []string{"refresh(1)"}},
+			{reconciler.StatusError(errors.New("no")), []string{"update(2)"}},
+			{status.Blocked("port"), []string{"update(3)"}},
+			{reconciler.Status{}, nil},
 		} {
 			id, was := uint64(i+1), func() reconciler.Status { return test.was }
 			f.add("eth0", was, id)
 			f.add("eth1", was, id+10)
-			revision, other := f.revisionOf(id), f.revisionOf(id+10)
+			f.Pass(time.Second)
+			require.Empty(f, f.target.Calls(), "was %s", test.was)
+			revision := f.Table.Revision(f.DB.ReadTxn())
+			f.target.deciding(0, func(call) error {
+				require.Equal(f, revision, f.Table.Revision(f.DB.ReadTxn()), "the table is written")
+				return nil
+			})
 			f.set(i, "eth0")
 			f.Pass(time.Second)
-
-			is := f.Row(id).Status
-			require.Equal(f, test.want, is.Kind, "was %s", test.was)
-			require.Nil(f, is.Error, "was %s", test.was)
-			if test.want == reconciler.StatusKindUnset {
-				require.Equal(f, revision, f.revisionOf(id), "a row without a status is left alone")
-			} else {
-				require.Greater(f, is.ID, test.was.ID, "was %s", test.was)
+			require.Equal(f, test.want, f.target.Calls(), "was %s", test.was)
+			if test.want != nil {
+				require.Equal(f, reconciler.StatusKindDone, f.Kind(id))
 			}
-			require.Equal(f, other, f.revisionOf(id+10), "a row that does not depend on the port")
+			f.target.deciding(0, func(call) error { return nil })
 			require.Equal(f, reconciler.StatusKindDone, f.Row(id).Other.Kind, "another reconciler's status")
+			f.Remove(id)
+			f.Pass(time.Second)
+			f.target.Take()
 		}
+	})
+}
+
+// A wait for an object lasts until it is applied, whoever asks for another attempt.
+func TestTriggerDoesNotEndWaits(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
+		f.follow(onPort)
+		f.target.deciding(0, func(call) error { return errors.New("no") })
+		f.add("eth0", reconciler.StatusPending, 1)
+		revision := f.revisionOf(1)
+		f.Pass(time.Second)
+		over := make(chan error, 1)
+		go func() {
+			_, err := f.Loop.Wait(f.Context(), revision, reconciler.Applied)
+			over <- err
+		}()
+		for i := range 5 {
+			f.set(i, "eth0")
+			f.Pass(time.Second)
+			require.Empty(f, over)
+		}
+		f.target.deciding(0, func(call) error { return nil })
+		f.Pass(time.Minute)
+		require.NoError(f, <-over)
+		f.applied()
 	})
 }
 
@@ -120,41 +148,44 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 	}
 }
 
-func TestRowIsMarkedOnceARound(t *testing.T) {
+func TestRowIsAppliedOnceARound(t *testing.T) {
 	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
 		f.add("eth0", reconciler.StatusDone, harness.IDs(1, 5)...)
 		f.add("eth1", reconciler.StatusDone, harness.IDs(6, 7)...)
 		f.set(1, "eth0", "eth1", "eth2")
-		before := f.Table.Revision(f.DB.ReadTxn())
 		f.follow(func(statedb.Change[*port]) []statedb.Query[*object] {
 			return []statedb.Query[*object]{
 				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"),
 				harness.ByID.Query(1), harness.ByID.Query(100),
 			}
 		})
-		require.Equal(f, before+7, f.Table.Revision(f.DB.ReadTxn()))
+		f.Pass(time.Second)
+		require.Equal(f, []string{"refresh(1)", "refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)", "refresh(6)", "refresh(7)"},
+			f.target.Calls())
 	})
 }
 
-// An operation on a row that was written after the change sees the change. But a status that is written
-// between the read and the mark may be that of an operation which did not see it.
-func TestRowWrittenAfterTheChangeIsMarkedOnlyForAStatus(t *testing.T) {
+// An operation on a row that was written after the change sees the change. But a status that is written meanwhile may be
+// that of an operation which did not see it.
+func TestRowWrittenAfterTheChangeIsAppliedOnce(t *testing.T) {
 	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
 		f.add("eth0", reconciler.StatusDone, 1, 2, 3, 4)
-		var revision statedb.Revision
 		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
 			f.add("eth0", reconciler.StatusPending, 1)
 			f.Remove(2)
 			f.add("eth0", reconciler.StatusDone, 3)
-			revision = f.revisionOf(1)
 			return onPort(change)
 		})
 		f.set(1, "eth0")
-		synctest.Wait()
-		require.Equal(f, revision, f.revisionOf(1))
+		f.Pass(time.Second)
 		require.Nil(f, f.Row(2), "a deleted row stays deleted")
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(3))
-		require.Equal(f, reconciler.StatusKindRefreshing, f.Kind(4))
+		calls := f.target.Calls()
+		require.Contains(f, calls, "update(1)")
+		require.Contains(f, calls, "refresh(3)")
+		require.Contains(f, calls, "refresh(4)")
+		f.applied()
 	})
 }
 
@@ -208,6 +239,27 @@ func TestAllDependentsRunWhileTheSourceKeepsChanging(t *testing.T) {
 		f.Pass(10 * time.Second)
 		f.applied()
 	})
+}
+
+// Each change that comes while an operation runs makes its result not count.
+func TestObjectIsDoneNowAndThenWhileItsSourceKeepsChanging(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
+		f.follow(onPort)
+		f.target.deciding(10*time.Millisecond, func(call) error { return nil })
+		f.add("eth0", reconciler.StatusPending, 1)
+		done := 0
+		for value := range 1000 {
+			f.set(value, "eth0")
+			time.Sleep(time.Millisecond)
+			if f.Kind(1) == reconciler.StatusKindDone {
+				done++
+			}
+		}
+		require.Greater(f, done, 100)
+		f.Pass(10 * time.Second)
+		f.applied()
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
 // An object depends on the object whose ID is in its Note. A chain of objects comes to rest, because
