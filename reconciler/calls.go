@@ -164,6 +164,7 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 		r.shared.pruner.Request(a.approve)
 	}
 	r.applyPause()
+	walks := r.core.Walk(r.life.now())
 	r.blocking.take(r.life.now())
 	r.takeReruns(a.reruns)
 	if a.refresh != nil {
@@ -175,6 +176,14 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 		for q := range a.questions {
 			(*q)(&b)
 		}
+		if !walks {
+			// A question may have begun a walk.
+			walks = r.core.Walk(r.life.now())
+		}
+	}
+	if walks {
+		// Another pass follows at once.
+		r.shared.calls.made.Send()
 	}
 	return a.prune || a.approve
 }
@@ -227,19 +236,22 @@ type deletions[Obj any] struct {
 // deletion is a deletion that is not carried out, and what the core knows about its key.
 type deletion[Obj any] struct {
 	place
+	key  core.UnreconciledKey[Obj]
 	info core.KeyInfo[Obj]
 }
 
 // deletions returns the deletions after a place, and one more than limit at most.
 func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 	found, read := deletions[Obj]{last: after}, 0
-	b.r.core.Index.Unreconciled(after.revision, func(d core.KeyInfo[Obj]) bool {
-		// Keys with the same revision come in no order: all of them are read.
-		if d.Since > found.last.revision && (len(found.list) > limit || read >= maxScanned) {
+	b.r.core.Index.UnreconciledKeys(after.revision, func(u core.UnreconciledKey[Obj]) bool {
+		// Keys with the same revision come in no order: all of them are read. There may be many, after a listing that
+		// found orphans, so little is done for each.
+		full := len(found.list) > limit
+		if u.Since > found.last.revision && (full || read >= maxScanned) {
 			found.more = true
 			return false
 		}
-		at := place{d.Since, string(b.r.shared.rows.Key(d.Obj))}
+		at := place{u.Since, u.Key}
 		if at.compare(after) <= 0 {
 			return true
 		}
@@ -247,12 +259,15 @@ func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 		if at.compare(found.last) > 0 {
 			found.last = at
 		}
-		i, _ := slices.BinarySearchFunc(found.list, at, func(d *deletion[Obj], at place) int { return d.compare(at) })
-		if d.Deleted && i <= limit {
-			found.list = slices.Insert(found.list, i, &deletion[Obj]{at, d})
+		if u.Deleted && (!full || at.compare(found.list[limit].place) < 0) {
+			i, _ := slices.BinarySearchFunc(found.list, at, func(d *deletion[Obj], at place) int { return d.compare(at) })
+			found.list = slices.Insert(found.list, i, &deletion[Obj]{place: at, key: u})
 			found.list = found.list[:min(len(found.list), limit+1)]
 		}
 		return true
 	})
+	for _, d := range found.list {
+		d.info = d.key.Describe()
+	}
 	return found
 }

@@ -89,8 +89,8 @@ func (l *Loop[Obj]) Pause() { l.calls.setPause(&pause[Obj]{whole: true}) }
 // [Settings].OperationLimiter. A change that has counted as attempted does so also after the pause.
 //
 // The call replaces every earlier pause; nil is the same as [Loop.Resume]. The goroutine of the loop calls
-// paused for each object that waits or is worked on when the pause begins, and later for each change that it
-// reads; it must return the same for an object until the next call. PauseObjects returns at once, before the
+// paused for each object that waits or is worked on when the pause begins, of many for some at a time, and later for each
+// change that it reads and before each operation; it must return the same for an object until the next call. PauseObjects returns at once, before the
 // loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 	l.calls.setPause(&pause[Obj]{objects: paused})
@@ -168,7 +168,7 @@ func (r *runner[Obj]) applyPause() {
 	if p.whole || p.objects != nil {
 		r.takeBackQueued()
 	}
-	r.core.SetPaused(r.life.now(), p.objects)
+	r.core.SetPaused(p.objects)
 	r.shared.keyWaits.NotePause()
 }
 
@@ -207,6 +207,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 		n    int
 		errs []error
 	}
+	all := make(chan int, 1)
 	if err := checkKeys(keys); err != nil {
 		return 0, err
 	}
@@ -218,8 +219,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	}
 	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a answer) {
 		if len(keys) == 0 {
-			a.n = b.r.core.RetryAllNow(l.life.now())
-			return a
+			b.r.core.RetryAllNow(func(n int) { all <- n })
 		}
 		for _, key := range keys {
 			s := b.sight(key)
@@ -232,6 +232,16 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 		}
 		return a
 	})
+	if err == nil && len(keys) == 0 {
+		// The loop makes some due at a time, and does other work in between.
+		select {
+		case told.n = <-all:
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-l.life.ended:
+			err = inspect.ErrStopped
+		}
+	}
 	if err != nil {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), err)
 	}

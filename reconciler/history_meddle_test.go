@@ -191,7 +191,7 @@ func (s *slot) refreshInterval(interval time.Duration) time.Duration {
 func (s *slot) call() {
 	h, by := s.h, s.running
 	what := h.rng.IntN(5)
-	if s.beside && h.one(2) {
+	if h.one(2) {
 		what = 5
 	}
 	var some []string

@@ -21,6 +21,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/status"
 )
 
 // TestPromisesHoldInRandomHistories runs many short random histories. A history has a table, one or
@@ -209,21 +210,22 @@ func (h *history) put(wtxn statedb.WriteTxn, key uint64, kinds [2]wishKind) {
 			kind = wanted
 		}
 		kinds[s.index] = kind
-		switch kind {
-		case kept:
+		if kind == kept {
 			h.rewrites.Store(true)
 			continue
+		}
+		if number == 0 {
+			number = h.record.number()
+		}
+		switch kind {
 		case wanted:
 			if !s.beside {
-				s.set(row, reconciler.StatusPending())
+				s.set(row, statusFor(number))
 			}
 		case vouched:
 			s.set(row, reconciler.StatusDone())
 		case unset:
 			s.set(row, reconciler.Status{})
-		}
-		if number == 0 {
-			number = h.record.number()
 		}
 		row.Wishes[s.index] = number
 	}
@@ -234,6 +236,21 @@ func (h *history) put(wtxn statedb.WriteTxn, key uint64, kinds [2]wishKind) {
 			h.record.wish(s.index, key, number, kinds[s.index], h.table.Revision(wtxn))
 		}
 	}
+}
+
+// statusFor returns a status that asks for an operation: a new one, or for one of ten wishes one that another process has
+// made.
+func statusFor(number int) reconciler.Status {
+	if number%10 > 0 {
+		return reconciler.StatusPending()
+	}
+	number /= 10
+	s := reconciler.Status{ID: 1 + uint64(number/4%3), UpdatedAt: time.Now()}
+	s.Kind = [...]reconciler.StatusKind{status.KindPending, status.KindRefreshing, status.KindError, status.KindBlocked}[number%4]
+	if text := "down"; !s.IsPendingOrRefreshing() {
+		s.Error = &text
+	}
+	return s
 }
 
 var bothWanted = [2]wishKind{wanted, wanted}

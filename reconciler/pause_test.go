@@ -431,3 +431,42 @@ func TestPausedObjectCountsAsAttemptedInEveryQueue(t *testing.T) {
 		}
 	}
 }
+
+// A pause, its end, and a retry of all concern each key that waits. The loop goes on with other work meanwhile.
+func TestFreshChangeDoesNotWaitForManyPausedKeys(t *testing.T) {
+	const waiting = 20_000
+	bothLedgers(t, func(e *env) {
+		e.target.failing("down")
+		e.put(1, ids(1, waiting)...)
+		e.pass(time.Second)
+		e.target.failing("")
+		// asked is the number of calls, until when the fresh change was applied.
+		asked, until := 0, 0
+		e.hook(func(_ context.Context, c call) {
+			if c.id > waiting {
+				until = asked
+			}
+		})
+		fresh := func(id uint64, pause func()) int {
+			asked, until = 0, waiting
+			pause()
+			e.put(1, id)
+			e.pass(time.Second)
+			return until
+		}
+		require.LessOrEqual(e, fresh(waiting+1, func() {
+			e.loop.PauseObjects(func(o *object) bool { asked++; return o.ID <= waiting })
+		}), 4*1024)
+		require.LessOrEqual(e, fresh(waiting+2, func() {
+			e.loop.PauseObjects(func(o *object) bool { asked++; return o.ID <= waiting/2 })
+		}), 4*1024)
+		n, err := e.loop.Retry(e.Context())
+		require.NoError(e, err)
+		require.Equal(e, waiting, n)
+		e.pass(time.Minute)
+		require.Len(e, e.target.holds(), waiting/2+2)
+		e.loop.Resume()
+		e.pass(time.Minute)
+		require.Len(e, e.target.holds(), waiting+2)
+	}, reconciler.WithRetry(24*time.Hour, 24*time.Hour), reconciler.WithoutPruning())
+}

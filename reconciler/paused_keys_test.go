@@ -4,7 +4,11 @@
 package reconciler_test
 
 import (
+	"context"
+	"runtime"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,6 +32,45 @@ func TestPausesOfKeysAddUp(t *testing.T) {
 		require.Equal(e, []string{"1", "3"}, paused(), "nothing is resumed")
 		require.NoError(e, pauses.Remove(ctx, e.loop, "1", "3"))
 		require.Empty(e, paused())
+	}, nil)
+}
+
+// interrupted lets others run after it has listed the keys that are paused.
+type interrupted struct{ inspect.Loop }
+
+func (i interrupted) Snapshot(ctx context.Context) inspect.Snapshot {
+	defer func() {
+		for range 100 {
+			runtime.Gosched()
+		}
+	}()
+	return i.Loop.Snapshot(ctx)
+}
+
+func TestPausesOfSeveralOperatorsAddUp(t *testing.T) {
+	inBubble(t, func(e *env) {
+		const operators = 20
+		e.put(1, ids(1, 2*operators)...)
+		e.pass(0)
+		var all, rest []string
+		var changes sync.WaitGroup
+		for i := range operators {
+			one, other := strconv.Itoa(i+1), strconv.Itoa(operators+i+1)
+			all, rest = append(all, one, other), append(rest, one)
+			changes.Go(func() {
+				require.NoError(e, pauses.Add(e.Context(), interrupted{e.loop}, one))
+				require.NoError(e, pauses.Add(e.Context(), interrupted{e.loop}, other))
+			})
+		}
+		changes.Wait()
+		require.ElementsMatch(e, all, e.loop.Snapshot(e.Context()).Paused)
+		for i := range operators {
+			changes.Go(func() {
+				require.NoError(e, pauses.Remove(e.Context(), interrupted{e.loop}, strconv.Itoa(operators+i+1)))
+			})
+		}
+		changes.Wait()
+		require.ElementsMatch(e, rest, e.loop.Snapshot(e.Context()).Paused)
 	}, nil)
 }
 

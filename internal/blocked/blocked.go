@@ -18,11 +18,16 @@ import (
 type Keys struct {
 	released signal.Signal
 
-	set       *watch.Set[queue]
+	set *watch.Set[queue]
+	// closed are the waits for channels that have closed and have keys that Release has not released.
+	closed    []*watch.Wait[queue]
 	byChannel shrinking[<-chan struct{}, *watch.Wait[queue]]
 	// byKey has the first wait of each key, which links to the others.
 	byKey shrinking[string, *keyWait]
 }
+
+// maxReleased bounds the keys that one [Keys.Release] releases.
+const maxReleased = 1024
 
 // keyWait is the wait of one key for one channel.
 type keyWait struct {
@@ -100,20 +105,27 @@ func (k *Keys) unlist(on *watch.Wait[queue]) {
 }
 
 // Release calls yield once with each key that has a closed channel, after it has removed all channels
-// of the key. Keys with the same channel come in the order in which they began to wait. If yield
-// calls Set for a key, a later call of Release releases it, even if its channel is closed.
+// of the key; if there are many, with at most 1,024: then Released delivers again. Keys with the same channel come in
+// the order in which they began to wait. If yield calls Set for a key, a later call of Release releases it, even if its
+// channel is closed.
 func (k *Keys) Release(yield func(key string)) {
-	taken := k.set.Take()
-	for _, on := range taken {
+	closed := k.set.Take()
+	for _, on := range closed {
 		k.unlist(on)
 	}
-	for _, on := range taken {
-		for on.Value.first != nil {
+	k.closed = append(k.closed, closed...)
+	for left := maxReleased; len(k.closed) > 0; k.closed = k.closed[1:] {
+		for on := k.closed[0]; on.Value.first != nil; left-- {
+			if left == 0 {
+				k.released.Send()
+				return
+			}
 			key := on.Value.first.key
 			k.Remove(key)
 			yield(key)
 		}
 	}
+	k.closed = nil
 }
 
 // Stop ends all goroutines and waits for them.

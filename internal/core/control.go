@@ -12,16 +12,52 @@ type pauses[Obj any] func(Obj) bool
 func (p pauses[Obj]) has(obj Obj) bool { return p != nil && p(obj) }
 
 // SetPaused sets which objects must not be worked on: those for which paused returns true; nil means
-// none. Until the next call, paused must return the same for a version of an object. Keys that wait for
-// their turn or for their group and are paused now become Paused, so that their changes count as attempted.
-// Keys that were paused and are not any more become ready, or due at the given time. SetPaused walks over
-// all entries, in the order of their revisions.
-func (c *Core[Obj]) SetPaused(now time.Duration, paused func(Obj) bool) {
+// none. Until the next call, paused must return the same for a version of an object. From now on no operation of a paused
+// object is made. [Core.Walk] does the rest.
+func (c *Core[Obj]) SetPaused(paused func(Obj) bool) {
 	if c.paused == nil && paused == nil {
 		return
 	}
-	c.paused = paused
-	entries := c.keys.sorted()
+	c.paused, c.pausing = paused, c.keys.walk()
+}
+
+// Walk does some of what concerns all keys: what follows from SetPaused, and from RetryAllNow. It visits at most maxWalk
+// entries for each. It reports whether there are more. Call it after these, and between two rounds until it returns
+// false.
+//
+// Keys that wait for their turn or for their group and are paused now become Paused, so that their changes count as
+// attempted. Keys that were paused and are not any more become ready, or due at the given time.
+func (c *Core[Obj]) Walk(now time.Duration) (more bool) {
+	if c.pausing.goesOn() {
+		c.pauseSome(now)
+	}
+	c.retrySome(now)
+	return c.pausing.goesOn() || len(c.retries) > 0
+}
+
+// retrySome makes some entries due, and ends the walk after the last.
+func (c *Core[Obj]) retrySome(now time.Duration) {
+	if len(c.retries) == 0 {
+		return
+	}
+	for _, e := range c.keys.some(&c.retrying) {
+		if c.queues.hurry(e, now, CauseCall) {
+			c.retried++
+		}
+	}
+	if c.retrying.goesOn() {
+		return
+	}
+	c.retries[0](c.retried)
+	c.retries, c.retried = c.retries[1:], 0
+	if len(c.retries) > 0 {
+		c.retrying = c.keys.walk()
+	}
+}
+
+// pauseSome pauses and resumes some entries.
+func (c *Core[Obj]) pauseSome(now time.Duration) {
+	entries := c.keys.some(&c.pausing)
 	var begun []*entry[Obj]
 	for _, e := range entries {
 		e.version.paused = c.paused.has(e.version.obj)
@@ -59,13 +95,10 @@ func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
 	return e != nil && c.queues.hurry(e, now, CauseCall)
 }
 
-// RetryAllNow calls RetryNow for all keys, and returns the number of keys that it made due. O(n log
-// n) in the number of keys.
-func (c *Core[Obj]) RetryAllNow(now time.Duration) (n int) {
-	for _, e := range c.keys.sorted() {
-		if c.queues.hurry(e, now, CauseCall) {
-			n++
-		}
+// RetryAllNow has [Core.Walk] call RetryNow for all keys, after what earlier calls asked for. Then done is called with
+// the number of keys that it made due.
+func (c *Core[Obj]) RetryAllNow(done func(n int)) {
+	if c.retries = append(c.retries, done); len(c.retries) == 1 {
+		c.retrying = c.keys.walk()
 	}
-	return n
 }

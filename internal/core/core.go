@@ -5,7 +5,8 @@
 // outcome of an operation means for its key.
 //
 // A Core is plain data. It has no goroutine, lock, logger or clock: time is an argument. The loop's
-// goroutine owns it and makes every call. The same calls with the same seed give the same operations.
+// goroutine owns it and makes every call. The same calls with the same seed give the same operations; but if more than
+// 1,024 keys have an entry, [Core.Walk] visits them in no order.
 //
 // The core never runs an operation and never reads the table. Of an object it uses the key, the
 // revision, and whether the object was deleted. It stores one value of type Obj for each waiting
@@ -106,8 +107,14 @@ type Core[Obj any] struct {
 	round   round
 
 	same sameFunc[Obj]
-	// paused is nil if no object is paused.
-	paused    pauses[Obj]
+	// paused is nil if no object is paused. pausing is the walk that follows when it is set.
+	paused  pauses[Obj]
+	pausing walk[Obj]
+	// retrying is the walk that makes keys due, retried the number of these. When it has ended, the first of retries is
+	// called, and the walk for the next begins.
+	retrying  walk[Obj]
+	retried   int
+	retries   []func(n int)
 	backoff   backoff.Exponential
 	roundSize int
 	// observed is the highest observed revision.

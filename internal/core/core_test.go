@@ -149,7 +149,7 @@ func TestOrphanHasNoRecordUntilItFails(t *testing.T) {
 // Of keys that do not run when their turn comes a round takes few: the table may be large.
 func TestRoundReadsAPartOfAPausedTable(t *testing.T) {
 	c := small(8)
-	c.SetPaused(0, func(row) bool { return true })
+	c.SetPaused(func(row) bool { return true })
 	var changes listed[row]
 	for i := range uint64(maxPassedOver + 10) {
 		changes = append(changes, changed(strconv.FormatUint(i, 10), i+1))

@@ -190,9 +190,13 @@ var crowds = []struct {
 		c.rounds(c.things, nil)
 	}, later},
 	{Paused, func(c *crowd) {
-		c.SetPaused(c.now, func(o *thing) bool { c.paused++; return c.member[o] })
+		c.SetPaused(func(o *thing) bool { c.paused++; return c.member[o] })
 		c.rounds(c.things, nil)
-	}, func(c *crowd) { c.SetPaused(c.now, nil) }},
+	}, func(c *crowd) {
+		c.SetPaused(nil)
+		for c.Walk(c.now) {
+		}
+	}},
 	{Queued, func(c *crowd) {
 		c.SetGrouping(true)
 		c.launch(&thing{key: []byte("first")})

@@ -224,6 +224,25 @@ func (x *Index[Obj]) Unreconciled(since uint64, yield func(KeyInfo[Obj]) bool) {
 	})
 }
 
+// UnreconciledKey is a key that is not reconciled.
+type UnreconciledKey[Obj any] struct {
+	// Since, Key and Deleted are as in [KeyInfo].
+	Since   uint64
+	Key     string
+	Deleted bool
+	entry   *entry[Obj]
+}
+
+// Describe describes the key. Call it before the index changes.
+func (u *UnreconciledKey[Obj]) Describe() KeyInfo[Obj] { return u.entry.describe() }
+
+// UnreconciledKeys is [Index.Unreconciled] for a caller that skips most keys: it describes none.
+func (x *Index[Obj]) UnreconciledKeys(since uint64, yield func(UnreconciledKey[Obj]) bool) {
+	x.unreconciled.AscendFrom(int64(min(since, math.MaxInt64)), func(o unreconciledEntry[Obj], _ int64) bool {
+		return yield(UnreconciledKey[Obj]{o.unreconciled().since, o.key, o.newest().deleted, o.entry})
+	})
+}
+
 // CountUnreconciled returns how many keys are unreconciled since the given revision or an earlier
 // one. It counts up to limit, but returns the exact number where that needs no counting. O(limit).
 func (x *Index[Obj]) CountUnreconciled(revision uint64, limit int) int {

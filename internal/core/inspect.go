@@ -48,7 +48,7 @@ func (c *Core[Obj]) KeyInfo(key string, limit int) (KeyInfo[Obj], bool) {
 	if e == nil {
 		return KeyInfo[Obj]{}, false
 	}
-	s := e.describe()
+	s := c.describe(e)
 	if e.state == Ready || e.state == Queued {
 		for p := e.prev; p != nil && s.Queue.Ahead < limit; p = p.prev {
 			s.Queue.Ahead++
@@ -67,7 +67,14 @@ func (c *Core[Obj]) UnreconciledOf(obj Obj) (KeyInfo[Obj], bool) {
 	if e == nil || e.unreconciled().since == 0 {
 		return KeyInfo[Obj]{}, false
 	}
-	return e.describe(), true
+	return c.describe(e), true
+}
+
+// describe is entry.describe, also for an entry that no walk has visited since the pause was set.
+func (c *Core[Obj]) describe(e *entry[Obj]) KeyInfo[Obj] {
+	s := e.describe()
+	s.Paused = c.paused.has(s.Obj) && (e.state != InFlight || e.later != nil)
+	return s
 }
 
 // describe describes an entry. It counts no keys ahead.

@@ -5,6 +5,7 @@ package core
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -21,6 +22,8 @@ type keySet[Obj any] struct {
 }
 
 const (
+	// maxWalk bounds the entries that a walk visits at a time.
+	maxWalk = 1024
 	// maxFree bounds the entries whose memory is kept for others.
 	maxFree = 1024
 	// minPeak is the peak up to which the map of entries is never replaced by a smaller one.
@@ -35,9 +38,29 @@ func (k *keySet[Obj]) find(obj Obj) *entry[Obj] {
 	return k.entries[string(k.of(obj))]
 }
 
-// sorted returns all entries, in the order of byRevision.
-func (k *keySet[Obj]) sorted() []*entry[Obj] {
-	return slices.SortedFunc(maps.Values(k.entries), byRevision)
+// walk is a walk over all entries, some at a time. The zero value has ended.
+type walk[Obj any] struct{ rest *reflect.MapIter }
+
+func (w walk[Obj]) goesOn() bool { return w.rest != nil }
+
+// walk begins a walk over the entries that there are now.
+func (k *keySet[Obj]) walk() walk[Obj] { return walk[Obj]{reflect.ValueOf(k.entries).MapRange()} }
+
+// some returns the next entries of a walk, at most maxWalk, in the order of byRevision. Of entries that were added since
+// the walk began it may return some.
+func (k *keySet[Obj]) some(w *walk[Obj]) (entries []*entry[Obj]) {
+	for range maxWalk {
+		if !w.rest.Next() {
+			w.rest = nil
+			break
+		}
+		// A smaller map may have taken the place of the one that is walked over.
+		if e := w.rest.Value().Interface().(*entry[Obj]); k.entries[e.key] == e {
+			entries = append(entries, e)
+		}
+	}
+	slices.SortFunc(entries, byRevision)
+	return entries
 }
 
 // add adds an entry for a version of an object whose key has none. It is in no queue and in no index yet.

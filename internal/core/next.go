@@ -112,7 +112,8 @@ func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 // the operation is settled or recalled. If it is not to be run, the entry is put where it waits.
 func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	v := &e.version
-	if v.paused {
+	if v.paused = c.paused.has(v.obj); v.paused {
+		// A walk may not have visited it.
 		c.queues.pause(e)
 		return false
 	}

@@ -358,7 +358,8 @@ func (s *stage) pause(rest string) error {
 	at := rest[strings.LastIndex(rest, " ")+1:]
 	name(strings.TrimSuffix(rest, at), keys)
 	now, err := time.ParseDuration(at)
-	s.core.SetPaused(now, func(r row) bool { return keys[r.key] })
+	s.core.SetPaused(func(r row) bool { return keys[r.key] })
+	s.core.Walk(now)
 	return err
 }
 
@@ -369,7 +370,8 @@ func (s *stage) pause(rest string) error {
 // From that time on no key is paused.
 func (s *stage) resume(rest string) error {
 	now, err := time.ParseDuration(rest)
-	s.core.SetPaused(now, nil)
+	s.core.SetPaused(nil)
+	s.core.Walk(now)
 	return err
 }
 

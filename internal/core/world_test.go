@@ -160,7 +160,8 @@ func (w *world) pause(keys ...string) {
 	if keys := w.paused; len(keys) > 0 {
 		paused = func(r row) bool { return keys[r.key] }
 	}
-	w.core.SetPaused(w.now, paused)
+	w.core.SetPaused(paused)
+	w.core.Walk(w.now)
 	w.model.setPaused(w.now, paused)
 }
 
@@ -198,7 +199,10 @@ func (w *world) retryAll() {
 			n++
 		}
 	}
-	require.Equal(w.t, n, w.core.RetryAllNow(w.now), "keys that waited")
+	told := -1
+	w.core.RetryAllNow(func(n int) { told = n })
+	w.core.Walk(w.now)
+	require.Equal(w.t, n, told, "keys that waited")
 }
 
 // script is what the target and the program do in one round.

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -18,28 +19,38 @@ import (
 // maxKeyText is the number of bytes of a key that an error has.
 const maxKeyText = 256
 
+// changing is held from when the keys that are paused are read until they are replaced: a call that came in between
+// would be lost. It is not held for long: no operation is waited for.
+var changing sync.Mutex
+
 // Add pauses objects, in addition to those that are paused by their keys. If neither the table nor the
 // reconciler has one of the objects, the error is [inspect.ErrNotFound], and none is paused: the key is
 // probably mistyped, unless the error says that a deletion of it may be unread. That is not noticed while
-// the reconciler is busy. Of two calls at the same time one may be lost.
+// the reconciler is busy.
 func Add(ctx context.Context, in inspect.Controller, keys ...string) error {
 	c, err := loopOf(in)
 	if err != nil {
 		return err
 	}
-	paused := c.Snapshot(ctx).Paused
+	var added []string
 	var errs []error
 	for _, key := range keys {
 		x := c.Explain(ctx, key)
-		switch {
-		case x.State == inspect.StateAbsent:
+		if x.State == inspect.StateAbsent {
 			errs = append(errs, fmt.Errorf("%w: %s: %s", inspect.ErrNotFound, shown(key), x.Why))
-		case !slices.Contains(paused, x.Key):
-			paused = append(paused, x.Key)
 		}
+		added = append(added, x.Key)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
+	}
+	changing.Lock()
+	defer changing.Unlock()
+	paused := c.Snapshot(ctx).Paused
+	for _, key := range added {
+		if !slices.Contains(paused, key) {
+			paused = append(paused, key)
+		}
 	}
 	return c.PauseOnly(paused...)
 }
@@ -51,16 +62,21 @@ func Remove(ctx context.Context, in inspect.Controller, keys ...string) error {
 	if err != nil {
 		return err
 	}
+	names := make([]string, len(keys))
+	for i, key := range keys {
+		names[i] = c.Explain(ctx, key).Key
+	}
+	changing.Lock()
+	defer changing.Unlock()
 	paused := c.Snapshot(ctx).Paused
 	rest := slices.Clone(paused)
 	var errs []error
-	for _, key := range keys {
-		name := c.Explain(ctx, key).Key
-		names := func(text string) bool { return text == key || text == name }
-		if !slices.ContainsFunc(paused, names) {
+	for i, key := range keys {
+		is := func(text string) bool { return text == key || text == names[i] }
+		if !slices.ContainsFunc(paused, is) {
 			errs = append(errs, fmt.Errorf("object %s is not paused by its key", shown(key)))
 		}
-		rest = slices.DeleteFunc(rest, names)
+		rest = slices.DeleteFunc(rest, is)
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...)
