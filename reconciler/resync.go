@@ -119,22 +119,22 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 			r.shared.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return s.Wants(row.Object, row.Revision) }))
 		}
 		r.resynced(round, &found)
-	} else if p.Ready() && !r.raiseGate() {
-		if record, ok := s.FinishAdoption(); ok {
-			round.Resync, r.lastResync = &record, &record
-			p.Request(false)
-		}
+	} else if p.Ready() && s.Compares() {
+		r.finishAdoption(round)
 	}
 }
 
-// raiseGate has the comparison with the first listing go on if rows were written since the gate was set: they have moved
-// past it, and may not have been compared.
-func (r *runner[Obj]) raiseGate() (raised bool) {
+// finishAdoption ends the comparison with the first listing, when each row up to the gate was attempted. Rows that were
+// written meanwhile have moved past the gate. Those that were pending at the gate are in the snapshot that main reads now,
+// which ends before the revision of the table: so the gate is raised once, however fast rows are written.
+func (r *runner[Obj]) finishAdoption(round *inspect.Round) {
 	upTo := r.shared.rows.Revision()
-	if raised = r.resync.Compares() && r.core.Index.Attempted(r.observer.Revision()) < upTo; raised {
+	if r.core.Index.Attempted(r.observer.Revision()) < upTo && r.resync.Prolong() {
 		r.shared.pruner.RaiseGate(upTo)
+	} else if record, ok := r.resync.FinishAdoption(); ok {
+		round.Resync, r.lastResync = &record, &record
+		r.shared.pruner.Request(false)
 	}
-	return raised
 }
 
 // resynced records the result of a listing.
