@@ -34,6 +34,8 @@ type Lister[Obj any] interface {
 	// has ended since the call began is not judged by it, so a listing need not be a snapshot of the target. But
 	// it must not return what the target had before the call: no cache.
 	//
+	// An object without a usable key is left alone, and health reports it until a listing has none.
+	//
 	// An error means that the list is incomplete: nothing is changed, the listing is retried with backoff, and health
 	// reports the failure until one works. List is called
 	//   - when the loop starts, if Config.Equal is set, and again until it works or [Settings].ListTimeout is over;
@@ -162,11 +164,13 @@ func (r *runner[Obj]) repair(batch []refresh.Row[Obj]) {
 
 // noteEnded tells the resync which operations have ended.
 func (r *runner[Obj]) noteEnded() {
-	if !r.resync.Notes() {
-		return
-	}
+	notes := r.resync.Notes()
 	for i := range r.ops {
 		op := &r.ops[i]
-		r.resync.NoteAttempt(resync.Attempt[Obj]{Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted})
+		if repair := op.Turn.Cause == core.CauseRepair || op.Turn.Cause == core.CauseSweep; repair || notes {
+			r.resync.NoteAttempt(resync.Attempt[Obj]{
+				Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted, Repair: repair, Succeeded: op.Outcome.Succeeded(),
+			})
+		}
 	}
 }

@@ -5,6 +5,7 @@ package reconciler_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -117,4 +118,46 @@ func TestRetryIsNotAdopted(t *testing.T) {
 		done()
 		e.pass(time.Minute)
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = time.Hour }))
+}
+
+// What the first listing has not may never have been applied by anybody.
+func TestFirstStartIsNoDrift(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{1: 9}, rows: map[uint64]int{1: 1, 2: 1}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		f := e.loop.Figures()
+		require.Zero(e, f.Missing+f.Different, "%d missing, %d different", f.Missing, f.Different)
+		w.as(map[uint64]int{1: 9})
+		e.loop.Resync()
+		e.pass(time.Minute)
+		f = e.loop.Figures()
+		require.EqualValues(e, 1, f.Missing)
+		require.EqualValues(e, 1, f.Different)
+	})
+}
+
+func TestExplainNamesTheListingThatARowWaitsFor(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	explained := func(e *env) string { return e.loop.Explain(e.Context(), "1").String() }
+	resyncing(t, begin{rows: rows, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
+		w.set(errors.New("connection refused"), nil)
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(10 * time.Second)
+		require.Contains(e, explained(e), "connection refused")
+		w.set(nil, func(ctx context.Context) { <-ctx.Done() })
+		e.pass(10 * time.Second)
+		require.Contains(e, explained(e), "operations wait for a listing of the target, which runs since 2000-01-01T00:00")
+		e.pass(20 * time.Second)
+		require.NotContains(e, explained(e), "operations wait for a listing", "ListTimeout is over")
+	})
+	resyncing(t, begin{change: func(e *env, w *world, cfg *reconciler.Config[*object]) {
+		cfg.Lister, cfg.Sweeper, cfg.Equal, cfg.Diff = nil, w, nil, nil
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		w.set(nil, func(ctx context.Context) { <-ctx.Done() })
+		e.loop.Prune()
+		e.pass(time.Second)
+		e.put(1, 1)
+		e.pass(time.Second)
+		require.Contains(e, explained(e), "operations wait for a listing of the target, which runs since 2000-01-01T00:00")
+	})
 }

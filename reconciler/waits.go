@@ -61,6 +61,9 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
 // change up to the revision was applied before.
 //
+// The deletion of an orphan (see [Lister] and [Sweeper]) is a change of the revision at which it was found: while it fails, a
+// wait for [Applied] of that revision or a later one goes on. [Loop.WaitFor] waits for its objects only.
+//
 // A wait does not cover a trigger (see package trigger) that has not marked its rows yet. While the
 // breaker is open the table is read at probes only, so a wait for [Attempted] may last until the next probe.
 //
