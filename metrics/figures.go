@@ -47,7 +47,8 @@ type Figures struct {
 	Listed, Swept uint64
 
 	// Adopted counts objects that the target had already when the reconciler started, so that no operation was
-	// called. Different, Missing and Orphans add up what resyncs found; Listed counts their objects, too. Repairs
+	// called. Different, Missing and Orphans add up what resyncs found of applied rows: the first listing of a reconciler that
+	// adopts, with which rows are compared before they are applied, does not count. Listed counts all listed objects. Repairs
 	// counts the operations on different and missing objects.
 	Adopted                     uint64
 	Different, Missing, Orphans uint64

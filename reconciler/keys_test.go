@@ -51,6 +51,9 @@ type nameTarget struct {
 	has     map[string]bool
 	found   []string
 	updated []string
+	lists   int
+	// trims: the target drops the dot at the end of a name.
+	trims bool
 	// rename is the name that an update gives its clone; nil to leave it.
 	rename *string
 	// fails has the names whose updates fail.
@@ -86,7 +89,11 @@ func (n *nameTarget) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revi
 	if err := n.fails[row.Name]; err != nil {
 		return err
 	}
-	n.has[row.Name] = true
+	name := row.Name
+	if n.trims {
+		name = strings.TrimSuffix(name, ".")
+	}
+	n.has[name] = true
 	if n.rename != nil {
 		row.Name = *n.rename
 	}
@@ -107,6 +114,7 @@ func (n *nameTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*named, s
 func (n *nameTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*named) bool) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	n.lists++
 	for name := range n.has {
 		yield(&named{Name: name})
 	}
@@ -216,6 +224,87 @@ func TestListedObjectWithoutAKeyDoesNotStopASweep(t *testing.T) {
 		require.True(e, target.holds("a"))
 		s := e.Loop.Snapshot(e.Context())
 		require.Contains(e, s.PruneFailure, "1 of 2 listed objects are left alone: the primary index makes no key of the object")
+	})
+}
+
+// listingNames runs a test with a Lister and each ledger.
+func listingNames(t *testing.T, target func() *nameTarget, interval time.Duration, test func(e *reconcilertest.Env[*named], target *nameTarget)) {
+	for _, ledger := range []string{"rows", "beside"} {
+		t.Run(ledger, func(t *testing.T) {
+			target := target()
+			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
+				cfg := reconciler.Config[*named]{Operations: target, Lister: target}
+				cfg.Equal = func(wanted, found *named) bool { return wanted.Name == found.Name }
+				cfg.Options = []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = interval })}
+				if ledger == "rows" {
+					cfg = inNames(cfg)
+				}
+				e.Insert(wantedName("a"))
+				e.Start(cfg)
+				test(e, target)
+			})
+		})
+	}
+}
+
+func TestListedObjectWithoutAKeyIsNoReasonToListAgain(t *testing.T) {
+	listing := func() *nameTarget { return &nameTarget{has: map[string]bool{}, found: []string{"keyless"}} }
+	listingNames(t, listing, 0, func(e *reconcilertest.Env[*named], target *nameTarget) {
+		e.Pass(time.Hour)
+		require.Equal(e, 2, target.lists, "the listing at the start, and the one after it")
+		const why = "1 of 2 listed objects are left alone: the primary index makes no key of the object"
+		require.Contains(e, e.Loop.Snapshot(e.Context()).PruneFailure, why)
+		target.list()
+		e.Loop.Resync()
+		e.Pass(time.Minute)
+		require.Empty(e, e.Loop.Snapshot(e.Context()).PruneFailure)
+		require.Equal(e, 3, target.lists)
+	})
+}
+
+func TestRepairThatDoesNotHoldIsReported(t *testing.T) {
+	const why = "the target lists it under another key"
+	listingNames(t, noNames, 10*time.Second, func(e *reconcilertest.Env[*named], target *nameTarget) {
+		health := e.Health.Scope("reconcile")
+		notes := func(key string) string { return strings.Join(e.Loop.Explain(e.Context(), key).Notes, "\n") }
+		// It is lost now and then, and holds in between.
+		for range 5 {
+			e.Pass(30 * time.Second)
+			require.True(e, target.holds("a"))
+			target.mu.Lock()
+			delete(target.has, "a")
+			target.mu.Unlock()
+		}
+		e.Pass(30 * time.Second)
+		level, message, _ := health.Now()
+		require.Equal(e, cell.StatusOK, level, message)
+
+		target.mu.Lock()
+		target.trims = true
+		target.mu.Unlock()
+		e.Insert(wantedName("www."))
+		e.Pass(25 * time.Second)
+		level, message, _ = health.Now()
+		require.Equal(e, cell.StatusOK, level, message)
+		e.Pass(40 * time.Second)
+		level, message, err := health.Now()
+		require.Equal(e, cell.StatusDegraded, level)
+		require.Contains(e, message, "repairs do not hold")
+		require.ErrorContains(e, err, why)
+		require.ErrorContains(e, err, "such as www")
+		require.Contains(e, notes("www."), "again after each of its last")
+		require.Contains(e, notes("www."), why)
+		require.Contains(e, notes("www"), "deletions: another program")
+		require.NotContains(e, notes("a"), why)
+
+		target.mu.Lock()
+		target.trims = false
+		target.mu.Unlock()
+		e.Pass(40 * time.Second)
+		level, message, _ = health.Now()
+		require.Equal(e, cell.StatusOK, level, message)
+		require.NotContains(e, notes("www."), why)
+		require.NotContains(e, notes("www"), why)
 	})
 }
 

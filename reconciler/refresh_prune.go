@@ -84,8 +84,11 @@ func (r *runner[Obj]) pruned(took time.Duration, err error) (failure string) {
 	}
 	now := r.life.now()
 	failures, after := r.shared.pruner.NoteEnd(now, err, r.pruning())
-	if errors.Is(err, resync.ErrAwaits) {
+	switch {
+	case errors.Is(err, resync.ErrAwaits):
 		message = "sweep awaits approval"
+	case errors.Is(err, resync.ErrLeftAlone):
+		message = "some listed objects are left alone"
 	}
 	if err != nil && r.reports.mayLogPrune(message, now) {
 		r.shared.setup.log.Warn(message, "error", err, "failures", failures, "retryAfter", after)

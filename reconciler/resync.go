@@ -34,6 +34,8 @@ type Lister[Obj any] interface {
 	// has ended since the call began is not judged by it, so a listing need not be a snapshot of the target. But
 	// it must not return what the target had before the call: no cache.
 	//
+	// An object without a usable key is left alone, and health reports it until a listing has none.
+	//
 	// An error means that the list is incomplete: nothing is changed, the listing is retried with backoff, and health
 	// reports the failure until one works. List is called
 	//   - when the loop starts, if Config.Equal is set, and again until it works or [Settings].ListTimeout is over;
@@ -119,22 +121,22 @@ func (r *runner[Obj]) takeListing(round *inspect.Round) {
 			r.shared.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return s.Wants(row.Object, row.Revision) }))
 		}
 		r.resynced(round, &found)
-	} else if p.Ready() && !r.raiseGate() {
-		if record, ok := s.FinishAdoption(); ok {
-			round.Resync, r.lastResync = &record, &record
-			p.Request(false)
-		}
+	} else if p.Ready() && s.Compares() {
+		r.finishAdoption(round)
 	}
 }
 
-// raiseGate has the comparison with the first listing go on if rows were written since the gate was set: they have moved
-// past it, and may not have been compared.
-func (r *runner[Obj]) raiseGate() (raised bool) {
+// finishAdoption ends the comparison with the first listing, when each row up to the gate was attempted. Rows that were
+// written meanwhile have moved past the gate. Those that were pending at the gate are in the snapshot that main reads now,
+// which ends before the revision of the table: so the gate is raised once, however fast rows are written.
+func (r *runner[Obj]) finishAdoption(round *inspect.Round) {
 	upTo := r.shared.rows.Revision()
-	if raised = r.resync.Compares() && r.core.Index.Attempted(r.observer.Revision()) < upTo; raised {
+	if r.core.Index.Attempted(r.observer.Revision()) < upTo && r.resync.Prolong() {
 		r.shared.pruner.RaiseGate(upTo)
+	} else if record, ok := r.resync.FinishAdoption(); ok {
+		round.Resync, r.lastResync = &record, &record
+		r.shared.pruner.Request(false)
 	}
-	return raised
 }
 
 // resynced records the result of a listing.
@@ -162,11 +164,13 @@ func (r *runner[Obj]) repair(batch []refresh.Row[Obj]) {
 
 // noteEnded tells the resync which operations have ended.
 func (r *runner[Obj]) noteEnded() {
-	if !r.resync.Notes() {
-		return
-	}
+	notes := r.resync.Notes()
 	for i := range r.ops {
 		op := &r.ops[i]
-		r.resync.NoteAttempt(resync.Attempt[Obj]{Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted})
+		if repair := op.Turn.Cause == core.CauseRepair || op.Turn.Cause == core.CauseSweep; repair || notes {
+			r.resync.NoteAttempt(resync.Attempt[Obj]{
+				Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted, Repair: repair, Succeeded: op.Outcome.Succeeded(),
+			})
+		}
 	}
 }

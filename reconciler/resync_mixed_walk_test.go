@@ -73,7 +73,14 @@ func (w *mixedWalk) step() string {
 	id := 1 + uint64(w.rng.IntN(12))
 	ctx, cancel := context.WithTimeout(w.e.Context(), 50*time.Millisecond)
 	defer cancel()
-	switch w.rng.IntN(16) {
+	switch w.rng.IntN(19) {
+	case 16:
+		w.done()
+		return "the table is initialised"
+	case 17:
+		return w.rewrite(id)
+	case 18:
+		return w.pauseDuring(id)
 	case 0, 1, 2:
 		w.wanted[id] = w.rng.IntN(3)
 		w.e.put(w.wanted[id], id)
@@ -137,6 +144,7 @@ func (w *mixedWalk) step() string {
 func (w *mixedWalk) settle() {
 	w.wild.Store(false)
 	w.target.deciding(nil)
+	w.done()
 	w.e.loop.Resume()
 	require.NoError(w, w.e.loop.Reconfigure(quiet))
 	w.e.pass(2 * time.Minute)
@@ -201,6 +209,9 @@ func TestResyncsMeetEverythingElseInRandomWalks(t *testing.T) {
 						w.wild.Store(true)
 						w.target.state[foreign] = 7
 						w.target.deciding(func(c call) error {
+							if w.slow.Load() {
+								time.Sleep(5 * time.Millisecond)
+							}
 							switch w.rng.IntN(20) {
 							case 0:
 								return errors.New("no")

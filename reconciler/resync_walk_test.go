@@ -35,6 +35,11 @@ type resyncWalk struct {
 	kind   string
 	// wild: operations and listings fail, hang or take long.
 	wild atomic.Bool
+	// slow: each operation takes 5 ms.
+	slow atomic.Bool
+	// hot is a row that is written all the time in a process that starts, until cool is called; 0 for none.
+	hot  uint64
+	cool func()
 	// settings draws the settings of a process. shape, if it is set, changes its configuration, and returns what to start
 	// beside its loop.
 	settings func(s *reconciler.Settings)
@@ -105,7 +110,12 @@ func (w *resyncWalk) start() {
 	e.write(func(wtxn statedb.WriteTxn) {
 		end := e.table.RegisterInitializer(wtxn, "source")
 		w.initialized = time.Time{}
-		w.done = func() { e.write(end); w.initialized = time.Now() }
+		w.done = func() {
+			if w.initialized.IsZero() {
+				e.write(end)
+				w.initialized = time.Now()
+			}
+		}
 	})
 	cfg := e.config(reconciler.WithJournal(1<<15, 1<<15), reconciler.WithSettings(w.settings))
 	if !w.wild.Load() {
@@ -115,6 +125,9 @@ func (w *resyncWalk) start() {
 	operate(w.kind)(e, &cfg)
 	if w.ledger == "beside" {
 		beside(e, &cfg)
+	}
+	if w.hot > 0 {
+		w.cool = e.writeOn(2*time.Millisecond, w.hot)
 	}
 	loop := func() { e.start(cfg) }
 	if w.shape != nil {
@@ -127,11 +140,14 @@ func (w *resyncWalk) start() {
 		}
 	}
 	sleep := func() { e.pass(time.Duration(w.rng.IntN(1000)) * time.Millisecond) }
-	// The rows come before the loop, or after it; so does the end of the initialiser.
+	// The rows come before the loop, or after it; so does the end of the initialiser, which may be left to a later step.
 	for _, do := range [][]func(){
-		{rows, w.done, loop}, {loop, sleep, rows, w.done}, {rows, loop, sleep, w.done}, {loop, sleep, rows, sleep, w.done},
-	}[w.rng.IntN(4)] {
+		{rows, w.done, loop}, {loop, sleep, rows, w.done}, {rows, loop, sleep, w.done}, {loop, sleep, rows, sleep, w.done}, {rows, loop},
+	}[w.rng.IntN(5)] {
 		do()
+	}
+	if !w.wild.Load() {
+		w.done()
 	}
 }
 
@@ -174,6 +190,12 @@ func (w *resyncWalk) check() {
 		return
 	}
 	held := w.target.holds()
+	for id, value := range w.wanted {
+		if _, drifted := w.drifted[id]; !drifted && w.e.told(id).Kind == reconciler.StatusKindDone {
+			has, there := held[id]
+			require.True(w, there && has == value, "object %d is Done at %d, and the target has %d, %t", id, value, has, there)
+		}
+	}
 	for id, attempted := range w.drifted {
 		value, wanted := w.wanted[id]
 		if has, there := held[id]; attempted && there == wanted && has == value {
@@ -185,7 +207,14 @@ func (w *resyncWalk) check() {
 func (w *resyncWalk) step() string {
 	w.check()
 	id := 1 + uint64(w.rng.IntN(12))
-	switch w.rng.IntN(10) {
+	switch w.rng.IntN(13) {
+	case 10:
+		w.done()
+		return "the table is initialised"
+	case 11:
+		return w.rewrite(id)
+	case 12:
+		return w.pauseDuring(id)
 	case 0, 1:
 		w.wanted[id] = w.rng.IntN(3)
 		w.e.put(w.wanted[id], id)
@@ -230,6 +259,41 @@ func (w *resyncWalk) step() string {
 	return "pass " + d.String()
 }
 
+// rewrite writes a row faster than its operations end.
+func (w *resyncWalk) rewrite(id uint64) string {
+	w.slow.Store(true)
+	n := w.rng.IntN(200)
+	for range n {
+		w.wanted[id] = w.rng.IntN(3)
+		w.e.put(w.wanted[id], id)
+		time.Sleep(time.Millisecond)
+	}
+	w.slow.Store(false)
+	return fmt.Sprintf("row %d is written %d times, and = %d", id, n, w.wanted[id])
+}
+
+// pauseDuring pauses the loop during an operation, and resumes it before the operation has ended or after. Then the row
+// is written as it was before.
+func (w *resyncWalk) pauseDuring(id uint64) string {
+	before, had := w.wanted[id]
+	w.slow.Store(true)
+	if w.e.put(3, id); w.rng.IntN(2) == 0 {
+		w.e.remove(id)
+	}
+	time.Sleep(time.Duration(w.rng.IntN(5)) * time.Millisecond)
+	w.e.loop.Pause()
+	time.Sleep(time.Duration(w.rng.IntN(5)) * time.Millisecond)
+	w.e.loop.Resume()
+	time.Sleep(time.Duration(w.rng.IntN(20)) * time.Millisecond)
+	if had {
+		w.e.put(before, id)
+	} else {
+		w.e.remove(id)
+	}
+	w.slow.Store(false)
+	return fmt.Sprintf("pause during an operation of %d", id)
+}
+
 // updates returns the calls so far that change the target.
 func (w *resyncWalk) updates() []string { return w.target.ops() }
 
@@ -263,6 +327,9 @@ func TestResyncsAndRestartsKeepTheirPromisesInRandomWalks(t *testing.T) {
 						w.wild.Store(true)
 						w.target.state[foreign] = 7
 						w.target.deciding(func(c call) error {
+							if w.slow.Load() {
+								time.Sleep(5 * time.Millisecond)
+							}
 							switch w.rng.IntN(12) {
 							case 0:
 								return errors.New("no")
@@ -293,6 +360,7 @@ func TestResyncsAndRestartsKeepTheirPromisesInRandomWalks(t *testing.T) {
 func (w *resyncWalk) settle() {
 	w.wild.Store(false)
 	w.target.deciding(nil)
+	w.done()
 	// What hangs or waits ends, failures are retried, and requeued objects are run.
 	w.e.pass(2 * time.Minute)
 	w.check()
@@ -326,6 +394,29 @@ func (w *resyncWalk) settle() {
 	require.Empty(w, w.updates(), "a restart on an equal target")
 	w.e.eachDoneIn(w.wanted)
 	require.Equal(w, want, w.target.holds())
+	w.restartHot()
+}
+
+// restartHot starts a process while a row is written faster than its operations end: orphans go, and what is lost comes back.
+func (w *resyncWalk) restartHot() {
+	const orphan, lost = 21, 22
+	w.kill()
+	w.hot, w.wanted[lost] = 20, 1
+	w.target.mu.Lock()
+	w.target.state[orphan], w.target.state[lost] = 1, 1
+	w.target.mu.Unlock()
+	w.target.deciding(func(call) error { time.Sleep(5 * time.Millisecond); return nil })
+	w.start()
+	defer func() { w.cool(); w.target.deciding(nil) }()
+	time.Sleep(2 * time.Second)
+	require.NotContains(w, w.target.holds(), uint64(orphan), "the orphan, while a row is hot")
+	w.target.mu.Lock()
+	delete(w.target.state, lost)
+	w.target.mu.Unlock()
+	w.drifted[lost] = false
+	w.e.loop.Resync()
+	time.Sleep(2 * time.Second)
+	require.Contains(w, w.target.holds(), uint64(lost), "what was lost, while a row is hot")
 }
 
 // eachDoneIn checks that the given rows are Done.

@@ -47,10 +47,11 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 }
 
 // adopts reports whether an operation need not be called, since the target has what it would make. A refresh is asked for
-// although it has.
+// although it has. The retry of an operation that was given up at its deadline is called, since the target may still carry
+// the earlier call out, after the listing.
 func (r *runner[Obj]) adopts(op *core.Operation[Obj]) bool {
 	refresh := op.Lane() == core.Refresh || r.shared.rows.Asked(op.Row).Kind == status.KindRefreshing
-	return !op.Deleted && !refresh && r.resync.Adopts(op.Row)
+	return !op.Deleted && !refresh && op.Failures == 0 && r.resync.Adopts(op.Row)
 }
 
 // takeNext appends the next operation to the operations of the pass. It returns false if none may begin now.

@@ -61,7 +61,7 @@ func (r *runner[Obj]) publishState() *state {
 		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
-	s.health.Listing = r.resync.Trouble(r.life.now())
+	s.health.Listing, s.health.Recurring = r.resync.Trouble(r.life.now()), r.resync.Recurring()
 	s.health.Waits, s.resync = r.resync.Waiting(), r.lastResync
 	s.listing, _ = r.resync.Running()
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()

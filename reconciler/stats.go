@@ -134,8 +134,11 @@ func (s *stats[Obj]) addPrune(round *inspect.Round) {
 		took, failure = p.Took, p.Error
 		f.Listed += uint64(p.Listed)
 		f.Orphans += uint64(p.Orphan)
-		f.Missing += uint64(p.Missing)
-		f.Different += uint64(p.Different)
+		if !p.Adopts {
+			// What the first listing has not may never have been applied: that is no drift.
+			f.Missing += uint64(p.Missing)
+			f.Different += uint64(p.Different)
+		}
 	}
 	if round.Resync != nil && round.Resync.Adopts && failure == "" {
 		// It looked for no orphans.

@@ -136,6 +136,12 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 	if s.state.health.PausedWhole {
 		notes = append(notes, "the reconciler is paused")
 	}
+	if line := v.listing(s.state); line != "" {
+		notes = append(notes, line)
+	}
+	if s.recurs != "" {
+		notes = append(notes, s.recurs)
+	}
 	if s.paused && (s.info == nil || s.info.State != core.Paused) {
 		notes = append(notes, "the object is paused: what changes about it waits until it is resumed")
 	}
@@ -148,6 +154,21 @@ func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
 		notes = append(notes, line)
 	}
 	return notes
+}
+
+// listing describes the listing of the target that operations wait for; empty if they wait for none.
+func (v *view[Obj]) listing(s *state) string {
+	since, failure := "", s.health.PruneFailure
+	if !s.listing.IsZero() {
+		since = ", which runs since " + s.listing.Format(time.RFC3339)
+	}
+	switch {
+	case !s.health.Waits && (v.lists || since == ""):
+		return ""
+	case failure != "" && !s.health.SweepAwaits:
+		return "operations wait for a listing of the target" + since + "; the last one has failed: " + failure
+	}
+	return "operations wait for a listing of the target" + since
 }
 
 // limitNote adds a note if a limiter has no token.

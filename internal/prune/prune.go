@@ -165,10 +165,13 @@ func (p *Pruner[Obj]) Next(early bool) (time.Duration, bool) {
 
 // NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row,
 // and the time until the next prune; 0 if none is planned. After a failure that time is the backoff of
-// objects, or the interval if that is shorter.
+// objects, or the interval if that is shorter. Objects that are left alone are no failure: another listing would have them, too.
 func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failures int, after time.Duration) {
 	p.failure, p.awaits, p.running, after = "", errors.Is(err, resync.ErrAwaits), false, set.Interval
-	if err == nil {
+	if err != nil {
+		p.failure = err.Error()
+	}
+	if err == nil || errors.Is(err, resync.ErrLeftAlone) && !p.awaits {
 		p.failures = 0
 		p.refused.Store(false)
 	} else {
@@ -176,7 +179,6 @@ func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failu
 		if p.awaits {
 			p.refused.Store(true)
 		}
-		p.failure = err.Error()
 		wait := backoff.Exponential{Min: set.MinBackoff, Max: set.MaxBackoff}.Delay(p.failures)
 		if after == 0 || wait < after {
 			after = wait

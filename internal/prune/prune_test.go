@@ -173,6 +173,23 @@ func TestFirstListingBeginsBeforeTheTableIsInitialised(t *testing.T) {
 	require.False(t, w.Due(time.Second), "the row that came meanwhile was not attempted")
 }
 
+// Another listing would have them, too.
+func TestObjectsThatAreLeftAloneAreNoReasonToListAgain(t *testing.T) {
+	w := play(t, true)
+	left := fmt.Errorf("1 of 2 %w", resync.ErrLeftAlone)
+	failures, after := w.NoteEnd(0, left, Settings{MinBackoff: time.Second, MaxBackoff: time.Minute})
+	require.Zero(t, failures)
+	require.Zero(t, after)
+	_, planned := w.Next()
+	require.False(t, planned)
+	text, awaits := w.Failure()
+	require.Equal(t, left.Error(), text)
+	require.False(t, awaits)
+	failures, after = w.NoteEnd(0, fmt.Errorf("%w; %w", resync.ErrAwaits, left), hourly)
+	require.Equal(t, 1, failures)
+	require.Equal(t, time.Second, after, "a sweep that awaits approval is tried again")
+}
+
 func TestApprovalNeedsARefusedSweep(t *testing.T) {
 	w := play(t, true)
 	w.Request(true)

@@ -18,11 +18,13 @@ import (
 type adoption[Obj any] struct {
 	// waiting: nothing is applied, until the first listing has ended, or at the latest for the timeout after since.
 	// comparing: it has ended, and objects has what it found; if the table is not initialised within the timeout after
-	// since, that is forgotten. blind: the wait has lasted too long, and no listing has worked since.
-	waiting, comparing, blind bool
-	since                     time.Duration
-	objects                   objects[Obj]
-	seed                      maphash.Seed
+	// since, that is forgotten. prolonged: the comparison was prolonged. blind: the wait has lasted too long, and no listing
+	// has worked since.
+	waiting, comparing, prolonged, blind bool
+
+	since   time.Duration
+	objects objects[Obj]
+	seed    maphash.Seed
 	// record is what is known so far.
 	record inspect.Resync
 }
@@ -54,6 +56,14 @@ func (o *objects[Obj]) add(hash uint64, obj Obj) {
 	}
 	o.at[hash] = int32(len(o.list))
 	o.list = append(o.list, kept[Obj]{object: obj})
+}
+
+// settle forgets what was listed with a key: an operation of the key has ended since the listing began.
+func (o *objects[Obj]) settle(hash uint64) {
+	if i, listed := o.at[hash]; listed {
+		o.list[i] = kept[Obj]{counted: true, settled: true}
+		delete(o.twice, i)
+	}
 }
 
 // until returns when the wait for the first listing ends, or what it found is forgotten.
@@ -137,7 +147,8 @@ func (r *Resync[Obj]) equal(row Obj, i int32) bool {
 
 // noteAttempt records that an operation has ended, or that a row was adopted.
 func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Attempt[Obj]) {
-	i, listed := a.at(r, op.Row)
+	hash := maphash.Bytes(a.seed, r.cfg.Rows.Key(op.Row))
+	i, listed := a.objects.at[hash]
 	switch {
 	case !listed && !op.Deleted && !op.Adopted:
 		a.record.Missing++
@@ -147,7 +158,7 @@ func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Attempt[Obj]) {
 	}
 	k := a.objects.list[i]
 	if a.objects.list[i].counted = true; !op.Adopted {
-		a.objects.list[i] = kept[Obj]{counted: true, settled: true}
+		a.objects.settle(hash)
 	}
 	switch {
 	case k.counted, op.Deleted:
@@ -190,11 +201,22 @@ func (r *Resync[Obj]) adopt(now time.Duration, l *listing[Obj]) (adopts bool) {
 		return false
 	}
 	f := &l.found
+	for _, hash := range l.order {
+		f.objects.settle(hash)
+	}
 	r.adoption = adoption[Obj]{
 		comparing: true, since: now, objects: f.objects, seed: l.seed,
 		record: inspect.Resync{Started: l.started, Took: f.took, Adopts: true, Listed: f.listed},
 	}
 	return true
+}
+
+// Prolong has the comparison go on once more, since rows were written meanwhile. It returns false if it has done so
+// already: rows may be written faster than they are compared.
+func (r *Resync[Obj]) Prolong() bool {
+	prolonged := r.adoption.prolonged
+	r.adoption.prolonged = true
+	return !prolonged
 }
 
 // FinishAdoption is called when each row that the initialised table had was attempted. It returns the record of the

@@ -6,6 +6,7 @@ package resync
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/maphash"
 	"time"
@@ -54,6 +55,9 @@ type Resync[Obj any] struct {
 	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed.
 	repairs map[uint64]difference
 	seed    maphash.Seed
+	// repaired has keys that were repaired, recurring is the line about those whose repairs do not hold.
+	repaired  map[string]*repaired
+	recurring string
 }
 
 // New returns a Resync.
@@ -146,15 +150,15 @@ func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Attempt is an operation that has ended. Adopted: it was not called.
+// Attempt is an operation that has ended. Adopted: it was not called. Repair: a resync or a sweep has asked for it.
 type Attempt[Obj any] struct {
-	Row              Obj
-	Adopted, Deleted bool
+	Row                                 Obj
+	Adopted, Deleted, Repair, Succeeded bool
 }
 
-// Notes reports whether [Resync.NoteAttempt] has to be called.
+// Notes reports whether [Resync.NoteAttempt] has to be called also for an operation that is no repair.
 func (r *Resync[Obj]) Notes() bool {
-	return r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing
+	return r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing || len(r.repaired) > 0
 }
 
 // NoteAttempt records that an operation has ended: what was listed before says nothing about its key.
@@ -167,6 +171,9 @@ func (r *Resync[Obj]) NoteAttempt(op Attempt[Obj]) {
 	}
 	if r.adoption.comparing {
 		r.adoption.noteAttempt(r, op)
+	}
+	if op.Repair || len(r.repaired) > 0 {
+		r.noteRepair(op)
 	}
 }
 
@@ -235,6 +242,8 @@ type verdict struct {
 	swept int
 	// err is set if the budget does not allow the orphans to be deleted.
 	err error
+	// repaired has the keys that were repaired before, by their hashes.
+	repaired map[uint64]string
 }
 
 // Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table;
@@ -248,7 +257,9 @@ func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func
 		return out, false
 	}
 	v, f, txn := &l.verdict, &l.found, r.cfg.Rows.DB.ReadTxn()
-	v.begun = true
+	if !v.begun {
+		v.begun, v.repaired = true, r.hashRepaired(l)
+	}
 	for range slice {
 		switch {
 		case v.dropped < len(l.order):
@@ -258,6 +269,9 @@ func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func
 			if s := f.unknown[v.judged]; r.isOrphan(txn, s) {
 				f.unknown[v.orphans] = s
 				v.orphans++
+				if key, again := v.repaired[s.hash]; again {
+					r.repaired[key].wrong = inspect.Orphan
+				}
 			}
 			v.judged++
 		case !v.weighed:
@@ -281,6 +295,7 @@ func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func
 // conclude returns the result of a listing when its orphans are handed out.
 func (r *Resync[Obj]) conclude(l *listing[Obj]) Result {
 	f, v := &l.found, &l.verdict
+	r.judgeRepaired(l)
 	record := inspect.Resync{
 		Started: l.started, Took: f.took, Listed: f.listed, Equal: f.equal,
 		Different: f.wrong[isDifferent], Missing: f.wrong[isMissing], Orphan: v.orphans,
@@ -310,12 +325,15 @@ func (f *found[Obj]) drop(hash uint64) {
 	}
 }
 
+// ErrLeftAlone is in the error of a listing that has worked, but has objects without a usable key.
+var ErrLeftAlone = errors.New("listed objects are left alone")
+
 // trouble returns the error of the budget and of the listed objects without a usable key; nil if there is none.
 func (f *found[Obj]) trouble(budget error) error {
 	if f.keyless == 0 {
 		return budget
 	}
-	err := fmt.Errorf("%d of %d listed objects are left alone: %w", f.keyless, f.listed, f.why)
+	err := fmt.Errorf("%d of %d %w: %w", f.keyless, f.listed, ErrLeftAlone, f.why)
 	if budget != nil {
 		return fmt.Errorf("%w; %w", budget, err)
 	}
