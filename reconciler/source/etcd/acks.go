@@ -48,7 +48,7 @@ type Ack struct {
 	// a zero status, which the reconciler leaves alone: at Revision, or when the ack was written, whichever is
 	// more. Of rows with a zero status it counts at most a thousand.
 	Bad int `json:"bad,omitempty"`
-	// Held counts the rows that the store, which was replaced by an empty one, does not have.
+	// Held counts the rows of a former store that the store does not have, and that the source keeps for now.
 	Held int `json:"held,omitempty"`
 	// Unpruned reports whether the target may have what it had before the program began: the first prune, or
 	// sweep, has not succeeded, or its deletions may not be carried out. It is false if the loop did not prune

@@ -178,7 +178,7 @@ func (r *reporter) now(ctx context.Context) Ack {
 	var p problems
 	p.add(stopped != nil, "%s", stopped)
 	p.add(missing != nil, "%s", missing)
-	p.add(a.Held > 0, "the store was replaced by an empty one: %d row(s) are held", a.Held)
+	p.add(a.Held > 0, "the store was replaced: %d row(s) that it does not have are held", a.Held)
 	for _, err := range slices.Concat(bad, rejected.errs) {
 		p.add(true, "%s", err)
 	}
