@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -156,8 +157,9 @@ func (a Acks) complete() (*reporter, error) {
 	if a.TTL < 0 {
 		wrong("TTL", "is %s, must not be negative", a.TTL)
 	}
-	if a.Loop == nil {
+	if isNil(a.Loop) {
 		wrong("Loop", "is nil")
+		a.Loop = nil
 	}
 	a.TTL = (cmp.Or(a.TTL, defaultTTL) + time.Second - 1).Truncate(time.Second)
 	a.Log = cmp.Or(a.Log, slog.New(slog.DiscardHandler))
@@ -171,7 +173,7 @@ func (a Acks) complete() (*reporter, error) {
 		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,
 		look: signal.New(), rewrite: signal.New(), problems: map[string]error{},
 	}
-	if a.Source == nil {
+	if isNil(a.Source) {
 		wrong("Source", "is nil")
 	} else {
 		r.place = a.Source.place()
@@ -193,4 +195,10 @@ func (a Acks) complete() (*reporter, error) {
 		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// isNil reports whether an interface is nil, or has a nil pointer.
+func isNil(v any) bool {
+	p := reflect.ValueOf(v)
+	return v == nil || p.Kind() == reflect.Pointer && p.IsNil()
 }
