@@ -109,7 +109,7 @@ func TestAgentsHoldWhatAnEmptyStoreHasNot(t *testing.T) {
 	f.must("store", "wipe")
 	for _, agent := range []string{"a", "b"} {
 		f.until("it says so", func() bool {
-			held := "the store was replaced by an empty one"
+			held := "the store was replaced"
 			return f.says(agent, "links", held) && f.says(agent, "addresses", held) && f.says(agent, "routes", held) && f.says(agent, "sysctls", held)
 		})
 		assert.False(t, f.agent(agent).Applied)

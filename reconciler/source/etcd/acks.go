@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync"
 	"time"
@@ -48,7 +49,7 @@ type Ack struct {
 	// a zero status, which the reconciler leaves alone: at Revision, or when the ack was written, whichever is
 	// more. Of rows with a zero status it counts at most a thousand.
 	Bad int `json:"bad,omitempty"`
-	// Held counts the rows that the store, which was replaced by an empty one, does not have.
+	// Held counts the rows of a former store that the store does not have, and that the source keeps for now.
 	Held int `json:"held,omitempty"`
 	// Unpruned reports whether the target may have what it had before the program began: the first prune, or
 	// sweep, has not succeeded, or its deletions may not be carried out. It is false if the loop did not prune
@@ -156,8 +157,9 @@ func (a Acks) complete() (*reporter, error) {
 	if a.TTL < 0 {
 		wrong("TTL", "is %s, must not be negative", a.TTL)
 	}
-	if a.Loop == nil {
+	if isNil(a.Loop) {
 		wrong("Loop", "is nil")
+		a.Loop = nil
 	}
 	a.TTL = (cmp.Or(a.TTL, defaultTTL) + time.Second - 1).Truncate(time.Second)
 	a.Log = cmp.Or(a.Log, slog.New(slog.DiscardHandler))
@@ -171,7 +173,7 @@ func (a Acks) complete() (*reporter, error) {
 		Acks: a, ack: a.Prefix + "acks/" + a.Name, alive: a.Prefix + "alive/" + a.Name,
 		look: signal.New(), rewrite: signal.New(), problems: map[string]error{},
 	}
-	if a.Source == nil {
+	if isNil(a.Source) {
 		wrong("Source", "is nil")
 	} else {
 		r.place = a.Source.place()
@@ -193,4 +195,10 @@ func (a Acks) complete() (*reporter, error) {
 		}
 	}
 	return r, errors.Join(errs...)
+}
+
+// isNil reports whether an interface is nil, or has a nil pointer.
+func isNil(v any) bool {
+	p := reflect.ValueOf(v)
+	return v == nil || p.Kind() == reflect.Pointer && p.IsNil()
 }

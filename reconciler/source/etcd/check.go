@@ -20,18 +20,23 @@ func (s *Source[Obj]) check(ctx context.Context, w *watch, last *int64) error {
 	if seen := s.seen.Revision; s.revision < seen && s.revision == *last {
 		return fmt.Errorf("the watch is silent: it is at revision %d, the store was at revision %d", s.revision, seen)
 	}
+	before, again := s.seen.Revision, *last >= 0
 	if err := s.compare(ctx); err != nil {
 		return err
 	}
 	*last = s.revision
-	quiet := s.moved == s.quiet
-	s.quiet = s.moved
+	// The revision since which the prefix has not changed; -1 if it has since the last comparison on this watch.
+	quiet := int64(-1)
+	if again && s.lastChange <= before {
+		quiet = before
+	}
+	holding := s.isHolding()
 	switch {
 	case s.list != nil:
 	case !time.Now().Before(s.nextList):
-		s.startList(ctx, "it is time", !s.isHolding())
-	case s.isHolding() && s.moved > s.heldAt && quiet:
-		s.startList(ctx, "the store that was empty has been filled", false)
+		s.startList(ctx, "it is time", !holding, quiet)
+	case holding && s.lastChange != s.refused && (quiet >= 0 || !s.lacks()):
+		s.startList(ctx, "rows are held", false, quiet)
 	}
 	w.requestProgress()
 	return nil
@@ -41,10 +46,10 @@ func (s *Source[Obj]) check(ctx context.Context, w *watch, last *int64) error {
 // relist.
 func (s *Source[Obj]) compare(ctx context.Context) error {
 	get := clientv3.OpGet(s.cfg.Identity)
-	got, err := s.call(ctx, get)
+	got, err := s.server.do(ctx, get)
 	if err != nil && ctx.Err() == nil {
 		// A member that hangs says nothing of a watch on another one. The client asks the members in turn.
-		got, err = s.call(ctx, get)
+		got, err = s.server.do(ctx, get)
 	}
 	if err != nil {
 		return fmt.Errorf("comparing the identity of the store: %w", err)

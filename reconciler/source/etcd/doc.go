@@ -16,18 +16,17 @@
 //     Otherwise, and after a compaction, the source lists the prefix again. It compares every
 //     Config.Check, and lists every Config.Relist. Meanwhile events are applied. A list by time that fails
 //     is in its health, and ends no watch.
-//   - A store that was replaced by an empty one does not empty the table: the source holds the rows
-//     ([Source.Holding]) and says so in its health, unless the sink has AllowEmpty. Empty means
-//     that no key of the prefix decodes. Meanwhile each change is applied. The hold ends with a
-//     list of which a key decodes: when the prefix has changed, and then not between two
-//     comparisons, or at the next list by time. Rows whose keys it has not are removed then. In a
-//     store that is the same an empty prefix is believed, and so is the first list of a program,
-//     which has no rows to hold.
+//   - Rows that a store which has replaced another does not have are held ([Source.Holding]), and health
+//     says so: the store may be being filled. Meanwhile each change is applied. The hold ends, and what
+//     the store still does not have is removed, when the prefix has not changed between two comparisons;
+//     unless the sink has AllowEmpty, only if the store is not empty, which means that a key of the
+//     prefix decodes. A list by time or a new connection ends no hold. In a store that is the same an
+//     empty prefix is believed, and so is the first list of a program, which has no rows to hold.
 //   - A value that does not decode is a bad key ([Source.Bad]), and the row before it stays, until the
 //     key has a value that decodes, or is deleted.
-//   - Of several keys that decode to one row, the one that had it first keeps it, and the others are bad keys.
-//     When it is deleted, or decodes to another row, the row goes to the one that has waited longest. If a list
-//     finds several new ones, that which was written first has it.
+//   - Of several keys that decode to one row, the one that was created first has it, and the others are bad keys.
+//     When it is deleted, or decodes to another row, the row goes to the next one. So agents that began at
+//     different times agree, except on the row of a key whose value does not decode: it stays in those that had it.
 //
 // [Acks] writes an [Ack] into etcd: up to which revisions a reconciler has attempted, and has applied, what
 // the source read, and what fails. It also holds a key with a lease for as long as the program lives.

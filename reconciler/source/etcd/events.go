@@ -36,6 +36,7 @@ func (s *Source[Obj]) apply(ctx context.Context, n news) error {
 // the key is ignored: a list may be ahead of the watch, or behind it.
 func (s *Source[Obj]) take(kv *mvccpb.KeyValue, deleted bool, c *changes[Obj]) {
 	key := string(kv.Key[len(s.cfg.Prefix):])
+	s.lastChange = max(s.lastChange, kv.ModRevision)
 	known := s.keys.all[key]
 	switch {
 	case kv.ModRevision < known.written, kv.ModRevision <= s.list.deleted(key):
@@ -57,10 +58,12 @@ func (s *Source[Obj]) take(kv *mvccpb.KeyValue, deleted bool, c *changes[Obj]) {
 			// A list has not seen that the key was deleted before it was put again.
 			s.keys.remove(key, c)
 		}
-		s.keys.spoil(key, err, kv.ModRevision, c)
+		s.keys.spoil(key, err, kv.CreateRevision, kv.ModRevision, c)
 		return
 	}
-	s.keys.put(key, wish[Obj]{obj: obj, row: row, wants: true, decodes: true, written: kv.ModRevision}, c)
+	s.keys.put(key, wish[Obj]{
+		obj: obj, row: row, wants: true, decodes: true, created: kv.CreateRevision, written: kv.ModRevision,
+	}, c)
 }
 
 // publish makes what has changed visible to other goroutines: the bad keys, of which those with a nil error
@@ -83,7 +86,7 @@ func (s *Source[Obj]) publish(bad map[string]error, until int64) {
 		}
 	}
 	if s.holds && s.named {
-		s.holding = s.numHeld()
+		s.holding = s.keys.numFormer()
 	}
 }
 

@@ -44,7 +44,7 @@ func (s *Source[Obj]) report() {
 		parts = append(parts, fmt.Sprintf("%d bad key(s)", bad))
 	}
 	if s.holding > 0 {
-		parts = append(parts, fmt.Sprintf("the store was replaced by an empty one, %d row(s) are held", s.holding))
+		parts = append(parts, fmt.Sprintf("the store was replaced: %d row(s) that it does not have are held", s.holding))
 	}
 	if more := bad - len(errs); more > 0 {
 		errs = append(errs, fmt.Errorf("%d further bad keys omitted", more))

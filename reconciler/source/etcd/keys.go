@@ -4,17 +4,19 @@
 package etcd
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
 
-// keys has what is known of each key, and which key has each row. A row has one key: that which wanted it
-// first. It is owned by the goroutine of Run.
+// keys has what is known of each key, and which key has each row. Of the keys that decode to one row, that which
+// was created first has it. This follows from the store alone, so an agent that starts agrees with one that has
+// followed the store for long. It is owned by the goroutine of Run.
 type keys[Obj any] struct {
 	prefix string // of the keys, for errors
 	all    map[string]wish[Obj]
 	// rows has the key that has a row, by its primary key. waiting has the other keys that want the row, in
-	// the order in which they came.
+	// their order. Their values decode, and are of the store that is followed.
 	rows    map[string]string
 	waiting map[string][]string
 }
@@ -27,8 +29,11 @@ type wish[Obj any] struct {
 	// decodes reports whether the last value of the key decodes. If it does not, the key wants what it had
 	// before.
 	decodes bool
-	// written is the revision of the last value; zero if that was in another store.
-	written int64
+	// former reports whether obj was read in another store than the one that is followed.
+	former bool
+	// created is the revision at which the key was put first, and written that of the last value. Both are zero if
+	// the store that is followed has not shown the key.
+	created, written int64
 }
 
 func newKeys[Obj any](prefix string) *keys[Obj] {
@@ -62,33 +67,83 @@ func (k *keys[Obj]) has(key string) bool {
 	return x.wants && k.rows[x.row] == key
 }
 
+// anyDecodes reports whether a key wants what it has, or had, in the store that is followed.
+func (k *keys[Obj]) anyDecodes() bool {
+	for _, x := range k.all {
+		if x.wants && !x.former {
+			return true
+		}
+	}
+	return false
+}
+
+// numFormer returns the number of rows that are from a former store: the store that is followed does not have their
+// keys, or has values there that do not decode.
+func (k *keys[Obj]) numFormer() (n int) {
+	for _, x := range k.all {
+		if x.wants && x.former {
+			n++
+		}
+	}
+	return n
+}
+
 // put sets what a key wants.
 func (k *keys[Obj]) put(key string, next wish[Obj], c *changes[Obj]) {
 	c.bad[key] = nil
-	if k.has(key) && k.all[key].row == next.row {
+	if k.has(key) && k.all[key].row == next.row && len(k.waiting[next.row]) == 0 {
 		k.all[key] = next
 		c.touch(next.row, next.obj)
 		return
 	}
 	k.leave(key, c)
 	k.all[key] = next
-	if _, taken := k.rows[next.row]; taken {
-		k.waiting[next.row] = append(k.waiting[next.row], key)
-		k.reject(next.row, c)
-		return
+	owner, taken := k.rows[next.row]
+	switch x := k.all[owner]; {
+	case !taken:
+		k.rows[next.row] = key
+	case k.order(key, owner) > 0:
+		k.wait(key, next.row)
+	default:
+		k.rows[next.row] = key
+		if x.decodes && !x.former {
+			k.wait(owner, next.row)
+		} else {
+			// It does not want the row now: its value does not decode, or was read in another store.
+			k.all[owner] = wish[Obj]{created: x.created, written: x.written}
+		}
 	}
-	k.rows[next.row] = key
 	c.touch(next.row, next.obj)
+	k.reject(next.row, c)
+}
+
+// order compares two keys that want the same row: the lower one has it.
+func (k *keys[Obj]) order(a, b string) int {
+	x, y := k.all[a], k.all[b]
+	if x.former != y.former {
+		if x.former {
+			return 1
+		}
+		return -1
+	}
+	// Keys of one transaction have one revision.
+	return cmp.Or(cmp.Compare(x.created, y.created), cmp.Compare(a, b))
+}
+
+// wait has a key wait for a row.
+func (k *keys[Obj]) wait(key, row string) {
+	at, _ := slices.BinarySearchFunc(k.waiting[row], key, k.order)
+	k.waiting[row] = slices.Insert(k.waiting[row], at, key)
 }
 
 // spoil notes that the value of a key does not decode. A row that the key has stays.
-func (k *keys[Obj]) spoil(key string, err error, written int64, c *changes[Obj]) {
+func (k *keys[Obj]) spoil(key string, err error, created, written int64, c *changes[Obj]) {
 	if !k.has(key) {
 		k.leave(key, c)
 		k.all[key] = wish[Obj]{}
 	}
 	x := k.all[key]
-	x.decodes, x.written = false, written
+	x.decodes, x.created, x.written = false, created, written
 	k.all[key] = x
 	c.bad[key] = err
 }
@@ -100,10 +155,32 @@ func (k *keys[Obj]) remove(key string, c *changes[Obj]) {
 	delete(k.all, key)
 }
 
-// forgetRevisions notes that all values were read in another store.
-func (k *keys[Obj]) forgetRevisions() {
+// forgetStore notes that everything was read in another store. A key that has no row wants nothing any more.
+func (k *keys[Obj]) forgetStore() {
 	for key, x := range k.all {
-		x.written = 0
+		if !k.has(key) {
+			x = wish[Obj]{}
+		}
+		x.former, x.created, x.written = true, 0, 0
+		k.all[key] = x
+	}
+	clear(k.waiting)
+}
+
+// adopt notes that the table is that of the store that is followed: keys which the store has not shown are
+// forgotten. empty reports whether the rows of the former store are gone, also those of its keys that are bad.
+func (k *keys[Obj]) adopt(empty bool) {
+	gone := newChanges[Obj]()
+	for key, x := range k.all {
+		if x.written == 0 {
+			k.remove(key, gone)
+			continue
+		}
+		if x.former && empty {
+			k.leave(key, gone)
+			x = wish[Obj]{created: x.created, written: x.written}
+		}
+		x.former = false
 		k.all[key] = x
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -27,6 +28,8 @@ import (
 // source is given lists and events without a server.
 type sharing struct {
 	*testing.T
+	db       *statedb.DB
+	table    statedb.RWTable[*thing]
 	source   *Source[*thing]
 	rows     func() map[string]string
 	revision int64
@@ -37,34 +40,26 @@ type sharing struct {
 	late []*mvccpb.Event
 }
 
-func newSharing(t *testing.T) *sharing {
+func newSharing(t *testing.T, options ...func(*source.Config[*thing])) *sharing {
 	db, table := newThings(t)
-	sink, err := source.New(source.Config[*thing]{Name: "etcd", DB: db, Table: table})
+	cfg := source.Config[*thing]{Name: "etcd", DB: db, Table: table}
+	for _, option := range options {
+		option(&cfg)
+	}
+	sink, err := source.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(sink.Close)
-	h := &sharing{T: t, keys: map[string]*mvccpb.KeyValue{}, past: map[string][]string{}}
+	h := &sharing{T: t, db: db, table: table, keys: map[string]*mvccpb.KeyValue{}, past: map[string][]string{}}
 	h.source, err = New(Config[*thing]{
 		Client: &clientv3.Client{}, Prefix: "p/", Sink: sink,
-		Decode: func(_ string, value []byte) (*thing, error) {
-			name, number, ok := strings.Cut(string(value), "/")
-			if !ok {
-				return nil, errors.New("bad")
-			}
-			return &thing{Name: name, Value: number}, nil
-		},
+		Decode: decodeShared,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.rows = func() map[string]string {
-		rows := map[string]string{}
-		for r := range table.All(db.ReadTxn()) {
-			rows[r.Name] = r.Value
-		}
-		return rows
-	}
+	h.rows = func() map[string]string { return rowsOf(db, table) }
 	return h
 }
 
@@ -196,7 +191,7 @@ func (h *sharing) check() {
 	}
 }
 
-func TestRowStaysWithTheKeyThatHadItFirst(t *testing.T) {
+func TestRowIsThatOfTheKeyThatWasCreatedFirst(t *testing.T) {
 	h := newSharing(t)
 	h.write(map[string]string{"b": "x/1"})
 	h.write(map[string]string{"a": "x/2"})
@@ -226,6 +221,59 @@ func TestRowStaysWithTheKeyThatHadItFirst(t *testing.T) {
 	step("x:5 y:4", `"p/a": bad "p/b": the key "p/a" has the same row`, map[string]string{"a": "bad"})
 	step("x:6 y:4", "", map[string]string{"a": ""})
 	step("", "", map[string]string{"b": "", "c": ""})
+}
+
+// restarted checks that a source which starts now gives each row to the same key, unless a key keeps a row although
+// its value does not decode.
+func (h *sharing) restarted() {
+	h.Helper()
+	fresh := newSharing(h.T)
+	fresh.keys, fresh.revision = h.keys, h.revision
+	fresh.list()
+	for row, key := range h.source.keys.rows {
+		if now := fresh.source.keys.rows[row]; now != key && h.source.keys.all[key].decodes {
+			h.Fatalf("the row %s is that of %s, after a restart that of %q", row, key, now)
+		}
+	}
+	for row, key := range fresh.source.keys.rows {
+		if _, found := h.source.keys.rows[row]; !found {
+			h.Fatalf("the row %s has no key, after a restart %s", row, key)
+		}
+	}
+}
+
+func TestRestartChangesNoOwnerOfASharedRow(t *testing.T) {
+	h := newSharing(t)
+	h.list()
+	step := func(rows string, values ...map[string]string) {
+		t.Helper()
+		for _, v := range values {
+			h.receive(h.write(v)...)
+		}
+		h.check()
+		if got := fmt.Sprint(h.rows()); got != "map["+rows+"]" {
+			t.Fatalf("the rows are %s, wanted %s", got, rows)
+		}
+		h.restarted()
+	}
+	step("x:1", map[string]string{"b": "x/1"}, map[string]string{"a": "x/2"})
+	step("x:3", map[string]string{"b": "x/3"}) // It was written last.
+	step("x:3 y:4", map[string]string{"c": "y/4"}, map[string]string{"d": "y/5"})
+	step("x:6 y:6", map[string]string{"b": "x/6", "a": "y/6"}) // It is older than c and d, and comes to their row.
+	step("x:6 y:7", map[string]string{"a": "y/7"})
+	step("x:6 y:4", map[string]string{"a": ""})
+	step("x:6 y:4", map[string]string{"a": "y/8"}) // It is the youngest now.
+	step("x:6 y:5", map[string]string{"c": ""})
+	step("x:6 y:5 z:9", map[string]string{"f": "z/10", "e": "z/9"}) // They are of one transaction.
+
+	// A key that is younger comes beside the first list.
+	h = newSharing(t)
+	written := h.write(map[string]string{"b": "x/1"})
+	l := h.begin()
+	h.page(l, "", "~")
+	h.receive(append(written, h.write(map[string]string{"a": "x/2"})...)[1:]...)
+	h.end(l)
+	step("x:1")
 }
 
 func TestRowsOfSharedKeysEqualTheStore(t *testing.T) {
@@ -271,6 +319,9 @@ func TestRowsOfSharedKeysEqualTheStore(t *testing.T) {
 				}
 				h.receive()
 				h.check()
+				if rng.IntN(10) == 0 {
+					h.restarted()
+				}
 			}
 		})
 	}

@@ -9,9 +9,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"maps"
 	mathrand "math/rand/v2"
-	"slices"
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
@@ -30,6 +28,9 @@ type list struct {
 	// same reports whether the store is the one that the table is from, so that the watch has told of every
 	// change since.
 	same bool
+	// quiet is a revision of the last comparison but one: if the prefix has not changed since, the list ends a
+	// hold. It is -1 if the list ends none.
+	quiet int64
 	// gone has the revisions at which keys were deleted since the list began: a page may still have them.
 	gone map[string]int64
 	// read is closed when kvs, by key, has the whole prefix, or err is why it has not.
@@ -54,9 +55,9 @@ func (l *list) done() <-chan struct{} {
 }
 
 // startList begins to list the prefix of the store with an identity.
-func (s *Source[Obj]) startList(ctx context.Context, why string, same bool) {
+func (s *Source[Obj]) startList(ctx context.Context, why string, same bool, quiet int64) {
 	s.cfg.Log.Info("Listing", "prefix", s.cfg.Prefix, "why", why)
-	l := &list{from: s.revision, same: same, gone: map[string]int64{}, read: make(chan struct{})}
+	l := &list{from: s.revision, same: same, quiet: quiet, gone: map[string]int64{}, read: make(chan struct{})}
 	s.list = l
 	store := s.following
 	go func() {
@@ -73,7 +74,7 @@ func (s *Source[Obj]) readAll(ctx context.Context, store string) (kvs []*mvccpb.
 	end := clientv3.GetPrefixRangeEnd(s.cfg.Prefix)
 	for from := s.cfg.Prefix; ; {
 		began := time.Now()
-		page, err := s.call(ctx, clientv3.OpTxn(nil, []clientv3.Op{
+		page, err := s.server.do(ctx, clientv3.OpTxn(nil, []clientv3.Op{
 			clientv3.OpGet(s.cfg.Identity),
 			clientv3.OpGet(from, clientv3.WithRange(end), clientv3.WithLimit(int64(size))),
 		}, nil))
@@ -100,17 +101,9 @@ func (s *Source[Obj]) readAll(ctx context.Context, store string) (kvs []*mvccpb.
 	}
 }
 
-// call carries out one operation, which may take as long as Config.Check. It does not use the client's
-// KV, which programs may replace.
-func (s *Source[Obj]) call(ctx context.Context, op clientv3.Op) (clientv3.OpResponse, error) {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Check)
-	defer cancel()
-	return clientv3.NewKV(s.cfg.Client).Do(ctx, op)
-}
-
 // identify returns the identity of the store, which it makes if it is missing, and the header of an answer.
 func (s *Source[Obj]) identify(ctx context.Context) (string, *etcdserverpb.ResponseHeader, error) {
-	got, err := s.call(ctx, clientv3.OpGet(s.cfg.Identity))
+	got, err := s.server.do(ctx, clientv3.OpGet(s.cfg.Identity))
 	if err != nil {
 		return "", nil, err
 	}
@@ -122,7 +115,7 @@ func (s *Source[Obj]) identify(ctx context.Context) (string, *etcdserverpb.Respo
 		return string(kvs[0].Value), got.Get().Header, nil
 	}
 	made := rand.Text()
-	txn, err := s.call(ctx, clientv3.OpTxn(
+	txn, err := s.server.do(ctx, clientv3.OpTxn(
 		[]clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(s.cfg.Identity), "=", 0)},
 		[]clientv3.Op{clientv3.OpPut(s.cfg.Identity, made)},
 		[]clientv3.Op{clientv3.OpGet(s.cfg.Identity)}))
@@ -163,31 +156,26 @@ func (s *Source[Obj]) endList(ctx context.Context) error {
 	return nil
 }
 
-// replace makes the table match a list that was read.
+// replace makes the table match a list that was read. If the store is another one, rows that it does not have are
+// held until it was quiet: it may be being filled.
 func (s *Source[Obj]) replace(ctx context.Context, l *list) error {
 	c := newChanges[Obj]()
-	// Of several keys that decode to one row, and do not have it yet, that which was written first gets it.
-	byAge := slices.SortedFunc(slices.Values(l.kvs), func(a, b *mvccpb.KeyValue) int {
-		return cmp.Compare(a.ModRevision, b.ModRevision)
-	})
-	for _, kv := range byAge {
+	for _, kv := range l.kvs {
 		s.take(kv, false, c)
 	}
-	// Another store in which no key decodes counts as empty: what its keys want is from the former store.
-	empty := !l.same && !s.anyDecodes()
-	var objs []Obj
-	if !empty {
-		objs = s.keep(l, c)
-	}
-	for key, x := range s.keys.all {
-		if empty && x.written == 0 {
-			c.bad[key] = nil
-		}
-	}
+	objs := s.keep(l, c)
 	s.moved = s.revision
 	// Before the revision is published: what is attempted up to it is judged together with these. If the
 	// revision has not moved, a value that did not decode is tried again, and bad until its row is written.
 	s.publish(c.bad, max(s.revision, int64(s.included)+1))
+	if !l.same && s.lacks() && s.lastChange > l.quiet {
+		return s.hold(ctx, c)
+	}
+	// Another store in which no key decodes counts as empty: what its keys want is from the former store.
+	empty := !l.same && !s.keys.anyDecodes()
+	if empty {
+		objs = nil
+	}
 	replace := s.cfg.Sink.Replace
 	if !l.same {
 		// Revisions that the sink publishes from now on are of the other store.
@@ -198,27 +186,23 @@ func (s *Source[Obj]) replace(ctx context.Context, l *list) error {
 	}
 	_, err := replace(ctx, objs, uint64(s.revision))
 	if errors.Is(err, source.ErrEmpty) && !l.same {
-		s.hold()
-		return nil
+		s.refused = s.lastChange
+		return s.hold(ctx, c)
 	}
 	if err = s.applied(ctx, err, uint64(s.revision)); err != nil {
 		s.complete = false
 		return fmt.Errorf("applying the list of revision %d: %w", s.revision, err)
 	}
 	s.complete = true
-	if empty {
-		// The bad keys of the store want no rows of the former one.
-		for key, x := range maps.Clone(s.keys.all) {
-			s.keys.remove(key, c)
-			s.keys.spoil(key, nil, x.written, c)
-		}
+	if !l.same {
+		s.keys.adopt(empty)
 	}
 	s.release()
 	return nil
 }
 
 // keep removes the keys that a list does not have, and returns the objects of the others, first those of the
-// list in its order.
+// list in its order. What is wanted by keys of a former store is neither removed nor returned.
 func (s *Source[Obj]) keep(l *list, c *changes[Obj]) []Obj {
 	listed := make(map[string]struct{}, len(l.kvs))
 	for _, kv := range l.kvs {
@@ -226,13 +210,15 @@ func (s *Source[Obj]) keep(l *list, c *changes[Obj]) []Obj {
 	}
 	var others []string
 	for key, x := range s.keys.all {
-		if _, found := listed[key]; found {
-			continue
-		}
-		if x.written > l.from {
+		switch _, found := listed[key]; {
+		case found:
+		case x.written > l.from:
 			// The watch tells what becomes of it.
 			others = append(others, key)
-		} else {
+		case x.written == 0 && x.wants:
+			// What was wrong with it was wrong in the former store.
+			c.bad[key] = nil
+		default:
 			s.keys.remove(key, c)
 		}
 	}
@@ -251,37 +237,39 @@ func (s *Source[Obj]) keep(l *list, c *changes[Obj]) []Obj {
 	return objs
 }
 
-// anyDecodes reports whether a key of the store that is followed has a value that decodes.
-func (s *Source[Obj]) anyDecodes() bool {
+// lacks reports whether the table has rows of a former store, or from before this source, that the store which is
+// followed does not have.
+func (s *Source[Obj]) lacks() bool {
+	if s.isHolding() && !s.named {
+		return true
+	}
 	for _, x := range s.keys.all {
-		if x.written > 0 && x.decodes {
+		if x.written == 0 && x.wants {
 			return true
 		}
 	}
 	return false
 }
 
-// numHeld returns the number of rows whose keys the store that is followed does not have, or with a bad value.
-func (s *Source[Obj]) numHeld() (n int) {
-	for key, x := range s.keys.all {
-		if (x.written == 0 || !x.decodes) && s.keys.has(key) {
-			n++
-		}
+// hold applies changes, and keeps all other rows although the store does not have their keys.
+func (s *Source[Obj]) hold(ctx context.Context, c *changes[Obj]) error {
+	s.complete = false
+	if err := s.applyChanges(ctx, c, s.revision); err != nil {
+		return err
 	}
-	return n
-}
-
-// hold keeps all rows, although the store has no key that decodes.
-func (s *Source[Obj]) hold() {
-	s.complete, s.heldAt = false, s.moved
-	holding := s.numHeld()
-	if s.named = holding > 0; !s.named {
+	begins := !s.isHolding()
+	holding := s.keys.numFormer()
+	if begins {
+		s.named = holding > 0
+	}
+	if !s.named {
 		holding = s.cfg.Sink.State().Rows
 	}
 	s.mu.Lock()
 	s.holding, s.holds, s.former = holding, true, former{}
 	s.mu.Unlock()
 	s.setStore(s.following)
+	return nil
 }
 
 // release ends a hold, if there is one: the table is that of the store that is followed.

@@ -68,16 +68,16 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 			r.wait(ctx, now.changed)
 			continue
 		}
-		// Not only up to the revision of its table that includes the store's: a row that another writer
-		// has written meanwhile has a later one.
-		if _, err := r.Loop.WaitAll(ctx, m); err != nil {
+		// Before the wait: what is mended meanwhile may be written later than what is waited for.
+		_, bad := r.Source.badSince(now.revision)
+		rejected, err := r.waitForLoop(ctx, m)
+		if err != nil {
 			r.problem(ctx, aboutLoop, fmt.Errorf("the reconciler does not run: %w", err))
 			r.look.Send()
 			return
 		}
-		now.rejected.addUnset(ctx, r.Loop)
-		// The waits know nothing of what is not in the table, or has no status.
-		if _, bad := r.Source.badSince(now.revision); m == reconciler.Attempted || bad+now.rejected.n == 0 {
+		now.rejected.n, now.rejected.errs = now.rejected.n+rejected.n, append(now.rejected.errs, rejected.errs...)
+		if m == reconciler.Attempted || bad+now.rejected.n == 0 {
 			r.mu.Lock()
 			r.reached[m] = now
 			r.mu.Unlock()
@@ -87,6 +87,20 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 			r.look.Send()
 		}
 		r.wait(ctx, now.changed)
+	}
+}
+
+// waitForLoop waits until everything that is in the table of the loop has reached a milestone: not only what is there
+// at the revision that includes the store's, since a row that another writer has written meanwhile has a later one.
+// It returns the rows without a status, which no wait waits for, as of before the wait: the loop met no other since.
+func (r *reporter) waitForLoop(ctx context.Context, m reconciler.Milestone) (unset rejected, err error) {
+	for {
+		before := r.Loop.Figures().Unset
+		unset = rejected{}
+		unset.addUnset(ctx, r.Loop)
+		if _, err := r.Loop.WaitAll(ctx, m); err != nil || r.Loop.Figures().Unset == before {
+			return unset, err
+		}
 	}
 }
 
@@ -178,7 +192,7 @@ func (r *reporter) now(ctx context.Context) Ack {
 	var p problems
 	p.add(stopped != nil, "%s", stopped)
 	p.add(missing != nil, "%s", missing)
-	p.add(a.Held > 0, "the store was replaced by an empty one: %d row(s) are held", a.Held)
+	p.add(a.Held > 0, "the store was replaced: %d row(s) that it does not have are held", a.Held)
 	for _, err := range slices.Concat(bad, rejected.errs) {
 		p.add(true, "%s", err)
 	}

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
-	"google.golang.org/grpc/connectivity"
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/text"
@@ -24,8 +23,9 @@ import (
 // Source fills a table from a prefix of etcd. Make one with [New]. Its methods are safe for concurrent
 // use.
 type Source[Obj any] struct {
-	cfg  Config[Obj]
-	runs atomic.Bool // Run does
+	cfg    Config[Obj]
+	server server
+	runs   atomic.Bool // Run does
 	// running is the function of the program that Run calls.
 	running usercall.Running
 
@@ -51,11 +51,13 @@ type Source[Obj any] struct {
 	// when one is due.
 	relist   string
 	nextList time.Time
-	// moved is the revision of the last event or list, quiet what it was at the last comparison, and
-	// heldAt what it was when the hold began. named reports whether the source has the keys of the rows that
-	// are held: without them they are from before this source.
-	moved, quiet, heldAt int64
-	named                bool
+	// moved is the revision of the last event or list, and lastChange that of the last change of the prefix that was
+	// read in the store that is followed. refused is what lastChange was when the sink refused a list of that store;
+	// -1 if it refused none.
+	moved, lastChange, refused int64
+	// named reports whether the source has the keys of the rows that are held: without them they are from before
+	// this source. It is set when a hold begins.
+	named bool
 
 	mu sync.Mutex
 	// newest is the revision of the last event or list, as moved.
@@ -88,7 +90,8 @@ func New[Obj any](cfg Config[Obj]) (*Source[Obj], error) {
 		return nil, err
 	}
 	return &Source[Obj]{
-		cfg: cfg, keys: newKeys[Obj](cfg.Prefix), bad: map[string]error{}, relist: "nothing was listed yet",
+		cfg: cfg, server: connection{client: cfg.Client, prefix: cfg.Prefix, check: cfg.Check, backoff: cfg.Backoff},
+		keys: newKeys[Obj](cfg.Prefix), bad: map[string]error{}, relist: "nothing was listed yet",
 		included: cfg.Sink.State().Input, changed: make(chan struct{}),
 	}, nil
 }
@@ -104,8 +107,7 @@ func (s *Source[Obj]) State() source.State {
 }
 
 // Store returns the identity of the store that the revision in State belongs to. It is empty before the
-// first list, while the rows of a former store are replaced, and from when they are held until the next
-// list of which a key decodes.
+// first list, while the rows of a former store are replaced, and while they are held.
 func (s *Source[Obj]) Store() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,8 +159,8 @@ func (s *Source[Obj]) someBad(limit int) []error {
 	return errs
 }
 
-// Holding returns the number of rows that the table keeps although the store, which was replaced by an
-// empty one, has not their keys.
+// Holding returns the number of rows that the table keeps although the store, which was replaced, does not have
+// their keys, or has values there that do not decode.
 func (s *Source[Obj]) Holding() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,27 +213,10 @@ func (s *Source[Obj]) Run(ctx context.Context) error {
 	}
 }
 
-// ready waits until there is a connection, for a short time: Run has waited at random before, and waits
-// again.
-func (s *Source[Obj]) ready(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, s.cfg.Backoff)
-	defer cancel()
-	conn := s.cfg.Client.ActiveConnection()
-	for state := conn.GetState(); state != connectivity.Ready; state = conn.GetState() {
-		if state == connectivity.Idle {
-			conn.Connect()
-		}
-		if !conn.WaitForStateChange(ctx, state) {
-			return fmt.Errorf("there is no connection to etcd, its state is %s", state)
-		}
-	}
-	return nil
-}
-
 // follow connects and applies what changes, until something ends that. connected reports whether the
 // store was followed for a while.
 func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
-	if err := s.ready(ctx); err != nil {
+	if err := s.server.ready(ctx); err != nil {
 		return false, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -289,7 +274,7 @@ func (s *Source[Obj]) receive(ctx context.Context, w *watch) error {
 // a list of the prefix with it.
 func (s *Source[Obj]) connect(ctx context.Context) (*watch, error) {
 	if s.relist == "" {
-		w, err := s.watch(ctx, s.revision+1)
+		w, err := s.server.watch(ctx, s.revision+1)
 		if err == nil {
 			// The comparison comes after the watch: a store that is replaced later ends the connection.
 			if err = s.compare(ctx); err == nil {
@@ -308,11 +293,11 @@ func (s *Source[Obj]) connect(ctx context.Context) (*watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing: %w", err)
 	}
-	w, err := s.watch(ctx, 0)
+	w, err := s.server.watch(ctx, 0)
 	if err == nil && w.at < header.Revision {
 		// The member is behind.
 		w.close()
-		w, err = s.watch(ctx, header.Revision+1)
+		w, err = s.server.watch(ctx, header.Revision+1)
 	}
 	if err != nil {
 		return nil, err
@@ -321,15 +306,12 @@ func (s *Source[Obj]) connect(ctx context.Context) (*watch, error) {
 	same := known == store && s.differs(store, header) == "" && !s.isHolding()
 	if !same {
 		s.setStore("")
-		s.keys.forgetRevisions()
+		s.keys.forgetStore()
+		s.lastChange, s.refused = 0, -1
 	}
 	s.following, s.seen, s.revision, s.complete = store, *header, w.at, false
-	s.startList(ctx, s.relist, same)
+	s.startList(ctx, s.relist, same, -1)
 	return w, nil
-}
-
-func (s *Source[Obj]) watch(ctx context.Context, from int64) (*watch, error) {
-	return openWatch(ctx, s.cfg.Client, s.cfg.Prefix, from, s.cfg.Check)
 }
 
 // setStore publishes the identity of the store that the rows are from.

@@ -174,7 +174,7 @@ func TestEmptyStoreInItsPlaceLeavesRowsAlone(t *testing.T) {
 		w.holds(3)
 		w.have(map[string]int{"a": 1, "b": 2, "c": 3})
 	}
-	w.says("replaced by an empty one, 3 row(s) are held")
+	w.says("replaced: 3 row(s) that it does not have are held")
 	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Held == 3 })
 	assert.NotEmpty(t, ack.Problems)
 	assert.False(t, ack.Applied(0))
