@@ -26,6 +26,7 @@ import (
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -200,29 +201,11 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
-	if returned(func() { r.loop(ctx); r.finish(ctx) }) {
+	if usercall.Returned(func() { r.loop(ctx); r.finish(ctx) }) {
 		return nil
 	}
 	cancel()
 	return r.exited()
-}
-
-// returned calls f on a new goroutine, and reports whether it returned. It does not return if it
-// calls runtime.Goexit. A panic ends the program.
-func returned(f func()) bool {
-	ended := make(chan bool)
-	go func() {
-		returned := false
-		defer func() {
-			if r := recover(); r != nil {
-				panic(r)
-			}
-			ended <- returned
-		}()
-		f()
-		returned = true
-	}()
-	return <-ended
 }
 
 // exited ends a loop whose goroutine was ended by a function of the program, which may have left any state behind.

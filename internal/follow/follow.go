@@ -104,3 +104,10 @@ func (t *Table[Obj]) Report() {
 	}
 	t.health.OK(fmt.Sprintf("OK, following table %q", t.table.Name()))
 }
+
+// End reports to health that the table is not followed any more, because of err.
+func (t *Table[Obj]) End(err error) {
+	if t.health != nil {
+		t.health.Degraded(fmt.Sprintf("following table %q has ended", t.table.Name()), err)
+	}
+}

@@ -22,16 +22,18 @@ const maxKey = 200
 // Function is a function of the program.
 type Function uint32
 
-// The functions of a source and of its table.
+// The functions of a source or a derivation, and of its table. Derive is the function of a derivation.
 const (
 	Decode Function = iota
 	Owner
 	Same
 	Merge
 	Index
+	Derive
+	Rank
 )
 
-var names = [...]string{"Decode", "Owner", "Same", "Merge", "an index"}
+var names = [...]string{"Decode", "Owner", "Same", "Merge", "an index", "the function", "the rank"}
 
 // Running is the function that one goroutine calls now. The zero value is none. Any goroutine may call Long.
 type Running struct{ call atomic.Pointer[call] }
@@ -58,11 +60,15 @@ func (r *Running) End() { r.call.Store(nil) }
 
 // Long describes the function that runs, if it has run for LongAfter; otherwise it returns an empty text. The
 // text stays the same for as long as the function runs.
-func (r *Running) Long() string {
+func (r *Running) Long() string { return r.LongBy(func(_ Function, key string) string { return key }) }
+
+// LongBy is Long with a function that returns the name of a key.
+func (r *Running) LongBy(name func(what Function, key string) string) string {
 	c := r.call.Load()
 	if c == nil || time.Since(c.since) < LongAfter {
 		return ""
 	}
-	key := text.Printable(text.Cut(c.key, maxKey))
-	return fmt.Sprintf("%s of %s runs since %s", names[c.what.Load()], key, text.Stamp(c.since))
+	what := Function(c.what.Load())
+	key := text.Printable(text.Cut(name(what, c.key), maxKey))
+	return fmt.Sprintf("%s of %s runs since %s", names[what], key, text.Stamp(c.since))
 }

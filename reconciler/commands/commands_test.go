@@ -95,6 +95,26 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	}
 }
 
+// A script passes an empty name if its variable is not set. The registry has a reconciler without a name.
+func TestAnEmptyNameNamesNoReconciler(t *testing.T) {
+	f := routes()
+	s := newShell(t, f)
+	for name, c := range commands.New(&s.registry) {
+		args, key := c.Usage().Args, ""
+		if !strings.Contains(args, "NAME") {
+			continue
+		}
+		if strings.HasSuffix(args, " KEY") {
+			key = " a"
+		}
+		for _, empty := range []string{`''`, `"''"`} {
+			_, err := s.run(name + " " + empty + key)
+			require.ErrorContains(t, err, `no reconciler "", there are: agent`, "%s %s", name, empty)
+		}
+	}
+	require.Empty(t, f.Acts())
+}
+
 func TestErrorsNameTheWrongArgument(t *testing.T) {
 	s := newShell(t, routes(), &fake.Controller{Identity: inspect.ID{Name: "links", Table: "links"}})
 	for line, want := range map[string]string{

@@ -162,7 +162,7 @@ func (h *handler) buttons(t target, s inspect.Snapshot) []action {
 		if name == "approve" && s.PruneFailure == "" {
 			continue
 		}
-		out = append(out, action{Text: actions[name].text, Href: t.link(name, "all", "true")})
+		out = append(out, action{Text: actions[name].text, Href: t.button(name, "all", "true")})
 	}
 	return out
 }
@@ -178,7 +178,7 @@ func (h *handler) objectButtons(t target, key string) []action {
 	}
 	var out []action
 	for _, name := range names {
-		out = append(out, action{Text: actions[name].text, Href: t.link(name, "key", key)})
+		out = append(out, action{Text: actions[name].text, Href: t.button(name, "key", key)})
 	}
 	return out
 }

@@ -11,7 +11,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -225,4 +227,68 @@ func TestActionsThatAreNotUnderstoodAreRefused(t *testing.T) {
 	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be reconciler, table, nth, key, all or format"}`, body)
 	_, body = s.send("POST", "pause?reconciler=agent/v4")
 	assert.Contains(t, body, "all=true")
+}
+
+// A page may stay open for hours. Another reconciler of the same name may start meanwhile, and its own may end.
+func TestAButtonActsOnTheReconcilerOfItsPageOnly(t *testing.T) {
+	blue, green, twin := newFake("v4"), newFake("v4"), newFake("v4")
+	green.Identity.Table = "rules"
+	for name, c := range map[string]struct {
+		// There are these when the page is opened, then the others join, then the first one ends.
+		open, join []inspect.Controller
+	}{
+		"another table":         {open: []inspect.Controller{blue, green}},
+		"another table later":   {open: []inspect.Controller{blue}, join: []inspect.Controller{green}},
+		"the same table":        {open: []inspect.Controller{blue, twin}},
+		"the same table later":  {open: []inspect.Controller{blue}, join: []inspect.Controller{twin}},
+		"three of a name later": {open: []inspect.Controller{blue, green}, join: []inspect.Controller{twin}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			registry := &inspect.Registry{}
+			s := &server{t, debug.New(registry, writes...)}
+			for _, i := range c.open {
+				registry.Add(i)
+			}
+			buttons := map[inspect.Controller][]string{}
+			all := append(c.open, c.join...)
+			press := func(of, did inspect.Controller, want int) {
+				for _, button := range buttons[of] {
+					answer, body := s.send("POST", button, with("Accept", "application/json"))
+					assert.Equal(t, want, answer.StatusCode, "%s: %s", button, body)
+				}
+				for _, one := range all {
+					assert.Equal(t, one == did, len(one.(*fake.Controller).Acts()) > 0, "button of %v acts on %v", of.ID(), one.ID())
+				}
+			}
+			for _, ref := range addresses(t, s.page("")) {
+				if strings.HasPrefix(ref, "show?") {
+					page := s.page(ref)
+					of := c.open[len(buttons)]
+					for _, to := range addresses(t, page) {
+						if strings.HasPrefix(to, "pause?") || strings.HasPrefix(to, "retry?") {
+							buttons[of] = append(buttons[of], to)
+						}
+					}
+					require.Len(t, buttons[of], 2)
+				}
+			}
+			require.Len(t, buttons, len(c.open))
+			for _, of := range c.open {
+				press(of, of, http.StatusOK)
+			}
+			for _, i := range c.join {
+				registry.Add(i)
+			}
+			for _, of := range c.open {
+				press(of, of, http.StatusOK)
+			}
+			registry.Remove(blue)
+			press(blue, nil, http.StatusNotFound)
+			for _, of := range c.open[1:] {
+				press(of, of, http.StatusOK)
+			}
+			registry.Add(newFake("v4"))
+			press(blue, nil, http.StatusNotFound)
+		})
+	}
 }

@@ -48,6 +48,7 @@ type page func(*http.Request) (answer, error)
 
 type handler struct {
 	registry *inspect.Registry
+	numbers  numbers
 	writes   bool
 	// hosts are the hosts of [WithHosts]; nil without the option.
 	hosts   map[string]bool

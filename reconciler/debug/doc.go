@@ -19,8 +19,8 @@
 //
 // Each page is also JSON: for requests with ?format=json, or with "Accept: application/json" and without
 // text/html. NAME is a name for [inspect.Registry.Find]. If several reconcilers have the same name, the
-// fields table and nth tell them apart; the links of the page have these fields. Durations are in
-// nanoseconds.
+// fields table and nth tell them apart; the links of the page have these fields. A button has them always, so
+// that it never acts on a reconciler that has started since the page was loaded. Durations are in nanoseconds.
 //
 //	./                                        {"reconcilers": [Snapshot...]}
 //	show?reconciler=NAME                      {"snapshot": Snapshot, "timeline": [Sample...]}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync"
 
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -15,9 +16,9 @@ import (
 // target is a reconciler with the fields that name it in the addresses of the page.
 type target struct {
 	inspect.Controller
-	// query has the name. The table is added if several reconcilers have the name, and nth, the
-	// position among them, if they also have the same table.
-	query []field
+	// exact has the name, the table and nth. query has the name, the table if several reconcilers have the name,
+	// and nth if they also have the same table.
+	query, exact []field
 }
 
 // loop returns the loop of the reconciler; false if it is a derivation, which has none.
@@ -26,27 +27,58 @@ func (t target) loop() (loop inspect.Loop, ok bool) {
 	return loop, ok
 }
 
+// numbers tells reconcilers of one name and one table apart. The nth of a reconciler is its number in the order in
+// which the page has seen them. It never becomes that of another one: a page may be open when its reconciler ends.
+type numbers struct {
+	mu   sync.Mutex
+	of   map[inspect.Controller]int
+	last map[called]int
+}
+
+// called is what a person sees of the ID of a reconciler.
+type called struct{ name, table string }
+
+func calledBy(i inspect.Controller) called { return called{i.ID().String(), i.ID().Table} }
+
+// number returns the numbers of all reconcilers of the registry.
+func (n *numbers) number(all []inspect.Controller) []int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.last == nil {
+		n.last = map[called]int{}
+	}
+	of, out := make(map[inspect.Controller]int, len(all)), make([]int, len(all))
+	for at, i := range all {
+		nth, known := n.of[i]
+		if !known {
+			n.last[calledBy(i)]++
+			nth = n.last[calledBy(i)]
+		}
+		of[i], out[at] = nth, nth
+	}
+	n.of = of
+	return out
+}
+
 // targets returns all reconcilers of the registry.
 func (h *handler) targets() []target {
 	all := h.registry.All()
-	names, ids := map[string]int{}, map[inspect.ID]int{}
+	names, same := map[string]int{}, map[called]int{}
 	for _, i := range all {
-		names[i.ID().String()]++
-		ids[i.ID()]++
+		names[calledBy(i).name]++
+		same[calledBy(i)]++
 	}
-	nth := map[inspect.ID]int{}
 	found := make([]target, len(all))
-	for n, i := range all {
-		id := i.ID()
-		nth[id]++
-		query := []field{{"reconciler", id.String()}}
-		if names[id.String()] > 1 {
-			query = append(query, field{"table", id.Table})
+	for n, nth := range h.numbers.number(all) {
+		id := calledBy(all[n])
+		exact := []field{{"reconciler", id.name}, {"table", id.table}, {"nth", strconv.Itoa(nth)}}
+		fields := 1
+		if same[id] > 1 {
+			fields = 3
+		} else if names[id.name] > 1 {
+			fields = 2
 		}
-		if ids[id] > 1 {
-			query = append(query, field{"nth", strconv.Itoa(nth[id])})
-		}
-		found[n] = target{i, query}
+		found[n] = target{all[n], exact[:fields], exact}
 	}
 	return found
 }
@@ -64,7 +96,7 @@ func (h *handler) find(form url.Values) (target, error) {
 		}
 	}
 	if form.Has("table") || form.Has("nth") {
-		return target{}, failf(http.StatusNotFound, "%v %q with table %q and nth %q",
+		return target{}, failf(http.StatusNotFound, "%v %q with table %q and nth %q; it may have ended since the page was loaded",
 			inspect.ErrNoReconciler, name, form.Get("table"), form.Get("nth"))
 	}
 	// A person may type the short name.
@@ -80,17 +112,23 @@ func (h *handler) find(form url.Values) (target, error) {
 			return t, nil
 		}
 	}
-	return target{found, []field{{"reconciler", found.ID().String()}}}, nil
+	return target{}, failf(http.StatusNotFound, "%v %q", inspect.ErrNoReconciler, name) // it has just been added
 }
 
-// meant reports whether a request has all fields of the target's query.
+// meant reports whether a request has all fields of the target's query, and no field of another one.
 func (t target) meant(form url.Values) bool {
-	for _, f := range t.query {
-		if form.Get(f.Name) != f.Value {
+	for n, f := range t.exact {
+		if (n < len(t.query) || form.Has(f.Name)) && form.Get(f.Name) != f.Value {
 			return false
 		}
 	}
 	return true
+}
+
+// button returns the address of an action. It names this reconciler and no other one: the page may stay open when
+// others start, and when this one ends.
+func (t target) button(action string, rest ...string) string {
+	return target{t.Controller, t.exact, t.exact}.link(action, rest...)
 }
 
 // link returns the address of a page about the reconciler. rest are names and values of further fields.

@@ -138,7 +138,9 @@ func TestInvalidQueriesAreRefused(t *testing.T) {
 	for path, want := range map[string]int{
 		"show":                                    http.StatusBadRequest,
 		"show?reconciler=%3Cb%3E":                 http.StatusNotFound,
-		"show?reconciler=agent/v4&nth=2&table=x":  http.StatusOK,
+		"show?reconciler=agent/v4&table=x":        http.StatusNotFound,
+		"show?reconciler=agent/v4&nth=2":          http.StatusNotFound,
+		"show?reconciler=agent/v4&table=routes":   http.StatusOK,
 		"show?reconciler=unknown&nth=2":           http.StatusNotFound,
 		"show?reconciler=v4":                      http.StatusBadRequest, // ambiguous
 		"show?reconciler=routes":                  http.StatusOK,

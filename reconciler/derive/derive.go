@@ -20,6 +20,7 @@ import (
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -76,8 +77,10 @@ type Derived[In, Out any] struct {
 	// revisions up to read were read, if no snapshot is partly read.
 	read     statedb.Revision
 	complete bool
-	// sweep: rows of the output that no input wants have to be found.
-	sweep bool
+	// sweep: rows of the output that no input wants have to be found. swept: that was done. Until then, nothing has
+	// the keys of the rows that were derived to nothing: no row of the output is their own.
+	sweep, swept bool
+	nothing      map[string]struct{}
 	// healed are the keys of rows whose error ends when what is derived from them has been written.
 	healed map[string]struct{}
 	// recheck fires when outputs in error are compared again; nil if none was in error.
@@ -90,7 +93,12 @@ type Derived[In, Out any] struct {
 	initialized bool
 	wroteLast   statedb.Revision
 	reached     reached
-	reported    reported
+
+	// function is the function of the program that the run has called.
+	function usercall.Running
+	// reporting guards reported.
+	reporting sync.Mutex
+	reported  reported
 
 	mu     sync.Mutex
 	claims claims[In, Out]
@@ -202,7 +210,7 @@ func build[In, Out any](
 	cfg.Log = cfg.Log.With("derivation", cfg.Name)
 	d := &Derived[In, Out]{
 		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f, rank: rank,
-		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{},
+		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
 		claims: newClaims[In, Out](), failed: newProblems(), wrong: newProblems(), calls: calls{again: newAgain()},
 		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{})},
 	}
@@ -233,7 +241,7 @@ func (d *Derived[In, Out]) open(in statedb.Table[In]) (err error) {
 
 // Run derives until ctx ends, and returns nil then. It may be called again after that: it continues
 // with what changed meanwhile, and compares the whole output first. It returns an error if the
-// derivation is running already, or after [Derived.Close].
+// derivation is running already, after [Derived.Close], and if a function of the program calls runtime.Goexit.
 func (d *Derived[In, Out]) Run(ctx context.Context) error {
 	health := d.cfg.Health
 	if health != nil {
@@ -247,6 +255,10 @@ func (d *Derived[In, Out]) Run(ctx context.Context) error {
 func (d *Derived[In, Out]) AddTo(group job.Group) {
 	group.Add(job.OneShot(d.cfg.Name, func(ctx context.Context, health cell.Health) error {
 		err := d.run(ctx, health)
+		if errors.Is(err, usercall.ErrGoexit) {
+			// A hive drops the health of a job that has ended, and this health has to stay visible.
+			<-ctx.Done()
+		}
 		if ctx.Err() != nil {
 			d.Close()
 		}
@@ -264,5 +276,6 @@ func (d *Derived[In, Out]) Close() {
 		d.changes.Close()
 		d.changes = nil
 		d.claim.Release()
+		d.stopped()
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -319,5 +320,131 @@ func TestRowIsWrittenThoughAnotherWriterNeverRests(t *testing.T) {
 		e.put(&wish{Name: "a", Places: "1", Metric: 7})
 		require.Equal(e, 2, merges)
 		require.Equal(e, &route{Place: "1", From: "a", Metric: 7, Status: "done xx"}, e.at("1"))
+	})
+}
+
+// A row that derives nothing was derived, so none of the output is its own.
+func TestPruneDoesNotWaitForARowThatWasDerivedToNothing(t *testing.T) {
+	for name, before := range map[string]func(e *env){
+		"after the first prune": func(e *env) {},
+		"before it": func(e *env) {
+			// A row that was never derived holds up the first prune.
+			e.put(&wish{Name: "unknown", Fail: "error"})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				d := e.each()
+				before(e)
+				e.run(d)
+				e.put(&wish{Name: "a"})
+				e.put(&wish{Name: "a", Fail: "error"})
+				e.other(&route{Place: "foreign"})
+				e.remove("unknown")
+				d.Prune()
+				synctest.Wait()
+				e.has()
+			})
+		})
+	}
+}
+
+func TestWaitForAClosedDerivationEnds(t *testing.T) {
+	inBubble(t, func(e *env) {
+		d := e.each()
+		e.put(&wish{Name: "a", Places: "1"})
+		ended := make(chan error, 2)
+		wait := func() {
+			_, err := d.WaitAll(e.Context(), reconciler.Applied)
+			ended <- err
+		}
+		go wait()
+		synctest.Wait()
+		d.Close()
+		wait()
+		for range 2 {
+			require.ErrorIs(e, <-ended, inspect.ErrStopped)
+		}
+		require.Equal(e, inspect.ConditionStopped, d.Snapshot(e.Context()).Condition)
+		require.Contains(e, d.Explain(e.Context(), "a").Why, "the derivation is stopped")
+	})
+}
+
+func TestAFunctionThatHangsIsNamed(t *testing.T) {
+	for name, hangs := range map[string]struct {
+		merge, locked bool
+		key, want     string
+	}{
+		"function":                     {key: "h", want: "the function of h runs since"},
+		"merge":                        {merge: true, key: "1", want: "Merge of 1 runs since"},
+		"merge with the output locked": {merge: true, locked: true, key: "1", want: "Merge of 1 runs since"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				opened, merges := make(chan struct{}), 0
+				e.cfg.Merge = func(_, derived *route) *route {
+					merges++
+					if hangs.locked && merges == 1 {
+						harness.Insert(e, e.db, e.routes, &route{Place: "1", From: "other writer"})
+					} else if hangs.merge {
+						<-opened
+					}
+					return derived
+				}
+				d := e.made(derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+					if w.Name == "h" && !hangs.merge {
+						<-opened
+					}
+					return routesOf(w)
+				}))
+				e.run(d)
+				e.other(&route{Place: "1"})
+				e.put(&wish{Name: "h", Places: "1"})
+				time.Sleep(9 * time.Second)
+				synctest.Wait()
+				e.healthy()
+				require.Equal(e, inspect.ConditionRunning, d.Snapshot(e.Context()).Condition)
+				time.Sleep(12 * time.Second)
+				synctest.Wait()
+				e.healthy(hangs.want)
+				s := d.Snapshot(e.Context())
+				require.Equal(e, inspect.ConditionBusy, s.Condition)
+				require.Contains(e, s.Busy, hangs.want)
+				require.Contains(e, d.Explain(e.Context(), hangs.key).Notes, s.Busy)
+				close(opened)
+				synctest.Wait()
+				e.healthy()
+				require.Equal(e, inspect.ConditionRunning, d.Snapshot(e.Context()).Condition)
+				e.has("1<-h")
+			})
+		})
+	}
+}
+
+func TestARowWhoseFunctionEndsItsGoroutineIsInError(t *testing.T) {
+	inBubble(t, func(e *env) {
+		ends := true
+		d := e.made(derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
+			if w.Name == "b" && ends {
+				runtime.Goexit()
+			}
+			return routesOf(w)
+		}))
+		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(e.Context()) }()
+		synctest.Wait()
+		require.Len(e, ended, 1)
+		require.ErrorContains(e, <-ended, "a function of the program called runtime.Goexit")
+		require.Contains(e, d.Explain(e.Context(), "b").Error, "runtime.Goexit")
+		level, _, err := e.health.Scope("derive-routes").Now()
+		require.Equal(e, cell.StatusDegraded, level)
+		require.ErrorContains(e, err, "runtime.Goexit")
+		ends = false
+		e.run(d)
+		e.has("1<-a", "3<-c")
+		e.acts(1, d.Retry, "b")
+		e.has("1<-a", "2<-b", "3<-c")
+		require.NoError(e, e.waits(d, reconciler.Applied))
 	})
 }

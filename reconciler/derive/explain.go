@@ -50,6 +50,9 @@ func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explan
 	for i := range s.contests {
 		e.Notes = append(e.Notes, d.contestNotes(&s.contests[i])...)
 	}
+	if hangs := d.hangs(); hangs != "" {
+		e.Notes = append(e.Notes, hangs) // all other rows wait for it
+	}
 	return e
 }
 
@@ -226,6 +229,9 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 				Class: class, Count: uint64(all.len()), Last: p.since, Key: name([]byte(p.key)), Example: p.err.Error(),
 			})
 		}
+	}
+	if s.Busy = d.hangs(); s.Busy != "" {
+		s.Condition = inspect.ConditionBusy
 	}
 	classOf("failed", &d.failed, d.in.KeyName)
 	classOf("output", &d.wrong, d.out.KeyName)

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -36,6 +38,46 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	d.begin()
 	defer d.end()
 	d.reported = reported{}
+	ctx, cancel := context.WithCancel(ctx)
+	var reports sync.WaitGroup
+	reports.Go(func() { d.keepReporting(ctx, health) })
+	defer reports.Wait()
+	defer cancel()
+	if usercall.Returned(func() { d.rounds(ctx, health) }) {
+		return nil
+	}
+	d.report(health)
+	return fmt.Errorf("%s: %w", d.cfg.Name, usercall.ErrGoexit)
+}
+
+// keepReporting tells health of a function of the program that hangs.
+func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health) {
+	if health == nil {
+		return
+	}
+	again := time.NewTicker(usercall.LongAfter)
+	defer again.Stop()
+	for {
+		select {
+		case <-again.C:
+			d.report(health)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// hangs describes a function of the program that hangs; empty if none does.
+func (d *Derived[In, Out]) hangs() string {
+	return d.function.LongBy(func(what usercall.Function, key string) string {
+		if what == usercall.Derive || what == usercall.Rank {
+			return d.in.KeyName([]byte(key))
+		}
+		return d.out.KeyName([]byte(key))
+	})
+}
+
+func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 	for ctx.Err() == nil {
 		more, initialized := d.round(ctx)
 		d.report(health)
@@ -52,7 +94,6 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 			d.ask(func(c *calls) { c.again.add(again{places: d.wrong.keys()}) })
 		}
 	}
-	return nil
 }
 
 func (d *Derived[In, Out]) begin() {
@@ -74,6 +115,11 @@ func (d *Derived[In, Out]) end() {
 		d.cfg.Registry.Remove(d)
 	}
 	d.disconnect()
+	d.stopped()
+}
+
+// stopped ends the waits.
+func (d *Derived[In, Out]) stopped() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.progress.condition = inspect.ConditionStopped
@@ -89,8 +135,8 @@ func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan 
 	txn := d.cfg.DB.ReadTxn()
 	changes, more := d.changes.Next(txn)
 	for change := range changes {
-		d.derive(change.Object, change.Deleted)
 		d.read = max(d.read, change.Revision)
+		d.derive(change.Object, change.Deleted)
 		if ctx.Err() != nil {
 			return more, nil // the rest is part of the next snapshot
 		}
@@ -151,14 +197,23 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 		d.cfg.Log.Error("primary index of the input failed", "error", err)
 		return
 	}
-	var (
-		wants         []wanted[Out]
-		rank          rank
-		keyless, fail error
-	)
-	if !deleted {
-		wants, rank, keyless, fail = d.call(key, row)
+	if deleted {
+		d.take(key, row, true, nil, nil, nil, nil)
+		return
 	}
+	var (
+		wants   []wanted[Out]
+		rank    rank
+		keyless error
+	)
+	// Deferred, so that the row is in error also if the function ends the goroutine.
+	fail := usercall.ErrGoexit
+	defer func() { d.take(key, row, false, wants, rank, keyless, fail) }()
+	wants, rank, keyless, fail = d.call(key, row)
+}
+
+// take takes over what was derived of an input row, or why it could not be.
+func (d *Derived[In, Out]) take(key string, row In, deleted bool, wants []wanted[Out], rank rank, keyless, fail error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if fail != nil {
@@ -167,6 +222,11 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 	}
 	d.progress.derived++
 	d.claims.set(key, row, rank, wants)
+	if deleted || len(wants) > 0 {
+		delete(d.nothing, key)
+	} else if !d.swept {
+		d.nothing[key] = struct{}{}
+	}
 	if keyless != nil {
 		d.keep(key, keyless)
 	} else if d.failed.of(key) != nil {
@@ -194,6 +254,8 @@ func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 // call calls the functions of the program. keyless is an error if rows without a key were returned, which
 // are left out.
 func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
+	d.function.Begin(usercall.Derive, key)
+	defer d.function.End()
 	defer d.catch(&err, key, d.failed.of(key) != nil)
 	outs, err := d.f(row)
 	if err != nil {
@@ -210,6 +272,7 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank r
 	if err := twice(wants); err != nil || d.rank == nil || len(wants) == 0 {
 		return wants, nil, keyless, err
 	}
+	d.function.Next(usercall.Rank)
 	rank, err = d.rank(row)
 	return wants, rank, keyless, err
 }
@@ -243,12 +306,16 @@ func (d *Derived[In, Out]) keep(key string, err error) {
 type reported struct {
 	told, paused bool
 	errors       uint64
+	hangs        string
 }
 
-// report tells health about the errors if they have changed.
+// report tells health about the errors, and about a function that hangs, if that has changed.
 func (d *Derived[In, Out]) report(health cell.Health) {
+	d.reporting.Lock()
+	defer d.reporting.Unlock()
+	hangs := d.hangs()
 	d.mu.Lock()
-	now, n, errs := reported{true, d.calls.paused, d.errorVersion()}, d.numErrors(), error(nil)
+	now, n, errs := reported{true, d.calls.paused, d.errorVersion(), hangs}, d.numErrors(), error(nil)
 	news := now != d.reported
 	if n > 0 && news {
 		errs = joined(&d.failed, &d.wrong)
@@ -261,6 +328,10 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 	paused := ""
 	if now.paused {
 		paused = ", paused"
+	}
+	if hangs != "" {
+		errs = errors.Join(errors.New(hangs), errs)
+		n++
 	}
 	if n > 0 {
 		health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)

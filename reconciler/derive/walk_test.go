@@ -60,8 +60,8 @@ type walk struct {
 	// since both were idle (touched), only a version that does not fail can have been derived.
 	now, good map[string]*wish
 	touched   map[string]bool
-	// old is the output of the derivation before. Its rows may stay while a row that the present one has
-	// never derived fails.
+	// old is the output of the derivation before, and a row of another writer. They may stay while a row that the
+	// present derivation has never derived fails; one that was derived to nothing is no such row.
 	old map[string]route
 
 	// must are the places that must be in the output at each commit: they were there when the derivations
@@ -195,6 +195,9 @@ func (w *walk) run() {
 		w.startAndStop()
 		w.pauseAndResume()
 		w.breakAndHeal()
+		if w.rand.IntN(8) == 0 {
+			w.prune()
+		}
 		if w.rand.IntN(5) == 0 {
 			w.hang()
 		} else {
@@ -213,6 +216,17 @@ func (w *walk) run() {
 	w.remove(slices.Collect(maps.Keys(w.now))...)
 	rows, places := w.d.Tracked()
 	require.Zero(w, rows+places, "nothing is remembered of rows that are gone")
+}
+
+// prune has the rows deleted that nothing derives, such as one of another writer.
+func (w *walk) prune() {
+	foreign := route{Place: "9", From: "foreign"}
+	w.other(&foreign)
+	if w.old == nil {
+		w.old = map[string]route{}
+	}
+	w.old[foreign.Place] = foreign
+	w.d.Prune()
 }
 
 func (w *walk) pauseAndResume() {
@@ -412,7 +426,7 @@ func (w *walk) recomputeLast(routes map[string]route) (last map[string]route) {
 func (w *walk) mayStay(routes map[string]route) map[string]route {
 	stay := map[string]route{}
 	if !slices.ContainsFunc(slices.Collect(maps.Values(w.now)), func(row *wish) bool {
-		return w.fails(row) && (w.good[row.Name] == nil || w.good[row.Name].Places == "")
+		return w.fails(row) && w.good[row.Name] == nil
 	}) {
 		w.old = nil
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 const (
@@ -39,7 +40,7 @@ type write[In, Out any] struct {
 // initialised in the snapshot that was derived. It stops when ctx ends; the next call does the rest.
 func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 	if d.sweep && ready && !d.hasUnknown() {
-		d.sweep = false
+		d.sweep, d.swept, d.nothing = false, true, nil
 		d.touchUnwanted()
 	}
 	var writes []write[In, Out]
@@ -60,10 +61,14 @@ func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 }
 
 // hasUnknown reports whether a row of the input has failed since its first version was read. Rows of the
-// output may be its own, from a derivation before this one.
+// output may be its own, from a derivation before this one. After the first sweep there are none of that.
 func (d *Derived[In, Out]) hasUnknown() bool {
+	if d.swept {
+		return false
+	}
 	for key := range d.failed.byKey {
-		if _, healed := d.healed[key]; !healed && d.claims.of(key) == nil {
+		_, healed := d.healed[key]
+		if _, nothing := d.nothing[key]; !healed && !nothing && d.claims.of(key) == nil {
 			return true
 		}
 	}
@@ -118,6 +123,8 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 // compare returns the write that makes a place of the output equal to its claims, if it differs. The error is a panic of
 // a function of the program, or says that its row cannot be used.
 func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
+	d.function.Begin(usercall.Same, at.key)
+	defer d.function.End()
 	defer d.catch(&err, at.key, d.wrong.of(at.key) != nil)
 	current, revision, found := d.out.ByKey(txn, []byte(at.key))
 	if len(at.heap) == 0 {
@@ -131,6 +138,7 @@ func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w w
 		return w, false, nil
 	}
 	if d.cfg.Merge != nil {
+		d.function.Next(usercall.Merge)
 		w.row, w.revision = d.cfg.Merge(current, w.row), revision
 		if key, err := d.out.KeyOf(w.row); err != nil {
 			return w, false, fmt.Errorf("Config.Merge returned a row without a usable key: %w", err)
@@ -208,6 +216,8 @@ func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err er
 			*w = next
 		}
 	}
+	d.function.Begin(usercall.Index, w.at.key)
+	defer d.function.End()
 	if w.deleted {
 		_, _, err = d.output.Delete(wtxn, w.row)
 	} else {

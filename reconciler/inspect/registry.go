@@ -59,13 +59,14 @@ func (r *Registry) All() []Controller {
 }
 
 // Find returns the reconciler with the given name. The name is [ID.String]; or the reconciler's name
-// alone, or its table, if that is the name of one reconciler only. The error wraps [ErrNoReconciler] if
-// there is none, and lists the candidates if there are several.
+// alone, or its table, if that is the name of one reconciler only. The empty text names none. The error wraps
+// [ErrNoReconciler] if there is none, and lists the candidates if there are several.
 func (r *Registry) Find(text string) (Controller, error) {
 	var exact, loose []Controller
 	all := r.All()
 	for _, i := range all {
 		switch id := i.ID(); text {
+		case "":
 		case id.String():
 			exact = append(exact, i)
 		case id.Name, id.Table:

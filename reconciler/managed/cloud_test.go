@@ -128,8 +128,9 @@ type cloud struct {
 	*outside
 	// dead: the process was killed, and its calls have no effect any more.
 	dead bool
-	// lateRegion: Observe fills in a region. silent: a Create that returns an error sets nothing.
-	lateRegion, silent bool
+	// lateRegion: Observe fills in a region. silent: a Create that returns an error sets nothing. inPlace: clones are
+	// deep, and Observe sets what it sees in what they have copied, and no field of the struct.
+	lateRegion, silent, inPlace bool
 	// faults run before an operation, effects after it.
 	faults, effects map[string]hook
 	calls           map[string][]string
@@ -186,7 +187,11 @@ func (c *cloud) Observe(ctx context.Context, b *bucket) (seen managed.ExternalOb
 			Diff:              fmt.Sprintf("size %d, want %d", s.size, b.Size),
 			ConnectionDetails: managed.ConnectionDetails{"address": []byte(name)},
 		}
-		b.Seen = s.size
+		if c.inPlace {
+			b.see(s.size)
+		} else {
+			b.Seen = s.size
+		}
 		if c.lateRegion && b.Region == "" {
 			b.Region, seen.ResourceLateInitialized = "north", true
 		}

@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -406,9 +408,14 @@ type bucket struct {
 		Backup string
 		At     time.Time
 	}
-	Tags map[string]string
-	note string
+	Tags  map[string]string
+	Zones []string
+	Disk  *disk
+	note  string
 }
+
+// disk is a part of a bucket that a client may fill in in place, if Clone has copied it.
+type disk struct{ Size int }
 
 var _ managed.Resource = (*bucket)(nil)
 
@@ -417,6 +424,31 @@ func (b *bucket) SetStatus(s reconciler.Status) *bucket { b.Status = s; return b
 func (b *bucket) GetStatus() reconciler.Status          { return b.Status }
 func (b *bucket) TableHeader() []string                 { return []string{"Name", "Status"} }
 func (b *bucket) TableRow() []string                    { return []string{b.Name, b.Status.String()} }
+
+// deepClone returns a clone that shares nothing with the row.
+func (b *bucket) deepClone() *bucket {
+	c := *b
+	c.Annotations, c.Finalizers, c.Conditions = maps.Clone(b.Annotations), slices.Clone(b.Finalizers), slices.Clone(b.Conditions)
+	c.Tags, c.Zones = maps.Clone(b.Tags), slices.Clone(b.Zones)
+	if b.Disk != nil {
+		d := *b.Disk
+		c.Disk = &d
+	}
+	return &c
+}
+
+// see sets a size in place, in all that a deep clone has copied.
+func (b *bucket) see(size int) {
+	if b.Disk == nil {
+		filled(b)
+	}
+	for _, set := range inPlace {
+		set(b, size)
+	}
+}
+
+// deep makes deep clones for a loop.
+func deep(cfg *reconciler.Config[*bucket]) { cfg.Clone = (*bucket).deepClone }
 
 var byName = statedb.Index[*bucket, string]{
 	Name: "name",

@@ -67,7 +67,7 @@ type ExternalObservation struct {
 	// to the note of the pass. Optional.
 	Diff string
 	// ConnectionDetails are passed to the publishers of [WithConnectionPublishers]; nil publishes
-	// nothing.
+	// nothing. They may be returned once: a later pass publishes what could not be published.
 	ConnectionDetails ConnectionDetails
 }
 

@@ -46,7 +46,9 @@ type walk struct {
 
 	ending ending
 	// sweeps: resources without a row are swept. Otherwise the file keeps an object until it is gone.
-	sweeps  bool
+	sweeps bool
+	// deep: clones are deep, and clients change them in place.
+	deep    bool
 	workers int
 	names   []string
 
@@ -102,12 +104,12 @@ func newWalk(t *testing.T, seed uint64) *walk {
 			stays: func() bool { return lag.IntN(3) == 0 },
 		},
 		wants: map[string]want{}, notes: map[string]map[string]string{}, remain: map[string]int{},
-		edited: seed%7 == 1, breaks: seed%3 == 0, faults: true, left: -1,
+		edited: seed%7 == 1, breaks: seed%3 == 0, deep: seed%5 < 2, faults: true, left: -1,
 	}
 	if seed%5 == 0 {
 		w.takes = time.Minute
 	}
-	t.Logf("%s, names chosen outside: %t, swept: %t, workers: %d", w.ending, w.chosen, w.sweeps, w.workers)
+	t.Logf("%s, names chosen outside: %t, swept: %t, workers: %d, deep: %t", w.ending, w.chosen, w.sweeps, w.workers, w.deep)
 	return w
 }
 
@@ -130,7 +132,7 @@ func (w *walk) start() {
 	p := w.p
 	if p == nil || w.ending != stopped {
 		p = &process{env: newEnv(w.T, w.workers), w: w}
-		p.cloud.outside, p.cloud.lateRegion, p.cloud.silent = w.outside, true, true
+		p.cloud.outside, p.cloud.lateRegion, p.cloud.silent, p.cloud.inPlace = w.outside, true, true, w.deep
 		for _, op := range []string{"connect", "observe", "create", "update", "delete", "leave"} {
 			p.cloud.before(op, func(ctx context.Context, b *bucket) error { return p.before(ctx, op, b) })
 			p.cloud.then(op, func(ctx context.Context, b *bucket) error { return p.after(ctx, op, b) })
@@ -157,6 +159,9 @@ func (p *process) options() (opts []any) {
 		managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](p.connect)),
 		managed.WithTimeout(killTimeout), managed.WithCreationGracePeriod(killGrace),
 		managed.WithPollInterval(5*time.Second), managed.WithLeaveHook(p.cloud.leave))
+	if p.w.deep {
+		opts = append(opts, deep)
+	}
 	if p.w.sweeps {
 		opts = append(opts, swept, managed.WithCreationGracePeriod(killGrace), reconciler.WithPruning(3*time.Second))
 	}
@@ -619,7 +624,20 @@ func (w *walk) settle() {
 	pass(6 * time.Second)
 	w.sync(false)
 	require.Empty(w, w.pending(), "a while later, killed at %q", w.deaths())
+	w.saw()
 	w.never()
+}
+
+// saw requires that the rows have what the last poll has set in place.
+func (w *walk) saw() {
+	w.Helper()
+	for _, row := range w.p.all() {
+		if w.deep {
+			seen := named(row.Name)
+			seen.see(w.wants[row.Name].size)
+			require.True(w, row.holdsAs(seen), "%q has size %d: %v %v %v", row.Name, row.Size, row.Tags, row.Zones, row.Disk)
+		}
+	}
 }
 
 // pending returns the differences from the final state, nil if there are none.

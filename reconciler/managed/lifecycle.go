@@ -6,7 +6,6 @@ package managed
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"slices"
 
 	"github.com/cilium/statedb"
@@ -54,8 +53,6 @@ type pass[T Managed] struct {
 	ctx   context.Context
 	calls callContext
 	obj   T
-	// began is the hash of the memory of the object at the beginning.
-	began uint64
 	// was is what the process knew of the object then.
 	was known[T]
 	// seen is the object as it was observed. It differs from obj if apart is true: then only parts of
@@ -90,7 +87,6 @@ type pass[T Managed] struct {
 func (r *Reconciler[T]) begin(ctx context.Context, txn statedb.ReadTxn, obj T) *pass[T] {
 	p := &pass[T]{r: r, ctx: ctx, obj: obj}
 	obj.meta().lineage.begin(obj.GetAnnotations())
-	p.began = hashOf(obj)
 	p.txn = txn
 	p.calls.begin(ctx, &p.scope, r.opts.timeout)
 	return p
@@ -168,12 +164,8 @@ func (p *pass[T]) agrees(current T) bool {
 
 // changed reports whether the pass has set something on the object.
 func (p *pass[T]) changed() bool {
-	switch {
-	case !p.known:
+	if !p.known {
 		return true
-	case p.began != 0 && p.began == hashOf(p.obj):
-		// Most polls end here. Every other comparison takes several times as long.
-		return false
 	}
 	// The loop passes a clone with the status that asked for the pass, and expects it back. Another
 	// clone would cost more than the comparison.
@@ -188,7 +180,7 @@ func (p *pass[T]) changed() bool {
 	}
 	as.meta().lineage = p.row.meta().lineage
 	defer func() { p.obj.meta().lineage = lineage }()
-	return !sameMeta(as, p.row) || !reflect.DeepEqual(as, p.row)
+	return !same(as, p.row)
 }
 
 // remember keeps the notes and details of an object that is not gone, unless those of earlier passes are not added yet.

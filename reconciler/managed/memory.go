@@ -4,6 +4,7 @@
 package managed
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -122,6 +123,15 @@ func joined(earlier, later ConnectionDetails) ConnectionDetails {
 	all := maps.Clone(earlier)
 	maps.Copy(all, later)
 	return all
+}
+
+// detached returns a copy of details: a client may erase what it has returned.
+func detached(details ConnectionDetails) ConnectionDetails {
+	kept := make(ConnectionDetails, len(details))
+	for name, value := range details {
+		kept[name] = bytes.Clone(value)
+	}
+	return kept
 }
 
 // addTo adds to an object the remembered notes that it lacks, or has in an older state. It adds nothing

@@ -5,6 +5,8 @@ package managed_test
 
 import (
 	"context"
+	"reflect"
+	"strconv"
 	"testing"
 	"time"
 
@@ -124,4 +126,92 @@ func TestFieldsThatTwoReconcilersSetDuringAPassAreAllWritten(t *testing.T) {
 			require.Equal(e, "observed", b.note)
 		})
 	}, statuses)
+}
+
+// inPlace sets a value in what a deep clone has copied, and nothing in the struct itself.
+var inPlace = map[string]func(b *bucket, value int){
+	"map":     func(b *bucket, value int) { b.Tags["seen"] = strconv.Itoa(value) },
+	"slice":   func(b *bucket, value int) { b.Zones[0] = strconv.Itoa(value) },
+	"pointer": func(b *bucket, value int) { b.Disk.Size = value },
+}
+
+// filled has something of each kind to set.
+func filled(b *bucket) { b.Tags, b.Zones, b.Disk = map[string]string{}, []string{""}, &disk{} }
+
+func TestWhatAClientSetsInADeepCloneIsWritten(t *testing.T) {
+	for _, op := range []string{"observe", "update"} {
+		t.Run(op, func(t *testing.T) {
+			table(t, inPlace, func(e *env, set func(b *bucket, value int)) {
+				e.settle(1, filled)
+				at := e.revision()
+				pass(time.Hour)
+				require.Equal(e, at, e.revision(), "a poll that finds nothing new writes nothing")
+				e.changesInPlace(op, set)
+				e.drift(5)
+				pass(time.Minute)
+				e.calledAlso("update")
+				e.rows(func(b *bucket) { require.True(e, hasSet(b, set)) })
+			}, deep)
+		})
+	}
+}
+
+// changesInPlace lets an operation set the value 7, and no field of the struct itself.
+func (e *env) changesInPlace(op string, set func(b *bucket, value int)) {
+	e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+		b.Seen = 1 // as before
+		return nil
+	})
+	e.cloud.then(op, func(_ context.Context, b *bucket) error {
+		b.Seen = 1
+		set(b, 7)
+		return nil
+	})
+}
+
+// hasSet reports whether the value 7 was set.
+func hasSet(b *bucket, set func(b *bucket, value int)) bool {
+	want := named(b.Name)
+	filled(want)
+	set(want, 7)
+	return b.holdsAs(want)
+}
+
+// holdsAs reports whether two rows hold the same values behind their pointers.
+func (b *bucket) holdsAs(other *bucket) bool {
+	return reflect.DeepEqual([]any{b.Tags, b.Zones, b.Disk}, []any{other.Tags, other.Zones, other.Disk})
+}
+
+func TestLateInitialisationOfADeepCloneIsWrittenBeforeTheUpdate(t *testing.T) {
+	table(t, inPlace, func(e *env, set func(b *bucket, value int)) {
+		e.settle(1, filled)
+		e.drift(5)
+		e.changesInPlace("observe", set)
+		e.cloud.before("update", func(_ context.Context, b *bucket) error {
+			if row := e.get(b.Name); !hasSet(row, set) {
+				e.Errorf("at the update the row has %v %v %v", row.Tags, row.Zones, row.Disk)
+			}
+			return nil
+		})
+		pass(time.Minute)
+		e.calledAlso("update")
+	}, deep, withClient(func(e *env) managed.ExternalClient[*bucket] { return initializer{e.cloud} }))
+}
+
+// initializer is a client whose observations report that they have filled in something.
+type initializer struct{ *cloud }
+
+func (c initializer) Observe(ctx context.Context, b *bucket) (managed.ExternalObservation, error) {
+	seen, err := c.cloud.Observe(ctx, b)
+	seen.ResourceLateInitialized = true
+	return seen, err
+}
+
+// withClient makes all passes use one client.
+func withClient(client func(e *env) managed.ExternalClient[*bucket]) any {
+	return func(e *env) any {
+		is := client(e)
+		return managed.WithExternalConnecter(managed.ExternalConnectorFn[*bucket](
+			func(context.Context, *bucket) (managed.ExternalClient[*bucket], error) { return is, nil }))
+	}
 }

@@ -175,17 +175,25 @@ func (p *pass[T]) learn() {
 	}
 }
 
-// publish publishes connection details together with those that are kept, if there are any.
+// publish publishes connection details together with those that are kept, if there are any. It keeps what could
+// not be published.
 func (p *pass[T]) publish(details ConnectionDetails, conditions ...Condition) error {
 	if details = joined(p.unpublished, details); details == nil {
 		return nil
 	}
+	done := false
+	// Deferred, so that it holds after a panic too.
+	defer func() {
+		if p.unpublished = nil; !done {
+			p.unpublished = detached(details)
+		}
+	}()
 	for _, publisher := range p.r.publishers {
 		if err := publisher.PublishConnection(&p.calls, p.view(), details); err != nil {
 			return p.fail(reasonCannotPublish, "publish connection details", err, conditions...)
 		}
 	}
-	p.unpublished = nil
+	done = true
 	return nil
 }
 

@@ -216,6 +216,46 @@ func TestWhatCreateLearnedIsPublishedByALaterPass(t *testing.T) {
 	}, published)
 }
 
+func TestWhatWasObservedOnceIsPublishedByALaterPass(t *testing.T) {
+	table(t, map[string]func() error{
+		"error": func() error { return errDown },
+		"panic": func() error { panic("sealed") },
+	}, func(e *env, fault func() error) {
+		failed := map[string]bool{}
+		e.cloud.before("publish", func(_ context.Context, b *bucket) error {
+			was := false
+			e.cloud.set(func() { was, failed[b.Name] = failed[b.Name], true })
+			if !was {
+				return fault()
+			}
+			return nil
+		})
+		e.want(1)
+		pass(5 * time.Minute)
+		e.rows(func(b *bucket) { require.Equal(e, "secret", e.vault.of(b.Name, "password")) })
+	}, published, withClient(func(e *env) managed.ExternalClient[*bucket] { return &tellsOnce{e.cloud, map[string][]byte{}} }))
+}
+
+// tellsOnce is a client whose first observation of a resource has its password. The next one erases that.
+type tellsOnce struct {
+	*cloud
+	passwords map[string][]byte
+}
+
+func (c *tellsOnce) Observe(ctx context.Context, b *bucket) (managed.ExternalObservation, error) {
+	seen, err := c.cloud.Observe(ctx, b)
+	seen.ConnectionDetails = nil
+	c.set(func() {
+		if password, told := c.passwords[b.Name]; told {
+			clear(password)
+		} else if seen.ResourceExists {
+			c.passwords[b.Name] = []byte("secret")
+			seen.ConnectionDetails = managed.ConnectionDetails{"password": c.passwords[b.Name]}
+		}
+	})
+	return seen, err
+}
+
 func TestWhatUpdateLearnedIsPublishedByALaterPass(t *testing.T) {
 	each(t, func(e *env) {
 		e.learns("create", "first of ")

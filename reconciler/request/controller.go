@@ -20,6 +20,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -127,7 +128,14 @@ func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Contr
 	}
 	c.claimed.Store(true)
 	for _, f := range c.jobs {
-		params.JobGroup.Add(job.OneShot(f.name, job.OneShotFunc(f.run)))
+		params.JobGroup.Add(job.OneShot(f.name, func(ctx context.Context, health cell.Health) error {
+			err := f.run(ctx, health)
+			if errors.Is(err, usercall.ErrGoexit) {
+				// A hive drops the health of a job that has ended, and this health has to stay visible.
+				<-ctx.Done()
+			}
+			return err
+		}))
 	}
 	return c, nil
 }
@@ -272,7 +280,7 @@ func (c *Controller[Req]) scoped(name string) string {
 
 // Run reconciles requests until ctx ends. It then returns nil, after the outcomes of finished
 // reconciliations have been written and all its goroutines have ended. A non-nil error means that
-// it could not start. Call it once, with a started DB, and not for a controller made by [Register].
+// it could not start, or that a function of the program called runtime.Goexit. Call it once, with a started DB, and not for a controller made by [Register].
 func (c *Controller[Req]) Run(ctx context.Context) error {
 	if c.claimed.Swap(true) {
 		return fmt.Errorf("controller %q has been run already, or is run by a hive", c.cfg.Name)

@@ -19,6 +19,7 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -52,30 +53,40 @@ func newFollower[Req comparable, Obj any](c *Controller[Req], s *source[Req, Obj
 	return f
 }
 
-// run follows the table until ctx ends.
-func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) error {
-	rows, err := follow.New(f.c.cfg.DB, f.table)
-	if err != nil {
-		return fmt.Errorf("controller %q: following table %q: %w", f.c.cfg.Name, f.table.Name(), err)
+// run follows the table until ctx ends, or until a function of the program ends the goroutine.
+func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("controller %q: following table %q: %w", f.c.cfg.Name, f.table.Name(), err)
+		}
+	}()
+	if f.rows, err = follow.New(f.c.cfg.DB, f.table); err != nil {
+		return err
 	}
-	defer rows.Close()
-	f.rows = rows
-	rows.SetHealth(health)
-	rows.Report()
+	defer f.rows.Close()
+	f.rows.SetHealth(health)
+	if usercall.Returned(func() { f.follow(ctx) }) {
+		return nil
+	}
+	f.rows.End(usercall.ErrGoexit)
+	return usercall.ErrGoexit
+}
+
+func (f *follower[Req, Obj]) follow(ctx context.Context) {
+	f.rows.Report()
 	for ctx.Err() == nil {
 		f.retry()
-		read, watch := rows.Next()
+		read, watch := f.rows.Next()
 		for change := range read {
 			f.look(change)
 			if ctx.Err() != nil {
-				return nil
+				return
 			}
 		}
 		f.writer.flush()
-		rows.Report()
-		rows.Wait(ctx, watch)
+		f.rows.Report()
+		f.rows.Wait(ctx, watch)
 	}
-	return nil
 }
 
 // look processes a change of a row.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -46,8 +47,13 @@ func TestARegisteredControllerRunsAsJobsOfTheHive(t *testing.T) {
 					e.controller, err = request.Register(p, config{
 						Name: "apps", Reconciler: e,
 						Options: []reconciler.Option{reconciler.WithRegistry(r)},
-						Sources: from{request.For(e.apps, (*app).request),
-							request.Owns(e.pods, (*pod).owner), request.Owns(e.pods, (*pod).owner)},
+						Sources: from{request.For(e.apps, (*app).request), request.Owns(e.pods, (*pod).owner),
+							request.Owns(e.pods, func(p *pod) (request.Request, bool) {
+								if p.Name == "goexit" {
+									runtime.Goexit()
+								}
+								return p.owner()
+							})},
 					})
 					return err
 				}),
@@ -69,6 +75,12 @@ func TestARegisteredControllerRunsAsJobsOfTheHive(t *testing.T) {
 			require.Equal(t, cell.StatusOK, h.Level, job)
 			require.Equal(t, message, h.Status, job)
 		}
+		e.putPod("goexit", "api")
+		require.Equal(t, []string{"shop/api"}, e.took(), "the other sources go on")
+		ended := health.GetChild("job-owns-pods-2-apps")
+		require.NotNil(t, ended)
+		require.Equal(t, `following table "pods" has ended`, ended.Status)
+		require.EqualError(t, ended.Error, "a function of the program called runtime.Goexit")
 		found, err := registry.Find("test/apps")
 		require.NoError(t, err)
 		require.Equal(t, "requests-apps", found.ID().Table)

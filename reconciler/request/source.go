@@ -21,7 +21,8 @@ import (
 // functions that return requests may be called again for the same version of a row, and must return
 // the same requests. If a function panics, the panic is logged and reported to health. The change
 // is kept, and tried again with the loop's backoff or when the row changes again. Other changes are
-// not held up.
+// not held up. If a function calls runtime.Goexit, [Controller.Run] ends with an error; in a hive the
+// source ends, and health reports it.
 type Source[Req comparable] interface {
 	// prepare checks the arguments of the source. It returns the name of the source and the
 	// function that follows its table.

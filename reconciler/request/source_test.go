@@ -15,11 +15,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
@@ -115,6 +117,65 @@ func TestChangesOfIgnoresOtherParts(t *testing.T) {
 		require.Equal(e, []string{"shop/web"}, e.took(), "it is new")
 	}, func(e *env, cfg *config) {
 		cfg.Sources = from{request.For(e.apps, (*app).request, onReplicas)}
+	})
+}
+
+// KeyOf is called by all sources. A request may come from several rows, and from Add.
+func TestARequestIsNotLostWhenKeyOfPanicsOnce(t *testing.T) {
+	for name, source := range map[string]func(e *env) request.Source[request.Request]{
+		"owns": func(e *env) request.Source[request.Request] { return request.Owns(e.pods, (*pod).owner) },
+		"watches": func(e *env) request.Source[request.Request] {
+			return request.Watches(e.pods, func(p *pod) []request.Request { return []request.Request{named("shop", p.Owner)} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var panics atomic.Int32
+			inBubble(t, func(e *env) {
+				panics.Store(1)
+				e.putPod("p", "web")
+				time.Sleep(time.Minute)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				panics.Store(2)
+				e.putPod("p", "api")
+				e.putPod("q", "api")
+				time.Sleep(time.Minute)
+				require.Subset(e, e.took(), []string{"shop/web", "shop/api"})
+				panics.Store(1)
+				require.Panics(e, func() { e.controller.Add(named("shop", "db")) })
+				e.controller.Add(named("shop", "db"))
+				require.Equal(e, []string{"shop/db"}, e.took())
+			}, func(e *env, cfg *config) {
+				cfg.Sources = append(cfg.Sources, source(e))
+				cfg.KeyOf = func(req request.Request) index.Key {
+					if panics.Add(-1) >= 0 {
+						panic("once")
+					}
+					return index.String(req.String())
+				}
+			})
+		})
+	}
+}
+
+func TestAControllerEndsWithAnErrorWhenAFunctionEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &env{T: t, db: reconcilertest.NewDB(t)}
+		e.tables()
+		controller, err := request.New(config{DB: e.db, Reconciler: e, Sources: from{
+			request.For(e.apps, (*app).request),
+			request.Owns(e.pods, func(*pod) (request.Request, bool) { runtime.Goexit(); return request.Request{}, false }),
+		}})
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { ended <- controller.Run(ctx) }()
+		e.putPod("p", "web")
+		select {
+		case err = <-ended:
+		case <-time.After(time.Minute):
+		}
+		require.ErrorContains(t, err, `following table "pods": a function of the program called runtime.Goexit`)
 	})
 }
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
@@ -26,8 +27,9 @@ import (
 // given last.
 type world struct {
 	*env
-	mu      sync.Mutex
-	random  *rand.Rand
+	mu     sync.Mutex
+	random *rand.Rand
+	// faulty: Reconcile fails at random, and so do the functions of the sources.
 	faulty  bool
 	has     map[request.Request]string
 	results map[int]int
@@ -53,6 +55,31 @@ func (w *world) draw(n int) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.random.IntN(n)
+}
+
+// mayPanic panics at random. All functions of the sources call it.
+func (w *world) mayPanic() {
+	w.mu.Lock()
+	panics := w.faulty && w.random.IntN(20) == 0
+	w.mu.Unlock()
+	if panics {
+		panic("function")
+	}
+}
+
+func (w *world) requestOf(a *app) request.Request {
+	w.mayPanic()
+	return a.request()
+}
+
+func (w *world) ownerOf(p *pod) (request.Request, bool) {
+	w.mayPanic()
+	return p.owner()
+}
+
+func (w *world) keyOf(req request.Request) index.Key {
+	w.mayPanic()
+	return index.String(req.String())
 }
 
 func (w *world) reconcile(ctx context.Context, req request.Request) (request.Result, error) {
@@ -104,7 +131,11 @@ func (w *world) act() {
 	case 4:
 		w.removePod("pod-" + strconv.Itoa(w.draw(30)))
 	case 5:
-		w.controller.Add(named("shop", name))
+		func() {
+			// A panic of KeyOf is the caller's.
+			defer func() { _ = recover() }()
+			w.controller.Add(named("shop", name))
+		}()
 	case 6:
 		w.touch(named("shop", name))
 	}
@@ -114,10 +145,10 @@ func (w *world) act() {
 func (w *world) source(watches bool) request.Source[request.Request] {
 	if !watches {
 		// A deletion reaches the owner although the predicate rejects it.
-		return request.Owns(w.pods, (*pod).owner, notDeleted[*pod])
+		return request.Owns(w.pods, w.ownerOf, notDeleted[*pod])
 	}
-	return request.Watches(w.pods, func(p *pod) []request.Request { return []request.Request{named("shop", p.Owner)} },
-		request.ChangesOf(func(p *pod) string { return p.Owner }))
+	return request.Watches(w.pods, func(p *pod) []request.Request { w.mayPanic(); return []request.Request{named("shop", p.Owner)} },
+		request.ChangesOf(func(p *pod) string { w.mayPanic(); return p.Owner }))
 }
 
 // When the writes and the faults stop, the target matches the tables, every app has a row that is
@@ -175,7 +206,8 @@ func walk(t *testing.T, workers int, watches bool) {
 		w.env = e
 		loaded = e.loading("loader")
 		e.doing(w.reconcile)
-		cfg.Sources = from{request.For(e.apps, (*app).request, onReplicas), w.source(watches)}
+		cfg.KeyOf = w.keyOf
+		cfg.Sources = from{request.For(e.apps, w.requestOf, onReplicas), w.source(watches)}
 	}, settings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }),
 		reconciler.WithRefreshing(time.Minute, nil), reconciler.WithRetry(50*time.Millisecond, time.Second),
 		reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))

@@ -48,15 +48,15 @@ func newWriter[Req comparable](c *Controller[Req]) *writer[Req] {
 	return &writer[Req]{c: c, seen: map[Req]struct{}{}}
 }
 
-// add enqueues a request.
+// add enqueues a request. If KeyOf panics, the request is not enqueued.
 func (w *writer[Req]) add(news presence, req Req) {
-	if news == silent {
-		if _, twice := w.seen[req]; twice {
-			return
-		}
-		w.seen[req] = struct{}{}
+	if _, twice := w.seen[req]; twice && news == silent {
+		return
 	}
 	w.asked = append(w.asked, asked[Req]{req, w.c.keyOf(req), news})
+	if news == silent {
+		w.seen[req] = struct{}{}
+	}
 	if len(w.asked) >= atOnce {
 		w.flush()
 	}
