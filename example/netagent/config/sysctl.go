@@ -37,16 +37,29 @@ func (s Sysctl) Path() []string {
 	return parts
 }
 
-// Needs returns the name of the link that the sysctl belongs to, or "" if it belongs to the whole namespace.
-func (s Sysctl) Needs() string {
+// The groups of settings that are not one link's: see [Sysctl.Group].
+const (
+	AllLinks = "all"
+	NewLinks = "default"
+)
+
+// Group returns the link of a setting that each link has, or [AllLinks] or [NewLinks], which the kernel has in the
+// place of a link, and the name of the setting in that group; both are empty for other settings.
+func (s Sysctl) Group() (group, setting string) {
 	path := s.Path()
 	if len(path) < 5 || path[2] != "conf" && path[2] != "neigh" {
+		return "", ""
+	}
+	return path[3], strings.Join(path[4:], ".")
+}
+
+// Needs returns the name of the link that the sysctl belongs to, or "" if it belongs to the whole namespace.
+func (s Sysctl) Needs() string {
+	group, _ := s.Group()
+	if group == AllLinks || group == NewLinks {
 		return ""
 	}
-	if path[3] == "all" || path[3] == "default" {
-		return ""
-	}
-	return path[3]
+	return group
 }
 
 // CanonicalSysctl returns a name in the form of [Sysctl], from that form or from the form with slashes

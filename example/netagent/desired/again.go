@@ -28,7 +28,7 @@ const (
 	UndidAddresses
 	// UndidRoutes: the routes by the link.
 	UndidRoutes
-	// UndidSysctls: the link's own sysctls.
+	// UndidSysctls: the link's own sysctls. Of [config.AllLinks] and [config.NewLinks] it is the only effect.
 	UndidSysctls
 	// UndidRefusals: the reason why the kernel refused an object on the link; objects in Error may succeed
 	// now.
@@ -121,6 +121,10 @@ func (a *Again) mark(told map[string]Effect) {
 		markNeeding(txn, a.tables.Links, loops.Links, link, effect, UndidPorts)
 		markNeeding(txn, a.tables.Addresses, loops.Addresses, link, effect, UndidAddresses)
 		markNeeding(txn, a.tables.Routes, loops.Routes, link, effect, UndidRoutes)
+		if link == config.AllLinks || link == config.NewLinks {
+			markRows(txn, a.tables.Sysctls, inGroup(a.tables.Sysctls.All(txn), link))
+			continue
+		}
 		markNeeding(txn, a.tables.Sysctls, loops.Sysctls, link, effect, UndidSysctls)
 	}
 }
@@ -136,6 +140,17 @@ func markNeeding[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], l
 		rows = inError(txn, loop, rows)
 	}
 	markRows(txn, table, rows)
+}
+
+// inGroup returns the rows of a group of sysctls.
+func inGroup(rows iter.Seq2[*Sysctl, statedb.Revision], want string) iter.Seq2[*Sysctl, statedb.Revision] {
+	return func(yield func(*Sysctl, statedb.Revision) bool) {
+		for row, revision := range rows {
+			if group, _ := row.Spec.Group(); group == want && !yield(row, revision) {
+				return
+			}
+		}
+	}
 }
 
 func inError[S Spec](txn statedb.ReadTxn, loop Loop[S], rows iter.Seq2[*Row[S], statedb.Revision]) iter.Seq2[*Row[S], statedb.Revision] {

@@ -110,7 +110,7 @@ func applyFile[S Spec](
 		case old.Source == File:
 			continue
 		}
-		mustInsert(txn, table, &Row[S]{located.Spec, File})
+		mustInsert(txn, table, &Row[S]{Spec: located.Spec, Source: File})
 	}
 	for row := range table.All(txn) {
 		if _, ok := wanted[keyOf(row.Source, row.Spec)]; !ok && row.Source == File {

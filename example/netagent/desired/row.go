@@ -39,4 +39,7 @@ type Row[S Spec] struct {
 	Spec S `json:"spec" yaml:"spec"`
 	// Source is empty for an object that was found in the target.
 	Source Source `json:"source" yaml:"source"`
+	// Extra describes what an object that was found in the target has and no row can ask for, such as a lifetime, so
+	// that it equals no row. Empty for every object of a source.
+	Extra string `json:"-" yaml:"-"`
 }

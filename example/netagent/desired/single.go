@@ -104,7 +104,7 @@ func put[S Spec](
 	for _, object := range (*list)[others:] {
 		key := keyOf(API, object.Spec)
 		if old := replaced[key]; old == nil || old.Spec != object.Spec {
-			mustInsert(txn, table, &Row[S]{object.Spec, API})
+			mustInsert(txn, table, &Row[S]{Spec: object.Spec, Source: API})
 		}
 		delete(replaced, key)
 	}

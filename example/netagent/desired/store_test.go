@@ -315,7 +315,7 @@ func TestBestWantedRouteIsTheRoute(t *testing.T) {
 	// Of two owners that are not the file, the lower name wins.
 	txn := f.db.WriteTxn(f.tables.RoutesWanted)
 	for _, owner := range []Source{"static", "bgp", "kernel"} {
-		mustInsert(txn, f.tables.RoutesWanted, &Route{config.Route{Table: config.TableMain, Dst: netip.MustParsePrefix("10.1.0.0/16")}, owner})
+		mustInsert(txn, f.tables.RoutesWanted, &Route{Spec: config.Route{Table: config.TableMain, Dst: netip.MustParsePrefix("10.1.0.0/16")}, Source: owner})
 	}
 	txn.Commit()
 	f.derive()

@@ -36,8 +36,8 @@ type Operations[S Spec] interface {
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[S]) error
 	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[S]) error
 
-	// List lists rows without a source. The spec of one is equal to that of a row of the table if Update would
-	// change nothing.
+	// List lists rows without a source. One without Extra whose spec is equal to that of a row of the table is one that
+	// Update would not change.
 	reconciler.Lister[*Row[S]]
 }
 
@@ -48,9 +48,13 @@ func Config[S Spec](table statedb.Table[*Row[S]], ops Operations[S]) reconciler.
 		Table:      table,
 		Operations: withoutPrune[S]{ops}, // no batches: netlink makes one change at a time
 		Lister:     ops,
-		Equal:      func(wanted, found *Row[S]) bool { return wanted.Spec == found.Spec },
+		Equal:      func(wanted, found *Row[S]) bool { return wanted.Spec == found.Spec && found.Extra == "" },
 		Diff: func(wanted, found *Row[S]) string {
-			return fmt.Sprintf("wanted %+v, found %+v", wanted.Spec, found.Spec)
+			text := fmt.Sprintf("wanted %+v, found %+v", wanted.Spec, found.Spec)
+			if found.Extra != "" {
+				text += " with " + found.Extra
+			}
+			return text
 		},
 	}
 }

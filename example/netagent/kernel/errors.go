@@ -13,10 +13,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// classed returns the outcome of an update that the kernel rejected with err. The outcome is terminal, until
-// the object changes, if the kernel would reject it again; otherwise it is retried. Where another program
-// may have been faster, the caller checks again before it uses this. Deletions are never terminal: no row
-// would show that they were given up.
+// classed returns the outcome of an update of a link that the kernel rejected with err. The outcome is terminal, until
+// the object changes, if the kernel would reject it again; otherwise it is retried. Addresses and routes are always
+// retried: see failedOn. Deletions are never terminal: no row would show that they were given up.
 func classed(err error) error {
 	if final(err) {
 		return reconciler.TerminalError(err)
@@ -35,9 +34,6 @@ func final(err error) bool {
 	case unix.EINVAL, unix.ERANGE:
 		// The kernel rejects the object as invalid.
 		return true
-	case unix.EEXIST:
-		// An object of the kernel's own is in its place.
-		return true
 	case unix.ENODEV:
 		// The link exists, as the caller has checked, but does not support this.
 		return true
@@ -48,8 +44,7 @@ func final(err error) bool {
 		// This process has no permission, and will not get it.
 		return true
 	}
-	// Mostly EBUSY, EAGAIN, EINTR, ENOBUFS, ENOMEM, ETIMEDOUT, which are temporary. EACCES: IPv6 may be off
-	// for a link, and a sysctl may turn it on. ENETDOWN, ENETUNREACH, EHOSTUNREACH: the address or route to
-	// the gateway may follow. EROFS: a user may mount /proc/sys again.
+	// Mostly EBUSY, EAGAIN, EINTR, ENOBUFS, ENOMEM, ETIMEDOUT, which are temporary. EEXIST: what is in the place
+	// may go. EROFS: a user may mount /proc/sys again.
 	return false
 }

@@ -208,7 +208,7 @@ func differs[S desired.Spec](f *fixture, ops desired.Operations[S]) (keys []stri
 		key := found.Spec.Key()
 		row, _, asked := tableOf[S](f).Get(f.in.DB.ReadTxn(), desired.ByKey[S](key))
 		before, twice := equal[key]
-		equal[key] = asked && row.Spec == found.Spec && (before || !twice)
+		equal[key] = asked && row.Spec == found.Spec && found.Extra == "" && (before || !twice)
 	}
 	for row := range tableOf[S](f).All(f.in.DB.ReadTxn()) {
 		if key := row.Spec.Key(); !equal[key] {

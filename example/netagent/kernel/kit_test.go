@@ -92,16 +92,13 @@ func (w whole) dump() map[string]string {
 			continue
 		}
 		has["link "+a.Name] = fmt.Sprintf("%s mtu %d up %t of %q", l.Type(), a.MTU, a.Flags&net.FlagUp != 0, names[a.MasterIndex])
-		addresses, err := addressesOf(l)
+		addresses, err := netlink.AddrList(l, netlink.FAMILY_V4)
 		require.NoError(w, err)
 		for _, addr := range addresses {
-			if addr.IP.To4() == nil {
-				continue
-			}
 			has["address "+addr.IPNet.String()+" of "+a.Name] = "present"
 		}
 	}
-	routes, err := listRoutes(netlink.FAMILY_V4, netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
+	routes, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: unix.RT_TABLE_MAIN}, netlink.RT_FILTER_TABLE)
 	require.NoError(w, err)
 	for _, r := range routes {
 		if r.Protocol == unix.RTPROT_KERNEL {

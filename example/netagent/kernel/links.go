@@ -47,18 +47,21 @@ func (l *links) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revisio
 // isA reports whether a link is of the desired kind and, for a veth, has the desired other end: the
 // properties that cannot be changed.
 func (l *links) isA(have netlink.Link, want config.Link) bool {
-	switch want.Kind {
-	case config.Loopback:
-		return have.Attrs().Flags&net.FlagLoopback != 0
-	case config.Veth:
-		return have.Type() == "veth" && peerName(have) == want.Peer
-	}
-	return have.Type() == string(want.Kind)
+	return kindOf(have) == want.Kind && (want.Kind != config.Veth || peerName(have) == want.Peer)
 }
 
-// peerName returns the name of a veth's other end, or "" if that is in another network namespace.
+// kindOf returns the kind of a link.
+func kindOf(link netlink.Link) config.LinkKind {
+	if link.Attrs().Flags&net.FlagLoopback != 0 {
+		return config.Loopback
+	}
+	return config.LinkKind(link.Type())
+}
+
+// peerName returns the name of a veth's other end, or "" if that is in another network namespace or the link is no
+// veth.
 func peerName(veth netlink.Link) string {
-	if veth.Attrs().NetNsID >= 0 {
+	if kindOf(veth) != config.Veth || veth.Attrs().NetNsID >= 0 {
 		return ""
 	}
 	peer, err := netlink.LinkByIndex(veth.Attrs().ParentIndex)
@@ -75,7 +78,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 		return nil, fmt.Errorf("link %q: the kernel has no such loopback", want.Name)
 	}
 	if old != nil {
-		if err := deleteLink(old); err != nil {
+		if err := l.replace(old, want.Name); err != nil {
 			return nil, err
 		}
 	}
@@ -94,7 +97,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 			return nil, err
 		}
 		if inTheWay != nil {
-			if err := deleteLink(inTheWay); err != nil {
+			if err := l.replace(inTheWay, want.Peer); err != nil {
 				return nil, err
 			}
 		}
@@ -103,7 +106,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 	if err := wrote("link", netlink.LinkAdd(link)); err != nil {
 		err = fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
 		if errors.Is(err, unix.EEXIST) {
-			return nil, err // another program was faster: the next attempt finds that link
+			err = errors.Join(err, alternative(want.Name), alternative(want.Peer))
 		}
 		return nil, classed(err)
 	}
@@ -113,6 +116,27 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 		err = fmt.Errorf("link %q vanished right after it was created", want.Name)
 	}
 	return made, err
+}
+
+// replace deletes a link in whose place another is created, and logs that if it is not of the same kind: it was
+// another program's.
+func (l *links) replace(old netlink.Link, name string) error {
+	if kind := old.Type(); kind != "bridge" && kind != "veth" {
+		l.log.Warn("removed a link of another kind, since a row has its name", "name", name, "kind", kind)
+	}
+	return deleteLink(old)
+}
+
+// alternative returns an error if a link has the name as an alternative one, which keeps all other links from it.
+func alternative(name string) error {
+	if name == "" {
+		return nil
+	}
+	holder, err := nameHolder(name)
+	if err != nil || holder == nil || holder.Attrs().Name == name {
+		return err
+	}
+	return fmt.Errorf("%q is an alternative name of link %q", name, holder.Attrs().Name)
 }
 
 // configure sets what differs of a link of the right type, and reports whether anything did.
@@ -143,9 +167,20 @@ func (l *links) configure(txn statedb.ReadTxn, have netlink.Link, want config.Li
 		changed = true
 	}
 	if changed {
-		l.Undid(want.Name, desired.UndidAddresses|desired.UndidRoutes)
+		// Too small an MTU ends IPv6 on a link, with its settings.
+		l.Undid(want.Name, desired.UndidAddresses|desired.UndidRoutes|desired.UndidSysctls)
+		l.undidBridge(txn, attrs.MasterIndex)
+		l.undidBridge(txn, bridge.Index)
 	}
 	return changed, err
+}
+
+// undidBridge reports that a port of a bridge has changed: a bridge may take its MTU and its MAC from its ports. There
+// is no bridge of index 0.
+func (l *links) undidBridge(txn statedb.ReadTxn, index int) {
+	if bridge, _, known := l.Links.Get(txn, observed.ByIndex(index)); known {
+		l.Undid(bridge.Name, desired.UndidLink)
+	}
 }
 
 // bridge returns the bridge of the link, or one with index 0 if the link has none.
@@ -177,17 +212,18 @@ func setMAC(link netlink.Link, text string) error {
 }
 
 // Delete removes the link, and the other end of a veth with it. The loopback cannot be removed: it is set
-// down.
+// down. A link of another kind that has the name now is another program's.
 func (l *links) Delete(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Link) error {
-	if row.Source == "" && l.mentioned(txn, row.Spec.Name, row.Spec.Peer) {
-		return nil // it was listed, and a row that needs it has come since
-	}
 	link, err := findLink(row.Spec.Name)
-	if err != nil || link == nil {
+	if err != nil || link == nil || kindOf(link) != row.Spec.Kind {
 		return err
 	}
+	if row.Source == "" && l.mentioned(txn, row.Spec.Name, peerName(link)) {
+		return nil // it was listed, and a row that needs it has come since
+	}
 	defer l.Undid(row.Spec.Name, desired.UndidAll)
-	if link.Attrs().Flags&net.FlagLoopback != 0 {
+	defer l.undidBridge(txn, link.Attrs().MasterIndex)
+	if row.Spec.Kind == config.Loopback {
 		if err := wrote("link", netlink.LinkSetDown(link)); err != nil {
 			return fmt.Errorf("set link %q down: %w", row.Spec.Name, err)
 		}
@@ -233,13 +269,10 @@ func (l *links) mentioned(txn statedb.ReadTxn, names ...string) bool {
 func specOf(link netlink.Link, names map[int]string) config.Link {
 	attrs := link.Attrs()
 	spec := config.Link{
-		Name: attrs.Name, Kind: config.LinkKind(link.Type()), Master: names[attrs.MasterIndex],
+		Name: attrs.Name, Kind: kindOf(link), Master: names[attrs.MasterIndex],
 		MTU: attrs.MTU, MAC: attrs.HardwareAddr.String(), Up: attrs.Flags&net.FlagUp != 0,
 	}
-	switch {
-	case attrs.Flags&net.FlagLoopback != 0:
-		spec.Kind = config.Loopback
-	case spec.Kind == config.Veth && attrs.NetNsID < 0:
+	if spec.Kind == config.Veth && attrs.NetNsID < 0 {
 		spec.Peer = names[attrs.ParentIndex] // the other end is in this namespace
 	}
 	return spec
@@ -252,8 +285,9 @@ func deleteLink(link netlink.Link) error {
 	if err == nil {
 		return nil
 	}
-	if still, findErr := netlink.LinkByIndex(link.Attrs().Index); findErr != nil || still == nil {
+	still, findErr := linkByIndex(link.Attrs().Index)
+	if findErr == nil && still == nil {
 		return nil
 	}
-	return fmt.Errorf("delete link %q: %w", link.Attrs().Name, err)
+	return fmt.Errorf("delete link %q: %w", link.Attrs().Name, errors.Join(err, findErr))
 }

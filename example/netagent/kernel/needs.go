@@ -89,15 +89,11 @@ func (s surroundings) needGateway(txn statedb.ReadTxn, want config.Route) error 
 
 // failedOn returns the outcome of an operation that failed with err on a link that it needs. If the kernel's
 // link is no longer as its row says, it was removed or set down after the operation read the row. That is no
-// failure, and not a terminal one: the object waits for the row, which is about to change. Otherwise the
-// link is not the cause.
+// failure: the object waits for the row, which is about to change. Otherwise the operation is retried, whatever the
+// error, since an address or a route of another program may be its cause, and goes without notice.
 func (s surroundings) failedOn(txn statedb.ReadTxn, link *observed.Link, err error) error {
-	same, lookErr := unchanged(link)
-	switch {
-	case lookErr != nil:
+	if same, lookErr := unchanged(link); same || lookErr != nil {
 		return err
-	case same:
-		return classed(err)
 	}
 	_, changing := s.needLink(txn, link.Name, func(*observed.Link) bool { return false })
 	return changing

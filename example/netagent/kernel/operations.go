@@ -17,7 +17,6 @@ import (
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netlink/nl"
 
-	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -32,7 +31,7 @@ func NewTarget(in desired.Surroundings, log *slog.Logger) desired.Target {
 	return desired.Target{
 		Links:     &links{s},
 		Addresses: &addresses{s},
-		Routes:    &routes{s, map[config.Table]bool{config.TableMain: true}},
+		Routes:    &routes{surroundings: s},
 		Sysctls:   newSysctls(s),
 		Observe:   (&feed{Surroundings: in, log: log}).run,
 	}
@@ -92,6 +91,15 @@ func removed[S desired.Spec](s surroundings, kind string, row *desired.Row[S], e
 
 // findLink returns the link with a name, or nil if there is none.
 func findLink(name string) (netlink.Link, error) {
+	link, err := nameHolder(name)
+	if err != nil || link == nil || link.Attrs().Name != name {
+		return nil, err
+	}
+	return link, nil
+}
+
+// nameHolder returns the link that has a name, also as an alternative one, or nil if there is none.
+func nameHolder(name string) (netlink.Link, error) {
 	link, err := orNil(netlink.LinkByName(name))
 	if err != nil {
 		return nil, fmt.Errorf("look up link %q: %w", name, err)

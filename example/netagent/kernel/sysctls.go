@@ -31,11 +31,18 @@ type sysctls struct {
 
 	// before holds the values before the first change, to restore them. Only the reconciler's goroutine uses
 	// it.
-	before map[string]string
+	before map[string]former
+}
+
+// former is the value of a sysctl before the first change, and the index of its link; 0 if it has none. Another link
+// may get the name later.
+type former struct {
+	value string
+	link  int
 }
 
 func newSysctls(s surroundings) *sysctls {
-	return &sysctls{surroundings: s, before: make(map[string]string)}
+	return &sysctls{surroundings: s, before: make(map[string]former)}
 }
 
 // Update sets the value if it differs, and checks that the kernel accepted it.
@@ -50,19 +57,71 @@ func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revis
 	case have == want.Value:
 		return nil
 	}
-	if _, known := s.before[want.Name]; !known {
-		s.before[want.Name] = have
+	link, err := indexOf(want)
+	if err != nil {
+		return err
 	}
-	if err := writeSysctl(want, want.Value); err != nil {
-		return refused(want, err)
+	if before, known := s.before[want.Name]; !known || before.link != link {
+		s.before[want.Name] = former{have, link}
+	}
+	// Twice, since another program may have been faster.
+	for try := 0; have != want.Value && try < 2; try++ {
+		if err := s.write(txn, want, want.Value); err != nil {
+			return refused(want, err)
+		}
+		if have, err = readSysctl(want); err != nil {
+			return refused(want, err)
+		}
 	}
 	repaired(s.surroundings, txn, s.Tables.Loops.Sysctls, "sysctl", row)
-	if have, err = readSysctl(want); err != nil {
-		return refused(want, err)
-	}
 	if have != want.Value {
 		// It will fail the same way next time.
 		return reconciler.TerminalError(fmt.Errorf("sysctl %q: set to %q, the kernel made it %q", want.Name, want.Value, have))
+	}
+	return nil
+}
+
+// indexOf returns the index of the link that a sysctl belongs to, or 0.
+func indexOf(s config.Sysctl) (int, error) {
+	if s.Needs() == "" {
+		return 0, nil
+	}
+	link, err := findLink(s.Needs())
+	if err != nil || link == nil {
+		return 0, err
+	}
+	return link.Attrs().Index, nil
+}
+
+// write sets the value, and reports what the kernel may have changed with it:
+//
+//   - net.ipv4.ip_forward, and a setting of "all", those of "all", "default" and each link;
+//   - a setting of "default", those of each link that has never been set;
+//   - disable_ipv6, the addresses and routes.
+//
+// No setting changes one above it, so rows that contradict each other do not replace each other without a pause.
+func (s *sysctls) write(txn statedb.ReadTxn, want config.Sysctl, value string) error {
+	if err := writeSysctl(want, value); err != nil {
+		return err
+	}
+	group, setting := want.Group()
+	if want.Name == "net.ipv4.ip_forward" || group == config.AllLinks && setting == "forwarding" {
+		s.Undid(config.AllLinks, desired.UndidSysctls)
+		group = config.AllLinks
+	}
+	var undid desired.Effect
+	if setting == "disable_ipv6" {
+		undid = desired.UndidAddresses | desired.UndidRoutes
+	}
+	if group == config.AllLinks {
+		s.Undid(config.NewLinks, desired.UndidSysctls)
+	}
+	if group == config.AllLinks || group == config.NewLinks {
+		for link := range s.Links.All(txn) {
+			s.Undid(link.Name, undid|desired.UndidSysctls)
+		}
+	} else if undid != 0 {
+		s.Undid(group, undid)
 	}
 	return nil
 }
@@ -83,13 +142,19 @@ func (s *sysctls) missing(txn statedb.ReadTxn, want config.Sysctl) error {
 
 // Delete restores the value from before the first change. If the value was never changed, or its link was
 // removed, it does nothing.
-func (s *sysctls) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
+func (s *sysctls) Delete(_ context.Context, txn statedb.ReadTxn, _ statedb.Revision, row *desired.Sysctl) error {
 	before, changed := s.before[row.Spec.Name]
 	if !changed {
 		return nil
 	}
-	if err := writeSysctl(row.Spec, before); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return explain(row.Spec, err)
+	link, err := indexOf(row.Spec)
+	if err != nil {
+		return err
+	}
+	if link == before.link {
+		if err := s.write(txn, row.Spec, before.value); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return explain(row.Spec, err)
+		}
 	}
 	delete(s.before, row.Spec.Name)
 	return nil
