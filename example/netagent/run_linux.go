@@ -80,7 +80,7 @@ func runInside(s settings) error {
 	defer cancel()
 	unix.Umask(0o077) // for the socket itself; its directory is private already
 
-	file, err := statefile.Open(s.state)
+	file, err := statefile.Open(ctx, s.state)
 	if err != nil {
 		return err
 	}

@@ -162,7 +162,7 @@ var all = []string{"address br0/10.0.0.1/24", "link br0", "route main/10.1.0.0/1
 func options(t *testing.T, w *world, text string) Options {
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-	file, err := statefile.Open(path)
+	file, err := statefile.Open(t.Context(), path)
 	require.NoError(t, err)
 	return Options{
 		File:    file,

@@ -9,10 +9,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"log/slog"
-	"os"
 
 	"github.com/cilium/hive/cell"
 
@@ -31,10 +28,11 @@ type File struct {
 	trouble string
 }
 
-// Open reads and checks the file. The error has the positions of the problems.
-func Open(path string) (*File, error) {
+// Open reads and checks the file. The error has the positions of the problems. It waits while the file may be half
+// written, until the context ends.
+func Open(ctx context.Context, path string) (*File, error) {
 	f := &File{path: path}
-	data, err := read(path)
+	data, err := read(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -46,17 +44,8 @@ func Open(path string) (*File, error) {
 }
 
 // read returns the contents of the file, and one byte over the limit of a file that is too large.
-func read(path string) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }() // only read
-	data, err := io.ReadAll(io.LimitReader(file, config.MaxSize+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %q: %w", path, err)
-	}
-	return data, nil
+func read(ctx context.Context, path string) ([]byte, error) {
+	return filewatch.Read(ctx, path, config.MaxSize+1)
 }
 
 // Follow applies the state that the file had when it was opened, and then every new one, until the context
@@ -65,7 +54,7 @@ func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.St
 	f.apply(health, store, log)
 	changed := filewatch.Watch(ctx, f.path, log)
 	for {
-		f.reload(health, store, log)
+		f.reload(ctx, health, store, log)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -75,9 +64,9 @@ func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.St
 }
 
 // reload applies the file's state if the file has changed.
-func (f *File) reload(health cell.Health, store *desired.Store, log *slog.Logger) {
-	data, err := read(f.path)
-	if err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
+func (f *File) reload(ctx context.Context, health cell.Health, store *desired.Store, log *slog.Logger) {
+	data, err := read(ctx, f.path)
+	if ctx.Err() != nil || err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
 		return
 	}
 	var state config.State

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -17,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
@@ -40,7 +42,7 @@ type follower struct {
 }
 
 func follow(t *testing.T, path string) *follower {
-	file, err := Open(path)
+	file, err := Open(t.Context(), path)
 	require.NoError(t, err)
 	db := statedb.New()
 	tables, err := desired.NewTables(db)
@@ -131,7 +133,7 @@ func TestReplacedDirectoryIsFollowed(t *testing.T) {
 
 func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 	path := put(t, filepath.Join(t.TempDir(), "state.yaml"), one)
-	file, err := Open(path)
+	file, err := Open(t.Context(), path)
 	require.NoError(t, err)
 	db := statedb.New()
 	tables, err := desired.NewTables(db)
@@ -145,7 +147,7 @@ func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 
 	put(t, path, "links: 1\nroutes: 2\n")
 	for range 3 {
-		file.reload(scope, store, log)
+		file.reload(t.Context(), scope, store, log)
 	}
 	require.Len(t, registry.Degraded(), 1)
 	assert.Equal(t, "file: the state file is broken, its last good state stays in force: "+
@@ -154,30 +156,63 @@ func TestInvalidFileIsLoggedOnceAndChangesNothing(t *testing.T) {
 	assert.Equal(t, 1, strings.Count(f.log.String(), "routes: a list"), f.log)
 
 	put(t, path, "links: 3\n")
-	file.reload(scope, store, log)
+	file.reload(t.Context(), scope, store, log)
 	assert.Equal(t, 2, strings.Count(f.log.String(), "links: a list"), "another problem is logged too")
 
 	put(t, path, one) // the state in force
-	file.reload(scope, store, log)
+	file.reload(t.Context(), scope, store, log)
 	assert.Empty(t, registry.Degraded())
 	assert.Equal(t, revision, tables.Links.Revision(db.ReadTxn()), "nothing was written meanwhile")
 
 	require.NoError(t, os.Remove(path))
-	file.reload(scope, store, log)
+	file.reload(t.Context(), scope, store, log)
 	require.Len(t, registry.Degraded(), 1)
 	assert.Contains(t, registry.Degraded()[0].String(), "no such file")
 }
 
+// Writers write in place, and pause in the middle: what they have written so far may be a valid file.
+func TestHalfWrittenFileIsNotApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "state.yaml")
+		write := func() {
+			writer, err := os.Create(path)
+			require.NoError(t, err)
+			_, err = writer.WriteString(one)
+			require.NoError(t, err)
+			go func() {
+				time.Sleep(3 * time.Second)
+				_, err := writer.WriteString("sysctls: {net.ipv4.ip_forward: 1}\n")
+				assert.NoError(t, err)
+				assert.NoError(t, writer.Close())
+			}()
+		}
+		write()
+		file, err := Open(t.Context(), path)
+		require.NoError(t, err)
+		assert.Len(t, file.state.Sysctls, 1, "at the start")
+
+		db := statedb.New()
+		tables, err := desired.NewTables(db)
+		require.NoError(t, err)
+		_, scope := health.New()
+		file.state = config.State{}
+		file.data = nil
+		write()
+		file.reload(t.Context(), scope, desired.NewStore(db, tables), slog.New(slog.DiscardHandler))
+		assert.Len(t, file.state.Sysctls, 1, "at an edit")
+	})
+}
+
 func TestMissingOrInvalidFileIsAnError(t *testing.T) {
 	dir := t.TempDir()
-	_, err := Open(filepath.Join(dir, "none"))
+	_, err := Open(t.Context(), filepath.Join(dir, "none"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
-	_, err = Open(dir)
+	_, err = Open(t.Context(), dir)
 	assert.ErrorContains(t, err, "is a directory")
 	path := put(t, filepath.Join(dir, "large"), "{}"+strings.Repeat(" ", 2<<20))
-	_, err = Open(path)
+	_, err = Open(t.Context(), path)
 	assert.EqualError(t, err, path+": larger than a megabyte")
 	path = put(t, filepath.Join(dir, "broken"), "links: 1")
-	_, err = Open(path)
+	_, err = Open(t.Context(), path)
 	assert.EqualError(t, err, path+`:1:8: links: a list is needed, not "1"`)
 }

@@ -8,7 +8,7 @@ package input
 import (
 	"bytes"
 	"context"
-	"os"
+	"math"
 
 	"github.com/statekeel/statekeel/example/internal/filewatch"
 	"github.com/statekeel/statekeel/example/services/proxy"
@@ -25,9 +25,10 @@ type File struct {
 	trouble string
 }
 
-// OpenFile reads a file. The error has the positions of the problems.
-func OpenFile(path string) (*File, error) {
-	data, err := os.ReadFile(path)
+// OpenFile reads a file. The error has the positions of the problems. It waits while the file may be half written, until
+// the context ends.
+func OpenFile(ctx context.Context, path string) (*File, error) {
+	data, err := filewatch.Read(ctx, path, math.MaxInt64)
 	if err != nil {
 		return nil, err
 	}
@@ -38,9 +39,9 @@ func OpenFile(path string) (*File, error) {
 	return &File{path: path, data: data, services: services}, nil
 }
 
-// ReadFile returns the services of a file. The error has the positions of the problems.
-func ReadFile(path string) ([]*proxy.Service, error) {
-	f, err := OpenFile(path)
+// ReadFile returns the services of a file, which it reads like [OpenFile].
+func ReadFile(ctx context.Context, path string) ([]*proxy.Service, error) {
+	f, err := OpenFile(ctx, path)
 	if err != nil {
 		return nil, err
 	}
@@ -66,8 +67,8 @@ func (f *File) job(to feed) (func(context.Context) error, error) {
 
 // reload applies the file if it has changed.
 func (f *File) reload(ctx context.Context, to feed) {
-	data, err := os.ReadFile(f.path)
-	if err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
+	data, err := filewatch.Read(ctx, f.path, math.MaxInt64)
+	if ctx.Err() != nil || err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
 		return
 	}
 	var services []*proxy.Service

@@ -87,7 +87,7 @@ func put(t *testing.T, path, text string) {
 func TestEditsAreFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.yaml")
 	put(t, path, "services:\n"+web)
-	file, err := OpenFile(path)
+	file, err := OpenFile(t.Context(), path)
 	require.NoError(t, err)
 	p := start(t, file)
 	p.until("the file is applied", func() bool { return p.names() == "web" })
@@ -118,7 +118,7 @@ func TestEditsAreFollowed(t *testing.T) {
 func TestProblemIsLoggedOnceAndChangesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.yaml")
 	put(t, path, "services:\n"+web)
-	file, err := OpenFile(path)
+	file, err := OpenFile(t.Context(), path)
 	require.NoError(t, err)
 	log := &testlog.Buffer{}
 	registry, root := health.New()
@@ -160,7 +160,7 @@ func TestProblemsHavePositions(t *testing.T) {
 		_, err := parseFile("f", []byte(text))
 		assert.EqualError(t, err, want, text)
 	}
-	_, err := OpenFile(filepath.Join(t.TempDir(), "none"))
+	_, err := OpenFile(t.Context(), filepath.Join(t.TempDir(), "none"))
 	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 

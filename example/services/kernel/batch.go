@@ -260,8 +260,13 @@ func (m *messages) blame(message int, f failure) error {
 	// The kernel's offset is that of an element, or of the name of a table or set.
 	if at := message + f.at; f.at > 0 {
 		size := int(binary.NativeEndian.Uint16(m.buf[at:]))
-		if e, err := decodeElement(m.buf[at+unix.SizeofNlAttr : at+size]); err == nil && e.service.Address.IsValid() {
-			return &ElementError{e.service, e.slot, f.err}
+		if e, err := decodeElement(m.buf[at+unix.SizeofNlAttr : at+size]); err == nil {
+			if slot, valid := e.slot(); valid {
+				return &ElementError{slot.Service, slot.Number, f.err}
+			}
+			if service, valid := e.service(); valid {
+				return &ElementError{service, -1, f.err}
+			}
 		}
 	}
 	return fmt.Errorf("the kernel refuses a transaction: %w", f.err)

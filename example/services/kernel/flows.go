@@ -37,7 +37,7 @@ const fewFlows = 8
 
 // DeleteFlows makes conntrack forget flows, so that their next packets are like those of new ones. Call it after
 // the commit that removed the endpoint, or gave a service its first one: until then, packets renew the flows. Connections of
-// TCP that are established stay.
+// TCP that were answered stay: also an endpoint that gets no new ones serves those that it has.
 func (t *Table) DeleteFlows(flows ...Flow) error {
 	if len(flows) > fewFlows {
 		all := make(map[Flow]bool, len(flows))
@@ -80,7 +80,8 @@ type flowFilter func(Flow) bool
 
 // MatchConntrackFlow implements [netlink.CustomConntrackFilter].
 func (stale flowFilter) MatchConntrackFlow(flow *netlink.ConntrackFlow) bool {
-	if tcp, ok := flow.ProtoInfo.(*netlink.ProtoInfoTCP); ok && tcp.State >= nl.TCP_CONNTRACK_ESTABLISHED {
+	// SYN_SENT2, after which both sides have sent the first packet, is an answer.
+	if tcp, ok := flow.ProtoInfo.(*netlink.ProtoInfoTCP); ok && tcp.State != nl.TCP_CONNTRACK_SYN_SENT {
 		return false
 	}
 	to, from := flow.Forward, flow.Reverse
@@ -102,7 +103,7 @@ const (
 
 	attrStatus     = 3      // CTA_STATUS
 	attrStatusMask = 26     // CTA_STATUS_MASK
-	assured        = 1 << 2 // IPS_ASSURED: a connection of TCP is established, or was
+	answered       = 1 << 1 // IPS_SEEN_REPLY
 
 	attrTupleIP    = 1 // CTA_TUPLE_IP
 	attrTupleProto = 2 // CTA_TUPLE_PROTO
@@ -141,7 +142,7 @@ func (f Flow) deletion() *messages {
 	m.close(filter)
 	if f.Protocol == TCP {
 		m.uint32(attrStatus, 0)
-		m.uint32(attrStatusMask, assured)
+		m.uint32(attrStatusMask, answered)
 	}
 	m.end(message)
 	return m

@@ -590,21 +590,6 @@ func TestRulesOfARestoredTableAreWritten(t *testing.T) {
 	assert.Equal(t, want, list(t, table))
 }
 
-// The kernel does not count an element of somebody else for all other keys.
-func TestListingSkipsAnElementForAllOtherKeys(t *testing.T) {
-	table := openNew(t)
-	b := NewBatch()
-	want := state(b)
-	require.NoError(t, table.Commit(b))
-	m := &messages{}
-	m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
-	const catchAll = 2 // NFT_SET_ELEM_CATCHALL
-	elements(m, table.table.Name, emptySet, unix.NFT_MSG_NEWSETELEM, map[int]bool{catchAll: true}, always,
-		func(flags int, _ bool) { m.uint32(unix.NFTA_SET_ELEM_FLAGS, uint32(flags)) })
-	require.NoError(t, table.commit(m))
-	assert.Equal(t, want, list(t, table))
-}
-
 func TestForeignTablesStay(t *testing.T) {
 	p := newPlace(t)
 	conn := other(t, p)

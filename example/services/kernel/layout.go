@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -32,13 +31,7 @@ const layout = program + "1: "
 // program begins the comment of every rule in any layout.
 const program = "statekeel "
 
-// isOurs reports whether a rule is of this program, or of an older one.
-func isOurs(r *nftables.Rule) bool {
-	comment, _ := userdata.GetString(r.UserData, userdata.TypeComment)
-	return strings.HasPrefix(comment, program)
-}
-
-// rule is a rule with its comment, by which it is recognized.
+// rule is a rule with its comment. Its expressions are as the kernel returns them, so that they can be compared.
 type rule struct {
 	comment string
 	exprs   []expr.Any
@@ -50,11 +43,15 @@ type chain struct {
 	rules []rule
 }
 
-// Registers: a key is loaded into the first four, and what a map has for it into the next ones.
+// Registers: a key is loaded into the first four, and what a map has for it into the next ones. The kernel calls those
+// that begin a register of 16 bytes by the number of that.
 const (
-	keyRegister  = unix.NFT_REG32_00
-	slotRegister = keyRegister + 3
-	dataRegister = unix.NFT_REG32_00 + 4
+	keyRegister     = unix.NFT_REG_1
+	addressRegister = unix.NFT_REG32_00 + 1
+	portRegister    = unix.NFT_REG32_00 + 2
+	slotRegister    = unix.NFT_REG32_00 + 3
+	dataRegister    = unix.NFT_REG_2
+	dataPort        = unix.NFT_REG32_00 + 5
 )
 
 // baseChains returns the chains that the kernel calls.
@@ -71,6 +68,7 @@ func baseChains(table *nftables.Table) []chain {
 			&expr.Reject{Type: unix.NFT_REJECT_ICMP_UNREACH, Code: icmpPortUnreachable},
 		})}
 	var chains []chain
+	accept := nftables.ChainPolicyAccept
 	for _, base := range []struct {
 		name     string
 		kind     nftables.ChainType
@@ -86,7 +84,7 @@ func baseChains(table *nftables.Table) []chain {
 		{"reject-output", nftables.ChainTypeFilter, nftables.ChainHookOutput, nftables.ChainPriorityFilter, reject},
 	} {
 		chains = append(chains, chain{nftables.Chain{
-			Name: base.name, Table: table, Type: base.kind, Hooknum: base.hook, Priority: base.priority,
+			Name: base.name, Table: table, Type: base.kind, Hooknum: base.hook, Priority: base.priority, Policy: &accept,
 		}, []rule{base.rule}})
 	}
 	return chains
@@ -106,7 +104,7 @@ func drawChain(table *nftables.Table, n int) chain {
 		&expr.Lookup{SourceRegister: keyRegister, SetName: endpointsMap, DestRegister: dataRegister, IsDestRegSet: true},
 		&expr.NAT{
 			Type: expr.NATTypeDestNAT, Family: unix.NFPROTO_IPV4,
-			RegAddrMin: dataRegister, RegProtoMin: dataRegister + 1,
+			RegAddrMin: dataRegister, RegAddrMax: dataRegister, RegProtoMin: dataPort, RegProtoMax: dataPort, Specified: true,
 		},
 	}
 	draw := func(n int) []expr.Any {
@@ -127,8 +125,8 @@ func drawChain(table *nftables.Table, n int) chain {
 func serviceKey() []expr.Any {
 	return []expr.Any{
 		&expr.Meta{Key: expr.MetaKeyL4PROTO, Register: keyRegister},
-		&expr.Payload{DestRegister: keyRegister + 1, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
-		&expr.Payload{DestRegister: keyRegister + 2, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
+		&expr.Payload{DestRegister: addressRegister, Base: expr.PayloadBaseNetworkHeader, Offset: 16, Len: 4},
+		&expr.Payload{DestRegister: portRegister, Base: expr.PayloadBaseTransportHeader, Offset: 2, Len: 2},
 	}
 }
 
@@ -150,8 +148,8 @@ func hairpin() rule {
 	zero := make([]byte, 4)
 	exprs := append([]expr.Any{&expr.Ct{Key: expr.CtKeySTATUS, Register: keyRegister}}, anyBit(statusDNAT)...)
 	for _, mask := range halfBytes {
-		for i, offset := range []uint32{12, 16} {
-			register := keyRegister + uint32(i)
+		for i, register := range []uint32{keyRegister, addressRegister} {
+			offset := uint32(12 + 4*i) // of the source, and of the destination
 			exprs = append(exprs,
 				&expr.Payload{DestRegister: register, Base: expr.PayloadBaseNetworkHeader, Offset: offset, Len: 4},
 				&expr.Bitwise{SourceRegister: register, DestRegister: register, Len: 4, Mask: mask[:], Xor: zero})
@@ -205,18 +203,16 @@ func sets(table *nftables.Table) []*nftables.Set {
 	}
 }
 
-// is reports whether the kernel's rules of a chain are those that this program would write.
-func (c chain) is(have []*nftables.Rule) bool {
-	return slices.EqualFunc(c.rules, have, func(want rule, have *nftables.Rule) bool {
-		comment, _ := userdata.GetString(have.UserData, userdata.TypeComment)
-		return comment == layout+want.comment
-	})
-}
-
-// write makes a chain have its rules, in the transaction that the connection collects.
-func (c chain) write(conn *nftables.Conn) {
+// write makes a chain have its rules, in the transaction that the connection collects. One that is there and is no such
+// chain is replaced.
+func (c chain) write(conn *nftables.Conn, have found) {
+	if have.exists {
+		conn.FlushChain(&c.Chain)
+	}
+	if have.exists && have.hooked != c.hooked() {
+		conn.DelChain(&c.Chain)
+	}
 	conn.AddChain(&c.Chain)
-	conn.FlushChain(&c.Chain)
 	for _, r := range c.rules {
 		conn.AddRule(&nftables.Rule{
 			Table: c.Table, Chain: &c.Chain, Exprs: r.exprs,

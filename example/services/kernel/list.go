@@ -10,11 +10,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"maps"
 	"net/netip"
 	"strconv"
 	"strings"
 
+	"github.com/google/nftables"
+	"github.com/google/nftables/expr"
 	"golang.org/x/sys/unix"
 )
 
@@ -26,13 +27,19 @@ type Listing struct {
 	Slots  map[Slot]netip.AddrPort
 }
 
-// List reads everything back. A table that another program has deleted is empty. Rules of the chains in use that are not
-// as they should be are written again, as by [Open]: nothing else would find out.
+// List reads everything back. A table that another program has deleted is empty. Chains in use, rules and sets that are not
+// as they should be are written again, as by [Open], and elements that no [Batch] can write are deleted: nothing else would
+// find out.
 func (t *Table) List() (Listing, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for range attempts {
-		l, err := t.read()
+		l, junk, err := t.read()
+		if err == nil && len(junk.buf) > 0 {
+			if err = t.commit(&junk); err == nil || errors.Is(err, unix.ENOENT) {
+				continue
+			}
+		}
 		if err != nil {
 			return Listing{}, fmt.Errorf("list table %s: %w", t.table.Name, err)
 		}
@@ -52,72 +59,162 @@ func (t *Table) List() (Listing, error) {
 	return Listing{}, fmt.Errorf("list table %s: its rules change all the time", t.table.Name)
 }
 
-func (t *Table) read() (Listing, error) {
-	slots, err := dump(t, endpointsMap, func(e element) (Slot, netip.AddrPort) { return Slot{e.service, e.slot}, e.endpoint })
-	counts, err2 := dump(t, servicesMap, func(e element) (Service, int) { return e.service, e.count })
-	empty, err3 := dump(t, emptySet, func(e element) (Service, int) { return e.service, 0 })
+// read returns what the table has, and a transaction without an end that deletes elements of others, or nothing.
+func (t *Table) read() (l Listing, junk messages, err error) {
+	slots, err := dump(t, &junk, endpointsMap, func(e element) (Slot, netip.AddrPort, bool) {
+		slot, valid := e.slot()
+		return slot, e.endpoint(), valid
+	})
+	counts, err2 := dump(t, &junk, servicesMap, func(e element) (Service, int, bool) {
+		service, valid := e.service()
+		return service, e.count(), valid
+	})
+	empty, err3 := dump(t, &junk, emptySet, func(e element) (Service, int, bool) {
+		service, valid := e.service()
+		if e.odd {
+			return service, absent, valid
+		}
+		return service, 0, valid
+	})
 	if err := errors.Join(err, err2, err3); err != nil {
-		return Listing{}, err
+		return Listing{}, messages{}, err
 	}
-	maps.Copy(counts, empty)
-	return Listing{Counts: counts, Slots: slots}, nil
+	for service, n := range empty {
+		if _, both := counts[service]; both {
+			n = absent
+		}
+		counts[service] = n
+	}
+	return Listing{Counts: counts, Slots: slots}, junk, nil
 }
 
 // attempts is how often a set is read until it is complete.
 const attempts = 10
 
 // dump reads the elements of a set. While the kernel moves them to a table of another size, as it does for some
-// time after many were added or deleted, it skips some: so the set is read until all are there.
-func dump[K comparable, V any](t *Table, set string, entry func(element) (K, V)) (map[K]V, error) {
+// time after many were added or deleted, it skips some: so the set is read until all are there. It adds the deletion
+// of elements whose entry is not valid to a transaction.
+func dump[K comparable, V any](t *Table, junk *messages, set string, entry func(element) (K, V, bool)) (map[K]V, error) {
 	for range attempts {
-		count, err := t.count(set)
+		state, err := t.set(set)
 		if errors.Is(err, unix.ENOENT) {
 			return map[K]V{}, nil // the set is gone, and everything that was in it
 		}
-		all := make(map[K]V, max(count, 0))
+		all := make(map[K]V, max(state.count, 0))
+		var others [][]byte
+		counted := 0 // of others
 		if err == nil {
-			err = t.elements(set, func(e element) { k, v := entry(e); all[k] = v })
+			err = t.elements(set, func(e element) {
+				if k, v, valid := entry(e); valid {
+					all[k] = v
+					return
+				}
+				others = append(others, bytes.Clone(e.raw))
+				if e.key != nil { // the kernel does not count an element for all other keys
+					counted++
+				}
+			})
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read %s: %w", set, err)
 		}
-		if len(all) == count {
+		if len(all)+counted == state.count {
+			junk.deletion(t.table.Name, set, others)
 			return all, nil
 		}
 	}
 	return nil, fmt.Errorf("%s changes all the time", set)
 }
 
+// deletion appends messages that delete elements, which are as the kernel sends them.
+func (m *messages) deletion(table, set string, others [][]byte) {
+	if len(others) > 0 && len(m.buf) == 0 {
+		m.end(m.begin(unix.NFNL_MSG_BATCH_BEGIN, 0, unix.AF_UNSPEC, unix.NFNL_SUBSYS_NFTABLES))
+	}
+	for _, raw := range others {
+		elements(m, table, set, messageDestroyElements, map[int]bool{0: true}, always, func(int, bool) {
+			m.buf = append(m.buf, raw...)
+		})
+	}
+}
+
 // setCount is the attribute NFTA_SET_COUNT, which kernels have from version 6.16 on.
 const setCount = 20
 
-// count returns how many elements a set has.
-func (t *Table) count(set string) (int, error) {
-	count := absent
-	err := t.ask(unix.NFT_MSG_GETSET, 0, set, func(a answer) error {
+// Attributes of sets that golang.org/x/sys/unix does not have.
+const (
+	setExpression  = 17 // NFTA_SET_EXPR
+	setExpressions = 18 // NFTA_SET_EXPRESSIONS
+)
+
+// setState is what the kernel says about a set, except its name and the types that only nft looks at.
+type setState struct {
+	count                                 int
+	flags, key, data, size, timeout, more uint32
+	verdicts                              bool
+}
+
+// set reads the description of a set, and how many elements it has.
+func (t *Table) set(name string) (s setState, err error) {
+	s.count = absent
+	err = t.ask(unix.NFT_MSG_GETSET, 0, unix.NFTA_SET_NAME, name, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
-			if kind == setCount && len(value) == 4 {
-				count = int(binary.BigEndian.Uint32(value))
+			n := uint32(0)
+			if len(value) == 4 {
+				n = binary.BigEndian.Uint32(value)
+			}
+			switch kind {
+			case setCount:
+				s.count = int(n)
+			case unix.NFTA_SET_FLAGS:
+				s.flags = n &^ setConcat
+			case unix.NFTA_SET_KEY_LEN:
+				s.key = n
+			case unix.NFTA_SET_DATA_TYPE:
+				s.verdicts = n == unix.NFT_DATA_VERDICT
+			case unix.NFTA_SET_DATA_LEN:
+				s.data = n
+			case unix.NFTA_SET_DESC:
+				s.size = number(value, unix.NFTA_SET_DESC_SIZE)
+			case unix.NFTA_SET_TIMEOUT, unix.NFTA_SET_OBJ_TYPE, setExpression, setExpressions:
+				s.more++
 			}
 			return nil
 		})
 	})
-	if err == nil && count == absent {
+	if err == nil && s.count == absent {
 		err = errors.New("the kernel does not say how many elements there are: it is older than version 6.16")
 	}
-	return count, err
+	return s, err
+}
+
+// setConcat is the flag NFT_SET_CONCAT, which nft adds to the sets that it restores. It changes nothing without intervals.
+const setConcat = 0x80
+
+// fits reports whether the kernel's set is the one that this program would add. The description need not be the same
+// to the letter: nft describes the sets of a table that it restores in more detail.
+func (s setState) fits(want *nftables.Set) bool {
+	s.count = 0
+	w := setState{key: want.KeyType.Bytes}
+	if want.IsMap {
+		w.flags, w.data, w.verdicts = unix.NFT_SET_MAP, want.DataType.Bytes, want.DataType == nftables.TypeVerdict
+	}
+	if w.verdicts {
+		w.data, s.data = 0, 0
+	}
+	return s == w
 }
 
 // elements calls yield for the elements of a set.
 func (t *Table) elements(set string, yield func(element)) error {
-	return t.ask(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, set, func(a answer) error {
+	return t.ask(unix.NFT_MSG_GETSETELEM, unix.NLM_F_DUMP, unix.NFTA_SET_ELEM_LIST_SET, set, func(a answer) error {
 		return attributes(a.data[nfHeader:], func(kind int, value []byte, _ int) error {
 			if kind != unix.NFTA_SET_ELEM_LIST_ELEMENTS {
 				return nil
 			}
 			return attributes(value, func(_ int, value []byte, _ int) error {
 				e, err := decodeElement(value)
-				if err == nil && e.service.Address.IsValid() { // somebody else's element for all other keys has none
+				if err == nil {
 					yield(e)
 				}
 				return err
@@ -126,13 +223,15 @@ func (t *Table) elements(set string, yield func(element)) error {
 	})
 }
 
-// ask sends a request about a set, and calls yield for each answer with data.
-func (t *Table) ask(kind, flags int, set string, yield func(answer) error) error {
+// ask sends a request about the table, or what it has under a name, and calls yield for each answer with data.
+func (t *Table) ask(kind, flags, nameKind int, name string, yield func(answer) error) error {
 	var m messages
 	message := m.begin(unix.NFNL_SUBSYS_NFTABLES<<8|kind, flags, unix.NFPROTO_IPV4, 0)
-	// Requests about a set and about its elements name it by the same attributes.
-	m.text(unix.NFTA_SET_TABLE, t.table.Name)
-	m.text(unix.NFTA_SET_NAME, set)
+	// All requests name the table by the same attribute.
+	m.text(unix.NFTA_TABLE_NAME, t.table.Name)
+	if name != "" {
+		m.text(nameKind, name)
+	}
 	m.end(message)
 	if err := t.socket.send(&m); err != nil {
 		return err
@@ -153,46 +252,88 @@ func (t *Table) ask(kind, flags int, set string, yield func(answer) error) error
 	})
 }
 
-// element is an element of any of the maps.
+// element is an element of any of the sets.
 type element struct {
-	service  Service
-	slot     int // -1 if the key has none
-	endpoint netip.AddrPort
-	count    int // of a verdict
+	raw, key, data []byte
+	// chain is where a verdict goes to.
+	chain string
+	// odd is set if there is more to it, which no element of this program has: it limits packets, or ends some time.
+	odd bool
 }
 
 var errMalformed = errors.New("the kernel sent a malformed element")
 
 // decodeElement decodes the attributes of an element.
-func decodeElement(buf []byte) (element, error) {
-	e := element{slot: -1, count: absent}
-	err := attributes(buf, func(kind int, value []byte, _ int) error {
-		if kind != unix.NFTA_SET_ELEM_KEY && kind != unix.NFTA_SET_ELEM_DATA {
+func decodeElement(buf []byte) (e element, err error) {
+	e.raw = buf
+	err = attributes(buf, func(kind int, value []byte, _ int) error {
+		switch kind {
+		case unix.NFTA_SET_ELEM_KEY, unix.NFTA_SET_ELEM_DATA:
+		case unix.NFTA_SET_ELEM_USERDATA: // a comment
+			return nil
+		default:
+			e.odd = true
 			return nil
 		}
 		return attributes(value, func(inner int, value []byte, _ int) error {
 			switch {
-			case inner == unix.NFTA_DATA_VERDICT:
-				return attributes(value, func(kind int, value []byte, _ int) error {
-					if kind == unix.NFTA_VERDICT_CHAIN {
-						e.count = countOf(value)
+			case kind == unix.NFTA_SET_ELEM_KEY:
+				e.key = value
+			case inner == unix.NFTA_DATA_VALUE:
+				e.data = value
+			case inner != unix.NFTA_DATA_VERDICT:
+				return errMalformed
+			default:
+				var code int32
+				err := attributes(value, func(kind int, value []byte, _ int) error {
+					switch {
+					case kind == unix.NFTA_VERDICT_CODE && len(value) == 4:
+						code = int32(binary.BigEndian.Uint32(value))
+					case kind == unix.NFTA_VERDICT_CHAIN:
+						e.chain = string(bytes.TrimRight(value, "\x00"))
 					}
 					return nil
 				})
-			case kind == unix.NFTA_SET_ELEM_DATA && len(value) == 8:
-				e.endpoint = addrPort(value)
-			case kind == unix.NFTA_SET_ELEM_KEY && (len(value) == 12 || len(value) == 16):
-				e.service = Service{Protocol(value[0]), addrPort(value[4:])}
-				if len(value) == 16 {
-					e.slot = int(binary.NativeEndian.Uint32(value[12:]))
-				}
-			default:
-				return errMalformed
+				e.odd = e.odd || code != int32(expr.VerdictGoto)
+				return err
 			}
 			return nil
 		})
 	})
 	return e, err
+}
+
+// service returns the service of an element, if a batch can write its key.
+func (e element) service() (s Service, valid bool) {
+	if len(e.key) < 12 || e.key[1]|e.key[2]|e.key[3]|e.key[10]|e.key[11] != 0 {
+		return s, false
+	}
+	return Service{Protocol(e.key[0]), addrPort(e.key[4:])}, true
+}
+
+// slot returns the slot of an element, if a batch can write its key.
+func (e element) slot() (s Slot, valid bool) {
+	if s.Service, valid = e.service(); !valid || len(e.key) != 16 {
+		return s, false
+	}
+	s.Number = int(binary.NativeEndian.Uint32(e.key[12:]))
+	return s, s.Number < MaxSlots
+}
+
+// endpoint returns the endpoint of an element, or the zero value if a batch would write something else.
+func (e element) endpoint() netip.AddrPort {
+	if e.odd || len(e.data) != 8 {
+		return netip.AddrPort{}
+	}
+	return addrPort(e.data)
+}
+
+// count returns the number of endpoints of a service, or absent if a batch would write something else.
+func (e element) count() int {
+	if e.odd {
+		return absent
+	}
+	return countOf(e.chain)
 }
 
 // addrPort decodes an address and a port, in a register each.
@@ -201,10 +342,9 @@ func addrPort(registers []byte) netip.AddrPort {
 }
 
 // countOf returns the number in the name of a chain that draws, or absent if it is another chain.
-func countOf(name []byte) int {
-	number, found := strings.CutPrefix(string(bytes.TrimRight(name, "\x00")), drawPrefix)
-	n, err := strconv.Atoi(number)
-	if !found || err != nil || n < 1 {
+func countOf(name string) int {
+	n, _ := strconv.Atoi(strings.TrimPrefix(name, drawPrefix))
+	if n < 1 || n > MaxSlots || name != drawName(n) {
 		return absent
 	}
 	return n

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -66,6 +65,9 @@ func ParseService(text string) (s Service, err error) {
 	return s, nil
 }
 
+// MaxSlots is how many slots a service can have.
+const MaxSlots = 1 << 16
+
 // Slot is the place of one endpoint of a service. A service with n endpoints has slots 0 to n-1.
 type Slot struct {
 	Service
@@ -94,11 +96,14 @@ type Table struct {
 
 	// written are the names of the chains that draw and are in the kernel. It is emptied when that may have changed.
 	written map[string]bool
+	// ours is set when the table was found to be of this program, or was created.
+	ours bool
 }
 
 // Open opens the table of a name in the network namespace of the calling thread, and keeps a socket until
-// [Table.Close]. The table is created if it is missing; rules that are not as they should be are replaced. An
-// existing table that is equal gets no write. A table of another program is an error; see [ErrTaken].
+// [Table.Close]. The table is created if it is missing; chains, rules and sets that are not as they should be are replaced.
+// An existing table that is equal gets no write. A table of another program is an error; see [ErrTaken]. What others add to the
+// table, under other names, stays.
 func Open(name string) (*Table, error) {
 	t := &Table{table: &nftables.Table{Name: name, Family: nftables.TableFamilyIPv4}, written: make(map[string]bool)}
 	conn, err := nftables.New(nftables.AsLasting(), nftables.WithSockOptions(t.socket.open))
@@ -130,7 +135,7 @@ func (t *Table) Close() error {
 	return errors.Join(t.flows.close(), t.conn.CloseLasting())
 }
 
-// ErrTaken is returned if a chain has rules, and all are of another program.
+// ErrTaken is returned by [Open] if the chains of the table have rules, and all are of another program.
 var ErrTaken = errors.New("the table is that of another program")
 
 // patience limits how long the library waits for answers that do not come.
@@ -156,31 +161,37 @@ func (t *Table) ensure(base []chain, counts map[int]bool) (writes bool, err erro
 	}
 	defer func() { _ = t.socket.conn.SetReadDeadline(time.Time{}) }()
 
-	var wrong []chain
-	for _, c := range wanted {
-		have, err := t.conn.GetRules(t.table, &c.Chain)
-		if err != nil && strings.Contains(err.Error(), unix.EPERM.Error()) {
-			err = unix.EPERM // GetRules passes on its text alone
-		}
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return false, fmt.Errorf("list the rules of chain %s: %w", c.Name, err)
-		}
-		if len(have) > 0 && !slices.ContainsFunc(have, isOurs) {
-			return false, fmt.Errorf("%w: chain %s of table %s has other rules", ErrTaken, c.Name, t.table.Name)
-		}
-		if !c.is(have) {
-			wrong = append(wrong, c)
-		}
-	}
 	if len(base) > 0 {
-		if writes, err = t.addSets(); err != nil {
+		if writes, err = t.wake(); err != nil {
 			return false, err
 		}
 	}
-	if writes = writes || len(wrong) > 0; writes {
-		for _, c := range wrong {
-			c.write(t.conn)
+	have := make(map[string]found, len(wanted))
+	var rules []foundRule
+	for _, c := range wanted {
+		f, err := t.find(c.Name)
+		if err != nil {
+			return false, err
 		}
+		have[c.Name] = f
+		rules = append(rules, f.rules...)
+	}
+	if !t.ours && len(rules) > 0 && !slices.ContainsFunc(rules, foundRule.isOurs) {
+		return false, fmt.Errorf("%w: table %s has other rules", ErrTaken, t.table.Name)
+	}
+	changes, replaced := false, false
+	if len(base) > 0 {
+		if changes, replaced, err = t.writeSets(); err != nil {
+			return false, err
+		}
+	}
+	for _, c := range wanted {
+		if replaced || !c.is(have[c.Name]) {
+			c.write(t.conn, have[c.Name])
+			changes = true
+		}
+	}
+	if changes {
 		if err := t.conn.Flush(); err != nil {
 			clear(t.written)
 			return false, fmt.Errorf("write the rules of table %s: %w", t.table.Name, err)
@@ -189,33 +200,79 @@ func (t *Table) ensure(base []chain, counts map[int]bool) (writes bool, err erro
 	for _, c := range wanted[len(base):] {
 		t.written[c.Name] = true
 	}
-	return writes, nil
+	t.ours = true
+	return writes || changes, nil
 }
 
-// addSets adds the sets that the table does not have, in the transaction that the connection collects, and reports whether
-// it has done so. It leaves those that are there, since the kernel accepts no other description of them, and nft describes
-// the sets of a table that it restores in more detail. The elements of the constant set are written again if one is missing.
-func (t *Table) addSets() (writes bool, err error) {
+// writeSets adds the sets that the table does not have, in the transaction that the connection collects, and reports whether
+// it has done so. One that is described otherwise is replaced, with its elements: then all chains must be written, since they
+// lose their rules, which use it. The elements of the constant set are written again if they are not the same.
+func (t *Table) writeSets() (changes, replaced bool, err error) {
+	var wrong []*nftables.Set
+	var missing []*nftables.Set
 	for _, set := range sets(t.table) {
+		have, err := t.set(set.Name)
+		fits := have.fits(set)
+		if err == nil && fits && set.Name == sameSet {
+			fits, err = t.hasPairs(set)
+		}
+		switch {
+		case errors.Is(err, unix.ENOENT):
+			missing = append(missing, set)
+		case err != nil:
+			return false, false, fmt.Errorf("read %s of table %s: %w", set.Name, t.table.Name, err)
+		case !fits:
+			wrong, missing = append(wrong, set), append(missing, set)
+		}
+	}
+	if len(wrong) > 0 {
+		if err := t.flushChains(); err != nil {
+			return false, false, err
+		}
+	}
+	for _, set := range wrong {
+		t.conn.DelSet(set)
+	}
+	for _, set := range missing {
 		var constant []nftables.SetElement
 		if set.Name == sameSet {
 			constant = same()
 		}
-		count, err := t.count(set.Name)
-		switch {
-		case errors.Is(err, unix.ENOENT):
-			t.conn.AddTable(t.table)
-			err = t.conn.AddSet(set, constant)
-		case err == nil && constant != nil && count != len(constant):
-			t.conn.FlushSet(set)
-			err = t.conn.SetAddElements(set, constant)
-		case err == nil:
-			continue
+		t.conn.AddTable(t.table)
+		if err := t.conn.AddSet(set, constant); err != nil {
+			return false, false, fmt.Errorf("add %s to table %s: %w", set.Name, t.table.Name, err)
 		}
-		if err != nil {
-			return false, fmt.Errorf("add %s to table %s: %w", set.Name, t.table.Name, err)
-		}
-		writes = true
 	}
-	return writes, nil
+	return len(missing) > 0, len(wrong) > 0, nil
+}
+
+// flushChains deletes the rules of all chains of this program, also of those that are not in use.
+func (t *Table) flushChains() error {
+	chains, err := t.conn.ListChainsOfTableFamily(t.table.Family)
+	if err != nil {
+		return fmt.Errorf("list the chains of table %s: %w", t.table.Name, err)
+	}
+	for _, c := range chains {
+		isBase := slices.ContainsFunc(baseChains(t.table), func(b chain) bool { return b.Name == c.Name })
+		if c.Table.Name == t.table.Name && (isBase || countOf(c.Name) > 0) {
+			t.conn.FlushChain(c)
+		}
+	}
+	return nil
+}
+
+// hasPairs reports whether the constant set has its elements and no others.
+func (t *Table) hasPairs(set *nftables.Set) (has bool, err error) {
+	missing := make(map[string]bool)
+	for _, pair := range same() {
+		missing[string(pair.Key)] = true
+	}
+	others := 0
+	err = t.elements(set.Name, func(e element) {
+		if !missing[string(e.key)] || e.odd {
+			others++
+		}
+		delete(missing, string(e.key))
+	})
+	return others == 0 && len(missing) == 0, err
 }

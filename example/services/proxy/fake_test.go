@@ -18,7 +18,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler/edge"
 )
 
-// fake is a kernel in memory, with a client for each service, which always sends from the same port.
+// fake is a kernel in memory, with a client for each service, which always sends from the same port. Those of TCP get no
+// answer to their first packet.
 type fake struct {
 	mu     sync.Mutex
 	counts map[kernel.Service]int
@@ -98,9 +99,6 @@ func (f *fake) traffic() {
 	for service, to := range f.flows {
 		n, known := f.counts[service]
 		switch {
-		case to.IsValid() && to != service.Address && service.Protocol == kernel.TCP:
-			// A TCP client connects again, if it must: its flow is never in the way.
-			delete(f.flows, service)
 		case to.IsValid():
 		case !known:
 			f.flows[service] = service.Address

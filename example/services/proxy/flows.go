@@ -61,16 +61,11 @@ func (s *stale) take() (flows map[kernel.Flow]bool, unfit bool) {
 	return flows, unfit
 }
 
-// flowsOf returns the flows that conntrack has to forget after a change: those of UDP to endpoints that are gone, and those
-// that were not translated because there was no endpoint. Flows of TCP end with their endpoint.
+// flowsOf returns the flows that conntrack has to forget after a change: those to endpoints that are gone, and those that
+// were not translated because there was no endpoint. Of TCP, it forgets those that were not answered.
 func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
-	switch none := from.count <= 0; {
-	case at.Protocol == kernel.UDP && (none || to.count <= 0):
+	if from.count <= 0 || to.count <= 0 {
 		return []kernel.Flow{{Service: at}} // an earlier process may have left some, too
-	case none && to.count > 0:
-		return []kernel.Flow{{Service: at, Endpoint: at.Address}}
-	case at.Protocol != kernel.UDP:
-		return nil
 	}
 	for _, endpoint := range from.endpoints {
 		if endpoint.IsValid() && !slices.Contains(to.endpoints, endpoint) {
@@ -83,13 +78,8 @@ func flowsOf(at kernel.Service, from, to slots) (flows []kernel.Flow) {
 // fits reports whether the kernel would send a flow where it goes.
 func fits(flow kernel.Flow, have map[kernel.Service]slots) bool {
 	s, known := have[flow.Service]
-	switch {
-	case !known || s.count < 0 || slices.Contains(s.endpoints, flow.Endpoint):
-		return true
-	case flow.Endpoint == flow.Service.Address:
-		return s.count == 0
-	}
-	return flow.Protocol != kernel.UDP
+	return !known || s.count < 0 || slices.Contains(s.endpoints, flow.Endpoint) ||
+		s.count == 0 && flow.Endpoint == flow.Service.Address
 }
 
 // keepForgetting has conntrack forget what is stale, until the context ends. It starts at once, and rests twice as long as

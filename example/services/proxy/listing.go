@@ -57,26 +57,21 @@ func (o *operations) relearn(ctx context.Context) (map[kernel.Service]slots, err
 	return maps.Clone(o.have), nil
 }
 
-// maxSlots bounds the slots of a service that are looked at: another program may have written any number.
-const maxSlots = 1 << 16
-
-// slotsOf sorts what was listed by service. A gap between slots has no valid endpoint.
+// slotsOf sorts what was listed by service. A gap between slots has no valid endpoint, nor has a slot with something else.
 func slotsOf(l kernel.Listing) map[kernel.Service]slots {
 	have := make(map[kernel.Service]slots, len(l.Counts))
 	for at, count := range l.Counts {
-		have[at] = slots{count, make([]netip.AddrPort, 0, min(max(count, 0), maxSlots))}
+		have[at] = slots{count, make([]netip.AddrPort, 0, max(count, 0))}
 	}
 	for slot, endpoint := range l.Slots {
 		s, known := have[slot.Service]
 		if !known {
 			s = absent
 		}
-		if slot.Number < maxSlots {
-			if missing := slot.Number + 1 - len(s.endpoints); missing > 0 {
-				s.endpoints = append(s.endpoints, make([]netip.AddrPort, missing)...)
-			}
-			s.endpoints[slot.Number] = endpoint
+		if missing := slot.Number + 1 - len(s.endpoints); missing > 0 {
+			s.endpoints = append(s.endpoints, make([]netip.AddrPort, missing)...)
 		}
+		s.endpoints[slot.Number] = endpoint
 		have[slot.Service] = s
 	}
 	return have

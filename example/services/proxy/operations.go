@@ -84,8 +84,8 @@ type change struct {
 // check returns why no service can have these endpoints, which are sorted.
 func check(endpoints []netip.AddrPort) error {
 	switch n := len(endpoints); {
-	case n > maxSlots:
-		return fmt.Errorf("%d endpoints are more than %d", n, maxSlots)
+	case n > kernel.MaxSlots:
+		return fmt.Errorf("%d endpoints are more than %d", n, kernel.MaxSlots)
 	case n > 0 && !endpoints[0].IsValid():
 		return errors.New("an endpoint has no address")
 	}

@@ -54,7 +54,7 @@ func TestFlowsOfAServiceThatGetsItsFirstEndpointEnd(t *testing.T) {
 
 // What is applied is found again by a listing: otherwise each one would write it again.
 func TestAsManyEndpointsAsAreListed(t *testing.T) {
-	for _, n := range []int{maxSlots, maxSlots + 1} {
+	for _, n := range []int{kernel.MaxSlots, kernel.MaxSlots + 1} {
 		f := newFake()
 		ops := newOperations(f)
 		entry := entryOf(web)
@@ -63,7 +63,7 @@ func TestAsManyEndpointsAsAreListed(t *testing.T) {
 			entry[0].Object.Endpoints[i] = netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 80)
 		}
 		ops.ProcessRound(t.Context(), nil, nil, entry)
-		if n > maxSlots {
+		if n > kernel.MaxSlots {
 			require.EqualError(t, entry[0].Result, "65537 endpoints are more than 65536")
 			require.Empty(t, f.counts)
 			continue
