@@ -46,8 +46,8 @@ const maxChanges = 1000
 // A row that the reconciler has not read before its dependency changes is compared with the first listing of
 // [reconciler.Config].Lister, as any other.
 //
-// A trigger works in the background. No wait ([reconciler.Loop.Wait], for example) covers the change of the source: such a wait may return while the target has what
-// followed from the old source row.
+// A trigger works in the background. No wait ([reconciler.Loop.Wait], for example) covers the change of the source:
+// such a wait may return while the target has what followed from the old source row.
 //
 // The function may get several changes of a source row as one, the last, and does not get the
 // previous version of the row. So let objects depend on what never changes in a source row, such as
