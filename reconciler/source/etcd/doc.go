@@ -40,7 +40,7 @@
 //
 // # What it does not do
 //
-// The source keeps the last object of each key: 200 to 280 bytes for a key of 25, and the object, which
+// The source keeps the last object of each key: 210 to 300 bytes for a key of 25, and the object, which
 // the table has, too, unless the sink merges. A list takes the memory of its keys and values. A store that is
 // restored from a backup has its identity, too. If it also has the cluster ID, and has passed the revision and
 // the raft term that the source had seen before the source reads it again, only the next list by time finds the
