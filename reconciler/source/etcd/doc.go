@@ -17,7 +17,7 @@
 //     Config.Check, and lists every Config.Relist. Meanwhile events are applied. A list by time that fails
 //     is in its health, and ends no watch.
 //   - Rows that a store which has replaced another does not have are held ([Source.Holding]), and health
-//     says so: the store may be being filled. Meanwhile each change is applied. The hold ends, and what
+//     says so: the store may not be filled yet. Meanwhile each change is applied. The hold ends, and what
 //     the store still does not have is removed, when the prefix has not changed between two comparisons;
 //     unless the sink has AllowEmpty, only if the store is not empty, which means that a key of the
 //     prefix decodes. A list by time or a new connection ends no hold. In a store that is the same an
