@@ -17,7 +17,7 @@
 //     Config.Check, and lists every Config.Relist. Meanwhile events are applied. A list by time that fails
 //     is in its health, and ends no watch.
 //   - Rows that a store which has replaced another does not have are held ([Source.Holding]), and health
-//     says so: the store may be being filled. Meanwhile each change is applied. The hold ends, and what
+//     says so: the store may not be filled yet. Meanwhile each change is applied. The hold ends, and what
 //     the store still does not have is removed, when the prefix has not changed between two comparisons;
 //     unless the sink has AllowEmpty, only if the store is not empty, which means that a key of the
 //     prefix decodes. A list by time or a new connection ends no hold. In a store that is the same an
@@ -40,7 +40,7 @@
 //
 // # What it does not do
 //
-// The source keeps the last object of each key: 200 to 280 bytes for a key of 25, and the object, which
+// The source keeps the last object of each key: 210 to 300 bytes for a key of 25, and the object, which
 // the table has, too, unless the sink merges. A list takes the memory of its keys and values. A store that is
 // restored from a backup has its identity, too. If it also has the cluster ID, and has passed the revision and
 // the raft term that the source had seen before the source reads it again, only the next list by time finds the

@@ -47,8 +47,8 @@ type fakeWatch struct {
 
 var errAway = errors.New("the server is away")
 
-func newFakeServer() *fakeServer {
-	f := &fakeServer{delay: func() time.Duration { return 0 }, watches: map[*fakeWatch]struct{}{}}
+func newFakeServer(delay func() time.Duration) *fakeServer {
+	f := &fakeServer{delay: delay, watches: map[*fakeWatch]struct{}{}}
 	f.replace()
 	return f
 }

@@ -28,8 +28,8 @@ type following struct {
 	stop   func()
 }
 
-func follow(t *testing.T, change func(*Config[*thing], *source.Config[*thing])) *following {
-	f := &following{T: t, fakeServer: newFakeServer()}
+func follow(t *testing.T, delay func() time.Duration, change func(*Config[*thing], *source.Config[*thing])) *following {
+	f := &following{T: t, fakeServer: newFakeServer(delay)}
 	f.db, f.table = newThings(t)
 	to := source.Config[*thing]{Name: "etcd", DB: f.db, Table: f.table}
 	cfg := Config[*thing]{
@@ -58,6 +58,9 @@ func follow(t *testing.T, change func(*Config[*thing], *source.Config[*thing])) 
 	}
 	return f
 }
+
+// atOnce is the delay of a server that answers at once.
+func atOnce() time.Duration { return 0 }
 
 // decodeShared decodes "ROW/NUMBER".
 func decodeShared(_ string, value []byte) (*thing, error) {
@@ -124,7 +127,7 @@ func TestHoldEndsOnlyInAQuietStore(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := follow(t, func(cfg *Config[*thing], to *source.Config[*thing]) {
+				f := follow(t, atOnce, func(cfg *Config[*thing], to *source.Config[*thing]) {
 					cfg.Relist, to.AllowEmpty = c.relist, c.allowEmpty
 				})
 				defer f.stop()
@@ -167,7 +170,7 @@ func (f *following) bad() []error {
 func TestEmptyStoreIsHeldUnlessItIsAllowed(t *testing.T) {
 	for _, allowed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			f := follow(t, func(cfg *Config[*thing], to *source.Config[*thing]) { cfg.Relist, to.AllowEmpty = time.Minute, allowed })
+			f := follow(t, atOnce, func(cfg *Config[*thing], to *source.Config[*thing]) { cfg.Relist, to.AllowEmpty = time.Minute, allowed })
 			defer f.stop()
 			f.put(1, "a", "b")
 			f.wait(time.Minute)
@@ -196,7 +199,7 @@ func TestEmptyStoreIsHeldUnlessItIsAllowed(t *testing.T) {
 // The rows are back: nothing is removed, whatever else changes.
 func TestHoldEndsWhenNothingIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := follow(t, func(*Config[*thing], *source.Config[*thing]) {})
+		f := follow(t, atOnce, func(*Config[*thing], *source.Config[*thing]) {})
 		defer f.stop()
 		f.put(1, "a", "b")
 		f.wait(time.Minute)

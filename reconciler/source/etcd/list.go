@@ -157,7 +157,7 @@ func (s *Source[Obj]) endList(ctx context.Context) error {
 }
 
 // replace makes the table match a list that was read. If the store is another one, rows that it does not have are
-// held until it was quiet: it may be being filled.
+// held until it was quiet: it may not be filled yet.
 func (s *Source[Obj]) replace(ctx context.Context, l *list) error {
 	c := newChanges[Obj]()
 	for _, kv := range l.kvs {

@@ -53,17 +53,17 @@ func TestTableEqualsTheStoreInARandomWalk(t *testing.T) {
 func newWalk(t *testing.T, seed uint64) *walk {
 	w := &walk{rng: rand.New(rand.NewPCG(seed, 0)), past: map[string]map[string]bool{}, held: map[string]string{}, calm: true}
 	relists := []time.Duration{5 * time.Second, 45 * time.Second, 10 * time.Minute, 24 * time.Hour}
-	w.following = follow(t, func(cfg *Config[*thing], to *source.Config[*thing]) {
-		cfg.Relist, cfg.PageSize = relists[w.rng.IntN(4)], 1+w.rng.IntN(4)
-		w.allowEmpty = w.rng.IntN(3) == 0
-		to.AllowEmpty = w.allowEmpty
-	})
 	slow, delays, mu := time.Duration(w.rng.IntN(3))*time.Second, rand.New(rand.NewPCG(seed, 1)), sync.Mutex{}
-	w.delay = func() time.Duration {
+	delay := func() time.Duration {
 		mu.Lock()
 		defer mu.Unlock()
 		return time.Duration(delays.Int64N(int64(slow) + 1))
 	}
+	w.following = follow(t, delay, func(cfg *Config[*thing], to *source.Config[*thing]) {
+		cfg.Relist, cfg.PageSize = relists[w.rng.IntN(4)], 1+w.rng.IntN(4)
+		w.allowEmpty = w.rng.IntN(3) == 0
+		to.AllowEmpty = w.allowEmpty
+	})
 	w.changed = time.Now()
 	return w
 }
