@@ -6,7 +6,14 @@ package running
 import (
 	"errors"
 	"fmt"
+	"reflect"
 )
+
+// IsNil reports whether a value that the program has to set is nil, or a function that is nil.
+func IsNil(value any) bool {
+	v := reflect.ValueOf(value)
+	return !v.IsValid() || v.Kind() == reflect.Func && v.IsNil()
+}
 
 // CheckStatus returns an error for the functions of a configuration that are missing, for an adapter
 // that keeps notes in the rows: without a status in its rows a table is never written.

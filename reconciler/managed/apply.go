@@ -22,7 +22,8 @@ import (
 // reconciler's notes stay, and with the status that asks for a pass. Its methods may be called from any
 // goroutine that has a write transaction of the table. They do not commit it.
 type Writer[T Managed] struct {
-	// Table, Clone and SetStatus are those of [reconciler.Config]. Required.
+	// Table, Clone and SetStatus are those of [reconciler.Config]. Required: without them each method returns an
+	// error that names what is missing.
 	Table     statedb.RWTable[T]
 	Clone     func(T) T
 	SetStatus func(T, reconciler.Status) T
@@ -34,6 +35,24 @@ type Writer[T Managed] struct {
 // NewWriter returns a writer for the table of a configuration, which has to be a [statedb.RWTable].
 func NewWriter[T Managed](cfg reconciler.Config[T]) Writer[T] {
 	return Writer[T]{Table: writable(cfg), Clone: cfg.Clone, SetStatus: cfg.SetStatus}
+}
+
+// check returns an error that names the required fields that are nil.
+func (w *Writer[T]) check() error {
+	var errs []error
+	if w.Table == nil {
+		errs = append(errs, errors.New("Writer.Table is nil: it has to be a statedb.RWTable"))
+	}
+	if w.Clone == nil {
+		errs = append(errs, errors.New("Writer.Clone is nil"))
+	}
+	if w.SetStatus == nil {
+		errs = append(errs, errors.New("Writer.SetStatus is nil"))
+	}
+	if len(errs) == 0 {
+		return nil
+	}
+	return fmt.Errorf("managed: %w", errors.Join(errs...))
 }
 
 // ErrTerminating is returned for an object whose deletion was requested. It can be applied again when
@@ -51,6 +70,9 @@ var ErrTerminating = errors.New("the object is being deleted")
 // requested. The error is [ErrTerminating] if the deletion of the object was requested, or an error of
 // the table.
 func (w Writer[T]) Apply(wtxn statedb.WriteTxn, obj T, set func(row T)) (changed bool, err error) {
+	if err := w.check(); err != nil {
+		return false, err
+	}
 	stored, _, found := rowOf(w.Table, wtxn, obj)
 	if !found {
 		next := w.Clone(obj)
@@ -78,6 +100,9 @@ func (w Writer[T]) Apply(wtxn statedb.WriteTxn, obj T, set func(row T)) (changed
 // false, and nothing is written, if there is no such row. If the deletion was requested before, nothing
 // is written. The errors are those of the table.
 func (w Writer[T]) Delete(wtxn statedb.WriteTxn, obj T) (found bool, err error) {
+	if err := w.check(); err != nil {
+		return false, err
+	}
 	stored, _, found := rowOf(w.Table, wtxn, obj)
 	if !found || WasDeleted(stored) {
 		return found, nil
@@ -93,6 +118,9 @@ func (w Writer[T]) Delete(wtxn statedb.WriteTxn, obj T) (found bool, err error) 
 // [RequestReconcile] or [DecideCreate]. found is false, and nothing is written, if there is no such row.
 // The errors are those of the table.
 func (w Writer[T]) Edit(wtxn statedb.WriteTxn, obj T, change func(next T)) (found bool, err error) {
+	if err := w.check(); err != nil {
+		return false, err
+	}
 	stored, _, found := rowOf(w.Table, wtxn, obj)
 	if !found {
 		return false, nil

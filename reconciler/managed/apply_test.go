@@ -82,6 +82,20 @@ func TestWriterReportsRowsThatItCannotWrite(t *testing.T) {
 }
 
 // apply applies a row, requires whether a pass is requested, and returns the row of the table.
+func TestAWriterNamesItsMissingFields(t *testing.T) {
+	e := newEnv(t, 1)
+	cfg := e.config()
+	cfg.Table, cfg.Clone, cfg.SetStatus = nil, nil, nil
+	const missing = "managed: Writer.Table is nil: it has to be a statedb.RWTable\nWriter.Clone is nil\nWriter.SetStatus is nil"
+	w := managed.NewWriter(cfg)
+	_, err := w.Apply(nil, named("a"), nil)
+	require.EqualError(t, err, missing)
+	_, err = w.Edit(nil, named("a"), nil)
+	require.EqualError(t, err, missing)
+	_, err = w.Delete(nil, named("a"))
+	require.EqualError(t, err, missing)
+}
+
 func (e *env) apply(w managed.Writer[*bucket], changes bool, set func(b *bucket)) *bucket {
 	e.Helper()
 	e.Write(func(wtxn statedb.WriteTxn) {

@@ -26,7 +26,7 @@ type Predicate[Obj any] func(change Change[Obj]) bool
 
 // ChangesOf returns a predicate that accepts changes of one part of a row, which part returns.
 // Changes of other parts, such as a status that the reconciler itself writes, are rejected. New
-// rows and deletions are accepted.
+// rows and deletions are accepted. If part is nil, so is the predicate, which is an error of [New].
 func ChangesOf[Obj any, Part comparable](part func(obj Obj) Part) Predicate[Obj] {
 	return ChangesOfFunc(part, func(a, b Part) bool { return a == b })
 }
@@ -34,6 +34,9 @@ func ChangesOf[Obj any, Part comparable](part func(obj Obj) Part) Predicate[Obj]
 // ChangesOfFunc is [ChangesOf] for parts that cannot be compared with ==, such as slices and maps,
 // or that need another comparison. equal reports whether two parts are the same.
 func ChangesOfFunc[Obj, Part any](part func(obj Obj) Part, equal func(a, b Part) bool) Predicate[Obj] {
+	if part == nil || equal == nil {
+		return nil
+	}
 	return func(change Change[Obj]) bool {
 		return change.Created || change.Deleted || !equal(part(change.Old), part(change.Object))
 	}

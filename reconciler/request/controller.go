@@ -20,6 +20,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -235,7 +236,7 @@ func (c *Controller[Req]) prepare() error {
 	if c.cfg.DB == nil {
 		errs = append(errs, errors.New("Config.DB is nil"))
 	}
-	if c.cfg.Reconciler == nil {
+	if running.IsNil(c.cfg.Reconciler) {
 		errs = append(errs, errors.New("Config.Reconciler is nil"))
 	}
 	if c.cfg.Name != "" && !validName.MatchString(c.cfg.Name) {

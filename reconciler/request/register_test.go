@@ -107,6 +107,8 @@ func TestTheErrorNamesEveryMistake(t *testing.T) {
 			nil, request.For[request.Request, *app](nil, nil), request.Owns[request.Request](apps, nil),
 			request.Watches[request.Request](apps, nil), request.For(apps, (*app).request, nil),
 			request.For(apps, (*app).request), request.For(apps, (*app).request),
+			request.Owns(apps, func(*app) (r request.Request, owned bool) { return r, false },
+				request.ChangesOf[*app, int](nil), request.ChangesOfFunc(func(a *app) int { return a.Seen }, nil)),
 		},
 	})
 	require.EqualError(t, err, `controller "1st": Config.DB is nil
@@ -118,7 +120,11 @@ the requestOf function is nil
 Config.Sources[2]: owns: the ownerOf function is nil
 Config.Sources[3]: watches: the requestsOf function is nil
 Config.Sources[4]: for: predicate 0 is nil
-Config.Sources[6]: for: both table "apps" and table "apps" are primary`)
+Config.Sources[6]: for: both table "apps" and table "apps" are primary
+Config.Sources[7]: owns: predicate 0 is nil
+predicate 1 is nil`)
+	_, err = request.New(config{DB: db, Reconciler: request.Func[request.Request](nil)})
+	require.EqualError(t, err, `controller "": Config.Reconciler is nil`)
 }
 
 // A table cannot be removed from a DB: the next try with another name would leave one more. Only running controllers

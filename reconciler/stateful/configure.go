@@ -30,7 +30,7 @@ const (
 //
 // Log reports annotations that cannot be read; in a hive set it to params.Log. nil turns this off.
 //
-// Clone, GetStatus and SetStatus are used to detect whether ApplyOperations changed the resource.
+// Clone, GetStatus and SetStatus are required. They are used to detect whether ApplyOperations changed the resource.
 // Such a change is written with the outcome, whatever that is, a panic included. A shallow Clone is
 // enough for the annotations. It must copy every other map, slice or pointer that ApplyOperations
 // changes.
@@ -45,7 +45,7 @@ const (
 // of each. Options of cfg take precedence over these defaults.
 func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], impl StatefulReconciler[T, State, Item]) (reconciler.Config[T], error) {
 	ops, err := newOperations(cfg.Log, impl)
-	errs := []error{err}
+	errs := []error{err, running.CheckStatus(cfg.Clone != nil, cfg.SetStatus != nil, cfg.GetStatus != nil)}
 	foreign := func(is bool, field string, value any) {
 		if is {
 			errs = append(errs, fmt.Errorf("%s is %T, must be nil: the operations are those of the stateful reconciler", "Config."+field, value))

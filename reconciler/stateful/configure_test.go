@@ -80,9 +80,14 @@ type (
 )
 
 func TestTheErrorNamesEveryMistake(t *testing.T) {
-	none := reconciler.Config[*zone]{}
-	_, err := stateful.Configure[*zone, []string, string](none, nil)
-	require.EqualError(t, err, "stateful: the stateful reconciler is nil")
+	const rest = " is nil, but the adapter keeps notes in the rows"
+	_, err := stateful.Configure[*zone, []string, string](reconciler.Config[*zone]{}, nil)
+	require.EqualError(t, err, "stateful: the stateful reconciler is nil\nConfig.Clone"+rest+"\nConfig.SetStatus"+rest+"\nConfig.GetStatus"+rest)
+	err = stateful.Bound[*zone]{}.Update(t.Context(), nil, 0, named("web"))
+	require.EqualError(t, err, "stateful: Bound.ToUpdate is nil")
+	require.True(t, reconciler.IsTerminal(err))
+
+	none := reconciler.Config[*zone]{Clone: (*zone).Clone, SetStatus: (*zone).SetStatus, GetStatus: (*zone).GetStatus}
 
 	_, err = stateful.Configure(none, mistyped{newServer()})
 	require.EqualError(t, err, "stateful: stateful_test.mistyped.UpdateStateAnnotation is a "+
@@ -94,9 +99,8 @@ func TestTheErrorNamesEveryMistake(t *testing.T) {
 		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, "+
 		"iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
 
-	_, err = stateful.Configure(reconciler.Config[*zone]{
-		Operations: noOperations{}, BatchOperations: noBatches{}, RoundOperations: noRounds{}, Lister: noLister{},
-	}, keyless{})
+	none.Operations, none.BatchOperations, none.RoundOperations, none.Lister = noOperations{}, noBatches{}, noRounds{}, noLister{}
+	_, err = stateful.Configure(none, keyless{})
 	const operations = ", must be nil: the operations are those of the stateful reconciler"
 	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty\n"+
 		"Config.Operations is stateful_test.noOperations"+operations+"\n"+

@@ -5,9 +5,12 @@ package stateful
 
 import (
 	"context"
+	"errors"
 	"iter"
 
 	"github.com/cilium/statedb"
+
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Interface observes and reconciles one object, which the implementation holds.
@@ -44,6 +47,9 @@ type Bound[T any] struct {
 
 // Update observes and reconciles a resource.
 func (b Bound[T]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
+	if b.ToUpdate == nil {
+		return reconciler.TerminalError(errors.New("stateful: Bound.ToUpdate is nil"))
+	}
 	return run(ctx, b.ToUpdate(resource))
 }
 

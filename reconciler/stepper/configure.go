@@ -6,6 +6,7 @@ package stepper
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 
 	"github.com/statekeel/statekeel/internal/running"
@@ -29,7 +30,7 @@ type Engine[Obj any] interface {
 // changed row is written whatever the outcome. The error names the mistakes that were found.
 func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
 	var errs []error
-	if engine == nil {
+	if engine == nil || reflect.ValueOf(engine).IsNil() {
 		errs = append(errs, errors.New("the engine is nil"))
 	}
 	set := func(is bool, field string, value any) {
@@ -44,8 +45,11 @@ func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconci
 	if err := errors.Join(errs...); err != nil {
 		return cfg, fmt.Errorf("stepper: %w", err)
 	}
+	if s, walks := engine.(*Stepper[Obj]); walks && s.graph == nil {
+		return cfg, fmt.Errorf("stepper: the graph of the %T is nil", engine)
+	}
 	ops := engine.operations()
-	if ops.hook == nil {
+	if running.IsNil(ops.hook) {
 		return cfg, fmt.Errorf("stepper: the hook of the %T is nil", engine)
 	}
 	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)

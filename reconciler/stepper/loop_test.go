@@ -204,7 +204,13 @@ func TestConfigureNamesEveryMistake(t *testing.T) {
 	_, err = stepper.Configure(harness.Config(nil), stepper.NewFreeStyle[*row](nil))
 	require.EqualError(t, err, "stepper: the hook of the *stepper.FreeStyle[*"+object+"] is nil")
 	_, err = stepper.Configure(harness.Config(nil), stepper.NewStepper[*row](nil))
-	require.ErrorContains(t, err, "is nil")
+	require.ErrorContains(t, err, "the hook of the *stepper.Stepper[*"+object+"] is nil")
+	_, err = stepper.Configure(harness.Config(nil), stepper.NewFreeStyle(stepper.FreeStyleHookFunc[*row](nil)))
+	require.ErrorContains(t, err, "the hook of the *stepper.FreeStyle[*"+object+"] is nil")
+	_, err = stepper.Configure(harness.Config(nil), (*stepper.Stepper[*row])(nil))
+	require.EqualError(t, err, "stepper: the engine is nil")
+	_, err = stepper.Configure(harness.Config(nil), stepper.NewStepperOn(nil, stepper.StepperEngineHookFunc[*row](func(*stepper.Stepper[*row]) {})))
+	require.EqualError(t, err, "stepper: the graph of the *stepper.Stepper[*"+object+"] is nil")
 }
 
 // Row 1 is changed by each reconciliation, row 2 only by the first. These outcomes do not change the status when they
