@@ -150,10 +150,11 @@ func (p *process) owned(text string) (all []string) {
 			}
 		}
 		for _, route := range p.objects(args) {
-			// The kernel keeps the route of an IPv6 address with a lifetime when the address is deleted.
+			// The kernel keeps routes of some IPv6 addresses that are deleted: of those with a lifetime or a peer.
+			dst := fmt.Sprint(route["dst"])
 			_, expires := route["expires"]
-			left := route["protocol"] == "kernel" && (expires || route["dev"] == "lo")
-			if left || strings.HasPrefix(fmt.Sprint(route["dst"]), "fe80:") {
+			left := route["protocol"] == "kernel" && (expires || route["dev"] == "lo" || strings.HasPrefix(dst, "fd09:"))
+			if left || strings.HasPrefix(dst, "fe80:") {
 				continue
 			}
 			delete(route, "flags") // whether the link has a carrier
