@@ -122,14 +122,14 @@ func (p *process) owned(text string) (all []string) {
 	p.Helper()
 	for _, link := range p.objects("addr show") {
 		name := fmt.Sprint(link["ifname"])
-		if !foreignLink(name) {
+		kind, _ := link["linkinfo"].(map[string]any)
+		if what := kind["info_kind"]; what == "bridge" || what == "veth" || name == "lo" {
 			keys := []string{"ifname", "link", "master", "mtu"}
 			if strings.Contains(text, "mac: ") && name == "br1" {
 				keys = append(keys, "address")
 			}
 			flags, _ := link["flags"].([]any)
-			kind, _ := link["linkinfo"].(map[string]any)
-			all = append(all, fmt.Sprintf("link %s up=%t kind=%v", describe(link, keys...), slices.Contains(flags, any("UP")), kind["info_kind"]))
+			all = append(all, fmt.Sprintf("link %s up=%t kind=%v", describe(link, keys...), slices.Contains(flags, any("UP")), what))
 		}
 		addresses, _ := link["addr_info"].([]any)
 		for _, address := range addresses {
@@ -150,10 +150,11 @@ func (p *process) owned(text string) (all []string) {
 			}
 		}
 		for _, route := range p.objects(args) {
-			// The kernel keeps the route of an IPv6 address with a lifetime when the address is deleted.
+			// The kernel keeps routes of some IPv6 addresses that are deleted: of those with a lifetime or a peer.
+			dst := fmt.Sprint(route["dst"])
 			_, expires := route["expires"]
-			left := route["protocol"] == "kernel" && (expires || route["dev"] == "lo")
-			if left || strings.HasPrefix(fmt.Sprint(route["dst"]), "fe80:") {
+			left := route["protocol"] == "kernel" && (expires || route["dev"] == "lo" || strings.HasPrefix(dst, "fd09:"))
+			if left || strings.HasPrefix(dst, "fe80:") {
 				continue
 			}
 			delete(route, "flags") // whether the link has a carrier

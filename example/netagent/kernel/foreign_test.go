@@ -340,7 +340,7 @@ func TestAddressOfARouterAdvertisementStays(t *testing.T) {
 func advertise(f *fixture, link string, prefix netip.Prefix) {
 	f.Helper()
 	moved, ready := make(chan error), make(chan *os.File)
-	reconcilertest.Go(f, func(context.Context) error {
+	reconcilertest.Go(f, func(ctx context.Context) error {
 		runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 			return err
@@ -353,7 +353,11 @@ func advertise(f *fixture, link string, prefix netip.Prefix) {
 		if err := <-moved; err != nil {
 			return err
 		}
-		return sendAdvertisement(link, prefix)
+		if err := sendAdvertisement(link, prefix); err != nil {
+			return err
+		}
+		<-ctx.Done() // the namespace ends with the thread, and the link with it
+		return nil
 	})
 	ns := <-ready
 	err := netlink.LinkSetNsFd(f.link(link), int(ns.Fd()))

@@ -92,12 +92,12 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 		link = &netlink.Bridge{LinkAttrs: attrs}
 	} else {
 		link = &netlink.Veth{LinkAttrs: attrs, PeerName: want.Peer}
-		inTheWay, err := findLink(want.Peer)
+		other, err := findLink(want.Peer)
 		if err != nil {
 			return nil, err
 		}
-		if inTheWay != nil {
-			if err := l.replace(inTheWay, want.Peer); err != nil {
+		if other != nil {
+			if err := l.replace(other, want.Peer); err != nil {
 				return nil, err
 			}
 		}
@@ -106,7 +106,7 @@ func (l *links) create(old netlink.Link, want config.Link) (netlink.Link, error)
 	if err := wrote("link", netlink.LinkAdd(link)); err != nil {
 		err = fmt.Errorf("create %s %q: %w", want.Kind, want.Name, err)
 		if errors.Is(err, unix.EEXIST) {
-			err = errors.Join(err, alternative(want.Name), alternative(want.Peer))
+			err = inTheWay(err, want.Name, want.Peer)
 		}
 		return nil, classed(err)
 	}
@@ -127,16 +127,14 @@ func (l *links) replace(old netlink.Link, name string) error {
 	return deleteLink(old)
 }
 
-// alternative returns an error if a link has the name as an alternative one, which keeps all other links from it.
-func alternative(name string) error {
-	if name == "" {
-		return nil
+// inTheWay adds to an error which link has one of the names as an alternative one, which keeps all other links from it.
+func inTheWay(err error, names ...string) error {
+	for _, name := range names {
+		if holder, _ := nameHolder(name); holder != nil && holder.Attrs().Name != name {
+			err = fmt.Errorf("%w (%q is an alternative name of link %q)", err, name, holder.Attrs().Name)
+		}
 	}
-	holder, err := nameHolder(name)
-	if err != nil || holder == nil || holder.Attrs().Name == name {
-		return err
-	}
-	return fmt.Errorf("%q is an alternative name of link %q", name, holder.Attrs().Name)
+	return err
 }
 
 // configure sets what differs of a link of the right type, and reports whether anything did.

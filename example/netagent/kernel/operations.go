@@ -100,6 +100,9 @@ func findLink(name string) (netlink.Link, error) {
 
 // nameHolder returns the link that has a name, also as an alternative one, or nil if there is none.
 func nameHolder(name string) (netlink.Link, error) {
+	if name == "" {
+		return nil, nil // the kernel, and the library, would look for no name
+	}
 	link, err := orNil(netlink.LinkByName(name))
 	if err != nil {
 		return nil, fmt.Errorf("look up link %q: %w", name, err)

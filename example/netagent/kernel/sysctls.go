@@ -83,9 +83,6 @@ func (s *sysctls) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Revis
 
 // indexOf returns the index of the link that a sysctl belongs to, or 0.
 func indexOf(s config.Sysctl) (int, error) {
-	if s.Needs() == "" {
-		return 0, nil
-	}
 	link, err := findLink(s.Needs())
 	if err != nil || link == nil {
 		return 0, err
