@@ -37,6 +37,8 @@ func TestListingRestoresWhatOthersChange(t *testing.T) {
 		"a set with a limit":      `flush table ip services; delete set ip services empty; add set ip services empty { type inet_proto . ipv4_addr . inet_service; limit rate 1/day; }`,
 		"a set in place of a map": `flush table ip services; delete map ip services services; add set ip services services { type inet_proto . ipv4_addr . inet_service; }`,
 		"a map with intervals":    `flush table ip services; delete map ip services services; add map ip services services { type inet_proto . ipv4_addr . inet_service : verdict; flags interval; }`,
+		"a constant set":          `flush table ip services; delete set ip services empty; add set ip services empty { type ipv4_addr; flags constant; elements = { 1.2.3.4 }; }`,
+		"elements that end":       `flush table ip services; delete map ip services endpoints; add map ip services endpoints { type mark : ipv4_addr; timeout 1ms; }; add element ip services endpoints { 1 : 1.2.3.4 }`,
 		"a flushed set":           `flush set ip services same`,
 		"another pair":            `delete element ip services same { 15.0.0.0 . 15.0.0.0 }; add element ip services same { 15.0.0.0 . 14.0.0.0 }`,
 		"a verdict":               `delete element ip services services { tcp . 10.96.0.1 . 80 }; add element ip services services { tcp . 10.96.0.1 . 80 : drop }`,

@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -93,11 +94,13 @@ const attempts = 10
 
 // dump reads the elements of a set. While the kernel moves them to a table of another size, as it does for some
 // time after many were added or deleted, it skips some: so the set is read until all are there. It adds the deletion
-// of elements whose entry is not valid to a transaction.
+// of elements whose entry is not valid to a transaction. A set that is described otherwise has no elements: it is replaced.
 func dump[K comparable, V any](t *Table, junk *messages, set string, entry func(element) (K, V, bool)) (map[K]V, error) {
+	isWanted := func(s *nftables.Set) bool { return s.Name == set }
+	description := sets(t.table)[slices.IndexFunc(sets(t.table), isWanted)]
 	for range attempts {
 		state, err := t.set(set)
-		if errors.Is(err, unix.ENOENT) {
+		if errors.Is(err, unix.ENOENT) || err == nil && !state.fits(description) {
 			return map[K]V{}, nil // the set is gone, and everything that was in it
 		}
 		all := make(map[K]V, max(state.count, 0))

@@ -114,6 +114,11 @@ func (w *world) connect(e *entry) error {
 	}
 	g, err := nettest.Ask(ready, e.at.Protocol.String(), e.at.Address, netip.AddrPort{})
 	endpoints, always := e.since(oldest)
+	// The port may be that of an older flow, which conntrack forgets beside the rounds.
+	for deadline := time.Now().Add(nettest.Limit); e.at.Protocol == kernel.UDP && err == nil && !has(endpoints, g.Endpoint) && time.Now().Before(deadline); {
+		g, err = nettest.Ask(ready, e.at.Protocol.String(), e.at.Address, netip.AddrPort{})
+		endpoints, always = e.since(oldest)
+	}
 	switch {
 	case err != nil && !always:
 		w.abandoned.Add(1)

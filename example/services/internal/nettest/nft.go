@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -24,6 +25,23 @@ func (p *Place) Nft(script string) error {
 			return fmt.Errorf("nft: %w: %s", err, out)
 		}
 		return nil
+	})
+}
+
+// NftList decodes the ruleset of the namespace.
+func (p *Place) NftList(into any) {
+	p.Helper()
+	p.Do(func() error {
+		for deadline := time.Now().Add(Limit); ; {
+			out, err := exec.Command("nft", "-j", "-s", "list", "ruleset").Output()
+			// While others write, nft may end without an error and without a ruleset.
+			if err == nil && len(out) > 0 {
+				return json.Unmarshal(out, into)
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("nft lists nothing: %w", err)
+			}
+		}
 	})
 }
 
@@ -41,13 +59,7 @@ func (p *Place) Ruleset() (all []Object) {
 	var printed struct {
 		Nftables []map[string]map[string]any `json:"nftables"`
 	}
-	p.Do(func() error {
-		out, err := exec.Command("nft", "-j", "-s", "list", "ruleset").Output()
-		if err == nil {
-			err = json.Unmarshal(out, &printed)
-		}
-		return err
-	})
+	p.NftList(&printed)
 	rules := map[[3]string]int{}
 	for _, each := range printed.Nftables {
 		for kind, value := range each {
