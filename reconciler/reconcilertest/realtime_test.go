@@ -69,8 +69,10 @@ func (p patient) Update(ctx context.Context, txn statedb.ReadTxn, revision state
 
 func TestOperationsKeepTheirTimeoutsInRealTime(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Hour} {
-		reconcilertest.Check(t, real(timed(func(s *store) reconciler.Operations[*entry] { return patient{plain{s}} },
-			func(s *reconciler.Settings) { s.Timeout = timeout }), 40))
+		s := real(timed(func(s *store) reconciler.Operations[*entry] { return patient{plain{s}} },
+			func(s *reconciler.Settings) { s.Timeout = timeout }), 1)
+		s.Plan = `0 1; timeout at "update a" 1`
+		reconcilertest.Check(t, s)
 	}
 }
 
@@ -80,7 +82,7 @@ func TestSubjectsPassInRealTime(t *testing.T) {
 		return reconciler.Config[*entry]{Operations: healthy{s}, Lister: lister{s}, Equal: equalEntries}
 	})
 	chain := timed(func(s *store) reconciler.Operations[*entry] { return chained{plain{s}} }, func(*reconciler.Settings) {})
-	chain.States = list("a b=1 c", "a=1 b")
+	chain.States, chain.Plan = list("a b=1 c", "a=1 b"), `0 1; error at "update a" 1`
 	for name, s := range map[string]sub{
 		"a prune":                               subject(func(s *store) reconciler.Operations[*entry] { return healthy{s} }),
 		"a listing":                             listed,

@@ -383,7 +383,7 @@ func (w *world[Obj, T]) stop() (stopped bool) {
 // leaks reports the goroutines that outlive the stop. One that is not blocked may be about to end.
 func (w *world[Obj, T]) leaks() {
 	var left []string
-	for looks := 0; looks < 100; {
+	for looks, all := 0, 0; looks < 100 && all < mostLooks; all++ {
 		left = left[:0]
 		blocked := true
 		for _, stack := range w.goroutines() {
