@@ -36,3 +36,13 @@ func Goroutines() map[string]string {
 	}
 	return found
 }
+
+// Blocked reports whether the goroutine with a stack waits for something other than the processor.
+func Blocked(stack string) bool {
+	_, state, _ := strings.Cut(stack, "[")
+	switch state = state[:max(0, strings.IndexAny(state, ",](:"))]; strings.TrimSpace(state) {
+	case "running", "runnable", "preempted", "copystack", "GC assist wait", "GC assist marking":
+		return false
+	}
+	return true
+}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,8 +71,9 @@ func (c Call) String() string {
 type Injector struct {
 	// Outside are the changes from outside by name.
 	Outside map[string]func()
-	// Delay is how late a late effect is. Grace is how long an operation may go on after the end of its context.
-	Delay, Grace time.Duration
+	// Delay is how late a late effect is. Lapse is how long a call that times out takes at most. Grace is how long an
+	// operation may go on after the end of its context.
+	Delay, Lapse, Grace time.Duration
 
 	late    atomic.Int64 // effects that are still to come
 	mu      sync.Mutex
@@ -172,6 +174,11 @@ func (x *Injector) Lasting() (points []Point) {
 	return points
 }
 
+// ListingLasts reports whether the plan has a listing that fails until Heal, which is still to come.
+func (x *Injector) ListingLasts() bool {
+	return !x.Healed() && slices.ContainsFunc(x.faults, func(f Fault) bool { return f.Kind == Lasting && strings.HasSuffix(f.Point, "list") })
+}
+
 // Used reports whether every fault of the plan was injected.
 func (x *Injector) Used() bool {
 	x.mu.Lock()
@@ -212,7 +219,7 @@ func (x *Injector) Late() int64 { return x.late.Load() }
 func (x *Injector) Running() (calls []Call) {
 	for _, step := range x.Journal() {
 		for _, c := range step {
-			if !c.Ended && !c.process.isDead() {
+			if !c.Ended && !c.process.IsDead() {
 				calls = append(calls, c)
 			}
 		}

@@ -156,7 +156,7 @@ func (p *Process) Do(ctx context.Context, at Point, call func(ctx context.Contex
 	err = p.act(ctx, c, call, half)
 	ended = true
 	c.leave(err)
-	if p.isDead() {
+	if p.IsDead() {
 		return p.park(at.Name)
 	}
 	return err
@@ -195,7 +195,8 @@ func (o Outcome) Leave(err error) error {
 	return err
 }
 
-func (p *Process) isDead() bool {
+// IsDead reports whether the process was killed.
+func (p *Process) IsDead() bool {
 	p.x.mu.Lock()
 	defer p.x.mu.Unlock()
 	return p.dead
@@ -203,7 +204,10 @@ func (p *Process) isDead() bool {
 
 func (p *Process) act(ctx context.Context, c *entered, call, half func(ctx context.Context) error) error {
 	if c.Class != Edge {
-		ctx = edgehook.With(ctx, &place{p: p, at: c.Point})
+		var end context.CancelCauseFunc
+		ctx, end = context.WithCancelCause(ctx)
+		defer end(nil)
+		ctx = edgehook.With(ctx, &place{p: p, at: c.Point, end: end})
 	}
 	switch c.kind {
 	case Before, Lasting:
@@ -222,7 +226,7 @@ func (p *Process) act(ctx context.Context, c *entered, call, half func(ctx conte
 				}
 			}()
 			time.Sleep(p.x.Delay)
-			if !p.isDead() {
+			if !p.IsDead() {
 				_ = call(context.WithoutCancel(ctx))
 			}
 		}()
@@ -238,8 +242,11 @@ func (p *Process) act(ctx context.Context, c *entered, call, half func(ctx conte
 			return context.Cause(ctx)
 		case <-p.released:
 			return ErrKilled
-		case <-time.After(p.x.Grace):
-			return ErrInjected
+		case <-time.After(p.x.Lapse):
+			if in, ok := edgehook.From(ctx).(*place); ok && in.end != nil {
+				in.end(context.DeadlineExceeded) // of the whole operation
+			}
+			return errors.Join(ErrInjected, context.DeadlineExceeded)
 		}
 	case Panic:
 		panic(ErrInjected)
@@ -273,7 +280,7 @@ func (p *Process) watched(ctx context.Context, c *entered, call func(ctx context
 		select {
 		case <-returned:
 		case <-time.After(p.x.Grace):
-			if !p.isDead() {
+			if !p.IsDead() {
 				p.x.Report("%s does not heed its context: it still runs %s after its end", c.Name, p.x.Grace)
 			}
 		}
@@ -285,6 +292,8 @@ func (p *Process) watched(ctx context.Context, c *entered, call func(ctx context
 type place struct {
 	p  *Process
 	at Point
+	// end ends the context of the operation.
+	end context.CancelCauseFunc
 }
 
 // Hook returns the hook of steps outside of operations.

@@ -548,6 +548,41 @@ var bugs = []struct {
 			}
 		})
 	}, equalEntries, "a=1"), unequal, "missing: a", unequal},
+	{"a target normalises names", normalised(equalEntries), unequal, "orphan: www", ""},
+	{"a target normalises names, and no values are listed", normalised(nil), unequal, "missing: www.", unequal},
+}
+
+// normalising keeps entries without the dot at the end of their keys.
+type normalising struct{ plain }
+
+func (n normalising) row(e *entry) *entry {
+	return &entry{strings.TrimSuffix(e.Key, "."), e.Values}
+}
+
+func (n normalising) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
+	return n.plain.Update(ctx, txn, revision, n.row(e))
+}
+
+func (n normalising) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
+	return n.plain.Delete(ctx, txn, revision, n.row(e))
+}
+
+// normalised returns a subject of a target whose listing has other keys than the rows: each resync deletes and makes the entry.
+func normalised(equal func(wanted, found *entry) bool) sub {
+	s := with(func(*parts) {}, "www.=1 b", "www.=2")
+	s.Config = func(s *store) reconciler.Config[*entry] {
+		return reconciler.Config[*entry]{
+			Operations: normalising{plain{s}}, Equal: equal,
+			Lister: listing(func(yield func(*entry) bool) {
+				for key, value := range s.dump() {
+					if !yield(&entry{key, strings.Fields(value)}) {
+						return
+					}
+				}
+			}),
+		}
+	}
+	return s
 }
 
 // listing is a Lister.

@@ -62,8 +62,10 @@ type Subject[Obj, T any] struct {
 	Without []string
 
 	// RealTime is for a target that does not fit into a bubble of testing/synctest, such as a kernel or a server. A run
-	// then takes some tenths of a second, and backoffs and timeouts are short. The test must not run in parallel with others,
-	// whose goroutines would count as left behind.
+	// then takes some tenths of a second, and backoffs are short; timeouts are those of the configuration. The target is
+	// compared when no reconciler has work and each goroutine of the program was seen blocked several times, however busy the
+	// machine is. A goroutine that only looks at something from time to time has to do so every few milliseconds. The test must
+	// not run in parallel with others, whose goroutines would count as those of the program, and as left behind.
 	RealTime bool
 	// Runs bounds the number of plans with faults; the ways without faults are always run. Zero means 1000, or 100 in real
 	// time. A negative number is an error.
@@ -87,9 +89,9 @@ type Subject[Obj, T any] struct {
 //  3. One point that fails for as long as the states change. Objects that have no part in it must be applied meanwhile.
 //  4. Pairs of faults at random.
 //
-// With [reconciler.Config].Lister and Equal a resync takes the place of the refresh, another one must then find nothing,
-// and neither it nor a new start may call an operation. In a run Settings.ListTimeout is four seconds: a listing has
-// to take less. There is no periodic refresh then.
+// With [reconciler.Config].Lister another resync must find nothing in the settled target. With Equal, too, a resync takes the
+// place of the refresh, and neither another one nor a new start may call an operation. In a run Settings.ListTimeout is
+// four seconds, or a minute in real time: a listing has to take less. There is no periodic refresh then.
 //
 // After the last fault everything that waits is retried and pruned, and refreshed if the operations cannot know of the
 // fault: success without effect, a late effect, a change from outside. Then all rows have to be applied, the

@@ -24,8 +24,8 @@ type life struct {
 	virtual bool
 	// hashes are the hashes of the rows that were written, by address. They do not change.
 	hashes map[uintptr]uint64
-	// lists is true if a reconciler lists what the target has, or prunes it.
-	lists bool
+	// lists is true if a reconciler lists what the target has, or prunes it, resyncs if one has a Lister.
+	lists, resyncs bool
 	// compares is true if every reconciler lists its target with values, and compares them.
 	compares bool
 	// started counts the reconcilers by the beginning of the names of their calls.
@@ -78,6 +78,7 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 		}
 	}
 	l.lists = l.lists || f.pruner != nil || f.sweep != nil || f.lister != nil
+	l.resyncs = l.resyncs || f.lister != nil
 	l.compares = l.compares && cfg.Lister != nil && cfg.Equal != nil
 	if f.single != nil {
 		cfg.Operations = faultyOperations[Row]{f}
@@ -109,14 +110,18 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 		}
 		if s.Timeout == 0 {
 			s.Timeout = timeout
+			if !l.virtual {
+				s.Timeout = callTime
+			}
 		}
 		if !l.virtual {
-			s.MinBackoff, s.MaxBackoff = time.Millisecond, 10*time.Millisecond
-			s.Timeout = min(s.Timeout, timeout/10)
-			if !l.x.Healed() {
-				// While a listing fails, as long as the states change, the rows are applied without it. A busy machine
-				// may take as long for one that works, which has no reason to be short of time later.
-				s.ListTimeout = lastingTime / 2
+			// A failure that lasts leaves more and more time without a call, in which the program rests.
+			s.MinBackoff, s.MaxBackoff = time.Millisecond, 4*time.Second
+			if s.BlockedRecheck > 0 {
+				s.BlockedRecheck = min(s.BlockedRecheck, time.Second)
+			}
+			if s.ListTimeout = stopTime; l.x.ListingLasts() {
+				s.ListTimeout = 50 * time.Millisecond
 			}
 		}
 	}))

@@ -5,7 +5,9 @@ package reconcilertest
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing/synctest"
@@ -17,33 +19,31 @@ import (
 )
 
 // How long a run waits, in virtual time: after a state, and after the faults, when a breaker may be open and a failure
-// may wait for its retry.
+// may wait for its retry. The time is longer, up to mostTime, if the reconcilers then have work that is not over.
 const (
 	settleTime = 10 * time.Second
 	healTime   = 3 * time.Minute
+	mostTime   = time.Hour
 	stopTime   = time.Minute
 	callTime   = 10 * time.Second
 )
 
-// In real time a run is settled when everything is applied and no operation was called in the last stillLooks looks, which are
-// a millisecond apart or, on a busy machine, as much as a goroutine of the program has to wait, too; or after realTime; after
-// lastingTime if something fails for ever.
+// In real time a run is settled when no reconciler has work that is not over, and nothing has happened while each
+// goroutine was seen blocked stillRounds times, in looks that are at least a millisecond apart. So a goroutine that waits for
+// the processor is waited for, however busy the machine is. After mostLooks while no call ran the program is taken
+// for one that never rests.
 const (
-	stillLooks  = 10
-	realTime    = 2 * time.Second
-	lastingTime = 100 * time.Millisecond
+	stillRounds = 10
+	mostLooks   = 2000
 )
 
 // settle waits until the target should match. If the program is killed meanwhile, it is started again; or later, if the
 // next state is written before that.
 func (w *world[Obj, T]) settle(d time.Duration) {
-	for {
-		if !w.wait(d) {
-			return
-		}
+	for w.wait(d) {
 		rewritten := w.tb.Rewritten
 		w.env = nil
-		if rewritten {
+		if rewritten && !w.x.Healed() {
 			return
 		}
 		w.start(check.Step{State: w.state})
@@ -55,32 +55,137 @@ func (w *world[Obj, T]) wait(d time.Duration) (died bool) {
 	if w.s.RealTime {
 		return w.waitReal()
 	}
-	select {
-	case <-w.tb.Died():
-		died = true
-	case <-time.After(d):
+	for begun, more := time.Now(), time.Second; ; more *= 2 {
+		select {
+		case <-w.tb.Died():
+		case <-time.After(d):
+		}
+		// What is due at the end of this time comes first.
+		synctest.Wait()
+		if w.tb.IsDead() {
+			return true
+		}
+		if !w.goesOn() || time.Since(begun) > mostTime {
+			return false
+		}
+		d = more
 	}
-	synctest.Wait()
-	return died
+}
+
+// goesOn reports whether what a run waits for in virtual time may be still to come: the end of an operation, all work
+// after the faults, and until then the rows that a lasting failure must not hold up.
+func (w *world[Obj, T]) goesOn() bool {
+	switch name, _, _ := w.x.FailedMoreThan(mostFailures); {
+	case len(w.x.Running()) > 0:
+		return true
+	case !w.x.Healed():
+		return len(w.stuck()) > 0
+	default:
+		return name == "" && w.hasWork()
+	}
 }
 
 func (w *world[Obj, T]) waitReal() (died bool) {
-	calls, still := -1, 0
-	for begin := time.Now(); time.Since(begin) < realTime && (time.Since(begin) < lastingTime || len(w.x.Lasting()) == 0); {
+	var q quiet
+	began := time.Now() // the latest event
+	for looks := 0; looks < mostLooks; {
 		select {
 		case <-w.tb.Died():
 			return true
 		case <-time.After(time.Millisecond):
 		}
-		still++
-		if n := w.x.Calls(); n != calls {
-			calls, still = n, 0
+		if q.look(w.events(), w.goroutines()) {
+			began = time.Now()
 		}
-		if still >= stillLooks && len(w.x.Running()) == 0 && len(w.unapplied()) == 0 {
-			return false
+		switch running := w.x.Running(); {
+		case len(w.x.Wrong()) > 0:
+			return false // the run has failed
+		case len(running) == 0:
+			looks++
+			if q.rounds >= stillRounds {
+				if !w.hasWork() {
+					return w.tb.IsDead()
+				}
+				q.rounds = 0
+			}
+		case time.Since(began) > stopTime:
+			w.x.Report("%s does not return: it runs for %s", running[0].Name, stopTime)
 		}
 	}
 	return false
+}
+
+// events changes with each call, and with each change of a table.
+func (w *world[Obj, T]) events() (n uint64) {
+	txn := w.env.DB.ReadTxn()
+	for _, table := range w.env.DB.GetTables(txn) {
+		n += table.Revision(txn)
+	}
+	return n + uint64(w.x.Calls())
+}
+
+// goroutines returns the stacks of the goroutines that have begun in the run.
+func (w *world[Obj, T]) goroutines() map[string]string {
+	now := check.Goroutines()
+	maps.DeleteFunc(now, func(number, _ string) bool { return w.before[number] != "" })
+	return now
+}
+
+// quiet tells a program that rests from one that the machine does not let run.
+type quiet struct {
+	events uint64
+	// rounds is how often each goroutine was seen blocked since the latest event, blocked are those that were in this round.
+	rounds  int
+	blocked map[string]bool
+}
+
+// look takes a look at the goroutines, and reports whether there was an event since the last one.
+func (q *quiet) look(events uint64, goroutines map[string]string) (event bool) {
+	if event = events != q.events || q.blocked == nil; event {
+		q.events, q.rounds, q.blocked = events, 0, map[string]bool{}
+	}
+	all := true
+	for number, stack := range goroutines {
+		if check.Blocked(stack) {
+			q.blocked[number] = true
+		}
+		all = all && q.blocked[number]
+	}
+	if all {
+		q.rounds++
+		clear(q.blocked)
+	}
+	return event
+}
+
+// hasWork reports whether some reconciler has work that is not over: a change or a failure, an operation, a listing or a prune
+// that is due. While something fails for ever, that is left out.
+func (w *world[Obj, T]) hasWork() (work bool) {
+	lasting := w.x.Lasting()
+	w.each(func(ctx context.Context, c controller) {
+		s := answered(ctx, c)
+		work = work || s.Condition == inspect.ConditionBusy || s.AwaitsListing || !s.Listing.IsZero() ||
+			!s.NextPrune.IsZero() && !s.NextPrune.After(s.At) || s.PruneFailure != "" && len(lasting) == 0
+		for _, n := range s.States {
+			switch inspect.State(n.State) {
+			case inspect.StateUnseen, inspect.StateReady, inspect.StateQueued, inspect.StateInFlight, inspect.StateHeld:
+				work = work || n.Count > 0
+			}
+		}
+	})
+	if len(lasting) > 0 {
+		return work || len(w.stuck()) > 0
+	}
+	return work || len(w.rest()) > 0
+}
+
+// answered returns the snapshot of a loop that has answered, if it does before ctx ends: on a busy machine it may not at once.
+func answered(ctx context.Context, c controller) inspect.Snapshot {
+	for {
+		if s := c.Snapshot(ctx); s.Condition != inspect.ConditionBusy || ctx.Err() != nil {
+			return s
+		}
+	}
 }
 
 // repair lets everything that waits run now, and prunes, as the program would in time. It also refreshes what is done, if
@@ -101,13 +206,23 @@ type controller interface {
 	Retry(ctx context.Context, keys ...string) (int, error)
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	Prune()
+	Keys(prefix string, limit int) []string
 	Snapshot(ctx context.Context) inspect.Snapshot
 	WaitAll(ctx context.Context, m reconciler.Milestone) (inspect.Unapplied, error)
 }
 
-func retry(ctx context.Context, c controller)   { _, _ = c.Retry(ctx) }
-func refresh(ctx context.Context, c controller) { _, _ = c.Refresh(ctx) }
-func prune(_ context.Context, c controller)     { c.Prune() }
+func retry(ctx context.Context, c controller) { _, _ = c.Retry(ctx) }
+func prune(_ context.Context, c controller)   { c.Prune() }
+
+// refresh names the rows: then they are work at once, and not in turn.
+func refresh(ctx context.Context, c controller) {
+	for keys := range slices.Chunk(c.Keys("", mostRows), inspect.MaxKeys) {
+		_, _ = c.Refresh(ctx, keys...)
+	}
+}
+
+// mostRows bounds the rows of a table that are refreshed.
+const mostRows = 10_000
 
 // each calls for each reconciler of the program. A loop that hangs does not take the call.
 func (w *world[Obj, T]) each(call func(ctx context.Context, c controller)) {
@@ -118,19 +233,15 @@ func (w *world[Obj, T]) each(call func(ctx context.Context, c controller)) {
 	}
 }
 
-// unequal returns what another resync of the settled target finds, and the operations that it or a new start makes. What an
-// operation has asked for itself is left out: its row keeps its schedule.
+// unequal returns what another resync of the settled target finds, and the operations that it or a new start makes if all is
+// compared. What an operation has asked for itself is left out: its row keeps its schedule.
 func (w *world[Obj, T]) unequal() (texts []string) {
 	calls := w.x.OwnCalls()
 	begun := time.Now()
 	w.each(prune)
 	w.settle(settleTime)
-	// In real time a listing may take longer than the program seems to rest.
-	for !w.resynced(begun) && time.Since(begun) < callTime {
-		w.settle(settleTime)
-	}
 	w.each(func(ctx context.Context, c controller) {
-		s := c.Snapshot(ctx)
+		s := answered(ctx, c)
 		switch r := s.Resync; {
 		case !s.Lists:
 		case r == nil || r.Started.Before(begun):
@@ -144,11 +255,11 @@ func (w *world[Obj, T]) unequal() (texts []string) {
 			}
 		}
 	})
-	if more := w.x.OwnCalls(); len(texts) == 0 && len(more) > len(calls) {
-		texts = append(texts, "a resync of the settled target calls "+strings.Join(more[len(calls):], ", "))
-	}
-	if len(texts) > 0 {
+	if len(texts) > 0 || !w.compares {
 		return texts
+	}
+	if more := w.x.OwnCalls(); len(more) > len(calls) {
+		return []string{"a resync of the settled target calls " + strings.Join(more[len(calls):], ", ")}
 	}
 	calls = w.x.OwnCalls()
 	w.tb.Kill(false)
@@ -160,24 +271,20 @@ func (w *world[Obj, T]) unequal() (texts []string) {
 	return texts
 }
 
-// resynced reports whether each reconciler has ended a resync that began after a time.
-func (w *world[Obj, T]) resynced(after time.Time) bool {
-	all := true
-	w.each(func(ctx context.Context, c controller) {
-		s := c.Snapshot(ctx)
-		all = all && (!s.Lists || s.Resync != nil && !s.Resync.Started.Before(after))
-	})
-	return all
-}
-
-// rest returns the rows that are not applied.
+// rest returns the rows that are not applied now.
 func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
 	w.each(func(ctx context.Context, c controller) {
-		ctx, cancel := context.WithTimeout(ctx, time.Millisecond)
-		defer cancel()
-		rest, err := c.WaitAll(ctx, reconciler.Applied)
-		if keys = append(keys, rest.Keys...); err != nil && len(rest.Keys) == 0 {
-			keys = append(keys, inspect.Unreconciled{Err: err})
+		now, cancel := context.WithCancel(ctx)
+		cancel()
+		for {
+			rest, err := c.WaitAll(now, reconciler.Applied)
+			if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) && len(w.x.Running()) == 0 && ctx.Err() == nil {
+				continue // on a busy machine the loop may not answer at once
+			}
+			if keys = append(keys, rest.Keys...); err != nil && len(rest.Keys) == 0 {
+				keys = append(keys, inspect.Unreconciled{State: inspect.StateUnseen, Err: err})
+			}
+			return
 		}
 	})
 	return keys

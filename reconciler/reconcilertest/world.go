@@ -39,6 +39,7 @@ type world[Obj, T any] struct {
 	states [][]Obj
 	hashes map[uintptr]uint64
 	hashed []hashed[Obj]
+	before map[string]string // the goroutines at the begin of the run
 
 	env   *Env[Obj]
 	tb    *lifeTB
@@ -69,9 +70,9 @@ func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world
 			}
 		}
 	}
-	w.x.Delay, w.x.Grace = 3*time.Second, 5*time.Second
+	w.x.Delay, w.x.Lapse, w.x.Grace = 3*time.Second, 5*time.Second, 5*time.Second
 	if s.RealTime {
-		w.x.Delay, w.x.Grace = 20*time.Millisecond, 10*time.Second
+		w.x.Delay, w.x.Lapse, w.x.Grace = 20*time.Millisecond, 100*time.Millisecond, 10*time.Second
 	}
 	return w
 }
@@ -92,7 +93,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 			rec = w.record()
 		}
 	}()
-	before := check.Goroutines()
+	w.before = check.Goroutines()
 	w.target = w.s.Target(w.t)
 	w.rec.Base = w.dump()
 	if w.s.Foreign != nil {
@@ -126,7 +127,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 	if name, times, err := w.x.FailedMoreThan(mostFailures); name != "" {
 		w.x.Report("%s failed %d times after the last fault: %s", name, times, err)
 	}
-	if w.compares && len(w.rec.Unapplied) == 0 {
+	if w.tb.resyncs && len(w.rec.Unapplied) == 0 {
 		w.rec.Unequal = w.unequal()
 	}
 
@@ -144,7 +145,7 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 
 	if w.stop() {
 		w.t.end()
-		w.leaks(before)
+		w.leaks()
 	}
 	for _, row := range w.hashed {
 		if check.Hash(row.obj) != row.hash {
@@ -201,7 +202,7 @@ func (w *world[Obj, T]) start(s check.Step) {
 	w.env.Write(func(wtxn statedb.WriteTxn) { initialised = w.env.Table.RegisterInitializer(wtxn, "states") })
 	w.startProgram()
 	w.lists = w.lists || l.lists
-	if w.env.idle(); len(w.env.Registry.All()) == 0 {
+	if w.begun(); len(w.env.Registry.All()) == 0 {
 		w.x.Report("the program has no reconciler: start it with Env.Start or reconcilertest.Start, or give it e.Registry")
 		panic(over{})
 	}
@@ -222,6 +223,18 @@ func (w *world[Obj, T]) start(s check.Step) {
 		return
 	}
 	w.env.Write(initialised)
+}
+
+// begun waits until what the program has started runs.
+func (w *world[Obj, T]) begun() {
+	if !w.s.RealTime {
+		synctest.Wait()
+		return
+	}
+	for q, looks := (quiet{}), 0; q.rounds == 0 && looks < mostLooks; looks++ {
+		time.Sleep(time.Millisecond)
+		q.look(0, w.goroutines())
+	}
 }
 
 // startProgram starts what the program starts. If that panics, the run is over.
@@ -367,23 +380,27 @@ func (w *world[Obj, T]) stop() (stopped bool) {
 	}
 }
 
-// leaks reports the goroutines that outlive the stop.
-func (w *world[Obj, T]) leaks(before map[string]string) {
+// leaks reports the goroutines that outlive the stop. One that is not blocked may be about to end.
+func (w *world[Obj, T]) leaks() {
 	var left []string
-	for range 100 {
-		left = nil
-		for number, stack := range check.Goroutines() {
-			if before[number] == "" {
-				left = append(left, stack)
-			}
+	for looks, all := 0, 0; looks < 100 && all < mostLooks; all++ {
+		left = left[:0]
+		blocked := true
+		for _, stack := range w.goroutines() {
+			left = append(left, stack)
+			blocked = blocked && check.Blocked(stack)
 		}
 		if len(left) == 0 {
 			return
 		}
 		if !w.s.RealTime {
+			looks++
 			synctest.Wait()
 			time.Sleep(stopTime)
 			continue
+		}
+		if blocked {
+			looks++
 		}
 		time.Sleep(10 * time.Millisecond)
 	}

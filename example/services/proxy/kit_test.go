@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/google/nftables"
@@ -115,6 +116,13 @@ type node struct {
 func (n *node) dump() map[string]string {
 	rules := n.foreign.dump() // first: a listing may write rules
 	l, err := n.table.List()
+	for range 1000 {
+		if err == nil {
+			break
+		}
+		time.Sleep(time.Millisecond) // the kernel moves a set to another table, for which it needs the processor
+		l, err = n.table.List()
+	}
 	require.NoError(n, err)
 	has := dumpOf(l)
 	for _, text := range rules {
