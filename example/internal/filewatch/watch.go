@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package filewatch says when a file may have changed.
+// Package filewatch says when a file may have changed, and reads it when it is whole.
 package filewatch
 
 import (

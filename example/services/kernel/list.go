@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
@@ -98,7 +99,8 @@ const attempts = 10
 func dump[K comparable, V any](t *Table, junk *messages, set string, entry func(element) (K, V, bool)) (map[K]V, error) {
 	isWanted := func(s *nftables.Set) bool { return s.Name == set }
 	description := sets(t.table)[slices.IndexFunc(sets(t.table), isWanted)]
-	for range attempts {
+	for i := range attempts {
+		time.Sleep(time.Duration(i) * 10 * time.Millisecond) // on a busy machine the kernel takes its time, too
 		state, err := t.set(set)
 		if errors.Is(err, unix.ENOENT) || err == nil && !state.fits(description) {
 			return map[K]V{}, nil // the set is gone, and everything that was in it

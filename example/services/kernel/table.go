@@ -86,7 +86,8 @@ type Table struct {
 
 	// socket is the one of conn, for what conn is not fit for. Its Flush counts on an answer for each message: after
 	// a lost one it takes those of earlier messages for its own, and reports success for what failed. It cannot
-	// delete what may be missing, does not say which element is refused, and takes 1.5 s to list 100,000 elements.
+	// delete what may be missing, does not say which element is refused, takes 1.5 s to list 100,000 elements, and
+	// leaves out expressions of rules that it does not know.
 	socket socket
 
 	// Flows are deleted while others commit.

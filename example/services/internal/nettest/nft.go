@@ -34,12 +34,12 @@ func (p *Place) NftList(into any) {
 	p.Do(func() error {
 		for deadline := time.Now().Add(Limit); ; {
 			out, err := exec.Command("nft", "-j", "-s", "list", "ruleset").Output()
-			// While others write, nft may end without an error and without a ruleset.
-			if err == nil && len(out) > 0 {
-				return json.Unmarshal(out, into)
+			if err == nil {
+				err = json.Unmarshal(out, into)
 			}
-			if time.Now().After(deadline) {
-				return fmt.Errorf("nft lists nothing: %w", err)
+			// While others write, nft may end without an error and without the whole ruleset.
+			if err == nil || time.Now().After(deadline) {
+				return err
 			}
 		}
 	})
