@@ -226,7 +226,6 @@ func (f *foreign) edit(state string) {
 // step does one thing.
 func (f *foreign) step() {
 	f.Helper()
-	link := func() string { return one(f, "br0", "br1", "a0", "a1") }
 	switch f.random.IntN(20) {
 	case 0:
 		f.edit(one(f, walked...))
@@ -241,7 +240,7 @@ func (f *foreign) step() {
 		}
 		f.do("addr " + one(f, "add", "change", "replace", "del") + " " + ip + "/" + length + " dev " + one(f, "br0", "br0", "br1", "a1", "lo", "f0") + " " + kind)
 	case 11, 12, 13:
-		f.changeLink(link)
+		f.changeLink(one(f, "br0", "br1", "a0", "a1"))
 	case 14, 15:
 		group := one(f, "all", "default", "br0", "br1", "lo")
 		f.set(one(f, "net/ipv4/ip_forward", "net/ipv4/conf/"+group+"/forwarding", "net/ipv4/conf/"+group+"/rp_filter",
@@ -256,9 +255,18 @@ func (f *foreign) step() {
 }
 
 // changeLink changes a link that a row asks for, or its name.
-func (f *foreign) changeLink(link func() string) {
+func (f *foreign) changeLink(name string) {
 	f.Helper()
-	switch name := link(); f.random.IntN(14) {
+	var missing error
+	f.inside(func() error {
+		_, missing = os.Stat("/proc/sys/net/ipv4/conf/" + name)
+		return nil
+	})
+	what := f.random.IntN(15)
+	if missing != nil {
+		what = 10 + what%3 // ip(8) would find another link that has the name as an alternative one
+	}
+	switch what {
 	case 0, 1:
 		f.do("link set " + name + " mtu " + one(f, "900", "1300", "1500"))
 	case 2, 3:
@@ -269,21 +277,19 @@ func (f *foreign) changeLink(link func() string) {
 		f.do("link set " + name + " nomaster")
 	case 6:
 		f.do("link set " + name + " address 02:00:00:00:01:" + one(f, "01", "02"))
-	case 7, 8:
+	case 7, 8, 9:
 		f.do("link del " + name)
-	case 9:
-		f.do("link set " + name + " down")
-		f.do("link set " + name + " name x9")
 	case 10:
-		f.do("link del " + name)
 		f.do("link property add dev " + one(f, "br0", "br1", "a1", "lo") + " altname " + name)
 	case 11:
-		f.do("link del " + name)
 		f.do("link add " + name + " type ifb")
 	case 12:
 		f.do("link add " + one(f, "stray0", "stray1") + " type " + one(f, "bridge", "veth peer name "+name, "veth peer name stray2"))
 	case 13:
 		f.do("link add x8 link a0 type macvlan")
+	case 14:
+		f.do("link set " + name + " down")
+		f.do("link set " + name + " name x9")
 	}
 }
 
@@ -295,7 +301,7 @@ func (f *foreign) realm() (all []string) {
 			all = append(all, describe(link, "ifname", "ifindex", "mtu", "address", "altnames", "group", "ifalias"))
 		}
 	}
-	for _, args := range []string{"nexthop", "rule", "route show table 300", "-6 route show table 300"} {
+	for _, args := range []string{"nexthop", "rule", "route show table 300"} {
 		out, _ := f.ip(args) // the table may not be there
 		for _, line := range strings.Split(out, "\n") {
 			if args != "nexthop" || strings.Contains(line, "dev f") {
@@ -306,21 +312,21 @@ func (f *foreign) realm() (all []string) {
 	return append(all, f.sysctl("net.ipv4.tcp_keepalive_time"), f.sysctl("net.ipv4.conf.f0.arp_filter"))
 }
 
-// changeRealm changes something that is the other program's. Its routes are by a link that has never an IPv4 address: the
-// kernel removes the IPv4 routes of a link with its last one.
+// changeRealm changes something that is the other program's. Its routes are of IPv4, since it sets disable_ipv6 itself,
+// and by a link that never has an IPv4 address: the kernel removes the routes of a link with its last one.
 func (f *foreign) changeRealm() {
 	f.Helper()
 	switch f.random.IntN(8) {
 	case 0:
-		f.do("link property " + one(f, "add", "del") + " dev " + one(f, "f0", "f1") + " altname " + one(f, "br0", "br1", "a0", "a1", "other"))
+		f.do("link property " + one(f, "add", "del") + " dev f0 altname " + one(f, "br0", "br1", "a0", "a1", "other"))
 	case 1:
 		f.do("link " + one(f, "add", "del") + " f2 type ifb")
 	case 2:
 		f.do("link set f1 mtu " + one(f, "1000", "1400") + " alias " + one(f, "br0", "b"))
 	case 3, 4:
 		f.do("route " + one(f, "add", "append", "replace", "del") + " " + one(f,
-			"10.1.0.0/16 dev f1", "10.1.0.0/16 dev f1 metric 9", "10.1.0.0/16 nhid 70", "blackhole 10.2.0.0/16", "fd01::/48 dev f1",
-			"fd01::/48 dev f1 metric 20", "10.66.0.0/16 dev f1 mtu lock 1300") + " table 300")
+			"10.1.0.0/16 dev f1", "10.1.0.0/16 dev f1 metric 9", "10.1.0.0/16 nhid 70", "blackhole 10.2.0.0/16",
+			"10.66.0.0/16 dev f1 mtu lock 1300") + " table 300")
 	case 5:
 		f.do("nexthop replace id " + one(f, "70", "71") + " dev f1")
 	case 6:
