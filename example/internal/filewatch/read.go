@@ -36,8 +36,8 @@ func Read(ctx context.Context, path string, most int64) ([]byte, error) {
 			}
 			return time.Since(changed) >= quiet
 		})
-		if err != nil || info != nil && unchanged(last, info) {
-			return data, err
+		if err != nil || info != nil && (!info.Mode().IsRegular() || unchanged(last, info)) {
+			return data, err // what was read of a pipe cannot be read again
 		}
 		select {
 		case <-time.After(settle):
