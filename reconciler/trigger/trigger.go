@@ -40,7 +40,7 @@ const maxChanges = 1000
 // A change is any write of a source row, or its deletion. The trigger calls a function with it, which
 // returns queries on the reconciler's table. The rows that these find are handed to the reconciler, as
 // [reconciler.Loop.Reapply] does: nothing is written. So Done objects are refreshed, failed and blocked ones are due,
-// the result of an operation that started before the change does not count, and rows without a status are left
+// the success of an operation that started before the change does not count, and rows without a status are left
 // alone. An object that keeps failing is tried no more often than its minimum backoff allows, however often the source
 // changes.
 // A row that the reconciler has not read before its dependency changes is compared with the first listing of
