@@ -84,20 +84,21 @@ func (l *Loop[Obj]) Pause() { l.calls.setPause(&pause[Obj]{whole: true}) }
 // as Refreshing. Their deletions and retries wait, and health reports how many are paused. Each of them uses
 // memory while it waits. Prunes go on: they get paused objects as wanted ones, but a prune may carry out a
 // deletion that is paused. For waits an object counts as [Attempted] from when its pause begins, whatever it
-// waits for; but an operation that runs on that version has to end first, and [Loop.Wait], [Loop.WaitAll] and waits for a deletion
-// wait for a change that is not read because no worker is free, or no operation is allowed by
+// waits for; but an operation that runs on that version has to end first, and [Loop.Wait], [Loop.WaitAll] and waits
+// for a deletion wait for a change that is not read because no worker is free, or no operation is allowed by
 // [Settings].OperationLimiter. A change that has counted as attempted does so also after the pause.
 //
 // The call replaces every earlier pause; nil is the same as [Loop.Resume]. The goroutine of the loop calls
-// paused for each object that waits or is worked on when the pause begins, of many for some at a time, and later for each
-// change that it reads and before each operation; it must return the same for an object until the next call. PauseObjects returns at once, before the
-// loop has applied it. Safe from any goroutine.
+// paused for each change that it reads and before each operation. When the pause begins, it also calls paused for
+// each object that waits or is worked on; if there are many, it does other work in between. paused must return the
+// same for an object until the next call. PauseObjects returns at once, before the loop has applied it. Safe from
+// any goroutine.
 func (l *Loop[Obj]) PauseObjects(paused func(obj Obj) bool) {
 	l.calls.setPause(&pause[Obj]{objects: paused})
 }
 
-// Resume ends the pause, whether it is one of everything or of objects. What had waited is due at once.
-// It returns before the loop has applied it. Safe from any goroutine.
+// Resume ends the pause, whether it is one of everything or of objects. What had waited is due at once; if it is
+// many objects, the loop makes some due at a time. It returns before the loop has applied it. Safe from any goroutine.
 func (l *Loop[Obj]) Resume() { l.calls.setPause(&pause[Obj]{}) }
 
 // PauseOnly is [Loop.PauseObjects] for callers that have no type of objects, such as the commands of an

@@ -40,12 +40,14 @@ import (
 // shortest time; RequeueBackoff. So join RetryAfter(err, 0) with a TerminalError if a part of the work
 // should be retried.
 type Operations[Obj any] interface {
-	// Update creates or changes the object in the target. It is called when the row has changed, for
-	// refreshes and for retries; if the rows carry the status, when that is Pending or Refreshing.
+	// Update creates or changes the object in the target. It is called when the row has changed (if the rows carry
+	// the status, when that is Pending or Refreshing), for refreshes and repairs, for [Loop.Reapply] and triggers, and
+	// for retries.
 	//
 	// If the rows carry no status, the object is the row itself and must not be changed. Otherwise it
-	// is a clone. Its status is the one that asked for the work, Pending or Refreshing, at retries
-	// too. Update may change the clone: its changes are written together with the status. They are
+	// is a clone. Its status is Pending or Refreshing, whichever asked for the work, also at retries and after a
+	// [Requeue]. It is Refreshing for a repair, Reapply or a trigger if the row is Done; the row itself stays so
+	// meanwhile. Update may change the clone: its changes are written together with the status. They are
 	// lost if the status is not written, as for a failure with the same text as the last, or if the
 	// row was written meanwhile and [Config].Merge does not keep them. Use [Checkpoint] for changes
 	// that must be written at once.

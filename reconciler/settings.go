@@ -70,8 +70,8 @@ type Settings struct {
 	Jitter float64
 	// MaxRetries is the number of retries after which the failure of an update is final, as with
 	// [TerminalError]: the object is left alone until it changes, its status is set to Pending or
-	// Refreshing, [Loop.Retry] or [Loop.Reapply] is called, or a reconciler starts again. The text of
-	// the status says so. Zero, the default, means no limit. Deletions are always retried without
+	// Refreshing, [Loop.Retry] or [Loop.Reapply] is called, a trigger finds it, or a reconciler starts
+	// again. The text of the status says so. Zero, the default, means no limit. Deletions are always retried without
 	// limit, because no row would show that one was given up.
 	MaxRetries int
 	// BlockedRecheck is the time after which a [Blocked] object is tried again although none of its

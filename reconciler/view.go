@@ -61,7 +61,8 @@ func (v *view[Obj]) status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 // time by which it had been written; it is zero if the reconciler has not read the table yet.
 //
 // If the rows carry the status, that is returned; but Pending, with the text, for a failure that an earlier
-// run of a reconciler left in the row. Safe from any goroutine, also in an operation.
+// run of a reconciler left in the row, or that came with the row from another process. Safe from any goroutine, also
+// in an operation.
 func (l *Loop[Obj]) Status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 	return l.view.status(txn, obj)
 }

@@ -24,7 +24,8 @@ type Status struct {
 	// that the wanted state has not changed meanwhile.
 	//
 	// In a row that comes from another process, as JSON for example, the ID is one that this process has not given
-	// out. Reconcilers read it as 0, and a failure with it as Pending: that process has the retries, if any.
+	// out. Reconcilers read it as 0, and a failure with it as Pending, since no retry of it waits in this process. Done
+	// stays Done.
 	ID uint64 `json:"id,omitempty" yaml:"id,omitempty"`
 
 	// Kind is the state of the object.

@@ -32,7 +32,7 @@ var numbers = []number{
 		func(f *metrics.Figures) float64 { return float64(f.Retries) }},
 	{"released_total", "Blocked objects of which what they waited for happened.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Released) }},
-	{"refreshes_total", "Objects that were marked for a refresh.", client.CounterValue,
+	{"refreshes_total", "Objects that were refreshed, repaired, or applied again by a trigger.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Refreshes) }},
 	{"panics_total", "Calls of operations that panicked.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Panics) }},

@@ -34,7 +34,7 @@ var actions = map[string]deed{
 		keys:  func(ctx context.Context, t target, keys []string) (int, error) { return t.Retry(ctx, keys...) },
 	},
 	"refresh": {
-		name: "refresh", text: "Refresh", done: "Done objects are marked for a refresh",
+		name: "refresh", text: "Refresh", done: "Done objects will be refreshed",
 		whole: func(ctx context.Context, t target) (int, error) {
 			_, err := t.Refresh(ctx)
 			return -1, err

@@ -136,7 +136,8 @@ func (d *Derived[In, Out]) inputKey(txn statedb.ReadTxn, named string) (key stri
 }
 
 // Prune compares the whole output with what the input derives, writes what differs, and deletes what
-// does not follow from it. It does not wait.
+// does not follow from it, once the derivation may delete what is not its own: see the package. It does
+// not wait.
 func (d *Derived[In, Out]) Prune() { d.ask(func(c *calls) { c.compareAll = true }) }
 
 // Pause stops the derivation until [Derived.Resume]: the output stays as it is.

@@ -17,13 +17,15 @@
 //     then the row is replaced.
 //   - An output row that is equal to the derived one is not written.
 //   - The output table belongs to the derivation: as soon as the input is initialised, rows that do not
-//     follow from it are deleted, also those of an earlier derivation or of another writer. Statuses
-//     that reconcilers write into the rows are kept: see [Config].Merge.
+//     follow from it are deleted, also those of an earlier derivation or of another writer. At first that
+//     waits until no input row fails that was never derived, since they may be its own. Statuses that
+//     reconcilers write into the rows are kept: see [Config].Merge.
 //   - If the function fails or panics, or the rank does, the error is in health and Explain under the key
 //     of the input row, what was derived from the row before stays in the output, and all other rows go
 //     on. The function is called again when the row changes, or by [Derived.Retry].
 //   - An output row that cannot be compared, merged, written or deleted is in error, and all others go on.
 //     It is compared again when a row that wants it changes, every 10 s, and by [Derived.Retry].
+//   - All rows wait for a function that hangs. After 10 s health and Explain name it.
 //   - The output has an initialiser that is done when the input is initialised and all of it is
 //     derived. The output of one derivation can be the input of another.
 //   - No function of the program is called with a table locked, except those of the indexes, and Same and

@@ -6,6 +6,8 @@ package trigger_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -236,12 +238,24 @@ func TestQueryOfAnotherTableIsAnError(t *testing.T) {
 	})
 }
 
+// The program runs in its own process.
 func TestPanicPropagationEndsTheProgram(t *testing.T) {
+	const inProgram = "STATEKEEL_TRIGGER_PANICS"
+	if os.Getenv(inProgram) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.count=1")
+		cmd.Env = append(os.Environ(), inProgram+"=1", "GOCOVERDIR="+t.TempDir())
+		output, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit, "the program is still alive: %s", output)
+		require.Equal(t, 2, exit.ExitCode(), "%s", output)
+		require.Contains(t, string(output), "panic: no idea")
+		return
+	}
 	withPorts(t, func(f *followed) {
 		f.cfg.PanicPropagation = true
 		f.prepare(f.ports, func(statedb.Change[*port]) []statedb.Query[*object] { panic("no idea") })
 		f.set(1, "bad")
-		require.PanicsWithValue(f, "no idea", func() { _ = f.trigger.Run(f.Context()) })
+		_ = f.trigger.Run(f.Context())
 	})
 }
 

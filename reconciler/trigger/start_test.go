@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
@@ -18,6 +19,29 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
+
+// What a function of the program ends does not go on, and nothing waits for it.
+func TestTriggerWhoseFunctionEndsItsGoroutineIsReported(t *testing.T) {
+	bothLedgers(t, func(f *followed) {
+		f.Start(f.cfg)
+		f.prepare(f.ports, func(statedb.Change[*port]) []statedb.Query[*object] { runtime.Goexit(); return nil })
+		ended := make(chan error, 1)
+		go func() { ended <- f.trigger.Run(f.Context()) }()
+		f.set(1, "eth0")
+		f.Pass(time.Second)
+		select {
+		case err := <-ended:
+			require.ErrorContains(f, err, "trigger-ports: a function of the program called runtime.Goexit")
+		default:
+			f.Error("the run has not returned")
+		}
+		level, message, _ := f.health.Now()
+		require.Equal(f, cell.StatusDegraded, level, message)
+		f.unset("eth0")
+		f.Pass(time.Minute)
+		require.Equal(f, "0", f.metrics.GraveyardObjectCountVar.Get("ports").String())
+	})
+}
 
 // bothLedgers runs a test with the status in the rows and beside.
 func bothLedgers(t *testing.T, test func(f *followed)) {

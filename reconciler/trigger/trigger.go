@@ -22,6 +22,7 @@ import (
 	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -40,7 +41,7 @@ const maxChanges = 1000
 // A change is any write of a source row, or its deletion. The trigger calls a function with it, which
 // returns queries on the reconciler's table. The rows that these find are handed to the reconciler, as
 // [reconciler.Loop.Reapply] does: nothing is written. So Done objects are refreshed, failed and blocked ones are due,
-// the result of an operation that started before the change does not count, and rows without a status are left
+// the success of an operation that started before the change does not count, and rows without a status are left
 // alone. An object that keeps failing is tried no more often than its minimum backoff allows, however often the source
 // changes.
 // A row that the reconciler has not read before its dependency changes is compared with the first listing of
@@ -144,6 +145,10 @@ func Register[Obj any, Source any](
 	}
 	params.JobGroup.Add(job.OneShot(t.name, func(ctx context.Context, health cell.Health) error {
 		err := t.run(ctx, health)
+		if errors.Is(err, usercall.ErrGoexit) {
+			// A hive drops the health of a job that has ended, and this health has to stay visible.
+			<-ctx.Done()
+		}
 		if ctx.Err() != nil {
 			t.Close()
 		}
@@ -160,7 +165,8 @@ func Register[Obj any, Source any](
 // If the dependents function panics, the log and health report it with the key of the source row;
 // health is Config.Health, or that of the job. The change is kept, and tried again with the backoff
 // of [reconciler.WithRetry] or when the row changes again. Other changes are processed as usual. With
-// Config.PanicPropagation the panic ends the program.
+// Config.PanicPropagation the panic ends the program. If the function calls runtime.Goexit, health reports it, and
+// Run closes the trigger and returns an error.
 func (t *Trigger[Obj, Source]) Run(ctx context.Context) error {
 	health := t.cfg.Health
 	if health != nil {
@@ -187,6 +193,16 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 		return fmt.Errorf("%s: has been closed", t.name)
 	}
 	t.rows.SetHealth(health)
+	if usercall.Returned(func() { t.follow(ctx) }) {
+		return nil
+	}
+	t.rows.Close()
+	t.rows.End(usercall.ErrGoexit)
+	return fmt.Errorf("%s: %w", t.name, usercall.ErrGoexit)
+}
+
+// follow has the dependents of changes applied again until ctx ends.
+func (t *Trigger[Obj, Source]) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		watch := t.look()
 		outrun, stopped := t.round(ctx)
@@ -195,7 +211,7 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 			// The source keeps no deleted rows for it.
 			t.rows.Close()
 			<-ctx.Done()
-			return nil
+			return
 		}
 		if outrun {
 			pause(ctx)
@@ -204,7 +220,6 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 			t.rows.Wait(ctx, watch)
 		}
 	}
-	return nil
 }
 
 // pause gives running operations time to end. Without it, if the source changes faster than its dependents can be
