@@ -6,6 +6,7 @@ package reconcilertest_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +15,9 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/check"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
@@ -104,5 +107,68 @@ func TestSubjectsPassInRealTime(t *testing.T) {
 		}(),
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) { reconcilertest.Check(t, real(s, 15)) })
+	}
+}
+
+// restless asks to be called again at once.
+type restless struct{ plain }
+
+func (r restless) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
+	if err := r.plain.Update(ctx, txn, revision, e); err != nil {
+		return err
+	}
+	return reconciler.Requeue(time.Microsecond)
+}
+
+// hanging is a subject of a derivation whose function waits until the stop.
+func hanging() sub {
+	s := started(func(e *reconcilertest.Env[*entry], s *store) {
+		derived, err := derive.Best(derive.Config[*entry]{DB: e.DB, Registry: e.Registry}, e.Table, reconciled(e, s),
+			func(*entry) ([]*entry, error) {
+				<-e.Context().Done()
+				return nil, nil
+			},
+			func(row *entry) string { return row.Key })
+		require.NoError(e, err)
+		e.Cleanup(derived.Close)
+		reconcilertest.Go(e, derived.Run)
+	})
+	s.Plan = "0 1"
+	return s
+}
+
+func TestADerivationThatHangsIsFound(t *testing.T) {
+	failure := check.Expect(t, "", func() { reconcilertest.Check(t, hanging()) })
+	require.NotNil(t, failure)
+	require.Contains(t, failure.Text, "the rows do not converge")
+	require.Contains(t, failure.Text, "the reconciler is busy")
+}
+
+// What never rests in real time is named, and ends the run at the first wait.
+func TestAProgramThatNeverRestsIsFoundInRealTime(t *testing.T) {
+	for name, c := range map[string]struct {
+		s    sub
+		said string
+	}{
+		"calls without end": {timed(func(s *store) reconciler.Operations[*entry] { return restless{plain{s}} }, func(*reconciler.Settings) {}),
+			"the program does not rest"},
+		"a goroutine that computes without end": {started(func(e *reconcilertest.Env[*entry], s *store) {
+			e.Start(reconciler.Config[*entry]{Operations: healthy{s}})
+			reconcilertest.Go(e, func(ctx context.Context) error {
+				for ctx.Err() == nil {
+					runtime.Gosched()
+				}
+				return nil
+			})
+		}), "TestAProgramThatNeverRestsIsFoundInRealTime"},
+		"a derivation that hangs": {hanging(), "does not answer"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
+			s := real(c.s, 1)
+			s.Plan = "0 1"
+			failure := check.Expect(t, "", func() { reconcilertest.Check(t, s) })
+			require.NotNil(t, failure)
+			require.Contains(t, failure.Text, c.said)
+		})
 	}
 }

@@ -30,11 +30,12 @@ const (
 
 // In real time a run is settled when no reconciler has work that is not over, and nothing has happened while each
 // goroutine was seen blocked stillRounds times, in looks that are at least a millisecond apart. So a goroutine that waits for
-// the processor is waited for, however busy the machine is. After mostLooks while no call ran the program is taken
-// for one that never rests.
+// the processor is waited for, however busy the machine is. What does not rest in mostLooks while no call runs, or in
+// callsTime, is reported.
 const (
 	stillRounds = 10
 	mostLooks   = 2000
+	callsTime   = 5 * time.Minute
 )
 
 // settle waits until the target should match. If the program is killed meanwhile, it is started again; or later, if the
@@ -85,32 +86,36 @@ func (w *world[Obj, T]) goesOn() bool {
 	}
 }
 
+// waitReal is wait in real time. It ends the run if that has gone wrong, or the program does not rest.
 func (w *world[Obj, T]) waitReal() (died bool) {
 	var q quiet
-	began := time.Now() // the latest event
+	begun, rested := time.Now(), false
 	for looks := 0; looks < mostLooks; {
 		select {
 		case <-w.tb.Died():
 			return true
 		case <-time.After(time.Millisecond):
 		}
-		if q.look(w.events(), w.goroutines()) {
-			began = time.Now()
+		if len(w.x.Wrong()) > 0 {
+			panic(over{})
 		}
-		switch running := w.x.Running(); {
-		case len(w.x.Wrong()) > 0:
-			return false // the run has failed
-		case len(running) == 0:
-			looks++
-			if q.rounds >= stillRounds {
-				if !w.hasWork() {
-					return w.tb.IsDead()
-				}
-				q.rounds = 0
+		if running := w.x.Running(); len(running) > 0 {
+			if time.Since(begun) > callsTime {
+				w.x.Report("the program does not rest within %s: it calls %s", callsTime, running[0].Name)
 			}
-		case time.Since(began) > stopTime:
-			w.x.Report("%s does not return: it runs for %s", running[0].Name, stopTime)
+			continue
 		}
+		looks++
+		if q.look(w.events(), w.goroutines); q.rounds >= stillRounds {
+			if !w.hasWork() {
+				return w.tb.IsDead()
+			}
+			q.rounds, rested = 0, true
+		}
+	}
+	if !rested {
+		w.x.Report("the program does not rest: it calls, changes a table or computes all the time%s", q.awake)
+		panic(over{})
 	}
 	return false
 }
@@ -137,25 +142,29 @@ type quiet struct {
 	// rounds is how often each goroutine was seen blocked since the latest event, blocked are those that were in this round.
 	rounds  int
 	blocked map[string]bool
+	// awake is the stack of a goroutine that was not blocked in the latest look; empty if there was an event.
+	awake string
 }
 
-// look takes a look at the goroutines, and reports whether there was an event since the last one.
-func (q *quiet) look(events uint64, goroutines map[string]string) (event bool) {
-	if event = events != q.events || q.blocked == nil; event {
-		q.events, q.rounds, q.blocked = events, 0, map[string]bool{}
+// look takes a look at the events, and at the goroutines if there was none since the latest look.
+func (q *quiet) look(events uint64, goroutines func() map[string]string) {
+	if events != q.events || q.blocked == nil {
+		*q = quiet{events: events, blocked: map[string]bool{}}
+		return
 	}
 	all := true
-	for number, stack := range goroutines {
+	for number, stack := range goroutines() {
 		if check.Blocked(stack) {
 			q.blocked[number] = true
 		}
-		all = all && q.blocked[number]
+		if !q.blocked[number] {
+			all, q.awake = false, "\n"+stack
+		}
 	}
 	if all {
 		q.rounds++
 		clear(q.blocked)
 	}
-	return event
 }
 
 // hasWork reports whether some reconciler has work that is not over: a change or a failure, an operation, a listing or a prune
@@ -164,6 +173,10 @@ func (w *world[Obj, T]) hasWork() (work bool) {
 	lasting := w.x.Lasting()
 	w.each(func(ctx context.Context, c controller) {
 		s := answered(ctx, c)
+		if s.Condition == inspect.ConditionBusy && w.s.RealTime && len(w.x.Running()) == 0 {
+			w.x.Report("reconciler %s does not answer within %s: %s", s.Reconciler, callTime, s.Busy)
+			panic(over{})
+		}
 		work = work || s.Condition == inspect.ConditionBusy || s.AwaitsListing || !s.Listing.IsZero() ||
 			!s.NextPrune.IsZero() && !s.NextPrune.After(s.At) || s.PruneFailure != "" && len(lasting) == 0
 		for _, n := range s.States {
@@ -185,6 +198,7 @@ func answered(ctx context.Context, c controller) inspect.Snapshot {
 		if s := c.Snapshot(ctx); s.Condition != inspect.ConditionBusy || ctx.Err() != nil {
 			return s
 		}
+		time.Sleep(callTime / 100)
 	}
 }
 
@@ -279,9 +293,13 @@ func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
 		for {
 			rest, err := c.WaitAll(now, reconciler.Applied)
 			if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) && len(w.x.Running()) == 0 && ctx.Err() == nil {
-				continue // on a busy machine the loop may not answer at once
+				time.Sleep(callTime / 100) // on a busy machine the loop may not answer at once
+				continue
 			}
 			if keys = append(keys, rest.Keys...); err != nil && len(rest.Keys) == 0 {
+				if busy := c.Snapshot(ctx).Busy; busy != "" {
+					err = &inspect.BusyError{With: busy}
+				}
 				keys = append(keys, inspect.Unreconciled{State: inspect.StateUnseen, Err: err})
 			}
 			return

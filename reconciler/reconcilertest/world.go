@@ -233,7 +233,7 @@ func (w *world[Obj, T]) begun() {
 	}
 	for q, looks := (quiet{}), 0; q.rounds == 0 && looks < mostLooks; looks++ {
 		time.Sleep(time.Millisecond)
-		q.look(0, w.goroutines())
+		q.look(0, w.goroutines)
 	}
 }
 
