@@ -75,7 +75,7 @@ type Config[Obj any] struct {
 	// An empty group means none. If GroupOf is nil there are no groups.
 	GroupOf func(Obj) string
 	// SamePending reports whether a newer version of an object asks for the same operation as an
-	// older one: then other writers changed the rest of the row. nil means never.
+	// older one: then other writers changed the rest of the row. If nothing tells, it may be true. nil means never.
 	SamePending func(older, newer Obj) bool
 	// Limits can be changed later with SetLimits.
 	Limits
