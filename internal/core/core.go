@@ -110,10 +110,11 @@ type Core[Obj any] struct {
 	// paused is nil if no object is paused. pausing is the walk that follows when it is set.
 	paused  pauses[Obj]
 	pausing walk[Obj]
-	// retrying is the walk that makes keys due, retried the number of these. When it has ended, the first of retries is
-	// called, and the walk for the next begins.
+	// retrying is the walk that makes keys due, retried the number of these. When it has ended, the first of retries are
+	// called, as many as answering says, and the walk for the others begins.
 	retrying  walk[Obj]
 	retried   int
+	answering int
 	retries   []func(n int)
 	backoff   backoff.Exponential
 	roundSize int
