@@ -48,11 +48,17 @@ func (c *Core[Obj]) retrySome(now time.Duration) {
 	if c.retrying.goesOn() {
 		return
 	}
-	c.retries[0](c.retried)
-	c.retries, c.retried = c.retries[1:], 0
-	if len(c.retries) > 0 {
-		c.retrying = c.keys.walk()
+	for _, done := range c.retries[:c.answering] {
+		done(c.retried)
 	}
+	if c.retries = c.retries[c.answering:]; len(c.retries) > 0 {
+		c.beginRetries()
+	}
+}
+
+// beginRetries begins a walk for all calls so far.
+func (c *Core[Obj]) beginRetries() {
+	c.retrying, c.retried, c.answering = c.keys.walk(), 0, len(c.retries)
 }
 
 // pauseSome pauses and resumes some entries.
@@ -96,9 +102,9 @@ func (c *Core[Obj]) RetryNow(key string, now time.Duration) bool {
 }
 
 // RetryAllNow has [Core.Walk] call RetryNow for all keys, after what earlier calls asked for. Then done is called with
-// the number of keys that it made due.
+// the number of keys that it made due. Calls that are made during a walk share the next one.
 func (c *Core[Obj]) RetryAllNow(done func(n int)) {
 	if c.retries = append(c.retries, done); len(c.retries) == 1 {
-		c.retrying = c.keys.walk()
+		c.beginRetries()
 	}
 }

@@ -75,7 +75,7 @@ type Config[Obj any] struct {
 	// An empty group means none. If GroupOf is nil there are no groups.
 	GroupOf func(Obj) string
 	// SamePending reports whether a newer version of an object asks for the same operation as an
-	// older one: then other writers changed the rest of the row. nil means never.
+	// older one: then other writers changed the rest of the row. If nothing tells, it may be true. nil means never.
 	SamePending func(older, newer Obj) bool
 	// Limits can be changed later with SetLimits.
 	Limits
@@ -110,10 +110,11 @@ type Core[Obj any] struct {
 	// paused is nil if no object is paused. pausing is the walk that follows when it is set.
 	paused  pauses[Obj]
 	pausing walk[Obj]
-	// retrying is the walk that makes keys due, retried the number of these. When it has ended, the first of retries is
-	// called, and the walk for the next begins.
+	// retrying is the walk that makes keys due, retried the number of these. When it has ended, the first of retries are
+	// called, as many as answering says, and the walk for the others begins.
 	retrying  walk[Obj]
 	retried   int
+	answering int
 	retries   []func(n int)
 	backoff   backoff.Exponential
 	roundSize int

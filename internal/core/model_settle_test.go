@@ -138,7 +138,7 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 	k.obj, k.version = out.Object, out.NewRevision
 	k.fixed = out.Kind == Failed && out.Delay > 0
 	if out.Kind == DoneAgain {
-		k.since = 0
+		k.since, k.lane = 0, Backlog
 	} else {
 		m.markUnreconciled(k)
 	}
@@ -256,6 +256,9 @@ func (m *model) again(now time.Duration, obj row, revision uint64, forced bool) 
 		k.again = k.again || forced && !k.deleted
 		return true
 	case forced || k.state == Requeue:
+		if k.since == 0 && k.state != Ready {
+			k.lane = Refresh
+		}
 		m.runSoon(k, now)
 	}
 	return false

@@ -186,7 +186,9 @@ func (m *model) park(k *modelKey) {
 
 // resume makes a key ready that was paused, or is an orphan.
 func (m *model) resume(k *modelKey) {
-	k.lane = Resumption
+	if k.since > 0 {
+		k.lane = Resumption
+	}
 	m.readyOrPaused(k)
 	m.lineUp(k)
 }

@@ -149,6 +149,9 @@ func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bo
 		return true
 	case forced || e.state == Requeue:
 		// A key in state Requeue is reconciled, and its next run may be far away.
+		if e.version.since == 0 && e.state != Ready {
+			e.version.lane = Refresh
+		}
 		c.runSoon(now, e)
 	}
 	return false

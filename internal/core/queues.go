@@ -149,7 +149,10 @@ func (q *queues[Obj]) resume(e *entry[Obj], now time.Duration) {
 	}
 	q.take(e)
 	if e.from == Ready {
-		e.version.lane = Resumption
+		// A reconciled object that is run again stays a refresh.
+		if e.version.since > 0 {
+			e.version.lane = Resumption
+		}
 		q.put(e, Ready)
 	} else {
 		q.wait(e, e.from, now)

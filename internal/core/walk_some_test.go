@@ -66,6 +66,24 @@ func TestRetryOfAllVisitsFewKeysAtATime(t *testing.T) {
 	require.Equal(t, n/2, due())
 }
 
+// Callers that give up do not take their calls back: however many there are, they do not keep the loop busy.
+func TestCallsForARetryOfAllShareAWalk(t *testing.T) {
+	const n = 4 * maxWalk
+	p, _ := crowded(n)
+	answered, walks := 0, 0
+	for range 100 {
+		p.RetryAllNow(func(made int) {
+			require.Equal(t, n/2, made)
+			answered++
+		})
+	}
+	for p.Walk(time.Second / 10) {
+		walks++
+	}
+	require.Equal(t, 100, answered)
+	require.LessOrEqual(t, walks, 2*(n/maxWalk+1))
+}
+
 // Keys come and go while a walk goes on: each that was there when it began, and stays, is visited.
 func TestWalkVisitsAllKeysThatStay(t *testing.T) {
 	const n = 4 * maxWalk

@@ -138,7 +138,7 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, op *core.Opera
 		op.Outcome.Text = &text
 		return
 	}
-	if found = found && l.rows.SamePending(op.Row, current); found {
+	if found = found && l.belongs(op, current); found {
 		onto := l.rows.Writable.Clone(current)
 		if l.rows.Writable.Merge != nil {
 			onto = l.rows.Writable.Merge(onto, op.Outcome.Object)
@@ -156,6 +156,15 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, op *core.Opera
 	c.Conflicts++
 	op.Effect.Conflict = true
 	op.Outcome.NewRevision = l.rows.Table.Revision(wtxn)
+}
+
+// belongs reports whether an outcome belongs to the row that another writer has changed.
+func (l *InRows[Obj]) belongs(op *core.Operation[Obj], current Obj) bool {
+	if op.Outcome.Succeeded() {
+		return l.rows.SamePending(op.Row, current)
+	}
+	// The retry applies the row as it is then.
+	return l.rows.MaySamePending(op.Row, current)
 }
 
 // Begin implements [Ledger].

@@ -235,8 +235,22 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 
 // SamePending reports whether current asks for the same operation as its older version: the status
 // IDs and kinds are equal. If so, any write in between was by another reconciler, of its own status
-// or fields. It is false if the status has no ID of this process, as one made by hand.
+// or fields. It is false if they ask for one and the status has no ID of this process, as one made by hand.
 func (r *Rows[Obj]) SamePending(old, current Obj) bool {
 	was, is := r.Asked(old), r.Asked(current)
+	if !is.IsPendingOrRefreshing() {
+		// Neither asks for anything, so nothing is lost if only the fields are other ones.
+		return is.Kind == was.Kind && r.Writable.GetStatus(old).ID == r.Writable.GetStatus(current).ID
+	}
 	return is.ID != 0 && is.ID == was.ID && is.Kind == was.Kind
+}
+
+// MaySamePending is [Rows.SamePending], but also true if the status has the same ID of another process, which does not
+// tell. It is for decisions that are right in either case.
+func (r *Rows[Obj]) MaySamePending(old, current Obj) bool {
+	if r.Writable == nil {
+		return false
+	}
+	id := r.Writable.GetStatus(current).ID
+	return id != 0 && id == r.Writable.GetStatus(old).ID && r.Asked(old).Kind == r.Asked(current).Kind
 }
