@@ -5,6 +5,7 @@ package trigger_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"runtime"
 	"testing"
@@ -104,6 +105,23 @@ func TestEqualRowsAreNotAppliedAtTheStart(t *testing.T) {
 			})
 		}
 	}
+}
+
+// A program may restore its rows after it has made the trigger, with what another process said of them.
+func TestRestoredRowIsAppliedAsItsSourceIsNow(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.set(1, "eth0")
+		f.prepare(f.ports, onPort)
+		var done reconciler.Status
+		require.NoError(f, json.Unmarshal([]byte(`{"id": 5, "kind": "Done"}`), &done))
+		f.Insert(&object{ID: 1, Note: "eth0", Status: done})
+		stop := reconcilertest.Go(f, f.Loop.Run)
+		f.resume()
+		f.Pass(time.Second)
+		require.Len(f, f.target.Calls(), 1)
+		stop()
+		f.halt()
+	})
 }
 
 // A trigger that is made while the loop runs does not know with which version of a port an object was applied.

@@ -21,6 +21,7 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/follow"
 	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/statusid"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/internal/watch"
@@ -290,12 +291,19 @@ func (t *Trigger[Obj, Source]) find(m *marking[Obj], change statedb.Change[Sourc
 	lists, err := t.lists(m.txn, change)
 	for _, rows := range lists {
 		for object, revision := range rows {
-			if !old || revision <= t.start.table && t.cfg.GetStatus(object).Kind == reconciler.StatusKindDone {
+			if !old || t.wasDone(object, revision) {
 				m.rows = append(m.rows, dependent[Obj]{object, revision})
 			}
 		}
 	}
 	return err
+}
+
+// wasDone reports whether a row is Done from an earlier loop: it was there when the trigger was made, or came with the
+// status of another process, as when a program restores its rows.
+func (t *Trigger[Obj, Source]) wasDone(row Obj, revision statedb.Revision) bool {
+	s := t.cfg.GetStatus(row)
+	return s.Kind == reconciler.StatusKindDone && (revision <= t.start.table || !statusid.IsOwn(s.ID))
 }
 
 // lists returns the rows that the queries of a change find. The error is a panic of the dependents
