@@ -177,6 +177,20 @@ func TestNothingRunsAfterTheEndOfTheContext(t *testing.T) {
 	require.Empty(t, g.calls)
 }
 
+// worse panics with itself when its text is asked for, which package fmt does not bear.
+type worse struct{}
+
+func (w worse) Error() string { panic(w) }
+
+func TestPanicWithAValueWithoutATextIsAnError(t *testing.T) {
+	cfg := config(t, &target{})
+	err := func() (err error) {
+		defer cfg.Recover("update", &err)
+		panic(worse{})
+	}()
+	require.EqualError(t, err, "panic in update: a execute_test.worse, whose text panics")
+}
+
 func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
 	g := &target{does: behaviour{"a": func(context.Context) error { panic("oops") }}}
 	cfg := config(t, g)

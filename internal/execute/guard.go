@@ -73,9 +73,10 @@ func (c *Config[Obj]) Recover(label string, err *error) {
 	}
 	if r := recover(); r != nil {
 		c.Tally.Panics.Add(1)
+		said := outcome.TextOfAny(r)
 		c.Log.Error("operation panicked",
-			"operation", label, "panic", text.Cut(outcome.TextOfAny(r), outcome.MaxText), "stack", string(debug.Stack()))
-		*err = fmt.Errorf("panic in %s: %v%s", label, r, placeOf(r))
+			"operation", label, "panic", text.Cut(said, outcome.MaxText), "stack", string(debug.Stack()))
+		*err = fmt.Errorf("panic in %s: %s%s", label, said, placeOf(r))
 	}
 }
 

@@ -79,6 +79,16 @@ func TestPanicOfTheErrorMethodBecomesAText(t *testing.T) {
 	require.Nil(t, Of(p))
 }
 
+// Package fmt panics with the value of the second panic.
+func TestValueThatPanicsWithItselfHasAText(t *testing.T) {
+	require.Equal(t, "a outcome.worse, whose text panics", TextOfAny(worse{}))
+	require.Equal(t, "panic in the Error method of outcome.worse: a outcome.worse, whose text panics", TextOf(worse{}))
+}
+
+type worse struct{}
+
+func (w worse) Error() string { panic(w) }
+
 type broken struct{ text string }
 
 func (b *broken) Error() string { return b.text }

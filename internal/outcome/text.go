@@ -17,14 +17,22 @@ const MaxText = 16 << 10
 func TextOf(err error) (said string) {
 	defer func() {
 		if r := recover(); r != nil {
-			said = fmt.Sprintf("panic in the Error method of %T: %v", err, r)
+			said = fmt.Sprintf("panic in the Error method of %T: %s", err, TextOfAny(r))
 		}
 	}()
 	return err.Error()
 }
 
-// TextOfAny returns the text of the value of a panic, whose methods may panic as well.
-func TextOfAny(v any) string { return TextOf(fmt.Errorf("%v", v)) }
+// TextOfAny returns the text of the value of a panic, whose methods may panic as well. Package fmt panics itself if
+// they do so with such a value again.
+func TextOfAny(v any) (said string) {
+	defer func() {
+		if recover() != nil {
+			said = fmt.Sprintf("a %T, whose text panics", v)
+		}
+	}()
+	return fmt.Sprint(v)
+}
 
 // Cut replaces an error whose text was too long to keep. It has the outcome and the class of that
 // error.

@@ -6,9 +6,9 @@ package managed
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -59,7 +59,7 @@ func (p *pass[T]) disconnect() {
 func disconnect(ctx context.Context, d ExternalDisconnecter) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("panic in Disconnect: %v", r)
+			err = errors.New("panic in Disconnect: " + outcome.TextOfAny(r))
 		}
 	}()
 	return d.Disconnect(ctx)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/follow"
+	says "github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
@@ -186,7 +187,7 @@ func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) 
 func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
 		key := f.rows.Key(change.Object)
-		said := text.Cut(fmt.Sprint(r), reconciler.MaxErrorText)
+		said := text.Cut(says.TextOfAny(r), reconciler.MaxErrorText)
 		f.c.log.Error("function of a source panicked",
 			"source", f.kind, "table", f.table.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
 		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, f.table.Name(), text.Printable(said))

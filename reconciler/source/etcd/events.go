@@ -6,10 +6,10 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
@@ -137,8 +137,10 @@ func (s *Source[Obj]) decode(key string, value []byte) (obj Obj, row string, err
 	defer func() {
 		s.running.End()
 		if p := recover(); p != nil {
-			err = fmt.Errorf("decoding panicked: %v", p)
+			err = errors.New("decoding panicked: " + outcome.TextOfAny(p))
 		}
+		// It stays in memory for as long as the key is bad.
+		err = outcome.Keep(err, func(error) string { return "" })
 	}()
 	if obj, err = s.cfg.Decode(key, value); err == nil {
 		row, err = s.cfg.Sink.KeyOf(obj)

@@ -5,6 +5,8 @@ package etcd
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +18,7 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/reconciler/source"
 )
 
 // badSource is a source that has a number of bad keys, of a store that is not replaced.
@@ -111,4 +114,37 @@ func TestAckIsNotAppliedOfWhatIsMendedInTheWait(t *testing.T) {
 func TestNilPointersInAcksAreNamed(t *testing.T) {
 	names(t, Acks{Name: "a", Source: (*Source[*thing])(nil), Loop: (*reconciler.Loop[*thing])(nil), DB: (*statedb.DB)(nil)}.Run(t.Context()),
 		"Acks.Source is nil", "Acks.Loop is nil", "Acks.DB is nil")
+}
+
+type worse struct{}
+
+func (w worse) Error() string { panic(w) }
+
+func TestErrorOfABadKeyIsCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, atOnce, func(cfg *Config[*thing], _ *source.Config[*thing]) {
+			cfg.Decode = func(key string, _ []byte) (*thing, error) {
+				switch key {
+				case "error":
+					return nil, errors.New(strings.Repeat("x", 1<<20))
+				case "panic":
+					panic(strings.Repeat("x", 1<<20))
+				default:
+					panic(worse{})
+				}
+			}
+		})
+		defer f.stop()
+		f.write(map[string]string{"error": "1", "panic": "1", "worse": "1"})
+		f.wait(time.Minute)
+		errs := f.bad()
+		if len(errs) != 3 {
+			t.Fatalf("bad are %v", errs)
+		}
+		for _, err := range errs {
+			if n := len(err.Error()); n > reconciler.MaxErrorText+100 {
+				t.Errorf("the error has %d bytes", n)
+			}
+		}
+	})
 }
