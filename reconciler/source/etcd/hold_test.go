@@ -26,6 +26,8 @@ type following struct {
 	table  statedb.RWTable[*thing]
 	source *Source[*thing]
 	stop   func()
+	// endedWith waits until Run ends by itself.
+	endedWith func() error
 }
 
 func follow(t *testing.T, delay func() time.Duration, change func(*Config[*thing], *source.Config[*thing])) *following {
@@ -49,6 +51,7 @@ func follow(t *testing.T, delay func() time.Duration, change func(*Config[*thing
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- f.source.Run(ctx) }()
+	f.endedWith = func() error { defer cancel(); return <-ended }
 	f.stop = func() {
 		cancel()
 		if err := <-ended; err != nil {

@@ -167,6 +167,14 @@ func (k *keys[Obj]) forgetStore() {
 	clear(k.waiting)
 }
 
+// decodeAgain has the next list decode all values, as if they had not decoded before.
+func (k *keys[Obj]) decodeAgain() {
+	for key, x := range k.all {
+		x.decodes = false
+		k.all[key] = x
+	}
+}
+
 // adopt notes that the table is that of the store that is followed: keys which the store has not shown are
 // forgotten. empty reports whether the rows of the former store are gone, also those of its keys that are bad.
 func (k *keys[Obj]) adopt(empty bool) {

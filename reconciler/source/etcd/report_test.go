@@ -6,6 +6,7 @@ package etcd
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -146,5 +148,42 @@ func TestErrorOfABadKeyIsCut(t *testing.T) {
 				t.Errorf("the error has %d bytes", n)
 			}
 		}
+	})
+}
+
+func TestRunEndsWithAnErrorWhenDecodeEndsItsGoroutine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends atomic.Bool
+		f := follow(t, atOnce, func(cfg *Config[*thing], _ *source.Config[*thing]) {
+			cfg.Decode = func(key string, value []byte) (*thing, error) {
+				if key == "z" && ends.Load() {
+					runtime.Goexit()
+				}
+				return decodeShared(key, value)
+			}
+		})
+		f.write(map[string]string{"a": "a/1", "b": "bad"})
+		f.wait(time.Minute)
+		ends.Store(true)
+		f.write(map[string]string{"a": "a/2", "b": "b/2", "c": "a/3", "z": "z/1"})
+		f.wait(time.Minute)
+		if f.source.State().Connected {
+			t.Error("it is connected")
+		}
+		if err := f.endedWith(); !errors.Is(err, usercall.ErrGoexit) {
+			t.Fatalf("Run returned %v", err)
+		}
+		ends.Store(false)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.source.Run(ctx) }()
+		f.wait(time.Minute)
+		f.has("again", "a:2 b:2 z:1", 0)
+		if bad := f.bad(); len(bad) != 1 {
+			t.Errorf("bad are %v", bad)
+		}
+		cancel()
+		<-ended
+		f.source.cfg.Sink.Close()
 	})
 }

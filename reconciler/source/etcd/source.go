@@ -183,7 +183,8 @@ func (s *Source[Obj]) lastEvent() uint64 {
 
 // Run follows the store until ctx ends, and then returns nil. When etcd is away it tries again for
 // as long as it takes: what is wrong is in State and in the health of the sink. Run may be called
-// again after it has returned. It returns an error, at once, if it runs already.
+// again after it has returned. It returns an error, at once, if it runs already, or if a function of the program
+// calls runtime.Goexit.
 func (s *Source[Obj]) Run(ctx context.Context) error {
 	if !s.runs.CompareAndSwap(false, true) {
 		return errors.New("the source runs already")
@@ -194,7 +195,15 @@ func (s *Source[Obj]) Run(ctx context.Context) error {
 		Jitter: 1, Rand: rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())),
 	}
 	for failures := 1; ; failures++ {
-		connected, err := s.follow(ctx)
+		var connected bool
+		var err error
+		if !usercall.Returned(func() { connected, err = s.follow(ctx) }) {
+			// What was read of the store may not be applied. All values are decoded again.
+			s.relist = usercall.ErrGoexit.Error()
+			s.keys.decodeAgain()
+			s.cfg.Sink.Disconnected(usercall.ErrGoexit)
+			return usercall.ErrGoexit
+		}
 		if ctx.Err() != nil {
 			s.cfg.Sink.Disconnected(errors.New("the source has stopped"))
 			return nil
@@ -222,16 +231,19 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
 	reports.Go(func() { s.keepReporting(ctx) })
-	defer reports.Wait()
+	// Deferred, since a function of the program may end the goroutine.
+	defer func() {
+		cancel()
+		if s.list != nil {
+			<-s.list.read
+			s.list = nil
+		}
+		reports.Wait()
+	}()
 	w, err := s.connect(ctx)
 	if err == nil {
+		defer w.close()
 		err = s.receive(ctx, w)
-		w.close()
-	}
-	cancel()
-	if s.list != nil {
-		<-s.list.read
-		s.list = nil
 	}
 	// Run has told that it was not before, and the table has followed since if it is.
 	return s.cfg.Sink.State().Connected, err
