@@ -61,7 +61,8 @@
 // decide what comes next: it returns [reconciler.RetryAfter] for a server's Retry-After,
 // [reconciler.TerminalError] if retries do not help, and [reconciler.Blocked] if it waits for another
 // row. The steps of a pass are its note in [reconciler.Loop.Explain] and in the journal. A poll that
-// finds no change writes nothing.
+// finds no change writes nothing. Rows are compared by [reflect.DeepEqual] unless Clone is shallow, so a row that has
+// a function or a NaN, and whose Clone copies maps, slices or pointers, is written at each poll.
 //
 // # Create unsure
 //

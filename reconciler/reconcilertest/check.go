@@ -170,8 +170,12 @@ func (s *Subject[Obj, T]) validate() error {
 	return errors.Join(errs...)
 }
 
-// patience is how long a run may take in real time before the watchdog ends the test.
-const patience = 5 * time.Second
+// patience is how long a run may take in real time before the watchdog ends the test if everything is blocked. It waits
+// mostPatience for one that computes: on a busy machine a run may take long.
+const (
+	patience     = 5 * time.Second
+	mostPatience = time.Minute
+)
 
 // run runs a plan, in a bubble unless it is in real time.
 func (s *Subject[Obj, T]) run(t *testing.T, p check.Plan) (rec *check.Record) {
@@ -179,7 +183,16 @@ func (s *Subject[Obj, T]) run(t *testing.T, p check.Plan) (rec *check.Record) {
 		return newWorld(s, t, p).run(p)
 	}
 	var shown atomic.Pointer[world[Obj, T]]
+	begun, ended := time.Now(), make(chan struct{})
+	defer close(ended)
 	watchdog := time.AfterFunc(patience, func() {
+		for !allBlocked() && time.Since(begun) < mostPatience {
+			select {
+			case <-ended:
+				return
+			case <-time.After(patience):
+			}
+		}
 		w := shown.Load()
 		if w == nil || s.Plan != "" {
 			return // the states take long, or somebody looks at one plan with a debugger
@@ -187,7 +200,7 @@ func (s *Subject[Obj, T]) run(t *testing.T, p check.Plan) (rec *check.Record) {
 		buf := make([]byte, 1<<20)
 		fmt.Fprintf(os.Stderr, "reconcilertest: a run takes longer than %s, plan %q.\nSomething waits for a mutex that a step holds, "+
 			"or does not end.\nThese calls have not returned: %q. At these the program was killed: %q.\n\n%s\n",
-			patience, p, w.x.Running(), w.x.Parked(), buf[:runtime.Stack(buf, true)])
+			time.Since(begun).Round(time.Second), p, w.x.Running(), w.x.Parked(), buf[:runtime.Stack(buf, true)])
 		panic("reconcilertest: a run does not go on")
 	})
 	defer watchdog.Stop()
@@ -213,6 +226,16 @@ func (s *Subject[Obj, T]) run(t *testing.T, p check.Plan) (rec *check.Record) {
 		t.SkipNow() // Target has skipped the test
 	}
 	return rec
+}
+
+// allBlocked reports whether no other goroutine runs, or waits for the processor.
+func allBlocked() bool {
+	for _, stack := range check.Goroutines() {
+		if !check.Blocked(stack) {
+			return false
+		}
+	}
+	return true
 }
 
 // describe returns the rows of a state in one line.
