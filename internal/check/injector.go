@@ -217,9 +217,11 @@ func (x *Injector) Late() int64 { return x.late.Load() }
 
 // Running returns the calls that have not returned, but for those of a process that was killed.
 func (x *Injector) Running() (calls []Call) {
-	for _, step := range x.Journal() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, step := range x.steps {
 		for _, c := range step {
-			if !c.Ended && !c.process.IsDead() {
+			if !c.Ended && !c.process.dead {
 				calls = append(calls, c)
 			}
 		}

@@ -110,14 +110,14 @@ func TestSubjectsPassInRealTime(t *testing.T) {
 	}
 }
 
-// restless asks to be called again at once.
+// restless asks to be called again soon.
 type restless struct{ plain }
 
 func (r restless) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
 	if err := r.plain.Update(ctx, txn, revision, e); err != nil {
 		return err
 	}
-	return reconciler.Requeue(time.Microsecond)
+	return reconciler.Requeue(2 * time.Millisecond)
 }
 
 // hanging is a subject of a derivation whose function waits until the stop.
@@ -161,7 +161,6 @@ func TestAProgramThatNeverRestsIsFoundInRealTime(t *testing.T) {
 				return nil
 			})
 		}), "TestAProgramThatNeverRestsIsFoundInRealTime"},
-		"a derivation that hangs": {hanging(), "does not answer"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "_"), func(t *testing.T) {
 			s := real(c.s, 1)
