@@ -154,9 +154,9 @@ const (
 
 // setState is what the kernel says about a set, except its name and the types that only nft looks at.
 type setState struct {
-	count                                 int
-	flags, key, data, size, timeout, more uint32
-	verdicts                              bool
+	count                        int
+	flags, key, data, size, more uint32
+	verdicts                     bool
 }
 
 // set reads the description of a set, and how many elements it has.
