@@ -129,8 +129,8 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	return true
 }
 
-// Again asks for another run of an object whose row has not changed. A reconciled object stays reconciled, and is run in the lane Refresh; if it
-// waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
+// Again asks for another run of an object whose row has not changed. A reconciled object stays reconciled, and is run
+// in the lane Refresh; if it waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
 // unless the run is forced: then one that waits for a time or for a channel is due as soon as its
 // minimum backoff has passed, and the outcome of a running operation does not count, because the
 // operation may have begun before the reason for the call.
