@@ -112,6 +112,8 @@ type record struct {
 	numbers    int
 	ledgers    [2]map[uint64]*ledger
 	pauses     [2][]pausedSpan
+	// reapplied has the calls of Reapply, for each key that they name.
+	reapplied [2]map[uint64][]*reapplySpan
 	violations []string
 	// events lists what else happened; it is printed when the history fails.
 	events []string
@@ -125,8 +127,36 @@ type pausedSpan struct {
 	from, to time.Time
 }
 
+// reapplySpan is the time that a call of Reapply took; to is zero while it goes on.
+type reapplySpan struct{ from, to time.Time }
+
 func newRecord() *record {
-	return &record{ledgers: [2]map[uint64]*ledger{{}, {}}}
+	return &record{
+		ledgers:   [2]map[uint64]*ledger{{}, {}},
+		reapplied: [2]map[uint64][]*reapplySpan{{}, {}},
+	}
+}
+
+// reapplies records that a call of Reapply begins. The caller calls ended when it has returned.
+func (r *record) reapplies(slot int, objs []*historyRow) (ended func()) {
+	span := &reapplySpan{from: time.Now()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, obj := range objs {
+		r.reapplied[slot][obj.ID] = append(r.reapplied[slot][obj.ID], span)
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		span.to = time.Now()
+	}
+}
+
+// voided reports whether the success of an operation does not count, because Reapply may have been called while it ran.
+func (r *record) voided(slot int, key uint64, o *operation) bool {
+	return o.applied && slices.ContainsFunc(r.reapplied[slot][key], func(c *reapplySpan) bool {
+		return !c.from.After(o.ended) && (c.to.IsZero() || !c.to.Before(o.started))
+	})
 }
 
 // ledger is called with the lock held.
@@ -405,7 +435,7 @@ func (r *record) paused(slot int, key uint64, after time.Time) bool {
 }
 
 // checkStopped checks (d) after a stop: the outcome of each operation is written, unless the stop has
-// cancelled it.
+// cancelled it, or Reapply has voided it.
 func (s *slot) checkStopped(by *instance) {
 	r := s.h.record
 	txn := s.h.db.ReadTxn()
@@ -414,7 +444,7 @@ func (s *slot) checkStopped(by *instance) {
 	for row := range s.h.table.All(txn) {
 		l := r.ledger(s.index, row.ID)
 		for _, o := range l.operations {
-			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !o.cancelled && !s.beside && s.get(row).Kind == reconciler.StatusKindPending {
+			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !o.cancelled && !s.beside && !r.voided(s.index, row.ID, o) && s.get(row).Kind == reconciler.StatusKindPending {
 				r.violateLocked("(d) stopped at %s, but reconciler %d did not write the outcome of key %d\n%s", clock(time.Now()), s.index, row.ID, l)
 				return
 			}

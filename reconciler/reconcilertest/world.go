@@ -231,9 +231,10 @@ func (w *world[Obj, T]) begun() {
 		synctest.Wait()
 		return
 	}
-	for q, looks := (quiet{}), 0; q.rounds == 0 && looks < mostLooks; looks++ {
+	// Once is not enough: a goroutine that was seen blocked may run when the one that it waited for has ended.
+	for q, looks := (quiet{}), 0; q.rounds < stillRounds && looks < mostLooks; looks++ {
 		time.Sleep(time.Millisecond)
-		q.look(0, w.goroutines)
+		q.look(w.events(), w.goroutines)
 	}
 }
 
