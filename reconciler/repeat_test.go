@@ -108,8 +108,11 @@ var repeating = map[string]func(e *env){
 	"trigger": func(e *env) {
 		source, err := statedb.NewTable(e.db, "sources", idIndex)
 		require.NoError(e, err)
-		by, err := trigger.New(e.loop, source, func(statedb.Change[*object]) []statedb.Query[*object] {
-			return []statedb.Query[*object]{idIndex.Query(1)}
+		by, err := trigger.New(trigger.Config[*object, *object]{
+			Loop: e.loop, Source: source,
+			Dependents: func(statedb.Change[*object]) []statedb.Query[*object] {
+				return []statedb.Query[*object]{idIndex.Query(1)}
+			},
 		})
 		require.NoError(e, err)
 		stop := reconcilertest.Go(e, by.Run)

@@ -245,8 +245,11 @@ func (w *together) startLoop() {
 	run := func() { w.stops = append(w.stops, reconcilertest.Go(w, loop.Run)) }
 	if w.triggered {
 		// It is made before the loop runs: then it hands over no row that the loop has not applied by itself.
-		mark, err := trigger.New(loop, w.devices, func(c statedb.Change[*part]) []statedb.Query[*part] {
-			return []statedb.Query[*part]{partIndex.Query(c.Object.ID), partIndex.Query(c.Object.ID + 3)}
+		mark, err := trigger.New(trigger.Config[*part, *part]{
+			Loop: loop, Source: w.devices,
+			Dependents: func(c statedb.Change[*part]) []statedb.Query[*part] {
+				return []statedb.Query[*part]{partIndex.Query(c.Object.ID), partIndex.Query(c.Object.ID + 3)}
+			},
 		})
 		require.NoError(w, err)
 		run()

@@ -93,7 +93,7 @@ func (f *followed) prepare(source statedb.Table[*port], find dependents) {
 		f.Loop, err = reconciler.New(f.Config(f.cfg))
 		require.NoError(f, err)
 	}
-	f.trigger, err = trigger.New(f.Loop, source, find)
+	f.trigger, err = trigger.New(trigger.Config[*object, *port]{Loop: f.Loop, Source: source, Dependents: find})
 	require.NoError(f, err)
 	f.Cleanup(f.trigger.Close)
 }

@@ -97,8 +97,11 @@ func Example() {
 	if err != nil {
 		panic(err)
 	}
-	follower, err := trigger.New(loop, zones, func(change statedb.Change[*Zone]) []statedb.Query[*Record] {
-		return []statedb.Query[*Record]{recordByZone.Query(change.Object.Name)}
+	follower, err := trigger.New(trigger.Config[*Record, *Zone]{
+		Loop: loop, Source: zones,
+		Dependents: func(change statedb.Change[*Zone]) []statedb.Query[*Record] {
+			return []statedb.Query[*Record]{recordByZone.Query(change.Object.Name)}
+		},
 	})
 	if err != nil {
 		panic(err)

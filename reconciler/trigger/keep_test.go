@@ -88,11 +88,11 @@ func TestClosedTriggerReleasesDeletedRows(t *testing.T) {
 	})
 }
 
-func TestNewNamesMissingArguments(t *testing.T) {
-	_, err := trigger.New[*object, *port](nil, nil, nil)
-	require.EqualError(t, err, "trigger: the loop is nil\nthe source table is nil\nthe dependents function is nil")
-	err = trigger.Register[*object, *port](reconciler.Params{}, nil, nil, onPort)
-	require.EqualError(t, err, "trigger: the loop is nil\nthe source table is nil")
+func TestNewNamesMissingFields(t *testing.T) {
+	_, err := trigger.New(trigger.Config[*object, *port]{})
+	require.EqualError(t, err, "trigger: Config.Loop is nil\nConfig.Source is nil\nConfig.Dependents is nil")
+	err = trigger.Register(reconciler.Params{}, trigger.Config[*object, *port]{Dependents: onPort})
+	require.EqualError(t, err, "trigger: Config.Loop is nil\nConfig.Source is nil")
 }
 
 // panicky is a dependents function that panics for the broken ports, and records for which port it was called and when.
@@ -298,7 +298,7 @@ func TestRegisteredTriggerIsAJob(t *testing.T) {
 					cfg.Table = objects
 					loop, err := reconciler.RegisterConfig(p, cfg)
 					require.NoError(t, err)
-					require.NoError(t, trigger.Register(p, loop, ports, onPort))
+					require.NoError(t, trigger.Register(p, trigger.Config[*object, *port]{Loop: loop, Source: ports, Dependents: onPort}))
 				}),
 			),
 		)

@@ -82,38 +82,48 @@ type Trigger[Obj any, Source any] struct {
 	read []statedb.Change[Source]
 }
 
+// Config is the configuration of a trigger. Every field is required.
+type Config[Obj any, Source any] struct {
+	// Loop reconciles the objects that depend on the source.
+	Loop *reconciler.Loop[Obj]
+	// Source is the table whose changes matter. It may be the table of the loop.
+	Source statedb.Table[Source]
+	// Dependents returns the queries that find the objects in the table of the loop which depend on the changed row; no
+	// queries mean that none does. It is called by one goroutine at a time, with no table locked, and may be called
+	// again for the same change.
+	Dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
+}
+
+func (c *Config[Obj, Source]) check() error {
+	var errs []error
+	missing := func(isNil bool, field string) {
+		if isNil {
+			errs = append(errs, fmt.Errorf("%s is nil", field))
+		}
+	}
+	missing(c.Loop == nil, "Config.Loop")
+	missing(c.Source == nil, "Config.Source")
+	missing(c.Dependents == nil, "Config.Dependents")
+	if len(errs) > 0 {
+		return fmt.Errorf("trigger: %w", errors.Join(errs...))
+	}
+	return nil
+}
+
 // New returns a trigger that does nothing until [Trigger.Run] is called. It is for programs without a
 // hive. The trigger gets every change of the source from now on and, if the loop runs already, what the source has
 // now. [Trigger.Close] releases the source.
 //
-// dependents returns the queries that find the objects which depend on the changed row; no queries
-// mean that none does. It is called by one goroutine at a time, with no table locked, and may be
-// called again for the same change.
-//
 // The name of a trigger is made from its source and its reconciler, so there should be only one
 // trigger for a pair. New locks the source for a moment: the caller must not hold a write transaction
-// of it. The error names the arguments that are missing.
-func New[Obj any, Source any](
-	loop *reconciler.Loop[Obj],
-	source statedb.Table[Source],
-	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
-) (*Trigger[Obj, Source], error) {
-	var errs []error
-	missing := func(isNil bool, argument string) {
-		if isNil {
-			errs = append(errs, fmt.Errorf("%s is nil", argument))
-		}
+// of it. The error names the fields that are missing.
+func New[Obj any, Source any](cfg Config[Obj, Source]) (*Trigger[Obj, Source], error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
 	}
-	missing(loop == nil, "the loop")
-	missing(source == nil, "the source table")
-	missing(dependents == nil, "the dependents function")
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("trigger: %w", errors.Join(errs...))
-	}
-
-	id := loop.ID()
+	loop, source, id := cfg.Loop, cfg.Source, cfg.Loop.ID()
 	t := &Trigger[Obj, Source]{
-		loop: loop, cfg: loop.Config(), source: source, dependents: dependents,
+		loop: loop, cfg: loop.Config(), source: source, dependents: cfg.Dependents,
 		name:    "trigger-" + source.Name(),
 		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))},
 	}
@@ -132,15 +142,9 @@ func New[Obj any, Source any](
 
 // Register makes a trigger and adds its job to the hive. The job is named "trigger-" and the name of
 // the source table, with "-" and the reconciler's name appended if it has one. See [Trigger] for what
-// a trigger does and [New] for the arguments. Register may be called before and after the hive has
-// started.
-func Register[Obj any, Source any](
-	params reconciler.Params,
-	loop *reconciler.Loop[Obj],
-	source statedb.Table[Source],
-	dependents func(change statedb.Change[Source]) []statedb.Query[Obj],
-) error {
-	t, err := New(loop, source, dependents)
+// a trigger does. Register may be called before and after the hive has started. The error is that of [New].
+func Register[Obj any, Source any](params reconciler.Params, cfg Config[Obj, Source]) error {
+	t, err := New(cfg)
 	if err != nil {
 		return err
 	}
