@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"runtime"
 	"strings"
 	"sync"
@@ -41,10 +40,6 @@ func (h *hooked) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revisi
 		return nil
 	}
 	return h.remove(ctx, o)
-}
-
-func (h *hooked) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*object, statedb.Revision]) error {
-	return nil
 }
 
 func (h *hooked) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {

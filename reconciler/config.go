@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/statedb"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/optional"
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -45,7 +46,7 @@ type Config[Obj any] struct {
 
 	// Operations are called with one object at a time. If BatchOperations or RoundOperations is set,
 	// they are only used to prune. Required if neither of these is set.
-	Operations Operations[Obj]
+	Operations ObjectOperations[Obj]
 	// BatchOperations are called with many objects at a time. nil means that Operations or
 	// RoundOperations are called.
 	BatchOperations BatchOperations[Obj]
@@ -232,6 +233,11 @@ func (cfg *Config[Obj]) check() error {
 	}
 	f.add(cfg.Operations == nil && cfg.BatchOperations == nil && cfg.RoundOperations == nil,
 		"Config.Operations, BatchOperations and RoundOperations are all nil")
+	for _, operations := range []any{cfg.Operations, cfg.BatchOperations, cfg.RoundOperations} {
+		if err := optional.Check[Pruner[Obj]](operations, "Prune"); err != nil {
+			f = append(f, err)
+		}
+	}
 	f.add(cfg.BatchOperations != nil && cfg.RoundOperations != nil,
 		"Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations)
 	f.add(cfg.Pruner != nil && cfg.Sweeper != nil, "Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper)

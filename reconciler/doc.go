@@ -33,7 +33,7 @@
 //	unapplied, err := loop.Wait(ctx, revision, reconciler.Applied)
 //
 // Operations get the current desired state, never the change that led to it. They have to be
-// idempotent: see [Operations].
+// idempotent: see [ObjectOperations].
 //
 // # Ledgers
 //

@@ -6,7 +6,6 @@ package reconciler_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log"
 
 	"github.com/cilium/statedb"
@@ -60,10 +59,6 @@ func (neighbours) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revisio
 }
 
 func (neighbours) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *Node) error { return nil }
-
-func (neighbours) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Node, statedb.Revision]) error {
-	return nil
-}
 
 // A reconciler of a table that belongs to another module: it reads the table, and writes the outcomes
 // beside it. The other module is not changed for it, and may have any number of such reconcilers.

@@ -6,7 +6,6 @@ package reconciler_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log"
 
 	"github.com/cilium/statedb"
@@ -68,10 +67,6 @@ func (o *addressOperations) Update(_ context.Context, txn statedb.ReadTxn, _ sta
 }
 
 func (o *addressOperations) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *Address) error {
-	return nil
-}
-
-func (o *addressOperations) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Address, statedb.Revision]) error {
 	return nil
 }
 

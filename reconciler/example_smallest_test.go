@@ -6,7 +6,6 @@ package reconciler_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"log"
 
 	"github.com/cilium/statedb"
@@ -38,11 +37,6 @@ func (tunnels) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, 
 // Delete removes the tunnel from the target.
 func (tunnels) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, t *Tunnel) error {
 	fmt.Println("remove", t.Name)
-	return nil
-}
-
-// Prune removes tunnels that have no row, which an earlier process may have left.
-func (tunnels) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Tunnel, statedb.Revision]) error {
 	return nil
 }
 

@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"iter"
 	"strings"
 	"testing"
 	"unicode"
@@ -35,9 +34,6 @@ type noTarget struct{}
 
 func (noTarget) Update(context.Context, statedb.ReadTxn, statedb.Revision, *keyed) error { return nil }
 func (noTarget) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *keyed) error { return nil }
-func (noTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*keyed, statedb.Revision]) error {
-	return nil
-}
 
 // keySpace is a table with one way to parse keys from text, and a loop that does not run.
 type keySpace struct {

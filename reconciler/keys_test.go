@@ -6,7 +6,6 @@ package reconciler_test
 import (
 	"context"
 	"errors"
-	"iter"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,10 +103,6 @@ func (n *nameTarget) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revi
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.has, row.Name)
-	return nil
-}
-
-func (n *nameTarget) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*named, statedb.Revision]) error {
 	return nil
 }
 

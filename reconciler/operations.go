@@ -18,7 +18,7 @@ import (
 	"github.com/statekeel/statekeel/internal/outcome"
 )
 
-// Operations change one object of the target at a time. They are called one at a time, unless
+// ObjectOperations change one object of the target at a time. They are called one at a time, unless
 // [Settings].Concurrency is above 1: then they are called from several goroutines at once, but never
 // for one object at the same time.
 //
@@ -39,7 +39,7 @@ import (
 // part of the work; Blocked, with the channels of all; TerminalError; any other error; Requeue with the
 // shortest time; RequeueBackoff. So join RetryAfter(err, 0) with a TerminalError if a part of the work
 // should be retried.
-type Operations[Obj any] interface {
+type ObjectOperations[Obj any] interface {
 	// Update creates or changes the object in the target. It is called when the row has changed (if the rows carry
 	// the status, when that is Pending or Refreshing), for refreshes and repairs, for [Loop.Reapply] and triggers, and
 	// for retries.
@@ -58,7 +58,11 @@ type Operations[Obj any] interface {
 	// revision of the deletion. It is repeated until it succeeds or the object is inserted again. The
 	// object is not a clone and must not be changed.
 	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
+}
 
+// Operations are what [Register] takes: with a Prune method, which [Config] does not ask for.
+type Operations[Obj any] interface {
+	ObjectOperations[Obj]
 	Pruner[Obj]
 }
 
@@ -91,14 +95,14 @@ type Sweeper[Obj any] interface {
 // BatchEntry is one object of a batch. Operations may sort the entries and change their fields. They
 // must not remove or replace an entry: that is an error of its object.
 //
-//   - Object: for an update a clone, which the operation may change as [Operations].Update may; for a
+//   - Object: for an update a clone, which the operation may change as [ObjectOperations].Update may; for a
 //     deletion a clone of the last version of the row.
 //   - Revision: the revision of the object, or of its deletion.
-//   - Result: set by the operation. nil, the initial value, means done; see [Operations] for other
+//   - Result: set by the operation. nil, the initial value, means done; see [ObjectOperations] for other
 //     values.
 type BatchEntry[Obj any] = execute.BatchEntry[Obj]
 
-// BatchOperations change many objects of the target in one call. What [Operations] documents applies
+// BatchOperations change many objects of the target in one call. What [ObjectOperations] documents applies
 // here too. First attempts, retries and refreshes all come in batches.
 //
 // A batch is no larger than a round (see [Settings].RoundSize), holds no key twice, and is in the order
@@ -204,10 +208,10 @@ func RequeueBackoff() error { return outcome.RequeueBackoff() }
 // count.
 func Blocked(reason string, watch ...<-chan struct{}) error { return outcome.Blocked(reason, watch...) }
 
-// IsBlocked reports whether the reconciler treats err as [Blocked]: see [Operations].
+// IsBlocked reports whether the reconciler treats err as [Blocked]: see [ObjectOperations].
 func IsBlocked(err error) bool { return outcome.Is(err, core.BlockedOn) }
 
-// IsTerminal reports whether the reconciler treats err as [TerminalError]: see [Operations].
+// IsTerminal reports whether the reconciler treats err as [TerminalError]: see [ObjectOperations].
 func IsTerminal(err error) bool { return outcome.Is(err, core.FailedForGood) }
 
 var (
@@ -250,7 +254,7 @@ const MaxNote = execute.MaxNote
 // steps that it took; the result belongs in the error. The last note of an operation counts; an empty
 // text removes it.
 //
-// Call it within an update or a deletion of [Operations], with the context of the call, from any
+// Call it within an update or a deletion of [ObjectOperations], with the context of the call, from any
 // goroutine, but not after the call has returned: the note might be attached to another operation. It
 // does nothing outside of an operation, and in a call for several objects, where [NoteOn] is used.
 func Note(ctx context.Context, text string) { execute.Note(ctx, text) }

@@ -35,7 +35,7 @@ type Settings struct {
 	// no limit.
 	OperationLimiter *rate.Limiter
 
-	// Concurrency is the number of operations that may run at the same time: calls of [Operations],
+	// Concurrency is the number of operations that may run at the same time: calls of [ObjectOperations],
 	// or batches without a common key. The default is 1, the maximum 10,000; zero is an error.
 	//
 	// The operations of one object never overlap. An object that changes while its operation runs is

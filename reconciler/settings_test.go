@@ -4,6 +4,7 @@
 package reconciler_test
 
 import (
+	"context"
 	"math"
 	"sync"
 	"testing"
@@ -312,6 +313,19 @@ func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 		_, err := reconciler.New(newEnv(t).config(breaker(b)))
 		require.NoError(t, err, "%+v", b)
 	}
+}
+
+// mistyped has a Prune method that no loop would call.
+type mistyped struct{ *target }
+
+func (mistyped) Prune(context.Context) error { return nil }
+
+func TestAPruneMethodWithAnotherSignatureIsAnError(t *testing.T) {
+	e := newEnv(t)
+	cfg := e.config()
+	cfg.Operations = mistyped{}
+	_, err := reconciler.New(cfg)
+	require.ErrorContains(t, err, "reconciler_test.mistyped.Prune is a func(context.Context) error, must be a func(")
 }
 
 func TestAllConfigErrorsAreReportedTogether(t *testing.T) {

@@ -6,7 +6,6 @@ package managed
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -19,7 +18,7 @@ import (
 // RoundOperations and Lister must be nil: each pass observes its resource. The error names every wrong setting.
 //
 // If Merge is nil, Configure sets it to [Reconciler.Merge]. The loop does not prune unless Pruner or
-// Sweeper is set, or an option asks for it. Refreshes are not needed because every object is polled.
+// Sweeper is set. Refreshes are not needed because every object is polled.
 // But a row that is Done when the loop starts is not polled until the program makes it Pending.
 //
 // A Sweeper lists objects with [FinalizerName], the external name, and what the client needs to delete
@@ -44,11 +43,5 @@ func Configure[T Managed](cfg reconciler.Config[T], opts ...ReconcilerOption) (r
 	if cfg.Merge == nil {
 		cfg.Merge = r.Merge
 	}
-	var defaults []reconciler.Option
-	if cfg.Pruner == nil && cfg.Sweeper == nil {
-		// At the front, so that the program's own options override it.
-		defaults = append(defaults, reconciler.WithoutPruning())
-	}
-	cfg.Options = slices.Concat(defaults, cfg.Options)
 	return cfg, nil
 }

@@ -147,14 +147,13 @@ func TestReconcilerImplementsOperations(t *testing.T) {
 	var r *managed.Reconciler[*bucket]
 	r, err := managed.NewReconciler(e.config())
 	require.NoError(t, err)
-	var ops reconciler.Operations[*bucket] = r
+	var _ reconciler.ObjectOperations[*bucket] = r
 
 	// The default outside system does nothing.
 	obj := named("a")
 	require.NoError(t, r.Delete(t.Context(), e.DB.ReadTxn(), 1, obj), "it has no finalizer")
 	err = r.Update(t.Context(), e.DB.ReadTxn(), 1, obj)
 	require.Error(t, err, "no loop can write the row")
-	require.NoError(t, ops.Prune(t.Context(), e.DB.ReadTxn(), nil))
 
 	reconciled := named("a")
 	managed.SetExternalName(reconciled, "name-1")

@@ -14,7 +14,7 @@ import (
 //
 // The object is a clone, made by [reconciler.Config].Clone. What Clone does not copy must be copied
 // before it is changed. The context ends at the timeout of [WithTimeout], and when the reconciler
-// stops. The error of a call may decide what comes next, as in [reconciler.Operations]: return
+// stops. The error of a call may decide what comes next, as in [reconciler.ObjectOperations]: return
 // [reconciler.RetryAfter] for a server's Retry-After. An ordinary error is retried with backoff. With
 // [reconciler.Settings].Concurrency several goroutines call at the same time, but never two for one
 // object.

@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
 	"time"
 
@@ -215,10 +214,5 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 		return err
 	}
 	r.memory.forget(key)
-	return nil
-}
-
-// Prune does nothing: use a [reconciler.Sweeper] to delete resources without a row.
-func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
 	return nil
 }

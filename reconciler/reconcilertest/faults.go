@@ -40,7 +40,7 @@ type faulty[Row any] struct {
 	prefix string
 	clone  func(Row) Row
 	names  *rows.Rows[Row]
-	single reconciler.Operations[Row]
+	single reconciler.ObjectOperations[Row]
 	batch  reconciler.BatchOperations[Row]
 	round  reconciler.RoundOperations[Row]
 	pruner reconciler.Pruner[Row]
@@ -90,7 +90,7 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 		cfg.RoundOperations = faultyRounds[Row]{f}
 	}
 	if f.pruner != nil {
-		cfg.Pruner = faultyOperations[Row]{f}
+		cfg.Pruner = faultyPruner[Row]{f}
 	}
 	if f.sweep != nil {
 		cfg.Sweeper = faultySweeper[Row]{f}
@@ -168,7 +168,6 @@ func address(obj any) uintptr {
 	return 0
 }
 
-// faultyOperations are Operations and a Pruner.
 type faultyOperations[Row any] struct{ *faulty[Row] }
 
 func (f faultyOperations[Row]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Row) error {
@@ -187,7 +186,9 @@ func (f faultyOperations[Row]) Delete(ctx context.Context, txn statedb.ReadTxn, 
 	}, nil)
 }
 
-func (f faultyOperations[Row]) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Row, statedb.Revision]) error {
+type faultyPruner[Row any] struct{ *faulty[Row] }
+
+func (f faultyPruner[Row]) Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Row, statedb.Revision]) error {
 	return f.Do(ctx, check.Point{Class: check.Listing, Name: f.prefix + "prune"}, func(ctx context.Context) error {
 		return f.pruner.Prune(ctx, txn, objects)
 	}, nil)

@@ -6,7 +6,6 @@ package reconcilertest_test
 import (
 	"context"
 	"fmt"
-	"iter"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -123,10 +122,6 @@ func (o volumeOperations) Update(ctx context.Context, _ statedb.ReadTxn, _ state
 
 func (o volumeOperations) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, v *volume) error {
 	return o.remove(ctx, v.Name)
-}
-
-func (volumeOperations) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*volume, statedb.Revision]) error {
-	return nil
 }
 
 func (o volumeOperations) List(_ context.Context, _ statedb.ReadTxn, yield func(*volume) bool) error {

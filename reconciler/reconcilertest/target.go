@@ -107,7 +107,7 @@ func (x *Target[Obj]) Calls() []string {
 	return texts
 }
 
-// Update implements [reconciler.Operations].
+// Update implements [reconciler.ObjectOperations].
 func (x *Target[Obj]) Update(ctx context.Context, _ statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	op := "update"
 	if x.getStatus != nil && x.getStatus(obj).Kind == reconciler.StatusKindRefreshing {
@@ -117,13 +117,13 @@ func (x *Target[Obj]) Update(ctx context.Context, _ statedb.ReadTxn, revision st
 	return x.do(ctx, Call[Obj]{Op: op, Key: key, Object: obj, Revision: revision}, func() { x.objects[key] = obj })
 }
 
-// Delete implements [reconciler.Operations].
+// Delete implements [reconciler.ObjectOperations].
 func (x *Target[Obj]) Delete(ctx context.Context, _ statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
 	key := x.key(obj)
 	return x.do(ctx, Call[Obj]{Op: "delete", Key: key, Object: obj, Revision: revision}, func() { delete(x.objects, key) })
 }
 
-// Prune implements [reconciler.Operations].
+// Prune implements [reconciler.ObjectOperations].
 func (x *Target[Obj]) Prune(ctx context.Context, _ statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error {
 	wanted := map[string]bool{}
 	for obj := range objects {

@@ -5,7 +5,6 @@ package request
 
 import (
 	"context"
-	"iter"
 
 	"github.com/cilium/statedb"
 
@@ -44,10 +43,5 @@ func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, revisi
 
 // Delete does nothing: only rows of requests that were reconciled are deleted.
 func (operations[Req]) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *Row[Req]) error {
-	return nil
-}
-
-// Prune does nothing: the controller does not know what the target has.
-func (operations[Req]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Row[Req], statedb.Revision]) error {
 	return nil
 }

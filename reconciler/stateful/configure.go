@@ -40,8 +40,8 @@ const (
 // in cfg it is not changed, and must copy these annotations itself.
 //
 // Rows that are Done are refreshed every 30 minutes, at most 100 a second: see
-// [reconciler.WithRefreshing]. Pruning is off unless impl implements [reconciler.Pruner], or Pruner
-// or Sweeper is set. A Sweeper lists rows with a state annotation, which says what the target has
+// [reconciler.WithRefreshing]. impl prunes if it implements [reconciler.Pruner], and Pruner and
+// Sweeper are nil. A Sweeper lists rows with a state annotation, which says what the target has
 // of each. Options of cfg take precedence over these defaults.
 func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], impl StatefulReconciler[T, State, Item]) (reconciler.Config[T], error) {
 	ops, err := newOperations(cfg.Log, impl)
@@ -65,8 +65,8 @@ func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], im
 	}
 	// In front, so that options of the program take precedence.
 	defaults := []reconciler.Option{reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
-	if _, prunes := impl.(reconciler.Pruner[T]); !prunes && cfg.Pruner == nil && cfg.Sweeper == nil {
-		defaults = append(defaults, reconciler.WithoutPruning())
+	if cfg.Pruner == nil && cfg.Sweeper == nil {
+		cfg.Pruner, _ = impl.(reconciler.Pruner[T])
 	}
 	cfg.Options = slices.Concat(defaults, cfg.Options)
 	return cfg, nil

@@ -155,5 +155,4 @@ func TestBoundObservesAndThenReconciles(t *testing.T) {
 		}, notes)
 	})
 	require.NoError(t, stateful.Bound[*zone]{}.Delete(t.Context(), nil, 0, named("web")))
-	require.NoError(t, stateful.Bound[*zone]{}.Prune(t.Context(), nil, nil))
 }

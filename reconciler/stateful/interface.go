@@ -6,7 +6,6 @@ package stateful
 import (
 	"context"
 	"errors"
-	"iter"
 
 	"github.com/cilium/statedb"
 
@@ -34,9 +33,8 @@ func (Dummy) Observe(context.Context) error { return nil }
 func (Dummy) Reconcile(context.Context) error { return nil }
 
 // Bound has the operations of a table whose rows have an [Interface] each. An update and a deletion
-// call Observe and then Reconcile. Both may return every outcome of [reconciler.Operations]. Prune
-// does nothing: set [reconciler.WithoutPruning]. The functions are called from several goroutines
-// if [reconciler.Settings].Concurrency is above one.
+// call Observe and then Reconcile. Both may return every outcome of [reconciler.ObjectOperations]. The
+// functions are called from several goroutines if [reconciler.Settings].Concurrency is above one.
 type Bound[T any] struct {
 	// ToUpdate returns the Interface for an update of the resource, which is a clone. Required.
 	ToUpdate func(resource T) Interface
@@ -59,11 +57,6 @@ func (b Bound[T]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revis
 		return nil
 	}
 	return run(ctx, b.ToDelete(resource))
-}
-
-// Prune does nothing.
-func (b Bound[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
-	return nil
 }
 
 func run(ctx context.Context, of Interface) error {

@@ -7,12 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"log/slog"
-	"reflect"
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/optional"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -38,32 +37,18 @@ func newOperations[T StatefulResource, State, Item any](logger *slog.Logger, imp
 		errs = append(errs, fmt.Errorf("%T.GetStateAnnotationKey: the key is empty", impl))
 	}
 	errs = append(errs,
-		checkOptional[AnnotationUpdater[T, State]](impl, "UpdateStateAnnotation"),
-		checkOptional[StateObserver[T, State]](impl, "ObserveState"),
-		checkOptional[StateStore[T]](impl, "LoadState"),
-		checkOptional[StateStore[T]](impl, "StoreState"),
-		checkOptional[Requeuer[T]](impl, "RequeueAfter"),
-		checkOptional[reconciler.Pruner[T]](impl, "Prune"))
+		optional.Check[AnnotationUpdater[T, State]](impl, "UpdateStateAnnotation"),
+		optional.Check[StateObserver[T, State]](impl, "ObserveState"),
+		optional.Check[StateStore[T]](impl, "LoadState"),
+		optional.Check[StateStore[T]](impl, "StoreState"),
+		optional.Check[Requeuer[T]](impl, "RequeueAfter"),
+		optional.Check[reconciler.Pruner[T]](impl, "Prune"))
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	return &operations[T, State, Item]{
 		base: BaseStatefulReconciler[T, State, Item]{Logger: logger}, impl: impl, key: key,
 	}, nil
-}
-
-// checkOptional returns an error if a value has the method of an optional interface with another
-// signature, so that it would never be called.
-func checkOptional[Want any](impl any, method string) error {
-	if _, ok := impl.(Want); ok {
-		return nil
-	}
-	m := reflect.ValueOf(impl).MethodByName(method)
-	if !m.IsValid() {
-		return nil
-	}
-	want, _ := reflect.TypeFor[Want]().MethodByName(method)
-	return fmt.Errorf("%T.%s is a %s, must be a %s", impl, method, m.Type(), want.Type)
 }
 
 // Update calls [BaseStatefulReconciler.Reconcile].
@@ -76,14 +61,6 @@ func (o *operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadT
 // Delete calls [BaseStatefulReconciler.Remove].
 func (o *operations[T, State, Item]) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
 	return o.base.Remove(ctx, resource, o.impl)
-}
-
-// Prune calls impl if it implements [reconciler.Pruner], and else does nothing.
-func (o *operations[T, State, Item]) Prune(ctx context.Context, txn statedb.ReadTxn, resources iter.Seq2[T, statedb.Revision]) error {
-	if pruner, ok := o.impl.(reconciler.Pruner[T]); ok {
-		return pruner.Prune(ctx, txn, resources)
-	}
-	return nil
 }
 
 // merge copies the annotations of this reconciler, and nothing else, from a reconciled resource

@@ -53,7 +53,7 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// ApplyOperations makes the changes in the target. It is not called if there are none.
 	//
 	// An error is the outcome of the reconciliation, with every meaning that
-	// [reconciler.Operations] allows. The annotation then stays as it is, and the next attempt gets
+	// [reconciler.ObjectOperations] allows. The annotation then stays as it is, and the next attempt gets
 	// the same difference again. This holds for [reconciler.Requeue] too: to run again after a
 	// success, implement [Requeuer].
 	//

@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 
+	"github.com/statekeel/statekeel/internal/optional"
 	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 )
@@ -24,8 +24,8 @@ type Engine[Obj any] interface {
 // They are safe for any [reconciler.Settings].Concurrency. The result is for [reconciler.New] or
 // [reconciler.RegisterConfig]; its fields may be changed before.
 //
-// Operations, BatchOperations and RoundOperations of cfg must be nil. The operations prune if the hook
-// implements [reconciler.Pruner]. If it does not, and Pruner and Sweeper are nil, pruning is off. The
+// Operations, BatchOperations and RoundOperations of cfg must be nil. The hook prunes if it
+// implements [reconciler.Pruner], and Pruner, Sweeper and Lister are nil. The
 // operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed its row; a
 // changed row is written whatever the outcome. The error names the mistakes that were found.
 func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
@@ -52,12 +52,13 @@ func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconci
 	if running.IsNil(ops.hook) {
 		return cfg, fmt.Errorf("stepper: the hook of the %T is nil", engine)
 	}
+	if err := optional.Check[reconciler.Pruner[Obj]](ops.hook, "Prune"); err != nil {
+		return cfg, fmt.Errorf("stepper: the hook: %w", err)
+	}
 	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
 	cfg.Operations = ops
-	if ops.pruner == nil && cfg.Pruner == nil && cfg.Sweeper == nil {
-		// First, so that an option of the program that turns pruning on takes effect and Prune
-		// reports the missing method.
-		cfg.Options = slices.Concat([]reconciler.Option{reconciler.WithoutPruning()}, cfg.Options)
+	if cfg.Pruner == nil && cfg.Sweeper == nil && cfg.Lister == nil {
+		cfg.Pruner, _ = ops.hook.(reconciler.Pruner[Obj])
 	}
 	return cfg, nil
 }

@@ -58,7 +58,7 @@ func engines(do func(c *call)) map[string]stepper.Engine[*row] {
 }
 
 // operationsOf returns the operations of a configuration with the engine.
-func operationsOf(tb testing.TB, engine stepper.Engine[*row]) reconciler.Operations[*row] {
+func operationsOf(tb testing.TB, engine stepper.Engine[*row]) reconciler.ObjectOperations[*row] {
 	cfg, err := stepper.Configure(harness.Config(nil), engine)
 	require.NoError(tb, err)
 	return cfg.Operations

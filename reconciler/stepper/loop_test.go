@@ -165,6 +165,11 @@ func (p pruning) Prune(_ context.Context, _ statedb.ReadTxn, objects iter.Seq2[*
 	return nil
 }
 
+// mistyped has a Prune method that no loop would call.
+type mistyped struct{ steps }
+
+func (mistyped) Prune() error { return nil }
+
 func TestHooksMayPrune(t *testing.T) {
 	nothing := func(*stepper.Stepper[*row]) {}
 	wanted := -1
@@ -175,9 +180,11 @@ func TestHooksMayPrune(t *testing.T) {
 		e.Pass(time.Minute)
 		require.Equal(e, 2, wanted)
 	})
-	require.EqualError(t, operationsOf(t, stepper.NewStepper(steps(nothing))).Prune(t.Context(), nil, nil),
-		"the hook stepper.StepperEngineHookFunc[*github.com/statekeel/statekeel/internal/tests/harness.Object] "+
-			"has no Prune method; use WithoutPruning")
+	cfg, err := stepper.Configure(harness.Config(nil), stepper.NewStepper(steps(nothing)))
+	require.NoError(t, err)
+	require.Nil(t, cfg.Pruner)
+	_, err = stepper.Configure(harness.Config(nil), stepper.NewStepper(mistyped{nothing}))
+	require.ErrorContains(t, err, "stepper: the hook: stepper_test.mistyped.Prune is a func() error, must be a func(")
 }
 
 // Operations behave as the engine did when they were made, and do not use the engine itself.

@@ -6,7 +6,6 @@ package trigger_test
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -75,10 +74,6 @@ func (x nameServer) Update(_ context.Context, txn statedb.ReadTxn, _ statedb.Rev
 }
 
 func (x nameServer) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *Record) error {
-	return nil
-}
-
-func (x nameServer) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Record, statedb.Revision]) error {
 	return nil
 }
 

@@ -6,7 +6,6 @@ package desired
 import (
 	"context"
 	"fmt"
-	"iter"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -32,7 +31,7 @@ type Target struct {
 
 // Operations apply the rows of one kind, and list what the target has of it.
 type Operations[S Spec] interface {
-	// Update and Delete are as in [reconciler.Operations].
+	// Update and Delete are as in [reconciler.ObjectOperations].
 	Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[S]) error
 	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, row *Row[S]) error
 
@@ -46,7 +45,7 @@ type Operations[S Spec] interface {
 func Config[S Spec](table statedb.Table[*Row[S]], ops Operations[S]) reconciler.Config[*Row[S]] {
 	return reconciler.Config[*Row[S]]{
 		Table:      table,
-		Operations: withoutPrune[S]{ops}, // no batches: netlink makes one change at a time
+		Operations: ops, // no batches: netlink makes one change at a time
 		Lister:     ops,
 		Equal:      func(wanted, found *Row[S]) bool { return wanted.Spec == found.Spec && found.Extra == "" },
 		Diff: func(wanted, found *Row[S]) string {
@@ -57,13 +56,6 @@ func Config[S Spec](table statedb.Table[*Row[S]], ops Operations[S]) reconciler.
 			return text
 		},
 	}
-}
-
-// withoutPrune has the Prune of [reconciler.Operations], which is not called where the target is listed.
-type withoutPrune[S Spec] struct{ Operations[S] }
-
-func (withoutPrune[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Row[S], statedb.Revision]) error {
-	return nil
 }
 
 // Surroundings are the inputs of a target besides the objects that it applies.

@@ -67,7 +67,7 @@ func IDs(from, to uint64) []uint64 {
 }
 
 // Config returns a configuration for objects, with Status as the status.
-func Config(operations reconciler.Operations[*Object], options ...reconciler.Option) reconciler.Config[*Object] {
+func Config(operations reconciler.ObjectOperations[*Object], options ...reconciler.Option) reconciler.Config[*Object] {
 	return reconciler.Config[*Object]{
 		Clone: (*Object).Clone, SetStatus: (*Object).SetStatus, GetStatus: (*Object).GetStatus,
 		Operations: operations, Options: options,

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"iter"
 	"log"
 	"os/signal"
 	"sync"
@@ -41,10 +40,6 @@ func (tunnels) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, 
 func (tunnels) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, t *Tunnel) error {
 	_, err := fmt.Println("remove", t.Name)
 	return err
-}
-
-func (tunnels) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*Tunnel, statedb.Revision]) error {
-	return nil
 }
 
 // An agent makes a tunnel of each key of etcd that begins with tunnels/, such as tunnels/berlin with the

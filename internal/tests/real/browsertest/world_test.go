@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -60,9 +59,6 @@ func (k kernel) Update(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision,
 }
 
 func (kernel) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *route) error { return nil }
-func (kernel) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*route, statedb.Revision]) error {
-	return nil
-}
 
 // world is a running loop, and a server with its page.
 type world struct {

@@ -203,10 +203,6 @@ func (r rules) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.Revision, 
 	return route.DeleteRule(netlink.FAMILY_V4, rule)
 }
 
-func (rules) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*wanted, statedb.Revision]) error {
-	return nil
-}
-
 // 7: cilium#39734, rewritten. Somebody else, or an earlier run, has added a second rule that matches.
 func TestTwoRulesThatMatchAreNeverDeleted(t *testing.T) {
 	list := func() []netlink.Rule {
