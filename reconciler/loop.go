@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/breaker"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/keywaits"
@@ -115,6 +116,7 @@ type runner[Obj any] struct {
 	blocking *blocking[Obj]
 	resync   *resync.Resync[Obj]
 	reports  reports[Obj]
+	breaker  breaker.Breaker
 	pace     pace.Pace
 	alarm    pace.Alarm
 	// lastResync is the record of the last resync; nil if there was none.
