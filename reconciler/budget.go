@@ -29,6 +29,9 @@ func (s *Settings) limits() core.Limits {
 func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 	was := r.set
 	r.set = r.shared.settings.Load()
+	if r.set.BreakerFailures == 0 {
+		r.closeBreaker(now)
+	}
 	r.core.SetLimits(r.set.limits())
 	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})
 	if was.PruneInterval != r.set.PruneInterval || was.ResyncInterval != r.set.ResyncInterval {
@@ -58,12 +61,18 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	if r.paused.whole || r.shared.pruner.Draining() || r.resync.Holds() {
 		return b
 	}
-	size, probeAt := r.core.Breaker.Allowance(now)
-	if size == 0 {
-		b.again = probeAt
-		return b
+	size := r.set.RoundSize
+	if r.breaker.Open {
+		// One operation at a time, when the pause is over.
+		size = 1
+		if now < r.breaker.ProbeAt {
+			b.again = r.breaker.ProbeAt
+			return b
+		}
+		if r.workers.AwaitsSome() {
+			return b
+		}
 	}
-	size = min(size, r.set.RoundSize)
 	if busy && !r.set.workers() {
 		// Workers are no longer wanted. Their operations have to end first.
 		return b

@@ -27,7 +27,7 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 	if !r.workers.IsBusy() {
 		return
 	}
-	r.workers.Overdue(r.this.began, func(op *core.Operation[Obj]) { r.core.GiveUpProbe(r.this.began, op) })
+	r.workers.Overdue(r.this.began)
 	if r.ops = r.workers.Finished(r.ops); len(r.ops) > 0 {
 		r.observer.NoteOther()
 		forgetCancelled(ctx, r.ops)
@@ -44,9 +44,9 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 		r.observer.NoteTook(r.ops[i].Run.Share)
 	}
 	r.commit(round)
-	open := r.core.Breaker.State().Open
+	open := r.breaker.Open
 	r.settle()
-	if !open && r.core.Breaker.State().Open {
+	if !open && r.breaker.Open {
 		r.takeBackQueued()
 	}
 	if r.shared.keyWaits.Waiting() > 0 {
@@ -109,7 +109,10 @@ func (r *runner[Obj]) settle() {
 	now := r.life.now()
 	for i := range r.ops {
 		op := &r.ops[i]
-		if op.Outcome.Kind == core.Done && !op.HasEntry() && r.shared.setup.opts.breaker == nil {
+		if r.set.BreakerFailures > 0 {
+			r.countForBreaker(now, op)
+		}
+		if op.Outcome.Kind == core.Done && !op.HasEntry() {
 			continue
 		}
 		if !op.Deleted && op.Outcome.Succeeded() {
@@ -125,6 +128,27 @@ func (r *runner[Obj]) settle() {
 			op.Outcome.RowKind = uint8(s.Kind)
 		}
 		r.core.Settle(now, op, op.Outcome)
+	}
+}
+
+// countForBreaker counts an outcome for the breaker. What was adopted does not count: the target was not called.
+func (r *runner[Obj]) countForBreaker(now time.Duration, op *core.Operation[Obj]) {
+	out := &op.Outcome
+	switch {
+	case op.Turn.Cause == core.CauseAdopted:
+	case out.Succeeded():
+		r.closeBreaker(now)
+	case out.Kind == core.Failed && !out.Final, out.GivenUp:
+		r.breaker.Fail(now, string(r.shared.rows.Key(op.Row)), *out.Text, r.set.BreakerFailures)
+	default:
+		r.breaker.Ignore(now)
+	}
+}
+
+// closeBreaker closes the breaker if it is open: then all keys are due that wait for their backoff.
+func (r *runner[Obj]) closeBreaker(now time.Duration) {
+	if r.breaker.Succeed() {
+		r.core.EndBackoffs(now)
 	}
 }
 

@@ -139,7 +139,6 @@ type options struct {
 
 	name     string
 	metrics  Metrics
-	breaker  *Breaker
 	hook     OperationHook
 	registry *inspect.Registry
 	budget   resync.Budget
@@ -262,6 +261,7 @@ func (s *Settings) check(prunes, lists bool) error {
 	f.add(!(s.Jitter >= 0 && s.Jitter <= 1), "Settings.Jitter is %v, must be between 0 and 1", s.Jitter)
 	f.add(s.Concurrency < 1 || s.Concurrency > maxConcurrency, "Settings.Concurrency is %d, must be between 1 and %d", s.Concurrency, maxConcurrency)
 	f.add(s.MaxRetries < 0, "Settings.MaxRetries is %d, must not be negative", s.MaxRetries)
+	f.add(s.BreakerFailures < 0, "Settings.BreakerFailures is %d, must not be negative", s.BreakerFailures)
 	notNegative := func(d time.Duration, field string) {
 		f.add(d < 0, "Settings.%s is %s, must not be negative", field, d)
 	}
@@ -295,12 +295,5 @@ func (o *options) check(sweeps bool) error {
 	f.add(b.Objects < 0 || !(b.Fraction >= 0 && b.Fraction <= 1),
 		"WithSweepBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1", b.Objects, b.Fraction)
 	f.add(b != resync.Budget{} && !sweeps, "WithSweepBudget: %d objects and fraction %v, but Config.Sweeper and Config.Lister are nil", b.Objects, b.Fraction)
-	if b := o.breaker; b != nil {
-		f.add(b.Failures < 0, "WithBreaker: Failures is %d, must not be negative", b.Failures)
-		f.add(b.Probes < 0, "WithBreaker: Probes is %d, must not be negative", b.Probes)
-		f.add(b.MinInterval < 0, "WithBreaker: MinInterval is %s, must not be negative", b.MinInterval)
-		f.add(b.MaxInterval < 0, "WithBreaker: MaxInterval is %s, must not be negative", b.MaxInterval)
-		f.add(b.MaxInterval >= 0 && b.MinInterval > b.MaxInterval, "WithBreaker: MinInterval %s is above MaxInterval %s", b.MinInterval, b.MaxInterval)
-	}
 	return errors.Join(f...)
 }

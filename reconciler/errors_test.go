@@ -268,7 +268,7 @@ func printable(t testing.TB, what, text string) {
 // Keys, names and errors from outside are escaped in errors, in health and in rendered texts.
 func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 	for name, opts := range map[string][]reconciler.Option{
-		"errors": nil, "breaker": {reconciler.WithBreaker(reconciler.Breaker{Failures: 1})},
+		"errors": nil, "breaker": {breaksAfter(1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {

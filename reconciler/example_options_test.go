@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log"
 	"strings"
 	"sync"
 	"time"
@@ -17,32 +16,6 @@ import (
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 )
-
-// The target is down. After two different rules have failed one after another, nothing else is tried but
-// a probe from time to time: here, for a deterministic output, after an hour.
-func ExampleWithBreaker() {
-	s := startRules(reconciler.Config[*Rule]{
-		Operations: firewall(func(context.Context, *Rule) error { return errors.New("connection refused") }),
-		Options: []reconciler.Option{
-			reconciler.WithBreaker(reconciler.Breaker{Failures: 2, MinInterval: time.Hour}),
-		},
-	})
-	defer s.stop()
-	s.insert(pending("allow-dns"), pending("allow-ssh"))
-	ctx := context.Background()
-	if _, err := s.loop.WaitFor(ctx, reconciler.Attempted, pending("allow-dns"), pending("allow-ssh")); err != nil {
-		log.Fatal(err)
-	}
-
-	s.insert(pending("allow-http"))
-	x := s.loop.Explain(ctx, "allow-http")
-	fmt.Println(x.State)
-	fmt.Println(x.Why)
-
-	// Output:
-	// tripped
-	// its change waits for the breaker to close, which lets probes through until one succeeds: connection refused
-}
 
 // Two rules of different devices are applied at the same time. Rules of one device are applied one after
 // the other.

@@ -121,7 +121,7 @@ func (h *history) newSlot(i int) *slot {
 		words = append(words, "groups")
 	}
 	if h.one(4) {
-		add("breaker", reconciler.WithBreaker(reconciler.Breaker{Failures: 3, MaxInterval: 200 * time.Millisecond}))
+		add("breaker", breaksAfter(3))
 	}
 	if h.one(4) {
 		s.refreshes = true

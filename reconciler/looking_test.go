@@ -21,7 +21,7 @@ func TestReadersDoNotDisturbTheLoop(t *testing.T) {
 	for _, kind := range operationKinds {
 		for _, n := range []int{1, 4} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind.name, n), func(t *testing.T) {
-				inBubble(t, readWhileItWorks, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, 5*time.Millisecond }), reconciler.WithBreaker(reconciler.Breaker{Failures: 100}))
+				inBubble(t, readWhileItWorks, kind.change, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, 5*time.Millisecond }), breaksAfter(100))
 			})
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/breaker"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/keywaits"
@@ -115,6 +116,7 @@ type runner[Obj any] struct {
 	blocking *blocking[Obj]
 	resync   *resync.Resync[Obj]
 	reports  reports[Obj]
+	breaker  breaker.Breaker
 	pace     pace.Pace
 	alarm    pace.Alarm
 	// lastResync is the record of the last resync; nil if there was none.
@@ -142,15 +144,14 @@ func (r *runner[Obj]) loop(ctx context.Context) {
 		if !r.pace.Admit(ctx, r.shared.settings.roundLimiter, r.shared.calls.made, func() bool { return r.poll(ctx) }, r.life.now) {
 			break
 		}
-		more := r.pass(ctx, reason)
-		select {
-		case <-more:
+		next := r.plan(r.pass(ctx, reason))
+		if next.now {
 			reason = inspect.ReasonMore
-		default:
-			from := r.life.now()
-			reason = r.wait(ctx, more)
-			r.pace.Idle(from, r.life.now())
+			continue
 		}
+		from := r.life.now()
+		reason = r.wait(ctx, &next)
+		r.pace.Idle(from, r.life.now())
 	}
 }
 
@@ -162,8 +163,8 @@ func (r *runner[Obj]) poll(ctx context.Context) (prune bool) {
 }
 
 // pass completes what workers have finished, reads changes of the table and what is due, and runs a
-// round if there is something to do. The returned channel is closed when there may be more to read;
-// it is nil while the budget does not allow reading.
+// round if there is something to do. The returned channel is closed when there may be more to read; it is nil if the
+// budget did not allow reading.
 func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan struct{} {
 	if trace.IsEnabled() {
 		defer trace.StartRegion(ctx, "reconcile round").End()
@@ -179,7 +180,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	txn := r.shared.rows.DB.ReadTxn()
 	r.shared.ledger.Begin(r.this.began, r.shared.rows.Table.Revision(txn))
 	r.begin(r.budgetAt(r.this.began))
-	more, left := r.work(ctx, &round, txn)
+	more := r.work(ctx, &round, txn)
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
@@ -187,7 +188,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 
 	r.prune(ctx, &round, txn, r.this.began)
 	r.report(&round)
-	return r.moreToSee(more, left)
+	return more
 }
 
 // begin begins a round with a budget.
@@ -198,11 +199,10 @@ func (r *runner[Obj]) begin(b budget) {
 	r.core.Begin(r.this.began, b.size, b.workers || r.observer.CatchingUp())
 }
 
-// work runs or starts operations, as many as the budget allows. more is closed when there may be more changes; it is
-// nil if the table was not read. left: there is work that could not be begun.
-func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}, left bool) {
+// work runs or starts operations, as many as the budget allows. The returned channel is that of [runner.pass].
+func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}) {
 	if !r.this.budget.looks {
-		return nil, false
+		return nil
 	}
 	r.observer.Begin(txn)
 	switch {
@@ -215,43 +215,79 @@ func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn stated
 		r.runTurn(ctx, round, txn)
 		r.endRun(ctx, round)
 	}
-	left = r.core.HasWork() || r.observer.HasWork()
+	r.this.left = r.core.HasWork() || r.observer.HasWork()
 	more = r.observer.End(r.this.began)
 	round.Refreshes = r.observer.Refreshes() + r.this.repeated
-	r.this.repeated, r.this.left = 0, left
-	return more, left
-}
-
-// moreToSee returns the channel that the loop waits for after a round: see [runner.pass]. left: the
-// round left work that was due.
-func (r *runner[Obj]) moreToSee(more <-chan struct{}, left bool) <-chan struct{} {
-	switch next := r.budgetAt(r.life.now()); {
-	case !next.looks, next.size == 0 && left:
-		return nil
-	case more == nil, next.size > 0 && left:
-		return watch.Closed
-	}
+	r.this.repeated = 0
 	return more
 }
 
-// wait blocks until there is a reason for another pass or ctx ends. changed is closed when the table
-// has changed; it is nil while the budget does not allow reading the table.
-func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect.Reason {
-	at, reason, ok := r.next(changed)
+// nextPass is what begins the next pass, besides events that come at any time.
+type nextPass struct {
+	// now: it begins at once, and the fields below are not set.
+	now bool
+	// changed is closed when the table has changed; it is nil while the budget does not allow reading the table.
+	changed <-chan struct{}
+	// timed: it begins at the time at, for a reason.
+	timed  bool
+	at     time.Duration
+	reason inspect.Reason
+}
+
+// by makes a pass begin at a time at the latest, for a reason, if has is set.
+func (n *nextPass) by(at time.Duration, reason inspect.Reason, has bool) {
+	if has && (!n.timed || at < n.at) {
+		n.timed, n.at, n.reason = true, at, reason
+	}
+}
+
+// plan returns what begins the next pass. more is what the last one has returned.
+func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
+	now := r.life.now()
+	b := r.budgetAt(now)
+	due, has := r.core.NextDue()
+	switch {
+	case !b.looks, b.size == 0 && r.this.left:
+		n.by(b.again, inspect.ReasonDue, b.again != never)
+	case more == nil, b.size > 0 && r.this.left, watch.AnyClosed([]<-chan struct{}{more}):
+		return nextPass{now: true}
+	case r.core.Index.Figures().States[core.Ready] > 0:
+		// Another object of its group has just been worked on: this one waits only for a permit.
+		n.changed = more
+		n.by(max(b.again, now), inspect.ReasonMore, true)
+	default:
+		n.changed = more
+		n.by(max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, has)
+	}
+	recordAt, has := r.shared.ledger.Next()
+	n.by(recordAt, inspect.ReasonDue, has)
+	stuckAt, has := r.workers.NextStuck(now)
+	n.by(stuckAt, inspect.ReasonStuck, has)
+	pruneAt, has := r.shared.pruner.Next(r.resync.Waiting())
+	n.by(pruneAt, inspect.ReasonPrune, has && r.mayPrune())
+	listAt, has := r.resync.Next(now)
+	n.by(listAt, inspect.ReasonDue, has)
+	refreshAt, has := r.shared.refresher.Next()
+	n.by(refreshAt.Sub(r.life.started), inspect.ReasonDue, has && !r.paused.whole)
+	return n
+}
+
+// wait blocks until there is a reason for another pass or ctx ends.
+func (r *runner[Obj]) wait(ctx context.Context, next *nextPass) inspect.Reason {
 	var clock <-chan time.Time
-	if ok {
-		clock = r.alarm.Set(at, r.life.now())
+	if next.timed {
+		clock = r.alarm.Set(next.at, r.life.now())
 	} else {
 		r.alarm.Stop()
 	}
 	select {
 	case <-ctx.Done():
 		return ""
-	case <-changed:
+	case <-next.changed:
 		return inspect.ReasonChange
 	case <-clock:
 		r.alarm.Rang()
-		return reason
+		return next.reason
 	case <-r.shared.pruner.Initialized():
 		return inspect.ReasonInitialized
 	case <-r.shared.calls.made:
@@ -268,41 +304,4 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 		r.blocking.release(r.life.now())
 		return inspect.ReasonReleased
 	}
-}
-
-// next returns the next event of the clock: its time, and the reason that it gives for a pass.
-func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason inspect.Reason, ok bool) {
-	now := r.life.now()
-	b := r.budgetAt(now)
-	due, has := r.core.NextDue()
-	switch {
-	case !b.looks, b.size == 0 && r.this.left:
-		at, reason, ok = b.again, inspect.ReasonDue, b.again != never
-	case changed == nil:
-		// The budget did not allow reading the table at the end of the pass, and now it does.
-		return now, inspect.ReasonMore, true
-	case r.core.Index.Figures().States[core.Ready] > 0:
-		// Another object of its group has just been worked on: this one waits only for a permit.
-		at, reason, ok = max(b.again, now), inspect.ReasonMore, true
-	case has:
-		at, reason, ok = max(b.again, r.pace.DueAt(due, r.set.MinBackoff)), inspect.ReasonDue, true
-	}
-	if recordAt, has := r.shared.ledger.Next(); has && (!ok || recordAt < at) {
-		at, reason, ok = recordAt, inspect.ReasonDue, true
-	}
-	if stuckAt, has := r.workers.NextStuck(now); has && (!ok || stuckAt < at) {
-		at, reason, ok = stuckAt, inspect.ReasonStuck, true
-	}
-	if pruneAt, has := r.shared.pruner.Next(r.resync.Waiting()); has && r.mayPrune() && (!ok || pruneAt < at) {
-		at, reason, ok = pruneAt, inspect.ReasonPrune, true
-	}
-	if listAt, has := r.resync.Next(now); has && (!ok || listAt < at) {
-		at, reason, ok = listAt, inspect.ReasonDue, true
-	}
-	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {
-		if refreshAt := due.Sub(r.life.started); !ok || refreshAt < at {
-			at, reason, ok = refreshAt, inspect.ReasonDue, true
-		}
-	}
-	return at, reason, ok
 }

@@ -357,11 +357,15 @@ var queues = []struct {
 		e.target.failing("")
 		e.put(2, 1)
 	}},
-	{"unread, behind an open breaker", 3, false, func(e *env, _ <-chan struct{}) {
+	{"unread, behind an open breaker", 3, false, func(e *env, done <-chan struct{}) {
+		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.Timeout = time.Hour }))
 		e.target.failing("no")
 		e.put(1, 1, 2)
 		synctest.Wait()
 		e.target.failing("")
+		e.hook(func(context.Context, call) { <-done })
+		e.put(1, 5)
+		e.pass(time.Second)
 		e.put(1, 3)
 	}},
 	{"unread, with no free worker", 4, false, func(e *env, done <-chan struct{}) {
@@ -426,7 +430,7 @@ func TestPausedObjectCountsAsAttemptedInEveryQueue(t *testing.T) {
 					e.nothingUnapplied(<-applied)
 				}, both(ledger, serially(oneAndTwo)),
 					reconciler.WithoutPruning(), reconciler.WithRetry(time.Hour, time.Hour),
-					reconciler.WithBreaker(reconciler.Breaker{Failures: 2, MinInterval: time.Hour, MaxInterval: time.Hour}),
+					breaksAfter(2),
 					reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 			})
 		}

@@ -49,7 +49,7 @@ func TestAdoptionGoesWithABreaker(t *testing.T) {
 			e.done(id)
 		}
 		require.Equal(e, rows, w.holds())
-	}, reconciler.WithBreaker(reconciler.Breaker{}))
+	}, breaksAfter(10))
 }
 
 func TestWaitsEndWithAdoption(t *testing.T) {

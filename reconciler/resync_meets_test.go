@@ -89,7 +89,7 @@ func TestBreakerDoesNotProbeWithEqualRows(t *testing.T) {
 				require.NotContains(e, op, fmt.Sprintf("update(%d)", id))
 			}
 		}
-	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
+	}, breaksAfter(3))
 }
 
 func TestAdoptionDoesNotCloseTheBreaker(t *testing.T) {
@@ -101,7 +101,7 @@ func TestAdoptionDoesNotCloseTheBreaker(t *testing.T) {
 		e.pass(50 * time.Millisecond)
 		b := e.loop.Snapshot(e.Context())
 		require.Equal(e, 1, int(e.loop.Figures().BreakerOpenings), "%v", b.Summary())
-	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
+	}, breaksAfter(3))
 }
 
 func TestFailuresCountForTheBreakerAcrossAdoptedRows(t *testing.T) {
@@ -112,7 +112,7 @@ func TestFailuresCountForTheBreakerAcrossAdoptedRows(t *testing.T) {
 	}}, func(e *env, w *world, _ func()) {
 		e.pass(50 * time.Millisecond)
 		require.Equal(e, 1, int(e.loop.Figures().BreakerOpenings))
-	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
+	}, breaksAfter(3))
 }
 
 func TestRowsThatAlwaysDifferDoNotStarveOthers(t *testing.T) {
@@ -274,7 +274,7 @@ func TestRepairThatProbesHasTheStatusOfARefresh(t *testing.T) {
 		for _, kind := range kinds {
 			require.Contains(e, []reconciler.StatusKind{reconciler.StatusKindPending, reconciler.StatusKindRefreshing}, kind, "%v", kinds)
 		}
-	}, reconciler.WithBreaker(reconciler.Breaker{Failures: 3}))
+	}, breaksAfter(3))
 }
 
 func TestWhatARepairSetsIsWritten(t *testing.T) {

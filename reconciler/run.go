@@ -35,6 +35,8 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
+		} else if r.breaker.Open {
+			op.Turn.Cause = core.CauseProbe
 		}
 		if op.Turn.Again {
 			round.Waited++

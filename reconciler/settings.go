@@ -4,7 +4,6 @@
 package reconciler
 
 import (
-	"cmp"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -78,6 +77,18 @@ type Settings struct {
 	// channels closed, for channels that do not report everything. It is shortened at random by
 	// Jitter. The default is a minute; zero means never.
 	BlockedRecheck time.Duration
+	// BreakerFailures is the number of different objects that have to fail one after another, with no success in
+	// between, to open the breaker. Zero, the default, means no breaker; 10 suits most targets.
+	//
+	// While it is open, everything is held back: a target that is down costs next to nothing, however many objects
+	// wait for it. Only the next operation that is due is let through, on its own, after a pause of 100 ms, which
+	// doubles with each such failure up to a second. The first operation that succeeds closes the breaker. Then
+	// everything that it held, and every retry that waits for its backoff, is due at once.
+	//
+	// A terminal failure and a blocked object do not count, because they are not caused by the target; this includes
+	// a terminal failure of a deletion, which is retried. Failures are counted at the end of a round, so one more
+	// round may fail before the breaker opens.
+	BreakerFailures int
 
 	// RefreshInterval is the age of a Done status at which the object is updated again, to repair drift
 	// in the target. Zero, the default of [New] and [RegisterConfig], means never; the default of
@@ -227,50 +238,4 @@ func WithJournal(rounds, operations int) Option {
 // command reconciler/approve or the button of the debug page allows it.
 func WithSweepBudget(objects int, fraction float64) Option {
 	return func(o *options) { o.budget = resync.Budget{Objects: objects, Fraction: fraction} }
-}
-
-// WithBreaker holds work back while the target is down: see [Breaker]. The default is no breaker.
-func WithBreaker(b Breaker) Option {
-	b = b.withDefaults()
-	return func(o *options) { o.breaker = &b }
-}
-
-// Breaker configures when a target counts as down, and what happens then: see [WithBreaker].
-//
-// The breaker opens when Failures different objects have failed one after another, with no success in
-// between. While it is open, everything is held back, except a few probes: a target that is down costs
-// next to nothing, however many objects wait for it. The first operation that succeeds closes the
-// breaker. Then everything that it held, and every retry that waits for its backoff, is due at once.
-//
-// A terminal failure and a blocked object do not count, because they are not caused by the target;
-// this includes a terminal failure of a deletion, which is retried. Failures are counted at the end
-// of a round, so one more round may fail before the breaker opens.
-//
-// Zero fields mean the defaults; negative ones are an error.
-type Breaker struct {
-	// Failures is the number of different objects that have to fail one after another. The default is
-	// 10.
-	Failures int
-	// Probes is the number of operations that are let through at a time. The default is 2.
-	Probes int
-	// MinInterval is the time from the opening of the breaker to the first probes. It doubles with
-	// every failed group of probes, up to MaxInterval. If too few objects are due for a probe, others
-	// are used before their backoff is over.
-	//
-	// The defaults are 100 ms and a second. If only one of the two is set, the default of the other
-	// is adapted so that MinInterval is not above MaxInterval.
-	MinInterval, MaxInterval time.Duration
-}
-
-// withDefaults returns the breaker with defaults for fields that are zero.
-func (b Breaker) withDefaults() Breaker {
-	b.Failures, b.Probes = cmp.Or(b.Failures, 10), cmp.Or(b.Probes, 2)
-	if b.MinInterval == 0 {
-		b.MinInterval = 100 * time.Millisecond
-		if b.MaxInterval > 0 {
-			b.MinInterval = min(b.MinInterval, b.MaxInterval)
-		}
-	}
-	b.MaxInterval = cmp.Or(b.MaxInterval, max(time.Second, b.MinInterval))
-	return b
 }

@@ -108,6 +108,7 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 			"Settings.Jitter is 1.5, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = 1.5 },
 			"Settings.Jitter is NaN, must be between 0 and 1":                      func(s *reconciler.Settings) { s.Jitter = math.NaN() },
 			"Settings.MaxRetries is -1, must not be negative":                      func(s *reconciler.Settings) { s.MaxRetries = -1 },
+			"Settings.BreakerFailures is -1, must not be negative":                 func(s *reconciler.Settings) { s.BreakerFailures = -1 },
 			"Settings.BlockedRecheck is -1s, must not be negative":                 func(s *reconciler.Settings) { s.BlockedRecheck = -time.Second },
 			"Settings.RefreshInterval is -1s, must not be negative":                func(s *reconciler.Settings) { s.RefreshInterval = -time.Second },
 			"Settings.PruneInterval is -1s, must not be negative":                  func(s *reconciler.Settings) { s.PruneInterval = -time.Second },
@@ -294,24 +295,14 @@ func TestReconfigureIsAtomic(t *testing.T) {
 }
 
 func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
-	breaker := reconciler.WithBreaker
 	for want, option := range map[string]reconciler.Option{
 		"WithJournal: -1 rounds and 5 operations, neither may be negative":                         reconciler.WithJournal(-1, 5),
 		"WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper and Config.Lister are nil": reconciler.WithSweepBudget(10, 0),
-		"WithBreaker: Failures is -1, must not be negative":                                        breaker(reconciler.Breaker{Failures: -1}),
-		"WithBreaker: Probes is -2, must not be negative":                                          breaker(reconciler.Breaker{Probes: -2}),
-		"WithBreaker: MinInterval is -1s, must not be negative":                                    breaker(reconciler.Breaker{MinInterval: -time.Second}),
-		"WithBreaker: MaxInterval is -1s, must not be negative":                                    breaker(reconciler.Breaker{MaxInterval: -time.Second}),
-		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                                      breaker(reconciler.Breaker{MinInterval: 2 * time.Second, MaxInterval: time.Second}),
 	} {
 		e := newEnv(t)
 		_, err := reconciler.New(e.config(option))
 		require.ErrorContains(e, err, want)
 		require.ErrorContains(e, err, `reconciler "objects"`)
-	}
-	for _, b := range []reconciler.Breaker{{}, {MinInterval: time.Hour}, {MaxInterval: time.Millisecond}} {
-		_, err := reconciler.New(newEnv(t).config(breaker(b)))
-		require.NoError(t, err, "%+v", b)
 	}
 }
 

@@ -74,7 +74,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	beside := l.rows.Writable == nil
 	c := core.New(core.Config[Obj]{
 		KeyOf: func(obj Obj) []byte { return s.rows.Key(obj) }, GroupOf: cfg.SerialBy, SamePending: s.rows.MaySamePending,
-		Limits: s.settings.Load().limits(), Breaker: (*core.BreakerConfig)(s.setup.opts.breaker), Records: beside, Seed: rand.Uint64(),
+		Limits: s.settings.Load().limits(), Records: beside, Seed: rand.Uint64(),
 	})
 	r := &runner[Obj]{shared: s, life: &s.life, workers: s.execution.workers, set: s.settings.Load(), paused: s.calls.pause.Load(), core: c}
 	l.runner = r

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/breaker"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/text"
@@ -39,7 +40,7 @@ type state struct {
 	resync             *inspect.Resync
 	// unset counts the changes of rows without a status.
 	unset   uint64
-	breaker core.BreakerState
+	breaker breaker.State
 }
 
 // publishState publishes the state of the loop, and returns it. If nothing has changed, that is the
@@ -58,7 +59,7 @@ func (r *runner[Obj]) publishState() *state {
 		observed: observed, attempted: max(last.attempted, index.Attempted(observed)),
 		passed: r.observer.Skippable(), catchingUp: r.observer.CatchingUp(),
 		low: index.LowWatermark(), oldest: last.oldest,
-		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
+		unset: r.observer.Unset(), breaker: r.breaker.State,
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
 	s.health.Listing, s.health.Recurring = r.resync.Trouble(r.life.now()), r.resync.Recurring()

@@ -59,7 +59,7 @@ func TestEveryViewShowsTheSameState(t *testing.T) {
 		e.loop.Resume()
 		synctest.Wait()
 		e.requireState(inspect.StateTripped, 9)
-	}, nil, withBreaker(), reconciler.WithoutPruning())
+	}, nil, breaksAfter(3), reconciler.WithoutPruning())
 	inBubble(t, func(e *env) {
 		e.target.failing("no")
 		e.put(1, 1)
@@ -134,7 +134,7 @@ func TestListAndExplainAgreeAboutTheNextAttempt(t *testing.T) {
 		t.Run(held, func(t *testing.T) {
 			opts := []reconciler.Option{reconciler.WithoutPruning()}
 			if held == "breaker" {
-				opts = append(opts, reconciler.WithBreaker(reconciler.Breaker{Failures: 3, Probes: 1, MinInterval: time.Hour, MaxInterval: time.Hour}))
+				opts = append(opts, breaksAfter(3))
 			}
 			inBubble(t, func(e *env) {
 				e.target.failing("down")

@@ -291,7 +291,7 @@ func TestExplainDoesNotRaceWithStuckOperations(t *testing.T) {
 		e.pass(time.Second)
 		e.eachDone()
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, time.Second }),
-		reconciler.WithBreaker(reconciler.Breaker{Failures: 100}), reconciler.WithoutPruning())
+		breaksAfter(100), reconciler.WithoutPruning())
 }
 
 // Health reports a call that hangs for a minute until it returns. No timeout is needed, and the
@@ -363,7 +363,7 @@ func TestHangingProbeDoesNotKeepTheBreakerOpen(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 		synctest.Wait()
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), withBreaker(), reconciler.WithoutPruning())
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }), breaksAfter(3), reconciler.WithoutPruning())
 }
 
 // The loop goes to sleep before or after the worker has begun; some runs make both likely. Nothing

@@ -172,7 +172,7 @@ func newTogether(t *testing.T, seed uint64) *together {
 	cfg.Options = []reconciler.Option{reconciler.WithSettings(w.draw), reconciler.WithJournal(1<<12, 1<<12)}
 	breaker := w.one(4)
 	if breaker {
-		cfg.Options = append(cfg.Options, reconciler.WithBreaker(reconciler.Breaker{Failures: 2, MaxInterval: 300 * time.Millisecond}))
+		cfg.Options = append(cfg.Options, breaksAfter(2))
 	}
 	w.shape = fmt.Sprintf("%s, beside %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
 		kind, w.beside, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)

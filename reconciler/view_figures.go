@@ -89,6 +89,7 @@ func (s *Settings) texts() []inspect.SettingText {
 		text("Jitter", strconv.FormatFloat(s.Jitter, 'g', -1, 64)),
 		text("MaxRetries", zeroText(s.MaxRetries, "no limit")),
 		text("BlockedRecheck", zeroText(s.BlockedRecheck, "never")),
+		text("BreakerFailures", zeroText(s.BreakerFailures, "no breaker")),
 		text("RefreshInterval", zeroText(s.RefreshInterval, "never")),
 		text("RefreshLimiter", limiterText(s.RefreshLimiter)),
 		text("PruneInterval", zeroText(s.PruneInterval, "never")),

@@ -20,7 +20,8 @@ const (
 	CauseReleased
 	// CauseRecheck: the key was blocked, and its recheck time has come.
 	CauseRecheck
-	// CauseProbe: the operation probes for an open breaker whether the target works again.
+	// CauseProbe: the breaker is open, and the operation shows whether the target works again. The caller sets this
+	// cause.
 	CauseProbe
 	// CauseBreaker: the breaker that the key waited for closed.
 	CauseBreaker

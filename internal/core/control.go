@@ -108,3 +108,13 @@ func (c *Core[Obj]) RetryAllNow(done func(n int)) {
 		c.beginRetries()
 	}
 }
+
+// EndBackoffs makes the keys due at the given time that wait for their backoff after a failure, since the breaker has
+// closed. A key that is due earlier stays so, and a delay that an outcome asked for goes on.
+func (c *Core[Obj]) EndBackoffs(now time.Duration) {
+	for e := c.queues.backingOff.head; e != nil; e = c.queues.backingOff.head {
+		c.queues.take(e)
+		e.past.fixed, e.cause = true, CauseBreaker
+		c.queues.wait(e, Retry, min(e.dueAt, now))
+	}
+}

@@ -42,7 +42,6 @@
 //   - keySet has the entries by key, and their memory;
 //   - queues has the entries where they wait, with the groups: take and put move an entry;
 //   - [Index] has what follows from the facts of the entries: counts, progress, records;
-//   - [Breaker] counts failures and probes;
 //   - round has the time, the bounds of the round, and whose turn it is.
 //
 // A call sets facts of an entry (entry.go), such as its version and whether it was tried, and puts the entry into
@@ -81,8 +80,6 @@ type Config[Obj any] struct {
 	Limits
 	// Seed is the seed of the jitter.
 	Seed uint64
-	// Breaker configures the breaker; nil means none.
-	Breaker *BreakerConfig
 	// Records: a ledger takes records, see [Index.TakeRecords].
 	Records bool
 }
@@ -99,12 +96,11 @@ type Limits struct {
 
 // Core is the planning state of one reconciler. It is not safe for concurrent use.
 type Core[Obj any] struct {
-	// Index and Breaker may be read between two rounds.
-	Index   *Index[Obj]
-	Breaker Breaker
-	keys    keySet[Obj]
-	queues  queues[Obj]
-	round   round
+	// Index may be read between two rounds.
+	Index  *Index[Obj]
+	keys   keySet[Obj]
+	queues queues[Obj]
+	round  round
 
 	same sameFunc[Obj]
 	// paused is nil if no object is paused. pausing is the walk that follows when it is set.
@@ -127,7 +123,6 @@ func New[Obj any](cfg Config[Obj]) *Core[Obj] {
 	x := &Index[Obj]{records: cfg.Records}
 	c := &Core[Obj]{
 		Index:   x,
-		Breaker: Breaker{BreakerConfig: cfg.Breaker, failed: map[string]struct{}{}},
 		keys:    keySet[Obj]{of: cfg.KeyOf, entries: map[string]*entry[Obj]{}},
 		queues:  queues[Obj]{index: x, groups: groupSet[Obj]{of: cfg.GroupOf, byName: map[string]*group[Obj]{}}},
 		same:    cfg.SamePending,

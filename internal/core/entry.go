@@ -76,9 +76,8 @@ type past struct {
 	// rowKind is that of the last outcome, see [Outcome.RowKind].
 	rowKind uint8
 	result  result
-	// fixed: the time of the retry is not a backoff. The outcome set it, or the breaker that closed.
-	// counted: the last error counted for the breaker.
-	fixed, counted bool
+	// fixed: the time of the retry is not a backoff. The outcome set it, or EndBackoffs.
+	fixed bool
 }
 
 // result is the result of an attempt, as far as it is counted.
@@ -207,7 +206,7 @@ func (e *entry[Obj]) observeOlder(change *Change[Obj]) {
 	}
 }
 
-// why returns the cause of an operation that is no probe.
+// why returns the cause of the entry's next operation.
 func (e *entry[Obj]) why() Cause {
 	switch {
 	case e.cause != CauseChange:

@@ -20,7 +20,6 @@ func (m *model) requireSame(t testingT, c *Core[row], observed uint64) {
 	m.requireNextDue(t, c)
 	m.requireWatermarks(t, c, observed)
 	m.requireGroups(t, c)
-	m.requireBreaker(t, c)
 }
 
 // requireStates compares the states of the keys.
@@ -38,7 +37,7 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, min(k.requeues, 255), int(e.past.requeues), "requeues of %q", key)
 		same(t, k.tries, int(e.past.tries), "tries of %q", key)
 		require.True(t, c.TracksKeyOf(row{key: key}))
-		if k.state == Retry && k.counted {
+		if k.state == Retry {
 			same(t, k.fixed, e.past.fixed, "whether the wait of %q is fixed", key)
 		}
 		if k.clock {
@@ -83,9 +82,6 @@ func (m *model) requireNextDue(t testingT, c *Core[row]) {
 		if k.state == Ready {
 			times = append(times, 0)
 		}
-	}
-	if b := m.breaker; b.open && b.probing == 0 && len(m.backingOff()) > 0 {
-		times = append(times, b.probeAt)
 	}
 	at, ok := c.NextDue()
 	same(t, len(times) > 0, ok, "whether something is due")
@@ -196,21 +192,4 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 		require.Equal(t, keys, keysInLine(&g.waiting), "keys that wait for group %q", name)
 	}
 	require.Equal(t, m.holders, holders, "holders of the groups")
-}
-
-// requireBreaker compares the breaker.
-func (m *model) requireBreaker(t testingT, c *Core[row]) {
-	b := m.breaker
-	same(t, b.probing, c.Breaker.probesRunning, "running probes")
-	want := BreakerState{Openings: uint64(b.opening)}
-	if b.open {
-		want = BreakerState{Openings: uint64(b.opening), Open: true, Since: b.opened, ProbeAt: b.probeAt, Failure: b.failure}
-	}
-	same(t, want, c.Breaker.State(), "breaker")
-	for _, now := range []time.Duration{0, m.round.now, never} {
-		n, at := m.allowance(now)
-		gotN, gotAt := c.Breaker.Allowance(now)
-		same(t, n, gotN, "items that may be planned")
-		same(t, at, gotAt, "when some may be planned")
-	}
 }

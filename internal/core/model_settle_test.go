@@ -11,23 +11,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// stick records that the operation of an item is stuck.
-func (m *model) stick(now time.Duration, it *Operation[row]) {
-	m.probeEnds(it, now, probeFailed)
-}
-
 // settle records the outcome of an item. waited reports whether the core had an entry for it.
 func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out Outcome[row]) {
 	k := m.keys[it.Obj.key]
 	failed := out.Kind == Failed || out.Kind == FailedForGood
-	switch {
-	case out.Kind == Superseded || out.Kind == Void:
-		m.probeEnds(it, now, probeNotRun)
+	if out.Kind == Superseded || out.Kind == Void {
 		m.notRun()
-	case out.Kind == Failed || out.GivenUp:
-		m.probeEnds(it, now, probeFailed)
-	default:
-		m.probeEnds(it, now, probeInconclusive)
 	}
 	var note *modelNote
 	var again bool
@@ -51,7 +40,6 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 		k.unseen = false
 		return
 	case !waited && out.Lost && !failed:
-		m.answered(nil, now, out)
 		m.forget(k)
 		return
 	}
@@ -73,7 +61,6 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	} else {
 		k.requeues = 0
 	}
-	m.answered(k, now, out)
 	succeeded := out.Kind == Done || out.Kind == DoneAgain
 	if note != nil && !out.Lost && note.revision <= out.NewRevision {
 		note = nil // A cursor that lags has read an older version than the one that was run.
@@ -165,7 +152,6 @@ func (m *model) await(k *modelKey, now time.Duration, out Outcome[row]) {
 // recall records that an operation was recalled.
 func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
-	m.probeEnds(it, now, probeNotRun)
 	m.notRun()
 	k.unknown = false
 	note := k.note
@@ -222,7 +208,6 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	}
 	if m.isPaused(k) {
 		m.park(k)
-		m.probeEnds(it, m.round.now, probeNotRun)
 		m.leaveGroup(k)
 		m.notRun()
 		return false
@@ -237,7 +222,6 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	}
 	k.rest(Queued)
 	m.lineUp(k)
-	m.probeEnds(it, m.round.now, probeNotRun)
 	m.notRun()
 	return false
 }

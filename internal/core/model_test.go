@@ -18,12 +18,11 @@ import (
 // jitter that the core draws.
 //
 // This file has the state of a key and the observations. model_settle_test.go has the outcomes, runs without a change,
-// and the records, model_next_test.go what is run next, and the breaker, and model_compare_test.go the comparison with
+// and the records, model_next_test.go what is run next, and model_compare_test.go the comparison with
 // a core between two rounds.
 type model struct {
 	limits   Limits
 	same     func(older, newer row) bool
-	breaking *BreakerConfig
 	grouping bool
 	paused   func(row) bool
 	// records: rows carry no status, and a ledger takes records.
@@ -32,7 +31,6 @@ type model struct {
 	keys map[string]*modelKey
 	// holders has the holder of each group.
 	holders map[string]string
-	breaker modelBreaker
 	// ran counts the operations that were run. Each has a place, which belongs to a lane.
 	// sourcesTurn: the last key that was taken for a lane was ready.
 	ran         int
@@ -89,8 +87,6 @@ type modelKey struct {
 	place int
 	// group is the group that the key holds or waits for.
 	group string
-	// counted: the key's last error counted for the breaker.
-	counted bool
 	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
 	// again: the outcome of the operation does not count.
@@ -109,7 +105,7 @@ type modelNote struct {
 
 func newModel(cfg Config[row]) *model {
 	return &model{
-		limits: cfg.Limits, same: cfg.SamePending, breaking: cfg.Breaker, records: cfg.Records, keys: map[string]*modelKey{},
+		limits: cfg.Limits, same: cfg.SamePending, records: cfg.Records, keys: map[string]*modelKey{},
 		holders: map[string]string{},
 	}
 }

@@ -32,7 +32,6 @@ type Source[Obj any] interface {
 func (c *Core[Obj]) Begin(now time.Duration, size int, entries bool) {
 	c.keys.freeGone()
 	c.round.begin(now, min(size, c.roundSize), entries)
-	c.beginProbes(now)
 }
 
 // Next makes the next operation of the round in op, which is zero. It returns false if none can be run now: the
@@ -54,9 +53,6 @@ func (c *Core[Obj]) Next(op *Operation[Obj], from Source[Obj]) bool {
 func (c *Core[Obj]) step(op *Operation[Obj], from Source[Obj]) (runs, found bool) {
 	if runs, found = c.fillPlace(op, from); runs {
 		c.round.fill()
-		if op.Turn.probe = c.Breaker.beginProbe(); op.Turn.probe != 0 {
-			op.Turn.Cause = CauseProbe
-		}
 	} else if found {
 		c.round.passedOver++
 	}
@@ -94,17 +90,12 @@ func (c *Core[Obj]) HasWork() bool {
 	return c.Index.figures.States[Ready] > 0 || c.queues.dueBy(c.round.now-1) != nil
 }
 
-// NextDue returns when the next key is due or the next probes are due; 0 if a key is ready, false
-// if no key waits for a time.
+// NextDue returns when the next key is due; 0 if a key is ready, false if no key waits for a time.
 func (c *Core[Obj]) NextDue() (time.Duration, bool) {
 	if c.Index.figures.States[Ready] > 0 {
 		return 0, true
 	}
 	_, at, ok := c.queues.due.Min()
-	b := &c.Breaker
-	if b.open && b.probesRunning == 0 && c.queues.backingOff.size > 0 && (!ok || b.probeAt < time.Duration(at)) {
-		return b.probeAt, true
-	}
 	return time.Duration(at), ok
 }
 
@@ -164,12 +155,8 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 	again := op.Turn.Again
 	runs := c.run(op, e)
 	op.Turn.Again = again
-	switch {
-	case !runs:
-		c.Breaker.endProbe(c.round.now, &op.Turn.probe, probeNotRun)
+	if !runs {
 		c.round.giveBack()
-	case op.Turn.probe != 0:
-		op.Turn.Cause = CauseProbe
 	}
 	return runs
 }
@@ -178,7 +165,6 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 // of its lane, any other key back to where it waited, and keeps its group. If the object was changed meanwhile,
 // the change counts. Recall several operations in reverse order. forgotten is as for [Core.ObserveSettled].
 func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten bool) {
-	c.Breaker.endProbe(now, &op.Turn.probe, probeNotRun)
 	c.round.giveBack()
 	e := c.entryOf(op)
 	later, _ := c.finish(e)

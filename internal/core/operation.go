@@ -46,8 +46,6 @@ type Turn struct {
 	// Again reports whether the key has waited: then its status may be other than Pending or Refreshing.
 	// Outdated reports whether the row may have been read in a later version than Obj.
 	Again, Outdated bool
-	// probe is the opening of the breaker that the operation probes for; 0 if it is no probe.
-	probe uint32
 }
 
 // Run is what package execute says of the run of an operation.
@@ -81,8 +79,7 @@ type Effect struct {
 	Void bool
 }
 
-// HasEntry reports whether the key has an entry. An operation without one that is done need not be
-// settled, unless there is a breaker.
+// HasEntry reports whether the key has an entry. An operation without one that is done need not be settled.
 func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 
 // IsVoid reports whether the outcome will not count, because [Core.Again] was forced while the operation ran.

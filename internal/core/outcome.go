@@ -24,7 +24,7 @@ const (
 	// of its change.
 	DoneAgain
 	// Deleting: a deletion has begun and is not finished. It is run again as with DoneAgain, and
-	// the key is unreconciled until it is done. It is no failure, and the breaker ignores it.
+	// the key is unreconciled until it is done. It is no failure.
 	Deleting
 	// Void: the operation was not run, because there is nothing left to do: a deleted object is
 	// back in the table, or the row no longer asks for an operation.

@@ -15,7 +15,7 @@ type queues[Obj any] struct {
 	due keyheap.Heap[*entry[Obj]]
 	// lanes has the ready entries, by lane.
 	lanes [NumLanes]queue[Obj]
-	// backingOff has the entries that wait for their backoff after an error that counted for the breaker.
+	// backingOff has the entries that wait for their backoff after a failure.
 	backingOff queue[Obj]
 	// groups has the queues of the groups.
 	groups groupSet[Obj]
@@ -65,14 +65,11 @@ func (q *queues[Obj]) of(e *entry[Obj]) *queue[Obj] {
 		return &q.lanes[e.version.lane]
 	case e.state == Queued:
 		return &e.group.waiting
-	case e.backsOff():
+	case e.state == Retry && !e.past.fixed:
 		return &q.backingOff
 	}
 	return nil
 }
-
-// backsOff reports whether an entry waits for a backoff that ends early if the breaker closes.
-func (e *entry[Obj]) backsOff() bool { return e.state == Retry && e.past.counted && !e.past.fixed }
 
 // isTimed reports whether an entry waits for a time: then it is in the heap of due keys.
 func (e *entry[Obj]) isTimed() bool {

@@ -10,12 +10,10 @@ import "time"
 // for. If the key changed while its operation ran, that change decides what comes next.
 func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcome[Obj]) {
 	out := &outcome
-	c.Breaker.endProbe(now, &op.Turn.probe, op.probeResult(out))
 	if !out.ran() {
 		c.round.giveBack()
 	}
 	if op.entry == nil && !needsEntry(out) {
-		c.countForBreaker(now, nil, op.Turn.Cause, out)
 		return
 	}
 	e := c.entryOf(op)
@@ -29,7 +27,6 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 		c.forget(e)
 	default:
 		e.count(now, out)
-		c.countForBreaker(now, e, op.Turn.Cause, out)
 		c.goOn(now, e, later, again, out)
 	}
 	c.queues.leaveGroup(e)

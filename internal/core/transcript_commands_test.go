@@ -68,6 +68,7 @@ func (s *stage) statement(line string) error {
 	statements := map[string]func(rest string) error{
 		"core": s.makeCore, "round": s.beginRound, "observe": s.observe, "release": s.release, "finish": s.finish,
 		"pause": s.pause, "resume": s.resume, "orphan": s.addOrphan,
+		"close": s.closeBreaker,
 	}
 	if s.round != nil {
 		maps.Copy(statements, map[string]func(rest string) error{
@@ -127,22 +128,16 @@ func name(list string, set map[string]bool) {
 // makeCore runs the statement
 //
 //	core min=100ms max=1s size=4 [jitter=0.1] [seed=1] [groups]
-//	    [breaker failures=2 probes=1 every=1s upto=4s]
 //
 // which begins a page. It sets the bounds of the backoff and the size of a round. With groups, the
-// part of a key before its slash is its group. With breaker there is a breaker.
+// part of a key before its slash is its group.
 func (s *stage) makeCore(rest string) (err error) {
 	cfg := Config[row]{KeyOf: keyOfRow, GroupOf: groupOfKey, SamePending: samePending}
-	var b BreakerConfig
-	var grouping, breaking bool
+	var grouping bool
 	err = set(rest, map[string]any{
 		"min": &cfg.MinBackoff, "max": &cfg.MaxBackoff, "size": &cfg.RoundSize, "jitter": &cfg.Jitter, "seed": &cfg.Seed,
-		"groups": &grouping, "breaker": &breaking, "failures": &b.Failures, "probes": &b.Probes, "every": &b.MinInterval,
-		"upto": &b.MaxInterval,
+		"groups": &grouping,
 	})
-	if breaking {
-		cfg.Breaker = &b
-	}
 	*s = stage{t: s.t, core: New(cfg), inFlight: map[string]*Operation[row]{}, pendingIDs: map[string]uint64{}}
 	s.core.SetGrouping(grouping)
 	return err
@@ -372,6 +367,17 @@ func (s *stage) resume(rest string) error {
 	now, err := time.ParseDuration(rest)
 	s.core.SetPaused(nil)
 	s.core.Walk(now)
+	return err
+}
+
+// closeBreaker runs the statement
+//
+//	close 300ms
+//
+// It ends the backoffs, as when the breaker closes at that time.
+func (s *stage) closeBreaker(rest string) error {
+	now, err := time.ParseDuration(rest)
+	s.core.EndBackoffs(now)
 	return err
 }
 

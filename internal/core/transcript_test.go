@@ -110,12 +110,11 @@ func (s *stage) playRound() error {
 		return nil
 	}
 	s.round = nil
-	allowed, _ := s.core.Breaker.Allowance(r.now)
 	if !r.catchUp {
 		// The rest of the catch-up cursor's changes is part of main's next snapshot.
 		s.fresh = nil
 	}
-	s.core.Begin(r.now, min(r.size, allowed), r.catchUp || len(r.launched) > 0)
+	s.core.Begin(r.now, r.size, r.catchUp || len(r.launched) > 0)
 	for r.size == 0 && len(s.fresh)+len(s.unobserved) > 0 {
 		for _, from := range []*[]change{&s.fresh, &s.unobserved} {
 			if ch, ok := s.nextOf(from); ok {
@@ -292,9 +291,6 @@ func (s *stage) describe() {
 	}
 	if len(left) > 0 {
 		fmt.Fprintf(&s.answer, "not observed yet: %s\n", strings.Join(left, ", "))
-	}
-	if b := s.core.Breaker.State(); b.Open {
-		fmt.Fprintf(&s.answer, "breaker: open since %s, next probes at %s, %q\n", b.Since, b.ProbeAt, b.Failure)
 	}
 	next := "nothing is due"
 	if at, ok := s.core.NextDue(); ok {

@@ -20,9 +20,7 @@ import (
 //     no. 2), and of each group at most one object is worked on at a time;
 //   - each object that the target lacks is in exactly one state (nos. 3 and 4);
 //   - each change that counts as attempted has been, even if others write the same rows;
-//   - an open breaker admits no more operations than its probes, and always some in the end;
 //   - a paused object is not worked on;
-//   - a stuck operation is no probe;
 //   - in half of the walks, where a ledger takes records: each key that is not reconciled has the
 //     right record, or its change holds the mark; no other key has one; a reader is told that a row
 //     is done only if this version was applied, and nothing else until a later run fails (no. 5).
@@ -30,23 +28,16 @@ import (
 // When the writes stop and the target works, the target comes to equal the table (no. 1), and the
 // core becomes empty (no. 8), and so does the ledger.
 func TestRandomWalkAgreesWithTheModel(t *testing.T) {
-	for name, breaker := range map[string]func(t *rapid.T) *BreakerConfig{
-		"without a breaker": func(*rapid.T) *BreakerConfig { return nil },
-		"with a breaker":    drawBreaker,
-	} {
-		t.Run(name, func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) {
-				w := newWorld(t, Config[row]{Limits: drawLimits(t), Breaker: breaker(t), Records: rapid.Bool().Draw(t, "records")})
-				walk := walker{world: w, t: t, workers: rapid.Bool().Draw(t, "workers")}
-				w.group(rapid.Bool().Draw(t, "groups"))
-				for range rapid.IntRange(1, 60).Draw(t, "rounds") {
-					walk.step()
-				}
-				w.calm()
-				w.requireConverged()
-			})
-		})
-	}
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, Config[row]{Limits: drawLimits(t), Records: rapid.Bool().Draw(t, "records")})
+		walk := walker{world: w, t: t, workers: rapid.Bool().Draw(t, "workers")}
+		w.group(rapid.Bool().Draw(t, "groups"))
+		for range rapid.IntRange(1, 60).Draw(t, "rounds") {
+			walk.step()
+		}
+		w.calm()
+		w.requireConverged()
+	})
 }
 
 func drawLimits(t *rapid.T) Limits {
@@ -54,13 +45,6 @@ func drawLimits(t *rapid.T) Limits {
 		MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Second,
 		RoundSize: rapid.IntRange(1, 12).Draw(t, "round size"),
 		Jitter:    rapid.SampledFrom([]float64{0, 0.1, 1}).Draw(t, "jitter"),
-	}
-}
-
-func drawBreaker(t *rapid.T) *BreakerConfig {
-	return &BreakerConfig{
-		Failures: rapid.IntRange(1, 4).Draw(t, "failures"), Probes: rapid.IntRange(1, 3).Draw(t, "probes"),
-		MinInterval: 50 * time.Millisecond, MaxInterval: 400 * time.Millisecond,
 	}
 }
 
@@ -92,7 +76,6 @@ func (w *walker) step() {
 	w.now += passes.Draw(w.t, "passes")
 	w.writes("writes", 6)
 	w.intervene()
-	w.stickSome()
 	w.finishSome()
 	w.repeatSome()
 	if rarely.Draw(w.t, "a pass without a round") {
@@ -121,16 +104,6 @@ func (w *walker) step() {
 		},
 		until: w.until(),
 	})
-}
-
-// stickSome makes some of the launched operations stuck.
-func (w *walker) stickSome() {
-	if len(w.jobs) == 0 || !rarely.Draw(w.t, "stick") {
-		return
-	}
-	for range few.Draw(w.t, "stuck") {
-		w.stick(rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "stuck job"))
-	}
 }
 
 // repeatSome has some objects run again whose rows have not changed.
@@ -172,6 +145,9 @@ func (w *walker) intervene() {
 	}
 	if rarely.Draw(w.t, "retry all") {
 		w.retryAll()
+	}
+	if rarely.Draw(w.t, "breaker closes") {
+		w.endBackoffs()
 	}
 	if rarely.Draw(w.t, "recall") {
 		w.recall(few.Draw(w.t, "recalled"))

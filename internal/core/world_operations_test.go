@@ -92,14 +92,6 @@ func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
 	w.requireSound()
 }
 
-// stick makes the ith launched operation stuck.
-func (w *world) stick(i int) {
-	f := w.jobs[i]
-	w.model.stick(w.now, f.item)
-	w.core.GiveUpProbe(w.now, f.item)
-	w.requireSound()
-}
-
 // recall takes back the last n launched operations, as if none of them had begun.
 func (w *world) recall(n int) {
 	w.t.Helper()
@@ -178,10 +170,10 @@ func (w *world) commit(r *run) {
 
 func (w *world) settle(now time.Duration, it *Operation[row], out Outcome[row]) {
 	waited := it.HasEntry()
-	if (out.Kind == Done || out.Kind == DoneAgain) && (waited || w.model.breaking != nil) && !out.Object.deleted {
+	if (out.Kind == Done || out.Kind == DoneAgain) && waited && !out.Object.deleted {
 		w.noteApplied(out.Object)
 	}
-	if out.Kind == Done && !waited && it.Revision%2 == 0 && w.model.breaking == nil {
+	if out.Kind == Done && !waited && it.Revision%2 == 0 {
 		// Settle need not be called here, so this test skips every other call.
 		w.model.settle(now, it, waited, out)
 		return

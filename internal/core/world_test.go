@@ -189,6 +189,13 @@ func (w *world) retry(key string) {
 	require.Equal(w.t, k != nil && w.model.hurry(k, w.now), w.core.RetryNow(key, w.now), "whether %q waited", key)
 }
 
+// endBackoffs is called when the breaker has closed.
+func (w *world) endBackoffs() {
+	w.model.endBackoffs(w.now)
+	w.core.EndBackoffs(w.now)
+	w.requireSound()
+}
+
 func (w *world) retryAll() {
 	n := 0
 	byVersion := func(a, b *modelKey) int {
@@ -234,8 +241,7 @@ type script struct {
 func (w *world) round(s script) {
 	snapshot, revision := maps.Clone(w.table), w.revision
 	s.before()
-	allowed, _ := w.core.Breaker.Allowance(w.now)
-	size, entries := min(s.size, allowed), s.workers || w.slow
+	size, entries := s.size, s.workers || w.slow
 	w.core.Begin(w.now, size, entries)
 	w.model.begin(w.now, size, entries)
 	from := &source{world: w, snapshot: snapshot, revision: revision, picks: s.picks}
@@ -303,11 +309,7 @@ func (w *world) calm() {
 			w.finish(0, w.now, succeed())
 		}
 		if len(w.core.keys.entries) == 0 && w.sawAll() {
-			if !w.core.Breaker.State().Open {
-				return
-			}
-			// Only a new change can probe.
-			w.want("probe", "")
+			return
 		}
 		for key, k := range w.model.keys {
 			switch k.state {
@@ -352,7 +354,6 @@ func (w *world) requireConverged() {
 	}
 	require.Equal(w.t, want, w.target)
 	require.Empty(w.t, w.core.queues.groups.byName)
-	require.False(w.t, w.core.Breaker.State().Open)
 	if w.ledger != nil {
 		w.publish(0)
 		require.Empty(w.t, w.ledger.records)

@@ -341,7 +341,16 @@ func jobOf(p *pool, key string) *execute.Job[*row] {
 
 // overdue returns the objects of the jobs that have become stuck since its last call.
 func overdue(p *pool) (stuck []*row) {
-	p.Overdue(p.now(), func(op *core.Operation[*row]) { stuck = append(stuck, op.Obj) })
+	before := stuckNow(p)
+	p.Overdue(p.now())
+	return slices.DeleteFunc(stuckNow(p), func(o *row) bool { return slices.Contains(before, o) })
+}
+
+// stuckNow returns the objects of the jobs that are stuck.
+func stuckNow(p *pool) (stuck []*row) {
+	for j := range p.StuckJobs {
+		stuck = append(stuck, j.Ops[0].Obj)
+	}
 	return stuck
 }
 

@@ -228,6 +228,13 @@ func (p *Pool[Obj]) Forget() {
 // IsBusy reports whether any job is in flight.
 func (p *Pool[Obj]) IsBusy() bool { return p.inFlight > 0 }
 
+// AwaitsSome reports whether any job is in flight that is not stuck.
+func (p *Pool[Obj]) AwaitsSome() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.inFlight > p.stuck
+}
+
 const (
 	// aheadTime is how much work is queued for each worker, so that it has some while the loop is
 	// busy. aheadMost bounds the queued objects of a worker, so that the loop does not decide long
@@ -335,9 +342,8 @@ func (p *Pool[Obj]) NextStuck(now time.Duration) (at time.Duration, ok bool) {
 	return at, len(p.queue)+len(p.running) > p.stuck
 }
 
-// Overdue marks the jobs that have become stuck, and calls became with each of their operations, with the
-// lock held.
-func (p *Pool[Obj]) Overdue(now time.Duration, became func(*core.Operation[Obj])) {
+// Overdue marks the jobs that have become stuck.
+func (p *Pool[Obj]) Overdue(now time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, j := range p.running {
@@ -345,9 +351,6 @@ func (p *Pool[Obj]) Overdue(now time.Duration, became func(*core.Operation[Obj])
 			j.Place = Stuck
 			p.stuck++
 			p.changes++
-			for i := range j.Ops {
-				became(&j.Ops[i])
-			}
 		}
 	}
 }

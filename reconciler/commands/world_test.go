@@ -304,7 +304,7 @@ func (w *world) register(args []string) (string, error) {
 			cfg.Lister, cfg.Equal = w.target, func(wanted, found *machine) bool { return wanted.Size == found.Size }
 			cfg.Diff = func(wanted, found *machine) string { return fmt.Sprintf("size %d, not %d", found.Size, wanted.Size) }
 		case "breaker":
-			add(reconciler.WithBreaker(reconciler.Breaker{Failures: n, MinInterval: time.Second}))
+			set(func(s *reconciler.Settings) { s.BreakerFailures = n })
 		case "rounds":
 			add(reconciler.WithRoundLimits(n, nil))
 		default:

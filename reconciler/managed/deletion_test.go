@@ -108,7 +108,7 @@ func TestDeletionsThatWaitOpenNoBreaker(t *testing.T) {
 		e.names = []string{"fresh"}
 		e.want(1)
 		e.holds(1)
-	}, noGrace, reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+	}, noGrace, reconciler.WithSettings(func(s *reconciler.Settings) { s.BreakerFailures = 5 }))
 }
 
 func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {

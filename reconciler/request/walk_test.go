@@ -210,5 +210,5 @@ func walk(t *testing.T, workers int, watches bool) {
 		cfg.Sources = from{request.For(e.apps, w.requestOf, onReplicas), w.source(watches)}
 	}, settings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 1 }),
 		reconciler.WithRefreshing(time.Minute, nil), reconciler.WithRetry(50*time.Millisecond, time.Second),
-		reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+		reconciler.WithSettings(func(s *reconciler.Settings) { s.BreakerFailures = 5 }))
 }

@@ -33,7 +33,7 @@ func TestStepsConvergeUnderFaults(t *testing.T) {
 					inBubble(t, engine(f), func(e *env) { converge(e, f, rand.New(rand.NewPCG(seed, 0))) },
 						reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.MaxRetries = workers, 2 }),
 						reconciler.WithRetry(10*time.Millisecond, 100*time.Millisecond),
-						reconciler.WithBreaker(reconciler.Breaker{Failures: 5}))
+						reconciler.WithSettings(func(s *reconciler.Settings) { s.BreakerFailures = 5 }))
 				})
 			}
 		}

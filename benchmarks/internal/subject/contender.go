@@ -99,7 +99,7 @@ func Contenders() []Contender {
 		},
 		{
 			Name:  StatekeelBreaker,
-			About: "Statekeel with a breaker that has its defaults, WithBreaker(Breaker{})",
+			About: "Statekeel with a breaker that ten failures open, Settings.BreakerFailures = 10",
 			Start: startStatekeel(withBreaker()),
 		},
 		{

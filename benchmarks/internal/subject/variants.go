@@ -31,7 +31,7 @@ func withWorkers(n int) statekeelVariant {
 }
 
 func withBreaker() statekeelVariant {
-	return statekeelVariant{options: []reconciler.Option{reconciler.WithBreaker(reconciler.Breaker{})}}
+	return statekeelVariant{options: []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.BreakerFailures = 10 })}}
 }
 
 func bare() statekeelVariant {
