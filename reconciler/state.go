@@ -12,7 +12,6 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -89,14 +88,4 @@ func (r *runner[Obj]) publishState() *state {
 // unseen returns about how many changes up to a revision of the table the loop has not read.
 func (s *state) unseen(revision statedb.Revision) int {
 	return max(0, int(revision)-int(s.observed)-s.passed)
-}
-
-// standing returns the values that the timeline records, when the table is at a revision.
-func (s *state) standing(revision statedb.Revision) timeline.Standing {
-	pending := s.unseen(revision) + s.keys.States[core.Ready] + s.keys.States[core.Queued] +
-		s.keys.States[core.Unseen] + s.keys.States[core.Held] + s.keys.States[core.Paused]
-	return timeline.Standing{
-		Pending: int32(pending), InFlight: int32(s.keys.States[core.InFlight]),
-		Failing: int32(s.health.Failing), Blocked: int32(s.health.Blocked),
-	}
 }

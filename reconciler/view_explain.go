@@ -33,9 +33,8 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 	}
 	v.explainState(&x, &s, err)
 	x.Notes = v.notes(&s, err)
-	var latest bool
-	x.Events, latest = v.eventsOf(s.key, inspect.EventQuery{Limit: explained})
-	if latest && x.LastAttempt.IsZero() {
+	x.Events = v.eventsOf(s.key, inspect.EventQuery{Limit: explained})
+	if len(x.Events) > 0 && x.LastAttempt.IsZero() {
 		x.LastAttempt = x.Events[len(x.Events)-1].Started
 	}
 	return x

@@ -233,7 +233,7 @@ func (v *view[Obj]) reasonFor(s *sight[Obj]) (reason string) {
 	if s.status.Kind == status.KindBlocked && s.status.Error != nil {
 		return *s.status.Error
 	}
-	if events, latest := v.eventsOf(s.key, inspect.EventQuery{Limit: 1}); latest {
+	if events := v.eventsOf(s.key, inspect.EventQuery{Limit: 1}); len(events) > 0 {
 		return events[0].Error
 	}
 	return "something that is not known any more"

@@ -51,7 +51,6 @@ type Explanation struct {
 
 	// Notes are facts about the whole reconciler that matter to the object, such as an open breaker.
 	Notes []string `json:"notes,omitempty"`
-	// Events are the latest ten operations on the object in the journal, the latest last. The journal
-	// keeps failures for longer than other operations.
+	// Events are the latest ten operations on the object in the journal, the latest last.
 	Events []Event `json:"events,omitempty"`
 }
