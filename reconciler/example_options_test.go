@@ -41,7 +41,7 @@ func ExampleWithBreaker() {
 
 	// Output:
 	// tripped
-	// its change waits for the breaker to close, which lets probes through until one succeeds: connection refused
+	// it waits for the breaker to close, which lets probes through until one succeeds: connection refused
 }
 
 // Two rules of different devices are applied at the same time. Rules of one device are applied one after

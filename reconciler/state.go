@@ -25,10 +25,8 @@ type state struct {
 	keys core.Figures
 	// observed is the revision up to which the loop has read the table, attempted the one up to which
 	// every change was attempted. passed is about how many changes after observed need no reading.
-	// catchingUp: some of the changes after observed are read.
 	observed, attempted statedb.Revision
 	passed              int
-	catchingUp          bool
 	// low is the lowest revision that is not applied, oldest is when it was written; zero if there is
 	// none.
 	low    statedb.Revision
@@ -55,8 +53,8 @@ func (r *runner[Obj]) publishState() *state {
 		},
 		keys:     keys,
 		observed: observed, attempted: max(last.attempted, index.Attempted(observed)),
-		passed: r.observer.Skippable(), catchingUp: r.observer.CatchingUp(),
-		low: index.LowWatermark(), oldest: last.oldest,
+		passed: r.observer.Skippable(),
+		low:    index.LowWatermark(), oldest: last.oldest,
 		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
