@@ -195,6 +195,10 @@ type known[Obj any] struct {
 	// seen: the rows carry no status, and the loop has read this version of the row. paused: single objects are
 	// paused, and it is one of them.
 	seen, paused bool
+	// replaced: the table has another version of the row by now, or none.
+	replaced bool
+	// inLine is the call that the loop is in, if it does not answer and that is on the object.
+	inLine execute.Calling[Obj]
 	// wrong is what a resync found of a row that is not repaired yet: see [resync.Resync.Wrong].
 	wrong string
 	// recurs is a line about the repairs of the key if they do not hold.

@@ -142,8 +142,6 @@ type options struct {
 	hook     OperationHook
 	registry *inspect.Registry
 	budget   resync.Budget
-
-	journalRounds, journalOperations int
 }
 
 // resolve returns the setup that a configuration describes. fallback are the metrics if no option has
@@ -158,7 +156,6 @@ func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	opts := options{
 		settings: defaultSettings(cfg.prunes()),
 		// About 100 KiB for each reconciler, without the objects themselves.
-		journalRounds: 128, journalOperations: 1024,
 	}
 	for _, option := range cfg.Options {
 		option(&opts)
@@ -289,8 +286,6 @@ func (s *Settings) check(prunes, lists bool) error {
 // is a Sweeper or a Lister.
 func (o *options) check(sweeps bool) error {
 	var f faults
-	f.add(o.journalRounds < 0 || o.journalOperations < 0,
-		"WithJournal: %d rounds and %d operations, neither may be negative", o.journalRounds, o.journalOperations)
 	b := o.budget
 	f.add(b.Objects < 0 || !(b.Fraction >= 0 && b.Fraction <= 1),
 		"WithSweepBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1", b.Objects, b.Fraction)

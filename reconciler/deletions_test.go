@@ -343,7 +343,7 @@ func (e *env) deletions(limit, maxPages int) (keys []string) {
 }
 
 func TestExplainAndRetryNameDeletionsThatAreUnread(t *testing.T) {
-	const unread = "not in the table; deletions after revision 2 are unread: if it was deleted since, that is still to come"
+	const unread = "not in the table; deletions after revision 2 may be unread: if it was deleted since, that may be still to come"
 	inBubble(t, func(e *env) {
 		e.put(1, 1)
 		e.pass(time.Second)

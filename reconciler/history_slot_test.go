@@ -109,7 +109,6 @@ func (h *history) newSlot(i int) *slot {
 		reconciler.WithSettings(func(set *reconciler.Settings) { set.Concurrency, set.BlockedRecheck = s.workers, 500*time.Millisecond }),
 		reconciler.WithRetry(s.minBackoff, 200*time.Millisecond),
 		reconciler.WithRefreshing(0, nil),
-		reconciler.WithJournal(8, 32),
 	}
 	var words []string
 	add := func(what string, option reconciler.Option) {

@@ -70,7 +70,6 @@ func readAll(e *env, key string) {
 	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{Status: "Deleted"})
 	e.loop.Events(inspect.EventQuery{Key: key})
 	e.loop.Journal()
-	e.loop.Timeline()
 	e.loop.Figures()
 	e.loop.Keys("1", 5)
 }

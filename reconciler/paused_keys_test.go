@@ -90,6 +90,6 @@ func TestRefusedPauseNamesTheCause(t *testing.T) {
 		e.remove(2)
 		err = pauses.Add(e.Context(), e.loop, "2")
 		require.ErrorIs(e, err, inspect.ErrNotFound)
-		require.ErrorContains(e, err, "are unread: if it was deleted since, that is still to come")
+		require.ErrorContains(e, err, "may be unread: if it was deleted since, that may be still to come")
 	}, nil)
 }

@@ -28,7 +28,7 @@ var noHealth = health.None
 func (r *runner[Obj]) account(round *inspect.Round) {
 	r.reports.classify(r.ops)
 	now := r.publishState()
-	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now(), now.standing(r.shared.rows.Revision()))
+	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now())
 	if len(r.ops) > 0 || now.health.Failing != r.reports.health.Failing() {
 		r.reports.metrics.ReconciliationErrors(failed, now.health.Failing)
 	}

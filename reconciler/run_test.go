@@ -91,7 +91,7 @@ func TestStartIsSeenWhole(t *testing.T) {
 			ctx, cancel := context.WithCancel(e.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- loop.Run(ctx) }()
-			for loop.Timeline() == nil && len(ended) == 0 {
+			for loop.Snapshot(e.Context()).Started.IsZero() && len(ended) == 0 {
 				runtime.Gosched()
 			}
 			synctest.Wait()

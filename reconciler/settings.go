@@ -218,18 +218,6 @@ func WithOperationHook(hook OperationHook) Option {
 	return func(o *options) { o.hook = hook }
 }
 
-// WithJournal sets how many of the latest rounds and operations the journal keeps: see [Loop.Journal]
-// and [Loop.Events]. The defaults are 128 and 1024. An operation is kept no longer than its round,
-// except failures: zero rounds mean no journal, zero operations a journal of rounds only. Negative
-// numbers are an error.
-//
-// In addition to the latest operations the journal keeps the same number of the latest failures, with
-// at most 1 MiB of error texts, so that many successes do not push failures out. It keeps the objects
-// of all these operations in memory, in the versions that were applied.
-func WithJournal(rounds, operations int) Option {
-	return func(o *options) { o.journalRounds, o.journalOperations = rounds, operations }
-}
-
 // WithSweepBudget bounds how much one sweep (see [Sweeper]) or resync (see [Lister]) may delete: at most objects,
 // and at most the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound; the
 // default is neither.

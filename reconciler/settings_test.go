@@ -296,7 +296,6 @@ func TestReconfigureIsAtomic(t *testing.T) {
 
 func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 	for want, option := range map[string]reconciler.Option{
-		"WithJournal: -1 rounds and 5 operations, neither may be negative":                         reconciler.WithJournal(-1, 5),
 		"WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper and Config.Lister are nil": reconciler.WithSweepBudget(10, 0),
 	} {
 		e := newEnv(t)

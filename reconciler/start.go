@@ -54,7 +54,7 @@ func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 	l.calls.pause.Store(&pause[Obj]{})
 	classes := &outcome.Classes[Obj]{Function: s.cfg.ErrorClass, Panics: s.cfg.PanicPropagation, Rows: l.rows, Log: s.log}
 	l.stats.state.Store(new(state))
-	l.stats.journal = journal.New(s.opts.journalRounds, s.opts.journalOperations, l.rows.Name)
+	l.stats.journal = journal.New(l.rows.Name)
 	l.execution.config = execute.Config[Obj]{
 		Rows: l.rows, Single: s.cfg.Operations, Batches: s.cfg.BatchOperations, Rounds: s.cfg.RoundOperations,
 		Now: l.life.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },

@@ -13,7 +13,6 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -27,10 +26,8 @@ type state struct {
 	keys core.Figures
 	// observed is the revision up to which the loop has read the table, attempted the one up to which
 	// every change was attempted. passed is about how many changes after observed need no reading.
-	// catchingUp: some of the changes after observed are read.
 	observed, attempted statedb.Revision
 	passed              int
-	catchingUp          bool
 	// low is the lowest revision that is not applied, oldest is when it was written; zero if there is
 	// none.
 	low    statedb.Revision
@@ -57,8 +54,8 @@ func (r *runner[Obj]) publishState() *state {
 		},
 		keys:     keys,
 		observed: observed, attempted: max(last.attempted, index.Attempted(observed)),
-		passed: r.observer.Skippable(), catchingUp: r.observer.CatchingUp(),
-		low: index.LowWatermark(), oldest: last.oldest,
+		passed: r.observer.Skippable(),
+		low:    index.LowWatermark(), oldest: last.oldest,
 		unset: r.observer.Unset(), breaker: r.breaker.State,
 	}
 	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
@@ -90,14 +87,4 @@ func (r *runner[Obj]) publishState() *state {
 // unseen returns about how many changes up to a revision of the table the loop has not read.
 func (s *state) unseen(revision statedb.Revision) int {
 	return max(0, int(revision)-int(s.observed)-s.passed)
-}
-
-// standing returns the values that the timeline records, when the table is at a revision.
-func (s *state) standing(revision statedb.Revision) timeline.Standing {
-	pending := s.unseen(revision) + s.keys.States[core.Ready] + s.keys.States[core.Queued] +
-		s.keys.States[core.Unseen] + s.keys.States[core.Held] + s.keys.States[core.Paused]
-	return timeline.Standing{
-		Pending: int32(pending), InFlight: int32(s.keys.States[core.InFlight]),
-		Failing: int32(s.health.Failing), Blocked: int32(s.health.Blocked),
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/statekeel/statekeel/internal/errorclass"
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/journal"
-	"github.com/statekeel/statekeel/internal/timeline"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -25,15 +24,13 @@ type stats[Obj any] struct {
 	// journal has the latest rounds and operations.
 	journal *journal.Journal[Obj]
 
-	mu       sync.Mutex
-	figures  metrics.Figures
-	classes  errorclass.Classes[Obj]
-	timeline timeline.Timeline
+	mu      sync.Mutex
+	figures metrics.Figures
+	classes errorclass.Classes[Obj]
 }
 
-// addRound adds a round that began at a time, its operations, and the state after it. The failures have
-// their classes. It returns how many of the operations failed.
-func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration, now timeline.Standing) (failed int) {
+// addRound adds a round that began at a time, and its operations. The failures have their classes. It returns how many of the operations failed.
+func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration) (failed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range ops {
@@ -58,7 +55,6 @@ func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], b
 	}
 	f.Lost += uint64(round.Lost)
 	f.Conflicts += uint64(round.Conflicts)
-	s.timeline.Add(at, now, len(ops), failed)
 	return failed
 }
 

@@ -131,6 +131,8 @@ type together struct {
 	// ended.
 	stops []func()
 	done  func()
+	// judging is held while operations are judged.
+	judging sync.Mutex
 	// heat rewrites the hot rows.
 	heat struct {
 		sync.WaitGroup
@@ -169,7 +171,7 @@ func newTogether(t *testing.T, seed uint64) *together {
 	if x.groups = w.one(4); x.groups {
 		cfg.SerialBy = func(p *part) string { return x.groupOf(p.ID) }
 	}
-	cfg.Options = []reconciler.Option{reconciler.WithSettings(w.draw), reconciler.WithJournal(1<<12, 1<<12)}
+	cfg.Options = []reconciler.Option{reconciler.WithSettings(w.draw)}
 	breaker := w.one(4)
 	if breaker {
 		cfg.Options = append(cfg.Options, breaksAfter(2))
@@ -210,7 +212,7 @@ func (w *together) start(rows []*part) {
 	x := w.world
 	w.e = reconcilertest.New(w.T, func(db *statedb.DB) (statedb.RWTable[*part], error) {
 		return statedb.NewTable(db, "parts", partIndex)
-	}, statedb.WithMetrics(&commits{statedb.NewExpVarMetrics(false), w.checkDone}))
+	}, statedb.WithMetrics(&commits{statedb.NewExpVarMetrics(false), w.committed}))
 	var err error
 	w.devices, err = statedb.NewTable(w.e.DB, "devices", partIndex)
 	require.NoError(w, err)
@@ -485,10 +487,27 @@ func (w *together) checkDone() {
 	}
 }
 
+// committed is called after each commit.
+func (w *together) committed() {
+	w.checkDone()
+	// Often, because the journal forgets.
+	w.judgeEvents()
+}
+
 // checkRepairs checks (d).
 func (w *together) checkRepairs() {
 	synctest.Wait()
+	w.judgeEvents()
+}
+
+// judgeEvents judges the operations that were added to the journal since its last call.
+func (w *together) judgeEvents() {
+	w.judging.Lock()
+	defer w.judging.Unlock()
 	loop := w.loop.Load()
+	if loop == nil {
+		return
+	}
 	events := loop.Events(inspect.EventQuery{})
 	for _, event := range events {
 		if event.Round > w.world.judgedTo {

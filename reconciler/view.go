@@ -137,12 +137,11 @@ func (l *Loop[Obj]) Keys(prefix string, limit int) []string {
 	return l.view.rows.Names(prefix, limit, maxScanned)
 }
 
-// Events returns the operations in the journal, the oldest first; see [WithJournal] for how many it
-// keeps. Failures are kept for longer, so operations after an old failure may be missing. The key is
-// as for [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
+// Events returns the operations in the journal, the oldest first: the latest 1,024 of the rounds that
+// [Loop.Journal] returns. The journal keeps the objects in memory, in the versions that were applied. The key is as for [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
 func (l *Loop[Obj]) Events(q inspect.EventQuery) []inspect.Event { return l.view.events(q) }
 
-// Journal returns the latest rounds, the oldest first, as many as [WithJournal] sets. Safe from any
+// Journal returns the latest 128 rounds, the oldest first. Safe from any
 // goroutine; it does not wait for a running operation. The cost is proportional to the result.
 func (l *Loop[Obj]) Journal() []inspect.Round { return l.stats.journal.Rounds() }
 
@@ -155,26 +154,16 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) inspect.Snapshot { return l.vi
 // Figures returns the counters and the current state of the loop. It implements [metrics.Source].
 func (l *Loop[Obj]) Figures() metrics.Figures { return l.view.figures() }
 
-// Timeline returns the state of the loop in each second of the last ten minutes, the oldest first;
-// fewer if it has not run for that long, none before it runs.
-func (l *Loop[Obj]) Timeline() []inspect.Sample { return l.view.timeline() }
-
 // events is [Loop.Events].
-func (v *view[Obj]) events(q inspect.EventQuery) (events []inspect.Event) {
+func (v *view[Obj]) events(q inspect.EventQuery) []inspect.Event {
 	if q.Key == "" {
-		events, _ = v.stats.journal.Events(nil, q.Since, q.Limit)
-		return events
+		return v.stats.journal.Events(nil, q.Since, q.Limit)
 	}
-	s := v.glance(q.Key, func(key index.Key) bool {
-		events, _ := v.eventsOf(key, q)
-		return len(events) > 0
-	})
-	events, _ = v.eventsOf(s.key, q)
-	return events
+	s := v.glance(q.Key, func(key index.Key) bool { return len(v.eventsOf(key, q)) > 0 })
+	return v.eventsOf(s.key, q)
 }
 
-// eventsOf returns the events that a query selects, of the object with a key. latest: the last of them
-// is the latest operation on the object.
-func (v *view[Obj]) eventsOf(key index.Key, q inspect.EventQuery) (events []inspect.Event, latest bool) {
+// eventsOf returns the events that a query selects, of the object with a key.
+func (v *view[Obj]) eventsOf(key index.Key, q inspect.EventQuery) []inspect.Event {
 	return v.stats.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
 }

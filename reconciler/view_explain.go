@@ -14,7 +14,9 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 const (
@@ -30,15 +32,96 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 	x := inspect.Explanation{
 		Reconciler: v.identity.String(), Key: v.nameOf(&s), At: time.Now(),
 		Found: s.found, Revision: s.revision, Status: s.status.Kind.String(), Since: s.status.UpdatedAt,
+		Events: v.eventsOf(s.key, inspect.EventQuery{Limit: explained}), Notes: v.notes(&s, err),
 	}
-	v.explainState(&x, &s, err)
-	x.Notes = v.notes(&s, err)
-	var latest bool
-	x.Events, latest = v.eventsOf(s.key, inspect.EventQuery{Limit: explained})
-	if latest && x.LastAttempt.IsZero() {
-		x.LastAttempt = x.Events[len(x.Events)-1].Started
+	is, g := stateOf(s.found, s.status.Kind, &s.known, err), v.gates()
+	x.State = g.shown(is, s.key)
+	x.Next = v.nextAttempt(g, x.State, s.info)
+	if s.info != nil {
+		v.explainEntry(&x, &s)
+	} else {
+		explainRow(&x, s.status, is)
+	}
+	if n := len(x.Events); n > 0 && x.LastAttempt.IsZero() {
+		x.LastAttempt = x.Events[n-1].Started
+	}
+	x.Why = v.why(is, &s, &x)
+	if is == inspect.StateInFlight {
+		v.explainFlight(&x, &s)
+	}
+	switch {
+	case x.State == inspect.StateTripped:
+		x.Why = "it waits for the breaker to close, which lets probes through until one succeeds: " + s.state.breaker.Failure
+	case x.State == inspect.StateStuck:
+		x.Why += ", well past its deadline or for a minute without one: the object waits until it returns"
+	case x.State == inspect.StatePaused && is != x.State:
+		x.Why = "the reconciler is paused; without that: " + x.Why
 	}
 	return x
+}
+
+// explainEntry adds what the core knows about an object.
+func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
+	st := s.info
+	// The row may be back, and unread.
+	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted && !s.found, st.Queue.Ahead, st.Failures, st.Failure
+	switch {
+	case x.Deleted:
+		x.Wanted, x.Since, x.Revision = v.life.timeOf(st.Wanted), v.life.timeOf(st.Wanted), st.Revision
+	case s.found:
+		x.Wanted = v.writtenAt(s.row, s.revision, st.Wanted)
+	}
+	if st.LastAttempt >= 0 {
+		x.LastAttempt = v.life.timeOf(st.LastAttempt)
+		x.Since = x.LastAttempt
+	}
+	switch st.State {
+	case core.Ready, core.Taken:
+		x.Lane, x.Since = st.Queue.Lane.String(), v.life.timeOf(st.At)
+	case core.Queued:
+		x.Group, x.Holder = st.Queue.Group, v.rows.Name(st.Queue.Holder)
+	case core.Blocked:
+		if x.BlockedOn, x.Error = s.status.GetError(), ""; x.BlockedOn == "" && len(x.Events) > 0 {
+			// A deletion has no status.
+			x.BlockedOn = x.Events[len(x.Events)-1].Error
+		}
+	}
+}
+
+// explainRow adds what the status of a row says.
+func explainRow(x *inspect.Explanation, s Status, is inspect.State) {
+	if s.Kind == status.KindBlocked {
+		x.BlockedOn = s.GetError()
+	} else {
+		x.Error = s.GetError()
+	}
+	if s.IsPendingOrRefreshing() && is != inspect.StateDone {
+		x.Wanted = s.UpdatedAt
+	}
+}
+
+// explainFlight explains an object in flight.
+func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
+	if s.inLine.Operation != "" {
+		x.Since, x.Deleted = v.life.timeOf(s.inLine.Since), s.inLine.Operation == OpDelete
+		x.Why = s.inLine.Operation + " is running, and the reconciler waits for it"
+		return
+	}
+	operation := execute.NameOf(s.info.Deletes)
+	x.Why = operation + " has ended, and its outcome is about to be written"
+	for j := range v.workers.Jobs {
+		for i := range j.Ops {
+			switch {
+			case !v.rows.HasKey(j.Ops[i].Obj, s.key):
+				continue
+			case j.Place == execute.Queued:
+				x.Why = operation + " has been handed to the workers, and waits for one to be free"
+			default:
+				x.Since, x.Why = v.life.timeOf(j.Began), operation+" is running"
+			}
+			return
+		}
+	}
 }
 
 // sight is what is known about an object: its row in a snapshot, and what the loop knew at that time.
@@ -51,7 +134,6 @@ type sight[Obj any] struct {
 	found    bool
 	// state is that of the loop.
 	state *state
-	// known is zero if the loop did not answer.
 	known[Obj]
 }
 
@@ -61,6 +143,7 @@ func (v *view[Obj]) see(ctx context.Context, text string) (s sight[Obj], err err
 	s, err = askBriefly(ctx, v, func(b *answers[Obj]) sight[Obj] { return b.sight(text) })
 	if err != nil {
 		s = v.glance(text, nil)
+		s.known = v.unasked(s.key)
 	}
 	return s, err
 }
@@ -93,24 +176,25 @@ func (v *view[Obj]) nameOf(s *sight[Obj]) string {
 	return v.rows.KeyName(s.key)
 }
 
-// inLine returns the single operation that the loop itself runs on the object with a key, and when it
-// began; empty if it runs none.
-func (v *view[Obj]) inLine(key index.Key) (operation string, since time.Duration) {
+// calling returns the call that the loop itself is in.
+func (v *view[Obj]) calling() (c execute.Calling[Obj]) {
 	if s := v.scope.Load(); s != nil {
-		if c := s.Calling(); c.Single && v.rows.HasKey(c.Object, key) {
-			return c.Operation, c.Since
-		}
+		c = s.Calling()
 	}
-	return "", 0
+	return c
+}
+
+// unasked is what is known about a key if the loop does not answer: whether it is in an operation on it.
+func (v *view[Obj]) unasked(key index.Key) (k known[Obj]) {
+	if c := v.calling(); c.Single && v.rows.HasKey(c.Object, key) {
+		k.inLine = c
+	}
+	return k
 }
 
 // busy names the call that the loop itself is in; empty if there is none.
 func (v *view[Obj]) busy() string {
-	s := v.scope.Load()
-	if s == nil {
-		return ""
-	}
-	c := s.Calling()
+	c := v.calling()
 	call := c.Operation
 	switch {
 	case call == "":

@@ -48,7 +48,6 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 	if v.scope.Load() != nil {
 		x.Started, x.NextPrune = v.life.started, s.nextPrune
 		x.Listing, x.AwaitsListing, x.Resync = s.listing, s.health.Waits, s.resync
-		x.OperationsPerSecond, x.FailuresPerSecond, x.RoundsPerSecond = b.timeline.Rates(v.life.now())
 	}
 	// Unlocked first, because what follows calls functions of the program.
 	b.mu.Unlock()
@@ -183,15 +182,4 @@ func (v *view[Obj]) oldest(txn statedb.ReadTxn, s *state) time.Time {
 		}
 	}
 	return oldest
-}
-
-// timeline is [Loop.Timeline].
-func (v *view[Obj]) timeline() []inspect.Sample {
-	if v.scope.Load() == nil {
-		return nil
-	}
-	b := v.stats
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.timeline.Seconds(v.life.now(), v.life.timeOf)
 }

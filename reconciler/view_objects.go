@@ -120,9 +120,11 @@ func lineText(line *inspect.ObjectLine) int {
 // addInfos adds what the loop knows about some rows, with the kinds of their statuses, to their lines.
 func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, rows []Obj, kinds []StatusKind) {
 	all, err := askBriefly(ctx, v, func(b *answers[Obj]) []known[Obj] {
-		all := make([]known[Obj], len(rows))
+		all, txn := make([]known[Obj], len(rows)), v.rows.DB.ReadTxn()
 		for i, row := range rows {
 			all[i] = b.known(v.rows.Key(row), row, lines[i].Revision, 0)
+			_, revision, found := v.rows.Get(txn, row)
+			all[i].replaced = !found || revision != lines[i].Revision
 		}
 		return all
 	})
@@ -132,22 +134,15 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 	g := v.gates()
 	for i, row := range rows {
 		line, key, k := &lines[i], v.rows.Key(row), &all[i]
-		k.seen = k.seen && !v.rewritten(row, line.Revision)
-		line.State = g.shown(v.stateOf(key, true, kinds[i], k, err), key)
+		if err != nil {
+			*k = v.unasked(key)
+		}
+		line.State = g.shown(stateOf(true, kinds[i], k, err), key)
 		if k.info != nil {
 			line.Attempts = k.info.Failures
-		} else if line.State == inspect.StateNoStatus && v.rewritten(row, line.Revision) {
-			// The loop may have had an entry for the version that is listed.
-			line.State = inspect.StateUnknown
 		}
 		line.Next = v.nextAttempt(g, line.State, k.info)
 	}
-}
-
-// rewritten reports whether a row was written or deleted after a revision.
-func (v *view[Obj]) rewritten(row Obj, since statedb.Revision) bool {
-	_, revision, found := v.rows.Get(v.rows.DB.ReadTxn(), row)
-	return !found || revision != since
 }
 
 // listDeletions lists deletions that are not carried out, in the order of the revision since which

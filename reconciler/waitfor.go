@@ -172,6 +172,9 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err error) (keys []inspect.Unreconciled) {
 	g := v.gates()
 	for i, obj := range objs {
+		if err != nil {
+			known.known[i] = v.unasked(v.rows.Key(obj))
+		}
 		s, found := v.status(known.txn, obj)
 		d := known.known[i].info
 		if d != nil && d.Since == 0 {
@@ -185,14 +188,14 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 		case d != nil && (d.Deleted == !found || v.rows.Has(known.txn, d.Revision)):
 			u = v.unreconciled(g, d, known.txn)
 		case found:
-			u.State, u.Err = g.shown(v.stateOf(u.Key, true, s.Kind, &known.known[i], err), u.Key), reasonOf(s)
+			u.State, u.Err = g.shown(stateOf(true, s.Kind, &known.known[i], err), u.Key), reasonOf(s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
 		case err == nil:
 			u.State = g.shown(inspect.StateUnseen, u.Key)
 		default:
-			u.State = v.stateOf(u.Key, false, 0, &known.known[i], err)
+			u.State = stateOf(false, 0, &known.known[i], err)
 		}
 		keys = append(keys, u)
 	}

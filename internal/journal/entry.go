@@ -52,14 +52,3 @@ func (e *entry[Obj]) operation() inspect.Operation {
 	}
 	return o
 }
-
-// textSize returns the bytes of the texts of an operation.
-func (e *entry[Obj]) textSize() (bytes int) {
-	if e.Text != nil {
-		bytes += len(*e.Text)
-	}
-	if e.Note != nil {
-		bytes += len(*e.Note)
-	}
-	return bytes
-}

@@ -22,9 +22,7 @@ type written struct {
 	sequence uint64
 }
 
-func newWritten(rounds, operations int) *written {
-	return &written{Journal: New[int](rounds, operations, strconv.Itoa)}
-}
+func newWritten() *written { return &written{Journal: New[int](strconv.Itoa)} }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
@@ -55,22 +53,21 @@ func keysOf(events []inspect.Event) string {
 }
 
 func TestJournalReturnsOperationsInOrder(t *testing.T) {
-	w := newWritten(10, 10)
+	w := newWritten()
 	w.round(1, 2)
 	w.round()
 	w.round(1, -3)
-	events, complete := w.Events(nil, time.Time{}, 0)
+	events := w.Events(nil, time.Time{}, 0)
 	require.Equal(t, "1:1 1:2 3:1 3:3", keysOf(events))
-	require.True(t, complete)
 	require.Equal(t, inspect.Event{
 		Round: 3, Started: startOf(3),
 		Operation: inspect.Operation{Key: "3", Op: "update", Cause: inspect.CauseChange, Attempt: 1, Result: inspect.ResultFailed, Error: "no 3"},
 	}, events[3])
-	events, _ = w.Events(nil, time.Time{}, 3)
+	events = w.Events(nil, time.Time{}, 3)
 	require.Equal(t, "1:2 3:1 3:3", keysOf(events))
-	events, _ = w.Events(nil, startOf(2), 0)
+	events = w.Events(nil, startOf(2), 0)
 	require.Equal(t, "3:1 3:3", keysOf(events))
-	events, _ = w.Events(func(object int) bool { return object == 1 }, time.Time{}, 0)
+	events = w.Events(func(object int) bool { return object == 1 }, time.Time{}, 0)
 	require.Equal(t, "1:1 3:1", keysOf(events))
 
 	rounds := w.Rounds()
@@ -80,59 +77,54 @@ func TestJournalReturnsOperationsInOrder(t *testing.T) {
 	require.Equal(t, "3", rounds[2].Operations[1].Key)
 }
 
-// Failures are kept when the rings no longer have them.
-func TestJournalKeepsFailuresForLonger(t *testing.T) {
-	w := newWritten(3, 4)
-	w.round(-1, 2)
-	for range 3 {
-		w.round(3, 4)
+// The rings forget the oldest rounds and operations, and an operation with its round.
+func TestJournalForgetsTheOldest(t *testing.T) {
+	w := newWritten()
+	for range MaxRounds {
+		w.round(1)
 	}
-	events, complete := w.Events(nil, time.Time{}, 0)
-	require.Equal(t, "1:1 3:3 3:4 4:3 4:4", keysOf(events))
-	require.True(t, complete)
-	events, complete = w.Events(func(object int) bool { return object == 1 }, time.Time{}, 0)
-	require.Equal(t, "1:1", keysOf(events))
-	require.False(t, complete, "it may have been run since")
-	require.Len(t, w.Rounds(), 3)
+	w.round(-2)
+	rounds := w.Rounds()
+	require.Len(t, rounds, MaxRounds)
+	require.EqualValues(t, 2, rounds[0].Sequence)
+	require.Equal(t, "2", rounds[MaxRounds-1].Operations[0].Key)
+	require.Len(t, w.Events(nil, time.Time{}, 0), MaxRounds)
+
+	w.round(make([]int, MaxOperations-1)...)
+	require.Equal(t, "129:2", keysOf(w.Events(func(object int) bool { return object > 0 }, time.Time{}, 0)))
+	w.round(3)
+	require.Equal(t, "131:3", keysOf(w.Events(func(object int) bool { return object > 0 }, time.Time{}, 0)))
+	require.Empty(t, w.Rounds()[MaxRounds-3].Operations)
 }
 
-func TestJournalMayHaveNoRoundsOrNoOperations(t *testing.T) {
-	for _, size := range [][2]int{{0, 0}, {0, 10}, {10, 0}} {
-		w := newWritten(size[0], size[1])
-		w.round(1, -2)
-		events, complete := w.Events(nil, time.Time{}, 0)
-		require.Empty(t, events)
-		require.False(t, complete)
-		require.Len(t, w.Rounds(), min(size[0], 1))
+// A reader may come while rounds are added.
+func TestRoundsHaveTheirOwnOperations(t *testing.T) {
+	w := newWritten()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := range 3 * MaxOperations {
+			w.round(n + 1)
+		}
+	}()
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+		}
+		for _, r := range w.Rounds() {
+			if len(r.Operations) > 0 {
+				require.Equal(t, fmt.Sprint(r.Sequence), r.Operations[0].Key)
+			}
+		}
 	}
 }
 
-// Keeping failures for longer costs nothing for operations that succeed.
-func TestJournalOfSuccessesAllocatesNothing(t *testing.T) {
-	j := New[int](128, 1024, strconv.Itoa)
+func TestAddingAllocatesNothing(t *testing.T) {
+	j := New[int](strconv.Itoa)
 	r, ops := inspect.Round{}, make([]core.Operation[int], 100)
 	require.Zero(t, testing.AllocsPerRun(1000, func() { j.Add(&r, ops) }))
-}
-
-// The journal keeps no memory of the failures that it has dropped, and does not grow with their
-// number.
-func TestKeptFailuresDoNotGrow(t *testing.T) {
-	f := failures[int]{most: 100}
-	text := "no"
-	for n := range uint64(10_000) {
-		f.add(placed[int]{entry[int]{Text: &text}, n, 1, time.Time{}})
-		require.LessOrEqual(t, cap(f.latest), 1000)
-	}
-	require.Len(t, f.latest, 100)
-	require.Equal(t, 200, f.bytes)
-	require.Len(t, f.between(9_990, 20_000), 10)
-	require.Empty(t, f.between(0, 9_900))
-
-	long := strings.Repeat("x", maxFailureText/10)
-	for n := range uint64(1_000) {
-		f.add(placed[int]{entry[int]{Text: &long}, 10_000 + n, 1, time.Time{}})
-	}
-	require.Len(t, f.latest, 10, "of long texts there are fewer")
 }
 
 // The core's causes and kinds of outcomes must have the names of package inspect.

@@ -32,7 +32,7 @@ func (c *commands) journal() *spec {
 			fs.Bool("rounds", false, "Show rounds instead of operations")
 		},
 		detail: []string{
-			"Prints each operation with its cause and result, the latest last, of one reconciler or of all. The journal keeps the latest 1024 operations and, beside them, the latest 1024 failures; WithJournal changes the number. An answer has at most 1 MiB of JSON, and says how much is left out. The table cuts long texts: reconciler/explain NAME KEY prints the last error in full, and --format=json all of them.",
+			"Prints each operation with its cause and result, the latest last, of one reconciler or of all. The journal keeps the latest 1024 operations of the latest 128 rounds. An answer has at most 1 MiB of JSON, and says how much is left out. The table cuts long texts: reconciler/explain NAME KEY prints the last error in full, and --format=json all of them.",
 			"",
 			"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call, sweep, repair or adopted. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
 			"",

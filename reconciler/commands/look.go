@@ -75,7 +75,7 @@ func (c *commands) show() *spec {
 		summary: "Show the condition, figures and settings of a reconciler",
 		args:    []string{argName},
 		detail: []string{
-			"Condition, progress, rates over the last ten seconds, objects by state, the latest classes of errors with an example of each, stuck operations, paused objects, and the settings in force.",
+			"Condition, progress, objects by state, the latest classes of errors with an example of each, stuck operations, paused objects, and the settings in force.",
 			"",
 			"A reconciler that is in an operation may not answer. After 100 ms the command then shows the figures of the end of its last round, with the condition busy.",
 			"",

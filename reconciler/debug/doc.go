@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package debug serves a web page that shows what the reconcilers of a program do: their figures, a plot
-// of the last ten minutes, the failed and blocked objects with the reasons, the state of one object,
-// and the journal. Mount it next to pprof:
+// Package debug serves a web page that shows what the reconcilers of a program do: their figures, the
+// failed and blocked objects with the reasons, the state of one object, and the journal. Mount it next to pprof:
 //
 //	mux.Handle("/debug/reconciler/", debug.New(registry))
 //
@@ -23,7 +22,7 @@
 // that it never acts on a reconciler that has started since the page was loaded. Durations are in nanoseconds.
 //
 //	./                                        {"reconcilers": [Snapshot...]}
-//	show?reconciler=NAME                      {"snapshot": Snapshot, "timeline": [Sample...]}
+//	show?reconciler=NAME                      {"snapshot": Snapshot}
 //	objects?reconciler=NAME&status=Error      inspect.ObjectPage; after=NEXT is the next page,
 //	                                          limit is at most 1000, by default 50
 //	explain?reconciler=NAME&key=KEY           [inspect.Explanation]

@@ -50,7 +50,7 @@ func TestFormatAndAcceptHeaderSelectJSON(t *testing.T) {
 // The types of package inspect are in the golden files.
 func TestJSONOfLists(t *testing.T) {
 	f := full()
-	f.History, f.Samples = f.History[:1], f.Samples[:1]
+	f.History = f.History[:1]
 	s := serve(t, nil, f)
 	for path, want := range map[string]string{
 		"objects?reconciler=agent/v4&limit=1": `{"objects": [{"key": "route-0", "status": "Error",
@@ -63,9 +63,6 @@ func TestJSONOfLists(t *testing.T) {
 	} {
 		assert.JSONEq(t, want, s.json(path), path)
 	}
-	timeline := decode[map[string]json.RawMessage](t, s.json("show?reconciler=agent/v4"))["timeline"]
-	assert.JSONEq(t, `[{"at": "2026-01-02T03:04:04Z", "pending": 1, "in_flight": 2, "failing": 3, "blocked": 4,
-		"operations": 5, "failures": 6}]`, string(timeline))
 	assert.JSONEq(t, `{"reconcilers": []}`, serve(t, nil).json(""))
 }
 

@@ -67,7 +67,6 @@
 			}
 		};
 		each(live.cells, fill);
-		each(live.paths, (path, data) => path.setAttribute("d", data));
 		each(live.rows, fillRows);
 	}
 

@@ -26,7 +26,7 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 	}
 	list := table{
 		ID: "reconcilers", Caption: "Reconcilers", Empty: "There are no reconcilers.",
-		Columns: []string{"Name", "Condition", "Objects", "Pending", "In flight", "Failing", "Blocked", "Behind by", "Operations"},
+		Columns: []string{"Name", "Condition", "Objects", "Pending", "In flight", "Failing", "Blocked", "Behind by"},
 	}
 	data := make([]inspect.Snapshot, len(all))
 	for i, s := range snapshots {
@@ -34,7 +34,6 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 			{Text: visible(s.ID.String()), Title: "table " + visible(s.ID.Table), Href: all[i].link("show"), Kind: code},
 			condition(s), counted(s.Objects), counted(pending(s)), counted(inFlight(s)),
 			alarming(s.Failing, bad), alarming(s.Blocked, wait), behind(s),
-			{Text: rate(s.OperationsPerSecond), Kind: count},
 		})
 		bounded.CutTexts(&s)
 		data[i] = s

@@ -31,7 +31,6 @@ func full() *fake.Controller {
 		States: []metrics.StateCount{{State: "ready", Count: 1}, {State: "in flight", Count: 2}, {State: "retry", Count: 3}, {State: "blocked", Count: 4}},
 		Lanes:  []metrics.StateCount{{State: "fresh", Count: 1}}, Failing: 5, Blocked: 6,
 		Revision: 90, Observed: 80, Attempted: 70, LowWatermark: 60, OldestUnapplied: epoch.Add(-90 * time.Second),
-		OperationsPerSecond: 1234.5, FailuresPerSecond: 0.25, RoundsPerSecond: 12,
 		Errors:  []inspect.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
 		Breaker: "breaker open since 5s", Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
 		AwaitsListing: true, Resync: &inspect.Resync{
@@ -57,7 +56,6 @@ func full() *fake.Controller {
 			Operations: []inspect.Operation{f.History[0].Operation}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
 		{Sequence: 2, Reason: inspect.ReasonPrune, Started: epoch.Add(time.Second), Prune: &inspect.Prune{Error: "broken pipe", Took: time.Second, Listed: 9, Swept: 10}},
 	}
-	f.Samples = []inspect.Sample{{At: epoch.Add(-time.Second), Pending: 1, InFlight: 2, Failing: 3, Blocked: 4, Operations: 5, Failures: 6}, {At: epoch, Pending: 7}}
 	return f
 }
 
@@ -65,14 +63,14 @@ func TestPagesHaveTheFigures(t *testing.T) {
 	s := serve(t, nil, full(), newFake("v6"))
 	for path, texts := range map[string][]string{
 		"": {
-			"agent/v4", "busy", "123,456", ">42<", ">2<", ">5<", ">6<", "1 m 30 s", "1,235/s", "agent/v6", "running",
+			"agent/v4", "busy", "123,456", ">42<", ">2<", ">5<", ">6<", "1 m 30 s", "agent/v6", "running",
 			"1 of 2 reconcilers have problems: 5 failing, 6 blocked",
 		},
 		"show?reconciler=agent/v4": {
 			"busy: it is in update of route-7 for 3s; the figures are from its last round", "waits for k8s-sync",
 			"123,456", "breaker open since 5s", "update of route-9", "list: permission denied", "in 1 h 0 m",
 			"no route to host #", ">77<", "2.0 s ago", "no route to host 7", "RoundSize", ">1000<", "ready in lane fresh",
-			">90<", ">70<", ">60<", "0.2/s", "no operation is called before the target was listed",
+			">90<", ">70<", ">60<", "no operation is called before the target was listed",
 			"31 listed in 1 s: 28 equal, 1 different, 0 missing, 2 orphan", "route-3", ">different<", "via 10.0.0.1, not 10.0.0.2",
 		},
 		"objects?reconciler=agent/v4&status=error": {
@@ -241,46 +239,6 @@ func TestLivePartsArePartsOfThePage(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// A second is a unit from the right end, at 600. The largest number is at the top, at 1, and zero at 39.
-func TestPlotHasTheSamplesOfTheLastTenMinutes(t *testing.T) {
-	type sample struct {
-		seconds float64 // before the page
-		failing int
-	}
-	for _, c := range []struct {
-		samples         []sample
-		line, now, most string
-	}{
-		{nil, "", "–", "–"},
-		{
-			[]sample{{2.5, 0}, {1.5, 10}, {0.5, 5}},
-			"M598.0 39.0L599.0 39.0L599.0 1.0L600.0 1.0L600.0 20.0L600.0 20.0", "5", "10",
-		},
-		// It moves left as time goes by.
-		{[]sample{{60, 0}, {59, 3}}, "M540.0 39.0L541.0 39.0L541.0 1.0L541.0 1.0", "3", "3"},
-		{[]sample{{61, 0}, {60, 3}}, "M539.0 39.0L540.0 39.0L540.0 1.0L540.0 1.0", "3", "3"},
-		// There are gaps without samples.
-		{[]sample{{9, 1}, {8, 1}, {1, 1}, {0, 1}}, "M591.0 1.0L592.0 1.0M599.0 1.0L600.0 1.0", "1", "1"},
-		{
-			[]sample{{601, 100}, {600, 3}, {599, 2}, {0, 1}},
-			"M0.0 1.0L1.0 1.0L1.0 13.7L1.0 13.7M600.0 26.3L600.0 26.3", "1", "3",
-		},
-	} {
-		f := newFake("v4")
-		for _, s := range c.samples {
-			at := epoch.Add(-time.Duration(s.seconds * float64(time.Second)))
-			f.Samples = append(f.Samples, inspect.Sample{At: at, Failing: s.failing})
-		}
-		live := decode[struct {
-			Cells map[string]struct{ Text string }
-			Paths map[string]string
-		}](t, serve(t, nil, f).json("show?reconciler=agent/v4&format=live"))
-		assert.Equal(t, c.line, live.Paths["line-failing"])
-		assert.Equal(t, c.now, live.Cells["now-failing"].Text)
-		assert.Equal(t, c.most, live.Cells["most-failing"].Text)
 	}
 }
 

@@ -19,10 +19,6 @@ func (h *handler) show(r *http.Request) (answer, error) {
 		return answer{}, err
 	}
 	s := t.Snapshot(r.Context())
-	var samples []inspect.Sample
-	if loop, ok := t.loop(); ok {
-		samples = loop.Timeline()
-	}
 	v := t.page(visible(s.ID.String()), "show")
 	v.Live = t.link("show", "format", "live")
 	v.AsOf = asOf(s.At)
@@ -31,13 +27,11 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	v.Actions, v.Drastic = h.buttons(t, s), true
 	v.Lookup = &lookup{Hidden: t.query}
 	v.Figures = figures(s)
-	v.Plot = plot(s.At, samples)
 	v.Tables = []table{hindrances(s), classes(t, s), states(t, s), settings(s)}
 	if found, ok := resync(t, s); ok {
 		v.Tables = slices.Insert(v.Tables, 1, found)
 	}
-	data := map[string]any{"snapshot": s, "timeline": listed(samples)}
-	return answer{data: data, view: v}, nil
+	return answer{data: map[string]any{"snapshot": s}, view: v}, nil
 }
 
 // lead returns the condition with its reasons.
@@ -88,9 +82,6 @@ func figures(s inspect.Snapshot) []figure {
 		{"failing", "Failing", alarming(s.Failing, bad)},
 		{"blocked", "Blocked", alarming(s.Blocked, wait)},
 		{"behind", "Behind by", behind(s)},
-		{"operations", "Operations", cell{Text: rate(s.OperationsPerSecond)}},
-		{"failures", "Failures", cell{Text: rate(s.FailuresPerSecond)}},
-		{"rounds", "Rounds", cell{Text: rate(s.RoundsPerSecond)}},
 		{"revision", "Table at revision", counted(s.Revision)},
 		{"attempted", "Attempted up to", counted(s.Attempted)},
 		{"low", "Oldest not applied", low},
@@ -98,8 +89,7 @@ func figures(s inspect.Snapshot) []figure {
 	}
 }
 
-// pending returns the number of objects and changes that wait for an operation, as [inspect.Sample]
-// counts them.
+// pending returns the number of objects and changes that wait for an operation.
 func pending(s inspect.Snapshot) int {
 	n := s.Unseen
 	for _, state := range []inspect.State{

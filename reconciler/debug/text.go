@@ -54,14 +54,6 @@ func number[N int | uint64](n N) string {
 	return b.String()
 }
 
-// rate returns a rate per second as text.
-func rate(perSecond float64) string {
-	if perSecond >= 10 {
-		return number(int(perSecond+0.5)) + "/s"
-	}
-	return strconv.FormatFloat(perSecond, 'f', 1, 64) + "/s"
-}
-
 // span returns a duration as text in its two largest units.
 func span(d time.Duration) string {
 	d = max(d, 0)

@@ -21,7 +21,6 @@ type view struct {
 	Actions []action
 	Drastic bool
 	Figures []figure
-	Plot    []strip
 	// Lookup is the form for a key; nil if there is none.
 	Lookup *lookup
 	// Choices link to other lists of objects.
@@ -77,14 +76,6 @@ type figure struct {
 	Value     cell
 }
 
-// strip is the plot of one figure over time.
-type strip struct {
-	ID, Label string
-	Now, Most cell
-	// Line and Area are data of SVG paths in a box of plotWidth by plotHeight.
-	Line, Area string
-}
-
 type table struct {
 	// ID is the ID of a live table; empty if the table is not live.
 	ID, Caption string
@@ -97,22 +88,16 @@ type table struct {
 // live has the new contents of the live parts, by the IDs of their elements.
 type live struct {
 	Cells map[string]cell     `json:"cells"`
-	Paths map[string]string   `json:"paths"`
 	Rows  map[string][][]cell `json:"rows"`
 }
 
 func (v view) live() live {
 	l := live{
 		Cells: map[string]cell{"lead": v.Lead, "as-of": v.AsOf},
-		Paths: map[string]string{},
 		Rows:  map[string][][]cell{},
 	}
 	for _, f := range v.Figures {
 		l.Cells["figure-"+f.ID] = f.Value
-	}
-	for _, s := range v.Plot {
-		l.Cells["now-"+s.ID], l.Cells["most-"+s.ID] = s.Now, s.Most
-		l.Paths["line-"+s.ID], l.Paths["area-"+s.ID] = s.Line, s.Area
 	}
 	for _, t := range v.Tables {
 		if t.ID != "" {

@@ -41,8 +41,7 @@ type Explanation struct {
 	// BlockedOn is the reason that the operation of a blocked object returned.
 	BlockedOn string `json:"blocked_on,omitempty"`
 	// Lane is the lane in which the change waits. Ahead is the number of objects before it in its lane
-	// or its group; for an unseen object it is about the number of changes before it. The count stops
-	// at 1000. Group is the group in which the object waits, Holder the key of the object of that
+	// or its group; the count stops at 1000. Group is the group in which the object waits, Holder the key of the object of that
 	// group which has its turn.
 	Lane   string `json:"lane,omitempty"`
 	Ahead  int    `json:"ahead,omitempty"`
@@ -51,7 +50,6 @@ type Explanation struct {
 
 	// Notes are facts about the whole reconciler that matter to the object, such as an open breaker.
 	Notes []string `json:"notes,omitempty"`
-	// Events are the latest ten operations on the object in the journal, the latest last. The journal
-	// keeps failures for longer than other operations.
+	// Events are the latest ten operations on the object in the journal, the latest last.
 	Events []Event `json:"events,omitempty"`
 }

@@ -72,7 +72,7 @@ func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
 		Lanes:  []metrics.StateCount{{State: "fresh", Count: 2}},
 		Unseen: 40, Failing: 3, Blocked: 1,
 		Revision: 200, Observed: 180, Attempted: 170, LowWatermark: 12,
-		OldestUnapplied: night.Add(-12 * time.Second), OperationsPerSecond: 10.25, NextPrune: night.Add(time.Hour),
+		OldestUnapplied: night.Add(-12 * time.Second), NextPrune: night.Add(time.Hour),
 		Errors:  []inspect.ErrorClass{{Class: "refused #", Count: 9, Last: night, Key: "7", Example: "refused 12"}},
 		Breaker: "the breaker is open", Stuck: []string{"update of 8"}, PruneFailure: "no memory",
 		Settings: []inspect.SettingText{{Name: "Concurrency", Value: "4"}, {Name: "RoundLimiter"}},
@@ -87,7 +87,6 @@ func TestSnapshotTextStartsWithTheProblems(t *testing.T) {
   unseen            about 40 changes
   unapplied since   2026-11-21T02:59:48.000Z (12 s ago)
   revision          200, observed up to 180, attempted up to 170, not applied from 12
-  rates             10.2 operations/s, 0.0 failures/s, 0.0 rounds/s
   breaker           the breaker is open
   stuck             update of 8
   prune failure     no memory

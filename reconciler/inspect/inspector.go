@@ -88,14 +88,12 @@ type Controller interface {
 type Loop interface {
 	Controller
 
-	// Events, Journal and Timeline do not wait for a loop that is in an operation.
+	// Events and Journal do not wait for a loop that is in an operation.
 	//
 	// Events returns operations from the journal, the oldest first.
 	Events(q EventQuery) []Event
 	// Journal returns the latest rounds, the oldest first.
 	Journal() []Round
-	// Timeline returns up to one sample for each second of the last ten minutes, the oldest first.
-	Timeline() []Sample
 
 	// ApproveSweep requests a sweep that may exceed its budget. It returns false, and does nothing, if
 	// the last sweep did not stop at its budget. It does not wait for the sweep.

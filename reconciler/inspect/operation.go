@@ -69,7 +69,7 @@ type Round struct {
 
 	// Operations lists the operations in the order in which they ran. With workers these are the
 	// operations that had finished when the round began. The journal forgets the oldest operations
-	// first, and keeps failures for longer, so some may be missing.
+	// first, so some may be missing.
 	Operations []Operation `json:"operations,omitempty"`
 
 	// Written counts the statuses, or the rows of outcomes, that were written. Lost counts the

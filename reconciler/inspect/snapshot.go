@@ -49,11 +49,6 @@ type Snapshot struct {
 	// all are applied.
 	OldestUnapplied time.Time `json:"oldest_unapplied,omitzero"`
 
-	// OperationsPerSecond, FailuresPerSecond and RoundsPerSecond are means of the last ten seconds.
-	OperationsPerSecond float64 `json:"operations_per_second"`
-	FailuresPerSecond   float64 `json:"failures_per_second"`
-	RoundsPerSecond     float64 `json:"rounds_per_second"`
-
 	// Errors are up to 32 classes of failures, that with the latest failure first.
 	Errors []ErrorClass `json:"errors,omitempty"`
 	// Breaker is a line about the breaker; empty if it is not open. Stuck describes the stuck operations of
@@ -101,20 +96,4 @@ type ErrorClass struct {
 	// Key is the key of the object that failed last, Example the text of that error.
 	Key     string `json:"key"`
 	Example string `json:"example"`
-}
-
-// Sample has the figures of one second of a reconciler.
-type Sample struct {
-	// At is the beginning of the second.
-	At time.Time `json:"at"`
-	// Pending is the number of objects and changes that waited for an operation: unseen, ready,
-	// queued, held or paused. InFlight is the number of objects in flight. Failing and Blocked are as
-	// in [Snapshot].
-	Pending  int `json:"pending"`
-	InFlight int `json:"in_flight"`
-	Failing  int `json:"failing"`
-	Blocked  int `json:"blocked"`
-	// Operations and Failures count the operations that ended in that second, and their failures.
-	Operations int `json:"operations"`
-	Failures   int `json:"failures"`
 }

@@ -110,8 +110,6 @@ func (s *Snapshot) addProgress(f *text.Fields) {
 		revision += fmt.Sprintf(", not applied from %d", s.LowWatermark)
 	}
 	f.Add("revision", revision)
-	f.Add("rates", fmt.Sprintf("%.1f operations/s, %.1f failures/s, %.1f rounds/s",
-		s.OperationsPerSecond, s.FailuresPerSecond, s.RoundsPerSecond))
 }
 
 func (s *Snapshot) addTroubles(f *text.Fields) {

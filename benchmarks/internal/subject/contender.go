@@ -110,7 +110,7 @@ func Contenders() []Contender {
 		},
 		{
 			Name:  StatekeelBare,
-			About: "Statekeel without metrics and journal, WithMetrics(metrics.Discard) and WithJournal(0, 0)",
+			About: "Statekeel without metrics, WithMetrics(metrics.Discard)",
 			Start: startStatekeel(bare()),
 		},
 		{

@@ -35,9 +35,7 @@ func withBreaker() statekeelVariant {
 }
 
 func bare() statekeelVariant {
-	return statekeelVariant{options: []reconciler.Option{
-		reconciler.WithMetrics(metrics.Discard), reconciler.WithJournal(0, 0),
-	}}
+	return statekeelVariant{options: []reconciler.Option{reconciler.WithMetrics(metrics.Discard)}}
 }
 
 // BlockedOn returns the error of an operation that cannot succeed before one of the channels closes; reason

@@ -67,7 +67,7 @@ func (w *watcher) run(ctx context.Context) {
 // look reads everything once, and checks that there is something to see.
 func (w *watcher) look(ctx context.Context) error {
 	for url, has := range map[string]string{
-		w.view.MetricsURL: operationsTotal, w.view.VarsURL: `"reconciliation_figures"`, w.view.ShowURL: `"timeline"`,
+		w.view.MetricsURL: operationsTotal, w.view.VarsURL: `"reconciliation_figures"`, w.view.ShowURL: `"snapshot"`,
 	} {
 		body, err := w.get(ctx, url)
 		if err == nil && !bytes.Contains(body, []byte(has)) {

@@ -26,7 +26,6 @@ type Controller struct {
 	Page        inspect.ObjectPage   // what a page has before them, and its other fields
 	History     []inspect.Event
 	Rounds      []inspect.Round
-	Samples     []inspect.Sample
 	Names       []string // the keys
 	Rest        inspect.Unapplied
 	None        bool // Retry and Refresh return 0, and not the number of the keys, at least 1
@@ -61,10 +60,9 @@ func (c *Controller) Acts() []string {
 	})
 }
 
-func (c *Controller) ID() inspect.ID             { return c.Identity }
-func (c *Controller) Journal() []inspect.Round   { return slices.Clone(c.Rounds) }
-func (c *Controller) Timeline() []inspect.Sample { return c.Samples }
-func (c *Controller) Figures() metrics.Figures   { return metrics.Figures{} }
+func (c *Controller) ID() inspect.ID           { return c.Identity }
+func (c *Controller) Journal() []inspect.Round { return slices.Clone(c.Rounds) }
+func (c *Controller) Figures() metrics.Figures { return metrics.Figures{} }
 
 func (c *Controller) Explain(_ context.Context, key string) inspect.Explanation {
 	c.note("explain %q", key)

@@ -77,20 +77,12 @@ func TestLinksLeadToTheReasonOfAFailure(t *testing.T) {
 	assert.Empty(t, b.complaints())
 }
 
-func TestPlotAndTablesAreUpdated(t *testing.T) {
+func TestFiguresAndTablesAreUpdated(t *testing.T) {
 	w := newWorld(t)
 	b := open(t, 1200)
 	b.visit(w.url("show"))
-	const line = "document.getElementById('line-failing').getAttribute('d')"
-	b.until(line + ".length > 0")
-	before := eval[string](b, line)
 	w.put("fail-1", "fail-2", "fail-3")
-	b.until("document.getElementById('now-failing').textContent === '3'")
 	b.until("document.getElementById('figure-failing').textContent === '3'")
-	after := eval[string](b, line)
-	assert.NotEqual(t, before, after)
-	// The plot also moves when nothing changes.
-	b.until(line + " !== " + fmt.Sprintf("%q", after))
 	// New rows appear with their links, and disappear again.
 	b.until("document.querySelector('#rows-errors a')?.href.includes('key=fail-')")
 	b.until("document.querySelector('#rows-states a')?.textContent === 'retry'")

@@ -16,14 +16,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/debug"
 )
 
-// With UPDATE_SCREENSHOT set the test runs for two minutes and replaces the picture in docs. Otherwise it
-// runs for a few seconds and writes nothing.
+// With UPDATE_SCREENSHOT set the test replaces the picture in docs.
 func TestScreenshot(t *testing.T) {
-	update := os.Getenv("UPDATE_SCREENSHOT") != ""
-	waves, apart := 2, 500*time.Millisecond
-	if update {
-		waves, apart = 15, 8*time.Second
-	}
+	const waves, apart = 4, 500 * time.Millisecond
 	w := newWorldOf(t, kernel{takes: 4 * time.Millisecond}, debug.WithWrites())
 	b := open(t, 1200)
 	b.visit(w.url("show"))
@@ -40,11 +35,11 @@ func TestScreenshot(t *testing.T) {
 		b.do(chromedp.Sleep(apart))
 	}
 	w.put(many("10.3.%d.0/24", 0, 1500)...)
-	b.until("document.getElementById('now-failing').textContent !== '0' && document.getElementById('now-pending').textContent !== '0'")
+	b.until("document.getElementById('figure-failing').textContent !== '0' && document.getElementById('figure-pending').textContent !== '0'")
 	var picture []byte
 	b.do(chromedp.FullScreenshot(&picture, 100))
 	require.Equal(t, "\x89PNG", string(picture[:4]))
-	if update {
+	if os.Getenv("UPDATE_SCREENSHOT") != "" {
 		require.NoError(t, os.WriteFile("../../../../docs/debug-page.png", picture, 0o644))
 	}
 	assert.Empty(t, b.complaints())
