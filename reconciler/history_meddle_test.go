@@ -214,9 +214,8 @@ func (s *slot) call() {
 		case 2, 3:
 			_, err = by.loop.Refresh(h.Context(), some...)
 		case 5:
-			ended := h.record.reapplies(s.index, objs)
+			h.record.reapplies(s.index, objs)
 			_, err = by.loop.Reapply(h.Context(), objs...)
-			ended()
 		default:
 			by.loop.ApproveSweep()
 		}

@@ -113,7 +113,7 @@ type record struct {
 	ledgers [2]map[uint64]*ledger
 	pauses  [2][]pausedSpan
 	// reapplied has the calls of Reapply, for each key that they name.
-	reapplied  [2]map[uint64][]*reapplySpan
+	reapplied  [2]map[uint64][]time.Time
 	violations []string
 	// events lists what else happened; it is printed when the history fails.
 	events []string
@@ -127,36 +127,36 @@ type pausedSpan struct {
 	from, to time.Time
 }
 
-// reapplySpan is the time that a call of Reapply took; to is zero while it goes on.
-type reapplySpan struct{ from, to time.Time }
-
 func newRecord() *record {
 	return &record{
 		ledgers:   [2]map[uint64]*ledger{{}, {}},
-		reapplied: [2]map[uint64][]*reapplySpan{{}, {}},
+		reapplied: [2]map[uint64][]time.Time{{}, {}},
 	}
 }
 
-// reapplies records that a call of Reapply begins. The caller calls ended when it has returned.
-func (r *record) reapplies(slot int, objs []*historyRow) (ended func()) {
-	span := &reapplySpan{from: time.Now()}
+// reapplies records that Reapply is called.
+func (r *record) reapplies(slot int, objs []*historyRow) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, obj := range objs {
-		r.reapplied[slot][obj.ID] = append(r.reapplied[slot][obj.ID], span)
-	}
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		span.to = time.Now()
+		r.reapplied[slot][obj.ID] = append(r.reapplied[slot][obj.ID], time.Now())
 	}
 }
 
-// voided reports whether the success of an operation does not count, because Reapply may have been called while it ran.
-func (r *record) voided(slot int, key uint64, o *operation) bool {
-	return o.applied && slices.ContainsFunc(r.reapplied[slot][key], func(c *reapplySpan) bool {
-		return !c.from.After(o.ended) && (c.to.IsZero() || !c.to.Before(o.started))
+// voided reports whether the success of an operation does not count, because Reapply may have been called while its key
+// was in flight: after the end of the operation before it. In a batch that is long before the turn of the key.
+func (r *record) voided(slot int, key uint64, l *ledger, o *operation) bool {
+	return o.applied && slices.ContainsFunc(r.reapplied[slot][key], func(at time.Time) bool {
+		return !at.After(o.ended) && !slices.ContainsFunc(l.operations, func(before *operation) bool {
+			return before != o && !before.ended.Before(at) && !before.ended.After(o.started)
+		})
 	})
+}
+
+// foreign reports whether an operation ran for a wish with the status of another process, and the row was written again
+// since: a later version with this status may ask for something else.
+func (o *operation) foreign(revision statedb.Revision) bool {
+	return o.wish%10 == 0 && revision != o.revision
 }
 
 // ledger is called with the lock held.
@@ -435,16 +435,18 @@ func (r *record) paused(slot int, key uint64, after time.Time) bool {
 }
 
 // checkStopped checks (d) after a stop: the outcome of each operation is written, unless the stop has
-// cancelled it, or Reapply has voided it.
+// cancelled it, Reapply has voided it, or the row cannot be told from another wish.
 func (s *slot) checkStopped(by *instance) {
 	r := s.h.record
 	txn := s.h.db.ReadTxn()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for row := range s.h.table.All(txn) {
+	for row, revision := range s.h.table.All(txn) {
 		l := r.ledger(s.index, row.ID)
 		for _, o := range l.operations {
-			if o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !o.cancelled && !s.beside && !r.voided(s.index, row.ID, o) && s.get(row).Kind == reconciler.StatusKindPending {
+			counts := o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !o.cancelled &&
+				!r.voided(s.index, row.ID, l, o) && !o.foreign(revision)
+			if counts && !s.beside && s.get(row).Kind == reconciler.StatusKindPending {
 				r.violateLocked("(d) stopped at %s, but reconciler %d did not write the outcome of key %d\n%s", clock(time.Now()), s.index, row.ID, l)
 				return
 			}
