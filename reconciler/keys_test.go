@@ -362,7 +362,7 @@ func insertAs(e *reconcilertest.Env[*named], key string, row *named) {
 	})
 }
 
-// requireUnfound requires that a row which no look-up finds is reported everywhere, and that the others of the
+// requireUnfound requires that a row whose key no look-up finds is reported everywhere, and that the others of the
 // table are applied.
 func requireUnfound(e *reconcilertest.Env[*named], row *named, why string) {
 	_, err := e.Loop.WaitFor(e.Context(), reconciler.Applied, &named{Name: "a"}, &named{Name: "b"})
@@ -424,35 +424,4 @@ func TestObjectWithATooLongKeyIsNamedAndGivenUp(t *testing.T) {
 			require.Contains(e, page.Objects[0].Error, why)
 		})
 	}
-}
-
-func TestRowThatNoLookUpFindsIsNamed(t *testing.T) {
-	why := "the table has the row, but a look-up by its key does not find it"
-	failing := func() *nameTarget {
-		return &nameTarget{has: map[string]bool{}, fails: map[string]error{"other": errors.New("no")}}
-	}
-	eachLedger(t, failing, func(e *reconcilertest.Env[*named], target *nameTarget) {
-		e.Insert(wantedName("a"))
-		row := wantedName("other")
-		insertAs(e, "name", row)
-		e.Insert(wantedName("b"))
-		if time.Sleep(time.Second); e.Loop.Outcomes() != nil {
-			// Nothing is written into the row: it fails, and is applied, as any other.
-			why = "no"
-		} else {
-			require.Equal(e, []string{"a", "other", "b"}, target.take(), "it is not tried for ever")
-			_, err := e.Loop.Retry(e.Context(), "other")
-			require.NoError(e, err)
-			synctest.Wait()
-			require.Equal(e, []string{"other"}, target.take())
-		}
-		requireUnfound(e, row, why)
-
-		briefly, cancel := context.WithTimeout(e.Context(), time.Minute)
-		defer cancel()
-		rest, err := e.Loop.WaitFor(briefly, reconciler.Applied, row)
-		require.ErrorIs(e, err, context.DeadlineExceeded)
-		require.Len(e, rest.Keys, 1)
-		require.ErrorContains(e, rest.Keys[0].Err, why)
-	})
 }

@@ -218,8 +218,8 @@ func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (O
 		return row, revision, core.Void
 	}
 	if !found {
-		if op.Deleted || r.rows.Has(txn, op.Revision) {
-			// It is deleted, or this is the version of a row that no look-up finds.
+		if _, err := r.rows.KeyOf(op.Obj); op.Deleted || err != nil {
+			// It is deleted, or the write of its outcome shows that no look-up finds its key.
 			return op.Obj, op.Revision, core.Done
 		}
 		// The observer has still to read the deletion.

@@ -185,7 +185,7 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 		case found && s.Kind == status.KindDone,
 			!found && d == nil && err == nil && (met || known.seen):
 			continue
-		case d != nil && (d.Deleted == !found || v.rows.Has(known.txn, d.Revision)):
+		case d != nil && d.Deleted == !found:
 			u = v.unreconciled(g, d, known.txn)
 		case found:
 			u.State, u.Err = g.shown(stateOf(true, s.Kind, &known.known[i], err), u.Key), reasonOf(s)

@@ -4,7 +4,6 @@
 package ledger
 
 import (
-	"cmp"
 	"errors"
 	"iter"
 	"log/slog"
@@ -129,10 +128,9 @@ func (l *InRows[Obj]) writeOnto(wtxn statedb.WriteTxn, c *Commit, op *core.Opera
 		current, _, found = l.rows.Get(wtxn, op.Row)
 		op.Outcome.Object = l.rows.Writable.Clone(op.Row)
 	}
-	if !found && l.rows.Has(l.rows.DB.ReadTxn(), op.RowRevision) {
-		// The row is in the table as it was, and cannot be written.
-		_, err := l.rows.KeyOf(op.Row)
-		text := cmp.Or(err, rows.ErrUnfound).Error()
+	if _, err := l.rows.KeyOf(op.Row); !found && err != nil {
+		// The row is in the table, and cannot be written.
+		text := err.Error()
 		op.Outcome.Object, op.Run.Err = op.Row, outcome.TerminalError(errors.New(text))
 		outcome.Classify(&op.Outcome, op.Run.Err, false, 0, 0)
 		op.Outcome.Text = &text

@@ -448,9 +448,11 @@ func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change 
 		if !o.rows.Asked(current).IsPendingOrRefreshing() || o.Applied(current, at) {
 			return change, false
 		}
-	case !found && !o.rows.Has(o.pass.txn, revision):
-		// Its deletion is read from the iterator of the changes.
-		return change, false
+	case !found:
+		if _, err := o.rows.KeyOf(row); err == nil {
+			// Its deletion is read from the iterator of the changes. A key that is too long is never found.
+			return change, false
+		}
 	}
 	return change, o.handOver(&change)
 }

@@ -28,10 +28,6 @@ var ErrNoKey = errors.New("the primary index makes no key of the object")
 // and then a look-up does not find it: it can be neither replaced nor deleted, and no status can be written.
 var ErrKeyTooLong = fmt.Errorf("the primary key is longer than the %d bytes that statedb can look up", MaxKey)
 
-// ErrUnfound says that the table has a row, and a look-up by its own key does not find it, as when the index
-// makes another key of the object than it made at the insert.
-var ErrUnfound = errors.New("the table has the row, but a look-up by its key does not find it")
-
 // MaxKey is the length of the longest key that statedb can look up.
 const MaxKey = math.MaxUint16
 
@@ -180,14 +176,6 @@ func (r *Rows[Obj]) Unwritable(row Obj) error {
 	}
 	_, err := r.KeyOf(row)
 	return err
-}
-
-// Has reports whether a snapshot has a row at a revision, also if a look-up by the key does not find it.
-func (r *Rows[Obj]) Has(txn statedb.ReadTxn, at statedb.Revision) bool {
-	for _, revision := range r.Table.LowerBound(txn, statedb.ByRevision[Obj](at)) {
-		return revision == at
-	}
-	return false
 }
 
 // HasKey reports whether an object has a key, and it is this one.

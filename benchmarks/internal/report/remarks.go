@@ -36,7 +36,7 @@ var remarks = []struct {
 	{[]string{"stuck-64"}, "At the end the run checks that 64 other operations run beside 64 that are stuck or slow."},
 	{[]string{"behind-backlog"}, "The peer would finish a new row when the load is finished: after 21.6 s."},
 	{[]string{"breaker"}, "The target heals just after a probe, so Statekeel's figure includes the full wait for the next " +
-		"probe, a second by default. The peer's includes the rest of its backoffs."},
+		"probe, a second. The peer's includes the rest of its backoffs."},
 	{[]string{"blocked-*"}, "Memory is what heap and stacks occupy, with the gaps between objects; \"heap\" elsewhere is live " +
 		"bytes."},
 	{[]string{"observed-noop"}, "The readers run in the same process, so their requests and the memory statistics of expvar count. " +
