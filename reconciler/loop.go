@@ -31,8 +31,6 @@ import (
 // safe from any goroutine.
 type Loop[Obj any] struct {
 	shared[Obj]
-	// repeat has objects applied again whose rows have not changed.
-	repeat repeat[Obj]
 	view   *view[Obj]
 	runner *runner[Obj]
 }
@@ -132,8 +130,6 @@ type thisPass struct {
 	budget budget
 	// left: the last pass that read the table could not begin everything.
 	left bool
-	// repeated counts the objects to apply again that the core got since the table was last read.
-	repeated int
 }
 
 // loop makes one pass after the other until ctx ends.
@@ -183,7 +179,6 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
-	r.noteRefreshed()
 
 	r.prune(ctx, &round, txn, r.this.began)
 	r.report(&round)
@@ -217,8 +212,7 @@ func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn stated
 	}
 	left = r.core.HasWork() || r.observer.HasWork()
 	more = r.observer.End(r.this.began)
-	round.Refreshes = r.observer.Refreshes() + r.this.repeated
-	r.this.repeated, r.this.left = 0, left
+	r.this.left = left
 	return more, left
 }
 
@@ -299,10 +293,8 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	if listAt, has := r.resync.Next(now); has && (!ok || listAt < at) {
 		at, reason, ok = listAt, inspect.ReasonDue, true
 	}
-	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {
-		if refreshAt := due.Sub(r.life.started); !ok || refreshAt < at {
-			at, reason, ok = refreshAt, inspect.ReasonDue, true
-		}
+	if refreshAt, has := r.nextRefresh(now); has && (!ok || refreshAt < at) {
+		at, reason, ok = refreshAt, inspect.ReasonDue, true
 	}
 	return at, reason, ok
 }

@@ -36,10 +36,13 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			*op = core.Operation[Obj]{}
 			return false
 		}
-		if op.Turn.Again {
+		if op.Turn.Waited {
 			round.Waited++
 		} else {
 			round.Changes++
+		}
+		if op.Turn.Cause == core.CauseRefresh || op.Turn.Cause == core.CauseRepair {
+			round.Refreshes++
 		}
 		return true
 	}
