@@ -18,7 +18,7 @@ type Figures struct {
 	Retries uint64
 	// Released counts blocked objects whose watch channel closed.
 	Released uint64
-	// Refreshes counts the objects that were refreshed, repaired, or applied again by a trigger.
+	// Refreshes counts the operations with the cause refresh or repair.
 	Refreshes uint64
 	// Latency is the time in seconds from the write of a change (its status was set to Pending)
 	// until its outcome was committed. A deletion counts from when the reconciler read it.

@@ -86,15 +86,14 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 			size = min(size, free)
 		}
 	}
-	permits, again := r.set.permits(now)
+	permits, again := permits(r.set.OperationLimiter, now)
 	b.size, b.again, b.looks = min(size, permits), again, true
 	return b
 }
 
-// permits returns how many operations OperationLimiter allows now, and if that is none, when it
-// allows the next.
-func (s *Settings) permits(now time.Duration) (n int, at time.Duration) {
-	limiter := s.OperationLimiter
+// permits returns how many operations a limiter allows now, and if that is none, when it allows the next. nil allows
+// all.
+func permits(limiter *rate.Limiter, now time.Duration) (n int, at time.Duration) {
 	if limiter == nil || limiter.Limit() == rate.Inf {
 		return math.MaxInt, 0
 	}

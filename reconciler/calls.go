@@ -37,8 +37,7 @@ type calls[Obj any] struct {
 // asked holds the requests to the loop.
 type asked[Obj any] struct {
 	prune, approve bool
-	// reruns are the objects to apply again, refresh is a walk over rows to refresh; nil if there are none.
-	reruns  *reruns[Obj]
+	// refresh is a walk over rows to refresh; nil if there is none.
 	refresh *refresh.Walk[Obj]
 	// questions are those of callers that wait for an answer.
 	questions map[*question[Obj]]struct{}
@@ -98,10 +97,9 @@ func ask[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers
 	}
 }
 
-// ErrInOperation is returned, at once, by Retry, Reapply, Wait, WaitAll, WaitFor, WaitKey and
-// WaitUntilReconciled if they are called in an operation of the same reconciler, a prune included:
-// the call would wait for the end of the operation, and the operation for the call. Refresh with keys
-// returns it, too, if the rows carry no status.
+// ErrInOperation is returned, at once, by Retry, Reapply, Refresh with keys, Wait, WaitAll, WaitFor, WaitKey
+// and WaitUntilReconciled if they are called in an operation of the same reconciler, a prune included:
+// the call would wait for the end of the operation, and the operation for the call.
 //
 // The operation is detected by ctx, which has to be the context of the operation or derived from it.
 // With any other context the call blocks until that context ends. Waiting for another reconciler is
@@ -166,7 +164,6 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	r.applyPause()
 	walks := r.core.Walk(r.life.now())
 	r.blocking.take(r.life.now())
-	r.takeReruns(a.reruns)
 	if a.refresh != nil {
 		r.shared.refresher.Walk(a.refresh)
 	}

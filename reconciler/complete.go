@@ -36,7 +36,7 @@ func (r *runner[Obj]) completeFinished(ctx context.Context, round *inspect.Round
 }
 
 // complete processes the results of the pass's operations: it returns those that were not run to their queue,
-// writes the outcomes, and reports to the core, the waits for keys and the refresher. In the rows,
+// writes the outcomes, and reports to the core, the waits for keys and the resync. In the rows,
 // outcomes are written nowhere else; beside the table writeOutcomes writes them, at the end of the pass.
 func (r *runner[Obj]) complete(round *inspect.Round) {
 	r.giveBack(round)
@@ -52,11 +52,10 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 	if r.shared.keyWaits.Waiting() > 0 {
 		for i := range r.ops {
 			op := &r.ops[i]
-			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Outcome.Succeeded() && !op.Effect.Void)
+			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Outcome.Succeeded() && !op.Effect.Discounted)
 		}
 	}
 	r.noteEnded()
-	noteRefreshCalls(r.shared.refresher, r.ops)
 }
 
 // forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure
@@ -167,7 +166,7 @@ type blocking[Obj any] struct {
 // that always returns a closed channel does not spin.
 func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
 	channels := outcome.Of(op.Run.Err).Watch
-	if op.Turn.Again && watch.AnyClosed(channels) {
+	if op.Turn.Waited && watch.AnyClosed(channels) {
 		b.unblock(op.Row)
 		return pace.Gather
 	}

@@ -80,9 +80,8 @@ func (p *pause[Obj]) byPredicate() bool { return p.objects != nil && p.keys == n
 func (l *Loop[Obj]) Pause() { l.calls.setPause(&pause[Obj]{whole: true}) }
 
 // PauseObjects stops the reconciler from starting anything for the objects for which paused returns
-// true. Their status does not change, except that where the rows carry it a refresh marks those that are Done
-// as Refreshing. Their deletions and retries wait, and health reports how many are paused. Each of them uses
-// memory while it waits. Prunes go on: they get paused objects as wanted ones, but a prune may carry out a
+// true. Their status does not change. Their deletions and retries wait, and health reports how many are paused.
+// Each of them uses memory while it waits. Prunes go on: they get paused objects as wanted ones, but a prune may carry out a
 // deletion that is paused. For waits an object counts as [Attempted] from when its pause begins, whatever it
 // waits for; but an operation that runs on that version has to end first, and [Loop.Wait], [Loop.WaitAll] and waits
 // for a deletion wait for a change that is not read because no worker is free, or no operation is allowed by
@@ -176,6 +175,12 @@ func (r *runner[Obj]) applyPause() {
 // pauses reports whether a single object is paused, but not whether the whole loop is.
 func (p *pause[Obj]) pauses(obj Obj) bool { return p.objects != nil && p.objects(obj) }
 
+// acted is how many objects a call with keys acts on, and the errors of the others.
+type acted struct {
+	n    int
+	errs []error
+}
+
 func checkKeys(keys []string) error {
 	if len(keys) > inspect.MaxKeys {
 		return fmt.Errorf("%d keys are too many for one call: at most %d", len(keys), inspect.MaxKeys)
@@ -204,10 +209,6 @@ const maxKeyText = 256
 // is the error of ctx: while the loop is busy in a long operation that is [context.DeadlineExceeded],
 // not an [inspect.BusyError]. So give ctx a deadline. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
-	type answer struct {
-		n    int
-		errs []error
-	}
 	all := make(chan int, 1)
 	if err := checkKeys(keys); err != nil {
 		return 0, err
@@ -218,7 +219,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	if !l.life.running.Load() {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrNotStarted)
 	}
-	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a answer) {
+	told, err := ask(ctx, l.view, func(b *answers[Obj]) (a acted) {
 		if len(keys) == 0 {
 			b.r.core.RetryAllNow(func(n int) { all <- n })
 		}
@@ -247,35 +248,6 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), err)
 	}
 	return told.n, errors.Join(told.errs...)
-}
-
-// Refresh has objects that are Done applied again, and no others: use [Loop.Retry] for a failed one,
-// also after a [TerminalError], or [Loop.Reapply]. It does not wait for the operations.
-//
-// With keys, which are as for [Loop.Explain], it returns how many objects it refreshes. It leaves an
-// object that is not Done as it is, without an error. The error joins [inspect.ErrNotFound] for each
-// key that is not in the table; more than [inspect.MaxKeys] keys are an error.
-//
-// Without keys it refreshes all rows that are Done and were not written after the call. It returns 0 at
-// once; the rows are taken in the background, in the order of their keys and within
-// [Settings].RefreshLimiter, also if periodic refreshing is off. A second call starts again from the first
-// key. After the reconciler has stopped the error is [inspect.ErrStopped].
-//
-// If the rows carry the status, Refresh sets it to Refreshing, and does not use ctx. A program may write that
-// status, too, and wait for its revision with [Loop.Wait]. Otherwise Refresh with keys blocks until the loop
-// has taken the objects, as [Loop.Reapply] does, with the same errors. Safe from any goroutine.
-func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
-	if len(keys) == 0 && l.life.stopped() {
-		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), inspect.ErrStopped)
-	} else if len(keys) == 0 {
-		walk := l.refresher.WalkAll()
-		l.calls.ask(func(a *asked[Obj]) { a.refresh = walk })
-		return 0, nil
-	}
-	if err := checkKeys(keys); err != nil {
-		return 0, err
-	}
-	return l.repeat.refresh(ctx, keys)
 }
 
 // Prune implements [Reconciler].

@@ -32,8 +32,6 @@ import (
 // safe from any goroutine.
 type Loop[Obj any] struct {
 	shared[Obj]
-	// repeat has objects applied again whose rows have not changed.
-	repeat repeat[Obj]
 	view   *view[Obj]
 	runner *runner[Obj]
 }
@@ -134,8 +132,6 @@ type thisPass struct {
 	budget budget
 	// left: the last pass that read the table could not begin everything.
 	left bool
-	// repeated counts the objects to apply again that the core got since the table was last read.
-	repeated int
 }
 
 // loop makes one pass after the other until ctx ends.
@@ -184,7 +180,6 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.writeOutcomes(&round)
 	r.account(&round)
 	r.publish()
-	r.noteRefreshed()
 
 	r.prune(ctx, &round, txn, r.this.began)
 	r.report(&round)
@@ -217,8 +212,6 @@ func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn stated
 	}
 	r.this.left = r.core.HasWork() || r.observer.HasWork()
 	more = r.observer.End(r.this.began)
-	round.Refreshes = r.observer.Refreshes() + r.this.repeated
-	r.this.repeated = 0
 	return more
 }
 
@@ -267,8 +260,8 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	n.by(pruneAt, inspect.ReasonPrune, has && r.mayPrune())
 	listAt, has := r.resync.Next(now)
 	n.by(listAt, inspect.ReasonDue, has)
-	refreshAt, has := r.shared.refresher.Next()
-	n.by(refreshAt.Sub(r.life.started), inspect.ReasonDue, has && !r.paused.whole)
+	refreshAt, has := r.nextRefresh(now)
+	n.by(refreshAt, inspect.ReasonDue, has)
 	return n
 }
 

@@ -46,8 +46,8 @@ type ObjectOperations[Obj any] interface {
 	//
 	// If the rows carry no status, the object is the row itself and must not be changed. Otherwise it
 	// is a clone. Its status is Pending or Refreshing, whichever asked for the work, also at retries and after a
-	// [Requeue]. It is Refreshing for a repair, Reapply or a trigger if the row is Done; the row itself stays so
-	// meanwhile. Update may change the clone: its changes are written together with the status. They are
+	// [Requeue]. It is Refreshing for a refresh, a repair, Reapply or a trigger if the row is Done; the row itself stays
+	// so meanwhile. Update may change the clone: its changes are written together with the status. They are
 	// lost if the status is not written, as for a failure with the same text as the last, or if the
 	// row was written meanwhile and [Config].Merge does not keep them. Use [Checkpoint] for changes
 	// that must be written at once.

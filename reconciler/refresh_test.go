@@ -5,6 +5,8 @@ package reconciler_test
 
 import (
 	"slices"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -13,14 +15,14 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // costs makes each batch call take aCall, and anObject more for each of its objects.
 func (x *target) costs(aCall, anObject time.Duration) {
-	last := 0
+	var begun sync.Map
 	x.deciding(func(c call) error {
-		if c.batch != last {
-			last = c.batch
+		if _, has := begun.LoadOrStore(c.batch, true); !has {
 			time.Sleep(aCall)
 		}
 		time.Sleep(anObject)
@@ -28,15 +30,15 @@ func (x *target) costs(aCall, anObject time.Duration) {
 	})
 }
 
-// sizesOf returns the number of objects of each call, in order.
+// sizesOf returns the number of objects of each call, in the order in which the calls began.
 func sizesOf(calls []call) (sizes []int) {
-	last := 0
+	places := map[int]int{}
 	for _, c := range calls {
-		if c.batch != last {
-			last = c.batch
+		if _, has := places[c.batch]; !has {
+			places[c.batch] = len(sizes)
 			sizes = append(sizes, 0)
 		}
-		sizes[len(sizes)-1]++
+		sizes[places[c.batch]]++
 	}
 	return sizes
 }
@@ -48,8 +50,7 @@ func eachBatch(t *testing.T, test func(e *env), opts ...reconciler.Option) {
 	}
 }
 
-// A refresh of 1,000 objects takes a few calls, not one for each object, whatever a call costs. It
-// takes fewer calls when the loop has measured what a call costs.
+// A refresh of 1,000 objects takes a few calls, not one for each object, whatever a call costs.
 func TestRefreshKeepsBatches(t *testing.T) {
 	for _, cost := range []time.Duration{0, 10 * time.Millisecond, time.Second} {
 		t.Run(cost.String(), func(t *testing.T) {
@@ -62,14 +63,14 @@ func TestRefreshKeepsBatches(t *testing.T) {
 					e.pass(time.Hour)
 					calls := e.target.take()
 					require.Len(e, calls, 1000)
-					require.LessOrEqual(e, len(sizesOf(calls)), 20, "calls")
+					require.LessOrEqual(e, len(sizesOf(calls)), 8, "calls")
 				}
 				_, err := e.loop.Refresh(e.Context())
 				require.NoError(e, err)
 				e.pass(10 * time.Second)
 				calls := e.target.take()
 				require.Len(e, calls, 1000)
-				require.LessOrEqual(e, len(sizesOf(calls)), 4, "calls")
+				require.LessOrEqual(e, len(sizesOf(calls)), 8, "calls")
 			}, reconciler.WithRefreshing(time.Hour, nil))
 		})
 	}
@@ -156,8 +157,7 @@ func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
 	}
 }
 
-// A refresh is counted when its mark is read. Passes that do not read the table, for example while
-// all workers are busy, do not count it again.
+// Passes that begin nothing, for example while all workers are busy, do not count a refresh again.
 func TestRefreshIsCountedOnce(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 8)...)
@@ -170,8 +170,7 @@ func TestRefreshIsCountedOnce(t *testing.T) {
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
-// An object that the program changes after a refresh has found it Done, and before the table is locked
-// for the mark, is not marked: it is updated.
+// An object that the program changes after a refresh has found it Done, and before its operation, is updated.
 func TestRefreshLeavesAnObjectThatIsNotDoneAnyMore(t *testing.T) {
 	var changes atomic.Bool
 	inBubble(t, func(e *env) {
@@ -191,4 +190,51 @@ func TestRefreshLeavesAnObjectThatIsNotDoneAnyMore(t *testing.T) {
 			return o.Status
 		}
 	}, reconciler.WithRefreshing(time.Minute, nil))
+}
+
+// While no operation is allowed, the rows of a refresh wait in the table, not in memory.
+func TestRefreshOfAllHandsOverWhatItsLaneTakes(t *testing.T) {
+	for _, roundSize := range []int{10, 1000, 2000} {
+		bothLedgers(t, func(e *env) {
+			const n = 300
+			e.put(1, ids(1, n)...)
+			e.pass(time.Minute)
+			e.target.take()
+			none := rate.NewLimiter(0, 1)
+			none.Allow()
+			e.set(func(s *reconciler.Settings) { s.OperationLimiter = none })
+			_, err := e.loop.Refresh(e.Context())
+			require.NoError(e, err)
+			e.pass(time.Minute)
+			ready := 0
+			for _, id := range ids(1, n) {
+				if e.loop.Explain(e.Context(), strconv.FormatUint(id, 10)).State == inspect.StateReady {
+					ready++
+				}
+			}
+			require.Equal(e, min(roundSize, max(128, roundSize/8)), ready)
+			require.Empty(e, e.target.take())
+			e.set(func(s *reconciler.Settings) { s.OperationLimiter = nil })
+			e.pass(time.Minute)
+			require.Len(e, e.target.take(), n, "each once")
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RoundSize, s.RefreshLimiter = roundSize, nil }))
+	}
+}
+
+// A row that is in flight when it is due for a refresh, because its operation has asked to be run again, is refreshed
+// after that, and at each interval from then on.
+func TestRowThatIsInFlightWhenItIsDueIsRefreshedAfterwards(t *testing.T) {
+	inBubble(t, func(e *env) {
+		calls := 0
+		e.target.deciding(func(call) error {
+			if calls++; calls == 1 {
+				return reconciler.Requeue(59 * time.Second)
+			}
+			time.Sleep(2 * time.Second)
+			return nil
+		})
+		e.put(1, 1)
+		e.pass(3*time.Minute + 30*time.Second)
+		require.Len(e, e.target.take(), 5, "the first, the one that it asked for, and three refreshes")
+	}, nil, reconciler.WithRefreshing(time.Minute, nil))
 }

@@ -153,15 +153,6 @@ func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result) {
 	}
 }
 
-// repair gives the core rows to repair.
-func (r *runner[Obj]) repair(batch []refresh.Row[Obj]) {
-	before := r.core.Index.Figures().Refreshing
-	for i := range batch {
-		r.core.Repair(r.life.now(), batch[i].Object, batch[i].Revision)
-	}
-	r.this.repeated += r.core.Index.Figures().Refreshing - before
-}
-
 // noteEnded tells the resync which operations have ended.
 func (r *runner[Obj]) noteEnded() {
 	notes := r.resync.Notes()

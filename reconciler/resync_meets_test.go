@@ -550,7 +550,7 @@ func TestPausedRowIsRepairedWhenItIsResumed(t *testing.T) {
 		e.pass(time.Minute)
 		require.Equal(e, rows, w.holds())
 		e.done(1, 2, 3)
-	}, reconciler.WithRefreshing(0, rate.NewLimiter(1, 1)))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) }))
 }
 
 func TestExplainNamesARepairThatWaits(t *testing.T) {
@@ -564,5 +564,5 @@ func TestExplainNamesARepairThatWaits(t *testing.T) {
 		e.pass(3 * time.Second)
 		require.Contains(e, e.loop.Explain(e.Context(), "3").Why, "it is in the target")
 		require.Equal(e, rows, w.holds())
-	}, reconciler.WithRefreshing(0, rate.NewLimiter(1, 1)))
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) }))
 }

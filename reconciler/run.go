@@ -38,10 +38,13 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 		} else if r.breaker.Open {
 			op.Turn.Cause = core.CauseProbe
 		}
-		if op.Turn.Again {
+		if op.Turn.Waited {
 			round.Waited++
 		} else {
 			round.Changes++
+		}
+		if op.Turn.Cause == core.CauseRefresh || op.Turn.Cause == core.CauseRepair {
+			round.Refreshes++
 		}
 		return true
 	}

@@ -99,13 +99,11 @@ type Settings struct {
 	// second reconciler, writes more often than RefreshInterval may be refreshed late.
 	//
 	// If the rows carry no status, all rows are refreshed in turn, spread over RefreshInterval, so that
-	// each is applied at least once in two intervals, if RefreshLimiter allows it. Nothing is written
-	// for that, and the status stays Done.
+	// each is applied at least once in two intervals, if RefreshLimiter allows it.
 	//
-	// Objects are refreshed in batches. The next batch comes when the last has been worked on, so that a
-	// refresh takes at most half of the reconciler's time, and delays fresh changes by at most one
-	// batch. For single operations a batch takes about 5 ms. For batch operations it grows up to a
-	// round, as long as larger calls do not take much longer.
+	// Nothing is written before the operation ends: the status stays Done meanwhile. At most 128 objects, or an eighth of
+	// RoundSize if that is more, wait to be refreshed at a time. They have a share of the operations, so that other work
+	// goes on beside them. With batch operations a fresh change waits for the call that refreshes them.
 	RefreshInterval time.Duration
 	// RefreshLimiter bounds the objects that are refreshed per second; the default is 100, and nil means
 	// no limit.

@@ -84,18 +84,16 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 		if err != nil {
 			return err
 		}
-		s.ledger, waits, l.repeat = b, observe.NoWaits{}, byKey[Obj]{s, r}
+		s.ledger, waits = b, observe.NoWaits{}
 	} else {
-		s.ledger, waits, l.repeat = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress, byMark[Obj]{s.rows}
+		s.ledger, waits = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress
 	}
 	l.view = newView(s)
 	s.pruner = prune.New(prune.Config[Obj]{
 		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil,
 	})
 	r.resync = newResync(s, c)
-	s.refresher = refresh.New(refresh.Config[Obj]{
-		Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again, Repair: r.repair,
-	})
+	s.refresher = refresh.New(s.rows, s.execution.config.IsBatched())
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
 	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	r.observer = newObserver(s, c, waits, r.blocking)

@@ -10,7 +10,7 @@ const (
 	// CauseChange: the object was inserted, changed or deleted. It is also the stored cause of
 	// entries whose real cause follows from their state or their lane.
 	CauseChange Cause = iota
-	// CauseRefresh: the object had not changed, and a call, a trigger or its age asked for another operation.
+	// CauseRefresh: the object had not changed, and its age, a call or a trigger asked for a refresh.
 	CauseRefresh
 	// CauseRetry: the last attempt failed, and the backoff is over.
 	CauseRetry

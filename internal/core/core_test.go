@@ -117,12 +117,12 @@ func TestFailureVersionChangesWithTheFailures(t *testing.T) {
 	}
 }
 
-// The operation may have read what the caller of a forced run saw changing. Another call does not make it count again.
-func TestOutcomeOfARunningOperationDoesNotCountAfterAForcedRun(t *testing.T) {
+// The operation may have read what the caller of a forced refresh saw changing. Another call does not make it count again.
+func TestOutcomeOfARunningOperationDoesNotCountAfterAForcedRefresh(t *testing.T) {
 	c := small(1)
 	op := one(t, c, 0, changed("a", 5))
-	require.True(t, c.Again(0, row{key: "a"}, 5, true))
-	require.True(t, c.Again(0, row{key: "a"}, 5, false))
+	require.True(t, c.Refresh(0, row{key: "a"}, 5, CauseRefresh, true))
+	require.True(t, c.Refresh(0, row{key: "a"}, 5, CauseRefresh, false))
 	c.Settle(0, op, outcomeOf(op, Done, ""))
 	require.Equal(t, uint64(5), c.Index.LowWatermark())
 	op = one(t, c, 0)

@@ -36,8 +36,8 @@ type entry[Obj any] struct {
 	from State
 	// cause is the reason for the next run.
 	cause Cause
-	// again: the outcome of the operation that runs does not count, see [Core.Again].
-	again bool
+	// refresh: the success of the operation that runs does not count, see [Core.Refresh].
+	refresh bool
 }
 
 // rowVersion is a version of an object, as it was observed, and how far it was dealt with.

@@ -37,8 +37,6 @@ type Figures struct {
 	// States has the number of keys by state, Lanes that of ready keys by lane.
 	States [NumStates]int
 	Lanes  [NumLanes]int
-	// Refreshing counts the refreshes that are ready or in flight.
-	Refreshing int
 	// Failing counts the keys whose last attempt failed, Blocked those whose last attempt was blocked, including
 	// those that are being attempted again.
 	Failing, Blocked int
@@ -156,9 +154,6 @@ func (x *Index[Obj]) count(has *indexed, n int) {
 		f.Failing += n
 	case wasBlocked:
 		f.Blocked += n
-	}
-	if has.lane == Refresh && (has.state == Ready || has.state == InFlight) {
-		f.Refreshing += n
 	}
 }
 

@@ -53,10 +53,6 @@ func (m *model) requireStates(t testingT, c *Core[row]) {
 		same(t, counts[s], c.Index.figures.States[s], "keys in state %s", s)
 	}
 	same(t, failing, c.Index.figures.Failing, "failing")
-	refreshes := m.inLine(func(k *modelKey) bool {
-		return k.lane == Refresh && (k.state == Ready || k.state == InFlight)
-	})
-	same(t, len(refreshes), c.Index.figures.Refreshing, "refreshes ready or in flight")
 	for lane := range NumLanes {
 		var keys []string
 		for _, k := range m.ready(lane) {

@@ -121,7 +121,7 @@ func (m *model) requireTurn(t testingT, c *Core[row], k *modelKey, op *Operation
 	same(t, k.lane, op.Lane(), "lane of %q", k.key)
 	same(t, k.mark, op.Outcome.RowKind, "mark of %q", k.key)
 	same(t, k.unknown, !op.HasEntry(), "whether %q has no entry", k.key)
-	same(t, timed || k.seen != m.round.number, op.Turn.Again, "%q is run again", k.key)
+	same(t, timed || k.seen != m.round.number, op.Turn.Waited, "%q is run again", k.key)
 }
 
 // run reports whether a key is run whose turn has come. If not, it waits.

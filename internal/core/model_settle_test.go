@@ -19,13 +19,13 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 		m.notRun()
 	}
 	var note *modelNote
-	var again bool
+	var refresh bool
 	k.unknown = false
 	if out.Kind == Superseded {
 		k.reason = nil
 	}
 	if k.state == InFlight {
-		note, again, k.note, k.again = k.note, k.again, nil, false
+		note, refresh, k.note, k.refresh = k.note, k.refresh, nil, false
 	}
 	defer m.leaveGroup(k)
 	switch {
@@ -71,13 +71,13 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	case note != nil && note.settled && out.Lost && !succeeded:
 		m.markUnreconciled(k)
 		m.calm(k, note.obj, note.revision, out.Jitter)
-		if again {
+		if refresh {
 			m.runSoon(k, now)
 		}
 	case note != nil && !note.settled:
 		m.follow(k, now, note)
-	case again && (succeeded || !out.Lost):
-		m.runAgain(k, now, out)
+	case refresh && (succeeded || !out.Lost):
+		m.refreshAfter(k, now, out)
 	case succeeded && out.Lost, out.Kind == Done:
 		m.forget(k)
 	case out.Lost:
@@ -155,7 +155,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	m.notRun()
 	k.unknown = false
 	note := k.note
-	k.note, k.again = nil, false
+	k.note, k.refresh = nil, false
 	if note != nil && note.settled && (note.unset || k.deleted) {
 		m.leaveGroup(k)
 		m.forget(k)
@@ -180,7 +180,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 			return
 		}
 	}
-	if it.Turn.Again && k.from != Ready {
+	if it.Turn.Waited && k.from != Ready {
 		k.unseen = false
 		m.wake(k, k.from, k.at)
 		return
@@ -226,26 +226,29 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	return false
 }
 
-// again records that an object is run again whose row has not changed, and reports whether an operation
-// on it is running.
-func (m *model) again(now time.Duration, obj row, revision uint64, forced bool) (running bool) {
+// refresh records that an object is refreshed, and reports whether an operation on it is running.
+func (m *model) refresh(now time.Duration, obj row, revision uint64, forced bool) (running bool) {
 	k := m.keys[obj.key]
-	switch {
-	case k == nil:
+	if k == nil {
 		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true}
 		m.keys[obj.key] = k
 		m.readyOrPaused(k)
 		m.lineUp(k)
-	case k.state == InFlight:
-		k.again = k.again || forced && !k.deleted
-		return true
-	case forced || k.state == Requeue:
-		if k.since == 0 && k.state != Ready {
+		return false
+	}
+	reconciled := k.since == 0
+	switch {
+	case k.state != InFlight:
+		if reconciled && k.state != Ready {
 			k.lane = Refresh
 		}
-		m.runSoon(k, now)
+		if reconciled || forced {
+			m.runSoon(k, now)
+		}
+	case !k.deleted && (forced || reconciled && k.lane != Refresh):
+		k.refresh = true
 	}
-	return false
+	return k.state == InFlight
 }
 
 // runSoon makes a key due, but not before its minimum backoff has passed if it fails.
@@ -276,8 +279,8 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 	return true
 }
 
-// runAgain makes a key go on whose operation has ended, and whose outcome does not count.
-func (m *model) runAgain(k *modelKey, now time.Duration, out Outcome[row]) {
+// refreshAfter refreshes a key whose operation has ended, and did not count if it succeeded.
+func (m *model) refreshAfter(k *modelKey, now time.Duration, out Outcome[row]) {
 	if out.Kind != Done && out.Kind != DoneAgain {
 		m.await(k, now, out)
 		m.runSoon(k, now)

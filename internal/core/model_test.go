@@ -89,8 +89,8 @@ type modelKey struct {
 	group string
 	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
-	// again: the outcome of the operation does not count.
-	again bool
+	// refresh: the success of the operation does not count.
+	refresh bool
 }
 
 // modelNote is a change. since may be that of an older version that asked for the same.

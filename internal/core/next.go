@@ -113,7 +113,7 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	}
 	op.entry, op.since, op.lane, op.Outcome.Wanted = e, v.since, v.lane, v.wanted
 	op.Obj, op.Revision, op.Deleted = v.obj, v.revision, v.deleted
-	op.Turn.Again, op.Turn.Outdated, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, v.outdated, e.why()
+	op.Turn.Waited, op.Turn.Outdated, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, v.outdated, e.why()
 	op.Outcome.RowKind, op.Failures, op.Tries = e.past.rowKind, e.past.failures, e.past.tries
 	c.queues.put(e, InFlight)
 	return true
@@ -152,9 +152,9 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 	c.queues.take(e)
 	c.queues.changeGroup(e, obj)
 	e.version.lane, e.from = change.Lane, Ready
-	again := op.Turn.Again
+	waited := op.Turn.Waited
 	runs := c.run(op, e)
-	op.Turn.Again = again
+	op.Turn.Waited = waited
 	if !runs {
 		c.round.giveBack()
 	}

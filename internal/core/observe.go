@@ -129,55 +129,44 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	return true
 }
 
-// Again asks for another run of an object whose row has not changed. A reconciled object stays reconciled, and is run
-// in the lane Refresh; if it waits to be run again, that is due. A key that is not reconciled, or is worked on, is left alone,
-// unless the run is forced: then one that waits for a time or for a channel is due as soon as its
-// minimum backoff has passed, and the outcome of a running operation does not count, because the
-// operation may have begun before the reason for the call.
+// Refresh has an object applied again whose row has not changed. A reconciled object stays reconciled, and is run in the
+// lane Refresh; if it waits to be run again, that is due. A key that is not reconciled is left alone, unless the refresh
+// is forced: then one that waits for a time or for a channel is due as soon as its minimum backoff has passed. why is the
+// cause of the operation.
 //
-// Again reports whether an operation on the object is running. The caller has found the row in the
-// table, in a transaction that it began after the last observed one.
-func (c *Core[Obj]) Again(now time.Duration, obj Obj, revision uint64, forced bool) (running bool) {
+// Refresh reports whether an operation on the object is running. The success of that does not count if the refresh is
+// forced, because the operation may have begun before the reason for the call, or if the object is reconciled and that is
+// no refresh. The caller has found the row in the table, in a transaction that it began after the last observed one.
+func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cause, forced bool) (running bool) {
 	key := c.keys.of(obj)
 	e := c.keys.entries[string(key)]
-	switch {
-	case e == nil:
-		c.repeat(now, string(key), obj, revision, CauseRefresh)
-	case e.state == InFlight:
-		// Of a deletion in flight the row is a later change.
-		e.again = e.again || forced && !e.version.deleted
-		return true
-	case forced || e.state == Requeue:
-		// A key in state Requeue is reconciled, and its next run may be far away.
-		if e.version.since == 0 && e.state != Ready {
-			e.version.lane = Refresh
+	if e == nil {
+		v := rowVersion[Obj]{
+			obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1,
 		}
-		c.runSoon(now, e)
+		c.queues.put(c.keys.add(string(key), &v, now, why), Ready)
+		return false
+	}
+	v, reconciled := &e.version, e.version.since == 0
+	if e.state == InFlight {
+		// Of a deletion in flight the row is a later change.
+		e.refresh = e.refresh || !v.deleted && (forced || reconciled && v.lane != Refresh)
+		return true
+	}
+	if reconciled && e.state != Ready {
+		v.lane = Refresh
+	}
+	if reconciled || forced {
+		c.runSoon(now, e, why)
 	}
 	return false
 }
 
-// Repair asks for another run of a reconciled object whose row has not changed, because a resync found that the target
-// does not match it. It does nothing if the key has an entry. A paused object is run when it is resumed.
-func (c *Core[Obj]) Repair(now time.Duration, obj Obj, revision uint64) {
-	if c.keys.find(obj) == nil {
-		c.repeat(now, string(c.keys.of(obj)), obj, revision, CauseRepair)
-	}
-}
-
-// repeat adds an entry that runs a reconciled object again, in the lane Refresh.
-func (c *Core[Obj]) repeat(now time.Duration, key string, obj Obj, revision uint64, why Cause) {
-	v := rowVersion[Obj]{
-		obj: obj, revision: revision, lane: Refresh, tried: true, paused: c.paused.has(obj), seen: c.round.number - 1,
-	}
-	c.queues.put(c.keys.add(key, &v, now, why), Ready)
-}
-
 // runSoon makes an entry due that waits for a time or for a channel, but not before its minimum backoff
 // has passed.
-func (c *Core[Obj]) runSoon(now time.Duration, e *entry[Obj]) {
+func (c *Core[Obj]) runSoon(now time.Duration, e *entry[Obj], why Cause) {
 	if e.past.failures > 0 {
 		now = max(now, after(e.past.ended, c.backoff.Min))
 	}
-	c.queues.hurry(e, now, CauseRefresh)
+	c.queues.hurry(e, now, why)
 }

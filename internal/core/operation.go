@@ -43,9 +43,9 @@ type Operation[Obj any] struct {
 // Turn is why an operation is run.
 type Turn struct {
 	Cause Cause
-	// Again reports whether the key has waited: then its status may be other than Pending or Refreshing.
+	// Waited reports whether the key has waited: then its status may be other than Pending or Refreshing.
 	// Outdated reports whether the row may have been read in a later version than Obj.
-	Again, Outdated bool
+	Waited, Outdated bool
 }
 
 // Run is what package execute says of the run of an operation.
@@ -74,16 +74,15 @@ type Effect struct {
 	// News reports whether the outcome differs from the status in the row, and has to be written.
 	// Conflict reports whether it was merged into a row that another reconciler had written.
 	News, Conflict bool
-	// Void reports whether the outcome does not count, because [Core.Again] was forced while the
-	// operation ran.
-	Void bool
+	// Discounted reports whether the success of the operation does not count: see [Core.Refresh].
+	Discounted bool
 }
 
 // HasEntry reports whether the key has an entry. An operation without one that is done need not be settled.
 func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 
-// IsVoid reports whether the outcome will not count, because [Core.Again] was forced while the operation ran.
-func (op *Operation[Obj]) IsVoid() bool { return op.entry != nil && op.entry.again }
+// Discounted reports whether the success of the operation will not count: see [Core.Refresh].
+func (op *Operation[Obj]) Discounted() bool { return op.entry != nil && op.entry.refresh }
 
 // Since returns the revision since which the change of the operation is not reconciled.
 func (op *Operation[Obj]) Since() uint64 { return op.since }

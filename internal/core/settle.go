@@ -17,8 +17,8 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 		return
 	}
 	e := c.entryOf(op)
-	later, again := c.finish(e)
-	op.Effect.Void = again
+	later, refresh := c.finish(e)
+	op.Effect.Discounted = refresh
 	switch out.Kind {
 	case Superseded:
 		e.past.unblock()
@@ -27,7 +27,7 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 		c.forget(e)
 	default:
 		e.count(now, out)
-		c.goOn(now, e, later, again, out)
+		c.goOn(now, e, later, refresh, out)
 	}
 	c.queues.leaveGroup(e)
 }
@@ -49,17 +49,17 @@ func (c *Core[Obj]) entryOf(op *Operation[Obj]) *entry[Obj] {
 }
 
 // finish takes an entry out of state InFlight. It returns the newer version that was read meanwhile, nil if there is
-// none, and whether the outcome of the operation does not count.
-func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], again bool) {
+// none, and whether the key is refreshed because the success of the operation does not count.
+func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], refresh bool) {
 	c.queues.take(e)
-	later, again = e.later, e.again
-	e.later, e.again = nil, false
-	return later, again
+	later, refresh = e.later, e.refresh
+	e.later, e.refresh = nil, false
+	return later, refresh
 }
 
-// goOn decides what comes after an operation that ran: the newer version that was read meanwhile, the call of Again
-// that was made meanwhile, or what the outcome asks for.
-func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj], again bool, out *Outcome[Obj]) {
+// goOn decides what comes after an operation that ran: the newer version that was read meanwhile, the refresh that was
+// asked for meanwhile, or what the outcome asks for.
+func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj], refresh bool, out *Outcome[Obj]) {
 	if later != nil && !out.Lost && later.revision <= out.NewRevision {
 		// The outcome was written onto this version, or onto one that is later still.
 		later = nil
@@ -71,25 +71,25 @@ func (c *Core[Obj]) goOn(now time.Duration, e *entry[Obj], later *rowVersion[Obj
 	case settled && out.Lost && !out.Succeeded():
 		c.Index.unreconcile(e, c.observed)
 		c.returnToRetry(e, later.obj, later.revision, out.Jitter)
-		if again {
-			c.runSoon(now, e)
+		if refresh {
+			c.runSoon(now, e, CauseRefresh)
 		}
 	case later != nil && !settled:
 		if c.follow(now, e, later) {
 			c.queues.put(e, Ready)
 		}
-	case again:
-		c.runAgain(now, e, out)
+	case refresh:
+		c.refreshAfter(now, e, out)
 	default:
 		c.enqueue(now, e, out)
 	}
 }
 
-// runAgain is called for an entry whose operation has ended, and whose outcome does not count.
-func (c *Core[Obj]) runAgain(now time.Duration, e *entry[Obj], out *Outcome[Obj]) {
+// refreshAfter refreshes an entry whose operation has ended, and did not count if it succeeded.
+func (c *Core[Obj]) refreshAfter(now time.Duration, e *entry[Obj], out *Outcome[Obj]) {
 	if !out.Succeeded() {
 		c.enqueue(now, e, out)
-		c.runSoon(now, e)
+		c.runSoon(now, e, CauseRefresh)
 		return
 	}
 	v := &e.version

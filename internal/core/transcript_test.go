@@ -252,7 +252,7 @@ func (s *stage) describeOps(items []Operation[row]) {
 	for i := range items {
 		it := &items[i]
 		var text strings.Builder
-		if it.Turn.Again {
+		if it.Turn.Waited {
 			text.WriteString("again ")
 		}
 		if it.Lane() != Backlog && it.Lane() != Deletion {

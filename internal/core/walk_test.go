@@ -77,7 +77,7 @@ func (w *walker) step() {
 	w.writes("writes", 6)
 	w.intervene()
 	w.finishSome()
-	w.repeatSome()
+	w.refreshSome()
 	if rarely.Draw(w.t, "a pass without a round") {
 		w.publish(w.until())
 	}
@@ -106,13 +106,10 @@ func (w *walker) step() {
 	})
 }
 
-// repeatSome has some objects run again whose rows have not changed.
-func (w *walker) repeatSome() {
-	if w.ledger == nil {
-		return
-	}
-	for range few.Draw(w.t, "again") {
-		w.again(keys.Draw(w.t, "key to run again"), rapid.Bool().Draw(w.t, "forced"))
+// refreshSome refreshes some objects.
+func (w *walker) refreshSome() {
+	for range few.Draw(w.t, "refreshes") {
+		w.refreshUnchanged(keys.Draw(w.t, "key to refresh"), rapid.Bool().Draw(w.t, "forced"))
 	}
 }
 

@@ -142,7 +142,7 @@ func (w *world) commit(r *run) {
 		r.out.Object, r.out.NewRevision = r.item.Obj, r.item.Revision
 		return
 	}
-	if w.ledger != nil || r.item.IsVoid() && (r.out.Kind == Done || r.out.Kind == DoneAgain) {
+	if w.ledger != nil || r.item.Discounted() && (r.out.Kind == Done || r.out.Kind == DoneAgain) {
 		return
 	}
 	status, text := statusDone, ""
@@ -242,22 +242,22 @@ func (w *world) requireTold() {
 	}
 }
 
-// again has an object run again whose row has not changed, if it exists and either a cursor has read the row, or it
-// asks for nothing, or an operation runs.
-func (w *world) again(key string, forced bool) {
+// refreshUnchanged refreshes an object, if it exists and either a cursor has read the row, or it asks for nothing, or an operation
+// runs.
+func (w *world) refreshUnchanged(key string, forced bool) {
 	r, ok := w.table[key]
 	if !ok || r.deleted || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {
 		return
 	}
-	if w.ledger == nil && (!forced || r.status == statusUnset) {
+	if w.ledger == nil && (r.status == statusUnset || !forced && r.status != statusDone) {
 		return
 	}
 	asks := w.ledger != nil || r.status == statusPending || r.status == statusRefreshing
 	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.IsInFlight(r) {
 		return
 	}
-	running := w.model.again(w.now, r, r.revision, forced)
-	require.Equal(w.t, running, w.core.Again(w.now, r, r.revision, forced), "whether an operation on %q runs", key)
+	running := w.model.refresh(w.now, r, r.revision, forced)
+	require.Equal(w.t, running, w.core.Refresh(w.now, r, r.revision, CauseRefresh, forced), "whether an operation on %q runs", key)
 	w.requireSound()
 }
 

@@ -361,7 +361,7 @@ func (k *Waits[Obj]) look(w *Wait[Obj], state statedb.ReadTxn) {
 // reached reports whether an operation on the first version of a wait or a later one has reached the milestone since
 // it began. For a deletion any deletion that ends after the table was looked at is enough: no older version is run
 // after it, because the table has none. Beside the table, the latest version shows as Done when the mark has passed
-// it; until then its operation may not count, see core.Again.
+// it; until then its operation may not count, see core.Refresh.
 func (k *Waits[Obj]) reached(w *Wait[Obj], latest statedb.Revision) bool {
 	o := w.key.last
 	if w.Milestone == progress.Applied {

@@ -25,7 +25,7 @@ func compare[Obj any](op *core.Operation[Obj], r *rows.Rows[Obj], last **string)
 	switch op.Outcome.Kind {
 	case core.Done, core.DoneAgain:
 		// A repair begins with a row that is Done, and may have changed its clone like a refresh.
-		op.Effect.News = op.Run.Changed || !op.Turn.Again || op.Lane() == core.Refresh || r.Asked(op.Row).Kind != status.KindDone
+		op.Effect.News = op.Run.Changed || !op.Turn.Waited || op.Lane() == core.Refresh || r.Asked(op.Row).Kind != status.KindDone
 		return
 	case core.BlockedOn, core.Deleting:
 		kind = status.KindBlocked

@@ -110,7 +110,7 @@ func TestUnchangedOutcomeIsNotWritten(t *testing.T) {
 	w := newWorld(t, nil)
 	again := func(s status.Status, err error) int {
 		op := w.put(&row{key: "a", own: s}, err)
-		op.Turn.Again, op.Tries = true, 9
+		op.Turn.Waited, op.Tries = true, 9
 		_, c := w.write(op)
 		return c.Written
 	}

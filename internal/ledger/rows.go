@@ -83,7 +83,7 @@ func (l *InRows[Obj]) prepare(ops []core.Operation[Obj], maxRetries int) (news i
 		switch {
 		case op.Deleted:
 			op.Effect.News = false
-		case op.IsVoid() && op.Outcome.Succeeded():
+		case op.Discounted() && op.Outcome.Succeeded():
 			// It is run again: until then the row must not show that it is applied.
 			op.Effect.News, op.Outcome.Object = false, op.Row
 		case op.Effect.News:

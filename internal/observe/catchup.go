@@ -459,15 +459,3 @@ func (o *Observer[Obj]) changeOfKey(row Obj, revision statedb.Revision) (change 
 
 // CatchingUp reports whether there is a catch-up cursor.
 func (o *Observer[Obj]) CatchingUp() bool { return o.catchUp != nil }
-
-// CaughtUp returns the range of revisions, above from and up to upTo, in which the catch-up cursor
-// has read all objects; zeros if there is no catch-up cursor.
-func (o *Observer[Obj]) CaughtUp() (from, upTo statedb.Revision) {
-	if o.catchUp == nil {
-		return 0, 0
-	}
-	if n := len(o.catchUp.unread); n > 1 {
-		from = o.catchUp.unread[n-2].UpTo
-	}
-	return from, o.catchUp.newest().After
-}

@@ -48,10 +48,8 @@ func TestRowsThatAskForNothingAreSkipped(t *testing.T) {
 	require.Equal(e, []int{9}, e.round())
 	require.Equal(e, e.revision(), e.Revision())
 	require.Equal(e, uint64(2), e.Unset())
-	require.Equal(e, 1, e.Refreshes())
 	require.Equal(e, []string{"took 9 after 0", "unset 7"}, e.hooks())
 	require.Empty(e, e.round())
-	require.Zero(e, e.Refreshes())
 }
 
 // A call of Observe reads a bounded number of changes, so that due keys and the other cursor are
@@ -155,7 +153,7 @@ func TestVersionThatWaitedIsStaleUntilAllIsRead(t *testing.T) {
 					e.put(func() status.Status { return status.Error(errors.New("no")) }, 1)
 				}
 				e.begin()
-				waited := slices.IndexFunc(e.items, func(it core.Operation[*row]) bool { return it.Turn.Again })
+				waited := slices.IndexFunc(e.items, func(it core.Operation[*row]) bool { return it.Turn.Waited })
 				require.Equal(e, written == 8 || written == 1 && !beside, e.Stale(&e.items[waited]))
 			})
 		}
@@ -453,8 +451,8 @@ func TestCatchUpCursorReadsNewChangesUntilTheBacklogEnds(t *testing.T) {
 	planned, _ := e.begin()
 	require.Subset(e, planned, []int{41, 42, -40}, "ahead of the backlog")
 	e.end(len(planned), slow)
-	from, upTo := e.CaughtUp()
-	require.Equal(e, []statedb.Revision{40, 43}, []statedb.Revision{from, upTo})
+	_, ahead := e.Read()
+	require.Equal(e, []observe.Range{{40, 43}}, ahead)
 	require.Equal(e, 2, e.Skippable())
 	// The rows show what is done.
 	e.put(status.Done, 41, 42)
@@ -465,8 +463,8 @@ func TestCatchUpCursorReadsNewChangesUntilTheBacklogEnds(t *testing.T) {
 	slices.Sort(ran)
 	require.Equal(e, append(append([]int{-40}, list(1, 39)...), 41, 42), ran, "each change is handed over once, and so is the deletion")
 	require.Equal(e, e.revision(), e.Revision())
-	from, upTo = e.CaughtUp()
-	require.Zero(e, from+upTo)
+	_, ahead = e.Read()
+	require.Empty(e, ahead)
 }
 
 // A key that is inserted and deleted again has its first deletion in one state only. The table may change faster than
@@ -553,8 +551,8 @@ func TestCatchUpCursorLeavesOutWhatDoesNotFit(t *testing.T) {
 		planned, _ := e.begin()
 		e.end(len(planned), slow)
 	}
-	from, upTo := e.CaughtUp()
-	require.Equal(e, []statedb.Revision{340, 340}, []statedb.Revision{from, upTo})
+	_, ahead := e.Read()
+	require.Empty(e, ahead)
 	e.put(status.Pending, 500)
 	planned, _ := e.begin()
 	require.Contains(e, planned, 500)

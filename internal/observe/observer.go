@@ -113,8 +113,6 @@ type pass struct {
 	left int
 	// reads is how often a cursor has read, in all passes.
 	reads int
-	// refreshes counts the objects handed over that were marked for a refresh.
-	refreshes int
 }
 
 // mainCursor is the main cursor.
@@ -209,7 +207,7 @@ func (o *Observer[Obj]) Stop() {
 
 // Begin begins a pass, which reads the changes up to a transaction.
 func (o *Observer[Obj]) Begin(txn statedb.ReadTxn) {
-	o.pass.txn, o.handed.state, o.pass.refreshes, o.pass.left, o.pass.more = txn, nil, 0, stride, watch.Closed
+	o.pass.txn, o.handed.state, o.pass.left, o.pass.more = txn, nil, stride, watch.Closed
 	o.reader.windows = o.reader.waits.HasWindows()
 	switch {
 	case o.catchUp != nil:
@@ -298,9 +296,6 @@ func (o *Observer[Obj]) handOver(c *core.Change[Obj]) bool {
 	o.wanted = max(o.wanted, c.Revision)
 	c.Outdated = !o.main.whole
 	if !c.Deleted {
-		if c.Lane == core.Refresh {
-			o.pass.refreshes++
-		}
 		return !o.appliedEarly(c.Obj, c.Revision)
 	}
 	o.hooks.Deletion(c.Obj)
@@ -369,7 +364,7 @@ func (o *Observer[Obj]) takeSnapshot() {
 // spared outdated versions.
 func (o *Observer[Obj]) Stale(item *core.Operation[Obj]) bool {
 	switch {
-	case item.Turn.Again:
+	case item.Turn.Waited:
 		return o.main.reads() || !o.main.whole || item.Turn.Outdated
 	case item.HasEntry():
 		return !o.main.whole
@@ -414,9 +409,6 @@ func (o *Observer[Obj]) LastWanted() statedb.Revision { return o.wanted }
 // Skippable returns approximately how many changes after [Observer.Revision] need no look: those
 // that the caller wrote, and those that the catch-up cursor has handed over.
 func (o *Observer[Obj]) Skippable() int { return o.skippable.after(o.revision) }
-
-// Refreshes returns how many objects handed over in this pass were marked for a refresh.
-func (o *Observer[Obj]) Refreshes() int { return o.pass.refreshes }
 
 // Unset returns how many changes of rows without a status have been read.
 func (o *Observer[Obj]) Unset() uint64 { return o.reader.unset }

@@ -128,8 +128,8 @@ func (p *Pace) Ran(r Round) {
 	p.more = r.More
 	p.crowds++
 	if max(r.Items, r.Moving)-r.Refreshes < crowd {
-		// Refreshes come in batches that wait for each other: delaying them gathers nothing, and
-		// would delay fresh changes.
+		// Refreshes come as many at a time as their lane takes: delaying them gathers nothing, and would delay
+		// fresh changes.
 		p.crowds = 0
 	}
 	if r.Waited > 0 {

@@ -2,15 +2,15 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package refresh finds the rows that the loop applies again although they have not changed: each row
-// about once an interval, and on request all rows.
+// about once an interval, on request all rows, and those that a resync found missing or different.
 //
-// A [Refresher] is a stage of the loop. [Refresher.Step] gives the loop the next batch of rows, unless
-// the loop has not dealt with the last one; [Refresher.NotePass] records that it has. Its state is its
-// place in the table, the size of batches and the time of the next step. It calls no operation.
+// A [Refresher] is a stage of the loop. [Refresher.Take] returns the next rows, as many as the loop has room for. Its
+// state is its place in the table and the time of the next row. It calls no operation, and writes nothing.
 // A row is due in one of two ways:
 //
 //   - If outcomes are in the rows, when its status is as old as the interval. Rows are checked in the
-//     order of revisions, which is about that of the ages.
+//     order of revisions, which is about that of the ages. Each operation on a row that was returned has to write its
+//     status, also if that is not news: so the row gets a later revision, and is found again.
 //   - If outcomes are beside the table, a row does not show when it was last applied. So the Refresher
 //     goes over all rows in laps, in the order of keys. A lap takes one interval, and its rows are
 //     spread evenly over it. So each row is refreshed about one interval after it was applied, and at

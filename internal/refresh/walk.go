@@ -37,6 +37,9 @@ func (w *Walk[Obj]) on() bool { return w.wanted != nil }
 // next returns the next rows that are wanted, at most size. There may be none although the walk has
 // not ended, if no row of the next few is wanted.
 func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
+	if !w.on() {
+		return nil
+	}
 	txn := table.DB.ReadTxn()
 	objects := table.Table.All(txn)
 	var from []byte

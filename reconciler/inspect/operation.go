@@ -60,7 +60,7 @@ type Round struct {
 	Took    time.Duration `json:"took"`
 
 	// Changes and Waited count the planned objects: those that changed, and those that had waited for
-	// a retry, a release or a time. Refreshes counts the Changes that were read to be refreshed.
+	// a retry, a release or a time. Refreshes counts those of both that are refreshed or repaired.
 	Changes   int `json:"changes"`
 	Waited    int `json:"waited"`
 	Refreshes int `json:"refreshes"`

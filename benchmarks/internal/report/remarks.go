@@ -26,7 +26,7 @@ var remarks = []struct {
 	{[]string{"delete"}, "The heap is what statedb's graveyard keeps of its last transaction until the next deletion. It is " +
 		"large for a contender that keeps up with the deletions, the floor included: statedb then collects " +
 		"them all at once."},
-	{[]string{"refresh"}, "All rows are due at once. Refreshes take at most half of the loop's time, in batches of 128. The " +
+	{[]string{"refresh"}, "All rows are due at once. At most 128 wait in the lane of refreshes. The " +
 		"p99 of fresh inserts is mostly garbage collection."},
 	{[]string{"refresh-batch"}, "Rows are done before the contender starts, and no row is due twice. A run that stopped waiting is " +
 		"completed with calls that cost nothing, and then checked as every run."},
