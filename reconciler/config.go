@@ -97,16 +97,7 @@ type Config[Obj any] struct {
 	// object. nil means no groups.
 	SerialBy func(obj Obj) string
 
-	// ErrorClass returns the class of an error that an operation returned. The log and [Loop.Snapshot]
-	// treat errors of one class as one problem. The first 120 bytes count. An error of the empty class is
-	// treated as if ErrorClass were nil.
-	//
-	// ErrorClass may be called from several goroutines at once, and should be quick. nil means that
-	// the class is the text of the error without the key of the object and without digits.
-	ErrorClass func(err error) string
-
-	// PanicPropagation lets a panic of an operation, of ErrorClass, or of the function of a trigger
-	// end the program. If it is false, the default, a panic is an error of the object, and the stack
+	// PanicPropagation lets a panic of an operation, or of the function of a trigger, end the program. If it is false, the default, a panic is an error of the object, and the stack
 	// is logged.
 	PanicPropagation bool
 

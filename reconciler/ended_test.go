@@ -65,9 +65,6 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 		"GetStatus": func(cfg *reconciler.Config[*object]) {
 			cfg.GetStatus = func(o *object) reconciler.Status { exit(o); return o.GetStatus() }
 		},
-		"Class": func(cfg *reconciler.Config[*object]) {
-			cfg.ErrorClass = func(error) string { runtime.Goexit(); return "" }
-		},
 		"PauseObjects": nil,
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -76,9 +73,6 @@ func TestFunctionThatCallsGoexitEndsTheLoopWithAnError(t *testing.T) {
 					set(&cfg)
 				}
 				e.target.lasting(lasting)
-				if name == "Class" {
-					e.target.failing("no")
-				}
 				err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
 					if set == nil {
 						loop.PauseObjects(exit)

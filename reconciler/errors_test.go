@@ -24,20 +24,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// If ErrorClass panics, the error has no class, and the loop and the program go on.
-func TestErrorClassThatPanicsYieldsNoClass(t *testing.T) {
-	everyWayWith(t, classed(func(error) string { panic(panicText) }, nil), func(e *env) {
-		e.target.failing("down")
-		e.put(1, ids(1, 20)...)
-		e.pass(time.Second)
-		require.Contains(e, e.Logged(), "Config.ErrorClass panicked")
-		e.status(1, reconciler.StatusKindError, "down")
-		e.target.failing("")
-		e.pass(time.Minute)
-		e.eachDone()
-	})
-}
-
 // lengthy returns word followed by 128 KiB of runes of two bytes.
 func lengthy(word string) string { return word + strings.Repeat("é", 1<<16) }
 
@@ -143,7 +129,7 @@ func held() uint64 {
 // A short text may be a slice of a long one. Keeping the short text must not keep the long one in
 // memory.
 func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
-	for _, kind := range []string{"error", "note", "reason", "class"} {
+	for _, kind := range []string{"error", "note", "reason"} {
 		t.Run(kind, func(t *testing.T) {
 			inBubble(t, func(e *env) {
 				e.target.mu.Lock()
@@ -172,9 +158,6 @@ func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
 				e.pass(time.Hour)
 			}, func(e *env, cfg *reconciler.Config[*object]) {
 				cfg.Log = nil
-				if kind == "class" {
-					cfg.ErrorClass = func(err error) string { return (err.Error() + strings.Repeat("n", 1<<20))[:30] }
-				}
 			}, reconciler.WithoutPruning())
 		})
 	}
@@ -220,8 +203,7 @@ func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
 	}, reconciler.WithSweepBudget(1, 0))
 }
 
-// Failures are classified by their texts without the parts that differ between objects, or by
-// Config.ErrorClass.
+// Failures are classified by their texts without the parts that differ between objects.
 func TestErrorsAreCountedByKind(t *testing.T) {
 	fail := func(c call) error {
 		if c.id%2 == 0 {
@@ -241,15 +223,6 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 		}
 		require.Equal(e, map[string]uint64{"route #: file does not exist": 4, "no room for # of #": 5}, got)
 	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
-	inBubble(t, func(e *env) {
-		e.target.deciding(fail)
-		e.put(1, ids(1, 9)...)
-		e.pass(10 * time.Millisecond)
-		errs := e.loop.Snapshot(e.Context()).Errors
-		require.Len(e, errs, 1)
-		require.Equal(e, "mine", errs[0].Class)
-		require.Equal(e, uint64(9), errs[0].Count)
-	}, classed(func(error) string { return "mine" }, nil), reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // hostileKey is a text that does harm on a terminal and in hive's shell.

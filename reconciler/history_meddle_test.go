@@ -6,7 +6,6 @@ package reconciler_test
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -56,14 +55,6 @@ func (p *passCounter) count() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.n
-}
-
-// class returns the error class for the breakers: the text itself if the target is down.
-func class(err error) string {
-	if text := err.Error(); strings.HasPrefix(text, "no") {
-		return text
-	}
-	return ""
 }
 
 // setStatus sets a status for the loop. Its clock may be behind the clock of the refresher, like

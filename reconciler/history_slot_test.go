@@ -149,7 +149,7 @@ func (h *history) newSlot(i int) *slot {
 		},
 	)())
 	s.passes = &passCounter{RWTable: h.table, s: s}
-	s.config = reconciler.Config[*historyRow]{DB: h.db, Table: s.passes, ErrorClass: class}
+	s.config = reconciler.Config[*historyRow]{DB: h.db, Table: s.passes}
 	if s.beside {
 		words = append(words, "beside")
 	} else {

@@ -40,7 +40,7 @@ const (
 // is locked.
 var panicking = []string{
 	"single update 1", "single update 4", "single delete 4", "single prune 4", "batches update 4", "batches delete 1",
-	"rounds update 4", "class update 4", "commit update 1",
+	"rounds update 4", "commit update 1",
 }
 
 // With Config.PanicPropagation a panic of an operation ends the program. The output has its text
@@ -77,7 +77,7 @@ func TestCrashingProgram(t *testing.T) {
 	}
 	e := newEnv(t)
 	e.target.before = func(ctx context.Context, c call) {
-		if c.op == operation && kind != "class" && kind != "commit" && (c.id == 1 || operation == "prune") {
+		if c.op == operation && kind != "commit" && (c.id == 1 || operation == "prune") {
 			crash()
 		}
 		if c.id == 2 {
@@ -91,9 +91,6 @@ func TestCrashingProgram(t *testing.T) {
 	}
 	cfg := e.config(options...)
 	cfg.PanicPropagation = true
-	if kind == "class" {
-		cfg.ErrorClass = func(error) string { crash(); return "" }
-	}
 	if kind == "commit" {
 		cfg.SetStatus = func(o *object, s reconciler.Status) *object { crash(); return o }
 	}
@@ -261,7 +258,7 @@ func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
 	}
 }
 
-var programFunctions = []string{"Clone", "GetStatus", "SetStatus", "group", "paused", "merge", "ErrorClass", "Error", "key"}
+var programFunctions = []string{"Clone", "GetStatus", "SetStatus", "group", "paused", "merge", "Error", "key"}
 
 // fault makes one call of one function fail.
 type fault struct {
@@ -321,7 +318,6 @@ func faulty(t *testing.T, workers int) (*env, *fault, <-chan error) {
 	cfg.Clone = func(o *object) *object { f.in("Clone"); return o.Clone() }
 	cfg.GetStatus = func(o *object) reconciler.Status { f.in("GetStatus"); return o.Status }
 	cfg.SetStatus = func(o *object, s reconciler.Status) *object { f.in("SetStatus"); return o.SetStatus(s) }
-	cfg.ErrorClass = func(error) string { f.in("ErrorClass"); return "class" }
 	e.target.deciding(func(c call) error {
 		if c.id == 2 || c.op == "delete" {
 			return f

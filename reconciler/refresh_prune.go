@@ -76,7 +76,7 @@ func (r *runner[Obj]) pruned(took time.Duration, err error) (failure string) {
 		message, what = "resync failed", "resync"
 	}
 	if err != nil {
-		err = outcome.Keep(err, r.reports.classes.ByFunction)
+		err = outcome.Keep(err)
 		failure = strings.Clone(outcome.TextOf(err))
 		err = fmt.Errorf("%s: %w", what, err)
 	}

@@ -26,7 +26,7 @@ var noHealth = health.None
 // account publishes the state after a round, and adds the round to the figures and to metrics. It is
 // called before waits are woken, so that they find the round counted.
 func (r *runner[Obj]) account(round *inspect.Round) {
-	r.reports.classify(r.ops)
+	classify(r.shared.rows, r.ops)
 	now := r.publishState()
 	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now())
 	if len(r.ops) > 0 || now.health.Failing != r.reports.health.Failing() {
@@ -63,12 +63,11 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 	r.reports.tellHealth(r.shared.stats.state.Load(), r.core.Index)
 }
 
-// reports tells others how a loop is: health, metrics, and the classes of errors.
+// reports tells others how a loop is: health and metrics.
 type reports[Obj any] struct {
 	view    *view[Obj]
 	health  *health.Reporter
 	metrics metrics.Handle
-	classes *outcome.Classes[Obj]
 	// sequence counts the rounds.
 	sequence uint64
 	// pruneLogged is when each message about prunes that fail was last logged.
@@ -162,21 +161,18 @@ func logRound[Obj any](s *shared[Obj], ops []core.Operation[Obj]) {
 
 // classify sets the classes of the failures of a round. It is called without a lock, because the
 // functions of the program that it calls may end the goroutine.
-func (p *reports[Obj]) classify(ops []core.Operation[Obj]) {
+func classify[Obj any](of *rows.Rows[Obj], ops []core.Operation[Obj]) {
 	var last *core.Operation[Obj]
 	for i := range ops {
 		op := &ops[i]
 		if !op.Outcome.HasFailed() {
 			continue
 		}
-		op.Outcome.Class = p.classes.ByFunction(op.Run.Err)
-		switch {
-		case op.Outcome.Class != "":
-		case last != nil && *last.Outcome.Text == *op.Outcome.Text:
+		if last != nil && *last.Outcome.Text == *op.Outcome.Text {
 			// Most failures that follow each other have the same text.
 			op.Outcome.Class = last.Outcome.Class
-		default:
-			op.Outcome.Class, last = p.classes.ByText(*op.Outcome.Text, op.Row), op
+			continue
 		}
+		op.Outcome.Class, last = outcome.Class(of, *op.Outcome.Text, op.Row), op
 	}
 }

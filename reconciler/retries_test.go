@@ -195,24 +195,6 @@ func TestTimeoutErrorNamesTheOperationAndTheTimeout(t *testing.T) {
 	}
 }
 
-// A timeout can be recognised by its error, whatever error the operation returned.
-func TestTimeoutErrorIsDeadlineExceeded(t *testing.T) {
-	for _, returned := range []func(error) error{asIs, func(error) error { return errPlain }} {
-		seen := make(chan error, 100)
-		everyWayWith(t, classed(func(err error) string { seen <- err; return "" }, nil), func(e *env) {
-			e.target.overdue(returned)
-			e.put(1, 1)
-			e.pass(time.Second + time.Millisecond)
-			require.Len(e, seen, 1)
-			err := <-seen
-			require.ErrorIs(e, err, context.DeadlineExceeded)
-			require.ErrorIs(e, err, returned(context.DeadlineExceeded))
-			require.ErrorContains(e, err, "timed out after 1s: "+returned(context.DeadlineExceeded).Error())
-			e.target.prompt()
-		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
-	}
-}
-
 // The outcome of an operation counts, however late the operation returns.
 func TestOutcomesOfLateOperationsCount(t *testing.T) {
 	for name, c := range map[string]struct {

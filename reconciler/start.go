@@ -21,7 +21,6 @@ import (
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
-	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -52,24 +51,23 @@ func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
 	l.calls.pause.Store(&pause[Obj]{})
-	classes := &outcome.Classes[Obj]{Function: s.cfg.ErrorClass, Panics: s.cfg.PanicPropagation, Rows: l.rows, Log: s.log}
 	l.stats.state.Store(new(state))
 	l.stats.journal = journal.New(l.rows.Name)
 	l.execution.config = execute.Config[Obj]{
 		Rows: l.rows, Single: s.cfg.Operations, Batches: s.cfg.BatchOperations, Rounds: s.cfg.RoundOperations,
 		Now: l.life.now, Timeout: func() time.Duration { return l.settings.Load().Timeout },
 		Metrics: s.bindMetrics, Log: s.log, ID: s.id, Hook: s.opts.hook,
-		Class: classes.ByFunction, PanicPropagation: s.cfg.PanicPropagation,
+		PanicPropagation: s.cfg.PanicPropagation,
 	}
 	l.execution.workers = execute.NewPool(&l.execution.config)
-	if err := l.connect(classes); err != nil {
+	if err := l.connect(); err != nil {
 		return nil, fmt.Errorf("reconciler %q: %w", called(s.id), err)
 	}
 	return l, nil
 }
 
 // connect makes the stages of a loop, and connects them.
-func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
+func (l *Loop[Obj]) connect() error {
 	s, cfg := &l.shared, &l.setup.cfg
 	beside := l.rows.Writable == nil
 	c := core.New(core.Config[Obj]{
@@ -100,7 +98,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	r.resolver = resolver[Obj]{
 		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
 	}
-	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics(), classes: classes}
+	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics()}
 	return nil
 }
 

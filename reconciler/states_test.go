@@ -152,3 +152,29 @@ func TestListAndExplainAgreeAboutTheNextAttempt(t *testing.T) {
 		})
 	}
 }
+
+// While the loop is in an operation, readers show the rows and name the operation. They guess no state.
+func TestBusyLoopShowsTheRowsAndItsOperation(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Millisecond)
+		e.target.lasting(func(call) time.Duration { return time.Hour })
+		e.put(1, 2)
+		synctest.Wait()
+		e.put(1, 3)
+		states := map[string]inspect.State{"1": inspect.StateDone, "2": inspect.StateInFlight, "3": inspect.StateUnknown}
+		for key, state := range states {
+			x := e.loop.Explain(e.Context(), key)
+			require.Equal(e, state, x.State, "%s", x)
+			require.Len(e, x.Notes, 1, "%s", x)
+			require.Contains(e, x.Notes[0], "the reconciler is busy: update of 2, running since 2000-01-01T00:00:00")
+		}
+		require.Equal(e, "Pending", e.loop.Explain(e.Context(), "3").Status)
+		for _, line := range e.objects(inspect.ObjectQuery{}).Objects {
+			require.Equal(e, states[line.Key], line.State, "object %s", line.Key)
+		}
+		_, err := e.loop.Objects(e.Context(), inspect.ObjectQuery{Status: "Deleted"})
+		require.ErrorAs(e, err, new(*inspect.BusyError))
+		require.Contains(e, e.loop.Snapshot(e.Context()).Busy, "update of 2, running since 2000-01-01T00:00:00")
+	}, nil, reconciler.WithoutPruning())
+}

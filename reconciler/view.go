@@ -108,8 +108,9 @@ func (l *Loop[Obj]) ID() inspect.ID { return l.setup.id }
 // hexadecimal.
 //
 // The cost does not grow with the table. The loop is asked between two rounds. If it does not answer
-// within 100 ms, because it is in an operation, the Notes of the explanation name the operation, and
-// the rest is taken from the row. Safe from any goroutine.
+// within 100 ms, because it is in an operation, the Notes of the explanation name the operation and its
+// start, and the rest is taken from the row and the journal: the state of an object that the operation is not on,
+// and that is not Done, is then unknown. Safe from any goroutine.
 func (l *Loop[Obj]) Explain(ctx context.Context, key string) inspect.Explanation {
 	return l.view.explain(ctx, key)
 }
@@ -121,8 +122,8 @@ func (l *Loop[Obj]) Explain(ctx context.Context, key string) inspect.Explanation
 // The error is not nil if the query is invalid: an unknown Status, or an After that is not the Next
 // of the page before. For deletions, which only the loop knows, it also wraps
 // [inspect.ErrNotStarted], [inspect.ErrStopped] or an *[inspect.BusyError] if the loop does not
-// answer within 100 ms. In a list of rows that is no error: State is then taken from the row, and
-// Attempts and Next are zero.
+// answer within 100 ms. In a list of rows that is no error: State is then in flight for the object of the
+// operation that the loop is in, done for a row that is Done, and else unknown, and Attempts and Next are zero.
 //
 // The cost of a page is that of the rows that it reads, at most 20,000; for deletions, that of the objects
 // that are not applied: about 20,000, and more only if they changed at the same revision. A page may be

@@ -84,17 +84,6 @@ func merging(merge func(current, reconciled *object) *object) configure {
 	return func(_ *env, cfg *reconciler.Config[*object]) { cfg.Merge = merge }
 }
 
-// classed sets the function that classifies errors, and then applies another change, which may be
-// nil.
-func classed(class func(error) string, then func(e *env, cfg *reconciler.Config[*object])) func(e *env, cfg *reconciler.Config[*object]) {
-	return func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.ErrorClass = class
-		if then != nil {
-			then(e, cfg)
-		}
-	}
-}
-
 // since returns the times of the calls relative to start.
 func since(start time.Time, calls []call) []time.Duration {
 	var at []time.Duration

@@ -105,7 +105,7 @@ func config(t *testing.T, g *target) *execute.Config[*row] {
 		Single: g, Now: func() time.Duration { return time.Since(began) },
 		Timeout: func() time.Duration { return 0 },
 		Metrics: func() metrics.Handle { return metrics.Bind(nil, nil, "") },
-		Log:     slog.New(slog.DiscardHandler), Class: func(error) string { return "" },
+		Log:     slog.New(slog.DiscardHandler),
 	}
 }
 

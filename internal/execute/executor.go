@@ -37,8 +37,6 @@ type Config[Obj any] struct {
 	// hook. ID is what it is told of the reconciler.
 	ID   inspect.ID
 	Hook func(ctx context.Context, c Call) (context.Context, func(err error))
-	// Class returns the class of an error whose text is too long to keep.
-	Class func(error) string
 	// PanicPropagation disables the recovery of panics.
 	PanicPropagation bool
 	// Tally has the counters of all executors with this Config.
@@ -159,9 +157,9 @@ func (x *Executor[Obj]) adopt(op *core.Operation[Obj]) bool {
 
 // keep stores the error of an operation.
 func (x *Executor[Obj]) keep(op *core.Operation[Obj], err error) {
-	// The Class function is the user's, and may end the goroutine, too.
+	// The Error method is the user's, and may end the goroutine, too.
 	op.Run.Err = ErrGoexit
-	op.Run.Err = outcome.Keep(err, x.cfg.Class)
+	op.Run.Err = outcome.Keep(err)
 }
 
 // measure counts a part of the time of a call for the operations of one kind, of which op is the first.

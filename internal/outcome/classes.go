@@ -4,7 +4,6 @@
 package outcome
 
 import (
-	"log/slog"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -20,49 +19,19 @@ const (
 	classText = 1024
 )
 
-// Classes is the classifier of a reconciler's failures. It uses the user's function if there is one,
-// else the texts of the errors. It is safe from any goroutine if Function is.
-type Classes[Obj any] struct {
-	// Function is the user's class function; nil if there is none. If it panics, the panic is logged
-	// and the class is empty, unless Panics is set: then the panic is not recovered.
-	Function func(err error) string
-	Panics   bool
-	Rows     *rows.Rows[Obj]
-	Log      *slog.Logger
+// Class returns the class of the text of a failure of obj. The text's parts that name the object are replaced:
+// its name, and its key if the name is the key in quotes or in hexadecimal. It calls functions of the program.
+func Class[Obj any](of *rows.Rows[Obj], said string, obj Obj) string {
+	name, key := of.Name(obj), of.Key(obj)
+	if name == of.KeyName(key) {
+		return plainClass(said, name, string(key))
+	}
+	return plainClass(said, name)
 }
 
-// ByFunction returns the class of an error from the user's function; empty if there is no function.
-func (c *Classes[Obj]) ByFunction(err error) (class string) {
-	if c.Function == nil {
-		return ""
-	}
-	if cut, is := err.(*Cut); is {
-		return cut.Class
-	}
-	defer func() {
-		if r := recover(); r != nil && !c.Panics {
-			c.Log.Error("Config.ErrorClass panicked", "panic", text.Short(TextOfAny(r), MaxText), "error", text.Short(TextOf(err), MaxText))
-		} else if r != nil {
-			panic(r)
-		}
-	}()
-	// A clone: the class may be a piece of a long text.
-	return strings.Clone(text.Short(c.Function(err), MaxClass))
-}
-
-// ByText returns the class of a text about obj. The text's parts that name the object are replaced:
-// its name, and its key if the name is the key in quotes or in hexadecimal.
-func (c *Classes[Obj]) ByText(said string, obj Obj) string {
-	name, key := c.Rows.Name(obj), c.Rows.Key(obj)
-	if name == c.Rows.KeyName(key) {
-		return PlainClass(said, name, string(key))
-	}
-	return PlainClass(said, name)
-}
-
-// PlainClass returns the class of a text: the text with "#" in place of numbers and of the names of
+// plainClass returns the class of a text: the text with "#" in place of numbers and of the names of
 // the object where these are separate words.
-func PlainClass(said string, names ...string) string {
+func plainClass(said string, names ...string) string {
 	said = text.Short(said, classText)
 	for _, name := range names {
 		if name != "" {

@@ -2,10 +2,10 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package outcome interprets the error that an operation returned: what it says comes next (see
-// [Directive]), whether it is a failure (see [Classify]), and its class (see [Classes]). It also cuts
+// [Directive]), whether it is a failure (see [Classify]), and its class (see [Class]). It also cuts
 // texts that are too long to keep.
 //
 // The package has functions and immutable values only, which are safe from any goroutine. It calls
-// the user's class function, and methods of the user's errors and objects. It never decides when an
+// methods of the user's errors and objects. It never decides when an
 // operation is run again: that is for the core.
 package outcome

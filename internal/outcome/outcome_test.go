@@ -55,13 +55,11 @@ func TestClassifyReadsTheOutcomeOfAnError(t *testing.T) {
 
 func TestLongTextIsCutAndKeepsItsOutcome(t *testing.T) {
 	long := errors.New(strings.Repeat("x", MaxText+1))
-	class := func(error) string { return "disk" }
-	kept := Keep(TerminalError(long), class)
+	kept := Keep(TerminalError(long))
 	require.LessOrEqual(t, len(kept.Error()), MaxText)
 	require.True(t, Is(kept, core.FailedForGood))
-	require.Equal(t, "disk", kept.(*Cut).Class)
-	require.Same(t, errNo, Keep(errNo, class))
-	require.NoError(t, Keep(nil, class))
+	require.Same(t, errNo, Keep(errNo))
+	require.NoError(t, Keep(nil))
 }
 
 func TestClassLeavesOutNumbersAndNames(t *testing.T) {
@@ -69,7 +67,7 @@ func TestClassLeavesOutNumbersAndNames(t *testing.T) {
 		"route 10.1 of eth0: refused": "route #.# of #: refused",
 		"eth0":                        "#", "meth0d": "meth#d", "": "", "after 12 s and 7 s": "after # s and # s",
 	} {
-		require.Equal(t, class, PlainClass(text, "eth0"))
+		require.Equal(t, class, plainClass(text, "eth0"))
 	}
 }
 

@@ -34,10 +34,9 @@ func TextOfAny(v any) (said string) {
 	return fmt.Sprint(v)
 }
 
-// Cut replaces an error whose text was too long to keep. It has the outcome and the class of that
-// error.
+// Cut replaces an error whose text was too long to keep. It has the outcome of that error.
 type Cut struct {
-	text, Class string
+	text string
 	// next is the directive of the error; nil if it was an ordinary failure.
 	next *Directive
 }
@@ -45,8 +44,8 @@ type Cut struct {
 func (c *Cut) Error() string { return c.text }
 
 // Keep returns the error to keep for an error that an operation returned: the error itself, or a
-// [Cut] if its text is longer than [MaxText]; nil for nil. class returns the class of an error.
-func Keep(err error, class func(error) string) error {
+// [Cut] if its text is longer than [MaxText]; nil for nil.
+func Keep(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -58,7 +57,7 @@ func Keep(err error, class func(error) string) error {
 	if len(whole) <= MaxText {
 		return err
 	}
-	c := &Cut{text: text.Cut(whole, MaxText), Class: class(err)}
+	c := &Cut{text: text.Cut(whole, MaxText)}
 	if d := Of(err); d != nil {
 		next := *d
 		next.Err = c

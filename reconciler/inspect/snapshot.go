@@ -87,8 +87,7 @@ type SettingText struct {
 
 // ErrorClass counts the failures of one class.
 type ErrorClass struct {
-	// Class is the result of reconciler.Config.ErrorClass. Without that function it is the text of the
-	// error, with "#" in place of digits and of the object's key.
+	// Class is the text of the error, with "#" in place of digits and of the object's key.
 	Class string `json:"class"`
 	// Count is the number of failures since the reconciler started, Last the time of the last one.
 	Count uint64    `json:"count"`

@@ -25,9 +25,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Config configures a [Controller]: see [New] and [Register]. It has no counterparts of
-// [reconciler.Config].ErrorClass and PanicPropagation: errors have the loop's default classes, and
-// a panic is always an error of the request.
+// Config configures a [Controller]: see [New] and [Register]. It has no counterpart of
+// [reconciler.Config].PanicPropagation: a panic is always an error of the request.
 type Config[Req comparable] struct {
 	// Name is the name of the loop (see [reconciler.WithName]). It has at most 22 lower-case letters,
 	// digits, dashes and underscores, and begins with a letter. The tables of controller "apps" are

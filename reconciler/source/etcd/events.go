@@ -140,7 +140,7 @@ func (s *Source[Obj]) decode(key string, value []byte) (obj Obj, row string, err
 			err = errors.New("decoding panicked: " + outcome.TextOfAny(p))
 		}
 		// It stays in memory for as long as the key is bad.
-		err = outcome.Keep(err, func(error) string { return "" })
+		err = outcome.Keep(err)
 	}()
 	if obj, err = s.cfg.Decode(key, value); err == nil {
 		row, err = s.cfg.Sink.KeyOf(obj)
