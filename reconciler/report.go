@@ -60,6 +60,7 @@ func (r *runner[Obj]) report(round *inspect.Round) {
 	// The operations of the pass must keep no object in memory.
 	clear(r.ops)
 	r.ops = r.ops[:0]
+	r.workers.Forget()
 	r.reports.tellHealth(r.shared.stats.state.Load(), r.core.Index)
 }
 

@@ -53,8 +53,10 @@ type Pool[Obj any] struct {
 	// received.
 	SomeFinished signal.Signal
 
-	// inFlight counts the jobs that were started and not taken back. It belongs to the goroutine that starts jobs.
+	// inFlight counts the jobs that were started and not taken back. free are jobs whose memory may be used
+	// again. Both belong to the goroutine that starts jobs.
 	inFlight int
+	free     []*Job[Obj]
 
 	// mu guards the rest. Workers wait for work.
 	mu       sync.Mutex
@@ -106,17 +108,19 @@ func (p *Pool[Obj]) Start(ctx context.Context, txn statedb.ReadTxn, ops []core.O
 	if p.cfg.IsBatched() {
 		n, size = 1, len(ops)
 	}
-	jobs := make([]Job[Obj], n)
-	for i := range jobs {
-		j := &jobs[i]
+	for len(p.free) < n {
+		p.free = append(p.free, new(Job[Obj]))
+	}
+	jobs := p.free[len(p.free)-n:]
+	for i, j := range jobs {
 		j.txn, j.Ops = txn, append(j.one[:0], ops[i*size:(i+1)*size]...)
 	}
 	p.inFlight += n
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for i := range jobs {
-		p.queue = append(p.queue, &jobs[i])
-	}
+	p.queue = append(p.queue, jobs...)
+	clear(jobs)
+	p.free = p.free[:len(p.free)-n]
 	p.hire(ctx)
 }
 
@@ -194,19 +198,31 @@ func (p *Pool[Obj]) Finished(ops []core.Operation[Obj]) []core.Operation[Obj] {
 // Recall takes back the jobs that no worker has begun, and returns their operations.
 func (p *Pool[Obj]) Recall() []core.Operation[Obj] { return p.take(&p.queue, nil) }
 
+// maxFree bounds the jobs whose memory is kept for others.
+const maxFree = 2048
+
 // take empties a list of jobs, and appends their operations to ops.
 func (p *Pool[Obj]) take(list *[]*Job[Obj], ops []core.Operation[Obj]) []core.Operation[Obj] {
+	rest := len(p.free)
 	p.mu.Lock()
-	jobs := *list
-	*list = nil
+	p.free = append(p.free, *list...)
+	clear(*list)
+	*list = (*list)[:0]
 	p.mu.Unlock()
-	p.inFlight -= len(jobs)
-	for _, j := range jobs {
+	for _, j := range p.free[rest:] {
 		ops = append(ops, j.Ops...)
-		// A stuck job that was started with it keeps its memory.
 		*j = Job[Obj]{}
+		p.inFlight--
 	}
+	p.free = slices.Delete(p.free, min(len(p.free), maxFree), len(p.free))
 	return ops
+}
+
+// Forget drops the memory that is kept for other jobs if none is in flight.
+func (p *Pool[Obj]) Forget() {
+	if p.inFlight == 0 {
+		p.free = nil
+	}
 }
 
 // IsBusy reports whether any job is in flight.
