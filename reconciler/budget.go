@@ -55,7 +55,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	// When a pass begins, its operations are those that workers have finished.
 	busy := r.workers.IsBusy() || len(r.ops) > 0
 	b := budget{again: never, workers: r.set.workers() || busy}
-	if r.paused.whole || r.shared.pruner.Draining() || r.resync.Holds() {
+	if r.paused.whole || r.shared.pruner.Draining() || r.resync.Waiting() {
 		return b
 	}
 	size, probeAt := r.core.Breaker.Allowance(now)

@@ -108,12 +108,12 @@ func (l *ledger) has(d todo, m reconciler.Milestone) bool {
 // record is the history's account of the wishes of the writers and the operations of the targets,
 // by reconciler and key.
 type record struct {
-	mu         sync.Mutex
-	numbers    int
-	ledgers    [2]map[uint64]*ledger
-	pauses     [2][]pausedSpan
+	mu      sync.Mutex
+	numbers int
+	ledgers [2]map[uint64]*ledger
+	pauses  [2][]pausedSpan
 	// reapplied has the calls of Reapply, for each key that they name.
-	reapplied [2]map[uint64][]*reapplySpan
+	reapplied  [2]map[uint64][]*reapplySpan
 	violations []string
 	// events lists what else happened; it is printed when the history fails.
 	events []string
@@ -228,7 +228,7 @@ func (r *record) start(slot int, by *instance, key uint64, number int, deletes b
 		if !before.over {
 			bad("(d) another operation of the key runs")
 		}
-		// A sweep may find an object whose deletion is already on its way.
+		// A resync may find an object whose deletion is already on its way.
 		twice := before.deletes && deletes && before.wish == number
 		if before.wish > number || before.revision > revision && !twice {
 			bad("(b) one for wish %d at revision %d has started", before.wish, before.revision)

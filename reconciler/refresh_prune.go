@@ -33,7 +33,7 @@ func (r *runner[Obj]) pruning() prune.Settings {
 	return set
 }
 
-// prune ends a listing of the target, and begins the prune, sweep or resync that is due. txn is the snapshot of the
+// prune ends a listing of the target, and begins the prune or resync that is due. txn is the snapshot of the
 // round that has just ended, so that it has every object whose operation has started.
 func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn, now time.Duration) {
 	p := r.shared.pruner
@@ -52,7 +52,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 		return
 	}
 	switch {
-	case cfg.Lister != nil, cfg.Sweeper != nil:
+	case cfg.Lister != nil:
 		// It has a scope of its own: it is not in an operation that runs beside it.
 		lists, _ := execute.New(ctx, &r.shared.execution.config)
 		r.resync.Start(lists, txn)
@@ -71,7 +71,7 @@ func (r *runner[Obj]) prune(ctx context.Context, round *inspect.Round, txn state
 // mayPrune reports whether a pause allows a prune. The first listing of a loop that adopts changes nothing.
 func (r *runner[Obj]) mayPrune() bool { return !r.paused.whole || r.resync.Waiting() }
 
-// pruned records the end of a prune, a sweep or a resync that took some time. It returns the text of the error.
+// pruned records the end of a prune or a resync that took some time. It returns the text of the error.
 func (r *runner[Obj]) pruned(took time.Duration, err error) (failure string) {
 	message, what := "prune failed", "prune"
 	if r.shared.setup.cfg.Lister != nil {
@@ -86,7 +86,7 @@ func (r *runner[Obj]) pruned(took time.Duration, err error) (failure string) {
 	failures, after := r.shared.pruner.NoteEnd(now, err, r.pruning())
 	switch {
 	case errors.Is(err, resync.ErrAwaits):
-		message = "sweep awaits approval"
+		message = "resync awaits approval"
 	case errors.Is(err, resync.ErrLeftAlone):
 		message = "some listed objects are left alone"
 	}

@@ -58,7 +58,7 @@ func (l *Loop[Obj]) Resync() { l.Prune() }
 func newResync[Obj any](s *shared[Obj], c *core.Core[Obj]) *resync.Resync[Obj] {
 	cfg := &s.setup.cfg
 	set := resync.Config[Obj]{
-		Rows: s.rows, Compares: cfg.Lister != nil, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
+		Rows: s.rows, OrphansOnly: cfg.OrphansOnly, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
 		Done: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool {
 			return s.ledger.Status(txn, row, revision).Kind == status.KindDone
 		},
@@ -69,11 +69,8 @@ func newResync[Obj any](s *shared[Obj], c *core.Core[Obj]) *resync.Resync[Obj] {
 			return f()
 		},
 	}
-	switch {
-	case cfg.Lister != nil:
+	if cfg.Lister != nil {
 		set.List = cfg.Lister.List
-	case cfg.Sweeper != nil:
-		set.List = cfg.Sweeper.List
 	}
 	return resync.New(set)
 }
@@ -146,11 +143,7 @@ func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result) {
 	if n := record.Different + record.Missing + record.Orphan; n > 0 && !record.Adopts && found.Err == nil {
 		r.shared.setup.log.Info("resync", "found", record.Summary(), "first", record.Differences)
 	}
-	if r.shared.setup.cfg.Lister == nil {
-		round.Prune = &inspect.Prune{Took: record.Took, Listed: record.Listed, Swept: found.Swept, Error: record.Error}
-	} else {
-		round.Resync, r.lastResync = record, record
-	}
+	round.Resync, r.lastResync = record, record
 }
 
 // repair gives the core rows to repair.
@@ -167,7 +160,7 @@ func (r *runner[Obj]) noteEnded() {
 	notes := r.resync.Notes()
 	for i := range r.ops {
 		op := &r.ops[i]
-		if repair := op.Turn.Cause == core.CauseRepair || op.Turn.Cause == core.CauseSweep; repair || notes {
+		if repair := op.Turn.Cause == core.CauseRepair || op.Turn.Cause == core.CauseOrphan; repair || notes {
 			r.resync.NoteAttempt(resync.Attempt[Obj]{
 				Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted, Repair: repair, Succeeded: op.Outcome.Succeeded(),
 			})

@@ -295,13 +295,13 @@ func TestReconfigureIsAtomic(t *testing.T) {
 func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 	breaker := reconciler.WithBreaker
 	for want, option := range map[string]reconciler.Option{
-		"WithJournal: -1 rounds and 5 operations, neither may be negative":                         reconciler.WithJournal(-1, 5),
-		"WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper and Config.Lister are nil": reconciler.WithSweepBudget(10, 0),
-		"WithBreaker: Failures is -1, must not be negative":                                        breaker(reconciler.Breaker{Failures: -1}),
-		"WithBreaker: Probes is -2, must not be negative":                                          breaker(reconciler.Breaker{Probes: -2}),
-		"WithBreaker: MinInterval is -1s, must not be negative":                                    breaker(reconciler.Breaker{MinInterval: -time.Second}),
-		"WithBreaker: MaxInterval is -1s, must not be negative":                                    breaker(reconciler.Breaker{MaxInterval: -time.Second}),
-		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                                      breaker(reconciler.Breaker{MinInterval: 2 * time.Second, MaxInterval: time.Second}),
+		"WithJournal: -1 rounds and 5 operations, neither may be negative":      reconciler.WithJournal(-1, 5),
+		"WithOrphanBudget: 10 objects and fraction 0, but Config.Lister is nil": reconciler.WithOrphanBudget(10, 0),
+		"WithBreaker: Failures is -1, must not be negative":                     breaker(reconciler.Breaker{Failures: -1}),
+		"WithBreaker: Probes is -2, must not be negative":                       breaker(reconciler.Breaker{Probes: -2}),
+		"WithBreaker: MinInterval is -1s, must not be negative":                 breaker(reconciler.Breaker{MinInterval: -time.Second}),
+		"WithBreaker: MaxInterval is -1s, must not be negative":                 breaker(reconciler.Breaker{MaxInterval: -time.Second}),
+		"WithBreaker: MinInterval 2s is above MaxInterval 1s":                   breaker(reconciler.Breaker{MinInterval: 2 * time.Second, MaxInterval: time.Second}),
 	} {
 		e := newEnv(t)
 		_, err := reconciler.New(e.config(option))

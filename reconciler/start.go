@@ -90,7 +90,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 	}
 	l.view = newView(s)
 	s.pruner = prune.New(prune.Config[Obj]{
-		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil,
+		Rows: s.rows, Lists: cfg.Lister != nil,
 	})
 	r.resync = newResync(s, c)
 	s.refresher = refresh.New(refresh.Config[Obj]{

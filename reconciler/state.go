@@ -60,7 +60,7 @@ func (r *runner[Obj]) publishState() *state {
 		low: index.LowWatermark(), oldest: last.oldest,
 		unset: r.observer.Unset(), breaker: r.core.Breaker.State(),
 	}
-	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
+	s.health.PruneFailure, s.health.ResyncAwaits = r.shared.pruner.Failure()
 	s.health.Listing, s.health.Recurring = r.resync.Trouble(r.life.now()), r.resync.Recurring()
 	s.health.Waits, s.resync = r.resync.Waiting(), r.lastResync
 	s.listing, _ = r.resync.Running()

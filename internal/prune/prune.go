@@ -41,19 +41,19 @@ type Pruner[Obj any] struct {
 	// once ready is set.
 	initialized <-chan struct{}
 	ready       bool
-	// requested: a prune was requested. approved: the next sweep has no budget. running: a prune has begun
+	// requested: a prune was requested. approved: the next resync has no budget. running: a prune has begun
 	// and not ended.
 	requested, approved, running bool
-	// refused: the last sweep whose listing succeeded stopped at its budget.
+	// refused: the last resync whose listing succeeded stopped at its budget.
 	refused atomic.Bool
-	// gate is the revision up to which everything must have been attempted before a sweep; 0 if that is so.
+	// gate is the revision up to which everything must have been attempted before a resync; 0 if that is so.
 	gate  statedb.Revision
 	drain drain
 	// at is when the next prune is due; valid if scheduled.
 	at        time.Duration
 	scheduled bool
 	// failures counts the failures in a row. failure is the text of the last one; empty if the last
-	// prune succeeded. awaits: it was a sweep that awaits approval.
+	// prune succeeded. awaits: it was a resync that awaits approval.
 	failures int
 	failure  string
 	awaits   bool
@@ -95,24 +95,24 @@ func (p *Pruner[Obj]) RaiseGate(revision statedb.Revision) {
 	}
 }
 
-// IsApproved reports whether the next sweep has no budget.
+// IsApproved reports whether the next resync has no budget.
 func (p *Pruner[Obj]) IsApproved() bool { return p.approved }
 
-// EndApproval ends the approval: it was for one sweep.
+// EndApproval ends the approval: it was for one resync.
 func (p *Pruner[Obj]) EndApproval() { p.approved = false }
 
-// Request requests a prune as soon as possible. approve lifts the budget of that sweep, if the last
-// sweep was refused.
+// Request requests a prune as soon as possible. approve lifts the budget of that resync, if the last
+// resync was refused.
 func (p *Pruner[Obj]) Request(approve bool) {
 	p.requested = true
 	p.approved = p.approved || approve && p.refused.Load()
 }
 
-// Refused reports whether the last sweep stopped at its budget. It may be called from any
+// Refused reports whether the last resync stopped at its budget. It may be called from any
 // goroutine.
 func (p *Pruner[Obj]) Refused() bool { return p.refused.Load() }
 
-// Gated reports whether sweeps wait until all objects that the table had when it was initialised
+// Gated reports whether resyncs wait until all objects that the table had when it was initialised
 // have been attempted.
 func (p *Pruner[Obj]) Gated() bool { return p.gate > 0 }
 
@@ -163,7 +163,7 @@ func (p *Pruner[Obj]) Next(early bool) (time.Duration, bool) {
 	return p.at, p.scheduled && p.mayRun(early)
 }
 
-// NoteEnd records the end of a prune or a sweep with its error. It returns the number of failures in a row,
+// NoteEnd records the end of a prune or a resync with its error. It returns the number of failures in a row,
 // and the time until the next prune; 0 if none is planned. After a failure that time is the backoff of
 // objects, or the interval if that is shorter. Objects that are left alone are no failure: another listing would have them, too.
 func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failures int, after time.Duration) {
@@ -189,7 +189,7 @@ func (p *Pruner[Obj]) NoteEnd(now time.Duration, err error, set Settings) (failu
 }
 
 // Failure returns the text of the last failure; empty if the last prune succeeded. awaits reports whether it
-// was a sweep that awaits approval.
+// was a resync that awaits approval.
 func (p *Pruner[Obj]) Failure() (text string, awaits bool) { return p.failure, p.awaits }
 
 // Reschedule sets the time of the next prune after a change of the interval, unless the last prune

@@ -89,10 +89,10 @@ func TestNothingIsPrunedBeforeTheTableIsInitialised(t *testing.T) {
 	w.look(Settings{})
 	require.Nil(t, w.Initialized())
 	require.True(t, w.Due(0), "it was requested")
-	require.False(t, w.Gated(), "only sweeps are gated")
+	require.False(t, w.Gated(), "only resyncs are gated")
 }
 
-func TestSweepWaitsForTheInitialRowsOfTheTable(t *testing.T) {
+func TestResyncWaitsForTheInitialRowsOfTheTable(t *testing.T) {
 	w := play(t, true)
 	w.insert(1, 2)
 	w.write(w.ready)
@@ -187,14 +187,14 @@ func TestObjectsThatAreLeftAloneAreNoReasonToListAgain(t *testing.T) {
 	require.False(t, awaits)
 	failures, after = w.NoteEnd(0, fmt.Errorf("%w; %w", resync.ErrAwaits, left), hourly)
 	require.Equal(t, 1, failures)
-	require.Equal(t, time.Second, after, "a sweep that awaits approval is tried again")
+	require.Equal(t, time.Second, after, "a resync that awaits approval is tried again")
 }
 
-func TestApprovalNeedsARefusedSweep(t *testing.T) {
+func TestApprovalNeedsARefusedResync(t *testing.T) {
 	w := play(t, true)
 	w.Request(true)
 	require.False(t, w.IsApproved())
-	w.NoteEnd(0, fmt.Errorf("sweep: %w", resync.ErrAwaits), hourly)
+	w.NoteEnd(0, fmt.Errorf("resync: %w", resync.ErrAwaits), hourly)
 	require.True(t, w.Refused())
 	w.Request(true)
 	require.True(t, w.IsApproved())

@@ -8,17 +8,17 @@ import (
 	"fmt"
 )
 
-// Budget bounds the orphans that one sweep or resync may delete. A zero field is no bound.
+// Budget bounds the orphans that one resync may delete. A zero field is no bound.
 type Budget struct {
 	Objects int
 	// Fraction is a fraction of the listed objects, from 0 to 1.
 	Fraction float64
 }
 
-// ErrAwaits is in the error of a sweep that is above its budget: it awaits the approval of a person.
-var ErrAwaits = errors.New("nothing is deleted until a person approves it: with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")
+// ErrAwaits is in the error of a resync that is above its budget: it awaits the approval of a person.
+var ErrAwaits = errors.New("nothing is deleted until a person approves it: with the command reconciler/approve, the button \"Approve resync\" of the page, or Loop.ApproveResync")
 
-// check returns an error if the budget does not allow a sweep to delete a number of orphans.
+// check returns an error if the budget does not allow a resync to delete a number of orphans.
 func (b Budget) check(orphans, listed int) error {
 	var bound string
 	switch {
@@ -29,6 +29,6 @@ func (b Budget) check(orphans, listed int) error {
 	default:
 		return nil
 	}
-	return fmt.Errorf("sweep: the table has no row for %[2]d of the %[1]d objects in the target, more than the budget of %[3]s: %[4]w",
+	return fmt.Errorf("the table has no row for %[2]d of the %[1]d objects in the target, more than the budget of %[3]s: %[4]w",
 		listed, orphans, bound, ErrAwaits)
 }

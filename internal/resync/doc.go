@@ -10,7 +10,7 @@
 //     loop applies it again: a repair.
 //   - What is equal is left alone.
 //
-// A sweep is a resync that only looks for orphans. A row is judged only if it is Done and the core has no entry of its
+// With OrphansOnly no row is judged. Otherwise a row is judged only if it is Done and the core has no entry of its
 // key, and not by a listing during which an operation of its key ended: the listing may show what was before.
 //
 // If the loop adopts, the first listing comes before everything else, and the Resync keeps it. Each row that is

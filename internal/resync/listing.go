@@ -150,7 +150,7 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	if err = cmp.Or(f.odd, err, ctx.Err()); err != nil {
 		return err
 	}
-	if !l.adopts && l.cfg.Compares {
+	if !l.adopts && !l.cfg.OrphansOnly {
 		l.findMissing(ctx)
 	}
 	f.strays, f.upTo = nil, l.cfg.Rows.Revision()
@@ -171,7 +171,7 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 		}
 		return
 	}
-	if !l.cfg.Compares {
+	if l.cfg.OrphansOnly {
 		return
 	}
 	f.seen.add(hash)

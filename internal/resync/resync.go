@@ -24,8 +24,8 @@ type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
 	// List lists the target.
 	List func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
-	// Compares: the listed objects have their values. Otherwise a resync is a sweep.
-	Compares bool
+	// OrphansOnly: rows are not judged.
+	OrphansOnly bool
 	// Equal reports whether a listed object is equal to its row; nil if every one is. Diff returns the difference for
 	// people; it may be nil.
 	Equal func(wanted, found Obj) bool
@@ -72,9 +72,6 @@ func (r *Resync[Obj]) timeout() time.Duration { return r.cfg.Timeout() }
 
 // patience is how long a listing may run before it is reported.
 func (r *Resync[Obj]) patience() time.Duration {
-	if !r.cfg.Compares {
-		return execute.Long
-	}
 	return max(cmp.Or(r.timeout(), execute.Long), time.Second)
 }
 
@@ -125,15 +122,6 @@ func (l *listing[Obj]) hasEnded() bool {
 	}
 }
 
-// Holds reports whether no operation may begin: the loop waits for the first listing, or a sweep lists.
-func (r *Resync[Obj]) Holds() bool {
-	if r.adoption.waiting {
-		return true
-	}
-	_, running := r.Running()
-	return running && !r.cfg.Compares
-}
-
 // Next returns when Look, Finish or Trouble has to be called again; false if they need not be.
 func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
 	if _, running := r.Running(); running {
@@ -150,7 +138,7 @@ func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
 	return at, ok
 }
 
-// Attempt is an operation that has ended. Adopted: it was not called. Repair: a resync or a sweep has asked for it.
+// Attempt is an operation that has ended. Adopted: it was not called. Repair: a resync has asked for it.
 type Attempt[Obj any] struct {
 	Row                                 Obj
 	Adopted, Deleted, Repair, Succeeded bool
@@ -201,8 +189,6 @@ func (r *Resync[Obj]) EndRepairs() { r.repairs = nil }
 // Result is the result of a listing that worked.
 type Result struct {
 	Record inspect.Resync
-	// Swept counts the orphans that are being deleted.
-	Swept int
 	// Repairs reports whether some rows are to be repaired: those for which [Resync.Wants] is true.
 	Repairs bool
 	// Err is set if the budget does not allow the orphans to be deleted: none was handed out. It is also set if objects
@@ -238,16 +224,13 @@ type verdict struct {
 	// dropped counts the touched keys whose repairs were dropped. judged counts the unknown objects that were looked at,
 	// orphans those of them that are orphans, and handed the orphans that were handed out.
 	dropped, judged, orphans, handed int
-	// swept counts those of them that orphan returned true for.
-	swept int
 	// err is set if the budget does not allow the orphans to be deleted.
 	err error
 	// repaired has the keys that were repaired before, by their hashes.
 	repaired map[uint64]string
 }
 
-// Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table;
-// orphan returns whether it will be deleted. Finish does a slice of that; over is true, once, when it has ended. It does
+// Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table. Finish does a slice of that; over is true, once, when it has ended. It does
 // nothing if there is no such listing, or the main cursor, which has passed everything up to the given revision, has not
 // reached the end of the listing: until then the core does not know each deletion. A listing for Take, which may have
 // ended since Take looked, is left to that.
@@ -281,8 +264,8 @@ func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func
 			}
 		case v.err == nil && v.handed < v.orphans:
 			// It may be wanted by now.
-			if s := f.unknown[v.handed]; r.isOrphan(txn, s) && orphan(s.object, r.cfg.Rows.Table.Revision(txn)) {
-				v.swept++
+			if s := f.unknown[v.handed]; r.isOrphan(txn, s) {
+				orphan(s.object, r.cfg.Rows.Table.Revision(txn))
 			}
 			v.handed++
 		default:
@@ -314,7 +297,7 @@ func (r *Resync[Obj]) conclude(l *listing[Obj]) Result {
 	}
 	r.listing, r.adoption.blind = nil, false
 	r.repairs, r.seed = f.repairs, l.seed
-	return Result{Record: record, Swept: v.swept, Repairs: len(f.repairs) > 0, Err: f.trouble(v.err)}
+	return Result{Record: record, Repairs: len(f.repairs) > 0, Err: f.trouble(v.err)}
 }
 
 // drop forgets what is wrong with a row of which an operation has ended.

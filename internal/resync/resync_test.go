@@ -69,7 +69,7 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 	require.NoError(t, err)
 	w := &world{T: t, table: table, pending: map[uint64]bool{}, tracked: map[uint64]bool{}, during: func(context.Context) {}}
 	cfg := Config[row]{
-		Rows: rows.NewBeside[row](db, table), Compares: true,
+		Rows: rows.NewBeside[row](db, table),
 		List: func(ctx context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
 			for _, r := range w.listed {
 				yield(r)
@@ -254,7 +254,6 @@ func TestManyOrphansAreJudgedAndHandedOutInSlices(t *testing.T) {
 	for _, id := range []uint64{n - 1, n - 2, n - 3} {
 		require.NotContains(t, out.orphans, id)
 	}
-	require.Equal(t, len(out.orphans)+len(orphans), out.Swept)
 	require.Equal(t, n, out.Record.Orphan)
 	require.Equal(t, 1, out.Record.Missing)
 	require.Equal(t, []uint64{n + 2}, w.repaired())
@@ -310,7 +309,6 @@ func TestListingEndsWithTheLoop(t *testing.T) {
 	w.during = func(ctx context.Context) { <-ctx.Done() }
 	w.listed = []row{{7, 1}}
 	w.Start(t.Context(), w.cfg.Rows.DB.ReadTxn())
-	require.False(t, w.Holds())
 	_, running := w.Running()
 	require.True(t, running)
 	require.True(t, w.Stop())
@@ -344,13 +342,11 @@ func TestListingThatIsCutShortIsNoResult(t *testing.T) {
 	}
 }
 
-func TestSweepLooksForOrphansOnlyAndHoldsWorkBack(t *testing.T) {
-	w := play(t, func(cfg *Config[row]) { cfg.Compares, cfg.Equal, cfg.Diff = false, nil, nil })
+func TestOrphansOnlyJudgesNoRow(t *testing.T) {
+	w := play(t, func(cfg *Config[row]) { cfg.OrphansOnly, cfg.Equal, cfg.Diff = true, nil, nil })
 	w.set(row{1, 1}, row{2, 1})
 	w.listed = []row{{1, 9}, {7, 1}}
-	w.during = func(context.Context) { require.True(w, w.Holds()) }
 	w.begin()
-	require.False(t, w.Holds())
 	out := w.finish()
 	require.Equal(t, []uint64{7}, out.orphans)
 	require.Empty(t, w.repaired())
@@ -368,7 +364,7 @@ func TestObjectsWithoutAKeyAreLeftAlone(t *testing.T) {
 func TestFirstListingIsComparedWithRowsThatComeLater(t *testing.T) {
 	w := play(t, nil)
 	w.WaitForFirst(0)
-	require.True(t, w.Waiting() && w.Holds())
+	require.True(t, w.Waiting())
 	w.listed = []row{{1, 1}, {2, 1}, {3, 9}, {8, 1}}
 	w.begin()
 	_, adopts, ended, err := w.Take(time.Second)
@@ -578,7 +574,7 @@ func merged(a, b map[uint64]int) map[uint64]int {
 	return all
 }
 
-func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
+func TestResyncOfMoreThanItsBudgetIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget          Budget
 		orphans, listed int

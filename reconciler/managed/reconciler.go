@@ -218,7 +218,7 @@ func (r *Reconciler[T]) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	return nil
 }
 
-// Prune does nothing: use a [reconciler.Sweeper] to delete resources without a row.
+// Prune does nothing: use a [reconciler.Lister] to delete resources without a row.
 func (r *Reconciler[T]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[T, statedb.Revision]) error {
 	return nil
 }

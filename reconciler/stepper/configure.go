@@ -25,7 +25,7 @@ type Engine[Obj any] interface {
 // [reconciler.RegisterConfig]; its fields may be changed before.
 //
 // Operations, BatchOperations and RoundOperations of cfg must be nil. The operations prune if the hook
-// implements [reconciler.Pruner]. If it does not, and Pruner and Sweeper are nil, pruning is off. The
+// implements [reconciler.Pruner]. If it does not, and Pruner and Lister are nil, pruning is off. The
 // operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed its row; a
 // changed row is written whatever the outcome. The error names the mistakes that were found.
 func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
@@ -54,7 +54,7 @@ func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconci
 	}
 	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
 	cfg.Operations = ops
-	if ops.pruner == nil && cfg.Pruner == nil && cfg.Sweeper == nil {
+	if ops.pruner == nil && cfg.Pruner == nil && cfg.Lister == nil {
 		// First, so that an option of the program that turns pruning on takes effect and Prune
 		// reports the missing method.
 		cfg.Options = slices.Concat([]reconciler.Option{reconciler.WithoutPruning()}, cfg.Options)
