@@ -55,7 +55,7 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Outcome.Succeeded() && !op.Effect.Void)
 		}
 	}
-	r.noteEnded()
+	r.resync.Note(r.ops)
 	noteRefreshCalls(r.shared.refresher, r.ops)
 }
 

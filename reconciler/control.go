@@ -163,7 +163,7 @@ func (r *runner[Obj]) applyPause() {
 	}
 	if r.paused.whole && !p.whole && r.resync.Compares() {
 		// What was listed before the pause may be long gone.
-		r.adopt()
+		r.resync.Adopt(r.life.now())
 	}
 	r.paused = p
 	if p.whole || p.objects != nil {
@@ -288,7 +288,7 @@ func (l *Loop[Obj]) Prune() { l.calls.ask(func(a *asked[Obj]) { a.prune = true }
 // used up by the next listing of the target that works. ApproveResync does not wait for the resync.
 // Safe from any goroutine.
 func (l *Loop[Obj]) ApproveResync() bool {
-	if !l.pruner.Refused() {
+	if !l.runner.resync.Refused() {
 		return false
 	}
 	l.calls.ask(func(a *asked[Obj]) { a.approve = true })

@@ -18,7 +18,6 @@ import (
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
-	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -54,7 +53,6 @@ type shared[Obj any] struct {
 	progress progress.Progress[remainder[Obj]]
 
 	execution execution[Obj]
-	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
 	// stats has the history, the counters and the latest state.
 	stats stats[Obj]
@@ -174,7 +172,6 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.this.began = r.life.now()
 	r.completeFinished(ctx, &round)
 	r.refresh()
-	r.lookAtListing()
 
 	txn := r.shared.rows.DB.ReadTxn()
 	r.shared.ledger.Begin(r.this.began, r.shared.rows.Table.Revision(txn))
@@ -185,7 +182,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.publish()
 	r.noteRefreshed()
 
-	r.prune(ctx, &round, txn, r.this.began)
+	r.look(ctx, &round, txn)
 	r.report(&round)
 	return r.moreToSee(more, left)
 }
@@ -252,7 +249,7 @@ func (r *runner[Obj]) wait(ctx context.Context, changed <-chan struct{}) inspect
 	case <-clock:
 		r.alarm.Rang()
 		return reason
-	case <-r.shared.pruner.Initialized():
+	case <-r.resync.Initialized():
 		return inspect.ReasonInitialized
 	case <-r.shared.calls.made:
 		// Settings, pauses, questions and waits.
@@ -293,11 +290,8 @@ func (r *runner[Obj]) next(changed <-chan struct{}) (at time.Duration, reason in
 	if stuckAt, has := r.workers.NextStuck(now); has && (!ok || stuckAt < at) {
 		at, reason, ok = stuckAt, inspect.ReasonStuck, true
 	}
-	if pruneAt, has := r.shared.pruner.Next(r.resync.Waiting()); has && r.mayPrune() && (!ok || pruneAt < at) {
-		at, reason, ok = pruneAt, inspect.ReasonPrune, true
-	}
-	if listAt, has := r.resync.Next(now); has && (!ok || listAt < at) {
-		at, reason, ok = listAt, inspect.ReasonDue, true
+	if lookAt, has := r.resync.Next(now, r.paused.whole); has && (!ok || lookAt < at) {
+		at, reason, ok = lookAt, inspect.ReasonPrune, true
 	}
 	if due, has := r.shared.refresher.Next(); has && !r.paused.whole {
 		if refreshAt := due.Sub(r.life.started); !ok || refreshAt < at {

@@ -22,7 +22,6 @@ import (
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
@@ -89,10 +88,6 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 		s.ledger, waits, l.repeat = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress, byMark[Obj]{s.rows}
 	}
 	l.view = newView(s)
-	s.pruner = prune.New(prune.Config[Obj]{
-		Rows: s.rows, Lists: cfg.Lister != nil,
-	})
-	r.resync = newResync(s, c)
 	s.refresher = refresh.New(refresh.Config[Obj]{
 		Rows: s.rows, Batches: s.execution.config.IsBatched(), Give: l.repeat.again, Repair: r.repair,
 	})
@@ -103,6 +98,7 @@ func (l *Loop[Obj]) connect(classes *outcome.Classes[Obj]) error {
 		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
 	}
 	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics(), classes: classes}
+	r.connectResync()
 	return nil
 }
 
@@ -197,7 +193,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.executor = x
 	r.reconfigure(ctx, r.life.now())
 	if r.shared.setup.cfg.Equal != nil {
-		r.adopt()
+		r.resync.Adopt(r.life.now())
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
@@ -222,7 +218,7 @@ func (r *runner[Obj]) exited() error {
 	// Before the wait for workers, which may take long.
 	r.reports.health.TellEnd(err)
 	r.workers.Stop()
-	r.stopListing()
+	r.resync.Stop()
 	return err
 }
 
@@ -238,5 +234,5 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.publish()
 	r.report(&round)
 	// A listing that ignores its context keeps no outcome from being written.
-	r.stopListing()
+	r.resync.Stop()
 }

@@ -100,7 +100,7 @@ const (
 	ReasonReleased Reason = "released"
 	// ReasonMore: the round before left work undone.
 	ReasonMore Reason = "more"
-	// ReasonPrune: a prune was due.
+	// ReasonPrune: a prune or a resync was due, or a listing had lasted too long.
 	ReasonPrune Reason = "prune"
 	// ReasonPruneCall: Prune or ApproveResync was called.
 	ReasonPruneCall Reason = "prune-call"
