@@ -77,8 +77,7 @@ type shown struct {
 
 	PruneDuration shownHistogram `json:"prune_duration_seconds"`
 	PruneErrors   uint64         `json:"prune_errors"`
-	SweepListed   uint64         `json:"sweep_listed"`
-	Swept         uint64         `json:"swept"`
+	Listed        uint64         `json:"listed"`
 	Adopted       uint64         `json:"adopted"`
 	Different     uint64         `json:"different"`
 	Missing       uint64         `json:"missing"`
@@ -137,8 +136,7 @@ func shownFigures(f *Figures, now time.Time) shown {
 
 		PruneDuration: shownValues(&f.Prunes),
 		PruneErrors:   f.PruneErrors,
-		SweepListed:   f.Listed,
-		Swept:         f.Swept,
+		Listed:        f.Listed,
 		Adopted:       f.Adopted,
 		Different:     f.Different,
 		Missing:       f.Missing,

@@ -40,7 +40,7 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 			"commit_size": `+one("16")+`, "commit_duration_seconds": `+one("32")+`,
 			"commit_lost": 141, "commit_conflicts": 142,
 			"prune_duration_seconds": {"count": 2, "sum": 192, "p50": 64, "p99": 128},
-			"prune_errors": 151, "sweep_listed": 152, "swept": 153,
+			"prune_errors": 151, "listed": 152,
 			"adopted": 154, "different": 155, "missing": 156, "orphans": 157, "repairs": 158, "unset": 161
 		}}`, m.FiguresVar.String())
 	})
@@ -53,7 +53,7 @@ func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
 	var of map[string]map[string]any
 	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
 	shown := of["agent.routing"]
-	require.Len(t, shown, 33)
+	require.Len(t, shown, 32)
 	assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
 	assert.Equal(t, false, shown["paused"])
 	assert.Equal(t, map[string]any{}, shown["states"])

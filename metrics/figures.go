@@ -39,16 +39,15 @@ type Figures struct {
 	// written meanwhile.
 	Lost, Conflicts uint64
 
-	// Prunes is the duration of prunes, sweeps and resyncs in seconds, including failed ones and those that await
-	// approval, but not the first listing of a loop that adopts; PruneErrors counts these two. Listed counts the objects that sweeps were given, Swept the
-	// orphans among them whose deletion began.
-	Prunes        Histogram
-	PruneErrors   uint64
-	Listed, Swept uint64
+	// Prunes is the duration of prunes and resyncs in seconds, including failed ones and those that await approval, but
+	// not the first listing of a loop that adopts; PruneErrors counts these two. Listed counts all listed objects.
+	Prunes      Histogram
+	PruneErrors uint64
+	Listed      uint64
 
 	// Adopted counts objects that the target had already when the reconciler started, so that no operation was
 	// called. Different, Missing and Orphans add up what resyncs found of applied rows: the first listing of a reconciler that
-	// adopts, with which rows are compared before they are applied, does not count. Listed counts all listed objects. Repairs
+	// adopts, with which rows are compared before they are applied, does not count. Repairs
 	// counts the operations on different and missing objects.
 	Adopted                     uint64
 	Different, Missing, Orphans uint64

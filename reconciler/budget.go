@@ -35,7 +35,7 @@ func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 	r.core.SetLimits(r.set.limits())
 	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})
 	if was.PruneInterval != r.set.PruneInterval || was.ResyncInterval != r.set.ResyncInterval {
-		r.shared.pruner.Reschedule(now, r.pruning().Interval)
+		r.resync.Reschedule(now)
 	}
 }
 
@@ -58,7 +58,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 	// When a pass begins, its operations are those that workers have finished.
 	busy := r.workers.IsBusy() || len(r.ops) > 0
 	b := budget{again: never, workers: r.set.workers() || busy}
-	if r.paused.whole || r.shared.pruner.Draining() || r.resync.Holds() {
+	if r.paused.whole || r.resync.Holds() {
 		return b
 	}
 	size := r.set.RoundSize

@@ -159,7 +159,7 @@ func (r *runner[Obj]) takeCalls(ctx context.Context) (prune bool) {
 	}
 	a := r.shared.calls.take()
 	if a.prune || a.approve {
-		r.shared.pruner.Request(a.approve)
+		r.resync.Request(a.approve)
 	}
 	r.applyPause()
 	walks := r.core.Walk(r.life.now())

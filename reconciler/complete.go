@@ -55,7 +55,7 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Outcome.Succeeded() && !op.Effect.Discounted)
 		}
 	}
-	r.noteEnded()
+	r.resync.Note(r.ops)
 }
 
 // forgetCancelled counts operations that the end of the loop has cancelled as not run: that is no failure

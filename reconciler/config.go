@@ -56,13 +56,13 @@ type Config[Obj any] struct {
 	// Pruner prunes the target. nil means Operations, or if that is nil, the BatchOperations or
 	// RoundOperations if they have a Prune method.
 	Pruner Pruner[Obj]
-	// Sweeper lists what the target has; the reconciler deletes what the table does not have. It
-	// replaces pruning, and must not be set together with Pruner. nil means that Pruner prunes.
-	Sweeper Sweeper[Obj]
 
-	// Lister lists what the target has, with its values: the reconciler compares that with the table. It replaces
-	// pruning and sweeping, and must not be set together with Pruner or Sweeper. nil means that nothing is compared.
+	// Lister lists what the target has: the reconciler compares that with the table. It replaces pruning, and must not
+	// be set together with Pruner. nil means that nothing is compared.
 	Lister Lister[Obj]
+	// OrphansOnly is for a target that lists keys only, or whose rows must not be repaired: the reconciler deletes what
+	// no row wants, and compares nothing else. It needs a Lister, and must not be set together with Equal.
+	OrphansOnly bool
 	// Equal reports whether an object of the target is as the row wants it: then no operation is called. found is an
 	// object that Lister has listed. Compare everything that Update writes, and nothing else.
 	//
@@ -138,14 +138,14 @@ type options struct {
 // resolve returns the setup that a configuration describes. fallback are the metrics if no option has
 // some; nil means unpublished ones. The error joins everything that is wrong.
 func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
-	if cfg.Pruner == nil && cfg.Sweeper == nil && cfg.Lister == nil {
+	if cfg.Pruner == nil && cfg.Lister == nil {
 		cfg.Pruner = cfg.pruner()
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	opts := options{
-		settings: defaultSettings(cfg.prunes()),
+		settings: defaultSettings(cfg.Pruner != nil, cfg.OrphansOnly),
 		// About 100 KiB for each reconciler, without the objects themselves.
 	}
 	for _, option := range cfg.Options {
@@ -161,7 +161,7 @@ func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	if cfg.Table != nil {
 		id.Table = cfg.Table.Name()
 	}
-	if err := errors.Join(cfg.check(), opts.settings.check(cfg.prunes(), cfg.Lister != nil), opts.check(cfg.Sweeper != nil || cfg.Lister != nil)); err != nil {
+	if err := errors.Join(cfg.check(), opts.settings.check(cfg.Pruner != nil, cfg.Lister != nil), opts.check(cfg.Lister != nil)); err != nil {
 		return setup[Obj]{}, fmt.Errorf("reconciler %q: %w", called(id), err)
 	}
 	return setup[Obj]{cfg: cfg, opts: opts, id: id, log: cfg.Log.With("reconciler", called(id))}, nil
@@ -185,9 +185,6 @@ func (cfg *Config[Obj]) pruner() Pruner[Obj] {
 	}
 	return nil
 }
-
-// prunes reports whether something prunes.
-func (cfg *Config[Obj]) prunes() bool { return cfg.Pruner != nil || cfg.Sweeper != nil }
 
 // statusInRows reports whether the rows carry the status.
 func (cfg *Config[Obj]) statusInRows() bool {
@@ -227,9 +224,9 @@ func (cfg *Config[Obj]) check() error {
 	}
 	f.add(cfg.BatchOperations != nil && cfg.RoundOperations != nil,
 		"Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations)
-	f.add(cfg.Pruner != nil && cfg.Sweeper != nil, "Config.Pruner (%T) and Config.Sweeper (%T) are both set", cfg.Pruner, cfg.Sweeper)
 	f.add(cfg.Pruner != nil && cfg.Lister != nil, "Config.Pruner (%T) and Config.Lister (%T) are both set", cfg.Pruner, cfg.Lister)
-	f.add(cfg.Sweeper != nil && cfg.Lister != nil, "Config.Sweeper (%T) and Config.Lister (%T) are both set", cfg.Sweeper, cfg.Lister)
+	f.add(cfg.OrphansOnly && cfg.Lister == nil, "Config.OrphansOnly is set, but Config.Lister is nil")
+	f.add(cfg.OrphansOnly && cfg.Equal != nil, "Config.OrphansOnly and Config.Equal are both set")
 	f.add(cfg.Equal != nil && cfg.Lister == nil, "Config.Equal is set, but Config.Lister is nil")
 	f.add(cfg.Diff != nil && cfg.Equal == nil, "Config.Diff is set, but Config.Equal is nil")
 	return errors.Join(f...)
@@ -273,13 +270,12 @@ func (s *Settings) check(prunes, lists bool) error {
 	return errors.Join(f...)
 }
 
-// check returns everything that is wrong with the options besides the settings, or nil. sweeps: there
-// is a Sweeper or a Lister.
-func (o *options) check(sweeps bool) error {
+// check returns everything that is wrong with the options besides the settings, or nil. lists: there is a Lister.
+func (o *options) check(lists bool) error {
 	var f faults
 	b := o.budget
 	f.add(b.Objects < 0 || !(b.Fraction >= 0 && b.Fraction <= 1),
-		"WithSweepBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1", b.Objects, b.Fraction)
-	f.add(b != resync.Budget{} && !sweeps, "WithSweepBudget: %d objects and fraction %v, but Config.Sweeper and Config.Lister are nil", b.Objects, b.Fraction)
+		"WithOrphanBudget: %d objects and fraction %v, must not be negative, and the fraction at most 1", b.Objects, b.Fraction)
+	f.add(b != resync.Budget{} && !lists, "WithOrphanBudget: %d objects and fraction %v, but Config.Lister is nil", b.Objects, b.Fraction)
 	return errors.Join(f...)
 }

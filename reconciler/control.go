@@ -48,7 +48,7 @@ func (l *Loop[Obj]) Reconfigure(change func(s *Settings)) error {
 	defer l.settings.changing.Unlock()
 	s := l.Settings()
 	change(&s)
-	if err := s.check(l.setup.cfg.prunes(), l.setup.cfg.Lister != nil); err != nil {
+	if err := s.check(l.setup.cfg.Pruner != nil, l.setup.cfg.Lister != nil); err != nil {
 		return fmt.Errorf("reconciler %q: %w", called(l.setup.id), err)
 	}
 	l.settings.Store(&s)
@@ -162,7 +162,7 @@ func (r *runner[Obj]) applyPause() {
 	}
 	if r.paused.whole && !p.whole && r.resync.Compares() {
 		// What was listed before the pause may be long gone.
-		r.adopt()
+		r.resync.Adopt(r.life.now())
 	}
 	r.paused = p
 	if p.whole || p.objects != nil {
@@ -253,14 +253,14 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 // Prune implements [Reconciler].
 func (l *Loop[Obj]) Prune() { l.calls.ask(func(a *asked[Obj]) { a.prune = true }) }
 
-// ApproveSweep requests a sweep now that may delete any number of objects, whatever [WithSweepBudget]
-// sets. It is for a person who has seen in health that a sweep exceeded its budget, and knows why.
+// ApproveResync requests a resync now that may delete any number of orphans, whatever [WithOrphanBudget]
+// sets. It is for a person who has seen in health that a resync exceeded its budget, and knows why.
 //
-// It returns false, and does nothing, if the last sweep did not exceed its budget. The approval is
-// used up by the next list of the target that succeeds. ApproveSweep does not wait for the sweep.
+// It returns false, and does nothing, if the last resync did not exceed its budget. The approval is
+// used up by the next listing of the target that works. ApproveResync does not wait for the resync.
 // Safe from any goroutine.
-func (l *Loop[Obj]) ApproveSweep() bool {
-	if !l.pruner.Refused() {
+func (l *Loop[Obj]) ApproveResync() bool {
+	if !l.runner.resync.Refused() {
 		return false
 	}
 	l.calls.ask(func(a *asked[Obj]) { a.approve = true })

@@ -105,16 +105,16 @@ func TestColdRowsAreDoneBesideHotKeys(t *testing.T) {
 	}
 }
 
-// The first sweep waits for the rows that were there at the start, and not for rows that are written
+// The first search for orphans waits for the rows that were there at the start, and not for rows that are written
 // later.
-func TestFirstSweepComesDespiteConstantWrites(t *testing.T) {
+func TestOrphansAreFoundDespiteConstantWrites(t *testing.T) {
 	const rows, took = 400, 5 * time.Millisecond
 	synctestRun(t, func(e *env) {
 		e.target.takes(took)
 		e.target.strays(100_001)
 		e.put(1, ids(1, rows)...)
 		cfg := e.config(reconciler.WithRoundLimits(100, nil))
-		cfg.Sweeper = &lister{target: e.target}
+		cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
 		e.start(cfg)
 		// The bound is twice as long here: the main cursor must also pass what was written before the
 		// listing. The deletion of the orphan has another second.

@@ -21,9 +21,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// A page of deletions continues where the previous one ended, even among the orphans of one sweep,
+// A page of deletions continues where the previous one ended, even among the orphans of one resync,
 // which are all unreconciled since the same revision.
-func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
+func TestPagesOfDeletionsHaveEachOrphanOnce(t *testing.T) {
 	const orphans, page = 120, 50
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(c call) error {
@@ -33,14 +33,16 @@ func TestPagesOfDeletionsHaveEachOrphanOfASweepOnce(t *testing.T) {
 			return nil
 		})
 		e.target.strays(ids(1001, 1000+orphans)...)
-		require.Equal(e, orphans, e.sweep().Swept)
+		require.Equal(e, orphans, e.relist().Orphan)
 		e.pass(50 * time.Millisecond)
 		listed := e.deletions(page, 2+orphans/page)
 		require.Len(e, listed, orphans)
 		slices.Sort(listed)
 		require.Len(e, slices.Compact(listed), orphans)
-	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
-		reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithoutPruning())
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
+	},
+		reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // A listing may find many orphans, which are unreconciled since the same revision: the answer must not take long.
@@ -62,8 +64,10 @@ func TestPageOfDeletionsComputesTheKeysOfFewObjects(t *testing.T) {
 		require.Len(e, page.Objects, 50)
 		require.Equal(e, "1001", page.Objects[0].Key)
 		require.Less(e, counted.Load(), int64(1000), "keys")
-	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
-		reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithoutPruning())
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
+	},
+		reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // If an operation changes the key of its object and fails, the failure counts for the original key, and

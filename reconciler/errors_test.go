@@ -183,24 +183,24 @@ func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
 	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
 }
 
-// A prune that fails is retried after the backoff of objects, and logged as rarely as they are. A sweep above its
+// A prune that fails is retried after the backoff of objects, and logged as rarely as they are. A resync above its
 // budget is no failure.
 func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+	relisting(t, func(e *env, s *lister) {
 		s.strays(1, 2)
 		s.failing("no route")
-		e.sweep()
+		e.relist()
 		e.pass(29 * time.Second)
-		require.Equal(e, 1, strings.Count(e.Logged(), "prune failed"), e.Logged())
+		require.Equal(e, 1, strings.Count(e.Logged(), "resync failed"), e.Logged())
 		s.failing("")
 		e.pass(time.Minute + time.Second)
-		awaits := strings.Count(e.Logged(), "sweep awaits approval")
+		awaits := strings.Count(e.Logged(), "resync awaits approval")
 		require.NotZero(e, awaits, e.Logged())
 		require.LessOrEqual(e, awaits, 3)
-		require.Equal(e, 1, strings.Count(e.Logged(), "prune failed"), e.Logged())
+		require.Equal(e, 1, strings.Count(e.Logged(), "resync failed"), e.Logged())
 		_, message, _ := e.health.Now()
-		require.Equal(e, "a sweep awaits approval", message)
-	}, reconciler.WithSweepBudget(1, 0))
+		require.Equal(e, "a resync awaits approval", message)
+	}, reconciler.WithOrphanBudget(1, 0))
 }
 
 // Failures are classified by their texts without the parts that differ between objects.

@@ -345,11 +345,11 @@ func (h *history) flood() {
 	bounds := make([]time.Duration, len(h.slots))
 	var longest time.Duration
 	for i, s := range h.slots {
-		// The backlog gets a quarter of the operations, an eighth if a sweep has found orphans, and
+		// The backlog gets a quarter of the operations, an eighth if a resync has found orphans, and
 		// the catch-up cursor begins after some time. Rounds of eight or more items are a
 		// millisecond apart.
 		each, share := max(s.pace(), time.Millisecond/8), time.Duration(5)
-		if s.config.Sweeper != nil {
+		if s.config.Lister != nil {
 			share = 9
 		}
 		bounds[i] = share*time.Duration(backlog)*each + 16*time.Duration(min(s.size, 100))*s.target.takes + 50*time.Millisecond
@@ -422,7 +422,7 @@ func (s *slot) unattempted(from, n uint64) (left int) {
 }
 
 // checkMemory checks that the number of ready changes stays within six rounds. Refreshes, which come in batches of
-// their own size, and resumed objects, with orphans of sweeps, do not count.
+// their own size, and resumed objects, with orphans, do not count.
 func (s *slot) checkMemory() {
 	x := s.running.loop.Snapshot(s.h.Context())
 	n := 0

@@ -194,7 +194,7 @@ func (s *slot) call() {
 	if what%2 == 0 {
 		some = nil
 	}
-	h.record.event("reconciler %d gets a call to retry (0, 1), to refresh (2, 3), to approve a sweep or to reapply (5): %d, keys %v", s.index, what, some)
+	h.record.event("reconciler %d gets a call to retry (0, 1), to refresh (2, 3), to approve a resync or to reapply (5): %d, keys %v", s.index, what, some)
 	by.waiting.Add(1)
 	go func() {
 		defer by.waiting.Add(-1)
@@ -208,7 +208,7 @@ func (s *slot) call() {
 			h.record.reapplies(s.index, objs)
 			_, err = by.loop.Reapply(h.Context(), objs...)
 		default:
-			by.loop.ApproveSweep()
+			by.loop.ApproveResync()
 		}
 		if err != nil && !isEnd(err) && !errors.Is(err, inspect.ErrNotFound) {
 			h.record.violate("a call of %d ends with %v", s.index, err)
@@ -288,7 +288,8 @@ func (h *history) checkIdle() {
 	for i, s := range h.slots {
 		most := 3
 		if s.prunesOften {
-			most = 60
+			// Three for each prune or resync, whose interval is up to a tenth shorter.
+			most = 69
 		}
 		if n := s.passes.count() - before[i]; n > most {
 			h.record.violate("(e) reconciler %d makes %d passes in 2 s with nothing to do", i, n)

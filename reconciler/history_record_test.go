@@ -228,7 +228,7 @@ func (r *record) start(slot int, by *instance, key uint64, number int, deletes b
 		if !before.over {
 			bad("(d) another operation of the key runs")
 		}
-		// A sweep may find an object whose deletion is already on its way.
+		// A resync may find an object whose deletion is already on its way.
 		twice := before.deletes && deletes && before.wish == number
 		if before.wish > number || before.revision > revision && !twice {
 			bad("(b) one for wish %d at revision %d has started", before.wish, before.revision)

@@ -141,11 +141,11 @@ func (h *history) newSlot(i int) *slot {
 		add("rounds", reconciler.WithRoundLimits(s.size, rate.NewLimiter(200, 1)))
 	}
 	add(pick[func() (string, reconciler.Option)](rng,
-		func() (string, reconciler.Option) { return "no pruning", reconciler.WithoutPruning() },
-		func() (string, reconciler.Option) { return "pruning", reconciler.WithPruning(time.Hour) },
+		func() (string, reconciler.Option) { return "no pruning", s.lookEach(0) },
+		func() (string, reconciler.Option) { return "pruning", s.lookEach(time.Hour) },
 		func() (string, reconciler.Option) {
 			s.prunesOften = true
-			return "pruning often", reconciler.WithPruning(100 * time.Millisecond)
+			return "pruning often", s.lookEach(100 * time.Millisecond)
 		},
 	)())
 	s.passes = &passCounter{RWTable: h.table, s: s}
@@ -169,10 +169,10 @@ func (h *history) newSlot(i int) *slot {
 		s.config.Operations = x
 	}
 	if h.one(3) {
-		words = append(words, "sweeper")
-		s.config.Sweeper = x
+		words = append(words, "orphans only")
+		s.config.Lister, s.config.OrphansOnly = x, true
 		if h.one(2) {
-			add("budget", reconciler.WithSweepBudget(pick(rng, 0, 1, 3), pick(rng, 0, 0.2)))
+			add("budget", reconciler.WithOrphanBudget(pick(rng, 0, 1, 3), pick(rng, 0, 0.2)))
 		}
 	} else if s.config.Operations == nil {
 		s.config.Pruner = x
@@ -333,4 +333,15 @@ func (s *slot) askAgain(wtxn statedb.WriteTxn) {
 			s.h.put(wtxn, row.ID, kinds)
 		}
 	}
+}
+
+// lookEach returns the option that sets the interval of prunes, or of resyncs.
+func (s *slot) lookEach(interval time.Duration) reconciler.Option {
+	return reconciler.WithSettings(func(set *reconciler.Settings) {
+		if s.config.Lister != nil {
+			set.ResyncInterval = interval
+		} else {
+			set.PruneInterval = interval
+		}
+	})
 }

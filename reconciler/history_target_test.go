@@ -312,11 +312,11 @@ func (x *historyTarget) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Se
 	return nil
 }
 
-// List implements reconciler.Sweeper.
+// List implements reconciler.Lister.
 func (x *historyTarget) List(_ context.Context, _ statedb.ReadTxn, yield func(*historyRow) bool) error {
 	defer x.enter("List")()
 	if !x.s.h.initialized.Load() {
-		x.s.h.record.violate("(d) sweep before the table is initialised")
+		x.s.h.record.violate("(d) listing before the table is initialised")
 	}
 	for key := range x.holds() {
 		if !yield(&historyRow{ID: key}) {

@@ -344,13 +344,13 @@ func (h *history) settle() {
 				s.stop()
 				s.start()
 				h.unlimit()
-				// Its first sweep may need an approval.
+				// Its first resync may need an approval.
 				time.Sleep(time.Second)
 				synctest.Wait()
 			} else {
 				h.write(s.askAgain)
 			}
-			s.running.loop.ApproveSweep()
+			s.running.loop.ApproveResync()
 		}
 	}
 	time.Sleep(time.Second)
@@ -363,7 +363,7 @@ func (h *history) settle() {
 	time.Sleep(time.Second)
 	synctest.Wait()
 	for _, s := range h.slots {
-		s.running.loop.ApproveSweep()
+		s.running.loop.ApproveResync()
 	}
 	time.Sleep(time.Second)
 	synctest.Wait()

@@ -129,7 +129,7 @@ func eachLedger(t *testing.T, target func() *nameTarget, test func(e *reconciler
 		t.Run(ledger, func(t *testing.T) {
 			target := target()
 			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
-				cfg := reconciler.Config[*named]{Operations: target, Sweeper: target, Options: exact()}
+				cfg := reconciler.Config[*named]{Operations: target, Lister: target, OrphansOnly: true, Options: exact()}
 				if ledger == "rows" {
 					cfg = inNames(cfg)
 				}
@@ -178,7 +178,7 @@ func TestEmptyKeyIsAKeyAsAnyOther(t *testing.T) {
 		e.Loop.Prune()
 		synctest.Wait()
 		time.Sleep(time.Second)
-		require.False(e, target.holds(""), "the orphan with the empty key is swept")
+		require.False(e, target.holds(""), "the orphan with the empty key is deleted")
 		require.True(e, target.holds("a"))
 	})
 }
@@ -208,7 +208,7 @@ func TestObjectWithoutAKeyIsAnErrorOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestListedObjectWithoutAKeyDoesNotStopASweep(t *testing.T) {
+func TestListedObjectWithoutAKeyDoesNotStopAResync(t *testing.T) {
 	listing := func() *nameTarget {
 		return &nameTarget{has: map[string]bool{"orphan": true}, found: []string{"keyless"}}
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
-	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -53,7 +52,6 @@ type shared[Obj any] struct {
 	progress progress.Progress[remainder[Obj]]
 
 	execution execution[Obj]
-	pruner    *prune.Pruner[Obj]
 	refresher *refresh.Refresher[Obj]
 	// stats has the history, the counters and the latest state.
 	stats stats[Obj]
@@ -171,7 +169,6 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.this.began = r.life.now()
 	r.completeFinished(ctx, &round)
 	r.refresh()
-	r.lookAtListing()
 
 	txn := r.shared.rows.DB.ReadTxn()
 	r.shared.ledger.Begin(r.this.began, r.shared.rows.Table.Revision(txn))
@@ -181,7 +178,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	r.account(&round)
 	r.publish()
 
-	r.prune(ctx, &round, txn, r.this.began)
+	r.look(ctx, &round, txn)
 	r.report(&round)
 	return more
 }
@@ -256,10 +253,8 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	n.by(recordAt, inspect.ReasonDue, has)
 	stuckAt, has := r.workers.NextStuck(now)
 	n.by(stuckAt, inspect.ReasonStuck, has)
-	pruneAt, has := r.shared.pruner.Next(r.resync.Waiting())
-	n.by(pruneAt, inspect.ReasonPrune, has && r.mayPrune())
-	listAt, has := r.resync.Next(now)
-	n.by(listAt, inspect.ReasonDue, has)
+	lookAt, has := r.resync.Next(now, r.paused.whole)
+	n.by(lookAt, inspect.ReasonPrune, has)
 	refreshAt, has := r.nextRefresh(now)
 	n.by(refreshAt, inspect.ReasonDue, has)
 	return n
@@ -281,7 +276,7 @@ func (r *runner[Obj]) wait(ctx context.Context, next *nextPass) inspect.Reason {
 	case <-clock:
 		r.alarm.Rang()
 		return next.reason
-	case <-r.shared.pruner.Initialized():
+	case <-r.resync.Initialized():
 		return inspect.ReasonInitialized
 	case <-r.shared.calls.made:
 		// Settings, pauses, questions and waits.

@@ -76,22 +76,6 @@ type Pruner[Obj any] interface {
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 
-// Sweeper lists what the target has, so that the reconciler can delete what the table does not have.
-// Such a sweep replaces the prune. The deletions of a sweep are ordinary ones: Delete or DeleteBatch
-// is called with the object that was listed, with the usual backoff, limits and concurrency.
-type Sweeper[Obj any] interface {
-	// List calls yield with every object in the target that this reconciler manages. Each object
-	// needs the fields of its primary key, and what Delete needs. List stops when yield returns
-	// false, which means that the reconciler stops. It must not call yield from two goroutines at the
-	// same time, nor after it has returned.
-	//
-	// List is called when a prune would be called. The first call waits until every object that the
-	// table had when it was initialised has been attempted. An error means that the list is
-	// incomplete: nothing is deleted, the sweep is retried with backoff, and health reports the
-	// failure until a sweep succeeds.
-	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
-}
-
 // BatchEntry is one object of a batch. Operations may sort the entries and change their fields. They
 // must not remove or replace an entry: that is an error of its object.
 //

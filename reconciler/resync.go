@@ -5,11 +5,12 @@ package reconciler
 
 import (
 	"context"
-	"time"
+	"errors"
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/backoff"
+	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -27,7 +28,8 @@ type Lister[Obj any] interface {
 	// must not be kept after the call. When the first listing begins, its tables may be empty. ctx ends when the
 	// reconciler stops, which waits for List. It has no deadline: set one in List if the target may hang.
 	//
-	// A key may be listed twice, if the target has two objects for it: the row is equal only if it is equal to both.
+	// A key may be listed twice, if the target has two objects for it: the row is equal only if it is equal to both, and
+	// is not adopted.
 	// Of an orphan that is listed twice one is deleted, and the other after the next resync.
 	//
 	// List runs on a goroutine of its own, beside operations, one call at a time. An object of which an operation
@@ -54,16 +56,24 @@ type Lister[Obj any] interface {
 // [Loop.Prune]. Safe from any goroutine.
 func (l *Loop[Obj]) Resync() { l.Prune() }
 
-// newResync returns the stage that lists the target.
-func newResync[Obj any](s *shared[Obj], c *core.Core[Obj]) *resync.Resync[Obj] {
-	cfg := &s.setup.cfg
+// connectResync makes the stage that looks at the target.
+func (r *runner[Obj]) connectResync() {
+	s, cfg := r.shared, &r.shared.setup.cfg
 	set := resync.Config[Obj]{
-		Rows: s.rows, Compares: cfg.Lister != nil, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
+		Rows: s.rows, OrphansOnly: cfg.OrphansOnly, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
 		Done: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool {
 			return s.ledger.Status(txn, row, revision).Kind == status.KindDone
 		},
-		Tracks:  c.TracksKeyOf,
-		Timeout: func() time.Duration { return s.settings.Load().ListTimeout }, Now: s.life.now,
+		Tracks: r.core.TracksKeyOf, Orphan: r.core.AddOrphan,
+		Repair: func(wanted func(Obj, statedb.Revision) bool) {
+			s.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return wanted(row.Object, row.Revision) }))
+		},
+		Attempted: func() statedb.Revision { return r.core.Index.Attempted(r.observer.Revision()) },
+		Busy: func() (busy, stuck bool) {
+			n, _, _ := r.workers.NumStuck()
+			return r.workers.IsBusy(), n > 0
+		},
+		Settings: r.resyncSettings, Now: s.life.now,
 		Guard: func(name string, f func() error) (err error) {
 			defer s.execution.config.Recover(name, &err)
 			return f()
@@ -71,97 +81,78 @@ func newResync[Obj any](s *shared[Obj], c *core.Core[Obj]) *resync.Resync[Obj] {
 	}
 	switch {
 	case cfg.Lister != nil:
-		set.List = cfg.Lister.List
-	case cfg.Sweeper != nil:
-		set.List = cfg.Sweeper.List
-	}
-	return resync.New(set)
-}
-
-// adopt has the loop wait for a listing, and compare rows with it before they are applied.
-func (r *runner[Obj]) adopt() {
-	r.resync.WaitForFirst(r.life.now())
-	r.shared.pruner.Request(false)
-}
-
-// lookAtListing ends the wait for the first listing, and the comparison with it, if they last too long.
-func (r *runner[Obj]) lookAtListing() {
-	p := r.shared.pruner
-	if r.resync.Look(r.life.now()) {
-		p.RaiseGate(r.shared.rows.Revision())
-		p.Request(false)
-	}
-}
-
-// stopListing ends the listing that runs. The next run of the loop lists again.
-func (r *runner[Obj]) stopListing() {
-	if r.resync.Stop() {
-		r.shared.pruner.Abandon()
-	}
-}
-
-// takeListing ends a listing of the target, and begins what follows from it.
-func (r *runner[Obj]) takeListing(round *inspect.Round) {
-	p, s := r.shared.pruner, r.resync
-	switch record, adopts, ended, err := s.Take(r.life.now()); {
-	case err != nil:
-		r.resynced(round, &resync.Result{Record: record, Err: err})
-	case ended:
-		p.NoteEnd(r.life.now(), nil, r.pruning())
-		if adopts {
-			p.RaiseGate(r.shared.rows.Revision())
-		} else {
-			p.Request(false)
+		set.List = func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error {
+			// It has a scope of its own: it is not in an operation that runs beside it.
+			ctx, _ = execute.New(ctx, &s.execution.config)
+			return cfg.Lister.List(ctx, txn, yield)
 		}
+	case cfg.Pruner != nil:
+		set.Prune = r.callPrune
+	}
+	r.resync = resync.New(set)
+}
+
+// resyncSettings returns the settings of the stage that looks at the target.
+func (r *runner[Obj]) resyncSettings() resync.Settings {
+	s := r.set
+	set := resync.Settings{Interval: s.PruneInterval, MinBackoff: s.MinBackoff, MaxBackoff: s.MaxBackoff, ListTimeout: s.ListTimeout}
+	if r.shared.setup.cfg.Lister != nil {
+		// Programs that were started together do not list together.
+		set.Interval = backoff.Exponential{Jitter: s.Jitter, Rand: r.blocking.rand}.Spread(s.ResyncInterval)
+	}
+	return set
+}
+
+// callPrune calls the Pruner.
+func (r *runner[Obj]) callPrune(ctx context.Context, txn statedb.ReadTxn) (err error) {
+	s := r.shared
+	r.reports.health.Begin(s.life.now())
+	defer r.reports.health.End()
+	scope := s.execution.scope.Load()
+	scope.Set(execute.Calling[Obj]{Operation: "prune", Since: s.life.now()})
+	defer scope.Set(execute.Calling[Obj]{})
+	defer s.execution.config.Recover("prune", &err)
+	return s.setup.cfg.Pruner.Prune(ctx, txn, s.rows.Table.All(txn))
+}
+
+// look ends a look at the target, and begins the prune or the resync that is due. txn is the snapshot of the round that
+// has just ended.
+func (r *runner[Obj]) look(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) {
+	ended, changed := r.resync.Step(ctx, resync.Pass{
+		Now: r.life.now(), Txn: txn, Read: r.observer.Revision(), Paused: r.paused.whole,
+	})
+	switch {
+	case ended != nil && ended.Record.Adopts && ended.Err == nil:
+		round.Resync, r.lastResync = &ended.Record, &ended.Record
+	case ended != nil:
+		r.looked(round, ended)
+	case changed:
 		r.publishState()
 	}
-	if found, ok := s.Finish(r.observer.Revision(), p.IsApproved(), r.core.AddOrphan); ok {
-		p.EndApproval()
-		if found.Repairs {
-			r.shared.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return s.Wants(row.Object, row.Revision) }))
-		}
-		r.resynced(round, &found)
-	} else if p.Ready() && s.Compares() {
-		r.finishAdoption(round)
-	}
 }
 
-// finishAdoption ends the comparison with the first listing, when each row up to the gate was attempted. Rows that were
-// written meanwhile have moved past the gate. Those that were pending at the gate are in the snapshot that main reads now,
-// which ends before the revision of the table: so the gate is raised once, however fast rows are written.
-func (r *runner[Obj]) finishAdoption(round *inspect.Round) {
-	upTo := r.shared.rows.Revision()
-	if r.core.Index.Attempted(r.observer.Revision()) < upTo && r.resync.Prolong() {
-		r.shared.pruner.RaiseGate(upTo)
-	} else if record, ok := r.resync.FinishAdoption(); ok {
-		round.Resync, r.lastResync = &record, &record
-		r.shared.pruner.Request(false)
-	}
-}
-
-// resynced records the result of a listing.
-func (r *runner[Obj]) resynced(round *inspect.Round, found *resync.Result) {
-	record := &found.Record
-	record.Error = r.pruned(record.Took, found.Err)
-	if n := record.Different + record.Missing + record.Orphan; n > 0 && !record.Adopts && found.Err == nil {
-		r.shared.setup.log.Info("resync", "found", record.Summary(), "first", record.Differences)
-	}
+// looked records the end of a prune or a resync.
+func (r *runner[Obj]) looked(round *inspect.Round, ended *resync.Result) {
+	record, log := &ended.Record, r.shared.setup.log
+	message := "resync failed"
 	if r.shared.setup.cfg.Lister == nil {
-		round.Prune = &inspect.Prune{Took: record.Took, Listed: record.Listed, Swept: found.Swept, Error: record.Error}
+		message = "prune failed"
+		round.Prune = &inspect.Prune{Took: record.Took, Error: record.Error}
 	} else {
 		round.Resync, r.lastResync = record, record
 	}
-}
-
-// noteEnded tells the resync which operations have ended.
-func (r *runner[Obj]) noteEnded() {
-	notes := r.resync.Notes()
-	for i := range r.ops {
-		op := &r.ops[i]
-		if repair := op.Turn.Cause == core.CauseRepair || op.Turn.Cause == core.CauseSweep; repair || notes {
-			r.resync.NoteAttempt(resync.Attempt[Obj]{
-				Row: op.Row, Adopted: op.Turn.Cause == core.CauseAdopted, Deleted: op.Deleted, Repair: repair, Succeeded: op.Outcome.Succeeded(),
-			})
-		}
+	switch {
+	case errors.Is(ended.Err, resync.ErrAwaits):
+		message = "resync awaits approval"
+	case errors.Is(ended.Err, resync.ErrLeftAlone):
+		message = "some listed objects are left alone"
 	}
+	if n := record.Different + record.Missing + record.Orphan; n > 0 && ended.Err == nil {
+		log.Info("resync", "found", record.Summary(), "first", record.Differences)
+	}
+	if ended.Err != nil && r.reports.mayLogPrune(message, r.life.now()) {
+		log.Warn(message, "error", ended.Err, "failures", ended.Failures, "retryAfter", ended.After)
+	}
+	r.reports.metrics.PruneDuration(record.Took)
+	r.reports.metrics.PruneError(ended.Err)
 }

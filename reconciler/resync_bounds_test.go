@@ -139,15 +139,4 @@ func TestExplainNamesTheListingThatARowWaitsFor(t *testing.T) {
 		e.pass(20 * time.Second)
 		require.NotContains(e, explained(e), "operations wait for a listing", "ListTimeout is over")
 	})
-	resyncing(t, begin{change: func(e *env, w *world, cfg *reconciler.Config[*object]) {
-		cfg.Lister, cfg.Sweeper, cfg.Equal, cfg.Diff = nil, w, nil, nil
-	}}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		w.set(nil, func(ctx context.Context) { <-ctx.Done() })
-		e.loop.Prune()
-		e.pass(time.Second)
-		e.put(1, 1)
-		e.pass(time.Second)
-		require.Contains(e, explained(e), "operations wait for a listing of the target, which runs since 2000-01-01T00:00")
-	})
 }

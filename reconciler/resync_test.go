@@ -172,7 +172,7 @@ func TestWhatIsEqualAtTheStartIsAdopted(t *testing.T) {
 		e.done(1, 2, 3, 4)
 		require.Equal(e, map[string]inspect.Cause{
 			"1": inspect.CauseAdopted, "2": inspect.CauseAdopted, "3": inspect.CauseChange, "4": inspect.CauseChange,
-			"8": inspect.CauseSweep, "9": inspect.CauseSweep,
+			"8": inspect.CauseOrphan, "9": inspect.CauseOrphan,
 		}, e.causes())
 		f := e.loop.Figures()
 		require.EqualValues(e, 2, f.Adopted)
@@ -375,18 +375,22 @@ func TestResyncAboveItsBudgetAwaitsApproval(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, []string{"update(1)"}, w.changes(), "a refused clean-up stops no apply")
 		require.Contains(e, e.resync().Error, "the table has no row for 2 of the 3 objects")
-		require.True(e, e.loop.ApproveSweep())
+		require.True(e, e.loop.ApproveResync())
 		e.pass(time.Second)
 		require.Equal(e, []string{"delete(8)", "delete(9)"}, w.changes())
-	}, reconciler.WithSweepBudget(1, 0))
+	}, reconciler.WithOrphanBudget(1, 0))
 }
 
 func TestListerIsChecked(t *testing.T) {
 	e := newEnv(t)
 	w := &world{target: e.target}
 	for want, change := range map[string]func(cfg *reconciler.Config[*object]){
-		"Config.Sweeper (*reconciler_test.lister) and Config.Lister (*reconciler_test.world) are both set": func(cfg *reconciler.Config[*object]) {
-			cfg.Sweeper, cfg.Lister = &lister{target: e.target}, w
+		"Config.OrphansOnly is set, but Config.Lister is nil": func(cfg *reconciler.Config[*object]) {
+			cfg.OrphansOnly = true
+		},
+		"Config.OrphansOnly and Config.Equal are both set": func(cfg *reconciler.Config[*object]) {
+			cfg.Lister, cfg.OrphansOnly = w, true
+			cfg.Equal = func(_, _ *object) bool { return true }
 		},
 		"Config.Equal is set, but Config.Lister is nil": func(cfg *reconciler.Config[*object]) {
 			cfg.Equal = func(_, _ *object) bool { return true }

@@ -109,15 +109,15 @@ type Settings struct {
 	// no limit.
 	RefreshLimiter *rate.Limiter
 
-	// PruneInterval is the time between two prunes or sweeps, of which the first runs as soon as the
+	// PruneInterval is the time between two prunes, of which the first runs as soon as the
 	// table is initialised; zero means only after calls of [Reconciler].Prune. The default is an hour,
 	// or zero if nothing prunes (see [Config].Pruner); then it is an error to set it. A new value
 	// restarts that time, unless a failed prune waits for its retry.
 	PruneInterval time.Duration
 
-	// ResyncInterval is the time between two listings of the target by [Config].Lister; zero, the default, means only
-	// the first one and those after [Loop.Resync]. It is shortened at random by Jitter. To set it without a Lister is
-	// an error. Repairs are bounded by RefreshLimiter.
+	// ResyncInterval is the time between two listings of the target by [Config].Lister; zero means only the first one
+	// and those after [Loop.Resync]. The default is an hour with [Config].OrphansOnly, and zero otherwise. It is
+	// shortened at random by Jitter. To set it without a Lister is an error. Repairs are bounded by RefreshLimiter.
 	ResyncInterval time.Duration
 	// ListTimeout is how long the loop waits for the first listing of the target before it calls an operation, if
 	// [Config].Equal is set; the default is 30 s. Then objects are applied without a comparison, and health reports
@@ -127,8 +127,9 @@ type Settings struct {
 	ListTimeout time.Duration
 }
 
-// defaultSettings returns the settings before any option. prunes: something prunes.
-func defaultSettings(prunes bool) Settings {
+// defaultSettings returns the settings before any option. prunes: there is a Pruner. orphans: the target is listed for
+// orphans only.
+func defaultSettings(prunes, orphans bool) Settings {
 	s := Settings{
 		// A thousand objects a round: enough to spread the cost of a write transaction, few enough
 		// for statuses to appear soon. Rounds are not limited: the loop gathers changes by itself
@@ -141,6 +142,9 @@ func defaultSettings(prunes bool) Settings {
 	}
 	if prunes {
 		s.PruneInterval = time.Hour
+	}
+	if orphans {
+		s.ResyncInterval = time.Hour
 	}
 	return s
 }
@@ -216,12 +220,11 @@ func WithOperationHook(hook OperationHook) Option {
 	return func(o *options) { o.hook = hook }
 }
 
-// WithSweepBudget bounds how much one sweep (see [Sweeper]) or resync (see [Lister]) may delete: at most objects,
-// and at most the fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound; the
-// default is neither.
+// WithOrphanBudget bounds how many orphans one resync (see [Lister]) may delete: at most objects, and at most the
+// fraction (0 to 1) of what the target has. Zero objects or a zero fraction mean no such bound; the default is neither.
 //
-// A sweep that exceeds the budget deletes nothing, and health reports it. [Loop.ApproveSweep], the
+// A resync that exceeds the budget deletes nothing, and health reports it. [Loop.ApproveResync], the
 // command reconciler/approve or the button of the debug page allows it.
-func WithSweepBudget(objects int, fraction float64) Option {
+func WithOrphanBudget(objects int, fraction float64) Option {
 	return func(o *options) { o.budget = resync.Budget{Objects: objects, Fraction: fraction} }
 }

@@ -296,7 +296,7 @@ func TestReconfigureIsAtomic(t *testing.T) {
 
 func TestBadOptionsAreNamedWithTheirValues(t *testing.T) {
 	for want, option := range map[string]reconciler.Option{
-		"WithSweepBudget: 10 objects and fraction 0, but Config.Sweeper and Config.Lister are nil": reconciler.WithSweepBudget(10, 0),
+		"WithOrphanBudget: 10 objects and fraction 0, but Config.Lister is nil": reconciler.WithOrphanBudget(10, 0),
 	} {
 		e := newEnv(t)
 		_, err := reconciler.New(e.config(option))

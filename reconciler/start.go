@@ -21,7 +21,6 @@ import (
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/observe"
-	"github.com/statekeel/statekeel/internal/prune"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
@@ -87,10 +86,6 @@ func (l *Loop[Obj]) connect() error {
 		s.ledger, waits = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress
 	}
 	l.view = newView(s)
-	s.pruner = prune.New(prune.Config[Obj]{
-		Rows: s.rows, Lists: cfg.Sweeper != nil || cfg.Lister != nil,
-	})
-	r.resync = newResync(s, c)
 	s.refresher = refresh.New(s.rows, s.execution.config.IsBatched())
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
 	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
@@ -99,6 +94,7 @@ func (l *Loop[Obj]) connect() error {
 		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
 	}
 	r.reports = reports[Obj]{view: l.view, health: newReporter(&s.life, &s.settings, l.view.busy), metrics: s.setup.bindMetrics()}
+	r.connectResync()
 	return nil
 }
 
@@ -193,7 +189,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.executor = x
 	r.reconfigure(ctx, r.life.now())
 	if r.shared.setup.cfg.Equal != nil {
-		r.adopt()
+		r.resync.Adopt(r.life.now())
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
@@ -218,7 +214,7 @@ func (r *runner[Obj]) exited() error {
 	// Before the wait for workers, which may take long.
 	r.reports.health.TellEnd(err)
 	r.workers.Stop()
-	r.stopListing()
+	r.resync.Stop()
 	return err
 }
 
@@ -234,5 +230,5 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.publish()
 	r.report(&round)
 	// A listing that ignores its context keeps no outcome from being written.
-	r.stopListing()
+	r.resync.Stop()
 }

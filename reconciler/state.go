@@ -58,10 +58,10 @@ func (r *runner[Obj]) publishState() *state {
 		low:    index.LowWatermark(), oldest: last.oldest,
 		unset: r.observer.Unset(), breaker: r.breaker.State,
 	}
-	s.health.PruneFailure, s.health.SweepAwaits = r.shared.pruner.Failure()
-	s.health.Listing, s.health.Recurring = r.resync.Trouble(r.life.now()), r.resync.Recurring()
-	s.health.Waits, s.resync = r.resync.Waiting(), r.lastResync
-	s.listing, _ = r.resync.Running()
+	looks := r.resync.State(r.life.now())
+	s.health.PruneFailure, s.health.ResyncAwaits = looks.Failure, looks.Awaits
+	s.health.Listing, s.health.Recurring, s.health.Waits = looks.Trouble, looks.Recurring, looks.Waits
+	s.listing, s.resync = looks.Listing, r.lastResync
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}
@@ -69,8 +69,8 @@ func (r *runner[Obj]) publishState() *state {
 			s.oldest = r.reports.view.writtenAt(obj, s.low, wanted)
 		}
 	}
-	if at, planned := r.shared.pruner.Next(r.resync.Waiting()); planned {
-		s.nextPrune = r.life.timeOf(at)
+	if looks.At >= 0 {
+		s.nextPrune = r.life.timeOf(looks.At)
 	}
 	if b := s.breaker; b.Open {
 		s.health.Breaker = fmt.Sprintf("breaker open since %s: %s", r.life.timeOf(b.Since).Format(time.RFC3339), text.Printable(b.Failure))

@@ -114,7 +114,7 @@ func (s *stats[Obj]) addLatencies(ops []core.Operation[Obj], at time.Duration) {
 	s.figures.Latency.ObserveMany(max(0, at-wanted).Seconds(), n)
 }
 
-// addPrune counts the prune, sweep or resync of a round.
+// addPrune counts the prune or resync of a round.
 func (s *stats[Obj]) addPrune(round *inspect.Round) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,8 +123,6 @@ func (s *stats[Obj]) addPrune(round *inspect.Round) {
 	var failure string
 	if p := round.Prune; p != nil {
 		took, failure = p.Took, p.Error
-		f.Listed += uint64(p.Listed)
-		f.Swept += uint64(p.Swept)
 	} else {
 		p := round.Resync
 		took, failure = p.Took, p.Error

@@ -21,7 +21,7 @@ import (
 
 // call is one operation on the target.
 type call struct {
-	op       string // "update", "delete" or "prune"
+	op       string // "update", "delete", "prune" or "list"
 	id       uint64
 	value    int
 	revision statedb.Revision
@@ -119,20 +119,24 @@ func (x *target) do(ctx context.Context, c call) error {
 }
 
 func (x *target) begin(c call) {
-	if c.op == "prune" {
+	switch c.op {
+	case "prune":
 		x.overlap = x.overlap || len(x.running) > 0
 		x.pruning = true
-		return
+	case "list":
+	default:
+		x.overlap = x.overlap || x.pruning || x.running[c.id]
+		x.running[c.id] = true
+		x.most = max(x.most, len(x.running))
 	}
-	x.overlap = x.overlap || x.pruning || x.running[c.id]
-	x.running[c.id] = true
-	x.most = max(x.most, len(x.running))
 }
 
 func (x *target) end(c call) {
-	if c.op == "prune" {
+	switch c.op {
+	case "prune":
 		x.pruning = false
-	} else {
+	case "list":
+	default:
 		delete(x.running, c.id)
 	}
 }

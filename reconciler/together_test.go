@@ -47,7 +47,7 @@ import (
 //	(f) When the writes end, the target is as the table wants it, what is foreign is untouched, health is OK, and the
 //	    loop holds no work. Then neither a resync nor a restart calls an operation.
 //
-// Random histories (history_test.go) check in addition what concerns Attempted, prunes and sweeps.
+// Random histories (history_test.go) check in addition what concerns Attempted, prunes and resyncs.
 // STATEKEEL_TOGETHER runs the walk with that seed only. The seed determines the actions of each party, but not how they
 // interleave, so repeat a seed with -count.
 func TestEverythingTogetherKeepsItsPromises(t *testing.T) {

@@ -247,9 +247,9 @@ func (v *view[Obj]) listing(s *state) string {
 		since = ", which runs since " + s.listing.Format(time.RFC3339)
 	}
 	switch {
-	case !s.health.Waits && (v.lists || since == ""):
+	case !s.health.Waits:
 		return ""
-	case failure != "" && !s.health.SweepAwaits:
+	case failure != "" && !s.health.ResyncAwaits:
 		return "operations wait for a listing of the target" + since + "; the last one has failed: " + failure
 	}
 	return "operations wait for a listing of the target" + since

@@ -61,7 +61,7 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
 // change up to the revision was applied before.
 //
-// The deletion of an orphan (see [Lister] and [Sweeper]) is a change of the revision at which it was found: while it fails, a
+// The deletion of an orphan (see [Lister]) is a change of the revision at which it was found: while it fails, a
 // wait for [Applied] of that revision or a later one goes on. [Loop.WaitFor] waits for its objects only.
 //
 // A wait does not cover another run of an object that is Done, which [Loop.Reapply] or a trigger (see package trigger)

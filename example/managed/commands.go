@@ -76,7 +76,7 @@ func runAgent(ctx context.Context, args []string) error {
 	flags.StringVar(&o.Broker, "broker", "http://127.0.0.1:7080", "`URL` of the broker")
 	flags.StringVar(&o.Owner, "owner", "agent", "the `name` of the owner of the tunnels; each agent needs its own")
 	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "how often an up-to-date tunnel is observed")
-	flags.DurationVar(&o.Sweep, "sweep", 10*time.Second, "how often to delete tunnels without a row")
+	flags.DurationVar(&o.Resync, "resync", 10*time.Second, "how often to delete tunnels without a row")
 	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long a new tunnel may be invisible at the broker")
 	flags.StringVar(&o.Shell, "shell", shellsocket.Path(shellName), "`path` of the socket for managed shell; \"\" means none")
 	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 chooses a free port")

@@ -79,7 +79,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 	cmd := program("agent", "-poll", "0s", "-listen", "127.0.0.1:0")
 	out, _ := cmd.CombinedOutput()
 	assert.Equal(t, 1, cmd.ProcessState.ExitCode())
-	assert.Contains(t, string(out), "the intervals to poll and to sweep must be positive")
+	assert.Contains(t, string(out), "the intervals to poll and to resync must be positive")
 }
 
 func TestProcessEndsWithItsParent(t *testing.T) {

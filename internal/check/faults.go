@@ -55,7 +55,7 @@ const (
 	// Entry is one object of a batch, Batch the call with all of them.
 	Entry
 	Batch
-	// Listing is a prune, or the listing of a sweep.
+	// Listing is a prune.
 	Listing
 	// Resync is a listing that is compared with the rows.
 	Resync

@@ -29,8 +29,8 @@ const (
 	CauseResumed
 	// CauseCall: RetryNow or RetryAllNow was called.
 	CauseCall
-	// CauseSweep: a sweep found the object in the target, and the table has no row for it.
-	CauseSweep
+	// CauseOrphan: a resync found the object in the target, and the table has no row for it.
+	CauseOrphan
 	// CauseRepair: a resync found that the target does not have the object, or has a different one.
 	CauseRepair
 	// CauseAdopted: the object was inserted, and the first listing found an equal one in the target. No operation
@@ -39,7 +39,7 @@ const (
 )
 
 var causeNames = [...]string{
-	"change", "refresh", "retry", "requeue", "released", "recheck", "probe", "breaker closed", "resumed", "call", "sweep",
+	"change", "refresh", "retry", "requeue", "released", "recheck", "probe", "breaker closed", "resumed", "call", "orphan",
 	"repair", "adopted",
 }
 

@@ -199,8 +199,8 @@ func (e *entry[Obj]) observeOlder(change *Change[Obj]) {
 	if !between || newest.asks == rowAsks {
 		e.version.lowerSince(change.Since)
 	}
-	if !between && change.Deleted && e.cause == CauseSweep {
-		// A sweep added the object as an orphan before the cursor read its deletion, and the
+	if !between && change.Deleted && e.cause == CauseOrphan {
+		// A resync added the object as an orphan before the cursor read its deletion, and the
 		// deletion has not been attempted.
 		e.version.tried = false
 	}

@@ -84,7 +84,7 @@ func (e *entry[Obj]) describe() KeyInfo[Obj] {
 		Obj: v.obj, Since: e.unreconciled().since, Revision: v.revision, Deleted: v.deleted, Deletes: e.version.deleted,
 		State: e.state, Queue: QueueInfo[Obj]{Lane: e.version.lane},
 		// An orphan counts as attempted for the watermark only.
-		Tried: v.tried && e.cause != CauseSweep, Paused: v.paused && (e.state != InFlight || e.later != nil),
+		Tried: v.tried && e.cause != CauseOrphan, Paused: v.paused && (e.state != InFlight || e.later != nil),
 		Failures: int(e.past.failures), Failure: e.past.failure(), LastAttempt: e.past.ended, Wanted: v.wanted,
 		At: e.dueAt, Timed: e.pos >= 0,
 	}

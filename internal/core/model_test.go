@@ -59,7 +59,7 @@ type modelKey struct {
 	seenAt time.Duration
 	// tried: the change has been attempted. unseen: the change counts as not attempted.
 	tried, unseen bool
-	// swept: a sweep found the object, and it has not been attempted since.
+	// swept: a resync found the object, and it has not been attempted since.
 	swept bool
 	// unknown: the core has no entry for the key yet: it was observed in this round.
 	unknown bool
@@ -256,7 +256,7 @@ func (m *model) observe(c Change[row]) *modelKey {
 			k.since = min(k.since, since)
 		}
 		if deleted && k.swept {
-			// The sweep found the object before its deletion was observed.
+			// The resync found the object before its deletion was observed.
 			k.tried, k.unseen = false, k.state != Paused
 		}
 	case k.state == InFlight:

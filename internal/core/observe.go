@@ -125,7 +125,7 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 	}
 	v := c.versionOf(&Change[Obj]{Obj: obj, Revision: revision, Since: c.observed + 1, Deleted: true, Outdated: true, Lane: Resumption})
 	v.tried, v.seen = true, c.round.number-1
-	c.queues.put(c.keys.add(string(c.keys.of(obj)), &v, c.round.now, CauseSweep), Ready)
+	c.queues.put(c.keys.add(string(c.keys.of(obj)), &v, c.round.now, CauseOrphan), Ready)
 	return true
 }
 

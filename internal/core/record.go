@@ -83,7 +83,7 @@ func (e *entry[Obj]) recordKind() Recorded {
 	switch {
 	case e.unreconciled().since == 0:
 		return NotRecorded
-	case tried && e.cause == CauseSweep && !untried:
+	case tried && e.cause == CauseOrphan && !untried:
 		// No row shows an orphan as done.
 		return NotRecorded
 	case tried && e.past.result == wasBlocked:

@@ -22,10 +22,10 @@ type Condition struct {
 	Failures uint64
 	// PausedWhole reports whether the whole reconciler is paused.
 	PausedWhole bool
-	// PruneFailure is the text of the last prune's error; empty if it succeeded. SweepAwaits reports whether
-	// it was a sweep that awaits approval, which is no error.
+	// PruneFailure is the text of the last prune's error; empty if it succeeded. ResyncAwaits reports whether
+	// it was a resync that awaits approval, which is no error.
 	PruneFailure string
-	SweepAwaits  bool
+	ResyncAwaits bool
 	// Listing is a line about the listing of the target; empty if nothing is wrong with it. Waits reports whether the
 	// loop waits for the first one.
 	Listing string
@@ -53,12 +53,12 @@ type Details struct {
 
 // wrong reports whether there are problems.
 func (c *Condition) wrong() bool {
-	return c.Breaker != "" || c.numErrors() > 0 || c.SweepAwaits || c.Listing != "" || c.Recurring != "" || c.Stuck > 0
+	return c.Breaker != "" || c.numErrors() > 0 || c.ResyncAwaits || c.Listing != "" || c.Recurring != "" || c.Stuck > 0
 }
 
 // numErrors returns the number of errors: those of objects, and that of the prune.
 func (c *Condition) numErrors() int {
-	if c.PruneFailure != "" && !c.SweepAwaits {
+	if c.PruneFailure != "" && !c.ResyncAwaits {
 		return c.Failing + 1
 	}
 	return c.Failing
@@ -83,8 +83,8 @@ func (c *Condition) problems(called bool) string {
 	if n := c.numErrors(); n > 0 {
 		problems = append(problems, fmt.Sprintf("%d error(s)", n))
 	}
-	if c.SweepAwaits {
-		problems = append(problems, "a sweep awaits approval")
+	if c.ResyncAwaits {
+		problems = append(problems, "a resync awaits approval")
 	}
 	if c.Listing != "" {
 		problems = append(problems, "the target is not listed")

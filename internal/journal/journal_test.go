@@ -133,7 +133,7 @@ func TestCoreAndInspectUseTheSameNames(t *testing.T) {
 		core.CauseChange: inspect.CauseChange, core.CauseRefresh: inspect.CauseRefresh, core.CauseRetry: inspect.CauseRetry,
 		core.CauseRequeue: inspect.CauseRequeue, core.CauseReleased: inspect.CauseReleased, core.CauseRecheck: inspect.CauseRecheck,
 		core.CauseProbe: inspect.CauseProbe, core.CauseBreaker: inspect.CauseBreaker, core.CauseResumed: inspect.CauseResumed,
-		core.CauseCall: inspect.CauseCall, core.CauseSweep: inspect.CauseSweep,
+		core.CauseCall: inspect.CauseCall, core.CauseOrphan: inspect.CauseOrphan,
 	} {
 		require.Equal(t, string(shown), cause.String())
 	}

@@ -4,91 +4,86 @@
 package resync
 
 import (
-	"fmt"
 	"hash/maphash"
-	"math"
 	"sync"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // adoption is what a loop does with the first listing: it waits for it, and then compares each row with it before the
 // row is applied.
 type adoption[Obj any] struct {
-	// waiting: nothing is applied, until the first listing has ended, or at the latest for the timeout after since.
-	// comparing: it has ended, and objects has what it found; if the table is not initialised within the timeout after
-	// since, that is forgotten. prolonged: the comparison was prolonged. blind: the wait has lasted too long, and no listing
-	// has worked since.
-	waiting, comparing, prolonged, blind bool
-
-	since   time.Duration
-	objects objects[Obj]
+	phase
+	since time.Duration
+	// prolonged: the comparison was prolonged.
+	prolonged bool
+	// objects are the listed objects by the keyed hash of their keys. Two keys with one hash, of which there is a pair in
+	// one of some 37 million listings of a million objects, count as one key.
+	objects map[uint64]kept[Obj]
 	seed    maphash.Seed
 	// record is what is known so far.
 	record inspect.Resync
 }
 
-// objects are the objects of a listing. at has the index in list for the keyed hash of a key; twice has more objects of a
-// key. Two keys with one hash, of which there is a pair in one of some 37 million listings of a million objects, count as one
-// key.
-type objects[Obj any] struct {
-	at    map[uint64]int32
-	list  []kept[Obj]
-	twice map[int32][]Obj
+// phase is how far an adoption has come.
+type phase struct {
+	// waiting: nothing is applied, until the first listing has ended, or at the latest for the timeout after since.
+	// comparing: it has ended, and objects has what it found; if the table is not initialised within the timeout after
+	// since, that is forgotten. blind: the wait has lasted too long, and no listing has worked since.
+	waiting, comparing, blind bool
 }
 
 // kept is what a listing has found with a key.
 type kept[Obj any] struct {
 	object Obj
-	// counted: the record has the row. settled: the target was changed since, and the object is not kept.
-	counted, settled bool
+	// twice: there is more than one object. counted: the record has the row. settled: the target was changed since, and the
+	// object is not kept.
+	twice, counted, settled bool
 }
 
-func (o *objects[Obj]) add(hash uint64, obj Obj) {
-	i, again := o.at[hash]
-	switch {
-	case o.at == nil:
-		o.at, o.twice = map[uint64]int32{}, map[int32][]Obj{}
-	case again:
-		o.twice[i] = append(o.twice[i], obj)
-		return
+// keep keeps an object of the first listing.
+func (f *found[Obj]) keep(hash uint64, obj Obj) {
+	if f.objects == nil {
+		f.objects = map[uint64]kept[Obj]{}
 	}
-	o.at[hash] = int32(len(o.list))
-	o.list = append(o.list, kept[Obj]{object: obj})
+	_, twice := f.objects[hash]
+	f.objects[hash] = kept[Obj]{object: obj, twice: twice}
 }
 
-// settle forgets what was listed with a key: an operation of the key has ended since the listing began.
-func (o *objects[Obj]) settle(hash uint64) {
-	if i, listed := o.at[hash]; listed {
-		o.list[i] = kept[Obj]{counted: true, settled: true}
-		delete(o.twice, i)
-	}
+// Adopt has the loop wait for a listing, not longer than ListTimeout, and compare rows with it before they are applied. If
+// ListTimeout is zero, it does not wait, and adopts nothing.
+func (r *Resync[Obj]) Adopt(now time.Duration) {
+	r.adoption = adoption[Obj]{phase: phase{waiting: r.cfg.Settings().ListTimeout > 0}, since: now}
+	r.refusals.collect(r.adoption.waiting)
+	r.requested = true
 }
-
-// until returns when the wait for the first listing ends, or what it found is forgotten.
-func (r *Resync[Obj]) until() time.Duration { return after(r.adoption.since, r.timeout()) }
-
-// after returns the time that is d after t. The sum does not overflow.
-func after(t, d time.Duration) time.Duration { return t + min(d, math.MaxInt64-t) }
-
-// Waiting reports whether the loop waits for its first listing.
-func (r *Resync[Obj]) Waiting() bool { return r.adoption.waiting }
 
 // Compares reports whether the loop compares rows with its first listing.
 func (r *Resync[Obj]) Compares() bool { return r.adoption.comparing }
 
 // Adopts reports whether a row that is about to be applied is in the target already, as the first listing found it.
 func (r *Resync[Obj]) Adopts(row Obj) bool {
-	if !r.adoption.comparing {
+	a := &r.adoption
+	if !a.comparing {
 		return false
 	}
-	i, listed := r.adoption.at(r, row)
-	return listed && !r.adoption.objects.list[i].settled && !r.refused.has(r.cfg.Rows.Key(row)) && r.equal(row, i)
+	key := r.cfg.Rows.Key(row)
+	k, listed := a.objects[maphash.Bytes(a.seed, key)]
+	if !listed || k.twice || k.settled || r.refusals.has(key) {
+		return false
+	}
+	equal, err := r.cfg.equal(row, k.object)
+	if err != nil {
+		// It was logged, and would be for each row.
+		a.objects = nil
+	}
+	return equal
 }
 
 // Refuse has the row of an object applied also if it is equal to what the first listing finds. Safe from any goroutine.
-func (r *Resync[Obj]) Refuse(obj Obj) { r.refused.add(r.cfg.Rows.Key(obj)) }
+func (r *Resync[Obj]) Refuse(obj Obj) { r.refusals.add(r.cfg.Rows.Key(obj)) }
 
 // refusals are the keys of the rows that are not adopted. keys is nil while no adoption is ahead or under way.
 type refusals struct {
@@ -123,46 +118,42 @@ func (f *refusals) has(key []byte) bool {
 	return has
 }
 
-// at returns the index of the listed object with the key of a row.
-func (a *adoption[Obj]) at(r *Resync[Obj], row Obj) (i int32, listed bool) {
-	i, listed = a.objects.at[maphash.Bytes(a.seed, r.cfg.Rows.Key(row))]
-	return i, listed
-}
-
-// equal reports whether a row is equal to all that was listed with its key.
-func (r *Resync[Obj]) equal(row Obj, i int32) bool {
-	o := &r.adoption.objects
-	equal, err := r.cfg.equal(row, o.list[i].object)
-	for _, other := range o.twice[i] {
-		if equal {
-			equal, err = r.cfg.equal(row, other)
+// beginAdoption begins to compare with the first listing. If it has come too late, the target is listed again.
+func (r *Resync[Obj]) beginAdoption(now time.Duration, l *listing[Obj]) {
+	r.conclude(&Result{})
+	if !r.adoption.waiting {
+		r.adoption.blind, r.requested = false, true
+		return
+	}
+	objects := l.found.objects
+	for hash := range l.touched {
+		if _, listed := objects[hash]; listed {
+			objects[hash] = kept[Obj]{counted: true, settled: true}
 		}
 	}
-	if err != nil {
-		// It was logged, and would be for each row.
-		r.adoption.objects = objects[Obj]{}
-	}
-	return equal
+	r.adoption = adoption[Obj]{phase: phase{comparing: true}, since: now, objects: objects, seed: l.seed, record: l.record()}
+	r.raiseGate()
 }
 
-// noteAttempt records that an operation has ended, or that a row was adopted.
-func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Attempt[Obj]) {
-	hash := maphash.Bytes(a.seed, r.cfg.Rows.Key(op.Row))
-	i, listed := a.objects.at[hash]
+// noteCompared records that an operation has ended, or that a row was adopted.
+func (r *Resync[Obj]) noteCompared(op *core.Operation[Obj], key []byte) {
+	a := &r.adoption
+	hash, adopted := maphash.Bytes(a.seed, key), op.Turn.Cause == core.CauseAdopted
+	k, listed := a.objects[hash]
 	switch {
-	case !listed && !op.Deleted && !op.Adopted:
+	case !listed && !op.Deleted && !adopted:
 		a.record.Missing++
 		return
-	case !listed || a.objects.list[i].settled:
+	case !listed || k.settled:
 		return
-	}
-	k := a.objects.list[i]
-	if a.objects.list[i].counted = true; !op.Adopted {
-		a.objects.settle(hash)
+	case adopted:
+		a.objects[hash] = kept[Obj]{object: k.object, counted: true}
+	default:
+		a.objects[hash] = kept[Obj]{counted: true, settled: true}
 	}
 	switch {
 	case k.counted, op.Deleted:
-	case op.Adopted:
+	case adopted:
 		a.record.Equal++
 	default:
 		a.record.Different++
@@ -174,72 +165,48 @@ func (a *adoption[Obj]) noteAttempt(r *Resync[Obj], op Attempt[Obj]) {
 	}
 }
 
-// Look is called at the start of a pass. It ends what has lasted too long. It reports whether the target has to be
-// listed again for that reason, when the table is initialised.
-func (r *Resync[Obj]) Look(now time.Duration) (again bool) {
+// expire ends the wait for the first listing if it has lasted too long, and the comparison if the table is not
+// initialised in time. Then the target is listed again, when the table is initialised.
+func (r *Resync[Obj]) expire(now time.Duration) {
 	a := &r.adoption
-	switch {
-	case !a.waiting && !a.comparing, now < r.until():
-		return false
-	case a.waiting && r.listing != nil && r.listing.hasEnded():
-		// It is for Take.
-		return false
-	case a.comparing:
-		if initialized, _ := r.cfg.Rows.Table.Initialized(r.cfg.Rows.DB.ReadTxn()); initialized {
-			return false
-		}
+	if !a.waiting && !a.comparing || now < after(a.since, r.cfg.Settings().ListTimeout) {
+		return
 	}
-	*a = adoption[Obj]{blind: a.waiting || a.blind}
-	r.refused.collect(false)
-	return true
+	if initialized, _ := r.cfg.Rows.Table.Initialized(r.cfg.Rows.DB.ReadTxn()); a.comparing && initialized {
+		return
+	}
+	r.forgetAdoption(a.waiting || a.blind)
+	r.raiseGate()
 }
 
-// adopt begins to compare with the first listing, unless it has come too late.
-func (r *Resync[Obj]) adopt(now time.Duration, l *listing[Obj]) (adopts bool) {
-	if !r.adoption.waiting {
-		r.adoption.blind = false
-		return false
-	}
-	f := &l.found
-	for _, hash := range l.order {
-		f.objects.settle(hash)
-	}
-	r.adoption = adoption[Obj]{
-		comparing: true, since: now, objects: f.objects, seed: l.seed,
-		record: inspect.Resync{Started: l.started, Took: f.took, Adopts: true, Listed: f.listed},
-	}
-	return true
-}
-
-// Prolong has the comparison go on once more, since rows were written meanwhile. It returns false if it has done so
-// already: rows may be written faster than they are compared.
-func (r *Resync[Obj]) Prolong() bool {
-	prolonged := r.adoption.prolonged
-	r.adoption.prolonged = true
-	return !prolonged
-}
-
-// FinishAdoption is called when each row that the initialised table had was attempted. It returns the record of the
-// comparison; false if the loop does not compare with a first listing. Orphans are left to the next listing: when the
-// first one began, the tables may have been empty that tell the program what is its own.
-func (r *Resync[Obj]) FinishAdoption() (inspect.Resync, bool) {
+// endAdoption ends the comparison with the first listing, when each row up to the gate was attempted. Rows that were
+// written meanwhile have moved past the gate. Those that were pending at the gate are in the snapshot that main reads now,
+// which ends before the revision of the table: so the gate is raised once, however fast rows are written. Orphans are left
+// to the next listing: when the first one began, the tables may have been empty that tell the program what is its own.
+func (r *Resync[Obj]) endAdoption() *Result {
 	a := &r.adoption
-	if !a.comparing {
-		return inspect.Resync{}, false
+	if !a.comparing || !r.isReady() {
+		return nil
+	}
+	if !a.prolonged && r.cfg.Attempted() < r.cfg.Rows.Revision() {
+		a.prolonged = true
+		r.raiseGate()
+		return nil
 	}
 	record := a.record
-	*a = adoption[Obj]{}
-	r.refused.collect(false)
-	return record, true
+	r.forgetAdoption(false)
+	return &Result{Record: record}
 }
 
-// Trouble returns what is wrong with the listing at a time: empty if nothing is.
-func (r *Resync[Obj]) Trouble(now time.Duration) string {
-	switch l := r.listing; {
-	case l != nil && !l.hasEnded() && now-l.began >= r.patience():
-		return fmt.Sprintf("the listing of the target runs since %s", l.started.Format(time.RFC3339))
-	case r.adoption.blind:
-		return "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison"
+func (r *Resync[Obj]) forgetAdoption(blind bool) {
+	r.adoption = adoption[Obj]{phase: phase{blind: blind}}
+	r.refusals.collect(false)
+	r.requested = true
+}
+
+// raiseGate has all that the initialised table has got be attempted before the target is listed.
+func (r *Resync[Obj]) raiseGate() {
+	if r.ready {
+		r.gate = r.cfg.Rows.Revision()
 	}
-	return ""
 }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -36,18 +37,38 @@ type listing[Obj any] struct {
 	ended  chan struct{}
 
 	found found[Obj]
-	// Of the goroutine of the loop: touched has the keys of which an operation has ended since the listing began, and
-	// order has them in that order.
+	// Of the goroutine of the loop: touched has the keys of which an operation has ended since the listing began.
 	touched map[uint64]struct{}
-	order   []uint64
 	verdict verdict
 }
 
-func (l *listing[Obj]) touch(hash uint64) {
-	if !l.isTouched(hash) {
-		l.touched[hash] = struct{}{}
-		l.order = append(l.order, hash)
+// start begins a listing. txn is the snapshot that the target is listed against.
+func (r *Resync[Obj]) start(ctx context.Context, txn statedb.ReadTxn) {
+	ctx, cancel := context.WithCancel(ctx)
+	r.listing = &listing[Obj]{
+		cfg: &r.cfg, seed: maphash.MakeSeed(), started: time.Now(), began: r.cfg.Now(), adopts: r.adoption.waiting,
+		cancel: cancel, ended: make(chan struct{}), touched: map[uint64]struct{}{},
 	}
+	go r.listing.run(ctx, txn, r.Ended.Send)
+}
+
+// patience is how long a listing may run before it is reported.
+func (r *Resync[Obj]) patience() time.Duration {
+	return max(cmp.Or(r.cfg.Settings().ListTimeout, execute.Long), time.Second)
+}
+
+func (l *listing[Obj]) hasEnded() bool {
+	select {
+	case <-l.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// record returns the record of a listing that has ended, without what it has found.
+func (l *listing[Obj]) record() inspect.Resync {
+	return inspect.Resync{Started: l.started, Took: l.found.took, Listed: l.found.listed, Adopts: l.adopts}
 }
 
 func (l *listing[Obj]) isTouched(hash uint64) bool {
@@ -62,13 +83,12 @@ type found[Obj any] struct {
 	// listed counts the listed objects, equal those that are equal to a row that is Done.
 	listed, equal int
 	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, one a key, repairs
-	// the rows that are different or missing, wrong their numbers, and seen the keys of all that have a row.
-	objects objects[Obj]
+	// what is wrong with rows, by the hashes of their keys, and seen the hashes of all that have a row.
+	objects map[uint64]kept[Obj]
 	unknown []stray[Obj]
 	strays  map[uint64]struct{}
-	repairs map[uint64]difference
-	wrong   [isDifferent + 1]int
-	seen    hashes
+	repairs map[uint64]string
+	seen    []uint64
 	// first are the first differences, for people.
 	first []named
 	// keyless is the number of objects without a usable key, why the first reason.
@@ -86,30 +106,11 @@ type stray[Obj any] struct {
 	hash   uint64
 }
 
-// difference is what is wrong with a row.
-type difference uint8
-
-const (
-	isMissing difference = iota
-	isDifferent
-)
-
-// kind returns the word for a difference.
-func (d difference) kind() string {
-	if d == isDifferent {
-		return inspect.Different
-	}
-	return inspect.Missing
-}
-
 // named is a difference with the hash of its key.
 type named struct {
 	inspect.Difference
 	hash uint64
 }
-
-// hash returns the keyed hash of the key of an object.
-func (l *listing[Obj]) hash(obj Obj) uint64 { return maphash.Bytes(l.seed, l.cfg.Rows.Key(obj)) }
 
 // run lists the target, and compares. It closes ended also if a function of the program ends the goroutine.
 func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, ended func()) {
@@ -140,7 +141,7 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 			f.keyless++
 			f.why = cmp.Or(f.why, err)
 		} else if hash := maphash.Bytes(l.seed, key); l.adopts {
-			f.objects.add(hash, obj)
+			f.keep(hash, obj)
 		} else {
 			l.compare(hash, obj)
 		}
@@ -150,7 +151,7 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	if err = cmp.Or(f.odd, err, ctx.Err()); err != nil {
 		return err
 	}
-	if !l.adopts && l.cfg.Compares {
+	if !l.adopts && !l.cfg.OrphansOnly {
 		l.findMissing(ctx)
 	}
 	f.strays, f.upTo = nil, l.cfg.Rows.Revision()
@@ -171,10 +172,10 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 		}
 		return
 	}
-	if !l.cfg.Compares {
+	if l.cfg.OrphansOnly {
 		return
 	}
-	f.seen.add(hash)
+	f.seen = append(f.seen, hash)
 	if !l.cfg.Done(txn, row, revision) {
 		return
 	}
@@ -184,7 +185,7 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	case equal:
 		f.equal++
 	default:
-		l.note(hash, isDifferent, row, func() string { return l.cfg.diff(row, obj) })
+		l.note(hash, inspect.Different, row, func() string { return l.cfg.diff(row, obj) })
 	}
 }
 
@@ -207,34 +208,34 @@ func (c *Config[Obj]) diff(wanted, found Obj) (diff string) {
 
 // findMissing finds the rows that are Done and were not listed.
 func (l *listing[Obj]) findMissing(ctx context.Context) {
-	l.found.seen.build()
+	slices.Sort(l.found.seen)
 	txn, n := l.cfg.Rows.DB.ReadTxn(), 0
 	for row, revision := range l.cfg.Rows.Table.All(txn) {
 		if n++; n%1024 == 0 && ctx.Err() != nil {
 			return
 		}
-		if hash := l.hash(row); !l.found.seen.has(hash) && l.cfg.Done(txn, row, revision) {
-			l.note(hash, isMissing, row, nil)
+		hash := maphash.Bytes(l.seed, l.cfg.Rows.Key(row))
+		if _, seen := slices.BinarySearch(l.found.seen, hash); !seen && l.cfg.Done(txn, row, revision) {
+			l.note(hash, inspect.Missing, row, nil)
 		}
 	}
-	l.found.seen = hashes{}
+	l.found.seen = nil
 }
 
-// note records a difference. diff returns the text for people; it may be nil.
-func (l *listing[Obj]) note(hash uint64, d difference, row Obj, diff func() string) {
+// note records what is wrong with a row. diff returns the text for people; it may be nil.
+func (l *listing[Obj]) note(hash uint64, kind string, row Obj, diff func() string) {
 	f := &l.found
 	if f.repairs == nil {
-		f.repairs = map[uint64]difference{}
+		f.repairs = map[uint64]string{}
 	}
 	if _, twice := f.repairs[hash]; twice {
 		return
 	}
-	f.repairs[hash] = d
-	f.wrong[d]++
+	f.repairs[hash] = kind
 	if len(f.first) == maxDifferences {
 		return
 	}
-	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: d.kind()}, hash}
+	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: kind}, hash}
 	if diff != nil {
 		of.Diff = diff()
 	}

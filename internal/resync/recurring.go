@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/maphash"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -30,11 +31,10 @@ type repaired struct {
 	times int
 }
 
-// noteRepair remembers that an operation of a key has ended.
-func (r *Resync[Obj]) noteRepair(op Attempt[Obj]) {
-	key := r.cfg.Rows.Key(op.Row)
+// noteRepair remembers that an operation of a key has ended. repair: a resync has asked for it.
+func (r *Resync[Obj]) noteRepair(op *core.Operation[Obj], key []byte, repair bool) {
 	k := r.repaired[string(key)]
-	if k == nil && op.Repair && len(r.repaired) < maxRepaired {
+	if k == nil && repair && len(r.repaired) < maxRepaired {
 		if r.repaired == nil {
 			r.repaired = map[string]*repaired{}
 		}
@@ -42,7 +42,7 @@ func (r *Resync[Obj]) noteRepair(op Attempt[Obj]) {
 		r.repaired[string(key)] = k
 	}
 	if k != nil {
-		k.again = k.again || op.Succeeded
+		k.again = k.again || op.Outcome.Succeeded()
 	}
 }
 
@@ -61,8 +61,8 @@ func (r *Resync[Obj]) judgeRepaired(l *listing[Obj]) {
 	n := 0
 	for hash, key := range l.verdict.repaired {
 		k := r.repaired[key]
-		if d, wrong := l.found.repairs[hash]; wrong {
-			k.wrong = d.kind()
+		if kind, wrong := l.found.repairs[hash]; wrong {
+			k.wrong = kind
 		}
 		switch {
 		case l.isTouched(hash):
@@ -85,9 +85,6 @@ func (r *Resync[Obj]) judgeRepaired(l *listing[Obj]) {
 		r.recurring = fmt.Sprintf("resyncs repair %d object(s) again and again, such as %s: %s", n, first.name, reasons)
 	}
 }
-
-// Recurring returns a line about the objects that resyncs repair again and again; empty if there are none.
-func (r *Resync[Obj]) Recurring() string { return r.recurring }
 
 // Recurs returns a line about a key that resyncs repair again and again; empty if they do not.
 func (r *Resync[Obj]) Recurs(key []byte) string {

@@ -4,16 +4,17 @@
 package resync
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -22,10 +23,11 @@ import (
 // Config is the configuration of a Resync.
 type Config[Obj any] struct {
 	Rows *rows.Rows[Obj]
-	// List lists the target.
-	List func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
-	// Compares: the listed objects have their values. Otherwise a resync is a sweep.
-	Compares bool
+	// List lists the target, Prune prunes it. At most one is set.
+	List  func(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
+	Prune func(ctx context.Context, txn statedb.ReadTxn) error
+	// OrphansOnly: rows are not judged.
+	OrphansOnly bool
 	// Equal reports whether a listed object is equal to its row; nil if every one is. Diff returns the difference for
 	// people; it may be nil.
 	Equal func(wanted, found Obj) bool
@@ -34,26 +36,50 @@ type Config[Obj any] struct {
 	Done func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool
 	// Tracks reports whether the core has an entry for the key of an object.
 	Tracks func(Obj) bool
+	// Orphan has the loop delete an orphan, as of a revision. Repair has it repair the rows that wanted returns true for
+	// when it comes to them.
+	Orphan func(Obj, statedb.Revision) bool
+	Repair func(wanted func(Obj, statedb.Revision) bool)
 	Budget Budget
-	// Timeout returns how long the loop waits for the first listing. Each listing should be over by then.
-	Timeout func() time.Duration
-	Now     func() time.Duration
+	// Attempted returns the revision up to which everything was attempted. Busy reports whether operations run, and whether
+	// one of them may never end.
+	Attempted func() statedb.Revision
+	Busy      func() (busy, stuck bool)
+	// Settings returns the settings, which can change. It is called on the goroutine of the loop.
+	Settings func() Settings
+	Now      func() time.Duration
 	// Guard calls a function of the program and returns its panic as an error.
 	Guard func(name string, f func() error) error
 }
 
-// Resync lists the target and compares. It belongs to one goroutine. Times are those of one clock.
+// Settings are the settings of a Resync.
+type Settings struct {
+	// Interval is the time between two looks; 0 for none.
+	Interval time.Duration
+	// MinBackoff and MaxBackoff bound the wait after a failure.
+	MinBackoff, MaxBackoff time.Duration
+	// ListTimeout is how long the loop waits for the first listing. Each listing should be over by then.
+	ListTimeout time.Duration
+}
+
+// Resync looks at the target. It belongs to the goroutine of the loop, except [Resync.Refuse] and [Resync.Refused]. Times
+// are those of one clock.
 type Resync[Obj any] struct {
 	cfg Config[Obj]
-	// Ended is sent when a listing has ended: call Take.
+	// Ended is sent when a listing has ended: call Step.
 	Ended signal.Signal
 
+	schedule
+	// refused: the last resync whose listing worked stopped at its budget. approved: the next one has no budget.
+	refused  atomic.Bool
+	approved bool
+
 	adoption adoption[Obj]
-	refused  refusals
-	// listing is the listing that runs, or that waits for Finish.
+	refusals refusals
+	// listing is the listing that runs, or that is judged.
 	listing *listing[Obj]
 	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed.
-	repairs map[uint64]difference
+	repairs map[uint64]string
 	seed    maphash.Seed
 	// repaired has keys that were repaired, recurring is the line about those whose repairs do not hold.
 	repaired  map[string]*repaired
@@ -62,290 +88,224 @@ type Resync[Obj any] struct {
 
 // New returns a Resync.
 func New[Obj any](cfg Config[Obj]) *Resync[Obj] {
-	r := &Resync[Obj]{cfg: cfg, Ended: signal.New()}
+	r := &Resync[Obj]{cfg: cfg, Ended: signal.New(), schedule: schedule{at: never}}
 	// Calls may come before the loop starts.
-	r.refused.collect(cfg.Equal != nil)
+	r.refusals.collect(cfg.Equal != nil)
 	return r
 }
 
-func (r *Resync[Obj]) timeout() time.Duration { return r.cfg.Timeout() }
+// Pass is the state of the loop at the end of a pass.
+type Pass struct {
+	Now time.Duration
+	// Txn is the snapshot of the pass: it has every object whose operation has started.
+	Txn statedb.ReadTxn
+	// Read is the revision up to which the main cursor has handed over everything.
+	Read statedb.Revision
+	// Paused: the whole loop is paused.
+	Paused bool
+}
 
-// patience is how long a listing may run before it is reported.
-func (r *Resync[Obj]) patience() time.Duration {
-	if !r.cfg.Compares {
-		return execute.Long
+// Result is the end of a look at the target.
+type Result struct {
+	// Record is what was found. Of a prune it has only how long that took.
+	Record inspect.Resync
+	// Err is set if the look failed, or the budget does not allow the orphans to be deleted: none is then. It is also set
+	// if objects without a usable key were listed, which are left alone.
+	Err error
+	// Failures counts the failures in a row. The next look begins after After; 0 if none is planned.
+	Failures int
+	After    time.Duration
+}
+
+// Step ends a look at the target and begins the next one, if it is time. It returns what has ended; nil if nothing.
+// changed: the adoption has begun, or has been given up.
+func (r *Resync[Obj]) Step(ctx context.Context, p Pass) (ended *Result, changed bool) {
+	before := r.adoption.phase
+	ended = r.step(ctx, p)
+	return ended, r.adoption.phase != before
+}
+
+func (r *Resync[Obj]) step(ctx context.Context, p Pass) *Result {
+	r.lookAtTable(p)
+	ended := r.end(p)
+	if ended == nil {
+		ended = r.endAdoption()
 	}
-	return max(cmp.Or(r.timeout(), execute.Long), time.Second)
-}
-
-// WaitForFirst is called at the start of a loop that adopts, and when what it has listed may be out of date: the loop waits
-// for a listing, not longer than Timeout. If that is zero, it does not wait, and adopts nothing.
-func (r *Resync[Obj]) WaitForFirst(now time.Duration) {
-	r.adoption = adoption[Obj]{waiting: r.timeout() > 0, since: now}
-	r.refused.collect(r.adoption.waiting)
-}
-
-// Start begins a listing. txn is the snapshot that the target is listed against.
-func (r *Resync[Obj]) Start(ctx context.Context, txn statedb.ReadTxn) {
-	ctx, cancel := context.WithCancel(ctx)
-	l := &listing[Obj]{
-		cfg: &r.cfg, seed: maphash.MakeSeed(), started: time.Now(), began: r.cfg.Now(), adopts: r.adoption.waiting,
-		cancel: cancel, ended: make(chan struct{}), touched: map[uint64]struct{}{},
+	r.expire(p.Now)
+	if !r.mayBegin(p.Paused) || !r.isDue(p.Now) {
+		r.drain = drain{}
+		return ended
 	}
-	r.listing = l
-	go l.run(ctx, txn, r.Ended.Send)
-}
-
-// Stop ends and forgets the listing, if there is one that has not been taken or finished, and waits for its goroutine.
-func (r *Resync[Obj]) Stop() (had bool) {
-	l := r.listing
-	if l == nil {
-		return false
+	if ctx.Err() != nil || !r.mayPrune(p.Now) {
+		return ended
 	}
-	l.cancel()
-	<-l.ended
-	r.listing = nil
-	return true
-}
-
-// Running reports whether the target is being listed, and since when.
-func (r *Resync[Obj]) Running() (since time.Time, running bool) {
-	if r.listing == nil || r.listing.hasEnded() {
-		return time.Time{}, false
-	}
-	return r.listing.started, true
-}
-
-func (l *listing[Obj]) hasEnded() bool {
-	select {
-	case <-l.ended:
-		return true
+	r.requested, r.at = false, never
+	switch {
+	case r.cfg.List != nil:
+		r.start(ctx, p.Txn)
+	case r.cfg.Prune != nil:
+		err := r.cfg.Prune(ctx, p.Txn)
+		return r.conclude(&Result{Record: inspect.Resync{Took: r.cfg.Now() - p.Now}, Err: err})
 	default:
-		return false
+		r.conclude(&Result{})
 	}
+	return ended
 }
 
-// Holds reports whether no operation may begin: the loop waits for the first listing, or a sweep lists.
-func (r *Resync[Obj]) Holds() bool {
-	if r.adoption.waiting {
+// mayPrune reports whether no operation runs, or none has to end first. Otherwise work may be held back.
+func (r *Resync[Obj]) mayPrune(now time.Duration) bool {
+	if r.cfg.List != nil {
 		return true
 	}
-	_, running := r.Running()
-	return running && !r.cfg.Compares
+	busy, stuck := r.cfg.Busy()
+	return r.drain.wait(now, !busy, stuck)
 }
 
-// Next returns when Look, Finish or Trouble has to be called again; false if they need not be.
-func (r *Resync[Obj]) Next(now time.Duration) (at time.Duration, ok bool) {
-	if _, running := r.Running(); running {
-		if at = after(r.listing.began, r.patience()); at > now {
-			ok = true
+// lookAtTable checks whether the table is initialised, and whether what it had then was attempted.
+func (r *Resync[Obj]) lookAtTable(p Pass) {
+	if !r.ready {
+		var initialized bool
+		if initialized, r.initialized = r.cfg.Rows.Table.Initialized(p.Txn); !initialized {
+			return
 		}
-	} else if r.listing != nil && r.listing.verdict.begun {
-		return now, true
+		r.ready, r.initialized = true, nil
+		if r.cfg.List != nil {
+			r.gate = r.cfg.Rows.Table.Revision(p.Txn)
+		}
+		r.requested = r.requested || r.cfg.List != nil || r.cfg.Settings().Interval > 0
 	}
-	a := &r.adoption
-	if until := r.until(); (a.waiting || a.comparing) && until > now && (!ok || until < at) {
-		at, ok = until, true
+	if r.gate > 0 && !p.Paused && r.cfg.Attempted() >= r.gate {
+		r.gate = 0
 	}
-	return at, ok
 }
 
-// Attempt is an operation that has ended. Adopted: it was not called. Repair: a resync or a sweep has asked for it.
-type Attempt[Obj any] struct {
-	Row                                 Obj
-	Adopted, Deleted, Repair, Succeeded bool
+// mayBegin reports whether a look may begin when its time has come. The first listing of a loop that adopts waits for
+// nothing, and changes nothing.
+func (r *Resync[Obj]) mayBegin(paused bool) bool {
+	return r.listing == nil && (r.adoption.waiting || r.isReady() && !paused)
 }
 
-// Notes reports whether [Resync.NoteAttempt] has to be called also for an operation that is no repair.
-func (r *Resync[Obj]) Notes() bool {
-	return r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing || len(r.repaired) > 0
+// Initialized returns a channel that is closed when Step must be called again; nil if it need not be.
+func (r *Resync[Obj]) Initialized() <-chan struct{} { return r.initialized }
+
+// Request requests a look at the target as soon as possible. approve lifts the budget of that resync, if the last one was
+// refused.
+func (r *Resync[Obj]) Request(approve bool) {
+	r.requested = true
+	r.approved = r.approved || approve && r.refused.Load()
 }
 
-// NoteAttempt records that an operation has ended: what was listed before says nothing about its key.
-func (r *Resync[Obj]) NoteAttempt(op Attempt[Obj]) {
+// Refused reports whether the last resync stopped at its budget. Safe from any goroutine.
+func (r *Resync[Obj]) Refused() bool { return r.refused.Load() }
+
+// Reschedule begins the interval again after it was changed, unless the last look has failed and waits for its retry.
+func (r *Resync[Obj]) Reschedule(now time.Duration) {
+	if r.ready && r.failures == 0 {
+		r.planAfter(now, r.cfg.Settings().Interval)
+	}
+}
+
+// Holds reports whether no operation may begin: the loop waits for the first listing, or for a prune.
+func (r *Resync[Obj]) Holds() bool { return r.adoption.waiting || r.drain.holding }
+
+// Next returns when Step has to be called again; false if it need not be.
+func (r *Resync[Obj]) Next(now time.Duration, paused bool) (at time.Duration, ok bool) {
+	at = never
+	switch l := r.listing; {
+	case r.mayBegin(paused):
+		at = r.beginsAt()
+	case l == nil:
+	case l.verdict.begun:
+		at = now
+	case !l.hasEnded():
+		at = later(l.began, r.patience(), now)
+	}
+	if a := &r.adoption; a.waiting || a.comparing {
+		at = min(at, later(a.since, r.cfg.Settings().ListTimeout, now))
+	}
+	return at, at < never
+}
+
+// conclude records the end of a look.
+func (r *Resync[Obj]) conclude(out *Result) *Result {
+	if err := outcome.Keep(out.Err); err != nil {
+		what := "prune"
+		if r.cfg.List != nil {
+			what = "resync"
+		}
+		out.Record.Error = strings.Clone(outcome.TextOf(err))
+		out.Err = fmt.Errorf("%s: %w", what, err)
+	}
+	out.Failures, out.After = r.plan(r.cfg.Now(), out.Err, r.cfg.Settings())
+	r.refused.Store(r.awaits || r.refused.Load() && out.Failures > 0)
+	return out
+}
+
+// Stop ends and forgets the listing, if there is one, and waits for its goroutine. The next run of the loop lists again.
+func (r *Resync[Obj]) Stop() {
 	if l := r.listing; l != nil {
-		l.touch(l.hash(op.Row))
+		l.cancel()
+		<-l.ended
+		r.listing, r.requested = nil, true
+	}
+}
+
+// State is what a Resync reports to people.
+type State struct {
+	// Failure is the text of the last failure; empty if the last look succeeded. Awaits: it was a resync that awaits approval.
+	Failure string
+	Awaits  bool
+	// Trouble is what is wrong with the listing, Recurring a line about the objects that resyncs repair again and again;
+	// empty if there is none.
+	Trouble, Recurring string
+	// Waits: the loop waits for its first listing. Listing is since when the target is being listed; zero if it is not.
+	Waits   bool
+	Listing time.Time
+	// At is when the next look is due; negative if none is planned.
+	At time.Duration
+}
+
+// State returns the state at a time.
+func (r *Resync[Obj]) State(now time.Duration) State {
+	s := State{Failure: r.failure, Awaits: r.awaits, Recurring: r.recurring, Waits: r.adoption.waiting, At: -1}
+	l := r.listing
+	running := l != nil && !l.hasEnded()
+	if running {
+		s.Listing = l.started
+	}
+	if at := r.beginsAt(); at < never && r.mayBegin(false) {
+		s.At = at
+	}
+	switch {
+	case running && now-l.began >= r.patience():
+		s.Trouble = fmt.Sprintf("the listing of the target runs since %s", l.started.Format(time.RFC3339))
+	case r.adoption.blind:
+		s.Trouble = "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison"
+	}
+	return s
+}
+
+// Note records operations that have ended: what was listed before says nothing about their keys.
+func (r *Resync[Obj]) Note(ops []core.Operation[Obj]) {
+	all := r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing || len(r.repaired) > 0
+	for i := range ops {
+		repair := ops[i].Turn.Cause == core.CauseRepair || ops[i].Turn.Cause == core.CauseOrphan
+		if all || repair {
+			r.note(&ops[i], repair)
+		}
+	}
+}
+
+func (r *Resync[Obj]) note(op *core.Operation[Obj], repair bool) {
+	key := r.cfg.Rows.Key(op.Row)
+	if l := r.listing; l != nil {
+		l.touched[maphash.Bytes(l.seed, key)] = struct{}{}
 	}
 	if len(r.repairs) > 0 {
-		delete(r.repairs, maphash.Bytes(r.seed, r.cfg.Rows.Key(op.Row)))
+		delete(r.repairs, maphash.Bytes(r.seed, key))
 	}
 	if r.adoption.comparing {
-		r.adoption.noteAttempt(r, op)
+		r.noteCompared(op, key)
 	}
-	if op.Repair || len(r.repaired) > 0 {
-		r.noteRepair(op)
-	}
-}
-
-// Wants reports whether a row is to be repaired. A paused row is, when it is resumed: the core knows that.
-func (r *Resync[Obj]) Wants(row Obj, revision statedb.Revision) bool {
-	return r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Done(r.cfg.Rows.DB.ReadTxn(), row, revision)
-}
-
-// Wrong returns what the last result says of a row that has not been repaired since: [inspect.Missing],
-// [inspect.Different], or nothing.
-func (r *Resync[Obj]) Wrong(row Obj) string {
-	if len(r.repairs) == 0 {
-		return ""
-	}
-	d, wrong := r.repairs[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
-	if !wrong {
-		return ""
-	}
-	return d.kind()
-}
-
-// EndRepairs is called when the loop has looked at each row that was to be repaired.
-func (r *Resync[Obj]) EndRepairs() { r.repairs = nil }
-
-// Result is the result of a listing that worked.
-type Result struct {
-	Record inspect.Resync
-	// Swept counts the orphans that are being deleted.
-	Swept int
-	// Repairs reports whether some rows are to be repaired: those for which [Resync.Wants] is true.
-	Repairs bool
-	// Err is set if the budget does not allow the orphans to be deleted: none was handed out. It is also set if objects
-	// without a usable key were listed, which are left alone.
-	Err error
-}
-
-// Take ends a listing that has failed, or that was the first one. adopts: the loop compares with it from now on. If it
-// neither failed nor adopts, it came too late to be compared with, and the target has to be listed again. All others
-// end with Finish.
-func (r *Resync[Obj]) Take(now time.Duration) (l inspect.Resync, adopts, ended bool, err error) {
-	last := r.listing
-	if last == nil || !last.hasEnded() || !last.isForTake() {
-		return l, false, false, nil
-	}
-	r.listing = nil
-	l = inspect.Resync{Started: last.started, Took: last.found.took, Listed: last.found.listed, Adopts: last.adopts}
-	if last.found.err != nil {
-		return l, false, true, last.found.err
-	}
-	return l, r.adopt(now, last), true, nil
-}
-
-// isForTake reports whether a listing that has ended is one for Take.
-func (l *listing[Obj]) isForTake() bool { return l.found.err != nil || l.adopts }
-
-// slice bounds the keys that one call of [Resync.Finish] looks at: changes wait for it.
-const slice = 1024
-
-// verdict is how far Finish has come with a listing that has worked.
-type verdict struct {
-	begun, weighed bool
-	// dropped counts the touched keys whose repairs were dropped. judged counts the unknown objects that were looked at,
-	// orphans those of them that are orphans, and handed the orphans that were handed out.
-	dropped, judged, orphans, handed int
-	// swept counts those of them that orphan returned true for.
-	swept int
-	// err is set if the budget does not allow the orphans to be deleted.
-	err error
-	// repaired has the keys that were repaired before, by their hashes.
-	repaired map[uint64]string
-}
-
-// Finish judges a listing that has worked, and calls orphan with each object to delete, as of a revision of the table;
-// orphan returns whether it will be deleted. Finish does a slice of that; over is true, once, when it has ended. It does
-// nothing if there is no such listing, or the main cursor, which has passed everything up to the given revision, has not
-// reached the end of the listing: until then the core does not know each deletion. A listing for Take, which may have
-// ended since Take looked, is left to that.
-func (r *Resync[Obj]) Finish(passed statedb.Revision, approved bool, orphan func(Obj, statedb.Revision) bool) (out Result, over bool) {
-	l := r.listing
-	if l == nil || !l.hasEnded() || l.isForTake() || passed < l.found.upTo {
-		return out, false
-	}
-	v, f, txn := &l.verdict, &l.found, r.cfg.Rows.DB.ReadTxn()
-	if !v.begun {
-		v.begun, v.repaired = true, r.hashRepaired(l)
-	}
-	for range slice {
-		switch {
-		case v.dropped < len(l.order):
-			f.drop(l.order[v.dropped])
-			v.dropped++
-		case v.judged < len(f.unknown):
-			if s := f.unknown[v.judged]; r.isOrphan(txn, s) {
-				f.unknown[v.orphans] = s
-				v.orphans++
-				if key, again := v.repaired[s.hash]; again {
-					r.repaired[key].wrong = inspect.Orphan
-				}
-			}
-			v.judged++
-		case !v.weighed:
-			v.weighed = true
-			if !approved {
-				v.err = r.cfg.Budget.check(v.orphans, f.listed)
-			}
-		case v.err == nil && v.handed < v.orphans:
-			// It may be wanted by now.
-			if s := f.unknown[v.handed]; r.isOrphan(txn, s) && orphan(s.object, r.cfg.Rows.Table.Revision(txn)) {
-				v.swept++
-			}
-			v.handed++
-		default:
-			return r.conclude(l), true
-		}
-	}
-	return out, false
-}
-
-// conclude returns the result of a listing when its orphans are handed out.
-func (r *Resync[Obj]) conclude(l *listing[Obj]) Result {
-	f, v := &l.found, &l.verdict
-	r.judgeRepaired(l)
-	record := inspect.Resync{
-		Started: l.started, Took: f.took, Listed: f.listed, Equal: f.equal,
-		Different: f.wrong[isDifferent], Missing: f.wrong[isMissing], Orphan: v.orphans,
-	}
-	for _, d := range f.first {
-		if !l.isTouched(d.hash) {
-			record.Differences = append(record.Differences, d.Difference)
-		}
-	}
-	if v.err != nil {
-		// A person decides about orphans, and has to see some.
-		record.Differences = record.Differences[:min(len(record.Differences), maxDifferences/2)]
-	}
-	for _, s := range f.unknown[:min(v.orphans, maxDifferences-len(record.Differences))] {
-		record.Differences = append(record.Differences, inspect.Difference{Key: r.cfg.Rows.Name(s.object), Kind: inspect.Orphan})
-	}
-	r.listing, r.adoption.blind = nil, false
-	r.repairs, r.seed = f.repairs, l.seed
-	return Result{Record: record, Swept: v.swept, Repairs: len(f.repairs) > 0, Err: f.trouble(v.err)}
-}
-
-// drop forgets what is wrong with a row of which an operation has ended.
-func (f *found[Obj]) drop(hash uint64) {
-	if d, wrong := f.repairs[hash]; wrong {
-		delete(f.repairs, hash)
-		f.wrong[d]--
-	}
-}
-
-// ErrLeftAlone is in the error of a listing that has worked, but has objects without a usable key.
-var ErrLeftAlone = errors.New("listed objects are left alone")
-
-// trouble returns the error of the budget and of the listed objects without a usable key; nil if there is none.
-func (f *found[Obj]) trouble(budget error) error {
-	if f.keyless == 0 {
-		return budget
-	}
-	err := fmt.Errorf("%d of %d %w: %w", f.keyless, f.listed, ErrLeftAlone, f.why)
-	if budget != nil {
-		return fmt.Errorf("%w; %w", budget, err)
-	}
-	return err
-}
-
-// isOrphan reports whether no operation of an object without a row has ended since the listing began, and neither the
-// core nor the snapshot has it.
-func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
-	if r.listing.isTouched(s.hash) || r.cfg.Tracks(s.object) {
-		return false
-	}
-	_, _, found := r.cfg.Rows.Get(txn, s.object)
-	return !found
+	r.noteRepair(op, key, repair)
 }

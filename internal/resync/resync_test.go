@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -20,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -61,15 +63,27 @@ type world struct {
 	now    time.Duration
 	// looks counts the objects that were looked for in the core.
 	looks int
+	// attempted is the revision up to which everything was attempted. busy and stuck are the operations of the loop.
+	attempted   statedb.Revision
+	busy, stuck bool
+	set         Settings
+	// orphans are those that were handed out, wants is the walk over the rows to repair.
+	orphans []uint64
+	wants   func(row, statedb.Revision) bool
+	// ready initialises the table after late.
+	ready func(statedb.WriteTxn)
 }
 
 func play(t *testing.T, change func(cfg *Config[row])) *world {
 	db := statedb.New()
 	table, err := statedb.NewTable(db, "rows", rowID)
 	require.NoError(t, err)
-	w := &world{T: t, table: table, pending: map[uint64]bool{}, tracked: map[uint64]bool{}, during: func(context.Context) {}}
+	w := &world{
+		T: t, table: table, pending: map[uint64]bool{}, tracked: map[uint64]bool{}, during: func(context.Context) {},
+		attempted: math.MaxUint64, set: Settings{MinBackoff: time.Second, MaxBackoff: time.Minute, ListTimeout: 30 * time.Second},
+	}
 	cfg := Config[row]{
-		Rows: rows.NewBeside[row](db, table), Compares: true,
+		Rows: rows.NewBeside[row](db, table),
 		List: func(ctx context.Context, _ statedb.ReadTxn, yield func(row) bool) error {
 			for _, r := range w.listed {
 				yield(r)
@@ -77,12 +91,19 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 			w.during(ctx)
 			return w.err
 		},
-		Equal:   func(wanted, found row) bool { return wanted.value == found.value },
-		Diff:    func(wanted, found row) string { return fmt.Sprintf("%d != %d", wanted.value, found.value) },
-		Done:    func(_ statedb.ReadTxn, r row, _ statedb.Revision) bool { return !w.pending[r.id] },
-		Tracks:  func(r row) bool { w.looks++; return w.tracked[r.id] },
-		Timeout: func() time.Duration { return 30 * time.Second },
-		Now:     func() time.Duration { return w.now },
+		Equal:  func(wanted, found row) bool { return wanted.value == found.value },
+		Diff:   func(wanted, found row) string { return fmt.Sprintf("%d != %d", wanted.value, found.value) },
+		Done:   func(_ statedb.ReadTxn, r row, _ statedb.Revision) bool { return !w.pending[r.id] },
+		Tracks: func(r row) bool { w.looks++; return w.tracked[r.id] },
+		Orphan: func(r row, _ statedb.Revision) bool {
+			w.orphans = append(w.orphans, r.id)
+			return true
+		},
+		Repair:    func(wanted func(row, statedb.Revision) bool) { w.wants = wanted },
+		Attempted: func() statedb.Revision { return w.attempted },
+		Busy:      func() (busy, stuck bool) { return w.busy, w.stuck },
+		Settings:  func() Settings { return w.set },
+		Now:       func() time.Duration { return w.now },
 		Guard: func(name string, f func() error) (err error) {
 			defer func() {
 				if r := recover(); r != nil {
@@ -100,7 +121,7 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 	return w
 }
 
-func (w *world) set(objects ...row) {
+func (w *world) put(objects ...row) {
 	txn := w.cfg.Rows.DB.WriteTxn(w.table)
 	for _, r := range objects {
 		_, _, err := w.table.Insert(txn, r)
@@ -118,70 +139,92 @@ func (w *world) remove(ids ...uint64) {
 	txn.Commit()
 }
 
+// late has the table wait for an initialiser, which initialise ends.
+func (w *world) late() {
+	txn := w.cfg.Rows.DB.WriteTxn(w.table)
+	w.ready = w.table.RegisterInitializer(txn, "source")
+	txn.Commit()
+}
+
+func (w *world) initialise() {
+	txn := w.cfg.Rows.DB.WriteTxn(w.table)
+	w.ready(txn)
+	txn.Commit()
+}
+
+// pass is a pass of the loop, whose main cursor has read everything.
+func (w *world) pass() *Result { return w.passAt(w.cfg.Rows.Revision()) }
+
+func (w *world) passAt(read statedb.Revision) *Result {
+	ended, _ := w.Step(w.Context(), Pass{Now: w.now, Txn: w.cfg.Rows.DB.ReadTxn(), Read: read})
+	return ended
+}
+
 // begin begins a listing, and waits for its end.
 func (w *world) begin() {
-	w.Start(w.Context(), w.cfg.Rows.DB.ReadTxn())
+	w.start()
 	<-w.Ended
 }
 
-// result is a result with the orphans that were handed out.
-type result struct {
-	Result
-	orphans []uint64
+func (w *world) start() {
+	w.Request(false)
+	require.Nil(w, w.pass())
+	require.NotNil(w, w.listing)
+}
+
+// adopt begins the adoption of a table that is not initialised.
+func (w *world) adopt() {
+	w.late()
+	w.Adopt(w.now)
+	w.begin()
+	require.Nil(w, w.pass())
+	require.True(w, w.Compares())
 }
 
 // finish ends a listing that worked.
-func (w *world) finish() (out result) {
-	_, _, ended, err := w.Take(w.now)
-	require.False(w, ended)
-	require.NoError(w, err)
-	for over := false; !over; {
+func (w *world) finish() (out *Result) {
+	for out == nil {
 		w.looks = 0
-		out.Result, over = w.step(&out.orphans)
+		out = w.pass()
 		require.LessOrEqual(w, w.looks, slice)
-		at, more := w.Next(w.now)
-		require.True(w, over || more && at == w.now)
+		at, more := w.Next(w.now, false)
+		require.True(w, out != nil || more && at == w.now)
 	}
 	return out
 }
 
-// step calls Finish once.
-func (w *world) step(orphans *[]uint64) (Result, bool) {
-	return w.Finish(w.cfg.Rows.Revision(), false, func(o row, _ statedb.Revision) bool {
-		*orphans = append(*orphans, o.id)
-		return true
-	})
+// fails returns the error of a listing that has ended.
+func (w *world) fails() error {
+	out := w.pass()
+	require.NotNil(w, out)
+	return out.Err
 }
 
-// finishes reports whether there is a listing for Finish when the main cursor has passed a revision.
-func (w *world) finishes(passed statedb.Revision) bool {
-	_, over := w.Finish(passed, false, func(row, statedb.Revision) bool {
-		w.Error("an orphan")
-		return false
-	})
-	return over
-}
-
-// repairs returns the rows that are to be repaired.
+// repaired returns the rows that are to be repaired.
 func (w *world) repaired() (ids []uint64) {
 	for r, revision := range w.table.All(w.cfg.Rows.DB.ReadTxn()) {
-		if w.Wants(r, revision) {
+		if w.wants != nil && w.wants(r, revision) {
 			ids = append(ids, r.id)
 		}
 	}
 	return ids
 }
 
-func (w *world) ended(id uint64) { w.NoteAttempt(Attempt[row]{Row: row{id: id}}) }
+func (w *world) attempt(op core.Operation[row], cause core.Cause) {
+	op.Turn.Cause = cause
+	w.Note([]core.Operation[row]{op})
+}
+
+func (w *world) ended(id uint64) { w.attempt(core.Operation[row]{Row: row{id: id}}, core.CauseChange) }
 
 func TestListingIsSortedIntoFour(t *testing.T) {
 	w := play(t, nil)
-	w.set(row{1, 1}, row{2, 1}, row{3, 1}, row{4, 1}, row{5, 1})
+	w.put(row{1, 1}, row{2, 1}, row{3, 1}, row{4, 1}, row{5, 1})
 	w.pending[4], w.pending[5] = true, true
 	w.listed = []row{{1, 1}, {2, 9}, {5, 9}, {7, 1}}
 	w.begin()
 	out := w.finish()
-	require.Equal(t, []uint64{7}, out.orphans)
+	require.Equal(t, []uint64{7}, w.orphans)
 	require.Equal(t, []uint64{2, 3}, w.repaired(), "4 and 5 are not Done")
 	out.Record.Started = time.Time{}
 	require.Equal(t, inspect.Resync{
@@ -190,21 +233,20 @@ func TestListingIsSortedIntoFour(t *testing.T) {
 			{Key: "2", Kind: "different", Diff: "1 != 9"}, {Key: "3", Kind: "missing"}, {Key: "7", Kind: "orphan"},
 		},
 	}, out.Record)
-	ok := w.finishes(w.cfg.Rows.Revision())
-	require.False(t, ok, "a listing ends once")
+	require.Nil(t, w.pass(), "a listing ends once")
 }
 
 // What was listed says nothing of a key of which an operation has ended since the listing began.
 func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	w := play(t, nil)
-	w.set(row{1, 1}, row{2, 1}, row{3, 1}, row{4, 1})
+	w.put(row{1, 1}, row{2, 1}, row{3, 1}, row{4, 1})
 	w.listed = []row{{1, 9}, {2, 9}, {7, 1}, {8, 1}}
 	w.begin()
 	w.ended(1)
 	w.ended(3)
 	w.ended(7)
 	out := w.finish()
-	require.Equal(t, []uint64{8}, out.orphans)
+	require.Equal(t, []uint64{8}, w.orphans)
 	require.Equal(t, []uint64{2, 4}, w.repaired())
 	require.Equal(t, 1, out.Record.Different)
 	require.Equal(t, 1, out.Record.Missing)
@@ -216,18 +258,17 @@ func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	require.Equal(t, []uint64{4}, w.repaired())
 	w.EndRepairs()
 	require.Empty(t, w.repaired())
-	require.False(t, w.Notes())
 }
 
 func TestOrphanIsInNeitherTheTableNorTheCore(t *testing.T) {
 	w := play(t, nil)
 	w.listed = []row{{1, 1}, {2, 1}, {3, 1}, {3, 1}}
-	w.during = func(context.Context) { w.set(row{1, 1}) }
+	w.during = func(context.Context) { w.put(row{1, 1}) }
 	w.begin()
 	w.tracked[2] = true
-	ok := w.finishes(w.cfg.Rows.Revision() - 1)
-	require.False(t, ok, "main has not passed the listing")
-	require.Equal(t, []uint64{3}, w.finish().orphans)
+	require.Nil(t, w.passAt(w.cfg.Rows.Revision()-1), "main has not passed the listing")
+	w.finish()
+	require.Equal(t, []uint64{3}, w.orphans)
 }
 
 // Changes wait for a slice of a resync, not for all of it. An orphan that is wanted, or was worked on, by the time it is
@@ -238,23 +279,21 @@ func TestManyOrphansAreJudgedAndHandedOutInSlices(t *testing.T) {
 	for id := range uint64(n) {
 		w.listed = append(w.listed, row{id + 1, 1})
 	}
-	w.set(row{n + 1, 1}, row{n + 2, 1})
+	w.put(row{n + 1, 1}, row{n + 2, 1})
 	w.begin()
-	var orphans []uint64
-	for len(orphans) == 0 {
-		_, over := w.step(&orphans)
-		require.False(t, over)
+	for len(w.orphans) == 0 {
+		require.Nil(t, w.pass())
 	}
-	w.set(row{n - 1, 1})
+	first := len(w.orphans)
+	w.put(row{n - 1, 1})
 	w.tracked[n-2] = true
 	w.ended(n - 3)
 	w.ended(n + 1)
 	out := w.finish()
-	require.Len(t, append(orphans, out.orphans...), n-3)
+	require.Len(t, w.orphans, n-3)
 	for _, id := range []uint64{n - 1, n - 2, n - 3} {
-		require.NotContains(t, out.orphans, id)
+		require.NotContains(t, w.orphans[first:], id)
 	}
-	require.Equal(t, len(out.orphans)+len(orphans), out.Swept)
 	require.Equal(t, n, out.Record.Orphan)
 	require.Equal(t, 1, out.Record.Missing)
 	require.Equal(t, []uint64{n + 2}, w.repaired())
@@ -263,20 +302,18 @@ func TestManyOrphansAreJudgedAndHandedOutInSlices(t *testing.T) {
 // A row is equal only if it is equal to all that was listed with its key.
 func TestObjectThatIsListedTwice(t *testing.T) {
 	w := play(t, nil)
-	w.set(row{1, 1}, row{2, 1}, row{3, 1})
+	w.put(row{1, 1}, row{2, 1}, row{3, 1})
 	w.listed = []row{{1, 1}, {1, 9}, {2, 9}, {2, 1}, {3, 1}, {3, 1}}
 	w.begin()
 	out := w.finish()
 	require.Equal(t, []uint64{1, 2}, w.repaired())
 	require.Equal(t, 2, out.Record.Different)
 
-	w.WaitForFirst(0)
-	w.begin()
-	_, adopts, _, err := w.Take(0)
-	require.True(t, adopts)
-	require.NoError(t, err)
-	require.False(t, w.Adopts(row{1, 1}) || w.Adopts(row{2, 1}))
-	require.True(t, w.Adopts(row{3, 1}))
+	w = play(t, nil)
+	w.listed = []row{{1, 1}, {1, 9}, {2, 9}, {2, 1}, {3, 1}, {3, 1}, {4, 1}}
+	w.adopt()
+	require.False(t, w.Adopts(row{1, 1}) || w.Adopts(row{2, 1}) || w.Adopts(row{3, 1}))
+	require.True(t, w.Adopts(row{4, 1}))
 }
 
 func TestListingThatFailsChangesNothing(t *testing.T) {
@@ -292,14 +329,12 @@ func TestListingThatFailsChangesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := play(t, nil)
 			c.fails(w)
-			w.set(row{1, 1}, row{2, 1})
+			w.put(row{1, 1}, row{2, 1})
 			w.listed = []row{{1, 9}, {7, 1}}
 			w.begin()
-			_, adopts, ended, err := w.Take(0)
-			require.True(t, ended && !adopts)
-			require.EqualError(t, err, c.want)
-			ok := w.finishes(w.cfg.Rows.Revision())
-			require.False(t, ok)
+			require.EqualError(t, w.fails(), "resync: "+c.want)
+			require.Nil(t, w.pass())
+			require.Empty(t, w.orphans)
 			require.Empty(t, w.repaired())
 		})
 	}
@@ -309,15 +344,16 @@ func TestListingEndsWithTheLoop(t *testing.T) {
 	w := play(t, nil)
 	w.during = func(ctx context.Context) { <-ctx.Done() }
 	w.listed = []row{{7, 1}}
-	w.Start(t.Context(), w.cfg.Rows.DB.ReadTxn())
+	w.start()
 	require.False(t, w.Holds())
-	_, running := w.Running()
-	require.True(t, running)
-	require.True(t, w.Stop())
-	require.False(t, w.Stop(), "it is forgotten")
-	_, _, ended, err := w.Take(0)
-	require.False(t, ended)
-	require.NoError(t, err, "a stop is no failure")
+	require.NotZero(t, w.State(0).Listing)
+	w.Stop()
+	<-w.Ended
+	require.Zero(t, w.State(0).Listing)
+	w.during = func(context.Context) {}
+	require.Nil(t, w.pass(), "a stop is no failure")
+	<-w.Ended
+	require.NotNil(t, w.pass(), "the next run lists again")
 }
 
 // The loop may still look at a listing that its end has cut short.
@@ -331,28 +367,24 @@ func TestListingThatIsCutShortIsNoResult(t *testing.T) {
 		for id := range uint64(3000) {
 			rows = append(rows, row{id + 1, 1})
 		}
-		w.set(rows...)
+		w.put(rows...)
 		if when == "while it lists" {
 			w.during = func(context.Context) { cancel() }
 		}
-		w.Start(ctx, w.cfg.Rows.DB.ReadTxn())
+		w.Step(ctx, Pass{Txn: w.cfg.Rows.DB.ReadTxn()})
 		<-w.Ended
-		_, _, ended, err := w.Take(0)
-		require.True(t, ended, when)
-		require.ErrorIs(t, err, context.Canceled, when)
+		require.ErrorIs(t, w.fails(), context.Canceled, when)
 		require.Empty(t, w.repaired(), when)
 	}
 }
 
-func TestSweepLooksForOrphansOnlyAndHoldsWorkBack(t *testing.T) {
-	w := play(t, func(cfg *Config[row]) { cfg.Compares, cfg.Equal, cfg.Diff = false, nil, nil })
-	w.set(row{1, 1}, row{2, 1})
+func TestOrphansOnlyJudgesNoRow(t *testing.T) {
+	w := play(t, func(cfg *Config[row]) { cfg.OrphansOnly, cfg.Equal, cfg.Diff = true, nil, nil })
+	w.put(row{1, 1}, row{2, 1})
 	w.listed = []row{{1, 9}, {7, 1}}
-	w.during = func(context.Context) { require.True(w, w.Holds()) }
 	w.begin()
-	require.False(t, w.Holds())
-	out := w.finish()
-	require.Equal(t, []uint64{7}, out.orphans)
+	w.finish()
+	require.Equal(t, []uint64{7}, w.orphans)
 	require.Empty(t, w.repaired())
 }
 
@@ -361,35 +393,31 @@ func TestObjectsWithoutAKeyAreLeftAlone(t *testing.T) {
 	w.listed = []row{{0, 1}, {7, 1}}
 	w.begin()
 	out := w.finish()
-	require.Equal(t, []uint64{7}, out.orphans)
-	require.EqualError(t, out.Err, "1 of 2 listed objects are left alone: the primary index makes no key of the object")
+	require.Equal(t, []uint64{7}, w.orphans)
+	require.EqualError(t, out.Err, "resync: 1 of 2 listed objects are left alone: the primary index makes no key of the object")
 }
 
 func TestFirstListingIsComparedWithRowsThatComeLater(t *testing.T) {
 	w := play(t, nil)
-	w.WaitForFirst(0)
-	require.True(t, w.Waiting() && w.Holds())
 	w.listed = []row{{1, 1}, {2, 1}, {3, 9}, {8, 1}}
-	w.begin()
-	_, adopts, ended, err := w.Take(time.Second)
-	require.True(t, adopts && ended && !w.Waiting())
-	require.NoError(t, err)
+	w.adopt()
+	require.False(t, w.Holds())
 	require.True(t, w.Adopts(row{1, 1}))
 	require.True(t, w.Adopts(row{1, 1}), "it was not run")
 	require.False(t, w.Adopts(row{1, 2}))
-	w.NoteAttempt(Attempt[row]{Row: row{1, 1}, Adopted: true})
+	w.attempt(core.Operation[row]{Row: row{1, 1}}, core.CauseAdopted)
 	require.True(t, w.Adopts(row{1, 1}), "a new wish does not matter")
-	w.NoteAttempt(Attempt[row]{Row: row{1, 1}, Adopted: true})
+	w.attempt(core.Operation[row]{Row: row{1, 1}}, core.CauseAdopted)
 	w.ended(1)
 	require.False(t, w.Adopts(row{1, 1}), "an operation of the key has ended")
 	require.False(t, w.Adopts(row{3, 1}))
 	w.ended(3)
 	require.False(t, w.Adopts(row{3, 9}))
-	w.NoteAttempt(Attempt[row]{Row: row{2, 1}, Deleted: true})
+	w.attempt(core.Operation[row]{Row: row{2, 1}, Deleted: true}, core.CauseChange)
 	require.False(t, w.Adopts(row{2, 1}))
 	w.ended(4)
-	record, ok := w.FinishAdoption()
-	require.True(t, ok)
+	w.initialise()
+	record := w.pass().Record
 	record.Started = time.Time{}
 	require.Equal(t, inspect.Resync{Adopts: true, Listed: 4, Equal: 1, Different: 1, Missing: 1,
 		Differences: []inspect.Difference{{Key: "3", Kind: "different", Diff: "0 != 9"}}}, record)
@@ -398,84 +426,120 @@ func TestFirstListingIsComparedWithRowsThatComeLater(t *testing.T) {
 
 func TestWaitForTheFirstListingEnds(t *testing.T) {
 	w := play(t, nil)
-	w.WaitForFirst(time.Second)
-	at, ok := w.Next(time.Second)
+	w.late()
+	w.now, w.err = time.Second, errors.New("down")
+	w.Adopt(w.now)
+	w.begin()
+	require.ErrorContains(t, w.fails(), "down")
+	at, ok := w.Next(w.now, true)
 	require.True(t, ok)
+	require.Equal(t, 2*time.Second, at, "the backoff, also while the loop is paused")
+	w.set.MinBackoff, w.set.MaxBackoff = time.Hour, time.Hour
+	w.now = at
+	w.begin()
+	require.ErrorContains(t, w.fails(), "down")
+	at, _ = w.Next(w.now, false)
 	require.Equal(t, 31*time.Second, at)
-	require.False(t, w.Look(31*time.Second-1))
-	require.Empty(t, w.Trouble(31*time.Second-1))
-	require.True(t, w.Look(31*time.Second))
-	require.False(t, w.Waiting())
-	require.Equal(t, "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison", w.Trouble(31*time.Second))
+	w.now = at - 1
+	require.Nil(t, w.pass())
+	require.True(t, w.Holds())
+	require.Empty(t, w.State(w.now).Trouble)
+	w.now = at
+	require.Nil(t, w.pass())
+	require.False(t, w.Holds())
+	require.Equal(t, "no listing of the target has worked within ListTimeout of the start: objects are applied without a comparison", w.State(w.now).Trouble)
 
-	w.listed = []row{{1, 1}}
+	w.err, w.listed = nil, []row{{1, 1}}
+	w.initialise()
 	w.begin()
 	w.finish()
-	require.Empty(t, w.Trouble(time.Hour))
+	require.Empty(t, w.State(time.Hour).Trouble)
 }
 
 // What the first listing found is forgotten if the table is not initialised in time.
 func TestFirstListingIsForgotten(t *testing.T) {
 	for _, initialized := range []bool{false, true} {
 		w := play(t, nil)
-		txn := w.cfg.Rows.DB.WriteTxn(w.table)
-		done := w.table.RegisterInitializer(txn, "source")
-		if initialized {
-			done(txn)
-		}
-		txn.Commit()
-		w.WaitForFirst(0)
+		w.put(row{9, 1})
 		w.listed = []row{{1, 1}}
-		w.begin()
-		w.Take(10 * time.Second)
-		require.Equal(t, !initialized, w.Look(40*time.Second))
+		w.adopt()
+		if w.attempted = 0; initialized {
+			w.initialise()
+		}
+		w.now = 30*time.Second - 1
+		w.pass()
+		require.True(t, w.Adopts(row{1, 1}))
+		w.now = 30 * time.Second
+		w.pass()
 		require.Equal(t, initialized, w.Adopts(row{1, 1}))
 	}
 }
 
 func TestFirstListingThatComesTooLateIsNotUsed(t *testing.T) {
 	w := play(t, nil)
-	w.WaitForFirst(0)
+	w.late()
+	w.Adopt(0)
 	w.listed = []row{{1, 1}}
-	w.during = func(context.Context) { require.True(t, w.Look(30*time.Second)) }
-	w.begin()
-	require.NotEmpty(t, w.Trouble(31*time.Second))
-	_, adopts, ended, err := w.Take(31 * time.Second)
-	require.True(t, ended && !adopts)
-	require.NoError(t, err)
-	require.Empty(t, w.Trouble(31*time.Second), "a listing has worked")
+	blocks := make(chan struct{})
+	w.during = func(context.Context) { <-blocks }
+	w.start()
+	w.now = 30 * time.Second
+	require.Nil(t, w.pass())
+	require.NotEmpty(t, w.State(w.now).Trouble)
+	close(blocks)
+	<-w.Ended
+	require.Nil(t, w.pass())
+	require.Empty(t, w.State(w.now).Trouble, "a listing has worked")
 	require.False(t, w.Adopts(row{1, 1}))
-	ok := w.finishes(w.cfg.Rows.Revision())
-	require.False(t, ok)
+	w.initialise()
+	require.Nil(t, w.pass())
+	require.NotNil(t, w.listing, "the target is listed again")
 }
 
 // The loop may look late, for example since its process was frozen.
 func TestFirstListingThatIsTakenLateIsUsed(t *testing.T) {
 	w := play(t, nil)
-	w.WaitForFirst(0)
+	w.late()
+	w.Adopt(0)
 	w.listed = []row{{1, 1}}
 	w.begin()
-	require.False(t, w.Look(time.Hour))
-	require.True(t, w.Waiting())
-	_, adopts, _, err := w.Take(time.Hour)
-	require.NoError(t, err)
-	require.True(t, adopts && w.Adopts(row{1, 1}))
+	w.now = time.Hour
+	require.Nil(t, w.pass())
+	require.True(t, w.Adopts(row{1, 1}))
+}
+
+// Rows that are written meanwhile keep the comparison going once.
+func TestComparisonIsProlongedOnce(t *testing.T) {
+	w := play(t, nil)
+	w.adopt()
+	w.put(row{1, 1})
+	w.initialise()
+	w.attempted = 0
+	require.Nil(t, w.pass())
+	w.attempted = w.cfg.Rows.Revision()
+	w.put(row{2, 1})
+	require.Nil(t, w.pass(), "row 2 was written meanwhile")
+	w.put(row{3, 1})
+	require.Nil(t, w.pass(), "row 2 was not attempted")
+	w.attempted++
+	require.True(t, w.pass().Record.Adopts)
+	require.False(t, w.Compares())
 }
 
 func TestRefusedRowIsNotAdopted(t *testing.T) {
 	w := play(t, nil)
-	w.WaitForFirst(0)
 	w.listed = []row{{1, 1}, {2, 1}}
 	w.Refuse(row{1, 0})
-	w.begin()
-	w.Take(0)
+	w.adopt()
 	require.False(t, w.Adopts(row{1, 1}))
 	require.True(t, w.Adopts(row{2, 1}))
-	w.FinishAdoption()
+	w.now = time.Hour
+	w.pass()
+	require.False(t, w.Compares())
 	w.Refuse(row{2, 0})
-	w.WaitForFirst(0)
+	w.Adopt(w.now)
 	w.begin()
-	w.Take(0)
+	w.pass()
 	require.True(t, w.Adopts(row{2, 1}), "that was before the start")
 }
 
@@ -483,32 +547,30 @@ func TestRefusedRowIsNotAdopted(t *testing.T) {
 func TestRefusalsAreKeptForAnAdoptionOnly(t *testing.T) {
 	never := play(t, func(cfg *Config[row]) { cfg.Equal, cfg.Diff = nil, nil })
 	never.Refuse(row{1, 1})
-	require.Empty(t, never.refused.keys)
+	require.Empty(t, never.refusals.keys)
 
 	w := play(t, nil)
 	w.Refuse(row{1, 1})
-	require.Len(t, w.refused.keys, 1, "the loop has not started")
-	timeout := 30 * time.Second
-	w.Resync.cfg.Timeout = func() time.Duration { return timeout }
-	w.WaitForFirst(0)
-	require.Len(t, w.refused.keys, 1)
-	timeout = 0
-	w.WaitForFirst(0)
+	require.Len(t, w.refusals.keys, 1, "the loop has not started")
+	w.Adopt(0)
+	require.Len(t, w.refusals.keys, 1)
+	w.set.ListTimeout = 0
+	w.Adopt(0)
 	w.Refuse(row{2, 1})
-	require.Empty(t, w.refused.keys, "nothing is adopted")
+	require.Empty(t, w.refusals.keys, "nothing is adopted")
 }
 
 func TestLongListingIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := play(t, nil)
 		w.during = func(ctx context.Context) { <-ctx.Done() }
-		w.Start(t.Context(), w.cfg.Rows.DB.ReadTxn())
-		at, ok := w.Next(0)
+		w.start()
+		at, ok := w.Next(0, false)
 		require.True(t, ok)
 		require.Equal(t, 30*time.Second, at)
-		require.Empty(t, w.Trouble(30*time.Second-1))
-		require.Contains(t, w.Trouble(30*time.Second), "the listing of the target runs since 2000-01-01T")
-		_, ok = w.Next(30 * time.Second)
+		require.Empty(t, w.State(30*time.Second-1).Trouble)
+		require.Contains(t, w.State(30*time.Second).Trouble, "the listing of the target runs since 2000-01-01T")
+		_, ok = w.Next(30*time.Second, false)
 		require.False(t, ok)
 		w.Stop()
 	})
@@ -526,7 +588,7 @@ func TestResyncAgreesWithAModel(t *testing.T) {
 		for id := range n {
 			id++
 			if r.IntN(3) > 0 {
-				w.set(row{id, r.IntN(2)})
+				w.put(row{id, r.IntN(2)})
 			}
 			if r.IntN(3) > 0 {
 				found[id] = r.IntN(2)
@@ -540,7 +602,7 @@ func TestResyncAgreesWithAModel(t *testing.T) {
 					w.remove(id)
 					touched[id] = true
 				} else {
-					w.set(row{id, 5})
+					w.put(row{id, 5})
 					touched[id] = true
 				}
 			}
@@ -566,7 +628,7 @@ func TestResyncAgreesWithAModel(t *testing.T) {
 				repairs = append(repairs, id)
 			}
 		}
-		require.Equal(t, orphans, out.orphans)
+		require.Equal(t, orphans, w.orphans)
 		require.Equal(t, repairs, w.repaired())
 		require.Equal(t, len(repairs), out.Record.Different+out.Record.Missing)
 	}
@@ -578,7 +640,7 @@ func merged(a, b map[uint64]int) map[uint64]int {
 	return all
 }
 
-func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
+func TestResyncOfMoreThanItsBudgetIsRefused(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget          Budget
 		orphans, listed int
@@ -605,15 +667,13 @@ func TestSweepOfMoreThanItsBudgetIsRefused(t *testing.T) {
 func TestNothingMoreIsAdoptedAfterAPanicOfEqual(t *testing.T) {
 	panics := 0
 	w := play(t, func(cfg *Config[row]) { cfg.Equal = func(row, row) bool { panics++; panic("odd") } })
-	w.WaitForFirst(0)
 	w.listed = []row{{1, 1}, {2, 1}}
-	w.begin()
-	w.Take(0)
+	w.adopt()
 	require.False(t, w.Adopts(row{1, 1}))
 	require.False(t, w.Adopts(row{2, 1}))
 	require.Equal(t, 1, panics)
-	_, ok := w.FinishAdoption()
-	require.True(t, ok)
+	w.initialise()
+	require.True(t, w.pass().Record.Adopts)
 }
 
 func TestRefusedResyncAlsoNamesObjectsWithoutAKey(t *testing.T) {
@@ -621,29 +681,7 @@ func TestRefusedResyncAlsoNamesObjectsWithoutAKey(t *testing.T) {
 	w.listed = []row{{0, 1}, {7, 1}, {8, 1}}
 	w.begin()
 	out := w.finish()
-	require.Empty(t, out.orphans)
+	require.Empty(t, w.orphans)
 	require.ErrorIs(t, out.Err, ErrAwaits)
 	require.ErrorContains(t, out.Err, "1 of 3 listed objects are left alone")
-}
-
-// A listing may end after Take has looked and before Finish does. One that failed, or that is adopted, is left to the next
-// Take.
-func TestFinishTakesNoListingThatIsForTake(t *testing.T) {
-	w := play(t, nil)
-	w.err = errors.New("down")
-	w.begin()
-	ok := w.finishes(w.cfg.Rows.Revision())
-	require.False(t, ok)
-	_, _, ended, err := w.Take(0)
-	require.True(t, ended)
-	require.EqualError(t, err, "listing the target: down")
-
-	w.err, w.listed = nil, []row{{1, 1}}
-	w.WaitForFirst(0)
-	w.begin()
-	ok = w.finishes(w.cfg.Rows.Revision())
-	require.False(t, ok)
-	_, adopts, _, err := w.Take(0)
-	require.NoError(t, err)
-	require.True(t, adopts && w.Adopts(row{1, 1}))
 }

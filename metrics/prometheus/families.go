@@ -68,12 +68,10 @@ var numbers = []number{
 	{"commit_conflicts_total", "Outcomes that were written onto an object that another reconciler had written meanwhile.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Conflicts) }},
 
-	{"prune_errors_total", "Prunes, sweeps and resyncs that failed, or await approval.", client.CounterValue,
+	{"prune_errors_total", "Prunes and resyncs that failed, or await approval.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.PruneErrors) }},
-	{"sweep_listed_total", "Objects of the target that sweeps and resyncs were told of.", client.CounterValue,
+	{"listed_total", "Objects of the target that were listed.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Listed) }},
-	{"swept_total", "Objects of the target of which sweeps began the deletion.", client.CounterValue,
-		func(f *metrics.Figures) float64 { return float64(f.Swept) }},
 	{"adopted_total", "Objects that the target had already when the reconciler started.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Adopted) }},
 	{"different_total", "Objects that were applied, and that resyncs found different in the target.", client.CounterValue,
@@ -103,7 +101,7 @@ var spreads = []spread{
 		func(f *metrics.Figures) *metrics.Histogram { return &f.CommitSizes }},
 	{"commit_duration_seconds", "Time that each commit took, waiting for the table included.", seconds,
 		func(f *metrics.Figures) *metrics.Histogram { return &f.CommitDurations }},
-	{"prune_duration_seconds", "Time that each prune, sweep or resync took, failed ones included.", seconds,
+	{"prune_duration_seconds", "Time that each prune or resync took, failed ones included.", seconds,
 		func(f *metrics.Figures) *metrics.Histogram { return &f.Prunes }},
 }
 

@@ -119,10 +119,10 @@ func (in *input) prunes(s inspect.Snapshot) output {
 func (c *commands) approve() *spec {
 	return &spec{
 		name:    "reconciler/approve",
-		summary: "Let one sweep delete beyond its budget, now",
+		summary: "Let one resync delete beyond its budget, now",
 		args:    []string{argName},
 		detail: []string{
-			"Use it after a sweep that deleted nothing because it would have exceeded its budget (WithSweepBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one sweep that lists the target successfully.",
+			"Use it after a resync that deleted nothing because it would have exceeded its budget (WithOrphanBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one resync that lists the target successfully.",
 			"",
 			"Example:",
 			"> reconciler/approve routes",
@@ -130,12 +130,12 @@ func (c *commands) approve() *spec {
 		run: func(_ context.Context, in *input) (output, error) {
 			loop, ok := in.reconciler.(inspect.Loop)
 			if !ok {
-				return output{}, fmt.Errorf("%s is a derivation: it has no sweeps, there is nothing to approve", in.named())
+				return output{}, fmt.Errorf("%s is a derivation: it has no resyncs, there is nothing to approve", in.named())
 			}
-			if !loop.ApproveSweep() {
-				return output{}, fmt.Errorf("%s: no sweep has stopped at its budget, there is nothing to approve", in.named())
+			if !loop.ApproveResync() {
+				return output{}, fmt.Errorf("%s: no resync has stopped at its budget, there is nothing to approve", in.named())
 			}
-			return in.did("approve", nil, "%s: the next sweep may delete beyond its budget", in.named()), nil
+			return in.did("approve", nil, "%s: the next resync may delete beyond its budget", in.named()), nil
 		},
 	}
 }

@@ -25,7 +25,7 @@ func TestActionsReachTheReconciler(t *testing.T) {
 		{"reconciler/resume routes", "resume", "agent is resumed\n"},
 		{"reconciler/resume agent 7", `pause only []`, "agent 7 is resumed\n"},
 		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
-		{"reconciler/approve agent", "approve", "agent: the next sweep may delete beyond its budget\n"},
+		{"reconciler/approve agent", "approve", "agent: the next resync may delete beyond its budget\n"},
 		{"reconciler/refresh agent", "refresh []", "agent: all Done objects will be refreshed\n"},
 		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
 		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: no object waits for a retry\n"},
@@ -44,10 +44,10 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	}
 }
 
-func TestApproveFailsWithoutARefusedSweep(t *testing.T) {
+func TestApproveFailsWithoutARefusedResync(t *testing.T) {
 	s := newShell(t, routes())
 	s.fails("agent does not list its target (Config.Lister is not set): there are no resyncs", "reconciler/resync agent")
-	s.fails("agent: no sweep has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
+	s.fails("agent: no resync has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
 	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
 }
 
@@ -65,7 +65,7 @@ func TestPruneNamesTheInitialisersItWaitsFor(t *testing.T) {
 func TestCommandsOfALoopNameWhatADerivationHasNot(t *testing.T) {
 	// Only the methods of the interface are there.
 	s := newShell(t, struct{ inspect.Controller }{routes()})
-	s.fails("agent is a derivation: it has no sweeps, there is nothing to approve", "reconciler/approve agent")
+	s.fails("agent is a derivation: it has no resyncs, there is nothing to approve", "reconciler/approve agent")
 	s.fails("agent is a derivation: it has no journal", "reconciler/journal agent")
 	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/pause agent 7")
 	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/resume agent 7")

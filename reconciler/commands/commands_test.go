@@ -278,11 +278,11 @@ func TestFirstFailuresListEachObjectOnce(t *testing.T) {
 func TestRoundsAreListedWithTheirPrunes(t *testing.T) {
 	r := routes()
 	r.Rounds = []inspect.Round{
-		{Prune: &inspect.Prune{Listed: 9, Swept: 2, Took: time.Second}}, {Prune: &inspect.Prune{Error: "no\nmemory"}},
+		{Resync: &inspect.Resync{Listed: 9, Orphan: 2, Took: time.Second}}, {Prune: &inspect.Prune{Error: "no\nmemory"}},
 	}
 	out, err := newShell(t, r).run("reconciler/journal agent --rounds")
 	require.NoError(t, err)
-	require.Contains(t, out, "swept 2 of 9 in 1 s\n")
+	require.Contains(t, out, "9 listed in 1 s: 0 equal, 0 different, 0 missing, 2 orphan")
 	require.Contains(t, out, "failed: no\\nmemory\n")
 	require.Equal(t, 3, strings.Count(out, "\n"))
 }

@@ -34,7 +34,7 @@ func (c *commands) journal() *spec {
 		detail: []string{
 			"Prints each operation with its cause and result, the latest last, of one reconciler or of all. The journal keeps the latest 1024 operations of the latest 128 rounds. An answer has at most 1 MiB of JSON, and says how much is left out. The table cuts long texts: reconciler/explain NAME KEY prints the last error in full, and --format=json all of them.",
 			"",
-			"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call, sweep, repair or adopted. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
+			"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call, orphan, repair or adopted. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
 			"",
 			"With --first-failures: the first failure of each object, the oldest first.",
 			"",
@@ -206,8 +206,6 @@ func pruneText(r *inspect.Round) string {
 		return ""
 	case p.Error != "":
 		return "failed: " + text.Printable(p.Error)
-	case p.Listed > 0:
-		return fmt.Sprintf("swept %d of %d in %s", p.Swept, p.Listed, text.Duration(p.Took))
 	}
 	return "done in " + text.Duration(p.Took)
 }

@@ -75,7 +75,7 @@ func decide(ctx context.Context, outcome, text string, released <-chan struct{})
 	return nil
 }
 
-// List implements [reconciler.Sweeper].
+// List implements [reconciler.Lister].
 func (x *target) List(_ context.Context, _ statedb.ReadTxn, yield func(*machine) bool) error {
 	state := x.Objects()
 	for _, name := range slices.Sorted(maps.Keys(state)) {

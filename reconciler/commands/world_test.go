@@ -297,9 +297,9 @@ func (w *world) register(args []string) (string, error) {
 			add(reconciler.WithRetry(d, time.Minute))
 		case "prune":
 			add(reconciler.WithPruning(d))
-		case "sweep":
-			cfg.Sweeper = w.target
-			add(reconciler.WithSweepBudget(n, 0))
+		case "orphans":
+			cfg.Lister, cfg.OrphansOnly = w.target, true
+			add(reconciler.WithOrphanBudget(n, 0))
 		case "list":
 			cfg.Lister, cfg.Equal = w.target, func(wanted, found *machine) bool { return wanted.Size == found.Size }
 			cfg.Diff = func(wanted, found *machine) string { return fmt.Sprintf("size %d, not %d", found.Size, wanted.Size) }

@@ -46,14 +46,14 @@ var actions = map[string]deed{
 		whole: func(_ context.Context, t target) (int, error) { t.Prune(); return -1, nil },
 	},
 	"approve": {
-		name: "approve", text: "Approve sweep", done: "The next sweep may delete beyond its budget",
+		name: "approve", text: "Approve resync", done: "The next resync may delete beyond its budget",
 		whole: func(_ context.Context, t target) (int, error) {
 			loop, ok := t.loop()
 			if !ok {
-				return -1, errors.New("a derivation has no sweeps, there is nothing to approve")
+				return -1, errors.New("a derivation has no resyncs, there is nothing to approve")
 			}
-			if !loop.ApproveSweep() {
-				return -1, errors.New("no sweep has stopped at its budget, there is nothing to approve")
+			if !loop.ApproveResync() {
+				return -1, errors.New("no resync has stopped at its budget, there is nothing to approve")
 			}
 			return -1, nil
 		},
@@ -152,7 +152,7 @@ func plural(n int, one, many string) string {
 }
 
 // buttons returns the buttons for the whole reconciler; none without writes. The button to approve a
-// sweep is there only if the last prune or sweep failed.
+// resync is there only if the last prune or resync failed.
 func (h *handler) buttons(t target, s inspect.Snapshot) []action {
 	if !h.writes {
 		return nil

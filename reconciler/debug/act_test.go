@@ -26,7 +26,7 @@ var acts = []struct{ path, did, note, json string }{
 	{"refresh?reconciler=agent/v4&all=true", "refresh []", "Done objects will be refreshed.", `{"done": "Done objects will be refreshed"}`},
 	{"refresh?reconciler=agent/v4&key=a", `refresh ["a"]`, "Done objects will be refreshed: 1 object.", `{"done": "Done objects will be refreshed", "objects": 1}`},
 	{"prune?reconciler=agent/v4&all=true", "prune", "A prune was requested.", `{"done": "A prune was requested"}`},
-	{"approve?reconciler=agent/v4&all=true", "approve", "The next sweep may delete beyond its budget.", `{"done": "The next sweep may delete beyond its budget"}`},
+	{"approve?reconciler=agent/v4&all=true", "approve", "The next resync may delete beyond its budget.", `{"done": "The next resync may delete beyond its budget"}`},
 	{"pause?reconciler=agent/v4&all=true", "pause", "Paused.", `{"done": "Paused"}`},
 	{"pause?reconciler=agent/v4&key=%0A%FF", `pause only ["a" "\n\xff"]`, "Paused: 1 object.", `{"done": "Paused", "objects": 1}`},
 	{"resume?reconciler=agent/v4&all=true", "resume", "Resumed.", `{"done": "Resumed"}`},
@@ -142,13 +142,13 @@ func TestInvalidActionsAreRefused(t *testing.T) {
 func TestApproveButtonIsThereOnlyAfterAPruneFailure(t *testing.T) {
 	f := full()
 	s := serve(t, writes, f)
-	assert.Contains(t, s.page("show?reconciler=agent/v4"), "<button>Approve sweep</button>")
+	assert.Contains(t, s.page("show?reconciler=agent/v4"), "<button>Approve resync</button>")
 	f.Shown.PruneFailure = ""
 	assert.NotContains(t, s.page("show?reconciler=agent/v4"), "Approve")
 	f.Approves = false
 	answer, body := s.send("POST", "approve?reconciler=agent/v4&all=true&format=json")
 	assert.Equal(t, http.StatusConflict, answer.StatusCode)
-	assert.JSONEq(t, `{"error": "no sweep has stopped at its budget, there is nothing to approve"}`, body)
+	assert.JSONEq(t, `{"error": "no resync has stopped at its budget, there is nothing to approve"}`, body)
 }
 
 func TestPageOfADerivationHasNoJournal(t *testing.T) {
@@ -163,7 +163,7 @@ func TestPageOfADerivationHasNoJournal(t *testing.T) {
 	assert.NotContains(t, s.page("explain?reconciler=agent/v4&key=a"), "<button>Pause")
 	for path, text := range map[string]string{
 		"journal?reconciler=agent/v4":          `"agent/v4" is a derivation: it has no journal`,
-		"approve?reconciler=agent/v4&all=true": "a derivation has no sweeps, there is nothing to approve",
+		"approve?reconciler=agent/v4&all=true": "a derivation has no resyncs, there is nothing to approve",
 		"pause?reconciler=agent/v4&key=a":      "single rows of a derivation cannot be paused",
 	} {
 		method := "POST"

@@ -39,7 +39,7 @@
 //
 //	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY, with at most 1000 keys, or
 //	                                          &all=true for the whole reconciler
-//	prune, approve                            ?reconciler=NAME&all=true; approve lets one sweep
+//	prune, approve                            ?reconciler=NAME&all=true; approve lets one resync
 //	                                          exceed its budget
 //
 // The answer is {"done": TEXT, "objects": N}, without objects if they were not counted. The fields may be

@@ -147,8 +147,6 @@ func pruned(r *inspect.Round) cell {
 		return cell{Text: none}
 	case p.Error != "":
 		return cell{Text: "failed: " + visible(p.Error), Kind: bad}
-	case p.Listed > 0 || p.Swept > 0:
-		return cell{Text: fmt.Sprintf("%s listed, %s swept, in %s", number(p.Listed), number(p.Swept), took(p.Took))}
 	}
 	return cell{Text: "in " + took(p.Took)}
 }

@@ -54,7 +54,7 @@ func full() *fake.Controller {
 	f.Rounds = []inspect.Round{
 		{Sequence: 1, Reason: inspect.ReasonStart, Started: epoch, Took: 5 * time.Millisecond, Changes: 1, Waited: 2, Refreshes: 3, Returned: 4,
 			Operations: []inspect.Operation{f.History[0].Operation}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
-		{Sequence: 2, Reason: inspect.ReasonPrune, Started: epoch.Add(time.Second), Prune: &inspect.Prune{Error: "broken pipe", Took: time.Second, Listed: 9, Swept: 10}},
+		{Sequence: 2, Reason: inspect.ReasonPrune, Started: epoch.Add(time.Second), Prune: &inspect.Prune{Error: "broken pipe", Took: time.Second}},
 	}
 	return f
 }

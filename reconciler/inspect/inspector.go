@@ -83,7 +83,7 @@ type Controller interface {
 	Resume()
 }
 
-// Loop is a [Controller] with what only the loop of a reconciler has: a journal, sweeps, and pauses of
+// Loop is a [Controller] with what only the loop of a reconciler has: a journal, resyncs, and pauses of
 // single objects. Every reconciler.Loop is one, and a derivation is not: use a type assertion to find out.
 type Loop interface {
 	Controller
@@ -95,9 +95,9 @@ type Loop interface {
 	// Journal returns the latest rounds, the oldest first.
 	Journal() []Round
 
-	// ApproveSweep requests a sweep that may exceed its budget. It returns false, and does nothing, if
-	// the last sweep did not stop at its budget. It does not wait for the sweep.
-	ApproveSweep() bool
+	// ApproveResync requests a resync that may exceed its budget. It returns false, and does nothing, if
+	// the last resync did not stop at its budget. It does not wait for the resync.
+	ApproveResync() bool
 	// PauseOnly pauses exactly the objects with the given keys, whether or not they exist, in place of
 	// those that an earlier call of PauseOnly has paused. [Snapshot].Paused lists them. It returns an
 	// error, and changes nothing, if there is another pause: of the whole reconciler, or by a predicate.

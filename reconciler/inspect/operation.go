@@ -82,19 +82,15 @@ type Round struct {
 	Conflicts  int           `json:"conflicts"`
 	CommitTook time.Duration `json:"commit_took"`
 
-	// Prune is nil if the round did not prune or end a sweep, Resync if it did not end a resync.
+	// Prune is nil if the round did not prune, Resync if it did not end a resync.
 	Prune  *Prune  `json:"prune,omitempty"`
 	Resync *Resync `json:"resync,omitempty"`
 }
 
-// Prune is the journal's record of a prune or a sweep.
+// Prune is the journal's record of a prune.
 type Prune struct {
 	// Error is the text of the error; empty if the prune succeeded.
 	Error string `json:"error,omitempty"`
-	// Took is the duration of the prune, or of the sweep's listing.
+	// Took is the duration of the prune.
 	Took time.Duration `json:"took"`
-	// Listed counts the objects that a sweep found in the target, Swept those of them that it deletes.
-	// The deletions run in the next rounds. Both are zero for a prune.
-	Listed int `json:"listed"`
-	Swept  int `json:"swept"`
 }

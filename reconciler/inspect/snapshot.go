@@ -57,7 +57,7 @@ type Snapshot struct {
 	Breaker      string   `json:"breaker,omitempty"`
 	Stuck        []string `json:"stuck,omitempty"`
 	PruneFailure string   `json:"prune_failure,omitempty"`
-	// NextPrune is the time of the next prune, sweep or resync; zero if none is due.
+	// NextPrune is the time of the next prune or resync; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 	// Lists reports whether the reconciler lists its target to compare it with the table: see
 	// reconciler.Config.Lister. Listing is since when the target is being listed; zero if it is not. AwaitsListing is true while no operation

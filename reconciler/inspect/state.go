@@ -76,8 +76,8 @@ const (
 	CauseResumed Cause = "resumed"
 	// CauseCall: reconciler.Loop.Retry was called.
 	CauseCall Cause = "call"
-	// CauseSweep: a sweep had found the object in the target, and the table has no row for it.
-	CauseSweep Cause = "sweep"
+	// CauseOrphan: a resync had found the object in the target, and the table has no row for it.
+	CauseOrphan Cause = "orphan"
 	// CauseRepair: a resync had found that the target did not have the object, or had a different one.
 	CauseRepair Cause = "repair"
 	// CauseAdopted: the object had changed, and the first listing had found an equal one in the target. No
@@ -100,9 +100,9 @@ const (
 	ReasonReleased Reason = "released"
 	// ReasonMore: the round before left work undone.
 	ReasonMore Reason = "more"
-	// ReasonPrune: a prune was due.
+	// ReasonPrune: a prune or a resync was due, or a listing had lasted too long.
 	ReasonPrune Reason = "prune"
-	// ReasonPruneCall: Prune or ApproveSweep was called.
+	// ReasonPruneCall: Prune or ApproveResync was called.
 	ReasonPruneCall Reason = "prune-call"
 	// ReasonListed: a listing of the target had ended.
 	ReasonListed Reason = "listed"

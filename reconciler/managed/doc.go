@@ -33,7 +33,7 @@
 //
 //  1. Notes of earlier passes that the row lacks are put back. If the object is paused, the pass ends
 //     with a condition that reports it.
-//  2. The initializers are called. A row that still has no external name waits until what a sweep has
+//  2. The initializers are called. A row that still has no external name waits until what a resync has
 //     begun to delete under its key is gone. If the object is being deleted and its policies keep the
 //     resource, the row is removed and the resource is left in place.
 //  3. If an earlier create may or may not have happened, the pass ends and the object waits for a
@@ -138,12 +138,12 @@
 // # Resources left in place
 //
 // An object with [DeletionOrphan], or with policies without Delete, leaves its resource in place when
-// it is deleted. The process remembers the name, so that its sweeps do not delete the resource, until
-// a row names it again. The next process does not know it. So with a Sweeper use [WithLeaveHook] to
+// it is deleted. The process remembers the name, so that its resyncs do not delete the resource, until
+// a row names it again. The next process does not know it. So with a Lister use [WithLeaveHook] to
 // mark the resource in the outside system before the row goes, do not list marked resources, and have
 // Observe report a marked one as not up to date, so that Update removes the mark. Without the hook the
-// first sweep after a restart deletes the resource. The hook is not called for an object that may only
-// be observed: do not list resources that other programs own. A sweep also deletes the resource of an object
+// first resync after a restart deletes the resource. The hook is not called for an object that may only
+// be observed: do not list resources that other programs own. A resync also deletes the resource of an object
 // that was taken out of the desired state while no process ran, whatever its policy was: no row is
 // left that holds the policy.
 //
@@ -155,12 +155,12 @@
 // annotations of its object there before it creates anything: the program may crash in between.
 // Annotations that only Create has set are lost too, unless Observe sets them again.
 //
-// A [reconciler.Sweeper] deletes resources without a row. It lists objects with their key,
+// A [reconciler.Lister] deletes resources without a row. It lists objects with their key,
 // [FinalizerName] and the external name. A row never takes its name from such a listing, which may be
-// late and lacks what Create noted: while the sweep's deletion is not finished, a new row of that key
-// waits, unless it names the same resource. The first sweep treats every listed resource without a row as
+// late and lacks what Create noted: while that deletion is not finished, a new row of that key
+// waits, unless it names the same resource. The first resync treats every listed resource without a row as
 // not wanted: write the rows before Run, or register an initializer of the statedb table for each
-// source of rows, and set [reconciler.WithSweepBudget].
+// source of rows, and set [reconciler.WithOrphanBudget].
 //
 // # Writing rows
 //

@@ -132,9 +132,9 @@ var (
 	deterministic = []any{
 		managed.WithDeterministicExternalName(), managed.WithInitializers(managed.NewNameAsExternalName[*bucket]()),
 	}
-	// swept makes the loop sweep every ten seconds.
-	swept = []any{noGrace, reconciler.WithPruning(10 * time.Second), func(e *env) any {
-		return func(cfg *reconciler.Config[*bucket]) { cfg.Sweeper = e.cloud }
+	// relisted makes the loop look for orphans every ten seconds.
+	relisted = []any{noGrace, reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = 10 * time.Second }), func(e *env) any {
+		return func(cfg *reconciler.Config[*bucket]) { cfg.Lister = e.cloud }
 	}}
 	published = func(e *env) any { return managed.WithConnectionPublishers[*bucket](e.vault) }
 )

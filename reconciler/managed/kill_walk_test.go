@@ -45,8 +45,8 @@ type walk struct {
 	rnd, luck *rand.Rand
 
 	ending ending
-	// sweeps: resources without a row are swept. Otherwise the file keeps an object until it is gone.
-	sweeps bool
+	// lists: the target is listed, and resources without a row are deleted. Otherwise the file keeps an object until it is gone.
+	lists bool
 	// deep: clones are deep, and clients change them in place.
 	deep    bool
 	workers int
@@ -97,7 +97,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 	lag := rand.New(rand.NewPCG(seed, 1))
 	w := &walk{
 		T: t, rnd: rand.New(rand.NewPCG(seed, 6)), luck: rand.New(rand.NewPCG(seed, 2)), names: []string{"a", "b", "c"},
-		ending: []ending{stopped, tableKept, tableLost}[seed/4%3], sweeps: seed%2 == 1, workers: 1 + int(seed/12%2)*7,
+		ending: []ending{stopped, tableKept, tableLost}[seed/4%3], lists: seed%2 == 1, workers: 1 + int(seed/12%2)*7,
 		outside: &outside{
 			chosen: seed/2%2 == 1, buckets: map[string]stored{},
 			lag:   func() time.Duration { return time.Duration(lag.Int64N(int64(longestLag))) },
@@ -109,7 +109,7 @@ func newWalk(t *testing.T, seed uint64) *walk {
 	if seed%5 == 0 {
 		w.takes = time.Minute
 	}
-	t.Logf("%s, names chosen outside: %t, swept: %t, workers: %d, deep: %t", w.ending, w.chosen, w.sweeps, w.workers, w.deep)
+	t.Logf("%s, names chosen outside: %t, listed: %t, workers: %d, deep: %t", w.ending, w.chosen, w.lists, w.workers, w.deep)
 	return w
 }
 
@@ -162,8 +162,8 @@ func (p *process) options() (opts []any) {
 	if p.w.deep {
 		opts = append(opts, deep)
 	}
-	if p.w.sweeps {
-		opts = append(opts, swept, managed.WithCreationGracePeriod(killGrace), reconciler.WithPruning(3*time.Second))
+	if p.w.lists {
+		opts = append(opts, relisted, managed.WithCreationGracePeriod(killGrace), reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = 3 * time.Second }))
 	}
 	if !p.w.chosen {
 		opts = append(opts, deterministic)
@@ -417,7 +417,7 @@ func (w *walk) forgo(name string) {
 			// No row has taken over the resource that was left in place, so it remains.
 			w.wants[name] = want{size: was.size, deleted: true, orphan: true}
 			w.remain[name] = anySize
-		case w.sweeps && !w.marked(name):
+		case w.lists && !w.marked(name):
 			delete(w.wants, name)
 		case had:
 			w.wants[name] = want{size: was.size, deleted: true}
@@ -425,7 +425,7 @@ func (w *walk) forgo(name string) {
 	})
 }
 
-// marked reports whether a resource of the object is marked as left in place, so that sweeps keep it.
+// marked reports whether a resource of the object is marked as left in place, so that resyncs keep it.
 func (w *walk) marked(name string) bool {
 	for _, s := range w.owned(name) {
 		if s.left {
@@ -494,13 +494,13 @@ func (w *walk) replace(name string) {
 	w.p.insert(fresh)
 }
 
-// removeRow removes a row directly. If the process is killed then, only a sweep deletes the resource. Until
-// the sweep a new row must find it by its name. It does nothing if the resource is still marked as left in
-// place, because sweeps keep that.
+// removeRow removes a row directly. If the process is killed then, only a resync deletes the resource. Until
+// the resync a new row must find it by its name. It does nothing if the resource is still marked as left in
+// place, because resyncs keep that.
 func (w *walk) removeRow(name string) {
 	marked := false
 	w.set(func() { marked = w.marked(name) })
-	if w.sweeps && !w.chosen && !marked {
+	if w.lists && !w.chosen && !marked {
 		w.forgo(name)
 		w.p.drop(name)
 	}
@@ -619,7 +619,7 @@ func (w *walk) settle() {
 		}
 	}
 	require.Empty(w, w.pending(), "killed at %q", w.deaths())
-	// By then everything was polled and swept, without the edits.
+	// By then everything was polled and listed, without the edits.
 	w.set(func() { w.edited = false })
 	pass(6 * time.Second)
 	w.sync(false)

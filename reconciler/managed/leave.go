@@ -25,7 +25,7 @@ func (p *pass[T]) leaveOrphan() (over bool, err error) {
 			return true, p.fail(reasonCannotLeave, "leave", err, Deleting())
 		}
 	}
-	// Record it before the row is gone, since a sweep may follow at once.
+	// Record it before the row is gone, since a resync may follow at once.
 	p.r.memory.set(p.key(), func(k *known[T]) {
 		if name := GetExternalName(p.obj); !slices.Contains(k.left, name) {
 			k.left = append(slices.Clone(k.left), name)
@@ -65,7 +65,7 @@ func (p *pass[T]) finishRemoved() (over bool, err error) {
 	return false, nil
 }
 
-// finishListed does the same if the new row has no name, even after the initializers, and a sweep has
+// finishListed does the same if the new row has no name, even after the initializers, and a resync has
 // listed the resource. The row does not take its name from the listing: that may be late, and lacks what
 // the create noted.
 func (p *pass[T]) finishListed() (over bool, err error) {
@@ -99,16 +99,16 @@ func namesAnother(a, b object.Object) bool {
 	return is != "" && was != "" && is != was
 }
 
-// sweeper wraps a Sweeper so that it leaves out resources that were left in place.
-type sweeper[T Managed] struct {
-	reconciler.Sweeper[T]
+// lister wraps a Lister so that it leaves out resources that were left in place.
+type lister[T Managed] struct {
+	reconciler.Lister[T]
 	memory *memory[T]
 }
 
-// List implements [reconciler.Sweeper].
-func (s *sweeper[T]) List(ctx context.Context, txn statedb.ReadTxn, yield func(T) bool) error {
-	return s.Sweeper.List(ctx, txn, func(obj T) bool {
-		k := s.memory.get(object.KeyOf(obj))
+// List implements [reconciler.Lister].
+func (l *lister[T]) List(ctx context.Context, txn statedb.ReadTxn, yield func(T) bool) error {
+	return l.Lister.List(ctx, txn, func(obj T) bool {
+		k := l.memory.get(object.KeyOf(obj))
 		return k.hasLeft(obj) || yield(obj)
 	})
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-// A resource that was left in place stays, even if sweeps run.
+// A resource that was left in place stays, even if the target is listed.
 
 func orphaned(b *bucket) { managed.SetDeletionPolicy(b, managed.DeletionOrphan) }
 
 // aways are the ways in which a row goes.
 var aways = map[string]func(e *env){"deleted": (*env).remove, "removed directly": (*env).removeDirectly}
 
-func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
+func TestResourceLeftInPlaceIsNoOrphan(t *testing.T) {
 	for way, leave := range map[string]func(b *bucket){
 		"orphan":  orphaned,
 		"observe": func(b *bucket) { managed.SetManagementPolicies(b, managed.ManagementActionObserve) },
@@ -42,15 +42,15 @@ func TestResourceLeftInPlaceIsNotSwept(t *testing.T) {
 			e.holds(1)
 		}
 		t.Run(way, func(t *testing.T) {
-			table(t, aways, test, swept)
+			table(t, aways, test, relisted)
 			each(t, func(e *env) {
 				test(e, func(e *env) { e.comeAndGo(leave) })
-			}, swept)
+			}, relisted)
 		})
 	}
 }
 
-func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
+func TestResourceLeftInPlaceIsNotInTheBudget(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1, orphaned)
 		e.remove()
@@ -59,7 +59,7 @@ func TestResourceLeftInPlaceIsNotInTheSweepBudget(t *testing.T) {
 		pass(time.Minute)
 		require.Empty(e, e.cloud.holds("lost"), "the budget is only for resources without a row")
 		e.holds(1)
-	}, reconciler.WithSweepBudget(1, 0), swept)
+	}, reconciler.WithOrphanBudget(1, 0), relisted)
 }
 
 func TestResourceLeftInPlaceIsManagedWhenARowNamesIt(t *testing.T) {
@@ -78,7 +78,7 @@ func TestResourceLeftInPlaceIsManagedWhenARowNamesIt(t *testing.T) {
 		e.removed(1)
 		e.settle(1, func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
 		e.removed(-1)
-	}, swept)
+	}, relisted)
 }
 
 func leaveHook(e *env) any { return managed.WithLeaveHook(e.cloud.leave) }
@@ -100,10 +100,10 @@ func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
 
 		// The next process knows only the mark.
 		e.Stop()
-		e.start(swept, leaveHook)
+		e.start(relisted, leaveHook)
 		pass(time.Minute)
 		e.holds(1)
-	}, swept, leaveHook)
+	}, relisted, leaveHook)
 }
 
 func TestLeaveHookChangesNothingForARowThatMayOnlyBeObserved(t *testing.T) {
@@ -118,12 +118,12 @@ func TestLeaveHookChangesNothingForARowThatMayOnlyBeObserved(t *testing.T) {
 	}, leaveHook)
 }
 
-// A sweep lists a resource without a row, and then the program inserts a row with that key. A listing
+// A resync lists a resource without a row, and then the program inserts a row with that key. A listing
 // has only the name of the resource, and may be late.
 
 func orphanNamed(b *bucket) { managed.SetExternalName(b, "orphan-"+b.Name) }
 
-// orphans adds a resource without a row to the cloud for each object, and waits for a sweep. Deleted
+// orphans adds a resource without a row to the cloud for each object, and waits for a resync. Deleted
 // resources stay.
 func (e *env) orphans() {
 	e.Helper()
@@ -134,7 +134,7 @@ func (e *env) orphans() {
 	e.forget()
 }
 
-func TestRowTakesNoNameFromASweep(t *testing.T) {
+func TestRowTakesNoNameFromAResync(t *testing.T) {
 	table(t, map[string]func(e *env){
 		"resource without a row": func(*env) {},
 		"late listing of a resource that is gone": func(e *env) {
@@ -154,10 +154,10 @@ func TestRowTakesNoNameFromASweep(t *testing.T) {
 		e.is("ReconcileSuccess", "Available")
 		e.rows(func(b *bucket) { requireZone(e, b) })
 		e.holds(1)
-	}, swept)
+	}, relisted)
 }
 
-func TestRowThatNamesASweptResourceKeepsIt(t *testing.T) {
+func TestRowThatNamesAnOrphanKeepsIt(t *testing.T) {
 	test := func(names func(b *bucket)) func(e *env) {
 		return func(e *env) {
 			e.cloud.fail("delete", errRefused)
@@ -175,8 +175,8 @@ func TestRowThatNamesASweptResourceKeepsIt(t *testing.T) {
 			}
 		}
 	}
-	each(t, test(orphanNamed), swept)
-	each(t, test(func(*bucket) {}), swept, managed.WithInitializers(managed.Initializer[*bucket](
+	each(t, test(orphanNamed), relisted)
+	each(t, test(func(*bucket) {}), relisted, managed.WithInitializers(managed.Initializer[*bucket](
 		func(_ context.Context, b *bucket) error {
 			orphanNamed(b)
 			return nil

@@ -67,7 +67,7 @@ type pass[T Managed] struct {
 	// forced reports whether the row is gone from the table: the program removed it without
 	// Writer.Delete.
 	forced bool
-	// listed reports whether obj comes from the listing of a sweep, or looks like that: nothing was
+	// listed reports whether obj comes from a listing, or looks like that: nothing was
 	// remembered of it, and it has no notes about a create. Nothing of it is remembered, so that a new
 	// row does not take its name.
 	listed bool

@@ -29,7 +29,7 @@ type known[T Managed] struct {
 	base T
 	// dropped is the last version of a row that the reconciler removed itself, until the loop calls Delete for it.
 	dropped T
-	// removed is a row that was removed without Writer.Delete, or that a sweep has listed, with the conditions of
+	// removed is a row that was removed without Writer.Delete, or that was listed, with the conditions of
 	// its last pass, until its resource is gone. The row before does not tell whose resource it is: the program may
 	// have replaced it just before. listed is that of its pass.
 	removed T

@@ -141,11 +141,11 @@ func WithFinalizer[T Managed](f Finalizer[T]) ReconcilerOption {
 // before the reconciler removes a row whose resource must stay because of [DeletionOrphan] or of
 // management policies without [ManagementActionDelete]. It is not called if the policies allow none of
 // [ManagementActionCreate], [ManagementActionUpdate] and ManagementActionDelete: then nothing may be
-// changed in the outside system. A [reconciler.Sweeper] must list neither marked resources nor those that
+// changed in the outside system. A [reconciler.Lister] must list neither marked resources nor those that
 // are only observed. The process remembers the names of resources that it left in place, until a row takes
-// them over. But without the hook the first sweep of the next process deletes them. Observe should
+// them over. But without the hook the first resync of the next process deletes them. Observe should
 // report a marked resource as not up to date, and Update remove the mark for a row again. Until it has,
-// remove that row with [Writer.Delete] only: if it is removed without and the process ends, no sweep
+// remove that row with [Writer.Delete] only: if it is removed without and the process ends, no resync
 // finds the resource.
 //
 // The context is that of the calls of the pass, and ends with [WithTimeout]. The hook may be called

@@ -511,7 +511,7 @@ var bugs = []struct {
 	{"bun#32918", func() sub {
 		s := with(func(*parts) {})
 		s.Config = func(s *store) reconciler.Config[*entry] {
-			return reconciler.Config[*entry]{Operations: &parts{healthy: healthy{s}}, Sweeper: &cursor{store: s}}
+			return reconciler.Config[*entry]{Operations: &parts{healthy: healthy{s}}, Lister: &cursor{store: s}, OrphansOnly: true}
 		}
 		return s
 	}(), misbehaves, "the cursor is open", "half"},
@@ -710,15 +710,15 @@ func (a allOrNone) DeleteBatch(ctx context.Context, _ statedb.ReadTxn, batch []r
 func batched(operations func(s *store) reconciler.BatchOperations[*entry], states ...string) sub {
 	s := with(func(*parts) {}, states...)
 	s.Config = func(s *store) reconciler.Config[*entry] {
-		return reconciler.Config[*entry]{BatchOperations: operations(s), Sweeper: sweeper{s}}
+		return reconciler.Config[*entry]{BatchOperations: operations(s), Lister: keyLister{s}, OrphansOnly: true}
 	}
 	return s
 }
 
-// sweeper lists the keys of what the target has.
-type sweeper struct{ *store }
+// keyLister lists the keys of what the target has.
+type keyLister struct{ *store }
 
-func (s sweeper) List(ctx context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
+func (s keyLister) List(ctx context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
 	seen := map[string]bool{}
 	for name := range s.dump() {
 		key, _, _ := strings.Cut(name, "/")
@@ -730,7 +730,7 @@ func (s sweeper) List(ctx context.Context, _ statedb.ReadTxn, yield func(*entry)
 	return nil
 }
 
-// cursor is a sweeper that can list once at a time.
+// cursor is a keyLister that can list once at a time.
 type cursor struct {
 	*store
 	open bool
@@ -742,7 +742,7 @@ func (c *cursor) List(ctx context.Context, txn statedb.ReadTxn, yield func(*entr
 	}
 	c.open = true
 	stopped := false
-	err := sweeper{c.store}.List(ctx, txn, func(e *entry) bool { stopped = !yield(e); return !stopped })
+	err := keyLister{c.store}.List(ctx, txn, func(e *entry) bool { stopped = !yield(e); return !stopped })
 	c.open = stopped
 	return err
 }

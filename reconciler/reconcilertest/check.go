@@ -54,7 +54,7 @@ type Subject[Obj, T any] struct {
 	Foreign func(target T)
 	// Outside are changes that somebody else makes to the target, by a name for the report, such as "a route is deleted".
 	// One is made at each point of the operations. What a change adds has to be removed only if the configuration has a
-	// Sweeper, a Pruner or a Lister.
+	// Pruner or a Lister.
 	Outside map[string]func(target T)
 
 	// Without are the names of faults that the target cannot have, as reports and plans name them, such as "success

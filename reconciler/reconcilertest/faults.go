@@ -44,7 +44,6 @@ type faulty[Row any] struct {
 	batch  reconciler.BatchOperations[Row]
 	round  reconciler.RoundOperations[Row]
 	pruner reconciler.Pruner[Row]
-	sweep  reconciler.Sweeper[Row]
 	lister reconciler.Lister[Row]
 }
 
@@ -67,17 +66,17 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	}
 	f := &faulty[Row]{
 		life: l, prefix: prefix, clone: cfg.Clone, names: rows.NewBeside(cfg.DB, cfg.Table),
-		single: cfg.Operations, batch: cfg.BatchOperations, round: cfg.RoundOperations, pruner: cfg.Pruner, sweep: cfg.Sweeper,
+		single: cfg.Operations, batch: cfg.BatchOperations, round: cfg.RoundOperations, pruner: cfg.Pruner,
 		lister: cfg.Lister,
 	}
-	if f.pruner == nil && f.sweep == nil && f.lister == nil {
+	if f.pruner == nil && f.lister == nil {
 		for _, operations := range []any{f.single, f.batch, f.round} {
 			if p, ok := operations.(reconciler.Pruner[Row]); ok && f.pruner == nil {
 				f.pruner = p
 			}
 		}
 	}
-	l.lists = l.lists || f.pruner != nil || f.sweep != nil || f.lister != nil
+	l.lists = l.lists || f.pruner != nil || f.lister != nil
 	l.resyncs = l.resyncs || f.lister != nil
 	l.compares = l.compares && cfg.Lister != nil && cfg.Equal != nil
 	if f.single != nil {
@@ -91,9 +90,6 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	}
 	if f.pruner != nil {
 		cfg.Pruner = faultyPruner[Row]{f}
-	}
-	if f.sweep != nil {
-		cfg.Sweeper = faultySweeper[Row]{f}
 	}
 	if f.lister != nil {
 		cfg.Lister = faultyLister[Row]{f}
@@ -194,30 +190,19 @@ func (f faultyPruner[Row]) Prune(ctx context.Context, txn statedb.ReadTxn, objec
 	}, nil)
 }
 
-type faultySweeper[Row any] struct{ *faulty[Row] }
-
-func (f faultySweeper[Row]) List(ctx context.Context, txn statedb.ReadTxn, yield func(Row) bool) error {
-	return f.list(ctx, check.Listing, f.sweep, txn, yield)
-}
-
 type faultyLister[Row any] struct{ *faulty[Row] }
 
 func (f faultyLister[Row]) List(ctx context.Context, txn statedb.ReadTxn, yield func(Row) bool) error {
-	return f.list(ctx, check.Resync, f.lister, txn, yield)
-}
-
-// list lists the target, or the first object of it.
-func (f *faulty[Row]) list(ctx context.Context, class check.Class, target reconciler.Sweeper[Row], txn statedb.ReadTxn, yield func(Row) bool) error {
 	list := func(most int) func(context.Context) error {
 		return func(ctx context.Context) error {
 			n := 0
-			return target.List(ctx, txn, func(obj Row) bool {
+			return f.lister.List(ctx, txn, func(obj Row) bool {
 				n++
 				return n <= most && yield(obj)
 			})
 		}
 	}
-	return f.Do(ctx, check.Point{Class: class, Name: f.prefix + "list"}, list(1<<30), list(1))
+	return f.Do(ctx, check.Point{Class: check.Resync, Name: f.prefix + "list"}, list(1<<30), list(1))
 }
 
 type faultyBatches[Row any] struct{ *faulty[Row] }

@@ -299,12 +299,12 @@ func configured(config func(s *store) reconciler.Config[*entry]) sub {
 	return s
 }
 
-// configuredBy is the subject of an adapter for volumes, with a sweep.
+// configuredBy is the subject of an adapter for volumes, with a list of orphans.
 func configuredBy(adapter func(s *store, cfg reconciler.Config[*volume]) (reconciler.Config[*volume], error)) reconcilertest.Subject[*volume, *store] {
 	return volumes(func(s *store) reconciler.Config[*volume] {
 		cfg, err := adapter(s, reconciler.Config[*volume]{
-			Sweeper: volumeOperations{s},
-			Clone:   (*volume).Clone, GetStatus: (*volume).GetStatus, SetStatus: (*volume).SetStatus,
+			Lister: volumeOperations{s}, OrphansOnly: true,
+			Clone: (*volume).Clone, GetStatus: (*volume).GetStatus, SetStatus: (*volume).SetStatus,
 		})
 		if err != nil {
 			panic(err)
@@ -323,9 +323,9 @@ var healthySubjects = []struct {
 			return reconciler.Config[*entry]{Operations: healthy{s}}
 		})
 	})},
-	{"batches with a sweep", checks(func() sub {
+	{"batches with a list of orphans", checks(func() sub {
 		return configured(func(s *store) reconciler.Config[*entry] {
-			return reconciler.Config[*entry]{BatchOperations: batches{s}, Sweeper: sweeper{s}}
+			return reconciler.Config[*entry]{BatchOperations: batches{s}, Lister: keyLister{s}, OrphansOnly: true}
 		})
 	})},
 	{"rounds with a prune", checks(func() sub {
@@ -336,7 +336,7 @@ var healthySubjects = []struct {
 	{"four workers, serial by key", checks(func() sub {
 		return configured(func(s *store) reconciler.Config[*entry] {
 			return reconciler.Config[*entry]{
-				Operations: healthy{s}, Sweeper: sweeper{s},
+				Operations: healthy{s}, Lister: keyLister{s}, OrphansOnly: true,
 				SerialBy: func(e *entry) string { return e.Key[:1] },
 				Options:  []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 })},
 			}
@@ -374,9 +374,9 @@ var healthySubjects = []struct {
 		}
 		return s
 	})},
-	{"rows that carry a status, with a sweep", checks(func() reconcilertest.Subject[*volume, *store] {
+	{"rows that carry a status, with a list of orphans", checks(func() reconcilertest.Subject[*volume, *store] {
 		return volumes(func(s *store) reconciler.Config[*volume] {
-			return reconciler.Config[*volume]{Operations: volumeOperations{s}, Sweeper: volumeOperations{s}}
+			return reconciler.Config[*volume]{Operations: volumeOperations{s}, Lister: volumeOperations{s}, OrphansOnly: true}
 		})
 	})},
 	{"a listing", checks(func() sub {

@@ -65,7 +65,7 @@ func TestARowWithATimePasses(t *testing.T) {
 		},
 		States: func(*rand.Rand) [][]*dated { return [][]*dated{{{"a", time.Now()}}} },
 		Start: func(e *reconcilertest.Env[*dated], s *store) {
-			e.Start(reconciler.Config[*dated]{BatchOperations: datedOperations{s}, Sweeper: datedOperations{s}})
+			e.Start(reconciler.Config[*dated]{BatchOperations: datedOperations{s}, Lister: datedOperations{s}, OrphansOnly: true})
 		},
 	})
 }
@@ -123,8 +123,8 @@ func TestABatchThatIsSortedAndBisectedPasses(t *testing.T) {
 	reconcilertest.Check(t, s)
 }
 
-// All deletions of a sweep have one revision.
-func TestDeletionsOfASweepAreToldApart(t *testing.T) {
+// The deletions of all orphans of a resync have one revision.
+func TestDeletionsOfOrphansAreToldApart(t *testing.T) {
 	s := batched(func(s *store) reconciler.BatchOperations[*entry] { return bisecting{plain{s}} }, "a b", "c", "a b")
 	s.Plan = `0 1 2; kill and rewrite at "update batch" 1`
 	reconcilertest.Check(t, s)

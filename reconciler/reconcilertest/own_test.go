@@ -161,7 +161,7 @@ func (b *bucket) GetStatus() reconciler.Status          { return b.Status }
 func (b *bucket) TableHeader() []string                 { return []string{"Name", "Value", "Status"} }
 func (b *bucket) TableRow() []string                    { return []string{b.Name, b.Value, b.Status.String()} }
 
-// named returns a bucket, as a source has it or as a sweep lists it.
+// named returns a bucket, as a source has it or as a resync lists it.
 func named(name string) *bucket {
 	b := &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}}
 	b.Finalizers = []string{managed.FinalizerName}
@@ -202,7 +202,7 @@ func TestManagedResourcesPass(t *testing.T) {
 		require.NoError(e, err)
 		cfg, err := managed.Configure(reconciler.Config[*bucket]{
 			DB: e.DB, Table: buckets, Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
-			Sweeper: cloud{s},
+			Lister: cloud{s}, OrphansOnly: true,
 		}, managed.WithExternalConnecter[*bucket](cloud{s}), managed.WithDeterministicExternalName(), managed.WithCreationGracePeriod(0))
 		require.NoError(e, err)
 		writer := managed.NewWriter(cfg)

@@ -29,5 +29,5 @@
 // includes (Input), and the revision of the table that includes it (Output), written in the transaction
 // of the last rows. The command db/show prints it. What the source wanted at Input has been applied when
 // the reconciler has attempted everything up to Output, and nothing is failing, blocked or rejected;
-// except for what the source deleted while the program was down, which a prune or a sweep removes.
+// except for what the source deleted while the program was down, which a prune or a resync removes.
 package source

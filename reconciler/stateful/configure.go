@@ -41,8 +41,8 @@ const (
 //
 // Rows that are Done are refreshed every 30 minutes, at most 100 a second: see
 // [reconciler.WithRefreshing]. impl prunes if it implements [reconciler.Pruner], and Pruner and
-// Sweeper are nil. A Sweeper lists rows with a state annotation, which says what the target has
-// of each. Options of cfg take precedence over these defaults.
+// Lister are nil. A Lister lists rows with a state annotation, which says what the target has of each. It is called for
+// orphans only: Configure sets OrphansOnly. Options of cfg take precedence over these defaults.
 func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], impl StatefulReconciler[T, State, Item]) (reconciler.Config[T], error) {
 	ops, err := newOperations(cfg.Log, impl)
 	errs := []error{err, running.CheckStatus(cfg.Clone != nil, cfg.SetStatus != nil, cfg.GetStatus != nil)}
@@ -54,18 +54,17 @@ func Configure[T StatefulResource, State, Item any](cfg reconciler.Config[T], im
 	foreign(cfg.Operations != nil, "Operations", cfg.Operations)
 	foreign(cfg.BatchOperations != nil, "BatchOperations", cfg.BatchOperations)
 	foreign(cfg.RoundOperations != nil, "RoundOperations", cfg.RoundOperations)
-	foreign(cfg.Lister != nil, "Lister", cfg.Lister)
 	if err := errors.Join(errs...); err != nil {
 		return cfg, fmt.Errorf("stateful: %w", err)
 	}
 	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
-	cfg.Operations = ops
+	cfg.Operations, cfg.OrphansOnly = ops, cfg.Lister != nil
 	if cfg.Merge == nil {
 		cfg.Merge = ops.merge
 	}
 	// In front, so that options of the program take precedence.
 	defaults := []reconciler.Option{reconciler.WithRefreshing(refreshInterval, rate.NewLimiter(refreshRate, 1))}
-	if cfg.Pruner == nil && cfg.Sweeper == nil {
+	if cfg.Pruner == nil && cfg.Lister == nil {
 		cfg.Pruner, _ = impl.(reconciler.Pruner[T])
 	}
 	cfg.Options = slices.Concat(defaults, cfg.Options)

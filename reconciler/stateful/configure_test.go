@@ -17,24 +17,24 @@ import (
 	"github.com/statekeel/statekeel/reconciler/stateful"
 )
 
-// sweeping lists one row, with an annotation of the records that the server has.
-type sweeping struct{ *server }
+// stored lists one row, with an annotation of the records that the server has.
+type stored struct{ *server }
 
-func (s sweeping) List(_ context.Context, _ statedb.ReadTxn, yield func(*zone) bool) error {
+func (s stored) List(_ context.Context, _ statedb.ReadTxn, yield func(*zone) bool) error {
 	z := named("old")
 	z.SetAnnotation(annotation, `["a","b"]`)
 	yield(z)
 	return nil
 }
 
-func TestASweepRemovesTheStateInTheListedAnnotation(t *testing.T) {
+func TestOrphanIsRemovedByTheStateInItsAnnotation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, s := newEnv(t), newServer()
 		for _, record := range []string{"a", "b", "foreign"} {
 			s.set("old", record, true)
 		}
 		cfg := e.config()
-		cfg.Sweeper = sweeping{s}
+		cfg.Lister = stored{s}
 		start(e, cfg, s)
 		e.Pass(time.Minute)
 		require.Equal(t, []string{"foreign"}, s.has("old"))
@@ -76,7 +76,6 @@ type (
 	noRounds struct {
 		reconciler.RoundOperations[*zone]
 	}
-	noLister struct{ reconciler.Lister[*zone] }
 )
 
 func TestTheErrorNamesEveryMistake(t *testing.T) {
@@ -99,14 +98,13 @@ func TestTheErrorNamesEveryMistake(t *testing.T) {
 		"stateful_test.mistyped.Prune is a func() error, must be a func(context.Context, statedb.ReadTxn, "+
 		"iter.Seq2[*github.com/statekeel/statekeel/reconciler/stateful_test.zone,uint64]) error")
 
-	none.Operations, none.BatchOperations, none.RoundOperations, none.Lister = noOperations{}, noBatches{}, noRounds{}, noLister{}
+	none.Operations, none.BatchOperations, none.RoundOperations = noOperations{}, noBatches{}, noRounds{}
 	_, err = stateful.Configure(none, keyless{})
 	const operations = ", must be nil: the operations are those of the stateful reconciler"
 	require.EqualError(t, err, "stateful: stateful_test.keyless.GetStateAnnotationKey: the key is empty\n"+
 		"Config.Operations is stateful_test.noOperations"+operations+"\n"+
 		"Config.BatchOperations is stateful_test.noBatches"+operations+"\n"+
-		"Config.RoundOperations is stateful_test.noRounds"+operations+"\n"+
-		"Config.Lister is stateful_test.noLister"+operations)
+		"Config.RoundOperations is stateful_test.noRounds"+operations)
 }
 
 // steps is an Interface that records its calls, and fails in one.

@@ -64,7 +64,7 @@
 // A table in memory is empty after a restart, and the annotations are lost with it. Items that are
 // removed from a row in the meantime then stay in the target. A [StateStore] keeps each state in a file or
 // a database, and the first reconciliation after a restart compares with it. A row that does not come back
-// is not reconciled: for such rows set a Sweeper that lists a row for each stored state, with the stored
+// is not reconciled: for such rows set a Lister that lists a row for each stored state, with the stored
 // text as its annotation.
 //
 // # Annotations

@@ -25,7 +25,7 @@ type Engine[Obj any] interface {
 // [reconciler.RegisterConfig]; its fields may be changed before.
 //
 // Operations, BatchOperations and RoundOperations of cfg must be nil. The hook prunes if it
-// implements [reconciler.Pruner], and Pruner, Sweeper and Lister are nil. The
+// implements [reconciler.Pruner], and Pruner and Lister are nil. The
 // operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed its row; a
 // changed row is written whatever the outcome. The error names the mistakes that were found.
 func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
@@ -57,7 +57,7 @@ func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconci
 	}
 	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
 	cfg.Operations = ops
-	if cfg.Pruner == nil && cfg.Sweeper == nil && cfg.Lister == nil {
+	if cfg.Pruner == nil && cfg.Lister == nil {
 		cfg.Pruner, _ = ops.hook.(reconciler.Pruner[Obj])
 	}
 	return cfg, nil

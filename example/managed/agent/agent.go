@@ -33,9 +33,9 @@ type Options struct {
 	// Broker is the URL of the broker, and Owner the owner of the tunnels there. Each owner may have
 	// one agent.
 	Broker, Owner string
-	// Poll is how often an up-to-date tunnel is observed, Sweep how often tunnels without a row are
+	// Poll is how often an up-to-date tunnel is observed, Resync how often tunnels without a row are
 	// deleted. Both must be positive.
-	Poll, Sweep time.Duration
+	Poll, Resync time.Duration
 	// Grace is how long a new tunnel may be invisible at the broker.
 	Grace time.Duration
 	// Listener is where the agent serves HTTP; nil means nowhere. The agent closes it.
@@ -48,8 +48,8 @@ type Options struct {
 
 // Run runs the agent until the context ends.
 func (o Options) Run(ctx context.Context) error {
-	if o.Poll <= 0 || o.Sweep <= 0 {
-		return errors.New("the intervals to poll and to sweep must be positive")
+	if o.Poll <= 0 || o.Resync <= 0 {
+		return errors.New("the intervals to poll and to resync must be positive")
 	}
 	h := hive.New(
 		statedb.Cell, job.Cell, cell.SimpleHealthCell,
@@ -130,17 +130,16 @@ func register(
 // configure returns the configuration of the reconciler of tunnels.
 func configure(
 	o Options, db *statedb.DB, table statedb.RWTable[*Tunnel],
-	outside managed.ExternalConnecter[*Tunnel], listed reconciler.Sweeper[*Tunnel], more ...managed.ReconcilerOption,
+	outside managed.ExternalConnecter[*Tunnel], listed reconciler.Lister[*Tunnel], more ...managed.ReconcilerOption,
 ) (reconciler.Config[*Tunnel], error) {
 	cfg := reconciler.Config[*Tunnel]{
 		DB: db, Table: table,
 		Clone: (*Tunnel).Clone, SetStatus: (*Tunnel).SetStatus, GetStatus: (*Tunnel).GetStatus,
-		Sweeper: listed,
+		Lister: listed,
 		Options: []reconciler.Option{
 			reconciler.WithName(managed.ControllerName("tunnel")),
-			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }),
+			reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.ResyncInterval = workers, o.Resync }),
 			reconciler.WithRetry(minBackoff, maxBackoff),
-			reconciler.WithPruning(o.Sweep),
 		},
 	}
 	return managed.Configure(cfg, append([]managed.ReconcilerOption{

@@ -88,7 +88,7 @@ func (e *external) leave(ctx context.Context, t *Tunnel) error {
 	return errNotSeen
 }
 
-// List implements [reconciler.Sweeper]: it lists the tunnels of this owner, so that those without a row
+// List implements [reconciler.Lister]: it lists the tunnels of this owner, so that those without a row
 // are deleted, such as those that were removed from the file while no agent ran. Marked tunnels were
 // left in place on purpose.
 func (e *external) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Tunnel) bool) error {

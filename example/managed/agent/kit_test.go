@@ -86,7 +86,7 @@ func (w world) program(e *reconcilertest.Env[*DesiredTunnel]) {
 	table, err := newTable(e.DB)
 	require.NoError(e, err)
 	outside := stepped{&external{w.Client, "me"}}
-	cfg, err := configure(Options{Sweep: time.Hour}, e.DB, table, outside, outside)
+	cfg, err := configure(Options{Resync: time.Hour}, e.DB, table, outside, outside)
 	require.NoError(e, err)
 	wtxn := e.DB.WriteTxn(table)
 	initialized := table.RegisterInitializer(wtxn, "file")

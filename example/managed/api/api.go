@@ -25,7 +25,7 @@ type Settings struct {
 	Remote string `json:"remote" yaml:"remote"`
 	// Bandwidth is in Mbit/s, from 1 to MaxBandwidth.
 	Bandwidth int `json:"bandwidth" yaml:"bandwidth"`
-	// Left marks a tunnel that its owner left in place on purpose, so that sweeps keep it. A row cannot
+	// Left marks a tunnel that its owner left in place on purpose, so that resyncs keep it. A row cannot
 	// set it.
 	Left bool `json:"left,omitempty" yaml:"-"`
 }

@@ -67,7 +67,7 @@ func (t *teller) edits(ctx context.Context) error {
 const orphan = "tunnel-0"
 
 // leaving removes a tunnel from the file that must stay at the broker, and kills the agent when it has
-// removed the row. The next agent sweeps, and knows only what the broker shows.
+// removed the row. The next agent lists, and knows only what the broker shows.
 func (t *teller) leaving(ctx context.Context) error {
 	settings := t.wanted[orphan]
 	settings.Left = true

@@ -167,7 +167,7 @@ func (t *teller) write() error {
 
 func (t *teller) startAgent(ctx context.Context) (err error) {
 	t.agent, err = start(ctx, t.Command("agent", "-file", t.file(), "-broker", t.broker.url, "-owner", owner,
-		"-listen", "127.0.0.1:0", "-poll", "300ms", "-sweep", "1s", "-grace", "2s", "-shell", "", "-with-parent"), t.log)
+		"-listen", "127.0.0.1:0", "-poll", "300ms", "-resync", "1s", "-grace", "2s", "-shell", "", "-with-parent"), t.log)
 	if err != nil {
 		return err
 	}

@@ -79,7 +79,7 @@ var managedSystem = system{
 		{"", "Condition, TypeSynced, TypeReady, IsReady, IsSynced, WaitReady", added,
 			"in the API types there. The reasons have the same words, plus `CreateUnsure` and `ReconcileWaiting`. `WaitReady` waits for the condition"},
 		{"", "WithDeterministicExternalName, NewNameAsExternalName, WithInitializers", added, "as in crossplane-runtime"},
-		{"", "WithLeaveHook", added, "marks the resources of orphaned rows, so that a sweep leaves them; there are no sweeps there"},
+		{"", "WithLeaveHook", added, "marks the resources of orphaned rows, so that a resync leaves them; there are no resyncs there"},
 		{"", "WithConnectionPublishers, NoteConnection, ExternalObservation.ConnectionDetails", added,
 			"a secret of Kubernetes there"},
 		{"", "ErrCreateUnsure, Txn, WithObserved", added,

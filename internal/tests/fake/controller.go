@@ -153,7 +153,7 @@ func (c *Controller) number(keys []string) int {
 	return max(1, len(keys))
 }
 
-func (c *Controller) ApproveSweep() bool {
+func (c *Controller) ApproveResync() bool {
 	c.note("approve")
 	return c.Approves
 }

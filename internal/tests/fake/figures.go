@@ -32,7 +32,7 @@ func Figures() metrics.Figures {
 		Panics: 131, Timeouts: 132, BreakerOpenings: 134,
 		Rounds: Histogram(8), CommitSizes: Histogram(16), CommitDurations: Histogram(32),
 		Lost: 141, Conflicts: 142,
-		Prunes: Histogram(64, 128), PruneErrors: 151, Listed: 152, Swept: 153,
+		Prunes: Histogram(64, 128), PruneErrors: 151, Listed: 152,
 		Adopted: 154, Different: 155, Missing: 156, Orphans: 157, Repairs: 158,
 		Unset: 161, Objects: 171,
 		States: []metrics.StateCount{{State: "retry", Count: 172}, {State: "in flight", Count: 179}},

@@ -52,7 +52,7 @@ type Ack struct {
 	// Held counts the rows of a former store that the store does not have, and that the source keeps for now.
 	Held int `json:"held,omitempty"`
 	// Unpruned reports whether the target may have what it had before the program began: the first prune, or
-	// sweep, has not succeeded, or its deletions may not be carried out. It is false if the loop did not prune
+	// resync, has not succeeded, or its deletions may not be carried out. It is false if the loop did not prune
 	// by itself when Run began.
 	Unpruned bool `json:"unpruned,omitempty"`
 	// Problems describes at most ten of all these, one line each, and what else is wrong.

@@ -36,7 +36,7 @@ func (r *reporter) lookForPrune(ctx context.Context, figures *metrics.Figures) s
 		}
 		return "the first prune has not ended"
 	}
-	// What a sweep finds is deleted after it. Only the loop knows these deletions.
+	// What a resync finds is deleted after it. Only the loop knows these deletions.
 	left, err := r.Loop.Objects(ctx, inspect.ObjectQuery{Status: "Deleted", Limit: 1})
 	switch {
 	case len(left.Objects) > 0:

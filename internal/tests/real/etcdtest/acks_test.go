@@ -237,7 +237,7 @@ func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
 	t.Parallel()
 	p := plan{target: map[string]int{"a": 1, "old": 1, "older": 1}, loop: func(c *reconciler.Config[*row]) {
 		workers(c)
-		c.Options = append(c.Options, reconciler.WithSweepBudget(1, 0))
+		c.Options = append(c.Options, reconciler.WithOrphanBudget(1, 0))
 	}}
 	w := newWorld(t, p, "a")
 	ack := w.acked("the budget", func(a etcd.Ack) bool {
@@ -245,8 +245,8 @@ func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
 	})
 	assert.True(t, ack.Unpruned && !ack.Applied(1), "%+v", ack)
 	w.target.setFails("old", true)
-	assert.True(t, w.loop.ApproveSweep())
-	ack = w.acked("the sweep", func(a etcd.Ack) bool { return a.Failing == 1 })
+	assert.True(t, w.loop.ApproveResync())
+	ack = w.acked("the resync", func(a etcd.Ack) bool { return a.Failing == 1 })
 	assert.True(t, ack.Unpruned)
 	w.target.setFails("old", false)
 	w.applied(1)

@@ -204,7 +204,7 @@ func newAgent(t *testing.T, p plan) *agent {
 		p.loop(&loop)
 	}
 	if p.target != nil {
-		loop.Sweeper = a.target
+		loop.Lister, loop.OrphansOnly = a.target, true
 	}
 	a.loop, err = reconciler.New(loop)
 	require.NoError(t, err)

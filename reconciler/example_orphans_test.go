@@ -34,16 +34,17 @@ func (listedFirewall) List(_ context.Context, _ statedb.ReadTxn, yield func(*Rul
 
 // The reconciler deletes the rules that have no row, with retries and limits as for every deletion. If
 // there are more than the budget allows, it deletes none, and health says so. A person may approve the
-// sweep: with the command reconciler/approve, the button of the debug page, or ApproveSweep.
-func ExampleSweeper() {
+// resync: with the command reconciler/approve, the button of the debug page, or ApproveResync.
+func ExampleConfig_orphansOnly() {
 	target := listedFirewall{
 		firewall: func(context.Context, *Rule) error { return nil },
 		deleted:  make(chan string, 2),
 	}
 	s := startRules(reconciler.Config[*Rule]{
-		Operations: target,
-		Sweeper:    target,
-		Options:    []reconciler.Option{reconciler.WithSweepBudget(100, 0.9)},
+		Operations:  target,
+		Lister:      target,
+		OrphansOnly: true,
+		Options:     []reconciler.Option{reconciler.WithOrphanBudget(100, 0.9)},
 	}, pending("allow-ssh"))
 	defer s.stop()
 	fmt.Println("delete", <-target.deleted)

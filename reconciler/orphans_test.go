@@ -22,7 +22,7 @@ import (
 )
 
 // lister is a target with a List method. It lists objects in the order of their IDs. The target
-// records a listing as a prune.
+// records a listing as a call.
 type lister struct {
 	*target
 	// during is called after all objects have been listed; it may be nil.
@@ -42,21 +42,21 @@ func (s *lister) List(ctx context.Context, _ statedb.ReadTxn, yield func(*object
 	if s.during != nil {
 		s.during(ctx, yield)
 	}
-	return s.do(ctx, call{op: "prune", id: uint64(len(held))})
+	return s.do(ctx, call{op: "list"})
 }
 
-// sweeping runs a test with each kind of operations and with 1 and 8 workers, against a loop that
-// sweeps only when the test calls sweep.
-func sweeping(t *testing.T, test func(e *env, s *lister), options ...reconciler.Option) {
+// relisting runs a test with each kind of operations and with 1 and 8 workers, against a loop that looks for orphans at
+// the start and when the test calls relist.
+func relisting(t *testing.T, test func(e *env, s *lister), options ...reconciler.Option) {
 	for _, kind := range []string{"single", "batches"} {
 		for _, workers := range []int{1, 8} {
 			t.Run(fmt.Sprintf("%s, workers %d", kind, workers), func(t *testing.T) {
 				var s *lister
 				inBubble(t, func(e *env) { test(e, s) }, func(e *env, cfg *reconciler.Config[*object]) {
 					s = &lister{target: e.target}
-					cfg.Sweeper = s
+					cfg.Lister, cfg.OrphansOnly = s, true
 					operate(kind)(e, cfg)
-				}, append(slices.Clone(options), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())...)
+				}, append(slices.Clone(options), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.ResyncInterval = workers, 0 }))...)
 			})
 		}
 	}
@@ -71,31 +71,18 @@ func (x *target) strays(ids ...uint64) {
 	}
 }
 
-// sweep runs a sweep now and returns its record.
-func (e *env) sweep() *inspect.Prune {
+// relist lists the target now, and returns what the resync found.
+func (e *env) relist() inspect.Resync {
 	e.Helper()
-	e.loop.Prune()
+	e.loop.Resync()
 	synctest.Wait()
-	return e.swept()
-}
-
-// swept returns the record of the latest sweep.
-func (e *env) swept() *inspect.Prune {
-	e.Helper()
-	journal := e.loop.Journal()
-	for i := len(journal) - 1; i >= 0; i-- {
-		if p := journal[i].Prune; p != nil {
-			return p
-		}
-	}
-	e.Fatal("nothing was swept")
-	return nil
+	return e.resync()
 }
 
 // ops returns the calls so far, sorted, without the listings.
 func (x *target) ops() (calls []string) {
 	for _, c := range x.take() {
-		if c.op != "prune" {
+		if c.op != "list" {
 			calls = append(calls, c.String())
 		}
 	}
@@ -103,8 +90,8 @@ func (x *target) ops() (calls []string) {
 	return calls
 }
 
-func TestSweepDeletesOnlyOrphans(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+func TestOnlyOrphansAreDeleted(t *testing.T) {
+	relisting(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 50)...)
 		// A row without a status is in the table as well, so its object is no orphan.
 		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
@@ -112,22 +99,22 @@ func TestSweepDeletesOnlyOrphans(t *testing.T) {
 		e.target.take()
 
 		s.strays(60, 101, 102, 103)
-		record := e.sweep()
+		record := e.relist()
 		require.Equal(e, 54, record.Listed)
-		require.Equal(e, 3, record.Swept)
+		require.Equal(e, 3, record.Orphan)
 		require.Empty(e, record.Error)
 		e.pass(time.Second)
 		require.Equal(e, []string{"delete(101)", "delete(102)", "delete(103)"}, e.target.ops())
 		require.Len(e, e.target.holds(), 51)
 
-		record = e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 51}, *record, "no orphans are left")
+		record = e.relist()
+		require.Equal(e, inspect.Resync{Listed: 51}, record, "no orphans are left")
 		require.Empty(e, e.target.ops())
 	})
 }
 
-func TestSweepLeavesObjectsBeingDeletedAlone(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+func TestObjectThatIsBeingDeletedIsNoOrphan(t *testing.T) {
+	relisting(t, func(e *env, s *lister) {
 		e.put(1, 1)
 		e.pass(time.Second)
 		e.target.failingFor(1, errors.New("in use"))
@@ -135,17 +122,17 @@ func TestSweepLeavesObjectsBeingDeletedAlone(t *testing.T) {
 		start := time.Now()
 		e.remove(1)
 		e.pass(50 * time.Millisecond)
-		require.Equal(e, inspect.Prune{Listed: 1}, *e.sweep(), "it does not count for the budget")
+		require.Equal(e, inspect.Resync{Listed: 1}, e.relist(), "it does not count for the budget")
 		e.pass(500 * time.Millisecond)
-		calls := slices.DeleteFunc(e.target.take(), func(c call) bool { return c.op == "prune" })
+		calls := slices.DeleteFunc(e.target.take(), func(c call) bool { return c.op == "list" })
 		require.Equal(e, seconds(0, 0.1, 0.3), since(start, calls), "the backoff continues")
-	}, reconciler.WithSweepBudget(1, 0))
+	}, reconciler.WithOrphanBudget(1, 0))
 }
 
 // An object that is inserted during the listing is no orphan, nor is one that is deleted from the table meanwhile: it
 // is deleted for that reason.
-func TestObjectThatChangesDuringTheListingIsNotSwept(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+func TestObjectThatChangesDuringTheListingIsNoOrphan(t *testing.T) {
+	relisting(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 20)...)
 		e.pass(time.Second)
 		e.target.take()
@@ -154,15 +141,15 @@ func TestObjectThatChangesDuringTheListingIsNotSwept(t *testing.T) {
 			e.remove(ids(1, 10)...)
 			e.put(1, 101)
 		}
-		require.Equal(e, inspect.Prune{Listed: 21}, *e.sweep())
+		require.Equal(e, inspect.Resync{Listed: 21}, e.relist())
 		e.pass(time.Second)
 		require.Len(e, e.target.ops(), 11)
 		e.eachDone()
-	}, reconciler.WithSweepBudget(1, 0))
+	}, reconciler.WithOrphanBudget(1, 0))
 }
 
 func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+	relisting(t, func(e *env, s *lister) {
 		s.strays(7, 8)
 		s.deciding(func(c call) error {
 			if c.op == "delete" {
@@ -170,7 +157,7 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 			}
 			return nil
 		})
-		e.sweep()
+		e.relist()
 		e.pass(350 * time.Millisecond)
 		level, message, err := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level)
@@ -191,14 +178,14 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 func TestFailedListingIsRetriedWithBackoffAndDeletesNothing(t *testing.T) {
 	for how, fail := range map[string]func() error{"error": func() error { return errors.New(panicText) }, "panic": func() error { crash(); return nil }} {
 		t.Run(how, func(t *testing.T) {
-			sweeping(t, func(e *env, s *lister) {
+			relisting(t, func(e *env, s *lister) {
 				s.strays(1)
 				s.deciding(func(call) error { return fail() })
 				start := time.Now()
 				e.loop.Prune()
 				e.pass(time.Second)
 				require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, s.take()))
-				require.Contains(e, e.swept().Error, panicText)
+				require.Contains(e, e.resync().Error, panicText)
 				level, _, err := e.health.Now()
 				require.Equal(e, cell.StatusDegraded, level)
 				require.ErrorContains(e, err, panicText)
@@ -215,7 +202,7 @@ func TestFailedListingIsRetriedWithBackoffAndDeletesNothing(t *testing.T) {
 // When a stop cuts a listing short, nothing is known of the rest of the target, so nothing is
 // deleted.
 func TestListingCutShortByTheStopDeletesNothing(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+	relisting(t, func(e *env, s *lister) {
 		s.strays(1, 2)
 		var kept func(*object) bool
 		more := true
@@ -239,7 +226,7 @@ func (x *target) lasting(f func(c call) time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.before = func(_ context.Context, c call) {
-		if c.op != "prune" {
+		if c.op != "list" {
 			time.Sleep(f(c))
 		}
 	}
@@ -248,14 +235,14 @@ func (x *target) lasting(f func(c call) time.Duration) {
 // listings returns the times of the listings, relative to start.
 func listings(start time.Time, calls []call) (at []time.Duration) {
 	for _, c := range calls {
-		if c.op == "prune" {
+		if c.op == "list" {
 			at = append(at, c.at.Sub(start))
 		}
 	}
 	return at
 }
 
-func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
+func TestOrphansWaitUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 	for _, kind := range []string{"single", "batches"} {
 		var initialized func(statedb.WriteTxn)
 		eachConcurrency(t, kind, func(e *env) {
@@ -267,14 +254,14 @@ func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 			require.Empty(e, listings(time.Now(), e.target.take()), "the table is not initialised")
 			e.put(1, ids(4, 14)...)
 			e.write(initialized)
-			// Later changes do not delay the sweep, and a call of Prune does not make it earlier.
+			// Later changes do not delay the listing, and a call of Prune does not make it earlier.
 			for id := uint64(1001); id < 1200; id++ {
 				e.loop.Prune()
 				e.pass(20 * time.Millisecond)
 				e.put(1, id)
 			}
 			calls := e.target.take()
-			first := slices.IndexFunc(calls, func(c call) bool { return c.op == "prune" })
+			first := slices.IndexFunc(calls, func(c call) bool { return c.op == "list" })
 			require.Positive(e, first, "while later changes come")
 			attempted := map[uint64]bool{}
 			for _, c := range calls[:first] {
@@ -287,46 +274,48 @@ func TestFirstSweepWaitsUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 			require.NotContains(e, e.target.holds(), uint64(1000))
 		}, func(e *env, cfg *reconciler.Config[*object]) {
 			e.write(func(wtxn statedb.WriteTxn) { initialized = e.table.RegisterInitializer(wtxn, "load") })
-			cfg.Sweeper = &lister{target: e.target}
+			cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
 			operate(kind)(e, cfg)
-		}, reconciler.WithRoundLimits(4, nil), reconciler.WithRetry(time.Hour, time.Hour), reconciler.WithPruning(time.Hour))
+		}, reconciler.WithRoundLimits(4, nil), reconciler.WithRetry(time.Hour, time.Hour))
 	}
 }
 
-// While a sweep waits for the initial load, an interval that has passed must not wake the loop: it
+// While a resync waits for the initial load, an interval that has passed must not wake the loop: it
 // would spin, and virtual time would not advance.
 func TestIntervalThatPassesDuringTheInitialLoadCausesNoSpin(t *testing.T) {
 	for _, workers := range []int{1, 8} {
 		inBubble(t, func(e *env) {
 			start := time.Now()
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Second }))
+			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.ResyncInterval = time.Second }))
 			e.pass(35 * time.Second)
 			require.Equal(e, seconds(30, 31, 32, 33, 34, 35), listings(start, e.target.take()))
 		}, func(e *env, cfg *reconciler.Config[*object]) {
 			e.put(1, 1)
 			e.target.lasting(func(call) time.Duration { return 30 * time.Second })
-			cfg.Sweeper = &lister{target: e.target}
+			cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
 		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
 	}
 }
 
-// A sweep holds up changes for its listing only, not for its deletions.
-func TestSweepDoesNotHoldUpFreshChanges(t *testing.T) {
+// Changes go on while the target is listed, and while orphans are deleted.
+func TestOrphansDoNotHoldUpFreshChanges(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.strays(ids(1000, 1999)...)
 		e.target.lasting(func(call) time.Duration { return 10 * time.Millisecond })
-		e.sweep()
+		e.relist()
 		e.pass(100 * time.Millisecond)
 		e.put(1, 1)
 		written := time.Now()
 		e.pass(time.Minute)
 		require.LessOrEqual(e, e.get(1).Status.UpdatedAt.Sub(written), 50*time.Millisecond)
 		e.eachDone()
-	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} })
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
+	})
 }
 
-func TestPausedReconcilerDoesNotSweep(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+func TestPausedReconcilerDoesNotList(t *testing.T) {
+	relisting(t, func(e *env, s *lister) {
 		s.strays(1, 2)
 		e.loop.Pause()
 		e.loop.Prune()
@@ -341,7 +330,7 @@ func TestPausedReconcilerDoesNotSweep(t *testing.T) {
 	})
 }
 
-func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
+func TestResyncBeyondItsBudgetDeletesNothing(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		objects        int
@@ -364,54 +353,57 @@ func TestSweepBeyondItsBudgetDeletesNothing(t *testing.T) {
 				e.pass(time.Second)
 				e.target.take()
 				e.target.strays(ids(101, 100+c.strays)...)
-				record := e.sweep()
+				record := e.relist()
 				e.pass(10 * time.Millisecond)
 				level, message, err := e.health.Now()
 				if c.refused == "" {
 					require.Empty(e, record.Error)
-					require.EqualValues(e, c.strays, record.Swept)
+					require.EqualValues(e, c.strays, record.Orphan)
 					require.Len(e, e.target.ops(), int(c.strays))
 					require.Equal(e, cell.StatusOK, level)
 					return
 				}
 				require.Contains(e, record.Error, c.refused)
 				require.EqualValues(e, c.wanted+c.strays, record.Listed)
-				require.Zero(e, record.Swept)
 				require.Empty(e, e.target.ops())
 				require.Equal(e, cell.StatusDegraded, level)
-				require.Equal(e, "a sweep awaits approval", message)
-				require.EqualError(e, err, "prune: "+record.Error)
+				require.Equal(e, "a resync awaits approval", message)
+				require.EqualError(e, err, "resync: "+record.Error)
 				require.ErrorContains(e, err, "nothing is deleted until a person approves it: "+
-					"with the command reconciler/approve, the button \"Approve sweep\" of the page, or Loop.ApproveSweep")
-			}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Sweeper = &lister{target: e.target} },
-				reconciler.WithSweepBudget(c.objects, c.fraction))
+					"with the command reconciler/approve, the button \"Approve resync\" of the page, or Loop.ApproveResync")
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
+			},
+				reconciler.WithOrphanBudget(c.objects, c.fraction))
 		})
 	}
 }
 
 func TestBudgetCountsAnObjectOnceHoweverOftenItIsListed(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+	relisting(t, func(e *env, s *lister) {
 		s.strays(1, 2, 3)
 		s.twice = true
-		record := e.sweep()
-		require.Equal(e, inspect.Prune{Listed: 6, Swept: 3}, *record)
-	}, reconciler.WithSweepBudget(3, 0))
+		record := e.relist()
+		require.Equal(e, 6, record.Listed)
+		require.Equal(e, 3, record.Orphan)
+		require.Empty(e, record.Error)
+	}, reconciler.WithOrphanBudget(3, 0))
 }
 
-func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+func TestRefusedResyncStaysInHealthUntilItIsApproved(t *testing.T) {
+	relisting(t, func(e *env, s *lister) {
 		e.put(1, ids(1, 10)...)
 		e.pass(time.Second)
 		s.strays(101, 102, 103)
-		e.sweep()
+		e.relist()
 		e.put(2, ids(1, 10)...)
 		e.pass(10 * time.Minute)
-		require.Len(e, s.holds(), 13, "the sweep ran again, and was refused")
+		require.Len(e, s.holds(), 13, "the target was listed again, and that was refused")
 		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
 
 		s.failing("no route")
-		require.True(e, e.loop.ApproveSweep())
+		require.True(e, e.loop.ApproveResync())
 		synctest.Wait()
 		require.Len(e, s.holds(), 13, "the approval waits for a listing that succeeds")
 		s.failing("")
@@ -422,30 +414,30 @@ func TestRefusedSweepStaysInHealthUntilItIsApproved(t *testing.T) {
 		require.Equal(e, []string{"delete(101)", "delete(102)", "delete(103)"}, s.ops())
 
 		s.strays(101, 102, 103)
-		record := e.sweep()
-		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "the approval was for one sweep")
-	}, reconciler.WithSweepBudget(2, 0))
+		record := e.relist()
+		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "the approval was for one resync")
+	}, reconciler.WithOrphanBudget(2, 0))
 }
 
 // An object that the program deleted is no orphan and does not count for the budget, however late
 // the loop reads the deletion.
 func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
-	sweeping(t, func(e *env, s *lister) {
+	relisting(t, func(e *env, s *lister) {
 		const n = 500
 		e.put(1, ids(1, n)...)
 		e.pass(time.Minute)
 		e.target.take()
 		s.strays(n + 1)
-		// The loop is busy while the rows are deleted, and then sweeps.
+		// The loop is busy while the rows are deleted, and then lists.
 		e.target.takes(10 * time.Millisecond)
 		e.put(2, ids(1, 100)...)
 		e.pass(time.Millisecond)
 		e.remove(ids(201, n)...)
 		e.loop.Prune()
 		e.pass(time.Minute)
-		require.Equal(e, 1, e.swept().Swept, e.swept().Error)
+		require.Equal(e, 1, e.resync().Orphan, e.resync().Error)
 		e.eachDone()
 		ops := e.target.ops()
 		require.Len(e, slices.Compact(ops), len(ops), "each is deleted once")
-	}, reconciler.WithSweepBudget(10, 0), reconciler.WithRoundLimits(100, nil))
+	}, reconciler.WithOrphanBudget(10, 0), reconciler.WithRoundLimits(100, nil))
 }
