@@ -44,6 +44,8 @@ const slice = 1024
 // verdict is how far the judgement of a listing that has worked has come.
 type verdict struct {
 	begun, weighed bool
+	// dropped counts the keys of listing.early whose repairs were dropped.
+	dropped int
 	// judged counts the unknown objects that were looked at, orphans those of them that are orphans, and handed the orphans
 	// that were handed out.
 	judged, orphans, handed int
@@ -76,6 +78,9 @@ func (r *Resync[Obj]) end(p Pass) *Result {
 	}
 	for range slice {
 		switch {
+		case v.dropped < len(l.early):
+			f.drop(l.early[v.dropped])
+			v.dropped++
 		case v.judged < len(f.unknown):
 			if s := f.unknown[v.judged]; r.isOrphan(txn, s) {
 				f.unknown[v.orphans] = s
@@ -107,17 +112,7 @@ func (r *Resync[Obj]) end(p Pass) *Result {
 func (r *Resync[Obj]) endListing(l *listing[Obj]) *Result {
 	f, v := &l.found, &l.verdict
 	record := l.record()
-	record.Equal, record.Orphan = f.equal, v.orphans
-	for hash, kind := range f.repairs {
-		switch {
-		case l.isTouched(hash):
-			delete(f.repairs, hash)
-		case kind == inspect.Missing:
-			record.Missing++
-		default:
-			record.Different++
-		}
-	}
+	record.Equal, record.Missing, record.Different, record.Orphan = f.equal, f.missing, f.different, v.orphans
 	r.judgeRepaired(l)
 	for _, d := range f.first {
 		if !l.isTouched(d.hash) {

@@ -37,8 +37,10 @@ type listing[Obj any] struct {
 	ended  chan struct{}
 
 	found found[Obj]
-	// Of the goroutine of the loop: touched has the keys of which an operation has ended since the listing began.
+	// Of the goroutine of the loop: touched has the keys of which an operation has ended since the listing began, early
+	// those of them that are from before the judgement, in their order.
 	touched map[uint64]struct{}
+	early   []uint64
 	verdict verdict
 }
 
@@ -76,12 +78,25 @@ func (l *listing[Obj]) isTouched(hash uint64) bool {
 	return touched
 }
 
+// touch records that an operation on a key has ended.
+func (l *listing[Obj]) touch(hash uint64) {
+	if l.isTouched(hash) {
+		return
+	}
+	l.touched[hash] = struct{}{}
+	if l.verdict.begun {
+		l.found.drop(hash)
+	} else {
+		l.early = append(l.early, hash)
+	}
+}
+
 // found is what a listing has found.
 type found[Obj any] struct {
 	err  error
 	took time.Duration
-	// listed counts the listed objects, equal those that are equal to a row that is Done.
-	listed, equal int
+	// listed counts the listed objects, equal those that are equal to a row that is Done. missing and different count repairs.
+	listed, equal, missing, different int
 	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, one a key, repairs
 	// what is wrong with rows, by the hashes of their keys, and seen the hashes of all that have a row.
 	objects map[uint64]kept[Obj]
@@ -232,6 +247,7 @@ func (l *listing[Obj]) note(hash uint64, kind string, row Obj, diff func() strin
 		return
 	}
 	f.repairs[hash] = kind
+	f.count(kind, 1)
 	if len(f.first) == maxDifferences {
 		return
 	}
@@ -240,4 +256,21 @@ func (l *listing[Obj]) note(hash uint64, kind string, row Obj, diff func() strin
 		of.Diff = diff()
 	}
 	f.first = append(f.first, of)
+}
+
+// count adds n to the repairs of a kind.
+func (f *found[Obj]) count(kind string, n int) {
+	if kind == inspect.Missing {
+		f.missing += n
+	} else {
+		f.different += n
+	}
+}
+
+// drop forgets what is wrong with a row.
+func (f *found[Obj]) drop(hash uint64) {
+	if kind, wrong := f.repairs[hash]; wrong {
+		f.count(kind, -1)
+		delete(f.repairs, hash)
+	}
 }

@@ -299,7 +299,7 @@ func (r *Resync[Obj]) Note(ops []core.Operation[Obj]) {
 func (r *Resync[Obj]) note(op *core.Operation[Obj], repair bool) {
 	key := r.cfg.Rows.Key(op.Row)
 	if l := r.listing; l != nil {
-		l.touched[maphash.Bytes(l.seed, key)] = struct{}{}
+		l.touch(maphash.Bytes(l.seed, key))
 	}
 	if len(r.repairs) > 0 {
 		delete(r.repairs, maphash.Bytes(r.seed, key))

@@ -299,6 +299,28 @@ func TestManyOrphansAreJudgedAndHandedOutInSlices(t *testing.T) {
 	require.Equal(t, []uint64{n + 2}, w.repaired())
 }
 
+// Changes also wait for a slice only if operations of many rows to repair have ended since the listing began.
+func TestRepairsThatAreNotNeededAreDroppedInSlices(t *testing.T) {
+	w := play(t, nil)
+	const n = 10 * slice
+	for id := range uint64(n + 3) {
+		w.put(row{id + 1, 1})
+	}
+	w.listed = []row{{n + 2, 9}, {n + 3, 9}}
+	w.begin()
+	for id := range uint64(n) {
+		w.ended(id + 1)
+	}
+	for range 10 {
+		require.Nil(t, w.pass())
+	}
+	w.ended(n)
+	w.ended(n + 3)
+	out := w.finish()
+	require.Equal(t, []int{1, 1}, []int{out.Record.Missing, out.Record.Different})
+	require.Equal(t, []uint64{n + 1, n + 2}, w.repaired())
+}
+
 // A row is equal only if it is equal to all that was listed with its key.
 func TestObjectThatIsListedTwice(t *testing.T) {
 	w := play(t, nil)
