@@ -204,3 +204,27 @@ func TestGroupChangesWithTheObject(t *testing.T) {
 		e.eachDone()
 	}, serially(byNote), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
 }
+
+// A change waits behind one refresh of its group, however many wait.
+func TestRefreshOfAGroupHoldsUpNoChange(t *testing.T) {
+	const took = 10 * time.Millisecond
+	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "all" }), func(e *env, _ int) {
+		e.put(1, ids(1, 1000)...)
+		e.pass(time.Minute)
+		e.target.guard(func(call) string { return "all" }, always(took))
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(time.Second)
+		e.target.take()
+		changed := append(ids(1001, 1009), 999)
+		e.put(2, changed...)
+		e.pass(time.Duration(2*len(changed)+4) * took)
+		for _, id := range changed {
+			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
+		}
+		require.GreaterOrEqual(e, len(e.target.take()), 2*len(changed), "refreshes go on")
+		e.pass(time.Minute)
+		e.eachDone()
+		require.GreaterOrEqual(e, len(e.target.take()), 800)
+	}, reconciler.WithoutPruning())
+}

@@ -3,6 +3,8 @@
 
 package core
 
+import "cmp"
+
 // groupSet has the groups that an entry holds.
 type groupSet[Obj any] struct {
 	// of is [Config.GroupOf]. on reports whether groups are respected.
@@ -14,9 +16,29 @@ type groupSet[Obj any] struct {
 // group serialises its objects: at most one is worked on at a time. It exists while an entry holds
 // it.
 type group[Obj any] struct {
-	name    string
-	holder  *entry[Obj]
-	waiting queue[Obj]
+	name   string
+	holder *entry[Obj]
+	// refreshes has the entries that wait to be refreshed, waiting the others. refreshed: it was a refresh's turn last.
+	waiting, refreshes queue[Obj]
+	refreshed          bool
+}
+
+// line returns the queue in which an entry waits for the group.
+func (g *group[Obj]) line(e *entry[Obj]) *queue[Obj] {
+	if e.version.lane == Refresh {
+		return &g.refreshes
+	}
+	return &g.waiting
+}
+
+// next returns the entry whose turn it is; nil if none waits. Refreshes and other work take turns: a change does not wait
+// until a large group is refreshed.
+func (g *group[Obj]) next() *entry[Obj] {
+	g.refreshed = !g.refreshed
+	if g.refreshed {
+		return cmp.Or(g.refreshes.head, g.waiting.head)
+	}
+	return cmp.Or(g.waiting.head, g.refreshes.head)
 }
 
 // name returns the group of an object; empty if none.
@@ -53,7 +75,7 @@ func (g *groupSet[Obj]) leave(e *entry[Obj]) (next *entry[Obj]) {
 	if in == nil || in.holder != e {
 		return nil
 	}
-	next = in.waiting.head
+	next = in.next()
 	in.holder = next
 	if next == nil {
 		delete(g.byName, in.name)

@@ -181,11 +181,14 @@ func (m *model) requireGroups(t testingT, c *Core[row]) {
 	holders := map[string]string{}
 	for name, g := range c.queues.groups.byName {
 		holders[name] = g.holder.key
-		var keys []string
-		for _, k := range m.inLine(func(k *modelKey) bool { return k.state == Queued && k.group == name }) {
-			keys = append(keys, k.key)
+		for refreshes, line := range map[bool]*queue[row]{false: &g.waiting, true: &g.refreshes} {
+			var keys []string
+			for _, k := range m.waitingFor(name, refreshes) {
+				keys = append(keys, k.key)
+			}
+			require.Equal(t, keys, keysInLine(line), "keys that wait for group %q, refreshes: %t", name, refreshes)
 		}
-		require.Equal(t, keys, keysInLine(&g.waiting), "keys that wait for group %q", name)
+		same(t, m.refreshed[name], g.refreshed, "whose turn it was in group %q", name)
 	}
 	require.Equal(t, m.holders, holders, "holders of the groups")
 }

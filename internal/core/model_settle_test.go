@@ -239,8 +239,11 @@ func (m *model) refresh(now time.Duration, obj row, revision uint64, forced bool
 	reconciled := k.since == 0
 	switch {
 	case k.state != InFlight:
-		if reconciled && k.state != Ready {
+		if reconciled && k.state != Ready && k.lane != Refresh {
 			k.lane = Refresh
+			if k.state == Queued {
+				m.lineUp(k)
+			}
 		}
 		if reconciled || forced {
 			m.runSoon(k, now)

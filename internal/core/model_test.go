@@ -31,6 +31,8 @@ type model struct {
 	keys map[string]*modelKey
 	// holders has the holder of each group.
 	holders map[string]string
+	// refreshed has the groups in which it was a refresh's turn last.
+	refreshed map[string]bool
 	// ran counts the operations that were run. Each has a place, which belongs to a lane.
 	// sourcesTurn: the last key that was taken for a lane was ready.
 	ran         int
@@ -106,7 +108,7 @@ type modelNote struct {
 func newModel(cfg Config[row]) *model {
 	return &model{
 		limits: cfg.Limits, same: cfg.SamePending, records: cfg.Records, keys: map[string]*modelKey{},
-		holders: map[string]string{},
+		holders: map[string]string{}, refreshed: map[string]bool{},
 	}
 }
 
@@ -269,7 +271,7 @@ func (m *model) observe(c Change[row]) *modelKey {
 		m.leaveGroup(k)
 		m.renew(k, n)
 		return k.taken()
-	case k.state == Queued && k.group == obj.group && !paused:
+	case k.state == Queued && k.group == obj.group && !paused && (k.lane == Refresh) == (lane == Refresh):
 		m.replaceChange(k, n)
 		k.from, k.unseen = Ready, true
 	case k.state == Ready && k.lane == lane && k.deleted == deleted && !paused:
@@ -364,8 +366,11 @@ func (m *model) leaveGroup(k *modelKey) {
 		return
 	}
 	delete(m.holders, group)
-	waiting := m.inLine(func(k *modelKey) bool { return k.state == Queued && k.group == group })
+	m.refreshed[group] = !m.refreshed[group]
+	first, second := m.waitingFor(group, m.refreshed[group]), m.waitingFor(group, !m.refreshed[group])
+	waiting := append(first, second...)
 	if len(waiting) == 0 {
+		delete(m.refreshed, group)
 		return
 	}
 	next := waiting[0]
@@ -376,6 +381,13 @@ func (m *model) leaveGroup(k *modelKey) {
 	} else {
 		m.wake(next, next.from, next.at)
 	}
+}
+
+// waitingFor returns the keys that wait for a group: those to refresh, or the others.
+func (m *model) waitingFor(group string, refreshes bool) []*modelKey {
+	return m.inLine(func(k *modelKey) bool {
+		return k.state == Queued && k.group == group && (k.lane == Refresh) == refreshes
+	})
 }
 
 // release makes a blocked key due, and reports whether it was blocked.
@@ -418,7 +430,12 @@ func (m *model) setPaused(now time.Duration, paused func(row) bool) {
 		if k.state == Ready {
 			k.from = Ready
 		}
-		m.park(k)
+		k.rest(Paused)
+		k.unseen = false
+	}
+	// A group goes to no key that is paused now.
+	for _, k := range begun {
+		m.leaveGroup(k)
 	}
 	for _, k := range resumed {
 		if k.from == Ready {

@@ -153,7 +153,13 @@ func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cau
 		e.refresh = e.refresh || !v.deleted && (forced || reconciled && v.lane != Refresh)
 		return true
 	}
-	if reconciled && e.state != Ready {
+	switch {
+	case !reconciled || e.state == Ready || v.lane == Refresh:
+	case e.state == Queued:
+		c.queues.take(e)
+		v.lane = Refresh
+		c.queues.put(e, Queued)
+	default:
 		v.lane = Refresh
 	}
 	if reconciled || forced {

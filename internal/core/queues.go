@@ -64,7 +64,7 @@ func (q *queues[Obj]) of(e *entry[Obj]) *queue[Obj] {
 	case e.state == Ready:
 		return &q.lanes[e.version.lane]
 	case e.state == Queued:
-		return &e.group.waiting
+		return e.group.line(e)
 	case e.state == Retry && !e.past.fixed:
 		return &q.backingOff
 	}
@@ -220,7 +220,8 @@ func (q *queues[Obj]) keepsPlace(e *entry[Obj], v *rowVersion[Obj], same bool) b
 	case Ready:
 		return (same || e.version.deleted == v.deleted && e.version.lane == v.lane) && !v.paused
 	case Queued:
-		return q.groups.of(v.obj) == e.group.name && !v.paused
+		isRefresh := e.version.lane == Refresh
+		return q.groups.of(v.obj) == e.group.name && !v.paused && (same || isRefresh == (v.lane == Refresh))
 	case Held:
 		return same
 	case Paused:
