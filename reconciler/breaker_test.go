@@ -190,6 +190,23 @@ func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	}, breaksAfter(3), reconciler.WithRetry(time.Hour, 100*time.Hour))
 }
 
+// A call in which some objects fail and others do not has held nothing back: those that failed wait for their backoff.
+func TestFailuresBesideSuccessesKeepTheirBackoff(t *testing.T) {
+	for _, kind := range []string{"batches", "rounds"} {
+		eachConcurrency(t, kind, func(e *env) {
+			e.target.deciding(func(c call) error {
+				if c.id <= 5 {
+					return errPlain
+				}
+				return nil
+			})
+			e.put(1, ids(1, 10)...)
+			e.pass(99 * time.Millisecond)
+			require.Len(e, e.target.take(), 10)
+		}, operate(kind), breaksAfter(3))
+	}
+}
+
 // Objects that are new, changed, deleted, released or due while the breaker is open wait. When it
 // closes, the latest version of each is applied.
 func TestChangesWaitWhileTheBreakerIsOpen(t *testing.T) {

@@ -30,7 +30,7 @@ func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 	was := r.set
 	r.set = r.shared.settings.Load()
 	if r.set.BreakerFailures == 0 {
-		r.closeBreaker(now)
+		r.closeBreaker(now, true)
 	}
 	r.core.SetLimits(r.set.limits())
 	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})

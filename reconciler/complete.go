@@ -105,11 +105,11 @@ func (r *runner[Obj]) writeOutcomes(round *inspect.Round) {
 
 // settle reports the outcomes to the core.
 func (r *runner[Obj]) settle() {
-	now := r.life.now()
+	now, held := r.life.now(), r.breaker.Open
 	for i := range r.ops {
 		op := &r.ops[i]
 		if r.set.BreakerFailures > 0 {
-			r.countForBreaker(now, op)
+			r.countForBreaker(now, op, held)
 		}
 		if op.Outcome.Kind == core.Done && !op.HasEntry() {
 			continue
@@ -131,12 +131,13 @@ func (r *runner[Obj]) settle() {
 }
 
 // countForBreaker counts an outcome for the breaker. What was adopted does not count: the target was not called.
-func (r *runner[Obj]) countForBreaker(now time.Duration, op *core.Operation[Obj]) {
+// held is as for closeBreaker.
+func (r *runner[Obj]) countForBreaker(now time.Duration, op *core.Operation[Obj], held bool) {
 	out := &op.Outcome
 	switch {
 	case op.Turn.Cause == core.CauseAdopted:
 	case out.Succeeded():
-		r.closeBreaker(now)
+		r.closeBreaker(now, held)
 	case out.Kind == core.Failed && !out.Final, out.GivenUp:
 		r.breaker.Fail(now, string(r.shared.rows.Key(op.Row)), *out.Text, r.set.BreakerFailures)
 	default:
@@ -144,9 +145,10 @@ func (r *runner[Obj]) countForBreaker(now time.Duration, op *core.Operation[Obj]
 	}
 }
 
-// closeBreaker closes the breaker if it is open: then all keys are due that wait for their backoff.
-func (r *runner[Obj]) closeBreaker(now time.Duration) {
-	if r.breaker.Succeed() {
+// closeBreaker closes the breaker if it is open. If it has held operations back, all keys are due that wait for their
+// backoff: a breaker that opened in the same pass has not.
+func (r *runner[Obj]) closeBreaker(now time.Duration, held bool) {
+	if r.breaker.Succeed() && held {
 		r.core.EndBackoffs(now)
 	}
 }
