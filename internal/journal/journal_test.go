@@ -129,13 +129,23 @@ func TestAddingAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { j.Add(&r, ops) }))
 }
 
-// The core's causes and kinds of outcomes must have the names of package inspect.
+// The core's states, causes and kinds of outcomes must have the names of package inspect.
 func TestCoreAndInspectUseTheSameNames(t *testing.T) {
+	states := []inspect.State{
+		core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight,
+		core.Queued: inspect.StateQueued, core.Paused: inspect.StatePaused, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
+		core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
+	}
+	require.Len(t, states, int(core.NumStates))
+	for state, shown := range states {
+		require.Equal(t, string(shown), core.State(state).String())
+	}
 	for cause, shown := range map[core.Cause]inspect.Cause{
 		core.CauseChange: inspect.CauseChange, core.CauseRefresh: inspect.CauseRefresh, core.CauseRetry: inspect.CauseRetry,
 		core.CauseRequeue: inspect.CauseRequeue, core.CauseReleased: inspect.CauseReleased, core.CauseRecheck: inspect.CauseRecheck,
 		core.CauseProbe: inspect.CauseProbe, core.CauseBreaker: inspect.CauseBreaker, core.CauseResumed: inspect.CauseResumed,
-		core.CauseCall: inspect.CauseCall, core.CauseOrphan: inspect.CauseOrphan,
+		core.CauseCall: inspect.CauseCall, core.CauseOrphan: inspect.CauseOrphan, core.CauseRepair: inspect.CauseRepair,
+		core.CauseAdopted: inspect.CauseAdopted,
 	} {
 		require.Equal(t, string(shown), cause.String())
 	}
