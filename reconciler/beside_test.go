@@ -212,7 +212,7 @@ func TestCheckpointBesideTheTableIsTerminal(t *testing.T) {
 		time.Sleep(time.Minute)
 		s := e.told(1)
 		require.Equal(e, reconciler.StatusKindError, s.Kind)
-		require.Equal(e, 1, len(e.loop.Events(inspect.EventQuery{Key: "1"})))
+		require.Equal(e, 1, len(e.loop.Operations(inspect.OperationQuery{Key: "1"})))
 	}, func(e *env, cfg *reconciler.Config[*object]) {
 		beside(e, cfg)
 		cfg.Operations = checkpointing{e.target}

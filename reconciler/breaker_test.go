@@ -93,7 +93,7 @@ func TestOpenBreakerLetsProbesThroughOnly(t *testing.T) {
 
 // rounds returns the number of rounds in which the loop ran something.
 func (e *env) rounds() uint64 {
-	journal := e.loop.Journal()
+	journal := e.loop.Rounds()
 	return journal[len(journal)-1].Sequence
 }
 

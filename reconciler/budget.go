@@ -11,7 +11,6 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/core"
-	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/pace"
 )
 
@@ -33,7 +32,7 @@ func (r *runner[Obj]) reconfigure(ctx context.Context, now time.Duration) {
 		r.closeBreaker(now, true)
 	}
 	r.core.SetLimits(r.set.limits())
-	r.workers.Configure(ctx, execute.Limits{Workers: r.set.Concurrency, Timeout: r.set.Timeout})
+	r.workers.Configure(ctx, r.set.Concurrency, r.set.Timeout)
 	if was.PruneInterval != r.set.PruneInterval || was.ResyncInterval != r.set.ResyncInterval {
 		r.resync.Reschedule(now)
 	}

@@ -41,7 +41,7 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 				require.Equal(e, 1, n)
 				e.pass(time.Millisecond)
 				require.Equal(e, []string{"update(1)"}, e.target.calls())
-				events := e.loop.Events(inspect.EventQuery{Key: "1"})
+				events := e.loop.Operations(inspect.OperationQuery{Key: "1"})
 				require.Equal(e, inspect.CauseCall, events[len(events)-1].Cause)
 
 				n, err = e.loop.Retry(e.Context())

@@ -433,7 +433,7 @@ func TestCheckpointWaitingForTheTableHoldsUpNoQuery(t *testing.T) {
 		e.pass(time.Second)
 		e.status(1, reconciler.StatusKindDone, "")
 		require.Equal(e, "step", e.get(1).Note)
-		require.Equal(e, "noted", e.loop.Events(inspect.EventQuery{Key: "1"})[0].Note)
+		require.Equal(e, "noted", e.loop.Operations(inspect.OperationQuery{Key: "1"})[0].Note)
 	})
 }
 

@@ -52,7 +52,7 @@ func ExampleNote() {
 	defer s.stop()
 	s.insert(pending("allow-ssh"))
 	s.waitApplied()
-	for _, event := range s.loop.Explain(context.Background(), "allow-ssh").Events {
+	for _, event := range s.loop.Explain(context.Background(), "allow-ssh").Operations {
 		fmt.Println(event.Op, event.Key, event.Result, "-", event.Note)
 	}
 

@@ -310,10 +310,10 @@ func TestTextOfAKeyMeansOneObject(t *testing.T) {
 		e.put(1, number, bytes)
 		e.pass(time.Second)
 		text := strconv.Itoa(number)
-		for _, event := range e.loop.Events(inspect.EventQuery{Key: text}) {
+		for _, event := range e.loop.Operations(inspect.OperationQuery{Key: text}) {
 			require.Equal(e, text, event.Key)
 		}
-		require.NotEmpty(e, e.loop.Events(inspect.EventQuery{Key: strconv.Itoa(bytes)}))
+		require.NotEmpty(e, e.loop.Operations(inspect.OperationQuery{Key: strconv.Itoa(bytes)}))
 		require.NoError(e, pauses.Add(e.Context(), e.loop, strconv.Itoa(bytes)))
 		require.ErrorContains(e, pauses.Remove(e.Context(), e.loop, text), "object 55555555 is not paused by its key")
 		require.NoError(e, pauses.Remove(e.Context(), e.loop, strconv.Itoa(bytes)))

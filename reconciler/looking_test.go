@@ -68,8 +68,8 @@ func readAll(e *env, key string) {
 	require.NotEmpty(e, e.loop.Explain(ctx, key).State)
 	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{Status: "Error"})
 	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{Status: "Deleted"})
-	e.loop.Events(inspect.EventQuery{Key: key})
-	e.loop.Journal()
+	e.loop.Operations(inspect.OperationQuery{Key: key})
+	e.loop.Rounds()
 	e.loop.Figures()
 	e.loop.Keys("1", 5)
 }

@@ -23,7 +23,7 @@ import (
 // notes returns the notes of the operations on an object, in order of time.
 func (e *env) notes(id uint64) []string {
 	var notes []string
-	for _, ev := range e.loop.Events(inspect.EventQuery{Key: fmt.Sprint(id)}) {
+	for _, ev := range e.loop.Operations(inspect.OperationQuery{Key: fmt.Sprint(id)}) {
 		notes = append(notes, ev.Op+": "+ev.Note)
 	}
 	return notes
@@ -61,7 +61,7 @@ func TestEachOperationHasItsOwnNote(t *testing.T) {
 		require.Equal(e, []string{"update: took the way of 2", "delete: left by 2"}, e.notes(2))
 		require.Equal(e, []string{"update: "}, e.notes(3))
 		records := 0
-		for _, round := range e.loop.Journal() {
+		for _, round := range e.loop.Rounds() {
 			for _, op := range round.Operations {
 				if op.Note != "" {
 					records++
@@ -131,7 +131,7 @@ func TestNotesAreBounded(t *testing.T) {
 			e.hook(func(ctx context.Context, _ call) { reconciler.Note(ctx, text) })
 			e.put(1, 1)
 			synctest.Wait()
-			note := e.loop.Events(inspect.EventQuery{})[0].Note
+			note := e.loop.Operations(inspect.OperationQuery{})[0].Note
 			require.LessOrEqual(e, len(note), most)
 			if kept, was := strings.CutSuffix(note, "…"); was {
 				require.Greater(e, len(text), most)

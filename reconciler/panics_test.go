@@ -352,7 +352,7 @@ func (e *env) askEverything() {
 	defer cancel()
 	_, _ = e.loop.Snapshot(ctx), e.loop.Explain(ctx, "2")
 	_, _ = e.loop.Objects(ctx, inspect.ObjectQuery{})
-	_, _, _ = e.loop.Keys("", 10), e.loop.Figures(), e.loop.Events(inspect.EventQuery{})
+	_, _, _ = e.loop.Keys("", 10), e.loop.Figures(), e.loop.Operations(inspect.OperationQuery{})
 	_, _ = e.loop.PauseOnly("1"), e.loop.PauseOnly()
 	_, _ = e.loop.Refresh(ctx, "1")
 	_, _ = e.loop.Retry(ctx, "2")

@@ -153,7 +153,7 @@ func TestRefreshKeepsToItsLimiter(t *testing.T) {
 		synctest.Wait()
 		e.target.take()
 		start := time.Now().Add(time.Minute)
-		rounds := len(e.loop.Journal())
+		rounds := len(e.loop.Rounds())
 		e.pass(time.Minute + 3*time.Second)
 
 		calls := e.target.take()
@@ -164,7 +164,7 @@ func TestRefreshKeepsToItsLimiter(t *testing.T) {
 			require.GreaterOrEqual(e, c.at.Sub(start)+100*time.Millisecond, earliest, "refresh %d", i)
 		}
 		require.Greater(e, calls[199].at.Sub(start), 1800*time.Millisecond)
-		require.Len(e, e.loop.Journal()[rounds:], 20, "ten at a time")
+		require.Len(e, e.loop.Rounds()[rounds:], 20, "ten at a time")
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -134,7 +135,7 @@ func (v *view[Obj]) stuckLines() (lines []string) {
 			others = " and of " + count(n, "other object")
 		}
 		lines = append(lines, fmt.Sprintf("%s of %s%s is stuck, running since %s",
-			execute.NameOf(first.Deleted), rows.KeyText(v.rows.Key(first.Obj)), others, v.life.timeOf(j.Began).Format(time.RFC3339)))
+			execute.NameOf(first.Deleted), text.Key(v.rows.Key(first.Obj)), others, v.life.timeOf(j.Began).Format(time.RFC3339)))
 	}
 	return lines
 }

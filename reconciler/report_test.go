@@ -32,7 +32,7 @@ func TestJournalRecordsTheHistoryOfAnObject(t *testing.T) {
 		e.remove(1)
 		e.pass(time.Second)
 
-		journal := e.loop.Journal()
+		journal := e.loop.Rounds()
 		key := "1"
 		require.Equal(e, []inspect.Round{
 			{Sequence: 1, Reason: inspect.ReasonStart, Started: began, Prune: &inspect.Prune{}},
@@ -81,7 +81,7 @@ func TestJournalCountsConflictsAndLostOutcomes(t *testing.T) {
 		})
 		e.put(2, 2)
 		e.pass(10 * time.Second)
-		rounds := e.loop.Journal()[1:]
+		rounds := e.loop.Rounds()[1:]
 		require.Equal(e, 1, rounds[0].Conflicts)
 		require.Equal(e, 1, rounds[0].Written)
 		e.eachDone()

@@ -194,7 +194,7 @@ func TestStopIsNoFailureOfAListing(t *testing.T) {
 		e.pass(time.Second)
 		e.stop()
 		require.Zero(e, e.loop.Figures().PruneErrors)
-		for _, r := range e.loop.Journal() {
+		for _, r := range e.loop.Rounds() {
 			if r.Resync != nil {
 				require.Empty(e, r.Resync.Error)
 			}

@@ -148,7 +148,7 @@ func (w *world) changes() (ops []string) {
 // causes returns the cause of the last operation on each object of the journal.
 func (e *env) causes() map[string]inspect.Cause {
 	causes := map[string]inspect.Cause{}
-	for _, event := range e.loop.Events(inspect.EventQuery{}) {
+	for _, event := range e.loop.Operations(inspect.OperationQuery{}) {
 		causes[event.Key] = event.Cause
 	}
 	return causes
@@ -182,7 +182,7 @@ func TestWhatIsEqualAtTheStartIsAdopted(t *testing.T) {
 		rest, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
 		require.NoError(e, err)
 		require.Empty(e, rest.Keys)
-		for _, r := range e.loop.Journal() {
+		for _, r := range e.loop.Rounds() {
 			if r.Resync != nil {
 				require.Equal(e, inspect.Resync{
 					Adopts: true, Listed: 5, Equal: 2, Different: 1, Missing: 1, Started: r.Resync.Started, Took: r.Resync.Took,
@@ -439,7 +439,7 @@ func TestListingIsNoOperation(t *testing.T) {
 		for _, err := range errs {
 			require.ErrorIs(e, err, reconciler.ErrNoOperation)
 		}
-		for _, event := range e.loop.Events(inspect.EventQuery{}) {
+		for _, event := range e.loop.Operations(inspect.OperationQuery{}) {
 			require.Empty(e, event.Note)
 		}
 	})

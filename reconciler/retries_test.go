@@ -43,7 +43,7 @@ func TestObjectIsGivenUpAfterItsRetries(t *testing.T) {
 			require.Equal(e, cell.StatusDegraded, level)
 			require.Equal(e, "1 error(s)", message)
 			require.EqualError(e, err, text)
-			journal := e.loop.Journal()
+			journal := e.loop.Rounds()
 			require.Equal(e, inspect.ResultTerminal, journal[len(journal)-1].Operations[0].Result)
 		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = n }))
 	}

@@ -116,7 +116,7 @@ func (cfg *Config[Obj]) newRows() *rows.Rows[Obj] {
 	if !cfg.statusInRows() {
 		return rows.NewBeside(cfg.DB, cfg.Table)
 	}
-	return rows.New(cfg.DB, cfg.Table.(statedb.RWTable[Obj]), rows.Functions[Obj]{
+	return rows.New(cfg.DB, cfg.Table.(statedb.RWTable[Obj]), rows.Writable[Obj]{
 		Clone: cfg.Clone, GetStatus: cfg.GetStatus, SetStatus: cfg.SetStatus, Merge: cfg.Merge,
 	})
 }

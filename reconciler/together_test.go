@@ -509,7 +509,7 @@ func (w *together) judgeEvents() {
 	if loop == nil {
 		return
 	}
-	events := loop.Events(inspect.EventQuery{})
+	events := loop.Operations(inspect.OperationQuery{})
 	for _, event := range events {
 		if event.Round > w.world.judgedTo {
 			w.world.judge(event)

@@ -227,7 +227,7 @@ func (x *togetherWorld) reached(loop *reconciler.Loop[*part], id uint64, number 
 }
 
 // judge checks (d) for an operation of the journal.
-func (x *togetherWorld) judge(event inspect.Event) {
+func (x *togetherWorld) judge(event inspect.Operation) {
 	if event.Cause == inspect.CauseAdopted {
 		return
 	}

@@ -104,7 +104,7 @@ func (l *Loop[Obj]) ID() inspect.ID { return l.setup.id }
 //   - the bytes of the key as text
 //
 // The text that the reconciler shows as a key, in [inspect.Explanation], [inspect.ObjectLine] and
-// [inspect.Event], names exactly one object. A program that has an object passes "0x" and the key in
+// [inspect.Operation], names exactly one object. A program that has an object passes "0x" and the key in
 // hexadecimal.
 //
 // The cost does not grow with the table. The loop is asked between two rounds. If it does not answer
@@ -138,13 +138,15 @@ func (l *Loop[Obj]) Keys(prefix string, limit int) []string {
 	return l.view.rows.Names(prefix, limit, maxScanned)
 }
 
-// Events returns the operations in the journal, the oldest first: the latest 1,024 of the rounds that
-// [Loop.Journal] returns. The journal keeps the objects in memory, in the versions that were applied. The key is as for [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
-func (l *Loop[Obj]) Events(q inspect.EventQuery) []inspect.Event { return l.view.events(q) }
+// Operations returns the operations in the journal, the oldest first: the latest 1,024 of the rounds that
+// [Loop.Rounds] returns. The journal keeps the objects in memory, in the versions that were applied. The key is as for [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
+func (l *Loop[Obj]) Operations(q inspect.OperationQuery) []inspect.Operation {
+	return l.view.operations(q)
+}
 
-// Journal returns the latest 128 rounds, the oldest first. Safe from any
+// Rounds returns the latest 128 rounds, the oldest first. Safe from any
 // goroutine; it does not wait for a running operation. The cost is proportional to the result.
-func (l *Loop[Obj]) Journal() []inspect.Round { return l.stats.journal.Rounds() }
+func (l *Loop[Obj]) Rounds() []inspect.Round { return l.stats.journal.Rounds() }
 
 // Snapshot returns the state of the reconciler as a whole. The state of the loop is that of one
 // moment between two rounds. If the loop does not answer within 100 ms, because it is in an
@@ -155,16 +157,16 @@ func (l *Loop[Obj]) Snapshot(ctx context.Context) inspect.Snapshot { return l.vi
 // Figures returns the counters and the current state of the loop. It implements [metrics.Source].
 func (l *Loop[Obj]) Figures() metrics.Figures { return l.view.figures() }
 
-// events is [Loop.Events].
-func (v *view[Obj]) events(q inspect.EventQuery) []inspect.Event {
+// operations is [Loop.Operations].
+func (v *view[Obj]) operations(q inspect.OperationQuery) []inspect.Operation {
 	if q.Key == "" {
-		return v.stats.journal.Events(nil, q.Since, q.Limit)
+		return v.stats.journal.Operations(nil, q.Since, q.Limit)
 	}
-	s := v.glance(q.Key, func(key index.Key) bool { return len(v.eventsOf(key, q)) > 0 })
-	return v.eventsOf(s.key, q)
+	s := v.glance(q.Key, func(key index.Key) bool { return len(v.operationsOf(key, q)) > 0 })
+	return v.operationsOf(s.key, q)
 }
 
-// eventsOf returns the events that a query selects, of the object with a key.
-func (v *view[Obj]) eventsOf(key index.Key, q inspect.EventQuery) []inspect.Event {
-	return v.stats.journal.Events(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
+// operationsOf returns the operations that a query selects, of the object with a key.
+func (v *view[Obj]) operationsOf(key index.Key, q inspect.OperationQuery) []inspect.Operation {
+	return v.stats.journal.Operations(func(obj Obj) bool { return bytes.Equal(v.rows.Key(obj), key) }, q.Since, q.Limit)
 }

@@ -32,7 +32,7 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 	x := inspect.Explanation{
 		Reconciler: v.identity.String(), Key: v.nameOf(&s), At: time.Now(),
 		Found: s.found, Revision: s.revision, Status: s.status.Kind.String(), Since: s.status.UpdatedAt,
-		Events: v.eventsOf(s.key, inspect.EventQuery{Limit: explained}), Notes: v.notes(&s, err),
+		Operations: v.operationsOf(s.key, inspect.OperationQuery{Limit: explained}), Notes: v.notes(&s, err),
 	}
 	is, g := stateOf(s.found, s.status.Kind, &s.known, err), v.gates()
 	x.State = g.shown(is, s.key)
@@ -42,8 +42,8 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 	} else {
 		explainRow(&x, s.status, is)
 	}
-	if n := len(x.Events); n > 0 && x.LastAttempt.IsZero() {
-		x.LastAttempt = x.Events[n-1].Started
+	if n := len(x.Operations); n > 0 && x.LastAttempt.IsZero() {
+		x.LastAttempt = x.Operations[n-1].Started
 	}
 	x.Why = v.why(is, &s, &x)
 	if is == inspect.StateInFlight {
@@ -81,9 +81,9 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
 	case core.Queued:
 		x.Group, x.Holder = st.Queue.Group, v.rows.Name(st.Queue.Holder)
 	case core.Blocked:
-		if x.BlockedOn, x.Error = s.status.GetError(), ""; x.BlockedOn == "" && len(x.Events) > 0 {
+		if x.BlockedOn, x.Error = s.status.GetError(), ""; x.BlockedOn == "" && len(x.Operations) > 0 {
 			// A deletion has no status.
-			x.BlockedOn = x.Events[len(x.Events)-1].Error
+			x.BlockedOn = x.Operations[len(x.Operations)-1].Error
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		Condition: v.condition(err, s.health.PausedWhole),
 		Objects:   v.rows.Table.NumObjects(txn), Revision: v.rows.Table.Revision(txn),
 		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
-		States: counted(s.keys.States[:], firstShown, stateName), Lanes: counted(s.keys.Lanes[:], core.Lane(0), core.Lane.String), Failing: s.health.Failing, Blocked: s.health.Blocked,
+		States: counted(s.keys.States[:], firstShown, core.State.String), Lanes: counted(s.keys.Lanes[:], core.Lane(0), core.Lane.String), Failing: s.health.Failing, Blocked: s.health.Blocked,
 		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
 		Breaker: s.health.Breaker, Stuck: v.stuckLines(),
 		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(), Lists: v.lists,
@@ -136,7 +136,7 @@ func (v *view[Obj]) figures() metrics.Figures {
 	s, txn := b.state.Load(), v.rows.DB.ReadTxn()
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
 	f.Unset, f.BreakerOpenings = s.unset, s.breaker.Openings
-	f.States = counted(s.keys.States[:], firstShown, stateName)
+	f.States = counted(s.keys.States[:], firstShown, core.State.String)
 	f.Failing, f.Blocked = s.health.Failing, s.health.Blocked
 	if s.breaker.Open {
 		f.BreakersOpen = 1

@@ -14,22 +14,13 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// states maps the states of the core to those that are reported.
-var states = [core.NumStates]inspect.State{
-	core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight, core.Queued: inspect.StateQueued,
-	core.Paused: inspect.StatePaused, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
-	core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
-}
-
-func stateName(s core.State) string { return string(states[s]) }
-
 // stateOf returns the state of an object, without what holds back all objects. kind is the status of its row, if
 // found. err is why the loop did not tell what it knows: then the state is known only if the loop is in an operation
 // on the object, or the row is Done.
 func stateOf[Obj any](found bool, kind StatusKind, k *known[Obj], err error) inspect.State {
 	switch {
 	case k.info != nil:
-		return states[k.info.State]
+		return inspect.State(k.info.State.String())
 	case k.inLine.Operation != "":
 		return inspect.StateInFlight
 	case kind == status.KindDone, k.seen && !k.replaced:

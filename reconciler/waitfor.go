@@ -14,7 +14,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/progress"
-	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -55,7 +55,7 @@ func (l *Loop[Obj]) WaitFor(ctx context.Context, m Milestone, objs ...Obj) (insp
 		if err := l.waitForOne(ctx, m, obj); err != nil {
 			rest, why := l.view.unappliedOf(ctx, objs[i:], false)
 			return rest, fmt.Errorf("reconciler %q: waiting for %s to be %s, %d of %d objects are: %w",
-				called(l.ID()), rows.KeyText(l.rows.Key(obj)), m, i, len(objs), unanswered(err, why))
+				called(l.ID()), text.Key(l.rows.Key(obj)), m, i, len(objs), unanswered(err, why))
 		}
 	}
 	if m == Applied {

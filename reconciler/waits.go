@@ -227,7 +227,7 @@ func (v *view[Obj]) unreconciled(g gates, d *core.KeyInfo[Obj], txn statedb.Read
 	u := inspect.Unreconciled{
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,
 	}
-	u.State = g.shown(states[d.State], u.Key)
+	u.State = g.shown(inspect.State(d.State.String()), u.Key)
 	if d.Failure != "" {
 		u.Err = errors.New(d.Failure)
 	} else if found && !d.Deleted {

@@ -177,7 +177,7 @@ func TestStopCommitsWhatWorkersFinished(t *testing.T) {
 				}
 			}
 			require.Equal(e, 20-done, e.notDone(ids(1, 20)...))
-			journal := e.loop.Journal()
+			journal := e.loop.Rounds()
 			require.Equal(e, done, journal[len(journal)-1].Written, "in one transaction")
 			e.pass(time.Minute)
 			require.Empty(e, e.target.take(), "nothing starts after the stop")

@@ -54,7 +54,7 @@ func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
 		assert.Equal(t, counts, got)
 		assert.Equal(t, []string{"10.1.0.0/16 via " + via}, p.routes(unix.RT_TABLE_MAIN))
 		operations := 0
-		for _, event := range p.explain("routes", "main/10.1.0.0/16").Events {
+		for _, event := range p.explain("routes", "main/10.1.0.0/16").Operations {
 			if event.Started.After(before) {
 				operations++
 			}

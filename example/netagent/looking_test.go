@@ -68,8 +68,8 @@ func TestReasonOfAWaitIsShownEverywhere(t *testing.T) {
 		return netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "hand0"}})
 	})
 	p.until("the address is there", func() bool { return explain().State == inspect.StateDone })
-	require.GreaterOrEqual(t, len(x.Events), 2)
-	last := x.Events[len(x.Events)-1]
+	require.GreaterOrEqual(t, len(x.Operations), 2)
+	last := x.Operations[len(x.Operations)-1]
 	assert.Equal(t, inspect.ResultDone, last.Result)
 	assert.Equal(t, inspect.CauseReleased, last.Cause)
 }

@@ -291,7 +291,7 @@ func TestRestartWritesTheDifferenceOnly(t *testing.T) {
 		for name, key := range map[string]string{
 			"links": "br0", "addresses": "left/10.1.0.1/24", "routes": "main/192.0.2.0/24", "sysctls": "net.ipv4.ip_forward",
 		} {
-			events := p.explain(name, key).Events
+			events := p.explain(name, key).Operations
 			require.Len(t, events, 1, key)
 			require.Equal(t, inspect.CauseAdopted, events[0].Cause, key)
 		}

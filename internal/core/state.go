@@ -37,9 +37,9 @@ const (
 )
 
 var stateNames = [NumStates]string{
-	"taken", "ready", "in flight", "queued", "paused",
+	"ready", "ready", "in flight", "queued", "paused",
 	"unseen", "held", "retry", "requeue", "blocked", "terminal",
 }
 
-// String returns the state's name in lower case.
+// String returns the state's name, which package inspect shows. Taken is shown as Ready.
 func (s State) String() string { return stateNames[s] }

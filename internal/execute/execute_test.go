@@ -97,7 +97,7 @@ func config(t *testing.T, g *target) *execute.Config[*row] {
 	require.NoError(t, err)
 	began := time.Now()
 	return &execute.Config[*row]{
-		Rows: rows.New(nil, table, rows.Functions[*row]{
+		Rows: rows.New(nil, table, rows.Writable[*row]{
 			Clone:     func(r *row) *row { c := *r; return &c },
 			GetStatus: func(r *row) status.Status { return r.status },
 			SetStatus: func(r *row, s status.Status) *row { r.status = s; return r },
@@ -309,16 +309,16 @@ type pool struct {
 }
 
 // inPool runs f with a pool in a synctest bubble. does has the behaviour of the operations, by key.
-func inPool(t *testing.T, limits execute.Limits, does behaviour, f func(t *testing.T, ctx context.Context, p *pool)) {
+func inPool(t *testing.T, workers int, timeout time.Duration, does behaviour, f func(t *testing.T, ctx context.Context, p *pool)) {
 	synctest.Test(t, func(t *testing.T) {
 		cfg := config(t, nil)
 		cfg.Single = &target{does: does}
-		cfg.Timeout = func() time.Duration { return limits.Timeout }
+		cfg.Timeout = func() time.Duration { return timeout }
 		p := &pool{execute.NewPool(cfg), cfg.Now}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer p.Stop()
 		defer cancel()
-		p.Configure(ctx, limits)
+		p.Configure(ctx, workers, timeout)
 		f(t, ctx, p)
 	})
 }
@@ -367,7 +367,7 @@ func sleep(d time.Duration) func(context.Context) error {
 }
 
 func TestSlowJobDelaysNoOtherJob(t *testing.T) {
-	inPool(t, execute.Limits{Workers: 2}, behaviour{"slow": sleep(time.Second)},
+	inPool(t, 2, 0, behaviour{"slow": sleep(time.Second)},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "slow", "a", "b", "c")
 			synctest.Wait()
@@ -386,7 +386,7 @@ func TestSlowJobDelaysNoOtherJob(t *testing.T) {
 
 func TestWorkersBoundTheRunningJobs(t *testing.T) {
 	slow := sleep(time.Second)
-	inPool(t, execute.Limits{Workers: 2}, behaviour{"a": slow, "b": slow, "c": slow},
+	inPool(t, 2, 0, behaviour{"a": slow, "b": slow, "c": slow},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			require.Equal(t, 2, p.Room())
 			start(ctx, p, "a", "b", "c")
@@ -403,7 +403,7 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 }
 
 func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
-	inPool(t, execute.Limits{Workers: 2, Timeout: time.Second}, behaviour{
+	inPool(t, 2, time.Second, behaviour{
 		"a": sleep(time.Hour), "b": sleep(time.Millisecond), "c": sleep(time.Hour),
 	},
 		func(t *testing.T, ctx context.Context, p *pool) {
@@ -451,7 +451,7 @@ func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
 }
 
 func TestCallWithoutADeadlineIsStuckAfterAMinute(t *testing.T) {
-	inPool(t, execute.Limits{Workers: 1}, behaviour{"a": sleep(time.Hour)},
+	inPool(t, 1, 0, behaviour{"a": sleep(time.Hour)},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "a")
 			time.Sleep(time.Minute - time.Nanosecond)
@@ -462,19 +462,19 @@ func TestCallWithoutADeadlineIsStuckAfterAMinute(t *testing.T) {
 }
 
 func TestRaisedLimitStartsWorkersForQueuedJobs(t *testing.T) {
-	inPool(t, execute.Limits{Workers: 1}, behaviour{"a": sleep(time.Hour)},
+	inPool(t, 1, 0, behaviour{"a": sleep(time.Hour)},
 		func(t *testing.T, ctx context.Context, p *pool) {
 			start(ctx, p, "a", "b")
 			synctest.Wait()
 			require.Empty(t, finished(p))
-			p.Configure(ctx, execute.Limits{Workers: 2})
+			p.Configure(ctx, 2, 0)
 			synctest.Wait()
 			require.Equal(t, []string{"b"}, finished(p))
 		})
 }
 
 func TestWorkerThatEndsIsReplaced(t *testing.T) {
-	inPool(t, execute.Limits{Workers: 1}, behaviour{"a": func(context.Context) error {
+	inPool(t, 1, 0, behaviour{"a": func(context.Context) error {
 		runtime.Goexit()
 		return errors.New("never")
 	}}, func(t *testing.T, ctx context.Context, p *pool) {

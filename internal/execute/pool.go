@@ -64,8 +64,9 @@ type Pool[Obj any] struct {
 	queue    []*Job[Obj]
 	running  []*Job[Obj]
 	finished []*Job[Obj]
-	limits   Limits
-	workers  int
+	// maxWorkers bounds workers, the number of the workers. timeout is the time limit of a call; 0 means none.
+	maxWorkers, workers int
+	timeout             time.Duration
 	// took is the moving average of the duration of a job, which forgets old jobs; 0 before the first.
 	took time.Duration
 	// stuck is the number of jobs that are stuck. changes counts the changes of that set.
@@ -73,27 +74,20 @@ type Pool[Obj any] struct {
 	wg             sync.WaitGroup
 }
 
-// NewPool returns a pool without limits: no worker starts before [Pool.Configure].
+// NewPool returns a pool that starts no worker before [Pool.Configure].
 func NewPool[Obj any](cfg *Config[Obj]) *Pool[Obj] {
 	p := &Pool[Obj]{cfg: cfg, SomeFinished: signal.New()}
 	p.work.L = &p.mu
 	return p
 }
 
-// Limits bound the workers of a pool.
-type Limits struct {
-	// Workers bounds the workers.
-	Workers int
-	// Timeout is the time limit of a call; 0 means none.
-	Timeout time.Duration
-}
-
-// Configure changes the limits. Surplus workers end when they have nothing to do. If the limits allow
-// more workers, it starts them for the jobs that are queued; ctx is their context.
-func (p *Pool[Obj]) Configure(ctx context.Context, l Limits) {
+// Configure changes how many workers there may be. Surplus workers end when they have nothing to do. If more are
+// allowed, it starts them for the jobs that are queued; ctx is their context. A call is stuck some time after the timeout;
+// 0 means that it has none.
+func (p *Pool[Obj]) Configure(ctx context.Context, workers int, timeout time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.limits = l
+	p.maxWorkers, p.timeout = workers, timeout
 	p.work.Broadcast()
 	p.hire(ctx)
 }
@@ -130,7 +124,7 @@ func (p *Pool[Obj]) hire(ctx context.Context) {
 	for range min(len(p.queue), free) {
 		p.work.Signal()
 	}
-	for range min(len(p.queue)-free, p.limits.Workers-p.workers) {
+	for range min(len(p.queue)-free, p.maxWorkers-p.workers) {
 		p.workers++
 		p.wg.Go(func() { p.serve(ctx) })
 	}
@@ -146,7 +140,7 @@ func (p *Pool[Obj]) serve(ctx context.Context) {
 		p.workers--
 		p.hire(ctx)
 	}()
-	for p.workers <= p.limits.Workers {
+	for p.workers <= p.maxWorkers {
 		if len(p.queue) == 0 {
 			p.work.Wait()
 			continue
@@ -162,7 +156,7 @@ func (p *Pool[Obj]) serve(ctx context.Context) {
 // even if an operation ends the goroutine.
 func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
 	j.Place, j.Began = Running, p.cfg.Now()
-	j.stuckAt = j.Began + Patience(p.limits.Timeout)
+	j.stuckAt = j.Began + Patience(p.timeout)
 	p.running = append(p.running, j)
 	txn := j.txn
 	// A stuck job must not keep a snapshot of all tables in memory; its operation still may.
@@ -256,7 +250,7 @@ func (p *Pool[Obj]) Room() int {
 	default:
 		ahead = int(min(aheadMost, aheadTime/p.took))
 	}
-	return max(0, (p.limits.Workers-p.stuck)*(1+ahead)-(p.inFlight-p.stuck))
+	return max(0, (p.maxWorkers-p.stuck)*(1+ahead)-(p.inFlight-p.stuck))
 }
 
 // slow is how long a job may run before it is slow.
@@ -306,7 +300,7 @@ func (p *Pool[Obj]) StuckJobs(yield func(*Job[Obj]) bool) {
 // Stop drops the jobs that no worker has begun, and blocks until all workers have ended.
 func (p *Pool[Obj]) Stop() {
 	p.Recall()
-	p.Configure(context.Background(), Limits{})
+	p.Configure(context.Background(), 0, 0)
 	p.wg.Wait()
 }
 
@@ -333,7 +327,7 @@ func Patience(timeout time.Duration) time.Duration {
 func (p *Pool[Obj]) NextStuck(now time.Duration) (at time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at = now + Patience(p.limits.Timeout)
+	at = now + Patience(p.timeout)
 	for _, j := range p.running {
 		if j.Place == Running {
 			at = min(at, j.stuckAt)
@@ -360,7 +354,7 @@ func (p *Pool[Obj]) Overdue(now time.Duration) {
 func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	j.stuckAt = p.cfg.Now() + Patience(p.limits.Timeout)
+	j.stuckAt = p.cfg.Now() + Patience(p.timeout)
 	return j.Place != Stuck
 }
 
@@ -369,5 +363,5 @@ func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 func (p *Pool[Obj]) NumStuck() (n, changes int, all bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.stuck, p.changes, p.stuck > 0 && p.stuck >= p.limits.Workers
+	return p.stuck, p.changes, p.stuck > 0 && p.stuck >= p.maxWorkers
 }

@@ -6,5 +6,5 @@
 //
 // The loop's goroutine writes a round under the lock of the [Journal]. Readers on any goroutine take
 // the same lock, only to copy. The journal never reads the table or the core, and it calls the user's
-// functions without its lock, except for the filter of [Journal.Events].
+// functions without its lock, except for the filter of [Journal.Operations].
 package journal

@@ -35,7 +35,7 @@ func entryOf[Obj any](op *core.Operation[Obj]) entry[Obj] {
 	}
 }
 
-// operation returns the entry as an [inspect.Operation], without the key.
+// operation returns the entry as an [inspect.Operation], without the key and the round.
 func (e *entry[Obj]) operation() inspect.Operation {
 	o := inspect.Operation{
 		Op: metrics.OpUpdate, Cause: inspect.Cause(e.Cause.String()), Revision: e.Revision, Attempt: int(e.Attempt),

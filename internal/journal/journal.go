@@ -64,10 +64,11 @@ func (j *Journal[Obj]) Rounds() []inspect.Round {
 	if len(rounds) == 0 {
 		return nil
 	}
-	for _, e := range j.Events(nil, time.Time{}, 0) {
+	for _, o := range j.Operations(nil, time.Time{}, 0) {
 		// The journal may have changed since the rounds were copied.
-		if i := e.Round - rounds[0].Sequence; i < uint64(len(rounds)) {
-			rounds[i].Operations = append(rounds[i].Operations, e.Operation)
+		if i := o.Round - rounds[0].Sequence; i < uint64(len(rounds)) {
+			o.Round, o.Started = 0, time.Time{}
+			rounds[i].Operations = append(rounds[i].Operations, o)
 		}
 	}
 	return rounds
@@ -83,21 +84,21 @@ func (j *Journal[Obj]) copyRounds() (rounds []inspect.Round) {
 	return rounds
 }
 
-// Events returns the operations in the journal, the oldest first: those on objects that match, or all
+// Operations returns the operations in the journal, the oldest first: those on objects that match, or all
 // if match is nil, of rounds that began at since or later. If limit is not zero, it returns the
 // latest limit operations. match is called under the lock.
-func (j *Journal[Obj]) Events(match func(Obj) bool, since time.Time, limit int) []inspect.Event {
-	events, objects := j.latest(match, since, limit)
+func (j *Journal[Obj]) Operations(match func(Obj) bool, since time.Time, limit int) []inspect.Operation {
+	operations, objects := j.latest(match, since, limit)
 	// name calls the user's functions: not under the lock.
-	for i := range events {
-		events[i].Key = j.name(objects[i])
+	for i := range operations {
+		operations[i].Key = j.name(objects[i])
 	}
-	slices.Reverse(events)
-	return events
+	slices.Reverse(operations)
+	return operations
 }
 
-// latest is Events in the order of the latest first, with the objects in place of their keys.
-func (j *Journal[Obj]) latest(match func(Obj) bool, since time.Time, limit int) (events []inspect.Event, objects []Obj) {
+// latest is Operations in the order of the latest first, with the objects in place of their keys.
+func (j *Journal[Obj]) latest(match func(Obj) bool, since time.Time, limit int) (operations []inspect.Operation, objects []Obj) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	oldest := j.ran - min(j.ran, MaxOperations)
@@ -112,12 +113,13 @@ func (j *Journal[Obj]) latest(match func(Obj) bool, since time.Time, limit int) 
 			if match != nil && !match(e.Object) {
 				continue
 			}
-			events = append(events, inspect.Event{Round: r.Sequence, Started: r.Started, Operation: e.operation()})
-			objects = append(objects, e.Object)
-			if len(events) == limit {
-				return events, objects
+			o := e.operation()
+			o.Round, o.Started = r.Sequence, r.Started
+			operations, objects = append(operations, o), append(objects, e.Object)
+			if len(operations) == limit {
+				return operations, objects
 			}
 		}
 	}
-	return events, objects
+	return operations, objects
 }

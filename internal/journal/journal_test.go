@@ -44,7 +44,7 @@ func (w *written) round(objects ...int) {
 	w.Add(&inspect.Round{Sequence: w.sequence, Started: startOf(w.sequence), Operations: []inspect.Operation{{}}}, ops)
 }
 
-func keysOf(events []inspect.Event) string {
+func keysOf(events []inspect.Operation) string {
 	var keys []string
 	for _, e := range events {
 		keys = append(keys, fmt.Sprintf("%d:%s", e.Round, e.Key))
@@ -57,17 +57,17 @@ func TestJournalReturnsOperationsInOrder(t *testing.T) {
 	w.round(1, 2)
 	w.round()
 	w.round(1, -3)
-	events := w.Events(nil, time.Time{}, 0)
+	events := w.Operations(nil, time.Time{}, 0)
 	require.Equal(t, "1:1 1:2 3:1 3:3", keysOf(events))
-	require.Equal(t, inspect.Event{
+	require.Equal(t, inspect.Operation{
 		Round: 3, Started: startOf(3),
-		Operation: inspect.Operation{Key: "3", Op: "update", Cause: inspect.CauseChange, Attempt: 1, Result: inspect.ResultFailed, Error: "no 3"},
+		Key: "3", Op: "update", Cause: inspect.CauseChange, Attempt: 1, Result: inspect.ResultFailed, Error: "no 3",
 	}, events[3])
-	events = w.Events(nil, time.Time{}, 3)
+	events = w.Operations(nil, time.Time{}, 3)
 	require.Equal(t, "1:2 3:1 3:3", keysOf(events))
-	events = w.Events(nil, startOf(2), 0)
+	events = w.Operations(nil, startOf(2), 0)
 	require.Equal(t, "3:1 3:3", keysOf(events))
-	events = w.Events(func(object int) bool { return object == 1 }, time.Time{}, 0)
+	events = w.Operations(func(object int) bool { return object == 1 }, time.Time{}, 0)
 	require.Equal(t, "1:1 3:1", keysOf(events))
 
 	rounds := w.Rounds()
@@ -75,6 +75,8 @@ func TestJournalReturnsOperationsInOrder(t *testing.T) {
 	require.Len(t, rounds[0].Operations, 2)
 	require.Empty(t, rounds[1].Operations)
 	require.Equal(t, "3", rounds[2].Operations[1].Key)
+	require.Zero(t, rounds[2].Operations[1].Round)
+	require.Zero(t, rounds[2].Operations[1].Started)
 }
 
 // The rings forget the oldest rounds and operations, and an operation with its round.
@@ -88,12 +90,12 @@ func TestJournalForgetsTheOldest(t *testing.T) {
 	require.Len(t, rounds, MaxRounds)
 	require.EqualValues(t, 2, rounds[0].Sequence)
 	require.Equal(t, "2", rounds[MaxRounds-1].Operations[0].Key)
-	require.Len(t, w.Events(nil, time.Time{}, 0), MaxRounds)
+	require.Len(t, w.Operations(nil, time.Time{}, 0), MaxRounds)
 
 	w.round(make([]int, MaxOperations-1)...)
-	require.Equal(t, "129:2", keysOf(w.Events(func(object int) bool { return object > 0 }, time.Time{}, 0)))
+	require.Equal(t, "129:2", keysOf(w.Operations(func(object int) bool { return object > 0 }, time.Time{}, 0)))
 	w.round(3)
-	require.Equal(t, "131:3", keysOf(w.Events(func(object int) bool { return object > 0 }, time.Time{}, 0)))
+	require.Equal(t, "131:3", keysOf(w.Operations(func(object int) bool { return object > 0 }, time.Time{}, 0)))
 	require.Empty(t, w.Rounds()[MaxRounds-3].Operations)
 }
 
@@ -127,13 +129,23 @@ func TestAddingAllocatesNothing(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(1000, func() { j.Add(&r, ops) }))
 }
 
-// The core's causes and kinds of outcomes must have the names of package inspect.
+// The core's states, causes and kinds of outcomes must have the names of package inspect.
 func TestCoreAndInspectUseTheSameNames(t *testing.T) {
+	states := []inspect.State{
+		core.Taken: inspect.StateReady, core.Ready: inspect.StateReady, core.InFlight: inspect.StateInFlight,
+		core.Queued: inspect.StateQueued, core.Paused: inspect.StatePaused, core.Unseen: inspect.StateUnseen, core.Held: inspect.StateHeld,
+		core.Retry: inspect.StateRetry, core.Requeue: inspect.StateRequeue, core.Blocked: inspect.StateBlocked, core.Terminal: inspect.StateTerminal,
+	}
+	require.Len(t, states, int(core.NumStates))
+	for state, shown := range states {
+		require.Equal(t, string(shown), core.State(state).String())
+	}
 	for cause, shown := range map[core.Cause]inspect.Cause{
 		core.CauseChange: inspect.CauseChange, core.CauseRefresh: inspect.CauseRefresh, core.CauseRetry: inspect.CauseRetry,
 		core.CauseRequeue: inspect.CauseRequeue, core.CauseReleased: inspect.CauseReleased, core.CauseRecheck: inspect.CauseRecheck,
 		core.CauseProbe: inspect.CauseProbe, core.CauseBreaker: inspect.CauseBreaker, core.CauseResumed: inspect.CauseResumed,
-		core.CauseCall: inspect.CauseCall, core.CauseOrphan: inspect.CauseOrphan,
+		core.CauseCall: inspect.CauseCall, core.CauseOrphan: inspect.CauseOrphan, core.CauseRepair: inspect.CauseRepair,
+		core.CauseAdopted: inspect.CauseAdopted,
 	} {
 		require.Equal(t, string(shown), cause.String())
 	}

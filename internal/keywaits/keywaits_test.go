@@ -80,7 +80,7 @@ func newEnv(t *testing.T) *env {
 		T: t, unreconciled: map[row]core.KeyInfo[row]{},
 		db: db, table: table, tables: map[statedb.Revision]statedb.ReadTxn{},
 	}
-	e.Waits = New(rows.New(db, table, rows.Functions[row]{}), func(r row) (core.KeyInfo[row], bool) {
+	e.Waits = New(rows.New(db, table, rows.Writable[row]{}), func(r row) (core.KeyInfo[row], bool) {
 		e.states++
 		d, found := e.unreconciled[r]
 		return d, found

@@ -43,7 +43,7 @@ type world struct {
 
 func newWorld(t *testing.T, merge func(current, reconciled *row) *row) *world {
 	db := statedb.New()
-	w := &world{t: t, rows: rows.New(db, newTable(t, db, "rows"), rows.Functions[*row]{
+	w := &world{t: t, rows: rows.New(db, newTable(t, db, "rows"), rows.Writable[*row]{
 		Clone:     func(r *row) *row { c := *r; return &c },
 		GetStatus: func(r *row) status.Status { return r.own },
 		SetStatus: func(r *row, s status.Status) *row { r.own = s; return r },

@@ -227,7 +227,7 @@ type env struct {
 
 func newEnv(t *testing.T, size int) *env {
 	return newEnvOf(t, size, func(db *statedb.DB, table statedb.RWTable[*row]) *rows.Rows[*row] {
-		return rows.New(db, table, rows.Functions[*row]{GetStatus: func(r *row) status.Status { return r.status }})
+		return rows.New(db, table, rows.Writable[*row]{GetStatus: func(r *row) status.Status { return r.status }})
 	})
 }
 

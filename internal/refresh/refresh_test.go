@@ -72,7 +72,7 @@ type world struct {
 func play(t *testing.T, interval time.Duration, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		db, table := newTable(t)
-		w := &world{T: t, interval: interval, size: 128, rows: rows.New(db, table, rows.Functions[row]{
+		w := &world{T: t, interval: interval, size: 128, rows: rows.New(db, table, rows.Writable[row]{
 			Clone:     func(r row) row { return r },
 			GetStatus: func(r row) status.Status { return r.status },
 			SetStatus: func(r row, s status.Status) row { r.status = s; return r },

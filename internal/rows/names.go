@@ -6,7 +6,6 @@ package rows
 import (
 	"bytes"
 	"encoding/hex"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -112,14 +111,6 @@ func (r *Rows[Obj]) Names(prefix string, limit, scan int) (names []string) {
 		}
 	}
 	return names
-}
-
-// KeyText returns a key for users to read: quoted if it is printable, else in hexadecimal.
-func KeyText(key []byte) string {
-	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {
-		return strconv.Quote(name)
-	}
-	return fmt.Sprintf("0x%x", key)
 }
 
 func unprintable(r rune) bool { return !unicode.IsPrint(r) }

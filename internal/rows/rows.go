@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/statusid"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/status"
 )
 
@@ -31,9 +32,10 @@ var ErrKeyTooLong = fmt.Errorf("the primary key is longer than the %d bytes that
 // MaxKey is the length of the longest key that statedb can look up.
 const MaxKey = math.MaxUint16
 
-// Functions are the user's functions for the objects of a table. They are the fields of the same
-// names of reconciler.Config. Merge may be nil.
-type Functions[Obj any] struct {
+// Writable is a table whose rows carry the status of a reconciler, and the user's functions for them: the fields of
+// the same names of reconciler.Config. Merge may be nil. [New] sets Table.
+type Writable[Obj any] struct {
+	Table     statedb.RWTable[Obj]
 	Clone     func(Obj) Obj
 	GetStatus func(Obj) status.Status
 	SetStatus func(Obj, status.Status) Obj
@@ -62,16 +64,11 @@ type Rows[Obj any] struct {
 	fromKey    queryFromKey[Obj]
 }
 
-// Writable is a table whose rows carry the status of a reconciler.
-type Writable[Obj any] struct {
-	Functions[Obj]
-	Table statedb.RWTable[Obj]
-}
-
 // New returns the rows of a table that carry a status.
-func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], f Functions[Obj]) *Rows[Obj] {
+func New[Obj any](db *statedb.DB, table statedb.RWTable[Obj], w Writable[Obj]) *Rows[Obj] {
 	r := NewBeside[Obj](db, table)
-	r.Copy, r.Writable = f.Clone, &Writable[Obj]{f, table}
+	w.Table = table
+	r.Copy, r.Writable = w.Clone, &w
 	r.Begin()
 	return r
 }
@@ -161,7 +158,7 @@ func KeyOf[Obj any](indexer statedb.Indexer[Obj], obj Obj) (index.Key, error) {
 	case !ok:
 		return nil, ErrNoKey
 	case len(key) > MaxKey:
-		return nil, fmt.Errorf("%w: it has %d bytes and begins with %s", ErrKeyTooLong, len(key), KeyText(key[:32]))
+		return nil, fmt.Errorf("%w: it has %d bytes and begins with %s", ErrKeyTooLong, len(key), text.Key(key[:32]))
 	}
 	return key, nil
 }

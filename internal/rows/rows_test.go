@@ -33,7 +33,7 @@ func portRows(t *testing.T) *rows.Rows[*port] {
 	}
 	table, err := statedb.NewTable(db, "ports", byName)
 	require.NoError(t, err)
-	return rows.New(db, table, rows.Functions[*port]{
+	return rows.New(db, table, rows.Writable[*port]{
 		Clone:     func(p *port) *port { c := *p; return &c },
 		GetStatus: func(p *port) status.Status { return p.status },
 		SetStatus: func(p *port, s status.Status) *port { p.status = s; return p },

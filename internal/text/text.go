@@ -45,6 +45,14 @@ func Name(s string) string {
 	return s
 }
 
+// Key returns a primary key for users to read: quoted if it is printable, else in hexadecimal.
+func Key(key []byte) string {
+	if name := string(key); utf8.ValidString(name) && !strings.ContainsFunc(name, unprintable) {
+		return strconv.Quote(name)
+	}
+	return fmt.Sprintf("0x%x", key)
+}
+
 // Unquote returns the text that [Plain] quoted.
 func Unquote(s string) string {
 	if strings.HasPrefix(s, `"`) {

@@ -25,15 +25,15 @@ func TestAnswersAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	for i := range 200 {
 		at := time.Unix(int64(i), 0)
 		r.Lines = append(r.Lines, inspect.ObjectLine{Key: fmt.Sprint("route-", i), Error: large})
-		failed := inspect.Operation{Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}
-		r.History = append(r.History, inspect.Event{Round: uint64(i), Started: at, Operation: failed})
-		r.Rounds = append(r.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
+		failed := inspect.Operation{Round: uint64(i), Started: at, Key: fmt.Sprint(i), Result: inspect.ResultFailed, Error: large}
+		r.History = append(r.History, failed)
+		r.Passed = append(r.Passed, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 	}
 	for i := range 100 {
 		r.Rest.Keys = append(r.Rest.Keys, inspect.Unreconciled{Key: fmt.Append(nil, "route-", i), Err: errors.New(escaped)})
 		r.Shown.Errors = append(r.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
-	second.Identity.Module, second.History, second.Rounds = "second", r.History, r.Rounds
+	second.Identity.Module, second.History, second.Passed = "second", r.History, r.Passed
 	s := newShell(t, r, second)
 	for line, more := range map[string]string{
 		"reconciler": "", "reconciler/show agent": "",

@@ -200,7 +200,7 @@ func TestArgumentsAndFlagsBecomeQueries(t *testing.T) {
 
 		`reconciler/objects agent --status=error --limit=10 --after=7`: `objects {Status:error After:7 Limit:10}`,
 
-		`reconciler/journal agent --key=7 --limit=3`: `events {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}`,
+		`reconciler/journal agent --key=7 --limit=3`: `operations {Key:7 Since:0001-01-01 00:00:00 +0000 UTC Limit:3}`,
 	} {
 		_, err := s.run(line)
 		require.NoError(t, err)
@@ -255,13 +255,13 @@ func TestFirstFailuresListEachObjectOnce(t *testing.T) {
 	r := routes()
 	for i, what := range []string{"a done", "b failed", "c blocked", "b failed", "d terminal", "b done", "c failed", "e requeue", "a failed"} {
 		key, result, _ := strings.Cut(what, " ")
-		r.History = append(r.History, inspect.Event{Round: uint64(i), Operation: inspect.Operation{Key: key, Result: inspect.Result(result)}})
+		r.History = append(r.History, inspect.Operation{Round: uint64(i), Key: key, Result: inspect.Result(result)})
 	}
 	s := newShell(t, r)
 	for line, want := range map[string]string{"": "b1 d4 c6 a8", " --limit=2": "b1 d4", " --limit=9": "b1 d4 c6 a8"} {
 		out, err := s.run("reconciler/journal agent --first-failures --format=json" + line)
 		require.NoError(t, err)
-		var journals []struct{ Events []inspect.Event }
+		var journals []struct{ Events []inspect.Operation }
 		require.NoError(t, json.Unmarshal([]byte(out), &journals))
 		var got []string
 		for _, e := range journals[0].Events {
@@ -271,13 +271,13 @@ func TestFirstFailuresListEachObjectOnce(t *testing.T) {
 	}
 	_, err := s.run("reconciler/journal agent --first-failures --since=5m --key=a --limit=1")
 	require.NoError(t, err)
-	require.Regexp(t, "^events {Key:a Since:20.* Limit:0}$", r.Take()[3])
+	require.Regexp(t, "^operations {Key:a Since:20.* Limit:0}$", r.Take()[3])
 	s.fails("--rounds and --first-failures are both set", "reconciler/journal agent --rounds --first-failures")
 }
 
 func TestRoundsAreListedWithTheirPrunes(t *testing.T) {
 	r := routes()
-	r.Rounds = []inspect.Round{
+	r.Passed = []inspect.Round{
 		{Resync: &inspect.Resync{Listed: 9, Orphan: 2, Took: time.Second}}, {Prune: &inspect.Prune{Error: "no\nmemory"}},
 	}
 	out, err := newShell(t, r).run("reconciler/journal agent --rounds")
@@ -290,7 +290,7 @@ func TestRoundsAreListedWithTheirPrunes(t *testing.T) {
 // filledFake is a reconciler whose answers have no zero field.
 func filledFake() *fake.Controller {
 	f := routes()
-	f.Explanation, f.Shown, f.Rounds = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
+	f.Explanation, f.Shown, f.Passed = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
 	f.Identity = f.Shown.ID
 	return f
 }

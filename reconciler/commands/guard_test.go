@@ -60,8 +60,8 @@ func hostileRoutes(text string) *fake.Controller {
 		Settings: []inspect.SettingText{{Name: "last", Value: text}},
 	}
 	r.Page = inspect.ObjectPage{Objects: []inspect.ObjectLine{{Key: text, Error: text}, {Key: "last"}}, Next: text}
-	r.History = []inspect.Event{{Operation: inspect.Operation{Key: text, Error: text, Note: text}}, {Operation: inspect.Operation{Key: "last"}}}
-	r.Rounds = []inspect.Round{{Prune: &inspect.Prune{Error: text}}, {Prune: &inspect.Prune{Error: "last"}}}
+	r.History = []inspect.Operation{{Key: text, Error: text, Note: text}, {Key: "last"}}
+	r.Passed = []inspect.Round{{Prune: &inspect.Prune{Error: text}}, {Prune: &inspect.Prune{Error: "last"}}}
 	r.Rest = inspect.Unapplied{Keys: []inspect.Unreconciled{{Key: []byte(text), Err: errors.New(text)}, {Err: errors.New("last")}}}
 	return r
 }

@@ -52,9 +52,9 @@ func (c *commands) journal() *spec {
 
 // journalOf is the answer for one reconciler: events or rounds.
 type journalOf struct {
-	Reconciler string          `json:"reconciler"`
-	Events     []inspect.Event `json:"events,omitempty"`
-	Rounds     []inspect.Round `json:"rounds,omitempty"`
+	Reconciler string              `json:"reconciler"`
+	Events     []inspect.Operation `json:"events,omitempty"`
+	Rounds     []inspect.Round     `json:"rounds,omitempty"`
 	// rounds are the same as Rounds, with all their operations.
 	rounds []inspect.Round
 	// Omitted is the number of events or rounds that are left out because the answer would be too
@@ -67,7 +67,7 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 	now := time.Now()
 	since, errSince := in.duration("since")
 	limit, errLimit := in.number("limit")
-	q := inspect.EventQuery{Key: in.text(flagKey), Limit: limit}
+	q := inspect.OperationQuery{Key: in.text(flagKey), Limit: limit}
 	if since > 0 {
 		q.Since = now.Add(-since)
 	}
@@ -93,11 +93,11 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 		journals[i].Reconciler = r.ID().String()
 		switch {
 		case rounds:
-			journals[i].rounds, journals[i].Rounds, journals[i].Omitted = bounded.Rounds(latestRounds(r.Journal(), q), bounded.MaxList/len(of))
+			journals[i].rounds, journals[i].Rounds, journals[i].Omitted = bounded.Rounds(latestRounds(r.Rounds(), q), bounded.MaxList/len(of))
 		case failures:
 			journals[i].Events, journals[i].Omitted = bounded.First(firstFailures(r, q), bounded.MaxList/len(of))
 		default:
-			journals[i].Events, journals[i].Omitted = bounded.Latest(r.Events(q), bounded.MaxList/len(of))
+			journals[i].Events, journals[i].Omitted = bounded.Latest(r.Operations(q), bounded.MaxList/len(of))
 		}
 		if journals[i].Omitted > 0 {
 			journals[i].Narrow = narrowing(rounds)
@@ -131,13 +131,13 @@ func narrowing(rounds bool) string {
 }
 
 // firstFailures returns the first failure of each object, the oldest first.
-func firstFailures(r inspect.Loop, q inspect.EventQuery) []inspect.Event {
+func firstFailures(r inspect.Loop, q inspect.OperationQuery) []inspect.Operation {
 	limit := q.Limit
 	// The query's limit would count the latest operations of any result.
 	q.Limit = 0
 	seen := map[string]bool{}
-	var first []inspect.Event
-	for _, e := range r.Events(q) {
+	var first []inspect.Operation
+	for _, e := range r.Operations(q) {
 		if !e.Result.Failed() || seen[e.Key] {
 			continue
 		}
@@ -163,7 +163,7 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 		case len(j.rounds) > 0:
 			out.WriteString(roundsText(j.rounds, now))
 		default:
-			out.WriteString(inspect.EventsText(j.Events, now))
+			out.WriteString(inspect.OperationsText(j.Events, now))
 		}
 		if j.Omitted > 0 {
 			fmt.Fprintf(&out, "%d %s are left out: the texts are too long for one answer; use %s\n", j.Omitted, what, j.Narrow)
@@ -176,7 +176,7 @@ func journalText(journals []journalOf, what string, now time.Time) string {
 }
 
 // latestRounds returns the rounds within the Since and Limit of a query.
-func latestRounds(rounds []inspect.Round, q inspect.EventQuery) []inspect.Round {
+func latestRounds(rounds []inspect.Round, q inspect.OperationQuery) []inspect.Round {
 	rounds = slices.DeleteFunc(rounds, func(r inspect.Round) bool { return r.Started.Before(q.Since) })
 	if q.Limit > 0 && len(rounds) > q.Limit {
 		rounds = rounds[len(rounds)-q.Limit:]

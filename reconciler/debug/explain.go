@@ -33,7 +33,7 @@ func (h *handler) explain(r *http.Request) (answer, error) {
 	}
 	v.Actions = h.objectButtons(t, key)
 	v.Figures = objectFigures(t, e)
-	v.Tables = []table{notes(e), events(t, e.Events, "Its latest operations, the latest first")}
+	v.Tables = []table{notes(e), events(t, e.Operations, "Its latest operations, the latest first")}
 	if _, ok := t.loop(); ok {
 		v.Next = &link{Text: "All its operations in the journal", Href: t.link("journal", "key", key)}
 	}

@@ -29,8 +29,8 @@ func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 		f.Lines = []inspect.ObjectLine{{Key: key, Status: "Error", Error: "reason " + key, State: inspect.StateRetry}}
 		f.Explanation.Why, f.Explanation.Error, f.Explanation.BlockedOn = key, key, key
 		f.Explanation.Notes, f.Explanation.Holder, f.Explanation.Group = []string{key}, key, key
-		f.History = []inspect.Event{{Operation: inspect.Operation{Key: key, Error: key, Note: key, Result: inspect.ResultFailed}}}
-		f.Explanation.Events = f.History
+		f.History = []inspect.Operation{{Key: key, Error: key, Note: key, Result: inspect.ResultFailed}}
+		f.Explanation.Operations = f.History
 		f.Shown.Errors = []inspect.ErrorClass{{Class: key, Key: key, Example: key}}
 		f.Shown.Breaker, f.Shown.Stuck, f.Shown.PruneFailure = key, []string{key}, key
 		f.Shown.Resync = &inspect.Resync{Error: key, Differences: []inspect.Difference{{Key: key, Kind: inspect.Different, Diff: key}}}

@@ -35,13 +35,13 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	q := inspect.EventQuery{Key: form.Get("key"), Since: from, Limit: limit}
+	q := inspect.OperationQuery{Key: form.Get("key"), Since: from, Limit: limit}
 	var data journalData
-	data.Events, data.EventsOmitted = bounded.Latest(listed(loop.Events(q)), bounded.MaxList)
+	data.Events, data.EventsOmitted = bounded.Latest(listed(loop.Operations(q)), bounded.MaxList)
 	data.Rounds = []inspect.Round{}
 	var whole []inspect.Round
 	if q.Key == "" {
-		whole, data.Rounds, data.RoundsOmitted = bounded.Rounds(rounds(loop.Journal(), from, limit), bounded.MaxList)
+		whole, data.Rounds, data.RoundsOmitted = bounded.Rounds(rounds(loop.Rounds(), from, limit), bounded.MaxList)
 		data.Rounds = listed(data.Rounds)
 	}
 
@@ -65,10 +65,10 @@ func (h *handler) journal(r *http.Request) (answer, error) {
 // journalData is the JSON of the journal. It counts the events and rounds that are left out because the
 // answer would be too large.
 type journalData struct {
-	Events        []inspect.Event `json:"events"`
-	EventsOmitted int             `json:"events_omitted,omitempty"`
-	Rounds        []inspect.Round `json:"rounds"`
-	RoundsOmitted int             `json:"rounds_omitted,omitempty"`
+	Events        []inspect.Operation `json:"events"`
+	EventsOmitted int                 `json:"events_omitted,omitempty"`
+	Rounds        []inspect.Round     `json:"rounds"`
+	RoundsOmitted int                 `json:"rounds_omitted,omitempty"`
 }
 
 // moreLink returns the address of the same page with another limit.
@@ -152,7 +152,7 @@ func pruned(r *inspect.Round) cell {
 }
 
 // events returns a table of operations, the latest first.
-func events(t target, happened []inspect.Event, caption string) table {
+func events(t target, happened []inspect.Operation, caption string) table {
 	list := table{
 		ID: "events", Caption: caption, Empty: "The journal has no operations.",
 		Columns: []string{"At", "Key", "Operation", "Result", "Error", "Note", "Attempt", "Took", "Round"},
@@ -169,7 +169,7 @@ func events(t target, happened []inspect.Event, caption string) table {
 }
 
 // result returns the result of an operation, with "lost" or "merged" if that applies.
-func result(e inspect.Event) cell {
+func result(e inspect.Operation) cell {
 	c := cell{Text: string(e.Result), Kind: good}
 	switch e.Result {
 	case inspect.ResultFailed, inspect.ResultTerminal:

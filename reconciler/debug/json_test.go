@@ -69,7 +69,7 @@ func TestJSONOfLists(t *testing.T) {
 // filledFake is a reconciler whose answers have no zero field.
 func filledFake() *fake.Controller {
 	f := newFake("v4")
-	f.Explanation, f.Shown, f.Rounds = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
+	f.Explanation, f.Shown, f.Passed = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
 	f.Identity = f.Shown.ID
 	return f
 }

@@ -46,14 +46,14 @@ func full() *fake.Controller {
 		Group: "eth", Holder: "route-1", Notes: []string{"The breaker is open."},
 	}
 	f.Lines = failing(3)
-	f.History = []inspect.Event{
-		{Round: 1, Started: epoch, Operation: inspect.Operation{Key: "route-0", Op: "update", Cause: inspect.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond}},
-		{Round: 2, Started: epoch.Add(time.Second), Operation: inspect.Operation{Key: "route-1", Op: "delete", Cause: inspect.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567}},
+	f.History = []inspect.Operation{
+		{Round: 1, Started: epoch, Key: "route-0", Op: "update", Cause: inspect.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond},
+		{Round: 2, Started: epoch.Add(time.Second), Key: "route-1", Op: "delete", Cause: inspect.CauseRetry, Revision: 6, Attempt: 2, Result: "done", Lost: true, Conflict: true, Took: 1234567},
 	}
-	f.Explanation.Events = f.History[:1]
-	f.Rounds = []inspect.Round{
+	f.Explanation.Operations = f.History[:1]
+	f.Passed = []inspect.Round{
 		{Sequence: 1, Reason: inspect.ReasonStart, Started: epoch, Took: 5 * time.Millisecond, Changes: 1, Waited: 2, Refreshes: 3, Returned: 4,
-			Operations: []inspect.Operation{f.History[0].Operation}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
+			Operations: []inspect.Operation{{Key: "route-0"}}, Written: 6, Lost: 7, Conflicts: 8, CommitTook: time.Millisecond},
 		{Sequence: 2, Reason: inspect.ReasonPrune, Started: epoch.Add(time.Second), Prune: &inspect.Prune{Error: "broken pipe", Took: time.Second}},
 	}
 	return f
@@ -248,13 +248,13 @@ func TestListsAreBoundedInBytesAndCountTheRest(t *testing.T) {
 	large := strings.Repeat("<&", 8<<10)
 	f := full()
 	f.Lines = failing(200)
-	f.History, f.Rounds, f.Shown.Errors = nil, nil, nil
+	f.History, f.Passed, f.Shown.Errors = nil, nil, nil
 	f.Shown.PruneFailure, f.Shown.Breaker = large, large
 	for i := range 200 {
 		at := epoch.Add(time.Duration(i) * time.Second)
 		f.Lines[i].Error = large
-		f.History = append(f.History, inspect.Event{Round: uint64(i), Started: at, Operation: inspect.Operation{Key: "a", Result: inspect.ResultFailed, Error: large}})
-		f.Rounds = append(f.Rounds, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
+		f.History = append(f.History, inspect.Operation{Round: uint64(i), Started: at, Key: "a", Result: inspect.ResultFailed, Error: large})
+		f.Passed = append(f.Passed, inspect.Round{Sequence: uint64(i), Started: at, Prune: &inspect.Prune{Error: large}})
 	}
 	for i := range 32 {
 		f.Shown.Errors = append(f.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})

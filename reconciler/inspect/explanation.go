@@ -50,6 +50,6 @@ type Explanation struct {
 
 	// Notes are facts about the whole reconciler that matter to the object, such as an open breaker.
 	Notes []string `json:"notes,omitempty"`
-	// Events are the latest ten operations on the object in the journal, the latest last.
-	Events []Event `json:"events,omitempty"`
+	// Operations are the latest ten operations on the object in the journal, the latest last.
+	Operations []Operation `json:"events,omitempty"`
 }

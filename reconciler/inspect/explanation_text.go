@@ -30,9 +30,9 @@ func (e Explanation) String() string {
 		f.Add("note", text.Printable(note))
 	}
 	f.Append(&out)
-	if len(e.Events) > 0 {
+	if len(e.Operations) > 0 {
 		out.WriteString("last operations\n")
-		eventTable(e.Events, e.At, false).Append(&out, "  ")
+		operationTable(e.Operations, e.At, false).Append(&out, "  ")
 	}
 	return out.String()
 }

@@ -28,11 +28,11 @@ func TestExplanationTextStartsWithTheState(t *testing.T) {
 		Error: "connection refused", BlockedOn: "device eth0",
 		Lane: "backlog", Ahead: 1000, Group: "eth0", Holder: "10.0.1.0/24",
 		Notes: []string{"the table is not initialised"},
-		Events: []inspect.Event{
-			{Round: 4, Started: night.Add(-30 * time.Second), Operation: inspect.Operation{Op: "update", Cause: inspect.CauseChange,
-				Revision: 16, Attempt: 1, Result: "done", Lost: true, Conflict: true, Took: 1250 * time.Microsecond}},
-			{Round: 5, Started: night.Add(-12 * time.Second), Operation: inspect.Operation{Op: "update", Cause: inspect.CauseRetry,
-				Revision: 17, Attempt: 3, Result: "failed", Error: "connection refused", Took: 2 * time.Second}},
+		Operations: []inspect.Operation{
+			{Round: 4, Started: night.Add(-30 * time.Second), Op: "update", Cause: inspect.CauseChange,
+				Revision: 16, Attempt: 1, Result: "done", Lost: true, Conflict: true, Took: 1250 * time.Microsecond},
+			{Round: 5, Started: night.Add(-12 * time.Second), Op: "update", Cause: inspect.CauseRetry,
+				Revision: 17, Attempt: 3, Result: "failed", Error: "connection refused", Took: 2 * time.Second},
 		},
 	}
 	require.Equal(t, `retry: it failed, and waits for its backoff
@@ -118,7 +118,7 @@ func TestTextsEscapeControlCharacters(t *testing.T) {
 	require.Greater(t, poison(reflect.ValueOf(&explanation).Elem(), evil), 10, "texts of an explanation")
 	require.Greater(t, poison(reflect.ValueOf(&snapshot).Elem(), evil), 10, "texts of a snapshot")
 	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(),
-		inspect.EventsText(explanation.Events, night)} {
+		inspect.OperationsText(explanation.Operations, night)} {
 		require.Contains(t, rendered, `\x1b[2J`)
 		for _, r := range strings.ReplaceAll(rendered, "\n", "") {
 			require.True(t, unicode.IsPrint(r), "%q in %q", r, rendered)

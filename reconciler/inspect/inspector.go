@@ -88,12 +88,12 @@ type Controller interface {
 type Loop interface {
 	Controller
 
-	// Events and Journal do not wait for a loop that is in an operation.
+	// Operations and Rounds do not wait for a loop that is in an operation.
 	//
-	// Events returns operations from the journal, the oldest first.
-	Events(q EventQuery) []Event
-	// Journal returns the latest rounds, the oldest first.
-	Journal() []Round
+	// Operations returns operations from the journal, the oldest first.
+	Operations(q OperationQuery) []Operation
+	// Rounds returns the latest rounds in the journal, the oldest first.
+	Rounds() []Round
 
 	// ApproveResync requests a resync that may exceed its budget. It returns false, and does nothing, if
 	// the last resync did not stop at its budget. It does not wait for the resync.

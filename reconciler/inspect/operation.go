@@ -7,6 +7,10 @@ import "time"
 
 // Operation is the journal's record of one operation on one object.
 type Operation struct {
+	// Round is the number of the round that committed the outcome, Started the time when that began. Both
+	// are zero in [Round].Operations.
+	Round   uint64    `json:"round,omitempty"`
+	Started time.Time `json:"started,omitzero"`
 	// Key is the text of the object's key.
 	Key string `json:"key"`
 	// Op is "update" or "delete". Cause is the reason why it was run.
@@ -31,16 +35,8 @@ type Operation struct {
 	Took time.Duration `json:"took"`
 }
 
-// Event is an operation together with the round that committed its outcome.
-type Event struct {
-	// Round is the number of the round, Started the time when it began.
-	Round   uint64    `json:"round"`
-	Started time.Time `json:"started"`
-	Operation
-}
-
-// EventQuery selects operations of the journal. The zero value selects all of them.
-type EventQuery struct {
+// OperationQuery selects operations of the journal. The zero value selects all of them.
+type OperationQuery struct {
 	// Key is the text of one object's key; empty means all objects.
 	Key string
 	// Since leaves out the operations of rounds that began before it. The zero time leaves out none.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/cilium/statedb/index"
 
-	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -61,7 +60,7 @@ type Unreconciled struct {
 
 // Error returns one line with the key, the state and the text of Err.
 func (u Unreconciled) Error() string {
-	line := rows.KeyText(u.Key)
+	line := text.Key(u.Key)
 	if u.Deleted {
 		line = "deletion of " + line
 	}

@@ -185,7 +185,7 @@ func (e *Env[Obj]) Delete(objs ...Obj) statedb.Revision {
 
 // Get returns the row with the primary key of an object.
 func (e *Env[Obj]) Get(obj Obj) (row Obj, found bool) {
-	row, _, found = rows.New(e.DB, e.Table, rows.Functions[Obj]{}).Get(e.DB.ReadTxn(), obj)
+	row, _, found = rows.New(e.DB, e.Table, rows.Writable[Obj]{}).Get(e.DB.ReadTxn(), obj)
 	return row, found
 }
 

@@ -281,7 +281,7 @@ func (e *env) annotated(name, want string) {
 
 // lastNote returns the note of the latest operation on a row.
 func (e *env) lastNote(name string) string {
-	events := e.Loop.Events(inspect.EventQuery{Key: name})
+	events := e.Loop.Operations(inspect.OperationQuery{Key: name})
 	require.NotEmpty(e, events)
 	return events[len(events)-1].Note
 }

@@ -117,7 +117,7 @@ func TestOnlyAReconcilerWithPruneIsPruned(t *testing.T) {
 	s := newServer()
 	s.set("old", "a", true)
 	inBubble(t, s, func(e *env) {
-		for _, round := range e.Loop.Journal() {
+		for _, round := range e.Loop.Rounds() {
 			require.Nil(e, round.Prune)
 		}
 	})
@@ -221,8 +221,8 @@ func TestAStateThatCannotBeComparedOrEncodedIsNotApplied(t *testing.T) {
 		e.Pass(time.Second)
 		e.expect("web", `Error: annotation "example.org/records": json: unsupported value: +Inf`)
 		require.Empty(e, s.has("old"))
-		rounds := len(e.Loop.Journal())
+		rounds := len(e.Loop.Rounds())
 		e.Pass(time.Hour)
-		require.Len(e, e.Loop.Journal(), rounds, "a state that cannot be encoded is a terminal error")
+		require.Len(e, e.Loop.Rounds(), rounds, "a state that cannot be encoded is a terminal error")
 	})
 }

@@ -148,7 +148,7 @@ func TestAnUnreadableAnnotationIsAFirstReconciliation(t *testing.T) {
 		})
 		const trouble = `annotation "example.org/records" cannot be read: json: cannot unmarshal number`
 		e.expect("web", "Error: no space for b ("+trouble+" into Go value of type string)")
-		rounds := e.Loop.Journal()
+		rounds := e.Loop.Rounds()
 		require.Contains(e, rounds[len(rounds)-1].Operations[0].Error, trouble)
 		require.Contains(e, e.lastNote("web"), "a first reconciliation: "+trouble)
 
@@ -183,7 +183,7 @@ func TestAConcurrentWriteKeepsTheAnnotation(t *testing.T) {
 		require.Equal(e, `["a"]`, z.Annotations[annotation])
 		require.Equal(e, "1", z.Annotations["other"])
 		require.Len(e, z.Annotations, 3, "both annotations and the epoch")
-		rounds := e.Loop.Journal()
+		rounds := e.Loop.Rounds()
 		require.True(e, rounds[len(rounds)-1].Operations[0].Conflict)
 		require.Len(e, s.take(), 1)
 	})

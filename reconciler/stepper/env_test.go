@@ -93,7 +93,7 @@ func (e *env) text(id uint64) string {
 // events returns "operation result: note" for each operation on a row, the latest last.
 func (e *env) events(id uint64) []string {
 	var events []string
-	for _, ev := range e.Loop.Explain(e.Context(), strconv.FormatUint(id, 10)).Events {
+	for _, ev := range e.Loop.Explain(e.Context(), strconv.FormatUint(id, 10)).Operations {
 		events = append(events, ev.Op+" "+string(ev.Result)+": "+ev.Note)
 	}
 	return events

@@ -112,7 +112,7 @@ func Example() {
 	}
 
 	for _, name := range []string{"logs", "media", "mail"} {
-		for _, event := range loop.Explain(ctx, name).Events {
+		for _, event := range loop.Explain(ctx, name).Operations {
 			fmt.Printf("%-5s %s %s: %s\n", name, event.Op, event.Result, event.Note)
 		}
 	}

@@ -24,9 +24,9 @@ type Controller struct {
 	Shown       inspect.Snapshot
 	Lines       []inspect.ObjectLine // the objects; positions stand for revisions
 	Page        inspect.ObjectPage   // what a page has before them, and its other fields
-	History     []inspect.Event
-	Rounds      []inspect.Round
-	Names       []string // the keys
+	History     []inspect.Operation
+	Passed      []inspect.Round // the rounds
+	Names       []string        // the keys
 	Rest        inspect.Unapplied
 	None        bool // Retry and Refresh return 0, and not the number of the keys, at least 1
 	Approves    bool
@@ -56,12 +56,12 @@ func (c *Controller) Take() []string {
 func (c *Controller) Acts() []string {
 	return slices.DeleteFunc(c.Take(), func(call string) bool {
 		name, _, _ := strings.Cut(call, " ")
-		return name == "explain" || name == "objects" || name == "events" || name == "wait"
+		return name == "explain" || name == "objects" || name == "operations" || name == "wait"
 	})
 }
 
 func (c *Controller) ID() inspect.ID           { return c.Identity }
-func (c *Controller) Journal() []inspect.Round { return slices.Clone(c.Rounds) }
+func (c *Controller) Rounds() []inspect.Round  { return slices.Clone(c.Passed) }
 func (c *Controller) Figures() metrics.Figures { return metrics.Figures{} }
 
 func (c *Controller) Explain(_ context.Context, key string) inspect.Explanation {
@@ -110,8 +110,8 @@ func (c *Controller) Keys(prefix string, limit int) (out []string) {
 	return out
 }
 
-func (c *Controller) Events(q inspect.EventQuery) (out []inspect.Event) {
-	c.note("events %+v", q)
+func (c *Controller) Operations(q inspect.OperationQuery) (out []inspect.Operation) {
+	c.note("operations %+v", q)
 	for _, e := range c.History {
 		if (q.Key == "" || q.Key == e.Key) && (e.Started.IsZero() || !e.Started.Before(q.Since)) {
 			out = append(out, e)

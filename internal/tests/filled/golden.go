@@ -7,15 +7,23 @@ import (
 	"encoding/json"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Rounds returns two rounds: a filled one, and one that has only an operation, a filled one.
+// Rounds returns two rounds: a filled one, and one that has only an operation, a filled one. The operations
+// do not repeat their round.
 func Rounds() []inspect.Round {
-	return []inspect.Round{Value[inspect.Round](), {Operations: []inspect.Operation{Value[inspect.Operation]()}}}
+	rounds := []inspect.Round{Value[inspect.Round](), {Operations: []inspect.Operation{Value[inspect.Operation]()}}}
+	for _, r := range rounds {
+		for i := range r.Operations {
+			r.Operations[i].Round, r.Operations[i].Started = 0, time.Time{}
+		}
+	}
+	return rounds
 }
 
 // OperationOf returns the first operation of a round, both as JSON.

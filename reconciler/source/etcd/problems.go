@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
@@ -86,7 +85,7 @@ func (p *problems) addUnapplied(ctx context.Context, loop inspect.Inspector) {
 		case u.Deleted:
 			why = "it is not deleted yet"
 		}
-		p.add(true, "%s: %s", loop.Explain(ctx, rows.KeyText(u.Key)).Key, why)
+		p.add(true, "%s: %s", loop.Explain(ctx, text.Key(u.Key)).Key, why)
 	}
 	busy := (*inspect.BusyError)(nil)
 	p.add(errors.As(err, &busy), "%s", busy)

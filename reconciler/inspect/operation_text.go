@@ -11,16 +11,16 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// EventsText returns events as a table for people to read, one line each, with the distance of their
-// times from at. The table has a column for notes if one of the events has a note. Characters that are
+// OperationsText returns operations as a table for people to read, one line each, with the distance of
+// their times from at. The table has a column for notes if one of them has a note. Characters that are
 // not printable are escaped.
-func EventsText(events []Event, at time.Time) string {
-	return eventTable(events, at, true).String()
+func OperationsText(operations []Operation, at time.Time) string {
+	return operationTable(operations, at, true).String()
 }
 
-func eventTable(events []Event, at time.Time, keys bool) *text.Table {
+func operationTable(operations []Operation, at time.Time, keys bool) *text.Table {
 	var t text.Table
-	notes := slices.ContainsFunc(events, func(e Event) bool { return e.Note != "" })
+	notes := slices.ContainsFunc(operations, func(o Operation) bool { return o.Note != "" })
 	row := func(time, ago, key, note string, rest ...string) {
 		cells := []string{time, ago}
 		if keys {
@@ -33,12 +33,12 @@ func eventTable(events []Event, at time.Time, keys bool) *text.Table {
 		t.Row(cells...)
 	}
 	row("Time", "Ago", "Key", "Note", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error")
-	for i := range events {
-		e := &events[i]
-		row(text.Stamp(e.Started), text.Relative(e.Started, at), text.Name(e.Key), plainOr(e.Note, ""),
-			strconv.FormatUint(e.Round, 10), text.Plain(e.Op), text.Plain(string(e.Cause)),
-			strconv.FormatUint(e.Revision, 10), strconv.Itoa(e.Attempt), e.outcome(), text.Duration(e.Took),
-			plainOr(e.Error, ""))
+	for i := range operations {
+		o := &operations[i]
+		row(text.Stamp(o.Started), text.Relative(o.Started, at), text.Name(o.Key), plainOr(o.Note, ""),
+			strconv.FormatUint(o.Round, 10), text.Plain(o.Op), text.Plain(string(o.Cause)),
+			strconv.FormatUint(o.Revision, 10), strconv.Itoa(o.Attempt), o.outcome(), text.Duration(o.Took),
+			plainOr(o.Error, ""))
 	}
 	return &t
 }
