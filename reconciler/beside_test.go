@@ -270,7 +270,7 @@ func TestStatusWatchClosesWhenTheMarkPasses(t *testing.T) {
 	}, beside, workersAndRound(2, 10)...)
 }
 
-// In the rows, Reapply makes what has failed due and leaves a row without a status alone; Refresh marks only what is
+// In the rows, Reapply makes what has failed due and leaves a row without a status alone; Refresh takes only what is
 // Done.
 func TestReapplyAndRefreshOfRows(t *testing.T) {
 	inBubble(t, func(e *env) {

@@ -72,8 +72,8 @@ func (c *calls[Obj]) withdraw(q *question[Obj]) {
 	c.mu.Unlock()
 }
 
-// ask returns the answer of the goroutine of the loop. The error is that of ctx, if it ends first, or
-// [inspect.ErrStopped].
+// ask returns the answer of the goroutine of the loop. The error is that of ctx, if it ends first, with the operation
+// that the loop is in, or [inspect.ErrStopped].
 func ask[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers[Obj]) T) (told T, err error) {
 	if v.life.stopped() {
 		return told, inspect.ErrStopped
@@ -91,7 +91,7 @@ func ask[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*answers
 	case told = <-answered:
 		return told, nil
 	case <-ctx.Done():
-		return told, ctx.Err()
+		return told, unanswered(ctx.Err(), v.whyBusy())
 	case <-v.life.ended:
 		return told, inspect.ErrStopped
 	}
@@ -143,9 +143,9 @@ func askBriefly[Obj any, T any](ctx context.Context, v *view[Obj], answer func(*
 }
 
 // unanswered returns err, the error of a wait, and adds why, the reason for which the loop did not
-// report what is unapplied; nil if it did.
+// answer; nil if it did.
 func unanswered(err, why error) error {
-	if why == nil || errors.Is(err, why) {
+	if why == nil || errors.Is(err, why) || errors.As(err, new(*inspect.BusyError)) {
 		return err
 	}
 	return fmt.Errorf("%w (%w)", err, why)

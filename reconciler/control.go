@@ -206,8 +206,8 @@ const maxKeyText = 256
 //
 // The error joins [inspect.ErrNotFound] for each key that neither the table nor the reconciler has,
 // or it is [inspect.ErrNotStarted], [inspect.ErrStopped] or [ErrInOperation]. If ctx ends first, it
-// is the error of ctx: while the loop is busy in a long operation that is [context.DeadlineExceeded],
-// not an [inspect.BusyError]. So give ctx a deadline. Safe from any goroutine.
+// is the error of ctx and, while the loop is busy in a long operation, an [inspect.BusyError] that names it. So give ctx
+// a deadline. Safe from any goroutine.
 func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 	all := make(chan int, 1)
 	if err := checkKeys(keys); err != nil {

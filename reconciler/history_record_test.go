@@ -460,9 +460,9 @@ func (s *slot) checkStopped(by *instance) {
 	}
 }
 
-// checkConverged checks (d) at the end, when the target works and the writers have stopped. swept:
+// checkConverged checks (d) at the end, when the target works and the writers have stopped. pruned:
 // a prune has deleted what earlier loops may have left.
-func (s *slot) checkConverged(swept bool) {
+func (s *slot) checkConverged(pruned bool) {
 	h, r := s.h, s.h.record
 	txn := h.db.ReadTxn()
 	holds := s.target.holds()
@@ -490,8 +490,8 @@ func (s *slot) checkConverged(swept bool) {
 	for key, number := range holds {
 		l := r.ledger(s.index, key)
 		known := slices.ContainsFunc(l.operations, func(o *operation) bool { return o.by == s.running })
-		if !rows[key] && (known || swept) {
-			r.violateLocked("(d) target %d keeps wish %d of key %d, which is deleted; swept: %t\n%s", s.index, number, key, swept, l)
+		if !rows[key] && (known || pruned) {
+			r.violateLocked("(d) target %d keeps wish %d of key %d, which is deleted; pruned: %t\n%s", s.index, number, key, pruned, l)
 		}
 	}
 }

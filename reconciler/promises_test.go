@@ -146,7 +146,7 @@ func countReads(_ *env, cfg *reconciler.Config[*object]) {
 	cfg.Clone = func(o *object) *object { counted.Add(1); return clone(o) }
 }
 
-// With a small burst a refresh still marks objects in batches, and keeps to the limit.
+// With a small burst a refresh still takes objects in batches, and keeps to the limit.
 func TestRefreshKeepsToItsLimiter(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, ids(1, 200)...)

@@ -60,7 +60,10 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 		}
 		return a
 	})
-	return told.n, errors.Join(append(told.errs, err)...)
+	if err != nil {
+		return 0, fmt.Errorf("reconciler %q: %w", l.ID(), err)
+	}
+	return told.n, errors.Join(told.errs...)
 }
 
 // Reapply has objects applied again although their rows have not changed, for example because the
@@ -105,7 +108,7 @@ func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (inFlight int, err
 	for some := range slices.Chunk(keyed, atOnce) {
 		n, err := ask(ctx, l.view, func(b *answers[Obj]) int { return b.r.reapply(some) })
 		if err != nil {
-			return 0, errors.Join(append(errs, err)...)
+			return 0, errors.Join(append(errs, fmt.Errorf("reconciler %q: %w", l.ID(), err))...)
 		}
 		inFlight += n
 	}

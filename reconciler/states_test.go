@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -169,12 +170,43 @@ func TestBusyLoopShowsTheRowsAndItsOperation(t *testing.T) {
 			require.Len(e, x.Notes, 1, "%s", x)
 			require.Contains(e, x.Notes[0], "the reconciler is busy: update of 2, running since 2000-01-01T00:00:00")
 		}
-		require.Equal(e, "Pending", e.loop.Explain(e.Context(), "3").Status)
+		unknown := e.loop.Explain(e.Context(), "3")
+		require.Equal(e, "Pending", unknown.Status)
+		require.Contains(e, unknown.Why, "the reconciler is busy: update of 2, running since 2000-01-01T00:00:00")
+		require.Contains(e, e.loop.Explain(e.Context(), "4").Why, "; the table has no such object, but its deletion may be still to come")
 		for _, line := range e.objects(inspect.ObjectQuery{}).Objects {
 			require.Equal(e, states[line.Key], line.State, "object %s", line.Key)
 		}
 		_, err := e.loop.Objects(e.Context(), inspect.ObjectQuery{Status: "Deleted"})
 		require.ErrorAs(e, err, new(*inspect.BusyError))
 		require.Contains(e, e.loop.Snapshot(e.Context()).Busy, "update of 2, running since 2000-01-01T00:00:00")
+	}, nil, reconciler.WithoutPruning())
+}
+
+// A call that the loop does not take before its context ends names the operation that the loop is in.
+func TestCallsOfABusyLoopNameItsOperation(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		e.pass(time.Millisecond)
+		e.target.lasting(func(call) time.Duration { return time.Hour })
+		e.put(1, 2)
+		e.remove(1)
+		synctest.Wait()
+		calls := map[string]func(context.Context) error{
+			"Retry":      func(ctx context.Context) error { _, err := e.loop.Retry(ctx, "2"); return err },
+			"Retry all":  func(ctx context.Context) error { _, err := e.loop.Retry(ctx); return err },
+			"Refresh":    func(ctx context.Context) error { _, err := e.loop.Refresh(ctx, "2"); return err },
+			"Reapply":    func(ctx context.Context) error { _, err := e.loop.Reapply(ctx, objects(2)...); return err },
+			"a deletion": func(ctx context.Context) error { _, err := e.loop.WaitKey(ctx, "1", reconciler.Applied); return err },
+		}
+		for name, call := range calls {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			err := call(ctx)
+			cancel()
+			require.ErrorIs(e, err, context.DeadlineExceeded, name)
+			require.ErrorAs(e, err, new(*inspect.BusyError), name)
+			require.ErrorContains(e, err, `reconciler "objects": `, name)
+			require.Equal(e, 1, strings.Count(err.Error(), "the reconciler is busy: update of 2, running since 2000-01-01T00:00:00"), "%s: %s", name, err)
+		}
 	}, nil, reconciler.WithoutPruning())
 }

@@ -46,6 +46,13 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 		x.LastAttempt = x.Operations[n-1].Started
 	}
 	x.Why = v.why(is, &s, &x)
+	switch {
+	case err == nil || is != inspect.StateUnknown:
+	case s.found:
+		x.Why = err.Error() + "; the row does not show what the object waits for"
+	default:
+		x.Why = err.Error() + "; the table has no such object, but its deletion may be still to come"
+	}
 	if is == inspect.StateInFlight {
 		v.explainFlight(&x, &s)
 	}
@@ -205,6 +212,14 @@ func (v *view[Obj]) busy() string {
 		call += " of " + count(c.Objects, "object") + " in one batch"
 	}
 	return call + ", running since " + v.life.timeOf(c.Since).Format(time.RFC3339)
+}
+
+// whyBusy returns an *[inspect.BusyError] that names the call that the loop itself is in; nil if there is none.
+func (v *view[Obj]) whyBusy() error {
+	if busy := v.busy(); busy != "" {
+		return &inspect.BusyError{With: busy}
+	}
+	return nil
 }
 
 // notes returns facts about the reconciler that matter to an object. err is why the loop did not

@@ -33,7 +33,8 @@ func (v *view[Obj]) snapshot(ctx context.Context) inspect.Snapshot {
 		Observed: s.observed, Attempted: s.attempted, LowWatermark: s.low,
 		States: counted(s.keys.States[:], firstShown, core.State.String), Lanes: counted(s.keys.Lanes[:], core.Lane(0), core.Lane.String), Failing: s.health.Failing, Blocked: s.health.Blocked,
 		Unseen: s.unseen(v.rows.Table.Revision(txn)), OldestUnapplied: v.oldest(txn, s), PruneFailure: s.health.PruneFailure,
-		Breaker: s.health.Breaker, Stuck: v.stuckLines(),
+		AwaitsApproval: s.health.ResyncAwaits,
+		Breaker:        s.health.Breaker, Stuck: v.stuckLines(),
 		Paused: slices.Clone(p.keys), PausedByPredicate: p.byPredicate(), Lists: v.lists,
 	}
 	if busy := (*inspect.BusyError)(nil); errors.As(err, &busy) {

@@ -118,7 +118,6 @@ func (v *view[Obj]) why(is inspect.State, s *sight[Obj], x *inspect.Explanation)
 
 // whys describe the states of which nothing else is to be said.
 var whys = map[inspect.State]string{
-	inspect.StateUnknown:  "the reconciler does not answer, and the row does not show more",
 	inspect.StateUnseen:   "its change has not been looked at yet",
 	inspect.StateReady:    "its change has been seen, and waits for its turn in its lane",
 	inspect.StateQueued:   "another object of its group is being worked on",

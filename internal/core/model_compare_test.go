@@ -144,7 +144,7 @@ func (m *model) requireWatermarks(t testingT, c *Core[row], observed uint64) {
 		expected := d
 		expected.Obj, expected.Since, expected.Revision = newest.obj, k.unreconciledSince(), newest.revision
 		expected.Deleted, expected.State, expected.Failures, expected.Failure = newest.deleted, k.state, k.failures, k.failure
-		expected.Tried = k.tried && !k.swept && !k.notesChange()
+		expected.Tried = k.tried && !k.orphan && !k.notesChange()
 		expected.Paused = m.paused != nil && m.paused(newest.obj) && (k.state != InFlight || k.note != nil)
 		require.Equal(t, expected, d, "state of %q", k.key)
 		require.LessOrEqual(t, last, d.Since, "keys are out of order")

@@ -43,7 +43,7 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 		m.forget(k)
 		return
 	}
-	k.swept, k.repeat, k.reason = false, false, nil
+	k.orphan, k.repeat, k.reason = false, false, nil
 	if (out.Kind == BlockedOn || out.Kind == Deleting) && !out.Lost {
 		k.reason = out.Text
 	}
@@ -316,7 +316,7 @@ func (m *model) record(k *modelKey) (r Record[row], lacks bool) {
 		// It was applied, and has to be applied again.
 		r.Kind = RecordedPending
 	}
-	return r, r.Kind == RecordedPending && (m.untried(k) > 0 || k.swept && k.tried)
+	return r, r.Kind == RecordedPending && (m.untried(k) > 0 || k.orphan && k.tried)
 }
 
 // requireRecordIsDue checks that a change which may hold the mark got no record too early. One that was read

@@ -61,8 +61,8 @@ type modelKey struct {
 	seenAt time.Duration
 	// tried: the change has been attempted. unseen: the change counts as not attempted.
 	tried, unseen bool
-	// swept: a resync found the object, and it has not been attempted since.
-	swept bool
+	// orphan: a resync found the object, and it has not been attempted since.
+	orphan bool
 	// unknown: the core has no entry for the key yet: it was observed in this round.
 	unknown bool
 
@@ -216,7 +216,7 @@ func (m *model) ready(lane Lane) []*modelKey {
 func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
-	k.swept, k.repeat, k.reason = false, false, nil
+	k.orphan, k.repeat, k.reason = false, false, nil
 	if n.deleted {
 		k.failures, k.requeues = 0, 0
 	}
@@ -257,7 +257,7 @@ func (m *model) observe(c Change[row]) *modelKey {
 		if k.since > 0 {
 			k.since = min(k.since, since)
 		}
-		if deleted && k.swept {
+		if deleted && k.orphan {
 			// The resync found the object before its deletion was observed.
 			k.tried, k.unseen = false, k.state != Paused
 		}
@@ -411,7 +411,7 @@ func (m *model) addOrphan(obj row, revision uint64) bool {
 	k := &modelKey{key: obj.key}
 	m.keys[obj.key] = k
 	m.replaceChange(k, &modelNote{obj: obj, revision: revision, deleted: true})
-	k.seen, k.since, k.tried, k.swept = -1, m.observed+1, true, true
+	k.seen, k.since, k.tried, k.orphan = -1, m.observed+1, true, true
 	m.resume(k)
 	return true
 }

@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the answers in testdata/*.txt; 
 // has statements, a line of dashes, and the core's exact answer. The statements are explained in
 // transcript_commands_test.go.
 //
-// The same calls with the same seed give the same plans, byte for byte (DESIGN section 3).
+// The same calls with the same seed give the same plans, byte for byte (DESIGN section 2).
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txt")
 	require.NoError(t, err)

@@ -79,7 +79,7 @@ func (w *world) write(r row) {
 // want writes a new Pending version of an object, in a group.
 func (w *world) want(key, group string) { w.ask(key, group, statusPending) }
 
-// refresh marks an object for a refresh, if it is Done.
+// refresh writes an object as Refreshing, as a program may, if it is Done.
 func (w *world) refresh(key string) {
 	if r, ok := w.table[key]; ok && r.status == statusDone && w.ledger == nil {
 		w.ask(key, r.group, statusRefreshing)

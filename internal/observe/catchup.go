@@ -70,8 +70,8 @@ const (
 	// slowObject is how long an object must take before there is a catch-up cursor. A faster
 	// target works off everything soon.
 	slowObject = 50 * time.Microsecond
-	// maxRefreshes bounds the rows marked for a refresh that wait for their places, so that those behind them
-	// are read.
+	// maxRefreshes bounds the rows that a program wrote as Refreshing and that wait for their places, so that those behind
+	// them are read.
 	maxRefreshes = 512
 	// maxRanges bounds the unread ranges where the rows carry no status. Where they do, two are enough:
 	// what is read twice shows what is done.
@@ -368,7 +368,7 @@ func (o *Observer[Obj]) readDeletionsOf(changes iter.Seq2[statedb.Change[Obj], s
 	return true
 }
 
-// nextOfNewest returns the next change of the newest range. Rows that are marked for a refresh go to their lane.
+// nextOfNewest returns the next change of the newest range. Rows that are Refreshing go to their lane.
 func (o *Observer[Obj]) nextOfNewest() (change core.Change[Obj], ok bool) {
 	c := o.catchUp
 	for !c.fresh.isEmpty() || o.readNewest() {

@@ -160,7 +160,7 @@ func (c *commands) refresh() *spec {
 				}
 				return in.did("refresh", nil, "%s: all Done objects will be refreshed", in.named()), nil
 			}
-			n, err := in.reconciler.Refresh(ctx, in.key)
+			n, err := briefly(ctx, func(ctx context.Context) (int, error) { return in.reconciler.Refresh(ctx, in.key) })
 			if err != nil {
 				return output{}, err
 			}
@@ -189,7 +189,7 @@ func (c *commands) retry() *spec {
 			if in.hasKey {
 				keys = []string{in.key}
 			}
-			n, err := in.reconciler.Retry(ctx, keys...)
+			n, err := briefly(ctx, func(ctx context.Context) (int, error) { return in.reconciler.Retry(ctx, keys...) })
 			if err != nil {
 				return output{}, err
 			}

@@ -4,13 +4,16 @@
 package commands_test
 
 import (
+	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -95,5 +98,28 @@ func TestScriptsCanExpectAWaitTimeout(t *testing.T) {
 		require.Equal(t, 3*time.Second, time.Since(began))
 		_, err := s.run("! reconciler/wait agent --timeout=3s")
 		require.NoError(t, err)
+	})
+}
+
+// hanging is a reconciler that is in an operation which does not end.
+type hanging struct{ *fake.Controller }
+
+func (hanging) Retry(ctx context.Context, _ ...string) (int, error) {
+	<-ctx.Done()
+	return 0, fmt.Errorf("%w (%w)", ctx.Err(), &inspect.BusyError{With: "update of 7"})
+}
+
+func (h hanging) Refresh(ctx context.Context, keys ...string) (int, error) {
+	return h.Retry(ctx, keys...)
+}
+
+func TestCommandsGiveUpOnAReconcilerThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newShell(t, hanging{routes()})
+		for _, command := range []string{"retry agent", "retry agent 7", "refresh agent 7"} {
+			began := time.Now()
+			s.fails("not within 10 s: context deadline exceeded (the reconciler is busy: update of 7)", "reconciler/"+command)
+			require.Equal(t, 10*time.Second, time.Since(began))
+		}
 	})
 }

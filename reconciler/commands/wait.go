@@ -85,6 +85,18 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	return waitOutput(in, milestone, rest, gone, err), err
 }
 
+// briefly calls act, which waits until the reconciler has taken a call, for at most defaultWait: a reconciler that is in an
+// operation takes calls only after that.
+func briefly(ctx context.Context, act func(context.Context) (int, error)) (int, error) {
+	acting, cancel := context.WithTimeout(ctx, defaultWait)
+	defer cancel()
+	n, err := act(acting)
+	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = overdue(defaultWait, err)
+	}
+	return n, err
+}
+
 // overdue returns the error of a wait that reached its timeout. It does not wrap the error of the
 // context: the engine takes such an error for the end of the script, and a script could not expect it.
 func overdue(timeout time.Duration, err error) error {

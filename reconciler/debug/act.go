@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/statekeel/statekeel/internal/pauses"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -93,6 +94,9 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
 	}
 }
 
+// longest bounds an action: a reconciler that is in an operation takes it only after that.
+const longest = 10 * time.Second
+
 // try checks the request and runs the action. It returns the number of objects, -1 if they were not
 // counted, and the address of the next page.
 func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, where string, err error) {
@@ -114,15 +118,17 @@ func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, wh
 	if err != nil {
 		return 0, "", err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), longest)
+	defer cancel()
 	keys, did := form["key"], []string{"did", a.name}
 	switch {
 	case form.Has("all"):
-		n, err = a.whole(r.Context(), t)
+		n, err = a.whole(ctx, t)
 		where = t.link("show", append(did, "count", strconv.Itoa(n))...)
 	case a.keys == nil:
 		return 0, "", failf(http.StatusBadRequest, "%s is for a whole reconciler, not for a key", a.name)
 	default:
-		n, err = a.keys(r.Context(), t, keys)
+		n, err = a.keys(ctx, t, keys)
 		where = t.link("explain", append(did, "count", strconv.Itoa(n), "key", keys[0])...)
 	}
 	if err != nil {
@@ -152,14 +158,14 @@ func plural(n int, one, many string) string {
 }
 
 // buttons returns the buttons for the whole reconciler; none without writes. The button to approve a
-// resync is there only if the last prune or resync failed.
+// resync is there only if a resync awaits it.
 func (h *handler) buttons(t target, s inspect.Snapshot) []action {
 	if !h.writes {
 		return nil
 	}
 	var out []action
 	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
-		if name == "approve" && s.PruneFailure == "" {
+		if name == "approve" && !s.AwaitsApproval {
 			continue
 		}
 		out = append(out, action{Text: actions[name].text, Href: t.button(name, "all", "true")})

@@ -32,7 +32,7 @@ func full() *fake.Controller {
 		Lanes:  []metrics.StateCount{{State: "fresh", Count: 1}}, Failing: 5, Blocked: 6,
 		Revision: 90, Observed: 80, Attempted: 70, LowWatermark: 60, OldestUnapplied: epoch.Add(-90 * time.Second),
 		Errors:  []inspect.ErrorClass{{Class: "no route to host #", Count: 77, Last: epoch.Add(-2 * time.Second), Key: "route-7", Example: "no route to host 7"}},
-		Breaker: "breaker open since 5s", Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied",
+		Breaker: "breaker open since 5s", Stuck: []string{"update of route-9"}, PruneFailure: "list: permission denied", AwaitsApproval: true,
 		AwaitsListing: true, Resync: &inspect.Resync{
 			Started: epoch, Took: time.Second, Listed: 31, Equal: 28, Different: 1, Orphan: 2,
 			Differences: []inspect.Difference{{Key: "route-3", Kind: inspect.Different, Diff: "via 10.0.0.1, not 10.0.0.2"}},

@@ -77,10 +77,10 @@ type Derived[In, Out any] struct {
 	// revisions up to read were read, if no snapshot is partly read.
 	read     statedb.Revision
 	complete bool
-	// sweep: rows of the output that no input wants have to be found. swept: that was done. Until then, nothing has
+	// prune: rows of the output that no input wants have to be found. pruned: that was done. Until then, nothing has
 	// the keys of the rows that were derived to nothing: no row of the output is their own.
-	sweep, swept bool
-	nothing      map[string]struct{}
+	prune, pruned bool
+	nothing       map[string]struct{}
 	// healed are the keys of rows whose error ends when what is derived from them has been written.
 	healed map[string]struct{}
 	// recheck fires when outputs in error are compared again; nil if none was in error.

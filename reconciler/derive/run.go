@@ -224,7 +224,7 @@ func (d *Derived[In, Out]) take(key string, row In, deleted bool, wants []wanted
 	d.claims.set(key, row, rank, wants)
 	if deleted || len(wants) > 0 {
 		delete(d.nothing, key)
-	} else if !d.swept {
+	} else if !d.pruned {
 		d.nothing[key] = struct{}{}
 	}
 	if keyless != nil {

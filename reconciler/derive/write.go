@@ -39,8 +39,8 @@ type write[In, Out any] struct {
 // write makes the output equal to the claims, and publishes what was reached. ready: the input is
 // initialised in the snapshot that was derived. It stops when ctx ends; the next call does the rest.
 func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
-	if d.sweep && ready && !d.hasUnknown() {
-		d.sweep, d.swept, d.nothing = false, true, nil
+	if d.prune && ready && !d.hasUnknown() {
+		d.prune, d.pruned, d.nothing = false, true, nil
 		d.touchUnwanted()
 	}
 	var writes []write[In, Out]
@@ -61,9 +61,9 @@ func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 }
 
 // hasUnknown reports whether a row of the input has failed since its first version was read. Rows of the
-// output may be its own, from a derivation before this one. After the first sweep there are none of that.
+// output may be its own, from a derivation before this one. After the first prune there are none of that.
 func (d *Derived[In, Out]) hasUnknown() bool {
-	if d.swept {
+	if d.pruned {
 		return false
 	}
 	for key := range d.failed.byKey {
@@ -78,7 +78,7 @@ func (d *Derived[In, Out]) hasUnknown() bool {
 // compareAll has all places compared with the output, and as soon as the input is initialised, rows
 // deleted that it does not want.
 func (d *Derived[In, Out]) compareAll() {
-	d.sweep = true
+	d.prune = true
 	for _, at := range d.claims.places {
 		d.claims.touch(at)
 	}

@@ -57,6 +57,8 @@ type Snapshot struct {
 	Breaker      string   `json:"breaker,omitempty"`
 	Stuck        []string `json:"stuck,omitempty"`
 	PruneFailure string   `json:"prune_failure,omitempty"`
+	// AwaitsApproval: PruneFailure is that of a resync that has exceeded its budget. A person has to approve the next one.
+	AwaitsApproval bool `json:"awaits_approval,omitempty"`
 	// NextPrune is the time of the next prune or resync; zero if none is due.
 	NextPrune time.Time `json:"next_prune,omitzero"`
 	// Lists reports whether the reconciler lists its target to compare it with the table: see

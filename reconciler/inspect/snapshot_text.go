@@ -35,12 +35,13 @@ func (s Snapshot) Summary() string {
 	if !s.OldestUnapplied.IsZero() {
 		parts = append(parts, "oldest unapplied change "+text.Relative(s.OldestUnapplied, s.At))
 	}
-	if s.PruneFailure != "" {
-		what := "prune"
-		if strings.HasPrefix(s.PruneFailure, "resync:") {
-			what = "resync"
-		}
-		parts = append(parts, what+" fails")
+	switch {
+	case s.AwaitsApproval:
+		parts = append(parts, "resync awaits approval")
+	case strings.HasPrefix(s.PruneFailure, "resync:"):
+		parts = append(parts, "resync fails")
+	case s.PruneFailure != "":
+		parts = append(parts, "prune fails")
 	}
 	if s.AwaitsListing {
 		parts = append(parts, "waits for the first listing")

@@ -254,7 +254,7 @@ func (e *env) revisionOf(name string) statedb.Revision {
 	return revision
 }
 
-// refresh marks a row for a refresh, and waits for it.
+// refresh has a row applied again, and waits for it.
 func (e *env) refresh(name string) {
 	n, err := e.Loop.Refresh(e.Context(), name)
 	require.NoError(e, err)

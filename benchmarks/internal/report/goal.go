@@ -28,7 +28,7 @@ const (
 	ratioToPeer                      // divided by the peer's better variant's
 	ratioToFloor                     // divided by the floor's
 	ratioToOne                       // divided by that of Statekeel with its defaults: with one worker
-	ratioToBare                      // divided by that of Statekeel without metrics and journal
+	ratioToBare                      // divided by that of Statekeel without metrics
 	beyondFloor                      // less the floor's
 	beyondPeer                       // less the peer's
 	ratioToKube                      // divided by that of controller-runtime with as many workers

@@ -19,7 +19,7 @@ func observedNoop() Workload {
 		Name: "observed-noop",
 		About: "1,000,000 rows inserted in transactions of 1000, reconciled meanwhile with single operations that do " +
 			"nothing, as in noop-single: the cost of observation. With metrics, expvar and the page mounted, " +
-			"and each read once a second; and without metrics and journal. " +
+			"and each read once a second; and without metrics. " +
 			"Then some rows fail, are blocked or are paused, and 1000 are asked about: why is it, or is it not, reconciled?",
 		Contenders: []string{subject.StatekeelObserved, subject.StatekeelBare},
 		Runs:       closeRuns,

@@ -97,11 +97,11 @@ func TestAddressesWithoutARowAreRemoved(t *testing.T) {
 	f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: cidr("10.66.0.1/24")}))
 	f.byHand(netlink.AddrAdd(f.link("br0"), &netlink.Addr{IPNet: cidr("fd66::1/64")}))
 	f.byHand(netlink.AddrAdd(f.link("lo"), &netlink.Addr{IPNet: cidr("10.66.0.2/32")}))
-	sweep(f, f.Addresses, state.Addresses)
+	converge(f, f.Addresses, state.Addresses)
 	assert.Equal(t, []string{"10.0.0.1/24", "10.0.0.2/24", "fd00::1/64"}, f.addresses("br0"))
 	assert.Equal(t, []string{"127.0.0.1/8", "192.0.2.1/32", "::1/128"}, f.addresses("lo"))
 
-	sweep(f, f.Addresses, nil)
+	converge(f, f.Addresses, nil)
 	assert.Empty(t, f.addresses("br0"))
 	assert.Equal(t, []string{"127.0.0.1/8", "::1/128"}, f.addresses("lo"), "the kernel's own objects stay")
 }

@@ -169,7 +169,7 @@ func TestRouteOfAnyKindWithoutARowIsRemoved(t *testing.T) {
 	nexthops := f.output("nexthop")
 	for _, route := range kerneltest.RoutesTo("10.66.0.0/16", "fd66::/48") {
 		f.ip("route add " + route)
-		sweep(f, f.Routes, state.Routes)
+		converge(f, f.Routes, state.Routes)
 		assert.Equal(t, before, f.allRoutes(), route)
 	}
 	assert.Equal(t, nexthops, f.output("nexthop"))
@@ -201,7 +201,7 @@ func TestForeignRouteOfAnUnmanagedTableStays(t *testing.T) {
 	br := f.link("br0").Attrs().Index
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77, Priority: 9, Protocol: Protocol}))
-	sweep(f, f.Routes, nil)
+	converge(f, f.Routes, nil)
 	assert.Equal(t, []string{"10.66.0.0/16 via <nil> dev br0 metric 0 proto 3 scope universe"}, f.routes(77))
 }
 
@@ -268,14 +268,14 @@ func TestAddressOfAnyKindWithoutARowIsRemoved(t *testing.T) {
 			if kind == "mngtmpaddr" || kind == "peer" || tryIP(t, "addr add "+address+" dev br0 "+kind) != nil {
 				continue
 			}
-			sweep(f, f.Addresses, nil)
+			converge(f, f.Addresses, nil)
 			assert.Equal(t, before, f.shown(), "%s %s", address, kind)
 		}
 	}
 	f.ip("addr add 10.66.0.1 peer 10.67.0.2/24 dev br0")
 	f.ip("addr add 10.66.0.1 peer 10.68.0.2/24 dev br0")
 	f.ip("addr add fd66::1 peer fd67::2/64 dev br0")
-	sweep(f, f.Addresses, nil)
+	converge(f, f.Addresses, nil)
 	assert.Equal(t, before, f.shown())
 }
 
@@ -332,7 +332,7 @@ func TestAddressOfARouterAdvertisementStays(t *testing.T) {
 	for _, row := range list(f, f.Addresses) {
 		assert.False(t, slices.Contains(want, row.Spec.CIDR.String()), "%v is the kernel's own", row.Spec)
 	}
-	sweep(f, f.Addresses, f.state("addresses: [{dev: hand0, cidr: 10.0.0.1/24}]").Addresses)
+	converge(f, f.Addresses, f.state("addresses: [{dev: hand0, cidr: 10.0.0.1/24}]").Addresses)
 	assert.Equal(t, append([]string{"10.0.0.1/24"}, want...), f.addresses("hand0"))
 }
 

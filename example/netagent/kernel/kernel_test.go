@@ -166,8 +166,8 @@ func remove[S desired.Spec](f *fixture, ops desired.Operations[S], spec S) error
 	return ops.Delete(f.Context(), f.in.DB.ReadTxn(), 1, row)
 }
 
-// sweep makes its table contain exactly these rows, and deletes what is listed beside them, as a reconciler would.
-func sweep[S desired.Spec](f *fixture, ops desired.Operations[S], located []config.Located[S]) {
+// converge makes its table contain exactly these rows, and deletes what is listed beside them, as a reconciler would.
+func converge[S desired.Spec](f *fixture, ops desired.Operations[S], located []config.Located[S]) {
 	f.Helper()
 	table := tableOf[S](f)
 	f.write(func(txn statedb.WriteTxn) {

@@ -171,13 +171,13 @@ func TestLinksWithoutARowAreRemoved(t *testing.T) {
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "stray1"}, PeerName: "stray2"}))
 	found := list(f, f.Links)
 	require.Len(t, found, 7)
-	sweep(f, f.Links, state.Links)
+	converge(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
 	for _, row := range found {
 		require.NoError(t, f.Links.Delete(t.Context(), f.in.DB.ReadTxn(), 1, row))
 	}
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames(), "they have rows by now")
-	sweep(f, f.Links, nil)
+	converge(f, f.Links, nil)
 	assert.Empty(t, f.linkNames())
 }
 
@@ -200,14 +200,14 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 		_, _, err := f.in.Tables.RoutesWanted.Insert(txn, &desired.Route{Spec: state.Routes[0].Spec})
 		require.NoError(t, err)
 	})
-	sweep(f, f.Links, state.Links)
+	converge(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "other", "theirs0", "theirs1", "theirs2", "theirs3"}, f.linkNames(),
 		"other is the other end of theirs2")
 	assert.Len(t, list(f, f.Links), 2, "theirs are not listed")
 
 	require.NoError(t, remove(f, f.Addresses, state.Addresses[0].Spec))
 	require.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
-	sweep(f, f.Links, state.Links)
+	converge(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "a1", "theirs1", "theirs3"}, f.linkNames(), "nothing needs the others any more")
 }
 
@@ -242,7 +242,7 @@ func TestAVethEndIsLeftToTheOthersUpdate(t *testing.T) {
 	state := f.state(someLinks)
 	f.update(state)
 	f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
-	sweep(f, f.Links, state.Links)
+	converge(f, f.Links, state.Links)
 	assert.Equal(t, []string{"a0", "br0", "stray"}, f.linkNames(), "removing one end would remove the other")
 	assert.Equal(t, []string{"a0", "a1"}, f.differs())
 	f.update(state)

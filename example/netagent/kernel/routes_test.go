@@ -157,10 +157,10 @@ func TestTheFormerRouteIsLeftToTheUpdate(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, metric: 5}]"))
 	better := f.state("routes: [{dst: 10.1.0.0/16, dev: missing}]")
-	sweep(f, f.Routes, better.Routes)
+	converge(f, f.Routes, better.Routes)
 	assert.Len(t, f.routes(unix.RT_TABLE_MAIN), 1, "the better one waits for its link")
 	assert.Equal(t, []string{"main/10.1.0.0/16"}, differs(f, f.Routes))
-	sweep(f, f.Routes, nil)
+	converge(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
 }
 
@@ -218,7 +218,7 @@ func TestRoutesWithoutARowAreRemoved(t *testing.T) {
 	f := newFixture(t)
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE}))
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE, Table: 88, Protocol: Protocol}))
-	sweep(f, f.Routes, nil)
+	converge(f, f.Routes, nil)
 	for _, table := range []int{unix.RT_TABLE_MAIN, 88} {
 		all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
 		require.NoError(t, err)
@@ -241,14 +241,14 @@ func TestRoutesWithoutARowAreRemoved(t *testing.T) {
 		f.byHand(netlink.RouteAdd(&stray))
 	}
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
-	sweep(f, f.Routes, state.Routes)
+	converge(f, f.Routes, state.Routes)
 	assert.Equal(t, []string{"main/10.1.0.0/16"}, f.differs(), "one of another metric is beside it")
 	f.update(state)
 	f.requireRoutes()
 	assert.Len(t, f.routes(77), 1, "the table never had a row")
 
 	kernels := f.kernelRoutes()
-	sweep(f, f.Routes, nil)
+	converge(f, f.Routes, nil)
 	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
 	assert.Empty(t, f.routes(100), "a table stays managed after its last row")
 	assert.Subset(t, f.kernelRoutes(), kernels, "it may have created more since")
@@ -304,7 +304,7 @@ func TestRepairsAndRemovalsAreLogged(t *testing.T) {
 	repair()
 	assert.Contains(t, f.log.String(), `msg="repaired a change from outside" kind=route name=100/10.3.0.0/16`)
 	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: f.link("br0").Attrs().Index}))
-	sweep(f, f.Routes, state.Routes)
+	converge(f, f.Routes, state.Routes)
 	assert.Contains(t, f.log.String(), `msg="removed what no row asks for" kind=route name=main/10.66.0.0/16`)
 	assert.Equal(t, 2, strings.Count(f.log.String(), "\n"))
 }

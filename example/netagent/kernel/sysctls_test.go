@@ -87,6 +87,6 @@ func TestInvalidSysctlsAreErrors(t *testing.T) {
 func TestSysctlsWithoutARowStay(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("sysctls: {net.ipv4.ip_forward: 1}"))
-	sweep(f, f.Sysctls, nil)
+	converge(f, f.Sysctls, nil)
 	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"))
 }
