@@ -401,6 +401,9 @@ func TestRefusedResyncStaysInHealthUntilItIsApproved(t *testing.T) {
 		require.Len(e, s.holds(), 13, "the target was listed again, and that was refused")
 		level, _, _ := e.health.Now()
 		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
+		shown := e.loop.Snapshot(e.Context())
+		require.True(e, shown.AwaitsApproval)
+		require.Contains(e, shown.Summary(), "resync awaits approval")
 
 		s.failing("no route")
 		require.True(e, e.loop.ApproveResync())
