@@ -78,11 +78,14 @@ type Settings struct {
 	// Jitter. The default is a minute; zero means never.
 	BlockedRecheck time.Duration
 	// BreakerFailures is the number of different objects that have to fail one after another, with no success in
-	// between, to open the breaker. Zero, the default, means no breaker; 10 suits most targets.
+	// between, to open the breaker. Zero, the default, means no breaker; 10 suits most targets. Set it above the number
+	// of objects that may fail for long beside a target that works: those become due together when the breaker
+	// closes, and would open it again.
 	//
 	// While it is open, everything is held back: a target that is down costs next to nothing, however many objects
 	// wait for it. Only the next operation that is due is let through, on its own, after a pause of 100 ms, which
-	// doubles with each such failure up to a second. The first operation that succeeds closes the breaker. Then
+	// doubles with each such failure up to a second. An operation that still runs on a worker is waited for first,
+	// until it counts as stuck: set Timeout. The first operation that succeeds closes the breaker. Then
 	// everything that it held, and every retry that waits for its backoff, is due at once.
 	//
 	// A terminal failure and a blocked object do not count, because they are not caused by the target; this includes
