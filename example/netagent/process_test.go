@@ -8,6 +8,7 @@ package main
 import (
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -80,12 +81,14 @@ func canBecomeNobody() bool {
 }
 
 // executableForAnybody returns the path of a copy of this program that every user can run, since the
-// directories of the original may be closed to them.
+// directories of the original may be closed to them. Another process makes the copy: a file that this process has open
+// for writing is open in each process that a test beside forks at that moment, and cannot be run until that has ended.
 func executableForAnybody(t *testing.T) string {
-	program, err := os.ReadFile("/proc/self/exe")
+	program, err := os.Executable()
 	require.NoError(t, err)
 	path := filepath.Join(shortDir(t), "netagent")
-	require.NoError(t, os.WriteFile(path, program, 0o755))
+	out, err := exec.Command("install", "-m", "755", program, path).CombinedOutput()
+	require.NoError(t, err, "%s", out)
 	return path
 }
 
