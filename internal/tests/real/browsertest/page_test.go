@@ -138,10 +138,9 @@ func TestPageWorksWithoutScript(t *testing.T) {
 	b := open(t, 1200)
 	b.do(emulation.SetScriptExecutionDisabled(true))
 	b.visit(w.url("show"))
-	var data, text string
-	var ok bool
-	b.do(chromedp.AttributeValue("#line-failing", "d", &data, &ok, chromedp.ByQuery))
-	assert.NotEmpty(t, data)
+	var failing, text string
+	b.do(chromedp.Text("#figure-failing", &failing, chromedp.ByQuery))
+	assert.Equal(t, "1", failing)
 	b.do(chromedp.SendKeys("#key", "fail-1\n", chromedp.ByQuery), chromedp.WaitVisible("#figure-error", chromedp.ByQuery))
 	b.do(chromedp.Text("#figure-error", &text, chromedp.ByQuery))
 	assert.Equal(t, "no route to host fail-1", text)
