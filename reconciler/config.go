@@ -97,8 +97,8 @@ type Config[Obj any] struct {
 	// object. nil means no groups.
 	SerialBy func(obj Obj) string
 
-	// PanicPropagation lets a panic of an operation, or of the function of a trigger, end the program. If it is false, the default, a panic is an error of the object, and the stack
-	// is logged.
+	// PanicPropagation lets a panic of an operation, or of the function of a trigger, end the program. If it is false, the
+	// default, a panic is an error of the object, and the stack is logged.
 	PanicPropagation bool
 
 	// ModuleID is the module that metrics and [Loop.ID] report. RegisterConfig takes it from Params.
@@ -146,7 +146,6 @@ func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	}
 	opts := options{
 		settings: defaultSettings(cfg.Pruner != nil, cfg.OrphansOnly),
-		// About 100 KiB for each reconciler, without the objects themselves.
 	}
 	for _, option := range cfg.Options {
 		option(&opts)

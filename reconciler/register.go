@@ -23,8 +23,8 @@ import (
 // Reconciler is the handle of a running reconciler. [Loop] implements it and has more methods. Its
 // methods are safe from any goroutine.
 type Reconciler[Obj any] interface {
-	// Prune requests a prune now, or a resync if the target is listed, whatever the interval. It does not wait for it. Several
-	// calls may lead to one prune. If the table is not initialised yet, the prune runs when it is.
+	// Prune requests a prune now, or a resync if the target is listed, whatever the interval. It does not wait for it.
+	// Several calls may lead to one prune. If the table is not initialised yet, the prune runs when it is.
 	Prune()
 
 	// WaitUntilReconciled blocks until every change of the table up to untilRevision has been

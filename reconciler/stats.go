@@ -29,7 +29,8 @@ type stats[Obj any] struct {
 	classes errorclass.Classes[Obj]
 }
 
-// addRound adds a round that began at a time, and its operations. The failures have their classes. It returns how many of the operations failed.
+// addRound adds a round that began at a time, and its operations. The failures have their classes. It returns how many
+// of the operations failed.
 func (s *stats[Obj]) addRound(round *inspect.Round, ops []core.Operation[Obj], began, at time.Duration) (failed int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -139,7 +139,8 @@ func (l *Loop[Obj]) Keys(prefix string, limit int) []string {
 }
 
 // Operations returns the operations in the journal, the oldest first: the latest 1,024 of the rounds that
-// [Loop.Rounds] returns. The journal keeps the objects in memory, in the versions that were applied. The key is as for [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
+// [Loop.Rounds] returns. The journal keeps the objects in memory, in the versions that were applied. The key is as for
+// [Loop.Explain]. Safe from any goroutine; it does not wait for a running operation.
 func (l *Loop[Obj]) Operations(q inspect.OperationQuery) []inspect.Operation {
 	return l.view.operations(q)
 }

@@ -242,8 +242,8 @@ func (w *world) requireTold() {
 	}
 }
 
-// refreshUnchanged refreshes an object, if it exists and either a cursor has read the row, or it asks for nothing, or an operation
-// runs.
+// refreshUnchanged refreshes an object, if it exists and either a cursor has read the row, or it asks for nothing, or an
+// operation runs.
 func (w *world) refreshUnchanged(key string, forced bool) {
 	r, ok := w.table[key]
 	if !ok || r.deleted || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {
