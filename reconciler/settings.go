@@ -101,7 +101,7 @@ type Settings struct {
 	// Rows are checked in the order in which they were written. A row that another writer, such as a
 	// second reconciler, writes more often than RefreshInterval may be refreshed late.
 	//
-	// If the rows carry no status, all rows are refreshed in turn, spread over RefreshInterval, so that
+	// If the rows carry no status, all rows are refreshed once a RefreshInterval, in the order of their keys, so that
 	// each is applied at least once in two intervals, if RefreshLimiter allows it.
 	//
 	// Nothing is written before the operation ends: the status stays Done meanwhile. At most 128 objects, or an eighth of

@@ -86,7 +86,7 @@ func (l *Loop[Obj]) connect() error {
 		s.ledger, waits = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress
 	}
 	l.view = newView(s)
-	s.refresher = refresh.New(s.rows, s.execution.config.IsBatched())
+	s.refresher = refresh.New(s.rows)
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
 	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	r.observer = newObserver(s, c, waits, r.blocking)

@@ -29,18 +29,17 @@ type Row[Obj any] struct {
 // [Refresher.WalkAll].
 type Refresher[Obj any] struct {
 	rows *rows.Rows[Obj]
-	// batches: the operations come in batches.
-	batches bool
 	// interval is the one of the last call of Take. due is when rows may be due.
 	interval time.Duration
 	due      time.Time
 	// called is the walk that was requested last, repair the walk over the rows that a resync found missing or
 	// different.
 	called, repair Walk[Obj]
-	// lap is the lap if the rows carry no status. Otherwise aged is the revision up to which the age of rows has been
-	// checked.
-	lap  lap[Obj]
-	aged statedb.Revision
+	// lap is the lap if the rows carry no status, lapAt is when the next one may begin. Otherwise aged is the revision up
+	// to which the age of rows has been checked.
+	lap   Walk[Obj]
+	lapAt time.Time
+	aged  statedb.Revision
 	// turn is whose turn it was last: see collect.
 	turn int
 
@@ -50,10 +49,8 @@ type Refresher[Obj any] struct {
 	reported time.Time
 }
 
-// New returns a Refresher. batches: the operations come in batches.
-func New[Obj any](of *rows.Rows[Obj], batches bool) *Refresher[Obj] {
-	return &Refresher[Obj]{rows: of, batches: batches}
-}
+// New returns a Refresher.
+func New[Obj any](of *rows.Rows[Obj]) *Refresher[Obj] { return &Refresher[Obj]{rows: of} }
 
 // WalkAll returns a walk over all rows that are not written after the call; if the rows carry the
 // status, only over those that are Done. It is safe from any goroutine.
@@ -93,10 +90,10 @@ func (r *Refresher[Obj]) Next() (at time.Time, ok bool) {
 // Take returns rows that are due, at most size, and the cause of their operations. interval is the age at which a row is
 // refreshed; 0 for never.
 func (r *Refresher[Obj]) Take(interval time.Duration, size int) (batch []Row[Obj], why core.Cause) {
-	if interval != r.interval {
-		r.configure(interval)
-	}
 	now := time.Now()
+	if interval != r.interval {
+		r.configure(now, interval)
+	}
 	if at, ok := r.Next(); size == 0 || !ok || now.Before(at) {
 		return nil, why
 	}
@@ -107,10 +104,13 @@ func (r *Refresher[Obj]) Take(interval time.Duration, size int) (batch []Row[Obj
 	return batch, why
 }
 
-func (r *Refresher[Obj]) configure(interval time.Duration) {
-	if interval == 0 {
-		r.lap = lap[Obj]{}
+func (r *Refresher[Obj]) configure(now time.Time, interval time.Duration) {
+	switch at := now.Add(interval); {
+	case interval == 0:
+		r.lap = Walk[Obj]{}
 		r.Health.OK("Refreshing is off")
+	case r.interval == 0 || at.Before(r.lapAt):
+		r.lapAt = at
 	}
 	r.interval, r.due = interval, time.Time{}
 }
@@ -129,7 +129,7 @@ func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], why
 			batch = r.called.next(r.rows, size)
 		case r.interval == 0:
 		case r.rows.Writable == nil:
-			batch, next = r.lap.next(r.rows, now, r.interval, size, r.batches)
+			batch, next = r.nextOfLap(now, size)
 		default:
 			batch, next = r.collectAged(now, size)
 		}
@@ -141,6 +141,21 @@ func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], why
 		next = 0
 	}
 	return nil, why, next
+}
+
+// nextOfLap returns up to size rows of the lap, and begins one that is due. If there are none, it returns the time until
+// the next lap. A lap that takes longer than the interval is followed by the next at once.
+func (r *Refresher[Obj]) nextOfLap(now time.Time, size int) (batch []Row[Obj], next time.Duration) {
+	if !r.lap.on() && !now.Before(r.lapAt) {
+		r.lap = walkUpTo[Obj](r.rows.Revision())
+		if r.lapAt = r.lapAt.Add(r.interval); r.lapAt.Before(now) {
+			r.lapAt = now
+		}
+	}
+	if batch = r.lap.next(r.rows, size); r.lap.on() {
+		return batch, 0
+	}
+	return batch, max(0, r.lapAt.Sub(now))
 }
 
 // collectAged returns up to size rows whose status is old enough. It stops at the first row that is too
