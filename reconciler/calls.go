@@ -218,9 +218,9 @@ func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, 
 	return k
 }
 
-// sight returns what the table and the loop know about the object that a text names.
-func (b *answers[Obj]) sight(text string) sight[Obj] {
-	s := b.r.reports.view.glance(text, func(key index.Key) bool {
+// facts returns what the table and the loop know about the object that a text names.
+func (b *answers[Obj]) facts(text string) facts[Obj] {
+	s := b.r.reports.view.find(text, func(key index.Key) bool {
 		_, has := b.r.core.KeyInfo(string(key), 0)
 		return has
 	})

@@ -135,9 +135,9 @@ type options struct {
 	budget   resync.Budget
 }
 
-// resolve returns the setup that a configuration describes. fallback are the metrics if no option has
+// newSetup returns the setup that a configuration describes. fallback are the metrics if no option has
 // some; nil means unpublished ones. The error joins everything that is wrong.
-func resolve[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
+func newSetup[Obj any](cfg Config[Obj], fallback Metrics) (setup[Obj], error) {
 	if cfg.Pruner == nil && cfg.Lister == nil {
 		cfg.Pruner = cfg.pruner()
 	}

@@ -134,7 +134,7 @@ func (l *Loop[Obj]) pauseOf(texts []string) *pause[Obj] {
 	}
 	textOf := map[string]string{}
 	for _, text := range texts {
-		if key := string(l.view.glance(text, nil).key); textOf[key] == "" {
+		if key := string(l.view.find(text, nil).key); textOf[key] == "" {
 			textOf[key] = text
 		}
 	}
@@ -224,7 +224,7 @@ func (l *Loop[Obj]) Retry(ctx context.Context, keys ...string) (int, error) {
 			b.r.core.RetryAllNow(func(n int) { all <- n })
 		}
 		for _, key := range keys {
-			s := b.sight(key)
+			s := b.facts(key)
 			switch {
 			case s.info != nil && b.r.core.RetryNow(string(s.key), l.life.now()):
 				a.n++

@@ -152,7 +152,7 @@ func (r *runner[Obj]) loop(ctx context.Context) {
 // poll answers calls between two passes: the limiter of rounds may allow no pass for long.
 func (r *runner[Obj]) poll(ctx context.Context) (prune bool) {
 	prune = r.takeCalls(ctx)
-	r.lookAtWaits()
+	r.checkWaits()
 	return prune
 }
 
@@ -253,8 +253,8 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	n.by(recordAt, inspect.ReasonDue, has)
 	stuckAt, has := r.workers.NextStuck(now)
 	n.by(stuckAt, inspect.ReasonStuck, has)
-	lookAt, has := r.resync.Next(now, r.paused.whole)
-	n.by(lookAt, inspect.ReasonPrune, has)
+	at, has := r.resync.Next(now, r.paused.whole)
+	n.by(at, inspect.ReasonPrune, has)
 	refreshAt, has := r.nextRefresh(now)
 	n.by(refreshAt, inspect.ReasonDue, has)
 	return n

@@ -123,7 +123,7 @@ func failures[Obj any](keys *core.Index[Obj], limit int) (texts []string) {
 // newReporter returns a reporter to health. It also reports a call on the goroutine of the loop that takes
 // long. busy returns the text of that.
 func newReporter(l *life, s *settings, busy func() string) *health.Reporter {
-	limit := func() time.Duration { return max(execute.Long, execute.Patience(s.Load().Timeout)) }
+	limit := func() time.Duration { return max(execute.Long, execute.StuckAfter(s.Load().Timeout)) }
 	return health.New(health.Calls{Now: l.now, Limit: limit, Busy: busy})
 }
 

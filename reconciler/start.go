@@ -42,7 +42,7 @@ func New[Obj any](cfg Config[Obj]) (*Loop[Obj], error) { return newLoop(cfg, nil
 
 // newLoop is New. fallback are the metrics without [WithMetrics]; nil means unpublished ones.
 func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
-	s, err := resolve(cfg, fallback)
+	s, err := newSetup(cfg, fallback)
 	if err != nil {
 		return nil, err
 	}

@@ -163,7 +163,7 @@ func (v *view[Obj]) operations(q inspect.OperationQuery) []inspect.Operation {
 	if q.Key == "" {
 		return v.stats.journal.Operations(nil, q.Since, q.Limit)
 	}
-	s := v.glance(q.Key, func(key index.Key) bool { return len(v.operationsOf(key, q)) > 0 })
+	s := v.find(q.Key, func(key index.Key) bool { return len(v.operationsOf(key, q)) > 0 })
 	return v.operationsOf(s.key, q)
 }
 

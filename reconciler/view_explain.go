@@ -28,7 +28,7 @@ const (
 
 // explain is [Loop.Explain].
 func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation {
-	s, err := v.see(ctx, key)
+	s, err := v.facts(ctx, key)
 	x := inspect.Explanation{
 		Reconciler: v.identity.String(), Key: v.nameOf(&s), At: time.Now(),
 		Found: s.found, Revision: s.revision, Status: s.status.Kind.String(), Since: s.status.UpdatedAt,
@@ -68,7 +68,7 @@ func (v *view[Obj]) explain(ctx context.Context, key string) inspect.Explanation
 }
 
 // explainEntry adds what the core knows about an object.
-func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *sight[Obj]) {
+func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *facts[Obj]) {
 	st := s.info
 	// The row may be back, and unread.
 	x.Deleted, x.Ahead, x.Attempts, x.Error = st.Deleted && !s.found, st.Queue.Ahead, st.Failures, st.Failure
@@ -108,7 +108,7 @@ func explainRow(x *inspect.Explanation, s Status, is inspect.State) {
 }
 
 // explainFlight explains an object in flight.
-func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
+func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *facts[Obj]) {
 	if s.inLine.Operation != "" {
 		x.Since, x.Deleted = v.life.timeOf(s.inLine.Since), s.inLine.Operation == OpDelete
 		x.Why = s.inLine.Operation + " is running, and the reconciler waits for it"
@@ -131,8 +131,8 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *sight[Obj]) {
 	}
 }
 
-// sight is what is known about an object: its row in a snapshot, and what the loop knew at that time.
-type sight[Obj any] struct {
+// facts are what is known about an object: its row in a snapshot, and what the loop knew at that time.
+type facts[Obj any] struct {
 	txn      statedb.ReadTxn
 	key      index.Key
 	row      Obj
@@ -144,21 +144,21 @@ type sight[Obj any] struct {
 	known[Obj]
 }
 
-// see returns what is known about the object that a text names. If the loop does not answer, err is
+// facts returns what is known about the object that a text names. If the loop does not answer, err is
 // that of askBriefly, and the rest is from the table.
-func (v *view[Obj]) see(ctx context.Context, text string) (s sight[Obj], err error) {
-	s, err = askBriefly(ctx, v, func(b *answers[Obj]) sight[Obj] { return b.sight(text) })
+func (v *view[Obj]) facts(ctx context.Context, text string) (s facts[Obj], err error) {
+	s, err = askBriefly(ctx, v, func(b *answers[Obj]) facts[Obj] { return b.facts(text) })
 	if err != nil {
-		s = v.glance(text, nil)
+		s = v.find(text, nil)
 		s.known = v.unasked(s.key)
 	}
 	return s, err
 }
 
-// glance finds the object that a text names: the first key of which the table has an object or which is
+// find finds the object that a text names: the first key of which the table has an object or which is
 // known, else the first key. No key is known if known is nil.
-func (v *view[Obj]) glance(text string, known func(index.Key) bool) sight[Obj] {
-	s := sight[Obj]{txn: v.rows.DB.ReadTxn(), state: v.stats.state.Load()}
+func (v *view[Obj]) find(text string, known func(index.Key) bool) facts[Obj] {
+	s := facts[Obj]{txn: v.rows.DB.ReadTxn(), state: v.stats.state.Load()}
 	keys := v.rows.Keys(text)
 	for _, s.key = range keys {
 		if s.row, s.revision, s.found = v.rows.ByKey(s.txn, s.key); s.found {
@@ -173,7 +173,7 @@ func (v *view[Obj]) glance(text string, known func(index.Key) bool) sight[Obj] {
 }
 
 // nameOf returns the text of the key.
-func (v *view[Obj]) nameOf(s *sight[Obj]) string {
+func (v *view[Obj]) nameOf(s *facts[Obj]) string {
 	switch {
 	case s.found:
 		return v.rows.Name(s.row)
@@ -224,7 +224,7 @@ func (v *view[Obj]) whyBusy() error {
 
 // notes returns facts about the reconciler that matter to an object. err is why the loop did not
 // answer.
-func (v *view[Obj]) notes(s *sight[Obj], err error) (notes []string) {
+func (v *view[Obj]) notes(s *facts[Obj], err error) (notes []string) {
 	if err != nil {
 		notes = append(notes, err.Error())
 	}

@@ -90,7 +90,7 @@ func (v *view[Obj]) nextAttempt(g gates, shown inspect.State, info *core.KeyInfo
 }
 
 // why describes the state of an object in a sentence.
-func (v *view[Obj]) why(is inspect.State, s *sight[Obj], x *inspect.Explanation) string {
+func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation) string {
 	switch is {
 	case inspect.StateDone:
 		return v.whyDone(s)
@@ -128,7 +128,7 @@ var whys = map[inspect.State]string{
 }
 
 // whyDone describes an object that was applied.
-func (v *view[Obj]) whyDone(s *sight[Obj]) string {
+func (v *view[Obj]) whyDone(s *facts[Obj]) string {
 	switch at := v.ledger.Applied(s.revision); {
 	case s.wrong != "":
 		return "it was applied, but a resync has found it " + s.wrong + " in the target: its repair waits for the limiter of refreshes"
@@ -141,7 +141,7 @@ func (v *view[Obj]) whyDone(s *sight[Obj]) string {
 }
 
 // absent describes an object that neither the table nor the loop, which has answered, has.
-func (v *view[Obj]) absent(s *sight[Obj]) string {
+func (v *view[Obj]) absent(s *facts[Obj]) string {
 	at := s.state.observed
 	if at >= v.rows.Table.Revision(s.txn) {
 		return "not in the table, and nothing is left to be done for it"

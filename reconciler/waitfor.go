@@ -139,8 +139,8 @@ func (v *view[Obj]) unfinished(txn statedb.ReadTxn, objs []Obj) (rest []Obj) {
 	return rest
 }
 
-// looked is what the loop knows about some objects at one moment.
-type looked[Obj any] struct {
+// answer is what the loop knows about some objects at one moment.
+type answer[Obj any] struct {
 	txn   statedb.ReadTxn
 	known []known[Obj]
 	// seen: the loop has read everything up to the snapshot.
@@ -156,11 +156,11 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 		if !met && err == nil && time.Since(began) > answerTimeout {
 			err = &inspect.BusyError{With: v.busy()}
 		}
-		known := looked[Obj]{txn: txn, known: make([]known[Obj], len(some))}
+		known := answer[Obj]{txn: txn, known: make([]known[Obj], len(some))}
 		if err == nil {
-			var answer looked[Obj]
-			if answer, err = askBriefly(ctx, v, func(b *answers[Obj]) looked[Obj] { return b.lookAt(some) }); err == nil {
-				known = answer
+			var told answer[Obj]
+			if told, err = askBriefly(ctx, v, func(b *answers[Obj]) answer[Obj] { return b.answer(some) }); err == nil {
+				known = told
 			}
 		}
 		list.Keys = append(list.Keys, v.unappliedAs(known, some, met, err)...)
@@ -169,7 +169,7 @@ func (v *view[Obj]) unappliedOf(ctx context.Context, objs []Obj, met bool) (list
 }
 
 // unappliedAs is unappliedOf for what is known about the objects. err is why the loop did not tell.
-func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err error) (keys []inspect.Unreconciled) {
+func (v *view[Obj]) unappliedAs(known answer[Obj], objs []Obj, met bool, err error) (keys []inspect.Unreconciled) {
 	g := v.gates()
 	for i, obj := range objs {
 		if err != nil {
@@ -202,11 +202,11 @@ func (v *view[Obj]) unappliedAs(known looked[Obj], objs []Obj, met bool, err err
 	return keys
 }
 
-// lookAt returns what the loop knows about some objects.
-func (b *answers[Obj]) lookAt(objs []Obj) looked[Obj] {
+// answer returns what the loop knows about some objects.
+func (b *answers[Obj]) answer(objs []Obj) answer[Obj] {
 	r := b.r
 	txn := r.shared.rows.DB.ReadTxn()
-	known := looked[Obj]{
+	known := answer[Obj]{
 		txn: txn, known: make([]known[Obj], len(objs)),
 		seen: r.observer.Revision() >= r.shared.rows.Table.Revision(txn),
 	}
@@ -243,15 +243,15 @@ func (l *Loop[Obj]) WaitKey(ctx context.Context, key string, m Milestone) (inspe
 		return inspect.Unapplied{}, err
 	}
 	revision := l.rows.Revision()
-	s, err := ask(ctx, l.view, func(b *answers[Obj]) sight[Obj] { return b.sight(key) })
+	s, err := ask(ctx, l.view, func(b *answers[Obj]) facts[Obj] { return b.facts(key) })
 	if err == nil && !s.found && s.info == nil {
 		if rest, err := l.Wait(ctx, revision, Attempted); err != nil {
 			return rest, err
 		}
-		s, err = ask(ctx, l.view, func(b *answers[Obj]) sight[Obj] { return b.sight(key) })
+		s, err = ask(ctx, l.view, func(b *answers[Obj]) facts[Obj] { return b.facts(key) })
 	}
 	if err != nil {
-		s = l.view.glance(key, nil)
+		s = l.view.find(key, nil)
 	}
 	switch {
 	case s.found:

@@ -181,7 +181,7 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 // publish reports to waits how far the loop has come. It is called at the end of a round, while the
 // batch of the round is still known.
 func (r *runner[Obj]) publish() {
-	r.lookAtWaits()
+	r.checkWaits()
 	low := r.core.Index.LowWatermark()
 	over := r.shared.progress.Publish(r.core.Index.Attempted(r.observer.Revision()), low, r.observer.LastWanted())
 	if len(over) == 0 {
@@ -197,12 +197,12 @@ func (r *runner[Obj]) publish() {
 	}
 }
 
-// lookAtWaits ends waits for keys that are over. If there are more, another pass follows at once.
-func (r *runner[Obj]) lookAtWaits() {
+// checkWaits ends waits for keys that are over. If there are more, another pass follows at once.
+func (r *runner[Obj]) checkWaits() {
 	// A pass without waits begins no transaction for them.
 	waiting := r.shared.keyWaits.Waiting() > 0
 	state := r.observer.HandedOver(waiting)
-	if waiting && r.shared.keyWaits.Look(state) {
+	if waiting && r.shared.keyWaits.Check(state) {
 		r.shared.calls.made.Send()
 	}
 }

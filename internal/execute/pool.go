@@ -156,7 +156,7 @@ func (p *Pool[Obj]) serve(ctx context.Context) {
 // even if an operation ends the goroutine.
 func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
 	j.Place, j.Began = Running, p.cfg.Now()
-	j.stuckAt = j.Began + Patience(p.timeout)
+	j.stuckAt = j.Began + StuckAfter(p.timeout)
 	p.running = append(p.running, j)
 	txn := j.txn
 	// A stuck job must not keep a snapshot of all tables in memory; its operation still may.
@@ -313,9 +313,9 @@ const (
 	forEver = time.Duration(1) << 61
 )
 
-// Patience returns how long a call with a timeout may take before it is stuck: twice the timeout, or
+// StuckAfter returns how long a call with a timeout may take before it is stuck: twice the timeout, or
 // a second more if that is less. Without a timeout (0), it returns [Long].
-func Patience(timeout time.Duration) time.Duration {
+func StuckAfter(timeout time.Duration) time.Duration {
 	if timeout == 0 {
 		return Long
 	}
@@ -327,7 +327,7 @@ func Patience(timeout time.Duration) time.Duration {
 func (p *Pool[Obj]) NextStuck(now time.Duration) (at time.Duration, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at = now + Patience(p.timeout)
+	at = now + StuckAfter(p.timeout)
 	for _, j := range p.running {
 		if j.Place == Running {
 			at = min(at, j.stuckAt)
@@ -354,7 +354,7 @@ func (p *Pool[Obj]) Overdue(now time.Duration) {
 func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	j.stuckAt = p.cfg.Now() + Patience(p.timeout)
+	j.stuckAt = p.cfg.Now() + StuckAfter(p.timeout)
 	return j.Place != Stuck
 }
 

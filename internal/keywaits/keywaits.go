@@ -25,7 +25,7 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 )
 
-// Limit bounds the keys and the waits that one [Waits.Look] visits.
+// Limit bounds the keys and the waits that one [Waits.Check] visits.
 const Limit = 1024
 
 // Wait is the wait of one goroutine for one key. Set the exported field before [Waits.Begin].
@@ -283,11 +283,11 @@ func (k *Waits[Obj]) note(object Obj, happened func(*key[Obj])) {
 	}
 }
 
-// Look ends waits that are over. It looks at those that have begun or to whose keys something has happened, and at
+// Check ends waits that are over. It looks at those that have begun or to whose keys something has happened, and at
 // those that the given state or the mark have passed, since they were last looked at. state is a state of the table
 // of which every deletion was handed over to the core, or left out for a row that NoteChange was told of; nil if
 // none is at hand. more: there are more than [Limit] of them, for the next call.
-func (k *Waits[Obj]) Look(state statedb.ReadTxn) (more bool) {
+func (k *Waits[Obj]) Check(state statedb.ReadTxn) (more bool) {
 	if k.some.Load() == 0 {
 		return false
 	}
@@ -298,7 +298,7 @@ func (k *Waits[Obj]) Look(state statedb.ReadTxn) (more bool) {
 		key := k.due.Pop()
 		for ; key.due > 0 && left > 0; left-- {
 			key.due--
-			k.look(key.waits[key.due], state)
+			k.check(key.waits[key.due], state)
 		}
 		k.queue(key)
 	}
@@ -325,9 +325,9 @@ func (k *Waits[Obj]) passed(state statedb.ReadTxn) (n int) {
 	return n
 }
 
-// look ends a wait if it is over. Otherwise the wait is looked at again when something happens to its key or, if the
+// check ends a wait if it is over. Otherwise the wait is looked at again when something happens to its key or, if the
 // key is reconciled, when more was handed over or covered. The caller holds mu.
-func (k *Waits[Obj]) look(w *Wait[Obj], state statedb.ReadTxn) {
+func (k *Waits[Obj]) check(w *Wait[Obj], state statedb.ReadTxn) {
 	k.unpark(w)
 	if w.over {
 		return

@@ -104,12 +104,12 @@ type version struct {
 }
 
 // Look looks at the waits; seen is the revision of the table's state that was handed over.
-func (e *env) Look(seen statedb.Revision) (more bool) {
+func (e *env) Check(seen statedb.Revision) (more bool) {
 	for next := e.table.Revision(e.db.ReadTxn()); next <= seen; next++ {
 		e.tables[next] = e.db.ReadTxn()
 		e.insert("other")
 	}
-	return e.Waits.Look(e.tables[seen])
+	return e.Waits.Check(e.tables[seen])
 }
 
 func (e *env) insert(r row) {
@@ -130,7 +130,7 @@ func (e *env) join(v version) *Wait[row] {
 // wait begins a wait, and looks at it.
 func (e *env) wait(v version, seen statedb.Revision) *Wait[row] {
 	w := e.join(v)
-	e.Look(seen)
+	e.Check(seen)
 	return w
 }
 
@@ -185,7 +185,7 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 			}
 			w := e.join(c.wait)
 			if c.pause {
-				e.Look(c.seen)
+				e.Check(c.seen)
 				e.expect(false, w, "before the pause")
 				e.paused = "a"
 				e.NotePause()
@@ -193,7 +193,7 @@ func TestWaitIsOverAtItsMilestone(t *testing.T) {
 			if c.u != nil {
 				e.unreconciled["a"] = *c.u
 			}
-			e.Look(c.seen)
+			e.Check(c.seen)
 			e.expect(c.over, w, name)
 			if c.over {
 				require.Equal(e, c.inserted, !e.IsOver(w))
@@ -213,19 +213,19 @@ func TestWaitIsCheckedWhenItsKeyChanges(t *testing.T) {
 	a, b := e.wait(version{Object: "a", Revision: 3}, 3), e.wait(version{Object: "b", Revision: 4, Deleted: true}, 3)
 
 	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 3, Tried: true}
-	e.Look(3)
+	e.Check(3)
 	e.expect(false, a, "nothing happened to its key")
 	e.NoteChange("a", 0)
 	e.expect(false, a, "the loop has not looked")
-	e.Look(3)
+	e.Check(3)
 	e.expect(true, a, "its state changed")
 
 	delete(e.unreconciled, "b")
 	e.NoteOperation("b", 3, false, true)
-	e.Look(3)
+	e.Check(3)
 	e.expect(false, b, "an update of an older row has ended")
 	e.NoteOperation("b", 3, true, true)
-	e.Look(3)
+	e.Check(3)
 	e.expect(true, b, "its deletion has ended")
 	require.True(e, e.IsOver(b))
 }
@@ -237,13 +237,13 @@ func TestOperationOnALaterVersionEndsAWait(t *testing.T) {
 		e.unreconciled["a"] = core.KeyInfo[row]{Revision: 9}
 		w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 9)
 		e.NoteOperation("a", 2, false, true)
-		e.Look(9)
+		e.Check(9)
 		e.expect(false, w, "an older version")
 		e.NoteOperation("a", 4, false, false)
-		e.Look(9)
+		e.Check(9)
 		e.expect(m == progress.Attempted, w, "a later version failed")
 		e.NoteOperation("a", 5, false, true)
-		e.Look(9)
+		e.Check(9)
 		e.expect(true, w, "a later version was applied")
 	}
 }
@@ -255,12 +255,12 @@ func TestRowThatReplacesADeletionProlongsTheWait(t *testing.T) {
 	e.Begin(w, "a")
 	e.NoteChange("a", 7)
 	e.Join(w, "a", 5, true)
-	e.Look(6)
+	e.Check(6)
 	e.expect(false, w, "a later row was seen")
 	e.NoteChange("a", 9)
-	e.Look(8)
+	e.Check(8)
 	e.expect(false, w, "an even later row was seen")
-	e.Look(9)
+	e.Check(9)
 	e.expect(true, w, "all later deletions were handed over")
 	require.True(e, e.IsOver(w))
 }
@@ -278,7 +278,7 @@ func TestLeaveForgetsTheWait(t *testing.T) {
 			e.Leave(w)
 		}
 	}
-	e.Look(9)
+	e.Check(9)
 	require.Zero(e, e.Waiting())
 	require.Empty(e, e.byKey)
 	require.Zero(e, e.due.Len()+e.parked.Len())
@@ -294,7 +294,7 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 				w := e.wait(version{Object: "a", Revision: 3, Milestone: m}, 3)
 				e.NoteOperation("a", 3, false, true)
 				e.Join(w, "a", 4, deleted)
-				e.Look(4)
+				e.Check(4)
 				e.expect(true, w, "its first version was applied, and replaced since")
 				require.True(e, e.IsOver(w))
 			}
@@ -310,10 +310,10 @@ func TestOperationBeforeAWaitDoesNotCount(t *testing.T) {
 	e.NoteOperation("a", 3, false, true)
 	w := e.join(version{Object: "a", Revision: 3})
 	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
-	e.Look(4)
+	e.Check(4)
 	e.expect(false, w, "the operation ended before the wait began")
 	e.NoteOperation("a", 3, false, true)
-	e.Look(4)
+	e.Check(4)
 	e.expect(true, w, "the operation was run again")
 }
 
@@ -325,10 +325,10 @@ func TestDeletionBeforeTheLookUpDoesNotEndAWait(t *testing.T) {
 	e.NoteOperation("a", 3, true, true)
 	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
 	e.Join(w, "a", 5, true)
-	e.Look(5)
+	e.Check(5)
 	e.expect(false, w, "the update runs")
 	e.NoteOperation("a", 5, true, true)
-	e.Look(5)
+	e.Check(5)
 	e.expect(true, w, "its deletion has ended")
 }
 
@@ -343,9 +343,9 @@ func TestMarkEndsTheWaitsInItsRangesOnly(t *testing.T) {
 	for i := range 40 {
 		waits = append(waits, e.join(version{Object: name(i), Revision: statedb.Revision(i + 1), Deleted: i%10 == 9}))
 	}
-	e.Look(0)
+	e.Check(0)
 	for _, e.covered = range []ranges{{}, {{1, 4}}, {{1, 4}, {12, 15}}, {{1, 4}, {12, 18}, {22, 22}}, {{1, 25}}, {{1, 25}, {31, 40}}} {
-		require.False(e, e.Look(0))
+		require.False(e, e.Check(0))
 		for i, w := range waits {
 			e.expect(i%10 != 9 && e.covered.Covers(statedb.Revision(i+1)), w, fmt.Sprint(i, e.covered))
 		}
@@ -362,11 +362,11 @@ func TestRoundWithoutNewsVisitsNoWait(t *testing.T) {
 		e.join(version{Object: name(i), Revision: statedb.Revision(10*i + 5), Milestone: progress.Applied})
 		e.join(version{Object: name(i), Revision: statedb.Revision(10*i + 6), Deleted: true})
 	}
-	for e.Look(4) {
+	for e.Check(4) {
 	}
 	e.states, e.marks = 0, 0
 	for range 10 {
-		require.False(e, e.Look(4))
+		require.False(e, e.Check(4))
 	}
 	require.Zero(e, e.states+e.marks)
 }
@@ -399,12 +399,12 @@ func TestOneLookVisitsFewOfManyWaits(t *testing.T) {
 			for i := range many {
 				waits = append(waits, e.join(c.join(i)))
 			}
-			for e.Look(4) {
+			for e.Check(4) {
 			}
 			c.happens(e)
 			for looks, more := 0, true; more; looks++ {
 				e.states, e.marks = 0, 0
-				more = e.Look(5)
+				more = e.Check(5)
 				require.LessOrEqual(e, e.states, Limit)
 				require.LessOrEqual(e, e.marks, Limit)
 				require.Less(e, looks, 2*many/Limit)
@@ -422,10 +422,10 @@ func TestKeyWithManyWaitsHoldsUpNoOtherKey(t *testing.T) {
 	for range many {
 		hot = append(hot, e.join(version{Object: "hot", Revision: 1}))
 	}
-	e.Look(0)
+	e.Check(0)
 	w := e.join(version{Object: "a", Revision: 1, Deleted: true})
 	for range 2 {
-		require.True(e, e.Look(1))
+		require.True(e, e.Check(1))
 		for _, w := range hot {
 			e.Join(w, "hot", 1, false)
 		}
@@ -439,7 +439,7 @@ func TestRoundWithoutWaitsAllocatesNothing(t *testing.T) {
 	require.Zero(e, testing.AllocsPerRun(100, func() {
 		e.NoteChange("a", 0)
 		e.NoteOperation("a", 1, false, true)
-		e.Look(1)
+		e.Check(1)
 	}))
 }
 
@@ -466,9 +466,9 @@ func TestWaitsBeginAndEndOnAnyGoroutine(t *testing.T) {
 			require.Zero(e, e.Waiting())
 			return
 		default:
-			e.Look(n / 2)
+			e.Check(n / 2)
 			e.NoteOperation("a", n, false, true)
-			e.Look(n)
+			e.Check(n)
 		}
 	}
 }

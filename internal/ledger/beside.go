@@ -21,10 +21,10 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Patience is how long a change may hold the mark without having been attempted. The pass that begins then
+// MaxHold is how long a change may hold the mark without having been attempted. The pass that begins then
 // writes a row for it into the table of outcomes, and the mark passes it. Most operations end sooner, and
 // cost no row. While there are intervals, no change holds the mark: each has a row at once.
-const Patience = 10 * time.Millisecond
+const MaxHold = 10 * time.Millisecond
 
 // Beside writes outcomes into tables beside the table of objects: a row for each object that is not
 // Done, and the mark, which says how far the table was attempted. An object is Done if the mark covers
@@ -81,7 +81,7 @@ func (l *Beside[Obj]) Write(ops []core.Operation[Obj], maxRetries int) Commit {
 
 // Publish implements [Ledger].
 func (l *Beside[Obj]) Publish(observed statedb.Revision, ahead []observe.Range) Commit {
-	until := l.began - Patience
+	until := l.began - MaxHold
 	if len(ahead)+len(l.mark.Intervals) > 0 {
 		// The mark must pass all that an interval had, and an interval must not lose revisions.
 		until = math.MaxInt64
@@ -186,7 +186,7 @@ var kinds = [...]status.Kind{
 // Next implements [Ledger].
 func (l *Beside[Obj]) Next() (time.Duration, bool) {
 	_, observed, holds := l.core.HoldsSince()
-	return observed + Patience, holds
+	return observed + MaxHold, holds
 }
 
 // Covers implements [Ledger].

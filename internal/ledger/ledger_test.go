@@ -214,7 +214,7 @@ func TestNoChangeHoldsTheMarkWhileThereAreIntervals(t *testing.T) {
 	}
 	at, ok := l.Next()
 	require.True(t, ok)
-	require.Equal(t, now+Patience, at)
+	require.Equal(t, now+MaxHold, at)
 	now = at
 	l.Begin(now, 50)
 	l.Publish(50, nil)

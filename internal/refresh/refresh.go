@@ -16,8 +16,8 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// glance bounds the rows that a call of Take reads, because it takes the loop's time.
-const glance = 1024
+// maxRead bounds the rows that a call of Take reads, because it takes the loop's time.
+const maxRead = 1024
 
 // Row is a row and its revision.
 type Row[Obj any] struct {
@@ -168,7 +168,7 @@ func (r *Refresher[Obj]) collectAged(now time.Time, size int) (batch []Row[Obj],
 		if age := now.Sub(s.UpdatedAt); age >= 0 && age < r.interval {
 			return batch, r.interval - age
 		}
-		if len(batch) == size || read == glance {
+		if len(batch) == size || read == maxRead {
 			return batch, 0
 		}
 		read++

@@ -51,7 +51,7 @@ func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
 		if from != nil && bytes.Equal(table.Key(object), from) {
 			continue
 		}
-		if len(batch) == size || read == glance {
+		if len(batch) == size || read == maxRead {
 			return batch
 		}
 		read++

@@ -55,7 +55,7 @@ func (c *chunk[T]) run() {
 	for {
 		clear(waits)
 		clear(cases)
-		if waits = c.look(woke, waits[:0]); len(waits) == 0 {
+		if waits = c.check(woke, waits[:0]); len(waits) == 0 {
 			return
 		}
 		cases = append(cases[:0], receive(c.wake))
@@ -69,10 +69,10 @@ func (c *chunk[T]) run() {
 	}
 }
 
-// look reports the members whose channels have closed, and woke, whose channel may have delivered a value
+// check reports the members whose channels have closed, and woke, whose channel may have delivered a value
 // instead: it is the member whose channel woke the goroutine, or nil. It appends the others to waits. If there
 // are none, the goroutine must end.
-func (c *chunk[T]) look(woke *Wait[T], waits []*Wait[T]) []*Wait[T] {
+func (c *chunk[T]) check(woke *Wait[T], waits []*Wait[T]) []*Wait[T] {
 	s := c.set
 	s.mu.Lock()
 	before := c.live

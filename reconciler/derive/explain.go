@@ -45,7 +45,7 @@ func (d *Derived[In, Out]) ID() inspect.ID {
 func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explanation {
 	e := inspect.Explanation{Reconciler: d.ID().String(), Key: key, At: time.Now()}
 	txn := d.cfg.DB.ReadTxn()
-	s := d.look(txn, key)
+	s := d.facts(txn, key)
 	d.explainInput(&e, s)
 	for i := range s.contests {
 		e.Notes = append(e.Notes, d.contestNotes(&s.contests[i])...)
@@ -56,8 +56,8 @@ func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explan
 	return e
 }
 
-// sight is what a derivation knows about a key.
-type sight[In, Out any] struct {
+// facts is what a derivation knows about a key.
+type facts[In, Out any] struct {
 	// name is the key as the input writes it, found: the input has the row, at revision. It wants output
 	// rows, and wins so many of them. unseen: the derivation has not read this version of the row.
 	found, unseen bool
@@ -85,8 +85,8 @@ type contest[In, Out any] struct {
 	input string
 }
 
-// look copies what is known about a key, so that no function of the program is called with mu held.
-func (d *Derived[In, Out]) look(txn statedb.ReadTxn, key string) (s sight[In, Out]) {
+// facts copies what is known about a key, so that no function of the program is called with mu held.
+func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, Out]) {
 	inKeys, outKeys := d.in.Keys(key), d.out.Keys(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -131,7 +131,7 @@ func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool)
 	return c
 }
 
-func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s sight[In, Out]) {
+func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s facts[In, Out]) {
 	e.Found, e.Revision = s.found, s.revision
 	input, output := d.in.Table.Name(), d.output.Name()
 	switch {
