@@ -71,8 +71,8 @@ type Pruner[Obj any] interface {
 	// Prune gets all objects of the table, and removes everything else that this reconciler manages
 	// from the target. With a [Settings].PruneInterval it is called when the table is initialised and
 	// then at that interval. It is also called after [Reconciler.Prune]. It never runs at the same
-	// time as another operation: with workers, no other begins until those that run have ended or are stuck. A failure is
-	// retried with backoff, and health reports it until a prune succeeds.
+	// time as another operation. A failure is retried with backoff, and health reports it until a
+	// prune succeeds.
 	Prune(ctx context.Context, txn statedb.ReadTxn, objects iter.Seq2[Obj, statedb.Revision]) error
 }
 

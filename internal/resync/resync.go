@@ -133,10 +133,10 @@ func (r *Resync[Obj]) step(ctx context.Context, p Pass) *Result {
 	}
 	r.expire(p.Now)
 	if !r.mayBegin(p.Paused) || !r.isDue(p.Now) {
-		r.draining, r.holding = false, false
+		r.drain = drain{}
 		return ended
 	}
-	if ctx.Err() != nil || !r.mayPrune() {
+	if ctx.Err() != nil || !r.mayPrune(p.Now) {
 		return ended
 	}
 	r.requested, r.at = false, never
@@ -152,13 +152,13 @@ func (r *Resync[Obj]) step(ctx context.Context, p Pass) *Result {
 	return ended
 }
 
-// mayPrune reports whether no operation runs, or none has to end first. Until then no other begins; but one that is stuck
-// may never end, and holds back none.
-func (r *Resync[Obj]) mayPrune() bool {
+// mayPrune reports whether no operation runs, or none has to end first. Otherwise work may be held back.
+func (r *Resync[Obj]) mayPrune(now time.Duration) bool {
+	if r.cfg.List != nil {
+		return true
+	}
 	busy, stuck := r.cfg.Busy()
-	r.draining = busy && r.cfg.List == nil
-	r.holding = r.draining && !stuck
-	return !r.draining
+	return r.drain.wait(now, !busy, stuck)
 }
 
 // lookAtTable checks whether the table is initialised, and whether what it had then was attempted.
@@ -206,16 +206,14 @@ func (r *Resync[Obj]) Reschedule(now time.Duration) {
 }
 
 // Holds reports whether no operation may begin: the loop waits for the first listing, or for a prune.
-func (r *Resync[Obj]) Holds() bool { return r.adoption.waiting || r.holding }
+func (r *Resync[Obj]) Holds() bool { return r.adoption.waiting || r.drain.holding }
 
 // Next returns when Step has to be called again; false if it need not be.
 func (r *Resync[Obj]) Next(now time.Duration, paused bool) (at time.Duration, ok bool) {
 	at = never
 	switch l := r.listing; {
-	case r.draining:
-		// The end of an operation is the next event.
 	case r.mayBegin(paused):
-		at = r.at
+		at = r.beginsAt()
 	case l == nil:
 	case l.verdict.begun:
 		at = now
@@ -275,8 +273,8 @@ func (r *Resync[Obj]) State(now time.Duration) State {
 	if running {
 		s.Listing = l.started
 	}
-	if r.at < never && r.mayBegin(false) {
-		s.At = r.at
+	if at := r.beginsAt(); at < never && r.mayBegin(false) {
+		s.At = at
 	}
 	switch {
 	case running && now-l.began >= r.patience():

@@ -26,8 +26,7 @@ type schedule struct {
 	// requested: a look was requested. at is when the next one is due otherwise.
 	requested bool
 	at        time.Duration
-	// draining: a prune that is due waits for the operations that run. holding: no other begins meanwhile.
-	draining, holding bool
+	drain     drain
 	// failures counts the failures in a row, failure is the text of the last one; empty if the last look succeeded.
 	// awaits: it was a resync that awaits approval.
 	failures int
@@ -37,6 +36,14 @@ type schedule struct {
 
 // isReady reports whether the table is initialised, and what it had then was attempted.
 func (s *schedule) isReady() bool { return s.ready && s.gate == 0 }
+
+// beginsAt returns when the next look is due, or what it waits for may have changed; never if none is planned.
+func (s *schedule) beginsAt() time.Duration {
+	if s.drain.until > 0 {
+		return s.drain.until
+	}
+	return s.at
+}
 
 func (s *schedule) isDue(now time.Duration) bool { return s.requested || s.at <= now }
 
@@ -78,4 +85,43 @@ func later(t, d, now time.Duration) time.Duration {
 		return at
 	}
 	return never
+}
+
+const (
+	// minHold is how long work is held back the first time. If operations are still running then,
+	// work goes on for holdShare times as long. Then it is held back again, for twice as long as
+	// before.
+	minHold   = 100 * time.Millisecond
+	holdShare = 9
+	// hangPause is the pause before work may be held back again if an operation is stuck.
+	hangPause = time.Minute
+)
+
+// drain waits for running operations to end, so that a prune can begin. The zero value does not
+// wait.
+type drain struct {
+	// holding: work is held back. hold is for how long it was the last time.
+	holding bool
+	hold    time.Duration
+	// until is when that changes; 0 for now.
+	until time.Duration
+}
+
+// wait returns true and ends the wait if no operation is running (idle). Otherwise it decides
+// whether to hold work back. It does not while an operation is stuck (hangs), which may never end.
+func (d *drain) wait(now time.Duration, idle, hangs bool) bool {
+	switch {
+	case idle:
+		*d = drain{}
+		return true
+	case hangs:
+		*d = drain{until: now + hangPause}
+	case now < d.until:
+	case d.holding:
+		d.holding, d.until = false, now+holdShare*d.hold
+	default:
+		d.hold = max(minHold, 2*d.hold)
+		d.holding, d.until = true, now+d.hold
+	}
+	return false
 }

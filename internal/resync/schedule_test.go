@@ -141,8 +141,6 @@ func TestPruneWaitsForOperations(t *testing.T) {
 	w.busy = true
 	require.Nil(t, w.pass())
 	require.True(t, w.Holds(), "work is held back")
-	_, planned := w.Next(w.now, false)
-	require.False(t, planned, "the end of the operation is the next event")
 	w.Step(t.Context(), Pass{Now: w.now, Txn: w.cfg.Rows.DB.ReadTxn(), Paused: true})
 	require.False(t, w.Holds())
 	w.stuck = true
@@ -151,4 +149,37 @@ func TestPruneWaitsForOperations(t *testing.T) {
 	w.busy = false
 	require.NotNil(t, w.pass())
 	require.Equal(t, 1, *prunes)
+}
+
+// Work is held back for longer each time, and never for more than a tenth of the time.
+func TestPruneHoldsWorkBackATenthOfTheTime(t *testing.T) {
+	var d drain
+	now := time.Hour
+	for hold := minHold; hold < time.Minute; hold *= 2 {
+		require.False(t, d.wait(now, false, false))
+		require.True(t, d.holding)
+		at := d.until
+		require.Equal(t, now+hold, at)
+		require.False(t, d.wait(at-1, false, false))
+		require.True(t, d.holding)
+		require.False(t, d.wait(at, false, false))
+		require.False(t, d.holding)
+		again := d.until
+		require.Equal(t, at+9*hold, again)
+		require.False(t, d.wait(again-1, false, false))
+		require.False(t, d.holding)
+		now = again
+	}
+	require.True(t, d.wait(now, true, false))
+	require.Equal(t, drain{}, d)
+}
+
+func TestWorkIsNotHeldBackForAStuckOperation(t *testing.T) {
+	var d drain
+	d.wait(time.Hour, false, false)
+	require.False(t, d.wait(time.Hour, false, true))
+	require.False(t, d.holding)
+	require.Equal(t, time.Hour+time.Minute, d.until)
+	require.True(t, d.wait(time.Hour+1, true, false), "the stuck operation has returned")
+	require.Zero(t, d)
 }
