@@ -85,7 +85,7 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	}
 }
 
-// commit writes the outcomes that differ from what the rows have.
+// commit decides which outcomes are news, and writes these if the rows carry the status.
 func (r *runner[Obj]) commit(round *inspect.Round) {
 	c := r.shared.ledger.Write(r.ops, r.set.MaxRetries)
 	round.Written += c.Written

@@ -176,7 +176,7 @@ func (r *runner[Obj]) pass(ctx context.Context, reason inspect.Reason) <-chan st
 	more := r.work(ctx, &round, txn)
 	r.writeOutcomes(&round)
 	r.account(&round)
-	r.publish()
+	r.endWaits()
 
 	r.look(ctx, &round, txn)
 	r.report(&round)
@@ -242,7 +242,8 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	case more == nil, b.size > 0 && r.this.left, watch.AnyClosed([]<-chan struct{}{more}):
 		return nextPass{now: true}
 	case r.core.Index.Figures().States[core.Ready] > 0:
-		// Another object of its group has just been worked on: this one waits only for a permit.
+		// It was not ready when the pass took its operations: its group was freed at the end, or it is an orphan of the
+		// resync that has just been judged. It may have to wait for a permit.
 		n.changed = more
 		n.by(max(b.again, now), inspect.ReasonMore, true)
 	default:

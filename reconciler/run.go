@@ -178,7 +178,7 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		op.Outcome.RowKind = uint8(s.Kind)
 	}
 	if op.Lane() == core.Refresh && s.Kind == status.KindDone {
-		// It is a repair, maybe as a probe: nothing has marked the row.
+		// Nothing marks the row for a refresh. Update of a program of the peer gets a clone that says so.
 		op.Outcome.RowKind = uint8(status.KindRefreshing)
 	}
 	if op.Turn.Cause == core.CauseChange && r.observer.CatchingUp() && s.Kind == status.KindRefreshing {

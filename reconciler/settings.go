@@ -102,7 +102,8 @@ type Settings struct {
 	// second reconciler, writes more often than RefreshInterval may be refreshed late.
 	//
 	// If the rows carry no status, all rows are refreshed once a RefreshInterval, in the order of their keys, so that
-	// each is applied at least once in two intervals, if RefreshLimiter allows it.
+	// each is applied at least once in two intervals, if RefreshLimiter allows it. An interval begins when refreshing is
+	// turned on.
 	//
 	// Nothing is written before the operation ends: the status stays Done meanwhile. At most 128 objects, or an eighth of
 	// RoundSize if that is more, wait to be refreshed at a time. They have a share of the operations, so that other work

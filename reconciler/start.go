@@ -227,7 +227,7 @@ func (r *runner[Obj]) finish(ctx context.Context) {
 	r.completeFinished(ctx, &round)
 	r.writeOutcomes(&round)
 	r.account(&round)
-	r.publish()
+	r.endWaits()
 	r.report(&round)
 	// A listing that ignores its context keeps no outcome from being written.
 	r.resync.Stop()

@@ -178,9 +178,9 @@ func (b *answers[Obj]) upTo(until statedb.Revision) remainder[Obj] {
 	return b.last
 }
 
-// publish reports to waits how far the loop has come. It is called at the end of a round, while the
+// endWaits reports to waits how far the loop has come. It is called at the end of a round, while the
 // batch of the round is still known.
-func (r *runner[Obj]) publish() {
+func (r *runner[Obj]) endWaits() {
 	r.checkWaits()
 	low := r.core.Index.LowWatermark()
 	over := r.shared.progress.Publish(r.core.Index.Attempted(r.observer.Revision()), low, r.observer.LastWanted())

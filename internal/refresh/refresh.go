@@ -35,7 +35,7 @@ type Refresher[Obj any] struct {
 	// called is the walk that was requested last, repair the walk over the rows that a resync found missing or
 	// different.
 	called, repair Walk[Obj]
-	// lap is the lap if the rows carry no status, lapAt is when the next one may begin. Otherwise aged is the revision up
+	// lap is the present lap, if the rows carry no status, and lapAt is when the next one may begin. Otherwise aged is the revision up
 	// to which the age of rows has been checked.
 	lap   Walk[Obj]
 	lapAt time.Time
@@ -148,8 +148,9 @@ func (r *Refresher[Obj]) collect(now time.Time, size int) (batch []Row[Obj], why
 func (r *Refresher[Obj]) nextOfLap(now time.Time, size int) (batch []Row[Obj], next time.Duration) {
 	if !r.lap.on() && !now.Before(r.lapAt) {
 		r.lap = walkUpTo[Obj](r.rows.Revision())
-		if r.lapAt = r.lapAt.Add(r.interval); r.lapAt.Before(now) {
-			r.lapAt = now
+		if r.lapAt = r.lapAt.Add(r.interval); !r.lapAt.After(now) {
+			// It begins late by more than an interval. One lap makes up for all that were due.
+			r.lapAt = now.Add(r.interval)
 		}
 	}
 	if batch = r.lap.next(r.rows, size); r.lap.on() {

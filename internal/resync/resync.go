@@ -136,7 +136,7 @@ func (r *Resync[Obj]) step(ctx context.Context, p Pass) *Result {
 		r.drain = drain{}
 		return ended
 	}
-	if ctx.Err() != nil || !r.mayPrune(p.Now) {
+	if ctx.Err() != nil || !r.awaitOperations(p.Now) {
 		return ended
 	}
 	r.requested, r.at = false, never
@@ -152,9 +152,10 @@ func (r *Resync[Obj]) step(ctx context.Context, p Pass) *Result {
 	return ended
 }
 
-// mayPrune reports whether no operation runs, or none has to end first. Otherwise work may be held back.
-func (r *Resync[Obj]) mayPrune(now time.Duration) bool {
-	if r.cfg.List != nil {
+// awaitOperations reports whether the look may begin: a prune runs beside no operation. While it returns false, it decides
+// whether the loop holds back other operations, see [Resync.Holds].
+func (r *Resync[Obj]) awaitOperations(now time.Duration) bool {
+	if r.cfg.Prune == nil {
 		return true
 	}
 	busy, stuck := r.cfg.Busy()
@@ -241,12 +242,12 @@ func (r *Resync[Obj]) conclude(out *Result) *Result {
 	return out
 }
 
-// Stop ends and forgets the listing, if there is one, and waits for its goroutine. The next run of the loop lists again.
+// Stop ends and forgets the listing, if there is one, and waits for its goroutine.
 func (r *Resync[Obj]) Stop() {
 	if l := r.listing; l != nil {
 		l.cancel()
 		<-l.ended
-		r.listing, r.requested = nil, true
+		r.listing = nil
 	}
 }
 

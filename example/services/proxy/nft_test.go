@@ -146,6 +146,9 @@ func (v *vandal) replace() string {
 			}
 		}
 	}
+	if v.at.IsDormant("ip services") {
+		return "flush chain ip services output"
+	}
 	v.at.NftList(&printed)
 	var scripts []string
 	for _, each := range printed.Nftables {

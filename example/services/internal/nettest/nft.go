@@ -28,7 +28,19 @@ func (p *Place) Nft(script string) error {
 	})
 }
 
-// NftList decodes the ruleset of the namespace.
+// IsDormant reports whether a table is dormant. While one is, nft 1.0.6 prints no JSON behind its flags.
+func (p *Place) IsDormant(table string) (is bool) {
+	p.Helper()
+	p.Do(func() error {
+		// It fails if there is no such table.
+		out, _ := exec.Command("nft", append([]string{"list", "table"}, strings.Fields(table)...)...).Output()
+		is = strings.Contains(string(out), "flags dormant")
+		return nil
+	})
+	return is
+}
+
+// NftList decodes the ruleset of the namespace, in which no table is dormant.
 func (p *Place) NftList(into any) {
 	p.Helper()
 	p.Do(func() error {
@@ -38,8 +50,12 @@ func (p *Place) NftList(into any) {
 				err = json.Unmarshal(out, into)
 			}
 			// While others write, nft may end without an error and without the whole ruleset.
-			if err == nil || time.Now().After(deadline) {
-				return err
+			if err == nil {
+				return nil
+			}
+			if time.Now().After(deadline) {
+				plain, _ := exec.Command("nft", "list", "ruleset").CombinedOutput()
+				return fmt.Errorf("nft -j list ruleset: %w: %q\n%s", err, out, plain)
 			}
 		}
 	})
