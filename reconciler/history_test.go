@@ -83,7 +83,7 @@ const maxFailed = 10
 
 // runHistory runs one history in a bubble. Every failure message contains the seed.
 func runHistory(t *testing.T, seed uint64) (well bool) {
-	hung := time.AfterFunc(time.Minute, func() { panic(fmt.Sprintf("history %d hangs", seed)) })
+	hung := time.AfterFunc(9*time.Minute, func() { panic(fmt.Sprintf("history %d hangs", seed)) })
 	defer hung.Stop()
 	defer func() {
 		if p := recover(); p != nil {

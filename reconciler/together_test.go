@@ -73,7 +73,7 @@ func TestEverythingTogetherKeepsItsPromises(t *testing.T) {
 
 // runTogether runs one walk in a bubble, and reports what it has found.
 func runTogether(t *testing.T, seed uint64) bool {
-	hung := time.AfterFunc(2*time.Minute, func() { panic(fmt.Sprintf("walk %d hangs", seed)) })
+	hung := time.AfterFunc(9*time.Minute, func() { panic(fmt.Sprintf("walk %d hangs", seed)) })
 	defer hung.Stop()
 	var w *together
 	synctest.Test(t, func(t *testing.T) {
