@@ -18,7 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/pauses"
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -266,8 +266,8 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				errs := map[string]error{}
 				_, errs["retry"] = loop.Retry(ctx, unknown)
 				_, errs["refresh"] = loop.Refresh(ctx, unknown)
-				errs["pause"] = pauses.Add(ctx, loop, unknown)
-				errs["resume"] = pauses.Remove(ctx, loop, unknown)
+				errs["pause"] = operator.Pause(ctx, loop, unknown)
+				errs["resume"] = operator.Resume(ctx, loop, unknown)
 				_, errs["wait key"] = loop.WaitKey(ctx, unknown, reconciler.Applied)
 				_, errs["find"] = registry.Find(unknown)
 				unapplied, err := loop.WaitFor(short, reconciler.Applied, row)

@@ -18,7 +18,7 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/pauses"
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -314,9 +314,9 @@ func TestTextOfAKeyMeansOneObject(t *testing.T) {
 			require.Equal(e, text, event.Key)
 		}
 		require.NotEmpty(e, e.loop.Operations(inspect.OperationQuery{Key: strconv.Itoa(bytes)}))
-		require.NoError(e, pauses.Add(e.Context(), e.loop, strconv.Itoa(bytes)))
-		require.ErrorContains(e, pauses.Remove(e.Context(), e.loop, text), "object 55555555 is not paused by its key")
-		require.NoError(e, pauses.Remove(e.Context(), e.loop, strconv.Itoa(bytes)))
+		require.NoError(e, operator.Pause(e.Context(), e.loop, strconv.Itoa(bytes)))
+		require.ErrorContains(e, operator.Resume(e.Context(), e.loop, text), "object 55555555 is not paused by its key")
+		require.NoError(e, operator.Resume(e.Context(), e.loop, strconv.Itoa(bytes)))
 	}, nil)
 }
 

@@ -13,7 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/pauses"
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -23,14 +23,14 @@ func TestPausesOfKeysAddUp(t *testing.T) {
 		e.put(1, 1, 2, 3)
 		ctx, two := e.Context(), "0x0000000000000002"
 		paused := func() []string { return e.loop.Snapshot(ctx).Paused }
-		require.NoError(e, pauses.Add(ctx, e.loop, "2", `"2"`, two))
-		require.NoError(e, pauses.Add(ctx, e.loop, "3", "1"))
+		require.NoError(e, operator.Pause(ctx, e.loop, "2", `"2"`, two))
+		require.NoError(e, operator.Pause(ctx, e.loop, "3", "1"))
 		require.Equal(e, []string{"1", "2", "3"}, paused())
-		require.NoError(e, pauses.Remove(ctx, e.loop, two, "2"))
+		require.NoError(e, operator.Resume(ctx, e.loop, two, "2"))
 		require.Equal(e, []string{"1", "3"}, paused())
-		require.EqualError(e, pauses.Remove(ctx, e.loop, "1", "2"), "object 2 is not paused by its key")
+		require.EqualError(e, operator.Resume(ctx, e.loop, "1", "2"), "object 2 is not paused by its key")
 		require.Equal(e, []string{"1", "3"}, paused(), "nothing is resumed")
-		require.NoError(e, pauses.Remove(ctx, e.loop, "1", "3"))
+		require.NoError(e, operator.Resume(ctx, e.loop, "1", "3"))
 		require.Empty(e, paused())
 	}, nil)
 }
@@ -58,15 +58,15 @@ func TestPausesOfSeveralOperatorsAddUp(t *testing.T) {
 			one, other := strconv.Itoa(i+1), strconv.Itoa(operators+i+1)
 			all, rest = append(all, one, other), append(rest, one)
 			changes.Go(func() {
-				require.NoError(e, pauses.Add(e.Context(), interrupted{e.loop}, one))
-				require.NoError(e, pauses.Add(e.Context(), interrupted{e.loop}, other))
+				require.NoError(e, operator.Pause(e.Context(), interrupted{e.loop}, one))
+				require.NoError(e, operator.Pause(e.Context(), interrupted{e.loop}, other))
 			})
 		}
 		changes.Wait()
 		require.ElementsMatch(e, all, e.loop.Snapshot(e.Context()).Paused)
 		for i := range operators {
 			changes.Go(func() {
-				require.NoError(e, pauses.Remove(e.Context(), interrupted{e.loop}, strconv.Itoa(operators+i+1)))
+				require.NoError(e, operator.Resume(e.Context(), interrupted{e.loop}, strconv.Itoa(operators+i+1)))
 			})
 		}
 		changes.Wait()
@@ -78,7 +78,7 @@ func TestRefusedPauseNamesTheCause(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.put(1, 1, 2)
 		e.pass(0)
-		err := pauses.Add(e.Context(), e.loop, "1", "no\n"+strings.Repeat("x", 1000))
+		err := operator.Pause(e.Context(), e.loop, "1", "no\n"+strings.Repeat("x", 1000))
 		require.ErrorIs(e, err, inspect.ErrNotFound)
 		require.ErrorContains(e, err, ": not in the table, and nothing is left to be done for it")
 		require.NotContains(e, err.Error(), "\n")
@@ -88,7 +88,7 @@ func TestRefusedPauseNamesTheCause(t *testing.T) {
 		e.loop.Pause()
 		e.pass(0)
 		e.remove(2)
-		err = pauses.Add(e.Context(), e.loop, "2")
+		err = operator.Pause(e.Context(), e.loop, "2")
 		require.ErrorIs(e, err, inspect.ErrNotFound)
 		require.ErrorContains(e, err, "may be unread: if it was deleted since, that may be still to come")
 	}, nil)

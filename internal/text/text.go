@@ -89,15 +89,3 @@ func JSON(v any) (string, error) {
 	}
 	return out.String(), nil
 }
-
-// Escapes returns an upper bound of the bytes that [JSON] adds to a JSON text by escaping its
-// unprintable characters. Line breaks are not escaped.
-func Escapes(s string) (n int) {
-	const longest = len(`\udb40\udc41`)
-	for _, r := range s {
-		if r >= 0x7f && unprintable(r) || r < ' ' && r != '\n' {
-			n += longest
-		}
-	}
-	return n
-}

@@ -89,23 +89,20 @@ func TestFirstKeysAreInOrder(t *testing.T) {
 
 func TestTablesCutLongCellsButFieldsDoNot(t *testing.T) {
 	long := strings.Repeat("é", 400)
-	var table text.Table
-	table.Row("Key", "Error", "Note")
-	table.Row("a", long, "")
-	table.Row("b", "", "x")
-	want := strings.Repeat("é", 130) + "... (540 bytes left out)"
-	require.Equal(t, ""+
-		"Key   Error"+strings.Repeat(" ", len([]rune(want))-len("Error")+3)+"Note\n"+
-		"a     "+want+"\n"+
-		"b     "+strings.Repeat(" ", len([]rune(want))+3)+"x\n", table.String())
-	require.Equal(t, strings.Repeat("é", 150), text.Cell(strings.Repeat("é", 150)))
+	var report text.Report
+	report.Field("error", text.Code(long))
+	report.Field("row", text.Value{Text: "none"})
+	table := text.Table{Columns: []string{"Key", "Error", "Note"}, Optional: "Note"}
+	table.Add(text.Object("a"), text.Code(long), text.Code(""))
+	report.Tables = []text.Table{table, {Columns: []string{"None"}}, {Columns: []string{"None"}, Empty: "no rows"}}
+	short := strings.Repeat("é", 130) + "... (540 bytes left out)"
+	require.Equal(t, "  error   "+long+"\n  row     none\nKey   Error\na     "+short+"\nno rows\n", report.String())
 
-	var fields text.Fields
-	fields.Add("error", long)
-	fields.Add("row", "none")
-	var out strings.Builder
-	fields.Append(&out)
-	require.Equal(t, "  error   "+long+"\n  row     none\n", out.String())
+	table.Add(text.Object("b"), text.Code(""), text.Code("x"))
+	report = text.Report{Lead: text.Value{Text: "ready"}, Tables: []text.Table{table}}
+	indent := strings.Repeat(" ", len([]rune(short))+2)
+	require.Equal(t, "ready\nKey   Error"+indent[4:]+"Note\na     "+short+"\nb     -"+indent+"x\n", report.String())
+	require.Equal(t, strings.Repeat("é", 150), text.Cell(strings.Repeat("é", 150)))
 }
 
 // hostile are names that may do harm on a terminal.
@@ -168,11 +165,11 @@ func requireInJSON(t *testing.T, s string) {
 
 // requireInTable requires that a table has a line for each row, whatever its cells contain.
 func requireInTable(t *testing.T, s, other string) {
-	var table text.Table
-	table.Row("A", "B")
-	table.Row(text.Plain(s), text.Plain(other))
-	table.Row(text.Plain(other), text.Plain(s))
-	out := table.String()
+	table := text.Table{Columns: []string{"A", "B"}}
+	table.Add(text.Code(s), text.Code(other))
+	table.Add(text.Object(other), text.Code(s))
+	report := text.Report{Tables: []text.Table{table}}
+	out := report.String()
 	require.Equal(t, 3, strings.Count(out, "\n"))
 	for line := range strings.Lines(out) {
 		require.False(t, strings.HasSuffix(line, " \n"), "%q", line)

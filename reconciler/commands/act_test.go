@@ -23,14 +23,14 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	s := newShell(t, r)
 	r.Explanation.Key = "7"
 	for _, c := range []struct{ line, asked, prints string }{
-		{"reconciler/pause agent", "pause", "agent is paused, until reconciler/resume\n"},
-		{"reconciler/pause agent 7", `pause only ["7"]`, "agent 7 is paused, until reconciler/resume\n"},
-		{"reconciler/resume routes", "resume", "agent is resumed\n"},
-		{"reconciler/resume agent 7", `pause only []`, "agent 7 is resumed\n"},
-		{"reconciler/prune agent", "prune", "agent was asked to prune\n"},
+		{"reconciler/pause agent", "pause", "agent: paused, until it is resumed\n"},
+		{"reconciler/pause agent 7", `pause only ["7"]`, "agent 7: paused, until it is resumed\n"},
+		{"reconciler/resume routes", "resume", "agent: resumed\n"},
+		{"reconciler/resume agent 7", `pause only []`, "agent 7: resumed\n"},
+		{"reconciler/prune agent", "prune", "agent: a prune was requested; it runs once the table is initialised and nothing holds it back\n"},
 		{"reconciler/approve agent", "approve", "agent: the next resync may delete beyond its budget\n"},
 		{"reconciler/refresh agent", "refresh []", "agent: all Done objects will be refreshed\n"},
-		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7 is not Done, there is nothing to refresh\n"},
+		{"reconciler/refresh agent 7", `refresh ["7"]`, "agent 7: it is not Done, there is nothing to refresh\n"},
 		{"reconciler/retry agent 7", `retry ["7"]`, "agent 7: no object waits for a retry\n"},
 	} {
 		s.prints(c.prints, c.line)
@@ -38,8 +38,8 @@ func TestActionsReachTheReconciler(t *testing.T) {
 	}
 	r.None = false
 	s.prints("agent: 1 object(s) will be retried now\n", "reconciler/retry agent")
-	s.prints("agent 7 will be refreshed\n", "reconciler/refresh agent 7")
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"objects\": 1\n}\n",
+	s.prints("agent 7: it will be refreshed\n", "reconciler/refresh agent 7")
+	s.prints("{\n  \"reconciler\": \"agent\",\n  \"key\": \"7\",\n  \"action\": \"retry\",\n  \"done\": \"1 object(s) will be retried now\",\n  \"objects\": 1\n}\n",
 		"reconciler/retry agent 7 --format=json")
 	r.Err = errors.New("no such key")
 	for _, action := range []string{"pause", "resume", "retry", "refresh"} {
@@ -49,20 +49,8 @@ func TestActionsReachTheReconciler(t *testing.T) {
 
 func TestApproveFailsWithoutARefusedResync(t *testing.T) {
 	s := newShell(t, routes())
-	s.fails("agent does not list its target (Config.Lister is not set): there are no resyncs", "reconciler/resync agent")
-	s.fails("agent: no resync has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
+	s.fails("no resync has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
 	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
-}
-
-func TestPruneNamesTheInitialisersItWaitsFor(t *testing.T) {
-	r := routes()
-	s := newShell(t, r)
-	s.prints("agent will prune once its table is initialised\n", "reconciler/prune agent")
-	r.Shown.Waiting = []string{"kubernetes", "the\nfile"}
-	s.prints("agent will prune once its table is initialised, which waits for kubernetes, \"the\\nfile\"\n", "reconciler/prune agent")
-	s.prints("{\n  \"reconciler\": \"agent\",\n  \"action\": \"prune\",\n  \"waiting_for_initializers\": [\n    \"kubernetes\",\n    \"the\\nfile\"\n  ]\n}\n",
-		"reconciler/prune agent --format=json")
-	require.Equal(t, []string{"prune", "prune", "prune"}, r.Take())
 }
 
 func TestCommandsOfALoopNameWhatADerivationHasNot(t *testing.T) {
@@ -73,7 +61,7 @@ func TestCommandsOfALoopNameWhatADerivationHasNot(t *testing.T) {
 	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/pause agent 7")
 	s.fails("agent: single rows of a derivation cannot be paused", "reconciler/resume agent 7")
 	s.prints("no reconcilers\n", "reconciler/journal")
-	s.prints("agent is paused, until reconciler/resume\n", "reconciler/pause agent")
+	s.prints("agent: paused, until it is resumed\n", "reconciler/pause agent")
 }
 
 func TestWaitPrintsUnappliedObjects(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/cilium/hive/script"
 	"github.com/spf13/pflag"
@@ -20,8 +21,9 @@ import (
 type spec struct {
 	name, summary string
 	// args are the names of the arguments; those in brackets are optional.
-	args   []string
-	detail []string
+	args []string
+	// detail describes the command, examples are calls of it. Each is a line of the help.
+	detail, examples []string
 	// flags adds the command's own flags to the common ones; may be nil.
 	flags func(fs *pflag.FlagSet)
 	// values are the possible values of a flag, for completion.
@@ -32,39 +34,60 @@ type spec struct {
 	run func(ctx context.Context, in *input) (output, error)
 }
 
+// output is the answer of a command: the data for --format=json; and the same for people, a report and what
+// follows it.
+type output struct {
+	data   any
+	report text.Report
+	last   string
+}
+
 // input has the arguments and flags of one call of a command.
 type input struct {
 	flags *pflag.FlagSet
 	// reconciler is the reconciler that the first argument names; nil without arguments.
 	reconciler inspect.Controller
-	// key is the second argument. hasKey is false if there is none: a key may be empty.
-	key    string
-	hasKey bool
+	// key has the second argument, if there is one. It may be empty.
+	key []string
 }
 
 // named returns the name of the reconciler, with the key if there is one, for people to read.
 func (in *input) named() string {
 	name := text.Plain(in.reconciler.ID().String())
-	if in.hasKey {
-		name += " " + text.Name(in.key)
+	if len(in.key) > 0 {
+		name += " " + text.Name(in.key[0])
 	}
 	return name
 }
 
-// output is the answer of a command: the data for --format=json, and the same as text.
-type output struct {
-	data any
-	text func() string
+// text returns the value of a flag. The command must have declared the flag.
+func (in *input) text(flag string) string { return in.flags.Lookup(flag).Value.String() }
+
+func (in *input) is(flag string) bool { return in.text(flag) == "true" }
+
+func (in *input) number(flag string) (int, error) {
+	n, err := in.flags.GetInt(flag)
+	if err == nil && n < 0 {
+		err = fmt.Errorf("--%s is %d, must not be negative", flag, n)
+	}
+	return n, err
+}
+
+func (in *input) duration(flag string) (time.Duration, error) {
+	d, err := in.flags.GetDuration(flag)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("--%s is %s, must not be negative", flag, d)
+	}
+	return d, err
 }
 
 const (
-	argName        = "NAME"
-	argKey         = "KEY"
-	argOptionalKey = "[KEY]"
-	argOptional    = "[NAME]"
+	argName         = "NAME"
+	argKey          = "KEY"
+	argOptionalKey  = "[KEY]"
+	argOptionalName = "[NAME]"
 
 	flagFormat = "format"
-	flagOut    = "out"
 	flagKey    = "key"
 
 	formatTable = "table"
@@ -77,7 +100,7 @@ func (c *commands) command(s *spec) script.Cmd {
 		script.CmdUsage{
 			Summary:          s.summary,
 			Args:             strings.Join(s.args, " "),
-			Detail:           append(slices.Clone(s.detail), commonDetail...),
+			Detail:           s.help(),
 			Flags:            s.addFlags,
 			Async:            s.background,
 			AutocompleteArgs: c.completeArgs(s),
@@ -91,20 +114,26 @@ func (c *commands) command(s *spec) script.Cmd {
 				}
 				return nil, shellError{err}
 			}
-			return s.start(state, in), nil
+			return s.start(state.Context(), in), nil
 		})
 	return cmd
 }
 
-var commonDetail = []string{
-	"",
-	"NAME is the module and the name of a reconciler (agent/routes). The name or the table alone will do if only one reconciler has it.",
-	"Quote a KEY that has spaces ('a b'), and write one that begins with - after --.",
-	"JSON has durations in nanoseconds. With --out=FILE nothing is printed. Only its owner can read the file (mode 0600), and FILE must not be a link.",
+// help returns the lines of the help.
+func (s *spec) help() []string {
+	out := append(slices.Clone(s.detail), "", "Examples:")
+	for _, example := range s.examples {
+		out = append(out, "> "+example)
+	}
+	return append(out,
+		"",
+		"NAME is the module and the name of a reconciler (agent/routes). The name or the table alone will do if only one reconciler has it.",
+		"Quote a KEY that has spaces ('a b'), and write one that begins with - after --.",
+		"JSON has durations in nanoseconds.",
+	)
 }
 
 func (s *spec) addFlags(fs *pflag.FlagSet) {
-	fs.StringP(flagOut, "o", "", "File to write the answer to, instead of stdout")
 	fs.StringP(flagFormat, "f", formatTable, "Format of the answer: table or json")
 	if s.flags != nil {
 		s.flags(fs)
@@ -129,7 +158,7 @@ func (c *commands) read(s *spec, flags *pflag.FlagSet, args []string) (*input, e
 		in.reconciler = found
 	}
 	if len(args) > 1 {
-		in.key, in.hasKey = args[1], true
+		in.key = args[1:]
 	}
 	return in, nil
 }
@@ -153,15 +182,10 @@ type result struct {
 
 // start returns a function that waits for the end of the command. A command that may run in the
 // background starts at once, other commands start when the returned function is called.
-func (s *spec) start(state *script.State, in *input) script.WaitFunc {
-	// The next command uses the state while this one runs in the background: read it now.
-	ctx, file := state.Context(), in.text(flagOut)
-	if file != "" {
-		file = state.Path(file)
-	}
+func (s *spec) start(ctx context.Context, in *input) script.WaitFunc {
 	run := func() result {
 		out, err := s.run(ctx, in)
-		printed, failed := out.write(in.text(flagFormat), file)
+		printed, failed := out.print(in.text(flagFormat))
 		if err == nil {
 			err = failed
 		}
@@ -182,22 +206,28 @@ func (s *spec) start(state *script.State, in *input) script.WaitFunc {
 	}
 }
 
-// write renders the output and returns it. If there is a file, it writes the output there instead.
-func (o output) write(format, file string) (printed string, err error) {
-	if o.text == nil {
+// print renders the output.
+func (o *output) print(format string) (string, error) {
+	if o.data == nil {
 		return "", nil
 	}
 	if format == formatJSON {
-		printed, err = text.JSON(o.data)
-		printed = guard(guardJSON, printed)
-	} else {
-		printed = guard(guardText, o.text())
+		printed, err := text.JSON(o.data)
+		return guard(guardJSON, printed), err
 	}
-	if err != nil || file == "" {
-		return printed, err
+	for i := range o.report.Tables {
+		typeable(&o.report.Tables[i])
 	}
-	if err := writeFile(file, printed); err != nil {
-		return "", fmt.Errorf("--out: %w", err)
+	return guard(guardText, o.report.String()+o.last), nil
+}
+
+// typeable makes the keys in a table such that they can be typed again.
+func typeable(t *text.Table) {
+	for _, row := range t.Rows {
+		for i := range row {
+			if v := &row[i]; v.Kind == text.KindObject {
+				v.Text = text.Cell(keyName(v.Key))
+			}
+		}
 	}
-	return "", nil
 }

@@ -9,12 +9,11 @@
 //	reconciler/explain    shows why an object is, or is not, reconciled
 //	reconciler/objects    lists objects by status
 //	reconciler/journal    shows the latest operations or rounds
-//	reconciler/resync     shows what the last comparison with the target found
 //	reconciler/wait       waits until changes are applied
 //	reconciler/pause, resume, retry, refresh, prune, approve    act on a reconciler
 //
 // "help -v reconciler" describes each of them with examples, and docs/OPERATIONS.md shows what they
-// print. All of them can print JSON (--format=json) and write to a file (--out).
+// print. All of them can print JSON (--format=json).
 //
 // A hive needs two cells:
 //
@@ -40,10 +39,13 @@
 package commands
 
 import (
+	"context"
+
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/script"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -59,11 +61,12 @@ func scriptCommands(registry *inspect.Registry) hive.ScriptCmdsOut {
 // when it runs, so reconcilers may be added later.
 func New(registry *inspect.Registry) map[string]script.Cmd {
 	c := &commands{registry: registry}
+	all := []*spec{c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait()}
+	for i := range operator.Actions {
+		all = append(all, act(&operator.Actions[i]))
+	}
 	named := map[string]script.Cmd{}
-	for _, s := range []*spec{
-		c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.resync(), c.wait(),
-		c.pause(), c.resume(), c.prune(), c.approve(), c.refresh(), c.retry(),
-	} {
+	for _, s := range all {
 		named[s.name] = c.command(s)
 	}
 	return named
@@ -72,4 +75,27 @@ func New(registry *inspect.Registry) map[string]script.Cmd {
 // commands is the state that all commands share.
 type commands struct {
 	registry *inspect.Registry
+}
+
+// act returns the command of an action.
+func act(a *operator.Action) *spec {
+	s := &spec{
+		name:     "reconciler/" + a.Name,
+		summary:  a.Summary,
+		args:     []string{argName},
+		detail:   []string{a.Detail},
+		examples: []string{"reconciler/" + a.Name + " routes"},
+	}
+	if a.OnObject {
+		s.args = append(s.args, argOptionalKey)
+		s.examples = append(s.examples, s.examples[0]+" 10.0.0.0/24")
+	}
+	s.run = func(ctx context.Context, in *input) (output, error) {
+		done, err := a.Do(ctx, in.reconciler, in.key...)
+		if err != nil {
+			return output{}, err
+		}
+		return output{data: done, last: in.named() + ": " + done.Text + "\n"}, nil
+	}
+	return s
 }

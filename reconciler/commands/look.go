@@ -6,11 +6,12 @@ package commands
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"sync"
+	"strings"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/bounded"
+	"github.com/spf13/pflag"
+
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -27,46 +28,13 @@ func (c *commands) list() *spec {
 			"- reconciler/objects NAME --status=Error: the objects that fail",
 			"- reconciler/explain NAME KEY: why an object is not reconciled",
 			"- reconciler/journal NAME: the latest operations",
-			"",
-			"Example:",
-			"> reconciler",
-			"Name     Table    Rows   Failing   Blocked   Unseen   Summary",
-			"routes   routes   120    1         0         0        running: 1 failing",
 		},
+		examples: []string{"reconciler"},
 		run: func(ctx context.Context, _ *input) (output, error) {
-			all := snapshots(ctx, c.registry.All())
-			for i := range all {
-				bounded.CutTexts(&all[i])
-			}
-			return output{all, func() string { return listText(all) }}, nil
+			all := operator.Snapshots(ctx, c.registry.All())
+			return output{data: all, report: text.Report{Tables: []text.Table{inspect.SnapshotsTable(all)}}}, nil
 		},
 	}
-}
-
-// snapshots returns the snapshots of all reconcilers. It reads them concurrently: each one that is busy
-// takes 100 ms.
-func snapshots(ctx context.Context, all []inspect.Controller) []inspect.Snapshot {
-	out := make([]inspect.Snapshot, len(all))
-	var asked sync.WaitGroup
-	for i, r := range all {
-		asked.Go(func() { out[i] = r.Snapshot(ctx) })
-	}
-	asked.Wait()
-	return out
-}
-
-func listText(all []inspect.Snapshot) string {
-	if len(all) == 0 {
-		return "no reconcilers\n"
-	}
-	var t text.Table
-	t.Row("Name", "Table", "Rows", "Failing", "Blocked", "Unseen", "Summary")
-	for _, s := range all {
-		t.Row(text.Plain(s.ID.String()), text.Plain(s.ID.Table),
-			strconv.Itoa(s.Objects), strconv.Itoa(s.Failing), strconv.Itoa(s.Blocked), strconv.Itoa(s.Unseen),
-			s.Summary())
-	}
-	return t.String()
 }
 
 func (c *commands) show() *spec {
@@ -75,60 +43,18 @@ func (c *commands) show() *spec {
 		summary: "Show the condition, figures and settings of a reconciler",
 		args:    []string{argName},
 		detail: []string{
-			"Condition, progress, objects by state, the latest classes of errors with an example of each, stuck operations, paused objects, and the settings in force.",
+			"Condition, progress, objects by state, the latest classes of errors with an example of each, stuck operations, paused objects, what the last resync found, and the settings in force.",
+			"",
+			"A resync lists the target and compares it with the table. Equal objects are left alone, rows that are different or missing in the target are applied again (repair), and orphans, which no row wants, are deleted. reconciler/prune asks for one.",
 			"",
 			"A reconciler that is in an operation may not answer. After 100 ms the command then shows the figures of the end of its last round, with the condition busy.",
-			"",
-			"Example:",
-			"> reconciler/show routes",
 		},
+		examples: []string{"reconciler/show routes"},
 		run: func(ctx context.Context, in *input) (output, error) {
 			s := in.reconciler.Snapshot(ctx)
-			return output{s, s.String}, nil
+			return output{data: s, report: s.Report()}, nil
 		},
 	}
-}
-
-func (c *commands) resync() *spec {
-	return &spec{
-		name:    "reconciler/resync",
-		summary: "Show what the last comparison with the target found",
-		args:    []string{argName},
-		detail: []string{
-			"A resync lists the target and compares it with the table. Equal objects are left alone, rows that are different or missing in the target are applied again (repair), and orphans, which no row wants, are deleted. Prints when the last one began, how long it took, the four numbers, and the first differences.",
-			"",
-			"reconciler/prune asks for a resync now.",
-			"",
-			"Example:",
-			"> reconciler/resync routes",
-		},
-		run: func(ctx context.Context, in *input) (output, error) {
-			s := in.reconciler.Snapshot(ctx)
-			if !s.Lists {
-				return output{}, fmt.Errorf("%s does not list its target (Config.Lister is not set): there are no resyncs", in.named())
-			}
-			r := resyncOf{Reconciler: s.Reconciler, Listing: s.Listing, Resync: s.Resync}
-			return output{r, r.String}, nil
-		},
-	}
-}
-
-// resyncOf is the output of reconciler/resync.
-type resyncOf struct {
-	Reconciler string          `json:"reconciler"`
-	Listing    time.Time       `json:"listing,omitzero"`
-	Resync     *inspect.Resync `json:"resync"`
-}
-
-func (r resyncOf) String() string {
-	out := "there was no resync yet\n"
-	if r.Resync != nil {
-		out = r.Resync.String()
-	}
-	if !r.Listing.IsZero() {
-		out += "the target is being listed since " + text.Stamp(r.Listing) + "\n"
-	}
-	return out
 }
 
 func (c *commands) explain() *spec {
@@ -138,37 +64,62 @@ func (c *commands) explain() *spec {
 		args:    []string{argName, argKey},
 		detail: []string{
 			"Prints the state and its reason, then times, error, next attempt and what the object waits for, then its latest operations. An object that is neither in the table nor tracked is absent, which is not an error of the command.",
-			"",
-			"Example:",
-			"> reconciler/explain routes 10.0.0.0/24",
 		},
+		examples: []string{"reconciler/explain routes 10.0.0.0/24"},
 		run: func(ctx context.Context, in *input) (output, error) {
-			e := in.reconciler.Explain(ctx, in.key)
-			return output{e, e.String}, nil
+			e := in.reconciler.Explain(ctx, in.key[0])
+			return output{data: e, report: e.Report()}, nil
 		},
 	}
 }
 
-// stamp returns a time with its distance from now, or "-" for the zero time.
-func stamp(t, now time.Time) string {
-	if t.IsZero() {
-		return "-"
+func (c *commands) objects() *spec {
+	return &spec{
+		name:    "reconciler/objects",
+		summary: "List objects with their states, those written last at the end",
+		args:    []string{argName},
+		flags: func(fs *pflag.FlagSet) {
+			fs.String("status", "", "List only objects with this status: "+strings.Join(operator.Statuses, ", "))
+			fs.Int("limit", 0, "Number of objects, at most 1000; 0 means 50")
+			fs.String("after", "", "List the next page; the last line of a page has the value")
+		},
+		values: map[string][]string{"status": operator.Statuses},
+		detail: []string{
+			"Prints one page of the table's rows, or with --status=Deleted of the deletions that are not carried out. If there are more, the last line has the command for the next page. About 20,000 rows, or objects that are not applied, are read for a page, so a page may be short, or empty, and still have a next one. Long texts are cut; reconciler/explain NAME KEY prints them in full.",
+		},
+		examples: []string{"reconciler/objects routes --status=Error --limit=10"},
+		run:      listObjects,
 	}
-	return text.When(t, now)
 }
 
-// cellText returns a text for the last column of a table; it may be empty there.
-func cellText(s string) string {
-	if s == "" {
-		return ""
+func listObjects(ctx context.Context, in *input) (output, error) {
+	limit, err := in.number("limit")
+	if err != nil {
+		return output{}, err
 	}
-	return text.Plain(s)
+	q := inspect.ObjectQuery{Status: in.text("status"), After: in.text("after"), Limit: limit}
+	if !operator.IsStatus(q.Status) {
+		return output{}, fmt.Errorf("--status is %q, must be one of %s", q.Status, strings.Join(operator.Statuses, ", "))
+	}
+	page, err := operator.Objects(ctx, in.reconciler, q)
+	if err != nil {
+		return output{}, err
+	}
+	out := output{data: page, report: text.Report{Tables: []text.Table{inspect.ObjectsTable(page.Objects, time.Now())}}}
+	if page.Next != "" {
+		out.last = nextPage(in, q, page.Next)
+	}
+	return out, nil
 }
 
-// orDash returns a text for a column of a table, "-" for an empty one.
-func orDash(s string) string {
-	if s == "" {
-		return "-"
+// nextPage returns the line with the command for the next page.
+func nextPage(in *input, q inspect.ObjectQuery, after string) string {
+	line := "more: reconciler/objects " + shellWord(keyName(text.Plain(in.reconciler.ID().String())))
+	if q.Status != "" {
+		line += " --status=" + q.Status
 	}
-	return text.Plain(s)
+	if q.Limit != 0 {
+		line += fmt.Sprintf(" --limit=%d", q.Limit)
+	}
+	return line + " --after=" + shellWord(keyName(after)) + "\n"
 }

@@ -7,17 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/spf13/pflag"
 
-	"github.com/statekeel/statekeel/internal/bounded"
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
-
-const defaultWait = 10 * time.Second
 
 func (c *commands) wait() *spec {
 	return &spec{
@@ -27,17 +24,17 @@ func (c *commands) wait() *spec {
 		flags: func(fs *pflag.FlagSet) {
 			fs.Bool("applied", false, "Wait until the changes are in the target (the default)")
 			fs.Bool("attempted", false, "Wait until the changes were attempted, with any result")
-			fs.Duration("timeout", defaultWait, "Longest time to wait; 0 returns at once")
+			fs.Duration("timeout", operator.Patience, "Longest time to wait; 0 returns at once")
 		},
 		background: true,
 		detail: []string{
 			"Waits for every change that is in the table now. With a key it waits for that object only, or for its deletion; it does not wait for a key that is neither in the table nor tracked. At the timeout it fails, and prints what is not applied. With --attempted it succeeds when everything was attempted, and prints what failed.",
 			"",
 			"With & at the end of the line it waits in the background; the command wait collects it.",
-			"",
-			"Examples:",
-			"> reconciler/wait routes",
-			"> reconciler/wait routes 10.0.0.0/24 --attempted --timeout=1m",
+		},
+		examples: []string{
+			"reconciler/wait routes",
+			"reconciler/wait routes 10.0.0.0/24 --attempted --timeout=1m",
 		},
 		run: waitFor,
 	}
@@ -70,8 +67,8 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var rest inspect.Unapplied
-	if in.hasKey {
-		rest, err = in.reconciler.WaitKey(waiting, in.key, milestone)
+	if len(in.key) > 0 {
+		rest, err = in.reconciler.WaitKey(waiting, in.key[0], milestone)
 	} else {
 		rest, err = in.reconciler.WaitAll(waiting, milestone)
 	}
@@ -79,54 +76,33 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	if gone {
 		err = nil
 	}
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = overdue(timeout, err)
+	if err != nil {
+		err = operator.Overdue(ctx, timeout, err)
 	}
 	return waitOutput(in, milestone, rest, gone, err), err
 }
 
-// briefly calls act, which waits until the reconciler has taken a call, for at most defaultWait: a reconciler that is in an
-// operation takes calls only after that.
-func briefly(ctx context.Context, act func(context.Context) (int, error)) (int, error) {
-	acting, cancel := context.WithTimeout(ctx, defaultWait)
-	defer cancel()
-	n, err := act(acting)
-	if err != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		err = overdue(defaultWait, err)
-	}
-	return n, err
-}
-
-// overdue returns the error of a wait that reached its timeout. It does not wrap the error of the
-// context: the engine takes such an error for the end of the script, and a script could not expect it.
-func overdue(timeout time.Duration, err error) error {
-	return fmt.Errorf("not within %s: %s", text.Duration(timeout), text.Printable(err.Error()))
-}
-
 func waitOutput(in *input, milestone reconciler.Milestone, rest inspect.Unapplied, gone bool, err error) output {
 	w := waited{
-		Reconciler: in.reconciler.ID().String(), Key: in.key,
-		Milestone: milestone.String(), Reached: err == nil, Gone: gone, More: rest.More,
+		Reconciler: in.reconciler.ID().String(), Milestone: milestone.String(),
+		Reached: err == nil, Gone: gone, More: rest.More,
+	}
+	if len(in.key) > 0 {
+		w.Key = in.key[0]
+	}
+	printed := ""
+	if gone {
+		printed = in.named() + " is absent: it is not in the table, and no deletion waits\n"
+	} else if err == nil {
+		printed = fmt.Sprintf("%s is %s\n", in.named(), milestone)
 	}
 	for _, u := range rest.Keys {
-		w.Unapplied = append(w.Unapplied, u.Error())
+		line := text.Cell(u.Error())
+		w.Unapplied = append(w.Unapplied, line)
+		printed += text.Printable(line) + "\n"
 	}
-	omitted := 0
-	w.Unapplied, omitted = bounded.First(w.Unapplied, bounded.MaxList)
-	w.More += omitted
-	return output{w, func() string {
-		out := ""
-		if gone {
-			out = in.named() + " is absent: it is not in the table, and no deletion waits\n"
-		} else if err == nil {
-			out = fmt.Sprintf("%s is %s\n", in.named(), milestone)
-		}
-		for _, line := range w.Unapplied {
-			out += text.Printable(line) + "\n"
-		}
-		if w.More > 0 {
-			out += fmt.Sprintf("and %d more\n", w.More)
-		}
-		return out
-	}}
+	if w.More > 0 {
+		printed += fmt.Sprintf("and %d more\n", w.More)
+	}
+	return output{data: w, last: printed}
 }

@@ -4,89 +4,35 @@
 package debug
 
 import (
-	"context"
-	"errors"
+	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
-	"time"
+	"strings"
 
-	"github.com/statekeel/statekeel/internal/pauses"
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// deed is the action of a button.
-type deed struct {
-	// name is the last element of the path, text the label of the button.
-	name, text string
-	// whole acts on the whole reconciler, keys on the objects with the given keys; keys may be nil.
-	// They return the number of objects, or -1 if the objects were not counted.
-	whole func(ctx context.Context, t target) (int, error)
-	keys  func(ctx context.Context, t target, keys []string) (int, error)
-	// done is the message after the action.
-	done string
-}
-
-// actions are the actions by the last element of their path.
-var actions = map[string]deed{
-	"retry": {
-		name: "retry", text: "Retry", done: "Waiting objects are due now",
-		whole: func(ctx context.Context, t target) (int, error) { return t.Retry(ctx) },
-		keys:  func(ctx context.Context, t target, keys []string) (int, error) { return t.Retry(ctx, keys...) },
-	},
-	"refresh": {
-		name: "refresh", text: "Refresh", done: "Done objects will be refreshed",
-		whole: func(ctx context.Context, t target) (int, error) {
-			_, err := t.Refresh(ctx)
-			return -1, err
-		},
-		keys: func(ctx context.Context, t target, keys []string) (int, error) { return t.Refresh(ctx, keys...) },
-	},
-	"prune": {
-		name: "prune", text: "Prune", done: "A prune was requested",
-		whole: func(_ context.Context, t target) (int, error) { t.Prune(); return -1, nil },
-	},
-	"approve": {
-		name: "approve", text: "Approve resync", done: "The next resync may delete beyond its budget",
-		whole: func(_ context.Context, t target) (int, error) {
-			loop, ok := t.loop()
-			if !ok {
-				return -1, errors.New("a derivation has no resyncs, there is nothing to approve")
-			}
-			if !loop.ApproveResync() {
-				return -1, errors.New("no resync has stopped at its budget, there is nothing to approve")
-			}
-			return -1, nil
-		},
-	},
-	"pause": {
-		name: "pause", text: "Pause", done: "Paused",
-		whole: func(_ context.Context, t target) (int, error) { t.Pause(); return -1, nil },
-		keys: func(ctx context.Context, t target, keys []string) (int, error) {
-			return len(keys), pauses.Add(ctx, t.Controller, keys...)
-		},
-	},
-	"resume": {
-		name: "resume", text: "Resume", done: "Resumed",
-		whole: func(_ context.Context, t target) (int, error) { t.Resume(); return -1, nil },
-		keys: func(ctx context.Context, t target, keys []string) (int, error) {
-			return len(keys), pauses.Remove(ctx, t.Controller, keys...)
-		},
-	},
+// actionOf returns the action with the name, which is the last element of its path; nil if there is none.
+func actionOf(name string) *operator.Action {
+	for i := range operator.Actions {
+		if operator.Actions[i].Name == name {
+			return &operator.Actions[i]
+		}
+	}
+	return nil
 }
 
 // act answers a request for an action.
-func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
-	n, where, err := h.try(w, r, a)
+func (h *handler) act(w http.ResponseWriter, r *http.Request, a *operator.Action) {
+	done, where, err := h.try(w, r, a)
 	switch {
 	case err != nil:
 		refuse(w, r, err)
 	case wantsJSON(r):
-		answer := map[string]any{"done": a.done}
-		if n >= 0 {
-			answer["objects"] = n
-		}
-		writeJSON(w, http.StatusOK, answer)
+		writeJSON(w, http.StatusOK, done)
 	default:
 		// The location is relative to the path as the browser sent it: a prefix may have been stripped.
 		w.Header().Set("Location", where)
@@ -94,97 +40,105 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, a deed) {
 	}
 }
 
-// longest bounds an action: a reconciler that is in an operation takes it only after that.
-const longest = 10 * time.Second
-
-// try checks the request and runs the action. It returns the number of objects, -1 if they were not
-// counted, and the address of the next page.
-func (h *handler) try(w http.ResponseWriter, r *http.Request, a deed) (n int, where string, err error) {
+// try checks the request and runs the action. It returns the address of the next page.
+func (h *handler) try(w http.ResponseWriter, r *http.Request, a *operator.Action) (done operator.Done, where string, err error) {
 	if !h.writes {
-		return 0, "", failf(http.StatusForbidden, "writes are not enabled on this page")
+		return done, "", failf(http.StatusForbidden, "writes are not enabled on this page")
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return 0, "", failf(http.StatusMethodNotAllowed, "method is %s, must be POST", r.Method)
+		return done, "", failf(http.StatusMethodNotAllowed, "method is %s, must be POST", r.Method)
 	}
 	if err := h.origins.Check(r); err != nil {
-		return 0, "", failf(http.StatusForbidden, "%v", err)
+		return done, "", failf(http.StatusForbidden, "%v", err)
 	}
-	form, err := readForm(w, r)
+	form, err := readForm(r)
 	if err != nil {
-		return 0, "", err
+		return done, "", err
 	}
 	t, err := h.find(form)
 	if err != nil {
-		return 0, "", err
+		return done, "", err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), longest)
-	defer cancel()
-	keys, did := form["key"], []string{"did", a.name}
-	switch {
-	case form.Has("all"):
-		n, err = a.whole(ctx, t)
-		where = t.link("show", append(did, "count", strconv.Itoa(n))...)
-	case a.keys == nil:
-		return 0, "", failf(http.StatusBadRequest, "%s is for a whole reconciler, not for a key", a.name)
-	default:
-		n, err = a.keys(ctx, t, keys)
-		where = t.link("explain", append(did, "count", strconv.Itoa(n), "key", keys[0])...)
+	if form.Has("key") && !a.OnObject {
+		return done, "", failf(http.StatusBadRequest, "%s is for a whole reconciler, not for a key", a.Name)
 	}
+	done, err = a.Do(r.Context(), t.Controller, form["key"]...)
 	if err != nil {
-		return 0, "", failf(http.StatusConflict, "%v", err)
+		return done, "", failf(http.StatusConflict, "%v", err)
 	}
-	return n, where, nil
+	did := []string{"did", a.Name}
+	if done.Objects != nil {
+		did = append(did, "count", strconv.Itoa(*done.Objects))
+	}
+	if form.Has("key") {
+		return done, t.link("explain", append(did, "key", done.Key)...), nil
+	}
+	return done, t.link("show", did...), nil
+}
+
+// fields are the possible fields of an action. Unknown fields are refused: a misspelled "key" must not
+// act on the whole reconciler.
+var fields = []string{"reconciler", "number", "key", "all", "format"}
+
+// readForm returns the fields of an action, which are in its address. A request with a body is refused for
+// the same reason as an unknown field.
+func readForm(r *http.Request) (url.Values, error) {
+	if n, _ := io.ReadFull(r.Body, make([]byte, 1)); n > 0 {
+		return nil, failf(http.StatusUnsupportedMediaType, "the request has a body; the fields must be in its address")
+	}
+	form, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return nil, failf(http.StatusBadRequest, "%v", err)
+	}
+	for name, values := range form {
+		if !slices.Contains(fields, name) {
+			return nil, failf(http.StatusBadRequest, "unknown field %q, must be one of %s", name, strings.Join(fields, ", "))
+		}
+		if len(values) > 1 {
+			return nil, failf(http.StatusBadRequest, "%s is there %d times, must be there once", name, len(values))
+		}
+	}
+	key, all := form.Has("key"), form.Has("all")
+	switch {
+	case all && form.Get("all") != "true":
+		return nil, failf(http.StatusBadRequest, "all is %q, must be true", form.Get("all"))
+	case all && key:
+		return nil, failf(http.StatusBadRequest, "key and all are both set")
+	case !all && !key:
+		return nil, failf(http.StatusBadRequest, "no object is named: key=KEY, or all=true for the whole reconciler")
+	}
+	return form, nil
 }
 
 // outcome returns the message about the action that led to this page. Its text comes from the actions,
 // not from the address.
 func outcome(form url.Values) string {
-	a, ok := actions[form.Get("did")]
-	if !ok {
-		return ""
+	n, err := strconv.Atoi(form.Get("count"))
+	if err != nil {
+		n = -1
 	}
-	if n, err := strconv.Atoi(form.Get("count")); err == nil && n >= 0 {
-		return a.done + ": " + number(n) + " " + plural(n, "object", "objects") + "."
-	}
-	return a.done + "."
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return one
-	}
-	return many
+	return operator.Text(form.Get("did"), n)
 }
 
 // buttons returns the buttons for the whole reconciler; none without writes. The button to approve a
 // resync is there only if a resync awaits it.
-func (h *handler) buttons(t target, s inspect.Snapshot) []action {
-	if !h.writes {
-		return nil
-	}
-	var out []action
-	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
-		if name == "approve" && !s.AwaitsApproval {
-			continue
+func (h *handler) buttons(t target, s inspect.Snapshot) (out []action) {
+	for _, a := range operator.Actions {
+		if h.writes && (a.Name != "approve" || s.AwaitsApproval) {
+			out = append(out, action{Text: a.Label, Href: t.button(a.Name, "all", "true")})
 		}
-		out = append(out, action{Text: actions[name].text, Href: t.button(name, "all", "true")})
 	}
 	return out
 }
 
-// objectButtons returns the buttons for one object; none without writes.
-func (h *handler) objectButtons(t target, key string) []action {
-	if !h.writes {
-		return nil
-	}
-	names := []string{"retry", "refresh"}
-	if _, ok := t.loop(); ok {
-		names = append(names, "pause", "resume")
-	}
-	var out []action
-	for _, name := range names {
-		out = append(out, action{Text: actions[name].text, Href: t.button(name, "key", key)})
+// objectButtons returns the buttons for one object; none without writes. Rows of a derivation cannot be paused.
+func (h *handler) objectButtons(t target, key string) (out []action) {
+	_, loop := t.loop()
+	for _, a := range operator.Actions {
+		if h.writes && a.OnObject && (loop || a.Name == "retry" || a.Name == "refresh") {
+			out = append(out, action{Text: a.Label, Href: t.button(a.Name, "key", key)})
+		}
 	}
 	return out
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/statekeel/statekeel/internal/text"
 )
 
 // answer is the answer of a page: data for JSON, and a view for HTML.
@@ -66,7 +68,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	writePage(w, status, view{
 		Title: http.StatusText(status),
 		Trail: []link{home},
-		Lead:  cell{Text: visible(err.Error()), Kind: bad},
+		Lead:  text.Value{Text: text.Printable(err.Error()), Kind: text.KindBad},
 	})
 }
 
@@ -80,12 +82,12 @@ func writePage(w http.ResponseWriter, status int, v view) {
 }
 
 func writeJSON(w http.ResponseWriter, status int, data any) {
-	text, err := json.Marshal(data)
+	encoded, err := json.Marshal(data)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	write(w, status, "application/json", append(text, '\n'))
+	write(w, status, "application/json", append(encoded, '\n'))
 }
 
 // write writes an answer. It ignores the error of the connection: the client is gone then.

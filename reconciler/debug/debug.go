@@ -48,7 +48,6 @@ type page func(*http.Request) (answer, error)
 
 type handler struct {
 	registry *inspect.Registry
-	numbers  numbers
 	writes   bool
 	// hosts are the hosts of [WithHosts]; nil without the option.
 	hosts   map[string]bool
@@ -64,8 +63,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	if act, ok := actions[name]; ok {
-		h.act(w, r, act)
+	if a := actionOf(name); a != nil {
+		h.act(w, r, a)
 		return
 	}
 	page, isPage := h.pages[name]

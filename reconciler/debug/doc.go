@@ -18,8 +18,9 @@
 //
 // Each page is also JSON: for requests with ?format=json, or with "Accept: application/json" and without
 // text/html. NAME is a name for [inspect.Registry.Find]. If several reconcilers have the same name, the
-// fields table and nth tell them apart; the links of the page have these fields. A button has them always, so
-// that it never acts on a reconciler that has started since the page was loaded. Durations are in nanoseconds.
+// field number tells them apart (see [inspect.Registry.Number]); the links of the page have it. A button has it
+// always, so that it never acts on a reconciler that has started since the page was loaded. Durations are in
+// nanoseconds.
 //
 //	./                                        {"reconcilers": [Snapshot...]}
 //	show?reconciler=NAME                      {"snapshot": Snapshot}
@@ -30,20 +31,18 @@
 //	                                          last; key=KEY, since=5m or a time, limit at most
 //	                                          1000, by default 100; no rounds with a key
 //
-// A list of objects, events or rounds has at most 1 MiB of JSON, or one element if that is larger. A
-// page of objects then ends early and has a next page. The journal leaves out the oldest elements, and
-// counts them in events_omitted and rounds_omitted. The list of reconcilers cuts each error to 300
-// bytes; show has the full texts.
+// Lists cut each text, except keys, to 300 bytes, and pages show them so. The texts in full are in explain
+// and show.
 //
-// These paths need [WithWrites] and the method POST:
+// These paths need [WithWrites] and the method POST. Their fields are in the address, and they have no body:
 //
-//	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY, with at most 1000 keys, or
-//	                                          &all=true for the whole reconciler
+//	retry, refresh, pause, resume             ?reconciler=NAME&key=KEY, or &all=true for the whole
+//	                                          reconciler
 //	prune, approve                            ?reconciler=NAME&all=true; approve lets one resync
 //	                                          exceed its budget
 //
-// The answer is {"done": TEXT, "objects": N}, without objects if they were not counted. The fields may be
-// in the query or in a form (application/x-www-form-urlencoded).
+// The answer is {"reconciler": NAME, "key": KEY, "action": ACTION, "done": TEXT, "objects": N}, without
+// objects if they were not counted.
 //
 // An error is {"error": TEXT}, with one of these statuses:
 //
@@ -52,7 +51,7 @@
 //	404  there is no such page or reconciler
 //	405  the method is wrong
 //	409  the reconciler could not do it
-//	415  the body is not a form
+//	415  the request has a body
 //
 // # Cost
 //

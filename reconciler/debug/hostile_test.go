@@ -94,11 +94,11 @@ func TestInvisibleCharactersAreEscaped(t *testing.T) {
 	f := newFake("v4")
 	s := serve(t, nil, f)
 	for key, want := range map[string]string{
-		"a\x00b\n":                `a\x00b\n`,
-		"\u202egnp.exe":           `\u202egnp.exe`,
-		"\xffé\ufffd":             `\xffé` + "\ufffd",
-		"a\u200bb\u00a0c d":       `a\u200bb\u00a0c d`,
-		strings.Repeat("é", 2000): strings.Repeat("é", 1000) + "…",
+		"a\x00b\n":                `"a\x00b\n"`,
+		"\u202egnp.exe":           `"\u202egnp.exe"`,
+		"\xffé\ufffd":             `"\xffé` + "\ufffd" + `"`,
+		"a\u200bb\u00a0c d":       `"a\u200bb\u00a0c d"`,
+		strings.Repeat("é", 2000): strings.Repeat("é", 130) + "... (3740 bytes left out)",
 		"日本語 <b> 'x' \U0001f6a2":  "日本語 <b> 'x' \U0001f6a2",
 	} {
 		f.Lines = []inspect.ObjectLine{{Key: key}}

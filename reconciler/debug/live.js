@@ -26,7 +26,7 @@
 			element.replaceChildren(inner);
 		}
 		if (inner.textContent !== cell.text) inner.textContent = cell.text;
-		for (const [name, value] of [["class", cell.kind], ["title", cell.title], ["href", cell.href]]) {
+		for (const [name, value] of [["class", cell.kind], ["href", cell.href]]) {
 			if (!value) inner.removeAttribute(name);
 			else if (inner.getAttribute(name) !== value) inner.setAttribute(name, value);
 		}

@@ -3,6 +3,12 @@
 
 package debug
 
+import (
+	"time"
+
+	"github.com/statekeel/statekeel/internal/text"
+)
+
 // view is a page as data. The template renders all of it; the script in the page updates the live parts.
 type view struct {
 	Title string
@@ -12,20 +18,19 @@ type view struct {
 	// Live is the address from which the script reads updates; empty if the page has no live parts.
 	Live string
 	// AsOf is the time of the data. Note is the result of a button.
-	AsOf cell
+	AsOf string
 	Note string
 
 	// Lead is the most important sentence. Actions are the buttons; if they are Drastic they are
 	// folded away.
-	Lead    cell
+	Lead    text.Value
 	Actions []action
 	Drastic bool
-	Figures []figure
-	// Lookup is the form for a key; nil if there is none.
-	Lookup *lookup
+	// Lookup has the hidden fields of the form for a key; nil if there is no form.
+	Lookup []field
 	// Choices link to other lists of objects.
 	Choices []link
-	Tables  []table
+	Tables  []text.Table
 	Next    *link
 }
 
@@ -40,69 +45,40 @@ type action struct {
 	Text, Href string
 }
 
-// lookup is the form for a key, with its hidden fields.
-type lookup struct {
-	Hidden []field
-}
-
 type field struct{ Name, Value string }
 
-// cell is a piece of text: a figure, or one cell of a table.
-type cell struct {
-	Text string `json:"text"`
-	// Title is the tooltip.
-	Title string `json:"title,omitempty"`
-	Href  string `json:"href,omitempty"`
-	Kind  kind   `json:"kind,omitempty"`
-}
-
-// kind is the look of a cell: a class of the style sheet. The text of the cell must be clear without it.
-type kind string
-
-const (
-	good kind = "good"
-	work kind = "work"
-	wait kind = "wait"
-	bad  kind = "bad"
-	held kind = "held"
-	// count is for numbers, which are aligned.
-	count kind = "count"
-	// code is for texts from outside the library, such as keys and errors.
-	code kind = "code"
-)
-
-type figure struct {
-	ID, Label string
-	Value     cell
-}
-
-type table struct {
-	// ID is the ID of a live table; empty if the table is not live.
-	ID, Caption string
-	Columns     []string
-	Rows        [][]cell
-	// Empty is the text that is shown if there are no rows.
-	Empty string
+// show puts a report at a time into the page. Its fields are the first table.
+func (v *view) show(at time.Time, r text.Report) {
+	v.AsOf = text.Stamp(at)
+	v.Lead = r.Lead
+	fields := text.Table{ID: "fields", Caption: "Figures", Columns: []string{"Name", "Value"}, Rows: r.Fields}
+	v.Tables = append([]text.Table{fields}, r.Tables...)
 }
 
 // live has the new contents of the live parts, by the IDs of their elements.
 type live struct {
-	Cells map[string]cell     `json:"cells"`
-	Rows  map[string][][]cell `json:"rows"`
+	Cells map[string]text.Value     `json:"cells"`
+	Rows  map[string][][]text.Value `json:"rows"`
 }
 
-func (v view) live() live {
+func (v *view) live() live {
 	l := live{
-		Cells: map[string]cell{"lead": v.Lead, "as-of": v.AsOf},
-		Rows:  map[string][][]cell{},
+		Cells: map[string]text.Value{"as-of": {Text: v.AsOf}},
+		Rows:  map[string][][]text.Value{},
 	}
-	for _, f := range v.Figures {
-		l.Cells["figure-"+f.ID] = f.Value
+	if v.Lead.Text != "" {
+		l.Cells["lead"] = v.Lead
 	}
 	for _, t := range v.Tables {
-		if t.ID != "" {
-			l.Rows["rows-"+t.ID] = listed(t.Rows)
-		}
+		l.Rows["rows-"+t.ID] = listed(t.Rows)
 	}
 	return l
+}
+
+// listed returns list, or an empty list instead of nil: that is [] in JSON, not null.
+func listed[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
 }

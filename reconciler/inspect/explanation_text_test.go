@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -50,10 +51,9 @@ func TestExplanationTextStartsWithTheState(t *testing.T) {
   lane           backlog
   ahead of it    1000 or more
   note           the table is not initialised
-last operations
-  Time                       Ago        Round   Operation   Cause    Revision   Attempt   Result               Took      Error
-  2026-11-21T02:59:30.000Z   30 s ago   4       update      change   16         1         done, lost, merged   1.25 ms
-  2026-11-21T02:59:48.000Z   12 s ago   5       update      retry    17         3         failed               2 s       connection refused
+Time                       Ago        Round   Operation   Cause    Revision   Attempt   Result               Took      Error
+2026-11-21T02:59:30.000Z   30 s ago   4       update      change   16         1         done, lost, merged   1.25 ms
+2026-11-21T02:59:48.000Z   12 s ago   5       update      retry    17         3         failed               2 s       connection refused
 `, e.String())
 }
 
@@ -99,7 +99,7 @@ Error       Count   Last                             Key   Example
 refused #   9       2026-11-21T03:00:00.000Z (now)   7     refused 12
 Setting        Value
 Concurrency    4
-RoundLimiter   -
+RoundLimiter
 `, s.String())
 }
 
@@ -118,7 +118,7 @@ func TestTextsEscapeControlCharacters(t *testing.T) {
 	require.Greater(t, poison(reflect.ValueOf(&explanation).Elem(), evil), 10, "texts of an explanation")
 	require.Greater(t, poison(reflect.ValueOf(&snapshot).Elem(), evil), 10, "texts of a snapshot")
 	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(),
-		inspect.OperationsText(explanation.Operations, night)} {
+		tables(explanation, snapshot)} {
 		require.Contains(t, rendered, `\x1b[2J`)
 		for _, r := range strings.ReplaceAll(rendered, "\n", "") {
 			require.True(t, unicode.IsPrint(r), "%q in %q", r, rendered)
@@ -126,6 +126,20 @@ func TestTextsEscapeControlCharacters(t *testing.T) {
 	}
 	lines := func(s string) int { return strings.Count(s, "\n") }
 	require.Equal(t, 1, lines(inspect.Explanation{Why: evil}.String())-2, "a text stays on one line")
+}
+
+// tables returns the tables of lists as text.
+func tables(explanation inspect.Explanation, snapshot inspect.Snapshot) string {
+	var line inspect.ObjectLine
+	round := inspect.Round{Prune: &inspect.Prune{}}
+	poison(reflect.ValueOf(&line).Elem(), explanation.Error)
+	poison(reflect.ValueOf(&round).Elem(), explanation.Error)
+	round.Prune.Error = explanation.Error
+	r := text.Report{Tables: []text.Table{
+		inspect.OperationsTable(explanation.Operations, night), inspect.ObjectsTable([]inspect.ObjectLine{line}, night),
+		inspect.RoundsTable([]inspect.Round{round}, night), inspect.SnapshotsTable([]inspect.Snapshot{snapshot}),
+	}}
+	return r.String()
 }
 
 // poison sets all strings in a value to s, with one element in each list, and returns their number.

@@ -42,8 +42,12 @@ func (*Outcome) TableHeader() []string {
 
 // TableRow implements statedb.TableWritable. All texts are printable, and long ones are cut.
 func (o *Outcome) TableRow() []string {
+	why := ""
+	if o.Text != "" {
+		why = text.Cell(text.Plain(o.Text))
+	}
 	return []string{
 		text.Cell(text.Name(o.Key)), o.Kind.String(), strconv.FormatBool(o.Deleted),
-		strconv.FormatUint(o.Revision, 10), text.Stamp(o.Since), text.Cell(plainOr(o.Text, "")),
+		strconv.FormatUint(o.Revision, 10), text.Stamp(o.Since), why,
 	}
 }

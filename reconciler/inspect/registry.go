@@ -19,8 +19,10 @@ import (
 // Registry holds the running reconcilers of a program. The zero value is empty and ready for use. Its
 // methods are safe from any goroutine.
 type Registry struct {
-	mu  sync.Mutex
-	all []Controller // without duplicates, in the order in which they were added
+	mu      sync.Mutex
+	all     []Controller // without duplicates, in the order in which they were added
+	numbers map[Controller]int
+	added   int
 }
 
 // Cell provides one [Registry] to a hive. Pass it to each reconciler with reconciler.WithRegistry; the
@@ -33,9 +35,15 @@ var Cell = cell.Module("reconciler", "Registry of the reconcilers", cell.Provide
 func (r *Registry) Add(i Controller) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.Contains(r.all, i) {
-		r.all = append(r.all, i)
+	if slices.Contains(r.all, i) {
+		return
 	}
+	if r.numbers == nil {
+		r.numbers = map[Controller]int{}
+	}
+	r.added++
+	r.numbers[i] = r.added
+	r.all = append(r.all, i)
 }
 
 // Remove removes a reconciler. It does nothing if the reconciler is not there.
@@ -44,7 +52,16 @@ func (r *Registry) Remove(i Controller) {
 	defer r.mu.Unlock()
 	if at := slices.Index(r.all, i); at >= 0 {
 		r.all = slices.Delete(r.all, at, at+1)
+		delete(r.numbers, i)
 	}
+}
+
+// Number returns the number of a reconciler, by which programs that show several of one name tell them
+// apart. No other one ever gets it. It is zero if the reconciler is not there.
+func (r *Registry) Number(i Controller) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.numbers[i]
 }
 
 // All returns the reconcilers in the order of [ID.String], and then of the table's name.

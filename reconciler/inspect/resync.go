@@ -5,7 +5,6 @@ package inspect
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/text"
@@ -66,24 +65,4 @@ func (r Resync) Summary() string {
 		judged += "; " + text.Printable(r.Error)
 	}
 	return judged
-}
-
-// String returns the record as lines for people to read: when it began, [Resync.Summary], and a table of the
-// differences. Each line ends with a newline. Characters that are not printable are escaped.
-func (r Resync) String() string {
-	var out strings.Builder
-	fmt.Fprintf(&out, "resync at %s\n%s\n", text.Stamp(r.Started), r.Summary())
-	if len(r.Differences) == 0 {
-		return out.String()
-	}
-	var t text.Table
-	t.Row("Key", "Kind", "Difference")
-	for _, d := range r.Differences {
-		t.Row(text.Name(d.Key), d.Kind, plainOr(d.Diff, "-"))
-	}
-	t.Append(&out, "")
-	if n := r.Different + r.Missing + r.Orphan - len(r.Differences); n > 0 {
-		fmt.Fprintf(&out, "and %d more\n", n)
-	}
-	return out.String()
 }

@@ -38,17 +38,17 @@ func TestButtonsWorkWithWrites(t *testing.T) {
 		assert.Equal(t, "Retry,Refresh,Prune,Pause,Resume", eval[string](b, buttons))
 		b.click("summary", "Act on the whole reconciler")
 		b.click("button", "Pause")
-		b.until("document.querySelector('.note')?.textContent === 'Paused.'")
+		b.until("document.querySelector('.note')?.textContent === 'paused, until it is resumed'")
 		w.untilCondition("paused")
-		b.until("document.getElementById('lead').textContent.startsWith('paused')")
+		b.until("document.getElementById('lead').textContent.startsWith('agent/routes: paused')")
 		b.click("summary", "Act on the whole reconciler")
 		b.click("button", "Resume")
-		b.until("document.querySelector('.note')?.textContent === 'Resumed.'")
+		b.until("document.querySelector('.note')?.textContent === 'resumed'")
 		w.untilCondition("running")
 
 		b.visit(under(name, w.url("explain", "key", "fail-1")))
 		b.click("button", "Retry")
-		b.until("document.querySelector('.note')?.textContent.startsWith('Waiting objects are due now')")
+		b.until("document.querySelector('.note')?.textContent === '1 object(s) will be retried now'")
 		assert.Empty(t, b.complaints())
 	}
 }

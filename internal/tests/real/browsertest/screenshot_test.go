@@ -35,7 +35,7 @@ func TestScreenshot(t *testing.T) {
 		b.do(chromedp.Sleep(apart))
 	}
 	w.put(many("10.3.%d.0/24", 0, 1500)...)
-	b.until("document.getElementById('figure-failing').textContent !== '0' && document.getElementById('figure-pending').textContent !== '0'")
+	b.until(figure("failing") + " !== '0' && " + figure("unseen") + " !== 'about 0 changes'")
 	var picture []byte
 	b.do(chromedp.FullScreenshot(&picture, 100))
 	require.Equal(t, "\x89PNG", string(picture[:4]))

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package pauses pauses and resumes single objects for operators: it changes the set of the keys that
-// are paused.
-package pauses
+package operator
 
 import (
 	"context"
@@ -23,11 +21,11 @@ const maxKeyText = 256
 // would be lost. It is not held for long: no operation is waited for.
 var changing sync.Mutex
 
-// Add pauses objects, in addition to those that are paused by their keys. If neither the table nor the
+// Pause pauses objects, in addition to those that are paused by their keys. If neither the table nor the
 // reconciler has one of the objects, the error is [inspect.ErrNotFound], and none is paused: the key is
 // probably mistyped, unless the error says that a deletion of it may be unread. That is not noticed while
 // the reconciler is busy.
-func Add(ctx context.Context, in inspect.Controller, keys ...string) error {
+func Pause(ctx context.Context, in inspect.Controller, keys ...string) error {
 	c, err := loopOf(in)
 	if err != nil {
 		return err
@@ -55,9 +53,9 @@ func Add(ctx context.Context, in inspect.Controller, keys ...string) error {
 	return c.PauseOnly(paused...)
 }
 
-// Remove ends the pauses of objects that are paused by their keys. If one of the objects is not, that is
+// Resume ends the pauses of objects that are paused by their keys. If one of the objects is not, that is
 // an error, and none is resumed.
-func Remove(ctx context.Context, in inspect.Controller, keys ...string) error {
+func Resume(ctx context.Context, in inspect.Controller, keys ...string) error {
 	c, err := loopOf(in)
 	if err != nil {
 		return err
