@@ -145,6 +145,10 @@ func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, ended func(
 }
 
 func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
+	if ctx.Err() != nil {
+		// The loop was stopped before this goroutine had its turn.
+		return context.Cause(ctx)
+	}
 	f, over := &l.found, false
 	defer func() { over = true }()
 	err := l.cfg.List(ctx, txn, func(obj Obj) bool {

@@ -376,6 +376,16 @@ func TestListingEndsWithTheLoop(t *testing.T) {
 	require.Empty(t, w.State(0).Failure)
 }
 
+// The goroutine of the listing may have its turn only after the stop.
+func TestNoListingBeginsAfterTheStop(t *testing.T) {
+	w := play(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	w.during = func(context.Context) { t.Error("the target is listed") }
+	cancel()
+	w.Resync.start(ctx, w.cfg.Rows.DB.ReadTxn())
+	<-w.Ended
+}
+
 // The loop may still look at a listing that its end has cut short.
 func TestListingThatIsCutShortIsNoResult(t *testing.T) {
 	for _, when := range []string{"while it lists", "while it looks for missing rows"} {
