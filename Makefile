@@ -146,7 +146,7 @@ test-upstream:
 test-benchmarks:
 	cd benchmarks && $(TEST) ./internal/... && $(TEST) -bench . -benchtime 1x . -small
 	@# The package beside these compiles Kubernetes, for 100 s.
-	cd benchmarks/kubeproxy && $(TEST) ./measure ./compare ./services
+	cd benchmarks/kubeproxy && $(TEST) ./measure ./services
 
 # The tests against the kernel are worth nothing where they are skipped: that is a
 # failure, and a reason to read what they say is missing.
@@ -189,4 +189,4 @@ bench: ## compare with the peers and write the tables of docs/PERFORMANCE.md, in
 
 .PHONY: bench-services
 bench-services: ## compare example/services with kube-proxy, in half an hour, to standard output; takes root and nft
-	cd benchmarks/kubeproxy && $(GO) run ./compare
+	benchmarks/kubeproxy/run.sh
