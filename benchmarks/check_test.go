@@ -199,7 +199,9 @@ func (e eager) Insert(first, n uint64) error {
 }
 
 func TestWrongResultFailsTheBenchmark(t *testing.T) {
+	before := *small
 	*small = true
+	defer func() { *small = before }() // benchmarks run after the tests
 	start := func(wrap func(subject.System) subject.System) startSystem {
 		return func(o subject.Options) (subject.System, error) {
 			sys, err := subject.Statekeel(o)

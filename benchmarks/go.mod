@@ -126,5 +126,3 @@ require (
 replace github.com/statekeel/statekeel => ../
 
 replace github.com/statekeel/statekeel/reconciler/source/etcd => ../reconciler/source/etcd
-
-replace github.com/statekeel/statekeel/metrics/prometheus => ../metrics/prometheus

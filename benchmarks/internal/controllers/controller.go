@@ -13,8 +13,8 @@ import (
 	"github.com/statekeel/statekeel/benchmarks/internal/subject"
 )
 
-// Controller is a contender that gets requests and calls its target for each. It has none of the workload's
-// rows. Methods may be called from any goroutine; none after Stop.
+// Controller is a contender that gets requests and calls its target for each. It has none of the
+// rows of package subject. Methods may be called from any goroutine; none after Stop.
 type Controller interface {
 	// Prepare makes requests first, first+1, ... first+n-1, and returns a function that asks for all of them
 	// at once. Call that function once.
