@@ -28,6 +28,8 @@ FUZZ        := reconciler/debug:FuzzPageQueries \
 FUZZTIME    ?= 5s
 # How many times longer random tests are in test-long than in test.
 LONG        ?= 5
+# How often each benchmark is run: benchstat needs 6 for an interval of confidence.
+TURNS       ?= 6
 
 .PHONY: help
 help: ## say what there is to make
@@ -142,9 +144,9 @@ test-upstream:
 
 .PHONY: test-benchmarks
 test-benchmarks:
-	cd benchmarks && $(TEST) ./...
+	cd benchmarks && $(TEST) ./internal/... && $(TEST) -bench . -benchtime 1x . -small
 	@# The package beside these compiles Kubernetes, for 100 s.
-	cd benchmarks/kubeproxy && $(TEST) ./measure ./compare ./services
+	cd benchmarks/kubeproxy && $(TEST) ./measure ./services
 
 # The tests against the kernel are worth nothing where they are skipped: that is a
 # failure, and a reason to read what they say is missing.
@@ -170,14 +172,21 @@ mutants: ## break one promise at a time and say which test notices: a quarter of
 screenshot: ## take the picture of the page again, docs/debug-page.png
 	cd internal/tests/real/browsertest && UPDATE_SCREENSHOT=1 $(GO) test -count=1 -run TestScreenshot .
 
+# The lines of the last series stay in benchmarks/series.txt, for another look by benchstat.
 .PHONY: bench
-bench: ## compare with the peers and write docs/PERFORMANCE.md
-	cd benchmarks && $(GO) run . -report ../docs/PERFORMANCE.md
-
-.PHONY: bench-quick
-bench-quick: ## the same comparison in less than a minute, to standard output
-	cd benchmarks && $(GO) run . -quick
+bench: ## compare with the peers and write the tables of docs/PERFORMANCE.md, in 20 minutes; wants a quiet machine
+	benchmarks/run.sh $(TURNS) >benchmarks/series.txt
+	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cpu=$$(sed -n 's/^cpu: //p' benchmarks/series.txt); \
+	{ \
+		sed '/^<!-- tables -->/q' docs/PERFORMANCE.md; \
+		printf '\n%s, %s turns, %s cores of %s, %s.\n\n' "$$(date -u +%F)" $(TURNS) "$$(nproc)" "$$cpu" "$$($(GO) env GOVERSION)"; \
+		printf '```text\n'; \
+		$(GO) tool -modfile=tools/go.mod benchstat -table .name -col /impl benchmarks/series.txt; \
+		printf '```\n\n'; \
+		sed -n '/^<!-- end of the tables -->/,$$p' docs/PERFORMANCE.md; \
+	} >"$$page"; \
+	cp "$$page" docs/PERFORMANCE.md
 
 .PHONY: bench-services
 bench-services: ## compare example/services with kube-proxy, in half an hour, to standard output; takes root and nft
-	cd benchmarks/kubeproxy && $(GO) run ./compare
+	benchmarks/kubeproxy/run.sh

@@ -9,6 +9,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -28,17 +29,15 @@ const (
 	node      = "node" // on which the proxier runs
 	otherNode = "other-node"
 	namespace = "default"
-
-	masqueradeBit = 14 // as shipped
 )
 
 // nodeIP is the address of the node, on which kube-proxy as shipped opens node ports.
 var nodeIP = net.IPv4(192, 0, 2, 1)
 
 // proxy is kube-proxy's nftables proxier for IPv4, with what kube-proxy as shipped gives it: no detection of local
-// traffic, as no range of pods is set, and node ports on the primary address. It has no recorder, which it needs for
-// the health checks of load balancers only. What kube-proxy holds beside it is not here, above all the caches of its
-// informers and a second proxier for IPv6: a real one takes more memory.
+// traffic, as no range of pods is set, and node ports on the primary address. It lists by netlink, and writes by nft. It
+// has no recorder, which it needs for the health checks of load balancers only. What kube-proxy holds beside it is not
+// here, above all the caches of its informers and a second proxier for IPv6: a real one takes more memory.
 type proxy struct {
 	minSync, sync time.Duration
 	proxier       *nftables.Proxier
@@ -49,10 +48,15 @@ type proxy struct {
 func (p *proxy) Start(ctx context.Context) error {
 	metrics.RegisterMetrics(config.ProxyModeNFTables)
 	p.known = make(map[string]struct{})
+	cfg := &config.KubeProxyConfiguration{
+		NFTables:          config.KubeProxyNFTablesConfiguration{MasqueradeBit: new(int32(14))}, // as shipped
+		NodePortAddresses: []string{nodeIP.String() + "/32"},
+		SyncPeriod:        meta.Duration{Duration: p.sync},
+		MinSyncPeriod:     meta.Duration{Duration: p.minSync},
+	}
 	var err error
-	p.proxier, err = nftables.NewProxier(ctx, core.IPv4Protocol, p.sync, p.minSync, false, masqueradeBit,
-		proxyutil.NewNoOpLocalDetector(), node, nodeIP, nil,
-		healthcheck.NewProxyHealthServer("", 2*p.sync, nil), []string{nodeIP.String() + "/32"}, false)
+	p.proxier, err = nftables.NewProxier(ctx, cfg, core.IPv4Protocol, proxyutil.NewNoOpLocalDetector(), node, nodeIP, nil,
+		healthcheck.NewProxyHealthServer("", 2*p.sync, nil), false)
 	if err != nil {
 		return err
 	}
@@ -86,8 +90,9 @@ func (p *proxy) Complete(context.Context) error {
 // Stop leaves the proxier to the end of the process: it has no other.
 func (p *proxy) Stop() error { return nil }
 
-// Layout says that a service is an element of a map from its address, protocol and port to a chain, and that an endpoint
-// is the data of an element of the anonymous map in the only rule of such a chain.
+// Layout says that a service is an element of a map from its address, protocol and port to a chain. An endpoint is the data
+// of an element of the anonymous map in the only rule of such a chain or, if it is the only one of its service, what that
+// rule itself translates to.
 func (p *proxy) Layout() measure.Layout {
 	return measure.Layout{
 		Endpoint: func(e measure.Element) (netip.AddrPort, bool) {
@@ -102,6 +107,12 @@ func (p *proxy) Layout() measure.Layout {
 			}
 			return measure.AddrPort(e.Key, 0, 8)
 		},
+		Rule: func(values [][]byte) (netip.AddrPort, bool) {
+			if len(values) != 2 || len(values[0]) != 4 || len(values[1]) != 2 {
+				return netip.AddrPort{}, false
+			}
+			return measure.AddrPort(slices.Concat(values[0], values[1]), 0, 4)
+		},
 	}
 }
 
@@ -114,7 +125,7 @@ func service(s measure.Service) *core.Service {
 			ClusterIPs: []string{s.Addr.String()},
 			IPFamilies: []core.IPFamily{core.IPv4Protocol},
 			Ports: []core.ServicePort{{
-				Protocol:   protocol(s),
+				Protocol:   core.ProtocolTCP,
 				Port:       int32(s.Port),
 				TargetPort: intstr.FromInt32(int32(s.Endpoints[0].Port())),
 			}},
@@ -142,15 +153,8 @@ func endpointSlice(s measure.Service) *discovery.EndpointSlice {
 		Endpoints:   endpoints,
 		Ports: []discovery.EndpointPort{{
 			Name:     new(""),
-			Protocol: new(protocol(s)),
+			Protocol: new(core.ProtocolTCP),
 			Port:     new(int32(s.Endpoints[0].Port())),
 		}},
 	}
-}
-
-func protocol(s measure.Service) core.Protocol {
-	if s.Protocol == measure.UDP {
-		return core.ProtocolUDP
-	}
-	return core.ProtocolTCP
 }

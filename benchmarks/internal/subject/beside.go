@@ -6,7 +6,6 @@ package subject
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/cilium/statedb"
 
@@ -29,26 +28,23 @@ type teller interface {
 
 // besideWorld is the System for rows that carry no status.
 type besideWorld struct {
-	*world[bareRow]
+	*world[none]
 	tellers []teller
 	// shared: the rows have the kinds of rows that several reconcilers share.
 	shared bool
 }
 
 // newTeller adds a reconciler of the table of w to a hive.
-type newTeller func(rt runtime, w *world[bareRow], target *Target, name string) (teller, error)
+type newTeller func(rt Runtime, w *world[none], target *Target, name string) (teller, error)
 
 // startBesideWorld starts reconcilers of rows without a status.
-func startBesideWorld(o Options, workers int, register newTeller) (System, error) {
-	w := &besideWorld{world: objects(func() none { return none{} }, nil, nil), shared: o.Reconcilers > 0}
-	w.workers, w.writeWork = workers, o.WriteWork
+func startBesideWorld(o Options, register newTeller) (System, error) {
+	w := &besideWorld{world: objects(func() none { return none{} }, nil), shared: o.Reconcilers > 0}
+	w.writeWork = o.WriteWork
 	for range max(1, o.Reconcilers) {
 		w.targets = append(w.targets, &Target{})
 	}
-	if o.Prepare != nil && !w.shared {
-		o.Prepare(w.targets[0])
-	}
-	_, err := w.start(func(rt runtime, _ *world[bareRow]) error {
+	_, err := w.start(func(rt Runtime, _ *world[none]) error {
 		for i, target := range w.targets {
 			name := ""
 			if w.shared {
@@ -68,24 +64,18 @@ func startBesideWorld(o Options, workers int, register newTeller) (System, error
 	return w, nil
 }
 
-// startBeside starts Statekeel with the ledger beside the table.
-func startBeside(v statekeelVariant) func(Options) (System, error) {
-	return func(o Options) (System, error) {
-		return startBesideWorld(o, max(v.workers, 1), func(rt runtime, w *world[bareRow], target *Target, name string) (teller, error) {
-			cfg := reconciler.Config[bareRow]{
-				Table: w.table, Operations: operations[none]{target}, Options: statekeel.options(o, withDeadline(v, o)),
-			}
-			if o.Batch {
-				cfg.BatchOperations = statekeelBatch[none]{target}
-			}
-			if name != "" {
-				cfg.Options = append(cfg.Options, reconciler.WithName(name))
-			}
-			loop, err := reconciler.RegisterConfig(rt.params(), withListing(cfg, o.Listed))
-			noteLoop(o.Listed, loop)
-			return loopTeller{loop}, err
-		})
-	}
+// StatekeelBeside starts Statekeel with the ledger beside the table.
+func StatekeelBeside(o Options) (System, error) {
+	return startBesideWorld(o, func(rt Runtime, w *world[none], target *Target, name string) (teller, error) {
+		cfg := reconciler.Config[bareRow]{
+			Table: w.table, Operations: operations[none]{target}, Options: statekeel.options(o),
+		}
+		if name != "" {
+			cfg.Options = append(cfg.Options, reconciler.WithName(name))
+		}
+		loop, err := reconciler.RegisterConfig(rt.Params(), withListing(cfg, o.Listed))
+		return loopTeller{loop}, err
+	})
 }
 
 // loopTeller is the teller of a loop with the ledger beside the table.
@@ -137,9 +127,9 @@ func (w *besideWorld) watch(txn statedb.ReadTxn, row bareRow, wanted Kind) (kind
 // Await waits for the reconcilers one after the other, so a row that several of them share can be waited
 // for only until it is Done.
 func (w *besideWorld) Await(ctx context.Context, id uint64, kind Kind) error {
-	row := w.named(id)
+	row := &object[none]{id: id}
 	for {
-		got, found, changed := w.watch(w.db.ReadTxn(), row, kind)
+		got, found, changed := w.watch(w.DB.ReadTxn(), row, kind)
 		if found && got == kind {
 			return nil
 		}
@@ -168,7 +158,7 @@ func first(ctx context.Context, channels []<-chan struct{}) bool {
 }
 
 func (w *besideWorld) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error) {
-	txn := w.db.ReadTxn()
+	txn := w.DB.ReadTxn()
 	for row := range w.table.All(txn) {
 		if w.tell(txn, row) == kind {
 			continue
@@ -184,12 +174,9 @@ func (w *besideWorld) AwaitAll(ctx context.Context, kind Kind) (waited uint64, e
 
 func (w *besideWorld) Count() map[Kind]uint64 {
 	counts := map[Kind]uint64{}
-	txn := w.db.ReadTxn()
+	txn := w.DB.ReadTxn()
 	for row := range w.table.All(txn) {
 		counts[w.tell(txn, row)]++
 	}
 	return counts
 }
-
-// Oldest returns the zero time: a refresh that succeeds is not recorded.
-func (w *besideWorld) Oldest() time.Time { return time.Time{} }

@@ -16,11 +16,8 @@ import (
 // dialect is one reconciler package in terms that all packages share: its status types, its options, and its
 // Register. A Go package is not a value, hence the fields.
 type dialect[Status, Set, Option any] struct {
-	pending   func() Status
-	done      func() Status
-	kind      func(Status) Kind
-	updatedAt func(Status) time.Time
-	setTime   func(*Status, time.Time)
+	pending func() Status
+	kind    func(Status) Kind
 
 	newSet  func() Set
 	fromSet func(set Set, name string) Status
@@ -30,10 +27,12 @@ type dialect[Status, Set, Option any] struct {
 	withRetry       func(minBackoff, maxBackoff time.Duration) Option
 	withRefreshing  func(time.Duration, *rate.Limiter) Option
 	withRoundLimits func(int, *rate.Limiter) Option
+	// withMore returns what only this package has; nil for none.
+	withMore func(Options) []Option
 
 	// The two are the same generic function, for rows with a plain status and with a status set.
-	registerPlain func(runtime, registration[Status, Status], []Option) error
-	registerSet   func(runtime, registration[Set, Status], []Option) error
+	registerPlain func(Runtime, registration[Status, Status], []Option) error
+	registerSet   func(Runtime, registration[Set, Status], []Option) error
 }
 
 // registration is one reconciler to register: S is the status field of the rows, Status the part of it that
@@ -43,67 +42,33 @@ type registration[S, Status any] struct {
 	getStatus func(*object[S]) Status
 	setStatus func(*object[S], Status) *object[S]
 	ops       operations[S]
-	batch     bool
 	listed    *Listing
 }
 
-// variant holds what a contender adds to the defaults of its dialect.
-type variant[Option any] struct {
-	// workers is the number of operations that the options allow at a time; 0 is 1. It describes the options
-	// and does not set anything.
-	workers int
-	options []Option
-}
-
-// start is the Start function of a contender with this dialect.
-func (d dialect[Status, Set, Option]) start(o Options, v variant[Option]) (System, error) {
+// start starts a contender with this dialect.
+func (d dialect[Status, Set, Option]) start(o Options) (System, error) {
 	if o.Reconcilers == 0 {
-		return d.startPlain(o, v)
+		return d.startPlain(o)
 	}
-	return d.startSet(o, v)
+	return d.startSet(o)
 }
 
-func (d dialect[Status, Set, Option]) startPlain(o Options, v variant[Option]) (System, error) {
+func (d dialect[Status, Set, Option]) startPlain(o Options) (System, error) {
 	target := &Target{}
-	if o.Prepare != nil {
-		o.Prepare(target)
-	}
-	w := objects(d.pending, d.kind, d.updatedAt)
-	w.targets, w.workers, w.writeWork = []*Target{target}, max(v.workers, 1), o.WriteWork
-	return w.start(func(rt runtime, w *world[*object[Status]]) error {
-		if err := d.insertDone(rt, w, o); err != nil {
-			return err
-		}
+	w := objects(d.pending, d.kind)
+	w.targets, w.writeWork = []*Target{target}, o.WriteWork
+	return w.start(func(rt Runtime, w *world[Status]) error {
 		return d.registerPlain(rt, registration[Status, Status]{
 			table:     w.table,
 			getStatus: func(o *object[Status]) Status { return o.status },
 			setStatus: func(o *object[Status], s Status) *object[Status] { o.status = s; return o },
 			ops:       operations[Status]{target},
-			batch:     o.Batch,
 			listed:    o.Listed,
-		}, d.options(o, v))
+		}, d.options(o))
 	})
 }
 
-// insertDone inserts the rows that are done before the contender starts.
-func (d dialect[Status, Set, Option]) insertDone(rt runtime, w *world[*object[Status]], o Options) error {
-	if o.DoneRows == 0 {
-		return nil
-	}
-	status := d.done()
-	d.setTime(&status, o.DoneSince)
-	txn := rt.DB.WriteTxn(w.table)
-	defer txn.Abort() // no effect after the commit
-	for id := range o.DoneRows {
-		if _, _, err := w.table.Insert(txn, &object[Status]{id: id, status: status}); err != nil {
-			return fmt.Errorf("insert row %d, which is done: %w", id, err)
-		}
-	}
-	txn.Commit()
-	return nil
-}
-
-func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (System, error) {
+func (d dialect[Status, Set, Option]) startSet(o Options) (System, error) {
 	var (
 		names   []string
 		targets []*Target
@@ -119,18 +84,9 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 		}
 		return result
 	}
-	updatedAt := func(set Set) time.Time {
-		oldest := d.updatedAt(d.fromSet(set, names[0]))
-		for _, name := range names[1:] {
-			if at := d.updatedAt(d.fromSet(set, name)); at.Before(oldest) {
-				oldest = at
-			}
-		}
-		return oldest
-	}
-	w := objects(d.newSet, kind, updatedAt)
-	w.targets, w.workers, w.writeWork = targets, max(v.workers, 1), o.WriteWork
-	return w.start(func(rt runtime, w *world[*object[Set]]) error {
+	w := objects(d.newSet, kind)
+	w.targets, w.writeWork = targets, o.WriteWork
+	return w.start(func(rt Runtime, w *world[Set]) error {
 		for i, name := range names {
 			err := d.registerSet(rt, registration[Set, Status]{
 				table:     w.table,
@@ -139,9 +95,8 @@ func (d dialect[Status, Set, Option]) startSet(o Options, v variant[Option]) (Sy
 					o.status = d.intoSet(o.status, name, s)
 					return o
 				},
-				ops:   operations[Set]{w.targets[i]},
-				batch: o.Batch,
-			}, append(d.options(o, v), d.withName(name)))
+				ops: operations[Set]{w.targets[i]},
+			}, append(d.options(o), d.withName(name)))
 			if err != nil {
 				return err
 			}
@@ -166,12 +121,7 @@ func together(some, another Kind) Kind {
 // roundSize is the default round size of every contender. A change of the limiter needs it too.
 const roundSize = 1000
 
-// unlimited lifts the limit on rounds per second.
-func (d dialect[Status, Set, Option]) unlimited() []Option {
-	return []Option{d.withRoundLimits(roundSize, rate.NewLimiter(rate.Inf, 1))}
-}
-
-func (d dialect[Status, Set, Option]) options(o Options, v variant[Option]) []Option {
+func (d dialect[Status, Set, Option]) options(o Options) []Option {
 	var options []Option
 	if o.RetryMin != 0 || o.RetryMax != 0 {
 		options = append(options, d.withRetry(o.RetryMin, o.RetryMax))
@@ -179,7 +129,13 @@ func (d dialect[Status, Set, Option]) options(o Options, v variant[Option]) []Op
 	if o.RefreshEvery != 0 {
 		options = append(options, d.withRefreshing(o.RefreshEvery, rate.NewLimiter(rate.Inf, 1)))
 	}
-	return append(options, v.options...)
+	if o.Unlimited {
+		options = append(options, d.withRoundLimits(roundSize, rate.NewLimiter(rate.Inf, 1)))
+	}
+	if d.withMore != nil {
+		options = append(options, d.withMore(o)...)
+	}
+	return options
 }
 
 // operations passes rows to a target, one at a time.

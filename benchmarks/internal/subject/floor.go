@@ -18,15 +18,15 @@ import (
 // store: read the changes, clone, call the target, compare-and-swap the statuses in one write transaction a
 // round. It has no retries, metrics, health or limits. Its rows have the peer's status type.
 
-// startFloor ignores the options that it does not support: batches, backoff, refreshing.
-func startFloor(o Options) (System, error) {
+// Floor starts the floor.
+func Floor(o Options) (System, error) {
 	d := peer
 	d.registerPlain = registerFloor[reconciler.Status]
 	d.registerSet = registerFloor[reconciler.StatusSet]
-	return d.start(o, peerVariant{})
+	return d.start(o)
 }
 
-func registerFloor[S any](rt runtime, r registration[S, reconciler.Status], _ []reconciler.Option) error {
+func registerFloor[S any](rt Runtime, r registration[S, reconciler.Status], _ []reconciler.Option) error {
 	f := &floor[S]{db: rt.DB, registration: r, results: make([]floorResult[S], 0, roundSize)}
 	rt.JobGroup.Add(job.OneShot("floor", f.loop))
 	return nil
@@ -95,7 +95,6 @@ func (f *floor[S]) commit() error {
 	if len(f.results) == 0 {
 		return nil
 	}
-	f.ops.target.Batches.Add()
 	txn := f.db.WriteTxn(f.table)
 	for _, result := range f.results {
 		obj := f.setStatus(result.object, reconciler.StatusDone())

@@ -26,9 +26,9 @@ type reader struct {
 	moved chan struct{} // closes when read grows
 }
 
-// startReader ignores the options that it does not support: batches, backoff, refreshing.
-func startReader(o Options) (System, error) {
-	return startBesideWorld(o, 1, func(rt runtime, w *world[bareRow], target *Target, name string) (teller, error) {
+// FloorBeside starts the floor of rows without a status.
+func FloorBeside(o Options) (System, error) {
+	return startBesideWorld(o, func(rt Runtime, w *world[none], target *Target, name string) (teller, error) {
 		r := &reader{db: rt.DB, table: w.table, byID: w.byID, ops: operations[none]{target}, moved: make(chan struct{})}
 		rt.JobGroup.Add(job.OneShot("reader"+name, r.loop))
 		return r, nil
@@ -61,7 +61,6 @@ func (r *reader) loop(ctx context.Context, _ cell.Health) error {
 func (r *reader) round(ctx context.Context, changes statedb.ChangeIterator[bareRow]) (<-chan struct{}, error) {
 	txn := r.db.ReadTxn()
 	seq, watch := changes.Next(txn)
-	r.ops.target.Batches.Add()
 	for change, revision := range seq {
 		call := r.ops.Update
 		if change.Deleted {

@@ -17,8 +17,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// runtime is what a contender needs from the hive to register itself.
-type runtime struct {
+// Runtime is what a contender needs from the hive to register itself.
+type Runtime struct {
 	cell.In
 
 	Log      *slog.Logger
@@ -27,29 +27,30 @@ type runtime struct {
 	ModuleID cell.FullModuleID
 }
 
-// params are the parameters of a Statekeel reconciler.
-func (rt runtime) params() reconciler.Params {
+// Params are the parameters of a Statekeel reconciler.
+func (rt Runtime) Params() reconciler.Params {
 	return reconciler.Params{Log: rt.Log, DB: rt.DB, JobGroup: rt.JobGroup, ModuleID: rt.ModuleID}
 }
 
-// host is a running hive, with its DB and the parts that a contender registered.
-type host struct {
+// Host is a running hive with the parts that a contender registered.
+type Host struct {
+	DB *statedb.DB
+
 	hive *hive.Hive
 	log  *slog.Logger
-	db   *statedb.DB
 }
 
-// startHost lets register add a contender to a hive, and starts it.
-func startHost(register func(runtime) error) (*host, error) {
-	h := &host{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
+// StartHost lets register add a contender to a hive, and starts it.
+func StartHost(register func(Runtime) error) (*Host, error) {
+	h := &Host{log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))}
 	h.hive = hive.New(
 		cell.SimpleHealthCell,
 		statedb.Cell,
 		job.Cell,
 		cell.Module("bench", "Benchmark",
 			cell.Provide(job.Registry.NewGroup),
-			cell.Invoke(func(rt runtime) error {
-				h.db = rt.DB
+			cell.Invoke(func(rt Runtime) error {
+				h.DB = rt.DB
 				return register(rt)
 			}),
 		),
@@ -61,7 +62,7 @@ func startHost(register func(runtime) error) (*host, error) {
 }
 
 // Stop stops the hive and waits for the contender to end.
-func (h *host) Stop(ctx context.Context) error {
+func (h *Host) Stop(ctx context.Context) error {
 	if err := h.hive.Stop(h.log, ctx); err != nil {
 		return errors.Join(errors.New("the hive did not stop"), err)
 	}

@@ -11,21 +11,17 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Listing is a target that has rows before its contender starts, in a map. Only Statekeel can list it.
 type Listing struct {
-	// Gate holds back the listing, and so the contender, until it is closed. AtEnd, if not nil, is called when all
-	// rows have been listed.
-	Gate  <-chan struct{}
-	AtEnd func()
+	// Gate holds back the listing, and so the contender, until it is closed.
+	Gate <-chan struct{}
 
 	rows      map[uint64]struct{}
 	different func(id uint64) bool
+	lists     bool
 	applied   []atomic.Bool
-	loop      inspect.Controller
-	resync    func()
 }
 
 // NewListing returns a target that has rows 0 ... rows-1. Those for which different returns true are different from
@@ -49,13 +45,7 @@ func (l *Listing) Apply(id uint64) {
 func (l *Listing) Applied(id uint64) bool { return l.applied[id].Load() }
 
 // Lists reports whether the contender lists the target.
-func (l *Listing) Lists() bool { return l.loop != nil }
-
-// Resync asks for a resync.
-func (l *Listing) Resync() { l.resync() }
-
-// Last returns the record of the last resync; nil if there was none.
-func (l *Listing) Last(ctx context.Context) *inspect.Resync { return l.loop.Snapshot(ctx).Resync }
+func (l *Listing) Lists() bool { return l.lists }
 
 // Alone returns how long it takes to list the target without a contender.
 func (l *Listing) Alone() time.Duration {
@@ -79,9 +69,6 @@ type lister[S any] struct{ *Listing }
 func (l lister[S]) List(_ context.Context, _ statedb.ReadTxn, yield func(*object[S]) bool) error {
 	<-l.Gate
 	list(l.Listing, yield)
-	if l.AtEnd != nil {
-		l.AtEnd()
-	}
 	return nil
 }
 
@@ -90,6 +77,7 @@ func withListing[S any](cfg reconciler.Config[*object[S]], l *Listing) reconcile
 	if l == nil {
 		return cfg
 	}
+	l.lists = true
 	cfg.Lister, cfg.Equal = lister[S]{l}, func(_, found *object[S]) bool {
 		return !l.different(found.id) || l.Applied(found.id)
 	}
@@ -97,11 +85,4 @@ func withListing[S any](cfg reconciler.Config[*object[S]], l *Listing) reconcile
 		s.ListTimeout, s.PruneInterval = time.Hour, 0
 	}))
 	return cfg
-}
-
-// noteLoop records the loop that lists.
-func noteLoop[S any](l *Listing, loop *reconciler.Loop[*object[S]]) {
-	if l != nil {
-		l.loop, l.resync = loop, loop.Resync
-	}
 }

@@ -3,23 +3,12 @@
 
 package subject
 
-import (
-	"context"
-	"time"
+import "github.com/statekeel/statekeel/reconciler"
 
-	"github.com/cilium/statedb"
-
-	"github.com/statekeel/statekeel/reconciler"
-)
-
-// This file is peer.go with another import path, which is all that a program changes to migrate. Features
-// that the peer lacks are in variants.go.
+// This dialect is that of peer.go with another import path, which is all that a program changes to migrate.
 var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Option]{
-	pending:   reconciler.StatusPending,
-	done:      reconciler.StatusDone,
-	kind:      statekeelKind,
-	updatedAt: func(s reconciler.Status) time.Time { return s.UpdatedAt },
-	setTime:   func(s *reconciler.Status, at time.Time) { s.UpdatedAt = at },
+	pending: reconciler.StatusPending,
+	kind:    statekeelKind,
 
 	newSet:  reconciler.NewStatusSet,
 	fromSet: reconciler.StatusSet.Get,
@@ -29,9 +18,25 @@ var statekeel = dialect[reconciler.Status, reconciler.StatusSet, reconciler.Opti
 	withRetry:       reconciler.WithRetry,
 	withRefreshing:  reconciler.WithRefreshing,
 	withRoundLimits: reconciler.WithRoundLimits,
+	withMore:        statekeelOptions,
 
 	registerPlain: registerStatekeel[reconciler.Status],
 	registerSet:   registerStatekeel[reconciler.StatusSet],
+}
+
+// Statekeel starts Statekeel with its outcomes in the rows.
+func Statekeel(o Options) (System, error) { return statekeel.start(o) }
+
+// statekeelOptions returns the options that the peer does not have.
+func statekeelOptions(o Options) []reconciler.Option {
+	return []reconciler.Option{reconciler.WithSettings(func(s *reconciler.Settings) {
+		if o.Workers > 0 {
+			s.Concurrency = o.Workers
+		}
+		if o.BreakerFailures > 0 {
+			s.BreakerFailures = o.BreakerFailures
+		}
+	})}
 }
 
 func statekeelKind(s reconciler.Status) Kind {
@@ -40,42 +45,20 @@ func statekeelKind(s reconciler.Status) Kind {
 		return Done
 	case reconciler.StatusKindError:
 		return Failed
-	case reconciler.StatusKindBlocked:
-		return Blocked
 	default:
 		return Waiting
 	}
 }
 
-func registerStatekeel[S any](rt runtime, r registration[S, reconciler.Status], options []reconciler.Option) error {
-	var batch reconciler.BatchOperations[*object[S]]
-	if r.batch {
-		batch = statekeelBatch[S]{r.ops.target}
-	}
+func registerStatekeel[S any](rt Runtime, r registration[S, reconciler.Status], options []reconciler.Option) error {
 	if r.listed != nil {
-		loop, err := reconciler.RegisterConfig(rt.params(), withListing(reconciler.Config[*object[S]]{
+		_, err := reconciler.RegisterConfig(rt.Params(), withListing(reconciler.Config[*object[S]]{
 			Table: r.table, Clone: (*object[S]).clone, SetStatus: r.setStatus, GetStatus: r.getStatus,
-			Operations: r.ops, BatchOperations: batch, Options: options,
+			Operations: r.ops, Options: options,
 		}, r.listed))
-		noteLoop(r.listed, loop)
 		return err
 	}
 	_, err := reconciler.Register(
-		rt.params(), r.table, (*object[S]).clone, r.setStatus, r.getStatus, r.ops, batch, options...)
+		rt.Params(), r.table, (*object[S]).clone, r.setStatus, r.getStatus, r.ops, nil, options...)
 	return err
-}
-
-type statekeelBatch[S any] struct{ target *Target }
-
-func (b statekeelBatch[S]) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object[S]]) {
-	b.target.UpdateBatch()
-	for i := range batch {
-		batch[i].Result = b.target.Update(batch[i].Object.id)
-	}
-}
-
-func (b statekeelBatch[S]) DeleteBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object[S]]) {
-	for i := range batch {
-		batch[i].Result = b.target.Delete(batch[i].Object.id)
-	}
 }

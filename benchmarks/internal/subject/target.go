@@ -8,14 +8,10 @@ import "sync/atomic"
 // Target is the external system that a contender reconciles into. It only counts, so that a benchmark
 // measures the contender; a rule can make it fail or wait. All methods may be called from any goroutine.
 type Target struct {
-	// Updates counts the rows passed to Update, one by one or in a batch, failed or not.
+	// Updates counts the rows passed to Update, failed or not.
 	Updates Counter
 	// Deletes counts the rows passed to Delete, in the same way.
-	Deletes Counter
-	// Batches counts the calls that updated several rows at once.
-	Batches Counter
-
-	batchRule  atomic.Pointer[func()]
+	Deletes    Counter
 	rule       atomic.Pointer[func(id uint64) error]
 	deleteRule atomic.Pointer[func(id uint64) error]
 }
@@ -23,16 +19,6 @@ type Target struct {
 // SetRule sets the rule that decides the outcome of every later Update. It runs after the call was counted,
 // on the contender's goroutine. nil makes the target succeed again.
 func (t *Target) SetRule(rule func(id uint64) error) { store(&t.rule, rule) }
-
-// SetBatchRule sets a rule that runs in every later call that updates several rows, after the call was
-// counted and before its first row; nil is no rule.
-func (t *Target) SetBatchRule(rule func()) {
-	if rule == nil {
-		t.batchRule.Store(nil)
-		return
-	}
-	t.batchRule.Store(&rule)
-}
 
 // SetDeleteRule is SetRule for every later Delete.
 func (t *Target) SetDeleteRule(rule func(id uint64) error) { store(&t.deleteRule, rule) }
@@ -43,14 +29,6 @@ func store(in *atomic.Pointer[func(id uint64) error], rule func(id uint64) error
 		return
 	}
 	in.Store(&rule)
-}
-
-// UpdateBatch begins a call that updates several rows: [Target.Update] follows for each of them.
-func (t *Target) UpdateBatch() {
-	t.Batches.Add()
-	if rule := t.batchRule.Load(); rule != nil {
-		(*rule)()
-	}
 }
 
 // Update updates one row.

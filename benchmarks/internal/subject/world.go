@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"iter"
 	"strconv"
-	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
@@ -26,64 +25,45 @@ func (o *object[S]) clone() *object[S] {
 	return &c
 }
 
-func (o *object[S]) number() uint64 { return o.id }
-
 func (o *object[S]) TableHeader() []string { return []string{"id", "status"} }
 
 func (o *object[S]) TableRow() []string {
 	return []string{strconv.FormatUint(o.id, 10), fmt.Sprint(o.status)}
 }
 
-// row is the constraint for the rows of a world: pointers with a number.
-type row interface {
-	statedb.TableWritable
-	number() uint64
-}
-
-// idIndex returns the primary index of rows; keys returns the key for a row number.
-func idIndex[R row](keys func(R) index.KeySet) statedb.Index[R, uint64] {
-	return statedb.Index[R, uint64]{
-		Name:       "id",
-		FromObject: keys,
-		FromKey:    index.Uint64,
-		FromString: index.Uint64String,
-		Unique:     true,
-	}
-}
-
-// world is the System for rows of type R.
-type world[R row] struct {
-	*host
-	table   statedb.RWTable[R]
-	byID    statedb.Index[R, uint64]
+// world is the System for rows with a status of type S.
+type world[S any] struct {
+	*Host
+	table   statedb.RWTable[*object[S]]
+	byID    statedb.Index[*object[S], uint64]
 	targets []*Target
-	workers int
 
 	// writeWork is Options.WriteWork; nil for none.
 	writeWork func(id uint64) error
 
-	// pending makes a row to reconcile; named makes one with only a number, as a key.
-	pending   func(id uint64) R
-	named     func(id uint64) R
-	kind      func(R) Kind
-	updatedAt func(R) time.Time
+	fresh func() S
+	kind  func(S) Kind
 }
 
-// objects returns a world of objects, whose status is of type S.
-func objects[S any](fresh func() S, kind func(S) Kind, updatedAt func(S) time.Time) *world[*object[S]] {
-	return &world[*object[S]]{
-		byID:      idIndex(func(o *object[S]) index.KeySet { return index.NewKeySet(index.Uint64(o.id)) }),
-		pending:   func(id uint64) *object[S] { return &object[S]{id: id, status: fresh()} },
-		named:     func(id uint64) *object[S] { return &object[S]{id: id} },
-		kind:      func(o *object[S]) Kind { return kind(o.status) },
-		updatedAt: func(o *object[S]) time.Time { return updatedAt(o.status) },
+// objects returns a world of rows with a status of type S. fresh returns the status of a row to reconcile.
+func objects[S any](fresh func() S, kind func(S) Kind) *world[S] {
+	return &world[S]{
+		byID: statedb.Index[*object[S], uint64]{
+			Name:       "id",
+			FromObject: func(o *object[S]) index.KeySet { return index.NewKeySet(index.Uint64(o.id)) },
+			FromKey:    index.Uint64,
+			FromString: index.Uint64String,
+			Unique:     true,
+		},
+		fresh: fresh,
+		kind:  kind,
 	}
 }
 
 // start puts the table into a hive, lets register add a contender to it, and starts it.
-func (w *world[R]) start(register func(runtime, *world[R]) error) (System, error) {
+func (w *world[S]) start(register func(Runtime, *world[S]) error) (System, error) {
 	var err error
-	w.host, err = startHost(func(rt runtime) (err error) {
+	w.Host, err = StartHost(func(rt Runtime) (err error) {
 		if w.table, err = statedb.NewTable(rt.DB, "rows", w.byID); err != nil {
 			return err
 		}
@@ -95,12 +75,12 @@ func (w *world[R]) start(register func(runtime, *world[R]) error) (System, error
 	return w, nil
 }
 
-func (w *world[R]) Insert(first, n uint64) error {
-	txn := w.db.WriteTxn(w.table)
+func (w *world[S]) Insert(first, n uint64) error {
+	txn := w.DB.WriteTxn(w.table)
 	for id := first; id < first+n; id++ {
 		err := w.work(id)
 		if err == nil {
-			_, _, err = w.table.Insert(txn, w.pending(id))
+			_, _, err = w.table.Insert(txn, &object[S]{id: id, status: w.fresh()})
 		}
 		if err != nil {
 			txn.Abort()
@@ -111,12 +91,12 @@ func (w *world[R]) Insert(first, n uint64) error {
 	return nil
 }
 
-func (w *world[R]) Remove(first, n uint64) error {
-	txn := w.db.WriteTxn(w.table)
+func (w *world[S]) Remove(first, n uint64) error {
+	txn := w.DB.WriteTxn(w.table)
 	for id := first; id < first+n; id++ {
 		err := w.work(id)
 		if err == nil {
-			_, _, err = w.table.Delete(txn, w.named(id))
+			_, _, err = w.table.Delete(txn, &object[S]{id: id})
 		}
 		if err != nil {
 			txn.Abort()
@@ -127,17 +107,17 @@ func (w *world[R]) Remove(first, n uint64) error {
 	return nil
 }
 
-func (w *world[R]) work(id uint64) error {
+func (w *world[S]) work(id uint64) error {
 	if w.writeWork == nil {
 		return nil
 	}
 	return w.writeWork(id)
 }
 
-func (w *world[R]) Await(ctx context.Context, id uint64, kind Kind) error {
+func (w *world[S]) Await(ctx context.Context, id uint64, kind Kind) error {
 	for {
-		obj, _, watch, found := w.table.GetWatch(w.db.ReadTxn(), w.byID.Query(id))
-		if found && w.kind(obj) == kind {
+		obj, _, watch, found := w.table.GetWatch(w.DB.ReadTxn(), w.byID.Query(id))
+		if found && w.kind(obj.status) == kind {
 			return nil
 		}
 		select {
@@ -145,50 +125,37 @@ func (w *world[R]) Await(ctx context.Context, id uint64, kind Kind) error {
 		case <-ctx.Done():
 			state := "not in the table"
 			if found {
-				state = w.kind(obj).String()
+				state = w.kind(obj.status).String()
 			}
 			return fmt.Errorf("row %d is %s, waited for %s: %w", id, state, kind, context.Cause(ctx))
 		}
 	}
 }
 
-func (w *world[R]) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error) {
+func (w *world[S]) AwaitAll(ctx context.Context, kind Kind) (waited uint64, err error) {
 	for obj := range w.all() {
-		if w.kind(obj) == kind {
+		if w.kind(obj.status) == kind {
 			continue
 		}
 		waited++
 		// The snapshot may be outdated by now: Await reads a new one.
-		if err := w.Await(ctx, obj.number(), kind); err != nil {
+		if err := w.Await(ctx, obj.id, kind); err != nil {
 			return waited, err
 		}
 	}
 	return waited, nil
 }
 
-func (w *world[R]) Count() map[Kind]uint64 {
+func (w *world[S]) Count() map[Kind]uint64 {
 	counts := map[Kind]uint64{}
 	for obj := range w.all() {
-		counts[w.kind(obj)]++
+		counts[w.kind(obj.status)]++
 	}
 	return counts
 }
 
-func (w *world[R]) all() iter.Seq2[R, statedb.Revision] {
-	return w.table.All(w.db.ReadTxn())
+func (w *world[S]) all() iter.Seq2[*object[S], statedb.Revision] {
+	return w.table.All(w.DB.ReadTxn())
 }
 
-func (w *world[R]) Oldest() time.Time {
-	// Every status write gives its row a new revision: the row with the lowest revision was not written for
-	// the longest time.
-	for obj := range w.table.LowerBound(w.db.ReadTxn(), statedb.ByRevision[R](0)) {
-		return w.updatedAt(obj)
-	}
-	return time.Time{}
-}
-
-func (w *world[R]) Targets() []*Target { return w.targets }
-
-func (w *world[R]) Workers() int { return w.workers }
-
-func (w *world[R]) View() *View { return nil }
+func (w *world[S]) Targets() []*Target { return w.targets }

@@ -29,7 +29,7 @@
 //
 // A contender runs in the process that measures. Its CPU time has that of making the input, a few microseconds a
 // change, and of Go's scheduler, which wakes up for each change, 0.1 to 0.2 ms; the thread that watches the kernel is
-// subtracted. Another process looks at the memory. What the kernel does after a commit in threads of its own, to free
+// subtracted. What the kernel does after a commit in threads of its own, to free
 // what was replaced, is in no figures. Its memory has the workload, 8 bytes for each endpoint, and the times of those
 // that wait, 8 bytes each.
 package measure
@@ -58,31 +58,32 @@ type Contender interface {
 
 // Service is a service with all its endpoints. No two services have the same name, address or endpoint.
 type Service struct {
-	Name     string
-	Addr     netip.Addr // of IPv4
-	Port     uint16
-	Protocol Protocol
+	Name string
+	Addr netip.Addr // of IPv4
+	Port uint16     // of TCP
 	// Endpoints are ready. The contender may keep the slice.
 	Endpoints []netip.AddrPort
 }
 
-// Protocol is the number of a protocol, as in an IP header.
-type Protocol uint8
-
-// The protocols of a Service.
-const (
-	TCP Protocol = 6
-	UDP Protocol = 17
-)
-
-// Layout decodes the elements of a contender's sets. The functions are called for all elements of all sets, while the
-// kernel is being written to.
+// Layout decodes the elements of a contender's sets. The functions are called for all elements of all sets and all rules,
+// while the kernel is being written to.
 type Layout struct {
 	// Endpoint returns the endpoint to which the element sends connections, if it is such an element.
 	Endpoint func(Element) (netip.AddrPort, bool)
 	// Service returns the address and port to which it applies a service's endpoints, if the element does that. It is
 	// the element without which the service is not there. One that makes the service reject is not: all have endpoints.
 	Service func(Element) (netip.AddrPort, bool)
+	// Rule returns the endpoint to which a rule sends connections, if it names one by itself, from the values that the rule
+	// loads. nil: no rule does.
+	Rule func(values [][]byte) (netip.AddrPort, bool)
+}
+
+// rule is Rule for the payload of a message about a rule.
+func (l Layout) rule(payload []byte) (netip.AddrPort, bool) {
+	if l.Rule == nil {
+		return netip.AddrPort{}, false
+	}
+	return l.Rule(immediates(payload))
 }
 
 // Element is an element of a set of nftables. Its fields are valid until the call that received it returns.

@@ -15,69 +15,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kernel counts what is in the nftables of the network namespace.
-type Kernel struct {
-	Tables   int `json:"tables"`
-	Chains   int `json:"chains"`
-	Rules    int `json:"rules"`
-	Sets     int `json:"sets"`
-	Elements int `json:"elements"`
-}
-
 // setCount is NFTA_SET_COUNT, which kernels have from version 6.16 on.
 const setCount = 20
 
 // errChanged says that a listing is of no single moment.
 var errChanged = errors.New("the kernel changed while it was listed")
 
-// list counts what is in the kernel, and fails unless the services and endpoints there are exactly those of the
+// list lists the kernel, and fails unless the services and endpoints there are exactly those of the
 // workload.
-func list(layout Layout, workload *Workload) (Kernel, error) {
+func list(layout Layout, workload *Workload) error {
 	socket, err := dial()
 	if err != nil {
-		return Kernel{}, err
+		return err
 	}
 	defer socket.close()
 	for range 20 {
-		kernel, err := socket.list(layout, workload)
+		err := socket.list(layout, workload)
 		if !errors.Is(err, errChanged) {
-			return kernel, err
+			return err
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	return Kernel{}, errors.New("the kernel changes all the time while it is listed")
+	return errors.New("the kernel changes all the time while it is listed")
 }
 
-func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
+func (l *lister) list(layout Layout, workload *Workload) error {
 	type set struct {
 		family      uint8
 		table, name []byte
 		elements    int // -1 if the kernel does not tell
 	}
-	var kernel Kernel
 	var sets []set
-	count := func(what *int) func(uint8, []byte) {
-		return func(uint8, []byte) { *what++ }
-	}
-	err := errors.Join(
-		l.dump(unix.NFT_MSG_GETTABLE, unix.NFPROTO_UNSPEC, nil, count(&kernel.Tables)),
-		l.dump(unix.NFT_MSG_GETCHAIN, unix.NFPROTO_UNSPEC, nil, count(&kernel.Chains)),
-		l.dump(unix.NFT_MSG_GETRULE, unix.NFPROTO_UNSPEC, nil, count(&kernel.Rules)),
-		l.dump(unix.NFT_MSG_GETSET, unix.NFPROTO_UNSPEC, nil, func(family uint8, payload []byte) {
-			kernel.Sets++
-			attrs := payload[generationHeader:]
-			s := set{family: family,
-				table:    slices.Clone(text(attribute(attrs, unix.NFTA_SET_TABLE))),
-				name:     slices.Clone(text(attribute(attrs, unix.NFTA_SET_NAME))),
-				elements: -1}
-			if count := attribute(attrs, setCount); len(count) == 4 {
-				s.elements = int(binary.BigEndian.Uint32(count))
-			}
-			sets = append(sets, s)
-		}),
-	)
+	err := l.dump(unix.NFT_MSG_GETSET, unix.NFPROTO_UNSPEC, nil, func(family uint8, payload []byte) {
+		attrs := payload[generationHeader:]
+		s := set{family: family,
+			table:    slices.Clone(text(attribute(attrs, unix.NFTA_SET_TABLE))),
+			name:     slices.Clone(text(attribute(attrs, unix.NFTA_SET_NAME))),
+			elements: -1}
+		if count := attribute(attrs, setCount); len(count) == 4 {
+			s.elements = int(binary.BigEndian.Uint32(count))
+		}
+		sets = append(sets, s)
+	})
 	if err != nil {
-		return Kernel{}, err
+		return err
 	}
 
 	endpoints, services := make(present, workload.unused), make(present, workload.shape.Services)
@@ -96,10 +77,10 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		// The attributes that name a set have the same numbers in a question for elements.
 		request := appendText(appendText(nil, unix.NFTA_SET_ELEM_LIST_TABLE, s.table),
 			unix.NFTA_SET_ELEM_LIST_SET, s.name)
-		before := kernel.Elements
+		count := 0
 		err := l.dump(unix.NFT_MSG_GETSETELEM, s.family, request, func(_ uint8, payload []byte) {
 			for e := range elements(payload) {
-				kernel.Elements++
+				count++
 				if a, is := layout.Endpoint(e); is {
 					serial, ok := endpointSerial(a)
 					found("endpoint", endpoints, serial, ok, a)
@@ -111,15 +92,24 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 			}
 		})
 		if err != nil {
-			return Kernel{}, err
+			return err
 		}
 		// The kernel leaves elements out while it makes the hash of a set larger, and says nothing.
-		if s.elements >= 0 && kernel.Elements-before != s.elements {
-			return Kernel{}, errChanged
+		if s.elements >= 0 && count != s.elements {
+			return errChanged
 		}
 	}
+	err = l.dump(unix.NFT_MSG_GETRULE, unix.NFPROTO_UNSPEC, nil, func(_ uint8, payload []byte) {
+		if a, is := layout.rule(payload); is {
+			serial, ok := endpointSerial(a)
+			found("endpoint", endpoints, serial, ok, a)
+		}
+	})
+	if err != nil {
+		return err
+	}
 	if len(foreign) > 0 {
-		return Kernel{}, fmt.Errorf("the kernel has %d addresses that are not of the workload, such as the %s",
+		return fmt.Errorf("the kernel has %d addresses that are not of the workload, such as the %s",
 			len(foreign), foreign[0])
 	}
 	lack := 0
@@ -131,10 +121,10 @@ func (l *lister) list(layout Layout, workload *Workload) (Kernel, error) {
 		lackServices += services.take(int32(i))
 	}
 	if more := endpoints.count(); lack+lackServices+more > 0 {
-		return Kernel{}, fmt.Errorf("the kernel lacks %d endpoints and %d services, and has %d endpoints that are gone",
+		return fmt.Errorf("the kernel lacks %d endpoints and %d services, and has %d endpoints that are gone",
 			lack, lackServices, more)
 	}
-	return kernel, nil
+	return nil
 }
 
 // present says which serial numbers are in the kernel. It is small, as it is in the memory that is measured.

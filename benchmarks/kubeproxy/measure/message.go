@@ -100,5 +100,22 @@ func elements(payload []byte) iter.Seq[Element] {
 	}
 }
 
+// immediates returns the values that a rule loads, in their order, from the payload of a message about it.
+func immediates(payload []byte) (values [][]byte) {
+	if len(payload) < generationHeader {
+		return nil
+	}
+	for _, expression := range attributes(attribute(payload[generationHeader:], unix.NFTA_RULE_EXPRESSIONS)) {
+		if string(text(attribute(expression, unix.NFTA_EXPR_NAME))) != "immediate" {
+			continue
+		}
+		data := attribute(attribute(expression, unix.NFTA_EXPR_DATA), unix.NFTA_IMMEDIATE_DATA)
+		if value := attribute(data, unix.NFTA_DATA_VALUE); value != nil {
+			values = append(values, value)
+		}
+	}
+	return values
+}
+
 // nftables returns the number of a message of nftables, without that of the subsystem, and whether it is one.
 func nftables(kind uint16) (uint16, bool) { return kind & 0xff, kind>>8 == unix.NFNL_SUBSYS_NFTABLES }

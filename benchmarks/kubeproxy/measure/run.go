@@ -9,14 +9,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"io"
+	"math"
 	"runtime/debug"
+	"slices"
 	"time"
 )
 
 // Plan says what to measure.
 type Plan struct {
 	Shape
+	// Name is the name of the contender in the results.
+	Name string
 	// Quiet is how many changes are made one after another, each once the contender has been idle for Gap.
 	Quiet int
 	Gap   time.Duration
@@ -41,26 +45,29 @@ func (p Plan) check() error {
 	return p.Shape.check()
 }
 
+// churned is how many changes churn makes.
+func (p Plan) churned() int { return int(p.Churn.Seconds() * p.PerSecond) }
+
 // chunk is how many services are applied at once in the first load.
 const chunk = 100
 
 // run is the measuring of one contender in one process.
 type run struct {
 	plan      Plan
+	out       io.Writer // of results, for benchstat
 	contender Contender
 	workload  *Workload
 	waiting   *waiting
 	watcher   *watcher
 	meter     meter
-	memory    Memory
 }
 
 // begin starts to watch the kernel. changed is how many changes the workload has had.
-func begin(plan Plan, contender Contender, changed int) (*run, error) {
+func begin(plan Plan, out io.Writer, contender Contender, changed int) (*run, error) {
 	if err := plan.check(); err != nil {
 		return nil, err
 	}
-	r := &run{plan: plan, contender: contender, workload: NewWorkload(plan.Shape), waiting: newWaiting(plan.Shape)}
+	r := &run{plan: plan, out: out, contender: contender, workload: NewWorkload(plan.Shape), waiting: newWaiting(plan.Shape)}
 	for range changed {
 		r.workload.Change()
 	}
@@ -71,84 +78,104 @@ func begin(plan Plan, contender Contender, changed int) (*run, error) {
 	r.meter.threads = append(r.meter.threads, r.watcher.thread)
 	// What the preparation took is given back, so that the contender does not seem smaller because it reuses that.
 	debug.FreeOSMemory()
-	now, _, err := resident()
-	r.memory.Before = mebibytes(now)
-	return r, err
+	return r, nil
 }
 
 // end stops the contender.
 func (r *run) end() error { return errors.Join(r.contender.Stop(), r.watcher.stop()) }
 
+// metric is a figure of a result.
+type metric struct {
+	value float64
+	unit  string
+}
+
+// result prints a line of benchstat's format.
+func (r *run) result(phase string, metrics ...metric) {
+	fmt.Fprintf(r.out, "BenchmarkServices/of=%dx%d/%s/impl=%s 1", r.plan.Services, r.plan.Endpoints, phase, r.plan.Name)
+	for _, m := range metrics {
+		fmt.Fprintf(r.out, " %.5g %s", m.value, m.unit)
+	}
+	fmt.Fprintln(r.out)
+}
+
+// taken is what was taken since a moment.
+type taken struct {
+	cpu    time.Duration
+	others float64 // share of the machine
+	writes Writes
+}
+
+// account begins to count, and returns the function that tells what was taken since.
+func (r *run) account() (since func() (taken, error), err error) {
+	wrote, err := r.watcher.soFar()
+	begun, readErr := r.meter.read()
+	return func() (taken, error) {
+		writes, err := r.watcher.soFar()
+		now, readErr := r.meter.read()
+		return taken{now.cpu - begun.cpu, now.others(begun), writes.minus(wrote)}, errors.Join(err, readErr)
+	}, errors.Join(err, readErr)
+}
+
 // load starts the contender and gives it all services. If the kernel has them all from an earlier process, nothing has
 // to reach it.
-func (r *run) load(ctx context.Context, kernelHasAll bool) (*Load, error) {
+func (r *run) load(ctx context.Context, kernelHasAll bool) (taken, error) {
 	if kernelHasAll {
-		if _, err := list(r.contender.Layout(), r.workload); err != nil {
-			return nil, fmt.Errorf("before the start: %w", err)
+		if err := list(r.contender.Layout(), r.workload); err != nil {
+			return taken{}, fmt.Errorf("before the start: %w", err)
 		}
 	}
-	before, _, err := r.watcher.soFar()
-	begun, readErr := r.meter.read()
-	if err := errors.Join(err, readErr); err != nil {
-		return nil, err
+	since, err := r.account()
+	if err != nil {
+		return taken{}, err
 	}
-
 	start := time.Now()
 	if err := r.contender.Start(ctx); err != nil {
-		return nil, fmt.Errorf("start the contender: %w", err)
+		return taken{}, fmt.Errorf("start the contender: %w", err)
 	}
 	if !kernelHasAll {
 		r.waiting.everything(r.workload, time.Now())
 	}
-	var first, last time.Time
+	var last time.Time // input
 	for from := 0; from < r.plan.Services; from += chunk {
 		services := make([]Service, 0, chunk)
 		for i := from; i < min(from+chunk, r.plan.Services); i++ {
 			services = append(services, r.workload.Service(i))
 		}
 		last = time.Now()
-		if from == 0 {
-			first = last
-		}
 		if err := r.contender.Apply(services); err != nil {
-			return nil, fmt.Errorf("apply services: %w", err)
+			return taken{}, fmt.Errorf("apply services: %w", err)
 		}
 	}
 	if err := r.contender.Complete(ctx); err != nil {
-		return nil, fmt.Errorf("complete the services: %w", err)
+		return taken{}, fmt.Errorf("complete the services: %w", err)
 	}
-	believed := time.Now()
-	load := &Load{Believed: millis(believed.Sub(last)), BelievedFromStart: millis(believed.Sub(start))}
+	took := time.Since(start)
 	has, err := r.waiting.wait(ctx, r.plan.Limit)
 	if err != nil {
-		return nil, err
+		return taken{}, err
 	}
 	r.waiting.take()
-	if !kernelHasAll {
-		load.Kernel, load.KernelFromFirst = millis(has.Sub(last)), millis(has.Sub(first))
-	}
 	if err := r.idle(ctx); err != nil {
-		return nil, err
+		return taken{}, err
 	}
-	writes, wrote, err := r.watcher.soFar()
-	after, readErr := r.meter.read()
-	now, _, memErr := resident()
-	if err := errors.Join(err, readErr, memErr); err != nil {
-		return nil, err
+	t, err := since()
+	rss, memErr := resident()
+	if err := errors.Join(err, memErr, list(r.contender.Layout(), r.workload)); err != nil {
+		return taken{}, err
 	}
-	load.Writes, load.CPU = writes.minus(before), millis(after.cpu-begun.cpu)
-	load.Others = after.others(begun)
-	if load.Writes != (Writes{}) {
-		load.LastWrite = millis(wrote.Sub(last))
+	phase := "restart"
+	if !kernelHasAll {
+		phase, took = "first", has.Sub(last)
 	}
-	r.memory.Loaded = mebibytes(now)
-	load.After, err = list(r.contender.Layout(), r.workload)
-	return load, err
+	r.result(phase, metric{float64(took), "ns"}, metric{float64(t.cpu), "CPU-ns"}, metric{float64(rss) / (1 << 20), "RSS-MiB"},
+		metric{float64(t.writes.Objects), "writes"}, metric{100 * t.others, "others-%"})
+	return t, nil
 }
 
 // quiet makes one change after another, each when nothing else is going on.
-func (r *run) quiet(ctx context.Context) (*Changes, error) {
-	return r.changes(ctx, func(c *Changes) error {
+func (r *run) quiet(ctx context.Context) (taken, error) {
+	return r.changes(ctx, "change", r.plan.Quiet, func() error {
 		for range r.plan.Quiet {
 			if err := r.change(time.Now()); err != nil {
 				return err
@@ -159,27 +186,23 @@ func (r *run) quiet(ctx context.Context) (*Changes, error) {
 			if err := r.idle(ctx); err != nil {
 				return err
 			}
-			c.Count++
 		}
 		return nil
 	})
 }
 
 // churn makes changes at their times, whether or not the kernel has the ones before.
-func (r *run) churn(ctx context.Context) (*Changes, error) {
-	return r.changes(ctx, func(c *Changes) error {
-		c.PerSecond = r.plan.PerSecond
+func (r *run) churn(ctx context.Context) (taken, error) {
+	return r.changes(ctx, fmt.Sprintf("changes/s=%g", r.plan.PerSecond), r.plan.churned(), func() error {
 		start, returned := time.Now(), time.Time{}
-		for c.Count < r.plan.churned() {
-			due := start.Add(time.Duration(float64(c.Count) / r.plan.PerSecond * float64(time.Second)))
+		for i := range r.plan.churned() {
+			due := start.Add(time.Duration(float64(i) / r.plan.PerSecond * float64(time.Second)))
 			if err := sleep(ctx, time.Until(due)); err != nil {
 				return err
 			}
-			now := time.Now()
-			c.Late = max(c.Late, millis(now.Sub(due)))
 			// A contender that keeps the caller beyond the moment of the next change makes that one wait. A machine that
 			// wakes the caller late does not.
-			since := now
+			since := time.Now()
 			if returned.After(due) {
 				since = due
 			}
@@ -187,7 +210,6 @@ func (r *run) churn(ctx context.Context) (*Changes, error) {
 				return err
 			}
 			returned = time.Now()
-			c.Count++
 		}
 		if _, err := r.waiting.wait(ctx, r.plan.Limit); err != nil {
 			return err
@@ -196,46 +218,33 @@ func (r *run) churn(ctx context.Context) (*Changes, error) {
 	})
 }
 
-// churned is how many changes churn makes.
-func (p Plan) churned() int { return int(p.Churn.Seconds() * p.PerSecond) }
-
-// changes measures what makes changes and waits until the kernel has them and the contender is idle.
-func (r *run) changes(ctx context.Context, measured func(*Changes) error) (*Changes, error) {
-	idle, err := r.meter.read()
-	if err != nil {
-		return nil, err
+// changes measures n changes until the kernel has them and the contender is idle.
+func (r *run) changes(ctx context.Context, phase string, n int, make func() error) (taken, error) {
+	if n == 0 {
+		return taken{}, nil
 	}
 	if err := r.idle(ctx); err != nil {
-		return nil, err
+		return taken{}, err
 	}
-	before, _, err := r.watcher.soFar()
-	begun, readErr := r.meter.read()
-	if err := errors.Join(err, readErr); err != nil {
-		return nil, err
+	since, err := r.account()
+	if err != nil {
+		return taken{}, err
 	}
-
-	var c Changes
-	if err := measured(&c); err != nil {
-		return nil, err
+	if err := make(); err != nil {
+		return taken{}, err
 	}
-
-	writes, _, err := r.watcher.soFar()
-	after, readErr := r.meter.read()
-	if err := errors.Join(err, readErr); err != nil {
-		return nil, err
+	t, err := since()
+	if err := errors.Join(err, list(r.contender.Layout(), r.workload)); err != nil {
+		return taken{}, err
 	}
-	times, passed := r.waiting.take()
-	if len(times) != c.Count {
-		return nil, fmt.Errorf("%d of %d changes were measured", len(times), c.Count)
+	times := r.waiting.take()
+	if len(times) != n {
+		return taken{}, fmt.Errorf("%d of %d changes were measured", len(times), n)
 	}
-	c.latencies(times)
-	c.Passed = passed
-	c.Writes = writes.minus(before)
-	c.CPUEach = millis((after.cpu - begun.cpu) / time.Duration(max(c.Count, 1)))
-	c.Others = after.others(begun)
-	c.Idle = millis(time.Duration(float64(begun.cpu-idle.cpu) / begun.at.Sub(idle.at).Seconds()))
-	c.After, err = list(r.contender.Layout(), r.workload)
-	return &c, err
+	r.result(phase, metric{float64(quantile(times, 0.5)), "p50-ns"}, metric{float64(quantile(times, 0.99)), "p99-ns"},
+		metric{float64(t.cpu) / float64(n), "CPU-ns/change"}, metric{float64(t.writes.Objects) / float64(n), "writes/change"},
+		metric{100 * t.others, "others-%"})
+	return t, nil
 }
 
 // change makes a change that the kernel is to have as soon as possible after a moment.
@@ -251,31 +260,24 @@ func (r *run) change(since time.Time) error {
 // idle waits until nothing has been written for a while.
 func (r *run) idle(ctx context.Context) error {
 	for {
-		before, _, err := r.watcher.soFar()
+		before, err := r.watcher.soFar()
 		if err != nil {
 			return err
 		}
 		if err := sleep(ctx, r.plan.Gap); err != nil {
 			return err
 		}
-		if after, _, _ := r.watcher.soFar(); after == before {
+		if after, _ := r.watcher.soFar(); after == before {
 			return nil
 		}
 	}
 }
 
-// finish reads the memory at the end.
-func (r *run) finish() (*Memory, error) {
-	now, most, err := resident()
-	r.memory.Now, r.memory.Most = mebibytes(now), mebibytes(most)
-	runtime.GC()
-	var stats runtime.MemStats
-	runtime.ReadMemStats(&stats)
-	r.memory.Heap = mebibytes(int64(stats.HeapAlloc))
-	return &r.memory, err
+// quantile returns the smallest time that a share of all does not exceed. It sorts them.
+func quantile(times []time.Duration, share float64) time.Duration {
+	slices.Sort(times)
+	return times[max(0, int(math.Ceil(share*float64(len(times))))-1)]
 }
-
-func mebibytes(n int64) float64 { return float64(n*10>>20) / 10 }
 
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {

@@ -7,10 +7,9 @@ package measure
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
-	"math"
 	"os"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"time"
@@ -59,11 +58,12 @@ func (m *meter) read() (r reading, err error) {
 	return r, err
 }
 
-// others returns how much of the machine others took between two readings.
-func (r reading) others(before reading) Share {
+// others returns which share of the machine others took between two readings: all that is not the contender and the
+// processes that it started. The kernel's own threads are among the others, also when they work for the contender.
+func (r reading) others(before reading) float64 {
 	wall := r.at.Sub(before.at) * time.Duration(runtime.NumCPU())
 	taken := (r.all - before.all) - (r.cpu - before.cpu)
-	return Share(math.Round(min(max(float64(taken)/float64(wall), 0), 1)*1e3) / 1e3)
+	return min(max(float64(taken)/float64(wall), 0), 1)
 }
 
 // busy returns how long the processors of the machine were not idle.
@@ -93,106 +93,17 @@ func busy() (time.Duration, error) {
 	return time.Duration(ticks) * time.Second / ticksPerSecond, nil
 }
 
-// resident returns the resident memory of this process, in bytes: now, and at most so far.
-func resident() (now, most int64, err error) {
-	now, most, _, err = residentOf("/proc/self/status")
-	return now, most, err
-}
-
-func residentOf(file string) (now, most int64, name string, err error) {
-	status, err := os.ReadFile(file)
+// resident returns the resident memory of this process, in bytes.
+func resident() (int64, error) {
+	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
-		return 0, 0, "", err
+		return 0, err
 	}
-	for line := range bytes.Lines(status) {
-		field, value, _ := bytes.Cut(line, []byte{':'})
-		value = bytes.TrimSpace(value)
-		var to *int64
-		switch string(field) {
-		case "Name":
-			name = string(value)
-			continue
-		case "VmRSS":
-			to = &now
-		case "VmHWM":
-			to = &most
-		default:
-			continue
-		}
-		kib, err := strconv.ParseInt(string(bytes.TrimSuffix(value, []byte(" kB"))), 10, 64)
-		if err != nil {
-			return 0, 0, "", fmt.Errorf("read %s of %s: %w", field, file, err)
-		}
-		*to = kib << 10
+	_, rest, _ := bytes.Cut(status, []byte("VmRSS:"))
+	fields := bytes.Fields(rest)
+	if len(fields) == 0 {
+		return 0, errors.New("the kernel does not tell the resident memory")
 	}
-	return now, most, name, nil
-}
-
-// sampler looks every so often how much memory a process takes and those that it started. It runs in another process:
-// that threads of Go wake up for it would count as the contender's CPU time, 10 ms a second. The usage of children that
-// the kernel adds up would not tell: it counts a child's memory from before it executed another program, when it still
-// had all memory of its parent.
-type sampler struct {
-	folder   string // of the process, in /proc
-	name     string // of the process
-	children int64  // bytes of one of those that it started, at most
-	together int64  // bytes of the process and of the others at one moment, at most
-	stopping chan struct{}
-	ended    chan struct{}
-}
-
-const sampleEvery = 20 * time.Millisecond
-
-func sample(process int) (*sampler, error) {
-	s := &sampler{
-		folder:   fmt.Sprintf("/proc/%d", process),
-		stopping: make(chan struct{}),
-		ended:    make(chan struct{}),
-	}
-	var err error
-	if _, _, s.name, err = residentOf(s.folder + "/status"); err != nil {
-		return nil, err
-	}
-	go func() {
-		defer close(s.ended)
-		ticker := time.NewTicker(sampleEvery)
-		defer ticker.Stop()
-		for {
-			s.look()
-			select {
-			case <-ticker.C:
-			case <-s.stopping:
-				return
-			}
-		}
-	}()
-	return s, nil
-}
-
-func (s *sampler) stop() {
-	close(s.stopping)
-	<-s.ended
-}
-
-func (s *sampler) look() {
-	now, _, _, err := residentOf(s.folder + "/status")
-	if err != nil {
-		return // the next look may do better
-	}
-	lists, _ := filepath.Glob(s.folder + "/task/*/children")
-	for _, list := range lists {
-		children, err := os.ReadFile(list)
-		if err != nil {
-			continue // the thread ended
-		}
-		for child := range bytes.FieldsSeq(children) {
-			rss, most, name, err := residentOf("/proc/" + string(child) + "/status")
-			if err != nil || name == s.name {
-				continue // it ended, or has not executed its program yet
-			}
-			now += rss
-			s.children = max(s.children, most)
-		}
-	}
-	s.together = max(s.together, now)
+	kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	return kib << 10, err
 }

@@ -24,7 +24,6 @@ type waiting struct {
 	none      chan struct{} // closed when nothing is left
 	last      time.Time     // when something was last seen that waited
 	latencies []time.Duration
-	passed    int // those of latencies that never were in the kernel themselves
 	err       error
 }
 
@@ -84,11 +83,8 @@ func (w *waiting) sawEndpoint(a netip.AddrPort, now time.Time) {
 	serial, ok := endpointSerial(a)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for own := true; ok && int(serial) < len(w.since) && w.since[serial] != 0; own = false {
+	for ok && int(serial) < len(w.since) && w.since[serial] != 0 {
 		w.latencies = append(w.latencies, now.Sub(w.zero)-w.since[serial])
-		if !own {
-			w.passed++
-		}
 		w.since[serial] = 0
 		w.saw(now)
 		before, replaced := w.overtaken[serial]
@@ -155,12 +151,11 @@ func (w *waiting) wait(ctx context.Context, limit time.Duration) (time.Time, err
 	return w.last, w.err
 }
 
-// take returns the latencies since the last call, and how many of them are of endpoints that were replaced before the
-// kernel had them.
-func (w *waiting) take() (latencies []time.Duration, passed int) {
+// take returns the latencies since the last call.
+func (w *waiting) take() []time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	latencies, passed = w.latencies, w.passed
-	w.latencies, w.passed = nil, 0
-	return latencies, passed
+	latencies := w.latencies
+	w.latencies = nil
+	return latencies
 }

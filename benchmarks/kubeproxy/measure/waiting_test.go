@@ -18,14 +18,14 @@ func TestWaitingForReplacedEndpoints(t *testing.T) {
 	saw := func(serial int32, ms int) {
 		w.sawEndpoint(netip.AddrPortFrom(addrOf(firstEndpoint, serial), endpointPort), at(ms))
 	}
-	want := func(passed int, ms ...int) {
+	want := func(ms ...int) {
 		t.Helper()
 		var times []time.Duration
 		for _, m := range ms {
 			times = append(times, time.Duration(m)*time.Millisecond)
 		}
-		if got, gotPassed := w.take(); !slices.Equal(got, times) || gotPassed != passed {
-			t.Errorf("waited %v, %d passed; want %v, %d", got, gotPassed, times, passed)
+		if got := w.take(); !slices.Equal(got, times) {
+			t.Errorf("waited %v, want %v", got, times)
 		}
 	}
 	done := func() bool {
@@ -47,38 +47,38 @@ func TestWaitingForReplacedEndpoints(t *testing.T) {
 	}
 	saw(1, 25) // which does not wait
 	saw(3, 30)
-	want(0, 10)
+	want(10)
 	// The endpoint after the next one is the first that the kernel gets.
 	w.endpoint(4, 2, at(40))
 	w.endpoint(5, 4, at(50))
 	saw(5, 60)
-	want(2, 10, 20, 50)
+	want(10, 20, 50)
 	if !done() {
 		t.Error("it waits for an endpoint that was replaced")
 	}
 	saw(5, 70)
 	saw(4, 70)
-	want(0)
+	want()
 
 	w.endpoint(6, 5, at(80))
 	if done() {
 		t.Error("it waits for nothing again")
 	}
 	saw(6, 90)
-	want(0, 10)
+	want(10)
 	if last, err := w.wait(t.Context(), time.Minute); err != nil || !last.Equal(at(90)) {
 		t.Errorf("the last was seen at %v, %v", last.Sub(w.zero), err)
 	}
 }
 
 func TestWorkload(t *testing.T) {
-	shape := Shape{Services: 7, Endpoints: 5, UDPEvery: 3}
+	shape := Shape{Services: 7, Endpoints: 5}
 	w, same := NewWorkload(shape), NewWorkload(shape)
 	seen := make(map[netip.AddrPort]bool)
 	for i := range shape.Services {
 		s := w.Service(i)
-		if want := i%3 == 2; (s.Protocol == UDP) != want || len(s.Endpoints) != 5 {
-			t.Errorf("service %d has protocol %d and %d endpoints", i, s.Protocol, len(s.Endpoints))
+		if len(s.Endpoints) != 5 {
+			t.Errorf("service %d has %d endpoints", i, len(s.Endpoints))
 		}
 		if serial, ok := serviceSerial(netip.AddrPortFrom(s.Addr, s.Port)); !ok || serial != int32(i) {
 			t.Errorf("the address of service %d is that of %d, %v", i, serial, ok)
@@ -134,22 +134,17 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
-func TestLatencies(t *testing.T) {
-	var c Changes
-	c.latencies(nil)
-	if c != (Changes{}) {
-		t.Errorf("without times: %+v", c)
-	}
+func TestQuantileIsTheNearestRank(t *testing.T) {
 	var times []time.Duration
 	for i := 200; i > 0; i-- {
-		times = append(times, time.Duration(i)*time.Millisecond)
+		times = append(times, time.Duration(i))
 	}
-	c.latencies(times)
-	if c.P50 != 100 || c.P90 != 180 || c.P99 != 198 || c.Max != 200 {
-		t.Errorf("p50 %v, p90 %v, p99 %v, max %v", c.P50, c.P90, c.P99, c.Max)
+	for share, want := range map[float64]time.Duration{0.5: 100, 0.99: 198, 1: 200} {
+		if got := quantile(times, share); got != want {
+			t.Errorf("quantile %v is %d, want %d", share, got, want)
+		}
 	}
-	c.latencies(times[:1])
-	if c.P50 != 1 || c.Max != 1 {
-		t.Errorf("of one: p50 %v, max %v", c.P50, c.Max)
+	if got := quantile(times[:1], 0.5); got != 1 {
+		t.Errorf("the median of one is %d", got)
 	}
 }

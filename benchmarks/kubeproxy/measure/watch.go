@@ -17,44 +17,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Messages about what was deleted by a command that accepts that it is missing: NFT_MSG_DESTROYCHAIN and so on.
-const (
-	destroyChain   = 27
-	destroyRule    = 28
-	destroySet     = 29
-	destroyElement = 30
-)
+// destroyElement is NFT_MSG_DESTROYSETELEM: a deletion by a command that accepts that the element is missing.
+const destroyElement = 30
 
 // A first load of 100,000 elements arrives at once: 120 MB, as the kernel counts socket buffers.
 const watchBuffer = 1 << 30
 
 // Writes counts what the kernel said was written.
 type Writes struct {
-	Commits         int `json:"commits"`
-	NewRules        int `json:"newRules"`
-	NewSets         int `json:"newSets"`
-	NewElements     int `json:"newElements"`
-	NewChains       int `json:"newChains"`
-	DeletedRules    int `json:"deletedRules"`
-	DeletedSets     int `json:"deletedSets"`
-	DeletedElements int `json:"deletedElements"`
-	DeletedChains   int `json:"deletedChains"`
-	Other           int `json:"other"` // tables, objects and flow tables
+	Commits int
+	Objects int // new and deleted elements, rules, sets, chains, and others
 }
 
 func (w Writes) minus(before Writes) Writes {
-	return Writes{
-		Commits:         w.Commits - before.Commits,
-		NewRules:        w.NewRules - before.NewRules,
-		NewSets:         w.NewSets - before.NewSets,
-		NewElements:     w.NewElements - before.NewElements,
-		NewChains:       w.NewChains - before.NewChains,
-		DeletedRules:    w.DeletedRules - before.DeletedRules,
-		DeletedSets:     w.DeletedSets - before.DeletedSets,
-		DeletedElements: w.DeletedElements - before.DeletedElements,
-		DeletedChains:   w.DeletedChains - before.DeletedChains,
-		Other:           w.Other - before.Other,
-	}
+	return Writes{Commits: w.Commits - before.Commits, Objects: w.Objects - before.Objects}
 }
 
 // watcher reads what the kernel says about commits to the nftables of the network namespace, in a thread of its own:
@@ -71,7 +47,6 @@ type watcher struct {
 
 	mu     sync.Mutex
 	writes Writes
-	last   time.Time // when the last message arrived
 	err    error
 }
 
@@ -166,24 +141,17 @@ func (w *watcher) handle(b []byte, now time.Time) {
 		case unix.NFT_MSG_NEWGEN:
 			writes.Commits++
 		case unix.NFT_MSG_NEWRULE:
-			writes.NewRules++
-		case unix.NFT_MSG_DELRULE, destroyRule:
-			writes.DeletedRules++
-		case unix.NFT_MSG_NEWSET:
-			writes.NewSets++
-		case unix.NFT_MSG_DELSET, destroySet:
-			writes.DeletedSets++
-		case unix.NFT_MSG_NEWCHAIN:
-			writes.NewChains++
-		case unix.NFT_MSG_DELCHAIN, destroyChain:
-			writes.DeletedChains++
+			writes.Objects++
+			if a, ok := w.layout.rule(payload); ok {
+				w.waiting.sawEndpoint(a, now)
+			}
 		case unix.NFT_MSG_DELSETELEM, destroyElement:
 			for range elements(payload) {
-				writes.DeletedElements++
+				writes.Objects++
 			}
 		case unix.NFT_MSG_NEWSETELEM:
 			for e := range elements(payload) {
-				writes.NewElements++
+				writes.Objects++
 				if a, ok := w.layout.Endpoint(e); ok {
 					w.waiting.sawEndpoint(a, now)
 				}
@@ -192,20 +160,18 @@ func (w *watcher) handle(b []byte, now time.Time) {
 				}
 			}
 		default:
-			writes.Other++
+			writes.Objects++
 		}
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.writes = w.writes.plus(writes)
-	w.last = now
+	w.writes.Commits += writes.Commits
+	w.writes.Objects += writes.Objects
 }
 
-func (w Writes) plus(more Writes) Writes { return w.minus(Writes{}.minus(more)) }
-
-// soFar returns what was written so far, and when the kernel said the last of it.
-func (w *watcher) soFar() (Writes, time.Time, error) {
+// soFar returns what was written so far.
+func (w *watcher) soFar() (Writes, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.writes, w.last, w.err
+	return w.writes, w.err
 }

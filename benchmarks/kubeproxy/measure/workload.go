@@ -28,12 +28,8 @@ var (
 
 // Shape says how large a workload is.
 type Shape struct {
-	Services  int `json:"services"`
-	Endpoints int `json:"endpoints"` // of each service
-	// UDPEvery makes each so-many-th service one of UDP; 0 makes none.
-	UDPEvery int `json:"udpEvery,omitempty"`
-	// Flows is how many flows conntrack has from before, none of which is of a service.
-	Flows int `json:"flows,omitempty"`
+	Services  int
+	Endpoints int // of each service
 }
 
 func (s Shape) check() error {
@@ -43,10 +39,6 @@ func (s Shape) check() error {
 	case s.Endpoints < 1 || s.Endpoints > maxEndpoints/s.Services:
 		return fmt.Errorf("%d services can have 1 to %d endpoints each, not %d", s.Services, maxEndpoints/s.Services,
 			s.Endpoints)
-	case s.Flows < 0 || s.Flows > maxFlows:
-		return fmt.Errorf("conntrack can have 0 to %d flows, not %d", maxFlows, s.Flows)
-	case s.UDPEvery < 0:
-		return fmt.Errorf("every %d-th service cannot be one of UDP", s.UDPEvery)
 	}
 	return nil
 }
@@ -107,11 +99,7 @@ func (w *Workload) Service(i int) Service {
 		Name:      fmt.Sprintf("service-%d", i),
 		Addr:      addrOf(firstService, int32(i)),
 		Port:      servicePort,
-		Protocol:  TCP,
 		Endpoints: make([]netip.AddrPort, 0, w.shape.Endpoints),
-	}
-	if w.shape.UDPEvery > 0 && i%w.shape.UDPEvery == w.shape.UDPEvery-1 {
-		s.Protocol = UDP
 	}
 	for _, serial := range w.endpoints(i) {
 		s.Endpoints = append(s.Endpoints, netip.AddrPortFrom(addrOf(firstEndpoint, serial), endpointPort))

@@ -12,13 +12,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/cilium/hive"
@@ -41,25 +39,8 @@ func main() {
 			// As the command services is shipped.
 			flags.DurationVar(&options.Resync, "resync", 10*time.Minute, "how often the kernel is compared; 0: at the start")
 		},
-		New:      func() (measure.Contender, error) { return &contender{options: options}, nil },
-		Versions: versions,
+		New: func() measure.Contender { return &contender{options: options} },
 	})
-}
-
-// versions returns those of the tables and of the library that sends what is not urgent to the kernel.
-func versions() (map[string]string, error) {
-	v := make(map[string]string)
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return nil, errors.New("the program does not know what it is made of")
-	}
-	for _, module := range info.Deps {
-		switch module.Path {
-		case "github.com/cilium/statedb", "github.com/google/nftables":
-			v[module.Path] = module.Version
-		}
-	}
-	return v, nil
 }
 
 // contender is a hive with all of example/services but the inputs, whose place it takes.
@@ -107,7 +88,7 @@ func (c *contender) Apply(services []measure.Service) error {
 	for _, s := range services {
 		row := &proxy.Service{
 			Name:      s.Name,
-			At:        kernel.Service{Protocol: kernel.Protocol(s.Protocol), Address: netip.AddrPortFrom(s.Addr, s.Port)},
+			At:        kernel.Service{Protocol: kernel.TCP, Address: netip.AddrPortFrom(s.Addr, s.Port)},
 			Created:   created,
 			Endpoints: make([]proxy.Endpoint, len(s.Endpoints)),
 		}
