@@ -94,10 +94,10 @@ func (t *Table[Obj]) SetHealth(health cell.Health) { t.health, t.told = health, 
 
 // Report reports the kept changes to health if their errors have changed since the last report.
 func (t *Table[Obj]) Report() {
-	if t.health == nil || t.told && t.version == t.toldVersion {
+	if t.health == nil || t.told && t.errors.Version() == t.toldVersion {
 		return
 	}
-	t.told, t.toldVersion = true, t.version
+	t.told, t.toldVersion = true, t.errors.Version()
 	if n := t.Len(); n > 0 {
 		t.health.Degraded(fmt.Sprintf("%d error(s)", n), t.Errors())
 		return

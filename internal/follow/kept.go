@@ -4,40 +4,29 @@
 package follow
 
 import (
-	linked "container/list"
-	"errors"
-	"fmt"
 	"math"
 	"time"
 
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/keyheap"
+	"github.com/statekeel/statekeel/internal/problems"
 )
-
-// maxExamples bounds the errors that [Kept.Errors] joins, so that the cost does not grow with the
-// number of failures.
-const maxExamples = 10
 
 // Kept is a set of changes that failed, by the keys of their rows. Each waits until it is due, or is
 // being tried again. Times are those of the caller's clock. It is not safe for concurrent use.
 type Kept[Obj any] struct {
 	byKey map[string]*kept[Obj]
-	// waiting has the changes that wait, by due time. oldest has all kept changes in the order in
-	// which they began to fail.
+	// waiting has the changes that wait, by due time. errors has the errors of all kept changes.
 	waiting keyheap.Heap[*kept[Obj]]
-	oldest  *linked.List
-	// version changes whenever the result of Errors does.
-	version uint64
+	errors  problems.Set
 }
 
 type kept[Obj any] struct {
 	change   statedb.Change[Obj]
-	err      error
 	failures int
 	// last is the time of the last failure.
-	last  time.Duration
-	place *linked.Element
+	last time.Duration
 	// pos is the position in waiting, -1 if it is not there.
 	pos int
 }
@@ -47,7 +36,7 @@ func (k *kept[Obj]) SetHeapPos(pos int) { k.pos = pos }
 
 // NewKept returns an empty set of changes.
 func NewKept[Obj any]() Kept[Obj] {
-	return Kept[Obj]{byKey: map[string]*kept[Obj]{}, oldest: linked.New()}
+	return Kept[Obj]{byKey: map[string]*kept[Obj]{}, errors: problems.New()}
 }
 
 // After returns now + wait, or the largest time if that overflows.
@@ -73,13 +62,10 @@ func (c *Kept[Obj]) Keep(key string, change statedb.Change[Obj], err error, now,
 	k := c.byKey[key]
 	if k == nil {
 		k = &kept[Obj]{pos: -1}
-		k.place = c.oldest.PushBack(k)
 		c.byKey[key] = k
 	}
-	if k.err == nil || k.err.Error() != err.Error() {
-		c.version++
-	}
-	k.change, k.err, k.last = change, err, now
+	c.errors.Keep(key, err, time.Now())
+	k.change, k.last = change, now
 	k.failures++
 	c.schedule(k, due)
 }
@@ -132,20 +118,10 @@ func (c *Kept[Obj]) Forget(key string, dealt statedb.Revision) {
 	if k.pos >= 0 {
 		c.waiting.Remove(k)
 	}
-	c.oldest.Remove(k.place)
+	c.errors.Forget(key)
 	delete(c.byKey, key)
-	c.version++
 }
 
 // Errors joins the errors of the changes that have failed for the longest time, and the number of the
 // others; nil if nothing is kept.
-func (c *Kept[Obj]) Errors() error {
-	var errs []error
-	for place := c.oldest.Front(); place != nil && len(errs) < maxExamples; place = place.Next() {
-		errs = append(errs, place.Value.(*kept[Obj]).err)
-	}
-	if omitted := c.Len() - len(errs); omitted > 0 {
-		errs = append(errs, fmt.Errorf("%d further errors omitted", omitted))
-	}
-	return errors.Join(errs...)
-}
+func (c *Kept[Obj]) Errors() error { return problems.Joined(&c.errors) }

@@ -211,7 +211,7 @@ func (w *world) manage([]string) (string, error) {
 	cfg, err = managed.Configure(cfg,
 		managed.WithExternalConnecter(managed.ExternalConnectorFn[*machine](
 			func(context.Context, *machine) (managed.ExternalClient[*machine], error) { return w.cloud, nil })),
-		managed.WithRecorder(w.recorder.WithAnnotations(event.SourceAnnotation, "machines")))
+		managed.WithRecorder(event.From(w.recorder, "machines")))
 	require.NoError(w, err)
 	_, err = reconciler.RegisterConfig(w.params, cfg)
 	return "", err

@@ -7,10 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/progress"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -31,6 +33,15 @@ type calls struct {
 type again struct{ rows, places map[string]bool }
 
 func newAgain() again { return again{rows: map[string]bool{}, places: map[string]bool{}} }
+
+// marked returns a set of keys.
+func marked(keys iter.Seq[string]) map[string]bool {
+	out := map[string]bool{}
+	for key := range keys {
+		out[key] = true
+	}
+	return out
+}
 
 func (a again) add(b again) {
 	maps.Copy(a.rows, b.rows)
@@ -68,10 +79,10 @@ func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err 
 	found, _, err := d.find(keys)
 	d.ask(func(c *calls) {
 		if len(keys) == 0 {
-			found = again{rows: d.failed.keys(), places: d.wrong.keys()}
+			found = again{rows: marked(d.failed.Keys()), places: marked(d.wrong.Keys())}
 		}
-		maps.DeleteFunc(found.rows, func(key string, _ bool) bool { return d.failed.of(key) == nil })
-		maps.DeleteFunc(found.places, func(key string, _ bool) bool { return d.wrong.of(key) == nil })
+		maps.DeleteFunc(found.rows, func(key string, _ bool) bool { return d.failed.Of(key) == nil })
+		maps.DeleteFunc(found.places, func(key string, _ bool) bool { return d.wrong.Of(key) == nil })
 		n = len(found.rows) + len(found.places)
 		c.again.add(found)
 	})
@@ -163,8 +174,8 @@ func (d *Derived[In, Out]) condition() inspect.Condition {
 // the derivation has stopped.
 func (d *Derived[In, Out]) WaitAll(ctx context.Context, m progress.Milestone) (inspect.Unapplied, error) {
 	return d.await(ctx, m, func() (rest inspect.Unapplied) {
-		for _, all := range []*problems{&d.failed, &d.wrong} {
-			for _, p := range all.first(maxListed - len(rest.Keys)) {
+		for _, all := range []*problems.Set{&d.failed, &d.wrong} {
+			for _, p := range all.First(maxListed - len(rest.Keys)) {
 				rest.Keys = append(rest.Keys, unreconciled(p))
 			}
 		}
@@ -188,8 +199,8 @@ func (d *Derived[In, Out]) WaitKey(ctx context.Context, key string, m progress.M
 	})
 }
 
-func unreconciled(p *problem) inspect.Unreconciled {
-	return inspect.Unreconciled{Key: []byte(p.key), State: inspect.StateTerminal, Attempts: 1, Err: p.err}
+func unreconciled(p *problems.Problem) inspect.Unreconciled {
+	return inspect.Unreconciled{Key: []byte(p.Key), State: inspect.StateTerminal, Attempts: 1, Err: p.Err}
 }
 
 // await waits for the revision that the input has now. rest returns the rows that fail; it is called

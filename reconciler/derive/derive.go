@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/internal/usercall"
@@ -103,7 +104,7 @@ type Derived[In, Out any] struct {
 	mu     sync.Mutex
 	claims claims[In, Out]
 	// failed has the errors of input rows, by their keys, wrong those of places.
-	failed, wrong problems
+	failed, wrong problems.Set
 	calls         calls
 	progress      settled
 }
@@ -211,7 +212,7 @@ func build[In, Out any](
 	d := &Derived[In, Out]{
 		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f, rank: rank,
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
-		claims: newClaims[In, Out](), failed: newProblems(), wrong: newProblems(), calls: calls{again: newAgain()},
+		claims: newClaims[In, Out](), failed: problems.New(), wrong: problems.New(), calls: calls{again: newAgain()},
 		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{})},
 	}
 	if err := d.open(in); err != nil {

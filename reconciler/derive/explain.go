@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -65,7 +66,7 @@ type facts[In, Out any] struct {
 	revision      statedb.Revision
 	wants, wins   int
 	// problem is the error of the row; called: that of its function, not of an output row.
-	problem   *problem
+	problem   *problems.Problem
 	called    bool
 	condition inspect.Condition
 	// contests are the places that the input wants, and that with the key.
@@ -80,7 +81,7 @@ type contest[In, Out any] struct {
 	// of is the number of rows that want it, best the first of them in their order.
 	of    int
 	best  []input[In, Out]
-	wrong *problem
+	wrong *problems.Problem
 	// input is the key of the explained input row; empty if there is none.
 	input string
 }
@@ -99,7 +100,7 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 		}
 		s.found, s.revision, s.wants, s.name = found, revision, len(mine), string(k)
 		s.unseen = found && revision > d.progress.until
-		s.problem, s.called = failed, d.failed.of(string(k)) != nil
+		s.problem, s.called = failed, d.failed.Of(string(k)) != nil
 		for i, x := range mine {
 			if x.pos == 0 {
 				s.wins++
@@ -113,14 +114,14 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 	if at := d.claims.named(outKeys); at != nil {
 		s.contests = append(s.contests, d.contest(at, s.name, true))
 		if !s.found && s.problem == nil {
-			s.problem = d.wrong.of(at.key)
+			s.problem = d.wrong.Of(at.key)
 		}
 	}
 	return s
 }
 
 func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In, Out] {
-	c := contest[In, Out]{key: at.key, asked: asked, of: len(at.heap), wrong: d.wrong.of(at.key), input: input}
+	c := contest[In, Out]{key: at.key, asked: asked, of: len(at.heap), wrong: d.wrong.Of(at.key), input: input}
 	named := 2 // the winner, and the next if the winner is the explained row
 	if asked {
 		named = maxRanked
@@ -137,7 +138,7 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s facts[In, Out]
 	switch {
 	case s.problem != nil:
 		e.State, e.Why = inspect.StateTerminal, "its function failed; it is called again when the row changes"
-		e.Error, e.Since, e.Attempts = s.problem.err.Error(), s.problem.since, 1
+		e.Error, e.Since, e.Attempts = s.problem.Err.Error(), s.problem.Since, 1
 		if !s.found && !s.called {
 			e.Why = "this output row is in error"
 		} else if !s.called {
@@ -189,7 +190,7 @@ func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 		}
 	}
 	if c.wrong != nil {
-		notes = append(notes, c.wrong.err.Error())
+		notes = append(notes, c.wrong.Err.Error())
 	}
 	return notes
 }
@@ -223,10 +224,10 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	s.Observed, s.Attempted = d.progress.until, d.progress.until
 	s.States = append(s.States, metrics.StateCount{State: string(inspect.StateTerminal), Count: s.Failing})
 	s.Unseen = int(s.Revision - min(s.Revision, s.Observed))
-	classOf := func(class string, all *problems, name func(index.Key) string) {
-		for _, p := range all.first(1) {
+	classOf := func(class string, all *problems.Set, name func(index.Key) string) {
+		for _, p := range all.First(1) {
 			s.Errors = append(s.Errors, inspect.ErrorClass{
-				Class: class, Count: uint64(all.len()), Last: p.since, Key: name([]byte(p.key)), Example: p.err.Error(),
+				Class: class, Count: uint64(all.Len()), Last: p.Since, Key: name([]byte(p.Key)), Example: p.Err.Error(),
 			})
 		}
 	}
@@ -291,7 +292,7 @@ func (d *Derived[In, Out]) line(row In, revision statedb.Revision) inspect.Objec
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if p := d.errorOf(key); p != nil {
-		line.State, line.Since, line.Attempts, line.Error = inspect.StateTerminal, p.since, 1, p.err.Error()
+		line.State, line.Since, line.Attempts, line.Error = inspect.StateTerminal, p.Since, 1, p.Err.Error()
 	} else if revision > d.progress.until {
 		line.State = inspect.StateUnseen
 	}

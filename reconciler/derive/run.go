@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
@@ -81,7 +82,7 @@ func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 	for ctx.Err() == nil {
 		more, initialized := d.round(ctx)
 		d.report(health)
-		if d.recheck == nil && d.wrong.len() > 0 {
+		if d.recheck == nil && d.wrong.Len() > 0 {
 			d.recheck = time.After(recheckAfter)
 		}
 		select {
@@ -91,7 +92,7 @@ func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 		case <-d.wake:
 		case <-d.recheck:
 			d.recheck = nil
-			d.ask(func(c *calls) { c.again.add(again{places: d.wrong.keys()}) })
+			d.ask(func(c *calls) { c.again.add(again{places: marked(d.wrong.Keys())}) })
 		}
 	}
 }
@@ -229,7 +230,7 @@ func (d *Derived[In, Out]) take(key string, row In, deleted bool, wants []wanted
 	}
 	if keyless != nil {
 		d.keep(key, keyless)
-	} else if d.failed.of(key) != nil {
+	} else if d.failed.Of(key) != nil {
 		d.healed[key] = struct{}{}
 	}
 }
@@ -256,7 +257,7 @@ func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
 	d.function.Begin(usercall.Derive, key)
 	defer d.function.End()
-	defer d.catch(&err, key, d.failed.of(key) != nil)
+	defer d.catch(&err, key, d.failed.Of(key) != nil)
 	outs, err := d.f(row)
 	if err != nil {
 		return nil, nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
@@ -297,7 +298,7 @@ func (d *Derived[In, Out]) keep(key string, err error) {
 	d.progress.failed++
 	delete(d.healed, key)
 	err = fmt.Errorf("row %s of table %q: %w", d.in.KeyName([]byte(key)), d.in.Table.Name(), err)
-	if d.failed.keep(key, err, time.Now()) {
+	if d.failed.Keep(key, err, time.Now()) {
 		d.cfg.Log.Warn("row is not derived", "key", text.Name(key), "error", err)
 	}
 }
@@ -318,7 +319,7 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 	now, n, errs := reported{true, d.calls.paused, d.errorVersion(), hangs}, d.numErrors(), error(nil)
 	news := now != d.reported
 	if n > 0 && news {
-		errs = joined(&d.failed, &d.wrong)
+		errs = problems.Joined(&d.failed, &d.wrong)
 	}
 	d.mu.Unlock()
 	if health == nil || !news {

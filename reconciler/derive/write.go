@@ -66,7 +66,7 @@ func (d *Derived[In, Out]) hasUnknown() bool {
 	if d.pruned {
 		return false
 	}
-	for key := range d.failed.byKey {
+	for key := range d.failed.Keys() {
 		_, healed := d.healed[key]
 		if _, nothing := d.nothing[key]; !healed && !nothing && d.claims.of(key) == nil {
 			return true
@@ -125,7 +125,7 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
 	d.function.Begin(usercall.Same, at.key)
 	defer d.function.End()
-	defer d.catch(&err, at.key, d.wrong.of(at.key) != nil)
+	defer d.catch(&err, at.key, d.wrong.Of(at.key) != nil)
 	current, revision, found := d.out.ByKey(txn, []byte(at.key))
 	if len(at.heap) == 0 {
 		return write[In, Out]{at: at, row: current, deleted: true}, found, nil
@@ -160,13 +160,13 @@ func (d *Derived[In, Out]) judge(at *place[In, Out], err error) {
 			d.in.Table.Name(), d.in.KeyName([]byte(best[0].of.key)), d.in.KeyName([]byte(best[1].of.key)))
 	}
 	if err == nil {
-		if d.wrong.forget(at.key); len(at.heap) == 0 {
+		if d.wrong.Forget(at.key); len(at.heap) == 0 {
 			delete(d.claims.places, at.key)
 		}
 		return
 	}
 	err = fmt.Errorf("row %s of table %q: %w", d.out.KeyName([]byte(at.key)), d.output.Name(), err)
-	if d.wrong.keep(at.key, err, time.Now()) {
+	if d.wrong.Keep(at.key, err, time.Now()) {
 		d.cfg.Log.Warn("output row is in doubt", "key", text.Name(at.key), "error", err)
 	}
 }
@@ -205,7 +205,7 @@ func (d *Derived[In, Out]) commit(writes []write[In, Out]) (complete bool) {
 
 // put writes one row. After an error the transaction must be aborted.
 func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err error) {
-	defer d.catch(&err, w.at.key, d.wrong.of(w.at.key) != nil)
+	defer d.catch(&err, w.at.key, d.wrong.Of(w.at.key) != nil)
 	if w.revision > 0 {
 		if _, now, _ := d.out.ByKey(wtxn, []byte(w.at.key)); now != w.revision {
 			// Another writer has changed the row since. It cannot do so again before the commit.
@@ -238,7 +238,7 @@ func (d *Derived[In, Out]) redo(writes []write[In, Out]) {
 func (d *Derived[In, Out]) publish(ready bool) {
 	d.mu.Lock()
 	for key := range d.healed {
-		d.failed.forget(key)
+		d.failed.Forget(key)
 	}
 	clear(d.healed)
 	now := reached{true, d.read, d.numErrors()}

@@ -3,7 +3,14 @@
 
 package event
 
-import "github.com/statekeel/statekeel/reconciler/object"
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/reconciler/object"
+)
 
 // Type classifies an event as normal or as a warning.
 type Type string
@@ -16,11 +23,10 @@ const (
 )
 
 // Reason is the cause of an event as one word, such as "CreatedExternalResource". A program should use
-// few reasons, without values in them: warnings are throttled by reason.
+// few reasons, without values in them: events of one object and reason share a row of the table.
 type Reason string
 
-// Event is something that happened to an object. It is a value: recorders keep copies, with long
-// texts cut (see [MaxText]).
+// Event is something that happened to an object.
 type Event struct {
 	// Type is [TypeNormal] or [TypeWarning]. Any other type, including the empty one, is recorded
 	// as given and treated as normal.
@@ -29,24 +35,19 @@ type Event struct {
 	Reason Reason
 	// Message is a sentence for people. It may be empty.
 	Message string
-	// Annotations are details by name. Copies of an event share the map, which must not be changed
-	// after the event was recorded. nil means none.
-	Annotations map[string]string
-	// HeldBack is the number of events of the same object and reason that a throttle has held back
-	// since it last passed one. It is set by throttles.
-	HeldBack uint64
+	// Source names what records the event, such as a reconciler: see [From]. It may be empty.
+	Source string
 }
 
-// Normal returns an event about progress. keysAndValues are its annotations, as keys and values in
-// turn. A last key without a value gets the empty value.
-func Normal(r Reason, message string, keysAndValues ...string) Event {
-	return Event{Type: TypeNormal, Reason: r, Message: message, Annotations: with(nil, keysAndValues)}
+// Normal returns an event about progress.
+func Normal(r Reason, message string) Event {
+	return Event{Type: TypeNormal, Reason: r, Message: message}
 }
 
 // Warning returns an event about a failure. Its message is the text of the error, or empty if err
-// is nil. keysAndValues are as for [Normal].
-func Warning(r Reason, err error, keysAndValues ...string) Event {
-	e := Event{Type: TypeWarning, Reason: r, Annotations: with(nil, keysAndValues)}
+// is nil.
+func Warning(r Reason, err error) Event {
+	e := Event{Type: TypeWarning, Reason: r}
 	if err != nil {
 		e.Message = err.Error()
 	}
@@ -60,16 +61,51 @@ type Recorder interface {
 	// Event records an event about an object, which must not be nil. The recorder reads the name of
 	// the object before Event returns, and does not keep the object.
 	Event(obj object.Object, e Event)
-	// WithAnnotations returns a recorder that adds annotations, given as keys and values in turn,
-	// to its events. Annotations of the event take precedence over them, and later calls over
-	// earlier ones. The original recorder does not change. Both share the table or the throttle.
-	WithAnnotations(keysAndValues ...string) Recorder
 }
 
+type recorderFunc func(obj object.Object, e Event)
+
+func (f recorderFunc) Event(obj object.Object, e Event) { f(obj, e) }
+
 // NewNopRecorder returns a recorder that discards all events.
-func NewNopRecorder() Recorder { return nopRecorder{} }
+func NewNopRecorder() Recorder { return recorderFunc(func(object.Object, Event) {}) }
 
-type nopRecorder struct{}
+// From returns a recorder that sets the source of events that have none: it tells objects of the same name apart.
+func From(to Recorder, source string) Recorder {
+	return recorderFunc(func(obj object.Object, e Event) {
+		if e.Source == "" {
+			e.Source = source
+		}
+		to.Event(obj, e)
+	})
+}
 
-func (nopRecorder) Event(object.Object, Event)         {}
-func (nopRecorder) WithAnnotations(...string) Recorder { return nopRecorder{} }
+// NewSlogRecorder returns a recorder that logs warnings as [slog.LevelWarn] and other events as
+// [slog.LevelInfo]. The log message is that of the event, or the reason if it has none, with
+// unprintable characters escaped. The attributes are the object ("namespace/name"), the reason, and the
+// source if the event has one. Event returns when the logger's handler does.
+func NewSlogRecorder(log *slog.Logger) Recorder {
+	return recorderFunc(func(obj object.Object, e Event) { logEvent(log, obj, e) })
+}
+
+func logEvent(log *slog.Logger, obj object.Object, e Event) {
+	level := slog.LevelInfo
+	if e.Type == TypeWarning {
+		level = slog.LevelWarn
+	}
+	// Do not build the texts of an event that is not logged.
+	ctx := context.Background()
+	if !log.Enabled(ctx, level) {
+		return
+	}
+	row := newRow(obj, e, time.Time{})
+	message := row.Message
+	if message == "" {
+		message = string(row.Reason)
+	}
+	attrs := []slog.Attr{slog.String("object", row.object().String()), slog.String("reason", string(row.Reason))}
+	if row.Source != "" {
+		attrs = append(attrs, slog.String("source", row.Source))
+	}
+	log.LogAttrs(ctx, level, text.Printable(message), attrs...)
+}

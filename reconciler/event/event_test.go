@@ -26,79 +26,18 @@ type row struct{ object.Meta }
 
 func named(name string) *row { return &row{object.Meta{Namespace: "prod", Name: name}} }
 
-// recorded is one event of a memory.
-type recorded struct {
-	object string
-	event  event.Event
-}
-
-// memory is a recorder that keeps its events. Recorders derived from it share them.
-type memory struct {
-	all         *[]recorded
-	mu          *sync.Mutex
-	annotations []string
-}
-
-func newMemory() *memory { return &memory{all: new([]recorded), mu: new(sync.Mutex)} }
-
-func (m *memory) Event(obj object.Object, e event.Event) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for i := 0; i < len(m.annotations); i += 2 {
-		e.Message += " " + m.annotations[i] + "=" + m.annotations[i+1]
-	}
-	*m.all = append(*m.all, recorded{object.KeyOf(obj).String(), e})
-}
-
-func (m *memory) WithAnnotations(keysAndValues ...string) event.Recorder {
-	return &memory{m.all, m.mu, append(m.annotations[:len(m.annotations):len(m.annotations)], keysAndValues...)}
-}
-
-// take returns the events since the last take.
-func (m *memory) take() []recorded {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	all := *m.all
-	*m.all = nil
-	return all
-}
-
 func TestNormalAndWarningMakeEvents(t *testing.T) {
-	seven := map[string]string{"id": "7", "left": ""}
 	for _, c := range []struct{ got, want event.Event }{
 		{event.Normal("Created", "made it"), event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it"}},
-		{
-			// A last key without a value gets the empty value.
-			event.Normal("Created", "made it", "id", "7", "left"),
-			event.Event{Type: event.TypeNormal, Reason: "Created", Message: "made it", Annotations: seven},
-		},
-		{
-			event.Warning("CannotCreate", errRefused, "id", "7", "left", ""),
-			event.Event{Type: event.TypeWarning, Reason: "CannotCreate", Message: "refused", Annotations: seven},
-		},
+		{event.Warning("CannotCreate", errRefused), event.Event{Type: event.TypeWarning, Reason: "CannotCreate", Message: "refused"}},
 		{event.Warning("Odd", nil), event.Event{Type: event.TypeWarning, Reason: "Odd"}},
 	} {
 		require.Equal(t, c.want, c.got)
 	}
+	require.NotPanics(t, func() { event.From(event.NewNopRecorder(), "a").Event(named("web"), event.Normal("r", "m")) })
 }
 
-func TestRecordersToNowhereDiscardEvents(t *testing.T) {
-	for _, r := range []event.Recorder{event.NewNopRecorder(), event.NewMultiRecorder(nil), event.NewSlogRecorder(nil)} {
-		require.NotPanics(t, func() { r.WithAnnotations("a", "1").Event(named("web"), event.Normal("r", "m")) })
-	}
-}
-
-func TestAMultiRecorderPassesEventsToEachRecorder(t *testing.T) {
-	a, b := newMemory(), newMemory()
-	r := event.NewMultiRecorder(a, nil, b)
-	r.WithAnnotations("id", "7").Event(named("web"), event.Normal("Created", "made it"))
-	r.Event(named("web"), event.Normal("Created", "without annotation"))
-	want := []recorded{
-		{"prod/web", event.Normal("Created", "made it id=7")}, {"prod/web", event.Normal("Created", "without annotation")},
-	}
-	require.Equal(t, want, a.take())
-	require.Equal(t, want, b.take())
-}
+const errRefused = errText("refused")
 
 // inParallel calls f from several goroutines with the number of the call.
 func inParallel(goroutines, calls int, f func(int)) {
@@ -134,20 +73,21 @@ func TestEventsAreLogged(t *testing.T) {
 	require.Equal(t, `level=INFO msg="made it" object=prod/web reason=Created
 level=WARN msg=refused object=web reason=CannotCreate
 level=INFO msg=Odd object=prod/web reason=Odd
-level=WARN msg=refused object=prod/web reason=CannotCreate held_back=12 source=tunnels annotations.id=7 annotations.zone=a
+level=WARN msg=refused object=prod/web reason=CannotCreate source=tunnels
+level=WARN msg=refused object=prod/web reason=CannotCreate source=disks
 `, logged(slog.LevelInfo, func(r event.Recorder) {
 		r.Event(named("web"), event.Normal("Created", "made it"))
 		r.Event(&object.Meta{Name: "web"}, event.Warning("CannotCreate", errors.New("refused")))
 		r.Event(named("web"), event.Event{Type: "Other", Reason: "Odd"})
-		e := event.Warning("CannotCreate", errors.New("refused"), "zone", "a", "id", "7", event.SourceAnnotation, "tunnels")
-		e.HeldBack = 12
-		r.Event(named("web"), e)
+		tunnels := event.From(r, "tunnels")
+		tunnels.Event(named("web"), event.Warning("CannotCreate", errors.New("refused")))
+		event.From(tunnels, "disks").Event(named("web"), event.Warning("CannotCreate", errors.New("refused")))
 	}))
 }
 
 func TestEventsThatAreNotLoggedDoNotAllocate(t *testing.T) {
-	r := event.NewSlogRecorder(slog.New(slog.DiscardHandler)).WithAnnotations("id", "7")
-	obj, e := named("web"), event.Normal("Created", "made it", "zone", "a")
+	r := event.From(event.NewSlogRecorder(slog.New(slog.DiscardHandler)), "tunnels")
+	obj, e := named("web"), event.Normal("Created", "made it")
 	require.Zero(t, testing.AllocsPerRun(10, func() { r.Event(obj, e) }))
 }
 
@@ -155,19 +95,6 @@ func TestTheLevelOfTheLogIsRespected(t *testing.T) {
 	require.Equal(t, "level=WARN msg=refused object=prod/web reason=CannotCreate\n", logged(slog.LevelWarn, func(r event.Recorder) {
 		r.Event(named("web"), event.Normal("Created", "made it"))
 		r.Event(named("web"), event.Warning("CannotCreate", errors.New("refused")))
-	}))
-}
-
-func TestAnnotationsOfTheEventTakePrecedence(t *testing.T) {
-	require.Equal(t, `level=INFO msg=m object=prod/web reason=r annotations.a=3 annotations.b=2 annotations.c=4
-level=INFO msg=m object=prod/web reason=r annotations.a=1 annotations.b=1
-level=INFO msg=m object=prod/web reason=r
-`, logged(slog.LevelInfo, func(r event.Recorder) {
-		one := r.WithAnnotations("a", "1", "b", "1")
-		two := one.WithAnnotations("a", "2", "b", "2")
-		two.Event(named("web"), event.Normal("r", "m", "a", "3", "c", "4"))
-		one.Event(named("web"), event.Normal("r", "m"))
-		r.Event(named("web"), event.Normal("r", "m"))
 	}))
 }
 

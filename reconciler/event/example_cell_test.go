@@ -5,20 +5,16 @@ package event_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
-	"strconv"
-	"time"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/hive/script"
 	"github.com/cilium/statedb"
-	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler/event"
 	"github.com/statekeel/statekeel/reconciler/object"
@@ -27,35 +23,26 @@ import (
 // Disk is an object. Its name is that of object.Meta.
 type Disk struct{ object.Meta }
 
-// format formats a disk, as an operation would. The first six attempts fail.
+// format formats a disk, as an operation would. The first two attempts fail.
 func format(d *Disk, events event.Recorder) {
-	for attempt := range 6 {
-		err := errors.New("the disk is busy")
-		events.Event(d, event.Warning("CannotFormat", err, "attempt", strconv.Itoa(attempt+1)))
+	for attempt := range 2 {
+		events.Event(d, event.Warning("CannotFormat", fmt.Errorf("attempt %d: the disk is busy", attempt+1)))
 	}
-	events.Event(d, event.Normal("Formatted", "the disk has a file system", "type", "ext4"))
+	events.Event(d, event.Normal("Formatted", "the disk has a file system"))
 }
 
-// register builds a recorder that logs and writes into the table. Of the warnings of one disk for one
-// reason it passes two, and then one in an hour.
-func register(table *event.TableRecorder, log *slog.Logger, jobs job.Group) error {
-	both := event.NewMultiRecorder(event.NewSlogRecorder(log), table)
-	throttled, err := event.NewThrottledRecorder(both, event.Throttle{Burst: 2, Limit: rate.Every(time.Hour)})
-	if err != nil {
-		return err
-	}
+func register(recorder event.Recorder, jobs job.Group) {
 	jobs.Add(job.OneShot("format", func(context.Context, cell.Health) error {
-		format(&Disk{object.Meta{Name: "sda"}}, throttled.WithAnnotations(event.SourceAnnotation, "disks"))
+		format(&Disk{object.Meta{Name: "sda"}}, event.From(recorder, "disks"))
 		return nil
 	}))
-	return nil
 }
 
-// A job of a hive records events into the table and the log.
-func ExampleNewCell() {
+// A job of a hive records events in the table.
+func Example_cell() {
 	h := hive.New(
 		statedb.Cell, job.Cell, cell.SimpleHealthCell,
-		event.Cell, // the table and its recorders: NewCell with the defaults
+		event.Cell, // the table and its recorder
 		cell.Module("disks", "Formats disks", cell.ProvidePrivate(job.Registry.NewGroup), cell.Invoke(register)),
 	)
 	log := slog.New(slog.DiscardHandler)
@@ -68,8 +55,8 @@ func ExampleNewCell() {
 	show(h, "db/show --columns=Object,Type,Reason,Count,Message events")
 	// Output:
 	// Object      Type      Reason         Count   Message
-	// disks:sda   Normal    Formatted      1       the disk has a file system (type=ext4)
-	// disks:sda   Warning   CannotFormat   2       the disk is busy (attempt=2)
+	// disks:sda   Normal    Formatted      1       the disk has a file system
+	// disks:sda   Warning   CannotFormat   2       attempt 2: the disk is busy
 }
 
 // show runs a command of hive's shell.

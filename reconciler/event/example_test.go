@@ -5,7 +5,6 @@ package event_test
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 
@@ -23,20 +22,12 @@ func Example() {
 	}
 	log := slog.New(slog.NewTextHandler(os.Stdout, &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 
-	recorder, err := event.NewThrottledRecorder(event.NewSlogRecorder(log), event.Throttle{Burst: 2})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	recorder = recorder.WithAnnotations(event.SourceAnnotation, "tunnels")
+	recorder := event.From(event.NewSlogRecorder(log), "tunnels")
 
 	web := &object.Meta{Namespace: "prod", Name: "web"}
-	recorder.Event(web, event.Normal("Created", "created the tunnel", "id", "tun-0017"))
-	for range 100 {
-		recorder.Event(web, event.Warning("CannotUpdate", errors.New("the broker is busy")))
-	}
+	recorder.Event(web, event.Normal("Created", "created the tunnel"))
+	recorder.Event(web, event.Warning("CannotUpdate", errors.New("the broker is busy")))
 	// Output:
-	// level=INFO msg="created the tunnel" object=prod/web reason=Created source=tunnels annotations.id=tun-0017
-	// level=WARN msg="the broker is busy" object=prod/web reason=CannotUpdate source=tunnels
+	// level=INFO msg="created the tunnel" object=prod/web reason=Created source=tunnels
 	// level=WARN msg="the broker is busy" object=prod/web reason=CannotUpdate source=tunnels
 }

@@ -5,8 +5,9 @@ package event_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -30,14 +31,13 @@ type env struct {
 }
 
 // inTable runs a test with a recorder that is not running yet.
-func inTable(t *testing.T, config event.TableConfig, test func(e *env)) {
+func inTable(t *testing.T, test func(e *env)) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &env{T: t, db: reconcilertest.NewDB(t), log: &strings.Builder{}}
 		table, err := event.NewTable(e.db)
 		require.NoError(t, err)
 		e.table = table
-		e.recorder, err = event.NewTableRecorder(e.db, table, slog.New(slog.NewTextHandler(e.log, nil)), config)
-		require.NoError(t, err)
+		e.recorder = event.NewTableRecorder(e.db, table, slog.New(slog.NewTextHandler(e.log, nil)))
 		test(e)
 	})
 }
@@ -60,46 +60,39 @@ func (e *env) rows() (all []string) {
 }
 
 func TestRepeatedEventsAreFolded(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		defer e.run()()
 		start := time.Now()
 		e.recorder.Event(named("web"), event.Normal("Created", "made it"))
 		e.recorder.Event(named("web"), event.Normal("Created", "made it"))
 		e.written()
 		time.Sleep(time.Minute)
-		e.recorder.Event(named("web"), event.Normal("Created", "made it"))
+		e.recorder.Event(named("web"), event.Normal("Created", "made it again"))
 		e.written()
 
-		row, _, found := e.table.Get(e.db.ReadTxn(), event.ByKey(event.RowKey{
-			Object: object.Key{Namespace: "prod", Name: "web"}, Type: event.TypeNormal, Reason: "Created", Message: "made it",
-		}))
-		require.True(e, found)
-		require.Equal(e, &event.Row{
-			Namespace: "prod", Name: "web", Type: event.TypeNormal, Reason: "Created", Message: "made it",
+		require.Equal(e, []*event.Row{{
+			Namespace: "prod", Name: "web", Type: event.TypeNormal, Reason: "Created", Message: "made it again",
 			Count: 3, First: start, Last: start.Add(time.Minute + 100*time.Millisecond),
-		}, row)
-		require.Equal(e, 1, e.table.NumObjects(e.db.ReadTxn()))
+		}}, statedb.Collect(e.table.All(e.db.ReadTxn())))
 	})
 }
 
 func TestEventsThatDifferInOnePartAreNotFolded(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		defer e.run()()
 		// Some parts contain the separator of the key.
-		for _, parts := range [][4]string{
-			{"a", "b", "r", "m"}, {"ab", "", "r", "m"}, {"", "ab", "r", "m"}, {"a", "b", "rm", ""}, {"a", "b", "", "rm"},
-			{"a\x00", "b", "r", "m"}, {"a", "\x00b", "r", "m"}, {"a\x00\x01", "b", "r", "m"}, {"a", "\x01b", "r", "m"},
-			{"a\x00\xff", "b", "r", "m"},
+		for _, parts := range [][3]string{
+			{"a", "b", "r"}, {"ab", "", "r"}, {"", "ab", "r"}, {"a", "br", ""},
+			{"a\x00", "b", "r"}, {"a", "\x00b", "r"}, {"a\x00\x01", "b", "r"}, {"a", "\x01b", "r"},
+			{"a\x00\xff", "b", "r"},
 		} {
 			obj, reason := &object.Meta{Namespace: parts[0], Name: parts[1]}, event.Reason(parts[2])
-			e.recorder.Event(obj, event.Normal(reason, parts[3]))
-			e.recorder.Event(obj, event.Warning(reason, errText(parts[3])))
-			e.recorder.WithAnnotations(event.SourceAnnotation, "s").Event(obj, event.Normal(reason, parts[3]))
+			e.recorder.Event(obj, event.Normal(reason, ""))
+			e.recorder.Event(obj, event.Warning(reason, nil))
+			event.From(e.recorder, "s").Event(obj, event.Normal(reason, ""))
 		}
 		e.written()
-		require.Equal(e, 30, e.table.NumObjects(e.db.ReadTxn()))
-		of := e.table.List(e.db.ReadTxn(), event.ByObject(object.KeyOf(&object.Meta{Namespace: "a", Name: "b"})))
-		require.Len(e, statedb.Collect(of), 9)
+		require.Equal(e, 27, e.table.NumObjects(e.db.ReadTxn()))
 	})
 }
 
@@ -108,28 +101,8 @@ type errText string
 
 func (e errText) Error() string { return string(e) }
 
-func TestRowsHaveTheLatestAnnotationsAndAllHeldBack(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
-		defer e.run()()
-		r := e.recorder.WithAnnotations(event.SourceAnnotation, "tunnels", "try", "1")
-		for i := range 3 {
-			warning := event.Warning("CannotCreate", errRefused)
-			if i > 0 {
-				warning = event.Warning("CannotCreate", errRefused, "try", strconv.Itoa(i+1))
-			}
-			warning.HeldBack = uint64(i)
-			r.Event(named("web"), warning)
-			if i == 0 {
-				e.written()
-			}
-		}
-		e.written()
-		require.Equal(e, []string{"tunnels:prod/web | Warning | CannotCreate | 3+3 | 2000-01-01T00:00:00.100Z | refused (try=3)"}, e.rows())
-	})
-}
-
 func TestEventNeverBlocks(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		defer e.run()()
 		wtxn := e.db.WriteTxn(e.table)
 		for i := range 10 * 1024 { // more than can be pending
@@ -138,12 +111,12 @@ func TestEventNeverBlocks(t *testing.T) {
 		wtxn.Abort()
 		e.written()
 		require.Len(e, e.rows(), 1000)
-		require.Equal(e, uint64(9*1024), e.recorder.Dropped())
+		require.Contains(e, e.log.String(), fmt.Sprint("dropped=", 9*1024))
 	})
 }
 
 func TestManyEventsAreFewTransactions(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		defer e.run()()
 		for i := range 1000 {
 			e.recorder.Event(named("web"), event.Normal("Created", "made it"))
@@ -158,59 +131,56 @@ func TestManyEventsAreFewTransactions(t *testing.T) {
 }
 
 func TestRowsNotRepeatedForLongestAreDeleted(t *testing.T) {
-	inTable(t, event.TableConfig{MaxRows: 3}, func(e *env) {
+	inTable(t, func(e *env) {
 		defer e.run()()
-		record := func(numbers ...int) {
-			for _, i := range numbers {
+		record := func(from, to int) {
+			for i := from; i < to; i++ {
 				e.recorder.Event(nth(i), event.Normal("Created", "made it"))
 			}
 			e.written()
 		}
-		objects := func() (names []string) {
-			for row := range e.table.All(e.db.ReadTxn()) {
-				names = append(names, row.Name)
-			}
-			return names
+		has := func(i int) bool {
+			return slices.ContainsFunc(statedb.Collect(e.table.All(e.db.ReadTxn())), func(r *event.Row) bool { return r.Name == nth(i).Name })
 		}
-		record(0, 1, 2)
-		require.Equal(e, []string{"web0", "web1", "web2"}, objects())
-		record(0, 3)
-		require.Equal(e, []string{"web0", "web2", "web3"}, objects())
-		record(4, 5, 6, 7, 8)
-		require.Equal(e, []string{"web6", "web7", "web8"}, objects())
-		require.Zero(e, e.recorder.Dropped())
+		record(0, 1000)
+		require.Len(e, e.rows(), 1000)
+		record(0, 1) // it is repeated, so the next one is the oldest
+		record(1000, 1001)
+		require.Len(e, e.rows(), 1000)
+		require.True(e, has(0))
+		require.False(e, has(1))
+		record(2000, 3000)
+		require.Len(e, e.rows(), 1000)
+		require.False(e, has(0))
+		require.True(e, has(2000))
+		require.Empty(e, e.log.String())
 	})
 }
 
-func TestEventsBeyondMaxPendingAreDroppedAndCounted(t *testing.T) {
-	inTable(t, event.TableConfig{MaxPending: 2}, func(e *env) {
-		for i := range 5 {
+func TestEventsBeyondWhatMayBePendingAreDroppedAndCounted(t *testing.T) {
+	inTable(t, func(e *env) {
+		for i := range 1024 + 3 {
 			e.recorder.Event(nth(i), event.Normal("Created", "made it"))
 			e.recorder.Event(nth(0), event.Normal("Created", "made it")) // fits: its row is pending already
 		}
-		require.Equal(e, uint64(3), e.recorder.Dropped())
 		stop := e.run()
 		e.written()
-		require.Equal(e, []string{
-			"prod/web0 | Normal | Created | 6 | 2000-01-01T00:00:00.000Z | made it",
-			"prod/web1 | Normal | Created | 1 | 2000-01-01T00:00:00.000Z | made it",
-		}, e.rows())
-		require.Contains(e, e.log.String(), "dropped=3 in_all=3")
+		require.Len(e, e.rows(), 1000)
+		require.Contains(e, e.log.String(), "dropped=3\n")
 
-		e.recorder.Event(nth(5), event.Normal("Created", "made it"))
-		e.written()
-		require.Len(e, e.rows(), 3, "there is room again")
+		e.recorder.Event(nth(5000), event.Normal("Created", "made it"))
 		stop()
+		require.Contains(e, e.rows(), "prod/web5000 | Normal | Created | 1 | 2000-01-01T00:00:00.100Z | made it")
 		require.Equal(e, 1, strings.Count(e.log.String(), "\n"), "logged once: %s", e.log)
 	})
 }
 
 func TestATableRecorderIsSafeForConcurrentUse(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		stop := e.run()
-		annotated := e.recorder.WithAnnotations("id", "7")
+		from := event.From(e.recorder, "tunnels")
 		inParallel(8, 100, func(i int) {
-			annotated.Event(nth(i%5), event.Normal("Created", "made it"))
+			from.Event(nth(i%5), event.Normal("Created", "made it"))
 			time.Sleep(time.Duration(i%7) * time.Millisecond)
 		})
 		stop()
@@ -225,20 +195,12 @@ func TestATableRecorderIsSafeForConcurrentUse(t *testing.T) {
 }
 
 func TestUnprintableTextsAreEscapedInTheTable(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		defer e.run()()
-		e.recorder.Event(&object.Meta{Name: "a\x1b[2J"}, event.Normal("r\n", "two\nlines", "k", "\x07"))
+		e.recorder.Event(&object.Meta{Name: "a\x1b[2J"}, event.Normal("r\n", "two\nlines\x07"))
 		e.written()
-		require.Equal(e, []string{`a\x1b[2J | Normal | r\n | 1 | 2000-01-01T00:00:00.000Z | two\nlines (k=\a)`}, e.rows())
+		require.Equal(e, []string{`a\x1b[2J | Normal | r\n | 1 | 2000-01-01T00:00:00.000Z | two\nlines\a`}, e.rows())
 	})
-}
-
-func TestTheErrorNamesEveryMistakeOfATableRecorder(t *testing.T) {
-	_, err := event.NewTableRecorder(nil, nil, nil, event.TableConfig{MaxRows: -1, MaxPending: -2})
-	require.EqualError(t, err, `new table recorder: the table is nil
-the DB is nil
-TableConfig.MaxRows is -1, must not be negative
-TableConfig.MaxPending is -2, must not be negative`)
 }
 
 // hook is a log handler that calls a function.
@@ -253,7 +215,7 @@ func (h hook) Handle(context.Context, slog.Record) error {
 }
 
 func TestEventsRecordedDuringTheLastWriteAreWritten(t *testing.T) {
-	inTable(t, event.TableConfig{}, func(e *env) {
+	inTable(t, func(e *env) {
 		ctx, stop := context.WithCancel(e.Context())
 		var r *event.TableRecorder
 		// It is called between the last take of the pending events and the end of the recorder.
@@ -261,11 +223,11 @@ func TestEventsRecordedDuringTheLastWriteAreWritten(t *testing.T) {
 			r.Event(named("last"), event.Normal("Created", "made it"))
 			stop()
 		}})
-		r, err := event.NewTableRecorder(e.db, e.table, log, event.TableConfig{MaxPending: 1})
-		require.NoError(e, err)
-		r.Event(nth(0), event.Normal("Created", "made it"))
-		r.Event(nth(1), event.Normal("Created", "made it")) // dropped, which is logged after the write
+		r = event.NewTableRecorder(e.db, e.table, log)
+		for i := range 1025 { // one is dropped, which is logged
+			r.Event(nth(i), event.Normal("Created", "made it"))
+		}
 		require.NoError(e, r.Run(ctx))
-		require.Len(e, e.rows(), 2, "the last one was recorded before the context ended")
+		require.Contains(e, strings.Join(e.rows(), "\n"), "prod/last", "it was recorded before the context ended")
 	})
 }

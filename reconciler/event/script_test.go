@@ -45,7 +45,7 @@ func record(recorder *event.Recorder) script.Cmd {
 		}
 		e := event.Normal(event.Reason(args[3]), args[4])
 		if args[1] == string(event.TypeWarning) {
-			e = event.Warning(event.Reason(args[3]), errors.New(args[4]), "broker", "eu-1")
+			e = event.Warning(event.Reason(args[3]), errors.New(args[4]))
 		}
 		for range times {
 			(*recorder).Event(&object.Meta{Namespace: "prod", Name: args[2]}, e)
@@ -57,7 +57,7 @@ func record(recorder *event.Recorder) script.Cmd {
 func newCommands(t *testing.T) (commands map[string]script.Cmd, stop func()) {
 	var recorder event.Recorder
 	h := newHive(func(r event.Recorder, _ statedb.Table[*event.Row], _ job.Group) {
-		recorder = r.WithAnnotations(event.SourceAnnotation, "tunnels")
+		recorder = event.From(r, "tunnels")
 	}, event.Cell)
 	log := slog.New(slog.DiscardHandler)
 	require.NoError(t, h.Start(log, t.Context()))
@@ -89,14 +89,4 @@ func TestStoppingTheHiveLosesNoEvents(t *testing.T) {
 		require.NoError(t, h.Stop(log, t.Context()))
 		require.Equal(t, 1, table.NumObjects(db.ReadTxn()))
 	})
-}
-
-func TestInvalidSettingsAreAnErrorOfTheHive(t *testing.T) {
-	for text, events := range map[string]cell.Cell{
-		"TableConfig.MaxRows is -1": event.NewCell(event.TableConfig{MaxRows: -1}, event.Throttle{}),
-		"Throttle.Burst is -1":      event.NewCell(event.TableConfig{}, event.Throttle{Burst: -1}),
-	} {
-		h := newHive(func(event.Recorder, statedb.Table[*event.Row], job.Group) {}, events)
-		require.ErrorContains(t, h.Populate(slog.New(slog.DiscardHandler)), text)
-	}
 }

@@ -4,7 +4,6 @@
 package event
 
 import (
-	"bytes"
 	"strconv"
 	"strings"
 	"time"
@@ -16,58 +15,49 @@ import (
 	"github.com/statekeel/statekeel/reconciler/object"
 )
 
-// TableName is the name of the table of events.
-const TableName = "events"
+// MaxText bounds each text of an event, in bytes. A longer one is cut, and ends with the number of bytes
+// left out. Names that differ only after the limit count as equal.
+const MaxText = 1 << 10
 
-// Row is an event in the table together with its repetitions: events of one source and object with
-// the same type, reason and message. Its texts are within [MaxName], [MaxMessage] and [MaxText].
-// Rows are immutable.
+// Row is the events of one source and object with the same type and reason. Its texts are within
+// [MaxText]. Rows are immutable.
 type Row struct {
-	// Source is the value of [SourceAnnotation], or empty.
 	Source string `json:"source,omitempty" yaml:"source,omitempty"`
 	// Namespace, which may be empty, and Name identify the object.
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
 	Name      string `json:"name" yaml:"name"`
-
-	Type    Type   `json:"type" yaml:"type"`
-	Reason  Reason `json:"reason" yaml:"reason"`
+	Type      Type   `json:"type" yaml:"type"`
+	Reason    Reason `json:"reason" yaml:"reason"`
+	// Message is that of the latest event.
 	Message string `json:"message" yaml:"message"`
-	// Annotations are those of the latest event, without the source. nil if there are none.
-	Annotations map[string]string `json:"annotations,omitempty" yaml:"annotations,omitempty"`
-
-	// Count is the number of recorded events.
-	Count uint64 `json:"count" yaml:"count"`
-	// HeldBack is the number of events of the object and the reason, with any message, that a
-	// throttle held back before one of the recorded events.
-	HeldBack uint64 `json:"heldBack,omitempty" yaml:"heldBack,omitempty"`
-	// First and Last are the times of the first and the latest recorded event.
+	// Count is the number of events, First and Last are the times of the first and the latest.
+	Count uint64    `json:"count" yaml:"count"`
 	First time.Time `json:"first" yaml:"first"`
 	Last  time.Time `json:"last" yaml:"last"`
 }
 
-// RowKey is the primary key of the table.
-type RowKey struct {
-	Source  string
-	Object  object.Key
-	Type    Type
-	Reason  Reason
-	Message string
-}
-
-// Key returns the key of the row.
-func (r *Row) Key() RowKey {
-	return RowKey{r.Source, object.Key{Namespace: r.Namespace, Name: r.Name}, r.Type, r.Reason, r.Message}
-}
-
-// bytes returns the parts in an order in which rows of one object are adjacent. Each part ends with
-// a sequence that no part contains.
-func (k RowKey) bytes() index.Key {
-	var key bytes.Buffer
-	for _, part := range []string{k.Source, k.Object.Namespace, k.Object.Name, string(k.Type), string(k.Reason), k.Message} {
-		key.WriteString(strings.ReplaceAll(part, "\x00", "\x00\xff"))
-		key.WriteString("\x00\x01")
+// newRow returns the row of a single event.
+func newRow(obj object.Object, e Event, now time.Time) *Row {
+	key := object.KeyOf(obj)
+	return &Row{
+		Source: short(e.Source), Namespace: short(key.Namespace), Name: short(key.Name),
+		Type: Type(short(string(e.Type))), Reason: Reason(short(string(e.Reason))),
+		Message: short(e.Message), Count: 1, First: now, Last: now,
 	}
-	return key.Bytes()
+}
+
+// short returns a cut copy of a text, since s may be a substring that keeps a long text in memory.
+func short(s string) string { return strings.Clone(text.Cut(s, MaxText)) }
+
+func (r *Row) object() object.Key { return object.Key{Namespace: r.Namespace, Name: r.Name} }
+
+// key is the primary key. Each part ends with a sequence that no part contains.
+func (r *Row) key() string {
+	key := ""
+	for _, part := range []string{r.Source, r.Namespace, r.Name, string(r.Type), string(r.Reason)} {
+		key += strings.ReplaceAll(part, "\x00", "\x00\xff") + "\x00\x01"
+	}
+	return key
 }
 
 // TableHeader implements [statedb.TableWritable].
@@ -76,65 +66,38 @@ func (r *Row) TableHeader() []string {
 }
 
 // TableRow implements [statedb.TableWritable]. The object is "source:namespace/name", without the
-// source if there is none. The count is followed by the number that a throttle held back, as in
-// "3+12". The annotations follow the message. Unprintable characters are escaped.
+// source if there is none. Unprintable characters are escaped.
 func (r *Row) TableRow() []string {
-	name := r.Key().Object.String()
+	name := r.object().String()
 	if r.Source != "" {
 		name = r.Source + ":" + name
 	}
-	count := strconv.FormatUint(r.Count, 10)
-	if r.HeldBack > 0 {
-		count += "+" + strconv.FormatUint(r.HeldBack, 10)
-	}
-	cells := []string{name, string(r.Type), string(r.Reason), count, text.Stamp(r.Last), r.described()}
+	cells := []string{name, string(r.Type), string(r.Reason), strconv.FormatUint(r.Count, 10), text.Stamp(r.Last), r.Message}
 	for i := range cells {
 		cells[i] = text.Printable(cells[i])
 	}
 	return cells
 }
 
-// described returns the message followed by the annotations.
-func (r *Row) described() string {
-	if len(r.Annotations) == 0 {
-		return r.Message
-	}
-	var pairs []string
-	for _, key := range sorted(r.Annotations) {
-		pairs = append(pairs, key+"="+r.Annotations[key])
-	}
-	return strings.TrimLeft(r.Message+" ("+strings.Join(pairs, ", ")+")", " ")
-}
-
 var (
-	keyIndex = statedb.Index[*Row, RowKey]{
+	keyIndex = statedb.Index[*Row, string]{
 		Name:       "key",
-		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(r.Key().bytes()) },
-		FromKey:    RowKey.bytes,
+		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(index.String(r.key())) },
+		FromKey:    index.String,
 		Unique:     true,
 	}
 
-	// ByKey is the query for one row.
-	ByKey = keyIndex.Query
-
+	// Its keys are texts that a person types. Objects whose names contain slashes may share one.
 	objectIndex = statedb.Index[*Row, object.Key]{
 		Name:       "object",
-		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(objectKey(r.Key().Object)) },
-		FromKey:    objectKey,
+		FromObject: func(r *Row) index.KeySet { return index.NewKeySet(index.String(r.object().String())) },
+		FromKey:    func(k object.Key) index.Key { return index.String(k.String()) },
 		FromString: index.FromString,
 	}
-
-	// ByObject is the query for the rows of an object, of all sources. In the shell it is `db/list
-	// -i object events namespace/name`.
-	ByObject = objectIndex.Query
 )
 
-// objectKey is the text that a person types. Objects whose namespaces or names contain slashes may
-// share one.
-func objectKey(k object.Key) index.Key { return index.String(k.String()) }
-
-// NewTable makes the table of events in a program without a hive; [Cell] makes its own. Only a
+// NewTable makes the table "events" in a program without a hive; [Cell] makes its own. Only a
 // [TableRecorder] may write it.
 func NewTable(db *statedb.DB) (statedb.RWTable[*Row], error) {
-	return statedb.NewTable(db, TableName, keyIndex, objectIndex)
+	return statedb.NewTable(db, "events", keyIndex, objectIndex)
 }

@@ -463,6 +463,8 @@ var byName = statedb.Index[*bucket, string]{
 	Unique:     true,
 }
 
+var _ event.Recorder = (*events)(nil)
+
 type events struct {
 	mu     sync.Mutex
 	byName map[string][]string
@@ -473,8 +475,6 @@ func (r *events) Event(obj object.Object, e event.Event) {
 	defer r.mu.Unlock()
 	r.byName[obj.GetName()] = append(r.byName[obj.GetName()], string(e.Type)+" "+string(e.Reason))
 }
-
-func (r *events) WithAnnotations(...string) event.Recorder { return r }
 
 func (r *events) take(name string) []string {
 	r.mu.Lock()

@@ -35,11 +35,10 @@ func (p *pass[T]) warn(reason event.Reason, err error) {
 
 func (p *pass[T]) record(e event.Event) {
 	p.debug(text.Printable(e.Message), "reason", string(e.Reason))
-	recorder := p.r.opts.recorder
 	if name := GetExternalName(p.obj); name != "" {
-		recorder = recorder.WithAnnotations("external-name", name)
+		e.Message += " (external name " + name + ")"
 	}
-	recorder.Event(p.obj, e)
+	p.r.opts.recorder.Event(p.obj, e)
 }
 
 func (p *pass[T]) debug(message string, args ...any) {

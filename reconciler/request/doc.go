@@ -75,8 +75,6 @@
 //
 //   - It is never given up, whatever [reconciler.Settings].MaxRetries is.
 //   - While it is requeued its status is Blocked, "still deleting".
-//   - If a predicate rejects the deletion of its object, the request becomes a clean-up without being
-//     reconciled because of it, unless it has failed, is Blocked, or is not reconciled yet.
 //   - Its row is deleted when Reconcile succeeds without asking for another run, or when it returns a
 //     [reconciler.TerminalError]. The error is logged and counted.
 //

@@ -144,12 +144,10 @@ func (f *follower[Req, Obj]) newsOf(change Change[Obj], matters bool) (news pres
 	switch {
 	case !f.primary:
 		return silent, matters || f.deletions && change.Deleted
-	case matters && change.Deleted:
+	case change.Deleted:
 		return absent, true
 	case matters:
 		return present, true
-	case change.Deleted:
-		return removed, true
 	}
 	return hidden, change.Created
 }

@@ -33,7 +33,7 @@ func (o operations[Req]) Update(ctx context.Context, txn statedb.ReadTxn, revisi
 			running.Deletion(ctx)
 		}
 	}()
-	res, failure := o.cfg.Reconciler.Reconcile(o.withLogger(ctx, row), row.Request)
+	res, failure := o.cfg.Reconciler.Reconcile(context.WithValue(ctx, callKey{}, call{o.log, row.life.key}), row.Request)
 	succeeded, terminal = failure == nil, reconciler.IsTerminal(failure)
 	if succeeded {
 		res = row.life.remind(res, o.now, o.primary != "")

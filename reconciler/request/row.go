@@ -80,31 +80,6 @@ func (l *life) setExists(exists bool) {
 	l.present = exists
 }
 
-// remove records that the object no longer exists. It reports what is left to do for the row, which
-// has the given revision.
-func (l *life) remove(revision statedb.Revision) left {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was := l.present
-	l.present = false
-	switch {
-	case !was || l.succeeded == revision && l.again:
-		return leftAsItIs
-	case l.succeeded == revision:
-		return leftToForget
-	}
-	return leftToReconcile
-}
-
-// left is what is left to do for a row whose object was removed.
-type left uint8
-
-const (
-	leftAsItIs left = iota
-	leftToForget
-	leftToReconcile
-)
-
 // begin records that a call of Reconcile begins. now is the controller's clock.
 func (l *life) begin(now func() time.Duration) {
 	l.mu.Lock()

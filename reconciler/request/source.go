@@ -38,7 +38,8 @@ type source[Req comparable, Obj any] struct {
 	predicates []Predicate[Obj]
 	// primary marks the table of the objects themselves: a change says whether the object exists.
 	primary bool
-	// deletions reports that a deletion leads to requests whatever the predicates return.
+	// deletions reports that a deletion leads to requests whatever the predicates return, also if the source
+	// is not primary.
 	deletions bool
 	// err describes the invalid arguments.
 	err error
@@ -52,7 +53,8 @@ type source[Req comparable, Obj any] struct {
 // From this table the controller knows which objects exist. The requests of existing objects keep a
 // row in the controller's table, and are refreshed. A request without an object in this table is a
 // clean-up: it is retried until it succeeds, whatever [reconciler.Settings].MaxRetries is, and its
-// row is deleted when no work is left.
+// row is deleted when no work is left. So a deletion always leads to a request, whatever the predicates
+// return.
 func For[Req comparable, Obj any](table statedb.Table[Obj], requestOf func(obj Obj) Req, predicates ...Predicate[Obj]) Source[Req] {
 	return &source[Req, Obj]{
 		kind: "for", table: table, predicates: predicates, primary: true,

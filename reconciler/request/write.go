@@ -17,10 +17,8 @@ const (
 	// present and absent: the object exists, or does not. The request is reconciled.
 	present
 	absent
-	// removed and hidden: the object no longer exists, or exists for the first time, and predicates
-	// rejected the change. A request is reconciled because of it only if its object was removed when it
-	// was neither Done nor requeued.
-	removed
+	// hidden: the object exists for the first time, and predicates rejected that. The request is not
+	// reconciled.
 	hidden
 )
 
@@ -82,8 +80,10 @@ func (w *writer[Req]) flush() {
 // fail: the table is locked.
 func (w *writer[Req]) write(wtxn statedb.WriteTxn, a *asked[Req]) {
 	w.c.hide(a.req, a.news)
-	if a.news == removed || a.news == hidden {
-		w.writeRejected(wtxn, a)
+	if a.news == hidden {
+		if row, _, found := w.c.table.Get(wtxn, w.c.byKey.Query(a.key)); found {
+			row.life.setExists(true)
+		}
 		return
 	}
 	row := newRow(a.req, a.key)
@@ -94,25 +94,6 @@ func (w *writer[Req]) write(wtxn statedb.WriteTxn, a *asked[Req]) {
 		}
 		return old.next()
 	})
-}
-
-// writeRejected records whether an object exists, after predicates rejected the change. The failure
-// of a request without an object must not stay given up, so it is reconciled. So is one that is being
-// reconciled: this may fail.
-func (w *writer[Req]) writeRejected(wtxn statedb.WriteTxn, a *asked[Req]) {
-	row, revision, found := w.c.table.Get(wtxn, w.c.byKey.Query(a.key))
-	switch {
-	case !found:
-	case a.news == hidden:
-		row.life.setExists(true)
-	default:
-		switch row.life.remove(revision) {
-		case leftToForget:
-			w.c.leaving.add(row.life)
-		case leftToReconcile:
-			_, _, _ = w.c.table.Insert(wtxn, row.next())
-		}
-	}
 }
 
 // hide updates hidden from an enqueued request. The table of requests is locked.

@@ -164,7 +164,7 @@ func TestSetDiff(t *testing.T) {
 	}
 }
 
-func TestKeyDiffIsSorted(t *testing.T) {
+func TestMapDiffIsSorted(t *testing.T) {
 	type pair struct{ A, B int }
 	type name string
 	addr := func(n byte) netip.Addr { return netip.AddrFrom4([4]byte{n}) }
@@ -182,12 +182,17 @@ func requireOrder[Key comparable](t *testing.T, keys ...Key) {
 	for _, key := range slices.Backward(keys) {
 		state[key] = struct{}{}
 	}
-	ops, err := stateful.KeyDiff[Key]{}.CompareStates(nothing, state)
+	type entry = stateful.Entry[Key, struct{}]
+	var entries []entry
+	for _, key := range keys {
+		entries = append(entries, entry{Key: key})
+	}
+	ops, err := stateful.MapDiff[Key, struct{}]{}.CompareStates(nothing, state)
 	require.NoError(t, err)
-	require.Equal(t, stateful.StateChangeOperations[map[Key]struct{}, Key]{ItemsToAdd: keys}, ops)
-	ops, err = stateful.KeyDiff[Key]{}.CompareStates(state, nothing)
+	require.Equal(t, stateful.StateChangeOperations[map[Key]struct{}, entry]{ItemsToAdd: entries}, ops)
+	ops, err = stateful.MapDiff[Key, struct{}]{}.CompareStates(state, nothing)
 	require.NoError(t, err)
-	require.Equal(t, stateful.StateChangeOperations[map[Key]struct{}, Key]{ItemsToRemove: keys}, ops)
+	require.Equal(t, stateful.StateChangeOperations[map[Key]struct{}, entry]{ItemsToRemove: entries}, ops)
 }
 
 func TestMapDiff(t *testing.T) {

@@ -25,71 +25,22 @@ func (SetDiff[Item]) CompareStates(previous, current []Item) (StateChangeOperati
 	}, nil
 }
 
-// manyItems is the number of items above which a map is faster than linear searches.
-const manyItems = 16
-
 // missing returns the items of from that are not in of, each once.
-func missing[Item comparable](from, of []Item) []Item {
-	if len(from)+len(of) > manyItems {
-		return missingFromMany(from, of)
-	}
-	var out []Item
-	for i, item := range from {
-		if slices.Contains(of, item) || slices.Contains(from[:i], item) {
-			continue
-		}
-		if out == nil {
-			out = make([]Item, 0, len(from)-i)
-		}
-		out = append(out, item)
-	}
-	return out
-}
-
-func missingFromMany[Item comparable](from, of []Item) []Item {
-	if len(from) == 0 || slices.Equal(from, of) {
+func missing[Item comparable](from, of []Item) (out []Item) {
+	if slices.Equal(from, of) {
 		return nil
 	}
 	seen := make(map[Item]struct{}, len(from)+len(of))
 	for _, item := range of {
 		seen[item] = struct{}{}
 	}
-	var out []Item
-	for i, item := range from {
-		if _, ok := seen[item]; ok {
-			continue
+	for _, item := range from {
+		if _, ok := seen[item]; !ok {
+			seen[item] = struct{}{}
+			out = append(out, item)
 		}
-		seen[item] = struct{}{}
-		if out == nil {
-			out = make([]Item, 0, len(from)-i)
-		}
-		out = append(out, item)
 	}
 	return out
-}
-
-// KeyDiff compares states that are sets in the form of maps. Embedded in a [StatefulReconciler] it
-// implements CompareStates. Keys are added and removed in the order of their Compare method if they
-// have one, else in the order of integers and strings, else in the order of their texts. None is
-// updated. The zero value is ready to use.
-type KeyDiff[Key comparable] struct{}
-
-// CompareStates returns the keys that only one of the states has. The error is nil.
-func (KeyDiff[Key]) CompareStates(previous, current map[Key]struct{}) (StateChangeOperations[map[Key]struct{}, Key], error) {
-	var ops StateChangeOperations[map[Key]struct{}, Key]
-	for key := range current {
-		if _, ok := previous[key]; !ok {
-			ops.ItemsToAdd = append(ops.ItemsToAdd, key)
-		}
-	}
-	for key := range previous {
-		if _, ok := current[key]; !ok {
-			ops.ItemsToRemove = append(ops.ItemsToRemove, key)
-		}
-	}
-	slices.SortFunc(ops.ItemsToAdd, compareKeys)
-	slices.SortFunc(ops.ItemsToRemove, compareKeys)
-	return ops, nil
 }
 
 // Entry is an item of a state that is a map.
@@ -100,8 +51,8 @@ type Entry[Key comparable, Value any] struct {
 
 // MapDiff compares states that are maps. Embedded in a [StatefulReconciler] it implements
 // CompareStates. A key with another value is updated to the value of the current state. A removed
-// entry has its previous value. Entries are in the order of [KeyDiff]. The zero value is ready to
-// use.
+// entry has its previous value. Entries are in the order of the keys: of their Compare method if they
+// have one, else of integers and strings, else of their texts. The zero value is ready to use.
 type MapDiff[Key comparable, Value any] struct {
 	// Equal reports whether two values are the same. nil means [reflect.DeepEqual].
 	Equal func(a, b Value) bool `json:"-"`

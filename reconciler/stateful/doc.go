@@ -6,8 +6,8 @@
 // only "add this" and "remove that", such as the records of a name server or the ports of a firewall.
 //
 // A program implements [StatefulReconciler]: it returns the state that a row wants, and applies
-// differences. [SetDiff], [KeyDiff] and [MapDiff] implement the comparison when they are embedded. The
-// state that was applied last is kept in an annotation of the row, as JSON, and is written in the same
+// differences. [SetDiff] and [MapDiff] implement the comparison when they are embedded. The state that was
+// applied last is kept in an annotation of the row, as JSON, and is written in the same
 // commit as the status.
 //
 // [Configure] returns a configuration with the operations, for [reconciler.New] or, in a hive,
@@ -21,7 +21,7 @@
 //	client.Object with annotations           a row that embeds object.Meta
 //	ExtractCurrentState, CompareStates       the same, of your State and Item
 //	  of interface{}
-//	own code in CompareStates                the same; or embed SetDiff[Item], KeyDiff[Item], or
+//	own code in CompareStates                the same; or embed SetDiff[Item] or
 //	                                         MapDiff[Key, Value], whose Item is Entry[Key, Value]
 //	ApplyOperations                          the same; its error is the outcome
 //	the annotation is updated after          the same: in the commit of the outcome, and only if it

@@ -47,7 +47,7 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// State if nothing was applied before. current is the zero State if the resource was deleted.
 	// previous may be read from the annotation, or a state that was tried without success, or
 	// observed. The two may be equal. An error fails the attempt before anything is applied. Embed
-	// [SetDiff], [KeyDiff] or [MapDiff] for a ready-made implementation.
+	// [SetDiff] or [MapDiff] for a ready-made implementation.
 	CompareStates(previous, current State) (StateChangeOperations[State, Item], error)
 
 	// ApplyOperations makes the changes in the target. It is not called if there are none.

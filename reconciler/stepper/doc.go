@@ -45,8 +45,7 @@
 //	DisplayPathOfStates() in the log        the same; the path is also in Explain and the journal
 //	counts and lists of operations          Results.Summary, a text
 //	  in the log
-//	the graph (LCGraph) and its Build()     NewGraph(nodes...), whose error names every mistake;
-//	                                        Graph.Graphviz, Graph.Mermaid
+//	the graph (LCGraph) and its Build()     NewGraph(nodes...), whose error names every mistake
 //
 // # Outcomes
 //

@@ -157,7 +157,6 @@ func ExampleNewGraph() {
 	}))
 	engine.Run()
 	fmt.Println(engine.PathOfStates())
-	fmt.Print(graph.Mermaid())
 
 	_, err = stepper.NewGraph(
 		stepper.Node{State: check, Next: []stepper.State{repair, stepper.End}},
@@ -168,16 +167,5 @@ func ExampleNewGraph() {
 
 	// Output:
 	// Check > Repair > Check > Repair > Check > End
-	// flowchart LR
-	// 	s0["Check"]
-	// 	s1["Repair"]
-	// 	s2["ErrorManager"]
-	// 	s3["End"]
-	// 	s0 --> s3
-	// 	s0 --> s1
-	// 	s0 -.-> s2
-	// 	s1 --> s0
-	// 	s1 -.-> s2
-	// 	s2 --> s3
 	// graph: there is no way from state "Repair" to "End"
 }

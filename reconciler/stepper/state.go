@@ -30,10 +30,5 @@ const (
 	End State = "End"
 )
 
-// leadsAway reports whether a state is entered only for an error, a give-up or a deletion.
-func (s State) leadsAway() bool {
-	return s == ErrorManager || s == GiveupManager || s == CRFinalizer
-}
-
 // hooked reports whether the hook is called in the state.
 func (s State) hooked() bool { return s != GiveupManager && s != End }

@@ -220,23 +220,6 @@ func TestGraphsDoNotChange(t *testing.T) {
 	require.Equal(t, stepper.DefaultGraph().Nodes(), g.Nodes())
 }
 
-func TestRenderingsOfGraphs(t *testing.T) {
-	hostile := newGraph(t,
-		stepper.Node{State: "a \"b\" \\ <c> #1\n`d`", Next: to{stepper.End, stepper.GiveupManager}},
-		stepper.Node{State: stepper.GiveupManager, Next: to{stepper.End}}, stepper.Node{State: stepper.End})
-	for file, got := range map[string]string{
-		"default.dot": stepper.DefaultGraph().Graphviz(), "default.mmd": stepper.DefaultGraph().Mermaid(),
-		"hostile.dot": hostile.Graphviz(), "hostile.mmd": hostile.Mermaid(),
-	} {
-		if *update {
-			require.NoError(t, os.WriteFile("testdata/"+file, []byte(got), 0o644))
-		}
-		want, err := os.ReadFile("testdata/" + file)
-		require.NoError(t, err)
-		require.Equal(t, string(want), got, file)
-	}
-}
-
 var update = flag.Bool("update", false, "rewrite the transcripts in testdata; commit only changes that you understand")
 
 // testdata/paths.txt has the actions of a hook in each state, a separator, and the resulting path,

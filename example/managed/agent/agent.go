@@ -114,7 +114,7 @@ func register(
 ) error {
 	outside := &external{broker, o.Owner}
 	cfg, err := configure(o, params.DB, table, outside, outside, managed.WithLeaveHook(outside.leave),
-		managed.WithRecorder(recorder.WithAnnotations(event.SourceAnnotation, "tunnels")))
+		managed.WithRecorder(event.From(recorder, "tunnels")))
 	if err != nil {
 		return err
 	}

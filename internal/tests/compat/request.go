@@ -37,8 +37,8 @@ var requestSystem = system{
 			"make a controller without a hive, and in one. `KeyOf` is for request types that have no default key. Requests of one group of `SerialBy` are never worked on together. Requests wait until the tables of all sources are " +
 				"initialised, without a timeout, as workers there wait for the caches; `BeforeInitialized` turns that off"},
 		{"", "Source, For, Owns, Watches, Predicate, ChangesOf, ChangesOfFunc", added,
-			"say which changes make requests, as builders of controllers do. All predicates are called for each change. `Watches` maps the old row and the new one. An " +
-				"owner is notified of each deletion, even if a predicate rejects it; there it is not"},
+			"say which changes make requests, as builders of controllers do. All predicates are called for each change. `Watches` maps the old row and the new one. A " +
+				"deletion of an object or of an owned row is always a request, even if a predicate rejects it; there it is not"},
 		{"", "Change: Object, Old, Created, Deleted", added,
 			"stands for the create, update and delete events there. Changes that come faster than they are read become one, " +
 				"from the version that was read before to the latest"},

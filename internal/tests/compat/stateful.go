@@ -40,7 +40,7 @@ var statefulSystem = system{
 		{"", "Requeuer", added,
 			"asks for another run after a success. An error of `ApplyOperations` leaves the state as it was, " +
 				"`reconciler.Requeue` included"},
-		{"", "SetDiff, KeyDiff, MapDiff, Entry", added, "ready-made `CompareStates`, to be embedded"},
+		{"", "SetDiff, MapDiff, Entry", added, "ready-made `CompareStates`, to be embedded"},
 		{"", "object.Meta: Namespace, Name, Annotations, SetAnnotation", added, "the metadata of a row"},
 	},
 }
