@@ -24,7 +24,7 @@ FUZZ        := reconciler/debug:FuzzPageQueries \
                internal/text:FuzzTextIsCleaned \
                status:FuzzJSONIsAnErrorOrReadsBack \
                status:FuzzYAMLIsAnErrorOrReadsBack \
-               example/netagent/config:FuzzParseSaysWhereEachProblemIs
+               example/netagent/config:FuzzParseListsProblems
 FUZZTIME    ?= 5s
 # How many times longer random tests are in test-long than in test.
 LONG        ?= 5

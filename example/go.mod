@@ -2,28 +2,15 @@ module github.com/statekeel/statekeel/example
 
 go 1.25.0
 
-replace (
-	github.com/statekeel/statekeel => ../
-	github.com/statekeel/statekeel/metrics/prometheus => ../metrics/prometheus
-)
+replace github.com/statekeel/statekeel => ../
 
 require (
-	github.com/prometheus/client_golang v1.24.1
-	github.com/statekeel/statekeel/metrics/prometheus v0.0.0
 	github.com/stretchr/testify v1.11.1
 	go.etcd.io/bbolt v1.4.3
 	go.yaml.in/yaml/v3 v3.0.4
 )
 
-require (
-	github.com/beorn7/perks v1.0.1 // indirect
-	github.com/cespare/xxhash/v2 v2.3.0 // indirect
-	github.com/munnerz/goautoneg v0.0.0-20191010083416-a7dc8b61c822 // indirect
-	github.com/prometheus/client_model v0.6.2 // indirect
-	github.com/prometheus/common v0.70.1 // indirect
-	github.com/prometheus/procfs v0.21.1 // indirect
-	google.golang.org/protobuf v1.36.11 // indirect
-)
+require github.com/google/go-cmp v0.7.0 // indirect
 
 require (
 	github.com/cilium/hive v1.0.4

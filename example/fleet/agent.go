@@ -80,7 +80,7 @@ func runInside(ctx context.Context, name, url, shell string) error {
 		},
 		Resync:  resync,
 		Shell:   shell,
-		View:    view.NewLines(os.Stdout),
+		View:    view.Watcher{View: view.NewLines(os.Stdout)},
 		Metrics: reconciler.NewUnpublishedExpVarMetrics(),
 		Log:     log(slog.LevelInfo),
 		HiveLog: log(slog.LevelWarn),

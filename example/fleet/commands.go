@@ -25,6 +25,7 @@ import (
 	"github.com/statekeel/statekeel/example/fleet/demo"
 	"github.com/statekeel/statekeel/example/fleet/feed"
 	"github.com/statekeel/statekeel/example/fleet/status"
+	"github.com/statekeel/statekeel/example/internal/screen"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
@@ -73,9 +74,9 @@ func show(ctx context.Context, dir string) error {
 	defer func() { _ = client.Close() }() // the process is about to end
 	var view interface{ Show(lines []string) error } = &status.Log{Out: os.Stdout}
 	if out := int(os.Stdout.Fd()); term.IsTerminal(out) {
-		view = &status.Screen{Out: os.Stdout, Width: func() int {
-			width, _, _ := term.GetSize(out) // 0 is no limit
-			return width
+		view = &screen.Screen{Out: os.Stdout, Size: func() (width, height int) {
+			width, height, _ = term.GetSize(out) // 0 is no limit
+			return width, height
 		}}
 	}
 	var last status.Fleet

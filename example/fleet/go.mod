@@ -5,7 +5,6 @@ go 1.25.0
 replace (
 	github.com/statekeel/statekeel => ../..
 	github.com/statekeel/statekeel/example => ../
-	github.com/statekeel/statekeel/metrics/prometheus => ../../metrics/prometheus
 	github.com/statekeel/statekeel/reconciler/source/etcd => ../../reconciler/source/etcd
 )
 
@@ -70,7 +69,6 @@ require (
 	github.com/spf13/cobra v1.10.2 // indirect
 	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/spf13/viper v1.18.2 // indirect
-	github.com/statekeel/statekeel/metrics/prometheus v0.0.0 // indirect
 	github.com/subosito/gotenv v1.6.0 // indirect
 	github.com/tmc/grpc-websocket-proxy v0.0.0-20201229170055-e5319fda7802 // indirect
 	github.com/vishvananda/netlink v1.3.1 // indirect

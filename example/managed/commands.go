@@ -15,7 +15,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/statekeel/statekeel/example/httpserve"
+	"github.com/statekeel/statekeel/example/internal/httpserve"
 	"github.com/statekeel/statekeel/example/internal/shellsocket"
 	"github.com/statekeel/statekeel/example/managed/agent"
 	"github.com/statekeel/statekeel/example/managed/broker"

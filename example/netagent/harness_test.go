@@ -6,10 +6,9 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cilium/hive/shell"
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 	"go.uber.org/goleak"
@@ -29,6 +29,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // The tests run netagent as a process of its own, which is this test binary. The variable selects that; its
@@ -106,8 +107,8 @@ type process struct {
 	stopped        bool
 
 	// From the output of the process.
-	pid         int // of the inner process
-	http, shell string
+	pid   int // of the inner process
+	shell string
 }
 
 // netagent returns a netagent command with these arguments, in a directory of this test that every user may
@@ -152,13 +153,12 @@ func finish(t *testing.T, cmd *exec.Cmd) (code int, stdout, stderr string) {
 	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
 }
 
-var startLine = regexp.MustCompile(`pid=(\d+) http=(\S+) shell=(\S+)`)
+var startLine = regexp.MustCompile(`pid=(\d+) shell=(\S+)`)
 
 // start runs a netagent on a state file until the test ends.
 func start(t *testing.T, path string, args ...string) *process {
 	t.Helper()
-	shell := shellOf(path)
-	return startCommand(t, netagent(t, append([]string{"-state", path, "-listen", "127.0.0.1:0", "-shell", shell}, args...)...))
+	return startCommand(t, netagent(t, append([]string{"-state", path, "-shell", shellOf(path)}, args...)...))
 }
 
 func startCommand(t *testing.T, cmd *exec.Cmd) *process {
@@ -192,7 +192,7 @@ func startIn(t *testing.T, namespace string, cmd *exec.Cmd) *process {
 			return false
 		}
 		p.pid, _ = strconv.Atoi(m[1])
-		p.http, p.shell = m[2], m[3]
+		p.shell = m[2]
 		return true
 	})
 	return p
@@ -234,29 +234,55 @@ func (p *process) until(what string, condition func() bool) {
 // untilHealthy waits until all is Done.
 func (p *process) untilHealthy() {
 	p.Helper()
-	p.until("all is Done", func() bool {
-		code, _ := p.request("GET", "/healthz", "")
-		return code == http.StatusOK
+	p.until("all is Done", func() bool { return strings.HasPrefix(p.ask("netagent/status"), "ok, ") })
+}
+
+// ask sends a command to the agent's shell, and returns what it prints. The command must not fail.
+func (p *process) ask(format string, args ...any) string {
+	p.Helper()
+	p.untilItListens()
+	var out strings.Builder
+	require.NoError(p, shell.ShellExchange(shell.Config{ShellSockPath: p.shell}, &out, format, args...))
+	return strings.TrimSpace(out.String())
+}
+
+// untilItListens waits until the agent's shell accepts a connection.
+func (p *process) untilItListens() {
+	p.Helper()
+	p.until("the shell listens", func() bool {
+		conn, err := net.Dial("unix", p.shell)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
 	})
 }
 
-// request sends a request, and returns the answer's code and body.
-func (p *process) request(method, path, body string) (code int, answer string) {
+// askJSON is ask for a command that prints JSON.
+func (p *process) askJSON(into any, format string, args ...any) {
 	p.Helper()
-	request, err := http.NewRequest(method, p.http+path, strings.NewReader(body))
-	require.NoError(p, err)
-	return p.send(request)
+	text := p.ask(format, args...)
+	require.NoError(p, json.Unmarshal([]byte(text), into), text)
 }
 
-func (p *process) send(request *http.Request) (code int, answer string) {
+// explain returns what a reconciler or a derivation says of a key.
+func (p *process) explain(name, key string) (x inspect.Explanation) {
 	p.Helper()
-	request.Close = true
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(p, err)
-	defer func() { require.NoError(p, response.Body.Close()) }()
-	text, err := io.ReadAll(response.Body)
-	require.NoError(p, err)
-	return response.StatusCode, string(text)
+	p.askJSON(&x, "reconciler/explain %s %s --format=json", name, key)
+	return x
+}
+
+// vars holds the values of the metrics that the tests use.
+type vars struct {
+	Errors map[string]int `json:"reconciliation_total_errors"`
+	Prunes map[string]int `json:"prune_count"`
+	Writes map[string]int `json:"kernel_writes"`
+}
+
+func (p *process) vars() (v vars) {
+	p.Helper()
+	p.askJSON(&v, "netagent/vars")
+	return v
 }
 
 // inside runs a function in the agent's network namespace.

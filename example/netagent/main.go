@@ -15,10 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"net"
-	"net/netip"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/statekeel/statekeel/example/internal/shellsocket"
@@ -52,17 +49,12 @@ func run(args []string, stderr io.Writer) int {
 
 // settings are the values of the command line.
 type settings struct {
-	state       string
-	once        bool
-	timeout     time.Duration
-	resync      time.Duration
-	listTimeout time.Duration
-	listen      string
-	shell       string
-	chaos       float64
-	chaosSeed   uint64
-	chaosOnly   string
-	verbose     bool
+	state   string
+	once    bool
+	timeout time.Duration
+	resync  time.Duration
+	shell   string
+	verbose bool
 }
 
 const usage = `netagent keeps the links, addresses, routes and sysctls of a network namespace of
@@ -82,12 +74,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 with a list of what is not after -timeout")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
 	flags.DurationVar(&s.resync, "resync", 5*time.Second, "how often to compare the kernel with what is wanted; 0 means only at the start")
-	flags.DurationVar(&s.listTimeout, "list-timeout", 30*time.Second, "how long to wait for the first list of what the kernel has")
-	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "loopback `address` for HTTP; port 0 is a free one, \"\" is none")
 	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
-	flags.Float64Var(&s.chaos, "chaos", 0, "`percentage` of the operations on the kernel that fail, panic or are late")
-	flags.Uint64Var(&s.chaosSeed, "chaos-seed", 0, "the seed of -chaos, to repeat the same failures; 0 is a new seed each time")
-	flags.StringVar(&s.chaosOnly, "chaos-only", "", "-chaos only for operations whose `name` begins like this: \"list\", \"update link\"")
 	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -110,36 +97,24 @@ func (s settings) check() error {
 	if s.timeout <= 0 {
 		errs = append(errs, fmt.Errorf("-timeout is %s, must be positive", s.timeout))
 	}
-	if s.listTimeout <= 0 {
-		errs = append(errs, fmt.Errorf("-list-timeout is %s, must be positive", s.listTimeout))
-	}
 	if s.resync < 0 {
 		errs = append(errs, fmt.Errorf("-resync is %s, must not be negative", s.resync))
-	}
-	if !(s.chaos >= 0 && s.chaos <= 100) {
-		errs = append(errs, fmt.Errorf("-chaos is %v, must be a percentage from 0 to 100", s.chaos))
 	}
 	if len(s.shell) > maxSocketPath {
 		errs = append(errs, fmt.Errorf("-shell %q is longer than the %d bytes that the path of a socket can have", s.shell, maxSocketPath))
 	}
-	if s.listen != "" {
-		if err := checkLoopback(s.listen); err != nil {
-			errs = append(errs, err)
-		}
-	}
 	return errors.Join(errs...)
 }
 
-// checkLoopback returns an error if other hosts can reach an address: a client may change what the agent
-// does.
-func checkLoopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return fmt.Errorf("-listen %q: an address and a port are needed, such as 127.0.0.1:7070", address)
+// shellName is the name in the shell's prompt and in its socket's path.
+const shellName = "netagent"
+
+// runShell is the client: it runs one command, or shows a prompt.
+func runShell(args []string) int {
+	cmd := shellsocket.Command(shellName,
+		"This is the shell of a netagent, inside its namespace. Try: netagent/status, db/show routes, exec ip route, help.", args)
+	if cmd.Execute() != nil {
+		return 2
 	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil || !ip.IsLoopback() || strings.Contains(host, "%") {
-		return fmt.Errorf("-listen %q is not a loopback address", address)
-	}
-	return nil
+	return 0
 }

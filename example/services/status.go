@@ -15,7 +15,7 @@ import (
 	"github.com/cilium/hive/script"
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/example/internal/health"
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
 	"github.com/statekeel/statekeel/reconciler"

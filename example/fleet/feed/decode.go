@@ -38,25 +38,19 @@ func parseLink(value []byte) (config.Link, error) {
 	case len(links) != 1:
 		return config.Link{}, errors.New("a veth is two links, and a key is one: only bridges and lo are supported here")
 	}
-	return links[0].Spec, nil
+	return links[0], nil
 }
 
-func parseAddress(value []byte) (config.Address, error) {
-	address, err := config.ParseAddress(file, value)
-	return address.Spec, err
-}
+func parseAddress(value []byte) (config.Address, error) { return config.ParseAddress(file, value) }
 
 // parseRoute needs the link of a route. A state file can leave it out, because it has the addresses that
 // tell.
 func parseRoute(value []byte) (config.Route, error) {
 	route, err := config.ParseRoute(file, value)
-	if err == nil && route.Spec.Dev == "" {
+	if err == nil && route.Dev == "" {
 		err = errors.New("dev is missing, the link of the route")
 	}
-	return route.Spec, err
+	return route, err
 }
 
-func parseSysctl(value []byte) (config.Sysctl, error) {
-	sysctl, err := config.ParseSysctl(file, value)
-	return sysctl.Spec, err
-}
+func parseSysctl(value []byte) (config.Sysctl, error) { return config.ParseSysctl(file, value) }

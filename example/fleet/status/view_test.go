@@ -11,18 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestScreenRedrawsInPlaceWithoutWrapping(t *testing.T) {
-	var out strings.Builder
-	s := Screen{Out: &out, Width: func() int { return 6 }}
-	require.NoError(t, s.Show([]string{"title", "a longer line"}))
-	assert.Equal(t, "title\na lon…\n", out.String())
-	require.NoError(t, s.Show([]string{"title", "a longer line"}))
-	assert.Equal(t, "title\na lon…\n", out.String(), "the same again")
-	out.Reset()
-	require.NoError(t, s.Show([]string{"ä ö ü ß"}))
-	assert.Equal(t, "\r\x1b[2A\x1b[Jä ö ü…\n", out.String())
-}
-
 func TestLogShowsEachChangeOnce(t *testing.T) {
 	var out strings.Builder
 	l := Log{Out: &out}

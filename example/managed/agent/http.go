@@ -10,7 +10,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/statekeel/statekeel/example/httpserve"
+	"github.com/statekeel/statekeel/example/internal/httpserve"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"

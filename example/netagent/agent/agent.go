@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package agent assembles a netagent: a hive of tables, reconcilers, and interfaces to read and change them.
+// Package agent assembles a netagent: a hive of tables, reconcilers, a view and a shell.
 // It does not depend on the kernel: the target of the rows is an option.
 package agent
 
@@ -9,7 +9,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net"
 	"time"
 
 	"github.com/cilium/hive"
@@ -18,13 +17,11 @@ import (
 	"github.com/cilium/hive/shell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/internal/health"
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/example/netagent/health"
 	"github.com/statekeel/statekeel/example/netagent/observed"
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
-	"github.com/statekeel/statekeel/metrics"
-	"github.com/statekeel/statekeel/metrics/prometheus"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -35,8 +32,8 @@ type Options struct {
 	// File is the state file. Edits of it are followed.
 	File *statefile.File
 
-	// Fill is a cell that fills the tables instead of the file and the HTTP API: File and Listener must be nil
-	// then. It must register an initializer with each of the [desired.Tables] but Routes when it is invoked.
+	// Fill is a cell that fills the tables instead of the file: File must be nil then. It must register an
+	// initializer with each of the [desired.Tables] but Routes when it is invoked.
 	Fill cell.Cell
 
 	// Target returns the operations, and the job that observes the target's links.
@@ -46,9 +43,6 @@ type Options struct {
 	// start. ListTimeout is how long the first listing may hold up what is to be applied; zero means 30 s.
 	Resync, ListTimeout time.Duration
 
-	// Listener serves HTTP; nil means no HTTP. The agent closes it.
-	Listener net.Listener
-
 	// Shell is the path of the socket of hive's script shell; empty means no shell.
 	Shell string
 
@@ -56,11 +50,8 @@ type Options struct {
 	Once    bool
 	Timeout time.Duration
 
-	// View shows the tables, with Title above them. Settle is how long changes are gathered before the view
-	// is updated, and Every the interval of updates without a change; see view.Watcher.
-	View          view.View
-	Title         string
-	Settle, Every time.Duration
+	// View shows the tables. Its DB, Tables and Notes are set by Run.
+	View view.Watcher
 
 	// Metrics receives the metrics of the reconcilers.
 	Metrics *reconciler.ExpVarMetrics
@@ -111,15 +102,16 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 		cell.Provide(
 			health.New,
 			func() (Options, *settled) { return o, all },
-			func(o Options) *reconciler.ExpVarMetrics { return o.Metrics },
-			func() (*prometheus.Metrics, error) { return prometheus.New() },
-			func(m *reconciler.ExpVarMetrics, p *prometheus.Metrics) reconciler.Metrics { return metrics.Join(m, p) },
+			func(o Options) reconciler.Metrics { return o.Metrics },
 			desired.NewTables,
-			desired.NewAgain,
 			observed.NewLinks,
-			func(o Options, db *statedb.DB, tables *desired.Tables, links statedb.RWTable[*observed.Link], again *desired.Again) desired.Target {
-				return o.Target(desired.Surroundings{DB: db, Tables: tables, Links: links, Undid: again.Undid})
+			func(o Options, db *statedb.DB, tables *desired.Tables, links statedb.RWTable[*observed.Link]) desired.Target {
+				return o.Target(desired.Surroundings{DB: db, Tables: tables, Links: links, Undid: tables.Undid})
 			},
+			func(db *statedb.DB, tables *desired.Tables, registry *health.Registry) func() situation {
+				return func() situation { return situationNow(db, tables, registry) }
+			},
+			newCommands,
 		),
 		inspect.Cell,
 		commands.Cell,
@@ -154,7 +146,7 @@ func fillCell(o Options) cell.Cell {
 	if o.Fill != nil {
 		return o.Fill
 	}
-	return cell.Group(cell.Provide(desired.NewStore), stateFileCell, httpCell)
+	return cell.Group(cell.Provide(desired.NewStore), stateFileCell)
 }
 
 // shellCell is hive's script shell, if the options ask for one.

@@ -169,7 +169,7 @@ func options(t *testing.T, w *world, text string) Options {
 		Target:  w.target,
 		Resync:  time.Hour,
 		Timeout: 20 * time.Second,
-		View:    view.NewLines(io.Discard),
+		View:    view.Watcher{View: view.NewLines(io.Discard)},
 		Metrics: reconciler.NewUnpublishedExpVarMetrics(),
 		Log:     slog.New(slog.DiscardHandler),
 	}
@@ -389,7 +389,7 @@ func (closedPipe) Show(view.Scene) error { return io.ErrClosedPipe }
 
 func TestFailingViewStopsTheAgent(t *testing.T) {
 	o := options(t, newWorld(), state)
-	o.View = closedPipe{}
+	o.View.View = closedPipe{}
 	assert.ErrorIs(t, Run(t.Context(), o), io.ErrClosedPipe)
 }
 

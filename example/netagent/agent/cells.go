@@ -6,18 +6,12 @@ package agent
 import (
 	"context"
 
-	"github.com/statekeel/statekeel/example/httpserve"
-
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/example/internal/health"
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/example/netagent/health"
-	"github.com/statekeel/statekeel/example/netagent/httpapi"
-	"github.com/statekeel/statekeel/example/netagent/view"
-	"github.com/statekeel/statekeel/metrics/prometheus"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 var stateFileCell = cell.Module(
@@ -38,36 +32,16 @@ var viewCell = cell.Module(
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
 	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, registry *health.Registry) {
-		watcher := view.Watcher{
-			DB: db, Tables: tables, View: o.View, Title: o.Title, Settle: o.Settle, Every: o.Every,
-			Notes: func() (notes []string) {
-				for _, report := range registry.Degraded() {
-					notes = append(notes, report.String())
-				}
-				return notes
-			},
+		watcher := o.View
+		watcher.DB, watcher.Tables = db, tables
+		watcher.Notes = func() (notes []string) {
+			for _, report := range registry.Degraded() {
+				notes = append(notes, report.String())
+			}
+			return notes
 		}
 		// Standard output is closed: nothing reads the view any more.
 		jobs.Add(job.OneShot("view", func(ctx context.Context, _ cell.Health) error { return watcher.Run(ctx) },
 			job.WithShutdown()))
-	}),
-)
-
-var httpCell = cell.Module(
-	"http",
-	"Serves metrics and tables and health and objects over HTTP",
-
-	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, store *desired.Store, again *desired.Again, registry *health.Registry, reconcilers *inspect.Registry, figures *prometheus.Metrics) {
-		if o.Listener == nil {
-			return
-		}
-		api := httpapi.API{
-			DB: db, Tables: tables, Store: store, Again: again, Health: registry,
-			Reconcilers: reconcilers, Figures: figures,
-		}
-		jobs.Add(job.OneShot("http", func(ctx context.Context, _ cell.Health) error {
-			return httpserve.Serve(ctx, o.Listener, api.Handler())
-		}, job.WithShutdown()))
 	}),
 )

@@ -15,9 +15,6 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
-
-	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/example/netagent/health"
 )
 
 // NotDone is returned by a [Run] with Options.Once when not all was Done at the timeout.
@@ -38,12 +35,12 @@ var onceCell = cell.Module(
 	"Ends the agent when all is Done",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, again *desired.Again, registry *health.Registry, shutdowner hive.Shutdowner, settled *settled) {
+	cell.Invoke(func(jobs job.Group, o Options, now func() situation, shutdowner hive.Shutdowner, settled *settled) {
 		if !o.Once {
 			return
 		}
 		jobs.Add(job.OneShot("once", func(ctx context.Context, _ cell.Health) error {
-			err := untilSettled(ctx, again, registry, o.Timeout)
+			err := untilSettled(ctx, now, o.Timeout)
 			settled.Store(err == nil)
 			shutdowner.Shutdown(hive.ShutdownWithError(err))
 			return nil
@@ -58,49 +55,30 @@ type settled struct{ atomic.Bool }
 var errStopped = errors.New("stopped before all was Done")
 
 // untilSettled returns nil when all is Done and healthy, and a NotDone after the timeout.
-func untilSettled(ctx context.Context, again *desired.Again, registry *health.Registry, timeout time.Duration) error {
+func untilSettled(ctx context.Context, look func() situation, timeout time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for {
-		snapshot, changed, whole := again.Look()
-		if whole && snapshot.Settled() && len(registry.Degraded()) == 0 {
+		now := look()
+		switch {
+		case now.isSettled():
 			return nil
+		case ctx.Err() != nil:
+			return errStopped
+		case limited.Err() != nil:
+			if len(now.unsettled) == 0 {
+				// Problems without an object: a deletion that fails, or a listing.
+				now.unsettled = now.unhealthy
+			}
+			return &NotDone{Timeout: timeout, Why: now.unsettled}
 		}
 		set := statedb.NewWatchSet()
-		set.Add(changed...)
+		set.Add(now.changed...)
 		waited, stop := context.WithTimeout(limited, healthPoll)
 		_, _ = set.Wait(waited, 0) // the error is that of the context
 		stop()
-		if ctx.Err() != nil {
-			return errStopped
-		}
-		if limited.Err() != nil {
-			return notDone(again, registry, timeout)
-		}
 	}
 }
 
 // healthPoll is the interval of health checks: health does not signal changes.
 const healthPoll = 100 * time.Millisecond
-
-// notDone returns a NotDone, or nil if all is Done and healthy now.
-func notDone(again *desired.Again, registry *health.Registry, timeout time.Duration) error {
-	e := &NotDone{Timeout: timeout}
-	snapshot, _, _ := again.Look()
-	if !snapshot.Initialized {
-		e.Why = append(e.Why, "the state file has not been read yet")
-	}
-	for _, item := range snapshot.Unsettled() {
-		e.Why = append(e.Why, item.String())
-	}
-	if len(e.Why) == 0 {
-		// Problems without an object: a deletion that fails, or a listing.
-		for _, report := range registry.Degraded() {
-			e.Why = append(e.Why, report.String())
-		}
-	}
-	if len(e.Why) == 0 {
-		return nil
-	}
-	return e
-}

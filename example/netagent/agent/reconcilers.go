@@ -35,15 +35,10 @@ var reconcilersCell = cell.Module(
 	"Reconcilers of links and addresses and routes and sysctls",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(registerJobs, registerReconcilers, registerBestRoutes),
+	cell.Invoke(
+		func(jobs job.Group, target desired.Target) { jobs.Add(job.OneShot("observe", target.Observe)) },
+		registerReconcilers, registerBestRoutes),
 )
-
-func registerJobs(jobs job.Group, again *desired.Again, target desired.Target) {
-	jobs.Add(
-		job.OneShot("again", again.Run),
-		job.OneShot("observe", target.Observe),
-	)
-}
 
 func registerReconcilers(params reconciler.Params, registry *inspect.Registry, o Options, tables *desired.Tables, target desired.Target) error {
 	return errors.Join(

@@ -4,8 +4,8 @@
 package config
 
 import (
+	"fmt"
 	"net/netip"
-	"slices"
 )
 
 // Check finds objects that are valid alone but not together: duplicate names, ports of a link that is not a
@@ -30,27 +30,27 @@ type checker struct {
 
 	own        map[netip.Addr]string // the first link with the address
 	neighbours neighbours
-	looked     int // number of places and offers that were examined
 }
 
 // twice reports an object whose key is in seen, and adds the key otherwise.
-func twice[Spec any](problems *Problems, seen map[string]Pos, what, key string, l Located[Spec], at Pos) bool {
+func (c *checker) twice(seen map[string]Pos, what, key string, at Pos) bool {
 	first, there := seen[key]
-	switch {
-	case !there:
-		seen[key] = l.Pos
-	case first.Line == 0:
-		problems.addf(at, "%s %q is there already", what, key)
-	default:
-		problems.addf(at, "%s %q is given twice, first on line %d", what, key, first.Line)
+	if there {
+		c.addf(at, "%s %q is given twice, first on line %d", what, key, first.Line)
+	} else {
+		seen[key] = at
 	}
 	return there
+}
+
+func (c *checker) addf(at Pos, format string, args ...any) {
+	c.problems.add(at, fmt.Errorf(format, args...))
 }
 
 func (c *checker) checkLinks() {
 	seen := make(map[string]Pos)
 	for _, l := range c.state.Links {
-		if !twice(&c.problems, seen, "link", l.Spec.Name, l, l.At("name")) {
+		if !c.twice(seen, "link", l.Spec.Name, l.Pos) {
 			c.links[l.Spec.Name] = l
 		}
 	}
@@ -59,7 +59,7 @@ func (c *checker) checkLinks() {
 			continue
 		}
 		if master, ok := c.links[l.Spec.Master]; ok && master.Spec.Kind != Bridge {
-			c.problems.addf(l.At("master"), "link %q: its master %q is a %s, not a bridge", l.Spec.Name, l.Spec.Master, master.Spec.Kind)
+			c.addf(l.Pos, "link %q: its master %q is a %s, not a bridge", l.Spec.Name, l.Spec.Master, master.Spec.Kind)
 		}
 	}
 }
@@ -68,10 +68,10 @@ func (c *checker) checkAddresses() {
 	seen := make(map[string]Pos)
 	for _, a := range c.state.Addresses {
 		// Two prefix lengths for one IP on one link would replace each other for ever.
-		twice(&c.problems, seen, "address", a.Spec.Dev+"/"+a.Spec.CIDR.Addr().String(), a, a.At("cidr"))
+		c.twice(seen, "address", a.Spec.Dev+"/"+a.Spec.CIDR.Addr().String(), a.Pos)
 		link, ok := c.links[a.Spec.Dev]
 		if ok && a.Spec.CIDR.Addr().Is6() && link.Spec.MTU < minIPv6MTU {
-			c.problems.addf(a.At("cidr"), "address %q: link %q has an MTU of %d, and IPv6 needs %d",
+			c.addf(a.Pos, "address %q: link %q has an MTU of %d, and IPv6 needs %d",
 				a.Spec.Key(), a.Spec.Dev, link.Spec.MTU, minIPv6MTU)
 		}
 	}
@@ -88,8 +88,7 @@ func (c *checker) checkRoutes() {
 	seen := make(map[string]Pos)
 	for i := range c.state.Routes {
 		route := &c.state.Routes[i]
-		// A route without a position is in a table already, and may be another owner's: the better one wins.
-		if route.Pos.Line > 0 && twice(&c.problems, seen, "route", route.Spec.KeyWithMetric(), *route, route.At("dst")) {
+		if c.twice(seen, "route", route.Spec.KeyWithMetric(), route.Pos) {
 			continue
 		}
 		if c.checkUp(*route) && route.Spec.Via.IsValid() {
@@ -103,7 +102,7 @@ func (c *checker) checkUp(route Located[Route]) (ok bool) {
 	if c.mayBeUp(route.Spec.Dev) {
 		return true
 	}
-	c.problems.addf(route.At("dev"), "route %q: link %q is down", route.Spec.Key(), route.Spec.Dev)
+	c.addf(route.Pos, "route %q: link %q is down", route.Spec.Key(), route.Spec.Dev)
 	return false
 }
 
@@ -118,23 +117,23 @@ func (c *checker) mayBeUp(name string) bool {
 func (c *checker) checkGateway(route *Located[Route]) {
 	via, key := route.Spec.Via, route.Spec.Key()
 	if dev, own := c.own[via]; own {
-		c.problems.addf(route.At("via"), "route %q: its gateway %s is an address of %q, of this very namespace", key, via, dev)
+		c.addf(route.Pos, "route %q: its gateway %s is an address of %q, of this very namespace", key, via, dev)
 		return
 	}
 	if via.IsLinkLocalUnicast() && via.Is6() {
 		if route.Spec.Dev == "" {
-			c.problems.addf(route.At("via"), "route %q: gateway %s is link-local, so dev is needed", key, via)
+			c.addf(route.Pos, "route %q: gateway %s is link-local, so dev is needed", key, via)
 		}
 		return
 	}
-	devs := c.reach(via, route.Spec.Dev, route.Spec.Table)
+	devs := c.neighbours.reach(via, route.Spec.Dev, route.Spec.Table)
 	switch {
 	case len(devs) == 0 && route.Spec.Dev == "":
-		c.problems.addf(route.At("via"), "route %q: its gateway %s cannot be reached: no address of a link that is up has it in its network", key, via)
+		c.addf(route.Pos, "route %q: its gateway %s cannot be reached: no address of a link that is up has it in its network", key, via)
 	case len(devs) == 0:
-		c.problems.addf(route.At("via"), "route %q: its gateway %s cannot be reached by %q: no address of that link has it in its network", key, via, route.Spec.Dev)
+		c.addf(route.Pos, "route %q: its gateway %s cannot be reached by %q: no address of that link has it in its network", key, via, route.Spec.Dev)
 	case len(devs) > 1:
-		c.problems.addf(route.At("via"), "route %q: its gateway %s can be reached by %q and %q, so dev is needed", key, via, devs[0], devs[1])
+		c.addf(route.Pos, "route %q: its gateway %s can be reached by %q and %q, so dev is needed", key, via, devs[0], devs[1])
 	default:
 		route.Spec.Dev = devs[0]
 	}
@@ -162,26 +161,9 @@ func (c *checker) offered(yield func(dev string, at place) bool) {
 	}
 }
 
-// reach returns the links by which a host is a neighbour for a route in the given table: those with the
-// longest matching prefix, at most two. If dev is not empty only that link counts.
-func (c *checker) reach(host netip.Addr, dev string, table Table) (devs []string) {
-	for offers := range c.neighbours.of(host, dev, table) {
-		c.looked += 1 + len(offers)
-		for _, by := range offers {
-			if !slices.Contains(devs, by.dev) {
-				devs = append(devs, by.dev)
-			}
-		}
-		if len(devs) > 0 {
-			break
-		}
-	}
-	return devs[:min(len(devs), 2)]
-}
-
 func (c *checker) checkSysctls() {
 	seen := make(map[string]Pos)
 	for _, s := range c.state.Sysctls {
-		twice(&c.problems, seen, "sysctl", s.Spec.Name, s, s.Pos)
+		c.twice(seen, "sysctl", s.Spec.Name, s.Pos)
 	}
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func FuzzParseSaysWhereEachProblemIs(f *testing.F) {
+func FuzzParseListsProblems(f *testing.F) {
 	f.Add([]byte(base))
 	f.Add([]byte("links: &a [*a]\n"))
 	f.Add([]byte("? [a]\n: b\n"))
 	f.Add([]byte("links: [{name: {}, kind: !!binary x}]\n<<: *x"))
 	f.Add([]byte("links: [&a {x: 1}, *a, *a]\nroutes: [[\n\"\n"))
-	f.Add([]byte(`{"dst": "10.1.0.0\/16", "via": "10.0.0.2"}`))
+	f.Add([]byte(`{"dst": "10.1.0.0/16", "via": "10.0.0.2"}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		state, err := Parse("f", data)
 		checkProblems(t, data, err)
@@ -35,7 +35,8 @@ func FuzzParseSaysWhereEachProblemIs(f *testing.F) {
 	})
 }
 
-// checkProblems requires an error to be a bounded list of problems with positions in the file.
+// checkProblems requires an error to be a bounded list of problems, with positions in the file: of a syntax error, if the
+// YAML package names the line.
 func checkProblems(t *testing.T, data []byte, err error) {
 	t.Helper()
 	if err == nil {
@@ -44,9 +45,9 @@ func checkProblems(t *testing.T, data []byte, err error) {
 	var problems Problems
 	require.ErrorAs(t, err, &problems)
 	require.NotEmpty(t, problems)
-	assert.LessOrEqual(t, len(problems), maxProblems+1)
+	assert.LessOrEqual(t, len(problems), maxProblems)
 	for _, p := range problems {
-		assert.True(t, p.Line > 0 && p.Message != "", "%v", p)
+		assert.True(t, p.Line >= 0 && p.Message != "", "%v", p)
 		assert.LessOrEqual(t, p.Line, 1+strings.Count(string(data), "\n")+strings.Count(string(data), "\r")+
 			strings.Count(string(data), "\u0085")+strings.Count(string(data), "\u2028")+strings.Count(string(data), "\u2029"), "%v", p)
 		assert.LessOrEqual(t, len(p.Message), maxMessage+len("..."))

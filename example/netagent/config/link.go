@@ -61,105 +61,108 @@ func (l Link) Key() string { return l.Name }
 // it has none.
 func (l Link) Needs() string { return l.Master }
 
-// links reads one link. A veth yields two: its other end is a link too.
-func (r *reader) links(n *yaml.Node) []Located[Link] {
-	link := Link{Up: true}
-	var peer *yaml.Node
-	at := r.mapping("link", n, map[string]func(*yaml.Node){
-		"name":   func(n *yaml.Node) { link.Name = r.linkName(n) },
-		"kind":   func(n *yaml.Node) { link.Kind = r.linkKind(n) },
-		"peer":   func(n *yaml.Node) { peer = n },
-		"master": func(n *yaml.Node) { link.Master = r.linkName(n) },
-		"mtu":    func(n *yaml.Node) { link.MTU = int(r.number("mtu", n, minMTU, defaultLoopbackMTU)) },
-		"mac":    func(n *yaml.Node) { link.MAC = r.mac(n) },
-		"up":     func(n *yaml.Node) { link.Up = r.boolean("up", n) },
-	})
-	first := Located[Link]{link, r.pos(n), at}
-	if link.Name == "" || link.Kind == "" {
-		r.incomplete("link", n, at, "name", "kind")
-		return nil
+// readLinks reads one link. A veth yields two: its other end is a link too.
+func readLinks(n *yaml.Node) ([]Link, error) {
+	var raw struct {
+		Name, Master, MAC string
+		Kind              LinkKind
+		Peer              yaml.Node
+		MTU               int
+		Up                bool
 	}
-	r.fitsKind(&first)
-	if link.Kind != Veth || peer == nil {
-		return []Located[Link]{first}
+	raw.Up = true
+	if err := decode(n, "link", &raw); err != nil {
+		return nil, err
 	}
-	second := r.peer(peer, first.Spec)
-	if second.Spec.Name == "" {
-		return nil
+	links := []Link{{Name: raw.Name, Kind: raw.Kind, Master: raw.Master, MTU: raw.MTU, MAC: raw.MAC, Up: raw.Up}}
+	if raw.MTU == 0 {
+		links[0].MTU = defaultMTU
+		if raw.Kind == Loopback {
+			links[0].MTU = defaultLoopbackMTU
+		}
 	}
-	first.Spec.Peer = second.Spec.Name
-	return []Located[Link]{first, second}
+	if !raw.Peer.IsZero() {
+		peer, err := readPeer(&raw.Peer, links[0])
+		if err != nil {
+			return nil, err
+		}
+		links[0].Peer = peer.Name
+		links = append(links, peer)
+	}
+	for i := range links {
+		if err := links[i].check(); err != nil {
+			return nil, err
+		}
+	}
+	return links, nil
 }
 
-// peer reads the other end of a veth: its name, or a mapping with its name. Fields that the mapping leaves
+// readPeer reads the other end of a veth: its name, or a mapping with its name. Fields that the mapping leaves
 // out are as on the first end, except master and mac.
-func (r *reader) peer(n *yaml.Node, first Link) Located[Link] {
-	link := Link{Kind: Veth, Peer: first.Name, MTU: first.MTU, Up: first.Up}
-	at := map[string]Pos{"name": r.pos(n)}
+func readPeer(n *yaml.Node, first Link) (Link, error) {
 	if resolve(n).Kind != yaml.MappingNode {
-		link.Name = r.linkName(n)
-	} else {
-		at = r.mapping("peer", n, map[string]func(*yaml.Node){
-			"name":   func(n *yaml.Node) { link.Name = r.linkName(n) },
-			"master": func(n *yaml.Node) { link.Master = r.linkName(n) },
-			"mtu":    func(n *yaml.Node) { link.MTU = int(r.number("mtu", n, minMTU, maxMTU)) },
-			"mac":    func(n *yaml.Node) { link.MAC = r.mac(n) },
-			"up":     func(n *yaml.Node) { link.Up = r.boolean("up", n) },
-		})
-		r.incomplete("peer", n, at, "name")
+		peer := Link{Kind: first.Kind, Peer: first.Name, MTU: first.MTU, Up: first.Up}
+		return peer, n.Decode(&peer.Name)
 	}
-	return Located[Link]{link, r.pos(n), at}
+	var raw struct {
+		Name, Master, MAC string
+		MTU               int
+		Up                bool
+	}
+	raw.MTU, raw.Up = first.MTU, first.Up
+	err := decode(n, "peer", &raw)
+	return Link{Name: raw.Name, Kind: first.Kind, Peer: first.Name, Master: raw.Master, MTU: raw.MTU, MAC: raw.MAC, Up: raw.Up}, err
 }
 
-// fitsKind reports the fields that a link of this kind cannot have, and sets the default MTU if none is
-// given.
-func (r *reader) fitsKind(l *Located[Link]) {
-	kind := l.Spec.Kind
-	not := func(field string) {
-		if _, given := l.fields[field]; given {
-			r.problems.addf(l.At(field), "link %q: a %s has no %s", l.Spec.Name, kind, field)
+// check returns an error if there is no such link, and normalises the MAC.
+func (l *Link) check() error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("link %q: "+format, append([]any{l.Name}, args...)...)
+	}
+	if err := checkLinkName(l.Name); err != nil {
+		return err
+	}
+	most := maxMTU
+	switch l.Kind {
+	case Veth:
+		if l.Peer == "" {
+			return wrong("a veth needs a peer, the name of its other end")
 		}
-	}
-	if l.Spec.MTU == 0 {
-		l.Spec.MTU = defaultMTU
-		if kind == Loopback {
-			l.Spec.MTU = defaultLoopbackMTU
+	case Bridge, Loopback:
+		if l.Peer != "" || l.Master != "" {
+			return wrong("a %s has no peer and no master", l.Kind)
 		}
-	}
-	if kind != Loopback && l.Spec.MTU > maxMTU {
-		r.problems.addf(l.At("mtu"), "link %q: an MTU of %d is more than the %d a %s can have", l.Spec.Name, l.Spec.MTU, maxMTU, kind)
-	}
-	if kind != Veth {
-		not("peer")
-		not("master")
-	} else if _, given := l.fields["peer"]; !given {
-		r.problems.addf(l.Pos, "link %q: a veth needs a peer, the name of its other end", l.Spec.Name)
-	}
-	if kind == Loopback {
-		not("mac")
-	}
-	if (kind == Loopback) != (l.Spec.Name == "lo") {
-		r.problems.addf(l.At("name"), "link %q: the loopback, and nothing else, is named \"lo\"", l.Spec.Name)
-	}
-}
-
-func (r *reader) linkKind(n *yaml.Node) LinkKind {
-	switch kind := LinkKind(r.text("kind", n)); kind {
-	case Bridge, Veth, Loopback, "":
-		return kind
 	default:
-		r.addf(n, "unknown kind %q of link; known are bridge, loopback, veth", kind)
-		return ""
+		return wrong("unknown kind %q; known are bridge, loopback, veth", l.Kind)
 	}
-}
-
-func (r *reader) linkName(n *yaml.Node) string {
-	name := r.text("name of a link", n)
-	if err := checkLinkName(name); err != nil && resolve(n).Kind == yaml.ScalarNode {
-		r.addf(n, "%v", err)
-		return ""
+	if (l.Kind == Loopback) != (l.Name == "lo") {
+		return wrong("the loopback, and nothing else, is named \"lo\"")
 	}
-	return name
+	if l.Kind == Loopback {
+		most = defaultLoopbackMTU
+	}
+	if l.MTU < minMTU || l.MTU > most {
+		return wrong("an MTU of %d, must be from %d to %d", l.MTU, minMTU, most)
+	}
+	if l.Master != "" {
+		if err := checkLinkName(l.Master); err != nil {
+			return wrong("its master: %w", err)
+		}
+	}
+	if l.MAC == "" {
+		return nil
+	}
+	mac, err := net.ParseMAC(l.MAC)
+	switch {
+	case l.Kind == Loopback:
+		return wrong("a loopback has no mac")
+	case err != nil || len(mac) != 6:
+		return wrong("mac %q: six bytes such as 02:00:00:00:00:01 are needed", l.MAC)
+	case mac[0]&1 != 0 || mac.String() == "00:00:00:00:00:00":
+		return wrong("mac %q is not the address of one station", l.MAC)
+	}
+	l.MAC = mac.String()
+	return nil
 }
 
 // checkLinkName returns an error if name is not a valid link name: if the kernel would reject or change it
@@ -177,29 +180,4 @@ func checkLinkName(name string) error {
 		}
 	}
 	return nil
-}
-
-func (r *reader) mac(n *yaml.Node) string {
-	value := r.text("mac", n)
-	mac, err := net.ParseMAC(value)
-	if err != nil || len(mac) != 6 {
-		r.addf(n, "mac %q: six bytes such as 02:00:00:00:00:01 are needed", value)
-		return ""
-	}
-	if mac[0]&1 != 0 || mac.String() == "00:00:00:00:00:00" {
-		r.addf(n, "mac %q is not the address of one station", value)
-	}
-	return mac.String()
-}
-
-// incomplete reports the fields of a mapping that are missing.
-func (r *reader) incomplete(what string, n *yaml.Node, given map[string]Pos, needed ...string) {
-	if resolve(n).Kind != yaml.MappingNode {
-		return
-	}
-	for _, field := range needed {
-		if _, ok := given[field]; !ok {
-			r.addf(n, "%s: %s is missing", what, field)
-		}
-	}
 }

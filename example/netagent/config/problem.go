@@ -5,9 +5,14 @@ package config
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Pos is a position in a file. Lines and columns count from 1. Line is zero if only the file is known,
@@ -28,7 +33,8 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// Problem is one error in a file, with its position.
+// Problem is one error in a file, with its position: that of the object. For a syntax error it is the line that the
+// YAML package names, if it names one.
 type Problem struct {
 	Pos
 	Message string
@@ -37,9 +43,9 @@ type Problem struct {
 // Error returns "file:line:column: message".
 func (p Problem) Error() string { return p.Pos.String() + ": " + p.Message }
 
-// Problems lists the errors in a file, in the order of its lines: the first maxProblems that were found, and
-// a last one that says that there are more. It is the error type of [Parse], [State.Check] and the ParseLink
-// family; an empty Problems is never returned as an error.
+// Problems lists the errors in a file, in the order of its lines: the first hundred that were found. It is
+// the error type of [Parse], [State.Check] and the ParseLink family; an empty Problems is never returned as an
+// error.
 type Problems []Problem
 
 // Error returns one line for each problem.
@@ -58,24 +64,33 @@ const (
 	maxMessage  = 1 << 10 // bytes
 )
 
-// addf adds a problem, unless the list is full or the object has no position because it is not from a file.
-func (ps *Problems) addf(pos Pos, format string, args ...any) {
-	if pos.Line == 0 || ps.full() {
-		return
+// full reports whether no more problems are listed.
+func (ps Problems) full() bool { return len(ps) >= maxProblems }
+
+// add adds what is wrong with the object at a position. The YAML package lists several errors, each with its line.
+func (ps *Problems) add(pos Pos, err error) {
+	wrong := []string{err.Error()}
+	if several := (*yaml.TypeError)(nil); errors.As(err, &several) {
+		wrong = several.Errors
 	}
-	*ps = append(*ps, Problem{Pos: pos, Message: cut(fmt.Sprintf(format, args...))})
+	for _, message := range wrong {
+		at := pos
+		if m := yamlLine.FindStringSubmatch(message); m != nil {
+			message = m[2]
+			if line, _ := strconv.Atoi(m[1]); line > 0 {
+				at = Pos{File: pos.File, Line: line}
+			}
+		}
+		if len(message) > maxMessage {
+			message = strings.ToValidUTF8(message[:maxMessage], "") + "..."
+		}
+		if !ps.full() {
+			*ps = append(*ps, Problem{Pos: at, Message: message})
+		}
+	}
 }
 
-// cut returns a message of at most maxMessage bytes, and a sign that there is more.
-func cut(message string) string {
-	if len(message) > maxMessage {
-		return strings.ToValidUTF8(message[:maxMessage], "") + "..."
-	}
-	return message
-}
-
-// full reports whether there are more problems than are listed.
-func (ps Problems) full() bool { return len(ps) > maxProblems }
+var yamlLine = regexp.MustCompile(`(?s)^(?:yaml: )?(?:line (\d+): )?(.*)`)
 
 // err returns ps in the order of the lines, or nil if there is no problem.
 func (ps Problems) err() error {
@@ -85,8 +100,5 @@ func (ps Problems) err() error {
 	slices.SortStableFunc(ps, func(a, b Problem) int {
 		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
-	if ps.full() {
-		ps[maxProblems] = Problem{Pos: ps[maxProblems-1].Pos, Message: fmt.Sprintf("more problems follow; only %d are listed", maxProblems)}
-	}
 	return ps
 }

@@ -4,10 +4,12 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"net/netip"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -117,112 +119,85 @@ func defaultMetric(dst netip.Prefix) uint32 {
 	return 0
 }
 
-func (r *reader) route(n *yaml.Node) (Located[Route], bool) {
-	route := Route{Table: TableMain}
-	var dst *yaml.Node
-	ok := true
-	at := r.mapping("route", n, map[string]func(*yaml.Node){
-		"dst":    func(n *yaml.Node) { dst = n },
-		"via":    func(n *yaml.Node) { route.Via = r.gateway(n); ok = ok && route.Via.IsValid() },
-		"dev":    func(n *yaml.Node) { route.Dev = r.linkName(n); ok = ok && route.Dev != "" },
-		"table":  func(n *yaml.Node) { route.Table = r.table(n) },
-		"metric": func(n *yaml.Node) { route.Metric = uint32(r.number("metric", n, 0, math.MaxUint32)) },
-		"scope":  func(n *yaml.Node) { route.Scope = r.scope(n) },
-	})
-	r.incomplete("route", n, at, "dst")
-	if dst == nil || !ok {
-		return Located[Route]{}, false
+func readRoute(n *yaml.Node) (Route, error) {
+	var raw struct {
+		Dst, Dev string
+		Via      netip.Addr
+		Table    Table
+		Metric   uint32
+		Scope    Scope
 	}
-	route.Dst = r.destination(dst, route.Via)
-	if !route.Dst.IsValid() {
-		return Located[Route]{}, false
+	if err := decode(n, "route", &raw); err != nil {
+		return Route{}, err
 	}
-	located := Located[Route]{route, r.pos(n), at}
-	r.fillRoute(&located)
-	return located, true
+	dst, err := destination(raw.Dst, raw.Via)
+	if err != nil {
+		return Route{}, err
+	}
+	route := Route{
+		Table: cmp.Or(raw.Table, TableMain), Dst: dst, Via: raw.Via, Dev: raw.Dev,
+		Metric: cmp.Or(raw.Metric, defaultMetric(dst)), Scope: cmp.Or(raw.Scope, defaultScope(dst, raw.Via)),
+	}
+	return route, route.check()
 }
 
-// fillRoute sets the defaults of a route, and reports fields that conflict.
-func (r *reader) fillRoute(l *Located[Route]) {
-	route := &l.Spec
-	if route.Metric == 0 {
-		route.Metric = defaultMetric(route.Dst)
+func defaultScope(dst netip.Prefix, via netip.Addr) Scope {
+	if !via.IsValid() && dst.Addr().Is4() {
+		return ScopeLink
 	}
-	if route.Scope == "" {
-		route.Scope = ScopeGlobal
-		if !route.Via.IsValid() && route.Dst.Addr().Is4() {
-			route.Scope = ScopeLink
+	return ScopeGlobal
+}
+
+// check returns an error if fields conflict.
+func (r Route) check() error {
+	wrong := func(format string, args ...any) error {
+		return fmt.Errorf("route %q: "+format, append([]any{r.Key()}, args...)...)
+	}
+	if r.Dev != "" {
+		if err := checkLinkName(r.Dev); err != nil {
+			return wrong("dev: %w", err)
 		}
 	}
+	via := r.Via
 	switch {
-	case route.Dev == "" && !route.Via.IsValid():
-		r.problems.addf(l.Pos, "route %q: via, dev or both are needed", route.Key())
-	case route.Via.IsValid() && route.Via.Is4() != route.Dst.Addr().Is4():
-		r.problems.addf(l.At("via"), "route %q: gateway %s is of another family than the destination", route.Key(), route.Via)
-	case route.Scope != ScopeGlobal && route.Dst.Addr().Is6():
-		r.problems.addf(l.At("scope"), "route %q: routes of IPv6 have no scope", route.Key())
-	case route.Scope != ScopeGlobal && route.Via.IsValid():
-		r.problems.addf(l.At("scope"), "route %q: scope %q means that there is no gateway, and here is one", route.Key(), route.Scope)
+	case r.Scope != ScopeGlobal && r.Scope != ScopeLink && r.Scope != ScopeHost:
+		return wrong("unknown scope %q; known are global, host, link", r.Scope)
+	case r.Dst.Addr().IsMulticast():
+		return wrong("its destination is multicast")
+	case r.Dev == "" && !via.IsValid():
+		return wrong("via, dev or both are needed")
+	case r.Scope != ScopeGlobal && r.Dst.Addr().Is6():
+		return wrong("routes of IPv6 have no scope")
+	case !via.IsValid():
+		return nil
+	case via.IsUnspecified() || via.IsMulticast() || via.IsLoopback() || via.Is4In6() || via.Zone() != "":
+		return wrong("via %q: the address of a gateway is needed", via)
+	case via.Is4() != r.Dst.Addr().Is4():
+		return wrong("gateway %s is of another family than the destination", via)
+	case r.Scope != ScopeGlobal:
+		return wrong("scope %q means that there is no gateway, and here is one", r.Scope)
 	}
+	return nil
 }
 
 // destination reads a network, one address, or "default", which is of the gateway's family, or of IPv4
 // without a gateway.
-func (r *reader) destination(n *yaml.Node, via netip.Addr) netip.Prefix {
-	value := r.text("dst", n)
-	if value == "default" {
+func destination(text string, via netip.Addr) (netip.Prefix, error) {
+	if text == "default" {
 		if via.Is6() {
-			return netip.PrefixFrom(netip.IPv6Unspecified(), 0)
+			return netip.PrefixFrom(netip.IPv6Unspecified(), 0), nil
 		}
-		return netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+		return netip.PrefixFrom(netip.IPv4Unspecified(), 0), nil
 	}
-	if ip, ok := parseIP(value); ok {
-		return r.unicast(n, netip.PrefixFrom(ip, ip.BitLen()))
+	prefix, err := netip.ParsePrefix(text)
+	if ip, ipErr := netip.ParseAddr(text); ipErr == nil {
+		prefix, err = netip.PrefixFrom(ip, ip.BitLen()), nil
 	}
-	prefix, err := netip.ParsePrefix(value)
-	if err != nil || prefix.Addr().Is4In6() {
-		r.addf(n, "dst %q: a network such as 10.1.0.0/16, an address or default is needed", value)
-		return netip.Prefix{}
+	switch {
+	case err != nil || prefix.Addr().Is4In6() || strings.Contains(text, "%"):
+		return prefix, fmt.Errorf("route: dst %q: a network such as 10.1.0.0/16, an address or default is needed", text)
+	case prefix != prefix.Masked():
+		return prefix, fmt.Errorf("route: dst %q has bits set beyond its length; the network is %s", text, prefix.Masked())
 	}
-	if prefix != prefix.Masked() {
-		r.addf(n, "dst %q has bits set beyond its length; the network is %s", value, prefix.Masked())
-		return netip.Prefix{}
-	}
-	return r.unicast(n, prefix)
-}
-
-func (r *reader) unicast(n *yaml.Node, dst netip.Prefix) netip.Prefix {
-	if dst.Addr().IsMulticast() {
-		r.addf(n, "dst %q is multicast", dst)
-		return netip.Prefix{}
-	}
-	return dst
-}
-
-func (r *reader) gateway(n *yaml.Node) netip.Addr {
-	value := r.text("via", n)
-	ip, ok := parseIP(value)
-	if !ok || ip.IsUnspecified() || ip.IsMulticast() || ip.IsLoopback() {
-		r.addf(n, "via %q: the address of a gateway is needed", value)
-		return netip.Addr{}
-	}
-	return ip
-}
-
-func (r *reader) table(n *yaml.Node) Table {
-	table := TableMain
-	if err := table.UnmarshalText([]byte(r.text("table", n))); err != nil {
-		r.addf(n, "%v", err)
-	}
-	return table
-}
-
-func (r *reader) scope(n *yaml.Node) Scope {
-	scope := Scope(r.text("scope", n))
-	switch scope {
-	case ScopeGlobal, ScopeLink, ScopeHost:
-	default:
-		r.addf(n, "unknown scope %q; known are global, host, link", scope)
-	}
-	return scope
+	return prefix, nil
 }

@@ -62,72 +62,77 @@ func (s Sysctl) Needs() string {
 	return group
 }
 
-// CanonicalSysctl returns a name in the form of [Sysctl], from that form or from the form with slashes
-// between the parts. It returns an error if the name is not below /proc/sys/net.
-func CanonicalSysctl(name string) (string, error) {
-	if first := strings.IndexAny(name, "./"); first >= 0 && name[first] == '/' {
-		name = swapSeparators(name)
-	}
+// checkSysctlName returns an error if the name is not in the form of [Sysctl], or not below /proc/sys/net.
+func checkSysctlName(name string) error {
 	for _, part := range (Sysctl{Name: name}).Path() {
 		if part == "" || part == "." || part == ".." {
-			return "", fmt.Errorf("sysctl %q: not a name", name)
+			return fmt.Errorf("sysctl %q: not a name", name)
 		}
 		for _, c := range []byte(part) {
 			if c <= ' ' || c > '~' || c == '/' {
-				return "", fmt.Errorf("sysctl %q: %q is not allowed", name, c)
+				return fmt.Errorf("sysctl %q: %q is not allowed", name, c)
 			}
 		}
 	}
 	if !strings.HasPrefix(name, "net.") {
-		return "", fmt.Errorf("sysctl %q does not begin with \"net.\": only those belong to a network namespace", name)
+		return fmt.Errorf("sysctl %q does not begin with \"net.\": only those belong to a network namespace", name)
 	}
-	return name, nil
+	return nil
 }
 
-func swapSeparators(name string) string {
-	return strings.Map(func(c rune) rune {
-		switch c {
-		case '.':
-			return '/'
-		case '/':
-			return '.'
+// readSysctls reads the section of the sysctls, a mapping of names and values.
+func readSysctls(problems *Problems, file string, n *yaml.Node) (all []Located[Sysctl]) {
+	n = resolve(n)
+	if n.IsZero() || isNull(n) {
+		return nil
+	}
+	if n.Kind != yaml.MappingNode {
+		problems.add(posOf(file, n), errors.New("sysctls: a mapping is needed"))
+	}
+	for i := 0; n.Kind == yaml.MappingNode && i < len(n.Content) && !problems.full(); i += 2 {
+		pos := posOf(file, n.Content[i])
+		sysctl, err := makeSysctl(resolve(n.Content[i]).Value, n.Content[i+1])
+		if err != nil {
+			problems.add(pos, err)
 		}
-		return c
-	}, name)
+		all = append(all, Located[Sysctl]{sysctl, pos})
+	}
+	return all
 }
 
-func (r *reader) sysctl(key, value *yaml.Node) (Located[Sysctl], bool) {
-	name, err := CanonicalSysctl(key.Value)
-	if err != nil {
-		r.addf(key, "%v", err)
-		return Located[Sysctl]{}, false
+func readSysctl(n *yaml.Node) (Sysctl, error) {
+	var raw struct {
+		Name  string
+		Value yaml.Node
 	}
-	text, ok := r.sysctlValue(name, value)
-	return Located[Sysctl]{
-		Spec:   Sysctl{Name: name, Value: text},
-		Pos:    r.pos(key),
-		fields: map[string]Pos{"value": r.pos(value)},
-	}, ok
+	if err := decode(n, "sysctl", &raw); err != nil {
+		return Sysctl{}, err
+	}
+	return makeSysctl(raw.Name, &raw.Value)
 }
 
-func (r *reader) sysctlValue(name string, n *yaml.Node) (string, bool) {
-	node := resolve(n)
-	if node.ShortTag() == "!!bool" {
-		r.addf(n, "sysctl %q: write 1 or 0, not %s", name, node.Value)
-		return "", false
+func makeSysctl(name string, value *yaml.Node) (s Sysctl, err error) {
+	s.Name = name
+	if err := checkSysctlName(name); err != nil {
+		return s, err
 	}
-	value := r.text(fmt.Sprintf("sysctl %q", name), n)
-	if err := checkSysctlValue(value); err != nil && node.Kind == yaml.ScalarNode && node.ShortTag() != "!!null" {
-		r.addf(n, "sysctl %q: %v", name, err)
-		return "", false
+	value = resolve(value)
+	switch err := checkSysctlValue(value.Value); {
+	case value.ShortTag() == "!!bool":
+		return s, fmt.Errorf("sysctl %q: write 1 or 0, not %s", name, value.Value)
+	case isNull(value):
+		return s, fmt.Errorf("sysctl %q: a value is needed, a text or a number", name)
+	case err != nil:
+		return s, fmt.Errorf("sysctl %q: %w", name, err)
 	}
-	return strings.Join(strings.Fields(value), " "), value != ""
+	s.Value = strings.Join(strings.Fields(value.Value), " ")
+	return s, nil
 }
 
 func checkSysctlValue(value string) error {
 	switch {
 	case strings.TrimSpace(value) == "":
-		return errors.New("an empty value")
+		return errors.New("a value is needed, a text or a number")
 	case len(value) >= maxSysctlValue:
 		return fmt.Errorf("a value of %d bytes, more than the kernel takes", len(value))
 	case strings.ContainsAny(value, "\n\x00"):

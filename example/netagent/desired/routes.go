@@ -14,10 +14,10 @@ import (
 	"github.com/statekeel/statekeel/reconciler/derive"
 )
 
-// WantedKey returns the key of a row in [Tables].RoutesWanted: the owner, a slash and the key with the
+// WantedKey returns the key of a row in [Tables].RoutesWanted: the source, a slash and the key with the
 // metric.
-func WantedKey(owner Source, route config.Route) string {
-	return string(owner) + "/" + route.KeyWithMetric()
+func WantedKey(from Source, route config.Route) string {
+	return string(from) + "/" + route.KeyWithMetric()
 }
 
 // NewBestRoutes returns the derivation of the table of routes from that of the wanted ones. The fields DB
@@ -27,16 +27,9 @@ func NewBestRoutes(cfg derive.Config[*Route], db *statedb.DB, tables *Tables) (*
 	return derive.Best(cfg, tables.RoutesWanted, tables.Routes, func(wanted *Route) ([]*Route, error) { return []*Route{wanted}, nil }, rank)
 }
 
-// rank orders the wanted routes of a key, the lowest is the best: the lower metric, then the file, which holds
-// the objects that it shares with the API. Of two other owners the one with the lower name wins, by the keys
-// of the rows.
-func rank(r *Route) uint64 {
-	rank := 2 * uint64(r.Spec.Metric)
-	if r.Source != File {
-		rank++
-	}
-	return rank
-}
+// rank orders the wanted routes of a key: the lowest metric is the best. Of two sources with the same metric the
+// one with the lower name wins, by the keys of the rows.
+func rank(r *Route) uint64 { return uint64(r.Spec.Metric) }
 
 // bestRoutes returns the best wanted route of each key, in the order of the keys. The table of routes has
 // the same, a moment later.

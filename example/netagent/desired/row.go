@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package desired holds the statedb tables with the desired state of a network namespace, and the rules by
-// which the state file and the HTTP API share them:
-//
-//   - The objects in the file belong to the file: the API changes and deletes only objects that it created.
-//   - The objects of the API stay until the API deletes them, whatever else the file has.
-//   - If the file comes to have an object of the API, the object belongs to the file from then on.
-//
-// Routes are not shared: each source, the owner, writes what it wants into the table routes-wanted, and the
-// table routes has the best of it for each destination. See [NewBestRoutes].
+// Package desired holds the statedb tables with the desired state of a network namespace, and fills them from
+// the state file. Routes are written to the table routes-wanted, and the table routes has the best of them for
+// each destination: see [NewBestRoutes].
 package desired
+
+import (
+	"fmt"
+	"reflect"
+)
 
 // Spec is the desired state in a [Row]: one of the types of package config.
 type Spec interface {
@@ -23,14 +22,11 @@ type Spec interface {
 	Needs() string
 }
 
-// Source is the origin of a row, which decides who may change it.
+// Source is the origin of a row.
 type Source string
 
-// The sources.
-const (
-	File Source = "file"
-	API  Source = "api"
-)
+// File is the source of what the state file has.
+const File Source = "file"
 
 // Row is an object of one of the tables: the desired state and its source. Every row that is written to a
 // table with a reconciler is applied, also if it equals the one before; its status is in the [Loops]. Like
@@ -42,4 +38,25 @@ type Row[S Spec] struct {
 	// Extra describes what an object that was found in the target has and no row can ask for, such as a lifetime, so
 	// that it equals no row. Empty for every object of a source.
 	Extra string `json:"-" yaml:"-"`
+}
+
+// TableHeader returns the column names of db/show: the fields of the spec, and the source.
+func (*Row[S]) TableHeader() (names []string) {
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[S]()) {
+		names = append(names, field.Name)
+	}
+	return append(names, "Source")
+}
+
+// TableRow returns the columns of a row for db/show.
+func (r *Row[S]) TableRow() (texts []string) {
+	spec := reflect.ValueOf(r.Spec)
+	for i := range spec.NumField() {
+		text := fmt.Sprint(spec.Field(i))
+		if field := spec.Field(i); field.Kind() == reflect.Struct && field.IsZero() {
+			text = "" // no gateway
+		}
+		texts = append(texts, text)
+	}
+	return append(texts, string(r.Source))
 }

@@ -17,7 +17,6 @@ type Item struct {
 
 	// Key is unique among the items of its kind.
 	Key    string
-	Source Source
 	Status reconciler.Status
 }
 
@@ -33,7 +32,8 @@ func (i Item) String() string {
 	return text
 }
 
-// Snapshot holds the contents of the tables and the statuses at one moment.
+// Snapshot holds the contents of the tables and the statuses at one moment. If it is initialised and all items
+// are settled, the target is in the desired state.
 type Snapshot struct {
 	// Items are sorted by kind, in the order of Item.Kind above, and by key.
 	Items []Item
@@ -41,19 +41,6 @@ type Snapshot struct {
 	// Initialized reports whether the file has been read.
 	Initialized bool
 }
-
-// Unsettled returns the items that are not settled, in order.
-func (s Snapshot) Unsettled() (items []Item) {
-	for _, item := range s.Items {
-		if !item.Settled() {
-			items = append(items, item)
-		}
-	}
-	return items
-}
-
-// Settled reports whether the file has been read and all items are settled.
-func (s Snapshot) Settled() bool { return s.Initialized && len(s.Unsettled()) == 0 }
 
 // Snapshot returns the current contents of the tables, and channels of which one closes when they change.
 func (t *Tables) Snapshot(txn statedb.ReadTxn) (Snapshot, []<-chan struct{}) {
@@ -76,7 +63,7 @@ func appendItems[S Spec](s *Snapshot, kind string, txn statedb.ReadTxn, table st
 	for row := range rows {
 		status, changed := StatusOf(loop, txn, row)
 		watches = append(watches, changed...)
-		s.Items = append(s.Items, Item{kind, row.Spec.Key(), row.Source, status})
+		s.Items = append(s.Items, Item{kind, row.Spec.Key(), status})
 	}
 	return watches
 }
@@ -88,7 +75,7 @@ func (t *Tables) appendRoutes(s *Snapshot, txn statedb.ReadTxn) []<-chan struct{
 	_, routesChanged := t.Routes.AllWatch(txn)
 	watches := []<-chan struct{}{wantedChanged, routesChanged}
 	for _, best := range t.bestRoutes(txn) {
-		item := Item{"route", best.Spec.Key(), best.Source, reconciler.StatusPending()}
+		item := Item{"route", best.Spec.Key(), reconciler.StatusPending()}
 		if row, _, found := t.Routes.Get(txn, ByKey[config.Route](item.Key)); found && *row == *best {
 			var changed []<-chan struct{}
 			item.Status, changed = StatusOf(t.Loops.Routes, txn, row)

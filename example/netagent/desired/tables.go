@@ -4,6 +4,7 @@
 package desired
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/cilium/statedb"
@@ -37,33 +38,25 @@ type Tables struct {
 	Addresses statedb.RWTable[*Address]
 	Sysctls   statedb.RWTable[*Sysctl]
 
-	// RoutesWanted has what each owner wants, by WantedKey. Routes belongs to the derivation that
+	// RoutesWanted has all that is wanted, by WantedKey. Routes belongs to the derivation that
 	// [NewBestRoutes] returns.
 	RoutesWanted, Routes statedb.RWTable[*Route]
 
 	Loops Loops
+
+	db *statedb.DB
 }
 
 // NewTables creates the tables and registers them with the database.
 func NewTables(db *statedb.DB) (*Tables, error) {
-	var t Tables
-	var err error
-	if t.Links, err = newTable(db, LinksTable, Key, linkHeader, linkColumns); err != nil {
-		return nil, err
-	}
-	if t.Addresses, err = newTable(db, AddressesTable, Key, addressHeader, addressColumns); err != nil {
-		return nil, err
-	}
-	if t.RoutesWanted, err = newTable(db, RoutesWantedTable, WantedKey, routeHeader, routeColumns); err != nil {
-		return nil, err
-	}
-	if t.Routes, err = newTable(db, RoutesTable, Key, routeHeader, routeColumns); err != nil {
-		return nil, err
-	}
-	if t.Sysctls, err = newTable(db, SysctlsTable, Key, sysctlHeader, sysctlColumns); err != nil {
-		return nil, err
-	}
-	return &t, nil
+	t := &Tables{db: db}
+	var errs [5]error
+	t.Links, errs[0] = newTable(db, LinksTable, Key[config.Link])
+	t.Addresses, errs[1] = newTable(db, AddressesTable, Key[config.Address])
+	t.RoutesWanted, errs[2] = newTable(db, RoutesWantedTable, WantedKey)
+	t.Routes, errs[3] = newTable(db, RoutesTable, Key[config.Route])
+	t.Sysctls, errs[4] = newTable(db, SysctlsTable, Key[config.Sysctl])
+	return t, errors.Join(errs[:]...)
 }
 
 // filled returns the tables that sources write, for a transaction that writes to all of them.
@@ -75,13 +68,8 @@ func (t *Tables) filled() []statedb.TableMeta {
 func Key[S Spec](_ Source, spec S) string { return spec.Key() }
 
 // newTable creates a table with the key as its primary index and the needed link as its secondary index.
-func newTable[S Spec](
-	db *statedb.DB, name string, key func(Source, S) string, header []string, columns func(S) []string,
-) (statedb.RWTable[*Row[S]], error) {
-	table, err := statedb.NewTableAny(db, name,
-		func() []string { return append(header, "Source") },
-		func(r *Row[S]) []string { return append(columns(r.Spec), string(r.Source)) },
-		keyIndex(key), needsIndex[S]())
+func newTable[S Spec](db *statedb.DB, name string, key func(Source, S) string) (statedb.RWTable[*Row[S]], error) {
+	table, err := statedb.NewTable(db, name, keyIndex(key), needsIndex[S]())
 	if err != nil {
 		return nil, fmt.Errorf("table %q: %w", name, err)
 	}

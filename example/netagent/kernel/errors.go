@@ -7,6 +7,7 @@ package kernel
 
 import (
 	"errors"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -23,28 +24,16 @@ func classed(err error) error {
 	return err
 }
 
-// final reports whether a retry cannot help. Unknown errors are retried: a useless retry every few seconds
-// costs less than an object that waits for ever.
+// final reports whether a retry cannot help: the kernel rejects the object as invalid, or it or the link does not support
+// this, or this process has no permission. Other errors are retried, mostly EBUSY, EAGAIN, EINTR, ENOBUFS, ENOMEM,
+// ETIMEDOUT, which are temporary. EEXIST: what is in the place may go. EROFS: a user may mount /proc/sys again. A useless
+// retry every few seconds costs less than an object that waits for ever.
 func final(err error) bool {
 	var errno unix.Errno
-	if !errors.As(err, &errno) {
-		return false
-	}
-	switch errno {
-	case unix.EINVAL, unix.ERANGE:
-		// The kernel rejects the object as invalid.
-		return true
-	case unix.ENODEV:
-		// The link exists, as the caller has checked, but does not support this.
-		return true
-	case unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT:
-		// The kernel, or this kind of link, does not support this.
-		return true
-	case unix.EPERM:
-		// This process has no permission, and will not get it.
-		return true
-	}
-	// Mostly EBUSY, EAGAIN, EINTR, ENOBUFS, ENOMEM, ETIMEDOUT, which are temporary. EEXIST: what is in the place
-	// may go. EROFS: a user may mount /proc/sys again.
-	return false
+	return errors.As(err, &errno) && slices.Contains(finals, errno)
+}
+
+// ENODEV: the link exists, as the caller has checked, but does not support this.
+var finals = []unix.Errno{
+	unix.EINVAL, unix.ERANGE, unix.ENODEV, unix.EOPNOTSUPP, unix.EAFNOSUPPORT, unix.EPROTONOSUPPORT, unix.EPERM,
 }

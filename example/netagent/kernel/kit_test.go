@@ -120,9 +120,8 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 	require.NoError(e, err)
 	seen, err := observed.NewLinks(e.DB)
 	require.NoError(e, err)
-	again := desired.NewAgain(e.DB, tables)
 	store := desired.NewStore(e.DB, tables)
-	target := NewTarget(desired.Surroundings{DB: e.DB, Tables: tables, Links: seen, Undid: again.Undid}, slog.New(slog.DiscardHandler))
+	target := NewTarget(desired.Surroundings{DB: e.DB, Tables: tables, Links: seen, Undid: tables.Undid}, slog.New(slog.DiscardHandler))
 	best, err := desired.NewBestRoutes(derive.Config[*desired.Route]{Registry: e.Registry}, e.DB, tables)
 	require.NoError(e, err)
 	e.Cleanup(best.Close)
@@ -135,7 +134,6 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 	run := func(job func(context.Context, cell.Health) error) {
 		reconcilertest.Go(e, func(ctx context.Context) error { return job(ctx, e.Health) })
 	}
-	run(again.Run)
 	run(target.Observe)
 	reconcilertest.Go(e, best.Run)
 	reconcilertest.Go(e, func(ctx context.Context) error {

@@ -133,18 +133,18 @@ func TestRouteOfAnotherMetricTakesItsPlace(t *testing.T) {
 	} {
 		route, err := config.ParseRoute("test", []byte(c.route))
 		require.NoError(t, err)
-		if route.Spec.Dev == "" {
-			route.Spec.Dev = "br0"
+		if route.Dev == "" {
+			route.Dev = "br0"
 		}
-		seen, err := kerneltest.WatchRoutes(cidr(route.Spec.Dst.String()))
+		seen, err := kerneltest.WatchRoutes(cidr(route.Dst.String()))
 		require.NoError(t, err)
-		require.NoError(t, update(f, f.Routes, route.Spec), c.route)
+		require.NoError(t, update(f, f.Routes, route), c.route)
 		counts, err := seen.End()
 		require.NoError(t, err)
 		assert.Equal(t, c.counts, counts, c.route)
 		var have []string
 		for _, line := range f.routes(unix.RT_TABLE_MAIN) {
-			if strings.HasPrefix(line, route.Spec.Dst.String()) {
+			if strings.HasPrefix(line, route.Dst.String()) {
 				have = append(have, line)
 			}
 		}

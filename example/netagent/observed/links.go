@@ -70,8 +70,5 @@ func NewLinks(db *statedb.DB) (statedb.RWTable[*Link], error) {
 	return links, nil
 }
 
-// ByName returns the query for the link with a name.
-func ByName(name string) statedb.Query[*Link] { return byName.Query(name) }
-
-// ByIndex returns the query for the link with an index.
-func ByIndex(ifindex int) statedb.Query[*Link] { return byIndex.Query(ifindex) }
+// ByName and ByIndex return the query for the link with a name, or an index.
+var ByName, ByIndex = byName.Query, byIndex.Query

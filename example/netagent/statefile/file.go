@@ -8,7 +8,6 @@ package statefile
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 
 	"github.com/cilium/hive/cell"
@@ -32,7 +31,7 @@ type File struct {
 // written, until the context ends.
 func Open(ctx context.Context, path string) (*File, error) {
 	f := &File{path: path}
-	data, err := read(ctx, path)
+	data, err := filewatch.Read(ctx, path, config.MaxSize+1) // one byte over the limit of a file that is too large
 	if err != nil {
 		return nil, err
 	}
@@ -41,11 +40,6 @@ func Open(ctx context.Context, path string) (*File, error) {
 	}
 	f.data = data
 	return f, nil
-}
-
-// read returns the contents of the file, and one byte over the limit of a file that is too large.
-func read(ctx context.Context, path string) ([]byte, error) {
-	return filewatch.Read(ctx, path, config.MaxSize+1)
 }
 
 // Follow applies the state that the file had when it was opened, and then every new one, until the context
@@ -65,7 +59,7 @@ func (f *File) Follow(ctx context.Context, health cell.Health, store *desired.St
 
 // reload applies the file's state if the file has changed.
 func (f *File) reload(ctx context.Context, health cell.Health, store *desired.Store, log *slog.Logger) {
-	data, err := read(ctx, f.path)
+	data, err := filewatch.Read(ctx, f.path, config.MaxSize+1)
 	if ctx.Err() != nil || err == nil && bytes.Equal(data, f.data) && f.trouble == "" {
 		return
 	}
@@ -82,12 +76,9 @@ func (f *File) reload(ctx context.Context, health cell.Health, store *desired.St
 }
 
 func (f *File) apply(health cell.Health, store *desired.Store, log *slog.Logger) {
-	changes := store.Apply(f.state)
-	health.OK("applied, " + changes.String())
-	log.Info("state file applied", "file", f.path, "rows", changes.String())
-	for _, taken := range changes.Taken {
-		log.Warn("the state file takes over an object of the API", "file", f.path, "object", taken)
-	}
+	store.Apply(f.state)
+	health.OK("applied")
+	log.Info("state file applied", "file", f.path)
 }
 
 // complain logs an error, unless it is the same as the last one.
@@ -97,12 +88,5 @@ func (f *File) complain(err error, health cell.Health, log *slog.Logger) {
 	}
 	f.trouble = err.Error()
 	health.Degraded("the state file is broken, its last good state stays in force", err)
-	var problems config.Problems
-	if !errors.As(err, &problems) {
-		log.Error("state file not applied, the last good state stays in force", "error", err)
-		return
-	}
-	for _, problem := range problems {
-		log.Error("state file not applied, the last good state stays in force", "error", problem)
-	}
+	log.Error("state file not applied, the last good state stays in force", "error", err)
 }

@@ -5,106 +5,70 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
-	"unicode/utf8"
+
+	"github.com/statekeel/statekeel/example/internal/screen"
+	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
-// Size is the size of a terminal in characters.
-type Size struct{ Width, Height int }
+// Table is a view that is redrawn in place.
+type Table struct{ Screen *screen.Screen }
 
-// minSize is the smallest size that is drawn; a smaller terminal wraps or scrolls.
-var minSize = Size{Width: 40, Height: 8}
-
-// The column titles.
-var titles = [...]string{"KIND", "NAME", "STATUS", "SINCE", "ERROR"}
-
-// colours are the escape sequences for the statuses.
-var colours = map[string]string{
-	"Done":    "\x1b[32m",
-	"Error":   "\x1b[31m",
-	"Blocked": "\x1b[35m",
-	"Pending": "\x1b[33m",
+// Show draws the scene.
+func (t *Table) Show(s Scene) error {
+	_, height := t.Screen.Size()
+	return t.Screen.Show(table(s, height))
 }
 
-const plain = "\x1b[0m"
-
-// table returns the lines of a table of the rows, below a header and above the notes. It fits the terminal:
-// lines are cut at its width, and if there are too many rows, those that are not Done stay and the others
-// are counted.
-func table(header string, rows []Row, notes []string, size Size, now time.Time, colour bool) []string {
-	size.Width, size.Height = max(size.Width, minSize.Width), max(size.Height, minSize.Height)
-	// One line is for the cursor, one for the header, one for the titles.
-	notes = notes[:min(len(notes), size.Height-5)]
-	shown, hidden := fit(rows, size.Height-3-len(notes))
-
-	cells := [][len(titles)]string{titles}
-	for _, row := range shown {
-		cells = append(cells, [...]string{row.Kind, row.Key, row.Status, ago(row.Since, now), row.Error})
+// table returns the lines of a table of the items, below a header and above the notes. If it is higher than the
+// terminal, the items that are Done are left out, and then others.
+func table(s Scene, height int) []string {
+	undone := slices.DeleteFunc(slices.Clone(s.Items), desired.Item.Settled)
+	shown, omitted := s.Items, ""
+	// Lines of other things: the header, the titles, the notes and the cursor.
+	if space := height - 3 - len(s.Notes); height > 0 && len(shown) > space {
+		shown = undone[:min(len(undone), max(space-1, 1))]
+		omitted = fmt.Sprintf("and %d more", len(s.Items)-len(shown))
 	}
-	var widths [len(titles)]int
-	for _, line := range cells {
-		for i, cell := range line {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%d of %d Done   %s\n", len(s.Items)-len(undone), len(s.Items), s.Title)
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "KIND\tNAME\tSTATUS\tSINCE\tERROR")
+	for _, item := range shown {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n",
+			item.Kind, oneLine(item.Key), item.Status.Kind, age(item, s.Now), oneLine(item.Status.GetError()))
 	}
-	lines := []string{cut(header, size.Width)}
-	for _, line := range cells {
-		text := ""
-		for i, cell := range line {
-			text += cell + strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2)
-		}
-		text = cut(strings.TrimRight(text, " "), size.Width)
-		if escape, known := colours[line[2]]; known && colour {
-			text = strings.Replace(text, " "+line[2], " "+escape+line[2]+plain, 1)
-		}
-		lines = append(lines, text)
+	_ = w.Flush() // a strings.Builder returns no error
+	lines := strings.Split(strings.TrimSpace(text.String()), "\n")
+	for i, line := range lines {
+		lines[i] = strings.TrimRight(line, " ")
 	}
-	if hidden != "" {
-		lines = append(lines, cut(hidden, size.Width))
+	if omitted != "" {
+		lines = append(lines, omitted)
 	}
-	for _, note := range notes {
-		lines = append(lines, cut(note, size.Width))
+	for _, note := range s.Notes {
+		lines = append(lines, oneLine(note))
 	}
 	return lines
 }
 
-// fit returns at most space rows, in order, and a line that counts the others, which is one of them.
-func fit(rows []Row, space int) (shown []Row, hidden string) {
-	if len(rows) <= space {
-		return rows, ""
+// age returns for how long an item has had its status; nothing if that is not known.
+func age(item desired.Item, now time.Time) string {
+	if item.Status.UpdatedAt.IsZero() {
+		return ""
 	}
-	space--
-	done := 0
-	for _, row := range rows {
-		if row.Status == "Done" {
-			done++
-		}
-	}
-	spare := space - (len(rows) - done) // lines for rows that are Done
-	left, leftDone := 0, 0
-	for _, row := range rows {
-		isDone := row.Status == "Done"
-		switch {
-		case isDone && spare > 0:
-			spare--
-			shown = append(shown, row)
-		case !isDone && len(shown) < space:
-			shown = append(shown, row)
-		default:
-			left++
-			if isDone {
-				leftDone++
-			}
-		}
-	}
-	return shown, fmt.Sprintf("and %d more, %d of them Done", left, leftDone)
+	return max(now.Sub(item.Status.UpdatedAt), 0).Truncate(time.Second).String()
 }
 
-// cut shortens a line to a width.
-func cut(text string, width int) string {
-	if utf8.RuneCountInString(text) <= width {
-		return text
-	}
-	return string([]rune(text)[:width-1]) + "…"
+// oneLine replaces characters that could move the cursor of a terminal.
+func oneLine(text string) string {
+	return strings.Map(func(c rune) rune {
+		if c < ' ' || c >= 0x7f && c < 0xa0 {
+			return ' '
+		}
+		return c
+	}, text)
 }

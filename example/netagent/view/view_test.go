@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/statekeel/statekeel/example/internal/screen"
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/reconciler"
@@ -75,11 +76,9 @@ func TestLinesHasOneLineForEachChange(t *testing.T) {
 
 func TestTableShowsTheAgeOfEachStatus(t *testing.T) {
 	var all strings.Builder
-	var model Model
 	for i, items := range story {
 		now := at([]float64{0, 0.01, 0.02, 65, 3700, 90000, 200000}[i])
-		model.Update(items, now)
-		for _, line := range table("header", model.Rows(), []string{"a note"}, Size{60, 20}, now, false) {
+		for _, line := range table(Scene{Title: "title", Items: items, Notes: []string{"a note"}, Now: now}, 20) {
 			all.WriteString(line + "\n")
 		}
 		all.WriteString("\n")
@@ -88,57 +87,42 @@ func TestTableShowsTheAgeOfEachStatus(t *testing.T) {
 }
 
 func TestTableFitsTheTerminal(t *testing.T) {
-	var rows []Row
+	var items []desired.Item
 	for i := range 30 {
-		row := Row{Kind: "link", Key: "l" + strings.Repeat("x", i), Status: "Done", Since: noon}
+		status := reconciler.StatusKindDone
 		if i%10 == 9 {
-			row.Status, row.Error = "Error", strings.Repeat("bad ", 50)
+			status = reconciler.StatusKindError
 		}
-		rows = append(rows, row)
+		items = append(items, item("link", "l"+strings.Repeat("x", i), status, 0, "bad"))
 	}
 	for _, test := range []struct {
 		height, notes int
 		want          string // the last row, or the line that counts the rest
 		errors        int
 	}{
-		{40, 0, "link", 3},
+		{0, 0, "link", 3},
 		{33, 0, "link", 3},
-		{32, 0, "and 2 more, 2 of them Done", 3},
-		{12, 0, "and 22 more, 22 of them Done", 3},
-		{8, 0, "and 26 more, 26 of them Done", 3},
-		{8, 2, "and 28 more, 27 of them Done", 2},
-		{1, 9, "and 29 more, 27 of them Done", 1},
+		{32, 0, "and 27 more", 3},
+		{7, 0, "and 27 more", 3},
+		{6, 0, "and 28 more", 2},
+		{8, 2, "and 28 more", 2},
+		{1, 1, "and 29 more", 1},
 	} {
 		notes := make([]string, test.notes)
-		lines := table("h", rows, notes, Size{50, test.height}, noon, false)
-		assert.LessOrEqual(t, len(lines), max(test.height, minSize.Height)-1, "a line is left for the cursor: %+v", test)
+		lines := table(Scene{Items: items, Notes: notes, Now: noon}, test.height)
+		if test.height > 5 {
+			assert.Less(t, len(lines), test.height, "a line is left for the cursor: %+v", test)
+		}
 		shown := 0
 		for _, line := range lines {
-			assert.LessOrEqual(t, len([]rune(line)), 50)
 			if strings.Contains(line, "Error") {
 				shown++
 			}
 		}
 		assert.Equal(t, test.errors, shown, "%+v", test)
-		last := lines[len(lines)-1-min(test.notes, minSize.Height-5)]
+		last := lines[len(lines)-1-test.notes]
 		assert.True(t, strings.HasPrefix(last, test.want), "%+v: %q", test, last)
 	}
-}
-
-func TestScreenRedrawsInPlaceBelowTheLog(t *testing.T) {
-	var out bytes.Buffer
-	screen := NewScreen(&out, func() Size { return Size{60, 20} }, true)
-	_, err := screen.Write([]byte("before\n"))
-	require.NoError(t, err)
-	require.NoError(t, screen.Show(Scene{Title: "title", Items: story[0], Now: noon}))
-	_, err = screen.Write([]byte("log 1\nlo"))
-	require.NoError(t, err)
-	_, err = screen.Write([]byte("g 2"))
-	require.NoError(t, err)
-	_, err = screen.Write([]byte("\n"))
-	require.NoError(t, err)
-	require.NoError(t, screen.Show(Scene{Title: "title", Items: story[2], Now: noon, Notes: []string{"note"}}))
-	golden(t, "screen.txt", strings.ReplaceAll(out.String(), "\x1b", "ESC"))
 }
 
 // fullDisk is a writer that fails.
@@ -149,10 +133,8 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 func TestViewThatCannotBeWrittenIsAnError(t *testing.T) {
 	scene := Scene{Items: story[0], Now: noon}
 	assert.EqualError(t, NewLines(fullDisk{}).Show(scene), "disk full")
-	screen := NewScreen(fullDisk{}, func() Size { return Size{} }, false)
-	assert.EqualError(t, screen.Show(scene), "disk full")
-	_, err := screen.Write([]byte("x\n"))
-	assert.EqualError(t, err, "disk full")
+	full := &Table{&screen.Screen{Out: fullDisk{}, Size: func() (width, height int) { return 0, 0 }}}
+	assert.EqualError(t, full.Show(scene), "disk full")
 }
 
 // recorder keeps the scenes it is shown.

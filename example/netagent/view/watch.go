@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
+// Package view shows the status of all objects: on a terminal as a table that is redrawn in place, elsewhere
+// as a line for each change.
 package view
 
 import (
@@ -14,7 +16,7 @@ import (
 
 // Scene is the content of a view at one moment.
 type Scene struct {
-	// Title is above the table, Notes are below it.
+	// Title and Notes are above and below the objects.
 	Title string
 	Notes []string
 	Items []desired.Item
@@ -33,7 +35,7 @@ type Watcher struct {
 	View   View
 	Title  string
 
-	// Notes returns additional lines for each scene. It may be nil.
+	// Notes returns additional lines for each scene.
 	Notes func() []string
 
 	// Settle is how long changes are gathered for one scene; zero means not at all.
@@ -49,10 +51,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	for {
 		last := ctx.Err() != nil // before the snapshot, so that the last scene is current
 		snapshot, changed := w.Tables.Snapshot(w.DB.ReadTxn())
-		scene := Scene{Title: w.Title, Items: snapshot.Items, Now: time.Now()}
-		if w.Notes != nil {
-			scene.Notes = w.Notes()
-		}
+		scene := Scene{Title: w.Title, Items: snapshot.Items, Notes: w.Notes(), Now: time.Now()}
 		if err := w.View.Show(scene); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
-	"github.com/statekeel/statekeel/example/netagent/health"
+	"github.com/statekeel/statekeel/example/internal/health"
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
 	"github.com/statekeel/statekeel/internal/tests/testlog"

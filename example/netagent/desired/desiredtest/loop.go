@@ -13,40 +13,30 @@ import (
 // Loop reports the statuses that a test sets. A row that was written since is Pending.
 type Loop[Row comparable] struct {
 	table    statedb.Table[Row]
-	statuses map[statedb.Revision]reconciler.Status
+	statuses map[Row]reconciler.Status
 }
 
 // NewLoop returns a Loop in which every row of the table is Pending.
 func NewLoop[Row comparable](table statedb.Table[Row]) *Loop[Row] {
-	return &Loop[Row]{table, make(map[statedb.Revision]reconciler.Status)}
+	return &Loop[Row]{table, make(map[Row]reconciler.Status)}
 }
 
 // Set sets the status of a row that the table has.
-func (l *Loop[Row]) Set(txn statedb.ReadTxn, row Row, status reconciler.Status) {
-	l.statuses[l.revision(txn, row)] = status
+func (l *Loop[Row]) Set(_ statedb.ReadTxn, row Row, status reconciler.Status) {
+	l.statuses[row] = status
 }
 
 // SetAll sets the status of all rows.
 func (l *Loop[Row]) SetAll(txn statedb.ReadTxn, status reconciler.Status) {
-	for _, revision := range l.table.All(txn) {
-		l.statuses[revision] = status
+	for row := range l.table.All(txn) {
+		l.statuses[row] = status
 	}
 }
 
 // StatusWatch returns the status of a row.
-func (l *Loop[Row]) StatusWatch(txn statedb.ReadTxn, row Row) (reconciler.Status, bool, []<-chan struct{}) {
-	if status, set := l.statuses[l.revision(txn, row)]; set {
+func (l *Loop[Row]) StatusWatch(_ statedb.ReadTxn, row Row) (reconciler.Status, bool, []<-chan struct{}) {
+	if status, set := l.statuses[row]; set {
 		return status, true, nil
 	}
 	return reconciler.StatusPending(), true, nil
-}
-
-// revision returns the revision of a row, 0 if the table does not have it.
-func (l *Loop[Row]) revision(txn statedb.ReadTxn, row Row) statedb.Revision {
-	for other, revision := range l.table.All(txn) {
-		if other == row {
-			return revision
-		}
-	}
-	return 0
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/statekeel/statekeel/example/httpserve"
+	"github.com/statekeel/statekeel/example/internal/httpserve"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package health collects the health reports of the parts of a netagent in one place.
+// Package health collects the health reports of the parts of a program in one place.
 package health
 
 import (
