@@ -57,7 +57,7 @@ func TestAnotherWinnerIsOneUpdateWithoutAGap(t *testing.T) {
 	wants("  - {dst: 10.1.0.0/16, via: 10.0.0.3}\n", "10.0.0.3", 2, 1)
 	wants("  - {dst: 10.1.0.0/16, via: 10.0.0.4}\n", "10.0.0.4", 1)
 	notes := p.explain("derive-routes", "file/main/10.1.0.0/16/50").Notes
-	assert.Equal(t, []string{`main/10.1.0.0/16 of table "routes": it loses to file/main/10.1.0.0/16, 2 row(s) want it`}, notes)
+	assert.Equal(t, []string{`main/10.1.0.0/16 of table "routes": it loses to file/main/10.1.0.0/16 (main 10.1.0.0/16 10.0.0.4 br0 0 global file), 2 row(s) want it`}, notes)
 	wants("", "10.0.0.2", 2, 1)
 	assert.NotContains(t, p.stderr.String(), "removed what no row asks for")
 }

@@ -156,10 +156,11 @@ func TestBestWantedRouteIsTheRoute(t *testing.T) {
 	assert.Equal(t, 1, f.tables.Routes.NumObjects(f.db.ReadTxn()))
 	x := f.best.Explain(t.Context(), "main/10.1.0.0/16")
 	assert.Equal(t, []string{
-		`main/10.1.0.0/16 of table "routes": the winner is file/main/10.1.0.0/16/5, 2 row(s) want it`, "loser: file/main/10.1.0.0/16/9",
+		`main/10.1.0.0/16 of table "routes": the winner is file/main/10.1.0.0/16/5 (main 10.1.0.0/16 10.0.0.3 br0 5 global file), 2 row(s) want it`,
+		"loser: file/main/10.1.0.0/16/9 (main 10.1.0.0/16 10.0.0.2 br0 9 global file)",
 	}, x.Notes)
 	x = f.best.Explain(t.Context(), "file/main/10.1.0.0/16/9")
-	assert.Equal(t, []string{`main/10.1.0.0/16 of table "routes": it loses to file/main/10.1.0.0/16/5, 2 row(s) want it`}, x.Notes)
+	assert.Equal(t, []string{`main/10.1.0.0/16 of table "routes": it loses to file/main/10.1.0.0/16/5 (main 10.1.0.0/16 10.0.0.3 br0 5 global file), 2 row(s) want it`}, x.Notes)
 
 	f.apply(links + "routes: [{dst: 10.1.0.0/16, via: 10.0.0.2, metric: 9}]")
 	assert.Equal(t, "file 9", by(), "it takes the place of the deleted one")
