@@ -36,7 +36,7 @@ func TestPausesOfKeysAddUp(t *testing.T) {
 }
 
 // interrupted lets others run after it has listed the keys that are paused.
-type interrupted struct{ inspect.Loop }
+type interrupted struct{ inspect.LoopController }
 
 func (i interrupted) Snapshot(ctx context.Context) inspect.Snapshot {
 	defer func() {
@@ -44,7 +44,7 @@ func (i interrupted) Snapshot(ctx context.Context) inspect.Snapshot {
 			runtime.Gosched()
 		}
 	}()
-	return i.Loop.Snapshot(ctx)
+	return i.LoopController.Snapshot(ctx)
 }
 
 func TestPausesOfSeveralOperatorsAddUp(t *testing.T) {

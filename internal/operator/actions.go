@@ -139,7 +139,7 @@ var Actions = []Action{
 		Summary: "Let one resync delete beyond its budget, now",
 		Detail:  "Use it after a resync that deleted nothing because it would have exceeded its budget (WithOrphanBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one resync that lists the target successfully.",
 		run: func(_ context.Context, c inspect.Controller, _ ...string) (int, error) {
-			loop, ok := c.(inspect.Loop)
+			loop, ok := c.(inspect.LoopController)
 			if !ok {
 				return -1, fmt.Errorf("%s is a derivation: it has no resyncs, there is nothing to approve", text.Plain(c.ID().String()))
 			}

@@ -56,13 +56,13 @@ func Objects(ctx context.Context, of inspect.Inspector, q inspect.ObjectQuery) (
 }
 
 // Operations returns operations from the journal of a reconciler, the latest last.
-func Operations(of inspect.Loop, q inspect.OperationQuery) []inspect.Operation {
+func Operations(of inspect.LoopController, q inspect.OperationQuery) []inspect.Operation {
 	return cut(of.Operations(q))
 }
 
 // FirstFailures returns the first failure of each object from the journal, the oldest first. The limit of
 // the query counts these.
-func FirstFailures(of inspect.Loop, q inspect.OperationQuery) []inspect.Operation {
+func FirstFailures(of inspect.LoopController, q inspect.OperationQuery) []inspect.Operation {
 	limit := q.Limit
 	q.Limit = 0
 	seen := map[string]bool{}
@@ -91,7 +91,7 @@ func cut(operations []inspect.Operation) []inspect.Operation {
 
 // Rounds returns the latest rounds from the journal that did not begin before a time, the latest last. Zero
 // means no limit.
-func Rounds(of inspect.Loop, since time.Time, limit int) []inspect.Round {
+func Rounds(of inspect.LoopController, since time.Time, limit int) []inspect.Round {
 	rounds := slices.DeleteFunc(of.Rounds(), func(r inspect.Round) bool { return r.Started.Before(since) })
 	if limit > 0 && len(rounds) > limit {
 		rounds = rounds[len(rounds)-limit:]

@@ -83,8 +83,8 @@ func Resume(ctx context.Context, in inspect.Controller, keys ...string) error {
 }
 
 // loopOf returns the loop of a reconciler, or an error if its objects cannot be paused.
-func loopOf(in inspect.Controller) (inspect.Loop, error) {
-	loop, ok := in.(inspect.Loop)
+func loopOf(in inspect.Controller) (inspect.LoopController, error) {
+	loop, ok := in.(inspect.LoopController)
 	if !ok {
 		return nil, fmt.Errorf("%s: single rows of a derivation cannot be paused", text.Plain(in.ID().String()))
 	}

@@ -109,9 +109,9 @@ func (c *commands) readJournal(_ context.Context, in *input) (output, error) {
 }
 
 // loops returns the reconcilers that have a journal.
-func loops(all []inspect.Controller) (out []inspect.Loop) {
+func loops(all []inspect.Controller) (out []inspect.LoopController) {
 	for _, one := range all {
-		if loop, ok := one.(inspect.Loop); ok {
+		if loop, ok := one.(inspect.LoopController); ok {
 			out = append(out, loop)
 		}
 	}

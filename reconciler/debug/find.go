@@ -22,8 +22,8 @@ type target struct {
 }
 
 // loop returns the loop of the reconciler; false if it is a derivation, which has none.
-func (t target) loop() (loop inspect.Loop, ok bool) {
-	loop, ok = t.Controller.(inspect.Loop)
+func (t target) loop() (loop inspect.LoopController, ok bool) {
+	loop, ok = t.Controller.(inspect.LoopController)
 	return loop, ok
 }
 

@@ -6,5 +6,5 @@
 // pages and collectors can use it.
 //
 // An [Inspector] reads a reconciler, a [Controller] also acts on it, and a [Registry] holds the
-// running reconcilers of a program. Every reconciler.Loop is a Controller, and a [Loop].
+// running reconcilers of a program. Every reconciler.Loop is a Controller, and a [LoopController].
 package inspect

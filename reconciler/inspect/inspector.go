@@ -83,9 +83,9 @@ type Controller interface {
 	Resume()
 }
 
-// Loop is a [Controller] with what only the loop of a reconciler has: a journal, resyncs, and pauses of
+// LoopController is a [Controller] with what only the loop of a reconciler has: a journal, resyncs, and pauses of
 // single objects. Every reconciler.Loop is one, and a derivation is not: use a type assertion to find out.
-type Loop interface {
+type LoopController interface {
 	Controller
 
 	// Operations and Rounds do not wait for a loop that is in an operation.

@@ -213,7 +213,7 @@ func (w *world[Obj, T]) start(s check.Step) {
 	}
 	loops := 0
 	for _, c := range w.env.Registry.All() {
-		if _, loop := c.(inspect.Loop); loop { // a derivation has no target
+		if _, loop := c.(inspect.LoopController); loop { // a derivation has no target
 			loops++
 		}
 	}
