@@ -180,7 +180,7 @@ bench: ## compare with the peers and write the tables of docs/PERFORMANCE.md, in
 	{ \
 		sed '/^<!-- tables -->/q' docs/PERFORMANCE.md; \
 		printf '\n%s, %s turns, %s cores of %s, %s.\n\n' "$$(date -u +%F)" $(TURNS) "$$(nproc)" "$$cpu" "$$($(GO) env GOVERSION)"; \
-		printf '```text\n'; \
+		printf '```\n'; \
 		$(GO) tool -modfile=tools/go.mod benchstat -table .name -col /impl benchmarks/series.txt; \
 		printf '```\n\n'; \
 		sed -n '/^<!-- end of the tables -->/,$$p' docs/PERFORMANCE.md; \
