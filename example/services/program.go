@@ -23,8 +23,8 @@ import (
 	client "github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/statekeel/statekeel/example/internal/httpserve"
 	"github.com/statekeel/statekeel/example/internal/health"
+	"github.com/statekeel/statekeel/example/internal/httpserve"
 	"github.com/statekeel/statekeel/example/services/input"
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
