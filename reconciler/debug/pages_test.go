@@ -66,9 +66,7 @@ func TestPagesHaveTheTextsOfTheCommands(t *testing.T) {
 	var shown []string
 	for _, report := range []string{f.Snapshot(t.Context()).String(), f.Explain(t.Context(), "route-0").String()} {
 		for line := range strings.Lines(report) {
-			for _, part := range regexp.MustCompile(`   +`).Split(strings.TrimSpace(line), -1) {
-				shown = append(shown, part)
-			}
+			shown = append(shown, regexp.MustCompile(`   +`).Split(strings.TrimSpace(line), -1)...)
 		}
 	}
 	both := html.UnescapeString(s.page("show?reconciler=agent/v4") + s.page("explain?reconciler=agent/v4&key=route-0"))
