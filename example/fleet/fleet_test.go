@@ -131,7 +131,7 @@ func TestRouteOfTheLowestMetricIsApplied(t *testing.T) {
 	f.applied(f.put(key+"/5", "{dst: 10.1.0.0/16, via: 10.0.0.3, dev: br0, metric: 5}"), "a", "b")
 	assert.Equal(t, gateway2, f.gateway("a"))
 	why := f.must("why", "a", key+"/5")
-	assert.Contains(t, why, "it loses to etcd/main/10.1.0.0/16, 2 row(s) want it")
+	assert.Contains(t, why, "it loses to etcd/main/10.1.0.0/16 (main 10.1.0.0/16 10.0.0.2 br0 0 global etcd), 2 row(s) want it")
 	assert.Contains(t, why, "done: it is in the target")
 	f.applied(f.del(key), "a", "b")
 	assert.Equal(t, gateway3, f.gateway("a"))
@@ -193,13 +193,13 @@ func TestBadValueIsVisibleAndHurtsNothingElse(t *testing.T) {
 	f.put("links/br1", "{name: br1, kind: bridge}", "links/v", "{name: v, kind: veth, peer: w}")
 	for _, agent := range []string{"a", "b"} {
 		f.until("it says so", func() bool {
-			return f.says(agent, key, `via "nowhere"`) && f.says(agent, "links/v", "a veth is two links")
+			return f.says(agent, key, `ParseAddr("nowhere")`) && f.says(agent, "links/v", "a veth is two links")
 		})
 		f.until("other keys are applied", func() bool { return f.hasLink(agent, "br1") })
 		assert.Equal(t, gateway2, f.gateway(agent), "the row before stays")
 	}
-	assert.Contains(t, f.must("status"), `via "nowhere"`)
-	assert.Contains(t, f.must("why", "b", key), `via "nowhere"`)
+	assert.Contains(t, f.must("status"), `ParseAddr("nowhere")`)
+	assert.Contains(t, f.must("why", "b", key), `ParseAddr("nowhere")`)
 	f.del("links/v")
 	f.applied(f.put(key, "{dst: 10.1.0.0/16, via: 10.0.0.3, dev: br0}"), "a", "b")
 	assert.Equal(t, gateway3, f.gateway("a"))
