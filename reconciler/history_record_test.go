@@ -144,10 +144,11 @@ func (r *record) reapplies(slot int, objs []*historyRow) {
 }
 
 // voided reports whether the success of an operation does not count, because Reapply may have been called while its key
-// was in flight: after the end of the operation before it. In a batch that is long before the turn of the key.
-func (r *record) voided(slot int, key uint64, l *ledger, o *operation) bool {
+// was in flight: after the end of the operation before it. In a batch that is long before the turn of the key. late is how
+// long after the end of an operation the loop may still count its key as in flight.
+func (r *record) voided(slot int, key uint64, l *ledger, o *operation, late time.Duration) bool {
 	return o.applied && slices.ContainsFunc(r.reapplied[slot][key], func(at time.Time) bool {
-		return !at.After(o.ended) && !slices.ContainsFunc(l.operations, func(before *operation) bool {
+		return !at.After(o.ended.Add(late)) && !slices.ContainsFunc(l.operations, func(before *operation) bool {
 			return before != o && !before.ended.Before(at) && !before.ended.After(o.started)
 		})
 	})
@@ -445,7 +446,7 @@ func (s *slot) checkStopped(by *instance) {
 		l := r.ledger(s.index, row.ID)
 		for _, o := range l.operations {
 			counts := o.by == by && !o.deletes && o.wish == row.Wishes[s.index] && o.over && !o.cancelled &&
-				!r.voided(s.index, row.ID, l, o) && !o.foreign(revision)
+				!r.voided(s.index, row.ID, l, o, s.lateness()) && !o.foreign(revision)
 			if counts && !s.beside && s.get(row).Kind == reconciler.StatusKindPending {
 				r.violateLocked("(d) stopped at %s, but reconciler %d did not write the outcome of key %d\n%s", clock(time.Now()), s.index, row.ID, l)
 				return
