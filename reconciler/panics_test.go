@@ -33,7 +33,7 @@ const crashVariable = "STATEKEEL_TEST_CRASH"
 
 const (
 	panicText  = "out of cheese"
-	surviveFor = 30 * time.Second
+	surviveFor = 5 * time.Minute
 )
 
 // panicking has the user code that may panic: "kind operation workers". In "commit", SetStatus panics while the table
