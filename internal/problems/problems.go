@@ -86,7 +86,7 @@ func (s *Set) First(n int) (out []*Problem) {
 // Keys returns the keys with an error.
 func (s *Set) Keys() iter.Seq[string] { return maps.Keys(s.byKey) }
 
-// Joined returns the oldest errors of some sets as one, and the number of the others; nil if there are none.
+// Joined returns the oldest errors of some sets, and how many others there are, as one error; nil if there are none.
 func Joined(all ...*Set) error {
 	var errs []error
 	total := 0

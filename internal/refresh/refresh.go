@@ -35,8 +35,8 @@ type Refresher[Obj any] struct {
 	// called is the walk that was requested last, repair the walk over the rows that a resync found missing or
 	// different.
 	called, repair Walk[Obj]
-	// lap is the present lap, if the rows carry no status, and lapAt is when the next one may begin. Otherwise aged is the revision up
-	// to which the age of rows has been checked.
+	// lap is the present lap, if the rows carry no status, and lapAt is when the next one may begin. Otherwise aged is the
+	// revision up to which the age of rows has been checked.
 	lap   Walk[Obj]
 	lapAt time.Time
 	aged  statedb.Revision
