@@ -17,6 +17,7 @@ import (
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
@@ -24,7 +25,6 @@ import (
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -193,7 +193,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
-	if usercall.Returned(func() { r.loop(ctx); r.finish(ctx) }) {
+	if guard.Returned(func() { r.loop(ctx); r.finish(ctx) }) {
 		return nil
 	}
 	cancel()
