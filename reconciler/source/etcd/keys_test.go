@@ -218,7 +218,7 @@ func TestRowIsThatOfTheKeyThatWasCreatedFirst(t *testing.T) {
 	step("x:4 y:5", "", map[string]string{"a": "y/5"})
 	step("x:5 y:4", "", map[string]string{"a": "x/5", "c": "y/4"}) // They change places.
 	step("x:5 y:4", `"p/b": the key "p/a" has the same row`, map[string]string{"b": "x/6"})
-	step("x:5 y:4", `"p/a": bad "p/b": the key "p/a" has the same row`, map[string]string{"a": "bad"})
+	step("x:5 y:4", `"p/b": the key "p/a" has the same row "p/a": bad`, map[string]string{"a": "bad"})
 	step("x:6 y:4", "", map[string]string{"a": ""})
 	step("", "", map[string]string{"b": "", "c": ""})
 }
