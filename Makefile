@@ -176,7 +176,7 @@ screenshot: ## take the picture of the page again, docs/debug-page.png
 .PHONY: bench
 bench: ## compare with the peers and write the tables of docs/PERFORMANCE.md, in 20 minutes; wants a quiet machine
 	benchmarks/run.sh $(TURNS) >benchmarks/series.txt
-	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cpu=$$(sed -n 's/^cpu: //p' benchmarks/series.txt); \
+	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cpu=$$(sed -n '/^cpu: /{s///p;q}' benchmarks/series.txt); \
 	{ \
 		sed '/^<!-- tables -->/q' docs/PERFORMANCE.md; \
 		printf '\n%s, %s turns, %s cores of %s, %s.\n\n' "$$(date -u +%F)" $(TURNS) "$$(nproc)" "$$cpu" "$$($(GO) env GOVERSION)"; \
