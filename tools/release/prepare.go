@@ -4,7 +4,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -104,18 +103,25 @@ func prepare(dir, version, date string, p proxy, others source) error {
 			return fmt.Errorf("zip %s: %w", m.path, err)
 		}
 	}
-	return errors.Join(
-		edit(filepath.Join(dir, "CHANGELOG.md"), unreleased, "## "+version[1:]+" ("+date+")"),
-		edit(filepath.Join(dir, "README.md"), untilRelease, ""))
+	for what, by := range words(version, date) {
+		for _, page := range []string{"CHANGELOG.md", "README.md"} {
+			if err := edit(filepath.Join(dir, page), what, by); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
-var (
-	unreleased = regexp.MustCompile(`(?m)^## [0-9.]+ \(unreleased\)$`)
-	// untilRelease is what README says for as long as there is no version.
-	untilRelease = regexp.MustCompile(`(?s)<!-- until the first release -->\n.*?<!-- end -->\n\n?`)
-)
+// words returns what a release changes in pages: the date, and what they say for as long as there is no version.
+func words(version, date string) map[*regexp.Regexp]string {
+	return map[*regexp.Regexp]string{
+		regexp.MustCompile(`(?m)^## [0-9.]+ \(unreleased\)$`):                            "## " + version[1:] + " (" + date + ")",
+		regexp.MustCompile(`(?s)<!-- until the first release -->\n.*?<!-- end -->\n\n?`): "",
+	}
+}
 
-// edit replaces what matches in a file. A release without anything to replace has been prepared before.
+// edit replaces what matches in a file.
 func edit(path string, what *regexp.Regexp, by string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
