@@ -184,6 +184,8 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.reports.health.Start(health)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Before the operations have ended, which may take long.
+	defer context.AfterFunc(ctx, r.resync.EndPlans)()
 	ctx, x := execute.New(ctx, &r.shared.execution.config)
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x

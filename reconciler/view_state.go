@@ -103,7 +103,7 @@ func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation)
 		return fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", s.status.Kind)
 	case inspect.StateUnseen:
 		if s.state.health.Waits {
-			return "it waits for the first listing of the target, which shows whether the object is there already"
+			return "it " + s.state.awaitsListing()
 		}
 	case inspect.StateRetry:
 		return fmt.Sprintf("it has failed %s in a row and waits for its retry", count(x.Attempts, "time"))

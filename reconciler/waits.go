@@ -57,7 +57,8 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 //
 // When ctx ends first, the error wraps that of ctx and contains the revision up to which everything
 // was attempted. The objects that are not applied are returned, as far as the loop has read the
-// table; a loop that is stuck in an operation has 100 ms to list them. Before the reconciler runs,
+// table, and the rows that wait for the first listing of the target; a loop that is stuck in an operation has 100 ms to
+// list them. Before the reconciler runs,
 // Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
 // change up to the revision was applied before.
 //
@@ -112,7 +113,9 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]]
 	if !stopped && len(w.Reached) == 0 {
 		var a remainder[Obj]
 		a, why = askBriefly(ctx, l.view, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
-		rest = l.view.unapplied(a)
+		if rest = l.view.unapplied(a); len(a.keys) == 0 && why == nil {
+			rest = l.view.unlisted(w.Until)
+		}
 	}
 	// Not before the loop has answered: the wait may be reached until then.
 	reached := l.progress.Leave(w)
@@ -217,6 +220,32 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 	for i := range a.keys {
 		d := &a.keys[i]
 		rest.Keys[i] = v.unreconciled(g, d, txn)
+	}
+	return rest
+}
+
+// unlisted returns the rows up to a revision that wait for the first listing of the target: until it has ended, the loop
+// does not read the table.
+func (v *view[Obj]) unlisted(until statedb.Revision) (rest inspect.Unapplied) {
+	g := v.gates()
+	if !g.state.health.Waits {
+		return rest
+	}
+	txn, read := v.rows.DB.ReadTxn(), 0
+	for row, revision := range v.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](0)) {
+		read++
+		switch asked := v.rows.Asked(row); {
+		case revision > until, rest.More == maxCounted, read > maxScanned:
+			return rest
+		case !asked.IsPendingOrRefreshing():
+		case len(rest.Keys) == maxListed:
+			rest.More++
+		default:
+			key := v.rows.Key(row)
+			rest.Keys = append(rest.Keys, inspect.Unreconciled{
+				Key: key, State: g.shown(inspect.StateUnseen, key), Err: errors.New(g.state.awaitsListing()),
+			})
+		}
 	}
 	return rest
 }
