@@ -188,7 +188,7 @@ func (v *view[Obj]) unappliedAs(known answer[Obj], objs []Obj, met bool, err err
 		case d != nil && d.Deleted == !found:
 			u = v.unreconciled(g, d, known.txn)
 		case found:
-			u.State, u.Err = g.shown(stateOf(true, s.Kind, &known.known[i], err), u.Key), reasonOf(s)
+			u.State, u.Err = g.shown(stateOf(true, s.Kind, &known.known[i], err), u.Key), v.reasonOf(u.Key, s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			}
