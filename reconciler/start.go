@@ -85,10 +85,12 @@ func (l *Loop[Obj]) connect() error {
 	} else {
 		s.ledger, waits = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress
 	}
+	s.needs = r.newNeeds()
+	s.execution.config.Needs = s.needs
 	l.view = newView(s)
 	s.refresher = refresh.New(s.rows)
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
-	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+	r.blocking = &blocking[Obj]{keys: blocked.New(), needs: s.needs, rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	r.observer = newObserver(s, c, waits, r.blocking)
 	r.resolver = resolver[Obj]{
 		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
@@ -157,6 +159,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshin
 		return fmt.Errorf("reconciler %q has been run already", called(l.setup.id))
 	}
 	defer close(l.life.ended)
+	defer l.needs.Stop()
 	l.life.started = time.Now()
 	l.life.running.Store(true)
 	l.rows.Begin()
