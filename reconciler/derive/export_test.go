@@ -25,5 +25,9 @@ func (j *Joined[Row, Key]) WrapChanges(wrap func(statedb.ChangeIterator[Row]) st
 	j.table.Iterator = wrap(j.table.Iterator)
 }
 
-// Last returns the snapshot that is kept. The derivation must be idle.
-func (d *Derived[In, Out]) Last() statedb.ReadTxn { return d.joins.last }
+// Last returns the snapshot that is kept.
+func (d *Derived[In, Out]) Last() statedb.ReadTxn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.joins.last
+}

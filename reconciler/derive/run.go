@@ -196,7 +196,9 @@ func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool
 		})
 	}
 	if len(d.joins.further) > 0 {
+		d.mu.Lock()
 		d.joins.last = txn
+		d.mu.Unlock()
 	}
 	return true
 }
