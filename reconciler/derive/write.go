@@ -36,7 +36,7 @@ type write[In, Out any] struct {
 	dropped bool
 }
 
-// write makes the output equal to the claims, and publishes what was reached. ready: the input is
+// write makes the output equal to the claims, and publishes what was reached. ready: the inputs are
 // initialised in the snapshot that was derived. It stops when ctx ends; the next call does the rest.
 func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 	if d.prune && ready && !d.hasUnknown() {
@@ -233,15 +233,15 @@ func (d *Derived[In, Out]) redo(writes []write[In, Out]) {
 	}
 }
 
-// publish writes into the table of inputs which revision of the input the output includes, and ends the
-// initialiser of the output if ready is true. All of that has been written.
+// publish writes into the table of inputs which revisions of the inputs the output includes, and ends the
+// initialisers of the output if ready is true. All of that has been written.
 func (d *Derived[In, Out]) publish(ready bool) {
 	d.mu.Lock()
 	for key := range d.healed {
 		d.failed.Forget(key)
 	}
 	clear(d.healed)
-	now := reached{true, d.read, d.numErrors()}
+	now := reached{true, d.at, d.numErrors()}
 	d.mu.Unlock()
 	var wtxn statedb.WriteTxn
 	switch {
@@ -258,18 +258,25 @@ func (d *Derived[In, Out]) publish(ready bool) {
 	if d.wroteLast == 0 {
 		d.wroteLast = d.output.Revision(wtxn)
 	}
-	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) {
-		row.Input, row.Output, row.Rejected = now.input, d.wroteLast, now.failed
-		connect(row, true)
-	})
+	for i, table := range d.tables {
+		d.published.Update(wtxn, table.Name(), func(row *inputs.Input) {
+			row.Input, row.Output = d.read[i], d.wroteLast
+			if i == 0 {
+				row.Rejected = now.failed
+			}
+			connect(row, true)
+		})
+	}
 	d.reached = now
 }
 
-// disconnect publishes that the input is not followed.
+// disconnect publishes that the inputs are not followed.
 func (d *Derived[In, Out]) disconnect() {
 	wtxn := d.cfg.DB.WriteTxn(d.published.Meta())
 	defer wtxn.Commit()
-	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) { connect(row, false) })
+	for _, table := range d.tables {
+		d.published.Update(wtxn, table.Name(), func(row *inputs.Input) { connect(row, false) })
+	}
 	d.reached = reached{}
 }
 
@@ -283,8 +290,8 @@ func connect(row *inputs.Input, connected bool) {
 func (d *Derived[In, Out]) settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if errors := d.errorVersion(); d.progress.until != d.read || d.progress.errors != errors {
-		d.progress.until, d.progress.errors = d.read, errors
+	if errors := d.errorVersion(); d.progress.at != d.at || d.progress.errors != errors {
+		d.progress.until, d.progress.at, d.progress.errors = d.read[0], d.at, errors
 		d.progress.tell()
 	}
 }
