@@ -41,7 +41,7 @@ func TestExpVarShowsAllFigures(t *testing.T) {
 			"commit_lost": 141, "commit_conflicts": 142,
 			"prune_duration_seconds": {"count": 2, "sum": 192, "p50": 64, "p99": 128},
 			"prune_errors": 151, "listed": 152,
-			"adopted": 154, "different": 155, "missing": 156, "orphans": 157, "repairs": 158, "unset": 161
+			"adopted": 154, "different": 155, "missing": 156, "orphans": 157, "repairs": 158, "unset": 161, "calls": {"pods": 181}, "edges": 182, "edges_to_all": 183
 		}}`, m.FiguresVar.String())
 	})
 }

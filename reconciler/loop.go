@@ -16,6 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
@@ -50,6 +51,8 @@ type shared[Obj any] struct {
 	calls    calls[Obj]
 	keyWaits *keywaits.Waits[Obj]
 	progress progress.Progress[remainder[Obj]]
+	// needs has what others need of the objects, and what these need.
+	needs *needs.Needs[Obj]
 
 	execution execution[Obj]
 	refresher *refresh.Refresher[Obj]
@@ -72,8 +75,10 @@ type life struct {
 	// call that runs the loop.
 	started          time.Time
 	claimed, running atomic.Bool
-	// ended is closed when the loop has stopped.
-	ended chan struct{}
+	// complete is the revision of the table at the first call of Ready since it was initialised.
+	complete atomic.Pointer[statedb.Revision]
+	// looked is closed when the first prune or resync is over, and ended when the loop has stopped.
+	looked, ended chan struct{}
 }
 
 // now returns the time of the loop's clock: the time since it was started, which changes of the wall
@@ -115,8 +120,9 @@ type runner[Obj any] struct {
 	breaker  breaker.Breaker
 	pace     pace.Pace
 	alarm    pace.Alarm
-	// lastResync is the record of the last resync; nil if there was none.
+	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over.
 	lastResync *inspect.Resync
+	hasLooked  bool
 
 	this thisPass
 	// ops are the operations that were run in this pass, or finished by workers before it.

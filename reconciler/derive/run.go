@@ -4,11 +4,12 @@
 package derive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -16,10 +17,11 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/edges"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -33,7 +35,7 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 		return fmt.Errorf("%s: is running already", d.cfg.Name)
 	}
 	defer d.running.Unlock()
-	if d.changes == nil {
+	if d.main.Iterator == nil {
 		return fmt.Errorf("%s: has been closed", d.cfg.Name)
 	}
 	d.begin()
@@ -44,11 +46,11 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	reports.Go(func() { d.keepReporting(ctx, health) })
 	defer reports.Wait()
 	defer cancel()
-	if usercall.Returned(func() { d.rounds(ctx, health) }) {
+	if guard.Returned(func() { d.rounds(ctx, health) }) {
 		return nil
 	}
 	d.report(health)
-	return fmt.Errorf("%s: %w", d.cfg.Name, usercall.ErrGoexit)
+	return fmt.Errorf("%s: %w", d.cfg.Name, guard.ErrGoexit)
 }
 
 // keepReporting tells health of a function of the program that hangs.
@@ -56,7 +58,7 @@ func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health
 	if health == nil {
 		return
 	}
-	again := time.NewTicker(usercall.LongAfter)
+	again := time.NewTicker(guard.LongAfter)
 	defer again.Stop()
 	for {
 		select {
@@ -70,8 +72,8 @@ func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health
 
 // hangs describes a function of the program that hangs; empty if none does.
 func (d *Derived[In, Out]) hangs() string {
-	return d.function.LongBy(func(what usercall.Function, key string) string {
-		if what == usercall.Derive || what == usercall.Rank {
+	return d.function.LongBy(func(what guard.Function, key string) string {
+		if what == guard.Derive || what == guard.Rank {
 			return d.in.KeyName([]byte(key))
 		}
 		return d.out.KeyName([]byte(key))
@@ -80,21 +82,25 @@ func (d *Derived[In, Out]) hangs() string {
 
 func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 	for ctx.Err() == nil {
-		more, initialized := d.round(ctx)
+		news := d.round(ctx)
 		d.report(health)
-		if d.recheck == nil && d.wrong.Len() > 0 {
+		if d.recheck == nil && (d.wrong.Len() > 0 || len(d.joins.further) > 0) {
+			// With further inputs also so that an old snapshot is not kept for long: it has rows of all tables.
 			d.recheck = time.After(recheckAfter)
 		}
-		select {
-		case <-ctx.Done():
-		case <-more:
-		case <-initialized:
-		case <-d.wake:
-		case <-d.recheck:
+		cases := []reflect.SelectCase{receive(d.recheck), receive(ctx.Done()), receive(d.wake)}
+		for _, closed := range news {
+			cases = append(cases, receive(closed))
+		}
+		if chosen, _, _ := reflect.Select(cases); chosen == 0 {
 			d.recheck = nil
 			d.ask(func(c *calls) { c.again.add(again{places: marked(d.wrong.Keys())}) })
 		}
 	}
+}
+
+func receive[Value any](from <-chan Value) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
 }
 
 func (d *Derived[In, Out]) begin() {
@@ -127,77 +133,119 @@ func (d *Derived[In, Out]) stopped() {
 	d.progress.tell()
 }
 
-// round derives one snapshot of the input and writes what follows from it. The channels are closed
-// when there is more to do: more changes, or the input is initialised.
-func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan struct{}) {
+// round derives one snapshot of the inputs and writes what follows from it. When one of the channels is closed there is
+// more to do: more changes, or an input is initialised.
+func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 	if d.isPaused() {
-		return nil, nil
+		return nil
 	}
 	txn := d.cfg.DB.ReadTxn()
-	changes, more := d.changes.Next(txn)
-	for change := range changes {
-		d.read = max(d.read, change.Revision)
-		d.derive(change.Object, change.Deleted)
+	if !d.gather(ctx, txn) {
+		return nil
+	}
+	for change := range d.main.Next(txn) {
+		d.derive(txn, change.Object, change.Deleted, nil)
 		if ctx.Err() != nil {
-			return more, nil // the rest is part of the next snapshot
+			return nil // the rest is part of the next snapshot
 		}
 	}
-	revision := d.in.Table.Revision(txn)
-	if !d.complete {
-		// Rows that were deleted before the derivation was made are not read.
-		d.complete, d.read = true, max(d.read, revision)
-	}
-	// A commit is visible before the iterator knows of it. Then read is below the revision of the
-	// snapshot, and the next round reads the rest.
-	ready, initialized := d.in.Table.Initialized(txn)
-	if ready {
-		initialized = nil
-		ready = revision <= d.read
+	ready := true
+	d.at = 0
+	for i, table := range d.tables {
+		d.read[i] = table.Revision(txn)
+		d.at += d.read[i]
+		if ok, initialized := table.Initialized(txn); !ok {
+			ready, news = false, append(news, initialized)
+		}
 	}
 	asked := d.takeCalls()
-	d.deriveAgain(ctx, txn, asked)
+	if d.deriveAgain(ctx, txn, asked); ctx.Err() != nil {
+		return nil // the next run compares the whole output, and derives the rest
+	}
 	if asked.compareAll {
 		d.compareAll()
 	}
 	d.write(ctx, ready)
-	return more, initialized
+	for _, table := range d.followed {
+		news = append(news, table.More(txn))
+	}
+	return news
 }
 
-// deriveAgain derives rows that did not change, and has output rows compared, as the calls asked. Rows that the
-// iterator has not returned yet, although the snapshot has them, come with the next round.
+// gather waits until all iterators know of a snapshot, and then has input rows derived again that have looked up what
+// has changed since the last one. It returns false if ctx has ended before.
+func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool {
+	for _, table := range d.followed {
+		if !table.Await(ctx, txn) {
+			return false
+		}
+	}
+	for _, one := range d.joins.further {
+		one.gather(txn, d.cfg.Log, func(key string, err error) {
+			name := one.name(key)
+			if err == nil && d.joined.Of(name) == nil {
+				return
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if err == nil {
+				d.joined.Forget(name)
+			} else {
+				d.joined.Keep(name, fmt.Errorf("row %s: %w; all rows that look up in the table are derived again", name, err), time.Now())
+			}
+		})
+	}
+	if len(d.joins.further) > 0 {
+		d.mu.Lock()
+		d.joins.last = txn
+		d.mu.Unlock()
+	}
+	return true
+}
+
+// deriveAgain derives rows that did not change: those whose look-ups did, and as the calls asked. It also has output
+// rows compared, as the calls asked.
 func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
 	for _, key := range slices.Sorted(maps.Keys(asked.again.places)) {
 		if at := d.claims.places[key]; at != nil {
 			d.claims.touch(at)
 		}
 	}
+	for key := range asked.again.rows {
+		d.joins.again[key] = byOperator
+	}
 	if asked.all {
-		for row, revision := range d.in.Table.All(txn) {
+		for row := range d.in.Table.All(txn) {
 			if ctx.Err() != nil {
 				d.ask(func(c *calls) { c.all = true }) // for the next run
 				return
 			}
-			if revision <= d.read {
-				d.derive(row, false)
-			}
+			d.derive(txn, row, false, byOperator)
 		}
-		return
+		clear(d.joins.again)
 	}
-	for key := range asked.again.rows {
-		if row, revision, found := d.in.ByKey(txn, []byte(key)); found && revision <= d.read {
-			d.derive(row, false)
+	for key, by := range d.joins.again {
+		if ctx.Err() != nil {
+			return
+		}
+		if row, _, found := d.in.ByKey(txn, []byte(key)); found {
+			d.derive(txn, row, false, by)
 		}
 	}
 }
 
-// derive takes over the new version of an input row, or its deletion.
-func (d *Derived[In, Out]) derive(row In, deleted bool) {
+// byOperator is the cause of a call that an operator asked for.
+var byOperator = &edges.Cause{}
+
+// derive takes over the new version of an input row, or its deletion, or calls the function again because of by.
+func (d *Derived[In, Out]) derive(txn statedb.ReadTxn, row In, deleted bool, by *edges.Cause) {
 	key, err := d.keyOf(row)
 	if err != nil {
 		// The table has the row by a key, so its index is not a function of the row.
 		d.cfg.Log.Error("primary index of the input failed", "error", err)
 		return
 	}
+	delete(d.joins.again, key)
 	if deleted {
 		d.take(key, row, true, nil, nil, nil, nil)
 		return
@@ -207,10 +255,57 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 		rank    rank
 		keyless error
 	)
+	r := d.newReader(txn, key)
 	// Deferred, so that the row is in error also if the function ends the goroutine.
-	fail := usercall.ErrGoexit
-	defer func() { d.take(key, row, false, wants, rank, keyless, fail) }()
-	wants, rank, keyless, fail = d.call(key, row)
+	fail := guard.ErrGoexit
+	defer func() {
+		fail = cmp.Or(r.end(), fail)
+		d.looked(key, r, by, &fail)
+		d.take(key, row, false, wants, rank, keyless, fail)
+	}()
+	wants, rank, keyless, fail = d.call(key, row, r)
+}
+
+// newReader returns the reader of a call; nil if there is no further input.
+func (d *Derived[In, Out]) newReader(txn statedb.ReadTxn, key string) *Reader {
+	if len(d.joins.further) == 0 {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.late = false
+	return &Reader{of: &d.joins, key: key, txn: txn}
+}
+
+// looked takes over what a call has looked up. fail is its error.
+func (d *Derived[In, Out]) looked(key string, r *Reader, by *edges.Cause, fail *error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case by == nil:
+		d.progress.calls[0]++
+	case by != byOperator:
+		d.progress.calls[1+by.Input]++
+	}
+	if r != nil {
+		if d.late {
+			*fail = errLate
+		}
+		d.joins.edges.Put(key, r.what, *fail != nil, by)
+	}
+}
+
+var errLate = errors.New("a reader was used after the call of the function that it was for: look rows up before the function returns")
+
+// usedLate has the input row of a reader in error that was used after its call, and the row whose function is called.
+func (d *Derived[In, Out]) usedLate(key string) {
+	_, _, found := d.in.ByKey(d.cfg.DB.ReadTxn(), []byte(key))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.late = true; found {
+		d.keep(key, errLate)
+	}
+	d.wake.Send()
 }
 
 // take takes over what was derived of an input row, or why it could not be.
@@ -220,6 +315,9 @@ func (d *Derived[In, Out]) take(key string, row In, deleted bool, wants []wanted
 	if fail != nil {
 		d.keep(key, fail) // what was derived before stays
 		return
+	}
+	if deleted {
+		d.joins.edges.Drop(key)
 	}
 	d.progress.derived++
 	d.claims.set(key, row, rank, wants)
@@ -244,21 +342,21 @@ func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
 // if that is news of the row with this key.
 func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
-		if !known {
-			log := d.cfg.Log.With("key", text.Name(key), "error", *err)
-			log.Error("function of a derivation panicked", "stack", string(debug.Stack()))
+		log := d.cfg.Log
+		if known {
+			log = nil
 		}
+		*err = fmt.Errorf("panic: %s", guard.Panicked(r, log, "function of a derivation panicked", "key", text.Name(key)))
 	}
 }
 
 // call calls the functions of the program. keyless is an error if rows without a key were returned, which
 // are left out.
-func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
-	d.function.Begin(usercall.Derive, key)
+func (d *Derived[In, Out]) call(key string, row In, r *Reader) (wants []wanted[Out], rank rank, keyless, err error) {
+	d.function.Begin(guard.Derive, key)
 	defer d.function.End()
 	defer d.catch(&err, key, d.failed.Of(key) != nil)
-	outs, err := d.f(row)
+	outs, err := d.f(r, row)
 	if err != nil {
 		return nil, nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
 	}
@@ -273,8 +371,8 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank r
 	if err := twice(wants); err != nil || d.rank == nil || len(wants) == 0 {
 		return wants, nil, keyless, err
 	}
-	d.function.Next(usercall.Rank)
-	rank, err = d.rank(row)
+	d.function.Next(guard.Rank)
+	rank, err = d.rank(r, row)
 	return wants, rank, keyless, err
 }
 
@@ -319,7 +417,7 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 	now, n, errs := reported{true, d.calls.paused, d.errorVersion(), hangs}, d.numErrors(), error(nil)
 	news := now != d.reported
 	if n > 0 && news {
-		errs = problems.Joined(&d.failed, &d.wrong)
+		errs = problems.Joined(&d.failed, &d.wrong, &d.joined)
 	}
 	d.mu.Unlock()
 	if health == nil || !news {
@@ -338,5 +436,5 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 		health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
 		return
 	}
-	health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
+	health.OK(fmt.Sprintf("OK, deriving table %q from %s%s", d.output.Name(), d.from, paused))
 }

@@ -11,9 +11,9 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 const (
@@ -36,7 +36,7 @@ type write[In, Out any] struct {
 	dropped bool
 }
 
-// write makes the output equal to the claims, and publishes what was reached. ready: the input is
+// write makes the output equal to the claims, and publishes what was reached. ready: the inputs are
 // initialised in the snapshot that was derived. It stops when ctx ends; the next call does the rest.
 func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 	if d.prune && ready && !d.hasUnknown() {
@@ -123,7 +123,7 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 // compare returns the write that makes a place of the output equal to its claims, if it differs. The error is a panic of
 // a function of the program, or says that its row cannot be used.
 func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
-	d.function.Begin(usercall.Same, at.key)
+	d.function.Begin(guard.Same, at.key)
 	defer d.function.End()
 	defer d.catch(&err, at.key, d.wrong.Of(at.key) != nil)
 	current, revision, found := d.out.ByKey(txn, []byte(at.key))
@@ -138,7 +138,7 @@ func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w w
 		return w, false, nil
 	}
 	if d.cfg.Merge != nil {
-		d.function.Next(usercall.Merge)
+		d.function.Next(guard.Merge)
 		w.row, w.revision = d.cfg.Merge(current, w.row), revision
 		if key, err := d.out.KeyOf(w.row); err != nil {
 			return w, false, fmt.Errorf("Config.Merge returned a row without a usable key: %w", err)
@@ -216,7 +216,7 @@ func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err er
 			*w = next
 		}
 	}
-	d.function.Begin(usercall.Index, w.at.key)
+	d.function.Begin(guard.Index, w.at.key)
 	defer d.function.End()
 	if w.deleted {
 		_, _, err = d.output.Delete(wtxn, w.row)
@@ -233,15 +233,15 @@ func (d *Derived[In, Out]) redo(writes []write[In, Out]) {
 	}
 }
 
-// publish writes into the table of inputs which revision of the input the output includes, and ends the
-// initialiser of the output if ready is true. All of that has been written.
+// publish writes into the table of inputs which revisions of the inputs the output includes, and ends the
+// initialisers of the output if ready is true. All of that has been written.
 func (d *Derived[In, Out]) publish(ready bool) {
 	d.mu.Lock()
 	for key := range d.healed {
 		d.failed.Forget(key)
 	}
 	clear(d.healed)
-	now := reached{true, d.read, d.numErrors()}
+	now := reached{true, d.at, d.numErrors()}
 	d.mu.Unlock()
 	var wtxn statedb.WriteTxn
 	switch {
@@ -258,18 +258,25 @@ func (d *Derived[In, Out]) publish(ready bool) {
 	if d.wroteLast == 0 {
 		d.wroteLast = d.output.Revision(wtxn)
 	}
-	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) {
-		row.Input, row.Output, row.Rejected = now.input, d.wroteLast, now.failed
-		connect(row, true)
-	})
+	for i, table := range d.tables {
+		d.published.Update(wtxn, table.Name(), func(row *inputs.Input) {
+			row.Input, row.Output = d.read[i], d.wroteLast
+			if i == 0 {
+				row.Rejected = now.failed
+			}
+			connect(row, true)
+		})
+	}
 	d.reached = now
 }
 
-// disconnect publishes that the input is not followed.
+// disconnect publishes that the inputs are not followed.
 func (d *Derived[In, Out]) disconnect() {
 	wtxn := d.cfg.DB.WriteTxn(d.published.Meta())
 	defer wtxn.Commit()
-	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) { connect(row, false) })
+	for _, table := range d.tables {
+		d.published.Update(wtxn, table.Name(), func(row *inputs.Input) { connect(row, false) })
+	}
 	d.reached = reached{}
 }
 
@@ -283,8 +290,8 @@ func connect(row *inputs.Input, connected bool) {
 func (d *Derived[In, Out]) settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if errors := d.errorVersion(); d.progress.until != d.read || d.progress.errors != errors {
-		d.progress.until, d.progress.errors = d.read, errors
+	if errors := d.errorVersion(); d.progress.at != d.at || d.progress.errors != errors {
+		d.progress.until, d.progress.at, d.progress.errors = d.read[0], d.at, errors
 		d.progress.tell()
 	}
 }

@@ -77,6 +77,11 @@ type Snapshot struct {
 
 	// Settings are the settings in force.
 	Settings []SettingText `json:"settings"`
+
+	// Calls, Edges and EdgesToAll are those of [metrics.Figures]: they are about a derivation with further inputs.
+	Calls      []metrics.StateCount `json:"calls,omitempty"`
+	Edges      int                  `json:"edges,omitempty"`
+	EdgesToAll int                  `json:"edges_to_all,omitempty"`
 }
 
 // SettingText is a setting as text for people to read.
