@@ -130,13 +130,13 @@ func TestPlanDuringAPauseSaysWhatItsEndAndAResyncDo(t *testing.T) {
 	})
 }
 
-// listed lists each object of a world, those in twice twice.
-type listed struct {
+// listsTwice lists each object of a world, those in twice twice.
+type listsTwice struct {
 	*world
 	twice map[uint64]bool
 }
 
-func (l listed) List(ctx context.Context, txn statedb.ReadTxn, yield func(*object) bool) error {
+func (l listsTwice) List(ctx context.Context, txn statedb.ReadTxn, yield func(*object) bool) error {
 	return l.world.List(ctx, txn, func(o *object) bool {
 		return yield(o) && (!l.twice[o.ID] || yield(o))
 	})
@@ -172,10 +172,10 @@ func planOnce(t *testing.T, r *rand.Rand) {
 	}
 	ledger := []string{"rows", "beside"}[r.IntN(2)]
 	compares := []string{"equal", "equal", "keys", "orphans only"}[r.IntN(4)]
-	var l listed
+	var l listsTwice
 	e, w, loop, run := newPlanning(t, ledger, some(3), some(3), func(e *env, w *world, cfg *reconciler.Config[*object]) {
 		operate([]string{"single", "batches", "rounds"}[r.IntN(3)])(e, cfg)
-		l = listed{w, map[uint64]bool{}}
+		l = listsTwice{w, map[uint64]bool{}}
 		for id := range uint64(12) {
 			l.twice[id+1] = r.IntN(8) == 0
 		}

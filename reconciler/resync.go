@@ -64,7 +64,14 @@ func (r *runner[Obj]) connectResync() {
 		Kind: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Kind {
 			return s.ledger.Status(txn, row, revision).Kind
 		},
-		Tracks: r.core.TracksKeyOf, Orphan: r.core.AddOrphan,
+		Tracks: r.core.TracksKeyOf,
+		Orphan: func(obj Obj, revision statedb.Revision) bool {
+			added := r.core.AddOrphan(obj, revision)
+			if added {
+				s.needs.NoteDeletion(obj)
+			}
+			return added
+		},
 		Repair: func(wanted func(Obj, statedb.Revision) bool) {
 			s.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return wanted(row.Object, row.Revision) }))
 		},

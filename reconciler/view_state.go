@@ -111,7 +111,7 @@ func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation)
 		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			return "its deletion was begun and goes on: its operation asked to be run again"
 		}
-		return "its operation waits for something: " + cmp.Or(x.BlockedOn, "the journal no longer has what")
+		return "its operation waits for something: " + cmp.Or(x.BlockedOn, "it gave no reason") + v.because(s.key) + v.circle(s.key)
 	}
 	return whys[is]
 }

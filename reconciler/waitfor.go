@@ -190,7 +190,7 @@ func (v *view[Obj]) unappliedAs(known answer[Obj], objs []Obj, met bool, err err
 			u = v.unreconciled(g, d, known.txn)
 		case found:
 			is := stateOf(true, s.Kind, &known.known[i], err)
-			u.State, u.Err = g.shown(is, u.Key), reasonOf(s)
+			u.State, u.Err = g.shown(is, u.Key), v.reasonOf(u.Key, s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
 			} else if is == inspect.StateUnseen && g.state.health.Waits {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/progress"
@@ -200,12 +201,13 @@ func (r *runner[Obj]) endWaits() {
 	}
 }
 
-// checkWaits ends waits for keys that are over. If there are more, another pass follows at once.
+// checkWaits ends waits for keys that are over, and wakes those who need objects of the loop. If there are more, another pass follows at once.
 func (r *runner[Obj]) checkWaits() {
 	// A pass without waits begins no transaction for them.
 	waiting := r.shared.keyWaits.Waiting() > 0
 	state := r.observer.HandedOver(waiting)
-	if waiting && r.shared.keyWaits.Check(state) {
+	more := waiting && r.shared.keyWaits.Check(state)
+	if r.shared.needs.Check(r.observer.HandedOverTo()) || more {
 		r.shared.calls.made.Send()
 	}
 }
@@ -257,20 +259,27 @@ func (v *view[Obj]) unreconciled(g gates, d *core.KeyInfo[Obj], txn statedb.Read
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,
 	}
 	u.State = g.shown(inspect.State(d.State.String()), u.Key)
-	if d.Failure != "" {
+	switch {
+	case d.Failure != "":
 		u.Err = errors.New(d.Failure)
-	} else if found && !d.Deleted {
-		u.Err = reasonOf(v.ledger.Status(txn, row, revision))
+	case d.Reason != "":
+		u.Err = errors.New(d.Reason + v.because(u.Key))
+	case found && !d.Deleted:
+		u.Err = v.reasonOf(u.Key, v.ledger.Status(txn, row, revision))
 	}
 	return u
 }
 
 // reasonOf returns why a row is not reconciled, as far as its status has a reason.
-func reasonOf(s Status) error {
-	if s.Error == nil || s.Kind != status.KindError && s.Kind != status.KindBlocked {
-		return nil
+func (v *view[Obj]) reasonOf(key index.Key, s Status) error {
+	switch {
+	case s.Error == nil:
+	case s.Kind == status.KindError:
+		return errors.New(*s.Error)
+	case s.Kind == status.KindBlocked:
+		return errors.New(*s.Error + v.because(key))
 	}
-	return errors.New(*s.Error)
+	return nil
 }
 
 // WaitUntilReconciled implements [Reconciler]. In an operation of this reconciler the error is
