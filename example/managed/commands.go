@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -15,11 +16,14 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/cilium/hive/shell"
+	"github.com/spf13/cobra"
+
 	"github.com/statekeel/statekeel/example/internal/httpserve"
-	"github.com/statekeel/statekeel/example/internal/shellsocket"
 	"github.com/statekeel/statekeel/example/managed/agent"
 	"github.com/statekeel/statekeel/example/managed/broker"
 	"github.com/statekeel/statekeel/example/managed/demo"
+	"github.com/statekeel/statekeel/reconciler/commands"
 )
 
 // shellName is the name of the shell in its prompt and its socket.
@@ -78,14 +82,14 @@ func runAgent(ctx context.Context, args []string) error {
 	flags.DurationVar(&o.Poll, "poll", 5*time.Second, "how often an up-to-date tunnel is observed")
 	flags.DurationVar(&o.Resync, "resync", 10*time.Second, "how often to delete tunnels without a row")
 	flags.DurationVar(&o.Grace, "grace", 5*time.Second, "how long a new tunnel may be invisible at the broker")
-	flags.StringVar(&o.Shell, "shell", shellsocket.Path(shellName), "`path` of the socket for managed shell; \"\" means none")
+	flags.StringVar(&o.Shell, "shell", commands.SocketPath(shellName), "`path` of the socket for managed shell; \"\" means none")
 	address := flags.String("listen", "127.0.0.1:7081", "`address` for HTTP; port 0 chooses a free port")
 	parent := flags.Bool("with-parent", false, "stop when standard input ends")
 	if err := parse(flags, args); err != nil {
 		return err
 	}
 	if o.Shell != "" {
-		if err := shellsocket.Prepare(o.Shell); err != nil {
+		if err := commands.PrepareSocket(o.Shell); err != nil {
 			return fmt.Errorf("%w (choose another by -shell)", err)
 		}
 	}
@@ -99,8 +103,16 @@ func runAgent(ctx context.Context, args []string) error {
 }
 
 func runShell(_ context.Context, args []string) error {
-	return shellsocket.Command(shellName,
-		"This is the shell of an agent. Try: db/show tunnels, db/show events, reconciler, help.", args).Execute()
+	cmd := shell.ShellCmd(commands.SocketPath(shellName), shellName+"> ", func(w io.Writer) {
+		fmt.Fprintln(w, "This is the shell of an agent. Try: db/show tunnels, db/show events, reconciler, help.")
+	})
+	cmd.Use, cmd.SilenceUsage = shellName+" shell [command] [args]...", true
+	cmd.Flags().SetInterspersed(false)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return commands.CheckSocket(cmd.Flags().Lookup(shell.ShellSockPathName).Value.String())
+	}
+	cmd.SetArgs(args)
+	return cmd.Execute()
 }
 
 func runDemo(ctx context.Context, args []string) (err error) {

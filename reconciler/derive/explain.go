@@ -295,6 +295,7 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	s := inspect.Snapshot{
 		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: d.in.Table.NumObjects(txn), Revision: d.in.Table.Revision(txn),
 		States: []metrics.StateCount{}, Lanes: []metrics.StateCount{}, Settings: []inspect.SettingText{},
+		Output: d.out.Table.Name(),
 	}
 	for _, table := range d.tables {
 		s.Waiting = append(s.Waiting, table.PendingInitializers(txn)...)
