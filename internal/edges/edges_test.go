@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/edges"
+	"github.com/statekeel/statekeel/internal/tests/long"
 )
 
 // model is what a set has to know: the look-ups of the last call of each row that did not fail, and of one since.
@@ -96,4 +98,44 @@ func TestLookupHasItsInputAndItsKey(t *testing.T) {
 	require.Equal(t, []string{"x", "x"}, slices.Collect(s.RowsOf(1)))
 	require.Equal(t, []string{"x", "y"}, slices.Sorted(s.RowsOf(2)))
 	require.Equal(t, &edges.Cause{Input: 2, Key: "k"}, s.Of("x").By)
+}
+
+// bytes returns the bytes for each of 100,000 rows with a number of look-ups, of which so many rows share each.
+func bytes(lookups, share int) float64 {
+	const rows = 100_000
+	heap := func() float64 {
+		runtime.GC()
+		runtime.GC()
+		var mem runtime.MemStats
+		runtime.ReadMemStats(&mem)
+		return float64(mem.HeapAlloc)
+	}
+	keys := make([]string, rows)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("%08d", i)
+	}
+	before := heap()
+	s := edges.New()
+	for i, key := range keys {
+		what := make([]edges.Lookup, 0, lookups)
+		for n := range lookups {
+			what = append(what, edges.ByKey(n, keys[i/share]))
+		}
+		s.Put(key, what, false, nil)
+	}
+	used := (heap() - before) / rows
+	runtime.KeepAlive(keys)
+	runtime.KeepAlive(s)
+	return used
+}
+
+func TestLookupCostsAtMostAHundredBytes(t *testing.T) {
+	long.Only(t)
+	for _, share := range []int{1, 2, 10} {
+		one, four := bytes(1, share), bytes(4, share)
+		lookup := (four - one) / 3
+		t.Logf("%d rows share a look-up: %.0f bytes a look-up, %.0f bytes a row more", share, lookup, one-lookup)
+		require.LessOrEqual(t, lookup, 100.0)
+		require.LessOrEqual(t, one-lookup, 120.0)
+	}
 }

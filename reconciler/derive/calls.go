@@ -116,13 +116,13 @@ func (d *Derived[In, Out]) find(texts []string) (found again, n int, err error) 
 		d.mu.Lock()
 		if isInput {
 			found.rows[row] = true
-			for _, x := range d.claims.of(row) {
-				found.places[x.at.key] = true
+			for _, x := range d.claims.Of(row) {
+				found.places[x.At.Key] = true
 			}
 		}
-		place := d.claims.named(outKeys)
+		place := d.claims.Named(outKeys)
 		if place != nil {
-			found.places[place.key] = true
+			found.places[place.Key] = true
 		}
 		d.mu.Unlock()
 		if !isInput && place == nil {

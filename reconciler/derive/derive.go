@@ -19,6 +19,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/changes"
+	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
@@ -67,7 +68,7 @@ type Derived[In, Out any] struct {
 	output statedb.RWTable[Out]
 	f      func(*Reader, In) ([]Out, error)
 	// rank returns the rank of a row; nil if no row is better than another.
-	rank func(*Reader, In) (rank, error)
+	rank func(*Reader, In) (claims.Rank, error)
 	// tables are the input and the tables of further inputs, each once. from names them.
 	tables []statedb.TableMeta
 	from   string
@@ -110,7 +111,7 @@ type Derived[In, Out any] struct {
 	reported  reported
 
 	mu     sync.Mutex
-	claims claims[In, Out]
+	claims claims.Set[In, Out]
 	// failed has the errors of input rows, by their keys, wrong those of places, and joined those of rows of further
 	// inputs, by TABLE/KEY.
 	failed, wrong, joined problems.Set
@@ -176,10 +177,8 @@ func Each[In, Out any](
 // once for a row, however many of them concern it. If f fails, it is called again after a change of what that call has
 // looked up, or of what the last call did that had not failed.
 //
-// A further input may be of the table in, but not of out, nor of a table that is derived from out while its
-// derivation is not closed. A row of a further input at which an index panics is in error, with the key TABLE/KEY, until
-// it changes.
-// The table of the inputs of out has a row for each table.
+// A further input may be of the table in, but not of out, nor of a table that is derived from out by a derivation that is
+// not closed. A row of a further input at which an index panics is in error, with the key TABLE/KEY, until it changes.
 func EachOf[In, Out any](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(r *Reader, row In) ([]Out, error), inputs ...further,
 ) (*Derived[In, Out], error) {
@@ -221,19 +220,19 @@ func BestOf[In, Out any, Rank cmp.Ordered](
 	return build(cfg, in, out, f, rankBy(rank), inputs)
 }
 
-func rankBy[In any, Rank cmp.Ordered](of func(*Reader, In) Rank) func(*Reader, In) (rank, error) {
-	return func(r *Reader, row In) (rank, error) {
+func rankBy[In any, Rank cmp.Ordered](of func(*Reader, In) Rank) func(*Reader, In) (claims.Rank, error) {
+	return func(r *Reader, row In) (claims.Rank, error) {
 		value := of(r, row)
 		if value != value {
 			return nil, errors.New("its rank is NaN")
 		}
-		return ordered[Rank]{value}, nil
+		return claims.By(value), nil
 	}
 }
 
 func build[In, Out any](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(*Reader, In) ([]Out, error),
-	rank func(*Reader, In) (rank, error), joined []further, errs ...error,
+	rank func(*Reader, In) (claims.Rank, error), joined []further, errs ...error,
 ) (*Derived[In, Out], error) {
 	missing := func(isNil bool, argument string) {
 		if isNil {
@@ -246,9 +245,7 @@ func build[In, Out any](
 	missing(f == nil, "the function")
 	var tables []statedb.TableMeta
 	if cfg.DB != nil && in != nil && out != nil {
-		var err error
-		tables, err = tablesOf(cfg.DB, in, out, joined)
-		errs = append(errs, err)
+		tables = tablesOf(cfg.DB, in, out, joined, &errs)
 	}
 	if cfg.Name == "" && out != nil {
 		cfg.Name = "derive-" + out.Name()
@@ -268,7 +265,7 @@ func build[In, Out any](
 		tables: tables, from: namesOf(tables), read: make([]statedb.Revision, len(tables)), main: changes.Table[In]{Table: in},
 		joins:   joins{further: joined, edges: edges.New(), again: map[string]*edges.Cause{}},
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
-		claims: newClaims[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
+		claims: claims.New[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
 		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{}), calls: make([]int, 1+len(joined))},
 	}
 	d.joins.late = d.usedLate
@@ -278,12 +275,11 @@ func build[In, Out any](
 	return d, nil
 }
 
-// tablesOf returns the tables of all inputs, each once, that of in first, or everything that is wrong with them.
-func tablesOf(db *statedb.DB, in, out statedb.TableMeta, joined []further) (tables []statedb.TableMeta, err error) {
-	var errs []error
+// tablesOf returns the tables of all inputs, each once, that of in first, and adds everything that is wrong with them.
+func tablesOf(db *statedb.DB, in, out statedb.TableMeta, joined []further, errs *[]error) (tables []statedb.TableMeta) {
 	check := func(wrong bool, format string, args ...any) {
 		if wrong {
-			errs = append(errs, fmt.Errorf(format, args...))
+			*errs = append(*errs, fmt.Errorf(format, args...))
 		}
 	}
 	txn := db.ReadTxn()
@@ -294,11 +290,11 @@ func tablesOf(db *statedb.DB, in, out statedb.TableMeta, joined []further) (tabl
 	check(len(joined) > maxJoined, "there are %d further inputs, at most %d are allowed", len(joined), maxJoined)
 	tables = []statedb.TableMeta{in}
 	for i, one := range joined {
-		if one == nil {
-			check(true, "further input %d is nil", i+1)
-			continue
+		err := errors.New("it is nil")
+		if one != nil {
+			err = one.wrong()
 		}
-		if err := one.wrong(); err != nil {
+		if err != nil {
 			check(true, "further input %d: %w", i+1, err)
 			continue
 		}
@@ -310,7 +306,7 @@ func tablesOf(db *statedb.DB, in, out statedb.TableMeta, joined []further) (tabl
 			tables = append(tables, table)
 		}
 	}
-	return tables, errors.Join(errs...)
+	return tables
 }
 
 // maxJoined bounds the further inputs: an edge has the number of one in a byte.

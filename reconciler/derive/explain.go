@@ -16,6 +16,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/metrics"
@@ -91,7 +92,7 @@ type contest[In, Out any] struct {
 	asked bool
 	// of is the number of rows that want it, best the first of them in their order.
 	of    int
-	best  []input[In, Out]
+	best  []claims.Input[In, Out]
 	wrong *problems.Problem
 	// input is the key of the explained input row; empty if there is none.
 	input string
@@ -105,7 +106,7 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 	s.condition = d.condition()
 	for _, k := range inKeys {
 		_, revision, found := d.in.ByKey(txn, k)
-		mine, failed := d.claims.of(string(k)), d.errorOf(string(k))
+		mine, failed := d.claims.Of(string(k)), d.errorOf(string(k))
 		if !found && mine == nil && failed == nil {
 			continue
 		}
@@ -117,32 +118,32 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 			s.more = r.Len() - len(s.looked)
 		}
 		for i, x := range mine {
-			if x.pos == 0 {
+			if x.Wins() {
 				s.wins++
 			}
 			if i < maxExplained {
-				s.contests = append(s.contests, d.contest(x.at, s.name, false))
+				s.contests = append(s.contests, d.contest(x.At, s.name, false))
 			}
 		}
 		break
 	}
-	if at := d.claims.named(outKeys); at != nil {
+	if at := d.claims.Named(outKeys); at != nil {
 		s.contests = append(s.contests, d.contest(at, s.name, true))
 		if !s.found && s.problem == nil {
-			s.problem = d.wrong.Of(at.key)
+			s.problem = d.wrong.Of(at.Key)
 		}
 	}
 	return s
 }
 
-func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In, Out] {
-	c := contest[In, Out]{key: at.key, asked: asked, of: len(at.heap), wrong: d.wrong.Of(at.key), input: input}
+func (d *Derived[In, Out]) contest(at *claims.Place[In, Out], input string, asked bool) contest[In, Out] {
+	c := contest[In, Out]{key: at.Key, asked: asked, of: len(at.Heap), wrong: d.wrong.Of(at.Key), input: input}
 	named := 2 // the winner, and the next if the winner is the explained row
 	if asked {
 		named = maxRanked
 	}
-	for _, x := range at.first(named) {
-		c.best = append(c.best, *x.of)
+	for _, x := range at.First(named) {
+		c.best = append(c.best, *x.Of)
 	}
 	return c
 }
@@ -188,11 +189,10 @@ func (d *Derived[In, Out]) explainReads(e *inspect.Explanation, s facts[In, Out]
 		n, name := d.joins.further[what.Input()].size(txn, what)
 		e.Notes = append(e.Notes, fmt.Sprintf("it has looked up %s: %d row(s) now", name, n))
 	}
-	if s.more > 0 {
-		e.Notes = append(e.Notes, fmt.Sprintf("and %d further look-up(s)", s.more))
-	}
 	if len(s.looked) == 0 {
 		return
+	} else if s.more > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("and %d further look-up(s)", s.more))
 	}
 	why := "a change of the row itself"
 	if s.by == byOperator {
@@ -256,7 +256,7 @@ func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 		notes = append(notes, place+": no row wants it")
 	case !c.asked && c.of == 1:
 		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
-	case !c.asked && best[0].key == c.input:
+	case !c.asked && best[0].Key == c.input:
 		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(best[1])))
 	case !c.asked:
 		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
@@ -276,13 +276,13 @@ func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 }
 
 // nameOf returns the key of an input row, and its other columns.
-func (d *Derived[In, Out]) nameOf(r input[In, Out]) (name string) {
-	name = d.in.KeyName([]byte(r.key))
+func (d *Derived[In, Out]) nameOf(r claims.Input[In, Out]) (name string) {
+	name = d.in.KeyName([]byte(r.Key))
 	defer func() {
 		// A panic in the row's method must not stop the caller.
 		_ = recover()
 	}()
-	if w, ok := any(r.row).(statedb.TableWritable); ok {
+	if w, ok := any(r.Row).(statedb.TableWritable); ok {
 		return name + " (" + strings.Join(w.TableRow(), " ") + ")"
 	}
 	return name

@@ -12,7 +12,7 @@ func (d *Derived[In, Out]) SetMaxRows(n int) { d.maxRows = n }
 func (d *Derived[In, Out]) Tracked() (inputs, places int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.claims.inputs), len(d.claims.places)
+	return len(d.claims.Inputs), len(d.claims.Places)
 }
 
 // WrapChanges replaces the iterator of the input. It must be called before the first run.

@@ -394,7 +394,7 @@ func TestBadFurtherInputsAreNamed(t *testing.T) {
 			`further input 3: it is the output table "routes"`,
 			`further input 5: it is given twice`,
 			`further input 6: table "pods" has no index "odd"`,
-			`further input 7: it is nil`, `further input 8 is nil`, `further input 9: the table is nil`,
+			`further input 7: it is nil`, `further input 8: it is nil`, `further input 9: the table is nil`,
 		} {
 			require.ErrorContains(e, err, text)
 		}

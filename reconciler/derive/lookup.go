@@ -127,7 +127,7 @@ type joins struct {
 	late func(key string)
 }
 
-// following is a [follow.Table] of rows of any type.
+// following is a [changes.Table] of rows of any type.
 type following interface {
 	Close()
 	Await(ctx context.Context, txn statedb.ReadTxn) bool
@@ -193,6 +193,7 @@ func (j *Joined[Row, Key]) changed(change statedb.Change[Row], log *slog.Logger)
 			j.of.again[row] = by
 		}
 	}
+	markOf := func(one edges.Lookup) { mark(j.of.edges.Rows(one)) }
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the index %q panicked: %s", j.index.Name, guard.Panicked(r, log, "index panicked", "table", j.table.Name()))
@@ -202,10 +203,10 @@ func (j *Joined[Row, Key]) changed(change statedb.Change[Row], log *slog.Logger)
 	key = string(j.rows.Key(change.Object))
 	by.Key = key
 	if old, _, had := j.rows.ByKey(j.of.last, index.Key(key)); had {
-		j.lookups(old, func(one edges.Lookup) { mark(j.of.edges.Rows(one)) })
+		j.lookups(old, markOf)
 	}
 	if !change.Deleted {
-		j.lookups(change.Object, func(one edges.Lookup) { mark(j.of.edges.Rows(one)) })
+		j.lookups(change.Object, markOf)
 	}
 	return key, nil
 }

@@ -20,8 +20,8 @@ func (d *Derived[In, Out]) errorOf(key string) *problems.Problem {
 	if p := d.failed.Of(key); p != nil || d.wrong.Len() == 0 {
 		return p
 	}
-	for _, x := range d.claims.of(key) {
-		if p := d.wrong.Of(x.at.key); p != nil {
+	for _, x := range d.claims.Of(key) {
+		if p := d.wrong.Of(x.At.Key); p != nil {
 			return p
 		}
 	}

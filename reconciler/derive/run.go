@@ -17,6 +17,7 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
@@ -207,8 +208,8 @@ func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool
 // rows compared, as the calls asked.
 func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
 	for _, key := range slices.Sorted(maps.Keys(asked.again.places)) {
-		if at := d.claims.places[key]; at != nil {
-			d.claims.touch(at)
+		if at := d.claims.Places[key]; at != nil {
+			d.claims.Touch(at)
 		}
 	}
 	for key := range asked.again.rows {
@@ -247,22 +248,18 @@ func (d *Derived[In, Out]) derive(txn statedb.ReadTxn, row In, deleted bool, by 
 	}
 	delete(d.joins.again, key)
 	if deleted {
-		d.take(key, row, true, nil, nil, nil, nil)
+		d.take(key, row, true, nil, nil, nil, nil, nil, nil)
 		return
 	}
 	var (
-		wants   []wanted[Out]
-		rank    rank
+		wants   []claims.Wanted[Out]
+		rank    claims.Rank
 		keyless error
 	)
 	r := d.newReader(txn, key)
 	// Deferred, so that the row is in error also if the function ends the goroutine.
 	fail := guard.ErrGoexit
-	defer func() {
-		fail = cmp.Or(r.end(), fail)
-		d.looked(key, r, by, &fail)
-		d.take(key, row, false, wants, rank, keyless, fail)
-	}()
+	defer func() { d.take(key, row, false, wants, rank, keyless, cmp.Or(r.end(), fail), r, by) }()
 	wants, rank, keyless, fail = d.call(key, row, r)
 }
 
@@ -275,24 +272,6 @@ func (d *Derived[In, Out]) newReader(txn statedb.ReadTxn, key string) *Reader {
 	defer d.mu.Unlock()
 	d.late = false
 	return &Reader{of: &d.joins, key: key, txn: txn}
-}
-
-// looked takes over what a call has looked up. fail is its error.
-func (d *Derived[In, Out]) looked(key string, r *Reader, by *edges.Cause, fail *error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case by == nil:
-		d.progress.calls[0]++
-	case by != byOperator:
-		d.progress.calls[1+by.Input]++
-	}
-	if r != nil {
-		if d.late {
-			*fail = errLate
-		}
-		d.joins.edges.Put(key, r.what, *fail != nil, by)
-	}
 }
 
 var errLate = errors.New("a reader was used after the call of the function that it was for: look rows up before the function returns")
@@ -308,19 +287,32 @@ func (d *Derived[In, Out]) usedLate(key string) {
 	d.wake.Send()
 }
 
-// take takes over what was derived of an input row, or why it could not be.
-func (d *Derived[In, Out]) take(key string, row In, deleted bool, wants []wanted[Out], rank rank, keyless, fail error) {
+// take takes over what was derived of an input row, or why it could not be, and what was looked up because of by.
+func (d *Derived[In, Out]) take(
+	key string, row In, deleted bool, wants []claims.Wanted[Out], rank claims.Rank, keyless, fail error, r *Reader, by *edges.Cause,
+) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	switch {
+	case deleted:
+		d.joins.edges.Drop(key)
+	case by == nil:
+		d.progress.calls[0]++
+	case by != byOperator:
+		d.progress.calls[1+by.Input]++
+	}
+	if r != nil {
+		if d.late {
+			fail = errLate
+		}
+		d.joins.edges.Put(key, r.what, fail != nil, by)
+	}
 	if fail != nil {
 		d.keep(key, fail) // what was derived before stays
 		return
 	}
-	if deleted {
-		d.joins.edges.Drop(key)
-	}
 	d.progress.derived++
-	d.claims.set(key, row, rank, wants)
+	d.claims.Put(key, row, rank, wants)
 	if deleted || len(wants) > 0 {
 		delete(d.nothing, key)
 	} else if !d.pruned {
@@ -352,7 +344,7 @@ func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 
 // call calls the functions of the program. keyless is an error if rows without a key were returned, which
 // are left out.
-func (d *Derived[In, Out]) call(key string, row In, r *Reader) (wants []wanted[Out], rank rank, keyless, err error) {
+func (d *Derived[In, Out]) call(key string, row In, r *Reader) (wants []claims.Wanted[Out], rank claims.Rank, keyless, err error) {
 	d.function.Begin(guard.Derive, key)
 	defer d.function.End()
 	defer d.catch(&err, key, d.failed.Of(key) != nil)
@@ -360,10 +352,10 @@ func (d *Derived[In, Out]) call(key string, row In, r *Reader) (wants []wanted[O
 	if err != nil {
 		return nil, nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
 	}
-	wants = make([]wanted[Out], 0, len(outs))
+	wants = make([]claims.Wanted[Out], 0, len(outs))
 	for i, out := range outs {
 		if made, err := d.out.KeyOf(out); err == nil {
-			wants = append(wants, wanted[Out]{string(made), out})
+			wants = append(wants, claims.Wanted[Out]{Key: string(made), Row: out})
 		} else if keyless == nil {
 			keyless = fmt.Errorf("row %d of %d that the function returned is left out: %w", i, len(outs), err)
 		}
@@ -377,16 +369,16 @@ func (d *Derived[In, Out]) call(key string, row In, r *Reader) (wants []wanted[O
 }
 
 // twice returns an error if two rows have one key.
-func twice[Out any](wants []wanted[Out]) error {
+func twice[Out any](wants []claims.Wanted[Out]) error {
 	if len(wants) < 2 {
 		return nil
 	}
 	seen := make(map[string]bool, len(wants))
 	for _, w := range wants {
-		if seen[w.key] {
-			return fmt.Errorf("the function returned two rows with the key %s", text.Name(w.key))
+		if seen[w.Key] {
+			return fmt.Errorf("the function returned two rows with the key %s", text.Name(w.Key))
 		}
-		seen[w.key] = true
+		seen[w.Key] = true
 	}
 	return nil
 }
