@@ -4,14 +4,11 @@
 package debug_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -179,36 +176,6 @@ func TestPageOfADerivationHasNoJournal(t *testing.T) {
 	}
 }
 
-// Whatever the handler does not understand may be a key: it must not act on the whole reconciler instead.
-func TestActionsThatAreNotUnderstoodAreRefused(t *testing.T) {
-	f := full()
-	s := serve(t, writes, f)
-	multipart := "--x\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\na\r\n--x--\r\n"
-	for _, name := range []string{"retry", "refresh", "prune", "approve", "pause", "resume"} {
-		for _, c := range []struct{ contentType, body string }{
-			{"application/json", `{"key":"a"}`}, {"text/plain", "key=a"}, {"multipart/form-data; boundary=x", multipart},
-			{"", "key=a"}, {"no type at all", "key=a"}, {"application/x-www-form-urlencoded", "key=a"},
-		} {
-			for _, query := range []string{"", "&all=true", "&key=b"} {
-				answer, body := s.send("POST", name+"?reconciler=agent/v4"+query, withBody(c.contentType, c.body))
-				assert.Equal(t, http.StatusUnsupportedMediaType, answer.StatusCode, "%s%s with %q: %s", name, query, c.contentType, body)
-			}
-		}
-		for _, fields := range []string{
-			"", "&keys=a", "&Key=a", "&all=true&key[]=a", "&object=a", "&key=a&dry-run=true", "&all=true&%00=x",
-			"&all=1", "&all=", "&all=false", "&all=true&all=true", "&all=true&key=a", "&key=a&key=b", "&key=a&reconciler=agent/v6", "&key=a;b=c",
-		} {
-			answer, body := s.send("POST", name+"?reconciler=agent/v4"+fields)
-			assert.Equal(t, http.StatusBadRequest, answer.StatusCode, "%s with %s: %s", name, fields, body)
-		}
-	}
-	assert.Empty(t, f.Acts())
-	_, body := s.send("POST", "pause?reconciler=agent/v4&keys=a&format=json")
-	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be one of reconciler, number, key, all, format"}`, body)
-	_, body = s.send("POST", "pause?reconciler=agent/v4")
-	assert.Contains(t, body, "all=true")
-}
-
 // A page may stay open for hours. Another reconciler of the same name may start meanwhile, and its own may end.
 func TestAButtonActsOnTheReconcilerOfItsPageOnly(t *testing.T) {
 	blue, green, twin := newFake("v4"), newFake("v4"), newFake("v4")
@@ -271,29 +238,4 @@ func TestAButtonActsOnTheReconcilerOfItsPageOnly(t *testing.T) {
 			press(blue, nil, http.StatusNotFound)
 		})
 	}
-}
-
-// hanging is a reconciler that is in an operation which does not end.
-type hanging struct{ *fake.Controller }
-
-func (hanging) Retry(ctx context.Context, _ ...string) (int, error) {
-	<-ctx.Done()
-	return 0, fmt.Errorf("%w (%w)", ctx.Err(), &inspect.BusyError{With: "update of 7"})
-}
-
-func (h hanging) Refresh(ctx context.Context, keys ...string) (int, error) {
-	return h.Retry(ctx, keys...)
-}
-
-func TestActionsGiveUpOnAReconcilerThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, writes, hanging{full()})
-		for _, path := range []string{"retry?reconciler=agent/v4&all=true", "retry?reconciler=agent/v4&key=7", "refresh?reconciler=agent/v4&key=7"} {
-			began := time.Now()
-			answer, body := s.send("POST", path)
-			require.Equal(t, http.StatusConflict, answer.StatusCode)
-			require.Contains(t, body, "the reconciler is busy: update of 7")
-			require.Equal(t, 10*time.Second, time.Since(began))
-		}
-	})
 }
