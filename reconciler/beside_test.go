@@ -58,69 +58,6 @@ func failOne(text string) func(call) error {
 	}
 }
 
-func TestObjectsAreAppliedWithoutAWriteOfTheirTable(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.writeRows(1, ids(1, 1000)...)
-		revision := e.table.Revision(e.db.ReadTxn())
-		synctest.Wait()
-		require.Len(e, e.target.holds(), 1000)
-		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "the table was written")
-		require.Empty(e, e.outcomes())
-		for id := range uint64(1000) {
-			require.Equal(e, reconciler.StatusKindDone, e.told(id+1).Kind)
-		}
-		rest, err := e.loop.WaitAll(t.Context(), reconciler.Applied)
-		require.NoError(e, err)
-		require.Empty(e, rest.Keys)
-		rest, err = e.loop.WaitFor(t.Context(), reconciler.Applied, &object{ID: 7})
-		require.NoError(e, err)
-		require.Empty(e, rest.Keys)
-	}, beside)
-}
-
-func TestFailureHasARowUntilItIsApplied(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(failOne("no space"))
-		e.writeRows(1, 1, 2)
-		synctest.Wait()
-		require.Equal(e, reconciler.StatusKindDone, e.told(2).Kind)
-		s := e.told(1)
-		require.Equal(e, reconciler.StatusKindError, s.Kind)
-		require.Equal(e, "no space", s.GetError())
-		rows := e.outcomes()
-		require.Len(e, rows, 1)
-		require.Equal(e, "1", rows[0].Key)
-		written := e.loop.Outcomes().Revision(e.db.ReadTxn())
-		time.Sleep(10 * time.Second)
-		require.Equal(e, written, e.loop.Outcomes().Revision(e.db.ReadTxn()), "a failure with the same text is no news")
-		e.target.deciding(nil)
-		time.Sleep(time.Minute)
-		require.Empty(e, e.outcomes())
-		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
-	}, beside)
-}
-
-func TestDoneObjectIsNotReportedAppliedBeforeItWas(t *testing.T) {
-	inBubble(t, func(e *env) {
-		var applied time.Time
-		began := time.Now()
-		e.target.deciding(func(call) error {
-			if time.Since(began) < 10*time.Second {
-				return errors.New("not yet")
-			}
-			applied = time.Now()
-			return nil
-		})
-		e.writeRows(1, 1)
-		time.Sleep(time.Minute)
-		s := e.told(1)
-		require.Equal(e, reconciler.StatusKindDone, s.Kind)
-		require.False(e, s.UpdatedAt.Before(applied), "applied at %s, reported at %s", applied, s.UpdatedAt)
-		require.Less(e, s.UpdatedAt.Sub(applied), time.Second)
-		require.NotContains(e, e.loop.Explain(t.Context(), "1").String(), "applied before")
-	}, beside)
-}
-
 func TestDeletionThatFailsHasARow(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.writeRows(1, 1)
@@ -162,34 +99,6 @@ func TestSlowOperationHoldsTheMarkForTenMilliseconds(t *testing.T) {
 		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
 		require.Empty(e, e.outcomes())
 	}, beside, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
-}
-
-func TestNewLoopOnATableAppliesEverythingOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		cfg := e.config(exact()...)
-		beside(e, &cfg)
-		e.start(cfg)
-		e.writeRows(1, ids(1, 10)...)
-		synctest.Wait()
-		_, err := reconciler.New(e.Env.Config(cfg))
-		require.ErrorContains(t, err, "objects-outcomes")
-		e.stop()
-		e.target.take()
-		loop, err := reconciler.New(e.Env.Config(cfg))
-		require.NoError(t, err)
-		s, _ := loop.Status(e.db.ReadTxn(), &object{ID: 1})
-		require.Equal(t, reconciler.StatusKindPending, s.Kind)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error)
-		go func() { ended <- loop.Run(ctx) }()
-		synctest.Wait()
-		require.Len(t, e.target.holds(), 10)
-		s, _ = loop.Status(e.db.ReadTxn(), &object{ID: 1})
-		require.Equal(t, reconciler.StatusKindDone, s.Kind)
-		stop()
-		require.NoError(t, <-ended)
-	})
 }
 
 // A program may make loops in a transaction that fills their tables.

@@ -97,50 +97,12 @@ func (e *env) rounds() uint64 {
 	return journal[len(journal)-1].Sequence
 }
 
-// Only failures of different objects open the breaker, however often each of them fails.
-func TestFewFailingObjectsDoNotOpenTheBreaker(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.id <= 2 {
-				return errPlain
-			}
-			return nil
-		})
-		e.put(1, 1, 2)
-		e.pass(time.Hour)
-		require.Greater(e, len(e.target.take()), 2*60)
-		start := time.Now()
-		e.put(1, 3)
-		synctest.Wait()
-		require.Equal(e, start, time.Now())
-		require.Equal(e, reconciler.StatusKindDone, e.kind(3))
-		e.noBreaker()
-	}, breaksAfter(3))
-}
-
 // noBreaker requires that no breaker has ever been open.
 func (e *env) noBreaker() {
 	e.Helper()
 	for _, told := range e.health.History() {
 		require.NotContains(e, told, "breaker")
 	}
-}
-
-// Only consecutive failures open the breaker: any success in between shows that the target is up.
-func TestSuccessInBetweenKeepsTheBreakerClosed(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.id%3 > 0 {
-				return errPlain
-			}
-			return nil
-		})
-		for id := range uint64(30) {
-			e.put(1, id)
-			synctest.Wait()
-		}
-		e.noBreaker()
-	}, breaksAfter(3), reconciler.WithRetry(time.Hour, time.Hour))
 }
 
 // Terminal failures and blocked objects neither open nor close a breaker: they do not show whether the

@@ -171,24 +171,6 @@ func TestCheckpointOutlivesTheUpdate(t *testing.T) {
 	}
 }
 
-// Retries can make checkpoints like first attempts. A checkpoint does not reset the number of retries.
-func TestCheckpointAtRetries(t *testing.T) {
-	withHooks(t, func(e *env, h *hooked) {
-		h.update = func(ctx context.Context, o *object) error {
-			assert.Equal(e, reconciler.StatusKindPending, o.Status.Kind)
-			o.Note += "x"
-			assert.NoError(e, reconciler.Checkpoint(ctx, o))
-			assert.Equal(e, reconciler.StatusKindPending, e.kind(1))
-			return errPlain
-		}
-		e.put(1, 1)
-		e.pass(time.Hour)
-		e.status(1, reconciler.StatusKindError, "given up after 3 retries: plain")
-		require.Equal(e, "xxxx", e.get(1).Note)
-		require.EqualValues(e, 4, h.updates.Load())
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 3 }))
-}
-
 // If the object was changed or deleted meanwhile, a checkpoint returns ErrConflict and writes nothing.
 // Then the latest version is reconciled.
 func TestCheckpointOfAChangedObjectIsAConflict(t *testing.T) {
@@ -289,27 +271,6 @@ func TestMergeKeepsWhatAnUpdateSet(t *testing.T) {
 			require.Equal(e, reconciler.StatusKindDone, e.get(1).Other.Kind)
 		})
 	}
-}
-
-// A checkpoint is in the table after the reconciler was stopped during the update, so that the next
-// reconciler can continue from it.
-func TestCheckpointSurvivesAStop(t *testing.T) {
-	withHooks(t, func(e *env, h *hooked) {
-		h.update = func(ctx context.Context, o *object) error {
-			o.Note = "about to create"
-			assert.NoError(e, reconciler.Checkpoint(ctx, o))
-			<-ctx.Done()
-			o.Note = "stopped"
-			assert.NoError(e, reconciler.Checkpoint(ctx, o))
-			return ctx.Err()
-		}
-		e.put(1, 1)
-		synctest.Wait()
-		require.Equal(e, "about to create", e.get(1).Note)
-		e.stop()
-		require.Equal(e, "stopped", e.get(1).Note)
-		e.status(1, reconciler.StatusKindPending, "")
-	})
 }
 
 // noOperation asserts that a checkpoint of o with this context fails and changes nothing.

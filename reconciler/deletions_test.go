@@ -275,61 +275,6 @@ func TestUnsetRowEndsTheWaitForADeletion(t *testing.T) {
 	}
 }
 
-// A row whose status was removed is not unreconciled: it is neither failing nor blocked, and holds
-// up no wait.
-func TestUnsetRowIsNoLongerUnreconciled(t *testing.T) {
-	for _, failure := range failures {
-		for how, change := range map[string]func(e *env){"changed": func(e *env) { e.put(2, 1) }, "deleted": func(e *env) { e.remove(1) }} {
-			t.Run(failure.name+", "+how, func(t *testing.T) {
-				everyWay(t, func(e *env) {
-					e.put(works, 1, 2)
-					synctest.Wait()
-					e.target.failingFor(1, failure.err())
-					change(e)
-					synctest.Wait()
-					s := e.loop.Snapshot(e.Context())
-					require.Equal(e, 1, s.Failing+s.Blocked)
-					e.target.take()
-					over := e.wait(e.unset(1), reconciler.Applied)
-					e.nothingUnapplied(e.isOver(over, 0))
-
-					level, message, err := e.health.Now()
-					require.Equal(e, "OK OK, 2 object(s)", string(level)+" "+message, err)
-					s = e.loop.Snapshot(e.Context())
-					require.Zero(e, s.Failing+s.Blocked)
-					require.Zero(e, s.LowWatermark)
-					e.pass(48 * time.Hour)
-					require.Empty(e, e.target.calls())
-				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
-			})
-		}
-	}
-}
-
-// A retry reads the row in the table. If the row has no status by then, it does not run, whether or
-// not the round has read the change.
-func TestRetryOfAnUnsetRowIsNotRun(t *testing.T) {
-	for _, size := range []int{1, 2, 4} {
-		inBubble(t, func(e *env) {
-			e.target.failingFor(1, errPlain)
-			e.put(1, 1)
-			synctest.Wait()
-			e.target.takes(200 * time.Millisecond) // until the retry is due
-			e.put(1, 2)
-			e.pass(50 * time.Millisecond)
-			e.target.take()
-			// The row is behind more changes than a round reads.
-			e.put(1, ids(10, 30)...)
-			e.unset(1)
-			e.pass(time.Minute)
-			require.NotContains(e, e.target.calls(), "update(1) fail", "round size %d", size)
-			require.Equal(e, reconciler.StatusKindUnset, e.kind(1))
-			level, message, _ := e.health.Now()
-			require.Equal(e, cell.StatusOK, level, message)
-		}, nil, reconciler.WithRoundLimits(size, nil))
-	}
-}
-
 // deletions returns the keys of all pages of the list of deletions.
 func (e *env) deletions(limit, maxPages int) (keys []string) {
 	e.Helper()
@@ -397,4 +342,34 @@ func TestWaitForOfADeletedObjectOutlastsAnUnreadDeletion(t *testing.T) {
 			}, ledger)
 		})
 	}
+}
+
+// spoiler is a target that changes the key of its object when an update fails.
+type spoiler struct{ *target }
+
+func (s spoiler) Update(ctx context.Context, txn statedb.ReadTxn, rev statedb.Revision, o *object) error {
+	err := s.target.Update(ctx, txn, rev, o)
+	if err != nil {
+		o.ID += 1000
+	}
+	return err
+}
+
+// spoilerBatches is a spoiler with batch operations.
+type spoilerBatches struct {
+	spoiler
+	batchTarget
+}
+
+func (s spoilerBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	s.batchTarget.UpdateBatch(ctx, txn, batch)
+	for i := range batch {
+		if batch[i].Result != nil {
+			batch[i].Object.ID += 1000
+		}
+	}
+}
+
+func (s spoilerBatches) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	s.batchTarget.DeleteBatch(ctx, txn, batch)
 }

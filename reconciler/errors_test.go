@@ -163,26 +163,6 @@ func TestKeptTextDoesNotPinTheLongOne(t *testing.T) {
 	}
 }
 
-// The log line of a failure identifies its object. Failures of the same class are logged at a bounded
-// rate, with their number.
-func TestRepeatedFailuresAreLoggedAtABoundedRate(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			return fmt.Errorf("object %d: %w", c.id, fs.ErrPermission)
-		})
-		e.put(1, ids(1, 100)...)
-		e.pass(20 * time.Second)
-		require.Equal(e, 1, strings.Count(e.Logged(), "operation failed"), e.Logged())
-		require.Contains(e, e.Logged(),
-			`level=WARN msg="operation failed" reconciler=objects operation=update key=1 revision=1 attempt=1 error="object 1: permission denied" repeated=0`)
-		attempts := len(e.target.take())
-		e.pass(40 * time.Second)
-		lines := strings.Split(strings.TrimSpace(e.Logged()), "\n")
-		require.Len(e, lines, 2)
-		require.Contains(e, lines[1], fmt.Sprintf("attempt=10 error=\"object 1: permission denied\" repeated=%d", attempts+100-1))
-	}, nil, reconciler.WithRetry(100*time.Millisecond, 100*time.Second))
-}
-
 // A prune that fails is retried after the backoff of objects, and logged as rarely as they are. A resync above its
 // budget is no failure.
 func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {

@@ -4,19 +4,20 @@
 package reconciler_test
 
 import (
+	"context"
 	"fmt"
-	"iter"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // loadSize is the number of objects of a load; at a millisecond each they take 5 s.
@@ -37,9 +38,6 @@ func behindALoad(t *testing.T, test func(e *env, n int), options ...reconciler.O
 		})
 	}
 }
-
-// load inserts loadSize objects, with the IDs from 1 on, in one transaction.
-func (e *env) load() { e.put(1, ids(1, loadSize)...) }
 
 // moments returns times during a load, counted from its start. They are dense at first.
 func moments(workers int) (at []time.Duration) {
@@ -97,84 +95,6 @@ func TestNewObjectDoesNotWaitForALoad(t *testing.T) {
 	}
 }
 
-func TestDeletionDoesNotWaitForALoad(t *testing.T) {
-	behindALoad(t, func(e *env, n int) {
-		// Deletions before the loop has found out that it is behind are part of the load.
-		at := slices.DeleteFunc(moments(n), func(at time.Duration) bool { return at < 15*time.Millisecond })
-		e.put(1, ids(loadSize+1, loadSize+uint64(len(at)))...)
-		e.pass(10 * time.Second)
-		e.target.take()
-		start := time.Now()
-		e.load()
-		deleted := map[uint64]time.Time{}
-		for i, at := range at {
-			time.Sleep(time.Until(start.Add(at)))
-			id := loadSize + 1 + uint64(i)
-			e.remove(id)
-			deleted[id] = time.Now()
-		}
-		e.pass(loadSize * time.Millisecond)
-		e.eachDone()
-		calls := e.target.take()
-		require.Len(e, calls, loadSize+len(deleted), "each is applied once")
-		for _, c := range calls {
-			if c.op == "delete" {
-				took := c.at.Sub(deleted[c.id])
-				require.LessOrEqual(e, took, soon, "object %d, deleted after %s", c.id, deleted[c.id].Sub(start))
-			}
-		}
-	})
-}
-
-// Released objects and due retries get a quarter of a round, so a few of them do not wait.
-func TestReleasedAndDueObjectsDoNotWaitForALoad(t *testing.T) {
-	behindALoad(t, func(e *env, n int) {
-		const each = 10
-		var mu sync.Mutex
-		open, tried := map[uint64]chan struct{}{}, map[uint64][]time.Time{}
-		blocked, failing := ids(loadSize+1, loadSize+each), ids(loadSize+each+1, loadSize+each+4)
-		for _, id := range blocked {
-			open[id] = make(chan struct{})
-		}
-		e.target.deciding(func(c call) error {
-			mu.Lock()
-			defer mu.Unlock()
-			tried[c.id] = append(tried[c.id], time.Now())
-			switch {
-			case c.id > loadSize+each:
-				return reconciler.RetryAfter(errPlain, 400*time.Millisecond)
-			case c.id > loadSize && len(tried[c.id]) == 1:
-				return reconciler.Blocked("the channel", open[c.id])
-			}
-			return nil
-		})
-		e.put(1, blocked...)
-		e.put(1, failing...)
-		e.pass(time.Second)
-
-		e.load()
-		released := map[uint64]time.Time{}
-		start := time.Now()
-		for _, id := range blocked {
-			time.Sleep(100 * time.Millisecond)
-			close(open[id])
-			released[id] = time.Now()
-		}
-		e.pass(time.Second)
-		e.doneSoon(start, released)
-		mu.Lock()
-		for _, id := range failing {
-			for i := 1; i < len(tried[id]); i++ {
-				require.LessOrEqual(e, tried[id][i].Sub(tried[id][i-1]), 400*time.Millisecond+soon, "retry %d of %d", i, id)
-			}
-		}
-		mu.Unlock()
-		e.target.failing("")
-		e.pass(loadSize * time.Millisecond)
-		e.eachDone()
-	})
-}
-
 // rewrite writes a row as another reconciler does, with the same status for this one.
 func (e *env) rewrite(id uint64) statedb.Revision {
 	return e.write(func(wtxn statedb.WriteTxn) {
@@ -183,60 +103,6 @@ func (e *env) rewrite(id uint64) statedb.Revision {
 		_, _, err := e.table.Insert(wtxn, o)
 		require.NoError(e, err)
 	})
-}
-
-// hookedTable calls hook after the loop has taken the transaction of a round and before main takes
-// its snapshot. That simulates a pause of the goroutine between the two.
-type hookedTable struct {
-	statedb.RWTable[*object]
-	hook *atomic.Pointer[func()]
-}
-
-func (t hookedTable) Changes(wtxn statedb.WriteTxn) (statedb.ChangeIterator[*object], error) {
-	it, err := t.RWTable.Changes(wtxn)
-	return hookedIterator{it, t.hook}, err
-}
-
-type hookedIterator struct {
-	statedb.ChangeIterator[*object]
-	hook *atomic.Pointer[func()]
-}
-
-func (i hookedIterator) Next(txn statedb.ReadTxn) (iter.Seq2[statedb.Change[*object], statedb.Revision], <-chan struct{}) {
-	if f := i.hook.Swap(nil); f != nil {
-		(*f)()
-	}
-	return i.ChangeIterator.Next(txn)
-}
-
-// A wait that begins between the transaction of a round and main's snapshot is for a revision after
-// that snapshot. So it covers rows that are written again before the next snapshot.
-func TestWaitBegunDuringASnapshotIsForTheNext(t *testing.T) {
-	for _, m := range []reconciler.Milestone{reconciler.Attempted, reconciler.Applied} {
-		var hook atomic.Pointer[func()]
-		inBubble(t, func(e *env) {
-			e.target.takes(50 * time.Millisecond)
-			var over <-chan waited
-			began := make(chan struct{})
-			f := func() {
-				over = e.wait(e.put(1, 2), m)
-				synctest.Wait()
-				close(began)
-			}
-			hook.Store(&f)
-			e.put(1, 1)
-			time.Sleep(10 * time.Millisecond) // row 1 is in flight
-			<-began
-			e.put(1, ids(3, 10)...)
-			e.rewrite(2)
-			w := <-over
-			require.NoError(e, w.err)
-			require.Contains(e, e.target.holds(), uint64(2), "the row that the wait is for, after %s", w.took)
-			e.pass(time.Minute)
-		}, func(e *env, cfg *reconciler.Config[*object]) {
-			cfg.Table = hookedTable{cfg.Table.(statedb.RWTable[*object]), &hook}
-		})
-	}
 }
 
 // Main reads a snapshot in pieces: it ranges over the same sequence of changes again after a break.
@@ -344,4 +210,182 @@ func TestHotRowRunsOnceALapUnderOverload(t *testing.T) {
 			}, change)
 		})
 	}
+}
+
+// writeEvery calls write at an interval for a total time.
+func writeEvery(interval, total time.Duration, write func(i uint64)) {
+	for i := range uint64(total / interval) {
+		time.Sleep(interval)
+		write(i)
+	}
+}
+
+// notDone returns how many of the rows are not Done.
+func (e *env) notDone(ids ...uint64) (n int) {
+	txn := e.db.ReadTxn()
+	for _, id := range ids {
+		o, _, found := e.table.Get(txn, idIndex.Query(id))
+		if !found || o.Status.Kind != reconciler.StatusKindDone {
+			n++
+		}
+	}
+	return n
+}
+
+// ready returns how many objects a snapshot has in its lanes.
+func ready(s inspect.Snapshot) (n int) {
+	for _, c := range s.Lanes {
+		n += c.Count
+	}
+	return n
+}
+
+// pacedBatches is a target whose batch calls all take the same time, whatever their size.
+type pacedBatches struct {
+	batchTarget
+	takes *atomic.Int64
+}
+
+func (p pacedBatches) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
+	time.Sleep(time.Duration(p.takes.Load()))
+	p.batchTarget.UpdateBatch(ctx, txn, batch)
+}
+
+// Fast batches are not queued by the thousand objects behind busy workers: a queued batch is already
+// decided, and runs the versions that its objects had then. At most four batches a worker are in
+// flight: the one that runs and three that are queued.
+func TestFastBatchesAreNotQueuedFarAhead(t *testing.T) {
+	const round, rows = 20, 1000
+	for _, workers := range []int{2} {
+		t.Run(fmt.Sprintf("workers %d", workers), func(t *testing.T) {
+			var takes atomic.Int64
+			inBubble(t, func(e *env) {
+				takes.Store(int64(50 * time.Microsecond))
+				for value := range 20 {
+					e.put(value, ids(1, rows)...)
+					e.pass(time.Second)
+				}
+				e.eachDone()
+				e.target.take()
+				takes.Store(int64(time.Second))
+				e.put(100, ids(1, rows)...)
+				for range 5 {
+					e.pass(500 * time.Millisecond)
+					n := e.inFlight()
+					require.Positive(e, n)
+					require.LessOrEqual(e, n, workers*4*round, "objects that run on workers or are queued for them")
+				}
+				e.pass(2 * time.Minute)
+				e.eachDone()
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				cfg.BatchOperations = pacedBatches{batchTarget{e.target}, &takes}
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRoundLimits(round, nil))
+		})
+	}
+}
+
+// inFlight returns how many objects are in flight.
+func (e *env) inFlight() int {
+	for _, c := range e.loop.Snapshot(e.Context()).States {
+		if c.State == "in flight" {
+			return c.Count
+		}
+	}
+	e.Fatal(`the snapshot has no state "in flight"`)
+	return 0
+}
+
+// byRemainder puts objects into a group whose IDs leave the same remainder.
+func byRemainder(n uint64) func(*object) string {
+	return func(o *object) string { return strconv.FormatUint(o.ID%n, 10) }
+}
+
+// grouped tracks the groups of the running operations.
+type grouped struct {
+	mu      sync.Mutex
+	running map[string]int
+	most    int
+	clash   string
+}
+
+// guard makes the target's operations take as long as takes returns, and records when two operations of
+// a group run at the same time.
+func (x *target) guard(groupOf func(c call) string, takes func(c call) time.Duration) *grouped {
+	g := &grouped{running: map[string]int{}}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.before = func(_ context.Context, c call) {
+		if c.op == "prune" {
+			return
+		}
+		group := groupOf(c)
+		g.mu.Lock()
+		g.running[group]++
+		if group != "" && g.running[group] > 1 {
+			g.clash = fmt.Sprintf("%s while another of group %q ran", c, group)
+		}
+		g.most = max(g.most, len(g.running))
+		g.mu.Unlock()
+		time.Sleep(takes(c))
+		g.mu.Lock()
+		if g.running[group]--; g.running[group] == 0 {
+			delete(g.running, group)
+		}
+		g.mu.Unlock()
+	}
+	return g
+}
+
+func (g *grouped) check(e *env) {
+	e.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	require.Empty(e, g.clash)
+}
+
+func always(d time.Duration) func(call) time.Duration {
+	return func(call) time.Duration { return d }
+}
+
+func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
+	withWorkersAnd(t, []int{1, 4}, serially(byRemainder(7)), func(e *env, _ int) {
+		e.put(1, ids(1, 300)...)
+		e.pass(time.Minute)
+		e.eachDone()
+		batches := map[int]map[uint64]bool{}
+		for _, c := range e.target.take() {
+			if c.batch == 0 {
+				continue
+			}
+			if batches[c.batch] == nil {
+				batches[c.batch] = map[uint64]bool{}
+			}
+			require.False(e, batches[c.batch][c.id%7], "two of a group in batch %d", c.batch)
+			batches[c.batch][c.id%7] = true
+		}
+	})
+}
+
+// A change waits behind one refresh of its group, however many wait.
+func TestRefreshOfAGroupHoldsUpNoChange(t *testing.T) {
+	const took = 10 * time.Millisecond
+	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "all" }), func(e *env, _ int) {
+		e.put(1, ids(1, 1000)...)
+		e.pass(time.Minute)
+		e.target.guard(func(call) string { return "all" }, always(took))
+		_, err := e.loop.Refresh(e.Context())
+		require.NoError(e, err)
+		e.pass(time.Second)
+		e.target.take()
+		changed := append(ids(1001, 1009), 999)
+		e.put(2, changed...)
+		e.pass(time.Duration(2*len(changed)+4) * took)
+		for _, id := range changed {
+			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
+		}
+		require.GreaterOrEqual(e, len(e.target.take()), 2*len(changed), "refreshes go on")
+		e.pass(time.Minute)
+		e.eachDone()
+		require.GreaterOrEqual(e, len(e.target.take()), 800)
+	}, reconciler.WithoutPruning())
 }

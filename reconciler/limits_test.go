@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -111,28 +110,6 @@ func TestNothingSpinsWithoutAPermit(t *testing.T) {
 		require.Less(e, counted.Load(), int64(60*20), "keys read in a minute")
 		limiter.SetLimit(rate.Inf)
 		e.pass(time.Second)
-		e.eachDone()
-	})
-}
-
-// Prunes need no permit. The permits that accrue during a prune are used when it ends.
-func TestPruneNeedsNoPermit(t *testing.T) {
-	limited(t, 10, 1, func(e *env, _ *rate.Limiter) {
-		e.target.deciding(func(c call) error {
-			if c.op == "prune" {
-				time.Sleep(time.Second)
-			}
-			return nil
-		})
-		e.put(1, ids(1, 10)...)
-		e.pass(50 * time.Millisecond)
-		require.Len(e, e.target.take(), 1)
-		e.loop.Prune()
-		synctest.Wait()
-		e.put(1, ids(11, 20)...)
-		e.pass(1100 * time.Millisecond)
-		require.Contains(e, shorts(e.target.take()), "prune(10)")
-		e.pass(3 * time.Second)
 		e.eachDone()
 	})
 }
@@ -266,26 +243,4 @@ func TestTinyLimitsAllowTheBurstAndDoNotSpin(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Another reconciler may take the permits of a shared limiter after a round was planned.
-func TestRoundWithoutPermitsDoesNotPanic(t *testing.T) {
-	limiter := rate.NewLimiter(10, 5)
-	var take atomic.Bool
-	inBubble(t, func(e *env) {
-		take.Store(true)
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.eachDone()
-		require.Zero(t, e.loop.Figures().Panics)
-		require.Equal(t, 1, e.target.batches, "a call without objects is not made")
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.RoundOperations = roundTarget{e.target}
-		cfg.GetStatus = func(o *object) reconciler.Status {
-			if o.Status.Kind == reconciler.StatusKindPending && take.Swap(false) {
-				limiter.AllowN(time.Now(), 5)
-			}
-			return o.Status
-		}
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = limiter }), reconciler.WithoutPruning())
 }

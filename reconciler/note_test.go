@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/running"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -72,54 +72,6 @@ func TestEachOperationHasItsOwnNote(t *testing.T) {
 	})
 }
 
-// A deletion cannot set the note of an update that follows in the same round, nor an update the
-// note of a deletion. Neither can make a checkpoint of the other's object.
-func TestNoteIsOnlyForItsKindOfOperation(t *testing.T) {
-	var h *hooked
-	eachConcurrency(t, "batches", func(e *env) {
-		h.update = func(ctx context.Context, _ *object) error {
-			reconciler.NoteOn(ctx, &object{ID: 1}, "of an update")
-			return nil
-		}
-		h.remove = func(ctx context.Context, _ *object) error {
-			reconciler.NoteOn(ctx, &object{ID: 2}, "of a deletion")
-			e.noOperation(ctx, &object{ID: 2}, "an update of the same round")
-			return nil
-		}
-		e.put(1, 1)
-		synctest.Wait()
-		e.write(func(wtxn statedb.WriteTxn) {
-			_, _, err := e.table.Delete(wtxn, &object{ID: 1})
-			require.NoError(e, err)
-			_, _, err = e.table.Insert(wtxn, &object{ID: 2, Status: reconciler.StatusPending()})
-			require.NoError(e, err)
-		})
-		synctest.Wait()
-		require.Equal(e, []string{"update: of an update", "delete: "}, e.notes(1))
-		require.Equal(e, []string{"update: "}, e.notes(2))
-	}, func(_ *env, cfg *reconciler.Config[*object]) {
-		h = &hooked{}
-		cfg.BatchOperations = h
-	})
-}
-
-// A single operation does not need to name its object to set a note.
-func TestNoteOfASingleOperationNeedsNoObject(t *testing.T) {
-	singly(t, func(e *env) {
-		e.hook(func(ctx context.Context, c call) { reconciler.Note(ctx, fmt.Sprintf("%s was here", c)) })
-		e.put(1, 1)
-		synctest.Wait()
-		x := e.loop.Explain(e.Context(), "1")
-		require.Contains(e, x.String(), "update(1) was here")
-		raw, err := json.Marshal(x)
-		require.NoError(e, err)
-		require.Contains(e, string(raw), `"note":"update(1) was here"`)
-		e.remove(1)
-		synctest.Wait()
-		require.Equal(e, []string{"update: update(1) was here", "delete: delete(1) was here"}, e.notes(1))
-	})
-}
-
 // A note that is too long is cut between two runes.
 func TestNotesAreBounded(t *testing.T) {
 	const most = reconciler.MaxNote
@@ -162,4 +114,41 @@ func TestLateNoteDoesNotRaceWithTheNextOperations(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, reconciler.StatusKindDone, e.kind(1000))
 	})
+}
+
+// Package running is for adapters: an operation on one object can ask for the row, a batch has no single row.
+func TestRowReturnsTheRowOfTheRunningOperation(t *testing.T) {
+	for _, batched := range []bool{false, true} {
+		inBubble(t, func(e *env) {
+			calls := 0
+			e.target.before = func(ctx context.Context, c call) {
+				calls++
+				is, ok := running.Row[*object](ctx)
+				if assert.Equal(e, !batched, ok, "a single row"); batched {
+					return
+				}
+				stored, _, _ := e.table.Get(e.db.ReadTxn(), idIndex.Query(c.id))
+				assert.Same(e, stored, is, "the row, not the clone")
+				_, ok = running.Row[object](ctx)
+				assert.False(e, ok, "rows of another type")
+				half := *stored
+				half.Value = -1
+				assert.NoError(e, reconciler.Checkpoint(ctx, &half))
+				is, ok = running.Row[*object](ctx)
+				assert.True(e, ok)
+				assert.Equal(e, -1, is.Value, "what the checkpoint wrote")
+			}
+			e.put(1, 1, 2)
+			synctest.Wait()
+			require.Equal(e, 2, calls)
+		}, func(e *env, cfg *reconciler.Config[*object]) {
+			if batched {
+				cfg.BatchOperations = batchTarget{e.target}
+			}
+		}, reconciler.WithoutPruning())
+	}
+	_, ok := running.Row[*object](t.Context())
+	require.False(t, ok, "outside an operation")
+	// The functions are not called then.
+	running.Comparer[*object](nil, nil, nil)(t.Context(), &object{})
 }

@@ -113,41 +113,6 @@ func TestOnlyOrphansAreDeleted(t *testing.T) {
 	})
 }
 
-func TestObjectThatIsBeingDeletedIsNoOrphan(t *testing.T) {
-	relisting(t, func(e *env, s *lister) {
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.target.failingFor(1, errors.New("in use"))
-		e.target.take()
-		start := time.Now()
-		e.remove(1)
-		e.pass(50 * time.Millisecond)
-		require.Equal(e, inspect.Resync{Listed: 1}, e.relist(), "it does not count for the budget")
-		e.pass(500 * time.Millisecond)
-		calls := slices.DeleteFunc(e.target.take(), func(c call) bool { return c.op == "list" })
-		require.Equal(e, seconds(0, 0.1, 0.3), since(start, calls), "the backoff continues")
-	}, reconciler.WithOrphanBudget(1, 0))
-}
-
-// An object that is inserted during the listing is no orphan, nor is one that is deleted from the table meanwhile: it
-// is deleted for that reason.
-func TestObjectThatChangesDuringTheListingIsNoOrphan(t *testing.T) {
-	relisting(t, func(e *env, s *lister) {
-		e.put(1, ids(1, 20)...)
-		e.pass(time.Second)
-		e.target.take()
-		s.strays(101)
-		s.during = func(context.Context, func(*object) bool) {
-			e.remove(ids(1, 10)...)
-			e.put(1, 101)
-		}
-		require.Equal(e, inspect.Resync{Listed: 21}, e.relist())
-		e.pass(time.Second)
-		require.Len(e, e.target.ops(), 11)
-		e.eachDone()
-	}, reconciler.WithOrphanBudget(1, 0))
-}
-
 func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 	relisting(t, func(e *env, s *lister) {
 		s.strays(7, 8)
@@ -280,40 +245,6 @@ func TestOrphansWaitUntilTheInitialLoadHasBeenAttempted(t *testing.T) {
 	}
 }
 
-// While a resync waits for the initial load, an interval that has passed must not wake the loop: it
-// would spin, and virtual time would not advance.
-func TestIntervalThatPassesDuringTheInitialLoadCausesNoSpin(t *testing.T) {
-	for _, workers := range []int{1, 8} {
-		inBubble(t, func(e *env) {
-			start := time.Now()
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.ResyncInterval = time.Second }))
-			e.pass(35 * time.Second)
-			require.Equal(e, seconds(30, 31, 32, 33, 34, 35), listings(start, e.target.take()))
-		}, func(e *env, cfg *reconciler.Config[*object]) {
-			e.put(1, 1)
-			e.target.lasting(func(call) time.Duration { return 30 * time.Second })
-			cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
-		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }))
-	}
-}
-
-// Changes go on while the target is listed, and while orphans are deleted.
-func TestOrphansDoNotHoldUpFreshChanges(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.strays(ids(1000, 1999)...)
-		e.target.lasting(func(call) time.Duration { return 10 * time.Millisecond })
-		e.relist()
-		e.pass(100 * time.Millisecond)
-		e.put(1, 1)
-		written := time.Now()
-		e.pass(time.Minute)
-		require.LessOrEqual(e, e.get(1).Status.UpdatedAt.Sub(written), 50*time.Millisecond)
-		e.eachDone()
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
-	})
-}
-
 func TestPausedReconcilerDoesNotList(t *testing.T) {
 	relisting(t, func(e *env, s *lister) {
 		s.strays(1, 2)
@@ -328,55 +259,6 @@ func TestPausedReconcilerDoesNotList(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, []string{"delete(1)"}, s.ops())
 	})
-}
-
-func TestResyncBeyondItsBudgetDeletesNothing(t *testing.T) {
-	for _, c := range []struct {
-		name           string
-		objects        int
-		fraction       float64
-		wanted, strays uint64
-		refused        string
-	}{
-		{"exactly the budget", 3, 0, 10, 3, ""},
-		{"one too many", 3, 0, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
-		{"exactly the fraction", 0, 0.25, 9, 3, ""},
-		{"more than the fraction", 0, 0.25, 8, 3, "the table has no row for 3 of the 11 objects in the target, more than the budget of 25 % of them: "},
-		{"both limits, too many objects", 3, 0.9, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 3 objects: "},
-		{"both limits, too large a fraction", 30, 0.1, 10, 4, "the table has no row for 4 of the 14 objects in the target, more than the budget of 10 % of them: "},
-		{"all objects, with an empty table", 0, 0.9, 0, 4, "the table has no row for 4 of the 4 objects"},
-		{"without a budget", 0, 0, 0, 4, ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.put(1, ids(1, c.wanted)...)
-				e.pass(time.Second)
-				e.target.take()
-				e.target.strays(ids(101, 100+c.strays)...)
-				record := e.relist()
-				e.pass(10 * time.Millisecond)
-				level, message, err := e.health.Now()
-				if c.refused == "" {
-					require.Empty(e, record.Error)
-					require.EqualValues(e, c.strays, record.Orphan)
-					require.Len(e, e.target.ops(), int(c.strays))
-					require.Equal(e, cell.StatusOK, level)
-					return
-				}
-				require.Contains(e, record.Error, c.refused)
-				require.EqualValues(e, c.wanted+c.strays, record.Listed)
-				require.Empty(e, e.target.ops())
-				require.Equal(e, cell.StatusDegraded, level)
-				require.Equal(e, "a resync awaits approval", message)
-				require.EqualError(e, err, "resync: "+record.Error)
-				require.ErrorContains(e, err, "nothing is deleted until a person approves it: "+
-					"with the command reconciler/approve, the button \"Approve resync\" of the page, or Loop.ApproveResync")
-			}, func(e *env, cfg *reconciler.Config[*object]) {
-				cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
-			},
-				reconciler.WithOrphanBudget(c.objects, c.fraction))
-		})
-	}
 }
 
 func TestBudgetCountsAnObjectOnceHoweverOftenItIsListed(t *testing.T) {
@@ -420,27 +302,4 @@ func TestRefusedResyncStaysInHealthUntilItIsApproved(t *testing.T) {
 		record := e.relist()
 		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "the approval was for one resync")
 	}, reconciler.WithOrphanBudget(2, 0))
-}
-
-// An object that the program deleted is no orphan and does not count for the budget, however late
-// the loop reads the deletion.
-func TestUnobservedDeletionsDoNotCountForTheBudget(t *testing.T) {
-	relisting(t, func(e *env, s *lister) {
-		const n = 500
-		e.put(1, ids(1, n)...)
-		e.pass(time.Minute)
-		e.target.take()
-		s.strays(n + 1)
-		// The loop is busy while the rows are deleted, and then lists.
-		e.target.takes(10 * time.Millisecond)
-		e.put(2, ids(1, 100)...)
-		e.pass(time.Millisecond)
-		e.remove(ids(201, n)...)
-		e.loop.Prune()
-		e.pass(time.Minute)
-		require.Equal(e, 1, e.resync().Orphan, e.resync().Error)
-		e.eachDone()
-		ops := e.target.ops()
-		require.Len(e, slices.Compact(ops), len(ops), "each is deleted once")
-	}, reconciler.WithOrphanBudget(10, 0), reconciler.WithRoundLimits(100, nil))
 }

@@ -4,16 +4,13 @@
 package reconciler_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/statedb"
+	"github.com/cilium/hive/cell"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
@@ -47,9 +44,6 @@ func TestIsBlockedAgreesWithTheStatus(t *testing.T) {
 	}
 	require.False(t, reconciler.IsBlocked(nil))
 }
-
-// An outcome is found however it is wrapped, and the status has the text of the whole error.
-func TestOutcomesAreFoundInWrappedErrors(t *testing.T) { checkOutcomes(t, wrapped) }
 
 func wrapped() map[string]combined {
 	later := reconciler.RetryAfter(errInner, 4*time.Second)
@@ -86,10 +80,6 @@ func wrapped() map[string]combined {
 		"retry after a negative time": {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
 	}
 }
-
-// The result of joined outcomes does not depend on their order. An outcome that wraps others
-// replaces them.
-func TestJoinedOutcomesDoNotDependOnTheirOrder(t *testing.T) { checkOutcomes(t, joined) }
 
 func joined() map[string]combined {
 	later := reconciler.RetryAfter(errInner, 4*time.Second)
@@ -139,29 +129,6 @@ func joined() map[string]combined {
 		}
 	}
 	return cases
-}
-
-// checkOutcomes checks cases. It makes them for each bubble, since they contain channels.
-func checkOutcomes(t *testing.T, cases func() map[string]combined) {
-	for name := range cases() {
-		t.Run(name, func(t *testing.T) {
-			everyWay(t, func(e *env) {
-				c := cases()[name]
-				e.target.deciding(func(call) error { return c.err })
-				start := time.Now()
-				e.put(1, 1)
-				e.pass(10 * time.Second)
-				require.Equal(e, c.again, since(start, e.target.take()))
-				e.status(1, c.kind, c.text)
-
-				// A change is applied after every outcome.
-				e.target.failing("")
-				e.put(2, 1)
-				e.pass(10 * time.Second)
-				e.eachDone()
-			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }))
-		})
-	}
 }
 
 // Each of several joined channels wakes the object.
@@ -219,103 +186,171 @@ func TestDeletionsWaitLikeUpdatesAndAreNeverTerminal(t *testing.T) {
 	}
 }
 
-// An error whose methods panic, such as a nil pointer in an error, is handled like other errors.
-func TestErrorsWhoseMethodsPanicAreErrors(t *testing.T) {
-	for name, err := range map[string]error{
-		"error":         (*nilError)(nil),
-		"unwrap":        (*net.OpError)(nil),
-		"wrapped":       fmt.Errorf("outer: %w", error((*net.OpError)(nil))),
-		"joined":        errors.Join(errPlain, (*net.OpError)(nil)),
-		"unwrap, error": (*panickyError)(nil),
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, batch := range []bool{false, true} {
-				x := &erring{err: err}
-				eachConcurrency(t, fmt.Sprintf("batch %t", batch), func(e *env) {
-					before := x.attempts.Load()
-					e.put(1, 1)
-					e.pass(time.Second)
-					require.Equal(e, reconciler.StatusKindError, e.kind(1))
-					require.NotEmpty(e, e.get(1).Status.GetError())
-					require.EqualValues(e, 4, x.attempts.Load()-before)
-				}, func(e *env, cfg *reconciler.Config[*object]) {
-					cfg.Operations = x
-					if batch {
-						cfg.BatchOperations = x
-					}
-				}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Minute }))
+// returning runs a test in which every operation returns an error until the test changes that, with
+// single operations, batches and rounds.
+func returning(t *testing.T, err error, test func(e *env)) {
+	for _, kind := range []string{"single", "batches", "rounds"} {
+		t.Run(kind, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.deciding(func(call) error { return err })
+				test(e)
+			}, func(e *env, cfg *reconciler.Config[*object]) {
+				switch kind {
+				case "batches":
+					cfg.BatchOperations = batchTarget{e.target}
+				case "rounds":
+					cfg.RoundOperations = roundTarget{e.target}
+				}
+			}, reconciler.WithoutPruning())
+		})
+	}
+}
+
+func TestTerminalErrorIsNotRetriedUntilTheObjectChanges(t *testing.T) {
+	returning(t, errors.Join(reconciler.TerminalError(errors.New("no such device"))), func(e *env) {
+		revision := e.put(1, 1)
+		e.pass(24 * time.Hour)
+		require.Len(e, e.target.take(), 1)
+		require.Equal(e, reconciler.StatusKindError, e.kind(1))
+		level, message, err := e.health.Now()
+		require.Equal(e, cell.StatusDegraded, level)
+		require.Equal(e, "1 error(s)", message)
+		require.EqualError(e, err, "no such device")
+		_, low, err := e.loop.WaitUntilReconciled(e.Context(), revision)
+		require.NoError(e, err)
+		require.Equal(e, revision, low)
+
+		e.target.failing("")
+		e.put(2, 1)
+		e.pass(time.Second)
+		e.eachDone()
+		level, _, _ = e.health.Now()
+		require.Equal(e, cell.StatusOK, level)
+	})
+}
+
+func TestRequeueIsDoneAndRunsAgain(t *testing.T) {
+	returning(t, reconciler.Requeue(time.Minute), func(e *env) {
+		e.put(1, 1)
+		synctest.Wait()
+		e.eachDone()
+		revision := e.table.Revision(e.db.ReadTxn())
+		e.pass(3*time.Minute + time.Second)
+		require.Equal(e, []string{"update(1)", "update(1)", "update(1)", "update(1)"}, e.target.calls())
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "Done stays Done: nothing is written")
+		level, _, _ := e.health.Now()
+		require.Equal(e, cell.StatusOK, level)
+
+		e.target.failing("")
+		e.pass(time.Minute)
+		require.Len(e, e.target.take(), 1)
+		e.pass(time.Hour)
+		require.Empty(e, e.target.take())
+		e.remove(1)
+		synctest.Wait()
+		require.Equal(e, []string{"delete(1)"}, e.target.calls())
+	})
+}
+
+func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
+	inBubble(t, func(e *env) {
+		device := make(chan struct{})
+		e.target.deciding(func(c call) error {
+			select {
+			case <-device:
+				return nil
+			default:
+				return reconciler.Blocked("device eth0", device, make(chan struct{}))
 			}
 		})
-	}
+		e.put(1, ids(1, 100)...)
+		e.pass(24 * time.Hour)
+		require.Len(e, e.target.take(), 100, "no retry by time")
+		require.Equal(e, reconciler.StatusKindBlocked, e.kind(1))
+		require.Equal(e, "device eth0", e.get(1).Status.GetError())
+		level, message, _ := e.health.Now()
+		require.Equal(e, cell.StatusOK, level)
+		require.Equal(e, "OK, 100 object(s), 100 blocked", message)
+
+		e.remove(1)
+		synctest.Wait()
+		require.Equal(e, []string{"delete(1) fail"}, e.target.calls(), "blocked as well")
+		start := time.Now()
+		close(device)
+		synctest.Wait()
+		require.Equal(e, start, time.Now(), "at once")
+		require.Len(e, e.target.take(), 100)
+		e.eachDone()
+		_, message, _ = e.health.Now()
+		require.Equal(e, "OK, 99 object(s)", message)
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
 }
 
-// panickyError is an error whose methods panic without an inner error.
-type panickyError struct{ inner error }
-
-func (p *panickyError) Error() string { return p.inner.Error() }
-func (p *panickyError) Unwrap() error { return p.inner }
-
-// erring is a target whose operations all return one error.
-type erring struct {
-	*target
-	err      error
-	attempts atomic.Int64
-}
-
-func (x *erring) Update(context.Context, statedb.ReadTxn, statedb.Revision, *object) error {
-	x.attempts.Add(1)
-	return x.err
-}
-
-func (x *erring) UpdateBatch(_ context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	for i := range batch {
-		x.attempts.Add(1)
-		batch[i].Result = x.err
-	}
-}
-
-func (x *erring) DeleteBatch(context.Context, statedb.ReadTxn, []reconciler.BatchEntry[*object]) {}
-
-// circular is an error that wraps itself.
-type circular struct{}
-
-func (circular) Error() string   { return "circular" }
-func (c circular) Unwrap() error { return c }
-
-// levels wraps the error below twice; its text does not grow with the depth.
-type levels struct {
-	below error
-}
-
-func (levels) Error() string { return "levels" }
-func (l levels) Unwrap() []error {
-	return []error{l.below, l.below}
-}
-
-func levelsAbove(bottom error, n int) error {
-	for range n {
-		bottom = levels{bottom}
-	}
-	return bottom
-}
-
-// An error that wraps itself, or has too many paths for a search, fails like any other error.
-func TestSearchOfAnErrorEnds(t *testing.T) {
-	for name, err := range map[string]error{
-		"wraps itself":           circular{},
-		"wraps itself, joined":   errors.Join(errPlain, circular{}),
-		"shared by 28 levels":    levelsAbove(errPlain, 28),
-		"shared by 1,000 levels": levelsAbove(errPlain, 1000),
-		"shared, requeue":        levelsAbove(reconciler.Requeue(time.Hour), 1000),
-	} {
-		t.Run(name, func(t *testing.T) {
-			require.False(t, reconciler.IsBlocked(err))
-			returning(t, err, func(e *env) {
-				e.put(1, 1)
-				e.pass(150 * time.Millisecond)
-				require.Len(e, e.target.take(), 2, "with the backoff of any failure")
-				require.Equal(e, reconciler.StatusKindError, e.kind(1))
-			})
+// The wake-up is not lost when the channel closes while the operation still runs.
+func TestBlockedOnAChannelThatIsClosedAlreadyRunsAgain(t *testing.T) {
+	returning(t, nil, func(e *env) {
+		closed := make(chan struct{})
+		close(closed)
+		n := 0
+		e.target.deciding(func(call) error {
+			if n++; n < 5 {
+				return reconciler.Blocked("a door", closed)
+			}
+			return nil
 		})
-	}
+		e.put(1, 1)
+		e.pass(time.Second)
+		e.eachDone()
+		require.Len(e, e.target.take(), 5)
+	})
+}
+
+func TestRetryAfterAndTerminalErrorOfNilAreNil(t *testing.T) {
+	require.NoError(t, reconciler.RetryAfter(nil, time.Second))
+	require.NoError(t, reconciler.TerminalError(nil))
+}
+
+func TestMutationsByUpdateAreKept(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.mutate = func(o *object) { o.Note = fmt.Sprintf("allocated %d", o.ID) }
+		e.put(1, 1)
+		synctest.Wait()
+		require.Equal(e, "allocated 1", e.get(1).Note)
+	}, nil)
+}
+
+// An operation that requests to run again with backoff is done: Done is written once, health is OK,
+// and it does not count as a failure. A change runs at once and keeps the current backoff; another
+// outcome resets it.
+func TestRequeueWithBackoffIsNoFailure(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.deciding(func(call) error { return reconciler.RequeueBackoff() })
+		e.put(1, 1)
+		synctest.Wait()
+		e.eachDone()
+		revision := e.table.Revision(e.db.ReadTxn())
+		start := time.Now()
+		e.pass(time.Second)
+		require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, e.target.take()))
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "Done stays Done: nothing is written")
+		level, message, _ := e.health.Now()
+		require.Equal(e, cell.StatusOK, level, message)
+		require.Zero(e, e.loop.Figures().Failing)
+
+		e.put(2, 1)
+		e.pass(2 * time.Second)
+		require.Equal(e, seconds(1, 2.6), since(start, e.target.take()), "the fifth wait is 1.6 s")
+
+		e.target.deciding(func(call) error { return reconciler.Requeue(time.Second) })
+		e.pass(4 * time.Second)
+		require.Equal(e, seconds(5.8, 6.8), since(start, e.target.take()))
+		e.target.deciding(func(call) error { return reconciler.RequeueBackoff() })
+		e.pass(time.Second)
+		require.Equal(e, seconds(7.8, 7.9), since(start, e.target.take()), "the backoff starts again")
+
+		e.target.deciding(func(call) error { return nil })
+		e.pass(time.Hour)
+		require.Len(e, e.target.take(), 1)
+		e.eachDone()
+	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }), reconciler.WithoutPruning())
 }

@@ -17,7 +17,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
@@ -230,31 +229,6 @@ func (e *env) runEnds(cfg reconciler.Config[*object], then func(loop *reconciler
 	case <-time.After(time.Minute):
 		e.Fatal("Run has not returned after a minute")
 		return nil
-	}
-}
-
-// An operation in line runs on the goroutine of the loop. So runtime.Goexit ends the loop: Run returns
-// an error that names the operation, and health is Degraded.
-func TestGoexitInLineEndsTheLoopWithAnError(t *testing.T) {
-	for _, kind := range []string{"single", "batches", "rounds"} {
-		synctest.Test(t, func(t *testing.T) {
-			e := newEnv(t)
-			cfg := e.config(reconciler.WithoutPruning(), reconciler.WithRefreshing(time.Hour, nil))
-			operate(kind)(e, &cfg)
-			e.target.exiting(func(c call) bool { return c.id == 3 })
-			err := e.runEnds(cfg, func(loop *reconciler.Loop[*object]) {
-				e.put(1, ids(1, 5)...)
-				synctest.Wait()
-				_, err := loop.Retry(t.Context())
-				require.ErrorIs(t, err, inspect.ErrStopped)
-			})
-			require.ErrorContains(t, err, "update of ")
-			require.ErrorContains(t, err, goexitText)
-			level, _, told := e.health.Now()
-			require.Equal(t, cell.StatusDegraded, level)
-			require.ErrorContains(t, err, told.Error())
-			require.Equal(t, reconciler.StatusKindPending, e.kind(3), "the next run begins with it")
-		})
 	}
 }
 

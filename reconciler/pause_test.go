@@ -5,7 +5,10 @@ package reconciler_test
 
 import (
 	"context"
+	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +18,7 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -108,25 +112,6 @@ func TestPauseBeforeTheStartHolds(t *testing.T) {
 	})
 }
 
-// A due prune waits for the workers. A pause during this wait delays the prune until the resume,
-// and the loop does not spin.
-func TestPauseDelaysAPruneThatWaitsForWorkers(t *testing.T) {
-	var p passes
-	inBubble(t, func(e *env) {
-		e.target.before = func(_ context.Context, c call) { time.Sleep(time.Duration(c.value) * time.Second) }
-		e.put(1, 1)
-		e.pass(10 * time.Millisecond)
-		e.loop.Prune()
-		e.pass(10 * time.Millisecond)
-		e.loop.Pause()
-		require.LessOrEqual(e, p.during(func() { e.pass(time.Hour) }), int64(10))
-		require.Equal(e, []string{"update(1)"}, e.target.calls())
-		e.loop.Resume()
-		synctest.Wait()
-		require.Equal(e, []string{"prune(1)"}, e.target.calls())
-	}, p.count, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 4 }))
-}
-
 // The latest call counts, however fast the calls follow each other.
 func TestLastCallOfPauseCounts(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -215,36 +200,6 @@ func TestObjectPausedInFlightIsFinished(t *testing.T) {
 	})
 }
 
-// Pausing all objects reads each of them once.
-func TestPausedObjectsAreReadOnce(t *testing.T) {
-	const backlog = 500
-	var p passes
-	everyWayWith(t, func(e *env, cfg *reconciler.Config[*object]) { p.count(e, cfg); countReads(e, cfg) }, func(e *env) {
-		e.loop.PauseObjects(func(*object) bool { return true })
-		synctest.Wait()
-		e.put(1, ids(1, backlog)...)
-		e.pass(time.Minute)
-		require.Empty(e, e.target.calls())
-		_, message, _ := e.health.Now()
-		require.Equal(e, "OK, 500 object(s), 500 paused", message)
-		counted.Store(0)
-		require.Zero(e, p.during(func() { e.pass(24 * time.Hour) }))
-		require.Zero(e, counted.Load())
-
-		// An object that is not paused runs at once, at the cost of one object.
-		e.loop.PauseObjects(func(o *object) bool { return o.ID <= backlog })
-		synctest.Wait()
-		counted.Store(0)
-		e.put(1, backlog+1)
-		synctest.Wait()
-		require.Equal(e, reconciler.StatusKindDone, e.kind(backlog+1))
-		require.Less(e, counted.Load(), int64(100))
-		e.loop.Resume()
-		e.pass(time.Minute)
-		e.eachDone()
-	}, reconciler.WithRoundLimits(100, nil))
-}
-
 // A prune gets paused objects. It may remove an object whose deletion is paused.
 func TestPruneGetsPausedObjects(t *testing.T) {
 	inBubble(t, func(e *env) {
@@ -262,21 +217,6 @@ func TestPruneGetsPausedObjects(t *testing.T) {
 		require.ElementsMatch(e, []string{"update(1)", "update(4)", "delete(2)"}, e.target.calls())
 		e.eachDone()
 	}, nil)
-}
-
-// A paused object does not hold up the other objects of its group, whether or not it is its turn.
-func TestPausedObjectDoesNotHoldUpItsGroup(t *testing.T) {
-	eachConcurrency(t, "group", func(e *env) {
-		e.target.before = func(context.Context, call) { time.Sleep(time.Second) }
-		e.put(1, ids(1, 3)...)
-		e.pass(500 * time.Millisecond)
-		e.loop.PauseObjects(only(2))
-		e.pass(10 * time.Second)
-		require.Equal(e, []string{"update(1)", "update(3)"}, e.target.calls())
-		e.loop.Resume()
-		e.pass(10 * time.Second)
-		e.eachDone()
-	}, serially(func(*object) string { return "all" }))
 }
 
 // The pause of an object that is Done is shown in Snapshot, by key, and in Explain.
@@ -476,4 +416,81 @@ func TestFreshChangeDoesNotWaitForManyPausedKeys(t *testing.T) {
 		e.pass(time.Minute)
 		require.Len(e, e.target.holds(), waiting+2)
 	}, reconciler.WithRetry(24*time.Hour, 24*time.Hour), reconciler.WithoutPruning())
+}
+
+// Package pauses is for the command and the page, whose pauses of single keys add up.
+func TestPausesOfKeysAddUp(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2, 3)
+		ctx, two := e.Context(), "0x0000000000000002"
+		paused := func() []string { return e.loop.Snapshot(ctx).Paused }
+		require.NoError(e, operator.Pause(ctx, e.loop, "2", `"2"`, two))
+		require.NoError(e, operator.Pause(ctx, e.loop, "3", "1"))
+		require.Equal(e, []string{"1", "2", "3"}, paused())
+		require.NoError(e, operator.Resume(ctx, e.loop, two, "2"))
+		require.Equal(e, []string{"1", "3"}, paused())
+		require.EqualError(e, operator.Resume(ctx, e.loop, "1", "2"), "object 2 is not paused by its key")
+		require.Equal(e, []string{"1", "3"}, paused(), "nothing is resumed")
+		require.NoError(e, operator.Resume(ctx, e.loop, "1", "3"))
+		require.Empty(e, paused())
+	}, nil)
+}
+
+// interrupted lets others run after it has listed the keys that are paused.
+type interrupted struct{ inspect.LoopController }
+
+func (i interrupted) Snapshot(ctx context.Context) inspect.Snapshot {
+	defer func() {
+		for range 100 {
+			runtime.Gosched()
+		}
+	}()
+	return i.LoopController.Snapshot(ctx)
+}
+
+func TestPausesOfSeveralOperatorsAddUp(t *testing.T) {
+	inBubble(t, func(e *env) {
+		const operators = 20
+		e.put(1, ids(1, 2*operators)...)
+		e.pass(0)
+		var all, rest []string
+		var changes sync.WaitGroup
+		for i := range operators {
+			one, other := strconv.Itoa(i+1), strconv.Itoa(operators+i+1)
+			all, rest = append(all, one, other), append(rest, one)
+			changes.Go(func() {
+				require.NoError(e, operator.Pause(e.Context(), interrupted{e.loop}, one))
+				require.NoError(e, operator.Pause(e.Context(), interrupted{e.loop}, other))
+			})
+		}
+		changes.Wait()
+		require.ElementsMatch(e, all, e.loop.Snapshot(e.Context()).Paused)
+		for i := range operators {
+			changes.Go(func() {
+				require.NoError(e, operator.Resume(e.Context(), interrupted{e.loop}, strconv.Itoa(operators+i+1)))
+			})
+		}
+		changes.Wait()
+		require.ElementsMatch(e, rest, e.loop.Snapshot(e.Context()).Paused)
+	}, nil)
+}
+
+func TestRefusedPauseNamesTheCause(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1, 2)
+		e.pass(0)
+		err := operator.Pause(e.Context(), e.loop, "1", "no\n"+strings.Repeat("x", 1000))
+		require.ErrorIs(e, err, inspect.ErrNotFound)
+		require.ErrorContains(e, err, ": not in the table, and nothing is left to be done for it")
+		require.NotContains(e, err.Error(), "\n")
+		require.Less(e, len(err.Error()), 400)
+		require.Empty(e, e.loop.Snapshot(e.Context()).Paused, "one mistyped key pauses nothing")
+
+		e.loop.Pause()
+		e.pass(0)
+		e.remove(2)
+		err = operator.Pause(e.Context(), e.loop, "2")
+		require.ErrorIs(e, err, inspect.ErrNotFound)
+		require.ErrorContains(e, err, "may be unread: if it was deleted since, that may be still to come")
+	}, nil)
 }

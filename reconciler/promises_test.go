@@ -5,14 +5,13 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -20,119 +19,8 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
-// Each test of this file checks a promise that statedb's reconciler was seen to break, in
-// measurements or in reports of its users.
-
-// With two reconcilers of one object, a retry of one may run while the other writes its status.
-// That must neither leave the object in Error nor lose the retry.
-func TestTwoReconcilersOfAnObjectDoNotStrandIt(t *testing.T) {
-	for _, failures := range []int{1, 3} {
-		for _, otherFailures := range []int{0, 2} {
-			t.Run(fmt.Sprintf("%d and %d failures", failures, otherFailures), func(t *testing.T) {
-				other := newTarget()
-				inBubble(t, func(e *env) {
-					cfg := e.config(reconciler.WithName("other"))
-					cfg.Operations, cfg.SetStatus, cfg.GetStatus = other, (*object).SetOther, (*object).GetOther
-					failFirst(e.target, failures, 30*time.Millisecond)
-					failFirst(other, otherFailures, 20*time.Millisecond)
-					e.start(cfg)
-					e.put(1, ids(1, 20)...)
-					e.pass(time.Minute)
-
-					e.eachDone()
-					for o := range e.table.All(e.db.ReadTxn()) {
-						require.Equal(e, reconciler.StatusKindDone, o.Other.Kind, "%d: %s", o.ID, o.Other)
-					}
-					require.Len(e, e.target.take(), 20*(failures+1), "no attempt too many")
-					require.Len(e, other.take(), 1+20*(otherFailures+1), "a prune, and no attempt too many")
-				}, nil)
-			})
-		}
-	}
-}
-
-// failFirst makes the first n calls for each object fail, and each call take some time. Prunes
-// succeed.
-func failFirst(x *target, n int, took time.Duration) {
-	seen := map[uint64]int{}
-	x.deciding(func(c call) error {
-		if c.op == "prune" {
-			return nil
-		}
-		if seen[c.id]++; seen[c.id] <= n {
-			return errors.New("not yet")
-		}
-		return nil
-	})
-	x.before = func(context.Context, call) { time.Sleep(took) }
-}
-
-// A due retry runs however fast the table changes.
-func TestDueRetryComesThroughASaturatedTable(t *testing.T) {
-	for _, size := range []int{1, 10} {
-		t.Run(fmt.Sprintf("round size %d", size), func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				failFirst(e.target, 0, time.Millisecond)
-				victimFailed := false
-				e.target.deciding(func(c call) error {
-					if c.id == 1 && !victimFailed {
-						victimFailed = true
-						return errors.New("once")
-					}
-					return nil
-				})
-				e.put(1, 1)
-				e.pass(10 * time.Millisecond)
-				require.Equal(e, reconciler.StatusKindError, e.kind(1))
-				e.target.take()
-
-				// Every object is written again long before its turn.
-				for value := range 80 {
-					e.put(value, ids(100, 300)...)
-					time.Sleep(5 * time.Millisecond)
-				}
-				var at time.Time
-				for i, c := range e.target.take() {
-					if i == 0 {
-						at = c.at
-					}
-					if c.id == 1 {
-						require.Less(e, c.at.Sub(at), 100*time.Millisecond+3*time.Second/10, "after the retry was due")
-						return
-					}
-				}
-				e.Fatal("the retry did not come while the table changed")
-			}, nil, reconciler.WithRoundLimits(size, nil))
-		})
-	}
-}
-
-// Failures that wait for a retry cost other objects nothing: a round reads the same number of
-// objects, however many of them wait.
-func TestWaitingFailuresAddNoCostToARound(t *testing.T) {
-	reads := func(parked uint64) (n int64) {
-		inBubble(t, func(e *env) {
-			e.target.deciding(func(c call) error {
-				if c.value < 0 {
-					return errors.New("parked")
-				}
-				return nil
-			})
-			e.put(-1, ids(1000, 1000+parked)...)
-			e.pass(10 * time.Second)
-			counted.Store(0)
-			for id := range ids(1, 50) {
-				e.put(1, uint64(id))
-				e.pass(time.Millisecond)
-			}
-			n = counted.Load()
-		}, countReads, reconciler.WithRetry(time.Hour, time.Hour))
-		return n
-	}
-	few := reads(1)
-	require.Positive(t, few)
-	require.Equal(t, few, reads(1000))
-}
+// The tests of this file check promises that statedb's reconciler was seen to break, in measurements or in reports of
+// its users. A number is that of the invariant in DESIGN, section 6.
 
 // counted is the number of times that the loop read an object: its status or its key, or to clone
 // it.
@@ -168,62 +56,6 @@ func TestRefreshKeepsToItsLimiter(t *testing.T) {
 	}, nil, reconciler.WithRefreshing(time.Minute, rate.NewLimiter(100, 1)))
 }
 
-// A failed prune stays in health until a prune succeeds, whatever else happens, and is retried with
-// backoff.
-func TestFailedPruneStaysInHealthUntilAPruneSucceeds(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.op == "prune" {
-				return errors.New("target is busy")
-			}
-			return nil
-		})
-		e.loop.Prune()
-		synctest.Wait()
-		e.put(1, 1)
-		synctest.Wait()
-		level, message, err := e.health.Now()
-		require.Equal(e, cell.StatusDegraded, level)
-		require.Equal(e, "1 error(s)", message)
-		require.EqualError(e, err, "prune: target is busy")
-
-		e.pass(time.Second)
-		require.Equal(e, []string{
-			"prune(0) fail", "update(1)", "prune(1) fail", "prune(1) fail", "prune(1) fail",
-		}, e.target.calls(), "retried after 100, 200 and 400 ms")
-
-		e.target.failing("")
-		e.pass(time.Second)
-		level, message, _ = e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-		require.Equal(e, "OK, 1 object(s)", message)
-		require.Equal(e, []string{"prune(1)"}, e.target.calls())
-	}, nil)
-}
-
-// A failure with the same text writes nothing and wakes no watcher.
-func TestUnchangedFailureWakesNoWatcher(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.failing("no")
-		e.put(1, 1)
-		synctest.Wait()
-		_, watch := e.table.AllWatch(e.db.ReadTxn())
-		revision := e.table.Revision(e.db.ReadTxn())
-		e.pass(10 * time.Second)
-		require.Greater(e, len(e.target.take()), 5, "it was retried")
-		select {
-		case <-watch:
-			e.Fatal("the table changed")
-		default:
-		}
-
-		e.target.failing("no longer the same")
-		e.pass(time.Minute)
-		require.Equal(e, revision+1, e.table.Revision(e.db.ReadTxn()), "the new text is written once")
-		require.Equal(e, "no longer the same", e.get(1).Status.GetError())
-	}, nil)
-}
-
 // An object that was inserted and deleted between two reads of the table may be in the target
 // because of an earlier process. It is deleted from the target, once.
 func TestShortLivedObjectIsDeletedFromTheTarget(t *testing.T) {
@@ -250,28 +82,6 @@ func (e *env) comeAndGo(id uint64) {
 		_, _, err = e.table.Delete(wtxn, &object{ID: id})
 		require.NoError(e, err)
 	})
-}
-
-func TestBlockedOutcomeThatIsLostLeavesNoWatcher(t *testing.T) {
-	inBubble(t, func(e *env) {
-		never := make(chan struct{})
-		e.target.deciding(func(c call) error {
-			if c.value == 1 {
-				e.put(2, 1) // changed while the operation runs
-				return reconciler.Blocked("device eth0", never)
-			}
-			return nil
-		})
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.eachDone()
-		_, message, _ := e.health.Now()
-		require.Equal(e, "OK, 1 object(s)", message)
-		e.remove(1)
-		e.pass(time.Second)
-		_, message, _ = e.health.Now()
-		require.Equal(e, "OK, 0 object(s)", message)
-	}, nil)
 }
 
 func TestBlockedOnAClosedChannelDoesNotSpin(t *testing.T) {
@@ -338,10 +148,6 @@ func TestRunGoesOnUntilItsDeadline(t *testing.T) {
 	})
 }
 
-type nilError struct{ text string }
-
-func (n *nilError) Error() string { return n.text }
-
 func TestRequeueAtOnceIsNoHotLoop(t *testing.T) {
 	inBubble(t, func(e *env) {
 		var n atomic.Int64
@@ -359,4 +165,42 @@ func TestRequeueAtOnceIsNoHotLoop(t *testing.T) {
 		e.Log(time.Since(start))
 		require.Greater(e, time.Since(start), time.Second)
 	}, nil, reconciler.WithRoundLimits(1, nil))
+}
+
+// 7: an idle loop costs nothing: it reads no keys and reports no health.
+func TestIdleLoopReadsNothing(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, ids(1, 100)...)
+		synctest.Wait()
+		counted.Store(0)
+		reports := len(e.health.History())
+		e.pass(24 * time.Hour)
+		require.Zero(e, counted.Load())
+		require.Len(e, e.health.History(), reports)
+	}, countReads, reconciler.WithoutPruning())
+}
+
+// 8: an idle loop does not keep replaced objects alive, in its own table or in another.
+func TestIdleLoopKeepsNothingOfOtherTablesAlive(t *testing.T) {
+	inBubble(t, func(e *env) {
+		others, err := statedb.NewTable(e.db, "others", idIndex)
+		require.NoError(e, err)
+		write := func(o *object) {
+			wtxn := e.db.WriteTxn(others)
+			_, _, err := others.Insert(wtxn, o)
+			require.NoError(e, err)
+			wtxn.Commit()
+		}
+		old := &object{ID: 1}
+		kept := weak.Make(old)
+		write(old)
+		old = nil
+		e.put(1, 1)
+		e.pass(time.Millisecond)
+		// Two writes, since statedb remembers the transaction before the last one.
+		write(&object{ID: 1})
+		write(&object{ID: 1})
+		runtime.GC()
+		require.Nil(e, kept.Value())
+	}, nil)
 }

@@ -4,7 +4,6 @@
 package reconciler_test
 
 import (
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -91,69 +90,6 @@ func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
 			stuck.free(1)
 			e.pass(10 * time.Millisecond)
 		}, reconciler.WithRefreshing(time.Minute, nil), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = timeout }))
-	}
-}
-
-// A refresh of all objects includes every row, even rows that another reconciler writes meanwhile.
-func TestRefreshOfAllIncludesRowsThatOthersWriteMeanwhile(t *testing.T) {
-	everyWay(t, func(e *env) {
-		const n = 300
-		e.put(1, ids(1, n)...)
-		e.pass(time.Minute)
-		e.target.take()
-		e.target.takes(100 * time.Microsecond)
-		_, err := e.loop.Refresh(e.Context())
-		require.NoError(e, err)
-		for id := uint64(n); id > 0; id-- {
-			e.rewrite(id)
-			e.pass(time.Millisecond)
-		}
-		e.pass(time.Minute)
-		calls := e.target.calls()
-		slices.Sort(calls)
-		require.Len(e, calls, n)
-		require.Len(e, slices.Compact(calls), n, "each once")
-	})
-}
-
-// A refresh of all objects ends when each has been refreshed once, even if a clock that was set
-// back makes every status look older than the call.
-func TestRefreshOfAllEndsThoughTheClockIsSetBack(t *testing.T) {
-	var back atomic.Int64
-	eachConcurrency(t, "single", func(e *env) {
-		e.put(1, 1, 2, 3)
-		e.pass(time.Minute)
-		e.target.take()
-		_, err := e.loop.Refresh(e.Context())
-		require.NoError(e, err)
-		back.Store(int64(time.Hour))
-		e.pass(time.Minute)
-		require.Len(e, e.target.take(), 3)
-		back.Store(0)
-	}, func(_ *env, cfg *reconciler.Config[*object]) {
-		cfg.SetStatus = func(o *object, s reconciler.Status) *object {
-			s.UpdatedAt = s.UpdatedAt.Add(-time.Duration(back.Load()))
-			return o.SetStatus(s)
-		}
-	})
-}
-
-// A refresh of all objects leaves none out, even if the settings of refreshes change while it waits
-// for their limiter.
-func TestRefreshOfAllOutlivesAChangeOfItsLimiter(t *testing.T) {
-	for _, workers := range []int{1, 4} {
-		inBubble(t, func(e *env) {
-			e.put(1, ids(1, 5)...)
-			e.pass(time.Second)
-			e.target.take()
-			_, err := e.loop.Refresh(e.Context())
-			require.NoError(e, err)
-			e.pass(time.Second)
-			require.Equal(e, []string{"refresh(1)"}, e.target.calls(), "the next one waits for the limiter")
-			e.set(func(s *reconciler.Settings) { s.RefreshLimiter = nil })
-			e.pass(time.Second)
-			require.ElementsMatch(e, []string{"refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)"}, e.target.calls())
-		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithRefreshing(0, rate.NewLimiter(rate.Every(time.Minute), 1)))
 	}
 }
 

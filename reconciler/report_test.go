@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -231,43 +230,4 @@ func TestMetricsAreNeverCalledWhileTheTableIsLocked(t *testing.T) {
 			})
 		}
 	}
-}
-
-// While an object is unreconciled, WaitUntilReconciled returns the requested revision or the
-// revision of the last requested change, whichever is later. Own status writes and writes of others
-// request no change.
-func TestWaitUntilReconciledReturnsTheRevisionOfARequestedChange(t *testing.T) {
-	everyWay(t, func(e *env) {
-		returns := func(until, revision, low statedb.Revision, why string) {
-			e.Helper()
-			synctest.Wait()
-			gotRevision, gotLow, err := e.loop.WaitUntilReconciled(e.Context(), until)
-			require.NoError(e, err)
-			require.Equal(e, [2]statedb.Revision{revision, low}, [2]statedb.Revision{gotRevision, gotLow}, why)
-		}
-		e.target.deciding(outcomes(nil))
-		failed := e.put(failsForGood, 1)
-		returns(failed, failed, failed, "it failed, and only the reconciler wrote")
-		returns(0, failed, failed, "the last requested change")
-		second := e.put(works, 2)
-		returns(failed, second, failed, "another change was requested")
-		returns(second+1, second+1, failed, "as requested: the status write")
-		refreshing := e.write(func(wtxn statedb.WriteTxn) {
-			_, _, _ = e.table.Insert(wtxn, e.get(2).Clone().SetStatus(reconciler.StatusRefreshing()))
-		})
-		returns(failed, refreshing, failed, "a refresh")
-		gone := e.remove(2)
-		returns(failed, gone, failed, "a deletion")
-		unset := e.unset(3)
-		returns(failed, gone, failed, "a row without a status")
-		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, e.get(1).Clone()) })
-		returns(failed, gone, failed, "a third party's write")
-		returns(unset, unset, failed, "as requested: a row without a status")
-
-		e.target.deciding(nil)
-		e.put(works, 1)
-		e.pass(time.Second)
-		last := e.table.Revision(e.db.ReadTxn())
-		returns(failed, last, 0, "everything is reconciled: the observed revision")
-	})
 }

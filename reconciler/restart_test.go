@@ -160,57 +160,6 @@ func TestFailureOfAnotherProcessIsRun(t *testing.T) {
 	}
 }
 
-// The IDs of another process say nothing of whether two versions ask for the same.
-func TestVersionWithAStatusOfAnotherProcessIsApplied(t *testing.T) {
-	inBubble(t, func(e *env) {
-		s := decoded(e.T, status.KindPending, reconciler.StatusPending().ID+5000)
-		e.target.deciding(func(c call) error {
-			if c.value == 1 {
-				e.Insert(&object{ID: 1, Value: 2, Status: s, Other: s})
-			}
-			return nil
-		})
-		e.Insert(&object{ID: 1, Value: 1, Status: s, Other: s})
-		e.pass(time.Minute)
-		require.Equal(e, map[uint64]int{1: 2}, e.target.holds())
-		e.eachDone()
-	}, nil)
-}
-
-func TestWaitForARowOfAnotherProcessOutlastsOtherWriters(t *testing.T) {
-	for _, state := range []string{"paused", "failed", "running"} {
-		t.Run(state, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.failing("down")
-				switch state {
-				case "paused":
-					e.loop.PauseObjects(func(*object) bool { return true })
-				case "running":
-					e.target.takes(time.Second)
-				}
-				s := decoded(t, status.KindPending, reconciler.StatusPending().ID+5000)
-				revision := e.Insert(&object{ID: 1, Value: 1, Status: s, Other: s})
-				e.pass(10 * time.Millisecond)
-				waits := []<-chan waited{e.wait(revision, reconciler.Applied), e.waitFor(reconciler.Applied, 1)}
-				for range 20 {
-					e.Insert(e.get(1).Clone().SetOther(reconciler.StatusDone()))
-					e.pass(time.Second)
-					for _, over := range waits {
-						require.Empty(e, over, "the wait is over")
-					}
-				}
-				e.loop.Resume()
-				e.target.failing("")
-				e.pass(time.Minute)
-				for _, over := range waits {
-					e.nothingUnapplied(<-over)
-				}
-				e.eachDone()
-			}, nil, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
-		})
-	}
-}
-
 // keepsHandles merges the note, which an update sets.
 func keepsHandles(_ *env, cfg *reconciler.Config[*object]) {
 	cfg.Merge = func(current, reconciled *object) *object { current.Note = reconciled.Note; return current }

@@ -15,13 +15,11 @@ import (
 	"time"
 	"weak"
 
-	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // slowList makes each listing take a time.
@@ -72,26 +70,6 @@ func TestRefreshingRowIsNotAdopted(t *testing.T) {
 	})
 }
 
-func TestBreakerDoesNotProbeWithEqualRows(t *testing.T) {
-	equal := map[uint64]int{4: 1, 5: 1, 6: 1, 7: 1, 8: 1}
-	resyncing(t, begin{target: equal, rows: map[uint64]int{1: 1, 2: 1, 3: 1}, late: true, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
-		w.failing("down")
-	}}, func(e *env, w *world, done func()) {
-		e.pass(20 * time.Millisecond)
-		require.EqualValues(e, 1, e.loop.Figures().BreakerOpenings)
-		e.put(1, 4, 5, 6, 7, 8)
-		done()
-		e.pass(10 * time.Second)
-		w.failing("")
-		e.pass(time.Minute)
-		for _, op := range w.changes() {
-			for id := range equal {
-				require.NotContains(e, op, fmt.Sprintf("update(%d)", id))
-			}
-		}
-	}, breaksAfter(3))
-}
-
 func TestAdoptionDoesNotCloseTheBreaker(t *testing.T) {
 	rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
 	target := map[uint64]int{4: 1, 5: 1, 6: 1}
@@ -101,17 +79,6 @@ func TestAdoptionDoesNotCloseTheBreaker(t *testing.T) {
 		e.pass(50 * time.Millisecond)
 		b := e.loop.Snapshot(e.Context())
 		require.Equal(e, 1, int(e.loop.Figures().BreakerOpenings), "%v", b.Summary())
-	}, breaksAfter(3))
-}
-
-func TestFailuresCountForTheBreakerAcrossAdoptedRows(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
-	target := map[uint64]int{2: 1, 4: 1, 6: 1}
-	resyncing(t, begin{target: target, rows: rows, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
-		w.failing("down")
-	}}, func(e *env, w *world, _ func()) {
-		e.pass(50 * time.Millisecond)
-		require.Equal(e, 1, int(e.loop.Figures().BreakerOpenings))
 	}, breaksAfter(3))
 }
 
@@ -142,25 +109,6 @@ func TestRowsThatAlwaysDifferDoNotStarveOthers(t *testing.T) {
 	}))
 }
 
-// The loop is in an operation when the time is over.
-func TestFirstListingIsKeptIfTheSourcesAreCompleteInTime(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{1: 1, 2: 1, 3: 9}, late: true, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
-		w.first(func(_ context.Context, c call) {
-			if c.id == 3 {
-				time.Sleep(10 * time.Second)
-			}
-		})
-	}}, func(e *env, w *world, done func()) {
-		e.pass(25 * time.Second)
-		e.put(1, 3)
-		e.pass(2 * time.Second)
-		e.put(1, 1, 2)
-		done()
-		e.pass(time.Minute)
-		require.Equal(e, []string{"update(3)"}, w.changes())
-	})
-}
-
 func TestListTimeoutChangesWhileTheLoopWaits(t *testing.T) {
 	rows := map[uint64]int{1: 1, 2: 1}
 	for _, to := range []time.Duration{0, 2 * time.Second} {
@@ -183,23 +131,6 @@ func TestListTimeoutThatNeverEnds(t *testing.T) {
 		e.pass(time.Hour)
 		require.Empty(e, w.changes())
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = math.MaxInt64 }))
-}
-
-func TestStopIsNoFailureOfAListing(t *testing.T) {
-	rows := map[uint64]int{1: 1}
-	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		w.set(nil, func(ctx context.Context) { <-ctx.Done() })
-		e.loop.Resync()
-		e.pass(time.Second)
-		e.stop()
-		require.Zero(e, e.loop.Figures().PruneErrors)
-		for _, r := range e.loop.Rounds() {
-			if r.Resync != nil {
-				require.Empty(e, r.Resync.Error)
-			}
-		}
-	})
 }
 
 func TestStopWritesOutcomesBeforeItWaitsForAListing(t *testing.T) {
@@ -301,34 +232,6 @@ func TestWhatARepairSetsIsWritten(t *testing.T) {
 	})
 }
 
-func TestRewrittenRowIsComparedAgain(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{1: 1}, rows: map[uint64]int{1: 1}, late: true}, func(e *env, w *world, done func()) {
-		e.pass(time.Second)
-		e.done(1)
-		e.put(1, 1)
-		e.pass(time.Second)
-		done()
-		e.pass(time.Second)
-		require.Empty(e, w.changes())
-	})
-}
-
-func TestTargetIsListedAgainAfterAPause(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1}
-	resyncing(t, begin{target: rows, rows: rows, change: slowList(time.Second)}, func(e *env, w *world, _ func()) {
-		e.loop.Pause()
-		e.pass(10 * time.Minute)
-		w.as(nil)
-		w.first(func(context.Context, call) { time.Sleep(5 * time.Second) })
-		e.loop.Resume()
-		ctx, cancel := context.WithTimeout(e.Context(), time.Second)
-		defer cancel()
-		if _, err := e.loop.WaitFor(ctx, reconciler.Applied, &object{ID: 1}, &object{ID: 2}); err == nil {
-			require.Equal(e, rows, w.holds(), "a wait says that the objects are applied")
-		}
-	})
-}
-
 // Another reconciler of the rows writes its statuses meanwhile.
 func TestRowsThatAreRewrittenBeforeTheirTurnAreCompared(t *testing.T) {
 	rows, target, others := map[uint64]int{1: 1}, map[uint64]int{}, []uint64{}
@@ -345,148 +248,6 @@ func TestRowsThatAreRewrittenBeforeTheirTurnAreCompared(t *testing.T) {
 		require.Equal(e, []string{"update(1)"}, w.changes())
 		e.done(others...)
 	}, reconciler.WithRoundLimits(2, nil))
-}
-
-func TestHealthIsGoodAfterALateListing(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{1: 1}, rows: map[uint64]int{1: 1}, late: true, change: slowList(35 * time.Second)}, func(e *env, w *world, done func()) {
-		e.pass(32 * time.Second)
-		level, _, _ := e.health.Now()
-		require.Equal(e, cell.StatusDegraded, level)
-		e.pass(time.Hour)
-		level, message, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level, message)
-	})
-}
-
-// What was listed is forgotten, and nothing waits for another first listing: orphans are found all the same.
-func TestOrphansAreDeletedAfterAPauseWithoutAListTimeout(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{9: 1}, rows: map[uint64]int{1: 1, 2: 1}}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		require.Len(e, w.changes(), 1, "the other row waits for a permit")
-		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.ListTimeout = 0 }))
-		e.loop.Pause()
-		e.pass(time.Second)
-		e.loop.Resume()
-		e.pass(time.Hour)
-		require.Equal(e, map[uint64]int{1: 1, 2: 1}, w.holds())
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.OperationLimiter = rate.NewLimiter(rate.Every(time.Minute), 1) }))
-}
-
-func TestObjectsPausedDuringTheFirstListing(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1, 3: 1}
-	resyncing(t, begin{target: map[uint64]int{1: 1, 2: 5}, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
-		slowList(5*time.Second)(nil, w, cfg)
-		cfg.SerialBy = func(*object) string { return "all" }
-	}}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		require.NoError(e, e.loop.PauseOnly("2"))
-		e.pass(10 * time.Second)
-		require.Equal(e, []string{"update(3)"}, w.changes())
-		e.done(1, 3)
-		require.Equal(e, inspect.StatePaused, e.loop.Explain(e.Context(), "2").State)
-		e.remove(2)
-		e.pass(time.Second)
-		require.Empty(e, w.changes())
-		w.set(nil, nil)
-		e.loop.Resync()
-		e.pass(time.Second)
-		require.Empty(e, w.changes(), "its deletion is paused")
-		require.Zero(e, e.resync().Orphan)
-		require.NoError(e, e.loop.PauseOnly())
-		e.pass(time.Second)
-		require.Equal(e, []string{"delete(2)"}, w.changes())
-	})
-}
-
-func TestBlockedRowsWaitOnOverAResync(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1}
-	resyncing(t, begin{target: map[uint64]int{1: 1}, rows: rows, change: func(_ *env, w *world, _ *reconciler.Config[*object]) {
-		w.deciding(func(c call) error { return reconciler.Blocked("no device") })
-	}}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		e.done(1)
-		require.Equal(e, reconciler.StatusKindBlocked, e.told(2).Kind)
-		w.take()
-		w.as(map[uint64]int{2: 4})
-		e.loop.Resync()
-		e.pass(50 * time.Millisecond)
-		require.Equal(e, reconciler.StatusKindBlocked, e.told(1).Kind)
-		require.Equal(e, reconciler.StatusKindBlocked, e.told(2).Kind)
-		require.Equal(e, 1, e.resync().Missing)
-		require.Equal(e, 0, e.resync().Different)
-		w.deciding(nil)
-		e.pass(2 * time.Minute)
-		e.done(1, 2)
-		require.Equal(e, rows, w.holds())
-	})
-}
-
-func TestRowsComeAndGoWhileListed(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1}
-	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		for _, late := range []time.Duration{0, time.Nanosecond, time.Millisecond} {
-			w.set(nil, func(context.Context) {
-				e.remove(1, 4)
-				time.Sleep(late)
-				e.put(2, 1)
-				e.remove(2)
-				e.put(1, 4)
-			})
-			e.loop.Resync()
-			e.pass(time.Second)
-			require.Equal(e, map[uint64]int{1: 2, 3: 1, 4: 1}, w.holds())
-			e.done(1, 3, 4)
-			w.set(nil, nil)
-			e.put(1, 1, 2, 3, 4)
-			e.pass(time.Second)
-			w.take()
-			e.loop.Resync()
-			e.pass(time.Second)
-			require.Empty(e, w.changes())
-			require.Equal(e, inspect.Resync{Listed: 4, Equal: 4}, e.resync())
-		}
-	})
-}
-
-func TestOrphanThatIsWantedInAPause(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{9: 1}, rows: map[uint64]int{1: 1}}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		w.as(map[uint64]int{1: 1, 8: 1, 9: 1})
-		w.take()
-		w.set(nil, func(context.Context) { time.Sleep(time.Second) })
-		e.loop.Resync()
-		e.pass(500 * time.Millisecond)
-		e.loop.Pause()
-		e.pass(time.Second)
-		e.put(1, 9)
-		e.pass(time.Second)
-		e.loop.Resume()
-		e.pass(time.Second)
-		require.Equal(e, []string{"delete(8)", "update(9)"}, w.changes())
-	})
-}
-
-func TestOrphanThatIsWantedWhileItsDeletionFails(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{9: 1}, rows: map[uint64]int{1: 1}, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
-		w.deciding(func(c call) error {
-			if c.op == "delete" {
-				return errors.New("busy")
-			}
-			return nil
-		})
-	}}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		w.take()
-		e.put(2, 9)
-		e.pass(time.Minute)
-		require.Equal(e, []string{"update(9)"}, w.changes())
-		require.Equal(e, map[uint64]int{1: 1, 9: 2}, w.holds())
-		e.loop.Resync()
-		e.pass(time.Minute)
-		require.Empty(e, w.changes())
-		require.Equal(e, inspect.Resync{Listed: 2, Equal: 2}, e.resync())
-	})
 }
 
 func TestWhatWasListedIsNotKept(t *testing.T) {
@@ -535,24 +296,6 @@ func TestWhatWasListedIsNotKept(t *testing.T) {
 	})
 }
 
-// A repair that waits when its row is paused runs when it is resumed.
-func TestPausedRowIsRepairedWhenItIsResumed(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1, 3: 1}
-	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		w.as(map[uint64]int{1: 7, 2: 7, 3: 7})
-		e.loop.Resync()
-		e.pass(0)
-		require.NoError(e, e.loop.PauseOnly("1", "2", "3"))
-		e.pass(time.Minute)
-		require.NotEqual(e, rows, w.holds())
-		e.loop.Resume()
-		e.pass(time.Minute)
-		require.Equal(e, rows, w.holds())
-		e.done(1, 2, 3)
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) }))
-}
-
 func TestExplainNamesARepairThatWaits(t *testing.T) {
 	rows := map[uint64]int{1: 1, 2: 1, 3: 1}
 	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
@@ -565,4 +308,141 @@ func TestExplainNamesARepairThatWaits(t *testing.T) {
 		require.Contains(e, e.loop.Explain(e.Context(), "3").Why, "it is in the target")
 		require.Equal(e, rows, w.holds())
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.RefreshLimiter = rate.NewLimiter(1, 1) }))
+}
+
+// writeOn writes rows again and again, with new values, until end is called.
+func (e *env) writeOn(every time.Duration, ids ...uint64) (end func()) {
+	ctx, cancel := context.WithCancel(e.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for value := 2; ctx.Err() == nil; value++ {
+			e.put(value, ids...)
+			time.Sleep(every)
+		}
+	}()
+	return func() { cancel(); <-ended }
+}
+
+// The rows are written faster than their operations, so there is never a time when each row that the table has was attempted.
+func TestRowsWrittenAllTheTimeKeepNoResyncBack(t *testing.T) {
+	hot := ids(2, 9)
+	resyncing(t, begin{target: map[uint64]int{1: 1, 99: 1}, rows: map[uint64]int{1: 1}, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
+		e.put(1, hot...)
+		w.deciding(func(call) error { time.Sleep(5 * time.Millisecond); return nil })
+	}}, func(e *env, w *world, _ func()) {
+		end := e.writeOn(2*time.Millisecond, hot...)
+		defer end()
+		time.Sleep(2 * time.Second)
+		require.NotNil(e, e.loop.Snapshot(e.Context()).Resync, "the comparison with the first listing goes on")
+		require.NotContains(e, w.holds(), uint64(99), "the orphan")
+		w.target.mu.Lock()
+		delete(w.target.state, 1)
+		w.target.mu.Unlock()
+		e.loop.Resync()
+		time.Sleep(2 * time.Second)
+		require.Contains(e, w.holds(), uint64(1), "the row that was lost")
+		end()
+		e.pass(time.Second)
+	})
+}
+
+// An operation runs through a pause, and ends during the listing that follows: that may show what was before.
+func TestListingDuringAnOperationIsNotAdopted(t *testing.T) {
+	for _, deletes := range []bool{false, true} {
+		var slow atomic.Bool
+		resyncing(t, begin{target: map[uint64]int{1: 1}, late: true, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
+			slow.Store(!deletes)
+			value := 2
+			if deletes {
+				value = 1
+			}
+			e.put(value, 1)
+			w.first(func(context.Context, call) {
+				if slow.CompareAndSwap(true, false) {
+					time.Sleep(5 * time.Second)
+				}
+			})
+		}}, func(e *env, w *world, done func()) {
+			e.pass(100 * time.Millisecond)
+			if deletes {
+				slow.Store(true)
+				e.remove(1)
+			}
+			time.Sleep(time.Second)
+			w.set(nil, func(context.Context) { time.Sleep(10 * time.Second) })
+			e.loop.Pause()
+			time.Sleep(100 * time.Millisecond)
+			e.loop.Resume()
+			e.pass(20 * time.Second)
+			w.set(nil, nil)
+			e.put(1, 1)
+			_, err := e.loop.WaitFor(e.Context(), reconciler.Applied, &object{ID: 1})
+			require.NoError(e, err)
+			require.Equal(e, map[uint64]int{1: 1}, w.holds())
+			done()
+			e.pass(time.Minute)
+		}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = time.Hour }))
+	}
+}
+
+// A server carries a call out after the client has given it up.
+func TestRetryIsNotAdopted(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{1: 1}, late: true, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
+		e.put(2, 1)
+		w.failing("deadline exceeded")
+	}}, func(e *env, w *world, done func()) {
+		e.pass(100 * time.Millisecond)
+		e.loop.Pause()
+		e.pass(100 * time.Millisecond)
+		e.put(1, 1)
+		w.failing("")
+		e.loop.Resume()
+		e.pass(time.Minute)
+		require.Contains(e, w.changes(), "update(1)")
+		done()
+		e.pass(time.Minute)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = time.Hour }))
+}
+
+// What the first listing has not may never have been applied by anybody.
+func TestFirstStartIsNoDrift(t *testing.T) {
+	resyncing(t, begin{target: map[uint64]int{1: 9}, rows: map[uint64]int{1: 1, 2: 1}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		f := e.loop.Figures()
+		require.Zero(e, f.Missing+f.Different, "%d missing, %d different", f.Missing, f.Different)
+		w.as(map[uint64]int{1: 9})
+		e.loop.Resync()
+		e.pass(time.Minute)
+		f = e.loop.Figures()
+		require.EqualValues(e, 1, f.Missing)
+		require.EqualValues(e, 1, f.Different)
+	})
+}
+
+func TestExplainNamesTheListingThatARowWaitsFor(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	explained := func(e *env) string { return e.loop.Explain(e.Context(), "1").String() }
+	resyncing(t, begin{rows: rows, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
+		w.set(errors.New("connection refused"), nil)
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(10 * time.Second)
+		require.Contains(e, explained(e), "connection refused")
+		w.set(nil, func(ctx context.Context) { <-ctx.Done() })
+		e.pass(10 * time.Second)
+		require.Contains(e, explained(e), "operations wait for a listing of the target, which runs since 2000-01-01T00:00")
+		e.pass(20 * time.Second)
+		require.NotContains(e, explained(e), "operations wait for a listing", "ListTimeout is over")
+	})
+}
+
+func TestFailuresCountForTheBreakerAcrossAdoptedRows(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1, 5: 1, 6: 1}
+	target := map[uint64]int{2: 1, 4: 1, 6: 1}
+	resyncing(t, begin{target: target, rows: rows, change: func(e *env, w *world, _ *reconciler.Config[*object]) {
+		w.failing("down")
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(50 * time.Millisecond)
+		require.Equal(e, 1, int(e.loop.Figures().BreakerOpenings))
+	}, breaksAfter(3))
 }

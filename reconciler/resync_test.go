@@ -278,22 +278,6 @@ func TestListingThatNeverWorksHoldsNothingUpForLong(t *testing.T) {
 	}
 }
 
-func TestFirstListingThatComesLateIsFollowedByAResync(t *testing.T) {
-	rows := map[uint64]int{1: 1}
-	resyncing(t, begin{rows: rows, target: map[uint64]int{1: 1, 9: 1}, change: func(_ *env, w *world, _ *reconciler.Config[*object]) {
-		w.set(nil, func(context.Context) { time.Sleep(40 * time.Second) })
-	}}, func(e *env, w *world, _ func()) {
-		e.pass(35 * time.Second)
-		require.Equal(e, []string{"update(1)"}, w.changes())
-		w.set(nil, nil)
-		e.pass(10 * time.Second)
-		require.Equal(e, []string{"delete(9)"}, w.changes())
-		level, _, _ := e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-		require.Equal(e, 2, w.listed())
-	})
-}
-
 // Rows of sources that come after the start are compared, until the table is initialised.
 func TestRowsThatComeLaterAreAdopted(t *testing.T) {
 	resyncing(t, begin{target: map[uint64]int{1: 1, 2: 1, 9: 1}, late: true}, func(e *env, w *world, done func()) {
@@ -327,32 +311,6 @@ func TestAdoptionNeedsNoPermit(t *testing.T) {
 		e.done(ids(1, 200)...)
 		require.Empty(e, w.changes())
 	}, limiter())
-}
-
-func TestPausedAndFailingRowsAreNotJudged(t *testing.T) {
-	rows := map[uint64]int{1: 1, 2: 1, 3: 1}
-	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		w.target.deciding(func(c call) error {
-			if c.id == 2 {
-				return errors.New("no")
-			}
-			return nil
-		})
-		e.put(2, 2)
-		e.pass(10 * time.Second)
-		e.loop.PauseObjects(func(o *object) bool { return o.ID == 1 })
-		w.take()
-		w.as(nil)
-		e.loop.Resync()
-		e.pass(100 * time.Millisecond)
-		require.Equal(e, []string{"update(3)"}, w.changes())
-		require.Equal(e, inspect.CauseRepair, e.causes()["3"])
-		e.loop.Resume()
-		e.loop.Resync()
-		e.pass(100 * time.Millisecond)
-		require.Equal(e, []string{"update(1)"}, w.changes())
-	})
 }
 
 func TestResyncIntervalIsKept(t *testing.T) {
@@ -407,21 +365,6 @@ func TestListerIsChecked(t *testing.T) {
 		_, err := reconciler.New(cfg)
 		require.ErrorContains(t, err, want)
 	}
-}
-
-// A target of which nothing is adopted is listed when the table is initialised: before, each object would be an orphan.
-func TestWithoutAListTimeoutNothingIsDeletedBeforeTheTableIsInitialised(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{1: 1, 9: 1}, late: true}, func(e *env, w *world, done func()) {
-		e.pass(time.Minute)
-		require.Empty(e, w.changes())
-		require.Zero(e, w.listed())
-		e.put(1, 1)
-		e.pass(time.Minute)
-		require.Equal(e, []string{"update(1)"}, w.changes())
-		done()
-		e.pass(time.Minute)
-		require.Equal(e, []string{"delete(9)"}, w.changes())
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = 0 }))
 }
 
 // A listing is in no operation, although it runs beside some.

@@ -292,31 +292,6 @@ func TestRechecksAreSpread(t *testing.T) {
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
 }
 
-// An object that is still blocked for the same reason is not written, and no watcher wakes.
-func TestUnchangedBlockIsNotWritten(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.blocking("door")
-		e.put(1, ids(1, 3)...)
-		synctest.Wait()
-		_, watch := e.table.AllWatch(e.db.ReadTxn())
-		reports := len(e.health.History())
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 3+3*60)
-		select {
-		case <-watch:
-			e.Fatal("the table changed")
-		default:
-		}
-		require.Len(e, e.health.History(), reports)
-
-		revision := e.table.Revision(e.db.ReadTxn())
-		e.blocking("gate")
-		e.pass(time.Hour)
-		e.status(1, reconciler.StatusKindBlocked, "gate")
-		require.Equal(e, revision+3, e.table.Revision(e.db.ReadTxn()))
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = time.Minute - time.Millisecond }))
-}
-
 func TestRecheckCanBeChanged(t *testing.T) {
 	everyWay(t, func(e *env) {
 		set := func(d time.Duration) {

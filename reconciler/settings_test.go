@@ -11,6 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive"
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/hivetest"
+	"github.com/cilium/hive/job"
+	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"golang.org/x/time/rate"
@@ -150,30 +155,6 @@ func TestRoundSizeIsChanged(t *testing.T) {
 	}, operationKinds[1].change, reconciler.WithRoundLimits(10, nil))
 }
 
-// The number of workers can change while they work: no object is lost, runs twice or waits for the
-// old workers.
-func TestConcurrencyIsChangedInFlight(t *testing.T) {
-	withWorkers(t, []int{1}, func(e *env, _ int) {
-		e.target.takes(10 * time.Millisecond)
-		e.put(1, ids(1, 1500)...)
-		for _, n := range []int{8, 3, 1} {
-			e.set(func(s *reconciler.Settings) { s.Concurrency = n })
-			e.pass(200 * time.Millisecond)
-			e.target.mu.Lock()
-			e.target.most = 0
-			e.target.mu.Unlock()
-			e.pass(200 * time.Millisecond)
-			e.target.mu.Lock()
-			most := e.target.most
-			e.target.mu.Unlock()
-			require.Equal(e, n, most)
-		}
-		e.pass(time.Minute)
-		e.eachDone()
-		require.Len(e, e.target.take(), 1500, "each once")
-	}, reconciler.WithRoundLimits(10, nil))
-}
-
 // The backoff and the retries of a failure follow the settings at the time of the failure.
 func TestRetrySettingsAreChanged(t *testing.T) {
 	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
@@ -228,42 +209,6 @@ func TestRefreshingIsTurnedOnAndOff(t *testing.T) {
 		require.Empty(e, e.target.take())
 		e.eachDone()
 	}, nil, reconciler.WithoutPruning())
-}
-
-func TestPruneIntervalIsChanged(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, _ int) {
-		e.put(1, 1)
-		e.pass(10 * time.Hour)
-		e.target.take()
-		e.set(func(s *reconciler.Settings) { s.PruneInterval = time.Minute })
-		e.pass(10*time.Minute + time.Second)
-		require.Len(e, e.target.take(), 10)
-		e.set(func(s *reconciler.Settings) { s.PruneInterval = time.Hour })
-		e.pass(3*time.Hour + time.Second)
-		require.Len(e, e.target.take(), 3)
-		e.set(func(s *reconciler.Settings) { s.PruneInterval = 0 })
-		e.pass(100 * time.Hour)
-		require.Empty(e, e.target.take())
-		e.loop.Prune()
-		synctest.Wait()
-		require.Len(e, e.target.take(), 1)
-	}, reconciler.WithoutPruning())
-}
-
-// A failed prune is retried, and leaves health when it succeeds, whatever the interval has become.
-func TestFailedPruneIsRetriedThoughTheIntervalChanges(t *testing.T) {
-	for _, interval := range []time.Duration{0, time.Hour, math.MaxInt64} {
-		inBubble(t, func(e *env) {
-			e.target.failing("busy")
-			e.loop.Prune()
-			e.pass(time.Second)
-			e.set(func(s *reconciler.Settings) { s.PruneInterval = interval })
-			e.target.failing("")
-			e.pass(10 * time.Second)
-			_, message, _ := e.health.Now()
-			require.Equal(e, "OK, 0 object(s)", message)
-		}, nil, reconciler.WithPruning(time.Minute))
-	}
 }
 
 // Concurrent calls of Reconfigure run one after the other: each sees the result of the one before.
@@ -374,4 +319,39 @@ func TestMissingPrunerIsAnErrorOnlyWithPruning(t *testing.T) {
 	cfg.Pruner = e.target
 	_, err = reconciler.New(cfg)
 	require.NoError(e, err)
+}
+
+// params returns the Params of a module in a hive that never starts.
+func params(t *testing.T) (p reconciler.Params) {
+	h := hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, cell.Module("test", "Test",
+		cell.Provide(job.Registry.NewGroup),
+		cell.Invoke(func(got reconciler.Params) { p = got }),
+	))
+	require.NoError(t, h.Populate(hivetest.Logger(t)))
+	return p
+}
+
+// Register refreshes by default, as the peer does. RegisterConfig does not, since refreshes without
+// need have hurt users. An option overrides both defaults.
+func TestRefreshDefaultsOfRegisterAndRegisterConfigDiffer(t *testing.T) {
+	p := params(t)
+	table, err := statedb.NewTable(p.DB, "objects", idIndex)
+	require.NoError(t, err)
+	register := func(options ...reconciler.Option) reconciler.Settings {
+		r, err := reconciler.Register(p, table, (*object).Clone, (*object).SetStatus, (*object).GetStatus, newTarget(), nil, options...)
+		require.NoError(t, err)
+		return r.(*reconciler.Loop[*object]).Settings()
+	}
+	require.Equal(t, 30*time.Minute, register().RefreshInterval)
+	require.EqualValues(t, 100, register().RefreshLimiter.Limit())
+	require.NotSame(t, register().RefreshLimiter, register().RefreshLimiter, "reconcilers share no limiter")
+	require.Zero(t, register(reconciler.WithRefreshing(0, nil)).RefreshInterval)
+	require.Nil(t, register(reconciler.WithRefreshing(time.Hour, nil)).RefreshLimiter)
+
+	loop, err := reconciler.RegisterConfig(p, reconciler.Config[*object]{
+		Table: table, Operations: newTarget(),
+		Clone: (*object).Clone, SetStatus: (*object).SetStatus, GetStatus: (*object).GetStatus,
+	})
+	require.NoError(t, err)
+	require.Zero(t, loop.Settings().RefreshInterval)
 }

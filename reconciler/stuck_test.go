@@ -149,89 +149,6 @@ func TestHealthSaysThatNoWorkerIsFree(t *testing.T) {
 	}
 }
 
-// The outcome of a stuck operation counts when it returns: it is written if the object has not
-// changed, and dropped otherwise.
-func TestOutcomeOfAStuckOperationIsCommitted(t *testing.T) {
-	withStuck(t, []int{2}, func(e *env, _ int) {
-		for id, change := range map[uint64]func(){1: func() {}, 2: func() { e.put(2, 2) }, 3: func() { e.remove(3) }} {
-			stuck := e.target.stick(id)
-			e.put(1, id)
-			e.pass(time.Hour)
-			change()
-			e.pass(time.Minute)
-			stuck.free(id)
-			synctest.Wait()
-			e.eachDone()
-			then := map[uint64][]string{1: {"update(1)"}, 2: {"update(2)", "update(2)"}, 3: {"update(3)", "delete(3)"}}
-			require.Equal(e, then[id], e.target.calls())
-		}
-		stuck := e.target.stick(4)
-		e.target.failing("no")
-		e.put(1, 4)
-		e.pass(time.Minute)
-		stuck.free(4)
-		synctest.Wait()
-		require.Contains(e, e.get(4).Status.GetError(), " timed out after 1s: no")
-	})
-}
-
-// An operation that observes its context is not stuck, even if it is a little late.
-func TestOperationsThatObserveTheirContextAreNotStuck(t *testing.T) {
-	withStuck(t, []int{2}, func(e *env, _ int) {
-		e.hook(func(ctx context.Context, _ call) {
-			<-ctx.Done()
-			time.Sleep(500 * time.Millisecond)
-		})
-		e.target.failing("gave up")
-		e.put(1, ids(1, 5)...)
-		e.pass(time.Minute)
-		for _, report := range e.health.History() {
-			require.NotContains(e, report, "stuck")
-		}
-		require.Contains(e, e.get(1).Status.GetError(), "timed out after 1s: gave up")
-	})
-}
-
-// 9: a prune waits for a stuck operation, and other objects do not wait for the prune.
-func TestPruneWaitsForAStuckOperation(t *testing.T) {
-	withStuck(t, []int{3}, func(e *env, _ int) {
-		stuck := e.target.stick(1)
-		e.put(1, 1)
-		e.pass(time.Millisecond)
-		e.loop.Prune()
-		e.pass(time.Hour)
-		require.Empty(e, e.target.take())
-		e.put(1, 2)
-		synctest.Wait()
-		require.Equal(e, []string{"update(2)"}, e.target.calls())
-		stuck.free(1)
-		e.pass(time.Second)
-		require.Equal(e, []string{"update(1)", "prune(2)"}, e.target.calls())
-		e.eachDone()
-	})
-}
-
-// 10: the stop waits for stuck operations, since no goroutine outlives it, and writes their
-// outcomes.
-func TestStopWaitsForStuckOperations(t *testing.T) {
-	withStuck(t, []int{3}, func(e *env, _ int) {
-		stuck := e.target.stick(1)
-		e.put(1, 1)
-		e.pass(time.Minute)
-		e.put(1, 2)
-		e.pass(time.Second)
-		go func() {
-			time.Sleep(time.Hour)
-			stuck.free(1)
-		}()
-		stopped := time.Now()
-		e.stop()
-		require.Equal(e, time.Hour, time.Since(stopped))
-		e.eachDone()
-		require.Equal(e, []string{"update(2)", "update(1)"}, e.target.calls())
-	})
-}
-
 // A transaction has a snapshot of all tables. While an operation is stuck, the loop does not keep a
 // transaction that the operation no longer uses: writes of other tables take no more memory than
 // without the stuck operation.
@@ -269,31 +186,6 @@ func TestStuckOperationKeepsNoSnapshot(t *testing.T) {
 	})
 }
 
-// Explain must not read fields that the loop writes without a lock.
-func TestExplainDoesNotRaceWithStuckOperations(t *testing.T) {
-	const n = 100
-	inBubble(t, func(e *env) {
-		all := ids(1, n)
-		stuck := e.target.stick(all...)
-		e.put(1, all...)
-		e.pass(stuckAfter - time.Millisecond)
-		for i := range n {
-			go func() {
-				// The next pass marks the operations as stuck.
-				time.Sleep(time.Millisecond)
-				e.loop.Explain(context.Background(), fmt.Sprint(1+i%n))
-			}()
-		}
-		e.pass(time.Second)
-		for _, id := range all {
-			stuck.free(id)
-		}
-		e.pass(time.Second)
-		e.eachDone()
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency, s.Timeout = n, time.Second }),
-		breaksAfter(100), reconciler.WithoutPruning())
-}
-
 // Health reports a call that hangs for a minute until it returns. No timeout is needed, and the
 // call may run on the goroutine of the loop.
 func TestHungCallIsNamed(t *testing.T) {
@@ -316,34 +208,6 @@ func TestHungCallIsNamed(t *testing.T) {
 		e.pass(time.Second)
 		level, message, _ = e.health.Now()
 		require.Equal(e, cell.StatusOK, level, message)
-		e.eachDone()
-	})
-}
-
-// A prune that hangs is reported as well, beside other problems.
-func TestHungPruneIsNamed(t *testing.T) {
-	singly(t, func(e *env) {
-		e.target.failingFor(1, context.DeadlineExceeded)
-		e.put(1, 1, 2)
-		e.pass(10 * time.Millisecond)
-		gate := make(chan struct{})
-		e.hook(func(_ context.Context, c call) {
-			if c.op == "prune" {
-				<-gate
-			}
-		})
-		e.loop.Prune()
-		e.pass(2 * time.Minute)
-		_, message, err := e.health.Now()
-		require.Equal(e, "1 error(s), 1 operation(s) stuck", message)
-		require.ErrorContains(e, err, "prune, running since ")
-		require.ErrorContains(e, err, "deadline exceeded")
-		close(gate)
-		e.pass(time.Second)
-		_, message, _ = e.health.Now()
-		require.Equal(e, "1 error(s)", message)
-		e.target.failing("")
-		e.pass(2 * time.Minute)
 		e.eachDone()
 	})
 }

@@ -6,7 +6,9 @@ package reconciler_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -130,40 +132,6 @@ const (
 	blocks
 	requeues
 )
-
-func TestWaitLastsUntilEverythingUpToItsRevisionIsApplied(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		first := e.put(1, 1)
-		attempted, applied := e.wait(first, reconciler.Attempted), e.wait(first, reconciler.Applied)
-		later := e.wait(first+1, reconciler.Applied)
-		e.pass(999 * time.Millisecond)
-		e.goesOn(attempted)
-		e.goesOn(applied)
-		e.pass(time.Millisecond)
-		e.nothingUnapplied(e.isOver(attempted, time.Second))
-		e.nothingUnapplied(e.isOver(applied, time.Second))
-		// The status write of the loop gave the table that revision.
-		e.nothingUnapplied(e.isOver(later, time.Second))
-
-		gone := e.remove(1)
-		applied = e.wait(gone, reconciler.Applied)
-		e.pass(999 * time.Millisecond)
-		e.goesOn(applied)
-		e.pass(time.Millisecond)
-		e.nothingUnapplied(e.isOver(applied, time.Second))
-		require.Empty(e, e.target.holds())
-
-		e.nothingUnapplied(e.isOver(e.wait(gone, reconciler.Attempted), 0))
-		e.nothingUnapplied(e.isOver(e.wait(0, reconciler.Applied), 0))
-		future := e.wait(gone+1, reconciler.Attempted)
-		e.pass(time.Hour)
-		e.goesOn(future)
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.nothingUnapplied(e.isOver(future, time.Hour+time.Second))
-	})
-}
 
 func TestWaitForAttemptsListsUnappliedObjects(t *testing.T) {
 	everyWay(t, func(e *env) {
@@ -339,25 +307,6 @@ func TestWaitEndsWhenTheReconcilerStops(t *testing.T) {
 	})
 }
 
-// Operations that finished before the stop count.
-func TestWaitSeesOperationsThatFinishedAtTheStop(t *testing.T) {
-	singly(t, func(e *env) {
-		e.put(works, 101)
-		synctest.Wait()
-		e.target.lasting(func(call) time.Duration { return time.Second })
-		until := e.put(works, 1)
-		synctest.Wait()
-		waits := []<-chan waited{
-			e.wait(until, reconciler.Applied), e.wait(until, reconciler.Attempted), e.waitFor(reconciler.Applied, 1),
-		}
-		synctest.Wait()
-		e.stop()
-		for _, over := range waits {
-			e.nothingUnapplied(<-over)
-		}
-	})
-}
-
 func TestInvalidMilestoneIsAnError(t *testing.T) {
 	inBubble(t, func(e *env) {
 		_, err := e.loop.Wait(e.Context(), 1, 7)
@@ -415,4 +364,179 @@ func TestWaitKeyFindsAFailingDeletionWhileTheLoopIsBusy(t *testing.T) {
 		e.target.deciding(nil)
 		e.pass(2 * time.Minute)
 	}, reconciler.WithoutPruning())
+}
+
+func TestWaitForObjectsToBeAppliedOutlastsFailures(t *testing.T) {
+	everyWay(t, func(e *env) {
+		e.put(works, 101)
+		synctest.Wait()
+		release := make(chan struct{})
+		e.target.deciding(outcomes(release))
+		e.remove(101)
+		e.put(failsNow, 1)
+		e.put(blocks, 2)
+		all, failed := e.waitFor(reconciler.Applied, 101, 1, 2), e.waitFor(reconciler.Applied, 101)
+		e.pass(250 * time.Millisecond)
+		e.goesOn(failed)
+		e.target.failing("")
+		e.pass(100 * time.Millisecond)
+		e.nothingUnapplied(e.isOver(failed, 300*time.Millisecond))
+		e.goesOn(all)
+		close(release)
+		e.nothingUnapplied(e.isOver(all, 350*time.Millisecond))
+		e.eachDone()
+	})
+}
+
+func TestWaitForARowWithoutAStatusIsAnError(t *testing.T) {
+	singly(t, func(e *env) {
+		e.write(func(wtxn statedb.WriteTxn) { _, _, _ = e.table.Insert(wtxn, &object{ID: 60}) })
+		until := e.put(works, 1)
+		synctest.Wait() // the loop must know that no deletion of object 2 is on its way
+		w := e.isOver(e.waitFor(reconciler.Applied, 1, 60, 2), 0)
+		require.ErrorIs(e, w.err, reconciler.ErrNoStatus)
+		require.ErrorContains(e, w.err, "waiting for 0x000000000000003c to be applied, 1 of 3 objects are")
+		e.requireUnapplied(w.unapplied, "0x000000000000003c has no status: the row has no status and is never reconciled")
+
+		e.nothingUnapplied(e.isOver(e.wait(until, reconciler.Applied), 0))
+	})
+}
+
+// A new row is applied long before the backlog is, and so is a deletion.
+func TestWaitForObjectsDoesNotWaitForABacklog(t *testing.T) {
+	for _, workers := range []int{1, 4} {
+		inBubble(t, func(e *env) {
+			took := 2 * time.Millisecond
+			e.put(1, 8000, 8001)
+			synctest.Wait()
+			e.target.lasting(func(call) time.Duration { return took })
+			load := e.put(1, ids(1, 5000)...)
+			revision := e.wait(load, reconciler.Applied)
+			e.pass(100 * time.Millisecond)
+			e.target.take()
+			start := time.Now()
+			e.put(1, 9000)
+			row := e.waitFor(reconciler.Applied, 9000)
+			e.remove(8000)
+			gone := e.waitFor(reconciler.Applied, 8000)
+			e.pass(20 * time.Second)
+			for _, c := range e.target.take() {
+				over := row
+				switch c.id {
+				case 8000:
+					over = gone
+				case 9000:
+				default:
+					continue
+				}
+				w := <-over
+				e.nothingUnapplied(w)
+				require.InDelta(e, c.at.Add(took).Sub(start), w.took, float64(20*time.Millisecond), c.String())
+				require.Less(e, w.took, time.Second)
+			}
+			require.Greater(e, (<-revision).took, 2*time.Second)
+		}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = workers }), reconciler.WithoutPruning())
+	}
+}
+
+// The loop of a single worker answers no question while an operation runs. The status of a row is
+// read without the loop.
+func TestWaitForAnAppliedRowDoesNotAskTheLoop(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.put(1, 1)
+		synctest.Wait()
+		e.target.lasting(func(call) time.Duration { return time.Hour })
+		e.put(1, 2)
+		synctest.Wait()
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Applied, 1), 0))
+		e.nothingUnapplied(e.isOver(e.waitFor(reconciler.Attempted, 1), 0))
+	}, nil, reconciler.WithoutPruning())
+}
+
+// racingTable calls race once, after a caller has read the revision of the table, and raceRow after it has
+// read a row with a watch channel.
+type racingTable struct {
+	statedb.RWTable[*object]
+	race, raceRow atomic.Pointer[func()]
+}
+
+func (x *racingTable) Revision(txn statedb.ReadTxn) statedb.Revision {
+	revision := x.RWTable.Revision(txn)
+	if race := x.race.Swap(nil); race != nil {
+		(*race)()
+	}
+	return revision
+}
+
+func (x *racingTable) GetWatch(txn statedb.ReadTxn, q statedb.Query[*object]) (*object, statedb.Revision, <-chan struct{}, bool) {
+	row, revision, watch, found := x.RWTable.GetWatch(txn, q)
+	if race := x.raceRow.Swap(nil); race != nil {
+		(*race)()
+	}
+	return row, revision, watch, found
+}
+
+// A wait for a revision ends when the revision is reached. It does not wait for later writes, even
+// if main takes a later snapshot while the wait begins.
+func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
+	table := &racingTable{}
+	inBubble(t, func(e *env) {
+		stuck := e.target.stick(2)
+		defer stuck.free(2)
+		until := e.put(1, 1)
+		e.pass(time.Second)
+		e.put(1, 2)
+		e.pass(time.Second)
+		wait := func(f func(ctx context.Context) error) {
+			ctx, cancel := context.WithTimeout(e.Context(), time.Second)
+			defer cancel()
+			row := e.get(3)
+			race := func() {
+				e.put(1, 3)
+				// The loop reads the row, unless it waits for this goroutine.
+				for range 10_000 {
+					if now := e.get(3); now != row && now.Status.Kind == reconciler.StatusKindDone {
+						return
+					}
+					runtime.Gosched()
+				}
+			}
+			table.race.Store(&race)
+			require.NoError(e, f(ctx))
+		}
+		wait(func(ctx context.Context) error {
+			_, _, err := e.loop.WaitUntilReconciled(ctx, until)
+			return err
+		})
+		wait(func(ctx context.Context) error {
+			_, err := e.loop.Wait(ctx, until, reconciler.Attempted)
+			return err
+		})
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		table.RWTable = e.table
+		cfg.Table = table
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+}
+
+// The operation that ran at the time of Reapply does not end a wait that began after it, also if the row is
+// written again meanwhile.
+func TestWaitForAfterReapplyLastsUntilALaterOperation(t *testing.T) {
+	for name, ledger := range map[string]configure{"in the rows": nil, "beside": beside} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(e *env) {
+				e.target.takes(time.Second)
+				e.put(1, 1)
+				e.pass(200 * time.Millisecond)
+				_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+				require.NoError(e, err)
+				over := e.waitFor(reconciler.Applied, 1)
+				e.pass(200 * time.Millisecond)
+				e.put(2, 1)
+				e.pass(time.Second)
+				e.goesOn(over)
+				e.pass(time.Second)
+				e.nothingUnapplied(e.isOver(over, 1800*time.Millisecond))
+			}, ledger, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+		})
+	}
 }

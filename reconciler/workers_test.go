@@ -5,12 +5,9 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -70,52 +67,6 @@ func TestConcurrencyIsReachedAndNotExceeded(t *testing.T) {
 		require.Equal(e, n, e.target.most, "operations at a time")
 		require.Len(e, e.target.take(), 410, "each once")
 	}, reconciler.WithRoundLimits(10, nil))
-}
-
-// Versions that an object had while its operation ran are skipped, except the last one.
-func TestNewestRevisionWinsWhenAnObjectChangesInFlight(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(e *env)
-		then   string
-	}{
-		"changed": {func(e *env) { e.put(2, 1); e.put(3, 1) }, "update(1)"},
-		"deleted": {func(e *env) { e.put(2, 1); e.remove(1) }, "delete(1)"},
-		"deleted and inserted again": {
-			func(e *env) { e.remove(1); synctest.Wait(); e.put(3, 1) }, "update(1)",
-		},
-		"changed, deleted, inserted and deleted": {
-			func(e *env) { e.put(2, 1); e.remove(1); synctest.Wait(); e.put(3, 1); e.remove(1) }, "delete(1)",
-		},
-	} {
-		for _, outcome := range []error{nil, errors.New("no")} {
-			t.Run(fmt.Sprintf("%s, outcome %v", name, outcome), func(t *testing.T) {
-				withWorkers(t, []int{1, 4}, func(e *env, _ int) {
-					e.target.takes(time.Second)
-					e.target.deciding(func(c call) error {
-						if c.op == "update" && c.value == 1 {
-							return outcome
-						}
-						return nil
-					})
-					e.put(1, 1)
-					e.pass(300 * time.Millisecond)
-					c.change(e)
-					e.pass(600 * time.Millisecond)
-					require.Empty(e, e.target.take(), "the first still runs")
-					e.pass(time.Minute)
-					require.Equal(e, c.then, strings.Join(e.target.calls()[1:], ", "))
-					e.eachDone()
-				})
-			})
-		}
-	}
-}
-
-func shorts(calls []call) (out []string) {
-	for _, c := range calls {
-		out = append(out, c.String())
-	}
-	return out
 }
 
 func TestSlowObjectHoldsUpOnlyItself(t *testing.T) {
@@ -220,41 +171,4 @@ func TestPruneWaitsForTheWorkers(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 	}, reconciler.WithRoundLimits(10, nil))
-}
-
-// Changes that come while work is held back are read as soon as the prune has ended or is given up
-// for some time. They need no other event.
-func TestChangesDuringAPruneAreNotLost(t *testing.T) {
-	withWorkers(t, []int{1, 4}, func(e *env, n int) {
-		prunes := e.target.pruneTimes()
-		e.target.taking(func(c call) time.Duration {
-			if c.id == 1 {
-				return time.Minute
-			}
-			return 80 * time.Millisecond
-		})
-		e.put(1, 2)
-		e.pass(10 * time.Millisecond)
-		e.loop.Prune()
-		e.pass(20 * time.Millisecond)
-		e.put(1, 3)
-		e.pass(200 * time.Millisecond)
-		require.Len(e, prunes(), 1)
-		e.eachDone()
-
-		if n == 1 {
-			return
-		}
-		e.put(1, 1)
-		e.pass(time.Millisecond)
-		e.loop.Prune()
-		e.pass(50 * time.Millisecond)
-		e.put(1, 4)
-		e.pass(250 * time.Millisecond)
-		require.Equal(e, reconciler.StatusKindDone, e.kind(4), "the prune was given up for some time")
-		require.Len(e, prunes(), 1)
-		e.pass(2 * time.Minute)
-		require.Len(e, prunes(), 2)
-		e.eachDone()
-	})
 }

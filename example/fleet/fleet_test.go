@@ -104,40 +104,6 @@ func TestAgentsHoldWhileTheStoreIsAway(t *testing.T) {
 	assert.Equal(t, gateway3, f.gateway("b"))
 }
 
-func TestAgentsHoldWhatAnEmptyStoreHasNot(t *testing.T) {
-	f := start(t)
-	f.must("store", "wipe")
-	for _, agent := range []string{"a", "b"} {
-		f.until("it says so", func() bool {
-			held := "the store was replaced"
-			return f.says(agent, "links", held) && f.says(agent, "addresses", held) && f.says(agent, "routes", held) && f.says(agent, "sysctls", held)
-		})
-		assert.False(t, f.agent(agent).Applied)
-		assert.True(t, f.hasLink(agent, "br0"))
-		assert.Equal(t, gateway2, f.gateway(agent))
-	}
-	f.must("store", "seed")
-	revision := f.put("links/br1", "{name: br1, kind: bridge}")
-	f.applied(revision, "a", "b")
-	assert.Equal(t, 2, strings.Count(f.must("status"), "applied"))
-	f.applied(f.del("routes/main/10.1.0.0/16"), "a", "b")
-	assert.Empty(t, f.gateway("a"), "nothing is held any more")
-	assert.Empty(t, f.gateway("b"), "nothing is held any more")
-}
-
-func TestRouteOfTheLowestMetricIsApplied(t *testing.T) {
-	f := start(t)
-	const key = "routes/main/10.1.0.0/16"
-	f.applied(f.put(key+"/5", "{dst: 10.1.0.0/16, via: 10.0.0.3, dev: br0, metric: 5}"), "a", "b")
-	assert.Equal(t, gateway2, f.gateway("a"))
-	why := f.must("why", "a", key+"/5")
-	assert.Contains(t, why, "it loses to etcd/main/10.1.0.0/16 (main 10.1.0.0/16 10.0.0.2 br0 0 global etcd), 2 row(s) want it")
-	assert.Contains(t, why, "done: it is in the target")
-	f.applied(f.del(key), "a", "b")
-	assert.Equal(t, gateway3, f.gateway("a"))
-	assert.Equal(t, gateway3, f.gateway("b"))
-}
-
 func TestKilledAgentComesBack(t *testing.T) {
 	f := start(t)
 	f.must("kill", "a")
@@ -158,32 +124,6 @@ func TestKilledAgentComesBack(t *testing.T) {
 		_, err := f.run("start", request)
 		assert.ErrorContains(t, err, want)
 	}
-}
-
-func TestAckOfAFormerProcessDoesNotCount(t *testing.T) {
-	f := start(t)
-	identity, err := f.client.Get(t.Context(), feed.Identity)
-	require.NoError(t, err)
-	put := func(prefix, value string) {
-		for _, table := range feed.Tables {
-			_, err := f.client.Put(t.Context(), prefix+feed.Part("x", table), value)
-			require.NoError(t, err)
-		}
-	}
-	acks := func() {
-		put(feed.Acks, `{"store": "`+string(identity.Kvs[0].Value)+`", "revision": 1000, "applied": 1000}`)
-	}
-	put(feed.Alive, "")
-	assert.False(t, f.agent("x").Applied, "no ack yet")
-	acks()
-	assert.True(t, f.agent("x").Applied)
-	put(feed.Alive, "")
-	assert.False(t, f.agent("x").Applied, "it has started again")
-	assert.Zero(t, f.agent("x").Revision)
-	acks()
-	assert.True(t, f.agent("x").Applied)
-	put(feed.Acks, `{"store": "another", "revision": 1000, "applied": 1000}`)
-	assert.False(t, f.agent("x").Applied, "another store")
 }
 
 func TestBadValueIsVisibleAndHurtsNothingElse(t *testing.T) {

@@ -392,3 +392,12 @@ func eventually(t *testing.T, what string, condition func() bool) {
 		<-time.After(5 * time.Millisecond)
 	}
 }
+
+// untilResyncs waits until the kernel has been listed n more times.
+func (p *process) untilResyncs(n int) {
+	p.Helper()
+	before := p.vars().Prunes
+	for _, name := range []string{"netagent/links", "netagent/addresses", "netagent/routes", "netagent/sysctls"} {
+		p.until("some more listings", func() bool { return p.vars().Prunes[name] >= before[name]+n })
+	}
+}

@@ -6,18 +6,14 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/statekeel/statekeel/example/netagent/config"
@@ -72,65 +68,6 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 	})
 	assert.Contains(t, string(output), want)
 	assert.Contains(t, p.command("exec", "ip", "route"), want, "by the shell too")
-}
-
-func TestDeletedRouteReturnsAtTheNextResync(t *testing.T) {
-	t.Parallel()
-	const resync = time.Second
-	p := start(t, write(t, small), "-resync", resync.String())
-	p.untilHealthy()
-	best := time.Hour
-	// A machine that is busy with something else may be late twice.
-	for try := 0; try < 3 && best > 2*resync; try++ {
-		p.inside(func() error { return netlink.RouteDel(&netlink.Route{Dst: route("10.1.0.0/16")}) })
-		deleted := time.Now()
-		p.until("the route is back", func() bool { return len(p.routes(unix.RT_TABLE_MAIN)) == 1 })
-		best = min(best, time.Since(deleted))
-	}
-	assert.LessOrEqual(t, best, 2*resync)
-
-	p.inside(func() error {
-		br, err := netlink.LinkByName("br0")
-		if err != nil {
-			return err
-		}
-		return errors.Join(
-			netlink.RouteAdd(&netlink.Route{Dst: route("10.66.0.0/16"), LinkIndex: br.Attrs().Index}),
-			netlink.RouteAdd(&netlink.Route{Dst: route("10.66.0.0/16"), LinkIndex: br.Attrs().Index, Table: 100}),
-			netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "stray"}}),
-			netlink.AddrAdd(br, &netlink.Addr{IPNet: route("10.77.0.1/32")}))
-	})
-	p.until("the strays are gone", func() bool {
-		return len(p.routes(unix.RT_TABLE_MAIN)) == 1 && len(p.routes(100)) == 1 && len(p.links()) == 3 && len(p.addresses("br0")) == 1
-	})
-	assert.Equal(t, []string{"10.1.0.0/16 via 10.0.0.2"}, p.routes(unix.RT_TABLE_MAIN))
-}
-
-func TestEditsOfTheFileAreApplied(t *testing.T) {
-	t.Parallel()
-	path := write(t, small)
-	p := start(t, path)
-	p.untilHealthy()
-
-	edited := strings.Replace(small, "10.1.0.0/16", "10.3.0.0/16", 1)
-	edited = strings.Replace(edited, "net.ipv4.ip_forward: 1", "net.ipv4.ip_default_ttl: 99", 1)
-	edited = strings.Replace(edited, "{name: a0, kind: veth, peer: a1, master: br0}", "{name: a0, kind: veth, peer: a2, mtu: 1400}", 1)
-	require.NoError(t, os.WriteFile(path+".new", []byte(edited), 0o644))
-	require.NoError(t, os.Rename(path+".new", path)) // as editors write files
-	p.until("the edit is followed", func() bool {
-		routes := p.routes(unix.RT_TABLE_MAIN)
-		return len(routes) == 1 && routes[0] == "10.3.0.0/16 via 10.0.0.2" && p.sysctl("net.ipv4.ip_default_ttl") == "99"
-	})
-	p.untilHealthy()
-	// A deleted object has no row that could be Done.
-	p.until("the old link is gone and the sysctl is back at what it was", func() bool {
-		return slices.Equal([]string{"a0", "a2", "br0"}, p.links()) && p.sysctl("net.ipv4.ip_forward") == "0"
-	})
-
-	require.NoError(t, os.WriteFile(path, []byte("{}"), 0o644)) // in place
-	p.until("all is gone", func() bool {
-		return len(p.links()) == 0 && len(p.routes(unix.RT_TABLE_MAIN)) == 0 && len(p.routes(100)) == 0 && p.sysctl("net.ipv4.ip_default_ttl") == "64"
-	})
 }
 
 func TestInvalidFileAtTheStartIsAnError(t *testing.T) {

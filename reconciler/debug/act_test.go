@@ -4,14 +4,11 @@
 package debug_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -272,29 +269,4 @@ func TestAButtonActsOnTheReconcilerOfItsPageOnly(t *testing.T) {
 			press(blue, nil, http.StatusNotFound)
 		})
 	}
-}
-
-// hanging is a reconciler that is in an operation which does not end.
-type hanging struct{ *fake.Controller }
-
-func (hanging) Retry(ctx context.Context, _ ...string) (int, error) {
-	<-ctx.Done()
-	return 0, fmt.Errorf("%w (%w)", ctx.Err(), &inspect.BusyError{With: "update of 7"})
-}
-
-func (h hanging) Refresh(ctx context.Context, keys ...string) (int, error) {
-	return h.Retry(ctx, keys...)
-}
-
-func TestActionsGiveUpOnAReconcilerThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := serve(t, writes, hanging{full()})
-		for _, path := range []string{"retry?reconciler=agent/v4&all=true", "retry?reconciler=agent/v4&key=7", "refresh?reconciler=agent/v4&key=7"} {
-			began := time.Now()
-			answer, body := s.send("POST", path)
-			require.Equal(t, http.StatusConflict, answer.StatusCode)
-			require.Contains(t, body, "the reconciler is busy: update of 7")
-			require.Equal(t, 10*time.Second, time.Since(began))
-		}
-	})
 }

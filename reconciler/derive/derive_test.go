@@ -37,20 +37,6 @@ func TestEqualRowsAreNotWritten(t *testing.T) {
 	})
 }
 
-func TestWinnerIsReplacedInOneWrite(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(&wish{Name: "a", Places: "1"})
-		e.run(e.best())
-		before := e.revision()
-		e.write(func(wtxn statedb.WriteTxn) {
-			e.delete(wtxn, "a")
-			e.insert(wtxn, &wish{Name: "b", Places: "1", Metric: 1})
-		})
-		e.has("1<-b")
-		require.Equal(e, before+1, e.revision())
-	})
-}
-
 func TestOutputBelongsToTheDerivationOnceInitialised(t *testing.T) {
 	inBubble(t, func(e *env) {
 		wtxn := e.db.WriteTxn(e.wishes)
@@ -80,39 +66,6 @@ func TestOutputBelongsToTheDerivationOnceInitialised(t *testing.T) {
 		e.remove("b")
 		e.run(d)
 		e.has("1<-a")
-	})
-}
-
-func TestRowThatCannotBeWrittenIsAnErrorOfItsPlace(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.cfg.Same = func(current, derived *route) bool {
-			if derived.Metric == 13 {
-				panic("unlucky")
-			}
-			return *current == *derived
-		}
-		e.cfg.Merge = func(current, derived *route) *route {
-			switch derived.Metric {
-			case 14:
-				return current // statedb panics if a row is written again
-			case 15:
-				return &route{Place: "other"}
-			}
-			return derived
-		}
-		e.run(e.best())
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
-		for metric, text := range map[int]string{
-			13: "panic: unlucky", 14: "it cannot be written: panic: Insert() of the same object", 15: "Config.Merge returned a row with the key other",
-		} {
-			e.put(&wish{Name: "a", Places: "1", Metric: 1}, &wish{Name: "b", Places: "2", Metric: metric}, &wish{Name: "c", Places: "3", Metric: 1})
-			e.has("1<-a", "2<-b", "3<-c")
-			require.Equal(e, []int{1, 0, 1}, []int{e.at("1").Metric, e.at("2").Metric, e.at("3").Metric})
-			e.healthy(`row 2 of table "routes": ` + text)
-			require.Equal(e, 1, e.published().Rejected, "no reader counts the input as applied")
-			e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "2"}, &wish{Name: "c", Places: "3"})
-			e.healthy()
-		}
 	})
 }
 
@@ -146,32 +99,6 @@ func TestManyErrorsAreCountedInHealth(t *testing.T) {
 		require.Equal(e, "15 error(s)", message)
 		require.NotContains(e, err.Error(), "row 10 of")
 	})
-}
-
-// An error of a row is in health, and the others go on. What was derived from the row before stays until it is gone.
-func TestFailedRowKeepsWhatItDerivedBefore(t *testing.T) {
-	for text, bad := range map[string]*wish{
-		"no route":        {Name: "a", Places: "2 1", Fail: "error"},
-		"panic: oh no":    {Name: "a", Places: "2 1", Fail: "panic"},
-		"panic: no rank":  {Name: "a", Places: "2 1", Fail: "rank"},
-		"its rank is NaN": {Name: "a", Places: "2 1", Fail: "nan"},
-		"the function returned two rows with the key 2": {Name: "a", Places: "2 2"},
-	} {
-		t.Run(text, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.run(e.best())
-				e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b", Places: "1", Metric: 7})
-				e.put(bad, &wish{Name: "c", Places: "3"})
-				e.has("1<-a", "3<-c")
-				e.healthy(`row a of table "wishes": ` + text)
-				require.Equal(e, 1, e.published().Rejected)
-				e.remove("a")
-				e.has("1<-b", "3<-c")
-				e.healthy()
-				require.Zero(e, e.published().Rejected)
-			})
-		})
-	}
 }
 
 func TestOutputWithoutAKeyIsAnErrorOfItsInput(t *testing.T) {

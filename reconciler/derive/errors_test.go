@@ -122,24 +122,6 @@ func TestRowThatFailsInTheTransactionIsRejected(t *testing.T) {
 	})
 }
 
-// A row that an index of the output refuses is tried again, and so is the deletion of one that no input wants.
-func TestRowThatCannotBeDeletedIsAnErrorUntilItCan(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.other(&route{Place: "old", Metric: 13})
-		e.picky.Store(true)
-		d := e.each()
-		e.run(d)
-		e.put(&wish{Name: "a", Places: "1", Metric: 13}, &wish{Name: "b", Places: "2"})
-		require.Equal(e, 2, d.Snapshot(e.Context()).Failing)
-		require.ErrorIs(e, e.waits(d, reconciler.Applied), context.DeadlineExceeded)
-		e.has("2<-b", "old<-")
-		e.picky.Store(false)
-		require.NoError(e, e.waits(d, reconciler.Applied))
-		e.has("1<-a", "2<-b")
-		require.Zero(e, d.Snapshot(e.Context()).Failing)
-	})
-}
-
 func TestRowsComeBeforeDeletionsThoughAnIndexPanics(t *testing.T) {
 	inBubble(t, func(e *env) {
 		d := e.best()
@@ -242,44 +224,6 @@ func TestWaitEndsWhenAnotherRowBeginsToFail(t *testing.T) {
 		default:
 			e.Error("the wait goes on although row a is derived")
 		}
-	})
-}
-
-func TestRunEndsBetweenRowsAndTheNextOneGoesOn(t *testing.T) {
-	inBubble(t, func(e *env) {
-		var seen []string
-		stop := func() {}
-		d, err := derive.Each(e.cfg, e.wishes, e.routes, func(w *wish) ([]*route, error) {
-			seen = append(seen, w.Name)
-			stop()
-			return routesOf(w)
-		})
-		e.made(d, err)
-		e.put(&wish{Name: "a", Places: "1"}, &wish{Name: "b"}, &wish{Name: "c"})
-		var ctx context.Context
-		ctx, stop = context.WithCancel(e.Context())
-		require.NoError(e, d.Run(ctx))
-		require.Equal(e, []string{"a"}, seen, "the run was to end at the first row")
-		e.has()
-		stop = func() {}
-		end := e.run(d)
-		require.Equal(e, []string{"a", "b", "c"}, seen)
-		e.has("1<-a")
-		end()
-
-		// The same with a refresh of all rows.
-		ctx, cancel := context.WithCancel(e.Context())
-		ended := make(chan error)
-		go func() { ended <- d.Run(ctx) }()
-		synctest.Wait()
-		seen, stop = nil, cancel
-		_, err = d.Refresh(e.Context())
-		require.NoError(e, err)
-		require.NoError(e, <-ended)
-		require.Equal(e, []string{"a"}, seen)
-		stop = func() {}
-		e.run(d)
-		require.Equal(e, []string{"a", "a", "b", "c"}, seen)
 	})
 }
 

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/cilium/statedb"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/guard"
@@ -142,28 +141,6 @@ func TestHealthIsDegradedByRejectedObjects(t *testing.T) {
 		require.Equal(e, "Degraded: an empty list was refused\nthe list is empty, and the source has rows: Config.AllowEmpty is false", e.told())
 		e.replace(s, 0, 5, &row{Key: "k1000000", Owner: "a"})
 		require.Equal(e, "OK: OK", e.told())
-	})
-}
-
-func TestRowThatIsTakenBetweenPiecesIsLeftAlone(t *testing.T) {
-	run(t, func(e *env) {
-		a := e.sink("a", nil)
-		e.replace(a, 20, 1, many(20, "a")...)
-		e.spy.indexed = func(*row) { time.Sleep(time.Millisecond) }
-		e.spy.committed = func() {
-			e.spy.committed = nil
-			e.write(&row{Key: "k1000010", Owner: "b"}, &row{Key: "k1000019", Owner: "b"})
-		}
-		list := many(15, "a")
-		for _, r := range list {
-			r.Value += 100
-		}
-		n, err := a.Replace(e.Context(), list, 2)
-		require.EqualError(e, err, `source "a" of table "rows": k1000010: the row belongs to "b"`, "k1000019 is not in the list")
-		require.Equal(e, 14+4, n)
-		require.Equal(e, row{Key: "k1000010", Owner: "b"}, *e.get("k1000010"))
-		require.Equal(e, row{Key: "k1000019", Owner: "b"}, *e.get("k1000019"))
-		require.Equal(e, 1, e.input("a").Rejected)
 	})
 }
 
@@ -376,24 +353,6 @@ func TestHangingFunctionIsNamed(t *testing.T) {
 	})
 }
 
-func TestRevisionAndInitialiserComeWithTheLastRow(t *testing.T) {
-	run(t, func(e *env) {
-		s := e.sink("a", nil)
-		e.spy.indexed = func(*row) { time.Sleep(time.Millisecond) }
-		var seen []string
-		e.spy.committed = func() {
-			in := e.input("a")
-			seen = append(seen, fmt.Sprint(in.Input, in.Output, e.revision(), e.initialized()))
-		}
-		e.replace(s, 12, 7, many(12, "a")...)
-		require.Equal(e, []string{"0 0 3 false", "0 0 6 false", "0 0 9 false", "7 12 12 true"}, seen)
-		// The revision includes what a later one of others cannot take away.
-		e.write(&row{Key: "z", Owner: "b"})
-		e.replace(s, 0, 9, many(12, "a")...)
-		require.EqualValues(e, 13, e.input("a").Output)
-	})
-}
-
 func TestClosedSourceKeepsItsRowsAndItsState(t *testing.T) {
 	run(t, func(e *env) {
 		s := e.sink("a", nil)
@@ -419,59 +378,4 @@ func TestClosedSourceKeepsItsRowsAndItsState(t *testing.T) {
 		require.True(e, e.input("a").Connected)
 		require.Equal(e, closed, s.State())
 	})
-}
-
-func TestConcurrentCallsAreSerialised(t *testing.T) {
-	e := newEnv(t, nil)
-	const calls, n = 20, 50
-	lists := func(owner string, value int) (list []*row) {
-		for _, r := range many(n, owner) {
-			list = append(list, &row{Key: owner + r.Key, Owner: owner, Value: value})
-		}
-		return list
-	}
-	stop := make(chan struct{})
-	var writing, calling sync.WaitGroup
-	writing.Go(func() {
-		for {
-			wtxn := e.db.WriteTxn(e.table)
-			for r := range e.table.All(wtxn) {
-				written := *r
-				written.Status++
-				_, _, err := e.table.Insert(wtxn, &written)
-				assert.NoError(t, err)
-			}
-			wtxn.Commit()
-			select {
-			case <-stop:
-				return
-			default:
-			}
-		}
-	})
-	for _, owner := range []string{"a", "b"} {
-		s := e.sink(owner, func(c *source.Config[*row]) { c.Same, c.Merge = sameWish, mergeStatus })
-		for value := range calls {
-			calling.Go(func() {
-				_, err := s.Replace(e.Context(), lists(owner, value), uint64(value))
-				assert.NoError(t, err)
-				s.Connected()
-				s.State()
-				_, err = s.Apply(e.Context(), []source.Change[*row]{put(lists(owner, value)[0])}, uint64(value))
-				assert.NoError(t, err)
-				s.Disconnected(nil)
-			})
-		}
-	}
-	calling.Wait()
-	close(stop)
-	writing.Wait()
-	values := map[string]int{}
-	for i, r := range e.rows() {
-		if i%n > 0 {
-			values[fmt.Sprint(r.Owner, r.Value)]++
-		}
-	}
-	require.Len(e, e.rows(), 2*n)
-	require.Len(e, values, 2, "all rows of a source are of one list")
 }

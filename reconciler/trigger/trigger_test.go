@@ -166,3 +166,24 @@ func TestSourceMayBeTheTableItself(t *testing.T) {
 		require.Equal(f, []string{"update(0)", "refresh(1)", "refresh(2)", "refresh(3)", "refresh(4)"}, f.target.Calls())
 	})
 }
+
+// Each change that comes while an operation runs makes its result not count.
+func TestObjectIsDoneNowAndThenWhileItsSourceKeepsChanging(t *testing.T) {
+	withPorts(t, func(f *followed) {
+		f.Start(f.cfg)
+		f.follow(onPort)
+		f.target.deciding(10*time.Millisecond, func(call) error { return nil })
+		f.add("eth0", reconciler.StatusPending, 1)
+		done := 0
+		for value := range 1000 {
+			f.set(value, "eth0")
+			time.Sleep(time.Millisecond)
+			if f.Kind(1) == reconciler.StatusKindDone {
+				done++
+			}
+		}
+		require.Greater(f, done, 100)
+		f.Pass(10 * time.Second)
+		f.applied()
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+}

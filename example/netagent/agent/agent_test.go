@@ -13,7 +13,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -89,12 +88,6 @@ func (w *world) count(key string) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.updates[key]
-}
-
-func (w *world) listed(kind string) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.lists[kind]
 }
 
 func (w *world) change(f func()) {
@@ -177,14 +170,6 @@ func running(t *testing.T, o Options) {
 	reconcilertest.Go(t, func(ctx context.Context) error { return Run(ctx, o) })
 }
 
-// runUntil runs an agent until a condition holds.
-func runUntil(t *testing.T, o Options, what string, condition func() bool) {
-	t.Helper()
-	stop := reconcilertest.Go(t, func(ctx context.Context) error { return Run(ctx, o) })
-	defer stop()
-	until(t, what, condition)
-}
-
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !condition(); {
@@ -254,48 +239,6 @@ func TestDriftIsRepairedAndStraysAreRemoved(t *testing.T) {
 		w.there["address br0/10.66.0.1/24"] = config.Address{Dev: "br0", CIDR: netip.MustParsePrefix("10.66.0.1/24")}
 	})
 	until(t, "all is as before", func() bool { return slices.Equal(w.keys(), all) })
-}
-
-func TestWhatAnEarlierAgentHasLeftIsAdopted(t *testing.T) {
-	w := newWorld()
-	runUntil(t, options(t, w, state), "all is there", func() bool { return slices.Equal(w.keys(), all) })
-	w.change(func() {
-		clear(w.updates)
-		w.there["link stray"] = config.Link{Name: "stray"}
-	})
-	edited := strings.Replace(state, "ip_forward: 1", "ip_forward: 0", 1)
-	runUntil(t, options(t, w, edited), "the stray is gone", func() bool {
-		return slices.Equal(w.keys(), all) && w.count("sysctl net.ipv4.ip_forward") > 0
-	})
-	assert.Equal(t, map[string]int{"sysctl net.ipv4.ip_forward": 1}, w.updates)
-}
-
-func TestListingThatFailsHoldsNothingUpForLong(t *testing.T) {
-	t.Parallel()
-	w := newWorld()
-	w.refuses["list link "] = errors.New("boom")
-	o := options(t, w, state)
-	o.ListTimeout = time.Hour
-	runUntil(t, o, "it has listed several times, and the others are there", func() bool {
-		return w.listed("link ") > 3 && len(w.keys()) == 3
-	})
-	assert.Zero(t, w.count("link br0"))
-
-	o = options(t, w, state)
-	o.ListTimeout, o.Once, o.Timeout = time.Second, true, 3*time.Second
-	err := Run(t.Context(), o)
-	assert.Equal(t, all, w.keys())
-	assert.ErrorContains(t, err, "job-reconcile-links: 1 error(s), the target is not listed: no listing of the target has "+
-		"worked within ListTimeout of the start: objects are applied without a comparison\nresync: listing the target: boom")
-
-	w.change(func() { clear(w.updates) })
-	o = options(t, w, state)
-	o.ListTimeout, o.Once = 100*time.Millisecond, true
-	ended := make(chan error, 1)
-	go func() { ended <- Run(t.Context(), o) }()
-	until(t, "the link is applied blindly", func() bool { return w.count("link br0") > 0 })
-	w.change(func() { clear(w.refuses) })
-	assert.NoError(t, <-ended, "the next listing works")
 }
 
 func TestUndoneObjectsAreAppliedAgainAtOnce(t *testing.T) {

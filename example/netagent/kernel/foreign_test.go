@@ -60,60 +60,6 @@ func (f *fixture) output(args string) string {
 	return string(out)
 }
 
-func TestAlternativeNameIsNotALinksName(t *testing.T) {
-	f := newFixture(t)
-	f.byHand(netlink.LinkAdd(&netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: "uplink"}}))
-	f.byHand(netlink.LinkAddAltName(f.link("uplink"), "br0"))
-	f.byHand(netlink.LinkAddAltName(f.link("uplink"), "a1"))
-	state := f.state(`
-links: [{name: br0, kind: bridge}, {name: a0, kind: veth, peer: a1}]
-addresses: [{dev: br0, cidr: 10.0.0.1/24}]
-`)
-	for _, l := range state.Links {
-		err := update(f, f.Links, l.Spec)
-		assert.Equal(t, "Retried", outcome(err), "%v", err)
-		assert.ErrorContains(t, err, `"uplink"`, "it tells who has the name")
-	}
-	f.byHand(netlink.AddrAdd(f.link("uplink"), &netlink.Addr{IPNet: cidr("10.0.0.1/24")}))
-	require.NoError(t, remove(f, f.Addresses, state.Addresses[0].Spec))
-	for _, l := range state.Links {
-		require.NoError(t, remove(f, f.Links, l.Spec))
-	}
-	assert.Equal(t, []string{"uplink"}, f.linkNames())
-	assert.Equal(t, []string{"10.0.0.1/24"}, f.addresses("uplink"))
-
-	f.byHand(netlink.LinkDelAltName(f.link("uplink"), "br0"))
-	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
-}
-
-func TestOwnLinkIsNotTakenForAnotherByItsAlternativeName(t *testing.T) {
-	f := newFixture(t)
-	state := f.state("links: [{name: x0, kind: bridge}, {name: br0, kind: bridge, mtu: 1400}]")
-	require.NoError(t, update(f, f.Links, state.Links[0].Spec))
-	f.byHand(netlink.LinkAddAltName(f.link("x0"), "br0"))
-	assert.ErrorContains(t, update(f, f.Links, state.Links[1].Spec), `"x0"`)
-	assert.Equal(t, 1500, f.link("x0").Attrs().MTU)
-}
-
-func TestLinkOfAnotherKindIsNotDeletedForItsName(t *testing.T) {
-	f := newFixture(t)
-	state := f.state("links: [{name: br0, kind: bridge}, {name: br1, kind: bridge}]")
-	f.update(state)
-	found := list(f, f.Links)
-	for _, name := range []string{"br0", "br1"} {
-		f.byHand(netlink.LinkDel(f.link(name)))
-		f.byHand(netlink.LinkAdd(&netlink.Ifb{LinkAttrs: netlink.LinkAttrs{Name: name}}))
-	}
-	require.NoError(t, remove(f, f.Links, state.Links[0].Spec))
-	f.write(func(txn statedb.WriteTxn) { require.NoError(t, f.in.Tables.Links.DeleteAll(txn)) })
-	for _, row := range found {
-		if row.Spec.Name != "lo" {
-			require.NoError(t, f.Links.Delete(t.Context(), f.in.DB.ReadTxn(), 1, row))
-		}
-	}
-	assert.Equal(t, []string{"br0", "br1"}, f.linkNames())
-}
-
 // A veth whose other end a row came to need since the listing stays.
 func TestVethIsKeptForItsPresentOtherEnd(t *testing.T) {
 	f := newFixture(t)
@@ -192,27 +138,6 @@ func TestRouteOfAnyKindInPlaceOfARowsIsReplaced(t *testing.T) {
 			assert.Empty(t, f.differs(), "%s %s", how, route)
 		}
 	}
-}
-
-// The agent's own route in a table that it does not manage has others beside it.
-func TestForeignRouteOfAnUnmanagedTableStays(t *testing.T) {
-	f := newFixture(t)
-	f.update(f.state("links: [{name: br0, kind: bridge}]"))
-	br := f.link("br0").Attrs().Index
-	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
-	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77, Priority: 9, Protocol: Protocol}))
-	converge(f, f.Routes, nil)
-	assert.Equal(t, []string{"10.66.0.0/16 via <nil> dev br0 metric 0 proto 3 scope universe"}, f.routes(77))
-}
-
-func TestTheKernelsOwnRouteIsNotReplaced(t *testing.T) {
-	f := newFixture(t)
-	f.update(f.state("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}]"))
-	kernels := f.kernelRoutes()
-	f.byHand(netlink.RouteAppend(&netlink.Route{Dst: cidr("10.0.0.0/24"), Gw: cidr("10.0.0.9/24").IP}))
-	route := f.state("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}]\nroutes: [{dst: 10.0.0.0/24, via: 10.0.0.2}]").Routes[0].Spec
-	assert.ErrorIs(t, update(f, f.Routes, route), unix.EEXIST)
-	assert.Subset(t, f.kernelRoutes(), kernels)
 }
 
 // shown returns what ip(8) shows of the addresses of br0. The kernel's own is not there at first, and without brd it has
@@ -306,14 +231,6 @@ func TestAddressIsChangedWithoutAGap(t *testing.T) {
 	assert.Len(t, f.routes(unix.RT_TABLE_MAIN), 1)
 }
 
-func TestSecondaryAddressesAreLookedAtAgain(t *testing.T) {
-	f := newFixture(t)
-	f.update(f.state("links: [{name: br0, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/16}, {dev: br0, cidr: 10.0.5.2/16}]"))
-	f.effects()
-	f.update(f.state("addresses: [{dev: br0, cidr: 10.0.0.1/24}]"))
-	assert.Equal(t, map[string]desired.Effect{"br0": desired.UndidAddresses | desired.UndidRoutes}, f.effects())
-}
-
 func TestAddressOfARouterAdvertisementStays(t *testing.T) {
 	f := newFixture(t)
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "hand0"}, PeerName: "router"}))
@@ -402,37 +319,6 @@ func sendAdvertisement(name string, prefix netip.Prefix) error {
 	}
 }
 
-func TestSysctlsBelowAnotherAreLookedAtAgain(t *testing.T) {
-	for name, test := range map[string]struct {
-		write string
-		want  map[string]desired.Effect
-	}{
-		"one of all links":       {"net.ipv4.ip_forward", map[string]desired.Effect{"all": desired.UndidSysctls, "default": desired.UndidSysctls, "br0": desired.UndidSysctls, "lo": desired.UndidSysctls}},
-		"all":                    {"net.ipv4.conf.all.rp_filter", map[string]desired.Effect{"default": desired.UndidSysctls, "br0": desired.UndidSysctls, "lo": desired.UndidSysctls}},
-		"forwarding of all":      {"net.ipv6.conf.all.forwarding", map[string]desired.Effect{"all": desired.UndidSysctls, "default": desired.UndidSysctls, "br0": desired.UndidSysctls, "lo": desired.UndidSysctls}},
-		"default":                {"net.ipv4.conf.default.rp_filter", map[string]desired.Effect{"br0": desired.UndidSysctls, "lo": desired.UndidSysctls}},
-		"IPv6 off, of a link":    {"net.ipv6.conf.br0.disable_ipv6", map[string]desired.Effect{"br0": desired.UndidAddresses | desired.UndidRoutes}},
-		"another one":            {"net.ipv4.tcp_sack", map[string]desired.Effect{}},
-		"another one, of a link": {"net.ipv4.conf.br0.rp_filter", map[string]desired.Effect{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			f.update(f.state("links: [{name: br0, kind: bridge}]\nsysctls: {net.ipv4.conf.br0.forwarding: 0, net.ipv4.conf.default.forwarding: 0}"))
-			f.effects()
-			value := "1"
-			if f.sysctl(test.write) == "1" {
-				value = "0"
-			}
-			require.NoError(t, update(f, f.Sysctls, config.Sysctl{Name: test.write, Value: value}))
-			assert.Equal(t, test.want, f.effects())
-			require.NoError(t, update(f, f.Sysctls, config.Sysctl{Name: test.write, Value: value}))
-			assert.Empty(t, f.effects(), "it writes nothing the second time")
-			require.NoError(t, remove(f, f.Sysctls, config.Sysctl{Name: test.write, Value: value}))
-			assert.Equal(t, test.want, f.effects(), "the former value is written")
-		})
-	}
-}
-
 func TestSysctlOfANewLinkIsNotSetBackToTheOldOnes(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}]\nsysctls: {net.ipv4.conf.br0.rp_filter: 2}")
@@ -450,14 +336,4 @@ func TestSysctlOfANewLinkIsNotSetBackToTheOldOnes(t *testing.T) {
 	f.byHand(writeSysctl(state.Sysctls[0].Spec, "1"))
 	require.NoError(t, remove(f, f.Sysctls, state.Sysctls[0].Spec))
 	assert.Equal(t, "1", f.sysctl("net.ipv4.conf.br0.rp_filter"), "the agent has not changed this one")
-}
-
-func TestLinkChangesThatUndoOthersAreReported(t *testing.T) {
-	f := newFixture(t)
-	const all = desired.UndidAddresses | desired.UndidRoutes | desired.UndidSysctls
-	f.update(f.state("links: [{name: br0, kind: bridge}, {name: br1, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br0}]"))
-	f.effects()
-	f.update(f.state("links: [{name: br1, kind: bridge}, {name: a0, kind: veth, peer: a1, master: br1, mtu: 1000}]"))
-	assert.Equal(t, map[string]desired.Effect{"a0": all, "a1": all, "br0": desired.UndidLink, "br1": desired.UndidLink}, f.effects(),
-		"a bridge may follow the MTU and the MAC of its ports")
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"github.com/vishvananda/netlink"
 
-	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 )
 
@@ -53,73 +52,6 @@ func TestLinksAreCreatedAsDesired(t *testing.T) {
 	assert.NotZero(t, f.link("lo").Attrs().Flags&net.FlagUp)
 }
 
-func TestChangesOfALinkAreUndone(t *testing.T) {
-	for name, breakIt := range map[string]func(*fixture){
-		"mtu":       func(f *fixture) { f.byHand(netlink.LinkSetMTU(f.link("a0"), 900)) },
-		"down":      func(f *fixture) { f.byHand(netlink.LinkSetDown(f.link("a0"))) },
-		"up":        func(f *fixture) { f.byHand(netlink.LinkSetUp(f.link("a1"))) },
-		"no master": func(f *fixture) { f.byHand(netlink.LinkSetNoMaster(f.link("a0"))) },
-		"a master":  func(f *fixture) { f.byHand(netlink.LinkSetMaster(f.link("a1"), f.link("br0"))) },
-		"mac": func(f *fixture) {
-			f.byHand(netlink.LinkSetHardwareAddr(f.link("a1"), net.HardwareAddr{2, 0, 0, 0, 0, 99}))
-		},
-		"bridge gone": func(f *fixture) { f.byHand(netlink.LinkDel(f.link("br0"))) },
-		"veth gone":   func(f *fixture) { f.byHand(netlink.LinkDel(f.link("a1"))) },
-		"peer renamed": func(f *fixture) {
-			f.byHand(netlink.LinkSetDown(f.link("a1")))
-			f.byHand(netlink.LinkSetName(f.link("a1"), "stray"))
-		},
-		"another kind": func(f *fixture) {
-			f.byHand(netlink.LinkDel(f.link("br0")))
-			f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "br0"}, PeerName: "stray"}))
-		},
-		"name of the peer taken": func(f *fixture) {
-			f.byHand(netlink.LinkDel(f.link("a1")))
-			f.byHand(netlink.LinkAdd(&netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "a1"}}))
-		},
-		"lo down": func(f *fixture) { f.byHand(netlink.LinkSetDown(f.link("lo"))) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			f := newFixture(t)
-			state := f.state(someLinks)
-			f.update(state)
-			want := f.describeLinks()
-			breakIt(f)
-			require.NotEqual(t, want, f.describeLinks(), "the test breaks nothing")
-			assert.NotEmpty(t, f.differs())
-			f.update(state)
-			f.update(state) // the repair of one object may have undone another
-			assert.Equal(t, want, f.describeLinks())
-			assert.Empty(t, f.differs())
-			assert.NotEmpty(t, f.effects())
-		})
-	}
-}
-
-// describeLinks returns all configurable properties of the links.
-func (f *fixture) describeLinks() map[string]config.Link {
-	links, err := netlink.LinkList()
-	require.NoError(f, err)
-	described := make(map[string]config.Link)
-	for _, l := range links {
-		attrs := l.Attrs()
-		link := config.Link{Name: attrs.Name, Kind: config.LinkKind(l.Type()), MTU: attrs.MTU, Up: attrs.Flags&net.FlagUp != 0}
-		if attrs.Name == "a1" || attrs.Name == "br0" {
-			link.MAC = attrs.HardwareAddr.String() // the other is the kernel's choice
-		}
-		if l.Type() == "veth" {
-			link.Peer = peerName(l)
-		}
-		if attrs.MasterIndex != 0 {
-			master, err := netlink.LinkByIndex(attrs.MasterIndex)
-			require.NoError(f, err)
-			link.Master = master.Attrs().Name
-		}
-		described[link.Name] = link
-	}
-	return described
-}
-
 func TestVethsCanSwapTheirEnds(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: a, kind: veth, peer: b}, {name: c, kind: veth, peer: d}]"))
@@ -148,19 +80,6 @@ func TestRecreatedLinkReportsAllEffects(t *testing.T) {
 	assert.Equal(t, desired.UndidAll, effects["br0"], "it has a port now")
 	assert.Equal(t, desired.UndidAll&^desired.UndidLink, effects["a0"])
 	assert.Equal(t, desired.UndidAll, effects["a1"])
-}
-
-func TestDeletingALinkTwiceIsNoError(t *testing.T) {
-	f := newFixture(t)
-	state := f.state(someLinks)
-	f.update(state)
-	for range 2 {
-		for _, l := range state.Links {
-			require.NoError(t, remove(f, f.Links, l.Spec))
-		}
-	}
-	assert.Empty(t, f.linkNames())
-	assert.Zero(t, f.link("lo").Attrs().Flags&net.FlagUp, "lo cannot be removed, so it is down")
 }
 
 func TestLinksWithoutARowAreRemoved(t *testing.T) {
@@ -247,4 +166,23 @@ func TestAVethEndIsLeftToTheOthersUpdate(t *testing.T) {
 	assert.Equal(t, []string{"a0", "a1"}, f.differs())
 	f.update(state)
 	assert.Equal(t, []string{"a0", "a1", "br0"}, f.linkNames())
+}
+
+const someAddresses = `
+links:
+  - {name: lo, kind: loopback}
+  - {name: br0, kind: bridge}
+addresses:
+  - {dev: br0, cidr: 10.0.0.1/24}
+  - {dev: br0, cidr: 10.0.0.2/24}
+  - {dev: br0, cidr: "fd00::1/64"}
+  - {dev: lo, cidr: 127.0.0.1/8}
+  - {dev: lo, cidr: 192.0.2.1/32}
+`
+
+func TestAddressWithoutItsLinkWaits(t *testing.T) {
+	f := newFixture(t)
+	err := update(f, f.Addresses, f.state(someAddresses).Addresses[0].Spec)
+	assert.Equal(t, "Blocked", outcome(err))
+	assert.EqualError(t, err, `link "br0" (not asked for here) is missing`)
 }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
-	"github.com/statekeel/statekeel/example/netagent/kernel/kerneltest"
 )
 
 const someRoutes = `
@@ -114,45 +113,6 @@ func TestRoutesAreAddedAndTheirChangesUndone(t *testing.T) {
 	}
 }
 
-func TestRouteOfAnotherMetricTakesItsPlace(t *testing.T) {
-	f := newFixture(t)
-	f.update(f.state("links: [{name: br0, kind: bridge}, {name: br1, kind: bridge}]\naddresses: [{dev: br0, cidr: 10.0.0.1/24}, {dev: br0, cidr: 'fd00::1/64'}]"))
-	for _, c := range []struct {
-		route, want string
-		counts      []int // of the routes to the destination, after each change by the one Update
-	}{
-		{"{dst: 10.1.0.0/16, via: 10.0.0.2}", "10.1.0.0/16 via 10.0.0.2 dev br0 metric 0 proto 83 scope universe", []int{1}},
-		{"{dst: 10.1.0.0/16, via: 10.0.0.2, metric: 5}", "10.1.0.0/16 via 10.0.0.2 dev br0 metric 5 proto 83 scope universe", []int{2, 1}},
-		{"{dst: 10.1.0.0/16, dev: br1, metric: 3}", "10.1.0.0/16 via <nil> dev br1 metric 3 proto 83 scope link", []int{2, 1}},
-		{"{dst: 10.1.0.0/16, via: 10.0.0.3, metric: 3}", "10.1.0.0/16 via 10.0.0.3 dev br0 metric 3 proto 83 scope universe", []int{1}},
-		{"{dst: 10.1.0.0/16, via: 10.0.0.3}", "10.1.0.0/16 via 10.0.0.3 dev br0 metric 0 proto 83 scope universe", []int{2, 1}},
-		{"{dst: 'fd01::/48', via: 'fd00::2'}", "fd01::/48 via fd00::2 dev br0 metric 1024 proto 83 scope universe", []int{1}},
-		{"{dst: 'fd01::/48', via: 'fd00::2', metric: 5}", "fd01::/48 via fd00::2 dev br0 metric 5 proto 83 scope universe", []int{2, 1}},
-		{"{dst: 'fd01::/48', dev: br1, metric: 6}", "fd01::/48 via <nil> dev br1 metric 6 proto 83 scope universe", []int{2, 1}},
-		{"{dst: 'fd01::/48', via: 'fd00::3', metric: 6}", "fd01::/48 via fd00::3 dev br0 metric 6 proto 83 scope universe", []int{1}},
-	} {
-		route, err := config.ParseRoute("test", []byte(c.route))
-		require.NoError(t, err)
-		if route.Dev == "" {
-			route.Dev = "br0"
-		}
-		seen, err := kerneltest.WatchRoutes(cidr(route.Dst.String()))
-		require.NoError(t, err)
-		require.NoError(t, update(f, f.Routes, route), c.route)
-		counts, err := seen.End()
-		require.NoError(t, err)
-		assert.Equal(t, c.counts, counts, c.route)
-		var have []string
-		for _, line := range f.routes(unix.RT_TABLE_MAIN) {
-			if strings.HasPrefix(line, route.Dst.String()) {
-				have = append(have, line)
-			}
-		}
-		assert.Equal(t, []string{c.want}, have)
-	}
-	assert.Empty(t, f.log.String(), "nothing is a stray or a repair")
-}
-
 func TestTheFormerRouteIsLeftToTheUpdate(t *testing.T) {
 	f := newFixture(t)
 	f.update(f.state("links: [{name: br0, kind: bridge}]\nroutes: [{dst: 10.1.0.0/16, dev: br0, metric: 5}]"))
@@ -198,73 +158,6 @@ routes: [{dst: 10.1.0.0/16, via: 10.0.0.2}, {dst: 10.2.0.0/24, dev: br0}, {dst: 
 	require.NoError(t, update(f, f.Routes, state.Routes[1].Spec))
 	require.NoError(t, update(f, f.Routes, state.Routes[2].Spec))
 	assert.Len(t, f.routes(unix.RT_TABLE_MAIN), 3)
-}
-
-func TestDeletingARouteTwiceIsNoError(t *testing.T) {
-	f := newFixture(t)
-	state := f.state(someRoutes)
-	f.update(state)
-	for range 2 {
-		for _, r := range state.Routes {
-			require.NoError(t, remove(f, f.Routes, r.Spec))
-		}
-	}
-	for _, table := range []int{unix.RT_TABLE_MAIN, 100, 1000} {
-		assert.Empty(t, f.routes(table))
-	}
-}
-
-func TestRoutesWithoutARowAreRemoved(t *testing.T) {
-	f := newFixture(t)
-	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE}))
-	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE, Table: 88, Protocol: Protocol}))
-	converge(f, f.Routes, nil)
-	for _, table := range []int{unix.RT_TABLE_MAIN, 88} {
-		all, err := netlink.RouteListFiltered(netlink.FAMILY_V4, &netlink.Route{Table: table}, netlink.RT_FILTER_TABLE)
-		require.NoError(t, err)
-		assert.Empty(t, all, "an earlier agent may have had rows of table 88")
-	}
-	state := f.state(someRoutes)
-	f.update(state)
-	br := f.link("br0").Attrs().Index
-	for _, stray := range []netlink.Route{
-		{Dst: cidr("10.66.0.0/16"), LinkIndex: br},
-		{Dst: cidr("10.1.0.0/16"), LinkIndex: br, Priority: 9},
-		{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Priority: 9, Protocol: Protocol},
-		{Dst: cidr("10.67.0.0/16"), Type: unix.RTN_BLACKHOLE},
-		{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 100},
-		{Dst: cidr("10.68.0.0/16"), Gw: cidr("10.0.0.3/24").IP, Table: 1000},
-		{Dst: cidr("fd66::/48"), LinkIndex: br},
-		{Dst: cidr("::/0"), LinkIndex: br, Priority: 1},
-		{Dst: cidr("0.0.0.0/0"), LinkIndex: br, Table: 100},
-	} {
-		f.byHand(netlink.RouteAdd(&stray))
-	}
-	f.byHand(netlink.RouteAdd(&netlink.Route{Dst: cidr("10.66.0.0/16"), LinkIndex: br, Table: 77}))
-	converge(f, f.Routes, state.Routes)
-	assert.Equal(t, []string{"main/10.1.0.0/16"}, f.differs(), "one of another metric is beside it")
-	f.update(state)
-	f.requireRoutes()
-	assert.Len(t, f.routes(77), 1, "the table never had a row")
-
-	kernels := f.kernelRoutes()
-	converge(f, f.Routes, nil)
-	assert.Empty(t, f.routes(unix.RT_TABLE_MAIN))
-	assert.Empty(t, f.routes(100), "a table stays managed after its last row")
-	assert.Subset(t, f.kernelRoutes(), kernels, "it may have created more since")
-}
-
-// kernelRoutes returns the routes that the kernel itself made, in all tables.
-func (f *fixture) kernelRoutes() (routes []string) {
-	all, err := netlink.RouteListFiltered(netlink.FAMILY_ALL, &netlink.Route{}, netlink.RT_FILTER_TABLE)
-	require.NoError(f, err)
-	for _, r := range all {
-		if r.Protocol == unix.RTPROT_KERNEL {
-			routes = append(routes, r.String())
-		}
-	}
-	require.NotEmpty(f, routes)
-	return routes
 }
 
 func TestKeysOfKernelAndConfigAgree(t *testing.T) {

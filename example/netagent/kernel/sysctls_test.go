@@ -22,41 +22,6 @@ func (f *fixture) sysctl(name string) string {
 	return value
 }
 
-func TestSysctlsAreSetAndRestored(t *testing.T) {
-	f := newFixture(t)
-	state := f.state(`
-links: [{name: br0, kind: bridge}]
-sysctls:
-  net.ipv4.ip_forward: 1
-  net.ipv4.tcp_rmem: 4096 8192 16384
-  net.ipv4.conf.br0.rp_filter: 2
-  net.ipv4.conf.lo.arp_filter: 1
-`)
-	rmem := f.sysctl("net.ipv4.tcp_rmem")
-	f.update(state)
-	f.update(state)
-	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"))
-	assert.Equal(t, "4096 8192 16384", f.sysctl("net.ipv4.tcp_rmem"))
-	assert.Equal(t, "2", f.sysctl("net.ipv4.conf.br0.rp_filter"))
-
-	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.ip_forward"}, "0"))
-	f.byHand(writeSysctl(config.Sysctl{Name: "net.ipv4.tcp_rmem"}, "4096 4096 4096"))
-	assert.Equal(t, []string{"net.ipv4.ip_forward", "net.ipv4.tcp_rmem"}, f.differs())
-	f.update(state)
-	assert.Empty(t, f.differs())
-	assert.Equal(t, "1", f.sysctl("net.ipv4.ip_forward"), "a change by hand is undone")
-	assert.Equal(t, "4096 8192 16384", f.sysctl("net.ipv4.tcp_rmem"))
-
-	for range 2 {
-		for _, s := range state.Sysctls {
-			require.NoError(t, remove(f, f.Sysctls, s.Spec))
-		}
-	}
-	assert.Equal(t, "0", f.sysctl("net.ipv4.ip_forward"))
-	assert.Equal(t, rmem, f.sysctl("net.ipv4.tcp_rmem"))
-	assert.Equal(t, "0", f.sysctl("net.ipv4.conf.br0.rp_filter"))
-}
-
 func TestRestoringASysctlOfARemovedLinkIsNoError(t *testing.T) {
 	f := newFixture(t)
 	state := f.state("links: [{name: br0, kind: bridge}]\nsysctls: {net.ipv4.conf.br0.rp_filter: 2}")

@@ -8,12 +8,10 @@ package kernel
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"net/netip"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -117,79 +115,6 @@ func TestServiceOfTheNodeRejects(t *testing.T) {
 	})
 	n.set(service, 0, endpointAt(0))
 	n.client.reaches(service, endpointAt(0))
-}
-
-// No connection is lost while endpoints come, go and move between slots, from one to all and back.
-func TestEveryConnectionReachesAnEndpointWhileTheyChange(t *testing.T) {
-	n := newNetwork(t)
-	slots := []netip.AddrPort{endpointAt(0)}
-	n.set(web, 0, slots...)
-	n.set(dns, 0, slots...)
-
-	const wanted = 2000
-	var asked atomic.Int64
-	var stop atomic.Bool
-	var clients sync.WaitGroup
-	for _, from := range []place{n.client, n.node} {
-		for _, service := range []Service{web, dns} {
-			clients.Go(func() {
-				assert.NoError(t, from.try(func() error {
-					for i := 0; i < wanted && !stop.Load(); i++ {
-						if _, err := ask(service); err != nil {
-							return fmt.Errorf("%s, after %d others: %w", service, asked.Load(), err)
-						}
-						asked.Add(1)
-					}
-					return nil
-				}))
-			})
-		}
-	}
-	done := make(chan struct{})
-	go func() { clients.Wait(); close(done) }()
-	defer clients.Wait()
-	defer stop.Store(true)
-
-	random, b, commits := rand.New(rand.NewPCG(1, 2)), NewBatch(), 0
-	both := func(change func(Service)) { change(web); change(dns) }
-	for grow := true; ; commits++ {
-		select {
-		case <-done:
-			t.Logf("%d connections, %d commits", asked.Load(), commits)
-			assert.Equal(t, int64(4*wanted), asked.Load())
-			assert.Greater(t, commits, 100)
-			return
-		default:
-		}
-		if len(slots) == 1 || len(slots) == endpointCount {
-			grow = len(slots) == 1
-		}
-		k, last := random.IntN(len(slots)), len(slots)-1
-		switch free := unused(slots); {
-		case len(free) > 0 && random.IntN(3) == 0:
-			slots[k] = free[0]
-			both(func(s Service) { b.SetSlot(Slot{s, k}, slots[k]) })
-		case grow:
-			slots = append(slots, free[random.IntN(len(free))])
-			both(func(s Service) { b.SetSlot(Slot{s, last + 1}, slots[last+1]) })
-		default:
-			slots[k] = slots[last]
-			slots = slots[:last]
-			both(func(s Service) { b.SetSlot(Slot{s, k}, slots[min(k, last-1)]); b.DeleteSlot(Slot{s, last}) })
-		}
-		both(func(s Service) { b.SetCount(s, len(slots)) })
-		require.NoError(t, n.Commit(b))
-	}
-}
-
-// unused returns the endpoints that are in no slot.
-func unused(slots []netip.AddrPort) (free []netip.AddrPort) {
-	for i := range endpointCount {
-		if !slices.Contains(slots, endpointAt(i)) {
-			free = append(free, endpointAt(i))
-		}
-	}
-	return free
 }
 
 func TestFlowsLeaveRemovedEndpoints(t *testing.T) {
@@ -367,25 +292,6 @@ func openIn(t testing.TB, p place) (table *Table) {
 	return table
 }
 
-func TestEqualTableIsNotWritten(t *testing.T) {
-	p := newPlace(t)
-	table := openIn(t, p)
-	b := NewBatch()
-	want := state(b)
-	require.NoError(t, table.Commit(b))
-
-	before := p.Generation()
-	again := openIn(t, p)
-	assert.Equal(t, want, list(t, again))
-	assert.Equal(t, before, p.Generation())
-
-	// The chains that draw are found too.
-	b = NewBatch()
-	b.SetCount(dns, 2)
-	require.NoError(t, again.Commit(b))
-	assert.Equal(t, before+1, p.Generation())
-}
-
 func TestRulesOfAnotherVersionAreReplaced(t *testing.T) {
 	p := newPlace(t)
 	table, conn := openIn(t, p), other(t, p)
@@ -465,25 +371,6 @@ func TestErrorNamesTheElement(t *testing.T) {
 	assert.Equal(t, nothing, list(t, table))
 }
 
-func TestListingWritesADeletedTableAgain(t *testing.T) {
-	p := newPlace(t)
-	table, conn := openIn(t, p), other(t, p)
-	b := NewBatch()
-	state(b)
-	require.NoError(t, table.Commit(b))
-	conn.FlushRuleset()
-	require.NoError(t, conn.Flush())
-
-	for range 2 {
-		state(b)
-		assert.ErrorIs(t, table.Commit(b), unix.ENOENT, "the rest is gone, too")
-	}
-	assert.Equal(t, nothing, list(t, table), "a missing table has nothing")
-	want := state(b)
-	require.NoError(t, table.Commit(b), "the listing has found that the rules are missing, too")
-	assert.Equal(t, want, list(t, table))
-}
-
 // A commit reports that the elements are gone, also if the batch before was refused for another reason.
 func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 	for name, refuse := range map[string]func(b *Batch, conn *nftables.Conn, table *nftables.Table){
@@ -515,33 +402,6 @@ func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 			require.ErrorIs(t, table.Commit(b), unix.ENOENT)
 		})
 	}
-}
-
-// Packets would pass by services that are all there.
-func TestListingWritesRulesAgain(t *testing.T) {
-	p := newPlace(t)
-	table, conn := openIn(t, p), other(t, p)
-	b := NewBatch()
-	want := state(b)
-	require.NoError(t, table.Commit(b))
-	chains := map[string]int{"prerouting": 1, "draw-2": 2}
-	for name := range chains {
-		conn.FlushChain(&nftables.Chain{Name: name, Table: table.table})
-	}
-	require.NoError(t, conn.Flush())
-	for range 2 {
-		before := p.Generation()
-		assert.Equal(t, want, list(t, table))
-		for name, count := range chains {
-			rules, err := conn.GetRules(table.table, &nftables.Chain{Name: name, Table: table.table})
-			require.NoError(t, err)
-			assert.Len(t, rules, count, name)
-		}
-		if before == p.Generation() {
-			return
-		}
-	}
-	assert.Fail(t, "a listing of an equal table writes")
 }
 
 // A ruleset that was saved without elements (nft --terse) is no exception, nor is a pair too many.
@@ -588,35 +448,6 @@ func TestRulesOfARestoredTableAreWritten(t *testing.T) {
 	want := state(b)
 	require.NoError(t, table.Commit(b))
 	assert.Equal(t, want, list(t, table))
-}
-
-func TestForeignTablesStay(t *testing.T) {
-	p := newPlace(t)
-	conn := other(t, p)
-	foreign := conn.AddTable(&nftables.Table{Name: "foreign", Family: nftables.TableFamilyIPv4})
-	set := &nftables.Set{Table: foreign, Name: servicesMap, KeyType: nftables.TypeIPAddr}
-	require.NoError(t, conn.AddSet(set, []nftables.SetElement{{Key: []byte{1, 2, 3, 4}}}))
-	drop := conn.AddChain(&nftables.Chain{Name: "draw-2", Table: foreign})
-	conn.AddRule(&nftables.Rule{Table: foreign, Chain: drop, Exprs: []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}})
-	require.NoError(t, conn.Flush())
-
-	table := openIn(t, p)
-	b := NewBatch()
-	state(b)
-	require.NoError(t, table.Commit(b))
-	_, err := table.List()
-	require.NoError(t, err)
-
-	rules, err := conn.GetRules(foreign, drop)
-	require.NoError(t, err)
-	require.Len(t, rules, 1)
-	assert.Equal(t, []expr.Any{&expr.Verdict{Kind: expr.VerdictDrop}}, rules[0].Exprs)
-	have, err := conn.GetSetElements(set)
-	require.NoError(t, err)
-	assert.Equal(t, []nftables.SetElement{{Key: []byte{1, 2, 3, 4}}}, have)
-	tables, err := conn.ListTables()
-	require.NoError(t, err)
-	assert.Len(t, tables, 2)
 }
 
 // The name may be that of another program's table, whose rules must not be replaced.

@@ -109,3 +109,28 @@ func (n *network) set(service Service, before int, endpoints ...netip.AddrPort) 
 	b.SetCount(service, len(endpoints))
 	require.NoError(n, n.Commit(b))
 }
+
+// openNew opens a table in a namespace of its own.
+func openNew(t testing.TB) *Table { return openIn(t, newPlace(t)) }
+
+func numberedService(i int) Service {
+	return Service{TCP, netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, byte(i >> 8), byte(i)}), 80)}
+}
+
+func numberedEndpoint(i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}), 8080)
+}
+
+// load fills a table with services of ten endpoints each.
+func load(t testing.TB, table *Table, services, perBatch int) {
+	b := NewBatch()
+	for i := range services {
+		for slot := range 10 {
+			b.SetSlot(Slot{numberedService(i), slot}, numberedEndpoint(10*i+slot))
+		}
+		b.SetCount(numberedService(i), 10)
+		if (i+1)%perBatch == 0 || i+1 == services {
+			require.NoError(t, table.Commit(b))
+		}
+	}
+}

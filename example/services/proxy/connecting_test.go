@@ -7,11 +7,14 @@ package proxy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -106,4 +109,82 @@ func TestConnectionsToAnEndpointThatIsGoneStay(t *testing.T) {
 		hello()
 		ops.stale.addUnfit()
 	}
+}
+
+// withoutConntrack is a fake kernel whose conntrack fails.
+type withoutConntrack struct {
+	*fake
+	fails atomic.Bool
+}
+
+func (k *withoutConntrack) DeleteFlows(flows ...kernel.Flow) error {
+	return k.DeleteFlowsIf(among(flows))
+}
+
+func (k *withoutConntrack) DeleteFlowsIf(stale func(kernel.Flow) bool) error {
+	if k.fails.Load() {
+		return errors.New("conntrack fails")
+	}
+	return k.fake.DeleteFlowsIf(stale)
+}
+
+// Old flows are one thing, new connections another: a conntrack that fails does not keep the table from being repaired.
+func TestTableIsRepairedWhileConntrackFails(t *testing.T) {
+	for name, failsFrom := range map[string]time.Duration{"from the start": 0, "later": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				k := &withoutConntrack{fake: newFake()}
+				k.fails.Store(failsFrom == 0)
+				k.counts[orphan], k.slots[kernel.Slot{Service: orphan}] = 1, elsewhere
+				p, err := startedProgram(t.Context(), k)
+				require.NoError(t, err)
+				defer func() { require.NoError(t, p.Stop(quiet, context.Background())) }()
+				require.NoError(t, p.write(message{Rows: []*Service{service("web", web, 0)}}))
+				time.Sleep(failsFrom + time.Second)
+				want := map[string]string{web.String(): "1: [10.2.0.11:8080]"}
+				require.Equal(t, want, dumpOf(k.list()), "at the start")
+
+				k.fails.Store(true)
+				k.outside(func() { clear(k.slots); clear(k.counts) })
+				p.loop.Resync()
+				time.Sleep(time.Minute)
+				require.Equal(t, want, dumpOf(k.list()), "after somebody else has deleted everything")
+			})
+		})
+	}
+}
+
+// A service may get the address of a server. Connections of TCP that the server has stay; new ones go to the service.
+func TestConnectionsOfAServerStayWhenAServiceGetsItsAddress(t *testing.T) {
+	n := nettest.NewNetwork(t)
+	p, err := startedProgram(t.Context(), openTable(t, n.Node))
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, p.Stop(quiet, context.Background())) })
+	// Without a rule that needs conntrack, the node may not know the connection.
+	require.NoError(t, p.write(message{Rows: []*Service{service("web", web, 0)}}))
+	_, err = p.wait(t.Context())
+	require.NoError(t, err)
+
+	var conn net.Conn
+	n.Client.Do(func() (err error) {
+		conn, err = nettest.Dial(context.Background(), "tcp", nettest.Echo, netip.AddrPort{})
+		return err
+	})
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	hello := func() {
+		require.NoError(t, conn.SetDeadline(time.Now().Add(nettest.Limit)))
+		_, err := conn.Write([]byte("hello"))
+		require.NoError(t, err)
+		size, err := conn.Read(make([]byte, 10))
+		require.NoError(t, err)
+		require.Equal(t, 5, size)
+	}
+	hello()
+	require.NoError(t, p.write(message{Rows: []*Service{service("echo", kernel.Service{Protocol: kernel.TCP, Address: nettest.Echo}, 1)}}))
+	_, err = p.wait(t.Context())
+	require.NoError(t, err)
+	hello()
+	p.loop.Resync()
+	time.Sleep(200 * time.Millisecond)
+	hello()
 }

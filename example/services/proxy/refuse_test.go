@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/nftables"
-	"github.com/google/nftables/expr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -100,98 +98,6 @@ func TestAddressThatTheKernelCannotHave(t *testing.T) {
 	require.NoError(t, s.program.write(message{Rows: []*Service{service("mixed", admin, 4)}, Gone: []string{"six"}}))
 	want[admin.String()] = "1: [10.2.0.15:8080]"
 	s.becomes(want)
-}
-
-// Only the service that needs what is gone waits for another attempt.
-func TestChainThatSomebodyElseHasDeleted(t *testing.T) {
-	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
-	s.write(service("web", web, 0))
-	s.other.conn.DelChain(&nftables.Chain{Name: "draw-3", Table: ours()})
-	require.NoError(t, s.other.conn.Flush())
-
-	s.write(service("web", web, 0, 1), service("dns", dns, 0, 1, 2), service("admin", admin, 0, 1))
-	failed := s.errors()
-	if err, found := failed[dns.String()]; found { // another attempt may have been made already
-		assert.Equal(t, "the kernel refuses service udp/10.96.0.1:53: no such file or directory", err)
-		delete(failed, dns.String())
-	}
-	assert.Empty(t, failed)
-	s.becomes(map[string]string{
-		web.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]", admin.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]",
-		dns.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.13:8080]",
-	})
-}
-
-// A change of one service finds out, and then everything is repaired, also without an interval.
-func TestTableThatSomebodyElseHasDeleted(t *testing.T) {
-	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
-	s.other.conn.DelTable(ours())
-	require.NoError(t, s.other.conn.Flush())
-	s.write(service("web", web, 0))
-	s.becomes(map[string]string{
-		web.String(): "1: [10.2.0.11:8080]", admin.String(): "1: [10.2.0.15:8080]", dns.String(): "1: [10.2.0.14:8080]",
-	})
-}
-
-// Elements that are missing are no error for a change, and a resync finds the rest.
-func TestElementsThatSomebodyElseHasDeleted(t *testing.T) {
-	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
-	b := kernel.NewBatch()
-	b.DeleteSlot(kernel.Slot{Service: web, Number: 2})
-	b.DeleteSlot(kernel.Slot{Service: web, Number: 0})
-	b.DeleteService(dns)
-	require.NoError(t, s.table.Commit(b))
-	s.write(service("web", web, 0, 1))
-	s.write(service("web", web, 0, 1, 5))
-	assert.Empty(t, s.errors())
-	s.loop.Resync()
-	s.becomes(map[string]string{
-		web.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.16:8080]", admin.String(): "1: [10.2.0.15:8080]",
-		dns.String(): "1: [10.2.0.14:8080]",
-	})
-}
-
-// compared waits for the comparison that follows the start, after which no other one is due.
-func (s *started) compared() {
-	require.Eventually(s, func() bool {
-		resync := s.loop.Snapshot(s.Context()).Resync
-		return resync != nil && !resync.Adopts
-	}, nettest.Limit, time.Millisecond)
-}
-
-// A chain is missing at first, and then the table, before the next attempt.
-func TestTableThatSomebodyElseHasDeletedAfterARefusal(t *testing.T) {
-	s := newStarted(t, service("web", web, 0, 1, 2), service("dns", dns, 3), service("admin", admin, 4))
-	s.compared()
-	s.write(service("web", web, 0))
-	s.other.conn.DelChain(&nftables.Chain{Name: "draw-3", Table: ours()})
-	require.NoError(t, s.other.conn.Flush())
-	s.write(service("dns", dns, 0, 1, 2))
-	s.other.conn.DelTable(ours())
-	require.NoError(t, s.other.conn.Flush())
-	// The kernel is not looked at before: that would write the table again.
-	_, err := s.loop.WaitAll(t.Context(), reconciler.Applied)
-	require.NoError(t, err)
-	s.becomes(map[string]string{
-		web.String(): "1: [10.2.0.11:8080]", admin.String(): "1: [10.2.0.15:8080]",
-		dns.String(): "3: [10.2.0.11:8080 10.2.0.12:8080 10.2.0.13:8080]",
-	})
-}
-
-// What somebody else has written for an address that no row wants is deleted, wherever it goes.
-func TestServiceOfSomebodyElseThatGoesElsewhere(t *testing.T) {
-	s := newStarted(t, service("web", web, 0))
-	s.compared()
-	key := nftables.MustConcatSetType(nftables.TypeInetProto, nftables.TypeIPAddr, nftables.TypeInetService)
-	services := &nftables.Set{
-		Table: ours(), Name: "services", IsMap: true, Concatenation: true, KeyType: key, DataType: nftables.TypeVerdict,
-	}
-	require.NoError(t, s.other.conn.SetAddElements(services, []nftables.SetElement{{
-		Key: []byte{6, 0, 0, 0, 10, 96, 0, 9, 0, 80, 0, 0}, VerdictData: &expr.Verdict{Kind: expr.VerdictDrop},
-	}}))
-	require.NoError(t, s.other.conn.Flush())
-	s.loop.Resync()
-	s.becomes(map[string]string{web.String(): "1: [10.2.0.11:8080]"})
 }
 
 // A program may write a row with the zero value of an address. Its service has no gap, and other services do not wait.

@@ -4,10 +4,8 @@
 package etcd
 
 import (
-	"errors"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -34,10 +32,6 @@ type sharing struct {
 	rows     func() map[string]string
 	revision int64
 	keys     map[string]*mvccpb.KeyValue
-	// past has the values that decode which each key has had since it was put first.
-	past map[string][]string
-	// late are events that the source has not received.
-	late []*mvccpb.Event
 }
 
 func newSharing(t *testing.T, options ...func(*source.Config[*thing])) *sharing {
@@ -51,7 +45,7 @@ func newSharing(t *testing.T, options ...func(*source.Config[*thing])) *sharing 
 		t.Fatal(err)
 	}
 	t.Cleanup(sink.Close)
-	h := &sharing{T: t, db: db, table: table, keys: map[string]*mvccpb.KeyValue{}, past: map[string][]string{}}
+	h := &sharing{T: t, db: db, table: table, keys: map[string]*mvccpb.KeyValue{}}
 	h.source, err = New(Config[*thing]{
 		Client: &clientv3.Client{}, Prefix: "p/", Sink: sink,
 		Decode: decodeShared,
@@ -71,7 +65,6 @@ func (h *sharing) write(values map[string]string) (events []*mvccpb.Event) {
 		kv := &mvccpb.KeyValue{Key: []byte("p/" + key), Value: []byte(values[key]), ModRevision: h.revision}
 		if len(kv.Value) == 0 {
 			delete(h.keys, key)
-			delete(h.past, key)
 			events = append(events, &mvccpb.Event{Type: mvccpb.DELETE, Kv: kv})
 			continue
 		}
@@ -79,20 +72,15 @@ func (h *sharing) write(values map[string]string) (events []*mvccpb.Event) {
 		if before := h.keys[key]; before != nil {
 			kv.CreateRevision = before.CreateRevision
 		}
-		if strings.Contains(values[key], "/") {
-			h.past[key] = append(h.past[key], values[key])
-		}
 		h.keys[key] = kv
 		events = append(events, &mvccpb.Event{Type: mvccpb.PUT, Kv: kv})
 	}
 	return events
 }
 
-// receive has the source receive events, and what is late.
+// receive has the source receive events.
 func (h *sharing) receive(events ...*mvccpb.Event) {
 	h.Helper()
-	events = append(h.late, events...)
-	h.late = nil
 	if err := h.source.apply(h.Context(), news{events: events, at: h.revision}); err != nil {
 		h.Fatal(err)
 	}
@@ -131,66 +119,6 @@ func (h *sharing) list() {
 	h.end(l)
 }
 
-// check compares the rows and the bad keys with the store, of which the source has received everything.
-func (h *sharing) check() {
-	h.Helper()
-	rows, errs := h.rows(), map[string]string{}
-	all, n := h.source.Bad(1000)
-	for _, err := range all {
-		key, text, _ := strings.Cut(err.Error(), ": ")
-		errs[strings.Trim(key, `"`)[len("p/"):]] = text
-	}
-	if n != len(errs) {
-		h.Fatalf("%d bad keys: %v", n, errs)
-	}
-	owners := map[string]string{} // by row
-	for key, kv := range h.keys {
-		row, value, decodes := strings.Cut(string(kv.Value), "/")
-		text, bad := errs[key]
-		delete(errs, key)
-		switch {
-		case !decodes && text != "bad":
-			h.Fatalf("the error of %s is %q", key, text)
-		case decodes && !bad:
-			if owners[row] != "" || rows[row] != value {
-				h.Fatalf("%s is %v; %s and %q have it", row, rows[row], key, owners[row])
-			}
-			owners[row] = key
-		}
-	}
-	for key, kv := range h.keys {
-		row, _, decodes := strings.Cut(string(kv.Value), "/")
-		if decodes && owners[row] == "" {
-			// Its key has a value that does not decode now.
-			for owner, past := range h.past {
-				if last := h.keys[owner]; !strings.Contains(string(last.Value), "/") && slices.Contains(past, row+"/"+rows[row]) {
-					owners[row] = owner
-				}
-			}
-		}
-		if decodes && owners[row] == "" {
-			h.Fatalf("the row of %s has no key: %v, %v", key, rows, all)
-		}
-	}
-	if len(errs) > 0 {
-		h.Fatalf("bad are %v, which the store does not have", errs)
-	}
-	for _, err := range all {
-		if _, owner, taken := strings.Cut(err.Error(), ": the key \"p/"); taken && h.keys[owner[:1]] == nil {
-			h.Fatalf("%s, which the store does not have", err)
-		}
-	}
-	for row, value := range rows {
-		has := func(past []string) bool { return slices.Contains(past, row+"/"+value) }
-		if owners[row] == "" && !slices.ContainsFunc(slices.Collect(maps.Values(h.past)), has) {
-			h.Fatalf("no key wants the row %s=%s", row, value)
-		}
-	}
-	if at := h.source.State().Input; at != uint64(h.revision) {
-		h.Fatalf("the table is at %d, the store at %d", at, h.revision)
-	}
-}
-
 func TestRowIsThatOfTheKeyThatWasCreatedFirst(t *testing.T) {
 	h := newSharing(t)
 	h.write(map[string]string{"b": "x/1"})
@@ -206,7 +134,6 @@ func TestRowIsThatOfTheKeyThatWasCreatedFirst(t *testing.T) {
 			if got := fmt.Sprint(h.rows()); got != "map["+rows+"]" || fmt.Sprint(errs) != "["+bad+"]" {
 				t.Fatalf("the rows are %s, wanted %s; bad are %v, wanted %s", got, rows, errs, bad)
 			}
-			h.check()
 			h.list()
 		}
 	}
@@ -250,7 +177,6 @@ func TestRestartChangesNoOwnerOfASharedRow(t *testing.T) {
 		for _, v := range values {
 			h.receive(h.write(v)...)
 		}
-		h.check()
 		if got := fmt.Sprint(h.rows()); got != "map["+rows+"]" {
 			t.Fatalf("the rows are %s, wanted %s", got, rows)
 		}
@@ -274,57 +200,6 @@ func TestRestartChangesNoOwnerOfASharedRow(t *testing.T) {
 	h.receive(append(written, h.write(map[string]string{"a": "x/2"})...)[1:]...)
 	h.end(l)
 	step("x:1")
-}
-
-func TestRowsOfSharedKeysEqualTheStore(t *testing.T) {
-	for range 300 {
-		seed := rand.Uint64()
-		rng := rand.New(rand.NewPCG(seed, 0))
-		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
-			h := newSharing(t)
-			h.write(map[string]string{"a": "x/1"})
-			h.list()
-			write := func() {
-				for range 1 + rng.IntN(4) {
-					values := map[string]string{}
-					for range 1 + rng.IntN(3) {
-						key := string("abcdef"[rng.IntN(6)])
-						switch rng.IntN(6) {
-						case 0:
-							if h.keys[key] != nil {
-								values[key] = ""
-							}
-						case 1:
-							values[key] = "bad"
-						default:
-							values[key] = fmt.Sprintf("%c/%d", "xyz"[rng.IntN(3)], rng.IntN(1000))
-						}
-					}
-					h.late = append(h.late, h.write(values)...)
-				}
-				if rng.IntN(2) == 0 {
-					h.receive()
-				}
-			}
-			for range 60 {
-				write()
-				if rng.IntN(3) == 0 {
-					// Each page is of another revision, and the watch is behind it, or not.
-					l := h.begin()
-					for _, to := range []string{"c", "e", "~"} {
-						h.page(l, map[string]string{"c": "", "e": "c", "~": "e"}[to], to)
-						write()
-					}
-					h.end(l)
-				}
-				h.receive()
-				h.check()
-				if rng.IntN(10) == 0 {
-					h.restarted()
-				}
-			}
-		})
-	}
 }
 
 func TestObjectWithoutAKeyIsABadKey(t *testing.T) {
@@ -353,24 +228,6 @@ type healthText struct {
 
 func (h *healthText) OK(status string)                  { h.last = "OK: " + status }
 func (h *healthText) Degraded(reason string, err error) { h.last = fmt.Sprintf("%s: %v", reason, err) }
-
-func TestListThatFailsEndsNoWatch(t *testing.T) {
-	h, health := newSharing(t), &healthText{}
-	h.source.cfg.Health = health
-	h.write(map[string]string{"a": "x/1"})
-	h.list()
-	h.source.relist = ""
-	h.begin().err = errors.New("too slow")
-	if err := h.source.endList(t.Context()); err != nil || health.last != "the last list failed: too slow" {
-		t.Fatal(err, health.last)
-	}
-	h.receive(h.write(map[string]string{"b": "y/2"})...)
-	h.check()
-	h.list()
-	if h.check(); health.last != "OK: no bad keys" {
-		t.Error(health.last)
-	}
-}
 
 func TestDecodeThatHangsIsNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

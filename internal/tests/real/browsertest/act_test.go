@@ -53,21 +53,6 @@ func TestButtonsWorkWithWrites(t *testing.T) {
 	}
 }
 
-func TestButtonsNeedWithWrites(t *testing.T) {
-	w := newWorld(t)
-	w.put("fail-1")
-	w.settle()
-	b := open(t, 1200)
-	for _, page := range []string{w.root, w.url("show"), w.url("explain", "key", "fail-1")} {
-		b.visit(page)
-		assert.Empty(t, eval[string](b, buttons))
-	}
-	// A form that a script adds to the page is refused.
-	b.submit(w.url("pause"))
-	assert.Equal(t, []string{"403 pause"}, w.posted())
-	assert.Equal(t, "running", w.condition())
-}
-
 // submit posts a form from the current page, and waits for the answer 403.
 func (b *tab) submit(address string) {
 	b.Helper()

@@ -58,25 +58,6 @@ func TestPagesLoadWithoutProblems(t *testing.T) {
 	}
 }
 
-func TestLinksLeadToTheReasonOfAFailure(t *testing.T) {
-	w := newWorld(t)
-	w.put("fail-1", "blocked-1")
-	w.settle()
-	b := open(t, 1200)
-	b.visit(w.root)
-	b.click("a", "agent/routes")
-	b.until("document.querySelector('h1').textContent === 'agent/routes'")
-	b.click("a", "Objects")
-	b.until("document.querySelector('h1').textContent === 'Objects of agent/routes'")
-	assert.Contains(t, b.text(), "no route to host fail-1")
-	assert.Contains(t, b.text(), "device eth1 is not there")
-	b.click("a", "fail-1")
-	b.until("document.querySelector('h1').textContent === 'fail-1'")
-	assert.Contains(t, b.text(), "no route to host fail-1")
-	assert.Contains(t, eval[string](b, "document.getElementById('lead').textContent"), "retry")
-	assert.Empty(t, b.complaints())
-}
-
 func TestFiguresAndTablesAreUpdated(t *testing.T) {
 	w := newWorld(t)
 	b := open(t, 1200)
@@ -112,28 +93,6 @@ func TestPageCanStopItsUpdates(t *testing.T) {
 	}
 	b.do(chromedp.Click("#follow input", chromedp.ByQuery))
 	b.until(asOf + fmt.Sprintf(" !== %q", still))
-}
-
-func TestHostileNameStaysText(t *testing.T) {
-	w := newWorld(t, debug.WithWrites())
-	b := open(t, 1200)
-	// The page loads before the name exists: the script adds it.
-	b.visit(w.url("show"))
-	w.put(hostile)
-	b.until("document.querySelector('#rows-errors tr') !== null")
-	b.until(fmt.Sprintf("Array.from(document.querySelectorAll('#rows-errors a'), a => a.textContent).includes(%q)", shown))
-	assert.Equal(t, 0, eval[int](b, "document.querySelectorAll('img').length"))
-	b.do(chromedp.Click("#rows-errors a", chromedp.ByQuery))
-	b.until(fmt.Sprintf("document.querySelector('h1').textContent === %q", shown))
-	// Wait for one update of this page as well.
-	first := eval[string](b, "document.getElementById('as-of').textContent")
-	b.until(fmt.Sprintf("document.getElementById('as-of').textContent !== %q", first))
-	for _, page := range []string{w.url("objects"), w.url("journal"), w.url("journal", "key", shown)} {
-		b.visit(page)
-		assert.Contains(t, b.text(), shown, page)
-		assert.Equal(t, 0, eval[int](b, "document.querySelectorAll('img').length"), page)
-	}
-	assert.Empty(t, b.complaints())
 }
 
 func TestPageWorksWithoutScript(t *testing.T) {

@@ -161,36 +161,6 @@ func TestAgentThatIsCutOffIsAliveUntilItsLeaseEnds(t *testing.T) {
 	assert.NotEqual(t, before, w.awaitAlive())
 }
 
-// A program that cleans up deletes some keys, or all, with the identity of the store. At last the store is replaced.
-func TestAckAndLeaseComeBackWhenTheyAreGone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	before := w.applied(w.put("a", "2")).Store
-	w.awaitAlive()
-	for _, keys := range [][]string{{"alive/a"}, {"acks/a"}, {"acks/a", "alive/a"}} {
-		for _, key := range keys {
-			_, err := w.admin.Delete(t.Context(), key)
-			require.NoError(t, err)
-		}
-		w.attempted(1)
-		w.awaitAlive()
-	}
-	for _, lose := range []func(){
-		func() {
-			_, err := w.admin.Delete(t.Context(), "", clientv3.WithPrefix())
-			require.NoError(t, err)
-		},
-		w.server.wipe,
-	} {
-		lose()
-		w.put("a", "5")
-		before = w.acked("the ack of the new identity", func(a etcd.Ack) bool {
-			return a.Store != "" && a.Store != before && a.Revision > 0
-		}).Store
-		w.awaitAlive()
-	}
-}
-
 // loopOf is a loop that says that it reconciles another table.
 type loopOf struct {
 	inspect.Inspector
@@ -257,35 +227,6 @@ func TestAckOfALoopThatNeverPrunesIsApplied(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Options = append(c.Options, reconciler.WithoutPruning()) }}, "a")
 	w.applied(1)
-}
-
-// A change that is paused counts as attempted. When the pause ends it is neither failing nor blocked.
-func TestAckAfterAPauseIsAppliedOnlyWhenTheTargetHasIt(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{loop: workers}, "a", "b", "c", "d")
-	w.applied(1)
-	w.loop.Pause()
-	at := w.put("d", "5")
-	ack := w.acked("the pause", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), "reconciler is paused") })
-	assert.False(t, ack.Applied(uint64(at)))
-	w.loop.Resume()
-	w.applied(at)
-
-	w.loop.PauseObjects(func(*row) bool { return true })
-	w.put("a", "1000", "b", "1000", "c", "1000")
-	w.delete("d")
-	at = int64(w.read(w.admin).revision)
-	ack = w.acked("the pause", func(a etcd.Ack) bool { return a.Revision >= uint64(at) && a.Paused == 4 })
-	assert.Contains(t, fmt.Sprint(ack.Problems), "paused")
-	assert.False(t, ack.Applied(uint64(at)))
-	end := w.target.hang("b")
-	defer end()
-	require.NoError(t, w.loop.Reconfigure(func(s *reconciler.Settings) { s.Concurrency = 3 }))
-	w.loop.Resume()
-	w.notApplied(at)
-	end()
-	w.applied(at)
-	assert.Equal(t, map[string]int{"a": 1000, "b": 1000, "c": 1000}, w.target.has())
 }
 
 // The second agent of a name has the keys, and the first says so, until the second has ended.

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/tests/testlog"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
@@ -351,4 +352,27 @@ func await(t *testing.T, what string, met func() error) {
 		require.True(t, time.Now().Before(deadline), "waiting for %s: %v", what, err)
 		time.Sleep(5 * time.Millisecond)
 	}
+}
+
+// says returns an error if the last report of health does not contain a text.
+func says(h *reconcilertest.Health, text string) error {
+	level, message, err := h.Now()
+	if last := fmt.Sprintf("%s: %s: %v", level, message, err); !strings.Contains(last, text) {
+		return fmt.Errorf("health is %q, wanted %q", last, text)
+	}
+	return nil
+}
+
+// listLog is a log of a source, in which it says why it lists the prefix.
+type listLog struct{ testlog.Buffer }
+
+// reasons returns why the prefix was listed, from the second time on.
+func (l *listLog) reasons() []string {
+	reasons := []string{}
+	for line := range strings.Lines(l.String()) {
+		if _, why, found := strings.Cut(line, " why="); found && strings.Contains(line, "msg=Listing ") {
+			reasons = append(reasons, why)
+		}
+	}
+	return reasons[min(1, len(reasons)):]
 }

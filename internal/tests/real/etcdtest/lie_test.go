@@ -4,7 +4,6 @@
 package etcdtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -18,8 +17,6 @@ import (
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/tests/long"
-	"github.com/statekeel/statekeel/metrics"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
@@ -110,44 +107,6 @@ func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 		return nil
 	})
 	w.acked("the rejected object again", func(a etcd.Ack) bool { return a.Bad == 1 })
-}
-
-// unsetLoop is a loop of a table in which another writer has a number of rows without a status.
-type unsetLoop struct {
-	inspect.Inspector
-	unset *atomic.Int64
-}
-
-func (l unsetLoop) Figures() metrics.Figures {
-	f := l.Inspector.Figures()
-	f.Unset = 1
-	return f
-}
-
-func (l unsetLoop) Objects(ctx context.Context, q inspect.ObjectQuery) (inspect.ObjectPage, error) {
-	if q.Status != "Unset" {
-		return l.Inspector.Objects(ctx, q)
-	}
-	return inspect.ObjectPage{Objects: make([]inspect.ObjectLine, l.unset.Load())}, nil
-}
-
-// The other writer mends its row, and the store, in which nothing changes, knows nothing of it.
-func TestAckIsAppliedWhenTheRowOfAnotherWriterGetsAStatus(t *testing.T) {
-	t.Parallel()
-	var unset atomic.Int64
-	unset.Store(1)
-	w := newWorld(t, plan{tell: func(a *etcd.Acks) {
-		forHours(a)
-		a.Loop = unsetLoop{a.Loop, &unset}
-	}}, "a")
-	at := w.put("a", "2")
-	assert.Equal(t, 1, w.attempted(at).Bad)
-	w.notApplied(at)
-	w.equal()
-	unset.Store(0)
-	w.applied(at)
-	unset.Store(1)
-	w.acked("the row", func(a etcd.Ack) bool { return a.Bad == 1 })
 }
 
 // A list by time decodes a value at last. What is bad at the revision of the list is that until the row is written.

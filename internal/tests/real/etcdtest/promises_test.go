@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
-	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
@@ -108,12 +107,6 @@ func (w *world) holds(n int) {
 	})
 }
 
-// says waits until health has a text.
-func (w *world) says(text string) {
-	w.t.Helper()
-	await(w.t, "health", func() error { return says(w.health, text) })
-}
-
 func (w *world) listed(why string) error {
 	for _, reason := range w.lists.reasons() {
 		if strings.Contains(reason, why) {
@@ -149,43 +142,6 @@ func TestProgressMovesTheRevisionOn(t *testing.T) {
 	assert.Empty(t, w.lists.reasons())
 }
 
-func TestBrokenWatchGoesOnWhereItWas(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c", "d")
-	for i := range 5 {
-		w.proxy.setRefuse(true)
-		w.put("a", fmt.Sprint(10+i), fmt.Sprint("new", i), "1")
-		w.delete(fmt.Sprint("new", i-1))
-		w.proxy.setRefuse(false)
-		w.equal()
-	}
-	assert.Empty(t, w.lists.reasons())
-}
-
-func TestEmptyStoreInItsPlaceLeavesRowsAlone(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Relist = 400 * time.Millisecond }}, "a", "b", "c")
-	// Neither a list by itself ends the hold while the store is empty, nor a new connection, nor another empty store.
-	for range 2 {
-		w.server.wipe()
-		w.holds(3)
-		w.proxy.cut()
-		w.awaitLists(4)
-		w.holds(3)
-		w.have(map[string]int{"a": 1, "b": 2, "c": 3})
-	}
-	w.says("replaced: 3 row(s) that it does not have are held")
-	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Held == 3 })
-	assert.NotEmpty(t, ack.Problems)
-	assert.False(t, ack.Applied(0))
-	// Changes are applied, and the hold ends when the store has been filled.
-	w.put("b", "20")
-	w.holds(0)
-	w.equal()
-	w.have(map[string]int{"b": 20})
-	w.says("OK")
-}
-
 // The table is not what the new store wants before a full list, even if each held row was put again: the
 // revision of the sink is of the former store, and is higher.
 func TestHeldRowsAreOfNoRevisionOfTheNewStore(t *testing.T) {
@@ -204,27 +160,6 @@ func TestHeldRowsAreOfNoRevisionOfTheNewStore(t *testing.T) {
 	w.acked("the ack", func(a etcd.Ack) bool { return a.Store != "" && a.Revision == 0 && !a.Applied(1) })
 }
 
-func TestEmptyStoreEmptiesTheTableWithAllowEmpty(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{allowEmpty: true}, "a", "b", "c")
-	w.server.wipe()
-	w.have(map[string]int{})
-	w.equal()
-}
-
-func TestSameStoreThatWasEmptiedMeanwhileIsBelieved(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c")
-	w.compactMeanwhile(func() {
-		w.delete("", clientv3.WithPrefix())
-		_, err := w.admin.Put(t.Context(), "elsewhere", "1")
-		require.NoError(t, err)
-	})
-	w.equal()
-	w.have(map[string]int{})
-	assert.NoError(t, w.listed("compacted"))
-}
-
 func TestListOfUnchangedKeysWritesNothing(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Relist = 300 * time.Millisecond }}, "a", "b", "c", "d", "e", "f", "g")
@@ -234,62 +169,6 @@ func TestListOfUnchangedKeysWritesNothing(t *testing.T) {
 	w.awaitLists(4)
 	assert.Equal(t, before, w.table.Revision(w.db.ReadTxn()))
 	assert.Len(t, w.rows(), 7)
-}
-
-func TestRowsNeverGoBackWhileThePrefixIsListed(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Check, c.Relist = 20*time.Millisecond, time.Millisecond }},
-		"a", "b", "c", "d", "e")
-	until := time.Now().Add(3 * time.Second)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for n := 10; time.Now().Before(until); n++ {
-			_, _ = w.admin.Put(context.Background(), fmt.Sprint("desired/", string("abcde"[n%5])), fmt.Sprint(n))
-		}
-	}()
-	published, err := inputs.Open(w.db, "rows")
-	require.NoError(t, err)
-	rows, at := map[string]int{}, uint64(0)
-	for ended := false; !ended; {
-		txn := w.db.ReadTxn()
-		all, changed := w.table.AllWatch(txn)
-		input, moved, _ := published.Watch(txn, "etcd")
-		now := map[string]int{}
-		for r := range all {
-			now[r.Key] = r.Value
-			require.GreaterOrEqual(t, r.Value, rows[r.Key], "row %s", r.Key)
-		}
-		require.GreaterOrEqual(t, input.Input, at)
-		rows, at = now, input.Input
-		select {
-		case <-changed:
-		case <-moved:
-		case <-done:
-			ended = true
-		}
-	}
-	assert.GreaterOrEqual(t, len(w.lists.reasons()), 10)
-	w.equal()
-}
-
-func TestStoreFromABackupIsListedAgain(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b")
-	backup := w.server.backUp()
-	w.server.start()
-	at := w.put("a", "10", "c", "11", "d", "12")
-	w.equal()
-	w.applied(at)
-
-	w.server.restore(backup)
-	w.server.start()
-	// What the table had is gone before the ack says anything.
-	w.acked("the ack", func(a etcd.Ack) bool { return a.Revision > 0 && a.Revision < uint64(at) })
-	w.have(map[string]int{"a": 1, "b": 2})
-	assert.NoError(t, w.listed("went back"))
-	w.put("e", "13")
-	w.equal()
 }
 
 // A backup has the identity, and soon the revision that the source has seen. Of an empty store in its place another
@@ -333,41 +212,6 @@ func TestReplacedStoreIsNoticedAtHigherRevision(t *testing.T) {
 			assert.NoError(t, w.listed(why))
 		})
 	}
-}
-
-func TestBadValueIsNamedAndItsRowStays(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a", "b", "c", "d", "e")
-	bad := func(keys ...string) {
-		t.Helper()
-		w.settle(w.admin)
-		assert.ElementsMatch(t, keys, w.badKeys())
-	}
-	w.put("a", "many", "new", "", "b", "panic", "d", "null", "e", "lines", "c", "30")
-	bad("a", "b", "d", "e", "new")
-	w.have(map[string]int{"a": 1, "b": 2, "c": 30, "d": 4, "e": 5})
-	for _, text := range []string{"5 bad key(s)", `"desired/a": strconv.Atoi`, "panicked: cannot say"} {
-		w.says(text)
-	}
-	ack := w.acked("the ack", func(a etcd.Ack) bool { return a.Bad == 5 })
-	assert.False(t, ack.Applied(1))
-	assert.Contains(t, fmt.Sprint(ack.Problems), `"desired/b"`)
-	for _, problem := range ack.Problems {
-		assert.NotContains(t, problem, "\n")
-		assert.NotContains(t, problem, "\x1b")
-	}
-
-	// A list finds the same.
-	w.compactMeanwhile(func() { w.put("c", "31") })
-	bad("a", "b", "d", "e", "new")
-	w.have(map[string]int{"a": 1, "b": 2, "c": 31, "d": 4, "e": 5})
-
-	at := w.put("a", "11", "new", "4", "d", "40", "e", "50")
-	w.delete("b")
-	bad()
-	w.have(map[string]int{"a": 11, "c": 31, "d": 40, "e": 50, "new": 4})
-	w.applied(at)
-	w.says("OK")
 }
 
 // A list of large values takes longer than the time in which the source checks the store, and a response of the watch
@@ -430,33 +274,6 @@ func TestThreeMembersWithOneStoppedLeaveNoGap(t *testing.T) {
 	close(stop)
 	t.Logf("%d values were written", <-written)
 	w.equal()
-}
-
-func TestChangeThatTheSinkDidNotTakeIsNotSkipped(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{}, "a")
-	w.sink.Close()
-	w.put("a", "2")
-	await(t, "a list", func() error { return w.listed("the source is closed") })
-}
-
-func TestSecondKeyOfARowIsABadKey(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) {
-		c.Decode = func(key string, value []byte) (*row, error) { return decode(strings.TrimRight(key, "'"), value) }
-	}}, "a", "b")
-	second := func(bad string) {
-		t.Helper()
-		w.settle(w.admin)
-		errs, _ := w.source.Bad(9)
-		assert.Equal(t, bad, fmt.Sprint(errs))
-	}
-	w.put("a'", "5", "a", "6")
-	second(`["desired/a'": the key "desired/a" has the same row]`)
-	w.have(map[string]int{"a": 6, "b": 2})
-	w.compactMeanwhile(func() { w.delete("a", clientv3.WithRange("desired/a ")) })
-	second("[]")
-	w.have(map[string]int{"a": 5, "b": 2})
 }
 
 func TestPrefixesOfAllKinds(t *testing.T) {
