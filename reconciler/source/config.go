@@ -60,10 +60,10 @@ type Config[Obj any] struct {
 	// that are held; nil for none.
 	Registry *inspect.Registry
 	// Health is told when the source is disconnected or without its first list for a minute, and each
-	// minute from then on, when objects are rejected, when an empty list is refused, when
-	// deletions are held, of what [Sink.Report] reports, when a function of this configuration hangs, and when that is over. It is called without a lock of the table, by one goroutine
-	// at a time, and must not call the Sink, which waits for it. It must be of this Sink alone: the Sink makes no
-	// scope. nil means that health is not reported.
+	// minute from then on, when objects are rejected, when an empty list is refused, when deletions are held, of
+	// what [Sink.Report] reports, when a function of this configuration hangs, and when that is over. It is called
+	// without a lock of the table, by one goroutine at a time, and must not call the Sink, which waits for it. It must be
+	// of this Sink alone: the Sink makes no scope. nil means that health is not reported.
 	Health cell.Health
 	// Log receives connects, disconnects, and the stack of the first panic of a call. nil means no log.
 	Log *slog.Logger

@@ -138,9 +138,10 @@ func (s *Sink[Obj]) Clear(ctx context.Context, at uint64) (changed int, err erro
 // several changes of one key the last counts. Deleting an object that has no row does nothing. All else
 // is as with [Sink.Replace].
 //
-// Apply does not end the initialiser, unless that waits for deletions that are held, and Apply ends that. It moves the input's revision only if the table includes all that
-// came before: after a Replace that was complete, and no call since that was not, and while no deletions are held. A key that is
-// held, and is in the call, is not held any more, unless the call deletes it among too many others.
+// Apply does not end the initialiser, unless that waits for deletions that are held, and Apply ends that. It moves the
+// input's revision only if the table includes all that came before: after a Replace that was complete, and no call since
+// that was not, and while no deletions are held. A key that is held, and is in the call, is not held any more, unless the
+// call deletes it among too many others.
 func (s *Sink[Obj]) Apply(ctx context.Context, changes []Change[Obj], at uint64) (changed int, err error) {
 	return s.call(ctx, at, false, func(c *call[Obj]) error { return c.planChanges(changes) })
 }

@@ -103,9 +103,12 @@ func (s *Sink[Obj]) connect(connected bool, err error) {
 		}
 		s.mu.Unlock()
 		wtxn.Commit()
-		if connected {
+		switch {
+		case connected:
 			s.log.Info("source connected")
-		} else {
+		case err == nil:
+			s.log.Info("source disconnected")
+		default:
 			s.log.Warn("source disconnected", "error", causeOf(err))
 		}
 	}
