@@ -39,10 +39,6 @@ help: ## say what there is to make
 run: ## run netagent: a network namespace that follows example/netagent/state.yaml
 	@cd example && $(GO) build -o netagent/netagent ./netagent && exec netagent/netagent -state netagent/state.yaml
 
-.PHONY: run-managed
-run-managed: ## run a tunnel broker that fails on purpose, and an agent that is killed now and then
-	@cd example && $(GO) build -o managed/managed ./managed && exec managed/managed demo
-
 .PHONY: run-fleet
 run-fleet: ## run an etcd, and five netagents that are fed from it
 	@cd example/fleet && $(GO) build -o fleet . && exec ./fleet
