@@ -7,12 +7,12 @@ SHELL       := bash
 GO          ?= go
 # Every folder with a go.mod of its own that has code.
 MODULES     := . metrics/prometheus reconciler/source/etcd example example/fleet example/services \
-               internal/tests/real internal/tests/upstream/kernel benchmarks
+               internal/tests/real internal/tests/upstream/kernel benchmarks tools
 # The module with Cilium, which is tidied and tested only: the linters would read its 1,300 packages.
 UPSTREAM    := internal/tests/upstream
 # Those that are checked, and mostly tested, without -race: Prometheus, etcd's server and Kubernetes' libraries take
 # minutes to compile with it, and are not ours.
-WITHOUTRACE := example/fleet internal/tests/real internal/tests/upstream/kernel benchmarks
+WITHOUTRACE := example/fleet internal/tests/real internal/tests/upstream/kernel benchmarks tools
 # A slow machine may need more than the ten minutes that go test allows a package.
 # Programs without debug information are linked faster.
 TEST        := $(GO) test -vet=off -count=1 -timeout 20m -ldflags=-w
@@ -66,7 +66,7 @@ lint: ## gofmt, go vet and staticcheck, in all modules
 # -diff changes nothing, and fails if there is something to change.
 .PHONY: tidy
 tidy: ## check that go.mod and go.sum have what is needed and no more
-	@for module in $(MODULES) $(UPSTREAM) tools; do \
+	@for module in $(MODULES) $(UPSTREAM); do \
 		echo "tidy $$module"; (cd "$$module" && $(GO) mod tidy -diff && $(GO) mod verify >/dev/null); \
 	done
 
@@ -83,7 +83,7 @@ test-modules:
 # Also two at once: one that compiles much beside one that runs long.
 .PHONY: test-more
 test-more:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-upstream test-benchmarks test-walks test-real test-fuzz test-fleet test-systems
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-upstream test-benchmarks test-walks test-real test-fuzz test-fleet test-systems test-release
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
 # test-root runs. FUZZTIME=10m looks longer. By default most of the time goes into making what was
@@ -160,6 +160,24 @@ test-example test-services test-fleet:
 	if grep -B5 -e '^ *--- SKIP' "$$log"; then echo "tests were skipped"; exit 1; fi; \
 	grep -E '^(ok|\?) ' "$$log"
 
+# Before there is a tag, there is nothing to compare with; the list of internal/tests/exported is there from the start.
+VERSION ?= v0.1.0
+.PHONY: release-check test-release
+test-release: release-check
+	cd tools && $(TEST) ./...
+release-check: ## prove that a new user can work with release VERSION of HEAD
+	@program=$$(mktemp); trap 'rm -f "$$program"' EXIT; \
+	(cd tools && $(GO) build -o "$$program" ./release); "$$program" check $(VERSION); \
+	if tag=$$(git describe --tags --abbrev=0 --match 'v*' 2>/dev/null); then \
+		$(GO) tool -modfile=tools/go.mod gorelease -base "$$tag" -version $(VERSION); \
+	fi
+
+.PHONY: release
+release: ## make the branch release-VERSION, and print the tags to set
+	@test -z "$$(git status --porcelain)" || { echo "the tree has changes that are not committed"; exit 1; }
+	@program=$$(mktemp); trap 'rm -f "$$program"' EXIT; (cd tools && $(GO) build -o "$$program" ./release); \
+	git switch -q -c release-$(VERSION); "$$program" prepare $(VERSION); git commit -qam "Release $(VERSION)"
+
 .PHONY: mutants
 mutants: ## break one promise at a time and say which test notices: a quarter of an hour
 	$(GO) run ./internal/tests/mutants
@@ -172,7 +190,7 @@ screenshot: ## take the picture of the page again, docs/debug-page.png
 .PHONY: bench
 bench: ## compare with the peers and write the tables of docs/PERFORMANCE.md, in 20 minutes; wants a quiet machine
 	benchmarks/run.sh $(TURNS) >benchmarks/series.txt
-	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cpu=$$(sed -n 's/^cpu: //p' benchmarks/series.txt); \
+	@page=$$(mktemp); trap 'rm -f "$$page"' EXIT; cpu=$$(sed -n '/^cpu: /{s///p;q}' benchmarks/series.txt); \
 	{ \
 		sed '/^<!-- tables -->/q' docs/PERFORMANCE.md; \
 		printf '\n%s, %s turns, %s cores of %s, %s.\n\n' "$$(date -u +%F)" $(TURNS) "$$(nproc)" "$$cpu" "$$($(GO) env GOVERSION)"; \

@@ -89,6 +89,8 @@ func headOfLine(r *run, start startSystem, workers int) {
 		}
 		return nil
 	})
+	// The first prune waits for operations that run, and holds others back meanwhile.
+	r.wait(r.target.Prunes.Reached(1), "the first prune")
 	r.must(r.sys.Insert(slowRow, 1))
 	// On a slow machine the operation may begin only after the pause.
 	r.wait(slowed.Reached(1), "the slow operation to begin")

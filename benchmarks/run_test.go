@@ -275,7 +275,7 @@ func (r *run) costs(used usage, n uint64, unit string) {
 }
 
 // duration reports a time. benchstat shows nanoseconds as seconds, with the prefix that fits.
-func (r *run) duration(d time.Duration, name string) { r.ReportMetric(float64(d), name+"-ns") }
+func (r *run) duration(d time.Duration, name string) { r.ReportMetric(d.Seconds(), name+"-sec") }
 
 // quantile returns the nearest-rank quantile: the smallest sample that at least a share q of the samples
 // does not exceed; q = 1 is the maximum. It sorts the samples, of which there must be at least one.

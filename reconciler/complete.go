@@ -14,6 +14,7 @@ import (
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/rows"
@@ -49,10 +50,12 @@ func (r *runner[Obj]) complete(round *inspect.Round) {
 	if !open && r.breaker.Open {
 		r.takeBackQueued()
 	}
-	if r.shared.keyWaits.Waiting() > 0 {
+	if s := r.shared; s.keyWaits.Waiting() > 0 || s.needs.IsNeeded() {
 		for i := range r.ops {
 			op := &r.ops[i]
-			r.shared.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, op.Outcome.Succeeded() && !op.Effect.Discounted)
+			applied := op.Outcome.Succeeded() && !op.Effect.Discounted
+			s.keyWaits.NoteOperation(op.Row, op.RowRevision, op.Deleted, applied)
+			s.needs.NoteOperation(op.Row, op.RowRevision, op.Deleted, applied)
 		}
 	}
 	r.resync.Note(r.ops)
@@ -153,11 +156,12 @@ func (r *runner[Obj]) closeBreaker(now time.Duration, held bool) {
 	}
 }
 
-// blocking has the keys that wait for channels.
+// blocking has the keys that wait for channels, or for objects that they need.
 type blocking[Obj any] struct {
-	keys *blocked.Keys
-	rows *rows.Rows[Obj]
-	core *core.Core[Obj]
+	keys  *blocked.Keys
+	needs *needs.Needs[Obj]
+	rows  *rows.Rows[Obj]
+	core  *core.Core[Obj]
 	// rand spreads the rechecks.
 	rand *rand.Rand
 }
@@ -167,17 +171,22 @@ type blocking[Obj any] struct {
 // operation ran. A key that had waited before then runs after a short delay, so that an operation
 // that always returns a closed channel does not spin.
 func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
-	channels := outcome.Of(op.Run.Err).Watch
+	says, key := outcome.Of(op.Run.Err), string(b.rows.Key(op.Row))
+	channels := says.Watch
+	if released := b.needs.Block(op.Row, op.Outcome.NewRevision, says.Needs); len(released) > 0 {
+		channels = append(released, channels...)
+	}
 	if op.Turn.Waited && watch.AnyClosed(channels) {
-		b.unblock(op.Row)
+		b.keys.Remove(key)
 		return pace.Gather
 	}
-	b.keys.Set(string(b.rows.Key(op.Row)), channels)
+	b.keys.Set(key, channels)
 	return backoff.Exponential{Jitter: set.Jitter, Fraction: op.Outcome.Jitter, Rand: b.rand}.Spread(set.BlockedRecheck)
 }
 
-// unblock makes the key of an object wait for no channel.
+// unblock makes the key of an object wait for nothing.
 func (b *blocking[Obj]) unblock(obj Obj) {
+	b.needs.Unblock(obj)
 	if b.keys.Any() {
 		b.keys.Remove(string(b.rows.Key(obj)))
 	}

@@ -52,7 +52,8 @@
 //   - [RetryAfter]: the same, but the retry comes after a given time.
 //   - [TerminalError]: the object has the status Error, and is not retried until it changes.
 //   - [Blocked]: the object is Blocked until a watch channel closes. [Need] makes this outcome from a
-//     look-up of another object.
+//     look-up of another object, [NeedApplied] until another object is in the target, and [NeedDeleted] until others
+//     are gone from it.
 //   - [Requeue] and [RequeueBackoff]: the object is Done, and the operation runs again later.
 //
 // # Constructors

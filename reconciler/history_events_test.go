@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,6 +91,9 @@ func (h *history) event() {
 		// An object without a row.
 		s.target.state[1000+key] = 1
 		s.target.mu.Unlock()
+		if h.one(2) {
+			s.plan()
+		}
 	case 22, 23, 24:
 		s.reconfigure()
 	case 25, 26:
@@ -103,6 +107,21 @@ func (h *history) event() {
 	default:
 		h.pause()
 	}
+}
+
+// plan plans beside all else. The target checks when it may be listed.
+func (s *slot) plan() {
+	loop, lists := s.running.loop, s.config.Lister != nil
+	s.h.part(func(*rand.Rand) {
+		ctx, cancel := context.WithTimeout(s.h.Context(), time.Second)
+		defer cancel()
+		switch p, err := loop.Plan(ctx); {
+		case lists != (err == nil || !strings.Contains(err.Error(), "there is no plan")):
+			s.h.record.violate("(d) a plan of %d: %v", s.index, err)
+		case err == nil && (p.Different > 0 || p.Orphan > p.Listed || p.Reapplied > p.Equal):
+			s.h.record.violate("(d) a plan of %d has %s", s.index, p)
+		}
+	})
 }
 
 // pause lets a little time pass, or none.

@@ -38,6 +38,7 @@ type historyTarget struct {
 	running map[*operation]string // the group of each
 	calls   map[*time.Time]bool   // the starts of the running calls
 	pruning bool
+	listing bool
 	// stopIn stops the loop: in the operation that counts it down to 0 or, if it is stopBetween,
 	// after the next DeleteBatch.
 	stopIn int
@@ -70,6 +71,10 @@ func (x *historyTarget) enter(op string) (leave func()) {
 	if x.pruning {
 		x.s.h.record.violate("(d) %s of %d starts beside a prune", op, x.s.index)
 	}
+	if x.listing && op == "List" {
+		x.s.h.record.violate("(d) a listing of %d starts beside another", x.s.index)
+	}
+	x.listing = x.listing || op == "List"
 	if x.pruning = op == "Prune"; x.pruning {
 		for began := range x.calls {
 			if !x.s.timeout.Load() || time.Since(*began) < 2*historyTimeout {
@@ -82,7 +87,7 @@ func (x *historyTarget) enter(op string) (leave func()) {
 	return func() {
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		x.pruning = x.pruning && op != "Prune"
+		x.pruning, x.listing = x.pruning && op != "Prune", x.listing && op != "List"
 		delete(x.calls, &began)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/observe"
 	"github.com/statekeel/statekeel/internal/pace"
 	"github.com/statekeel/statekeel/internal/progress"
@@ -50,6 +51,8 @@ type shared[Obj any] struct {
 	calls    calls[Obj]
 	keyWaits *keywaits.Waits[Obj]
 	progress progress.Progress[remainder[Obj]]
+	// needs has what others need of the objects, and what these need.
+	needs *needs.Needs[Obj]
 
 	execution execution[Obj]
 	refresher *refresh.Refresher[Obj]

@@ -5,10 +5,7 @@ package reconciler
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"iter"
-	"slices"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -266,42 +263,3 @@ type OperationInfo = execute.Call
 // The goroutine that runs the operation calls both; with workers ([Settings].Concurrency) these are
 // several at once. A panic of the hook counts as a panic of the operation.
 type OperationHook func(ctx context.Context, op OperationInfo) (context.Context, func(err error))
-
-// ErrNotKnown is in the error of [Need] if the table that it looks in is not initialised yet: whether the
-// object exists is not known. It is never a reason to undo anything. Test for it with [errors.Is].
-var ErrNotKnown = errors.New("not known yet")
-
-// Need looks up an object that an operation depends on, in any table and by any index. It returns the
-// object if it exists and all ready functions, if any, return true for it. Otherwise it returns the
-// zero object and a [Blocked] error, which the operation returns as it is, wrapped or joined. The
-// text of the error is what, such as "device eth0", and "is missing" or "is not ready". While the table
-// has initialisers that have not ended, the error is [ErrNotKnown] instead, as after the start of the
-// program: an operation that undoes what it did when a dependency goes must not do so then.
-//
-// The operation runs again when the result of the query changes, and sometimes when a row near it in
-// the index changes. So it runs once for every change of a row that is not ready. It does not run
-// again for changes of the row after the operation is done: that is what package trigger is for. If
-// an object uses both Need and a trigger on the same table, a change of the row may run the operation
-// twice, once for each.
-//
-// txn has to be the transaction that the operation was given; otherwise a wake-up may be lost. An
-// operation that is given none, such as a request, passes the transaction that it reads in. If
-// several rows match the query, the first one counts, and a change of any of them wakes the
-// operation.
-//
-// Need may be called from any goroutine. The ready functions get the row itself, and must not change
-// it.
-func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.Query[Obj], what string, ready ...func(obj Obj) bool) (Obj, error) {
-	obj, _, watch, found := table.GetWatch(txn, query)
-	if found && !slices.ContainsFunc(ready, func(isReady func(Obj) bool) bool { return !isReady(obj) }) {
-		return obj, nil
-	}
-	var none Obj
-	if initialized, filled := table.Initialized(txn); !initialized {
-		return none, outcome.BlockedBy(fmt.Errorf("%s is %w: table %q is not initialised", what, ErrNotKnown, table.Name()), watch, filled)
-	}
-	if !found {
-		return none, Blocked(what+" is missing", watch)
-	}
-	return none, Blocked(what+" is not ready", watch)
-}

@@ -46,7 +46,7 @@ type Lister[Obj any] interface {
 	//     over time, register one: otherwise what they want is deleted before they come, also with [WithoutPruning];
 	//   - each [Settings].ResyncInterval, and after [Loop.Resync].
 	//
-	// A Prune method of the operations is not called then.
+	// A Prune method of the operations is not called then. [Loop.Plan] calls List as well: see [IsPlan].
 	List(ctx context.Context, txn statedb.ReadTxn, yield func(Obj) bool) error
 }
 
@@ -61,10 +61,17 @@ func (r *runner[Obj]) connectResync() {
 	s, cfg := r.shared, &r.shared.setup.cfg
 	set := resync.Config[Obj]{
 		Rows: s.rows, OrphansOnly: cfg.OrphansOnly, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
-		Done: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool {
-			return s.ledger.Status(txn, row, revision).Kind == status.KindDone
+		Kind: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Kind {
+			return s.ledger.Status(txn, row, revision).Kind
 		},
-		Tracks: r.core.TracksKeyOf, Orphan: r.core.AddOrphan,
+		Tracks: r.core.TracksKeyOf,
+		Orphan: func(obj Obj, revision statedb.Revision) bool {
+			added := r.core.AddOrphan(obj, revision)
+			if added {
+				s.needs.NoteDeletion(obj)
+			}
+			return added
+		},
 		Repair: func(wanted func(Obj, statedb.Revision) bool) {
 			s.refresher.WalkRepairs(refresh.WalkOver(func(row refresh.Row[Obj]) bool { return wanted(row.Object, row.Revision) }))
 		},

@@ -38,6 +38,9 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 		} else if r.breaker.Open {
 			op.Turn.Cause = core.CauseProbe
 		}
+		if op.Turn.Waited && r.shared.needs.Any() {
+			op.Waits = r.shared.needs.WaitsOf(string(r.shared.rows.Key(op.Row)))
+		}
 		if op.Turn.Waited {
 			round.Waited++
 		} else {
@@ -202,6 +205,7 @@ func (r *resolver[Obj]) recall(op *core.Operation[Obj]) {
 	if r.core.Recall(r.life.now(), op) {
 		r.blocking.unblock(op.Obj)
 		r.keyWaits.NoteChange(op.Obj, 0)
+		r.blocking.needs.NoteChange(op.Obj)
 	}
 }
 
@@ -210,6 +214,7 @@ func (r *resolver[Obj]) settleUnrun(op *core.Operation[Obj], out core.Outcome[Ob
 	r.core.Settle(r.life.now(), op, out)
 	r.blocking.unblock(op.Obj)
 	r.keyWaits.NoteChange(op.Obj, 0)
+	r.blocking.needs.NoteChange(op.Obj)
 }
 
 // current looks up the object of an operation. If the kind is Done, the returned version is the one to
@@ -247,14 +252,20 @@ func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits
 				s.setup.log.Warn("object has no status and is left alone; set its status to Pending to have it reconciled (logged once)",
 					"table", s.rows.Table.Name(), "key", s.rows.Key(row), "revision", revision)
 			},
+			Seen: s.needs.NoteChange,
 			Deletion: func(obj Obj) {
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
 				s.keyWaits.NoteChange(obj, 0)
+				s.needs.NoteDeletion(obj)
 			},
-			Back: s.keyWaits.NoteChange,
+			Back: func(obj Obj, revision statedb.Revision) {
+				s.keyWaits.NoteChange(obj, revision)
+				s.needs.NoteChange(obj)
+			},
 			Forgotten: func(obj Obj, revision statedb.Revision) {
 				b.unblock(obj)
 				s.keyWaits.NoteChange(obj, revision)
+				s.needs.NoteChange(obj)
 			},
 		},
 	})

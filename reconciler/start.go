@@ -17,6 +17,7 @@ import (
 	"github.com/statekeel/statekeel/internal/blocked"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/journal"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
@@ -24,7 +25,6 @@ import (
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -85,10 +85,12 @@ func (l *Loop[Obj]) connect() error {
 	} else {
 		s.ledger, waits = ledger.NewInRows(s.rows, s.setup.log, s.life.now), &s.progress
 	}
+	s.needs = r.newNeeds()
+	s.execution.config.Needs = s.needs
 	l.view = newView(s)
 	s.refresher = refresh.New(s.rows)
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
-	r.blocking = &blocking[Obj]{keys: blocked.New(), rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+	r.blocking = &blocking[Obj]{keys: blocked.New(), needs: s.needs, rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	r.observer = newObserver(s, c, waits, r.blocking)
 	r.resolver = resolver[Obj]{
 		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
@@ -157,6 +159,7 @@ func (l *Loop[Obj]) reconcile(ctx context.Context, health func() (own, refreshin
 		return fmt.Errorf("reconciler %q has been run already", called(l.setup.id))
 	}
 	defer close(l.life.ended)
+	defer l.needs.Stop()
 	l.life.started = time.Now()
 	l.life.running.Store(true)
 	l.rows.Begin()
@@ -184,6 +187,8 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	r.reports.health.Start(health)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	// Before the operations have ended, which may take long.
+	defer context.AfterFunc(ctx, r.resync.EndPlans)()
 	ctx, x := execute.New(ctx, &r.shared.execution.config)
 	r.shared.execution.scope.Store(x.Scope)
 	r.executor = x
@@ -193,7 +198,7 @@ func (r *runner[Obj]) run(ctx context.Context, health cell.Health) error {
 	}
 	// A program that sees the first row Done also finds metrics.
 	r.reports.metrics.ReconciliationErrors(0, 0)
-	if usercall.Returned(func() { r.loop(ctx); r.finish(ctx) }) {
+	if guard.Returned(func() { r.loop(ctx); r.finish(ctx) }) {
 		return nil
 	}
 	cancel()

@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -35,6 +36,8 @@ type state struct {
 	// nextPrune is zero if no prune is due, listing unless the target is being listed. resync is nil if there was none.
 	nextPrune, listing time.Time
 	resync             *inspect.Resync
+	// pruneFailures counts the prunes, or listings, that failed in a row.
+	pruneFailures int
 	// unset counts the changes of rows without a status.
 	unset   uint64
 	breaker breaker.State
@@ -61,7 +64,7 @@ func (r *runner[Obj]) publishState() *state {
 	looks := r.resync.State(r.life.now())
 	s.health.PruneFailure, s.health.ResyncAwaits = looks.Failure, looks.Awaits
 	s.health.Listing, s.health.Recurring, s.health.Waits = looks.Trouble, looks.Recurring, looks.Waits
-	s.listing, s.resync = looks.Listing, r.lastResync
+	s.listing, s.resync, s.pruneFailures = looks.Listing, r.lastResync, looks.Failures
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {
 		s.oldest = time.Time{}
@@ -82,6 +85,15 @@ func (r *runner[Obj]) publishState() *state {
 	*next = s
 	r.shared.stats.state.Store(next)
 	return next
+}
+
+// awaitsListing describes what objects wait for while the loop waits for its first listing of the target.
+func (s *state) awaitsListing() string {
+	const waits = "waits for the first listing of the target, which "
+	if s.pruneFailures == 0 {
+		return waits + "shows whether the object is there already"
+	}
+	return waits + "has failed " + count(s.pruneFailures, "time") + ": " + strings.TrimPrefix(s.health.PruneFailure, "resync: listing the target: ")
 }
 
 // unseen returns about how many changes up to a revision of the table the loop has not read.

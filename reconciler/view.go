@@ -13,6 +13,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/ledger"
+	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -32,6 +33,7 @@ type view[Obj any] struct {
 	settings *atomic.Pointer[Settings]
 	scope    *atomic.Pointer[execute.Scope[Obj]]
 	calls    *calls[Obj]
+	needs    *needs.Needs[Obj]
 	// lists: there is a Lister.
 	lists bool
 }
@@ -40,7 +42,7 @@ type view[Obj any] struct {
 func newView[Obj any](l *shared[Obj]) *view[Obj] {
 	return &view[Obj]{
 		life: &l.life, identity: l.setup.id, rows: l.rows, ledger: l.ledger, stats: &l.stats, workers: l.execution.workers,
-		tally: &l.execution.config.Tally, settings: &l.settings.Pointer, scope: &l.execution.scope, calls: &l.calls,
+		tally: &l.execution.config.Tally, settings: &l.settings.Pointer, scope: &l.execution.scope, calls: &l.calls, needs: l.needs,
 		lists: l.setup.cfg.Lister != nil,
 	}
 }

@@ -4,6 +4,7 @@
 package reconciler
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -88,10 +89,7 @@ func (v *view[Obj]) explainEntry(x *inspect.Explanation, s *facts[Obj]) {
 	case core.Queued:
 		x.Group, x.Holder = st.Queue.Group, v.rows.Name(st.Queue.Holder)
 	case core.Blocked:
-		if x.BlockedOn, x.Error = s.status.GetError(), ""; x.BlockedOn == "" && len(x.Operations) > 0 {
-			// A deletion has no status.
-			x.BlockedOn = x.Operations[len(x.Operations)-1].Error
-		}
+		x.BlockedOn, x.Error = cmp.Or(st.Reason, s.status.GetError()), ""
 	}
 }
 

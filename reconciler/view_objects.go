@@ -163,7 +163,7 @@ func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (
 			break
 		}
 		line := inspect.ObjectLine{
-			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure,
+			Key: v.rows.Name(d.info.Obj), Status: "Deleted", Revision: d.revision, Error: d.info.Failure, BlockedOn: d.info.Reason,
 			Since: v.life.timeOf(d.info.Wanted), State: g.shown(inspect.State(d.info.State.String()), v.rows.Key(d.info.Obj)), Attempts: d.info.Failures,
 		}
 		line.Next = v.nextAttempt(g, line.State, &d.info)

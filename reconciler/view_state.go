@@ -103,7 +103,7 @@ func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation)
 		return fmt.Sprintf("the program has set its status to %s, which asks for no work: to have it reconciled, set it to Pending", s.status.Kind)
 	case inspect.StateUnseen:
 		if s.state.health.Waits {
-			return "it waits for the first listing of the target, which shows whether the object is there already"
+			return "it " + s.state.awaitsListing()
 		}
 	case inspect.StateRetry:
 		return fmt.Sprintf("it has failed %s in a row and waits for its retry", count(x.Attempts, "time"))
@@ -111,7 +111,7 @@ func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation)
 		if x.BlockedOn == outcome.ErrDeleting.Error() {
 			return "its deletion was begun and goes on: its operation asked to be run again"
 		}
-		return "its operation waits for something: " + cmp.Or(x.BlockedOn, "the journal no longer has what")
+		return "its operation waits for something: " + cmp.Or(x.BlockedOn, "it gave no reason") + v.because(s.key) + v.circle(s.key)
 	}
 	return whys[is]
 }

@@ -6,6 +6,7 @@ package reconciler
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -188,9 +189,12 @@ func (v *view[Obj]) unappliedAs(known answer[Obj], objs []Obj, met bool, err err
 		case d != nil && d.Deleted == !found:
 			u = v.unreconciled(g, d, known.txn)
 		case found:
-			u.State, u.Err = g.shown(stateOf(true, s.Kind, &known.known[i], err), u.Key), reasonOf(s)
+			is := stateOf(true, s.Kind, &known.known[i], err)
+			u.State, u.Err = g.shown(is, u.Key), v.reasonOf(u.Key, s)
 			if s.Kind == status.KindUnset {
 				u.Err = ErrNoStatus
+			} else if is == inspect.StateUnseen && g.state.health.Waits {
+				u.Err = errors.New(g.state.awaitsListing())
 			}
 		case err == nil:
 			u.State = g.shown(inspect.StateUnseen, u.Key)

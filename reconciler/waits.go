@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/progress"
@@ -57,7 +58,8 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 //
 // When ctx ends first, the error wraps that of ctx and contains the revision up to which everything
 // was attempted. The objects that are not applied are returned, as far as the loop has read the
-// table; a loop that is stuck in an operation has 100 ms to list them. Before the reconciler runs,
+// table, and the rows that wait for the first listing of the target; a loop that is stuck in an operation has 100 ms to
+// list them. Before the reconciler runs,
 // Wait waits for it to start. After it has stopped, the error is [inspect.ErrStopped], unless every
 // change up to the revision was applied before.
 //
@@ -112,7 +114,9 @@ func (l *Loop[Obj]) giveUp(ctx context.Context, w *progress.Wait[remainder[Obj]]
 	if !stopped && len(w.Reached) == 0 {
 		var a remainder[Obj]
 		a, why = askBriefly(ctx, l.view, func(b *answers[Obj]) remainder[Obj] { return b.upTo(w.Until) })
-		rest = l.view.unapplied(a)
+		if rest = l.view.unapplied(a); len(a.keys) == 0 && why == nil {
+			rest = l.view.unlisted(w.Until)
+		}
 	}
 	// Not before the loop has answered: the wait may be reached until then.
 	reached := l.progress.Leave(w)
@@ -197,12 +201,13 @@ func (r *runner[Obj]) endWaits() {
 	}
 }
 
-// checkWaits ends waits for keys that are over. If there are more, another pass follows at once.
+// checkWaits ends waits for keys that are over, and wakes those who need objects of the loop. If there are more, another pass follows at once.
 func (r *runner[Obj]) checkWaits() {
 	// A pass without waits begins no transaction for them.
 	waiting := r.shared.keyWaits.Waiting() > 0
 	state := r.observer.HandedOver(waiting)
-	if waiting && r.shared.keyWaits.Check(state) {
+	more := waiting && r.shared.keyWaits.Check(state)
+	if r.shared.needs.Check(r.observer.HandedOverTo()) || more {
 		r.shared.calls.made.Send()
 	}
 }
@@ -221,6 +226,32 @@ func (v *view[Obj]) unapplied(a remainder[Obj]) inspect.Unapplied {
 	return rest
 }
 
+// unlisted returns the rows up to a revision that wait for the first listing of the target: until it has ended, the loop
+// does not read the table.
+func (v *view[Obj]) unlisted(until statedb.Revision) (rest inspect.Unapplied) {
+	g := v.gates()
+	if !g.state.health.Waits {
+		return rest
+	}
+	txn, read := v.rows.DB.ReadTxn(), 0
+	for row, revision := range v.rows.Table.LowerBound(txn, statedb.ByRevision[Obj](0)) {
+		read++
+		switch asked := v.rows.Asked(row); {
+		case revision > until, rest.More == maxCounted, read > maxScanned:
+			return rest
+		case !asked.IsPendingOrRefreshing():
+		case len(rest.Keys) == maxListed:
+			rest.More++
+		default:
+			key := v.rows.Key(row)
+			rest.Keys = append(rest.Keys, inspect.Unreconciled{
+				Key: key, State: g.shown(inspect.StateUnseen, key), Err: errors.New(g.state.awaitsListing()),
+			})
+		}
+	}
+	return rest
+}
+
 // unreconciled explains why a key is not reconciled.
 func (v *view[Obj]) unreconciled(g gates, d *core.KeyInfo[Obj], txn statedb.ReadTxn) inspect.Unreconciled {
 	row, revision, found := v.rows.Get(txn, d.Obj)
@@ -228,20 +259,27 @@ func (v *view[Obj]) unreconciled(g gates, d *core.KeyInfo[Obj], txn statedb.Read
 		Key: v.rows.Key(d.Obj), Deleted: d.Deleted, Attempts: d.Failures,
 	}
 	u.State = g.shown(inspect.State(d.State.String()), u.Key)
-	if d.Failure != "" {
+	switch {
+	case d.Failure != "":
 		u.Err = errors.New(d.Failure)
-	} else if found && !d.Deleted {
-		u.Err = reasonOf(v.ledger.Status(txn, row, revision))
+	case d.Reason != "":
+		u.Err = errors.New(d.Reason + v.because(u.Key))
+	case found && !d.Deleted:
+		u.Err = v.reasonOf(u.Key, v.ledger.Status(txn, row, revision))
 	}
 	return u
 }
 
 // reasonOf returns why a row is not reconciled, as far as its status has a reason.
-func reasonOf(s Status) error {
-	if s.Error == nil || s.Kind != status.KindError && s.Kind != status.KindBlocked {
-		return nil
+func (v *view[Obj]) reasonOf(key index.Key, s Status) error {
+	switch {
+	case s.Error == nil:
+	case s.Kind == status.KindError:
+		return errors.New(*s.Error)
+	case s.Kind == status.KindBlocked:
+		return errors.New(*s.Error + v.because(key))
 	}
-	return errors.New(*s.Error)
+	return nil
 }
 
 // WaitUntilReconciled implements [Reconciler]. In an operation of this reconciler the error is

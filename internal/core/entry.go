@@ -105,8 +105,13 @@ func (e *entry[Obj]) newest() *rowVersion[Obj] {
 }
 
 // failure returns the text of the last error; empty if the last attempt did not fail.
-func (p *past) failure() string {
-	if p.result != hasFailed || p.text == nil {
+func (p *past) failure() string { return p.textOf(hasFailed) }
+
+// reason returns why the last attempt was blocked; empty if it was not.
+func (p *past) reason() string { return p.textOf(wasBlocked) }
+
+func (p *past) textOf(r result) string {
+	if p.result != r || p.text == nil {
 		return ""
 	}
 	return *p.text

@@ -3,7 +3,10 @@
 
 package core
 
-import "time"
+import (
+	"iter"
+	"time"
+)
 
 // KeyInfo describes a key that has an entry.
 type KeyInfo[Obj any] struct {
@@ -20,9 +23,11 @@ type KeyInfo[Obj any] struct {
 	// unless its operation runs.
 	Tried, Paused bool
 	// Failures counts the failures in a row. Failure is the error text of the last attempt; empty
-	// if it did not fail. LastAttempt is when that ended; negative if there was none.
+	// if it did not fail. Reason is why it was blocked; empty if it was not. LastAttempt is when it ended; negative if
+	// there was none.
 	Failures    int
 	Failure     string
+	Reason      string
 	LastAttempt time.Duration
 	// Wanted is when the change was written; 0 means that the time must be read from the object.
 	Wanted time.Duration
@@ -85,13 +90,24 @@ func (e *entry[Obj]) describe() KeyInfo[Obj] {
 		State: e.state, Queue: QueueInfo[Obj]{Lane: e.version.lane},
 		// An orphan counts as attempted for the watermark only.
 		Tried: v.tried && e.cause != CauseOrphan, Paused: v.paused && (e.state != InFlight || e.later != nil),
-		Failures: int(e.past.failures), Failure: e.past.failure(), LastAttempt: e.past.ended, Wanted: v.wanted,
+		Failures: int(e.past.failures), Failure: e.past.failure(), Reason: e.past.reason(), LastAttempt: e.past.ended, Wanted: v.wanted,
 		At: e.dueAt, Timed: e.pos >= 0,
 	}
 	if e.state == Queued {
 		s.Queue.Group, s.Queue.Holder = e.group.name, e.group.holder.version.obj
 	}
 	return s
+}
+
+// Deletions returns the objects whose deletion is the newest change of their keys, by key, in no order.
+func (c *Core[Obj]) Deletions() iter.Seq2[string, Obj] {
+	return func(yield func(string, Obj) bool) {
+		for key, e := range c.keys.entries {
+			if v := e.newest(); v.deleted && !yield(key, v.obj) {
+				return
+			}
+		}
+	}
 }
 
 // TracksKeyOf reports whether the key of obj has an entry.

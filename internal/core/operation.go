@@ -11,7 +11,7 @@ import "time"
 // [Core.Next] makes it, the runner sets Row, package execute runs it, package ledger sets its outcome, and
 // [Core.Settle] counts it. Package execute reads Row, RowRevision, Outcome.Object, Outcome.RowKind, Failures and Deleted;
 // it sets Run, Row, RowRevision, Outcome.Object and Outcome.Jitter. While a worker runs the operation, other
-// goroutines may read only Obj, Deleted and the lane.
+// goroutines may read only Obj, Revision, Waits, Deleted and the lane.
 type Operation[Obj any] struct {
 	// Obj is the version of the object that was observed last, and Revision is its revision.
 	Obj      Obj
@@ -27,6 +27,8 @@ type Operation[Obj any] struct {
 	// object changed.
 	Failures, Tries int32
 	Turn            Turn
+	// Waits are those of the key that had been blocked. The caller sets them.
+	Waits []Wait
 
 	// Row is the row in the table: Obj, a version that was looked up, or what the last checkpoint wrote.
 	// RowRevision is its revision, or the one for the deletion.

@@ -12,6 +12,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
@@ -37,6 +38,8 @@ type Config[Obj any] struct {
 	// hook. ID is what it is told of the reconciler.
 	ID   inspect.ID
 	Hook func(ctx context.Context, c Call) (context.Context, func(err error))
+	// Needs has what others need of the objects of the loop.
+	Needs *needs.Needs[Obj]
 	// PanicPropagation disables the recovery of panics.
 	PanicPropagation bool
 	// Tally has the counters of all executors with this Config.
@@ -78,7 +81,7 @@ type Executor[Obj any] struct {
 
 // New returns an executor, and the context for its calls.
 func New[Obj any](ctx context.Context, cfg *Config[Obj]) (context.Context, *Executor[Obj]) {
-	s := &Scope[Obj]{rows: cfg.Rows}
+	s := &Scope[Obj]{rows: cfg.Rows, Needs: cfg.Needs}
 	return context.WithValue(ctx, running.Key{}, s), &Executor[Obj]{cfg: cfg, Scope: s, metrics: cfg.Metrics()}
 }
 

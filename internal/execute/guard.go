@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"runtime/trace"
 	"slices"
 	"strings"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/text"
 )
 
 // call makes a call of an operation in a region of package runtime/trace, between the two calls of the hook. op is
@@ -73,9 +72,7 @@ func (c *Config[Obj]) Recover(label string, err *error) {
 	}
 	if r := recover(); r != nil {
 		c.Tally.Panics.Add(1)
-		said := outcome.TextOfAny(r)
-		c.Log.Error("operation panicked",
-			"operation", label, "panic", text.Cut(said, outcome.MaxText), "stack", string(debug.Stack()))
+		said := guard.Panicked(r, c.Log, "operation panicked", "operation", label)
 		*err = fmt.Errorf("panic in %s: %s%s", label, said, placeOf(r))
 	}
 }

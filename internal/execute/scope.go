@@ -7,12 +7,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cilium/statedb"
+
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/needs"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/running"
@@ -63,16 +67,43 @@ func NoteOn[Obj any](ctx context.Context, obj Obj, text string) {
 // ScopeOf returns the scope of the operation that ctx belongs to, or nil if that operation is not on
 // the given rows.
 func ScopeOf[Obj any](ctx context.Context, of *rows.Rows[Obj]) *Scope[Obj] {
-	if s, ok := ctx.Value(running.Key{}).(*Scope[Obj]); ok && s.rows == of {
+	if s := AnyScopeOf[Obj](ctx); s != nil && s.rows == of {
 		return s
 	}
 	return nil
+}
+
+// AnyScopeOf returns the scope of the operation that ctx belongs to; nil if that is not of a loop with rows of type Obj.
+func AnyScopeOf[Obj any](ctx context.Context) *Scope[Obj] {
+	s, _ := ctx.Value(running.Key{}).(*Scope[Obj])
+	return s
+}
+
+// Waited returns the waits that the objects of the call in progress had when they were blocked, with the revisions of
+// their operations of now.
+func Waited(ctx context.Context) iter.Seq2[core.Wait, statedb.Revision] {
+	return func(yield func(core.Wait, statedb.Revision) bool) {
+		s, ok := ctx.Value(running.Key{}).(interface {
+			waited() ([]core.Wait, []statedb.Revision)
+		})
+		if !ok {
+			return
+		}
+		waits, at := s.waited()
+		for i, w := range waits {
+			if !yield(w, at[i]) {
+				return
+			}
+		}
+	}
 }
 
 // Scope is what an operation can reach through its context. Each executor has one, in the context of
 // all its calls. Its methods are safe from any goroutine.
 type Scope[Obj any] struct {
 	rows *rows.Rows[Obj]
+	// Needs has what others need of the objects of the loop.
+	Needs *needs.Needs[Obj]
 	// one is the running operation on a single object; nil if there is none.
 	one atomic.Pointer[core.Operation[Obj]]
 
@@ -212,6 +243,24 @@ func (s *Scope[Obj]) Deletion() { s.single(func(op *core.Operation[Obj]) { op.Ru
 
 // Changed implements [running.Operation]: see [running.Changed].
 func (s *Scope[Obj]) Changed() { s.single(func(op *core.Operation[Obj]) { op.Run.Changed = true }) }
+
+// waited implements [Waited].
+func (s *Scope[Obj]) waited() (waits []core.Wait, at []statedb.Revision) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	add := func(op *core.Operation[Obj]) {
+		for _, w := range op.Waits {
+			waits, at = append(waits, w), append(at, op.Revision)
+		}
+	}
+	if op := s.one.Load(); op != nil {
+		add(op)
+	}
+	for i := range s.calling.ops {
+		add(&s.calling.ops[i])
+	}
+	return waits, at
+}
 
 func (s *Scope[Obj]) note(text string) {
 	s.single(func(op *core.Operation[Obj]) { op.Run.Note = noted(text) })

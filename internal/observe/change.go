@@ -107,4 +107,5 @@ func (r *reader[Obj]) handSettled(row Obj, revision statedb.Revision, s core.Row
 	if r.core.ObserveSettled(row, revision, s) {
 		r.hooks.Forgotten(row, revision)
 	}
+	r.hooks.Seen(row)
 }

@@ -257,6 +257,7 @@ func newEnvOf(t *testing.T, size int, rowsOf func(*statedb.DB, statedb.RWTable[*
 			Deletion:   note("deleted"),
 			Forgotten:  func(r *row, _ statedb.Revision) { note("forgotten")(r) },
 			Back:       func(r *row, _ statedb.Revision) { note("back")(r) },
+			Seen:       func(*row) {},
 			FirstUnset: func(r *row, _ statedb.Revision) { note("unset")(r) },
 		},
 	})

@@ -55,6 +55,8 @@ func (NoWaits) NoteSnapshot(statedb.Revision, statedb.Revision) {}
 type Hooks[Obj any] struct {
 	// FirstUnset is called once, with the first row that has no status.
 	FirstUnset func(row Obj, revision statedb.Revision)
+	// Seen is called with each row that is handed over, or read and asks for nothing.
+	Seen func(row Obj)
 	// Deletion is called with each object whose deletion is handed over.
 	Deletion func(Obj)
 	// Back is called with each object whose deletion is not handed over, because the table has the object
@@ -296,6 +298,7 @@ func (o *Observer[Obj]) handOver(c *core.Change[Obj]) bool {
 	o.wanted = max(o.wanted, c.Revision)
 	c.Outdated = !o.main.whole
 	if !c.Deleted {
+		o.hooks.Seen(c.Obj)
 		return !o.appliedEarly(c.Obj, c.Revision)
 	}
 	o.hooks.Deletion(c.Obj)
@@ -346,6 +349,10 @@ func (o *Observer[Obj]) HandedOver(needed bool) (state statedb.ReadTxn) {
 	}
 	return state
 }
+
+// HandedOverTo returns the revision of the latest state of the table of which every deletion was handed over, or left
+// out because the object is back.
+func (o *Observer[Obj]) HandedOverTo() statedb.Revision { return o.handed.revision }
 
 // takeSnapshot makes the transaction of this pass the snapshot of the main cursor.
 func (o *Observer[Obj]) takeSnapshot() {

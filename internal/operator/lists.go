@@ -5,6 +5,7 @@ package operator
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -43,6 +44,28 @@ func Snapshots(ctx context.Context, all []inspect.Controller) []inspect.Snapshot
 		}
 	}
 	return out
+}
+
+// PlanPatience bounds a plan, which waits for a listing of the target. maxPlanned bounds the differences that are shown.
+const (
+	PlanPatience = time.Minute
+	maxPlanned   = 200
+)
+
+// Plan returns what a resync of a reconciler would do.
+func Plan(ctx context.Context, of inspect.Controller, patience time.Duration) (inspect.Plan, error) {
+	loop, ok := of.(inspect.LoopController)
+	if !ok {
+		return inspect.Plan{}, fmt.Errorf("%s is a derivation: it has no target to list", text.Plain(of.ID().String()))
+	}
+	listing, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	p, err := loop.Plan(listing)
+	p.Differences = p.Differences[:min(len(p.Differences), maxPlanned)]
+	for i := range p.Differences {
+		p.Differences[i].Diff = text.Cell(p.Differences[i].Diff)
+	}
+	return p, Overdue(ctx, patience, err)
 }
 
 // Objects returns a page of a list of objects.

@@ -6,6 +6,8 @@ package outcome
 import (
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/statekeel/statekeel/internal/core"
 )
@@ -44,6 +46,24 @@ func Text[Obj any](out *core.Outcome[Obj], err error, tries int) string {
 		return ErrDeleting.Error()
 	case out.GivenUp:
 		return fmt.Sprintf("given up after %d retries: %s", tries, TextOf(err))
+	case out.Kind == core.BlockedOn:
+		return reasonOf(err)
 	}
 	return TextOf(err)
+}
+
+// reasonOf returns the text of a blocked operation: one line for several reasons that were joined with [errors.Join].
+func reasonOf(err error) string {
+	text := TextOf(err)
+	var reasons []string
+	for _, one := range Unwrapped(err) {
+		if d, is := one.(*Directive); !is || d.Kind != core.BlockedOn {
+			return text
+		}
+		reasons = append(reasons, TextOf(one))
+	}
+	if strings.Join(reasons, "\n") != text {
+		return text
+	}
+	return strings.Join(slices.Compact(reasons), "; ")
 }

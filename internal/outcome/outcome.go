@@ -20,12 +20,13 @@ import (
 // whole error. The search ends after 1,000 errors: the rest counts as ordinary failures.
 type Directive struct {
 	// Kind is Failed, FailedForGood, BlockedOn or DoneAgain. Delay is the time until the next run.
-	// Watch has the channels of a blocked operation.
+	// Watch has the channels of a blocked operation, Needs what else it waits for.
 	Kind  core.Kind
 	Delay time.Duration
 	// Backoff: the next run is after the backoff of the key, and Delay is not used.
 	Backoff bool
 	Watch   []<-chan struct{}
+	Needs   []core.Need
 	// Err has the text. It is nil for [Requeue], whose text is seldom read.
 	Err error
 }
@@ -180,7 +181,7 @@ func joined(a, b *Directive) *Directive {
 	case core.Failed:
 		both.Delay = max(a.Delay, b.Delay)
 	case core.BlockedOn:
-		both.Watch = slices.Concat(a.Watch, b.Watch)
+		both.Watch, both.Needs = slices.Concat(a.Watch, b.Watch), slices.Concat(a.Needs, b.Needs)
 	case core.DoneAgain:
 		both.Delay = min(a.Delay, b.Delay)
 	}

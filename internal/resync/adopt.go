@@ -57,6 +57,7 @@ func (f *found[Obj]) keep(hash uint64, obj Obj) {
 func (r *Resync[Obj]) Adopt(now time.Duration) {
 	r.adoption = adoption[Obj]{phase: phase{waiting: r.cfg.Settings().ListTimeout > 0}, since: now}
 	r.refusals.collect(r.adoption.waiting)
+	r.plans.adopts.Store(r.adoption.waiting)
 	r.requested = true
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 // Budget bounds the orphans that one resync may delete. A zero field is no bound.
@@ -160,7 +161,7 @@ func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
 
 // wants reports whether a row is to be repaired. A paused row is, when it is resumed: the core knows that.
 func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
-	return r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Done(r.cfg.Rows.DB.ReadTxn(), row, revision)
+	return r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
 }
 
 // Wrong returns what the last result says of a row that has not been repaired since: [inspect.Missing],

@@ -16,6 +16,7 @@ import (
 	"github.com/statekeel/statekeel/internal/execute"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 const (
@@ -33,6 +34,8 @@ type listing[Obj any] struct {
 	began   time.Duration
 	// adopts: what is listed is kept. It is compared later.
 	adopts bool
+	// plan is set if the listing is that of a plan.
+	plan   *plan
 	cancel context.CancelFunc
 	ended  chan struct{}
 
@@ -51,7 +54,7 @@ func (r *Resync[Obj]) start(ctx context.Context, txn statedb.ReadTxn) {
 		cfg: &r.cfg, seed: maphash.MakeSeed(), started: time.Now(), began: r.cfg.Now(), adopts: r.adoption.waiting,
 		cancel: cancel, ended: make(chan struct{}), touched: map[uint64]struct{}{},
 	}
-	go r.listing.run(ctx, txn, r.Ended.Send)
+	go r.listing.run(ctx, txn, r.plans.turn, r.Ended.Send)
 }
 
 // patience is how long a listing may run before it is reported.
@@ -97,6 +100,8 @@ type found[Obj any] struct {
 	took time.Duration
 	// listed counts the listed objects, equal those that are equal to a row that is Done. missing and different count repairs.
 	listed, equal, missing, different int
+	// reapplied counts the rows that are equal and applied all the same; only of a plan. Its equal counts rows.
+	reapplied int
 	// objects has the objects if the listing adopts. Otherwise unknown has those without a row, one a key, repairs
 	// what is wrong with rows, by the hashes of their keys, and seen the hashes of all that have a row.
 	objects map[uint64]kept[Obj]
@@ -127,10 +132,10 @@ type named struct {
 	hash uint64
 }
 
-// run lists the target, and compares. It closes ended also if a function of the program ends the goroutine.
-func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, ended func()) {
+// run lists the target when it has the turn, and compares. It closes ended also if a function of the program ends the
+// goroutine.
+func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, turn turn, ended func()) {
 	f := &l.found
-	f.err = execute.ErrGoexit
 	defer func() {
 		f.took = l.cfg.Now() - l.began
 		if f.err != nil {
@@ -141,6 +146,12 @@ func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, ended func(
 		close(l.ended)
 		ended()
 	}()
+	// A plan may be listing.
+	if f.err = turn.take(ctx); f.err != nil {
+		return
+	}
+	defer turn.give()
+	f.err = execute.ErrGoexit
 	f.err = l.cfg.Guard("list", func() error { return l.list(ctx, txn) })
 }
 
@@ -170,8 +181,8 @@ func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	if err = cmp.Or(f.odd, err, ctx.Err()); err != nil {
 		return err
 	}
-	if !l.adopts && !l.cfg.OrphansOnly {
-		l.findMissing(ctx)
+	if l.plan != nil || !l.adopts && !l.cfg.OrphansOnly {
+		l.walk(ctx)
 	}
 	f.strays, f.upTo = nil, l.cfg.Rows.Revision()
 	return ctx.Err()
@@ -191,21 +202,30 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 		}
 		return
 	}
-	if l.cfg.OrphansOnly {
+	if l.cfg.OrphansOnly && l.plan == nil {
 		return
 	}
 	f.seen = append(f.seen, hash)
-	if !l.cfg.Done(txn, row, revision) {
+	kind := l.cfg.Kind(txn, row, revision)
+	if !l.judges(kind) {
 		return
 	}
 	switch equal, err := l.cfg.equal(row, obj); {
 	case err != nil:
 		f.odd = err
-	case equal:
+	case !equal:
+		l.note(hash, inspect.Different, row, kind, func() string { return l.cfg.diff(row, obj) })
+	case l.plan == nil:
 		f.equal++
-	default:
-		l.note(hash, inspect.Different, row, func() string { return l.cfg.diff(row, obj) })
 	}
+}
+
+// judges reports whether a row with a kind of status is compared with what was listed.
+func (l *listing[Obj]) judges(kind status.Kind) bool {
+	if l.plan == nil {
+		return kind == status.KindDone
+	}
+	return kind != status.KindUnset && (kind != status.KindDone || !l.cfg.OrphansOnly)
 }
 
 // equal reports whether a listed object is equal to its row. The error is the panic of the function for it.
@@ -225,24 +245,39 @@ func (c *Config[Obj]) diff(wanted, found Obj) (diff string) {
 	return diff
 }
 
-// findMissing finds the rows that are Done and were not listed.
-func (l *listing[Obj]) findMissing(ctx context.Context) {
-	slices.Sort(l.found.seen)
+// walk finds the rows that were not listed. That of a plan also counts those that are equal.
+func (l *listing[Obj]) walk(ctx context.Context) {
+	f := &l.found
+	slices.Sort(f.seen)
 	txn, n := l.cfg.Rows.DB.ReadTxn(), 0
 	for row, revision := range l.cfg.Rows.Table.All(txn) {
 		if n++; n%1024 == 0 && ctx.Err() != nil {
 			return
 		}
-		hash := maphash.Bytes(l.seed, l.cfg.Rows.Key(row))
-		if _, seen := slices.BinarySearch(l.found.seen, hash); !seen && l.cfg.Done(txn, row, revision) {
-			l.note(hash, inspect.Missing, row, nil)
+		key := l.cfg.Rows.Key(row)
+		hash := maphash.Bytes(l.seed, key)
+		at, seen := slices.BinarySearch(f.seen, hash)
+		if _, before := f.strays[hash]; before || seen && l.plan == nil {
+			continue // before: it was listed when it had no row
+		}
+		kind := l.cfg.Kind(txn, row, revision)
+		switch {
+		case !l.judges(kind):
+		case !seen:
+			l.note(hash, inspect.Missing, row, kind, nil)
+		case f.repairs[hash] == "":
+			f.equal++
+			twice := at+1 < len(f.seen) && f.seen[at+1] == hash
+			if kind != status.KindDone && (kind != status.KindPending || twice || !l.plan.adopts(key)) && !l.plan.has(hash) {
+				f.reapplied++
+			}
 		}
 	}
-	l.found.seen = nil
+	f.seen = nil
 }
 
-// note records what is wrong with a row. diff returns the text for people; it may be nil.
-func (l *listing[Obj]) note(hash uint64, kind string, row Obj, diff func() string) {
+// note records what is wrong with a row whose status is of a kind. diff returns the text for people; it may be nil.
+func (l *listing[Obj]) note(hash uint64, wrong string, row Obj, kind status.Kind, diff func() string) {
 	f := &l.found
 	if f.repairs == nil {
 		f.repairs = map[uint64]string{}
@@ -250,12 +285,19 @@ func (l *listing[Obj]) note(hash uint64, kind string, row Obj, diff func() strin
 	if _, twice := f.repairs[hash]; twice {
 		return
 	}
-	f.repairs[hash] = kind
-	f.count(kind, 1)
-	if len(f.first) == maxDifferences {
+	f.repairs[hash] = wrong
+	f.count(wrong, 1)
+	most := maxDifferences
+	if l.plan != nil {
+		most = maxPlanned
+	}
+	if len(f.first) == most {
 		return
 	}
-	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: kind}, hash}
+	of := named{inspect.Difference{Key: l.cfg.Rows.Name(row), Kind: wrong}, hash}
+	if kind != status.KindDone {
+		of.Status = kind.String()
+	}
 	if diff != nil {
 		of.Diff = diff()
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 // Config is the configuration of a Resync.
@@ -32,8 +33,8 @@ type Config[Obj any] struct {
 	// people; it may be nil.
 	Equal func(wanted, found Obj) bool
 	Diff  func(wanted, found Obj) string
-	// Done reports whether the status of a row that txn has at a revision is Done. It is safe from any goroutine.
-	Done func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) bool
+	// Kind returns the kind of the status of a row that txn has at a revision. It is safe from any goroutine.
+	Kind func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Kind
 	// Tracks reports whether the core has an entry for the key of an object.
 	Tracks func(Obj) bool
 	// Orphan has the loop delete an orphan, as of a revision. Repair has it repair the rows that wanted returns true for
@@ -62,8 +63,8 @@ type Settings struct {
 	ListTimeout time.Duration
 }
 
-// Resync looks at the target. It belongs to the goroutine of the loop, except [Resync.Refuse] and [Resync.Refused]. Times
-// are those of one clock.
+// Resync looks at the target. It belongs to the goroutine of the loop, except [Resync.Refuse], [Resync.Refused],
+// [Resync.Plan] and [Resync.EndPlans]. Times are those of one clock.
 type Resync[Obj any] struct {
 	cfg Config[Obj]
 	// Ended is sent when a listing has ended: call Step.
@@ -84,11 +85,13 @@ type Resync[Obj any] struct {
 	// repaired has keys that were repaired, recurring is the line about those whose repairs do not hold.
 	repaired  map[string]*repaired
 	recurring string
+
+	plans plans
 }
 
 // New returns a Resync.
 func New[Obj any](cfg Config[Obj]) *Resync[Obj] {
-	r := &Resync[Obj]{cfg: cfg, Ended: signal.New(), schedule: schedule{at: never}}
+	r := &Resync[Obj]{cfg: cfg, Ended: signal.New(), schedule: schedule{at: never}, plans: newPlans(cfg.Equal != nil)}
 	// Calls may come before the loop starts.
 	r.refusals.collect(cfg.Equal != nil)
 	return r
@@ -122,6 +125,7 @@ type Result struct {
 func (r *Resync[Obj]) Step(ctx context.Context, p Pass) (ended *Result, changed bool) {
 	before := r.adoption.phase
 	ended = r.step(ctx, p)
+	r.plans.adopts.Store(r.adoption.waiting || r.adoption.comparing)
 	return ended, r.adoption.phase != before
 }
 
@@ -242,20 +246,24 @@ func (r *Resync[Obj]) conclude(out *Result) *Result {
 	return out
 }
 
-// Stop ends and forgets the listing, if there is one, and waits for its goroutine.
+// Stop ends and forgets the listing, if there is one, and waits for its goroutine. It ends plans, waits for the one that
+// lists, and no other begins.
 func (r *Resync[Obj]) Stop() {
 	if l := r.listing; l != nil {
 		l.cancel()
 		<-l.ended
 		r.listing = nil
 	}
+	r.plans.stop()
 }
 
 // State is what a Resync reports to people.
 type State struct {
-	// Failure is the text of the last failure; empty if the last look succeeded. Awaits: it was a resync that awaits approval.
-	Failure string
-	Awaits  bool
+	// Failure is the text of the last failure; empty if the last look succeeded. Failures counts the failures in a row.
+	// Awaits: it was a resync that awaits approval.
+	Failure  string
+	Failures int
+	Awaits   bool
 	// Trouble is what is wrong with the listing, Recurring a line about the objects that resyncs repair again and again;
 	// empty if there is none.
 	Trouble, Recurring string
@@ -268,7 +276,7 @@ type State struct {
 
 // State returns the state at a time.
 func (r *Resync[Obj]) State(now time.Duration) State {
-	s := State{Failure: r.failure, Awaits: r.awaits, Recurring: r.recurring, Waits: r.adoption.waiting, At: -1}
+	s := State{Failure: r.failure, Failures: r.failures, Awaits: r.awaits, Recurring: r.recurring, Waits: r.adoption.waiting, At: -1}
 	l := r.listing
 	running := l != nil && !l.hasEnded()
 	if running {
@@ -289,7 +297,11 @@ func (r *Resync[Obj]) State(now time.Duration) State {
 // Note records operations that have ended: what was listed before says nothing about their keys.
 func (r *Resync[Obj]) Note(ops []core.Operation[Obj]) {
 	all := r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing || len(r.repaired) > 0
+	p := r.plans.running.Load()
 	for i := range ops {
+		if p != nil && ops[i].Turn.Cause != core.CauseAdopted {
+			p.add(r.cfg.Rows.Key(ops[i].Row))
+		}
 		repair := ops[i].Turn.Cause == core.CauseRepair || ops[i].Turn.Cause == core.CauseOrphan
 		if all || repair {
 			r.note(&ops[i], repair)

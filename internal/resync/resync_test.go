@@ -24,6 +24,7 @@ import (
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
+	"github.com/statekeel/statekeel/status"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -91,9 +92,14 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 			w.during(ctx)
 			return w.err
 		},
-		Equal:  func(wanted, found row) bool { return wanted.value == found.value },
-		Diff:   func(wanted, found row) string { return fmt.Sprintf("%d != %d", wanted.value, found.value) },
-		Done:   func(_ statedb.ReadTxn, r row, _ statedb.Revision) bool { return !w.pending[r.id] },
+		Equal: func(wanted, found row) bool { return wanted.value == found.value },
+		Diff:  func(wanted, found row) string { return fmt.Sprintf("%d != %d", wanted.value, found.value) },
+		Kind: func(_ statedb.ReadTxn, r row, _ statedb.Revision) status.Kind {
+			if w.pending[r.id] {
+				return status.KindPending
+			}
+			return status.KindDone
+		},
 		Tracks: func(r row) bool { w.looks++; return w.tracked[r.id] },
 		Orphan: func(r row, _ statedb.Revision) bool {
 			w.orphans = append(w.orphans, r.id)
@@ -391,7 +397,7 @@ func TestListingThatIsCutShortIsNoResult(t *testing.T) {
 	for _, when := range []string{"while it lists", "while it looks for missing rows"} {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := play(t, func(cfg *Config[row]) {
-			cfg.Done = func(statedb.ReadTxn, row, statedb.Revision) bool { cancel(); return true }
+			cfg.Kind = func(statedb.ReadTxn, row, statedb.Revision) status.Kind { cancel(); return status.KindDone }
 		})
 		var rows []row
 		for id := range uint64(3000) {

@@ -218,6 +218,18 @@ func (r *Rows[Obj]) ByKey(txn statedb.ReadTxn, key index.Key) (row Obj, revision
 	return r.Table.Get(txn, r.fromKey.QueryFromKey(key))
 }
 
+// KeyOfQuery returns the primary key that a query looks up; false if it is a query of another index, or if the primary
+// index cannot make a query of a key. Statedb has no function for it.
+func (r *Rows[Obj]) KeyOfQuery(query statedb.Query[Obj]) (index.Key, bool) {
+	name, _ := fieldOf(r.indexer, "Name").(string)
+	v := reflect.ValueOf(query)
+	of, key := v.FieldByName("index"), v.FieldByName("key")
+	if r.fromKey == nil || of.Kind() != reflect.String || of.String() != name || key.Kind() != reflect.Slice {
+		return nil, false
+	}
+	return bytes.Clone(key.Bytes()), true
+}
+
 // SamePending reports whether current asks for the same operation as its older version: the status
 // IDs and kinds are equal. If so, any write in between was by another reconciler, of its own status
 // or fields. It is false if they ask for one and the status has no ID of this process, as one made by hand.

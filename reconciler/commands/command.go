@@ -49,6 +49,8 @@ type input struct {
 	reconciler inspect.Controller
 	// key has the second argument, if there is one. It may be empty.
 	key []string
+	// toDo is set by a command whose answer is that there is something to do.
+	toDo bool
 }
 
 // named returns the name of the reconciler, with the key if there is one, for people to read.

@@ -10,6 +10,7 @@
 //	reconciler/objects    lists objects by status
 //	reconciler/journal    shows the latest operations or rounds
 //	reconciler/wait       waits until changes are applied
+//	reconciler/plan       shows what a resync would do
 //	reconciler/pause, resume, retry, refresh, prune, approve    act on a reconciler
 //
 // "help -v reconciler" describes each of them with examples, and docs/OPERATIONS.md shows what they
@@ -61,15 +62,20 @@ func scriptCommands(registry *inspect.Registry) hive.ScriptCmdsOut {
 // when it runs, so reconcilers may be added later.
 func New(registry *inspect.Registry) map[string]script.Cmd {
 	c := &commands{registry: registry}
-	all := []*spec{c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait()}
-	for i := range operator.Actions {
-		all = append(all, act(&operator.Actions[i]))
-	}
 	named := map[string]script.Cmd{}
-	for _, s := range all {
+	for _, s := range c.all() {
 		named[s.name] = c.command(s)
 	}
 	return named
+}
+
+// all returns all commands.
+func (c *commands) all() []*spec {
+	all := []*spec{c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait(), c.plan()}
+	for i := range operator.Actions {
+		all = append(all, act(&operator.Actions[i]))
+	}
+	return all
 }
 
 // commands is the state that all commands share.

@@ -81,7 +81,7 @@ func routes() *fake.Controller {
 func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 	s := newShell(t)
 	all := commands.New(&s.registry)
-	require.Len(t, all, 12)
+	require.Len(t, all, 13)
 	for name, c := range all {
 		require.NotEmpty(t, c.Usage().Summary)
 		help, err := s.run("help -v ^" + name + "$")
@@ -128,6 +128,7 @@ func TestErrorsNameTheWrongArgument(t *testing.T) {
 		"reconciler/journal agent --rounds --key=7":   "--rounds and --key are both set: a round is of many objects",
 		"reconciler/wait agent --applied --attempted": "--applied and --attempted are both set",
 		"reconciler/wait agent --timeout=-1s":         "--timeout is -1s, must not be negative",
+		"reconciler/plan agent --timeout=-1s":         "--timeout is -1s, must not be negative",
 	} {
 		s.fails(want, line)
 	}
@@ -144,6 +145,7 @@ func TestEveryCommandWritesJSON(t *testing.T) {
 		"reconciler", "reconciler/show agent", "reconciler/explain agent 7", "reconciler/objects agent",
 		"reconciler/journal", "reconciler/journal agent --rounds", "reconciler/pause agent", "reconciler/pause agent 7", "reconciler/resume agent",
 		"reconciler/prune agent", "reconciler/approve agent", "reconciler/refresh agent 7", "reconciler/retry agent", "reconciler/wait agent",
+		"reconciler/plan agent",
 	} {
 		for _, flags := range []string{" --format=json", " -f json"} {
 			out, err := s.run(line + flags)
@@ -282,7 +284,7 @@ func TestRoundsAreListedWithTheirPrunes(t *testing.T) {
 func filledFake() *fake.Controller {
 	f := routes()
 	f.Explanation, f.Shown, f.Passed = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
-	f.Identity = f.Shown.ID
+	f.Identity, f.Planned = f.Shown.ID, filled.Value[inspect.Plan]()
 	return f
 }
 
@@ -298,6 +300,7 @@ func TestCommandJSONEqualsTheGoldenFiles(t *testing.T) {
 	}
 	filled.RequireGolden(t, "explanation", answer("reconciler/explain "+name+" x"))
 	filled.RequireGolden(t, "snapshot", answer("reconciler/show "+name))
+	filled.RequireGolden(t, "plan", answer("reconciler/plan "+name))
 	var all []json.RawMessage
 	require.NoError(t, json.Unmarshal(answer("reconciler"), &all))
 	filled.RequireGolden(t, "snapshot", all[0])

@@ -166,11 +166,12 @@ func TestPageOfADerivationHasNoJournal(t *testing.T) {
 	assert.NotContains(t, s.page("explain?reconciler=agent/v4&key=a"), "<button>Pause")
 	for path, text := range map[string]string{
 		"journal?reconciler=agent/v4":          `"agent/v4" is a derivation: it has no journal`,
+		"plan?reconciler=agent/v4":             "agent/v4 is a derivation: it has no target to list",
 		"approve?reconciler=agent/v4&all=true": "agent/v4 is a derivation: it has no resyncs, there is nothing to approve",
 		"pause?reconciler=agent/v4&key=a":      "single rows of a derivation cannot be paused",
 	} {
 		method := "POST"
-		if strings.HasPrefix(path, "journal") {
+		if strings.HasPrefix(path, "journal") || strings.HasPrefix(path, "plan") {
 			method = "GET"
 		}
 		answer, body := s.send(method, path, with("Accept", "application/json"))

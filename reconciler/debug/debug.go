@@ -39,6 +39,7 @@ func New(registry *inspect.Registry, opts ...Option) http.Handler {
 		"objects": h.objects,
 		"explain": h.explain,
 		"journal": h.journal,
+		"plan":    h.plan,
 	}
 	return h
 }

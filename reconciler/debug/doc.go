@@ -30,6 +30,7 @@
 //	journal?reconciler=NAME                   {"events": [Event...], "rounds": [...]}, the latest
 //	                                          last; key=KEY, since=5m or a time, limit at most
 //	                                          1000, by default 100; no rounds with a key
+//	plan?reconciler=NAME                      [inspect.Plan]; it lists the target
 //
 // Lists cut each text, except keys, to 300 bytes, and pages show them so. The texts in full are in explain
 // and show.
@@ -55,7 +56,7 @@
 //
 // # Cost
 //
-// The package has no goroutine and does nothing without requests. A page makes one or two queries to each
+// The package has no goroutine and does nothing without requests. The page "plan" lists the target. Any other page makes one or two queries to each
 // reconciler that it shows (see [inspect.Inspector]), and lists at most the limit, whatever the number of
 // objects. An open page in a browser sends one request in a second.
 package debug

@@ -35,6 +35,7 @@ func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 		f.Shown.Breaker, f.Shown.Stuck, f.Shown.PruneFailure = key, []string{key}, key
 		f.Shown.Resync = &inspect.Resync{Error: key, Differences: []inspect.Difference{{Key: key, Kind: inspect.Different, Diff: key}}}
 		f.Shown.Busy, f.Shown.Waiting = key, []string{key}
+		f.Planned = inspect.Plan{Reconciler: key, Resync: *f.Shown.Resync}
 		s := serve(t, writes, f)
 		listed := decode[inspect.ObjectPage](t, s.json("objects?reconciler=agent/v4")).Objects[0].Key
 		assert.Equal(t, strings.ToValidUTF8(key, "\ufffd"), strings.ReplaceAll(listed, "\ufffd\ufffd", "\ufffd"))
@@ -42,7 +43,7 @@ func TestHostileKeysStayTextAndLinkToTheirObject(t *testing.T) {
 		arg := url.QueryEscape(key)
 		for _, path := range []string{
 			"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4",
-			"journal?reconciler=agent/v4&key=" + arg, "explain?reconciler=agent/v4&key=" + arg,
+			"journal?reconciler=agent/v4&key=" + arg, "explain?reconciler=agent/v4&key=" + arg, "plan?reconciler=agent/v4",
 		} {
 			page := s.page(path)
 			for _, markup := range []string{"<img", "<script>", "<b>", "onclick='", "\u202e", "\u2066", "\u2028", "\x00", "\xff"} {
@@ -111,7 +112,7 @@ func TestPagesHaveNoInlineScriptOrStyle(t *testing.T) {
 	s := serve(t, writes, full())
 	for _, path := range []string{
 		"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "journal?reconciler=agent/v4",
-		"explain?reconciler=agent/v4&key=k", "nothing",
+		"explain?reconciler=agent/v4&key=k", "plan?reconciler=agent/v4", "nothing",
 	} {
 		_, page := s.send("GET", path)
 		assert.NotRegexp(t, `(?i)<style|style=|<script[^>]*>[^<]|\son[a-z]+=|javascript:|data:`, page, path)

@@ -26,7 +26,7 @@ func decode[T any](t *testing.T, text string) T {
 
 func TestFormatAndAcceptHeaderSelectJSON(t *testing.T) {
 	s := serve(t, nil, full())
-	for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "explain?reconciler=agent/v4&key=k", "journal?reconciler=agent/v4"} {
+	for _, path := range []string{"", "show?reconciler=agent/v4", "objects?reconciler=agent/v4", "explain?reconciler=agent/v4&key=k", "journal?reconciler=agent/v4", "plan?reconciler=agent/v4"} {
 		more := path + "?format="
 		if strings.Contains(path, "?") {
 			more = path + "&format="
@@ -70,7 +70,7 @@ func TestJSONOfLists(t *testing.T) {
 func filledFake() *fake.Controller {
 	f := newFake("v4")
 	f.Explanation, f.Shown, f.Passed = filled.Value[inspect.Explanation](), filled.Value[inspect.Snapshot](), filled.Rounds()
-	f.Identity = f.Shown.ID
+	f.Identity, f.Planned = f.Shown.ID, filled.Value[inspect.Plan]()
 	return f
 }
 
@@ -82,6 +82,7 @@ func TestPageJSONEqualsTheGoldenFiles(t *testing.T) {
 	filled.RequireGolden(t, "snapshot", decode[map[string]json.RawMessage](t, s.json("show"+of))["snapshot"])
 	filled.RequireGolden(t, "snapshot", decode[map[string][]json.RawMessage](t, s.json(""))["reconcilers"][0])
 
+	filled.RequireGolden(t, "plan", []byte(s.json("plan"+of)))
 	rounds := decode[struct{ Rounds []json.RawMessage }](t, s.json("journal"+of)).Rounds
 	filled.RequireGolden(t, "round", rounds[0])
 	filled.RequireGolden(t, "operation", filled.OperationOf(t, rounds[1]))

@@ -48,6 +48,9 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	v.Actions, v.Drastic = h.buttons(t, s), true
 	v.Lookup = t.names(false)
 	v.show(s.At, s.Report())
+	if s.Lists {
+		v.Next = &link{Text: "What a resync would do now (lists the target)", Href: t.link("plan")}
+	}
 	return answer{data: map[string]any{"snapshot": s}, view: t.linked(v)}, nil
 }
 
@@ -74,6 +77,23 @@ func (h *handler) explain(r *http.Request) (answer, error) {
 		v.Next = &link{Text: "All its operations in the journal", Href: t.link("journal", "key", key)}
 	}
 	return answer{data: e, view: t.linked(v)}, nil
+}
+
+// plan returns the page of what a resync would do now. It is not live, since it lists the target.
+func (h *handler) plan(r *http.Request) (answer, error) {
+	t, err := h.find(r.URL.Query())
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := operator.Plan(r.Context(), t.Controller, operator.PlanPatience)
+	if err != nil {
+		return answer{}, failf(http.StatusConflict, "%v", err)
+	}
+	v := t.page("Plan of "+text.Plain(t.ID().String()), "")
+	v.Trail = append(v.Trail, link{Text: "Plan", Href: t.link("plan"), Current: true})
+	v.show(time.Now(), p.Report())
+	v.Next = &link{Text: "Again", Href: t.link("plan")}
+	return answer{data: p, view: t.linked(v)}, nil
 }
 
 // maxLimit bounds the elements of one page.

@@ -46,6 +46,11 @@ func full() *fake.Controller {
 		Wanted: epoch.Add(-time.Minute), Next: epoch.Add(9 * time.Second), BlockedOn: "device eth0", Lane: "fresh", Ahead: 8,
 		Group: "eth", Holder: "route-1", Notes: []string{"The breaker is open."},
 	}
+	f.Planned = inspect.Plan{Reconciler: "agent/v4", Reapplied: 4, Resync: inspect.Resync{
+		Started: epoch, Took: time.Second, Listed: 31, Equal: 28, Different: 1, Orphan: 2,
+		Differences: []inspect.Difference{{Key: "route-3", Kind: inspect.Different, Status: "Pending", Diff: "via 10.0.0.1, not 10.0.0.2"}},
+	}}
+	f.Shown.Lists = true
 	f.Lines = failing(3)
 	f.History = []inspect.Operation{
 		{Round: 1, Started: epoch, Key: "route-0", Op: "update", Cause: inspect.CauseChange, Revision: 5, Attempt: 1, Result: "failed", Error: "no route", Note: "asked 10.0.0.1", Took: time.Millisecond},
@@ -80,6 +85,11 @@ func TestPagesHaveTheTextsOfTheCommands(t *testing.T) {
 		"show?reconciler=agent/v4": {
 			`class="bad">agent/v4: busy: 5 failing`, "waits for k8s-sync", "breaker open since 5s", `class="bad">5<`,
 			"31 listed in 1 s: 28 equal, 1 different, 0 missing, 2 orphan", "route-3", "via 10.0.0.1, not 10.0.0.2",
+			`<a href="plan?reconciler=agent%2Fv4">What a resync would do now (lists the target)</a>`,
+		},
+		"plan?reconciler=agent/v4": {
+			`class="work">agent/v4: 7 operation(s) to do: 1 different, 2 orphan, 4 equal and not Done; 28 equal<`, "route-3", ">Pending<",
+			"via 10.0.0.1, not 10.0.0.2", "2 further difference(s)", "31 object(s) in 1 s",
 		},
 		"objects?reconciler=agent/v4&status=error": {
 			"route-2", "no route to host 2", `class="bad">retry<`, "Error", ">3<", `aria-current="true">Error<`,

@@ -17,11 +17,11 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -96,7 +96,7 @@ type Derived[In, Out any] struct {
 	reached     reached
 
 	// function is the function of the program that the run has called.
-	function usercall.Running
+	function guard.Running
 	// reporting guards reported.
 	reporting sync.Mutex
 	reported  reported
@@ -256,7 +256,7 @@ func (d *Derived[In, Out]) Run(ctx context.Context) error {
 func (d *Derived[In, Out]) AddTo(group job.Group) {
 	group.Add(job.OneShot(d.cfg.Name, func(ctx context.Context, health cell.Health) error {
 		err := d.run(ctx, health)
-		if errors.Is(err, usercall.ErrGoexit) {
+		if errors.Is(err, guard.ErrGoexit) {
 			// A hive drops the health of a job that has ended, and this health has to stay visible.
 			<-ctx.Done()
 		}

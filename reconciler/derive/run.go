@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"time"
@@ -16,10 +15,10 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -44,11 +43,11 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 	reports.Go(func() { d.keepReporting(ctx, health) })
 	defer reports.Wait()
 	defer cancel()
-	if usercall.Returned(func() { d.rounds(ctx, health) }) {
+	if guard.Returned(func() { d.rounds(ctx, health) }) {
 		return nil
 	}
 	d.report(health)
-	return fmt.Errorf("%s: %w", d.cfg.Name, usercall.ErrGoexit)
+	return fmt.Errorf("%s: %w", d.cfg.Name, guard.ErrGoexit)
 }
 
 // keepReporting tells health of a function of the program that hangs.
@@ -56,7 +55,7 @@ func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health
 	if health == nil {
 		return
 	}
-	again := time.NewTicker(usercall.LongAfter)
+	again := time.NewTicker(guard.LongAfter)
 	defer again.Stop()
 	for {
 		select {
@@ -70,8 +69,8 @@ func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health
 
 // hangs describes a function of the program that hangs; empty if none does.
 func (d *Derived[In, Out]) hangs() string {
-	return d.function.LongBy(func(what usercall.Function, key string) string {
-		if what == usercall.Derive || what == usercall.Rank {
+	return d.function.LongBy(func(what guard.Function, key string) string {
+		if what == guard.Derive || what == guard.Rank {
 			return d.in.KeyName([]byte(key))
 		}
 		return d.out.KeyName([]byte(key))
@@ -208,7 +207,7 @@ func (d *Derived[In, Out]) derive(row In, deleted bool) {
 		keyless error
 	)
 	// Deferred, so that the row is in error also if the function ends the goroutine.
-	fail := usercall.ErrGoexit
+	fail := guard.ErrGoexit
 	defer func() { d.take(key, row, false, wants, rank, keyless, fail) }()
 	wants, rank, keyless, fail = d.call(key, row)
 }
@@ -244,18 +243,18 @@ func (d *Derived[In, Out]) keyOf(row In) (key string, err error) {
 // if that is news of the row with this key.
 func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 	if r := recover(); r != nil {
-		*err = fmt.Errorf("panic: %s", text.Printable(text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)))
-		if !known {
-			log := d.cfg.Log.With("key", text.Name(key), "error", *err)
-			log.Error("function of a derivation panicked", "stack", string(debug.Stack()))
+		log := d.cfg.Log
+		if known {
+			log = nil
 		}
+		*err = fmt.Errorf("panic: %s", guard.Panicked(r, log, "function of a derivation panicked", "key", text.Name(key)))
 	}
 }
 
 // call calls the functions of the program. keyless is an error if rows without a key were returned, which
 // are left out.
 func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
-	d.function.Begin(usercall.Derive, key)
+	d.function.Begin(guard.Derive, key)
 	defer d.function.End()
 	defer d.catch(&err, key, d.failed.Of(key) != nil)
 	outs, err := d.f(row)
@@ -273,7 +272,7 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank r
 	if err := twice(wants); err != nil || d.rank == nil || len(wants) == 0 {
 		return wants, nil, keyless, err
 	}
-	d.function.Next(usercall.Rank)
+	d.function.Next(guard.Rank)
 	rank, err = d.rank(row)
 	return wants, rank, keyless, err
 }

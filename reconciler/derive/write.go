@@ -11,9 +11,9 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 const (
@@ -123,7 +123,7 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 // compare returns the write that makes a place of the output equal to its claims, if it differs. The error is a panic of
 // a function of the program, or says that its row cannot be used.
 func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
-	d.function.Begin(usercall.Same, at.key)
+	d.function.Begin(guard.Same, at.key)
 	defer d.function.End()
 	defer d.catch(&err, at.key, d.wrong.Of(at.key) != nil)
 	current, revision, found := d.out.ByKey(txn, []byte(at.key))
@@ -138,7 +138,7 @@ func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w w
 		return w, false, nil
 	}
 	if d.cfg.Merge != nil {
-		d.function.Next(usercall.Merge)
+		d.function.Next(guard.Merge)
 		w.row, w.revision = d.cfg.Merge(current, w.row), revision
 		if key, err := d.out.KeyOf(w.row); err != nil {
 			return w, false, fmt.Errorf("Config.Merge returned a row without a usable key: %w", err)
@@ -216,7 +216,7 @@ func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err er
 			*w = next
 		}
 	}
-	d.function.Begin(usercall.Index, w.at.key)
+	d.function.Begin(guard.Index, w.at.key)
 	defer d.function.End()
 	if w.deleted {
 		_, _, err = d.output.Delete(wtxn, w.row)

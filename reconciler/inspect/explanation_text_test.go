@@ -115,9 +115,11 @@ func TestTextsEscapeControlCharacters(t *testing.T) {
 	const evil = "a\x1b[2J\r\n\u009b1m\u202eb"
 	var explanation inspect.Explanation
 	var snapshot inspect.Snapshot
+	var plan inspect.Plan
+	require.Greater(t, poison(reflect.ValueOf(&plan).Elem(), evil), 5, "texts of a plan")
 	require.Greater(t, poison(reflect.ValueOf(&explanation).Elem(), evil), 10, "texts of an explanation")
 	require.Greater(t, poison(reflect.ValueOf(&snapshot).Elem(), evil), 10, "texts of a snapshot")
-	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(),
+	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(), plan.String(),
 		tables(explanation, snapshot)} {
 		require.Contains(t, rendered, `\x1b[2J`)
 		for _, r := range strings.ReplaceAll(rendered, "\n", "") {

@@ -95,6 +95,9 @@ type LoopController interface {
 	// Rounds returns the latest rounds in the journal, the oldest first.
 	Rounds() []Round
 
+	// Plan lists the target and returns what a resync would do, without doing it: see reconciler.Loop.Plan. It waits
+	// for the listing: give ctx a deadline.
+	Plan(ctx context.Context) (Plan, error)
 	// ApproveResync requests a resync that may exceed its budget. It returns false, and does nothing, if
 	// the last resync did not stop at its budget. It does not wait for the resync.
 	ApproveResync() bool

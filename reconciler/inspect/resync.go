@@ -46,6 +46,8 @@ type Difference struct {
 	// Key is the text of the key, Kind is "different", "missing" or "orphan".
 	Key  string `json:"key"`
 	Kind string `json:"kind"`
+	// Status is the status of the row in a [Plan] if it is not Done, such as "Pending"; empty elsewhere.
+	Status string `json:"status,omitempty"`
 	// Diff is the result of reconciler.Config.Diff, at most 1 KiB of it; empty without that function.
 	Diff string `json:"diff,omitempty"`
 }

@@ -8,7 +8,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -59,7 +59,7 @@ func (p *pass[T]) disconnect() {
 func disconnect(ctx context.Context, d ExternalDisconnecter) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = errors.New("panic in Disconnect: " + outcome.TextOfAny(r))
+			err = errors.New("panic in Disconnect: " + guard.Panicked(r, nil, ""))
 		}
 	}()
 	return d.Disconnect(ctx)

@@ -20,8 +20,8 @@ import (
 	"github.com/cilium/statedb/index"
 	"golang.org/x/time/rate"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/running"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler"
 )
 
@@ -130,7 +130,7 @@ func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Contr
 	for _, f := range c.jobs {
 		params.JobGroup.Add(job.OneShot(f.name, func(ctx context.Context, health cell.Health) error {
 			err := f.run(ctx, health)
-			if errors.Is(err, usercall.ErrGoexit) {
+			if errors.Is(err, guard.ErrGoexit) {
 				// A hive drops the health of a job that has ended, and this health has to stay visible.
 				<-ctx.Done()
 			}

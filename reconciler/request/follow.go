@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -18,10 +17,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/follow"
-	says "github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
-	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/internal/guard"
 )
 
 // follower makes the requests of one source from the changes of its table. One goroutine runs it.
@@ -66,11 +62,11 @@ func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) (err e
 	}
 	defer f.rows.Close()
 	f.rows.SetHealth(health)
-	if usercall.Returned(func() { f.follow(ctx) }) {
+	if guard.Returned(func() { f.follow(ctx) }) {
 		return nil
 	}
-	f.rows.End(usercall.ErrGoexit)
-	return usercall.ErrGoexit
+	f.rows.End(guard.ErrGoexit)
+	return guard.ErrGoexit
 }
 
 func (f *follower[Req, Obj]) follow(ctx context.Context) {
@@ -184,11 +180,9 @@ func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) 
 // recovered is deferred around a call of a user's function. It logs a panic and stores it in err.
 func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 	if r := recover(); r != nil {
-		key := f.rows.Key(change.Object)
-		said := text.Cut(says.TextOfAny(r), reconciler.MaxErrorText)
-		f.c.log.Error("function of a source panicked",
-			"source", f.kind, "table", f.table.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
-		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, f.table.Name(), text.Printable(said))
+		key, table := f.rows.Key(change.Object), f.table.Name()
+		said := guard.Panicked(r, f.c.log, "function of a source panicked", "source", f.kind, "table", table, "key", key)
+		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, table, said)
 	}
 }
 

@@ -10,16 +10,14 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"time"
 
 	"github.com/cilium/statedb"
 
-	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 const (
@@ -191,7 +189,7 @@ func (c *call[Obj]) decide(txn statedb.ReadTxn, s *step[Obj]) {
 
 // compare sets whether a step is needed, and what it writes in place of which row.
 func (c *call[Obj]) compare(txn statedb.ReadTxn, s *step[Obj]) (err error) {
-	c.running.Begin(usercall.Owner, s.key)
+	c.running.Begin(guard.Owner, s.key)
 	defer c.running.End()
 	defer c.recovered("a function of the source", &err)
 	if !s.deleted {
@@ -219,11 +217,11 @@ func (c *call[Obj]) compare(txn statedb.ReadTxn, s *step[Obj]) (err error) {
 	if s.deleted {
 		return nil
 	}
-	c.running.Next(usercall.Same)
+	c.running.Next(guard.Same)
 	if c.cfg.Same(row, s.obj) {
 		return nil
 	}
-	c.running.Next(usercall.Merge)
+	c.running.Next(guard.Merge)
 	s.needed, s.row = true, c.cfg.Merge(row, s.obj)
 	return c.check(row, s)
 }
@@ -305,7 +303,7 @@ func (c *call[Obj]) piece() {
 
 // put writes a step. After an error the transaction has to be aborted.
 func (c *call[Obj]) put(wtxn statedb.WriteTxn, s *step[Obj]) (err error) {
-	c.running.Begin(usercall.Index, s.key)
+	c.running.Begin(guard.Index, s.key)
 	defer c.running.End()
 	defer c.recovered("an index", &err)
 	if s.deleted {
@@ -319,12 +317,12 @@ func (c *call[Obj]) put(wtxn statedb.WriteTxn, s *step[Obj]) (err error) {
 // recovered is deferred around calls of functions of the user, and returns a panic as an error.
 func (c *call[Obj]) recovered(what string, err *error) {
 	if r := recover(); r != nil {
-		said := text.Cut(outcome.TextOfAny(r), outcome.MaxText)
-		if !c.panicked {
-			c.panicked = true
-			c.log.Error("a function of a source panicked", "function", what, "panic", said, "stack", string(debug.Stack()))
+		log := c.log
+		if c.panicked {
+			log = nil
 		}
-		*err = fmt.Errorf("panic in %s: %s", what, said)
+		c.panicked = true
+		*err = fmt.Errorf("panic in %s: %s", what, guard.Panicked(r, log, "a function of a source panicked", "function", what))
 	}
 }
 

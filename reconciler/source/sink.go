@@ -14,9 +14,9 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/rows"
-	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 // Sink puts the desired state of one source into a table. [New] makes one. Its methods are safe for
@@ -35,7 +35,7 @@ type Sink[Obj any] struct {
 	// called, and perRow what a row of the last piece cost its commit; it belongs to the call that has the
 	// turn. closed has ended when Close was called, which calls close.
 	turn    chan struct{}
-	running usercall.Running
+	running guard.Running
 	perRow  time.Duration
 	closed  context.Context
 	close   context.CancelFunc

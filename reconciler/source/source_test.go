@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -363,7 +363,7 @@ func TestHangingFunctionIsNamed(t *testing.T) {
 		go func() {
 			_, _ = s.Apply(e.Context(), []source.Change[*row]{put(&row{Key: "1", Owner: "a", Value: 2})}, 2)
 		}()
-		time.Sleep(usercall.LongAfter - 1)
+		time.Sleep(guard.LongAfter - 1)
 		require.Empty(e, s.State().Running)
 		time.Sleep(2 * time.Nanosecond)
 		said := "Merge of 1 runs since " + text.Stamp(began)

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/health"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 // staleAfter is for how long a source may be away before health says so, and how often it says so again.
@@ -107,7 +107,7 @@ func (s *Sink[Obj]) rearm() {
 		due = append(due, staleAfter-time.Since(s.state.Since)%staleAfter)
 	}
 	if !s.began.IsZero() {
-		due = append(due, usercall.LongAfter-time.Since(s.began)%usercall.LongAfter)
+		due = append(due, guard.LongAfter-time.Since(s.began)%guard.LongAfter)
 	}
 	if len(due) > 0 {
 		s.timer.Reset(slices.Min(due))

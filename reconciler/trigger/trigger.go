@@ -10,7 +10,6 @@ import (
 	"iter"
 	"log/slog"
 	"math/rand/v2"
-	"runtime/debug"
 	"slices"
 	"sync"
 
@@ -20,10 +19,8 @@ import (
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/follow"
-	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/statusid"
-	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/internal/watch"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -150,7 +147,7 @@ func Register[Obj any, Source any](params reconciler.Params, cfg Config[Obj, Sou
 	}
 	params.JobGroup.Add(job.OneShot(t.name, func(ctx context.Context, health cell.Health) error {
 		err := t.run(ctx, health)
-		if errors.Is(err, usercall.ErrGoexit) {
+		if errors.Is(err, guard.ErrGoexit) {
 			// A hive drops the health of a job that has ended, and this health has to stay visible.
 			<-ctx.Done()
 		}
@@ -198,12 +195,12 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 		return fmt.Errorf("%s: has been closed", t.name)
 	}
 	t.rows.SetHealth(health)
-	if usercall.Returned(func() { t.follow(ctx) }) {
+	if guard.Returned(func() { t.follow(ctx) }) {
 		return nil
 	}
 	t.rows.Close()
-	t.rows.End(usercall.ErrGoexit)
-	return fmt.Errorf("%s: %w", t.name, usercall.ErrGoexit)
+	t.rows.End(guard.ErrGoexit)
+	return fmt.Errorf("%s: %w", t.name, guard.ErrGoexit)
 }
 
 // follow has the dependents of changes applied again until ctx ends.
@@ -316,10 +313,9 @@ func (t *Trigger[Obj, Source]) lists(txn statedb.ReadTxn, change statedb.Change[
 	if !t.cfg.PanicPropagation {
 		defer func() {
 			if r := recover(); r != nil {
-				key, said := t.rows.Key(change.Object), text.Cut(outcome.TextOfAny(r), reconciler.MaxErrorText)
-				t.log.Error("dependents function panicked",
-					"table", t.source.Name(), "key", key, "panic", said, "stack", string(debug.Stack()))
-				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", key, t.source.Name(), text.Printable(said))
+				key, table := t.rows.Key(change.Object), t.source.Name()
+				said := guard.Panicked(r, t.log, "dependents function panicked", "table", table, "key", key)
+				lists, err = nil, fmt.Errorf("dependents of key %q of table %q: panic: %s", key, table, said)
 			}
 		}()
 	}

@@ -150,5 +150,6 @@ func (ops operations[S]) Delete(_ context.Context, _ statedb.ReadTxn, _ statedb.
 }
 
 func (ops operations[S]) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*object[S], statedb.Revision]) error {
+	ops.target.Prunes.Add()
 	return nil
 }

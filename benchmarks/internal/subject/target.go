@@ -11,7 +11,9 @@ type Target struct {
 	// Updates counts the rows passed to Update, failed or not.
 	Updates Counter
 	// Deletes counts the rows passed to Delete, in the same way.
-	Deletes    Counter
+	Deletes Counter
+	// Prunes counts the calls of Prune, which do nothing.
+	Prunes     Counter
 	rule       atomic.Pointer[func(id uint64) error]
 	deleteRule atomic.Pointer[func(id uint64) error]
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Protocol is the number that marks a netagent's routes in the kernel, shown as
@@ -140,8 +141,13 @@ func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desire
 	if err != nil {
 		return err
 	}
+	planned := map[config.Table]bool{}
 	for row := range r.Tables.Routes.All(txn) {
-		r.managed.Store(row.Spec.Table, nil)
+		if reconciler.IsPlan(ctx) {
+			planned[row.Spec.Table] = true
+		} else {
+			r.managed.Store(row.Spec.Table, nil)
+		}
 	}
 	all, err := routeMessages.list()
 	if err != nil {
@@ -149,7 +155,7 @@ func (r *routes) List(ctx context.Context, _ statedb.ReadTxn, yield func(*desire
 	}
 	for _, o := range all {
 		found := readRoute(o)
-		if !r.owns(found) {
+		if !r.owns(found) && (!planned[found.spec.Table] || found.kernels) {
 			continue
 		}
 		found.spec.Dev = names[found.link]

@@ -15,11 +15,17 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/example/services/kernel"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
-// List implements [reconciler.Lister]. What is listed is what the operations know from then on. They wait meanwhile.
+// List implements [reconciler.Lister]. What is listed is what the operations know from then on, unless it is for a plan. They
+// wait meanwhile.
 func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Frontend) bool) error {
-	listed, err := o.relearn(ctx)
+	learn := o.relearn
+	if reconciler.IsPlan(ctx) {
+		learn = o.look
+	}
+	listed, err := learn(ctx)
 	if err != nil {
 		return err
 	}
@@ -31,6 +37,16 @@ func (o *operations) List(ctx context.Context, _ statedb.ReadTxn, yield func(*Fr
 		}
 	}
 	return nil
+}
+
+// look reads what the kernel has.
+func (o *operations) look(ctx context.Context) (map[kernel.Service]slots, error) {
+	if err := o.lock(ctx); err != nil {
+		return nil, err
+	}
+	defer o.unlock()
+	l, err := o.target.List()
+	return slotsOf(l), err
 }
 
 // relearn reads what the kernel has. An earlier process, or somebody else, may have left flows that do not fit to it.

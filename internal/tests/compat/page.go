@@ -18,8 +18,8 @@ const head = `# Compatibility
 `
 
 const introduction = "Where each name of five other reconcilers is in Statekeel. \"There\" is the other reconciler, " +
-	"\"here\" is this module. A section first lists the names that mean the same on both sides: a type in the list stands " +
-	"for its fields and methods, except those in the table. The table has the other names: **adapted** (another name, " +
+	"\"here\" is this module. A section first lists the names that mean the same on both sides. " +
+	"The table has the other names: **adapted** (another name, " +
 	"shape or behaviour), **left out** (not here) and **new** (only here). A type of Kubernetes or of a logging library " +
 	"has a counterpart here (a row for an object, `*slog.Logger` for a logger), and an `interface{}` is a type parameter. " +
 	"A name here is in the package of the section, unless it names another. `T`: `M` stands for `T` and `T.M`."
@@ -37,7 +37,7 @@ func page() string {
 
 func (s system) write(b *strings.Builder) {
 	fmt.Fprintf(b, "\n## %s\n\n", s.title)
-	b.WriteString(wrap(s.about + " The same: " + s.sameTypes() + "."))
+	b.WriteString(wrap(s.about + " The same: " + s.sameNames() + "."))
 	b.WriteString("\n| There | Here | | Why |\n|---|---|---|---|\n")
 	for _, r := range s.rows {
 		here := cell(r.here)
@@ -48,17 +48,13 @@ func (s system) write(b *strings.Builder) {
 	}
 }
 
-// sameTypes returns the names without an owner that mean the same on both sides.
-func (s system) sameTypes() string {
-	var quoted []string
+// sameNames returns the names that mean the same on both sides.
+func (s system) sameNames() string {
+	var lists []string
 	for _, list := range s.same {
-		for _, name := range names(list) {
-			if !strings.Contains(name, ".") {
-				quoted = append(quoted, "`"+name+"`")
-			}
-		}
+		lists = append(lists, cell(list))
 	}
-	return strings.Join(quoted, ", ")
+	return strings.Join(lists, "; ")
 }
 
 // separators ends the code span of one name and begins that of the next.

@@ -24,7 +24,7 @@ func TestListOfDependenciesIsCurrent(t *testing.T) {
 		want = append(want, fmt.Sprintf("| %s | %s |", module, licenceOf(t, dir)))
 	}
 	slices.Sort(want)
-	page, err := os.ReadFile(filepath.Join(root, "docs", "DEPENDENCIES.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "LIBRARIES.md"))
 	require.NoError(t, err)
 	_, table, found := strings.Cut(string(page), "\n| --- | --- |\n")
 	require.True(t, found)

@@ -28,6 +28,7 @@ type Controller struct {
 	Passed      []inspect.Round // the rounds
 	Names       []string        // the keys
 	Rest        inspect.Unapplied
+	Planned     inspect.Plan
 	None        bool // Retry and Refresh return 0, and not the number of the keys, at least 1
 	Approves    bool
 	ListErr     error
@@ -56,7 +57,7 @@ func (c *Controller) Take() []string {
 func (c *Controller) Acts() []string {
 	return slices.DeleteFunc(c.Take(), func(call string) bool {
 		name, _, _ := strings.Cut(call, " ")
-		return name == "explain" || name == "objects" || name == "operations" || name == "wait"
+		return name == "explain" || name == "objects" || name == "operations" || name == "wait" || name == "plan"
 	})
 }
 
@@ -151,6 +152,17 @@ func (c *Controller) number(keys []string) int {
 		return 0
 	}
 	return max(1, len(keys))
+}
+
+func (c *Controller) Plan(ctx context.Context) (inspect.Plan, error) {
+	c.note("plan")
+	if c.Err != nil {
+		<-ctx.Done()
+		return inspect.Plan{}, fmt.Errorf("%w: %w", c.Err, ctx.Err())
+	}
+	p := c.Planned
+	p.Differences = slices.Clone(p.Differences)
+	return p, nil
 }
 
 func (c *Controller) ApproveResync() bool {

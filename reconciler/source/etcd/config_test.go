@@ -222,7 +222,7 @@ func TestRowsWithoutAStatusAreCountedAsRejected(t *testing.T) {
 func TestBadKeysAreListedInOrderUpToTheLimit(t *testing.T) {
 	_, s := newThing(t)
 	for i := range 30 {
-		s.bad[fmt.Sprint((i*7+10)%40)] = errors.New("no")
+		s.publish(map[string]error{fmt.Sprint((i*7 + 10) % 40): errors.New("no")}, 0)
 	}
 	all, n := s.Bad(1000)
 	if n != 30 || len(all) != 30 {
@@ -234,7 +234,7 @@ func TestBadKeysAreListedInOrderUpToTheLimit(t *testing.T) {
 			t.Errorf("the first %d are %v", limit, some)
 		}
 	}
-	if got := all[0].Error(); got != `"things/0": no` {
+	if got := all[0].Error(); got != `"things/10": no` {
 		t.Errorf("the first is %s", got)
 	}
 }

@@ -6,11 +6,15 @@ package etcd
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -73,16 +77,17 @@ func (s *Source[Obj]) publish(bad map[string]error, until int64) {
 	defer s.mu.Unlock()
 	s.newest = uint64(s.moved)
 	for key, err := range bad {
-		if _, was := s.bad[key]; was && err == nil {
+		if err == nil && s.bad.Of(key) != nil {
 			s.noteFormer(until)
 			break
 		}
 	}
-	for key, err := range bad {
-		if err == nil {
-			delete(s.bad, key)
+	now := time.Now()
+	for _, key := range slices.Sorted(maps.Keys(bad)) {
+		if err := bad[key]; err == nil {
+			s.bad.Forget(key)
 		} else {
-			s.bad[key] = err
+			s.bad.Keep(key, fmt.Errorf("%q: %w", s.cfg.Prefix+key, err), now)
 		}
 	}
 	if s.holds && s.named {
@@ -133,11 +138,11 @@ func (s *Source[Obj]) applied(ctx context.Context, err error, included uint64) e
 // decode decodes a value, and returns the object and its primary key. A panic of the function of the user is
 // an error.
 func (s *Source[Obj]) decode(key string, value []byte) (obj Obj, row string, err error) {
-	s.running.Begin(usercall.Decode, s.cfg.Prefix+key)
+	s.running.Begin(guard.Decode, s.cfg.Prefix+key)
 	defer func() {
 		s.running.End()
 		if p := recover(); p != nil {
-			err = errors.New("decoding panicked: " + outcome.TextOfAny(p))
+			err = errors.New("decoding panicked: " + guard.Panicked(p, nil, ""))
 		}
 		// It stays in memory for as long as the key is bad.
 		err = outcome.Keep(err)

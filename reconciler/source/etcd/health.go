@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/statekeel/statekeel/internal/usercall"
+	"github.com/statekeel/statekeel/internal/guard"
 )
 
 // maxNamed bounds the bad keys that health and acks name.
@@ -18,7 +18,7 @@ const maxNamed = 10
 
 // keepReporting tells health of a function of the program that hangs, while Run waits for it.
 func (s *Source[Obj]) keepReporting(ctx context.Context) {
-	again := time.NewTicker(usercall.LongAfter)
+	again := time.NewTicker(guard.LongAfter)
 	defer again.Stop()
 	for {
 		select {
@@ -38,7 +38,7 @@ func (s *Source[Obj]) report() {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	errs, bad := s.someBad(maxNamed), len(s.bad)
+	errs, bad := s.someBad(maxNamed), s.bad.Len()
 	var parts []string
 	if bad > 0 {
 		parts = append(parts, fmt.Sprintf("%d bad key(s)", bad))

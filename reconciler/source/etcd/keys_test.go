@@ -19,8 +19,8 @@ import (
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -218,7 +218,7 @@ func TestRowIsThatOfTheKeyThatWasCreatedFirst(t *testing.T) {
 	step("x:4 y:5", "", map[string]string{"a": "y/5"})
 	step("x:5 y:4", "", map[string]string{"a": "x/5", "c": "y/4"}) // They change places.
 	step("x:5 y:4", `"p/b": the key "p/a" has the same row`, map[string]string{"b": "x/6"})
-	step("x:5 y:4", `"p/a": bad "p/b": the key "p/a" has the same row`, map[string]string{"a": "bad"})
+	step("x:5 y:4", `"p/b": the key "p/a" has the same row "p/a": bad`, map[string]string{"a": "bad"})
 	step("x:6 y:4", "", map[string]string{"a": ""})
 	step("", "", map[string]string{"b": "", "c": ""})
 }
@@ -381,14 +381,14 @@ func TestDecodeThatHangsIsNamed(t *testing.T) {
 		began, ctx := time.Now(), t.Context()
 		go h.source.keepReporting(ctx)
 		go func() { _ = h.source.apply(ctx, news{events: events, at: h.revision}) }()
-		time.Sleep(usercall.LongAfter + 1)
+		time.Sleep(guard.LongAfter + 1)
 		synctest.Wait()
 		said := "Decode of p/a runs since " + text.Stamp(began)
 		if got := h.source.State().Running; got != said || health.last != said+": <nil>" {
 			t.Errorf("State says %q, health %q, wanted %q", got, health.last, said)
 		}
 		close(hang)
-		time.Sleep(usercall.LongAfter)
+		time.Sleep(guard.LongAfter)
 		synctest.Wait()
 		if got := h.source.State().Running; got != "" || health.last != "OK: no bad keys" {
 			t.Errorf("State says %q, health %q", got, health.last)

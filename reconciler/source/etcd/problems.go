@@ -59,18 +59,18 @@ func prunes(settings []inspect.SettingText) bool {
 // maxProblem bounds the bytes of one line of Ack.Problems.
 const maxProblem = 300
 
-// problems are the lines of an ack.
-type problems []string
+// lines are the problems of an ack.
+type lines []string
 
 // add adds a short line of text if there is a problem and the ack has room.
-func (p *problems) add(is bool, format string, args ...any) {
+func (p *lines) add(is bool, format string, args ...any) {
 	if is && len(*p) < maxNamed {
 		*p = append(*p, text.Cut(text.Printable(fmt.Sprintf(format, args...)), maxProblem))
 	}
 }
 
 // addUnapplied adds the objects that are not applied for the longest time.
-func (p *problems) addUnapplied(ctx context.Context, loop inspect.Inspector) {
+func (p *lines) addUnapplied(ctx context.Context, loop inspect.Inspector) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
 	rest, err := loop.WaitAll(ctx, reconciler.Attempted)

@@ -189,7 +189,7 @@ func (r *reporter) now(ctx context.Context) Ack {
 	why := r.lookForPrune(ctx, &figures)
 	a.Unpruned = why != ""
 
-	var p problems
+	var p lines
 	p.add(stopped != nil, "%s", stopped)
 	p.add(missing != nil, "%s", missing)
 	p.add(a.Held > 0, "the store was replaced: %d row(s) that it does not have are held", a.Held)

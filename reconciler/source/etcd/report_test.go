@@ -15,8 +15,8 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -170,7 +170,7 @@ func TestRunEndsWithAnErrorWhenDecodeEndsItsGoroutine(t *testing.T) {
 		if f.source.State().Connected {
 			t.Error("it is connected")
 		}
-		if err := f.endedWith(); !errors.Is(err, usercall.ErrGoexit) {
+		if err := f.endedWith(); !errors.Is(err, guard.ErrGoexit) {
 			t.Fatalf("Run returned %v", err)
 		}
 		ends.Store(false)

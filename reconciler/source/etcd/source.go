@@ -15,8 +15,8 @@ import (
 	"go.etcd.io/etcd/api/v3/etcdserverpb"
 
 	"github.com/statekeel/statekeel/internal/backoff"
-	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
+	"github.com/statekeel/statekeel/internal/guard"
+	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -27,7 +27,7 @@ type Source[Obj any] struct {
 	server server
 	runs   atomic.Bool // Run does
 	// running is the function of the program that Run calls.
-	running usercall.Running
+	running guard.Running
 
 	// The following belong to the goroutine of Run.
 
@@ -70,7 +70,7 @@ type Source[Obj any] struct {
 	// bad has the keys, without the prefix, with values that do not decode, and those whose row another key
 	// has. Only the goroutine of Run changes it. former is what was bad before a key was last
 	// mended.
-	bad    map[string]error
+	bad    problems.Set
 	former former
 	// holding is the number of rows that the table keeps and the store has not. holds
 	// reports whether the table has not been made that of a list since the rows were held: its revision is
@@ -91,7 +91,7 @@ func New[Obj any](cfg Config[Obj]) (*Source[Obj], error) {
 	}
 	return &Source[Obj]{
 		cfg: cfg, server: connection{client: cfg.Client, prefix: cfg.Prefix, check: cfg.Check, backoff: cfg.Backoff},
-		keys: newKeys[Obj](cfg.Prefix), bad: map[string]error{}, relist: "nothing was listed yet",
+		keys: newKeys[Obj](cfg.Prefix), bad: problems.New(), relist: "nothing was listed yet",
 		included: cfg.Sink.State().Input, changed: make(chan struct{}),
 	}, nil
 }
@@ -117,13 +117,13 @@ func (s *Source[Obj]) Store() string {
 	return s.store
 }
 
-// Bad returns the errors of up to limit bad keys, by key, and the number of all bad keys: those whose value
-// does not decode, and those that decode to a row that another key has. An error begins with
-// the whole key. The cost is proportional to the number.
+// Bad returns the errors of up to limit bad keys, that which is bad for longest first, and the number of all bad
+// keys: those whose value does not decode, and those that decode to a row that another key has. An error begins with
+// the whole key.
 func (s *Source[Obj]) Bad(limit int) ([]error, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.someBad(limit), len(s.bad)
+	return s.someBad(limit), s.bad.Len()
 }
 
 // former is what was bad until a revision of the store, at which a key was mended.
@@ -138,23 +138,23 @@ type former struct {
 func (s *Source[Obj]) badSince(revision uint64) ([]error, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if revision < s.former.until && s.former.n > len(s.bad) {
+	if revision < s.former.until && s.former.n > s.bad.Len() {
 		return s.former.errs, s.former.n
 	}
-	return s.someBad(maxNamed), len(s.bad)
+	return s.someBad(maxNamed), s.bad.Len()
 }
 
 // noteFormer keeps what is bad, until a revision. The caller holds mu.
 func (s *Source[Obj]) noteFormer(until int64) {
-	s.former = former{errs: s.someBad(maxNamed), n: len(s.bad), until: uint64(until)}
+	s.former = former{errs: s.someBad(maxNamed), n: s.bad.Len(), until: uint64(until)}
 }
 
 // someBad returns up to limit errors of bad keys. The caller holds mu.
 func (s *Source[Obj]) someBad(limit int) []error {
-	first := text.FirstKeys(s.bad, limit)
+	first := s.bad.First(limit)
 	errs := make([]error, len(first))
-	for i, key := range first {
-		errs[i] = fmt.Errorf("%q: %w", s.cfg.Prefix+key, s.bad[key])
+	for i, p := range first {
+		errs[i] = p.Err
 	}
 	return errs
 }
@@ -197,12 +197,12 @@ func (s *Source[Obj]) Run(ctx context.Context) error {
 	for failures := 1; ; failures++ {
 		var connected bool
 		var err error
-		if !usercall.Returned(func() { connected, err = s.follow(ctx) }) {
+		if !guard.Returned(func() { connected, err = s.follow(ctx) }) {
 			// What was read of the store may not be applied. All values are decoded again.
-			s.relist = usercall.ErrGoexit.Error()
+			s.relist = guard.ErrGoexit.Error()
 			s.keys.decodeAgain()
-			s.cfg.Sink.Disconnected(usercall.ErrGoexit)
-			return usercall.ErrGoexit
+			s.cfg.Sink.Disconnected(guard.ErrGoexit)
+			return guard.ErrGoexit
 		}
 		if ctx.Err() != nil {
 			s.cfg.Sink.Disconnected(errors.New("the source has stopped"))

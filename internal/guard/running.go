@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package usercall knows which function of the program runs, for how long, and about which key. It finds that
-// out without a lock, so also if the function hangs.
-package usercall
+// Package guard is what surrounds a call of a function of the program: it names a function that hangs and its key,
+// without a lock, notices one that ends its goroutine, and describes a panic.
+package guard
 
 import (
 	"fmt"

@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package needs
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cilium/statedb"
+	"github.com/cilium/statedb/index"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/outcome"
+	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/internal/watch"
+	"github.com/statekeel/statekeel/status"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+type row struct {
+	id   string
+	done bool
+}
+
+var byID = statedb.Index[*row, string]{
+	Name: "id", Unique: true, FromKey: index.String,
+	FromObject: func(r *row) index.KeySet { return index.NewKeySet(index.String(r.id)) },
+}
+
+// env is a table whose rows say whether they are done, with the needs of a loop of it. The test is the loop.
+type env struct {
+	*testing.T
+	*Needs[*row]
+	db    *statedb.DB
+	table statedb.RWTable[*row]
+	// deletions are those that the loop has and has not carried out.
+	deletions map[string]*row
+	// woken counts the calls of Wake.
+	woken atomic.Int64
+}
+
+func newEnv(t *testing.T) *env {
+	e := &env{T: t, db: statedb.New(), deletions: map[string]*row{}}
+	var err error
+	e.table, err = statedb.NewTableAny(e.db, "rows", nil, nil, byID)
+	require.NoError(t, err)
+	e.Needs = New(Config[*row]{
+		Rows: rows.NewBeside(e.db, e.table), Name: "keeper", Started: func() bool { return true }, Wake: func() { e.woken.Add(1) },
+		Status: func(_ statedb.ReadTxn, r *row, _ statedb.Revision) status.Status {
+			if r.done {
+				return status.Done()
+			}
+			return status.Pending()
+		},
+		Key: func(key string) (core.KeyInfo[*row], bool) {
+			_, has := e.deletions[key]
+			return core.KeyInfo[*row]{Deleted: has}, has
+		},
+		Deletions: func() iter.Seq2[string, *row] { return maps.All(e.deletions) },
+	})
+	return e
+}
+
+func (e *env) put(id string, done bool) statedb.Revision {
+	wtxn := e.db.WriteTxn(e.table)
+	_, _, err := e.table.Insert(wtxn, &row{id, done})
+	require.NoError(e, err)
+	return e.table.Revision(wtxn.Commit())
+}
+
+func (e *env) check() {
+	for e.Check(e.table.Revision(e.db.ReadTxn())) {
+	}
+}
+
+// applied returns the need of an operation for a row; nil if it is met.
+func (e *env) applied(id string, waits ...core.Wait) core.Need {
+	_, err := e.Applied(e.db.ReadTxn(), byID.Query(id), "row "+id, at(0, waits...))
+	return needOf(err)
+}
+
+// deleted returns the need of an operation at a revision for deletions whose key begins with a prefix; nil if it is met.
+func (e *env) deleted(prefix string, revision statedb.Revision, waits ...core.Wait) core.Need {
+	return needOf(e.Deleted(func(r *row) bool { return strings.HasPrefix(r.id, prefix) }, "a "+prefix, at(revision, waits...)))
+}
+
+func at(revision statedb.Revision, waits ...core.Wait) iter.Seq2[core.Wait, statedb.Revision] {
+	return func(yield func(core.Wait, statedb.Revision) bool) {
+		for _, w := range waits {
+			if !yield(w, revision) {
+				return
+			}
+		}
+	}
+}
+
+func needOf(err error) core.Need {
+	if err == nil {
+		return nil
+	}
+	return outcome.Of(err).Needs[0]
+}
+
+func released(w core.Wait) bool { return watch.AnyClosed([]<-chan struct{}{w.Released()}) }
+
+// requireEmpty requires that nothing is left of waits.
+func (e *env) requireEmpty() {
+	e.Helper()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	require.Empty(e, e.rows)
+	require.Empty(e, e.Needs.deletions.awaited)
+	require.Empty(e, e.Needs.deletions.unread)
+	require.Empty(e, e.waits)
+}
+
+// An operation may return one error for all objects of a batch.
+func TestObjectsMayHaveTheSameNeed(t *testing.T) {
+	e := newEnv(t)
+	need := e.applied("a")
+	first, second := need.Begin(1), need.Begin(1)
+	first.End()
+	revision := e.put("a", true)
+	e.NoteOperation(&row{id: "a"}, revision, false, true)
+	require.True(t, released(second))
+	second.End()
+
+	e.deletions["b1"] = &row{id: "b1"}
+	e.check()
+	unread := e.deleted("b", 1)
+	one, two := unread.Begin(1), unread.Begin(1)
+	e.check()
+	require.True(t, released(one) && released(two))
+	one.End()
+	two.End()
+	need = e.deleted("b", 1)
+	one, two = need.Begin(1), need.Begin(1)
+	one.End()
+	require.False(t, released(two))
+	delete(e.deletions, "b1")
+	e.NoteOperation(&row{id: "b1"}, 1, true, true)
+	e.check()
+	require.True(t, released(two))
+	two.End()
+	e.requireEmpty()
+	require.Nil(t, e.deleted("b", 1))
+}
+
+// What happens between the end of the operation and the begin of its wait is not lost.
+func TestWaitBeginsWithALook(t *testing.T) {
+	e := newEnv(t)
+	missing := e.applied("a")
+	e.put("a", false)
+	w := missing.Begin(1)
+	require.True(t, released(w), "it has appeared")
+	w.End()
+	there := e.applied("a")
+	e.put("a", true)
+	w = there.Begin(1)
+	require.True(t, released(w), "it is applied")
+	w.End()
+
+	e.deleted("b", 1)
+	e.check()
+	e.deletions["b1"] = &row{id: "b1"}
+	e.NoteDeletion(&row{id: "b1"})
+	need := e.deleted("b", 1)
+	delete(e.deletions, "b1")
+	e.NoteChange(&row{id: "b1"})
+	e.check()
+	w = need.Begin(1)
+	require.True(t, released(w), "it is carried out")
+	w.End()
+	e.requireEmpty()
+}
+
+// The deletions that the first attempt of an operation had to know are enough for the next, and for no other version.
+func TestReadDeletionsCountForOneVersion(t *testing.T) {
+	e := newEnv(t)
+	need := e.deleted("b", 7)
+	w := need.Begin(7)
+	e.check()
+	require.True(t, released(w))
+	e.put("x", false)
+	require.Nil(t, e.deleted("b", 7, w))
+	require.NotNil(t, e.deleted("b", 8, w), "another version")
+	require.NotNil(t, e.deleted("c", 7, w), "another need")
+	require.True(t, w.Outlives(7, nil))
+	require.False(t, w.Outlives(8, nil))
+	again := e.deleted("b", 7)
+	require.False(t, w.Outlives(7, []core.Wait{again.Begin(7)}))
+	w.End()
+}
+
+func TestStopWakesAll(t *testing.T) {
+	e := newEnv(t)
+	e.deletions["b1"] = &row{id: "b1"}
+	e.deleted("b", 1)
+	e.check()
+	e.put("a", false)
+	waits := []core.Wait{e.applied("a").Begin(1), e.applied("missing").Begin(1), e.deleted("b", 1).Begin(1)}
+	e.check()
+	waits[2].End()
+	waits[2] = e.deleted("b", 1, waits[2]).Begin(1)
+	e.put("unread", false)
+	waits = append(waits, e.deleted("c", 1).Begin(1))
+	for _, w := range waits {
+		require.False(t, released(w))
+	}
+	other := newEnv(t)
+	other.Block(&row{id: "own"}, 1, []core.Need{e.applied("a")})
+	other.Stop()
+	other.requireEmpty()
+	e.Stop()
+	for _, w := range waits {
+		require.True(t, released(w))
+		w.End()
+	}
+	require.Empty(t, e.rows)
+	_, err := e.Applied(e.db.ReadTxn(), byID.Query("a"), "row a", at(0))
+	require.EqualError(t, err, `row a is not applied: reconciler "keeper" has stopped`)
+	require.True(t, errors.Is(err, ErrNotKnown))
+}
+
+func TestCircleIsFound(t *testing.T) {
+	a, b := newEnv(t), newEnv(t)
+	block := func(from *env, key string, on *env, needs ...string) {
+		var list []core.Need
+		for _, id := range needs {
+			list = append(list, on.applied(id))
+		}
+		from.Block(&row{id: key}, 1, list)
+	}
+	names := func(from *env, key string) (text string) {
+		for _, o := range Circle(core.Needed{In: from.Needs, Key: key}) {
+			text += o.In.NameOf(o.Key) + " "
+		}
+		return text
+	}
+	block(a, "1", b, "2", "3")
+	block(b, "2", a, "4", "5")
+	block(b, "3", b, "2", "6")
+	require.Empty(t, names(a, "1"))
+	block(b, "6", a, "1")
+	require.Equal(t, "1 (keeper) 3 (keeper) 6 (keeper) ", names(a, "1"))
+	require.Equal(t, "3 (keeper) 6 (keeper) 1 (keeper) ", names(b, "3"))
+	block(a, "x", a, "x")
+	require.Equal(t, "x (keeper) ", names(a, "x"))
+	block(a, "y", a, "x")
+	require.Equal(t, "x (keeper) ", names(a, "y"))
+	// Many ways lead to the same objects.
+	for i := range 500 {
+		next := []string{fmt.Sprint("l", i+1), fmt.Sprint("r", i+1)}
+		block(a, fmt.Sprint("l", i), a, next...)
+		block(a, fmt.Sprint("r", i), a, next...)
+	}
+	require.Empty(t, names(a, "l0"))
+	for _, e := range []*env{a, b} {
+		for key := range maps.Clone(e.waits) {
+			e.Unblock(&row{id: key})
+		}
+	}
+	a.requireEmpty()
+	b.requireEmpty()
+}
+
+// Operations begin and end waits while the loop applies and deletes rows: each wait ends, and nothing is left.
+func TestConcurrentWaitsLoseNoWakeUp(t *testing.T) {
+	e := newEnv(t)
+	const keys, rounds, waiters = 5, 300, 4
+	id := func(i int) string { return fmt.Sprint("k", i) }
+	var waiting sync.WaitGroup
+	stop := make(chan struct{})
+	for n := range waiters {
+		waiting.Go(func() {
+			rng := rand.New(rand.NewPCG(uint64(n), 0))
+			for range rounds {
+				key := id(rng.IntN(keys))
+				var last core.Wait
+				for {
+					var need core.Need
+					if n%2 == 0 {
+						need = e.applied(key, seen(last)...)
+					} else {
+						need = e.deleted(key, 1, seen(last)...)
+					}
+					if last != nil {
+						last.End()
+					}
+					if need == nil {
+						break
+					}
+					last = need.Begin(1)
+					<-last.Released()
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { waiting.Wait(); close(stop) }()
+	go func() {
+		defer close(done)
+		rng := rand.New(rand.NewPCG(99, 0))
+		for ended := false; !ended; {
+			select {
+			case <-stop:
+				ended = true
+			default:
+			}
+			r := &row{id: id(rng.IntN(keys))}
+			switch rng.IntN(4) {
+			case 0:
+				// It is deleted, and the deletion is carried out some time.
+				wtxn := e.db.WriteTxn(e.table)
+				_, _, err := e.table.Delete(wtxn, r)
+				require.NoError(t, err)
+				wtxn.Commit()
+				e.deletions[r.id] = r
+				e.NoteDeletion(r)
+			case 1:
+				delete(e.deletions, r.id)
+				e.NoteOperation(r, 1, true, true)
+			case 2:
+				delete(e.deletions, r.id)
+				e.put(r.id, false)
+				e.NoteChange(r)
+			default:
+				delete(e.deletions, r.id)
+				e.NoteOperation(r, e.put(r.id, true), false, true)
+			}
+			e.check()
+		}
+	}()
+	<-done
+	e.requireEmpty()
+}
+
+func seen(last core.Wait) []core.Wait {
+	if last == nil {
+		return nil
+	}
+	return []core.Wait{last}
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/statekeel/statekeel/internal/tests/doctest"
+)
+
+// check prepares the release of a copy of HEAD, and uses it as a new user does: the programs of the first pages, each in
+// a folder that was empty; a program that imports all packages of each module; and the commands of the examples.
+func check(dir, temp, version string, p proxy) (err error) {
+	tree := filepath.Join(temp, "tree")
+	if err := command(dir, nil, nil, "git", "clone", "-q", ".", tree); err != nil {
+		return err
+	}
+	if err := prepare(tree, version, "today", p, cached); err != nil {
+		return err
+	}
+	// A module cache of its own: the version may have been another tree the last time.
+	u := user{version: version, dir: filepath.Join(temp, "user"), env: append(p.environment(cached),
+		"GOMODCACHE="+filepath.Join(temp, "modules"), "GOSUMDB=off", "GOBIN="+filepath.Join(temp, "bin"),
+		// Without paths in them, compiled packages are found in the cache of this machine.
+		"GOFLAGS=-mod=mod -trimpath -ldflags=-w")}
+	defer func() { err = errors.Join(err, command(temp, u.env, nil, "go", "clean", "-modcache")) }()
+	for _, page := range []string{"README.md", "docs/GUIDE.md"} {
+		if err := u.page(filepath.Join(tree, page)); err != nil {
+			return fmt.Errorf("%s: %w", page, err)
+		}
+	}
+	all, err := modules(tree)
+	if err != nil {
+		return err
+	}
+	for _, m := range all {
+		if !m.released() {
+			continue
+		}
+		fmt.Println("check", m.path)
+		if err := u.module(m); err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+	}
+	return nil
+}
+
+// user is somebody who uses a version.
+type user struct {
+	version, dir string
+	env          []string
+	programs     int
+}
+
+// begin makes an empty folder, and a module in it that requires others.
+func (u *user) begin(modules ...string) (dir string, err error) {
+	u.programs++
+	dir = filepath.Join(u.dir, fmt.Sprint(u.programs))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if err := command(dir, u.env, nil, "go", "mod", "init", "example"); err != nil {
+		return "", err
+	}
+	for _, m := range modules {
+		if err := command(dir, u.env, nil, "go", "get", m+"@"+u.version); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
+// page builds and runs the programs of a page.
+func (u *user) page(path string) error {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	programs, err := doctest.Parse(filepath.Base(path), string(text))
+	if err != nil {
+		return err
+	}
+	for _, program := range programs {
+		fmt.Println("check", filepath.Base(path), program.Files[0].Name)
+		dir, err := u.begin(root)
+		if err != nil {
+			return err
+		}
+		if err := program.Write(dir, path); err != nil {
+			return err
+		}
+		if err := u.runs(dir, program); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runs vets, tests and runs a program.
+func (u *user) runs(dir string, program *doctest.Program) error {
+	if err := u.vets(dir); err != nil {
+		return err
+	}
+	if program.HasTests() {
+		if err := command(dir, u.env, nil, "go", "test", "-vet=off", "./..."); err != nil {
+			return err
+		}
+	}
+	if !program.HasMain() {
+		return nil
+	}
+	want := ""
+	if program.Output != nil {
+		want = program.Output.Text
+	}
+	var printed strings.Builder
+	if err := command(dir, u.env, &printed, "go", "run", "."); err != nil {
+		return err
+	}
+	if printed.String() != want {
+		return fmt.Errorf("the program prints\n%s\nbut the page shows\n%s", &printed, want)
+	}
+	return nil
+}
+
+func (u *user) vets(dir string) error {
+	if err := command(dir, u.env, nil, "go", "mod", "tidy"); err != nil {
+		return err
+	}
+	return command(dir, u.env, nil, "go", "vet", "./...")
+}
+
+// module installs the commands of a module, and builds a program that imports its other packages.
+func (u *user) module(m *aModule) error {
+	var listed strings.Builder
+	if err := command(m.dir, u.env, &listed, "go", "list", "-f", "{{.Name}} {{.ImportPath}}", "./..."); err != nil {
+		return err
+	}
+	program := "package main\n\nimport (\n"
+	for line := range strings.Lines(listed.String()) {
+		switch name, path, _ := strings.Cut(strings.TrimSpace(line), " "); {
+		case strings.Contains(path, "/internal/") || strings.HasSuffix(path, "/internal"):
+		case name == "main":
+			if err := command(u.dir, u.env, nil, "go", "install", path+"@"+u.version); err != nil {
+				return err
+			}
+		default:
+			program += fmt.Sprintf("\t_ %q\n", path)
+		}
+	}
+	dir, err := u.begin(m.path)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program+")\n\nfunc main() {}\n"), 0o644); err != nil {
+		return err
+	}
+	if err := u.vets(dir); err != nil {
+		return err
+	}
+	return command(dir, u.env, nil, "go", "build", "-o", os.DevNull, ".")
+}

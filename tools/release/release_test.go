@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tree writes files, and returns their folder.
+func tree(t *testing.T, files map[string]string) string {
+	dir := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const (
+	rootMod = "module " + root + "\n\ngo 1.25.0\n"
+	subMod  = "module " + root + "/a\n\ngo 1.25.0\n\nreplace " + root + " => ../\n\nrequire " + root + " v0.0.0\n"
+)
+
+func TestModuleComesAfterThoseItRequires(t *testing.T) {
+	all, err := modules(tree(t, map[string]string{"go.mod": rootMod, "a/go.mod": subMod,
+		"tools/go.mod": "module " + root + "/tools\n\ngo 1.25.0\n\nrequire " + root + "/a v0.0.0\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		if m.released() {
+			got = append(got, m.path)
+		} else {
+			got = append(got, "not released: "+m.path)
+		}
+	}
+	want := root + " " + root + "/a not released: " + root + "/tools"
+	if strings.Join(got, " ") != want {
+		t.Errorf("the order is %v, want %s", got, want)
+	}
+}
+
+func TestModulesThatRequireEachOtherAreAnError(t *testing.T) {
+	_, err := modules(tree(t, map[string]string{"go.mod": rootMod + "\nrequire " + root + "/a v0.0.0\n", "a/go.mod": subMod}))
+	if err == nil || !strings.Contains(err.Error(), "in a cycle") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestReleasedModuleRequiresOursByVersionWithoutReplace(t *testing.T) {
+	dir := tree(t, map[string]string{"go.mod": rootMod, "a/go.mod": subMod})
+	all, err := modules(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all[1].require("v0.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	data, err := os.ReadFile(filepath.Join(dir, "a", "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(data); strings.Contains(got, "replace") || !strings.Contains(got, "require "+root+" v0.1.0") {
+		t.Errorf("go.mod is\n%s", got)
+	}
+}
+
+func TestModuleThatReplacesAnotherIsNotReleased(t *testing.T) {
+	all, err := modules(tree(t, map[string]string{"go.mod": rootMod + "\nreplace example.com/x => example.com/y v1.0.0\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := all[0].require("v0.1.0"); err == nil || !strings.Contains(err.Error(), "replaces example.com/x") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func TestReleaseHasItsDateAndNoWordsAboutTheTimeBefore(t *testing.T) {
+	for _, c := range []struct{ before, after string }{
+		{"# Changelog\n\n## 0.1.0 (unreleased)\n\nNew.\n\n## 0.0.9 (2026-01-01)\n", "# Changelog\n\n## 0.1.0 (2026-12-24)\n\nNew.\n\n## 0.0.9 (2026-01-01)\n"},
+		{"a\n\n<!-- until the first release -->\nno version\n<!-- end -->\nb\n<!-- until the first release -->\nx\n<!-- end -->\n\nc\n", "a\n\nb\nc\n"},
+	} {
+		dir := tree(t, map[string]string{"page.md": c.before})
+		path := filepath.Join(dir, "page.md")
+		for what, by := range words("v0.1.0", "2026-12-24") {
+			if err := edit(path, what, by); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if data, err := os.ReadFile(path); err != nil || string(data) != c.after {
+			t.Errorf("the page is %q, want %q: %v", data, c.after, err)
+		}
+	}
+}
