@@ -16,6 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
 )
@@ -230,6 +231,7 @@ func (v *view[Obj]) notes(s *facts[Obj], err error) (notes []string) {
 		notes = append(notes, fmt.Sprintf("the table is not initialised, so that nothing is pruned: it waits for %s",
 			strings.Join(v.rows.Table.PendingInitializers(s.txn), ", ")))
 	}
+	notes = append(notes, v.inputNotes(s)...)
 	if s.state.health.PausedWhole {
 		notes = append(notes, "the reconciler is paused")
 	}
@@ -249,6 +251,24 @@ func (v *view[Obj]) notes(s *facts[Obj], err error) (notes []string) {
 	}
 	if line := s.state.health.Breaker; line != "" {
 		notes = append(notes, line)
+	}
+	return notes
+}
+
+// maxProblems bounds the problems of an input that an explanation has.
+const maxProblems = 3
+
+// inputNotes returns what is wrong with the inputs of the table: with the object, or else with others.
+func (v *view[Obj]) inputNotes(s *facts[Obj]) (notes []string) {
+	for _, in := range inputs.Of(v.rows.DB, s.txn, v.rows.Table.Name()) {
+		p := in.Problems()
+		if said, is := p.Of[string(s.key)]; is {
+			notes = append(notes, fmt.Sprintf("the input %q: %s", in.Name, said))
+			continue
+		}
+		for _, said := range p.First[:min(maxProblems, len(p.First))] {
+			notes = append(notes, fmt.Sprintf("the input %q has a problem that may concern the object: %s", in.Name, said))
+		}
 	}
 	return notes
 }

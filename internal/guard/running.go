@@ -31,9 +31,10 @@ const (
 	Index
 	Derive
 	Rank
+	Parse
 )
 
-var names = [...]string{"Decode", "Owner", "Same", "Merge", "an index", "the function", "the rank"}
+var names = [...]string{"Decode", "Owner", "Same", "Merge", "an index", "the function", "the rank", "Parse"}
 
 // Running is the function that one goroutine calls now. The zero value is none. Any goroutine may call Long.
 type Running struct{ call atomic.Pointer[call] }

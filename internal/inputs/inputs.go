@@ -9,6 +9,8 @@ package inputs
 import (
 	"fmt"
 	"iter"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -32,26 +34,71 @@ type Input struct {
 	Output statedb.Revision
 	// Rejected is the number of objects of the input that are in error, and so not included.
 	Rejected int
+	// Held is the number of deletions of the input that wait for an approval: the objects still have them.
+	Held int
 	// Connected reports whether the input is followed, and Since is the time since when it is, or is
 	// not.
 	Connected bool
 	Since     time.Time
 
+	// problems are what is wrong; nil if nothing is.
+	problems *Problems
 	// claim belongs to the user of the input; nil if none has claimed it.
 	claim *Claim
 }
 
 // TableHeader implements statedb.TableWritable.
 func (*Input) TableHeader() []string {
-	return []string{"Name", "Input", "Output", "Rejected", "Connected", "Since"}
+	return []string{"Name", "Input", "Output", "Rejected", "Held", "Connected", "Since", "Problem"}
 }
 
 // TableRow implements statedb.TableWritable.
 func (i *Input) TableRow() []string {
 	return []string{
 		text.Cell(text.Plain(i.Name)), strconv.FormatUint(i.Input, 10), strconv.FormatUint(i.Output, 10),
-		strconv.Itoa(i.Rejected), strconv.FormatBool(i.Connected), text.Stamp(i.Since),
+		strconv.Itoa(i.Rejected), strconv.Itoa(i.Held), strconv.FormatBool(i.Connected), text.Stamp(i.Since),
+		text.Cell(strings.Join(i.Problems().First[:min(1, len(i.Problems().First))], "")),
 	}
+}
+
+// Problems are what is wrong with an input: what it rejects and what is held. They do not change.
+type Problems struct {
+	// First has the texts of the first problems, and Of that of each key of the table of objects that has one.
+	First []string
+	Of    map[string]string
+}
+
+// Problems returns what is wrong with the input. The caller must not change it.
+func (i *Input) Problems() Problems {
+	if i.problems == nil {
+		return Problems{}
+	}
+	return *i.problems
+}
+
+// SetProblems sets what is wrong with the input, in a function for [Table.Update]. What is there already is no change.
+func (i *Input) SetProblems(p Problems) {
+	old := i.Problems()
+	switch {
+	case len(p.First) == 0:
+		i.problems = nil
+	case !slices.Equal(p.First, old.First) || !maps.Equal(p.Of, old.Of):
+		i.problems = &p
+	}
+}
+
+// Of returns the inputs of a table of objects that were not released, by name; none if it has no table of inputs.
+func Of(db *statedb.DB, txn statedb.ReadTxn, tableName string) (all []*Input) {
+	table, is := db.GetTable(txn, tableName+suffix).(statedb.Table[*Input])
+	if !is {
+		return nil
+	}
+	for input := range table.All(txn) {
+		if !input.isReleased() {
+			all = append(all, input)
+		}
+	}
+	return all
 }
 
 // Table is the table of the inputs of a table of objects. It is safe for concurrent use.

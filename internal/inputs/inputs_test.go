@@ -111,10 +111,17 @@ func TestPublishedRevisionsAreSeenWithTheObjects(t *testing.T) {
 }
 
 func TestInputsAreShown(t *testing.T) {
-	row := inputs.Input{Name: "a\x00", Input: 7, Output: 12, Rejected: 2, Connected: true,
+	row := inputs.Input{Name: "a\x00", Input: 7, Output: 12, Rejected: 2, Held: 3, Connected: true,
 		Since: time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)}
-	require.Equal(t, []string{"Name", "Input", "Output", "Rejected", "Connected", "Since"}, row.TableHeader())
-	require.Equal(t, []string{`"a\x00"`, "7", "12", "2", "true", "2026-11-23T12:00:00.000Z"}, row.TableRow())
+	require.Equal(t, []string{"Name", "Input", "Output", "Rejected", "Held", "Connected", "Since", "Problem"}, row.TableHeader())
+	require.Equal(t, []string{`"a\x00"`, "7", "12", "2", "3", "true", "2026-11-23T12:00:00.000Z", ""}, row.TableRow())
+	row.SetProblems(inputs.Problems{First: []string{"f:1:2: no", "f:2:2: no"}, Of: map[string]string{"x": "f:1:2: no"}})
+	require.Equal(t, "f:1:2: no", row.TableRow()[7])
+	before := row
+	row.SetProblems(inputs.Problems{First: []string{"f:1:2: no", "f:2:2: no"}, Of: map[string]string{"x": "f:1:2: no"}})
+	require.Equal(t, before, row, "what is there is no change")
+	row.SetProblems(inputs.Problems{})
+	require.Empty(t, row.Problems().First)
 }
 
 func TestTablesThatCannotHaveInputsAreErrors(t *testing.T) {

@@ -34,7 +34,8 @@ type Action struct {
 
 // Done is the answer to an action.
 type Done struct {
-	Reconciler string `json:"reconciler"`
+	Reconciler string `json:"reconciler,omitempty"`
+	Source     string `json:"source,omitempty"`
 	Key        string `json:"key,omitempty"`
 	Action     string `json:"action"`
 	// Text is the result for people.
@@ -136,8 +137,8 @@ var Actions = []Action{
 	},
 	{
 		Name: "approve", Label: "Approve resync",
-		Summary: "Let one resync delete beyond its budget, now",
-		Detail:  "Use it after a resync that deleted nothing because it would have exceeded its budget (WithOrphanBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one resync that lists the target successfully.",
+		Summary: "Let one resync delete beyond its budget, or a source what it holds",
+		Detail:  "Use it after a resync that deleted nothing because it would have exceeded its budget (WithOrphanBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one resync that lists the target successfully. With the name of a source (TABLE/SOURCE) it is for the deletions that the source holds because they are too many (MaxDeletions): without SET the command shows what they are, and with it deletes exactly these.",
 		run: func(_ context.Context, c inspect.Controller, _ ...string) (int, error) {
 			loop, ok := c.(inspect.LoopController)
 			if !ok {

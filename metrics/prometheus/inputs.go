@@ -18,7 +18,8 @@ import (
 //
 //   - input_connected: 1 while the source is followed, or the derivation runs, else 0;
 //   - input_revision: the revision of the source, or of the input table, that the table includes; 0 before the first full list;
-//   - input_rejected_objects: objects of the input that are in error, and so not in the table as it wants them.
+//   - input_rejected_objects: objects of the input that are in error, and so not in the table as it wants them;
+//   - input_held_deletions: deletions of the input that are held until somebody approves them.
 //
 // A source or a derivation that was closed is not shown. Inputs is safe for concurrent use. See [NewInputs].
 type Inputs struct {
@@ -48,6 +49,8 @@ var inputValues = []inputValue{
 		func(i *inputs.Input) float64 { return float64(i.Input) }},
 	{"input_rejected_objects", "Objects of the input that are in error, and so not in the table as it wants them.",
 		func(i *inputs.Input) float64 { return float64(i.Rejected) }},
+	{"input_held_deletions", "Deletions of the input that are held, because they are too many, until somebody approves them.",
+		func(i *inputs.Input) float64 { return float64(i.Held) }},
 }
 
 // NewInputs returns an Inputs for all tables of a database, also those that are registered later. db must not

@@ -50,7 +50,8 @@ func TestActionsReachTheReconciler(t *testing.T) {
 func TestApproveFailsWithoutARefusedResync(t *testing.T) {
 	s := newShell(t, routes())
 	s.fails("no resync has stopped at its budget, there is nothing to approve", "reconciler/approve agent")
-	s.fails(`unexpected argument "7": usage: reconciler/approve NAME`, "reconciler/approve agent 7")
+	s.fails("SET is for a source, and the name is that of a reconciler", "reconciler/approve agent 7")
+	s.fails(`no reconciler "routes/files", there are: agent`, "reconciler/approve routes/files")
 }
 
 func TestCommandsOfALoopNameWhatADerivationHasNot(t *testing.T) {

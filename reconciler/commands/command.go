@@ -13,6 +13,7 @@ import (
 	"github.com/cilium/hive/script"
 	"github.com/spf13/pflag"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -32,6 +33,8 @@ type spec struct {
 	background bool
 	// run executes the command. The output is printed also if there is an error.
 	run func(ctx context.Context, in *input) (output, error)
+	// onSource is run for a name of a source that no reconciler has; nil if the command is for reconcilers only.
+	onSource func(ctx context.Context, source inspect.Source, in *input) (output, error)
 }
 
 // output is the answer of a command: the data for --format=json; and the same for people, a report and what
@@ -47,6 +50,8 @@ type input struct {
 	flags *pflag.FlagSet
 	// reconciler is the reconciler that the first argument names; nil without arguments.
 	reconciler inspect.Controller
+	// source is the source that the first argument names, if no reconciler has the name; nil if it names none.
+	source inspect.Source
 	// key has the second argument, if there is one. It may be empty.
 	key []string
 	// toDo is set by a command whose answer is that there is something to do.
@@ -88,6 +93,7 @@ const (
 	argKey          = "KEY"
 	argOptionalKey  = "[KEY]"
 	argOptionalName = "[NAME]"
+	argOptionalSet  = "[SET]"
 
 	flagFormat = "format"
 	flagKey    = "key"
@@ -153,8 +159,12 @@ func (c *commands) read(s *spec, flags *pflag.FlagSet, args []string) (*input, e
 		return in, fmt.Errorf("--format is %q, must be table or json", format)
 	}
 	if len(args) > 0 {
-		found, err := c.registry.Find(text.Unquote(args[0]))
-		if err != nil {
+		name := text.Unquote(args[0])
+		found, err := c.registry.Find(name)
+		if err != nil && s.onSource != nil {
+			in.source = operator.Source(c.registry, name)
+		}
+		if err != nil && in.source == nil {
 			return in, err
 		}
 		in.reconciler = found
@@ -186,7 +196,11 @@ type result struct {
 // background starts at once, other commands start when the returned function is called.
 func (s *spec) start(ctx context.Context, in *input) script.WaitFunc {
 	run := func() result {
-		out, err := s.run(ctx, in)
+		run := s.run
+		if in.source != nil {
+			run = func(ctx context.Context, in *input) (output, error) { return s.onSource(ctx, in.source, in) }
+		}
+		out, err := run(ctx, in)
 		printed, failed := out.print(in.text(flagFormat))
 		if err == nil {
 			err = failed

@@ -41,12 +41,15 @@ package commands
 
 import (
 	"context"
+	"errors"
+	"strings"
 
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/script"
 
 	"github.com/statekeel/statekeel/internal/operator"
+	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -96,7 +99,15 @@ func act(a *operator.Action) *spec {
 		s.args = append(s.args, argOptionalKey)
 		s.examples = append(s.examples, s.examples[0]+" 10.0.0.0/24")
 	}
+	if a.Name == "approve" {
+		s.args = append(s.args, argOptionalSet)
+		s.examples = append(s.examples, "reconciler/approve routes/files 5e2a91c0d7f3")
+		s.onSource = approveSource
+	}
 	s.run = func(ctx context.Context, in *input) (output, error) {
+		if len(in.key) > 0 && !a.OnObject {
+			return output{}, errors.New("SET is for a source, and the name is that of a reconciler")
+		}
 		done, err := a.Do(ctx, in.reconciler, in.key...)
 		if err != nil {
 			return output{}, err
@@ -104,4 +115,13 @@ func act(a *operator.Action) *spec {
 		return output{data: done, last: in.named() + ": " + done.Text + "\n"}, nil
 	}
 	return s
+}
+
+// approveSource approves the deletions that a source holds.
+func approveSource(ctx context.Context, source inspect.Source, in *input) (output, error) {
+	done, err := operator.ApproveSource(ctx, source, strings.Join(in.key, ""))
+	if err != nil {
+		return output{}, err
+	}
+	return output{data: done, last: text.Plain(source.Input()) + ": " + done.Text + "\n"}, nil
 }

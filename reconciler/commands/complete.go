@@ -21,7 +21,15 @@ func (c *commands) completeArgs(s *spec) func(state *script.State, before []stri
 		case len(before) >= len(s.args):
 			return nil
 		case len(before) == 0:
-			return c.completeName(current)
+			names := c.completeName(current)
+			for _, source := range c.registry.Sources() {
+				if name := source.Input(); s.onSource != nil && strings.HasPrefix(name, current) {
+					names = append(names, shellWord(keyName(text.Plain(name))))
+				}
+			}
+			return names
+		case s.args[len(before)] == argOptionalSet:
+			return nil
 		}
 		return c.completeKey(before[0], current)
 	}

@@ -21,7 +21,7 @@ func (c *commands) list() *spec {
 		name:    "reconciler",
 		summary: "List the reconcilers with their figures",
 		detail: []string{
-			"One line for each reconciler: the rows of its table, the objects that fail or are blocked, and the changes that it has not read yet (unseen). The summary names the problems, or says that all rows are applied. Long error texts are cut, also in JSON.",
+			"One line for each reconciler: the rows of its table, the objects that fail or are blocked, and the changes that it has not read yet (unseen). The summary names the problems, or says that all rows are applied. Long error texts are cut, also in JSON. After them come the sources that fill tables, if there are any; not in JSON, which reconciler/show has for each.",
 			"",
 			"Next commands:",
 			"- reconciler/show NAME: all figures of one reconciler",
@@ -32,7 +32,11 @@ func (c *commands) list() *spec {
 		examples: []string{"reconciler"},
 		run: func(ctx context.Context, _ *input) (output, error) {
 			all := operator.Snapshots(ctx, c.registry.All())
-			return output{data: all, report: text.Report{Tables: []text.Table{inspect.SnapshotsTable(all)}}}, nil
+			tables := []text.Table{inspect.SnapshotsTable(all)}
+			if sources := operator.Sources(c.registry); len(sources) > 0 {
+				tables = append(tables, inspect.SourcesTable(sources))
+			}
+			return output{data: all, report: text.Report{Tables: tables}}, nil
 		},
 	}
 }
@@ -40,7 +44,7 @@ func (c *commands) list() *spec {
 func (c *commands) show() *spec {
 	return &spec{
 		name:    "reconciler/show",
-		summary: "Show the condition, figures and settings of a reconciler",
+		summary: "Show the condition, figures and settings of a reconciler, or the state of a source",
 		args:    []string{argName},
 		detail: []string{
 			"Condition, progress, objects by state, the latest classes of errors with an example of each, stuck operations, paused objects, what the last resync found, and the settings in force.",
@@ -48,11 +52,17 @@ func (c *commands) show() *spec {
 			"A resync lists the target and compares it with the table. Equal objects are left alone, rows that are different or missing in the target are applied again (repair), and orphans, which no row wants, are deleted. reconciler/prune asks for one.",
 			"",
 			"A reconciler that is in an operation may not answer. After 100 ms the command then shows the figures of the end of its last round, with the condition busy.",
+			"",
+			"With the name of a source (TABLE/SOURCE): what it rejects, and which deletions it holds until somebody approves them.",
 		},
-		examples: []string{"reconciler/show routes"},
+		examples: []string{"reconciler/show routes", "reconciler/show routes/files"},
 		run: func(ctx context.Context, in *input) (output, error) {
 			s := in.reconciler.Snapshot(ctx)
 			return output{data: s, report: s.Report()}, nil
+		},
+		onSource: func(_ context.Context, source inspect.Source, _ *input) (output, error) {
+			s := source.Snapshot()
+			return output{data: s, report: s.Report(time.Now())}, nil
 		},
 	}
 }

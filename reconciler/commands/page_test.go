@@ -80,7 +80,7 @@ func TestOperationsPageAnswersEachQuestionWithACommand(t *testing.T) {
 	require.Len(t, scene.FindAll(page, -1), strings.Count(string(page), "```console\n"))
 	sections := strings.Split(string(page), "\n## ")
 	list := regexp.MustCompile(`(?m)^\d+\. \[(.*?)\]\(#(.*?)\): .+$`).FindAllStringSubmatch(sections[0], -1)
-	require.Len(t, list, 14)
+	require.Len(t, list, 15)
 	require.Len(t, sections[1:], len(list))
 	for i, anchor := range headings(string(page), "##") {
 		require.Equal(t, list[i][2], anchor)

@@ -30,6 +30,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/source"
 )
 
 // The scripts in testdata show the commands at work; read them as examples.
@@ -91,6 +92,9 @@ type world struct {
 	target   *target
 	markInit func(statedb.WriteTxn)
 
+	source *source.Sink[*machine]
+	lists  uint64
+
 	machines managed.Writer[*machine]
 	cloud    *cloud
 }
@@ -122,6 +126,9 @@ func newWorld(t *testing.T) *world {
 // stop releases hanging operations, and stops the hive if it was started.
 func (w *world) stop() {
 	w.target.release()
+	if w.source != nil {
+		w.source.Close()
+	}
 	if w.started {
 		require.NoError(w, w.hive.Stop(w.log, w.Context()))
 	}
@@ -134,6 +141,8 @@ func (w *world) commands() map[string]script.Cmd {
 		"put":         harness.Command("Insert routes, pending if they have a value", "name[=value]...", w.put),
 		"put-pending": harness.Command("Insert many routes", "prefix count", w.putMany),
 		"remove":      harness.Command("Delete routes", "name...", w.remove),
+		"fill":        harness.Command("Replace what the source of the routes has", "name=value...", w.fill),
+		"reject":      harness.Command("Report a problem of the source", "text name...", w.reject),
 		"outcome":     harness.Command("Set what operations on a route return", "name|* outcome [text]", w.target.setOutcome),
 		"release":     harness.Command("Release blocked and hanging operations", "", w.target.releaseAll),
 		"expect-ops":  harness.Command("Compare the operations since the last comparison", "op...", w.target.expect),
@@ -192,6 +201,46 @@ func (w *world) remove(names []string) (string, error) {
 	for _, name := range names {
 		harness.Delete(w, w.params.DB, w.routes, machineNamed(name))
 	}
+	return "", nil
+}
+
+// fill has the source "files", which may delete two routes at once, fill the table of the routes.
+func (w *world) fill(args []string) (string, error) {
+	if w.source == nil {
+		var err error
+		w.source, err = source.New(source.Config[*machine]{
+			Name: "files", DB: w.params.DB, Table: w.routes, Registry: w.registry, MaxDeletions: source.Bound{Rows: 2},
+			Same:  func(row, m *machine) bool { return row.Size == m.Size },
+			Merge: func(_, m *machine) *machine { return m },
+		})
+		require.NoError(w, err)
+	}
+	var list []*machine
+	for _, arg := range args {
+		name, value, err := assignment(arg)
+		if err != nil {
+			return "", err
+		}
+		m := machineNamed(name)
+		m.Size, m.Status = value, reconciler.StatusPending()
+		list = append(list, m)
+	}
+	w.lists++
+	_, err := w.source.Replace(w.Context(), list, w.lists)
+	if errors.Is(err, source.ErrHeld) {
+		err = nil
+	}
+	return "", err
+}
+
+func (w *world) reject(args []string) (string, error) {
+	var keys []string
+	for _, name := range args[1:] {
+		key, err := w.source.KeyOf(machineNamed(name))
+		require.NoError(w, err)
+		keys = append(keys, key)
+	}
+	w.source.Report(source.Problem{Err: errors.New(args[0]), Keys: keys})
 	return "", nil
 }
 

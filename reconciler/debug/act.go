@@ -56,6 +56,9 @@ func (h *handler) try(w http.ResponseWriter, r *http.Request, a *operator.Action
 	if err != nil {
 		return done, "", err
 	}
+	if form.Has("source") {
+		return h.approve(r, a, form)
+	}
 	t, err := h.find(form)
 	if err != nil {
 		return done, "", err
@@ -77,9 +80,24 @@ func (h *handler) try(w http.ResponseWriter, r *http.Request, a *operator.Action
 	return done, t.link("show", did...), nil
 }
 
+// approve approves the deletions that a source holds.
+func (h *handler) approve(r *http.Request, a *operator.Action, form url.Values) (done operator.Done, where string, err error) {
+	if a.Name != "approve" {
+		return done, "", failf(http.StatusBadRequest, "%s is for a reconciler, not for a source", a.Name)
+	}
+	s, err := h.findSource(form)
+	if err != nil {
+		return done, "", err
+	}
+	if done, err = operator.ApproveSource(r.Context(), s, form.Get("set")); err != nil {
+		return done, "", failf(http.StatusConflict, "%v", err)
+	}
+	return done, sourceLink("source", s, "did", a.Name, "count", strconv.Itoa(*done.Objects)), nil
+}
+
 // fields are the possible fields of an action. Unknown fields are refused: a misspelled "key" must not
 // act on the whole reconciler.
-var fields = []string{"reconciler", "number", "key", "all", "format"}
+var fields = []string{"reconciler", "number", "key", "all", "source", "set", "format"}
 
 // readForm returns the fields of an action, which are in its address. A request with a body is refused for
 // the same reason as an unknown field.
@@ -99,8 +117,15 @@ func readForm(r *http.Request) (url.Values, error) {
 			return nil, failf(http.StatusBadRequest, "%s is there %d times, must be there once", name, len(values))
 		}
 	}
-	key, all := form.Has("key"), form.Has("all")
+	key, all, source := form.Has("key"), form.Has("all"), form.Has("source")
 	switch {
+	case source && (key || all || form.Has("reconciler") || form.Has("number")):
+		return nil, failf(http.StatusBadRequest, "source is set together with key, all, reconciler or number")
+	case source && form.Get("set") == "":
+		return nil, failf(http.StatusBadRequest, "no set is named: set=SET, which the page of the source has")
+	case source:
+	case form.Has("set"):
+		return nil, failf(http.StatusBadRequest, "set is there without source")
 	case all && form.Get("all") != "true":
 		return nil, failf(http.StatusBadRequest, "all is %q, must be true", form.Get("all"))
 	case all && key:

@@ -205,7 +205,7 @@ func TestActionsThatAreNotUnderstoodAreRefused(t *testing.T) {
 	}
 	assert.Empty(t, f.Acts())
 	_, body := s.send("POST", "pause?reconciler=agent/v4&keys=a&format=json")
-	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be one of reconciler, number, key, all, format"}`, body)
+	assert.JSONEq(t, `{"error": "unknown field \"keys\", must be one of reconciler, number, key, all, source, set, format"}`, body)
 	_, body = s.send("POST", "pause?reconciler=agent/v4")
 	assert.Contains(t, body, "all=true")
 }

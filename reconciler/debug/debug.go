@@ -40,6 +40,7 @@ func New(registry *inspect.Registry, opts ...Option) http.Handler {
 		"explain": h.explain,
 		"journal": h.journal,
 		"plan":    h.plan,
+		"source":  h.source,
 	}
 	return h
 }

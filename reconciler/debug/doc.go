@@ -22,7 +22,8 @@
 // always, so that it never acts on a reconciler that has started since the page was loaded. Durations are in
 // nanoseconds.
 //
-//	./                                        {"reconcilers": [Snapshot...]}
+//	./                                        {"reconcilers": [Snapshot...], "sources": [SourceSnapshot...]};
+//	                                          no sources if there are none
 //	show?reconciler=NAME                      {"snapshot": Snapshot}
 //	objects?reconciler=NAME&status=Error      inspect.ObjectPage; after=NEXT is the next page,
 //	                                          limit is at most 1000, by default 50
@@ -31,6 +32,7 @@
 //	                                          last; key=KEY, since=5m or a time, limit at most
 //	                                          1000, by default 100; no rounds with a key
 //	plan?reconciler=NAME                      [inspect.Plan]; it lists the target
+//	source?source=NAME                        {"source": SourceSnapshot}; NAME is TABLE/SOURCE
 //
 // Lists cut each text, except keys, to 300 bytes, and pages show them so. The texts in full are in explain
 // and show.
@@ -41,8 +43,10 @@
 //	                                          reconciler
 //	prune, approve                            ?reconciler=NAME&all=true; approve lets one resync
 //	                                          exceed its budget
+//	approve                                   ?source=NAME&set=SET, for the deletions that a source
+//	                                          holds, if they are exactly this set
 //
-// The answer is {"reconciler": NAME, "key": KEY, "action": ACTION, "done": TEXT, "objects": N}, without
+// The answer is {"reconciler": NAME or "source": NAME, "key": KEY, "action": ACTION, "done": TEXT, "objects": N}, without
 // objects if they were not counted.
 //
 // An error is {"error": TEXT}, with one of these statuses:

@@ -31,7 +31,56 @@ func (h *handler) overview(r *http.Request) (answer, error) {
 		row[0].Href = h.target(all[i]).link("show")
 	}
 	v.Tables = []text.Table{list}
-	return answer{data: map[string]any{"reconcilers": snapshots}, view: v}, nil
+	data := map[string]any{"reconcilers": snapshots}
+	if sources := operator.Sources(h.registry); len(sources) > 0 {
+		data["sources"] = sources
+		table := inspect.SourcesTable(sources)
+		for i, row := range table.Rows {
+			row[0].Href = address("source", []field{{"source", sources[i].Name}}, nil)
+		}
+		v.Tables = append(v.Tables, table)
+	}
+	return answer{data: data, view: v}, nil
+}
+
+// source returns the page of one source.
+func (h *handler) source(r *http.Request) (answer, error) {
+	form := r.URL.Query()
+	s, err := h.findSource(form)
+	if err != nil {
+		return answer{}, err
+	}
+	x := s.Snapshot()
+	v := view{
+		Title: text.Plain(x.Name), ActOn: "this source",
+		Trail: []link{home, {Text: text.Plain(x.Name), Href: sourceLink("source", s), Current: true}},
+		Live:  sourceLink("source", s, "format", "live"),
+	}
+	if n, err := strconv.Atoi(form.Get("count")); err == nil && form.Has("did") {
+		v.Note = operator.ApprovedText(n)
+	}
+	if h.writes && x.Held != nil {
+		// The button is for what the page shows: the answer to it is an error if another set is held by then.
+		v.Actions = []action{{
+			Text: "Delete exactly these " + strconv.Itoa(x.Held.Rows) + " rows", Href: sourceLink("approve", s, "set", x.Held.Set),
+		}}
+	}
+	now := time.Now()
+	v.show(now, x.Report(now))
+	return answer{data: map[string]any{"source": x}, view: v}, nil
+}
+
+// findSource returns the source that the fields of a request name.
+func (h *handler) findSource(form url.Values) (inspect.Source, error) {
+	if s := operator.Source(h.registry, form.Get("source")); s != nil {
+		return s, nil
+	}
+	return nil, failf(http.StatusNotFound, "no source %q", form.Get("source"))
+}
+
+// sourceLink returns the address of a page about a source, or of its button.
+func sourceLink(page string, s inspect.Source, rest ...string) string {
+	return address(page, []field{{"source", s.Input()}}, rest)
 }
 
 // show returns the page of one reconciler.
@@ -45,7 +94,7 @@ func (h *handler) show(r *http.Request) (answer, error) {
 	v := t.page(text.Plain(s.ID.String()), "show")
 	v.Live = t.link("show", "format", "live")
 	v.Note = outcome(form)
-	v.Actions, v.Drastic = h.buttons(t, s), true
+	v.Actions, v.Drastic, v.ActOn = h.buttons(t, s), true, "the whole reconciler"
 	v.Lookup = t.names(false)
 	v.show(s.At, s.Report())
 	if s.Lists {
@@ -71,7 +120,7 @@ func (h *handler) explain(r *http.Request) (answer, error) {
 	v.Trail = append(v.Trail, link{Text: text.Name(key), Href: t.link("explain", "key", key), Current: true})
 	v.Live = t.link("explain", "key", key, "format", "live")
 	v.Note = outcome(form)
-	v.Actions = h.objectButtons(t, key)
+	v.Actions, v.ActOn = h.objectButtons(t, key), "this object"
 	v.show(e.At, e.Report())
 	if _, ok := t.loop(); ok {
 		v.Next = &link{Text: "All its operations in the journal", Href: t.link("journal", "key", key)}

@@ -21,11 +21,12 @@ type view struct {
 	AsOf string
 	Note string
 
-	// Lead is the most important sentence. Actions are the buttons; if they are Drastic they are
-	// folded away.
+	// Lead is the most important sentence. Actions are the buttons, which act on ActOn; if they are Drastic they
+	// are folded away.
 	Lead    text.Value
 	Actions []action
 	Drastic bool
+	ActOn   string
 	// Lookup has the hidden fields of the form for a key; nil if there is no form.
 	Lookup []field
 	// Choices link to other lists of objects.

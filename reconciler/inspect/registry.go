@@ -16,13 +16,14 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// Registry holds the running reconcilers of a program. The zero value is empty and ready for use. Its
+// Registry holds the running reconcilers and sources of a program. The zero value is empty and ready for use. Its
 // methods are safe from any goroutine.
 type Registry struct {
 	mu      sync.Mutex
 	all     []Controller // without duplicates, in the order in which they were added
 	numbers map[Controller]int
 	added   int
+	sources []Source // without duplicates
 }
 
 // Cell provides one [Registry] to a hive. Pass it to each reconciler with reconciler.WithRegistry; the

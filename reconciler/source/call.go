@@ -39,12 +39,17 @@ type call[Obj any] struct {
 	// at is the revision of the source after the call. list reports whether the call is a Replace.
 	at   uint64
 	list bool
+	// approves reports whether the call is an Approve.
+	approves bool
 	// allowEmpty reports whether rows are removed although no object of the list was accepted, and accepted
 	// is the number of those.
 	allowEmpty bool
 	accepted   int
 	// complete reports whether every object of the call has a usable key.
 	complete bool
+	// hold are the deletions that are held after the call; nil if none is. held is the number of those of this call.
+	hold *heldSet[Obj]
+	held int
 	// gapsBefore is Sink.gaps at the beginning. moves reports whether the revision of the input moves to at.
 	gapsBefore uint64
 	moves      bool
@@ -124,12 +129,17 @@ func (c *call[Obj]) planList(list []Obj, allowEmpty bool) error {
 	if n := len(c.steps); len(list) == 0 && n > 0 && !c.allowEmpty {
 		return fmt.Errorf("%w: Config.AllowEmpty is false, %d row(s) stay", ErrEmpty, n)
 	}
+	if c.accepted == 0 && !c.allowEmpty && slices.ContainsFunc(c.steps, func(s step[Obj]) bool { return s.unlisted }) {
+		return nil // write refuses it
+	}
+	c.hold = nil
+	c.holdDeletions()
 	return nil
 }
 
 // planChanges plans the last change of each key.
 func (c *call[Obj]) planChanges(changes []Change[Obj]) error {
-	// Other keys stay in error.
+	// Other keys stay in error, and held.
 	c.rejected = rejections{byKey: maps.Clone(c.Sink.rejected.byKey), unnamed: c.Sink.rejected.unnamed}
 	last := make(map[string]int, len(changes))
 	steps := make([]step[Obj], 0, len(changes))
@@ -152,6 +162,8 @@ func (c *call[Obj]) planChanges(changes []Change[Obj]) error {
 		delete(c.rejected.byKey, s.key)
 		c.plan(s)
 	}
+	c.hold = c.hold.without(c, last)
+	c.holdDeletions()
 	return nil
 }
 

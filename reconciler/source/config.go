@@ -16,6 +16,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/rows"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Config is the configuration of a [Sink].
@@ -49,10 +50,18 @@ type Config[Obj any] struct {
 	// list is an error, and one that removes rows although every object of it is rejected. [Sink.Clear] is for
 	// one list.
 	AllowEmpty bool
+	// MaxDeletions bounds the rows that one call of Replace, Clear or Apply deletes. The deletions of a call above
+	// it are held: the rest of the call is applied, the error wraps [ErrHeld], and health names their number and some
+	// keys, until a person approves exactly this set ([Sink.Approve]), or the source has the objects again. A single
+	// deletion is never held, and deletions in several calls are not added up. The zero value is no bound.
+	MaxDeletions Bound
 
+	// Registry has the Sink from New until Close, so that commands and the page show it, and approve deletions
+	// that are held; nil for none.
+	Registry *inspect.Registry
 	// Health is told when the source is disconnected or without its first list for a minute, and each
-	// minute from then on, when objects are rejected, when an empty list is refused, when a function of
-	// this configuration hangs, and when that is over. It is called without a lock of the table, by one goroutine
+	// minute from then on, when objects are rejected, when an empty list is refused, when
+	// deletions are held, of what [Sink.Report] reports, when a function of this configuration hangs, and when that is over. It is called without a lock of the table, by one goroutine
 	// at a time, and must not call the Sink, which waits for it. It must be of this Sink alone: the Sink makes no
 	// scope. nil means that health is not reported.
 	Health cell.Health
@@ -73,6 +82,12 @@ func (cfg *Config[Obj]) validate() error {
 	}
 	if cfg.DB != nil && cfg.Table != nil && cfg.DB.GetTable(cfg.DB.ReadTxn(), cfg.Table.Name()) != statedb.TableMeta(cfg.Table) {
 		errs = append(errs, fmt.Errorf("Config.Table is %q, which is not a table of Config.DB", cfg.Table.Name()))
+	}
+	if n := cfg.MaxDeletions.Rows; n < 0 {
+		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Rows is %d, must not be negative", n))
+	}
+	if f := cfg.MaxDeletions.Fraction; !(f >= 0 && f <= 1) {
+		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Fraction is %v, must be from 0 to 1", f))
 	}
 	return errors.Join(errs...)
 }
@@ -116,6 +131,9 @@ func New[Obj any](cfg Config[Obj]) (*Sink[Obj], error) {
 		return nil, fmt.Errorf("Config.Name is %q: %w", cfg.Name, err)
 	}
 	wtxn.Commit()
+	if cfg.Registry != nil {
+		cfg.Registry.AddSource(s)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state.Since = time.Now()

@@ -43,18 +43,26 @@ type Sink[Obj any] struct {
 	// gaps is the number of calls that were not complete; the beginning counts as one. The table includes the
 	// source up to state.Input and all changes that were given later if gaps is fullGaps, which belongs to the
 	// call that has the turn.
+	// loaded is what SetLoaded was given.
 	gaps     atomic.Uint64
+	loaded   atomic.Pointer[func(context.Context) error]
 	fullGaps uint64
 
 	// mu is held for short accesses to what follows, and while health is told. It is locked after the
 	// table of inputs, and never while a function of the program runs. Only the call that has the turn changes
 	// rejected and listed.
 	mu sync.Mutex
-	// state has all but Running, Rejected and, until Close, Rows.
+	// state has all but Running, Rejected, Held and, until Close, Rows.
 	state State
 	// away reports whether Disconnected was called since the last call has begun.
 	away     bool
 	rejected rejections
+	// reported is what Report was told last. hold are the deletions that are held; nil if none is. Only the call that has
+	// the turn changes hold.
+	// upTo is the revision of the source that the table includes but for these.
+	reported []Problem
+	hold     *heldSet[Obj]
+	upTo     uint64
 	// listed reports whether a Replace was complete, so that the initialiser has ended. refused reports whether
 	// the last list was refused because it was empty.
 	listed, refused bool
@@ -89,6 +97,10 @@ type Change[Obj any] struct {
 // would remove rows of the source.
 var ErrEmpty = errors.New("the list is empty, and the source has rows")
 
+// ErrHeld is returned by a call, wrapped, that has held its deletions, because they are more than
+// Config.MaxDeletions allows. All else of the call is applied.
+var ErrHeld = errors.New("more deletions than Config.MaxDeletions allows are held")
+
 // errClosed is returned after [Sink.Close].
 var errClosed = errors.New("the source is closed")
 
@@ -112,27 +124,32 @@ var errClosed = errors.New("the source is closed")
 // next Replace completes it. A call that is not complete moves neither the input's revision nor the
 // initialiser. After [Sink.Close] it returns an error.
 func (s *Sink[Obj]) Replace(ctx context.Context, list []Obj, at uint64) (changed int, err error) {
-	return s.call(ctx, at, func(c *call[Obj]) error { return c.planList(list, s.cfg.AllowEmpty) })
+	return s.call(ctx, at, false, func(c *call[Obj]) error { return c.planList(list, s.cfg.AllowEmpty) })
 }
 
 // Clear is [Sink.Replace] with an empty list that removes all rows of this source, whatever Config.AllowEmpty
-// is: for a program that knows that the source is empty, and has not lost what it had.
+// is: for a program that knows that the source is empty, and has not lost what it had. Config.MaxDeletions bounds
+// it, too.
 func (s *Sink[Obj]) Clear(ctx context.Context, at uint64) (changed int, err error) {
-	return s.call(ctx, at, func(c *call[Obj]) error { return c.planList(nil, true) })
+	return s.call(ctx, at, false, func(c *call[Obj]) error { return c.planList(nil, true) })
 }
 
 // Apply applies single changes of the source. at is the revision of the source with these changes. Of
 // several changes of one key the last counts. Deleting an object that has no row does nothing. All else
 // is as with [Sink.Replace].
 //
-// Apply does not end the initialiser. It moves the input's revision only if the table includes all that
-// came before: after a Replace that was complete, and no call since that was not.
+// Apply does not end the initialiser, unless that waits for deletions that are held, and Apply ends that. It moves the input's revision only if the table includes all that
+// came before: after a Replace that was complete, and no call since that was not, and while no deletions are held. A key that is
+// held, and is in the call, is not held any more, unless the call deletes it among too many others.
 func (s *Sink[Obj]) Apply(ctx context.Context, changes []Change[Obj], at uint64) (changed int, err error) {
-	return s.call(ctx, at, func(c *call[Obj]) error { return c.planChanges(changes) })
+	return s.call(ctx, at, false, func(c *call[Obj]) error { return c.planChanges(changes) })
 }
 
-// call makes a call in its turn, after which the source is at the revision at.
-func (s *Sink[Obj]) call(ctx context.Context, at uint64, plan func(*call[Obj]) error) (changed int, err error) {
+// call makes a call in its turn, after which the source is at the revision at. approves reports whether it is an
+// Approve: what that has not done is still held, and no gap.
+func (s *Sink[Obj]) call(
+	ctx context.Context, at uint64, approves bool, plan func(*call[Obj]) error,
+) (changed int, err error) {
 	select {
 	case s.turn <- struct{}{}:
 		defer s.end()
@@ -141,20 +158,25 @@ func (s *Sink[Obj]) call(ctx context.Context, at uint64, plan func(*call[Obj]) e
 	}
 	// Also in its turn: if the turn comes when the context has ended, either may be seen.
 	if err := s.stopped(ctx); err != nil {
-		s.gaps.Add(1)
+		if !approves {
+			s.gaps.Add(1)
+		}
 		return 0, s.named(err)
 	}
 	s.setBegan(time.Now())
 	c := &call[Obj]{
 		Sink: s, ctx: ctx, snapshot: s.cfg.DB.ReadTxn(), at: at, gapsBefore: s.gaps.Load(),
-		complete: true, rejected: rejections{byKey: map[string]error{}},
+		complete: true, rejected: rejections{byKey: map[string]error{}}, hold: s.hold, approves: approves,
 	}
 	if err = plan(c); err == nil {
-		c.moves = c.complete && (c.list || s.isFull())
+		c.moves = c.complete && (c.list || s.isFull()) && c.hold == nil
 		c.published = len(c.steps) == 0 && c.isPublished()
 		err = c.write()
 	}
 	c.settle(err)
+	if err == nil && c.held > 0 {
+		err = c.hold.err(c.Input())
+	}
 	return c.changed, c.errors(err)
 }
 
@@ -174,11 +196,16 @@ func (s *Sink[Obj]) Close() {
 		return
 	}
 	s.setConnected(false, errClosed)
+	// What is held belongs to the next Sink with this name, whose first list finds it again.
+	s.hold = nil
 	s.inputs.Update(wtxn, s.cfg.Name, s.writeConnection)
 	s.ended, s.state.Rows = true, n
 	s.rearm()
 	wtxn.Commit()
 	s.claim.Release()
+	if s.cfg.Registry != nil {
+		s.cfg.Registry.RemoveSource(s)
+	}
 	if s.cfg.Health != nil {
 		s.cfg.Health.Stopped("closed")
 	}
@@ -217,19 +244,21 @@ func (s *Sink[Obj]) named(err error) error {
 func (c *call[Obj]) publish(wtxn statedb.WriteTxn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.list && c.moves {
+	if c.moves {
 		c.claim.Initialized(wtxn)
+	}
+	if c.list && c.complete {
 		c.connected = !c.away && c.setConnected(true, nil)
 	}
 	c.inputs.Update(wtxn, c.cfg.Name, func(row *inputs.Input) {
-		n := c.rejected.num()
+		n := c.rejected.num() + len(c.reported)
 		if c.moves {
 			row.Input = c.at
 		}
 		if c.moves || row.Input > 0 && n < row.Rejected {
 			row.Output = c.cfg.Table.Revision(wtxn)
 		}
-		row.Rejected = n
+		c.writeProblems(row, c.rejected, c.hold)
 		c.writeConnection(row)
 	})
 	c.published = true
@@ -239,7 +268,8 @@ func (c *call[Obj]) publish(wtxn statedb.WriteTxn) {
 // connection are known.
 func (c *call[Obj]) isPublished() bool {
 	row, _ := c.inputs.Get(c.snapshot, c.cfg.Name)
-	return row.Input == c.at && c.isFull() && row.Rejected == 0 && c.rejected.num() == 0 && (row.Connected || !c.list)
+	return row.Input == c.at && c.isFull() && row.Rejected == 0 && c.rejected.num() == 0 &&
+		row.Held == 0 && c.hold == nil && (row.Connected || !c.list)
 }
 
 // isFull reports whether the table includes the source as it is after all calls before.
@@ -250,7 +280,7 @@ func (c *call[Obj]) settle(end error) {
 	if c.connected {
 		c.log.Info("source connected")
 	}
-	if end != nil || !c.complete {
+	if (end != nil || !c.complete) && !c.approves {
 		c.gaps.Add(1)
 	}
 	row, _ := c.inputs.Get(c.cfg.DB.ReadTxn(), c.cfg.Name)
@@ -261,11 +291,19 @@ func (c *call[Obj]) settle(end error) {
 		return
 	}
 	c.Sink.rejected, c.refused = c.rejected, c.refused && !c.list
+	if c.hold != nil && c.hold != c.Sink.hold {
+		c.log.Warn("deletions held", "number", len(c.hold.steps), "set", c.hold.set)
+	}
+	c.Sink.hold = c.hold
+	if c.complete && (c.list || c.isFull()) {
+		c.upTo = c.at
+	}
 	c.state.Input, c.state.Output = row.Input, row.Output
-	if c.complete {
+	if c.complete && !c.approves {
 		c.state.LastEvent = time.Now()
 	}
-	if c.list && c.moves {
-		c.listed, c.fullGaps = true, c.gapsBefore
+	c.listed = c.listed || c.moves
+	if c.list && c.complete {
+		c.fullGaps = c.gapsBefore
 	}
 }

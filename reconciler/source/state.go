@@ -4,6 +4,7 @@
 package source
 
 import (
+	"context"
 	"time"
 
 	"github.com/cilium/statedb"
@@ -32,8 +33,10 @@ type State struct {
 	// Rejected is the number of objects that are in error, and so not in the table as the source
 	// wants them: also a row that could not be removed. Each is tried again by the next Replace, and by an
 	// Apply with its key. A deletion that is refused, because the row has another owner, is an error of its
-	// call and not counted.
+	// call and not counted. What was told to [Sink.Report] is counted, too.
 	Rejected int
+	// Held is the number of deletions that are held (Config.MaxDeletions).
+	Held int
 	// Running describes the function of the program that runs for over ten seconds, such as Same or Merge:
 	// which one, of which key, and since when; empty if there is none. It is found without a lock.
 	Running string
@@ -50,12 +53,27 @@ func (s *Sink[Obj]) State() State {
 		// Later the rows belong to the next Sink with this name.
 		state.Rows = n
 	}
-	state.Rejected, state.Running = s.rejected.num(), s.running.Long()
+	state.Rejected, state.Running = s.rejected.num()+len(s.reported), s.running.Long()
+	if s.hold != nil {
+		state.Held = len(s.hold.steps)
+	}
 	return state
 }
 
 // Input returns the name of the table, a slash and Config.Name, as in "routes/etcd": what etcd.Acks follows.
 func (s *Sink[Obj]) Input() string { return s.cfg.Table.Name() + "/" + s.cfg.Name }
+
+// SetLoaded sets what [Sink.Loaded] calls: what fills the sink calls it once, before it begins.
+func (s *Sink[Obj]) SetLoaded(loaded func(context.Context) error) { s.loaded.Store(&loaded) }
+
+// Loaded waits until what the source has now is in the table, as far as what fills the sink can tell: a source of
+// package files can. Otherwise it returns nil at once. See [inspect.Source].
+func (s *Sink[Obj]) Loaded(ctx context.Context) error {
+	if loaded := s.loaded.Load(); loaded != nil {
+		return (*loaded)(ctx)
+	}
+	return nil
+}
 
 // KeyOf returns the primary key of an object; objects with the same key are one row. It returns an error if
 // the primary index makes no key of the object or one above 65,535 bytes, or panics.

@@ -56,6 +56,19 @@ func (s *Sink[Obj]) problems() (problems string, err error) {
 		all = append(all, "an empty list was refused")
 		errs = append(errs, fmt.Errorf("%w: Config.AllowEmpty is false", ErrEmpty))
 	}
+	if s.hold != nil {
+		all = append(all, fmt.Sprintf("%d deletion(s) held", len(s.hold.steps)))
+		errs = append(errs, errors.New(s.hold.text(s.Input())))
+	}
+	if n := len(s.reported); n > 0 {
+		all = append(all, fmt.Sprintf("%d problem(s) of the source", n))
+		for _, problem := range s.reported[:min(n, health.MaxExamples)] {
+			errs = append(errs, errors.New(text.Printable(causeOf(problem.Err))))
+		}
+		if more := n - health.MaxExamples; more > 0 {
+			errs = append(errs, fmt.Errorf("%d further problems omitted", more))
+		}
+	}
 	if n := s.rejected.num(); n > 0 {
 		all = append(all, fmt.Sprintf("%d object(s) rejected", n))
 	}

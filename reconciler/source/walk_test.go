@@ -61,14 +61,23 @@ type walkSource struct {
 	input             uint64
 	full, listed      bool
 	connected, refuse bool
+	// bound is how many rows a call may delete; zero is no bound. held are the keys of deletions that are held, and upTo
+	// is the revision that the table includes but for these.
+	bound int
+	held  map[string]bool
+	upTo  uint64
 }
+
+// holds reports whether a call may not delete so many rows.
+func (s *walkSource) holds(deletions int) bool { return s.bound > 0 && deletions > max(1, s.bound) }
 
 // expected is what the model says of a call.
 type expected struct {
 	table    map[string]row
 	rejected map[string]bool
-	// failed is the number of errors, unnamed that of objects without a key.
-	failed, unnamed int
+	// failed is the number of errors, unnamed that of objects without a key, and hold that of deletions that the call
+	// holds.
+	failed, unnamed, hold int
 }
 
 func TestWalkEqualsTheModel(t *testing.T) {
@@ -91,7 +100,7 @@ func TestWalkEqualsTheModel(t *testing.T) {
 func newWalk(e *env, seed uint64) *walk {
 	w := &walk{env: e, rng: rand.New(rand.NewPCG(seed, 0)), sources: map[string]*walkSource{}, model: map[string]row{}}
 	for _, name := range []string{"a", "b", "c"} {
-		w.sources[name] = &walkSource{name: name, refuse: name != "c"}
+		w.sources[name] = &walkSource{name: name, refuse: name != "c", bound: map[string]int{"b": 2, "c": 1}[name]}
 		w.open(w.sources[name])
 	}
 	e.spy.committed = w.committed
@@ -123,8 +132,9 @@ func (w *walk) open(s *walkSource) {
 	}
 	s.Sink = w.sink(s.name, func(c *source.Config[*row]) {
 		c.Owner, c.Same, c.Merge, c.AllowEmpty = owner, same, mergeStatus, !s.refuse
+		c.MaxDeletions.Rows = s.bound
 	})
-	s.rejected, s.unnamed, s.input = map[string]bool{}, 0, 0
+	s.rejected, s.unnamed, s.input, s.held, s.upTo = map[string]bool{}, 0, 0, map[string]bool{}, 0
 	s.full, s.listed, s.connected = false, false, false
 }
 
@@ -183,7 +193,9 @@ func (w *walk) walk(steps int) {
 	names := slices.Sorted(maps.Keys(w.sources))
 	for range steps {
 		s := w.sources[names[w.rng.IntN(3)]]
-		switch w.rng.IntN(13) {
+		switch w.rng.IntN(14) {
+		case 13:
+			w.approve(s)
 		case 12:
 			if w.cursed = ""; w.rng.IntN(2) == 0 {
 				w.cursed = fmt.Sprint(10 + w.rng.IntN(30))
@@ -264,7 +276,7 @@ func (w *walk) replace(s *walkSource) {
 	}
 
 	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
-	listed, accepted := map[string]bool{}, 0
+	listed, accepted, planned := map[string]bool{}, 0, 0
 	for _, obj := range list {
 		switch {
 		case isKeyless(obj):
@@ -273,21 +285,37 @@ func (w *walk) replace(s *walkSource) {
 			want.reject(obj.Key)
 		default:
 			listed[obj.Key] = true
+			if w.mayPut(&want, s, obj) {
+				planned++
+			}
 			if w.put(&want, s, obj) {
 				accepted++
 			}
 		}
 	}
-	refused := false
-	if want.unnamed == 0 {
+	refused, held := false, map[string]bool{}
+	if want.unnamed > 0 {
+		held = s.held
+	} else {
 		if _, found := w.model[w.cursed]; found && !listed[w.cursed] {
 			want.reject(w.cursed)
 		}
 		removed := func(key string, r row) bool { return w.owns(s, r) && !listed[key] }
-		before := len(want.table)
-		maps.DeleteFunc(want.table, removed)
-		if refused = empty && accepted == 0 && len(want.table) < before; refused {
-			want.table = w.model
+		rest := maps.Clone(want.table)
+		maps.DeleteFunc(rest, removed)
+		deletions := len(want.table) - len(rest)
+		switch {
+		case (planned > 0 || !empty) && s.holds(deletions):
+			want.hold = deletions
+			for key := range want.table {
+				if _, stays := rest[key]; !stays {
+					held[key] = true
+				}
+			}
+		case empty && accepted == 0 && deletions > 0:
+			refused, want.table = true, w.model
+		default:
+			want.table = rest
 		}
 	}
 	at := w.at
@@ -299,6 +327,7 @@ func (w *walk) replace(s *walkSource) {
 		}
 		if ctx.Err() == nil {
 			require.Equal(w, refused, errors.Is(err, source.ErrEmpty), "%v", err)
+			require.Equal(w, want.hold > 0, errors.Is(err, source.ErrHeld), "%v", err)
 		}
 		return n, err
 	})
@@ -306,11 +335,42 @@ func (w *walk) replace(s *walkSource) {
 		s.full = false
 		return
 	}
-	s.listed, s.full = s.listed || want.unnamed == 0, want.unnamed == 0
+	s.full, s.held = want.unnamed == 0, held
 	s.rejected, s.unnamed = want.rejected, want.unnamed
 	if s.full {
-		w.moved(s)
+		w.moved(s, at)
 		s.connected = !w.left
+	}
+}
+
+// approve approves what a source holds, or something else.
+func (w *walk) approve(s *walkSource) {
+	set := "other"
+	if held := s.Snapshot().Held; held != nil && w.rng.IntN(4) > 0 {
+		set = held.Set
+	}
+	if set == "other" {
+		before := w.env.revision()
+		_, err := s.Approve(w.Context(), set)
+		require.Error(w, err)
+		require.Equal(w, before, w.env.revision())
+		return
+	}
+	want := expected{table: maps.Clone(w.model), rejected: map[string]bool{}}
+	for key := range s.held {
+		if r, found := w.model[key]; found && key == w.cursed {
+			want.reject(key)
+		} else if found && w.owns(s, r) {
+			delete(want.table, key)
+		}
+	}
+	if !w.call(s, want, func(ctx context.Context) (int, error) { return s.Approve(ctx, set) }) {
+		return // the rest is held
+	}
+	s.held = map[string]bool{}
+	maps.Copy(s.rejected, want.rejected)
+	if s.full {
+		w.moved(s, s.upTo)
 	}
 }
 
@@ -328,15 +388,27 @@ func (w *walk) apply(s *walkSource) {
 		}
 	}
 	w.at++
+	held, deletions := maps.Clone(s.held), []string{}
 	for key, change := range last {
+		delete(held, key)
 		if !change.Deleted {
 			w.put(&want, s, change.Object)
 		} else if row, found := w.model[key]; found && key == w.cursed {
 			want.reject(key)
 		} else if found && row.Owner == s.name {
-			delete(want.table, key)
+			deletions = append(deletions, key)
 		} else if found {
 			want.failed++
+		}
+	}
+	if s.holds(len(deletions)) {
+		want.hold = len(deletions)
+	}
+	for _, key := range deletions {
+		if want.hold > 0 {
+			held[key] = true
+		} else {
+			delete(want.table, key)
 		}
 	}
 	at := w.at
@@ -349,17 +421,23 @@ func (w *walk) apply(s *walkSource) {
 	}
 	maps.Copy(s.rejected, want.rejected)
 	s.unnamed += want.unnamed
+	s.held = held
 	if s.full = s.full && want.unnamed == 0; s.full {
-		w.moved(s)
+		w.moved(s, at)
 	}
+}
+
+// mayPut reports whether a source may write an object.
+func (w *walk) mayPut(x *expected, s *walkSource, obj *row) bool {
+	old, found := x.table[obj.Key]
+	return obj.Key != w.cursed && obj.Owner == s.name && (!found || old.Owner == s.name)
 }
 
 // put puts an object into the expected table, in place of a row of the source, and reports whether it is accepted.
 func (w *walk) put(x *expected, s *walkSource, obj *row) bool {
-	name := s.name
 	old, found := x.table[obj.Key]
 	switch {
-	case obj.Key == w.cursed, obj.Owner != name, found && old.Owner != name:
+	case !w.mayPut(x, s, obj):
 		x.reject(obj.Key)
 		return false
 	case found && sameWish(&old, obj):
@@ -399,7 +477,7 @@ func (w *walk) call(s *walkSource, want expected, call func(context.Context) (in
 	s.connected = s.connected && !w.left
 	complete = !errors.Is(err, context.Canceled)
 	if complete {
-		require.Equal(w, want.failed+want.unnamed > 0, err != nil, "%v", err)
+		require.Equal(w, want.failed+want.unnamed+want.hold > 0, err != nil, "%v", err)
 	}
 
 	after, differences := map[string]row{}, 0
@@ -441,9 +519,13 @@ func union(a, b map[string]row) map[string]row {
 	return all
 }
 
-// moved checks that the revision of the last call is published with its last row.
-func (w *walk) moved(s *walkSource) {
-	s.input = w.at
+// moved notes that the table includes a source up to a revision, but for what is held. If nothing is, it checks that the
+// revision is published with the last row.
+func (w *walk) moved(s *walkSource, at uint64) {
+	if s.upTo = at; len(s.held) > 0 {
+		return
+	}
+	s.listed, s.input = true, at
 	if w.changed > 0 {
 		require.Equal(w, w.revision, w.input(s.name).Output)
 	}
@@ -460,10 +542,10 @@ func (w *walk) check() {
 			}
 		}
 		state, in := s.State(), w.input(name)
-		require.Equal(w, []any{s.connected, rows, len(s.rejected) + s.unnamed, s.input},
-			[]any{state.Connected, state.Rows, state.Rejected, state.Input}, "source %s", name)
-		require.Equal(w, []any{s.connected, state.Since, state.Rejected, s.input, state.Output},
-			[]any{in.Connected, in.Since, in.Rejected, in.Input, in.Output}, "source %s", name)
+		require.Equal(w, []any{s.connected, rows, len(s.rejected) + s.unnamed, len(s.held), s.input},
+			[]any{state.Connected, state.Rows, state.Rejected, state.Held, state.Input}, "source %s", name)
+		require.Equal(w, []any{s.connected, state.Since, state.Rejected, state.Held, s.input, state.Output},
+			[]any{in.Connected, in.Since, in.Rejected, in.Held, in.Input, in.Output}, "source %s", name)
 		require.LessOrEqual(w, state.Output, w.env.revision())
 		require.NotEqual(w, s.listed, slices.Contains(pending, name))
 	}

@@ -22,6 +22,8 @@
 //     unless the sink has AllowEmpty, only if the store is not empty, which means that a key of the
 //     prefix decodes. A list by time or a new connection ends no hold. In a store that is the same an
 //     empty prefix is believed, and so is the first list of a program, which has no rows to hold.
+//   - Deletions above [source.Config].MaxDeletions, of a list or of the events that come at once, are held by the sink
+//     until a person approves them, or the keys are back. Meanwhile the store is followed, and Input stays.
 //   - A value that does not decode is a bad key ([Source.Bad]), and the row before it stays, until the
 //     key has a value that decodes, or is deleted.
 //   - Of several keys that decode to one row, the one that was created first has it, and the others are bad keys.

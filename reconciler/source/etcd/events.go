@@ -126,13 +126,25 @@ func (s *Source[Obj]) applied(ctx context.Context, err error, included uint64) e
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.Is(err, source.ErrEmpty), err != nil && s.cfg.Sink.State().Input != included:
+	case errors.Is(err, source.ErrEmpty):
+		return err
+	case errors.Is(err, source.ErrHeld):
+		// The sink has applied all else, tells of it, and moves to the revision when the hold ends.
+		s.cfg.Log.Warn("Deletions are held", "prefix", s.cfg.Prefix, "revision", included, "error", err)
+	case err != nil && s.isIncomplete(included):
 		return err
 	case err != nil:
 		s.cfg.Log.Warn("Not all objects of the store were applied", "prefix", s.cfg.Prefix, "revision", included, "error", err)
 	}
 	s.included = included
 	return nil
+}
+
+// isIncomplete reports whether a call of the sink that returned an error was not complete. While deletions are held
+// its revision does not move either.
+func (s *Source[Obj]) isIncomplete(included uint64) bool {
+	state := s.cfg.Sink.State()
+	return state.Input != included && state.Held == 0
 }
 
 // decode decodes a value, and returns the object and its primary key. A panic of the function of the user is

@@ -241,3 +241,46 @@ func TestRowOfAKeyThatTurnedBadBesideTheFirstListStays(t *testing.T) {
 		}
 	}
 }
+
+// The sink holds deletions above its bound, of events and of lists. Meanwhile the store is followed.
+func TestDeletionsAboveTheBoundAreHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := follow(t, atOnce, func(cfg *Config[*thing], to *source.Config[*thing]) {
+			to.MaxDeletions.Rows, cfg.Relist = 2, 10*time.Minute
+		})
+		defer f.stop()
+		f.put(1, "a", "b", "c", "d")
+		f.wait(time.Second)
+		before := f.source.State().Input
+		f.write(map[string]string{"a": "", "b": "", "c": ""})
+		f.wait(time.Second)
+		f.put(2, "d")
+		f.wait(time.Second)
+		is := func(when string, input uint64, held int, rows string) {
+			t.Helper()
+			state := f.source.State()
+			if !state.Connected || state.Input != input || state.Held != held || fmt.Sprint(f.rows()) != "map["+rows+"]" {
+				t.Errorf("%s: %+v, rows %v", when, state, f.rows())
+			}
+		}
+		is("after the events", before, 3, "a:1 b:1 c:1 d:2")
+		set := f.source.cfg.Sink.Snapshot().Held.Set
+		f.wait(30 * time.Minute)
+		is("after lists", before, 3, "a:1 b:1 c:1 d:2")
+		if again := f.source.cfg.Sink.Snapshot().Held.Set; again != set {
+			t.Errorf("the set was %s, and is %s", set, again)
+		}
+		f.put(3, "c")
+		f.wait(time.Second)
+		is("when a key is back", before, 2, "a:1 b:1 c:3 d:2")
+		if _, err := f.source.cfg.Sink.Approve(t.Context(), f.source.cfg.Sink.Snapshot().Held.Set); err != nil {
+			t.Error(err)
+		}
+		is("after the approval", uint64(f.revision), 0, "c:3 d:2")
+		f.put(4, "e", "f")
+		f.wait(time.Second)
+		f.write(map[string]string{"c": "", "d": "", "e": "", "f": ""})
+		f.wait(30 * time.Minute)
+		is("when the prefix is empty", uint64(f.revision)-1, 4, "c:3 d:2 e:4 f:4")
+	})
+}

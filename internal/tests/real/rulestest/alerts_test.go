@@ -135,6 +135,11 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 			"statekeel_input_rejected_objects{} 0x9 2x60", 25 * time.Minute},
 		{"StatekeelInputRejected", "one that is mended soon",
 			"statekeel_input_rejected_objects{} 0x9 2x9 0x60", 0},
+
+		{"StatekeelDeletionsHeld", "a truncated file",
+			"statekeel_input_held_deletions{} 0x9 2000x60", 11 * time.Minute},
+		{"StatekeelDeletionsHeld", "one that was truncated for a moment",
+			"statekeel_input_held_deletions{} 0x9 2000 0x60", 0},
 	}
 	rules := readRules(t)
 	fired := map[string]int{}
