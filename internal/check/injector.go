@@ -22,8 +22,10 @@ var (
 	ErrKilled   = errors.New("the program was killed by the test")
 )
 
-// KeyMark stands before the key in [Point].Key.
-const KeyMark = "\x00key\x00"
+// KeyOf is the end of [Point].Key for an object of a table.
+func KeyOf(table string, key []byte) string { return keyMark + table + keyMark + string(key) }
+
+const keyMark = "\x00key\x00"
 
 // Point is a place at which a run can fail.
 type Point struct {
@@ -31,8 +33,8 @@ type Point struct {
 	Name  string
 	// N counts how often the place was reached, from 1.
 	N int
-	// Key is what tells the reconciler, [KeyMark], and the key of the object; empty for a batch or a listing. A step has that
-	// of its operation.
+	// Key is what tells the reconciler, and [KeyOf] the object; empty for a batch or a listing. A step has that of its
+	// operation.
 	Key string
 	// Shared is true for a step of a batch, or outside of operations: if it fails, any object may not be applied.
 	Shared bool
@@ -74,6 +76,8 @@ type Injector struct {
 	// Delay is how late a late effect is. Lapse is how long a call that times out takes at most. Grace is how long an
 	// operation may go on after the end of its context.
 	Delay, Lapse, Grace time.Duration
+	// Refused are the names of calls that must not succeed, and do not have to.
+	Refused []string
 
 	late    atomic.Int64 // effects that are still to come
 	mu      sync.Mutex
@@ -88,6 +92,8 @@ type Injector struct {
 	// failures counts the errors of operations since the faults ended.
 	failures map[string]int
 	lastErr  map[string]error
+	// refused has the Point.Key of calls of Refused.
+	refused map[string]bool
 	// hasPanicked is true after a panic that is not a fault.
 	hasPanicked bool
 }
@@ -96,7 +102,7 @@ type Injector struct {
 func NewInjector(faults []Fault) *Injector {
 	return &Injector{
 		faults: faults, reached: map[string]int{}, lasting: map[string]Point{},
-		failures: map[string]int{}, lastErr: map[string]error{},
+		failures: map[string]int{}, lastErr: map[string]error{}, refused: map[string]bool{},
 	}
 }
 
@@ -156,7 +162,7 @@ func (x *Injector) OwnCalls() (names []string) {
 	}
 	for _, calls := range x.steps {
 		for _, c := range calls {
-			if c.ofOneKey() && !asked[c.Name] {
+			if c.ofOneKey() && !asked[c.Name] && !x.refused[c.Key] {
 				names = append(names, c.Name)
 			}
 		}
@@ -205,11 +211,35 @@ func (x *Injector) FailedMoreThan(n int) (name string, times int, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for name, times = range x.failures {
-		if times > n {
+		if times > n && !slices.Contains(x.Refused, name) {
 			return name, times, x.lastErr[name]
 		}
 	}
 	return "", 0, nil
+}
+
+// Failed returns the operations of the latest step that have failed.
+func (x *Injector) Failed() (calls []Call) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, c := range x.steps[len(x.steps)-1] {
+		if c.Class != Edge && failed(c.Err) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// IsRefused reports whether an operation of an object was called that must not succeed. key is that of [KeyOf].
+func (x *Injector) IsRefused(key string) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for refused := range x.refused {
+		if strings.HasSuffix(refused, key) {
+			return true
+		}
+	}
+	return false
 }
 
 // Late is the number of late effects that are still to come.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -99,6 +100,9 @@ func (p *Process) enter(at Point) (c *entered, parked bool) {
 	c.index = len(x.steps[c.step])
 	x.steps[c.step] = append(x.steps[c.step], call)
 	if at.ofOneKey() {
+		if slices.Contains(x.Refused, at.Name) {
+			x.refused[at.Key] = true
+		}
 		if p.running[at.Key]++; p.running[at.Key] > 1 {
 			x.wrong = append(x.wrong, fmt.Sprintf("two operations on one key overlap: %s", at.Name))
 		}
@@ -127,15 +131,24 @@ func (c *entered) leave(err error) {
 		x.failures[c.Name]++
 		x.lastErr[c.Name] = err
 	}
+	if slices.Contains(x.Refused, c.Name) && c.kind != Lost && succeeded(err) {
+		x.wrong = append(x.wrong, fmt.Sprintf("%s succeeds, although what it makes is somebody else's", c.Name))
+	}
 	if c.ofOneKey() {
 		c.p.running[c.Key]--
 	}
 }
 
-// failed reports whether the error of an operation is a failure: not if it asks to be called again, or waits.
+// succeeded reports whether the error of an operation is a success: also if it asks to be called again.
+func succeeded(err error) bool {
+	next := outcome.Of(err)
+	return err == nil || next != nil && next.Kind == core.DoneAgain
+}
+
+// failed reports whether the error of an operation is a failure: not if it waits.
 func failed(err error) bool {
 	next := outcome.Of(err)
-	return err != nil && (next == nil || next.Kind != core.DoneAgain && next.Kind != core.BlockedOn)
+	return !succeeded(err) && (next == nil || next.Kind != core.BlockedOn)
 }
 
 // Do carries out a call at a point, or its fault. half is for [Half]; nil if the call has no half.

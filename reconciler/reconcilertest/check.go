@@ -40,6 +40,12 @@ type Subject[Obj, T any] struct {
 	// to five rows each are enough for most. Required.
 	States func(r *rand.Rand) [][]Obj
 
+	// Further are further tables with rows in each state, for a program of several kinds. A state is written to all tables in
+	// one transaction; or row by row, where rows are deleted in the order of the tables, Table first, and inserted in
+	// the opposite order, and each table is initialised after its own rows. So list a table behind those that its rows need.
+	// Start is required then; it gets the tables from [TableOf].
+	Further []Further
+
 	// Config returns the configuration of the reconciler, with new operations on the target, as at a start of the
 	// program. DB and Table are those of the run. Either Config or Start is required.
 	Config func(target T) reconciler.Config[Obj]
@@ -52,6 +58,9 @@ type Subject[Obj, T any] struct {
 	// Foreign adds objects of somebody else to the target, which must stay as they are. It is called once in each run,
 	// before the first start. nil adds none.
 	Foreign func(target T)
+	// Refused are operations, as reports and plans name them, such as "update admin" or, of a table of Further, "users: update
+	// admin". They must not succeed, because Foreign has made what their rows want, and the rows do not have to be applied.
+	Refused []string
 	// Outside are changes that somebody else makes to the target, by a name for the report, such as "a route is deleted".
 	// One is made at each point of the operations. What a change adds has to be removed only if the configuration has a
 	// Pruner or a Lister.
@@ -61,8 +70,13 @@ type Subject[Obj, T any] struct {
 	// without effect". They are left out. An unknown name is an error.
 	Without []string
 
+	// Timeout is how long a call may take: one of an operation, if its configuration has no Settings.Timeout, and a listing.
+	// Zero means a second for an operation and four for a listing, or ten seconds and a minute in real time. A negative one
+	// is an error.
+	Timeout time.Duration
+
 	// RealTime is for a target that does not fit into a bubble of testing/synctest, such as a kernel or a server. A run
-	// then takes some tenths of a second, and backoffs are short; timeouts are those of the configuration. The target is
+	// then takes some tenths of a second, and backoffs are short. The target is
 	// compared when no reconciler has work and each goroutine of the program was seen blocked several times, however busy the
 	// machine is. A goroutine that only looks at something from time to time has to do so every few milliseconds. The test must
 	// not run in parallel with others, whose goroutines would count as those of the program, and as left behind.
@@ -91,7 +105,7 @@ type Subject[Obj, T any] struct {
 //
 // With [reconciler.Config].Lister another resync must find nothing in the settled target. With Equal, too, a resync takes the
 // place of the refresh, and neither another one nor a new start may call an operation. In a run Settings.ListTimeout is
-// four seconds, or a minute in real time: a listing has to take less. There is no periodic refresh then.
+// that of Subject.Timeout: a listing has to take less. There is no periodic refresh then.
 //
 // After the last fault everything that waits is retried and pruned, and refreshed if the operations cannot know of the
 // fault: success without effect, a late effect, a change from outside. Then all rows have to be applied, the
@@ -113,14 +127,15 @@ func Check[Obj, T any](t *testing.T, s Subject[Obj, T]) {
 			s.Runs = 100
 		}
 	}
-	states := s.States(rand.New(rand.NewPCG(s.Seed, 0)))
-	if len(states) == 0 {
-		t.Fatal("Subject.States returns no state")
+	tables, err := s.tables()
+	if err != nil {
+		t.Fatal(err)
 	}
+	states := tables[0].count()
 	subject := &check.Subject{
-		States: len(states), Outside: slices.Sorted(maps.Keys(s.Outside)), Runs: s.Runs, Seed: s.Seed, Logf: t.Logf,
+		States: states, Outside: slices.Sorted(maps.Keys(s.Outside)), Runs: s.Runs, Seed: s.Seed, Logf: t.Logf,
 		Run:     func(p check.Plan) *check.Record { return s.run(t, p) },
-		Name:    func(state int) string { return describe(states[state]) },
+		Name:    func(state int) string { return describe(tables, state) },
 		Without: append(check.Left(t), s.Without...),
 	}
 	if s.RealTime {
@@ -128,7 +143,7 @@ func Check[Obj, T any](t *testing.T, s Subject[Obj, T]) {
 	}
 	var failure *check.Failure
 	if s.Plan != "" {
-		p, err := check.Parse(s.Plan, len(states))
+		p, err := check.Parse(s.Plan, states)
 		if err != nil {
 			t.Fatalf("Subject.Plan %q: %s", s.Plan, err)
 		}
@@ -162,12 +177,56 @@ func (s *Subject[Obj, T]) validate() error {
 	if s.Runs < 0 {
 		errs = append(errs, fmt.Errorf("Subject.Runs is %d, to be at least 0", s.Runs))
 	}
+	if s.Timeout < 0 {
+		errs = append(errs, fmt.Errorf("Subject.Timeout is %s, to be at least 0", s.Timeout))
+	}
+	if len(s.Further) > 0 && s.Config != nil {
+		errs = append(errs, errors.New("Subject has both Further and Config: start the reconcilers of all tables in Start"))
+	}
+	for i, further := range s.Further {
+		if further == nil {
+			errs = append(errs, fmt.Errorf("Subject.Further[%d] is nil", i))
+		} else if missing := further.missing(); len(missing) > 0 {
+			errs = append(errs, fmt.Errorf("Subject.Further[%d] lacks %s", i, strings.Join(missing, ", ")))
+		}
+	}
 	for _, name := range s.Without {
 		if !slices.Contains(check.Names(), name) {
 			errs = append(errs, fmt.Errorf("Subject.Without: there is no fault %q, there are: %s", name, strings.Join(check.Names(), ", ")))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// tables returns the tables of a run, with rows of their own: that of Table, and those of Further.
+func (s *Subject[Obj, T]) tables() ([]statedTable, error) {
+	tables := []statedTable{Rows[Obj]{s.Table, s.States}.begin(s.Seed)}
+	states := tables[0].count()
+	if states == 0 {
+		return nil, errors.New("Subject.States returns no state")
+	}
+	for i, further := range s.Further {
+		table := further.begin(s.Seed)
+		if n := table.count(); n != states {
+			return nil, fmt.Errorf("Subject.Further[%d].States returns %d states, and Subject.States %d: each needs as many",
+				i, n, states)
+		}
+		tables = append(tables, table)
+	}
+	return tables, nil
+}
+
+// timeouts returns how long an operation and a listing may take. That of a listing is over before a state is: while a
+// listing fails for ever, the rows are applied without it.
+func (s *Subject[Obj, T]) timeouts() (operation, listing time.Duration) {
+	switch {
+	case s.Timeout > 0:
+		return s.Timeout, s.Timeout
+	case s.RealTime:
+		return callTime, stopTime
+	default:
+		return time.Second, 4 * time.Second
+	}
 }
 
 // patience is how long a run may take in real time before the watchdog ends the test if everything is blocked. It waits
@@ -239,12 +298,14 @@ func allBlocked() bool {
 }
 
 // describe returns the rows of a state in one line.
-func describe[Obj any](state []Obj) string {
-	texts := make([]string, len(state))
-	for i, obj := range state {
-		texts[i] = describeRow(obj)
+func describe(tables []statedTable, state int) string {
+	var texts []string
+	for _, table := range tables {
+		if text := table.describe(state); text != "" {
+			texts = append(texts, text)
+		}
 	}
-	return strings.Join(texts, ", ")
+	return strings.Join(texts, "; ")
 }
 
 // describeRow is what the row says of itself, or its fields.

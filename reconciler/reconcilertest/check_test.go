@@ -47,9 +47,10 @@ var entryIndex = statedb.Index[*entry, string]{
 
 // store is a target: a map of keys.
 type store struct {
-	mu   sync.Mutex
-	data map[string]string
-	made int // objects with a name of their own
+	mu    sync.Mutex
+	data  map[string]string
+	made  int      // objects with a name of their own
+	calls []string // of tracing
 }
 
 func (s *store) set(ctx context.Context, key, value string) error {

@@ -10,7 +10,7 @@
 // when the test ends; the test fails if one of them returns an error.
 //
 // [Check] looks for bugs in operations, and in what stands between rows and a target: it goes all ways through a few
-// states of a table, lets calls and steps go wrong, and compares the target with that of a fresh start.
+// states of one or more tables, lets calls and steps go wrong, and compares the target with that of a fresh start.
 //
 // [Target] is a fake target, for tests of rows, settings and triggers rather than operations. It
 // records calls and returns the errors that the test plans. [Health] records what reconcilers report.

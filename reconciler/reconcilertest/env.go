@@ -36,9 +36,10 @@ type Env[Obj any] struct {
 	// registry.
 	Registry *inspect.Registry
 
-	log   testlog.Buffer
-	stops []func()
-	life  *life // nil outside of [Check]
+	log     testlog.Buffer
+	stops   []func()
+	life    *life               // nil outside of [Check]
+	further []statedb.TableMeta // of Subject.Further
 }
 
 // Run runs a test in a bubble of testing/synctest, with the table that newTable makes. It stops the
@@ -99,7 +100,7 @@ func (e *Env[Obj]) Start(cfg reconciler.Config[Obj]) *reconciler.Loop[Obj] {
 	e.Helper()
 	cfg = e.Config(cfg)
 	if e.life != nil {
-		cfg = withFaults(e.life, cfg, true)
+		cfg = withFaults(e.life, cfg)
 	}
 	e.Loop = start(e, cfg)
 	return e.Loop
@@ -111,7 +112,7 @@ func Start[Obj, Row any](e *Env[Obj], cfg reconciler.Config[Row]) *reconciler.Lo
 	e.Helper()
 	cfg = config(e, cfg)
 	if e.life != nil {
-		cfg = withFaults(e.life, cfg, false)
+		cfg = withFaults(e.life, cfg)
 	}
 	return start(e, cfg)
 }

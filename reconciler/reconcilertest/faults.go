@@ -28,17 +28,25 @@ type life struct {
 	lists, resyncs bool
 	// compares is true if every reconciler lists its target with values, and compares them.
 	compares bool
-	// started counts the reconcilers by the beginning of the names of their calls.
+	// timeout is that of operations whose configuration has none, listTimeout bounds the wait for the first listing.
+	timeout, listTimeout time.Duration
+	// main is the table of the subject. started counts the reconcilers by their tables.
+	main    string
 	started map[string]int
-	// removes call the operations of each reconciler of the table for a row that is absent.
-	removes []func(ctx context.Context, txn statedb.ReadTxn, row any) error
+}
+
+// prefix tells the rows of a table from those of the subject's Table.
+func (l *life) prefix(table string) string {
+	if table == l.main {
+		return ""
+	}
+	return table + ": "
 }
 
 // faulty calls the operations of a reconciler, with the faults of a run.
 type faulty[Row any] struct {
 	*life
 	prefix string
-	clone  func(Row) Row
 	names  *rows.Rows[Row]
 	single reconciler.ObjectOperations[Row]
 	batch  reconciler.BatchOperations[Row]
@@ -47,25 +55,16 @@ type faulty[Row any] struct {
 	lister reconciler.Lister[Row]
 }
 
-// timeout is that of operations whose configuration has none.
-const timeout = time.Second
-
-// listTimeout bounds the wait for the first listing. It is over before a state is: while a listing fails for ever, the rows
-// are applied without it.
-const listTimeout = 4 * time.Second
-
-// withFaults returns cfg with operations that have the faults of the run. own is true for a table of the states. Names of
-// calls begin with what tells the reconcilers of a run apart.
-func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconciler.Config[Row] {
-	prefix := ""
-	if !own {
-		prefix = cfg.Table.Name() + ": "
-	}
-	if l.started[prefix]++; l.started[prefix] > 1 {
-		prefix = fmt.Sprintf("%sreconciler %d: ", prefix, l.started[prefix])
+// withFaults returns cfg with operations that have the faults of the run. Names of calls begin with what tells the
+// reconcilers of a run apart.
+func withFaults[Row any](l *life, cfg reconciler.Config[Row]) reconciler.Config[Row] {
+	table := cfg.Table.Name()
+	prefix := l.prefix(table)
+	if l.started[table]++; l.started[table] > 1 {
+		prefix = fmt.Sprintf("%sreconciler %d: ", prefix, l.started[table])
 	}
 	f := &faulty[Row]{
-		life: l, prefix: prefix, clone: cfg.Clone, names: rows.NewBeside(cfg.DB, cfg.Table),
+		life: l, prefix: prefix, names: rows.NewBeside(cfg.DB, cfg.Table),
 		single: cfg.Operations, batch: cfg.BatchOperations, round: cfg.RoundOperations, pruner: cfg.Pruner,
 		lister: cfg.Lister,
 	}
@@ -94,21 +93,15 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	if f.lister != nil {
 		cfg.Lister = faultyLister[Row]{f}
 	}
-	if own {
-		l.removes = append(l.removes, f.remove)
-	}
 	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.RefreshLimiter = nil
-		s.ListTimeout = listTimeout
+		s.ListTimeout = l.listTimeout
 		if cfg.Lister != nil && cfg.Equal != nil {
 			// The kit asks for resyncs. A refresh would be taken for an operation that a resync has called.
 			s.RefreshInterval = 0
 		}
 		if s.Timeout == 0 {
-			s.Timeout = timeout
-			if !l.virtual {
-				s.Timeout = callTime
-			}
+			s.Timeout = l.timeout
 		}
 		if !l.virtual {
 			// A failure that lasts leaves more and more time without a call, in which the program rests.
@@ -116,7 +109,7 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 			if s.BlockedRecheck > 0 {
 				s.BlockedRecheck = min(s.BlockedRecheck, time.Second)
 			}
-			if s.ListTimeout = stopTime; l.x.ListingLasts() {
+			if l.x.ListingLasts() {
 				s.ListTimeout = 50 * time.Millisecond
 			}
 		}
@@ -124,26 +117,9 @@ func withFaults[Row any](l *life, cfg reconciler.Config[Row], own bool) reconcil
 	return cfg
 }
 
-// remove deletes a row that is absent, without faults.
-func (f *faulty[Row]) remove(ctx context.Context, txn statedb.ReadTxn, row any) error {
-	obj := row.(Row)
-	if f.clone != nil {
-		obj = f.clone(obj)
-	}
-	entry := []reconciler.BatchEntry[Row]{{Object: obj}}
-	switch {
-	case f.round != nil:
-		f.round.ProcessRound(ctx, txn, entry, nil)
-		return entry[0].Result
-	case f.batch != nil:
-		f.batch.DeleteBatch(ctx, txn, entry)
-		return entry[0].Result
-	}
-	return f.single.Delete(ctx, txn, 0, obj)
-}
-
 func (f *faulty[Row]) point(class check.Class, operation string, obj Row) check.Point {
-	return check.Point{Class: class, Name: f.prefix + operation + " " + f.names.Name(obj), Key: f.prefix + check.KeyMark + string(f.names.Key(obj))}
+	return check.Point{Class: class, Name: f.prefix + operation + " " + f.names.Name(obj),
+		Key: f.prefix + check.KeyOf(f.names.Table.Name(), f.names.Key(obj))}
 }
 
 // unchanged calls, and reports a row that the call has changed.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/check"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
@@ -127,5 +129,43 @@ func TestABatchThatIsSortedAndBisectedPasses(t *testing.T) {
 func TestDeletionsOfOrphansAreToldApart(t *testing.T) {
 	s := batched(func(s *store) reconciler.BatchOperations[*entry] { return bisecting{plain{s}} }, "a b", "c", "a b")
 	s.Plan = `0 1 2; kill and rewrite at "update batch" 1`
+	reconcilertest.Check(t, s)
+}
+
+// lazy takes 20 seconds for each update, and for each listing.
+type lazy struct{ plain }
+
+func (l lazy) rest(ctx context.Context) error {
+	select {
+	case <-time.After(20 * time.Second):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (l lazy) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, e *entry) error {
+	return errors.Join(l.rest(ctx), l.plain.Update(ctx, txn, revision, e))
+}
+
+func (l lazy) List(ctx context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
+	if err := l.rest(ctx); err != nil {
+		return err
+	}
+	for key, value := range l.dump() {
+		if !yield(&entry{key, strings.Fields(value)}) {
+			break
+		}
+	}
+	return nil
+}
+
+func TestTimeoutIsHowLongACallMayTake(t *testing.T) {
+	s := configured(func(s *store) reconciler.Config[*entry] {
+		return reconciler.Config[*entry]{Operations: lazy{plain{s}}, Lister: lazy{plain{s}}, Equal: equalEntries}
+	})
+	s.Runs = long.Times(100)
+	require.Contains(t, failed(t, s), "deadline exceeded")
+	s.Timeout = 30 * time.Second
 	reconcilertest.Check(t, s)
 }

@@ -47,7 +47,7 @@ func (w *world[Obj, T]) settle(d time.Duration) {
 		if rewritten && !w.x.Healed() {
 			return
 		}
-		w.start(check.Step{State: w.state})
+		w.start(w.again())
 	}
 }
 
@@ -217,6 +217,7 @@ func (w *world[Obj, T]) repair(all bool) {
 
 // controller is what a run asks of a reconciler.
 type controller interface {
+	ID() inspect.ID
 	Retry(ctx context.Context, keys ...string) (int, error)
 	Refresh(ctx context.Context, keys ...string) (int, error)
 	Prune()
@@ -285,8 +286,14 @@ func (w *world[Obj, T]) unequal() (texts []string) {
 	return texts
 }
 
-// rest returns the rows that are not applied now.
-func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
+// unreconciled is a row that is not applied.
+type unreconciled struct {
+	inspect.Unreconciled
+	table string
+}
+
+// rest returns the rows that are not applied now, without those that are refused.
+func (w *world[Obj, T]) rest() (keys []unreconciled) {
 	w.each(func(ctx context.Context, c controller) {
 		now, cancel := context.WithCancel(ctx)
 		cancel()
@@ -296,11 +303,16 @@ func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
 				time.Sleep(callTime / 100) // on a busy machine the loop may not answer at once
 				continue
 			}
-			if keys = append(keys, rest.Keys...); err != nil && len(rest.Keys) == 0 {
+			if err != nil && len(rest.Keys) == 0 {
 				if busy := c.Snapshot(ctx).Busy; busy != "" {
 					err = &inspect.BusyError{With: busy}
 				}
-				keys = append(keys, inspect.Unreconciled{State: inspect.StateUnseen, Err: err})
+				rest.Keys = []inspect.Unreconciled{{State: inspect.StateUnseen, Err: err}}
+			}
+			for _, u := range rest.Keys {
+				if table := c.ID().Table; !w.x.IsRefused(check.KeyOf(table, u.Key)) {
+					keys = append(keys, unreconciled{u, table})
+				}
 			}
 			return
 		}
@@ -311,7 +323,7 @@ func (w *world[Obj, T]) rest() (keys []inspect.Unreconciled) {
 // unapplied returns the rows that are not applied, with the reasons.
 func (w *world[Obj, T]) unapplied() (texts []string) {
 	for _, u := range w.rest() {
-		texts = append(texts, u.Error())
+		texts = append(texts, w.tb.prefix(u.table)+u.Error())
 	}
 	return texts
 }
@@ -329,8 +341,9 @@ func (w *world[Obj, T]) stuck() (texts []string) {
 		}
 	}
 	for _, u := range w.rest() {
-		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, func(p check.Point) bool { return strings.HasSuffix(p.Key, check.KeyMark+string(u.Key)) }) {
-			texts = append(texts, u.Error())
+		fails := func(p check.Point) bool { return strings.HasSuffix(p.Key, check.KeyOf(u.table, u.Key)) }
+		if u.State != inspect.StateBlocked && !slices.ContainsFunc(lasting, fails) {
+			texts = append(texts, w.tb.prefix(u.table)+u.Error())
 		}
 	}
 	return texts

@@ -4,12 +4,7 @@
 package reconcilertest
 
 import (
-	"bytes"
-	"context"
-	"fmt"
 	"maps"
-	"math/rand/v2"
-	"reflect"
 	"runtime/debug"
 	"slices"
 	"sync"
@@ -21,8 +16,6 @@ import (
 
 	"github.com/statekeel/statekeel/internal/check"
 	"github.com/statekeel/statekeel/internal/edgehook"
-	"github.com/statekeel/statekeel/internal/outcome"
-	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -36,40 +29,37 @@ type world[Obj, T any] struct {
 	x      *check.Injector
 	rec    *check.Record
 	target T
-	states [][]Obj
+	tables []statedTable // the first one is that of Subject.Table, the others are those of Subject.Further
 	hashes map[uintptr]uint64
-	hashed []hashed[Obj]
 	before map[string]string // the goroutines at the begin of the run
 
 	env   *Env[Obj]
 	tb    *lifeTB
 	lives []*lifeTB
 	txn   statedb.WriteTxn // of squashed steps; nil otherwise
-	rows  map[string]Obj   // as they were written to the table, by key
-	state int
-	lists bool
+	// initialised is true once the tables of the life are initialised.
+	initialised bool
+	at          check.Step // the latest one
+	lists       bool
 	// compares is true if each reconciler lists its target with values, and compares them.
 	compares bool
-}
-
-type hashed[Obj any] struct {
-	obj  Obj
-	hash uint64
 }
 
 func newWorld[Obj, T any](s *Subject[Obj, T], t testing.TB, p check.Plan) *world[Obj, T] {
 	run := newRunTB(t, t.Context())
 	w := &world[Obj, T]{s: s, t: &run, x: check.NewInjector(p.Faults), rec: &check.Record{}, hashes: map[uintptr]uint64{}}
-	w.states = s.States(rand.New(rand.NewPCG(s.Seed, 0)))
-	for _, state := range w.states {
-		for _, obj := range state {
-			hash := check.Hash(obj)
-			w.hashed = append(w.hashed, hashed[Obj]{obj, hash})
-			if at := address(obj); at != 0 {
+	var err error
+	if w.tables, err = s.tables(); err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range w.tables {
+		for row, hash := range table.all() {
+			if at := address(row); at != 0 {
 				w.hashes[at] = hash
 			}
 		}
 	}
+	w.x.Refused = s.Refused
 	w.x.Delay, w.x.Lapse, w.x.Grace = 3*time.Second, 5*time.Second, 5*time.Second
 	if s.RealTime {
 		// On a busy machine the kernel may keep a call for many seconds.
@@ -148,10 +138,12 @@ func (w *world[Obj, T]) run(p check.Plan) (rec *check.Record) {
 		w.t.end()
 		w.leaks()
 	}
-	for _, row := range w.hashed {
-		if check.Hash(row.obj) != row.hash {
-			w.x.Report("a row was changed after it was written: %s", describeRow(row.obj))
-			break
+	for _, table := range w.tables {
+		for row, hash := range table.all() {
+			if check.Hash(row) != hash {
+				w.x.Report("a row was changed after it was written: %s", describeRow(row))
+				break
+			}
 		}
 	}
 	return w.record()
@@ -194,13 +186,20 @@ func (w *world[Obj, T]) outside() map[string]func() {
 // reconcilers, as in a program.
 func (w *world[Obj, T]) start(s check.Step) {
 	l := &life{Process: w.x.Start(), x: w.x, virtual: !w.s.RealTime, hashes: w.hashes, started: map[string]int{}, compares: true}
+	l.timeout, l.listTimeout = w.s.timeouts()
 	w.tb = &lifeTB{runTB: newRunTB(w.t.TB, edgehook.With(w.t.TB.Context(), l.Hook())), life: l}
 	w.lives = append(w.lives, w.tb)
-	w.env = New(w.tb, w.s.Table)
+	main := w.tables[0].(*stated[Obj])
+	w.env = New(w.tb, func(db *statedb.DB) (statedb.RWTable[Obj], error) { err := main.open(db); return main.table, err })
 	w.env.life = l
-	w.rows = map[string]Obj{}
-	var initialised func(statedb.WriteTxn)
-	w.env.Write(func(wtxn statedb.WriteTxn) { initialised = w.env.Table.RegisterInitializer(wtxn, "states") })
+	l.main = main.table.Name()
+	for _, table := range w.tables[1:] {
+		if err := table.open(w.env.DB); err != nil {
+			w.t.Fatalf("making a table of Subject.Further: %s", err)
+		}
+		w.env.further = append(w.env.further, table.meta())
+	}
+	w.initialised = false
 	w.startProgram()
 	w.lists = w.lists || l.lists
 	if w.begun(); len(w.env.Registry.All()) == 0 {
@@ -219,11 +218,6 @@ func (w *world[Obj, T]) start(s check.Step) {
 	}
 	w.compares = l.compares && known == loops // of those that the program starts itself the kit knows nothing
 	w.write(s)
-	if w.txn != nil {
-		initialised(w.txn)
-		return
-	}
-	w.env.Write(initialised)
 }
 
 // begun waits until what the program has started runs.
@@ -260,14 +254,19 @@ type over struct{}
 // restart begins a life of the program if there is none.
 func (w *world[Obj, T]) restart() {
 	if w.env == nil {
-		w.start(check.Step{State: w.state})
+		w.start(w.again())
 		w.settle(settleTime)
 	}
 }
 
+// again is the latest step for a new start of the program, in which the tables are filled in the same way.
+func (w *world[Obj, T]) again() check.Step {
+	return check.Step{State: w.at.State, Reversed: w.at.Reversed}
+}
+
 // step brings the table to a state.
 func (w *world[Obj, T]) step(s check.Step) {
-	w.state = s.State
+	w.at = s
 	if w.env == nil {
 		w.start(s)
 	} else {
@@ -278,86 +277,78 @@ func (w *world[Obj, T]) step(s check.Step) {
 	}
 }
 
-// write writes what differs between the table and a state: in one transaction, or one by one if the step is reversed. The
-// transaction goes on with the next state if the step is squashed.
+// write writes what differs between the tables and a state: in one transaction, or one by one if the step is reversed. The
+// transaction goes on with the next state if the step is squashed. The tables of a new life are initialised after that, or
+// each after its own rows if the step is reversed.
 func (w *world[Obj, T]) write(s check.Step) {
-	type keyed struct {
-		key string
-		obj Obj
-	}
-	var wanted []keyed
-	index := w.env.Table.PrimaryIndexer()
-	if s.State != check.Empty {
-		for _, obj := range w.states[s.State] {
-			key, err := rows.KeyOf(index, obj)
-			if err != nil {
-				w.t.Fatalf("a row of state %d: %s", s.State, err)
-			}
-			wanted = append(wanted, keyed{string(key), obj})
-		}
-	}
-	slices.SortStableFunc(wanted, func(a, b keyed) int { return bytes.Compare([]byte(a.key), []byte(b.key)) })
-	if s.Reversed {
-		slices.Reverse(wanted)
-	}
 	if w.txn == nil {
-		w.txn = w.env.DB.WriteTxn(w.env.Table)
+		w.txn = w.writeTxn()
 	}
-	var changes []func()
-	for row := range w.env.Table.All(w.txn) {
-		key, err := rows.KeyOf(index, row)
-		if err != nil || !slices.ContainsFunc(wanted, func(k keyed) bool { return k.key == string(key) }) {
-			changes = append(changes, func() { _, _, _ = w.env.Table.Delete(w.txn, row) })
-			delete(w.rows, string(key))
+	var deletes, inserts []change
+	for _, table := range w.tables {
+		gone, came, err := table.changes(w.txn, s.State)
+		if err != nil {
+			w.t.Fatal(err)
 		}
-	}
-	for _, k := range wanted {
-		if had, ok := w.rows[k.key]; !ok || !reflect.DeepEqual(had, k.obj) {
-			changes = append(changes, func() { _, _, _ = w.env.Table.Insert(w.txn, k.obj) })
-			w.rows[k.key] = k.obj
+		deletes = append(deletes, gone...)
+		if !s.Reversed {
+			inserts = append(inserts, came...)
+			continue
 		}
+		slices.Reverse(came)
+		if !w.initialised {
+			came = append(came, table.initialise)
+		}
+		inserts = slices.Concat(came, inserts)
 	}
+	changes := slices.Concat(deletes, inserts)
 	for i, change := range changes {
-		change()
+		change(w.txn)
 		if s.Reversed && i < len(changes)-1 {
 			w.txn.Commit()
 			w.env.idle()
-			w.txn = w.env.DB.WriteTxn(w.env.Table)
+			w.txn = w.writeTxn()
 		}
 	}
+	if !s.Reversed && !w.initialised {
+		if !s.Squashed {
+			w.txn.Commit()
+			w.txn = w.writeTxn()
+		}
+		for _, table := range w.tables {
+			table.initialise(w.txn)
+		}
+	}
+	w.initialised = true
 	if !s.Squashed {
 		w.txn.Commit()
 		w.txn = nil
 	}
 }
 
-// removeAbsent deletes each row that is deleted already once more.
-func (w *world[Obj, T]) removeAbsent() {
-	seen := map[string]bool{}
-	for _, row := range w.hashed {
-		key, err := rows.KeyOf(w.env.Table.PrimaryIndexer(), row.obj)
-		if err != nil || seen[string(key)] {
-			continue
-		}
-		seen[string(key)] = true
-		for _, remove := range w.tb.removes {
-			if err := w.removed(row.obj, remove); err != nil && outcome.Of(err) == nil {
-				w.x.Report("the deletion of %s, which the target does not have, fails: %s", describeRow(row.obj), err)
-			}
-		}
+// writeTxn returns a transaction of the tables of the states.
+func (w *world[Obj, T]) writeTxn() statedb.WriteTxn {
+	var metas []statedb.TableMeta
+	for _, table := range w.tables {
+		metas = append(metas, table.meta())
 	}
+	return w.env.DB.WriteTxn(metas...)
 }
 
-// removed deletes a row that is absent. A panic is an error.
-func (w *world[Obj, T]) removed(obj Obj, remove func(context.Context, statedb.ReadTxn, any) error) (err error) {
-	ctx, cancel := context.WithTimeout(w.env.Context(), timeout)
-	defer cancel()
-	defer func() {
-		if v := recover(); v != nil {
-			err = fmt.Errorf("panic: %v", v)
+// removeAbsent deletes each row that is deleted already once more: it is inserted and deleted in one transaction, so that
+// the reconcilers of its table see a deletion.
+func (w *world[Obj, T]) removeAbsent() {
+	txn := w.writeTxn()
+	for _, table := range w.tables {
+		if w.tb.started[table.meta().Name()] > 0 {
+			table.insertAndDelete(txn)
 		}
-	}()
-	return remove(ctx, w.env.DB.ReadTxn(), obj)
+	}
+	txn.Commit()
+	w.settle(settleTime)
+	for _, c := range w.x.Failed() {
+		w.x.Report("%s, which the target does not have, fails: %s", c.Name, c.Err)
+	}
 }
 
 // stop stops all lives of the program, and reports one that does not stop.
