@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/signal"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -449,7 +449,7 @@ func TestParseThatHangsIsNamed(t *testing.T) {
 		})
 		noInotify(s)
 		e.run(s)
-		time.Sleep(2*usercall.LongAfter + time.Second)
+		time.Sleep(2*guard.LongAfter + time.Second)
 		require.Contains(t, e.told(), "Parse of "+e.path("a")+" runs since ")
 		close(hang)
 		time.Sleep(time.Second)
@@ -464,7 +464,7 @@ func TestGoexitOfParseEndsRun(t *testing.T) {
 	s := e.source(func(_ *env, cfg *Config[*row], _ *source.Config[*row]) {
 		cfg.Parse = func(string, []byte) ([]Entry[*row], error) { runtime.Goexit(); return nil, nil }
 	})
-	require.ErrorIs(t, s.Run(t.Context()), usercall.ErrGoexit)
+	require.ErrorIs(t, s.Run(t.Context()), guard.ErrGoexit)
 	require.False(t, e.sink.State().Connected)
 }
 

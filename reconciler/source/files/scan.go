@@ -16,9 +16,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/text"
-	"github.com/statekeel/statekeel/internal/usercall"
 )
 
 // file is what is known of a file.
@@ -374,7 +374,7 @@ func (s *Source[Obj]) parse(path string, data []byte) (objs []object[Obj], err e
 
 // call calls Parse. A panic is an error.
 func (s *Source[Obj]) call(path string, data []byte) (entries []Entry[Obj], err error) {
-	s.running.Begin(usercall.Parse, path)
+	s.running.Begin(guard.Parse, path)
 	defer func() {
 		s.running.End()
 		if p := recover(); p != nil {

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/signal"
-	"github.com/statekeel/statekeel/internal/usercall"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -31,7 +31,7 @@ type Source[Obj any] struct {
 	cfg  Config[Obj]
 	runs atomic.Bool // Run does
 	// running is the function of the program that Run calls.
-	running usercall.Running
+	running guard.Running
 	wake    signal.Signal
 	// newWatcher and isWritten ask the system; tests answer in its place.
 	newWatcher func(signal.Signal) (watcher, error)
@@ -110,8 +110,8 @@ func (s *Source[Obj]) Run(ctx context.Context) error {
 	} else {
 		defer s.watch.close()
 	}
-	if !usercall.Returned(func() { s.follow(ctx) }) {
-		err = fmt.Errorf("files %s: %w", s.cfg.Path, usercall.ErrGoexit)
+	if !guard.Returned(func() { s.follow(ctx) }) {
+		err = fmt.Errorf("files %s: %w", s.cfg.Path, guard.ErrGoexit)
 		s.cfg.Sink.Disconnected(err)
 		return err
 	}
@@ -260,7 +260,7 @@ func (s *Source[Obj]) Loaded(ctx context.Context, path string) error {
 
 // keepReporting tells of a function of the program that hangs, while Run waits for it.
 func (s *Source[Obj]) keepReporting(ctx context.Context) {
-	again := time.NewTicker(usercall.LongAfter)
+	again := time.NewTicker(guard.LongAfter)
 	defer again.Stop()
 	for {
 		select {
