@@ -18,7 +18,10 @@ import (
 	"os"
 	"time"
 
-	"github.com/statekeel/statekeel/example/internal/shellsocket"
+	"github.com/cilium/hive/shell"
+	"github.com/spf13/cobra"
+
+	"github.com/statekeel/statekeel/reconciler/commands"
 )
 
 func main() {
@@ -74,7 +77,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 with a list of what is not after -timeout")
 	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
 	flags.DurationVar(&s.resync, "resync", 5*time.Second, "how often to compare the kernel with what is wanted; 0 means only at the start")
-	flags.StringVar(&s.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for netagent shell; \"\" is none")
+	flags.StringVar(&s.shell, "shell", commands.SocketPath(shellName), "`path` of the socket for netagent shell; \"\" is none")
 	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")
 	err := flags.Parse(args)
 	if errors.Is(err, flag.ErrHelp) {
@@ -111,8 +114,15 @@ const shellName = "netagent"
 
 // runShell is the client: it runs one command, or shows a prompt.
 func runShell(args []string) int {
-	cmd := shellsocket.Command(shellName,
-		"This is the shell of a netagent, inside its namespace. Try: netagent/status, db/show routes, exec ip route, help.", args)
+	cmd := shell.ShellCmd(commands.SocketPath(shellName), shellName+"> ", func(w io.Writer) {
+		fmt.Fprintln(w, "This is the shell of a netagent, inside its namespace. Try: netagent/status, db/show routes, exec ip route, help.")
+	})
+	cmd.Use, cmd.SilenceUsage = shellName+" shell [command] [args]...", true
+	cmd.Flags().SetInterspersed(false)
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		return commands.CheckSocket(cmd.Flags().Lookup(shell.ShellSockPathName).Value.String())
+	}
+	cmd.SetArgs(args)
 	if cmd.Execute() != nil {
 		return 2
 	}

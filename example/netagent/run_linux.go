@@ -19,7 +19,6 @@ import (
 	"golang.org/x/term"
 
 	"github.com/statekeel/statekeel/example/internal/screen"
-	"github.com/statekeel/statekeel/example/internal/shellsocket"
 	"github.com/statekeel/statekeel/example/netagent/agent"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/kernel"
@@ -27,6 +26,7 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/commands"
 )
 
 // runAgent runs the agent. The outer process starts the inner one, which is the agent.
@@ -39,7 +39,7 @@ func runAgent(s settings, args []string) (exitCode int, err error) {
 		return 0, runInside(s)
 	}
 	if s.shell != "" {
-		if err := shellsocket.Prepare(s.shell); err != nil {
+		if err := commands.PrepareSocket(s.shell); err != nil {
 			return 0, fmt.Errorf("%w (choose another by -shell)", err)
 		}
 		// Inside, every user's number is 0, so the default path would be another one.

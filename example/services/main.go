@@ -28,8 +28,8 @@ import (
 	"github.com/cilium/hive/shell"
 	"golang.org/x/sys/unix"
 
-	"github.com/statekeel/statekeel/example/internal/shellsocket"
 	"github.com/statekeel/statekeel/example/services/input"
+	"github.com/statekeel/statekeel/reconciler/commands"
 )
 
 func main() {
@@ -60,16 +60,16 @@ var errUsage = errors.New("wrong arguments")
 
 // run runs a command, and returns the exit code: 1 for a failure, 2 for wrong arguments.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	commands := map[string]func(context.Context, *flag.FlagSet, []string, io.Writer) error{
+	verbs := map[string]func(context.Context, *flag.FlagSet, []string, io.Writer) error{
 		"run": runProxy, "demo": runDemo, "status": runStatus, "why": runWhy, "shell": runShell,
 	}
-	if len(args) == 0 || commands[args[0]] == nil {
+	if len(args) == 0 || verbs[args[0]] == nil {
 		fmt.Fprint(stderr, usage)
 		return 2
 	}
 	flags := flag.NewFlagSet("services "+args[0], flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	err := commands[args[0]](ctx, flags, args[1:], stdout)
+	err := verbs[args[0]](ctx, flags, args[1:], stdout)
 	if err == nil || errors.Is(err, flag.ErrHelp) {
 		return 0
 	}
@@ -118,7 +118,7 @@ func (o *options) add(flags *flag.FlagSet) {
 }
 
 func (o *options) addShell(flags *flag.FlagSet) {
-	flags.StringVar(&o.shell, "shell", shellsocket.Path(shellName), "`path` of the socket for services shell; \"\" is none")
+	flags.StringVar(&o.shell, "shell", commands.SocketPath(shellName), "`path` of the socket for services shell; \"\" is none")
 }
 
 // tableForm is what nft takes for a name, and the kernel as one of a table.
@@ -135,7 +135,7 @@ func (o *options) listen() (listener net.Listener, err error) {
 		return nil, fmt.Errorf("%w: -resync is %s, must not be negative", errUsage, o.resync)
 	}
 	if o.shell != "" {
-		if err := shellsocket.Prepare(o.shell); err != nil {
+		if err := commands.PrepareSocket(o.shell); err != nil {
 			return nil, fmt.Errorf("%w (choose another by -shell)", err)
 		}
 	}
@@ -243,9 +243,15 @@ func runShell(_ context.Context, flags *flag.FlagSet, args []string, stdout io.W
 	if flags.NArg() > 0 {
 		return ask(o.shell, strings.Join(flags.Args(), " "), stdout)
 	}
-	return shellsocket.Command(shellName,
-		"This is the shell of services. Try: db/show frontends, services/status, reconciler, help.",
-		[]string{"--" + shell.ShellSockPathName, o.shell}).Execute()
+	if err := commands.CheckSocket(o.shell); err != nil {
+		return err
+	}
+	cmd := shell.ShellCmd(o.shell, shellName+"> ", func(w io.Writer) {
+		fmt.Fprintln(w, "This is the shell of services. Try: db/show frontends, services/status, reconciler, help.")
+	})
+	cmd.SilenceUsage = true
+	cmd.SetArgs([]string{})
+	return cmd.Execute()
 }
 
 // ask runs a command in the shell of a running program.
@@ -253,7 +259,7 @@ func ask(path, command string, stdout io.Writer) error {
 	if strings.Contains(command, "\n") {
 		return fmt.Errorf("%w: a line break", errUsage)
 	}
-	if err := shellsocket.Check(path); errors.Is(err, os.ErrNotExist) {
+	if err := commands.CheckSocket(path); errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("no services run: %w", err)
 	} else if err != nil {
 		return err

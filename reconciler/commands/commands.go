@@ -29,11 +29,13 @@
 // itself, because a page or a metrics collector of the same hive needs it as well, and a hive accepts
 // one provider only. Without [inspect.Cell] the hive reports that *inspect.Registry is missing.
 //
+// A program without a hive serves the same commands on a socket with [Serve], and asks itself with [Client].
+//
 // The shell is a package of hive, github.com/cilium/hive/shell: shell.ServerCell listens for commands
 // on a socket, and shell.ShellExchange is the client. docs/observing.md shows both.
 //
 // Every user of the shell can run the commands that act (pause, resume, prune, approve, refresh, retry):
-// protect its socket as you protect the program.
+// protect its socket as you protect the program, with [PrepareSocket] and [CheckSocket].
 //
 // Hive's shell uses the marks "<<end>>", "<<error>>", "[stdout]" and "[stderr]" in its protocol. If a
 // key or an error text contains one of them, the commands print it with its last character escaped.

@@ -20,7 +20,7 @@ func (c *commands) wait() *spec {
 	return &spec{
 		name:    "reconciler/wait",
 		summary: "Wait until changes, or one object, are applied or attempted",
-		args:    []string{argName, argOptionalKey},
+		args:    []string{argOptionalName, argOptionalKey},
 		flags: func(fs *pflag.FlagSet) {
 			fs.Bool("applied", false, "Wait until the changes are in the target (the default)")
 			fs.Bool("attempted", false, "Wait until the changes were attempted, with any result")
@@ -28,7 +28,7 @@ func (c *commands) wait() *spec {
 		},
 		background: true,
 		detail: []string{
-			"Waits for every change that is in the table now. With a key it waits for that object only, or for its deletion; it does not wait for a key that is neither in the table nor tracked. At the timeout it fails, and prints what is not applied. With --attempted it succeeds when everything was attempted, and prints what failed.",
+			"Waits for every change that is in the table now, without a name in the tables of all reconcilers. Before that it waits until what the sources of the table have now, such as a folder of files, is in the table, and fails if that cannot be; for a table that is derived from another, until that is derived. (The sources and derivations are those of the registry.) With a key it waits for that object only, or for its deletion; it does not wait for a key that is neither in the table nor tracked. At the timeout it fails, and prints what is not applied. With --attempted it succeeds when everything was attempted, and prints what failed.",
 			"",
 			"With & at the end of the line it waits in the background; the command wait collects it.",
 		},
@@ -36,7 +36,7 @@ func (c *commands) wait() *spec {
 			"reconciler/wait routes",
 			"reconciler/wait routes 10.0.0.0/24 --attempted --timeout=1m",
 		},
-		run: waitFor,
+		run: c.waitFor,
 	}
 }
 
@@ -52,7 +52,7 @@ type waited struct {
 	More      int      `json:"more,omitempty"`
 }
 
-func waitFor(ctx context.Context, in *input) (output, error) {
+func (c *commands) waitFor(ctx context.Context, in *input) (output, error) {
 	timeout, err := in.duration("timeout")
 	if err != nil {
 		return output{}, err
@@ -66,20 +66,61 @@ func waitFor(ctx context.Context, in *input) (output, error) {
 	}
 	waiting, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	all := loops(c.registry.All())
+	if in.reconciler != nil {
+		out, err := c.waitForOne(waiting, in, milestone)
+		return out, operator.Overdue(ctx, timeout, err)
+	}
+	data, errs, printed := make([]any, len(all)), make([]error, len(all)), ""
+	for i, loop := range all {
+		out, err := c.waitForOne(waiting, &input{reconciler: loop}, milestone)
+		data[i], errs[i] = out.data, operator.Overdue(ctx, timeout, err)
+		printed += out.last
+	}
+	if len(all) == 0 {
+		printed = "no reconcilers\n"
+	}
+	return output{data: data, last: printed}, errors.Join(errs...)
+}
+
+// waitForOne waits for one reconciler, or one of its objects.
+func (c *commands) waitForOne(ctx context.Context, in *input, milestone reconciler.Milestone) (output, error) {
+	if err := c.awaitInputs(ctx, in.reconciler.ID().Table, map[string]bool{}); err != nil {
+		return waitOutput(in, milestone, inspect.Unapplied{}, false, err), err
+	}
 	var rest inspect.Unapplied
+	var err error
 	if len(in.key) > 0 {
-		rest, err = in.reconciler.WaitKey(waiting, in.key[0], milestone)
+		rest, err = in.reconciler.WaitKey(ctx, in.key[0], milestone)
 	} else {
-		rest, err = in.reconciler.WaitAll(waiting, milestone)
+		rest, err = in.reconciler.WaitAll(ctx, milestone)
 	}
 	gone := errors.Is(err, inspect.ErrNotFound)
 	if gone {
 		err = nil
 	}
-	if err != nil {
-		err = operator.Overdue(ctx, timeout, err)
-	}
 	return waitOutput(in, milestone, rest, gone, err), err
+}
+
+// awaitInputs waits until what the sources of a table have now is in the table, or in the tables that it is derived from,
+// and then until the derivations have seen it. seen has the tables that were visited.
+func (c *commands) awaitInputs(ctx context.Context, table string, seen map[string]bool) error {
+	if seen[table] {
+		return nil
+	}
+	seen[table] = true
+	for _, d := range c.registry.All() {
+		if _, loop := d.(inspect.LoopController); loop || d.Snapshot(ctx).Output != table {
+			continue
+		}
+		if err := c.awaitInputs(ctx, d.ID().Table, seen); err != nil {
+			return err
+		}
+		if _, err := d.WaitAll(ctx, reconciler.Attempted); err != nil {
+			return fmt.Errorf("%s: %w", text.Plain(d.ID().String()), err)
+		}
+	}
+	return nil
 }
 
 func waitOutput(in *input, milestone reconciler.Milestone, rest inspect.Unapplied, gone bool, err error) output {

@@ -217,6 +217,7 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: d.in.Table.NumObjects(txn),
 		Initialized: initialized, Waiting: d.in.Table.PendingInitializers(txn), Revision: d.in.Table.Revision(txn),
 		States: []metrics.StateCount{}, Lanes: []metrics.StateCount{}, Settings: []inspect.SettingText{},
+		Output: d.out.Table.Name(),
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

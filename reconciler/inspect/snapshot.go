@@ -77,6 +77,8 @@ type Snapshot struct {
 
 	// Settings are the settings in force.
 	Settings []SettingText `json:"settings"`
+	// Output is the table that a derivation fills; empty for a loop.
+	Output string `json:"output,omitempty"`
 }
 
 // SettingText is a setting as text for people to read.

@@ -3,7 +3,7 @@
 
 //go:build unix
 
-package shellsocket
+package commands
 
 import (
 	"net"
@@ -22,10 +22,10 @@ func TestDirectoryIsPrivateUnderAnyUmask(t *testing.T) {
 	for i, umask := range []int{0, 0o022, 0o077} {
 		path := filepath.Join(dir, strconv.Itoa(i), "s")
 		old := syscall.Umask(umask)
-		err := Prepare(path)
+		err := PrepareSocket(path)
 		syscall.Umask(old)
 		require.NoError(t, err)
-		require.NoError(t, Prepare(path), "the directory exists")
+		require.NoError(t, PrepareSocket(path), "the directory exists")
 		info, err := os.Lstat(filepath.Dir(path))
 		require.NoError(t, err)
 		assert.Equal(t, os.ModeDir|0o700, info.Mode())
@@ -57,7 +57,7 @@ func TestSharedDirectoryIsRejectedByServerAndClient(t *testing.T) {
 		strangers: "belongs to another user",
 	} {
 		path := filepath.Join(directory, "s")
-		for side, check := range map[string]func(string) error{"server": Prepare, "client": Check} {
+		for side, check := range map[string]func(string) error{"server": PrepareSocket, "client": CheckSocket} {
 			if err := check(path); want == "" {
 				assert.NoError(t, err, "%s %s", side, directory)
 			} else {
@@ -65,8 +65,8 @@ func TestSharedDirectoryIsRejectedByServerAndClient(t *testing.T) {
 			}
 		}
 	}
-	assert.ErrorContains(t, Check(filepath.Join(dir, "absent", "s")), "no such file")
-	assert.ErrorContains(t, Prepare(filepath.Join(dir, "absent", "absent", "s")), "no such file")
+	assert.ErrorContains(t, CheckSocket(filepath.Join(dir, "absent", "s")), "no such file")
+	assert.ErrorContains(t, PrepareSocket(filepath.Join(dir, "absent", "absent", "s")), "no such file")
 }
 
 func TestSocketInUseIsRejected(t *testing.T) {
@@ -76,15 +76,15 @@ func TestSocketInUseIsRejected(t *testing.T) {
 	path := filepath.Join(dir, "s")
 	listener, err := net.Listen("unix", path)
 	require.NoError(t, err)
-	assert.ErrorContains(t, Prepare(path), "another program listens on")
+	assert.ErrorContains(t, PrepareSocket(path), "another program listens on")
 	require.NoError(t, listener.Close())
-	assert.NoError(t, Prepare(path))
+	assert.NoError(t, PrepareSocket(path))
 }
 
 func TestPathIsInADirectoryOfTheUser(t *testing.T) {
 	t.Setenv("XDG_RUNTIME_DIR", "/run/user/7")
-	assert.Equal(t, "/run/user/7/agent.sock", Path("agent"))
+	assert.Equal(t, "/run/user/7/agent.sock", SocketPath("agent"))
 	t.Setenv("XDG_RUNTIME_DIR", "")
 	t.Setenv("TMPDIR", "/tmp/x")
-	assert.Equal(t, "/tmp/x/agent-"+strconv.Itoa(os.Getuid())+"/shell.sock", Path("agent"))
+	assert.Equal(t, "/tmp/x/agent-"+strconv.Itoa(os.Getuid())+"/socket", SocketPath("agent"))
 }

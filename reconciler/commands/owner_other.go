@@ -3,7 +3,7 @@
 
 //go:build !unix
 
-package shellsocket
+package commands
 
 import "io/fs"
 
