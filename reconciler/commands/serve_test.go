@@ -262,3 +262,52 @@ func TestWaitCoversTheDerivationsOfATable(t *testing.T) {
 	require.Equal(t, "not within 1 ms: z-first: it is paused: context deadline exceeded\n", errs)
 	require.Empty(t, second.Take())
 }
+
+// saved is a source that reads what was saved when Loaded is called.
+type saved struct {
+	inspect.Source
+	name  string
+	err   error
+	notes func(string)
+}
+
+func (s *saved) Input() string { return s.name }
+
+func (s *saved) Snapshot() inspect.SourceSnapshot {
+	table, _, _ := strings.Cut(s.name, "/")
+	return inspect.SourceSnapshot{Name: s.name, Table: table}
+}
+
+func (s *saved) Loaded(context.Context) error {
+	s.notes("loaded " + s.name)
+	return s.err
+}
+
+func TestWaitCoversWhatTheSourcesHaveNow(t *testing.T) {
+	r, derived, derivation := agent(), agent(), agent()
+	derived.Identity.Name, derived.Identity.Table = "best", "best"
+	derivation.Identity, derivation.Shown.Output = inspect.ID{Name: "derive-best", Table: "wanted"}, "best"
+	p := serving(t, r, derived, struct{ inspect.Controller }{derivation})
+	var notes []string
+	note := func(s string) {
+		notes = append(notes, s+" "+strings.Join(r.Take(), "")+strings.Join(derivation.Take(), ""))
+	}
+	files, other := &saved{name: "routes/files", notes: note}, &saved{name: "wanted/files", notes: note}
+	p.registry.AddSource(files)
+	p.registry.AddSource(other)
+	p.client(0, "wait", "agent/routes", "a")
+	require.Equal(t, []string{"loaded routes/files "}, notes, "before it waits")
+	require.Equal(t, []string{`wait "a" applied`}, r.Take())
+	notes = nil
+	p.client(0, "wait", "agent/best")
+	require.Equal(t, []string{"loaded wanted/files "}, notes)
+	require.Equal(t, []string{`wait "" attempted`}, derivation.Take())
+
+	files.err = errors.New("routes.yaml:3:1: no such field")
+	_, errs := p.client(1, "wait", "agent/routes")
+	require.Equal(t, "source routes/files: routes.yaml:3:1: no such field\n", errs)
+	require.Empty(t, r.Take(), "what is saved is not in the table")
+	_, errs = p.client(1, "wait")
+	require.Equal(t, "source routes/files: routes.yaml:3:1: no such field\n", errs)
+	p.client(0, "wait", "agent/best")
+}

@@ -109,6 +109,14 @@ func (c *commands) awaitInputs(ctx context.Context, table string, seen map[strin
 		return nil
 	}
 	seen[table] = true
+	for _, s := range c.registry.Sources() {
+		if s.Snapshot().Table != table {
+			continue
+		}
+		if err := s.Loaded(ctx); err != nil {
+			return fmt.Errorf("source %s: %w", text.Plain(s.Input()), err)
+		}
+	}
 	for _, d := range c.registry.All() {
 		if _, loop := d.(inspect.LoopController); loop || d.Snapshot(ctx).Output != table {
 			continue
