@@ -332,17 +332,21 @@ func TestWhatIsChangedByHandIsUndone(t *testing.T) {
 	w.start()
 	w.applied(f.want)
 	for name, statements := range map[string][]string{
-		"a role is dropped":         {"REVOKE ALL ON DATABASE shop FROM ann", "DROP ROLE ann"},
-		"a role is renamed":         {"ALTER ROLE readers RENAME TO writers"},
-		"a database is renamed":     {"ALTER DATABASE shop RENAME TO store"},
-		"a database is dropped":     {"DROP DATABASE shop"},
-		"a role may do more":        {"ALTER ROLE app SUPERUSER NOINHERIT CREATEDB CONNECTION LIMIT 3 VALID UNTIL '2030-01-01' PASSWORD 'x'"},
-		"a database goes":           {"ALTER DATABASE shop OWNER TO their_role"},
-		"privileges are added":      {"GRANT CREATE ON DATABASE shop TO readers WITH GRANT OPTION"},
-		"privileges are taken":      {"REVOKE ALL ON DATABASE shop FROM readers"},
-		"memberships are added":     {"GRANT pg_signal_backend TO ann", "GRANT readers TO app WITH ADMIN OPTION"},
-		"memberships are taken":     {"REVOKE readers FROM ann", "REVOKE pg_monitor FROM app"},
-		"something looks like ours": {"CREATE ROLE stray", "COMMENT ON ROLE stray IS 'kept by statekeel: stray'", "CREATE DATABASE statekeel_new_stray"},
+		"a role is dropped":     {"REVOKE ALL ON DATABASE shop FROM ann", "DROP ROLE ann"},
+		"a role is renamed":     {"ALTER ROLE readers RENAME TO writers"},
+		"a database is renamed": {"ALTER DATABASE shop RENAME TO store"},
+		"a database is dropped": {"DROP DATABASE shop"},
+		"a role may do more": {
+			"ALTER ROLE app SUPERUSER NOINHERIT CREATEDB CONNECTION LIMIT 3", "ALTER ROLE app VALID UNTIL '2030-01-01' PASSWORD 'x'",
+		},
+		"a database goes":       {"ALTER DATABASE shop OWNER TO their_role"},
+		"privileges are added":  {"GRANT CREATE ON DATABASE shop TO readers WITH GRANT OPTION"},
+		"privileges are taken":  {"REVOKE ALL ON DATABASE shop FROM readers"},
+		"memberships are added": {"GRANT pg_signal_backend TO ann", "GRANT readers TO app WITH ADMIN OPTION"},
+		"memberships are taken": {"REVOKE readers FROM ann", "REVOKE pg_monitor FROM app"},
+		"something looks like ours": {
+			"CREATE ROLE stray", "COMMENT ON ROLE stray IS 'kept by statekeel: stray'", "CREATE DATABASE statekeel_new_stray",
+		},
 	} {
 		t.Log(name)
 		w.exec(t, statements...)

@@ -52,7 +52,8 @@ func newFake() *fake {
 }
 
 func (c catalog) clone() catalog {
-	c.roles, c.databases, c.members, c.grants = maps.Clone(c.roles), maps.Clone(c.databases), maps.Clone(c.members), maps.Clone(c.grants)
+	c.roles, c.databases = maps.Clone(c.roles), maps.Clone(c.databases)
+	c.members, c.grants = maps.Clone(c.members), maps.Clone(c.grants)
 	return c
 }
 
@@ -169,7 +170,8 @@ var forms = func() map[string]*regexp.Regexp {
 	forms := map[string]*regexp.Regexp{}
 	for _, form := range []string{
 		"CREATE ROLE n", "COMMENT ON ROLE n IS t", "ALTER ROLE n RENAME TO n", "ALTER ROLE n OPTIONS", "DROP ROLE n",
-		"CREATE DATABASE n", "COMMENT ON DATABASE n IS t", "ALTER DATABASE n RENAME TO n", "ALTER DATABASE n OWNER TO n", "DROP DATABASE n",
+		"CREATE DATABASE n", "COMMENT ON DATABASE n IS t", "ALTER DATABASE n RENAME TO n", "ALTER DATABASE n OWNER TO n",
+		"DROP DATABASE n",
 		"REVOKE ALL ON DATABASE n FROM n", "GRANT PRIVILEGES ON DATABASE n TO n", "REVOKE n FROM n", "GRANT n TO n",
 	} {
 		forms[form] = regexp.MustCompile("^" + strings.NewReplacer("n", `"([^"]+)"`, "t", `'([^']*)'`,
@@ -203,7 +205,8 @@ func (c *catalog) database(name string) (int, error) {
 // exec carries out one statement; together is whether there are others in its transaction.
 func (c *catalog) exec(statement string, together bool) error {
 	for form, re := range forms {
-		if args := re.FindStringSubmatch(statement); args != nil && (form != "ALTER ROLE n OPTIONS" || !strings.Contains(statement, " RENAME TO ")) {
+		args := re.FindStringSubmatch(statement)
+		if renames := strings.Contains(statement, " RENAME TO "); args != nil && !(renames && form == "ALTER ROLE n OPTIONS") {
 			if together && (form == "CREATE DATABASE n" || form == "DROP DATABASE n") {
 				return refuse("25001", "cannot run inside a transaction block")
 			}

@@ -29,7 +29,8 @@ func (o *Object) String() string {
 
 // Rows, as parse makes them.
 func aRole(name string, options ...string) *Object {
-	return &Object{Kind: role, Name: name, Spec: strings.Join(append(options, "CONNECTION LIMIT -1"), " "), Password: "PASSWORD NULL"}
+	spec := strings.Join(append(options, "CONNECTION LIMIT -1"), " ")
+	return &Object{Kind: role, Name: name, Spec: spec, Password: "PASSWORD NULL"}
 }
 func aDatabase(name, owner string) *Object  { return &Object{Kind: database, Name: name, Spec: owner} }
 func aMembership(member, of string) *Object { return &Object{Kind: membership, Name: of, To: member} }
@@ -38,7 +39,8 @@ func aGrant(on, to, privileges string) *Object {
 }
 
 func withPassword(o *Object) *Object {
-	o.Password = "PASSWORD 'SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$" + strings.Repeat("A", 43) + "=:" + strings.Repeat("B", 43) + "='"
+	stored, server := strings.Repeat("A", 43)+"=", strings.Repeat("B", 43)+"="
+	o.Password = "PASSWORD 'SCRAM-SHA-256$4096:c2FsdHNhbHRzYWx0c2FsdA==$" + stored + ":" + server + "'"
 	return o
 }
 
@@ -93,7 +95,8 @@ func start(e *reconcilertest.Env[*Object], s Server) {
 	var loop *reconciler.Loop[*Object]
 	started := make(chan struct{})
 	cfg := configure(&Operations{server: s, table: e.Table, agent: tester, resync: func() { <-started; loop.Resync() }})
-	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 0 })) // that of the subject
+	// Zero is that of the subject.
+	cfg.Options = append(cfg.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 0 }))
 	loop = e.Start(cfg)
 	close(started)
 }

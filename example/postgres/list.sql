@@ -25,7 +25,7 @@ SELECT 'database', d.name, '', coalesce(r.name, pg_get_userbyid(d.datdba)) || CA
 FROM databases d LEFT JOIN roles r ON r.oid = d.datdba
 UNION ALL
 SELECT 'membership', coalesce(r.name, g.rolname), m.name, CASE WHEN a.admin_option THEN 'ADMIN OPTION' ELSE '' END, '', ''
-FROM pg_auth_members a JOIN roles m ON m.oid = a.member JOIN pg_authid g ON g.oid = a.roleid LEFT JOIN roles r ON r.oid = g.oid
+FROM pg_auth_members a JOIN roles m ON m.oid = member JOIN pg_authid g ON g.oid = roleid LEFT JOIN roles r ON r.oid = roleid
 UNION ALL
 SELECT 'grant', d.name, r.name, string_agg(a.privilege_type ||
     CASE WHEN a.is_grantable THEN ' WITH GRANT OPTION' ELSE '' END, ', ' ORDER BY a.privilege_type), '', ''

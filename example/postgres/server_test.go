@@ -68,7 +68,8 @@ func newInstance(dir string) (*instance, error) {
 		}
 	}
 	// Nobody turns the machine off, so what is written need not reach a disk.
-	if out, err := s.command("initdb", "-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C").CombinedOutput(); err != nil {
+	initdb := s.command("initdb", "-D", "data", "-U", "postgres", "-A", "trust", "--no-sync", "-E", "UTF8", "--locale=C")
+	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb (of Debian's package postgresql): %w\n%s", err, out)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
