@@ -57,8 +57,10 @@ func newWorld(t *testing.T) *world {
 	w.log = log
 	t.Cleanup(func() {
 		w.kill()
+		text, err := os.ReadFile(w.path("log"))
+		assert.NoError(t, err)
+		assert.NotContains(t, string(text), "DATA RACE")
 		if t.Failed() {
-			text, _ := os.ReadFile(w.path("log"))
 			t.Logf("the log of the agents ends with\n%s", text[max(0, len(text)-5000):])
 		}
 		assert.NoError(t, log.Close())

@@ -61,7 +61,7 @@ func states(*rand.Rand) [][]*Object {
 			aGrant("shop", "app", "CONNECT, TEMPORARY"), aMembership("app", "readers"),
 		},
 		{aRole("ann", "NOINHERIT", "LOGIN"), aDatabase("shop", "ann")},
-		{aRole("app", "LOGIN"), aDatabase("stock", "app")},
+		{aRole("app", "LOGIN"), aMembership("app", "pg_monitor")},
 	}
 }
 
