@@ -84,6 +84,10 @@ type shown struct {
 	Orphans       uint64         `json:"orphans"`
 	Repairs       uint64         `json:"repairs"`
 	Unset         uint64         `json:"unset"`
+
+	Calls      map[string]int `json:"calls,omitempty"`
+	Edges      int            `json:"edges,omitempty"`
+	EdgesToAll int            `json:"edges_to_all,omitempty"`
 }
 
 type shownOperation struct {
@@ -103,13 +107,16 @@ type shownHistogram struct {
 }
 
 func shownFigures(f *Figures, now time.Time) shown {
-	states := make(map[string]int, len(f.States))
-	for _, s := range f.States {
-		states[s.State] = s.Count
+	counts := func(of []StateCount) map[string]int {
+		named := make(map[string]int, len(of))
+		for _, one := range of {
+			named[one.State] = one.Count
+		}
+		return named
 	}
 	return shown{
 		Objects:         f.Objects,
-		States:          states,
+		States:          counts(f.States),
 		Unseen:          f.Unseen,
 		Failing:         f.Failing,
 		Blocked:         f.Blocked,
@@ -143,6 +150,10 @@ func shownFigures(f *Figures, now time.Time) shown {
 		Orphans:       f.Orphans,
 		Repairs:       f.Repairs,
 		Unset:         f.Unset,
+
+		Calls:      counts(f.Calls),
+		Edges:      f.Edges,
+		EdgesToAll: f.EdgesToAll,
 	}
 }
 

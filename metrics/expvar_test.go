@@ -4,11 +4,14 @@
 package metrics_test
 
 import (
+	"encoding/json"
 	"errors"
 	"expvar"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -17,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 )
 
@@ -85,39 +89,6 @@ func TestAVariableOfAnotherTypeIsLeftAlone(t *testing.T) {
 	each(func(vars *expvar.Map, key string) { assert.Same(t, note, vars.Get(key)) })
 }
 
-// Half a second is exact in binary, so the sums must be exact too.
-func TestNoFigureGetsLostBetweenHandlesAndMethods(t *testing.T) {
-	const each = 500
-	m := metrics.NewExpVar()
-	ways := []metrics.Handle{
-		m.Bind(module, "v6"), m.Bind(module, "v6"), metrics.Bind(struct{ metrics.Metrics }{m}, module, "v6"),
-	}
-	var writers sync.WaitGroup
-	for _, h := range ways {
-		writers.Go(func() {
-			for range each {
-				h.UpdateDuration(time.Second / 2)
-				h.DeleteDuration(time.Second / 2)
-				h.ReconciliationErrors(2, 9)
-				h.PruneError(errBusy)
-				h.PruneDuration(time.Second / 2)
-				_ = m.Map().String()
-			}
-		})
-	}
-	writers.Wait()
-	assert.JSONEq(t, `{
-		"reconciliation_count":          {"agent.routing/v6": 1500},
-		"reconciliation_duration":       {"agent.routing/v6/update": 750, "agent.routing/v6/delete": 750},
-		"reconciliation_total_errors":   {"agent.routing/v6": 3000},
-		"reconciliation_current_errors": {"agent.routing/v6": 9},
-		"prune_count":                   {"agent.routing/v6": 1500},
-		"prune_duration":                {"agent.routing/v6": 750},
-		"prune_total_errors":            {"agent.routing/v6": 1500},
-		"prune_current_errors":          {"agent.routing/v6": 1}
-	}`, m.Map().String())
-}
-
 // callNoErrors makes the calls of a loop without errors.
 func callNoErrors(h metrics.Handle) {
 	h.UpdateDuration(time.Millisecond)
@@ -133,18 +104,6 @@ func TestBoundFiguresAllocateNothing(t *testing.T) {
 		callNoErrors(h)
 		h.PruneError(errBusy)
 	}))
-}
-
-// A cleared map must stay cleared: handles do not look up variables again.
-func TestHandleLooksNothingUpAfterItsFirstUse(t *testing.T) {
-	m := metrics.NewExpVar()
-	h := m.Bind(module, "v6")
-	callAll(h)
-	m.Map().Do(func(kv expvar.KeyValue) { kv.Value.(*expvar.Map).Init() })
-	empty := metrics.NewExpVar().Map().String()
-	require.Equal(t, empty, m.Map().String())
-	callAll(h)
-	assert.Equal(t, empty, m.Map().String())
 }
 
 func assertMapHasTheFields(t *testing.T, m *metrics.ExpVar) {
@@ -165,4 +124,113 @@ func assertMapHasTheFields(t *testing.T, m *metrics.ExpVar) {
 	})
 	assert.True(t, slices.IsSorted(names))
 	assert.Len(t, names, len(want))
+}
+
+func TestExpVarShowsAllFigures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := fake.Figures()
+		f.OldestUnapplied = time.Now().Add(-2500 * time.Millisecond)
+		m := metrics.NewExpVar()
+		metrics.Attach(m, module, "v6", (*fake.Source)(&f))
+		one := func(v string) string { return `{"count": 1, "sum": ` + v + `, "p50": ` + v + `, "p99": ` + v + `}` }
+		assert.JSONEq(t, `{"agent.routing/v6": {
+			"objects": 171, "states": {"retry": 172, "in flight": 179}, "unseen": 173,
+			"failing": 174, "blocked": 175, "breakers_open": 176, "stuck": 177, "paused": true,
+			"oldest_unapplied_seconds": 2.5, "write_to_applied_seconds": `+one("4")+`,
+			"updates": {"done": 101, "failed": 102, "terminal": 103, "blocked": 104, "requeued": 105,
+				"duration_seconds": `+one("1")+`},
+			"deletes": {"done": 111, "failed": 112, "terminal": 113, "blocked": 114, "requeued": 115,
+				"duration_seconds": `+one("2")+`},
+			"retries": 121, "released": 122, "refreshes": 123,
+			"panics": 131, "timeouts": 132, "breaker_openings": 134,
+			"round_duration_seconds": `+one("8")+`,
+			"commit_size": `+one("16")+`, "commit_duration_seconds": `+one("32")+`,
+			"commit_lost": 141, "commit_conflicts": 142,
+			"prune_duration_seconds": {"count": 2, "sum": 192, "p50": 64, "p99": 128},
+			"prune_errors": 151, "listed": 152,
+			"adopted": 154, "different": 155, "missing": 156, "orphans": 157, "repairs": 158, "unset": 161, "calls": {"pods": 181}, "edges": 182, "edges_to_all": 183
+		}}`, m.FiguresVar.String())
+	})
+}
+
+// What has not happened is a zero, not a missing name and not an age of many years.
+func TestExpVarShowsZeroesFromTheStart(t *testing.T) {
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "", &fake.Source{})
+	var of map[string]map[string]any
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	shown := of["agent.routing"]
+	require.Len(t, shown, 32)
+	assert.Equal(t, 0.0, shown["oldest_unapplied_seconds"])
+	assert.Equal(t, false, shown["paused"])
+	assert.Equal(t, map[string]any{}, shown["states"])
+	assert.Equal(t, map[string]any{"count": 0.0, "sum": 0.0, "p50": 0.0, "p99": 0.0}, shown["commit_size"])
+}
+
+func TestFiguresAreReadWhileReconcilersAttach(t *testing.T) {
+	m := metrics.NewExpVar()
+	var wg sync.WaitGroup
+	for _, name := range []string{"v4", "v6", "v6"} {
+		wg.Go(func() {
+			for n := range 100 {
+				metrics.Attach(m, module, name, &fake.Source{Objects: n})
+				assert.True(t, json.Valid([]byte(m.FiguresVar.String())))
+			}
+		})
+	}
+	wg.Wait()
+	var of map[string]struct{ Objects int }
+	require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+	assert.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {99}, "agent.routing/v6": {99}}, of)
+}
+
+func TestExpVarLeavesNoFigureOut(t *testing.T) {
+	var f metrics.Figures
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "", (*fake.Source)(&f))
+	before := m.FiguresVar.String()
+	given := reflect.ValueOf(fake.Figures())
+	for i := range given.NumField() {
+		name := given.Type().Field(i).Name
+		f = metrics.Figures{}
+		field := reflect.ValueOf(&f).Elem().Field(i)
+		if name == "OldestUnapplied" {
+			f.OldestUnapplied = time.Now().Add(-time.Hour)
+		} else {
+			require.False(t, given.Field(i).IsZero(), "give %s a value in fake.Figures", name)
+			field.Set(given.Field(i))
+		}
+		assert.NotEqual(t, before, m.FiguresVar.String(), name)
+	}
+}
+
+// An unlikely value must not break all of /debug/vars.
+func TestExpVarIsAlwaysJSON(t *testing.T) {
+	f := metrics.Figures{OldestUnapplied: time.Now().Add(time.Hour)}
+	f.Rounds.ObserveMany(1e308, 1000)
+	m := metrics.NewExpVar()
+	metrics.Attach(m, module, "\"\n\xff", (*fake.Source)(&f))
+	require.True(t, json.Valid([]byte(m.FiguresVar.String())))
+	require.Contains(t, m.FiguresVar.String(), `"oldest_unapplied_seconds":0,`, "a clock was set")
+}
+
+// A reconciler that stops late must not remove its successor.
+func TestOneThatDetachesLeavesOnlyItself(t *testing.T) {
+	m := metrics.NewExpVar()
+	former := metrics.Attach(m, module, "v4", &fake.Source{Objects: 1})
+	other := metrics.Attach(m, module, "v6", &fake.Source{Objects: 2})
+	latter := metrics.Attach(m, module, "v4", &fake.Source{Objects: 3})
+	objects := func() map[string]struct{ Objects int } {
+		var of map[string]struct{ Objects int }
+		require.NoError(t, json.Unmarshal([]byte(m.FiguresVar.String()), &of))
+		return of
+	}
+	require.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}, "agent.routing/v6": {2}}, objects())
+	former()
+	other()
+	require.Equal(t, map[string]struct{ Objects int }{"agent.routing/v4": {3}}, objects())
+	latter()
+	require.Empty(t, objects())
+	// Programs that use the eight maps of the peer expect a number in each variable.
+	m.Map().Do(func(kv expvar.KeyValue) { require.Equal(t, "{}", kv.Value.String(), kv.Key) })
 }

@@ -56,6 +56,12 @@ type Figures struct {
 	// Unset counts changes of rows without a status, which are left alone.
 	Unset uint64
 
+	// Calls counts the calls of the function of a derivation for changes of each of its inputs, with the name of the
+	// table as the state; none for a derivation with one input. Edges is the number of look-ups that it remembers, and
+	// EdgesToAll the number of those that are of a whole table.
+	Calls             []StateCount
+	Edges, EdgesToAll int
+
 	// Objects is the number of rows of the table.
 	Objects int
 	// States is the number of objects in each state, always with the same states in the same order.

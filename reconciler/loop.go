@@ -75,8 +75,10 @@ type life struct {
 	// call that runs the loop.
 	started          time.Time
 	claimed, running atomic.Bool
-	// ended is closed when the loop has stopped.
-	ended chan struct{}
+	// complete is the revision of the table at the first call of Ready since it was initialised.
+	complete atomic.Pointer[statedb.Revision]
+	// looked is closed when the first prune or resync is over, and ended when the loop has stopped.
+	looked, ended chan struct{}
 }
 
 // now returns the time of the loop's clock: the time since it was started, which changes of the wall
@@ -118,8 +120,9 @@ type runner[Obj any] struct {
 	breaker  breaker.Breaker
 	pace     pace.Pace
 	alarm    pace.Alarm
-	// lastResync is the record of the last resync; nil if there was none.
+	// lastResync is the record of the last resync; nil if there was none. hasLooked: a prune or resync is over.
 	lastResync *inspect.Resync
+	hasLooked  bool
 
 	this thisPass
 	// ops are the operations that were run in this pass, or finished by workers before it.

@@ -5,6 +5,7 @@ package reconciler
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ import (
 
 // ErrNotKnown is in the error of [Need] and [NeedApplied] if the table that they look in is not initialised yet: whether
 // the object exists is not known. It is also in that of NeedApplied for a row that is there and not applied, and in that
-// of [NeedDeleted] while the reconciler has not read all deletions. It is never a reason to undo anything. Test for it with
-// [errors.Is].
+// of [NeedDeleted] while the reconciler has not read all deletions. It is never a reason to undo anything. Test for it
+// with [errors.Is].
 var ErrNotKnown = needs.ErrNotKnown
 
 // Need looks up an object that an operation depends on, in any table and by any index: an observation, such as a device
@@ -52,12 +53,12 @@ func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.
 	}
 	var none Obj
 	if initialized, filled := table.Initialized(txn); !initialized {
-		return none, outcome.BlockedBy(fmt.Errorf("%s is %w: table %q is not initialised", what, ErrNotKnown, table.Name()), watch, filled)
+		return none, outcome.Missing(fmt.Errorf("%s is %w: table %q is not initialised", what, ErrNotKnown, table.Name()), nil, watch, filled)
 	}
 	if !found {
-		return none, Blocked(what+" is missing", watch)
+		return none, outcome.Missing(errors.New(what+" is missing"), nil, watch)
 	}
-	return none, Blocked(what+" is not ready", watch)
+	return none, outcome.Missing(errors.New(what+" is not ready"), nil, watch)
 }
 
 // NeedApplied looks up an object of a reconciler that an operation depends on, and returns it if it is applied: a grant
@@ -75,10 +76,10 @@ func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.
 // change. [Loop.Explain] and waits add the error of the row. An operation that is done does not run again: that is what
 // package trigger is for.
 //
-// loop is the reconciler of the object; nil means the one whose operation ctx belongs to. Operations that need the objects of
-// another one get it after both are made, and before they run. If it has not been started or is paused, the object
-// waits; if it has stopped, it waits until the row changes. ctx and txn are those of the operation. NeedApplied never waits.
-// It may be called from any goroutine. The returned row is that of the table and must not be changed.
+// loop is the reconciler of the object; nil means the one whose operation ctx belongs to. Operations that need the
+// objects of another one get it after both are made, and before they run. If it has not been started or is paused, the
+// object waits; if it has stopped, it waits until the row changes. ctx and txn are those of the operation. NeedApplied
+// never waits. It may be called from any goroutine. The returned row is that of the table and must not be changed.
 func NeedApplied[Obj any](ctx context.Context, txn statedb.ReadTxn, loop *Loop[Obj], query statedb.Query[Obj], what string) (Obj, error) {
 	n, err := needsOf(ctx, loop, what)
 	if err != nil {
@@ -91,8 +92,8 @@ func NeedApplied[Obj any](ctx context.Context, txn statedb.ReadTxn, loop *Loop[O
 // NeedDeleted returns a [Blocked] error if deletions of a reconciler are not carried out for which match returns true: a
 // role is deleted after its grants, a bridge after its ports. The operation returns the error as it is, wrapped or
 // joined. Its text is what, such as "a grant of role web", and "is not deleted", or [ErrNotKnown] as long as the
-// reconciler has not read all deletions that were there when the operation was first blocked. The operation runs again when
-// all these deletions are carried out.
+// reconciler has not read all deletions that were there when the operation was first blocked. The operation runs again
+// when all these deletions are carried out.
 //
 // match gets the last versions of the deleted rows, and orphans as they were listed. It must not change them, and
 // must not be true for the object of the operation itself. It is called for each deletion that is not carried out. An
@@ -138,7 +139,8 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 	return needs.New(cfg)
 }
 
-// because returns what holds up what a blocked object needs, as a text that follows the reason; empty if nothing is known.
+// because returns what holds up what a blocked object needs, as a text that follows the reason; empty if nothing is
+// known.
 func (v *view[Obj]) because(key index.Key) string {
 	var lines []string
 	for _, w := range v.needs.WaitsOf(string(key)) {

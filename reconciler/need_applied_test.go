@@ -80,6 +80,13 @@ type kindOperations struct {
 	k *kind
 }
 
+// needs returns the functions of now.
+func (o kindOperations) needs() kind {
+	o.x.mu.Lock()
+	defer o.x.mu.Unlock()
+	return *o.k
+}
+
 func (o kindOperations) do(ctx context.Context, n *node, needs func() error, carryOut func(name string)) error {
 	x, name := o.x, o.k.name+" "+n.ID
 	x.mu.Lock()
@@ -100,14 +107,14 @@ func (o kindOperations) do(ctx context.Context, n *node, needs func() error, car
 }
 
 func (o kindOperations) Update(ctx context.Context, txn statedb.ReadTxn, _ statedb.Revision, n *node) error {
-	return o.do(ctx, n, func() error { return o.k.update(ctx, txn, n) }, func(name string) {
+	return o.do(ctx, n, func() error { return o.needs().update(ctx, txn, n) }, func(name string) {
 		o.x.has[name] = n.Value
 		o.x.log = append(o.x.log, "+"+name)
 	})
 }
 
 func (o kindOperations) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, n *node) error {
-	return o.do(ctx, n, func() error { return o.k.remove(ctx, n) }, func(name string) {
+	return o.do(ctx, n, func() error { return o.needs().remove(ctx, n) }, func(name string) {
 		delete(o.x.has, name)
 		o.x.log = append(o.x.log, "-"+name)
 	})
@@ -249,7 +256,7 @@ var errServer = errors.New("the server refuses")
 
 func TestObjectRunsWhenWhatItNeedsIsApplied(t *testing.T) {
 	inKinds(t, func(x *kinds) {
-		x.fails["role a"] = errServer
+		x.set(func() { x.fails["role a"] = errServer })
 		x.put(&x.grants, "g", "a", 1)
 		x.pass(20 * time.Millisecond)
 		require.Equal(x, "Blocked role a is missing", x.status(&x.grants, "g"))
@@ -303,7 +310,7 @@ func TestRowThatIsNotAppliedIsNotKnown(t *testing.T) {
 		wtxn := x.db.WriteTxn(x.roles.table)
 		filled := x.roles.table.RegisterInitializer(wtxn, "server")
 		wtxn.Commit()
-		x.fails["role b"] = errServer
+		x.set(func() { x.fails["role b"] = errServer })
 		x.put(&x.roles, "b", "", 1)
 		x.put(&x.grants, "g", "a", 1)
 		x.put(&x.grants, "h", "b", 1)
@@ -360,7 +367,7 @@ func TestNeedMayUseAnyIndex(t *testing.T) {
 		x.put(&x.grants, "g", "a", 1)
 		x.pass(30 * time.Millisecond)
 		require.Equal(x, "Blocked the role on a is missing", x.status(&x.grants, "g"))
-		x.fails["role r"] = errServer
+		x.set(func() { x.fails["role r"] = errServer })
 		x.put(&x.roles, "r", "a", 1)
 		x.pass(30 * time.Millisecond)
 		require.Equal(x, "Blocked the role on a is not applied", x.status(&x.grants, "g"))
@@ -379,7 +386,7 @@ func TestObjectsThatNeedARowDoNotRunForOtherRows(t *testing.T) {
 				x := newKinds(t, beside, "single")
 				stopRoles, stopGrants := x.run(&x.roles), x.run(&x.grants)
 				const n = 10_000
-				x.fails["role bad"] = errServer
+				x.set(func() { x.fails["role bad"] = errServer })
 				x.put(&x.roles, "bad", "", 1)
 				x.pass(50 * time.Millisecond)
 				wtxn := x.db.WriteTxn(x.grants.table)
@@ -433,7 +440,7 @@ func TestNeedIsMetAlthoughTheRowIsWrittenAllTheTime(t *testing.T) {
 			}
 			return nil
 		}
-		x.takes["role a"], x.takes["role b"] = 30*time.Millisecond, 30*time.Millisecond
+		x.set(func() { x.takes["role a"], x.takes["role b"] = 30*time.Millisecond, 30*time.Millisecond })
 		heat := func(d time.Duration) {
 			for end, i := time.Now().Add(d), 0; time.Now().Before(end); i++ {
 				x.put(&x.roles, "a", "", i)
@@ -464,8 +471,8 @@ func TestRowThatIsBackIsNotApplied(t *testing.T) {
 		x.pass(30 * time.Millisecond)
 		require.Equal(x, "Blocked role a is not applied", x.status(&x.grants, "g"))
 		x.set(func() { delete(x.fails, "role a") })
-		x.remove(&x.roles, "a")
 		x.set(func() { x.takes["role a"] = 100 * time.Millisecond })
+		x.remove(&x.roles, "a")
 		x.pass(50 * time.Millisecond)
 		x.put(&x.roles, "a", "", 3)
 		x.pass(100 * time.Millisecond)
@@ -473,6 +480,26 @@ func TestRowThatIsBackIsNotApplied(t *testing.T) {
 		require.NotContains(x, x.holds(), "grant g")
 		x.pass(time.Second)
 		require.Equal(x, "Done", x.status(&x.grants, "g"))
+	})
+}
+
+// The program may say itself that a row is Done, if the rows carry the status.
+func TestRowThatTheProgramSetsToDoneIsApplied(t *testing.T) {
+	inKinds(t, func(x *kinds) {
+		if x.roles.beside {
+			return
+		}
+		x.put(&x.grants, "g", "a", 1)
+		x.set(func() { x.fails["role b"] = errServer })
+		x.put(&x.roles, "b", "", 1)
+		x.put(&x.grants, "h", "b", 1)
+		x.pass(50 * time.Millisecond)
+		for _, id := range []string{"a", "b"} {
+			harness.Insert(x, x.db, x.roles.table, &node{ID: id, Status: reconciler.StatusDone()})
+		}
+		x.pass(50 * time.Millisecond)
+		require.Equal(x, "Done", x.status(&x.grants, "g"))
+		require.Equal(x, "Done", x.status(&x.grants, "h"))
 	})
 }
 
@@ -484,14 +511,16 @@ func TestSeveralNeedsGiveOneLine(t *testing.T) {
 				_, err := reconciler.NeedApplied(ctx, txn, x.roles.loop, nodeID.Query(id), "role "+id)
 				errs = append(errs, err)
 			}
-			return errors.Join(errs...)
+			_, err := reconciler.Need(txn, x.roles.table, nodeID.Query("c"), "role c")
+			return errors.Join(append(errs, err)...)
 		}
-		x.fails["role b"] = errServer
+		x.set(func() { x.fails["role b"] = errServer })
 		x.put(&x.roles, "b", "", 1)
 		x.put(&x.grants, "g", "", 1)
 		x.pass(50 * time.Millisecond)
-		require.Equal(x, "Blocked role a is missing; role b is not applied; role a is missing", x.status(&x.grants, "g"))
+		require.Equal(x, "Blocked role a is missing; role b is not applied; role a is missing; role c is missing", x.status(&x.grants, "g"))
 		x.put(&x.roles, "a", "", 1)
+		x.put(&x.roles, "c", "", 1)
 		x.pass(30 * time.Millisecond)
 		require.Equal(x, "Blocked role b is not applied", x.status(&x.grants, "g"))
 		x.set(func() { delete(x.fails, "role b") })
@@ -503,7 +532,7 @@ func TestSeveralNeedsGiveOneLine(t *testing.T) {
 // The reason in the status names what is needed. Its error, which may change at each retry, is added when somebody reads.
 func TestErrorOfTheNeededRowIsAddedWhenItIsRead(t *testing.T) {
 	inKinds(t, func(x *kinds) {
-		x.fails["role a"] = errServer
+		x.set(func() { x.fails["role a"] = errServer })
 		x.put(&x.roles, "a", "", 1)
 		x.put(&x.grants, "g", "a", 1)
 		x.pass(50 * time.Millisecond)
@@ -543,7 +572,7 @@ func TestCircleOfNeedsIsNamed(t *testing.T) {
 
 		// It ends when one of them changes.
 		x.put(&x.roles, "free", "", 1)
-		x.roles.update = func(context.Context, statedb.ReadTxn, *node) error { return nil }
+		x.set(func() { x.roles.update = func(context.Context, statedb.ReadTxn, *node) error { return nil } })
 		x.put(&x.roles, "a", "", 2)
 		x.pass(50 * time.Millisecond)
 		require.Equal(x, "Done", x.status(&x.grants, "g"))

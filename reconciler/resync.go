@@ -162,4 +162,5 @@ func (r *runner[Obj]) looked(round *inspect.Round, ended *resync.Result) {
 	}
 	r.reports.metrics.PruneDuration(record.Took)
 	r.reports.metrics.PruneError(ended.Err)
+	r.noteLook(ended.Err)
 }

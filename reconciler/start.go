@@ -46,7 +46,7 @@ func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Loop[Obj]{shared: shared[Obj]{setup: s, rows: s.cfg.newRows(), life: life{ended: make(chan struct{})}}}
+	l := &Loop[Obj]{shared: shared[Obj]{setup: s, rows: s.cfg.newRows(), life: life{looked: make(chan struct{}), ended: make(chan struct{})}}}
 	l.settings.Store(&s.opts.settings)
 	l.calls.made = signal.New()
 	l.calls.pause.Store(&pause[Obj]{})

@@ -6,6 +6,7 @@ package status_test
 import (
 	"encoding/json"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -52,23 +53,33 @@ func TestStatusReadsLikeThePeers(t *testing.T) {
 	})
 }
 
+// modelNames are more names than a set searches one after the other.
+var modelNames = strings.Fields("device route sysctl bpf proxy dns nat lb a b c d")
+
 func TestSetReadsLikeThePeers(t *testing.T) {
 	checkAtOneTime(t, func(t *rapid.T) {
+		drawName := rapid.SampledFrom(modelNames)
 		ours, theirs := status.NewSet(), peer.NewStatusSet()
 		for _, name := range rapid.SliceOfN(rapid.SampledFrom(modelNames), 0, 6).Draw(t, "names") {
 			ourStatus, theirStatus := drawPair(t)
 			ours, theirs = ours.Set(name, ourStatus), theirs.Set(name, theirStatus)
 		}
+		earlier, was := ours, theirs.String()
 		if rapid.Bool().Draw(t, "delete") {
-			name := drawName(t)
+			name := drawName.Draw(t, "deleted")
 			ours, theirs = ours.Delete(name), theirs.Delete(name)
 		}
 		pending := rapid.Bool().Draw(t, "pending")
 		if pending {
-			names := drawNames(t)
+			names := rapid.SliceOfN(drawName, 0, 4).Draw(t, "pending names")
 			ours, theirs = ours.Pending(names...), theirs.Pending(names...)
 		}
+		assert.Equal(t, was, earlier.String(), "a set that another one is made of stays as it was")
 		assert.Equal(t, theirs.IsDone(), ours.IsDone())
+		assert.Equal(t, theirs.IsPendingOrRefreshing(), ours.IsPendingOrRefreshing())
+		for _, name := range modelNames {
+			assert.Equal(t, theirs.Get(name).String(), ours.Get(name).String(), name)
+		}
 		assert.Equal(t, namesOf(theirs.All()), namesOf(ours.All()))
 		assert.Equal(t, theirs.String(), ours.String())
 		if !pending { // The texts of Pending sets have different IDs.

@@ -20,10 +20,10 @@ import (
 
 	"github.com/statekeel/statekeel/example/internal/screen"
 	"github.com/statekeel/statekeel/example/netagent/agent"
+	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/kernel"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
-	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
@@ -56,7 +56,11 @@ func runInside(s settings) error {
 	defer cancel()
 	unix.Umask(0o077) // for the socket itself; its directory is private already
 
-	file, err := statefile.Open(ctx, s.state)
+	// At the start an invalid file is an error; of an edit that is one, nothing is applied.
+	data, err := os.ReadFile(s.state)
+	if err == nil {
+		_, err = config.Parse(s.state, data)
+	}
 	if err != nil {
 		return err
 	}
@@ -64,7 +68,7 @@ func runInside(s settings) error {
 		return sandbox.Forbidden(err)
 	}
 	o := agent.Options{
-		File:    file,
+		File:    s.state,
 		Resync:  s.resync,
 		Shell:   s.shell,
 		Once:    s.once,

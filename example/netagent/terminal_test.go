@@ -81,7 +81,7 @@ job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": unknown in a 
 
 	// An edit is drawn, with a note while the file is invalid.
 	require.NoError(t, writeFile(path, "links: [a]\n"))
-	shows("job-state-file: the state file is broken, its last good state stays in force:")
+	shows(`state-file: 1 problem\(s\) of the source: `)
 	require.NoError(t, writeFile(path, "links: [{name: br0, kind: bridge}]\n"))
 	shows(`^1 of 1 Done   netagent .*\nKIND  NAME  STATUS  SINCE  ERROR\nlink  br0   Done[ \dms]*`)
 	assert.NotContains(t, screen.String(), "level=", "the log goes to standard error")
@@ -94,5 +94,5 @@ func TestOnceDrawsBelowItsLog(t *testing.T) {
 	require.NoError(t, cmd.Run())
 	eventually(t, "the terminal shows it", func() bool { return strings.HasPrefix(drawnLast(screen), "7 of 7 Done") })
 	assert.Contains(t, screen.String(), "netagent runs in a network namespace of its own")
-	assert.Contains(t, screen.String(), "state file applied")
+	assert.Contains(t, screen.String(), "File read")
 }

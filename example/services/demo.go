@@ -47,7 +47,7 @@ func runDemo(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.
 	if inside {
 		return o.demo(ctx, *file, *every, stdout)
 	}
-	if _, err := input.ReadFile(ctx, *file); err != nil {
+	if _, err := input.ReadFile(*file); err != nil {
 		return err
 	}
 	listener, err := o.listen()
@@ -91,7 +91,7 @@ func (o *options) demo(ctx context.Context, file string, every time.Duration, st
 	}
 	p := program{Table: o.table, Resync: o.resync, Shell: o.shell, Log: o.log()}
 	p.More = demo.Demo{Network: network, Out: stdout, File: file, Every: every}.Cell()
-	if p.Input, err = input.OpenFile(ctx, file); err != nil {
+	if p.Input, err = input.OpenFile(file); err != nil {
 		return err
 	}
 	if o.http != "" {

@@ -171,7 +171,7 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 	if inputs > 1 {
 		return fmt.Errorf("%w: -file, -etcd and -generate exclude each other", errUsage)
 	}
-	in, err := openInput(ctx, *file, *etcd, *generate, *churn)
+	in, err := openInput(*file, *etcd, *generate, *churn)
 	if err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 	return p.run(ctx)
 }
 
-func openInput(ctx context.Context, file, etcd, generate string, churn int) (in input.Input, err error) {
+func openInput(file, etcd, generate string, churn int) (in input.Input, err error) {
 	switch {
 	case generate != "":
 		if in, err = input.ParseGenerated(generate, churn); err != nil {
@@ -202,7 +202,7 @@ func openInput(ctx context.Context, file, etcd, generate string, churn int) (in 
 		}
 		return input.OpenEtcd(etcd)
 	}
-	return input.OpenFile(ctx, file)
+	return input.OpenFile(file)
 }
 
 func (o *options) log() *slog.Logger {

@@ -114,7 +114,7 @@ const conflicting = `services:
 func TestStatusAndWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "services.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(conflicting), 0o644))
-	in, err := input.OpenFile(t.Context(), file)
+	in, err := input.OpenFile(file)
 	require.NoError(t, err)
 	shell, url := running(t, in)
 	var status string

@@ -166,3 +166,31 @@ func TestTheHashIgnoresLocksFunctionsAndChannels(t *testing.T) {
 	require.Equal(t, before, check.Hash(r))
 	r.mu.Unlock()
 }
+
+// With more plans than runs, no kind of fault at no point is left out for the sake of one that comes often.
+func TestEachKindOfFaultComesAtEachPoint(t *testing.T) {
+	var calls []check.Call
+	for n := range 60 {
+		p := check.Point{Class: check.Operation, Name: "update often", N: n + 1}
+		if n%6 == 5 {
+			p.Name, p.N = fmt.Sprintf("update %d", n), 1
+		}
+		calls = append(calls, check.Call{Point: p})
+	}
+	type place struct {
+		kind  check.Kind
+		point string
+	}
+	seen := map[place]bool{}
+	want := 11 * (len(check.Operation.Kinds()) - 1) // a rewrite needs another state
+	require.Nil(t, check.Find(&check.Subject{
+		States: 1, Runs: want, Logf: t.Logf, Name: func(int) string { return "" },
+		Run: func(p check.Plan) *check.Record {
+			for _, f := range p.Faults {
+				seen[place{f.Kind, f.Point}] = true
+			}
+			return &check.Record{Journal: [][]check.Call{calls}}
+		},
+	}))
+	require.Len(t, seen, want)
+}

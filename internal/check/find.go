@@ -56,6 +56,13 @@ type Record struct {
 	Used bool
 }
 
+// Has reports whether the run had a call of this name.
+func (r *Record) Has(call string) bool {
+	return slices.ContainsFunc(r.Journal, func(calls []Call) bool {
+		return slices.ContainsFunc(calls, func(c Call) bool { return c.Name == call })
+	})
+}
+
 // after returns the names of the parts of a run behind the last state.
 func after(p Plan, compares bool) []string {
 	first := "the rest of the time"
@@ -248,6 +255,7 @@ func (f *finder) find() *Failure {
 	shuffle(single[listed:])
 	if listed > f.Runs {
 		shuffle(single[:listed]) // else all faults come at the first calls
+		spread(single[:listed])
 	}
 	f.Logf("%d ways; %d plans with one fault, of which at most %d are run; seed %d", len(ways), len(single), f.Runs, f.Seed)
 
@@ -271,6 +279,22 @@ func (f *finder) find() *Failure {
 	}
 	f.Logf("%d plans with faults did not fail", tried)
 	return nil
+}
+
+// spread sorts plans with one fault so that each kind of fault comes once at each name of a point, then once more, and so on.
+func spread(plans []Plan) {
+	type place struct {
+		Kind
+		point, outside string
+	}
+	turns, last := make(map[Fault]int, len(plans)), map[place]int{}
+	for _, p := range plans {
+		f := p.Faults[0]
+		at := place{f.Kind, f.Point, f.Outside}
+		last[at]++
+		turns[f] = last[at]
+	}
+	slices.SortStableFunc(plans, func(a, b Plan) int { return turns[a.Faults[0]] - turns[b.Faults[0]] })
 }
 
 // withFaults returns the plans with one fault on a way, of which r is the run without faults.

@@ -218,12 +218,12 @@ func (x *Injector) FailedMoreThan(n int) (name string, times int, err error) {
 	return "", 0, nil
 }
 
-// Failed returns the operations of the latest step that have failed.
+// Failed returns the operations on one object of the latest step that have failed.
 func (x *Injector) Failed() (calls []Call) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for _, c := range x.steps[len(x.steps)-1] {
-		if c.Class != Edge && failed(c.Err) {
+		if c.ofOneKey() && failed(c.Err) {
 			calls = append(calls, c)
 		}
 	}

@@ -53,9 +53,6 @@
 // The core tracks two revisions for callers that wait. A change is unreconciled until it has been
 // applied, see [Index.LowWatermark]. It is untried until an operation has been attempted for it, see
 // [Index.Attempted].
-//
-// The files in testdata are transcripts: each shows one behaviour step by step. Begin with
-// 01_retry.txt.
 package core
 
 import (

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -81,7 +80,7 @@ func AnyScopeOf[Obj any](ctx context.Context) *Scope[Obj] {
 
 // Waited returns the waits that the objects of the call in progress had when they were blocked, with the revisions of
 // their operations of now.
-func Waited(ctx context.Context) iter.Seq2[core.Wait, statedb.Revision] {
+func Waited(ctx context.Context) needs.Waited {
 	return func(yield func(core.Wait, statedb.Revision) bool) {
 		s, ok := ctx.Value(running.Key{}).(interface {
 			waited() ([]core.Wait, []statedb.Revision)

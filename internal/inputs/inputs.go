@@ -210,8 +210,9 @@ type Objects interface {
 // Claim is the right to be the input of a name, and the initialiser of the table of objects for it.
 type Claim struct {
 	live atomic.Bool
-	// only reports whether there may be no other input with a claim.
-	only bool
+	// only reports whether there may be no other input with a claim. derived: the name is that of a table that the
+	// objects are derived from.
+	only, derived bool
 	// initialized ends the initialiser; nil if it has ended. It is read and written under the lock of
 	// the table of inputs.
 	initialized func(statedb.WriteTxn)
@@ -228,17 +229,82 @@ type Claim struct {
 // wtxn has to lock the table of inputs and that of objects, and has to be committed if there is no
 // error.
 func (t *Table) Claim(wtxn statedb.WriteTxn, objects Objects, name string, only bool) (*Claim, error) {
-	claim := &Claim{only: only}
+	return t.claim(wtxn, objects, name, &Claim{only: only}, nil)
+}
+
+// Claims are those of one derivation.
+type Claims []*Claim
+
+// ClaimTables is [Table.Claim] for each of the tables that the objects are derived from; there is no other input then.
+// It is also an error if one of the tables is derived from that of the objects, by claims that were not released.
+func (t *Table) ClaimTables(db *statedb.DB, wtxn statedb.WriteTxn, objects Objects, names []string) (claims Claims, err error) {
+	if circle := circle(db, names, strings.TrimSuffix(t.rows.Name(), suffix)); circle != nil {
+		return nil, fmt.Errorf("it would be derived from itself: %s", strings.Join(circle, " from "))
+	}
+	for _, name := range names {
+		claim, err := t.claim(wtxn, objects, name, &Claim{only: true, derived: true}, claims)
+		if err != nil {
+			claims.Release()
+			return nil, err
+		}
+		claims = append(claims, claim)
+	}
+	return claims, nil
+}
+
+// circle returns the tables from to, over one of the names, back to to; nil if none of them is derived from to.
+func circle(db *statedb.DB, names []string, to string) []string {
+	from := map[string][]string{to: names}
+	for table, input := range All(db) {
+		if table != to && input.claim != nil && input.claim.derived {
+			from[table] = append(from[table], input.Name)
+		}
+	}
+	seen := map[string]bool{}
+	var way func(at string) []string
+	way = func(at string) []string {
+		for _, next := range from[at] {
+			if next == to {
+				return []string{at, to}
+			}
+			if !seen[next] {
+				seen[next] = true
+				if rest := way(next); rest != nil {
+					return append([]string{at}, rest...)
+				}
+			}
+		}
+		return nil
+	}
+	return way(to)
+}
+
+// Initialized is [Claim.Initialized] for each.
+func (c Claims) Initialized(wtxn statedb.WriteTxn) {
+	for _, claim := range c {
+		claim.Initialized(wtxn)
+	}
+}
+
+// Release is [Claim.Release] for each.
+func (c Claims) Release() {
+	for _, claim := range c {
+		claim.Release()
+	}
+}
+
+// claim makes claim the one of a name. with are claims of the same user.
+func (t *Table) claim(wtxn statedb.WriteTxn, objects Objects, name string, claim *Claim, with Claims) (*Claim, error) {
 	for row := range t.rows.All(wtxn) {
 		switch {
-		case row.claim == nil:
+		case row.claim == nil || slices.Contains(with, row.claim):
 		case !row.claim.live.Load():
 			if row.Name == name {
 				claim.initialized = row.claim.initialized
 			}
 		case row.Name == name:
 			return nil, fmt.Errorf("another input with the name %q is open", name)
-		case only || row.claim.only:
+		case claim.only || row.claim.only:
 			return nil, fmt.Errorf("the input %q is open, and not both have rows with owners", row.Name)
 		}
 	}

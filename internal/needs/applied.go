@@ -60,10 +60,13 @@ type appliedWait[Obj any] struct {
 	released <-chan struct{}
 }
 
+// Waited are the waits that the objects of an operation had, with the revisions of their operations of now.
+type Waited = iter.Seq2[core.Wait, statedb.Revision]
+
 // Applied looks up a row that an operation needs. The row is applied if it is Done, or if a version was applied that is
 // not older than the one for which a wait of the operation began: waited has its waits. Otherwise the error is Blocked,
 // with a text that begins with what.
-func (n *Needs[Obj]) Applied(txn statedb.ReadTxn, query statedb.Query[Obj], what string, waited iter.Seq2[core.Wait, statedb.Revision]) (none Obj, err error) {
+func (n *Needs[Obj]) Applied(txn statedb.ReadTxn, query statedb.Query[Obj], what string, waited Waited) (none Obj, err error) {
 	row, revision, changed, found := n.cfg.Rows.Table.GetWatch(txn, query)
 	need := &applied[Obj]{of: n, found: found, row: row, from: revision}
 	if found {
@@ -72,9 +75,10 @@ func (n *Needs[Obj]) Applied(txn statedb.ReadTxn, query statedb.Query[Obj], what
 			return row, nil
 		}
 		if n.hasEnded() {
-			return none, outcome.BlockedBy(unknown{fmt.Errorf("%s is not applied: reconciler %q has stopped", what, n.cfg.Name)}, changed)
+			stopped := fmt.Errorf("%s is not applied: reconciler %q has stopped", what, n.cfg.Name)
+			return none, outcome.Missing(unknown{stopped}, nil, changed)
 		}
-		return none, blockedOn(unknown{errors.New(what + " is not applied")}, need)
+		return none, outcome.Missing(unknown{errors.New(what + " is not applied")}, []core.Need{need})
 	}
 	err = errors.New(what + " is missing")
 	var channels []<-chan struct{}
@@ -84,15 +88,10 @@ func (n *Needs[Obj]) Applied(txn statedb.ReadTxn, query statedb.Query[Obj], what
 	}
 	key, known := n.cfg.Rows.KeyOfQuery(query)
 	if !known || n.hasEnded() {
-		return none, outcome.BlockedBy(err, append(channels, changed)...)
+		return none, outcome.Missing(err, nil, append(channels, changed)...)
 	}
 	need.key = string(key)
-	return none, blockedOn(err, need, channels...)
-}
-
-// blockedOn returns the outcome of an operation that has a need.
-func blockedOn(reason error, need core.Need, watch ...<-chan struct{}) error {
-	return &outcome.Directive{Kind: core.BlockedOn, Err: reason, Watch: watch, Needs: []core.Need{need}}
+	return none, outcome.Missing(err, []core.Need{need}, channels...)
 }
 
 func (n *Needs[Obj]) hasEnded() bool {
@@ -103,7 +102,7 @@ func (n *Needs[Obj]) hasEnded() bool {
 
 // isMet reports whether a version of the row was applied that is no older than the one for which one of the waits began.
 // The row may have been written again since, and so on: then it is never seen Done.
-func (a *applied[Obj]) isMet(waited iter.Seq2[core.Wait, statedb.Revision]) bool {
+func (a *applied[Obj]) isMet(waited Waited) bool {
 	for w := range waited {
 		if w, is := w.(*appliedWait[Obj]); is && w.of == a.of && w.key == a.key && w.isMet() {
 			return true
@@ -164,7 +163,7 @@ func (n *Needs[Obj]) look(on *awaited[Obj], key string) (found, done bool) {
 	return found, found && n.cfg.Status(txn, row, revision).Kind == status.KindDone
 }
 
-func (n *Needs[Obj]) rowOf(txn statedb.ReadTxn, on *awaited[Obj], key string) (row Obj, revision statedb.Revision, found bool) {
+func (n *Needs[Obj]) rowOf(txn statedb.ReadTxn, on *awaited[Obj], key string) (Obj, statedb.Revision, bool) {
 	if on.known {
 		return n.cfg.Rows.Get(txn, on.row)
 	}

@@ -5,7 +5,6 @@ package needs
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 
@@ -115,7 +114,7 @@ type deletedWait[Obj any] struct {
 // Deleted reports with its error whether deletions of the loop are not carried out for which match returns true. It is
 // Blocked, with a text that begins with what, also if the loop has not read all that the table had when the operation
 // was first blocked for it: waited has its waits, with the revision of the operation.
-func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string, waited iter.Seq2[core.Wait, statedb.Revision]) error {
+func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string, waited Waited) error {
 	need := &deleted[Obj]{of: n, what: what, until: n.cfg.Rows.Revision()}
 	for w, at := range waited {
 		if w, is := w.(*deletedWait[Obj]); is && w.of == n && w.what == what && w.at == at {
@@ -130,13 +129,13 @@ func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string, waited iter.Seq2
 	n.mu.Unlock()
 	switch {
 	case ended:
-		return outcome.Blocked(fmt.Sprintf("%s may not be deleted: reconciler %q has stopped", what, n.cfg.Name))
+		return outcome.Missing(fmt.Errorf("%s may not be deleted: reconciler %q has stopped", what, n.cfg.Name), nil)
 	case !read:
 		state := "has not read all deletions"
 		if !n.cfg.Started() {
 			state = "has not been started"
 		}
-		return blockedOn(fmt.Errorf("%s is %w: reconciler %q %s", what, ErrNotKnown, n.cfg.Name, state), need)
+		return outcome.Missing(fmt.Errorf("%s is %w: reconciler %q %s", what, ErrNotKnown, n.cfg.Name, state), []core.Need{need})
 	}
 	txn := n.cfg.Rows.DB.ReadTxn()
 	for key, d := range pending.All() {
@@ -151,7 +150,7 @@ func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string, waited iter.Seq2
 	if len(need.keys) == 0 {
 		return nil
 	}
-	return blockedOn(fmt.Errorf("%s is not deleted", what), need)
+	return outcome.Missing(fmt.Errorf("%s is not deleted", what), []core.Need{need})
 }
 
 // Begin implements [core.Need].

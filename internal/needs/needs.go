@@ -99,8 +99,8 @@ func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 	}
 }
 
-// Block begins the waits of a blocked object of this loop, whose operation was on a revision, and ends those that it had,
-// unless they still count. It returns the channels of which one is closed when the object should run again.
+// Block begins the waits of a blocked object of this loop, whose operation was on a revision, and ends those that it
+// had, unless they still count. It returns the channels of which one is closed when the object should run again.
 func (n *Needs[Obj]) Block(row Obj, revision statedb.Revision, list []core.Need) (released []<-chan struct{}) {
 	if len(list) == 0 && n.blocked.Load() == 0 {
 		return nil

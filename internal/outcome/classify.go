@@ -52,12 +52,12 @@ func Text[Obj any](out *core.Outcome[Obj], err error, tries int) string {
 	return TextOf(err)
 }
 
-// reasonOf returns the text of a blocked operation: one line for several reasons that were joined with [errors.Join].
+// reasonOf returns the text of a blocked operation: one line for several look-ups that were joined with [errors.Join].
 func reasonOf(err error) string {
 	text := TextOf(err)
 	var reasons []string
 	for _, one := range Unwrapped(err) {
-		if d, is := one.(*Directive); !is || d.Kind != core.BlockedOn {
+		if d, is := one.(*Directive); !is || !d.looked {
 			return text
 		}
 		reasons = append(reasons, TextOf(one))

@@ -27,6 +27,8 @@ type Directive struct {
 	Backoff bool
 	Watch   []<-chan struct{}
 	Needs   []core.Need
+	// looked: the operation is blocked because of a look-up. The texts of several that are joined are one line.
+	looked bool
 	// Err has the text. It is nil for [Requeue], whose text is seldom read.
 	Err error
 }
@@ -83,12 +85,13 @@ var requeueBackoff error = &Directive{
 
 // Blocked returns the outcome of an operation that waits until one of the channels closes.
 func Blocked(reason string, watch ...<-chan struct{}) error {
-	return BlockedBy(errors.New(reason), watch...)
+	return &Directive{Kind: core.BlockedOn, Watch: watch, Err: errors.New(reason)}
 }
 
-// BlockedBy returns the same with an error as the reason.
-func BlockedBy(reason error, watch ...<-chan struct{}) error {
-	return &Directive{Kind: core.BlockedOn, Watch: watch, Err: reason}
+// Missing returns the outcome of an operation that has looked up what it needs: it waits for needs, or until one of
+// the channels closes.
+func Missing(reason error, needs []core.Need, watch ...<-chan struct{}) error {
+	return &Directive{Kind: core.BlockedOn, Watch: watch, Needs: needs, Err: reason, looked: true}
 }
 
 // Is reports whether err has the outcome of a directive of a kind.

@@ -110,6 +110,8 @@ type families struct {
 	classic bool
 
 	operations, durations, states, oldest *client.Desc
+	// derived, edges and edgesToAll are of derivations with further inputs.
+	derived, edges, edgesToAll *client.Desc
 	// numbers and spreads are in the order of the package variables of the same names.
 	numbers, spreads []*client.Desc
 }
@@ -124,8 +126,11 @@ func newFamilies(s *settings) *families {
 			labelOperation, labelResult),
 		durations: desc("operation_duration_seconds", "Time that each call took: for one object, or for a batch.",
 			labelOperation),
-		states: desc("objects_in_state", "Objects that are not reconciled, by their state.", labelState),
-		oldest: desc("oldest_unapplied_seconds", "Age of the oldest change that is not applied, 0 if all are."),
+		states:     desc("objects_in_state", "Objects that are not reconciled, by their state.", labelState),
+		derived:    desc("derived_total", "Calls of the function of a derivation for changes of an input, by its table.", labelInput),
+		edges:      desc("lookups", "Look-ups in further inputs that a derivation remembers."),
+		edgesToAll: desc("table_lookups", "Look-ups of whole tables that a derivation remembers."),
+		oldest:     desc("oldest_unapplied_seconds", "Age of the oldest change that is not applied, 0 if all are."),
 	}
 	for _, n := range numbers {
 		fs.numbers = append(fs.numbers, desc(n.name, n.help))
@@ -137,7 +142,9 @@ func newFamilies(s *settings) *families {
 }
 
 func (fs *families) describe(descs chan<- *client.Desc) {
-	for _, d := range []*client.Desc{fs.operations, fs.durations, fs.states, fs.oldest} {
+	for _, d := range []*client.Desc{
+		fs.operations, fs.durations, fs.states, fs.oldest, fs.derived, fs.edges, fs.edgesToAll,
+	} {
 		descs <- d
 	}
 	for _, d := range fs.numbers {
@@ -154,6 +161,13 @@ func (fs *families) collect(out chan<- client.Metric, reconciler string, since t
 	fs.collectOperations(out, reconciler, metrics.OpDelete, since, &f.Deletes)
 	for _, s := range f.States {
 		out <- gauge(fs.states, float64(s.Count), reconciler, s.State)
+	}
+	for _, c := range f.Calls {
+		out <- counter(fs.derived, float64(c.Count), since, reconciler, c.State)
+	}
+	if len(f.Calls)+f.Edges+f.EdgesToAll > 0 {
+		out <- gauge(fs.edges, float64(f.Edges), reconciler)
+		out <- gauge(fs.edgesToAll, float64(f.EdgesToAll), reconciler)
 	}
 	out <- gauge(fs.oldest, f.UnappliedFor(time.Now()).Seconds(), reconciler)
 	for i, n := range numbers {

@@ -76,6 +76,9 @@ func TestAScrapeShowsAllFigures(t *testing.T) {
 			`stuck_operations`:                    177,
 			`paused`:                              1,
 			`oldest_unapplied_seconds`:            2.5,
+			`derived_total{input="pods"}`:         181,
+			`lookups`:                             182,
+			`table_lookups`:                       183,
 		} {
 			name, labels, _ := strings.Cut(series, "{")
 			of := []string{`reconciler="agent.routing/v6"`}

@@ -112,3 +112,37 @@ func TestCommandsGiveUpOnAReconcilerThatHangs(t *testing.T) {
 		}
 	})
 }
+
+// holding is a source that holds the deletions of three rows.
+type holding struct{ approved []string }
+
+func (*holding) Input() string                { return "routes/files" }
+func (*holding) Loaded(context.Context) error { return nil }
+func (*holding) Snapshot() inspect.SourceSnapshot {
+	return inspect.SourceSnapshot{
+		Name: "routes/files", Table: "routes", Held: &inspect.HeldDeletions{Set: "5e2a", Rows: 3, Of: 9, Examples: []string{"a", "b c"}},
+	}
+}
+
+func (h *holding) Approve(_ context.Context, set string) (int, error) {
+	if set != "5e2a" {
+		return 0, fmt.Errorf("the deletions that are held are not %s", set)
+	}
+	h.approved = append(h.approved, set)
+	return 3, nil
+}
+
+func TestApprovalOfASourceIsForTheSetThatWasShown(t *testing.T) {
+	h := &holding{}
+	s := newShell(t, routes())
+	s.registry.AddSource(h)
+	s.fails("3 of 9 rows of routes/files are to be deleted, such as a, b c: approve exactly these with reconciler/approve routes/files 5e2a",
+		"reconciler/approve routes/files")
+	s.fails("the deletions that are held are not 5e2b", "reconciler/approve routes/files 5e2b")
+	require.Empty(t, h.approved)
+	s.prints("routes/files: 3 row(s) were deleted\n", "reconciler/approve routes/files 5e2a")
+	s.prints("{\n  \"source\": \"routes/files\",\n  \"action\": \"approve\",\n  \"done\": \"3 row(s) were deleted\",\n  \"objects\": 3\n}\n",
+		"reconciler/approve routes/files 5e2a --format=json")
+	require.Equal(t, []string{"5e2a", "5e2a"}, h.approved)
+	s.fails(`no reconciler "routes/files", there are: agent`, "reconciler/retry routes/files")
+}

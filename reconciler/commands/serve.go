@@ -30,7 +30,7 @@ import (
 //
 //	curl --unix-socket PATH 'http://localhost/show?reconciler=NAME&format=json'
 //
-// Whoever may connect can do what the program can do. So the socket is in a directory that only its user can access, which
+// A person who can connect can do what the program can do. So the socket is in a directory that only its user can access, which
 // Serve creates if it is missing: see [PrepareSocket] and [SocketPath]. A socket that a killed program has left behind is
 // replaced; the error says so if a program listens on it.
 //
@@ -62,6 +62,7 @@ func Serve(ctx context.Context, path string, registry *inspect.Registry) error {
 		<-stopped
 	}
 	if !errors.Is(err, http.ErrServerClosed) {
+		_ = server.Close()
 		return fmt.Errorf("serve the socket %q: %w", path, err)
 	}
 	return nil

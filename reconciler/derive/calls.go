@@ -116,13 +116,13 @@ func (d *Derived[In, Out]) find(texts []string) (found again, n int, err error) 
 		d.mu.Lock()
 		if isInput {
 			found.rows[row] = true
-			for _, x := range d.claims.of(row) {
-				found.places[x.at.key] = true
+			for _, x := range d.claims.Of(row) {
+				found.places[x.At.Key] = true
 			}
 		}
-		place := d.claims.named(outKeys)
+		place := d.claims.Named(outKeys)
 		if place != nil {
-			found.places[place.key] = true
+			found.places[place.Key] = true
 		}
 		d.mu.Unlock()
 		if !isInput && place == nil {
@@ -167,14 +167,14 @@ func (d *Derived[In, Out]) condition() inspect.Condition {
 	return d.progress.condition
 }
 
-// WaitAll waits until everything that is in the input now is derived and written. With the milestone
-// applied it also waits until no row of the input and none of the output is in error. Those that are in
+// WaitAll waits until everything that is in the inputs now is derived and written. With the milestone
+// applied it also waits until no row of the inputs and none of the output is in error. Those that are in
 // error are in the result, each with its own key. m is reconciler.Attempted or reconciler.Applied. The error
 // is that of ctx, or [inspect.ErrStopped] if
 // the derivation has stopped.
 func (d *Derived[In, Out]) WaitAll(ctx context.Context, m progress.Milestone) (inspect.Unapplied, error) {
 	return d.await(ctx, m, func() (rest inspect.Unapplied) {
-		for _, all := range []*problems.Set{&d.failed, &d.wrong} {
+		for _, all := range []*problems.Set{&d.failed, &d.wrong, &d.joined} {
 			for _, p := range all.First(maxListed - len(rest.Keys)) {
 				rest.Keys = append(rest.Keys, unreconciled(p))
 			}
@@ -203,14 +203,22 @@ func unreconciled(p *problems.Problem) inspect.Unreconciled {
 	return inspect.Unreconciled{Key: []byte(p.Key), State: inspect.StateTerminal, Attempts: 1, Err: p.Err}
 }
 
-// await waits for the revision that the input has now. rest returns the rows that fail; it is called
+// sum returns the sum of the revisions of the inputs.
+func (d *Derived[In, Out]) sum(txn statedb.ReadTxn) (sum statedb.Revision) {
+	for _, table := range d.tables {
+		sum += table.Revision(txn)
+	}
+	return sum
+}
+
+// await waits for what is in the inputs now. rest returns the rows that fail; it is called
 // with mu held.
 func (d *Derived[In, Out]) await(ctx context.Context, m progress.Milestone, rest func() inspect.Unapplied) (inspect.Unapplied, error) {
-	until := d.in.Revision()
+	until := d.sum(d.cfg.DB.ReadTxn())
 	for {
 		d.mu.Lock()
 		failing, changed, condition := rest(), d.progress.changed, d.progress.condition
-		reached := d.progress.until >= until
+		reached := d.progress.at >= until
 		d.mu.Unlock()
 		switch {
 		case reached && (m == progress.Attempted || len(failing.Keys) == 0):

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,9 @@ import (
 	"github.com/cilium/hive/job"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/changes"
+	"github.com/statekeel/statekeel/internal/claims"
+	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/problems"
@@ -30,7 +34,7 @@ type Config[Out any] struct {
 	// Name is the name of the derivation: of its job, in health and in the registry. It should be unique
 	// in the program. Empty means "derive-" and the name of the output table.
 	Name string
-	// DB holds both tables. Required.
+	// DB holds all tables. Required.
 	DB *statedb.DB
 
 	// Same reports whether two output rows are equal, so that the derived one is not written. If the
@@ -62,9 +66,12 @@ type Derived[In, Out any] struct {
 	in     *rows.Rows[In]
 	out    *rows.Rows[Out]
 	output statedb.RWTable[Out]
-	f      func(In) ([]Out, error)
+	f      func(*Reader, In) ([]Out, error)
 	// rank returns the rank of a row; nil if no row is better than another.
-	rank func(In) (rank, error)
+	rank func(*Reader, In) (claims.Rank, error)
+	// tables are the input and the tables of further inputs, each once. from names them.
+	tables []statedb.TableMeta
+	from   string
 	// maxRows bounds the rows of a transaction; tests change it.
 	maxRows int
 
@@ -72,12 +79,14 @@ type Derived[In, Out any] struct {
 	// a run, so that no change is lost when the derivation is run again.
 	wake    signal.Signal
 	running sync.Mutex
-	// changes is nil after Close.
-	changes statedb.ChangeIterator[In]
-	// read is the highest revision that was read. complete: a snapshot was read to its end, so that all
-	// revisions up to read were read, if no snapshot is partly read.
-	read     statedb.Revision
-	complete bool
+	main    changes.Table[In]
+	joins   joins
+	// followed are main and the tables of the further inputs.
+	followed []following
+	// read has the revisions of tables up to which all is derived, and at is their sum: snapshots of a database follow
+	// one another, so the later one has the higher sum.
+	read []statedb.Revision
+	at   statedb.Revision
 	// prune: rows of the output that no input wants have to be found. pruned: that was done. Until then, nothing has
 	// the keys of the rows that were derived to nothing: no row of the output is their own.
 	prune, pruned bool
@@ -90,7 +99,7 @@ type Derived[In, Out any] struct {
 	// initialized: the initialiser of the output has ended. wroteLast is the revision of the output after
 	// the last write, reached is what was published last.
 	published   *inputs.Table
-	claim       *inputs.Claim
+	claim       inputs.Claims
 	initialized bool
 	wroteLast   statedb.Revision
 	reached     reached
@@ -102,18 +111,21 @@ type Derived[In, Out any] struct {
 	reported  reported
 
 	mu     sync.Mutex
-	claims claims[In, Out]
-	// failed has the errors of input rows, by their keys, wrong those of places.
-	failed, wrong problems.Set
-	calls         calls
-	progress      settled
+	claims claims.Set[In, Out]
+	// failed has the errors of input rows, by their keys, wrong those of places, and joined those of rows of further
+	// inputs, by TABLE/KEY.
+	failed, wrong, joined problems.Set
+	// late: a reader was used after its call, so that what the running call has looked up is in doubt.
+	late     bool
+	calls    calls
+	progress settled
 }
 
-// reached is what the table of inputs says, if told is true: the revision of the input that the output
-// includes, and the number of its rows and of places that are in error.
+// reached is what the table of inputs says, if told is true: the sum of the revisions of the inputs that the
+// output includes, and the number of rows that are in error.
 type reached struct {
 	told   bool
-	input  statedb.Revision
+	at     statedb.Revision
 	failed int
 }
 
@@ -122,13 +134,15 @@ type settled struct {
 	// condition is one of NotStarted, Running and Stopped.
 	condition inspect.Condition
 	started   time.Time
-	// until: all changes of the input up to it are derived and written. errors is the version of the
-	// errors then. changed is closed when one of the two changes.
-	until   statedb.Revision
-	errors  uint64
-	changed chan struct{}
-	// derived and failed count the input rows that were derived, and those that failed.
+	// until: all changes of the input up to it are derived and written, and at is the sum for all inputs. errors is
+	// the version of the errors then. changed is closed when one of them changes.
+	until, at statedb.Revision
+	errors    uint64
+	changed   chan struct{}
+	// derived and failed count the input rows that were derived, and those that failed. calls counts the calls for
+	// changes of the input, and then of each further one.
 	derived, failed uint64
+	calls           []int
 }
 
 // Each returns a derivation whose output has the rows that f returns for each row of the input. Nothing
@@ -152,7 +166,31 @@ type settled struct {
 func Each[In, Out any](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error),
 ) (*Derived[In, Out], error) {
-	return build(cfg, in, out, f, nil)
+	return build(cfg, in, out, alone(f), nil, nil)
+}
+
+// EachOf returns a derivation like [Each] with further inputs: f looks rows of other tables up through its reader, and
+// is called again for a row when what it has looked up changes. It must depend on its row and on what it looks up
+// alone. See [Joined] and [Lookup].
+//
+// What is in the output follows from one snapshot of all inputs, and changes of one snapshot are gathered: f is called
+// once for a row, however many of them concern it. If f fails, it is called again after a change of what that call has
+// looked up, or of what the last call did that had not failed.
+//
+// A further input may be of the table in, but not of out, nor of a table that is derived from out by a derivation that is
+// not closed. A row of a further input at which an index panics is in error, with the key TABLE/KEY, until it changes.
+func EachOf[In, Out any](
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(r *Reader, row In) ([]Out, error), inputs ...further,
+) (*Derived[In, Out], error) {
+	return build(cfg, in, out, f, nil, inputs)
+}
+
+// alone returns f with a reader that it does not use.
+func alone[In, Out any](f func(In) ([]Out, error)) func(*Reader, In) ([]Out, error) {
+	if f == nil {
+		return nil
+	}
+	return func(_ *Reader, row In) ([]Out, error) { return f(row) }
 }
 
 // Best returns a derivation like [Each], with a rank for each input row: of the rows that derive the same
@@ -166,23 +204,35 @@ func Best[In, Out any, Rank cmp.Ordered](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(row In) ([]Out, error), rank func(row In) Rank,
 ) (*Derived[In, Out], error) {
 	if rank == nil {
-		return build(cfg, in, out, f, nil, errors.New("the rank function is nil"))
+		return BestOf[In, Out, Rank](cfg, in, out, alone(f), nil)
 	}
-	return build(cfg, in, out, f, rankBy(rank))
+	return BestOf(cfg, in, out, alone(f), func(_ *Reader, row In) Rank { return rank(row) })
 }
 
-func rankBy[In any, Rank cmp.Ordered](of func(In) Rank) func(In) (rank, error) {
-	return func(row In) (rank, error) {
-		value := of(row)
+// BestOf is [Best] with further inputs, as [EachOf] is [Each] with them. The rank may depend on what it looks up, too.
+func BestOf[In, Out any, Rank cmp.Ordered](
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(r *Reader, row In) ([]Out, error),
+	rank func(r *Reader, row In) Rank, inputs ...further,
+) (*Derived[In, Out], error) {
+	if rank == nil {
+		return build(cfg, in, out, f, nil, inputs, errors.New("the rank function is nil"))
+	}
+	return build(cfg, in, out, f, rankBy(rank), inputs)
+}
+
+func rankBy[In any, Rank cmp.Ordered](of func(*Reader, In) Rank) func(*Reader, In) (claims.Rank, error) {
+	return func(r *Reader, row In) (claims.Rank, error) {
+		value := of(r, row)
 		if value != value {
 			return nil, errors.New("its rank is NaN")
 		}
-		return ordered[Rank]{value}, nil
+		return claims.By(value), nil
 	}
 }
 
 func build[In, Out any](
-	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(In) ([]Out, error), rank func(In) (rank, error), errs ...error,
+	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(*Reader, In) ([]Out, error),
+	rank func(*Reader, In) (claims.Rank, error), joined []further, errs ...error,
 ) (*Derived[In, Out], error) {
 	missing := func(isNil bool, argument string) {
 		if isNil {
@@ -193,14 +243,15 @@ func build[In, Out any](
 	missing(in == nil, "the input table")
 	missing(out == nil, "the output table")
 	missing(f == nil, "the function")
-	if in != nil && out != nil && in.Name() == out.Name() {
-		errs = append(errs, fmt.Errorf("the input and the output are the same table %q", in.Name()))
+	var tables []statedb.TableMeta
+	if cfg.DB != nil && in != nil && out != nil {
+		tables = tablesOf(cfg.DB, in, out, joined, &errs)
 	}
 	if cfg.Name == "" && out != nil {
 		cfg.Name = "derive-" + out.Name()
 	}
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("derive: Config.Name %q: %w", cfg.Name, errors.Join(errs...))
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("derive: Config.Name %q: %w", cfg.Name, err)
 	}
 	if cfg.Same == nil {
 		cfg.Same = func(current, derived Out) bool { return reflect.DeepEqual(current, derived) }
@@ -211,30 +262,89 @@ func build[In, Out any](
 	cfg.Log = cfg.Log.With("derivation", cfg.Name)
 	d := &Derived[In, Out]{
 		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f, rank: rank,
+		tables: tables, from: namesOf(tables), read: make([]statedb.Revision, len(tables)), main: changes.Table[In]{Table: in},
+		joins:   joins{further: joined, edges: edges.New(), again: map[string]*edges.Cause{}},
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
-		claims: newClaims[In, Out](), failed: problems.New(), wrong: problems.New(), calls: calls{again: newAgain()},
-		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{})},
+		claims: claims.New[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
+		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{}), calls: make([]int, 1+len(joined))},
 	}
-	if err := d.open(in); err != nil {
+	d.joins.late = d.usedLate
+	if err := d.open(); err != nil {
 		return nil, fmt.Errorf("%s: %w", cfg.Name, err)
 	}
 	return d, nil
 }
 
-// open claims the output, registers its initialiser, and begins to follow the input.
-func (d *Derived[In, Out]) open(in statedb.Table[In]) (err error) {
+// tablesOf returns the tables of all inputs, each once, that of in first, and adds everything that is wrong with them.
+func tablesOf(db *statedb.DB, in, out statedb.TableMeta, joined []further, errs *[]error) (tables []statedb.TableMeta) {
+	check := func(wrong bool, format string, args ...any) {
+		if wrong {
+			*errs = append(*errs, fmt.Errorf(format, args...))
+		}
+	}
+	txn := db.ReadTxn()
+	foreign := func(table statedb.TableMeta) bool { return db.GetTable(txn, table.Name()) != table }
+	check(foreign(out), "the output table %q is not a table of Config.DB", out.Name())
+	check(foreign(in), "the input table %q is not a table of Config.DB", in.Name())
+	check(in.Name() == out.Name(), "the input and the output are the same table %q", in.Name())
+	check(len(joined) > maxJoined, "there are %d further inputs, at most %d are allowed", len(joined), maxJoined)
+	tables = []statedb.TableMeta{in}
+	for i, one := range joined {
+		err := errors.New("it is nil")
+		if one != nil {
+			err = one.wrong()
+		}
+		if err != nil {
+			check(true, "further input %d: %w", i+1, err)
+			continue
+		}
+		table := one.meta()
+		check(foreign(table), "further input %d: the table %q is not a table of Config.DB", i+1, table.Name())
+		check(table.Name() == out.Name(), "further input %d: it is the output table %q", i+1, table.Name())
+		check(slices.Index(joined, one) < i, "further input %d: it is given twice", i+1)
+		if !slices.Contains(tables, table) {
+			tables = append(tables, table)
+		}
+	}
+	return tables
+}
+
+// maxJoined bounds the further inputs: an edge has the number of one in a byte.
+const maxJoined = 255
+
+// namesOf names tables in a sentence: table "a", or tables "a", "b".
+func namesOf(tables []statedb.TableMeta) string {
+	text := fmt.Sprintf("table %q", tables[0].Name())
+	for _, table := range tables[1:] {
+		text += fmt.Sprintf(", %q", table.Name())
+	}
+	return text
+}
+
+// open claims the output, registers its initialisers, and begins to follow the inputs.
+func (d *Derived[In, Out]) open() (err error) {
 	if d.published, err = inputs.Open(d.cfg.DB, d.output.Name()); err != nil {
 		return err
 	}
-	wtxn := d.cfg.DB.WriteTxn(in, d.output, d.published.Meta())
+	var names []string
+	for _, table := range d.tables {
+		names = append(names, table.Name())
+	}
+	wtxn := d.cfg.DB.WriteTxn(append(slices.Clone(d.tables), d.output, d.published.Meta())...)
 	defer wtxn.Abort()
-	if d.claim, err = d.published.Claim(wtxn, d.output, in.Name(), true); err != nil {
+	if d.claim, err = d.published.ClaimTables(d.cfg.DB, wtxn, d.output, names); err != nil {
 		return fmt.Errorf("table %q: %w", d.output.Name(), err)
 	}
-	// This cannot fail: the table is locked.
-	if d.changes, err = in.Changes(wtxn); err != nil {
+	// These cannot fail: the tables are locked.
+	err = d.main.Open(wtxn)
+	d.followed = []following{&d.main}
+	for i, one := range d.joins.further {
+		err = cmp.Or(err, one.open(wtxn, &d.joins, i))
+		d.followed = append(d.followed, one.follow())
+	}
+	if err != nil {
 		d.claim.Release()
-		return fmt.Errorf("observing table %q: %w", in.Name(), err)
+		return err
 	}
 	wtxn.Commit()
 	return nil
@@ -267,15 +377,18 @@ func (d *Derived[In, Out]) AddTo(group job.Group) {
 	}))
 }
 
-// Close releases the input. Until then the input keeps deleted rows in memory that were not read. The
+// Close releases the inputs. Until then they keep deleted rows in memory that were not read, and a derivation with
+// further inputs that does not run, or is paused, keeps the rows of its last snapshot. The
 // derivation cannot be run again, and the output stays as it is. Close waits for a running Run, so end
-// its context first. It locks the input for a moment. It may be called more than once.
+// its context first. It locks the inputs for a moment. It may be called more than once.
 func (d *Derived[In, Out]) Close() {
 	d.running.Lock()
 	defer d.running.Unlock()
-	if d.changes != nil {
-		d.changes.Close()
-		d.changes = nil
+	if d.main.Iterator != nil {
+		for _, table := range d.followed {
+			table.Close()
+		}
+		d.joins.last = nil
 		d.claim.Release()
 		d.stopped()
 	}

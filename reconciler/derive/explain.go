@@ -4,8 +4,10 @@
 package derive
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/claims"
+	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/problems"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -42,7 +46,9 @@ func (d *Derived[In, Out]) ID() inspect.ID {
 // Explain says what became of a row of the input, or where a row of the output comes from. key is the
 // text of the key of either; if both tables have it, it is explained as both. For each output row that
 // an input row wants, a note names the winner; for an output row, notes name the winner and the next
-// ten in their order.
+// ten in their order. With further inputs, notes also say what the function has looked up for an input row and which
+// change it was called for last; and the key TABLE/KEY is that of a row of a further input, for which notes name the
+// first ten input rows that depend on it.
 func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explanation {
 	e := inspect.Explanation{Reconciler: d.ID().String(), Key: key, At: time.Now()}
 	txn := d.cfg.DB.ReadTxn()
@@ -51,6 +57,8 @@ func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explan
 	for i := range s.contests {
 		e.Notes = append(e.Notes, d.contestNotes(&s.contests[i])...)
 	}
+	d.explainReads(&e, s, txn)
+	d.explainJoined(&e, txn)
 	if hangs := d.hangs(); hangs != "" {
 		e.Notes = append(e.Notes, hangs) // all other rows wait for it
 	}
@@ -71,6 +79,10 @@ type facts[In, Out any] struct {
 	condition inspect.Condition
 	// contests are the places that the input wants, and that with the key.
 	contests []contest[In, Out]
+	// looked is what the function has looked up for the row, at most maxExplained and so many more, in the call for by.
+	looked []edges.Lookup
+	more   int
+	by     *edges.Cause
 }
 
 // contest is a place as an explanation shows it.
@@ -80,7 +92,7 @@ type contest[In, Out any] struct {
 	asked bool
 	// of is the number of rows that want it, best the first of them in their order.
 	of    int
-	best  []input[In, Out]
+	best  []claims.Input[In, Out]
 	wrong *problems.Problem
 	// input is the key of the explained input row; empty if there is none.
 	input string
@@ -94,40 +106,44 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 	s.condition = d.condition()
 	for _, k := range inKeys {
 		_, revision, found := d.in.ByKey(txn, k)
-		mine, failed := d.claims.of(string(k)), d.errorOf(string(k))
+		mine, failed := d.claims.Of(string(k)), d.errorOf(string(k))
 		if !found && mine == nil && failed == nil {
 			continue
 		}
 		s.found, s.revision, s.wants, s.name = found, revision, len(mine), string(k)
 		s.unseen = found && revision > d.progress.until
 		s.problem, s.called = failed, d.failed.Of(string(k)) != nil
+		if r := d.joins.edges.Of(string(k)); r != nil {
+			s.looked, s.by = r.Lookups(maxExplained), r.By
+			s.more = r.Len() - len(s.looked)
+		}
 		for i, x := range mine {
-			if x.pos == 0 {
+			if x.Wins() {
 				s.wins++
 			}
 			if i < maxExplained {
-				s.contests = append(s.contests, d.contest(x.at, s.name, false))
+				s.contests = append(s.contests, d.contest(x.At, s.name, false))
 			}
 		}
 		break
 	}
-	if at := d.claims.named(outKeys); at != nil {
+	if at := d.claims.Named(outKeys); at != nil {
 		s.contests = append(s.contests, d.contest(at, s.name, true))
 		if !s.found && s.problem == nil {
-			s.problem = d.wrong.Of(at.key)
+			s.problem = d.wrong.Of(at.Key)
 		}
 	}
 	return s
 }
 
-func (d *Derived[In, Out]) contest(at *place[In, Out], input string, asked bool) contest[In, Out] {
-	c := contest[In, Out]{key: at.key, asked: asked, of: len(at.heap), wrong: d.wrong.Of(at.key), input: input}
+func (d *Derived[In, Out]) contest(at *claims.Place[In, Out], input string, asked bool) contest[In, Out] {
+	c := contest[In, Out]{key: at.Key, asked: asked, of: len(at.Heap), wrong: d.wrong.Of(at.Key), input: input}
 	named := 2 // the winner, and the next if the winner is the explained row
 	if asked {
 		named = maxRanked
 	}
-	for _, x := range at.first(named) {
-		c.best = append(c.best, *x.of)
+	for _, x := range at.First(named) {
+		c.best = append(c.best, *x.Of)
 	}
 	return c
 }
@@ -167,6 +183,70 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s facts[In, Out]
 	}
 }
 
+// explainReads adds what the function has looked up for an input row.
+func (d *Derived[In, Out]) explainReads(e *inspect.Explanation, s facts[In, Out], txn statedb.ReadTxn) {
+	for _, what := range s.looked {
+		n, name := d.joins.further[what.Input()].size(txn, what)
+		e.Notes = append(e.Notes, fmt.Sprintf("it has looked up %s: %d row(s) now", name, n))
+	}
+	if len(s.looked) == 0 {
+		return
+	} else if s.more > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("and %d further look-up(s)", s.more))
+	}
+	why := "a change of the row itself"
+	if s.by == byOperator {
+		why = "a call of Retry or Refresh"
+	} else if s.by != nil {
+		why = "a change of " + d.joins.further[s.by.Input].name(s.by.Key)
+	}
+	e.Notes = append(e.Notes, "the function was called last for "+why)
+}
+
+// explainJoined explains a row of a further input, if the key is that of one.
+func (d *Derived[In, Out]) explainJoined(e *inspect.Explanation, txn statedb.ReadTxn) {
+	keys, named := map[string]bool{}, false
+	for _, one := range d.joins.further {
+		what, revision, found := one.named(txn, e.Key)
+		if !found {
+			continue
+		}
+		if named = true; e.State == inspect.StateAbsent {
+			e.Found, e.Revision, e.State, e.Status, e.Why = true, revision, inspect.StateDone, statusOf[inspect.StateDone], ""
+		}
+		d.mu.Lock()
+		for _, one := range what {
+			for key := range d.joins.edges.Rows(one) {
+				if keys[key] = true; len(keys) == maxScanned {
+					break
+				}
+			}
+		}
+		problem := d.joined.Of(e.Key)
+		d.mu.Unlock()
+		if problem != nil {
+			e.State, e.Since, e.Error = inspect.StateTerminal, problem.Since, problem.Err.Error()
+		}
+	}
+	if !named {
+		return
+	}
+	why := fmt.Sprintf("%d row(s) of table %q depend on it", len(keys), d.in.Table.Name())
+	if len(keys) == maxScanned {
+		why = "at least " + why
+	}
+	if e.Why = cmp.Or(e.Why, why); e.Why != why {
+		e.Notes = append(e.Notes, "as a row of a further input: "+why)
+	}
+	for i, key := range slices.Sorted(maps.Keys(keys)) {
+		if i == maxExplained {
+			e.Notes = append(e.Notes, fmt.Sprintf("and %d further row(s)", len(keys)-i))
+			break
+		}
+		e.Notes = append(e.Notes, fmt.Sprintf("it depends: %s of table %q", d.in.KeyName([]byte(key)), d.in.Table.Name()))
+	}
+}
+
 // contestNotes returns the lines about a place.
 func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 	place := fmt.Sprintf("%s of table %q", d.out.KeyName([]byte(c.key)), d.output.Name())
@@ -176,7 +256,7 @@ func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 		notes = append(notes, place+": no row wants it")
 	case !c.asked && c.of == 1:
 		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
-	case !c.asked && best[0].key == c.input:
+	case !c.asked && best[0].Key == c.input:
 		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(best[1])))
 	case !c.asked:
 		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
@@ -196,35 +276,40 @@ func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 }
 
 // nameOf returns the key of an input row, and its other columns.
-func (d *Derived[In, Out]) nameOf(r input[In, Out]) (name string) {
-	name = d.in.KeyName([]byte(r.key))
+func (d *Derived[In, Out]) nameOf(r claims.Input[In, Out]) (name string) {
+	name = d.in.KeyName([]byte(r.Key))
 	defer func() {
 		// A panic in the row's method must not stop the caller.
 		_ = recover()
 	}()
-	if w, ok := any(r.row).(statedb.TableWritable); ok {
+	if w, ok := any(r.Row).(statedb.TableWritable); ok {
 		return name + " (" + strings.Join(w.TableRow(), " ") + ")"
 	}
 	return name
 }
 
 // Snapshot returns the state of the derivation. Its objects are the rows of the input; Failing counts the
-// rows of the input and of the output that are in error.
+// rows of the inputs and of the output that are in error.
 func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	txn := d.cfg.DB.ReadTxn()
-	initialized, _ := d.in.Table.Initialized(txn)
 	s := inspect.Snapshot{
-		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: d.in.Table.NumObjects(txn),
-		Initialized: initialized, Waiting: d.in.Table.PendingInitializers(txn), Revision: d.in.Table.Revision(txn),
+		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: d.in.Table.NumObjects(txn), Revision: d.in.Table.Revision(txn),
 		States: []metrics.StateCount{}, Lanes: []metrics.StateCount{}, Settings: []inspect.SettingText{},
 		Output: d.out.Table.Name(),
 	}
+	for _, table := range d.tables {
+		s.Waiting = append(s.Waiting, table.PendingInitializers(txn)...)
+	}
+	s.Initialized = len(s.Waiting) == 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s.Condition, s.Started, s.Failing = d.condition(), d.progress.started, d.numErrors()
 	s.Observed, s.Attempted = d.progress.until, d.progress.until
 	s.States = append(s.States, metrics.StateCount{State: string(inspect.StateTerminal), Count: s.Failing})
-	s.Unseen = int(s.Revision - min(s.Revision, s.Observed))
+	sum := d.sum(txn)
+	s.Unseen = int(sum - min(sum, d.progress.at))
+	s.Calls = d.callsByTable()
+	s.Edges, s.EdgesToAll = d.joins.edges.Len()
 	classOf := func(class string, all *problems.Set, name func(index.Key) string) {
 		for _, p := range all.First(1) {
 			s.Errors = append(s.Errors, inspect.ErrorClass{
@@ -237,18 +322,37 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	}
 	classOf("failed", &d.failed, d.in.KeyName)
 	classOf("output", &d.wrong, d.out.KeyName)
+	classOf("joined", &d.joined, func(key index.Key) string { return string(key) })
 	return s
 }
 
+// callsByTable returns how often the function was called for changes of each table of an input; nil if there is one
+// input only. It is called with mu held.
+func (d *Derived[In, Out]) callsByTable() (counts []metrics.StateCount) {
+	if len(d.joins.further) == 0 {
+		return nil
+	}
+	for _, table := range d.tables {
+		counts = append(counts, metrics.StateCount{State: table.Name()})
+	}
+	counts[0].Count = d.progress.calls[0]
+	for i, one := range d.joins.further {
+		counts[slices.Index(d.tables, one.meta())].Count += d.progress.calls[1+i]
+	}
+	return counts
+}
+
 // Figures returns the figures of the derivation: Updates are the calls of the function, Objects the
-// rows of the input, and Failing counts the rows of the input and of the output that are in error.
+// rows of the input, and Failing counts the rows of the inputs and of the output that are in error.
 func (d *Derived[In, Out]) Figures() metrics.Figures {
 	txn := d.cfg.DB.ReadTxn()
 	f := metrics.Figures{Objects: d.in.Table.NumObjects(txn)}
-	revision := d.in.Table.Revision(txn)
+	sum := d.sum(txn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.Unseen = int(revision - min(revision, d.progress.until))
+	f.Unseen = int(sum - min(sum, d.progress.at))
+	f.Calls = d.callsByTable()
+	f.Edges, f.EdgesToAll = d.joins.edges.Len()
 	f.Updates.Done, f.Updates.Terminal = d.progress.derived, d.progress.failed
 	f.Failing, f.Paused = d.numErrors(), d.calls.paused
 	f.States = []metrics.StateCount{{State: string(inspect.StateTerminal), Count: f.Failing}}

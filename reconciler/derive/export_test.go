@@ -3,6 +3,8 @@
 
 package derive
 
+import "github.com/cilium/statedb"
+
 // SetMaxRows sets the number of rows of a transaction. It must be called before the first run.
 func (d *Derived[In, Out]) SetMaxRows(n int) { d.maxRows = n }
 
@@ -10,5 +12,22 @@ func (d *Derived[In, Out]) SetMaxRows(n int) { d.maxRows = n }
 func (d *Derived[In, Out]) Tracked() (inputs, places int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return len(d.claims.inputs), len(d.claims.places)
+	return len(d.claims.Inputs), len(d.claims.Places)
+}
+
+// WrapChanges replaces the iterator of the input. It must be called before the first run.
+func (d *Derived[In, Out]) WrapChanges(wrap func(statedb.ChangeIterator[In]) statedb.ChangeIterator[In]) {
+	d.main.Iterator = wrap(d.main.Iterator)
+}
+
+// WrapChanges replaces the iterator of a further input. It must be called before the first run.
+func (j *Joined[Row, Key]) WrapChanges(wrap func(statedb.ChangeIterator[Row]) statedb.ChangeIterator[Row]) {
+	j.table.Iterator = wrap(j.table.Iterator)
+}
+
+// Last returns the snapshot that is kept.
+func (d *Derived[In, Out]) Last() statedb.ReadTxn {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.joins.last
 }

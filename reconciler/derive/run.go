@@ -4,10 +4,12 @@
 package derive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -15,6 +17,8 @@ import (
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/claims"
+	"github.com/statekeel/statekeel/internal/edges"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/problems"
@@ -32,7 +36,7 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 		return fmt.Errorf("%s: is running already", d.cfg.Name)
 	}
 	defer d.running.Unlock()
-	if d.changes == nil {
+	if d.main.Iterator == nil {
 		return fmt.Errorf("%s: has been closed", d.cfg.Name)
 	}
 	d.begin()
@@ -79,21 +83,25 @@ func (d *Derived[In, Out]) hangs() string {
 
 func (d *Derived[In, Out]) rounds(ctx context.Context, health cell.Health) {
 	for ctx.Err() == nil {
-		more, initialized := d.round(ctx)
+		news := d.round(ctx)
 		d.report(health)
-		if d.recheck == nil && d.wrong.Len() > 0 {
+		if d.recheck == nil && (d.wrong.Len() > 0 || len(d.joins.further) > 0) {
+			// With further inputs also so that an old snapshot is not kept for long: it has rows of all tables.
 			d.recheck = time.After(recheckAfter)
 		}
-		select {
-		case <-ctx.Done():
-		case <-more:
-		case <-initialized:
-		case <-d.wake:
-		case <-d.recheck:
+		cases := []reflect.SelectCase{receive(d.recheck), receive(ctx.Done()), receive(d.wake)}
+		for _, closed := range news {
+			cases = append(cases, receive(closed))
+		}
+		if chosen, _, _ := reflect.Select(cases); chosen == 0 {
 			d.recheck = nil
 			d.ask(func(c *calls) { c.again.add(again{places: marked(d.wrong.Keys())}) })
 		}
 	}
+}
+
+func receive[Value any](from <-chan Value) reflect.SelectCase {
+	return reflect.SelectCase{Dir: reflect.SelectRecv, Chan: reflect.ValueOf(from)}
 }
 
 func (d *Derived[In, Out]) begin() {
@@ -126,102 +134,185 @@ func (d *Derived[In, Out]) stopped() {
 	d.progress.tell()
 }
 
-// round derives one snapshot of the input and writes what follows from it. The channels are closed
-// when there is more to do: more changes, or the input is initialised.
-func (d *Derived[In, Out]) round(ctx context.Context) (more, initialized <-chan struct{}) {
+// round derives one snapshot of the inputs and writes what follows from it. When one of the channels is closed there is
+// more to do: more changes, or an input is initialised.
+func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 	if d.isPaused() {
-		return nil, nil
+		return nil
 	}
 	txn := d.cfg.DB.ReadTxn()
-	changes, more := d.changes.Next(txn)
-	for change := range changes {
-		d.read = max(d.read, change.Revision)
-		d.derive(change.Object, change.Deleted)
+	if !d.gather(ctx, txn) {
+		return nil
+	}
+	for change := range d.main.Next(txn) {
+		d.derive(txn, change.Object, change.Deleted, nil)
 		if ctx.Err() != nil {
-			return more, nil // the rest is part of the next snapshot
+			return nil // the rest is part of the next snapshot
 		}
 	}
-	revision := d.in.Table.Revision(txn)
-	if !d.complete {
-		// Rows that were deleted before the derivation was made are not read.
-		d.complete, d.read = true, max(d.read, revision)
-	}
-	// A commit is visible before the iterator knows of it. Then read is below the revision of the
-	// snapshot, and the next round reads the rest.
-	ready, initialized := d.in.Table.Initialized(txn)
-	if ready {
-		initialized = nil
-		ready = revision <= d.read
+	ready := true
+	d.at = 0
+	for i, table := range d.tables {
+		d.read[i] = table.Revision(txn)
+		d.at += d.read[i]
+		if ok, initialized := table.Initialized(txn); !ok {
+			ready, news = false, append(news, initialized)
+		}
 	}
 	asked := d.takeCalls()
-	d.deriveAgain(ctx, txn, asked)
+	if d.deriveAgain(ctx, txn, asked); ctx.Err() != nil {
+		return nil // the next run compares the whole output, and derives the rest
+	}
 	if asked.compareAll {
 		d.compareAll()
 	}
 	d.write(ctx, ready)
-	return more, initialized
+	for _, table := range d.followed {
+		news = append(news, table.More(txn))
+	}
+	return news
 }
 
-// deriveAgain derives rows that did not change, and has output rows compared, as the calls asked. Rows that the
-// iterator has not returned yet, although the snapshot has them, come with the next round.
-func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
-	for _, key := range slices.Sorted(maps.Keys(asked.again.places)) {
-		if at := d.claims.places[key]; at != nil {
-			d.claims.touch(at)
+// gather waits until all iterators know of a snapshot, and then has input rows derived again that have looked up what
+// has changed since the last one. It returns false if ctx has ended before.
+func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool {
+	for _, table := range d.followed {
+		if !table.Await(ctx, txn) {
+			return false
 		}
 	}
+	for _, one := range d.joins.further {
+		one.gather(txn, d.cfg.Log, func(key string, err error) {
+			name := one.name(key)
+			if err == nil && d.joined.Of(name) == nil {
+				return
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if err == nil {
+				d.joined.Forget(name)
+			} else {
+				d.joined.Keep(name, fmt.Errorf("row %s: %w; all rows that look up in the table are derived again", name, err), time.Now())
+			}
+		})
+	}
+	if len(d.joins.further) > 0 {
+		d.mu.Lock()
+		d.joins.last = txn
+		d.mu.Unlock()
+	}
+	return true
+}
+
+// deriveAgain derives rows that did not change: those whose look-ups did, and as the calls asked. It also has output
+// rows compared, as the calls asked.
+func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn, asked calls) {
+	for _, key := range slices.Sorted(maps.Keys(asked.again.places)) {
+		if at := d.claims.Places[key]; at != nil {
+			d.claims.Touch(at)
+		}
+	}
+	for key := range asked.again.rows {
+		d.joins.again[key] = byOperator
+	}
 	if asked.all {
-		for row, revision := range d.in.Table.All(txn) {
+		for row := range d.in.Table.All(txn) {
 			if ctx.Err() != nil {
 				d.ask(func(c *calls) { c.all = true }) // for the next run
 				return
 			}
-			if revision <= d.read {
-				d.derive(row, false)
-			}
+			d.derive(txn, row, false, byOperator)
 		}
-		return
+		clear(d.joins.again)
 	}
-	for key := range asked.again.rows {
-		if row, revision, found := d.in.ByKey(txn, []byte(key)); found && revision <= d.read {
-			d.derive(row, false)
+	for key, by := range d.joins.again {
+		if ctx.Err() != nil {
+			return
+		}
+		if row, _, found := d.in.ByKey(txn, []byte(key)); found {
+			d.derive(txn, row, false, by)
 		}
 	}
 }
 
-// derive takes over the new version of an input row, or its deletion.
-func (d *Derived[In, Out]) derive(row In, deleted bool) {
+// byOperator is the cause of a call that an operator asked for.
+var byOperator = &edges.Cause{}
+
+// derive takes over the new version of an input row, or its deletion, or calls the function again because of by.
+func (d *Derived[In, Out]) derive(txn statedb.ReadTxn, row In, deleted bool, by *edges.Cause) {
 	key, err := d.keyOf(row)
 	if err != nil {
 		// The table has the row by a key, so its index is not a function of the row.
 		d.cfg.Log.Error("primary index of the input failed", "error", err)
 		return
 	}
+	delete(d.joins.again, key)
 	if deleted {
-		d.take(key, row, true, nil, nil, nil, nil)
+		d.take(key, row, true, nil, nil, nil, nil, nil, nil)
 		return
 	}
 	var (
-		wants   []wanted[Out]
-		rank    rank
+		wants   []claims.Wanted[Out]
+		rank    claims.Rank
 		keyless error
 	)
+	r := d.newReader(txn, key)
 	// Deferred, so that the row is in error also if the function ends the goroutine.
 	fail := guard.ErrGoexit
-	defer func() { d.take(key, row, false, wants, rank, keyless, fail) }()
-	wants, rank, keyless, fail = d.call(key, row)
+	defer func() { d.take(key, row, false, wants, rank, keyless, cmp.Or(r.end(), fail), r, by) }()
+	wants, rank, keyless, fail = d.call(key, row, r)
 }
 
-// take takes over what was derived of an input row, or why it could not be.
-func (d *Derived[In, Out]) take(key string, row In, deleted bool, wants []wanted[Out], rank rank, keyless, fail error) {
+// newReader returns the reader of a call; nil if there is no further input.
+func (d *Derived[In, Out]) newReader(txn statedb.ReadTxn, key string) *Reader {
+	if len(d.joins.further) == 0 {
+		return nil
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	d.late = false
+	return &Reader{of: &d.joins, key: key, txn: txn}
+}
+
+var errLate = errors.New("a reader was used after the call of the function that it was for: look rows up before the function returns")
+
+// usedLate has the input row of a reader in error that was used after its call, and the row whose function is called.
+func (d *Derived[In, Out]) usedLate(key string) {
+	_, _, found := d.in.ByKey(d.cfg.DB.ReadTxn(), []byte(key))
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.late = true; found {
+		d.keep(key, errLate)
+	}
+	d.wake.Send()
+}
+
+// take takes over what was derived of an input row, or why it could not be, and what was looked up because of by.
+func (d *Derived[In, Out]) take(
+	key string, row In, deleted bool, wants []claims.Wanted[Out], rank claims.Rank, keyless, fail error, r *Reader, by *edges.Cause,
+) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case deleted:
+		d.joins.edges.Drop(key)
+	case by == nil:
+		d.progress.calls[0]++
+	case by != byOperator:
+		d.progress.calls[1+by.Input]++
+	}
+	if r != nil {
+		if d.late {
+			fail = errLate
+		}
+		d.joins.edges.Put(key, r.what, fail != nil, by)
+	}
 	if fail != nil {
 		d.keep(key, fail) // what was derived before stays
 		return
 	}
 	d.progress.derived++
-	d.claims.set(key, row, rank, wants)
+	d.claims.Put(key, row, rank, wants)
 	if deleted || len(wants) > 0 {
 		delete(d.nothing, key)
 	} else if !d.pruned {
@@ -253,18 +344,18 @@ func (d *Derived[In, Out]) catch(err *error, key string, known bool) {
 
 // call calls the functions of the program. keyless is an error if rows without a key were returned, which
 // are left out.
-func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank rank, keyless, err error) {
+func (d *Derived[In, Out]) call(key string, row In, r *Reader) (wants []claims.Wanted[Out], rank claims.Rank, keyless, err error) {
 	d.function.Begin(guard.Derive, key)
 	defer d.function.End()
 	defer d.catch(&err, key, d.failed.Of(key) != nil)
-	outs, err := d.f(row)
+	outs, err := d.f(r, row)
 	if err != nil {
 		return nil, nil, nil, errors.New(text.Cut(outcome.TextOf(err), reconciler.MaxErrorText))
 	}
-	wants = make([]wanted[Out], 0, len(outs))
+	wants = make([]claims.Wanted[Out], 0, len(outs))
 	for i, out := range outs {
 		if made, err := d.out.KeyOf(out); err == nil {
-			wants = append(wants, wanted[Out]{string(made), out})
+			wants = append(wants, claims.Wanted[Out]{Key: string(made), Row: out})
 		} else if keyless == nil {
 			keyless = fmt.Errorf("row %d of %d that the function returned is left out: %w", i, len(outs), err)
 		}
@@ -273,21 +364,21 @@ func (d *Derived[In, Out]) call(key string, row In) (wants []wanted[Out], rank r
 		return wants, nil, keyless, err
 	}
 	d.function.Next(guard.Rank)
-	rank, err = d.rank(row)
+	rank, err = d.rank(r, row)
 	return wants, rank, keyless, err
 }
 
 // twice returns an error if two rows have one key.
-func twice[Out any](wants []wanted[Out]) error {
+func twice[Out any](wants []claims.Wanted[Out]) error {
 	if len(wants) < 2 {
 		return nil
 	}
 	seen := make(map[string]bool, len(wants))
 	for _, w := range wants {
-		if seen[w.key] {
-			return fmt.Errorf("the function returned two rows with the key %s", text.Name(w.key))
+		if seen[w.Key] {
+			return fmt.Errorf("the function returned two rows with the key %s", text.Name(w.Key))
 		}
-		seen[w.key] = true
+		seen[w.Key] = true
 	}
 	return nil
 }
@@ -318,7 +409,7 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 	now, n, errs := reported{true, d.calls.paused, d.errorVersion(), hangs}, d.numErrors(), error(nil)
 	news := now != d.reported
 	if n > 0 && news {
-		errs = problems.Joined(&d.failed, &d.wrong)
+		errs = problems.Joined(&d.failed, &d.wrong, &d.joined)
 	}
 	d.mu.Unlock()
 	if health == nil || !news {
@@ -337,5 +428,5 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 		health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
 		return
 	}
-	health.OK(fmt.Sprintf("OK, deriving table %q from table %q%s", d.output.Name(), d.in.Table.Name(), paused))
+	health.OK(fmt.Sprintf("OK, deriving table %q from %s%s", d.output.Name(), d.from, paused))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cilium/statedb"
 
+	"github.com/statekeel/statekeel/internal/claims"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
@@ -27,7 +28,7 @@ const (
 
 // write is the write of one output row.
 type write[In, Out any] struct {
-	at      *place[In, Out]
+	at      *claims.Place[In, Out]
 	row     Out
 	deleted bool
 	// revision is that of the row that was merged; zero if the row is written whatever the table has.
@@ -36,7 +37,7 @@ type write[In, Out any] struct {
 	dropped bool
 }
 
-// write makes the output equal to the claims, and publishes what was reached. ready: the input is
+// write makes the output equal to the claims, and publishes what was reached. ready: the inputs are
 // initialised in the snapshot that was derived. It stops when ctx ends; the next call does the rest.
 func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 	if d.prune && ready && !d.hasUnknown() {
@@ -44,14 +45,14 @@ func (d *Derived[In, Out]) write(ctx context.Context, ready bool) {
 		d.touchUnwanted()
 	}
 	var writes []write[In, Out]
-	for complete := false; len(d.claims.dirty) > 0; {
+	for complete := false; len(d.claims.Dirty) > 0; {
 		if ctx.Err() != nil {
 			return
 		}
 		// Rows that are written come before rows that are deleted, for those who derive from the output.
 		// What an error put back is behind deletions.
 		if !complete {
-			d.claims.sort()
+			d.claims.Sort()
 		}
 		writes = d.differences(writes[:0])
 		complete = d.commit(writes)
@@ -68,7 +69,7 @@ func (d *Derived[In, Out]) hasUnknown() bool {
 	}
 	for key := range d.failed.Keys() {
 		_, healed := d.healed[key]
-		if _, nothing := d.nothing[key]; !healed && !nothing && d.claims.of(key) == nil {
+		if _, nothing := d.nothing[key]; !healed && !nothing && d.claims.Of(key) == nil {
 			return true
 		}
 	}
@@ -79,8 +80,8 @@ func (d *Derived[In, Out]) hasUnknown() bool {
 // deleted that it does not want.
 func (d *Derived[In, Out]) compareAll() {
 	d.prune = true
-	for _, at := range d.claims.places {
-		d.claims.touch(at)
+	for _, at := range d.claims.Places {
+		d.claims.Touch(at)
 	}
 }
 
@@ -88,22 +89,22 @@ func (d *Derived[In, Out]) compareAll() {
 func (d *Derived[In, Out]) touchUnwanted() {
 	var unwanted []string
 	for row := range d.output.All(d.cfg.DB.ReadTxn()) {
-		if key := string(d.out.Key(row)); d.claims.places[key] == nil {
+		if key := string(d.out.Key(row)); d.claims.Places[key] == nil {
 			unwanted = append(unwanted, key)
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, key := range unwanted {
-		d.claims.touch(d.claims.place(key))
+		d.claims.Touch(d.claims.Place(key))
 	}
 }
 
 // differences takes dirty places from the list, until there are enough whose row has to be written.
 func (d *Derived[In, Out]) differences(writes []write[In, Out]) []write[In, Out] {
 	txn := d.cfg.DB.ReadTxn()
-	for len(d.claims.dirty) > 0 && len(writes) < d.maxRows {
-		if w, differs := d.difference(txn, d.claims.next()); differs {
+	for len(d.claims.Dirty) > 0 && len(writes) < d.maxRows {
+		if w, differs := d.difference(txn, d.claims.Next()); differs {
 			writes = append(writes, w)
 		}
 	}
@@ -111,7 +112,7 @@ func (d *Derived[In, Out]) differences(writes []write[In, Out]) []write[In, Out]
 }
 
 // difference compares a place with the output. If nothing has to be written, it judges the place.
-func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool) {
+func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *claims.Place[In, Out]) (w write[In, Out], differs bool) {
 	w, differs, err := d.compare(txn, at)
 	if err != nil || !differs {
 		d.judge(at, err)
@@ -122,15 +123,15 @@ func (d *Derived[In, Out]) difference(txn statedb.ReadTxn, at *place[In, Out]) (
 
 // compare returns the write that makes a place of the output equal to its claims, if it differs. The error is a panic of
 // a function of the program, or says that its row cannot be used.
-func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w write[In, Out], differs bool, err error) {
-	d.function.Begin(guard.Same, at.key)
+func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *claims.Place[In, Out]) (w write[In, Out], differs bool, err error) {
+	d.function.Begin(guard.Same, at.Key)
 	defer d.function.End()
-	defer d.catch(&err, at.key, d.wrong.Of(at.key) != nil)
-	current, revision, found := d.out.ByKey(txn, []byte(at.key))
-	if len(at.heap) == 0 {
+	defer d.catch(&err, at.Key, d.wrong.Of(at.Key) != nil)
+	current, revision, found := d.out.ByKey(txn, []byte(at.Key))
+	if len(at.Heap) == 0 {
 		return write[In, Out]{at: at, row: current, deleted: true}, found, nil
 	}
-	w = write[In, Out]{at: at, row: at.heap[0].row}
+	w = write[In, Out]{at: at, row: at.Heap[0].Row}
 	if !found {
 		return w, true, nil
 	}
@@ -142,7 +143,7 @@ func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w w
 		w.row, w.revision = d.cfg.Merge(current, w.row), revision
 		if key, err := d.out.KeyOf(w.row); err != nil {
 			return w, false, fmt.Errorf("Config.Merge returned a row without a usable key: %w", err)
-		} else if string(key) != at.key {
+		} else if string(key) != at.Key {
 			return w, false, fmt.Errorf("Config.Merge returned a row with the key %s", text.Name(string(key)))
 		}
 	}
@@ -151,23 +152,23 @@ func (d *Derived[In, Out]) compare(txn statedb.ReadTxn, at *place[In, Out]) (w w
 
 // judge sets or ends the error of a place: err, or that several rows want it and none is better. Without
 // an error the output has what its claims say.
-func (d *Derived[In, Out]) judge(at *place[In, Out], err error) {
+func (d *Derived[In, Out]) judge(at *claims.Place[In, Out], err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err == nil && d.rank == nil && len(at.heap) > 1 {
-		best := at.first(2)
-		err = fmt.Errorf("it is derived from %d rows of table %q, %s wins over %s: use Best", len(at.heap),
-			d.in.Table.Name(), d.in.KeyName([]byte(best[0].of.key)), d.in.KeyName([]byte(best[1].of.key)))
+	if err == nil && d.rank == nil && len(at.Heap) > 1 {
+		best := at.First(2)
+		err = fmt.Errorf("it is derived from %d rows of table %q, %s wins over %s: use Best", len(at.Heap),
+			d.in.Table.Name(), d.in.KeyName([]byte(best[0].Of.Key)), d.in.KeyName([]byte(best[1].Of.Key)))
 	}
 	if err == nil {
-		if d.wrong.Forget(at.key); len(at.heap) == 0 {
-			delete(d.claims.places, at.key)
+		if d.wrong.Forget(at.Key); len(at.Heap) == 0 {
+			delete(d.claims.Places, at.Key)
 		}
 		return
 	}
-	err = fmt.Errorf("row %s of table %q: %w", d.out.KeyName([]byte(at.key)), d.output.Name(), err)
-	if d.wrong.Keep(at.key, err, time.Now()) {
-		d.cfg.Log.Warn("output row is in doubt", "key", text.Name(at.key), "error", err)
+	err = fmt.Errorf("row %s of table %q: %w", d.out.KeyName([]byte(at.Key)), d.output.Name(), err)
+	if d.wrong.Keep(at.Key, err, time.Now()) {
+		d.cfg.Log.Warn("output row is in doubt", "key", text.Name(at.Key), "error", err)
 	}
 }
 
@@ -205,9 +206,9 @@ func (d *Derived[In, Out]) commit(writes []write[In, Out]) (complete bool) {
 
 // put writes one row. After an error the transaction must be aborted.
 func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err error) {
-	defer d.catch(&err, w.at.key, d.wrong.Of(w.at.key) != nil)
+	defer d.catch(&err, w.at.Key, d.wrong.Of(w.at.Key) != nil)
 	if w.revision > 0 {
-		if _, now, _ := d.out.ByKey(wtxn, []byte(w.at.key)); now != w.revision {
+		if _, now, _ := d.out.ByKey(wtxn, []byte(w.at.Key)); now != w.revision {
 			// Another writer has changed the row since. It cannot do so again before the commit.
 			next, differs := d.difference(wtxn, w.at)
 			if w.dropped = !differs; w.dropped {
@@ -216,7 +217,7 @@ func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err er
 			*w = next
 		}
 	}
-	d.function.Begin(guard.Index, w.at.key)
+	d.function.Begin(guard.Index, w.at.Key)
 	defer d.function.End()
 	if w.deleted {
 		_, _, err = d.output.Delete(wtxn, w.row)
@@ -229,19 +230,19 @@ func (d *Derived[In, Out]) put(wtxn statedb.WriteTxn, w *write[In, Out]) (err er
 // redo has rows compared again.
 func (d *Derived[In, Out]) redo(writes []write[In, Out]) {
 	for _, w := range writes {
-		d.claims.touch(w.at)
+		d.claims.Touch(w.at)
 	}
 }
 
-// publish writes into the table of inputs which revision of the input the output includes, and ends the
-// initialiser of the output if ready is true. All of that has been written.
+// publish writes into the table of inputs which revisions of the inputs the output includes, and ends the
+// initialisers of the output if ready is true. All of that has been written.
 func (d *Derived[In, Out]) publish(ready bool) {
 	d.mu.Lock()
 	for key := range d.healed {
 		d.failed.Forget(key)
 	}
 	clear(d.healed)
-	now := reached{true, d.read, d.numErrors()}
+	now := reached{true, d.at, d.numErrors()}
 	d.mu.Unlock()
 	var wtxn statedb.WriteTxn
 	switch {
@@ -258,18 +259,25 @@ func (d *Derived[In, Out]) publish(ready bool) {
 	if d.wroteLast == 0 {
 		d.wroteLast = d.output.Revision(wtxn)
 	}
-	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) {
-		row.Input, row.Output, row.Rejected = now.input, d.wroteLast, now.failed
-		connect(row, true)
-	})
+	for i, table := range d.tables {
+		d.published.Update(wtxn, table.Name(), func(row *inputs.Input) {
+			row.Input, row.Output = d.read[i], d.wroteLast
+			if i == 0 {
+				row.Rejected = now.failed
+			}
+			connect(row, true)
+		})
+	}
 	d.reached = now
 }
 
-// disconnect publishes that the input is not followed.
+// disconnect publishes that the inputs are not followed.
 func (d *Derived[In, Out]) disconnect() {
 	wtxn := d.cfg.DB.WriteTxn(d.published.Meta())
 	defer wtxn.Commit()
-	d.published.Update(wtxn, d.in.Table.Name(), func(row *inputs.Input) { connect(row, false) })
+	for _, table := range d.tables {
+		d.published.Update(wtxn, table.Name(), func(row *inputs.Input) { connect(row, false) })
+	}
 	d.reached = reached{}
 }
 
@@ -283,8 +291,8 @@ func connect(row *inputs.Input, connected bool) {
 func (d *Derived[In, Out]) settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if errors := d.errorVersion(); d.progress.until != d.read || d.progress.errors != errors {
-		d.progress.until, d.progress.errors = d.read, errors
+	if errors := d.errorVersion(); d.progress.at != d.at || d.progress.errors != errors {
+		d.progress.until, d.progress.at, d.progress.errors = d.read[0], d.at, errors
 		d.progress.tell()
 	}
 }

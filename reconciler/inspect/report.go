@@ -170,6 +170,14 @@ func (s Snapshot) Report() text.Report {
 		revision += fmt.Sprintf(", not applied from %d", s.LowWatermark)
 	}
 	r.Field("revision", text.Value{Text: revision})
+	if len(s.Calls) > 0 {
+		var calls []string
+		for _, c := range s.Calls {
+			calls = append(calls, fmt.Sprintf("%d of %s", c.Count, text.Plain(c.State)))
+		}
+		r.Field("calls by changes", text.Value{Text: strings.Join(calls, ", ")})
+		r.Field("look-ups", text.Value{Text: fmt.Sprintf("%d, of a whole table %d", s.Edges, s.EdgesToAll)})
+	}
 	printable("breaker", s.Breaker, text.KindBad)
 	for _, key := range s.Paused {
 		r.Field("paused", text.Object(key))

@@ -79,6 +79,11 @@ type Snapshot struct {
 	Settings []SettingText `json:"settings"`
 	// Output is the table that a derivation fills; empty for a loop.
 	Output string `json:"output,omitempty"`
+
+	// Calls, Edges and EdgesToAll are those of [metrics.Figures]: they are about a derivation with further inputs.
+	Calls      []metrics.StateCount `json:"calls,omitempty"`
+	Edges      int                  `json:"edges,omitempty"`
+	EdgesToAll int                  `json:"edges_to_all,omitempty"`
 }
 
 // SettingText is a setting as text for people to read.

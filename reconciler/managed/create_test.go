@@ -18,49 +18,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestPendingCreateIsInTheTableBeforeTheCall(t *testing.T) {
-	each(t, func(e *env) {
-		e.cloud.before("create", func(_ context.Context, b *bucket) error {
-			row := e.get(b.Name)
-			require.True(e, managed.IsCreateIncomplete(row))
-			require.Equal(e, []string{managed.FinalizerName}, row.Finalizers)
-			return nil
-		})
-		e.want(1)
-		e.holds(1)
-	})
-}
-
-func TestNothingIsCreatedTwiceWithinTheGrace(t *testing.T) {
-	each(t, func(e *env) {
-		e.hide(true)
-		e.want(1)
-		e.forget()
-		pass(time.Second)
-		e.called("connect", "observe")
-		e.told("Normal PendingExternalResource")
-		e.is("ReconcileSuccess", "Creating")
-		pass(20 * time.Second)
-		e.holds(1)
-		e.hide(false)
-		pass(20 * time.Second)
-		e.is("ReconcileSuccess", "Available")
-		e.holds(1)
-	})
-}
-
-func TestMissingResourceIsCreatedAgainAfterTheGrace(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.set(func() { clear(e.cloud.buckets) })
-		pass(time.Minute)
-		e.called("connect", "observe", "create")
-		pass(time.Second)
-		e.holds(1)
-		e.is("ReconcileSuccess", "Available")
-	})
-}
-
 func TestFailedCreateIsRetriedWithBackoff(t *testing.T) {
 	each(t, func(e *env) {
 		e.cloud.fail("create", errors.New("quota"))
@@ -119,27 +76,6 @@ func TestUnsureCreateStopsForAPerson(t *testing.T) {
 	})
 }
 
-func TestPersonDecidesWhatWasCreated(t *testing.T) {
-	table(t, map[string]string{"nothing": "", "this": "found-"}, func(e *env, found string) {
-		if found != "" {
-			e.there(found, 1)
-		}
-		crash(e)
-		pass(time.Minute)
-		e.edit(func(b *bucket) {
-			if found == "" {
-				managed.DecideCreate(b, "")
-			} else {
-				managed.DecideCreate(b, found+b.Name)
-			}
-		})
-		pass(time.Second)
-		e.holds(1)
-		e.is("ReconcileSuccess", "Available")
-		e.rows(func(b *bucket) { require.Equal(e, e.cloud.exists(b.Name), managed.GetExternalName(b)) })
-	})
-}
-
 func TestCreateWithoutAnswerIsUnsure(t *testing.T) {
 	table(t, map[string]hook{
 		"lost": func(context.Context, *bucket) error {
@@ -174,34 +110,9 @@ func TestUnsureCreateTellsAPersonWhatToDo(t *testing.T) {
 	})
 }
 
-func TestCreateWithoutAnswerIsFoundIfNamesAreKnown(t *testing.T) {
-	each(t, func(e *env) {
-		e.noAnswer()
-		e.want(1)
-		e.told("Warning CannotCreateExternalResource")
-		pass(time.Second)
-		e.holds(1)
-		e.called("connect", "observe", "create", "connect", "observe")
-		e.is("ReconcileSuccess", "Available")
-	}, deterministic)
-}
-
 // critical is the option of an updater of the critical annotations.
 func critical(update hook) managed.ReconcilerOption {
 	return managed.WithCriticalAnnotationUpdater(managed.CriticalAnnotationUpdater[*bucket](managed.CriticalAnnotationUpdateFn[*bucket](update)))
-}
-
-func TestCriticalAnnotationsThatFailToBeWrittenAreRemembered(t *testing.T) {
-	each(t, func(e *env) {
-		e.want(1)
-		e.called("connect", "observe", "create")
-		e.told("Warning CannotUpdateManagedResource")
-		e.is("ReconcileError", "Creating")
-		pass(time.Second)
-		e.called("connect", "observe")
-		e.is("ReconcileSuccess", "Available")
-		e.holds(1)
-	}, critical(func(context.Context, *bucket) error { return errDown }))
 }
 
 // If the outside system chooses names, a resource whose name is not written now is leaked.
@@ -420,71 +331,6 @@ func (e *env) goesOnlyWhenSeen() {
 func (e *env) noAnswer() {
 	e.cloud.then("create", func(context.Context, *bucket) error {
 		return fmt.Errorf("connection reset: %w", managed.ErrCreateUnsure)
-	})
-}
-
-func TestDeletionWaitsForAResourceThatMayExist(t *testing.T) {
-	table(t, map[string]func(e *env){
-		"create without an answer": func(e *env) {
-			e.noAnswer()
-			e.want(1)
-			e.holds(1)
-		},
-		"create that timed out": func(e *env) {
-			e.cloud.then("create", func(ctx context.Context, _ *bucket) error {
-				<-ctx.Done()
-				return ctx.Err()
-			})
-			e.want(1)
-			pass(time.Minute)
-			e.cloud.then("create", nil)
-		},
-		"create without an answer, and one that failed": func(e *env) {
-			e.noAnswer()
-			e.want(1)
-			e.cloud.then("create", nil)
-			e.cloud.fail("create", errDown)
-			pass(time.Second)
-			e.told("Warning CannotCreateExternalResource", "Warning CannotCreateExternalResource")
-		},
-		"create interrupted by a crash": func(e *env) {
-			e.there("", 1)
-			e.cloud.fail("observe", errDown)
-			crash(e)
-		},
-		"of an earlier process": func(e *env) {
-			e.there("", 1)
-			e.cloud.fail("observe", errDown)
-			e.want(1)
-		},
-		"created in vain": func(e *env) {
-			e.there("", 1)
-			e.cloud.fail("create", errDown)
-			e.want(1)
-		},
-	}, func(e *env, begin func(e *env)) {
-		e.hide(true)
-		begin(e)
-		e.remove()
-		e.cloud.fail("observe", nil)
-		e.goesOnlyWhenSeen()
-	}, deterministic)
-}
-
-func TestDeletionWaitsForAResourceThatIsNotSeenYet(t *testing.T) {
-	table(t, map[string]func(e *env){
-		"named by the program": func(e *env) {
-			e.there("", 1)
-			e.cloud.fail("connect", errDown)
-			e.want(1, func(b *bucket) { managed.SetExternalName(b, b.Name) })
-		},
-		"created": func(e *env) { e.want(1) },
-	}, func(e *env, begin func(e *env)) {
-		e.hide(true)
-		begin(e)
-		e.remove()
-		e.cloud.fail("connect", nil)
-		e.goesOnlyWhenSeen()
 	})
 }
 

@@ -139,21 +139,6 @@ func TestOtherFinalizersAreWaitedForWithoutPolling(t *testing.T) {
 	}, noGrace)
 }
 
-func TestFinalizerAddedInTheLastMomentKeepsTheRow(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
-			if len(e.cloud.holds(b.Name)) == 0 {
-				e.editOne(b.Name, func(b *bucket) { b.Finalizers = []string{managed.FinalizerName, "mine"} })
-			}
-			return nil
-		})
-		e.remove()
-		pass(time.Minute)
-		e.rows(func(b *bucket) { require.Contains(e, b.Finalizers, "mine") })
-	}, noGrace)
-}
-
 // full is a finalizer that cannot be added.
 type full struct{ managed.Finalizer[*bucket] }
 
@@ -212,46 +197,6 @@ func (e *env) replace(size int, also ...func(b *bucket)) {
 	pass(0)
 }
 
-func TestRemovedRowLeaksNothing(t *testing.T) {
-	table(t, map[string]func(e *env){
-		"slowly": func(e *env) {
-			e.sticky(true)
-			e.removeDirectly()
-			e.called("connect", "observe", "delete")
-			pass(time.Second)
-			e.called("connect", "observe", "delete")
-			e.sticky(false)
-		},
-		"replaced": func(e *env) {
-			e.cloud.fail("connect", errDown)
-			e.replace(2)
-			e.removeDirectly()
-			e.cloud.fail("connect", nil)
-		},
-		"replaced by one that names the resource": func(e *env) {
-			ids := map[string]string{}
-			e.rows(func(b *bucket) { ids[b.Name] = managed.GetExternalName(b) })
-			e.comeAndGo(func(b *bucket) { managed.SetExternalName(b, ids[b.Name]) })
-		},
-		"without its finalizer": func(e *env) {
-			e.write(func(w managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-				_, err := w.Edit(wtxn, named(name), func(b *bucket) { b.Finalizers = nil })
-				require.NoError(e, err)
-				_, _, err = e.Table.Delete(wtxn, named(name))
-				require.NoError(e, err)
-			})
-		},
-	}, func(e *env, away func(e *env)) {
-		e.settle(1)
-		away(e)
-		pass(time.Minute)
-		e.gone(-1)
-		e.forget()
-		pass(time.Hour)
-		e.called()
-	}, noGrace)
-}
-
 func TestRemovedRowThatWaitsForAPersonWarnsOnce(t *testing.T) {
 	type waits struct {
 		before func(e *env)
@@ -308,17 +253,42 @@ func (e *env) others() {
 // otherNamed names that resource.
 func otherNamed(b *bucket) { managed.SetExternalName(b, "other-"+b.Name) }
 
-func TestRowNamingAnotherResourceInAPlainInsertLeaksNothing(t *testing.T) {
+// The rows are Done when the second loop starts, so that it has no pass for them.
+func TestRemovedRowThatReturnsAfterARestartKeepsItsResource(t *testing.T) {
 	each(t, func(e *env) {
 		e.settle(1)
-		e.others()
-		e.comeAndGo(otherNamed)
-		pass(time.Minute)
-		e.gone(-1)
-		for _, name := range e.names {
-			require.Equal(e, []int{1}, e.cloud.holds("other-"+name), "it never belonged to the row")
-			require.Contains(e, e.events.take(name), "Warning CannotTellIfManaged")
+		before := e.all()
+		e.Stop()
+		e.start(noGrace)
+		e.cloud.fail("delete", errRefused)
+		e.removeDirectly()
+		pass(3 * time.Second)
+		e.want(1)
+		e.cloud.fail("delete", nil)
+		e.forget()
+		pass(5 * time.Minute)
+		e.is("ReconcileSuccess", "Available")
+		for _, b := range before {
+			require.Equal(e, managed.GetExternalName(b), managed.GetExternalName(e.get(b.Name)))
+			requireZone(e, e.get(b.Name))
+			require.NotContains(e, e.cloud.take(b.Name), "delete")
 		}
+		e.holds(1)
+	}, noGrace)
+}
+
+func TestFinalizerAddedInTheLastMomentKeepsTheRow(t *testing.T) {
+	each(t, func(e *env) {
+		e.settle(1)
+		e.cloud.then("observe", func(_ context.Context, b *bucket) error {
+			if len(e.cloud.holds(b.Name)) == 0 {
+				e.editOne(b.Name, func(b *bucket) { b.Finalizers = []string{managed.FinalizerName, "mine"} })
+			}
+			return nil
+		})
+		e.remove()
+		pass(time.Minute)
+		e.rows(func(b *bucket) { require.Contains(e, b.Finalizers, "mine") })
 	}, noGrace)
 }
 
@@ -355,50 +325,5 @@ func TestRemovedRowBackUnderAnotherNameLeaksNothing(t *testing.T) {
 		for _, name := range e.names {
 			require.Empty(e, e.cloud.holds("other-"+name))
 		}
-	}, noGrace)
-}
-
-// If the loop has seen neither version, it cannot tell whether the row was changed, or removed and
-// inserted.
-func TestRowNamingAnotherResourceReportsTheOldOne(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		e.others()
-		e.write(func(_ managed.Writer[*bucket], wtxn statedb.WriteTxn, name string) {
-			_, _, err := e.Table.Delete(wtxn, named(name))
-			require.NoError(e, err)
-			b := named(name).SetStatus(reconciler.StatusPending())
-			b.Size = 1
-			otherNamed(b)
-			_, _, err = e.Table.Insert(wtxn, b)
-			require.NoError(e, err)
-		})
-		pass(2 * time.Minute)
-		e.told("Warning ExternalNameChanged")
-		e.holds(1)
-	})
-}
-
-// The rows are Done when the second loop starts, so that it has no pass for them.
-func TestRemovedRowThatReturnsAfterARestartKeepsItsResource(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		before := e.all()
-		e.Stop()
-		e.start(noGrace)
-		e.cloud.fail("delete", errRefused)
-		e.removeDirectly()
-		pass(3 * time.Second)
-		e.want(1)
-		e.cloud.fail("delete", nil)
-		e.forget()
-		pass(5 * time.Minute)
-		e.is("ReconcileSuccess", "Available")
-		for _, b := range before {
-			require.Equal(e, managed.GetExternalName(b), managed.GetExternalName(e.get(b.Name)))
-			requireZone(e, e.get(b.Name))
-			require.NotContains(e, e.cloud.take(b.Name), "delete")
-		}
-		e.holds(1)
 	}, noGrace)
 }

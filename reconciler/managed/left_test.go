@@ -83,29 +83,6 @@ func TestResourceLeftInPlaceIsManagedWhenARowNamesIt(t *testing.T) {
 
 func leaveHook(e *env) any { return managed.WithLeaveHook(e.cloud.leave) }
 
-func TestLeaveHookRunsBeforeTheRowIsRemoved(t *testing.T) {
-	table(t, aways, func(e *env, away func(e *env)) {
-		e.settle(1, orphaned)
-		e.names = e.names[:1]
-		e.cloud.fail("leave", errDown)
-		away(e)
-		pass(10 * time.Second)
-		if row := e.get(e.names[0]); row != nil {
-			e.is("ReconcileError", "Deleting")
-		}
-		require.Contains(e, e.events.take(e.names[0]), "Warning CannotLeaveExternalResource")
-		e.cloud.fail("leave", nil)
-		pass(time.Minute)
-		e.gone(1)
-
-		// The next process knows only the mark.
-		e.Stop()
-		e.start(relisted, leaveHook)
-		pass(time.Minute)
-		e.holds(1)
-	}, relisted, leaveHook)
-}
-
 func TestLeaveHookChangesNothingForARowThatMayOnlyBeObserved(t *testing.T) {
 	table(t, aways, func(e *env, away func(e *env)) {
 		e.settle(1)

@@ -256,23 +256,6 @@ func (c *tellsOnce) Observe(ctx context.Context, b *bucket) (managed.ExternalObs
 	return seen, err
 }
 
-func TestWhatUpdateLearnedIsPublishedByALaterPass(t *testing.T) {
-	each(t, func(e *env) {
-		e.learns("create", "first of ")
-		e.settle(1)
-		e.learns("update", "second of ")
-		e.want(2)
-		e.rows(func(b *bucket) { require.Equal(e, "second of "+b.Name, e.vault.of(b.Name, "password")) })
-		e.learns("update", "third of ")
-		e.cloud.failSome("publish", 2, 2) // the first one publishes what was observed
-		e.want(3)
-		e.is("ReconcileError", "Available")
-		pass(time.Minute)
-		e.is("ReconcileSuccess", "Available")
-		e.rows(func(b *bucket) { require.Equal(e, "third of "+b.Name, e.vault.of(b.Name, "password")) })
-	}, published)
-}
-
 func TestWhatWasLearnedOfAnObjectThatIsGoneIsNotPublished(t *testing.T) {
 	table(t, aways, func(e *env, away func(e *env)) {
 		e.cloud.fail("publish", errDown)

@@ -42,7 +42,7 @@ type Subject[Obj, T any] struct {
 
 	// Further are further tables with rows in each state, for a program of several kinds. A state is written to all tables in
 	// one transaction; or row by row, where rows are deleted in the order of the tables, Table first, and inserted in
-	// the opposite order, and each table is initialised after its own rows. So list a table behind those that its rows need.
+	// the opposite order, and each table is initialised after its own rows. So list a table after those that its rows need.
 	// Start is required then; it gets the tables from [TableOf].
 	Further []Further
 
@@ -132,9 +132,14 @@ func Check[Obj, T any](t *testing.T, s Subject[Obj, T]) {
 		t.Fatal(err)
 	}
 	states := tables[0].count()
+	unknown := slices.Clone(s.Refused) // calls that no run has made
 	subject := &check.Subject{
 		States: states, Outside: slices.Sorted(maps.Keys(s.Outside)), Runs: s.Runs, Seed: s.Seed, Logf: t.Logf,
-		Run:     func(p check.Plan) *check.Record { return s.run(t, p) },
+		Run: func(p check.Plan) *check.Record {
+			rec := s.run(t, p)
+			unknown = slices.DeleteFunc(unknown, rec.Has)
+			return rec
+		},
 		Name:    func(state int) string { return describe(tables, state) },
 		Without: append(check.Left(t), s.Without...),
 	}
@@ -153,6 +158,8 @@ func Check[Obj, T any](t *testing.T, s Subject[Obj, T]) {
 	}
 	if failure != nil && !check.Expected(t, failure) {
 		t.Error(failure.Text)
+	} else if failure == nil && s.Plan == "" && len(unknown) > 0 {
+		t.Errorf("Subject.Refused: the program has called no %q", unknown)
 	}
 }
 

@@ -24,8 +24,14 @@ import (
 // returns what the test said, which has failed.
 func failing(t *testing.T, operations func(s *store) reconciler.Operations[*entry]) string {
 	t.Helper()
+	return failingIn(t, func() { reconcilertest.Check(t, subject(operations)) })
+}
+
+// failingIn runs a check in a process of its own.
+func failingIn(t *testing.T, check func()) string {
+	t.Helper()
 	if os.Getenv("STATEKEEL_FAILING") != "" {
-		reconcilertest.Check(t, subject(operations))
+		check()
 		t.SkipNow() // the parent wants a failure of Check
 	}
 	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")

@@ -561,3 +561,12 @@ func TestTableOfNamesTheTypeThatIsMissing(t *testing.T) {
 		e.TB = real
 	})
 }
+
+func TestARefusedCallThatIsNeverMadeFails(t *testing.T) {
+	said := failingIn(t, func() {
+		s := withForeign(ofKinds(func(*kinds) {}))
+		s.Refused, s.Runs = append(s.Refused, "update thiers"), 1
+		reconcilertest.Check(t, s)
+	})
+	require.Contains(t, said, `Subject.Refused: the program has called no ["update thiers"]`)
+}

@@ -122,31 +122,6 @@ func TestEventsRunTheRequest(t *testing.T) {
 	}, nil)
 }
 
-// Changes that arrive while a request is reconciled become one more run afterwards. The row of the last run is not
-// deleted together with a new request.
-func TestARequestIsNotReconciledTwiceAtATime(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.doing(taking(time.Second, nil))
-		start := time.Now()
-		e.put("web", 1)
-		for replicas := range 9 {
-			time.Sleep(100 * time.Millisecond)
-			e.put("web", replicas)
-			e.controller.Add(named("shop", "web"))
-		}
-		time.Sleep(time.Hour)
-		require.Equal(e, seconds(0, 1), e.times(start))
-
-		start = time.Now()
-		e.controller.Add(named("shop", "gone"))
-		time.Sleep(500 * time.Millisecond)
-		e.controller.Add(named("shop", "gone"))
-		time.Sleep(time.Hour)
-		require.Equal(e, seconds(0, 1), e.times(start))
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
-	}, nil, settings(func(s *reconciler.Settings) { s.Concurrency = 8 }))
-}
-
 func after(d time.Duration) reconcile { return returning(request.Result{RequeueAfter: d}, nil) }
 func failing(err error) reconcile     { return returning(request.Result{}, err) }
 func panicking(context.Context, request.Request) (request.Result, error) {

@@ -25,35 +25,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/request"
 )
 
-// "Create 4 Pods and set their OwnerReferences to the object": a change of an owned row is a
-// request of its owner.
-func TestOwnersAreReconciledWhenOwnedRowsChange(t *testing.T) {
-	inBubble(t, func(e *env) {
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took(), "the rows that exist at the start")
-		require.Equal(e, rows{"shop/web": "Done"}, e.rows())
-
-		e.putPod("web-1", "web")
-		require.Equal(e, []string{"shop/web"}, e.took())
-		e.putPod("stray", "")
-		require.Empty(e, e.took(), "the pod has no owner")
-		e.putPod("web-1", "api")
-		require.ElementsMatch(e, []string{"shop/web", "shop/api"}, e.took(), "the old owner is reconciled as well")
-		e.putPod("web-1", "")
-		require.Equal(e, []string{"shop/api"}, e.took())
-		e.putPod("stray", "web")
-		e.took()
-		e.removePod("stray")
-		require.Equal(e, []string{"shop/web"}, e.took())
-		e.putPod("stray", "")
-		e.removePod("stray")
-		require.Empty(e, e.took(), "the owner before the deletion is forgotten")
-	}, func(e *env, cfg *config) {
-		e.put("web", 1)
-		e.putPod("old", "api")
-		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
-	})
-}
-
 // Without a primary table the row of a request is deleted when it is reconciled, as from a queue. A request that comes
 // meanwhile is reconciled.
 func TestNoRequestIsLostOrStaysUnderConcurrentAdds(t *testing.T) {
@@ -120,43 +91,6 @@ func TestChangesOfIgnoresOtherParts(t *testing.T) {
 	})
 }
 
-// KeyOf is called by all sources. A request may come from several rows, and from Add.
-func TestARequestIsNotLostWhenKeyOfPanicsOnce(t *testing.T) {
-	for name, source := range map[string]func(e *env) request.Source[request.Request]{
-		"owns": func(e *env) request.Source[request.Request] { return request.Owns(e.pods, (*pod).owner) },
-		"watches": func(e *env) request.Source[request.Request] {
-			return request.Watches(e.pods, func(p *pod) []request.Request { return []request.Request{named("shop", p.Owner)} })
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var panics atomic.Int32
-			inBubble(t, func(e *env) {
-				panics.Store(1)
-				e.putPod("p", "web")
-				time.Sleep(time.Minute)
-				require.Equal(e, []string{"shop/web"}, e.took())
-				panics.Store(2)
-				e.putPod("p", "api")
-				e.putPod("q", "api")
-				time.Sleep(time.Minute)
-				require.Subset(e, e.took(), []string{"shop/web", "shop/api"})
-				panics.Store(1)
-				require.Panics(e, func() { e.controller.Add(named("shop", "db")) })
-				e.controller.Add(named("shop", "db"))
-				require.Equal(e, []string{"shop/db"}, e.took())
-			}, func(e *env, cfg *config) {
-				cfg.Sources = append(cfg.Sources, source(e))
-				cfg.KeyOf = func(req request.Request) index.Key {
-					if panics.Add(-1) >= 0 {
-						panic("once")
-					}
-					return index.String(req.String())
-				}
-			})
-		})
-	}
-}
-
 func TestAControllerEndsWithAnErrorWhenAFunctionEndsItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &env{T: t, db: reconcilertest.NewDB(t)}
@@ -177,47 +111,6 @@ func TestAControllerEndsWithAnErrorWhenAFunctionEndsItsGoroutine(t *testing.T) {
 		}
 		require.ErrorContains(t, err, `following table "pods": a function of the program called runtime.Goexit`)
 	})
-}
-
-// A change is not lost if a function panics, not even if a later change of the row does not matter, since that sets
-// it back. Other rows are not held up.
-func TestAPanicOfASourceIsRetried(t *testing.T) {
-	for _, c := range []struct {
-		where string
-		back  bool
-	}{{"function", false}, {"function", true}, {"predicate", false}} {
-		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
-			var broken atomic.Bool
-			panicking := func(in string, a *app) {
-				if in == c.where && broken.Load() && a.Name == "web" {
-					panic("oops")
-				}
-			}
-			inBubble(t, func(e *env) {
-				e.put("web", 1)
-				require.Equal(e, []string{"shop/web"}, e.took())
-				broken.Store(true)
-				e.put("web", 2)
-				e.put("api", 1)
-				require.Equal(e, []string{"shop/api"}, e.took())
-				require.Contains(e, e.log.String(), "function of a source panicked")
-				require.Contains(e, e.log.String(), "key=shop/web")
-				time.Sleep(250 * time.Millisecond) // the function has panicked twice
-				broken.Store(false)
-				if c.back {
-					e.put("web", 1)
-				}
-				time.Sleep(time.Second)
-				require.Equal(e, []string{"shop/web"}, e.took())
-				time.Sleep(time.Hour)
-				require.Empty(e, e.took())
-			}, func(e *env, cfg *config) {
-				requestOf := func(a *app) request.Request { panicking("function", a); return a.request() }
-				all := func(change request.Change[*app]) bool { panicking("predicate", change.Object); return true }
-				cfg.Sources = from{request.For(e.apps, requestOf, onReplicas, all)}
-			})
-		})
-	}
 }
 
 // Requests of existing objects are reconciled once an interval, even if nothing changes.
@@ -465,4 +358,82 @@ func TestBeforeInitializedDoesNotWaitForTables(t *testing.T) {
 		cfg.BeforeInitialized = true
 		cfg.Sources = append(cfg.Sources, request.Owns(e.pods, (*pod).owner))
 	})
+}
+
+// A change is not lost if a function panics, not even if a later change of the row does not matter, since that sets
+// it back. Other rows are not held up.
+func TestAPanicOfASourceIsRetried(t *testing.T) {
+	for _, c := range []struct {
+		where string
+		back  bool
+	}{{"function", false}, {"function", true}, {"predicate", false}} {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			var broken atomic.Bool
+			panicking := func(in string, a *app) {
+				if in == c.where && broken.Load() && a.Name == "web" {
+					panic("oops")
+				}
+			}
+			inBubble(t, func(e *env) {
+				e.put("web", 1)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				broken.Store(true)
+				e.put("web", 2)
+				e.put("api", 1)
+				require.Equal(e, []string{"shop/api"}, e.took())
+				require.Contains(e, e.log.String(), "function of a source panicked")
+				require.Contains(e, e.log.String(), "key=shop/web")
+				time.Sleep(250 * time.Millisecond) // the function has panicked twice
+				broken.Store(false)
+				if c.back {
+					e.put("web", 1)
+				}
+				time.Sleep(time.Second)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				time.Sleep(time.Hour)
+				require.Empty(e, e.took())
+			}, func(e *env, cfg *config) {
+				requestOf := func(a *app) request.Request { panicking("function", a); return a.request() }
+				all := func(change request.Change[*app]) bool { panicking("predicate", change.Object); return true }
+				cfg.Sources = from{request.For(e.apps, requestOf, onReplicas, all)}
+			})
+		})
+	}
+}
+
+// KeyOf is called by all sources. A request may come from several rows, and from Add.
+func TestARequestIsNotLostWhenKeyOfPanicsOnce(t *testing.T) {
+	for name, source := range map[string]func(e *env) request.Source[request.Request]{
+		"owns": func(e *env) request.Source[request.Request] { return request.Owns(e.pods, (*pod).owner) },
+		"watches": func(e *env) request.Source[request.Request] {
+			return request.Watches(e.pods, func(p *pod) []request.Request { return []request.Request{named("shop", p.Owner)} })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var panics atomic.Int32
+			inBubble(t, func(e *env) {
+				panics.Store(1)
+				e.putPod("p", "web")
+				time.Sleep(time.Minute)
+				require.Equal(e, []string{"shop/web"}, e.took())
+				panics.Store(2)
+				e.putPod("p", "api")
+				e.putPod("q", "api")
+				time.Sleep(time.Minute)
+				require.Subset(e, e.took(), []string{"shop/web", "shop/api"})
+				panics.Store(1)
+				require.Panics(e, func() { e.controller.Add(named("shop", "db")) })
+				e.controller.Add(named("shop", "db"))
+				require.Equal(e, []string{"shop/db"}, e.took())
+			}, func(e *env, cfg *config) {
+				cfg.Sources = append(cfg.Sources, source(e))
+				cfg.KeyOf = func(req request.Request) index.Key {
+					if panics.Add(-1) >= 0 {
+						panic("once")
+					}
+					return index.String(req.String())
+				}
+			})
+		})
+	}
 }

@@ -91,18 +91,16 @@ func (h *heldSet[Obj]) describe(c *call[Obj]) {
 
 // without returns the set without the keys of a call; nil if none is left.
 func (h *heldSet[Obj]) without(c *call[Obj], keys map[string]int) *heldSet[Obj] {
-	if h == nil {
-		return nil
+	isHeld := func(key string) bool { _, is := h.steps[key]; return is }
+	if h == nil || !slices.ContainsFunc(slices.Collect(maps.Keys(keys)), isHeld) {
+		return h
 	}
 	rest := &heldSet[Obj]{steps: maps.Clone(h.steps), of: h.of, since: h.since}
 	for key := range keys {
 		delete(rest.steps, key)
 	}
-	switch len(rest.steps) {
-	case 0:
+	if len(rest.steps) == 0 {
 		return nil
-	case len(h.steps):
-		return h
 	}
 	rest.describe(c)
 	return rest

@@ -182,20 +182,6 @@ func move(e *env, to string, records ...string) {
 	e.edit("web", func(z *zone) { z.Domain, z.Records = to, records })
 }
 
-func TestAChangedContextIsCleanedUp(t *testing.T) {
-	sitesInBubble(t, func(e *env, s *sites) {
-		move(e, "old", "a", "b")
-		e.annotated("web", `{"name":"old","records":["a","b"]}`)
-		move(e, "new", "a")
-		require.Equal(e, []site{{Name: "old", Records: []string{"a", "b"}}}, s.renamed)
-		require.Empty(e, s.has("old"))
-		require.Equal(e, []string{"a"}, s.has("new"))
-		e.annotated("web", `{"name":"new","records":["a"]}`)
-		e.remove("web")
-		require.Empty(e, s.has("new"))
-	})
-}
-
 func TestEveryTriedContextIsCleanedUp(t *testing.T) {
 	sitesInBubble(t, func(e *env, s *sites) {
 		move(e, "old", "a")

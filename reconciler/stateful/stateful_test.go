@@ -62,61 +62,6 @@ func TestAnnotationAndStatusAreOneCommit(t *testing.T) {
 	})
 }
 
-func TestTheTargetIsRightAfterAFault(t *testing.T) {
-	fails := func(record string) error { return errors.New("no space for " + record) }
-	panics := func(record string) error { panic("out of order at " + record) }
-	const deleted = "-"
-	for name, test := range map[string]struct {
-		applied, tried, wanted string // records
-		fault                  func(record string) error
-		at                     string // the record that the fault is for
-	}{
-		"additions that fail":                        {deleted, "a b c", "a", fails, "c"},
-		"removals before a failure":                  {"a b", "c", "a b", fails, "c"},
-		"a panic":                                    {deleted, "a b", "", panics, "b"},
-		"a lost outcome":                             {deleted, "a", "b", slow, "a"},
-		"a deletion that fails":                      {"a b", deleted, deleted, fails, "b"},
-		"a clone that is inserted during a deletion": {"a b", deleted, "a b", fails, "b"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newServer()
-			inBubble(t, s, func(e *env) {
-				var row *zone
-				write := func(records string) {
-					if records == deleted {
-						e.remove("web")
-						return
-					}
-					e.edit("web", func(z *zone) {
-						if row != nil {
-							*z = *row.Clone()
-						}
-						z.Records = strings.Fields(records)
-					})
-				}
-				write(test.applied)
-				row, _ = e.Get(named("web"))
-				s.before(func(record string) error {
-					if record != test.at {
-						return nil
-					}
-					return test.fault(record)
-				})
-				write(test.tried)
-				s.before(nil)
-				write(test.wanted)
-				e.Pass(time.Minute)
-				if test.wanted == deleted {
-					require.Empty(e, s.has("web"))
-					return
-				}
-				require.ElementsMatch(e, strings.Fields(test.wanted), s.has("web"))
-				e.expect("web", "Done")
-			})
-		})
-	}
-}
-
 func TestADeletionRemovesTheLastAppliedState(t *testing.T) {
 	s := newServer()
 	inBubble(t, s, func(e *env) {
@@ -392,4 +337,59 @@ func TestStartingOverLosesNothing(t *testing.T) {
 		require.ElementsMatch(t, z.Records, s.has("web"))
 	}
 	require.NotZero(t, startedOver, "no attempt started over")
+}
+
+func TestTheTargetIsRightAfterAFault(t *testing.T) {
+	fails := func(record string) error { return errors.New("no space for " + record) }
+	panics := func(record string) error { panic("out of order at " + record) }
+	const deleted = "-"
+	for name, test := range map[string]struct {
+		applied, tried, wanted string // records
+		fault                  func(record string) error
+		at                     string // the record that the fault is for
+	}{
+		"additions that fail":                        {deleted, "a b c", "a", fails, "c"},
+		"removals before a failure":                  {"a b", "c", "a b", fails, "c"},
+		"a panic":                                    {deleted, "a b", "", panics, "b"},
+		"a lost outcome":                             {deleted, "a", "b", slow, "a"},
+		"a deletion that fails":                      {"a b", deleted, deleted, fails, "b"},
+		"a clone that is inserted during a deletion": {"a b", deleted, "a b", fails, "b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer()
+			inBubble(t, s, func(e *env) {
+				var row *zone
+				write := func(records string) {
+					if records == deleted {
+						e.remove("web")
+						return
+					}
+					e.edit("web", func(z *zone) {
+						if row != nil {
+							*z = *row.Clone()
+						}
+						z.Records = strings.Fields(records)
+					})
+				}
+				write(test.applied)
+				row, _ = e.Get(named("web"))
+				s.before(func(record string) error {
+					if record != test.at {
+						return nil
+					}
+					return test.fault(record)
+				})
+				write(test.tried)
+				s.before(nil)
+				write(test.wanted)
+				e.Pass(time.Minute)
+				if test.wanted == deleted {
+					require.Empty(e, s.has("web"))
+					return
+				}
+				require.ElementsMatch(e, strings.Fields(test.wanted), s.has("web"))
+				e.expect("web", "Done")
+			})
+		})
+	}
 }

@@ -36,6 +36,7 @@ func pending(id uint64, value int) *row {
 var (
 	_ stepper.StepperEngineHook[*row] = steps(nil)
 	_ stepper.FreeStyleHook[*row]     = freely(nil)
+	_                                 = stepper.FreeStyleHook[*row].ReconcileWithCR
 	_ stepper.Engine[*row]            = (*stepper.Stepper[*row])(nil)
 	_ stepper.Engine[*row]            = (*stepper.FreeStyle[*row])(nil)
 )

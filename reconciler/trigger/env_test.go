@@ -126,13 +126,6 @@ func (f *followed) add(on string, status func() reconciler.Status, ids ...uint64
 	f.Insert(objects...)
 }
 
-// revisionOf returns the revision of an object's row.
-func (f *followed) revisionOf(id uint64) statedb.Revision {
-	_, revision, found := f.Table.Get(f.DB.ReadTxn(), harness.ByID.Query(id))
-	require.True(f, found, "object %d", id)
-	return revision
-}
-
 // applied requires every object to be Done, and the target to have the current values of the ports.
 func (f *followed) applied() {
 	f.Helper()

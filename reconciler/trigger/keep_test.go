@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -154,71 +153,6 @@ func TestChangeWhoseDependentsPanicIsKept(t *testing.T) {
 	}, "bad")
 }
 
-// A row whose dependents cannot be found, and which is written again and again, is tried at the rate
-// of the minimum backoff. Only its last version is kept.
-func TestKeptChangeIsReplacedByALaterOne(t *testing.T) {
-	withPanics(t, func(f *followed, p *panicky) {
-		for value := range 100 {
-			f.set(value, "bad")
-			f.Pass(10 * time.Millisecond)
-		}
-		require.InDelta(f, 10, len(p.calls), 1, "%v", p.calls)
-		_, message, _ := f.health.Now()
-		require.Equal(f, "1 error(s)", message)
-
-		p.healed.Store(true)
-		p.calls = nil
-		f.set(100, "bad")
-		f.Pass(time.Second)
-		require.Len(f, p.calls, 1, "the later change does not wait for the backoff")
-		require.Equal(f, []string{"refresh(1)"}, f.target.Calls())
-	}, "bad")
-}
-
-// A change that is made while the trigger does not run replaces the one that was kept.
-func TestKeptChangeIsTriedInTheNextRun(t *testing.T) {
-	withPanics(t, func(f *followed, p *panicky) {
-		f.set(1, "bad", "worse")
-		f.Pass(time.Millisecond)
-		f.halt()
-		f.Pass(time.Hour)
-		p.healed.Store(true)
-		f.set(2, "bad")
-		f.resume()
-		f.Pass(time.Millisecond)
-		require.ElementsMatch(f, []string{"refresh(1)", "refresh(2)"}, f.target.Calls())
-		level, _, _ := f.health.Now()
-		require.Equal(f, cell.StatusOK, level)
-	}, "bad", "worse")
-}
-
-// Two changes of a row are processed in one round, and the second is kept.
-func TestKeptChangeIsNotDroppedForAnEarlierOne(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		broken := true
-		f.Start(f.cfg)
-		f.add("all", reconciler.StatusDone, harness.IDs(1000, 1999)...) // fills a round by itself
-		f.add("eth0", reconciler.StatusDone, 1)
-		f.set(1, "all")
-		f.set(1, "eth0")
-		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
-			switch {
-			case change.Object.Note == "all":
-				f.set(2, "eth0")
-			case change.Object.Value == 1:
-				return nil
-			case broken:
-				broken = false
-				panic("value 2")
-			}
-			return onPort(change)
-		})
-		f.Pass(time.Second)
-		require.False(f, broken)
-		require.Contains(f, f.target.Calls(), "refresh(1)")
-	})
-}
-
 // A query with an index that the table does not have is a mistake of the dependents function, too.
 func TestQueryOfAnotherTableIsAnError(t *testing.T) {
 	withPorts(t, func(f *followed) {
@@ -256,21 +190,6 @@ func TestPanicPropagationEndsTheProgram(t *testing.T) {
 		f.prepare(f.ports, func(statedb.Change[*port]) []statedb.Query[*object] { panic("no idea") })
 		f.set(1, "bad")
 		_ = f.trigger.Run(f.Context())
-	})
-}
-
-func TestPanicTextOfDependentsIsCutAndPrintable(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		said := "\x1b[2J" + strings.Repeat("x", 1<<20)
-		f.follow(func(statedb.Change[*port]) []statedb.Query[*object] { panic(said) })
-		f.set(1, "bad")
-		synctest.Wait()
-		_, message, err := f.health.Now()
-		require.Less(f, len(message), reconciler.MaxErrorText)
-		require.NotContains(f, message+err.Error(), "\x1b")
-		require.ErrorContains(f, err, `panic: \x1b[2Jxxx`)
-		require.Less(f, len(err.Error()), reconciler.MaxErrorText+100)
-		require.Less(f, len(f.Logged()), 2*reconciler.MaxErrorText)
 	})
 }
 

@@ -12,7 +12,6 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/tests/harness"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/status"
 )
@@ -93,32 +92,6 @@ func TestDependentsAreAppliedWhateverTheirStatus(t *testing.T) {
 	})
 }
 
-// A wait for an object lasts until it is applied, whoever asks for another attempt.
-func TestTriggerDoesNotEndWaits(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.Start(f.cfg)
-		f.follow(onPort)
-		f.target.deciding(0, func(call) error { return errors.New("no") })
-		f.add("eth0", reconciler.StatusPending, 1)
-		revision := f.revisionOf(1)
-		f.Pass(time.Second)
-		over := make(chan error, 1)
-		go func() {
-			_, err := f.Loop.Wait(f.Context(), revision, reconciler.Applied)
-			over <- err
-		}()
-		for i := range 5 {
-			f.set(i, "eth0")
-			f.Pass(time.Second)
-			require.Empty(f, over)
-		}
-		f.target.deciding(0, func(call) error { return nil })
-		f.Pass(time.Minute)
-		require.NoError(f, <-over)
-		f.applied()
-	})
-}
-
 // An operation that began before the change has seen the old port. Its result is dropped, whatever it is.
 func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 	for _, outcome := range []error{nil, errors.New("no"), reconciler.TerminalError(errors.New("no")),
@@ -148,24 +121,6 @@ func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
 	}
 }
 
-func TestRowIsAppliedOnceARound(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.Start(f.cfg)
-		f.add("eth0", reconciler.StatusDone, harness.IDs(1, 5)...)
-		f.add("eth1", reconciler.StatusDone, harness.IDs(6, 7)...)
-		f.set(1, "eth0", "eth1", "eth2")
-		f.follow(func(statedb.Change[*port]) []statedb.Query[*object] {
-			return []statedb.Query[*object]{
-				noteIndex.Query("eth0"), noteIndex.Query("eth1"), noteIndex.Query("eth0"),
-				harness.ByID.Query(1), harness.ByID.Query(100),
-			}
-		})
-		f.Pass(time.Second)
-		require.Equal(f, []string{"refresh(1)", "refresh(2)", "refresh(3)", "refresh(4)", "refresh(5)", "refresh(6)", "refresh(7)"},
-			f.target.Calls())
-	})
-}
-
 // An operation on a row that was written after the change sees the change. But a status that is written meanwhile may be
 // that of an operation which did not see it.
 func TestRowWrittenAfterTheChangeIsAppliedOnce(t *testing.T) {
@@ -187,79 +142,6 @@ func TestRowWrittenAfterTheChangeIsAppliedOnce(t *testing.T) {
 		require.Contains(f, calls, "refresh(4)")
 		f.applied()
 	})
-}
-
-// A source that changes all the time does not make a failing object run more often than its minimum
-// backoff allows, and does not reset the count of its failures.
-func TestTriggerDoesNotResetABackoff(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.Start(f.cfg)
-		f.follow(onPort)
-		f.target.deciding(0, func(call) error { return errors.New("no") })
-		f.set(0, "eth0")
-		f.add("eth0", reconciler.StatusPending, 1)
-		f.Pass(0)
-		for value := range 100 {
-			f.set(value, "eth0")
-			f.Pass(10 * time.Millisecond)
-		}
-		f.Pass(100 * time.Millisecond) // the last change waits for its turn
-		calls := f.target.Take()
-		require.InDelta(f, 11, len(calls), 1, "attempts in 1.1 s")
-		for i := 1; i < len(calls); i++ {
-			require.GreaterOrEqual(f, calls[i].At.Sub(calls[i-1].At), 100*time.Millisecond, "attempt %d", i+1)
-		}
-
-		f.Pass(59 * time.Second)
-		require.Empty(f, f.target.Take(), "the backoff counts all failures")
-		f.Pass(2 * time.Second)
-		require.Len(f, f.target.Take(), 1)
-	})
-}
-
-// The source changes faster than all its dependents can run; each of them still gets its turn.
-func TestAllDependentsRunWhileTheSourceKeepsChanging(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.Start(f.cfg)
-		f.follow(onPort)
-		f.target.deciding(time.Millisecond, func(call) error { return nil })
-		const objects = 400
-		f.add("eth0", reconciler.StatusPending, harness.IDs(1, objects)...)
-		for value := range 500 {
-			f.set(value, "eth0")
-			time.Sleep(3 * time.Millisecond)
-		}
-		attempts := map[uint64]int{}
-		for _, c := range f.target.Take() {
-			attempts[c.Object.ID]++
-		}
-		for _, id := range harness.IDs(1, objects) {
-			require.GreaterOrEqual(f, attempts[id], 2, "attempts of %d", id)
-		}
-		f.Pass(10 * time.Second)
-		f.applied()
-	})
-}
-
-// Each change that comes while an operation runs makes its result not count.
-func TestObjectIsDoneNowAndThenWhileItsSourceKeepsChanging(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.Start(f.cfg)
-		f.follow(onPort)
-		f.target.deciding(10*time.Millisecond, func(call) error { return nil })
-		f.add("eth0", reconciler.StatusPending, 1)
-		done := 0
-		for value := range 1000 {
-			f.set(value, "eth0")
-			time.Sleep(time.Millisecond)
-			if f.Kind(1) == reconciler.StatusKindDone {
-				done++
-			}
-		}
-		require.Greater(f, done, 100)
-		f.Pass(10 * time.Second)
-		f.applied()
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
 // An object depends on the object whose ID is in its Note. A chain of objects comes to rest, because

@@ -20,7 +20,6 @@ import (
 	"github.com/statekeel/statekeel/example/internal/health"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/observed"
-	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
@@ -29,10 +28,10 @@ import (
 
 // Options are the settings of a netagent. File or Fill, Target, Metrics, Log and View are required.
 type Options struct {
-	// File is the state file. Edits of it are followed.
-	File *statefile.File
+	// File is the path of the state file. Edits of it are followed.
+	File string
 
-	// Fill is a cell that fills the tables instead of the file: File must be nil then. It must register an
+	// Fill is a cell that fills the tables instead of the file. It must register an
 	// initializer with each of the [desired.Tables] but Routes when it is invoked.
 	Fill cell.Cell
 
@@ -146,7 +145,7 @@ func fillCell(o Options) cell.Cell {
 	if o.Fill != nil {
 		return o.Fill
 	}
-	return cell.Group(cell.Provide(desired.NewStore), stateFileCell)
+	return stateFileCell
 }
 
 // shellCell is hive's script shell, if the options ask for one.

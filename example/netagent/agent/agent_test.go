@@ -27,7 +27,6 @@ import (
 	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/observed"
-	"github.com/statekeel/statekeel/example/netagent/statefile"
 	"github.com/statekeel/statekeel/example/netagent/view"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
@@ -162,10 +161,8 @@ var all = []string{"address br0/10.0.0.1/24", "link br0", "route main/10.1.0.0/1
 func options(t *testing.T, w *world, text string) Options {
 	path := filepath.Join(t.TempDir(), "state.yaml")
 	require.NoError(t, os.WriteFile(path, []byte(text), 0o644))
-	file, err := statefile.Open(t.Context(), path)
-	require.NoError(t, err)
 	return Options{
-		File:    file,
+		File:    path,
 		Target:  w.target,
 		Resync:  time.Hour,
 		Timeout: 20 * time.Second,
@@ -324,7 +321,7 @@ func TestFillReplacesTheStateFile(t *testing.T) {
 	var tables *desired.Tables
 	var done func(statedb.WriteTxn)
 	invoked := make(chan struct{})
-	o.File = nil
+	o.File = ""
 	o.Fill = cell.Invoke(func(d *statedb.DB, ts *desired.Tables) {
 		db, tables = d, ts
 		txn := db.WriteTxn(tables.Links)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/internal/health"
 	"github.com/statekeel/statekeel/example/netagent/desired"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 var stateFileCell = cell.Module(
@@ -19,10 +20,15 @@ var stateFileCell = cell.Module(
 	"Keeps the tables at what the state file says",
 
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Invoke(func(jobs job.Group, o Options, store *desired.Store) {
-		jobs.Add(job.OneShot("state-file", func(ctx context.Context, h cell.Health) error {
-			return o.File.Follow(ctx, h, store, o.Log)
+	cell.Invoke(func(jobs job.Group, o Options, db *statedb.DB, tables *desired.Tables, registry *inspect.Registry, h cell.Health) error {
+		store, err := desired.NewStore(db, tables, registry, h.NewScope("state-file"))
+		if err != nil {
+			return err
+		}
+		jobs.Add(job.OneShot("state-file", func(ctx context.Context, _ cell.Health) error {
+			return store.Follow(ctx, o.File, o.Log)
 		}))
+		return nil
 	}),
 )
 

@@ -44,11 +44,12 @@ type Snapshot struct {
 
 // Snapshot returns the current contents of the tables, and channels of which one closes when they change.
 func (t *Tables) Snapshot(txn statedb.ReadTxn) (Snapshot, []<-chan struct{}) {
-	initialized, initWatch := t.Links.Initialized(txn)
-	s := Snapshot{Initialized: initialized}
+	s := Snapshot{Initialized: true}
 	var watches []<-chan struct{}
-	if !initialized {
-		watches = append(watches, initWatch)
+	for _, table := range t.filled() {
+		if is, watch := table.Initialized(txn); !is {
+			s.Initialized, watches = false, append(watches, watch)
+		}
 	}
 	watches = append(watches, appendItems(&s, "link", txn, t.Links, t.Loops.Links)...)
 	watches = append(watches, appendItems(&s, "address", txn, t.Addresses, t.Loops.Addresses)...)

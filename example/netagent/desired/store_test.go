@@ -43,11 +43,14 @@ func newFixture(t *testing.T) *fixture {
 	tables, err := NewTables(db)
 	require.NoError(t, err)
 	f := &fixture{
-		T: t, db: db, tables: tables, store: NewStore(db, tables),
+		T: t, db: db, tables: tables,
 		links: desiredtest.NewLoop(tables.Links), addresses: desiredtest.NewLoop(tables.Addresses),
 		routes: desiredtest.NewLoop(tables.Routes), sysctls: desiredtest.NewLoop(tables.Sysctls),
 	}
 	tables.Loops = Loops{Links: f.links, Addresses: f.addresses, Routes: f.routes, Sysctls: f.sysctls}
+	f.store, err = NewStore(db, tables, nil, nil)
+	require.NoError(t, err)
+	t.Cleanup(f.store.Close)
 	f.best, err = NewBestRoutes(derive.Config[*Route]{}, db, tables)
 	require.NoError(t, err)
 	t.Cleanup(f.best.Close)
@@ -67,7 +70,7 @@ func (f *fixture) apply(yaml string) {
 	f.Helper()
 	state, err := config.Parse("f", []byte(yaml))
 	require.NoError(f, err)
-	f.store.Apply(state)
+	require.NoError(f, f.store.Apply(state))
 	f.derive()
 }
 
@@ -188,7 +191,7 @@ func TestRouteIsPendingUntilItIsInItsTable(t *testing.T) {
 	f.best.Pause()
 	state, err := config.Parse("f", []byte(also+"]"))
 	require.NoError(t, err)
-	f.store.Apply(state)
+	require.NoError(t, f.store.Apply(state))
 	assert.Equal(t, []string{"route main/10.1.0.0/16 Pending"}, f.rows(), "the table has the former winner")
 	f.best.Resume()
 	f.derive()
@@ -216,7 +219,8 @@ func TestBestRoutesAgreeWithTheDerivation(t *testing.T) {
 			if random.IntN(2) == 0 {
 				mustInsert(txn, f.tables.RoutesWanted, row)
 			} else {
-				mustDelete(txn, f.tables.RoutesWanted, row)
+				_, _, err := f.tables.RoutesWanted.Delete(txn, row)
+				require.NoError(t, err)
 			}
 		}
 		txn.Commit()

@@ -83,3 +83,9 @@ func markRows[S Spec](
 		}
 	}
 }
+
+func mustInsert[S Spec](txn statedb.WriteTxn, table statedb.RWTable[*Row[S]], row *Row[S]) {
+	if _, _, err := table.Insert(txn, row); err != nil {
+		panic(err)
+	}
+}

@@ -120,7 +120,9 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 	require.NoError(e, err)
 	seen, err := observed.NewLinks(e.DB)
 	require.NoError(e, err)
-	store := desired.NewStore(e.DB, tables)
+	store, err := desired.NewStore(e.DB, tables, nil, nil)
+	require.NoError(e, err)
+	e.Cleanup(store.Close)
 	target := NewTarget(desired.Surroundings{DB: e.DB, Tables: tables, Links: seen, Undid: tables.Undid}, slog.New(slog.DiscardHandler))
 	best, err := desired.NewBestRoutes(derive.Config[*desired.Route]{Registry: e.Registry}, e.DB, tables)
 	require.NoError(e, err)
@@ -152,7 +154,9 @@ func (w whole) program(e *reconcilertest.Env[*file]) {
 					return err
 				}
 			}
-			store.Apply(state)
+			if err := store.Apply(state); err != nil {
+				return err
+			}
 		}
 	})
 }

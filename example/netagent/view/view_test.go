@@ -150,7 +150,9 @@ func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 		db := statedb.New()
 		tables, err := desired.NewTables(db)
 		require.NoError(t, err)
-		store := desired.NewStore(db, tables)
+		store, err := desired.NewStore(db, tables, nil, nil)
+		require.NoError(t, err)
+		t.Cleanup(store.Close)
 		r := recorder{make(chan Scene, 100)}
 		w := Watcher{DB: db, Tables: tables, View: r, Title: "title", Every: time.Minute, Notes: func() []string { return []string{"note"} }}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -166,7 +168,7 @@ func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 
 		state, err := config.Parse("f", []byte("links: [{name: br0, kind: bridge}]"))
 		require.NoError(t, err)
-		store.Apply(state)
+		require.NoError(t, store.Apply(state))
 		synctest.Wait() // until it has shown the link
 		require.Len(t, r.scenes, 1)
 		assert.Len(t, (<-r.scenes).Items, 1)

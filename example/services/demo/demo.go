@@ -111,7 +111,7 @@ func rival(services []*proxy.Service) []*proxy.Service {
 
 // play plays chapters until the context ends, each after what came before; after the last one all is as it was.
 func (d Demo) play(ctx context.Context, chapters []chapter) error {
-	first, err := input.ReadFile(ctx, d.File)
+	first, err := input.ReadFile(d.File)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/example/services/proxy"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -37,10 +38,13 @@ func Cell(in Input) cell.Cell {
 	return cell.Module("input", "Services that are wanted",
 		cell.ProvidePrivate(job.Registry.NewGroup),
 		cell.Invoke(func(
-			jobs job.Group, health cell.Health, log *slog.Logger, db *statedb.DB, services statedb.RWTable[*proxy.Service],
+			jobs job.Group, health cell.Health, log *slog.Logger, registry *inspect.Registry,
+			db *statedb.DB, services statedb.RWTable[*proxy.Service],
 		) error {
+			_, isFile := in.(*File)
 			sink, err := source.New(source.Config[*proxy.Service]{
-				Name: in.name(), DB: db, Table: services, Health: health.NewScope("sink"), Log: log,
+				Name: in.name(), DB: db, Table: services, Registry: registry, Health: health.NewScope("sink"), Log: log,
+				AllowEmpty: isFile, // it says so: services: []
 			})
 			if err != nil {
 				return err

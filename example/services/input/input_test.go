@@ -29,6 +29,7 @@ import (
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
+	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -46,7 +47,7 @@ type program struct {
 func start(t *testing.T, in Input) *program {
 	p := &program{T: t, log: &testlog.Buffer{}}
 	log := slog.New(slog.NewTextHandler(p.log, nil))
-	h := hive.New(statedb.Cell, job.Cell, cell.Provide(health.New, proxy.NewServices), Cell(in),
+	h := hive.New(statedb.Cell, job.Cell, inspect.Cell, cell.Provide(health.New, proxy.NewServices), Cell(in),
 		cell.Invoke(func(db *statedb.DB, services statedb.RWTable[*proxy.Service], registry *health.Registry) {
 			p.db, p.services, p.health = db, services, registry
 			is, _ := services.Initialized(db.ReadTxn())
@@ -87,7 +88,7 @@ func put(t *testing.T, path, text string) {
 func TestEditsAreFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.yaml")
 	put(t, path, "services:\n"+web)
-	file, err := OpenFile(t.Context(), path)
+	file, err := OpenFile(path)
 	require.NoError(t, err)
 	p := start(t, file)
 	p.until("the file is applied", func() bool { return p.names() == "web" })
@@ -115,23 +116,13 @@ func TestEditsAreFollowed(t *testing.T) {
 	p.until("all are removed", func() bool { return p.names() == "" })
 }
 
-func TestProblemIsLoggedOnceAndChangesNothing(t *testing.T) {
+func TestInvalidFileIsNotOpened(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.yaml")
-	put(t, path, "services:\n"+web)
-	file, err := OpenFile(t.Context(), path)
-	require.NoError(t, err)
-	log := &testlog.Buffer{}
-	registry, root := health.New()
-	to := feed{health: root.NewScope("file"), log: slog.New(slog.NewTextHandler(log, nil))} // without a sink: nothing is applied
-	put(t, path, "")
-	for range 3 {
-		file.reload(t.Context(), to)
-	}
-	assert.Equal(t, 1, strings.Count(log.String(), "is empty"), log)
-	require.NoError(t, os.Remove(path))
-	file.reload(t.Context(), to)
-	require.Len(t, registry.Degraded(), 1)
-	assert.Contains(t, registry.Degraded()[0].String(), "no such file")
+	_, err := OpenFile(path)
+	assert.ErrorIs(t, err, os.ErrNotExist)
+	put(t, path, "services:\n"+web+web)
+	_, err = OpenFile(path)
+	assert.EqualError(t, err, path+`:3:12: service "web" is there twice, first in line 2`)
 }
 
 func TestProblemsHavePositions(t *testing.T) {
@@ -160,8 +151,6 @@ func TestProblemsHavePositions(t *testing.T) {
 		_, err := parseFile("f", []byte(text))
 		assert.EqualError(t, err, want, text)
 	}
-	_, err := OpenFile(t.Context(), filepath.Join(t.TempDir(), "none"))
-	assert.ErrorIs(t, err, os.ErrNotExist)
 }
 
 func TestFormattedServicesAreReadBack(t *testing.T) {
@@ -187,8 +176,12 @@ func TestFormattedServicesAreReadBack(t *testing.T) {
 		services := rapid.SliceOfNDistinct(service, 1, 5, func(s *proxy.Service) string { return s.Name }).Draw(t, "services")
 		text, err := Format(services)
 		require.NoError(t, err)
-		read, err := parseFile("f", text)
+		entries, err := parseFile("f", text)
 		require.NoError(t, err, "%s", text)
+		var read []*proxy.Service
+		for _, e := range entries {
+			read = append(read, e.Object)
+		}
 		require.Equal(t, services, read, "%s", text)
 	})
 }

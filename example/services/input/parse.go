@@ -22,6 +22,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
+	"github.com/statekeel/statekeel/reconciler/source/files"
 )
 
 // parser collects the problems of a text, each with its position.
@@ -87,7 +88,7 @@ func (p *parser) root(data []byte) *yaml.Node {
 
 // parseFile returns the services of a file. The error has a line for each problem. An empty file is one, since editors
 // write one for a moment: to want no service, write services: [].
-func parseFile(file string, data []byte) (services []*proxy.Service, err error) {
+func parseFile(file string, data []byte) (services []files.Entry[*proxy.Service], err error) {
 	p := parser{file: file}
 	root := p.root(data)
 	if root == nil {
@@ -112,7 +113,7 @@ func parseFile(file string, data []byte) (services []*proxy.Service, err error) 
 		} else if s.Name != "" {
 			lines[s.Name] = name.Line
 		}
-		services = append(services, s)
+		services = append(services, files.Entry[*proxy.Service]{Object: s, Line: n.Line, Column: n.Column})
 	}
 	return services, errors.Join(p.problems...)
 }

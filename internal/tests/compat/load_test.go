@@ -80,7 +80,7 @@ func memberOf(owner types.Object, pkg *types.Package, name string) types.Object 
 	if member == nil {
 		return nil
 	}
-	return origin(member)
+	return exported.Origin(member)
 }
 
 // usage holds what the tests of a package use.
@@ -116,7 +116,7 @@ func (l loader) used(t *testing.T, path string, files ...*ast.File) usage {
 	l.Check(t, path, info, files...)
 	u := usage{map[types.Object]bool{}, map[string]bool{}}
 	for _, obj := range info.Uses {
-		u.objects[origin(obj)] = true
+		u.objects[exported.Origin(obj)] = true
 	}
 	for _, obj := range info.Defs {
 		if f, ok := obj.(*types.Func); ok && f.Signature().Recv() != nil {
@@ -134,62 +134,6 @@ func (u usage) uses(obj types.Object) bool {
 	}
 	f, ok := obj.(*types.Func)
 	return ok && f.Signature().Recv() != nil && types.IsInterface(f.Signature().Recv().Type()) && u.methods[f.Name()]
-}
-
-// origin returns the generic field or function that obj is an instance of; obj itself if it is none.
-func origin(obj types.Object) types.Object {
-	switch obj := obj.(type) {
-	case *types.Var:
-		return obj.Origin()
-	case *types.Func:
-		return obj.Origin()
-	}
-	return obj
-}
-
-// exportedBy returns the exported names of a package, with the fields and methods of its types: "Status",
-// "Status.Error".
-func exportedBy(pkg *types.Package) []string {
-	var names []string
-	for _, name := range pkg.Scope().Names() {
-		obj := pkg.Scope().Lookup(name)
-		if !obj.Exported() {
-			continue
-		}
-		names = append(names, name)
-		named, ok := obj.Type().(*types.Named)
-		if _, isType := obj.(*types.TypeName); !isType || !ok {
-			continue
-		}
-		for member := range membersOf(named) {
-			names = append(names, name+"."+member)
-		}
-	}
-	return names
-}
-
-// membersOf returns the names of the exported fields and methods that a type declares.
-func membersOf(named *types.Named) map[string]bool {
-	names := map[string]bool{}
-	add := func(obj types.Object) {
-		if obj.Exported() {
-			names[obj.Name()] = true
-		}
-	}
-	for m := range named.Methods() {
-		add(m)
-	}
-	switch u := named.Underlying().(type) {
-	case *types.Struct:
-		for f := range u.Fields() {
-			add(f)
-		}
-	case *types.Interface:
-		for m := range u.ExplicitMethods() {
-			add(m)
-		}
-	}
-	return names
 }
 
 // checkSource is used for one file given as text. It may import what the loader has.

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/statekeel/statekeel/internal/tests/exported"
 )
 
 // byText are methods of the peer's status kind that ours does not have: ours has MarshalText and
@@ -34,9 +36,9 @@ func TestProgramsUseEveryExportedName(t *testing.T) {
 // unusedNames returns the exported names of pkg that user does not use, sorted. user uses a name that it
 // writes or selects, and the methods of an interface that one of its types implements.
 func unusedNames(pkg, user *types.Package, info *types.Info) []string {
-	unused := exportedNames(pkg)
+	unused := exported.Names(pkg)
 	for _, obj := range info.Uses {
-		delete(unused, origin(obj))
+		delete(unused, exported.Origin(obj))
 	}
 	for _, tv := range info.Types {
 		named, ok := tv.Type.(*types.Named)
@@ -48,63 +50,10 @@ func unusedNames(pkg, user *types.Package, info *types.Info) []string {
 			continue
 		}
 		for m := range iface.Methods() {
-			delete(unused, origin(m))
+			delete(unused, exported.Origin(m))
 		}
 	}
 	return slices.Sorted(maps.Values(unused))
-}
-
-// exportedNames returns the exported objects of a package, with the fields and methods of its types, and
-// their names: "Status", "Status.Error".
-func exportedNames(pkg *types.Package) map[types.Object]string {
-	names := map[types.Object]string{}
-	for _, name := range pkg.Scope().Names() {
-		obj := pkg.Scope().Lookup(name)
-		if !obj.Exported() {
-			continue
-		}
-		names[obj] = name
-		typeName, ok := obj.(*types.TypeName)
-		if !ok {
-			continue
-		}
-		for _, member := range members(typeName.Type().(*types.Named)) {
-			if member.Exported() {
-				names[member] = name + "." + member.Name()
-			}
-		}
-	}
-	return names
-}
-
-// members returns the fields and methods that a type declares.
-func members(named *types.Named) []types.Object {
-	var all []types.Object
-	for m := range named.Methods() {
-		all = append(all, m)
-	}
-	switch u := named.Underlying().(type) {
-	case *types.Struct:
-		for f := range u.Fields() {
-			all = append(all, f)
-		}
-	case *types.Interface:
-		for m := range u.ExplicitMethods() {
-			all = append(all, m)
-		}
-	}
-	return all
-}
-
-// origin returns the generic field or function that obj is an instance of; obj itself if it is none.
-func origin(obj types.Object) types.Object {
-	switch obj := obj.(type) {
-	case *types.Var:
-		return obj.Origin()
-	case *types.Func:
-		return obj.Origin()
-	}
-	return obj
 }
 
 // implementedIn reports whether a type of pkg implements the interface.

@@ -96,3 +96,56 @@ func (l *Loader) Check(t *testing.T, path string, info *types.Info, files ...*as
 	require.NoError(t, err)
 	return pkg
 }
+
+// Names returns the exported objects of a package, with the fields and methods that its types declare, and their names:
+// "Status", "Status.Error".
+func Names(pkg *types.Package) map[types.Object]string {
+	names := map[types.Object]string{}
+	for _, name := range pkg.Scope().Names() {
+		obj := pkg.Scope().Lookup(name)
+		if !obj.Exported() {
+			continue
+		}
+		names[obj] = name
+		named, ok := obj.Type().(*types.Named)
+		if _, isType := obj.(*types.TypeName); !isType || !ok {
+			continue
+		}
+		for _, member := range members(named) {
+			if member.Exported() {
+				names[member] = name + "." + member.Name()
+			}
+		}
+	}
+	return names
+}
+
+// members returns the fields and methods that a type declares.
+func members(named *types.Named) []types.Object {
+	var all []types.Object
+	for m := range named.Methods() {
+		all = append(all, m)
+	}
+	switch u := named.Underlying().(type) {
+	case *types.Struct:
+		for f := range u.Fields() {
+			all = append(all, f)
+		}
+	case *types.Interface:
+		for m := range u.ExplicitMethods() {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// Origin returns the generic field or function that obj is an instance of; obj itself if it is none.
+func Origin(obj types.Object) types.Object {
+	switch obj := obj.(type) {
+	case *types.Var:
+		return obj.Origin()
+	case *types.Func:
+		return obj.Origin()
+	}
+	return obj
+}

@@ -6,6 +6,7 @@ package exported
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ func TestStableNamesExist(t *testing.T) {
 		if !strings.Contains(name, ".") {
 			name = owner + "." + name
 		}
-		require.Contains(t, names, name)
+		require.True(t, slices.Contains(names, name), name)
 		if strings.HasSuffix(word, ":") {
 			owner = name
 		}

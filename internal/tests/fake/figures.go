@@ -35,6 +35,7 @@ func Figures() metrics.Figures {
 		Prunes: Histogram(64, 128), PruneErrors: 151, Listed: 152,
 		Adopted: 154, Different: 155, Missing: 156, Orphans: 157, Repairs: 158,
 		Unset: 161, Objects: 171,
+		Calls: []metrics.StateCount{{State: "pods", Count: 181}}, Edges: 182, EdgesToAll: 183,
 		States: []metrics.StateCount{{State: "retry", Count: 172}, {State: "in flight", Count: 179}},
 		Unseen: 173, Failing: 174, Blocked: 175, BreakersOpen: 176, Stuck: 177, Paused: true,
 	}

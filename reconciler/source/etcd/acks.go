@@ -83,8 +83,9 @@ type Acks struct {
 	// DB has the tables. Required.
 	DB *statedb.DB
 	// Loop reconciles the table of the source, or one that is derived from it: the tables on the way are found in
-	// the tables <table>-inputs. While a derivation on the way is missing, Health and the ack say so. It is a
-	// *reconciler.Loop, not a derivation. Required.
+	// the tables <table>-inputs. While a derivation on the way is missing, Health and the ack say so. Of a join all inputs
+	// are followed that come from the source; one without any input counts as written by hand, so make the derivations of
+	// a join before Run. It is a *reconciler.Loop, not a derivation. Required.
 	Loop inspect.Inspector
 
 	// Prefix comes before acks/NAME and alive/NAME. With it they must not begin with Config.Prefix

@@ -4,6 +4,7 @@
 package etcd
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -17,51 +18,69 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// step is a table on the way from a source to a loop, and the input that writes it.
+// step is a table on a way from a source to a loop.
 type step struct {
-	table  *inputs.Table
-	name   string // of the table
-	writer string
+	table *inputs.Table
+	name  string // of the table
+	// writers are its inputs that lead back to the source, and others are its other ones, as of a join.
+	writers, others []string
 }
 
-// path is the way from the input first, as of source.Sink.Input, to the table last, through derived tables.
+// path is the ways from the input first, as of source.Sink.Input, to the table last, through derived tables.
 type path struct {
 	db          *statedb.DB
 	first, last string
 }
 
-// steps returns the tables of the path, that of the source first. It finds them from the last to the first: a
-// derived table has one input, whose name is that of its table. The error says what is missing, or wrong: a
-// derivation may be made later.
+// steps returns the tables of the path, each after those that it is derived from. It finds them from the last to the
+// first: the inputs of a derived table have the names of their tables. The error says what is missing, or wrong: a
+// derivation may be made later. A table of a join that has no input is one that the program writes by hand.
 func (p path) steps() (steps []step, err error) {
 	first, writer, _ := strings.Cut(p.first, "/")
-	for at := p.last; at != first; at = steps[len(steps)-1].writer {
+	leads := map[string]bool{} // to the source, of tables that were visited
+	var visit func(at string) error
+	visit = func(at string) error {
+		if _, visited := leads[at]; visited {
+			return nil
+		}
+		leads[at] = at == first
 		s := step{name: at}
+		var err error
 		if s.table, err = inputs.Open(p.db, at); err != nil {
-			return nil, err
+			return err
 		}
-		// It may be a table that Open has made.
-		txn := p.db.ReadTxn()
-		switch writers := s.table.Names(txn); {
+		txn := p.db.ReadTxn() // with a table that Open has made
+		writers := s.table.Names(txn)
+		var why error
+		switch {
+		case at == first:
+			s.writers, writers = []string{writer}, nil
 		case len(writers) == 0:
-			return nil, fmt.Errorf("the table %s has no input yet", at)
-		case len(writers) > 1:
-			return nil, fmt.Errorf("the table %s has several inputs, %q: it is not derived from %s", at, writers, p.first)
-		case p.db.GetTable(txn, writers[0]) == nil || len(steps) == maxSteps:
-			return nil, fmt.Errorf("the table %s is filled by %q, and not from %s", at, writers[0], p.first)
-		default:
-			s.writer = writers[0]
+			return fmt.Errorf("the table %s has no input yet", at)
 		}
+		for _, input := range writers {
+			if p.db.GetTable(txn, input) == nil {
+				return fmt.Errorf("the table %s is filled by %q, and not from %s", at, input, p.first)
+			}
+			why = cmp.Or(why, visit(input))
+			if leads[input] {
+				s.writers = append(s.writers, input)
+			} else {
+				s.others = append(s.others, input)
+			}
+		}
+		if len(s.writers) == 0 {
+			return cmp.Or(why, fmt.Errorf("the table %s is not derived from %s", at, p.first))
+		}
+		leads[at] = true
 		steps = append(steps, s)
+		return nil
 	}
-	table, err := inputs.Open(p.db, first)
-	steps = append(steps, step{table: table, name: first, writer: writer})
-	slices.Reverse(steps)
-	return steps, err
+	if err := visit(p.last); err != nil {
+		return nil, err
+	}
+	return steps, nil
 }
-
-// maxSteps bounds the tables of a path: derivations may go round in a circle.
-const maxSteps = 100
 
 // included is what the tables of a path include of a store.
 type included struct {
@@ -84,7 +103,7 @@ type rejected struct {
 func (r *rejected) add(s step, row *inputs.Input) {
 	if row.Rejected > 0 {
 		r.n += row.Rejected
-		r.errs = append(r.errs, fmt.Errorf("%d object(s) of %s are rejected by the table %s", row.Rejected, s.writer, s.name))
+		r.errs = append(r.errs, fmt.Errorf("%d object(s) of %s are rejected by the table %s", row.Rejected, row.Name, s.name))
 	}
 }
 
@@ -101,8 +120,8 @@ func (r *rejected) addUnset(ctx context.Context, loop inspect.Inspector) {
 	}
 }
 
-// next waits until the last table includes what the first one includes of the store. If ctx ends first,
-// changed is nil.
+// next waits until the last table includes, through each of its inputs, what the first one includes of the store. If ctx
+// ends first, changed is nil.
 func (p path) next(ctx context.Context) included {
 	steps, err := p.steps()
 	for ; err != nil; steps, err = p.steps() {
@@ -113,23 +132,35 @@ func (p path) next(ctx context.Context) included {
 		}
 	}
 	found := included{changed: statedb.NewWatchSet()}
-	var least uint64 = 1
+	// The revision of each table from which on it includes the store. That of a table without a change is zero.
+	from := map[string]uint64{}
 	for i, step := range steps {
-		row, changed, has := step.table.Watch(p.db.ReadTxn(), step.writer)
-		for ; !has || row.Input < least; row, changed, has = step.table.Watch(p.db.ReadTxn(), step.writer) {
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return included{}
+		for _, writer := range step.writers {
+			least := from[writer]
+			if i == 0 {
+				least = 1
+			}
+			row, changed, has := step.table.Watch(p.db.ReadTxn(), writer)
+			for ; !has || row.Input < least; row, changed, has = step.table.Watch(p.db.ReadTxn(), writer) {
+				select {
+				case <-changed:
+				case <-ctx.Done():
+					return included{}
+				}
+			}
+			if i == 0 {
+				found.revision = row.Input
+			}
+			found.rejected.add(step, row)
+			found.changed.Add(changed)
+			from[step.name] = max(from[step.name], row.Output)
+		}
+		for _, other := range step.others {
+			row, changed, has := step.table.Watch(p.db.ReadTxn(), other)
+			if found.changed.Add(changed); has {
+				found.rejected.add(step, row)
 			}
 		}
-		if i == 0 {
-			found.revision = row.Input
-		}
-		found.rejected.add(step, row)
-		found.changed.Add(changed)
-		// That of a table without a change is zero.
-		least = row.Output
 	}
 	return found
 }
@@ -139,8 +170,10 @@ func (p path) look() (now rejected, err error) {
 	steps, err := p.steps()
 	txn := p.db.ReadTxn()
 	for _, step := range steps {
-		if row, found := step.table.Get(txn, step.writer); found {
-			now.add(step, row)
+		for _, writer := range slices.Concat(step.writers, step.others) {
+			if row, found := step.table.Get(txn, writer); found {
+				now.add(step, row)
+			}
 		}
 	}
 	return now, err

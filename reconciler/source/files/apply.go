@@ -63,12 +63,13 @@ func (s *Source[Obj]) apply(ctx context.Context) {
 	for i, key := range keys {
 		list[i] = of[key].obj
 	}
+	before := s.applied
 	_, s.applied = s.cfg.Sink.Replace(ctx, list, s.version)
 	complete := s.applied == nil || errors.Is(s.applied, source.ErrHeld) || s.cfg.Sink.State().Input == s.version
 	if s.unapplied = !complete; complete {
 		s.given = nil
 	}
-	if s.applied != nil && ctx.Err() == nil {
+	if s.applied != nil && ctx.Err() == nil && (before == nil || before.Error() != s.applied.Error()) {
 		s.cfg.Log.Warn("Not all objects of the files were applied", "path", s.cfg.Path, "error", s.applied)
 	}
 }

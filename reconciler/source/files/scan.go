@@ -280,7 +280,11 @@ func (s *Source[Obj]) spoil(f *file[Obj], err error) {
 // readWhole returns the content of a file and its description, or how long it has to wait until it may be whole.
 func (s *Source[Obj]) readWhole(f *file[Obj], now time.Time) (data []byte, info os.FileInfo, wait time.Duration, err error) {
 	file, err := os.Open(f.real)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		f.waits = "was taken away while it was looked at"
+		return nil, nil, gather, nil
+	case err != nil:
 		return nil, nil, 0, named(f.path, err)
 	}
 	defer func() { _ = file.Close() }() // only read

@@ -10,6 +10,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/cilium/statedb/reconciler"
@@ -52,6 +53,19 @@ var (
 	_ func(*reconciler.StatusSet) bool                                           = (*reconciler.StatusSet).IsDone
 	_ func(*reconciler.StatusSet) bool                                           = (*reconciler.StatusSet).IsPendingOrRefreshing
 	_ func(reconciler.StatusKind) index.Key                                      = reconciler.StatusKind.Key
+	_ func(reconciler.Status) bool                                               = reconciler.Status.IsPendingOrRefreshing
+	_ reconciler.StatusKind                                                      = reconciler.StatusKindUnset
+
+	_ func(reconciler.Status) string             = reconciler.Status.String
+	_ func(reconciler.StatusSet) ([]byte, error) = reconciler.StatusSet.MarshalJSON
+	_ func(reconciler.StatusSet) (any, error)    = reconciler.StatusSet.MarshalYAML
+	_ func(*reconciler.StatusSet, []byte) error  = (*reconciler.StatusSet).UnmarshalJSON
+	_ reconciler.Status                          = reconciler.Status{UpdatedAt: time.Time{}, Error: nil, ID: 0}
+
+	_ func(*reconciler.ExpVarMetrics, cell.FullModuleID, string, string, time.Duration) = (*reconciler.ExpVarMetrics).ReconciliationDuration
+	_ func(*reconciler.ExpVarMetrics, cell.FullModuleID, string, int, int)              = (*reconciler.ExpVarMetrics).ReconciliationErrors
+	_ func(*reconciler.ExpVarMetrics, cell.FullModuleID, string, time.Duration)         = (*reconciler.ExpVarMetrics).PruneDuration
+	_ func(*reconciler.ExpVarMetrics, cell.FullModuleID, string, error)                 = (*reconciler.ExpVarMetrics).PruneError
 
 	_ func() *reconciler.ExpVarMetrics = reconciler.NewExpVarMetrics
 	_ func() *reconciler.ExpVarMetrics = reconciler.NewUnpublishedExpVarMetrics

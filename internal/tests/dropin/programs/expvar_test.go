@@ -5,7 +5,6 @@ package programs
 
 import (
 	"context"
-	"errors"
 	"expvar"
 	"sync"
 	"testing"
@@ -46,30 +45,6 @@ func expVarFields(m *reconciler.ExpVarMetrics) []*expvar.Map {
 // slowly makes each operation take d.
 func slowly(d time.Duration) func(context.Context, string, *service) {
 	return func(context.Context, string, *service) { time.Sleep(d) }
-}
-
-func TestExpVarMetricsCallByCall(t *testing.T) {
-	m := reconciler.NewUnpublishedExpVarMetrics()
-	id := cell.FullModuleID{"agent", "services"}
-	m.ReconciliationDuration(id, "", reconciler.OpUpdate, 1500*time.Millisecond)
-	m.ReconciliationDuration(id, "", reconciler.OpUpdate, time.Second)
-	m.ReconciliationDuration(id, "", reconciler.OpDelete, 250*time.Millisecond)
-	m.ReconciliationDuration(id, "named", reconciler.OpUpdate, time.Second)
-	m.ReconciliationErrors(id, "", 3, 5)
-	m.ReconciliationErrors(id, "", 1, 2)
-	m.ReconciliationErrors(id, "named", 0, 0)
-	m.PruneDuration(id, "", 2*time.Second)
-	m.PruneDuration(id, "named", 2*time.Second)
-	m.PruneError(id, "", errors.New("no permission"))
-	m.PruneError(id, "", errors.New("no permission"))
-	m.PruneError(id, "named", errors.New("no permission"))
-	m.PruneError(id, "named", nil)
-
-	assert.Equal(t, `{"agent.services/delete": 0.25, "agent.services/named/update": 1, "agent.services/update": 2.5}`,
-		m.ReconciliationDurationVar.String())
-	assert.Equal(t, `{"agent.services": 1, "agent.services/named": 0}`, m.PruneCurrentErrorsVar.String())
-	assert.Equal(t, `{"agent.services": 2, "agent.services/named": 1}`, m.PruneTotalErrorsVar.String())
-	transcript(t, "all", m.Map().String())
 }
 
 func TestExpVarKeysOfAReconciler(t *testing.T) {
@@ -127,4 +102,53 @@ func TestPublishedExpVarsAreFoundByName(t *testing.T) {
 		assert.Same(t, fields[i], expvar.Get(name), name)
 	}
 	assert.Equal(t, "1", expvar.Get("reconciliation_current_errors").(*expvar.Map).Get("published").String())
+}
+
+// recorder is a Metrics of the program.
+type recorder struct {
+	mu        sync.Mutex
+	ids       []string        // "module/name" of each call
+	durations []time.Duration // of each operation
+	ops       []string        // of each operation
+	failed    int             // sum of new errors
+	current   int             // latest number of current errors
+	prunes    []time.Duration
+	pruneErrs []error
+}
+
+var _ reconciler.Metrics = (*recorder)(nil)
+
+func (m *recorder) ReconciliationDuration(moduleID cell.FullModuleID, name, operation string, duration time.Duration) {
+	defer m.call(moduleID, name)()
+	m.ops = append(m.ops, operation)
+	m.durations = append(m.durations, duration)
+}
+
+func (m *recorder) ReconciliationErrors(moduleID cell.FullModuleID, name string, new, current int) {
+	defer m.call(moduleID, name)()
+	m.failed += new
+	m.current = current
+}
+
+func (m *recorder) PruneError(moduleID cell.FullModuleID, name string, err error) {
+	defer m.call(moduleID, name)()
+	m.pruneErrs = append(m.pruneErrs, err)
+}
+
+func (m *recorder) PruneDuration(moduleID cell.FullModuleID, name string, duration time.Duration) {
+	defer m.call(moduleID, name)()
+	m.prunes = append(m.prunes, duration)
+}
+
+func (m *recorder) call(moduleID cell.FullModuleID, name string) (unlock func()) {
+	m.mu.Lock()
+	m.ids = append(m.ids, moduleID.String()+"/"+name)
+	return m.mu.Unlock
+}
+
+// look reads the recorder under its lock.
+func look[T any](m *recorder, get func() T) T {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return get()
 }

@@ -5,6 +5,7 @@ package programs
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,3 +153,60 @@ func TestRegisterRejectsInvalidArguments(t *testing.T) {
 }
 
 func options(opts ...reconciler.Option) []reconciler.Option { return opts }
+
+// The last of contradicting options counts. Programs keep options in variables.
+func TestLaterOptionsOverrideEarlierOnes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, tg := newApp(t), newTarget()
+		defaults := []reconciler.Option{
+			reconciler.WithName("first"),
+			reconciler.WithoutPruning(),
+			reconciler.WithRetry(time.Hour, time.Hour),
+			reconciler.WithRefreshing(time.Minute, nil),
+		}
+		a.reconcileServices(tg, append(defaults,
+			reconciler.WithName("second"),
+			reconciler.WithPruning(time.Minute),
+			withQuickRetry,
+			reconciler.WithRefreshing(0, nil),
+		)...)
+		a.start()
+		tg.fail("no room", 1)
+		a.put(wanted(1, "a"))
+		a.awaitHealth("job-reconcile-second", "Degraded: 1 error(s) (no room)")
+		tg.heal()
+		a.awaitKind(reconciler.StatusKindDone, 1)
+		pass(5 * time.Minute)
+		assert.GreaterOrEqual(t, len(tg.pruned()), 5)
+		assert.Equal(t, "update(a) failed, update(a)", tg.story(1))
+	})
+}
+
+func TestRefreshIntervalDefaultsToHalfAnHour(t *testing.T) {
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
+		a.put(wanted(1, "a"))
+		pass(29 * time.Minute)
+		assert.Equal(t, "update(a)", tg.story(1))
+		pass(time.Hour + time.Minute)
+		assert.Equal(t, "update(a), refresh(a)", tg.story(1))
+	})
+}
+
+func TestRowsThatAreNotPendingAreIgnored(t *testing.T) {
+	reconcile(t, func(t *testing.T, a *app, tg *target) {
+
+		done, unset, failed := wanted(1, "done"), wanted(2, "unset"), wanted(4, "failed")
+		done.Status = reconciler.StatusDone()
+		unset.Status = reconciler.Status{}
+		failed.Status = reconciler.StatusError(errors.New("elsewhere"))
+		a.put(done, unset, failed, wanted(3, "pending"))
+		a.awaitKind(reconciler.StatusKindDone, 3)
+		pass(10 * time.Second)
+
+		assert.Equal(t, "3=pending", tg.has())
+		assert.Same(t, done, a.get(1), "a Done row must not be written")
+		assert.Same(t, unset, a.get(2), "a row without a status must not be written")
+		assert.Same(t, failed, a.get(4), "a row with an error from elsewhere must not be written")
+		transcript(t, "rows", a.rows())
+	})
+}

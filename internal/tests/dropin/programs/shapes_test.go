@@ -158,46 +158,6 @@ func TestObjectsCanBeValues(t *testing.T) {
 	})
 }
 
-func TestTwoStatusesOfOneObjectAreIndependent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a := newShaped[*route](t, newApp(t))
-		kernel := a.reconcile((*route).Clone,
-			func(r *route, s reconciler.Status) *route { r.Kernel = s; return r },
-			func(r *route) reconciler.Status { return r.Kernel }, reconciler.WithName("kernel"))
-		cloud := a.reconcile((*route).Clone,
-			func(r *route, s reconciler.Status) *route { r.Cloud = s; return r },
-			func(r *route) reconciler.Status { return r.Cloud }, reconciler.WithName("cloud"))
-		a.start()
-		a.put(&route{Prefix: "::/0", Kernel: reconciler.StatusPending(), Cloud: reconciler.StatusPending()})
-		a.await("::/0 Done Done")
-		pass(time.Minute)
-		assert.Equal(t, 1, kernel.updates["::/0"], "a status of the other reconciler must cause no update")
-		assert.Equal(t, 1, cloud.updates["::/0"], "a status of the other reconciler must cause no update")
-
-		// Only one of the statuses is pending.
-		a.put(&route{Prefix: "::/0", Kernel: reconciler.StatusPending(), Cloud: reconciler.StatusDone()})
-		a.await("::/0 Done Done")
-		pass(time.Minute)
-		assert.Equal(t, 2, kernel.updates["::/0"])
-		assert.Equal(t, 1, cloud.updates["::/0"])
-
-		cloud.broken.Store(true)
-		a.put(&route{Prefix: "::/0", Kernel: reconciler.StatusDone(), Cloud: reconciler.StatusPending()})
-		a.await("::/0 Done Error")
-		a.awaitHealth("job-reconcile-kernel", "OK: OK, 1 object(s)")
-		a.awaitHealth("job-reconcile-cloud", "Degraded: 1 error(s) (unreachable)")
-		cloud.broken.Store(false)
-		a.await("::/0 Done Done")
-		a.awaitHealth("job-reconcile-cloud", "OK: OK, 1 object(s)")
-		assert.Equal(t, 2, kernel.updates["::/0"])
-
-		a.delete(&route{Prefix: "::/0"})
-		pass(time.Minute)
-		assert.Equal(t, 1, kernel.deletes["::/0"])
-		assert.Equal(t, 1, cloud.deletes["::/0"])
-	})
-}
-
 func TestThreeReconcilersShareAStatusSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newShaped[*route](t, newApp(t))

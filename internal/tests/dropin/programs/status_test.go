@@ -5,11 +5,7 @@ package programs
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/cilium/statedb/reconciler"
 	"github.com/stretchr/testify/assert"
@@ -35,59 +31,6 @@ func documents[T any](t *testing.T, value T) {
 	assert.Equal(t, value, fromYAML)
 }
 
-func TestKinds(t *testing.T) {
-	var zero reconciler.StatusKind
-	assert.Equal(t, zero, reconciler.StatusKindUnset, "the zero kind is Unset")
-	for _, kind := range []reconciler.StatusKind{
-		reconciler.StatusKindUnset, reconciler.StatusKindPending, reconciler.StatusKindRefreshing,
-		reconciler.StatusKindDone, reconciler.StatusKindError,
-	} {
-		transcript(t, "text", fmt.Sprintf("%s %v", kind, kind.String()))
-		transcript(t, "key", string(kind.Key()))
-		transcript(t, "active", fmt.Sprint(reconciler.Status{Kind: kind}.IsPendingOrRefreshing()))
-		documents(t, struct{ Kind reconciler.StatusKind }{kind})
-	}
-}
-
-func TestConstructors(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ids := map[uint64]bool{}
-		for _, make := range []func() reconciler.Status{
-			reconciler.StatusPending, reconciler.StatusRefreshing, reconciler.StatusDone,
-			func() reconciler.Status { return reconciler.StatusError(errors.New("no room")) },
-			func() reconciler.Status { return reconciler.StatusError(nil) },
-		} {
-			status := make()
-			transcript(t, "status", fmt.Sprint(status.Kind, status.GetError(), status.Error == nil))
-			assert.True(t, time.Now().Equal(status.UpdatedAt))
-			assert.NotZero(t, status.ID)
-			assert.False(t, ids[status.ID], "each status needs its own ID")
-			ids[status.ID] = true
-			for _, d := range []time.Duration{
-				0, 1500 * time.Nanosecond, 2 * time.Millisecond, 3 * time.Second, 4 * time.Minute, 150 * time.Minute, 100 * time.Hour,
-			} {
-				time.Sleep(d)
-				transcript(t, "text", status.String())
-			}
-		}
-		transcript(t, "unset", reconciler.Status{UpdatedAt: time.Now()}.String())
-	})
-}
-
-func TestStatusJSONAndYAML(t *testing.T) {
-	at := time.Date(2001, 2, 3, 4, 5, 6, 789000000, time.UTC)
-	for _, status := range []reconciler.Status{
-		{},
-		{Kind: reconciler.StatusKindPending, UpdatedAt: at, ID: 1},
-		{Kind: reconciler.StatusKindRefreshing, UpdatedAt: at, ID: 1 << 60},
-		{Kind: reconciler.StatusKindDone, UpdatedAt: at},
-		{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: ptr(`no "room": left`), ID: 4},
-		{Kind: reconciler.StatusKindError, UpdatedAt: at, Error: ptr(""), ID: 5},
-	} {
-		documents(t, status)
-	}
-}
-
 // The files that db/insert reads leave out fields.
 func TestStatusReadsTerseYAML(t *testing.T) {
 	for _, text := range []string{
@@ -98,5 +41,3 @@ func TestStatusReadsTerseYAML(t *testing.T) {
 		documents(t, s)
 	}
 }
-
-func ptr[T any](v T) *T { return &v }

@@ -214,10 +214,3 @@ func (tg *target) pruned() [][]uint64 {
 	defer tg.mu.Unlock()
 	return slices.Clone(tg.prunes)
 }
-
-// batched returns the batches so far, as "update[1 2]" or "delete[3]".
-func (tg *target) batched() []string {
-	tg.mu.Lock()
-	defer tg.mu.Unlock()
-	return slices.Clone(tg.batches)
-}
