@@ -2,7 +2,7 @@ module github.com/statekeel/statekeel/example/postgres
 
 go 1.25.0
 
-replace github.com/statekeel/statekeel => ../../
+replace github.com/statekeel/statekeel => ../..
 
 require (
 	github.com/cilium/statedb v0.9.4
