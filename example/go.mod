@@ -6,7 +6,6 @@ replace github.com/statekeel/statekeel => ../
 
 require (
 	github.com/stretchr/testify v1.11.1
-	go.etcd.io/bbolt v1.4.3
 	go.yaml.in/yaml/v3 v3.0.4
 )
 

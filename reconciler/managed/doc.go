@@ -18,8 +18,7 @@
 // Notes are the annotations that the reconciler writes for its next pass. A person is a user who
 // operates the program.
 //
-// The example of the package is a whole program. The folder example/managed has a larger one: an
-// agent, and an outside system that fails on purpose; "make run-managed" runs both.
+// The example of the package is a whole program.
 //
 // docs/COMPATIBILITY.md compares each name with those of runtimes for custom resources. kubectl apply, edit
 // and delete are [Writer.Apply], Edit and Delete; kubectl wait is [WaitReady]; references with selectors are

@@ -194,7 +194,14 @@ func (c cloud) List(_ context.Context, _ statedb.ReadTxn, yield func(*bucket) bo
 }
 
 func TestManagedResourcesPass(t *testing.T) {
-	reconcilertest.Check(t, started(func(e *reconcilertest.Env[*entry], s *store) {
+	for name, orphansOnly := range map[string]bool{"orphans only": true, "all listed": false} {
+		t.Run(name, func(t *testing.T) { reconcilertest.Check(t, ofManagedResources(orphansOnly)) })
+	}
+}
+
+// ofManagedResources is a subject with resources that somebody else removes and edits.
+func ofManagedResources(orphansOnly bool) reconcilertest.Subject[*entry, *store] {
+	subject := started(func(e *reconcilertest.Env[*entry], s *store) {
 		buckets, err := statedb.NewTable(e.DB, "buckets", statedb.Index[*bucket, string]{
 			Name: "name", Unique: true, FromKey: index.String, FromString: index.FromString,
 			FromObject: func(b *bucket) index.KeySet { return index.NewKeySet(index.String(b.Name)) },
@@ -202,7 +209,7 @@ func TestManagedResourcesPass(t *testing.T) {
 		require.NoError(e, err)
 		cfg, err := managed.Configure(reconciler.Config[*bucket]{
 			DB: e.DB, Table: buckets, Clone: (*bucket).Clone, SetStatus: (*bucket).SetStatus, GetStatus: (*bucket).GetStatus,
-			Lister: cloud{s}, OrphansOnly: true,
+			Lister: cloud{s}, OrphansOnly: orphansOnly,
 		}, managed.WithExternalConnecter[*bucket](cloud{s}), managed.WithDeterministicExternalName(), managed.WithCreationGracePeriod(0))
 		require.NoError(e, err)
 		writer := managed.NewWriter(cfg)
@@ -233,5 +240,21 @@ func TestManagedResourcesPass(t *testing.T) {
 			initialised(wtxn)
 			return again, nil
 		})
-	}))
+	})
+	outside := func(change func(data map[string]string)) func(s *store) {
+		return func(s *store) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			change(s.data)
+		}
+	}
+	subject.Outside = map[string]func(*store){
+		"a is removed": outside(func(data map[string]string) { delete(data, "a") }),
+		"b is edited": outside(func(data map[string]string) {
+			if _, exists := data["b"]; exists {
+				data["b"] = "edited"
+			}
+		}),
+	}
+	return subject
 }

@@ -8,6 +8,7 @@
 // following block of Go continues it, until another block begins a file: so a page can explain a file part by
 // part. The files of one folder are a [Program].
 //
-// A block marked "text" directly after a block of Go is the output of that program. Blocks with another mark
-// or with none are ignored.
+// A block marked "text" directly after a block of Go is the output of that program. A block marked with a language and a
+// file, "go example/postgres/main.go", is an excerpt: the file has these lines. Blocks with another mark or with none are
+// ignored.
 package doctest
