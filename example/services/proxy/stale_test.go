@@ -200,3 +200,25 @@ func TestListingsAreFewWhileCommitsFail(t *testing.T) {
 		require.LessOrEqual(t, listings, int64((time.Hour+rows*time.Second)/resyncPause)+1)
 	})
 }
+
+// A plan reads the kernel, and the operations know as much as before: nothing is repaired, and nothing is listed again.
+func TestPlanTeachesTheOperationsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &noCommits{fake: newFake()}
+		p, err := startedProgram(t.Context(), k)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Stop(quiet, context.Background())) }()
+		require.NoError(t, p.write(message{Rows: []*Service{service("web", web, 0, 1)}}))
+		time.Sleep(time.Minute)
+		slot := kernel.Slot{Service: web, Number: 0}
+		k.outside(func() { k.slots[slot] = elsewhere })
+		before := k.listing.Load()
+		plan, err := p.loop.Plan(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 1, plan.Different)
+		require.Contains(t, plan.Differences[0].Diff, elsewhere.String())
+		time.Sleep(time.Minute)
+		require.Equal(t, elsewhere, k.list().Slots[slot])
+		require.Equal(t, before+1, k.listing.Load())
+	})
+}
