@@ -18,7 +18,6 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
-	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
@@ -75,31 +74,12 @@ type needWalk struct {
 func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 	w := &needWalk{rng: rand.New(rand.NewPCG(seed, 0)), chance: rand.New(rand.NewPCG(seed, 1)), gone: map[string]time.Time{}}
 	beside, way := w.rng.IntN(2) == 0, pick(w.rng, "single", "batches", "workers")
-	recheck, limited, breaks, groups := pick(w.rng, 0, 0, time.Second), w.rng.IntN(4) == 0, w.rng.IntN(4) == 0, w.rng.IntN(3) == 0
-	w.shape = fmt.Sprintf("beside %t, %s, recheck %s, limited %t, breaks %t, groups %t", beside, way, recheck, limited, breaks, groups)
+	recheck := pick(w.rng, 0, 0, time.Second)
+	w.shape = fmt.Sprintf("beside %t, %s, recheck %s", beside, way, recheck)
 	w.kinds = newKinds(t, beside, way, reconciler.WithSettings(func(s *reconciler.Settings) {
 		s.BlockedRecheck = recheck
 		s.MinBackoff, s.MaxBackoff, s.RoundSize = 20*time.Millisecond, 200*time.Millisecond, pick(w.rng, 1, 3, 1000)
-		if limited {
-			s.OperationLimiter = rate.NewLimiter(500, pick(w.rng, 1, 10))
-		}
-		if breaks {
-			s.BreakerFailures = 3
-		}
-		if w.rng.IntN(4) == 0 {
-			s.RefreshInterval = 50 * time.Millisecond
-		}
 	}))
-	for _, k := range []*kind{&w.roles, &w.grants} {
-		cfg := k.loop.Config()
-		if groups {
-			cfg.SerialBy = func(n *node) string { return pick(rand.New(rand.NewPCG(uint64(n.ID[0]), 0)), "", "x", "y") }
-		}
-		cfg.Options = append(cfg.Options, reconciler.WithName(k.name))
-		var err error
-		k.loop, err = reconciler.New(cfg)
-		require.NoError(t, err)
-	}
 	needs := func(ctx context.Context, txn statedb.ReadTxn, loop *reconciler.Loop[*node], n *node) (err error) {
 		if n.On != "" {
 			_, err = reconciler.NeedApplied(ctx, txn, loop, nodeID.Query(n.On), "role "+n.On)
