@@ -69,12 +69,13 @@ func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.
 //
 // A row is applied if its status is Done: it is not while it waits for the operation on a change, also if an earlier
 // version was applied. But if the row is written again and again, a version counts that was applied since the
-// operation was first blocked. What the target has lost since, by the hand of somebody, nothing shows before a resync.
+// operation on this version of the object was first blocked; in a batch it counts for all objects of the call that need
+// the row. What the target has lost since, by the hand of somebody, nothing shows before a resync.
 //
 // The operation runs again when the row is applied, appears or has gone, and not for other changes of that row or of
 // others. If the query is not one of the primary index and finds no row, it also runs when rows near it in the index
-// change. [Loop.Explain] and waits add the error of the row. An operation that is done does not run again: that is what
-// package trigger is for.
+// change. [Loop.Explain] and waits add the error of the row, or that its reconciler is paused. An operation that is
+// done does not run again: that is what package trigger is for.
 //
 // loop is the reconciler of the object; nil means the one whose operation ctx belongs to. Operations that need the
 // objects of another one get it after both are made, and before they run. If it has not been started or is paused, the
@@ -97,7 +98,8 @@ func NeedApplied[Obj any](ctx context.Context, txn statedb.ReadTxn, loop *Loop[O
 //
 // match gets the last versions of the deleted rows, and orphans as they were listed. It must not change them, and
 // must not be true for the object of the operation itself. It is called for each deletion that is not carried out. An
-// object whose row is back, or was never deleted, does not count: it is wanted. Orphans count once a resync has found them.
+// object whose row is back, or was never deleted, does not count: it is wanted. Orphans count when a
+// resync deletes them, and not while they await approval.
 //
 // In a batch, what differs from object to object. For loop and ctx see [NeedApplied]; without a running reconciler
 // the object waits. NeedDeleted never waits, and may be called from any goroutine.
@@ -126,6 +128,7 @@ func (r *runner[Obj]) newNeeds() *needs.Needs[Obj] {
 	s := r.shared
 	cfg := needs.Config[Obj]{
 		Rows: s.rows, Name: called(s.setup.id), Status: s.ledger.Status, Started: s.life.running.Load, Wake: s.calls.made.Send,
+		Paused:    func() bool { return s.calls.pause.Load().whole },
 		Key:       func(key string) (core.KeyInfo[Obj], bool) { return r.core.KeyInfo(key, 0) },
 		Deletions: r.core.Deletions,
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -379,6 +380,44 @@ func TestPlanNamesWhatNeedsAPerson(t *testing.T) {
 		require.Equal(e, 3, p.Orphan)
 		require.Contains(e, p.Error, "the table has no row for 3 of the 4 objects in the target, more than the budget of 2 objects")
 		require.Contains(e, p.Summary(), "until a person approves it")
+	})
+}
+
+// No budget bounds deletions of rows.
+func TestPlanAboveTheBudgetSaysThatDeletionsOfRowsNeedNoApproval(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 2, 3: 3, 4: 4}
+	planning(t, rows, rows, func(_ *env, _ *world, cfg *reconciler.Config[*object]) {
+		cfg.Options = append(cfg.Options, reconciler.WithOrphanBudget(2, 0))
+	}, func(e *env, w *world, loop *reconciler.Loop[*object], run func()) {
+		run()
+		e.pass(time.Second)
+		loop.Pause()
+		for id := range uint64(3) {
+			e.remove(id + 1)
+		}
+		require.Contains(e, e.plan(loop).Error, "deletions of rows, which are counted here too, need none")
+		loop.Resume()
+		loop.Resync()
+		e.pass(time.Second)
+		require.Equal(e, []string{"delete(1)", "delete(2)", "delete(3)"}, w.changes())
+		require.Empty(e, e.plan(loop).Error)
+	})
+}
+
+// It is on the goroutine of the caller.
+func TestListOfAPlanThatEndsItsGoroutineKeepsNothingWaiting(t *testing.T) {
+	planning(t, map[uint64]int{1: 1}, map[uint64]int{1: 1, 2: 2}, nil, func(e *env, w *world, loop *reconciler.Loop[*object], run func()) {
+		for _, start := range []func(){run, func() {}} {
+			w.set(nil, func(context.Context) { runtime.Goexit() })
+			ended := make(chan struct{})
+			go func() { defer close(ended); _, _ = loop.Plan(e.Context()) }()
+			<-ended
+			w.set(nil, nil)
+			p := e.plan(loop)
+			start()
+			e.pass(time.Second)
+			require.Len(e, w.take(), p.Operations())
+		}
 	})
 }
 

@@ -38,7 +38,8 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 		} else if r.breaker.Open {
 			op.Turn.Cause = core.CauseProbe
 		}
-		if op.Turn.Waited && r.shared.needs.Any() {
+		if !op.Untried() && r.shared.needs.Any() {
+			// What an earlier version has waited for says nothing about this one.
 			op.Waits = r.shared.needs.WaitsOf(string(r.shared.rows.Key(op.Row)))
 		}
 		if op.Turn.Waited {

@@ -27,7 +27,7 @@ type Operation[Obj any] struct {
 	// object changed.
 	Failures, Tries int32
 	Turn            Turn
-	// Waits are those of the key that had been blocked. The caller sets them.
+	// Waits are those of the key if this version was blocked before. The caller sets them.
 	Waits []Wait
 
 	// Row is the row in the table: Obj, a version that was looked up, or what the last checkpoint wrote.

@@ -237,8 +237,6 @@ func (w *appliedWait[Obj]) Why() string {
 		return n.NameOf(w.key) + " failed: " + s.GetError()
 	case s.Kind == status.KindBlocked:
 		return n.NameOf(w.key) + " is blocked: " + s.GetError()
-	case !n.cfg.Started():
-		return fmt.Sprintf("reconciler %q has not been started", n.cfg.Name)
 	}
-	return ""
+	return n.idle()
 }

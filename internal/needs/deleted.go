@@ -35,10 +35,9 @@ type deletion[Obj any] struct {
 	why string
 }
 
+// add records the deletion of the last version of an object. There may have been one of an earlier version.
 func (d *deletions[Obj]) add(key string, obj Obj) {
-	if _, has := d.pending.Get(key); !has {
-		d.pending = d.pending.Set(key, &deletion[Obj]{obj: obj})
-	}
+	d.pending = d.pending.Set(key, &deletion[Obj]{obj: obj})
 }
 
 // read notes the revision up to which all deletions are in pending.
@@ -258,6 +257,9 @@ func (w *deletedWait[Obj]) Why() string {
 	}
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("%d more", more))
+	}
+	if w.of.cfg.Started() && w.of.cfg.Paused() {
+		lines = append(lines, w.of.idle())
 	}
 	return strings.Join(lines, ", ")
 }

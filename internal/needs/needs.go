@@ -15,6 +15,7 @@ package needs
 
 import (
 	"errors"
+	"fmt"
 	"iter"
 	"slices"
 	"sync"
@@ -46,10 +47,10 @@ type Config[Obj any] struct {
 	// Name is the name of the reconciler for people.
 	Name string
 	// Status returns the status of the row that a transaction holds at a revision. Started reports whether the loop runs,
-	// or has run. Wake has the loop call Check. All three are safe from any goroutine.
-	Status  func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status
-	Started func() bool
-	Wake    func()
+	// or has run, Paused whether the whole loop is paused. Wake has the loop call Check. All are safe from any goroutine.
+	Status          func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Status
+	Started, Paused func() bool
+	Wake            func()
 
 	// The goroutine of the loop calls the functions below. Applied reports whether a version of a row is applied
 	// that may not show as Done yet; nil if each that is applied does. Key describes a key; false if it has no entry.
@@ -99,9 +100,9 @@ func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 	}
 }
 
-// Block begins the waits of a blocked object of this loop, whose operation was on a revision, and ends those that it
-// had, unless they still count. It returns the channels of which one is closed when the object should run again.
-func (n *Needs[Obj]) Block(row Obj, revision statedb.Revision, list []core.Need) (released []<-chan struct{}) {
+// Block begins the waits of a blocked object of this loop, whose operation was on a revision, and ends those that it had,
+// except those of had that still count. It returns the channels of which one is closed when the object should run again.
+func (n *Needs[Obj]) Block(row Obj, revision statedb.Revision, had []core.Wait, list []core.Need) (released []<-chan struct{}) {
 	if len(list) == 0 && n.blocked.Load() == 0 {
 		return nil
 	}
@@ -112,7 +113,7 @@ func (n *Needs[Obj]) Block(row Obj, revision statedb.Revision, list []core.Need)
 	}
 	key := string(n.cfg.Rows.Key(row))
 	others := waits
-	for _, w := range n.WaitsOf(key) {
+	for _, w := range had {
 		if w.Outlives(revision, others) {
 			waits = append(waits, w)
 		}
@@ -134,6 +135,17 @@ func (n *Needs[Obj]) Any() bool { return n.blocked.Load() > 0 }
 
 // IsNeeded reports whether others may wait for objects of this loop.
 func (n *Needs[Obj]) IsNeeded() bool { return n.some.Load() > 0 }
+
+// idle returns why the loop does nothing; empty if it runs.
+func (n *Needs[Obj]) idle() string {
+	switch {
+	case !n.cfg.Started():
+		return fmt.Sprintf("reconciler %q has not been started", n.cfg.Name)
+	case n.cfg.Paused():
+		return fmt.Sprintf("reconciler %q is paused", n.cfg.Name)
+	}
+	return ""
+}
 
 func (n *Needs[Obj]) replace(key string, with blockedObject[Obj]) {
 	n.mu.Lock()

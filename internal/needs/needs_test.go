@@ -56,7 +56,8 @@ func newEnv(t *testing.T) *env {
 	e.table, err = statedb.NewTableAny(e.db, "rows", nil, nil, byID)
 	require.NoError(t, err)
 	e.Needs = New(Config[*row]{
-		Rows: rows.NewBeside(e.db, e.table), Name: "keeper", Started: func() bool { return true }, Wake: func() { e.woken.Add(1) },
+		Rows: rows.NewBeside(e.db, e.table), Name: "keeper", Started: func() bool { return true },
+		Paused: func() bool { return false }, Wake: func() { e.woken.Add(1) },
 		Status: func(_ statedb.ReadTxn, r *row, _ statedb.Revision) status.Status {
 			if r.done {
 				return status.Done()
@@ -219,7 +220,7 @@ func TestStopWakesAll(t *testing.T) {
 		require.False(t, released(w))
 	}
 	other := newEnv(t)
-	other.Block(&row{id: "own"}, 1, []core.Need{e.applied("a")})
+	other.Block(&row{id: "own"}, 1, nil, []core.Need{e.applied("a")})
 	other.Stop()
 	other.requireEmpty()
 	e.Stop()
@@ -240,7 +241,7 @@ func TestCircleIsFound(t *testing.T) {
 		for _, id := range needs {
 			list = append(list, on.applied(id))
 		}
-		from.Block(&row{id: key}, 1, list)
+		from.Block(&row{id: key}, 1, nil, list)
 	}
 	names := func(from *env, key string) (text string) {
 		for _, o := range Circle(core.Needed{In: from.Needs, Key: key}) {

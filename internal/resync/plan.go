@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"hash/maphash"
 	"slices"
 	"strings"
@@ -160,7 +161,12 @@ func (l *listing[Obj]) planned() inspect.Resync {
 	slices.SortStableFunc(found.Differences, func(a, b inspect.Difference) int {
 		return cmp.Or(strings.Compare(a.Kind, b.Kind), strings.Compare(a.Key, b.Key))
 	})
-	if err := f.trouble(l.cfg.Budget.check(found.Orphan, f.listed)); err != nil {
+	budget := l.cfg.Budget.check(found.Orphan, f.listed)
+	if budget != nil {
+		// Only the loop knows which of the objects had a row.
+		budget = fmt.Errorf("%w; deletions of rows, which are counted here too, need none", budget)
+	}
+	if err := f.trouble(budget); err != nil {
 		found.Error = err.Error()
 	}
 	return found

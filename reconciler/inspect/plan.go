@@ -15,8 +15,9 @@ type Plan struct {
 	// Reconciler is [ID.String].
 	Reconciler string `json:"reconciler"`
 	// Resync has what was found. Unlike in the record of a resync, the counts are of all rows, whatever their status,
-	// except those that were never set to Pending. Error says that a resync would await approval, or that listed objects
-	// have no usable key. Differences has the first thousand that were found, by kind and key.
+	// except those that were never set to Pending. Error says that a resync would await approval, if all orphans were its
+	// own (some may be deletions of rows, which need none), or that listed objects have no usable key. Differences has the
+	// first thousand that were found, by kind and key.
 	Resync
 	// Reapplied counts those of the Equal rows that are applied all the same, because they are not Done: without
 	// reconciler.Config.Equal, or since the reconciler no longer compares rows with its first listing.
