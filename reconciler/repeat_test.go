@@ -254,3 +254,19 @@ func TestRequeueAfterARefreshWritesNothing(t *testing.T) {
 		}, nil)
 	}
 }
+
+// The operation that runs when Reapply is called may have read what has changed since: its success is not shown.
+func TestSuccessOfAnOperationThatRunsAtReapplyIsNotShown(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.target.takes(time.Second)
+		e.put(1, 1)
+		e.pass(100 * time.Millisecond)
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+		e.pass(1200 * time.Millisecond)
+		require.Equal(e, reconciler.StatusKindPending, e.kind(1), "the second operation runs")
+		e.pass(time.Second)
+		require.Equal(e, reconciler.StatusKindDone, e.kind(1))
+		require.Len(e, e.target.take(), 2)
+	}, nil, reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
+}

@@ -517,26 +517,3 @@ func TestWaitForARevisionDoesNotWaitForLaterOnes(t *testing.T) {
 		cfg.Table = table
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
-
-// The operation that ran at the time of Reapply does not end a wait that began after it, also if the row is
-// written again meanwhile.
-func TestWaitForAfterReapplyLastsUntilALaterOperation(t *testing.T) {
-	for name, ledger := range map[string]configure{"in the rows": nil, "beside": beside} {
-		t.Run(name, func(t *testing.T) {
-			inBubble(t, func(e *env) {
-				e.target.takes(time.Second)
-				e.put(1, 1)
-				e.pass(200 * time.Millisecond)
-				_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
-				require.NoError(e, err)
-				over := e.waitFor(reconciler.Applied, 1)
-				e.pass(200 * time.Millisecond)
-				e.put(2, 1)
-				e.pass(time.Second)
-				e.goesOn(over)
-				e.pass(time.Second)
-				e.nothingUnapplied(e.isOver(over, 1800*time.Millisecond))
-			}, ledger, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
-		})
-	}
-}
