@@ -188,13 +188,16 @@ func (w *joinWalk) state() joinState {
 }
 
 // allows reports whether a place of the output may have changed to a row, or to none, at a state. Of a wish that fails
-// only leftovers may go, which its last good version does not want.
-func (s joinState) allows(place, row string, leftovers bool) bool {
+// leftovers may go, which its last good version does not want. That version may also be written now, if it was derived at
+// a state before, in a round that was ended before it wrote.
+func (s joinState) allows(place, row string, leftovers bool, before []joinState) bool {
 	wish, _, _ := strings.Cut(place, ":")
-	if s.fails[wish] {
-		return leftovers && row == ""
+	if !s.fails[wish] {
+		return s.want[place] == row
 	}
-	return s.want[place] == row
+	return leftovers && row == "" || slices.ContainsFunc(before, func(s joinState) bool {
+		return !s.fails[wish] && s.want[place] == row
+	})
 }
 
 // next has the state that the inputs are about to have follow.
@@ -219,7 +222,7 @@ func (w *joinWalk) check([]string) {
 	for i, s := range w.states {
 		ok := true
 		for place, is := range changed {
-			ok = ok && (!is || s.allows(place, output[place], w.leftovers))
+			ok = ok && (!is || s.allows(place, output[place], w.leftovers, w.states[:i]))
 		}
 		if ok {
 			w.states, w.output = w.states[i:], output
