@@ -53,6 +53,8 @@ type joinWalk struct {
 	// states are those of the inputs from the one that the output followed last.
 	mu     sync.Mutex
 	states []joinState
+	// recent are all states since the derivation was idle.
+	recent []joinState
 	output map[string]string
 	wrong  []string
 }
@@ -190,12 +192,12 @@ func (w *joinWalk) state() joinState {
 // allows reports whether a place of the output may have changed to a row, or to none, at a state. Of a wish that fails
 // leftovers may go, which its last good version does not want. That version may also be written now, if it was derived at
 // a state before, in a round that was ended before it wrote.
-func (s joinState) allows(place, row string, leftovers bool, before []joinState) bool {
+func (s joinState) allows(place, row string, leftovers bool, recent []joinState) bool {
 	wish, _, _ := strings.Cut(place, ":")
 	if !s.fails[wish] {
 		return s.want[place] == row
 	}
-	return leftovers && row == "" || slices.ContainsFunc(before, func(s joinState) bool {
+	return leftovers && row == "" || slices.ContainsFunc(recent, func(s joinState) bool {
 		return !s.fails[wish] && s.want[place] == row
 	})
 }
@@ -204,7 +206,8 @@ func (s joinState) allows(place, row string, leftovers bool, before []joinState)
 func (w *joinWalk) next() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.states = append(w.states, w.state())
+	s := w.state()
+	w.states, w.recent = append(w.states, s), append(w.recent, s)
 }
 
 // check is called after each commit.
@@ -222,7 +225,7 @@ func (w *joinWalk) check([]string) {
 	for i, s := range w.states {
 		ok := true
 		for place, is := range changed {
-			ok = ok && (!is || s.allows(place, output[place], w.leftovers, w.states[:i]))
+			ok = ok && (!is || s.allows(place, output[place], w.leftovers, w.recent))
 		}
 		if ok {
 			w.states, w.output = w.states[i:], output
@@ -398,6 +401,7 @@ func (w *joinWalk) settle() {
 		return
 	}
 	now := w.state()
+	w.recent = []joinState{now}
 	output := w.contents()
 	for place, row := range now.want {
 		require.Equal(w, row, output[place], place)
