@@ -17,7 +17,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // loadSize is the number of objects of a load; at a millisecond each they take 5 s.
@@ -93,16 +92,6 @@ func TestNewObjectDoesNotWaitForALoad(t *testing.T) {
 			})
 		})
 	}
-}
-
-// rewrite writes a row as another reconciler does, with the same status for this one.
-func (e *env) rewrite(id uint64) statedb.Revision {
-	return e.write(func(wtxn statedb.WriteTxn) {
-		o, _, _ := e.table.Get(wtxn, idIndex.Query(id))
-		o = o.Clone().SetOther(reconciler.StatusDone())
-		_, _, err := e.table.Insert(wtxn, o)
-		require.NoError(e, err)
-	})
 }
 
 // Main reads a snapshot in pieces: it ranges over the same sequence of changes again after a break.
@@ -228,14 +217,6 @@ func (e *env) notDone(ids ...uint64) (n int) {
 		if !found || o.Status.Kind != reconciler.StatusKindDone {
 			n++
 		}
-	}
-	return n
-}
-
-// ready returns how many objects a snapshot has in its lanes.
-func ready(s inspect.Snapshot) (n int) {
-	for _, c := range s.Lanes {
-		n += c.Count
 	}
 	return n
 }
@@ -372,7 +353,7 @@ func TestRefreshOfAGroupHoldsUpNoChange(t *testing.T) {
 	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "all" }), func(e *env, _ int) {
 		e.put(1, ids(1, 1000)...)
 		e.pass(time.Minute)
-		e.target.guard(func(call) string { return "all" }, always(took))
+		g := e.target.guard(func(call) string { return "all" }, always(took))
 		_, err := e.loop.Refresh(e.Context())
 		require.NoError(e, err)
 		e.pass(time.Second)
@@ -387,5 +368,6 @@ func TestRefreshOfAGroupHoldsUpNoChange(t *testing.T) {
 		e.pass(time.Minute)
 		e.eachDone()
 		require.GreaterOrEqual(e, len(e.target.take()), 800)
+		g.check(e)
 	}, reconciler.WithoutPruning())
 }

@@ -385,9 +385,8 @@ type row struct {
 	deleted   bool
 	status    string
 	text      string
-	// group is the group of the object. lane, if not Fresh, is the lane of the change.
+	// group is the group of the object.
 	group string
-	lane  Lane
 }
 
 func keyOfRow(r row) []byte { return []byte(r.key) }
