@@ -143,6 +143,8 @@ func TestPagesAreFastWithAHundredThousandFailures(t *testing.T) {
 	defer w.mu.Unlock()
 	for request, took := range w.fastest {
 		t.Logf("%s: %s", request, took)
-		assert.Less(t, took, 300*time.Millisecond, request)
+		// A third of a second on a quiet machine: the fastest of three while others compile is far below what copies of
+		// all objects would take.
+		assert.Less(t, took, 2*time.Second, request)
 	}
 }

@@ -54,6 +54,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 
 		"StatekeelInputAway":     "a-table-is-behind-its-input",
 		"StatekeelInputRejected": "a-table-is-behind-its-input",
+		"StatekeelDeletionsHeld": "why-does-a-row-stay-that-its-source-does-not-have",
 	}
 	rules := readRules(t)
 	assert.Len(t, rules, len(anchors))
