@@ -66,7 +66,7 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		switch {
 		case strings.Contains(name, "Managed"):
 			whose = "kind"
-		case strings.Contains(name, "Input"):
+		case strings.Contains(name, "Input"), strings.Contains(name, "Held"):
 			whose = "table"
 		}
 		assert.Contains(t, rule.Annotations["summary"], "{{ $labels."+whose+" }}", name)
