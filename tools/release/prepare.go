@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -81,11 +82,16 @@ func modules(dir string) (ordered []*aModule, err error) {
 
 // prepare changes a tree to that of a release, and puts each released module into the proxy. Released modules require
 // each other by version: go install refuses a module with a replace.
-func prepare(dir, version, date string, p proxy, others source) error {
+func prepare(dir, version, date string, p proxy, others source) (err error) {
 	all, err := modules(dir)
 	if err != nil {
 		return err
 	}
+	// The module cache may have the version as it was when it was prepared the last time.
+	if err := forget(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, forget()) }()
 	for _, m := range all {
 		if m.released() {
 			if err := m.require(version); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -92,6 +93,26 @@ func command(dir string, env []string, out *strings.Builder, name string, args .
 	}
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s %s: %w\n%s", name, strings.Join(args, " "), err, &said)
+	}
+	return nil
+}
+
+// forget removes the modules of this repository from the module cache, whose folders are not writable.
+func forget() error {
+	cache := goEnv("GOMODCACHE")
+	for _, dir := range []string{filepath.Join(cache, filepath.Dir(root)), filepath.Join(cache, "cache", "download", filepath.Dir(root))} {
+		err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || !entry.IsDir() {
+				return err
+			}
+			return os.Chmod(path, 0o755)
+		})
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
 	}
 	return nil
 }
