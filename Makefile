@@ -83,7 +83,7 @@ test-modules:
 # Also two at once: one that compiles much beside one that runs long.
 .PHONY: test-more
 test-more:
-	@$(MAKE) --no-print-directory -j2 --output-sync=target test-upstream test-benchmarks test-walks test-real test-fuzz test-postgres test-fleet test-systems test-release
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-upstream test-benchmarks test-walks test-real test-fuzz test-postgres test-fleet test-systems
 
 # New inputs, each time others. What a target once failed on goes into its testdata/fuzz, which
 # test-root runs. FUZZTIME=10m looks longer. By default most of the time goes into making what was
