@@ -40,6 +40,8 @@ func (p proxy) environment(others source) []string {
 		"GOPROXY=file://" + string(p) + ",file://" + filepath.Join(goEnv("GOMODCACHE"), "cache", "download") + "," + from,
 		// No database knows the release yet, and without a network none answers.
 		"GONOSUMDB=" + root + "," + root + "/*", "GOFLAGS=-mod=mod", "GOWORK=off",
+		// The go command keeps an index of each module in the cache, and takes for granted that a version never changes.
+		"GODEBUG=goindex=0",
 	}
 }
 
