@@ -67,7 +67,7 @@ func Need[Obj any](txn statedb.ReadTxn, table statedb.Table[Obj], query statedb.
 // missing" or "is not applied". The latter is also [ErrNotKnown], since the target may have the object, from an earlier
 // run or in an earlier version.
 //
-// A row is applied if its status is Done: it is not while it waits for the operation on a change, also if an earlier
+// A row is applied if its status is Done: it is not while it waits for the operation on a change, even if an earlier
 // version was applied. But if the row is written again and again, a version counts that was applied since the
 // operation on this version of the object was first blocked; in a batch it counts for all objects of the call that need
 // the row. What the target has lost since, by the hand of somebody, nothing shows before a resync.

@@ -51,7 +51,7 @@ func (l *Loop[Obj]) Ready(ctx context.Context) (inspect.Unapplied, error) {
 			return inspect.Unapplied{}, fmt.Errorf("reconciler %q: not ready: %s: %w", called(l.setup.id), l.awaitsLook(ctx), context.Cause(ctx))
 		}
 	}
-	// It is ready also if the loop is in an operation and cannot answer.
+	// It is ready even if the loop is in an operation and cannot answer.
 	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
 	defer cancel()
 	rest, err := l.Wait(ctx, revision, Attempted)

@@ -201,7 +201,8 @@ func (r *runner[Obj]) endWaits() {
 	}
 }
 
-// checkWaits ends waits for keys that are over, and wakes those who need objects of the loop. If there are more, another pass follows at once.
+// checkWaits ends waits for keys that are over, and wakes those who need objects of the loop. If there are more, another
+// pass follows at once.
 func (r *runner[Obj]) checkWaits() {
 	// A pass without waits begins no transaction for them.
 	waiting := r.shared.keyWaits.Waiting() > 0

@@ -111,7 +111,7 @@ type deletedWait[Obj any] struct {
 }
 
 // Deleted reports with its error whether deletions of the loop are not carried out for which match returns true. It is
-// Blocked, with a text that begins with what, also if the loop has not read all that the table had when the operation
+// Blocked, with a text that begins with what, even if the loop has not read all that the table had when the operation
 // was first blocked for it: waited has its waits, with the revision of the operation.
 func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string, waited Waited) error {
 	need := &deleted[Obj]{of: n, what: what, until: n.cfg.Rows.Revision()}

@@ -41,7 +41,16 @@ func run(args []string) error {
 	p := proxy(filepath.Join(temp, "proxy"))
 	switch args[0] {
 	case "prepare":
-		return prepare(dir, args[1], time.Now().Format(time.DateOnly), p, online)
+		if err := prepare(dir, args[1], time.Now().Format(time.DateOnly), p, online); err != nil {
+			return err
+		}
+		all, err := modules(dir)
+		for _, m := range all {
+			if m.released() {
+				fmt.Println("git tag", m.tag(args[1]))
+			}
+		}
+		return err
 	case "check":
 		return check(dir, temp, args[1], p)
 	}

@@ -33,6 +33,11 @@ func (m *aModule) released() bool {
 	return !slices.Contains([]string{"internal", "benchmarks", "tools"}, first)
 }
 
+// tag returns the tag of a version of the module.
+func (m *aModule) tag(version string) string {
+	return strings.TrimPrefix(strings.TrimPrefix(m.path, root)+"/"+version, "/")
+}
+
 // requires returns the modules of this repository that the module requires.
 func (m *aModule) requires() (paths []string) {
 	for _, r := range m.file.Require {

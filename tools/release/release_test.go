@@ -30,7 +30,7 @@ const (
 	subMod  = "module " + root + "/a\n\ngo 1.25.0\n\nreplace " + root + " => ../\n\nrequire " + root + " v0.0.0\n"
 )
 
-func TestModuleComesAfterThoseItRequires(t *testing.T) {
+func TestModuleIsTaggedAfterThoseItRequires(t *testing.T) {
 	all, err := modules(tree(t, map[string]string{"go.mod": rootMod, "a/go.mod": subMod,
 		"tools/go.mod": "module " + root + "/tools\n\ngo 1.25.0\n\nrequire " + root + "/a v0.0.0\n"}))
 	if err != nil {
@@ -39,12 +39,12 @@ func TestModuleComesAfterThoseItRequires(t *testing.T) {
 	var got []string
 	for _, m := range all {
 		if m.released() {
-			got = append(got, m.path)
+			got = append(got, m.tag("v1.2.3"))
 		} else {
 			got = append(got, "not released: "+m.path)
 		}
 	}
-	want := root + " " + root + "/a not released: " + root + "/tools"
+	want := "v1.2.3 a/v1.2.3 not released: " + root + "/tools"
 	if strings.Join(got, " ") != want {
 		t.Errorf("the order is %v, want %s", got, want)
 	}
