@@ -173,7 +173,7 @@ type blocking[Obj any] struct {
 func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
 	says, key := outcome.Of(op.Run.Err), string(b.rows.Key(op.Row))
 	channels := says.Watch
-	if released := b.needs.Block(op.Row, op.Outcome.NewRevision, op.Waits, says.Needs); len(released) > 0 {
+	if released := b.needs.Block(op.Row, op.Waits, says.Needs); len(released) > 0 {
 		channels = append(released, channels...)
 	}
 	if op.Turn.Waited && watch.AnyClosed(channels) {

@@ -68,7 +68,7 @@ func (r *runner[Obj]) connectResync() {
 		Orphan: func(obj Obj, revision statedb.Revision) bool {
 			added := r.core.AddOrphan(obj, revision)
 			if added {
-				s.needs.NoteDeletion(obj)
+				s.needs.NoteOrphan(obj)
 			}
 			return added
 		},

@@ -257,7 +257,7 @@ func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits
 			Deletion: func(obj Obj) {
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
 				s.keyWaits.NoteChange(obj, 0)
-				s.needs.NoteDeletion(obj)
+				s.needs.NoteChange(obj)
 			},
 			Back: func(obj Obj, revision statedb.Revision) {
 				s.keyWaits.NoteChange(obj, revision)
