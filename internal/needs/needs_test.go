@@ -294,6 +294,8 @@ func TestCircleIsFound(t *testing.T) {
 // Operations begin and end waits while the loop applies and deletes rows: each wait ends, and nothing is left.
 func TestConcurrentWaitsLoseNoWakeUp(t *testing.T) {
 	e := newEnv(t)
+	// From now on, only the goroutine of the loop checks.
+	require.Nil(t, e.deleted("k"))
 	const keys, rounds, waiters = 5, 300, 4
 	id := func(i int) string { return fmt.Sprint("k", i) }
 	var waiting sync.WaitGroup
