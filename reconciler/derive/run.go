@@ -142,6 +142,18 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 		return nil
 	}
 	txn := d.cfg.DB.ReadTxn()
+	ready, partial := true, false
+	d.at = 0
+	for i, table := range d.tables {
+		d.read[i] = table.Revision(txn)
+		d.at += d.read[i]
+		if ok, initialized := table.Initialized(txn); !ok {
+			ready, partial, news = false, partial || i > 0, append(news, initialized)
+		}
+	}
+	if partial && d.joins.last == nil {
+		return news // a look-up would miss rows
+	}
 	if !d.gather(ctx, txn) {
 		return nil
 	}
@@ -149,15 +161,6 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 		d.derive(txn, change.Object, change.Deleted, nil)
 		if ctx.Err() != nil {
 			return nil // the rest is part of the next snapshot
-		}
-	}
-	ready := true
-	d.at = 0
-	for i, table := range d.tables {
-		d.read[i] = table.Revision(txn)
-		d.at += d.read[i]
-		if ok, initialized := table.Initialized(txn); !ok {
-			ready, news = false, append(news, initialized)
 		}
 	}
 	asked := d.takeCalls()
