@@ -428,6 +428,35 @@ func TestIndexThatEndsItsGoroutineLosesNoChange(t *testing.T) {
 	})
 }
 
+func TestIndexThatHangsIsNamed(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		var hangs atomic.Bool
+		opened := make(chan struct{})
+		label := byLabel(&e.odd)
+		fromObject := label.FromObject
+		label.FromObject = func(p *pod) index.KeySet {
+			if hangs.Load() {
+				<-opened
+			}
+			return fromObject(p)
+		}
+		e.label = derive.Lookup(e.pods.ToTable(), label)
+		d := e.make(e.selects)
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "l"})
+		hangs.Store(true)
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		e.healthy("an index of pods runs since")
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, d.Snapshot(e.Context()).Busy)
+		close(opened)
+		synctest.Wait()
+		e.healthy()
+		e.has("a:p<-none:1")
+	})
+}
+
 func TestGoroutinesOfACallShareItsReader(t *testing.T) {
 	withJoins(t, func(e *joined) {
 		d := e.make(func(r *derive.Reader, w *wish) ([]*route, error) {

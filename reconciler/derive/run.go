@@ -105,9 +105,7 @@ func receive[Value any](from <-chan Value) reflect.SelectCase {
 func (d *Derived[In, Out]) begin() {
 	d.mu.Lock()
 	d.progress.condition = inspect.ConditionRunning
-	if d.progress.started.IsZero() {
-		d.progress.started = time.Now()
-	}
+	d.progress.started = cmp.Or(d.progress.started, time.Now())
 	// Another writer may have changed the output since the last run.
 	d.calls.compareAll = true
 	d.mu.Unlock()
@@ -186,7 +184,9 @@ func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool
 		}
 	}
 	failed := map[string]bool{} // of a row that several further inputs have
+	defer d.function.End()
 	for _, one := range d.joins.further {
+		d.function.Begin(guard.Index, one.meta().Name())
 		one.gather(txn, d.cfg.Log, func(key string, err error) {
 			if err == nil && d.joined.Len() == 0 {
 				return
