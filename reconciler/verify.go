@@ -106,7 +106,7 @@ const maxDiff = 1024
 func (r *runner[Obj]) looks(op *core.Operation[Obj]) bool {
 	switch {
 	case r.shared.execution.config.Look != nil:
-		op.Turn.Looks = op.Turn.Looks || op.Turn.Cause == core.CauseRequeue && r.fights.Doubts(r.shared.rows.Key(op.Row))
+		op.Turn.Looks = op.Turn.Looks || op.Turn.Cause == core.CauseRequeue && r.fights.Doubts(op.Row)
 	case op.Turn.Cause == core.CauseVerify && r.resync.Right(op.Row):
 		op.Run.Look = &core.Look{Before: core.Sight{Seen: true, Right: true}}
 		op.Turn.Looks = false

@@ -159,7 +159,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	m.notRun()
 	k.unknown = false
-	note := k.note
+	note, drawn := k.note, k.drawn
 	if k.refresh {
 		defer m.runSoon(k, now)
 	}
@@ -191,6 +191,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	if it.Turn.Waited && k.from != Ready {
 		k.unseen = false
 		m.wake(k, k.from, k.at)
+		k.drawn = drawn
 		return
 	}
 	m.readyOrPaused(k)
@@ -238,7 +239,7 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 func (m *model) goBack(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	h := k.home
-	k.from, k.at, k.fixed, k.looks, k.home = h.state, h.at, h.fixed, false, nil
+	k.from, k.at, k.drawn, k.fixed, k.looks, k.home = h.state, h.at, h.drawn, h.fixed, false, nil
 	m.recall(now, it)
 	if k.state == Terminal {
 		k.clock = false
@@ -250,7 +251,7 @@ func (m *model) look(k *modelKey, now time.Duration) {
 	if k.home != nil || k.state != Terminal && k.at <= now {
 		return
 	}
-	k.home, k.looks = &modelHome{k.state, k.at, k.fixed && k.state != Terminal}, true
+	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal}, true
 	if k.state == Terminal {
 		k.state, k.fixed = Retry, true
 	}

@@ -102,8 +102,9 @@ type modelKey struct {
 // modelHome is where a key waited before a look.
 type modelHome struct {
 	state State
-	at    time.Duration
-	fixed bool
+	// drawn is as for the key.
+	at, drawn time.Duration
+	fixed     bool
 }
 
 // modelNote is a change. since may be that of an older version that asked for the same.

@@ -4,6 +4,7 @@
 package fights
 
 import (
+	"errors"
 	"strconv"
 	"testing"
 	"time"
@@ -14,7 +15,7 @@ import (
 	"github.com/statekeel/statekeel/internal/outcome"
 )
 
-type row struct{}
+type row struct{ key string }
 
 // world plays the loop for some keys.
 type world struct {
@@ -24,7 +25,7 @@ type world struct {
 }
 
 func play(t *testing.T, looks bool) *world {
-	return &world{T: t, Fights: New[row](looks, func() Settings {
+	return &world{T: t, Fights: New(looks, func(r row) []byte { return []byte(r.key) }, func() Settings {
 		return Settings{MinBackoff: 100 * time.Millisecond, MaxBackoff: time.Minute, Resync: 5 * time.Minute}
 	})}
 }
@@ -38,8 +39,8 @@ var (
 // end ends an operation on a key, and returns its error.
 func (w *world) end(key string, cause core.Cause, l *core.Look) error {
 	w.now += time.Second
-	op := core.Operation[row]{Turn: core.Turn{Cause: cause}, Run: core.Run{Look: l}, Tries: 7}
-	w.End(w.now, &op, []byte(key))
+	op := core.Operation[row]{Row: row{key}, Turn: core.Turn{Cause: cause}, Run: core.Run{Look: l}, Tries: 7}
+	w.End(w.now, &op)
 	if w.Equal(op.Run.Err != nil, op.Run.Worked); op.Run.Worked {
 		require.Zero(w, op.Tries, "it is never given up")
 	}
@@ -64,9 +65,9 @@ func TestKeyIsContendedAfterFiveRepairsThatWereUndone(t *testing.T) {
 		require.NoError(t, w.repair("a", right))
 		require.NoError(t, w.found("a"), "the echo of the repair")
 	}
-	require.False(t, w.Contends([]byte("a")))
+	require.False(t, w.Contends(row{"a"}))
 	require.ErrorContains(t, w.repair("a", right), "contended: after each of the last 5 repairs, which had worked, somebody has changed it back, the last time to a, not b")
-	require.True(t, w.Contends([]byte("a")))
+	require.True(t, w.Contends(row{"a"}))
 	require.Equal(t, 1, w.Len())
 	require.ErrorContains(t, w.found("a"), "contended: ", "it may be too early")
 	require.ErrorContains(t, w.repair("a", right), "the last 6 repairs")
@@ -102,15 +103,15 @@ func TestRepairThatHeldForAWhileEndsTheCount(t *testing.T) {
 
 func TestRepairIsIneffectiveIfTwoLooksFindItWrong(t *testing.T) {
 	w := play(t, true)
-	require.False(t, w.Doubts([]byte("a")))
+	require.False(t, w.Doubts(row{"a"}))
 	err := w.repair("a", wrong)
 	require.True(t, outcome.Is(err, core.DoneAgain), "the next look is soon: %v", err)
-	require.True(t, w.Doubts([]byte("a")))
+	require.True(t, w.Doubts(row{"a"}))
 	require.Zero(t, w.Len())
 	require.EqualError(t, w.repair("a", wrong), "applied, but the target has a, not b")
 	require.Equal(t, 1, w.Len())
 	require.EqualError(t, w.repair("a", wrong), "applied, but the target has a, not b")
-	require.False(t, w.Contends([]byte("a")))
+	require.False(t, w.Contends(row{"a"}))
 	require.NoError(t, w.found("a"))
 	require.Zero(t, w.Len())
 	err = w.repair("a", wrong)
@@ -144,6 +145,41 @@ func TestRepairsDoNotHoldAfterThreeResyncs(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
+// The requeue that a doubt has asked for looks, also if another look was right meanwhile.
+func TestDoubtIsOverWhenItsRequeueHasLooked(t *testing.T) {
+	w := play(t, true)
+	require.Error(t, w.repair("a", wrong))
+	require.NoError(t, w.found("a"))
+	require.True(t, w.Doubts(row{"a"}))
+	require.NoError(t, w.end("a", core.CauseRequeue, &core.Look{Before: right}))
+	require.False(t, w.Doubts(row{"a"}))
+}
+
+// A failure of its own, a change or a call that somebody asks for ends a fight: nothing else would.
+func TestOtherOutcomesEndAFight(t *testing.T) {
+	fight := func() *world {
+		w := play(t, true)
+		for range contends + 1 {
+			_ = w.repair("a", right)
+		}
+		require.Equal(t, 1, w.Len())
+		return w
+	}
+	w := fight()
+	require.NoError(t, w.end("a", core.CauseRefresh, nil))
+	require.Zero(t, w.Len())
+	w = fight()
+	require.NoError(t, w.end("a", core.CauseChange, nil))
+	require.Zero(t, w.Len())
+	w = fight()
+	op := core.Operation[row]{Row: row{"a"}, Turn: core.Turn{Cause: core.CauseRetry}, Run: core.Run{Err: errors.New("down"), Look: &core.Look{Before: wrong}}}
+	w.End(w.now, &op)
+	require.EqualError(t, op.Run.Err, "down")
+	require.False(t, op.Run.Worked)
+	require.False(t, w.Contends(row{"a"}))
+	require.ErrorContains(t, w.repair("a", right), "contended: ", "it goes on")
+}
+
 // Operations that are no repairs, and fail or only look, are no fights.
 func TestOtherOperationsAreNotRemembered(t *testing.T) {
 	for _, looks := range []bool{false, true} {
@@ -169,7 +205,7 @@ func TestMemoryIsBoundedAndAFightIsNotForgotten(t *testing.T) {
 		require.NoError(t, w.repair(strconv.Itoa(i), right))
 		require.LessOrEqual(t, len(w.keys), maxKeys)
 	}
-	require.True(t, w.Contends([]byte("fight")))
+	require.True(t, w.Contends(row{"fight"}))
 	require.Equal(t, 1, w.Len())
 	for i := range 2 * maxKeys {
 		for range contends + 1 {
