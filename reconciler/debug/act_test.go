@@ -162,7 +162,7 @@ func TestPageOfADerivationHasNoJournal(t *testing.T) {
 	}
 	assert.NotContains(t, s.page("explain?reconciler=agent/v4&key=a"), "<button>Pause")
 	for path, text := range map[string]string{
-		"journal?reconciler=agent/v4":          `"agent/v4" is a derivation: it has no journal`,
+		"journal?reconciler=agent/v4":          "agent/v4 is a derivation: it has no journal",
 		"plan?reconciler=agent/v4":             "agent/v4 is a derivation: it has no target to list",
 		"approve?reconciler=agent/v4&all=true": "agent/v4 is a derivation: it has no resyncs, there is nothing to approve",
 		"pause?reconciler=agent/v4&key=a":      "single rows of a derivation cannot be paused",
