@@ -13,6 +13,8 @@
 //	reconciler/plan       shows what a resync would do
 //	reconciler/pause, resume, retry, refresh, prune, approve    act on a reconciler
 //
+// show and approve take the name of a source, too.
+//
 // "help -v reconciler" describes each of them with examples, and docs/OPERATIONS.md shows what they
 // print. All of them can print JSON (--format=json).
 //
