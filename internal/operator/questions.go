@@ -153,9 +153,9 @@ func list(ctx context.Context, in *Input) (Answer, error) {
 		}
 		out.Sources = append(out.Sources, x)
 	}
-	tables := []text.Table{inspect.SnapshotsTable(out.Reconcilers)}
+	tables := []text.Table{snapshotsTable(out.Reconcilers)}
 	if len(out.Sources) > 0 {
-		tables = append(tables, inspect.SourcesTable(out.Sources))
+		tables = append(tables, sourcesTable(out.Sources))
 	}
 	return Answer{Data: out, Reports: []text.Report{{Tables: tables}}, Reconcilers: all, Sources: sources}, nil
 }
@@ -196,7 +196,7 @@ func objects(ctx context.Context, in *Input) (Answer, error) {
 		o := &page.Objects[i]
 		o.Error, o.BlockedOn = text.Cell(o.Error), text.Cell(o.BlockedOn)
 	}
-	a := Answer{Data: page, Reports: []text.Report{{Tables: []text.Table{inspect.ObjectsTable(page.Objects, time.Now())}}}}
+	a := Answer{Data: page, Reports: []text.Report{{Tables: []text.Table{objectsTable(page.Objects, time.Now())}}}}
 	if page.Next == "" {
 		return a, nil
 	}
@@ -251,7 +251,7 @@ func journal(_ context.Context, in *Input) (Answer, error) {
 		switch {
 		case rounds:
 			j.Rounds = roundsOf(r, since, limit)
-			report.Tables = []text.Table{inspect.RoundsTable(j.Rounds, now)}
+			report.Tables = []text.Table{roundsTable(j.Rounds, now)}
 		case failures:
 			j.Events = firstFailures(r, q)
 			report.Tables = []text.Table{inspect.OperationsTable(j.Events, now)}

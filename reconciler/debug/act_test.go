@@ -215,6 +215,7 @@ func TestAButtonActsOnTheReconcilerOfItsPageOnly(t *testing.T) {
 		// There are these when the page is opened, then the others join, then the first one ends.
 		open, join []inspect.Controller
 	}{
+		"alone":                 {open: []inspect.Controller{blue}},
 		"another table":         {open: []inspect.Controller{blue, green}},
 		"another table later":   {open: []inspect.Controller{blue}, join: []inspect.Controller{green}},
 		"the same table":        {open: []inspect.Controller{blue, twin}},
