@@ -143,14 +143,14 @@ func (l listsTwice) List(ctx context.Context, txn statedb.ReadTxn, yield func(*o
 	})
 }
 
-// needing are operations of which each needs the object before, if there is a row for it, and deletes after the object behind.
-type needing struct {
+// chained are operations of which each needs the object before, if there is a row for it, and deletes after the object behind.
+type chained struct {
 	reconciler.Operations[*object]
 	e    *env
 	rows bool // they carry the status
 }
 
-func (n needing) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+func (n chained) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
 	before := idIndex.Query(o.ID - 1)
 	if row, _, found := n.e.table.Get(txn, before); found && (!n.rows || row.Status.Kind != reconciler.StatusKindUnset) {
 		if _, err := reconciler.NeedApplied[*object](ctx, txn, nil, before, "the object before"); err != nil {
@@ -160,7 +160,7 @@ func (n needing) Update(ctx context.Context, txn statedb.ReadTxn, revision state
 	return n.Operations.Update(ctx, txn, revision, o)
 }
 
-func (n needing) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+func (n chained) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
 	behind := func(other *object) bool { return other.ID == o.ID+1 }
 	if err := reconciler.NeedDeleted(ctx, nil, behind, "the object behind"); err != nil {
 		return err
@@ -202,7 +202,7 @@ func planOnce(t *testing.T, r *rand.Rand) {
 	var l listsTwice
 	e, w, loop, run := newPlanning(t, ledger, some(3), some(3), func(e *env, w *world, cfg *reconciler.Config[*object]) {
 		if r.IntN(3) == 0 {
-			cfg.Operations = needing{e.target, e, ledger == "rows"}
+			cfg.Operations = chained{e.target, e, ledger == "rows"}
 		} else {
 			operate([]string{"single", "batches", "rounds"}[r.IntN(3)])(e, cfg)
 		}

@@ -163,7 +163,12 @@ func newTogether(t *testing.T, seed uint64) *together {
 	default:
 		cfg.RoundOperations = togetherRounds{togetherBatches{x}}
 	}
-	cfg.Lister, cfg.Equal = x, func(wanted, found *part) bool { return wanted.Value == found.Value }
+	cfg.Lister = x
+	gets := w.one(2)
+	if gets {
+		cfg.Lister = gettingParts{x}
+	}
+	cfg.Equal = func(wanted, found *part) bool { return wanted.Value == found.Value }
 	if !w.beside {
 		cfg.Clone = (*part).Clone
 		cfg.GetStatus = func(p *part) reconciler.Status { return p.Status }
@@ -180,8 +185,8 @@ func newTogether(t *testing.T, seed uint64) *together {
 	if breaker {
 		cfg.Options = append(cfg.Options, breaksAfter(2))
 	}
-	w.shape = fmt.Sprintf("%s, beside %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
-		kind, w.beside, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)
+	w.shape = fmt.Sprintf("%s, beside %t, gets %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
+		kind, w.beside, gets, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)
 	return w
 }
 
