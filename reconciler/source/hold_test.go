@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -252,6 +253,31 @@ func TestApprovalThatIsInterruptedHoldsTheRest(t *testing.T) {
 	})
 }
 
+// Whichever comes first: what a person has not seen is not deleted by an approval.
+func TestApprovalWhileTheNextStateArrivesIsForWhatWasShown(t *testing.T) {
+	for i := range 100 {
+		e := newEnv(t, nil)
+		s := e.bounded(source.Bound{Rows: 3})
+		e.replace(s, 20, 1, many(20, "a")...)
+		_, err := s.Replace(e.Context(), many(8, "a"), 2)
+		require.ErrorIs(t, err, source.ErrHeld)
+		shown := e.held(s).Set
+		next := []int{20, 8, 4}[i%3]
+		var approved, replaced error
+		var both sync.WaitGroup
+		both.Go(func() { _, approved = s.Approve(e.Context(), shown) })
+		both.Go(func() { _, replaced = s.Replace(e.Context(), many(next, "a"), 3) })
+		both.Wait()
+		want := map[bool]int{true: 20, false: 8}[approved != nil]
+		if next == 20 {
+			want = 20
+			require.NoError(t, replaced)
+		}
+		require.Len(t, e.rows(), want, "next %d, approved: %v, replaced: %v", next, approved, replaced)
+		s.Close()
+	}
+}
+
 func TestClosedSourceHoldsNothing(t *testing.T) {
 	run(t, func(e *env) {
 		registry := &inspect.Registry{}
@@ -268,6 +294,8 @@ func TestClosedSourceHoldsNothing(t *testing.T) {
 		_, err = again.Replace(e.Context(), many(1, "a"), 1)
 		require.ErrorIs(e, err, source.ErrHeld, "the next one finds it again")
 		require.Equal(e, 4, e.held(again).Rows)
+		_, err = s.Approve(e.Context(), e.held(again).Set)
+		require.ErrorContains(e, err, "the source is closed")
 	})
 }
 
