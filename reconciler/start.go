@@ -58,6 +58,7 @@ func newLoop[Obj any](cfg Config[Obj], fallback Metrics) (*Loop[Obj], error) {
 		Metrics: s.bindMetrics, Log: s.log, ID: s.id, Hook: s.opts.hook,
 		PanicPropagation: s.cfg.PanicPropagation,
 	}
+	l.execution.config.Look = l.newLook()
 	l.execution.workers = execute.NewPool(&l.execution.config)
 	if err := l.connect(); err != nil {
 		return nil, fmt.Errorf("reconciler %q: %w", called(s.id), err)

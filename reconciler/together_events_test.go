@@ -24,7 +24,7 @@ import (
 func (w *together) step() {
 	events := []func(id uint64) string{
 		w.write, w.write, w.write, w.rewrite, w.touch, w.remove, w.replace, w.spoil, w.spoil, w.lose, w.orphan,
-		w.resync, w.pauseAll, w.pauseSome, w.pauseKey, w.resume, w.reapply, w.reapply, w.refresh, w.retry, w.reconfigure,
+		w.resync, w.pauseAll, w.pauseSome, w.pauseKey, w.resume, w.reapply, w.reapply, w.verify, w.verify, w.refresh, w.retry, w.reconfigure,
 		w.wait, w.wait, w.wait, w.wait, w.device, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
 		w.pass, w.pass, w.pass, w.pass,
 	}
@@ -180,6 +180,13 @@ func (w *together) reapply(id uint64) string {
 	defer cancel()
 	_, err := w.loop.Load().Reapply(ctx, &part{ID: id}, &part{ID: 1 + id%cold})
 	return fmt.Sprintf("reapply %d: %v", id, err)
+}
+
+func (w *together) verify(id uint64) string {
+	ctx, cancel := w.briefly()
+	defer cancel()
+	err := w.loop.Load().Verify(ctx, &part{ID: id}, &part{ID: 1 + id%cold}, &part{ID: cold + 1}, &part{ID: id})
+	return fmt.Sprintf("verify %d: %v", id, err)
 }
 
 func (w *together) refresh(id uint64) string {

@@ -164,8 +164,12 @@ func newTogether(t *testing.T, seed uint64) *together {
 	default:
 		cfg.RoundOperations = togetherRounds{togetherBatches{x}}
 	}
+	gets := !w.prunes && w.one(2)
 	if !w.prunes {
 		cfg.Lister, cfg.Equal = x, func(wanted, found *part) bool { return wanted.Value == found.Value }
+	}
+	if gets {
+		cfg.Lister = gettingParts{x}
 	}
 	if !w.beside {
 		cfg.Clone = (*part).Clone
@@ -183,8 +187,8 @@ func newTogether(t *testing.T, seed uint64) *together {
 	if breaker {
 		cfg.Options = append(cfg.Options, breaksAfter(2))
 	}
-	w.shape = fmt.Sprintf("%s, beside %t, prunes %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
-		kind, w.beside, w.prunes, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)
+	w.shape = fmt.Sprintf("%s, beside %t, prunes %t, gets %t, second %t, trigger %t, merge %t, groups %t, breaker %t, %s an operation, trouble %d",
+		kind, w.beside, w.prunes, gets, w.second, w.triggered, cfg.Merge != nil, x.groups, breaker, x.takes, x.trouble)
 	return w
 }
 

@@ -39,6 +39,8 @@ type togetherWorld struct {
 	running map[uint64]string
 	latest  map[uint64]int
 	tries   map[uint64]uint64
+	// gets counts the calls of Get.
+	gets uint64
 	// ops has the operations that this process has begun for a key, in order; true: nobody had changed the target since the
 	// operation before. judged is how many of them were compared with the journal.
 	ops         map[uint64][]bool
@@ -237,7 +239,7 @@ func (x *togetherWorld) reached(loop *reconciler.Loop[*part], id uint64, number 
 
 // judge checks (d) for an operation of the journal.
 func (x *togetherWorld) judge(event inspect.Operation) {
-	if event.Cause == inspect.CauseAdopted {
+	if event.Cause == inspect.CauseAdopted || strings.Contains(event.Error, "looking at the object in the target: ") {
 		return
 	}
 	x.mu.Lock()
@@ -516,6 +518,54 @@ func (x *togetherWorld) List(ctx context.Context, _ statedb.ReadTxn, yield func(
 	}
 	x.event("a listing ends")
 	return nil
+}
+
+// gettingParts is a target whose objects can be got.
+type gettingParts struct{ *togetherWorld }
+
+// Get returns what the target has, after a while, or fails in some way. It checks (c).
+func (x gettingParts) Get(ctx context.Context, _ statedb.ReadTxn, wanted *part) (*part, bool, error) {
+	x.mu.Lock()
+	if _, runs := x.running[wanted.ID]; runs {
+		x.violateLocked("(c) a get of %d overlaps an operation", wanted.ID)
+	}
+	x.running[wanted.ID] = x.groupOf(wanted.ID)
+	x.gets++
+	rng := rand.New(rand.NewPCG(x.w.seed, 1<<60|x.gets))
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.running, wanted.ID)
+	}()
+	way := 20
+	if !x.isCalm() {
+		way = rng.IntN(20)
+	}
+	switch way {
+	case 0:
+		return nil, false, errors.New("no answer")
+	case 1:
+		panic("odd")
+	case 2:
+		return nil, false, reconciler.TerminalError(errors.New("bad"))
+	case 3:
+		// It hangs.
+		select {
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		case <-x.calm:
+		case <-time.After(2 * time.Second):
+		}
+	case 4, 5, 6:
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+	}
+	value, has := x.holds()[wanted.ID]
+	if way == 7 {
+		// What it returns is old.
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+	}
+	return &part{ID: wanted.ID, Value: value}, has, nil
 }
 
 // togetherBatches and togetherRounds implement the batch and the round operations.

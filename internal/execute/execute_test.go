@@ -138,7 +138,7 @@ func runTurn(ctx context.Context, x *execute.Executor[*row], all []core.Operatio
 	x.BeginTurn()
 	defer x.EndTurn()
 	for i := range all {
-		x.RunNext(ctx, nil, &all[i])
+		x.RunNext(ctx, nil, &all[i], nil)
 	}
 }
 
@@ -151,11 +151,11 @@ func TestTurnTakesTheTimeOfItsOperations(t *testing.T) {
 		ctx, x := execute.New(t.Context(), config(t, g))
 		all := operations("a", "b", "-c")
 		x.BeginTurn()
-		x.RunNext(ctx, nil, &all[0])
+		x.RunNext(ctx, nil, &all[0], nil)
 		require.Zero(t, x.Took())
 		time.Sleep(time.Millisecond)
 		x.Resume()
-		x.RunNext(ctx, nil, &all[1])
+		x.RunNext(ctx, nil, &all[1], nil)
 		require.Equal(t, 11*time.Millisecond, x.Took())
 		require.Equal(t, 10*time.Millisecond, all[1].Run.Took, "without what came before it")
 		x.EndTurn()

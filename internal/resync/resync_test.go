@@ -22,6 +22,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/fights"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/status"
@@ -100,7 +101,9 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 			}
 			return status.KindDone
 		},
-		Tracks: func(r row) bool { w.looks++; return w.tracked[r.id] },
+		Tracks:    func(r row) bool { w.looks++; return w.tracked[r.id] },
+		TracksKey: func(string) bool { return false },
+		Fights:    fights.New[row](false, func() fights.Settings { return fights.Settings{} }),
 		Orphan: func(r row, _ statedb.Revision) bool {
 			w.orphans = append(w.orphans, r.id)
 			return true

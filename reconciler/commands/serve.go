@@ -36,10 +36,11 @@ import (
 //
 // Serve returns nil when ctx has ended, and has removed the socket then. Call it once for a path, from any goroutine.
 func Serve(ctx context.Context, path string, registry *inspect.Registry) error {
-	listener, err := listen(path)
+	listener, end, err := listen(path)
 	if err != nil {
 		return err
 	}
+	defer end()
 	mux := http.NewServeMux()
 	mux.Handle("/", debug.New(registry, debug.WithWrites()))
 	mux.HandleFunc("POST /"+runPath, (&commands{registry: registry}).serveRun)

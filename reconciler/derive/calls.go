@@ -48,12 +48,6 @@ func (a again) add(b again) {
 	maps.Copy(a.places, b.places)
 }
 
-func (d *Derived[In, Out]) isPaused() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.calls.paused
-}
-
 // takeCalls returns what has to be done, which is then done with.
 func (d *Derived[In, Out]) takeCalls() calls {
 	d.mu.Lock()
@@ -152,12 +146,10 @@ func (d *Derived[In, Out]) inputKey(txn statedb.ReadTxn, named string) (key stri
 func (d *Derived[In, Out]) Prune() { d.ask(func(c *calls) { c.compareAll = true }) }
 
 // Pause stops the derivation until [Derived.Resume]: the output stays as it is.
-func (d *Derived[In, Out]) Pause() { d.setPaused(true) }
+func (d *Derived[In, Out]) Pause() { d.ask(func(c *calls) { c.paused = true }) }
 
 // Resume ends a pause.
-func (d *Derived[In, Out]) Resume() { d.setPaused(false) }
-
-func (d *Derived[In, Out]) setPaused(paused bool) { d.ask(func(c *calls) { c.paused = paused }) }
+func (d *Derived[In, Out]) Resume() { d.ask(func(c *calls) { c.paused = false }) }
 
 // condition returns the condition to show. It is called with mu held.
 func (d *Derived[In, Out]) condition() inspect.Condition {
@@ -170,8 +162,7 @@ func (d *Derived[In, Out]) condition() inspect.Condition {
 // WaitAll waits until everything that is in the inputs now is derived and written. With the milestone
 // applied it also waits until no row of the inputs and none of the output is in error. Those that are in
 // error are in the result, each with its own key. m is reconciler.Attempted or reconciler.Applied. The error
-// is that of ctx, or [inspect.ErrStopped] if
-// the derivation has stopped.
+// is that of ctx, or [inspect.ErrStopped] if the derivation has stopped.
 func (d *Derived[In, Out]) WaitAll(ctx context.Context, m progress.Milestone) (inspect.Unapplied, error) {
 	return d.await(ctx, m, func() (rest inspect.Unapplied) {
 		for _, all := range []*problems.Set{&d.failed, &d.wrong, &d.joined} {
@@ -209,6 +200,12 @@ func (d *Derived[In, Out]) sum(txn statedb.ReadTxn) (sum statedb.Revision) {
 		sum += table.Revision(txn)
 	}
 	return sum
+}
+
+// behind returns the number of changes of the inputs that are not derived and written yet. It is called with mu held.
+func (d *Derived[In, Out]) behind(txn statedb.ReadTxn) int {
+	sum := d.sum(txn)
+	return int(sum - min(sum, d.progress.at))
 }
 
 // await waits for what is in the inputs now. rest returns the rows that fail; it is called

@@ -45,10 +45,9 @@ type Config[Req comparable] struct {
 	BeforeInitialized bool
 	// KeyOf returns the key of a request. Different requests must have different keys. The key is the
 	// primary key of the request's row, and names the request in Explain, the journal and logs. KeyOf
-	// is called from several goroutines. It may be nil if Req is a string, [Request],
-	// [NamespacedName], or a type made of strings, integers and booleans only: then the parts are
-	// joined by "/", with "/" and "\" escaped by "\" in all but the last, such as "shop/web" for
-	// [Request].
+	// is called from several goroutines. It may be nil if Req is a type of strings, [Request] or
+	// [NamespacedName]: the key is the text then, such as "shop/web" for [Request], with "/" and "\" of the
+	// namespace escaped by "\".
 	KeyOf func(req Req) index.Key
 
 	// SerialBy returns the group of a request: see [reconciler.Config].SerialBy. nil means that
@@ -85,14 +84,10 @@ type Controller[Req comparable] struct {
 	primary string
 	tables  []initializing
 	jobs    []sideJob
-	leaving *leaving
 	// released reports that requests need not wait for the tables any more.
 	released atomic.Bool
 	// claimed reports that Run was called, or that a hive runs the controller.
 	claimed atomic.Bool
-	// hidden has the requests of existing objects that have no row because predicates rejected
-	// them. It is guarded by the lock of the table of requests.
-	hidden map[Req]struct{}
 }
 
 // following follows a table until ctx ends.
@@ -114,8 +109,8 @@ func New[Req comparable](cfg Config[Req]) (*Controller[Req], error) {
 }
 
 // Register makes a controller and adds its jobs to the hive: those of the loop (see
-// [reconciler.RegisterConfig]), one for each source, named after its kind and its table, and
-// "forget". The controller's name is appended to each job name if it has one. DB, Log and ModuleID
+// [reconciler.RegisterConfig]), and one for each source, named after its kind and its table. The
+// controller's name is appended to each job name if it has one. DB, Log and ModuleID
 // are taken from params; Health is that of the jobs. Register can be called before or after the
 // hive has started. With [reconciler.WithRegistry] the controller's loop is in the registry.
 func Register[Req comparable](params reconciler.Params, cfg Config[Req]) (*Controller[Req], error) {
@@ -147,7 +142,7 @@ func build[Req comparable](
 ) (*Controller[Req], error) {
 	c := &Controller[Req]{
 		cfg: cfg, keyOf: cfg.KeyOf, log: cfg.Log, made: time.Now(),
-		byKey: rowIndex[Req](), leaving: newLeaving(), hidden: map[Req]struct{}{},
+		byKey: rowIndex[Req](),
 	}
 	c.released.Store(cfg.BeforeInitialized)
 	if err := c.prepare(); err != nil {
@@ -266,7 +261,6 @@ func (c *Controller[Req]) prepare() error {
 		}
 		c.jobs = append(c.jobs, sideJob{c.scoped(name), run})
 	}
-	c.jobs = append(c.jobs, sideJob{c.scoped("forget"), c.forget})
 	return errors.Join(errs...)
 }
 

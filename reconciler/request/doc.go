@@ -62,6 +62,8 @@
 //     a refresh, does not cancel it. Of several such times only the earliest is kept. After a failure, Blocked
 //     or Requeue the request runs at its retry, release or backoff, even if that is later; after a terminal
 //     error at the next change. A clean-up that asks for nothing ends the request, and its time with it.
+//   - Each object of [For] has a row. Until predicates accept a change of the object, or another source or
+//     [Controller.Add] asks, Reconcile is not called for it.
 //   - A reconciler that writes into its own objects triggers itself. Use [ChangesOf] to ignore such
 //     writes.
 //   - [reconciler.Loop.Explain], Retry and PauseOnly of [Controller.Loop] take the text of a request as

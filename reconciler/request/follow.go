@@ -8,9 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/statedb"
@@ -26,23 +23,20 @@ type follower[Req comparable, Obj any] struct {
 	c      *Controller[Req]
 	writer *writer[Req]
 	// news is what the current change says about its object. add enqueues a request of that change.
-	news presence
+	news news
 	add  func(Req)
 
 	// known has, by key, the version of each row that requests were last made of or that was last
 	// rejected. It is nil if no version is needed.
 	known map[string]Obj
 	// rows are the rows of the table, and the changes that were kept because a function panicked.
-	// Kept changes matter, whatever the predicates return. If waits is set, all of them are tried
-	// again at the time again. failures counts these attempts, for the backoff.
-	rows     *follow.Table[Obj]
-	waits    bool
-	again    time.Duration
-	failures int
+	// Kept changes matter, whatever the predicates return.
+	rows   *follow.Table[Obj]
+	jitter *rand.Rand
 }
 
 func newFollower[Req comparable, Obj any](c *Controller[Req], s *source[Req, Obj]) *follower[Req, Obj] {
-	f := &follower[Req, Obj]{source: s, c: c, writer: newWriter(c)}
+	f := &follower[Req, Obj]{source: s, c: c, writer: newWriter(c), jitter: rand.New(rand.NewPCG(rand.Uint64(), 0))}
 	if s.remembers() {
 		f.known = map[string]Obj{}
 	}
@@ -72,7 +66,10 @@ func (f *follower[Req, Obj]) run(ctx context.Context, health cell.Health) (err e
 func (f *follower[Req, Obj]) follow(ctx context.Context) {
 	f.rows.Report()
 	for ctx.Err() == nil {
-		f.retry()
+		for _, read := range f.rows.TakeDue(f.rows.Now(), f.rows.Len()) {
+			key := f.rows.Key(read.Object)
+			f.settle(key, read, f.take(key, f.changeOf(key, read), true))
+		}
 		read, watch := f.rows.Next()
 		for change := range read {
 			f.look(change)
@@ -88,21 +85,25 @@ func (f *follower[Req, Obj]) follow(ctx context.Context) {
 
 // look processes a change of a row.
 func (f *follower[Req, Obj]) look(read statedb.Change[Obj]) {
-	key := ""
-	if f.known != nil || f.rows.Len() > 0 {
-		key = f.rows.Key(read.Object)
-	}
-	change, keeping := f.changeOf(key, read), f.rows.Has(key)
+	key := f.rows.Key(read.Object)
+	change := f.changeOf(key, read)
 	matters, err := f.matters(change)
 	if err == nil {
-		err = f.take(key, change, matters || keeping)
+		err = f.take(key, change, matters || f.rows.Has(key))
 	}
-	switch {
-	case err != nil:
-		f.keep(read, err)
-	case keeping:
+	f.settle(key, read, err)
+}
+
+// settle keeps a change of a row until it is tried again with the loop's backoff if one of the user's functions
+// panicked, and forgets the kept change of the row otherwise.
+func (f *follower[Req, Obj]) settle(key string, read statedb.Change[Obj], err error) {
+	if err == nil {
 		f.rows.Forget(key, read.Revision)
+		return
 	}
+	set, now := f.c.loop.Settings(), f.rows.Now()
+	wait := backoff.Exponential{Min: set.MinBackoff, Max: set.MaxBackoff, Jitter: set.Jitter, Rand: f.jitter}
+	f.rows.Keep(key, read, err, now, follow.After(now, wait.Delay(f.rows.Failures(key)+1)))
 }
 
 // changeOf returns a change for the predicates, with the previous version of the row if that is
@@ -120,8 +121,8 @@ func (f *follower[Req, Obj]) changeOf(key string, read statedb.Change[Obj]) Chan
 // take makes the requests of a change and remembers the row. It returns an error if the function
 // that finds the requests panics.
 func (f *follower[Req, Obj]) take(key string, change Change[Obj], matters bool) error {
-	if news, asks := f.newsOf(change, matters); asks {
-		if err := f.ask(change, news); err != nil {
+	if n, says := f.newsOf(change, matters); says {
+		if err := f.ask(change, n); err != nil {
 			return err
 		}
 	}
@@ -136,7 +137,7 @@ func (f *follower[Req, Obj]) take(key string, change Change[Obj], matters bool) 
 }
 
 // newsOf returns what a change says about its object, and whether anything has to be written.
-func (f *follower[Req, Obj]) newsOf(change Change[Obj], matters bool) (news presence, says bool) {
+func (f *follower[Req, Obj]) newsOf(change Change[Obj], matters bool) (n news, says bool) {
 	switch {
 	case !f.primary:
 		return silent, matters || f.deletions && change.Deleted
@@ -167,9 +168,9 @@ func (f *follower[Req, Obj]) holds(p Predicate[Obj], change Change[Obj]) (holds 
 
 // ask enqueues the requests of a change: those of the current version of the row and, unless the
 // source is primary, those of the previous one.
-func (f *follower[Req, Obj]) ask(change Change[Obj], news presence) (err error) {
+func (f *follower[Req, Obj]) ask(change Change[Obj], n news) (err error) {
 	defer f.recovered(change, &err)
-	f.news = news
+	f.news = n
 	if !f.primary && !change.Created {
 		f.requests(change.Old, f.add)
 	}
@@ -183,44 +184,5 @@ func (f *follower[Req, Obj]) recovered(change Change[Obj], err *error) {
 		key, table := f.rows.Key(change.Object), f.table.Name()
 		said := guard.Panicked(r, f.c.log, "function of a source panicked", "source", f.kind, "table", table, "key", key)
 		*err = fmt.Errorf("requests of key %q of table %q: panic: %s", key, table, said)
-	}
-}
-
-// keep sets a change aside because one of the user's functions panicked.
-func (f *follower[Req, Obj]) keep(read statedb.Change[Obj], err error) {
-	now := f.rows.Now()
-	if !f.waits {
-		set := f.c.loop.Settings()
-		wait := backoff.Exponential{
-			Min: set.MinBackoff, Max: set.MaxBackoff, Jitter: set.Jitter,
-			Rand: rand.New(rand.NewPCG(rand.Uint64(), 0)),
-		}
-		f.failures++
-		f.waits, f.again = true, follow.After(now, wait.Delay(f.failures))
-	}
-	f.rows.Keep(f.rows.Key(read.Object), read, err, now, f.again)
-}
-
-// retry tries all kept changes again if it is time.
-func (f *follower[Req, Obj]) retry() {
-	now := f.rows.Now()
-	if !f.waits || now < f.again {
-		return
-	}
-	f.waits = false
-	due := f.rows.TakeDue(now, f.rows.Len())
-	slices.SortFunc(due, func(a, b statedb.Change[Obj]) int {
-		return strings.Compare(f.rows.Key(a.Object), f.rows.Key(b.Object))
-	})
-	for _, read := range due {
-		key := f.rows.Key(read.Object)
-		if err := f.take(key, f.changeOf(key, read), true); err != nil {
-			f.keep(read, err)
-			continue
-		}
-		f.rows.Forget(key, read.Revision)
-	}
-	if f.rows.Len() == 0 {
-		f.failures = 0
 	}
 }

@@ -25,21 +25,14 @@ func TestRequestsHaveDefaultKeys(t *testing.T) {
 	require.Equal(t, []string{"b", "a"}, defaultKeys(t, "b", "a"))
 	type host string
 	require.Equal(t, []string{"b", "a"}, defaultKeys[host](t, "b", "a"))
-	require.Equal(t, []string{"-7", "12"}, defaultKeys(t, -7, 12))
-	require.Equal(t, []string{`a\/b/c`, "a/b/c", `a\\/c`, "/"}, defaultKeys(t,
-		NamespacedName{Namespace: "a/b", Name: "c"}, NamespacedName{Namespace: "a", Name: "b/c"},
-		NamespacedName{Namespace: `a\`, Name: "c"}, NamespacedName{}))
-	type port struct {
-		host   string
-		number uint16
-		flags  [2]bool
-		of     NamespacedName
+	names := []NamespacedName{{Namespace: "a/b", Name: "c"}, {Namespace: "a", Name: "b/c"}, {Namespace: `a\`, Name: "c"}, {}}
+	want := []string{`a\/b/c`, "a/b/c", `a\\/c`, "/"}
+	require.Equal(t, want, defaultKeys(t, names...))
+	var requests []Request
+	for _, name := range names {
+		requests = append(requests, Request{name})
 	}
-	require.Equal(t, []string{`a\/b/80/true/false/n/x/y`, `a/80/true/false/n\/x/y`}, defaultKeys(t,
-		port{"a/b", 80, [2]bool{true, false}, NamespacedName{Namespace: "n", Name: "x/y"}},
-		port{"a", 80, [2]bool{true, false}, NamespacedName{Namespace: "n/x", Name: "y"}}))
-	_, err := keyOf[any]()
-	require.ErrorContains(t, err, "no key can be made of interface {}")
-	_, err = keyOf[struct{ F float64 }]()
-	require.ErrorContains(t, err, "it has a part of type float64")
+	require.Equal(t, want, defaultKeys(t, requests...))
+	_, err := keyOf[int]()
+	require.EqualError(t, err, "Config.KeyOf is nil, and int has no default key")
 }

@@ -19,13 +19,13 @@ type NamespacedName struct {
 func (n NamespacedName) String() string { return n.Namespace + "/" + n.Name }
 
 // Request is the ready-made request type: a namespace and a name that identify one object. Any
-// other comparable type can be a request as well.
+// other comparable type can be a request as well: see [Config].KeyOf.
 type Request struct {
 	NamespacedName
 }
 
 // Reconciler makes the world match what the tables say about an object. Req identifies an object:
-// [Request], a string, or any other comparable type (see [Config].KeyOf).
+// [Request], a string, or any other comparable type with a [Config].KeyOf.
 type Reconciler[Req comparable] interface {
 	// Reconcile performs a full reconciliation of the object that the request names. It is not told
 	// what happened. It reads what is wanted and what exists, and acts on the difference. An object

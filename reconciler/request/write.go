@@ -3,22 +3,19 @@
 
 package request
 
-import (
-	"github.com/cilium/statedb"
-	"github.com/cilium/statedb/index"
-)
+import "github.com/cilium/statedb/index"
 
-// presence is what an enqueued request says about whether its object exists.
-type presence uint8
+// news is what an enqueued request says about its object.
+type news uint8
 
 const (
-	// silent: nothing. The request is reconciled.
-	silent presence = iota
-	// present and absent: the object exists, or does not. The request is reconciled.
+	// silent: nothing.
+	silent news = iota
+	// present and absent: the object exists, or does not.
 	present
 	absent
-	// hidden: the object exists for the first time, and predicates rejected that. The request is not
-	// reconciled.
+	// hidden: the object exists for the first time, and predicates rejected that. It is the only news that does not ask
+	// for a call of Reconcile.
 	hidden
 )
 
@@ -39,7 +36,7 @@ type writer[Req comparable] struct {
 type asked[Req comparable] struct {
 	req  Req
 	key  index.Key
-	news presence
+	news news
 }
 
 func newWriter[Req comparable](c *Controller[Req]) *writer[Req] {
@@ -47,12 +44,12 @@ func newWriter[Req comparable](c *Controller[Req]) *writer[Req] {
 }
 
 // add enqueues a request. If KeyOf panics, the request is not enqueued.
-func (w *writer[Req]) add(news presence, req Req) {
-	if _, twice := w.seen[req]; twice && news == silent {
+func (w *writer[Req]) add(n news, req Req) {
+	if _, twice := w.seen[req]; twice && n == silent {
 		return
 	}
-	w.asked = append(w.asked, asked[Req]{req, w.c.keyOf(req), news})
-	if news == silent {
+	w.asked = append(w.asked, asked[Req]{req, w.c.keyOf(req), n})
+	if n == silent {
 		w.seen[req] = struct{}{}
 	}
 	if len(w.asked) >= atOnce {
@@ -67,48 +64,22 @@ func (w *writer[Req]) flush() {
 		return
 	}
 	wtxn := w.c.cfg.DB.WriteTxn(w.c.table)
-	for i := range w.asked {
-		w.write(wtxn, &w.asked[i])
+	for _, a := range w.asked {
+		row := &Row[Req]{
+			Request: a.req, key: a.key, reminder: &reminder{},
+			present: a.news == present || a.news == hidden, asked: a.news != hidden,
+		}
+		// Modify cannot fail: the table is locked.
+		_, _, _ = w.c.table.Modify(wtxn, row, func(old, row *Row[Req]) *Row[Req] {
+			row.reminder, row.asked = old.reminder, old.asked || row.asked
+			if a.news == silent {
+				row.present = old.present
+			}
+			return row
+		})
 	}
 	wtxn.Commit()
 	clear(w.asked)
 	w.asked = w.asked[:0]
 	clear(w.seen)
-}
-
-// write writes the row of a request, which makes the loop reconcile it. Insert and Modify cannot
-// fail: the table is locked.
-func (w *writer[Req]) write(wtxn statedb.WriteTxn, a *asked[Req]) {
-	w.c.hide(a.req, a.news)
-	if a.news == hidden {
-		if row, _, found := w.c.table.Get(wtxn, w.c.byKey.Query(a.key)); found {
-			row.life.setExists(true)
-		}
-		return
-	}
-	row := newRow(a.req, a.key)
-	row.life.present = a.news == present || a.news == silent && w.c.hides(a.req)
-	_, _, _ = w.c.table.Modify(wtxn, row, func(old, _ *Row[Req]) *Row[Req] {
-		if a.news != silent {
-			old.life.setExists(a.news == present)
-		}
-		return old.next()
-	})
-}
-
-// hide updates hidden from an enqueued request. The table of requests is locked.
-func (c *Controller[Req]) hide(req Req, news presence) {
-	switch {
-	case news == hidden:
-		c.hidden[req] = struct{}{}
-	case news != silent && len(c.hidden) > 0:
-		delete(c.hidden, req)
-	}
-}
-
-// hides reports whether the object of a request exists but has no row because predicates rejected
-// it. The table of requests is locked.
-func (c *Controller[Req]) hides(req Req) bool {
-	_, ok := c.hidden[req]
-	return ok
 }

@@ -83,13 +83,7 @@ func (cfg *Config[Obj]) validate() error {
 	if cfg.DB != nil && cfg.Table != nil && cfg.DB.GetTable(cfg.DB.ReadTxn(), cfg.Table.Name()) != statedb.TableMeta(cfg.Table) {
 		errs = append(errs, fmt.Errorf("Config.Table is %q, which is not a table of Config.DB", cfg.Table.Name()))
 	}
-	if n := cfg.MaxDeletions.Rows; n < 0 {
-		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Rows is %d, must not be negative", n))
-	}
-	if f := cfg.MaxDeletions.Fraction; !(f >= 0 && f <= 1) {
-		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Fraction is %v, must be from 0 to 1", f))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, cfg.MaxDeletions.validate())...)
 }
 
 // New returns a Sink. It registers an initialiser with the name of the source in the table, which ends

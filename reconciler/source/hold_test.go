@@ -18,8 +18,8 @@ import (
 )
 
 // bounded returns a sink with a bound on vanishing rows.
-func (e *env) bounded(rows int, fraction float64) *source.Sink[*row] {
-	return e.sink("a", func(c *source.Config[*row]) { c.MaxDeletions = source.Bound{Rows: rows, Fraction: fraction} })
+func (e *env) bounded(bound source.Bound) *source.Sink[*row] {
+	return e.sink("a", func(c *source.Config[*row]) { c.MaxDeletions = bound })
 }
 
 func (e *env) held(s *source.Sink[*row]) *inspect.HeldDeletions {
@@ -33,21 +33,24 @@ func (e *env) held(s *source.Sink[*row]) *inspect.HeldDeletions {
 
 func TestBoundHoldsTheDeletionsOfACall(t *testing.T) {
 	for _, c := range []struct {
-		rows     int
-		fraction float64
-		deleted  int
-		held     bool
+		bound   source.Bound
+		deleted int
+		held    bool
 	}{
-		{0, 0, 10, false},
-		{3, 0, 3, false},
-		{3, 0, 4, true},
-		{0, 0.3, 3, false},
-		{0, 0.3, 4, true},
-		{3, 1, 4, true},
-		{10, 0.3, 4, true},
-		{10, 1, 10, false},
-		{0, 0.01, 1, false}, // a single deletion is never held
-		{0, 0.01, 2, true},
+		{source.Bound{}, 10, false},
+		{source.Bound{Rows: 3}, 3, false},
+		{source.Bound{Rows: 3}, 4, true},
+		{source.Bound{Fraction: 0.3}, 3, false},
+		{source.Bound{Fraction: 0.3}, 4, true},
+		{source.Bound{Rows: 3, Fraction: 1}, 4, true},
+		{source.Bound{Rows: 10, Fraction: 0.3}, 4, true},
+		{source.Bound{Rows: 10, Fraction: 1}, 10, false},
+		{source.Bound{Fraction: 0.01}, 1, false}, // a single deletion is never held
+		{source.Bound{Fraction: 0.01}, 2, true},
+		{source.Bound{Fraction: 0.1, Min: 3}, 3, false},
+		{source.Bound{Fraction: 0.1, Min: 3}, 4, true},
+		{source.Bound{Fraction: 0.5, Min: 3}, 5, false},
+		{source.Bound{Rows: 3, Fraction: 0.1, Min: 3}, 4, true},
 	} {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			for name, call := range map[string]func(*env, *source.Sink[*row]) (int, error){
@@ -64,7 +67,7 @@ func TestBoundHoldsTheDeletionsOfACall(t *testing.T) {
 			} {
 				run(t, func(e *env) {
 					e.write(&row{Key: "other", Owner: "b"})
-					s := e.bounded(c.rows, c.fraction)
+					s := e.bounded(c.bound)
 					e.replace(s, 10, 1, many(10, "a")...)
 					n, err := call(e, s)
 					require.Equal(e, c.held, errors.Is(err, source.ErrHeld), "%s: %v", name, err)
@@ -86,7 +89,7 @@ func TestBoundHoldsTheDeletionsOfACall(t *testing.T) {
 
 func TestHeldDeletionsAreNamedAndApprovedAsASet(t *testing.T) {
 	run(t, func(e *env) {
-		s := e.bounded(3, 0)
+		s := e.bounded(source.Bound{Rows: 3})
 		e.replace(s, 20, 1, many(20, "a")...)
 		began := time.Now()
 		_, err := s.Replace(e.Context(), many(8, "a"), 2)
@@ -134,7 +137,7 @@ func TestHeldDeletionsAreNamedAndApprovedAsASet(t *testing.T) {
 func TestFirstListThatIsHeldDoesNotInitialise(t *testing.T) {
 	run(t, func(e *env) {
 		e.write(many(10, "a")...)
-		s := e.bounded(3, 0)
+		s := e.bounded(source.Bound{Rows: 3})
 		_, err := s.Replace(e.Context(), many(2, "a"), 1)
 		require.ErrorIs(e, err, source.ErrHeld)
 		require.False(e, e.initialized())
@@ -191,6 +194,8 @@ func TestBoundsAreChecked(t *testing.T) {
 			"Config.MaxDeletions.Rows is -1, must not be negative":      {Rows: -1},
 			"Config.MaxDeletions.Fraction is -0.1, must be from 0 to 1": {Fraction: -0.1},
 			"Config.MaxDeletions.Fraction is 1.1, must be from 0 to 1":  {Fraction: 1.1},
+			"Config.MaxDeletions.Min is -1, must not be negative":       {Min: -1},
+			"Config.MaxDeletions.Min is 3, must not be above Rows, 2":   {Rows: 2, Min: 3},
 		} {
 			_, err := source.New(source.Config[*row]{Name: "a", DB: e.db, Table: e.table, MaxDeletions: bound})
 			require.EqualError(e, err, want)

@@ -37,15 +37,15 @@
 //
 // A failed attempt may have applied any part of a difference, and the outcome of a success is lost if
 // the row is changed or deleted while the operation runs. The annotation shows neither. So the
-// reconciler remembers in memory, for each object, the state it applied last and the states it has tried
-// since:
+// reconciler remembers, for each object, the states that the target may be in: the one it applied last
+// and those it has tried since. The annotation is read once, for an object that is not remembered.
 //
-//   - A failure leaves the annotation as it is. The next attempt compares with the annotation and with
-//     all remembered states. It removes what any of them may have left behind, and adds what any of
-//     them may have removed.
+//   - A failure leaves the annotation as it is. The next attempt compares each remembered state with the
+//     wanted one, and applies each difference. So it removes what any of them may have left behind, and
+//     adds what any of them may have removed.
 //   - So a change may be applied twice. ApplyOperations must accept that: adding an item that exists and
 //     removing one that is gone are no errors, and updating a missing item adds it.
-//   - An object needs a few words of memory. A failing object also needs its tried states, at most 32.
+//   - An object needs the memory of its state. A failing object also needs its tried states, at most 32.
 //     Before one more is tried, everything that the target may have of the object is removed.
 //   - A deleted object is forgotten. A few words stay if its row had an annotation that another process
 //     wrote.

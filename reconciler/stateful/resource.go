@@ -63,6 +63,30 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	ApplyOperations(ctx context.Context, resource T, ops StateChangeOperations[State, Item]) error
 }
 
+// StateChangeOperations are the changes that lead from one state to another. The zero value has no
+// changes. Each list has an item at most once if the states do.
+type StateChangeOperations[State, Item any] struct {
+	// ItemsToAdd must be added to the target. Some may exist already.
+	ItemsToAdd []Item `json:"itemsToAdd,omitempty"`
+	// ItemsToRemove must be removed from the target. Some may be gone already.
+	ItemsToRemove []Item `json:"itemsToRemove,omitempty"`
+	// ItemsToUpdate must be updated in the target to the given values. Some may be missing.
+	ItemsToUpdate []Item `json:"itemsToUpdate,omitempty"`
+	// ContextChanged reports that the context changed, such as the name or the type of the thing
+	// that the items belong to. ApplyOperations then has to clean up the old context. If a resource
+	// has been tried in several contexts, ApplyOperations is called once for each that has to be
+	// cleaned up.
+	ContextChanged bool `json:"contextChanged,omitempty"`
+	// PreviousContext is the state with the old context, for the clean-up. It is the zero State if
+	// ContextChanged is false.
+	PreviousContext State `json:"previousContext,omitzero"`
+}
+
+// IsEmpty reports whether there are no changes.
+func (ops *StateChangeOperations[State, Item]) IsEmpty() bool {
+	return len(ops.ItemsToAdd) == 0 && len(ops.ItemsToRemove) == 0 && len(ops.ItemsToUpdate) == 0 && !ops.ContextChanged
+}
+
 // AnnotationUpdater is an optional interface of a [StatefulReconciler] that writes its annotation
 // itself.
 type AnnotationUpdater[T StatefulResource, State any] interface {
@@ -92,4 +116,27 @@ type Requeuer[T StatefulResource] interface {
 	// after a success, but not for a deleted resource. Zero and negative values mean not until it
 	// changes or is refreshed.
 	RequeueAfter(resource T) time.Duration
+}
+
+// StateStore is an optional interface of a [StatefulReconciler] that also keeps its states outside
+// of the table, in a file or a database. Annotations are lost with the table. With a store, items
+// that were applied before a restart are still removed when they are no longer wanted, and are not
+// added again when they are.
+//
+// States that were tried without success are not stored: see [StateObserver]. If
+// [reconciler.Settings].Concurrency is above one, both methods are called from several goroutines,
+// but never concurrently for one resource.
+type StateStore[T StatefulResource] interface {
+	// LoadState returns the text that StoreState was last given for the resource, or the empty text
+	// if there is none. It is called at each attempt until a call succeeds. It may be called again
+	// for a resource that is inserted after its deletion. The resource may have been deleted. If
+	// the annotation of the row differs from the text, the reconciler compares with both. An error
+	// fails the attempt before anything is applied.
+	LoadState(ctx context.Context, resource T) (text string, err error)
+	// StoreState keeps the state that was applied to the resource: the text of the state
+	// annotation, or the empty text if the resource was deleted and the target has nothing of it.
+	// It is called after a success if the text differs from the stored one, and before the annotation
+	// is set. The resource must not be changed. An error fails the attempt, which is repeated. The text
+	// may have been stored nevertheless: the next success stores its text, whatever that is.
+	StoreState(ctx context.Context, resource T, text string) error
 }

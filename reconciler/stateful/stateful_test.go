@@ -276,9 +276,11 @@ func TestTheMemoryOfAFailingObjectIsBounded(t *testing.T) {
 			e.expect("web", "Error: remove everything, to start over: no space for zero")
 			require.Regexp(e, "^starting over: 3[23] states were tried in vain$", e.lastNote("web"))
 		}
-		for _, ops := range s.take() {
+		calls := s.take()
+		require.NotEmpty(e, calls)
+		for _, ops := range calls {
 			require.Empty(e, ops.ItemsToAdd)
-			require.Len(e, ops.ItemsToRemove, 35, "a, keep, zero and 32 others")
+			require.LessOrEqual(e, len(ops.ItemsToRemove), 3, "those of one state")
 		}
 
 		s.before(nil)
@@ -287,10 +289,16 @@ func TestTheMemoryOfAFailingObjectIsBounded(t *testing.T) {
 		e.expect("web", "Done")
 		e.annotated("web", `["keep","y"]`)
 		require.Equal(e, []string{"keep", "y"}, s.has("web"))
-		calls := s.take()
-		require.Len(e, calls, 2)
-		require.Len(e, calls[0].ItemsToRemove, 35)
-		require.ElementsMatch(e, []string{"keep", "y"}, calls[1].ItemsToAdd)
+		calls = s.take()
+		removed := map[string]bool{}
+		for _, ops := range calls[:len(calls)-1] {
+			require.Empty(e, ops.ItemsToAdd)
+			for _, record := range ops.ItemsToRemove {
+				removed[record] = true
+			}
+		}
+		require.Len(e, removed, 35, "a, keep, zero and 32 others")
+		require.Equal(e, adds("keep", "y"), calls[len(calls)-1])
 
 		e.change("web", "y")
 		require.Equal(e, []changes{removes("keep")}, s.take(), "the tried states are forgotten")

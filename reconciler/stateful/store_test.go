@@ -108,7 +108,10 @@ func TestStoredStatesOutliveTheTable(t *testing.T) {
 			z.SetAnnotation(annotation, `["d","f","x"]`)
 		})
 		e.expect("web", "Done")
-		require.Equal(e, []changes{{ItemsToAdd: []string{"e", "f"}, ItemsToRemove: []string{"x", "c"}}}, s.take())
+		require.Equal(e, []changes{
+			{ItemsToAdd: []string{"e", "f"}, ItemsToRemove: []string{"c"}},
+			{ItemsToAdd: []string{"e"}, ItemsToRemove: []string{"x"}},
+		}, s.take())
 		require.Equal(e, `["d","e","f"]`, s.states["web"])
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/running"
+	"github.com/statekeel/statekeel/reconciler"
 )
 
 // Call is the current reconciliation of an engine: the arguments of the operation, and the results
@@ -71,10 +72,17 @@ func (c *Call[Obj]) begin(ctx context.Context, txn statedb.ReadTxn, revision sta
 	}
 }
 
-// finalizing reports whether the row is being finalized. It holds for a deleted row even if the
-// hook has reset the results.
-func (c *Call[Obj]) finalizing() bool {
-	return c.deleted || c.OpsCount(OperationCRIsFinalizing) > 0
+// reconcile runs an engine, notes its text, and returns the outcome.
+func (c *Call[Obj]) reconcile(run func(), note func() string) error {
+	// Deferred, so that both hold after a panic too.
+	defer func() {
+		if text := note(); text != "" {
+			reconciler.Note(c.Context(), text)
+		}
+	}()
+	defer c.markDeletion()
+	run()
+	return c.Outcome()
 }
 
 // markDeletion tells the loop that the operation is a deletion if the row is being finalized, in
@@ -85,8 +93,8 @@ func (c *Call[Obj]) markDeletion() {
 	}
 }
 
-// forget drops the references to the reconciliation. The next one begins with the results own.
-func (c *Call[Obj]) forget(own *Results) {
-	own.ResetAllResults()
-	*c = Call[Obj]{Results: own}
+// finalizing reports whether the row is being finalized. It holds for a deleted row even if the
+// hook has reset the results.
+func (c *Call[Obj]) finalizing() bool {
+	return c.deleted || c.OpsCount(OperationCRIsFinalizing) > 0
 }

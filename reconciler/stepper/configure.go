@@ -4,9 +4,12 @@
 package stepper
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
+
+	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/optional"
 	"github.com/statekeel/statekeel/internal/running"
@@ -15,12 +18,17 @@ import (
 
 // Engine is a [Stepper] or a [FreeStyle].
 type Engine[Obj any] interface {
-	// operations returns operations that behave as the engine does now, with engines of their own.
-	operations() *operations[Obj]
+	// Reconcile reconciles one row, as an operation does: see [Stepper.Reconcile] and [FreeStyle.Reconcile].
+	Reconcile(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj, deleted bool) error
+
+	// another returns an engine that behaves as this one does now, with results of its own.
+	another() Engine[Obj]
+	// check returns the hook, or an error if something else is missing.
+	check() (hook any, err error)
 }
 
 // Configure returns a copy of cfg with operations that behave as the engine does now: they have its
-// hook and, for a [Stepper], its graph and its logger. Later changes of the engine do not affect them.
+// hook and, for a [Stepper], its graph. Later changes of the engine do not affect them.
 // They are safe for any [reconciler.Settings].Concurrency. The result is for [reconciler.New] or
 // [reconciler.RegisterConfig]; its fields may be changed before.
 //
@@ -45,20 +53,39 @@ func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconci
 	if err := errors.Join(errs...); err != nil {
 		return cfg, fmt.Errorf("stepper: %w", err)
 	}
-	if s, walks := engine.(*Stepper[Obj]); walks && s.graph == nil {
-		return cfg, fmt.Errorf("stepper: the graph of the %T is nil", engine)
+	hook, err := engine.check()
+	if err == nil && running.IsNil(hook) {
+		err = fmt.Errorf("the hook of the %T is nil", engine)
 	}
-	ops := engine.operations()
-	if running.IsNil(ops.hook) {
-		return cfg, fmt.Errorf("stepper: the hook of the %T is nil", engine)
+	if err != nil {
+		return cfg, fmt.Errorf("stepper: %w", err)
 	}
-	if err := optional.Check[reconciler.Pruner[Obj]](ops.hook, "Prune"); err != nil {
+	if err := optional.Check[reconciler.Pruner[Obj]](hook, "Prune"); err != nil {
 		return cfg, fmt.Errorf("stepper: the hook: %w", err)
 	}
-	ops.compare = running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)
-	cfg.Operations = ops
+	cfg.Operations = &operations[Obj]{engine.another(), running.Comparer(cfg.Clone, cfg.GetStatus, cfg.SetStatus)}
 	if cfg.Pruner == nil && cfg.Lister == nil {
-		cfg.Pruner, _ = ops.hook.(reconciler.Pruner[Obj])
+		cfg.Pruner, _ = hook.(reconciler.Pruner[Obj])
 	}
 	return cfg, nil
+}
+
+// operations are the operations of a reconciler. Each uses an engine of its own.
+type operations[Obj any] struct {
+	engine Engine[Obj]
+	// compare tells the loop whether an update has changed its row.
+	compare func(ctx context.Context, obj Obj)
+}
+
+// Update implements [reconciler.ObjectOperations]. An engine reconciles the row.
+func (o *operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
+	// Deferred, so that changes from before a panic are written, also if the panic is no news.
+	defer o.compare(ctx, obj)
+	return o.engine.another().Reconcile(ctx, txn, revision, obj, false)
+}
+
+// Delete implements [reconciler.ObjectOperations]. An engine reconciles the deleted row; a [Stepper] goes
+// to CRFinalizer.
+func (o *operations[Obj]) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
+	return o.engine.another().Reconcile(ctx, txn, revision, obj, true)
 }

@@ -43,7 +43,7 @@
 //	  counts
 //	delays, resources                       time.Duration, and strings that name the resources
 //	DisplayPathOfStates() in the log        the same; the path is also in Explain and the journal
-//	counts and lists of operations          Results.Summary, a text
+//	counts and lists of operations          OpsCount, ErrorsCount and All of the results
 //	  in the log
 //	the graph (LCGraph) and its Build()     NewGraph(nodes...), whose error names every mistake
 //
@@ -71,8 +71,8 @@
 //   - Changes that the hook makes to engine.Object() are written with the outcome. This includes an
 //     outcome that does not change the status, such as a repeated requeue, failure or panic. Of a hook that
 //     panics, the changes before the panic are written.
-//   - Each worker has its own engine. With several workers the hook is called from several goroutines.
-//   - [Call.SetResults] empties the results that it is given. The engines of several workers cannot share
+//   - Each reconciliation has its own engine. With several workers the hook is called from several goroutines.
+//   - [Call.SetResults] empties the results that it is given. Reconciliations of several workers cannot share
 //     one Results.
 //   - The path of states is the note of the operation in Explain and the journal (see [reconciler.Note]).
 //     The note of a FreeStyle is the list of its results.

@@ -19,16 +19,11 @@ type Node struct {
 }
 
 // Graph is the graph that a [Stepper] walks through. It is immutable and may be shared.
-type Graph struct{ nodes []node }
-
-// node is a Node with indices for its states. An index is none if there is no such edge.
-type node struct {
-	state                             State
-	next                              []int32
-	straight, failed, givenUp, finish int32
+type Graph struct {
+	nodes []Node
+	// next has Node.Next by state.
+	next map[State][]State
 }
-
-const none = -1
 
 // A test checks that the default graph is valid.
 var defaultGraph, _ = NewGraph(
@@ -53,106 +48,76 @@ func DefaultGraph() *Graph { return defaultGraph }
 //   - a state without a straight-on state
 //   - a state that cannot be reached from the first, or from which End cannot be reached
 func NewGraph(nodes ...Node) (*Graph, error) {
-	b := builder{places: map[State]int32{}}
-	b.place(nodes)
-	b.connect(nodes)
-	if len(b.errs) == 0 {
-		// Reachability is defined only if all edges lead to known states.
-		b.checkWays()
-	}
-	if len(b.errs) > 0 {
-		return nil, fmt.Errorf("graph: %w", errors.Join(b.errs...))
-	}
-	return &b.graph, nil
-}
-
-// builder makes a graph and collects the mistakes.
-type builder struct {
-	graph  Graph
-	places map[State]int32
-	errs   []error
-}
-
-func (b *builder) wrong(format string, args ...any) {
-	b.errs = append(b.errs, fmt.Errorf(format, args...))
-}
-
-func (b *builder) place(nodes []Node) {
+	g := &Graph{next: map[State][]State{}}
+	var errs []error
+	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for i, n := range nodes {
 		if n.State == "" {
-			b.wrong("state %d has no name", i)
+			wrong("state %d has no name", i)
 		}
-		if _, twice := b.places[n.State]; twice {
-			b.wrong("state %q is there twice", n.State)
+		if g.has(n.State) {
+			wrong("state %q is there twice", n.State)
 		}
-		b.places[n.State] = int32(i)
+		n.Next = slices.Clone(n.Next)
+		g.nodes, g.next[n.State] = append(g.nodes, n), n.Next
 	}
-	if _, ok := b.places[End]; !ok {
-		b.wrong("there is no state %q", End)
+	if !g.has(End) {
+		wrong("there is no state %q", End)
 	}
-}
-
-func (b *builder) connect(nodes []Node) {
-	for _, n := range nodes {
-		made := node{state: n.State, straight: none, failed: none, givenUp: none, finish: none}
+	for _, n := range g.nodes {
 		for i, to := range n.Next {
-			place, ok := b.places[to]
-			if !ok {
-				b.wrong("state %q leads to %q, which is unknown", n.State, to)
+			if !g.has(to) {
+				wrong("state %q leads to %q, which is unknown", n.State, to)
 			}
 			if slices.Contains(n.Next[:i], to) {
-				b.wrong("state %q leads to %q twice", n.State, to)
+				wrong("state %q leads to %q twice", n.State, to)
 			}
-			made.lead(to, place)
 		}
 		switch {
 		case n.State == End && len(n.Next) > 0:
-			b.wrong("state %q leads to %q", n.State, n.Next)
-		case n.State != End && made.straight == none:
-			b.wrong("state %q has no way straight on", n.State)
-		}
-		b.graph.nodes = append(b.graph.nodes, made)
-	}
-}
-
-// lead adds an edge.
-func (n *node) lead(to State, place int32) {
-	n.next = append(n.next, place)
-	switch to {
-	case ErrorManager:
-		n.failed = place
-	case GiveupManager:
-		n.givenUp = place
-	case CRFinalizer:
-		n.finish = place
-	default:
-		if n.straight == none {
-			n.straight = place
+			wrong("state %q leads to %q", n.State, n.Next)
+		case n.State != End && straight(n.Next) == "":
+			wrong("state %q has no way straight on", n.State)
 		}
 	}
-}
-
-func (b *builder) checkWays() {
-	nodes := b.graph.nodes
-	reached := b.graph.from(0)
-	for i := range nodes {
-		if !reached[i] {
-			b.wrong("state %q is not reached from %q", nodes[i].state, nodes[0].state)
-		}
-		if !b.graph.from(int32(i))[b.places[End]] {
-			b.wrong("there is no way from state %q to %q", nodes[i].state, End)
+	// What can be reached is defined only if all edges lead to known states.
+	if len(errs) == 0 {
+		reached := g.from(nodes[0].State)
+		for _, n := range nodes {
+			if !reached[n.State] {
+				wrong("state %q is not reached from %q", n.State, nodes[0].State)
+			}
+			if !g.from(n.State)[End] {
+				wrong("there is no way from state %q to %q", n.State, End)
+			}
 		}
 	}
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("graph: %w", errors.Join(errs...))
+	}
+	return g, nil
 }
 
-// from reports for each state whether it can be reached from start. start counts as reached.
-func (g *Graph) from(start int32) []bool {
-	reached := make([]bool, len(g.nodes))
-	reached[start] = true
-	for todo := []int32{start}; len(todo) > 0; {
-		at := todo[0]
-		todo = todo[1:]
-		for _, next := range g.nodes[at].next {
+func (g *Graph) has(s State) bool {
+	_, ok := g.next[s]
+	return ok
+}
+
+// straight returns the straight-on state of the states that may follow; empty if there is none.
+func straight(next []State) State {
+	for _, s := range next {
+		if s != ErrorManager && s != GiveupManager && s != CRFinalizer {
+			return s
+		}
+	}
+	return ""
+}
+
+// from returns the states that can be reached from start, with start.
+func (g *Graph) from(start State) map[State]bool {
+	reached := map[State]bool{start: true}
+	for todo := []State{start}; len(todo) > 0; todo = todo[1:] {
+		for _, next := range g.next[todo[0]] {
 			if !reached[next] {
 				reached[next] = true
 				todo = append(todo, next)
@@ -164,12 +129,9 @@ func (g *Graph) from(start int32) []bool {
 
 // Nodes returns the states and their edges, the first state first.
 func (g *Graph) Nodes() []Node {
-	nodes := make([]Node, len(g.nodes))
-	for i, n := range g.nodes {
-		nodes[i].State = n.state
-		for _, next := range n.next {
-			nodes[i].Next = append(nodes[i].Next, g.nodes[next].state)
-		}
+	nodes := slices.Clone(g.nodes)
+	for i := range nodes {
+		nodes[i].Next = slices.Clone(nodes[i].Next)
 	}
 	return nodes
 }

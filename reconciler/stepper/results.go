@@ -5,7 +5,6 @@ package stepper
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -171,36 +170,11 @@ func (r *Results) after(failed bool) (after time.Duration) {
 	return after
 }
 
-// Summary returns the number of operations, the number of failed ones, and a list in order, as in
-// "2 operations, 1 failed: created disk, mounted (failed)". The list is cut soon after
-// [reconciler.MaxNote] bytes. Summary is empty if there are no results.
-func (r *Results) Summary() string {
-	if len(r.list) == 0 {
-		return ""
-	}
-	failed := 0
-	for i := range r.list {
-		if r.list[i].Err != nil {
-			failed++
-		}
-	}
-	count := fmt.Sprintf("%d operations", len(r.list))
-	if len(r.list) == 1 {
-		count = "1 operation"
-	}
-	if failed > 0 {
-		count += fmt.Sprintf(", %d failed", failed)
-	}
-	return count + ": " + r.text()
-}
-
-// text returns the results in order, as in "created disk, mounted (failed)". It stops after
-// [reconciler.MaxNote] bytes.
+// text returns the results in order, as in "created disk, mounted (failed)".
 func (r *Results) text() string {
-	texts, length := make([]string, 0, len(r.list)), 0
-	for i := 0; i < len(r.list) && length <= reconciler.MaxNote; i++ {
-		texts = append(texts, r.list[i].text())
-		length += len(texts[i])
+	texts := make([]string, len(r.list))
+	for i := range r.list {
+		texts[i] = r.list[i].text()
 	}
 	return strings.Join(texts, ", ")
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/stepper"
 )
 
@@ -112,21 +111,6 @@ func TestGiveupErrorWrapsItsReason(t *testing.T) {
 	require.False(t, strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", text)
 }
 
-func TestSummaryCountsAndListsTheOperations(t *testing.T) {
-	var r stepper.Results
-	require.Empty(t, r.Summary())
-	r.AddOpSuccess("disk", "created")
-	require.Equal(t, "1 operation: created disk", r.Summary())
-	r.AddOp("", "mounted", errors.New("busy"), 0)
-	r.AddGiveupError("net", "", nil)
-	require.Equal(t, "3 operations, 2 failed: created disk, mounted (failed), net (failed)", r.Summary())
-	for range 10_000 {
-		r.AddOpSuccess("disk", "resized")
-	}
-	require.Contains(t, r.Summary(), "10003 operations, 2 failed: ")
-	require.Less(t, len(r.Summary()), 3*reconciler.MaxNote, "the list is cut")
-}
-
 // refusal is an error whose Is method matches ErrGiveUpReconciliation.
 type refusal string
 
@@ -153,26 +137,4 @@ func TestSetResultsEmptiesTheResults(t *testing.T) {
 			}
 		})
 	}
-}
-
-// endless is an error that wraps itself.
-type endless struct{ looks *int }
-
-func (endless) Error() string { return "endless" }
-func (e endless) Unwrap() error {
-	if *e.looks++; *e.looks > 100_000 {
-		panic("the search does not end")
-	}
-	return e
-}
-
-func TestSearchingAnErrorForGiveupsIsBounded(t *testing.T) {
-	looks := 0
-	err := endless{&looks}
-	var r stepper.Results
-	require.Equal(t, err, r.AddOp("disk", "created", err, time.Second))
-	giveup, first := r.ConsolidatedError()
-	require.False(t, giveup)
-	require.Equal(t, err, first)
-	require.Error(t, r.Outcome())
 }

@@ -29,6 +29,3 @@ const (
 	// End ends the walk. The hook is not called in it.
 	End State = "End"
 )
-
-// hooked reports whether the hook is called in the state.
-func (s State) hooked() bool { return s != GiveupManager && s != End }

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 )
 
 // MaxSteps is the maximum number of states that a walk enters. A walk that has not reached End by
@@ -28,75 +27,51 @@ const MaxSteps = 1000
 // [Results.ResetAllResults]. Results from before CRFinalizer do not count for the outcome, so that
 // a give-up or a delay in CRChecker does not keep a row from being finalized.
 func (s *Stepper[Obj]) Run() {
-	s.path, s.at = s.path[:0], 0
-	for {
-		s.path, s.chosen = append(s.path, s.at), none
-		s.enter()
-		if s.GetState() == End {
+	s.path = s.path[:0]
+	for state := s.graph.nodes[0].State; ; state = s.next() {
+		s.path, s.chosen = append(s.path, state), ""
+		if state == CRFinalizer {
+			s.disregard()
+		}
+		if state != GiveupManager && state != End {
+			s.hook.EnterInState(s)
+		}
+		if state == End {
 			return
 		}
 		if len(s.path) == MaxSteps {
 			s.AddGiveupError("", OperationInfiniteLoop, s.endless())
 			return
 		}
-		s.at = s.next()
 	}
-}
-
-func (s *Stepper[Obj]) enter() {
-	state := s.GetState()
-	if state == CRFinalizer {
-		s.disregard()
-	}
-	switch {
-	case state.hooked():
-		s.hook.EnterInState(s)
-	case s.log == nil:
-	case state == GiveupManager:
-		s.logGiveup()
-	default:
-		if s.log.Enabled(s.Context(), slog.LevelDebug) {
-			s.log.DebugContext(s.Context(), "reconciled", "path", s.PathOfStates())
-		}
-	}
-}
-
-// logGiveup logs that the reconciliation was given up.
-func (s *Stepper[Obj]) logGiveup() {
-	if _, err := s.ConsolidatedError(); err != nil {
-		s.log.ErrorContext(s.Context(), "reconciliation given up", "error", err)
-		return
-	}
-	s.log.InfoContext(s.Context(), "reconciliation given up")
 }
 
 // next returns the next state.
-func (s *Stepper[Obj]) next() int32 {
-	n := &s.graph.nodes[s.at]
+func (s *Stepper[Obj]) next() State {
+	next := s.graph.next[s.GetState()]
+	leads := func(to State) bool { return slices.Contains(next, to) }
 	giveup, err := s.ConsolidatedError()
 	switch {
 	// A row that cannot be created can still be removed.
-	case n.finish != none && s.finalizing() && (giveup || err == nil):
-		return n.finish
-	case err != nil && n.failed != none:
-		return n.failed
-	case giveup && n.givenUp != none:
-		return n.givenUp
-	case s.chosen != none:
+	case s.finalizing() && (giveup || err == nil) && leads(CRFinalizer):
+		return CRFinalizer
+	case err != nil && leads(ErrorManager):
+		return ErrorManager
+	case giveup && leads(GiveupManager):
+		return GiveupManager
+	case s.chosen != "":
 		return s.chosen
 	}
-	return n.straight
+	return straight(next)
 }
 
 // GoTo makes state the next state instead of the straight-on one, if the hook adds no error and no
 // give-up. It is called by the hook. It applies to the current step only, and the last call wins.
 // If the graph has no edge to state, GoTo adds a give-up and returns its error.
 func (s *Stepper[Obj]) GoTo(state State) error {
-	for _, next := range s.graph.nodes[s.at].next {
-		if s.graph.nodes[next].state == state {
-			s.chosen = next
-			return nil
-		}
+	if slices.Contains(s.graph.next[s.GetState()], state) {
+		s.chosen = state
+		return nil
 	}
 	return s.AddGiveupError("", OperationUnknownEdge, fmt.Errorf("state %q does not lead to %q", s.GetState(), state))
 }
@@ -105,12 +80,12 @@ func (s *Stepper[Obj]) GoTo(state State) error {
 func (s *Stepper[Obj]) endless() error {
 	const last = 6
 	return fmt.Errorf("the walk did not come to %q: it entered %d states, the last of them %s",
-		End, len(s.path), pathText(s.graph, s.path[len(s.path)-last:]))
+		End, len(s.path), pathText(s.path[len(s.path)-last:]))
 }
 
 // PathOfStates returns the states that the last walk entered, as in "CRChecker > ErrorManager >
 // End". It is empty before the first walk.
-func (s *Stepper[Obj]) PathOfStates() string { return s.notes.text(s.graph, s.path) }
+func (s *Stepper[Obj]) PathOfStates() string { return pathText(s.path) }
 
 // DisplayPathOfStates logs the states that the last walk entered. It does nothing if log is nil.
 func (s *Stepper[Obj]) DisplayPathOfStates(log *slog.Logger) {
@@ -119,31 +94,10 @@ func (s *Stepper[Obj]) DisplayPathOfStates(log *slog.Logger) {
 	}
 }
 
-func pathText(g *Graph, path []int32) string {
-	var out strings.Builder
-	for i, at := range path {
-		if i > 0 {
-			out.WriteString(" > ")
-		}
-		out.WriteString(string(g.nodes[at].state))
+func pathText(path []State) string {
+	names := make([]string, len(path))
+	for i, state := range path {
+		names[i] = string(state)
 	}
-	return out.String()
-}
-
-// notes caches the text of the last path, since most walks take the same path. It is safe for
-// concurrent use.
-type notes struct{ last atomic.Pointer[noted] }
-
-type noted struct {
-	path []int32
-	text string
-}
-
-func (n *notes) text(g *Graph, path []int32) string {
-	if last := n.last.Load(); last != nil && slices.Equal(last.path, path) {
-		return last.text
-	}
-	text := pathText(g, path)
-	n.last.Store(&noted{slices.Clone(path), text})
-	return text
+	return strings.Join(names, " > ")
 }

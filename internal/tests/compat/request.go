@@ -34,7 +34,7 @@ var requestSystem = system{
 			"no client and no cache: the tables are both. `Add` is for events from outside the tables, `Loop` returns the loop " +
 				"that works on the requests, `Table` their table"},
 		{"", "New, Register; Config: Name, Reconciler, Sources, BeforeInitialized, KeyOf, SerialBy, DB, ModuleID, Log, Health, Options", added,
-			"make a controller without a hive, and in one. `KeyOf` is for request types that have no default key. Requests of one group of `SerialBy` are never worked on together. Requests wait until the tables of all sources are " +
+			"make a controller without a hive, and in one. `KeyOf` is for request types other than strings, `Request` and `NamespacedName`. Requests of one group of `SerialBy` are never worked on together. Requests wait until the tables of all sources are " +
 				"initialised, without a timeout, as workers there wait for the caches; `BeforeInitialized` turns that off"},
 		{"", "Source, For, Owns, Watches, Predicate, ChangesOf, ChangesOfFunc", added,
 			"say which changes make requests, as builders of controllers do. All predicates are called for each change. `Watches` maps the old row and the new one. A " +

@@ -26,7 +26,7 @@ var statefulSystem = system{
 		{"StateChangeOperations.ContextChanged", "StateChangeOperations.ContextChanged", adapted,
 			"`ApplyOperations` is called once for each context that was tried and has to be cleaned up"},
 		{"BaseStatefulReconciler.Reconcile", "BaseStatefulReconciler.Reconcile", adapted,
-			"the same five steps; the operations of `Configure` call it. A second annotation, with the suffix `.epoch`, " +
+			"the same five steps; the operations of `Configure` call it. What the process remembers counts before the annotation. A second annotation, with the suffix `.epoch`, " +
 				"prevents that the state of a deleted or copied row is used; there it is used"},
 		{"logr.Logger", "", leftOut, "loggers are `*slog.Logger`, as in the loop; nil discards"},
 		{"", "Configure, BaseStatefulReconciler.Remove", added,
