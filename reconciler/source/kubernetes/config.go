@@ -3,9 +3,8 @@
 
 // Package kubernetes fills a statedb table from the objects of one kind of a Kubernetes API server.
 //
-// A [Source] lists and watches the kind with the Reflector of client-go. A function makes rows of each object, none, one
-// or several, and a [source.Sink] writes those that differ. There is no cache of objects: what stays in memory is the
-// rows. Run it for as long as the program runs:
+// A [Source] lists and watches the kind with the Reflector of client-go. A function makes rows of each object, and a
+// [source.Sink] writes those that differ. What stays in memory is the rows. Run it for as long as the program runs:
 //
 //   - A row is in the table when [source.State].Input has reached the resource version of its object. Bookmarks of the
 //     server move Input on while the kind does not change.
@@ -14,8 +13,8 @@
 //   - When the API server is away, or refuses, the rows stay. The state and the health of the sink say since when and
 //     why: connection refused, the verb and the resource that are forbidden, the error of TLS. The source tries again for
 //     as long as it takes, and waits as long as the server asks (429 with Retry-After).
-//   - An object for which the function returns an error, or panics, is a problem of the source, and the rows of its last
-//     good version stay. An object without a good version has no rows, also in a table that is initialised.
+//   - An object for which the function returns an error, or panics, is a problem, and the rows of its last good version
+//     stay. An object without a good version has no rows, also in a table that is initialised.
 //   - Of several objects that want one row, the one that was created first has it, then the lower name. Health names the
 //     others, and the next one gets the row when the first gives it up.
 //   - The cluster is known by the UID of the namespace kube-system. If another one, or one that was restored, answers in
@@ -94,7 +93,6 @@ type Config[Kind object, Obj any] struct {
 	// Backoff bounds the random wait before the server is asked again. It doubles with each attempt that fails, up to
 	// thirty times. Zero means 1 s.
 	Backoff time.Duration
-
 	// Log gets what the source does besides its work. Nil means none.
 	Log *slog.Logger
 }

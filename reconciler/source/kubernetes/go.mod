@@ -6,7 +6,7 @@ replace github.com/statekeel/statekeel => ../../..
 
 require (
 	github.com/cilium/statedb v0.9.4
-	github.com/go-logr/logr v1.4.4
+	github.com/go-logr/logr v1.4.3
 	github.com/statekeel/statekeel v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.11.1
 	go.uber.org/goleak v1.3.0

@@ -116,9 +116,7 @@ func metadata(ctx context.Context, r *rest.Request) (found metav1.ObjectMeta, er
 	var read struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}
-	text, err := answer.Raw()
-	if err == nil {
-		err = json.Unmarshal(text, &read)
-	}
+	text, _ := answer.Raw() // its error is the same
+	err = json.Unmarshal(text, &read)
 	return read.Metadata, err
 }

@@ -200,20 +200,20 @@ func (s *Source[Kind, Obj]) watch(ctx context.Context, opts metav1.ListOptions) 
 	return nil, err
 }
 
-// isExpired reports whether an error is that the server no longer has a version, and cannotStream whether the Reflector has
-// to ask for a list that is not streamed.
+// isExpired reports whether the server no longer has a version, and cannotStream whether it may list only in pages.
 func isExpired(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
 func cannotStream(err error) bool {
 	return isExpired(err) || apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }
 
 // try asks the server until it answers. An error that isAnswer takes is one for the Reflector. begins reports whether a
-// list begins: it is of one cluster, and so is the watch after it, whose versions do not go back. Otherwise the error has the
-// Reflector list again.
+// list begins: it is of one cluster, and so is the watch after it, whose versions do not go back. Otherwise the error has
+// the Reflector list again.
 func (s *Source[Kind, Obj]) try(
 	ctx context.Context, doing string, isAnswer func(error) bool, begins bool, ask func() error,
 ) error {
-	for {
+	// A list may be asked for when Run has returned.
+	for ctx.Err() == nil {
 		err := s.wait(ctx)
 		if err == nil && begins {
 			s.found, _, err = s.identify(ctx)
@@ -229,7 +229,7 @@ func (s *Source[Kind, Obj]) try(
 			case uid != s.found:
 				err = apierrors.NewResourceExpired(fmt.Sprintf("the UID of kube-system is %q, before %q", uid, s.found))
 			case !begins && s.isBehind(version):
-				err = apierrors.NewResourceExpired(fmt.Sprintf("the resource version went back from %s to %s", s.version, version))
+				err = apierrors.NewResourceExpired(fmt.Sprintf("the version went back from %s to %s", s.version, version))
 			}
 		}
 		if err == nil || ctx.Err() != nil || isAnswer(err) {
@@ -237,6 +237,7 @@ func (s *Source[Kind, Obj]) try(
 		}
 		s.failed(fmt.Errorf("%s %s: %w", doing, s.cfg.Resource, err))
 	}
+	return ctx.Err()
 }
 
 // failed notes that the server is not followed, and why.
@@ -264,9 +265,11 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 		if len(s.wants.Dirty) > 0 {
 			s.write()
 		}
-		s.failures++
-		if s.pause = s.delay(w.err); s.failures > 1 && ctx.Err() == nil {
-			s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, cmp.Or(w.err, errors.New("the watch ends at once"))))
+		if s.failures++; w.run.Err() != nil {
+			s.failures = 0 // the source was stopped
+		} else if s.pause = s.delay(w.err); s.failures > 1 {
+			why := cmp.Or(w.err, errors.New("the watch ends at once"))
+			s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, why))
 		}
 	}
 	select {
@@ -296,7 +299,8 @@ func (s *Source[Kind, Obj]) isBehind(version string) bool {
 // stream is a watch that reads ahead, so that what comes together is written together. Its errors are its end: then the
 // Reflector goes on at the version where it was. Only if the server no longer has that, the Reflector gets the error.
 type stream[Kind object] struct {
-	watch.Interface // of the server
+	watch.Interface                 // of the server
+	run             context.Context // of Run
 	cancel          context.CancelFunc
 	events          chan watch.Event
 	// ended is closed when the stream has ended. After that err is why, nil if it was not said, and wait is answered after
@@ -307,8 +311,8 @@ type stream[Kind object] struct {
 }
 
 func (s *Source[Kind, Obj]) newStream(ctx context.Context, w watch.Interface) *stream[Kind] {
-	ctx, cancel := context.WithCancel(ctx)
-	x := &stream[Kind]{Interface: w, cancel: cancel, events: make(chan watch.Event, maxAhead), ended: make(chan struct{})}
+	x := &stream[Kind]{Interface: w, run: ctx, events: make(chan watch.Event, maxAhead), ended: make(chan struct{})}
+	ctx, x.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(x.ended)
 		defer close(x.events)

@@ -15,9 +15,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -86,9 +88,12 @@ func TestEventsThatComeTogetherAreWrittenTogether(t *testing.T) {
 		}
 		e.server.remove("o7")
 		synctest.Wait()
-		_, changed := e.table.AllWatch(e.db.ReadTxn())
+		inputs, err := inputs.Open(e.db, "rows")
+		require.NoError(e, err)
+		_, changed, _ := inputs.Watch(e.db.ReadTxn(), "kubernetes")
 		<-changed
-		require.ElementsMatch(e, e.model(), e.rows(), "the first transaction has them all")
+		require.EqualValues(e, e.server.at, e.input().Input, "one call of the sink has them all")
+		require.ElementsMatch(e, e.model(), e.rows())
 	})
 }
 
@@ -400,7 +405,7 @@ func TestRowsThatAnotherClusterDoesNotHaveAreHeld(t *testing.T) {
 		e.server.replace("two", 100)
 		e.pass(5 * time.Second)
 		e.requireRows("1=x", "2=x", "3=x")
-		require.Contains(e, e.input().Problems().First[0], "the server was replaced: the rows of 2 configmaps that it does not have are held")
+		require.Contains(e, e.input().Problems().First[0], "the server was replaced: rows of 2 configmaps that it does not have are held")
 		require.ErrorContains(e, e.source.Loaded(e.Context()), "are held")
 
 		// It is filled: each change is applied, also of a row that is held.
@@ -495,8 +500,8 @@ func TestWithoutTheRightToKnowTheClusterAnEmptyListIsNotBelieved(t *testing.T) {
 	}, func(e *env) {
 		e.requireRows("1=x")
 		_, _, err := e.health.Now()
-		require.ErrorContains(e, err, `a server that is replaced is noticed only if its versions go back, and an empty list is not `+
-			`believed: namespaces "kube-system" is forbidden`)
+		require.ErrorContains(e, err, `another server is noticed only by versions that go back, and an empty list is not believed: `+
+			`namespaces "kube-system" is forbidden`)
 		e.server.replace("two", 100)
 		e.pass(5 * time.Second)
 		e.requireRows("1=x") // a watch cannot tell
@@ -634,6 +639,18 @@ func TestAStopWhileTheServerDoesNotAnswer(t *testing.T) {
 			})
 		})
 	}
+}
+
+// The Reflector may ask for a list when Run has returned, and runs again.
+func TestAListThatIsAskedForTooLateChangesNothing(t *testing.T) {
+	run(t, nil, func(e *env) {
+		ended, cancel := context.WithCancel(e.Context())
+		cancel()
+		_, err := e.source.list(ended, metav1.ListOptions{})
+		require.ErrorIs(e, err, context.Canceled)
+		e.server.put("a", "1=x")
+		e.requireRows("1=x")
+	})
 }
 
 func TestAFunctionThatEndsTheGoroutineEndsRun(t *testing.T) {

@@ -211,8 +211,7 @@ func (s *Source[Kind, Obj]) changes() []source.Change[Obj] {
 	return changes
 }
 
-// write puts what has changed into the sink, or everything, if the table may not have all that was before. The error is
-// why the table does not have it.
+// write puts what has changed into the sink, or everything, if the table may lack something. It returns why it does.
 func (s *Source[Kind, Obj]) write() (err error) {
 	changes, at := s.changes(), s.at
 	switch {
@@ -248,7 +247,8 @@ func (s *Source[Kind, Obj]) write() (err error) {
 	if s.full {
 		s.included = at
 	}
-	if told := fmt.Sprint(s.bad.Version(), s.shared.Version(), len(s.former), s.unnamed); told != s.told && s.ctx.Err() == nil {
+	told := fmt.Sprint(s.bad.Version(), s.shared.Version(), len(s.former), s.unnamed)
+	if told != s.told && s.ctx.Err() == nil {
 		s.told = told
 		s.cfg.Sink.Report(s.problems()...)
 	}
@@ -270,7 +270,7 @@ func (s *Source[Kind, Obj]) isComplete(err error, at uint64) bool {
 func (s *Source[Kind, Obj]) problems() (all []source.Problem) {
 	if s.unnamed != nil {
 		all = append(all, source.Problem{Err: fmt.Errorf(
-			"a server that is replaced is noticed only if its versions go back, and an empty list is not believed: %w", s.unnamed)})
+			"another server is noticed only by versions that go back, and an empty list is not believed: %w", s.unnamed)})
 	}
 	if len(s.former) > 0 {
 		all = append(all, source.Problem{Err: s.errHeld()})
@@ -286,5 +286,5 @@ func (s *Source[Kind, Obj]) problems() (all []source.Problem) {
 }
 
 func (s *Source[Kind, Obj]) errHeld() error {
-	return fmt.Errorf("the server was replaced: the rows of %d %s that it does not have are held", len(s.former), s.cfg.Resource)
+	return fmt.Errorf("the server was replaced: rows of %d %s that it does not have are held", len(s.former), s.cfg.Resource)
 }
