@@ -250,6 +250,22 @@ func TestAnExpiredVersionIsListedAgain(t *testing.T) {
 	}
 }
 
+func TestWhatCameBeforeAVersionExpiredIsWritten(t *testing.T) {
+	run(t, func(e *env, cfg *fakeConfig, _ *source.Config[*row]) {
+		cfg.Rows = func(o *corev1.ConfigMap) ([]*row, error) {
+			time.Sleep(time.Second)
+			return rowsOf(o)
+		}
+	}, func(e *env) {
+		e.server.put("a", "1=x")
+		e.server.put("b", "2=x")
+		e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old").ErrStatus})
+		e.server.setFail(always(errRefused))
+		e.pass(3 * time.Second)
+		e.requireRows("1=x", "2=x")
+	})
+}
+
 func TestAServerThatCannotStreamListsIsListedInPages(t *testing.T) {
 	changed := false
 	run(t, func(e *env, _ *fakeConfig, _ *source.Config[*row]) {
