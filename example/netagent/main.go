@@ -5,9 +5,8 @@
 // file: an example of Statekeel's reconcilers on a real target. The README in the parent directory shows
 // what to try.
 //
-//	netagent -state state.yaml        run until a signal arrives
-//	netagent -state state.yaml -once  exit 0 when all is Done, 1 at the timeout
-//	netagent shell [command]          send commands to a running one
+//	netagent -state state.yaml   run until a signal arrives
+//	netagent shell [command]     send commands to a running one
 package main
 
 import (
@@ -43,7 +42,6 @@ func run(args []string, stderr io.Writer) int {
 	}
 	code, err := runAgent(s, args)
 	if err != nil {
-		// Each problem of a state file has a line of its own that begins with its position.
 		fmt.Fprintln(stderr, err)
 		return 1
 	}
@@ -53,8 +51,6 @@ func run(args []string, stderr io.Writer) int {
 // settings are the values of the command line.
 type settings struct {
 	state   string
-	once    bool
-	timeout time.Duration
 	resync  time.Duration
 	shell   string
 	verbose bool
@@ -73,9 +69,7 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	var s settings
 	flags := flag.NewFlagSet("netagent", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
-	flags.StringVar(&s.state, "state", "state.yaml", "the `file` with the desired state; edits are applied")
-	flags.BoolVar(&s.once, "once", false, "exit 0 when all is Done, or 1 with a list of what is not after -timeout")
-	flags.DurationVar(&s.timeout, "timeout", 10*time.Second, "how long -once waits")
+	flags.StringVar(&s.state, "state", "state.yaml", "the `file` with the desired state; edits are applied, and one that is bad changes nothing")
 	flags.DurationVar(&s.resync, "resync", 5*time.Second, "how often to compare the kernel with what is wanted; 0 means only at the start")
 	flags.StringVar(&s.shell, "shell", commands.SocketPath(shellName), "`path` of the socket for netagent shell; \"\" is none")
 	flags.BoolVar(&s.verbose, "v", false, "also log what the hive does")
@@ -89,24 +83,10 @@ func parseFlags(args []string, stderr io.Writer) (settings, error) {
 	if err == nil && flags.NArg() > 0 {
 		err = fmt.Errorf("unexpected argument %q; the file is named by -state", flags.Arg(0))
 	}
-	return s, errors.Join(err, s.check())
-}
-
-// maxSocketPath is the longest path of a Unix socket.
-const maxSocketPath = 107
-
-func (s settings) check() error {
-	var errs []error
-	if s.timeout <= 0 {
-		errs = append(errs, fmt.Errorf("-timeout is %s, must be positive", s.timeout))
+	if err == nil && s.resync < 0 {
+		err = fmt.Errorf("-resync is %s, must not be negative", s.resync)
 	}
-	if s.resync < 0 {
-		errs = append(errs, fmt.Errorf("-resync is %s, must not be negative", s.resync))
-	}
-	if len(s.shell) > maxSocketPath {
-		errs = append(errs, fmt.Errorf("-shell %q is longer than the %d bytes that the path of a socket can have", s.shell, maxSocketPath))
-	}
-	return errors.Join(errs...)
+	return s, err
 }
 
 // shellName is the name in the shell's prompt and in its socket's path.

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -70,37 +71,18 @@ func TestIPRouteShowsTheRoutes(t *testing.T) {
 	assert.Contains(t, p.command("exec", "ip", "route"), want, "by the shell too")
 }
 
-func TestInvalidFileAtTheStartIsAnError(t *testing.T) {
+func TestInvalidFileAtTheStartIsReportedUntilItIsGood(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ text, want string }{
-		"not YAML":         {"links: [\nroutes: []\n", ":2: did not find expected ',' or ']'"},
-		"unknown kind":     {"links:\n  - name: a\n    kind: vxlan\n", `:2:5: link "a": unknown kind "vxlan"; known are bridge, loopback, veth`},
-		"impossible route": {strings.Replace(small, "10.0.0.2}", "10.99.0.2}", 1), `:7:5: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`},
-		"two problems":     {"links: 1\nroutes: 1\n", ":1: cannot unmarshal !!int `1` into []yaml.Node\nFILE:2: cannot unmarshal !!int `1` into []yaml.Node"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			path := write(t, test.text)
-			code, stdout, stderr := finish(t, netagent(t, "-state", path, "-shell", ""))
-			assert.Equal(t, 1, code)
-			assert.Empty(t, stdout)
-			assert.Equal(t, path+strings.ReplaceAll(test.want, "FILE", path)+"\n", stderr)
-		})
-	}
-	code, _, stderr := finish(t, netagent(t, "-state", "/nonexistent/state.yaml", "-shell", ""))
-	assert.Equal(t, 1, code)
-	assert.Equal(t, "open /nonexistent/state.yaml: no such file or directory\n", stderr)
-}
-
-func TestOnceExitsOneAndListsWhatIsNotDone(t *testing.T) {
-	t.Parallel()
-	path := write(t, small+"  net.ipv4.nonsense: 1\n  net.ipv4.ip_default_ttl: lots\n")
-	code, _, stderr := finish(t, netagent(t, "-state", path, "-once", "-timeout", "2s", "-shell", ""))
-	assert.Equal(t, 1, code)
-	_, list, found := strings.Cut(stderr, "not all is Done after 2s:\n")
-	require.True(t, found, stderr)
-	assert.Equal(t, `  sysctl net.ipv4.ip_default_ttl: Error: sysctl "net.ipv4.ip_default_ttl": set to "lots": write /proc/sys/net/ipv4/ip_default_ttl: invalid argument
-  sysctl net.ipv4.nonsense: Error: sysctl "net.ipv4.nonsense": unknown in a network namespace
-`, list)
+	path := write(t, strings.Replace(small, "10.0.0.2}", "10.99.0.2}", 1))
+	p := start(t, path)
+	const want = `:7:5: route "main/10.1.0.0/16": its gateway 10.99.0.2 cannot be reached: no address of a link that is up has it in its network`
+	p.until("the status names the line", func() bool { return strings.Contains(p.ask("netagent/status"), path+want) })
+	assert.Contains(t, p.stderr.String(), strings.ReplaceAll(want, `"`, `\"`), "so does the log")
+	assert.Empty(t, p.links())
+	require.NoError(t, writeFile(path, small))
+	p.untilHealthy()
+	assert.Equal(t, []string{"a0", "a1", "br0"}, p.links())
+	assert.Zero(t, p.stop(syscall.SIGTERM))
 }
 
 func TestShellShowsTablesAndRunsCommandsInside(t *testing.T) {

@@ -20,7 +20,6 @@ import (
 
 	"github.com/statekeel/statekeel/example/internal/screen"
 	"github.com/statekeel/statekeel/example/netagent/agent"
-	"github.com/statekeel/statekeel/example/netagent/config"
 	"github.com/statekeel/statekeel/example/netagent/desired"
 	"github.com/statekeel/statekeel/example/netagent/kernel"
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
@@ -56,14 +55,6 @@ func runInside(s settings) error {
 	defer cancel()
 	unix.Umask(0o077) // for the socket itself; its directory is private already
 
-	// At the start an invalid file is an error; of an edit that is one, nothing is applied.
-	data, err := os.ReadFile(s.state)
-	if err == nil {
-		_, err = config.Parse(s.state, data)
-	}
-	if err != nil {
-		return err
-	}
 	if err := kernel.Check(); err != nil {
 		return sandbox.Forbidden(err)
 	}
@@ -71,8 +62,6 @@ func runInside(s settings) error {
 		File:    s.state,
 		Resync:  s.resync,
 		Shell:   s.shell,
-		Once:    s.once,
-		Timeout: s.timeout,
 		Metrics: reconciler.NewExpVarMetrics(),
 	}
 	show(&o, s)

@@ -87,11 +87,15 @@ job-reconcile-sysctls: 1 error\(s\): sysctl "net\.ipv4\.nonsense": unknown in a 
 	assert.NotContains(t, screen.String(), "level=", "the log goes to standard error")
 }
 
-func TestOnceDrawsBelowItsLog(t *testing.T) {
+func TestTableIsDrawnBelowTheLog(t *testing.T) {
 	program, screen := openTerminal(t, 400, 24)
-	cmd := netagent(t, "-state", write(t, small), "-shell", "", "-once")
+	cmd := netagent(t, "-state", write(t, small), "-shell", "")
 	cmd.Stdout, cmd.Stderr = program, program
-	require.NoError(t, cmd.Run())
+	require.NoError(t, cmd.Start())
+	defer func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		assert.NoError(t, cmd.Wait())
+	}()
 	eventually(t, "the terminal shows it", func() bool { return strings.HasPrefix(drawnLast(screen), "7 of 7 Done") })
 	assert.Contains(t, screen.String(), "netagent runs in a network namespace of its own")
 	assert.Contains(t, screen.String(), "File read")

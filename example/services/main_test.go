@@ -16,6 +16,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,6 +29,7 @@ import (
 
 	"github.com/statekeel/statekeel/example/netagent/sandbox"
 	"github.com/statekeel/statekeel/example/services/input"
+	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/internal/tests/testlog"
 )
 
@@ -204,6 +206,46 @@ func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
 	assert.Contains(t, why, "no service claims tcp/10.96.0.1:80; not all have been read yet\n")
 	_, _, errs := call("why", "-shell", shell, "default/web:http")
 	assert.Contains(t, errs, `"default/web:http" does not begin with tcp/ or udp/; not all have been read yet`)
+}
+
+// An earlier run has left services in the kernel: they stay until the file is good.
+func TestBadFileAtTheStartLeavesTheKernelAsItIs(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "services.yaml")
+	table, err := kernel.Open("test")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, table.Close()) }()
+	// during starts the program, waits until the kernel has n services and the status has all of the texts, and ends it.
+	during := func(name, text string, n int, wants ...string) {
+		t.Run(name, func(t *testing.T) {
+			require.NoError(t, os.WriteFile(file, []byte(text), 0o644))
+			shell, _ := running(t, input.File(file))
+			var status string
+			until(t, func() string { return status }, func() bool {
+				_, status, _ = call("status", "-shell", shell)
+				l, err := table.List()
+				require.NoError(t, err)
+				return len(l.Counts) == n && !slices.ContainsFunc(wants, func(want string) bool { return !strings.Contains(status, want) })
+			})
+		})
+	}
+	during("good", conflicting, 2, "all 2 rows applied")
+	bad := strings.ReplaceAll(conflicting, "udp/10.96.0.53:53", "udp/10.96.0.53")
+	during("bad", bad, 2, file+`:4:38: "udp/10.96.0.53": not an ip:port`, "services     0; not all have been read yet")
+	during("good again", "services: []", 0, "services     0\n", "health       ok")
+}
+
+// The services of a cluster have ports with names.
+func TestWhyOfAPortWithAName(t *testing.T) {
+	shell, _ := running(t, input.Generated{Services: 1, Endpoints: 2})
+	for _, name := range []string{"default/service-00000", "default/service-00000:http", "tcp/10.96.0.1:80"} {
+		var why string
+		until(t, func() string { return why }, func() bool {
+			_, why, _ = call("why", "-shell", shell, name)
+			return strings.HasPrefix(why, "tcp/10.96.0.1:80 is default/service-00000:http, which has 2 endpoint(s)\n")
+		})
+	}
+	_, why, _ := call("why", "-shell", shell, "default/service-00000:other")
+	assert.Contains(t, why, "default/service-00000:other claims no address\n")
 }
 
 func TestBadArgumentsAreErrors(t *testing.T) {

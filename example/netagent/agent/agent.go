@@ -6,8 +6,8 @@
 package agent
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"time"
 
@@ -45,10 +45,6 @@ type Options struct {
 	// Shell is the path of the socket of hive's script shell; empty means no shell.
 	Shell string
 
-	// Once makes Run return when all is Done, or with a [NotDone] after Timeout.
-	Once    bool
-	Timeout time.Duration
-
 	// View shows the tables. Its DB, Tables and Notes are set by Run.
 	View view.Watcher
 
@@ -67,26 +63,12 @@ const (
 	logThreshold = time.Second
 )
 
-// Run runs a netagent until the context ends or the process gets SIGINT or SIGTERM or, with Options.Once,
-// until all is Done. It returns a [NotDone] unwrapped.
+// Run runs a netagent until the context ends or the process gets SIGINT or SIGTERM.
 func Run(ctx context.Context, o Options) error {
-	log := o.HiveLog
-	if log == nil {
-		log = o.Log
-	}
-	var all settled
-	err := newHive(ctx, o, &all).Run(log)
-	var notDone *NotDone
-	switch {
-	case errors.As(err, &notDone):
-		return notDone
-	case err == nil && o.Once && !all.Load():
-		return errStopped
-	}
-	return err
+	return newHive(ctx, o).Run(cmp.Or(o.HiveLog, o.Log))
 }
 
-func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
+func newHive(ctx context.Context, o Options) *hive.Hive {
 	return hive.NewWithOptions(
 		hive.Options{
 			// Write transactions are labelled with their module.
@@ -100,15 +82,12 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 		job.Cell,
 		cell.Provide(
 			health.New,
-			func() (Options, *settled) { return o, all },
+			func() Options { return o },
 			func(o Options) reconciler.Metrics { return o.Metrics },
 			desired.NewTables,
 			observed.NewLinks,
 			func(o Options, db *statedb.DB, tables *desired.Tables, links statedb.RWTable[*observed.Link]) desired.Target {
 				return o.Target(desired.Surroundings{DB: db, Tables: tables, Links: links, Undid: tables.Undid})
-			},
-			func(db *statedb.DB, tables *desired.Tables, registry *health.Registry) func() situation {
-				return func() situation { return situationNow(db, tables, registry) }
 			},
 			newCommands,
 		),
@@ -117,7 +96,6 @@ func newHive(ctx context.Context, o Options, all *settled) *hive.Hive {
 		reconcilersCell,
 		fillCell(o),
 		viewCell,
-		onceCell,
 		shellCell(o),
 		cell.Invoke(func(lifecycle cell.Lifecycle, shutdowner hive.Shutdowner) {
 			lifecycle.Append(stopper(ctx, shutdowner))

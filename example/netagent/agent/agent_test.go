@@ -9,15 +9,18 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/cilium/hive/cell"
+	"github.com/cilium/hive/shell"
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -158,7 +161,6 @@ func options(t *testing.T, w *world, text string) Options {
 		File:    path,
 		Target:  w.target,
 		Resync:  time.Hour,
-		Timeout: 20 * time.Second,
 		View:    view.Watcher{View: view.NewLines(io.Discard)},
 		Metrics: reconciler.NewUnpublishedExpVarMetrics(),
 		Log:     slog.New(slog.DiscardHandler),
@@ -178,46 +180,72 @@ func until(t *testing.T, what string, condition func() bool) {
 	}
 }
 
-func TestOnceEndsWhenAllIsDoneOrSaysWhatIsNot(t *testing.T) {
+func TestAllIsAppliedAndStatusSaysWhatIsNot(t *testing.T) {
 	t.Parallel()
 	for want, refuses := range map[string]map[string]error{
-		"": nil,
-		"not all is Done after 3s:\n  route main/10.1.0.0/16: Error: boom\n  sysctl net.ipv4.ip_forward: Blocked: waits for Godot": {
+		"ok, 4 objects are Done\n": nil,
+		"route main/10.1.0.0/16: Error: boom\nsysctl net.ipv4.ip_forward: Blocked: waits for Godot\n": {
 			"route main/10.1.0.0/16": errors.New("boom"), "sysctl net.ipv4.ip_forward": reconciler.Blocked("waits for Godot"),
 		},
 		// The listing of links holds up links only.
-		"not all is Done after 3s:\n  link br0: Pending": {"list link ": errors.New("boom")},
+		"link br0: Pending\n": {"list link ": errors.New("boom")},
 	} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld()
 			maps.Copy(w.refuses, refuses)
 			o := options(t, w, state)
-			o.Once, o.Timeout = true, 3*time.Second
-			err := Run(t.Context(), o)
-			if want == "" {
-				require.NoError(t, err)
+			status := asking(t, &o)
+			running(t, o)
+			until(t, "the status is "+want, func() bool { return strings.HasPrefix(status(), want) })
+			if refuses == nil {
 				assert.Equal(t, all, w.keys())
-				return
 			}
-			var notDone *NotDone
-			require.ErrorAs(t, err, &notDone)
-			assert.ErrorContains(t, err, want)
 		})
 	}
 }
 
-func TestStoppedOnceIsAnError(t *testing.T) {
-	w := newWorld()
-	w.refuses["link br0"] = errors.New("boom")
-	o := options(t, w, state)
-	o.Once = true
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- Run(ctx, o) }()
-	until(t, "it has tried", func() bool { return w.count("link br0") > 0 })
-	cancel()
-	assert.ErrorIs(t, <-ended, errStopped)
+// asking gives the agent a shell, and returns a function that asks it for its status; empty if it does not listen yet.
+func asking(t *testing.T, o *Options) (status func() string) {
+	dir, err := os.MkdirTemp("", "n") // the path of a socket is limited
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	o.Shell = filepath.Join(dir, "s")
+	return func() string {
+		conn, err := net.Dial("unix", o.Shell)
+		if err != nil {
+			return ""
+		}
+		_ = conn.Close()
+		var out strings.Builder
+		require.NoError(t, shell.ShellExchange(shell.Config{ShellSockPath: o.Shell}, &out, "netagent/status"))
+		return out.String()
+	}
+}
+
+// An earlier run has left something in the target: it stays until the file is good.
+func TestBadFileAtTheStartIsReportedAndChangesNothing(t *testing.T) {
+	for name, test := range map[string]struct{ text, want string }{
+		"missing": {"", ": no such file or directory"},
+		"bad":     {"links:\n  - {name: br0, kind: vxlan}\n", `:2:5: link "br0": unknown kind "vxlan"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld()
+			w.there["link stray"] = config.Link{Name: "stray"}
+			o := options(t, w, test.text)
+			if test.text == "" {
+				require.NoError(t, os.Remove(o.File))
+			}
+			status := asking(t, &o)
+			running(t, o)
+			until(t, "the file is named", func() bool { return strings.Contains(status(), o.File+test.want) })
+			assert.Contains(t, status(), "the state file has not been read yet\n")
+			assert.Equal(t, []string{"link stray"}, w.keys())
+			require.NoError(t, os.WriteFile(o.File, []byte(state), 0o644))
+			until(t, "the good file is applied", func() bool { return slices.Equal(w.keys(), all) })
+		})
+	}
 }
 
 func TestEndedContextStopsTheAgentAtOnce(t *testing.T) {

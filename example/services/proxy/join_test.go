@@ -186,32 +186,41 @@ func TestFrontendsHaveTheEndpointsThatKubeProxyTakes(t *testing.T) {
 	}
 }
 
-// A restart reads the services before the slices. Clients of what the kernel has from before must not be rejected meanwhile,
-// and nothing may be deleted.
+// A restart has some of the rows before the others. Clients of what the kernel has from before must not be rejected, nor sent
+// to the service that has lost the address, and nothing may be deleted.
 func TestNothingIsDerivedBeforeAllIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake()
-		run := func(change func(p *program)) {
-			p, err := startedProgram(t.Context(), f)
-			require.NoError(t, err)
-			change(p)
-			time.Sleep(time.Hour)
-			require.NoError(t, p.Stop(quiet, context.Background()))
-		}
-		m := message{Rows: []*wish{service("web", web, 0, 1), service("dns", dns, 2)}}
-		run(func(p *program) { require.NoError(t, p.write(m)) })
-		want, commits := f.list(), f.commits
-		for i, only := range []string{"services", "slices"} {
-			run(func(p *program) {
-				write := []func(statedb.WriteTxn, message) error{p.writeServices, p.writeSlices}[i]
-				require.NoError(t, p.commit(m, write))
-				require.NoError(t, p.commit(m, func(txn statedb.WriteTxn, _ message) error { p.unread[i](txn); return nil }))
+	younger := service("shop", web, 5)
+	younger.Created = time.Unix(1000, 0)
+	all := message{Rows: []*wish{service("web", web, 0, 1), service("dns", dns, 2), younger}}
+	run := func(t *testing.T, f *fake, change func(p *program)) {
+		p, err := startedProgram(t.Context(), f)
+		require.NoError(t, err)
+		change(p)
+		time.Sleep(time.Hour)
+		require.NoError(t, p.Stop(quiet, context.Background()))
+	}
+	for name, part := range map[string]func(p *program){
+		"the services": func(p *program) {
+			require.NoError(t, p.commit(all, p.writeServices, p.read(0)))
+		},
+		"the slices, and some services": func(p *program) {
+			require.NoError(t, p.commit(all, p.writeSlices, p.read(1)))
+			require.NoError(t, p.commit(message{Rows: []*wish{younger}}, p.writeServices))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				write := func(p *program) { require.NoError(t, p.write(all)) }
+				run(t, f, write)
+				want, commits := f.list(), f.commits
+				run(t, f, part)
+				require.Equal(t, want, f.list())
+				run(t, f, write)
+				require.Equal(t, commits, f.commits, "an equal kernel gets no write")
 			})
-			require.Equal(t, want, f.list(), "only the %s were read", only)
-		}
-		run(func(p *program) { require.NoError(t, p.write(m)) })
-		require.Equal(t, commits, f.commits, "an equal kernel gets no write")
-	})
+		})
+	}
 }
 
 // Random services and slices: what is derived is what a plain computation of kube-proxy's rules gives.

@@ -91,18 +91,23 @@ type message struct {
 // write writes a message in one transaction. The first message is what a source has read at the start: the services are
 // written before the slices.
 func (p *program) write(m message) error {
-	if len(p.unread) == 0 {
+	if p.unread == nil {
 		return p.commit(m, p.writeServices, p.writeSlices)
 	}
-	initialized := p.unread
+	err := p.commit(m, p.writeServices, p.read(0))
+	if err == nil {
+		err = p.commit(m, p.writeSlices, p.read(1))
+	}
 	p.unread = nil
-	if err := p.commit(m, p.writeServices); err != nil {
-		return err
+	return err
+}
+
+// read ends an initialiser.
+func (p *program) read(i int) func(statedb.WriteTxn, message) error {
+	return func(txn statedb.WriteTxn, _ message) error {
+		p.unread[i](txn)
+		return nil
 	}
-	if err := p.commit(m, func(txn statedb.WriteTxn, _ message) error { initialized[0](txn); return nil }); err != nil {
-		return err
-	}
-	return p.commit(m, p.writeSlices, func(txn statedb.WriteTxn, _ message) error { initialized[1](txn); return nil })
 }
 
 func (p *program) commit(m message, changes ...func(statedb.WriteTxn, message) error) error {
