@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -309,7 +310,6 @@ func lookups(r *run, start startJoin) {
 	w.write(w.in, rows)
 	rows = nil
 	wait, stop := w.first(r, start)
-	defer stop()
 	changes := 1 + r.rows(2_000)
 	var took []time.Duration
 	random := rand.New(rand.NewPCG(1, 2))
@@ -327,4 +327,22 @@ func lookups(r *run, start startJoin) {
 	r.duration(quantile(took, 0.99), "change-p99")
 	r.ReportMetric(float64(used.cpu.Nanoseconds())/float64(changes), "change-cpu-ns")
 	w.check(r)
+	stop()
+	r.ReportMetric(w.oldSnapshot(shared), "snapshot-B/change")
+}
+
+// oldSnapshot changes a hundredth of the rows that were looked up, far from one another, and returns the bytes that a
+// snapshot from before keeps for each change.
+func (w *joinWorld) oldSnapshot(shared uint64) float64 {
+	old := w.db.ReadTxn()
+	var rows []*item
+	for at := uint64(0); at < shared; at += 100 {
+		rows = append(rows, &item{ID: at * 3, Keys: []string{fmt.Sprint("a", at)}, Version: -1})
+	}
+	w.write(w.far, rows)
+	with := heapInUse()
+	runtime.KeepAlive(old)
+	without := heapInUse()
+	runtime.KeepAlive(w)
+	return (with - without) / float64(len(rows))
 }

@@ -54,6 +54,7 @@ type shown struct {
 	Unseen          int            `json:"unseen"`
 	Failing         int            `json:"failing"`
 	Blocked         int            `json:"blocked"`
+	Unheld          int            `json:"unheld"`
 	BreakersOpen    int            `json:"breakers_open"`
 	Stuck           int            `json:"stuck"`
 	Paused          bool           `json:"paused"`
@@ -120,6 +121,7 @@ func shownFigures(f *Figures, now time.Time) shown {
 		Unseen:          f.Unseen,
 		Failing:         f.Failing,
 		Blocked:         f.Blocked,
+		Unheld:          f.Unheld,
 		BreakersOpen:    f.BreakersOpen,
 		Stuck:           f.Stuck,
 		Paused:          f.Paused,

@@ -45,8 +45,8 @@ type Figures struct {
 	PruneErrors uint64
 	Listed      uint64
 
-	// Adopted counts objects that the target had already when the reconciler started, so that no operation was
-	// called. Different, Missing and Orphans add up what resyncs found of applied rows: the first listing of a reconciler that
+	// Adopted counts objects that the target had already, when the reconciler started or after a failure, so that no
+	// operation was called. Different, Missing and Orphans add up what resyncs found of applied rows: the first listing of a reconciler that
 	// adopts, with which rows are compared before they are applied, does not count. Repairs
 	// counts the operations on different and missing objects.
 	Adopted                     uint64
@@ -71,8 +71,8 @@ type Figures struct {
 	// own writes.
 	Unseen int
 	// Failing and Blocked count objects whose last attempt failed or was blocked, also while they
-	// are attempted again.
-	Failing, Blocked int
+	// are attempted again. Unheld counts those of the failing ones whose repairs work and do not hold.
+	Failing, Blocked, Unheld int
 	// BreakersOpen is 1 while the breaker is open, and 0 otherwise. Stuck counts the calls of operations that are stuck on workers.
 	BreakersOpen, Stuck int
 	// Paused is true if the whole reconciler is paused.

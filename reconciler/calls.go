@@ -198,8 +198,6 @@ type known[Obj any] struct {
 	inLine execute.Calling[Obj]
 	// wrong is what a resync found of a row that is not repaired yet: see [resync.Resync.Wrong].
 	wrong string
-	// recurs is a line about the repairs of the key if they do not hold.
-	recurs string
 }
 
 // known returns what the loop knows about a key, and about a version of its row; the revision is 0 if there
@@ -213,7 +211,6 @@ func (b *answers[Obj]) known(key index.Key, row Obj, revision statedb.Revision, 
 	if revision > 0 {
 		k.wrong = b.r.resync.Wrong(row)
 	}
-	k.recurs = b.r.resync.Recurs(key)
 	k.seen = revision > 0 && b.r.shared.rows.Writable == nil && (revision <= o.Revision() || o.Applied(row, revision))
 	return k
 }

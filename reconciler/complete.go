@@ -74,16 +74,25 @@ func forgetCancelled[Obj any](ctx context.Context, ops []core.Operation[Obj]) {
 	}
 }
 
-// giveBack removes the operations that were not run, and returns them to where they came from.
+// giveBack removes the operations that were not run, and returns them to where they came from. It also removes those that
+// have only looked, and found nothing to do.
 func (r *runner[Obj]) giveBack(round *inspect.Round) {
-	returned := round.Returned
+	settled := false
 	for i := len(r.ops) - 1; i >= 0; i-- {
-		if op := &r.ops[i]; op.Run.Err == execute.ErrNotRun {
+		op := &r.ops[i]
+		if op.Run.Err != execute.ErrNotRun {
+			r.fights.End(r.life.now(), op)
+		}
+		if op.Run.Err == execute.ErrNotRun {
 			r.resolver.recall(op)
 			round.Returned++
+			settled = true
+		} else if r.settleLook(op) {
+			op.Run.Err = execute.ErrNotRun
+			settled = true
 		}
 	}
-	if round.Returned > returned {
+	if settled {
 		r.ops = slices.DeleteFunc(r.ops, func(op core.Operation[Obj]) bool { return op.Run.Err == execute.ErrNotRun })
 	}
 }
@@ -133,13 +142,14 @@ func (r *runner[Obj]) settle() {
 	}
 }
 
-// countForBreaker counts an outcome for the breaker. What was adopted does not count: the target was not called.
+// countForBreaker counts an outcome for the breaker. What the first listing has shown does not count: the
+// target was not called.
 // held is as for closeBreaker.
 func (r *runner[Obj]) countForBreaker(now time.Duration, op *core.Operation[Obj], held bool) {
 	out := &op.Outcome
 	switch {
-	case op.Turn.Cause == core.CauseAdopted:
-	case out.Succeeded():
+	case op.Turn.Cause == core.CauseAdopted && op.Run.Look == nil:
+	case out.Succeeded(), op.Run.Worked:
 		r.closeBreaker(now, held)
 	case out.Kind == core.Failed && !out.Final, out.GivenUp:
 		r.breaker.Fail(now, string(r.shared.rows.Key(op.Row)), *out.Text, r.set.BreakerFailures)
@@ -173,7 +183,7 @@ type blocking[Obj any] struct {
 func (b *blocking[Obj]) block(op *core.Operation[Obj], set *Settings) time.Duration {
 	says, key := outcome.Of(op.Run.Err), string(b.rows.Key(op.Row))
 	channels := says.Watch
-	if released := b.needs.Block(op.Row, op.Outcome.NewRevision, op.Waits, says.Needs); len(released) > 0 {
+	if released := b.needs.Block(op.Row, op.Waits, says.Needs); len(released) > 0 {
 		channels = append(released, channels...)
 	}
 	if op.Turn.Waited && watch.AnyClosed(channels) {

@@ -58,7 +58,7 @@ type Config[Obj any] struct {
 	Pruner Pruner[Obj]
 
 	// Lister lists what the target has: the reconciler compares that with the table. It replaces pruning, and must not
-	// be set together with Pruner. nil means that nothing is compared.
+	// be set together with Pruner. nil means that nothing is compared. It may also be a [Getter].
 	Lister Lister[Obj]
 	// OrphansOnly is for a target that lists keys only, or whose rows must not be repaired: the reconciler deletes what
 	// no row wants, and compares nothing else. It needs a Lister, and must not be set together with Equal.

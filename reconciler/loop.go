@@ -14,6 +14,7 @@ import (
 	"github.com/statekeel/statekeel/internal/breaker"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/fights"
 	"github.com/statekeel/statekeel/internal/keywaits"
 	"github.com/statekeel/statekeel/internal/ledger"
 	"github.com/statekeel/statekeel/internal/needs"
@@ -116,6 +117,7 @@ type runner[Obj any] struct {
 	executor *execute.Executor[Obj]
 	blocking *blocking[Obj]
 	resync   *resync.Resync[Obj]
+	fights   *fights.Fights[Obj]
 	reports  reports[Obj]
 	breaker  breaker.Breaker
 	pace     pace.Pace

@@ -93,8 +93,8 @@ func NeedApplied[Obj any](ctx context.Context, txn statedb.ReadTxn, loop *Loop[O
 // NeedDeleted returns a [Blocked] error if deletions of a reconciler are not carried out for which match returns true: a
 // role is deleted after its grants, a bridge after its ports. The operation returns the error as it is, wrapped or
 // joined. Its text is what, such as "a grant of role web", and "is not deleted", or [ErrNotKnown] as long as the
-// reconciler has not read all deletions that were there when the operation was first blocked. The operation runs again
-// when all these deletions are carried out.
+// reconciler has not read the deletions that were there when it was first asked for any. Each deletion counts that was
+// committed before the call. The operation runs again when all that it waits for are carried out.
 //
 // match gets the last versions of the deleted rows, and orphans as they were listed. It must not change them, and
 // must not be true for the object of the operation itself. It is called for each deletion that is not carried out. An
@@ -108,7 +108,7 @@ func NeedDeleted[Obj any](ctx context.Context, loop *Loop[Obj], match func(obj O
 	if err != nil {
 		return err
 	}
-	return n.Deleted(match, what, execute.Waited(ctx))
+	return n.Deleted(match, what)
 }
 
 // needsOf returns the needs of a loop, or of that whose operation ctx belongs to.

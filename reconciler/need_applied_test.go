@@ -167,11 +167,14 @@ func (k *kind) make(x *kinds, way string, opts []reconciler.Option) {
 	cfg := reconciler.Config[*node]{DB: x.db, Table: k.table, Operations: operations, Options: append([]reconciler.Option{
 		reconciler.WithoutPruning(), reconciler.WithSettings(func(s *reconciler.Settings) {
 			s.Jitter, s.BlockedRecheck, s.MinBackoff, s.MaxBackoff = 0, 0, 100*time.Millisecond, time.Second
-			if way == "workers" {
+			if way == "workers" || way == "groups" {
 				s.Concurrency = 4
 			}
 		}),
 	}, opts...)}
+	if way == "groups" {
+		cfg.SerialBy = func(n *node) string { return n.On }
+	}
 	if way == "batches" {
 		cfg.BatchOperations = kindBatches{operations}
 	}

@@ -94,8 +94,7 @@ func TestPauseThatHoldsANeedUpIsInExplain(t *testing.T) {
 		x.grants.loop.Pause()
 		x.drop("a", "g")
 		x.pass(30 * time.Millisecond)
-		require.Equal(x, `its operation waits for something: a grant of a is not known yet: reconciler "grants" has not read all deletions`+
-			` (reconciler "grants" is paused)`, why(&x.roles, "a"))
+		require.Equal(x, `its operation waits for something: a grant of a is not known yet: reconciler "grants" is paused`, why(&x.roles, "a"))
 		x.grants.loop.Resume()
 		x.set(func() { x.fails["grant h"] = errServer })
 		x.drop("b", "h")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/time/rate"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
@@ -73,12 +74,16 @@ type needWalk struct {
 
 func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 	w := &needWalk{rng: rand.New(rand.NewPCG(seed, 0)), chance: rand.New(rand.NewPCG(seed, 1)), gone: map[string]time.Time{}}
-	beside, way := w.rng.IntN(2) == 0, pick(w.rng, "single", "batches", "workers")
-	recheck := pick(w.rng, 0, 0, time.Second)
-	w.shape = fmt.Sprintf("beside %t, %s, recheck %s", beside, way, recheck)
+	beside, way := w.rng.IntN(2) == 0, pick(w.rng, "single", "batches", "workers", "groups")
+	recheck, limit := pick(w.rng, 0, 0, time.Second), pick(w.rng, 0, 0, 500)
+	breaker, refresh := pick(w.rng, 0, 0, 3), pick(w.rng, 0, 0, 100*time.Millisecond)
+	w.shape = fmt.Sprintf("beside %t, %s, recheck %s, limit %d/s, breaker %d, refresh %s", beside, way, recheck, limit, breaker, refresh)
 	w.kinds = newKinds(t, beside, way, reconciler.WithSettings(func(s *reconciler.Settings) {
-		s.BlockedRecheck = recheck
+		s.BlockedRecheck, s.BreakerFailures, s.RefreshInterval = recheck, breaker, refresh
 		s.MinBackoff, s.MaxBackoff, s.RoundSize = 20*time.Millisecond, 200*time.Millisecond, pick(w.rng, 1, 3, 1000)
+		if limit > 0 {
+			s.OperationLimiter = rate.NewLimiter(rate.Limit(limit), 2)
+		}
 	}))
 	needs := func(ctx context.Context, txn statedb.ReadTxn, loop *reconciler.Loop[*node], n *node) (err error) {
 		if n.On != "" {
@@ -94,6 +99,7 @@ func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 	}
 	w.grants.remove = func(context.Context, *node) error { return w.try(nil, func() {}) }
 	w.roles.remove = func(ctx context.Context, n *node) error {
+		txn := w.db.ReadTxn()
 		needs := func(other *node) bool { return other.On == n.ID }
 		var err error
 		if n.Value%2 == 0 {
@@ -104,7 +110,7 @@ func newNeedWalk(t *testing.T, seed uint64) *needWalk {
 		} else {
 			err = errors.Join(reconciler.NeedDeleted(ctx, w.grants.loop, needs, "a grant of "+n.ID), reconciler.NeedDeleted(ctx, nil, needs, "a role below "+n.ID))
 		}
-		return w.try(err, func() { w.checkDrop(n) })
+		return w.try(err, func() { w.checkDrop(txn, n) })
 	}
 	return w
 }
@@ -138,17 +144,19 @@ func (w *needWalk) checkNeed(name string, n *node) {
 	}
 }
 
-// checkDrop checks (b).
-func (w *needWalk) checkDrop(role *node) {
-	txn := w.db.ReadTxn()
+// checkDrop checks (b). before is from before the operation asked for deletions: what is deleted later may be too late,
+// and what has come back is wanted.
+func (w *needWalk) checkDrop(before statedb.ReadTxn, role *node) {
+	now := w.db.ReadTxn()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, k := range []*kind{&w.roles, &w.grants} {
 		for id := range 10 {
 			name := fmt.Sprintf("%s %d", k.name, id)
 			_, has := w.has[name]
-			_, _, found := k.table.Get(txn, nodeID.Query(strconv.Itoa(id)))
-			if has && !found && onOf(k.name, id) == role.ID && !w.gone[name].After(w.gone["role "+role.ID]) {
+			_, _, was := k.table.Get(before, nodeID.Query(strconv.Itoa(id)))
+			_, _, is := k.table.Get(now, nodeID.Query(strconv.Itoa(id)))
+			if has && !was && !is && onOf(k.name, id) == role.ID && !w.gone[name].After(w.gone["role "+role.ID]) {
 				w.wrong = append(w.wrong, fmt.Sprintf("(b) role %s is dropped before %s", role.ID, name))
 				w.log = append(w.log, w.wrong[len(w.wrong)-1])
 			}

@@ -86,44 +86,55 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 // Safe from any goroutine, but not in an operation of this reconciler: the error is
 // [ErrInOperation].
 func (l *Loop[Obj]) Reapply(ctx context.Context, objs ...Obj) (inFlight int, err error) {
-	if err := l.mayWait(ctx); err != nil {
-		return 0, err
-	}
-	if l.life.stopped() {
-		return 0, inspect.ErrStopped
-	}
-	var errs []error
-	keyed := make([]Obj, 0, len(objs))
-	for i, obj := range objs {
-		if _, err := l.rows.KeyOf(obj); err != nil {
-			errs = append(errs, fmt.Errorf("reconciler %q: object %d of %d to apply again: %w", called(l.ID()), i, len(objs), err))
-		} else {
-			keyed = append(keyed, obj)
-			if !running.Follows(ctx) {
-				// A call that comes before the row is read counts, too.
-				l.runner.resync.Refuse(obj)
-			}
+	keyed, err := l.mayHand(ctx, objs, "apply again")
+	if !running.Follows(ctx) {
+		for _, obj := range keyed {
+			// A call that comes before the row is read counts, too.
+			l.runner.resync.Refuse(obj)
 		}
 	}
 	for some := range slices.Chunk(keyed, atOnce) {
-		n, err := ask(ctx, l.view, func(b *answers[Obj]) int { return b.r.reapply(some) })
-		if err != nil {
-			return 0, errors.Join(append(errs, fmt.Errorf("reconciler %q: %w", l.ID(), err))...)
+		n, failed := ask(ctx, l.view, func(b *answers[Obj]) int { return b.r.hand(some, core.CauseRefresh) })
+		if failed != nil {
+			return 0, errors.Join(err, fmt.Errorf("reconciler %q: %w", l.ID(), failed))
 		}
 		inFlight += n
 	}
-	return inFlight, errors.Join(errs...)
+	return inFlight, err
 }
 
-// atOnce bounds the objects that the loop takes from a call of Reapply between two rounds.
+// atOnce bounds the objects that the loop takes from a call of Reapply or Verify between two rounds.
 const atOnce = 1024
 
-// reapply gives the core objects to apply again, and returns how many operations are running on them.
-func (r *runner[Obj]) reapply(objs []Obj) (inFlight int) {
+// mayHand returns the objects that have a key. The error joins one for each other object. If the loop takes none from this
+// context, or has stopped, it returns none. what is for the error.
+func (l *Loop[Obj]) mayHand(ctx context.Context, objs []Obj, what string) (keyed []Obj, err error) {
+	if err := l.mayWait(ctx); err != nil {
+		return nil, err
+	}
+	if l.life.stopped() {
+		return nil, inspect.ErrStopped
+	}
+	var errs []error
+	for i, obj := range objs {
+		if _, err := l.rows.KeyOf(obj); err != nil {
+			errs = append(errs, fmt.Errorf("reconciler %q: object %d of %d to %s: %w", called(l.ID()), i, len(objs), what, err))
+		} else {
+			keyed = append(keyed, obj)
+		}
+	}
+	return keyed, errors.Join(errs...)
+}
+
+// hand gives the core objects to apply again or to look at, and returns how many operations are running on them.
+func (r *runner[Obj]) hand(objs []Obj, why core.Cause) (inFlight int) {
 	txn := r.shared.rows.DB.ReadTxn()
 	for _, obj := range objs {
 		row, revision, found := r.shared.rows.Get(txn, obj)
-		if found && r.refreshRow(row, revision, core.CauseRefresh, true) {
+		if why == core.CauseVerify && r.fights.Contends(obj) {
+			continue
+		}
+		if found && r.refreshRow(row, revision, why, why == core.CauseRefresh) {
 			inFlight++
 		}
 	}
@@ -156,7 +167,11 @@ func (r *runner[Obj]) refresh() {
 	size, _ := r.refreshRoom(r.this.began)
 	batch, why := r.shared.refresher.Take(r.set.RefreshInterval, size)
 	for i := range batch {
-		r.refreshRow(batch[i].Object, batch[i].Revision, why, false)
+		cause := why
+		if why == core.CauseRepair && r.resync.Wrong(batch[i].Object) == "" {
+			cause = core.CauseVerify
+		}
+		r.refreshRow(batch[i].Object, batch[i].Revision, cause, false)
 		if l := r.set.RefreshLimiter; l != nil {
 			l.Reserve()
 		}

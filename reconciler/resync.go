@@ -11,6 +11,7 @@ import (
 
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/execute"
+	"github.com/statekeel/statekeel/internal/fights"
 	"github.com/statekeel/statekeel/internal/refresh"
 	"github.com/statekeel/statekeel/internal/resync"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -59,16 +60,19 @@ func (l *Loop[Obj]) Resync() { l.Prune() }
 // connectResync makes the stage that looks at the target.
 func (r *runner[Obj]) connectResync() {
 	s, cfg := r.shared, &r.shared.setup.cfg
+	r.fights = fights.New(s.execution.config.Look != nil, func(obj Obj) []byte { return s.rows.Key(obj) }, func() fights.Settings {
+		return fights.Settings{MinBackoff: r.set.MinBackoff, MaxBackoff: r.set.MaxBackoff, Resync: r.set.ResyncInterval}
+	})
 	set := resync.Config[Obj]{
 		Rows: s.rows, OrphansOnly: cfg.OrphansOnly, Equal: cfg.Equal, Diff: cfg.Diff, Budget: s.setup.opts.budget,
 		Kind: func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Kind {
 			return s.ledger.Status(txn, row, revision).Kind
 		},
-		Tracks: r.core.TracksKeyOf,
+		Tracks: r.core.TracksKeyOf, TracksKey: func(key string) bool { _, has := r.core.KeyInfo(key, 0); return has }, Fights: r.fights,
 		Orphan: func(obj Obj, revision statedb.Revision) bool {
 			added := r.core.AddOrphan(obj, revision)
 			if added {
-				s.needs.NoteDeletion(obj)
+				s.needs.NoteOrphan(obj)
 			}
 			return added
 		},

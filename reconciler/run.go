@@ -28,13 +28,23 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 			*op = core.Operation[Obj]{}
 			continue
 		}
+		if !r.looks(op) {
+			r.resolver.leave(op)
+			*op = core.Operation[Obj]{}
+			continue
+		}
 		if r.adopts(op) {
 			op.Turn.Cause = core.CauseAdopted
+		} else if op.FoundRight() {
+			return true
 		} else if !r.set.admitOne() {
 			r.resolver.recall(op)
 			round.Returned++
 			*op = core.Operation[Obj]{}
 			return false
+		} else if op.Turn.Cause == core.CauseVerify {
+			// It is no work before the target is found wrong, and no probe.
+			return true
 		} else if r.breaker.Open {
 			op.Turn.Cause = core.CauseProbe
 		}
@@ -59,7 +69,7 @@ func (r *runner[Obj]) take(round *inspect.Round, txn statedb.ReadTxn, op *core.O
 // although it has. The retry of an operation that was given up at its deadline is called, since the target may still carry
 // the earlier call out, after the listing.
 func (r *runner[Obj]) adopts(op *core.Operation[Obj]) bool {
-	refresh := op.Lane() == core.Refresh || r.shared.rows.Asked(op.Row).Kind == status.KindRefreshing
+	refresh := op.Turn.Cause == core.CauseVerify || op.Lane() == core.Refresh || r.shared.rows.Asked(op.Row).Kind == status.KindRefreshing
 	return !op.Deleted && !refresh && op.Failures == 0 && r.resync.Adopts(op.Row)
 }
 
@@ -95,7 +105,7 @@ func (r *runner[Obj]) runTurn(ctx context.Context, round *inspect.Round, txn sta
 		if len(r.ops) == 1 {
 			r.reports.health.Begin(r.life.now())
 		}
-		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1])
+		x.RunNext(ctx, txn, &r.ops[len(r.ops)-1], nil)
 	}
 }
 
@@ -190,7 +200,7 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		op.Turn.Cause = core.CauseRefresh
 	}
 	if op.Outcome.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
-		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
+		// A reconciled object that is run again has no change, even if its row has no status. 0 means that the
 		// time is unknown; a change from before the start has a negative time.
 		at := s.UpdatedAt
 		if at.IsZero() {
@@ -202,11 +212,23 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 }
 
 // recall takes back an operation that was not run.
-func (r *resolver[Obj]) recall(op *core.Operation[Obj]) {
-	if r.core.Recall(r.life.now(), op) {
+func (r *resolver[Obj]) recall(op *core.Operation[Obj]) { r.putBack(op, r.core.Recall) }
+
+// putBack takes back an operation, as Recall or Return of the core.
+func (r *resolver[Obj]) putBack(op *core.Operation[Obj], back func(time.Duration, *core.Operation[Obj]) (forgotten bool)) {
+	if back(r.life.now(), op) {
 		r.blocking.unblock(op.Obj)
 		r.keyWaits.NoteChange(op.Obj, 0)
 		r.blocking.needs.NoteChange(op.Obj)
+	}
+}
+
+// leave takes back an operation that has looked at the target, or could not, and leaves its object as it is.
+func (r *resolver[Obj]) leave(op *core.Operation[Obj]) {
+	if op.Returns() {
+		r.putBack(op, r.core.Return)
+	} else {
+		r.settleUnrun(op, core.Outcome[Obj]{Object: op.Row, NewRevision: op.RowRevision})
 	}
 }
 
@@ -257,7 +279,7 @@ func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits
 			Deletion: func(obj Obj) {
 				// It may be paused: then it counts as attempted, and no operation ends the waits for it.
 				s.keyWaits.NoteChange(obj, 0)
-				s.needs.NoteDeletion(obj)
+				s.needs.NoteChange(obj)
 			},
 			Back: func(obj Obj, revision statedb.Revision) {
 				s.keyWaits.NoteChange(obj, revision)

@@ -63,7 +63,7 @@ func (r *runner[Obj]) publishState() *state {
 	}
 	looks := r.resync.State(r.life.now())
 	s.health.PruneFailure, s.health.ResyncAwaits = looks.Failure, looks.Awaits
-	s.health.Listing, s.health.Recurring, s.health.Waits = looks.Trouble, looks.Recurring, looks.Waits
+	s.health.Listing, s.health.Unheld, s.health.Waits = looks.Trouble, r.fights.Len(), looks.Waits
 	s.listing, s.resync, s.pruneFailures = looks.Listing, r.lastResync, looks.Failures
 	s.health.Stuck, s.health.StuckChanges, s.health.NoWorker = r.workers.NumStuck()
 	if s.low != last.low {

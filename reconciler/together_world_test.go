@@ -39,12 +39,16 @@ type togetherWorld struct {
 	running map[uint64]string
 	latest  map[uint64]int
 	tries   map[uint64]uint64
+	// gets counts the calls of Get.
+	gets uint64
 	// ops has the operations that this process has begun for a key, in order; true: nobody had changed the target since the
 	// operation before. judged is how many of them were compared with the journal.
 	ops         map[uint64][]bool
 	judged      map[uint64]int
 	judgedTo    uint64
 	initialized bool
+	// pruning: a prune runs. stopped: no loop runs.
+	pruning, stopped bool
 	// calm is closed when the faults end. gate is closed to release blocked objects.
 	calm, gate chan struct{}
 	waits      map[*string]bool
@@ -94,7 +98,14 @@ func newTogetherWorld(w *together) *togetherWorld {
 func (x *togetherWorld) newLoop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ops, x.judged, x.judgedTo = map[uint64][]bool{}, map[uint64]int{}, 0
+	x.ops, x.judged, x.judgedTo, x.stopped = map[uint64][]bool{}, map[uint64]int{}, 0, false
+}
+
+// stop records that the loop has ended.
+func (x *togetherWorld) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stopped = true
 }
 
 func (x *togetherWorld) setInitialized(is bool) {
@@ -228,7 +239,7 @@ func (x *togetherWorld) reached(loop *reconciler.Loop[*part], id uint64, number 
 
 // judge checks (d) for an operation of the journal.
 func (x *togetherWorld) judge(event inspect.Operation) {
-	if event.Cause == inspect.CauseAdopted {
+	if event.Cause == inspect.CauseAdopted || strings.Contains(event.Error, "looking at the object in the target: ") {
 		return
 	}
 	x.mu.Lock()
@@ -312,6 +323,9 @@ func (x *togetherWorld) begin(p *part, deletes bool) (rng *rand.Rand) {
 			x.violateLocked("(d) orphan %d is deleted before the table is initialised", p.ID)
 		}
 	}
+	if x.pruning || x.stopped {
+		x.violateLocked("(c) an operation of %d begins during a prune: %t, or after the stop: %t", p.ID, x.pruning, x.stopped)
+	}
 	if number < x.latest[p.ID] {
 		x.violateLocked("(c) an operation of %d for version %d starts after one for version %d\n%s", p.ID, number, x.latest[p.ID], x.history(p.ID))
 	}
@@ -355,12 +369,42 @@ func (x *togetherWorld) do(ctx context.Context, txn statedb.ReadTxn, p *part, de
 	return err
 }
 
+// needs: a row with an even ID needs the one before it, if that is wanted, and that is deleted after it. Hot rows do not:
+// if both are written faster than they are applied, no version of the one finds the other applied.
+func (x *togetherWorld) needs(ctx context.Context, txn statedb.ReadTxn, p *part, deletes bool) error {
+	w := x.w
+	if deletes && p.ID%2 == 1 {
+		return reconciler.NeedDeleted(ctx, nil, func(other *part) bool { return other.ID == p.ID+1 }, "the next one")
+	}
+	row, revision, wanted := w.e.Table.Get(txn, partIndex.Query(p.ID-1))
+	if deletes || p.ID%2 == 1 || !wanted || p.ID > cold {
+		return nil
+	}
+	lacked := x.lacks(row.ID)
+	_, err := reconciler.NeedApplied[*part](ctx, txn, nil, partIndex.Query(row.ID), "the one before")
+	if _, now, _ := w.e.Table.Get(w.e.DB.ReadTxn(), partIndex.Query(row.ID)); err == nil && lacked && now == revision && x.lacks(row.ID) {
+		x.violate("(g) row %d is applied, and %d is not", p.ID, row.ID)
+	}
+	return err
+}
+
+// lacks reports whether the target has not got an object by an operation, or lost it by one.
+func (x *togetherWorld) lacks(id uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := len(x.changes[id])
+	return n == 0 || x.value(id) == absent && x.changes[id][n-1].by == applied
+}
+
 // try returns the drawn outcome of an operation, and how it has changed the target; nothing if it has only succeeded.
 func (x *togetherWorld) try(ctx context.Context, txn statedb.ReadTxn, rng *rand.Rand, p *part, deletes bool) (by changer, err error) {
 	w := x.w
 	time.Sleep(x.takes)
 	if p.ID > cold {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if err := x.needs(ctx, txn, p, deletes); err != nil {
+		return "", err
 	}
 	if p.Value == 2 && !deletes {
 		if _, err := reconciler.Need(txn, statedb.Table[*part](w.devices), partIndex.Query(p.ID%4), "device"); err != nil {
@@ -429,9 +473,37 @@ func (x *togetherWorld) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	return x.do(ctx, txn, p, true)
 }
 
-// Prune implements reconciler.Operations. With a Lister nothing is pruned.
-func (x *togetherWorld) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*part, statedb.Revision]) error {
-	x.violate("the target is pruned")
+// Prune deletes what has no row, and checks (d). With a Lister nothing is pruned.
+func (x *togetherWorld) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*part, statedb.Revision]) error {
+	x.mu.Lock()
+	if !x.w.prunes || !x.initialized || len(x.running) > 0 {
+		x.violateLocked("(d) the target is pruned: wanted %t, initialised %t, beside %v", x.w.prunes, x.initialized, x.running)
+	}
+	x.pruning = true
+	x.tries[foreign]++
+	rng := rand.New(rand.NewPCG(x.w.seed, x.tries[foreign]))
+	x.mu.Unlock()
+	time.Sleep(x.takes)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pruning = false
+	if trouble := rng.IntN(4); !x.isCalm() && trouble == 0 {
+		return errors.New("interrupted")
+	}
+	kept := map[uint64]bool{}
+	for p := range rows {
+		kept[p.ID] = true
+	}
+	for id := range x.changes {
+		if kept[id] || id == foreign || x.value(id) == absent {
+			continue
+		}
+		deleted := slices.ContainsFunc(x.versions[id], func(v version) bool { return v.number >= x.latest[id] && v.value == absent })
+		if len(x.ops[id]) > 0 && id <= hot && !deleted {
+			x.violateLocked("(d) a prune does not get row %d\n%s", id, x.history(id))
+		}
+		x.set(id, absent, applied)
+	}
 	return nil
 }
 
@@ -478,6 +550,54 @@ func (x *togetherWorld) List(ctx context.Context, _ statedb.ReadTxn, yield func(
 	return nil
 }
 
+// gettingParts is a target whose objects can be got.
+type gettingParts struct{ *togetherWorld }
+
+// Get returns what the target has, after a while, or fails in some way. It checks (c).
+func (x gettingParts) Get(ctx context.Context, _ statedb.ReadTxn, wanted *part) (*part, bool, error) {
+	x.mu.Lock()
+	if _, runs := x.running[wanted.ID]; runs {
+		x.violateLocked("(c) a get of %d overlaps an operation", wanted.ID)
+	}
+	x.running[wanted.ID] = x.groupOf(wanted.ID)
+	x.gets++
+	rng := rand.New(rand.NewPCG(x.w.seed, 1<<60|x.gets))
+	x.mu.Unlock()
+	defer func() {
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		delete(x.running, wanted.ID)
+	}()
+	way := 20
+	if !x.isCalm() {
+		way = rng.IntN(20)
+	}
+	switch way {
+	case 0:
+		return nil, false, errors.New("no answer")
+	case 1:
+		panic("odd")
+	case 2:
+		return nil, false, reconciler.TerminalError(errors.New("bad"))
+	case 3:
+		// It hangs.
+		select {
+		case <-ctx.Done():
+			return nil, false, ctx.Err()
+		case <-x.calm:
+		case <-time.After(2 * time.Second):
+		}
+	case 4, 5, 6:
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+	}
+	value, has := x.holds()[wanted.ID]
+	if way == 7 {
+		// What it returns is old.
+		time.Sleep(time.Duration(rng.IntN(30)) * time.Millisecond)
+	}
+	return &part{ID: wanted.ID, Value: value}, has, nil
+}
+
 // togetherBatches and togetherRounds implement the batch and the round operations.
 type togetherBatches struct{ *togetherWorld }
 
@@ -499,6 +619,17 @@ func (r togetherRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, d
 	r.DeleteBatch(ctx, txn, deletes)
 	r.UpdateBatch(ctx, txn, updates)
 }
+
+// commits calls a function after each commit of any table.
+type commits struct {
+	*statedb.ExpVarMetrics
+	f func()
+}
+
+func (c *commits) WriteTxnDuration(string, []string, time.Duration) { c.f() }
+
+// clock returns the time of day in a bubble, which begins at midnight.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 // otherTarget is the target of the second reconciler of the rows.
 type otherTarget struct{ x *togetherWorld }

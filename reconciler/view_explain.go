@@ -238,9 +238,6 @@ func (v *view[Obj]) notes(s *facts[Obj], err error) (notes []string) {
 	if line := v.listing(s.state); line != "" {
 		notes = append(notes, line)
 	}
-	if s.recurs != "" {
-		notes = append(notes, s.recurs)
-	}
 	if s.paused && (s.info == nil || s.info.State != core.Paused) {
 		notes = append(notes, "the object is paused: what changes about it waits until it is resumed")
 	}

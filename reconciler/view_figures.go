@@ -138,7 +138,7 @@ func (v *view[Obj]) figures() metrics.Figures {
 	f.Panics, f.Timeouts = v.tally.Panics.Load(), v.tally.Timeouts.Load()
 	f.Unset, f.BreakerOpenings = s.unset, s.breaker.Openings
 	f.States = counted(s.keys.States[:], firstShown, core.State.String)
-	f.Failing, f.Blocked = s.health.Failing, s.health.Blocked
+	f.Failing, f.Blocked, f.Unheld = s.health.Failing, s.health.Blocked, s.health.Unheld
 	if s.breaker.Open {
 		f.BreakersOpen = 1
 	}

@@ -150,5 +150,4 @@ replace (
 	github.com/statekeel/statekeel/example => ../../example
 	github.com/statekeel/statekeel/example/services => ../../example/services
 	github.com/statekeel/statekeel/metrics/prometheus => ../../metrics/prometheus
-	github.com/statekeel/statekeel/reconciler/source/etcd => ../../reconciler/source/etcd
 )

@@ -47,8 +47,8 @@ func runDemo(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.
 	if inside {
 		return o.demo(ctx, *file, *every, stdout)
 	}
-	if _, err := input.ReadFile(*file); err != nil {
-		return err
+	if _, err := input.ReadFile(*file); err != nil && *every > 0 {
+		return err // the first chapter needs it
 	}
 	listener, err := o.listen()
 	if err != nil {
@@ -89,11 +89,8 @@ func (o *options) demo(ctx context.Context, file string, every time.Duration, st
 		defer remove()
 		file = copied
 	}
-	p := program{Table: o.table, Resync: o.resync, Shell: o.shell, Log: o.log()}
+	p := program{Input: input.File(file), Table: o.table, Resync: o.resync, Shell: o.shell, Log: o.log()}
 	p.More = demo.Demo{Network: network, Out: stdout, File: file, Every: every}.Cell()
-	if p.Input, err = input.OpenFile(file); err != nil {
-		return err
-	}
 	if o.http != "" {
 		inherited := os.NewFile(listenerFD, "http listener")
 		if p.Listener, err = net.FileListener(inherited); err != nil {

@@ -17,7 +17,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"os/signal"
 	"regexp"
@@ -154,24 +153,19 @@ func (o *options) listen() (listener net.Listener, err error) {
 
 func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io.Writer) error {
 	var o options
-	file := flags.String("file", "services.yaml", "the YAML `file` with the services; edits are applied")
-	etcd := flags.String("etcd", "", "the `URL` of an etcd with the services, instead of a file")
+	file := flags.String("file", "services.yaml", "the YAML `file` with the services; edits are applied, and one that is bad changes nothing")
 	generate := flags.String("generate", "", "make up services of this `size` instead, such as 10000x10")
 	churn := flags.Int("churn", 0, "with -generate, how many endpoints to replace in a second")
 	o.add(flags)
 	if err := parse(flags, args); err != nil {
 		return err
 	}
-	inputs := 0
-	flags.Visit(func(f *flag.Flag) {
-		if f.Name == "file" || f.Name == "etcd" || f.Name == "generate" {
-			inputs++
-		}
-	})
-	if inputs > 1 {
-		return fmt.Errorf("%w: -file, -etcd and -generate exclude each other", errUsage)
+	both := false
+	flags.Visit(func(f *flag.Flag) { both = both || f.Name == "file" && *generate != "" })
+	if both {
+		return fmt.Errorf("%w: -file and -generate exclude each other", errUsage)
 	}
-	in, err := openInput(*file, *etcd, *generate, *churn)
+	in, err := openInput(*file, *generate, *churn)
 	if err != nil {
 		return err
 	}
@@ -187,7 +181,7 @@ func runProxy(ctx context.Context, flags *flag.FlagSet, args []string, stdout io
 	return p.run(ctx)
 }
 
-func openInput(file, etcd, generate string, churn int) (in input.Input, err error) {
+func openInput(file, generate string, churn int) (in input.Input, err error) {
 	switch {
 	case generate != "":
 		if in, err = input.ParseGenerated(generate, churn); err != nil {
@@ -196,13 +190,8 @@ func openInput(file, etcd, generate string, churn int) (in input.Input, err erro
 		return in, err
 	case churn != 0:
 		return nil, fmt.Errorf("%w: -churn is for -generate", errUsage)
-	case etcd != "":
-		if u, err := url.Parse(etcd); err != nil || u.Host == "" && u.Scheme != "unix" {
-			return nil, fmt.Errorf("%w: -etcd is %q, must be a URL such as http://127.0.0.1:2379", errUsage, etcd)
-		}
-		return input.OpenEtcd(etcd)
 	}
-	return input.OpenFile(file)
+	return input.File(file), nil
 }
 
 func (o *options) log() *slog.Logger {

@@ -114,9 +114,7 @@ const conflicting = `services:
 func TestStatusAndWhy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "services.yaml")
 	require.NoError(t, os.WriteFile(file, []byte(conflicting), 0o644))
-	in, err := input.OpenFile(file)
-	require.NoError(t, err)
-	shell, url := running(t, in)
+	shell, url := running(t, input.File(file))
 	var status string
 	until(t, func() string { return status }, func() bool {
 		code, out, errs := call("status", "-shell", shell)
@@ -125,7 +123,7 @@ func TestStatusAndWhy(t *testing.T) {
 		return code == 0 && strings.Contains(out, "all 2 rows applied") && !strings.Contains(out, "none yet")
 	})
 	for _, line := range []string{
-		`services     3`, `frontends    2, 1 of them without an endpoint`, `endpoints    3, 2 of them ready`, `conflicts    1`,
+		`services     3`, `frontends    2, 1 of them without an endpoint`, `endpoints    3 in 2 slices, 2 of them ready`, `conflicts    1`,
 		` +default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older`, `failing      0`, `last resync  .* listed.*`, `health       ok`,
 	} {
 		assert.Regexp(t, regexp.MustCompile("(?m)^"+line+"$"), status)
@@ -136,9 +134,9 @@ func TestStatusAndWhy(t *testing.T) {
 			"default/shop:http has lost tcp/10.96.0.1:80 to default/web:http, which is older\n", "default/shop:http of derive-frontends",
 			"it loses to default/web:http", "tcp/10.96.0.1:80 of services/frontends", "done: it is in the target",
 		},
-		"default/web:http": {"tcp/10.96.0.1:80 is default/web:http, which has 1 endpoint(s) that are ready\n", "it wins over 1 other(s), the next is default/shop:http"},
+		"default/web:http": {"tcp/10.96.0.1:80 is default/web:http, which has 1 endpoint(s)\n", "it wins over 1 other(s), the next is default/shop:http"},
 		"tcp/10.96.0.1:80": {"the winner is default/web:http", "loser: default/shop:http", "done: it is in the target"},
-		"default/dns:dns":  {"udp/10.96.0.53:53 is default/dns:dns, which has 0 endpoint(s) that are ready: clients are rejected\n"},
+		"default/dns:dns":  {"udp/10.96.0.53:53 is default/dns:dns, which has 0 endpoint(s): clients are rejected\n"},
 		"tcp/10.96.0.9:80": {"no service claims tcp/10.96.0.9:80\n"},
 	} {
 		code, out, errs := call("why", "-shell", shell, name)
@@ -153,7 +151,10 @@ func TestStatusAndWhy(t *testing.T) {
 	assert.Contains(t, errs, `there is no service "it's nothing"`)
 	_, _, errs = call("why", "-shell", shell, "tcp/10.96.0.1")
 	assert.Contains(t, errs, `there is no service "tcp/10.96.0.1", and as an address "tcp/10.96.0.1": not an ip:port`)
-	code, out, _ := call("shell", "-shell", shell, "db/show", "frontends")
+	code, out, errs := call("shell", "-shell", shell, "reconciler/explain", "derive-frontends", "endpoint-slices/default/web:http/8080")
+	assert.Zero(t, code, errs)
+	assert.Contains(t, out, `it depends: default/web:http of table "services"`)
+	code, out, _ = call("shell", "-shell", shell, "db/show", "frontends")
 	assert.Zero(t, code)
 	assert.Contains(t, out, "10.2.0.11:8080")
 
@@ -186,9 +187,7 @@ func TestStatusAndWhy(t *testing.T) {
 }
 
 func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
-	in, err := input.OpenEtcd("unix://" + filepath.Join(t.TempDir(), "none"))
-	require.NoError(t, err)
-	shell, _ := running(t, in)
+	shell, _ := running(t, input.File(filepath.Join(t.TempDir(), "none")))
 	var status string
 	until(t, func() string { return status }, func() bool {
 		code, out, _ := call("status", "-shell", shell)
@@ -198,7 +197,7 @@ func TestServicesThatWereNotReadYetAreNotNone(t *testing.T) {
 	assert.Regexp(t, `(?m)^services     0; not all have been read yet$`, status)
 	var why string
 	until(t, func() string { return why }, func() bool {
-		code, out, _ := call("why", "-shell", shell, "tcp/10.96.0.1:80") // the derivation may begin later
+		code, out, _ := call("why", "-shell", shell, "tcp/10.96.0.1:80")
 		why = out
 		return code == 0
 	})
@@ -218,20 +217,15 @@ func TestBadArgumentsAreErrors(t *testing.T) {
 		"run x":                                     "services run: wrong arguments: x; after the flags, want none",
 		"why":                                       "services why: wrong arguments: none; after the flags, want NAME",
 		"why default/web:http -shell s":             "services why: wrong arguments: default/web:http -shell s; after the flags, want NAME",
-		"run -generate 1x1 -file f":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
-		"run -etcd x -file f":                       "services run: wrong arguments: -file, -etcd and -generate exclude each other",
-		"run -etcd x:2379":                          `services run: wrong arguments: -etcd is "x:2379", must be a URL such as http://127.0.0.1:2379`,
-		"run -etcd x":                               `services run: wrong arguments: -etcd is "x", must be a URL such as http://127.0.0.1:2379`,
+		"run -generate 1x1 -file f":                 "services run: wrong arguments: -file and -generate exclude each other",
 		"run -generate 1x1 -table=":                 `services run: wrong arguments: -table is "", must be a letter, then letters, digits and _.-`,
 		"run -generate 1x1 -table=1/x":              `services run: wrong arguments: -table is "1/x", must be a letter, then letters, digits and _.-`,
 		"run -table " + strings.Repeat("x", 256):    `services run: wrong arguments: -table is "` + strings.Repeat("x", 256),
 		"run -generate 5":                           `services run: wrong arguments: -generate: "5" is not of the form 10000x10`,
 		"run -churn 5":                              "services run: wrong arguments: -churn is for -generate",
-		"run -generate 5x5 -etcd x":                 "services run: wrong arguments: -file, -etcd and -generate exclude each other",
 		"run -generate 1x1 -resync -1s":             "services run: wrong arguments: -resync is -1s, must not be negative",
 		"run -generate 1x1 -shell= -http 0.0.0.0:1": `services run: wrong arguments: -http is "0.0.0.0:1", must be a loopback address`,
 		"run -generate 1x1 -shell= -http " + listener.Addr().String(): "(choose another by -http)",
-		"run -file " + dir + "/none":                                  "no such file",
 		"demo -file " + dir + "/none":                                 "no such file",
 		"demo -every -1s":                                             "services demo: wrong arguments: -every is -1s, must not be negative",
 		"status -shell " + dir + "/none":                              "services status: no services run:",

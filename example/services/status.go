@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -19,7 +20,6 @@ import (
 	"github.com/statekeel/statekeel/example/services/kernel"
 	"github.com/statekeel/statekeel/example/services/proxy"
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Commands of the shell.
@@ -32,18 +32,19 @@ const (
 type looker struct {
 	db        *statedb.DB
 	services  statedb.Table[*proxy.Service]
+	slices    statedb.Table[*proxy.EndpointSlice]
 	frontends statedb.Table[*proxy.Frontend]
+	join      *proxy.Join
 	loop      *reconciler.Loop[*proxy.Frontend]
-	registry  *inspect.Registry
 	health    *health.Registry
 }
 
 // newLooker returns the commands of the shell.
 func newLooker(
-	db *statedb.DB, services statedb.RWTable[*proxy.Service], frontends statedb.RWTable[*proxy.Frontend],
-	loop *reconciler.Loop[*proxy.Frontend], registry *inspect.Registry, health *health.Registry,
+	db *statedb.DB, services statedb.RWTable[*proxy.Service], slices statedb.RWTable[*proxy.EndpointSlice],
+	frontends statedb.RWTable[*proxy.Frontend], join *proxy.Join, loop *reconciler.Loop[*proxy.Frontend], health *health.Registry,
 ) hive.ScriptCmdsOut {
-	l := &looker{db, services, frontends, loop, registry, health}
+	l := &looker{db, services, slices, frontends, join, loop, health}
 	answer := func(text string, err error) (script.WaitFunc, error) {
 		return func(*script.State) (stdout, stderr string, _ error) { return text, "", err }, nil
 	}
@@ -78,15 +79,14 @@ func (l *looker) status(ctx context.Context) string {
 	ready, endpoints, empty := 0, 0, 0
 	var conflicts []string
 	for s := range l.services.All(txn) {
-		for _, e := range s.Endpoints {
-			endpoints++
-			if e.Ready {
-				ready++
+		for _, claim := range s.Frontends() {
+			if lost := l.lost(txn, claim); lost != "" {
+				conflicts = append(conflicts, lost)
 			}
 		}
-		if lost := l.lost(txn, s); lost != "" {
-			conflicts = append(conflicts, lost)
-		}
+	}
+	for s := range l.slices.All(txn) {
+		endpoints, ready = endpoints+len(s.Endpoints), ready+s.Ready()
 	}
 	for frontend := range l.frontends.All(txn) {
 		if len(frontend.Endpoints) == 0 {
@@ -96,7 +96,7 @@ func (l *looker) status(ctx context.Context) string {
 	snapshot := l.loop.Snapshot(ctx)
 	add("services", fmt.Sprint(l.services.NumObjects(txn), l.unread(txn)))
 	add("frontends", fmt.Sprintf("%d, %d of them without an endpoint", snapshot.Objects, empty))
-	add("endpoints", fmt.Sprintf("%d, %d of them ready", endpoints, ready))
+	add("endpoints", fmt.Sprintf("%d in %d slices, %d of them ready", endpoints, l.slices.NumObjects(txn), ready))
 	add("conflicts", len(conflicts))
 	for i, lost := range conflicts {
 		if i == maxConflicts {
@@ -126,21 +126,24 @@ func (l *looker) status(ctx context.Context) string {
 	return out.String()
 }
 
-// unread says that the input has not given its first list; empty if it has.
+// unread says that the input has not given its first lists; empty if it has.
 func (l *looker) unread(txn statedb.ReadTxn) string {
-	if is, _ := l.services.Initialized(txn); is {
-		return ""
+	for _, table := range []statedb.TableMeta{l.services, l.slices} {
+		if is, _ := table.Initialized(txn); !is {
+			return "; not all have been read yet"
+		}
 	}
-	return "; not all have been read yet"
+	return ""
 }
 
-// lost says to whom a service has lost its address; empty if it has it, or no service has it yet.
-func (l *looker) lost(txn statedb.ReadTxn, s *proxy.Service) string {
-	frontend, _, found := l.frontends.Get(txn, proxy.ByAddress(s.At))
-	if !found || frontend.Name == s.Name {
+// lost says to whom a service has lost an address that it claims; empty if it has it, or no service has it yet.
+func (l *looker) lost(txn statedb.ReadTxn, claim *proxy.Frontend) string {
+	frontend, _, found := l.frontends.Get(txn, proxy.ByAddress(claim.At))
+	if !found || frontend.Service == claim.Service {
 		return ""
 	}
-	winner, _, found := l.services.Get(txn, proxy.ByName(frontend.Name))
+	s, _, _ := l.services.Get(txn, proxy.ByName(claim.Service))
+	winner, _, found := l.services.Get(txn, proxy.ByName(frontend.Service))
 	if !found {
 		return ""
 	}
@@ -148,40 +151,56 @@ func (l *looker) lost(txn statedb.ReadTxn, s *proxy.Service) string {
 	if !winner.Created.Before(s.Created) {
 		why = "which is as old, and whose name is lower"
 	}
-	return fmt.Sprintf("%s has lost %s to %s, %s", s.Name, s.At, winner.Name, why)
+	return fmt.Sprintf("%s has lost %s to %s, %s", claim.Name(), claim.At, frontend.Name(), why)
 }
 
-// why explains what became of a service, or of an address.
+// claims returns what a service claims, or its port, and the name of the service. Of an address, which no service has to
+// claim, it returns that.
+func (l *looker) claims(txn statedb.ReadTxn, name string) (key string, claims []*proxy.Frontend, err error) {
+	if s, _, found := l.services.Get(txn, proxy.ByName(name)); found {
+		return s.Name, s.Frontends(), nil
+	}
+	if colon := strings.LastIndexByte(name, ':'); colon > 0 {
+		if s, _, found := l.services.Get(txn, proxy.ByName(name[:colon])); found {
+			claims = slices.DeleteFunc(s.Frontends(), func(f *proxy.Frontend) bool { return f.Name() != name })
+			return s.Name, claims, nil
+		}
+	}
+	at, err := kernel.ParseService(name)
+	if err != nil {
+		return "", nil, fmt.Errorf("there is no service %q, and as an address %w%s", name, err, l.unread(txn))
+	}
+	return at.String(), []*proxy.Frontend{{At: at}}, nil
+}
+
+// why explains what became of a service, of its port, or of an address.
 func (l *looker) why(ctx context.Context, name string) (string, error) {
 	txn := l.db.ReadTxn()
-	var out strings.Builder
-	s, _, found := l.services.Get(txn, proxy.ByName(name))
-	at := kernel.Service{}
-	if found {
-		at = s.At
-		if lost := l.lost(txn, s); lost != "" {
-			fmt.Fprintln(&out, lost)
-		}
-	} else {
-		var err error
-		if at, err = kernel.ParseService(name); err != nil {
-			return "", fmt.Errorf("there is no service %q, and as an address %w%s", name, err, l.unread(txn))
-		}
-		name = at.String()
-	}
-	if frontend, _, has := l.frontends.Get(txn, proxy.ByAddress(at)); has {
-		fmt.Fprintf(&out, "%s is %s, which has %d endpoint(s) that are ready", at, frontend.Name, len(frontend.Endpoints))
-		if len(frontend.Endpoints) == 0 {
-			fmt.Fprint(&out, ": clients are rejected")
-		}
-		fmt.Fprintln(&out)
-	} else if !found {
-		fmt.Fprintf(&out, "no service claims %s%s\n", at, l.unread(txn))
-	}
-	derivation, err := l.registry.Find("derive-" + proxy.FrontendsTable)
+	key, claims, err := l.claims(txn, name)
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(&out, "\n%s\n%s", derivation.Explain(ctx, name), l.loop.Explain(ctx, at.String()))
+	var out, loop strings.Builder
+	if len(claims) == 0 {
+		fmt.Fprintf(&out, "%s claims no address\n", name)
+	}
+	for _, claim := range claims {
+		if claim.Service != "" {
+			if lost := l.lost(txn, claim); lost != "" {
+				fmt.Fprintln(&out, lost)
+			}
+		}
+		if frontend, _, has := l.frontends.Get(txn, proxy.ByAddress(claim.At)); has {
+			fmt.Fprintf(&out, "%s is %s, which has %d endpoint(s)", claim.At, frontend.Name(), len(frontend.Endpoints))
+			if len(frontend.Endpoints) == 0 {
+				fmt.Fprint(&out, ": clients are rejected")
+			}
+			fmt.Fprintln(&out)
+		} else if claim.Service == "" {
+			fmt.Fprintf(&out, "no service claims %s%s\n", claim.At, l.unread(txn))
+		}
+		fmt.Fprint(&loop, l.loop.Explain(ctx, claim.At.String()))
+	}
+	fmt.Fprintf(&out, "\n%s\n%s", l.join.Explain(ctx, key), &loop)
 	return out.String(), nil
 }

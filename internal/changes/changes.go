@@ -40,7 +40,7 @@ func (t *Table[Row]) Close() {
 
 // Await waits until the iterator knows of all changes up to a snapshot. It returns false if ctx has ended before.
 func (t *Table[Row]) Await(ctx context.Context, txn statedb.ReadTxn) bool {
-	if t.read == t.Revision(txn) {
+	if t.IsRead(txn) {
 		return true
 	}
 	select {
@@ -50,6 +50,9 @@ func (t *Table[Row]) Await(ctx context.Context, txn statedb.ReadTxn) bool {
 		return false
 	}
 }
+
+// IsRead reports whether all changes up to a snapshot were read.
+func (t *Table[Row]) IsRead(txn statedb.ReadTxn) bool { return t.read >= t.Revision(txn) }
 
 // Next yields the changes up to a snapshot that were not read, of a row the last one. Await has returned true for it.
 // If the caller stops early, a later call yields the rest.

@@ -33,14 +33,16 @@ const (
 	CauseOrphan
 	// CauseRepair: a resync found that the target does not have the object, or has a different one.
 	CauseRepair
-	// CauseAdopted: the object was inserted, and the first listing found an equal one in the target. No operation
-	// is called. The caller sets this cause.
+	// CauseAdopted: the object was not applied, and an equal one was found in the target. No operation is called. The caller
+	// sets this cause.
 	CauseAdopted
+	// CauseVerify: somebody asked whether the target is as the row wants it.
+	CauseVerify
 )
 
 var causeNames = [...]string{
 	"change", "refresh", "retry", "requeue", "released", "recheck", "probe", "breaker closed", "resumed", "call", "orphan",
-	"repair", "adopted",
+	"repair", "adopted", "verify",
 }
 
 // String returns the name of the cause.

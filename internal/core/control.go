@@ -114,7 +114,7 @@ func (c *Core[Obj]) RetryAllNow(done func(n int)) {
 func (c *Core[Obj]) EndBackoffs(now time.Duration) {
 	for e := c.queues.backingOff.head; e != nil; e = c.queues.backingOff.head {
 		c.queues.take(e)
-		e.past.fixed, e.cause = true, CauseBreaker
+		e.past.fixed, e.cause, e.home = true, CauseBreaker, nil
 		c.queues.wait(e, Retry, min(e.dueAt, now))
 	}
 }

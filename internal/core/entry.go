@@ -36,8 +36,18 @@ type entry[Obj any] struct {
 	from State
 	// cause is the reason for the next run.
 	cause Cause
-	// refresh: the success of the operation that runs does not count, see [Core.Refresh].
-	refresh bool
+	// refresh: the success of the operation that runs does not count. verify: the object is to be looked at when the
+	// operation has ended. See [Core.Refresh].
+	refresh, verify bool
+	// home is where the key waited before it was to be looked at; nil if it goes nowhere after the look.
+	home *home
+}
+
+// home is where a key waits, apart from what it waits for.
+type home struct {
+	state State
+	dueAt time.Duration
+	cause Cause
 }
 
 // rowVersion is a version of an object, as it was observed, and how far it was dealt with.
@@ -78,6 +88,8 @@ type past struct {
 	result  result
 	// fixed: the time of the retry is not a backoff. The outcome set it, or EndBackoffs.
 	fixed bool
+	// applies: a call that was asked for, although the target may have been right, has failed since the last success.
+	applies bool
 }
 
 // result is the result of an attempt, as far as it is counted.
@@ -126,10 +138,11 @@ func (p *past) unblock() {
 
 // count counts an attempt that ended at the time now.
 func (e *entry[Obj]) count(now time.Duration, out *Outcome[Obj]) {
+	p := &e.past
+	p.applies = out.Kind != Done && out.Kind != DoneAgain && (p.applies || e.why() == CauseRefresh)
 	e.version.tried, e.cause = true, CauseChange
 	// What fails without a change, such as a refresh, is wanted since now.
 	e.version.wanted = cmp.Or(e.version.wanted, out.Wanted, now)
-	p := &e.past
 	p.ended, p.rowKind, p.result, p.text = now, out.RowKind, wentWell, out.Text
 	if !out.backsOff() {
 		p.requeues = 0
@@ -170,7 +183,7 @@ func (e *entry[Obj]) take(v *rowVersion[Obj], same sameFunc[Obj], now time.Durat
 		has.lowerSince(v.since)
 		return
 	}
-	e.version = *v
+	e.version, e.home, e.past.applies = *v, nil, false
 	e.from, e.past.tries, e.dueAt, e.cause = Ready, 0, now, CauseChange
 	e.past.unblock()
 	if v.deleted {
@@ -224,6 +237,17 @@ func (e *entry[Obj]) why() Cause {
 		return CauseRecheck
 	}
 	return e.version.lane.why()
+}
+
+// looks returns [Turn.Looks] of the entry's next operation.
+func (e *entry[Obj]) looks() bool {
+	switch e.why() {
+	case CauseVerify, CauseRepair, CauseOrphan:
+		return true
+	case CauseRetry, CauseBreaker, CauseCall:
+		return e.past.failures > 0 && !e.past.applies
+	}
+	return false
 }
 
 // lowerSince lowers the revision since which a version is unreconciled to the given one: an earlier change

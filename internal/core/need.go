@@ -6,8 +6,8 @@ package core
 // Need is what a blocked operation needs of a loop: that a row is applied, or that deletions are carried out. Package
 // needs implements it. It never changes: several objects may have the same.
 type Need interface {
-	// Begin begins the wait of an object that is blocked, whose operation was on the given revision.
-	Begin(revision uint64) Wait
+	// Begin begins the wait of an object that is blocked.
+	Begin() Wait
 }
 
 // Wait is the wait of one blocked object for a [Need]. Begin and End are called by the goroutine of its loop, the other
@@ -19,9 +19,9 @@ type Wait interface {
 	Why() string
 	// Needed calls yield for objects that the wait is for, until it returns false.
 	Needed(yield func(Needed) bool)
-	// Outlives reports whether the wait still counts when its object is blocked again, by an operation on the given
-	// revision, and waits for others: what is known by it is not known by them.
-	Outlives(revision uint64, others []Wait) bool
+	// Outlives reports whether the wait still counts when its object is blocked again and waits for others: what is known
+	// by it is not known by them.
+	Outlives(others []Wait) bool
 	// End ends the wait. It is called once.
 	End()
 }

@@ -114,6 +114,7 @@ func (c *Core[Obj]) run(op *Operation[Obj], e *entry[Obj]) bool {
 	op.entry, op.since, op.lane, op.Outcome.Wanted = e, v.since, v.lane, v.wanted
 	op.Obj, op.Revision, op.Deleted = v.obj, v.revision, v.deleted
 	op.Turn.Waited, op.Turn.Outdated, op.Turn.Cause = e.from != Ready || v.seen != c.round.number, v.outdated, e.why()
+	op.Turn.Looks = e.looks()
 	op.Outcome.RowKind, op.Failures, op.Tries = e.past.rowKind, e.past.failures, e.past.tries
 	c.queues.put(e, InFlight)
 	return true
@@ -167,7 +168,7 @@ func (c *Core[Obj]) Renew(op *Operation[Obj], obj Obj, revision, since uint64) b
 func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten bool) {
 	c.round.giveBack()
 	e := c.entryOf(op)
-	later, _ := c.finish(e)
+	later, refresh, _ := c.finish(e)
 	if e.endsWith(later) {
 		c.queues.leaveGroup(e)
 		c.forget(e)
@@ -185,5 +186,15 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten boo
 		}
 	}
 	c.queues.putBack(e)
+	if refresh {
+		c.runSoon(now, e, CauseRefresh)
+	}
 	return false
+}
+
+// Return is [Core.Recall] for an operation that has looked at the target, and found nothing to do. [Operation.Returns] is
+// true for it: its key waits for what it waited for before.
+func (c *Core[Obj]) Return(now time.Duration, op *Operation[Obj]) (forgotten bool) {
+	op.entry.goHome()
+	return c.Recall(now, op)
 }

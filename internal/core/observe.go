@@ -134,6 +134,11 @@ func (c *Core[Obj]) AddOrphan(obj Obj, revision uint64) bool {
 // is forced: then one that waits for a time or for a channel is due as soon as its minimum backoff has passed. why is the
 // cause of the operation.
 //
+// With CauseVerify the target is looked at, and the operation is called only if that is not right. A key that failed is
+// looked at as well, but not called: either the target is right, and the key is settled, or it waits as before. So does one
+// that waits for a requeue, if the target is right. A blocked key is left alone. If an operation on the object is running,
+// it counts, and the object is looked at when it has ended.
+//
 // Refresh reports whether an operation on the object is running. The success of that does not count if the refresh is
 // forced, because the operation may have begun before the reason for the call, or if the object is reconciled and that is
 // no refresh. The caller has found the row in the table, in a transaction that it began after the last observed one.
@@ -150,8 +155,19 @@ func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cau
 	v, reconciled := &e.version, e.version.since == 0
 	if e.state == InFlight {
 		// Of a deletion in flight the row is a later change.
-		e.refresh = e.refresh || !v.deleted && (forced || reconciled && v.lane != Refresh)
+		looks := e.cause == CauseVerify
+		e.verify = e.verify || !v.deleted && why == CauseVerify
+		e.refresh = e.refresh || !v.deleted && why != CauseVerify && (forced || reconciled && (v.lane != Refresh || looks))
 		return true
+	}
+	if why == CauseVerify {
+		if !v.deleted && (e.state == Retry || e.state == Requeue || e.state == Terminal) {
+			c.queues.look(e, now)
+		}
+		return false
+	}
+	if (reconciled || forced) && e.cause == CauseVerify {
+		e.cause = why
 	}
 	switch {
 	case !reconciled || e.state == Ready || v.lane == Refresh:

@@ -48,6 +48,9 @@ type Turn struct {
 	// Waited reports whether the key has waited: then its status may be other than Pending or Refreshing.
 	// Outdated reports whether the row may have been read in a later version than Obj.
 	Waited, Outdated bool
+	// Looks reports whether the operation need not be called if the target is right already: the caller may look first. It
+	// is not set where the call was asked for although the target may be right.
+	Looks bool
 }
 
 // Run is what package execute says of the run of an operation.
@@ -66,9 +69,24 @@ type Run struct {
 	// running). Changed reports whether the adapter changed the object: then the object is written
 	// with the outcome.
 	Deletion, Changed bool
+	// Worked reports whether the call has worked although Err is set, since what it did does not hold.
+	Worked bool
 	// FirstOfCall reports whether the operation is the first of its kind (update or delete) in its
 	// call.
 	FirstOfCall bool
+	// Look is what the operation has seen of its object in the target; nil if it did not look.
+	Look *Look
+}
+
+// Look is what an operation has seen before its call, and after one that succeeded. If the target was right before,
+// nothing was called.
+type Look struct{ Before, After Sight }
+
+// Sight is one look at an object in the target. The zero value is one that failed, or was not made.
+type Sight struct {
+	// Seen: the target has answered. Right: it is as the operation would make it. Diff is what is wrong otherwise, for people.
+	Seen, Right bool
+	Diff        string
 }
 
 // Effect is what has become of an outcome.
@@ -85,6 +103,16 @@ func (op *Operation[Obj]) HasEntry() bool { return op.entry != nil }
 
 // Discounted reports whether the success of the operation will not count: see [Core.Refresh].
 func (op *Operation[Obj]) Discounted() bool { return op.entry != nil && op.entry.refresh }
+
+// OnlyLooks reports whether the operation must not be called, whatever it sees: its key waits for something, and was to be
+// looked at meanwhile. If the target is not right, see [Core.Return].
+func (op *Operation[Obj]) OnlyLooks() bool { return op.Turn.Cause == CauseVerify && op.since > 0 }
+
+// FoundRight reports whether the operation was not called, since the target was right already.
+func (op *Operation[Obj]) FoundRight() bool { return op.Run.Look != nil && op.Run.Look.Before.Right }
+
+// Returns reports whether the key waits for something else than the look: see [Core.Return].
+func (op *Operation[Obj]) Returns() bool { return op.entry != nil && op.entry.home != nil }
 
 // Since returns the revision since which the change of the operation is not reconciled.
 func (op *Operation[Obj]) Since() uint64 { return op.since }

@@ -172,9 +172,36 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 		return false
 	}
 	q.take(e)
-	e.cause = cause
+	if e.home != nil && e.home.state == Terminal {
+		e.past.tries = 0
+	}
+	e.cause, e.home = cause, nil
 	q.wait(e, s, at)
 	return true
+}
+
+// look makes an entry in state Retry, Requeue or Terminal due at the given time, so that the target is looked at. Then it
+// may go home.
+func (q *queues[Obj]) look(e *entry[Obj], now time.Duration) {
+	if e.home != nil || e.state != Terminal && e.dueAt <= now {
+		return
+	}
+	e.home = &home{e.state, e.dueAt, e.cause}
+	q.take(e)
+	s := e.home.state
+	if s == Terminal {
+		// It is no retry that waits for its backoff.
+		s, e.past.fixed = Retry, true
+	}
+	e.cause = CauseVerify
+	q.wait(e, s, now)
+}
+
+// goHome makes an entry wait where it waited before it was looked at, once it is put back.
+func (e *entry[Obj]) goHome() {
+	e.from, e.dueAt, e.cause = e.home.state, e.home.dueAt, e.home.cause
+	e.past.fixed = e.past.fixed && e.from != Terminal
+	e.home = nil
 }
 
 // dueBy returns the key that has been due for longest; nil if none is due at the given time.

@@ -17,11 +17,15 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 		return
 	}
 	e := c.entryOf(op)
-	later, refresh := c.finish(e)
+	later, refresh, verify := c.finish(e)
+	e.home = nil
 	op.Effect.Discounted = refresh
 	switch out.Kind {
 	case Superseded:
 		e.past.unblock()
+		if e.cause == CauseVerify {
+			e.cause = CauseChange
+		}
 		c.queues.put(e, Unseen)
 	case Void:
 		c.forget(e)
@@ -30,6 +34,9 @@ func (c *Core[Obj]) Settle(now time.Duration, op *Operation[Obj], outcome Outcom
 		c.goOn(now, e, later, refresh, out)
 	}
 	c.queues.leaveGroup(e)
+	if verify && out.ran() && !out.Lost {
+		c.Refresh(now, out.Object, out.NewRevision, CauseVerify, false)
+	}
 }
 
 // needsEntry reports whether a key without an entry needs one after an outcome.
@@ -49,12 +56,13 @@ func (c *Core[Obj]) entryOf(op *Operation[Obj]) *entry[Obj] {
 }
 
 // finish takes an entry out of state InFlight. It returns the newer version that was read meanwhile, nil if there is
-// none, and whether the key is refreshed because the success of the operation does not count.
-func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], refresh bool) {
+// none, whether the key is refreshed because the success of the operation does not count, and whether the object is to be
+// looked at.
+func (c *Core[Obj]) finish(e *entry[Obj]) (later *rowVersion[Obj], refresh, verify bool) {
 	c.queues.take(e)
-	later, refresh = e.later, e.refresh
-	e.later, e.refresh = nil, false
-	return later, refresh
+	later, refresh, verify = e.later, e.refresh, e.verify
+	e.later, e.refresh, e.verify = nil, false, false
+	return later, refresh, verify
 }
 
 // goOn decides what comes after an operation that ran: the newer version that was read meanwhile, the refresh that was
@@ -105,7 +113,7 @@ func (c *Core[Obj]) enqueue(now time.Duration, e *entry[Obj], out *Outcome[Obj])
 	}
 	v := &e.version
 	if out.Kind == DoneAgain {
-		// The next run is no refresh, also if this one was.
+		// The next run is no refresh, even if this one was.
 		v.since, v.wanted, v.lane = 0, 0, Backlog
 	} else {
 		c.Index.unreconcile(e, c.observed)

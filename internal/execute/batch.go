@@ -19,6 +19,24 @@ import (
 // runBatch runs operations in one call, or in one call for the deletions and one for the updates.
 func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
 	defer x.Scope.Set(Calling[Obj]{})
+	called, may := false, func() bool { return ctx.Err() == nil && (further == nil || further()) }
+	for i := range ops {
+		if op := &ops[i]; op.Turn.Looks || op.FoundRight() || op.Turn.Cause == core.CauseAdopted {
+			if called && op.Turn.Looks && !may() {
+				return
+			}
+			x.ready(ctx, txn, op)
+			called = called || op.Turn.Looks
+		}
+	}
+	if called && !may() {
+		return
+	}
+	defer func() {
+		for i := range ops {
+			x.lookAgain(ctx, &ops[i], further)
+		}
+	}()
 	entries := x.addEntries(make([]BatchEntry[Obj], 0, len(ops)), ops, true)
 	n := len(entries)
 	entries = x.addEntries(entries, ops, false)
@@ -40,12 +58,12 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops [
 	x.process(ctx, ops, updates, 0, func(ctx context.Context) { x.cfg.Batches.UpdateBatch(ctx, txn, updates) })
 }
 
-// addEntries appends entries for the deletions, or for the updates that are not adopted, in order of revision. They are
+// addEntries appends entries for the deletions or the updates that are to be called, in order of revision. They are
 // not reused: an operation may keep them.
 func (x *Executor[Obj]) addEntries(entries []BatchEntry[Obj], ops []core.Operation[Obj], deleted bool) []BatchEntry[Obj] {
 	first := len(entries)
 	for i := range ops {
-		if op := &ops[i]; op.Deleted == deleted && !x.adopt(op) {
+		if op := &ops[i]; op.Deleted == deleted && op.Run.Err == ErrNotRun {
 			op.Run.Err = ErrGoexit
 			entries = append(entries, BatchEntry[Obj]{Object: clone(x.cfg.Rows, op), Revision: op.RowRevision, place: i + 1})
 			op.Run.Err = ErrNotRun

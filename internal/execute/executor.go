@@ -40,6 +40,9 @@ type Config[Obj any] struct {
 	Hook func(ctx context.Context, c Call) (context.Context, func(err error))
 	// Needs has what others need of the objects of the loop.
 	Needs *needs.Needs[Obj]
+	// Look looks at an object in the target, and compares it with a row of the table, or with a deletion. nil means that no
+	// operation looks.
+	Look func(ctx context.Context, txn statedb.ReadTxn, row Obj, deleted bool) (core.Sight, error)
 	// PanicPropagation disables the recovery of panics.
 	PanicPropagation bool
 	// Tally has the counters of all executors with this Config.
@@ -86,8 +89,8 @@ func New[Obj any](ctx context.Context, cfg *Config[Obj]) (context.Context, *Exec
 }
 
 // Run runs a batch, or a turn of one single operation; the Err of each operation is [ErrNotRun] before. It starts
-// no call after ctx has ended. further is called before the second call of a batch, and reports whether that call
-// may begin; nil means that it may. If an operation ends the goroutine, their errors show which have run.
+// no call after ctx has ended. further is called before the second call and each later one, looks included, and reports
+// whether that call may begin; nil means that it may. If an operation ends the goroutine, their errors show which have run.
 func (x *Executor[Obj]) Run(ctx context.Context, txn statedb.ReadTxn, ops []core.Operation[Obj], further func() bool) {
 	switch {
 	case ctx.Err() != nil:
@@ -96,7 +99,7 @@ func (x *Executor[Obj]) Run(ctx context.Context, txn statedb.ReadTxn, ops []core
 	default:
 		x.BeginTurn()
 		defer x.EndTurn()
-		x.RunNext(ctx, txn, &ops[0])
+		x.RunNext(ctx, txn, &ops[0], further)
 	}
 }
 
@@ -122,11 +125,15 @@ func (x *Executor[Obj]) Took() time.Duration { return x.at - x.began }
 // that counts as time of the operation.
 func (x *Executor[Obj]) Resume() { x.at = x.cfg.Now() }
 
-// RunNext runs the next operation of a turn; its Err is [ErrNotRun] before.
-func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) {
-	if x.adopt(op) {
+// RunNext runs the next operation of a turn; its Err is [ErrNotRun] before. further is that of [Executor.Run].
+func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj], further func() bool) {
+	looks := op.Turn.Looks
+	if !x.ready(ctx, txn, op) || looks && further != nil && !further() {
 		x.Resume()
 		return
+	}
+	if looks {
+		x.Resume()
 	}
 	x.Scope.one.Store(op)
 	op.Run.Err = ErrGoexit
@@ -145,17 +152,10 @@ func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *co
 	op.Run.Took = ended - x.at
 	x.at = ended
 	x.measure(op, op.Run.Took)
-}
-
-// adopt gives an operation whose object is in the target already the result of a success, and reports whether it did.
-func (x *Executor[Obj]) adopt(op *core.Operation[Obj]) bool {
-	if op.Turn.Cause != core.CauseAdopted {
-		return false
+	if looks {
+		x.lookAgain(ctx, op, further)
+		x.Resume()
 	}
-	op.Run.Err = ErrGoexit
-	op.Outcome.Object = clone(x.cfg.Rows, op)
-	op.Run.Err = nil
-	return true
 }
 
 // keep stores the error of an operation.

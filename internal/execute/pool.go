@@ -178,7 +178,7 @@ func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
 		p.SomeFinished.Send()
 	}()
 	var further func() bool
-	if len(j.Ops) > 1 {
+	if len(j.Ops) > 1 || j.Ops[0].Turn.Looks {
 		further = func() bool { return p.further(j) }
 	}
 	x.Run(ctx, txn, j.Ops, further)

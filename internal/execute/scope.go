@@ -7,12 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/needs"
@@ -78,23 +77,13 @@ func AnyScopeOf[Obj any](ctx context.Context) *Scope[Obj] {
 	return s
 }
 
-// Waited returns the waits that the objects of the call in progress had when they were blocked, with the revisions of
-// their operations of now.
+// Waited returns the waits that the objects of the call in progress had when they were blocked.
 func Waited(ctx context.Context) needs.Waited {
-	return func(yield func(core.Wait, statedb.Revision) bool) {
-		s, ok := ctx.Value(running.Key{}).(interface {
-			waited() ([]core.Wait, []statedb.Revision)
-		})
-		if !ok {
-			return
-		}
-		waits, at := s.waited()
-		for i, w := range waits {
-			if !yield(w, at[i]) {
-				return
-			}
-		}
+	s, ok := ctx.Value(running.Key{}).(interface{ waited() []core.Wait })
+	if !ok {
+		return func(func(core.Wait) bool) {}
 	}
+	return slices.Values(s.waited())
 }
 
 // Scope is what an operation can reach through its context. Each executor has one, in the context of
@@ -244,21 +233,16 @@ func (s *Scope[Obj]) Deletion() { s.single(func(op *core.Operation[Obj]) { op.Ru
 func (s *Scope[Obj]) Changed() { s.single(func(op *core.Operation[Obj]) { op.Run.Changed = true }) }
 
 // waited implements [Waited].
-func (s *Scope[Obj]) waited() (waits []core.Wait, at []statedb.Revision) {
+func (s *Scope[Obj]) waited() (waits []core.Wait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	add := func(op *core.Operation[Obj]) {
-		for _, w := range op.Waits {
-			waits, at = append(waits, w), append(at, op.Revision)
-		}
-	}
 	if op := s.one.Load(); op != nil {
-		add(op)
+		waits = append(waits, op.Waits...)
 	}
 	for i := range s.calling.ops {
-		add(&s.calling.ops[i])
+		waits = append(waits, s.calling.ops[i].Waits...)
 	}
-	return waits, at
+	return waits
 }
 
 func (s *Scope[Obj]) note(text string) {

@@ -30,8 +30,8 @@ type Condition struct {
 	// loop waits for the first one.
 	Listing string
 	Waits   bool
-	// Recurring is a line about objects that resyncs repair again and again; empty if there are none.
-	Recurring string
+	// Unheld is the number of objects whose repairs do not hold. They are failing, too.
+	Unheld int
 	// Stuck is the number of operations on workers that take too long. StuckChanges changes when that
 	// set changes.
 	Stuck, StuckChanges int
@@ -53,7 +53,7 @@ type Details struct {
 
 // wrong reports whether there are problems.
 func (c *Condition) wrong() bool {
-	return c.Breaker != "" || c.numErrors() > 0 || c.ResyncAwaits || c.Listing != "" || c.Recurring != "" || c.Stuck > 0
+	return c.Breaker != "" || c.numErrors() > 0 || c.ResyncAwaits || c.Listing != "" || c.Stuck > 0
 }
 
 // numErrors returns the number of errors: those of objects, and that of the prune.
@@ -89,7 +89,7 @@ func (c *Condition) problems(called bool) string {
 	if c.Listing != "" {
 		problems = append(problems, "the target is not listed")
 	}
-	if c.Recurring != "" {
+	if c.Unheld > 0 {
 		problems = append(problems, "repairs do not hold")
 	}
 	stuck := c.Stuck
@@ -136,9 +136,6 @@ func (c *Condition) examples(d Details) (lines []string) {
 	}
 	if c.Listing != "" {
 		lines = append(lines, c.Listing)
-	}
-	if c.Recurring != "" {
-		lines = append(lines, c.Recurring)
 	}
 	if c.PruneFailure != "" {
 		failures, all = slices.Insert(failures, 0, c.PruneFailure), all+1

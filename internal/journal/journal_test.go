@@ -145,7 +145,7 @@ func TestCoreAndInspectUseTheSameNames(t *testing.T) {
 		core.CauseRequeue: inspect.CauseRequeue, core.CauseReleased: inspect.CauseReleased, core.CauseRecheck: inspect.CauseRecheck,
 		core.CauseProbe: inspect.CauseProbe, core.CauseBreaker: inspect.CauseBreaker, core.CauseResumed: inspect.CauseResumed,
 		core.CauseCall: inspect.CauseCall, core.CauseOrphan: inspect.CauseOrphan, core.CauseRepair: inspect.CauseRepair,
-		core.CauseAdopted: inspect.CauseAdopted,
+		core.CauseAdopted: inspect.CauseAdopted, core.CauseVerify: inspect.CauseVerify,
 	} {
 		require.Equal(t, string(shown), cause.String())
 	}

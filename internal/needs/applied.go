@@ -60,8 +60,8 @@ type appliedWait[Obj any] struct {
 	released <-chan struct{}
 }
 
-// Waited are the waits that the objects of an operation had, with the revisions of their operations of now.
-type Waited = iter.Seq2[core.Wait, statedb.Revision]
+// Waited are the waits that the objects of an operation had.
+type Waited = iter.Seq[core.Wait]
 
 // Applied looks up a row that an operation needs. The row is applied if it is Done, or if a version was applied that is
 // not older than the one for which a wait of the operation began: waited has its waits. Otherwise the error is Blocked,
@@ -118,7 +118,7 @@ func (w *appliedWait[Obj]) isMet() bool {
 }
 
 // Begin implements [core.Need].
-func (a *applied[Obj]) Begin(uint64) core.Wait {
+func (a *applied[Obj]) Begin() core.Wait {
 	n := a.of
 	w := &appliedWait[Obj]{applied: a}
 	n.mu.Lock()
@@ -196,7 +196,7 @@ func (n *Needs[Obj]) checkRow(key string) {
 func (w *appliedWait[Obj]) Released() <-chan struct{} { return w.released }
 
 // Outlives implements [core.Wait]: a version that was applied counts until the object is no longer blocked.
-func (w *appliedWait[Obj]) Outlives(_ statedb.Revision, others []core.Wait) bool {
+func (w *appliedWait[Obj]) Outlives(others []core.Wait) bool {
 	return w.isMet() && !slices.ContainsFunc(others, func(other core.Wait) bool {
 		o, is := other.(*appliedWait[Obj])
 		return is && o.of == w.of && o.key == w.key

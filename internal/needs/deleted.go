@@ -5,49 +5,153 @@ package needs
 
 import (
 	"fmt"
-	"slices"
 	"strings"
+	"sync"
 
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/part"
 
+	"github.com/statekeel/statekeel/internal/changes"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/watch"
 )
 
-// deletions are the deletions of a loop that are not carried out. The lock of Needs guards them.
+// deletions are the deletions of a loop that are not carried out. The lock of Needs guards them, except changes.
 type deletions[Obj any] struct {
-	// tracked: pending has all that the core has. handed is the revision of a state of the table of which it had all.
-	tracked bool
-	handed  statedb.Revision
+	// reading guards changes. Nobody takes it under the lock of Needs. opens: they are being opened. opened: they can be
+	// read. from is the revision of the table after which they have all deletions.
+	reading       sync.Mutex
+	changes       changes.Table[Obj]
+	opens, opened bool
+	from          statedb.Revision
+	// known is closed if pending has all deletions of the table that were read, or the loop has ended.
+	known   chan struct{}
+	isKnown bool
 	// pending are the deletions by key. Readers iterate over a version of the map without the lock.
 	pending part.Map[string, *deletion[Obj]]
-	// awaited are the waits for the deletion of a key, unread those for handed.
+	// ahead are the keys of pending that the core may not have yet, by revision. handed is the revision up to which it
+	// had all.
+	ahead  []read
+	handed statedb.Revision
+	// awaited are the waits for the deletion of a key.
 	awaited map[string]map[*deletedWait[Obj]]struct{}
-	unread  map[*deletedWait[Obj]]struct{}
+}
+
+// read is a deletion that was read from the table.
+type read struct {
+	key string
+	at  statedb.Revision
 }
 
 // deletion is a deletion that is not carried out. It never changes. why is the text of its last failure, or the reason
-// for which it is blocked.
+// for which it is blocked. at is its revision; 0 if the core had it before it was added.
 type deletion[Obj any] struct {
 	obj Obj
 	why string
+	at  statedb.Revision
 }
 
-// add records the deletion of the last version of an object. There may have been one of an earlier version.
-func (d *deletions[Obj]) add(key string, obj Obj) {
-	d.pending = d.pending.Set(key, &deletion[Obj]{obj: obj})
+// maxRead bounds the changes that the goroutine of the loop reads in one pass.
+const maxRead = 10_000
+
+// open begins to read the deletions of the table, when the table is not locked.
+func (n *Needs[Obj]) open() {
+	d := &n.deletions
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	wtxn := n.cfg.Rows.DB.WriteTxn(n.cfg.Rows.Table)
+	err := d.changes.Open(wtxn)
+	from := n.cfg.Rows.Table.Revision(wtxn)
+	wtxn.Commit()
+	n.mu.Lock()
+	ended := n.ended
+	d.opened, d.from = err == nil && !ended, from
+	n.mu.Unlock()
+	if ended {
+		d.changes.Close()
+	}
+	n.cfg.Wake()
 }
 
-// read notes the revision up to which all deletions are in pending.
-func (d *deletions[Obj]) read(handed statedb.Revision) {
-	d.handed = handed
-	for w := range d.unread {
-		if w.until <= handed {
-			delete(d.unread, w)
-			close(w.released)
+// read adds the deletions of the table up to a snapshot, or some of them if limit is not 0. Otherwise it returns a channel
+// that is closed when there is more.
+func (n *Needs[Obj]) read(txn statedb.ReadTxn, limit int) (more <-chan struct{}) {
+	d := &n.deletions
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	if d.changes.Iterator == nil || d.changes.IsRead(txn) {
+		return nil
+	}
+	// A commit is in a snapshot a moment before the iterator knows of it.
+	more = d.changes.More(txn)
+	select {
+	case <-more:
+	default:
+		return more
+	}
+	var found []statedb.Change[Obj]
+	seen := 0
+	for change := range d.changes.Next(txn) {
+		if change.Deleted {
+			found = append(found, change)
 		}
+		if seen++; seen == limit {
+			break
+		}
+	}
+	keys := make([]string, len(found))
+	for i := range found {
+		keys[i] = string(n.cfg.Rows.Key(found[i].Object))
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ended {
+		return nil
+	}
+	if len(found) > 0 && found[0].Revision <= d.handed {
+		// The loop may have carried it out, and may have nothing more to do.
+		defer n.cfg.Wake()
+	}
+	for i, change := range found {
+		d.pending = d.pending.Set(keys[i], &deletion[Obj]{obj: change.Object, at: change.Revision})
+		d.ahead = append(d.ahead, read{keys[i], change.Revision})
+	}
+	n.count()
+	if seen == limit {
+		return watch.Closed
+	}
+	return nil
+}
+
+// takeDeletions notes up to which revision the core has got all deletions, and has those looked at that it has got since.
+// all: all changes were read. The caller holds mu.
+func (n *Needs[Obj]) takeDeletions(handed statedb.Revision, all bool) {
+	d := &n.deletions
+	d.handed = handed
+	for len(d.ahead) > 0 && d.ahead[0].at <= handed {
+		n.request(d.ahead[0].key)
+		d.ahead = d.ahead[1:]
+	}
+	if len(d.ahead) == 0 {
+		d.ahead = nil
+	}
+	if d.opened && !d.isKnown && all && handed >= d.from {
+		for key, obj := range n.cfg.Deletions() {
+			n.addDeletion(key, obj)
+		}
+		d.isKnown = true
+		close(d.known)
+	}
+}
+
+// addDeletion adds a deletion that the core has. There may be another one of the key, which counts if the core may not
+// have it yet. The caller holds mu.
+func (n *Needs[Obj]) addDeletion(key string, obj Obj) {
+	d := &n.deletions
+	if is, has := d.pending.Get(key); !has || is.at <= d.handed {
+		d.pending = d.pending.Set(key, &deletion[Obj]{obj: obj})
+		n.request(key)
 	}
 }
 
@@ -62,12 +166,22 @@ func (d *deletions[Obj]) remove(key string) {
 	delete(d.awaited, key)
 }
 
-// stop wakes all who wait.
+// stop wakes all who wait, and ends the reading when the table is not locked.
 func (d *deletions[Obj]) stop() {
-	d.read(^statedb.Revision(0))
-	d.handed = 0
+	if !d.isKnown {
+		d.isKnown = true
+		close(d.known)
+	}
 	for key := range d.awaited {
 		d.remove(key)
+	}
+	if d.opened {
+		d.opened = false
+		go func() {
+			d.reading.Lock()
+			defer d.reading.Unlock()
+			d.changes.Close()
+		}()
 	}
 }
 
@@ -82,138 +196,117 @@ func (n *Needs[Obj]) checkDeletion(key string) {
 	info, found := n.cfg.Key(key)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if !found || !info.Deleted {
+	switch d, has = n.deletions.pending.Get(key); {
+	case !has || d.at > n.deletions.handed:
+		// The core may only have an earlier deletion.
+	case !found || !info.Deleted:
 		n.deletions.remove(key)
 		n.count()
-	} else if why := info.Failure + info.Reason; why != d.why {
-		n.deletions.pending = n.deletions.pending.Set(key, &deletion[Obj]{d.obj, why})
+	default:
+		if why := info.Failure + info.Reason; why != d.why {
+			n.deletions.pending = n.deletions.pending.Set(key, &deletion[Obj]{d.obj, why, d.at})
+		}
 	}
 }
 
 // deleted is the need for deletions that are carried out.
 type deleted[Obj any] struct {
 	of   *Needs[Obj]
-	what string
-	// until is the revision of the table up to which deletions count, at least. keys are those that were found; none if
-	// the loop had not read all of them.
-	until statedb.Revision
-	keys  []string
+	keys []string
 }
 
 // deletedWait is a wait for deletions.
 type deletedWait[Obj any] struct {
 	*deleted[Obj]
-	// at is the revision of the operation.
-	at       statedb.Revision
 	released chan struct{}
 	// left is how many deletions are not carried out. The lock of Needs guards it.
 	left int
 }
 
-// Deleted reports with its error whether deletions of the loop are not carried out for which match returns true. It is
-// Blocked, with a text that begins with what, even if the loop has not read all that the table had when the operation
-// was first blocked for it: waited has its waits, with the revision of the operation.
-func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string, waited Waited) error {
-	need := &deleted[Obj]{of: n, what: what, until: n.cfg.Rows.Revision()}
-	for w, at := range waited {
-		if w, is := w.(*deletedWait[Obj]); is && w.of == n && w.what == what && w.at == at {
-			// With a later revision, an object would wait without end for a table that is always written.
-			need.until = min(need.until, w.until)
-		}
+// Deleted reports with its error whether deletions of the table are not carried out for which match returns true. It is
+// Blocked, with a text that begins with what, even if the loop has not read those that were there when somebody first
+// asked for deletions.
+func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string) error {
+	if n.tracks.CompareAndSwap(false, true) {
+		n.cfg.Wake()
+	}
+	unread := (<-chan struct{})(n.deletions.known)
+	txn := n.cfg.Rows.DB.ReadTxn()
+	select {
+	case <-unread:
+		unread = n.read(txn, 0)
+	default:
 	}
 	n.mu.Lock()
-	n.tracks.Store(true)
 	pending, ended := n.deletions.pending, n.ended
-	read := n.deletions.tracked && n.deletions.handed >= need.until
 	n.mu.Unlock()
 	switch {
 	case ended:
 		return outcome.Missing(fmt.Errorf("%s may not be deleted: reconciler %q has stopped", what, n.cfg.Name), nil)
-	case !read:
-		state := "has not read all deletions"
-		if !n.cfg.Started() {
-			state = "has not been started"
+	case unread != nil:
+		state := n.idle()
+		if state == "" {
+			state = fmt.Sprintf("reconciler %q has not read all deletions", n.cfg.Name)
 		}
-		return outcome.Missing(fmt.Errorf("%s is %w: reconciler %q %s", what, ErrNotKnown, n.cfg.Name, state), []core.Need{need})
+		return outcome.Missing(fmt.Errorf("%s is %w: %s", what, ErrNotKnown, state), nil, unread)
 	}
-	txn := n.cfg.Rows.DB.ReadTxn()
+	var keys []string
 	for key, d := range pending.All() {
 		if !match(d.obj) {
 			continue
 		}
 		// The row may be back, and the loop not have read it yet.
 		if _, _, back := n.cfg.Rows.Get(txn, d.obj); !back {
-			need.keys = append(need.keys, key)
+			keys = append(keys, key)
 		}
 	}
-	if len(need.keys) == 0 {
+	if len(keys) == 0 {
 		return nil
 	}
-	return outcome.Missing(fmt.Errorf("%s is not deleted", what), []core.Need{need})
+	return outcome.Missing(fmt.Errorf("%s is not deleted", what), []core.Need{&deleted[Obj]{n, keys}})
 }
 
 // Begin implements [core.Need].
-func (d *deleted[Obj]) Begin(revision statedb.Revision) core.Wait {
+func (d *deleted[Obj]) Begin() core.Wait {
 	n := d.of
-	w := &deletedWait[Obj]{deleted: d, at: revision, released: make(chan struct{})}
+	w := &deletedWait[Obj]{deleted: d, released: make(chan struct{})}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch {
-	case n.ended:
-		w.released = nil
-	case d.keys == nil:
-		n.deletions.unread[w] = struct{}{}
-		n.count()
-		n.cfg.Wake()
-	default:
-		for _, key := range d.keys {
-			if _, pending := n.deletions.pending.Get(key); !pending {
-				continue
-			}
-			w.left++
-			waits := n.deletions.awaited[key]
-			if waits == nil {
-				waits = map[*deletedWait[Obj]]struct{}{}
-				n.deletions.awaited[key] = waits
-			}
-			waits[w] = struct{}{}
+	for _, key := range d.keys {
+		if _, pending := n.deletions.pending.Get(key); n.ended || !pending {
+			continue
 		}
-		if w.left == 0 {
-			w.released = nil
+		w.left++
+		waits := n.deletions.awaited[key]
+		if waits == nil {
+			waits = map[*deletedWait[Obj]]struct{}{}
+			n.deletions.awaited[key] = waits
 		}
+		waits[w] = struct{}{}
+	}
+	if w.left == 0 {
+		close(w.released)
 	}
 	return w
 }
 
 // Released implements [core.Wait].
-func (w *deletedWait[Obj]) Released() <-chan struct{} {
-	if w.released == nil {
-		return watch.Closed
-	}
-	return w.released
-}
+func (w *deletedWait[Obj]) Released() <-chan struct{} { return w.released }
 
-// Outlives implements [core.Wait]: the revision up to which deletions have to be read stays until they are carried out.
-func (w *deletedWait[Obj]) Outlives(revision statedb.Revision, others []core.Wait) bool {
-	return w.at == revision && !slices.ContainsFunc(others, func(other core.Wait) bool {
-		o, is := other.(*deletedWait[Obj])
-		return is && o.of == w.of && o.what == w.what
-	})
-}
+// Outlives implements [core.Wait]: the next operation asks again.
+func (w *deletedWait[Obj]) Outlives([]core.Wait) bool { return false }
 
 // End implements [core.Wait].
 func (w *deletedWait[Obj]) End() {
 	d := &w.of.deletions
 	w.of.mu.Lock()
 	defer w.of.mu.Unlock()
-	delete(d.unread, w)
 	for _, key := range w.keys {
 		waits := d.awaited[key]
 		if delete(waits, w); len(waits) == 0 {
 			delete(d.awaited, key)
 		}
 	}
-	w.of.count()
 }
 
 // stillPending calls yield with the deletions that are not carried out, until it returns false.

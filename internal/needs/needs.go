@@ -10,7 +10,7 @@
 // loop notes what happens to its keys, and [Needs.Check] wakes those that wait for these keys, at the end of a pass.
 //
 // While no function of a Needs is called, it holds no lock, and it holds the locks of two of them never at once. Under
-// a lock it calls no function of the program.
+// a lock it calls no function of the program but the primary index of the table.
 package needs
 
 import (
@@ -24,6 +24,7 @@ import (
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 
+	"github.com/statekeel/statekeel/internal/changes"
 	"github.com/statekeel/statekeel/internal/core"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/status"
@@ -66,7 +67,7 @@ type Config[Obj any] struct {
 // methods belong to the goroutine of the loop.
 type Needs[Obj any] struct {
 	cfg Config[Obj]
-	// some is the number of keys that are looked at if anything happens to them, and of waits for unread deletions.
+	// some is the number of keys that are looked at if anything happens to them.
 	// While it is zero, a note costs one load. blocked is the number of blocked objects with needs.
 	some, blocked atomic.Int64
 	// tracks: somebody has asked for deletions.
@@ -96,25 +97,28 @@ type blockedObject[Obj any] struct {
 func New[Obj any](cfg Config[Obj]) *Needs[Obj] {
 	return &Needs[Obj]{
 		cfg: cfg, rows: map[string]*awaited[Obj]{}, isDue: map[string]struct{}{}, waits: map[string]blockedObject[Obj]{},
-		deletions: deletions[Obj]{awaited: map[string]map[*deletedWait[Obj]]struct{}{}, unread: map[*deletedWait[Obj]]struct{}{}},
+		deletions: deletions[Obj]{
+			changes: changes.Table[Obj]{Table: cfg.Rows.Table}, known: make(chan struct{}),
+			awaited: map[string]map[*deletedWait[Obj]]struct{}{},
+		},
 	}
 }
 
-// Block begins the waits of a blocked object of this loop, whose operation was on a revision, and ends those that it had,
-// except those of had that still count. It returns the channels of which one is closed when the object should run again.
-func (n *Needs[Obj]) Block(row Obj, revision statedb.Revision, had []core.Wait, list []core.Need) (released []<-chan struct{}) {
+// Block begins the waits of a blocked object of this loop, and ends those that it had, except those of had that still
+// count. It returns the channels of which one is closed when the object should run again.
+func (n *Needs[Obj]) Block(row Obj, had []core.Wait, list []core.Need) (released []<-chan struct{}) {
 	if len(list) == 0 && n.blocked.Load() == 0 {
 		return nil
 	}
 	waits := make([]core.Wait, len(list))
 	for i, need := range list {
-		waits[i] = need.Begin(revision)
+		waits[i] = need.Begin()
 		released = append(released, waits[i].Released())
 	}
 	key := string(n.cfg.Rows.Key(row))
 	others := waits
 	for _, w := range had {
-		if w.Outlives(revision, others) {
+		if w.Outlives(others) {
 			waits = append(waits, w)
 		}
 	}
@@ -209,18 +213,16 @@ func (n *Needs[Obj]) NoteOperation(obj Obj, revision statedb.Revision, deleted, 
 	})
 }
 
-// NoteDeletion records that the core gets the deletion of an object.
-func (n *Needs[Obj]) NoteDeletion(obj Obj) {
-	if n.tracks.Load() {
-		key := string(n.cfg.Rows.Key(obj))
-		n.mu.Lock()
-		n.deletions.add(key, obj)
-		n.request(key)
-		n.count()
-		n.mu.Unlock()
+// NoteOrphan records that the core has the deletion of an object which is not one of a row.
+func (n *Needs[Obj]) NoteOrphan(obj Obj) {
+	if !n.tracks.Load() {
 		return
 	}
-	n.note(obj, nil)
+	key := string(n.cfg.Rows.Key(obj))
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.addDeletion(key, obj)
+	n.count()
 }
 
 // note has a key looked at, if somebody waits for it. happened may be nil.
@@ -250,7 +252,7 @@ func (n *Needs[Obj]) request(key string) {
 
 // count sets some. The caller holds mu.
 func (n *Needs[Obj]) count() {
-	n.some.Store(int64(len(n.rows) + n.deletions.pending.Len() + len(n.deletions.unread)))
+	n.some.Store(int64(len(n.rows) + n.deletions.pending.Len()))
 }
 
 // Check wakes those whose needs may be met. handed is the revision of a state of the table of which all deletions were
@@ -260,18 +262,29 @@ func (n *Needs[Obj]) Check(handed statedb.Revision) (more bool) {
 	if n.some.Load() == 0 && !n.tracks.Load() && n.begun {
 		return false
 	}
-	keys := n.take(handed)
+	if n.tracks.Load() {
+		select {
+		case <-n.read(n.cfg.Rows.DB.ReadTxn(), maxRead):
+			more = true
+		default:
+		}
+	}
+	keys := n.take(handed, !more)
 	for _, key := range keys {
 		n.checkRow(key)
 		n.checkDeletion(key)
 	}
-	return len(keys) == Limit
+	return more || len(keys) == Limit
 }
 
-// take notes how far deletions were given to the core, and returns the next keys to look at.
-func (n *Needs[Obj]) take(handed statedb.Revision) (keys []string) {
+// take notes how far deletions were given to the core, and returns the next keys to look at. all: all changes were read.
+func (n *Needs[Obj]) take(handed statedb.Revision, all bool) (keys []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.tracks.Load() && !n.deletions.opens {
+		n.deletions.opens = true
+		go n.open()
+	}
 	if !n.begun {
 		// Others may have waited before the loop ran, for rows that it will not read.
 		n.begun = true
@@ -279,17 +292,8 @@ func (n *Needs[Obj]) take(handed statedb.Revision) (keys []string) {
 			n.request(key)
 		}
 	}
-	if n.tracks.Load() {
-		if !n.deletions.tracked {
-			n.deletions.tracked = true
-			for key, obj := range n.cfg.Deletions() {
-				n.deletions.add(key, obj)
-				n.request(key)
-			}
-		}
-		n.deletions.read(handed)
-		n.count()
-	}
+	n.takeDeletions(handed, all)
+	n.count()
 	keys = n.due[:min(len(n.due), Limit)]
 	if n.due = n.due[len(keys):]; len(n.due) == 0 {
 		n.due = nil

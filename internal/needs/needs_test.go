@@ -9,6 +9,8 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -87,23 +89,34 @@ func (e *env) check() {
 
 // applied returns the need of an operation for a row; nil if it is met.
 func (e *env) applied(id string, waits ...core.Wait) core.Need {
-	_, err := e.Applied(e.db.ReadTxn(), byID.Query(id), "row "+id, at(0, waits...))
+	_, err := e.Applied(e.db.ReadTxn(), byID.Query(id), "row "+id, slices.Values(waits))
 	return needOf(err)
 }
 
-// deleted returns the need of an operation at a revision for deletions whose key begins with a prefix; nil if it is met.
-func (e *env) deleted(prefix string, revision statedb.Revision, waits ...core.Wait) core.Need {
-	return needOf(e.Deleted(func(r *row) bool { return strings.HasPrefix(r.id, prefix) }, "a "+prefix, at(revision, waits...)))
+// deleted returns the need of an operation for deletions whose key begins with a prefix; nil if it is met. Before the
+// loop knows all deletions, it waits until it does.
+func (e *env) deleted(prefix string) core.Need {
+	for {
+		err := e.Deleted(func(r *row) bool { return strings.HasPrefix(r.id, prefix) }, "a "+prefix)
+		if !errors.Is(err, ErrNotKnown) {
+			return needOf(err)
+		}
+		e.mu.Lock()
+		known := e.Needs.deletions.isKnown
+		e.mu.Unlock()
+		if !known {
+			e.check()
+		}
+		runtime.Gosched()
+	}
 }
 
-func at(revision statedb.Revision, waits ...core.Wait) iter.Seq2[core.Wait, statedb.Revision] {
-	return func(yield func(core.Wait, statedb.Revision) bool) {
-		for _, w := range waits {
-			if !yield(w, revision) {
-				return
-			}
-		}
-	}
+// delete deletes a row, and returns the revision of that. The loop has not read it.
+func (e *env) delete(id string) statedb.Revision {
+	wtxn := e.db.WriteTxn(e.table)
+	_, _, err := e.table.Delete(wtxn, &row{id: id})
+	require.NoError(e, err)
+	return e.table.Revision(wtxn.Commit())
 }
 
 func needOf(err error) core.Need {
@@ -122,7 +135,7 @@ func (e *env) requireEmpty() {
 	defer e.mu.Unlock()
 	require.Empty(e, e.rows)
 	require.Empty(e, e.Needs.deletions.awaited)
-	require.Empty(e, e.Needs.deletions.unread)
+	require.Empty(e, e.Needs.deletions.ahead)
 	require.Empty(e, e.waits)
 }
 
@@ -130,7 +143,7 @@ func (e *env) requireEmpty() {
 func TestObjectsMayHaveTheSameNeed(t *testing.T) {
 	e := newEnv(t)
 	need := e.applied("a")
-	first, second := need.Begin(1), need.Begin(1)
+	first, second := need.Begin(), need.Begin()
 	first.End()
 	revision := e.put("a", true)
 	e.NoteOperation(&row{id: "a"}, revision, false, true)
@@ -138,15 +151,8 @@ func TestObjectsMayHaveTheSameNeed(t *testing.T) {
 	second.End()
 
 	e.deletions["b1"] = &row{id: "b1"}
-	e.check()
-	unread := e.deleted("b", 1)
-	one, two := unread.Begin(1), unread.Begin(1)
-	e.check()
-	require.True(t, released(one) && released(two))
-	one.End()
-	two.End()
-	need = e.deleted("b", 1)
-	one, two = need.Begin(1), need.Begin(1)
+	need = e.deleted("b")
+	one, two := need.Begin(), need.Begin()
 	one.End()
 	require.False(t, released(two))
 	delete(e.deletions, "b1")
@@ -155,7 +161,7 @@ func TestObjectsMayHaveTheSameNeed(t *testing.T) {
 	require.True(t, released(two))
 	two.End()
 	e.requireEmpty()
-	require.Nil(t, e.deleted("b", 1))
+	require.Nil(t, e.deleted("b"))
 }
 
 // What happens between the end of the operation and the begin of its wait is not lost.
@@ -163,64 +169,73 @@ func TestWaitBeginsWithALook(t *testing.T) {
 	e := newEnv(t)
 	missing := e.applied("a")
 	e.put("a", false)
-	w := missing.Begin(1)
+	w := missing.Begin()
 	require.True(t, released(w), "it has appeared")
 	w.End()
 	there := e.applied("a")
 	e.put("a", true)
-	w = there.Begin(1)
+	w = there.Begin()
 	require.True(t, released(w), "it is applied")
 	w.End()
 
-	e.deleted("b", 1)
-	e.check()
+	e.deleted("b")
 	e.deletions["b1"] = &row{id: "b1"}
-	e.NoteDeletion(&row{id: "b1"})
-	need := e.deleted("b", 1)
+	e.NoteOrphan(&row{id: "b1"})
+	need := e.deleted("b")
 	delete(e.deletions, "b1")
 	e.NoteChange(&row{id: "b1"})
 	e.check()
-	w = need.Begin(1)
+	w = need.Begin()
 	require.True(t, released(w), "it is carried out")
 	w.End()
 	e.requireEmpty()
 }
 
-// The deletions that the first attempt of an operation had to know are enough for the next, and for no other version.
-func TestReadDeletionsCountForOneVersion(t *testing.T) {
+// An object is deleted, comes back and is deleted again, while the loop carries out the first deletion.
+func TestDeletionCountsFromItsCommitOn(t *testing.T) {
 	e := newEnv(t)
-	need := e.deleted("b", 7)
-	w := need.Begin(7)
-	e.check()
+	e.put("b1", true)
+	require.Nil(t, e.deleted("b"))
+	first := e.delete("b1")
+	need := e.deleted("b")
+	require.NotNil(t, need, "the loop has not read it")
+	e.deletions["b1"] = &row{id: "b1"}
+	e.Check(first)
+	e.put("b1", false)
+	require.Nil(t, e.deleted("b"), "it is back")
+	second := e.delete("b1")
+	need = e.deleted("b")
+	require.NotNil(t, need)
+	w := need.Begin()
+	delete(e.deletions, "b1")
+	e.NoteOperation(&row{id: "b1"}, first, true, true)
+	e.Check(first)
+	require.False(t, released(w), "only the first is carried out")
+	require.NotNil(t, e.deleted("b"))
+	e.deletions["b1"] = &row{id: "b1"}
+	e.Check(second)
+	require.False(t, released(w))
+	delete(e.deletions, "b1")
+	e.NoteOperation(&row{id: "b1"}, second, true, true)
+	e.Check(second)
 	require.True(t, released(w))
-	e.put("x", false)
-	require.Nil(t, e.deleted("b", 7, w))
-	require.NotNil(t, e.deleted("b", 8, w), "another version")
-	require.NotNil(t, e.deleted("c", 7, w), "another need")
-	require.True(t, w.Outlives(7, nil))
-	require.False(t, w.Outlives(8, nil))
-	again := e.deleted("b", 7)
-	require.False(t, w.Outlives(7, []core.Wait{again.Begin(7)}))
+	require.Nil(t, e.deleted("b"))
 	w.End()
+	e.requireEmpty()
 }
 
 func TestStopWakesAll(t *testing.T) {
 	e := newEnv(t)
 	e.deletions["b1"] = &row{id: "b1"}
-	e.deleted("b", 1)
-	e.check()
+	require.NotNil(t, e.deleted("b"))
 	e.put("a", false)
-	waits := []core.Wait{e.applied("a").Begin(1), e.applied("missing").Begin(1), e.deleted("b", 1).Begin(1)}
+	waits := []core.Wait{e.applied("a").Begin(), e.applied("missing").Begin(), e.deleted("b").Begin()}
 	e.check()
-	waits[2].End()
-	waits[2] = e.deleted("b", 1, waits[2]).Begin(1)
-	e.put("unread", false)
-	waits = append(waits, e.deleted("c", 1).Begin(1))
 	for _, w := range waits {
 		require.False(t, released(w))
 	}
 	other := newEnv(t)
-	other.Block(&row{id: "own"}, 1, nil, []core.Need{e.applied("a")})
+	other.Block(&row{id: "own"}, nil, []core.Need{e.applied("a")})
 	other.Stop()
 	other.requireEmpty()
 	e.Stop()
@@ -229,7 +244,7 @@ func TestStopWakesAll(t *testing.T) {
 		w.End()
 	}
 	require.Empty(t, e.rows)
-	_, err := e.Applied(e.db.ReadTxn(), byID.Query("a"), "row a", at(0))
+	_, err := e.Applied(e.db.ReadTxn(), byID.Query("a"), "row a", slices.Values([]core.Wait(nil)))
 	require.EqualError(t, err, `row a is not applied: reconciler "keeper" has stopped`)
 	require.True(t, errors.Is(err, ErrNotKnown))
 }
@@ -241,7 +256,7 @@ func TestCircleIsFound(t *testing.T) {
 		for _, id := range needs {
 			list = append(list, on.applied(id))
 		}
-		from.Block(&row{id: key}, 1, nil, list)
+		from.Block(&row{id: key}, nil, list)
 	}
 	names := func(from *env, key string) (text string) {
 		for _, o := range Circle(core.Needed{In: from.Needs, Key: key}) {
@@ -279,6 +294,8 @@ func TestCircleIsFound(t *testing.T) {
 // Operations begin and end waits while the loop applies and deletes rows: each wait ends, and nothing is left.
 func TestConcurrentWaitsLoseNoWakeUp(t *testing.T) {
 	e := newEnv(t)
+	// From now on, only the goroutine of the loop checks.
+	require.Nil(t, e.deleted("k"))
 	const keys, rounds, waiters = 5, 300, 4
 	id := func(i int) string { return fmt.Sprint("k", i) }
 	var waiting sync.WaitGroup
@@ -294,7 +311,7 @@ func TestConcurrentWaitsLoseNoWakeUp(t *testing.T) {
 					if n%2 == 0 {
 						need = e.applied(key, seen(last)...)
 					} else {
-						need = e.deleted(key, 1, seen(last)...)
+						need = e.deleted(key)
 					}
 					if last != nil {
 						last.End()
@@ -302,7 +319,7 @@ func TestConcurrentWaitsLoseNoWakeUp(t *testing.T) {
 					if need == nil {
 						break
 					}
-					last = need.Begin(1)
+					last = need.Begin()
 					<-last.Released()
 				}
 			}
@@ -323,12 +340,8 @@ func TestConcurrentWaitsLoseNoWakeUp(t *testing.T) {
 			switch rng.IntN(4) {
 			case 0:
 				// It is deleted, and the deletion is carried out some time.
-				wtxn := e.db.WriteTxn(e.table)
-				_, _, err := e.table.Delete(wtxn, r)
-				require.NoError(t, err)
-				wtxn.Commit()
+				e.delete(r.id)
 				e.deletions[r.id] = r
-				e.NoteDeletion(r)
 			case 1:
 				delete(e.deletions, r.id)
 				e.NoteOperation(r, 1, true, true)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
 
 	"github.com/cilium/statedb"
 
@@ -52,8 +53,16 @@ type verdict struct {
 	judged, orphans, handed int
 	// err is set if the budget does not allow the orphans to be deleted.
 	err error
-	// repaired has the keys that were repaired before, by their hashes.
-	repaired map[uint64]string
+	// repaired has the keys that were repaired before, by their hashes, strays those of them that have no row and were
+	// listed.
+	repaired map[uint64]repaired
+	strays   map[uint64]bool
+}
+
+// repaired is a key that was repaired; orphan: by its deletion.
+type repaired struct {
+	key    string
+	orphan bool
 }
 
 // end ends a listing, if one has ended: it fails, begins the adoption, or is judged, a slice at a time. That waits until the
@@ -75,7 +84,10 @@ func (r *Resync[Obj]) end(p Pass) *Result {
 	}
 	v, f, txn := &l.verdict, &l.found, r.cfg.Rows.DB.ReadTxn()
 	if !v.begun {
-		v.begun, v.repaired = true, r.hashRepaired(l)
+		v.begun, v.repaired, v.strays = true, map[uint64]repaired{}, map[uint64]bool{}
+		for key, orphan := range r.cfg.Fights.Keys() {
+			v.repaired[maphash.String(l.seed, key)] = repaired{key, orphan}
+		}
 	}
 	for range slice {
 		switch {
@@ -83,12 +95,13 @@ func (r *Resync[Obj]) end(p Pass) *Result {
 			f.drop(l.early[v.dropped])
 			v.dropped++
 		case v.judged < len(f.unknown):
-			if s := f.unknown[v.judged]; r.isOrphan(txn, s) {
+			s := f.unknown[v.judged]
+			if r.isOrphan(txn, s) {
 				f.unknown[v.orphans] = s
 				v.orphans++
-				if key, again := v.repaired[s.hash]; again {
-					r.repaired[key].wrong = inspect.Orphan
-				}
+			}
+			if _, again := v.repaired[s.hash]; again {
+				v.strays[s.hash] = true
 			}
 			v.judged++
 		case !v.weighed:
@@ -128,10 +141,23 @@ func (r *Resync[Obj]) endListing(l *listing[Obj]) *Result {
 		record.Differences = append(record.Differences, inspect.Difference{Key: r.cfg.Rows.Name(s.object), Kind: inspect.Orphan})
 	}
 	r.listing, r.adoption.blind, r.approved = nil, false, false
-	if r.repairs, r.seed = f.repairs, l.seed; len(f.repairs) > 0 {
+	maps.DeleteFunc(f.right, func(_ uint64, right bool) bool { return !right })
+	if r.repairs, r.right, r.seed = f.repairs, f.right, l.seed; len(f.repairs)+len(f.right) > 0 {
 		r.cfg.Repair(r.wants)
 	}
 	return r.conclude(&Result{Record: record, Err: f.trouble(v.err)})
+}
+
+// judgeRepaired tells what the listing has found of the keys that were repaired before. Of a failing row it is known only
+// that it is right.
+func (r *Resync[Obj]) judgeRepaired(l *listing[Obj]) {
+	f := &l.found
+	for hash, of := range l.verdict.repaired {
+		wrong := f.repairs[hash] != "" || l.verdict.strays[hash]
+		if !l.isTouched(hash) && (wrong || f.right[hash] || of.orphan || !r.cfg.TracksKey(of.key)) {
+			r.cfg.Fights.Judge(r.cfg.Now(), of.key, wrong)
+		}
+	}
 }
 
 // ErrLeftAlone is in the error of a listing that has worked, but has objects without a usable key.
@@ -159,9 +185,10 @@ func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
 	return !found
 }
 
-// wants reports whether a row is to be repaired. A paused row is, when it is resumed: the core knows that.
+// wants reports whether a row is to be repaired, or has failed and is right. A paused row is repaired when it is resumed: the
+// core knows that.
 func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
-	return r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
+	return r.Right(row) && !r.cfg.Fights.Contends(row) || r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
 }
 
 // Wrong returns what the last result says of a row that has not been repaired since: [inspect.Missing],
@@ -171,6 +198,12 @@ func (r *Resync[Obj]) Wrong(row Obj) string {
 		return ""
 	}
 	return r.repairs[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
+}
+
+// Right reports whether the last result has found that the target is as a failing row wants it, of which no operation has
+// ended since.
+func (r *Resync[Obj]) Right(row Obj) bool {
+	return len(r.right) > 0 && r.right[maphash.Bytes(r.seed, r.cfg.Rows.Key(row))]
 }
 
 // EndRepairs is called when the loop has looked at each row that was to be repaired.

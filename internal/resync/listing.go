@@ -109,6 +109,8 @@ type found[Obj any] struct {
 	strays  map[uint64]struct{}
 	repairs map[uint64]string
 	seen    []uint64
+	// right has the failing rows that were listed: whether the target is as they want it.
+	right map[uint64]bool
 	// first are the first differences, for people.
 	first []named
 	// keyless is the number of objects without a usable key, why the first reason.
@@ -207,12 +209,19 @@ func (l *listing[Obj]) compare(hash uint64, obj Obj) {
 	}
 	f.seen = append(f.seen, hash)
 	kind := l.cfg.Kind(txn, row, revision)
-	if !l.judges(kind) {
+	failing := l.plan == nil && kind == status.KindError
+	if !failing && !l.judges(kind) {
 		return
 	}
 	switch equal, err := l.cfg.equal(row, obj); {
 	case err != nil:
 		f.odd = err
+	case failing:
+		if f.right == nil {
+			f.right = map[uint64]bool{}
+		}
+		was, twice := f.right[hash]
+		f.right[hash] = equal && (was || !twice)
 	case !equal:
 		l.note(hash, inspect.Different, row, kind, func() string { return l.cfg.diff(row, obj) })
 	case l.plan == nil:
@@ -315,6 +324,7 @@ func (f *found[Obj]) count(kind string, n int) {
 
 // drop forgets what is wrong with a row.
 func (f *found[Obj]) drop(hash uint64) {
+	delete(f.right, hash)
 	if kind, wrong := f.repairs[hash]; wrong {
 		f.count(kind, -1)
 		delete(f.repairs, hash)

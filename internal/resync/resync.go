@@ -14,6 +14,7 @@ import (
 	"github.com/cilium/statedb"
 
 	"github.com/statekeel/statekeel/internal/core"
+	"github.com/statekeel/statekeel/internal/fights"
 	"github.com/statekeel/statekeel/internal/outcome"
 	"github.com/statekeel/statekeel/internal/rows"
 	"github.com/statekeel/statekeel/internal/signal"
@@ -37,6 +38,9 @@ type Config[Obj any] struct {
 	Kind func(txn statedb.ReadTxn, row Obj, revision statedb.Revision) status.Kind
 	// Tracks reports whether the core has an entry for the key of an object.
 	Tracks func(Obj) bool
+	// TracksKey is Tracks for a key. Fights has the keys that were repaired.
+	TracksKey func(key string) bool
+	Fights    *fights.Fights[Obj]
 	// Orphan has the loop delete an orphan, as of a revision. Repair has it repair the rows that wanted returns true for
 	// when it comes to them.
 	Orphan func(Obj, statedb.Revision) bool
@@ -79,12 +83,11 @@ type Resync[Obj any] struct {
 	refusals refusals
 	// listing is the listing that runs, or that is judged.
 	listing *listing[Obj]
-	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed.
+	// repairs has the rows of the last result that are not repaired, by the hash of the key with the seed, right the failing
+	// rows that are right.
 	repairs map[uint64]string
+	right   map[uint64]bool
 	seed    maphash.Seed
-	// repaired has keys that were repaired, recurring is the line about those whose repairs do not hold.
-	repaired  map[string]*repaired
-	recurring string
 
 	plans plans
 }
@@ -264,9 +267,8 @@ type State struct {
 	Failure  string
 	Failures int
 	Awaits   bool
-	// Trouble is what is wrong with the listing, Recurring a line about the objects that resyncs repair again and again;
-	// empty if there is none.
-	Trouble, Recurring string
+	// Trouble is what is wrong with the listing; empty if nothing is.
+	Trouble string
 	// Waits: the loop waits for its first listing. Listing is since when the target is being listed; zero if it is not.
 	Waits   bool
 	Listing time.Time
@@ -276,7 +278,7 @@ type State struct {
 
 // State returns the state at a time.
 func (r *Resync[Obj]) State(now time.Duration) State {
-	s := State{Failure: r.failure, Failures: r.failures, Awaits: r.awaits, Recurring: r.recurring, Waits: r.adoption.waiting, At: -1}
+	s := State{Failure: r.failure, Failures: r.failures, Awaits: r.awaits, Waits: r.adoption.waiting, At: -1}
 	l := r.listing
 	running := l != nil && !l.hasEnded()
 	if running {
@@ -296,29 +298,29 @@ func (r *Resync[Obj]) State(now time.Duration) State {
 
 // Note records operations that have ended: what was listed before says nothing about their keys.
 func (r *Resync[Obj]) Note(ops []core.Operation[Obj]) {
-	all := r.listing != nil || len(r.repairs) > 0 || r.adoption.comparing || len(r.repaired) > 0
+	all := r.listing != nil || len(r.repairs)+len(r.right) > 0 || r.adoption.comparing
 	p := r.plans.running.Load()
 	for i := range ops {
 		if p != nil && ops[i].Turn.Cause != core.CauseAdopted {
 			p.add(r.cfg.Rows.Key(ops[i].Row))
 		}
-		repair := ops[i].Turn.Cause == core.CauseRepair || ops[i].Turn.Cause == core.CauseOrphan
-		if all || repair {
-			r.note(&ops[i], repair)
+		if all {
+			r.note(&ops[i])
 		}
 	}
 }
 
-func (r *Resync[Obj]) note(op *core.Operation[Obj], repair bool) {
+func (r *Resync[Obj]) note(op *core.Operation[Obj]) {
 	key := r.cfg.Rows.Key(op.Row)
 	if l := r.listing; l != nil {
 		l.touch(maphash.Bytes(l.seed, key))
 	}
-	if len(r.repairs) > 0 {
-		delete(r.repairs, maphash.Bytes(r.seed, key))
+	if len(r.repairs)+len(r.right) > 0 {
+		hash := maphash.Bytes(r.seed, key)
+		delete(r.repairs, hash)
+		delete(r.right, hash)
 	}
 	if r.adoption.comparing {
 		r.noteCompared(op, key)
 	}
-	r.noteRepair(op, key, repair)
 }

@@ -53,6 +53,8 @@ var numbers = []number{
 		func(f *metrics.Figures) float64 { return float64(f.Failing) }},
 	{"blocked_objects", "Objects whose last attempt was blocked.", client.GaugeValue,
 		func(f *metrics.Figures) float64 { return float64(f.Blocked) }},
+	{"unheld_objects", "Failing objects whose repairs work and do not hold.", client.GaugeValue,
+		func(f *metrics.Figures) float64 { return float64(f.Unheld) }},
 	{"paused", "1 if the reconciler is paused as a whole, else 0.", client.GaugeValue,
 		func(f *metrics.Figures) float64 {
 			if f.Paused {
@@ -72,7 +74,7 @@ var numbers = []number{
 		func(f *metrics.Figures) float64 { return float64(f.PruneErrors) }},
 	{"listed_total", "Objects of the target that were listed.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Listed) }},
-	{"adopted_total", "Objects that the target had already when the reconciler started.", client.CounterValue,
+	{"adopted_total", "Objects that the target had already, so that no operation was called.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Adopted) }},
 	{"different_total", "Objects that were applied, and that resyncs found different in the target.", client.CounterValue,
 		func(f *metrics.Figures) float64 { return float64(f.Different) }},

@@ -72,6 +72,7 @@ func TestAScrapeShowsAllFigures(t *testing.T) {
 			`unseen_changes`:                      173,
 			`failing_objects`:                     174,
 			`blocked_objects`:                     175,
+			`unheld_objects`:                      178,
 			`breakers_open`:                       176,
 			`stuck_operations`:                    177,
 			`paused`:                              1,

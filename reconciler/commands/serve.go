@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -27,7 +28,8 @@ import (
 )
 
 // Serve answers [Client] on a Unix socket until ctx ends, for a program without a hive. registry has its reconcilers and
-// sources. The socket also answers HTTP with the page of package debug, with its buttons:
+// sources. Beside that it runs the parts of the program, such as the Run methods of loops and sources. The socket also
+// answers HTTP with the page of package debug, with its buttons:
 //
 //	curl --unix-socket PATH 'http://localhost/show?reconciler=NAME&format=json'
 //
@@ -35,12 +37,36 @@ import (
 // Serve creates if it is missing: see [PrepareSocket] and [SocketPath]. A socket that a killed program has left behind is
 // replaced; the error says so if a program listens on it.
 //
-// Serve returns nil when ctx has ended, and has removed the socket then. Call it once for a path, from any goroutine.
-func Serve(ctx context.Context, path string, registry *inspect.Registry) error {
-	listener, err := listen(path)
+// The parts begin when the socket is there: of two programs with one path, one works on the target. If a part returns an
+// error, the context of the others ends, and so does the socket. Serve returns when all have returned, with their errors,
+// or nil if ctx has ended, and has removed the socket then. Call it once for a path, from any goroutine.
+func Serve(ctx context.Context, path string, registry *inspect.Registry, parts ...func(context.Context) error) error {
+	listener, end, err := listen(path)
 	if err != nil {
 		return err
 	}
+	defer end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	errs := make([]error, len(parts)+1)
+	for i, part := range parts {
+		running.Go(func() {
+			if errs[i] = part(ctx); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	if err := serve(ctx, listener, registry); err != nil {
+		errs[len(parts)] = fmt.Errorf("serve the socket %q: %w", path, err)
+	}
+	cancel()
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// serve answers on a socket until ctx ends.
+func serve(ctx context.Context, listener net.Listener, registry *inspect.Registry) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", debug.New(registry, debug.WithWrites()))
 	mux.HandleFunc("POST /"+runPath, (&commands{registry: registry}).serveRun)
@@ -58,15 +84,15 @@ func Serve(ctx context.Context, path string, registry *inspect.Registry) error {
 			_ = server.Close()
 		}
 	})
-	err = server.Serve(listener)
+	err := server.Serve(listener)
 	if !stop() {
 		<-stopped
 	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		_ = server.Close()
-		return fmt.Errorf("serve the socket %q: %w", path, err)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
-	return nil
+	_ = server.Close()
+	return err
 }
 
 // runPath is the path of the requests of [Client].

@@ -41,11 +41,17 @@ func PrepareSocket(path string) error {
 	if err := CheckSocket(path); err != nil {
 		return err
 	}
-	if conn, err := net.Dial("unix", path); err == nil {
-		_ = conn.Close()
-		return fmt.Errorf("another program listens on %q", path)
+	return checkUnused(path)
+}
+
+// checkUnused returns an error if a program listens on a socket.
+func checkUnused(path string) error {
+	conn, err := net.Dial("unix", path)
+	if err != nil {
+		return nil
 	}
-	return nil
+	_ = conn.Close()
+	return fmt.Errorf("another program listens on %q", path)
 }
 
 // CheckSocket returns an error unless the directory of a socket is a directory, not a symbolic link, belongs to this user
@@ -67,18 +73,39 @@ func CheckSocket(path string) error {
 	return nil
 }
 
-// listen listens on a socket. A socket that a killed program has left behind is replaced.
-func listen(path string) (net.Listener, error) {
+// listen listens on a socket. A socket that a killed program has left behind is replaced. close ends that, and removes the
+// socket unless another program's has taken its place.
+func listen(path string) (listener *net.UnixListener, close func(), err error) {
 	if err := PrepareSocket(path); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	// Of two programs that find an old socket, the second one finds the socket of the first.
+	unlock, err := lock(filepath.Dir(path))
+	if err != nil {
+		return nil, nil, fmt.Errorf("lock the directory of the socket: %w", err)
+	}
+	defer unlock()
 	switch info, err := os.Lstat(path); {
 	case err == nil && info.Mode().Type() != fs.ModeSocket:
-		return nil, fmt.Errorf("%q, for the socket, is a file of another kind", path)
+		return nil, nil, fmt.Errorf("%q, for the socket, is a file of another kind", path)
 	case err == nil:
+		if err := checkUnused(path); err != nil {
+			return nil, nil, err
+		}
 		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("remove an old socket: %w", err)
+			return nil, nil, fmt.Errorf("remove an old socket: %w", err)
 		}
 	}
-	return net.Listen("unix", path)
+	listener, err = net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		return nil, nil, err
+	}
+	listener.SetUnlinkOnClose(false)
+	ours, err := os.Lstat(path)
+	return listener, func() {
+		if now, gone := os.Lstat(path); err == nil && gone == nil && os.SameFile(ours, now) {
+			_ = os.Remove(path)
+		}
+		_ = listener.Close()
+	}, nil
 }

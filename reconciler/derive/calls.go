@@ -48,12 +48,6 @@ func (a again) add(b again) {
 	maps.Copy(a.places, b.places)
 }
 
-func (d *Derived[In, Out]) isPaused() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.calls.paused
-}
-
 // takeCalls returns what has to be done, which is then done with.
 func (d *Derived[In, Out]) takeCalls() calls {
 	d.mu.Lock()
@@ -71,10 +65,9 @@ func (d *Derived[In, Out]) ask(change func(*calls)) {
 	d.wake.Send()
 }
 
-// Retry derives input rows again whose function failed, and compares output rows again that are in error:
-// those with the given keys, and those that an input row with one of the keys wants; all if there are no
-// keys. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that is
-// in neither table.
+// Retry derives input rows again whose function failed, and compares output rows again that are in error: those with
+// the given keys, and those that an input row with one of the keys wants; all if there are no keys. It returns their
+// number, and does not wait. The error is [inspect.ErrNotFound] for a key that is in neither table.
 func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err error) {
 	found, _, err := d.find(keys)
 	d.ask(func(c *calls) {
@@ -146,18 +139,15 @@ func (d *Derived[In, Out]) inputKey(txn statedb.ReadTxn, named string) (key stri
 	return "", false
 }
 
-// Prune compares the whole output with what the input derives, writes what differs, and deletes what
-// does not follow from it, once the derivation may delete what is not its own: see the package. It does
-// not wait.
+// Prune compares the whole output with what the input derives, writes what differs, and deletes what does not follow
+// from it, once the derivation may delete what is not its own: see the package. It does not wait.
 func (d *Derived[In, Out]) Prune() { d.ask(func(c *calls) { c.compareAll = true }) }
 
 // Pause stops the derivation until [Derived.Resume]: the output stays as it is.
-func (d *Derived[In, Out]) Pause() { d.setPaused(true) }
+func (d *Derived[In, Out]) Pause() { d.ask(func(c *calls) { c.paused = true }) }
 
 // Resume ends a pause.
-func (d *Derived[In, Out]) Resume() { d.setPaused(false) }
-
-func (d *Derived[In, Out]) setPaused(paused bool) { d.ask(func(c *calls) { c.paused = paused }) }
+func (d *Derived[In, Out]) Resume() { d.ask(func(c *calls) { c.paused = false }) }
 
 // condition returns the condition to show. It is called with mu held.
 func (d *Derived[In, Out]) condition() inspect.Condition {
@@ -170,8 +160,7 @@ func (d *Derived[In, Out]) condition() inspect.Condition {
 // WaitAll waits until everything that is in the inputs now is derived and written. With the milestone
 // applied it also waits until no row of the inputs and none of the output is in error. Those that are in
 // error are in the result, each with its own key. m is reconciler.Attempted or reconciler.Applied. The error
-// is that of ctx, or [inspect.ErrStopped] if
-// the derivation has stopped.
+// is that of ctx, or [inspect.ErrStopped] if the derivation has stopped.
 func (d *Derived[In, Out]) WaitAll(ctx context.Context, m progress.Milestone) (inspect.Unapplied, error) {
 	return d.await(ctx, m, func() (rest inspect.Unapplied) {
 		for _, all := range []*problems.Set{&d.failed, &d.wrong, &d.joined} {
@@ -211,8 +200,13 @@ func (d *Derived[In, Out]) sum(txn statedb.ReadTxn) (sum statedb.Revision) {
 	return sum
 }
 
-// await waits for what is in the inputs now. rest returns the rows that fail; it is called
-// with mu held.
+// behind returns the number of changes of the inputs that are not derived and written yet. It is called with mu held.
+func (d *Derived[In, Out]) behind(txn statedb.ReadTxn) int {
+	sum := d.sum(txn)
+	return int(sum - min(sum, d.progress.at))
+}
+
+// await waits for what is in the inputs now. rest returns the rows that fail; it is called with mu held.
 func (d *Derived[In, Out]) await(ctx context.Context, m progress.Milestone, rest func() inspect.Unapplied) (inspect.Unapplied, error) {
 	until := d.sum(d.cfg.DB.ReadTxn())
 	for {

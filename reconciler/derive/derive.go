@@ -69,9 +69,9 @@ type Derived[In, Out any] struct {
 	f      func(*Reader, In) ([]Out, error)
 	// rank returns the rank of a row; nil if no row is better than another.
 	rank func(*Reader, In) (claims.Rank, error)
-	// tables are the input and the tables of further inputs, each once. from names them.
+	// tables are the input and the tables of further inputs, each once.
 	tables []statedb.TableMeta
-	from   string
+	names  []string
 	// maxRows bounds the rows of a transaction; tests change it.
 	maxRows int
 
@@ -134,13 +134,14 @@ type settled struct {
 	// condition is one of NotStarted, Running and Stopped.
 	condition inspect.Condition
 	started   time.Time
-	// until: all changes of the input up to it are derived and written, and at is the sum for all inputs. errors is
+	// read has the revisions of tables up to which all is derived and written, and at is their sum. errors is
 	// the version of the errors then. changed is closed when one of them changes.
-	until, at statedb.Revision
-	errors    uint64
-	changed   chan struct{}
+	read    []statedb.Revision
+	at      statedb.Revision
+	errors  uint64
+	changed chan struct{}
 	// derived and failed count the input rows that were derived, and those that failed. calls counts the calls for
-	// changes of the input, and then of each further one.
+	// changes of each table.
 	derived, failed uint64
 	calls           []int
 }
@@ -177,8 +178,9 @@ func Each[In, Out any](
 // once for a row, however many of them concern it. If f fails, it is called again after a change of what that call has
 // looked up, or of what the last call did that had not failed.
 //
-// A further input may be of the table in, but not of out, nor of a table that is derived from out by a derivation that is
-// not closed. A row of a further input at which an index panics is in error, with the key TABLE/KEY, until it changes.
+// f is first called when the tables of the further inputs are initialised, except in: before, it would miss rows. A
+// further input may be of in, but not of out, nor of a table that is derived from out by a derivation that is not closed.
+// A row of a further input at which an index panics is in error, with the key TABLE/KEY, until it changes.
 func EachOf[In, Out any](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(r *Reader, row In) ([]Out, error), inputs ...further,
 ) (*Derived[In, Out], error) {
@@ -262,11 +264,14 @@ func build[In, Out any](
 	cfg.Log = cfg.Log.With("derivation", cfg.Name)
 	d := &Derived[In, Out]{
 		cfg: cfg, in: rows.NewBeside(cfg.DB, in), out: rows.NewBeside(cfg.DB, out.ToTable()), output: out, f: f, rank: rank,
-		tables: tables, from: namesOf(tables), read: make([]statedb.Revision, len(tables)), main: changes.Table[In]{Table: in},
+		tables: tables, read: make([]statedb.Revision, len(tables)), main: changes.Table[In]{Table: in},
 		joins:   joins{further: joined, edges: edges.New(), again: map[string]*edges.Cause{}},
 		maxRows: maxRows, wake: signal.New(), healed: map[string]struct{}{}, nothing: map[string]struct{}{},
 		claims: claims.New[In, Out](), failed: problems.New(), wrong: problems.New(), joined: problems.New(), calls: calls{again: newAgain()},
-		progress: settled{condition: inspect.ConditionNotStarted, changed: make(chan struct{}), calls: make([]int, 1+len(joined))},
+		progress: settled{
+			condition: inspect.ConditionNotStarted, read: make([]statedb.Revision, len(tables)), changed: make(chan struct{}),
+			calls: make([]int, len(tables)),
+		},
 	}
 	d.joins.late = d.usedLate
 	if err := d.open(); err != nil {
@@ -312,27 +317,20 @@ func tablesOf(db *statedb.DB, in, out statedb.TableMeta, joined []further, errs 
 // maxJoined bounds the further inputs: an edge has the number of one in a byte.
 const maxJoined = 255
 
-// namesOf names tables in a sentence: table "a", or tables "a", "b".
-func namesOf(tables []statedb.TableMeta) string {
-	text := fmt.Sprintf("table %q", tables[0].Name())
-	for _, table := range tables[1:] {
-		text += fmt.Sprintf(", %q", table.Name())
-	}
-	return text
-}
+// tableOf returns the number of the table of a further input.
+func (d *Derived[In, Out]) tableOf(one further) int { return slices.Index(d.tables, one.meta()) }
 
 // open claims the output, registers its initialisers, and begins to follow the inputs.
 func (d *Derived[In, Out]) open() (err error) {
 	if d.published, err = inputs.Open(d.cfg.DB, d.output.Name()); err != nil {
 		return err
 	}
-	var names []string
 	for _, table := range d.tables {
-		names = append(names, table.Name())
+		d.names = append(d.names, table.Name())
 	}
 	wtxn := d.cfg.DB.WriteTxn(append(slices.Clone(d.tables), d.output, d.published.Meta())...)
 	defer wtxn.Abort()
-	if d.claim, err = d.published.ClaimTables(d.cfg.DB, wtxn, d.output, names); err != nil {
+	if d.claim, err = d.published.ClaimTables(d.cfg.DB, wtxn, d.output, d.names); err != nil {
 		return fmt.Errorf("table %q: %w", d.output.Name(), err)
 	}
 	// These cannot fail: the tables are locked.
@@ -388,7 +386,9 @@ func (d *Derived[In, Out]) Close() {
 		for _, table := range d.followed {
 			table.Close()
 		}
+		d.mu.Lock()
 		d.joins.last = nil
+		d.mu.Unlock()
 		d.claim.Release()
 		d.stopped()
 	}

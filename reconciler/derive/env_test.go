@@ -239,12 +239,16 @@ func (e *env) at(place string) *route {
 // has requires the output to be these rows: "place<-wish".
 func (e *env) has(want ...string) {
 	e.Helper()
+	require.Equal(e, append([]string{}, want...), e.contents())
+}
+
+func (e *env) contents() []string {
 	got := []string{}
 	for r := range e.routes.All(e.db.ReadTxn()) {
 		got = append(got, r.Place+"<-"+r.From)
 	}
 	slices.Sort(got)
-	require.Equal(e, append([]string{}, want...), got)
+	return got
 }
 
 func (e *env) revision() statedb.Revision { return e.routes.Revision(e.db.ReadTxn()) }

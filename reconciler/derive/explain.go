@@ -68,21 +68,22 @@ func (d *Derived[In, Out]) Explain(_ context.Context, key string) inspect.Explan
 // facts is what a derivation knows about a key.
 type facts[In, Out any] struct {
 	// name is the key as the input writes it, found: the input has the row, at revision. It wants output
-	// rows, and wins so many of them. unseen: the derivation has not read this version of the row.
-	found, unseen bool
-	name          string
-	revision      statedb.Revision
-	wants, wins   int
+	// rows, and wins so many of them. unseen is why this version of the row is not derived yet.
+	found        bool
+	name, unseen string
+	revision     statedb.Revision
+	wants, wins  int
 	// problem is the error of the row; called: that of its function, not of an output row.
-	problem   *problems.Problem
-	called    bool
-	condition inspect.Condition
+	problem *problems.Problem
+	called  bool
 	// contests are the places that the input wants, and that with the key.
 	contests []contest[In, Out]
 	// looked is what the function has looked up for the row, at most maxExplained and so many more, in the call for by.
 	looked []edges.Lookup
 	more   int
 	by     *edges.Cause
+	// behind is the number of changes of the inputs that are not derived yet.
+	behind int
 }
 
 // contest is a place as an explanation shows it.
@@ -103,7 +104,7 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 	inKeys, outKeys := d.in.Keys(key), d.out.Keys(key)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.condition = d.condition()
+	s.behind = d.behind(txn)
 	for _, k := range inKeys {
 		_, revision, found := d.in.ByKey(txn, k)
 		mine, failed := d.claims.Of(string(k)), d.errorOf(string(k))
@@ -111,7 +112,7 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 			continue
 		}
 		s.found, s.revision, s.wants, s.name = found, revision, len(mine), string(k)
-		s.unseen = found && revision > d.progress.until
+		s.unseen = d.unseen(0, revision)
 		s.problem, s.called = failed, d.failed.Of(string(k)) != nil
 		if r := d.joins.edges.Of(string(k)); r != nil {
 			s.looked, s.by = r.Lookups(maxExplained), r.By
@@ -136,6 +137,20 @@ func (d *Derived[In, Out]) facts(txn statedb.ReadTxn, key string) (s facts[In, O
 	return s
 }
 
+// unseen says why a version of a row of a table of an input is not derived yet; empty if it is. It is called with mu held.
+func (d *Derived[In, Out]) unseen(table int, revision statedb.Revision) string {
+	switch condition := d.condition(); {
+	case revision <= d.progress.read[table]:
+		return ""
+	case condition != inspect.ConditionRunning:
+		return fmt.Sprintf("the derivation is %s, and has not read the row", condition)
+	case len(d.joins.further) > 0 && d.joins.last == nil:
+		return "the derivation waits until its further inputs are initialised"
+	default:
+		return "the derivation has not derived and written this version of the row yet"
+	}
+}
+
 func (d *Derived[In, Out]) contest(at *claims.Place[In, Out], input string, asked bool) contest[In, Out] {
 	c := contest[In, Out]{key: at.Key, asked: asked, of: len(at.Heap), wrong: d.wrong.Of(at.Key), input: input}
 	named := 2 // the winner, and the next if the winner is the explained row
@@ -153,7 +168,7 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s facts[In, Out]
 	input, output := d.in.Table.Name(), d.output.Name()
 	switch {
 	case s.problem != nil:
-		e.State, e.Why = inspect.StateTerminal, "its function failed; it is called again when the row changes"
+		e.State, e.Why = inspect.StateTerminal, "its function failed; it is called again when the row changes, or what it has looked up"
 		e.Error, e.Since, e.Attempts = s.problem.Err.Error(), s.problem.Since, 1
 		if !s.found && !s.called {
 			e.Why = "this output row is in error"
@@ -162,10 +177,8 @@ func (d *Derived[In, Out]) explainInput(e *inspect.Explanation, s facts[In, Out]
 		} else if s.wants > 0 {
 			e.Notes = append(e.Notes, fmt.Sprintf("what was derived before the failure is still in table %q", output))
 		}
-	case s.unseen && s.condition != inspect.ConditionRunning:
-		e.State, e.Why = inspect.StateUnseen, fmt.Sprintf("the derivation is %s, and has not read the row", s.condition)
-	case s.unseen:
-		e.State, e.Why = inspect.StateUnseen, "the derivation has not derived and written this version of the row yet"
+	case s.unseen != "":
+		e.State, e.Why = inspect.StateUnseen, s.unseen
 	case s.wins < s.wants:
 		e.State, e.Why = inspect.StateDone, fmt.Sprintf("it wants %d row(s) of table %q, and wins %d", s.wants, output, s.wins)
 	case s.found || s.wants > 0:
@@ -201,38 +214,45 @@ func (d *Derived[In, Out]) explainReads(e *inspect.Explanation, s facts[In, Out]
 		why = "a change of " + d.joins.further[s.by.Input].name(s.by.Key)
 	}
 	e.Notes = append(e.Notes, "the function was called last for "+why)
+	if s.behind > 0 {
+		e.Notes = append(e.Notes, fmt.Sprintf("%d change(s) of the inputs are not derived yet", s.behind))
+	}
 }
 
 // explainJoined explains a row of a further input, if the key is that of one.
 func (d *Derived[In, Out]) explainJoined(e *inspect.Explanation, txn statedb.ReadTxn) {
 	keys, named := map[string]bool{}, false
 	for _, one := range d.joins.further {
-		what, revision, found := one.named(txn, e.Key)
+		key, lookups, revision, found := one.named(txn, e.Key)
 		if !found {
 			continue
 		}
-		if named = true; e.State == inspect.StateAbsent {
-			e.Found, e.Revision, e.State, e.Status, e.Why = true, revision, inspect.StateDone, statusOf[inspect.StateDone], ""
-		}
+		name := one.name(key)
 		d.mu.Lock()
-		for _, one := range what {
-			for key := range d.joins.edges.Rows(one) {
-				if keys[key] = true; len(keys) == maxScanned {
+		for _, what := range lookups {
+			for key := range d.joins.edges.Rows(what) {
+				if keys[key] = true; len(keys) >= maxScanned {
 					break
 				}
 			}
 		}
-		problem := d.joined.Of(e.Key)
+		problem, unseen := d.joined.Of(name), d.unseen(d.tableOf(one), revision)
 		d.mu.Unlock()
+		if named = true; e.State == inspect.StateAbsent {
+			if e.Found, e.Revision, e.State, e.Why = true, revision, inspect.StateDone, unseen; unseen != "" {
+				e.State = inspect.StateUnseen
+			}
+		}
 		if problem != nil {
 			e.State, e.Since, e.Error = inspect.StateTerminal, problem.Since, problem.Err.Error()
 		}
+		e.Status = statusOf[e.State]
 	}
 	if !named {
 		return
 	}
 	why := fmt.Sprintf("%d row(s) of table %q depend on it", len(keys), d.in.Table.Name())
-	if len(keys) == maxScanned {
+	if len(keys) >= maxScanned {
 		why = "at least " + why
 	}
 	if e.Why = cmp.Or(e.Why, why); e.Why != why {
@@ -250,22 +270,21 @@ func (d *Derived[In, Out]) explainJoined(e *inspect.Explanation, txn statedb.Rea
 // contestNotes returns the lines about a place.
 func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 	place := fmt.Sprintf("%s of table %q", d.out.KeyName([]byte(c.key)), d.output.Name())
-	best := c.best
 	switch {
 	case c.of == 0:
 		notes = append(notes, place+": no row wants it")
 	case !c.asked && c.of == 1:
 		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
-	case !c.asked && best[0].Key == c.input:
-		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(best[1])))
+	case !c.asked && c.best[0].Key == c.input:
+		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(c.best[1])))
 	case !c.asked:
-		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
+		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(c.best[0]), c.of))
 	default:
-		notes = append(notes, fmt.Sprintf("%s: the winner is %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
-		for _, loser := range best[1:] {
+		notes = append(notes, fmt.Sprintf("%s: the winner is %s, %d row(s) want it", place, d.nameOf(c.best[0]), c.of))
+		for _, loser := range c.best[1:] {
 			notes = append(notes, "loser: "+d.nameOf(loser))
 		}
-		if more := c.of - len(best); more > 0 {
+		if more := c.of - len(c.best); more > 0 {
 			notes = append(notes, fmt.Sprintf("and %d further loser(s)", more))
 		}
 	}
@@ -291,11 +310,11 @@ func (d *Derived[In, Out]) nameOf(r claims.Input[In, Out]) (name string) {
 // Snapshot returns the state of the derivation. Its objects are the rows of the input; Failing counts the
 // rows of the inputs and of the output that are in error.
 func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
-	txn := d.cfg.DB.ReadTxn()
+	txn, f := d.cfg.DB.ReadTxn(), d.Figures()
 	s := inspect.Snapshot{
-		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: d.in.Table.NumObjects(txn), Revision: d.in.Table.Revision(txn),
-		States: []metrics.StateCount{}, Lanes: []metrics.StateCount{}, Settings: []inspect.SettingText{},
-		Output: d.out.Table.Name(),
+		Reconciler: d.ID().String(), ID: d.ID(), At: time.Now(), Objects: f.Objects, Revision: d.in.Table.Revision(txn),
+		Failing: f.Failing, Unseen: f.Unseen, Calls: f.Calls, Edges: f.Edges, EdgesToAll: f.EdgesToAll, States: f.States,
+		Lanes: []metrics.StateCount{}, Settings: []inspect.SettingText{}, Output: d.out.Table.Name(),
 	}
 	for _, table := range d.tables {
 		s.Waiting = append(s.Waiting, table.PendingInitializers(txn)...)
@@ -303,13 +322,8 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	s.Initialized = len(s.Waiting) == 0
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	s.Condition, s.Started, s.Failing = d.condition(), d.progress.started, d.numErrors()
-	s.Observed, s.Attempted = d.progress.until, d.progress.until
-	s.States = append(s.States, metrics.StateCount{State: string(inspect.StateTerminal), Count: s.Failing})
-	sum := d.sum(txn)
-	s.Unseen = int(sum - min(sum, d.progress.at))
-	s.Calls = d.callsByTable()
-	s.Edges, s.EdgesToAll = d.joins.edges.Len()
+	s.Condition, s.Started = d.condition(), d.progress.started
+	s.Observed, s.Attempted = d.progress.read[0], d.progress.read[0]
 	classOf := func(class string, all *problems.Set, name func(index.Key) string) {
 		for _, p := range all.First(1) {
 			s.Errors = append(s.Errors, inspect.ErrorClass{
@@ -326,33 +340,19 @@ func (d *Derived[In, Out]) Snapshot(context.Context) inspect.Snapshot {
 	return s
 }
 
-// callsByTable returns how often the function was called for changes of each table of an input; nil if there is one
-// input only. It is called with mu held.
-func (d *Derived[In, Out]) callsByTable() (counts []metrics.StateCount) {
-	if len(d.joins.further) == 0 {
-		return nil
-	}
-	for _, table := range d.tables {
-		counts = append(counts, metrics.StateCount{State: table.Name()})
-	}
-	counts[0].Count = d.progress.calls[0]
-	for i, one := range d.joins.further {
-		counts[slices.Index(d.tables, one.meta())].Count += d.progress.calls[1+i]
-	}
-	return counts
-}
-
 // Figures returns the figures of the derivation: Updates are the calls of the function, Objects the
 // rows of the input, and Failing counts the rows of the inputs and of the output that are in error.
 func (d *Derived[In, Out]) Figures() metrics.Figures {
 	txn := d.cfg.DB.ReadTxn()
 	f := metrics.Figures{Objects: d.in.Table.NumObjects(txn)}
-	sum := d.sum(txn)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	f.Unseen = int(sum - min(sum, d.progress.at))
-	f.Calls = d.callsByTable()
-	f.Edges, f.EdgesToAll = d.joins.edges.Len()
+	f.Unseen = d.behind(txn)
+	if f.Edges, f.EdgesToAll = d.joins.edges.Len(); len(d.joins.further) > 0 {
+		for i, name := range d.names {
+			f.Calls = append(f.Calls, metrics.StateCount{State: name, Count: d.progress.calls[i]})
+		}
+	}
 	f.Updates.Done, f.Updates.Terminal = d.progress.derived, d.progress.failed
 	f.Failing, f.Paused = d.numErrors(), d.calls.paused
 	f.States = []metrics.StateCount{{State: string(inspect.StateTerminal), Count: f.Failing}}
@@ -373,11 +373,7 @@ func (d *Derived[In, Out]) Objects(_ context.Context, q inspect.ObjectQuery) (pa
 	if q.Status != "" && !slices.ContainsFunc(kinds, func(kind string) bool { return strings.EqualFold(kind, q.Status) }) {
 		return page, fmt.Errorf("status is %q, must be one of %s, or empty", q.Status, strings.Join(kinds, ", "))
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = 50
-	}
-	limit, n := min(limit, maxPage), 0
+	limit, n := min(cmp.Or(max(q.Limit, 0), 50), maxPage), 0
 	for row, revision := range d.in.Table.LowerBound(d.cfg.DB.ReadTxn(), statedb.ByRevision[In](after+1)) {
 		if n == maxScanned || len(page.Objects) == limit {
 			page.Next = strconv.FormatUint(after, 10)
@@ -398,15 +394,14 @@ func (d *Derived[In, Out]) line(row In, revision statedb.Revision) inspect.Objec
 	defer d.mu.Unlock()
 	if p := d.errorOf(key); p != nil {
 		line.State, line.Since, line.Attempts, line.Error = inspect.StateTerminal, p.Since, 1, p.Err.Error()
-	} else if revision > d.progress.until {
+	} else if d.unseen(0, revision) != "" {
 		line.State = inspect.StateUnseen
 	}
 	line.Status = statusOf[line.State]
 	return line
 }
 
-// Keys returns the texts of up to limit keys of the input that begin with a prefix. It reads the first
-// 20,000 rows only.
+// Keys returns the texts of up to limit keys of the input that begin with a prefix. It reads the first 20,000 rows only.
 func (d *Derived[In, Out]) Keys(prefix string, limit int) []string {
 	return d.in.Names(prefix, limit, maxScanned)
 }

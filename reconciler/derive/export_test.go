@@ -15,6 +15,9 @@ func (d *Derived[In, Out]) Tracked() (inputs, places int) {
 	return len(d.claims.Inputs), len(d.claims.Places)
 }
 
+// Waiting returns the number of rows that are derived in the next round.
+func (d *Derived[In, Out]) Waiting() int { return len(d.joins.again) }
+
 // WrapChanges replaces the iterator of the input. It must be called before the first run.
 func (d *Derived[In, Out]) WrapChanges(wrap func(statedb.ChangeIterator[In]) statedb.ChangeIterator[In]) {
 	d.main.Iterator = wrap(d.main.Iterator)

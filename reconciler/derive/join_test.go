@@ -4,10 +4,18 @@
 package derive_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"html"
+	"io"
 	"iter"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -16,12 +24,16 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cilium/hive/script"
 	"github.com/cilium/statedb"
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/inputs"
+	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/commands"
+	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -306,6 +318,8 @@ func TestFailedCallKeepsTheEdgesOfTheLastGoodOne(t *testing.T) {
 
 func TestIndexThatPanicsIsAnErrorOfItsRow(t *testing.T) {
 	withJoins(t, func(e *joined) {
+		var log strings.Builder
+		e.cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		d := e.make(e.selects)
 		e.run(d)
 		e.put(&wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "m"})
@@ -317,6 +331,7 @@ func TestIndexThatPanicsIsAnErrorOfItsRow(t *testing.T) {
 		e.odd.Store(true)
 		wtxn.Commit()
 		synctest.Wait()
+		require.Equal(e, 1, strings.Count(log.String(), "index panicked"), "once a round")
 		e.has("b:p<-none:odd", "b:q<-none:2")
 		e.healthy(`row pods/p: the index "label" panicked: odd pod`)
 		require.Equal(e, 1, d.Snapshot(e.Context()).Failing)
@@ -327,6 +342,196 @@ func TestIndexThatPanicsIsAnErrorOfItsRow(t *testing.T) {
 		e.has("b:q<-none:2")
 		e.healthy()
 		require.NoError(e, e.waits(d, reconciler.Applied))
+	})
+}
+
+// The rows that looked it up are derived again all the same, and the error is not kept for a row that is fine or gone.
+func TestIndexThatPanicsAtAnOldVersionIsNoErrorOfTheRow(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		d := e.make(e.selects)
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "m"})
+		for _, change := range []func(wtxn statedb.WriteTxn){
+			func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "m", "1"}) },
+			func(wtxn statedb.WriteTxn) { require.NoError(e, e.pods.DeleteAll(wtxn)) },
+		} {
+			e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "odd"}) })
+			e.has("a:p<-none:odd")
+			wtxn := e.db.WriteTxn(e.pods)
+			change(wtxn)
+			e.odd.Store(true)
+			wtxn.Commit()
+			synctest.Wait()
+			require.NotContains(e, e.contents(), "a:p<-none:odd")
+			e.healthy()
+			require.NoError(e, e.waits(d, reconciler.Applied))
+			e.odd.Store(false)
+		}
+	})
+}
+
+// Only one of the further inputs of the table has the index.
+func TestIndexThatPanicsIsAnErrorBesideAnotherIndex(t *testing.T) {
+	for _, first := range []bool{true, false} {
+		withJoins(t, func(e *joined) {
+			name := derive.Lookup(e.pods.ToTable(), byPodName)
+			f := func(r *derive.Reader, w *wish) ([]*route, error) {
+				_, _, found := name.Get(r, w.Name)
+				_, _, selected := e.label.Get(r, w.Places)
+				return []*route{{Place: w.Name, From: fmt.Sprint(found, selected)}}, nil
+			}
+			var d *derived
+			if first {
+				d = e.made(derive.EachOf(e.cfg, e.wishes, e.routes, f, e.label, name))
+			} else {
+				d = e.made(derive.EachOf(e.cfg, e.wishes, e.routes, f, name, e.label))
+			}
+			e.run(d)
+			e.put(&wish{Name: "p q", Places: "l"})
+			wtxn := e.db.WriteTxn(e.pods)
+			put(e, wtxn, e.pods, &pod{"p q", "l", "odd"})
+			e.odd.Store(true)
+			wtxn.Commit()
+			synctest.Wait()
+			e.has("p q<-true true")
+			e.healthy(`row pods/"p q": the index "label" panicked: odd pod`)
+			ex := d.Explain(e.Context(), "pods/p q")
+			require.Equal(e, inspect.StateTerminal, ex.State)
+			require.Contains(e, ex.Error, "odd pod")
+			require.Equal(e, `1 row(s) of table "wishes" depend on it`, ex.Why)
+		})
+	}
+}
+
+func TestIndexThatEndsItsGoroutineLosesNoChange(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		var ends atomic.Bool
+		label := byLabel(&e.odd)
+		fromObject := label.FromObject
+		label.FromObject = func(p *pod) index.KeySet {
+			if ends.Load() {
+				runtime.Goexit()
+			}
+			return fromObject(p)
+		}
+		e.label = derive.Lookup(e.pods.ToTable(), label)
+		d := e.make(e.selects)
+		ended := make(chan error, 1)
+		go func() { ended <- d.Run(e.Context()) }()
+		e.put(&wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "m"})
+		ends.Store(true)
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}, &pod{"q", "m", "2"}) })
+		require.ErrorContains(e, <-ended, "a function of the program called runtime.Goexit")
+		ends.Store(false)
+		e.run(d)
+		e.has("a:p<-none:1", "b:q<-none:2")
+	})
+}
+
+func TestIndexThatHangsIsNamed(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		var hangs atomic.Bool
+		opened := make(chan struct{})
+		label := byLabel(&e.odd)
+		fromObject := label.FromObject
+		label.FromObject = func(p *pod) index.KeySet {
+			if hangs.Load() {
+				<-opened
+			}
+			return fromObject(p)
+		}
+		e.label = derive.Lookup(e.pods.ToTable(), label)
+		d := e.make(e.selects)
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "l"})
+		hangs.Store(true)
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		e.healthy("an index of pods runs since")
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, d.Snapshot(e.Context()).Busy)
+		close(opened)
+		synctest.Wait()
+		e.healthy()
+		e.has("a:p<-none:1")
+	})
+}
+
+func TestGoroutinesOfACallShareItsReader(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		d := e.make(func(r *derive.Reader, w *wish) ([]*route, error) {
+			e.calls.Add(1)
+			var found atomic.Int64
+			var all sync.WaitGroup
+			for label := range strings.FieldsSeq(w.Places) {
+				all.Go(func() {
+					for range e.label.List(r, label) {
+						found.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			return []*route{{Place: w.Name, From: fmt.Sprint(found.Load())}}, nil
+		})
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "l0 l1 l2 l3 l4 l5 l6 l7"})
+		e.called(1)
+		require.Equal(e, 8, d.Figures().Edges)
+		for i := range 8 {
+			e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{fmt.Sprint(i), fmt.Sprint("l", i), ""}) })
+			e.called(1)
+			e.has(fmt.Sprint("a<-", i+1))
+		}
+	})
+}
+
+func TestStatusOfTheOutputOutlivesAChangeOfAFurtherInput(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		e.cfg.Same = func(current, derived *route) bool { return current.From == derived.From }
+		e.cfg.Merge = func(current, derived *route) *route {
+			merged := *derived
+			merged.Status = current.Status
+			return &merged
+		}
+		e.run(e.make(e.selects))
+		e.put(&wish{Name: "a", Places: "l"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		e.other(&route{Place: "a:p", From: "none:1", Status: "done"})
+		before := e.revision()
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l m", "1"}) })
+		require.Equal(e, before, e.revision())
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+		require.Equal(e, &route{Place: "a:p", From: "none:2", Status: "done"}, e.at("a:p"))
+	})
+}
+
+// The round that has begun writes nothing any more, and Explain goes on.
+func TestCloseInTheMiddleOfARound(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		hang := make(chan struct{})
+		d := e.make(func(r *derive.Reader, w *wish) ([]*route, error) {
+			if _, _, found := e.label.Get(r, "l"); found {
+				<-hang
+			}
+			return e.selects(r, w)
+		})
+		stop := e.run(d)
+		e.put(&wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "l"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			stop()
+			d.Close()
+		}()
+		synctest.Wait()
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, "1 change(s) of the inputs are not derived yet")
+		close(hang)
+		<-ended
+		e.has()
+		require.Nil(e, d.Last())
+		require.Equal(e, "the derivation is stopped, and has not read the row", d.Explain(e.Context(), "pods/p").Why)
+		require.ErrorContains(e, d.Run(e.Context()), "has been closed")
 	})
 }
 
@@ -373,6 +578,11 @@ func TestLookUpThatTheDerivationWasNotGivenIsAnError(t *testing.T) {
 			other.Get(r, "x")
 			return nil, nil
 		}))
+		e.put(&wish{Name: "a"})
+		e.healthy("in a further input that the derivation was not given")
+	})
+	withJoins(t, func(e *joined) {
+		e.run(e.made(derive.EachOf(e.cfg, e.wishes, e.routes, e.selects)))
 		e.put(&wish{Name: "a"})
 		e.healthy("in a further input that the derivation was not given")
 	})
@@ -425,15 +635,20 @@ func TestOutputIsInitialisedWhenAllInputsAre(t *testing.T) {
 		e.other(&route{Place: "old"})
 		d := e.make(e.selects)
 		e.run(d)
+		e.put(&wish{Name: "a", Places: "l"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", ""}) })
 		require.Equal(e, []string{"wishes", "pods", "nodes"}, e.routes.PendingInitializers(e.db.ReadTxn()))
 		require.Equal(e, []string{"w", "p", "n"}, d.Snapshot(e.Context()).Waiting)
 		for _, done := range done {
 			require.False(e, e.initialized())
 			e.has("old<-")
+			e.called(0) // it would miss rows
+			require.Equal(e, "the derivation waits until its further inputs are initialised", d.Explain(e.Context(), "a").Why)
 			e.commit(func(wtxn statedb.WriteTxn) { done(wtxn) })
 		}
 		require.True(e, e.initialized())
-		e.has()
+		e.called(1)
+		e.has("a:p<-none:")
 	})
 }
 
@@ -495,12 +710,79 @@ func TestChangesWhileTheDerivationRestsAreDerivedAfterwards(t *testing.T) {
 		d.Pause()
 		synctest.Wait()
 		move("n", "l")
+		ex := d.Explain(e.Context(), "pods/p")
+		require.Equal(e, []string{"Pending", "the derivation is paused, and has not read the row"}, []string{ex.Status, ex.Why})
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, "2 change(s) of the inputs are not derived yet")
 		d.Resume()
 		synctest.Wait()
 		e.has("a:p<-none:l")
 		e.called(2)
 		stop()
 	})
+}
+
+// A row that an operator has retried may be gone before its turn comes.
+func TestNothingIsRememberedOfARowThatWasRetried(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		d := e.make(e.selects)
+		stop := e.run(d)
+		e.put(&wish{Name: "a", Fail: "error"})
+		stop()
+		e.acts(1, d.Retry, "a")
+		e.remove("a")
+		e.run(d)
+		require.Zero(e, d.Waiting())
+		e.put(&wish{Name: "a"})
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, "the function was called last for a change of the row itself")
+	})
+}
+
+// Each transaction is a round, so the function is called exactly once for each row that has changed, or whose look-ups
+// have, by what was looked up before.
+func TestTransactionCallsExactlyTheReaders(t *testing.T) {
+	for range long.Times(5) {
+		seed := cmp.Or(*walkSeed, rand.Uint64())
+		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
+			withJoins(t, func(e *joined) {
+				random := rand.New(rand.NewPCG(seed, 0))
+				e.run(e.make(e.selects))
+				wishes, pods, nodes := map[string]*wish{}, map[string]*pod{}, map[string]*node{}
+				for range 300 {
+					wtxn := e.db.WriteTxn(e.wishes, e.pods, e.nodes)
+					wrote, oldPods, oldNodes := map[string]bool{}, maps.Clone(pods), maps.Clone(nodes)
+					for range 1 + random.IntN(6) {
+						label := []string{"", "l", "m", "l m", "n"}[random.IntN(5)]
+						switch random.IntN(4) {
+						case 0:
+							row := &wish{Name: fmt.Sprint("n", random.IntN(6)), Places: label}
+							wrote[row.Name] = change(e, random, wtxn, e.wishes, wishes, row.Name, row)
+						case 1:
+							row := &node{fmt.Sprint("n", random.IntN(6)), label}
+							change(e, random, wtxn, e.nodes, nodes, row.Name, row)
+						default:
+							row := &pod{fmt.Sprint("p", random.IntN(6)), label, ""}
+							change(e, random, wtxn, e.pods, pods, row.Name, row)
+						}
+					}
+					wtxn.Commit()
+					synctest.Wait()
+					want := 0
+					for name, w := range wishes {
+						reads := func(p *pod) bool { return p != nil && hasAll(p, strings.Fields(w.Places)[:min(1, len(w.Places))]) }
+						again := wrote[name] || nodes[name] != oldNodes[name]
+						for i := range 6 {
+							pod := fmt.Sprint("p", i)
+							again = again || pods[pod] != oldPods[pod] && (reads(pods[pod]) || reads(oldPods[pod]))
+						}
+						if again {
+							want++
+						}
+					}
+					e.called(want)
+				}
+			})
+		})
+	}
 }
 
 // An old snapshot has old rows of all tables, so an idle derivation does not keep one.
@@ -563,6 +845,44 @@ func TestExplainNamesLookUpsAndDependents(t *testing.T) {
 		require.Contains(e, ex.String(), "depends")
 		require.Equal(e, `1 row(s) of table "wishes" depend on it`, d.Explain(e.Context(), "nodes/w00").Why)
 		require.Equal(e, inspect.StateAbsent, d.Explain(e.Context(), "pods/none").State)
+	})
+}
+
+func TestCommandsAndPageShowAJoin(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		e.run(e.make(e.selects))
+		e.put(&wish{Name: "a", Places: "l"}, &wish{Name: "all"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		engine := &script.Engine{Cmds: commands.New(e.registry)}
+		state, err := script.NewState(e.Context(), e.TempDir(), nil)
+		require.NoError(e, err)
+		page := debug.New(e.registry)
+		for _, shown := range []struct {
+			command, page string
+			want          []string
+		}{
+			{"reconciler/explain derive-routes a", "explain?reconciler=derive-routes&key=a", []string{
+				`it has looked up "l" in the index "label" of table "pods": 1 row(s) now`, "the function was called last for a change of pods/p",
+				`a:p of table "routes": no other row wants it`,
+			}},
+			{"reconciler/explain derive-routes a:p", "explain?reconciler=derive-routes&key=a:p", []string{
+				`a:p of table "routes": the winner is a`, `it is a row of table "routes", derived from table "wishes"`,
+			}},
+			{"reconciler/explain derive-routes pods/p", "explain?reconciler=derive-routes&key=pods/p", []string{
+				`2 row(s) of table "wishes" depend on it`, `it depends: a of table "wishes"`, `it depends: all of table "wishes"`,
+			}},
+			{"reconciler/show derive-routes", "show?reconciler=derive-routes", []string{
+				"2 of wishes, 2 of pods, 0 of nodes", "4, of a whole table 1",
+			}},
+		} {
+			require.NoError(e, engine.ExecuteLine(state, shown.command, io.Discard))
+			answer := httptest.NewRecorder()
+			page.ServeHTTP(answer, httptest.NewRequest("GET", "http://localhost/"+shown.page, nil))
+			for _, text := range shown.want {
+				require.Contains(e, state.Stdout(), text)
+				require.Contains(e, html.UnescapeString(answer.Body.String()), text)
+			}
+		}
 	})
 }
 

@@ -289,7 +289,7 @@ func (w *joinWalk) act() {
 		w.d.Resume()
 		w.paused = false
 	case 7:
-		if !w.best && w.stop != nil && !w.paused {
+		if !w.best && w.stop != nil && !w.paused && w.ready() {
 			w.settle() // no row is read that has failed never
 			w.broken.Store(true)
 			w.next()
@@ -346,49 +346,51 @@ func (w *joinWalk) transaction() {
 	for range 1 + w.rand.IntN(5) {
 		switch w.rand.IntN(8) {
 		case 0:
-			change(w, wtxn, w.wishes, w.in.wishes, name("n", 5), func(key string) *wish {
-				row := &wish{Name: key, Metric: w.rand.IntN(4)}
-				for range w.rand.IntN(3) {
-					row.Places += " " + name("l", 4)
-				}
-				if w.rand.IntN(3) == 0 {
-					row.Fail = "broken"
-				}
-				return row
-			})
+			row := &wish{Name: name("n", 5), Metric: w.rand.IntN(4)}
+			for range w.rand.IntN(3) {
+				row.Places += " " + name("l", 4)
+			}
+			if w.rand.IntN(3) == 0 {
+				row.Fail = "broken"
+			}
+			change(w.joined, w.rand, wtxn, w.wishes, w.in.wishes, row.Name, row)
 		case 1, 2, 3:
-			change(w, wtxn, w.nodes, w.in.nodes, name("n", 5), func(key string) *node {
-				return &node{key, strings.Repeat("z", 1+w.rand.IntN(4))}
-			})
+			row := &node{name("n", 5), strings.Repeat("z", 1+w.rand.IntN(4))}
+			change(w.joined, w.rand, wtxn, w.nodes, w.in.nodes, row.Name, row)
 		default:
-			change(w, wtxn, w.pods, w.in.pods, name("p", 6), func(key string) *pod {
-				row := &pod{Name: key, Addr: name("n", 5)}
-				for i := range 4 {
-					if w.rand.IntN(2) == 0 {
-						row.Labels += fmt.Sprint(" l", i)
-					}
+			row := &pod{Name: name("p", 6), Addr: name("n", 5)}
+			for i := range 4 {
+				if w.rand.IntN(2) == 0 {
+					row.Labels += fmt.Sprint(" l", i)
 				}
-				return row
-			})
+			}
+			change(w.joined, w.rand, wtxn, w.pods, w.in.pods, row.Name, row)
 		}
 	}
 	w.next() // before the commit is visible
 	wtxn.Commit()
 }
 
-// change writes or deletes a row with a key.
+// change writes or deletes a row with a key, and reports whether it has written it.
 func change[Row any](
-	w *joinWalk, wtxn statedb.WriteTxn, table statedb.RWTable[Row], rows map[string]Row, key string, make func(key string) Row,
-) {
-	row := make(key)
-	if w.rand.IntN(4) > 0 {
+	e *joined, random *rand.Rand, wtxn statedb.WriteTxn, table statedb.RWTable[Row], rows map[string]Row, key string, row Row,
+) (wrote bool) {
+	if random.IntN(4) > 0 {
 		rows[key] = row
-		put(w.joined, wtxn, table, row)
-		return
+		put(e, wtxn, table, row)
+		return true
 	}
 	delete(rows, key)
 	_, _, err := table.Delete(wtxn, row)
-	require.NoError(w, err)
+	require.NoError(e, err)
+	return false
+}
+
+// ready reports whether the tables are initialised in which the function looks rows up.
+func (w *joinWalk) ready() bool {
+	pods, _ := w.pods.Initialized(w.db.ReadTxn())
+	nodes, _ := w.nodes.Initialized(w.db.ReadTxn())
+	return pods && nodes
 }
 
 // settle waits until the derivation is idle, and compares the output.
@@ -397,7 +399,7 @@ func (w *joinWalk) settle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.Empty(w, w.wrong)
-	if w.stop == nil || w.paused {
+	if w.stop == nil || w.paused || !w.ready() {
 		return
 	}
 	now := w.state()

@@ -106,9 +106,6 @@ func (r *Reader) look(of *joins, what edges.Lookup) statedb.ReadTxn {
 
 // end ends the call. It returns an error if a look-up was wrong.
 func (r *Reader) end() error {
-	if r == nil {
-		return nil
-	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.txn = nil
@@ -146,8 +143,8 @@ type further interface {
 	gather(txn statedb.ReadTxn, log *slog.Logger, changed func(key string, err error))
 	// size returns the number of rows that a look-up finds, which is at most maxScanned by a key, and a name for it.
 	size(txn statedb.ReadTxn, what edges.Lookup) (n int, name string)
-	// named returns the look-ups that find the row with the name TABLE/KEY.
-	named(txn statedb.ReadTxn, name string) (what []edges.Lookup, revision statedb.Revision, found bool)
+	// named returns the key of the row with the name TABLE/KEY, and the look-ups that find it.
+	named(txn statedb.ReadTxn, name string) (key string, what []edges.Lookup, revision statedb.Revision, found bool)
 	// name returns the key of a row as TABLE/KEY.
 	name(key string) string
 }
@@ -176,45 +173,64 @@ func (j *Joined[Row, Key]) open(wtxn statedb.WriteTxn, of *joins, number int) er
 }
 
 func (j *Joined[Row, Key]) gather(txn statedb.ReadTxn, log *slog.Logger, changed func(key string, err error)) {
-	for change := range j.table.Next(txn) {
-		if j.of.last != nil { // otherwise nothing was looked up yet
-			changed(j.changed(change, log))
+	// all is the change for which all rows are derived again that have looked up anything in the table: an index has failed.
+	// Deferred, so that no change is lost if one ends the goroutine.
+	var all *edges.Cause
+	defer func() {
+		if all != nil {
+			for row := range j.of.edges.RowsOf(j.number) {
+				j.of.again[row] = all
+			}
 		}
+	}()
+	for change := range j.table.Next(txn) {
+		if j.of.last == nil {
+			continue // nothing was looked up yet
+		}
+		by, before := &edges.Cause{Input: j.number}, all
+		all = by
+		complete, err := j.changed(change, by, log)
+		if complete {
+			all = before
+		} else {
+			log = nil // once a round is enough
+		}
+		changed(by.Key, err)
 	}
 }
 
-// changed has input rows derived that have looked up a row that has changed: by a key of its old version, which the
-// snapshot of the last round has, or of its new one. It returns the key of the row, and an error if an index
-// panics. Then these are all rows that have looked up anything in the table.
-func (j *Joined[Row, Key]) changed(change statedb.Change[Row], log *slog.Logger) (key string, err error) {
-	by := &edges.Cause{Input: j.number}
-	mark := func(rows iter.Seq[string]) {
-		for row := range rows {
+// changed has input rows derived, because of by, that have looked up a row that has changed: by a key of its old version,
+// which the snapshot of the last round has, or of its new one. It is not complete if an index panics. The error is that
+// of a row that the table has.
+func (j *Joined[Row, Key]) changed(change statedb.Change[Row], by *edges.Cause, log *slog.Logger) (complete bool, err error) {
+	key, what, err := j.lookups(change.Object, log)
+	by.Key, complete = key, err == nil
+	if change.Deleted {
+		what, err = nil, nil
+	}
+	if old, _, had := j.rows.ByKey(j.of.last, index.Key(key)); had && complete {
+		_, more, failed := j.lookups(old, log)
+		what, complete = append(what, more...), failed == nil
+	}
+	for _, one := range what {
+		for row := range j.of.edges.Rows(one) {
 			j.of.again[row] = by
 		}
 	}
-	markOf := func(one edges.Lookup) { mark(j.of.edges.Rows(one)) }
+	return complete, err
+}
+
+// lookups returns the key of a row, and the look-ups that find it. The error is a panic of an index.
+func (j *Joined[Row, Key]) lookups(row Row, log *slog.Logger) (key string, what []edges.Lookup, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("the index %q panicked: %s", j.index.Name, guard.Panicked(r, log, "index panicked", "table", j.table.Name()))
-			mark(j.of.edges.RowsOf(j.number))
 		}
 	}()
-	key = string(j.rows.Key(change.Object))
-	by.Key = key
-	if old, _, had := j.rows.ByKey(j.of.last, index.Key(key)); had {
-		j.lookups(old, markOf)
-	}
-	if !change.Deleted {
-		j.lookups(change.Object, markOf)
-	}
-	return key, nil
-}
-
-// lookups calls f with the look-ups that find a row.
-func (j *Joined[Row, Key]) lookups(row Row, f func(edges.Lookup)) {
-	f(edges.Everything(j.number))
-	j.index.FromObject(row).Foreach(func(at index.Key) { f(edges.ByKey(j.number, string(at))) })
+	key = string(j.rows.Key(row))
+	what = []edges.Lookup{edges.Everything(j.number)}
+	j.index.FromObject(row).Foreach(func(at index.Key) { what = append(what, edges.ByKey(j.number, string(at))) })
+	return key, what, nil
 }
 
 func (j *Joined[Row, Key]) size(txn statedb.ReadTxn, what edges.Lookup) (n int, name string) {
@@ -230,17 +246,16 @@ func (j *Joined[Row, Key]) size(txn statedb.ReadTxn, what edges.Lookup) (n int, 
 	return n, fmt.Sprintf("%s in the index %q of table %q", text.Key([]byte(key)), j.index.Name, j.table.Name())
 }
 
-func (j *Joined[Row, Key]) named(txn statedb.ReadTxn, name string) (what []edges.Lookup, revision statedb.Revision, found bool) {
-	name, is := strings.CutPrefix(name, j.table.Name()+"/")
-	if !is {
-		return nil, 0, false
+func (j *Joined[Row, Key]) named(
+	txn statedb.ReadTxn, name string,
+) (key string, what []edges.Lookup, revision statedb.Revision, found bool) {
+	if name, is := strings.CutPrefix(name, j.table.Name()+"/"); is {
+		var row Row
+		if row, revision, found = j.rows.Named(txn, name); found {
+			key, what, _ = j.lookups(row, nil) // health has the error of an index
+		}
 	}
-	row, revision, found := j.rows.Named(txn, name)
-	if found {
-		defer func() { _ = recover() }() // its index panics: health has the error
-		j.lookups(row, func(one edges.Lookup) { what = append(what, one) })
-	}
-	return what, revision, found
+	return key, what, revision, found
 }
 
 func (j *Joined[Row, Key]) name(key string) string {

@@ -11,6 +11,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,9 +57,6 @@ func (d *Derived[In, Out]) run(ctx context.Context, health cell.Health) error {
 
 // keepReporting tells health of a function of the program that hangs.
 func (d *Derived[In, Out]) keepReporting(ctx context.Context, health cell.Health) {
-	if health == nil {
-		return
-	}
 	again := time.NewTicker(guard.LongAfter)
 	defer again.Stop()
 	for {
@@ -107,9 +105,7 @@ func receive[Value any](from <-chan Value) reflect.SelectCase {
 func (d *Derived[In, Out]) begin() {
 	d.mu.Lock()
 	d.progress.condition = inspect.ConditionRunning
-	if d.progress.started.IsZero() {
-		d.progress.started = time.Now()
-	}
+	d.progress.started = cmp.Or(d.progress.started, time.Now())
 	// Another writer may have changed the output since the last run.
 	d.calls.compareAll = true
 	d.mu.Unlock()
@@ -137,10 +133,25 @@ func (d *Derived[In, Out]) stopped() {
 // round derives one snapshot of the inputs and writes what follows from it. When one of the channels is closed there is
 // more to do: more changes, or an input is initialised.
 func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
-	if d.isPaused() {
+	d.mu.Lock()
+	paused := d.calls.paused
+	d.mu.Unlock()
+	if paused {
 		return nil
 	}
 	txn := d.cfg.DB.ReadTxn()
+	ready, partial := true, false
+	d.at = 0
+	for i, table := range d.tables {
+		d.read[i] = table.Revision(txn)
+		d.at += d.read[i]
+		if ok, initialized := table.Initialized(txn); !ok {
+			ready, partial, news = false, partial || i > 0, append(news, initialized)
+		}
+	}
+	if partial && d.joins.last == nil {
+		return news // a look-up would miss rows
+	}
 	if !d.gather(ctx, txn) {
 		return nil
 	}
@@ -148,15 +159,6 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 		d.derive(txn, change.Object, change.Deleted, nil)
 		if ctx.Err() != nil {
 			return nil // the rest is part of the next snapshot
-		}
-	}
-	ready := true
-	d.at = 0
-	for i, table := range d.tables {
-		d.read[i] = table.Revision(txn)
-		d.at += d.read[i]
-		if ok, initialized := table.Initialized(txn); !ok {
-			ready, news = false, append(news, initialized)
 		}
 	}
 	asked := d.takeCalls()
@@ -181,17 +183,21 @@ func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool
 			return false
 		}
 	}
+	failed := map[string]bool{} // of a row that several further inputs have
+	defer d.function.End()
 	for _, one := range d.joins.further {
+		d.function.Begin(guard.Index, one.meta().Name())
 		one.gather(txn, d.cfg.Log, func(key string, err error) {
-			name := one.name(key)
-			if err == nil && d.joined.Of(name) == nil {
+			if err == nil && d.joined.Len() == 0 {
 				return
 			}
+			name := one.name(key)
 			d.mu.Lock()
 			defer d.mu.Unlock()
-			if err == nil {
+			if err == nil && !failed[name] {
 				d.joined.Forget(name)
-			} else {
+			} else if err != nil {
+				failed[name] = true
 				d.joined.Keep(name, fmt.Errorf("row %s: %w; all rows that look up in the table are derived again", name, err), time.Now())
 			}
 		})
@@ -229,7 +235,8 @@ func (d *Derived[In, Out]) deriveAgain(ctx context.Context, txn statedb.ReadTxn,
 		if ctx.Err() != nil {
 			return
 		}
-		if row, _, found := d.in.ByKey(txn, []byte(key)); found {
+		row, _, found := d.in.ByKey(txn, []byte(key))
+		if delete(d.joins.again, key); found {
 			d.derive(txn, row, false, by)
 		}
 	}
@@ -256,22 +263,14 @@ func (d *Derived[In, Out]) derive(txn statedb.ReadTxn, row In, deleted bool, by 
 		rank    claims.Rank
 		keyless error
 	)
-	r := d.newReader(txn, key)
+	r := &Reader{of: &d.joins, key: key, txn: txn}
+	d.mu.Lock()
+	d.late = false
+	d.mu.Unlock()
 	// Deferred, so that the row is in error also if the function ends the goroutine.
 	fail := guard.ErrGoexit
 	defer func() { d.take(key, row, false, wants, rank, keyless, cmp.Or(r.end(), fail), r, by) }()
 	wants, rank, keyless, fail = d.call(key, row, r)
-}
-
-// newReader returns the reader of a call; nil if there is no further input.
-func (d *Derived[In, Out]) newReader(txn statedb.ReadTxn, key string) *Reader {
-	if len(d.joins.further) == 0 {
-		return nil
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.late = false
-	return &Reader{of: &d.joins, key: key, txn: txn}
 }
 
 var errLate = errors.New("a reader was used after the call of the function that it was for: look rows up before the function returns")
@@ -299,7 +298,7 @@ func (d *Derived[In, Out]) take(
 	case by == nil:
 		d.progress.calls[0]++
 	case by != byOperator:
-		d.progress.calls[1+by.Input]++
+		d.progress.calls[d.tableOf(d.joins.further[by.Input])]++
 	}
 	if r != nil {
 		if d.late {
@@ -393,6 +392,29 @@ func (d *Derived[In, Out]) keep(key string, err error) {
 	}
 }
 
+// numErrors returns the number of rows of the inputs and of the output that are in error. It is called with
+// mu held, as errorOf is.
+func (d *Derived[In, Out]) numErrors() int { return d.failed.Len() + d.wrong.Len() + d.joined.Len() }
+
+// errorVersion changes whenever an error does. It is called with mu held.
+func (d *Derived[In, Out]) errorVersion() uint64 {
+	return d.failed.Version() + d.wrong.Version() + d.joined.Version()
+}
+
+// errorOf returns the error of an input row, or of the first output row that it wants and that has one;
+// nil if there is none.
+func (d *Derived[In, Out]) errorOf(key string) *problems.Problem {
+	if p := d.failed.Of(key); p != nil || d.wrong.Len() == 0 {
+		return p
+	}
+	for _, x := range d.claims.Of(key) {
+		if p := d.wrong.Of(x.At.Key); p != nil {
+			return p
+		}
+	}
+	return nil
+}
+
 // reported is what health was told, if told is true.
 type reported struct {
 	told, paused bool
@@ -428,5 +450,6 @@ func (d *Derived[In, Out]) report(health cell.Health) {
 		health.Degraded(fmt.Sprintf("%d error(s)%s", n, paused), errs)
 		return
 	}
-	health.OK(fmt.Sprintf("OK, deriving table %q from %s%s", d.output.Name(), d.from, paused))
+	from := strings.Join(d.names, `", "`)
+	health.OK(fmt.Sprintf(`OK, deriving table %q from table "%s"%s`, d.output.Name(), from, paused))
 }

@@ -292,7 +292,8 @@ func (d *Derived[In, Out]) settle() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if errors := d.errorVersion(); d.progress.at != d.at || d.progress.errors != errors {
-		d.progress.until, d.progress.at, d.progress.errors = d.read[0], d.at, errors
+		copy(d.progress.read, d.read)
+		d.progress.at, d.progress.errors = d.at, errors
 		d.progress.tell()
 	}
 }

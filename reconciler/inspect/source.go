@@ -25,7 +25,7 @@ type Source interface {
 	// another set: the error names that.
 	Approve(ctx context.Context, set string) (int, error)
 	// Loaded waits until what the source has now is in the table, and returns an error if it cannot be, such as of a
-	// file that does not parse. It returns at once for a source that cannot tell what it has, such as a store.
+	// file that does not parse. It returns at once for a source that cannot tell what it has.
 	Loaded(ctx context.Context) error
 }
 

@@ -80,9 +80,11 @@ const (
 	CauseOrphan Cause = "orphan"
 	// CauseRepair: a resync had found that the target did not have the object, or had a different one.
 	CauseRepair Cause = "repair"
-	// CauseAdopted: the object had changed, and the first listing had found an equal one in the target. No
-	// operation was called.
+	// CauseAdopted: the object had changed, or had failed, and an equal one was found in the target: by the first listing,
+	// by another one, or by a Get. No operation was called.
 	CauseAdopted Cause = "adopted"
+	// CauseVerify: reconciler.Loop.Verify was called, and the target was not as the row wants it.
+	CauseVerify Cause = "verify"
 )
 
 // Reason is the event that woke the loop for a round.

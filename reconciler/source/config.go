@@ -42,7 +42,7 @@ type Config[Obj any] struct {
 	Same func(row, obj Obj) bool
 	// Merge returns the row to write in place of row when the two are not the same: a new object, with
 	// what the source wants and what the row keeps, and with its status set to Pending if it has one. It
-	// must not return row itself. row is the row that is replaced, also if it was written in
+	// must not return row itself. row is the row that is replaced, even if it was written in
 	// the middle of the call. nil means that obj is written.
 	Merge func(row, obj Obj) Obj
 
@@ -83,13 +83,7 @@ func (cfg *Config[Obj]) validate() error {
 	if cfg.DB != nil && cfg.Table != nil && cfg.DB.GetTable(cfg.DB.ReadTxn(), cfg.Table.Name()) != statedb.TableMeta(cfg.Table) {
 		errs = append(errs, fmt.Errorf("Config.Table is %q, which is not a table of Config.DB", cfg.Table.Name()))
 	}
-	if n := cfg.MaxDeletions.Rows; n < 0 {
-		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Rows is %d, must not be negative", n))
-	}
-	if f := cfg.MaxDeletions.Fraction; !(f >= 0 && f <= 1) {
-		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Fraction is %v, must be from 0 to 1", f))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, cfg.MaxDeletions.validate())...)
 }
 
 // New returns a Sink. It registers an initialiser with the name of the source in the table, which ends

@@ -20,17 +20,37 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Bound bounds the deletions of one call. If both fields are set, both bounds hold.
+// Bound bounds the deletions of one call. If Rows and Fraction are set, both bounds hold.
 type Bound struct {
 	// Rows is how many rows a call may delete. Zero is no such bound.
 	Rows int
 	// Fraction is which part of the rows of the source a call may delete, from 0 to 1. Zero is no such bound.
 	Fraction float64
+	// Min is how many rows a call may delete whatever Fraction is, for sources with few rows: two of three rows are more
+	// than half. It must not be above Rows, if that is set. Zero means one.
+	Min int
 }
 
 // exceeds reports whether a call may not delete n of a number of rows, which it gets from count.
 func (b Bound) exceeds(n int, count func() int) bool {
-	return n > 1 && (b.Rows > 0 && n > b.Rows || b.Fraction > 0 && float64(n) > b.Fraction*float64(count()))
+	return n > max(b.Min, 1) && (b.Rows > 0 && n > b.Rows || b.Fraction > 0 && float64(n) > b.Fraction*float64(count()))
+}
+
+func (b Bound) validate() error {
+	var errs []error
+	if b.Rows < 0 {
+		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Rows is %d, must not be negative", b.Rows))
+	}
+	if f := b.Fraction; !(f >= 0 && f <= 1) {
+		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Fraction is %v, must be from 0 to 1", f))
+	}
+	if b.Min < 0 {
+		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Min is %d, must not be negative", b.Min))
+	}
+	if b.Rows > 0 && b.Min > b.Rows {
+		errs = append(errs, fmt.Errorf("Config.MaxDeletions.Min is %d, must not be above Rows, %d", b.Min, b.Rows))
+	}
+	return errors.Join(errs...)
 }
 
 // heldSet are deletions that are held. It does not change.

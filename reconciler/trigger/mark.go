@@ -21,6 +21,8 @@ const (
 	maxRows = 256
 	// maxPause bounds the time that running operations are given to end before the next round.
 	maxPause = 100 * time.Millisecond
+	// settle is the time from the first change of a burst until its rows are verified.
+	settle = 100 * time.Millisecond
 )
 
 // start is the moment at which a trigger was made before its loop ran.
@@ -54,10 +56,10 @@ type dependent[Obj any] struct {
 	revision statedb.Revision
 }
 
-// hand hands each row to the loop once. The order is that in which the rows were written, so that rows which wait for
+// hand hands each row to the loop once, to be applied again or to be verified. The order is that in which the rows were written, so that rows which wait for
 // the reconciler keep their order. outrun: an operation was running on one of them. The error is that of ctx, or says
 // that the loop has stopped.
-func (m *marking[Obj]) hand(ctx context.Context, loop *reconciler.Loop[Obj]) (outrun bool, err error) {
+func (m *marking[Obj]) hand(ctx context.Context, loop *reconciler.Loop[Obj], verify bool) (outrun bool, err error) {
 	if len(m.rows) == 0 {
 		return false, ctx.Err()
 	}
@@ -66,6 +68,9 @@ func (m *marking[Obj]) hand(ctx context.Context, loop *reconciler.Loop[Obj]) (ou
 	objs := make([]Obj, len(m.rows))
 	for i := range m.rows {
 		objs[i] = m.rows[i].object
+	}
+	if verify {
+		return false, loop.Verify(ctx, objs...)
 	}
 	n, err := loop.Reapply(running.Follow(ctx), objs...)
 	return n > 0, err

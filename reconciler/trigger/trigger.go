@@ -12,6 +12,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/job"
@@ -64,6 +65,7 @@ type Trigger[Obj any, Source any] struct {
 	cfg        reconciler.Config[Obj]
 	source     statedb.Table[Source]
 	dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
+	verify     bool
 	name       string
 	log        *slog.Logger
 	start      start
@@ -79,7 +81,7 @@ type Trigger[Obj any, Source any] struct {
 	read []statedb.Change[Source]
 }
 
-// Config is the configuration of a trigger. Every field is required.
+// Config is the configuration of a trigger. Every field is required, except Verify.
 type Config[Obj any, Source any] struct {
 	// Loop reconciles the objects that depend on the source.
 	Loop *reconciler.Loop[Obj]
@@ -89,6 +91,10 @@ type Config[Obj any, Source any] struct {
 	// queries mean that none does. It is called by one goroutine at a time, with no table locked, and may be called
 	// again for the same change.
 	Dependents func(change statedb.Change[Source]) []statedb.Query[Obj]
+	// Verify is for a source that shows what the target has, such as a table of observed devices or routes: the rows are
+	// handed to [reconciler.Loop.Verify] instead, 100 ms after the first change of a burst, so that a burst costs one look. The
+	// reconciler needs a Lister. Optional.
+	Verify bool
 }
 
 func (c *Config[Obj, Source]) check() error {
@@ -101,6 +107,9 @@ func (c *Config[Obj, Source]) check() error {
 	missing(c.Loop == nil, "Config.Loop")
 	missing(c.Source == nil, "Config.Source")
 	missing(c.Dependents == nil, "Config.Dependents")
+	if c.Verify && c.Loop != nil && c.Loop.Config().Lister == nil {
+		errs = append(errs, errors.New("Config.Verify is true, but the Lister of the reconciler is nil"))
+	}
 	if len(errs) > 0 {
 		return fmt.Errorf("trigger: %w", errors.Join(errs...))
 	}
@@ -120,7 +129,7 @@ func New[Obj any, Source any](cfg Config[Obj, Source]) (*Trigger[Obj, Source], e
 	}
 	loop, source, id := cfg.Loop, cfg.Source, cfg.Loop.ID()
 	t := &Trigger[Obj, Source]{
-		loop: loop, cfg: loop.Config(), source: source, dependents: cfg.Dependents,
+		loop: loop, cfg: loop.Config(), source: source, dependents: cfg.Dependents, verify: cfg.Verify,
 		name:    "trigger-" + source.Name(),
 		backoff: backoff.Exponential{Rand: rand.New(rand.NewPCG(rand.Uint64(), 0))},
 	}
@@ -207,6 +216,10 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 func (t *Trigger[Obj, Source]) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		watch := t.look()
+		if t.verify && len(t.read) > 0 {
+			pause(ctx, settle)
+			watch = t.look()
+		}
 		outrun, stopped := t.round(ctx)
 		t.rows.Report()
 		if stopped {
@@ -216,7 +229,7 @@ func (t *Trigger[Obj, Source]) follow(ctx context.Context) {
 			return
 		}
 		if outrun {
-			pause(ctx)
+			pause(ctx, maxPause)
 		}
 		if len(t.read) == 0 {
 			t.rows.Wait(ctx, watch)
@@ -224,10 +237,10 @@ func (t *Trigger[Obj, Source]) follow(ctx context.Context) {
 	}
 }
 
-// pause gives running operations time to end. Without it, if the source changes faster than its dependents can be
-// reconciled, each change would void the result of the last operation.
-func pause(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, maxPause)
+// pause waits. It gives running operations time to end: without it, if the source changes faster than its dependents can be
+// reconciled, each change would void the result of the last operation. It also lets a burst settle.
+func pause(ctx context.Context, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	<-ctx.Done()
 }
@@ -269,7 +282,7 @@ func (t *Trigger[Obj, Source]) round(ctx context.Context) (outrun, stopped bool)
 			t.keep(change, err)
 		}
 	}
-	outrun, err := m.hand(ctx, t.loop)
+	outrun, err := m.hand(ctx, t.loop, t.verify)
 	if err != nil && ctx.Err() != nil || errors.Is(err, inspect.ErrStopped) {
 		return false, ctx.Err() == nil
 	}

@@ -51,9 +51,10 @@ type contender struct {
 
 	db        *statedb.DB
 	services  statedb.RWTable[*proxy.Service]
+	slices    statedb.RWTable[*proxy.EndpointSlice]
 	frontends statedb.RWTable[*proxy.Frontend]
 	loop      *reconciler.Loop[*proxy.Frontend]
-	complete  func(statedb.WriteTxn)
+	complete  []func(statedb.WriteTxn)
 }
 
 // Start starts the hive. That the input is incomplete keeps the reconciler from deleting what it finds.
@@ -61,12 +62,14 @@ func (c *contender) Start(ctx context.Context) error {
 	c.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	c.hive = hive.New(statedb.Cell, job.Cell, cell.SimpleHealthCell, inspect.Cell, proxy.Cell,
 		cell.Provide(c.openTable, func() proxy.Options { return c.options }),
-		cell.Invoke(func(db *statedb.DB, services statedb.RWTable[*proxy.Service], frontends statedb.RWTable[*proxy.Frontend],
-			loop *reconciler.Loop[*proxy.Frontend]) {
-			c.db, c.services, c.frontends, c.loop = db, services, frontends, loop
-			wtxn := db.WriteTxn(services)
+		cell.Invoke(func(db *statedb.DB, services statedb.RWTable[*proxy.Service], slices statedb.RWTable[*proxy.EndpointSlice],
+			frontends statedb.RWTable[*proxy.Frontend], loop *reconciler.Loop[*proxy.Frontend]) {
+			c.db, c.services, c.slices, c.frontends, c.loop = db, services, slices, frontends, loop
+			wtxn := db.WriteTxn(services, slices)
 			defer wtxn.Commit()
-			c.complete = services.RegisterInitializer(wtxn, "benchmark")
+			c.complete = []func(statedb.WriteTxn){
+				services.RegisterInitializer(wtxn, "benchmark"), slices.RegisterInitializer(wtxn, "benchmark"),
+			}
 		}),
 	)
 	return c.hive.Start(c.log, ctx)
@@ -81,21 +84,25 @@ func (c *contender) openTable(lifecycle cell.Lifecycle) (proxy.Target, error) {
 	return table, nil
 }
 
-// Apply writes rows, as an input does.
+// Apply writes rows, as an input does. A service whose endpoints change stays as it is.
 func (c *contender) Apply(services []measure.Service) error {
-	wtxn := c.db.WriteTxn(c.services)
+	wtxn := c.db.WriteTxn(c.services, c.slices)
 	defer wtxn.Abort()
 	for _, s := range services {
-		row := &proxy.Service{
-			Name:      s.Name,
-			At:        kernel.Service{Protocol: kernel.TCP, Address: netip.AddrPortFrom(s.Addr, s.Port)},
-			Created:   created,
-			Endpoints: make([]proxy.Endpoint, len(s.Endpoints)),
+		if _, _, known := c.services.Get(wtxn, proxy.ByName(s.Name)); !known {
+			row := &proxy.Service{
+				Name: s.Name, Created: created, Addresses: []netip.Addr{s.Addr}, Ports: []proxy.Port{{Protocol: kernel.TCP, Number: s.Port}},
+			}
+			if _, _, err := c.services.Insert(wtxn, row); err != nil {
+				return err
+			}
 		}
+		of := &proxy.EndpointSlice{Name: s.Name, Service: s.Name, Endpoints: make([]proxy.Endpoint, len(s.Endpoints))}
 		for i, e := range s.Endpoints {
-			row.Endpoints[i] = proxy.Endpoint{Address: e, Ready: true}
+			of.Ports = []proxy.Port{{Protocol: kernel.TCP, Number: e.Port()}} // all have the same one
+			of.Endpoints[i] = proxy.Endpoint{Address: e.Addr(), Ready: true, Serving: true}
 		}
-		if _, _, err := c.services.Insert(wtxn, row); err != nil {
+		if _, _, err := c.slices.Insert(wtxn, of); err != nil {
 			return err
 		}
 	}
@@ -108,8 +115,10 @@ var created = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 // Complete waits until all is derived, and then until all of that is in the kernel.
 func (c *contender) Complete(ctx context.Context) error {
-	wtxn := c.db.WriteTxn(c.services)
-	c.complete(wtxn)
+	wtxn := c.db.WriteTxn(c.services, c.slices)
+	for _, complete := range c.complete {
+		complete(wtxn)
+	}
 	wtxn.Commit()
 	ready, derived := c.frontends.Initialized(c.db.ReadTxn())
 	if !ready {

@@ -75,7 +75,7 @@ func (c *clients) run(ctx context.Context) error {
 func (c *clients) report() error {
 	names := map[kernel.Service]string{}
 	for _, f := range c.frontends() {
-		names[f.At] = f.Name
+		names[f.At] = f.Name()
 	}
 	byText := func(a, b kernel.Service) int { return cmp.Compare(a.String(), b.String()) }
 	for _, at := range slices.SortedFunc(maps.Keys(c.answers), byText) {

@@ -56,7 +56,7 @@ func (d Demo) Cell() cell.Cell {
 // chapter is something that happens to services.
 type chapter struct {
 	title  string
-	change func([]*proxy.Service) []*proxy.Service
+	change func([]*input.Entry) []*input.Entry
 }
 
 const (
@@ -75,16 +75,21 @@ var chapters = []chapter{
 }
 
 // ready makes an endpoint of a service ready, or not.
-func ready(service string, machine byte, is bool) func([]*proxy.Service) []*proxy.Service {
-	return func(services []*proxy.Service) (changed []*proxy.Service) {
+func ready(service string, machine byte, is bool) func([]*input.Entry) []*input.Entry {
+	return func(services []*input.Entry) (changed []*input.Entry) {
 		for _, s := range services {
 			if s.Name == service {
-				s = &proxy.Service{Name: s.Name, At: s.At, Created: s.Created, Endpoints: slices.Clone(s.Endpoints)}
-				for i, e := range s.Endpoints {
-					if e.Address.Addr().As4()[3] == machine {
-						s.Endpoints[i].Ready = is
+				now := *s
+				now.Endpoints, now.Unready = nil, nil
+				for i, e := range slices.Concat(s.Endpoints, s.Unready) {
+					switch was := i < len(s.Endpoints); {
+					case e.Addr().As4()[3] == machine && is, e.Addr().As4()[3] != machine && was:
+						now.Endpoints = append(now.Endpoints, e)
+					default:
+						now.Unready = append(now.Unready, e)
 					}
 				}
+				s = &now
 			}
 			changed = append(changed, s)
 		}
@@ -93,15 +98,15 @@ func ready(service string, machine byte, is bool) func([]*proxy.Service) []*prox
 }
 
 // handOver replaces an endpoint of dns by another one.
-func handOver(services []*proxy.Service) []*proxy.Service {
+func handOver(services []*input.Entry) []*input.Entry {
 	return ready(dns, 14, false)(ready(dns, 15, true)(services))
 }
 
 // rival adds a younger service at the address of web.
-func rival(services []*proxy.Service) []*proxy.Service {
+func rival(services []*input.Entry) []*input.Entry {
 	for _, s := range services {
 		if s.Name == web {
-			return append(slices.Clone(services), &proxy.Service{
+			return append(slices.Clone(services), &input.Entry{
 				Name: "default/shop:http", At: s.At, Created: s.Created.Add(time.Hour), Endpoints: s.Endpoints[:1],
 			})
 		}
@@ -141,7 +146,7 @@ func (d Demo) play(ctx context.Context, chapters []chapter) error {
 }
 
 // replace replaces a file, so that no reader gets half of it.
-func replace(path string, services []*proxy.Service) error {
+func replace(path string, services []*input.Entry) error {
 	text, err := input.Format(services)
 	if err != nil {
 		return err

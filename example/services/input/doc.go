@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package input fills the table of services of package proxy: from a YAML file whose edits are followed, from etcd, or
-// with services that it makes up.
+// Package input fills the tables of services and of endpoint slices of package proxy: from a YAML file whose edits are
+// followed, or with services that it makes up.
 //
 // In a file, services is a list:
 //
@@ -13,8 +13,7 @@
 //	    endpoints: [10.2.0.11:8080]     # those that are ready
 //	    unready: [10.2.0.12:8080]       # those that get no new clients
 //
-// In etcd a key is the prefix and the name, and its value is the rest, as YAML or JSON. An endpoint is always one of a
-// service, so none can be of a service that is unknown.
+// The endpoints of a service are a slice for each of their ports.
 //
 // On other systems than Linux the package is empty.
 package input

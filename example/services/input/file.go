@@ -7,24 +7,22 @@ package input
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"os"
 
 	"github.com/statekeel/statekeel/example/services/proxy"
+	"github.com/statekeel/statekeel/reconciler/source"
 	"github.com/statekeel/statekeel/reconciler/source/files"
 )
 
-// File is a YAML file with services. Its edits are followed. An invalid file changes nothing: the last good one stays
-// in force.
-type File struct{ path string }
+// File is the path of a YAML file with services. Its edits are followed. A file that is missing or invalid changes nothing:
+// the last good one stays in force, and at the start what the kernel has.
+type File string
 
-// OpenFile returns a file. It is an error if the file is invalid now, with the positions of the problems.
-func OpenFile(path string) (*File, error) {
-	_, err := ReadFile(path)
-	return &File{path}, err
-}
-
-// ReadFile returns the services of a file as it is now.
-func ReadFile(path string) (services []*proxy.Service, err error) {
+// ReadFile returns the services of a file as it is now. It is an error if the file is invalid, with the positions of the
+// problems.
+func ReadFile(path string) (services []*Entry, err error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -36,12 +34,39 @@ func ReadFile(path string) (services []*proxy.Service, err error) {
 	return services, err
 }
 
-func (f *File) name() string { return "file" }
+func (f File) name() string { return "file" }
 
-func (f *File) job(to feed) (func(context.Context) error, error) {
-	s, err := files.New(files.Config[*proxy.Service]{Path: f.path, Parse: parseFile, Sink: to.sink, Log: to.log})
+func (f File) job(
+	toServices *source.Sink[*proxy.Service], toSlices *source.Sink[*proxy.EndpointSlice], log *slog.Logger,
+) (func(context.Context) error, error) {
+	services, err := rowsOf(f, toServices, log, func(e *Entry) []*proxy.Service { return []*proxy.Service{e.service()} })
 	if err != nil {
 		return nil, err
 	}
-	return s.Run, nil
+	slices, err := rowsOf(f, toSlices, nil, (*Entry).slices)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) error {
+		ended := make(chan error, 1)
+		go func() { ended <- services.Run(ctx) }()
+		err := slices.Run(ctx)
+		return errors.Join(<-ended, err)
+	}, nil
+}
+
+// rowsOf returns the source of some of the rows of a file.
+func rowsOf[Row any](f File, to *source.Sink[Row], log *slog.Logger, of func(*Entry) []Row) (*files.Source[Row], error) {
+	return files.New(files.Config[Row]{
+		Path: string(f), Sink: to, Log: log,
+		Parse: func(file string, data []byte) (rows []files.Entry[Row], err error) {
+			entries, err := parseFile(file, data)
+			for _, e := range entries {
+				for _, row := range of(e.Object) {
+					rows = append(rows, files.Entry[Row]{Object: row, Line: e.Line, Column: e.Column})
+				}
+			}
+			return rows, err
+		},
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/netip"
 	"slices"
@@ -60,10 +61,11 @@ func numbered(first netip.Addr, n uint32) netip.Addr {
 	return netip.AddrFrom4(addr)
 }
 
-// made are the services that were made so far.
+// made are the rows that were made so far.
 type made struct {
 	Generated
 	services []*proxy.Service
+	slices   []*proxy.EndpointSlice
 	next     uint32 // the number of the next endpoint
 	random   *rand.Rand
 }
@@ -72,14 +74,16 @@ func (g Generated) make() *made {
 	m := &made{Generated: g, random: rand.New(rand.NewPCG(1, 2))}
 	for i := range g.Services {
 		s := &proxy.Service{
-			Name:    fmt.Sprintf("default/service-%05d:http", i),
-			At:      kernel.Service{Protocol: kernel.TCP, Address: netip.AddrPortFrom(numbered(serviceNet, uint32(i+1)), 80)},
-			Created: time.Unix(int64(i), 0).UTC(),
+			Name: fmt.Sprintf("default/service-%05d", i), Created: time.Unix(int64(i), 0).UTC(),
+			Addresses: []netip.Addr{numbered(serviceNet, uint32(i+1))}, Ports: []proxy.Port{{Name: "http", Protocol: kernel.TCP, Number: 80}},
+		}
+		of := &proxy.EndpointSlice{
+			Name: s.Name + "-1", Service: s.Name, Ports: []proxy.Port{{Name: "http", Protocol: kernel.TCP, Number: 8080}},
 		}
 		for range g.Endpoints {
-			s.Endpoints = append(s.Endpoints, m.endpoint())
+			of.Endpoints = append(of.Endpoints, m.endpoint())
 		}
-		m.services = append(m.services, s)
+		m.services, m.slices = append(m.services, s), append(m.slices, of)
 	}
 	return m
 }
@@ -87,25 +91,30 @@ func (g Generated) make() *made {
 func (m *made) endpoint() proxy.Endpoint {
 	addr := numbered(endpointNet, m.next%endpointNum)
 	m.next++
-	return proxy.Endpoint{Address: netip.AddrPortFrom(addr, 8080), Ready: true}
+	return proxy.Endpoint{Address: addr, Ready: true, Serving: true}
 }
 
-// change replaces an endpoint of a service by a new one, and returns the new service: rows do not change.
-func (m *made) change() *proxy.Service {
-	i := m.random.IntN(len(m.services))
-	s := *m.services[i]
+// change replaces an endpoint of a slice by a new one, and returns the new slice: rows do not change.
+func (m *made) change() *proxy.EndpointSlice {
+	i := m.random.IntN(len(m.slices))
+	s := *m.slices[i]
 	s.Endpoints = slices.Clone(s.Endpoints)
 	s.Endpoints[m.random.IntN(len(s.Endpoints))] = m.endpoint()
-	m.services[i] = &s
+	m.slices[i] = &s
 	return &s
 }
 
 func (g Generated) name() string { return "generated" }
 
-func (g Generated) job(to feed) (func(context.Context) error, error) {
+func (g Generated) job(
+	toServices *source.Sink[*proxy.Service], toSlices *source.Sink[*proxy.EndpointSlice], _ *slog.Logger,
+) (func(context.Context) error, error) {
 	return func(ctx context.Context) error {
 		m, at := g.make(), uint64(1)
-		if _, err := to.sink.Replace(ctx, m.services, at); err != nil || g.Churn == 0 {
+		if _, err := toSlices.Replace(ctx, m.slices, at); err != nil {
+			return ended(ctx, err)
+		}
+		if _, err := toServices.Replace(ctx, m.services, at); err != nil || g.Churn == 0 {
 			return ended(ctx, err)
 		}
 		// A tick that is late is left out: a slow machine gets fewer changes, and no burst.
@@ -118,7 +127,7 @@ func (g Generated) job(to feed) (func(context.Context) error, error) {
 			case <-ticker.C:
 			}
 			at++
-			if _, err := to.sink.Apply(ctx, []source.Change[*proxy.Service]{{Object: m.change()}}, at); err != nil {
+			if _, err := toSlices.Apply(ctx, []source.Change[*proxy.EndpointSlice]{{Object: m.change()}}, at); err != nil {
 				return ended(ctx, err)
 			}
 		}

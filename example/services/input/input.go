@@ -18,47 +18,56 @@ import (
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
-// Input is where services come from: a [File], an [Etcd], or [Generated].
+// Input is where services come from: a [File], or [Generated].
 type Input interface {
-	// name is the name of the source.
+	// name is the name of the sources.
 	name() string
-	// job returns what fills the table through a sink until its context ends.
-	job(to feed) (func(context.Context) error, error)
+	// job returns what fills the tables through the sinks until its context ends.
+	job(services *source.Sink[*proxy.Service], slices *source.Sink[*proxy.EndpointSlice], log *slog.Logger) (
+		func(context.Context) error, error)
 }
 
-// feed is how an input fills the table. The sink has a health of its own.
-type feed struct {
-	sink   *source.Sink[*proxy.Service]
-	health cell.Health
-	log    *slog.Logger
-}
-
-// Cell fills the table of services. The table is initialised with the first complete list.
+// Cell fills the tables of services and of slices. Each is initialised with the first complete list.
 func Cell(in Input) cell.Cell {
 	return cell.Module("input", "Services that are wanted",
 		cell.ProvidePrivate(job.Registry.NewGroup),
 		cell.Invoke(func(
 			jobs job.Group, health cell.Health, log *slog.Logger, registry *inspect.Registry,
-			db *statedb.DB, services statedb.RWTable[*proxy.Service],
+			db *statedb.DB, services statedb.RWTable[*proxy.Service], slices statedb.RWTable[*proxy.EndpointSlice],
 		) error {
-			_, isFile := in.(*File)
-			sink, err := source.New(source.Config[*proxy.Service]{
-				Name: in.name(), DB: db, Table: services, Registry: registry, Health: health.NewScope("sink"), Log: log,
-				AllowEmpty: isFile, // it says so: services: []
-			})
+			toServices, err := newSink(in, db, services, registry, health.NewScope("services"), log)
 			if err != nil {
 				return err
 			}
-			run, err := in.job(feed{sink, health.NewScope(in.name()), log})
+			// Both read one input: one of them tells what is wrong with it.
+			toSlices, err := newSink(in, db, slices, registry, nil, log)
 			if err != nil {
-				sink.Close()
+				toServices.Close()
+				return err
+			}
+			closeAll := func() {
+				toServices.Close()
+				toSlices.Close()
+			}
+			run, err := in.job(toServices, toSlices, log)
+			if err != nil {
+				closeAll()
 				return err
 			}
 			jobs.Add(job.OneShot(in.name(), func(ctx context.Context, _ cell.Health) error {
-				defer sink.Close()
+				defer closeAll()
 				return run(ctx)
 			}))
 			return nil
 		}),
 	)
+}
+
+func newSink[Row any](
+	in Input, db *statedb.DB, table statedb.RWTable[Row], registry *inspect.Registry, health cell.Health, log *slog.Logger,
+) (*source.Sink[Row], error) {
+	return source.New(source.Config[Row]{
+		Name: in.name(), DB: db, Table: table, Registry: registry, Health: health, Log: log,
+		AllowEmpty: true, // a file says so: services: []
+	})
 }

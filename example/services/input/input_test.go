@@ -39,6 +39,7 @@ type program struct {
 	*testing.T
 	db       *statedb.DB
 	services statedb.RWTable[*proxy.Service]
+	slices   statedb.RWTable[*proxy.EndpointSlice]
 	health   *health.Registry
 	log      *testlog.Buffer
 }
@@ -47,24 +48,38 @@ type program struct {
 func start(t *testing.T, in Input) *program {
 	p := &program{T: t, log: &testlog.Buffer{}}
 	log := slog.New(slog.NewTextHandler(p.log, nil))
-	h := hive.New(statedb.Cell, job.Cell, inspect.Cell, cell.Provide(health.New, proxy.NewServices), Cell(in),
-		cell.Invoke(func(db *statedb.DB, services statedb.RWTable[*proxy.Service], registry *health.Registry) {
-			p.db, p.services, p.health = db, services, registry
-			is, _ := services.Initialized(db.ReadTxn())
-			assert.False(t, is, "a reconciler would prune before the first list")
+	h := hive.New(statedb.Cell, job.Cell, inspect.Cell, cell.Provide(health.New, proxy.NewServices, proxy.NewSlices), Cell(in),
+		cell.Invoke(func(
+			db *statedb.DB, services statedb.RWTable[*proxy.Service], slices statedb.RWTable[*proxy.EndpointSlice], registry *health.Registry,
+		) {
+			p.db, p.services, p.slices, p.health = db, services, slices, registry
+			assert.Empty(t, p.initialized(), "a reconciler would prune before the first list")
 		}))
 	require.NoError(t, h.Start(log, t.Context()))
 	t.Cleanup(func() { require.NoError(t, h.Stop(log, context.Background())) })
 	return p
 }
 
-// names returns the names of the services.
+// names returns the names of the services, and of their slices.
 func (p *program) names() string {
 	var names []string
 	for s := range p.services.All(p.db.ReadTxn()) {
 		names = append(names, s.Name)
 	}
+	for s := range p.slices.All(p.db.ReadTxn()) {
+		names = append(names, s.Name)
+	}
 	return strings.Join(names, " ")
+}
+
+// initialized returns the names of the tables that are.
+func (p *program) initialized() (names []string) {
+	for _, table := range []statedb.TableMeta{p.services, p.slices} {
+		if is, _ := table.Initialized(p.db.ReadTxn()); is {
+			names = append(names, table.Name())
+		}
+	}
+	return names
 }
 
 // until waits for events whose time depends on the kernel.
@@ -76,7 +91,7 @@ func (p *program) until(what string, condition func() bool) {
 }
 
 const (
-	web = "  - {name: web, address: tcp/10.96.0.1:80, created: 2026-01-31T12:00:00Z, endpoints: [10.2.0.11:8080], unready: [10.2.0.12:8080]}\n"
+	web = "  - {name: web, address: tcp/10.96.0.1:80, created: 2026-01-31T12:00:00Z, endpoints: [10.2.0.11:8080, 10.2.0.11:9090], unready: [10.2.0.12:8080]}\n"
 	dns = "  - {name: dns, address: udp/10.96.0.1:53}\n"
 )
 
@@ -88,27 +103,34 @@ func put(t *testing.T, path, text string) {
 func TestEditsAreFollowed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.yaml")
 	put(t, path, "services:\n"+web)
-	file, err := OpenFile(path)
-	require.NoError(t, err)
-	p := start(t, file)
-	p.until("the file is applied", func() bool { return p.names() == "web" })
+	p := start(t, File(path))
+	p.until("the file is applied", func() bool { return p.names() == "web web/8080 web/9090" && len(p.initialized()) == 2 })
 	row, _, _ := p.services.Get(p.db.ReadTxn(), proxy.ByName("web"))
-	endpoint := netip.MustParseAddrPort
+	addr := netip.MustParseAddr
 	assert.Equal(t, &proxy.Service{
-		Name: "web", At: kernel.Service{Protocol: kernel.TCP, Address: endpoint("10.96.0.1:80")},
-		Created:   time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
-		Endpoints: []proxy.Endpoint{{Address: endpoint("10.2.0.11:8080"), Ready: true}, {Address: endpoint("10.2.0.12:8080")}},
+		Name: "web", Created: time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
+		Addresses: []netip.Addr{addr("10.96.0.1")}, Ports: []proxy.Port{{Protocol: kernel.TCP, Number: 80}},
 	}, row)
+	assert.Equal(t, []*proxy.EndpointSlice{
+		{
+			Name: "web/8080", Service: "web", Ports: []proxy.Port{{Protocol: kernel.TCP, Number: 8080}},
+			Endpoints: []proxy.Endpoint{{Address: addr("10.2.0.11"), Ready: true, Serving: true}, {Address: addr("10.2.0.12")}},
+		},
+		{
+			Name: "web/9090", Service: "web", Ports: []proxy.Port{{Protocol: kernel.TCP, Number: 9090}},
+			Endpoints: []proxy.Endpoint{{Address: addr("10.2.0.11"), Ready: true, Serving: true}},
+		},
+	}, statedb.Collect(p.slices.All(p.db.ReadTxn())))
 
 	put(t, path, "services:\n"+web+dns)
-	p.until("a service is added", func() bool { return p.names() == "dns web" })
+	p.until("a service is added", func() bool { return p.names() == "dns web web/8080 web/9090" })
 	again, _, _ := p.services.Get(p.db.ReadTxn(), proxy.ByName("web"))
 	assert.Same(t, row, again, "the other one is not written")
 
 	put(t, path, "services:\n"+web+web)
 	p.until("the problem is reported", func() bool { return len(p.health.Degraded()) == 1 })
 	assert.Contains(t, p.health.Degraded()[0].String(), path+`:3:12: service "web" is there twice, first in line 2`)
-	assert.Equal(t, "dns web", p.names(), "the last good file stays in force")
+	assert.Equal(t, "dns web web/8080 web/9090", p.names(), "the last good file stays in force")
 
 	put(t, path, "services:\n"+dns)
 	p.until("a service is removed", func() bool { return p.names() == "dns" && len(p.health.Degraded()) == 0 })
@@ -116,13 +138,25 @@ func TestEditsAreFollowed(t *testing.T) {
 	p.until("all are removed", func() bool { return p.names() == "" })
 }
 
-func TestInvalidFileIsNotOpened(t *testing.T) {
+// An earlier run may have left services in the kernel: nothing is initialised, so they stay.
+func TestBadFileAtTheStartIsReportedAndInitialisesNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "services.yaml")
-	_, err := OpenFile(path)
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	p := start(t, File(path))
+	degraded := func(want string) {
+		t.Helper()
+		p.until("health has "+want, func() bool {
+			return len(p.health.Degraded()) == 1 && strings.Contains(p.health.Degraded()[0].String(), want)
+		})
+		assert.Empty(t, p.initialized())
+		assert.Empty(t, p.names())
+	}
+	degraded(path + ": no such file or directory")
 	put(t, path, "services:\n"+web+web)
-	_, err = OpenFile(path)
-	assert.EqualError(t, err, path+`:3:12: service "web" is there twice, first in line 2`)
+	degraded(path + `:3:12: service "web" is there twice, first in line 2`)
+	put(t, path, "services:\n"+dns)
+	p.until("the good file is applied", func() bool {
+		return p.names() == "dns" && len(p.initialized()) == 2 && len(p.health.Degraded()) == 0
+	})
 }
 
 func TestProblemsHavePositions(t *testing.T) {
@@ -159,58 +193,30 @@ func TestFormattedServicesAreReadBack(t *testing.T) {
 			addr := netip.AddrFrom4([4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "addr")))
 			return netip.AddrPortFrom(addr, rapid.Uint16Min(1).Draw(t, "port"))
 		})
-		service := rapid.Custom(func(t *rapid.T) *proxy.Service {
-			s := &proxy.Service{
+		service := rapid.Custom(func(t *rapid.T) *Entry {
+			s := &Entry{
 				Name: rapid.StringMatching(nameForm.String()).Draw(t, "name"),
 				At: kernel.Service{
 					Protocol: rapid.SampledFrom([]kernel.Protocol{kernel.TCP, kernel.UDP}).Draw(t, "protocol"), Address: address.Draw(t, "at"),
 				},
 				Created: time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "created"), 0).UTC(),
 			}
-			// Those that are ready come first in a file.
-			for i, a := range rapid.SliceOfNDistinct(address, 0, 5, rapid.ID).Draw(t, "endpoints") {
-				s.Endpoints = append(s.Endpoints, proxy.Endpoint{Address: a, Ready: i < 2})
-			}
+			all := rapid.SliceOfNDistinct(address, 0, 5, rapid.ID).Draw(t, "endpoints")
+			ready := rapid.IntRange(0, len(all)).Draw(t, "ready")
+			s.Endpoints, s.Unready = append(s.Endpoints, all[:ready]...), append(s.Unready, all[ready:]...)
 			return s
 		})
-		services := rapid.SliceOfNDistinct(service, 1, 5, func(s *proxy.Service) string { return s.Name }).Draw(t, "services")
+		services := rapid.SliceOfNDistinct(service, 1, 5, func(s *Entry) string { return s.Name }).Draw(t, "services")
 		text, err := Format(services)
 		require.NoError(t, err)
 		entries, err := parseFile("f", text)
 		require.NoError(t, err, "%s", text)
-		var read []*proxy.Service
+		var read []*Entry
 		for _, e := range entries {
 			read = append(read, e.Object)
 		}
 		require.Equal(t, services, read, "%s", text)
 	})
-}
-
-func TestValuesOfEtcdAreYAMLAndJSON(t *testing.T) {
-	for _, value := range []string{
-		"{address: tcp/10.96.0.1:80, created: 2026-01-31T12:00:00Z, endpoints: [10.2.0.11:8080]}",
-		"name: default/web:http\naddress: tcp/10.96.0.1:80\ncreated: 2026-01-31T12:00:00Z\nendpoints:\n- 10.2.0.11:8080\n",
-		`{"address": "tcp\/10.96.0.1:80", "created": "2026-01-31T12:00:00Z", "endpoints": ["10.2.0.11:8080"]}`,
-	} {
-		s, err := parseValue("default/web:http", []byte(value))
-		require.NoError(t, err, value)
-		assert.Equal(t, &proxy.Service{
-			Name: "default/web:http", At: kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.1:80")},
-			Created:   time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC),
-			Endpoints: []proxy.Endpoint{{Address: netip.MustParseAddrPort("10.2.0.11:8080"), Ready: true}},
-		}, s, value)
-	}
-	for value, want := range map[string]string{
-		"":                                     "value:1: is empty",
-		"{name: y, address: tcp/10.96.0.1:80}": `value:1:8: the name is "y", but the key is of "x"`,
-		"{address: tcp/10.96.0.1:80, prot: 1}": `value:1:35: unknown field "prot"`,
-		"{":                                    "value:1: did not find expected node content",
-	} {
-		_, err := parseValue("x", []byte(value))
-		assert.EqualError(t, err, want, value)
-	}
-	_, err := parseValue("a b", []byte("{address: tcp/10.96.0.1:80}"))
-	assert.EqualError(t, err, `value:1:1: the name "a b" is not made of letters, digits and ._:/-`)
 }
 
 func TestSizeOfGeneratedServicesIsChecked(t *testing.T) {
@@ -226,12 +232,12 @@ func TestSizeOfGeneratedServicesIsChecked(t *testing.T) {
 func TestEachGeneratedChangeReplacesOneEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := start(t, Generated{Services: 20, Endpoints: 5, Churn: 10})
-		all := func() (endpoints map[netip.AddrPort]bool) {
-			endpoints = map[netip.AddrPort]bool{}
-			for s := range p.services.All(p.db.ReadTxn()) {
+		all := func() (endpoints map[netip.Addr]bool) {
+			endpoints = map[netip.Addr]bool{}
+			for s := range p.slices.All(p.db.ReadTxn()) {
 				assert.Len(t, s.Endpoints, 5)
+				assert.Equal(t, 5, s.Ready())
 				for _, e := range s.Endpoints {
-					assert.True(t, e.Ready)
 					endpoints[e.Address] = true
 				}
 			}
@@ -240,7 +246,7 @@ func TestEachGeneratedChangeReplacesOneEndpoint(t *testing.T) {
 		synctest.Wait()
 		before := all()
 		require.Len(t, before, 100, "20 services of 5, all different")
-		assert.Equal(t, "default/service-00000:http", p.names()[:26])
+		assert.Equal(t, "default/service-00000", p.names()[:21])
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
 		after, same := all(), 0
@@ -251,8 +257,7 @@ func TestEachGeneratedChangeReplacesOneEndpoint(t *testing.T) {
 		}
 		assert.Len(t, after, 100)
 		// Of 20 changes in two seconds some may replace an endpoint that is new itself.
-		last := netip.AddrPortFrom(numbered(endpointNet, 119), 8080)
-		assert.True(t, after[last], "the 20th new endpoint is there")
+		assert.True(t, after[numbered(endpointNet, 119)], "the 20th new endpoint is there")
 		assert.GreaterOrEqual(t, same, 80)
 		assert.Less(t, same, 100)
 	})

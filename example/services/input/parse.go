@@ -7,7 +7,6 @@ package input
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +23,39 @@ import (
 	"github.com/statekeel/statekeel/example/services/proxy"
 	"github.com/statekeel/statekeel/reconciler/source/files"
 )
+
+// Entry is a service as people write it: an address with one port, which has no name, and its endpoints.
+type Entry struct {
+	Name    string
+	At      kernel.Service
+	Created time.Time
+	// Endpoints are ready, and Unready are not.
+	Endpoints, Unready []netip.AddrPort
+}
+
+func (e *Entry) service() *proxy.Service {
+	return &proxy.Service{
+		Name: e.Name, Created: e.Created, Addresses: []netip.Addr{e.At.Address.Addr()},
+		Ports: []proxy.Port{{Protocol: e.At.Protocol, Number: e.At.Address.Port()}},
+	}
+}
+
+// slices returns the slices of the service: one for each port of an endpoint, in the order of the endpoints.
+func (e *Entry) slices() (all []*proxy.EndpointSlice) {
+	for i, at := range slices.Concat(e.Endpoints, e.Unready) {
+		n := slices.IndexFunc(all, func(s *proxy.EndpointSlice) bool { return s.Ports[0].Number == at.Port() })
+		if n < 0 {
+			n = len(all)
+			all = append(all, &proxy.EndpointSlice{
+				Name: fmt.Sprintf("%s/%d", e.Name, at.Port()), Service: e.Name,
+				Ports: []proxy.Port{{Protocol: e.At.Protocol, Number: at.Port()}},
+			})
+		}
+		ready := i < len(e.Endpoints)
+		all[n].Endpoints = append(all[n].Endpoints, proxy.Endpoint{Address: at.Addr(), Ready: ready, Serving: ready})
+	}
+	return all
+}
 
 // parser collects the problems of a text, each with its position.
 type parser struct {
@@ -88,7 +120,7 @@ func (p *parser) root(data []byte) *yaml.Node {
 
 // parseFile returns the services of a file. The error has a line for each problem. An empty file is one, since editors
 // write one for a moment: to want no service, write services: [].
-func parseFile(file string, data []byte) (services []files.Entry[*proxy.Service], err error) {
+func parseFile(file string, data []byte) (services []files.Entry[*Entry], err error) {
 	p := parser{file: file}
 	root := p.root(data)
 	if root == nil {
@@ -107,47 +139,29 @@ func parseFile(file string, data []byte) (services []files.Entry[*proxy.Service]
 	}
 	lines := map[string]int{}
 	for _, n := range doc.Services {
-		s, name := p.service(&n, "")
+		s, name := p.service(&n)
 		if first := lines[s.Name]; first != 0 {
 			p.addf(name, "service %q is there twice, first in line %d", s.Name, first)
 		} else if s.Name != "" {
 			lines[s.Name] = name.Line
 		}
-		services = append(services, files.Entry[*proxy.Service]{Object: s, Line: n.Line, Column: n.Column})
+		services = append(services, files.Entry[*Entry]{Object: s, Line: n.Line, Column: n.Column})
 	}
 	return services, errors.Join(p.problems...)
-}
-
-// parseValue returns the service of a key in etcd.
-func parseValue(key string, value []byte) (*proxy.Service, error) {
-	p := parser{file: "value"}
-	if object := any(nil); json.Unmarshal(value, &object) == nil {
-		// YAML has not all escapes of JSON's strings. Those of the package json it has.
-		if plain, err := json.Marshal(object); err == nil {
-			value = plain
-		}
-	}
-	n := p.root(value)
-	if n == nil {
-		return nil, errors.Join(p.problems...)
-	}
-	s, _ := p.service(n, key)
-	return s, errors.Join(p.problems...)
 }
 
 // nameForm is the form of a name, which people type as an argument of commands.
 var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/-]{0,299}$`)
 
-// service returns the service that n describes, and the node of its name. If the name is given, n must not have
-// another.
-func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *yaml.Node) {
+// service returns the service that n describes, and the node of its name.
+func (p *parser) service(n *yaml.Node) (s *Entry, name *yaml.Node) {
 	var fields struct {
 		Name, Address, Created yaml.Node
 		Endpoints, Unready     []yaml.Node
 		Rest                   map[string]yaml.Node `yaml:",inline"`
 	}
 	before := len(p.problems)
-	s = &proxy.Service{Name: given, Created: time.Unix(0, 0).UTC()}
+	s = &Entry{Created: time.Unix(0, 0).UTC()}
 	if n.Kind == yaml.ScalarNode || n.Kind == yaml.SequenceNode {
 		p.addf(n, "a service is a mapping, with an address")
 		return s, n
@@ -158,8 +172,8 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 	p.unknown(fields.Rest)
 	if name = &fields.Name; name.Kind == 0 {
 		name = n
-	} else if s.Name = p.text(name); given != "" && s.Name != given {
-		p.addf(name, "the name is %q, but the key is of %q", s.Name, given)
+	} else {
+		s.Name = p.text(name)
 	}
 	if !nameForm.MatchString(s.Name) {
 		p.addf(name, "the name %q is not made of letters, digits and ._:/-", s.Name)
@@ -177,13 +191,7 @@ func (p *parser) service(n *yaml.Node, given string) (s *proxy.Service, name *ya
 		}
 	}
 	seen := map[netip.AddrPort]bool{}
-	p.endpoints(s, seen, fields.Endpoints, true)
-	p.endpoints(s, seen, fields.Unready, false)
-	return s, name
-}
-
-func (p *parser) endpoints(s *proxy.Service, seen map[netip.AddrPort]bool, nodes []yaml.Node, ready bool) {
-	for _, n := range nodes {
+	for i, n := range slices.Concat(fields.Endpoints, fields.Unready) {
 		text := p.text(&n)
 		address, err := netip.ParseAddrPort(text)
 		if err != nil {
@@ -194,8 +202,13 @@ func (p *parser) endpoints(s *proxy.Service, seen map[netip.AddrPort]bool, nodes
 			p.addf(&n, "endpoint %s is there twice", address)
 		}
 		seen[address] = true
-		s.Endpoints = append(s.Endpoints, proxy.Endpoint{Address: address, Ready: ready})
+		if i < len(fields.Endpoints) {
+			s.Endpoints = append(s.Endpoints, address)
+		} else {
+			s.Unready = append(s.Unready, address)
+		}
 	}
+	return s, name
 }
 
 func (p *parser) text(n *yaml.Node) (text string) {
@@ -216,23 +229,15 @@ func (p *parser) check(n *yaml.Node, address netip.AddrPort, err error) {
 }
 
 // Format returns the text of a file with these services.
-func Format(services []*proxy.Service) ([]byte, error) {
+func Format(services []*Entry) ([]byte, error) {
 	type entry struct {
 		Name, Address      string
 		Created            time.Time
-		Endpoints, Unready []string `yaml:",flow,omitempty"`
+		Endpoints, Unready []netip.AddrPort `yaml:",flow,omitempty"`
 	}
 	doc := struct{ Services []entry }{[]entry{}}
 	for _, s := range services {
-		e := entry{Name: s.Name, Address: s.At.String(), Created: s.Created}
-		for _, endpoint := range s.Endpoints {
-			if address := endpoint.Address.String(); endpoint.Ready {
-				e.Endpoints = append(e.Endpoints, address)
-			} else {
-				e.Unready = append(e.Unready, address)
-			}
-		}
-		doc.Services = append(doc.Services, e)
+		doc.Services = append(doc.Services, entry{s.Name, s.At.String(), s.Created, s.Endpoints, s.Unready})
 	}
 	return yaml.Marshal(doc)
 }

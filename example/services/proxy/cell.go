@@ -6,6 +6,7 @@
 package proxy
 
 import (
+	"context"
 	"sync"
 	"time"
 
@@ -25,28 +26,32 @@ type Options struct {
 	Resync time.Duration
 }
 
-// Cell keeps the target at what the table of services wants. It provides the two tables and the loop. Beside it a program
-// needs statedb.Cell, job.Cell, inspect.Cell, and cells that provide a cell.Health, [Options] and a [Target], which is a
-// kernel.Table except in tests.
+// Cell keeps the target at what the tables of services and slices want. It provides the tables, the derivation and the loop.
+// Beside it a program needs statedb.Cell, job.Cell, inspect.Cell, and cells that provide a cell.Health, [Options] and a
+// [Target], which is a kernel.Table except in tests.
 //
-// Nothing is deleted from the kernel before the table of services is initialized. So an input has to register an
-// initializer before the start, and to complete it with the first complete list; source.New does that. Otherwise each
-// restart deletes all services until they are written again.
+// Nothing is derived, or deleted from the kernel, before both tables are initialized. So an input has to register an
+// initializer with each before the start, and to complete it with the first complete list; source.New does that. Otherwise
+// each restart deletes all services, and all endpoints, until they are written again.
 var Cell = cell.Module("services", "Services of the node",
 	cell.ProvidePrivate(job.Registry.NewGroup),
-	cell.Provide(NewServices, NewFrontends, newLoop),
-	cell.Invoke(deriveFrontends),
+	cell.Provide(NewServices, NewSlices, NewFrontends, newLoop, newJoin),
+	cell.Invoke(func(*Join) {}),
 )
 
-func deriveFrontends(
-	db *statedb.DB, services statedb.RWTable[*Service], frontends statedb.RWTable[*Frontend], params reconciler.Params,
-	registry *inspect.Registry, _ *reconciler.Loop[*Frontend],
-) error {
-	d, err := Derive(derive.Config[*Frontend]{DB: db, Log: params.Log, Registry: registry}, services, frontends)
+func newJoin(
+	params reconciler.Params, health cell.Health, registry *inspect.Registry, services statedb.RWTable[*Service],
+	endpoints statedb.RWTable[*EndpointSlice], frontends statedb.RWTable[*Frontend], _ *reconciler.Loop[*Frontend],
+) (*Join, error) {
+	cfg := derive.Config[*Frontend]{DB: params.DB, Log: params.Log, Health: health, Registry: registry}
+	j, err := Derive(cfg, services, endpoints, frontends)
 	if err == nil {
-		d.AddTo(params.JobGroup)
+		params.JobGroup.Add(job.OneShot("derive", func(ctx context.Context, _ cell.Health) error {
+			defer j.Close()
+			return j.Run(ctx)
+		}))
 	}
-	return err
+	return j, err
 }
 
 func newLoop(

@@ -27,11 +27,11 @@ import (
 
 // A client sends its first packet again and again. It must not go to an endpoint that is gone each time.
 func TestClientThatConnectsLeavesAnEndpointThatIsGone(t *testing.T) {
-	dead := Endpoint{netip.MustParseAddrPort("10.9.9.9:8080"), true} // packets to it are lost
-	alive := Endpoint{endpointAt(1), true}
+	dead := wished{netip.MustParseAddrPort("10.9.9.9:8080"), true} // packets to it are lost
+	alive := wished{endpointAt(1), true}
 	for name, change := range map[string]func(p *program) error{
 		"an endpoint is replaced": func(p *program) error {
-			return p.write(message{Rows: []*Service{{Name: "web", At: web, Endpoints: []Endpoint{alive}}}})
+			return p.write(message{Rows: []*wish{{Name: "web", At: web, Endpoints: []wished{alive}}}})
 		},
 		"a service is deleted and comes back": func(p *program) error {
 			if err := p.write(message{Gone: []string{"web"}}); err != nil {
@@ -40,7 +40,7 @@ func TestClientThatConnectsLeavesAnEndpointThatIsGone(t *testing.T) {
 			if _, err := p.wait(t.Context()); err != nil {
 				return err
 			}
-			return p.write(message{Rows: []*Service{{Name: "web", At: web, Endpoints: []Endpoint{alive}}}})
+			return p.write(message{Rows: []*wish{{Name: "web", At: web, Endpoints: []wished{alive}}}})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestClientThatConnectsLeavesAnEndpointThatIsGone(t *testing.T) {
 			p, err := startedProgram(t.Context(), openTable(t, n.Node))
 			require.NoError(t, err)
 			defer func() { require.NoError(t, p.Stop(quiet, context.Background())) }()
-			require.NoError(t, p.write(message{Rows: []*Service{{Name: "web", At: web, Endpoints: []Endpoint{dead}}}}))
+			require.NoError(t, p.write(message{Rows: []*wish{{Name: "web", At: web, Endpoints: []wished{dead}}}}))
 			_, err = p.wait(t.Context())
 			require.NoError(t, err)
 
@@ -139,7 +139,7 @@ func TestTableIsRepairedWhileConntrackFails(t *testing.T) {
 				p, err := startedProgram(t.Context(), k)
 				require.NoError(t, err)
 				defer func() { require.NoError(t, p.Stop(quiet, context.Background())) }()
-				require.NoError(t, p.write(message{Rows: []*Service{service("web", web, 0)}}))
+				require.NoError(t, p.write(message{Rows: []*wish{service("web", web, 0)}}))
 				time.Sleep(failsFrom + time.Second)
 				want := map[string]string{web.String(): "1: [10.2.0.11:8080]"}
 				require.Equal(t, want, dumpOf(k.list()), "at the start")
@@ -161,7 +161,7 @@ func TestConnectionsOfAServerStayWhenAServiceGetsItsAddress(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.Stop(quiet, context.Background())) })
 	// Without a rule that needs conntrack, the node may not know the connection.
-	require.NoError(t, p.write(message{Rows: []*Service{service("web", web, 0)}}))
+	require.NoError(t, p.write(message{Rows: []*wish{service("web", web, 0)}}))
 	_, err = p.wait(t.Context())
 	require.NoError(t, err)
 
@@ -180,7 +180,7 @@ func TestConnectionsOfAServerStayWhenAServiceGetsItsAddress(t *testing.T) {
 		require.Equal(t, 5, size)
 	}
 	hello()
-	require.NoError(t, p.write(message{Rows: []*Service{service("echo", kernel.Service{Protocol: kernel.TCP, Address: nettest.Echo}, 1)}}))
+	require.NoError(t, p.write(message{Rows: []*wish{service("echo", kernel.Service{Protocol: kernel.TCP, Address: nettest.Echo}, 1)}}))
 	_, err = p.wait(t.Context())
 	require.NoError(t, err)
 	hello()

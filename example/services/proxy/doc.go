@@ -3,11 +3,12 @@
 
 // Package proxy makes the kernel send the clients of services to their endpoints.
 //
-// Two tables are on the way. An input writes a [Service] for each port of a service. A derivation makes a [Frontend]
-// of each address, protocol and port that some service claims: of several, the oldest wins. A reconciler makes package
-// kernel have the frontends, a round in one transaction.
+// An input writes two tables: a [Service] has addresses and ports, and an [EndpointSlice] some of its endpoints, as in
+// Kubernetes. A derivation joins them: it makes a [Frontend] of each address, protocol and port that some service claims. Of
+// several services the oldest wins. A reconciler makes package kernel have the frontends, a round in one transaction.
 //
-//	services --derive.Best--> frontends --reconciler--> kernel.Table
+//	services --------derive.BestOf--> frontends --reconciler--> kernel.Table
+//	endpoint-slices --derive.Lookup--^
 //
 // On other systems than Linux the package is empty.
 package proxy

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -24,8 +25,13 @@ import (
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 )
 
-// String names the service with its endpoints, for reports.
-func (s *Service) String() string { return fmt.Sprintf("%s at %s: %v", s.Name, s.At, s.ready()) }
+// String names the service, for reports.
+func (s *Service) String() string { return fmt.Sprintf("%s at %s", s.Name, texts(s.Addresses)) }
+
+// String names the slice with its endpoints, for reports.
+func (s *EndpointSlice) String() string {
+	return fmt.Sprintf("%s of %s: %v", s.Name, s.Service, s.Endpoints)
+}
 
 var (
 	web   = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.0.1:80")}
@@ -35,13 +41,65 @@ var (
 
 func endpointAt(n int) netip.AddrPort { return nettest.EndpointAt(n) }
 
-// service returns a row whose endpoints are ready.
-func service(name string, at kernel.Service, endpoints ...int) *Service {
-	s := &Service{Name: name, At: at}
+// wish is a service with its endpoints, of one port that has no name.
+type wish struct {
+	Name      string
+	At        kernel.Service
+	Created   time.Time
+	Endpoints []wished
+}
+
+type wished struct {
+	Address netip.AddrPort
+	Ready   bool
+}
+
+// service returns a wish whose endpoints are ready.
+func service(name string, at kernel.Service, endpoints ...int) *wish {
+	w := &wish{Name: name, At: at}
 	for _, n := range endpoints {
-		s.Endpoints = append(s.Endpoints, Endpoint{endpointAt(n), true})
+		w.Endpoints = append(w.Endpoints, wished{endpointAt(n), true})
 	}
-	return s
+	return w
+}
+
+// ready returns what new clients reach: each endpoint once, sorted.
+func (w *wish) ready() (ready []netip.AddrPort) {
+	for _, e := range w.Endpoints {
+		if e.Ready && e.Address.Addr().BitLen() == w.At.Address.Addr().BitLen() && !slices.Contains(ready, e.Address) {
+			ready = append(ready, e.Address)
+		}
+	}
+	slices.SortFunc(ready, netip.AddrPort.Compare)
+	return ready
+}
+
+func (w *wish) service() *Service {
+	return &Service{
+		Name: w.Name, Created: w.Created, Addresses: []netip.Addr{w.At.Address.Addr()},
+		Ports: []Port{{Protocol: w.At.Protocol, Number: w.At.Address.Port()}},
+	}
+}
+
+// slices returns two slices for each port of the endpoints. The first endpoint of a port is in both.
+func (w *wish) slices() (all []*EndpointSlice) {
+	of := map[uint16][]*EndpointSlice{}
+	for i, e := range w.Endpoints {
+		port := e.Address.Port()
+		first := of[port] == nil
+		for n := range 2 {
+			if first {
+				of[port] = append(of[port], &EndpointSlice{
+					Name: fmt.Sprintf("%s-%d-%d", w.Name, port, n), Service: w.Name, Ports: []Port{{Protocol: w.At.Protocol, Number: port}},
+				})
+				all = append(all, of[port][n])
+			}
+			if first || n == i%2 {
+				of[port][n].Endpoints = append(of[port][n].Endpoints, Endpoint{Address: e.Address.Addr(), Ready: e.Ready, Serving: e.Ready})
+			}
+		}
+	}
+	return all
 }
 
 // kernelCannot are faults that a kernel does not have: it answers what it did, when it did it.
@@ -49,19 +107,42 @@ var kernelCannot = []string{"success without effect", "late effect"}
 
 // states are those of the kit: endpoints that come, go and are replaced, a service that has none, or no row, or an address
 // that another one had.
-func states(*rand.Rand) [][]*Service {
-	return [][]*Service{
+func states() [][]*wish {
+	return [][]*wish{
 		{service("web", web, 0, 1, 2), service("dns", dns, 0, 1), service("admin", admin, 4)},
 		{service("web", web, 2, 3), service("dns", dns), service("admin", admin, 4, 5)},
 		{service("other", web, 5), service("dns", dns, 1, 2, 3)},
 	}
 }
 
+// rowsOf returns rows of the states.
+func rowsOf[Row any](of func(*wish) []Row) func(*rand.Rand) [][]Row {
+	return func(*rand.Rand) (all [][]Row) {
+		for _, state := range states() {
+			var rows []Row
+			for _, w := range state {
+				rows = append(rows, of(w)...)
+			}
+			all = append(all, rows)
+		}
+		return all
+	}
+}
+
+// subject is a subject of the kit with two tables.
+func subject[T any](s reconcilertest.Subject[*Service, T]) reconcilertest.Subject[*Service, T] {
+	s.Table, s.Without = NewServices, kernelCannot
+	s.States = rowsOf(func(w *wish) []*Service { return []*Service{w.service()} })
+	s.Further = []reconcilertest.Further{reconcilertest.Rows[*EndpointSlice]{Table: NewSlices, States: rowsOf((*wish).slices)}}
+	return s
+}
+
 // startProgram starts what the cell does.
 func startProgram(e *reconcilertest.Env[*Service], target Target) {
 	frontends, err := NewFrontends(e.DB)
 	require.NoError(e, err)
-	d, err := Derive(derive.Config[*Frontend]{DB: e.DB, Registry: e.Registry}, e.Table, frontends)
+	endpoints := reconcilertest.TableOf[*EndpointSlice](e)
+	d, err := Derive(derive.Config[*Frontend]{DB: e.DB, Registry: e.Registry}, e.Table, endpoints, frontends)
 	require.NoError(e, err)
 	e.Cleanup(d.Close)
 	ops, started := newOperations(target), make(chan *reconciler.Loop[*Frontend], 1)
@@ -94,16 +175,16 @@ func TestAFakeKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 		"a number is edited":   func(f *fake) { f.counts[web] = 1 },
 		"all is removed":       func(f *fake) { clear(f.slots); clear(f.counts) },
 	}
-	subject := reconcilertest.Subject[*Service, *fake]{
-		Target: func(testing.TB) *fake { return newFake() }, Dump: (*fake).dump, Table: NewServices, States: states,
+	s := subject(reconcilertest.Subject[*Service, *fake]{
+		Target: func(testing.TB) *fake { return newFake() }, Dump: (*fake).dump,
 		Start:   func(e *reconcilertest.Env[*Service], f *fake) { startProgram(e, process{f, e.Context()}) },
 		Foreign: func(f *fake) { f.foreign[kernel.Flow{Service: unknown, Endpoint: elsewhere}] = true },
-		Outside: map[string]func(*fake){}, Without: kernelCannot, Runs: 500,
-	}
+		Outside: map[string]func(*fake){}, Runs: 500,
+	})
 	for name, change := range outside {
-		subject.Outside[name] = func(f *fake) { f.outside(func() { change(f) }) }
+		s.Outside[name] = func(f *fake) { f.outside(func() { change(f) }) }
 	}
-	reconcilertest.Check(t, subject)
+	reconcilertest.Check(t, s)
 }
 
 // node is a kernel in a namespace, with another program in it.
@@ -140,8 +221,8 @@ func (n *node) outside(change func(b *kernel.Batch)) {
 
 func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 	change := func(change func(b *kernel.Batch)) func(*node) { return func(n *node) { n.outside(change) } }
-	reconcilertest.Check(t, reconcilertest.Subject[*Service, *node]{
-		RealTime: true, Runs: 40, Without: kernelCannot, Table: NewServices, States: states, Dump: (*node).dump,
+	reconcilertest.Check(t, subject(reconcilertest.Subject[*Service, *node]{
+		RealTime: true, Runs: 40, Dump: (*node).dump,
 		Target: func(t testing.TB) *node {
 			at := nettest.NewPlace(t)
 			table := openTable(t, at)
@@ -168,5 +249,5 @@ func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 				_ = n.conn.Flush() // the table may be gone
 			},
 		},
-	})
+	}))
 }

@@ -33,7 +33,7 @@ type vandal struct {
 	mirror *nettest.Place
 	*program
 	table    *kernel.Table
-	rows     map[string]*Service
+	rows     map[string]*wish
 	accepted int
 	last     []string
 }
@@ -210,7 +210,7 @@ func (v *vandal) step() {
 			require.NoError(v, err)
 			at := kernel.Service{Protocol: []kernel.Protocol{kernel.TCP, kernel.UDP}[number%2], Address: netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 96, 0, number}), 80)}
 			v.rows[name] = service(name, at, v.Perm(9)[:v.IntN(6)]...)
-			m = message{Rows: []*Service{v.rows[name]}}
+			m = message{Rows: []*wish{v.rows[name]}}
 		}
 		require.NoError(v, v.write(m))
 	case 3, 4:
@@ -333,7 +333,7 @@ func (v *vandal) settle() {
 func TestTableIsRestoredWhateverNftDoes(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	v := &vandal{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), at: nettest.NewPlace(t), mirror: nettest.NewPlace(t), rows: map[string]*Service{}}
+	v := &vandal{T: t, Rand: rand.New(rand.NewPCG(seed, 0)), at: nettest.NewPlace(t), mirror: nettest.NewPlace(t), rows: map[string]*wish{}}
 	v.restart()
 	defer func() {
 		require.NoError(t, v.Stop(quiet, context.Background()))

@@ -81,17 +81,6 @@ type change struct {
 	entry *reconciler.BatchEntry[*Frontend]
 }
 
-// check returns why no service can have these endpoints, which are sorted.
-func check(endpoints []netip.AddrPort) error {
-	switch n := len(endpoints); {
-	case n > kernel.MaxSlots:
-		return fmt.Errorf("%d endpoints are more than %d", n, kernel.MaxSlots)
-	case n > 0 && !endpoints[0].IsValid():
-		return errors.New("an endpoint has no address")
-	}
-	return nil
-}
-
 // ProcessRound implements [reconciler.RoundOperations]: a round is one transaction.
 func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, deletes, updates []reconciler.BatchEntry[*Frontend]) {
 	err := o.lock(ctx)
@@ -110,8 +99,8 @@ func (o *operations) ProcessRound(ctx context.Context, _ statedb.ReadTxn, delete
 	}
 	for i := range updates {
 		f := updates[i].Object
-		if err := check(f.Endpoints); err != nil {
-			updates[i].Result = reconciler.TerminalError(err)
+		if n := len(f.Endpoints); n > kernel.MaxSlots {
+			updates[i].Result = reconciler.TerminalError(fmt.Errorf("%d endpoints are more than %d", n, kernel.MaxSlots))
 			continue
 		}
 		next := slots{len(f.Endpoints), place(o.of(f.At).endpoints, f.Endpoints)}

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"testing"
 
 	"github.com/cilium/hive"
@@ -48,48 +49,77 @@ func TestMain(m *testing.M) {
 // program is a hive with the cell.
 type program struct {
 	*hive.Hive
-	db          *statedb.DB
-	services    statedb.RWTable[*Service]
-	frontends   statedb.RWTable[*Frontend]
-	loop        *reconciler.Loop[*Frontend]
-	registry    *inspect.Registry
-	initialized func(statedb.WriteTxn)
+	db        *statedb.DB
+	services  statedb.RWTable[*Service]
+	slices    statedb.RWTable[*EndpointSlice]
+	frontends statedb.RWTable[*Frontend]
+	loop      *reconciler.Loop[*Frontend]
+	registry  *inspect.Registry
+	// unread are the initialisers of the two tables, until the first write.
+	unread []func(statedb.WriteTxn)
 }
 
 var quiet = slog.New(slog.DiscardHandler)
 
-// startedProgram starts one. Its table is initialized with the first write.
+// startedProgram starts one. Its tables are initialized with the first write.
 func startedProgram(ctx context.Context, target Target) (*program, error) {
 	p := &program{}
 	p.Hive = hive.New(
 		statedb.Cell, job.Cell, inspect.Cell, Cell,
 		cell.Provide(func() Target { return target }, func() Options { return Options{} }, health.New),
 		cell.Invoke(func(
-			db *statedb.DB, services statedb.RWTable[*Service], frontends statedb.RWTable[*Frontend],
-			loop *reconciler.Loop[*Frontend], registry *inspect.Registry,
+			db *statedb.DB, services statedb.RWTable[*Service], endpoints statedb.RWTable[*EndpointSlice],
+			frontends statedb.RWTable[*Frontend], loop *reconciler.Loop[*Frontend], registry *inspect.Registry,
 		) {
-			p.db, p.services, p.frontends, p.loop, p.registry = db, services, frontends, loop, registry
-			txn := db.WriteTxn(services)
-			p.initialized = services.RegisterInitializer(txn, "test")
+			p.db, p.services, p.slices, p.frontends, p.loop, p.registry = db, services, endpoints, frontends, loop, registry
+			txn := db.WriteTxn(services, endpoints)
+			p.unread = []func(statedb.WriteTxn){services.RegisterInitializer(txn, "test"), endpoints.RegisterInitializer(txn, "test")}
 			txn.Commit()
 		}),
 	)
 	return p, p.Start(quiet, ctx)
 }
 
-// message changes the table of services.
+// message changes the tables.
 type message struct {
-	Rows []*Service
+	Rows []*wish
 	Gone []string
 	// Number asks for an answer, unless it is zero, once all is applied.
 	Number int
 }
 
+// write writes a message in one transaction. The first message is what a source has read at the start: the services are
+// written before the slices.
 func (p *program) write(m message) error {
-	txn := p.db.WriteTxn(p.services)
+	if len(p.unread) == 0 {
+		return p.commit(m, p.writeServices, p.writeSlices)
+	}
+	initialized := p.unread
+	p.unread = nil
+	if err := p.commit(m, p.writeServices); err != nil {
+		return err
+	}
+	if err := p.commit(m, func(txn statedb.WriteTxn, _ message) error { initialized[0](txn); return nil }); err != nil {
+		return err
+	}
+	return p.commit(m, p.writeSlices, func(txn statedb.WriteTxn, _ message) error { initialized[1](txn); return nil })
+}
+
+func (p *program) commit(m message, changes ...func(statedb.WriteTxn, message) error) error {
+	txn := p.db.WriteTxn(p.services, p.slices)
 	defer txn.Abort()
-	for _, row := range m.Rows {
-		if _, _, err := p.services.Insert(txn, row); err != nil {
+	for _, change := range changes {
+		if err := change(txn, m); err != nil {
+			return err
+		}
+	}
+	txn.Commit()
+	return nil
+}
+
+func (p *program) writeServices(txn statedb.WriteTxn, m message) error {
+	for _, w := range m.Rows {
+		if _, _, err := p.services.Insert(txn, w.service()); err != nil {
 			return err
 		}
 	}
@@ -98,8 +128,33 @@ func (p *program) write(m message) error {
 			return err
 		}
 	}
-	p.initialized(txn)
-	txn.Commit()
+	return nil
+}
+
+func (p *program) writeSlices(txn statedb.WriteTxn, m message) error {
+	of := func(name string) []*EndpointSlice { return statedb.Collect(p.slices.List(txn, byService.Query(name))) }
+	var gone []*EndpointSlice
+	for _, name := range m.Gone {
+		gone = append(gone, of(name)...)
+	}
+	for _, w := range m.Rows {
+		wanted := w.slices()
+		for _, s := range of(w.Name) {
+			if !slices.ContainsFunc(wanted, func(w *EndpointSlice) bool { return w.Name == s.Name }) {
+				gone = append(gone, s)
+			}
+		}
+		for _, s := range wanted {
+			if _, _, err := p.slices.Insert(txn, s); err != nil {
+				return err
+			}
+		}
+	}
+	for _, s := range gone {
+		if _, _, err := p.slices.Delete(txn, s); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

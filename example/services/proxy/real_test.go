@@ -96,7 +96,7 @@ type world struct {
 	*child
 	random  *rand.Rand
 	entries []*entry
-	rows    map[string]*Service
+	rows    map[string]*wish
 	table   *kernel.Table // to look
 	number  int
 
@@ -163,15 +163,15 @@ func (w *world) want(e *entry, known bool, set uint16) message {
 		delete(w.rows, e.name)
 		return message{Gone: []string{e.name}}
 	}
-	row := &Service{Name: e.name, At: e.at}
+	row := &wish{Name: e.name, At: e.at}
 	for i := range nettest.EndpointCount {
 		// One that is not ready is listed, or not.
 		if ready := set&(1<<i) != 0; ready || w.random.IntN(2) == 0 {
-			row.Endpoints = append(row.Endpoints, Endpoint{endpointAt(i), ready})
+			row.Endpoints = append(row.Endpoints, wished{endpointAt(i), ready})
 		}
 	}
 	w.rows[e.name] = row
-	return message{Rows: []*Service{row}}
+	return message{Rows: []*wish{row}}
 }
 
 // restart starts the program with everything that is wanted now.
@@ -249,7 +249,7 @@ func (w *world) dialFrom(at kernel.Service, from netip.AddrPort) (conn net.Conn)
 func newWorld(t *testing.T) *world {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	w := &world{T: t, Network: nettest.NewNetwork(t), random: rand.New(rand.NewPCG(seed, 0)), rows: map[string]*Service{}}
+	w := &world{T: t, Network: nettest.NewNetwork(t), random: rand.New(rand.NewPCG(seed, 0)), rows: map[string]*wish{}}
 	w.table = openTable(t, w.Node)
 	for i := range 12 {
 		at := kernel.Service{Protocol: []kernel.Protocol{kernel.TCP, kernel.UDP}[i%2],
@@ -285,7 +285,7 @@ func TestNoConnectionIsLostWhateverHappens(t *testing.T) {
 	const kills, changes = 20, 10_000
 	w := newWorld(t)
 	echo := kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("10.96.2.1:7")}
-	w.rows["echo"] = &Service{Name: "echo", At: echo, Endpoints: []Endpoint{{nettest.Echo, true}}}
+	w.rows["echo"] = &wish{Name: "echo", At: echo, Endpoints: []wished{{nettest.Echo, true}}}
 	foreign := newForeign(t, w.Node)
 	before := foreign.dump()
 	w.restart()

@@ -7,7 +7,6 @@ package proxy
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"testing"
 	"time"
@@ -20,6 +19,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
+// six is an address of IPv6.
+var six = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("[fd00::1]:80")}
+
 // started is a program with the real kernel, in the process of the test.
 type started struct {
 	*testing.T
@@ -29,7 +31,7 @@ type started struct {
 	table *kernel.Table // to look
 }
 
-func newStarted(t *testing.T, rows ...*Service) *started {
+func newStarted(t *testing.T, rows ...*wish) *started {
 	at := nettest.NewPlace(t)
 	table := openTable(t, at)
 	s := &started{T: t, at: at, other: newForeign(t, at), table: openTable(t, at)}
@@ -42,7 +44,7 @@ func newStarted(t *testing.T, rows ...*Service) *started {
 }
 
 // write writes rows and waits until they have been attempted.
-func (s *started) write(rows ...*Service) {
+func (s *started) write(rows ...*wish) {
 	s.Helper()
 	require.NoError(s, s.program.write(message{Rows: rows}))
 	_, err := s.wait(s.Context())
@@ -82,43 +84,26 @@ func (s *started) becomes(want map[string]string) {
 }
 
 func TestAddressThatTheKernelCannotHave(t *testing.T) {
-	six := netip.MustParseAddrPort("[fd00::1]:80")
-	mixed := service("mixed", admin, 4)
-	mixed.Endpoints = append(mixed.Endpoints, Endpoint{six, true})
-	s := newStarted(t, service("web", web, 0, 1), service("six", kernel.Service{Protocol: kernel.TCP, Address: six}, 2), mixed,
-		service("dns", dns, 3))
+	other := wished{netip.MustParseAddrPort("[fd00::2]:8080"), true}
+	mixed, only := service("mixed", admin, 4), &wish{Name: "six", At: six, Endpoints: []wished{other}}
+	mixed.Endpoints = append(mixed.Endpoints, other)
+	s := newStarted(t, service("web", web, 0, 1), only, mixed, service("dns", dns, 3))
 	assert.Equal(t, map[string]string{
 		"tcp/[fd00::1]:80": "the kernel refuses tcp/[fd00::1]:80 slot 0: the address is not IPv4",
-		"tcp/10.96.0.2:80": "the kernel refuses tcp/10.96.0.2:80 slot 1: the address is not IPv4",
 	}, s.errors())
-	want := map[string]string{web.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]", dns.String(): "1: [10.2.0.14:8080]"}
-	s.has(want)
-	assert.Contains(t, s.loop.Explain(t.Context(), "tcp/10.96.0.2:80").String(), "the address is not IPv4")
-
-	require.NoError(t, s.program.write(message{Rows: []*Service{service("mixed", admin, 4)}, Gone: []string{"six"}}))
-	want[admin.String()] = "1: [10.2.0.15:8080]"
-	s.becomes(want)
-}
-
-// A program may write a row with the zero value of an address. Its service has no gap, and other services do not wait.
-func TestEndpointWithoutAnAddress(t *testing.T) {
-	s := newStarted(t, service("web", web, 0), service("dns", dns, 3))
-	for i := range 2 {
-		bad := service("web", web, i)
-		bad.Endpoints = append(bad.Endpoints, Endpoint{Ready: true})
-		s.write(bad, service("dns", dns, i))
-		s.has(map[string]string{web.String(): "1: [10.2.0.11:8080]", dns.String(): fmt.Sprintf("1: [%s]", endpointAt(i))})
-		assert.Equal(t, map[string]string{web.String(): "an endpoint has no address"}, s.errors())
+	want := map[string]string{
+		web.String(): "2: [10.2.0.11:8080 10.2.0.12:8080]", dns.String(): "1: [10.2.0.14:8080]", admin.String(): "1: [10.2.0.15:8080]",
 	}
-	s.write(service("web", web, 1))
-	s.becomes(map[string]string{web.String(): "1: [10.2.0.12:8080]", dns.String(): "1: [10.2.0.12:8080]"})
+	s.has(want)
+	assert.Contains(t, s.loop.Explain(t.Context(), six.String()).String(), "the address is not IPv4")
+	require.NoError(t, s.program.write(message{Gone: []string{"six"}}))
+	s.becomes(want)
 }
 
 // The kernel refuses such a service; its row is deleted later, and the job that forgets flows must not end the program.
 func TestAServiceOfIPv6ThatIsDeletedLeavesNoFlows(t *testing.T) {
-	at := kernel.Service{Protocol: kernel.UDP, Address: netip.MustParseAddrPort("[fd00::1]:53")}
 	ops := newOperations(openTable(t, nettest.NewPlace(t)))
-	entry := entryOf(at)
+	entry := entryOf(six)
 	ops.ProcessRound(t.Context(), nil, nil, entry)
 	require.ErrorIs(t, entry[0].Result, kernel.ErrNotIPv4)
 	ops.ProcessRound(t.Context(), nil, entry, nil)

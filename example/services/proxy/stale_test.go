@@ -185,7 +185,7 @@ func TestListingsAreFewWhileCommitsFail(t *testing.T) {
 				gone.Gone = append(gone.Gone, row.Name)
 				require.NoError(t, p.write(message{Gone: []string{row.Name}}))
 			} else {
-				require.NoError(t, p.write(message{Rows: []*Service{service(row.Name, row.At, 1)}}))
+				require.NoError(t, p.write(message{Rows: []*wish{service(row.Name, row.At, 1)}}))
 			}
 			time.Sleep(time.Second)
 		}
@@ -208,7 +208,7 @@ func TestPlanTeachesTheOperationsNothing(t *testing.T) {
 		p, err := startedProgram(t.Context(), k)
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Stop(quiet, context.Background())) }()
-		require.NoError(t, p.write(message{Rows: []*Service{service("web", web, 0, 1)}}))
+		require.NoError(t, p.write(message{Rows: []*wish{service("web", web, 0, 1)}}))
 		time.Sleep(time.Minute)
 		slot := kernel.Slot{Service: web, Number: 0}
 		k.outside(func() { k.slots[slot] = elsewhere })

@@ -37,6 +37,6 @@ func Figures() metrics.Figures {
 		Unset: 161, Objects: 171,
 		Calls: []metrics.StateCount{{State: "pods", Count: 181}}, Edges: 182, EdgesToAll: 183,
 		States: []metrics.StateCount{{State: "retry", Count: 172}, {State: "in flight", Count: 179}},
-		Unseen: 173, Failing: 174, Blocked: 175, BreakersOpen: 176, Stuck: 177, Paused: true,
+		Unseen: 173, Failing: 174, Blocked: 175, Unheld: 178, BreakersOpen: 176, Stuck: 177, Paused: true,
 	}
 }

@@ -25,7 +25,8 @@ type claim[Obj any] struct {
 }
 
 // claims returns what the files want, in their order: of several objects with one key the first one. The others are lost;
-// while the first file is missing they are behind it: what it wants stays, since it may be back in a moment.
+// while the first file is missing they are behind it: what it wants stays, since it may be back in a moment. An object
+// that has left a file stays, too, unless another file has it: it may be on its way to one.
 func (s *Source[Obj]) claims() (keys []string, of map[string]claim[Obj]) {
 	of = map[string]claim[Obj]{}
 	for _, f := range s.sorted() {
@@ -43,6 +44,14 @@ func (s *Source[Obj]) claims() (keys []string, of map[string]claim[Obj]) {
 			default:
 				f.lost = append(f.lost, problem{Keys: []string{o.key}, Err: fmt.Errorf("%s: %s is also in %s, which has it",
 					position(f.path, o.Entry), text.Key([]byte(o.key)), first.at)})
+			}
+		}
+	}
+	for _, f := range s.sorted() {
+		for _, l := range f.leaving {
+			if _, taken := of[l.key]; !taken {
+				keys = append(keys, l.key)
+				of[l.key] = claim[Obj]{l.Object, f, f.path}
 			}
 		}
 	}

@@ -32,8 +32,8 @@ type Config[Obj any] struct {
 	Match string
 	// Parse makes objects of a file. file is its path, as in Path; data must not be changed. An error, a panic, or an
 	// object without a primary key makes the file a bad file: what its last good version wanted stays. The error should
-	// name line and column; a line of its text is one problem, and begins with the path, which is put before it unless
-	// it is there. Required. Parse is called by the goroutine of Run, without a lock, when the content of a file has
+	// name line and column; a line of its text, with the indented lines after it, is one problem, and begins with the
+	// path, which is put before it unless it is there. Required. Parse is called by the goroutine of Run, without a lock, when the content of a file has
 	// changed. While it runs nothing else is read: health names a call that hangs.
 	Parse func(file string, data []byte) ([]Entry[Obj], error)
 	// Sink writes the objects into the table. It belongs to this source alone, and is not closed by it. Its health is
@@ -41,7 +41,8 @@ type Config[Obj any] struct {
 	Sink *source.Sink[Obj]
 
 	// Settle is how long a file must be unchanged before it is read, where it cannot be seen whether a program
-	// still writes it, and how long a file must be missing before what it wanted is removed. Zero means 2 s.
+	// still writes it, and how long a file must be missing before what it wanted is removed. What a file that is there
+	// wants no longer is removed after a tenth of it. Zero means 2 s.
 	Settle time.Duration
 	// Poll is the time between looks at the files without an event. Zero means 2 s. It is longer if a look takes over a
 	// hundredth of it.

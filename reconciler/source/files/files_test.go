@@ -5,6 +5,8 @@ package files
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -560,4 +562,116 @@ func TestFileThatIsAwayForAMomentKeepsItsKeys(t *testing.T) {
 		require.Equal(t, "1=b", e.rows())
 		require.Equal(t, "OK: OK", e.told())
 	})
+}
+
+// staysFor checks again and again, for a time, that the table has a row.
+func (e *env) staysFor(d time.Duration, row string) {
+	e.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(10 * time.Millisecond) {
+		synctest.Wait()
+		require.Contains(e, " "+e.rows()+" ", " "+row, "after %s", time.Since(began))
+	}
+}
+
+// An agent that drops a database and makes it again has lost its data.
+func TestObjectThatMovesIsNotRemovedOnTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.put("a", "1=a\n2=a")
+		e.put("b", "3=b")
+		s := e.source(func(_ *env, cfg *Config[*row], _ *source.Config[*row]) {
+			cfg.Settle, cfg.Poll = 2*time.Second, 50*time.Millisecond
+		})
+		noInotify(s)
+		e.run(s)
+		e.loaded(s)
+		for i, order := range []string{"ab", "ba", "ab", "ba"} {
+			content := map[byte]string{'a': "1=a\n", 'b': "3=b\n"}
+			content["ba"[i%2]] += "2=" + string("ba"[i%2])
+			for _, name := range order {
+				e.put(string(name), content[byte(name)])
+				e.staysFor(150*time.Millisecond, "2=")
+			}
+			e.staysFor(3*time.Second, "2="+string("ba"[i%2]))
+		}
+		e.put("a", "1=a")
+		began := time.Now()
+		e.loaded(s)
+		require.Equal(t, "1=a 3=b", e.rows())
+		require.Less(t, time.Since(began), 2500*time.Millisecond, "no longer than it takes to see that it is not on its way")
+	})
+}
+
+// A look reads a file before a swap, and another one after it: neither has the object that moves from one to the other.
+func TestLookThatMeetsASwapRemovesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := newEnv(t)
+		e.put("a", "1=a")
+		e.put("b", "2=b")
+		swap := func() {}
+		s := e.source(func(_ *env, cfg *Config[*row], _ *source.Config[*row]) {
+			cfg.Settle, cfg.Poll = 2*time.Second, 50*time.Millisecond
+			cfg.Parse = func(file string, data []byte) ([]Entry[*row], error) {
+				if filepath.Base(file) == "a" {
+					swap()
+				}
+				return e.parse(file, data)
+			}
+		})
+		noInotify(s)
+		s.isWritten = func(*os.File) (is, known bool) { return false, true }
+		e.run(s)
+		e.loaded(s)
+		swap = func() {
+			swap = func() {}
+			e.replace("a", "1=c\n2=c")
+			e.replace("b", "")
+		}
+		e.put("a", "1=b")
+		e.staysFor(time.Second, "2=")
+		require.Equal(t, "1=c 2=c", e.rows())
+		require.Contains(t, e.parses(), "1=b", "the look met the swap")
+	})
+}
+
+func TestErrorsOfObjectsOutliveAnApproval(t *testing.T) {
+	e, s := start(t, func(e *env, _ *Config[*row], to *source.Config[*row]) {
+		to.MaxDeletions.Fraction = 0.5
+		to.Owner = func(r *row) string { return map[bool]string{true: "other", false: "files"}[r.Value == "other"] }
+		wtxn := e.db.WriteTxn(e.table)
+		_, _, err := e.table.Insert(wtxn, &row{"1", "other"})
+		require.NoError(e, err)
+		wtxn.Commit()
+		e.put("a", "2=a\n3=a\n4=a")
+	})
+	e.loaded(s)
+	e.put("a", "1=a\n2=a")
+	require.ErrorIs(t, s.Loaded(t.Context(), e.dir), source.ErrHeld)
+	_, err := e.sink.Approve(t.Context(), e.sink.Snapshot().Held.Set)
+	require.NoError(t, err)
+	require.EqualError(t, s.Loaded(t.Context(), e.dir), `source "files" of table "rows": 1: the row belongs to "other"`)
+	require.Equal(t, "1=other 2=a", e.rows())
+}
+
+func TestIndentedLinesOfAnErrorAreOneProblem(t *testing.T) {
+	e, s := start(t, func(e *env, cfg *Config[*row], _ *source.Config[*row]) {
+		cfg.Parse = func(file string, data []byte) ([]Entry[*row], error) {
+			return nil, errors.New("yaml: unmarshal errors:\n  line 3: no field a\n  line 4: no field b\n" + file + ":5:1: odd")
+		}
+		e.put("a", "-")
+	})
+	require.EqualError(t, s.Loaded(t.Context(), e.dir), e.path("a")+": yaml: unmarshal errors: line 3: no field a line 4: no field b\n"+e.path("a")+":5:1: odd")
+	require.Equal(t, 2, e.input().Rejected)
+}
+
+func TestPositionOfAByte(t *testing.T) {
+	data := []byte("{\n  \"a\": 1,\n  x\n}")
+	var syntax *json.SyntaxError
+	require.ErrorAs(t, json.Unmarshal(data, &map[string]int{}), &syntax)
+	for index, want := range map[int][2]int{
+		int(syntax.Offset) - 1: {3, 3}, 0: {1, 1}, 1: {1, 2}, 2: {2, 1}, len(data) - 1: {4, 1}, len(data): {4, 2}, -1: {1, 1}, 1000: {4, 2},
+	} {
+		line, column := At(data, index)
+		require.Equal(t, want, [2]int{line, column}, "index %d", index)
+	}
 }

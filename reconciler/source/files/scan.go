@@ -4,6 +4,8 @@
 package files
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/statekeel/statekeel/internal/guard"
@@ -40,6 +43,9 @@ type file[Obj any] struct {
 	// objs are those of the last good version, if there was one.
 	objs []object[Obj]
 	good bool
+	// leaving are objects that an earlier version had and this one has not. They go when no other file has taken them
+	// over for a while.
+	leaving []leaver[Obj]
 	// err is what is wrong with the last version. lost are the objects of the last good one whose key another file has,
 	// and behind is one of these files that is missing, and about to give up the key; empty if there is none.
 	err    error
@@ -56,6 +62,12 @@ type file[Obj any] struct {
 type object[Obj any] struct {
 	Entry[Obj]
 	key string
+}
+
+// leaver is an object that has left a file, and when.
+type leaver[Obj any] struct {
+	object[Obj]
+	at time.Time
 }
 
 // writer is what was seen of the writers of a file.
@@ -114,8 +126,41 @@ func (s *Source[Obj]) scan(now time.Time) (next time.Duration, err error) {
 		if f.waits != "" {
 			next = min(next, max(wait, time.Millisecond))
 		}
+		if wait := s.leave(f, now); wait > 0 {
+			next = min(next, wait)
+		}
 	}
 	return next, nil
+}
+
+// leave lets the objects go that left a file some time ago. It returns after which time others are due; zero for none.
+func (s *Source[Obj]) leave(f *file[Obj], now time.Time) (wait time.Duration) {
+	patience := s.cfg.Settle / 10
+	f.leaving = slices.DeleteFunc(f.leaving, func(l leaver[Obj]) bool {
+		left := patience - now.Sub(l.at)
+		if left <= 0 {
+			s.unapplied = true
+			return true
+		}
+		wait = cmp.Or(min(wait, left), left)
+		return false
+	})
+	return wait
+}
+
+// become makes objects the good version of a file. From the only file they can move nowhere.
+func (s *Source[Obj]) become(f *file[Obj], objs []object[Obj], now time.Time) {
+	if f.path != s.cfg.Path {
+		has := make(map[string]struct{}, len(objs))
+		for i := range objs {
+			has[objs[i].key] = struct{}{}
+		}
+		for _, o := range f.objs {
+			f.leaving = append(f.leaving, leaver[Obj]{o, now})
+		}
+		f.leaving = slices.DeleteFunc(f.leaving, func(l leaver[Obj]) bool { _, is := has[l.key]; return is })
+	}
+	f.objs, f.good, f.err, s.unapplied = objs, true, nil, true
 }
 
 // list returns the paths of the files, each with its path without symbolic links, and adds the folders whose changes may
@@ -232,7 +277,7 @@ func (s *Source[Obj]) miss(f *file[Obj], now time.Time) time.Duration {
 		f.missing, f.writing = now, time.Time{}
 		s.unapplied = true // others that want its keys wait for its end
 	}
-	if f.good && len(f.objs) == 0 {
+	if f.good && len(f.objs)+len(f.leaving) == 0 {
 		return 0
 	}
 	f.waits = "is missing, and what it wanted is about to be removed"
@@ -265,7 +310,7 @@ func (s *Source[Obj]) readFile(f *file[Obj], now time.Time) time.Duration {
 		return 0
 	}
 	s.cfg.Log.Info("File read", "file", f.path, "objects", len(objs))
-	f.objs, f.good, f.err, s.unapplied = objs, true, nil, true
+	s.become(f, objs, now)
 	return 0
 }
 
@@ -279,7 +324,8 @@ func (s *Source[Obj]) spoil(f *file[Obj], err error) {
 
 // readWhole returns the content of a file and its description, or how long it has to wait until it may be whole.
 func (s *Source[Obj]) readWhole(f *file[Obj], now time.Time) (data []byte, info os.FileInfo, wait time.Duration, err error) {
-	file, err := os.Open(f.real)
+	// Not blocking: it may be a pipe by now, which nobody writes.
+	file, err := os.OpenFile(f.real, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		f.waits = "was taken away while it was looked at"
@@ -385,16 +431,33 @@ func (s *Source[Obj]) call(path string, data []byte) (entries []Entry[Obj], err 
 			err = errors.New("parsing panicked: " + outcome.TextOfAny(p))
 		}
 		if err != nil {
-			lines := strings.Split(text.Cut(outcome.TextOf(err), outcome.MaxText), "\n")
-			for i, line := range lines {
-				if !strings.HasPrefix(line, path+":") {
-					lines[i] = path + ": " + line
-				}
-			}
-			err = errors.New(strings.Join(lines, "\n"))
+			err = errors.New(located(path, text.Cut(outcome.TextOf(err), outcome.MaxText)))
 		}
 	}()
 	return s.cfg.Parse(path, data)
+}
+
+// located puts the path before the lines of an error. Indented lines belong to the line before.
+func located(path, said string) string {
+	var lines []string
+	for line := range strings.SplitSeq(said, "\n") {
+		switch trimmed := strings.TrimSpace(line); {
+		case len(lines) > 0 && trimmed != line:
+			lines[len(lines)-1] += " " + trimmed
+		case strings.HasPrefix(line, path+":"):
+			lines = append(lines, line)
+		default:
+			lines = append(lines, path+": "+line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// At returns the line and the column of the byte with an index, both from 1, for an [Entry] or an error: of encoding/json,
+// for example, whose errors have the number of bytes that were read, which is one more than the index.
+func At(data []byte, index int) (line, column int) {
+	before := data[:max(0, min(index, len(data)))]
+	return 1 + bytes.Count(before, []byte{'\n'}), len(before) - bytes.LastIndexByte(before, '\n')
 }
 
 // position returns where an object is, as in "a.yaml:3:5".

@@ -163,7 +163,8 @@ func (s *Source[Obj]) look(ctx context.Context, now time.Time) (next time.Durati
 		}
 		next = min(next, max(time.Millisecond, s.cfg.Settle-now.Sub(s.gone)))
 		s.cfg.Sink.Disconnected(s.away)
-	case s.unapplied:
+	// After an approval the list is applied once more: then the error is that of now.
+	case s.unapplied || errors.Is(s.applied, source.ErrHeld) && s.cfg.Sink.State().Held == 0:
 		began := time.Now()
 		s.gone = time.Time{}
 		s.apply(ctx)
@@ -219,6 +220,8 @@ func (s *Source[Obj]) lacks(path string) (why string, err error) {
 			return f.path + " " + f.waits, nil
 		case f.behind != "":
 			return fmt.Sprintf("%s has a key of %s, which is missing", f.path, f.behind), nil
+		case len(f.leaving) > 0:
+			return f.path + " had objects that are about to be removed", nil
 		default:
 			errs = append(errs, f.err)
 			for _, problem := range f.lost {
@@ -226,16 +229,13 @@ func (s *Source[Obj]) lacks(path string) (why string, err error) {
 			}
 		}
 	}
-	if !errors.Is(s.applied, source.ErrHeld) || s.cfg.Sink.State().Held > 0 {
-		errs = append(errs, s.applied)
-	}
-	return "", errors.Join(errs...)
+	return "", errors.Join(append(errs, s.applied)...)
 }
 
 // Loaded waits until what is on disk now is in the table: of one file, or of all if path is Config.Path. It returns an
-// error if that cannot be: the errors of a bad file, keys that another file has, objects that the sink has rejected, deletions that are held. While
-// Run does not run, and while a program writes a file, it waits; the error of ctx names what for. It is an error if
-// path is not Config.Path or a file in it that the source reads.
+// error if that cannot be: the errors of a bad file, keys that another file has, objects that the sink has rejected,
+// deletions that are held. While Run does not run, and while a program writes a file, it waits; the error of ctx names
+// what for. It is an error if path is not Config.Path or a file in it that the source reads.
 func (s *Source[Obj]) Loaded(ctx context.Context, path string) error {
 	w := &wait{ended: make(chan struct{}), why: "the source does not run"}
 	if clean := filepath.Clean(path); clean != s.cfg.Path {

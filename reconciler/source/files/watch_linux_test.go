@@ -6,6 +6,7 @@ package files
 import (
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -100,4 +101,30 @@ func TestEventsTellWhenWritersAreDone(t *testing.T) {
 	require.Empty(t, w.watches)
 	_, err = w.follow(map[string]struct{}{filepath.Join(dir, "none"): {}})
 	require.NoError(t, err, "a folder that is missing is no error of the system")
+}
+
+// meddler is a watcher that changes something in the middle of a look.
+type meddler struct {
+	*events
+	meddle func()
+}
+
+func (m *meddler) of(path string) writer {
+	m.meddle()
+	return m.events.of(path)
+}
+
+// To open a pipe that nobody writes would last for ever.
+func TestFileThatBecomesAPipeIsNotOpened(t *testing.T) {
+	e := newEnv(t)
+	e.put("a", "1=a")
+	s := e.source(nil)
+	m := &meddler{events: &events{writers: map[string]writer{}}}
+	m.meddle = sync.OnceFunc(func() {
+		e.remove("a")
+		require.NoError(t, syscall.Mkfifo(e.path("a"), 0o600))
+	})
+	s.newWatcher = func(signal.Signal) (watcher, error) { return m, nil }
+	e.run(s)
+	require.ErrorContains(t, s.Loaded(t.Context(), e.dir), "has no file that is read")
 }

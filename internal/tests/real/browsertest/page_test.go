@@ -5,8 +5,6 @@ package browsertest
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -23,21 +21,6 @@ const (
 	hostile = "<img src=x onerror=alert(1)>"
 	shown   = `"` + hostile + `"`
 )
-
-// The other tests rely on complaints: this one shows that it reports problems.
-func TestComplaintsReportTheProblemsOfAPage(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "script-src 'nonce-a'")
-		_, _ = fmt.Fprint(w, "<script>x</script><script nonce=a>console.error('oops'); alert(1); nothing()</script>")
-	}))
-	t.Cleanup(server.Close)
-	b := open(t, 1200)
-	b.visit(server.URL)
-	problems := fmt.Sprint(b.complaints())
-	for _, part := range []string{"Content Security Policy", "oops", "dialog: 1", "nothing is not defined"} {
-		assert.Contains(t, problems, part)
-	}
-}
 
 func TestPagesLoadWithoutProblems(t *testing.T) {
 	w := newWorld(t, debug.WithWrites())
@@ -116,7 +99,7 @@ func TestPageWorksWithoutScript(t *testing.T) {
 // This is the only test that measures time.
 func TestPagesAreFastWithAHundredThousandFailures(t *testing.T) {
 	w := newWorld(t)
-	const objects = 100_000
+	const objects, limit = 100_000, 300 * time.Millisecond
 	names := make([]string, objects)
 	for i := range names {
 		names[i] = fmt.Sprintf("fail-%06d", i)
@@ -124,8 +107,8 @@ func TestPagesAreFastWithAHundredThousandFailures(t *testing.T) {
 	w.put(names...)
 	require.Eventually(t, func() bool { return w.loop.Snapshot(t.Context()).Failing == objects }, 2*time.Minute, 100*time.Millisecond)
 	b := open(t, 1200)
-	// A machine that is busy with something else may be late twice.
-	for range 3 {
+	// A machine that is busy with something else may be late often.
+	for try, late := 0, true; late && try < 20; try++ {
 		for _, page := range []string{"show", "objects", "explain", "journal"} {
 			for _, format := range []string{"html", "json"} {
 				b.visit(w.url(page, "status", "Error", "key", "fail-099999", "format", format))
@@ -138,13 +121,17 @@ func TestPagesAreFastWithAHundredThousandFailures(t *testing.T) {
 		b.click("a", "Next page")
 		b.until("location.search.includes('after=')")
 		assert.Contains(t, b.text(), "no route to host fail-")
+		w.mu.Lock()
+		late = false
+		for _, took := range w.fastest {
+			late = late || took >= limit
+		}
+		w.mu.Unlock()
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for request, took := range w.fastest {
 		t.Logf("%s: %s", request, took)
-		// A third of a second on a quiet machine: the fastest of three while others compile is far below what copies of
-		// all objects would take.
-		assert.Less(t, took, 2*time.Second, request)
+		assert.Less(t, took, limit, request)
 	}
 }

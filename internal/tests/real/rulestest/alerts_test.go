@@ -99,6 +99,11 @@ func TestAlertsFireWhenTheyShouldAndNotOtherwise(t *testing.T) {
 		{"StatekeelObjectsFail", "objects that fail and recover",
 			"statekeel_failing_objects{} 5x13 0 5x13 0 5x13 0x20", 0},
 
+		{"StatekeelRepairsDoNotHold", "two programs that write the same object",
+			"statekeel_unheld_objects{} 0 1x20", 3 * time.Minute},
+		{"StatekeelRepairsDoNotHold", "one that stops",
+			"statekeel_unheld_objects{} 0 1 0x20", 0},
+
 		{"StatekeelBreakerOpen", "a target that is down",
 			"statekeel_breakers_open{} 0 1x20", 3 * time.Minute},
 		{"StatekeelBreakerOpen", "a target that is back at once",

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// calmly checks health, and that no repairs are undone.
+func (e *env) calmly() {
+	e.Helper()
+	level, message, err := e.health.Now()
+	require.Equal(e, cell.StatusOK, level, "%s: %v", message, err)
+	require.Zero(e, e.loop.Figures().Unheld)
+}
+
+// another plays another program: each period until end is called it undoes what the loop has done about an object, and an
+// event says so. A negative value means that it deletes the object.
+func (e *env) another(g *getting, id uint64, value int, period time.Duration, event func()) (end func()) {
+	stop, ended := make(chan struct{}), sync.WaitGroup{}
+	ended.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(period):
+			}
+			if has, is := g.holds()[id]; is != (value >= 0) || has != value && is {
+				g.drift(id, value)
+				event()
+			}
+		}
+	})
+	return func() { close(stop); ended.Wait() }
+}
+
+func TestContendedObjectBacksOffAndSaysSo(t *testing.T) {
+	for _, period := range []time.Duration{30 * time.Millisecond, time.Second, 7 * time.Second} {
+		verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+			end := e.another(g, 1, 5, period, func() { go func() { _ = e.loop.Verify(context.Background(), &object{ID: 1}) }() })
+			// The events of our own writes, too.
+			g.first(func(context.Context, call) {
+				go func() { time.Sleep(time.Millisecond); _ = e.loop.Verify(context.Background(), &object{ID: 1}) }()
+			})
+			e.pass(4 * period)
+			e.calmly()
+			e.pass(time.Minute)
+			s := e.told(1)
+			require.Equal(e, reconciler.StatusKindError, s.Kind)
+			require.Contains(e, s.GetError(), "contended: after each of the last ")
+			require.Contains(e, s.GetError(), "the last time to 1 != 5")
+			require.Contains(e, e.loop.Explain(e.Context(), "1").Error, "contended: ")
+			require.Contains(e, e.objects(inspect.ObjectQuery{Status: "Error"}).Objects[0].Error, "contended: ")
+			_, message, err := e.health.Now()
+			require.Contains(e, message, "repairs do not hold")
+			require.ErrorContains(e, err, "contended: ")
+			require.Equal(e, 1, e.loop.Figures().Unheld)
+			e.done(2)
+			g.take()
+			g.got()
+			e.pass(10 * time.Minute)
+			require.LessOrEqual(e, len(g.changes()), 25, "it repairs at most every other half minute")
+			require.LessOrEqual(e, g.got()[1], 60)
+			end()
+			e.pass(2 * time.Minute)
+			e.calmly()
+			e.done(1, 2)
+			require.Equal(e, map[uint64]int{1: 1, 2: 1}, g.holds())
+			g.drift(1, 5)
+			e.verify(1)
+			e.pass(time.Second)
+			e.calmly()
+			e.done(1)
+		})
+	}
+}
+
+// It is repaired each time, without an alarm.
+func TestObjectThatIsLostNowAndThenIsNotContended(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		for range 20 {
+			g.drift(1, -1)
+			e.verify(1)
+			e.pass(10 * time.Millisecond)
+			e.verify(1)
+			e.pass(40 * time.Second)
+			e.verify(1)
+			e.pass(10 * time.Millisecond)
+			require.Equal(e, map[uint64]int{1: 1}, g.holds())
+			e.calmly()
+			e.done(1)
+		}
+	})
+}
+
+// What the loop wants itself is nobody's fight.
+func TestChangesOfARowAreNoFight(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		for i := range 30 {
+			e.put(2+i, 1)
+			e.verify(1)
+			e.pass(10 * time.Millisecond)
+			g.drift(1, 1)
+			e.verify(1)
+			e.pass(10 * time.Millisecond)
+			e.calmly()
+		}
+	})
+}
+
+func TestRepairThatIsIneffectiveIsAnError(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) { return &object{ID: id, Value: 9}, true, nil })
+		e.verify(1)
+		e.pass(time.Second)
+		s := e.told(1)
+		require.Equal(e, reconciler.StatusKindError, s.Kind)
+		require.Equal(e, "applied, but the target has 1 != 9", s.GetError())
+		require.Equal(e, 1, e.loop.Figures().Unheld)
+		g.take()
+		e.pass(10 * time.Minute)
+		require.LessOrEqual(e, len(g.changes()), 17, "it backs off")
+		g.gives(nil)
+		e.verify(1)
+		e.pass(time.Second)
+		e.done(1)
+		e.calmly()
+		require.Empty(e, g.changes())
+	})
+}
+
+// A look right after a repair finds the target as it was: that is no failure.
+func TestEffectThatComesLateIsNoFailure(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		until := time.Now().Add(50 * time.Millisecond)
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+			if time.Now().Before(until) {
+				return &object{ID: id, Value: 9}, true, nil
+			}
+			return &object{ID: id, Value: g.holds()[id]}, true, nil
+		})
+		e.verify(1)
+		e.pass(30 * time.Millisecond)
+		e.calmly()
+		e.pass(time.Second)
+		e.calmly()
+		e.done(1)
+		require.Equal(e, []string{"update(1)"}, g.changes())
+		require.Zero(e, e.loop.Snapshot(e.Context()).States[0].Count)
+	})
+}
+
+func TestOrphanThatComesBackIsContended(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		end := e.another(g, 8, 5, time.Second, func() {})
+		e.pass(2 * time.Minute)
+		require.Contains(e, e.loop.Explain(e.Context(), "8").Error, "contended: ")
+		require.Equal(e, 1, e.loop.Figures().Unheld)
+		g.take()
+		e.pass(10 * time.Minute)
+		require.LessOrEqual(e, len(g.changes()), 25)
+		end()
+		e.pass(3 * time.Minute)
+		e.calmly()
+		require.Equal(e, map[uint64]int{1: 1}, g.holds())
+		require.Empty(e, e.objects(inspect.ObjectQuery{Status: "Error"}).Objects)
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = 5 * time.Second }))
+}
+
+// A fight is not given up, as a failure is: it ends by itself.
+func TestContendedObjectIsNotGivenUp(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		end := e.another(g, 1, -1, 50*time.Millisecond, func() { go func() { _ = e.loop.Verify(context.Background(), &object{ID: 1}) }() })
+		e.pass(10 * time.Minute)
+		require.Contains(e, e.told(1).GetError(), "contended: ")
+		end()
+		e.pass(3 * time.Minute)
+		e.done(1)
+		e.calmly()
+		require.Zero(e, e.loop.Figures().BreakerOpenings, "the target works")
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.BreakerFailures = 2, 1 }))
+}

@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package reconciler_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cilium/hive/cell"
+	"github.com/cilium/statedb"
+	"github.com/stretchr/testify/require"
+
+	"github.com/statekeel/statekeel/reconciler"
+	"github.com/statekeel/statekeel/reconciler/inspect"
+)
+
+// getting is a world whose objects can be got.
+type getting struct {
+	*world
+	mu sync.Mutex
+	// gets are the objects that were got. instead is called in place of a look, if it is set.
+	gets    []uint64
+	instead func(ctx context.Context, id uint64) (*object, bool, error)
+}
+
+func (g *getting) Get(ctx context.Context, _ statedb.ReadTxn, wanted *object) (*object, bool, error) {
+	g.mu.Lock()
+	g.gets = append(g.gets, wanted.ID)
+	instead := g.instead
+	g.mu.Unlock()
+	g.world.target.mu.Lock()
+	overlap := g.world.target.running[wanted.ID]
+	g.world.target.mu.Unlock()
+	if overlap {
+		panic("a get overlaps an operation of its object")
+	}
+	if instead != nil {
+		return instead(ctx, wanted.ID)
+	}
+	value, has := g.holds()[wanted.ID]
+	return &object{ID: wanted.ID, Value: value}, has, nil
+}
+
+// got returns how often each of the objects 1 to 9 was got since the last call.
+func (g *getting) got() (n [10]int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, id := range g.gets {
+		n[id]++
+	}
+	g.gets = nil
+	return n
+}
+
+func (g *getting) gives(f func(ctx context.Context, id uint64) (*object, bool, error)) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.instead = f
+}
+
+// drift changes what the target has for an object; a negative value means nothing.
+func (w *world) drift(id uint64, value int) {
+	held := w.holds()
+	if held[id] = value; value < 0 {
+		delete(held, id)
+	}
+	w.as(held)
+}
+
+// verifying is resyncing with a target whose objects can be got. The operations of the start are over when test is called.
+func verifying(t *testing.T, rows map[uint64]int, test func(e *env, g *getting), options ...reconciler.Option) {
+	var g *getting
+	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+		g = &getting{world: w}
+		cfg.Lister = g
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		w.take()
+		test(e, g)
+	}, options...)
+}
+
+// verify asks for looks.
+func (e *env) verify(ids ...uint64) {
+	e.Helper()
+	var objs []*object
+	for _, id := range ids {
+		objs = append(objs, &object{ID: id})
+	}
+	require.NoError(e, e.loop.Verify(e.Context(), objs...))
+}
+
+func TestVerifyRepairsWhatDiffers(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1}, func(e *env, g *getting) {
+		lists := g.listed()
+		g.drift(2, 7)
+		g.drift(3, -1)
+		g.drift(4, 9)
+		before := e.loop.Figures()
+		e.verify(1, 2, 3, 5)
+		e.pass(10 * time.Millisecond)
+		require.Equal(e, []string{"update(2)", "update(3)"}, g.changes())
+		require.Equal(e, map[uint64]int{1: 1, 2: 1, 3: 1, 4: 9}, g.holds(), "nobody asked for 4")
+		require.Equal(e, [10]int{1: 1, 2: 2, 3: 2}, g.got(), "what is equal is looked at once, a repair before and after")
+		require.Equal(e, lists, g.listed())
+		require.Equal(e, inspect.CauseVerify, e.causes()["2"])
+		require.EqualValues(e, before.Updates.Done+2, e.loop.Figures().Updates.Done)
+		e.done(1, 2, 3)
+	})
+}
+
+// A program that watches its target sees its own writes, twice, late and in any order.
+func TestEchoOfOwnWritesMakesNoOperation(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		const n = 1250 // 10,000 in all ways
+		var objs []*object
+		for id := range uint64(n) {
+			objs = append(objs, &object{ID: 10 + id, Value: 1, Status: reconciler.StatusPending(), Other: reconciler.StatusPending()})
+		}
+		echo := func(ctx context.Context, c call) {
+			go func() {
+				for range 2 {
+					_ = e.loop.Verify(context.WithoutCancel(ctx), &object{ID: c.id})
+					time.Sleep(time.Duration(c.id%7) * time.Millisecond)
+				}
+			}()
+		}
+		g.first(func(ctx context.Context, c call) { echo(context.Background(), c) })
+		e.Insert(objs...)
+		e.pass(time.Minute)
+		require.Len(e, g.ops(), n)
+		ops := e.loop.Operations(inspect.OperationQuery{})
+		require.False(e, slices.ContainsFunc(ops, func(o inspect.Operation) bool { return o.Cause == inspect.CauseVerify }))
+		revision := e.table.Revision(e.db.ReadTxn())
+		g.take()
+		for range 3 {
+			require.NoError(e, e.loop.Verify(e.Context(), objs...))
+		}
+		e.pass(time.Minute)
+		require.Empty(e, g.ops())
+		require.Equal(e, revision, e.table.Revision(e.db.ReadTxn()), "nothing is written")
+		require.Equal(e, reconciler.StatusKindDone, e.told(10).Kind)
+	})
+}
+
+func TestVerifyDuringAnOperationLooksAfterIt(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		if e.loop.Settings().Concurrency == 1 {
+			return
+		}
+		g.first(func(context.Context, call) { time.Sleep(100 * time.Millisecond) })
+		e.put(2, 1)
+		e.pass(50 * time.Millisecond)
+		g.got()
+		e.verify(1)
+		e.verify(1)
+		e.pass(20 * time.Millisecond)
+		require.Zero(e, g.got()[1])
+		g.first(func(context.Context, call) {})
+		e.pass(time.Second)
+		require.Equal(e, 1, g.got()[1])
+		require.Equal(e, []string{"update(1)"}, g.changes(), "the success counts")
+		e.done(1)
+	})
+}
+
+// A retry that waits is not made earlier, and its object is not called: only if the target is right, it is Done.
+func TestFailingRowThatSomebodyPutsRightBecomesDone(t *testing.T) {
+	for name, failure := range map[string]error{
+		"retry": errors.New("down"), "later": reconciler.RetryAfter(errors.New("down"), time.Hour),
+		"terminal": reconciler.TerminalError(errors.New("down")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+				g.deciding(func(call) error { return failure })
+				e.put(2, 1)
+				e.pass(10 * time.Second)
+				g.take()
+				was := e.loop.Explain(e.Context(), "1")
+				for range 50 {
+					e.verify(1)
+					e.pass(10 * time.Millisecond)
+				}
+				now := e.loop.Explain(e.Context(), "1")
+				require.Empty(e, g.changes())
+				require.Equal(e, was.Next, now.Next)
+				require.Equal(e, was.State, now.State)
+				require.Equal(e, was.Attempts, now.Attempts)
+				require.NotZero(e, g.got()[1])
+				g.drift(1, 2)
+				e.verify(1)
+				e.pass(10 * time.Millisecond)
+				e.done(1)
+				require.Empty(e, g.changes())
+				require.Equal(e, inspect.CauseAdopted, e.causes()["1"])
+				level, message, _ := e.health.Now()
+				require.Equal(e, cell.StatusOK, level, message)
+				rest, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
+				require.NoError(e, err)
+				require.Empty(e, rest.Keys)
+			})
+		})
+	}
+}
+
+func TestResyncFindsFailingRowsThatAreRight(t *testing.T) {
+	for _, gets := range []bool{true, false} {
+		rows := map[uint64]int{1: 1, 2: 1, 3: 1, 4: 1}
+		resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+			if gets {
+				cfg.Lister = &getting{world: w}
+			}
+		}}, func(e *env, w *world, _ func()) {
+			e.pass(time.Second)
+			w.deciding(func(c call) error {
+				return map[uint64]error{1: reconciler.TerminalError(errors.New("bad")), 2: reconciler.RetryAfter(errors.New("down"), time.Hour)}[1+c.id%2]
+			})
+			e.put(2, 1, 2, 3, 4)
+			e.pass(time.Second)
+			w.take()
+			w.drift(1, 2)
+			w.drift(2, 2)
+			e.loop.Resync()
+			e.pass(time.Second)
+			e.done(1, 2)
+			for _, id := range []uint64{3, 4} {
+				require.Equal(e, reconciler.StatusKindError, e.told(id).Kind)
+			}
+			require.Empty(e, w.changes())
+			w.deciding(nil)
+			_, err := e.loop.Retry(e.Context())
+			require.NoError(e, err)
+			e.pass(time.Second)
+			e.done(1, 2, 3, 4)
+			require.Equal(e, []string{"update(3)", "update(4)"}, w.changes())
+		})
+	}
+}
+
+// What an attempt has left is not known, but by a look.
+func TestRetryBeginsWithALook(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1, 3: 1}, func(e *env, g *getting) {
+		g.deciding(func(c call) error {
+			if c.id == 1 {
+				g.drift(1, c.value)
+			}
+			if c.id == 2 && c.op == "delete" {
+				g.drift(2, -1)
+			}
+			return errors.New("the answer was lost")
+		})
+		e.put(2, 1, 3)
+		e.remove(2)
+		e.pass(50 * time.Millisecond)
+		require.Equal(e, []string{"delete(2) fail", "update(1) fail", "update(3) fail"}, g.changes())
+		e.pass(100 * time.Millisecond)
+		require.Equal(e, []string{"update(3) fail"}, g.changes())
+		e.done(1)
+		g.deciding(nil)
+		e.pass(time.Second)
+		require.Equal(e, map[uint64]int{1: 2, 3: 2}, g.holds())
+		e.done(1, 3)
+		_, err := e.loop.WaitAll(e.Context(), reconciler.Applied)
+		require.NoError(e, err)
+	})
+}
+
+// A call that somebody asked for although the target may be right is made, also when it has failed once.
+func TestFailedReapplyIsRetriedWithoutALook(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.failing("down")
+		_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
+		require.NoError(e, err)
+		e.pass(50 * time.Millisecond)
+		g.failing("")
+		e.pass(time.Second)
+		require.Equal(e, []string{"update(1)", "update(1) fail"}, g.changes())
+		require.Zero(e, g.got()[1])
+		e.done(1)
+	})
+}
+
+// It must not go on if a look fails, hangs, panics or is an outcome.
+func TestGetThatFailsIsAFailureOfItsObject(t *testing.T) {
+	for name, get := range map[string]func(ctx context.Context) error{
+		"error":   func(context.Context) error { return errors.New("no answer") },
+		"hang":    func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		"panic":   func(context.Context) error { panic("odd") },
+		"outcome": func(context.Context) error { return reconciler.Requeue(time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+				g.gives(func(ctx context.Context, id uint64) (*object, bool, error) { return nil, false, get(ctx) })
+				g.drift(1, 7)
+				e.verify(1)
+				if e.pass(50 * time.Millisecond); name == "hang" {
+					e.pass(time.Second)
+				}
+				s := e.told(1)
+				require.Equal(e, reconciler.StatusKindError, s.Kind)
+				require.Contains(e, s.GetError(), "looking at the object in the target: ")
+				require.Empty(e, g.changes())
+				e.pass(5 * time.Second)
+				e.done(1)
+				require.Equal(e, []string{"update(1)"}, g.changes(), "the retry does without")
+			}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+		})
+	}
+}
+
+// It says what is not so, in both ways.
+func TestGetThatLiesIsNoWorseThanNone(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) { return &object{ID: id, Value: 1}, true, nil })
+		g.drift(1, 7)
+		e.verify(1, 2)
+		e.pass(time.Second)
+		require.Empty(e, g.changes())
+		e.put(3, 1)
+		e.pass(time.Second)
+		require.Equal(e, 3, g.holds()[1], "a change is applied")
+	})
+}
+
+func TestVerifiedRowStillWaitsForItsRequeue(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		g.deciding(func(call) error { return reconciler.Requeue(10 * time.Second) })
+		e.put(2, 1)
+		e.pass(time.Second)
+		require.Len(e, g.changes(), 1)
+		e.verify(1)
+		e.pass(time.Second)
+		require.Empty(e, g.changes())
+		require.Equal(e, 1, g.got()[1])
+		e.pass(10 * time.Second)
+		require.Len(e, g.changes(), 1, "the poll goes on")
+		g.drift(1, 5)
+		e.verify(1)
+		e.pass(time.Second)
+		require.Len(e, g.changes(), 1)
+		e.pass(20 * time.Second)
+		require.Len(e, g.changes(), 2, "and on")
+	})
+}
+
+func TestVerifyWithoutAGetterIsAResync(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		w.drift(2, 9)
+		e.verify(1)
+		e.pass(time.Second)
+		require.Equal(e, rows, w.holds())
+	})
+	inBubble(t, func(e *env) {
+		require.ErrorContains(e, e.loop.Verify(e.Context(), &object{ID: 1}), "set Config.Lister")
+	}, nil)
+}
+
+func TestVerifyIsRefusedWhereItWouldWaitForItself(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		var err error
+		g.first(func(ctx context.Context, _ call) { err = e.loop.Verify(ctx, &object{ID: 1}) })
+		e.put(2, 1)
+		e.pass(time.Second)
+		require.ErrorIs(e, err, reconciler.ErrInOperation)
+		e.stop()
+		e.stop = func() {}
+		require.ErrorIs(e, e.loop.Verify(e.Context(), &object{ID: 1}), inspect.ErrStopped)
+	})
+}
+
+// otherGet is a Lister with a Get of another meaning.
+type otherGet struct{ *world }
+
+func (otherGet) Get(uint64) (*object, bool) { panic("it is not for the reconciler") }
+
+func TestGetOfAnotherMeaningIsNotCalled(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+		cfg.Lister = otherGet{w}
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		w.drift(1, 5)
+		e.verify(1)
+		e.pass(time.Second)
+		require.Equal(e, rows, w.holds())
+	})
+}
