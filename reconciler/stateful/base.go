@@ -158,8 +158,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) Remove(ctx context.Context, res
 	if err != nil {
 		return err
 	}
-	var nothing State
-	m.wanted = nothing
+	m.wanted = *new(State)
 	if err := apply(ctx, resource, impl, m); err != nil {
 		return m.explain(err)
 	}

@@ -27,9 +27,6 @@ func (SetDiff[Item]) CompareStates(previous, current []Item) (StateChangeOperati
 
 // missing returns the items of from that are not in of, each once.
 func missing[Item comparable](from, of []Item) (out []Item) {
-	if slices.Equal(from, of) {
-		return nil
-	}
 	seen := make(map[Item]struct{}, len(from)+len(of))
 	for _, item := range of {
 		seen[item] = struct{}{}

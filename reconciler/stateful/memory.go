@@ -161,8 +161,10 @@ func (m *memory[State]) changed(annotation string) bool {
 
 // settle records that the target has a state and nothing else. text is its annotation.
 func (m *memory[State]) settle(state State, text string) {
-	clear(m.states)
-	m.states, m.text = append(m.states[:0], state), text
+	if len(m.states) > 1 {
+		m.states = make([]State, 1) // free those that were tried
+	}
+	m.states[0], m.text = state, text
 }
 
 // explain adds the reason for comparing with nothing to an error.
