@@ -333,25 +333,6 @@ func TestPlanTakesNoPartInTheAdoption(t *testing.T) {
 	})
 }
 
-func TestPlanLeavesNoTrace(t *testing.T) {
-	planning(t, map[uint64]int{1: 1, 2: 2}, map[uint64]int{1: 1, 2: 2}, nil, func(e *env, w *world, loop *reconciler.Loop[*object], run func()) {
-		run()
-		e.pass(time.Minute)
-		w.as(map[uint64]int{1: 7, 9: 9})
-		was, figures, rounds := loop.Snapshot(e.Context()), loop.Figures(), loop.Rounds()
-		health := e.health.History()
-		require.Equal(e, 3, e.plan(loop).Operations())
-		is := loop.Snapshot(e.Context())
-		was.At, is.At = time.Time{}, time.Time{}
-		require.Equal(e, was, is)
-		require.Equal(e, figures, loop.Figures())
-		require.Equal(e, rounds, loop.Rounds())
-		require.Equal(e, health, e.health.History())
-		e.pass(time.Minute)
-		require.Empty(e, w.changes())
-	})
-}
-
 func TestListKnowsThatItIsForAPlan(t *testing.T) {
 	var asked []bool
 	planning(t, nil, nil, func(_ *env, w *world, _ *reconciler.Config[*object]) {

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -141,25 +142,26 @@ func (c *commands) run(ctx context.Context, args []string) (a answered) {
 	if s == nil {
 		return answered{Output: c.usage(), Status: statusDone}
 	}
-	flags := pflag.NewFlagSet(s.name, pflag.ContinueOnError)
+	flags := pflag.NewFlagSet(s.full(), pflag.ContinueOnError)
 	flags.Usage = func() {}
 	s.addFlags(flags)
 	err := flags.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
 		return answered{Output: s.usage(flags), Status: statusDone}
 	}
-	var in *input
+	var in *operator.Input
 	if err == nil {
 		in, err = c.read(s, flags, c.named(s, flags.Args()))
 	}
 	if err != nil {
 		return answered{Error: shellError{err}.Error(), Status: statusFailed}
 	}
-	a.Output, _, err = s.start(ctx, in)(nil)
+	r := s.start(ctx, in)()
+	a.Output = r.printed
 	switch {
-	case err != nil:
-		a.Error, a.Status = err.Error(), statusFailed
-	case in.toDo:
+	case r.err != nil:
+		a.Error, a.Status = r.err.Error(), statusFailed
+	case r.toDo:
 		a.Status = statusToDo
 	}
 	return a
@@ -181,7 +183,7 @@ func (c *commands) verb(args []string) (*spec, []string) {
 		name = other
 	}
 	for _, s := range c.all() {
-		if strings.TrimPrefix(s.name, "reconciler/") == name {
+		if s.short() == name {
 			return s, args[1:]
 		}
 	}
@@ -191,13 +193,13 @@ func (c *commands) verb(args []string) (*spec, []string) {
 // named adds the name of the only reconciler to arguments that lack one. A derivation counts only if there is no other.
 func (c *commands) named(s *spec, args []string) []string {
 	needed := 0
-	for _, arg := range s.args {
+	for _, arg := range s.Args {
 		if !strings.HasPrefix(arg, "[") {
 			needed++
 		}
 	}
 	all := c.registry.All()
-	if of := loops(all); len(of) > 0 {
+	if of := operator.Loops(all); len(of) > 0 {
 		all = nil
 		for _, loop := range of {
 			all = append(all, loop)
@@ -209,12 +211,14 @@ func (c *commands) named(s *spec, args []string) []string {
 	return append([]string{all[0].ID().String()}, args...)
 }
 
+// short returns the name of the command without that of all: "reconciler" is the list.
+func (s *spec) short() string { return strings.TrimPrefix(s.full(), "reconciler/") }
+
 // usage lists the commands.
 func (c *commands) usage() string {
 	summaries := map[string]string{}
 	for _, s := range c.all() {
-		name := strings.TrimPrefix(s.name, "reconciler/")
-		summaries[name] = s.summary
+		summaries[s.short()] = s.Summary
 	}
 	summaries["status"] = summaries["reconciler"] + "; with a name, all figures of one"
 	summaries["why"] = summaries["explain"]
@@ -231,7 +235,7 @@ func (c *commands) usage() string {
 
 // usage describes a command.
 func (s *spec) usage(flags *pflag.FlagSet) string {
-	return fmt.Sprintf("%s %s\n\n%s\n\nFlags:\n%s", strings.TrimPrefix(s.name, "reconciler/"), strings.Join(s.args, " "),
+	return fmt.Sprintf("%s %s\n\n%s\n\nFlags:\n%s", s.short(), strings.Join(s.Args, " "),
 		strings.Join(s.help(), "\n"), flags.FlagUsages())
 }
 

@@ -61,7 +61,7 @@ func (p plain) Prune(ctx context.Context, _ statedb.ReadTxn, entries iter.Seq2[*
 // started is the subject with a program in place of a configuration.
 func started(start func(e *reconcilertest.Env[*entry], s *store)) reconcilertest.Subject[*entry, *store] {
 	s := subject(nil)
-	s.Config, s.Start, s.Runs = nil, start, long.Times(150)
+	s.Config, s.Start, s.Runs = nil, start, long.Times(50)
 	return s
 }
 
