@@ -168,7 +168,7 @@ func (c *commands) run(ctx context.Context, args []string) (a answered) {
 }
 
 // verbs are other names of commands.
-var verbs = map[string]string{"status": "show", "why": "explain"}
+var verbs = map[string]string{"status": "show", "why": "explain", "resync": "prune"}
 
 // verb returns the command that the first argument names, and the others; nil if it names none. "status" without a
 // reconciler is the list.
@@ -222,6 +222,7 @@ func (c *commands) usage() string {
 	}
 	summaries["status"] = summaries["reconciler"] + "; with a name, all figures of one"
 	summaries["why"] = summaries["explain"]
+	summaries["resync"] = "Compare the target with the table now; of a reconciler that cannot list it, prune"
 	for _, other := range []string{"reconciler", "show", "explain"} {
 		delete(summaries, other)
 	}
@@ -247,6 +248,7 @@ func (s *spec) usage(flags *pflag.FlagSet) string {
 //	why NAME KEY          why an object is, or is not, applied
 //	wait [NAME [KEY]]     until what is wanted now is applied: the sources have read it, and the loops have applied it
 //	plan [NAME]           what a resync would do, without doing it
+//	resync [NAME]         a resync now
 //	pause, resume, retry NAME [KEY], approve NAME
 //
 // and the others of this package. Without a command it lists them. The name of the only reconciler may be left out where

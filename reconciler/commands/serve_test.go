@@ -103,6 +103,7 @@ func TestClientRunsTheCommandsOfARunningProgram(t *testing.T) {
 		{[]string{"wait", "routes", "a", "--attempted"}, "agent/routes a is attempted\n", `wait "a" attempted`},
 		{[]string{"plan"}, "nothing to do", "plan"},
 		{[]string{"plan", "routes"}, "nothing to do", "plan"},
+		{[]string{"resync"}, "agent/routes: a prune was requested", "prune"},
 		{[]string{"approve"}, "agent/routes: the next resync may delete beyond its budget\n", "approve"},
 		{[]string{"pause", "routes"}, "agent/routes: paused, until it is resumed\n", "pause"},
 		{[]string{"pause"}, "agent/routes: paused, until it is resumed\n", "pause"},

@@ -9,7 +9,8 @@
 //	        Add its name, then make it
 //	delete: if the name is not written down, there is nothing to do
 //	        delete the object, then Remove its name
-//	list:   All names, in place of all that the target has
+//	list:   All names, in place of all that the target has. One that the target lacks is listed as different from
+//	        any row: it is made again, or struck out, and somebody else's object of that name is not taken for its own
 //
 // It has to look for the object before it calls Add: if the program ends in between, somebody else's object would be
 // taken for its own.

@@ -66,8 +66,8 @@ func (s *Sink[Obj]) Input() string { return s.cfg.Table.Name() + "/" + s.cfg.Nam
 // SetLoaded sets what [Sink.Loaded] calls: what fills the sink calls it once, before it begins.
 func (s *Sink[Obj]) SetLoaded(loaded func(context.Context) error) { s.loaded.Store(&loaded) }
 
-// Loaded waits until what the source has now is in the table, as far as what fills the sink can tell: sources of packages
-// files and etcd can. Otherwise it returns nil at once. See [inspect.Source].
+// Loaded waits until what the source has now is in the table, as far as what fills the sink can tell: the sources in the
+// packages below this one can. Otherwise it returns nil at once. See [inspect.Source].
 func (s *Sink[Obj]) Loaded(ctx context.Context) error {
 	if loaded := s.loaded.Load(); loaded != nil {
 		return (*loaded)(ctx)

@@ -30,6 +30,8 @@
 //     When it is deleted, or decodes to another row, the row goes to the next one. So agents that began at
 //     different times agree, except on the row of a key whose value does not decode: it stays in those that had it.
 //
+// [Source.Loaded] waits until what the store has now is in the table. The command wait of package commands does, too.
+//
 // [Acks] writes an [Ack] into etcd: up to which revisions a reconciler has attempted, and has applied, what
 // the source read, and what fails. It also holds a key with a lease for as long as the program lives.
 //
