@@ -154,7 +154,8 @@ func RetryAfter(err error, d time.Duration) error { return outcome.RetryAfter(er
 // TerminalError returns an error that makes the failure err final: the operation is not retried until
 // the object changes, the program sets its status to Pending or Refreshing, the program or a trigger hands it
 // to [Loop.Reapply], [Loop.Retry] is called for it, or a reconciler starts again. A periodic refresh and
-// [Loop.Refresh] skip the object, because it is not Done. It returns nil if err is nil.
+// [Loop.Refresh] skip the object, because it is not Done. If a resync or [Loop.Verify] finds that the target is as the row
+// wants it, the object is Done. It returns nil if err is nil.
 //
 // The failure of a deletion is never final: there is no row whose change could bring the deletion
 // back. It is retried with backoff.

@@ -34,7 +34,8 @@ type Getter[Obj any] interface {
 	//
 	// Get is called by the goroutine that runs the operations of the object, before them or after them, and never at the
 	// same time; with workers for several objects at once. txn is a snapshot, to look up other objects. [Settings].Timeout
-	// bounds a call, and ctx ends at it. Of a batch, Get is called for one object after the other, before the call and after it.
+	// bounds a call, and ctx ends at it. Of a batch, Get is called for one object after the other, before the call and after
+	// it.
 	//
 	// An error means that it is not known what the target has. A retry, or a repair of a resync, then calls the operation.
 	// After Verify the object fails with the error, and is retried. A Get after an operation that fails means nothing.
@@ -57,7 +58,7 @@ type Getter[Obj any] interface {
 func (l *Loop[Obj]) Verify(ctx context.Context, objs ...Obj) error {
 	switch {
 	case l.setup.cfg.Lister == nil:
-		return fmt.Errorf("reconciler %q: nothing can be verified without a list of the target: set Config.Lister", called(l.setup.id))
+		return fmt.Errorf("reconciler %q: nothing is verified without a list of the target: set Config.Lister", called(l.setup.id))
 	case l.execution.config.Look == nil:
 		l.Resync()
 		return nil

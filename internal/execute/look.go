@@ -47,9 +47,10 @@ func (x *Executor[Obj]) ready(ctx context.Context, txn statedb.ReadTxn, op *core
 }
 
 // look looks at the object of an operation in the target, within a deadline of its own.
-func (x *Executor[Obj]) look(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) (sight core.Sight, err error) {
+func (x *Executor[Obj]) look(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) (core.Sight, error) {
+	var sight core.Sight
 	x.Scope.Set(Calling[Obj]{Operation: "get", Object: op.Row, Single: true, Since: x.cfg.Now()})
-	err = x.bounded(ctx, "get", func(ctx context.Context) (err error) {
+	err := x.bounded(ctx, "get", func(ctx context.Context) (err error) {
 		sight, err = x.cfg.Look(ctx, txn, op.Row, op.Deleted)
 		return err
 	})
@@ -67,8 +68,11 @@ func (x *Executor[Obj]) look(ctx context.Context, txn statedb.ReadTxn, op *core.
 // lookAgain looks at the target after an operation that has looked before, and whose call succeeded. further is that of
 // [Executor.Run].
 func (x *Executor[Obj]) lookAgain(ctx context.Context, op *core.Operation[Obj], further func() bool) {
-	if l := op.Run.Look; l != nil && l.Before.Seen && !l.Before.Right && !op.OnlyLooks() && op.Run.Err == nil && ctx.Err() == nil &&
-		(further == nil || further()) {
+	l := op.Run.Look
+	if l == nil || !l.Before.Seen || l.Before.Right || op.OnlyLooks() || op.Run.Err != nil || ctx.Err() != nil {
+		return
+	}
+	if further == nil || further() {
 		// A look that fails shows nothing. A call that is stuck must not keep the snapshot of the operation in memory.
 		l.After, _ = x.look(ctx, x.cfg.Rows.DB.ReadTxn(), op)
 	}

@@ -3,8 +3,8 @@
 
 // Package fights decides when repairs do not hold.
 //
-// A repair is the operation on an object that was applied, and that a look at the target has found wrong: missing, different,
-// or, of an orphan, there again. [Fights] remembers the latest ones by key. When one does not hold, it makes the operation
+// A repair is the operation on an object that was applied, and that a look at the target has found wrong: missing,
+// different, or, of an orphan, there again. [Fights] remembers the latest ones by key. When one does not hold, it makes the operation
 // fail, so that its key backs off, and everything that shows failures says why:
 //
 //   - Operations that look at the target also look after their call. If it is wrong then, and again after the next one,
@@ -36,7 +36,8 @@ const (
 )
 
 // reasons are why a repair may not hold that nothing was seen of.
-const reasons = "another program changes it, Config.Equal compares what Update does not write, or the target lists it under another key"
+const reasons = "another program changes it, Config.Equal compares what Update does not write, or the target lists it " +
+	"under another key"
 
 // Settings are the settings of Fights.
 type Settings struct {
@@ -218,16 +219,17 @@ func (f *Fights[Obj]) repaired(now time.Duration, k *fight, l *core.Look, failur
 
 // contended returns the error of a key that is changed back after each repair.
 func (k *fight) contended() error {
-	return fmt.Errorf("contended: after each of the last %d repairs, which had worked, somebody has changed it back, the last time to %s",
-		k.undone, k.diff)
+	return fmt.Errorf("contended: after each of the last %d repairs, which had worked, somebody has changed it back, "+
+		"the last time to %s", k.undone, k.diff)
 }
 
 // recurring returns the error of a key that each resync finds wrong.
 func (k *fight) recurring() error {
+	what := "it was different or missing again after each of its last %d repairs"
 	if k.deleted {
-		return fmt.Errorf("repairs do not hold: the target listed it again after each of its last %d deletions: %s", k.undone, reasons)
+		what = "the target listed it again after each of its last %d deletions"
 	}
-	return fmt.Errorf("repairs do not hold: it was different or missing again after each of its last %d repairs: %s", k.undone, reasons)
+	return fmt.Errorf("repairs do not hold: "+what+": %s", k.undone, reasons)
 }
 
 // Judge is called when a resync has looked at a key.
