@@ -14,80 +14,14 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cilium/hive/cell"
-	peer "github.com/cilium/statedb/reconciler"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/statekeel/statekeel/internal/tests/fake"
 	"github.com/statekeel/statekeel/metrics"
 )
 
 var errBusy = errors.New("busy")
-
-// The figures mean the same as the peer's, whether they come through the methods, through one
-// handle, or through several.
-func TestExpVarShowsWhatThePeerShows(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		ours, theirs := metrics.NewExpVar(), peer.NewUnpublishedExpVarMetrics()
-		modules := []cell.FullModuleID{nil, {"agent"}, module}
-		names := []string{"", "v4", "v6"}
-		handles := map[string][]metrics.Handle{}
-
-		for range rapid.IntRange(0, 30).Draw(t, "calls") {
-			id := rapid.SampledFrom(modules).Draw(t, "module")
-			name := rapid.SampledFrom(names).Draw(t, "name")
-			way := rapid.SampledFrom([]string{"methods", "new handle", "old handle"}).Draw(t, "way")
-
-			known := handles[id.String()+"/"+name]
-			var handle metrics.Handle
-			switch {
-			case way == "methods":
-				handle = metrics.Bind(struct{ metrics.Metrics }{ours}, id, name)
-			case way == "new handle" || len(known) == 0:
-				handle = metrics.Bind(ours, id, name)
-				handles[id.String()+"/"+name] = append(known, handle)
-			default:
-				handle = rapid.SampledFrom(known).Draw(t, "handle")
-			}
-			call := drawCall(t)
-			call(handle)
-			call(metrics.Bind(theirs, id, name))
-			assert.Equal(t, theirs.Map().String(), ours.Map().String())
-		}
-	})
-}
-
-// drawCall draws one call of one method.
-func drawCall(t *rapid.T) func(metrics.Handle) {
-	duration := time.Duration(rapid.Int64Range(0, int64(time.Hour)).Draw(t, "duration"))
-	number := rapid.IntRange(0, 5).Draw(t, "number")
-	err := rapid.SampledFrom([]error{nil, errBusy}).Draw(t, "error")
-	return rapid.SampledFrom([]func(metrics.Handle){
-		func(h metrics.Handle) { h.UpdateDuration(duration) },
-		func(h metrics.Handle) { h.DeleteDuration(duration) },
-		func(h metrics.Handle) { h.ReconciliationErrors(number, 2*number) },
-		func(h metrics.Handle) { h.PruneError(err) },
-		func(h metrics.Handle) { h.PruneDuration(duration) },
-	}).Draw(t, "call")
-}
-
-func TestAVariableOfAnotherTypeIsLeftAlone(t *testing.T) {
-	m := metrics.NewExpVar()
-	note := new(expvar.String)
-	each := func(do func(vars *expvar.Map, key string)) {
-		m.Map().Do(func(kv expvar.KeyValue) {
-			for _, key := range []string{"agent.routing", "agent.routing/update", "agent.routing/delete"} {
-				do(kv.Value.(*expvar.Map), key)
-			}
-		})
-	}
-	each(func(vars *expvar.Map, key string) { vars.Set(key, note) })
-	callAll(m.Bind(module, ""))
-	callAll(metrics.Bind(struct{ metrics.Metrics }{m}, module, ""))
-	each(func(vars *expvar.Map, key string) { assert.Same(t, note, vars.Get(key)) })
-}
 
 // callNoErrors makes the calls of a loop without errors.
 func callNoErrors(h metrics.Handle) {

@@ -32,17 +32,6 @@ func counted(v float64) (float64, bool) {
 	return max(v, 0), !math.IsNaN(v) && !math.IsInf(v, 0)
 }
 
-func TestBoundsGoUpByAnEighthOfAnOctave(t *testing.T) {
-	assert.Equal(t, 1.0, metrics.Bound(0))
-	assert.Equal(t, 2.0, metrics.Bound(8))
-	assert.Equal(t, 0.5, metrics.Bound(-8))
-	assert.Equal(t, 0x1p-20, metrics.Bound(-160))
-	assert.Equal(t, math.MaxFloat64, metrics.Bound(8192))
-	for bucket := -1024; bucket < 1024; bucket++ {
-		assert.InEpsilon(t, math.Pow(2, 1.0/8), metrics.Bound(bucket+1)/metrics.Bound(bucket), 1e-14, "%d", bucket)
-	}
-}
-
 func TestHistogramCountsNumbers(t *testing.T) {
 	grown := make([]uint64, 25)
 	grown[0], grown[8], grown[16], grown[24] = 1, 1, 1, 2

@@ -101,19 +101,6 @@ func TestSlowOperationHoldsTheMarkForTenMilliseconds(t *testing.T) {
 	}, beside, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
-// A program may make loops in a transaction that fills their tables.
-func TestLoopIsMadeWhileItsTableIsLocked(t *testing.T) {
-	e := newEnv(t)
-	for _, kind := range []func(*env, *reconciler.Config[*object]){func(*env, *reconciler.Config[*object]) {}, beside} {
-		e.write(func(statedb.WriteTxn) {
-			cfg := e.config()
-			kind(e, &cfg)
-			_, err := reconciler.New(cfg)
-			require.NoError(e, err)
-		})
-	}
-}
-
 func TestCheckpointBesideTheTableIsTerminal(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.writeRows(1, 1)
@@ -179,47 +166,6 @@ func TestStatusWatchClosesWhenTheMarkPasses(t *testing.T) {
 	}, beside, workersAndRound(2, 10)...)
 }
 
-// In the rows, Reapply makes what has failed due and leaves a row without a status alone; Refresh takes only what is
-// Done.
-func TestReapplyAndRefreshOfRows(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.deciding(failOne("no space"))
-		e.put(1, 1, 2)
-		e.Insert(&object{ID: 3})
-		synctest.Wait()
-		e.target.take()
-		n, err := e.loop.Refresh(e.Context(), "1", "2", "3")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		synctest.Wait()
-		require.Equal(e, []string{"refresh(2)"}, e.target.calls())
-		e.pass(time.Second)
-		e.target.take()
-		_, err = e.loop.Reapply(e.Context(), objects(1, 2, 3)...)
-		require.NoError(e, err)
-		require.Equal(e, reconciler.StatusKindUnset, e.kind(3))
-		e.target.deciding(nil)
-		e.pass(time.Minute)
-		require.NotContains(e, e.target.calls(), "update(3)")
-		require.Equal(e, map[uint64]int{1: 1, 2: 1}, e.target.holds())
-	}, nil, reconciler.WithRetry(time.Minute, time.Hour))
-}
-
-func TestRefreshIsCountedAndHasNoLatency(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.writeRows(1, 1)
-		e.pass(time.Hour)
-		before := e.loop.Figures()
-		n, err := e.loop.Refresh(e.Context(), "1")
-		require.NoError(e, err)
-		require.Equal(e, 1, n)
-		e.pass(time.Second)
-		require.Equal(e, before.Updates.Done+1, e.loop.Figures().Updates.Done)
-		require.Equal(e, before.Latency.Sum, e.loop.Figures().Latency.Sum, "a refresh is no change that waited")
-		require.Equal(e, before.Refreshes+1, e.loop.Figures().Refreshes)
-	}, beside)
-}
-
 func TestRepeatedRequeueHasNoLatency(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.target.deciding(func(call) error { return reconciler.Requeue(time.Hour) })
@@ -262,21 +208,6 @@ func TestWaitForEndsWhenTheStatusIsDone(t *testing.T) {
 		e.pass(10 * time.Second)
 		require.LessOrEqual(e, waited, done)
 	}, beside, workersAndRound(2, 10)...)
-}
-
-func TestRefreshInAnOperationReturnsAnErrorAtOnce(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.writeRows(1, 1)
-		synctest.Wait()
-		e.writeRows(2, 2)
-		synctest.Wait()
-		require.Equal(e, reconciler.StatusKindError, e.told(2).Kind)
-		require.Contains(e, e.told(2).GetError(), reconciler.ErrInOperation.Error())
-		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		beside(e, cfg)
-		cfg.Operations = refreshing{e.target, e}
-	})
 }
 
 // refreshing refreshes object 1 in the update of object 2.

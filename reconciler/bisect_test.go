@@ -275,32 +275,3 @@ func TestOutcomeAroundBlameCountsForTheBlamed(t *testing.T) {
 		})
 	}
 }
-
-// loopError is an error that wraps itself.
-type loopError struct{ ways int }
-
-func (*loopError) Error() string { return "loop" }
-
-func (l *loopError) Unwrap() (errs []error) {
-	for range l.ways {
-		errs = append(errs, l)
-	}
-	return errs
-}
-
-// nilUnwrapper is an error whose Unwrap panics if it is a nil pointer.
-type nilUnwrapper struct{ inner error }
-
-func (*nilUnwrapper) Error() string { return "nil" }
-
-func (n *nilUnwrapper) Unwrap() error { return n.inner }
-
-func TestBisectSurvivesAnyError(t *testing.T) {
-	var none *nilUnwrapper
-	for _, err := range []error{&loopError{1}, &loopError{2}, none, errors.Join(&loopError{3}, none)} {
-		batch := entriesOf(2)
-		reconciler.Bisect(t.Context(), batch, func([]reconciler.BatchEntry[*object]) error { return err }, nil)
-		require.Equal(t, err, batch[0].Result)
-		require.Equal(t, err, batch[1].Result)
-	}
-}

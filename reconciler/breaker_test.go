@@ -152,23 +152,6 @@ func TestClosedBreakerReleasesLongBackoffs(t *testing.T) {
 	}, breaksAfter(3), reconciler.WithRetry(time.Hour, 100*time.Hour))
 }
 
-// A call in which some objects fail and others do not has held nothing back: those that failed wait for their backoff.
-func TestFailuresBesideSuccessesKeepTheirBackoff(t *testing.T) {
-	for _, kind := range []string{"batches", "rounds"} {
-		eachConcurrency(t, kind, func(e *env) {
-			e.target.deciding(func(c call) error {
-				if c.id <= 5 {
-					return errPlain
-				}
-				return nil
-			})
-			e.put(1, ids(1, 10)...)
-			e.pass(99 * time.Millisecond)
-			require.Len(e, e.target.take(), 10)
-		}, operate(kind), breaksAfter(3))
-	}
-}
-
 // Objects that are new, changed, deleted, released or due while the breaker is open wait. When it
 // closes, the latest version of each is applied.
 func TestChangesWaitWhileTheBreakerIsOpen(t *testing.T) {
@@ -217,24 +200,6 @@ func TestGivenUpProbesAreFailures(t *testing.T) {
 			{1500 * time.Millisecond, 1}, {2500 * time.Millisecond, 1},
 		}, waves(start, e.target.take()))
 	}, breaksAfter(3), reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries = 1 }))
-}
-
-// If the whole table is loaded while the target is down, the loop reads each object once, when its turn
-// comes. When the target is up, all objects are applied at once.
-func TestTableLoadedWhileTheTargetIsDown(t *testing.T) {
-	const n = 10_000
-	eachConcurrency(t, "single", func(e *env) {
-		e.target.failing("down")
-		e.put(1, ids(1, n)...)
-		counted.Store(0)
-		e.pass(30 * time.Second)
-		require.LessOrEqual(e, len(e.target.take()), 1200+40, "a round, and probes")
-		require.Less(e, counted.Load(), int64(20_000), "reads of objects")
-		e.target.failing("")
-		e.pass(1500 * time.Millisecond)
-		e.eachDone()
-		require.LessOrEqual(e, len(e.target.take()), n+2)
-	}, countReads, breaksAfter(10))
 }
 
 // If the target does not answer at all, the breaker opens after the configured number of failures and

@@ -110,25 +110,6 @@ func TestKeysArePausedAndResumedAsASet(t *testing.T) {
 	})
 }
 
-// A call with keys does not end the pause of the whole reconciler, or one that the program made.
-func TestKeysReplaceNoOtherPause(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.loop.Pause()
-		require.ErrorContains(e, e.loop.PauseOnly("1"), "the whole reconciler is paused")
-		require.ErrorContains(e, e.loop.PauseOnly(), "the whole reconciler is paused")
-		e.put(1, 1, 2)
-		e.pass(time.Second)
-		require.Empty(e, e.target.calls())
-		e.loop.PauseObjects(only(1))
-		require.ErrorContains(e, e.loop.PauseOnly("2"), "the program has paused objects with PauseObjects")
-		e.pass(time.Second)
-		require.Equal(e, []string{"update(2)"}, e.target.calls())
-		e.loop.Resume()
-		e.pass(time.Second)
-		require.Equal(e, []string{"update(1)"}, e.target.calls())
-	})
-}
-
 // Pages list every object once, in the order of the writes. Waiting objects are listed with their
 // state.
 func TestObjectsAreListedAPageAtATime(t *testing.T) {

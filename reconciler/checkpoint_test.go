@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -312,49 +311,6 @@ func TestCheckpointOutsideOfAnUpdate(t *testing.T) {
 		synctest.Wait()
 		e.status(2, reconciler.StatusKindDone, "")
 	})
-}
-
-// A batch can make a checkpoint of each of its objects, in any order. In the order of the batch, the
-// cost of each does not grow with the size of the batch.
-func TestCheckpointsOfABatch(t *testing.T) {
-	const n = 200
-	for _, backwards := range []bool{false, true} {
-		eachConcurrency(t, fmt.Sprintf("backwards %t", backwards), func(e *env) {
-			e.put(1, ids(1, n)...)
-			synctest.Wait()
-			for _, id := range ids(1, n) {
-				e.status(id, reconciler.StatusKindDone, "")
-				require.Equal(e, "checked", e.get(id).Note)
-			}
-			if !backwards {
-				require.Less(e, counted.Load(), int64(30*n))
-			}
-		}, func(e *env, cfg *reconciler.Config[*object]) {
-			cfg.BatchOperations = checkingBatch{&hooked{}, e, backwards}
-			countReads(e, cfg)
-			counted.Store(0)
-		})
-	}
-}
-
-// checkingBatch makes a checkpoint of each object in the middle of its batch.
-type checkingBatch struct {
-	*hooked
-	e         *env
-	backwards bool
-}
-
-func (c checkingBatch) UpdateBatch(ctx context.Context, _ statedb.ReadTxn, batch []reconciler.BatchEntry[*object]) {
-	for i := range batch {
-		if c.backwards {
-			i = len(batch) - 1 - i
-		}
-		batch[i].Object.Note = "checked"
-		batch[i].Result = reconciler.Checkpoint(ctx, batch[i].Object)
-		if row := c.e.get(batch[i].Object.ID); row.Note != "checked" {
-			batch[i].Result = errors.New("not in the table")
-		}
-	}
 }
 
 // waitsForTable returns when a goroutine that has function on its stack waits for the lock of the

@@ -45,31 +45,6 @@ func TestPagesOfDeletionsHaveEachOrphanOnce(t *testing.T) {
 		reconciler.WithRetry(time.Hour, time.Hour))
 }
 
-// A listing may find many orphans, which are unreconciled since the same revision: the answer must not take long.
-func TestPageOfDeletionsComputesTheKeysOfFewObjects(t *testing.T) {
-	const orphans = 5000
-	inBubble(t, func(e *env) {
-		e.target.deciding(func(c call) error {
-			if c.op == "delete" {
-				return errors.New("in use")
-			}
-			return nil
-		})
-		e.target.strays(ids(1001, 1000+orphans)...)
-		e.loop.Prune()
-		e.pass(time.Second)
-		require.Equal(e, orphans, e.loop.Snapshot(e.Context()).Failing)
-		counted.Store(0)
-		page := e.objects(inspect.ObjectQuery{Status: "deleted"})
-		require.Len(e, page.Objects, 50)
-		require.Equal(e, "1001", page.Objects[0].Key)
-		require.Less(e, counted.Load(), int64(1000), "keys")
-	}, func(e *env, cfg *reconciler.Config[*object]) {
-		cfg.Lister, cfg.OrphansOnly = &lister{target: e.target}, true
-	},
-		reconciler.WithRetry(time.Hour, time.Hour))
-}
-
 // If an operation changes the key of its object and fails, the failure counts for the original key, and
 // that key is retried.
 func TestFailureOfAnOperationThatChangesTheKeyIsRetried(t *testing.T) {

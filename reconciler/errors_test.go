@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -183,28 +182,6 @@ func TestPrunesThatFailAreLoggedAtABoundedRate(t *testing.T) {
 	}, reconciler.WithOrphanBudget(1, 0))
 }
 
-// Failures are classified by their texts without the parts that differ between objects.
-func TestErrorsAreCountedByKind(t *testing.T) {
-	fail := func(c call) error {
-		if c.id%2 == 0 {
-			return fmt.Errorf("route %d: %w", c.id, fs.ErrNotExist)
-		}
-		return fmt.Errorf("no room for %d of 10", c.id)
-	}
-	inBubble(t, func(e *env) {
-		e.target.deciding(fail)
-		e.put(1, ids(1, 9)...)
-		e.pass(10 * time.Millisecond)
-		got := map[string]uint64{}
-		for _, c := range e.loop.Snapshot(e.Context()).Errors {
-			got[c.Class] = c.Count
-			require.NotEmpty(e, c.Key)
-			require.Contains(e, c.Example, c.Key)
-		}
-		require.Equal(e, map[string]uint64{"route #: file does not exist": 4, "no room for # of #": 5}, got)
-	}, nil, reconciler.WithRetry(time.Hour, time.Hour))
-}
-
 // hostileKey is a text that does harm on a terminal and in hive's shell.
 const hostileKey = "a\x1b[31m\n<<end>>\x00"
 
@@ -225,7 +202,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			reconcilertest.Run(t, newNames, func(e *reconcilertest.Env[*named]) {
-				target, reports, registry := noNames(), &historyHealth{}, &inspect.Registry{}
+				target, reports, registry := noNames(), &reconcilertest.Health{}, &inspect.Registry{}
 				target.fails[hostileKey] = fmt.Errorf("cannot apply %s: %w", hostileKey, errors.New("refused"))
 				loop := e.Start(inNames(reconciler.Config[*named]{
 					Operations: target, Health: reports,
@@ -235,7 +212,7 @@ func TestHostileTextsAreEscapedInErrorsAndHealth(t *testing.T) {
 				row := wantedName(hostileKey)
 				e.Insert(row)
 				e.Pass(time.Second)
-				_, message, wrong := reports.Now()
+				_, message, wrong := reports.Scope("reconcile-" + hostileKey).Now()
 				require.ErrorContains(t, wrong, "cannot apply")
 				printable(t, "health", message+wrong.Error())
 

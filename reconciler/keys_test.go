@@ -208,20 +208,6 @@ func TestObjectWithoutAKeyIsAnErrorOfItsOwn(t *testing.T) {
 	})
 }
 
-func TestListedObjectWithoutAKeyDoesNotStopAResync(t *testing.T) {
-	listing := func() *nameTarget {
-		return &nameTarget{has: map[string]bool{"orphan": true}, found: []string{"keyless"}}
-	}
-	eachLedger(t, listing, func(e *reconcilertest.Env[*named], target *nameTarget) {
-		e.Insert(wantedName("a"))
-		time.Sleep(time.Second)
-		require.False(e, target.holds("orphan"))
-		require.True(e, target.holds("a"))
-		s := e.Loop.Snapshot(e.Context())
-		require.Contains(e, s.PruneFailure, "1 of 2 listed objects are left alone: the primary index makes no key of the object")
-	})
-}
-
 // listingNames runs a test with a Lister and each ledger.
 func listingNames(t *testing.T, target func() *nameTarget, interval time.Duration, test func(e *reconcilertest.Env[*named], target *nameTarget)) {
 	for _, ledger := range []string{"rows", "beside"} {

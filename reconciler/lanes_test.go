@@ -94,31 +94,6 @@ func TestNewObjectDoesNotWaitForALoad(t *testing.T) {
 	}
 }
 
-// Main reads a snapshot in pieces: it ranges over the same sequence of changes again after a break.
-// The comment of statedb's Next calls the sequence single-use, but v0.9.4 continues where it was
-// left. This test fails if a later version does not.
-func TestSequenceOfChangesContinuesAfterABreak(t *testing.T) {
-	e := newEnv(t)
-	wtxn := e.db.WriteTxn(e.table)
-	changes, err := e.table.Changes(wtxn)
-	require.NoError(t, err)
-	wtxn.Commit()
-	defer changes.Close()
-	e.put(1, ids(1, 5)...)
-	rest, _ := changes.Next(e.db.ReadTxn())
-	e.put(1, 6)
-	var read []uint64
-	for range 3 {
-		for change := range rest {
-			read = append(read, change.Object.ID)
-			if len(read)%2 == 0 {
-				break
-			}
-		}
-	}
-	require.Equal(t, ids(1, 5), read, "the whole snapshot, and no later change")
-}
-
 // untilDone writes a row at an interval, each row once, and returns how long each took to be shown as Done.
 func (e *env) untilDone(interval time.Duration, rows ...uint64) (took []time.Duration) {
 	const look = 5 * time.Millisecond
@@ -324,10 +299,6 @@ func (g *grouped) check(e *env) {
 	require.Empty(e, g.clash)
 }
 
-func always(d time.Duration) func(call) time.Duration {
-	return func(call) time.Duration { return d }
-}
-
 func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
 	withWorkersAnd(t, []int{1, 4}, serially(byRemainder(7)), func(e *env, _ int) {
 		e.put(1, ids(1, 300)...)
@@ -345,29 +316,4 @@ func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {
 			batches[c.batch][c.id%7] = true
 		}
 	})
-}
-
-// A change waits behind one refresh of its group, however many wait.
-func TestRefreshOfAGroupHoldsUpNoChange(t *testing.T) {
-	const took = 10 * time.Millisecond
-	withWorkersAnd(t, []int{1, 4}, serially(func(*object) string { return "all" }), func(e *env, _ int) {
-		e.put(1, ids(1, 1000)...)
-		e.pass(time.Minute)
-		g := e.target.guard(func(call) string { return "all" }, always(took))
-		_, err := e.loop.Refresh(e.Context())
-		require.NoError(e, err)
-		e.pass(time.Second)
-		e.target.take()
-		changed := append(ids(1001, 1009), 999)
-		e.put(2, changed...)
-		e.pass(time.Duration(2*len(changed)+4) * took)
-		for _, id := range changed {
-			require.Equal(e, reconciler.StatusKindDone, e.kind(id), "object %d", id)
-		}
-		require.GreaterOrEqual(e, len(e.target.take()), 2*len(changed), "refreshes go on")
-		e.pass(time.Minute)
-		e.eachDone()
-		require.GreaterOrEqual(e, len(e.target.take()), 800)
-		g.check(e)
-	}, reconciler.WithoutPruning())
 }

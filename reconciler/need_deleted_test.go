@@ -256,23 +256,6 @@ func TestDeletionsThatWaitDoNotRunForOtherDeletions(t *testing.T) {
 	}
 }
 
-func TestCircleOfDeletionsIsNamed(t *testing.T) {
-	inKinds(t, func(x *kinds) {
-		x.grants.remove = func(ctx context.Context, n *node) error {
-			return reconciler.NeedDeleted(ctx, x.roles.loop, func(r *node) bool { return r.ID == n.On }, "role "+n.On)
-		}
-		x.fill("a", "g")
-		x.drop("a", "g")
-		x.pass(50 * time.Millisecond)
-		require.Contains(x, x.roles.loop.Explain(x.Context(), "a").Why, "since they need each other: a (roles) -> g (grants) -> a (roles)")
-		require.Contains(x, x.grants.loop.Explain(x.Context(), "g").Why, "since they need each other: g (grants) -> a (roles) -> g (grants)")
-		// One of them comes back.
-		x.put(&x.roles, "a", "", 2)
-		x.pass(50 * time.Millisecond)
-		require.Equal(x, map[string]int{"role a": 2}, x.holds())
-	})
-}
-
 func TestDeletionNeedsALoopThatRuns(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		t.Run(fmt.Sprintf("beside %t", beside), func(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -70,30 +69,6 @@ func TestEachOperationHasItsOwnNote(t *testing.T) {
 		}
 		require.Equal(e, 4, records, "in the journal")
 	})
-}
-
-// A note that is too long is cut between two runes.
-func TestNotesAreBounded(t *testing.T) {
-	const most = reconciler.MaxNote
-	for _, text := range []string{
-		strings.Repeat("a", most), strings.Repeat("a", most+1), strings.Repeat("ä", most),
-		"b" + strings.Repeat("ä", most), strings.Repeat("\x80", 2*most),
-	} {
-		inBubble(t, func(e *env) {
-			e.hook(func(ctx context.Context, _ call) { reconciler.Note(ctx, text) })
-			e.put(1, 1)
-			synctest.Wait()
-			note := e.loop.Operations(inspect.OperationQuery{})[0].Note
-			require.LessOrEqual(e, len(note), most)
-			if kept, was := strings.CutSuffix(note, "…"); was {
-				require.Greater(e, len(text), most)
-				require.True(e, strings.HasPrefix(text, kept))
-				require.NotContains(e, kept, "\ufffd")
-			} else {
-				require.Equal(e, text, note)
-			}
-		}, nil, reconciler.WithoutPruning())
-	}
 }
 
 // A goroutine that an operation has left behind may write its note at any time, also while the next operations of

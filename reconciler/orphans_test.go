@@ -140,52 +140,6 @@ func TestOrphanDeletionIsRetriedUntilItsObjectIsInserted(t *testing.T) {
 	})
 }
 
-func TestFailedListingIsRetriedWithBackoffAndDeletesNothing(t *testing.T) {
-	for how, fail := range map[string]func() error{"error": func() error { return errors.New(panicText) }, "panic": func() error { crash(); return nil }} {
-		t.Run(how, func(t *testing.T) {
-			relisting(t, func(e *env, s *lister) {
-				s.strays(1)
-				s.deciding(func(call) error { return fail() })
-				start := time.Now()
-				e.loop.Prune()
-				e.pass(time.Second)
-				require.Equal(e, seconds(0, 0.1, 0.3, 0.7), since(start, s.take()))
-				require.Contains(e, e.resync().Error, panicText)
-				level, _, err := e.health.Now()
-				require.Equal(e, cell.StatusDegraded, level)
-				require.ErrorContains(e, err, panicText)
-				require.Len(e, s.holds(), 1)
-
-				s.failing("")
-				e.pass(time.Minute)
-				require.Empty(e, s.holds())
-			})
-		})
-	}
-}
-
-// When a stop cuts a listing short, nothing is known of the rest of the target, so nothing is
-// deleted.
-func TestListingCutShortByTheStopDeletesNothing(t *testing.T) {
-	relisting(t, func(e *env, s *lister) {
-		s.strays(1, 2)
-		var kept func(*object) bool
-		more := true
-		s.during = func(ctx context.Context, yield func(*object) bool) {
-			kept = yield
-			<-ctx.Done()
-			more = yield(&object{ID: 3})
-		}
-		e.loop.Prune()
-		synctest.Wait()
-		e.stop()
-		require.False(e, more)
-		require.False(e, kept(&object{ID: 4}))
-		require.Len(e, s.holds(), 2)
-		require.Zero(e, e.loop.Figures().PruneErrors, "the target did not fail")
-	})
-}
-
 // lasting makes every operation on an object take the time that f returns.
 func (x *target) lasting(f func(c call) time.Duration) {
 	x.mu.Lock()
@@ -259,47 +213,4 @@ func TestPausedReconcilerDoesNotList(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, []string{"delete(1)"}, s.ops())
 	})
-}
-
-func TestBudgetCountsAnObjectOnceHoweverOftenItIsListed(t *testing.T) {
-	relisting(t, func(e *env, s *lister) {
-		s.strays(1, 2, 3)
-		s.twice = true
-		record := e.relist()
-		require.Equal(e, 6, record.Listed)
-		require.Equal(e, 3, record.Orphan)
-		require.Empty(e, record.Error)
-	}, reconciler.WithOrphanBudget(3, 0))
-}
-
-func TestRefusedResyncStaysInHealthUntilItIsApproved(t *testing.T) {
-	relisting(t, func(e *env, s *lister) {
-		e.put(1, ids(1, 10)...)
-		e.pass(time.Second)
-		s.strays(101, 102, 103)
-		e.relist()
-		e.put(2, ids(1, 10)...)
-		e.pass(10 * time.Minute)
-		require.Len(e, s.holds(), 13, "the target was listed again, and that was refused")
-		level, _, _ := e.health.Now()
-		require.Equal(e, cell.StatusDegraded, level, "whatever else happens")
-		shown := e.loop.Snapshot(e.Context())
-		require.True(e, shown.AwaitsApproval)
-		require.Contains(e, shown.Summary(), "resync awaits approval")
-
-		s.failing("no route")
-		require.True(e, e.loop.ApproveResync())
-		synctest.Wait()
-		require.Len(e, s.holds(), 13, "the approval waits for a listing that succeeds")
-		s.failing("")
-		s.take()
-		e.pass(time.Minute)
-		level, _, _ = e.health.Now()
-		require.Equal(e, cell.StatusOK, level)
-		require.Equal(e, []string{"delete(101)", "delete(102)", "delete(103)"}, s.ops())
-
-		s.strays(101, 102, 103)
-		record := e.relist()
-		require.Contains(e, record.Error, "the table has no row for 3 of the 13 objects", "the approval was for one resync")
-	}, reconciler.WithOrphanBudget(2, 0))
 }

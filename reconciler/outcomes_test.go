@@ -21,114 +21,30 @@ var (
 	errInner = errors.New("inner")
 )
 
-// combined is an error with its expected meaning.
-type combined struct {
-	err  error
-	kind reconciler.StatusKind
-	text string
-	// again lists when the operation runs in the first ten seconds if it always returns the error.
-	again []time.Duration
-}
-
 var (
 	once    = seconds(0)
 	backoff = seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3)
 )
 
-// IsBlocked agrees with the loop.
+// IsBlocked agrees with the loop: an ordinary failure and a retry come before a block, which comes before a final failure.
 func TestIsBlockedAgreesWithTheStatus(t *testing.T) {
-	for _, outcomes := range []map[string]combined{wrapped(), joined()} {
-		for name, outcome := range outcomes {
-			require.Equal(t, outcome.kind == reconciler.StatusKindBlocked, reconciler.IsBlocked(outcome.err), name)
-		}
+	for name, c := range map[string]struct {
+		other   error
+		blocked bool
+	}{
+		"alone": {nil, true}, "plain": {errPlain, false}, "retry after": {reconciler.RetryAfter(errInner, time.Second), false},
+		"terminal": {reconciler.TerminalError(errInner), true}, "requeue": {reconciler.Requeue(time.Second), true},
+	} {
+		singly(t, func(e *env) {
+			err := errors.Join(c.other, fmt.Errorf("outer: %w", reconciler.Blocked("door", make(chan struct{}))))
+			require.Equal(t, c.blocked, reconciler.IsBlocked(err), name)
+			e.target.deciding(func(call) error { return err })
+			e.put(1, 1)
+			synctest.Wait()
+			require.Equal(t, c.blocked, e.kind(1) == reconciler.StatusKindBlocked, name)
+		})
 	}
 	require.False(t, reconciler.IsBlocked(nil))
-}
-
-func wrapped() map[string]combined {
-	later := reconciler.RetryAfter(errInner, 4*time.Second)
-	final := reconciler.TerminalError(errInner)
-	waits := reconciler.Blocked("door", make(chan struct{}))
-	again := reconciler.Requeue(4 * time.Second)
-	const failed, blocked, done = reconciler.StatusKindError, reconciler.StatusKindBlocked, reconciler.StatusKindDone
-	every4 := seconds(0, 4, 8)
-	return map[string]combined{
-		"plain":            {errPlain, failed, "plain", backoff},
-		"retry after":      {later, failed, "inner", every4},
-		"terminal":         {final, failed, "inner", once},
-		"blocked":          {waits, blocked, "door", once},
-		"requeue":          {again, done, "", every4},
-		"requeue, backoff": {reconciler.RequeueBackoff(), done, "", backoff},
-		"retry after, %w":  {fmt.Errorf("outer: %w", later), failed, "outer: inner", every4},
-		"terminal, %w":     {fmt.Errorf("outer: %w", final), failed, "outer: inner", once},
-		"blocked, %w":      {fmt.Errorf("outer: %w", waits), blocked, "outer: door", once},
-		"requeue, %w":      {fmt.Errorf("outer: %w", again), done, "", every4},
-
-		"retry after, joined alone": {errors.Join(nil, later), failed, "inner", every4},
-		"terminal, joined alone":    {errors.Join(final, nil), failed, "inner", once},
-		"blocked, joined alone":     {errors.Join(waits), blocked, "door", once},
-		"requeue, joined alone":     {errors.Join(nil, again), done, "", every4},
-
-		"retry after, deep": {
-			fmt.Errorf("a: %w", errors.Join(errPlain, fmt.Errorf("b: %w", later))), failed, "a: plain\nb: inner", every4,
-		},
-		"terminal, with a sentinel":   {fmt.Errorf("%w: %w", errPlain, final), failed, "plain: inner", once},
-		"requeue, deep":               {errors.Join(nil, fmt.Errorf("a: %w", errors.Join(again))), done, "", every4},
-		"blocked, with no channel":    {reconciler.Blocked("door"), blocked, "door", once},
-		"blocked, with nil":           {reconciler.Blocked("door", nil), blocked, "door", once},
-		"retry after zero":            {reconciler.RetryAfter(errInner, 0), failed, "inner", backoff},
-		"retry after a negative time": {reconciler.RetryAfter(errInner, -time.Second), failed, "inner", backoff},
-	}
-}
-
-func joined() map[string]combined {
-	later := reconciler.RetryAfter(errInner, 4*time.Second)
-	latest := reconciler.RetryAfter(errInner, 8*time.Second)
-	byBackoff := reconciler.RetryAfter(errInner, 0)
-	final := reconciler.TerminalError(errInner)
-	waits := reconciler.Blocked("door", make(chan struct{}))
-	again := reconciler.Requeue(8 * time.Second)
-	soon := reconciler.Requeue(4 * time.Second)
-	const failed, blocked, done = reconciler.StatusKindError, reconciler.StatusKindBlocked, reconciler.StatusKindDone
-	every4, every8 := seconds(0, 4, 8), seconds(0, 8)
-	cases := map[string]combined{}
-	for name, c := range map[string]struct {
-		one, two error
-		kind     reconciler.StatusKind
-		again    []time.Duration
-	}{
-		"plain and requeue":                             {errPlain, again, failed, backoff},
-		"plain and retry after":                         {errPlain, later, failed, every4},
-		"plain and terminal":                            {errPlain, final, failed, once},
-		"plain and blocked":                             {errPlain, waits, blocked, once},
-		"the later of two retry times":                  {later, latest, failed, every8},
-		"retry after with and without a time":           {byBackoff, later, failed, every4},
-		"retry after without a time and terminal":       {byBackoff, final, failed, backoff},
-		"retry after and terminal":                      {later, final, failed, every4},
-		"retry after and blocked":                       {later, waits, failed, every4},
-		"retry after and requeue":                       {later, again, failed, every4},
-		"blocked and terminal":                          {waits, final, blocked, once},
-		"blocked and requeue":                           {waits, again, blocked, once},
-		"terminal and requeue":                          {final, again, failed, once},
-		"the shorter of two requeues":                   {again, soon, done, every4},
-		"requeue and requeue with backoff":              {again, reconciler.RequeueBackoff(), done, every8},
-		"requeue with backoff twice":                    {reconciler.RequeueBackoff(), reconciler.RequeueBackoff(), done, backoff},
-		"plain and requeue with backoff":                {errPlain, reconciler.RequeueBackoff(), failed, backoff},
-		"terminal that wraps retry after, and terminal": {reconciler.TerminalError(later), final, failed, once},
-		"retry after that wraps terminal, and terminal": {reconciler.RetryAfter(final, 4*time.Second), final, failed, every4},
-		"retry after that wraps requeue, and requeue":   {reconciler.RetryAfter(again, 4*time.Second), soon, failed, every4},
-		"terminal that wraps several, and requeue":      {reconciler.TerminalError(errors.Join(later, waits)), again, failed, once},
-		"blocked without a channel and with one":        {reconciler.Blocked("gate"), waits, blocked, once},
-	} {
-		for order, err := range map[string]error{"": errors.Join(c.one, c.two), ", reversed": errors.Join(c.two, c.one)} {
-			text := err.Error()
-			if c.kind == done {
-				text = ""
-			}
-			cases[name+order] = combined{err, c.kind, text, c.again}
-		}
-	}
-	return cases
 }
 
 // Each of several joined channels wakes the object.
@@ -284,25 +200,6 @@ func TestBlockedWaitsForItsChannelAndForNoClock(t *testing.T) {
 		_, message, _ = e.health.Now()
 		require.Equal(e, "OK, 99 object(s)", message)
 	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.BlockedRecheck = 0 }), reconciler.WithoutPruning())
-}
-
-// The wake-up is not lost when the channel closes while the operation still runs.
-func TestBlockedOnAChannelThatIsClosedAlreadyRunsAgain(t *testing.T) {
-	returning(t, nil, func(e *env) {
-		closed := make(chan struct{})
-		close(closed)
-		n := 0
-		e.target.deciding(func(call) error {
-			if n++; n < 5 {
-				return reconciler.Blocked("a door", closed)
-			}
-			return nil
-		})
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.eachDone()
-		require.Len(e, e.target.take(), 5)
-	})
 }
 
 func TestRetryAfterAndTerminalErrorOfNilAreNil(t *testing.T) {

@@ -418,24 +418,6 @@ func TestFreshChangeDoesNotWaitForManyPausedKeys(t *testing.T) {
 	}, reconciler.WithRetry(24*time.Hour, 24*time.Hour), reconciler.WithoutPruning())
 }
 
-// Package pauses is for the command and the page, whose pauses of single keys add up.
-func TestPausesOfKeysAddUp(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1, 2, 3)
-		ctx, two := e.Context(), "0x0000000000000002"
-		paused := func() []string { return e.loop.Snapshot(ctx).Paused }
-		require.NoError(e, operator.Pause(ctx, e.loop, "2", `"2"`, two))
-		require.NoError(e, operator.Pause(ctx, e.loop, "3", "1"))
-		require.Equal(e, []string{"1", "2", "3"}, paused())
-		require.NoError(e, operator.Resume(ctx, e.loop, two, "2"))
-		require.Equal(e, []string{"1", "3"}, paused())
-		require.EqualError(e, operator.Resume(ctx, e.loop, "1", "2"), "object 2 is not paused by its key")
-		require.Equal(e, []string{"1", "3"}, paused(), "nothing is resumed")
-		require.NoError(e, operator.Resume(ctx, e.loop, "1", "3"))
-		require.Empty(e, paused())
-	}, nil)
-}
-
 // interrupted lets others run after it has listed the keys that are paused.
 type interrupted struct{ inspect.LoopController }
 

@@ -104,29 +104,6 @@ func TestBlockedOnAClosedChannelDoesNotSpin(t *testing.T) {
 	}, nil)
 }
 
-type replaceTarget struct{ *target }
-
-func (s replaceTarget) DeleteBatch(ctx context.Context, txn statedb.ReadTxn, b []reconciler.BatchEntry[*object]) {
-}
-func (s replaceTarget) UpdateBatch(ctx context.Context, txn statedb.ReadTxn, b []reconciler.BatchEntry[*object]) {
-	for i := range b {
-		b[i] = reconciler.BatchEntry[*object]{Object: b[i].Object, Revision: b[i].Revision, Result: nil}
-	}
-}
-
-func TestReplacedBatchEntriesFail(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1, 2)
-		e.pass(time.Second)
-		for id := range e.target.holds() {
-			e.Fatalf("%d is in the target", id)
-		}
-		for _, id := range ids(1, 2) {
-			require.Contains(e, e.get(id).Status.GetError(), "removed or replaced")
-		}
-	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.BatchOperations = replaceTarget{e.target} })
-}
-
 func TestRunGoesOnUntilItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t)

@@ -5,7 +5,6 @@ package reconciler_test
 
 import (
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,64 +15,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
-
-// costs makes each batch call take aCall, and anObject more for each of its objects.
-func (x *target) costs(aCall, anObject time.Duration) {
-	var begun sync.Map
-	x.deciding(func(c call) error {
-		if _, has := begun.LoadOrStore(c.batch, true); !has {
-			time.Sleep(aCall)
-		}
-		time.Sleep(anObject)
-		return nil
-	})
-}
-
-// sizesOf returns the number of objects of each call, in the order in which the calls began.
-func sizesOf(calls []call) (sizes []int) {
-	places := map[int]int{}
-	for _, c := range calls {
-		if _, has := places[c.batch]; !has {
-			places[c.batch] = len(sizes)
-			sizes = append(sizes, 0)
-		}
-		sizes[places[c.batch]]++
-	}
-	return sizes
-}
-
-// eachBatch runs a test for batches and for rounds, with one worker and with four.
-func eachBatch(t *testing.T, test func(e *env), opts ...reconciler.Option) {
-	for _, kind := range []string{"batches", "rounds"} {
-		eachConcurrency(t, kind, test, operate(kind), opts...)
-	}
-}
-
-// A refresh of 1,000 objects takes a few calls, not one for each object, whatever a call costs.
-func TestRefreshKeepsBatches(t *testing.T) {
-	for _, cost := range []time.Duration{0, 10 * time.Millisecond, time.Second} {
-		t.Run(cost.String(), func(t *testing.T) {
-			eachBatch(t, func(e *env) {
-				e.put(1, ids(1, 1000)...)
-				e.pass(time.Minute)
-				e.target.take()
-				e.target.costs(cost, 0)
-				for range 3 {
-					e.pass(time.Hour)
-					calls := e.target.take()
-					require.Len(e, calls, 1000)
-					require.LessOrEqual(e, len(sizesOf(calls)), 8, "calls")
-				}
-				_, err := e.loop.Refresh(e.Context())
-				require.NoError(e, err)
-				e.pass(10 * time.Second)
-				calls := e.target.take()
-				require.Len(e, calls, 1000)
-				require.LessOrEqual(e, len(sizesOf(calls)), 8, "calls")
-			}, reconciler.WithRefreshing(time.Hour, nil))
-		})
-	}
-}
 
 // A stuck operation holds up the refresh of its own object only.
 func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
@@ -91,19 +32,6 @@ func TestStuckOperationDoesNotEndRefreshing(t *testing.T) {
 			e.pass(10 * time.Millisecond)
 		}, reconciler.WithRefreshing(time.Minute, nil), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = timeout }))
 	}
-}
-
-// Passes that begin nothing, for example while all workers are busy, do not count a refresh again.
-func TestRefreshIsCountedOnce(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, ids(1, 8)...)
-		e.pass(time.Minute)
-		e.target.takes(10 * time.Millisecond)
-		_, err := e.loop.Refresh(e.Context())
-		require.NoError(e, err)
-		e.pass(time.Minute)
-		require.EqualValues(e, 8, e.loop.Figures().Refreshes)
-	}, nil, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
 // An object that the program changes after a refresh has found it Done, and before its operation, is updated.

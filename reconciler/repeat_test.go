@@ -216,45 +216,6 @@ func TestReapplyDuringAPauseIsARefreshAfterIt(t *testing.T) {
 	}, nil)
 }
 
-func TestReapplyOfAnObjectThatAskedToBeRunAgainIsARefresh(t *testing.T) {
-	for _, paused := range []bool{false, true} {
-		inBubble(t, func(e *env) {
-			e.target.deciding(func(call) error { return reconciler.Requeue(time.Minute) })
-			e.put(1, 1)
-			e.pass(time.Second)
-			e.target.take()
-			if paused {
-				e.loop.PauseObjects(func(*object) bool { return true })
-				e.pass(2 * time.Minute)
-			}
-			e.target.mutate = func(o *object) { o.Note = "handle" }
-			_, err := e.loop.Reapply(e.Context(), &object{ID: 1})
-			require.NoError(e, err)
-			e.loop.Resume()
-			e.pass(time.Second)
-			require.Equal(e, []string{"refresh(1)"}, e.target.calls())
-			require.Equal(e, "handle", e.get(1).Note, "what the update has set")
-		}, nil)
-	}
-}
-
-func TestRequeueAfterARefreshWritesNothing(t *testing.T) {
-	for _, name := range []string{"reapply", "refresh", "refresh of all"} {
-		inBubble(t, func(e *env) {
-			e.put(1, 1)
-			e.pass(time.Second)
-			e.target.deciding(func(call) error { return reconciler.Requeue(time.Second) })
-			repeating[name](e)
-			e.pass(500 * time.Millisecond)
-			e.target.take()
-			was := e.table.Revision(e.db.ReadTxn())
-			e.pass(10 * time.Second)
-			require.Len(e, e.target.take(), 10)
-			require.Equal(e, was, e.table.Revision(e.db.ReadTxn()), name)
-		}, nil)
-	}
-}
-
 // The operation that runs when Reapply is called may have read what has changed since: its success is not shown.
 func TestSuccessOfAnOperationThatRunsAtReapplyIsNotShown(t *testing.T) {
 	inBubble(t, func(e *env) {

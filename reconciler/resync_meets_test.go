@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -121,16 +120,6 @@ func TestListTimeoutChangesWhileTheLoopWaits(t *testing.T) {
 			require.Equal(e, []string{"update(1)", "update(2)"}, w.changes())
 		})
 	}
-}
-
-func TestListTimeoutThatNeverEnds(t *testing.T) {
-	resyncing(t, begin{target: map[uint64]int{1: 1, 2: 1}, late: true, change: slowList(time.Second)}, func(e *env, w *world, done func()) {
-		e.pass(5 * time.Second)
-		e.put(1, 1, 2)
-		done()
-		e.pass(time.Hour)
-		require.Empty(e, w.changes())
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ListTimeout = math.MaxInt64 }))
 }
 
 func TestStopWritesOutcomesBeforeItWaitsForAListing(t *testing.T) {

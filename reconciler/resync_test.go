@@ -313,21 +313,6 @@ func TestAdoptionNeedsNoPermit(t *testing.T) {
 	}, limiter())
 }
 
-func TestResyncIntervalIsKept(t *testing.T) {
-	rows := map[uint64]int{1: 1}
-	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
-		e.pass(time.Second)
-		before := w.listed()
-		e.pass(10 * time.Minute)
-		require.Equal(e, before+10, w.listed())
-		require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.ResyncInterval = 0 }))
-		e.pass(10 * time.Minute)
-		require.Equal(e, before+10, w.listed())
-		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.PruneInterval = time.Hour }),
-			"Settings.PruneInterval is 1h0m0s, but Config.Lister is set: set ResyncInterval")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = time.Minute }))
-}
-
 func TestResyncAboveItsBudgetAwaitsApproval(t *testing.T) {
 	resyncing(t, begin{target: map[uint64]int{1: 1, 8: 1, 9: 1}, rows: map[uint64]int{1: 2}}, func(e *env, w *world, _ func()) {
 		e.pass(time.Second)

@@ -173,28 +173,6 @@ func (x *target) prompt() {
 // asIs returns the error unchanged.
 func asIs(err error) error { return err }
 
-func TestTimeoutErrorNamesTheOperationAndTheTimeout(t *testing.T) {
-	for kind, names := range map[string][2]string{"single": {"update", "delete"}, "rounds": {"batch", "batch"}} {
-		eachConcurrency(t, kind, func(e *env) {
-			e.target.overdue(asIs)
-			e.put(1, 1)
-			e.pass(5*time.Second + time.Millisecond)
-			e.status(1, reconciler.StatusKindError, names[0]+" timed out after 5s: context deadline exceeded")
-			e.target.take()
-			e.pass(99*time.Millisecond + 5*time.Second)
-			require.Len(e, e.target.take(), 1, "the next attempt has the full timeout again")
-
-			e.target.prompt()
-			e.pass(time.Minute)
-			e.target.overdue(asIs)
-			e.remove(1)
-			e.pass(5*time.Second + time.Millisecond)
-			_, _, err := e.health.Now()
-			require.EqualError(e, err, names[1]+" timed out after 5s: context deadline exceeded")
-		}, operate(kind), reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = 5 * time.Second }))
-	}
-}
-
 // The outcome of an operation counts, however late the operation returns.
 func TestOutcomesOfLateOperationsCount(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -220,17 +198,6 @@ func TestOutcomesOfLateOperationsCount(t *testing.T) {
 	}
 }
 
-// An operation that fails before its deadline is no timeout, even if it exceeded a deadline of its
-// own.
-func TestFailuresInTimeAreNoTimeouts(t *testing.T) {
-	everyWay(t, func(e *env) {
-		e.target.deciding(func(call) error { return context.DeadlineExceeded })
-		e.put(1, 1)
-		synctest.Wait()
-		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
-	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
-}
-
 func TestWithoutTimeoutThereIsNoDeadline(t *testing.T) {
 	singly(t, func(e *env) {
 		e.hook(func(ctx context.Context, c call) {
@@ -245,21 +212,6 @@ func TestWithoutTimeoutThereIsNoDeadline(t *testing.T) {
 		e.loop.Prune()
 		e.pass(time.Minute)
 		require.Len(e, e.target.take(), 3)
-	})
-}
-
-// The deadline of the program's context is no timeout of the operation.
-func TestEndOfTheReconcilerIsNoTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		loop, err := reconciler.New(e.config(reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Hour }), reconciler.WithoutPruning()))
-		require.NoError(e, err)
-		e.target.overdue(asIs)
-		e.put(1, 1)
-		ctx, cancel := context.WithTimeout(e.Context(), time.Minute)
-		defer cancel()
-		require.NoError(e, loop.Run(ctx))
-		e.status(1, reconciler.StatusKindError, "context deadline exceeded")
 	})
 }
 
@@ -290,26 +242,6 @@ func TestRechecksAreSpread(t *testing.T) {
 		}
 		require.Greater(e, len(moments), 50)
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Jitter = 0.1 }))
-}
-
-func TestRecheckCanBeChanged(t *testing.T) {
-	everyWay(t, func(e *env) {
-		set := func(d time.Duration) {
-			require.NoError(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = d }))
-		}
-		e.blocking("door")
-		start := time.Now()
-		e.put(1, 1)
-		synctest.Wait()
-		set(10 * time.Second)
-		e.pass(85 * time.Second)
-		require.Equal(e, seconds(0, 60, 70, 80), since(start, e.target.take()), "from the next block on")
-		set(0)
-		e.pass(time.Hour)
-		require.Len(e, e.target.take(), 1)
-		require.ErrorContains(e, e.loop.Reconfigure(func(s *reconciler.Settings) { s.BlockedRecheck = -1 }),
-			"Settings.BlockedRecheck is -1ns, must not be negative")
-	})
 }
 
 // comesBack identifies objects that were in one call and had been called the same number of times.

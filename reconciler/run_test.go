@@ -54,17 +54,6 @@ func TestSecondRunLeavesTheFirstAlone(t *testing.T) {
 	}, func(e *env, cfg *reconciler.Config[*object]) { cfg.Health = scopedHealth{e.Health} })
 }
 
-// Refresh of all objects returns an error after the stop, since the refresh will not come.
-func TestRefreshOfAllAfterTheStopIsAnError(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.put(1, 1)
-		e.pass(time.Second)
-		e.stop()
-		_, err := e.loop.Refresh(e.Context())
-		require.ErrorIs(e, err, inspect.ErrStopped)
-	}, nil)
-}
-
 // Explain names a limit that keeps an object waiting. It does not mention the limit for an object
 // that is done.
 func TestExplainNamesALimitThatIsUsedUp(t *testing.T) {

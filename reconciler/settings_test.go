@@ -129,32 +129,6 @@ func TestBadSettingsAreNamedAndChangeNothing(t *testing.T) {
 	}, nil)
 }
 
-func TestRoundSizeIsChanged(t *testing.T) {
-	inBubble(t, func(e *env) {
-		e.target.takes(time.Millisecond)
-		largest := func() (n int) {
-			sizes := map[int]int{}
-			for _, c := range e.target.take() {
-				sizes[c.batch]++
-				n = max(n, sizes[c.batch])
-			}
-			return n
-		}
-		e.put(1, ids(1, 1000)...)
-		e.pass(100 * time.Millisecond)
-		e.set(func(s *reconciler.Settings) { s.RoundSize = 50 })
-		e.pass(400 * time.Millisecond)
-		require.Equal(e, 50, largest())
-		e.set(func(s *reconciler.Settings) { s.RoundSize = 2 })
-		e.pass(60 * time.Millisecond)
-		e.target.take()
-		e.pass(200 * time.Millisecond)
-		require.Equal(e, 2, largest())
-		e.pass(time.Second)
-		e.eachDone()
-	}, operationKinds[1].change, reconciler.WithRoundLimits(10, nil))
-}
-
 // The backoff and the retries of a failure follow the settings at the time of the failure.
 func TestRetrySettingsAreChanged(t *testing.T) {
 	withWorkers(t, []int{1, 4}, func(e *env, _ int) {

@@ -23,9 +23,9 @@ import (
 // step causes one event.
 func (w *together) step() {
 	events := []func(id uint64) string{
-		w.write, w.write, w.write, w.rewrite, w.remove, w.replace, w.spoil, w.spoil, w.lose, w.orphan,
+		w.write, w.write, w.write, w.rewrite, w.touch, w.remove, w.replace, w.spoil, w.spoil, w.lose, w.orphan,
 		w.resync, w.pauseAll, w.pauseSome, w.pauseKey, w.resume, w.reapply, w.reapply, w.verify, w.verify, w.refresh, w.retry, w.reconfigure,
-		w.wait, w.wait, w.wait, w.wait, w.device, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
+		w.wait, w.wait, w.wait, w.wait, w.plan, w.device, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
 		w.pass, w.pass, w.pass, w.pass,
 	}
 	id := 1 + w.rng.Uint64N(cold)
@@ -52,6 +52,17 @@ func (w *together) rewrite(id uint64) string {
 		time.Sleep(pick(w.rng, 0, time.Millisecond, 10*time.Millisecond))
 	}
 	return fmt.Sprintf("row %d was rewritten", id)
+}
+
+// touch writes all rows as they are, as another writer of the table does.
+func (w *together) touch(uint64) string {
+	w.e.Write(func(wtxn statedb.WriteTxn) {
+		for row := range w.e.Table.All(wtxn) {
+			_, _, err := w.e.Table.Insert(wtxn, row.Clone())
+			require.NoError(w, err)
+		}
+	})
+	return "all rows are written as they are"
 }
 
 func (w *together) removeIn(wtxn statedb.WriteTxn, id uint64) {
@@ -83,12 +94,18 @@ func (w *together) replace(id uint64) string {
 }
 
 func (w *together) spoil(id uint64) string {
+	if w.prunes {
+		return w.orphan(id)
+	}
 	value := w.rng.IntN(3)
 	w.world.drift(id, value)
 	return fmt.Sprintf("the target gets %d = %d", id, value)
 }
 
 func (w *together) lose(id uint64) string {
+	if w.prunes {
+		return w.orphan(id)
+	}
 	w.world.drift(id, absent)
 	return fmt.Sprintf("the target loses %d", id)
 }
@@ -101,7 +118,7 @@ func (w *together) orphan(id uint64) string {
 
 // driftAll changes every third object up to last.
 func (w *together) driftAll(last uint64) {
-	for id := uint64(1); id <= last; id += 3 {
+	for id := uint64(1); id <= last && !w.prunes; id += 3 {
 		w.world.drift(id, pick(w.rng, absent, 0, 1, 2, 3))
 	}
 	w.orphan(1)
@@ -109,8 +126,27 @@ func (w *together) driftAll(last uint64) {
 }
 
 func (w *together) resync(uint64) string {
+	if w.prunes {
+		w.loop.Load().Prune()
+		return "prune"
+	}
 	w.loop.Load().Resync()
 	return "resync"
+}
+
+// plan plans beside all else.
+func (w *together) plan(uint64) string {
+	loop := w.loop.Load()
+	w.plans.Go(func() {
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		p, err := loop.Plan(ctx)
+		w.world.event("a plan: %s, %v", p.Summary(), err)
+		if err == nil && (p.Orphan+p.Different+p.Equal > p.Listed || p.Reapplied > p.Equal) {
+			w.world.violate("(g) a plan of %d objects: %s", p.Listed, p)
+		}
+	})
+	return "a plan begins"
 }
 
 // pauseAll pauses the loop for a while, half of the times beside an operation of a row that is written again afterwards.
@@ -359,6 +395,11 @@ func (w *together) wait(id uint64) string {
 	}()
 	synctest.Wait()
 	return "a " + name
+}
+
+// isEnd reports whether a wait ended because its context or its loop ended.
+func isEnd(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, inspect.ErrStopped)
 }
 
 // openWaits returns the waits that have not ended.

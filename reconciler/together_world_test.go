@@ -47,6 +47,8 @@ type togetherWorld struct {
 	judged      map[uint64]int
 	judgedTo    uint64
 	initialized bool
+	// pruning: a prune runs. stopped: no loop runs.
+	pruning, stopped bool
 	// calm is closed when the faults end. gate is closed to release blocked objects.
 	calm, gate chan struct{}
 	waits      map[*string]bool
@@ -96,7 +98,14 @@ func newTogetherWorld(w *together) *togetherWorld {
 func (x *togetherWorld) newLoop() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.ops, x.judged, x.judgedTo = map[uint64][]bool{}, map[uint64]int{}, 0
+	x.ops, x.judged, x.judgedTo, x.stopped = map[uint64][]bool{}, map[uint64]int{}, 0, false
+}
+
+// stop records that the loop has ended.
+func (x *togetherWorld) stop() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.stopped = true
 }
 
 func (x *togetherWorld) setInitialized(is bool) {
@@ -314,6 +323,9 @@ func (x *togetherWorld) begin(p *part, deletes bool) (rng *rand.Rand) {
 			x.violateLocked("(d) orphan %d is deleted before the table is initialised", p.ID)
 		}
 	}
+	if x.pruning || x.stopped {
+		x.violateLocked("(c) an operation of %d begins during a prune: %t, or after the stop: %t", p.ID, x.pruning, x.stopped)
+	}
 	if number < x.latest[p.ID] {
 		x.violateLocked("(c) an operation of %d for version %d starts after one for version %d\n%s", p.ID, number, x.latest[p.ID], x.history(p.ID))
 	}
@@ -357,12 +369,42 @@ func (x *togetherWorld) do(ctx context.Context, txn statedb.ReadTxn, p *part, de
 	return err
 }
 
+// needs: a row with an even ID needs the one before it, if that is wanted, and that is deleted after it. Hot rows do not:
+// if both are written faster than they are applied, no version of the one finds the other applied.
+func (x *togetherWorld) needs(ctx context.Context, txn statedb.ReadTxn, p *part, deletes bool) error {
+	w := x.w
+	if deletes && p.ID%2 == 1 {
+		return reconciler.NeedDeleted(ctx, nil, func(other *part) bool { return other.ID == p.ID+1 }, "the next one")
+	}
+	row, revision, wanted := w.e.Table.Get(txn, partIndex.Query(p.ID-1))
+	if deletes || p.ID%2 == 1 || !wanted || p.ID > cold {
+		return nil
+	}
+	lacked := x.lacks(row.ID)
+	_, err := reconciler.NeedApplied[*part](ctx, txn, nil, partIndex.Query(row.ID), "the one before")
+	if _, now, _ := w.e.Table.Get(w.e.DB.ReadTxn(), partIndex.Query(row.ID)); err == nil && lacked && now == revision && x.lacks(row.ID) {
+		x.violate("(g) row %d is applied, and %d is not", p.ID, row.ID)
+	}
+	return err
+}
+
+// lacks reports whether the target has not got an object by an operation, or lost it by one.
+func (x *togetherWorld) lacks(id uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := len(x.changes[id])
+	return n == 0 || x.value(id) == absent && x.changes[id][n-1].by == applied
+}
+
 // try returns the drawn outcome of an operation, and how it has changed the target; nothing if it has only succeeded.
 func (x *togetherWorld) try(ctx context.Context, txn statedb.ReadTxn, rng *rand.Rand, p *part, deletes bool) (by changer, err error) {
 	w := x.w
 	time.Sleep(x.takes)
 	if p.ID > cold {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if err := x.needs(ctx, txn, p, deletes); err != nil {
+		return "", err
 	}
 	if p.Value == 2 && !deletes {
 		if _, err := reconciler.Need(txn, statedb.Table[*part](w.devices), partIndex.Query(p.ID%4), "device"); err != nil {
@@ -431,9 +473,37 @@ func (x *togetherWorld) Delete(ctx context.Context, txn statedb.ReadTxn, _ state
 	return x.do(ctx, txn, p, true)
 }
 
-// Prune implements reconciler.Operations. With a Lister nothing is pruned.
-func (x *togetherWorld) Prune(context.Context, statedb.ReadTxn, iter.Seq2[*part, statedb.Revision]) error {
-	x.violate("the target is pruned")
+// Prune deletes what has no row, and checks (d). With a Lister nothing is pruned.
+func (x *togetherWorld) Prune(_ context.Context, _ statedb.ReadTxn, rows iter.Seq2[*part, statedb.Revision]) error {
+	x.mu.Lock()
+	if !x.w.prunes || !x.initialized || len(x.running) > 0 {
+		x.violateLocked("(d) the target is pruned: wanted %t, initialised %t, beside %v", x.w.prunes, x.initialized, x.running)
+	}
+	x.pruning = true
+	x.tries[foreign]++
+	rng := rand.New(rand.NewPCG(x.w.seed, x.tries[foreign]))
+	x.mu.Unlock()
+	time.Sleep(x.takes)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pruning = false
+	if trouble := rng.IntN(4); !x.isCalm() && trouble == 0 {
+		return errors.New("interrupted")
+	}
+	kept := map[uint64]bool{}
+	for p := range rows {
+		kept[p.ID] = true
+	}
+	for id := range x.changes {
+		if kept[id] || id == foreign || x.value(id) == absent {
+			continue
+		}
+		deleted := slices.ContainsFunc(x.versions[id], func(v version) bool { return v.number >= x.latest[id] && v.value == absent })
+		if len(x.ops[id]) > 0 && id <= hot && !deleted {
+			x.violateLocked("(d) a prune does not get row %d\n%s", id, x.history(id))
+		}
+		x.set(id, absent, applied)
+	}
 	return nil
 }
 
@@ -549,6 +619,17 @@ func (r togetherRounds) ProcessRound(ctx context.Context, txn statedb.ReadTxn, d
 	r.DeleteBatch(ctx, txn, deletes)
 	r.UpdateBatch(ctx, txn, updates)
 }
+
+// commits calls a function after each commit of any table.
+type commits struct {
+	*statedb.ExpVarMetrics
+	f func()
+}
+
+func (c *commits) WriteTxnDuration(string, []string, time.Duration) { c.f() }
+
+// clock returns the time of day in a bubble, which begins at midnight.
+func clock(t time.Time) string { return t.UTC().Format("15:04:05.000000") }
 
 // otherTarget is the target of the second reconciler of the rows.
 type otherTarget struct{ x *togetherWorld }

@@ -203,27 +203,3 @@ func TestWaitSleepsWhileOneUnfinishedObjectStaysAsItIs(t *testing.T) {
 		assert.NoError(t, <-ended)
 	})
 }
-
-// lateTable finishes its only object, and the waiter's context, between the waiter's read of the
-// table and its sleep, and hides the change, as if the waiter noticed the end of the context first.
-type lateTable struct {
-	statedb.Table[*row]
-	finish func()
-}
-
-func (l *lateTable) GetWatch(txn statedb.ReadTxn, query statedb.Query[*row]) (*row, statedb.Revision, <-chan struct{}, bool) {
-	obj, rev, _, found := l.Table.GetWatch(txn, query)
-	l.finish()
-	return obj, rev, make(chan struct{}), found
-}
-
-func TestWaitThatEndsAsTheTableIsReconciledSucceeds(t *testing.T) {
-	r := newRows(t, rowStatus)
-	r.put(1, status.Pending())
-	ctx, cancel := context.WithCancel(t.Context())
-	table := &lateTable{Table: r.table, finish: func() {
-		r.put(1, status.Done())
-		cancel()
-	}}
-	assert.NoError(t, status.WaitForReconciliation(ctx, r.db, table, rowStatus))
-}

@@ -50,26 +50,6 @@ func (l *nameList) without(t *testing.T, names ...string) *nameList {
 	return set.names()
 }
 
-func TestListsReadFromTextAreShared(t *testing.T) {
-	withFreshLists(t, 0)
-	var set Set
-	require.NoError(t, set.UnmarshalJSON([]byte(`{"b":{"kind":"Done"},"a":{"kind":"Done"}}`)))
-	assert.Same(t, listOf("a", "b"), set.names())
-}
-
-func TestKeysOfDifferentListsDiffer(t *testing.T) {
-	seen := map[string][]string{}
-	for _, names := range [][]string{
-		{}, {""}, {"", ""}, {"a", "b"}, {"ab"}, {"a b"}, {"a,b"}, {"", "a"}, {"a", ""},
-		{`a" "b`}, {`a\" \"b`}, {"a\x00b"}, {`a\x00b`}, {"\xff"}, {"\ufffd"},
-	} {
-		key := listKey(names)
-		other, found := seen[key]
-		assert.False(t, found, "%q and %q have the same key", names, other)
-		seen[key] = names
-	}
-}
-
 // Names can come from outside, so memory must not grow with their number.
 func TestInternedListsStayWithinTheBudget(t *testing.T) {
 	withFreshLists(t, 0)

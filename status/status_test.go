@@ -104,21 +104,6 @@ var allKinds = []status.Kind{
 	status.KindDone, status.KindError, status.KindBlocked,
 }
 
-func TestKindHasItsWord(t *testing.T) {
-	for kind, word := range map[status.Kind]string{
-		status.KindUnset:      "",
-		status.KindPending:    "Pending",
-		status.KindRefreshing: "Refreshing",
-		status.KindDone:       "Done",
-		status.KindError:      "Error",
-		status.KindBlocked:    "Blocked",
-		status.Kind(6):        "Kind(6)",
-		status.Kind(255):      "Kind(255)",
-	} {
-		assert.Equal(t, word, kind.String())
-	}
-}
-
 func TestKindReadsBackAsValueAndAsMapKey(t *testing.T) {
 	type document struct {
 		Value status.Kind

@@ -177,20 +177,6 @@ func TestNothingRunsAfterTheEndOfTheContext(t *testing.T) {
 	require.Empty(t, g.calls)
 }
 
-// worse panics with itself when its text is asked for, which package fmt does not bear.
-type worse struct{}
-
-func (w worse) Error() string { panic(w) }
-
-func TestPanicWithAValueWithoutATextIsAnError(t *testing.T) {
-	cfg := config(t, &target{})
-	err := func() (err error) {
-		defer cfg.Recover("update", &err)
-		panic(worse{})
-	}()
-	require.EqualError(t, err, "panic in update: a execute_test.worse, whose text panics")
-}
-
 func TestPanicIsAnErrorOfItsOperation(t *testing.T) {
 	g := &target{does: behaviour{"a": func(context.Context) error { panic("oops") }}}
 	cfg := config(t, g)
@@ -273,36 +259,6 @@ func TestGoexitDiffersFromNotRun(t *testing.T) {
 	require.Equal(t, execute.ErrNotRun, all[2].Run.Err)
 }
 
-func TestHookIsCalledAroundEachCall(t *testing.T) {
-	g := &target{}
-	cfg := config(t, g)
-	type key struct{}
-	var calls []execute.Call
-	cfg.Hook = func(ctx context.Context, c execute.Call) (context.Context, func(error)) {
-		calls = append(calls, c)
-		return context.WithValue(ctx, key{}, c.Key), func(err error) { g.calls = append(g.calls, fmt.Sprint("end ", err)) }
-	}
-	g.does = behaviour{"a": func(ctx context.Context) error { return errors.New(ctx.Value(key{}).(string)) }}
-	ctx, x := execute.New(t.Context(), cfg)
-	runTurn(ctx, x, operations("a", "-b"))
-	require.Equal(t, []string{"update a", "end a", "delete b", "end <nil>"}, g.calls)
-	require.Equal(t, execute.Call{Operation: "update", Objects: 1, Key: "a", Revision: 1, Attempt: 1}, calls[0])
-}
-
-func TestNoteBelongsToTheRunningOperation(t *testing.T) {
-	g := &target{does: behaviour{"b": func(ctx context.Context) error { execute.Note(ctx, "said"); return nil }}}
-	cfg := config(t, g)
-	ctx, x := execute.New(t.Context(), cfg)
-	all := operations("a", "b")
-	runTurn(ctx, x, all)
-	require.Nil(t, all[0].Run.Note)
-	require.Equal(t, "said", *all[1].Run.Note)
-	require.Same(t, x.Scope, execute.ScopeOf(ctx, cfg.Rows))
-	require.Nil(t, execute.ScopeOf(ctx, config(t, g).Rows), "the operation of another reconciler")
-	execute.Note(ctx, "after the call")
-	require.ErrorIs(t, execute.Checkpoint(ctx, all[0].Row), execute.ErrNoOperation)
-}
-
 type pool struct {
 	*execute.Pool[*row]
 	now func() time.Duration
@@ -366,24 +322,6 @@ func sleep(d time.Duration) func(context.Context) error {
 	return func(context.Context) error { time.Sleep(d); return nil }
 }
 
-func TestSlowJobDelaysNoOtherJob(t *testing.T) {
-	inPool(t, 2, 0, behaviour{"slow": sleep(time.Second)},
-		func(t *testing.T, ctx context.Context, p *pool) {
-			start(ctx, p, "slow", "a", "b", "c")
-			synctest.Wait()
-			<-p.SomeFinished
-			require.Equal(t, []string{"a", "b", "c"}, finished(p))
-			require.Equal(t, execute.Running, jobOf(p, "slow").Place)
-			require.Equal(t, 1, p.Moving(p.now()))
-			time.Sleep(50 * time.Millisecond)
-			require.Zero(t, p.Moving(p.now()), "a slow job is not moving")
-			require.True(t, p.IsBusy())
-			time.Sleep(time.Second)
-			require.Equal(t, []string{"slow"}, finished(p))
-			require.False(t, p.IsBusy())
-		})
-}
-
 func TestWorkersBoundTheRunningJobs(t *testing.T) {
 	slow := sleep(time.Second)
 	inPool(t, 2, 0, behaviour{"a": slow, "b": slow, "c": slow},
@@ -391,7 +329,7 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 			require.Equal(t, 2, p.Room())
 			start(ctx, p, "a", "b", "c")
 			synctest.Wait()
-			require.Equal(t, execute.Queued, jobOf(p, "c").Place)
+			require.Equal(t, execute.Queued, jobOf(p, "c").State)
 			require.Zero(t, p.Room())
 			back := p.Recall()
 			require.Len(t, back, 1)
@@ -399,54 +337,6 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 			time.Sleep(time.Second)
 			synctest.Wait()
 			require.Equal(t, []string{"a", "b"}, finished(p))
-		})
-}
-
-func TestStuckJobKeepsItsWorkerUntilItReturns(t *testing.T) {
-	inPool(t, 2, time.Second, behaviour{
-		"a": sleep(time.Hour), "b": sleep(time.Millisecond), "c": sleep(time.Hour),
-	},
-		func(t *testing.T, ctx context.Context, p *pool) {
-			start(ctx, p, "a", "b")
-			synctest.Wait()
-			at, ok := p.NextStuck(p.now())
-			require.True(t, ok)
-			require.Equal(t, 2*time.Second, at, "twice the timeout")
-			require.Empty(t, overdue(p))
-			time.Sleep(2 * time.Second)
-			require.Len(t, overdue(p), 1)
-			require.Empty(t, overdue(p), "each is reported once")
-			_, ok = p.NextStuck(p.now())
-			require.False(t, ok)
-			require.Equal(t, execute.Stuck, jobOf(p, "a").Place)
-			require.Zero(t, jobOf(p, "a").Began)
-			require.Equal(t, []string{"b"}, finished(p))
-			require.Equal(t, 3, p.Room(), "one worker is free, and gets 2 ms of work ahead")
-			n, changes, all := p.NumStuck()
-			require.Equal(t, 1, n)
-			require.False(t, all)
-
-			start(ctx, p, "c")
-			time.Sleep(2 * time.Second)
-			require.Len(t, overdue(p), 1)
-			n, changed, all := p.NumStuck()
-			require.Equal(t, 2, n)
-			require.NotEqual(t, changes, changed)
-			require.True(t, all)
-			require.Zero(t, p.Room())
-			var stuck []string
-			for j := range p.Jobs {
-				stuck = append(stuck, j.Ops[0].Obj.key)
-			}
-			require.Equal(t, []string{"a", "c"}, stuck, "the longest first")
-
-			time.Sleep(time.Hour)
-			synctest.Wait()
-			require.Equal(t, []string{"a", "c"}, finished(p))
-			n, _, all = p.NumStuck()
-			require.Zero(t, n)
-			require.False(t, all)
-			require.Equal(t, 2, p.Room())
 		})
 }
 

@@ -203,20 +203,6 @@ func at(revision statedb.Revision) change {
 	return change{Object: fmt.Sprint("version ", revision), Revision: revision}
 }
 
-func TestErrorsOfTheOldestFailuresAreNamed(t *testing.T) {
-	k := follow.NewKept[string]()
-	for i := range 12 {
-		k.Keep(fmt.Sprint(i), at(statedb.Revision(i)), fmt.Errorf("error %02d", i), 0, time.Duration(100-i))
-	}
-	err := k.Errors()
-	require.ErrorContains(t, err, "error 00\nerror 01\n")
-	require.ErrorContains(t, err, "error 09\n2 further errors omitted")
-	k.Forget("0", 100)
-	err = k.Errors()
-	require.NotContains(t, err.Error(), "error 00")
-	require.ErrorContains(t, err, "error 10\n1 further errors omitted")
-}
-
 func TestLongestWaitDoesNotOverflow(t *testing.T) {
 	require.EqualValues(t, 30, follow.After(10, 20))
 	require.EqualValues(t, math.MaxInt64, follow.After(10, math.MaxInt64))

@@ -302,21 +302,6 @@ func TestOperationBetweenTwoVersionsEndsAWait(t *testing.T) {
 	}
 }
 
-// Reapply declares the outcome of an operation void: then the version is applied again.
-func TestOperationBeforeAWaitDoesNotCount(t *testing.T) {
-	e := newEnvBeside(t)
-	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 3}
-	e.join(version{Object: "a", Revision: 3})
-	e.NoteOperation("a", 3, false, true)
-	w := e.join(version{Object: "a", Revision: 3})
-	e.unreconciled["a"] = core.KeyInfo[row]{Revision: 4}
-	e.Check(4)
-	e.expect(false, w, "the operation ended before the wait began")
-	e.NoteOperation("a", 3, false, true)
-	e.Check(4)
-	e.expect(true, w, "the operation was run again")
-}
-
 // The object was inserted, its update began, and it was deleted again before the caller looked for it.
 func TestDeletionBeforeTheLookUpDoesNotEndAWait(t *testing.T) {
 	e := newEnv(t)
@@ -350,25 +335,6 @@ func TestMarkEndsTheWaitsInItsRangesOnly(t *testing.T) {
 			e.expect(i%10 != 9 && e.covered.Covers(statedb.Revision(i+1)), w, fmt.Sprint(i, e.covered))
 		}
 	}
-}
-
-// The caller of a wait costs a round nothing while nothing happens, also if the mark has intervals.
-func TestRoundWithoutNewsVisitsNoWait(t *testing.T) {
-	e := newEnvBeside(t)
-	for revision := statedb.Revision(10); revision < 500; revision += 10 {
-		e.covered = append(e.covered, [2]statedb.Revision{revision, revision + 4})
-	}
-	for i := range many {
-		e.join(version{Object: name(i), Revision: statedb.Revision(10*i + 5), Milestone: progress.Applied})
-		e.join(version{Object: name(i), Revision: statedb.Revision(10*i + 6), Deleted: true})
-	}
-	for e.Check(4) {
-	}
-	e.states, e.marks = 0, 0
-	for range 10 {
-		require.False(e, e.Check(4))
-	}
-	require.Zero(e, e.states+e.marks)
 }
 
 func TestOneLookVisitsFewOfManyWaits(t *testing.T) {

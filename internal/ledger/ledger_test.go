@@ -386,46 +386,6 @@ type bounds struct {
 
 func boundsOf(after, upTo time.Duration, ok bool) bounds { return bounds{after, upTo, ok} }
 
-func TestTimesAreThoseOfTheSamplesAround(t *testing.T) {
-	var times Times
-	require.Equal(t, bounds{}, boundsOf(times.Written(0)), "nothing is known before the first sample")
-	times.Note(10, 5, 0)
-	times.Note(20, 5, 4)
-	times.Note(30, 8, 4)
-	times.Note(40, 8, 4) // only prolongs the sample before
-	times.Note(50, 9, 8)
-	for _, test := range []struct {
-		revision           statedb.Revision
-		written, attempted bounds
-	}{
-		{0, bounds{-1, 10, true}, bounds{-1, 10, true}},
-		{1, bounds{-1, 10, true}, bounds{10, 20, true}},
-		{4, bounds{-1, 10, true}, bounds{10, 20, true}},
-		{5, bounds{-1, 10, true}, bounds{40, 50, true}},
-		{6, bounds{20, 30, true}, bounds{40, 50, true}},
-		{8, bounds{20, 30, true}, bounds{40, 50, true}},
-		{9, bounds{40, 50, true}, bounds{}},
-		{10, bounds{}, bounds{}},
-	} {
-		require.Equal(t, test.written, boundsOf(times.Written(test.revision)), "revision %d", test.revision)
-		require.Equal(t, test.attempted, boundsOf(times.Applied(test.revision)), "revision %d", test.revision)
-	}
-	require.Equal(t, 4, len(times.samples))
-}
-
-func TestUnchangedRevisionsAddNoSample(t *testing.T) {
-	var times Times
-	times.Note(1, 3, 2)
-	for now := range time.Duration(1000) {
-		times.Note(now, 3, 2)
-	}
-	require.Equal(t, 1, len(times.samples))
-	times.Note(2000, 2, 1)
-	require.Equal(t, 1, len(times.samples), "a revision that decreases counts as unchanged")
-	times.Note(1000, 4, 2)
-	require.Equal(t, bounds{2000, 2000, true}, boundsOf(times.Written(4)), "so does a time that decreases")
-}
-
 // history is a random history of writes and of the mark, with all that is true of it.
 type history struct {
 	rng *rand.Rand

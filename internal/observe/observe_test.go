@@ -38,20 +38,6 @@ func TestSnapshotIsReadToItsEndBeforeTheNext(t *testing.T) {
 	require.Equal(e, []string{"took 5 after 0", "took 7 after 5"}, e.hooks())
 }
 
-func TestRowsThatAskForNothingAreSkipped(t *testing.T) {
-	e := newEnv(t, 2)
-	failed := func() status.Status { return status.Error(errors.New("no")) }
-	e.put(status.Done, ids(1, 5)...)
-	e.put(failed, 6)
-	e.put(unset, 7, 8)
-	e.put(status.Refreshing, 9)
-	require.Equal(e, []int{9}, e.round())
-	require.Equal(e, e.revision(), e.Revision())
-	require.Equal(e, uint64(2), e.Unset())
-	require.Equal(e, []string{"took 9 after 0", "unset 7"}, e.hooks())
-	require.Empty(e, e.round())
-}
-
 // A call of Observe reads a bounded number of changes, so that due keys and the other cursor are
 // not delayed.
 func TestLongSnapshotIsReadInSeveralCalls(t *testing.T) {
@@ -65,18 +51,6 @@ func TestLongSnapshotIsReadInSeveralCalls(t *testing.T) {
 	e.end(0, 0)
 	require.Equal(e, []int{20_001}, e.round())
 	require.False(e, e.Behind())
-}
-
-func TestMainCursorReportsDeletions(t *testing.T) {
-	e := newEnv(t, 1)
-	e.put(status.Pending, 1, 2)
-	e.rounds(0)
-	e.hooks()
-	e.delete(1, 2)
-	e.round()
-	require.Equal(e, []string{"took 4 after 2", "deleted 1"}, e.hooks())
-	e.round()
-	require.Equal(e, []string{"deleted 2"}, e.hooks())
 }
 
 func TestRowInAWindowIsUnreconciledSinceItsWait(t *testing.T) {
@@ -173,18 +147,6 @@ func TestDeletionDoesNotGoBackInRevision(t *testing.T) {
 	require.Equal(e, statedb.Revision(2), e.CallRevision(2, false, txn))
 	require.Equal(e, statedb.Revision(4), e.CallRevision(4, true, txn))
 	e.end(1, 0)
-}
-
-func TestOwnWritesNeedNoLook(t *testing.T) {
-	e := newEnv(t, 1)
-	e.put(status.Pending, 1, 2)
-	e.round()
-	e.put(status.Done, 1)
-	e.NoteWritten(e.revision(), 1)
-	require.Equal(e, 1, e.Skippable())
-	require.Equal(e, 1, e.Skippable(), "a query changes nothing")
-	e.rounds(0)
-	require.Zero(e, e.Skippable())
 }
 
 // row is a row of the observed table.

@@ -278,42 +278,6 @@ func upTo(n uint64) (ids []uint64) {
 	return ids
 }
 
-func TestAllRowsAreTakenOnceAnInterval(t *testing.T) {
-	playBeside(t, time.Hour, func(w *beside) { w.write(1, 2, 3) }, func(w *beside) {
-		require.Regexp(w, "^Next refresh in 1h0m0s, at .*Z$", w.health.said)
-		revision := w.rows.Revision()
-		for lap := range time.Duration(3) {
-			require.Equal(w, []handed{{(lap + 1) * time.Hour, []uint64{1, 2, 3}}}, w.pass(time.Hour))
-		}
-		require.Equal(w, revision, w.rows.Revision(), "nothing is written")
-	})
-}
-
-// A lap is taken as many rows at a time as the loop has room for.
-func TestLapIsTakenInPieces(t *testing.T) {
-	playBeside(t, time.Hour, func(w *beside) { w.size, w.cost = 100, time.Second; w.write(upTo(1000)...) }, func(w *beside) {
-		for range 2 {
-			pieces := w.pass(time.Hour + 20*time.Minute)
-			require.Len(w, pieces, 10)
-			for i, p := range pieces {
-				require.Len(w, p.ids, 100)
-				require.Equal(w, pieces[0].at+time.Duration(i)*100*time.Second, p.at)
-			}
-			require.Empty(w, w.pass(0))
-		}
-	})
-}
-
-// A row that changes before the lap has come to it is applied because of that.
-func TestRowThatChangesLeavesTheLap(t *testing.T) {
-	playBeside(t, time.Hour, func(w *beside) { w.size, w.cost = 1, time.Minute; w.write(1, 2, 3, 4) }, func(w *beside) {
-		require.Equal(w, []uint64{1, 2}, ids(w.pass(time.Hour)))
-		w.write(3)
-		require.Equal(w, []uint64{4}, ids(w.pass(30*time.Minute)))
-		require.Equal(w, []uint64{1, 2, 3, 4}, ids(w.pass(time.Hour)))
-	})
-}
-
 // A lap that takes longer than the interval is followed by the next at once.
 func TestSlowLoopGetsLongLaps(t *testing.T) {
 	playBeside(t, time.Minute, func(w *beside) {

@@ -103,7 +103,7 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 		},
 		Tracks:    func(r row) bool { w.looks++; return w.tracked[r.id] },
 		TracksKey: func(string) bool { return false },
-		Fights:    fights.New[row](false, func() fights.Settings { return fights.Settings{} }),
+		Fights:    fights.New(false, func(row) []byte { return nil }, func() fights.Settings { return fights.Settings{} }),
 		Orphan: func(r row, _ statedb.Revision) bool {
 			w.orphans = append(w.orphans, r.id)
 			return true
@@ -226,25 +226,6 @@ func (w *world) attempt(op core.Operation[row], cause core.Cause) {
 
 func (w *world) ended(id uint64) { w.attempt(core.Operation[row]{Row: row{id: id}}, core.CauseChange) }
 
-func TestListingIsSortedIntoFour(t *testing.T) {
-	w := play(t, nil)
-	w.put(row{1, 1}, row{2, 1}, row{3, 1}, row{4, 1}, row{5, 1})
-	w.pending[4], w.pending[5] = true, true
-	w.listed = []row{{1, 1}, {2, 9}, {5, 9}, {7, 1}}
-	w.begin()
-	out := w.finish()
-	require.Equal(t, []uint64{7}, w.orphans)
-	require.Equal(t, []uint64{2, 3}, w.repaired(), "4 and 5 are not Done")
-	out.Record.Started = time.Time{}
-	require.Equal(t, inspect.Resync{
-		Listed: 4, Equal: 1, Different: 1, Missing: 1, Orphan: 1,
-		Differences: []inspect.Difference{
-			{Key: "2", Kind: "different", Diff: "1 != 9"}, {Key: "3", Kind: "missing"}, {Key: "7", Kind: "orphan"},
-		},
-	}, out.Record)
-	require.Nil(t, w.pass(), "a listing ends once")
-}
-
 // What was listed says nothing of a key of which an operation has ended since the listing began.
 func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	w := play(t, nil)
@@ -267,17 +248,6 @@ func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	require.Equal(t, []uint64{4}, w.repaired())
 	w.EndRepairs()
 	require.Empty(t, w.repaired())
-}
-
-func TestOrphanIsInNeitherTheTableNorTheCore(t *testing.T) {
-	w := play(t, nil)
-	w.listed = []row{{1, 1}, {2, 1}, {3, 1}, {3, 1}}
-	w.during = func(context.Context) { w.put(row{1, 1}) }
-	w.begin()
-	w.tracked[2] = true
-	require.Nil(t, w.passAt(w.cfg.Rows.Revision()-1), "main has not passed the listing")
-	w.finish()
-	require.Equal(t, []uint64{3}, w.orphans)
 }
 
 // Changes wait for a slice of a resync, not for all of it. An orphan that is wanted, or was worked on, by the time it is
@@ -383,16 +353,6 @@ func TestListingEndsWithTheLoop(t *testing.T) {
 	require.Zero(t, w.State(0).Listing)
 	require.Nil(t, w.pass(), "a stop is no failure")
 	require.Empty(t, w.State(0).Failure)
-}
-
-// The goroutine of the listing may have its turn only after the stop.
-func TestNoListingBeginsAfterTheStop(t *testing.T) {
-	w := play(t, nil)
-	ctx, cancel := context.WithCancel(t.Context())
-	w.during = func(context.Context) { t.Error("the target is listed") }
-	cancel()
-	w.Resync.start(ctx, w.cfg.Rows.DB.ReadTxn())
-	<-w.Ended
 }
 
 // The loop may still look at a listing that its end has cut short.
@@ -535,18 +495,6 @@ func TestFirstListingThatComesTooLateIsNotUsed(t *testing.T) {
 	require.NotNil(t, w.listing, "the target is listed again")
 }
 
-// The loop may look late, for example since its process was frozen.
-func TestFirstListingThatIsTakenLateIsUsed(t *testing.T) {
-	w := play(t, nil)
-	w.late()
-	w.Adopt(0)
-	w.listed = []row{{1, 1}}
-	w.begin()
-	w.now = time.Hour
-	require.Nil(t, w.pass())
-	require.True(t, w.Adopts(row{1, 1}))
-}
-
 // Rows that are written meanwhile keep the comparison going once.
 func TestComparisonIsProlongedOnce(t *testing.T) {
 	w := play(t, nil)
@@ -580,23 +528,6 @@ func TestRefusedRowIsNotAdopted(t *testing.T) {
 	w.begin()
 	w.pass()
 	require.True(t, w.Adopts(row{2, 1}), "that was before the start")
-}
-
-// Calls go on as long as the program runs. Without an adoption that is ahead, they must not take memory.
-func TestRefusalsAreKeptForAnAdoptionOnly(t *testing.T) {
-	never := play(t, func(cfg *Config[row]) { cfg.Equal, cfg.Diff = nil, nil })
-	never.Refuse(row{1, 1})
-	require.Empty(t, never.refusals.keys)
-
-	w := play(t, nil)
-	w.Refuse(row{1, 1})
-	require.Len(t, w.refusals.keys, 1, "the loop has not started")
-	w.Adopt(0)
-	require.Len(t, w.refusals.keys, 1)
-	w.set.ListTimeout = 0
-	w.Adopt(0)
-	w.Refuse(row{2, 1})
-	require.Empty(t, w.refusals.keys, "nothing is adopted")
 }
 
 func TestLongListingIsReported(t *testing.T) {
@@ -713,14 +644,4 @@ func TestNothingMoreIsAdoptedAfterAPanicOfEqual(t *testing.T) {
 	require.Equal(t, 1, panics)
 	w.initialise()
 	require.True(t, w.pass().Record.Adopts)
-}
-
-func TestRefusedResyncAlsoNamesObjectsWithoutAKey(t *testing.T) {
-	w := play(t, func(cfg *Config[row]) { cfg.Budget = Budget{Objects: 1} })
-	w.listed = []row{{0, 1}, {7, 1}, {8, 1}}
-	w.begin()
-	out := w.finish()
-	require.Empty(t, w.orphans)
-	require.ErrorIs(t, out.Err, ErrAwaits)
-	require.ErrorContains(t, out.Err, "1 of 3 listed objects are left alone")
 }

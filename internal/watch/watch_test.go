@@ -15,30 +15,6 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestClosingIsReportedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, ready := newSet(t, perChunk)
-		ch := make(chan struct{})
-		never := s.Add(nil, 1)
-		w := s.Add(ch, 7)
-		require.True(t, w.Channel() == ch)
-		synctest.Wait()
-		require.Empty(t, ready)
-		require.Nil(t, s.Take())
-
-		close(ch)
-		<-ready
-		require.Equal(t, []*Wait[int]{w}, s.Take())
-		synctest.Wait()
-		require.Empty(t, ready)
-		require.Nil(t, s.Take())
-		s.Remove(w)
-		s.Remove(never)
-		synctest.Wait()
-		require.Empty(t, s.chunks, "a goroutine without channels")
-	})
-}
-
 func TestValueCountsAsClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ready := newSet(t, perChunk)
@@ -53,28 +29,6 @@ func TestValueCountsAsClosing(t *testing.T) {
 			require.Len(t, s.Take(), 1)
 		}
 		require.Empty(t, s.chunks)
-	})
-}
-
-func TestChannelsThatCloseTogetherAreReportedTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		notified := 0
-		s := New[int](func() { notified++ })
-		defer s.Stop()
-		channels := make([]chan struct{}, perChunk)
-		for i := range channels {
-			channels[i] = make(chan struct{})
-			s.Add(channels[i], i)
-		}
-		synctest.Wait()
-		s.mu.Lock()
-		for i := 1; i < perChunk; i += 2 {
-			close(channels[i])
-		}
-		s.mu.Unlock()
-		synctest.Wait()
-		require.Equal(t, 1, notified)
-		require.Len(t, s.Take(), perChunk/2)
 	})
 }
 

@@ -119,10 +119,3 @@ func failing(n int) []inspect.ObjectLine {
 	}
 	return out
 }
-
-func withBody(contentType, body string) func(*http.Request) {
-	return func(r *http.Request) {
-		r.Header.Set("Content-Type", contentType)
-		r.Body = io.NopCloser(strings.NewReader(body))
-	}
-}

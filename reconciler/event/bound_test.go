@@ -4,8 +4,6 @@
 package event_test
 
 import (
-	"bytes"
-	"log/slog"
 	"math/bits"
 	"math/rand/v2"
 	"runtime"
@@ -104,16 +102,4 @@ func TestCutTextsEndWithTheNumberOfBytesLeftOut(t *testing.T) {
 		require.True(e, utf8.ValidString(cut.Message))
 		require.Regexp(e, `^(é)+\.\.\. \(\d+ bytes left out\)$`, cut.Message)
 	})
-}
-
-func TestLogLinesOfEventsAreBounded(t *testing.T) {
-	var out bytes.Buffer
-	recorder := event.NewSlogRecorder(slog.New(slog.NewTextHandler(&out, nil)))
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 64 {
-		out.Reset()
-		recorder.Event(randomEvent(rng))
-		// Quoting makes four bytes of one at most.
-		require.Less(t, out.Len(), 4*6*event.MaxText)
-	}
 }

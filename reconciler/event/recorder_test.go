@@ -77,25 +77,6 @@ func TestRepeatedEventsAreFolded(t *testing.T) {
 	})
 }
 
-func TestEventsThatDifferInOnePartAreNotFolded(t *testing.T) {
-	inTable(t, func(e *env) {
-		defer e.run()()
-		// Some parts contain the separator of the key.
-		for _, parts := range [][3]string{
-			{"a", "b", "r"}, {"ab", "", "r"}, {"", "ab", "r"}, {"a", "br", ""},
-			{"a\x00", "b", "r"}, {"a", "\x00b", "r"}, {"a\x00\x01", "b", "r"}, {"a", "\x01b", "r"},
-			{"a\x00\xff", "b", "r"},
-		} {
-			obj, reason := &object.Meta{Namespace: parts[0], Name: parts[1]}, event.Reason(parts[2])
-			e.recorder.Event(obj, event.Normal(reason, ""))
-			e.recorder.Event(obj, event.Warning(reason, nil))
-			event.From(e.recorder, "s").Event(obj, event.Normal(reason, ""))
-		}
-		e.written()
-		require.Equal(e, 27, e.table.NumObjects(e.db.ReadTxn()))
-	})
-}
-
 // errText is an error with a text.
 type errText string
 

@@ -17,22 +17,6 @@ import (
 	"github.com/statekeel/statekeel/reconciler/managed"
 )
 
-func TestConditionsAreCopiedBeforeTheyAreChanged(t *testing.T) {
-	row := named("a")
-	row.SetConditions(synced, managed.Creating())
-	require.Equal(t, managed.TypeReady, row.Conditions[0].Type, "sorted by type")
-	clone := row.Clone()
-	clone.SetConditions(managed.Available())
-	clone.RemoveCondition(managed.TypeSynced)
-	clone.RemoveCondition("Other")
-	require.Equal(t, managed.ConditionReason("Creating"), row.GetCondition(managed.TypeReady).Reason)
-	require.Len(t, row.Conditions, 2)
-	require.Len(t, clone.Conditions, 1)
-	clone.RemoveCondition(managed.TypeReady)
-	require.Nil(t, clone.Conditions)
-	require.Equal(t, managed.Condition{Type: managed.TypeReady, Status: managed.ConditionUnknown}, clone.GetCondition(managed.TypeReady))
-}
-
 func TestTransitionTimeChangesWithStatusReasonOrMessage(t *testing.T) {
 	old := managed.Available()
 	old.LastTransitionTime = time.Unix(1, 0)
@@ -96,20 +80,6 @@ func TestCreateIsIncompleteUntilItsResultIsRecorded(t *testing.T) {
 	setCreate(row, "pending", time.Now().Add(time.Hour))
 	managed.DecideCreate(row, "")
 	require.False(t, managed.IsCreateIncomplete(row))
-}
-
-func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
-	f := managed.NewFinalizer[*bucket]("x")
-	row := named("a")
-	row.Finalizers = append(make([]string, 0, 8), "other")
-	one, two := row.Clone(), row.Clone()
-	require.NoError(t, f.AddFinalizer(t.Context(), one))
-	require.NoError(t, f.AddFinalizer(t.Context(), one))
-	require.NoError(t, managed.NewFinalizer[*bucket]("y").AddFinalizer(t.Context(), two))
-	require.Equal(t, []string{"other", "x"}, one.Finalizers)
-	require.Equal(t, []string{"other", "y"}, two.Finalizers)
-	require.NoError(t, f.RemoveFinalizer(t.Context(), one.Clone()))
-	require.Equal(t, []string{"other", "x"}, one.Finalizers)
 }
 
 func TestLongConditionMessagesAreCut(t *testing.T) {

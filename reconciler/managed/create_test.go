@@ -147,17 +147,6 @@ func TestCriticalAnnotationsAreWrittenWhileTheProgramStops(t *testing.T) {
 	})
 }
 
-func TestCriticalAnnotationsAreWrittenOntoARowThatHasSome(t *testing.T) {
-	each(t, func(e *env) {
-		e.settle(1)
-		b := e.get(e.names[0]).Clone()
-		managed.SetExternalName(b, "other")
-		u := managed.NewRetryingCriticalAnnotationUpdater(e.DB, e.Table, (*bucket).Clone)
-		require.NoError(e, u.UpdateCriticalAnnotations(e.Context(), b))
-		require.Equal(e, "other", managed.GetExternalName(e.get(b.Name)))
-	})
-}
-
 func TestCriticalAnnotationsAreTriedFiveTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newEnv(t, 1)
@@ -251,41 +240,6 @@ func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
 	})
 }
 
-// ahead inserts rows with notes by a clock that was an hour ahead.
-func ahead(e *env, notes func(b *bucket, at time.Time)) {
-	e.hide(true)
-	e.want(1, func(b *bucket) {
-		managed.SetExternalName(b, b.Name)
-		b.Finalizers = []string{managed.FinalizerName}
-		notes(b, time.Now().Add(time.Hour))
-	})
-}
-
-// After the clock was set back, a note from the future is believed for one grace period.
-func TestCreateNotedInTheFutureIsBelievedForTheGrace(t *testing.T) {
-	each(t, func(e *env) {
-		ahead(e, func(b *bucket, at time.Time) {
-			setCreate(b, "pending", at)
-			setCreate(b, "succeeded", at.Add(time.Second))
-		})
-		pass(20 * time.Second)
-		e.holds(-1)
-		e.hide(false)
-		pass(time.Minute)
-		e.holds(1)
-		e.is("ReconcileSuccess", "Available")
-		e.rows(func(b *bucket) { require.False(e, managed.IsCreateIncomplete(b)) })
-	})
-	each(t, func(e *env) {
-		ahead(e, func(b *bucket, at time.Time) { setCreate(b, "pending", at) })
-		e.remove()
-		pass(20 * time.Second)
-		e.rows(func(b *bucket) { require.True(e, managed.WasDeleted(b)) })
-		pass(2 * time.Minute)
-		e.gone(1) // it was never shown
-	}, deterministic)
-}
-
 // A create is unsure until its result is noted, also if the clock has not moved since the last result.
 func TestCreateAtTheTimeOfTheLastFailureIsUnsure(t *testing.T) {
 	each(t, func(e *env) {
@@ -296,19 +250,6 @@ func TestCreateAtTheTimeOfTheLastFailureIsUnsure(t *testing.T) {
 		pass(time.Minute)
 		e.is(managed.ReasonCreateUnsure, "Creating")
 		e.holds(1)
-	})
-}
-
-// The result of an earlier create does not count for a later one, even if both are in the future.
-func TestCreatePendingInTheFutureStaysUnsure(t *testing.T) {
-	table(t, map[string]string{"after a failure": "failed", "after a success": "succeeded"}, func(e *env, earlier string) {
-		ahead(e, func(b *bucket, at time.Time) {
-			setCreate(b, earlier, at)
-			setCreate(b, "pending", at.Add(time.Second))
-		})
-		pass(5 * time.Minute)
-		e.is(managed.ReasonCreateUnsure, "Creating")
-		e.holds(-1)
 	})
 }
 

@@ -249,28 +249,6 @@ func (e *env) keepsWriting(write func(b *bucket, n int)) {
 	}
 }
 
-func TestARowThatIsWrittenFasterThanAPassIsCreated(t *testing.T) {
-	table(t, map[string]func(b *bucket, n int){
-		"annotation": func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) },
-		"field":      func(b *bucket, n int) { b.Size = 1 + n },
-		"plain insert": func(b *bucket, n int) {
-			*b = *named(b.Name)
-			b.Size = 1 + n
-		},
-	}, func(e *env, write func(b *bucket, n int)) {
-		e.slowly()
-		e.want(1)
-		e.keepsWriting(write)
-		e.rows(func(b *bucket) {
-			require.Len(e, e.cloud.holds(b.Name), 1)
-			require.Equal(e, reconciler.StatusKindPending, b.Status.Kind)
-		})
-		pass(time.Minute)
-		e.is("ReconcileSuccess", "Available")
-		e.rows(func(b *bucket) { require.Equal(e, []int{b.Size}, e.cloud.holds(b.Name)) })
-	})
-}
-
 func TestARowThatIsWrittenFasterThanAPassShowsItsConditionsAndIsRemoved(t *testing.T) {
 	tick := func(b *bucket, n int) { b.SetAnnotation("tick", strconv.Itoa(n)) }
 	each(t, func(e *env) {

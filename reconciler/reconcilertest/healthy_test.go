@@ -418,7 +418,7 @@ var healthySubjects = []struct {
 
 // With STATEKEEL_LONG=100 these are 100 seeds of 300 runs for each of them.
 func TestHealthySubjectsPass(t *testing.T) {
-	seeds, runs := long.Times(1), 100
+	seeds, runs := long.Times(1), 40
 	if seeds > 1 {
 		runs = 300
 	}

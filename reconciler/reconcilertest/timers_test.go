@@ -128,7 +128,7 @@ var withTimers = []struct {
 func TestProgramsWithTimersPass(t *testing.T) {
 	for _, c := range withTimers {
 		t.Run(c.name, func(t *testing.T) {
-			c.subject.Runs = long.Times(150)
+			c.subject.Runs = long.Times(50)
 			reconcilertest.Check(t, c.subject)
 		})
 	}

@@ -9,35 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/guard"
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
-
-func TestRemovalsComeAfterTheWrites(t *testing.T) {
-	run(t, func(e *env) {
-		s := e.sink("a", nil)
-		e.replace(s, 1, 1, &row{Key: "1", Owner: "a"})
-		wtxn := e.db.WriteTxn(e.table)
-		changes, err := e.table.Changes(wtxn)
-		require.NoError(e, err)
-		defer changes.Close()
-		wtxn.Commit()
-		e.replace(s, 3, 2, &row{Key: "2", Owner: "a"}, &row{Key: "0", Owner: "a"})
-		seq, _ := changes.Next(e.db.ReadTxn())
-		var order []string
-		for change := range seq {
-			order = append(order, fmt.Sprint(change.Object.Key, change.Deleted))
-		}
-		require.Equal(e, []string{"2false", "0false", "1true"}, order)
-	})
-}
 
 func TestWithoutOwnersAllRowsAreTheSources(t *testing.T) {
 	run(t, func(e *env) {
@@ -181,76 +159,6 @@ func TestBadConfigurationIsAnError(t *testing.T) {
 	})
 }
 
-// What is no longer rejected has to be attempted, too, before the input counts as applied.
-func TestObjectThatIsNoLongerRejectedIsPartOfOutput(t *testing.T) {
-	run(t, func(e *env) {
-		e.write(&row{Key: "k", Owner: "b", Value: 1})
-		s := e.sink("a", nil)
-		want := &row{Key: "k", Owner: "a", Value: 2}
-		_, err := s.Replace(e.Context(), []*row{want}, 7)
-		require.Error(e, err)
-		_, err = s.Replace(e.Context(), nil, 8)
-		require.NoError(e, err)
-		_, err = s.Replace(e.Context(), []*row{want, {Key: "x", Owner: "a"}}, 9)
-		require.Error(e, err)
-		_, err = s.Replace(e.Context(), nil, 10) // refused
-		require.ErrorIs(e, err, source.ErrEmpty)
-		wtxn := e.db.WriteTxn(e.table)
-		_, _, err = e.table.Delete(wtxn, &row{Key: "k"})
-		require.NoError(e, err)
-		wtxn.Commit()
-		e.apply(s, 1, 11, put(want))
-		in := e.input("a")
-		require.EqualValues(e, 9, in.Input)
-		require.Zero(e, in.Rejected)
-		require.Equal(e, e.revision(), in.Output)
-		require.Equal(e, in.Output, s.State().Output)
-	})
-}
-
-func TestDisconnectedIsNeverLost(t *testing.T) {
-	during := func() {}
-	s := newEnv(t, nil).sink("a", func(c *source.Config[*row]) {
-		c.Merge = func(_, obj *row) *row {
-			during()
-			return obj
-		}
-	})
-	for i := range 3000 {
-		s.Disconnected(nil)
-		told := make(chan struct{})
-		during = sync.OnceFunc(func() {
-			go func() { defer close(told); s.Disconnected(nil) }()
-		})
-		_, err := s.Replace(t.Context(), []*row{{Key: "1", Owner: "a", Value: i}}, uint64(i))
-		require.NoError(t, err)
-		if i > 0 {
-			<-told
-			require.False(t, s.State().Connected, "after %d calls", i)
-		}
-	}
-}
-
-func TestEqualRowsAreNotWritten(t *testing.T) {
-	run(t, func(e *env) {
-		const n = 1000
-		s := e.sink("a", nil)
-		e.replace(s, n, 1, many(n, "a")...)
-		before := e.revision()
-		for _, c := range []struct {
-			at      uint64
-			written int // transactions of the table of inputs
-		}{{1, 0}, {2, 1}} {
-			e.spy.holds, e.spy.inputs = nil, 0
-			e.replace(s, 0, c.at, many(n, "a")...)
-			require.Equal(e, before, e.revision())
-			require.Empty(e, e.spy.holds, "the table is not locked")
-			require.Equal(e, c.written, e.spy.inputs, "only a new revision is written")
-			require.Equal(e, c.at, e.input("a").Input)
-		}
-	})
-}
-
 func TestErrorNamesTheObject(t *testing.T) {
 	own := &row{Key: "1", Owner: "a", Value: 1}
 	merge := func(merge func(r, obj *row) *row) func(*source.Config[*row]) {
@@ -327,30 +235,6 @@ func TestTableIsLockedForAFewMilliseconds(t *testing.T) {
 			})
 		})
 	}
-}
-
-func TestHangingFunctionIsNamed(t *testing.T) {
-	run(t, func(e *env) {
-		hang := make(chan struct{})
-		s := e.sink("a", func(c *source.Config[*row]) {
-			c.Merge = func(_, obj *row) *row { <-hang; return obj }
-		})
-		e.replace(s, 1, 1, &row{Key: "1", Owner: "a"})
-		began := time.Now()
-		go func() {
-			_, _ = s.Apply(e.Context(), []source.Change[*row]{put(&row{Key: "1", Owner: "a", Value: 2})}, 2)
-		}()
-		time.Sleep(guard.LongAfter - 1)
-		require.Empty(e, s.State().Running)
-		time.Sleep(2 * time.Nanosecond)
-		said := "Merge of 1 runs since " + text.Stamp(began)
-		require.Equal(e, said, s.State().Running)
-		require.Equal(e, "Degraded: "+said, e.told())
-		close(hang)
-		synctest.Wait()
-		require.Empty(e, s.State().Running)
-		require.Equal(e, "OK: OK", e.told())
-	})
 }
 
 func TestClosedSourceKeepsItsRowsAndItsState(t *testing.T) {

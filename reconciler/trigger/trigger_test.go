@@ -92,58 +92,6 @@ func TestDependentsAreAppliedWhateverTheirStatus(t *testing.T) {
 	})
 }
 
-// An operation that began before the change has seen the old port. Its result is dropped, whatever it is.
-func TestChangeDuringAnOperationIsNotLost(t *testing.T) {
-	for _, outcome := range []error{nil, errors.New("no"), reconciler.TerminalError(errors.New("no")),
-		reconciler.Blocked("something"), reconciler.Requeue(time.Hour)} {
-		for name, asked := range map[string]func() reconciler.Status{
-			"update": reconciler.StatusPending, "refresh": reconciler.StatusRefreshing,
-		} {
-			t.Run(fmt.Sprintf("%s, %v", name, outcome), func(t *testing.T) {
-				withPorts(t, func(f *followed) {
-					f.set(1, "eth0")
-					f.Start(f.cfg)
-					f.follow(onPort)
-					f.target.deciding(time.Second, func(c call) error {
-						if c.Object.Value == 1 {
-							return outcome
-						}
-						return nil
-					})
-					f.add("eth0", asked, 1)
-					f.Pass(500 * time.Millisecond) // the operation is running
-					f.set(2, "eth0")
-					f.Pass(10 * time.Second)
-					f.applied()
-				})
-			})
-		}
-	}
-}
-
-// An operation on a row that was written after the change sees the change. But a status that is written meanwhile may be
-// that of an operation which did not see it.
-func TestRowWrittenAfterTheChangeIsAppliedOnce(t *testing.T) {
-	withPorts(t, func(f *followed) {
-		f.Start(f.cfg)
-		f.add("eth0", reconciler.StatusDone, 1, 2, 3, 4)
-		f.follow(func(change statedb.Change[*port]) []statedb.Query[*object] {
-			f.add("eth0", reconciler.StatusPending, 1)
-			f.Remove(2)
-			f.add("eth0", reconciler.StatusDone, 3)
-			return onPort(change)
-		})
-		f.set(1, "eth0")
-		f.Pass(time.Second)
-		require.Nil(f, f.Row(2), "a deleted row stays deleted")
-		calls := f.target.Calls()
-		require.Contains(f, calls, "update(1)")
-		require.Contains(f, calls, "refresh(3)")
-		require.Contains(f, calls, "refresh(4)")
-		f.applied()
-	})
-}
-
 // An object depends on the object whose ID is in its Note. A chain of objects comes to rest, because
 // the dependents function ignores statuses other than Done.
 func TestSourceMayBeTheTableItself(t *testing.T) {

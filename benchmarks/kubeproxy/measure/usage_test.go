@@ -6,7 +6,6 @@
 package measure
 
 import (
-	"math"
 	"os/exec"
 	"runtime"
 	"testing"
@@ -65,24 +64,5 @@ func TestCPUOfChildren(t *testing.T) {
 	took := child.ProcessState.UserTime() + child.ProcessState.SystemTime()
 	if took < 10*time.Millisecond || after-before < took {
 		t.Errorf("the CPU time is %v, of which a child took %v", after-before, took)
-	}
-}
-
-func TestOthers(t *testing.T) {
-	n := time.Duration(runtime.NumCPU())
-	begun := reading{at: time.Now(), cpu: time.Second, all: time.Minute}
-	for _, test := range []struct {
-		cpu, all time.Duration
-		want     float64
-	}{
-		{0, 0, 0},
-		{2 * n * time.Second, 5 * n * time.Second, 0.3},
-		{5 * n * time.Second, 2 * n * time.Second, 0}, // the kernel counts all in ticks
-		{0, 11 * n * time.Second, 1},
-	} {
-		after := reading{at: begun.at.Add(10 * time.Second), cpu: begun.cpu + test.cpu, all: begun.all + test.all}
-		if got := after.others(begun); math.Abs(got-test.want) > 1e-3 {
-			t.Errorf("others took %v of %v, without %v", got, test.all, test.cpu)
-		}
 	}
 }

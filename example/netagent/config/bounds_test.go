@@ -15,8 +15,8 @@ import (
 // A problem takes a few bytes of a file, or none where an alias repeats it.
 func TestListOfProblemsIsBounded(t *testing.T) {
 	for name, text := range map[string]string{
-		"bad aliases":       "links: [&a {x: 1}" + strings.Repeat(",*a", 30_000) + "]",
-		"the same address":  "addresses: [&a {dev: br0, cidr: 10.0.0.1/24}" + strings.Repeat(",*a", 30_000) + "]",
+		"bad aliases":       "links: [&a {x: 1}" + strings.Repeat(",*a", 5_000) + "]",
+		"the same address":  "addresses: [&a {dev: br0, cidr: 10.0.0.1/24}" + strings.Repeat(",*a", 5_000) + "]",
 		"aliases of many":   "links: [&a {" + strings.Repeat("? x\n,", 10_000) + "}" + strings.Repeat(",*a", 20_000) + "]",
 		"an alias in a key": "links: [&a {&n " + strings.Repeat("x", 100_000) + ": 1}" + strings.Repeat(",*a", 10_000) + "]",
 		"a long text":       "links: [{name: &n " + strings.Repeat("x", 100_000) + ", kind: *n}" + strings.Repeat(",{name: *n}", 4_000) + "]",

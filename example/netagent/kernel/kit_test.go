@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"os"
 	"testing"
 
 	"github.com/cilium/hive/cell"
@@ -172,6 +173,24 @@ func TestTheKernelEndsAsAFreshStartLeavesIt(t *testing.T) {
 				if l, err := netlink.LinkByName("br0"); err == nil {
 					_ = netlink.LinkDel(l)
 				}
+			},
+			"links are added and go down": func(whole) {
+				_ = netlink.LinkAdd(&netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Name: "foreign0"}})
+				if l, err := netlink.LinkByName("br0"); err == nil {
+					_ = netlink.LinkSetDown(l)
+				}
+			},
+			"the addresses of the bridge are others": func(whole) {
+				if l, err := netlink.LinkByName("br0"); err == nil {
+					all, _ := netlink.AddrList(l, unix.AF_UNSPEC)
+					for _, a := range all {
+						_ = netlink.AddrDel(l, &a)
+					}
+					_ = netlink.AddrAdd(l, &netlink.Addr{IPNet: cidr("10.99.0.1/24")})
+				}
+			},
+			"a sysctl changes": func(whole) {
+				_ = os.WriteFile("/proc/sys/net/ipv4/conf/br0/rp_filter", []byte("0"), 0)
 			},
 			"a route is replaced": func(whole) {
 				_ = netlink.RouteReplace(&netlink.Route{Dst: cidr("10.30.0.0/16"), Type: unix.RTN_BLACKHOLE})

@@ -19,6 +19,9 @@ import (
 	"github.com/statekeel/statekeel/reconciler"
 )
 
+// six is an address of IPv6.
+var six = kernel.Service{Protocol: kernel.TCP, Address: netip.MustParseAddrPort("[fd00::1]:80")}
+
 // started is a program with the real kernel, in the process of the test.
 type started struct {
 	*testing.T

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -108,61 +107,4 @@ func problemsOf(t *testing.T, l loader, names []string, u *usage) (problems []st
 		}
 	}
 	return problems
-}
-
-// The tests below check the checks: they must find mistakes.
-
-func TestBadRowsAreRejected(t *testing.T) {
-	const because = "because"
-	for want, r := range map[string]row{
-		`"alike" is not a relation`:                            {"A", "B", "alike", because},
-		"a row is new if and only if it has no name there":     {"", "B", adapted, because},
-		"a row is left out if and only if it has no name here": {"A", "", adapted, because},
-		"the reason is missing":                                {"A", "B", adapted, ""},
-		"a | would end the cell of the table":                  {"A", "B", adapted, "this | that"},
-		"":                                                     {"A", "B", adapted, because},
-	} {
-		assert.Equal(t, want, r.check())
-	}
-	assert.NotEmpty(t, row{"A", "B", added, because}.check())
-	assert.NotEmpty(t, row{"A", "B", leftOut, because}.check())
-	assert.Empty(t, row{"", "B", added, because}.check())
-	assert.Empty(t, row{"A", "", leftOut, because}.check())
-}
-
-func TestUnmappedAndUnknownNamesAreReported(t *testing.T) {
-	s := system{
-		pkg:  "request",
-		same: []string{"A: B, C"},
-		rows: []row{{"D, E.F", "G; event.H: I", adapted, "because"}},
-	}
-	require.Equal(t, []string{"A", "A.B", "A.C", "D", "E.F"}, s.theirs())
-	require.Equal(t, []string{"request.A", "request.A.B", "request.A.C", "request.G", "event.H", "event.H.I"}, s.ours())
-	require.Equal(t, []string{"A.C is not a name of that system", "X is not mapped"},
-		differences([]string{"A", "A.B", "D", "E.F", "X"}, s.theirs()))
-	require.Equal(t, []string{"A is mapped twice"}, differences([]string{"A"}, []string{"A", "A"}))
-}
-
-func TestMissingAndUnusedNamesAreReported(t *testing.T) {
-	l := newLoader(t)
-	for _, name := range []string{
-		"request.None", "request.Result.None", "request.Result.RequeueAfter.None", "request.New.None", "request.keyOf", "request.Row.present",
-		"none.New", "request", "",
-	} {
-		assert.Nil(t, l.find(t, name), name)
-	}
-	u := l.checkSource(t, `package user
-		import (
-			"context"
-			"github.com/statekeel/statekeel/reconciler/request"
-		)
-		type mine struct{}
-		func (mine) Reconcile(context.Context, string) (request.Result, error) { return request.Result{Requeue: true}, nil }
-		func use(c *request.Controller[string]) { c.Add() }`)
-	here := strings.Fields("request.Result request.Result.Requeue request.Reconciler.Reconcile request.Controller.Add " +
-		"request.Result.RequeueAfter request.Func.Reconcile request.Controller.Loop request.New request.None")
-	require.Equal(t, []string{
-		"request.Result.RequeueAfter is used by no test", "request.Func.Reconcile is used by no test",
-		"request.Controller.Loop is used by no test", "request.New is used by no test", "request.None does not exist",
-	}, problemsOf(t, l, here, &u))
 }

@@ -135,11 +135,3 @@ func (u usage) uses(obj types.Object) bool {
 	f, ok := obj.(*types.Func)
 	return ok && f.Signature().Recv() != nil && types.IsInterface(f.Signature().Recv().Type()) && u.methods[f.Name()]
 }
-
-// checkSource is used for one file given as text. It may import what the loader has.
-func (l loader) checkSource(t *testing.T, source string) usage {
-	t.Helper()
-	file, err := parser.ParseFile(l.Fset, "user.go", source, parser.SkipObjectResolution)
-	require.NoError(t, err)
-	return l.used(t, "user", file)
-}

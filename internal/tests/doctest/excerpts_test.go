@@ -40,11 +40,3 @@ func strangeExcerpts(root, name, page string) (problems []string, err error) {
 	}
 	return problems, nil
 }
-
-func TestStrangeExcerptsAreReported(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(root, "a.go"), []byte("package a\n\nvar x = 1\nvar y = 2\n"), 0o644))
-	problems, err := strangeExcerpts(root, "p.md", page("'''go a.go\nvar x = 1\n'''\n'''go a.go\nvar x = 2\n'''\n'''go a.go\nx = 1\n'''\n'''go b.go\nvar x = 1\n'''\n'''go a.go\n'''\n'''go\nvar z\n'''\n"))
-	require.NoError(t, err)
-	require.Equal(t, []string{"p.md:5: it is not in a.go", "p.md:8: it is not in a.go", "p.md:11: it is not in b.go", "p.md:14: it is not in a.go"}, problems)
-}

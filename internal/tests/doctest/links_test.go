@@ -14,7 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -155,49 +154,4 @@ func prose(page string) string {
 		}
 	}
 	return b.String()
-}
-
-// The tests below check the checks: they must find mistakes.
-
-func TestBrokenLinksAreReported(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "docs"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "a.md"), []byte("# The `A` page\n"+page("'''\n# no heading\n'''\n")), 0o644))
-	text := page(`# It's here
-[a](a.md) [b](../docs) [c](#its-here) [d](a.md#the-a-page) [web](https://example.com/x#y)
-'''go
-x[1](missing)
-'''
-[e](b.md) [f](a.md#no-heading) [g](#nowhere) [h](../docs#its-here)
-`)
-	assert.Equal(t, []string{
-		"no file for the link to b.md",
-		"no heading for the link to a.md#no-heading",
-		"no heading for the link to #nowhere",
-		"no heading for the link to ../docs#its-here",
-	}, brokenLinks(root, "docs/self.md", text))
-}
-
-func TestBrokenCitationsAreReported(t *testing.T) {
-	root := t.TempDir()
-	require.NoError(t, os.MkdirAll(filepath.Join(root, "docs"), 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "docs", "A.md"), []byte("# A\n## 1. Words\n## 2. Layout\n## The shell\n"), 0o644))
-	source := `package p
-
-// See docs/A.md, sections 1 and 2, and docs/A.md#the-shell. "Something" else.
-var a int // "The shell" in
-// docs/A.md; section 1 of docs/A.md; docs/data.txt
-
-// See docs/B.md and docs/A.md,
-// section 3.
-var b = "docs/C.md"
-
-/* docs/A.md#shell, under "The page" */
-`
-	assert.Equal(t, []string{
-		"docs/B.md does not exist",
-		"docs/A.md has no section 3",
-		"docs/A.md has no heading #shell",
-		`docs/A.md has no section "The page"`,
-	}, brokenCitations(t, root, source))
 }

@@ -53,39 +53,6 @@ func TestFirstProgramIsShort(t *testing.T) {
 	require.LessOrEqual(t, programs[0].Lines(), 37, "lines that are not blank")
 }
 
-// This test checks the check above: it must find mistakes.
-func TestMistakesInProgramsAreReported(t *testing.T) {
-	root := projectRoot(t)
-	for _, c := range []struct{ name, page, want string }{
-		{"does not compile",
-			"\n'''go\n// main.go\npackage main\n'''\nwords\n'''go\nfunc main() {\n\tmissing()\n}\n'''\n",
-			"/bad.md:9: undefined: missing"},
-		{"does not vet",
-			"'''go\n// main.go\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Printf(\"%d\", \"x\")\n}\n'''\n",
-			"/bad.md:8:"},
-		{"exits with an error",
-			"'''go\n// main.go\npackage main\n\nimport \"os\"\n\nfunc main() {\n\tos.Exit(3)\n}\n'''\n",
-			"/bad.md:2: exit status 3"},
-		{"prints something else",
-			"'''go\n// main.go\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"b\")\n}\n'''\n'''text\na\n'''\n",
-			"/bad.md:12: the program prints\nb\n\nbut the page shows\na\n"},
-		{"prints what the page does not show",
-			"'''go\n// main.go\npackage main\n\nimport \"fmt\"\n\nfunc main() {\n\tfmt.Println(\"b\")\n}\n'''\n",
-			"/bad.md:2: the program prints\nb\n\nbut the page shows\n"},
-		{"has a failing test",
-			"'''go\n// x_test.go\npackage x\n\nimport \"testing\"\n\nfunc TestX(t *testing.T) {\n\tt.Error(\"oh\")\n}\n'''\n",
-			"oh"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			programs, err := Parse("bad.md", page(c.page))
-			require.NoError(t, err)
-			w := newWorkspace(t, root)
-			w.add(t, "/bad.md", programs...)
-			require.ErrorContains(t, w.run(t), c.want)
-		})
-	}
-}
-
 func parsePage(t *testing.T, root, page string) []*Program {
 	programs, err := Parse(page, read(t, root, page))
 	require.NoError(t, err)

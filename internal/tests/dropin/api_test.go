@@ -66,25 +66,3 @@ func implementedIn(pkg *types.Package, iface *types.Interface) bool {
 	}
 	return false
 }
-
-func TestUnusedNamesAreReported(t *testing.T) {
-	l := newLoader(t, peerPath)
-	peer := l.Load(t, peerPath)
-	user, info := l.checkSource(t, "user", `package user
-		import "github.com/cilium/statedb/reconciler"
-		type fake struct{}
-		func (fake) Prune() {}
-		var status = reconciler.Status{Kind: reconciler.StatusKindDone}
-		var text = status.GetError()
-		var entry reconciler.BatchEntry[int]
-		var result = entry.Result
-		type rec = reconciler.Reconciler[int]
-		var _ rec`)
-	unused := unusedNames(peer, user, info)
-	for _, name := range []string{"Status", "Status.Kind", "Status.GetError", "StatusKindDone", "BatchEntry", "BatchEntry.Result", "Reconciler"} {
-		assert.NotContains(t, unused, name)
-	}
-	for _, name := range []string{"Status.Error", "Status.String", "BatchEntry.Object", "Reconciler.Prune", "Operations.Update", "WithName", "OpUpdate"} {
-		assert.Contains(t, unused, name)
-	}
-}

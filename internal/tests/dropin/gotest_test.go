@@ -13,7 +13,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/statekeel/statekeel/internal/tests/exported"
@@ -126,47 +125,4 @@ func (run testRun) children(parent string) []string {
 	}
 	slices.Sort(names)
 	return names
-}
-
-func TestEventsAreAttributedToTheirTest(t *testing.T) {
-	run := parseEvents(t, strings.NewReader(`
-{"Action":"start","Package":"p"}
-{"Action":"run","Package":"p","Test":"TestA"}
-{"Action":"output","Package":"p","Test":"TestA","Output":"a1\n"}
-{"Action":"attr","Package":"p","Test":"TestA","Key":"transcript","Value":"rows 1"}
-{"Action":"attr","Package":"p","Test":"TestA","Key":"color","Value":"red"}
-{"Action":"run","Package":"p","Test":"TestA/sub"}
-{"Action":"output","Package":"p","Test":"TestA/sub","Output":"sub\n"}
-{"Action":"fail","Package":"p","Test":"TestA/sub"}
-{"Action":"fail","Package":"p","Test":"TestA"}
-{"Action":"run","Package":"p","Test":"TestB"}
-{"Action":"output","Package":"p","Test":"TestB","Output":"b1\n"}
-{"Action":"fail","Package":"p","Test":"TestB"}
-{"Action":"run","Package":"p","Test":"TestB"}
-{"Action":"output","Package":"p","Test":"TestB","Output":"b2\n"}
-{"Action":"pass","Package":"p","Test":"TestB"}
-{"Action":"run","Package":"p","Test":"TestB"}
-{"Action":"output","Package":"p","Test":"TestB","Output":"b3\n"}
-{"Action":"pass","Package":"p","Test":"TestB"}
-{"Action":"run","Package":"p","Test":"TestSkipped"}
-{"Action":"skip","Package":"p","Test":"TestSkipped"}
-{"Action":"run","Package":"p","Test":"TestCutOff"}
-{"Action":"output","Package":"p","Output":"FAIL\n"}
-{"Action":"fail","Package":"p"}
-`))
-	assert.False(t, run.passed)
-	assert.Equal(t, "FAIL\n", run.output)
-	assert.Equal(t, []string{"TestA", "TestB", "TestCutOff", "TestSkipped"}, run.children(""))
-	assert.Equal(t, []string{"TestA/sub"}, run.children("TestA"))
-	assert.Equal(t, []string{"rows 1"}, run.tests["TestA"].transcript)
-	assert.Equal(t, "a1\n", run.tests["TestA"].output)
-	assert.False(t, run.tests["TestA"].passed)
-	assert.True(t, run.tests["TestB"].passed)
-	assert.Equal(t, 2, run.tests["TestB"].passes)
-	assert.Equal(t, "b1\nb3\n", run.tests["TestB"].output)
-	assert.False(t, run.tests["TestSkipped"].passed)
-	assert.False(t, run.tests["TestCutOff"].passed)
-
-	assert.True(t, parseEvents(t, strings.NewReader(`{"Action":"pass","Package":"p"}`)).passed)
-	assert.False(t, parseEvents(t, strings.NewReader(`{"Action":"build-fail","ImportPath":"p"}`)).passed)
 }

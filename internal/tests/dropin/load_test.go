@@ -44,11 +44,3 @@ func (l loader) check(t *testing.T, path string, files ...*ast.File) (*types.Pac
 	}
 	return l.Check(t, path, info, files...), info
 }
-
-// checkSource type-checks a package given as text. It may import what the loader has.
-func (l loader) checkSource(t *testing.T, path, source string) (*types.Package, *types.Info) {
-	t.Helper()
-	file, err := parser.ParseFile(l.Fset, path+".go", source, parser.SkipObjectResolution)
-	require.NoError(t, err)
-	return l.check(t, path, file)
-}

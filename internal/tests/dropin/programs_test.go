@@ -100,35 +100,3 @@ func declaredTests(t *testing.T, files []string) []string {
 	slices.Sort(names)
 	return names
 }
-
-func TestDifferencesBetweenRunsAreReported(t *testing.T) {
-	run := func(result *testResult) testRun {
-		tests := map[string]*testResult{}
-		if result != nil {
-			tests["TestA"] = result
-		}
-		return testRun{output: "cannot find package", tests: tests}
-	}
-	good := &testResult{passed: true, transcript: []string{"rows 1"}}
-	for _, test := range []struct {
-		name               string
-		asWritten, changed *testResult
-		want               string
-	}{
-		{"both the same", good, good, ""},
-		{"failed as written", &testResult{output: "boom"}, good, "failed as written:\nboom"},
-		{"failed when changed", good, &testResult{output: "boom"}, "failed with the import path changed:\nboom"},
-		{"did not run", good, nil, "did not run with the import path changed\ncannot find package"},
-		{"another transcript", good, &testResult{passed: true, transcript: []string{"rows 2"}}, "rows 1"},
-		{"a shorter transcript", good, &testResult{passed: true}, "transcripts differ"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			problems := compare("TestA", run(test.asWritten), run(test.changed))
-			if test.want == "" {
-				assert.Empty(t, problems)
-			} else {
-				assert.Contains(t, strings.Join(problems, "\n"), test.want)
-			}
-		})
-	}
-}

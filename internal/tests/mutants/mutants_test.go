@@ -108,16 +108,3 @@ tests: .
 		assert.Equal(t, want != survived, killed)
 	}
 }
-
-func TestMutantThatDoesNotCompileIsNamed(t *testing.T) {
-	root, folder := t.TempDir(), t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(root, "go.mod"), []byte("module one\n\ngo 1.26\n"), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(root, "one.go"), []byte("package one\n\nfunc one() int {\n\treturn 1\n}\n"), 0o600))
-	mutants := []mutant{{name: "unused-two", file: "one.go", tests: []string{"."}, old: "\treturn 1\n", new: "\ttwo := 2\n\treturn 1\n"}}
-	overlay, err := weave(root, folder, mutants)
-	require.NoError(t, err)
-	compiled := tests{root: root, folder: folder, overlay: overlay, binaries: map[string]string{}}
-	_, _, err = compiled.try(1, &mutants[0])
-	require.ErrorContains(t, err, "unused-two")
-	require.ErrorContains(t, err, "declared and not used: two")
-}

@@ -237,27 +237,3 @@ func waitFor(t *testing.T, r reconciler.Reconciler[*service], until statedb.Revi
 	require.NoError(t, res.err, "waiting for revision %d, at %d", until, res.revision)
 	return res
 }
-
-// When a wait returns, the status is in the table and the operation in the metrics.
-func TestStatusIsWrittenWhenWaitReturns(t *testing.T) {
-	m := &recorder{}
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		for id := range uint64(50) {
-			until := a.put(wanted(id, "a"))
-			_, _, err := a.reconciler.WaitUntilReconciled(t.Context(), until)
-			require.NoError(t, err)
-			require.Equal(t, reconciler.StatusKindDone, a.get(id).Status.Kind)
-			require.Len(t, look(m, func() []string { return m.ops }), int(id)+1)
-		}
-	}, reconciler.WithMetrics(m), reconciler.WithoutPruning())
-}
-
-// reconcileBatches registers a reconciler for the services with the batch operations of the target, and with
-// its single operations, which Register requires as well.
-func (a *app) reconcileBatches(target *target, opts ...reconciler.Option) {
-	a.t.Helper()
-	_, err := reconciler.Register(a.params, a.services,
-		(*service).Clone, (*service).SetStatus, (*service).GetStatus,
-		target, target, opts...)
-	require.NoError(a.t, err)
-}

@@ -53,8 +53,7 @@ func TestExpVarKeysOfAReconciler(t *testing.T) {
 		a, plain := newApp(t), newTarget()
 		plain.beforeOps = slowly(2 * time.Second)
 		a.reconcileServices(plain, withQuickRetry, reconciler.WithMetrics(m))
-		others := newShaped[sysctl](t, a)
-		reconcileSysctls(others, reconciler.WithName("others"), reconciler.WithMetrics(m))
+		others := newSysctls(a, reconciler.WithName("others"), reconciler.WithMetrics(m))
 		record := func(when string) {
 			for i, v := range expVarFields(m) {
 				if expVarNames[i] != "reconciliation_count" { // counts rounds, whose number may differ
@@ -68,7 +67,7 @@ func TestExpVarKeysOfAReconciler(t *testing.T) {
 		record("idle ")
 
 		a.put(wanted(1, "a"))
-		others.put(sysctl{"ip_forward", "1", reconciler.StatusPending()})
+		others.put("ip_forward", "1")
 		a.awaitKind(reconciler.StatusKindDone, 1)
 		a.remove(1)
 		eventually(t, func() bool { return plain.has() == "" }, "the deletion")

@@ -77,25 +77,6 @@ func TestHealthOfANamedReconcilerLastsUntilItStops(t *testing.T) {
 	}, reconciler.WithName("services"))
 }
 
-func TestStopCancelsAnOperationAndStartsNoOther(t *testing.T) {
-	reconcile(t, func(t *testing.T, a *app, tg *target) {
-		cancelled := false
-		tg.beforeOps = func(ctx context.Context, _ string, _ *service) {
-			<-ctx.Done()
-			cancelled = true
-		}
-		a.put(wanted(1, "a"))
-		pass(time.Hour)
-		a.stop()
-		assert.True(t, cancelled)
-		n := len(tg.allAttempts())
-		assert.LessOrEqual(t, n, 1)
-		pass(time.Hour)
-		assert.Len(t, tg.allAttempts(), n)
-		// A goroutine that outlives the hive would fail the bubble, and goleak in TestMain.
-	})
-}
-
 func TestWaitersOfAStoppedReconcilerAreReleasedByTheirContext(t *testing.T) {
 	reconcile(t, func(t *testing.T, a *app, tg *target) {
 		waitFor(t, a.reconciler, a.put(wanted(1, "a")))

@@ -191,13 +191,6 @@ func (tg *target) attemptsOf(id uint64) []attempt {
 	return slices.DeleteFunc(slices.Clone(tg.attempts), func(a attempt) bool { return a.id != id })
 }
 
-// allAttempts returns the operations on all ids, oldest first.
-func (tg *target) allAttempts() []attempt {
-	tg.mu.Lock()
-	defer tg.mu.Unlock()
-	return slices.Clone(tg.attempts)
-}
-
 // story renders the operations on one id in their order, and repeated ones once: how often an operation is
 // retried depends on the backoff, the order does not.
 func (tg *target) story(id uint64) string {

@@ -5,8 +5,6 @@ package browsertest
 
 import (
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -23,21 +21,6 @@ const (
 	hostile = "<img src=x onerror=alert(1)>"
 	shown   = `"` + hostile + `"`
 )
-
-// The other tests rely on complaints: this one shows that it reports problems.
-func TestComplaintsReportTheProblemsOfAPage(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Security-Policy", "script-src 'nonce-a'")
-		_, _ = fmt.Fprint(w, "<script>x</script><script nonce=a>console.error('oops'); alert(1); nothing()</script>")
-	}))
-	t.Cleanup(server.Close)
-	b := open(t, 1200)
-	b.visit(server.URL)
-	problems := fmt.Sprint(b.complaints())
-	for _, part := range []string{"Content Security Policy", "oops", "dialog: 1", "nothing is not defined"} {
-		assert.Contains(t, problems, part)
-	}
-}
 
 func TestPagesLoadWithoutProblems(t *testing.T) {
 	w := newWorld(t, debug.WithWrites())

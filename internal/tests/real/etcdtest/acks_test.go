@@ -4,7 +4,6 @@
 package etcdtest
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,14 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cilium/statedb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
-	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/source"
@@ -174,35 +171,6 @@ func workers(c *reconciler.Config[*row]) {
 	c.Options = append(c.Options, reconciler.WithSettings(func(s *reconciler.Settings) { s.Concurrency = 2 }))
 }
 
-func TestAckCountsWhatWasBadAtItsRevision(t *testing.T) {
-	t.Parallel()
-	p := plan{loop: workers, sink: func(c *source.Config[*row]) {
-		c.Owner = func(r *row) string {
-			if r.Value == 13 {
-				return "another"
-			}
-			return "etcd"
-		}
-	}}
-	w := newWorld(t, p, "a", "b", "c", "d")
-	assert.Equal(t, 2, w.attempted(w.put("a", "bad", "d", "13")).Bad)
-
-	// The loop cannot attempt the change of b, nor what comes after it.
-	end := w.target.hang("b")
-	defer end()
-	w.put("b", "20")
-	last := w.put("a", "10", "d", "40")
-	w.have(map[string]int{"a": 10, "b": 20, "c": 3, "d": 40})
-	w.target.setFails("c", true)
-	w.put("c", "30")
-	ack := w.acked("the failure", func(a etcd.Ack) bool { return a.Failing == 1 })
-	assert.Less(t, ack.Revision, uint64(last))
-	assert.Equal(t, 2, ack.Bad, "the revision was attempted with two bad keys")
-	end()
-	w.target.setFails("c", false)
-	w.applied(last)
-}
-
 func TestAckIsNotAppliedBeforeTheFirstPruneHasEnded(t *testing.T) {
 	t.Parallel()
 	p := plan{target: map[string]int{"a": 1, "old": 1, "older": 1}, loop: func(c *reconciler.Config[*row]) {
@@ -274,91 +242,6 @@ func TestAckOfTheProcessBeforeDoesNotLiveOn(t *testing.T) {
 	defer close(listed)
 	w.awaitAlive()
 	w.notApplied(at)
-}
-
-// slowDeletion is a target that takes long to delete.
-type slowDeletion struct{ *target }
-
-func (o slowDeletion) Delete(context.Context, statedb.ReadTxn, statedb.Revision, *row) error {
-	return reconciler.Requeue(time.Hour)
-}
-
-func TestAckOfADeletionThatGoesOnIsNotApplied(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, plan{loop: func(c *reconciler.Config[*row]) { c.Operations = slowDeletion{c.Operations.(*target)} }}, "a", "b")
-	w.applied(1)
-	w.delete("a")
-	at := w.read(w.admin).revision
-	ack := w.acked("the deletion", func(a etcd.Ack) bool { return a.Revision >= at && a.Blocked == 1 })
-	assert.False(t, ack.Applied(at))
-	assert.Contains(t, fmt.Sprint(ack.Problems), "a: ")
-}
-
-// The derivation of a table may be made later, so it is no error at the start.
-func TestPathWithAnInputThatIsMissingIsReported(t *testing.T) {
-	t.Parallel()
-	var told reconcilertest.Health
-	w := newWorld(t, plan{
-		tell: func(a *etcd.Acks) { a.Loop, a.Health = loopOf{a.Loop, "derived"}, &told },
-		setup: func(db *statedb.DB) {
-			_, err := newRows(db, "derived")
-			require.NoError(t, err)
-		},
-	}, "a")
-	const missing = "the table derived has no input yet"
-	await(t, "health", func() error { return says(&told, missing) })
-	w.acked("the ack", func(a etcd.Ack) bool { return strings.Contains(fmt.Sprint(a.Problems), missing) })
-}
-
-func TestChainWithAnErrorIsNotApplied(t *testing.T) {
-	t.Parallel()
-	var derived statedb.RWTable[*row]
-	var d *derive.Derived[*row, *row]
-	w := newWorld(t, plan{
-		setup: func(db *statedb.DB) {
-			var err error
-			derived, err = newRows(db, "derived")
-			require.NoError(t, err)
-		},
-		loop: func(c *reconciler.Config[*row]) {
-			var err error
-			d, err = derive.Each(derive.Config[*row]{DB: c.DB}, c.Table, derived, func(r *row) ([]*row, error) {
-				switch r.Value {
-				case 13:
-					return nil, errors.New("unlucky")
-				case 14:
-					panic("worse")
-				}
-				return []*row{{"x-" + r.Key, r.Value}}, nil
-			})
-			require.NoError(t, err)
-			c.Table = derived
-		},
-	}, "a", "b")
-	defer w.stop()
-	at := w.put("a", "2")
-	w.notApplied(at)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	ended := make(chan error)
-	go func() { ended <- d.Run(ctx) }()
-	w.applied(at)
-	for _, value := range []string{"13", "14"} {
-		at := w.put("a", value)
-		ack := w.attempted(at)
-		assert.False(t, ack.Applied(uint64(at)))
-		assert.NotEmpty(t, ack.Problems)
-		w.applied(w.put("a", "15"))
-		assert.Equal(t, map[string]int{"x-a": 15, "x-b": 2}, w.target.has())
-	}
-	assert.Equal(t, 1, w.attempted(w.put("a", "13")).Bad)
-	w.server.wipe()
-	w.holds(2)
-	w.applied(w.put("c", "1"))
-	assert.Equal(t, map[string]int{"x-c": 1}, w.target.has())
-	cancel()
-	require.NoError(t, <-ended)
-	w.notApplied(w.put("c", "2"))
 }
 
 func ownerOf(r *row) string {

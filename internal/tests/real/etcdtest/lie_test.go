@@ -109,46 +109,6 @@ func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 	w.acked("the rejected object again", func(a etcd.Ack) bool { return a.Bad == 1 })
 }
 
-// A list by time decodes a value at last. What is bad at the revision of the list is that until the row is written.
-func TestAckIsNotAppliedBeforeTheRowOfAKeyThatDecodesAtLastIsWritten(t *testing.T) {
-	t.Parallel()
-	var fails, waits atomic.Bool
-	entered, written := make(chan struct{}), make(chan struct{})
-	w := newWorld(t, plan{
-		tell: forHours,
-		config: func(c *etcd.Config[*row]) {
-			c.Relist = 2 * time.Second
-			c.Decode = func(key string, value []byte) (*row, error) {
-				if key == "b" && fails.Load() {
-					return nil, errors.New("not yet")
-				}
-				return decode(key, value)
-			}
-		},
-		sink: func(c *source.Config[*row]) {
-			c.Same = func(old, now *row) bool {
-				if now.Key == "b" && waits.Swap(false) {
-					close(entered)
-					<-written
-				}
-				return *old == *now
-			}
-		},
-	}, "a", "b")
-	fails.Store(true)
-	at := w.put("b", "20")
-	assert.Equal(t, 1, w.attempted(at).Bad)
-	waits.Store(true)
-	fails.Store(false)
-	<-entered
-	func() {
-		defer close(written)
-		w.notApplied(at)
-	}()
-	w.applied(at)
-	assert.Equal(t, 20, w.target.has()["b"])
-}
-
 // A store from a backup has an older ack and the lease of the agent. The ack is written again, also if it says what
 // was written last into the store that is gone.
 func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
