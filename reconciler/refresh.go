@@ -26,7 +26,7 @@ import (
 //
 // Without keys it refreshes all rows that are Done and were not written after the call. It returns 0 at
 // once; the rows are taken in the background, in the order of their keys and within
-// [Settings].RefreshLimiter, also if periodic refreshing is off. A second call starts again from the first
+// [Settings].RefreshLimiter, even if periodic refreshing is off. A second call starts again from the first
 // key. After the reconciler has stopped the error is [inspect.ErrStopped].
 //
 // Nothing is written before the operation ends: an object that is refreshed stays Done until then. A program whose rows
@@ -66,7 +66,7 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	return told.n, errors.Join(told.errs...)
 }
 
-// Reapply has objects applied again although their rows have not changed, for example because the
+// Reapply applies objects again although their rows have not changed, for example because the
 // target has lost them, or because something has changed that the operations read. Only the primary
 // keys of objs matter. Objects that the table does not have are left alone, and so are those with a
 // change that the loop has not read, which is applied anyway.
