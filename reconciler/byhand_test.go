@@ -61,7 +61,7 @@ func TestRetryByHandTriesAtOnce(t *testing.T) {
 	}
 }
 
-// Refresh applies given objects or all objects again, also if periodic refreshing is off.
+// Refresh applies given objects or all objects again, even if periodic refreshing is off.
 func TestRefreshByHand(t *testing.T) {
 	for name, interval := range map[string]time.Duration{"off": 0, "every hour": time.Hour} {
 		t.Run(name, func(t *testing.T) {

@@ -227,7 +227,7 @@ func (x *target) failingFor(id uint64, err error) {
 }
 
 // A wait for a deletion ends when the row is inserted again without a status, however long the
-// deletion would have waited, also if the row is inserted while the deletion runs.
+// deletion would have waited, even if the row is inserted while the deletion runs.
 func TestUnsetRowEndsTheWaitForADeletion(t *testing.T) {
 	for _, failure := range failures {
 		for _, lasts := range []time.Duration{0, time.Second} {

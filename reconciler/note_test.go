@@ -28,7 +28,7 @@ func (e *env) notes(id uint64) []string {
 	return notes
 }
 
-// Each operation has its own note, however it is called, and also if it fails. The last note of an
+// Each operation has its own note, however it is called, even if it fails. The last note of an
 // operation counts.
 func TestEachOperationHasItsOwnNote(t *testing.T) {
 	withHooks(t, func(e *env, h *hooked) {

@@ -17,7 +17,7 @@ import (
 // no row wants (orphan), and which rows are missing in the target, different ([Config].Equal, with the text of
 // [Config].Diff) or equal. Unlike in a resync, rows that are not Done are compared, too. No operation is called, no
 // status, journal or metric shows the plan, and it is no first listing. While a [Loop.Pause] lasts, or before
-// [Loop.Run], a plan only reports what is to be done.
+// [Loop.Run], a plan only reports what should be done.
 //
 // Plan waits until the table is initialised, and for a listing that runs, of the loop or of another plan. It calls the
 // [Config].Lister on the goroutine of the caller, and the loop does not list meanwhile. The context that List gets is

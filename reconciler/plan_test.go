@@ -169,7 +169,7 @@ func (n chained) Delete(ctx context.Context, txn statedb.ReadTxn, revision state
 }
 
 // Without other writers, the operations that follow a plan are those that it has, before the start and during a pause,
-// also if they need each other.
+// even if they need each other.
 func TestPlanEqualsTheOperationsThatFollow(t *testing.T) {
 	first := rand.Uint64()
 	t.Logf("the first seed is %d", first)

@@ -16,7 +16,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// Refresh has objects that are Done applied again, and no others: use [Loop.Retry] for a failed one,
+// Refresh applies objects that are Done again, and no others: use [Loop.Retry] for a failed one,
 // also after a [TerminalError], or [Loop.Reapply]. It does not wait for the operations.
 //
 // With keys, which are as for [Loop.Explain], it returns how many objects it refreshes. It leaves an
@@ -26,7 +26,7 @@ import (
 //
 // Without keys it refreshes all rows that are Done and were not written after the call. It returns 0 at
 // once; the rows are taken in the background, in the order of their keys and within
-// [Settings].RefreshLimiter, also if periodic refreshing is off. A second call starts again from the first
+// [Settings].RefreshLimiter, even if periodic refreshing is off. A second call starts again from the first
 // key. After the reconciler has stopped the error is [inspect.ErrStopped].
 //
 // Nothing is written before the operation ends: an object that is refreshed stays Done until then. A program whose rows
@@ -66,7 +66,7 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 	return told.n, errors.Join(told.errs...)
 }
 
-// Reapply has objects applied again although their rows have not changed, for example because the
+// Reapply applies objects again although their rows have not changed, for example because the
 // target has lost them, or because something has changed that the operations read. Only the primary
 // keys of objs matter. Objects that the table does not have are left alone, and so are those with a
 // change that the loop has not read, which is applied anyway.
@@ -74,7 +74,7 @@ func (l *Loop[Obj]) Refresh(ctx context.Context, keys ...string) (int, error) {
 // Nothing is written: an object that is Done stays so until the operation ends, and no wait that covers an earlier
 // change of an object ends by the call. Objects that are Done are refreshed. Failed and blocked ones are due, but not
 // before their minimum backoff has passed. If an operation on an object is running, its success does not count, and the
-// object is applied once more. A row with a zero status is left alone. The error joins one for each object of which
+// object is applied once more. A row with a zero status is left alone. The error joins one for each object for which
 // the primary index makes no key or one above 65,535 bytes, which is left out. After the reconciler has stopped it is
 // [inspect.ErrStopped].
 //

@@ -19,7 +19,7 @@ import (
 )
 
 // Lister lists what the target has, so that the reconciler compares it with the table: a resync. What is equal is
-// left alone. Objects that no row wants are deleted, and rows of which the target has nothing, or something else, are
+// left alone. Objects that no row wants are deleted, and rows that the target lacks or has differently are
 // applied again.
 type Lister[Obj any] interface {
 	// List calls yield with every object in the target that this reconciler manages, with the values that

@@ -113,7 +113,7 @@ type Settings struct {
 	// no limit.
 	RefreshLimiter *rate.Limiter
 
-	// PruneInterval is the time between two prunes, of which the first runs as soon as the
+	// PruneInterval is the time between two prunes; the first runs as soon as the
 	// table is initialised; zero means only after calls of [Reconciler].Prune. The default is an hour,
 	// or zero if nothing prunes (see [Config].Pruner); then it is an error to set it. A new value
 	// restarts that time, unless a failed prune waits for its retry.

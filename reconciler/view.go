@@ -71,7 +71,7 @@ func (l *Loop[Obj]) Status(txn statedb.ReadTxn, obj Obj) (Status, bool) {
 
 // StatusWatch is [Loop.Status] with the channels of which at least one closes when the result has
 // changed. They may also close when it has not. Add them to a [statedb.WatchSet]. There are none for an
-// object of which the primary index makes no key.
+// object for which the primary index makes no key.
 func (l *Loop[Obj]) StatusWatch(txn statedb.ReadTxn, obj Obj) (s Status, found bool, watch []<-chan struct{}) {
 	row, revision, changed, found := l.rows.GetWatch(txn, obj)
 	if changed == nil {

@@ -154,7 +154,7 @@ func (v *view[Obj]) facts(ctx context.Context, text string) (s facts[Obj], err e
 	return s, err
 }
 
-// find finds the object that a text names: the first key of which the table has an object or which is
+// find finds the object that a text names: the first key that has an object in the table or is
 // known, else the first key. No key is known if known is nil.
 func (v *view[Obj]) find(text string, known func(index.Key) bool) facts[Obj] {
 	s := facts[Obj]{txn: v.rows.DB.ReadTxn(), state: v.stats.state.Load()}

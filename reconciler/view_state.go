@@ -116,7 +116,7 @@ func (v *view[Obj]) why(is inspect.State, s *facts[Obj], x *inspect.Explanation)
 	return whys[is]
 }
 
-// whys describe the states of which nothing else is to be said.
+// whys describe the states that need no more words.
 var whys = map[inspect.State]string{
 	inspect.StateUnseen:   "its change has not been looked at yet",
 	inspect.StateReady:    "its change has been seen, and waits for its turn in its lane",

@@ -296,7 +296,7 @@ func (w *world) refreshUnchanged(key string, forced bool) {
 	w.requireSound()
 }
 
-// verify asks for a look at an object, under the same conditions, also if it fails.
+// verify asks for a look at an object, under the same conditions, even if it fails.
 func (w *world) verify(key string) {
 	r, ok := w.table[key]
 	if !ok || r.deleted || w.ledger == nil && r.status == statusUnset || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {

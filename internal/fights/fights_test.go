@@ -145,7 +145,7 @@ func TestRepairsDoNotHoldAfterThreeResyncs(t *testing.T) {
 	require.Zero(t, w.Len())
 }
 
-// The requeue that a doubt has asked for looks, also if another look was right meanwhile.
+// The requeue that a doubt has asked for looks, even if another look was right meanwhile.
 func TestDoubtIsOverWhenItsRequeueHasLooked(t *testing.T) {
 	w := play(t, true)
 	require.Error(t, w.repair("a", wrong))

@@ -90,7 +90,7 @@ func approveSource(ctx context.Context, s inspect.Source, set string) (int, erro
 		return 0, errors.New("no deletions are held, there is nothing to approve")
 	case set == "":
 		name := text.Plain(s.Input())
-		return 0, fmt.Errorf("%d of %d rows of %s are to be deleted, such as %s: approve exactly these with reconciler/approve %s %s",
+		return 0, fmt.Errorf("%d of %d rows of %s would be deleted, such as %s: approve exactly these with reconciler/approve %s %s",
 			held.Rows, held.Of, name, text.Printable(strings.Join(held.Examples, ", ")), name, text.Plain(held.Set))
 	}
 	return s.Approve(ctx, set)

@@ -134,7 +134,7 @@ type named struct {
 	hash uint64
 }
 
-// run lists the target when it has the lock, and compares. It closes ended also if a function of the program ends the
+// run lists the target when it has the lock, and compares. It closes ended even if a function of the program ends the
 // goroutine.
 func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, lock lock, ended func()) {
 	f := &l.found

@@ -21,7 +21,7 @@ import (
 	"github.com/statekeel/statekeel/status"
 )
 
-// ErrNoKey is returned for an object of which the primary index makes no key. statedb stores no such
+// ErrNoKey is returned for an object for which the primary index makes no key. statedb stores no such
 // object: an insert of it does nothing and returns no error.
 var ErrNoKey = errors.New("the primary index makes no key of the object")
 

@@ -136,7 +136,7 @@ func TestApprovalOfASourceIsForTheSetThatWasShown(t *testing.T) {
 	h := &holding{}
 	s := newShell(t, routes())
 	s.registry.AddSource(h)
-	s.fails("3 of 9 rows of routes/files are to be deleted, such as a, b c: approve exactly these with reconciler/approve routes/files 5e2a",
+	s.fails("3 of 9 rows of routes/files would be deleted, such as a, b c: approve exactly these with reconciler/approve routes/files 5e2a",
 		"reconciler/approve routes/files")
 	s.fails("the deletions that are held are not 5e2b", "reconciler/approve routes/files 5e2b")
 	require.Empty(t, h.approved)

@@ -267,7 +267,7 @@ func (d *Derived[In, Out]) derive(txn statedb.ReadTxn, row In, deleted bool, by 
 	d.mu.Lock()
 	d.late = false
 	d.mu.Unlock()
-	// Deferred, so that the row is in error also if the function ends the goroutine.
+	// Deferred, so that the row is in error even if the function ends the goroutine.
 	fail := guard.ErrGoexit
 	defer func() { d.take(key, row, false, wants, rank, keyless, cmp.Or(r.end(), fail), r, by) }()
 	wants, rank, keyless, fail = d.call(key, row, r)

@@ -240,7 +240,7 @@ func TestMergeLeavesConditionsOfOthersAlone(t *testing.T) {
 	})
 }
 
-// A create is unsure until its result is noted, also if the clock has not moved since the last result.
+// A create is unsure until its result is noted, even if the clock has not moved since the last result.
 func TestCreateAtTheTimeOfTheLastFailureIsUnsure(t *testing.T) {
 	each(t, func(e *env) {
 		e.noAnswer()

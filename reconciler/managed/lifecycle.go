@@ -113,7 +113,7 @@ func (p *pass[T]) end() {
 	p.remember()
 }
 
-// close has the object written that the pass has changed. By itself the loop writes only pending objects
+// close makes the loop write the object that the pass has changed. By itself the loop writes only pending objects
 // and outcomes that changed, and it drops the outcome if a writer has asked for another pass meanwhile.
 // Then the notes and conditions are written here: a row that changes faster than a pass runs has no other
 // sign of its passes.

@@ -26,7 +26,7 @@ import (
 // Subject is what [Check] checks: operations, a derivation, a source, or all that stands between rows and a target. Obj
 // is the type of the rows, T that of the target, such as a fake of the kernel.
 type Subject[Obj, T any] struct {
-	// Target returns an empty target. It is called once for each run, at the end of which the cleanups of t run. Required.
+	// Target returns an empty target. It is called once for each run; the cleanups of t run at its end. Required.
 	Target func(t testing.TB) T
 	// Dump returns all that the target has: a value for each name, both as a person reads them. It leaves out what may
 	// differ between two targets that are equally right, such as numbers that are allocated. It should not use the
@@ -315,7 +315,7 @@ func describe(tables []statedTable, state int) string {
 	return strings.Join(texts, "; ")
 }
 
-// describeRow is what the row says of itself, or its fields.
+// describeRow returns the text of the row, or its fields.
 func describeRow(obj any) string {
 	if s, ok := obj.(fmt.Stringer); ok {
 		return s.String()

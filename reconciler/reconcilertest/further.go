@@ -74,7 +74,7 @@ type statedTable interface {
 	open(db *statedb.DB) error
 	meta() statedb.TableMeta
 	initialise(txn statedb.WriteTxn)
-	// changes returns what is to be done to bring the table to a state.
+	// changes returns the changes that bring the table to a state.
 	changes(txn statedb.WriteTxn, state int) (deletes, inserts []change, err error)
 
 	// count is the number of states. describe returns the rows of one in one line.

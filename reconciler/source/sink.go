@@ -112,7 +112,7 @@ var errClosed = errors.New("the source is closed")
 //
 // An object in error is rejected: its row stays as it is, all others are applied, and the error joins an
 // error for each, at most 100 of them. Such are: an object or a row of another owner; a key that is
-// twice in the list, of which the first object counts; a panic in a function of the configuration or of
+// twice in the list: the first object counts; a panic in a function of the configuration or of
 // an index. If an object has no key, because the function of the primary index panics, it may stand for
 // any row: nothing is removed, and the call is not complete.
 //

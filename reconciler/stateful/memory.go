@@ -56,7 +56,7 @@ func (r *BaseStatefulReconciler[T, State, Item]) of(key object.Key, annotation s
 	return m
 }
 
-// forget forgets an object of which the target has nothing left. An empty memory stays if the row has
+// forget forgets an object when the target has nothing of it left. An empty memory stays if the row has
 // had a foreign annotation: a clone of that row may be inserted again, and its annotation must not be
 // trusted then.
 func (r *BaseStatefulReconciler[T, State, Item]) forget(key object.Key) {

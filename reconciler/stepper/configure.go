@@ -79,7 +79,7 @@ type operations[Obj any] struct {
 
 // Update implements [reconciler.ObjectOperations]. An engine reconciles the row.
 func (o *operations[Obj]) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error {
-	// Deferred, so that changes from before a panic are written, also if the panic is no news.
+	// Deferred, so that changes from before a panic are written, even if the panic is no news.
 	defer o.compare(ctx, obj)
 	return o.engine.another().Reconcile(ctx, txn, revision, obj, false)
 }

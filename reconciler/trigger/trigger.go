@@ -168,7 +168,7 @@ func Register[Obj any, Source any](params reconciler.Params, cfg Config[Obj, Sou
 	return nil
 }
 
-// Run has the dependents of changes applied again until ctx ends, and returns nil then. It may be called again
+// Run applies the dependents of changes again until ctx ends, and returns nil then. It may be called again
 // after that, and continues with the changes that it had not finished and those made meanwhile. It
 // returns an error if the trigger is running already, or after [Trigger.Close]. Before the reconciler runs, it waits
 // for that. If it finds that the reconciler has stopped, it closes the trigger, and waits for the end of ctx.
@@ -212,7 +212,7 @@ func (t *Trigger[Obj, Source]) run(ctx context.Context, health cell.Health) erro
 	return fmt.Errorf("%s: %w", t.name, guard.ErrGoexit)
 }
 
-// follow has the dependents of changes applied again until ctx ends.
+// follow applies the dependents of changes again until ctx ends.
 func (t *Trigger[Obj, Source]) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		watch := t.look()

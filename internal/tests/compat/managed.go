@@ -31,8 +31,8 @@ var managedSystem = system{
 		{"FinalizerName", "FinalizerName", adapted, "another value, `statekeel.io/managed`"},
 		{"RetryingCriticalAnnotationUpdater: UpdateCriticalAnnotations; NewRetryingCriticalAnnotationUpdater",
 			"RetryingCriticalAnnotationUpdater: UpdateCriticalAnnotations; NewRetryingCriticalAnnotationUpdater", adapted,
-			"made from database, table and clone function in place of a client. It tries five times. On a row that was changed meanwhile it writes only the annotations, including those that " +
-				"`Create` set, and resets nothing"},
+			"made from database, table and clone function in place of a client. On a row that was changed meanwhile it writes only " +
+				"the annotations"},
 		{"ExternalClient: Observe, Create, Update, Delete", "ExternalClient: Observe, Create, Update, Delete", adapted,
 			"a `Create` that fails after the timeout, or while the program stops, may have happened: the object waits for a " +
 				"person, unless names are deterministic. There it is noted as failed and created again. Errors may be outcomes: " +
@@ -44,9 +44,8 @@ var managedSystem = system{
 			"a client that implements it is disconnected, too"},
 		{"ExternalObservation: ResourceExists, ResourceUpToDate, ResourceLateInitialized, Diff",
 			"ExternalObservation: ResourceExists, ResourceUpToDate, ResourceLateInitialized, Diff", adapted,
-			"a row is not divided into spec and status: everything that `Observe` sets is written. " +
-				"`ResourceLateInitialized` writes it before anything else is done. Without the policy `LateInitialize` only " +
-				"the calls of the pass see it, and `WithObserved` selects what is written. Explain shows the diff, too"},
+			"a row is not divided into spec and status: everything that `Observe` sets is written. Without the policy " +
+				"`LateInitialize` only the calls of the pass see it, and `WithObserved` selects what is written"},
 		{"Reconciler.Reconcile", "Reconciler.Update, Reconciler.Delete", adapted,
 			"a pass is an Update. Delete is for rows that were taken out of the table by force"},
 		{"NewReconciler", "NewReconciler", adapted,
@@ -69,15 +68,15 @@ var managedSystem = system{
 		{"logging.Logger", "", leftOut, "loggers are `*slog.Logger`, as in the loop"},
 		{"", "Configure, Reconciler.Merge", added, "the configuration of a loop, and its `Config.Merge`"},
 		{"", "Writer: Apply, Delete, Edit; NewWriter, ErrTerminating", added,
-			"does what an API server does at a write: the generation and the deletion time. `Apply` calls a function on the row, as `CreateOrUpdate` of " +
-				"controller-runtime does. An object that is being deleted cannot be applied"},
+			"does what an API server does at a write: the generation and the deletion time. `Apply` calls a function on the row, " +
+				"as `CreateOrUpdate` of controller-runtime does"},
 		{"", "AnnotationPaused, AnnotationExternalName, AnnotationPrefix, GetExternalName, SetExternalName, " +
 			"IsPaused, SetPaused, RequestReconcile, ReconcileHandled, IsCreateIncomplete, DecideCreate", added,
 			"in package `meta` there, or annotations that people write by hand"},
 		{"", "ManagementPolicies, WithManagementPolicies, SetManagementPolicies, SetDeletionPolicy", added,
 			"fields of the spec there. Here they are fields of `Meta` and annotations; annotations win"},
 		{"", "Condition, TypeSynced, TypeReady, IsReady, IsSynced, WaitReady", added,
-			"in the API types there. The reasons have the same words, plus `CreateUnsure` and `ReconcileWaiting`. `WaitReady` waits for the condition"},
+			"in the API types there. The reasons have the same words, plus `CreateUnsure` and `ReconcileWaiting`. `kubectl wait` is `WaitReady`"},
 		{"", "WithDeterministicExternalName, NewNameAsExternalName, WithInitializers", added, "as in crossplane-runtime"},
 		{"", "WithLeaveHook", added, "marks the resources of orphaned rows, so that a resync leaves them; there are no resyncs there"},
 		{"", "WithConnectionPublishers, NoteConnection, ExternalObservation.ConnectionDetails", added,

@@ -19,8 +19,7 @@ var requestSystem = system{
 	},
 	rows: []row{
 		{"Reconciler.Reconcile", "Reconciler.Reconcile", adapted,
-			"also called for deleted objects: it finds no row then. `reconciler.TerminalError` is logged, counted and not " +
-				"retried; while the object exists, the row of its request keeps the error, and health stays degraded until " +
+			"also called for deleted objects: it finds no row then. After a `reconciler.TerminalError` health stays degraded until " +
 				"the object changes"},
 		{"controller.Func", "Func", adapted, "it has a context, as the method of the interface has"},
 		{"controller.Request, controller.Result", "Request, Result", adapted, "second names there for the same types"},
@@ -34,11 +33,10 @@ var requestSystem = system{
 			"make a controller without a hive, and in one. Requests wait until the tables of all sources are initialised, without " +
 				"a timeout, as workers there wait for the caches; `BeforeInitialized` turns that off"},
 		{"", "Source, For, Owns, Watches, Predicate, ChangesOf, ChangesOfFunc", added,
-			"say which changes make requests, as builders of controllers do. All predicates are called for each change. `Watches` maps the old row and the new one. A " +
-				"deletion of an object or of an owned row is always a request, even if a predicate rejects it; there it is not"},
+			"say which changes make requests, as builders of controllers do. A deletion of an object or of an owned row is always " +
+				"a request, even if a predicate rejects it; there it is not"},
 		{"", "Change: Object, Old, Created, Deleted", added,
-			"stands for the create, update and delete events there. Changes that come faster than they are read become one, " +
-				"from the version that was read before to the latest"},
+			"stands for the create, update and delete events there. Changes that come faster than they are read become one"},
 		{"", "Row: Request", added, "a request in the table of the controller"},
 		{"", "Logger", added, "returns the logger in the context, with controller and request, as `log.FromContext` does"},
 	},

@@ -26,20 +26,18 @@ var statefulSystem = system{
 		{"StateChangeOperations.ContextChanged", "StateChangeOperations.ContextChanged", adapted,
 			"`ApplyOperations` is called once for each context that was tried and has to be cleaned up"},
 		{"BaseStatefulReconciler.Reconcile", "BaseStatefulReconciler.Reconcile", adapted,
-			"the same five steps; the operations of `Configure` call it. What the process remembers counts before the annotation. A second annotation, with the suffix `.epoch`, " +
-				"prevents that the state of a deleted or copied row is used; there it is used"},
+			"the same five steps. What the process remembers counts before the annotation. A second annotation, with the suffix " +
+				"`.epoch`, prevents that the state of a deleted or copied row is used; there it is used"},
 		{"logr.Logger", "", leftOut, "loggers are `*slog.Logger`, as in the loop; nil discards"},
 		{"", "Configure, BaseStatefulReconciler.Remove", added,
 			"the configuration for `reconciler.New` and `reconciler.RegisterConfig`. The deletion of a row removes what was " +
 				"applied last"},
 		{"", "Bound", added, "operations of a table whose rows have an `Interface` each"},
 		{"", "StateStore: LoadState, StoreState", added,
-			"keeps the states outside of the table, which a restart empties. `StoreState` gets the text of the annotation, " +
-				"before that is set"},
+			"keeps the states outside of the table, which a restart empties"},
 		{"", "StateObserver", added, "adds the observed state to the comparison, against drift"},
 		{"", "Requeuer", added,
-			"asks for another run after a success. An error of `ApplyOperations` leaves the state as it was, " +
-				"`reconciler.Requeue` included"},
+			"asks for another run after a success. An error of `ApplyOperations`, even `reconciler.Requeue`, leaves the state as it was"},
 		{"", "SetDiff, MapDiff, Entry", added, "ready-made `CompareStates`, to be embedded"},
 		{"", "object.Meta: Namespace, Name, Annotations, SetAnnotation", added, "the metadata of a row"},
 	},

@@ -61,7 +61,7 @@ type Ack struct {
 }
 
 // Applied reports whether everything that the store wanted at a revision has been applied, of an object that
-// changed again this or a later version, and nothing is bad, held or unpruned now, also if that is about a key
+// changed again this or a later version, and nothing is bad, held or unpruned now, even if that is about a key
 // of another writer. It does not look at Store: compare that with the identity of the store first. An object
 // that was applied and fails at a refresh since is in Failing.
 func (a Ack) Applied(revision uint64) bool {

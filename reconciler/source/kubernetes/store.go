@@ -117,7 +117,7 @@ func (s store[Kind, Obj]) Replace(list []any, version string) error {
 	s.cfg.Log.Info("Listed", "resource", s.cfg.Resource, "version", version, "objects", len(list), "replaced", replaced)
 	s.full, s.quiet = false, 0
 	err := s.write()
-	s.cfg.Sink.Connected() // also if the sink has refused the list
+	s.cfg.Sink.Connected() // even if the sink has refused the list
 	for _, done := range s.waits {
 		done <- errors.Join(err, problems.Joined(&s.bad, &s.shared))
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/statekeel/statekeel/reconciler/source/etcd"
 )
 
-// What the source has noticed of a store counts, also if the store looks as before when it is listed.
+// What the source has noticed of a store counts, even if the store looks as before when it is listed.
 func TestStoreFromABackupThatPassesTheRevisionBeforeTheListIsListedWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, plan{}, "a", "b", "c")
@@ -109,7 +109,7 @@ func TestAckWhoseWriteHadNoAnswerIsWrittenAgain(t *testing.T) {
 	w.acked("the rejected object again", func(a etcd.Ack) bool { return a.Bad == 1 })
 }
 
-// A store from a backup has an older ack and the lease of the agent. The ack is written again, also if it says what
+// A store from a backup has an older ack and the lease of the agent. The ack is written again, even if it says what
 // was written last into the store that is gone.
 func TestStoreFromABackupGetsTheAckAgain(t *testing.T) {
 	t.Parallel()
