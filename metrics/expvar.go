@@ -15,7 +15,7 @@ import (
 // "agent.routes", "agent.routes/v6". A variable appears with its first figure.
 //
 // ExpVar is safe for concurrent use. Only read the maps: a handle keeps the variables that it has
-// found, also if they are deleted or replaced.
+// found, even if they are deleted or replaced.
 type ExpVar struct {
 	root *expvar.Map
 

@@ -44,9 +44,9 @@ type budget struct {
 	// It is never if not time but another event wakes the loop.
 	size  int
 	again time.Duration
-	// looks: the table is read. It is read even if only permits are missing, so that a loop without
+	// reads: the table is read. It is read even if only permits are missing, so that a loop without
 	// work detects that it needs none.
-	looks bool
+	reads bool
 	// workers: operations run on workers, or workers still run operations from before a change of
 	// settings.
 	workers bool
@@ -86,7 +86,7 @@ func (r *runner[Obj]) budgetAt(now time.Duration) budget {
 		}
 	}
 	permits, again := permits(r.set.OperationLimiter, now)
-	b.size, b.again, b.looks = min(size, permits), again, true
+	b.size, b.again, b.reads = min(size, permits), again, true
 	return b
 }
 

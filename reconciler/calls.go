@@ -230,19 +230,19 @@ type deletions[Obj any] struct {
 	// list is in the order of the places. It has one more than the page, if there is one.
 	list []*deletion[Obj]
 	// last is the highest place that was read. more: keys with higher places are not reconciled.
-	last place
+	last pageEnd
 	more bool
 }
 
 // deletion is a deletion that is not carried out, and what the core knows about its key.
 type deletion[Obj any] struct {
-	place
+	pageEnd
 	key  core.UnreconciledKey[Obj]
 	info core.KeyInfo[Obj]
 }
 
 // deletions returns the deletions after a place, and one more than limit at most.
-func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
+func (b *answers[Obj]) deletions(after pageEnd, limit int) deletions[Obj] {
 	found, read := deletions[Obj]{last: after}, 0
 	b.r.core.Index.UnreconciledKeys(after.revision, func(u core.UnreconciledKey[Obj]) bool {
 		// Keys with the same revision come in no order: all of them are read. There may be many, after a listing that
@@ -252,7 +252,7 @@ func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 			found.more = true
 			return false
 		}
-		at := place{u.Since, u.Key}
+		at := pageEnd{u.Since, u.Key}
 		if at.compare(after) <= 0 {
 			return true
 		}
@@ -260,9 +260,9 @@ func (b *answers[Obj]) deletions(after place, limit int) deletions[Obj] {
 		if at.compare(found.last) > 0 {
 			found.last = at
 		}
-		if u.Deleted && (!full || at.compare(found.list[limit].place) < 0) {
-			i, _ := slices.BinarySearchFunc(found.list, at, func(d *deletion[Obj], at place) int { return d.compare(at) })
-			found.list = slices.Insert(found.list, i, &deletion[Obj]{place: at, key: u})
+		if u.Deleted && (!full || at.compare(found.list[limit].pageEnd) < 0) {
+			i, _ := slices.BinarySearchFunc(found.list, at, func(d *deletion[Obj], at pageEnd) int { return d.compare(at) })
+			found.list = slices.Insert(found.list, i, &deletion[Obj]{pageEnd: at, key: u})
 			found.list = found.list[:min(len(found.list), limit+1)]
 		}
 		return true

@@ -80,8 +80,8 @@ func (r *runner[Obj]) giveBack(round *inspect.Round) {
 	settled := false
 	for i := len(r.ops) - 1; i >= 0; i-- {
 		op := &r.ops[i]
-		if op.Run.Err != execute.ErrNotRun && r.shared.setup.cfg.Lister != nil {
-			r.fights.End(r.life.now(), op, r.shared.rows.Key(op.Row))
+		if op.Run.Err != execute.ErrNotRun {
+			r.fights.End(r.life.now(), op)
 		}
 		if op.Run.Err == execute.ErrNotRun {
 			r.resolver.recall(op)

@@ -221,9 +221,6 @@ func (cfg *Config[Obj]) check() error {
 			f = append(f, err)
 		}
 	}
-	if err := optional.Check[Getter[Obj]](cfg.Lister, "Get"); err != nil {
-		f = append(f, err)
-	}
 	f.add(cfg.BatchOperations != nil && cfg.RoundOperations != nil,
 		"Config.BatchOperations (%T) and Config.RoundOperations (%T) are both set", cfg.BatchOperations, cfg.RoundOperations)
 	f.add(cfg.Pruner != nil && cfg.Lister != nil, "Config.Pruner (%T) and Config.Lister (%T) are both set", cfg.Pruner, cfg.Lister)

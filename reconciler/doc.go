@@ -5,12 +5,7 @@
 // statedb table, and keeps it that way for as long as the program runs.
 //
 // A program writes the desired state into the table. A reconciler reads the changes, calls the
-// program's operations to update the target, and retries what failed. [Loop.Status] returns the
-// outcome for a row.
-//
-// # Use
-//
-// A reconciler needs a table and operations:
+// program's operations to update the target, and retries what failed:
 //
 //	// routeOps implements Operations[*Route]. Delete and Prune are not shown.
 //	type routeOps struct{ kernel *Kernel }
@@ -33,15 +28,9 @@
 //	unapplied, err := loop.Wait(ctx, revision, reconciler.Applied)
 //
 // Operations get the current desired state, never the change that led to it. They have to be
-// idempotent: see [ObjectOperations].
-//
-// # Ledgers
-//
-// The ledger is where outcomes are written. In the program above they are beside the table, which is
-// only read: every change of a row is wanted, and what is not Done has a row in the table that
-// [Loop.Outcomes] returns. With [Config].Clone, SetStatus and GetStatus they are in the rows: each row
-// has a field for the [Status], and the program sets it to Pending with every change. docs/ledgers.md
-// compares the two.
+// idempotent: see [ObjectOperations]. The table is only read: [Loop.Status] returns the outcome for a row, and
+// [Loop.Outcomes] the table of what is not Done. With [Config].Clone, SetStatus and GetStatus the outcomes are in
+// the rows instead, which the program sets to Pending with every change: docs/ledgers.md compares the two.
 //
 // # Outcomes
 //
@@ -63,13 +52,6 @@
 //   - [Register] is for programs written against github.com/cilium/statedb/reconciler. This package
 //     exports everything that v0.9.4 of that package exports, under the same names.
 //
-// [Config] holds what the reconciler needs. [Settings] can change at run time; an [Option] sets their
-// start values.
-//
-// A [Loop] explains why an object is not reconciled ([Loop.Explain]), reports the state of the
-// reconciler ([Loop.Snapshot]), waits for changes ([Loop.Wait]), and is controlled by calls such as
-// [Loop.Pause] and [Loop.Retry].
-//
 // # Packages
 //
 //   - trigger applies objects again when rows of another table change.
@@ -84,5 +66,5 @@
 //   - reconcilertest runs reconcilers in tests, in virtual time, and finds bugs in operations; edge
 //     marks their steps for that.
 //
-// The guide, docs/GUIDE.md, goes through all of this with a program that runs.
+// docs/GUIDE.md goes through all of this with a program that runs.
 package reconciler

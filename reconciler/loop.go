@@ -201,7 +201,7 @@ func (r *runner[Obj]) begin(b budget) {
 
 // work runs or starts operations, as many as the budget allows. The returned channel is that of [runner.pass].
 func (r *runner[Obj]) work(ctx context.Context, round *inspect.Round, txn statedb.ReadTxn) (more <-chan struct{}) {
-	if !r.this.budget.looks {
+	if !r.this.budget.reads {
 		return nil
 	}
 	r.observer.Begin(txn)
@@ -245,7 +245,7 @@ func (r *runner[Obj]) plan(more <-chan struct{}) (n nextPass) {
 	b := r.budgetAt(now)
 	due, has := r.core.NextDue()
 	switch {
-	case !b.looks, b.size == 0 && r.this.left:
+	case !b.reads, b.size == 0 && r.this.left:
 		n.by(b.again, inspect.ReasonDue, b.again != never)
 	case more == nil, b.size > 0 && r.this.left, watch.AnyClosed([]<-chan struct{}{more}):
 		return nextPass{now: true}

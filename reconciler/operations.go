@@ -174,7 +174,7 @@ func Requeue(d time.Duration) error { return outcome.Requeue(d) }
 // exponential backoff. It is [Requeue] for operations that do not know when there is work again.
 //
 // The delay is that of [WithRetry] and [Settings].Jitter. It doubles each time in a row that the
-// operation on the object returns RequeueBackoff, also if the object changed in between. Any other
+// operation on the object returns RequeueBackoff, even if the object changed in between. Any other
 // outcome, or the deletion of the object, resets it. This is no failure: it does not count for
 // [Settings].MaxRetries or a breaker, and health stays OK. Otherwise it is as Requeue.
 func RequeueBackoff() error { return outcome.RequeueBackoff() }

@@ -143,7 +143,33 @@ func (l listsTwice) List(ctx context.Context, txn statedb.ReadTxn, yield func(*o
 	})
 }
 
-// Without other writers, the operations that follow a plan are those that it has, before the start and during a pause.
+// chained are operations of which each needs the object before, if there is a row for it, and deletes after the object behind.
+type chained struct {
+	reconciler.Operations[*object]
+	e    *env
+	rows bool // they carry the status
+}
+
+func (n chained) Update(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+	before := idIndex.Query(o.ID - 1)
+	if row, _, found := n.e.table.Get(txn, before); found && (!n.rows || row.Status.Kind != reconciler.StatusKindUnset) {
+		if _, err := reconciler.NeedApplied[*object](ctx, txn, nil, before, "the object before"); err != nil {
+			return err
+		}
+	}
+	return n.Operations.Update(ctx, txn, revision, o)
+}
+
+func (n chained) Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, o *object) error {
+	behind := func(other *object) bool { return other.ID == o.ID+1 }
+	if err := reconciler.NeedDeleted(ctx, nil, behind, "the object behind"); err != nil {
+		return err
+	}
+	return n.Operations.Delete(ctx, txn, revision, o)
+}
+
+// Without other writers, the operations that follow a plan are those that it has, before the start and during a pause,
+// also if they need each other.
 func TestPlanEqualsTheOperationsThatFollow(t *testing.T) {
 	first := rand.Uint64()
 	t.Logf("the first seed is %d", first)
@@ -175,7 +201,11 @@ func planOnce(t *testing.T, r *rand.Rand) {
 	compares := []string{"equal", "equal", "keys", "orphans only"}[r.IntN(4)]
 	var l listsTwice
 	e, w, loop, run := newPlanning(t, ledger, some(3), some(3), func(e *env, w *world, cfg *reconciler.Config[*object]) {
-		operate([]string{"single", "batches", "rounds"}[r.IntN(3)])(e, cfg)
+		if r.IntN(3) == 0 {
+			cfg.Operations = chained{e.target, e, ledger == "rows"}
+		} else {
+			operate([]string{"single", "batches", "rounds"}[r.IntN(3)])(e, cfg)
+		}
 		l = listsTwice{w, map[uint64]bool{}}
 		for id := range uint64(12) {
 			l.twice[id+1] = r.IntN(8) == 0

@@ -131,7 +131,7 @@ func (r *runner[Obj]) hand(objs []Obj, why core.Cause) (inFlight int) {
 	txn := r.shared.rows.DB.ReadTxn()
 	for _, obj := range objs {
 		row, revision, found := r.shared.rows.Get(txn, obj)
-		if why == core.CauseVerify && r.fights.Contends(r.shared.rows.Key(obj)) {
+		if why == core.CauseVerify && r.fights.Contends(obj) {
 			continue
 		}
 		if found && r.refreshRow(row, revision, why, why == core.CauseRefresh) {

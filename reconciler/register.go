@@ -28,7 +28,7 @@ type Reconciler[Obj any] interface {
 	Prune()
 
 	// WaitUntilReconciled blocks until every change of the table up to untilRevision has been
-	// attempted at least once, also if another reconciler writes the row again meanwhile.
+	// attempted at least once, even if another reconciler writes the row again meanwhile.
 	//
 	// It returns a revision up to which all changes have been attempted, and retryLowWatermark, the
 	// lowest revision since which an object is not reconciled, or zero if all are. A change at a

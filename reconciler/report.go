@@ -27,7 +27,7 @@ var noHealth = health.None
 // account publishes the state after a round, and adds the round to the figures and to metrics. It is
 // called before waits are woken, so that they find the round counted.
 func (r *runner[Obj]) account(round *inspect.Round) {
-	classify(r.shared.rows, r.ops)
+	setClasses(r.shared.rows, r.ops)
 	now := r.publishState()
 	failed := r.shared.stats.addRound(round, r.ops, r.this.began, r.life.now())
 	if len(r.ops) > 0 || now.health.Failing != r.reports.health.Failing() {
@@ -161,9 +161,9 @@ func logRound[Obj any](s *shared[Obj], ops []core.Operation[Obj]) {
 	}
 }
 
-// classify sets the classes of the failures of a round. It is called without a lock, because the
+// setClasses sets the classes of the failures of a round. It is called without a lock, because the
 // functions of the program that it calls may end the goroutine.
-func classify[Obj any](of *rows.Rows[Obj], ops []core.Operation[Obj]) {
+func setClasses[Obj any](of *rows.Rows[Obj], ops []core.Operation[Obj]) {
 	var last *core.Operation[Obj]
 	for i := range ops {
 		op := &ops[i]

@@ -60,7 +60,7 @@ func (l *Loop[Obj]) Resync() { l.Prune() }
 // connectResync makes the stage that looks at the target.
 func (r *runner[Obj]) connectResync() {
 	s, cfg := r.shared, &r.shared.setup.cfg
-	r.fights = fights.New[Obj](s.execution.config.Look != nil, func() fights.Settings {
+	r.fights = fights.New(s.execution.config.Look != nil, func(obj Obj) []byte { return s.rows.Key(obj) }, func() fights.Settings {
 		return fights.Settings{MinBackoff: r.set.MinBackoff, MaxBackoff: r.set.MaxBackoff, Resync: r.set.ResyncInterval}
 	})
 	set := resync.Config[Obj]{

@@ -200,7 +200,7 @@ func (r *resolver[Obj]) resolve(txn statedb.ReadTxn, op *core.Operation[Obj], be
 		op.Turn.Cause = core.CauseRefresh
 	}
 	if op.Outcome.Wanted == 0 && !op.Deleted && s.Kind == status.KindPending && op.Since() > 0 {
-		// A reconciled object that is run again has no change, also if its row has no status. 0 means that the
+		// A reconciled object that is run again has no change, even if its row has no status. 0 means that the
 		// time is unknown; a change from before the start has a negative time.
 		at := s.UpdatedAt
 		if at.IsZero() {

@@ -37,7 +37,7 @@ var _ Reconciler[int] = (*Loop[int])(nil)
 // If the rows carry no status, New makes the tables of the outcomes, and empties them if a reconciler
 // that has ended left them behind. It locks no other table: the caller may hold a write transaction of
 // Config.Table. It is an error if another reconciler has the tables: one that was made and has not ended,
-// also if it was never run.
+// even if it was never run.
 func New[Obj any](cfg Config[Obj]) (*Loop[Obj], error) { return newLoop(cfg, nil) }
 
 // newLoop is New. fallback are the metrics without [WithMetrics]; nil means unpublished ones.

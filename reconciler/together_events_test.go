@@ -25,7 +25,7 @@ func (w *together) step() {
 	events := []func(id uint64) string{
 		w.write, w.write, w.write, w.rewrite, w.touch, w.remove, w.replace, w.spoil, w.spoil, w.lose, w.orphan,
 		w.resync, w.pauseAll, w.pauseSome, w.pauseKey, w.resume, w.reapply, w.reapply, w.verify, w.verify, w.refresh, w.retry, w.reconfigure,
-		w.wait, w.wait, w.wait, w.wait, w.device, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
+		w.wait, w.wait, w.wait, w.wait, w.plan, w.device, w.warmOrCool, w.restartLoop, w.restartProcess, w.gate, w.initialize,
 		w.pass, w.pass, w.pass, w.pass,
 	}
 	id := 1 + w.rng.Uint64N(cold)
@@ -135,6 +135,21 @@ func (w *together) resync(uint64) string {
 	}
 	w.loop.Load().Resync()
 	return "resync"
+}
+
+// plan plans beside all else.
+func (w *together) plan(uint64) string {
+	loop := w.loop.Load()
+	w.plans.Go(func() {
+		ctx, cancel := context.WithTimeout(w.Context(), time.Second)
+		defer cancel()
+		p, err := loop.Plan(ctx)
+		w.world.event("a plan: %s, %v", p.Summary(), err)
+		if err == nil && (p.Orphan+p.Different+p.Equal > p.Listed || p.Reapplied > p.Equal) {
+			w.world.violate("(g) a plan of %d objects: %s", p.Listed, p)
+		}
+	})
+	return "a plan begins"
 }
 
 // pauseAll pauses the loop for a while, half of the times beside an operation of a row that is written again afterwards.

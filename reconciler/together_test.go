@@ -47,8 +47,10 @@ import (
 //	(e) When the faults end, all rows become Done within a minute, orphans and drift go, and each wait ends; rows that
 //	    are rewritten faster than their operations take change none of that for the others.
 //	(f) When the writes end, the target is as the table wants it, what is foreign is untouched, health is OK, and the
-//	    loop holds no work. Then neither a resync nor a restart calls an operation. Beside the table, a loop never
-//	    writes it.
+//	    loop holds no work. Then neither a resync nor a restart calls an operation, and a plan has none. Beside the
+//	    table, a loop never writes it.
+//	(g) A row that needs another one (NeedApplied) is applied when the target has that, or others have removed it. Needs
+//	    and deletions that wait for others (NeedDeleted) keep nothing waiting for ever.
 //
 // STATEKEEL_TOGETHER runs the walk with that seed only. The seed determines the actions of each party, but not how they
 // interleave, so repeat a seed with -count.
@@ -137,6 +139,8 @@ type together struct {
 	done  func()
 	// judging is held while operations are judged.
 	judging sync.Mutex
+	// plans are those that run.
+	plans sync.WaitGroup
 	// heat rewrites the hot rows.
 	heat struct {
 		sync.WaitGroup
@@ -353,6 +357,7 @@ func (w *together) run() {
 	}
 	w.settle()
 	w.stop()
+	w.plans.Wait()
 }
 
 // settle checks (e) and (f).
@@ -418,6 +423,11 @@ func (w *together) settle() {
 	w.resync(0)
 	w.e.Pass(10 * time.Second)
 	w.same("a resync of an equal target", before)
+	if !w.prunes {
+		if p, err := loop.Plan(w.Context()); err != nil || p.Operations() > 0 {
+			x.violate("(f) the plan of an equal target is %s, %v", p, err)
+		}
+	}
 	n := w.e.Table.NumObjects(w.e.DB.ReadTxn())
 	if r := loop.Snapshot(w.Context()).Resync; !w.prunes && (r == nil || r.Listed != n || r.Equal != n || r.Error != "") {
 		x.violate("(f) the last resync of %d rows: %+v", n, r)

@@ -369,12 +369,42 @@ func (x *togetherWorld) do(ctx context.Context, txn statedb.ReadTxn, p *part, de
 	return err
 }
 
+// needs: a row with an even ID needs the one before it, if that is wanted, and that is deleted after it. Hot rows do not:
+// if both are written faster than they are applied, no version of the one finds the other applied.
+func (x *togetherWorld) needs(ctx context.Context, txn statedb.ReadTxn, p *part, deletes bool) error {
+	w := x.w
+	if deletes && p.ID%2 == 1 {
+		return reconciler.NeedDeleted(ctx, nil, func(other *part) bool { return other.ID == p.ID+1 }, "the next one")
+	}
+	row, revision, wanted := w.e.Table.Get(txn, partIndex.Query(p.ID-1))
+	if deletes || p.ID%2 == 1 || !wanted || p.ID > cold {
+		return nil
+	}
+	lacked := x.lacks(row.ID)
+	_, err := reconciler.NeedApplied[*part](ctx, txn, nil, partIndex.Query(row.ID), "the one before")
+	if _, now, _ := w.e.Table.Get(w.e.DB.ReadTxn(), partIndex.Query(row.ID)); err == nil && lacked && now == revision && x.lacks(row.ID) {
+		x.violate("(g) row %d is applied, and %d is not", p.ID, row.ID)
+	}
+	return err
+}
+
+// lacks reports whether the target has not got an object by an operation, or lost it by one.
+func (x *togetherWorld) lacks(id uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := len(x.changes[id])
+	return n == 0 || x.value(id) == absent && x.changes[id][n-1].by == applied
+}
+
 // try returns the drawn outcome of an operation, and how it has changed the target; nothing if it has only succeeded.
 func (x *togetherWorld) try(ctx context.Context, txn statedb.ReadTxn, rng *rand.Rand, p *part, deletes bool) (by changer, err error) {
 	w := x.w
 	time.Sleep(x.takes)
 	if p.ID > cold {
 		time.Sleep(10 * time.Millisecond)
+	}
+	if err := x.needs(ctx, txn, p, deletes); err != nil {
+		return "", err
 	}
 	if p.Value == 2 && !deletes {
 		if _, err := reconciler.Need(txn, statedb.Table[*part](w.devices), partIndex.Query(p.ID%4), "device"); err != nil {

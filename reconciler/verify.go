@@ -16,7 +16,11 @@ import (
 )
 
 // Getter is a [Lister] that also gets single objects. It is optional: the reconciler calls it if [Config].Lister has the
-// method, except with [Config].OrphansOnly. Then
+// method with this signature, except with [Config].OrphansOnly. A program lets the compiler check that:
+//
+//	var _ reconciler.Getter[*Rule] = (*Firewall)(nil)
+//
+// Then
 //
 //   - [Loop.Verify] compares single objects;
 //   - a retry after a failure begins with it: if the target has what the row wants, no operation is called. That is not so
@@ -29,8 +33,8 @@ type Getter[Obj any] interface {
 	// call: no cache.
 	//
 	// Get is called by the goroutine that runs the operations of the object, before them or after them, and never at the
-	// same time; with workers for several objects at once. txn is the snapshot of the operation. [Settings].Timeout bounds a
-	// call, and ctx ends at it. Of a batch, Get is called for one object after the other, before the call and after it.
+	// same time; with workers for several objects at once. txn is a snapshot, to look up other objects. [Settings].Timeout
+	// bounds a call, and ctx ends at it. Of a batch, Get is called for one object after the other, before the call and after it.
 	//
 	// An error means that it is not known what the target has. A retry, or a repair of a resync, then calls the operation.
 	// After Verify the object fails with the error, and is retried. A Get after an operation that fails means nothing.
@@ -102,7 +106,7 @@ const maxDiff = 1024
 func (r *runner[Obj]) looks(op *core.Operation[Obj]) bool {
 	switch {
 	case r.shared.execution.config.Look != nil:
-		op.Turn.Looks = op.Turn.Looks || op.Turn.Cause == core.CauseRequeue && r.fights.Doubts(r.shared.rows.Key(op.Row))
+		op.Turn.Looks = op.Turn.Looks || op.Turn.Cause == core.CauseRequeue && r.fights.Doubts(op.Row)
 	case op.Turn.Cause == core.CauseVerify && r.resync.Right(op.Row):
 		op.Run.Look = &core.Look{Before: core.Sight{Seen: true, Right: true}}
 		op.Turn.Looks = false

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/cilium/hive/cell"
@@ -376,28 +375,20 @@ func TestVerifyIsRefusedWhereItWouldWaitForItself(t *testing.T) {
 	})
 }
 
-// wrongGet has a Get that the reconciler would never call.
-type wrongGet struct{ *world }
+// otherGet is a Lister with a Get of another meaning.
+type otherGet struct{ *world }
 
-func (wrongGet) Get(uint64) (*object, bool) { return nil, false }
+func (otherGet) Get(uint64) (*object, bool) { panic("it is not for the reconciler") }
 
-func TestGetWithAnotherSignatureIsAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e := newEnv(t)
-		cfg := e.config()
-		cfg.Operations, cfg.Lister = harnessOperations{e.target}, wrongGet{&world{target: e.target}}
-		_, err := reconciler.New(cfg)
-		require.ErrorContains(t, err, "wrongGet.Get is a func(uint64)")
+func TestGetOfAnotherMeaningIsNotCalled(t *testing.T) {
+	rows := map[uint64]int{1: 1}
+	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+		cfg.Lister = otherGet{w}
+	}}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		w.drift(1, 5)
+		e.verify(1)
+		e.pass(time.Second)
+		require.Equal(e, rows, w.holds())
 	})
-}
-
-// harnessOperations are operations without a Prune.
-type harnessOperations struct{ t *target }
-
-func (o harnessOperations) Update(ctx context.Context, txn statedb.ReadTxn, r statedb.Revision, obj *object) error {
-	return o.t.Update(ctx, txn, r, obj)
-}
-
-func (o harnessOperations) Delete(ctx context.Context, txn statedb.ReadTxn, r statedb.Revision, obj *object) error {
-	return o.t.Delete(ctx, txn, r, obj)
 }

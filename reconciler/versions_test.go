@@ -86,7 +86,7 @@ func TestMergeThatLosesTheKeyHidesNoOtherRow(t *testing.T) {
 }
 
 // derived returns the status of a row whose Note says which value was applied: a row with another value asks for
-// an update, also if the program did not set the status.
+// an update, even if the program did not set the status.
 func derived(o *object) reconciler.Status {
 	s := o.Status
 	if s.Kind == reconciler.StatusKindDone && o.Note != strconv.Itoa(o.Value) {

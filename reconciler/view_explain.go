@@ -120,7 +120,7 @@ func (v *view[Obj]) explainFlight(x *inspect.Explanation, s *facts[Obj]) {
 			switch {
 			case !v.rows.HasKey(j.Ops[i].Obj, s.key):
 				continue
-			case j.Place == execute.Queued:
+			case j.State == execute.Queued:
 				x.Why = operation + " has been handed to the workers, and waits for one to be free"
 			default:
 				x.Since, x.Why = v.life.timeOf(j.Began), operation+" is running"

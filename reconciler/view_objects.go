@@ -37,7 +37,7 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 	}
 	limit = min(limit, maxObjects)
 	name := strings.ToLower(q.Status)
-	after, ok := parsePlace(q.After)
+	after, ok := parsePageEnd(q.After)
 	if !ok || after.key != "" && name != listDeleted {
 		return inspect.ObjectPage{}, fmt.Errorf("after is %q, must be the next of the page before", q.After)
 	}
@@ -51,27 +51,27 @@ func (v *view[Obj]) objects(ctx context.Context, q inspect.ObjectQuery) (inspect
 	return v.listRows(ctx, func(k StatusKind) bool { return name == "" || k == kind }, after.revision, limit), nil
 }
 
-// place is where a page ends: a revision, and for deletions, several of which may have the same
+// pageEnd is where a page ends: a revision, and for deletions, several of which may have the same
 // revision, a key.
-type place struct {
+type pageEnd struct {
 	revision uint64
 	key      string
 }
 
-func (p place) String() string {
+func (p pageEnd) String() string {
 	if p.key == "" {
 		return strconv.FormatUint(p.revision, 10)
 	}
 	return fmt.Sprintf("%d-%x", p.revision, p.key)
 }
 
-// parsePlace is the inverse of String. No text is the place before all others.
-func parsePlace(text string) (p place, ok bool) {
+// parsePageEnd is the inverse of String. No text is the place before all others.
+func parsePageEnd(text string) (p pageEnd, ok bool) {
 	_, _ = fmt.Sscanf(text, "%d-%x", &p.revision, &p.key)
 	return p, text == "" || p.String() == text
 }
 
-func (p place) compare(q place) int {
+func (p pageEnd) compare(q pageEnd) int {
 	return cmp.Or(cmp.Compare(p.revision, q.revision), strings.Compare(p.key, q.key))
 }
 
@@ -147,7 +147,7 @@ func (v *view[Obj]) addInfos(ctx context.Context, lines []inspect.ObjectLine, ro
 
 // listDeletions lists deletions that are not carried out, in the order of the revision since which
 // they are unreconciled, then of their keys.
-func (v *view[Obj]) listDeletions(ctx context.Context, after place, limit int) (inspect.ObjectPage, error) {
+func (v *view[Obj]) listDeletions(ctx context.Context, after pageEnd, limit int) (inspect.ObjectPage, error) {
 	found, err := askBriefly(ctx, v, func(b *answers[Obj]) deletions[Obj] { return b.deletions(after, limit) })
 	if err != nil {
 		return inspect.ObjectPage{}, fmt.Errorf("only the reconciler knows the deletions: %w", err)

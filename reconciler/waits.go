@@ -49,7 +49,7 @@ var ErrNoStatus = errors.New("the row has no status and is never reconciled")
 // paused ones if the milestone is [Attempted], none if it is [Applied]. The revision of a write is
 // what Table.Revision returns for the transaction that its Commit returns.
 //
-// A row of which the status was made before the call counts as changed before it, also if it is written later.
+// A row whose status was made before the call counts as changed before it, even if it is written later.
 //
 // A change that is followed by another change of the same object counts as the later one, so that an
 // object that changes again and again delays no wait. Rows with a zero status do not count. A row that

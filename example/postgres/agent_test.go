@@ -376,6 +376,20 @@ func TestARenamedFileWritesNothingAndARenamedRoleIsAnother(t *testing.T) {
 	w.applied(f.want)
 }
 
+func TestTheFirstFileThatClaimsARoleHasIt(t *testing.T) {
+	w, first, second := newWorld(t), newWish(), newWish()
+	first.role("app")
+	second.role("app", "pg_monitor")
+	w.write("a.yaml", first.text())
+	w.write("b.yaml", second.text())
+	w.start()
+	w.becomes(join(first, second)) // The membership is claimed once.
+	w.says("b.yaml:2:3", "status", "objects/files")
+	w.says("a.yaml:2:3", "status", "objects/files")
+	require.NoError(t, os.Remove(w.path("roles", "a.yaml")))
+	w.applied(second.want)
+}
+
 func TestARoleOfOthersIsLeftAlone(t *testing.T) {
 	w, f := newWorld(t), newWish()
 	f.role("app")
@@ -384,6 +398,48 @@ func TestARoleOfOthersIsLeftAlone(t *testing.T) {
 	w.says("is not of this agent", "why", "objects", "role/their_role")
 	w.becomes(f.want)
 	w.write("f.yaml", f.text())
+	w.applied(f.want)
+}
+
+func TestAFileThatIsHalfWrittenChangesNothing(t *testing.T) {
+	w, f := newWorld(t), small()
+	w.write("small.yaml", f.text())
+	w.start()
+	w.applied(f.want)
+	writes := len(w.writes(t))
+
+	file, err := os.OpenFile(w.path("roles", "small.yaml"), os.O_WRONLY|os.O_TRUNC, 0)
+	require.NoError(t, err)
+	defer file.Close()
+	half := strings.Index(f.text(), "- {name: ann") // the roles up to there are a file that parses
+	_, err = file.WriteString(f.text()[:half])
+	require.NoError(t, err)
+	time.Sleep(3 * time.Second) // longer than Settle, and than two resyncs
+	require.Empty(t, w.writes(t)[writes:])
+	_, err = file.WriteString(f.text()[half:] + "- {name: bob, options: [LOGIN]}\n")
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
+	f.role("bob")
+	w.applied(f.want)
+}
+
+func TestABadFileIsNamedAndItsLastGoodVersionStays(t *testing.T) {
+	w, f := newWorld(t), small()
+	w.write("small.yaml", f.text())
+	w.start()
+	w.applied(f.want)
+	writes := len(w.writes(t))
+	for text, problem := range map[string]string{
+		"roles: [{name: app, option: LOGIN}]": "small.yaml:1: field option not found",
+		"roles:\n- name: app\n  in: app]":     "small.yaml:3:",
+		"roles:\n- {name: Ann}":               `small.yaml:2:3: no name of a role: "Ann"`,
+		"":                                    "the file is empty",
+	} {
+		w.write("small.yaml", text)
+		w.says(problem, "status", "objects/files")
+	}
+	require.Empty(t, w.writes(t)[writes:])
+	w.write("small.yaml", f.text())
 	w.applied(f.want)
 }
 
@@ -408,4 +464,23 @@ func TestAFileThatWasCutIsHeldUntilAPersonApproves(t *testing.T) {
 	out, err = w.ask("approve", "objects/files", shown[1])
 	require.NoError(t, err, out)
 	w.applied(f.want)
+}
+
+func TestAFolderThatWasCutWhileNoAgentRanIsHeld(t *testing.T) {
+	w, f, rest := newWorld(t), small(), newWish()
+	for i := range 40 {
+		rest.role(fmt.Sprint("more", i), "readers")
+	}
+	w.write("small.yaml", f.text())
+	w.write("rest.yaml", rest.text())
+	w.start()
+	w.applied(join(f, rest))
+	w.stop()
+	require.NoError(t, os.Remove(w.path("roles", "rest.yaml")))
+	w.start()
+	w.says("80 orphan", "status", "objects")
+	w.has(join(f, rest))
+	out, err := w.ask("approve", "objects")
+	require.NoError(t, err, out)
+	w.becomes(f.want)
 }

@@ -127,9 +127,6 @@ func (s stepped) Exec(ctx context.Context, statements ...string) error {
 
 func TestARealServerEndsAsAFreshStartLeavesIt(t *testing.T) {
 	server := theServer(t)
-	pool, err := pgxpool.New(t.Context(), server.url("postgres", server.port))
-	require.NoError(t, err)
-	defer pool.Close()
 	type target struct {
 		*instance
 		testing.TB
@@ -140,8 +137,14 @@ func TestARealServerEndsAsAFreshStartLeavesIt(t *testing.T) {
 			server.empty(t)
 			return target{server, t}
 		},
-		Dump:    func(s target) map[string]string { return s.dump(s) },
-		Start:   func(e *reconcilertest.Env[*Object], s target) { start(e, stepped{&postgres{pool, tester}}) },
+		Dump: func(s target) map[string]string { return s.dump(s) },
+		Start: func(e *reconcilertest.Env[*Object], s target) {
+			// Its own: a connection has a goroutine while the server is slow.
+			pool, err := pgxpool.New(e.Context(), server.url("postgres", server.port))
+			require.NoError(e, err)
+			e.Cleanup(pool.Close)
+			start(e, stepped{&postgres{pool, tester}})
+		},
 		Outside: map[string]func(target){},
 		Without: []string{"success without effect"}, // PostgreSQL does what it says.
 	}

@@ -17,7 +17,6 @@ import (
 
 	"github.com/cilium/statedb"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/commands"
@@ -94,30 +93,22 @@ func run(ctx context.Context, plan bool) (int, error) {
 	}
 	defer func() { _ = db.Stop() }() // It stops the garbage collector, and has no error.
 
-	parts, ctx := errgroup.WithContext(ctx)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	parts.Go(func() error { return read.Run(ctx) })
-	status := 0
-	if plan {
-		parts.Go(func() error {
-			defer stop()
-			if err := read.Loaded(ctx, *folder); err != nil {
-				return err
-			}
-			plan, err := loop.Plan(ctx)
-			if err != nil {
-				return err
-			}
-			if fmt.Print(plan); plan.Operations() > 0 {
-				status = 2
-			}
-			return nil
-		})
-	} else {
-		parts.Go(func() error { return loop.Run(ctx) })
-		parts.Go(func() error { return commands.Serve(ctx, *socket, registry) })
+	if !plan {
+		return 0, commands.Serve(ctx, *socket, registry, read.Run, loop.Run)
 	}
-	err = parts.Wait()
-	return status, err
+	ctx, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- read.Run(ctx) }()
+	defer func() { stop(); <-ended }()
+	if err := read.Loaded(ctx, *folder); err != nil {
+		return 1, err
+	}
+	found, err := loop.Plan(ctx)
+	if err != nil {
+		return 1, err
+	}
+	if fmt.Print(found); found.Operations() > 0 {
+		return 2, nil
+	}
+	return 0, nil
 }

@@ -139,7 +139,7 @@ func (c *entered) leave(err error) {
 	}
 }
 
-// succeeded reports whether the error of an operation is a success: also if it asks to be called again.
+// succeeded reports whether the error of an operation is a success: even if it asks to be called again.
 func succeeded(err error) bool {
 	next := outcome.Of(err)
 	return err == nil || next != nil && next.Kind == core.DoneAgain

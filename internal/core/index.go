@@ -87,14 +87,14 @@ func (e *entry[Obj]) unreconciled() *rowVersion[Obj] {
 // attempted. A change that has not been attempted counts as such while it waits for its turn or is in
 // flight, but not while it is held or paused, or is about to be replaced by a deletion.
 func (e *entry[Obj]) untriedSince() uint64 {
-	v, turn := &e.version, e.state
+	v, state := &e.version, e.state
 	if e.later != nil && (v.tried || v.since == 0) {
-		v, turn = e.later, Ready
+		v, state = e.later, Ready
 	}
-	if turn == Queued {
-		turn = e.from
+	if state == Queued {
+		state = e.from
 	}
-	if v.tried || turn != InFlight && (turn != Ready || v.paused) {
+	if v.tried || state != InFlight && (state != Ready || v.paused) {
 		return 0
 	}
 	return v.since

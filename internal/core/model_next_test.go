@@ -121,6 +121,7 @@ func (m *model) requireTurn(t testingT, c *Core[row], k *modelKey, op *Operation
 	same(t, k.lane, op.Lane(), "lane of %q", k.key)
 	same(t, k.mark, op.Outcome.RowKind, "mark of %q", k.key)
 	same(t, k.unknown, !op.HasEntry(), "whether %q has no entry", k.key)
+	same(t, k.looks, op.Turn.Cause == CauseVerify, "whether %q is looked at", k.key)
 	same(t, timed || k.seen != m.round.number, op.Turn.Waited, "%q is run again", k.key)
 }
 
@@ -154,7 +155,7 @@ func (m *model) notRun() {
 // endBackoffs makes the keys due that wait for their backoff.
 func (m *model) endBackoffs(now time.Duration) {
 	for _, k := range m.inLine(func(k *modelKey) bool { return k.state == Retry && !k.fixed }) {
-		k.at, k.fixed, k.drawn = min(k.at, now), true, 0
+		k.at, k.fixed, k.drawn, k.looks, k.home = min(k.at, now), true, 0, false, nil
 	}
 }
 

@@ -24,8 +24,13 @@ func (m *model) settle(now time.Duration, it *Operation[row], waited bool, out O
 	if out.Kind == Superseded {
 		k.reason = nil
 	}
+	verify := k.verify
 	if k.state == InFlight {
-		note, refresh, k.note, k.refresh = k.note, k.refresh, nil, false
+		note, refresh, k.note, k.refresh, k.verify = k.note, k.refresh, nil, false, false
+	}
+	k.looks, k.home = false, nil
+	if verify && out.Kind != Void && out.Kind != Superseded && !out.Lost {
+		defer m.refresh(now, out.Object, out.NewRevision, false, true)
 	}
 	defer m.leaveGroup(k)
 	switch {
@@ -154,8 +159,11 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
 	m.notRun()
 	k.unknown = false
-	note := k.note
-	k.note, k.refresh = nil, false
+	note, drawn := k.note, k.drawn
+	if k.refresh {
+		defer m.runSoon(k, now)
+	}
+	k.note, k.refresh, k.verify = nil, false, false
 	if note != nil && note.settled && (note.unset || k.deleted) {
 		m.leaveGroup(k)
 		m.forget(k)
@@ -183,6 +191,7 @@ func (m *model) recall(now time.Duration, it *Operation[row]) {
 	if it.Turn.Waited && k.from != Ready {
 		k.unseen = false
 		m.wake(k, k.from, k.at)
+		k.drawn = drawn
 		return
 	}
 	m.readyOrPaused(k)
@@ -226,11 +235,34 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 	return false
 }
 
-// refresh records that an object is refreshed, and reports whether an operation on it is running.
-func (m *model) refresh(now time.Duration, obj row, revision uint64, forced bool) (running bool) {
+// goBack records that an operation has only looked, and leaves its key as it was.
+func (m *model) goBack(now time.Duration, it *Operation[row]) {
+	k := m.keys[it.Obj.key]
+	h := k.home
+	k.from, k.at, k.drawn, k.fixed, k.looks, k.home = h.state, h.at, h.drawn, h.fixed, false, nil
+	m.recall(now, it)
+	if k.state == Terminal {
+		k.clock = false
+	}
+}
+
+// look makes a key due that waits, so that it is looked at.
+func (m *model) look(k *modelKey, now time.Duration) {
+	if k.home != nil || k.state != Terminal && k.at <= now {
+		return
+	}
+	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal}, true
+	if k.state == Terminal {
+		k.state, k.fixed = Retry, true
+	}
+	m.wake(k, k.state, now)
+}
+
+// refresh records that an object is refreshed, or verified, and reports whether an operation on it is running.
+func (m *model) refresh(now time.Duration, obj row, revision uint64, forced, verify bool) (running bool) {
 	k := m.keys[obj.key]
 	if k == nil {
-		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true}
+		k = &modelKey{key: obj.key, obj: obj, version: revision, lane: Refresh, seen: -1, tried: true, repeat: true, looks: verify}
 		m.keys[obj.key] = k
 		m.readyOrPaused(k)
 		m.lineUp(k)
@@ -238,7 +270,16 @@ func (m *model) refresh(now time.Duration, obj row, revision uint64, forced bool
 	}
 	reconciled := k.since == 0
 	switch {
+	case verify && k.state == InFlight:
+		k.verify = k.verify || !k.deleted
+	case verify:
+		if !k.deleted && (k.state == Retry || k.state == Requeue || k.state == Terminal) {
+			m.look(k, now)
+		}
 	case k.state != InFlight:
+		if reconciled || forced {
+			k.looks = false
+		}
 		if reconciled && k.state != Ready && k.lane != Refresh {
 			k.lane = Refresh
 			if k.state == Queued {
@@ -248,7 +289,7 @@ func (m *model) refresh(now time.Duration, obj row, revision uint64, forced bool
 		if reconciled || forced {
 			m.runSoon(k, now)
 		}
-	case !k.deleted && (forced || reconciled && k.lane != Refresh):
+	case !k.deleted && (forced || reconciled && (k.lane != Refresh || k.looks)):
 		k.refresh = true
 	}
 	return k.state == InFlight
@@ -266,6 +307,10 @@ func (m *model) runSoon(k *modelKey, now time.Duration) {
 func (m *model) hurry(k *modelKey, at time.Duration) bool {
 	switch k.state {
 	case Held, Retry, Requeue, Blocked:
+		if k.home != nil && k.home.state == Terminal {
+			k.tries = 0
+		}
+		k.looks, k.home = false, nil
 		earliest := at
 		if k.clock {
 			// The core may have drawn jitter for the wait that ends here.

@@ -91,8 +91,20 @@ type modelKey struct {
 	group string
 	// note is the last change that was observed while an operation on the key ran.
 	note *modelNote
-	// refresh: the success of the operation does not count.
-	refresh bool
+	// refresh: the success of the operation does not count. verify: the object is to be looked at after it.
+	refresh, verify bool
+	// looks: the next operation, or the one that runs, is a look. home is where the key waited before; nil if it is not to
+	// go back there.
+	looks bool
+	home  *modelHome
+}
+
+// modelHome is where a key waited before a look.
+type modelHome struct {
+	state State
+	// drawn is as for the key.
+	at, drawn time.Duration
+	fixed     bool
 }
 
 // modelNote is a change. since may be that of an older version that asked for the same.
@@ -217,6 +229,7 @@ func (m *model) replaceChange(k *modelKey, n *modelNote) {
 	k.obj, k.version, k.since, k.deleted, k.lane = n.obj, n.revision, n.since, n.deleted, n.lane
 	k.seen, k.seenAt, k.tried, k.unseen, k.tries = m.round.number, m.round.now, false, false, 0
 	k.orphan, k.repeat, k.reason = false, false, nil
+	k.looks, k.home = false, nil
 	if n.deleted {
 		k.failures, k.requeues = 0, 0
 	}

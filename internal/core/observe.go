@@ -160,8 +160,10 @@ func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cau
 		e.refresh = e.refresh || !v.deleted && why != CauseVerify && (forced || reconciled && (v.lane != Refresh || looks))
 		return true
 	}
-	if why == CauseVerify && !v.deleted && (e.state == Retry || e.state == Requeue || e.state == Terminal) {
-		c.queues.look(e, now)
+	if why == CauseVerify {
+		if !v.deleted && (e.state == Retry || e.state == Requeue || e.state == Terminal) {
+			c.queues.look(e, now)
+		}
 		return false
 	}
 	if (reconciled || forced) && e.cause == CauseVerify {

@@ -78,9 +78,9 @@ type round struct {
 	left, passedOver int
 	// entries: each operation gets an entry.
 	entries bool
-	// turn is the place of the next operation, see places: it is counted over the rounds. sourcesTurn: the last key
+	// at is the place of the next operation, see places: it is counted over the rounds. sourcesTurn: the last key
 	// that was taken for a lane was ready.
-	turn        int
+	at          int
 	sourcesTurn [NumLanes]bool
 }
 
@@ -97,17 +97,17 @@ func (r *round) begin(now time.Duration, size int, entries bool) {
 func (r *round) ended() bool { return r.left <= 0 || r.passedOver >= maxPassedOver }
 
 // place returns the lanes in the order in which they get the next place.
-func (r *round) place() *[NumLanes + 1]Lane { return &places[r.turn] }
+func (r *round) place() *[NumLanes + 1]Lane { return &places[r.at] }
 
 // fill is called when an operation got the next place.
 func (r *round) fill() {
 	r.left--
-	r.turn = (r.turn + 1) % len(places)
+	r.at = (r.at + 1) % len(places)
 }
 
 // giveBack is called for an operation that got a place and is not run.
 func (r *round) giveBack() {
 	r.left++
 	r.passedOver++
-	r.turn = (r.turn + len(places) - 1) % len(places)
+	r.at = (r.at + len(places) - 1) % len(places)
 }

@@ -113,7 +113,7 @@ func (c *Core[Obj]) enqueue(now time.Duration, e *entry[Obj], out *Outcome[Obj])
 	}
 	v := &e.version
 	if out.Kind == DoneAgain {
-		// The next run is no refresh, also if this one was.
+		// The next run is no refresh, even if this one was.
 		v.since, v.wanted, v.lane = 0, 0, Backlog
 	} else {
 		c.Index.unreconcile(e, c.observed)

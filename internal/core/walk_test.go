@@ -97,6 +97,7 @@ func (w *walker) step() {
 		looks:    func() bool { return rarely.Draw(w.t, "looked up") },
 		returned: few.Draw(w.t, "returned"),
 		launches: func() bool { return w.workers && rapid.Bool().Draw(w.t, "launched") },
+		right:    w.right,
 		outcome:  w.outcome,
 		meanwhile: func() {
 			w.writes("writes meanwhile", 2)
@@ -111,7 +112,13 @@ func (w *walker) refreshSome() {
 	for range few.Draw(w.t, "refreshes") {
 		w.refreshUnchanged(keys.Draw(w.t, "key to refresh"), rapid.Bool().Draw(w.t, "forced"))
 	}
+	for range few.Draw(w.t, "verifications") {
+		w.verify(keys.Draw(w.t, "key to verify"))
+	}
 }
+
+// right draws whether a look finds the target right.
+func (w *walker) right() bool { return rapid.Bool().Draw(w.t, "right") }
 
 // until draws the time by which a change was observed that ceases to hold the mark.
 func (w *walker) until() time.Duration {
@@ -128,7 +135,7 @@ func (w *walker) finishSome() {
 			return
 		}
 		i := rapid.IntRange(0, len(w.jobs)-1).Draw(w.t, "job")
-		w.finish(i, w.now-passes.Draw(w.t, "ended ago"), w.outcome())
+		w.finish(i, w.now-passes.Draw(w.t, "ended ago"), w.outcome(), w.right)
 	}
 }
 

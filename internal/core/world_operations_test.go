@@ -25,6 +25,8 @@ type run struct {
 	item *Operation[row]
 	row  row
 	out  Outcome[row]
+	// back: it has only looked, and leaves its key as it was.
+	back bool
 }
 
 // resolve returns the operation for an item: for the item as it is, or for the row in the snapshot.
@@ -82,14 +84,44 @@ func (w *world) launch(r *run) {
 }
 
 // finish ends the ith launched operation, at a time between its beginning and now.
-func (w *world) finish(i int, at time.Duration, out Outcome[row]) {
+func (w *world) finish(i int, at time.Duration, out Outcome[row], right func() bool) {
 	f := w.jobs[i]
 	w.jobs = slices.Delete(w.jobs, i, i+1)
 	w.mixed = w.mixed || f.other || f.snapshot != w.snapshots
-	w.end(&f.run, out)
+	w.conclude(&f.run, out, right)
 	w.commit(&f.run)
-	w.settle(max(at, f.began), f.item, f.run.out)
+	w.settleRun(max(at, f.began), &f.run)
 	w.requireSound()
+}
+
+// conclude ends an operation on the target, or a look at it.
+func (w *world) conclude(r *run, out Outcome[row], right func() bool) {
+	it := r.item
+	switch {
+	case it.Turn.Cause != CauseVerify:
+	case !right():
+		r.back = it.OnlyLooks()
+	case it.Since() > 0:
+		// Somebody has put it right.
+		out = succeed()
+	case it.Returns():
+		r.back = true
+	default:
+		out = succeed()
+	}
+	if !r.back {
+		w.end(r, out)
+	}
+}
+
+// settleRun settles an operation, or a look that changes nothing.
+func (w *world) settleRun(now time.Duration, r *run) {
+	if !r.back {
+		w.settle(now, r.item, r.out)
+		return
+	}
+	w.model.goBack(now, r.item)
+	w.core.Return(now, r.item)
 }
 
 // recall takes back the last n launched operations, as if none of them had begun.
@@ -137,6 +169,9 @@ func (w *world) end(r *run, out Outcome[row]) {
 
 // commit writes an outcome's status, if it has changed, into a row that still asks for the same.
 func (w *world) commit(r *run) {
+	if r.back {
+		return
+	}
 	r.out.Object, r.out.NewRevision = r.row, r.row.revision
 	if r.row.deleted {
 		r.out.Object, r.out.NewRevision = r.item.Obj, r.item.Revision
@@ -256,8 +291,24 @@ func (w *world) refreshUnchanged(key string, forced bool) {
 	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.IsInFlight(r) {
 		return
 	}
-	running := w.model.refresh(w.now, r, r.revision, forced)
+	running := w.model.refresh(w.now, r, r.revision, forced, false)
 	require.Equal(w.t, running, w.core.Refresh(w.now, r, r.revision, CauseRefresh, forced), "whether an operation on %q runs", key)
+	w.requireSound()
+}
+
+// verify asks for a look at an object, under the same conditions, also if it fails.
+func (w *world) verify(key string) {
+	r, ok := w.table[key]
+	if !ok || r.deleted || w.ledger == nil && r.status == statusUnset || w.core.Index.LaneSize(Refresh) >= w.model.limits.RoundSize {
+		return
+	}
+	asks := w.ledger != nil || r.status == statusPending || r.status == statusRefreshing
+	if asks && r.revision > w.observed && !w.dealtWith(r) && !w.core.IsInFlight(r) {
+		return
+	}
+	w.model.takeOverJitter(w.t, w.core)
+	running := w.model.refresh(w.now, r, r.revision, false, true)
+	require.Equal(w.t, running, w.core.Refresh(w.now, r, r.revision, CauseVerify, false), "whether an operation on %q runs", key)
 	w.requireSound()
 }
 

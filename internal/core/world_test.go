@@ -226,8 +226,8 @@ type script struct {
 	looks, waits func() bool
 	// returned is the number of operations at the end of the round that are not run.
 	returned int
-	// launches reports whether an operation is launched.
-	launches func() bool
+	// launches reports whether an operation is launched, right whether a look finds the target right.
+	launches, right func() bool
 	// outcome returns the outcome of an operation: a Kind that an operation can cause, with its
 	// delay and text.
 	outcome func() Outcome[row]
@@ -264,7 +264,7 @@ func (w *world) round(s script) {
 			w.launch(&runs[i])
 			continue
 		}
-		w.end(&runs[i], s.outcome())
+		w.conclude(&runs[i], s.outcome(), s.right)
 		inRound = append(inRound, &runs[i])
 	}
 	s.meanwhile()
@@ -272,7 +272,7 @@ func (w *world) round(s script) {
 		w.commit(r)
 	}
 	for _, r := range inRound {
-		w.settle(w.now, r.item, r.out)
+		w.settleRun(w.now, r)
 	}
 	for i := len(runs) - 1; i >= ran; i-- {
 		w.model.recall(w.now, runs[i].item)
@@ -306,7 +306,7 @@ func (w *world) calm() {
 	w.pause()
 	for range 100 * (1 + len(w.table)) {
 		for len(w.jobs) > 0 {
-			w.finish(0, w.now, succeed())
+			w.finish(0, w.now, succeed(), yes)
 		}
 		if len(w.core.keys.entries) == 0 && w.sawAll() {
 			return
@@ -326,7 +326,7 @@ func (w *world) calm() {
 		}
 		w.now += w.model.limits.MaxBackoff
 		w.round(script{
-			size: 1 << 30, looks: no, waits: no, launches: no, outcome: succeed,
+			size: 1 << 30, looks: no, waits: no, launches: no, right: yes, outcome: succeed,
 			before: func() {}, meanwhile: func() {}, picks: func(int) int { return -1 },
 		})
 	}
@@ -336,7 +336,8 @@ func (w *world) calm() {
 	require.Fail(w.t, "the walk does not end", "observed up to %d of %d", w.observed, w.revision)
 }
 
-func no() bool { return false }
+func no() bool  { return false }
+func yes() bool { return true }
 
 func succeed() Outcome[row] { return Outcome[row]{Kind: Done} }
 

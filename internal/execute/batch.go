@@ -34,7 +34,7 @@ func (x *Executor[Obj]) runBatch(ctx context.Context, txn statedb.ReadTxn, ops [
 	}
 	defer func() {
 		for i := range ops {
-			x.lookAgain(ctx, txn, &ops[i], further)
+			x.lookAgain(ctx, &ops[i], further)
 		}
 	}()
 	entries := x.addEntries(make([]BatchEntry[Obj], 0, len(ops)), ops, true)

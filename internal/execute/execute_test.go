@@ -329,7 +329,7 @@ func TestWorkersBoundTheRunningJobs(t *testing.T) {
 			require.Equal(t, 2, p.Room())
 			start(ctx, p, "a", "b", "c")
 			synctest.Wait()
-			require.Equal(t, execute.Queued, jobOf(p, "c").Place)
+			require.Equal(t, execute.Queued, jobOf(p, "c").State)
 			require.Zero(t, p.Room())
 			back := p.Recall()
 			require.Len(t, back, 1)

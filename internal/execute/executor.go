@@ -153,7 +153,7 @@ func (x *Executor[Obj]) RunNext(ctx context.Context, txn statedb.ReadTxn, op *co
 	x.at = ended
 	x.measure(op, op.Run.Took)
 	if looks {
-		x.lookAgain(ctx, txn, op, further)
+		x.lookAgain(ctx, op, further)
 		x.Resume()
 	}
 }

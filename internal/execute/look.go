@@ -66,10 +66,10 @@ func (x *Executor[Obj]) look(ctx context.Context, txn statedb.ReadTxn, op *core.
 
 // lookAgain looks at the target after an operation that has looked before, and whose call succeeded. further is that of
 // [Executor.Run].
-func (x *Executor[Obj]) lookAgain(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj], further func() bool) {
+func (x *Executor[Obj]) lookAgain(ctx context.Context, op *core.Operation[Obj], further func() bool) {
 	if l := op.Run.Look; l != nil && l.Before.Seen && !l.Before.Right && !op.OnlyLooks() && op.Run.Err == nil && ctx.Err() == nil &&
 		(further == nil || further()) {
-		// One that fails shows nothing.
-		l.After, _ = x.look(ctx, txn, op)
+		// A look that fails shows nothing. A call that is stuck must not keep the snapshot of the operation in memory.
+		l.After, _ = x.look(ctx, x.cfg.Rows.DB.ReadTxn(), op)
 	}
 }

@@ -22,9 +22,9 @@ type Job[Obj any] struct {
 	// Ops are its operations. Readers may read Obj, Deleted and the lane of each, and no other field: the
 	// worker writes these without the lock of the pool.
 	Ops []core.Operation[Obj]
-	// Place is where the job is. Began is when a worker began it. From stuckAt on, its current call takes
+	// State is that of the job. Began is when a worker began it. From stuckAt on, its current call takes
 	// too long.
-	Place          Place
+	State          JobState
 	Began, stuckAt time.Duration
 
 	txn statedb.ReadTxn
@@ -33,12 +33,12 @@ type Job[Obj any] struct {
 	one [1]core.Operation[Obj]
 }
 
-// Place is where a job is in a pool.
-type Place uint8
+// JobState is the state of a job in a pool.
+type JobState uint8
 
-// The places. A running job that is stuck has the place Stuck, not Running.
+// The states. That of a running job which is stuck is Stuck, not Running.
 const (
-	Queued Place = iota
+	Queued JobState = iota
 	Running
 	Stuck
 )
@@ -155,7 +155,7 @@ func (p *Pool[Obj]) serve(ctx context.Context) {
 // run runs a job. It is called with mu held, and releases it during the operations. The job finishes
 // even if an operation ends the goroutine.
 func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
-	j.Place, j.Began = Running, p.cfg.Now()
+	j.State, j.Began = Running, p.cfg.Now()
 	j.stuckAt = j.Began + StuckAfter(p.timeout)
 	p.running = append(p.running, j)
 	txn := j.txn
@@ -170,7 +170,7 @@ func (p *Pool[Obj]) run(ctx context.Context, x *Executor[Obj], j *Job[Obj]) {
 		p.took += (took - p.took) / 8
 		i := slices.Index(p.running, j)
 		p.running = slices.Delete(p.running, i, i+1)
-		if j.Place == Stuck {
+		if j.State == Stuck {
 			p.stuck--
 			p.changes++
 		}
@@ -291,7 +291,7 @@ func (p *Pool[Obj]) StuckJobs(yield func(*Job[Obj]) bool) {
 		return
 	}
 	for _, j := range p.running {
-		if j.Place == Stuck && !yield(j) {
+		if j.State == Stuck && !yield(j) {
 			return
 		}
 	}
@@ -329,7 +329,7 @@ func (p *Pool[Obj]) NextStuck(now time.Duration) (at time.Duration, ok bool) {
 	defer p.mu.Unlock()
 	at = now + StuckAfter(p.timeout)
 	for _, j := range p.running {
-		if j.Place == Running {
+		if j.State == Running {
 			at = min(at, j.stuckAt)
 		}
 	}
@@ -341,8 +341,8 @@ func (p *Pool[Obj]) Overdue(now time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, j := range p.running {
-		if j.Place == Running && now >= j.stuckAt {
-			j.Place = Stuck
+		if j.State == Running && now >= j.stuckAt {
+			j.State = Stuck
 			p.stuck++
 			p.changes++
 		}
@@ -355,7 +355,7 @@ func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	j.stuckAt = p.cfg.Now() + StuckAfter(p.timeout)
-	return j.Place != Stuck
+	return j.State != Stuck
 }
 
 // NumStuck returns how many jobs are stuck, and a number that changes whenever that set changes. all:

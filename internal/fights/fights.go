@@ -46,8 +46,9 @@ type Settings struct {
 
 // Fights has the keys that were repaired.
 type Fights[Obj any] struct {
-	// looks: operations look at the target.
+	// looks: operations look at the target. of returns the key of an object.
 	looks bool
+	of    func(Obj) []byte
 	// settings returns the settings, which can change.
 	settings func() Settings
 	keys     map[string]*fight
@@ -63,32 +64,41 @@ type fight struct {
 	undone   int
 	diff     string
 	deleted  bool
-	// held: a look has found it right since. doubted: the look after the last repair has found it wrong.
-	held, doubted bool
+	// held: a look has found it right since. doubted: the look after the last repair has found it wrong. awaited: the key waits
+	// for the next look.
+	held, doubted, awaited bool
 	// judged: a resync has looked since the last repair.
 	judged bool
 	// unheld: its repairs do not hold.
 	unheld bool
 }
 
-// New returns Fights. looks reports whether operations look at the target.
-func New[Obj any](looks bool, settings func() Settings) *Fights[Obj] {
-	return &Fights[Obj]{looks: looks, settings: settings, keys: map[string]*fight{}}
+// New returns Fights. looks reports whether operations look at the target, of returns the key of an object.
+func New[Obj any](looks bool, of func(Obj) []byte, settings func() Settings) *Fights[Obj] {
+	return &Fights[Obj]{looks: looks, of: of, settings: settings, keys: map[string]*fight{}}
 }
 
 // Len returns how many keys have repairs that do not hold.
 func (f *Fights[Obj]) Len() int { return f.unheld }
 
-// Contends reports whether a key is contended: only its retries are to look, and see when that is over.
-func (f *Fights[Obj]) Contends(key []byte) bool {
-	k := f.keys[string(key)]
+// find returns what is known of an object; nil if nothing is.
+func (f *Fights[Obj]) find(obj Obj) *fight {
+	if len(f.keys) == 0 {
+		return nil
+	}
+	return f.keys[string(f.of(obj))]
+}
+
+// Contends reports whether an object is contended: only its retries are to look, and see when that is over.
+func (f *Fights[Obj]) Contends(obj Obj) bool {
+	k := f.find(obj)
 	return k != nil && k.unheld && k.undone >= contends && f.looks
 }
 
-// Doubts reports whether the next operation of a key has to look before it is called.
-func (f *Fights[Obj]) Doubts(key []byte) bool {
-	k := f.keys[string(key)]
-	return k != nil && k.doubted
+// Doubts reports whether the next operation on an object is a requeue that was asked for by [Fights.End], and looks.
+func (f *Fights[Obj]) Doubts(obj Obj) bool {
+	k := f.find(obj)
+	return k != nil && k.awaited
 }
 
 // Keys yields the keys that were repaired, and whether each was an orphan.
@@ -104,28 +114,32 @@ func (f *Fights[Obj]) Keys() iter.Seq2[string, bool] {
 
 // End is called when an operation has ended that ran or looked, and before its outcome is classified. It sets the error of
 // one that has worked and shows that repairs do not hold.
-func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj], key []byte) {
-	k, repair := f.keys[string(key)], false
-	switch op.Turn.Cause {
+func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj]) {
+	k, cause, repair := f.find(op.Row), op.Turn.Cause, false
+	switch cause {
 	case core.CauseRepair, core.CauseOrphan, core.CauseVerify:
 		repair = !op.OnlyLooks()
-	case core.CauseChange:
-		if k != nil && op.Run.Err == nil {
-			// Something else is wanted now.
-			f.forget(string(key))
+	case core.CauseRequeue:
+		if k != nil {
+			k.awaited = false
 		}
-		return
 	}
 	switch {
-	case op.Run.Err != nil, k == nil && (!repair || op.FoundRight()), op.OnlyLooks() && !op.FoundRight():
+	case op.OnlyLooks() && !op.FoundRight(), k == nil && (!repair || op.FoundRight() || op.Run.Err != nil):
+		return
+	case cause == core.CauseChange, op.Run.Err == nil && op.Run.Look == nil && f.looks:
+		// Something else is wanted now, or somebody has asked for a call whatever the target has.
+		f.forget(string(f.of(op.Row)))
+		return
+	case op.Run.Err != nil:
+		// It fails or waits for a reason of its own.
+		f.setUnheld(k, false)
 		return
 	case op.FoundRight():
-		op.Run.Err = f.right(now, string(key), k)
-	case op.Run.Look == nil && f.looks:
-		return
+		op.Run.Err = f.right(now, string(f.of(op.Row)), k)
 	default:
 		if k == nil {
-			if k = f.add(string(key)); k == nil {
+			if k = f.add(string(f.of(op.Row))); k == nil {
 				return
 			}
 			k.repaired = now
@@ -196,6 +210,7 @@ func (f *Fights[Obj]) repaired(now time.Duration, k *fight, l *core.Look, failur
 		return k.contended()
 	case wrong:
 		// The effect may come late: so the next look is soon.
+		k.awaited = true
 		return outcome.Requeue(set.MinBackoff)
 	}
 	return nil

@@ -42,12 +42,12 @@ type Wait[Obj any] struct {
 
 	met            chan struct{}
 	over, inserted bool
-	// key has the wait, at an index; nil if the wait has not begun or has left. began is its number; place is
+	// key has the wait, at an index; nil if the wait has not begun or has left. began is its number; order is
 	// its key in parked, empty if it is not there.
 	key   *key[Obj]
 	at    int
 	began uint64
-	place string
+	order string
 }
 
 // key has the waits for one key, also those that are over and have not left.
@@ -220,18 +220,18 @@ func (k *Waits[Obj]) Waiting() int { return int(k.some.Load()) }
 // park has a wait looked at when everything up to its revision was handed over or, if it is for a row, when the
 // mark has passed that.
 func (k *Waits[Obj]) park(w *Wait[Obj]) {
-	w.place = place(!w.deleted, w.revision, w.began)
-	k.parked = k.parked.Set(w.place, w)
+	w.order = order(!w.deleted, w.revision, w.began)
+	k.parked = k.parked.Set(w.order, w)
 }
 
 func (k *Waits[Obj]) unpark(w *Wait[Obj]) {
-	if w.place != "" {
-		k.parked, w.place = k.parked.Delete(w.place), ""
+	if w.order != "" {
+		k.parked, w.order = k.parked.Delete(w.order), ""
 	}
 }
 
-// place returns a key that is in the order of revisions, with those of rows after those of deletions.
-func place(row bool, revision statedb.Revision, number uint64) string {
+// order returns a key that is in the order of revisions, with those of rows after those of deletions.
+func order(row bool, revision statedb.Revision, number uint64) string {
 	var b [17]byte
 	if row {
 		b[0] = 1
@@ -308,7 +308,7 @@ func (k *Waits[Obj]) Check(state statedb.ReadTxn) (more bool) {
 // passed makes the waits due that a state or the mark has passed, and returns their number, at most Limit.
 func (k *Waits[Obj]) passed(state statedb.ReadTxn) (n int) {
 	pass := func(rows bool, after, upTo statedb.Revision) {
-		for _, w := range k.parked.LowerBound(place(rows, after, 0)) {
+		for _, w := range k.parked.LowerBound(order(rows, after, 0)) {
 			if n == Limit || w.deleted == rows || w.revision > upTo {
 				return
 			}

@@ -24,7 +24,7 @@ func compare[Obj any](op *core.Operation[Obj], r *rows.Rows[Obj], last **string)
 	kind := status.KindError
 	switch op.Outcome.Kind {
 	case core.Done, core.DoneAgain:
-		// That of a refresh is written also if it is no news: so the row is behind those that were refreshed before.
+		// That of a refresh is written even if it is no news: so the row is behind those that were refreshed before.
 		op.Effect.News = op.Run.Changed || !op.Turn.Waited || op.Lane() == core.Refresh || r.Asked(op.Row).Kind != status.KindDone
 		return
 	case core.BlockedOn, core.Deleting:

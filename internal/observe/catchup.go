@@ -37,7 +37,7 @@ func (r Range) Contains(revision statedb.Revision) bool {
 //
 // Deletions are in none of the ranges. The iterator of the changes has them, and goes past the rows: that takes
 // 0.1 microseconds a row, and is done in small steps. It reads those of one state of the table to the end before
-// it takes the next state: a key that is inserted again loses its deletion in the next, also if it is deleted
+// it takes the next state: a key that is inserted again loses its deletion in the next, even if it is deleted
 // again before its row is read.
 type catchUp[Obj any] struct {
 	// unread are the ranges whose rows were not read, in rising order. The last one has no end. fresh has what

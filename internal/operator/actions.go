@@ -1,38 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copyright 2026 Authors of Statekeel
 
-// Package operator has what a person can do to a reconciler, and what lists a person can ask for: the
-// commands of the shell and the buttons and pages of package debug are made of it. It has no state, except
-// that it changes the set of the keys that are paused, one call at a time.
 package operator
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"strings"
 
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// Action is something that a person can do to a reconciler, or to one of its objects.
-type Action struct {
-	// Name is the name of the command, after "reconciler/", and of the path of the page. Label is the text
-	// of the button.
-	Name, Label string
-	// Summary and Detail are the help of the command.
-	Summary, Detail string
-	// OnObject is true if the action can be for one object.
-	OnObject bool
-	// run acts on the object with the key, or without one on the whole reconciler. It returns the number of
-	// objects, or -1 if they were not counted.
-	run func(ctx context.Context, c inspect.Controller, key ...string) (int, error)
-	// text describes the result, by the number of objects.
-	text func(n int) string
-}
-
-// Done is the answer to an action.
+// Done is the data of the answer of a command that acts.
 type Done struct {
 	Reconciler string `json:"reconciler,omitempty"`
 	Source     string `json:"source,omitempty"`
@@ -44,42 +25,88 @@ type Done struct {
 	Objects *int `json:"objects,omitempty"`
 }
 
-// Patience bounds an action: a reconciler that is in an operation takes it only after that.
-const Patience = 10 * time.Second
+// action is a command that acts on a reconciler, or on one of its objects.
+type action struct {
+	name, label, summary, detail string
+	onObject                     bool
+	// run acts on the object with the key, or without one on the whole reconciler. It returns the number of
+	// objects, or -1 if they were not counted.
+	run func(ctx context.Context, c inspect.Controller, key ...string) (int, error)
+	// text describes the result, by the number of objects.
+	text func(n int) string
+}
 
-// Do acts on the object with the key, or without one on the whole reconciler.
-func (a *Action) Do(ctx context.Context, c inspect.Controller, key ...string) (Done, error) {
+// command returns the command of an action.
+func (a *action) command() Command {
+	c := Command{
+		Name: a.name, Label: a.label, Summary: a.summary, Detail: []string{a.detail}, Args: []string{ArgName},
+		Examples: []string{"reconciler/" + a.name + " routes"}, Run: a.act,
+	}
+	if a.onObject {
+		c.Args = append(c.Args, ArgOptionalKey)
+		c.Examples = append(c.Examples, c.Examples[0]+" 10.0.0.0/24")
+	}
+	if a.name == approve {
+		c.Args, c.OnSource = append(c.Args, ArgOptionalSet), true
+		c.Examples = append(c.Examples, "reconciler/approve routes/files 5e2a91c0d7f3")
+	}
+	return c
+}
+
+func (a *action) act(ctx context.Context, in *Input) (Answer, error) {
 	acting, cancel := context.WithTimeout(ctx, Patience)
 	defer cancel()
-	n, err := a.run(acting, c, key...)
-	if err != nil {
-		return Done{}, Overdue(ctx, Patience, err)
+	done := Done{Action: a.name}
+	var named string
+	var n int
+	var err error
+	if in.Source != nil {
+		done.Source, named = in.Source.Input(), text.Plain(in.Source.Input())
+		n, err = approveSource(acting, in.Source, strings.Join(in.Key, ""))
+		done.Text = approvedText(n)
+	} else {
+		if len(in.Key) > 0 && !a.onObject {
+			return Answer{}, errors.New("SET is for a source, and the name is that of a reconciler")
+		}
+		done.Reconciler, done.Key, named = in.Reconciler.ID().String(), strings.Join(in.Key, ""), in.Named()
+		n, err = a.run(acting, in.Reconciler, in.Key...)
+		done.Text = a.text(n)
 	}
-	done := Done{Reconciler: c.ID().String(), Action: a.Name, Text: a.text(n)}
-	if len(key) > 0 {
-		done.Key = key[0]
+	if err != nil {
+		return Answer{}, Overdue(ctx, Patience, err)
 	}
 	if n >= 0 {
 		done.Objects = &n
 	}
-	return done, nil
+	return Answer{Data: done, Last: named + ": " + done.Text + "\n", Objects: n}, nil
 }
 
-// Overdue returns the error of a call that may have reached its timeout. If it has, the error does not wrap
-// that of the context: hive's script engine takes such an error for the end of the script, and a script
-// could not expect it.
-func Overdue(ctx context.Context, timeout time.Duration, err error) error {
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("not within %s: %s", text.Duration(timeout), text.Printable(err.Error()))
+// approveSource approves the deletions that a source holds, if they are exactly the set with this name. Without a name
+// the error shows the set.
+func approveSource(ctx context.Context, s inspect.Source, set string) (int, error) {
+	held := s.Snapshot().Held
+	switch {
+	case held == nil:
+		return 0, errors.New("no deletions are held, there is nothing to approve")
+	case set == "":
+		name := text.Plain(s.Input())
+		return 0, fmt.Errorf("%d of %d rows of %s are to be deleted, such as %s: approve exactly these with reconciler/approve %s %s",
+			held.Rows, held.Of, name, text.Printable(strings.Join(held.Examples, ", ")), name, text.Plain(held.Set))
 	}
-	return err
+	return s.Approve(ctx, set)
 }
 
-// Text returns the text of an action's result for people, by the number of objects; empty if there is no
-// such action.
-func Text(name string, n int) string {
-	for _, a := range Actions {
-		if a.Name == name {
+func approvedText(n int) string { return fmt.Sprintf("%d row(s) were deleted", n) }
+
+// DoneText returns what a command has done to a reconciler, or to a source, by the number of objects, or -1; empty if
+// it is no command that acts.
+func DoneText(name string, toSource bool, n int) string {
+	for _, a := range actions {
+		switch {
+		case a.name != name:
+		case toSource:
+			return approvedText(n)
+		default:
 			return a.text(n)
 		}
 	}
@@ -88,12 +115,14 @@ func Text(name string, n int) string {
 
 func always(s string) func(int) string { return func(int) string { return s } }
 
-// Actions are all actions, in the order of their buttons.
-var Actions = []Action{
+const approve = "approve"
+
+// actions are in the order of their buttons.
+var actions = []action{
 	{
-		Name: "retry", Label: "Retry", OnObject: true,
-		Summary: "Retry failed and waiting objects now",
-		Detail:  "Objects that wait for a retry, a requeue or a release become due now, and so do objects that failed for good (terminal). With a key only that object does. If an object fails again, its backoff keeps growing. While a breaker is open only its probes run.",
+		name: "retry", label: "Retry", onObject: true,
+		summary: "Retry failed and waiting objects now",
+		detail:  "Objects that wait for a retry, a requeue or a release become due now, and so do objects that failed for good (terminal). With a key only that object does. If an object fails again, its backoff keeps growing. While a breaker is open only its probes run.",
 		run: func(ctx context.Context, c inspect.Controller, key ...string) (int, error) {
 			return c.Retry(ctx, key...)
 		},
@@ -105,9 +134,9 @@ var Actions = []Action{
 		},
 	},
 	{
-		Name: "refresh", Label: "Refresh", OnObject: true,
-		Summary: "Apply Done objects again, against drift in the target",
-		Detail:  "With a key that object is refreshed now. Without a key all Done objects are, at the rate of the refresh limit (WithRefreshing). Objects that are not Done are left as they are; for failed ones use reconciler/retry.",
+		name: "refresh", label: "Refresh", onObject: true,
+		summary: "Apply Done objects again, against drift in the target",
+		detail:  "With a key that object is refreshed now. Without a key all Done objects are, at the rate of the refresh limit (WithRefreshing). Objects that are not Done are left as they are; for failed ones use reconciler/retry.",
 		run: func(ctx context.Context, c inspect.Controller, key ...string) (int, error) {
 			n, err := c.Refresh(ctx, key...)
 			if len(key) == 0 {
@@ -126,9 +155,9 @@ var Actions = []Action{
 		},
 	},
 	{
-		Name: "prune", Label: "Prune",
-		Summary: "Ask a reconciler to prune now",
-		Detail:  "A prune removes what the target has and the table does not. If the reconciler lists its target, this is a resync, and reconciler/show prints what it found. reconciler/journal --rounds shows when it ran, and its error.",
+		name: "prune", label: "Prune",
+		summary: "Ask a reconciler to prune now",
+		detail:  "A prune removes what the target has and the table does not. If the reconciler lists its target, this is a resync, and reconciler/show prints what it found. reconciler/journal --rounds shows when it ran, and its error.",
 		run: func(_ context.Context, c inspect.Controller, _ ...string) (int, error) {
 			c.Prune()
 			return -1, nil
@@ -136,9 +165,9 @@ var Actions = []Action{
 		text: always("a prune was requested; it runs once the table is initialised and nothing holds it back"),
 	},
 	{
-		Name: "approve", Label: "Approve resync",
-		Summary: "Let one resync delete beyond its budget, or a source what it holds",
-		Detail:  "Use it after a resync that deleted nothing because it would have exceeded its budget (WithOrphanBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one resync that lists the target successfully. With the name of a source (TABLE/SOURCE) it is for the deletions that the source holds because they are too many (MaxDeletions): without SET the command shows what they are, and with it deletes exactly these.",
+		name: approve, label: "Approve resync",
+		summary: "Let one resync delete beyond its budget, or a source what it holds",
+		detail:  "Use it after a resync that deleted nothing because it would have exceeded its budget (WithOrphanBudget); reconciler/show prints that under \"prune failure\". Find out first why so many objects of the target have no row. The approval is good for one resync that lists the target successfully. With the name of a source (TABLE/SOURCE) it is for the deletions that the source holds because they are too many (MaxDeletions): without SET the command shows what they are, and with it deletes exactly these.",
 		run: func(_ context.Context, c inspect.Controller, _ ...string) (int, error) {
 			loop, ok := c.(inspect.LoopController)
 			if !ok {
@@ -152,9 +181,9 @@ var Actions = []Action{
 		text: always("the next resync may delete beyond its budget"),
 	},
 	{
-		Name: "pause", Label: "Pause", OnObject: true,
-		Summary: "Pause a reconciler or one object",
-		Detail:  "Running operations finish. No new ones start until reconciler/resume: changes and retries wait. With a key only that object is paused; several objects can be paused at a time, but not while the whole reconciler is paused or the program pauses objects itself. Without a key the pause replaces those of objects.",
+		name: "pause", label: "Pause", onObject: true,
+		summary: "Pause a reconciler or one object",
+		detail:  "Running operations finish. No new ones start until reconciler/resume: changes and retries wait. With a key only that object is paused; several objects can be paused at a time, but not while the whole reconciler is paused or the program pauses objects itself. Without a key the pause replaces those of objects.",
 		run: func(ctx context.Context, c inspect.Controller, key ...string) (int, error) {
 			if len(key) > 0 {
 				return -1, Pause(ctx, c, key...)
@@ -165,9 +194,9 @@ var Actions = []Action{
 		text: always("paused, until it is resumed"),
 	},
 	{
-		Name: "resume", Label: "Resume", OnObject: true,
-		Summary: "End a pause",
-		Detail:  "Work that has waited is due at once. With a key only the pause of that object ends. Without a key every pause ends.",
+		name: "resume", label: "Resume", onObject: true,
+		summary: "End a pause",
+		detail:  "Work that has waited is due at once. With a key only the pause of that object ends. Without a key every pause ends.",
 		run: func(ctx context.Context, c inspect.Controller, key ...string) (int, error) {
 			if len(key) > 0 {
 				return -1, Resume(ctx, c, key...)

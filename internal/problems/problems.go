@@ -39,12 +39,12 @@ func New() Set { return Set{byKey: map[string]*list.Element{}, order: list.New()
 
 // Keep sets the error of a key. It returns false if the key has an error with this text already.
 func (s *Set) Keep(key string, err error, now time.Time) (news bool) {
-	if place := s.byKey[key]; place != nil {
-		old := place.Value.(*Problem)
+	if element := s.byKey[key]; element != nil {
+		old := element.Value.(*Problem)
 		if old.Err.Error() == err.Error() {
 			return false
 		}
-		place.Value = &Problem{key, err, old.Since}
+		element.Value = &Problem{key, err, old.Since}
 	} else {
 		s.byKey[key] = s.order.PushBack(&Problem{key, err, now})
 	}
@@ -54,8 +54,8 @@ func (s *Set) Keep(key string, err error, now time.Time) (news bool) {
 
 // Forget removes the error of a key, if there is one.
 func (s *Set) Forget(key string) {
-	if place := s.byKey[key]; place != nil {
-		s.order.Remove(place)
+	if element := s.byKey[key]; element != nil {
+		s.order.Remove(element)
 		delete(s.byKey, key)
 		s.version++
 	}
@@ -63,8 +63,8 @@ func (s *Set) Forget(key string) {
 
 // Of returns the problem of a key; nil if it has none.
 func (s *Set) Of(key string) *Problem {
-	if place := s.byKey[key]; place != nil {
-		return place.Value.(*Problem)
+	if element := s.byKey[key]; element != nil {
+		return element.Value.(*Problem)
 	}
 	return nil
 }
@@ -77,8 +77,8 @@ func (s *Set) Version() uint64 { return s.version }
 
 // First returns the n oldest problems.
 func (s *Set) First(n int) (out []*Problem) {
-	for place := s.order.Front(); place != nil && len(out) < n; place = place.Next() {
-		out = append(out, place.Value.(*Problem))
+	for element := s.order.Front(); element != nil && len(out) < n; element = element.Next() {
+		out = append(out, element.Value.(*Problem))
 	}
 	return out
 }

@@ -10,7 +10,7 @@
 //
 //   - If outcomes are in the rows, when its status is as old as the interval. Rows are checked in the
 //     order of revisions, which is about that of the ages. Each operation on a row that was returned has to write its
-//     status, also if that is not news: so the row gets a later revision, and is found again.
+//     status, even if that is not news: so the row gets a later revision, and is found again.
 //   - If outcomes are beside the table, a row does not show when it was last applied. So once an interval the Refresher
 //     goes over all rows, in the order of keys: a lap. A row that changes during the lap leaves it, since the change is
 //     applied. So each row is applied at least once in two intervals. If the loop cannot keep up, a lap takes longer.

@@ -60,7 +60,7 @@ func (r *Refresher[Obj]) WalkAll() *Walk[Obj] {
 		return &w
 	}
 	at := time.Now()
-	return &Walk[Obj]{wanted: func(row Row[Obj]) bool {
+	return &Walk[Obj]{covers: func(row Row[Obj]) bool {
 		s := r.rows.Asked(row.Object)
 		// A status written after the request is recent enough. A status with a time in the future is from
 		// a clock that was set back afterwards.

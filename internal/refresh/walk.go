@@ -14,8 +14,8 @@ import (
 // Walk is a way over all rows of a table in the order of their keys. In that order no row changes its
 // place, however often it is written meanwhile. The zero value is a walk that has ended.
 type Walk[Obj any] struct {
-	// wanted reports whether a row is part of the walk.
-	wanted func(Row[Obj]) bool
+	// covers reports whether a row is part of the walk.
+	covers func(Row[Obj]) bool
 	// last is the last row that the walk has reached; valid if begun.
 	last  Obj
 	begun bool
@@ -25,17 +25,17 @@ type Walk[Obj any] struct {
 
 // walkUpTo returns a walk over the rows with revisions up to upTo.
 func walkUpTo[Obj any](upTo statedb.Revision) Walk[Obj] {
-	return Walk[Obj]{wanted: func(row Row[Obj]) bool { return row.Revision <= upTo }}
+	return Walk[Obj]{covers: func(row Row[Obj]) bool { return row.Revision <= upTo }}
 }
 
-// WalkOver returns a walk over the rows that are wanted when the walk reaches them.
-func WalkOver[Obj any](wanted func(Row[Obj]) bool) *Walk[Obj] { return &Walk[Obj]{wanted: wanted} }
+// WalkOver returns a walk over the rows that covers returns true for when the walk reaches them.
+func WalkOver[Obj any](covers func(Row[Obj]) bool) *Walk[Obj] { return &Walk[Obj]{covers: covers} }
 
 // on reports whether the walk has not ended.
-func (w *Walk[Obj]) on() bool { return w.wanted != nil }
+func (w *Walk[Obj]) on() bool { return w.covers != nil }
 
-// next returns the next rows that are wanted, at most size. There may be none although the walk has
-// not ended, if no row of the next few is wanted.
+// next returns the next rows of the walk, at most size. There may be none although the walk has
+// not ended, if none of the next few rows is part of it.
 func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
 	if !w.on() {
 		return nil
@@ -56,12 +56,12 @@ func (w *Walk[Obj]) next(table *rows.Rows[Obj], size int) (batch []Row[Obj]) {
 		}
 		read++
 		w.last, w.begun, from = object, true, nil
-		if row := (Row[Obj]{object, revision}); w.wanted(row) {
+		if row := (Row[Obj]{object, revision}); w.covers(row) {
 			batch = append(batch, row)
 		}
 	}
-	if *w = (Walk[Obj]{wanted: w.wanted}); !again {
-		w.wanted = nil
+	if *w = (Walk[Obj]{covers: w.covers}); !again {
+		w.covers = nil
 	}
 	return batch
 }

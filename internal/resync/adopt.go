@@ -83,7 +83,7 @@ func (r *Resync[Obj]) Adopts(row Obj) bool {
 	return equal
 }
 
-// Refuse has the row of an object applied also if it is equal to what the first listing finds. Safe from any goroutine.
+// Refuse has the row of an object applied even if it is equal to what the first listing finds. Safe from any goroutine.
 func (r *Resync[Obj]) Refuse(obj Obj) { r.refusals.add(r.cfg.Rows.Key(obj)) }
 
 // refusals are the keys of the rows that are not adopted. keys is nil while no adoption is ahead or under way.

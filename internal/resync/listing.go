@@ -54,7 +54,7 @@ func (r *Resync[Obj]) start(ctx context.Context, txn statedb.ReadTxn) {
 		cfg: &r.cfg, seed: maphash.MakeSeed(), started: time.Now(), began: r.cfg.Now(), adopts: r.adoption.waiting,
 		cancel: cancel, ended: make(chan struct{}), touched: map[uint64]struct{}{},
 	}
-	go r.listing.run(ctx, txn, r.plans.turn, r.Ended.Send)
+	go r.listing.run(ctx, txn, r.plans.lock, r.Ended.Send)
 }
 
 // patience is how long a listing may run before it is reported.
@@ -134,9 +134,9 @@ type named struct {
 	hash uint64
 }
 
-// run lists the target when it has the turn, and compares. It closes ended also if a function of the program ends the
+// run lists the target when it has the lock, and compares. It closes ended also if a function of the program ends the
 // goroutine.
-func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, turn turn, ended func()) {
+func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, lock lock, ended func()) {
 	f := &l.found
 	defer func() {
 		f.took = l.cfg.Now() - l.began
@@ -149,17 +149,17 @@ func (l *listing[Obj]) run(ctx context.Context, txn statedb.ReadTxn, turn turn, 
 		ended()
 	}()
 	// A plan may be listing.
-	if f.err = turn.take(ctx); f.err != nil {
+	if f.err = lock.take(ctx); f.err != nil {
 		return
 	}
-	defer turn.give()
+	defer lock.give()
 	f.err = execute.ErrGoexit
 	f.err = l.cfg.Guard("list", func() error { return l.list(ctx, txn) })
 }
 
 func (l *listing[Obj]) list(ctx context.Context, txn statedb.ReadTxn) error {
 	if ctx.Err() != nil {
-		// The loop was stopped before this goroutine had its turn.
+		// The loop was stopped before this goroutine had the lock.
 		return context.Cause(ctx)
 	}
 	f, over := &l.found, false

@@ -26,46 +26,46 @@ var ErrEnded = errors.New("the loop has ended")
 // maxPlanned bounds the differences that a plan keeps.
 const maxPlanned = 1000
 
-// turn is the right to list the target: one listing at a time, of the loop or of a plan.
-type turn chan struct{}
+// lock is held during a listing of the target: there is one at a time, of the loop or of a plan.
+type lock chan struct{}
 
-// take waits for the turn. The error is that of ctx, if it ends first.
-func (t turn) take(ctx context.Context) error {
+// take waits for the lock. The error is that of ctx, if it ends first.
+func (l lock) take(ctx context.Context) error {
 	select {
-	case t <- struct{}{}:
+	case l <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (t turn) give() { <-t }
+func (l lock) give() { <-l }
 
 // plans are what plans, which run on other goroutines, share with the loop.
 type plans struct {
-	turn turn
+	lock lock
 	// running is the plan that lists; nil if none does.
 	running *atomic.Pointer[plan]
 	// adopts: the loop adopts, or will when it starts.
 	adopts *atomic.Bool
-	// stopping ends when the loop is to end. stopped: the turn is kept.
+	// stopping ends when the loop is to end. stopped: the lock is kept.
 	stopping context.Context
 	cancel   context.CancelCauseFunc
 	stopped  bool
 }
 
 func newPlans(adopts bool) plans {
-	p := plans{turn: make(turn, 1), running: new(atomic.Pointer[plan]), adopts: new(atomic.Bool)}
+	p := plans{lock: make(lock, 1), running: new(atomic.Pointer[plan]), adopts: new(atomic.Bool)}
 	p.adopts.Store(adopts)
 	p.stopping, p.cancel = context.WithCancelCause(context.Background())
 	return p
 }
 
-// stop ends the plans, and keeps the turn.
+// stop ends the plans, and keeps the lock.
 func (p *plans) stop() {
 	p.cancel(ErrEnded)
 	if !p.stopped {
-		p.turn <- struct{}{}
+		p.lock <- struct{}{}
 		p.stopped = true
 	}
 }
@@ -109,10 +109,10 @@ func (r *Resync[Obj]) Plan(ctx context.Context, adopts bool) (found inspect.Resy
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(r.plans.stopping, func() { cancel(ErrEnded) })()
-	if err := r.plans.turn.take(ctx); err != nil {
+	if err := r.plans.lock.take(ctx); err != nil {
 		return found, 0, err
 	}
-	defer r.plans.turn.give()
+	defer r.plans.lock.give()
 
 	seed := maphash.MakeSeed()
 	p := &plan{seed: seed, touched: map[uint64]struct{}{}, adopts: func(key index.Key) bool {

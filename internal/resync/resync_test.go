@@ -103,7 +103,7 @@ func play(t *testing.T, change func(cfg *Config[row])) *world {
 		},
 		Tracks:    func(r row) bool { w.looks++; return w.tracked[r.id] },
 		TracksKey: func(string) bool { return false },
-		Fights:    fights.New[row](false, func() fights.Settings { return fights.Settings{} }),
+		Fights:    fights.New(false, func(row) []byte { return nil }, func() fights.Settings { return fights.Settings{} }),
 		Orphan: func(r row, _ statedb.Revision) bool {
 			w.orphans = append(w.orphans, r.id)
 			return true

@@ -99,3 +99,20 @@ func Time(t, now time.Time) Value {
 	}
 	return Value{Text: When(t, now)}
 }
+
+// StateKind returns the kind of the name of a state of an object, as of inspect.State; empty for others.
+func StateKind(state string) Kind {
+	switch state {
+	case "done", "requeue":
+		return KindGood
+	case "in flight", "ready":
+		return KindWork
+	case "retry", "terminal", "stuck", "tripped":
+		return KindBad
+	case "unseen", "queued", "held", "blocked":
+		return KindWait
+	case "paused":
+		return KindHeld
+	}
+	return ""
+}

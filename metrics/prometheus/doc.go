@@ -15,19 +15,7 @@
 //	config.Options = append(config.Options, reconciler.WithMetrics(figures))
 //	loop, err := reconciler.New(config)
 //
-// To have expvar as well, use [metrics.Join].
-//
-// # Its module
-//
-// The package is a module of its own. Until the first release, the go.mod of a program that imports
-// it needs two replaces, here with a clone of the repository beside the program:
-//
-//	replace github.com/statekeel/statekeel => ../statekeel
-//
-//	replace github.com/statekeel/statekeel/metrics/prometheus => ../statekeel/metrics/prometheus
-//
-// With only the first, "go mod tidy" reports that module github.com/statekeel/statekeel "does not
-// contain package" metrics/prometheus.
+// To have expvar as well, use [metrics.Join]. The package is a module of its own.
 //
 // # Labels
 //
@@ -39,11 +27,9 @@
 //
 // # Histograms
 //
-// Histograms are native histograms with buckets that are 9 % wide. They also have classic buckets,
-// at every fourth power of two, with exact counts. Prometheus stores native histograms if
-// configured (scrape_native_histograms: true, in older versions a feature flag) and then ignores
-// the classic buckets; otherwise it stores the classic ones. [WithoutClassicBuckets] avoids sending
-// them.
+// Histograms are native histograms with buckets that are 9 % wide, which Prometheus stores if configured
+// (scrape_native_histograms: true). They also have classic buckets, at every fourth power of two:
+// [WithoutClassicBuckets] avoids sending them.
 //
 // # Sources and derivations
 //

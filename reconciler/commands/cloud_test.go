@@ -50,7 +50,7 @@ func (c *cloud) Observe(_ context.Context, m *machine) (managed.ExternalObservat
 	return managed.ExternalObservation{ResourceExists: exists, ResourceUpToDate: size == m.Size}, c.wrong("observe")
 }
 
-// Create creates a machine, also if it fails: the failure stands for a lost answer.
+// Create creates a machine, even if it fails: the failure stands for a lost answer.
 func (c *cloud) Create(_ context.Context, m *machine) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

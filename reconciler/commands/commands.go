@@ -13,6 +13,8 @@
 //	reconciler/plan       shows what a resync would do
 //	reconciler/pause, resume, retry, refresh, prune, approve    act on a reconciler
 //
+// show and approve take the name of a source, too.
+//
 // "help -v reconciler" describes each of them with examples, and docs/OPERATIONS.md shows what they
 // print. All of them can print JSON (--format=json).
 //
@@ -42,16 +44,11 @@
 package commands
 
 import (
-	"context"
-	"errors"
-	"strings"
-
 	"github.com/cilium/hive"
 	"github.com/cilium/hive/cell"
 	"github.com/cilium/hive/script"
 
 	"github.com/statekeel/statekeel/internal/operator"
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -69,18 +66,9 @@ func New(registry *inspect.Registry) map[string]script.Cmd {
 	c := &commands{registry: registry}
 	named := map[string]script.Cmd{}
 	for _, s := range c.all() {
-		named[s.name] = c.command(s)
+		named[s.full()] = c.command(s)
 	}
 	return named
-}
-
-// all returns all commands.
-func (c *commands) all() []*spec {
-	all := []*spec{c.list(), c.show(), c.explain(), c.objects(), c.journal(), c.wait(), c.plan()}
-	for i := range operator.Actions {
-		all = append(all, act(&operator.Actions[i]))
-	}
-	return all
 }
 
 // commands is the state that all commands share.
@@ -88,42 +76,10 @@ type commands struct {
 	registry *inspect.Registry
 }
 
-// act returns the command of an action.
-func act(a *operator.Action) *spec {
-	s := &spec{
-		name:     "reconciler/" + a.Name,
-		summary:  a.Summary,
-		args:     []string{argName},
-		detail:   []string{a.Detail},
-		examples: []string{"reconciler/" + a.Name + " routes"},
+// all returns all commands.
+func (c *commands) all() (all []*spec) {
+	for _, one := range append(operator.Commands(), wait) {
+		all = append(all, &spec{one})
 	}
-	if a.OnObject {
-		s.args = append(s.args, argOptionalKey)
-		s.examples = append(s.examples, s.examples[0]+" 10.0.0.0/24")
-	}
-	if a.Name == "approve" {
-		s.args = append(s.args, argOptionalSet)
-		s.examples = append(s.examples, "reconciler/approve routes/files 5e2a91c0d7f3")
-		s.onSource = approveSource
-	}
-	s.run = func(ctx context.Context, in *input) (output, error) {
-		if len(in.key) > 0 && !a.OnObject {
-			return output{}, errors.New("SET is for a source, and the name is that of a reconciler")
-		}
-		done, err := a.Do(ctx, in.reconciler, in.key...)
-		if err != nil {
-			return output{}, err
-		}
-		return output{data: done, last: in.named() + ": " + done.Text + "\n"}, nil
-	}
-	return s
-}
-
-// approveSource approves the deletions that a source holds.
-func approveSource(ctx context.Context, source inspect.Source, in *input) (output, error) {
-	done, err := operator.ApproveSource(ctx, source, strings.Join(in.key, ""))
-	if err != nil {
-		return output{}, err
-	}
-	return output{data: done, last: text.Plain(source.Input()) + ": " + done.Text + "\n"}, nil
+	return all
 }

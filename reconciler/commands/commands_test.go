@@ -301,9 +301,9 @@ func TestCommandJSONEqualsTheGoldenFiles(t *testing.T) {
 	filled.RequireGolden(t, "explanation", answer("reconciler/explain "+name+" x"))
 	filled.RequireGolden(t, "snapshot", answer("reconciler/show "+name))
 	filled.RequireGolden(t, "plan", answer("reconciler/plan "+name))
-	var all []json.RawMessage
+	var all struct{ Reconcilers []json.RawMessage }
 	require.NoError(t, json.Unmarshal(answer("reconciler"), &all))
-	filled.RequireGolden(t, "snapshot", all[0])
+	filled.RequireGolden(t, "snapshot", all.Reconcilers[0])
 
 	var journals []struct{ Rounds []json.RawMessage }
 	require.NoError(t, json.Unmarshal(answer("reconciler/journal --rounds"), &journals))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cilium/hive/script"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/internal/text"
 )
 
@@ -18,17 +19,17 @@ const maxCompletions = 50
 func (c *commands) completeArgs(s *spec) func(state *script.State, before []string, current string) []string {
 	return func(_ *script.State, before []string, current string) []string {
 		switch {
-		case len(before) >= len(s.args):
+		case len(before) >= len(s.Args):
 			return nil
 		case len(before) == 0:
 			names := c.completeName(current)
 			for _, source := range c.registry.Sources() {
-				if name := source.Input(); s.onSource != nil && strings.HasPrefix(name, current) {
+				if name := source.Input(); s.OnSource && strings.HasPrefix(name, current) {
 					names = append(names, shellWord(keyName(text.Plain(name))))
 				}
 			}
 			return names
-		case s.args[len(before)] == argOptionalSet:
+		case s.Args[len(before)] == operator.ArgOptionalSet:
 			return nil
 		}
 		return c.completeKey(before[0], current)
@@ -61,21 +62,30 @@ func (c *commands) completeName(prefix string) []string {
 // completeFlag returns the completion of the values of a command's flags.
 func (c *commands) completeFlag(s *spec) func(state *script.State, args []string, flag, current string) []string {
 	return func(_ *script.State, args []string, flag, current string) []string {
-		values := s.values[flag]
-		switch {
-		case flag == flagKey && len(args) > 0:
+		if flag == operator.FlagKey && len(args) > 0 {
 			return c.completeKey(args[0], current)
-		case flag == flagFormat:
-			values = []string{formatTable, formatJSON}
 		}
 		var out []string
-		for _, v := range values {
+		for _, v := range s.values(flag) {
 			if strings.HasPrefix(v, current) {
 				out = append(out, v)
 			}
 		}
 		return out
 	}
+}
+
+// values returns the possible values of a flag; nil if there are too many.
+func (s *spec) values(flag string) []string {
+	if flag == flagFormat {
+		return []string{formatTable, formatJSON}
+	}
+	for _, f := range s.Flags {
+		if f.Name == flag {
+			return f.Values
+		}
+	}
+	return nil
 }
 
 // shellWord returns a printable text as one word of a script. It is quoted if the script would split or

@@ -50,8 +50,7 @@ func ExampleServe() {
 	check(err)
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { check(commands.Serve(ctx, socket, &registry)) })
-	running.Go(func() { check(loop.Run(ctx)) })
+	running.Go(func() { check(commands.Serve(ctx, socket, &registry, loop.Run)) })
 
 	wtxn := db.WriteTxn(table)
 	eth0 := machineNamed("eth0")

@@ -40,7 +40,7 @@ func startOf(t *testing.T, line string) string {
 
 // With -scripttest.update the test writes the outputs into the pages.
 func TestPagesShowTheOutputOfTheCommands(t *testing.T) {
-	for page, least := range map[string]int{operationsPage: 14, "../../README.md": 1, "../../docs/ledgers.md": 1, "../../docs/pruning.md": 1} {
+	for page, least := range map[string]int{operationsPage: 14, "../../docs/ledgers.md": 1, "../../docs/pruning.md": 1} {
 		t.Run(filepath.Base(page), func(t *testing.T) { playPage(t, page, least) })
 	}
 }

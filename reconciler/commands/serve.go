@@ -16,17 +16,20 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/pflag"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/reconciler/debug"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
 // Serve answers [Client] on a Unix socket until ctx ends, for a program without a hive. registry has its reconcilers and
-// sources. The socket also answers HTTP with the page of package debug, with its buttons:
+// sources. Beside that it runs the parts of the program, such as the Run methods of loops and sources. The socket also
+// answers HTTP with the page of package debug, with its buttons:
 //
 //	curl --unix-socket PATH 'http://localhost/show?reconciler=NAME&format=json'
 //
@@ -34,13 +37,36 @@ import (
 // Serve creates if it is missing: see [PrepareSocket] and [SocketPath]. A socket that a killed program has left behind is
 // replaced; the error says so if a program listens on it.
 //
-// Serve returns nil when ctx has ended, and has removed the socket then. Call it once for a path, from any goroutine.
-func Serve(ctx context.Context, path string, registry *inspect.Registry) error {
+// The parts begin when the socket is there: of two programs with one path, one works on the target. If a part returns an
+// error, the context of the others ends, and so does the socket. Serve returns when all have returned, with their errors,
+// or nil if ctx has ended, and has removed the socket then. Call it once for a path, from any goroutine.
+func Serve(ctx context.Context, path string, registry *inspect.Registry, parts ...func(context.Context) error) error {
 	listener, end, err := listen(path)
 	if err != nil {
 		return err
 	}
 	defer end()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var running sync.WaitGroup
+	errs := make([]error, len(parts)+1)
+	for i, part := range parts {
+		running.Go(func() {
+			if errs[i] = part(ctx); errs[i] != nil {
+				cancel()
+			}
+		})
+	}
+	if err := serve(ctx, listener, registry); err != nil {
+		errs[len(parts)] = fmt.Errorf("serve the socket %q: %w", path, err)
+	}
+	cancel()
+	running.Wait()
+	return errors.Join(errs...)
+}
+
+// serve answers on a socket until ctx ends.
+func serve(ctx context.Context, listener net.Listener, registry *inspect.Registry) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", debug.New(registry, debug.WithWrites()))
 	mux.HandleFunc("POST /"+runPath, (&commands{registry: registry}).serveRun)
@@ -58,15 +84,15 @@ func Serve(ctx context.Context, path string, registry *inspect.Registry) error {
 			_ = server.Close()
 		}
 	})
-	err = server.Serve(listener)
+	err := server.Serve(listener)
 	if !stop() {
 		<-stopped
 	}
-	if !errors.Is(err, http.ErrServerClosed) {
-		_ = server.Close()
-		return fmt.Errorf("serve the socket %q: %w", path, err)
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
 	}
-	return nil
+	_ = server.Close()
+	return err
 }
 
 // runPath is the path of the requests of [Client].
@@ -116,25 +142,26 @@ func (c *commands) run(ctx context.Context, args []string) (a answered) {
 	if s == nil {
 		return answered{Output: c.usage(), Status: statusDone}
 	}
-	flags := pflag.NewFlagSet(s.name, pflag.ContinueOnError)
+	flags := pflag.NewFlagSet(s.full(), pflag.ContinueOnError)
 	flags.Usage = func() {}
 	s.addFlags(flags)
 	err := flags.Parse(args)
 	if errors.Is(err, pflag.ErrHelp) {
 		return answered{Output: s.usage(flags), Status: statusDone}
 	}
-	var in *input
+	var in *operator.Input
 	if err == nil {
 		in, err = c.read(s, flags, c.named(s, flags.Args()))
 	}
 	if err != nil {
 		return answered{Error: shellError{err}.Error(), Status: statusFailed}
 	}
-	a.Output, _, err = s.start(ctx, in)(nil)
+	r := s.start(ctx, in)()
+	a.Output = r.printed
 	switch {
-	case err != nil:
-		a.Error, a.Status = err.Error(), statusFailed
-	case in.toDo:
+	case r.err != nil:
+		a.Error, a.Status = r.err.Error(), statusFailed
+	case r.toDo:
 		a.Status = statusToDo
 	}
 	return a
@@ -156,7 +183,7 @@ func (c *commands) verb(args []string) (*spec, []string) {
 		name = other
 	}
 	for _, s := range c.all() {
-		if strings.TrimPrefix(s.name, "reconciler/") == name {
+		if s.short() == name {
 			return s, args[1:]
 		}
 	}
@@ -166,13 +193,13 @@ func (c *commands) verb(args []string) (*spec, []string) {
 // named adds the name of the only reconciler to arguments that lack one. A derivation counts only if there is no other.
 func (c *commands) named(s *spec, args []string) []string {
 	needed := 0
-	for _, arg := range s.args {
+	for _, arg := range s.Args {
 		if !strings.HasPrefix(arg, "[") {
 			needed++
 		}
 	}
 	all := c.registry.All()
-	if of := loops(all); len(of) > 0 {
+	if of := operator.Loops(all); len(of) > 0 {
 		all = nil
 		for _, loop := range of {
 			all = append(all, loop)
@@ -184,12 +211,14 @@ func (c *commands) named(s *spec, args []string) []string {
 	return append([]string{all[0].ID().String()}, args...)
 }
 
+// short returns the name of the command without that of all: "reconciler" is the list.
+func (s *spec) short() string { return strings.TrimPrefix(s.full(), "reconciler/") }
+
 // usage lists the commands.
 func (c *commands) usage() string {
 	summaries := map[string]string{}
 	for _, s := range c.all() {
-		name := strings.TrimPrefix(s.name, "reconciler/")
-		summaries[name] = s.summary
+		summaries[s.short()] = s.Summary
 	}
 	summaries["status"] = summaries["reconciler"] + "; with a name, all figures of one"
 	summaries["why"] = summaries["explain"]
@@ -206,7 +235,7 @@ func (c *commands) usage() string {
 
 // usage describes a command.
 func (s *spec) usage(flags *pflag.FlagSet) string {
-	return fmt.Sprintf("%s %s\n\n%s\n\nFlags:\n%s", strings.TrimPrefix(s.name, "reconciler/"), strings.Join(s.args, " "),
+	return fmt.Sprintf("%s %s\n\n%s\n\nFlags:\n%s", s.short(), strings.Join(s.Args, " "),
 		strings.Join(s.help(), "\n"), flags.FlagUsages())
 }
 

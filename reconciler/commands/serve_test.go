@@ -192,6 +192,33 @@ func TestSocketThatWasLeftBehindIsReplacedAndOneInUseIsNot(t *testing.T) {
 	require.ErrorContains(t, Serve(t.Context(), "/"+strings.Repeat("a", 120), &p.registry), "must be at most 107")
 }
 
+func TestPartsRunBesideTheSocket(t *testing.T) {
+	p := serving(t, agent())
+	never := func(context.Context) error { return errors.New("it has begun") }
+	err := Serve(t.Context(), p.path, &p.registry, never)
+	require.ErrorContains(t, err, "another program listens on", "nobody works on the target twice")
+	require.NotContains(t, err.Error(), "it has begun")
+	p.stop()
+
+	ctx, stop := context.WithCancel(t.Context())
+	began, broken := make(chan struct{}, 3), errors.New("broken")
+	part := func(ctx context.Context) error { began <- struct{}{}; <-ctx.Done(); return nil }
+	ended := make(chan error)
+	go func() {
+		ended <- Serve(ctx, p.path, &p.registry, part, part, func(context.Context) error { return nil })
+	}()
+	<-began
+	<-began
+	p.client(0, "status") // A part that ends without an error ends nothing.
+	stop()
+	require.NoError(t, <-ended)
+	require.NoFileExists(t, p.path)
+
+	err = Serve(t.Context(), p.path, &p.registry, part, func(context.Context) error { return broken })
+	require.ErrorIs(t, err, broken)
+	require.NoFileExists(t, p.path)
+}
+
 // Programs that start at once find the socket of one that was killed.
 func TestOneOfSeveralProgramsServesASocket(t *testing.T) {
 	dir, err := os.MkdirTemp("", "s") // with a short name, as a socket needs

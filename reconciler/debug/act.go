@@ -15,24 +15,14 @@ import (
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
-// actionOf returns the action with the name, which is the last element of its path; nil if there is none.
-func actionOf(name string) *operator.Action {
-	for i := range operator.Actions {
-		if operator.Actions[i].Name == name {
-			return &operator.Actions[i]
-		}
-	}
-	return nil
-}
-
-// act answers a request for an action.
-func (h *handler) act(w http.ResponseWriter, r *http.Request, a *operator.Action) {
-	done, where, err := h.try(w, r, a)
+// act answers a request for a command that acts.
+func (h *handler) act(w http.ResponseWriter, r *http.Request, c *operator.Command) {
+	answer, where, err := h.try(w, r, c)
 	switch {
 	case err != nil:
 		refuse(w, r, err)
 	case wantsJSON(r):
-		writeJSON(w, http.StatusOK, done)
+		writeJSON(w, http.StatusOK, answer.Data)
 	default:
 		// The location is relative to the path as the browser sent it: a prefix may have been stripped.
 		w.Header().Set("Location", where)
@@ -40,59 +30,53 @@ func (h *handler) act(w http.ResponseWriter, r *http.Request, a *operator.Action
 	}
 }
 
-// try checks the request and runs the action. It returns the address of the next page.
-func (h *handler) try(w http.ResponseWriter, r *http.Request, a *operator.Action) (done operator.Done, where string, err error) {
+// try checks the request and runs the command. It returns the address of the next page.
+func (h *handler) try(w http.ResponseWriter, r *http.Request, c *operator.Command) (answer operator.Answer, where string, err error) {
 	if !h.writes {
-		return done, "", failf(http.StatusForbidden, "writes are not enabled on this page")
+		return answer, "", failf(http.StatusForbidden, "writes are not enabled on this page")
 	}
 	if r.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		return done, "", failf(http.StatusMethodNotAllowed, "method is %s, must be POST", r.Method)
+		return answer, "", failf(http.StatusMethodNotAllowed, "method is %s, must be POST", r.Method)
 	}
 	if err := h.origins.Check(r); err != nil {
-		return done, "", failf(http.StatusForbidden, "%v", err)
+		return answer, "", failf(http.StatusForbidden, "%v", err)
 	}
 	form, err := readForm(r)
 	if err != nil {
-		return done, "", err
+		return answer, "", err
 	}
-	if form.Has("source") {
-		return h.approve(r, a, form)
+	in := &operator.Input{Registry: h.registry, Key: form["key"]}
+	var t target
+	switch {
+	case form.Has("source") && !c.OnSource:
+		err = failf(http.StatusBadRequest, "%s is for a reconciler, not for a source", c.Name)
+	case form.Has("source"):
+		in.Source, err = h.findSource(form)
+		in.Key = form["set"]
+	case form.Has("key") && !c.OnObject():
+		err = failf(http.StatusBadRequest, "%s is for a whole reconciler, not for a key", c.Name)
+	default:
+		t, err = h.find(form)
+		in.Reconciler = t.Controller
 	}
-	t, err := h.find(form)
 	if err != nil {
-		return done, "", err
+		return answer, "", err
 	}
-	if form.Has("key") && !a.OnObject {
-		return done, "", failf(http.StatusBadRequest, "%s is for a whole reconciler, not for a key", a.Name)
+	if answer, err = c.Run(r.Context(), in); err != nil {
+		return answer, "", failf(http.StatusConflict, "%v", err)
 	}
-	done, err = a.Do(r.Context(), t.Controller, form["key"]...)
-	if err != nil {
-		return done, "", failf(http.StatusConflict, "%v", err)
+	did := []string{"did", c.Name}
+	if answer.Objects >= 0 {
+		did = append(did, "count", strconv.Itoa(answer.Objects))
 	}
-	did := []string{"did", a.Name}
-	if done.Objects != nil {
-		did = append(did, "count", strconv.Itoa(*done.Objects))
+	switch {
+	case in.Source != nil:
+		return answer, sourceLink("source", in.Source, did...), nil
+	case form.Has("key"):
+		return answer, t.link("explain", append(did, "key", form.Get("key"))...), nil
 	}
-	if form.Has("key") {
-		return done, t.link("explain", append(did, "key", done.Key)...), nil
-	}
-	return done, t.link("show", did...), nil
-}
-
-// approve approves the deletions that a source holds.
-func (h *handler) approve(r *http.Request, a *operator.Action, form url.Values) (done operator.Done, where string, err error) {
-	if a.Name != "approve" {
-		return done, "", failf(http.StatusBadRequest, "%s is for a reconciler, not for a source", a.Name)
-	}
-	s, err := h.findSource(form)
-	if err != nil {
-		return done, "", err
-	}
-	if done, err = operator.ApproveSource(r.Context(), s, form.Get("set")); err != nil {
-		return done, "", failf(http.StatusConflict, "%v", err)
-	}
-	return done, sourceLink("source", s, "did", a.Name, "count", strconv.Itoa(*done.Objects)), nil
+	return answer, t.link("show", did...), nil
 }
 
 // fields are the possible fields of an action. Unknown fields are refused: a misspelled "key" must not
@@ -136,22 +120,22 @@ func readForm(r *http.Request) (url.Values, error) {
 	return form, nil
 }
 
-// outcome returns the message about the action that led to this page. Its text comes from the actions,
+// done returns the message about the command that led to this page. Its text comes from the commands,
 // not from the address.
-func outcome(form url.Values) string {
+func done(form url.Values, toSource bool) string {
 	n, err := strconv.Atoi(form.Get("count"))
 	if err != nil {
 		n = -1
 	}
-	return operator.Text(form.Get("did"), n)
+	return operator.DoneText(form.Get("did"), toSource, n)
 }
 
 // buttons returns the buttons for the whole reconciler; none without writes. The button to approve a
 // resync is there only if a resync awaits it.
 func (h *handler) buttons(t target, s inspect.Snapshot) (out []action) {
-	for _, a := range operator.Actions {
-		if h.writes && (a.Name != "approve" || s.AwaitsApproval) {
-			out = append(out, action{Text: a.Label, Href: t.button(a.Name, "all", "true")})
+	for _, c := range h.commands {
+		if h.writes && c.Label != "" && (!c.OnSource || s.AwaitsApproval) {
+			out = append(out, action{Text: c.Label, Href: t.button(c.Name, "all", "true")})
 		}
 	}
 	return out
@@ -160,9 +144,9 @@ func (h *handler) buttons(t target, s inspect.Snapshot) (out []action) {
 // objectButtons returns the buttons for one object; none without writes. Rows of a derivation cannot be paused.
 func (h *handler) objectButtons(t target, key string) (out []action) {
 	_, loop := t.loop()
-	for _, a := range operator.Actions {
-		if h.writes && a.OnObject && (loop || a.Name == "retry" || a.Name == "refresh") {
-			out = append(out, action{Text: a.Label, Href: t.button(a.Name, "key", key)})
+	for _, c := range h.commands {
+		if h.writes && c.Label != "" && c.OnObject() && (loop || c.Name == "retry" || c.Name == "refresh") {
+			out = append(out, action{Text: c.Label, Href: t.button(c.Name, "key", key)})
 		}
 	}
 	return out

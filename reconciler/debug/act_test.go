@@ -162,7 +162,7 @@ func TestPageOfADerivationHasNoJournal(t *testing.T) {
 	}
 	assert.NotContains(t, s.page("explain?reconciler=agent/v4&key=a"), "<button>Pause")
 	for path, text := range map[string]string{
-		"journal?reconciler=agent/v4":          `"agent/v4" is a derivation: it has no journal`,
+		"journal?reconciler=agent/v4":          "agent/v4 is a derivation: it has no journal",
 		"plan?reconciler=agent/v4":             "agent/v4 is a derivation: it has no target to list",
 		"approve?reconciler=agent/v4&all=true": "agent/v4 is a derivation: it has no resyncs, there is nothing to approve",
 		"pause?reconciler=agent/v4&key=a":      "single rows of a derivation cannot be paused",
@@ -215,6 +215,7 @@ func TestAButtonActsOnTheReconcilerOfItsPageOnly(t *testing.T) {
 		// There are these when the page is opened, then the others join, then the first one ends.
 		open, join []inspect.Controller
 	}{
+		"alone":                 {open: []inspect.Controller{blue}},
 		"another table":         {open: []inspect.Controller{blue, green}},
 		"another table later":   {open: []inspect.Controller{blue}, join: []inspect.Controller{green}},
 		"the same table":        {open: []inspect.Controller{blue, twin}},

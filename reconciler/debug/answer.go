@@ -14,23 +14,17 @@ import (
 	"github.com/statekeel/statekeel/internal/text"
 )
 
-// answer is the answer of a page: data for JSON, and a view for HTML.
-type answer struct {
-	data any
-	view view
-}
-
-// serve writes the answer in the requested format.
-func (a answer) serve(w http.ResponseWriter, r *http.Request) {
-	switch format := r.URL.Query().Get("format"); {
+// serve writes the page in the requested format.
+func (p *page) serve(w http.ResponseWriter, r *http.Request) {
+	switch format := p.form.Get("format"); {
 	case format == "live":
-		writeJSON(w, http.StatusOK, a.view.live())
+		writeJSON(w, http.StatusOK, p.view.live())
 	case wantsJSON(r):
-		writeJSON(w, http.StatusOK, a.data)
+		writeJSON(w, http.StatusOK, p.answer.Data)
 	case format != "" && format != "html":
 		refuse(w, r, failf(http.StatusBadRequest, "format is %q, must be json or html", format))
 	default:
-		writePage(w, http.StatusOK, a.view)
+		writePage(w, http.StatusOK, p.view)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -29,32 +30,30 @@ func New(registry *inspect.Registry, opts ...Option) http.Handler {
 	if registry == nil {
 		registry = &inspect.Registry{}
 	}
-	h := &handler{registry: registry}
+	h := &handler{registry: registry, commands: operator.Commands()}
 	for _, opt := range opts {
 		opt(h)
-	}
-	h.pages = map[string]page{
-		"":        h.overview,
-		"show":    h.show,
-		"objects": h.objects,
-		"explain": h.explain,
-		"journal": h.journal,
-		"plan":    h.plan,
-		"source":  h.source,
 	}
 	return h
 }
 
-// page answers a request that changes nothing.
-type page func(*http.Request) (answer, error)
-
 type handler struct {
 	registry *inspect.Registry
+	commands []operator.Command
 	writes   bool
 	// hosts are the hosts of [WithHosts]; nil without the option.
 	hosts   map[string]bool
-	pages   map[string]page
 	origins http.CrossOriginProtection
+}
+
+// command returns the command with a name; nil if there is none.
+func (h *handler) command(name string) *operator.Command {
+	for i := range h.commands {
+		if h.commands[i].Name == name {
+			return &h.commands[i]
+		}
+	}
+	return nil
 }
 
 // ServeHTTP implements [http.Handler].
@@ -65,27 +64,27 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
-	if a := actionOf(name); a != nil {
-		h.act(w, r, a)
-		return
+	command, file := h.command(name), files[name]
+	if name == "source" {
+		command = h.command("show")
 	}
-	page, isPage := h.pages[name]
-	file, isFile := files[name]
 	switch {
-	case !isPage && !isFile:
+	case command == nil && file.content == nil:
 		refuse(w, r, failf(http.StatusNotFound, "no page %q", name))
+	case command != nil && command.Label != "":
+		h.act(w, r, command)
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
 		refuse(w, r, failf(http.StatusMethodNotAllowed, "method is %s, must be GET or HEAD", r.Method))
-	case isFile:
+	case command == nil:
 		file.serve(w)
 	default:
-		a, err := page(r)
+		p, err := h.ask(r, command, name == "source")
 		if err != nil {
 			refuse(w, r, err)
 			return
 		}
-		a.serve(w, r)
+		p.serve(w, r)
 	}
 }
 

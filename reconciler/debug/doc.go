@@ -16,23 +16,25 @@
 //
 // # The pages, and their JSON
 //
-// Each page is also JSON: for requests with ?format=json, or with "Accept: application/json" and without
-// text/html. NAME is a name for [inspect.Registry.Find]. If several reconcilers have the same name, the
+// Each page is that of a command of package commands, and has its flags as fields and its JSON: for requests with
+// ?format=json, or with "Accept: application/json" and without text/html. NAME is a name for
+// [inspect.Registry.Find]. If several reconcilers have the same name, the
 // field number tells them apart (see [inspect.Registry.Number]); the links of the page have it. A button has it
 // always, so that it never acts on a reconciler that has started since the page was loaded. Durations are in
 // nanoseconds.
 //
 //	./                                        {"reconcilers": [Snapshot...], "sources": [SourceSnapshot...]};
 //	                                          no sources if there are none
-//	show?reconciler=NAME                      {"snapshot": Snapshot}
-//	objects?reconciler=NAME&status=Error      inspect.ObjectPage; after=NEXT is the next page,
-//	                                          limit is at most 1000, by default 50
+//	show?reconciler=NAME                      [inspect.Snapshot]
+//	objects?reconciler=NAME&status=Error      [inspect.ObjectPage]; after=NEXT is the next page,
+//	                                          limit is by default 50
 //	explain?reconciler=NAME&key=KEY           [inspect.Explanation]
-//	journal?reconciler=NAME                   {"events": [Event...], "rounds": [...]}, the latest
-//	                                          last; key=KEY, since=5m or a time, limit at most
-//	                                          1000, by default 100; no rounds with a key
-//	plan?reconciler=NAME                      [inspect.Plan]; it lists the target
-//	source?source=NAME                        {"source": SourceSnapshot}; NAME is TABLE/SOURCE
+//	journal?reconciler=NAME                   [{"reconciler": NAME, "events": [Operation...]}], the latest
+//	                                          last; key=KEY, since=5m or a time, limit by default 100, 0
+//	                                          for all; first-failures=true; or rounds=true, with
+//	                                          "rounds" in place of "events"
+//	plan?reconciler=NAME                      [inspect.Plan]; it lists the target; timeout=1m
+//	source?source=NAME                        [inspect.SourceSnapshot]; NAME is TABLE/SOURCE
 //
 // Lists cut each text, except keys, to 300 bytes, and pages show them so. The texts in full are in explain
 // and show.
@@ -53,14 +55,14 @@
 //
 //	400  a field is missing, unknown or has a wrong value
 //	403  writes are not enabled, the write comes from another site, or the host is not allowed
-//	404  there is no such page or reconciler
+//	404  there is no such page, reconciler or source
 //	405  the method is wrong
-//	409  the reconciler could not do it
+//	409  the reconciler could not do it, or is a derivation and has no such thing
 //	415  the request has a body
 //
 // # Cost
 //
-// The package has no goroutine and does nothing without requests. The page "plan" lists the target. Any other page makes one or two queries to each
-// reconciler that it shows (see [inspect.Inspector]), and lists at most the limit, whatever the number of
-// objects. An open page in a browser sends one request in a second.
+// The package has no goroutine and does nothing without requests. The page "plan" lists the target. Any other page makes
+// one or two queries to each reconciler that it shows (see [inspect.Inspector]), and lists at most the limit, whatever
+// the number of objects. An open page in a browser sends one request in a second.
 package debug

@@ -9,7 +9,7 @@ import (
 	"net/url"
 	"strconv"
 
-	"github.com/statekeel/statekeel/internal/text"
+	"github.com/statekeel/statekeel/internal/operator"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
 
@@ -96,29 +96,25 @@ func address(page string, names []field, rest []string) string {
 // home is the link to the overview.
 var home = link{Text: "Reconcilers", Href: "./"}
 
-// page returns the common part of the pages about the reconciler.
-func (t target) page(title, current string) view {
-	v := view{Title: title, Trail: []link{home, {Text: text.Plain(t.ID().String()), Href: t.link("show")}}}
-	tabs := []struct{ text, page string }{{"Summary", "show"}, {"Objects", "objects"}, {"Journal", "journal"}}
-	if _, ok := t.loop(); !ok {
-		tabs = tabs[:2] // no journal
-	}
-	for _, tab := range tabs {
-		v.Tabs = append(v.Tabs, link{Text: tab.text, Href: t.link(tab.page), Current: tab.page == current})
-	}
-	return v
-}
-
-// linked returns the view with links from the keys of objects to their explanations.
-func (t target) linked(v view) view {
-	for _, table := range v.Tables {
-		for _, row := range table.Rows {
-			for i := range row {
-				if cell := &row[i]; cell.Kind == text.KindObject {
-					cell.Href = t.link("explain", "key", cell.Key)
-				}
-			}
+// tabs returns the links to the pages of the reconciler.
+func (t target) tabs(current string) (tabs []link) {
+	for _, tab := range []link{{Text: "Summary", Href: "show"}, {Text: "Objects", Href: "objects"}, {Text: "Journal", Href: "journal"}} {
+		if _, ok := t.loop(); ok || tab.Href != "journal" {
+			tabs = append(tabs, link{Text: tab.Text, Href: t.link(tab.Href), Current: tab.Href == current})
 		}
 	}
-	return v
+	return tabs
+}
+
+// findSource returns the source that the fields of a request name.
+func (h *handler) findSource(form url.Values) (inspect.Source, error) {
+	if s := operator.Source(h.registry, form.Get("source")); s != nil {
+		return s, nil
+	}
+	return nil, failf(http.StatusNotFound, "no source %q", form.Get("source"))
+}
+
+// sourceLink returns the address of a page about a source, or of its button.
+func sourceLink(page string, s inspect.Source, rest ...string) string {
+	return address(page, []field{{"source", s.Input()}}, rest)
 }

@@ -98,8 +98,10 @@ func TestPagesHaveTheTextsOfTheCommands(t *testing.T) {
 			`class="bad">retry: It failed.<`, "The breaker is open.", "asked 10.0.0.1",
 		},
 		"journal?reconciler=agent/v4": {
-			"asked 10.0.0.1", "done, lost, merged", ">retry<", "1.23 ms", "failed: broken pipe",
+			"asked 10.0.0.1", "done, lost, merged", ">retry<", "1.23 ms",
 		},
+		"journal?reconciler=agent/v4&rounds=true":         {"failed: broken pipe", `aria-current="true">Rounds<`},
+		"journal?reconciler=agent/v4&first-failures=true": {"route-0", `aria-current="true">First failures<`},
 	} {
 		page := s.page(path)
 		for _, text := range texts {
@@ -110,7 +112,7 @@ func TestPagesHaveTheTextsOfTheCommands(t *testing.T) {
 
 	journal := s.page("journal?reconciler=agent/v4")
 	assert.Less(t, strings.Index(journal, "03:04:06.000"), strings.Index(journal, "03:04:05.000"), "the latest is first")
-	assert.NotContains(t, s.page("journal?reconciler=agent/v4&key=route-0"), "Rounds, the latest first")
+	assert.Contains(t, s.page("journal?reconciler=agent/v4&key=route-0"), "Operations on route-0, the latest first")
 }
 
 func TestSinceAndLimitBoundTheJournal(t *testing.T) {
@@ -118,10 +120,18 @@ func TestSinceAndLimitBoundTheJournal(t *testing.T) {
 	latest := s.json("journal?reconciler=agent/v4&limit=1")
 	assert.Contains(t, latest, "route-1")
 	assert.NotContains(t, latest, "route-0")
-	assert.NotContains(t, latest, `"reason":"start"`)
+	assert.NotContains(t, s.json("journal?reconciler=agent/v4&rounds=true&limit=1"), `"reason":"start"`)
 	assert.Equal(t, latest, s.json("journal?reconciler=agent/v4&since=2026-01-02T03:04:06Z"))
-	assert.JSONEq(t, `{"events":[],"rounds":[]}`, s.json("journal?reconciler=agent/v4&since=5m"))
-	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=1"), "Up to 10<")
+	assert.JSONEq(t, `[{"reconciler": "agent/v4"}]`, s.json("journal?reconciler=agent/v4&since=5m"))
+
+	f := full()
+	for range 100 {
+		f.History = append(f.History, inspect.Operation{Started: epoch, Key: "route-2", Result: inspect.ResultDone})
+	}
+	s = serve(t, nil, f)
+	assert.NotContains(t, s.page("journal?reconciler=agent/v4"), "route-0")
+	assert.Contains(t, addresses(t, s.page("journal?reconciler=agent/v4")), "journal?limit=0&reconciler=agent%2Fv4")
+	assert.Contains(t, s.page("journal?reconciler=agent/v4&limit=0"), "route-0")
 }
 
 func TestObjectPagesLinkToTheNextPage(t *testing.T) {
@@ -157,8 +167,8 @@ func TestInvalidQueriesAreRefused(t *testing.T) {
 		"show?reconciler=v4":                      http.StatusBadRequest, // ambiguous
 		"show?reconciler=routes":                  http.StatusOK,
 		"explain?reconciler=agent/v4":             http.StatusBadRequest,
-		"objects?reconciler=agent/v4&limit=0":     http.StatusBadRequest,
-		"objects?reconciler=agent/v4&limit=1001":  http.StatusBadRequest,
+		"objects?reconciler=agent/v4&limit=-1":    http.StatusBadRequest,
+		"objects?reconciler=agent/v4&limit=1001":  http.StatusOK, // as many as a page has
 		"objects?reconciler=agent/v4&limit=x":     http.StatusBadRequest,
 		"objects?reconciler=agent/v4&status=none": http.StatusBadRequest,
 		"journal?reconciler=agent/v4&since=-5m":   http.StatusBadRequest,
@@ -269,7 +279,9 @@ func TestListsCutTheirTextsAndTheRestHasThemInFull(t *testing.T) {
 		f.Shown.Errors = append(f.Shown.Errors, inspect.ErrorClass{Class: fmt.Sprint(i), Key: "k", Example: large})
 	}
 	s := serve(t, nil, f)
-	for _, path := range []string{"", "objects?reconciler=agent/v4&limit=1000", "journal?reconciler=agent/v4&limit=1000"} {
+	for _, path := range []string{
+		"", "objects?reconciler=agent/v4&limit=1000", "journal?reconciler=agent/v4&limit=0", "journal?reconciler=agent/v4&rounds=true&limit=0",
+	} {
 		assert.Less(t, len(s.json(path)), 1<<20, path)
 		assert.Less(t, len(s.page(path)), 1<<20, path)
 	}

@@ -29,7 +29,7 @@ type view struct {
 	ActOn   string
 	// Lookup has the hidden fields of the form for a key; nil if there is no form.
 	Lookup []field
-	// Choices link to other lists of objects.
+	// Choices link to other lists of the same kind.
 	Choices []link
 	Tables  []text.Table
 	Next    *link
@@ -48,12 +48,14 @@ type action struct {
 
 type field struct{ Name, Value string }
 
-// show puts a report at a time into the page. Its fields are the first table.
+// show puts a report at a time into the page. Its fields, if there are any, are the first table.
 func (v *view) show(at time.Time, r text.Report) {
 	v.AsOf = text.Stamp(at)
 	v.Lead = r.Lead
-	fields := text.Table{ID: "fields", Caption: "Figures", Columns: []string{"Name", "Value"}, Rows: r.Fields}
-	v.Tables = append([]text.Table{fields}, r.Tables...)
+	if len(r.Fields) > 0 {
+		v.Tables = []text.Table{{ID: "fields", Caption: "Figures", Columns: []string{"Name", "Value"}, Rows: r.Fields}}
+	}
+	v.Tables = append(v.Tables, r.Tables...)
 }
 
 // live has the new contents of the live parts, by the IDs of their elements.
@@ -71,15 +73,7 @@ func (v *view) live() live {
 		l.Cells["lead"] = v.Lead
 	}
 	for _, t := range v.Tables {
-		l.Rows["rows-"+t.ID] = listed(t.Rows)
+		l.Rows["rows-"+t.ID] = append([][]text.Value{}, t.Rows...) // [] in JSON, not null
 	}
 	return l
-}
-
-// listed returns list, or an empty list instead of nil: that is [] in JSON, not null.
-func listed[T any](list []T) []T {
-	if list == nil {
-		return []T{}
-	}
-	return list
 }

@@ -65,10 +65,9 @@ func (d *Derived[In, Out]) ask(change func(*calls)) {
 	d.wake.Send()
 }
 
-// Retry derives input rows again whose function failed, and compares output rows again that are in error:
-// those with the given keys, and those that an input row with one of the keys wants; all if there are no
-// keys. It returns their number, and does not wait. The error is [inspect.ErrNotFound] for a key that is
-// in neither table.
+// Retry derives input rows again whose function failed, and compares output rows again that are in error: those with
+// the given keys, and those that an input row with one of the keys wants; all if there are no keys. It returns their
+// number, and does not wait. The error is [inspect.ErrNotFound] for a key that is in neither table.
 func (d *Derived[In, Out]) Retry(_ context.Context, keys ...string) (n int, err error) {
 	found, _, err := d.find(keys)
 	d.ask(func(c *calls) {
@@ -140,9 +139,8 @@ func (d *Derived[In, Out]) inputKey(txn statedb.ReadTxn, named string) (key stri
 	return "", false
 }
 
-// Prune compares the whole output with what the input derives, writes what differs, and deletes what
-// does not follow from it, once the derivation may delete what is not its own: see the package. It does
-// not wait.
+// Prune compares the whole output with what the input derives, writes what differs, and deletes what does not follow
+// from it, once the derivation may delete what is not its own: see the package. It does not wait.
 func (d *Derived[In, Out]) Prune() { d.ask(func(c *calls) { c.compareAll = true }) }
 
 // Pause stops the derivation until [Derived.Resume]: the output stays as it is.
@@ -208,8 +206,7 @@ func (d *Derived[In, Out]) behind(txn statedb.ReadTxn) int {
 	return int(sum - min(sum, d.progress.at))
 }
 
-// await waits for what is in the inputs now. rest returns the rows that fail; it is called
-// with mu held.
+// await waits for what is in the inputs now. rest returns the rows that fail; it is called with mu held.
 func (d *Derived[In, Out]) await(ctx context.Context, m progress.Milestone, rest func() inspect.Unapplied) (inspect.Unapplied, error) {
 	until := d.sum(d.cfg.DB.ReadTxn())
 	for {

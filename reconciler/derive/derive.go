@@ -178,8 +178,9 @@ func Each[In, Out any](
 // once for a row, however many of them concern it. If f fails, it is called again after a change of what that call has
 // looked up, or of what the last call did that had not failed.
 //
-// A further input may be of the table in, but not of out, nor of a table that is derived from out by a derivation that is
-// not closed. A row of a further input at which an index panics is in error, with the key TABLE/KEY, until it changes.
+// f is first called when the tables of the further inputs are initialised, except in: before, it would miss rows. A
+// further input may be of in, but not of out, nor of a table that is derived from out by a derivation that is not closed.
+// A row of a further input at which an index panics is in error, with the key TABLE/KEY, until it changes.
 func EachOf[In, Out any](
 	cfg Config[Out], in statedb.Table[In], out statedb.RWTable[Out], f func(r *Reader, row In) ([]Out, error), inputs ...further,
 ) (*Derived[In, Out], error) {
@@ -385,7 +386,9 @@ func (d *Derived[In, Out]) Close() {
 		for _, table := range d.followed {
 			table.Close()
 		}
+		d.mu.Lock()
 		d.joins.last = nil
+		d.mu.Unlock()
 		d.claim.Release()
 		d.stopped()
 	}

@@ -28,8 +28,9 @@
 //   - An output row that cannot be compared, merged, written or deleted is in error, and all others go on.
 //     It is compared again when a row that wants it changes, every 10 s, and by [Derived.Retry].
 //   - All rows wait for a function that hangs. After 10 s health and Explain name it.
-//   - The output has an initialiser for each input; they end when all inputs are initialised and
-//     derived. The output of one derivation can be the input of another.
+//   - The function is first called when the tables of further inputs are initialised: before, it would miss rows.
+//   - The output has an initialiser for each input; they end when all inputs are initialised and derived. The output of
+//     one derivation can be the input of another.
 //   - No function of the program is called with a table locked, except those of the indexes, and Same and
 //     Merge for a row of the output that another writer changes meanwhile. A write transaction of the
 //     output has at most 256 rows, and ends after 5 ms.

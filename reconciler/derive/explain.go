@@ -144,6 +144,8 @@ func (d *Derived[In, Out]) unseen(table int, revision statedb.Revision) string {
 		return ""
 	case condition != inspect.ConditionRunning:
 		return fmt.Sprintf("the derivation is %s, and has not read the row", condition)
+	case len(d.joins.further) > 0 && d.joins.last == nil:
+		return "the derivation waits until its further inputs are initialised"
 	default:
 		return "the derivation has not derived and written this version of the row yet"
 	}
@@ -268,22 +270,21 @@ func (d *Derived[In, Out]) explainJoined(e *inspect.Explanation, txn statedb.Rea
 // contestNotes returns the lines about a place.
 func (d *Derived[In, Out]) contestNotes(c *contest[In, Out]) (notes []string) {
 	place := fmt.Sprintf("%s of table %q", d.out.KeyName([]byte(c.key)), d.output.Name())
-	best := c.best
 	switch {
 	case c.of == 0:
 		notes = append(notes, place+": no row wants it")
 	case !c.asked && c.of == 1:
 		notes = append(notes, fmt.Sprintf("%s: no other row wants it", place))
-	case !c.asked && best[0].Key == c.input:
-		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(best[1])))
+	case !c.asked && c.best[0].Key == c.input:
+		notes = append(notes, fmt.Sprintf("%s: it wins over %d other(s), the next is %s", place, c.of-1, d.nameOf(c.best[1])))
 	case !c.asked:
-		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
+		notes = append(notes, fmt.Sprintf("%s: it loses to %s, %d row(s) want it", place, d.nameOf(c.best[0]), c.of))
 	default:
-		notes = append(notes, fmt.Sprintf("%s: the winner is %s, %d row(s) want it", place, d.nameOf(best[0]), c.of))
-		for _, loser := range best[1:] {
+		notes = append(notes, fmt.Sprintf("%s: the winner is %s, %d row(s) want it", place, d.nameOf(c.best[0]), c.of))
+		for _, loser := range c.best[1:] {
 			notes = append(notes, "loser: "+d.nameOf(loser))
 		}
-		if more := c.of - len(best); more > 0 {
+		if more := c.of - len(c.best); more > 0 {
 			notes = append(notes, fmt.Sprintf("and %d further loser(s)", more))
 		}
 	}
@@ -372,11 +373,7 @@ func (d *Derived[In, Out]) Objects(_ context.Context, q inspect.ObjectQuery) (pa
 	if q.Status != "" && !slices.ContainsFunc(kinds, func(kind string) bool { return strings.EqualFold(kind, q.Status) }) {
 		return page, fmt.Errorf("status is %q, must be one of %s, or empty", q.Status, strings.Join(kinds, ", "))
 	}
-	limit := q.Limit
-	if limit <= 0 {
-		limit = 50
-	}
-	limit, n := min(limit, maxPage), 0
+	limit, n := min(cmp.Or(max(q.Limit, 0), 50), maxPage), 0
 	for row, revision := range d.in.Table.LowerBound(d.cfg.DB.ReadTxn(), statedb.ByRevision[In](after+1)) {
 		if n == maxScanned || len(page.Objects) == limit {
 			page.Next = strconv.FormatUint(after, 10)
@@ -404,8 +401,7 @@ func (d *Derived[In, Out]) line(row In, revision statedb.Revision) inspect.Objec
 	return line
 }
 
-// Keys returns the texts of up to limit keys of the input that begin with a prefix. It reads the first
-// 20,000 rows only.
+// Keys returns the texts of up to limit keys of the input that begin with a prefix. It reads the first 20,000 rows only.
 func (d *Derived[In, Out]) Keys(prefix string, limit int) []string {
 	return d.in.Names(prefix, limit, maxScanned)
 }

@@ -428,6 +428,113 @@ func TestIndexThatEndsItsGoroutineLosesNoChange(t *testing.T) {
 	})
 }
 
+func TestIndexThatHangsIsNamed(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		var hangs atomic.Bool
+		opened := make(chan struct{})
+		label := byLabel(&e.odd)
+		fromObject := label.FromObject
+		label.FromObject = func(p *pod) index.KeySet {
+			if hangs.Load() {
+				<-opened
+			}
+			return fromObject(p)
+		}
+		e.label = derive.Lookup(e.pods.ToTable(), label)
+		d := e.make(e.selects)
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "l"})
+		hangs.Store(true)
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		time.Sleep(21 * time.Second)
+		synctest.Wait()
+		e.healthy("an index of pods runs since")
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, d.Snapshot(e.Context()).Busy)
+		close(opened)
+		synctest.Wait()
+		e.healthy()
+		e.has("a:p<-none:1")
+	})
+}
+
+func TestGoroutinesOfACallShareItsReader(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		d := e.make(func(r *derive.Reader, w *wish) ([]*route, error) {
+			e.calls.Add(1)
+			var found atomic.Int64
+			var all sync.WaitGroup
+			for label := range strings.FieldsSeq(w.Places) {
+				all.Go(func() {
+					for range e.label.List(r, label) {
+						found.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			return []*route{{Place: w.Name, From: fmt.Sprint(found.Load())}}, nil
+		})
+		e.run(d)
+		e.put(&wish{Name: "a", Places: "l0 l1 l2 l3 l4 l5 l6 l7"})
+		e.called(1)
+		require.Equal(e, 8, d.Figures().Edges)
+		for i := range 8 {
+			e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{fmt.Sprint(i), fmt.Sprint("l", i), ""}) })
+			e.called(1)
+			e.has(fmt.Sprint("a<-", i+1))
+		}
+	})
+}
+
+func TestStatusOfTheOutputOutlivesAChangeOfAFurtherInput(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		e.cfg.Same = func(current, derived *route) bool { return current.From == derived.From }
+		e.cfg.Merge = func(current, derived *route) *route {
+			merged := *derived
+			merged.Status = current.Status
+			return &merged
+		}
+		e.run(e.make(e.selects))
+		e.put(&wish{Name: "a", Places: "l"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		e.other(&route{Place: "a:p", From: "none:1", Status: "done"})
+		before := e.revision()
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l m", "1"}) })
+		require.Equal(e, before, e.revision())
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "2"}) })
+		require.Equal(e, &route{Place: "a:p", From: "none:2", Status: "done"}, e.at("a:p"))
+	})
+}
+
+// The round that has begun writes nothing any more, and Explain goes on.
+func TestCloseInTheMiddleOfARound(t *testing.T) {
+	withJoins(t, func(e *joined) {
+		hang := make(chan struct{})
+		d := e.make(func(r *derive.Reader, w *wish) ([]*route, error) {
+			if _, _, found := e.label.Get(r, "l"); found {
+				<-hang
+			}
+			return e.selects(r, w)
+		})
+		stop := e.run(d)
+		e.put(&wish{Name: "a", Places: "l"}, &wish{Name: "b", Places: "l"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", "1"}) })
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			stop()
+			d.Close()
+		}()
+		synctest.Wait()
+		require.Contains(e, d.Explain(e.Context(), "a").Notes, "1 change(s) of the inputs are not derived yet")
+		close(hang)
+		<-ended
+		e.has()
+		require.Nil(e, d.Last())
+		require.Equal(e, "the derivation is stopped, and has not read the row", d.Explain(e.Context(), "pods/p").Why)
+		require.ErrorContains(e, d.Run(e.Context()), "has been closed")
+	})
+}
+
 func TestReaderThatIsUsedLateIsAnErrorOfBothRows(t *testing.T) {
 	withJoins(t, func(e *joined) {
 		var kept *derive.Reader
@@ -528,15 +635,20 @@ func TestOutputIsInitialisedWhenAllInputsAre(t *testing.T) {
 		e.other(&route{Place: "old"})
 		d := e.make(e.selects)
 		e.run(d)
+		e.put(&wish{Name: "a", Places: "l"})
+		e.commit(func(wtxn statedb.WriteTxn) { put(e, wtxn, e.pods, &pod{"p", "l", ""}) })
 		require.Equal(e, []string{"wishes", "pods", "nodes"}, e.routes.PendingInitializers(e.db.ReadTxn()))
 		require.Equal(e, []string{"w", "p", "n"}, d.Snapshot(e.Context()).Waiting)
 		for _, done := range done {
 			require.False(e, e.initialized())
 			e.has("old<-")
+			e.called(0) // it would miss rows
+			require.Equal(e, "the derivation waits until its further inputs are initialised", d.Explain(e.Context(), "a").Why)
 			e.commit(func(wtxn statedb.WriteTxn) { done(wtxn) })
 		}
 		require.True(e, e.initialized())
-		e.has()
+		e.called(1)
+		e.has("a:p<-none:")
 	})
 }
 

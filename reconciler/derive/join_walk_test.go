@@ -289,7 +289,7 @@ func (w *joinWalk) act() {
 		w.d.Resume()
 		w.paused = false
 	case 7:
-		if !w.best && w.stop != nil && !w.paused {
+		if !w.best && w.stop != nil && !w.paused && w.ready() {
 			w.settle() // no row is read that has failed never
 			w.broken.Store(true)
 			w.next()
@@ -386,13 +386,20 @@ func change[Row any](
 	return false
 }
 
+// ready reports whether the tables are initialised in which the function looks rows up.
+func (w *joinWalk) ready() bool {
+	pods, _ := w.pods.Initialized(w.db.ReadTxn())
+	nodes, _ := w.nodes.Initialized(w.db.ReadTxn())
+	return pods && nodes
+}
+
 // settle waits until the derivation is idle, and compares the output.
 func (w *joinWalk) settle() {
 	synctest.Wait()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	require.Empty(w, w.wrong)
-	if w.stop == nil || w.paused {
+	if w.stop == nil || w.paused || !w.ready() {
 		return
 	}
 	now := w.state()

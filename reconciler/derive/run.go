@@ -105,9 +105,7 @@ func receive[Value any](from <-chan Value) reflect.SelectCase {
 func (d *Derived[In, Out]) begin() {
 	d.mu.Lock()
 	d.progress.condition = inspect.ConditionRunning
-	if d.progress.started.IsZero() {
-		d.progress.started = time.Now()
-	}
+	d.progress.started = cmp.Or(d.progress.started, time.Now())
 	// Another writer may have changed the output since the last run.
 	d.calls.compareAll = true
 	d.mu.Unlock()
@@ -142,6 +140,18 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 		return nil
 	}
 	txn := d.cfg.DB.ReadTxn()
+	ready, partial := true, false
+	d.at = 0
+	for i, table := range d.tables {
+		d.read[i] = table.Revision(txn)
+		d.at += d.read[i]
+		if ok, initialized := table.Initialized(txn); !ok {
+			ready, partial, news = false, partial || i > 0, append(news, initialized)
+		}
+	}
+	if partial && d.joins.last == nil {
+		return news // a look-up would miss rows
+	}
 	if !d.gather(ctx, txn) {
 		return nil
 	}
@@ -149,15 +159,6 @@ func (d *Derived[In, Out]) round(ctx context.Context) (news []<-chan struct{}) {
 		d.derive(txn, change.Object, change.Deleted, nil)
 		if ctx.Err() != nil {
 			return nil // the rest is part of the next snapshot
-		}
-	}
-	ready := true
-	d.at = 0
-	for i, table := range d.tables {
-		d.read[i] = table.Revision(txn)
-		d.at += d.read[i]
-		if ok, initialized := table.Initialized(txn); !ok {
-			ready, news = false, append(news, initialized)
 		}
 	}
 	asked := d.takeCalls()
@@ -183,7 +184,9 @@ func (d *Derived[In, Out]) gather(ctx context.Context, txn statedb.ReadTxn) bool
 		}
 	}
 	failed := map[string]bool{} // of a row that several further inputs have
+	defer d.function.End()
 	for _, one := range d.joins.further {
+		d.function.Begin(guard.Index, one.meta().Name())
 		one.gather(txn, d.cfg.Log, func(key string, err error) {
 			if err == nil && d.joined.Len() == 0 {
 				return

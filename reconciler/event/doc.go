@@ -2,8 +2,7 @@
 // Copyright 2026 Authors of Statekeel
 
 // Package event records events about objects for people: that a resource was created, that it could not be
-// deleted, that a person has to decide. The status of a row and the journal say how far the row is and which
-// operations ran. An event says what a person should know in addition.
+// deleted, that a person has to decide.
 //
 // An operation passes an [Event] to a [Recorder], with the object, which is any row that embeds [object.Meta].
 // [NewSlogRecorder] records in the log. A [TableRecorder] records in the table "events": db/show events prints
@@ -14,6 +13,6 @@
 // an object that fails on and on takes one row. The table has at most 1000 rows. If there are more, the rows
 // that were not repeated for the longest time are deleted.
 //
-// Events are for people. They are folded, cut (see [MaxText]), and lost with the process. A program must not
-// depend on them: what a program needs belongs in the row. Package managed records its events itself.
+// Events are cut (see [MaxText]), and lost with the process. A program must not depend on them: what it needs
+// belongs in the row. Package managed records its events itself.
 package event

@@ -83,7 +83,7 @@ func From(to Recorder, source string) Recorder {
 // NewSlogRecorder returns a recorder that logs warnings as [slog.LevelWarn] and other events as
 // [slog.LevelInfo]. The log message is that of the event, or the reason if it has none, with
 // unprintable characters escaped. The attributes are the object ("namespace/name"), the reason, and the
-// source if the event has one. Event returns when the logger's handler does.
+// source if the event has one. Event returns when the logger's handler does. log must not be nil.
 func NewSlogRecorder(log *slog.Logger) Recorder {
 	return recorderFunc(func(obj object.Object, e Event) { logEvent(log, obj, e) })
 }

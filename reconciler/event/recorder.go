@@ -47,7 +47,7 @@ type TableRecorder struct {
 }
 
 // NewTableRecorder returns a recorder to a table made by [NewTable]. Nothing is written until
-// [TableRecorder.Run] is called. It logs the number of dropped events.
+// [TableRecorder.Run] is called. log gets the number of dropped events; it must not be nil.
 func NewTableRecorder(db *statedb.DB, table statedb.RWTable[*Row], log *slog.Logger) *TableRecorder {
 	return &TableRecorder{db: db, table: table, log: log, wake: make(chan struct{}, 1), pending: map[string]*Row{}}
 }

@@ -22,8 +22,8 @@ const MaxText = 1 << 10
 // Row is the events of one source and object with the same type and reason. Its texts are within
 // [MaxText]. Rows are immutable.
 type Row struct {
-	Source string `json:"source,omitempty" yaml:"source,omitempty"`
-	// Namespace, which may be empty, and Name identify the object.
+	// Source is that of the events, empty if they have none. Namespace, which may be empty, and Name identify the object.
+	Source    string `json:"source,omitempty" yaml:"source,omitempty"`
 	Namespace string `json:"namespace,omitempty" yaml:"namespace,omitempty"`
 	Name      string `json:"name" yaml:"name"`
 	Type      Type   `json:"type" yaml:"type"`

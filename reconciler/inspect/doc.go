@@ -5,6 +5,7 @@
 // and finds them by name. It does not depend on the type of the reconciled objects, so commands,
 // pages and collectors can use it.
 //
-// An [Inspector] reads a reconciler, a [Controller] also acts on it, and a [Registry] holds the
-// running reconcilers of a program. Every reconciler.Loop is a Controller, and a [LoopController].
+// An [Inspector] reads a reconciler, and a [Controller] also acts on it: a derivation of package derive is one. Every
+// reconciler.Loop is a [LoopController], too. A [Source] fills a table. A [Registry] holds the running reconcilers and
+// sources of a program.
 package inspect

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler/inspect"
 )
@@ -119,8 +118,7 @@ func TestTextsEscapeControlCharacters(t *testing.T) {
 	require.Greater(t, poison(reflect.ValueOf(&plan).Elem(), evil), 5, "texts of a plan")
 	require.Greater(t, poison(reflect.ValueOf(&explanation).Elem(), evil), 10, "texts of an explanation")
 	require.Greater(t, poison(reflect.ValueOf(&snapshot).Elem(), evil), 10, "texts of a snapshot")
-	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(), plan.String(),
-		tables(explanation, snapshot)} {
+	for _, rendered := range []string{explanation.String(), snapshot.String(), snapshot.Summary(), plan.String()} {
 		require.Contains(t, rendered, `\x1b[2J`)
 		for _, r := range strings.ReplaceAll(rendered, "\n", "") {
 			require.True(t, unicode.IsPrint(r), "%q in %q", r, rendered)
@@ -128,20 +126,6 @@ func TestTextsEscapeControlCharacters(t *testing.T) {
 	}
 	lines := func(s string) int { return strings.Count(s, "\n") }
 	require.Equal(t, 1, lines(inspect.Explanation{Why: evil}.String())-2, "a text stays on one line")
-}
-
-// tables returns the tables of lists as text.
-func tables(explanation inspect.Explanation, snapshot inspect.Snapshot) string {
-	var line inspect.ObjectLine
-	round := inspect.Round{Prune: &inspect.Prune{}}
-	poison(reflect.ValueOf(&line).Elem(), explanation.Error)
-	poison(reflect.ValueOf(&round).Elem(), explanation.Error)
-	round.Prune.Error = explanation.Error
-	r := text.Report{Tables: []text.Table{
-		inspect.OperationsTable(explanation.Operations, night), inspect.ObjectsTable([]inspect.ObjectLine{line}, night),
-		inspect.RoundsTable([]inspect.Round{round}, night), inspect.SnapshotsTable([]inspect.Snapshot{snapshot}),
-	}}
-	return r.String()
 }
 
 // poison sets all strings in a value to s, with one element in each list, and returns their number.

@@ -25,7 +25,7 @@ func (e Explanation) String() string {
 
 // Report returns what String prints, as data.
 func (e Explanation) Report() text.Report {
-	r := text.Report{Lead: text.Value{Text: text.Printable(string(e.State)) + ": " + text.Printable(e.Why), Kind: e.State.kind()}}
+	r := text.Report{Lead: text.Value{Text: text.Printable(string(e.State)) + ": " + text.Printable(e.Why), Kind: text.StateKind(string(e.State))}}
 	add := func(name string, value text.Value) {
 		if value.Text != text.None {
 			r.Field(name, value)
@@ -222,7 +222,7 @@ func countsTable(id, column string, counts []metrics.StateCount) text.Table {
 	t := text.Table{ID: id, Caption: "Objects by " + strings.ToLower(column), Columns: []string{column, "Objects"}}
 	for _, c := range counts {
 		if c.Count > 0 {
-			t.Add(text.Value{Text: text.Plain(c.State), Kind: State(c.State).kind()}, text.Count(c.Count))
+			t.Add(text.Value{Text: text.Plain(c.State), Kind: text.StateKind(c.State)}, text.Count(c.Count))
 		}
 	}
 	return t
@@ -254,19 +254,35 @@ func (s *Snapshot) settingsTable() text.Table {
 	return t
 }
 
-// kind returns how the page shows the state.
-func (s State) kind() text.Kind {
-	switch s {
-	case StateDone, StateRequeue:
-		return text.KindGood
-	case StateInFlight, StateReady:
-		return text.KindWork
-	case StateRetry, StateTerminal, StateStuck, StateTripped:
-		return text.KindBad
-	case StateUnseen, StateQueued, StateHeld, StateBlocked:
-		return text.KindWait
-	case StatePaused:
-		return text.KindHeld
+// OperationsTable returns a line for each operation, for people to read, with the distance of their times from at.
+func OperationsTable(operations []Operation, at time.Time) text.Table {
+	t := text.Table{
+		ID: "events", Caption: "Operations", Empty: "no entries in the journal", Optional: "Note",
+		Columns: []string{"Time", "Ago", "Key", "Round", "Operation", "Cause", "Revision", "Attempt", "Result", "Took", "Error", "Note"},
 	}
-	return ""
+	for i := range operations {
+		o := &operations[i]
+		t.Add(text.Value{Text: text.Stamp(o.Started)}, text.Value{Text: text.Relative(o.Started, at)}, text.Object(o.Key),
+			text.Count(o.Round), text.Code(o.Op), text.Code(string(o.Cause)), text.Count(o.Revision), text.Count(o.Attempt),
+			o.outcome(), text.Value{Text: text.Duration(o.Took)}, text.Code(o.Error), text.Code(o.Note))
+	}
+	return t
+}
+
+// outcome returns the result, with "lost" or "merged" if that applies.
+func (o *Operation) outcome() text.Value {
+	v := text.Value{Text: text.Plain(string(o.Result)), Kind: text.KindGood}
+	switch {
+	case o.Result.Failed():
+		v.Kind = text.KindBad
+	case o.Result == ResultBlocked:
+		v.Kind = text.KindWait
+	}
+	if o.Lost {
+		v.Text += ", lost"
+	}
+	if o.Conflict {
+		v.Text += ", merged"
+	}
+	return v
 }

@@ -25,7 +25,7 @@ type Source interface {
 	// another set: the error names that.
 	Approve(ctx context.Context, set string) (int, error)
 	// Loaded waits until what the source has now is in the table, and returns an error if it cannot be, such as of a
-	// file that does not parse. It returns at once for a source that cannot tell what it has, such as a store.
+	// file that does not parse. It returns at once for a source that cannot tell what it has.
 	Loaded(ctx context.Context) error
 }
 
@@ -71,8 +71,8 @@ type HeldDeletions struct {
 // Report returns the state for people to read: the commands print it, and the page shows it. Times have their distance
 // from at.
 func (s SourceSnapshot) Report(at time.Time) text.Report {
-	summary, kind := s.summary()
-	r := text.Report{Lead: text.Value{Text: text.Plain(s.Name) + ": " + summary, Kind: kind}}
+	_, kind := s.summary()
+	r := text.Report{Lead: text.Value{Text: text.Plain(s.Name) + ": " + s.Summary(), Kind: kind}}
 	connected := "not since "
 	if s.Connected {
 		connected = "since "
@@ -103,7 +103,12 @@ func (s SourceSnapshot) Report(at time.Time) text.Report {
 	return r
 }
 
-// summary describes the state in one line.
+// Summary returns one line, without a newline: what is wrong, or that all rows are in the table.
+func (s SourceSnapshot) Summary() string {
+	summary, _ := s.summary()
+	return summary
+}
+
 func (s *SourceSnapshot) summary() (string, text.Kind) {
 	switch {
 	case s.Held != nil:

@@ -6,41 +6,28 @@
 // late, and charge for resources that were forgotten. The program implements how to observe, create,
 // update and delete one resource; the reconciler never creates one twice and never forgets one.
 //
-// To use it:
-//
 //  1. Embed [Meta] in the row type.
 //  2. Implement [ExternalClient], and pass a connecter for it to [WithExternalConnecter].
 //  3. Pass the result of [Configure] to [reconciler.New] or, in a hive, to [reconciler.RegisterConfig].
 //  4. Write the rows with a [Writer], and wait for them with [WaitReady].
 //
-// The words of this package: an external resource, or resource, is what exists in the outside system
-// for an object. A pass is one run of the lifecycle for one object, and one operation of the loop.
-// Notes are the annotations that the reconciler writes for its next pass. A person is a user who
-// operates the program.
-//
-// The example of the package is a whole program.
-//
-// docs/COMPATIBILITY.md compares each name with those of runtimes for custom resources. kubectl apply, edit
-// and delete are [Writer.Apply], Edit and Delete; kubectl wait is [WaitReady]; references with selectors are
-// Connect with [reconciler.Need]; the secret with connection details is what a [ConnectionPublisher] makes of
-// them; kubectl describe is db/show events, with a recorder of reconciler/event.
+// The example of the package is a whole program. docs/COMPATIBILITY.md compares each name with those of
+// crossplane-runtime, docs/OPERATIONS.md describes what a person sees and does.
 //
 // # A pass
 //
-// Each pass observes the outside system, acts at most once on the difference, and ends in an outcome
-// of the loop. Its steps are:
+// A pass is one operation of the loop on one object. It observes the resource, acts at most once on the
+// difference, and ends in an outcome:
 //
-//  1. Notes of earlier passes that the row lacks are put back. If the object is paused, the pass ends
-//     with a condition that reports it.
+//  1. Notes of earlier passes that the row lacks are put back. If the object is paused, the pass ends.
 //  2. The initializers are called. A row that still has no external name waits until what a resync has
 //     begun to delete under its key is gone. If the object is being deleted and its policies keep the
 //     resource, the row is removed and the resource is left in place.
-//  3. If an earlier create may or may not have happened, the pass ends and the object waits for a
-//     person.
+//  3. If an earlier create may or may not have happened, the object waits for a person.
 //  4. A deletion waits for the finalizers of others.
 //  5. The connecter is called, and then Observe.
-//  6. A resource that was created within [WithCreationGracePeriod] and is not found is waited for, even
-//     if it was found or deleted before. A deletion also waits that long if no creation was recorded.
+//  6. A resource that was created within [WithCreationGracePeriod] and is not found is waited for.
+//     A deletion also waits that long if no creation was recorded.
 //  7. If the object is being deleted: Delete is called while the resource exists. When it is gone, the
 //     finalizer is removed, and the row if it has no other finalizer. Otherwise the next pass comes
 //     soon, with backoff.
@@ -48,36 +35,30 @@
 //     the table, Create is called, and its result is written before anything else is done. The next pass
 //     comes soon, with backoff.
 //  9. What Observe has filled in is written. If the resource is not up to date, Update is called. The
-//     next pass comes after the poll interval.
+//     next pass comes after the poll interval: the object's own, else that of the option, as changed by the hook.
 //
-// Connection details are published after they were observed, and after a create or an update that notes
-// some ([NoteConnection]). What could not be published is published by a later pass.
+// [WithTimeout] bounds all calls of a pass together. A failed step is recorded as a condition and an event, and
+// retried with backoff, or as the client decides: it returns [reconciler.RetryAfter], [reconciler.TerminalError] or
+// [reconciler.Blocked]. The steps of a pass are its note in [reconciler.Loop.Explain] and in the journal. A poll that
+// finds no change writes nothing. Rows are compared by [reflect.DeepEqual], so a row that has a function or a NaN, and
+// whose Clone copies maps, slices or pointers, is written at each poll.
 //
-// [WithTimeout] bounds all calls of a pass together, from the first initializer to the last publisher.
-// The results of the pass are written even if the time has expired.
-//
-// A failed step is recorded as a condition and an event, and retried with backoff. The client can
-// decide what comes next: it returns [reconciler.RetryAfter] for a server's Retry-After,
-// [reconciler.TerminalError] if retries do not help, and [reconciler.Blocked] if it waits for another
-// row. The steps of a pass are its note in [reconciler.Loop.Explain] and in the journal. A poll that
-// finds no change writes nothing. Rows are compared by [reflect.DeepEqual] unless Clone is shallow, so a row that has
-// a function or a NaN, and whose Clone copies maps, slices or pointers, is written at each poll.
+// A connecter looks up other rows, such as credentials, in the transaction of [Txn]. If it returns the error of
+// [reconciler.Need], the object is Blocked, and wakes when the row is there. It is called for deletions, too: see
+// [WasDeleted].
 //
 // # Create unsure
 //
-// A program can crash between a create and its answer, and a connection can break. Then
-// the note external-create-pending is newer than external-create-succeeded and external-create-failed, and
-// a resource may exist whose name is not known. The object stops with the reason [ReasonCreateUnsure]
-// and an event, until a person has looked in the outside system and noted with [Writer.Edit] what was
-// found:
+// A program can crash between a create and its answer, and a connection can break. Then a resource may exist whose name
+// is not known. The object stops with the reason [ReasonCreateUnsure] and an event, until a person has looked in the
+// outside system and noted with [Writer.Edit] what was found:
 //
 //	it exists under this name          managed.DecideCreate(row, "i-0abc")
 //	it does not exist: create it       managed.DecideCreate(row, "")
 //
-// A client reports such a create with [ErrCreateUnsure]. Every other error of Create means that
-// nothing was created, unless the context has ended. If names are known before the create, use
-// [WithDeterministicExternalName]: then observing tells, and no object stops. docs/OPERATIONS.md shows
-// what a person sees.
+// A client reports such a create with [ErrCreateUnsure]. Every other error of Create means that nothing was created,
+// unless the context has ended. If names are known before the create, use [WithDeterministicExternalName]: then no object
+// stops. The program needs a command for that decision, as in the example ByHand.
 //
 // # Conditions
 //
@@ -91,16 +72,14 @@
 //	        Unavailable         the resource cannot be used, or is missing and may not be created
 //	        Creating, Deleting  it is being created or deleted
 //
-// The reconciler sets [TypeSynced]. The client sets [TypeReady] in Observe; if it does not, a resource
-// that exists is Available. Each condition holds the generation that it is about: for Ready, that of the
-// last pass that succeeded. Its transition time changes only with the status, the reason or the message.
-// Conditions of other types belong to those who set them.
+// The reconciler sets [TypeSynced]. The client sets [TypeReady] in Observe; if it does not, a resource that exists is
+// Available. Conditions of other types belong to those who set them.
 //
 // # Management policies
 //
 // The policies of an object are the set of allowed actions. The annotation ([SetManagementPolicies])
-// overrides the field of Meta, and that overrides [WithManagementPolicies]. An empty field is not set;
-// an empty annotation pauses. Every set but the empty one must contain Observe.
+// overrides the field of Meta, and that overrides [WithManagementPolicies]. Every set but the empty one must contain
+// Observe. Invalid policies are an error, and nothing is done until they are valid.
 //
 //	policies                 effect
 //	*                        everything; the default
@@ -111,22 +90,17 @@
 //	without Delete           the object goes, the resource stays
 //	without LateInitialize   the calls of the pass see what Observe set; only conditions, annotations and what
 //	                         WithObserved copies are written
-//	none                     the object is paused
-//
-// Invalid policies are an error, and nothing is done until they are valid.
+//	none, as an annotation   the object is paused
 //
 // # Deletion
 //
-// [Writer.Delete] requests the deletion. The row stays until the resource is gone; while the outside
-// system takes its time, its status is Blocked, "still deleting", which is not a failure. A deletion
-// is never given up, whatever [reconciler.Settings].MaxRetries or a TerminalError says. The deletion
-// of a paused object is refused, and the condition reports it.
+// [Writer.Delete] requests the deletion. The row stays until the resource is gone; meanwhile its status is Blocked,
+// "still deleting", which is not a failure. A deletion is never given up. That of a paused object is refused, and the
+// condition reports it.
 //
-// If a program removes a row from the table itself, the resource is deleted as well. The notes that
-// the process remembers decide which resource that is, and not only the last version of the row: a row
-// that was replaced by one without the finalizer and then removed leaks nothing. A row that returns
-// under another external name waits until the old resource is gone. Two events report a resource that
-// was left in place because the reconciler cannot tell whether it is still wanted:
+// If a program removes a row from the table itself, the resource is deleted as well: the one that the process
+// remembers. A row that returns under another external name waits until the old resource is gone. Two events report a
+// resource that was left in place because the reconciler cannot tell whether it is still wanted:
 //
 //	ExternalNameChanged   the resource that the row named before: delete it, or name it again
 //	CannotTellIfManaged   the resource named by a row that was removed before a pass saw it
@@ -134,48 +108,33 @@
 // If a row is removed while it is paused, or while its create is unsure, its deletion waits until a
 // person puts the row back. Explain reports it, and an event, once.
 //
-// # Resources left in place
-//
-// An object with [DeletionOrphan], or with policies without Delete, leaves its resource in place when
-// it is deleted. The process remembers the name, so that its resyncs do not delete the resource, until
-// a row names it again. The next process does not know it. So with a Lister use [WithLeaveHook] to
-// mark the resource in the outside system before the row goes, do not list marked resources, and have
-// Observe report a marked one as not up to date, so that Update removes the mark. Without the hook the
-// first resync after a restart deletes the resource. The hook is not called for an object that may only
-// be observed: do not list resources that other programs own. A resync also deletes the resource of an object
-// that was taken out of the desired state while no process ran, whatever its policy was: no row is
-// left that holds the policy.
+// An object with [DeletionOrphan], or with policies without Delete, leaves its resource in place when it is deleted. The
+// next process does not know that: with a Lister use [WithLeaveHook], or its first resync deletes the resource. A resync
+// also deletes the resource of an object that was taken out of the desired state while no process ran, whatever its
+// policy was.
 //
 // # After a restart
 //
 // Tables are in memory and empty after a restart. Observing finds the resources again if their names
 // are in the source of the rows, or can be derived from it. Otherwise use
-// [WithCriticalAnnotationUpdater] to write the notes to durable storage, and let Create write the
-// annotations of its object there before it creates anything: the program may crash in between.
-// Annotations that only Create has set are lost too, unless Observe sets them again.
+// [WithCriticalAnnotationUpdater] to write the notes to durable storage. Annotations that only Create has set are lost
+// too, unless Observe sets them again.
 //
-// A [reconciler.Lister] deletes resources without a row. It lists objects with their key,
-// [FinalizerName] and the external name. A row never takes its name from such a listing, which may be
-// late and lacks what Create noted: while that deletion is not finished, a new row of that key
-// waits, unless it names the same resource. The first resync treats every listed resource without a row as
-// not wanted: write the rows before Run, or register an initializer of the statedb table for each
-// source of rows, and set [reconciler.WithOrphanBudget].
+// A [reconciler.Lister] deletes resources without a row: see [Configure]. The first resync treats every listed resource
+// without a row as not wanted: write the rows before Run, or register an initializer of the statedb table for each source
+// of rows, and set [reconciler.WithOrphanBudget].
 //
 // # Writing rows
 //
-// [Writer.Apply] is for a program that reads its desired state again and again. It calls a function that
-// sets what the program decides, on the row if there is one, and leaves the rest alone: notes, values that
-// Observe has filled in, and the policies and the pause of a person. It asks for no pass if nothing changed.
+// [Writer.Apply] calls a function that sets what the program decides, on the row if there is one, and leaves the rest
+// alone: notes, values that Observe has filled in, and the policies and the pause of a person. It asks for no pass if
+// nothing changed. A plain Insert replaces the whole row, with its policies and its pause; the next pass puts back the
+// notes and the annotations that Create has set.
 //
-// A plain Insert replaces the whole row, with its policies and its pause. Of what the new row lacks, the
-// next pass puts back the notes and the annotations that Create has set.
-//
-// A row may be written while a pass for it runs, also in every pass. The pass goes on unless the object
-// is being deleted now, is paused, has other policies or names another resource; the next pass follows
-// at once. If a person names a resource while Create runs, the row keeps that name, and the event
-// ExternalNameChanged reports the resource that was created. If another reconciler writes its own status on
-// the row during a pass, both its status and what the pass has set are in the row afterwards (see
-// [Reconciler.Merge]).
+// A row may be written while a pass for it runs. The pass goes on unless the object is being deleted now, is paused, has
+// other policies or names another resource; the next pass follows at once. If a person names a resource while Create
+// runs, the row keeps that name, and the event ExternalNameChanged reports the resource that was created. If another
+// reconciler writes its own status on the row during a pass, nothing is lost: see [Reconciler.Merge].
 //
 // # Annotations
 //
@@ -188,34 +147,7 @@
 //	management-policies      SetManagementPolicies  actions separated by commas; empty pauses
 //	deletion-policy          SetDeletionPolicy      "Orphan" leaves the resource in place
 //
-// The reconciler writes external-create-pending, -succeeded, -failed and -changes, and
-// reconcile-handled-at, which repeats the request that it has observed the resource for. external-name
-// is set by the client in Create, by an initializer, or by a person who takes over an existing
-// resource. Leaving notes out of an Apply does not remove them.
-//
-// # Polls, references and events
-//
-// An object that is up to date is observed again after its poll interval: its own, else that of the
-// option, as changed by the hook. Jitter spreads the polls of resources that were created together.
-// [RequestReconcile] asks for a pass now.
-//
-// A connecter looks up other rows, such as credentials or what the object refers to, in the transaction of
-// [Txn]. It sets on the object what it takes from them. If it returns the error of [reconciler.Need], the
-// object is Blocked, and wakes when the row is there. It is called for deletions, too: see [WasDeleted].
-//
-// The reasons of the events are those of runtimes for custom resources, such as
-// CreatedExternalResource and CannotObserveExternalResource.
-//
-// # Figures
-//
-// The figures are those of the loop, by reconciler: see packages metrics and metrics/prometheus.
-// statekeel_objects counts the objects, statekeel_failing_objects and _blocked_objects those that are not
-// Synced, and statekeel_write_to_applied_seconds is the time from a change to its pass. The condition Ready has
-// no figure: count the rows with [IsReady]. Repaired drift is an event UpdatedExternalResource.
-//
-// # By hand
-//
-// People need commands for what kubectl annotate and kubectl delete do elsewhere, above all to decide an unsure
-// create. Only the program knows its tables, so the commands are its own: each is one call of a Writer. The
-// example ByHand has them for the hive shell. docs/OPERATIONS.md describes when to use which.
+// The reconciler writes external-create-pending, -succeeded, -failed and -changes, and reconcile-handled-at, which
+// repeats the request that it has observed the resource for. external-name is set by the client in Create, by an
+// initializer, or by a person who takes over an existing resource.
 package managed

@@ -86,7 +86,7 @@ func TestWithObservedMustReturnItsRow(t *testing.T) {
 	}, managed.WithObserved(func(_, observed *bucket) *bucket { return observed }))
 }
 
-// What one of two reconcilers sets stays, also if both have their statuses in one field.
+// What one of two reconcilers sets stays, even if both have their statuses in one field.
 func TestFieldsThatTwoReconcilersSetDuringAPassAreAllWritten(t *testing.T) {
 	statuses := func(cfg *reconciler.Config[*bucket]) {
 		cfg.GetStatus = func(b *bucket) reconciler.Status { return b.All.Get("managed") }

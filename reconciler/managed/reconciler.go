@@ -151,7 +151,7 @@ func (r *Reconciler[T]) Update(ctx context.Context, txn statedb.ReadTxn, revisio
 	if WasDeleted(obj) {
 		running.Deletion(ctx)
 	}
-	// Deferred, since a client may panic: what was set before is written, also if the panic repeats.
+	// Deferred, since a client may panic: what was set before is written, even if the panic repeats.
 	defer p.close()
 	return p.run()
 }

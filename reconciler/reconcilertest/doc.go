@@ -4,9 +4,7 @@
 // Package reconcilertest runs reconcilers in tests, in virtual time.
 //
 // [Run] runs a test in a bubble of testing/synctest: hours pass in an instant, and a retry runs
-// exactly when its backoff ends. The test gets an [Env], a database with a table. It starts
-// reconcilers of the table with [Env.Start], changes rows with [Env.Insert] and [Env.Delete], waits
-// with [Env.Pass] or [Env.WaitApplied], and compares statuses and the target. The reconcilers stop
+// exactly when its backoff ends. The test gets an [Env], a database with a table. The reconcilers stop
 // when the test ends; the test fails if one of them returns an error.
 //
 // [Check] looks for bugs in operations, and in what stands between rows and a target: it goes all ways through a few

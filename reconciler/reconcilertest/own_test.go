@@ -7,6 +7,9 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,11 +18,13 @@ import (
 	"github.com/cilium/statedb/index"
 	"github.com/stretchr/testify/require"
 
+	"github.com/statekeel/statekeel/internal/check"
 	"github.com/statekeel/statekeel/internal/tests/long"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/derive"
 	"github.com/statekeel/statekeel/reconciler/managed"
 	"github.com/statekeel/statekeel/reconciler/object"
+	"github.com/statekeel/statekeel/reconciler/ours"
 	"github.com/statekeel/statekeel/reconciler/reconcilertest"
 	"github.com/statekeel/statekeel/reconciler/request"
 	"github.com/statekeel/statekeel/reconciler/source"
@@ -122,6 +127,129 @@ func TestASourcePasses(t *testing.T) {
 			return nil, err
 		})
 	}))
+}
+
+// written is a target that does not say who has made an object. The program writes that down in a folder, with package ours.
+type written struct {
+	*store
+	folder string
+}
+
+func (w *written) dump() map[string]string {
+	all := w.store.dump()
+	files, _ := os.ReadDir(w.folder) // It may not be made yet.
+	for _, file := range files {
+		all["written down: "+file.Name()] = ""
+	}
+	return all
+}
+
+// noting keeps the values of an entry at its key, and touches only what is written down. hasty writes down before it looks
+// whether somebody else has made the object, and late after it has made it.
+type noting struct {
+	*written
+	names       *ours.Names
+	hasty, late bool
+}
+
+func (o noting) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, e *entry) error {
+	if o.hasty {
+		if err := o.names.Add(ctx, e.Key); err != nil {
+			return err
+		}
+	}
+	if _, exists := o.store.dump()[e.Key]; exists && !o.names.Has(e.Key) {
+		return errors.New("somebody else has made it")
+	}
+	if !o.late {
+		if err := o.names.Add(ctx, e.Key); err != nil {
+			return err
+		}
+	}
+	if err := o.set(ctx, e.Key, strings.Join(e.Values, " ")); err != nil {
+		return err
+	}
+	return o.names.Add(ctx, e.Key)
+}
+
+func (o noting) Delete(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, e *entry) error {
+	if !o.names.Has(e.Key) {
+		return nil
+	}
+	if err := o.remove(ctx, e.Key); err != nil {
+		return err
+	}
+	return o.names.Remove(ctx, e.Key)
+}
+
+func (o noting) List(_ context.Context, _ statedb.ReadTxn, yield func(*entry) bool) error {
+	has := o.store.dump()
+	for _, name := range o.names.All() {
+		e := &entry{Key: name, Values: []string{"absent"}}
+		if value, exists := has[name]; exists {
+			e.Values = strings.Fields(value)
+		}
+		if !yield(e) {
+			break
+		}
+	}
+	return nil
+}
+
+// ofWritten is the subject of noting, with names that a file system does not take as they are.
+func ofWritten(hasty, late bool) reconcilertest.Subject[*entry, *written] {
+	return reconcilertest.Subject[*entry, *written]{
+		Target: func(t testing.TB) *written {
+			return &written{&store{data: map[string]string{}}, filepath.Join(t.TempDir(), "ours")}
+		},
+		Dump: (*written).dump, Table: newEntries,
+		States: func(*rand.Rand) [][]*entry {
+			return [][]*entry{
+				{{"10.0.0.0/8 dev a", []string{"1", "2"}}, {"b", []string{"1"}}, {"theirs", []string{"1"}}},
+				{{"10.0.0.0/8 dev a", []string{"2"}}, {"..", []string{"3"}}},
+				{{"b", []string{"2", "3", "4"}}},
+			}
+		},
+		Config: func(w *written) reconciler.Config[*entry] {
+			names, err := ours.Open(w.folder)
+			if err != nil {
+				panic(err)
+			}
+			o := noting{w, names, hasty, late}
+			return reconciler.Config[*entry]{Operations: o, Lister: o,
+				Equal: func(wanted, found *entry) bool { return slices.Equal(wanted.Values, found.Values) }}
+		},
+		Foreign: func(w *written) { w.data["theirs"] = "5" },
+		Outside: map[string]func(*written){
+			"b is changed": func(w *written) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if _, exists := w.data["b"]; exists {
+					w.data["b"] = "7"
+				}
+			},
+			"b is removed": func(w *written) {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				delete(w.data, "b")
+			},
+		},
+		Refused: []string{"update theirs"},
+		Without: []string{"success without effect"}, // What is written down is on the disk.
+		Runs:    long.Times(300),
+	}
+}
+
+// The pattern of package ours: what is written down is what the target has of this program, wherever that is killed.
+func TestWhatIsWrittenDownIsOurs(t *testing.T) {
+	reconcilertest.Check(t, ofWritten(false, false))
+	for name, broken := range map[string]reconcilertest.Subject[*entry, *written]{
+		"written down before it looks": ofWritten(true, false), "written down after": ofWritten(false, true),
+	} {
+		failure := check.Expect(t, "", func() { reconcilertest.Check(t, broken) })
+		require.NotNil(t, failure, name)
+		t.Log(name, failure.Text)
+	}
 }
 
 // A controller of requests. It has no prune: at its start it requests what the target has.

@@ -19,9 +19,9 @@ type Change[Obj any] struct {
 	Deleted bool
 }
 
-// Predicate reports whether a change matters. A change that does not matter leads to no request. A
-// change matters only if all predicates of the source return true. All of them are called for every
-// change.
+// Predicate reports whether a change matters. A change that does not matter leads to no request, except for a deletion
+// of an object ([For]) or of a row that is owned ([Owns]). A change matters only if all predicates of the source return
+// true. All of them are called for every change.
 type Predicate[Obj any] func(change Change[Obj]) bool
 
 // ChangesOf returns a predicate that accepts changes of one part of a row, which part returns.

@@ -45,7 +45,7 @@ type Config[Req comparable] struct {
 	BeforeInitialized bool
 	// KeyOf returns the key of a request. Different requests must have different keys. The key is the
 	// primary key of the request's row, and names the request in Explain, the journal and logs. KeyOf
-	// is called from several goroutines. It may be nil if Req is a type of strings, [Request] or
+	// is called from several goroutines. It may be nil if Req is a string type, [Request] or
 	// [NamespacedName]: the key is the text then, such as "shop/web" for [Request], with "/" and "\" of the
 	// namespace escaped by "\".
 	KeyOf func(req Req) index.Key

@@ -227,7 +227,7 @@ func TestHostileTextsAreEscapedInTheTables(t *testing.T) {
 	}, nil)
 }
 
-// The logger names the request, also if the program derives another context.
+// The logger names the request, even if the program derives another context.
 func TestTheLoggerNamesTheRequest(t *testing.T) {
 	inBubble(t, func(e *env) {
 		e.doing(func(ctx context.Context, _ request.Request) (request.Result, error) {

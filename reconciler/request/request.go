@@ -31,8 +31,8 @@ type Reconciler[Req comparable] interface {
 	// what happened. It reads what is wanted and what exists, and acts on the difference. An object
 	// that it does not find is gone.
 	//
-	// It is called for every existing object at the start, once the tables of all sources are
-	// initialised (see [Config].BeforeInitialized). It is called again when a source reports a
+	// It is called for every existing object that the predicates accept at the start, once the tables of all
+	// sources are initialised (see [Config].BeforeInitialized). It is called again when a source reports a
 	// change for the request, when the last call asked for it, and at a refresh (see
 	// [reconciler.WithRefreshing]). So it must be idempotent. There is never more than one call at
 	// a time for one request. If [reconciler.Settings].Concurrency is above one, calls for

@@ -38,7 +38,7 @@ type source[Req comparable, Obj any] struct {
 	predicates []Predicate[Obj]
 	// primary marks the table of the objects themselves: a change says whether the object exists.
 	primary bool
-	// deletions reports that a deletion leads to requests whatever the predicates return, also if the source
+	// deletions reports that a deletion leads to requests whatever the predicates return, even if the source
 	// is not primary.
 	deletions bool
 	// err describes the invalid arguments.

@@ -42,7 +42,7 @@ type Config[Obj any] struct {
 	Same func(row, obj Obj) bool
 	// Merge returns the row to write in place of row when the two are not the same: a new object, with
 	// what the source wants and what the row keeps, and with its status set to Pending if it has one. It
-	// must not return row itself. row is the row that is replaced, also if it was written in
+	// must not return row itself. row is the row that is replaced, even if it was written in
 	// the middle of the call. nil means that obj is written.
 	Merge func(row, obj Obj) Obj
 

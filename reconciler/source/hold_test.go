@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +154,31 @@ func TestFirstListThatIsHeldDoesNotInitialise(t *testing.T) {
 		require.True(e, e.initialized())
 		require.EqualValues(e, 1, e.input("a").Input)
 	})
+}
+
+// Whichever comes first: what a person has not seen is not deleted by an approval.
+func TestApprovalWhileTheNextStateArrivesIsForWhatWasShown(t *testing.T) {
+	for i := range 100 {
+		e := newEnv(t, nil)
+		s := e.bounded(source.Bound{Rows: 3})
+		e.replace(s, 20, 1, many(20, "a")...)
+		_, err := s.Replace(e.Context(), many(8, "a"), 2)
+		require.ErrorIs(t, err, source.ErrHeld)
+		shown := e.held(s).Set
+		next := []int{20, 8, 4}[i%3]
+		var approved, replaced error
+		var both sync.WaitGroup
+		both.Go(func() { _, approved = s.Approve(e.Context(), shown) })
+		both.Go(func() { _, replaced = s.Replace(e.Context(), many(next, "a"), 3) })
+		both.Wait()
+		want := map[bool]int{true: 20, false: 8}[approved != nil]
+		if next == 20 {
+			want = 20
+			require.NoError(t, replaced)
+		}
+		require.Len(t, e.rows(), want, "next %d, approved: %v, replaced: %v", next, approved, replaced)
+		s.Close()
+	}
 }
 
 func TestReportedProblemsAreCountedAndNamed(t *testing.T) {

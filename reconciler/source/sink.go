@@ -106,7 +106,7 @@ var errClosed = errors.New("the source is closed")
 
 // Replace makes the rows of this source the objects of a full list: it writes those that differ, and
 // then removes the rows of this source that are not in the list. at is the revision of the source that
-// the list shows. changed is the number of rows that were written or removed, also if there is an error.
+// the list shows. changed is the number of rows that were written or removed, even if there is an error.
 // A Replace that is complete means that the source is connected, unless [Sink.Disconnected] was called
 // meanwhile.
 //

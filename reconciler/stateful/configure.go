@@ -102,7 +102,7 @@ type operations[T StatefulResource, State, Item any] struct {
 
 // Update calls [BaseStatefulReconciler.Reconcile].
 func (o *operations[T, State, Item]) Update(ctx context.Context, _ statedb.ReadTxn, _ statedb.Revision, resource T) error {
-	// Deferred, so that changes from before a panic are written, also if the panic is no news.
+	// Deferred, so that changes from before a panic are written, even if the panic is no news.
 	defer o.compare(ctx, resource)
 	return o.base.Reconcile(ctx, resource, o.impl)
 }

@@ -50,15 +50,16 @@ type StatefulReconciler[T StatefulResource, State, Item any] interface {
 	// [SetDiff] or [MapDiff] for a ready-made implementation.
 	CompareStates(previous, current State) (StateChangeOperations[State, Item], error)
 
-	// ApplyOperations makes the changes in the target. It is not called if there are none.
+	// ApplyOperations makes the changes in the target. It is not called if there are none. After a failed
+	// attempt it is called for each state that the target may be in, one call after the other.
 	//
 	// An error is the outcome of the reconciliation, with every meaning that
 	// [reconciler.ObjectOperations] allows. The annotation then stays as it is, and the next attempt gets
 	// the same difference again. This holds for [reconciler.Requeue] too: to run again after a
 	// success, implement [Requeuer].
 	//
-	// For a deleted resource, resource is its last version, which must not be changed, and ops
-	// removes everything that may exist. A Requeue then means that the removal is still going on.
+	// For a deleted resource, resource is its last version, which must not be changed, and the calls
+	// remove everything that may exist. A Requeue then means that the removal is still going on.
 	// Otherwise resource is a clone, and changes of it are written with the outcome.
 	ApplyOperations(ctx context.Context, resource T, ops StateChangeOperations[State, Item]) error
 }

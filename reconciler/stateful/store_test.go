@@ -228,11 +228,12 @@ func TestAStateIsStoredAgainAfterAnUnclearError(t *testing.T) {
 
 func TestAnUnreadableStoredStateIsAFirstReconciliation(t *testing.T) {
 	s := newStoring()
-	s.states["web"] = "{"
+	s.states["web"] = `["x", 1]` // decoded in part
 	inBubble(t, s, func(e *env) {
 		e.change("web", "a")
 		e.expect("web", "Done")
 		require.Contains(e, e.lastNote("web"), "a first reconciliation: stored annotation")
+		require.Equal(e, []changes{adds("a")}, s.take())
 		require.Equal(e, `["a"]`, s.states["web"])
 	})
 }

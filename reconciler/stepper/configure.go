@@ -32,10 +32,10 @@ type Engine[Obj any] interface {
 // They are safe for any [reconciler.Settings].Concurrency. The result is for [reconciler.New] or
 // [reconciler.RegisterConfig]; its fields may be changed before.
 //
-// Operations, BatchOperations and RoundOperations of cfg must be nil. The hook prunes if it
-// implements [reconciler.Pruner], and Pruner and Lister are nil. The
-// operations use Clone, GetStatus and SetStatus of cfg to detect whether the hook changed its row; a
-// changed row is written whatever the outcome. The error names the mistakes that were found.
+// Operations, BatchOperations and RoundOperations of cfg must be nil. Clone, GetStatus and SetStatus are required: the
+// operations use them to detect whether the hook changed its row, and a changed row is written whatever the outcome.
+// The hook prunes if it implements [reconciler.Pruner], and Pruner and Lister are nil. The error names the mistakes
+// that were found.
 func Configure[Obj any](cfg reconciler.Config[Obj], engine Engine[Obj]) (reconciler.Config[Obj], error) {
 	var errs []error
 	if engine == nil || reflect.ValueOf(engine).IsNil() {

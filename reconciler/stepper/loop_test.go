@@ -82,7 +82,7 @@ func TestTheResultsAreTheOutcome(t *testing.T) {
 	}
 }
 
-// A deleted row is finalized until it succeeds, as with a finalizer, also if it was inserted and deleted between two
+// A deleted row is finalized until it succeeds, as with a finalizer, even if it was inserted and deleted between two
 // rounds, since pruning is off.
 func TestDeletedRowsAreFinalizedUntilSuccess(t *testing.T) {
 	var calls atomic.Int32

@@ -56,7 +56,8 @@ func NewStepperOn[Obj any](graph *Graph, hook StepperEngineHook[Obj]) *Stepper[O
 // Graph returns the graph that the engine walks through.
 func (s *Stepper[Obj]) Graph() *Graph { return s.graph }
 
-// GetState returns the state of the engine: during a call of the hook, the state that was entered.
+// GetState returns the state of the engine: during a call of the hook, the state that was entered. Before the first
+// walk it is the first state, and after a walk the last one.
 func (s *Stepper[Obj]) GetState() State {
 	if len(s.path) == 0 {
 		return s.graph.nodes[0].State

@@ -29,7 +29,7 @@ import (
 
 // A run that follows another processes everything that the first has not handed to the loop. A row that the source had
 // before the trigger was made may be newer than the version that an object was reconciled with by an earlier loop: it
-// counts as changed, also if it was deleted before the trigger ran.
+// counts as changed, even if it was deleted before the trigger ran.
 func TestNextRunContinuesWithUnfinishedChanges(t *testing.T) {
 	const ports, objects = 5, 300 // a change is more than a round
 	for _, stop := range []int{1, 2, 5, 0} {

@@ -17,11 +17,9 @@ const head = `# Compatibility
 
 `
 
-const introduction = "Where each name of five other reconcilers is in Statekeel. \"There\" is the other reconciler, " +
-	"\"here\" is this module. A section first lists the names that mean the same on both sides. " +
-	"The table has the other names: **adapted** (another name, " +
-	"shape or behaviour), **left out** (not here) and **new** (only here). A type of Kubernetes or of a logging library " +
-	"has a counterpart here (a row for an object, `*slog.Logger` for a logger), and an `interface{}` is a type parameter. " +
+const introduction = "Where each name of five other reconcilers (\"there\") is in Statekeel (\"here\"). " +
+	"A section first lists the names that mean the same on both sides. The table has the other names: **adapted** (another " +
+	"name, shape or behaviour), **left out** (not here) and **new** (only here). " +
 	"A name here is in the package of the section, unless it names another. `T`: `M` stands for `T` and `T.M`."
 
 // page returns docs/COMPATIBILITY.md.
@@ -46,6 +44,7 @@ func (s system) write(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "| %s | %s | %s | %s |\n", cell(r.there), here, r.how, r.why)
 	}
+	b.WriteString(s.further)
 }
 
 // sameNames returns the names that mean the same on both sides.

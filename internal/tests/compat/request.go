@@ -11,8 +11,7 @@ var requestSystem = system{
 		"[package](../reconciler/request/doc.go). `Reconciler` has a type parameter, as any comparable type can be a request; " +
 		"`Request` is ready-made. `Result.Requeue` means `reconciler.RequeueBackoff`; `Result.RequeueAfter` means " +
 		"`reconciler.Requeue`, and wins if it is above zero. An error wins over both. The time of a `RequeueAfter` holds until a " +
-		"call begins at it or later, whatever a call in between returns: there an event uses it up with the priority queue, " +
-		"the default since v0.23, and does not with the queue of client-go. Here a clean-up that asks for nothing ends it.",
+		"call begins at it or later, whatever a call in between returns; there an event uses it up with the priority queue.",
 	same: []string{
 		"Reconciler",
 		"Request: NamespacedName",
@@ -28,14 +27,12 @@ var requestSystem = system{
 		{"types.NamespacedName", "NamespacedName: Namespace, Name, String", adapted,
 			"our own type: nothing of Kubernetes is linked"},
 		{"Result.Priority", "", leftOut,
-			"in later versions only. The lanes of the loop go by the kind of a change (fresh, deletion, backlog, refresh), so " +
-				"that none starves; operations do not choose one"},
+			"in later versions only. The lanes of the loop go by the kind of a change; operations do not choose one"},
 		{"Controller", "Controller: Run, Add, Loop, Table", adapted,
-			"no client and no cache: the tables are both. `Add` is for events from outside the tables, `Loop` returns the loop " +
-				"that works on the requests, `Table` their table"},
+			"no client and no cache: the tables are both. `Add` is for events from outside the tables"},
 		{"", "New, Register; Config: Name, Reconciler, Sources, BeforeInitialized, KeyOf, SerialBy, DB, ModuleID, Log, Health, Options", added,
-			"make a controller without a hive, and in one. `KeyOf` is for request types other than strings, `Request` and `NamespacedName`. Requests of one group of `SerialBy` are never worked on together. Requests wait until the tables of all sources are " +
-				"initialised, without a timeout, as workers there wait for the caches; `BeforeInitialized` turns that off"},
+			"make a controller without a hive, and in one. Requests wait until the tables of all sources are initialised, without " +
+				"a timeout, as workers there wait for the caches; `BeforeInitialized` turns that off"},
 		{"", "Source, For, Owns, Watches, Predicate, ChangesOf, ChangesOfFunc", added,
 			"say which changes make requests, as builders of controllers do. All predicates are called for each change. `Watches` maps the old row and the new one. A " +
 				"deletion of an object or of an owned row is always a request, even if a predicate rejects it; there it is not"},

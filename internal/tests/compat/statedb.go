@@ -9,8 +9,7 @@ var statedbSystem = system{
 	pkg:   "reconciler",
 	about: "`github.com/cilium/statedb/reconciler` v0.9.4. Package `reconciler` is a drop-in: change the import path, " +
 		"and programs compile and do the same. [internal/tests/dropin](../internal/tests/dropin/doc.go) runs programs, " +
-		"which use every exported name, against both packages. Intended differences in behaviour are in the " +
-		"[README](../README.md#moving-over-from-statedbreconciler). `NewStatusIndex` and `WaitForReconciliation` are in its " +
+		"which use every exported name, against both packages. `NewStatusIndex` and `WaitForReconciliation` are in its " +
 		"documentation, but not in v0.9.4; they are here.",
 	same: []string{
 		"Register",
@@ -48,4 +47,33 @@ var statedbSystem = system{
 		{"", "StatusKindBlocked", added,
 			"the kind of an object that waits for a watch channel which its operation named"},
 	},
+	further: `
+### What behaves differently
+
+On purpose; everything else new has to be asked for.
+
+| | statedb/reconciler v0.9.4 | Statekeel |
+|---|---|---|
+| first retry | after twice the minimum backoff | after the minimum |
+| backoffs | exact | shortened by up to 10 % at random, equally for the objects of one batch call; ` + "`Settings.Jitter`" + ` 0 makes them exact |
+| change of a failing object | tried at once, with a new backoff | tried when the minimum backoff has passed since the last attempt; failures stay counted |
+| retries while a writer saturates the table | never | get a quarter of the operations |
+| new changes behind a backlog | wait for all of it | get a share if an object takes more than 50 µs; under load, changes of different objects can be applied in another order than written |
+| retries of batched objects | one by one, through ` + "`Operations`" + ` | in batches; batch operations are enough |
+| a failure that repeats with the same text | written at each attempt | written once; what ` + "`Update`" + ` set on its clone is then not written either |
+| another reconciler writes its status meanwhile | while an attempt fails: the retry puts the old status back; while the object waits for a retry: the retry's outcome is dropped, ` + "`Error`" + ` for good | the outcome is written onto the current object |
+| ` + "`Error`" + ` of an earlier run, or in a row from another process | stays; ` + "`WaitUntilReconciled`" + ` returns | is run again; one made by hand, with ID 0, is left alone |
+| an operation that the stop cancels | ` + "`Error`" + ` in the row | the row stays as it was, and the next run begins with it |
+| a failed prune | waits for the next interval; disappears from health | retried with backoff; in health until one succeeds |
+| health | an error joins those of operations, then that of a prune; "Next refresh in 1m0s", also long after | joins texts, that of a prune first; the refresh has the time of day |
+| rounds | 1000 a second by default; a nil limiter panics; three for an insert | not limited by default, gathered under load; nil means no limit; one for an insert |
+| ` + "`WaitUntilReconciled`" + ` | returns too early if rows that others rewrite do not fit into a round; while an object fails, its revision is that of the last change read | waits for them; that of the last change that asked for an operation |
+| a panic in an operation | ends the program | is an error of that object |
+| rows with a zero status | ignored silently | ignored, with one warning in the log |
+| an unknown status kind in JSON or YAML | accepted | an error |
+| contradicting options | mostly accepted | an error that names both |
+| ` + "`StatusKind`" + ` | a struct | a ` + "`uint8`" + ` with the same names and words |
+| ` + "`StatusSet`" + ` | ` + "`All`" + ` reads the set when ranged over, and needs an addressable one; times as they were set | reads it when called; times are local, without monotonic reading |
+| published metrics | the second call panics; ` + "`Map`" + ` is empty | the second call returns the same; ` + "`Map`" + ` has all variables |
+`,
 }

@@ -43,8 +43,7 @@ var stepperSystem = system{
 			"Results: AddOp, AddOpSuccess, AddGiveupError, ErrorsCount, OpsCount, ConsolidatedError, ResetAllResults", adapted,
 			"methods of the results of one walk, which engines embed; there they belong to the reconciler. Resources and " +
 				"operations are strings, delays are `time.Duration`. A delay of `AddOp` asks for another run; if there are errors, only the " +
-				"delays of failed results count, and the shortest wins. A nil reason of `AddGiveupError` means that nothing is " +
-				"alarming. `ConsolidatedError` reports whether there was a give-up, and the error that counts"},
+				"delays of failed results count, and the shortest wins"},
 		{"", "Configure, Engine", added, "the configuration for `reconciler.New` and `reconciler.RegisterConfig`"},
 		{"", "NewStepperOn, StepperEngineHookFunc, FreeStyleHookFunc", added,
 			"an engine with your own graph; functions as hooks"},

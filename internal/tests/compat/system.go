@@ -29,6 +29,8 @@ type system struct {
 	same []string
 	// rows have all other names.
 	rows []row
+	// further is what follows the table, in Markdown; most have nothing.
+	further string
 }
 
 // row maps names that differ between the two sides.

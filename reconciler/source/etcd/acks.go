@@ -19,6 +19,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/statekeel/statekeel/internal/health"
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -190,9 +191,9 @@ func (a Acks) complete() (*reporter, error) {
 	if a.DB == nil {
 		wrong("DB", "is nil")
 	} else if a.Loop != nil {
-		r.path = path{db: a.DB, first: r.input, last: a.Loop.ID().Table}
-		if a.DB.GetTable(a.DB.ReadTxn(), r.path.last) == nil {
-			wrong("Loop", "is of the table %q, which Acks.DB does not have", r.path.last)
+		r.path = inputs.Path{DB: a.DB, First: r.input, Last: a.Loop.ID().Table}
+		if a.DB.GetTable(a.DB.ReadTxn(), r.path.Last) == nil {
+			wrong("Loop", "is of the table %q, which Acks.DB does not have", r.path.Last)
 		}
 	}
 	return r, errors.Join(errs...)

@@ -42,9 +42,17 @@ func (s *Source[Obj]) check(ctx context.Context, w *watch, last *int64) error {
 	return nil
 }
 
-// compare compares the store with what is known of it. If it is another one, the error says why, and so does
-// relist.
+// compare compares the store with what is known of it, and keeps what is known of it now.
 func (s *Source[Obj]) compare(ctx context.Context) error {
+	header, err := s.ask(ctx)
+	if err == nil {
+		s.seen = *header
+	}
+	return err
+}
+
+// ask returns the header of an answer of the store. If it is another one, the error says why, and so does relist.
+func (s *Source[Obj]) ask(ctx context.Context) (*etcdserverpb.ResponseHeader, error) {
 	get := clientv3.OpGet(s.cfg.Identity)
 	got, err := s.server.do(ctx, get)
 	if err != nil && ctx.Err() == nil {
@@ -52,7 +60,7 @@ func (s *Source[Obj]) compare(ctx context.Context) error {
 		got, err = s.server.do(ctx, get)
 	}
 	if err != nil {
-		return fmt.Errorf("comparing the identity of the store: %w", err)
+		return nil, fmt.Errorf("comparing the identity of the store: %w", err)
 	}
 	var store string
 	for _, kv := range got.Get().Kvs {
@@ -63,10 +71,9 @@ func (s *Source[Obj]) compare(ctx context.Context) error {
 		// The store may look as before when it is listed.
 		s.setStore("")
 		s.relist = why
-		return errors.New(why)
+		return nil, errors.New(why)
 	}
-	s.seen = *header
-	return nil
+	return header, nil
 }
 
 // differs returns why a store with an identity, and with a header of its answers, is not the one that is

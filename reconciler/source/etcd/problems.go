@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/text"
 	"github.com/statekeel/statekeel/metrics"
 	"github.com/statekeel/statekeel/reconciler"
@@ -93,3 +94,17 @@ func (p *lines) addUnapplied(ctx context.Context, loop inspect.Inspector) {
 
 // maxWait bounds the time that the loop has to attempt what is new, before it is asked what is not applied.
 const maxWait = 100 * time.Millisecond
+
+// unsetRows returns the rows that the loop leaves alone because their status is zero, as rejected: no wait waits for them.
+func unsetRows(ctx context.Context, loop inspect.Inspector) (r inputs.Rejected) {
+	page := inspect.ObjectPage{Next: "0"}
+	// The figure counts such changes since the start. A page reads a limited number of rows.
+	for loop.Figures().Unset > 0 && len(page.Objects) == 0 && page.Next != "" && ctx.Err() == nil {
+		page, _ = loop.Objects(ctx, inspect.ObjectQuery{Status: "Unset", After: page.Next, Limit: 1000})
+		r.N += len(page.Objects)
+		for _, o := range page.Objects[:min(len(page.Objects), maxNamed)] {
+			r.Errs = append(r.Errs, fmt.Errorf("%s: %w", o.Key, reconciler.ErrNoStatus))
+		}
+	}
+	return r
+}

@@ -18,6 +18,7 @@ import (
 	"github.com/cilium/statedb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/statekeel/statekeel/internal/inputs"
 	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler"
 	"github.com/statekeel/statekeel/reconciler/inspect"
@@ -28,7 +29,7 @@ type reporter struct {
 	Acks
 	place
 	ack, alive string // keys
-	path       path
+	path       inputs.Path
 	// pruned reports whether the first prune has succeeded and its deletions are carried out, or there
 	// will be none. It belongs to tell.
 	pruned bool
@@ -44,11 +45,17 @@ type reporter struct {
 
 	mu sync.Mutex
 	// reached is how far the loop is, by milestone.
-	reached [2]included
+	reached [2]reached
 	// problems are why the store does not take something, or is not told more, by what it is; nil if all is
 	// well. told is what health was told of them.
 	problems map[string]error
 	told     string
+}
+
+// reached is what a loop has reached of a store, which is replaced when the channel of is closed.
+type reached struct {
+	inputs.Included
+	of <-chan struct{}
 }
 
 // follow finds out up to which revision of the store the loop has reached a milestone. Each milestone has a
@@ -57,27 +64,26 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 	for ctx.Err() == nil {
 		store, replaced := r.Source.current()
 		holding := r.Source.isHolding()
-		now := r.path.next(ctx)
-		if now.changed == nil {
+		now := reached{r.path.Next(ctx), replaced}
+		if now.Changed == nil {
 			return
 		}
-		now.of = replaced
-		now.changed.Add(replaced)
+		now.Changed.Add(replaced)
 		// Then the revision is, or may be, still that of the former store.
 		if _, since := r.Source.current(); store == "" || holding || since != replaced {
-			r.wait(ctx, now.changed)
+			r.wait(ctx, now.Changed)
 			continue
 		}
 		// Before the wait: what is mended meanwhile may be written later than what is waited for.
-		_, bad := r.Source.badSince(now.revision)
-		rejected, err := r.waitForLoop(ctx, m)
+		_, bad := r.Source.badSince(now.Revision)
+		unset, err := r.waitForLoop(ctx, m)
 		if err != nil {
 			r.problem(ctx, aboutLoop, fmt.Errorf("the reconciler does not run: %w", err))
 			r.look.Send()
 			return
 		}
-		now.rejected.n, now.rejected.errs = now.rejected.n+rejected.n, append(now.rejected.errs, rejected.errs...)
-		if m == reconciler.Attempted || bad+now.rejected.n == 0 {
+		now.Rejected.N, now.Rejected.Errs = now.Rejected.N+unset.N, append(now.Rejected.Errs, unset.Errs...)
+		if m == reconciler.Attempted || bad+now.Rejected.N == 0 {
 			r.mu.Lock()
 			r.reached[m] = now
 			r.mu.Unlock()
@@ -86,18 +92,17 @@ func (r *reporter) follow(ctx context.Context, m reconciler.Milestone) {
 		if m == reconciler.Applied {
 			r.look.Send()
 		}
-		r.wait(ctx, now.changed)
+		r.wait(ctx, now.Changed)
 	}
 }
 
 // waitForLoop waits until everything that is in the table of the loop has reached a milestone: not only what is there
 // at the revision that includes the store's, since a row that another writer has written meanwhile has a later one.
 // It returns the rows without a status, which no wait waits for, as of before the wait: the loop met no other since.
-func (r *reporter) waitForLoop(ctx context.Context, m reconciler.Milestone) (unset rejected, err error) {
+func (r *reporter) waitForLoop(ctx context.Context, m reconciler.Milestone) (unset inputs.Rejected, err error) {
 	for {
 		before := r.Loop.Figures().Unset
-		unset = rejected{}
-		unset.addUnset(ctx, r.Loop)
+		unset = unsetRows(ctx, r.Loop)
 		if _, err := r.Loop.WaitAll(ctx, m); err != nil || r.Loop.Figures().Unset == before {
 			return unset, err
 		}
@@ -156,25 +161,25 @@ func (r *reporter) now(ctx context.Context) Ack {
 	store, replaced := r.Source.current()
 	r.mu.Lock()
 	a := Ack{Store: store}
-	var attempted rejected
+	var attempted inputs.Rejected
 	if at := r.reached[reconciler.Attempted]; at.of == replaced {
-		a.Revision, attempted = at.revision, at.rejected
+		a.Revision, attempted = at.Revision, at.Rejected
 	}
 	if at := r.reached[reconciler.Applied]; at.of == replaced {
 		// The goroutine of the other milestone may be later.
-		a.AppliedRevision, a.Revision = at.revision, max(at.revision, a.Revision)
+		a.AppliedRevision, a.Revision = at.Revision, max(at.Revision, a.Revision)
 	}
 	stopped := r.problems[aboutLoop]
 	r.mu.Unlock()
 	bad, n := r.Source.badSince(a.Revision)
-	rejected, missing := r.path.look()
+	rejected, missing := r.path.Look()
 	if store != "" && r.claimed.Load() != 0 {
 		r.problem(ctx, "the way to Acks.Loop", missing)
 	}
-	if rejected.n < attempted.n {
+	if rejected.N < attempted.N {
 		rejected = attempted
 	}
-	a.Bad, a.Held = n+rejected.n, r.Source.Holding()
+	a.Bad, a.Held = n+rejected.N, r.Source.Holding()
 	if _, since := r.Source.current(); since != replaced {
 		// What is wrong may be what is wrong with another store.
 		a.Revision, a.AppliedRevision = 0, 0
@@ -193,7 +198,7 @@ func (r *reporter) now(ctx context.Context) Ack {
 	p.add(stopped != nil, "%s", stopped)
 	p.add(missing != nil, "%s", missing)
 	p.add(a.Held > 0, "the store was replaced: %d row(s) that it does not have are held", a.Held)
-	for _, err := range slices.Concat(bad, rejected.errs) {
+	for _, err := range slices.Concat(bad, rejected.Errs) {
 		p.add(true, "%s", err)
 	}
 	p.add(a.Unpruned, "%s", why)

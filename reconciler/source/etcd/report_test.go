@@ -87,11 +87,11 @@ func TestAckIsNotAppliedOfWhatIsMendedInTheWait(t *testing.T) {
 				c.before(s, l)
 				r := &reporter{
 					Acks: Acks{Source: s, Loop: l}, place: place{timeout: time.Second},
-					path: path{db: db, first: "things/etcd", last: "things"}, look: make(chan struct{}, 1),
+					path: inputs.Path{DB: db, First: "things/etcd", Last: "things"}, look: make(chan struct{}, 1),
 				}
 				applied := 0 // the wait before which the revision was applied first
 				l.waiting = func(wait int) {
-					if r.reached[reconciler.Applied].revision == 7 && applied == 0 {
+					if r.reached[reconciler.Applied].Revision == 7 && applied == 0 {
 						applied = wait - 1
 					}
 					if wait == 1 {

@@ -17,6 +17,7 @@ import (
 	"github.com/statekeel/statekeel/internal/backoff"
 	"github.com/statekeel/statekeel/internal/guard"
 	"github.com/statekeel/statekeel/internal/problems"
+	"github.com/statekeel/statekeel/internal/signal"
 	"github.com/statekeel/statekeel/reconciler/source"
 )
 
@@ -28,6 +29,8 @@ type Source[Obj any] struct {
 	runs   atomic.Bool // Run does
 	// running is the function of the program that Run calls.
 	running guard.Running
+	// asked is sent when a call of Loaded begins.
+	asked signal.Signal
 
 	// The following belong to the goroutine of Run.
 
@@ -81,6 +84,8 @@ type Source[Obj any] struct {
 	listErr error
 	// told is what health was told last; empty if it was told nothing.
 	told string
+	// loads are the calls of Loaded that wait.
+	loads []*load
 }
 
 // New makes a source. The error joins everything that is wrong with the configuration.
@@ -89,11 +94,13 @@ func New[Obj any](cfg Config[Obj]) (*Source[Obj], error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Source[Obj]{
-		cfg: cfg, server: connection{client: cfg.Client, prefix: cfg.Prefix, check: cfg.Check, backoff: cfg.Backoff},
+	s := &Source[Obj]{
+		cfg: cfg, asked: signal.New(), server: connection{client: cfg.Client, prefix: cfg.Prefix, check: cfg.Check, backoff: cfg.Backoff},
 		keys: newKeys[Obj](cfg.Prefix), bad: problems.New(), relist: "nothing was listed yet",
 		included: cfg.Sink.State().Input, changed: make(chan struct{}),
-	}, nil
+	}
+	cfg.Sink.SetLoaded(s.Loaded)
+	return s, nil
 }
 
 // State returns how far the table has followed the store: source.State.Input is the revision of the
@@ -251,10 +258,13 @@ func (s *Source[Obj]) follow(ctx context.Context) (connected bool, err error) {
 
 // receive applies what a watch receives, until something ends that.
 func (s *Source[Obj]) receive(ctx context.Context, w *watch) error {
-	check := time.NewTimer(1 + rand.N(s.cfg.Check))
+	check, again := time.NewTimer(1+rand.N(s.cfg.Check)), time.NewTimer(askAgain)
 	defer check.Stop()
+	defer again.Stop()
+	s.forgetLoads()
 	last := int64(-1)
 	for {
+		s.answerLoads()
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -278,6 +288,17 @@ func (s *Source[Obj]) receive(ctx context.Context, w *watch) error {
 			}
 			// After it: the watch has this time to answer, however long the comparison took.
 			check.Reset(s.cfg.Check)
+		case <-s.asked:
+			if err := s.askForLoads(ctx); err != nil {
+				return err
+			}
+			w.requestProgress()
+			again.Reset(askAgain)
+		case <-again.C:
+			if s.isLoading() {
+				w.requestProgress()
+				again.Reset(askAgain)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -142,6 +143,8 @@ func (w *walk) walk() {
 			away := w.rng.IntN(2) == 0
 			w.note("away", away)
 			w.setAway(away)
+		case n < 18 && w.rng.IntN(2) == 0:
+			w.load()
 		case n < 18:
 			w.setAway(false)
 			w.note("settle")
@@ -156,6 +159,23 @@ func (w *walk) walk() {
 	w.setAway(false)
 	w.wait(10 * check)
 	w.settled()
+}
+
+// load waits until what the store has now is in the table. It takes no longer than a new connection, with a list, if the
+// server is there.
+func (w *walk) load() {
+	w.setAway(false)
+	w.note("load")
+	ctx, cancel := context.WithTimeout(w.Context(), 5*check)
+	defer cancel()
+	switch err := w.source.Loaded(ctx); {
+	case ctx.Err() != nil:
+		w.Fatal(err)
+	case (len(w.bad()) > 0 || w.source.Holding() > 0) != (err != nil):
+		w.Fatalf("it is loaded, with %v; bad are %v, %d rows are held", err, w.bad(), w.source.Holding())
+	case !w.source.isHolding():
+		w.settled()
+	}
 }
 
 // replaceStore replaces the store by an empty one, or by one with some keys.

@@ -9,7 +9,6 @@
 //
 // A program runs in a testing/synctest bubble where time matters, so that its waits are exact and cost
 // nothing. It asserts final states, the order of the operations of each key, and that things happen within a
-// generous virtual time. It does not assert what only one implementation does: see the table in doc.go of the
-// parent folder. What must be equal to the byte goes into the transcript (see transcript), which the driver
-// compares.
+// generous virtual time. It does not assert what only one implementation does. What must be equal to the byte goes into
+// the transcript (see transcript), which the driver compares.
 package programs

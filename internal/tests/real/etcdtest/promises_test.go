@@ -142,6 +142,39 @@ func TestProgressMovesTheRevisionOn(t *testing.T) {
 	assert.Empty(t, w.lists.reasons())
 }
 
+// Without a comparison, which asks etcd for progress, too: the next one is a minute away.
+func TestLoadedIncludesWhatWasPutJustNow(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, plan{config: func(c *etcd.Config[*row]) { c.Check = time.Minute }}, "a")
+	loaded := func() {
+		t.Helper()
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		require.NoError(t, w.sink.Loaded(ctx))
+	}
+	for i := range 50 {
+		w.put("a", fmt.Sprint(i), fmt.Sprint("b", i), fmt.Sprint(i))
+		loaded()
+		require.Equal(t, i, w.rows()["a"])
+		require.Len(t, w.rows(), i+2)
+	}
+	put, err := w.admin.Put(t.Context(), "elsewhere", "1")
+	require.NoError(t, err)
+	loaded()
+	require.GreaterOrEqual(t, w.source.State().Input, uint64(put.Header.Revision))
+	assert.Empty(t, w.lists.reasons())
+
+	// What was put while there was no connection.
+	w.proxy.setRefuse(true)
+	w.put("a", "1000")
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, w.sink.Loaded(ctx), context.DeadlineExceeded)
+	w.proxy.setRefuse(false)
+	loaded()
+	require.Equal(t, 1000, w.rows()["a"])
+}
+
 // The table is not what the new store wants before a full list, even if each held row was put again: the
 // revision of the sink is of the former store, and is higher.
 func TestHeldRowsAreOfNoRevisionOfTheNewStore(t *testing.T) {

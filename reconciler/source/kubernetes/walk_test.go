@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// Copyright 2026 Authors of Statekeel
+
+package kubernetes
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// walk is a random history of a server, its troubles, and restarts of the source. At the end the table is as the server
+// is, Input is its version, and a list writes nothing.
+func walk(t *testing.T, seed uint64) {
+	random := rand.New(rand.NewPCG(seed, 0))
+	var said []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("seed %d: %s", seed, strings.Join(said, "; "))
+		}
+	}()
+	run(t, nil, func(e *env) {
+		defer func() {
+			if e.Failed() {
+				e.Log(e.log)
+			}
+		}()
+		steps := []struct {
+			often int
+			name  string
+			do    func()
+		}{
+			{20, "put", func() {
+				var rows []string
+				for range random.IntN(3) {
+					rows = append(rows, fmt.Sprintf("%d=%d", random.IntN(8), random.IntN(3)))
+				}
+				if len(rows) == 2 && rows[0][0] == rows[1][0] {
+					rows = rows[:1]
+				}
+				e.server.put(fmt.Sprint("o", random.IntN(8)), strings.Join(rows, ","))
+			}},
+			{10, "remove", func() { e.server.remove(fmt.Sprint("o", random.IntN(8))) }},
+			{4, "other", e.server.other},
+			{4, "bookmark", e.server.bookmark},
+			{4, "cut", func() { e.server.cut(watch.Event{}) }},
+			{2, "error", func() {
+				e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(errRefused).ErrStatus})
+			}},
+			{2, "expire", func() {
+				e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("old").ErrStatus})
+			}},
+			{3, "compact", e.server.compact},
+			{3, "away", func() { e.server.setFail(always(errRefused)); e.server.cut(watch.Event{}) }},
+			{2, "some fail", func() {
+				e.server.setFail(func(string) error {
+					if random.IntN(3) == 0 {
+						return apierrors.NewTooManyRequests("slow down", random.IntN(3))
+					}
+					return nil
+				})
+			}},
+			{2, "no streams", func() { e.server.setFail(always(errStream, "stream")) }},
+			{6, "back", func() { e.server.setFail(nil) }},
+			{1, "replace", func() { e.server.replace(fmt.Sprint("cluster ", random.Uint32()), random.Uint64N(100)+1) }},
+			{1, "restore", func() {
+				at, objects := e.server.snapshot()
+				e.server.put("o0", "0=5")
+				e.server.restore(at, objects)
+				// The source asks before the versions have passed those that it has seen.
+				e.server.setFail(nil)
+				e.pass(time.Minute)
+			}},
+			{2, "restart", func() { e.stop(); e.start() }},
+			{10, "pass", func() { e.pass(time.Duration(random.IntN(3000)) * time.Millisecond) }},
+		}
+		total := 0
+		for _, s := range steps {
+			total += s.often
+		}
+		for range 60 {
+			n := random.IntN(total)
+			for _, s := range steps {
+				if n -= s.often; n < 0 {
+					said = append(said, s.name)
+					s.do()
+					break
+				}
+			}
+			if random.IntN(2) == 0 {
+				e.pass(time.Millisecond)
+			}
+		}
+		e.server.setFail(nil)
+		e.server.put("last", "last=1") // not empty
+		for range 4 {
+			e.pass(time.Minute)
+			e.server.bookmark()
+		}
+		e.pass(time.Millisecond)
+		require.Equal(e, e.model(), e.rows())
+		require.EqualValues(e, e.server.at, e.input().Input)
+		require.True(e, e.sink.State().Connected)
+		before := e.revision()
+		e.server.cut(watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("old").ErrStatus})
+		e.pass(time.Minute)
+		require.Equal(e, before, e.revision())
+	})
+}
