@@ -210,6 +210,21 @@ func TestWaitForEndsWhenTheStatusIsDone(t *testing.T) {
 	}, beside, workersAndRound(2, 10)...)
 }
 
+func TestRefreshInAnOperationReturnsAnErrorAtOnce(t *testing.T) {
+	inBubble(t, func(e *env) {
+		e.writeRows(1, 1)
+		synctest.Wait()
+		e.writeRows(2, 2)
+		synctest.Wait()
+		require.Equal(e, reconciler.StatusKindError, e.told(2).Kind)
+		require.Contains(e, e.told(2).GetError(), reconciler.ErrInOperation.Error())
+		require.Equal(e, reconciler.StatusKindDone, e.told(1).Kind)
+	}, func(e *env, cfg *reconciler.Config[*object]) {
+		beside(e, cfg)
+		cfg.Operations = refreshing{e.target, e}
+	})
+}
+
 // refreshing refreshes object 1 in the update of object 2.
 type refreshing struct {
 	*target

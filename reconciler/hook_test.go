@@ -138,11 +138,6 @@ var loopWaits = map[string]func(ctx context.Context, l *reconciler.Loop[*object]
 		_, one := l.Retry(ctx, "1")
 		return bothAre(reconciler.ErrInOperation, all, one)
 	},
-	"Refresh": func(ctx context.Context, l *reconciler.Loop[*object]) error {
-		_, all := l.Refresh(ctx)
-		_, one := l.Refresh(ctx, "1")
-		return bothAre(reconciler.ErrInOperation, all, one)
-	},
 	"Wait": func(ctx context.Context, l *reconciler.Loop[*object]) error {
 		_, attempted := l.Wait(ctx, 1, reconciler.Attempted)
 		_, applied := l.Wait(ctx, 1000, reconciler.Applied)

@@ -26,13 +26,13 @@ var (
 	backoff = seconds(0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3)
 )
 
-// IsBlocked agrees with the loop: an ordinary failure and a retry come before a block, which comes before a final failure.
+// IsBlocked agrees with the loop: of several errors a RetryAfter comes before a block, and a block before the others.
 func TestIsBlockedAgreesWithTheStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		other   error
 		blocked bool
 	}{
-		"alone": {nil, true}, "plain": {errPlain, false}, "retry after": {reconciler.RetryAfter(errInner, time.Second), false},
+		"alone": {nil, true}, "plain": {errPlain, true}, "retry after": {reconciler.RetryAfter(errInner, time.Second), false},
 		"terminal": {reconciler.TerminalError(errInner), true}, "requeue": {reconciler.Requeue(time.Second), true},
 	} {
 		singly(t, func(e *env) {

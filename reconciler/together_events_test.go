@@ -54,11 +54,14 @@ func (w *together) rewrite(id uint64) string {
 	return fmt.Sprintf("row %d was rewritten", id)
 }
 
-// touch writes all rows as they are, as another writer of the table does.
+// touch writes all rows as they are, as another writer of the table does. Beside the table that is another version.
 func (w *together) touch(uint64) string {
 	w.e.Write(func(wtxn statedb.WriteTxn) {
 		for row := range w.e.Table.All(wtxn) {
-			_, _, err := w.e.Table.Insert(wtxn, row.Clone())
+			if row = row.Clone(); w.beside {
+				row.Version = w.world.wish(row.ID, row.Value)
+			}
+			_, _, err := w.e.Table.Insert(wtxn, row)
 			require.NoError(w, err)
 		}
 	})

@@ -115,3 +115,8 @@ func TestStatusWritesAllocateNoMoreThanTheyMust(t *testing.T) {
 		assert.Equal(t, cost.allocs, testing.AllocsPerRun(100, cost.run), cost.name)
 	}
 }
+
+func TestPendingMakesANewID(t *testing.T) {
+	set := status.NewSet().Pending("a")
+	require.NotEqual(t, set.Get("a").ID, set.Pending().Get("a").ID)
+}

@@ -278,6 +278,21 @@ func upTo(n uint64) (ids []uint64) {
 	return ids
 }
 
+// A lap is taken as many rows at a time as the loop has room for.
+func TestLapIsTakenInPieces(t *testing.T) {
+	playBeside(t, time.Hour, func(w *beside) { w.size, w.cost = 100, time.Second; w.write(upTo(1000)...) }, func(w *beside) {
+		for range 2 {
+			pieces := w.pass(time.Hour + 20*time.Minute)
+			require.Len(w, pieces, 10)
+			for i, p := range pieces {
+				require.Len(w, p.ids, 100)
+				require.Equal(w, pieces[0].at+time.Duration(i)*100*time.Second, p.at)
+			}
+			require.Empty(w, w.pass(0))
+		}
+	})
+}
+
 // A lap that takes longer than the interval is followed by the next at once.
 func TestSlowLoopGetsLongLaps(t *testing.T) {
 	playBeside(t, time.Minute, func(w *beside) {

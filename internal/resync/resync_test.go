@@ -250,6 +250,17 @@ func TestKeyIsNotJudgedIfAnOperationEndedSinceTheListingBegan(t *testing.T) {
 	require.Empty(t, w.repaired())
 }
 
+func TestOrphanIsInNeitherTheTableNorTheCore(t *testing.T) {
+	w := play(t, nil)
+	w.listed = []row{{1, 1}, {2, 1}, {3, 1}, {3, 1}}
+	w.during = func(context.Context) { w.put(row{1, 1}) }
+	w.begin()
+	w.tracked[2] = true
+	require.Nil(t, w.passAt(w.cfg.Rows.Revision()-1), "main has not passed the listing")
+	w.finish()
+	require.Equal(t, []uint64{3}, w.orphans)
+}
+
 // Changes wait for a slice of a resync, not for all of it. An orphan that is wanted, or was worked on, by the time it is
 // its turn is left alone.
 func TestManyOrphansAreJudgedAndHandedOutInSlices(t *testing.T) {
