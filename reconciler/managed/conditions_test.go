@@ -131,3 +131,17 @@ func TestWaitReadyFailsForAMissingOrDeletedRow(t *testing.T) {
 		require.ErrorContains(e, err, name)
 	})
 }
+
+func TestFinalizersAreCopiedBeforeTheyAreChanged(t *testing.T) {
+	f := managed.NewFinalizer[*bucket]("x")
+	row := named("a")
+	row.Finalizers = append(make([]string, 0, 8), "other")
+	one, two := row.Clone(), row.Clone()
+	require.NoError(t, f.AddFinalizer(t.Context(), one))
+	require.NoError(t, f.AddFinalizer(t.Context(), one))
+	require.NoError(t, managed.NewFinalizer[*bucket]("y").AddFinalizer(t.Context(), two))
+	require.Equal(t, []string{"other", "x"}, one.Finalizers)
+	require.Equal(t, []string{"other", "y"}, two.Finalizers)
+	require.NoError(t, f.RemoveFinalizer(t.Context(), one.Clone()))
+	require.Equal(t, []string{"other", "x"}, one.Finalizers)
+}
