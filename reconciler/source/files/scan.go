@@ -441,7 +441,7 @@ func (s *Source[Obj]) call(path string, data []byte) (entries []Entry[Obj], err 
 func located(path, said string) string {
 	var lines []string
 	for line := range strings.SplitSeq(said, "\n") {
-		switch trimmed := strings.TrimSpace(line); {
+		switch trimmed := strings.TrimLeft(line, " \t"); {
 		case len(lines) > 0 && trimmed != line:
 			lines[len(lines)-1] += " " + trimmed
 		case strings.HasPrefix(line, path+":"):
