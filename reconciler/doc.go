@@ -55,8 +55,8 @@
 // # Packages
 //
 //   - trigger applies objects again when rows of another table change.
-//   - source fills tables from a store or a file; source/etcd, a module of its own, from etcd. derive keeps
-//     a table equal to a function of another one.
+//   - source fills tables from a store or a file; source/etcd and source/kubernetes, modules of their own, from etcd and
+//     from an API server. derive keeps a table equal to a function of another one.
 //   - request, stepper, stateful and managed are adapters: they run requests of controllers, walks
 //     over states, differences to the state applied last, and managed resources on the same loop.
 //     object has the metadata of their rows.

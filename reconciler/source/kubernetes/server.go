@@ -44,20 +44,21 @@ type client struct {
 
 // newClient returns the client of a kind, whose resource it sets.
 func newClient[Kind object, Obj any](c *Config[Kind, Obj]) (*client, error) {
-	of := reflect.TypeFor[Kind]()
-	example := reflect.New(of.Elem()).Interface().(Kind)
+	example := reflect.New(reflect.TypeFor[Kind]().Elem()).Interface().(Kind)
 	kinds, _, err := c.Scheme.ObjectKinds(example)
 	if err != nil {
-		return nil, fmt.Errorf("Config.Scheme does not have %s: %w", of, err)
+		return nil, fmt.Errorf("Config.Scheme does not have %T: %w", example, err)
 	}
 	kind := kinds[0]
-	list, err := c.Scheme.New(kind.GroupVersion().WithKind(kind.Kind + "List"))
+	ofList := kind.GroupVersion().WithKind(kind.Kind + "List")
+	list, err := c.Scheme.New(ofList)
 	if err != nil {
-		return nil, fmt.Errorf("Config.Scheme does not have the list of %s: %w", of, err)
+		return nil, fmt.Errorf("Config.Scheme does not have the list of %T: %w", example, err)
 	}
 	// A scheme of its own decodes the errors of the server, too, and is not changed by others.
 	own := runtime.NewScheme()
-	own.AddKnownTypes(kind.GroupVersion(), example, list)
+	own.AddKnownTypeWithName(kind, example)
+	own.AddKnownTypeWithName(ofList, list)
 	metav1.AddToGroupVersion(own, kind.GroupVersion())
 	metav1.AddToGroupVersion(own, schema.GroupVersion{Version: "v1"})
 

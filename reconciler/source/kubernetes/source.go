@@ -265,8 +265,8 @@ func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 		if len(s.wants.Dirty) > 0 {
 			s.write()
 		}
-		if s.failures++; w.run.Err() != nil {
-			s.failures = 0 // the source was stopped
+		if s.failures++; w.run.Err() != nil || w.wait != nil {
+			s.failures = 0 // the source has ended it
 		} else if s.pause = s.delay(w.err); s.failures > 1 {
 			why := cmp.Or(w.err, errors.New("the watch ends at once"))
 			s.cfg.Sink.Disconnected(fmt.Errorf("watching %s: %w", s.cfg.Resource, why))

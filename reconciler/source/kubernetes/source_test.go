@@ -588,6 +588,8 @@ func TestLoadedWaitsForWhatTheServerHas(t *testing.T) {
 		e.server.other()
 		require.NoError(e, e.sink.Loaded(e.Context()), "the kind is listed")
 		require.Equal(e, []string{"1=x"}, e.rows())
+		require.NoError(e, e.sink.Loaded(e.Context()))
+		require.NotContains(e, e.log.String(), "disconnected", "a list that was asked for is no news")
 
 		e.server.setFail(always(errRefused))
 		e.server.cut(watch.Event{})
