@@ -15,7 +15,7 @@ import (
 )
 
 // ready prepares the call of an operation, and reports whether it is to be made. It looks at the target first if the
-// operation is to look. The call is not made if the target is right, also if somebody else has looked, if the operation only
+// operation is to look. The call is not made if the target is right, even if somebody else has looked, if the operation only
 // looks, or if the first look at an object that was applied fails: then the operation has failed. A retry whose look fails
 // is called.
 func (x *Executor[Obj]) ready(ctx context.Context, txn statedb.ReadTxn, op *core.Operation[Obj]) bool {

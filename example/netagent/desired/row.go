@@ -29,7 +29,7 @@ type Source string
 const File Source = "file"
 
 // Row is an object of one of the tables: the desired state and its source. Every row that is written to a
-// table with a reconciler is applied, also if it equals the one before; its status is in the [Loops]. Like
+// table with a reconciler is applied, even if it equals the one before; its status is in the [Loops]. Like
 // every object of a statedb table, it must not be changed after it was inserted.
 type Row[S Spec] struct {
 	Spec S `json:"spec" yaml:"spec"`

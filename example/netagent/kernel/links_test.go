@@ -114,7 +114,7 @@ links: [{name: a0, kind: veth, peer: a1, master: theirs3}]
 	f.byHand(netlink.LinkAdd(&netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: "other"}, PeerName: "theirs2"}))
 	f.byHand(netlink.LinkSetUp(f.link("theirs1")))
 	f.update(state)
-	f.write(func(txn statedb.WriteTxn) { // also if another route wins
+	f.write(func(txn statedb.WriteTxn) { // even if another route wins
 		require.NoError(t, f.in.Tables.Routes.DeleteAll(txn))
 		_, _, err := f.in.Tables.RoutesWanted.Insert(txn, &desired.Route{Spec: state.Routes[0].Spec})
 		require.NoError(t, err)

@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// self is this program, also if its file was moved or replaced.
+// self is this program, even if its file was moved or replaced.
 const self = "/proc/self/exe"
 
 // Run runs this program again in new namespaces, with the given arguments (without its name) and open files,

@@ -371,7 +371,7 @@ func TestErrorNamesTheElement(t *testing.T) {
 	assert.Equal(t, nothing, list(t, table))
 }
 
-// A commit reports that the elements are gone, also if the batch before was refused for another reason.
+// A commit reports that the elements are gone, even if the batch before was refused for another reason.
 func TestDeletedTableIsNotWrittenAgainUnseen(t *testing.T) {
 	for name, refuse := range map[string]func(b *Batch, conn *nftables.Conn, table *nftables.Table){
 		"after a batch that is too large": func(b *Batch, _ *nftables.Conn, _ *nftables.Table) {
