@@ -57,6 +57,7 @@ var (
 	_ reconciler.StatusKind                                                      = reconciler.StatusKindUnset
 
 	_ func(reconciler.Status) string             = reconciler.Status.String
+	_ func(reconciler.StatusSet) string          = reconciler.StatusSet.String
 	_ func(reconciler.StatusSet) ([]byte, error) = reconciler.StatusSet.MarshalJSON
 	_ func(reconciler.StatusSet) (any, error)    = reconciler.StatusSet.MarshalYAML
 	_ func(*reconciler.StatusSet, []byte) error  = (*reconciler.StatusSet).UnmarshalJSON
