@@ -334,6 +334,7 @@ func TestAWatchIsResumedAfterWhatHappensToConnections(t *testing.T) {
 			eventually(t, func() bool { return p.times("watch") > before }, "refused")
 		}
 	}
+	eventually(t, func() bool { return f.sink.State().Connected }, "connected")
 	for i, trouble := range []struct{ begin, end func() }{
 		{p.cut, func() {}},
 		{p.CloseClientConnections, func() {}},
@@ -342,7 +343,7 @@ func TestAWatchIsResumedAfterWhatHappensToConnections(t *testing.T) {
 		{refuse(apierrors.NewInternalError(fmt.Errorf("etcd is away"))), func() { f.requireAway("etcd is away"); p.setAnswer(nil) }},
 		{refuse(apierrors.NewTooManyRequests("slow down", 1)), func() { f.requireAway("slow down"); p.setAnswer(nil) }},
 	} {
-		// A watch without any event would be listed again.
+		// After a watch that ends in its first second without an event the kind is listed again.
 		m.put("first", fmt.Sprint("1=", i))
 		m.followed(f)
 		trouble.begin()
