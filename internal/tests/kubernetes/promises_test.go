@@ -234,13 +234,15 @@ func TestRowsThatAReplacedServerDoesNotHaveAreHeld(t *testing.T) {
 	s.kill()
 	copyStore(t, t.TempDir(), s.path("etcd"))
 	require.NoError(t, s.start())
-	eventually(t, func() bool { return f.input().Held == 0 && f.input().Rejected == 1 }, "held: %+v", f.input())
+	// While the server starts it may not have made kube-system yet: that is another problem.
+	held := "rows of 2 configmaps that it does not have are held"
+	eventually(t, func() bool { return strings.Contains(fmt.Sprint(f.input().Problems().First), held) }, "%s", held)
 	f.requireRows("a/1=x", "b/2=x")
 	m.put("a", "1=y")
 	f.requireRows("a/1=y", "b/2=x")
 	// It takes two bookmarks, which the server sends every minute.
 	f.requireRows("a/1=y")
-	eventually(t, func() bool { return f.input().Rejected == 0 }, "no problem")
+	require.NotContains(t, fmt.Sprint(f.input().Problems().First), "are held")
 }
 
 func TestBookmarksMoveInput(t *testing.T) {
