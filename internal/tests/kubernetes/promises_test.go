@@ -234,13 +234,15 @@ func TestRowsThatAReplacedServerDoesNotHaveAreHeld(t *testing.T) {
 	s.kill()
 	copyStore(t, t.TempDir(), s.path("etcd"))
 	require.NoError(t, s.start())
-	eventually(t, func() bool { return f.input().Held == 0 && f.input().Rejected == 1 }, "held: %+v", f.input())
+	// While the server starts it may not have made kube-system yet: that is another problem.
+	held := "rows of 2 configmaps that it does not have are held"
+	eventually(t, func() bool { return strings.Contains(fmt.Sprint(f.input().Problems().First), held) }, "%s", held)
 	f.requireRows("a/1=x", "b/2=x")
 	m.put("a", "1=y")
 	f.requireRows("a/1=y", "b/2=x")
 	// It takes two bookmarks, which the server sends every minute.
 	f.requireRows("a/1=y")
-	eventually(t, func() bool { return f.input().Rejected == 0 }, "no problem")
+	require.NotContains(t, fmt.Sprint(f.input().Problems().First), "are held")
 }
 
 func TestBookmarksMoveInput(t *testing.T) {
@@ -334,6 +336,7 @@ func TestAWatchIsResumedAfterWhatHappensToConnections(t *testing.T) {
 			eventually(t, func() bool { return p.times("watch") > before }, "refused")
 		}
 	}
+	eventually(t, func() bool { return f.sink.State().Connected }, "connected")
 	for i, trouble := range []struct{ begin, end func() }{
 		{p.cut, func() {}},
 		{p.CloseClientConnections, func() {}},
@@ -342,7 +345,7 @@ func TestAWatchIsResumedAfterWhatHappensToConnections(t *testing.T) {
 		{refuse(apierrors.NewInternalError(fmt.Errorf("etcd is away"))), func() { f.requireAway("etcd is away"); p.setAnswer(nil) }},
 		{refuse(apierrors.NewTooManyRequests("slow down", 1)), func() { f.requireAway("slow down"); p.setAnswer(nil) }},
 	} {
-		// A watch without any event would be listed again.
+		// After a watch that ends in its first second without an event the kind is listed again.
 		m.put("first", fmt.Sprint("1=", i))
 		m.followed(f)
 		trouble.begin()

@@ -9,7 +9,7 @@
 //   - A row is in the table when [source.State].Input has reached the resource version of its object. Bookmarks of the
 //     server move Input on while the kind does not change.
 //   - A watch that has ended goes on at the version where it was, after a random wait. Only if the server no longer has
-//     that version is the kind listed again, at least as new as what was seen, and then only differences are written.
+//     that version, or the watch has ended at once, the kind is listed again: then only differences are written.
 //   - When the API server is away, or refuses, the rows stay. The state and the health of the sink say since when and
 //     why: connection refused, the verb and the resource that are forbidden, the error of TLS. The source tries again for
 //     as long as it takes, and waits as long as the server asks (429 with Retry-After).

@@ -303,7 +303,7 @@ func (w *fakeWatch) end() {
 // refused is the error of a server that is away, throttled and forbidden those of one that refuses.
 var (
 	errRefused   = errors.New("dial tcp 192.0.2.1:6443: connect: connection refused")
-	errForbidden = apierrors.NewForbidden(configMaps, "", errors.New(`User "agent" cannot list resource "configmaps" in API group ""`))
+	errForbidden = apierrors.NewForbidden(configMaps, "", errors.New(`the user "agent" cannot list resource "configmaps" in API group ""`))
 	errUnnamed   = apierrors.NewForbidden(schema.GroupResource{Resource: "namespaces"}, "kube-system", errors.New("no right"))
 	errStream    = apierrors.NewInvalid(schema.GroupKind{Kind: "ListOptions"}, "", nil)
 )

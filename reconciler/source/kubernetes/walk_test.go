@@ -59,9 +59,10 @@ func walk(t *testing.T, seed uint64) {
 			{3, "compact", e.server.compact},
 			{3, "away", func() { e.server.setFail(always(errRefused)); e.server.cut(watch.Event{}) }},
 			{2, "some fail", func() {
+				fails := rand.New(rand.NewPCG(random.Uint64(), 0)) // under the lock of the server
 				e.server.setFail(func(string) error {
-					if random.IntN(3) == 0 {
-						return apierrors.NewTooManyRequests("slow down", random.IntN(3))
+					if fails.IntN(3) == 0 {
+						return apierrors.NewTooManyRequests("slow down", fails.IntN(3))
 					}
 					return nil
 				})
