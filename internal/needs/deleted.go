@@ -188,7 +188,7 @@ func (d *deletions[Obj]) stop() {
 // checkDeletion looks at the deletion of a key.
 func (n *Needs[Obj]) checkDeletion(key string) {
 	n.mu.Lock()
-	d, has := n.deletions.pending.Get(key)
+	_, has := n.deletions.pending.Get(key)
 	n.mu.Unlock()
 	if !has {
 		return
@@ -196,7 +196,7 @@ func (n *Needs[Obj]) checkDeletion(key string) {
 	info, found := n.cfg.Key(key)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	switch d, has = n.deletions.pending.Get(key); {
+	switch d, has := n.deletions.pending.Get(key); {
 	case !has || d.at > n.deletions.handed:
 		// The core may only have an earlier deletion.
 	case !found || !info.Deleted:
