@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -254,49 +253,6 @@ func (e *env) inFlight() int {
 // byRemainder puts objects into a group whose IDs leave the same remainder.
 func byRemainder(n uint64) func(*object) string {
 	return func(o *object) string { return strconv.FormatUint(o.ID%n, 10) }
-}
-
-// grouped tracks the groups of the running operations.
-type grouped struct {
-	mu      sync.Mutex
-	running map[string]int
-	most    int
-	clash   string
-}
-
-// guard makes the target's operations take as long as takes returns, and records when two operations of
-// a group run at the same time.
-func (x *target) guard(groupOf func(c call) string, takes func(c call) time.Duration) *grouped {
-	g := &grouped{running: map[string]int{}}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.before = func(_ context.Context, c call) {
-		if c.op == "prune" {
-			return
-		}
-		group := groupOf(c)
-		g.mu.Lock()
-		g.running[group]++
-		if group != "" && g.running[group] > 1 {
-			g.clash = fmt.Sprintf("%s while another of group %q ran", c, group)
-		}
-		g.most = max(g.most, len(g.running))
-		g.mu.Unlock()
-		time.Sleep(takes(c))
-		g.mu.Lock()
-		if g.running[group]--; g.running[group] == 0 {
-			delete(g.running, group)
-		}
-		g.mu.Unlock()
-	}
-	return g
-}
-
-func (g *grouped) check(e *env) {
-	e.Helper()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	require.Empty(e, g.clash)
 }
 
 func TestBatchHoldsAtMostOneObjectOfAGroup(t *testing.T) {

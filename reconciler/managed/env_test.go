@@ -379,9 +379,6 @@ func pass(d time.Duration) {
 
 func named(name string) *bucket { return &bucket{Meta: managed.Meta{Meta: object.Meta{Name: name}}} }
 
-// synced is the condition of a row whose last pass succeeded.
-var synced = managed.Condition{Type: managed.TypeSynced, Status: managed.ConditionTrue, Reason: "ReconcileSuccess"}
-
 // setCreate notes on a row the time of a create: "pending", "succeeded" or "failed".
 func setCreate(b *bucket, result string, at time.Time) {
 	b.SetAnnotation(managed.AnnotationPrefix+"external-create-"+result, at.UTC().Format(time.RFC3339Nano))
