@@ -43,12 +43,12 @@ type Getter[Obj any] interface {
 }
 
 // Verify asks whether the target is as the rows of these objects want it: an event has said that something has changed
-// there, and somebody else may have done it. What is equal costs one [Getter].Get and no operation, even if
-// the event is of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even for good,
-// becomes Done if the target is as it wants, and waits on otherwise. Only the primary keys of objs matter. Left alone are
-// objects without a row, which a resync finds, rows whose change is about to be applied, and blocked ones. If an
-// operation on an object is running, Get is called when that has ended. However many calls name an object that waits for
-// its Get, it is called once. It takes a permit of [Settings].OperationLimiter.
+// there, and somebody else may have done it. What is equal costs one [Getter].Get and no operation, even if the event
+// is of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even
+// for good, becomes Done if the target is as it wants, and waits on otherwise. Only the primary keys of objs matter.
+// Left alone are objects without a row, which a resync finds, rows whose change is about to be applied, and blocked
+// ones. If an operation on an object is running, Get is called when that has ended. However many calls name an object
+// that waits for its Get, it is called once. It takes a permit of [Settings].OperationLimiter.
 //
 // Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister it returns
 // an error that says so.
