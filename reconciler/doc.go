@@ -32,6 +32,9 @@
 // [Loop.Outcomes] the table of what is not Done. With [Config].Clone, SetStatus and GetStatus the outcomes are in
 // the rows instead, which the program sets to Pending with every change: docs/ledgers.md compares the two.
 //
+// With [Config].Lister the reconciler also compares what the target has with the table, as [Loop.Verify] does for single
+// objects: docs/pruning.md has more.
+//
 // # Outcomes
 //
 // The error that an operation returns decides what happens next:
@@ -65,6 +68,7 @@
 //     data that they show.
 //   - reconcilertest runs reconcilers in tests, in virtual time, and finds bugs in operations; edge
 //     marks their steps for that.
+//   - ours writes down what the program has made, for targets without marks.
 //
 // docs/GUIDE.md goes through all of this with a program that runs.
 package reconciler

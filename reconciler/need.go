@@ -21,8 +21,8 @@ import (
 
 // ErrNotKnown is in the error of [Need] and [NeedApplied] if the table that they look in is not initialised yet: whether
 // the object exists is not known. It is also in that of NeedApplied for a row that is there and not applied, and in that
-// of [NeedDeleted] while the reconciler has not read all deletions. It is never a reason to undo anything. Test for it
-// with [errors.Is].
+// of [NeedDeleted] until the reconciler has read the deletions from before the first call. It is never a reason to undo
+// anything. Test for it with [errors.Is].
 var ErrNotKnown = needs.ErrNotKnown
 
 // Need looks up an object that an operation depends on, in any table and by any index: an observation, such as a device

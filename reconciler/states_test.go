@@ -109,7 +109,7 @@ func (e *env) unappliedState(id uint64) inspect.State {
 	return rest.Keys[0].State
 }
 
-// DESIGN, section 3 (Readers): stateOf is the one place that names the state of an object, for Explain, lists and
+// DESIGN, section 2 (Readers): stateOf is the one place that names the state of an object, for Explain, lists and
 // waits. Beside the table an object that is applied and waits for the mark is "done" for two of them.
 func TestWaitNamesTheStateOfAnAppliedObjectAsExplainDoes(t *testing.T) {
 	for name, outcome := range map[string]error{"done": nil, "requeue": reconciler.Requeue(time.Hour)} {

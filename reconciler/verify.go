@@ -29,7 +29,7 @@ import (
 type Getter[Obj any] interface {
 	// Get returns what the target has for the key of wanted, as List would list it: with the values that [Config].Equal
 	// compares. ok is false if the target has nothing, or nothing that List would list. wanted is a row, or what a Delete would
-	// get; it must not be changed, and found must not be changed afterwards. It must not return what the target had before the
+	// get; it must not be changed, and found must not be changed afterwards. Get must not return what the target had before the
 	// call: no cache.
 	//
 	// Get is called by the goroutine that runs the operations of the object, before them or after them, and never at the
@@ -38,17 +38,17 @@ type Getter[Obj any] interface {
 	// it.
 	//
 	// An error means that it is not known what the target has. A retry, or a repair of a resync, then calls the operation.
-	// After Verify the object fails with the error, and is retried. A Get after an operation that fails means nothing.
+	// After Verify the object fails with the error, and is retried. If the Get after an operation fails, that changes nothing.
 	Get(ctx context.Context, txn statedb.ReadTxn, wanted Obj) (found Obj, ok bool, err error)
 }
 
 // Verify asks whether the target is as the rows of these objects want it: an event has said that something has changed
-// there, and it may have been somebody else. What is equal costs one [Getter].Get and no operation, also after the echo
-// of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, also for good,
-// becomes Done if the target is as it wants, and waits on otherwise. Only the primary keys of objs matter. Left alone are
-// objects without a row, which a resync finds, rows whose change is about to be applied, and blocked ones. If an
-// operation on an object is running, Get is called when that has ended. However many calls name an object that waits for
-// its Get, it is called once. It takes a permit of [Settings].OperationLimiter.
+// there, and somebody else may have done it. What is equal costs one [Getter].Get and no operation, even if the event
+// is of an own write. What is missing or different is applied again, with the cause "verify". A row that fails, even
+// for good, becomes Done if the target is as it wants, and waits on otherwise. Only the primary keys of objs matter.
+// Left alone are objects without a row, which a resync finds, rows whose change is about to be applied, and blocked
+// ones. If an operation on an object is running, Get is called when that has ended. However many calls name an object
+// that waits for its Get, it is called once. It takes a permit of [Settings].OperationLimiter.
 //
 // Without a Getter, Verify asks for a resync as soon as possible, as [Loop.Resync] does. Without [Config].Lister it returns
 // an error that says so.

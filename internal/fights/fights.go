@@ -35,7 +35,7 @@ const (
 	recurs   = 3
 )
 
-// reasons are why a repair may not hold that nothing was seen of.
+// reasons are why a repair may not hold if only resyncs look.
 const reasons = "another program changes it, Config.Equal compares what Update does not write, or the target lists it " +
 	"under another key"
 
@@ -96,7 +96,7 @@ func (f *Fights[Obj]) Contends(obj Obj) bool {
 	return k != nil && k.unheld && k.undone >= contends && f.looks
 }
 
-// Doubts reports whether the next operation on an object is a requeue that was asked for by [Fights.End], and looks.
+// Doubts reports whether the next operation on an object is a requeue that [Fights.End] has asked for, and looks.
 func (f *Fights[Obj]) Doubts(obj Obj) bool {
 	k := f.find(obj)
 	return k != nil && k.awaited

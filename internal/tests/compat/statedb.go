@@ -64,16 +64,17 @@ On purpose; everything else new has to be asked for.
 | another reconciler writes its status meanwhile | while an attempt fails: the retry puts the old status back; while the object waits for a retry: the retry's outcome is dropped, ` + "`Error`" + ` for good | the outcome is written onto the current object |
 | ` + "`Error`" + ` of an earlier run, or in a row from another process | stays; ` + "`WaitUntilReconciled`" + ` returns | is run again; one made by hand, with ID 0, is left alone |
 | an operation that the stop cancels | ` + "`Error`" + ` in the row | the row stays as it was, and the next run begins with it |
+| a refresh | writes ` + "`Refreshing`" + ` into the row first | the row stays Done until the operation ends; ` + "`Update`" + ` gets a clone that is ` + "`Refreshing`" + ` |
 | a failed prune | waits for the next interval; disappears from health | retried with backoff; in health until one succeeds |
 | health | an error joins those of operations, then that of a prune; "Next refresh in 1m0s", also long after | joins texts, that of a prune first; the refresh has the time of day |
-| rounds | 1000 a second by default; a nil limiter panics; three for an insert | not limited by default, gathered under load; nil means no limit; one for an insert |
-| ` + "`WaitUntilReconciled`" + ` | returns too early if rows that others rewrite do not fit into a round; while an object fails, its revision is that of the last change read | waits for them; that of the last change that asked for an operation |
+| rounds | 1000 a second by default; a nil limiter panics; three for one insert | not limited by default, gathered under load; nil means no limit; one for one insert |
+| ` + "`WaitUntilReconciled`" + ` | returns too early if rows that others rewrite do not fit into a round; while an object fails, its revision is that of the last change read | waits for them; its revision is that of the last change that asked for an operation |
 | a panic in an operation | ends the program | is an error of that object |
 | rows with a zero status | ignored silently | ignored, with one warning in the log |
 | an unknown status kind in JSON or YAML | accepted | an error |
 | contradicting options | mostly accepted | an error that names both |
 | ` + "`StatusKind`" + ` | a struct | a ` + "`uint8`" + ` with the same names and words |
 | ` + "`StatusSet`" + ` | ` + "`All`" + ` reads the set when ranged over, and needs an addressable one; times as they were set | reads it when called; times are local, without monotonic reading |
-| published metrics | the second call panics; ` + "`Map`" + ` is empty | the second call returns the same; ` + "`Map`" + ` has all variables |
+| published metrics | a second call of ` + "`NewExpVarMetrics`" + ` panics; ` + "`Map`" + ` is empty | it returns the same; ` + "`Map`" + ` has all variables |
 `,
 }

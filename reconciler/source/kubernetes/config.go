@@ -14,7 +14,7 @@
 //     why: connection refused, the verb and the resource that are forbidden, the error of TLS. The source tries again for
 //     as long as it takes, and waits as long as the server asks (429 with Retry-After).
 //   - An object for which the function returns an error, or panics, is a problem, and the rows of its last good version
-//     stay. An object without a good version has no rows, also in a table that is initialised.
+//     stay. An object without a good version has no rows, even in a table that is initialised.
 //   - Of several objects that want one row, the one that was created first has it, then the lower name. Health names the
 //     others, and the next one gets the row when the first gives it up.
 //   - The cluster is known by the UID of the namespace kube-system. If another one, or one that was restored, answers in

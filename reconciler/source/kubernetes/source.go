@@ -254,7 +254,7 @@ func (s *Source[Kind, Obj]) delay(err error) time.Duration {
 	return s.backoff.Delay(s.failures) + time.Duration(seconds)*time.Second
 }
 
-// wait waits until it is time to ask the server. It is no news that a watch has ended, unless it had no event, twice.
+// wait waits until it is time to ask the server. The end of a watch is no news, unless two in a row had no event.
 func (s *Source[Kind, Obj]) wait(ctx context.Context) error {
 	if w := s.stream; w != nil {
 		s.stream = nil
