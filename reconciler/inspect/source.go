@@ -123,27 +123,6 @@ func (s *SourceSnapshot) summary() (string, text.Kind) {
 	return fmt.Sprintf("all %d rows are in the table", s.Rows), text.KindGood
 }
 
-// SourcesTable returns a line for each of several sources, for people to read; nothing is shown without sources.
-func SourcesTable(all []SourceSnapshot) text.Table {
-	t := text.Table{
-		ID: "sources", Caption: "Sources", Columns: []string{"Source", "Rows", "Rejected", "Held", "Input", "Summary", "Problem"},
-	}
-	for i := range all {
-		s := &all[i]
-		held, problem := 0, ""
-		if s.Held != nil {
-			held = s.Held.Rows
-		}
-		if len(s.Problems) > 0 {
-			problem = s.Problems[0]
-		}
-		summary, kind := s.summary()
-		t.Add(text.Code(s.Name), text.Count(s.Rows), text.Alarm(s.Rejected, text.KindBad), text.Alarm(held, text.KindBad),
-			text.Count(s.Input), text.Value{Text: summary, Kind: kind}, text.Code(problem))
-	}
-	return t
-}
-
 // AddSource adds a source, unless it is there already. A source.Sink whose configuration has the registry adds itself,
 // and removes itself when it is closed.
 func (r *Registry) AddSource(s Source) {
