@@ -52,6 +52,8 @@ func TestAlertsSayWhatToDo(t *testing.T) {
 		"StatekeelPruningFails":    "pruning-fails",
 		"StatekeelOperationsPanic": "operations-panic",
 
+		"StatekeelRepairsDoNotHold": "repairs-do-not-hold",
+
 		"StatekeelInputAway":     "a-table-is-behind-its-input",
 		"StatekeelInputRejected": "a-table-is-behind-its-input",
 		"StatekeelDeletionsHeld": "why-does-a-row-stay-that-its-source-does-not-have",
