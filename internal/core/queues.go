@@ -183,7 +183,8 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 // look makes an entry in state Retry, Requeue or Terminal due at the given time, so that the target is looked at. Then it
 // may go home.
 func (q *queues[Obj]) look(e *entry[Obj], now time.Duration) {
-	if e.home != nil || e.state != Terminal && e.dueAt <= now {
+	switch waits := e.state == Retry || e.state == Requeue; {
+	case e.home != nil, waits && e.dueAt <= now, !waits && e.state != Terminal:
 		return
 	}
 	e.home = &home{e.state, e.dueAt, e.cause}
