@@ -477,3 +477,47 @@ func TestVerifyDuringALookOfAFailingRow(t *testing.T) {
 		e.done(1)
 	})
 }
+
+// A call of Retry counts, whenever the object is looked at.
+func TestRetryDuringALook(t *testing.T) {
+	for _, way := range []string{"flight", "paused", "queued"} {
+		t.Run(way, func(t *testing.T) {
+			verifyingWith(t, map[uint64]int{1: 1, 2: 1}, serially(func(*object) string { return "all" }), func(e *env, g *getting) {
+				if e.loop.Settings().Concurrency == 1 {
+					return
+				}
+				g.deciding(func(call) error { return reconciler.TerminalError(errors.New("down")) })
+				e.put(2, 1)
+				e.pass(time.Second)
+				g.deciding(nil)
+				g.take()
+				resume := func() {}
+				switch way {
+				case "flight":
+					g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+						time.Sleep(100 * time.Millisecond)
+						return nil, false, nil
+					})
+				case "paused":
+					resume = e.loop.Resume
+					require.NoError(e, e.loop.PauseOnly("1"))
+				case "queued":
+					g.first(func(context.Context, call) { time.Sleep(time.Second) })
+					e.put(3, 2)
+				}
+				e.pass(10 * time.Millisecond)
+				e.verify(1)
+				e.pass(10 * time.Millisecond)
+				n, err := e.loop.Retry(e.Context(), "1")
+				require.NoError(e, err)
+				e.Log("retried", n)
+				g.first(func(context.Context, call) {})
+				g.gives(nil)
+				resume()
+				e.pass(10 * time.Second)
+				e.done(1)
+				require.Equal(e, 2, g.holds()[1])
+			})
+		})
+	}
+}

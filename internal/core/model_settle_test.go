@@ -330,7 +330,17 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 		k.tries = 0
 		m.wake(k, Retry, at)
 	default:
-		return false
+		if k.home == nil {
+			return false
+		}
+		// It is due when it was looked at.
+		if h := k.home; h.state == Terminal {
+			k.tries, *h = 0, modelHome{Retry, at, 0, true}
+		} else {
+			earliest := min(at, h.at-h.drawn)
+			h.at = min(at, h.at)
+			h.drawn = h.at - earliest
+		}
 	}
 	return true
 }
