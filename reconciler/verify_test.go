@@ -521,3 +521,25 @@ func TestRetryDuringALook(t *testing.T) {
 		})
 	}
 }
+
+// A get that takes longer than an operation may must not keep others, or its own object, from being called.
+func TestGetThatIsStuckKeepsNobody(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+			time.Sleep(5 * time.Second)
+			return nil, false, nil
+		})
+		g.failing("down")
+		e.put(2, 1)
+		e.pass(50 * time.Millisecond)
+		g.failing("")
+		e.pass(30 * time.Second)
+		e.Log(g.got()[1])
+		e.done(1)
+		g.drift(1, 5)
+		e.verify(1)
+		e.pass(30 * time.Second)
+		e.Log(g.got()[1])
+		require.Equal(e, 2, g.holds()[1])
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
+}
