@@ -190,3 +190,26 @@ func TestContendedObjectIsNotGivenUp(t *testing.T) {
 		require.Zero(e, e.loop.Figures().BreakerOpenings, "the target works")
 	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.MaxRetries, s.BreakerFailures = 2, 1 }))
 }
+
+// A new version that was written during a pause is no repair.
+func TestChangeDuringAPauseIsNoRepair(t *testing.T) {
+	rows := map[uint64]int{1: 1, 2: 1}
+	resyncing(t, begin{target: rows, rows: rows}, func(e *env, w *world, _ func()) {
+		e.pass(time.Second)
+		for range 6 {
+			w.drift(1, 7)
+			e.loop.Resync()
+			e.pass(10 * time.Second)
+		}
+		require.Equal(e, 1, e.loop.Figures().Unheld)
+		require.NoError(e, e.loop.PauseOnly("1"))
+		e.pass(time.Second)
+		e.put(3, 1)
+		e.pass(time.Second)
+		e.loop.Resume()
+		e.pass(time.Second)
+		require.Equal(e, 3, w.holds()[1])
+		e.done(1)
+		e.calmly()
+	})
+}

@@ -376,3 +376,40 @@ func TestDeletionNeedsALoop(t *testing.T) {
 	require.False(t, reconciler.IsBlocked(err))
 	require.False(t, errors.Is(err, reconciler.ErrNotKnown))
 }
+
+// Who holds the lock of the needed table for long must not keep its loop, or that of the operation, waiting.
+func TestNeedDeletedDoesNotWaitForALockedTable(t *testing.T) {
+	for _, when := range []string{"open", "stop"} {
+		t.Run(when, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := newKinds(t, true, "single")
+				stopRoles, stopGrants := x.run(&x.roles), x.run(&x.grants)
+				x.fill("a", "g")
+				if when == "stop" {
+					x.put(&x.roles, "b", "", 1)
+					x.pass(50 * time.Millisecond)
+					x.remove(&x.roles, "b")
+					x.pass(50 * time.Millisecond)
+				}
+				wtxn := x.db.WriteTxn(x.grants.table)
+				if when == "stop" {
+					stopGrants()
+				}
+				x.remove(&x.roles, "a")
+				x.pass(time.Second)
+				ctx, cancel := context.WithTimeout(x.Context(), time.Second)
+				defer cancel()
+				if when == "open" {
+					_, err := x.grants.loop.Reapply(ctx, &node{ID: "g"})
+					require.NoError(x, err)
+				}
+				_, err := x.roles.loop.Reapply(ctx, &node{ID: "none"})
+				require.NoError(x, err)
+				wtxn.Abort()
+				x.pass(time.Second)
+				stopRoles()
+				stopGrants()
+			})
+		})
+	}
+}

@@ -74,10 +74,18 @@ func (w *world) drift(id uint64, value int) {
 
 // verifying is resyncing with a target whose objects can be got. The operations of the start are over when test is called.
 func verifying(t *testing.T, rows map[uint64]int, test func(e *env, g *getting), options ...reconciler.Option) {
+	verifyingWith(t, rows, nil, test, options...)
+}
+
+// verifyingWith is verifying with a change of the configuration.
+func verifyingWith(t *testing.T, rows map[uint64]int, change configure, test func(e *env, g *getting), options ...reconciler.Option) {
 	var g *getting
-	resyncing(t, begin{target: rows, rows: rows, change: func(_ *env, w *world, cfg *reconciler.Config[*object]) {
+	resyncing(t, begin{target: rows, rows: rows, change: func(e *env, w *world, cfg *reconciler.Config[*object]) {
 		g = &getting{world: w}
 		cfg.Lister = g
+		if change != nil {
+			change(e, cfg)
+		}
 	}}, func(e *env, w *world, _ func()) {
 		e.pass(time.Second)
 		w.take()
@@ -391,4 +399,147 @@ func TestGetOfAnotherMeaningIsNotCalled(t *testing.T) {
 		e.pass(time.Second)
 		require.Equal(e, rows, w.holds())
 	})
+}
+
+// A look that changes nothing must not keep the group of its object.
+func TestLookLeavesItsGroup(t *testing.T) {
+	for name, failure := range map[string]error{
+		"later": reconciler.RetryAfter(errors.New("down"), time.Hour), "terminal": reconciler.TerminalError(errors.New("down")),
+		"requeue": reconciler.Requeue(time.Hour),
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifyingWith(t, map[uint64]int{1: 1, 2: 1}, serially(func(*object) string { return "all" }), func(e *env, g *getting) {
+				g.deciding(func(call) error { return failure })
+				e.put(2, 1)
+				e.pass(time.Second)
+				g.deciding(nil)
+				e.verify(1)
+				e.pass(time.Second)
+				require.NotZero(e, g.got()[1])
+				e.put(2, 2)
+				e.pass(time.Second)
+				e.done(2)
+				require.Equal(e, 2, g.holds()[2])
+			})
+		})
+	}
+}
+
+// What changes during a look that finds nothing to do is looked at after it.
+func TestVerifyDuringALookLooksAgain(t *testing.T) {
+	for name, failure := range map[string]error{
+		"requeue": reconciler.Requeue(time.Hour), "done": nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+				if e.loop.Settings().Concurrency == 1 {
+					return
+				}
+				g.deciding(func(call) error { return failure })
+				e.put(2, 1)
+				e.pass(time.Second)
+				g.take()
+				g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+					value, has := g.holds()[id]
+					time.Sleep(100 * time.Millisecond)
+					return &object{ID: id, Value: value}, has, nil
+				})
+				e.verify(1)
+				e.pass(50 * time.Millisecond)
+				g.drift(1, 7)
+				e.verify(1)
+				e.pass(time.Second)
+				require.Equal(e, 2, g.holds()[1])
+			})
+		})
+	}
+}
+
+// The same for a failing row that is put right meanwhile.
+func TestVerifyDuringALookOfAFailingRow(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		if e.loop.Settings().Concurrency == 1 {
+			return
+		}
+		g.deciding(func(call) error { return reconciler.TerminalError(errors.New("down")) })
+		e.put(2, 1)
+		e.pass(time.Second)
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+			value, has := g.holds()[id]
+			time.Sleep(100 * time.Millisecond)
+			return &object{ID: id, Value: value}, has, nil
+		})
+		e.verify(1)
+		e.pass(50 * time.Millisecond)
+		g.drift(1, 2)
+		e.verify(1)
+		e.pass(time.Second)
+		e.done(1)
+	})
+}
+
+// A call of Retry counts, whenever the object is looked at.
+func TestRetryDuringALook(t *testing.T) {
+	for _, way := range []string{"flight", "paused", "queued"} {
+		t.Run(way, func(t *testing.T) {
+			verifyingWith(t, map[uint64]int{1: 1, 2: 1}, serially(func(*object) string { return "all" }), func(e *env, g *getting) {
+				if e.loop.Settings().Concurrency == 1 {
+					return
+				}
+				g.deciding(func(call) error { return reconciler.TerminalError(errors.New("down")) })
+				e.put(2, 1)
+				e.pass(time.Second)
+				g.deciding(nil)
+				g.take()
+				resume := func() {}
+				switch way {
+				case "flight":
+					g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+						time.Sleep(100 * time.Millisecond)
+						return nil, false, nil
+					})
+				case "paused":
+					resume = e.loop.Resume
+					require.NoError(e, e.loop.PauseOnly("1"))
+				case "queued":
+					g.first(func(context.Context, call) { time.Sleep(time.Second) })
+					e.put(3, 2)
+				}
+				e.pass(10 * time.Millisecond)
+				e.verify(1)
+				e.pass(10 * time.Millisecond)
+				n, err := e.loop.Retry(e.Context(), "1")
+				require.NoError(e, err)
+				e.Log("retried", n)
+				g.first(func(context.Context, call) {})
+				g.gives(nil)
+				resume()
+				e.pass(10 * time.Second)
+				e.done(1)
+				require.Equal(e, 2, g.holds()[1])
+			})
+		})
+	}
+}
+
+// A get that takes longer than an operation may must not keep others, or its own object, from being called.
+func TestGetThatIsStuckKeepsNobody(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+			time.Sleep(5 * time.Second)
+			return nil, false, nil
+		})
+		g.failing("down")
+		e.put(2, 1)
+		e.pass(50 * time.Millisecond)
+		g.failing("")
+		e.pass(30 * time.Second)
+		e.Log(g.got()[1])
+		e.done(1)
+		g.drift(1, 5)
+		e.verify(1)
+		e.pass(30 * time.Second)
+		e.Log(g.got()[1])
+		require.Equal(e, 2, g.holds()[1])
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.Timeout = time.Second }))
 }

@@ -238,17 +238,25 @@ func (m *model) lookUp(it *Operation[row], obj row, revision, since uint64) bool
 // goBack records that an operation has only looked, and leaves its key as it was.
 func (m *model) goBack(now time.Duration, it *Operation[row]) {
 	k := m.keys[it.Obj.key]
-	h := k.home
+	h, again := k.home, k.verify
 	k.from, k.at, k.drawn, k.fixed, k.looks, k.home = h.state, h.at, h.drawn, h.fixed, false, nil
 	m.recall(now, it)
+	if m.keys[k.key] != k {
+		return
+	}
 	if k.state == Terminal {
 		k.clock = false
+	}
+	m.leaveGroup(k)
+	if again {
+		m.look(k, now)
 	}
 }
 
 // look makes a key due that waits, so that it is looked at.
 func (m *model) look(k *modelKey, now time.Duration) {
-	if k.home != nil || k.state != Terminal && k.at <= now {
+	waits := k.state == Retry || k.state == Requeue
+	if k.home != nil || waits && k.at <= now || !waits && k.state != Terminal {
 		return
 	}
 	k.home, k.looks = &modelHome{k.state, k.at, k.drawn, k.fixed && k.state != Terminal}, true
@@ -273,7 +281,7 @@ func (m *model) refresh(now time.Duration, obj row, revision uint64, forced, ver
 	case verify && k.state == InFlight:
 		k.verify = k.verify || !k.deleted
 	case verify:
-		if !k.deleted && (k.state == Retry || k.state == Requeue || k.state == Terminal) {
+		if !k.deleted {
 			m.look(k, now)
 		}
 	case k.state != InFlight:
@@ -322,7 +330,17 @@ func (m *model) hurry(k *modelKey, at time.Duration) bool {
 		k.tries = 0
 		m.wake(k, Retry, at)
 	default:
-		return false
+		if k.home == nil {
+			return false
+		}
+		// It is due when it was looked at.
+		if h := k.home; h.state == Terminal {
+			k.tries, *h = 0, modelHome{Retry, at, 0, true}
+		} else {
+			earliest := min(at, h.at-h.drawn)
+			h.at = min(at, h.at)
+			h.drawn = h.at - earliest
+		}
 	}
 	return true
 }

@@ -193,8 +193,19 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten boo
 }
 
 // Return is [Core.Recall] for an operation that has looked at the target, and found nothing to do. [Operation.Returns] is
-// true for it: its key waits for what it waited for before.
+// true for it: its key waits for what it waited for before, outside its group. If it was to be looked at again meanwhile, that
+// is due.
 func (c *Core[Obj]) Return(now time.Duration, op *Operation[Obj]) (forgotten bool) {
-	op.entry.goHome()
-	return c.Recall(now, op)
+	e := op.entry
+	again := e.verify
+	e.goHome()
+	if c.Recall(now, op) {
+		return true
+	}
+	// Where it waits now, it would keep others of its group waiting.
+	c.queues.leaveGroup(e)
+	if again {
+		c.queues.look(e, now)
+	}
+	return false
 }

@@ -161,7 +161,7 @@ func (c *Core[Obj]) Refresh(now time.Duration, obj Obj, revision uint64, why Cau
 		return true
 	}
 	if why == CauseVerify {
-		if !v.deleted && (e.state == Retry || e.state == Requeue || e.state == Terminal) {
+		if !v.deleted {
 			c.queues.look(e, now)
 		}
 		return false

@@ -157,7 +157,7 @@ func (q *queues[Obj]) resume(e *entry[Obj], now time.Duration) {
 }
 
 // hurry makes an entry due at the given time, for the given cause, if it waits for a time or for a channel, or is
-// Terminal. It reports whether it did. An entry that is due earlier stays so.
+// Terminal, also if the target is looked at meanwhile. It reports whether it did. An entry that is due earlier stays so.
 func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 	s := e.state
 	switch s {
@@ -169,7 +169,7 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 		// It is retried like any other failure, and may fail as often before it is given up.
 		e.past.tries, s = 0, Retry
 	default:
-		return false
+		return e.home != nil && e.hurryHome(at, cause)
 	}
 	q.take(e)
 	if e.home != nil && e.home.state == Terminal {
@@ -183,7 +183,8 @@ func (q *queues[Obj]) hurry(e *entry[Obj], at time.Duration, cause Cause) bool {
 // look makes an entry in state Retry, Requeue or Terminal due at the given time, so that the target is looked at. Then it
 // may go home.
 func (q *queues[Obj]) look(e *entry[Obj], now time.Duration) {
-	if e.home != nil || e.state != Terminal && e.dueAt <= now {
+	switch waits := e.state == Retry || e.state == Requeue; {
+	case e.home != nil, waits && e.dueAt <= now, !waits && e.state != Terminal:
 		return
 	}
 	e.home = &home{e.state, e.dueAt, e.cause}
@@ -202,6 +203,17 @@ func (e *entry[Obj]) goHome() {
 	e.from, e.dueAt, e.cause = e.home.state, e.home.dueAt, e.home.cause
 	e.past.fixed = e.past.fixed && e.from != Terminal
 	e.home = nil
+}
+
+// hurryHome makes an entry due at the given time, for the given cause, when the look is over whose turn has come. It returns
+// true.
+func (e *entry[Obj]) hurryHome(at time.Duration, cause Cause) bool {
+	h := e.home
+	if h.state == Terminal {
+		e.past.tries, h.state, h.dueAt = 0, Retry, at
+	}
+	h.dueAt, h.cause = min(h.dueAt, at), cause
+	return true
 }
 
 // dueBy returns the key that has been due for longest; nil if none is due at the given time.

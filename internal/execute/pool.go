@@ -350,11 +350,17 @@ func (p *Pool[Obj]) Overdue(now time.Duration) {
 }
 
 // further prepares another call of a job, which has a deadline of its own. It returns false if the job
-// was stuck: then the job ends, so that its outcomes are written, and the rest of it is run again.
+// was stuck: then the job ends, so that its outcomes are written, and the rest of it is run again. A job that has only
+// looked goes on: it would be stuck again.
 func (p *Pool[Obj]) further(j *Job[Obj]) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	j.stuckAt = p.cfg.Now() + StuckAfter(p.timeout)
+	if j.State == Stuck && !slices.ContainsFunc(j.Ops, func(op core.Operation[Obj]) bool { return op.Run.FirstOfCall }) {
+		j.State = Running
+		p.stuck--
+		p.changes++
+	}
 	return j.State != Stuck
 }
 

@@ -128,7 +128,7 @@ func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj]) {
 	switch {
 	case op.OnlyLooks() && !op.FoundRight(), k == nil && (!repair || op.FoundRight() || op.Run.Err != nil):
 		return
-	case cause == core.CauseChange, op.Run.Err == nil && op.Run.Look == nil && f.looks:
+	case cause == core.CauseChange, cause == core.CauseResumed && op.Untried(), op.Run.Err == nil && op.Run.Look == nil && f.looks:
 		// Something else is wanted now, or somebody has asked for a call whatever the target has.
 		f.forget(string(f.of(op.Row)))
 		return

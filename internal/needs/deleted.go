@@ -58,9 +58,10 @@ const maxRead = 10_000
 // open begins to read the deletions of the table, when the table is not locked.
 func (n *Needs[Obj]) open() {
 	d := &n.deletions
+	// The goroutine of the loop must not wait for the table under the lock.
+	wtxn := n.cfg.Rows.DB.WriteTxn(n.cfg.Rows.Table)
 	d.reading.Lock()
 	defer d.reading.Unlock()
-	wtxn := n.cfg.Rows.DB.WriteTxn(n.cfg.Rows.Table)
 	err := d.changes.Open(wtxn)
 	from := n.cfg.Rows.Table.Revision(wtxn)
 	wtxn.Commit()
@@ -179,8 +180,10 @@ func (d *deletions[Obj]) stop() {
 		d.opened = false
 		go func() {
 			d.reading.Lock()
-			defer d.reading.Unlock()
-			d.changes.Close()
+			closing := d.changes
+			d.changes.Iterator = nil
+			d.reading.Unlock()
+			closing.Close()
 		}()
 	}
 }
