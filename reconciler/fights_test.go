@@ -213,3 +213,37 @@ func TestChangeDuringAPauseIsNoRepair(t *testing.T) {
 		e.calmly()
 	})
 }
+
+// A fight ends when nobody wants the row to be reconciled.
+func TestFightEndsWithTheStatusOfItsRow(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1, 2: 1}, func(e *env, g *getting) {
+		if e.get(1).Status.Kind != reconciler.StatusKindDone {
+			return
+		}
+		end := e.another(g, 1, 5, 50*time.Millisecond, func() { go func() { _ = e.loop.Verify(context.Background(), &object{ID: 1}) }() })
+		e.pass(2 * time.Minute)
+		require.Equal(e, 1, e.loop.Figures().Unheld)
+		e.Insert(&object{ID: 1, Value: 1})
+		e.pass(time.Second)
+		end()
+		e.pass(10 * time.Minute)
+		e.calmly()
+	})
+}
+
+// An orphan that comes back is wanted now, and carries Done.
+func TestFightOfAnOrphanEndsWithItsRow(t *testing.T) {
+	verifying(t, map[uint64]int{1: 1}, func(e *env, g *getting) {
+		if e.get(1).Status.Kind != reconciler.StatusKindDone {
+			return
+		}
+		end := e.another(g, 8, 5, time.Second, func() {})
+		e.pass(2 * time.Minute)
+		require.Equal(e, 1, e.loop.Figures().Unheld)
+		end()
+		g.drift(8, 5)
+		e.Insert(&object{ID: 8, Value: 5, Status: reconciler.StatusDone()})
+		e.pass(10 * time.Minute)
+		e.calmly()
+	}, reconciler.WithSettings(func(s *reconciler.Settings) { s.ResyncInterval = 5 * time.Second }))
+}

@@ -266,8 +266,9 @@ func (r *resolver[Obj]) current(txn statedb.ReadTxn, op *core.Operation[Obj]) (O
 	return row, revision, core.Done
 }
 
-// newObserver returns the observer of the table of a loop, with what it reports.
-func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits, b *blocking[Obj]) *observe.Observer[Obj] {
+// newObserver returns the observer of the table of a loop, with what it reports. endFight is called for an object that is
+// wanted otherwise now, or no longer.
+func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits, b *blocking[Obj], endFight func(Obj)) *observe.Observer[Obj] {
 	return observe.New(observe.Config[Obj]{
 		Rows: s.rows, Core: c, Waits: waits,
 		Hooks: observe.Hooks[Obj]{
@@ -282,11 +283,13 @@ func newObserver[Obj any](s *shared[Obj], c *core.Core[Obj], waits observe.Waits
 				s.needs.NoteChange(obj)
 			},
 			Back: func(obj Obj, revision statedb.Revision) {
+				endFight(obj)
 				s.keyWaits.NoteChange(obj, revision)
 				s.needs.NoteChange(obj)
 			},
 			Forgotten: func(obj Obj, revision statedb.Revision) {
 				b.unblock(obj)
+				endFight(obj)
 				s.keyWaits.NoteChange(obj, revision)
 				s.needs.NoteChange(obj)
 			},

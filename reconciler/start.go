@@ -92,7 +92,7 @@ func (l *Loop[Obj]) connect() error {
 	s.refresher = refresh.New(s.rows)
 	s.keyWaits = keywaits.New(s.rows, c.UnreconciledOf, func(obj Obj) bool { return r.paused.pauses(obj) }, s.ledger)
 	r.blocking = &blocking[Obj]{keys: blocked.New(), needs: s.needs, rows: s.rows, core: c, rand: rand.New(rand.NewPCG(rand.Uint64(), 0))}
-	r.observer = newObserver(s, c, waits, r.blocking)
+	r.observer = newObserver(s, c, waits, r.blocking, func(obj Obj) { r.fights.Forget(obj) })
 	r.resolver = resolver[Obj]{
 		rows: s.rows, core: c, observer: r.observer, waits: waits, ledger: s.ledger, keyWaits: s.keyWaits, blocking: r.blocking, life: &s.life,
 	}

@@ -261,6 +261,13 @@ func (f *Fights[Obj]) setUnheld(k *fight, unheld bool) {
 	}
 }
 
+// Forget ends what is known of an object whose entry goes without an operation: its row is back, or has no status.
+func (f *Fights[Obj]) Forget(obj Obj) {
+	if f.find(obj) != nil {
+		f.forget(string(f.of(obj)))
+	}
+}
+
 func (f *Fights[Obj]) forget(key string) {
 	f.setUnheld(f.keys[key], false)
 	delete(f.keys, key)

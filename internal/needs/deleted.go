@@ -70,7 +70,7 @@ func (n *Needs[Obj]) open() {
 	d.opened, d.from = err == nil && !ended, from
 	n.mu.Unlock()
 	if ended {
-		d.changes.Close()
+		go d.changes.Close()
 	}
 	n.cfg.Wake()
 }
@@ -230,6 +230,10 @@ type deletedWait[Obj any] struct {
 // Blocked, with a text that begins with what, even if the loop has not read those that were there when somebody first
 // asked for deletions.
 func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string) error {
+	stopped := fmt.Errorf("%s may not be deleted: reconciler %q has stopped", what, n.cfg.Name)
+	if n.hasEnded() {
+		return outcome.Missing(stopped, nil)
+	}
 	if n.tracks.CompareAndSwap(false, true) {
 		n.cfg.Wake()
 	}
@@ -240,18 +244,18 @@ func (n *Needs[Obj]) Deleted(match func(Obj) bool, what string) error {
 		unread = n.read(txn, 0)
 	default:
 	}
-	n.mu.Lock()
-	pending, ended := n.deletions.pending, n.ended
-	n.mu.Unlock()
-	switch {
-	case ended:
-		return outcome.Missing(fmt.Errorf("%s may not be deleted: reconciler %q has stopped", what, n.cfg.Name), nil)
-	case unread != nil:
+	if unread != nil {
 		state := n.idle()
 		if state == "" {
 			state = fmt.Sprintf("reconciler %q has not read all deletions", n.cfg.Name)
 		}
 		return outcome.Missing(fmt.Errorf("%s is %w: %s", what, ErrNotKnown, state), nil, unread)
+	}
+	n.mu.Lock()
+	pending, ended := n.deletions.pending, n.ended
+	n.mu.Unlock()
+	if ended {
+		return outcome.Missing(stopped, nil)
 	}
 	var keys []string
 	for key, d := range pending.All() {

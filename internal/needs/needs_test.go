@@ -224,6 +224,24 @@ func TestDeletionCountsFromItsCommitOn(t *testing.T) {
 	e.requireEmpty()
 }
 
+// Somebody holds the table for long: neither the loop nor an operation waits for it. A hang is the failure.
+func TestNobodyWaitsForALockedTable(t *testing.T) {
+	wanted := func(*row) bool { return true }
+	e := newEnv(t)
+	wtxn := e.db.WriteTxn(e.table)
+	require.ErrorIs(t, e.Deleted(wanted, "a row"), ErrNotKnown)
+	for range 100 {
+		e.check()
+		runtime.Gosched()
+	}
+	wtxn.Abort()
+	require.Nil(t, e.deleted("b"))
+	wtxn = e.db.WriteTxn(e.table)
+	e.Stop()
+	require.ErrorContains(t, e.Deleted(wanted, "a row"), "has stopped")
+	wtxn.Abort()
+}
+
 func TestStopWakesAll(t *testing.T) {
 	e := newEnv(t)
 	e.deletions["b1"] = &row{id: "b1"}
