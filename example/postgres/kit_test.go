@@ -110,7 +110,7 @@ func TestAFakeServerEndsAsAFreshStartLeavesIt(t *testing.T) {
 				f.must(statements...)
 			}
 		},
-		Outside: map[string]func(*fake){}, Runs: long.Times(4000),
+		Outside: map[string]func(*fake){}, Runs: long.Times(2000),
 	}
 	for name, statements := range outside {
 		subject.Outside[name] = func(f *fake) { f.try(statements...) }
@@ -132,7 +132,7 @@ func TestARealServerEndsAsAFreshStartLeavesIt(t *testing.T) {
 		testing.TB
 	}
 	subject := reconcilertest.Subject[*Object, target]{
-		RealTime: true, Runs: long.Times(40), Timeout: 2 * time.Second, Table: newTable, States: states,
+		RealTime: true, Runs: long.Times(20), Timeout: 2 * time.Second, Table: newTable, States: states,
 		Target: func(t testing.TB) target {
 			server.empty(t)
 			return target{server, t}

@@ -37,6 +37,15 @@ var (
 	shared     *server
 )
 
+// ofCertificates are the goroutines with which client-go reads a client certificate again, for as long as a program runs.
+var ofCertificates = []goleak.Option{
+	goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).run"),
+	goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).processNextWorkItem"),
+	goleak.IgnoreAnyFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"),
+	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.PollImmediateUntil"),
+	goleak.IgnoreAnyFunction("k8s.io/apimachinery/pkg/util/wait.PollImmediateUntilWithContext.poller.func1.1"),
+}
+
 func TestMain(m *testing.M) {
 	// A connection on which nothing comes is lost after two seconds, not 45.
 	os.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")
@@ -70,8 +79,7 @@ func runTests(m *testing.M) int {
 	}
 	code := m.Run()
 	shared.kill()
-	// client-go reads certificates in files for as long as the program runs.
-	if err := goleak.Find(goleak.IgnoreAnyFunction("k8s.io/client-go/transport.(*dynamicClientCert).run")); err != nil && code == 0 {
+	if err := goleak.Find(ofCertificates...); err != nil && code == 0 {
 		log.Print(err)
 		return 1
 	}
