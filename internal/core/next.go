@@ -193,8 +193,8 @@ func (c *Core[Obj]) Recall(now time.Duration, op *Operation[Obj]) (forgotten boo
 }
 
 // Return is [Core.Recall] for an operation that has looked at the target, and found nothing to do. [Operation.Returns] is
-// true for it: its key waits for what it waited for before, outside its group. If it was to be looked at again meanwhile, that
-// is due.
+// true for it: its key waits for what it waited for before, outside its group. If it was to be looked at again
+// meanwhile, that is due.
 func (c *Core[Obj]) Return(now time.Duration, op *Operation[Obj]) (forgotten bool) {
 	e := op.entry
 	again := e.verify

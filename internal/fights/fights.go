@@ -4,8 +4,8 @@
 // Package fights decides when repairs do not hold.
 //
 // A repair is the operation on an object that was applied, and that a look at the target has found wrong: missing,
-// different, or, of an orphan, there again. [Fights] remembers the latest ones by key. When one does not hold, it makes the operation
-// fail, so that its key backs off, and everything that shows failures says why:
+// different, or, of an orphan, there again. [Fights] remembers the latest ones by key. When one does not hold, it makes
+// the operation fail, so that its key backs off, and everything that shows failures says why:
 //
 //   - Operations that look at the target also look after their call. If it is wrong then, and again after the next one,
 //     the operation is ineffective. If it is right after each call, and wrong again later, five times in a row, somebody
@@ -128,7 +128,8 @@ func (f *Fights[Obj]) End(now time.Duration, op *core.Operation[Obj]) {
 	switch {
 	case op.OnlyLooks() && !op.FoundRight(), k == nil && (!repair || op.FoundRight() || op.Run.Err != nil):
 		return
-	case cause == core.CauseChange, cause == core.CauseResumed && op.Untried(), op.Run.Err == nil && op.Run.Look == nil && f.looks:
+	case cause == core.CauseChange, cause == core.CauseResumed && op.Untried(),
+		op.Run.Err == nil && op.Run.Look == nil && f.looks:
 		// Something else is wanted now, or somebody has asked for a call whatever the target has.
 		f.forget(string(f.of(op.Row)))
 		return
@@ -252,25 +253,27 @@ func (f *Fights[Obj]) Judge(now time.Duration, key string, wrong bool) {
 }
 
 func (f *Fights[Obj]) setUnheld(k *fight, unheld bool) {
-	if k.unheld != unheld {
-		k.unheld = unheld
+	switch {
+	case unheld && !k.unheld:
 		f.unheld++
-		if !unheld {
-			f.unheld -= 2
-		}
+	case !unheld && k.unheld:
+		f.unheld--
 	}
+	k.unheld = unheld
 }
 
 // Forget ends what is known of an object whose entry goes without an operation: its row is back, or has no status.
 func (f *Fights[Obj]) Forget(obj Obj) {
-	if f.find(obj) != nil {
+	if len(f.keys) > 0 {
 		f.forget(string(f.of(obj)))
 	}
 }
 
 func (f *Fights[Obj]) forget(key string) {
-	f.setUnheld(f.keys[key], false)
-	delete(f.keys, key)
+	if k := f.keys[key]; k != nil {
+		f.setUnheld(k, false)
+		delete(f.keys, key)
+	}
 }
 
 // add adds a key. If there are too many, another one goes whose repairs may hold; nil if there is none.

@@ -188,7 +188,11 @@ func (r *Resync[Obj]) isOrphan(txn statedb.ReadTxn, s stray[Obj]) bool {
 // wants reports whether a row is to be repaired, or has failed and is right. A paused row is repaired when it is resumed: the
 // core knows that.
 func (r *Resync[Obj]) wants(row Obj, revision statedb.Revision) bool {
-	return r.Right(row) && !r.cfg.Fights.Contends(row) || r.Wrong(row) != "" && !r.cfg.Tracks(row) && r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
+	if r.Right(row) {
+		return !r.cfg.Fights.Contends(row)
+	}
+	return r.Wrong(row) != "" && !r.cfg.Tracks(row) &&
+		r.cfg.Kind(r.cfg.Rows.DB.ReadTxn(), row, revision) == status.KindDone
 }
 
 // Wrong returns what the last result says of a row that has not been repaired since: [inspect.Missing],
