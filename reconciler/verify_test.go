@@ -63,6 +63,15 @@ func (g *getting) gives(f func(ctx context.Context, id uint64) (*object, bool, e
 	g.instead = f
 }
 
+// looksLate lets Get return what the target had 100 ms before.
+func (g *getting) looksLate() {
+	g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
+		value, has := g.holds()[id]
+		time.Sleep(100 * time.Millisecond)
+		return &object{ID: id, Value: value}, has, nil
+	})
+}
+
 // drift changes what the target has for an object; a negative value means nothing.
 func (w *world) drift(id uint64, value int) {
 	held := w.holds()
@@ -439,11 +448,7 @@ func TestVerifyDuringALookLooksAgain(t *testing.T) {
 				e.put(2, 1)
 				e.pass(time.Second)
 				g.take()
-				g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
-					value, has := g.holds()[id]
-					time.Sleep(100 * time.Millisecond)
-					return &object{ID: id, Value: value}, has, nil
-				})
+				g.looksLate()
 				e.verify(1)
 				e.pass(50 * time.Millisecond)
 				g.drift(1, 7)
@@ -464,11 +469,7 @@ func TestVerifyDuringALookOfAFailingRow(t *testing.T) {
 		g.deciding(func(call) error { return reconciler.TerminalError(errors.New("down")) })
 		e.put(2, 1)
 		e.pass(time.Second)
-		g.gives(func(_ context.Context, id uint64) (*object, bool, error) {
-			value, has := g.holds()[id]
-			time.Sleep(100 * time.Millisecond)
-			return &object{ID: id, Value: value}, has, nil
-		})
+		g.looksLate()
 		e.verify(1)
 		e.pass(50 * time.Millisecond)
 		g.drift(1, 2)

@@ -84,7 +84,7 @@ func TestRepairThatHeldForAWhileEndsTheCount(t *testing.T) {
 		w.now += 31 * time.Second
 		require.NoError(t, w.found("a"))
 	}
-	// Nobody looks in between, and it is long.
+	// No look comes in between, and it is long.
 	for range 4 * contends {
 		require.NoError(t, w.repair("b", right))
 		w.now += 11 * time.Minute

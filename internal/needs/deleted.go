@@ -19,7 +19,7 @@ import (
 
 // deletions are the deletions of a loop that are not carried out. The lock of Needs guards them, except changes.
 type deletions[Obj any] struct {
-	// reading guards changes. Nobody takes it under the lock of Needs. opens: they are being opened. opened: they can be
+	// reading guards changes. It is never taken under the lock of Needs. opens: they are being opened. opened: they can be
 	// read. from is the revision of the table after which they have all deletions.
 	reading       sync.Mutex
 	changes       changes.Table[Obj]

@@ -85,7 +85,7 @@ func Commands() []Command {
 			Detail: []string{
 				"Prints each operation with its cause and result, the latest last, of one reconciler or of all. The journal keeps the latest 1024 operations of the latest 128 rounds. Long texts are cut: reconciler/explain NAME KEY prints the last error in full.",
 				"",
-				"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call, orphan, repair or adopted. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
+				"The cause is change, refresh, retry, requeue, released, recheck, probe, breaker closed, resumed, call, orphan, repair, adopted or verify. A result is \"lost\" if the object changed while the operation ran: it was not written to the row. It is \"merged\" if another reconciler wrote the object meanwhile: it was added to that version.",
 				"",
 				"With --first-failures: the first failure of each object, the oldest first.",
 				"",
