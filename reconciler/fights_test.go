@@ -41,7 +41,9 @@ func (e *env) another(g *getting, id uint64, value int, period time.Duration, ev
 			}
 		}
 	})
-	return func() { close(stop); ended.Wait() }
+	end = sync.OnceFunc(func() { close(stop); ended.Wait() })
+	e.Cleanup(end)
+	return end
 }
 
 func TestContendedObjectBacksOffAndSaysSo(t *testing.T) {

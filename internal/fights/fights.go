@@ -197,9 +197,10 @@ func (f *Fights[Obj]) repaired(now time.Duration, k *fight, l *core.Look, failur
 		return outcome.RetryAfter(k.recurring(), max(wait, set.Resync))
 	}
 	switch since := now - k.repaired; {
-	case !k.held || since > max(10*set.MaxBackoff, 2*set.Resync):
+	case since > max(10*set.MaxBackoff, 2*set.Resync):
 		k.undone = 0
-	default:
+	case k.held:
+		// One that no look has found right counts for nothing: the other may have been faster than the look.
 		k.undone++
 	}
 	wrong := l.After.Seen && !l.After.Right

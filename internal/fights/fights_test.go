@@ -77,6 +77,29 @@ func TestKeyIsContendedAfterFiveRepairsThatWereUndone(t *testing.T) {
 	require.NoError(t, w.repair("a", right))
 }
 
+// The other program is now and then faster than the look after the repair.
+func TestFightGoesOnWhenALookComesTooLate(t *testing.T) {
+	w := play(t, true)
+	for range contends {
+		require.NoError(t, w.repair("a", right))
+	}
+	for i := range 3 * contends {
+		after := right
+		if i%3 == 1 {
+			after = wrong
+		}
+		require.ErrorContains(t, w.repair("a", after), "contended: ")
+	}
+	for i := range 2 * contends {
+		after := right
+		if i%2 == 1 {
+			after = wrong
+		}
+		_ = w.repair("b", after)
+	}
+	require.ErrorContains(t, w.repair("b", right), "contended: ")
+}
+
 func TestRepairThatHeldForAWhileEndsTheCount(t *testing.T) {
 	w := play(t, true)
 	for range 4 * contends {

@@ -154,10 +154,10 @@ func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 		require.NoError(t, err)
 		t.Cleanup(store.Close)
 		r := recorder{make(chan Scene, 100)}
-		w := Watcher{DB: db, Tables: tables, View: r, Title: "title", Every: time.Minute, Notes: func() []string { return []string{"note"} }}
+		w := Watcher{DB: db, Tables: tables, View: r, Title: "title", Settle: 10 * time.Millisecond, Every: time.Minute, Notes: func() []string { return []string{"note"} }}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		ended := make(chan error)
+		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
 
 		synctest.Wait() // until it has shown the empty tables
@@ -169,7 +169,7 @@ func TestWatcherShowsChangesTimeAndTheEnd(t *testing.T) {
 		state, err := config.Parse("f", []byte("links: [{name: br0, kind: bridge}]"))
 		require.NoError(t, err)
 		require.NoError(t, store.Apply(state))
-		synctest.Wait() // until it has shown the link
+		time.Sleep(time.Second) // until it has shown the link; each table has a transaction of its own
 		require.Len(t, r.scenes, 1)
 		assert.Len(t, (<-r.scenes).Items, 1)
 
