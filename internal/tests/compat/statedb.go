@@ -58,7 +58,7 @@ On purpose; everything else new has to be asked for.
 | backoffs | exact | up to 10 % shorter at random, alike for the objects of one batch call; exact if ` + "`Settings.Jitter`" + ` is 0 |
 | change of a failing object | tried at once, with a new backoff | tried when the minimum backoff has passed since the last attempt; failures stay counted |
 | retries while a writer saturates the table | never | get a quarter of the operations |
-| new changes behind a backlog | wait for all of it | get a share if an object takes more than 50 µs, so changes of different objects can be applied in another order than written |
+| new changes behind a backlog | wait for all of it | get a share if an object takes more than 50 µs: so the order of changes of different objects can be another than written |
 | retries of batched objects | one by one, through ` + "`Operations`" + ` | in batches; batch operations are enough |
 | a failure that repeats with the same text | written at each attempt | written once; what ` + "`Update`" + ` set on its clone is then not written either |
 | another reconciler writes its status meanwhile | an attempt that fails puts the old status back; the outcome of a retry is dropped: ` + "`Error`" + ` for good | the outcome is written onto the current object |
