@@ -133,6 +133,9 @@ func (r *runner[Obj]) settleLook(op *core.Operation[Obj]) bool {
 	case !op.FoundRight() && !op.OnlyLooks():
 		return false
 	}
+	if op.FoundRight() {
+		r.shared.needs.NoteLook(op.Row)
+	}
 	r.resolver.leave(op)
 	return true
 }
