@@ -57,12 +57,6 @@ type ObjectOperations[Obj any] interface {
 	Delete(ctx context.Context, txn statedb.ReadTxn, revision statedb.Revision, obj Obj) error
 }
 
-// Operations are what [Register] takes: with a Prune method, which [Config] does not ask for.
-type Operations[Obj any] interface {
-	ObjectOperations[Obj]
-	Pruner[Obj]
-}
-
 // Pruner removes from the target what the table does not have.
 type Pruner[Obj any] interface {
 	// Prune gets all objects of the table, and removes everything else that this reconciler manages

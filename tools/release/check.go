@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+
+	"golang.org/x/mod/semver"
 
 	"github.com/statekeel/statekeel/internal/tests/doctest"
 )
@@ -23,12 +26,9 @@ func check(dir, temp, version string, p proxy) (err error) {
 	if err := prepare(tree, version, "today", p, cached); err != nil {
 		return err
 	}
-	// A module cache of its own: the version may have been another tree the last time.
-	u := user{version: version, dir: filepath.Join(temp, "user"), env: append(p.environment(cached),
-		"GOMODCACHE="+filepath.Join(temp, "modules"), "GOSUMDB=off", "GOBIN="+filepath.Join(temp, "bin"),
-		// Without paths in them, compiled packages are found in the cache of this machine.
-		"GOFLAGS=-mod=mod -trimpath -ldflags=-w")}
-	defer func() { err = errors.Join(err, command(temp, u.env, nil, "go", "clean", "-modcache")) }()
+	defer func() { err = errors.Join(err, forget()) }()
+	u := user{version: version, dir: filepath.Join(temp, "user"), env: append(p.environment(cached, "-ldflags=-w"),
+		"GOSUMDB=off", "GOBIN="+filepath.Join(temp, "bin"))}
 	for _, page := range []string{"README.md", "docs/GUIDE.md"} {
 		if err := u.page(filepath.Join(tree, page)); err != nil {
 			return fmt.Errorf("%s: %w", page, err)
@@ -45,6 +45,46 @@ func check(dir, temp, version string, p proxy) (err error) {
 		fmt.Println("check", m.path)
 		if err := u.module(m); err != nil {
 			return fmt.Errorf("%s: %w", m.path, err)
+		}
+	}
+	return compare(dir, filepath.Join(temp, "last"), version, all, p)
+}
+
+// compare lets gorelease compare the released modules of a tree with those of the last tag: whether the version may have
+// what has changed for users. The tag is on a branch, beside HEAD.
+func compare(dir, last, version string, tree []*aModule, p proxy) error {
+	var tags, gorelease strings.Builder
+	if err := command(dir, nil, &tags, "git", "tag", "--list", "v*", "--sort=-v:refname"); err != nil {
+		return err
+	}
+	known := strings.Fields(tags.String())
+	i := slices.IndexFunc(known, func(tag string) bool { return semver.IsValid(tag) && semver.Compare(tag, version) < 0 })
+	if i < 0 {
+		return nil
+	}
+	tag := known[i]
+	if err := command(dir, nil, nil, "git", "clone", "-q", "--branch", tag, ".", last); err != nil {
+		return err
+	}
+	before, err := modules(last)
+	if err != nil {
+		return err
+	}
+	if err := command(dir, nil, &gorelease, "go", "tool", "-modfile=tools/go.mod", "-n", "gorelease"); err != nil {
+		return err
+	}
+	for _, m := range before {
+		now := slices.IndexFunc(tree, func(now *aModule) bool { return now.path == m.path })
+		if !m.released() || now < 0 {
+			continue
+		}
+		fmt.Println("compare", m.path, tag)
+		if err := p.add(m, tag); err != nil {
+			return err
+		}
+		err := command(tree[now].dir, p.environment(cached, ""), nil, strings.TrimSpace(gorelease.String()), "-base", tag, "-version", version)
+		if err != nil {
+			return err
 		}
 	}
 	return nil

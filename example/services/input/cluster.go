@@ -78,12 +78,11 @@ func servicesOf(s *corev1.Service) ([]*proxy.Service, error) {
 		texts = []string{s.Spec.ClusterIP}
 	}
 	for _, text := range texts {
-		switch at, err := addressOf(text); {
-		case err != nil:
+		at, err := addressOf(text)
+		if err != nil {
 			return nil, err
-		case at.Is4(): // the kernel's table has no other addresses
-			row.Addresses = append(row.Addresses, at)
 		}
+		row.Addresses = append(row.Addresses, at)
 	}
 	for _, p := range s.Spec.Ports {
 		if protocol, known := protocolOf(p.Protocol); known {

@@ -9,7 +9,7 @@ var stepperSystem = system{
 	pkg:   "stepper",
 	about: "An engine that walks through the states of a reconciliation, and one without states: see the " +
 		"[package](../reconciler/stepper/doc.go). The custom resource (CR) is a row, and engines have its type as a parameter. " +
-		"A hook asks the engine for the row, the state and the context.",
+		"A hook asks the engine for the row, the state and the context",
 	same: []string{
 		"CRChecker, ObjectsGetter, Mutator, Updater, ErrorManager, SuccessManager, GiveupManager, End",
 		"Stepper: Run",
@@ -19,39 +19,36 @@ var stepperSystem = system{
 		"NewFreeStyle, FreeStyleHook",
 	},
 	rows: []row{
-		{"oktsm.LCGState", "State", adapted,
-			"a string, not a number: your own states cannot collide with the standard ones, and print as their names"},
-		{"CRFinalizer", "CRFinalizer", adapted,
-			"a table has no finalizers: the walk of a deleted row enters this state until its deletion succeeds. A give-up in " +
-				"`CRChecker` does not prevent that, and a give-up in `CRFinalizer` is retried; there both leave the resource behind"},
-		{"ObjectGetter, Update, GiveUpManager, Start", "ObjectsGetter, Updater, GiveupManager, Stepper.Run, FreeStyle.Run", adapted,
+		{"oktsm.LCGState", "State", "a string, not a number: your own states cannot collide with the standard ones"},
+		{"CRFinalizer", "CRFinalizer",
+			"a table has no finalizers: the walk of a deleted row enters this state until its deletion succeeds, also after a " +
+				"give-up here or in `CRChecker`; there both leave the resource behind"},
+		{"ObjectGetter, Update, GiveUpManager, Start", "ObjectsGetter, Updater, GiveupManager, Stepper.Run, FreeStyle.Run",
 			"other names in its documentation"},
-		{"Stepper.DisplayPathOfStates", "Stepper.DisplayPathOfStates", adapted,
-			"takes the `*slog.Logger` to log to. Explain and the journal have the path, too, and `PathOfStates` returns it"},
-		{"FreeStyle.SetResults", "FreeStyle.SetResults", adapted,
+		{"Stepper.DisplayPathOfStates", "Stepper.DisplayPathOfStates",
+			"takes the `*slog.Logger`. Explain, the journal and `PathOfStates` have the path, too"},
+		{"FreeStyle.SetResults", "FreeStyle.SetResults",
 			"`Stepper` has it, too. It empties the results, so that a reconciliation does not see those of another"},
-		{"FreeStyleHook.ReconcileWithCR", "FreeStyleHook.ReconcileWithCR", adapted,
-			"its argument is the engine, which has the row and the results; there it has no argument"},
-		{"LCGraph, Build", "Graph: Nodes; NewGraph", adapted,
-			"plain data, states and edges. The error of `NewGraph` names every mistake"},
-		{"DefaultState", "Node.Next", adapted,
-			"the first edge that is not for errors, give-ups or deletions is the default; `Stepper.GoTo` chooses another"},
-		{"GiveUpError", "ErrGiveUpReconciliation", adapted,
-			"for `errors.Is`. A give-up with an error is terminal: the row waits for a change. A give-up without one is no " +
-				"failure: the row is Blocked, and is tried again after `Settings.BlockedRecheck` (a minute)"},
+		{"FreeStyleHook.ReconcileWithCR", "FreeStyleHook.ReconcileWithCR",
+			"gets the engine, which has the row and the results; there it has no argument"},
+		{"LCGraph, Build", "Graph: Nodes; NewGraph", "states and edges as data. The error of `NewGraph` names every mistake"},
+		{"DefaultState", "Node.Next",
+			"the first edge that is not for errors, give-ups or deletions; `Stepper.GoTo` chooses another"},
+		{"GiveUpError", "ErrGiveUpReconciliation",
+			"for `errors.Is`. With an error it is terminal: the row waits for a change. Without one the row is Blocked, and tried " +
+				"again after `Settings.BlockedRecheck` (a minute)"},
 		{"Results, AddOp, AddOpSuccess, AddGiveupError, ErrorsCount, OpsCount, ConsolidatedError, ResetAllResults",
-			"Results: AddOp, AddOpSuccess, AddGiveupError, ErrorsCount, OpsCount, ConsolidatedError, ResetAllResults", adapted,
-			"methods of the results of one walk, which engines embed; there they belong to the reconciler. Resources and " +
-				"operations are strings, delays are `time.Duration`. A delay of `AddOp` asks for another run; if there are errors, only the " +
-				"delays of failed results count, and the shortest wins"},
-		{"", "Configure, Engine", added, "the configuration for `reconciler.New` and `reconciler.RegisterConfig`"},
-		{"", "NewStepperOn, StepperEngineHookFunc, FreeStyleHookFunc", added,
-			"an engine with your own graph; functions as hooks"},
-		{"", "Results: Outcome, All", added, "the outcome for the loop, and the list of every `Result`"},
-		{"", "Stepper: GetState, GoTo, PathOfStates, Graph, Reconcile", added,
-			"for hooks, and for the loop, which calls `Reconcile`"},
-		{"", "Call: Context, Txn, Revision, Object, Deleted", added, "what an engine was called with"},
-		{"", "Result, MaxSteps, OperationInfiniteLoop, OperationCRIsFinalizing, OperationUnknownEdge", added,
-			"results that the engines add: a walk that does not reach `End`, for example, is given up"},
+			"Results: AddOp, AddOpSuccess, AddGiveupError, ErrorsCount, OpsCount, ConsolidatedError, ResetAllResults",
+			"methods of the results of one walk, which engines embed. Resources and operations are strings, delays are " +
+				"`time.Duration`. A delay asks for another run; if there are errors, only those of failed results count, and the " +
+				"shortest wins"},
+	},
+	only: []string{
+		"Configure, Engine",
+		"NewStepperOn, StepperEngineHookFunc, FreeStyleHookFunc",
+		"Results: Outcome, All",
+		"Stepper: GetState, GoTo, PathOfStates, Graph, Reconcile",
+		"Call: Context, Txn, Revision, Object, Deleted",
+		"Result, MaxSteps, OperationInfiniteLoop, OperationCRIsFinalizing, OperationUnknownEdge",
 	},
 }
