@@ -90,6 +90,9 @@ type Table struct {
 	// leaves out expressions of rules that it does not know.
 	socket socket
 
+	// events tell what other programs change.
+	events socket
+
 	// Flows are deleted while others commit.
 	flowsMu   sync.Mutex
 	flows     socket
@@ -112,6 +115,9 @@ func Open(name string) (*Table, error) {
 		return nil, fmt.Errorf("open a socket of netfilter: %w", err)
 	}
 	t.conn = conn
+	if err := t.watch(); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch nftables: %w", err), t.Close())
+	}
 	if err = t.flows.dial(); err == nil {
 		t.conntrack, err = netlink.NewHandle(unix.NETLINK_NETFILTER)
 	}
@@ -133,7 +139,7 @@ func (t *Table) Close() error {
 	if t.conntrack != nil {
 		t.conntrack.Close()
 	}
-	return errors.Join(t.flows.close(), t.conn.CloseLasting())
+	return errors.Join(t.events.close(), t.flows.close(), t.conn.CloseLasting())
 }
 
 // ErrTaken is returned by [Open] if the chains of the table have rules, and all are of another program.
